@@ -1,0 +1,73 @@
+#include "base/bytes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { DEFAULT_MAX = 1 << 30, FIRST_CAP = 256 };
+
+struct qr_bytes qr_bytes_of_string(const char *s) { return qr_bytes_of(s, strlen(s)); }
+
+void qr_buf_free(struct qr_buf *buf) {
+    if (!buf) return;
+    free(buf->p);
+    *buf = (struct qr_buf){.max = buf->max};
+}
+
+void qr_buf_clear(struct qr_buf *buf) {
+    buf->n = 0;
+    buf->overflow = false;
+    if (buf->p) buf->p[0] = 0;
+}
+
+uint8_t *qr_buf_grow(struct qr_buf *buf, size_t n) {
+    size_t max = buf->max ? buf->max : DEFAULT_MAX;
+    if (buf->overflow || n > max - buf->n) {
+        buf->overflow = true;
+        return NULL;
+    }
+    size_t need = buf->n + n + 1;
+    if (need > buf->cap) {
+        size_t cap = buf->cap ? buf->cap : FIRST_CAP;
+        while (cap < need) cap *= 2;
+        buf->p = qr_xrealloc(buf->p, cap);
+        buf->cap = cap;
+    }
+    uint8_t *at = buf->p + buf->n;
+    memset(at, 0, n + 1);
+    buf->n += n;
+    return at;
+}
+
+void qr_buf_put(struct qr_buf *buf, const void *p, size_t n) {
+    uint8_t *at = qr_buf_grow(buf, n);
+    if (at && n) memcpy(at, p, n);
+}
+
+void qr_buf_puts(struct qr_buf *buf, const char *s) { qr_buf_put(buf, s, strlen(s)); }
+
+void qr_buf_printf(struct qr_buf *buf, const char *fmt, ...) {
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    QR_ASSERT(n >= 0);
+    uint8_t *at = qr_buf_grow(buf, (size_t)n);
+    if (at) vsnprintf((char *)at, (size_t)n + 1, fmt, again);
+    va_end(again);
+}
+
+const char *qr_buf_string(const struct qr_buf *buf) { return buf->p ? (const char *)buf->p : ""; }
+
+void qr_hex(const uint8_t *p, size_t n, char *ret) {
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        ret[2 * i] = digits[p[i] >> 4];
+        ret[2 * i + 1] = digits[p[i] & 15];
+    }
+    ret[2 * n] = 0;
+}

@@ -1,0 +1,118 @@
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const code_names[] = {
+    "OK",           "CANCELLED",         "UNKNOWN",            "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED", "NOT_FOUND",    "ALREADY_EXISTS",     "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",    "OUT_OF_RANGE",
+    "UNIMPLEMENTED", "INTERNAL",         "UNAVAILABLE",        "DATA_LOSS",
+    "UNAUTHENTICATED",
+};
+
+/* A cut message says so, at a place that cannot be mistaken for the end of a sentence. */
+static void mark_if_cut(char *msg, size_t cap, int wanted) {
+    if (wanted >= 0 && (size_t)wanted >= cap) memcpy(msg + cap - 4, "...", 4);
+}
+
+static void set(struct qr_err *err, enum qr_code code, int sys, const char *file, int line,
+                const char *fmt, va_list ap) {
+    if (!err) return;
+    char msg[QR_ERR_MSG_BYTES]; /* arguments may point into err->msg */
+    mark_if_cut(msg, sizeof msg, vsnprintf(msg, sizeof msg, fmt, ap));
+    err->code = code;
+    err->sys = sys;
+    err->file = file;
+    err->line = line;
+    memcpy(err->msg, msg, sizeof msg);
+}
+
+enum qr_code qr_fail_at(struct qr_err *err, enum qr_code code, const char *file, int line,
+                        const char *fmt, ...) {
+    QR_ASSERT(code != QR_OK);
+    va_list ap;
+    va_start(ap, fmt);
+    set(err, code, 0, file, line, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+static enum qr_code code_of_errno(int sys) {
+    switch (sys) {
+    case ENOENT: case ENOTDIR: return QR_NOT_FOUND;
+    case EEXIST: case EADDRINUSE: return QR_ALREADY_EXISTS;
+    case EACCES: case EPERM: case EROFS: return QR_PERMISSION_DENIED;
+    case ENOMEM: case ENOSPC: case EDQUOT: case EMFILE: case ENFILE: return QR_RESOURCE_EXHAUSTED;
+    case EINVAL: case EISDIR: case ENAMETOOLONG: case ELOOP: return QR_INVALID_ARGUMENT;
+    case ETIMEDOUT: return QR_DEADLINE_EXCEEDED;
+    case ECONNREFUSED: case ECONNRESET: case EPIPE: case EAGAIN: case EHOSTUNREACH:
+    case ENETUNREACH: case EINTR: return QR_UNAVAILABLE;
+    case EIO: return QR_DATA_LOSS;
+    default: return QR_UNKNOWN;
+    }
+}
+
+/* Joins two texts into dst; the second is the one that is cut when both do not fit. */
+static void join(char dst[QR_ERR_MSG_BYTES], const char *head, const char *tail) {
+    size_t cap = QR_ERR_MSG_BYTES, h = strnlen(head, cap - 1), t = strlen(tail);
+    size_t sep = h + 2 < cap ? 2 : 0;
+    char out[QR_ERR_MSG_BYTES];
+    memcpy(out, head, h);
+    memcpy(out + h, ": ", sep);
+    size_t room = cap - 1 - h - sep, take = t < room ? t : room;
+    memcpy(out + h + sep, tail, take);
+    out[h + sep + take] = 0;
+    mark_if_cut(out, cap, take < t ? (int)cap : 0);
+    memcpy(dst, out, cap);
+}
+
+enum qr_code qr_fail_errno_at(struct qr_err *err, int sys, const char *file, int line,
+                              const char *fmt, ...) {
+    enum qr_code code = code_of_errno(sys);
+    va_list ap;
+    va_start(ap, fmt);
+    set(err, code, sys, file, line, fmt, ap);
+    va_end(ap);
+    char buf[128];
+    if (err) join(err->msg, err->msg, strerror_r(sys, buf, sizeof buf));
+    return code;
+}
+
+enum qr_code qr_wrap(struct qr_err *err, const char *fmt, ...) {
+    if (!err) return QR_UNKNOWN;
+    char head[QR_ERR_MSG_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(head, sizeof head, fmt, ap);
+    va_end(ap);
+    join(err->msg, head, err->msg);
+    return err->code;
+}
+
+const char *qr_code_name(enum qr_code code) {
+    return (unsigned)code < sizeof code_names / sizeof *code_names ? code_names[code] : "?";
+}
+
+int qr_exit_code(enum qr_code code) {
+    switch (code) {
+    case QR_OK: return 0;
+    case QR_INVALID_ARGUMENT: case QR_NOT_FOUND: case QR_ALREADY_EXISTS: case QR_PERMISSION_DENIED:
+    case QR_RESOURCE_EXHAUSTED: case QR_UNIMPLEMENTED: case QR_UNAUTHENTICATED: return 2;
+    case QR_FAILED_PRECONDITION: return 3;
+    case QR_DATA_LOSS: case QR_OUT_OF_RANGE: return 4;
+    case QR_UNAVAILABLE: case QR_ABORTED: case QR_DEADLINE_EXCEEDED: return 138;
+    case QR_CANCELLED: return 143;
+    case QR_UNKNOWN: case QR_INTERNAL: break;
+    }
+    return 1;
+}
+
+void qr_assert_failed(const char *cond, const char *file, int line) {
+    fprintf(stderr, "qring: internal error: %s does not hold (%s:%d). Please report this.\n", cond,
+            file, line);
+    abort();
+}

@@ -1,0 +1,74 @@
+/* base/err.h — why a call failed, and what its caller should do about it.
+ *
+ * What      One code enum (the canonical RPC codes, equal to gRPC's numbers) and one struct with a
+ *           sentence for a person. Plain data on the caller's stack; owns nothing.
+ * Use       if (qr_x(..., err) != QR_OK) return qr_wrap(err, "read job %s", path);
+ * Messages  say what, where and what to do; outermost context first: "read job a.json: model[0]: ...".
+ * Threads   an error object belongs to one thread. There is no global error.
+ */
+#ifndef QR_BASE_ERR_H
+#define QR_BASE_ERR_H
+
+#define QR_MUST_CHECK __attribute__((warn_unused_result))
+#define QR_PRINTF(fmt_ix, arg_ix) __attribute__((format(printf, fmt_ix, arg_ix)))
+
+enum qr_code {
+    QR_OK = 0,
+    QR_CANCELLED = 1,           /* SIGTERM drain: save and leave */
+    QR_UNKNOWN = 2,
+    QR_INVALID_ARGUMENT = 3,    /* settings, job file, TF_CONFIG, circuit: stop, exit 2 */
+    QR_DEADLINE_EXCEEDED = 4,   /* a bounded wait ran out: please retry */
+    QR_NOT_FOUND = 5,           /* a file or object that should exist */
+    QR_ALREADY_EXISTS = 6,      /* port in use, object that must be new */
+    QR_PERMISSION_DENIED = 7,
+    QR_RESOURCE_EXHAUSTED = 8,  /* memory or disk; both numbers are in the message */
+    QR_FAILED_PRECONDITION = 9, /* refused by the job's leader, or another job's output is there */
+    QR_ABORTED = 10,            /* the generation changed: redo the step in the new group */
+    QR_OUT_OF_RANGE = 11,       /* a number left the range of the arithmetic (NaN, |x| >= 2^40) */
+    QR_UNIMPLEMENTED = 12,
+    QR_INTERNAL = 13,           /* an invariant of ours broken: stop, loud */
+    QR_UNAVAILABLE = 14,        /* a peer or service is gone: please retry */
+    QR_DATA_LOSS = 15,          /* bytes of a file are damaged or lie; bad values in data */
+    QR_UNAUTHENTICATED = 16,
+};
+
+enum { QR_ERR_MSG_BYTES = 768 };
+
+struct qr_err {
+    enum qr_code code;
+    int sys;          /* errno at the time, or 0 */
+    const char *file; /* where in our source; static */
+    int line;
+    char msg[QR_ERR_MSG_BYTES]; /* always terminated; cut with "..." when too long */
+};
+
+/* Fill *err (when not NULL) and return code. code is not QR_OK. */
+enum qr_code qr_fail_at(struct qr_err *err, enum qr_code code, const char *file, int line,
+                        const char *fmt, ...) QR_PRINTF(5, 6);
+#define qr_fail(err, code, ...) qr_fail_at((err), (code), __FILE__, __LINE__, __VA_ARGS__)
+
+/* As qr_fail, with the code and text that belong to an errno value taken by the caller;
+ * the message becomes "…: No such file or directory". */
+enum qr_code qr_fail_errno_at(struct qr_err *err, int sys, const char *file, int line,
+                              const char *fmt, ...) QR_PRINTF(5, 6);
+#define qr_fail_errno(err, sys, ...) qr_fail_errno_at((err), (sys), __FILE__, __LINE__, __VA_ARGS__)
+
+/* Puts "context: " in front of the message and returns err->code. err may be NULL (returns
+ * QR_UNKNOWN then). */
+enum qr_code qr_wrap(struct qr_err *err, const char *fmt, ...) QR_PRINTF(2, 3);
+
+/* "INVALID_ARGUMENT" … ; "?" for a number outside the enum. Static. */
+const char *qr_code_name(enum qr_code code);
+
+/* The process exit code that belongs to an error (README lists them): 0 for QR_OK;
+ * 2 usage or job file (INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED,
+ * RESOURCE_EXHAUSTED, UNIMPLEMENTED, UNAUTHENTICATED), 3 FAILED_PRECONDITION (refused by the job's
+ * leader), 4 bad data (DATA_LOSS, OUT_OF_RANGE), 138 "please retry" (UNAVAILABLE, ABORTED,
+ * DEADLINE_EXCEEDED), 143 CANCELLED, 1 otherwise. */
+int qr_exit_code(enum qr_code code);
+
+/* For our own bugs only, never for input. Prints the condition and aborts. On in every build. */
+#define QR_ASSERT(cond) ((cond) ? (void)0 : qr_assert_failed(#cond, __FILE__, __LINE__))
+_Noreturn void qr_assert_failed(const char *cond, const char *file, int line);
+
+#endif

@@ -1,0 +1,36 @@
+/* base/file.h — files, whole and safe.
+ *
+ * Every error names the path. Paths are plain paths (URLs are store's business).
+ */
+#ifndef QR_BASE_FILE_H
+#define QR_BASE_FILE_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+
+/* The whole file into *ret (caller frees). DATA_LOSS-free: a file above max_bytes is
+ * RESOURCE_EXHAUSTED naming both sizes. Refuses directories. */
+QR_MUST_CHECK enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret,
+                                        struct qr_err *err);
+/* Replaces path at once or not at all: temporary file beside it, write, fsync, rename, fsync of the
+ * directory. Creates missing parent directories. */
+QR_MUST_CHECK enum qr_code qr_file_replace(const char *path, struct qr_bytes content,
+                                           struct qr_err *err);
+/* mkdir -p. */
+QR_MUST_CHECK enum qr_code qr_dir_make(const char *path, struct qr_err *err);
+/* Makes the directory and proves that a file can be written in it (create, write, unlink). */
+QR_MUST_CHECK enum qr_code qr_dir_writable(const char *path, struct qr_err *err);
+bool qr_file_exists(const char *path);
+/* "a" and "b.h5" → "a/b.h5"; heap. */
+char *qr_path_join(const char *dir, const char *name);
+
+/* A file that grows by whole lines (steps.jsonl). */
+struct qr_appender;
+QR_MUST_CHECK enum qr_code qr_appender_open(const char *path, bool truncate,
+                                            struct qr_appender **ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_appender_write(struct qr_appender *a, struct qr_bytes bytes,
+                                             struct qr_err *err); /* one write(2) where possible */
+void qr_appender_close(struct qr_appender *a);
+
+#endif

@@ -1,0 +1,34 @@
+/* base/log.h — log lines.
+ *
+ * A log is passed down like a clock; a NULL log is silent. Rooms below train return errors and do not log
+ * them; worker, train, group's membership and local log, once, where a thing is handled.
+ * Format    plain text on a terminal ("I group: ..."), Cloud Logging JSON elsewhere
+ *           ({"severity","time","message","logging.googleapis.com/labels":{"module"}}).
+ * Threads   any; one line is one write.
+ */
+#ifndef QR_BASE_LOG_H
+#define QR_BASE_LOG_H
+
+#include "base/err.h"
+
+enum qr_log_level { QR_LOG_DEBUG, QR_LOG_INFO, QR_LOG_WARNING, QR_LOG_ERROR };
+enum qr_log_format { QR_LOG_TEXT, QR_LOG_JSON };
+
+struct qr_log {
+    enum qr_log_level level; /* lines below are dropped before they are formatted */
+    void (*write)(void *ctx, enum qr_log_level level, const char *module, const char *message);
+    void *ctx;
+};
+
+/* A log that writes to file descriptor 2. format_ix is what the caller decided (isatty → TEXT).
+ * ctx is static: one such log per process and format. */
+struct qr_log qr_log_stderr(enum qr_log_level level, enum qr_log_format format);
+
+void qr_log_at(const struct qr_log *log, enum qr_log_level level, const char *module,
+               const char *fmt, ...) QR_PRINTF(4, 5);
+#define qr_debug(log, module, ...) qr_log_at((log), QR_LOG_DEBUG, (module), __VA_ARGS__)
+#define qr_info(log, module, ...) qr_log_at((log), QR_LOG_INFO, (module), __VA_ARGS__)
+#define qr_warn(log, module, ...) qr_log_at((log), QR_LOG_WARNING, (module), __VA_ARGS__)
+#define qr_error(log, module, ...) qr_log_at((log), QR_LOG_ERROR, (module), __VA_ARGS__)
+
+#endif

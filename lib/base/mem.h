@@ -1,0 +1,48 @@
+/* base/mem.h — memory of ours.
+ *
+ * Two allocators. Small things: qr_x* abort when memory is out (nobody tests those branches).
+ * Large things whose size comes from outside: qr_large_new fails with both numbers in the message.
+ * Everything is released by free(). Nothing below train allocates during a step.
+ */
+#ifndef QR_BASE_MEM_H
+#define QR_BASE_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+
+void *qr_xmalloc(size_t bytes);
+void *qr_xcalloc(size_t count, size_t bytes); /* zeroed */
+void *qr_xrealloc(void *p, size_t bytes);
+void *qr_xreallocarray(void *p, size_t count, size_t bytes);
+char *qr_xstrdup(const char *s);
+char *qr_xstrndup(const char *s, size_t n);
+char *qr_xasprintf(const char *fmt, ...) QR_PRINTF(1, 2);
+
+/* 64-byte aligned, zeroed; aborts when memory is out. */
+void *qr_xaligned(size_t bytes);
+
+/* 64-byte aligned, zeroed, for `what` ("state vectors"). RESOURCE_EXHAUSTED with bytes needed and
+ * bytes there when it exceeds the memory limit of this process (qr_memory_limit_bytes), or overflows. */
+QR_MUST_CHECK enum qr_code qr_large_new(size_t count, size_t bytes, const char *what, void **ret_p,
+                                        struct qr_err *err);
+
+/* Bytes this process may use: the smallest of the cgroup limits (v2, v1) and physical memory.
+ * Never 0. Reads /proc and /sys at each call. */
+uint64_t qr_memory_limit_bytes(void);
+
+/* Releases at the end of the scope: qr_auto(qr_free_p) char *p = NULL; */
+#define qr_auto(fn) __attribute__((cleanup(fn)))
+void qr_free_p(void *pp);       /* free(*(void **)pp) */
+void qr_close_p(int *fd);       /* close(*fd) when >= 0 */
+/* Hands p out and leaves NULL behind. */
+#define QR_MOVE(p)                                                                                 \
+    ({                                                                                             \
+        __typeof__(p) qr_moved = (p);                                                              \
+        (p) = NULL;                                                                                \
+        qr_moved;                                                                                  \
+    })
+
+#endif

@@ -1,0 +1,30 @@
+/* base/pool.h — a persistent thread pool for loops.
+ *
+ * One owner calls qr_pool_for; index ranges are taken dynamically, so nothing that a task computes may
+ * depend on who ran it (DESIGN §5: all sums above a piece are integers). With 1 thread, or n <= 1,
+ * everything runs on the caller. Waiting is passive. At its start, and before each task, every thread
+ * asserts round-to-nearest and neither FTZ nor DAZ (a shared library built with fast-math sets them).
+ */
+#ifndef QR_BASE_POOL_H
+#define QR_BASE_POOL_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct qr_pool;
+
+/* n_threads >= 1, the caller's included. Aborts when threads cannot be made. */
+struct qr_pool *qr_pool_new(unsigned n_threads);
+void qr_pool_free(struct qr_pool *pool);
+unsigned qr_pool_size(const struct qr_pool *pool);
+
+/* Calls task(ctx, i, worker) for each i in 0..n-1, worker in 0..size-1 (scratch index), and returns when
+ * all are done. Not reentrant. */
+typedef void (*qr_pool_task_fn)(void *ctx, size_t i, unsigned worker);
+void qr_pool_for(struct qr_pool *pool, size_t n, qr_pool_task_fn task, void *ctx);
+
+/* Processors this process may use: min(cgroup quota rounded up, cpuset), at least 1. */
+unsigned qr_cpu_limit(void);
+
+#endif

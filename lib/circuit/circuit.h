@@ -1,0 +1,114 @@
+/* circuit/circuit.h — circuits as data: gates, parameters, data columns, observables.
+ *
+ * Conventions (Cirq's and TFQ's): qubit 0 is the most significant bit of an amplitude's index. X^t has
+ * exponent t in half-turns and matrix e^{i pi g t} [ (I+P)/2 + e^{i pi t} (I-P)/2 ] with global shift g
+ * (RX(angle) is X^(angle/pi) with g = -1/2). Phases matter as soon as a gate is controlled.
+ * reference: TFQ's gate set (XP YP ZP HP XXP YYP ZZP CZP CNP SP ISP PXP PISP FSIM I), any gate with
+ * controls on 0 or 1.
+ * Ownership a circuit owns its gates and names. Built once, then const; any thread may read it.
+ */
+#ifndef QR_CIRCUIT_CIRCUIT_H
+#define QR_CIRCUIT_CIRCUIT_H
+
+#include <complex.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { QR_MAX_QUBITS = 64 };
+
+enum qr_gate_kind {
+    QR_GATE_I, QR_GATE_X, QR_GATE_Y, QR_GATE_Z, QR_GATE_H,      /* one qubit, power gates */
+    QR_GATE_XX, QR_GATE_YY, QR_GATE_ZZ,                         /* two qubits, parity powers */
+    QR_GATE_CZ, QR_GATE_CNOT,                                   /* qubits = [control, target] */
+    QR_GATE_SWAP, QR_GATE_ISWAP,
+    QR_GATE_PHASED_X,     /* args: phase exponent p, exponent t: Z^p X^t Z^-p e^{i pi g t} */
+    QR_GATE_PHASED_ISWAP, /* args: phase exponent p, exponent t */
+    QR_GATE_FSIM,         /* args: theta, phi in radians */
+    QR_GATE_KINDS
+};
+
+/* value = scale * (1, the parameter, or the sample's data column). */
+enum qr_arg_kind { QR_ARG_CONSTANT, QR_ARG_PARAMETER, QR_ARG_DATA };
+struct qr_gate_arg {
+    enum qr_arg_kind kind;
+    double scale;   /* CONSTANT: the value itself */
+    uint32_t index; /* PARAMETER: 0..n_params-1; DATA: column 0..n_columns-1 */
+};
+
+struct qr_gate {
+    enum qr_gate_kind kind;
+    uint8_t n_targets;      /* 1 or 2 */
+    uint8_t n_args;         /* 1, or 2 for PHASED_* and FSIM; 0 for I */
+    uint16_t targets[2];
+    struct qr_gate_arg args[2];
+    double global_shift;    /* g */
+    uint64_t controls;      /* bit q set: qubit q is a control */
+    uint64_t control_values; /* bit q: the value that qubit q must have; subset of controls */
+};
+
+struct qr_circuit {
+    unsigned n_qubits;
+    unsigned n_params;       /* parameters in natural order; every one is used by some gate */
+    unsigned n_columns;      /* data columns; x of a sample has this many values */
+    size_t n_gates, cap_gates;
+    struct qr_gate *gates;   /* in program order */
+    char **param_names;      /* n_params, unique */
+};
+
+struct qr_circuit *qr_circuit_new(unsigned n_qubits, unsigned n_columns);
+void qr_circuit_free(struct qr_circuit *c);
+/* Index of the parameter of this name, adding it when new. */
+uint32_t qr_circuit_param(struct qr_circuit *c, const char *name);
+/* Appends a copy. INVALID_ARGUMENT: qubits out of range or repeated, controls that are targets, wrong number
+ * of targets or arguments, non-finite scale; the message names the gate by its position. */
+QR_MUST_CHECK enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g,
+                                          struct qr_err *err);
+
+/* Static facts of a kind: name as in job files ("X", "XX", "PhasedX", ...), targets, arguments and their
+ * names ("exponent"; "phase_exponent","exponent"; "theta","phi"). */
+struct qr_gate_info {
+    const char *name;
+    uint8_t n_targets, n_args;
+    const char *arg_names[2];
+};
+const struct qr_gate_info *qr_gate_info(enum qr_gate_kind kind);
+/* False when unknown. Case is ignored; also CX, RX, RY, RZ (see circuit_json). */
+int qr_gate_kind_of(const char *name); /* -1 when unknown */
+
+/* The gate's matrix on its targets (controls left out), row-major dim x dim with dim = 2^n_targets, first
+ * target most significant, for argument values a[n_args]; and, where ret_da is not NULL, its derivative with
+ * respect to each argument: ret_da[k * dim * dim ...]. float64, exact/functions, so the same bits everywhere. */
+void qr_gate_matrix(const struct qr_gate *g, const double a[2], double complex *ret_u,
+                    double complex *ret_da);
+/* The value of argument k for parameters theta and data row x (either may be NULL when not referred to). */
+double qr_gate_arg_value(const struct qr_gate_arg *arg, const double *theta, const double *x);
+
+/* ---- observables ---- */
+
+/* coefficient * product of Paulis: qubit q has X if only x bit q is set, Z if only z, Y if both. Bit q is
+ * qubit q. */
+struct qr_pauli_term { double coefficient; uint64_t x, z; };
+struct qr_observable {
+    size_t n_terms;
+    struct qr_pauli_term *terms; /* owned; like terms merged, order of first appearance */
+    char *text;                  /* owned; canonical form: "Z4", "0.5*X0 Z1 - Y2" */
+};
+/* Reads "Z4" or "0.5*X0 Z1 - Y2" or "1.5 + Z0". INVALID_ARGUMENT with the column where it stops making sense,
+ * a qubit >= n_qubits, or a qubit twice in a term. */
+QR_MUST_CHECK enum qr_code qr_observable_parse(const char *text, unsigned n_qubits,
+                                               struct qr_observable *ret, struct qr_err *err);
+void qr_observable_fini(struct qr_observable *o);
+
+/* Parameters with an exactly zero gradient for these observables: outside the light cone, or diagonal and meeting only
+ * diagonal gates and controls until their qubit is traced out (DESIGN §6). ret[n_params] true = no
+ * observable can see it. Found by commutation, walking back from the observables. */
+void qr_circuit_invisible(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
+                          uint8_t *ret);
+
+/* Draws the circuit as text, at most `columns` wide (continued below), heap string. */
+char *qr_circuit_draw(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
+                      unsigned columns);
+
+#endif

@@ -1,0 +1,38 @@
+/* data/dataset.h — the samples of a job: x (samples × columns, float64) and y.
+ *
+ * Sources   "cluster-excitations": TFQ's tutorial, seeded: for round r, qubit q: angle a = -pi + 2 pi u, u = uniform(seed, DATA, r, q);
+ *           x is a on qubit q and 0 elsewhere; y = +1 if |a| <= pi/2 else -1.
+ *           "npz" (arrays x, y), "csv" (header; label column y; the other columns are x in file order).
+ *           The first floor(N * train_fraction) samples train, the rest validate, in file order; or all train, with validation_url.
+ * Checks    NaN or infinity: DATA_LOSS naming file, row and column. x columns != wanted: DATA_LOSS with both numbers. No samples: DATA_LOSS.
+ *           A class label that is no integer in range: the job's loss decides (qr_dataset_check_labels).
+ * Memory    the whole set; refused above the memory limit with both numbers.
+ */
+#ifndef QR_DATA_DATASET_H
+#define QR_DATA_DATASET_H
+
+#include "base/err.h"
+
+enum qr_data_source { QR_DATA_EXCITATIONS, QR_DATA_NPZ, QR_DATA_CSV };
+
+struct qr_data_options {
+    enum qr_data_source source;
+    uint64_t seed;
+    unsigned rounds, qubits;     /* EXCITATIONS */
+    const char *url, *validation_url; /* NPZ, CSV; borrowed; validation_url may be NULL */
+    double train_fraction;       /* in (0, 1] */
+    size_t n_columns;            /* wanted: what the model's first layer takes */
+    size_t n_outputs;            /* columns of y wanted (1, or the classes of a one-hot y) */
+};
+
+struct qr_dataset {
+    size_t n_samples, n_train;   /* samples n_train .. n_samples-1 validate */
+    size_t n_columns, n_outputs;
+    double *x, *y;               /* row-major; owned */
+    uint8_t digest[32];          /* the data manifest in the job hash: SHA-256 of sizes, x and y bytes */
+};
+
+QR_MUST_CHECK enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_dataset *ret, struct qr_err *err);
+void qr_dataset_fini(struct qr_dataset *d);
+
+#endif

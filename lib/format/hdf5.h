@@ -1,0 +1,26 @@
+/* format/hdf5.h — Keras 2's legacy HDF5 weight files, in memory (libhdf5's core driver; only here).
+ *
+ * Layout    reference formats.md §3.1, golden/tfq/qcnn_weights_listing.txt: root attributes layer_names, backend,
+ *           keras_version (variable-length ASCII), one group per layer with weight_names (empty float64 array when none), datasets
+ *           F32LE, /top_level_model_weights. No times, no host: equal input, equal bytes.
+ * Threads   libhdf5 is not thread-safe: one mutex inside.
+ * Errors    DATA_LOSS naming `what`, object and reason. Refuses external and soft links, filters, huge dimensions.
+ */
+#ifndef QR_FORMAT_HDF5_H
+#define QR_FORMAT_HDF5_H
+
+#include "base/bytes.h"
+#include "format/tensor.h"
+
+/* One Keras layer: its weights' names ("dense/kernel:0") in order. */
+struct qr_keras_layer { const char *name; struct qr_tensors weights; };
+
+QR_MUST_CHECK enum qr_code qr_keras_write(const struct qr_keras_layer *layers, size_t n_layers, struct qr_buf *ret,
+                                          struct qr_err *err);
+/* Layers in file order (layer_names), also weightless ones; names are heap copies. Also reads model.save() files (/model_weights). */
+struct qr_keras_file { size_t n_layers; struct qr_keras_layer *layers; };
+QR_MUST_CHECK enum qr_code qr_keras_read(struct qr_bytes file, const char *what, struct qr_keras_file *ret,
+                                         struct qr_err *err);
+void qr_keras_file_fini(struct qr_keras_file *f);
+
+#endif

@@ -1,0 +1,56 @@
+/* group/link.h — connections between peers: one interface, three forms (in-process, simulated, gRPC).
+ *
+ * What      Ordered, reliable, bounded streams of messages between two processes, with notice when one breaks. A worker has two links:
+ *           control (polled by the control thread) and data (polled by the training thread). Who a connection belongs to is said by the
+ *           first message on it, not by the link.
+ * Dialing   `dial` keeps trying (50 ms doubling to 1 s; names are resolved again at each attempt; resolution errors are never fatal) and dials again after a
+ *           break, until `hang_up`. Each success is an UP event with the tag. Of a pair, the higher index dials the lower.
+ * Order     per connection: UP, MESSAGE..., DOWN. Nothing after DOWN. Connection numbers are never used twice.
+ * Threads   all calls from the owner thread, except wake (any thread).
+ */
+#ifndef QR_GROUP_LINK_H
+#define QR_GROUP_LINK_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+
+enum { QR_LINK_MAX_MESSAGE = (1 << 20) };
+
+enum qr_link_event_kind { QR_LINK_NOTHING, QR_LINK_WOKEN, QR_LINK_UP, QR_LINK_DOWN, QR_LINK_MESSAGE };
+struct qr_link_event {
+    enum qr_link_event_kind kind;
+    uint32_t conn;
+    bool outgoing;           /* UP: we dialed; tag is dial's */
+    uint32_t tag;
+    struct qr_bytes message; /* MESSAGE: valid until the next poll */
+    char reason[160];        /* DOWN */
+};
+
+struct qr_link;
+struct qr_link_ops {
+    /* Binds and accepts. address "host:port", port 0 = any. *ret_port the bound one. ALREADY_EXISTS when the port is taken (message names it). */
+    enum qr_code (*listen)(struct qr_link *l, const char *address, unsigned *ret_port, struct qr_err *err);
+    void (*dial)(struct qr_link *l, uint32_t tag, const char *address);
+    void (*hang_up)(struct qr_link *l, uint32_t tag); /* closes its connection too */
+    void (*close_conn)(struct qr_link *l, uint32_t conn); /* after what was sent has left, within 1 s; no DOWN event follows */
+    /* Queues one message made of parts, in order. head is copied; body (may be empty) is borrowed and may be read until unreleased() is 0
+     * again. False when the connection is gone or its queue (64 messages / 8 MiB of heads) is full. */
+    bool (*send)(struct qr_link *l, uint32_t conn, struct qr_bytes head, struct qr_bytes body);
+    size_t (*unreleased)(struct qr_link *l);
+    /* Stops reading from a connection until resumed: back-pressure for data of the next step. */
+    void (*pause)(struct qr_link *l, uint32_t conn, bool paused);
+    /* Waits until deadline_ns (of the link's clock) for one event; NOTHING when it passes. */
+    void (*poll)(struct qr_link *l, int64_t deadline_ns, struct qr_link_event *ret);
+    void (*wake)(struct qr_link *l); /* makes poll return WOKEN soon (gRPC: within 1 ms while polling) */
+    void (*free)(struct qr_link *l);
+};
+struct qr_link { const struct qr_link_ops *ops; };
+
+/* In-process: links of one hub reach each other by address strings; threads of one process. */
+struct qr_link_hub;
+struct qr_link_hub *qr_link_hub_new(void);
+void qr_link_hub_free(struct qr_link_hub *hub);
+struct qr_link *qr_link_memory_new(struct qr_link_hub *hub);
+
+#endif

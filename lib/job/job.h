@@ -1,0 +1,61 @@
+/* job/job.h — the job file → checked options of model, data and training (DESIGN §11).
+ *
+ * Unknown keys are refused with the nearest known name, wrong types and ranges with the path of the value. Everything is checked
+ * before anything runs. Ownership: a job owns all that it points to.
+ */
+#ifndef QR_JOB_JOB_H
+#define QR_JOB_JOB_H
+
+#include "data/dataset.h"
+#include "format/json.h"
+#include "model/model.h"
+#include "model/optimizer.h"
+
+struct qr_early_stopping {
+    bool on;
+    char monitor[32];   /* "val_loss" or "val_<metric>" */
+    bool maximize;
+    double min_delta;
+    uint64_t patience;
+    bool restore_best;  /* keep the best state */
+};
+
+struct qr_train_spec {
+    uint64_t epochs, batch_size;
+    enum qr_loss loss;
+    size_t n_metrics; enum qr_metric metrics[8];
+    struct qr_optimizer_options optimizer;
+    struct qr_early_stopping early_stopping;
+    bool shuffle;
+    char *initial_weights; /* URL or NULL */
+};
+
+struct qr_job {
+    char *name;
+    uint64_t seed;
+    enum qr_precision precision;
+    size_t block_size;      /* effective: DESIGN §5 defaults applied */
+    bool has_quantum;
+    struct qr_circuit *circuit;
+    size_t n_readouts; struct qr_observable *readouts;
+    unsigned n_filters;
+    size_t n_dense; struct qr_dense_options *dense;
+    struct qr_data_options data;   /* strings owned by the job */
+    struct qr_train_spec train;
+    const struct qr_json *worker;  /* the "worker" object or NULL; borrowed from the job's tree */
+    struct qr_json *tree;          /* the parsed file */
+};
+
+/* text: the file's bytes; what: its name for messages. */
+QR_MUST_CHECK enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret, struct qr_err *err);
+/* The built-in copy of deploy/jobs/qcnn.json when url is NULL; else read from a path or URL. */
+QR_MUST_CHECK enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *err);
+void qr_job_free(struct qr_job *job);
+
+/* Builds the model of a job. isa from the settings. n_inputs of a purely classical model comes from the data. */
+QR_MUST_CHECK enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns, struct qr_model **ret,
+                                        struct qr_err *err);
+/* Loads the data as the model wants it (columns, labels) and checks labels against the loss. */
+QR_MUST_CHECK enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struct qr_err *err);
+
+#endif

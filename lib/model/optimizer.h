@@ -1,0 +1,50 @@
+/* model/optimizer.h — update rules in float64, tf-keras 2.18's to the operation.
+ *
+ * SGD       momentum m: v = m v - lr g; w += v (nesterov: w += m v - lr g).
+ * RMSprop   v = rho v + (1 - rho) g^2; w -= lr g / sqrt(v + epsilon) (ε under the root; momentum and centered as Keras).
+ * Adam      running products beta^t are state; alpha = lr sqrt(1 - beta2^t) / (1 - beta1^t); m += (g - m)(1 - beta1); v += (g^2 - v)(1 - beta2);
+ *           w -= alpha m / (sqrt(v) + epsilon). (amsgrad as Keras.)
+ * Schedules constant; step {boundaries, values | step_size, gamma}; exponential {decay_steps, decay_rate, staircase}; cosine {decay_steps, alpha}.
+ * Clipping  clipvalue, clipnorm (per tensor), global_clipnorm, on the mean gradient, before the update.
+ * Zero      a gradient that is exactly 0 from the first step leaves its weight's bits alone in all rules.
+ */
+#ifndef QR_MODEL_OPTIMIZER_H
+#define QR_MODEL_OPTIMIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum qr_optimizer_kind { QR_SGD, QR_RMSPROP, QR_ADAM };
+enum qr_schedule_kind { QR_SCHEDULE_CONSTANT, QR_SCHEDULE_STEP, QR_SCHEDULE_EXPONENTIAL, QR_SCHEDULE_COSINE };
+struct qr_schedule {
+    enum qr_schedule_kind kind;
+    uint64_t decay_steps;        /* STEP: steps between drops */
+    double decay_rate;           /* EXPONENTIAL, STEP (factor) */
+    bool staircase;
+    double alpha;                /* COSINE: final fraction */
+};
+struct qr_optimizer_options {
+    enum qr_optimizer_kind kind;
+    double learning_rate, momentum, rho, beta_1, beta_2, epsilon;
+    bool nesterov, centered, amsgrad;
+    struct qr_schedule schedule;
+    double clipvalue, clipnorm, global_clipnorm; /* 0: off */
+};
+/* Keras' defaults of a kind (learning rate 0.01 SGD, 0.001 else; rho 0.9; betas 0.9, 0.999; epsilon 1e-7). */
+struct qr_optimizer_options qr_optimizer_defaults(enum qr_optimizer_kind kind);
+
+/* Values that belong to the state besides the weights, in this order: n_moments vectors of n_params ("velocity"; "rms"...; "m", "v"), then
+ * n_products scalars (beta_1^t, beta_2^t). */
+size_t qr_optimizer_n_moments(const struct qr_optimizer_options *o);
+size_t qr_optimizer_n_products(const struct qr_optimizer_options *o);
+const char *qr_optimizer_moment_name(const struct qr_optimizer_options *o, size_t i);
+void qr_optimizer_init(const struct qr_optimizer_options *o, size_t n, double *moments, double *products);
+
+double qr_learning_rate_at(const struct qr_optimizer_options *o, uint64_t step); /* step: updates done before */
+
+/* gradient is the mean and is overwritten by the clipped one. tensor_sizes[n_tensors] sum to n (for clipnorm). No allocation. */
+void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, size_t n, const size_t *tensor_sizes,
+                        size_t n_tensors, double *gradient, double *weights, double *moments, double *products);
+
+#endif

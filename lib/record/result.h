@@ -1,0 +1,31 @@
+/* record/result.h — result.json and steps.jsonl. */
+#ifndef QR_RECORD_RESULT_H
+#define QR_RECORD_RESULT_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+
+struct qr_named_value { const char *name; double value; };
+struct qr_result {
+    const char *job, *job_hash; /* hash: hex */
+    uint64_t steps, epochs;
+    double loss; bool has_val_loss; double val_loss;
+    const struct qr_named_value *metrics; size_t n_metrics; /* validation ones with "val_" in front */
+    const char *state_digest;   /* hex */
+    const char *weights_url, *weights_sha256;
+    uint32_t workers; double seconds;
+};
+void qr_result_json(const struct qr_result *r, struct qr_buf *ret);
+
+/* One line per stable step. */
+struct qr_step_line {
+    uint64_t step, epoch; /* from 1; of an EVAL pass: the step of the state it evaluated */
+    bool eval;
+    uint64_t samples; double loss;
+    const struct qr_named_value *metrics; size_t n_metrics;
+};
+/* {"step":1,"epoch":1,"kind":"TRAIN","samples":64,"loss":…,"metrics":{"accuracy":…}}\n */
+void qr_step_json(const struct qr_step_line *l, struct qr_buf *ret);
+
+#endif

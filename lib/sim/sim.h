@@ -1,0 +1,84 @@
+/* sim/sim.h — compiled circuits: expectation values and exact gradients of blocks of samples.
+ *
+ * What      For a block of samples: read-outs z[sample][r] = <O_r>, and then sum_s scale[s] *
+ *           d(sum_r direction[s][r] z[s][r])/d(theta) for all parameters in one backward sweep.
+ * Method    Gates are fused into two-qubit blocks; the backward pass carries two vectors and takes
+ *           per block the cross matrix K = M - M^dagger, M = Tr_rest |phi><lambda|, from which small dense float64
+ *           algebra gives every derivative in the block (DESIGN §10; simulation.md §4). planner.md has the details.
+ * Numbers   The arithmetic contract of DESIGN §5. Results are a pure function of (plan, theta, samples): not of
+ *           threads, kernel table or traversal. float32 pairs, or float64 with QR_DOUBLE.
+ * Cost      about three simulations per gradient, however many parameters.
+ * Memory    qr_sim_bytes_per_thread(plan) for each thread's workspace.
+ * Threads   a plan is const after compile; a bound belongs to one owner while it is filled and is then read by any; a workspace
+ *           belongs to one thread (lanes = samples: one block per thread; larger circuits use the
+ *           pool inside one state).
+ */
+#ifndef QR_SIM_SIM_H
+#define QR_SIM_SIM_H
+
+#include <stdbool.h>
+
+#include "base/pool.h"
+#include "circuit/circuit.h"
+#include "exact/integer.h"
+
+enum qr_precision { QR_SINGLE, QR_DOUBLE };
+
+/* Kernel tables. All give the same bits. */
+enum qr_isa { QR_ISA_PORTABLE, QR_ISA_AVX2, QR_ISA_AVX512, QR_ISAS };
+const char *qr_isa_name(enum qr_isa isa);                  /* "portable" "avx2" "avx512" */
+bool qr_isa_available(enum qr_isa isa);                    /* this CPU and OS */
+enum qr_isa qr_isa_best(void);
+/* "auto" or a name. INVALID_ARGUMENT: unknown (nearest known name), or a table that this machine has not (which it has).
+ * Without FMA portable must be asked for: "auto" fails there and says why. */
+QR_MUST_CHECK enum qr_code qr_isa_parse(const char *name, enum qr_isa *ret, struct qr_err *err);
+
+struct qr_sim_options {
+    enum qr_precision precision;
+    enum qr_isa isa;
+};
+
+struct qr_sim_plan;      /* the compiled circuit; immutable */
+struct qr_sim_bound;     /* a plan with numbers for one theta */
+struct qr_sim_workspace; /* one thread's state vectors */
+
+/* Compiles. circuit and observables are copied. RESOURCE_EXHAUSTED when one workspace exceeds the memory limit, naming qubits, bytes
+ * needed and bytes there (64 qubits must say so, not overflow). */
+QR_MUST_CHECK enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
+                                          const struct qr_observable *observables, size_t n_observables,
+                                          const struct qr_sim_options *opt, struct qr_sim_plan **ret,
+                                          struct qr_err *err);
+void qr_sim_plan_free(struct qr_sim_plan *plan);
+
+unsigned qr_sim_n_params(const struct qr_sim_plan *plan);
+unsigned qr_sim_n_readouts(const struct qr_sim_plan *plan);
+unsigned qr_sim_n_columns(const struct qr_sim_plan *plan);
+/* n <= 11: 16 samples side by side in the lanes, qr_pool over blocks; else lanes are amplitudes, pool inside. */
+bool qr_sim_lanes_are_samples(const struct qr_sim_plan *plan);
+size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *plan);
+struct qr_sim_facts { size_t n_gates, n_blocks, n_passes; double flop_per_gradient; const char *engine; };
+struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *plan);
+
+struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *plan);
+void qr_sim_bound_free(struct qr_sim_bound *b);
+/* Numbers for theta[n_params] (natural order). Once per state. No allocation. */
+void qr_sim_bind(struct qr_sim_bound *b, const double *theta);
+
+QR_MUST_CHECK enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *plan, size_t max_samples,
+                                                struct qr_sim_workspace **ret, struct qr_err *err);
+void qr_sim_workspace_free(struct qr_sim_workspace *ws);
+
+/* Read-outs of n_samples <= max_samples samples: ret_z[s * n_readouts + r]; x[s * x_stride + column]. Keeps the final states in
+ * the workspace for qr_sim_backward when they fit (lanes = samples), else recomputes. pool may be NULL. No
+ * allocation. */
+void qr_sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
+                    const double *x, size_t x_stride, size_t n_samples, double *ret_z);
+
+/* After qr_sim_forward on the same workspace and samples. Adds to ret_grad[0 .. n_params) the integers of the block's
+ * derivatives: sum_s scale[s] * d(sum_r direction[s * n_readouts + r] z[s][r])/d theta_k, rounded once per
+ * parameter and block. False (ret_grad untouched) when a number is not finite or >= 2^40. */
+QR_MUST_CHECK bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
+                                   struct qr_pool *pool, const double *direction, const double *scale,
+                                   qr_fixed *ret_grad);
+
+#endif

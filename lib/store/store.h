@@ -1,0 +1,39 @@
+/* store/store.h — where bytes live: one interface for memory, files and (later) Google Cloud Storage.
+ *
+ * URLs      gs://bucket/name, file:///dir/name, or a plain path. qr_store_resolve picks the store and the name in it.
+ * Errors    NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION (if_absent lost), UNAVAILABLE (retry), each naming the URL.
+ * Threads   a store may be used by one thread at a time.
+ */
+#ifndef QR_STORE_STORE_H
+#define QR_STORE_STORE_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+
+struct qr_store;
+struct qr_store_ops {
+    /* Whole object; above max_bytes RESOURCE_EXHAUSTED. May block. */
+    enum qr_code (*get)(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_err *err);
+    /* Creates or replaces at once. if_absent: create-only, FAILED_PRECONDITION when there. May block. */
+    enum qr_code (*put)(struct qr_store *s, const char *name, struct qr_bytes content, bool if_absent, struct qr_err *err);
+    enum qr_code (*remove)(struct qr_store *s, const char *name, struct qr_err *err);
+    /* Names that begin with prefix, sorted, '\n'-separated into ret. */
+    enum qr_code (*list)(struct qr_store *s, const char *prefix, struct qr_buf *ret, struct qr_err *err);
+    /* Proves that a put under this prefix would work, before anything is spent. */
+    enum qr_code (*check_writable)(struct qr_store *s, const char *prefix, struct qr_err *err);
+    void (*close)(struct qr_store *s);
+};
+struct qr_store { const struct qr_store_ops *ops; };
+
+struct qr_store *qr_store_memory_new(void); /* for tests; everything lives in this object */
+/* Names are paths relative to root ("" = as given). */
+struct qr_store *qr_store_file_new(const char *root);
+
+/* Opens the store of a URL and the object name in it (heap). gs:// is UNIMPLEMENTED until the cloud issue, and says so. */
+QR_MUST_CHECK enum qr_code qr_store_resolve(const char *url, struct qr_store **ret, char **ret_name, struct qr_err *err);
+/* One-shot conveniences over qr_store_resolve. */
+QR_MUST_CHECK enum qr_code qr_url_read(const char *url, size_t max_bytes, struct qr_buf *ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_url_write(const char *url, struct qr_bytes content, struct qr_err *err);
+
+#endif

@@ -1,0 +1,54 @@
+/* train/train.h — the step loop: blocks → model → reduce → update → record (DESIGN §6).
+ *
+ * Every result is a pure function of (job, data): workers, threads and kernels never show. Only stable states are reported.
+ */
+#ifndef QR_TRAIN_TRAIN_H
+#define QR_TRAIN_TRAIN_H
+
+#include "base/pool.h"
+#include "group/group.h"
+#include "job/canonical.h"
+#include "job/job.h"
+#include "record/result.h"
+
+/* Called on the training thread, on every member; a recorder acts only where leader is true. All may be NULL. */
+struct qr_train_observer {
+    void *ctx;
+    /* a step has been applied (TRAIN) or evaluated (EVAL) and is now stable */
+    enum qr_code (*step)(void *ctx, bool leader, const struct qr_step_line *line, struct qr_err *err);
+    /* for the progress bar: at once, not only when stable. batch 1..n_batches; running: Keras' running means, [0] is the loss. */
+    void (*progress)(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch, uint64_t n_batches,
+                     const struct qr_named_value *running, size_t n);
+    void (*epoch)(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches, double seconds,
+                  const struct qr_named_value *values, size_t n);
+};
+
+struct qr_train_options {
+    const struct qr_job *job;
+    const struct qr_job_canonical *canonical;
+    const struct qr_dataset *data;
+    const struct qr_model *model;
+    const double *initial;          /* n_params, or NULL: Philox */
+    uint64_t epochs;                /* overrides the job's when not 0 */
+    struct qr_group *group;
+    struct qr_group_view view;
+    struct qr_pool *pool;
+    const struct qr_clock *clock;
+    const struct qr_log *log;
+    struct qr_train_observer observer;
+};
+
+struct qr_train_result {
+    uint64_t steps, epochs;         /* of the last state */
+    double loss;                    /* Keras' running mean over the last epoch */
+    bool has_val; double val_loss;
+    size_t n_metrics;               /* metrics, then val_ metrics when has_val */
+    struct qr_named_value metrics[16]; char names[16][40];
+    char state_digest[33];          /* of the last step's state */
+    double *params;                 /* n_params: the last state's, or the best one's when early stopping keeps it; caller frees */
+    bool stopped_early;
+};
+/* OUT_OF_RANGE names the sample of a poison block, the same sentence on all members. */
+QR_MUST_CHECK enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_result *ret, struct qr_err *err);
+
+#endif
