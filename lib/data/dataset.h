@@ -11,6 +11,9 @@
 #ifndef QR_DATA_DATASET_H
 #define QR_DATA_DATASET_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/err.h"
 
 enum qr_data_source { QR_DATA_EXCITATIONS, QR_DATA_NPZ, QR_DATA_CSV };
