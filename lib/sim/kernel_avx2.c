@@ -1,4 +1,5 @@
 /* sim/kernel_avx2.c — AVX2 and FMA: a cell is 2 + 2 registers (float32) */
+#if defined __x86_64__
 #include "sim/kernel_impl.h"
 
 #include <immintrin.h>
@@ -37,3 +38,4 @@
 #include "sim/kernel_template_impl.h"
 
 const struct qr_kernels *const qr_kernels_avx2[2] = {&f32_table, &f64_table};
+#endif

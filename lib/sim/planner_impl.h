@@ -106,6 +106,9 @@ struct qr_sim_plan {
     size_t first_cross; /* first step in order of execution that owes derivatives; n_steps when none does */
 };
 
+/* kernel.c */
+const struct qr_kernels *qr_kernels_of(enum qr_isa isa, enum qr_precision precision);
+
 /* Fuses the gates into blocks and shapes. */
 void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *c);
 /* Orders blocks into passes, finds every block's place and the places of the read-outs. */
