@@ -12,6 +12,8 @@
 #ifndef QR_FORMAT_MESSAGE_H
 #define QR_FORMAT_MESSAGE_H
 
+#include <stdbool.h>
+
 #include "base/bytes.h"
 
 enum {
@@ -22,7 +24,7 @@ enum {
     QR_INCARNATION_BYTES = 16,
     QR_MESSAGE_MAX_FIELDS = 128, /* of a job, in a hello */
     QR_MESSAGE_NAME_BYTES = 48,  /* of a field's name, with its NUL */
-    QR_MESSAGE_TEXT_BYTES = 512, /* of any text, with its NUL; encode cuts longer ones at a character with "..." */
+    QR_MESSAGE_TEXT_BYTES = 512, /* of any text, with its NUL: qr_message_text cuts */
     QR_MESSAGE_MAX_RUNS = 16,    /* of held blocks, for each member */
 };
 
@@ -145,6 +147,9 @@ struct qr_message {
         struct qr_goodbye goodbye;
     };
 };
+
+/* Copies s for a message: cut at a character, with "...", to fit cap bytes; control characters become blanks, bytes that are not UTF-8 '?'. */
+void qr_message_text(char *ret, size_t cap, const char *s);
 
 QR_MUST_CHECK enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_message_decode(struct qr_bytes bytes, struct qr_message *ret, struct qr_err *err);
