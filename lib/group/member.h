@@ -5,9 +5,9 @@
  * Driver    group.c (real links) and the simulator own the link. On QR_LINK_UP → qr_member_up, DOWN → qr_member_down, MESSAGE → decode,
  *           then qr_member_message, or qr_member_garbage when it does not decode. After each poll that returned nothing, and at the
  *           latest at qr_member_deadline_ns: qr_member_tick. Actions are emitted during these calls, in order, and may point into the
- *           machine: use them before returning. emit must not call the machine.
+ *           machine: use them before returning. emit must not call the machine, but for qr_member_set_held.
  * Trainer   what the machine says of this member's training (qr_member_set_held) must be true at every call of the machine: change state
- *           and tell it under one lock. From SUSPEND to BEGIN the trainer sends, takes and applies nothing; it may compute on.
+ *           and tell it under one lock, also when it handles BEGIN (drops, joins what it set aside). From SUSPEND to BEGIN the trainer sends, takes and applies nothing; it may compute on.
  * Dialing   qr_member_start emits DIAL for every lower index; the higher index dials the lower.
  * Threads   none of its own: callers hold one lock. Cost: microseconds; a heartbeat to 63 peers is the longest.
  */
