@@ -26,6 +26,8 @@ struct node {
     char text[512];
     uint32_t conn[MAX_NODES]; /* last connection on which index spoke */
     struct qr_gen_id promised;
+    struct qr_message stale[2]; /* once received, to come again: a Begin, and a Propose, Promise or Busy */
+    uint32_t stale_from[2];
     struct qr_generation gen;
     uint64_t pending_hash;    /* of the promised id: its data waits */
     /* trainer */
@@ -413,6 +415,11 @@ static void serve(struct world *w, struct node *x) {
             continue;
         }
         if (msg.kind == QR_MESSAGE_HELLO && msg.hello.index < MAX_NODES) x->conn[msg.hello.index] = ev.conn;
+        if (msg.kind >= QR_MESSAGE_PROPOSE && msg.kind <= QR_MESSAGE_BEGIN && dice(w, 3)) {
+            unsigned slot = msg.kind != QR_MESSAGE_BEGIN;
+            x->stale[slot] = msg;
+            for (x->stale_from[slot] = 0; x->stale_from[slot] < w->n && x->conn[x->stale_from[slot]] != ev.conn;) x->stale_from[slot]++;
+        }
         qr_member_message(x->m, now_of(w), ev.conn, &msg);
     }
     if (now_of(w) >= qr_member_deadline_ns(x->m)) qr_member_tick(x->m, now_of(w));
@@ -518,7 +525,8 @@ static void run_stop(struct world *w) {
 /* ---- members come and go ---- */
 static void trouble(struct world *w) {
     struct node *x = &w->node[dice(w, w->n)], *o = &w->node[dice(w, w->n)];
-    switch (dice(w, 7)) {
+    unsigned slot = (unsigned)dice(w, 2);
+    switch (dice(w, w->faulty ? 9 : 6)) {
     case 0:
         if (!x->live || x->finished) break;
         SAY("is killed");
@@ -545,8 +553,11 @@ static void trouble(struct world *w) {
         SAY("is stopped");
         x->paused = true, x->resume_ns = now_of(w) + MS(20) + (int64_t)dice(w, 3000) * MS(1);
         break;
-    default:
-        if (w->faulty) qr_sim_net_faults(w->net, (unsigned)dice(w, 100), (unsigned)dice(w, 100), (unsigned)dice(w, 100));
+    case 6: qr_sim_net_faults(w->net, (unsigned)dice(w, 100), (unsigned)dice(w, 100), (unsigned)dice(w, 100)); break;
+    default: /* an old message comes again */
+        if (!x->live || x->paused || x->finished || !x->stale[slot].kind || x->stale_from[slot] >= w->n || !x->conn[x->stale_from[slot]]) break;
+        SAY("gets an old %s again", qr_message_kind_name(x->stale[slot].kind));
+        qr_member_message(x->m, now_of(w), x->conn[x->stale_from[slot]], &x->stale[slot]);
     }
 }
 static void clean_up(struct world *w) { /* the processes that gave up start again, as a cluster does */
