@@ -376,6 +376,7 @@ void qr_sim_net_kill(struct qr_link *base) {
     struct qr_sim_net *net = l->net;
     l->dead = true;
     list_clear(&l->events);
+    net->blocked[l->place] = 0; /* so that its end is heard of */
     for (struct sim_conn *c = net->conns; c; c = c->next)
         for (int s = 0; s < 2; s++) {
             if (c->side[s].link != l || !c->side[s].open) continue;

@@ -23,11 +23,29 @@ static bool lists(const struct qr_member *m, uint32_t a, uint32_t b) {
 }
 bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b) { return lists(m, a, b) && lists(m, b, a); }
 
-/* Greedy in index order, among those that this worker is linked with: each next index that all already in it hear both ways. */
+/* All of the generation are still linked with each other, as the same processes, and none has promised itself away: it works. */
+static bool generation_works(const struct qr_member *m) {
+    const struct qr_begin *b = &m->generation.begin;
+    if (!m->active) return false;
+    for (uint32_t r = 0; r < b->n_members; r++) {
+        uint32_t i = b->member[r].name.index;
+        const struct peer *p = &m->peer[i];
+        if (!same_inc(p->incarnation, b->member[r].name.incarnation)) return false;
+        if (i != m->opt.index && qr_gen_id_compare(&p->beat.active, &b->id) != 0) return false;
+        for (uint32_t k = 0; k < r; k++)
+            if (!member_linked(m, i, b->member[k].name.index)) return false;
+    }
+    return true;
+}
+
+/* Greedy in index order, among those that this worker is linked with: each next index that all already in it hear both ways. A generation that works is
+ * where it starts from: its members would refuse a set without one of them, and this worker is one of them. */
 uint64_t member_set(const struct qr_member *m) {
     uint64_t set = 0;
     uint32_t me = m->opt.index;
+    for (uint32_t r = 0; generation_works(m) && r < m->generation.begin.n_members; r++) set |= bit(m->generation.begin.member[r].name.index);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        if (set & bit(i)) continue;
         const struct peer *p = &m->peer[i];
         if (i != me) {
             bool kept = m->active && member_in_generation(m, i);
@@ -84,6 +102,7 @@ static void promise(struct qr_member *m, const struct qr_gen_id *id) {
         m->active = false;
         m->idle_ns = m->now_ns;
         m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_SUSPEND});
+        member_heartbeats(m); /* the others need not think that their generation still works */
     }
 }
 
@@ -275,12 +294,11 @@ static const char *objection(const struct qr_member *m, uint32_t from, const str
     bool other = m->promised.index != from || !same_inc(m->promised.incarnation, m->peer[from].incarnation);
     if (m->promised.number && m->promise_exclusive && other && m->promised.index < from && m->now_ns - m->promised_ns < EXCLUSIVE_NS)
         return "it promised a lower index within the last second";
-    for (uint32_t r = 0; m->active && r < m->generation.begin.n_members; r++) {
+    for (uint32_t r = 0; generation_works(m) && r < m->generation.begin.n_members; r++) {
         uint32_t i = m->generation.begin.member[r].name.index;
         bool named = i == m->opt.index;
         for (uint32_t k = 0; k < p->n_members; k++) named = named || p->member[k].index == i;
-        if (!named && same_inc(m->peer[i].incarnation, m->generation.begin.member[r].name.incarnation) && member_linked(m, m->opt.index, i))
-            return "a member of its generation that it hears is left out";
+        if (!named && member_linked(m, m->opt.index, i)) return "a member of its generation that it hears is left out";
     }
     return NULL;
 }
