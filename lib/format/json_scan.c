@@ -1,0 +1,314 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/parse.h"
+#include "format/json_impl.h"
+
+/* A key of an object that is still open: its text between the quotes, escapes and all. */
+struct key { uint32_t at, n; };
+
+struct scan {
+    const uint8_t *p;
+    size_t n, at;
+    const char *what;
+    struct qr_err *err;
+    size_t n_values;
+    unsigned depth;
+    char open[QR_JSON_MAX_DEPTH];
+    size_t first_key[QR_JSON_MAX_DEPTH]; /* where this object's keys begin in keys */
+    struct key *keys;
+    size_t n_keys, cap_keys;
+};
+
+size_t qr_utf8_next(const uint8_t *p, size_t n, uint32_t *ret) {
+    if (n == 0) return 0;
+    if (p[0] < 0x80) {
+        *ret = p[0];
+        return 1;
+    }
+    size_t len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+    if (p[0] < 0xc2 || p[0] > 0xf4 || n < len) return 0;
+    uint32_t c = p[0] & (0xffu >> (len + 1));
+    for (size_t i = 1; i < len; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 0;
+        c = c << 6 | (p[i] & 0x3f);
+    }
+    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
+    if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) return 0;
+    *ret = c;
+    return len;
+}
+
+static enum qr_code fail_at(struct scan *s, size_t at, const char *message) {
+    size_t line = 1, column = 1;
+    for (size_t i = 0; i < at && i < s->n; i++) {
+        if (s->p[i] == '\n') {
+            line++;
+            column = 1;
+        } else if ((s->p[i] & 0xc0) != 0x80) {
+            column++;
+        }
+    }
+    return qr_fail(s->err, QR_INVALID_ARGUMENT, "%s: line %zu, column %zu: %s", s->what, line, column, message);
+}
+
+/* "expected X but found Y" at the current byte. */
+static enum qr_code expected(struct scan *s, const char *wanted) {
+    char found[48], message[192];
+    if (s->at >= s->n) snprintf(found, sizeof found, "the end of the text");
+    else if (s->p[s->at] > ' ' && s->p[s->at] < 0x7f) snprintf(found, sizeof found, "'%c'", s->p[s->at]);
+    else snprintf(found, sizeof found, "byte 0x%02x", s->p[s->at]);
+    snprintf(message, sizeof message, "expected %s but found %s", wanted, found);
+    return fail_at(s, s->at, message);
+}
+
+static void skip_blanks(struct scan *s) {
+    while (s->at < s->n && (s->p[s->at] == ' ' || s->p[s->at] == '\t' || s->p[s->at] == '\n' || s->p[s->at] == '\r')) s->at++;
+}
+
+static bool is_digit(const struct scan *s, size_t at) { return at < s->n && s->p[at] >= '0' && s->p[at] <= '9'; }
+
+static enum qr_code scan_number(struct scan *s) {
+    size_t from = s->at, at = s->at;
+    bool integer = true;
+    if (at < s->n && s->p[at] == '-') at++;
+    size_t digits = at;
+    while (is_digit(s, at)) at++;
+    s->at = at;
+    if (at == digits) return expected(s, "a digit");
+    if (at - digits > 1 && s->p[digits] == '0') return fail_at(s, from, "a number must not begin with 0");
+    if (at < s->n && s->p[at] == '.') {
+        integer = false;
+        size_t fraction = s->at = ++at;
+        while (is_digit(s, at)) at++;
+        if (at == fraction) return expected(s, "a digit behind the decimal point");
+    }
+    if (at < s->n && (s->p[at] == 'e' || s->p[at] == 'E')) {
+        integer = false;
+        at++;
+        if (at < s->n && (s->p[at] == '+' || s->p[at] == '-')) at++;
+        size_t exponent = s->at = at;
+        while (is_digit(s, at)) at++;
+        if (at == exponent) return expected(s, "a digit of the exponent");
+    }
+    s->at = at;
+    char text[QR_JSON_MAX_NUMBER + 1];
+    if (at - from > QR_JSON_MAX_NUMBER) return fail_at(s, from, "a number has more than 63 characters; 17 digits are enough for any float64");
+    memcpy(text, s->p + from, at - from);
+    text[at - from] = 0;
+    char message[192];
+    int64_t i;
+    if (integer && (!qr_parse_i64(text, &i) || i > (int64_t)1 << 53 || i < -((int64_t)1 << 53))) {
+        snprintf(message, sizeof message, "the integer %s is above 2^53 and would be rounded; use a smaller one", text);
+        return fail_at(s, from, message);
+    }
+    double x;
+    if (!integer && !qr_parse_double(text, &x)) {
+        snprintf(message, sizeof message, "the number %s is outside the range of float64", text);
+        return fail_at(s, from, message);
+    }
+    return QR_OK;
+}
+
+static int hex4(const uint8_t *p) {
+    int v = 0;
+    for (int i = 0; i < 4; i++) {
+        int c = p[i] | 0x20;
+        int d = p[i] >= '0' && p[i] <= '9' ? p[i] - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (d < 0) return -1;
+        v = v << 4 | d;
+    }
+    return v;
+}
+
+/* Behind a backslash at s->at. */
+static enum qr_code scan_escape(struct scan *s) {
+    size_t from = s->at++;
+    if (s->at >= s->n) return fail_at(s, from, "the text ends inside a string");
+    if (s->p[s->at] != 'u') {
+        if (!s->p[s->at] || !strchr("\"\\/bfnrt", s->p[s->at])) return fail_at(s, from, "this escape is not JSON; a backslash itself is written \\\\");
+        s->at++;
+        return QR_OK;
+    }
+    int c = s->n - s->at > 4 ? hex4(s->p + s->at + 1) : -1;
+    if (c < 0) return fail_at(s, from, "\\u needs four hexadecimal digits");
+    if (c == 0) return fail_at(s, from, "\\u0000 is not allowed in a string");
+    s->at += 5;
+    if (c >= 0xdc00 && c <= 0xdfff) return fail_at(s, from, "\\u escape of half a character (a lone surrogate)");
+    if (c >= 0xd800 && c <= 0xdbff) {
+        int low = s->n - s->at > 5 && s->p[s->at] == '\\' && s->p[s->at + 1] == 'u' ? hex4(s->p + s->at + 2) : -1;
+        if (low < 0xdc00 || low > 0xdfff) return fail_at(s, from, "\\u escape of half a character (a lone surrogate)");
+        s->at += 6;
+    }
+    return QR_OK;
+}
+
+static enum qr_code scan_string(struct scan *s) {
+    size_t from = s->at++;
+    for (;;) {
+        if (s->at >= s->n) return fail_at(s, from, "this string has no closing quote");
+        uint8_t c = s->p[s->at];
+        if (c == '"') break;
+        if (c == '\\') {
+            enum qr_code code = scan_escape(s);
+            if (code != QR_OK) return code;
+            continue;
+        }
+        if (c == '\n' || c == '\r') return fail_at(s, from, "this string has no closing quote on its line");
+        if (c < 0x20) return fail_at(s, s->at, "a control character stands in a string; write it as \\u00XX");
+        uint32_t cp;
+        size_t len = qr_utf8_next(s->p + s->at, s->n - s->at, &cp);
+        if (!len) return fail_at(s, s->at, "the text is not valid UTF-8 here");
+        s->at += len;
+    }
+    s->at++;
+    return QR_OK;
+}
+
+/* The next code point of a scanned string; 0 at its end (it has no U+0000). */
+static uint32_t key_next(const uint8_t *p, size_t n, size_t *at) {
+    if (*at >= n) return 0;
+    if (p[*at] != '\\') {
+        uint32_t cp = 0;
+        *at += qr_utf8_next(p + *at, n - *at, &cp);
+        return cp;
+    }
+    uint8_t e = p[*at + 1];
+    *at += 2;
+    if (e != 'u') return e == 'b' ? '\b' : e == 'f' ? '\f' : e == 'n' ? '\n' : e == 'r' ? '\r' : e == 't' ? '\t' : e;
+    uint32_t c = (uint32_t)hex4(p + *at);
+    *at += 4;
+    if (c < 0xd800 || c > 0xdbff) return c;
+    uint32_t low = (uint32_t)hex4(p + *at + 2);
+    *at += 6;
+    return 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+}
+
+/* By decoded text: "a" and "\u0061" are one key. */
+static int key_order(const struct scan *s, struct key a, struct key b) {
+    size_t i = 0, j = 0;
+    for (;;) {
+        uint32_t x = key_next(s->p + a.at, a.n, &i), y = key_next(s->p + b.at, b.n, &j);
+        if (x != y) return x < y ? -1 : 1;
+        if (!x) return 0;
+    }
+}
+static int key_order_then_place(const void *a, const void *b, void *ctx) {
+    const struct key *x = a, *y = b;
+    int order = key_order(ctx, *x, *y);
+    return order ? order : x->at < y->at ? -1 : x->at > y->at;
+}
+
+static void key_push(struct scan *s, size_t from, size_t end) {
+    if (s->n_keys == s->cap_keys) {
+        s->cap_keys = s->cap_keys ? 2 * s->cap_keys : 64;
+        s->keys = qr_xreallocarray(s->keys, s->cap_keys, sizeof *s->keys);
+    }
+    s->keys[s->n_keys++] = (struct key){(uint32_t)from, (uint32_t)(end - from)};
+}
+
+/* An object ends: are its keys different from each other? Drops them. */
+static enum qr_code check_keys(struct scan *s, size_t first) {
+    struct key *keys = s->keys + first;
+    size_t n = s->n_keys - first;
+    s->n_keys = first;
+    if (n < 2) return QR_OK;
+    qsort_r(keys, n, sizeof *keys, key_order_then_place, s);
+    for (size_t i = 1; i < n; i++) {
+        if (key_order(s, keys[i - 1], keys[i]) != 0) continue;
+        char message[192];
+        snprintf(message, sizeof message, "the key \"%.*s\" stands twice in one object; keep one of them",
+                 (int)(keys[i].n < 100 ? keys[i].n : 100), (const char *)s->p + keys[i].at);
+        return fail_at(s, keys[i].at - 1, message);
+    }
+    return QR_OK;
+}
+
+static enum qr_code scan_word(struct scan *s) {
+    static const char *const words[] = {"true", "false", "null"};
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = strlen(words[i]);
+        if (s->n - s->at >= n && memcmp(s->p + s->at, words[i], n) == 0) {
+            s->at += n;
+            return QR_OK;
+        }
+    }
+    return expected(s, "a value");
+}
+
+/* "key" : with the blanks around. */
+static enum qr_code scan_key(struct scan *s) {
+    skip_blanks(s);
+    if (s->at >= s->n || s->p[s->at] != '"') return expected(s, "a key in double quotes");
+    size_t from = s->at + 1;
+    enum qr_code code = scan_string(s);
+    if (code != QR_OK) return code;
+    key_push(s, from, s->at - 1);
+    skip_blanks(s);
+    if (s->at >= s->n || s->p[s->at] != ':') return expected(s, "':' behind a key");
+    s->at++;
+    return QR_OK;
+}
+
+/* One value's first token. An object or array is opened only: its first member is next (*ret_opened), unless it is empty. */
+static enum qr_code scan_value(struct scan *s, bool *ret_opened) {
+    *ret_opened = false;
+    skip_blanks(s);
+    if (++s->n_values > QR_JSON_MAX_VALUES) return fail_at(s, s->at, "more than 4194304 values in one JSON text");
+    uint8_t c = s->at < s->n ? s->p[s->at] : 0;
+    if (c == '"') return scan_string(s);
+    if (c == '-' || (c >= '0' && c <= '9')) return scan_number(s);
+    if (c != '{' && c != '[') return scan_word(s);
+    if (s->depth == QR_JSON_MAX_DEPTH) return fail_at(s, s->at, "objects and arrays are nested more than 64 deep");
+    s->at++;
+    skip_blanks(s);
+    if (s->at < s->n && s->p[s->at] == (c == '{' ? '}' : ']')) {
+        s->at++;
+        return QR_OK;
+    }
+    s->open[s->depth] = (char)c;
+    s->first_key[s->depth++] = s->n_keys;
+    *ret_opened = true;
+    return QR_OK;
+}
+
+/* Behind a value: closes what ends here; stops behind a comma or with nothing open. */
+static enum qr_code scan_after_value(struct scan *s) {
+    while (s->depth) {
+        bool object = s->open[s->depth - 1] == '{';
+        skip_blanks(s);
+        uint8_t c = s->at < s->n ? s->p[s->at] : 0;
+        if (c == ',') {
+            s->at++;
+            return QR_OK;
+        }
+        if (c != (object ? '}' : ']')) return expected(s, object ? "',' or '}'" : "',' or ']'");
+        s->at++;
+        s->depth--;
+        enum qr_code code = check_keys(s, s->first_key[s->depth]);
+        if (code != QR_OK) return code;
+    }
+    return QR_OK;
+}
+
+static enum qr_code scan_all(struct scan *s) {
+    enum qr_code code;
+    do {
+        if (s->depth && s->open[s->depth - 1] == '{' && (code = scan_key(s)) != QR_OK) return code;
+        bool opened;
+        if ((code = scan_value(s, &opened)) != QR_OK) return code;
+        if (opened) continue;
+        if ((code = scan_after_value(s)) != QR_OK) return code;
+    } while (s->depth);
+    skip_blanks(s);
+    return s->at < s->n ? expected(s, "the end of the text behind the value") : QR_OK;
+}
+
+enum qr_code qr_json_scan(struct qr_bytes text, const char *what, struct qr_err *err) {
+    struct scan s = {.p = text.p, .n = text.n, .what = what, .err = err};
+    enum qr_code code = scan_all(&s);
+    free(s.keys);
+    return code;
+}

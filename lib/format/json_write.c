@@ -1,0 +1,154 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "format/json.h"
+#include "format/json_impl.h"
+
+struct qr_json_writer qr_json_writer(struct qr_buf *out, unsigned indent) {
+    return (struct qr_json_writer){.out = out, .first = true, .indent = indent};
+}
+
+static void new_line(struct qr_json_writer *w) {
+    if (!w->indent) return;
+    qr_buf_puts(w->out, "\n");
+    for (unsigned i = 0; i < w->indent * w->depth; i++) qr_buf_puts(w->out, " ");
+}
+
+/* What stands before a key or an element. */
+static void before(struct qr_json_writer *w) {
+    if (w->after_key) {
+        w->after_key = false;
+        return;
+    }
+    if (!w->first) qr_buf_puts(w->out, ",");
+    if (w->depth) new_line(w);
+    w->first = false;
+}
+
+void qr_json_open(struct qr_json_writer *w, char bracket) {
+    before(w);
+    qr_buf_put(w->out, &bracket, 1);
+    w->depth++;
+    w->first = true;
+}
+
+void qr_json_close(struct qr_json_writer *w, char bracket) {
+    QR_ASSERT(w->depth > 0);
+    w->depth--;
+    if (!w->first) new_line(w);
+    qr_buf_put(w->out, &bracket, 1);
+    w->first = false;
+}
+
+static void quoted(struct qr_buf *out, const char *s) {
+    const uint8_t *p = (const uint8_t *)s;
+    size_t n = strlen(s);
+    qr_buf_puts(out, "\"");
+    while (n) {
+        uint32_t c;
+        size_t len = qr_utf8_next(p, n, &c);
+        if (!len) {
+            qr_buf_puts(out, "\xef\xbf\xbd");
+            len = 1;
+        } else if (c == '"' || c == '\\') {
+            qr_buf_puts(out, "\\");
+            qr_buf_put(out, p, 1);
+        } else if (c == '\n') {
+            qr_buf_puts(out, "\\n");
+        } else if (c == '\t') {
+            qr_buf_puts(out, "\\t");
+        } else if (c == '\r') {
+            qr_buf_puts(out, "\\r");
+        } else if (c < 0x20 || c == 0x7f) {
+            qr_buf_printf(out, "\\u%04x", (unsigned)c);
+        } else {
+            qr_buf_put(out, p, len);
+        }
+        p += len;
+        n -= len;
+    }
+    qr_buf_puts(out, "\"");
+}
+
+void qr_json_put_key(struct qr_json_writer *w, const char *key) {
+    before(w);
+    quoted(w->out, key);
+    qr_buf_puts(w->out, w->indent ? ": " : ":");
+    w->after_key = true;
+}
+
+void qr_json_put_string(struct qr_json_writer *w, const char *s) {
+    before(w);
+    quoted(w->out, s);
+}
+
+void qr_json_put_double(struct qr_json_writer *w, double x) {
+    before(w);
+    /* below 1e17 %.17g writes an integer without an exponent */
+    if (isfinite(x)) qr_buf_printf(w->out, "%.17g", x);
+    else qr_buf_puts(w->out, "null");
+}
+
+void qr_json_put_i64(struct qr_json_writer *w, int64_t x) {
+    before(w);
+    qr_buf_printf(w->out, "%lld", (long long)x);
+}
+void qr_json_put_bool(struct qr_json_writer *w, bool x) {
+    before(w);
+    qr_buf_puts(w->out, x ? "true" : "false");
+}
+void qr_json_put_null(struct qr_json_writer *w) {
+    before(w);
+    qr_buf_puts(w->out, "null");
+}
+
+static int by_key(const void *a, const void *b) {
+    const struct qr_json *const *x = a, *const *y = b;
+    return strcmp(qr_json_key(*x), qr_json_key(*y));
+}
+
+static void put_object(struct qr_json_writer *w, const struct qr_json *v, bool sorted) {
+    size_t n = qr_json_size(v), i = 0;
+    const struct qr_json **members = qr_xcalloc(n, sizeof(const struct qr_json *));
+    for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) members[i++] = m;
+    if (sorted && n) qsort(members, n, sizeof *members, by_key);
+    qr_json_open(w, '{');
+    for (i = 0; i < n; i++) {
+        qr_json_put_key(w, qr_json_key(members[i]));
+        qr_json_put_value(w, members[i], sorted);
+    }
+    qr_json_close(w, '}');
+    free(members);
+}
+
+void qr_json_put_value(struct qr_json_writer *w, const struct qr_json *v, bool sorted) {
+    /* the getters cannot fail for a value of their own type */
+    enum qr_code code = QR_OK;
+    double x;
+    bool b;
+    const char *s;
+    switch (qr_json_type(v)) {
+    case QR_JSON_NULL: qr_json_put_null(w); break;
+    case QR_JSON_BOOL:
+        code = qr_json_bool(v, "", &b, NULL);
+        if (code == QR_OK) qr_json_put_bool(w, b);
+        break;
+    case QR_JSON_NUMBER:
+        code = qr_json_double(v, "", -HUGE_VAL, HUGE_VAL, &x, NULL);
+        if (code == QR_OK) qr_json_put_double(w, x);
+        break;
+    case QR_JSON_STRING:
+        code = qr_json_string(v, "", &s, NULL);
+        if (code == QR_OK) qr_json_put_string(w, s);
+        break;
+    case QR_JSON_ARRAY:
+        qr_json_open(w, '[');
+        for (const struct qr_json *e = qr_json_first(v); e; e = qr_json_next(e)) qr_json_put_value(w, e, sorted);
+        qr_json_close(w, ']');
+        break;
+    case QR_JSON_OBJECT: put_object(w, v, sorted); break;
+    }
+    QR_ASSERT(code == QR_OK);
+}
