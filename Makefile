@@ -67,8 +67,7 @@ libqring := $(B)/libqring.a
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its)
 else ifeq ($(SAN),thread)
-suite    := $(foreach w,base group link member allreduce train,$(filter $(B)/tests/%/test_$w $(B)/tests/%/test_$(w)_%,$(tests) $(replays)))
-suite    := $(sort $(suite) $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_train%,$(notdir $t)),$t)))
+suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train%,$(notdir $t)),$t))
 else
 suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh,$(its))
 endif
