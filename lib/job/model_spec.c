@@ -51,6 +51,19 @@ static enum qr_code read_readouts(const struct qr_json *layer, const char *where
     return QR_OK;
 }
 
+/* "filters" may stand beside the ansatz's other numbers or in the layer: it means the same. */
+static enum qr_code read_filters(const struct qr_json *layer, const char *where, const struct qr_json *circuit, const char *path,
+                                 struct qr_job *job, struct qr_err *err) {
+    bool in_layer = qr_json_get(layer, "filters") != NULL, in_circuit = qr_json_get(circuit, "filters") != NULL;
+    uint64_t filters = 1;
+    if (in_layer && in_circuit)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: filters stands in the layer and in its circuit; give it once", where);
+    if (qr_job_opt_u64(in_layer ? layer : circuit, in_layer ? where : path, "filters", 1, MAX_FILTERS, &filters, err) != QR_OK)
+        return err->code;
+    job->n_filters = (unsigned)filters;
+    return QR_OK;
+}
+
 static enum qr_code read_quantum(const struct qr_json *layer, const char *where, struct qr_job *job,
                                  struct qr_err *err) {
     static const char *const keys[] = {"layer", "circuit", "readouts", "filters"};
@@ -59,13 +72,10 @@ static enum qr_code read_quantum(const struct qr_json *layer, const char *where,
     snprintf(path, sizeof path, "%s.circuit", where);
     const struct qr_json *circuit = qr_json_get(layer, "circuit");
     if (!circuit) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing: give an ansatz or a list of gates", path);
-    uint64_t remaining = 0, filters = 1;
-    unsigned in_circuit = 1;
-    if (qr_circuit_from_json(circuit, path, &job->circuit, &remaining, &in_circuit, err) != QR_OK) return err->code;
-    filters = in_circuit;
-    if (qr_job_opt_u64(layer, where, "filters", 1, MAX_FILTERS, &filters, err) != QR_OK) return err->code;
+    uint64_t remaining = 0;
+    if (qr_circuit_from_json(circuit, path, &job->circuit, &remaining, err) != QR_OK) return err->code;
+    if (read_filters(layer, where, circuit, path, job, err) != QR_OK) return err->code;
     job->has_quantum = true;
-    job->n_filters = (unsigned)filters;
     return read_readouts(layer, where, remaining, job, err);
 }
 
