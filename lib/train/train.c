@@ -1,6 +1,5 @@
 #include "train/train.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -20,8 +19,7 @@ struct run {
     double *gradient;
     size_t n_tensors, *tensor_sizes;
     size_t n_values;                 /* 1 + metrics */
-    struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics; val_ names in val_values */
-    char val_names[16][40];
+    struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics */
     struct qr_step_line pending;     /* applied, not yet stable */
     struct qr_named_value pending_metrics[16];
     bool has_pending, has_val, said_schedule;
@@ -172,15 +170,16 @@ static enum qr_code close_run(struct run *r, struct qr_err *err) {
     return tell_pending(r, err);
 }
 
+/* As qr_metric_names. */
+static const char *const val_metric_names[] = {"val_accuracy", "val_binary_accuracy", "val_mse", "val_mae"};
+
 static void name_values(struct run *r) {
     r->n_values = qr_model_n_sums(r->opt->model);
     QR_ASSERT(r->n_values <= 9);
     r->values[0].name = "loss";
     for (size_t i = 1; i < r->n_values; i++) r->values[i].name = qr_metric_names[r->job->train.metrics[i - 1]];
-    for (size_t i = 0; i < r->n_values; i++) {
-        snprintf(r->val_names[i], sizeof r->val_names[i], "val_%s", r->values[i].name);
-        r->val_values[i].name = r->val_names[i];
-    }
+    r->val_values[0].name = "val_loss";
+    for (size_t i = 1; i < r->n_values; i++) r->val_values[i].name = val_metric_names[r->job->train.metrics[i - 1]];
 }
 
 static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, struct qr_err *err) {
@@ -226,13 +225,7 @@ static void fill_result(const struct run *r, struct qr_train_result *ret) {
                                     .val_loss = r->has_val ? r->val_values[0].value : 0,
                                     .stopped_early = s->stop[QR_STOP_STOPPED] > 0};
     for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
-        for (size_t i = 1; i < r->n_values; i++) {
-            const struct qr_named_value *from = v ? &r->val_values[i] : &r->values[i];
-            char *name = ret->names[ret->n_metrics];
-            snprintf(name, sizeof ret->names[0], "%s", from->name);
-            ret->metrics[ret->n_metrics].value = from->value;
-            ret->n_metrics++;
-        }
+        for (size_t i = 1; i < r->n_values; i++) ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
     qr_hex(r->digest, sizeof r->digest, ret->state_digest);
     ret->params = qr_xcalloc(s->n_params, sizeof *ret->params);
     memcpy(ret->params, best ? s->best : s->weights, s->n_params * sizeof *ret->params);
@@ -245,10 +238,7 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     enum qr_code code = run_init(r, opt, err);
     while (code == QR_OK && r->state.epoch < r->epochs && r->state.stop[QR_STOP_STOPPED] == 0) code = run_epoch(r, err);
     if (code == QR_OK) code = close_run(r, err);
-    if (code == QR_OK) {
-        fill_result(r, ret);
-        for (size_t i = 0; i < ret->n_metrics; i++) ret->metrics[i].name = ret->names[i];
-    }
+    if (code == QR_OK) fill_result(r, ret);
     run_fini(r);
     free(r);
     return code;
