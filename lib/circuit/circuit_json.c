@@ -1,6 +1,7 @@
 #include "circuit/circuit_json.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -11,6 +12,18 @@
 #include "circuit/qcnn.h"
 
 enum { MAX_GATES = 1 << 20, MAX_COLUMNS = 1 << 20, MAX_NAME = 64, PATH_BYTES = 256 };
+
+/* The path of a value, for messages; a very long one is cut. */
+struct path { char s[PATH_BYTES]; };
+static struct path path_of(const char *fmt, ...) QR_PRINTF(1, 2);
+static struct path path_of(const char *fmt, ...) {
+    struct path p;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(p.s, sizeof p.s, fmt, ap);
+    va_end(ap);
+    return p;
+}
 
 /* A place where a parameter is named; indices are given once all names are known. */
 struct mention { const char *name; size_t gate; unsigned arg; };
@@ -59,33 +72,32 @@ static enum qr_code read_column(struct reader *r, const struct qr_json *v, const
 /* v: a number or {"parameter" | "data", "scale"?} */
 static enum qr_code read_arg(struct reader *r, const struct qr_json *v, const char *where, const char *key, unsigned k,
                              struct qr_gate_arg *ret) {
-    char path[PATH_BYTES], inner[PATH_BYTES + 16];
-    snprintf(path, sizeof path, "%s.%s", where, key);
-    if (!v) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s is missing; it must be a number, {\"parameter\": name} or {\"data\": column}", path);
+    struct path path = path_of("%s.%s", where, key);
+    if (!v) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s is missing; it must be a number, {\"parameter\": name} or {\"data\": column}", path.s);
     struct qr_gate_arg arg = {QR_ARG_CONSTANT, 1, 0};
     enum qr_code code;
     if (qr_json_type(v) == QR_JSON_NUMBER) {
-        if ((code = qr_json_double(v, path, -INFINITY, INFINITY, &arg.scale, r->err))) return code;
+        if ((code = qr_json_double(v, path.s, -INFINITY, INFINITY, &arg.scale, r->err))) return code;
         *ret = arg;
         return QR_OK;
     }
     if (qr_json_type(v) != QR_JSON_OBJECT)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must be a number, {\"parameter\": name} or {\"data\": column}, not %s", path,
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must be a number, {\"parameter\": name} or {\"data\": column}, not %s", path.s,
                        qr_json_type_name(v));
     static const char *const known[] = {"parameter", "data", "scale"};
-    if ((code = qr_json_known(v, path, known, 3, r->err))) return code;
+    if ((code = qr_json_known(v, path.s, known, 3, r->err))) return code;
     const struct qr_json *parameter = qr_json_get(v, "parameter"), *data = qr_json_get(v, "data"), *scale = qr_json_get(v, "scale");
     if (!parameter == !data)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must have %s", path,
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must have %s", path.s,
                        data ? "one of \"parameter\" and \"data\", not both" : "\"parameter\" (a name) or \"data\" (a column)");
     if (scale) {
-        snprintf(inner, sizeof inner, "%s.scale", path);
-        if ((code = qr_json_double(scale, inner, -INFINITY, INFINITY, &arg.scale, r->err))) return code;
+        struct path inner = path_of("%s.scale", path.s);
+        if ((code = qr_json_double(scale, inner.s, -INFINITY, INFINITY, &arg.scale, r->err))) return code;
     }
     arg.kind = parameter ? QR_ARG_PARAMETER : QR_ARG_DATA;
-    snprintf(inner, sizeof inner, "%s.%s", path, parameter ? "parameter" : "data");
+    struct path inner = path_of("%s.%s", path.s, parameter ? "parameter" : "data");
     struct mention mention = {NULL, r->n_gates, k};
-    code = parameter ? read_parameter(r, parameter, inner, &mention) : read_column(r, data, inner, &arg);
+    code = parameter ? read_parameter(r, parameter, inner.s, &mention) : read_column(r, data, inner.s, &arg);
     if (!code) *ret = arg;
     return code;
 }
@@ -128,24 +140,22 @@ static enum qr_code read_args(struct reader *r, const struct qr_json *gate, cons
     }
     const struct qr_json *shift = qr_json_get(gate, "global_shift");
     if (!shift) return QR_OK;
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s.global_shift", where);
-    return qr_json_double(shift, path, -INFINITY, INFINITY, &g->global_shift, r->err);
+    struct path path = path_of("%s.global_shift", where);
+    return qr_json_double(shift, path.s, -INFINITY, INFINITY, &g->global_shift, r->err);
 }
 
 /* An array of at most `most` integers in 0..high. */
 static enum qr_code read_ints(struct reader *r, const struct qr_json *v, const char *where, const char *key, int64_t high,
                               unsigned most, uint16_t *ret, unsigned *ret_n) {
-    char path[PATH_BYTES], item[PATH_BYTES + 16];
-    snprintf(path, sizeof path, "%s.%s", where, key);
-    enum qr_code code = qr_json_want(v, path, QR_JSON_ARRAY, r->err);
+    struct path path = path_of("%s.%s", where, key);
+    enum qr_code code = qr_json_want(v, path.s, QR_JSON_ARRAY, r->err);
     if (code) return code;
     unsigned n = 0;
     for (const struct qr_json *i = qr_json_first(v); i; i = qr_json_next(i), n++) {
         int64_t q;
-        snprintf(item, sizeof item, "%s[%u]", path, n);
-        if (n == most) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has more than %u entries", path, most);
-        if ((code = qr_json_i64(i, item, 0, high, &q, r->err))) return code;
+        struct path item = path_of("%s[%u]", path.s, n);
+        if (n == most) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has more than %u entries", path.s, most);
+        if ((code = qr_json_i64(i, item.s, 0, high, &q, r->err))) return code;
         ret[n] = (uint16_t)q;
     }
     *ret_n = n;
@@ -174,18 +184,17 @@ static enum qr_code read_controls(struct reader *r, const struct qr_json *gate, 
 static enum qr_code read_kind(struct reader *r, const struct qr_json *v, const char *where, enum qr_gate_kind *ret, bool *ret_angle) {
     static const char *const rotations[] = {"RX", "RY", "RZ", "CX"};
     const char *known[QR_GATE_KINDS + 4], *name;
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s.gate", where);
-    enum qr_code code = qr_json_string(v, path, &name, r->err);
+    struct path path = path_of("%s.gate", where);
+    enum qr_code code = qr_json_string(v, path.s, &name, r->err);
     if (code) return code;
     int kind = qr_gate_kind_of(name);
     if (kind < 0) {
         for (int k = 0; k < QR_GATE_KINDS; k++) known[k] = qr_gate_info((enum qr_gate_kind)k)->name;
         for (int k = 0; k < 4; k++) known[QR_GATE_KINDS + k] = rotations[k];
         const char *near = qr_nearest(name, known, QR_GATE_KINDS + 4);
-        if (near) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown gate '%.40s'; did you mean '%s'?", path, name, near);
+        if (near) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown gate '%.40s'; did you mean '%s'?", path.s, name, near);
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s: unknown gate '%.40s'; known are I X Y Z H XX YY ZZ CZ CNOT CX SWAP ISWAP PhasedX PhasedISwap FSIM RX RY RZ", path, name);
+                       "%s: unknown gate '%.40s'; known are I X Y Z H XX YY ZZ CZ CNOT CX SWAP ISWAP PhasedX PhasedISwap FSIM RX RY RZ", path.s, name);
     }
     *ret = (enum qr_gate_kind)kind;
     *ret_angle = false;
@@ -247,25 +256,24 @@ static enum qr_code build(struct reader *r, const char *where, struct qr_circuit
 }
 
 static enum qr_code read_gates(struct reader *r, const struct qr_json *circuit, const char *where, struct qr_circuit **ret) {
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s.columns", where);
+    struct path path = path_of("%s.columns", where);
     const struct qr_json *columns = qr_json_get(circuit, "columns"), *gates = qr_json_get(circuit, "gates");
     enum qr_code code;
     int64_t n;
     if (columns) {
-        if ((code = qr_json_i64(columns, path, 0, MAX_COLUMNS, &n, r->err))) return code;
+        if ((code = qr_json_i64(columns, path.s, 0, MAX_COLUMNS, &n, r->err))) return code;
         r->n_columns = (unsigned)n;
         r->columns_given = true;
     }
-    snprintf(path, sizeof path, "%s.gates", where);
-    if ((code = qr_json_want(gates, path, QR_JSON_ARRAY, r->err))) return code;
+    path = path_of("%s.gates", where);
+    if ((code = qr_json_want(gates, path.s, QR_JSON_ARRAY, r->err))) return code;
     size_t n_gates = qr_json_size(gates);
     if (n_gates < 1 || n_gates > MAX_GATES)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %zu gates; it must have 1 to %d", path, n_gates, MAX_GATES);
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %zu gates; it must have 1 to %d", path.s, n_gates, MAX_GATES);
     r->gates = qr_xcalloc(n_gates, sizeof *r->gates);
     for (const struct qr_json *g = qr_json_first(gates); g; g = qr_json_next(g)) {
-        snprintf(path, sizeof path, "%s.gates[%zu]", where, r->n_gates);
-        if ((code = read_gate(r, g, path))) return code;
+        path = path_of("%s.gates[%zu]", where, r->n_gates);
+        if ((code = read_gate(r, g, path.s))) return code;
     }
     return build(r, where, ret);
 }
@@ -273,20 +281,19 @@ static enum qr_code read_gates(struct reader *r, const struct qr_json *circuit, 
 static enum qr_code read_qcnn(struct reader *r, const struct qr_json *circuit, const char *where, struct qr_circuit **ret,
                               uint64_t *ret_readouts) {
     static const char *const variants[] = {[QR_QCNN_NOTEBOOK] = "notebook", [QR_QCNN_RESEARCH] = "research"};
-    char path[PATH_BYTES];
     const struct qr_json *stages = qr_json_get(circuit, "stages"), *variant = qr_json_get(circuit, "variant");
     struct qr_qcnn_options opt = {.n_qubits = r->n_qubits};
     enum qr_code code;
     if (stages) {
         int64_t n;
-        snprintf(path, sizeof path, "%s.stages", where);
-        if ((code = qr_json_i64(stages, path, 1, QR_MAX_QUBITS, &n, r->err))) return code;
+        struct path path = path_of("%s.stages", where);
+        if ((code = qr_json_i64(stages, path.s, 1, QR_MAX_QUBITS, &n, r->err))) return code;
         opt.n_stages = (unsigned)n;
     }
     if (variant) {
         size_t which;
-        snprintf(path, sizeof path, "%s.variant", where);
-        if ((code = qr_json_choice(variant, path, variants, 2, &which, r->err))) return code;
+        struct path path = path_of("%s.variant", where);
+        if ((code = qr_json_choice(variant, path.s, variants, 2, &which, r->err))) return code;
         opt.variant = (enum qr_qcnn_variant)which;
     }
     code = qr_qcnn_new(&opt, ret, ret_readouts, r->err);
@@ -310,13 +317,12 @@ enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *whe
                            : qr_json_known(circuit, where, any, 6, err);
     if (!code && !ansatz && !gates)
         code = qr_fail(err, QR_INVALID_ARGUMENT, "%s must have \"ansatz\": \"qcnn\", or \"gates\": [...]", where);
-    char path[PATH_BYTES];
     int64_t n_qubits;
     size_t which;
-    snprintf(path, sizeof path, "%s.ansatz", where);
-    if (!code && ansatz) code = qr_json_choice(ansatz, path, ansatz_names, 1, &which, err);
-    snprintf(path, sizeof path, "%s.qubits", where);
-    if (!code) code = qr_json_i64(qr_json_get(circuit, "qubits"), path, 1, QR_MAX_QUBITS, &n_qubits, err);
+    struct path path = path_of("%s.ansatz", where);
+    if (!code && ansatz) code = qr_json_choice(ansatz, path.s, ansatz_names, 1, &which, err);
+    path = path_of("%s.qubits", where);
+    if (!code) code = qr_json_i64(qr_json_get(circuit, "qubits"), path.s, 1, QR_MAX_QUBITS, &n_qubits, err);
     if (code) return code;
     struct reader r = {.n_qubits = (unsigned)n_qubits, .err = err};
     struct qr_circuit *built = NULL;

@@ -1,0 +1,212 @@
+/* The circuit as text: one line per qubit, gates moved left as far as they go, bands of at most `columns` characters. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "circuit/circuit.h"
+#include "circuit/circuit_impl.h"
+
+enum { LABEL_BYTES = 160, MIN_COLUMNS = 20, INDENT = 4 };
+
+static size_t width_of(const char *s) { /* characters; UTF-8 continuation bytes do not count */
+    size_t n = 0;
+    for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+static void repeat(struct qr_buf *b, const char *s, size_t n) {
+    while (n--) qr_buf_puts(b, s);
+}
+
+/* Cuts a label to `most` characters, the last being an ellipsis. */
+static void cut(char *s, size_t most) {
+    if (width_of(s) <= most) return;
+    char *p = s;
+    for (size_t n = 0; *p; p++)
+        if (((unsigned char)*p & 0xc0) != 0x80 && ++n == most) break;
+    memcpy(p, "…", sizeof "…"); /* three bytes: label buffers keep room */
+}
+
+static void arg_text(const struct qr_circuit *c, const struct qr_gate_arg *a, double factor, char ret[LABEL_BYTES]) {
+    char number[32] = "";
+    double v = a->scale * factor;
+    if (fabs(v - rint(v)) < 1e-15 * fabs(v)) v = rint(v); /* pi * (1 / pi) */
+    if (a->kind == QR_ARG_CONSTANT) {
+        snprintf(ret, LABEL_BYTES, "%.6g", v);
+        return;
+    }
+    if (v == -1) snprintf(number, sizeof number, "-");
+    else if (v != 1) snprintf(number, sizeof number, "%.6g*", v);
+    if (a->kind == QR_ARG_DATA) snprintf(ret, LABEL_BYTES, "%sx%u", number, a->index);
+    else snprintf(ret, LABEL_BYTES, "%s%.100s", number, c->param_names[a->index]);
+}
+
+/* What stands on each target. Rotations (shift -1/2) show their angle in radians, powers their exponent. */
+static void target_labels(const struct qr_circuit *c, const struct qr_gate *g, char ret[2][2 * LABEL_BYTES]) {
+    const char *name = qr_gate_info(g->kind)->name;
+    char a[LABEL_BYTES] = "", b[LABEL_BYTES] = "", shift[48] = "", power[2 * LABEL_BYTES] = "";
+    bool pauli = g->kind == QR_GATE_X || g->kind == QR_GATE_Y || g->kind == QR_GATE_Z || g->kind == QR_GATE_XX ||
+                 g->kind == QR_GATE_YY || g->kind == QR_GATE_ZZ;
+    bool rotation = pauli && g->global_shift == -0.5;
+    if (g->n_args > 0) arg_text(c, &g->args[0], rotation ? M_PI : 1, a);
+    if (g->n_args > 1) arg_text(c, &g->args[1], 1, b);
+    if (g->global_shift != 0 && !rotation) snprintf(shift, sizeof shift, "(g=%.4g)", g->global_shift);
+    if (g->n_args == 1 && strcmp(a, "1") != 0) snprintf(power, sizeof power, "^%s", a);
+    size_t size = sizeof ret[0];
+    snprintf(ret[1], size, "%s", name);
+    if (rotation) {
+        snprintf(ret[0], size, "R%s(%s)", name, a);
+        snprintf(ret[1], size, "R%s", name);
+    } else if (g->kind == QR_GATE_PHASED_X || g->kind == QR_GATE_PHASED_ISWAP) {
+        snprintf(ret[0], size, "%s(%.140s)^%.140s", name, a, b);
+    } else if (g->kind == QR_GATE_FSIM) {
+        snprintf(ret[0], size, "%s(%.140s,%.140s)", name, a, b);
+    } else if (g->kind == QR_GATE_CZ || g->kind == QR_GATE_CNOT) {
+        bool plain_z = g->kind == QR_GATE_CZ && !*power && !*shift;
+        snprintf(ret[0], size, "●");
+        snprintf(ret[1], size, "%s%.200s%s", plain_z ? "●" : g->kind == QR_GATE_CZ ? "Z" : "X", power, shift);
+    } else if (g->kind == QR_GATE_SWAP) {
+        snprintf(ret[0], size, "×%.200s%s", power, shift);
+        snprintf(ret[1], size, "×");
+    } else {
+        snprintf(ret[0], size, "%s%.200s%s", name, power, shift);
+    }
+}
+
+static uint64_t qubits_of(const struct qr_gate *g) {
+    uint64_t set = g->controls;
+    for (unsigned k = 0; k < g->n_targets; k++) set |= UINT64_C(1) << g->targets[k];
+    return set;
+}
+static unsigned low_of(uint64_t set) { return (unsigned)__builtin_ctzll(set); }
+static unsigned high_of(uint64_t set) { return 63 - (unsigned)__builtin_clzll(set); }
+
+struct drawing {
+    const struct qr_circuit *c;
+    size_t columns, used; /* characters in this band */
+    unsigned prefix;
+    struct qr_buf out;
+    struct qr_buf wire[QR_MAX_QUBITS], below[QR_MAX_QUBITS];
+    bool linked[QR_MAX_QUBITS]; /* the line below this qubit has a connector in this band */
+    char cell[QR_MAX_QUBITS][2 * LABEL_BYTES];
+};
+
+static void band_begin(struct drawing *d) {
+    for (unsigned q = 0; q < d->c->n_qubits; q++) {
+        qr_buf_clear(&d->wire[q]);
+        qr_buf_clear(&d->below[q]);
+        d->linked[q] = false;
+        qr_buf_printf(&d->wire[q], "%*u: ", (int)d->prefix - 2, q);
+        repeat(&d->below[q], " ", d->prefix);
+    }
+    d->used = d->prefix;
+}
+
+static void band_end(struct drawing *d) {
+    if (d->used == d->prefix) return;
+    if (d->out.n) qr_buf_puts(&d->out, "\n");
+    for (unsigned q = 0; q < d->c->n_qubits; q++) {
+        qr_buf_printf(&d->out, "%s\n", qr_buf_string(&d->wire[q]));
+        if (!d->linked[q]) continue;
+        size_t n = d->below[q].n;
+        while (n && d->below[q].p[n - 1] == ' ') n--;
+        qr_buf_put(&d->out, d->below[q].p, n);
+        qr_buf_puts(&d->out, "\n");
+    }
+}
+
+/* Draws the gates of one moment (they share no span) as one column. */
+static void moment(struct drawing *d, const size_t *gates, size_t n) {
+    unsigned n_qubits = d->c->n_qubits;
+    bool link[QR_MAX_QUBITS] = {false};
+    size_t width = 1, most = d->columns - d->prefix - 2;
+    for (unsigned q = 0; q < n_qubits; q++) d->cell[q][0] = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct qr_gate *g = &d->c->gates[gates[i]];
+        char label[2][2 * LABEL_BYTES];
+        uint64_t set = qubits_of(g);
+        target_labels(d->c, g, label);
+        for (unsigned q = low_of(set); q <= high_of(set); q++) {
+            link[q] = q < high_of(set);
+            const char *mark = g->controls >> q & 1 ? g->control_values >> q & 1 ? "●" : "○" : "┼";
+            for (unsigned k = 0; k < g->n_targets; k++)
+                if (g->targets[k] == q) mark = label[k];
+            memcpy(d->cell[q], mark, strlen(mark) + 1);
+            cut(d->cell[q], most);
+            if (width_of(d->cell[q]) > width) width = width_of(d->cell[q]);
+        }
+    }
+    if (d->used + width + 2 > d->columns) {
+        band_end(d);
+        band_begin(d);
+    }
+    for (unsigned q = 0; q < n_qubits; q++) {
+        qr_buf_puts(&d->wire[q], "─");
+        qr_buf_puts(&d->wire[q], d->cell[q]);
+        repeat(&d->wire[q], "─", width + 1 - width_of(d->cell[q]));
+        qr_buf_puts(&d->below[q], link[q] ? " │" : "  ");
+        repeat(&d->below[q], " ", width);
+        d->linked[q] = d->linked[q] || link[q];
+    }
+    d->used += width + 2;
+}
+
+static void all_moments(struct drawing *d) {
+    const struct qr_circuit *c = d->c;
+    size_t *at = qr_xcalloc(c->n_gates, sizeof *at), free_at[QR_MAX_QUBITS] = {0}, n_moments = 0;
+    for (size_t i = 0; i < c->n_gates; i++) {
+        uint64_t set = qubits_of(&c->gates[i]);
+        for (unsigned q = low_of(set); q <= high_of(set); q++)
+            if (free_at[q] > at[i]) at[i] = free_at[q];
+        for (unsigned q = low_of(set); q <= high_of(set); q++) free_at[q] = at[i] + 1;
+        if (at[i] + 1 > n_moments) n_moments = at[i] + 1;
+    }
+    /* counting sort: the gates of each moment in program order */
+    size_t *first = qr_xcalloc(n_moments + 2, sizeof *first), *order = qr_xcalloc(c->n_gates, sizeof *order);
+    for (size_t i = 0; i < c->n_gates; i++) first[at[i] + 2]++;
+    for (size_t m = 2; m < n_moments + 2; m++) first[m] += first[m - 1];
+    for (size_t i = 0; i < c->n_gates; i++) order[first[at[i] + 1]++] = i;
+    for (size_t m = 0; m < n_moments; m++) moment(d, order + first[m], first[m + 1] - first[m]);
+    free(at);
+    free(first);
+    free(order);
+}
+
+static void readouts(struct drawing *d, const struct qr_observable *obs, size_t n_obs) {
+    if (!n_obs) return;
+    size_t used = (size_t)snprintf(NULL, 0, "reads:");
+    qr_buf_puts(&d->out, "\nreads:");
+    for (size_t r = 0; r < n_obs; r++) {
+        char text[2 * LABEL_BYTES];
+        snprintf(text, sizeof text, "%.300s", obs[r].text);
+        cut(text, d->columns - INDENT - 2);
+        if (used + width_of(text) + 2 > d->columns) {
+            qr_buf_puts(&d->out, "\n   ");
+            used = INDENT - 1;
+        }
+        qr_buf_printf(&d->out, " %s%s", text, r + 1 < n_obs ? "," : "");
+        used += width_of(text) + 2;
+    }
+    qr_buf_puts(&d->out, "\n");
+}
+
+char *qr_circuit_draw(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs, unsigned columns) {
+    struct drawing *d = qr_xcalloc(1, sizeof *d);
+    d->c = c;
+    d->columns = columns < MIN_COLUMNS ? MIN_COLUMNS : columns;
+    d->prefix = c->n_qubits > 10 ? 4 : 3;
+    band_begin(d);
+    all_moments(d);
+    band_end(d);
+    readouts(d, obs, n_obs);
+    char *text = qr_xstrdup(qr_buf_string(&d->out));
+    for (unsigned q = 0; q < c->n_qubits; q++) {
+        qr_buf_free(&d->wire[q]);
+        qr_buf_free(&d->below[q]);
+    }
+    qr_buf_free(&d->out);
+    free(d);
+    return text;
+}
