@@ -81,25 +81,26 @@ size_t qr_model_bytes_per_thread(const struct qr_model *m);
 /* True when blocks should run on several threads side by side; false when the pool goes inside one block. */
 bool qr_model_blocks_in_parallel(const struct qr_model *m);
 
-/* One block, n <= block_size samples: sample i has x[i] (n_inputs values) and y[i] (n_outputs values; 1 for argmax? see loss.h). Adds to
+/* One block, n <= block_size samples: sample i has x[i] (n_inputs values) and y[i] (n_outputs values; one-hot for categorical). Adds to
  * ret_sums[n_sums] the loss and metric sums, and, unless ret_grad is NULL, to ret_grad[n_params] the gradient of the loss sum. Integers:
- * a pure function of (state, samples). False, and nothing added, when a number is not finite or leaves +-2^40. No allocation. */
+ * a pure function of (state, samples). False, and nothing added, when a number (input, read-out,
+ * value before an activation, loss, gradient) is not finite or leaves +-2^40. No allocation. */
 QR_MUST_CHECK bool qr_model_block(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool,
                                   const double *const *x, const double *const *y, size_t n,
                                   qr_fixed *ret_sums, qr_fixed *ret_grad);
 /* Predictions ret_p[n * n_outputs] and, unless NULL, read-outs ret_z[n * n_readouts]. n <= block_size. */
 QR_MUST_CHECK bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool,
                                     const double *const *x, size_t n, double *ret_p, double *ret_z);
-/* d p_component / d params for one sample: ret_grad[n_params] float64 (exact integers converted). */
+/* d p_component / d params for one sample: ret_grad[n_params] float64 (exact integers converted). Untouched when false. */
 QR_MUST_CHECK bool qr_model_prediction_gradient(const struct qr_model_state *s, struct qr_model_workspace *w,
                                                 struct qr_pool *pool, const double *x, size_t component,
                                                 double *ret_grad);
 /* Metric value from sums over n samples ("loss" is i = 0): sum / n, one float64 division. Counts too. */
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n);
-/* Labels that this loss cannot take: DATA_LOSS naming the sample (hinge and sign accuracy want ±1; binary 0/1; categorical one-hot or a
- * class index: y has one column of class indices). */
+/* Labels that this loss cannot take: DATA_LOSS naming the sample. y: n_samples rows of n_label_columns. Sign accuracy with mse or mae
+ * wants ±1; hinge ±1, or 0/1 throughout (0 then stands for -1, as in Keras); binary 0/1; categorical one-hot; all: below 2^40. */
 QR_MUST_CHECK enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, size_t n_samples, struct qr_err *err);
-/* Columns of y that the data must have (1; categorical_crossentropy: n_outputs). */
+/* Columns of y that the data must have: n_outputs. */
 size_t qr_model_n_label_columns(const struct qr_model *m);
 
 #endif

@@ -4,8 +4,10 @@
  * RMSprop   v = rho v + (1 - rho) g^2; w -= lr g / sqrt(v + epsilon) (ε under the root; momentum and centered as Keras).
  * Adam      running products beta^t are state; alpha = lr sqrt(1 - beta2^t) / (1 - beta1^t); m += (g - m)(1 - beta1); v += (g^2 - v)(1 - beta2);
  *           w -= alpha m / (sqrt(v) + epsilon). (amsgrad as Keras.)
- * Schedules constant; step {boundaries, values | step_size, gamma}; exponential {decay_steps, decay_rate, staircase}; cosine {decay_steps, alpha}.
- * Clipping  clipvalue, clipnorm (per tensor), global_clipnorm, on the mean gradient, before the update.
+ * Schedules constant; step: lr rate^floor(t / decay_steps); exponential: lr rate^(t / decay_steps), floor with staircase;
+ *           cosine: lr ((1 - alpha) (1 + cos(pi min(t, decay_steps) / decay_steps)) / 2 + alpha). decay_steps >= 1.
+ * Clipping  clipvalue, clipnorm (per tensor) or global_clipnorm, on the mean gradient, before the update. One per job; Keras' precedence is
+ *           clipnorm, global_clipnorm, clipvalue.
  * Zero      a gradient that is exactly 0 from the first step leaves its weight's bits alone in all rules.
  */
 #ifndef QR_MODEL_OPTIMIZER_H
@@ -34,8 +36,8 @@ struct qr_optimizer_options {
 /* Keras' defaults of a kind (learning rate 0.01 SGD, 0.001 else; rho 0.9; betas 0.9, 0.999; epsilon 1e-7). */
 struct qr_optimizer_options qr_optimizer_defaults(enum qr_optimizer_kind kind);
 
-/* Values that belong to the state besides the weights, in this order: n_moments vectors of n_params ("velocity"; "rms"...; "m", "v"), then
- * n_products scalars (beta_1^t, beta_2^t). */
+/* Values that belong to the state besides the weights, in this order: n_moments vectors of n_params (SGD "velocity"; RMSprop "rms", "momentum",
+ * "average_gradient"; Adam "m", "v", "v_hat"; those that the options use), then n_products scalars (beta_1^t, beta_2^t). */
 size_t qr_optimizer_n_moments(const struct qr_optimizer_options *o);
 size_t qr_optimizer_n_products(const struct qr_optimizer_options *o);
 const char *qr_optimizer_moment_name(const struct qr_optimizer_options *o, size_t i);

@@ -1,0 +1,162 @@
+#include "model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "exact/random.h"
+#include "model/model_impl.h"
+
+static struct qr_circuit *copy_circuit(const struct qr_circuit *c, struct qr_err *err) {
+    struct qr_circuit *copy = qr_circuit_new(c->n_qubits, c->n_columns);
+    for (unsigned i = 0; i < c->n_params; i++) (void)qr_circuit_param(copy, c->param_names[i]);
+    for (size_t i = 0; i < c->n_gates; i++) {
+        if (qr_circuit_add(copy, &c->gates[i], err) == QR_OK) continue;
+        qr_circuit_free(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+static enum qr_code set_quantum(struct qr_model *m, const struct qr_model_options *opt, struct qr_err *err) {
+    if (!opt->circuit) return QR_OK;
+    if (!opt->n_readouts || !opt->n_filters)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "a quantum layer needs at least one read-out and one filter");
+    m->circuit = copy_circuit(opt->circuit, err);
+    if (!m->circuit) return qr_wrap(err, "quantum layer");
+    enum qr_code code = qr_sim_compile(m->circuit, opt->readouts, opt->n_readouts, &opt->sim, &m->plan, err);
+    if (code != QR_OK) return qr_wrap(err, "quantum layer");
+    m->n_filters = opt->n_filters;
+    m->n_theta = m->circuit->n_params;
+    m->n_readouts_each = opt->n_readouts;
+    m->n_readouts = m->n_filters * m->n_readouts_each;
+    m->n_inputs = m->circuit->n_columns;
+    m->n_sims = qr_sim_lanes_are_samples(m->plan) ? m->n_filters : 1;
+    m->invisible = qr_xcalloc(m->n_theta + 1, 1);
+    qr_circuit_invisible(m->circuit, opt->readouts, opt->n_readouts, m->invisible);
+    return QR_OK;
+}
+
+static void add_tensor(struct qr_model *m, unsigned rank, size_t rows, size_t columns, bool quantum, const char *layer, size_t nth,
+                       const char *what) {
+    struct qr_model_tensor *t = &m->tensors[m->n_tensors++];
+    *t = (struct qr_model_tensor){.rank = rank, .dims = {rows, columns}, .offset = m->n_params, .n = rows * columns, .quantum = quantum};
+    if (rank == 1) t->dims[1] = 0;
+    if (nth) snprintf(t->name, sizeof t->name, "%s_%zu/%s", layer, nth, what);
+    else snprintf(t->name, sizeof t->name, "%s/%s", layer, what);
+    m->n_params += t->n;
+}
+
+static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options *opt, struct qr_err *err) {
+    enum { MOST_LAYERS = 1000 };
+    const size_t most_params = (size_t)1 << 36;
+    if (opt->n_dense > MOST_LAYERS || m->n_filters > MOST_LAYERS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%zu dense layers and %zu filters: at most %d of each", opt->n_dense, m->n_filters, MOST_LAYERS);
+    m->tensors = qr_xcalloc(m->n_filters + 2 * opt->n_dense + 1, sizeof *m->tensors);
+    m->dense = qr_xcalloc(opt->n_dense + 1, sizeof *m->dense);
+    for (size_t f = 0; f < m->n_filters; f++) add_tensor(m, 1, m->n_theta, 1, true, "pqc", f, "parameters");
+    size_t width = m->circuit ? m->n_readouts : m->n_inputs;
+    m->widest = width;
+    m->affine = m->circuit != NULL;
+    for (size_t i = 0; i < opt->n_dense; i++) {
+        size_t units = opt->dense[i].units;
+        if (units < 1) return qr_fail(err, QR_INVALID_ARGUMENT, "dense layer %zu has 0 units; give it at least 1", i);
+        if (width > most_params / units)
+            return qr_fail(err, QR_RESOURCE_EXHAUSTED, "dense layer %zu: %zu x %zu weights are more than %zu; make it smaller", i, width, units, most_params);
+        m->dense[i] = (struct qr_dense){.n_in = width, .units = units, .activation = opt->dense[i].activation, .kernel = m->n_params};
+        add_tensor(m, 2, width, units, false, "dense", i, "kernel");
+        m->dense[i].bias = m->n_params;
+        add_tensor(m, 1, units, 1, false, "dense", i, "bias");
+        m->affine &= opt->dense[i].activation == QR_LINEAR;
+        width = units;
+        if (width > m->widest) m->widest = width;
+    }
+    m->n_dense = opt->n_dense;
+    m->n_outputs = width;
+    m->affine &= width == 1;
+    uint64_t need = (uint64_t)m->n_params * 96, there = qr_memory_limit_bytes(); /* weights, gradient, moments, sums, twice the state */
+    if (need > there)
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%zu weights need about %llu bytes, and there are %llu; use a smaller model or a larger limit",
+                       m->n_params, (unsigned long long)need, (unsigned long long)there);
+    return QR_OK;
+}
+
+static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *opt, struct qr_err *err) {
+    m->loss = opt->loss;
+    m->from_logits = m->n_dense && qr_loss_from_logits(m->loss, m->dense[m->n_dense - 1].activation);
+    if (m->loss == QR_CATEGORICAL_CROSSENTROPY && m->n_outputs < 2)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "categorical_crossentropy needs at least 2 outputs, one per class; with 1 use binary_crossentropy");
+    m->metrics = qr_xcalloc(opt->n_metrics + 1, sizeof *m->metrics);
+    for (size_t i = 0; i < opt->n_metrics; i++) m->metrics[i] = opt->metrics[i];
+    m->n_metrics = opt->n_metrics;
+    return QR_OK;
+}
+
+enum qr_code qr_model_new(const struct qr_model_options *opt, struct qr_model **ret, struct qr_err *err) {
+    enum { MOST_BLOCK = 1 << 20 };
+    if (opt->block_size < 1 || opt->block_size > MOST_BLOCK)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "block_size is %zu; it must be 1 to %d", opt->block_size, MOST_BLOCK);
+    if (!opt->circuit && (!opt->n_inputs || !opt->n_dense))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "a model without a quantum layer needs data columns and at least one dense layer");
+    struct qr_model *m = qr_xcalloc(1, sizeof *m);
+    m->block_size = opt->block_size;
+    m->n_inputs = opt->n_inputs;
+    enum qr_code code = set_quantum(m, opt, err);
+    if (code == QR_OK) code = set_layers(m, opt, err);
+    if (code == QR_OK) code = set_loss(m, opt, err);
+    if (code != QR_OK) {
+        qr_model_free(m);
+        return code;
+    }
+    *ret = m;
+    return QR_OK;
+}
+
+void qr_model_free(struct qr_model *m) {
+    if (!m) return;
+    if (m->plan) qr_sim_plan_free(m->plan);
+    if (m->circuit) qr_circuit_free(m->circuit);
+    free(m->invisible);
+    free(m->dense);
+    free(m->tensors);
+    free(m->metrics);
+    free(m);
+}
+
+size_t qr_model_n_params(const struct qr_model *m) { return m->n_params; }
+size_t qr_model_n_tensors(const struct qr_model *m) { return m->n_tensors; }
+const struct qr_model_tensor *qr_model_tensor(const struct qr_model *m, size_t i) {
+    QR_ASSERT(i < m->n_tensors);
+    return &m->tensors[i];
+}
+const struct qr_circuit *qr_model_circuit(const struct qr_model *m) { return m->circuit; }
+const struct qr_sim_plan *qr_model_plan(const struct qr_model *m) { return m->plan; }
+size_t qr_model_n_inputs(const struct qr_model *m) { return m->n_inputs; }
+size_t qr_model_n_outputs(const struct qr_model *m) { return m->n_outputs; }
+size_t qr_model_n_readouts(const struct qr_model *m) { return m->n_readouts; }
+size_t qr_model_n_filters(const struct qr_model *m) { return m->n_filters; }
+size_t qr_model_n_sums(const struct qr_model *m) { return 1 + m->n_metrics; }
+size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_outputs; }
+
+void qr_model_invisible(const struct qr_model *m, uint8_t *ret) {
+    memset(ret, 0, m->n_params);
+    for (size_t f = 0; f < m->n_filters; f++) memcpy(ret + f * m->n_theta, m->invisible, m->n_theta);
+}
+
+void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params) {
+    static const double two_pi = 0x1.921fb54442d18p+2;
+    for (size_t t = 0; t < m->n_tensors; t++) {
+        const struct qr_model_tensor *tensor = &m->tensors[t];
+        double limit = tensor->rank == 2 ? sqrt(6.0 / ((double)tensor->dims[0] + (double)tensor->dims[1])) : 0.0;
+        for (size_t i = 0; i < tensor->n; i++) {
+            double u = qr_random_uniform(seed, QR_RANDOM_INIT, (uint32_t)t, i);
+            ret_params[tensor->offset + i] = tensor->quantum ? two_pi * u : limit * (2.0 * u - 1.0);
+        }
+        if (!tensor->quantum && tensor->rank == 1) memset(ret_params + tensor->offset, 0, tensor->n * sizeof *ret_params);
+    }
+}
+
+bool qr_model_blocks_in_parallel(const struct qr_model *m) {
+    return !m->plan || qr_sim_lanes_are_samples(m->plan);
+}

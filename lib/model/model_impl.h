@@ -1,0 +1,55 @@
+/* model/model_impl.h — what a model, its state and a block's workspace hold. */
+#ifndef QR_MODEL_MODEL_IMPL_H
+#define QR_MODEL_MODEL_IMPL_H
+
+#include "model/layers_impl.h"
+#include "model/loss_impl.h"
+#include "model/model.h"
+
+struct qr_model {
+    struct qr_circuit *circuit;    /* NULL: classical */
+    struct qr_sim_plan *plan;      /* one for all filters */
+    uint8_t *invisible;            /* per parameter of the circuit */
+    size_t n_filters, n_theta;     /* parameters of one filter */
+    size_t n_readouts_each, n_readouts;
+    size_t n_inputs, n_outputs, n_params, block_size;
+    size_t n_dense;
+    struct qr_dense *dense;
+    size_t n_tensors;
+    struct qr_model_tensor *tensors;
+    enum qr_loss loss;
+    bool from_logits;
+    size_t n_metrics;
+    enum qr_metric *metrics;
+    /* One output and nothing but linear layers behind the read-outs: d p / d z is one row for all samples, known before the forward
+     * pass; dL/dp scales it afterwards. */
+    bool affine;
+    /* Workspaces of the simulator: one per filter, since a state must live from forward to backward. Large circuits share one
+     * and go forward again. */
+    size_t n_sims;
+    size_t widest; /* values of a sample in the widest place between layers */
+};
+
+struct qr_model_state {
+    const struct qr_model *m;
+    const double *params;          /* borrowed */
+    struct qr_sim_bound **bound;   /* n_filters */
+    double **transposed;           /* n_dense; NULL where nothing flows back */
+    double *row;                   /* n_readouts: d p / d z of an affine head */
+};
+
+struct qr_model_workspace {
+    const struct qr_model *m;
+    struct qr_sim_workspace **sim; /* n_sims */
+    double *numbers;               /* all that follow, one allocation */
+    double *x, *filter_z, *readouts; /* block x columns, x read-outs of a filter, x read-outs */
+    double **z, **p;               /* per dense layer: block x units */
+    double *d[2];                  /* block x widest: derivatives on their way back */
+    double *direction, *scale, *acc;
+    const double ***in;            /* per dense layer: rows of its input */
+    const double **rows;
+    qr_fixed *grad;                /* n_params */
+    qr_fixed *sums;                /* n_sums */
+};
+
+#endif
