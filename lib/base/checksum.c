@@ -1,0 +1,58 @@
+#include "base/checksum.h"
+
+#include <openssl/sha.h>
+#include <string.h>
+#include <xxhash.h>
+#include <zlib.h>
+
+/* Slicing-by-8 tables for the reflected Castagnoli polynomial, made at first use. */
+static uint32_t table[8][256];
+
+static void make_table(void) {
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int k = 0; k < 8; k++) c = c >> 1 ^ (c & 1 ? 0x82f63b78u : 0);
+        table[0][i] = c;
+    }
+    for (uint32_t i = 0; i < 256; i++)
+        for (int t = 1; t < 8; t++) table[t][i] = table[t - 1][i] >> 8 ^ table[0][table[t - 1][i] & 255];
+}
+
+__attribute__((constructor)) static void init(void) { make_table(); }
+
+static uint32_t crc32c_table(uint32_t crc, const uint8_t *p, size_t n) {
+    for (; n >= 8; p += 8, n -= 8) {
+        uint32_t lo = crc ^ qr_get_u32le(p), hi = qr_get_u32le(p + 4);
+        crc = table[7][lo & 255] ^ table[6][lo >> 8 & 255] ^ table[5][lo >> 16 & 255] ^ table[4][lo >> 24] ^
+              table[3][hi & 255] ^ table[2][hi >> 8 & 255] ^ table[1][hi >> 16 & 255] ^ table[0][hi >> 24];
+    }
+    while (n--) crc = crc >> 8 ^ table[0][(crc ^ *p++) & 255];
+    return crc;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, const uint8_t *p, size_t n) {
+    uint64_t c = crc;
+    for (; n >= 8; p += 8, n -= 8) c = __builtin_ia32_crc32di(c, qr_get_u64le(p));
+    uint32_t r = (uint32_t)c;
+    while (n--) r = __builtin_ia32_crc32qi(r, *p++);
+    return r;
+}
+#endif
+
+uint32_t qr_crc32c(uint32_t crc, const void *p, size_t n) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("sse4.2")) return ~crc32c_sse42(~crc, p, n);
+#endif
+    return ~crc32c_table(~crc, p, n);
+}
+
+uint32_t qr_crc32(uint32_t crc, const void *p, size_t n) { return (uint32_t)crc32_z(crc, p, n); }
+
+void qr_sha256(const void *p, size_t n, uint8_t ret[QR_SHA256_BYTES]) { SHA256(p, n, ret); }
+
+void qr_xxh3(const void *p, size_t n, uint8_t ret[QR_XXH3_BYTES]) {
+    XXH128_canonical_t c;
+    XXH128_canonicalFromHash(&c, XXH3_128bits(p, n));
+    memcpy(ret, c.digest, QR_XXH3_BYTES);
+}

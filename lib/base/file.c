@@ -1,0 +1,150 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+char *qr_path_join(const char *dir, const char *name) {
+    size_t n = strlen(dir);
+    const char *slash = n == 0 || dir[n - 1] == '/' ? "" : "/";
+    return qr_xasprintf("%s%s%s", dir, slash, name);
+}
+
+bool qr_file_exists(const char *path) { return access(path, F_OK) == 0; }
+
+static enum qr_code read_fd(int fd, const char *path, size_t max_bytes, struct qr_buf *ret,
+                            struct qr_err *err) {
+    struct stat st;
+    if (fstat(fd, &st) != 0) return qr_fail_errno(err, errno, "%s", path);
+    if (S_ISDIR(st.st_mode)) return qr_fail_errno(err, EISDIR, "%s", path);
+    if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max_bytes)
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s has %lld bytes; at most %zu are read", path,
+                       (long long)st.st_size, max_bytes);
+    struct qr_buf buf = {.max = max_bytes};
+    enum { STEP = 1 << 16 };
+    for (;;) {
+        size_t have = buf.n, room = max_bytes - have < STEP ? max_bytes - have : STEP;
+        uint8_t spill, *at = room ? qr_buf_grow(&buf, room) : &spill;
+        ssize_t n = read(fd, at, room ? room : 1);
+        if (n < 0 && errno == EINTR) n = 0;
+        else if (n <= 0 || room == 0) {
+            int sys = errno;
+            if (room) buf.n = have;
+            if (n == 0) break;
+            qr_buf_free(&buf);
+            if (n < 0) return qr_fail_errno(err, sys, "%s", path);
+            return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s has more than %zu bytes", path, max_bytes);
+        }
+        buf.n = have + (size_t)n;
+    }
+    if (buf.p) buf.p[buf.n] = 0;
+    qr_buf_free(ret);
+    *ret = buf;
+    return QR_OK;
+}
+
+enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
+    qr_auto(qr_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return qr_fail_errno(err, errno, "%s", path);
+    return read_fd(fd, path, max_bytes, ret, err);
+}
+
+enum qr_code qr_dir_make(const char *path, struct qr_err *err) {
+    qr_auto(qr_free_p) char *p = qr_xstrdup(path);
+    for (char *s = p + 1; *p; s++) {
+        if (*s != '/' && *s) continue;
+        char c = *s;
+        *s = 0;
+        if (mkdir(p, 0777) != 0 && errno != EEXIST)
+            return qr_fail_errno(err, errno, "make directory %s", p);
+        if (!(*s = c)) break;
+    }
+    struct stat st;
+    if (*path && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)))
+        return qr_fail_errno(err, ENOTDIR, "make directory %s", path);
+    return QR_OK;
+}
+
+static enum qr_code make_parent(const char *path, struct qr_err *err) {
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path) return QR_OK;
+    qr_auto(qr_free_p) char *dir = qr_xstrndup(path, (size_t)(slash - path));
+    return qr_dir_make(dir, err);
+}
+
+static int write_all(int fd, struct qr_bytes b) {
+    while (b.n) {
+        ssize_t n = write(fd, b.p, b.n);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno;
+        b.p += n;
+        b.n -= (size_t)n;
+    }
+    return 0;
+}
+
+/* The rename itself must survive a power cut too. */
+static int sync_parent(const char *path) {
+    const char *slash = strrchr(path, '/');
+    qr_auto(qr_free_p) char *dir =
+        slash == path ? qr_xstrdup("/") : slash ? qr_xstrndup(path, (size_t)(slash - path)) : qr_xstrdup(".");
+    qr_auto(qr_close_p) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return errno;
+    return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+}
+
+enum qr_code qr_file_replace(const char *path, struct qr_bytes content, struct qr_err *err) {
+    if (make_parent(path, err) != QR_OK) return qr_wrap(err, "write %s", path);
+    qr_auto(qr_free_p) char *tmp = qr_xasprintf("%s.tmp-%ld", path, (long)getpid());
+    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return qr_fail_errno(err, errno, "write %s", path);
+    int sys = write_all(fd, content);
+    if (!sys && fsync(fd) != 0) sys = errno;
+    if (close(fd) != 0 && !sys) sys = errno;
+    if (!sys && rename(tmp, path) != 0) sys = errno;
+    if (sys) unlink(tmp);
+    if (!sys) sys = sync_parent(path);
+    return sys ? qr_fail_errno(err, sys, "write %s", path) : QR_OK;
+}
+
+enum qr_code qr_dir_writable(const char *path, struct qr_err *err) {
+    if (qr_dir_make(path, err) != QR_OK) return err ? err->code : QR_UNKNOWN;
+    qr_auto(qr_free_p) char *probe = qr_xasprintf("%s/.qring-probe-%ld", path, (long)getpid());
+    int fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return qr_fail_errno(err, errno, "directory %s cannot be written", path);
+    int sys = write_all(fd, qr_bytes_of_string("probe\n"));
+    close(fd);
+    unlink(probe);
+    return sys ? qr_fail_errno(err, sys, "directory %s cannot be written", path) : QR_OK;
+}
+
+struct qr_appender { int fd; char *path; };
+
+enum qr_code qr_appender_open(const char *path, bool truncate, struct qr_appender **ret,
+                              struct qr_err *err) {
+    if (make_parent(path, err) != QR_OK) return qr_wrap(err, "open %s", path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (truncate ? O_TRUNC : 0), 0666);
+    if (fd < 0) return qr_fail_errno(err, errno, "open %s", path);
+    struct qr_appender *a = qr_xcalloc(1, sizeof *a);
+    a->fd = fd;
+    a->path = qr_xstrdup(path);
+    *ret = a;
+    return QR_OK;
+}
+
+enum qr_code qr_appender_write(struct qr_appender *a, struct qr_bytes bytes, struct qr_err *err) {
+    int sys = write_all(a->fd, bytes);
+    return sys ? qr_fail_errno(err, sys, "write %s", a->path) : QR_OK;
+}
+
+void qr_appender_close(struct qr_appender *a) {
+    if (!a) return;
+    close(a->fd);
+    free(a->path);
+    free(a);
+}

@@ -1,0 +1,109 @@
+#include "base/parse.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+bool qr_parse_u64(const char *s, uint64_t *ret) {
+    uint64_t v = 0;
+    if (!*s) return false;
+    for (; *s; s++) {
+        unsigned digit = (unsigned)(*s - '0');
+        if (digit > 9 || __builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, digit, &v))
+            return false;
+    }
+    *ret = v;
+    return true;
+}
+
+bool qr_parse_i64(const char *s, int64_t *ret) {
+    bool negative = *s == '-';
+    uint64_t v;
+    if (!qr_parse_u64(s + negative, &v) || v > (uint64_t)INT64_MAX + negative) return false;
+    *ret = negative ? (int64_t)(0 - v) : (int64_t)v;
+    return true;
+}
+
+/* strtod accepts more than a decimal number: hex, "nan", "inf", blanks in front. */
+static bool only_decimal(const char *s) {
+    bool digit = false;
+    for (; *s; s++) {
+        if (isdigit((unsigned char)*s)) digit = true;
+        else if (!strchr("+-.eE", *s)) return false;
+    }
+    return digit;
+}
+
+bool qr_parse_double(const char *s, double *ret) {
+    if (!only_decimal(s)) return false;
+    char *end;
+    double v = strtod(s, &end);
+    if (*end || !isfinite(v)) return false;
+    *ret = v;
+    return true;
+}
+
+bool qr_parse_double_n(const char *s, size_t n, double *ret) {
+    while (n && (*s == ' ' || *s == '\t')) s++, n--;
+    while (n && (s[n - 1] == ' ' || s[n - 1] == '\t')) n--;
+    char text[64];
+    if (n == 0 || n >= sizeof text) return false;
+    memcpy(text, s, n);
+    text[n] = 0;
+    return qr_parse_double(text, ret);
+}
+
+bool qr_parse_bool(const char *s, bool *ret) {
+    static const char *const yes[] = {"true", "1", "yes", "on"}, *const no[] = {"false", "0", "no", "off"};
+    for (size_t i = 0; i < 4; i++) {
+        if (strcasecmp(s, yes[i]) == 0) return *ret = true, true;
+        if (strcasecmp(s, no[i]) == 0) return *ret = false, true;
+    }
+    return false;
+}
+
+bool qr_parse_duration_ns(const char *s, int64_t *ret) {
+    static const struct { const char *suffix; double ns; } units[] = {
+        {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"", 1e9}};
+    size_t digits = strspn(s, "0123456789.");
+    double v;
+    if (!qr_parse_double_n(s, digits, &v)) return false;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strcmp(s + digits, units[i].suffix) != 0) continue;
+        if (v * units[i].ns > 9e18) return false;
+        *ret = (int64_t)(v * units[i].ns + 0.5);
+        return true;
+    }
+    return false;
+}
+
+/* Levenshtein distance with case ignored; names longer than 63 bytes count as far. */
+static size_t distance(const char *a, const char *b) {
+    size_t n = strlen(a), m = strlen(b), row[64];
+    if (n > 63 || m > 63) return SIZE_MAX;
+    for (size_t j = 0; j <= m; j++) row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t change = diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
+            size_t shift = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = change < shift ? change : shift;
+        }
+    }
+    return row[m];
+}
+
+const char *qr_nearest(const char *name, const char *const *known, size_t n_known) {
+    size_t limit = strlen(name) / 3, best = SIZE_MAX;
+    const char *nearest = NULL;
+    if (limit < 1) limit = 1;
+    for (size_t i = 0; i < n_known; i++) {
+        size_t d = distance(name, known[i]);
+        if (d <= limit && d < best) best = d, nearest = known[i];
+    }
+    return nearest;
+}

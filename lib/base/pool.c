@@ -1,0 +1,153 @@
+#include "base/pool.h"
+
+
+#include <fcntl.h>
+#include <fenv.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/parse.h"
+
+struct qr_pool {
+    unsigned size;
+    pthread_t *threads; /* size - 1 */
+    pthread_mutex_t lock;
+    pthread_cond_t start, done;
+    /* guarded by lock: */
+    unsigned long round;
+    unsigned busy;
+    bool stop;
+    /* of the present loop; written under lock before the round starts: */
+    qr_pool_task_fn task;
+    void *ctx;
+    size_t n;
+    atomic_size_t next;
+};
+
+struct thread_arg { struct qr_pool *pool; unsigned worker; };
+
+/* DESIGN §5: rounding to nearest and subnormal numbers decide bits. */
+static void assert_float_environment(void) {
+    QR_ASSERT(fegetround() == FE_TONEAREST);
+    volatile double tiny = 0x1p-1022;
+    volatile double half = tiny * 0.5; /* 0 under FTZ */
+    QR_ASSERT(half != 0.0);
+    volatile float tinyf = 0x1p-126f;
+    volatile float back = tinyf * 0.5f;
+    QR_ASSERT(back * 2.0f == tinyf); /* 0 under DAZ */
+}
+
+static void run_tasks(struct qr_pool *p, unsigned worker) {
+    assert_float_environment();
+    for (size_t i; (i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->n;)
+        p->task(p->ctx, i, worker);
+}
+
+static void *thread_main(void *arg) {
+    struct thread_arg a = *(struct thread_arg *)arg;
+    free(arg);
+    struct qr_pool *p = a.pool;
+    unsigned long seen = 0;
+    pthread_mutex_lock(&p->lock);
+    for (;;) {
+        while (p->round == seen && !p->stop) pthread_cond_wait(&p->start, &p->lock);
+        if (p->stop) break;
+        seen = p->round;
+        pthread_mutex_unlock(&p->lock);
+        run_tasks(p, a.worker);
+        pthread_mutex_lock(&p->lock);
+        if (--p->busy == 0) pthread_cond_signal(&p->done);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+struct qr_pool *qr_pool_new(unsigned n_threads) {
+    QR_ASSERT(n_threads >= 1);
+    struct qr_pool *p = qr_xcalloc(1, sizeof *p);
+    p->size = n_threads;
+    p->threads = qr_xcalloc(n_threads, sizeof *p->threads);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->start, NULL);
+    pthread_cond_init(&p->done, NULL);
+    for (unsigned i = 1; i < n_threads; i++) {
+        struct thread_arg *a = qr_xmalloc(sizeof *a);
+        *a = (struct thread_arg){.pool = p, .worker = i};
+        QR_ASSERT(pthread_create(&p->threads[i - 1], NULL, thread_main, a) == 0);
+    }
+    return p;
+}
+
+void qr_pool_free(struct qr_pool *p) {
+    if (!p) return;
+    pthread_mutex_lock(&p->lock);
+    p->stop = true;
+    pthread_cond_broadcast(&p->start);
+    pthread_mutex_unlock(&p->lock);
+    for (unsigned i = 1; i < p->size; i++) pthread_join(p->threads[i - 1], NULL);
+    pthread_cond_destroy(&p->done);
+    pthread_cond_destroy(&p->start);
+    pthread_mutex_destroy(&p->lock);
+    free(p->threads);
+    free(p);
+}
+
+unsigned qr_pool_size(const struct qr_pool *p) { return p ? p->size : 1; }
+
+void qr_pool_for(struct qr_pool *p, size_t n, qr_pool_task_fn task, void *ctx) {
+    if (!p || p->size == 1 || n <= 1) {
+        assert_float_environment();
+        for (size_t i = 0; i < n; i++) task(ctx, i, 0);
+        return;
+    }
+    pthread_mutex_lock(&p->lock);
+    p->task = task;
+    p->ctx = ctx;
+    p->n = n;
+    atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+    p->busy = p->size - 1;
+    p->round++;
+    pthread_cond_broadcast(&p->start);
+    pthread_mutex_unlock(&p->lock);
+    run_tasks(p, 0);
+    pthread_mutex_lock(&p->lock);
+    while (p->busy) pthread_cond_wait(&p->done, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* "max 100000" or "200000 100000" (v2), or one number a file (v1); 0 when there is no quota. */
+static double quota(void) {
+    char a[32] = "", b[32] = "";
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (f) {
+        if (fscanf(f, "%31s %31s", a, b) != 2) a[0] = 0;
+        fclose(f);
+    } else {
+        static const char *const files[] = {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"};
+        for (int i = 0; i < 2; i++) {
+            if (!(f = fopen(files[i], "re"))) return 0;
+            if (fscanf(f, "%31s", i ? b : a) != 1) a[0] = 0;
+            fclose(f);
+        }
+    }
+    uint64_t q, period;
+    if (!qr_parse_u64(a, &q) || !qr_parse_u64(b, &period) || period == 0) return 0;
+    return (double)q / (double)period;
+}
+
+unsigned qr_cpu_limit(void) {
+    cpu_set_t set;
+    unsigned n = sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+    double q = quota();
+    if (q > 0) {
+        unsigned whole = (unsigned)q;
+        if (whole < q) whole++;
+        if (whole >= 1 && whole < n) n = whole;
+    }
+    return n >= 1 ? n : 1;
+}

@@ -1,0 +1,191 @@
+/* Errors, bytes, parsing, checksums, files and the pool. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/parse.h"
+#include "base/pool.h"
+#include "tests/t.h"
+
+static void test_errors(void) {
+    struct qr_err err = {0};
+    CHECK(qr_fail(&err, QR_DATA_LOSS, "part %d", 3) == QR_DATA_LOSS);
+    CHECK(qr_wrap(&err, "step %d", 12) == QR_DATA_LOSS);
+    CHECK(strcmp(err.msg, "step 12: part 3") == 0, "%s", err.msg);
+    CHECK(qr_fail_errno(&err, ENOENT, "open %s", "x") == QR_NOT_FOUND && err.sys == ENOENT);
+    CHECK(strcmp(err.msg, "open x: No such file or directory") == 0, "%s", err.msg);
+    qr_fail(&err, QR_INTERNAL, "%s and %s", err.msg, "more"); /* an argument may be the old message */
+    CHECK(strstr(err.msg, "directory and more") != NULL, "%s", err.msg);
+    char big[2 * QR_ERR_MSG_BYTES];
+    memset(big, 'a', sizeof big);
+    big[sizeof big - 1] = 0;
+    qr_fail(&err, QR_INTERNAL, "%s", big);
+    CHECK(strlen(err.msg) == QR_ERR_MSG_BYTES - 1 && strcmp(err.msg + QR_ERR_MSG_BYTES - 4, "...") == 0);
+    qr_wrap(&err, "ctx");
+    CHECK(strncmp(err.msg, "ctx: aaa", 8) == 0 && strcmp(err.msg + QR_ERR_MSG_BYTES - 4, "...") == 0);
+    CHECK(qr_fail(NULL, QR_INTERNAL, "nobody listens") == QR_INTERNAL);
+    CHECK(qr_exit_code(QR_UNAVAILABLE) == 138 && qr_exit_code(QR_INVALID_ARGUMENT) == 2 &&
+          qr_exit_code(QR_FAILED_PRECONDITION) == 3 && qr_exit_code(QR_DATA_LOSS) == 4 &&
+          qr_exit_code(QR_CANCELLED) == 143 && qr_exit_code(QR_OK) == 0 && qr_exit_code(QR_INTERNAL) == 1);
+    CHECK(strcmp(qr_code_name(QR_UNAUTHENTICATED), "UNAUTHENTICATED") == 0);
+    CHECK(strcmp(qr_code_name((enum qr_code)99), "?") == 0);
+}
+
+static void test_bytes(void) {
+    struct qr_buf b = {.max = 10};
+    qr_buf_puts(&b, "hello");
+    qr_buf_printf(&b, "%d", 12345);
+    CHECK(qr_buf_ok(&b) && strcmp(qr_buf_string(&b), "hello12345") == 0);
+    qr_buf_puts(&b, "x");
+    CHECK(!qr_buf_ok(&b) && b.n == 10);
+    qr_buf_clear(&b);
+    CHECK(qr_buf_ok(&b) && b.n == 0 && strcmp(qr_buf_string(&b), "") == 0);
+    qr_buf_free(&b);
+    CHECK(b.p == NULL && strcmp(qr_buf_string(&b), "") == 0);
+    char hex[9];
+    qr_hex((const uint8_t *)"\x00\xff\x1a\xb2", 4, hex);
+    CHECK(strcmp(hex, "00ff1ab2") == 0);
+    uint8_t le[8];
+    qr_set_u64le(le, UINT64_C(0x0102030405060708));
+    CHECK(le[0] == 8 && qr_get_u64le(le) == UINT64_C(0x0102030405060708));
+}
+
+static void test_parse(void) {
+    uint64_t u = 7;
+    int64_t i = 7;
+    double d = 7;
+    bool b;
+    CHECK(qr_parse_u64("18446744073709551615", &u) && u == UINT64_MAX);
+    CHECK(!qr_parse_u64("18446744073709551616", &u) && !qr_parse_u64("", &u) && !qr_parse_u64("+1", &u) &&
+          !qr_parse_u64(" 1", &u) && !qr_parse_u64("1 ", &u) && u == UINT64_MAX);
+    CHECK(qr_parse_i64("-9223372036854775808", &i) && i == INT64_MIN);
+    CHECK(!qr_parse_i64("9223372036854775808", &i) && !qr_parse_i64("-", &i));
+    CHECK(qr_parse_double("-1.5e3", &d) && d == -1500);
+    static const char *const bad[] = {"", "nan", "inf", "0x10", "1e999", "1,5", " 1", "1 ", "e5", "--1", "."};
+    for (size_t k = 0; k < COUNT(bad); k++) CHECK(!qr_parse_double(bad[k], &d) && d == -1500, "%s", bad[k]);
+    CHECK(qr_parse_double_n(" 2.5\t,", 5, &d) && d == 2.5);
+    CHECK(qr_parse_bool("Yes", &b) && b && qr_parse_bool("0", &b) && !b && !qr_parse_bool("maybe", &b));
+    CHECK(qr_parse_duration_ns("1.5s", &i) && i == 1500000000 && qr_parse_duration_ns("10m", &i) && i == 600 * QR_SECOND);
+    CHECK(qr_parse_duration_ns("20", &i) && i == 20 * QR_SECOND && !qr_parse_duration_ns("-1s", &i) && !qr_parse_duration_ns("5 s", &i));
+    static const char *const known[] = {"qubits", "stages", "variant"};
+    CHECK(strcmp(qr_nearest("qubit", known, 3), "qubits") == 0 && strcmp(qr_nearest("Stagse", known, 3), "stages") == 0);
+    CHECK(qr_nearest("banana", known, 3) == NULL);
+}
+
+static void test_checksums(void) {
+    /* RFC 3720 B.4: 32 bytes of zeros, of ones; "123456789" as in the catalogue of CRCs */
+    uint8_t block[32] = {0};
+    CHECK(qr_crc32c(0, block, 32) == 0x8a9136aau);
+    memset(block, 0xff, 32);
+    CHECK(qr_crc32c(0, block, 32) == 0x62a8ab43u);
+    CHECK(qr_crc32c(0, "123456789", 9) == 0xe3069283u && qr_crc32(0, "123456789", 9) == 0xcbf43926u);
+    CHECK(qr_crc32c(qr_crc32c(0, "1234", 4), "56789", 5) == 0xe3069283u);
+    uint8_t digest[32];
+    char hex[65];
+    qr_sha256("abc", 3, digest); /* FIPS 180-4 example */
+    qr_hex(digest, 32, hex);
+    CHECK(strcmp(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad") == 0);
+    qr_xxh3("", 0, digest); /* `xxhsum -H2` of an empty file */
+    qr_hex(digest, 16, hex);
+    CHECK(strcmp(hex, "99aa06d3014798d86001c324468d497f") == 0, "%s", hex);
+}
+
+static void test_files(void) {
+    char dir[] = "/tmp/qring-test-XXXXXX";
+    CHECK(mkdtemp(dir) != NULL);
+    struct qr_err err;
+    char *path = qr_path_join(dir, "a/b/c.txt");
+    CHECK(qr_file_replace(path, qr_bytes_of_string("one two three"), &err) == QR_OK);
+    CHECK(qr_file_replace(path, qr_bytes_of_string("four"), &err) == QR_OK);
+    struct qr_buf got = {0};
+    CHECK(qr_file_read(path, 100, &got, &err) == QR_OK && strcmp(qr_buf_string(&got), "four") == 0);
+    CHECK(qr_file_read(path, 4, &got, &err) == QR_OK && got.n == 4);
+    CHECK(qr_file_read(path, 3, &got, &err) == QR_RESOURCE_EXHAUSTED && strstr(err.msg, "c.txt") && got.n == 4);
+    CHECK(qr_file_read(dir, 100, &got, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, dir));
+    CHECK(qr_file_read("/nowhere/x", 3, &got, &err) == QR_NOT_FOUND);
+    qr_buf_free(&got);
+    char *under_file = qr_path_join(path, "x");
+    CHECK(qr_file_replace(under_file, qr_bytes_of_string(""), &err) != QR_OK && strstr(err.msg, "c.txt"));
+    CHECK(qr_dir_writable(under_file, &err) != QR_OK);
+    CHECK(qr_dir_writable(dir, &err) == QR_OK);
+    struct qr_appender *a = NULL;
+    CHECK(qr_appender_open(path, true, &a, &err) == QR_OK);
+    CHECK(qr_appender_write(a, qr_bytes_of_string("l1\n"), &err) == QR_OK);
+    CHECK(qr_appender_write(a, qr_bytes_of_string("l2\n"), &err) == QR_OK);
+    qr_appender_close(a);
+    CHECK(qr_file_read(path, 100, &got, &err) == QR_OK && strcmp(qr_buf_string(&got), "l1\nl2\n") == 0);
+    CHECK(unlink(path) == 0); /* and nothing else was left in the directory */
+    char *b = qr_path_join(dir, "a/b"), *up = qr_path_join(dir, "a");
+    CHECK(rmdir(b) == 0 && rmdir(up) == 0 && rmdir(dir) == 0);
+    qr_buf_free(&got);
+    free(b), free(up), free(path), free(under_file);
+}
+
+static void test_memory(void) {
+    struct qr_err err;
+    void *p = NULL;
+    CHECK(qr_large_new(1000, 8, "vectors", &p, &err) == QR_OK && ((uintptr_t)p & 63) == 0);
+    free(p);
+    p = NULL;
+    CHECK(qr_large_new(SIZE_MAX, 16, "vectors", &p, &err) == QR_RESOURCE_EXHAUSTED && p == NULL);
+    uint64_t limit = qr_memory_limit_bytes();
+    CHECK(qr_large_new(limit + 1, 1, "state vectors", &p, &err) == QR_RESOURCE_EXHAUSTED);
+    char number[32];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)limit);
+    CHECK(strstr(err.msg, number) && strstr(err.msg, "state vectors"), "%s", err.msg);
+}
+
+struct pool_ctx { atomic_int hits[1000]; atomic_int bad_worker; unsigned size; };
+static void hit(void *ctx, size_t i, unsigned worker) {
+    struct pool_ctx *c = ctx;
+    atomic_fetch_add(&c->hits[i], 1);
+    if (worker >= c->size) atomic_fetch_add(&c->bad_worker, 1);
+}
+static void test_pool(void) {
+    for (unsigned size = 1; size <= 4; size++) {
+        struct qr_pool *p = qr_pool_new(size);
+        CHECK(qr_pool_size(p) == size);
+        static struct pool_ctx c;
+        memset(&c, 0, sizeof c);
+        c.size = size;
+        for (int round = 0; round < 50; round++) qr_pool_for(p, (size_t)(round * 20), hit, &c);
+        int wrong = atomic_load(&c.bad_worker);
+        for (int i = 0; i < 1000; i++) wrong += atomic_load(&c.hits[i]) != 49 - i / 20; /* rounds with n > i */
+        CHECK(wrong == 0, "%d", wrong);
+        qr_pool_free(p);
+    }
+    CHECK(qr_cpu_limit() >= 1);
+}
+
+static char logged[256];
+static void keep(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+    (void)ctx;
+    snprintf(logged, sizeof logged, "%d %s %s", (int)level, module, message);
+}
+static void test_log(void) {
+    struct qr_log log = {.level = QR_LOG_INFO, .write = keep};
+    qr_debug(&log, "x", "hidden");
+    CHECK(logged[0] == 0);
+    qr_warn(&log, "group", "peer %d", 3);
+    CHECK(strcmp(logged, "2 group peer 3") == 0);
+    qr_error(NULL, "x", "silent");
+}
+
+int main(void) {
+    test_errors();
+    test_bytes();
+    test_parse();
+    test_checksums();
+    test_files();
+    test_memory();
+    test_pool();
+    test_log();
+    return t_end();
+}
