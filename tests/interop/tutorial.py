@@ -43,7 +43,7 @@ def two_qubit_pool(source, sink, s):
     c = cirq.Circuit()
     c += basis
     c += one_qubit(source, s[3:6])
-    c.append(cirq.CNOT(control=source, target=sink))
+    c.append(cirq.CNOT(source, sink))
     c.append(basis ** -1)
     return c
 
