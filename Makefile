@@ -24,7 +24,7 @@ ifneq ($(missing),)
 # pkg-config's answers below would be empty now: install first, then read this file again.
 run test:
 	@tests/deps install $(need)
-	@+$(MAKE) $@
+	@+$(MAKE) --no-print-directory $@
 $(filter-out run test deps help clean,$(goals)):
 	@echo "missing: $(missing). Type: make deps" >&2; exit 2
 else
@@ -112,7 +112,7 @@ interop: $(progs)
 
 ## make fuzz       libFuzzer on every parser (clang); SECONDS=30 for each
 fuzz:
-	$(Q)$(MAKE) CC=clang B=build/fuzz SAN=fuzzer-no-link,address WERROR= fuzz-run
+	$(Q)$(MAKE) --no-print-directory CC=clang B=build/fuzz SAN=fuzzer-no-link,address WERROR= fuzz-run
 fuzz-run: $(fuzzers)
 	$(Q)tests/fuzz/run $(or $(SECONDS),30) $(fuzzers)
 
