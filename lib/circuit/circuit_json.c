@@ -302,19 +302,17 @@ static enum qr_code read_qcnn(struct reader *r, const struct qr_json *circuit, c
 
 enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *where, struct qr_circuit **ret,
                                   uint64_t *ret_default_readouts, struct qr_err *err) {
-    static const char *const of_qcnn[] = {"ansatz", "qubits", "stages", "variant"};
+    static const char *const of_qcnn[] = {"ansatz", "qubits", "stages", "variant", "filters"};
     static const char *const of_gates[] = {"qubits", "columns", "gates"};
-    static const char *const any[] = {"ansatz", "qubits", "stages", "variant", "columns", "gates"};
+    static const char *const of_any[] = {"ansatz", "qubits", "stages", "variant", "filters", "columns", "gates"};
     static const char *const ansatz_names[] = {"qcnn"};
     enum qr_code code = qr_json_want(circuit, where, QR_JSON_OBJECT, err);
     if (code) return code;
     const struct qr_json *ansatz = qr_json_get(circuit, "ansatz"), *gates = qr_json_get(circuit, "gates");
-    if (qr_json_get(circuit, "filters"))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: \"filters\" is a key of the quantum layer, beside \"circuit\"", where);
     code = ansatz && gates ? qr_fail(err, QR_INVALID_ARGUMENT, "%s has \"ansatz\" and \"gates\"; it is one or the other", where)
-           : ansatz        ? qr_json_known(circuit, where, of_qcnn, 4, err)
+           : ansatz        ? qr_json_known(circuit, where, of_qcnn, 5, err)
            : gates         ? qr_json_known(circuit, where, of_gates, 3, err)
-                           : qr_json_known(circuit, where, any, 6, err);
+                           : qr_json_known(circuit, where, of_any, 7, err);
     if (!code && !ansatz && !gates)
         code = qr_fail(err, QR_INVALID_ARGUMENT, "%s must have \"ansatz\": \"qcnn\", or \"gates\": [...]", where);
     int64_t n_qubits;
