@@ -1,0 +1,84 @@
+/* sim/bind.c — a plan's numbers for one theta: gate matrices, blocks, weights of the derivatives. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim/planner_impl.h"
+
+struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *p) {
+    struct qr_sim_bound *b = qr_xcalloc(1, sizeof *b);
+    b->plan = p;
+    b->theta = qr_xcalloc(p->n_params + 1, sizeof *b->theta);
+    b->matrices = qr_xcalloc(p->n_numbers * 16 + 1, sizeof *b->matrices);
+    b->derivatives = qr_xcalloc(p->n_numbers * 32 + 1, sizeof *b->derivatives);
+    b->suffix = qr_xcalloc(p->n_shapes + 1, sizeof *b->suffix);
+    b->narrow = qr_xaligned(p->n_shapes * qr_narrow_bytes(p) + 1);
+    b->weights = qr_xcalloc(p->n_slopes * QR_CROSS + 1, sizeof *b->weights);
+    return b;
+}
+
+void qr_sim_bound_free(struct qr_sim_bound *b) {
+    if (!b) return;
+    free(b->theta);
+    free(b->matrices);
+    free(b->derivatives);
+    free(b->suffix);
+    free(b->narrow);
+    free(b->weights);
+    free(b);
+}
+
+static size_t square(const struct qr_plan_op *op) { return op->gate.n_targets == 2 ? 16 : 4; }
+
+/* From the last op back: s is the product of the ops after the present one. */
+static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
+    const struct qr_sim_plan *p = b->plan;
+    const struct qr_plan_shape *s = &p->shapes[shape];
+    struct qr_m4 after = qr_m4_identity();
+    uint32_t slope = s->first_slope + s->n_slopes;
+    for (uint32_t i = s->n_ops; i-- > s->n_prefix;) {
+        const struct qr_plan_op *op = &p->ops[s->first_op + i];
+        const double complex *u = b->matrices + (size_t)op->number * 16;
+        while (slope > s->first_slope && p->slopes[slope - 1].op == s->first_op + i) {
+            const struct qr_plan_slope *d = &p->slopes[--slope];
+            const double complex *du = b->derivatives + (size_t)op->number * 32 + d->arg * square(op);
+            struct qr_m4 g = qr_m4_generator(op, u, du);
+            qr_slope_weights(&after, &g, d->scale, b->weights + (size_t)slope * QR_CROSS);
+        }
+        struct qr_m4 m = qr_m4_embed(op, u, false);
+        after = qr_m4_mul(&after, &m);
+    }
+    b->suffix[shape] = after;
+    if (!s->n_prefix) qr_narrow_numbers(p, &after, b->narrow + shape * qr_narrow_bytes(p));
+}
+
+void qr_sim_bind(struct qr_sim_bound *b, const double *theta) {
+    const struct qr_sim_plan *p = b->plan;
+    if (p->n_params) memcpy(b->theta, theta, p->n_params * sizeof *theta);
+    for (size_t i = 0; i < p->n_numbers; i++) {
+        const struct qr_gate *g = &p->ops[p->numbers[i]].gate;
+        double a[2] = {0, 0};
+        for (unsigned k = 0; k < g->n_args; k++) a[k] = qr_gate_arg_value(&g->args[k], theta, NULL);
+        qr_gate_matrix(g, a, b->matrices + i * 16, b->derivatives + i * 32);
+    }
+    for (uint32_t s = 0; s < p->n_shapes; s++) bind_shape(b, s);
+}
+
+struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s, const double *x) {
+    const struct qr_sim_plan *p = b->plan;
+    struct qr_m4 after = b->suffix[s - p->shapes];
+    for (uint32_t i = s->n_prefix; i-- > 0;) {
+        const struct qr_plan_op *op = &p->ops[s->first_op + i];
+        double complex own[16];
+        const double complex *u = own;
+        if (op->number == QR_NO_SLOT) {
+            double a[2] = {0, 0};
+            for (unsigned k = 0; k < op->gate.n_args; k++) a[k] = qr_gate_arg_value(&op->gate.args[k], b->theta, x);
+            qr_gate_matrix(&op->gate, a, own, NULL);
+        } else {
+            u = b->matrices + (size_t)op->number * 16;
+        }
+        struct qr_m4 m = qr_m4_embed(op, u, false);
+        after = qr_m4_mul(&after, &m);
+    }
+    return after;
+}

@@ -1,0 +1,108 @@
+/* sim/facts.c — compiling: checks, sizes, and what a plan says about itself. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim/planner_impl.h"
+
+/* A number of bytes that may exceed 64 bits, in decimal. */
+static const char *decimal(unsigned __int128 x, char room[48]) {
+    char *p = room + 47;
+    *p = 0;
+    do *--p = (char)('0' + (int)(x % 10));
+    while (x /= 10);
+    return p;
+}
+
+static enum qr_code check_memory(const struct qr_sim_plan *p, struct qr_err *err) {
+    char room[48];
+    unsigned __int128 bytes = (((unsigned __int128)1 << p->cell_bits) * p->cell_bytes) * 2 + p->n_slots * (p->cell_bytes * 2 << p->tile_bits);
+    uint64_t limit = qr_memory_limit_bytes();
+    if (bytes <= limit) return QR_OK;
+    return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                   "a circuit of %u qubits in %s precision needs %s bytes for its two state vectors; this process may "
+                   "use %llu bytes: take fewer qubits%s",
+                   p->n_qubits, p->opt.precision == QR_DOUBLE ? "double" : "single", decimal(bytes, room),
+                   (unsigned long long)limit, p->opt.precision == QR_DOUBLE ? " or single precision" : "");
+}
+
+enum qr_code qr_sim_compile(const struct qr_circuit *circuit, const struct qr_observable *observables,
+                            size_t n_observables, const struct qr_sim_options *opt, struct qr_sim_plan **ret,
+                            struct qr_err *err) {
+    if (!qr_isa_available(opt->isa))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "isa %s: this machine has it not", qr_isa_name(opt->isa));
+    if (circuit->n_qubits < 1 || circuit->n_qubits > QR_MAX_QUBITS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "a circuit of %u qubits: there may be 1 to %d", circuit->n_qubits,
+                       (int)QR_MAX_QUBITS);
+    struct qr_sim_plan *p = qr_xcalloc(1, sizeof *p);
+    p->n_qubits = circuit->n_qubits;
+    p->n = circuit->n_qubits < 2 ? 2 : circuit->n_qubits;
+    p->n_params = circuit->n_params;
+    p->n_columns = circuit->n_columns;
+    p->n_readouts = (unsigned)n_observables;
+    p->n_gates = circuit->n_gates;
+    p->opt = *opt;
+    p->kernels = qr_kernels_of(opt->isa, opt->precision);
+    p->elem_bytes = opt->precision == QR_DOUBLE ? sizeof(double) : sizeof(float);
+    p->cell_bytes = 2 * QR_LANES * p->elem_bytes;
+    p->lanes_are_samples = p->n <= QR_SAMPLE_LANES_MAX_QUBITS;
+    p->cell_bits = p->lanes_are_samples ? p->n : p->n - QR_LANE_BITS;
+    p->tile_bits = p->lanes_are_samples || p->cell_bits < QR_TILE_BITS ? p->cell_bits : QR_TILE_BITS;
+    p->n_slots = 1;
+    if (p->tile_bits < p->cell_bits) {
+        unsigned cpus = qr_cpu_limit();
+        p->n_slots = cpus < 4 ? 4 : cpus;
+    }
+    enum qr_code code = check_memory(p, err);
+    if (code != QR_OK) {
+        free(p);
+        return code;
+    }
+    p->invisible = qr_xcalloc(p->n_params + 1, 1);
+    qr_circuit_invisible(circuit, observables, n_observables, p->invisible);
+    qr_plan_fuse(p, circuit);
+    qr_plan_passes(p, observables, n_observables);
+    *ret = p;
+    return QR_OK;
+}
+
+void qr_sim_plan_free(struct qr_sim_plan *p) {
+    if (!p) return;
+    free(p->invisible);
+    free(p->ops);
+    free(p->numbers);
+    free(p->shapes);
+    free(p->slopes);
+    free(p->blocks);
+    free(p->steps);
+    free(p->passes);
+    free(p->offsets);
+    free(p->terms);
+    free(p);
+}
+
+unsigned qr_sim_n_params(const struct qr_sim_plan *p) { return p->n_params; }
+unsigned qr_sim_n_readouts(const struct qr_sim_plan *p) { return p->n_readouts; }
+unsigned qr_sim_n_columns(const struct qr_sim_plan *p) { return p->n_columns; }
+bool qr_sim_lanes_are_samples(const struct qr_sim_plan *p) { return p->lanes_are_samples; }
+
+size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p) {
+    size_t states = (p->cell_bytes << p->cell_bits) * 2;
+    size_t tiles = p->tile_bits < p->cell_bits ? p->n_slots * (p->cell_bytes << p->tile_bits) * 2 : 0;
+    return states + tiles + p->n_wide * qr_wide_bytes(p) + p->n_data * qr_narrow_bytes(p) +
+           p->n_slots * (p->n_shapes + 1) * QR_CROSS * sizeof(qr_fixed);
+}
+
+struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *p) {
+    struct qr_sim_facts f = {.n_gates = p->n_gates, .n_blocks = p->n_blocks, .n_passes = p->n_passes,
+                             .engine = "blocked"};
+    double amplitudes = 1;
+    for (unsigned q = 0; q < p->n; q++) amplitudes *= 2;
+    for (size_t i = 0; i < p->n_steps; i++) {
+        double share = 1; /* of the amplitudes, inside the controls */
+        for (uint64_t c = p->blocks[p->steps[i].block].controls; c; c &= c - 1) share /= 2;
+        f.flop_per_gradient += 32 * share * amplitudes;
+        if (p->steps[i].cross) f.flop_per_gradient += 28 * share * amplitudes;
+        if (i > p->first_cross) f.flop_per_gradient += 64 * share * amplitudes;
+    }
+    return f;
+}

@@ -1,0 +1,62 @@
+/* sim/kernel_impl.h — the hot loops, one table per instruction set and precision (inside the room).
+ *
+ * Data      A cell is 16 lanes: E re[16], im[16], 64-byte aligned. A tile is 2^bits cells.
+ * Bits      Every table evaluates the same expressions with the same fused multiply-adds in the same
+ *           order, so all tables give the same bits (DESIGN §5); tests/unit/test_sim_kernels.c holds them to it.
+ * Numbers   narrow: E re[16], im[16] of a 4x4 matrix, row-major, the same for all lanes. wide: 16 cells, one per entry.
+ */
+#ifndef QR_SIM_KERNEL_IMPL_H
+#define QR_SIM_KERNEL_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    QR_LANES = 16,
+    QR_LANE_BITS = 4,
+    QR_CROSS = 16, /* numbers of a cross matrix: re, im of K01 K02 K03 K12 K13 K23, then Im K00/2 .. Im K33/2 */
+};
+
+/* Where in a tile a 4x4 acts: cells whose bits `controls` read `values`. */
+struct qr_place {
+    uint8_t bit[2]; /* cell bit of frame position 0 (more significant) and 1 */
+    uint64_t controls, values;
+};
+
+/* A Pauli string on cell and lane bits: i^n_y X^x Z^z. */
+struct qr_pauli_place {
+    uint64_t x, z;           /* cell bits */
+    uint8_t x_lane, z_lane;  /* lane bits */
+    uint8_t n_y;             /* mod 4 */
+};
+
+struct qr_kernels {
+    const char *name;
+    /* cells <- matrix on the place, for all groups */
+    void (*apply)(void *cells, unsigned bits, const struct qr_place *at, const void *numbers, bool wide);
+    /* acc[QR_CROSS][16 lanes] += the cross numbers of `count` groups from group `start` (a value that an
+     * earlier call returned; 0 at first). Returns where to go on. */
+    uint64_t (*cross)(const void *phi, const void *lambda, unsigned bits, const struct qr_place *at, uint64_t start,
+                      size_t count, void *acc);
+    /* The same, then the matrix on both. */
+    uint64_t (*cross_apply)(void *phi, void *lambda, unsigned bits, const struct qr_place *at, const void *numbers,
+                            bool wide, uint64_t start, size_t count, void *acc);
+    /* ret[k] = tree over lanes of acc[k][lane] * scale[lane], in float64 */
+    void (*fold)(const void *acc, const double scale[QR_LANES], double ret[QR_CROSS]);
+    /* acc[lane] += <phi|P|phi> over cells first..first+count-1, without the signs of z_lane */
+    void (*expect)(const void *phi, size_t first, size_t count, const struct qr_pauli_place *at, void *acc);
+    /* lambda[i] += weight[lane] * (P phi)[i], without the signs of z_lane */
+    void (*observe)(void *lambda, const void *phi, size_t first, size_t count, const struct qr_pauli_place *at,
+                    const void *weight);
+    /* 16 cells at offsets: cell j lane l changes places with cell l lane j */
+    void (*transpose)(void *cells, const uint64_t offsets[QR_LANES]);
+    /* to[i] = from[offsets[i]] and back */
+    void (*gather)(void *to, const void *from, const uint64_t *offsets, size_t n);
+    void (*scatter)(void *to, const void *from, const uint64_t *offsets, size_t n);
+};
+
+/* [0] float32, [1] float64 */
+extern const struct qr_kernels *const qr_kernels_portable[2], *const qr_kernels_avx2[2], *const qr_kernels_avx512[2];
+
+#endif

@@ -1,0 +1,257 @@
+/* sim/kernel_template_impl.h — every kernel once; kernel_<isa>.c includes it per element type.
+ *
+ * In: E (element), V (vector of E), W (its lanes), NAME(x), LOAD(p) STORE(p, v) SET1(e) ZERO() MUL ADD SUB
+ *     FMA(a, b, c) = a b + c, FNMA(a, b, c) = c - a b, both with one rounding; TABLE_NAME.
+ * A cell is walked in 16 / W vectors; each lane's expression is the same whatever W is.
+ * No include guard: that is the point.
+ */
+#define INLINE static inline __attribute__((always_inline))
+
+struct NAME(cell) { E re[QR_LANES], im[QR_LANES]; };
+struct NAME(narrow) { E re[16], im[16]; };
+
+/* Walks the groups: indices with the frame's bits zero and the controls' bits as wanted. */
+struct NAME(walk) { uint64_t free, values; size_t sa, sb, n; };
+
+INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_place *at) {
+    uint64_t all = bits == 64 ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1;
+    struct NAME(walk) w;
+    w.sa = (size_t)1 << at->bit[0];
+    w.sb = (size_t)1 << at->bit[1];
+    w.free = all & ~(uint64_t)w.sa & ~(uint64_t)w.sb & ~at->controls;
+    w.values = at->values;
+    w.n = (size_t)1 << __builtin_popcountll(w.free);
+    return w;
+}
+INLINE uint64_t NAME(next)(const struct NAME(walk) *w, uint64_t i) { return ((i | ~w->free) + 1) & w->free; }
+
+INLINE void NAME(apply_group)(struct NAME(cell) *c, size_t sa, size_t sb, const void *numbers, bool wide) {
+    struct NAME(cell) *q[4] = {c, c + sb, c + sa, c + sa + sb};
+    const struct NAME(cell) *w = numbers;
+    const struct NAME(narrow) *n = numbers;
+    for (int v = 0; v < QR_LANES; v += W) {
+        V xr[4], xi[4];
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            xr[j] = LOAD(&q[j]->re[v]);
+            xi[j] = LOAD(&q[j]->im[v]);
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; r++) {
+            V yr = ZERO(), yi = ZERO();
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) {
+                V cr = wide ? LOAD(&w[r * 4 + j].re[v]) : SET1(n->re[r * 4 + j]);
+                V ci = wide ? LOAD(&w[r * 4 + j].im[v]) : SET1(n->im[r * 4 + j]);
+                yr = j ? FMA(cr, xr[j], yr) : MUL(cr, xr[j]);
+                yi = j ? FMA(cr, xi[j], yi) : MUL(cr, xi[j]);
+                yr = FNMA(ci, xi[j], yr);
+                yi = FMA(ci, xr[j], yi);
+            }
+            STORE(&q[r]->re[v], yr);
+            STORE(&q[r]->im[v], yi);
+        }
+    }
+}
+
+INLINE uint64_t NAME(apply_range)(struct NAME(cell) *c, const struct NAME(walk) *w, const void *numbers, bool wide,
+                                  uint64_t i, size_t count) {
+    for (size_t g = 0; g < count; g++, i = NAME(next)(w, i))
+        NAME(apply_group)(c + (i | w->values), w->sa, w->sb, numbers, wide);
+    return i;
+}
+
+static void NAME(apply)(void *cells, unsigned bits, const struct qr_place *at, const void *numbers, bool wide) {
+    struct NAME(walk) w = NAME(walk_of)(bits, at);
+    if (wide) NAME(apply_range)(cells, &w, numbers, true, 0, w.n);
+    else NAME(apply_range)(cells, &w, numbers, false, 0, w.n);
+}
+
+/* K = M - M^adjoint, M_ij = sum phi_i conj(lambda_j). */
+INLINE uint64_t NAME(cross_range)(const struct NAME(cell) *p, const struct NAME(cell) *l, const struct NAME(walk) *w,
+                                  uint64_t start, size_t count, E (*acc)[QR_LANES]) {
+    uint64_t i = start;
+    for (int v = 0; v < QR_LANES; v += W) {
+        V a[QR_CROSS];
+#pragma GCC unroll 16
+        for (int k = 0; k < QR_CROSS; k++) a[k] = LOAD(&acc[k][v]);
+        i = start;
+        for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) {
+            size_t o = (size_t)(i | w->values);
+            const size_t ix[4] = {o, o + w->sb, o + w->sa, o + w->sa + w->sb};
+            V pr[4], pi[4], lr[4], li[4];
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) {
+                pr[j] = LOAD(&p[ix[j]].re[v]);
+                pi[j] = LOAD(&p[ix[j]].im[v]);
+                lr[j] = LOAD(&l[ix[j]].re[v]);
+                li[j] = LOAD(&l[ix[j]].im[v]);
+            }
+            int k = 0;
+#pragma GCC unroll 4
+            for (int r = 0; r < 4; r++) {
+#pragma GCC unroll 4
+                for (int s = r + 1; s < 4; s++, k += 2) {
+                    a[k] = FMA(pr[r], lr[s], a[k]);
+                    a[k] = FMA(pi[r], li[s], a[k]);
+                    a[k] = FNMA(pr[s], lr[r], a[k]);
+                    a[k] = FNMA(pi[s], li[r], a[k]);
+                    a[k + 1] = FMA(pi[r], lr[s], a[k + 1]);
+                    a[k + 1] = FNMA(pr[r], li[s], a[k + 1]);
+                    a[k + 1] = FMA(pi[s], lr[r], a[k + 1]);
+                    a[k + 1] = FNMA(pr[s], li[r], a[k + 1]);
+                }
+            }
+#pragma GCC unroll 4
+            for (int r = 0; r < 4; r++) {
+                a[12 + r] = FMA(pi[r], lr[r], a[12 + r]);
+                a[12 + r] = FNMA(pr[r], li[r], a[12 + r]);
+            }
+        }
+#pragma GCC unroll 16
+        for (int k = 0; k < QR_CROSS; k++) STORE(&acc[k][v], a[k]);
+    }
+    return i;
+}
+
+static uint64_t NAME(cross)(const void *phi, const void *lambda, unsigned bits, const struct qr_place *at,
+                            uint64_t start, size_t count, void *acc) {
+    struct NAME(walk) w = NAME(walk_of)(bits, at);
+    return NAME(cross_range)(phi, lambda, &w, start, count, acc);
+}
+
+/* In batches of 16 groups, so that a group's cells are still in L1 when the matrix comes. */
+static uint64_t NAME(cross_apply)(void *phi, void *lambda, unsigned bits, const struct qr_place *at,
+                                  const void *numbers, bool wide, uint64_t start, size_t count, void *acc) {
+    struct NAME(walk) w = NAME(walk_of)(bits, at);
+    uint64_t i = start;
+    for (size_t done = 0; done < count;) {
+        size_t batch = count - done < 16 ? count - done : 16;
+        uint64_t next = NAME(cross_range)(phi, lambda, &w, i, batch, acc);
+        if (wide) {
+            NAME(apply_range)(phi, &w, numbers, true, i, batch);
+            NAME(apply_range)(lambda, &w, numbers, true, i, batch);
+        } else {
+            NAME(apply_range)(phi, &w, numbers, false, i, batch);
+            NAME(apply_range)(lambda, &w, numbers, false, i, batch);
+        }
+        i = next;
+        done += batch;
+    }
+    return i;
+}
+
+/* Tree: lane l with l + 8, then + 4, + 2, + 1. Vector extensions without a fused operation. */
+typedef E NAME(e8) __attribute__((vector_size(8 * sizeof(E)), aligned(8 * sizeof(E))));
+typedef double NAME(d8) __attribute__((vector_size(64)));
+
+static void NAME(fold)(const void *acc, const double scale[QR_LANES], double ret[QR_CROSS]) {
+    const E(*a)[QR_LANES] = acc;
+    NAME(d8) s0, s1;
+    memcpy(&s0, scale, sizeof s0);
+    memcpy(&s1, scale + 8, sizeof s1);
+    for (int k = 0; k < QR_CROSS; k++) {
+        NAME(e8) lo, hi;
+        memcpy(&lo, &a[k][0], sizeof lo);
+        memcpy(&hi, &a[k][8], sizeof hi);
+        NAME(d8) t = __builtin_convertvector(lo, NAME(d8)) * s0 + __builtin_convertvector(hi, NAME(d8)) * s1;
+        double u0 = t[0] + t[4], u1 = t[1] + t[5], u2 = t[2] + t[6], u3 = t[3] + t[7];
+        ret[k] = (u0 + u2) + (u1 + u3);
+    }
+}
+
+/* The lanes of a cell exchanged by XOR. */
+INLINE const struct NAME(cell) *NAME(source)(const struct NAME(cell) *c, unsigned x_lane, struct NAME(cell) *room) {
+    if (!x_lane) return c;
+    for (unsigned l = 0; l < QR_LANES; l++) {
+        room->re[l] = c->re[l ^ x_lane];
+        room->im[l] = c->im[l ^ x_lane];
+    }
+    return room;
+}
+
+static void NAME(expect)(const void *phi, size_t first, size_t count, const struct qr_pauli_place *at, void *acc) {
+    const struct NAME(cell) *p = phi;
+    E *sum = acc;
+    for (size_t i = first; i < first + count; i++) {
+        struct NAME(cell) room;
+        const struct NAME(cell) *b = p + i, *a = NAME(source)(p + (i ^ at->x), at->x_lane, &room);
+        bool minus = (__builtin_popcountll(i & at->z) & 1) != (at->n_y == 1 || at->n_y == 2);
+        for (int v = 0; v < QR_LANES; v += W) {
+            V ar = LOAD(&a->re[v]), ai = LOAD(&a->im[v]), br = LOAD(&b->re[v]), bi = LOAD(&b->im[v]);
+            V t = at->n_y & 1 ? FNMA(ai, br, MUL(ar, bi)) : FMA(ai, bi, MUL(ar, br));
+            V s = LOAD(&sum[v]);
+            STORE(&sum[v], minus ? SUB(s, t) : ADD(s, t));
+        }
+    }
+}
+
+static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t count, const struct qr_pauli_place *at,
+                          const void *weight) {
+    struct NAME(cell) *to = lambda;
+    const struct NAME(cell) *p = phi;
+    const E *w = weight;
+    bool swap = at->n_y & 1;
+    for (size_t i = first; i < first + count; i++) {
+        struct NAME(cell) room;
+        const struct NAME(cell) *a = NAME(source)(p + (i ^ at->x), at->x_lane, &room);
+        bool odd = __builtin_popcountll((i ^ at->x) & at->z) & 1;
+        bool minus_re = odd != (at->n_y == 1 || at->n_y == 2), minus_im = odd != (at->n_y == 2 || at->n_y == 3);
+        for (int v = 0; v < QR_LANES; v += W) {
+            V x = LOAD(swap ? &a->im[v] : &a->re[v]), y = LOAD(swap ? &a->re[v] : &a->im[v]);
+            V re = LOAD(&to[i].re[v]), im = LOAD(&to[i].im[v]), c = LOAD(&w[v]);
+            STORE(&to[i].re[v], minus_re ? FNMA(c, x, re) : FMA(c, x, re));
+            STORE(&to[i].im[v], minus_im ? FNMA(c, y, im) : FMA(c, y, im));
+        }
+    }
+}
+
+static void NAME(transpose)(void *cells, const uint64_t offsets[QR_LANES]) {
+    struct NAME(cell) *c = cells;
+    for (int a = 1; a < QR_LANES; a++) {
+        struct NAME(cell) *x = c + offsets[a];
+        for (int b = 0; b < a; b++) {
+            struct NAME(cell) *y = c + offsets[b];
+            E re = x->re[b], im = x->im[b];
+            x->re[b] = y->re[a];
+            x->im[b] = y->im[a];
+            y->re[a] = re;
+            y->im[a] = im;
+        }
+    }
+}
+
+static void NAME(gather)(void *to, const void *from, const uint64_t *offsets, size_t n) {
+    struct NAME(cell) *t = to;
+    const struct NAME(cell) *f = from;
+    for (size_t i = 0; i < n; i++) t[i] = f[offsets[i]];
+}
+static void NAME(scatter)(void *to, const void *from, const uint64_t *offsets, size_t n) {
+    struct NAME(cell) *t = to;
+    const struct NAME(cell) *f = from;
+    for (size_t i = 0; i < n; i++) t[offsets[i]] = f[i];
+}
+
+#define TABLE                                                                                                          \
+    {                                                                                                                  \
+        .name = TABLE_NAME, .apply = NAME(apply), .cross = NAME(cross), .cross_apply = NAME(cross_apply),              \
+        .fold = NAME(fold), .expect = NAME(expect), .observe = NAME(observe), .transpose = NAME(transpose),            \
+        .gather = NAME(gather), .scatter = NAME(scatter)                                                               \
+    }
+static const struct qr_kernels NAME(table) = TABLE;
+
+#undef TABLE
+#undef INLINE
+#undef E
+#undef V
+#undef W
+#undef NAME
+#undef LOAD
+#undef STORE
+#undef SET1
+#undef ZERO
+#undef MUL
+#undef ADD
+#undef SUB
+#undef FMA
+#undef FNMA

@@ -1,0 +1,188 @@
+/* sim/passes.c — the order of blocks over a state, and every qubit's place in it. planner.md has the rules. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim/planner_impl.h"
+
+enum { NEVER = 1 << 30 };
+
+struct layout {
+    unsigned pos[QR_MAX_QUBITS]; /* physical bit of a qubit; the first lane_bits are lanes */
+    unsigned lane_bits;
+    bool *done; /* per block */
+};
+
+static uint64_t bit(unsigned b) { return UINT64_C(1) << b; }
+static bool is_lane(const struct layout *l, unsigned q) { return l->pos[q] < l->lane_bits; }
+
+/* Place in the list of the first block still to do on each qubit. */
+static void next_use(const struct qr_sim_plan *p, const bool *done, unsigned *ret) {
+    for (unsigned q = 0; q < p->n; q++) ret[q] = NEVER;
+    for (size_t i = p->n_blocks; i-- > 0;)
+        if (!done[i])
+            for (int k = 0; k < 2; k++) ret[p->blocks[i].q[k]] = (unsigned)i;
+}
+
+/* The four qubits among `from` that are wanted last. */
+static void latest(const struct qr_sim_plan *p, const bool *done, uint64_t from, unsigned ret[QR_LANE_BITS]) {
+    unsigned use[QR_MAX_QUBITS];
+    next_use(p, done, use);
+    for (int k = 0; k < QR_LANE_BITS; k++) {
+        unsigned best = QR_MAX_QUBITS;
+        for (unsigned q = 0; q < p->n; q++)
+            if ((from & bit(q)) && (best == QR_MAX_QUBITS || use[q] >= use[best])) best = q;
+        ret[k] = best;
+        from &= ~bit(best);
+    }
+}
+
+static void first_layout(const struct qr_sim_plan *p, struct layout *l) {
+    if (!l->lane_bits) { /* qubit 0 is the most significant bit */
+        for (unsigned q = 0; q < p->n; q++) l->pos[q] = p->n - 1 - q;
+        return;
+    }
+    unsigned lanes[QR_LANE_BITS];
+    latest(p, l->done, p->n == 64 ? ~UINT64_C(0) : bit(p->n) - 1, lanes);
+    uint64_t taken = 0;
+    for (unsigned k = 0; k < QR_LANE_BITS; k++) {
+        l->pos[lanes[k]] = k;
+        taken |= bit(lanes[k]);
+    }
+    unsigned next = QR_LANE_BITS;
+    for (unsigned q = 0; q < p->n; q++)
+        if (!(taken & bit(q))) l->pos[q] = next++;
+}
+
+static struct qr_plan_pass *new_pass(struct qr_sim_plan *p) {
+    p->passes = qr_xreallocarray(p->passes, p->n_passes + 1, sizeof *p->passes);
+    struct qr_plan_pass *pass = &p->passes[p->n_passes++];
+    *pass = (struct qr_plan_pass){.first_step = (uint32_t)p->n_steps};
+    return pass;
+}
+
+static void transpose_pass(struct qr_sim_plan *p, struct layout *l) {
+    uint64_t cells = 0;
+    for (unsigned q = 0; q < p->n; q++)
+        if (!is_lane(l, q)) cells |= bit(q);
+    unsigned in[QR_LANE_BITS], out[QR_LANE_BITS] = {0};
+    latest(p, l->done, cells, in);
+    for (unsigned q = 0; q < p->n; q++)
+        if (is_lane(l, q)) out[l->pos[q]] = q;
+    struct qr_plan_pass *pass = new_pass(p);
+    pass->transpose = true;
+    for (unsigned k = 0; k < QR_LANE_BITS; k++) {
+        unsigned cell = l->pos[in[k]];
+        pass->swap[k] = (uint8_t)(cell - l->lane_bits);
+        l->pos[in[k]] = k;
+        l->pos[out[k]] = cell;
+    }
+}
+
+/* Bits of `mask` below bit b, counted. */
+static unsigned rank_in(uint64_t mask, unsigned b) { return (unsigned)__builtin_popcountll(mask & (bit(b) - 1)); }
+
+static void add_step(struct qr_sim_plan *p, const struct layout *l, uint64_t tile, uint32_t block) {
+    const struct qr_plan_block *b = &p->blocks[block];
+    struct qr_plan_step s = {.block = block, .shape = b->shape, .lanes = 0xffff, .wide_slot = QR_NO_SLOT,
+                             .cross = p->shapes[b->shape].n_slopes > 0};
+    for (int k = 0; k < 2; k++) s.place.bit[k] = (uint8_t)rank_in(tile, l->pos[b->q[k]] - l->lane_bits);
+    for (unsigned q = 0; q < p->n; q++) {
+        if (!(b->controls & bit(q))) continue;
+        bool value = b->control_values & bit(q);
+        if (is_lane(l, q)) {
+            for (unsigned lane = 0; lane < QR_LANES; lane++)
+                if ((lane >> l->pos[q] & 1) != value) s.lanes &= (uint16_t)~(1u << lane);
+        } else {
+            unsigned cell = l->pos[q] - l->lane_bits;
+            bool inside = tile & bit(cell);
+            uint64_t m = inside ? bit(rank_in(tile, cell)) : bit(cell);
+            *(inside ? &s.place.controls : &s.outer_controls) |= m;
+            if (value) *(inside ? &s.place.values : &s.outer_values) |= m;
+        }
+    }
+    bool data = p->shapes[b->shape].data_slot != QR_NO_SLOT;
+    if (p->lanes_are_samples) s.wide_slot = data ? p->shapes[b->shape].data_slot : QR_NO_SLOT;
+    else if (s.lanes != 0xffff) s.wide_slot = (uint32_t)p->n_wide++;
+    p->steps[p->n_steps++] = s;
+}
+
+/* Cells of the tile: where each lies. */
+static void add_offsets(struct qr_sim_plan *p, struct qr_plan_pass *pass) {
+    pass->first_offset = (uint32_t)p->n_offsets;
+    if (p->tile_bits == p->cell_bits) return;
+    size_t n = (size_t)1 << p->tile_bits;
+    p->offsets = qr_xreallocarray(p->offsets, p->n_offsets + n, sizeof *p->offsets);
+    uint64_t o = 0;
+    for (size_t i = 0; i < n; i++, o = ((o | ~pass->tile) + 1) & pass->tile) p->offsets[p->n_offsets + i] = o;
+    p->n_offsets += n;
+}
+
+/* One pass with as many blocks as fit: those whose frame is inside the tile, which grows to tile_bits, and that
+ * no skipped block comes before. False when the next blocks all want lanes. */
+static bool block_pass(struct qr_sim_plan *p, struct layout *l, size_t *left, uint32_t *chosen) {
+    uint64_t tile = 0, blocked = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_blocks; i++) {
+        if (l->done[i]) continue;
+        const struct qr_plan_block *b = &p->blocks[i];
+        uint64_t all = b->controls | bit(b->q[0]) | bit(b->q[1]), want = tile;
+        bool lanes = is_lane(l, b->q[0]) || is_lane(l, b->q[1]);
+        if (!lanes) want |= bit(l->pos[b->q[0]] - l->lane_bits) | bit(l->pos[b->q[1]] - l->lane_bits);
+        if (lanes || (all & blocked) || (unsigned)__builtin_popcountll(want) > p->tile_bits) {
+            blocked |= all;
+            continue;
+        }
+        tile = want;
+        chosen[n++] = (uint32_t)i;
+    }
+    if (!n) return false;
+    for (unsigned c = 0; (unsigned)__builtin_popcountll(tile) < p->tile_bits; c++) tile |= bit(c);
+    struct qr_plan_pass *pass = new_pass(p);
+    pass->tile = tile;
+    add_offsets(p, pass);
+    for (size_t i = 0; i < n; i++) {
+        add_step(p, l, tile, chosen[i]);
+        l->done[chosen[i]] = true;
+    }
+    pass->n_steps = (uint32_t)n;
+    *left -= n;
+    return true;
+}
+
+static void place_terms(struct qr_sim_plan *p, const struct layout *l, const struct qr_observable *obs, size_t n_obs) {
+    size_t n = 0;
+    for (size_t r = 0; r < n_obs; r++) n += obs[r].n_terms;
+    p->terms = qr_xcalloc(n + 1, sizeof *p->terms);
+    for (size_t r = 0; r < n_obs; r++)
+        for (size_t t = 0; t < obs[r].n_terms; t++) {
+            const struct qr_pauli_term *from = &obs[r].terms[t];
+            struct qr_plan_term *to = &p->terms[p->n_terms++];
+            *to = (struct qr_plan_term){.readout = (uint32_t)r, .coefficient = from->coefficient};
+            to->place.n_y = (uint8_t)(__builtin_popcountll(from->x & from->z) & 3);
+            for (unsigned q = 0; q < p->n_qubits; q++) {
+                if (is_lane(l, q)) {
+                    if (from->x & bit(q)) to->place.x_lane |= (uint8_t)bit(l->pos[q]);
+                    if (from->z & bit(q)) to->place.z_lane |= (uint8_t)bit(l->pos[q]);
+                } else {
+                    if (from->x & bit(q)) to->place.x |= bit(l->pos[q] - l->lane_bits);
+                    if (from->z & bit(q)) to->place.z |= bit(l->pos[q] - l->lane_bits);
+                }
+            }
+        }
+}
+
+void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size_t n_obs) {
+    struct layout l = {.lane_bits = p->lanes_are_samples ? 0 : QR_LANE_BITS,
+                       .done = qr_xcalloc(p->n_blocks + 1, sizeof *l.done)};
+    uint32_t *chosen = qr_xcalloc(p->n_blocks + 1, sizeof *chosen);
+    p->steps = qr_xcalloc(p->n_blocks + 1, sizeof *p->steps);
+    if (p->lanes_are_samples) p->n_wide = p->n_data;
+    first_layout(p, &l);
+    for (size_t left = p->n_blocks; left;)
+        if (!block_pass(p, &l, &left, chosen)) transpose_pass(p, &l);
+    for (p->first_cross = 0; p->first_cross < p->n_steps; p->first_cross++)
+        if (p->steps[p->first_cross].cross) break;
+    place_terms(p, &l, obs, n_obs);
+    free(chosen);
+    free(l.done);
+}
