@@ -88,7 +88,7 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
     static const char *const keys[] = {"name", "seed", "precision", "block_size", "model", "data", "train", "worker"};
     static const char *const precisions[] = {"single", "double"};
     if (qr_json_want(root, "the job", QR_JSON_OBJECT, err) != QR_OK) return err->code;
-    if (qr_json_known(root, "", keys, 8, err) != QR_OK) return err->code;
+    if (qr_json_known(root, "the job", keys, 8, err) != QR_OK) return err->code;
     size_t precision = 0;
     if (read_name(root, job, err) != QR_OK ||
         qr_job_opt_u64(root, "", "seed", 0, UINT64_C(1) << 53, &job->seed, err) != QR_OK ||
