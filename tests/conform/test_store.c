@@ -2,6 +2,7 @@
 #include "tests/t.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -94,6 +95,36 @@ static void files_only(const char *dir) {
     qr_buf_free(&b);
 }
 
+/* Eight processes create one name: one of them does, the others are told so, and the content is whole. */
+static void one_creates(const char *dir) {
+    enum { N = 8 };
+    pid_t pids[N];
+    struct qr_err err;
+    struct qr_store *s = qr_store_file_new(dir);
+    for (int i = 0; i < N; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            char content[] = "content of 0";
+            content[11] = (char)('0' + i);
+            enum qr_code code = put(s, "one", content, true, &err);
+            _exit(code == QR_OK ? 0 : code == QR_FAILED_PRECONDITION ? 1 : 2);
+        }
+    }
+    int count[3] = {0}, winner = -1;
+    for (int i = 0; i < N; i++) {
+        int status = 0;
+        CHECK(pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) && WEXITSTATUS(status) < 3);
+        count[WEXITSTATUS(status) % 3]++;
+        if (WEXITSTATUS(status) == 0) winner = i;
+    }
+    char want[] = "content of 0";
+    want[11] = (char)('0' + winner);
+    CHECK(count[0] == 1 && count[1] == N - 1, "%d created it, %d were refused", count[0], count[1]);
+    CHECK(holds(s, "one", want));
+    CHECK(s->ops->remove(s, "one", &err) == QR_OK);
+    s->ops->close(s);
+}
+
 int main(void) {
     struct qr_store *s = qr_store_memory_new();
     suite(s);
@@ -104,6 +135,7 @@ int main(void) {
     suite(s);
     s->ops->close(s);
     files_only(dir);
+    one_creates(dir);
     char path[64];
     static const char *const left[] = {"run/b", "run", "other", ""};
     for (size_t i = 0; i < COUNT(left); i++) {
