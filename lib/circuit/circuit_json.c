@@ -119,7 +119,9 @@ static enum qr_code read_args(struct reader *r, const struct qr_json *gate, cons
         for (unsigned k = 0; k < info->n_args && !angle; k++) takes = takes || strcmp(keys[i], info->arg_names[k]) == 0;
         if (takes || !qr_json_get(gate, keys[i])) continue;
         if (angle && !angle_only)
-            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has \"angle\" and \"%s\"; an angle stands alone (it is exponent angle / pi with global shift -1/2)", where, keys[i]);
+            return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                           "%s has \"angle\" and \"%s\"; an angle stands alone (it is exponent angle / pi with global shift -1/2)",
+                           where, keys[i]);
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s takes %s%s%s%s, not \"%s\"", where, angle_only ? "a rotation" : info->name,
                        angle ? "\"angle\"" : info->n_args ? "" : "no arguments", angle ? "" : info->n_args > 0 ? info->arg_names[0] : "",
                        !angle && info->n_args > 1 ? " and " : "", !angle && info->n_args > 1 ? info->arg_names[1] : "", keys[i]);

@@ -155,7 +155,8 @@ static enum qr_code shape_csv(const struct qr_csv *c, const char *url, const siz
         double *x = d->x + i * d->n_columns;
         for (size_t j = 0; j < c->n_columns && !code; j++) {
             if (!isfinite(row[j]))
-                code = qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s' is %s; every value must be a finite number", url, i + 1, c->names[j], what_is(row[j]));
+                code = qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s' is %s; every value must be a finite number", url, i + 1,
+                               c->names[j], what_is(row[j]));
             if (!is_label[j]) *x++ = row[j];
         }
         for (size_t k = 0; k < have; k++) labels[k] = row[label_at[k]];

@@ -66,7 +66,7 @@ static void against_reference(void) {
 static void known_matrices(void) {
     const double one[2] = {1, 0}, half[2] = {0.5, 0};
     const double r = sqrt(0.5);
-    const double complex i = CMPLX(0, 1);
+    const double complex i = __builtin_complex(0.0, 1.0);
     const struct { enum qr_gate_kind kind; double shift; const double *a; double complex want[16]; double tolerance; } table[] = {
         {QR_GATE_X, 0, one, {0, 1, 1, 0}, 0},
         {QR_GATE_Y, 0, one, {0, -i, i, 0}, 0},

@@ -67,8 +67,8 @@ static struct qr_circuit *from_text(const char *text) {
     struct qr_circuit *c = NULL;
     struct qr_err err = {.msg = ""};
     uint64_t readouts;
-    CHECK(qr_json_parse(qr_bytes_of_string(text), "test", &root, &err) == QR_OK && qr_circuit_from_json(root, "circuit", &c, &readouts, &err) == QR_OK, "%s",
-          err.msg);
+    CHECK(qr_json_parse(qr_bytes_of_string(text), "test", &root, &err) == QR_OK &&
+          qr_circuit_from_json(root, "circuit", &c, &readouts, &err) == QR_OK, "%s", err.msg);
     qr_json_free(root);
     return c;
 }
@@ -79,7 +79,8 @@ static void by_hand(void) {
         /* outside the light cone */
         {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"X\",\"qubits\":[1],\"exponent\":" P("b") "}", "Z1", "a"},
         /* diagonal before a diagonal read-out, also through another diagonal gate and a control */
-        {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P("b") "},{\"gate\":\"CZ\",\"qubits\":[0,1]}", "Z0", "b"},
+        {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P("b") "},"
+         "{\"gate\":\"CZ\",\"qubits\":[0,1]}", "Z0", "b"},
         {"{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"CNOT\",\"qubits\":[0,1]}", "Z1", "a"},
         {"{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"Y\",\"qubits\":[1],\"exponent\":0.3,\"controls\":[0]}", "X1", "a"},
         /* the same in the X and Y bases */

@@ -18,7 +18,8 @@ static void write_text(const char *to, const char *text) {
 }
 
 /* x as rank 1 to 3 by `shape` (zero ends it), likewise y; values count up from 0 in steps of 0.5, y from y_first in steps of 1. */
-static void write_npz(const char *to, const char *x_name, const size_t *x_dims, unsigned x_rank, const size_t *y_dims, unsigned y_rank, double bad_x, size_t bad_at) {
+static void write_npz(const char *to, const char *x_name, const size_t *x_dims, unsigned x_rank, const size_t *y_dims,
+                      unsigned y_rank, double bad_x, size_t bad_at) {
     struct qr_tensors t = {0};
     struct qr_tensor *x = qr_tensors_add(&t, x_name, x_rank, x_dims, NULL);
     for (size_t i = 0; i < x->n; i++) x->values[i] = 0.5 * (double)i;
@@ -34,7 +35,8 @@ static void write_npz(const char *to, const char *x_name, const size_t *x_dims, 
 }
 
 static struct qr_data_options options(enum qr_data_source source, size_t n_columns, size_t n_outputs) {
-    return (struct qr_data_options){.source = source, .url = path, .train_fraction = 1, .n_columns = n_columns, .n_outputs = n_outputs, .rounds = 20, .qubits = 8, .seed = 1};
+    return (struct qr_data_options){.source = source, .url = path, .train_fraction = 1,
+                                    .n_columns = n_columns, .n_outputs = n_outputs, .rounds = 20, .qubits = 8, .seed = 1};
 }
 
 static struct qr_dataset load(const struct qr_data_options *opt) {
@@ -155,7 +157,16 @@ static void lying_csv(void) {
 }
 
 static void lying_npz(void) {
-    static const struct { const char *x_name; size_t x[3]; unsigned x_rank; size_t y[2]; unsigned y_rank; size_t n_outputs; double bad; const char *says; } table[] = {
+    static const struct {
+        const char *x_name;
+        size_t x[3];
+        unsigned x_rank;
+        size_t y[2];
+        unsigned y_rank;
+        size_t n_outputs;
+        double bad;
+        const char *says;
+    } table[] = {
         {"X", {4, 2}, 2, {4}, 1, 1, 0, "array 'x' is missing; the file has: X, y"},
         {"x", {4}, 1, {4}, 1, 1, 0, "array x has 1 dimension;"},
         {"x", {4, 2, 2}, 3, {4}, 1, 1, 0, "array x has 3 dimensions; it must be samples × columns"},
