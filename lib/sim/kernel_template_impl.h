@@ -7,7 +7,7 @@
  */
 #define INLINE static inline __attribute__((always_inline))
 
-struct NAME(cell) { E re[QR_LANES], im[QR_LANES]; };
+struct NAME(cell) { _Alignas(64) E re[QR_LANES]; E im[QR_LANES]; };
 struct NAME(narrow) { E re[16], im[16]; };
 
 /* Walks the groups: indices with the frame's bits zero and the controls' bits as wanted. */

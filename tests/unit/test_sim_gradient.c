@@ -1,0 +1,267 @@
+/* Gradients and read-outs of random circuits against the dense reference; equal bits over tables, threads and blocks. */
+#include "base/mem.h"
+#include "base/pool.h"
+#include "circuit/circuit.h"
+#include "sim/sim.h"
+#include "tests/ref/dense.h"
+#include "tests/t.h"
+
+#include <math.h>
+
+enum { MAX_OBS = 3, MAX_SAMPLES = 20 };
+
+struct problem {
+    struct qr_circuit *c;
+    struct qr_observable obs[MAX_OBS];
+    size_t n_obs, n_samples;
+    double *theta, *x, *direction, *scale;
+};
+
+static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_samples) {
+    struct problem p = {.n_obs = 1 + seed % MAX_OBS, .n_samples = n_samples};
+    p.c = ref_random_circuit(seed, n, gates);
+    for (size_t r = 0; r < p.n_obs; r++) p.obs[r] = ref_random_observable(seed * 7 + r, n);
+    p.theta = qr_xcalloc(p.c->n_params + 1, sizeof(double));
+    p.x = qr_xcalloc(n_samples * p.c->n_columns + 1, sizeof(double));
+    p.direction = qr_xcalloc(n_samples * p.n_obs, sizeof(double));
+    p.scale = qr_xcalloc(n_samples, sizeof(double));
+    ref_random_numbers(seed + 1, p.c->n_params, -2, 2, p.theta);
+    ref_random_numbers(seed + 2, n_samples * p.c->n_columns, -2, 2, p.x);
+    ref_random_numbers(seed + 3, n_samples * p.n_obs, -1, 1, p.direction);
+    ref_random_numbers(seed + 4, n_samples, -2, 2, p.scale);
+    return p;
+}
+
+static void drop(struct problem *p) {
+    qr_circuit_free(p->c);
+    for (size_t r = 0; r < p->n_obs; r++) qr_observable_fini(&p->obs[r]);
+    free(p->theta);
+    free(p->x);
+    free(p->direction);
+    free(p->scale);
+}
+
+struct answer { double z[MAX_SAMPLES * MAX_OBS]; qr_fixed grad[256]; bool ok; };
+
+static struct answer ours(const struct problem *p, const struct qr_circuit *c, const struct qr_observable *obs,
+                          enum qr_precision precision, enum qr_isa isa, unsigned threads) {
+    struct qr_err err;
+    struct qr_sim_options opt = {precision, isa};
+    struct qr_sim_plan *plan = NULL;
+    struct qr_sim_workspace *ws = NULL;
+    struct answer a;
+    memset(&a, 0, sizeof a);
+    if (qr_sim_compile(c, obs, p->n_obs, &opt, &plan, &err) != QR_OK ||
+        qr_sim_workspace_new(plan, p->n_samples, &ws, &err) != QR_OK) {
+        CHECK(false, "%s", err.msg);
+        return a;
+    }
+    struct qr_sim_bound *b = qr_sim_bound_new(plan);
+    struct qr_pool *pool = threads ? qr_pool_new(threads) : NULL;
+    qr_sim_bind(b, p->theta);
+    qr_sim_forward(b, ws, pool, p->x, c->n_columns, p->n_samples, a.z);
+    a.ok = qr_sim_backward(b, ws, pool, p->direction, p->scale, a.grad);
+    qr_pool_free(pool);
+    qr_sim_workspace_free(ws);
+    qr_sim_bound_free(b);
+    qr_sim_plan_free(plan);
+    return a;
+}
+
+/* c is what ran; p->c is what the reference runs (the same on fewer qubits). tolerance is absolute: |z| <= sum of |coefficients|
+ * <= ~10, and a derivative is a sum of at most ~30 slopes of |scale * pi * coefficient| <= ~100. */
+static double worst;
+static void compare(const struct problem *p, const struct answer *a, double tolerance, const char *what, uint64_t seed) {
+    double *j = qr_xcalloc(p->n_obs * p->c->n_params + 1, sizeof(double)), z[MAX_OBS];
+    double *g = qr_xcalloc(p->c->n_params + 1, sizeof(double));
+    for (size_t s = 0; s < p->n_samples; s++) {
+        const double *x = p->x + s * p->c->n_columns;
+        ref_expectation(p->c, p->theta, x, p->obs, p->n_obs, z);
+        ref_gradient(p->c, p->theta, x, p->obs, p->n_obs, j);
+        for (size_t r = 0; r < p->n_obs; r++) {
+            CHECK(fabs(z[r] - a->z[s * p->n_obs + r]) <= tolerance, "%s seed %lu z %.17g not %.17g", what,
+                  (unsigned long)seed, a->z[s * p->n_obs + r], z[r]);
+            for (unsigned k = 0; k < p->c->n_params; k++)
+                g[k] += p->scale[s] * p->direction[s * p->n_obs + r] * j[r * p->c->n_params + k];
+        }
+    }
+    double top = 1;
+    for (unsigned k = 0; k < p->c->n_params; k++) top = fmax(top, fabs(g[k]));
+    for (unsigned k = 0; k < p->c->n_params; k++) {
+        double d = fabs(g[k] - qr_fixed_to_double(a->grad[k]));
+        if (d / top > worst) worst = d / top;
+        CHECK(d <= tolerance * top, "%s seed %lu param %u: %.17g not %.17g", what, (unsigned long)seed, k,
+              qr_fixed_to_double(a->grad[k]), g[k]);
+    }
+    free(j);
+    free(g);
+}
+
+static bool same(const struct answer *a, const struct answer *b) {
+    return a->ok == b->ok && memcmp(a->z, b->z, sizeof a->z) == 0 && memcmp(a->grad, b->grad, sizeof a->grad) == 0;
+}
+
+/* The circuit's qubits scattered over n, with entangled but unwatched company, so that controls and frames fall on lanes, inside
+ * tiles and outside of them. */
+static struct qr_circuit *scatter(const struct qr_circuit *from, unsigned n, uint64_t seed, unsigned *place) {
+    double u[64];
+    ref_random_numbers(seed + 9, 64, 0, 1, u);
+    bool taken[64] = {false};
+    for (unsigned q = 0; q < from->n_qubits; q++) {
+        place[q] = (unsigned)(u[q] * n);
+        while (taken[place[q]]) place[q] = (place[q] + 1) % n;
+        taken[place[q]] = true;
+    }
+    unsigned idle[64], n_idle = 0;
+    for (unsigned q = 0; q < n; q++)
+        if (!taken[q]) idle[n_idle++] = q;
+    struct qr_circuit *c = qr_circuit_new(n, from->n_columns);
+    for (unsigned k = 0; k < from->n_params; k++) qr_circuit_param(c, from->param_names[k]);
+    struct qr_err err;
+    for (size_t i = 0; i < from->n_gates; i++) {
+        struct qr_gate g = from->gates[i];
+        g.controls = g.control_values = 0;
+        for (unsigned t = 0; t < g.n_targets; t++) g.targets[t] = (uint16_t)place[g.targets[t]];
+        for (unsigned q = 0; q < from->n_qubits; q++) {
+            g.controls |= (from->gates[i].controls >> q & 1) << place[q];
+            g.control_values |= (from->gates[i].control_values >> q & 1) << place[q];
+        }
+        CHECK(qr_circuit_add(c, &g, &err) == QR_OK, "%s", err.msg);
+        unsigned a = (unsigned)(u[40 + i % 20] * n_idle), b = (a + 1 + (unsigned)i % (n_idle - 1)) % n_idle;
+        struct qr_gate busy = {.kind = QR_GATE_XX, .n_targets = 2, .n_args = 1, .targets = {(uint16_t)idle[a], (uint16_t)idle[b]},
+                               .args = {{.kind = QR_ARG_CONSTANT, .scale = 0.3 + 0.1 * (double)(i % 7)}}};
+        CHECK(qr_circuit_add(c, &busy, &err) == QR_OK, "%s", err.msg);
+    }
+    return c;
+}
+
+static struct qr_observable move(const struct qr_observable *o, const unsigned *place, unsigned n) {
+    struct qr_observable m = {.n_terms = o->n_terms, .terms = qr_xcalloc(o->n_terms, sizeof *m.terms)};
+    for (size_t t = 0; t < o->n_terms; t++) {
+        m.terms[t].coefficient = o->terms[t].coefficient;
+        for (unsigned q = 0; q < n; q++) {
+            m.terms[t].x |= (o->terms[t].x >> q & 1) << place[q];
+            m.terms[t].z |= (o->terms[t].z >> q & 1) << place[q];
+        }
+    }
+    return m;
+}
+
+static void equal_over_tables(const struct problem *p, const struct qr_circuit *c, const struct qr_observable *obs,
+                              enum qr_precision precision, const struct answer *first, uint64_t seed) {
+    for (int isa = 0; isa < QR_ISAS; isa++) {
+        if (!qr_isa_available((enum qr_isa)isa)) continue;
+        struct answer a = ours(p, c, obs, precision, (enum qr_isa)isa, 0);
+        CHECK(same(&a, first), "bits of %s, precision %d, seed %lu", qr_isa_name((enum qr_isa)isa), precision,
+              (unsigned long)seed);
+    }
+}
+
+/* float64: ~60 blocks of 4-term products, each 2^-53 relative to the norm, on z <= ~10: 1e-13 expected, 1e-12 allowed.
+ * float32: the same with 2^-24: 60 * 6e-8 * sqrt(4) at worst aligned, times the norm of the observable (~3): 2e-5. */
+static const double tolerance[2] = {2e-5, 1e-12};
+
+static void small(void) {
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        unsigned n = 1 + (unsigned)(seed % 6);
+        struct problem p = make(seed, n, 10 + (unsigned)(seed % 30), seed % 10 == 0 ? 19 : 1 + seed % 4);
+        for (int precision = 0; precision < 2; precision++) {
+            worst = 0;
+            struct answer a = ours(&p, p.c, p.obs, (enum qr_precision)precision, qr_isa_best(), 0);
+            CHECK(a.ok);
+            compare(&p, &a, tolerance[precision], precision ? "double" : "single", seed);
+            if (seed % 6 == 0) equal_over_tables(&p, p.c, p.obs, (enum qr_precision)precision, &a, seed);
+        }
+        drop(&p);
+    }
+}
+
+static void large(void) {
+    static const unsigned sizes[] = {12, 13, 15};
+    for (uint64_t seed = 1; seed <= 9; seed++) {
+        unsigned n = sizes[seed % 3], place[64];
+        struct problem p = make(seed + 1000, 5, 30, 2);
+        struct qr_circuit *c = scatter(p.c, n, seed, place);
+        struct qr_observable obs[MAX_OBS];
+        for (size_t r = 0; r < p.n_obs; r++) obs[r] = move(&p.obs[r], place, 5);
+        for (int precision = 0; precision < 2; precision++) {
+            struct answer a = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), 0);
+            CHECK(a.ok);
+            compare(&p, &a, tolerance[precision], precision ? "double, large" : "single, large", seed);
+            if (seed <= 3 && n < 15) equal_over_tables(&p, c, obs, (enum qr_precision)precision, &a, seed);
+            for (unsigned t = 1; t <= 3; t++) {
+                struct answer b = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), t);
+                CHECK(same(&a, &b), "bits with %u threads, n = %u", t, n);
+            }
+        }
+        for (size_t r = 0; r < p.n_obs; r++) qr_observable_fini(&obs[r]);
+        qr_circuit_free(c);
+        drop(&p);
+    }
+}
+
+/* A sample's numbers are its own: read-outs do not depend on its neighbours in the lanes, and a gradient over samples one by one
+ * is that of the block but for one rounding to 2^-64 and the float64 tree. */
+static void lanes_are_strangers(void) {
+    struct problem p = make(77, 5, 40, 16);
+    struct answer all = ours(&p, p.c, p.obs, QR_SINGLE, qr_isa_best(), 0);
+    double sum[256] = {0};
+    for (size_t s = 0; s < p.n_samples; s++) {
+        struct problem one = p;
+        one.n_samples = 1;
+        one.x = p.x + s * p.c->n_columns;
+        one.direction = p.direction + s * p.n_obs;
+        one.scale = p.scale + s;
+        struct answer a = ours(&one, p.c, p.obs, QR_SINGLE, qr_isa_best(), 0);
+        CHECK(memcmp(a.z, all.z + s * p.n_obs, p.n_obs * sizeof(double)) == 0);
+        for (unsigned k = 0; k < p.c->n_params; k++) sum[k] += qr_fixed_to_double(a.grad[k]);
+    }
+    for (unsigned k = 0; k < p.c->n_params; k++)
+        CHECK(fabs(sum[k] - qr_fixed_to_double(all.grad[k])) <= 1e-12, "%.17g %.17g", sum[k], qr_fixed_to_double(all.grad[k]));
+    drop(&p);
+}
+
+static void bad_numbers(void) {
+    struct problem p = make(78, 4, 30, 3);
+    p.scale[1] = INFINITY;
+    struct answer a = ours(&p, p.c, p.obs, QR_SINGLE, qr_isa_best(), 0);
+    bool clean = true;
+    for (unsigned k = 0; k < p.c->n_params; k++) clean &= a.grad[k] == 0;
+    CHECK(!a.ok && clean);
+    drop(&p);
+}
+
+static void too_large(void) {
+    struct qr_err err;
+    struct qr_circuit *c = qr_circuit_new(64, 0);
+    struct qr_observable o;
+    struct qr_sim_plan *plan = NULL;
+    CHECK(qr_observable_parse("Z63", 64, &o, &err) == QR_OK);
+    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE};
+    CHECK(qr_sim_compile(c, &o, 1, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED && !plan);
+    CHECK(strstr(err.msg, "64 qubits") && strstr(err.msg, "29514790517935") && strstr(err.msg, "this process may use"), "%s", err.msg);
+    qr_observable_fini(&o);
+    qr_circuit_free(c);
+}
+
+static void names(void) {
+    struct qr_err err;
+    enum qr_isa isa = QR_ISA_AVX2;
+    CHECK(qr_isa_parse("portable", &isa, &err) == QR_OK && isa == QR_ISA_PORTABLE);
+    CHECK(qr_isa_parse("avx51", &isa, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "\"avx512\""), "%s", err.msg);
+    CHECK(isa == QR_ISA_PORTABLE);
+    for (int i = 0; i < QR_ISAS; i++) {
+        enum qr_code code = qr_isa_parse(qr_isa_name((enum qr_isa)i), &isa, &err);
+        CHECK(qr_isa_available((enum qr_isa)i) ? code == QR_OK && isa == (enum qr_isa)i : code == QR_INVALID_ARGUMENT);
+    }
+}
+
+int main(void) {
+    names();
+    too_large();
+    small();
+    lanes_are_strangers();
+    bad_numbers();
+    large();
+    return t_end();
+}
