@@ -18,6 +18,8 @@ struct setup {
     size_t from_sorted[MOST_WEIGHTS]; /* place in the golden files' order (quantum weights string-sorted) of each of ours */
 };
 
+static enum qr_isa isa; /* of the models that make() makes */
+
 static void must(enum qr_code code, const struct qr_err *err) {
     if (code == QR_OK) return;
     fprintf(stderr, "%s\n", err->msg);
@@ -42,7 +44,7 @@ static struct setup make(unsigned n_qubits, unsigned n_stages, enum qr_qcnn_vari
     static const enum qr_metric metrics[2] = {QR_ACCURACY, QR_BINARY_ACCURACY};
     struct qr_model_options opt = {.circuit = circuit, .readouts = z, .n_readouts = n, .n_filters = n_filters, .dense = dense,
                                    .n_dense = n_dense, .loss = loss, .metrics = metrics, .n_metrics = 2,
-                                   .sim = {precision, qr_isa_available(qr_isa_best()) ? qr_isa_best() : QR_ISA_PORTABLE}, .block_size = BLOCK};
+                                   .sim = {precision, isa}, .block_size = BLOCK};
     must(qr_model_new(&opt, &u.m, &err), &err);
     must(qr_model_workspace_new(u.m, &u.w, &err), &err);
     u.s = qr_model_state_new(u.m);
@@ -252,6 +254,48 @@ static void test_heads(void) {
     }
 }
 
+/* Large circuits share one workspace between filters: two filters with the same weights and the same place in the head have the same
+ * gradient to the bit, though one of them went forward twice. And no table and no pool shows in any integer. */
+static void test_same_bits(void) {
+    static const struct qr_dense_options mixed[2] = {{2, QR_TANH}, {1, QR_LINEAR}};
+    struct qr_pool *pool = qr_pool_new(2);
+    for (int large = 0; large < 2; large++) {
+        for (int affine = 0; affine < 2; affine++) {
+            unsigned n_qubits = large ? 12 : 6;
+            qr_fixed first[MOST_WEIGHTS] = {0}, first_sums[3] = {0};
+            bool have = false;
+            for (int table = 0; table < QR_ISAS; table++) {
+                if (!qr_isa_available((enum qr_isa)table)) continue;
+                isa = (enum qr_isa)table;
+                struct setup u = make(n_qubits, large ? 0 : 1, QR_QCNN_NOTEBOOK, 2, affine ? head : mixed, 2, QR_MSE, QR_SINGLE);
+                CHECK(qr_model_blocks_in_parallel(u.m) == !large);
+                size_t n_theta = qr_model_tensor(u.m, 0)->n, each = qr_model_n_readouts(u.m) / 2;
+                const struct qr_model_tensor *kernel = qr_model_tensor(u.m, 2);
+                double params[2 * MOST_WEIGHTS], x[2 * 12], label[2] = {1, -1};
+                const double *rows[2] = {x, x + n_qubits}, *y[2] = {label, label + 1};
+                QR_ASSERT(qr_model_n_params(u.m) <= MOST_WEIGHTS);
+                qr_model_init(u.m, 4, params);
+                memcpy(params + n_theta, params, n_theta * sizeof *params);
+                for (size_t i = 0; i < each * kernel->dims[1]; i++) params[kernel->offset + each * kernel->dims[1] + i] = params[kernel->offset + i];
+                for (size_t i = 0; i < 2 * n_qubits; i++) x[i] = qr_random_uniform(2, QR_RANDOM_DATA, 0, i);
+                qr_model_prepare(u.s, params);
+                for (int pooled = 0; pooled < 2; pooled++) {
+                    qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0};
+                    CHECK(qr_model_block(u.s, u.w, pooled ? pool : NULL, rows, y, 2, sums, grad));
+                    CHECK(memcmp(grad, grad + n_theta, n_theta * sizeof *grad) == 0, "large %d affine %d: filters differ", large, affine);
+                    if (!have) memcpy(first, grad, sizeof grad), memcpy(first_sums, sums, sizeof sums);
+                    have = true;
+                    CHECK(memcmp(first, grad, sizeof grad) == 0 && memcmp(first_sums, sums, sizeof sums) == 0, "large %d affine %d %s pool %d", large,
+                          affine, qr_isa_name(isa), pooled);
+                }
+                drop(&u);
+            }
+        }
+    }
+    isa = qr_isa_best();
+    qr_pool_free(pool);
+}
+
 static void test_tensors(void) {
     struct setup u = make(8, 1, QR_QCNN_RESEARCH, 3, head, 2, QR_MSE, QR_SINGLE);
     CHECK(strcmp(qr_model_tensor(u.m, 0)->name, "pqc/parameters") == 0 && strcmp(qr_model_tensor(u.m, 2)->name, "pqc_2/parameters") == 0);
@@ -265,6 +309,7 @@ static void test_tensors(void) {
 }
 
 int main(void) {
+    isa = qr_isa_best();
     for (int precision = QR_SINGLE; precision <= QR_DOUBLE; precision++) {
         enum qr_precision p = (enum qr_precision)precision;
         check_golden("golden_hybrid_research_n8", 8, 1, QR_QCNN_RESEARCH, 1, 2, p);
@@ -276,6 +321,7 @@ int main(void) {
         check_training("train_three_notebook", 1, QR_QCNN_NOTEBOOK, 3, 2, p);
     }
     test_heads();
+    test_same_bits();
     test_tensors();
     return t_end();
 }
