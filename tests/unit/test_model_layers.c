@@ -6,7 +6,7 @@
 #include "model/model.h"
 #include "tests/golden.h"
 
-enum { BLOCK = 5, INPUTS = 3, MOST = 200 };
+enum { BLOCK = 5, INPUTS = 6, MOST = 200 };
 struct setup { struct qr_model *m; struct qr_model_state *s; struct qr_model_workspace *w; double params[MOST]; };
 
 static struct setup make(const struct qr_dense_options *dense, size_t n_dense, enum qr_loss loss) {
@@ -101,33 +101,53 @@ static void test_differences(void) {
     }
 }
 
-/* The contract's arithmetic, written out: one accumulator per output, index ascending; one integer per weight and block. */
+/* The contract's arithmetic, written out: one accumulator per output, index ascending; one integer per weight and block. The sizes leave a
+ * rest after groups of four. */
 static void test_integers(void) {
-    static const struct qr_dense_options dense[1] = {{2, QR_LINEAR}};
-    struct setup u = make(dense, 1, QR_MSE);
+    enum { UNITS = 7, WEIGHTS = INPUTS * UNITS };
+    static const struct qr_dense_options dense[2] = {{UNITS, QR_LINEAR}, {UNITS, QR_LINEAR}};
+    struct setup u = make(dense, 2, QR_MSE);
     samples(false);
     qr_model_prepare(u.s, u.params);
-    qr_fixed sums[3] = {0}, grad[8] = {0}, want[8], loss = 0, term;
+    qr_fixed sums[3] = {0}, grad[MOST] = {0}, want, loss = 0, term;
     CHECK(qr_model_block(u.s, u.w, NULL, x, y, BLOCK, sums, grad));
-    double d[BLOCK][2];
+    const double *w1 = u.params, *b1 = w1 + WEIGHTS, *w2 = b1 + UNITS, *b2 = w2 + UNITS * UNITS;
+    double h[BLOCK][UNITS], d[BLOCK][UNITS], back[BLOCK][UNITS];
     for (int s = 0; s < BLOCK; s++) {
         double sum = 0;
-        for (int j = 0; j < 2; j++) {
+        for (int j = 0; j < UNITS; j++) {
             double z = 0;
-            for (int i = 0; i < INPUTS; i++) z += x[s][i] * u.params[2 * i + j];
-            double e = z + u.params[6 + j] - y[s][j];
-            sum += e * e;
-            d[s][j] = 2 * e / 2;
+            for (int i = 0; i < INPUTS; i++) z += x[s][i] * w1[i * UNITS + j];
+            h[s][j] = z + b1[j];
         }
-        CHECK(qr_fixed_from_double(sum / 2, &term));
+        for (int j = 0; j < UNITS; j++) {
+            double z = 0;
+            for (int i = 0; i < UNITS; i++) z += h[s][i] * w2[i * UNITS + j];
+            double e = z + b2[j] - y[s][j];
+            sum += e * e;
+            d[s][j] = 2 * e / UNITS;
+        }
+        for (int i = 0; i < UNITS; i++) {
+            double z = 0;
+            for (int j = 0; j < UNITS; j++) z += d[s][j] * w2[i * UNITS + j];
+            back[s][i] = z;
+        }
+        CHECK(qr_fixed_from_double(sum / UNITS, &term));
         loss += term;
     }
-    for (int i = 0; i < 8; i++) {
-        double sum = 0;
-        for (int s = 0; s < BLOCK; s++) sum += i < 6 ? x[s][i / 2] * d[s][i % 2] : d[s][i - 6];
-        CHECK(qr_fixed_from_double(sum, &want[i]));
+    for (int i = 0; i < INPUTS + UNITS + 2; i++) { /* rows of both layers, their biases last */
+        bool first = i <= INPUTS;
+        int row = first ? i : i - INPUTS - 1, at = first ? i * UNITS : WEIGHTS + UNITS + row * UNITS;
+        for (int j = 0; j < UNITS; j++) {
+            double sum = 0;
+            for (int s = 0; s < BLOCK; s++) {
+                double a = row == (first ? INPUTS : UNITS) ? 1 : first ? x[s][row] : h[s][row];
+                sum += a * (first ? back[s][j] : d[s][j]);
+            }
+            CHECK(qr_fixed_from_double(sum, &want) && want == grad[at + j], "row %d, unit %d", i, j);
+        }
     }
-    CHECK(memcmp(want, grad, sizeof want) == 0 && loss == sums[0] && sums[0] == sums[1]);
+    CHECK(loss == sums[0] && sums[0] == sums[1]);
     drop(&u);
 }
 
@@ -187,8 +207,8 @@ static void test_tensors(void) {
     static const struct qr_dense_options dense[3] = {{4, QR_TANH}, {3, QR_RELU}, {2, QR_LINEAR}};
     struct setup u = make(dense, 3, QR_MSE);
     static const char *const names[6] = {"dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias", "dense_2/kernel", "dense_2/bias"};
-    CHECK(qr_model_n_tensors(u.m) == 6 && qr_model_n_params(u.m) == 12 + 4 + 12 + 3 + 6 + 2 && qr_model_n_outputs(u.m) == 2);
-    CHECK(qr_model_n_sums(u.m) == 3 && qr_model_n_label_columns(u.m) == 2 && qr_model_n_inputs(u.m) == 3 && !qr_model_circuit(u.m));
+    CHECK(qr_model_n_tensors(u.m) == 6 && qr_model_n_params(u.m) == 24 + 4 + 12 + 3 + 6 + 2 && qr_model_n_outputs(u.m) == 2);
+    CHECK(qr_model_n_sums(u.m) == 3 && qr_model_n_label_columns(u.m) == 2 && qr_model_n_inputs(u.m) == INPUTS && !qr_model_circuit(u.m));
     CHECK(qr_model_blocks_in_parallel(u.m) && qr_model_n_readouts(u.m) == 0 && !qr_model_plan(u.m) && qr_model_bytes_per_thread(u.m) > 0);
     size_t at = 0;
     for (size_t i = 0; i < 6; i++) {
