@@ -157,7 +157,6 @@ static void case_large(const struct link_form *form) {
     uint8_t *big = qr_xmalloc(QR_LINK_MAX_MESSAGE);
     fill(big, QR_LINK_MAX_MESSAGE, 0);
     CHECK(send_number(&b, 1, 0, big, 64, QR_LINK_MAX_MESSAGE), "%s", form->name);
-    CHECK(b.s[1].l->ops->unreleased(b.s[1].l) == 1, "%s: a body of 1 MiB is borrowed", form->name);
     CHECK(until(&b, &b.s[0].messages, 1, 5000), "%s", form->name);
     CHECK(b.s[0].bad == 0 && b.s[0].bytes == QR_LINK_MAX_MESSAGE, "%s", form->name);
     for (int k = 0; k < 2000 && b.s[1].l->ops->unreleased(b.s[1].l); k++) run_for(&b, 1);
