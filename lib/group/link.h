@@ -37,6 +37,7 @@ struct qr_link_ops {
     /* Queues one message made of parts, in order. head is copied; body (may be empty) is borrowed and may be read until unreleased() is 0
      * again. False when the connection is gone or its queue (64 messages / 8 MiB of heads) is full. */
     bool (*send)(struct qr_link *l, uint32_t conn, struct qr_bytes head, struct qr_bytes body);
+    /* Bodies still borrowed, and messages that still wait to go out (which needs polling): 0 when the owner may turn to something else. */
     size_t (*unreleased)(struct qr_link *l);
     /* Stops reading from a connection until resumed: back-pressure for data of the next step. A break is told also while paused; what was unread is
      * then lost. */

@@ -137,7 +137,12 @@ static void unborrow(void *ctx) {
     struct borrowed *b = ctx;
     if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1) free(b);
 }
-static size_t link_unreleased(struct qr_link *l) { return atomic_load_explicit(&self(l)->borrowed->refs, memory_order_acquire) - 1; }
+static size_t link_unreleased(struct qr_link *l) {
+    size_t n = atomic_load_explicit(&self(l)->borrowed->refs, memory_order_acquire) - 1;
+    for (const struct conn *c = self(l)->conns; c; c = c->next)
+        if (!c->over) n += c->n_queued + c->sending;
+    return n;
+}
 
 static grpc_slice body_slice(struct grpc_link *g, struct qr_bytes body) {
     union { const uint8_t *in; void *out; } p = {.in = body.p}; /* gRPC only reads it */
@@ -293,7 +298,7 @@ static void tell_up(struct conn *c, struct qr_link_event *ret) {
     *ret = (struct qr_link_event){.kind = QR_LINK_UP, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
 }
 /* The stream is over for its owner; true when DOWN is to be told. */
-static bool over(struct grpc_link *g, struct conn *c, const char *why, const char *more, struct qr_link_event *ret) {
+static bool over(struct grpc_link *g, struct conn *c, const char *why, struct qr_link_event *ret) {
     if (c->over) return false;
     bool tell = c->up && !c->silent;
     c->over = true;
@@ -302,14 +307,14 @@ static bool over(struct grpc_link *g, struct conn *c, const char *why, const cha
     retire(g, c);
     if (!tell) return false;
     *ret = (struct qr_link_event){.kind = QR_LINK_DOWN, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
-    snprintf(ret->reason, sizeof ret->reason, "%s%s%s", why, *more ? ": " : "", more);
+    snprintf(ret->reason, sizeof ret->reason, "%s", *why ? why : "the stream was reset");
     return true;
 }
 static bool over_by_status(struct grpc_link *g, struct conn *c, struct qr_link_event *ret) {
-    if (!c->outgoing) return over(g, c, "connection broken", "", ret);
-    if (c->status == GRPC_STATUS_OK) return over(g, c, "the other side closed the connection", "", ret);
+    if (!c->outgoing) return over(g, c, "", ret);
+    if (c->status == GRPC_STATUS_OK) return over(g, c, "the other side closed the connection", ret);
     char *text = grpc_slice_to_c_string(c->details);
-    bool told = over(g, c, "connection broken", text, ret);
+    bool told = over(g, c, text, ret);
     gpr_free(text);
     return told;
 }
@@ -343,7 +348,8 @@ static bool received(struct grpc_link *g, struct conn *c, bool ok, struct qr_lin
         if (b) grpc_byte_buffer_destroy(b);
         if (c->outgoing || c->over) return false;
         c->closing = true;
-        bool told = ok && over(g, c, "the other side closed the connection", "", ret);
+        ok = ok && !grpc_call_failed_before_recv_message(c->call); /* else the connection broke: the status says so */
+        bool told = ok && over(g, c, "the other side closed the connection", ret);
         if (ok) {
             c->over = false; /* so that our half ends too */
             c->silent = true;

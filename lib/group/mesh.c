@@ -224,7 +224,7 @@ enum qr_code qr_mesh_form(struct qr_mesh *m, uint64_t generation, const struct q
         uint32_t missing = n_members;
         for (uint32_t r = 0; r < n_members; r++)
             if (r != rank && !m->peer[r].up && missing == n_members) missing = r;
-        if (missing == n_members && !m->broken_ns) return QR_OK;
+        if (missing == n_members && !m->broken_ns && !l->ops->unreleased(l)) return QR_OK;
         if (now_ns(m) >= deadline_ns)
             return qr_fail(err, QR_DEADLINE_EXCEEDED, "no data connection with %s (data port at %s) came up in time: is the port open between the pods?",
                            m->peer[missing % n_members].member.name, m->peer[missing % n_members].member.address);

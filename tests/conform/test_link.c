@@ -3,6 +3,7 @@
  * One thread polls all links of a case in turn, 1 ms each, so that every form (also the simulated one) can be driven. */
 #include "base/mem.h"
 #include "group/link_grpc.h"
+#include "group/link_simulated.h"
 #include "tests/conform/link_forms.h"
 #include "tests/t.h"
 
@@ -310,6 +311,13 @@ static int64_t real_now(void *ctx) {
     return qr_now_ns(&qr_clock_monotonic);
 }
 static void memory_stop(void *ctx) { qr_link_hub_free(ctx); }
+static void *simulated_start(void) {
+    struct qr_sim_net_options o = {.seed = 5};
+    return qr_sim_net_new(&o);
+}
+static struct qr_link *simulated_make(void *ctx) { return qr_link_simulated_new(ctx); }
+static int64_t simulated_now(void *ctx) { return qr_sim_net_now_ns(ctx); }
+static void simulated_stop(void *ctx) { qr_sim_net_free(ctx); }
 static void *grpc_start(void) { return NULL; }
 static struct qr_link *grpc_make(void *ctx) {
     (void)ctx;
@@ -320,6 +328,7 @@ static void grpc_stop(void *ctx) { (void)ctx; }
 int main(void) {
     static const struct link_form forms[] = {
         {"memory", "host", memory_start, memory_make, real_now, memory_stop},
+        {"simulated", "host", simulated_start, simulated_make, simulated_now, simulated_stop},
         {"gRPC", "127.0.0.1", grpc_start, grpc_make, real_now, grpc_stop},
     };
     static void (*const cases[])(const struct link_form *) = {
