@@ -11,5 +11,6 @@ struct link_form {
     struct qr_link *(*make)(void *ctx);
     int64_t (*now_ns)(void *ctx);
     void (*stop)(void *ctx);         /* all links are freed */
+    bool copies;                     /* it never borrows a body */
 };
 #endif

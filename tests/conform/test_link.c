@@ -259,7 +259,7 @@ static void case_back_pressure(const struct link_form *form) {
         sent++;
         if (i % 64 == 63) run_for(&b, 5);
     }
-    CHECK(sent < TRIES && sent >= 64, "%s: %u messages of 200 KB were taken for a paused reader", form->name, sent);
+    CHECK(sent < TRIES && sent >= 32, "%s: %u messages of 200 KB were taken for a paused reader", form->name, sent);
     CHECK(b.s[0].messages == 0, "%s: %u delivered while paused", form->name, b.s[0].messages);
     b.s[0].l->ops->pause(b.s[0].l, b.s[0].conn, false);
     CHECK(until(&b, &b.s[0].messages, sent, 10000), "%s: %u of %u after resuming", form->name, b.s[0].messages, sent);
@@ -280,7 +280,7 @@ static void case_released_when_gone(const struct link_form *form) {
     b.s[0].l->ops->pause(b.s[0].l, b.s[0].conn, true);
     for (int i = 0; i < 20; i++) CHECK(send_number(&b, 1, 0, bytes, 16, BYTES), "%s", form->name);
     run_for(&b, 50);
-    CHECK(b.s[1].l->ops->unreleased(b.s[1].l) > 0, "%s", form->name);
+    if (!form->copies) CHECK(b.s[1].l->ops->unreleased(b.s[1].l) > 0, "%s", form->name);
     drop_link(&b, 0);
     CHECK(until(&b, &b.s[1].downs, 1, 3000), "%s", form->name);
     for (int k = 0; k < 2000 && b.s[1].l->ops->unreleased(b.s[1].l); k++) run_for(&b, 1);
@@ -327,9 +327,9 @@ static void grpc_stop(void *ctx) { (void)ctx; }
 
 int main(void) {
     static const struct link_form forms[] = {
-        {"memory", "host", memory_start, memory_make, real_now, memory_stop},
-        {"simulated", "host", simulated_start, simulated_make, simulated_now, simulated_stop},
-        {"gRPC", "127.0.0.1", grpc_start, grpc_make, real_now, grpc_stop},
+        {"memory", "host", memory_start, memory_make, real_now, memory_stop, false},
+        {"simulated", "host", simulated_start, simulated_make, simulated_now, simulated_stop, true},
+        {"gRPC", "127.0.0.1", grpc_start, grpc_make, real_now, grpc_stop, false},
     };
     static void (*const cases[])(const struct link_form *) = {
         case_up, case_order_both_ways, case_large, case_peer_closes, case_dialed_too_early, case_port_in_use, case_peer_gone_and_back, case_back_pressure,
