@@ -11,6 +11,7 @@
 #define QR_CIRCUIT_CIRCUIT_H
 
 #include <complex.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -61,8 +62,11 @@ struct qr_circuit *qr_circuit_new(unsigned n_qubits, unsigned n_columns);
 void qr_circuit_free(struct qr_circuit *c);
 /* Index of the parameter of this name, adding it when new. */
 uint32_t qr_circuit_param(struct qr_circuit *c, const char *name);
+/* Natural order of names: runs of digits compare as numbers (qconv2 < qconv10), all else by bytes; -1, 0, 1. 0 only for
+ * equal names. */
+int qr_natural_compare(const char *a, const char *b);
 /* Appends a copy. INVALID_ARGUMENT: qubits out of range or repeated, controls that are targets, wrong number
- * of targets or arguments, non-finite scale; the message names the gate by its position. */
+ * of targets or arguments, non-finite scale, a global shift on FSIM or I; the message names the gate by its position. */
 QR_MUST_CHECK enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g,
                                           struct qr_err *err);
 
@@ -74,7 +78,7 @@ struct qr_gate_info {
     const char *arg_names[2];
 };
 const struct qr_gate_info *qr_gate_info(enum qr_gate_kind kind);
-/* False when unknown. Case is ignored; also CX, RX, RY, RZ (see circuit_json). */
+/* Case is ignored; also CX, RX, RY, RZ (the latter three mean X, Y, Z by angle: see circuit_json). */
 int qr_gate_kind_of(const char *name); /* -1 when unknown */
 
 /* The gate's matrix on its targets (controls left out), row-major dim x dim with dim = 2^n_targets, first

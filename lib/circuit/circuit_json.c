@@ -1,0 +1,331 @@
+#include "circuit/circuit_json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "base/parse.h"
+#include "circuit/circuit_impl.h"
+#include "circuit/qcnn.h"
+
+enum { MAX_GATES = 1 << 20, MAX_COLUMNS = 1 << 20, MAX_NAME = 64, PATH_BYTES = 256 };
+
+/* A place where a parameter is named; indices are given once all names are known. */
+struct mention { const char *name; size_t gate; unsigned arg; };
+
+struct reader {
+    unsigned n_qubits;
+    unsigned n_columns; /* given, or 1 + the highest seen */
+    bool columns_given;
+    size_t n_gates, n_mentions, cap_mentions;
+    struct qr_gate *gates;
+    struct mention *mentions;
+    struct qr_err *err;
+};
+
+/* ---- one argument ---- */
+
+static enum qr_code read_parameter(struct reader *r, const struct qr_json *v, const char *path, struct mention *ret) {
+    const char *name;
+    enum qr_code code = qr_json_string(v, path, &name, r->err);
+    if (code) return code;
+    size_t n = strlen(name);
+    if (n < 1 || n > MAX_NAME) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: a parameter's name has 1 to %d bytes, not %zu", path, MAX_NAME, n);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: a parameter's name has no control characters", path);
+    if (r->n_mentions == r->cap_mentions) {
+        r->cap_mentions = r->cap_mentions ? 2 * r->cap_mentions : 64;
+        r->mentions = qr_xreallocarray(r->mentions, r->cap_mentions, sizeof *r->mentions);
+    }
+    ret->name = name;
+    r->mentions[r->n_mentions++] = *ret;
+    return QR_OK;
+}
+
+static enum qr_code read_column(struct reader *r, const struct qr_json *v, const char *path, struct qr_gate_arg *arg) {
+    int64_t column;
+    int64_t last = r->columns_given ? (int64_t)r->n_columns - 1 : MAX_COLUMNS - 1;
+    if (last < 0) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s refers to data, but the circuit's columns are 0", path);
+    enum qr_code code = qr_json_i64(v, path, 0, last, &column, r->err);
+    if (code) return code;
+    arg->index = (uint32_t)column;
+    if (arg->index >= r->n_columns) r->n_columns = arg->index + 1;
+    return QR_OK;
+}
+
+/* v: a number or {"parameter" | "data", "scale"?} */
+static enum qr_code read_arg(struct reader *r, const struct qr_json *v, const char *where, const char *key, unsigned k,
+                             struct qr_gate_arg *ret) {
+    char path[PATH_BYTES], inner[PATH_BYTES + 16];
+    snprintf(path, sizeof path, "%s.%s", where, key);
+    if (!v) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s is missing; it must be a number, {\"parameter\": name} or {\"data\": column}", path);
+    struct qr_gate_arg arg = {QR_ARG_CONSTANT, 1, 0};
+    enum qr_code code;
+    if (qr_json_type(v) == QR_JSON_NUMBER) {
+        if ((code = qr_json_double(v, path, -INFINITY, INFINITY, &arg.scale, r->err))) return code;
+        *ret = arg;
+        return QR_OK;
+    }
+    if (qr_json_type(v) != QR_JSON_OBJECT)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must be a number, {\"parameter\": name} or {\"data\": column}, not %s", path,
+                       qr_json_type_name(v));
+    static const char *const known[] = {"parameter", "data", "scale"};
+    if ((code = qr_json_known(v, path, known, 3, r->err))) return code;
+    const struct qr_json *parameter = qr_json_get(v, "parameter"), *data = qr_json_get(v, "data"), *scale = qr_json_get(v, "scale");
+    if (!parameter == !data)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must have %s", path,
+                       data ? "one of \"parameter\" and \"data\", not both" : "\"parameter\" (a name) or \"data\" (a column)");
+    if (scale) {
+        snprintf(inner, sizeof inner, "%s.scale", path);
+        if ((code = qr_json_double(scale, inner, -INFINITY, INFINITY, &arg.scale, r->err))) return code;
+    }
+    arg.kind = parameter ? QR_ARG_PARAMETER : QR_ARG_DATA;
+    snprintf(inner, sizeof inner, "%s.%s", path, parameter ? "parameter" : "data");
+    struct mention mention = {NULL, r->n_gates, k};
+    code = parameter ? read_parameter(r, parameter, inner, &mention) : read_column(r, data, inner, &arg);
+    if (!code) *ret = arg;
+    return code;
+}
+
+/* ---- one gate ---- */
+
+static bool has_angle(enum qr_gate_kind kind) {
+    return qr_gate_info(kind)->n_args == 1 && kind != QR_GATE_ISWAP;
+}
+
+static enum qr_code read_args(struct reader *r, const struct qr_json *gate, const char *where, bool angle_only, struct qr_gate *g) {
+    const struct qr_gate_info *info = qr_gate_info(g->kind);
+    static const char *const keys[] = {"exponent", "angle", "phase_exponent", "theta", "phi", "global_shift"};
+    bool angle = has_angle(g->kind) && (angle_only || qr_json_get(gate, "angle"));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        bool takes = strcmp(keys[i], "global_shift") == 0 ? info->n_args > 0 && g->kind != QR_GATE_FSIM && !angle
+                     : strcmp(keys[i], "angle") == 0      ? angle
+                                                          : false;
+        for (unsigned k = 0; k < info->n_args && !angle; k++) takes = takes || strcmp(keys[i], info->arg_names[k]) == 0;
+        if (takes || !qr_json_get(gate, keys[i])) continue;
+        if (angle && !angle_only)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has \"angle\" and \"%s\"; an angle stands alone (it is exponent angle / pi with global shift -1/2)", where, keys[i]);
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s takes %s%s%s%s, not \"%s\"", where, angle_only ? "a rotation" : info->name,
+                       angle ? "\"angle\"" : info->n_args ? "" : "no arguments", angle ? "" : info->n_args > 0 ? info->arg_names[0] : "",
+                       !angle && info->n_args > 1 ? " and " : "", !angle && info->n_args > 1 ? info->arg_names[1] : "", keys[i]);
+    }
+    g->n_args = info->n_args;
+    if (angle) {
+        enum qr_code code = read_arg(r, qr_json_get(gate, "angle"), where, "angle", 0, &g->args[0]);
+        g->args[0].scale /= M_PI;
+        g->global_shift = -0.5;
+        return code;
+    }
+    for (unsigned k = 0; k < info->n_args; k++) {
+        const struct qr_json *v = qr_json_get(gate, info->arg_names[k]);
+        g->args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, 1, 0};
+        if (!v && strcmp(info->arg_names[k], "exponent") == 0) continue;
+        enum qr_code code = read_arg(r, v, where, info->arg_names[k], k, &g->args[k]);
+        if (code) return code;
+    }
+    const struct qr_json *shift = qr_json_get(gate, "global_shift");
+    if (!shift) return QR_OK;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s.global_shift", where);
+    return qr_json_double(shift, path, -INFINITY, INFINITY, &g->global_shift, r->err);
+}
+
+/* An array of at most `most` integers in 0..high. */
+static enum qr_code read_ints(struct reader *r, const struct qr_json *v, const char *where, const char *key, int64_t high,
+                              unsigned most, uint16_t *ret, unsigned *ret_n) {
+    char path[PATH_BYTES], item[PATH_BYTES + 16];
+    snprintf(path, sizeof path, "%s.%s", where, key);
+    enum qr_code code = qr_json_want(v, path, QR_JSON_ARRAY, r->err);
+    if (code) return code;
+    unsigned n = 0;
+    for (const struct qr_json *i = qr_json_first(v); i; i = qr_json_next(i), n++) {
+        int64_t q;
+        snprintf(item, sizeof item, "%s[%u]", path, n);
+        if (n == most) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has more than %u entries", path, most);
+        if ((code = qr_json_i64(i, item, 0, high, &q, r->err))) return code;
+        ret[n] = (uint16_t)q;
+    }
+    *ret_n = n;
+    return QR_OK;
+}
+
+static enum qr_code read_controls(struct reader *r, const struct qr_json *gate, const char *where, struct qr_gate *g) {
+    const struct qr_json *controls = qr_json_get(gate, "controls"), *values = qr_json_get(gate, "control_values");
+    uint16_t qubit[QR_MAX_QUBITS], value[QR_MAX_QUBITS];
+    unsigned n = 0, n_values = 0;
+    if (!controls && values) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has control_values, but no controls", where);
+    if (!controls) return QR_OK;
+    enum qr_code code = read_ints(r, controls, where, "controls", (int64_t)r->n_qubits - 1, QR_MAX_QUBITS, qubit, &n);
+    if (!code && values) code = read_ints(r, values, where, "control_values", 1, QR_MAX_QUBITS, value, &n_values);
+    if (code) return code;
+    if (values && n != n_values)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %u controls, but %u control_values", where, n, n_values);
+    for (unsigned i = 0; i < n; i++) {
+        if (g->controls >> qubit[i] & 1) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.controls: qubit %u is given twice", where, qubit[i]);
+        g->controls |= UINT64_C(1) << qubit[i];
+        if (!values || value[i]) g->control_values |= UINT64_C(1) << qubit[i];
+    }
+    return QR_OK;
+}
+
+static enum qr_code read_kind(struct reader *r, const struct qr_json *v, const char *where, enum qr_gate_kind *ret, bool *ret_angle) {
+    static const char *const rotations[] = {"RX", "RY", "RZ", "CX"};
+    const char *known[QR_GATE_KINDS + 4], *name;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s.gate", where);
+    enum qr_code code = qr_json_string(v, path, &name, r->err);
+    if (code) return code;
+    int kind = qr_gate_kind_of(name);
+    if (kind < 0) {
+        for (int k = 0; k < QR_GATE_KINDS; k++) known[k] = qr_gate_info((enum qr_gate_kind)k)->name;
+        for (int k = 0; k < 4; k++) known[QR_GATE_KINDS + k] = rotations[k];
+        const char *near = qr_nearest(name, known, QR_GATE_KINDS + 4);
+        if (near) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown gate '%.40s'; did you mean '%s'?", path, name, near);
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: unknown gate '%.40s'; known are I X Y Z H XX YY ZZ CZ CNOT CX SWAP ISWAP PhasedX PhasedISwap FSIM RX RY RZ", path, name);
+    }
+    *ret = (enum qr_gate_kind)kind;
+    *ret_angle = false;
+    for (int k = 0; k < 3; k++) *ret_angle = *ret_angle || strcasecmp(name, rotations[k]) == 0;
+    return QR_OK;
+}
+
+static enum qr_code read_gate(struct reader *r, const struct qr_json *gate, const char *where) {
+    static const char *const known[] = {"gate", "qubits", "exponent", "angle", "phase_exponent", "theta", "phi", "controls", "control_values", "global_shift"};
+    enum qr_code code = qr_json_want(gate, where, QR_JSON_OBJECT, r->err);
+    if (!code) code = qr_json_known(gate, where, known, sizeof known / sizeof *known, r->err);
+    struct qr_gate g = {0};
+    bool angle_only = false;
+    if (!code) code = read_kind(r, qr_json_get(gate, "gate"), where, &g.kind, &angle_only);
+    if (code) return code;
+    const struct qr_gate_info *info = qr_gate_info(g.kind);
+    uint16_t targets[QR_MAX_QUBITS];
+    unsigned n = 0;
+    code = read_ints(r, qr_json_get(gate, "qubits"), where, "qubits", (int64_t)r->n_qubits - 1, QR_MAX_QUBITS, targets, &n);
+    if (code) return code;
+    if (n != info->n_targets)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.qubits: %s acts on %u qubit%s, but %u are given", where, info->name, info->n_targets,
+                       info->n_targets == 1 ? "" : "s", n);
+    g.n_targets = info->n_targets;
+    for (unsigned k = 0; k < n; k++) g.targets[k] = targets[k];
+    code = read_args(r, gate, where, angle_only, &g);
+    if (!code) code = read_controls(r, gate, where, &g);
+    if (!code) r->gates[r->n_gates++] = g;
+    return code;
+}
+
+/* ---- the circuit ---- */
+
+static int by_name(const void *a, const void *b) {
+    const struct mention *x = a, *y = b;
+    int order = qr_natural_compare(x->name, y->name);
+    if (order) return order;
+    if (x->gate != y->gate) return x->gate < y->gate ? -1 : 1;
+    return (int)x->arg - (int)y->arg;
+}
+
+static enum qr_code build(struct reader *r, const char *where, struct qr_circuit **ret) {
+    struct qr_circuit *c = qr_circuit_new(r->n_qubits, r->n_columns);
+    if (r->n_mentions) qsort(r->mentions, r->n_mentions, sizeof *r->mentions, by_name);
+    for (size_t i = 0; i < r->n_mentions; i++) {
+        const struct mention *m = &r->mentions[i];
+        if (i == 0 || strcmp(m->name, r->mentions[i - 1].name) != 0) qr_circuit_append_param(c, m->name);
+        r->gates[m->gate].args[m->arg].index = c->n_params - 1;
+    }
+    for (size_t i = 0; i < r->n_gates; i++) {
+        enum qr_code code = qr_circuit_add(c, &r->gates[i], r->err);
+        if (code) {
+            qr_circuit_free(c);
+            return r->err ? qr_wrap(r->err, "%s.gates[%zu]", where, i) : code;
+        }
+    }
+    *ret = c;
+    return QR_OK;
+}
+
+static enum qr_code read_gates(struct reader *r, const struct qr_json *circuit, const char *where, struct qr_circuit **ret) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s.columns", where);
+    const struct qr_json *columns = qr_json_get(circuit, "columns"), *gates = qr_json_get(circuit, "gates");
+    enum qr_code code;
+    int64_t n;
+    if (columns) {
+        if ((code = qr_json_i64(columns, path, 0, MAX_COLUMNS, &n, r->err))) return code;
+        r->n_columns = (unsigned)n;
+        r->columns_given = true;
+    }
+    snprintf(path, sizeof path, "%s.gates", where);
+    if ((code = qr_json_want(gates, path, QR_JSON_ARRAY, r->err))) return code;
+    size_t n_gates = qr_json_size(gates);
+    if (n_gates < 1 || n_gates > MAX_GATES)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %zu gates; it must have 1 to %d", path, n_gates, MAX_GATES);
+    r->gates = qr_xcalloc(n_gates, sizeof *r->gates);
+    for (const struct qr_json *g = qr_json_first(gates); g; g = qr_json_next(g)) {
+        snprintf(path, sizeof path, "%s.gates[%zu]", where, r->n_gates);
+        if ((code = read_gate(r, g, path))) return code;
+    }
+    return build(r, where, ret);
+}
+
+static enum qr_code read_qcnn(struct reader *r, const struct qr_json *circuit, const char *where, struct qr_circuit **ret,
+                              uint64_t *ret_readouts) {
+    static const char *const variants[] = {[QR_QCNN_NOTEBOOK] = "notebook", [QR_QCNN_RESEARCH] = "research"};
+    char path[PATH_BYTES];
+    const struct qr_json *stages = qr_json_get(circuit, "stages"), *variant = qr_json_get(circuit, "variant");
+    struct qr_qcnn_options opt = {.n_qubits = r->n_qubits};
+    enum qr_code code;
+    if (stages) {
+        int64_t n;
+        snprintf(path, sizeof path, "%s.stages", where);
+        if ((code = qr_json_i64(stages, path, 1, QR_MAX_QUBITS, &n, r->err))) return code;
+        opt.n_stages = (unsigned)n;
+    }
+    if (variant) {
+        size_t which;
+        snprintf(path, sizeof path, "%s.variant", where);
+        if ((code = qr_json_choice(variant, path, variants, 2, &which, r->err))) return code;
+        opt.variant = (enum qr_qcnn_variant)which;
+    }
+    code = qr_qcnn_new(&opt, ret, ret_readouts, r->err);
+    return code && r->err ? qr_wrap(r->err, "%s", where) : code;
+}
+
+enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *where, struct qr_circuit **ret,
+                                  uint64_t *ret_default_readouts, struct qr_err *err) {
+    static const char *const of_qcnn[] = {"ansatz", "qubits", "stages", "variant"};
+    static const char *const of_gates[] = {"qubits", "columns", "gates"};
+    static const char *const any[] = {"ansatz", "qubits", "stages", "variant", "columns", "gates"};
+    static const char *const ansatz_names[] = {"qcnn"};
+    enum qr_code code = qr_json_want(circuit, where, QR_JSON_OBJECT, err);
+    if (code) return code;
+    const struct qr_json *ansatz = qr_json_get(circuit, "ansatz"), *gates = qr_json_get(circuit, "gates");
+    if (qr_json_get(circuit, "filters"))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: \"filters\" is a key of the quantum layer, beside \"circuit\"", where);
+    code = ansatz && gates ? qr_fail(err, QR_INVALID_ARGUMENT, "%s has \"ansatz\" and \"gates\"; it is one or the other", where)
+           : ansatz        ? qr_json_known(circuit, where, of_qcnn, 4, err)
+           : gates         ? qr_json_known(circuit, where, of_gates, 3, err)
+                           : qr_json_known(circuit, where, any, 6, err);
+    if (!code && !ansatz && !gates)
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "%s must have \"ansatz\": \"qcnn\", or \"gates\": [...]", where);
+    char path[PATH_BYTES];
+    int64_t n_qubits;
+    size_t which;
+    snprintf(path, sizeof path, "%s.ansatz", where);
+    if (!code && ansatz) code = qr_json_choice(ansatz, path, ansatz_names, 1, &which, err);
+    snprintf(path, sizeof path, "%s.qubits", where);
+    if (!code) code = qr_json_i64(qr_json_get(circuit, "qubits"), path, 1, QR_MAX_QUBITS, &n_qubits, err);
+    if (code) return code;
+    struct reader r = {.n_qubits = (unsigned)n_qubits, .err = err};
+    struct qr_circuit *built = NULL;
+    uint64_t readouts = 0;
+    code = ansatz ? read_qcnn(&r, circuit, where, &built, &readouts) : read_gates(&r, circuit, where, &built);
+    free(r.gates);
+    free(r.mentions);
+    if (code) return code;
+    *ret = built;
+    *ret_default_readouts = readouts;
+    return QR_OK;
+}

@@ -1,0 +1,186 @@
+/* Sums of Pauli products from text, and back to one canonical text. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "base/parse.h"
+#include "circuit/circuit.h"
+#include "circuit/circuit_impl.h"
+
+enum { MAX_TERMS = 4096 };
+
+void qr_number_text(double x, char ret[32]) {
+    for (int digits = 15; digits <= 17; digits++) {
+        double back;
+        snprintf(ret, 32, "%.*g", digits, x);
+        if (qr_parse_double(ret, &back) && back == x) return;
+    }
+}
+
+struct reader {
+    const char *text, *at;
+    unsigned n_qubits;
+    struct qr_err *err;
+};
+
+static enum qr_code bad(struct reader *r, const char *fmt, ...) QR_PRINTF(2, 3);
+static enum qr_code bad(struct reader *r, const char *fmt, ...) {
+    char why[160];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    return qr_fail(r->err, QR_INVALID_ARGUMENT, "observable \"%.100s\", column %zu: %s", r->text, (size_t)(r->at - r->text) + 1, why);
+}
+
+static void skip_blanks(struct reader *r) {
+    while (*r->at == ' ' || *r->at == '\t') r->at++;
+}
+static bool is_digit(char ch) { return ch >= '0' && ch <= '9'; }
+static bool is_pauli(char ch) { return ch == 'X' || ch == 'Y' || ch == 'Z'; }
+
+/* An unsigned decimal number where one begins; *ret_is false and nothing read where not. */
+static enum qr_code read_number(struct reader *r, double *ret, bool *ret_is) {
+    const char *p = r->at;
+    *ret_is = is_digit(*p) || *p == '.';
+    if (!*ret_is) return QR_OK;
+    while (is_digit(*p) || *p == '.') p++;
+    if (*p == 'e' || *p == 'E') {
+        p++;
+        if (*p == '+' || *p == '-') p++;
+        while (is_digit(*p)) p++;
+    }
+    if (!qr_parse_double_n(r->at, (size_t)(p - r->at), ret))
+        return bad(r, "'%.*s' is not a finite decimal number", (int)(p - r->at > 40 ? 40 : p - r->at), r->at);
+    r->at = p;
+    return QR_OK;
+}
+
+static enum qr_code read_pauli(struct reader *r, struct qr_pauli_term *term) {
+    char pauli = *r->at;
+    const char *p = r->at + 1;
+    if (!is_digit(*p)) {
+        r->at = p;
+        return bad(r, "a qubit number must follow %c, as in %c0", pauli, pauli);
+    }
+    unsigned q = 0;
+    while (is_digit(*p)) {
+        if (q < 1000000) q = 10 * q + (unsigned)(*p - '0');
+        p++;
+    }
+    if (q >= r->n_qubits) return bad(r, "qubit %u is out of range, the circuit has qubits 0 to %u", q, r->n_qubits - 1);
+    if ((term->x | term->z) >> q & 1) return bad(r, "qubit %u stands twice in one term", q);
+    if (pauli != 'Z') term->x |= UINT64_C(1) << q;
+    if (pauli != 'X') term->z |= UINT64_C(1) << q;
+    r->at = p;
+    return QR_OK;
+}
+
+/* [number] {["*"] Pauli}, at least one of the two. */
+static enum qr_code read_term(struct reader *r, struct qr_pauli_term *term) {
+    *term = (struct qr_pauli_term){.coefficient = 1};
+    bool any;
+    enum qr_code code = read_number(r, &term->coefficient, &any);
+    if (code) return code;
+    for (;;) {
+        skip_blanks(r);
+        bool star = *r->at == '*' && any;
+        if (star) {
+            r->at++;
+            skip_blanks(r);
+        }
+        if (!is_pauli(*r->at)) {
+            if (star) return bad(r, "X, Y or Z with a qubit number must follow '*'");
+            break;
+        }
+        if ((code = read_pauli(r, term))) return code;
+        any = true;
+    }
+    return any ? QR_OK : bad(r, "a term like Z4 or 0.5*X0 Z1 must stand here");
+}
+
+static void merge(struct qr_observable *o, const struct qr_pauli_term *term) {
+    for (size_t i = 0; i < o->n_terms; i++)
+        if (o->terms[i].x == term->x && o->terms[i].z == term->z) {
+            o->terms[i].coefficient += term->coefficient;
+            return;
+        }
+    if ((o->n_terms & (o->n_terms - 1)) == 0)
+        o->terms = qr_xreallocarray(o->terms, o->n_terms ? 2 * o->n_terms : 1, sizeof *o->terms);
+    o->terms[o->n_terms++] = *term;
+}
+
+static enum qr_code read_sum(struct reader *r, struct qr_observable *o) {
+    for (size_t i = 0;; i++) {
+        skip_blanks(r);
+        double sign = 1;
+        if (*r->at == '+' || *r->at == '-') {
+            sign = *r->at == '-' ? -1 : 1;
+            r->at++;
+            skip_blanks(r);
+        } else if (i > 0) {
+            if (!*r->at) return QR_OK;
+            return bad(r, "'%.10s' makes no sense here; terms are joined by + or -", r->at);
+        }
+        if (i == MAX_TERMS) return bad(r, "more than %d terms", MAX_TERMS);
+        struct qr_pauli_term term;
+        enum qr_code code = read_term(r, &term);
+        if (code) return code;
+        term.coefficient *= sign;
+        merge(o, &term);
+    }
+}
+
+static char *canonical(const struct qr_observable *o) {
+    struct qr_buf text = {0};
+    for (size_t i = 0; i < o->n_terms; i++) {
+        const struct qr_pauli_term *t = &o->terms[i];
+        double size = fabs(t->coefficient);
+        if (i > 0) qr_buf_puts(&text, t->coefficient < 0 ? " - " : " + ");
+        else if (t->coefficient < 0) qr_buf_puts(&text, "-");
+        uint64_t left = t->x | t->z;
+        if (size != 1 || !left) {
+            char number[32];
+            qr_number_text(size, number);
+            qr_buf_printf(&text, "%s%s", number, left ? "*" : "");
+        }
+        for (; left; left &= left - 1) {
+            unsigned q = (unsigned)__builtin_ctzll(left);
+            bool x = t->x >> q & 1, z = t->z >> q & 1;
+            qr_buf_printf(&text, "%c%u%s", x && z ? 'Y' : x ? 'X' : 'Z', q, left & (left - 1) ? " " : "");
+        }
+    }
+    return (char *)QR_MOVE(text.p);
+}
+
+enum qr_code qr_observable_parse(const char *text, unsigned n_qubits, struct qr_observable *ret, struct qr_err *err) {
+    struct qr_observable o = {0};
+    struct reader r = {text, text, n_qubits, err};
+    enum qr_code code = read_sum(&r, &o);
+    size_t kept = 0;
+    for (size_t i = 0; !code && i < o.n_terms; i++) {
+        if (!isfinite(o.terms[i].coefficient)) code = bad(&r, "a coefficient is too large");
+        if (o.terms[i].coefficient != 0) o.terms[kept++] = o.terms[i];
+    }
+    o.n_terms = kept;
+    if (!code && kept == 0) {
+        r.at = text;
+        code = bad(&r, "the sum is zero; there is nothing to measure");
+    }
+    if (code) {
+        free(o.terms);
+        return code;
+    }
+    o.text = canonical(&o);
+    *ret = o;
+    return QR_OK;
+}
+
+void qr_observable_fini(struct qr_observable *o) {
+    free(o->terms);
+    free(o->text);
+    *o = (struct qr_observable){0};
+}

@@ -1,0 +1,108 @@
+#include "circuit/qcnn.h"
+
+#include <stdio.h>
+
+/* Symbols of one stage (tfq.md §2.2): 0-14 the convolution, 15-20 the pooling. */
+enum { SYMBOLS_PER_STAGE = 21, POOL_FIRST = 15, MIN_QUBITS = 4 };
+
+struct builder {
+    struct qr_circuit *c;
+    unsigned first;    /* the stage's first symbol */
+    unsigned entangle; /* 6 or 7: which symbol ZZ takes; YY and XX take the next two */
+};
+
+/* Gates built here are right by construction; a refusal would be our own bug. */
+static void add(struct builder *b, struct qr_gate g) {
+    const struct qr_gate_info *info = qr_gate_info(g.kind);
+    g.n_targets = info->n_targets;
+    g.n_args = info->n_args;
+    QR_ASSERT(qr_circuit_add(b->c, &g, NULL) == QR_OK);
+}
+
+static struct qr_gate_arg constant(double v) { return (struct qr_gate_arg){QR_ARG_CONSTANT, v, 0}; }
+
+static struct qr_gate_arg symbol(struct builder *b, unsigned k, double scale) {
+    char name[24];
+    snprintf(name, sizeof name, "qconv%u", b->first + k);
+    return (struct qr_gate_arg){QR_ARG_PARAMETER, scale, qr_circuit_param(b->c, name)};
+}
+
+static void one(struct builder *b, enum qr_gate_kind kind, unsigned q, unsigned k, double scale) {
+    add(b, (struct qr_gate){.kind = kind, .targets = {(uint16_t)q}, .args = {symbol(b, k, scale)}});
+}
+
+static void two(struct builder *b, enum qr_gate_kind kind, unsigned p, unsigned q, struct qr_gate_arg arg) {
+    add(b, (struct qr_gate){.kind = kind, .targets = {(uint16_t)p, (uint16_t)q}, .args = {arg}});
+}
+
+static void rotate(struct builder *b, unsigned q, unsigned k) {
+    one(b, QR_GATE_X, q, k, 1);
+    one(b, QR_GATE_Y, q, k + 1, 1);
+    one(b, QR_GATE_Z, q, k + 2, 1);
+}
+
+static void entangle(struct builder *b, unsigned p, unsigned q) {
+    rotate(b, p, 0);
+    rotate(b, q, 3);
+    two(b, QR_GATE_ZZ, p, q, symbol(b, b->entangle, 1));
+    two(b, QR_GATE_YY, p, q, symbol(b, b->entangle + 1, 1));
+    two(b, QR_GATE_XX, p, q, symbol(b, b->entangle + 2, 1));
+    rotate(b, p, 9);
+    rotate(b, q, 12);
+}
+
+static void pool(struct builder *b, unsigned source, unsigned sink) {
+    rotate(b, sink, POOL_FIRST);
+    rotate(b, source, POOL_FIRST + 3);
+    two(b, QR_GATE_CNOT, source, sink, constant(1));
+    one(b, QR_GATE_Z, sink, POOL_FIRST + 2, -1);
+    one(b, QR_GATE_Y, sink, POOL_FIRST + 1, -1);
+    one(b, QR_GATE_X, sink, POOL_FIRST, -1);
+}
+
+static void cluster_and_data(struct builder *b) {
+    unsigned n = b->c->n_qubits;
+    for (unsigned q = 0; q < n; q++)
+        add(b, (struct qr_gate){.kind = QR_GATE_H, .targets = {(uint16_t)q}, .args = {constant(1)}});
+    for (unsigned q = 0; q < n; q++) two(b, QR_GATE_CZ, q, (q + 1) % n, constant(1));
+    for (unsigned q = 0; q < n; q++) /* RX(x_q): angle in radians, so exponent x / pi */
+        add(b, (struct qr_gate){.kind = QR_GATE_X, .targets = {(uint16_t)q}, .global_shift = -0.5,
+                                .args = {{QR_ARG_DATA, 0x1.45f306dc9c883p-2, q}}});
+}
+
+/* One stage on the m qubits from `begin` on; the first floor(m / 2) are sources, the next as many sinks, and the last
+ * of an odd m stays as it is. */
+static void stage(struct builder *b, unsigned begin, unsigned m) {
+    for (unsigned i = 0; i + 1 < m; i += 2) entangle(b, begin + i, begin + i + 1);
+    for (unsigned i = 1; i + 1 < m; i += 2) entangle(b, begin + i, begin + i + 1);
+    if (m % 2 == 0) entangle(b, begin + m - 1, begin); /* zip drops this pair when m is odd */
+    for (unsigned i = 0; i < m / 2; i++) pool(b, begin + i, begin + m / 2 + i);
+}
+
+static unsigned stages_to_one(unsigned n) {
+    unsigned k = 0;
+    for (; n > 1; n -= n / 2) k++;
+    return k;
+}
+
+enum qr_code qr_qcnn_new(const struct qr_qcnn_options *opt, struct qr_circuit **ret, uint64_t *ret_remaining,
+                         struct qr_err *err) {
+    unsigned n = opt->n_qubits;
+    if (n < MIN_QUBITS || n > QR_MAX_QUBITS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "a qcnn has %d to %d qubits, not %u", MIN_QUBITS, QR_MAX_QUBITS, n);
+    unsigned most = stages_to_one(n), n_stages = opt->n_stages ? opt->n_stages : most;
+    if (n_stages > most)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "a qcnn on %u qubits is down to one qubit after %u stages, so it cannot have %u", n, most, n_stages);
+    struct builder b = {.c = qr_circuit_new(n, n), .entangle = opt->variant == QR_QCNN_RESEARCH ? 7 : 6};
+    cluster_and_data(&b);
+    unsigned begin = 0;
+    for (unsigned k = 0; k < n_stages; k++, b.first += SYMBOLS_PER_STAGE) {
+        stage(&b, begin, n - begin);
+        begin += (n - begin) / 2;
+    }
+    *ret = b.c;
+    if (ret_remaining)
+        *ret_remaining = (n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1) & ~((UINT64_C(1) << begin) - 1);
+    return QR_OK;
+}

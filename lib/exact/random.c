@@ -1,0 +1,29 @@
+#include "exact/random.h"
+
+/* Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC'11), §3.3. */
+void qr_philox4x32(const uint32_t key[2], const uint32_t counter[4], uint32_t ret[4]) {
+    uint32_t k0 = key[0], k1 = key[1];
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    ret[0] = c0, ret[1] = c1, ret[2] = c2, ret[3] = c3;
+}
+
+uint64_t qr_random_u64(uint64_t seed, enum qr_random_purpose purpose, uint32_t a, uint64_t b) {
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    const uint32_t counter[4] = {(uint32_t)purpose, a, (uint32_t)b, (uint32_t)(b >> 32)};
+    uint32_t out[4];
+    qr_philox4x32(key, counter, out);
+    return (uint64_t)out[1] << 32 | out[0];
+}
+
+double qr_random_uniform(uint64_t seed, enum qr_random_purpose purpose, uint32_t a, uint64_t b) {
+    return (double)(qr_random_u64(seed, purpose, a, b) >> 11) * 0x1p-53;
+}

@@ -1,0 +1,194 @@
+#include "format/safetensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "format/element_impl.h"
+#include "format/json.h"
+
+enum { MAX_HEADER_BYTES = 100 << 20, EXACT_BITS = 53 };
+
+static int by_key(const void *a, const void *b) {
+    return strcmp(((const struct qr_metadata *)a)->key, ((const struct qr_metadata *)b)->key);
+}
+
+static void put_metadata(struct qr_json_writer *w, const struct qr_metadata *metadata, size_t n) {
+    struct qr_metadata *sorted = qr_xcalloc(n, sizeof *sorted);
+    memcpy(sorted, metadata, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_key);
+    qr_json_put_key(w, "__metadata__");
+    qr_json_open(w, '{');
+    for (size_t i = 0; i < n; i++) {
+        qr_json_put_key(w, sorted[i].key);
+        qr_json_put_string(w, sorted[i].value);
+    }
+    qr_json_close(w, '}');
+    free(sorted);
+}
+
+void qr_safetensors_write(const struct qr_tensors *t, const struct qr_metadata *metadata, size_t n_metadata, struct qr_buf *ret) {
+    size_t start = ret->n, at = 0;
+    qr_buf_grow(ret, 8);
+    struct qr_json_writer w = qr_json_writer(ret, 0);
+    qr_json_open(&w, '{');
+    if (n_metadata) put_metadata(&w, metadata, n_metadata);
+    for (size_t i = 0; i < t->n; i++) {
+        const struct qr_tensor *x = &t->v[i];
+        qr_json_put_key(&w, x->name);
+        qr_json_open(&w, '{');
+        qr_json_put_key(&w, "dtype");
+        qr_json_put_string(&w, "F64");
+        qr_json_put_key(&w, "shape");
+        qr_json_open(&w, '[');
+        for (unsigned d = 0; d < x->rank; d++) qr_json_put_i64(&w, (int64_t)x->dims[d]);
+        qr_json_close(&w, ']');
+        qr_json_put_key(&w, "data_offsets");
+        qr_json_open(&w, '[');
+        qr_json_put_i64(&w, (int64_t)at);
+        qr_json_put_i64(&w, (int64_t)(at += 8 * x->n));
+        qr_json_close(&w, ']');
+        qr_json_close(&w, '}');
+    }
+    qr_json_close(&w, '}');
+    while ((ret->n - start) % 8) qr_buf_puts(ret, " ");
+    if (!qr_buf_ok(ret)) return;
+    qr_set_u64le(ret->p + start, ret->n - start - 8);
+    for (size_t i = 0; i < t->n; i++)
+        for (size_t k = 0; k < t->v[i].n; k++) {
+            uint8_t b[8];
+            qr_set_u64le(b, qr_bits_of_double(t->v[i].values[k]));
+            qr_buf_put(ret, b, 8);
+        }
+}
+
+/* Where a tensor's bytes lie. */
+struct range { uint64_t begin, end; size_t tensor; };
+static int by_begin(const void *a, const void *b) {
+    const struct range *x = a, *y = b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+struct reader {
+    const char *what;
+    struct qr_bytes data;
+    struct qr_tensors t;
+    struct range *ranges;
+};
+
+static const struct { const char *name; struct qr_element e; } types[] = {
+    {"F64", {'f', 8, false}}, {"F32", {'f', 4, false}}, {"I64", {'i', 8, false}}, {"I32", {'i', 4, false}}, {"I16", {'i', 2, false}}, {"I8", {'i', 1, false}},
+    {"U64", {'u', 8, false}}, {"U32", {'u', 4, false}}, {"U16", {'u', 2, false}}, {"U8", {'u', 1, false}}, {"BOOL", {'b', 1, false}},
+};
+
+/* JSON's complaints about a header are about damaged data here. */
+static enum qr_code lost(struct qr_err *err) {
+    if (err) err->code = QR_DATA_LOSS;
+    return QR_DATA_LOSS;
+}
+
+static enum qr_code read_entry(struct reader *r, const struct qr_json *v, struct qr_err *err) {
+    const char *name = qr_json_key(v), *dtype;
+    char where[320];
+    static const char *const known[] = {"dtype", "shape", "data_offsets"};
+    snprintf(where, sizeof where, "%.150s: tensor '%.100s'", r->what, name);
+    if (qr_json_known(v, where, known, 3, err) != QR_OK) return lost(err);
+    snprintf(where, sizeof where, "%.150s: tensor '%.100s': dtype", r->what, name);
+    if (qr_json_string(qr_json_get(v, "dtype"), where, &dtype, err) != QR_OK) return lost(err);
+    const struct qr_element *e = NULL;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, dtype) == 0) e = &types[i].e;
+    if (!e) return qr_fail(err, QR_DATA_LOSS, "%s is '%.30s'; F64 F32 I64 I32 I16 I8 U64 U32 U16 U8 BOOL are read", where, dtype);
+
+    snprintf(where, sizeof where, "%.150s: tensor '%.100s': shape", r->what, name);
+    const struct qr_json *shape = qr_json_get(v, "shape"), *offsets = qr_json_get(v, "data_offsets");
+    size_t dims[QR_MAX_RANK], rank = 0, bytes = e->bytes;
+    if (qr_json_want(shape, where, QR_JSON_ARRAY, err) != QR_OK) return lost(err);
+    for (const struct qr_json *d = qr_json_first(shape); d; d = qr_json_next(d)) {
+        int64_t dim;
+        if (rank == QR_MAX_RANK) return qr_fail(err, QR_DATA_LOSS, "%s has more than %d dimensions", where, QR_MAX_RANK);
+        if (qr_json_i64(d, where, 0, (int64_t)1 << EXACT_BITS, &dim, err) != QR_OK) return lost(err);
+        dims[rank++] = (size_t)dim;
+    }
+    bool huge = false;
+    for (size_t d = 0; d < rank; d++) huge |= __builtin_mul_overflow(bytes, dims[d], &bytes);
+    snprintf(where, sizeof where, "%.150s: tensor '%.100s': data_offsets", r->what, name);
+    if (qr_json_want(offsets, where, QR_JSON_ARRAY, err) != QR_OK) return lost(err);
+    if (qr_json_size(offsets) != 2) return qr_fail(err, QR_DATA_LOSS, "%s must be two integers", where);
+    int64_t at[2];
+    for (size_t i = 0; i < 2; i++)
+        if (qr_json_i64(qr_json_at(offsets, i), where, 0, (int64_t)1 << EXACT_BITS, &at[i], err) != QR_OK) return lost(err);
+    if (at[0] > at[1] || (uint64_t)at[1] > r->data.n)
+        return qr_fail(err, QR_DATA_LOSS, "%s [%lld, %lld] lie outside the file's %zu bytes of values (is it cut short?)", where, (long long)at[0],
+                       (long long)at[1], r->data.n);
+    char text[QR_SHAPE_CHARS];
+    qr_shape_text((unsigned)rank, dims, text);
+    if (huge || bytes != (size_t)(at[1] - at[0]))
+        return qr_fail(err, QR_DATA_LOSS, "%s hold %lld bytes; shape %s of %s needs another size", where, (long long)(at[1] - at[0]), text, dtype);
+
+    struct qr_tensor *t;
+    r->ranges[r->t.n] = (struct range){(uint64_t)at[0], (uint64_t)at[1], r->t.n};
+    enum qr_code code = qr_tensors_add_large(&r->t, name, (unsigned)rank, dims, r->what, &t, err);
+    if (code != QR_OK) return code;
+    size_t bad = qr_element_decode(*e, r->data.p + at[0], t->n, t->values);
+    return bad == t->n ? QR_OK : qr_fail(err, QR_DATA_LOSS, "%.150s: tensor '%.100s': element %zu is not a number that float64 can hold", r->what, name, bad);
+}
+
+static enum qr_code read_metadata(const struct qr_json *v, const char *what, struct qr_err *err) {
+    char where[256];
+    const char *s;
+    snprintf(where, sizeof where, "%.150s: __metadata__", what);
+    if (qr_json_want(v, where, QR_JSON_OBJECT, err) != QR_OK) return lost(err);
+    for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) {
+        snprintf(where, sizeof where, "%.150s: __metadata__.%.60s", what, qr_json_key(m));
+        if (qr_json_string(m, where, &s, err) != QR_OK) return lost(err);
+    }
+    return QR_OK;
+}
+
+static enum qr_code check_ranges(struct reader *r, struct qr_err *err) {
+    qsort(r->ranges, r->t.n, sizeof *r->ranges, by_begin);
+    uint64_t at = 0;
+    for (size_t i = 0; i < r->t.n; i++) {
+        const struct range *x = &r->ranges[i];
+        if (x->begin != at)
+            return qr_fail(err, QR_DATA_LOSS, "%s: tensor '%.100s' begins at byte %llu of the values, where the one before ends at %llu: %s", r->what,
+                           r->t.v[x->tensor].name, (unsigned long long)x->begin, (unsigned long long)at, x->begin < at ? "they overlap" : "there is a hole");
+        at = x->end;
+    }
+    if (at != r->data.n)
+        return qr_fail(err, QR_DATA_LOSS, "%s: %llu bytes behind the last tensor belong to none", r->what, (unsigned long long)(r->data.n - at));
+    return QR_OK;
+}
+
+static enum qr_code read_entries(struct reader *r, const struct qr_json *root, struct qr_err *err) {
+    char where[256];
+    snprintf(where, sizeof where, "%.150s: header", r->what);
+    if (qr_json_want(root, where, QR_JSON_OBJECT, err) != QR_OK) return lost(err);
+    r->ranges = qr_xcalloc(qr_json_size(root), sizeof *r->ranges);
+    for (const struct qr_json *m = qr_json_first(root); m; m = qr_json_next(m)) {
+        enum qr_code code = strcmp(qr_json_key(m), "__metadata__") == 0 ? read_metadata(m, r->what, err) : read_entry(r, m, err);
+        if (code != QR_OK) return code;
+    }
+    return check_ranges(r, err);
+}
+
+enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct qr_tensors *ret, struct qr_err *err) {
+    if (file.n < 8) return qr_fail(err, QR_DATA_LOSS, "%s: %zu bytes are no safetensors file (is it cut short?)", what, file.n);
+    uint64_t n = qr_get_u64le(file.p);
+    if (n > MAX_HEADER_BYTES || n > file.n - 8)
+        return qr_fail(err, QR_DATA_LOSS, "%s: a header of %llu bytes does not fit into the file's %zu (cut short, or no safetensors file)", what,
+                       (unsigned long long)n, file.n);
+    char header[200];
+    snprintf(header, sizeof header, "%.150s: header", what);
+    qr_auto(qr_json_free_p) struct qr_json *root = NULL;
+    if (qr_json_parse(qr_bytes_of(file.p + 8, n), header, &root, err) != QR_OK) return lost(err);
+    struct reader r = {.what = what, .data = {file.p + 8 + n, file.n - 8 - n}};
+    enum qr_code code = read_entries(&r, root, err);
+    free(r.ranges);
+    if (code == QR_OK) *ret = r.t;
+    else qr_tensors_free(&r.t);
+    return code;
+}
