@@ -61,6 +61,7 @@ static bool next_cell(struct reader *r) {
 static bool number(const struct qr_buf *cell, double *ret) {
     const char *s = qr_buf_string(cell);
     size_t n = cell->n;
+    if (memchr(s, 0, n)) return false;
     if (qr_parse_double_n(s, n, ret)) return true;
     while (n && (*s == ' ' || *s == '\t')) s++, n--;
     while (n && (s[n - 1] == ' ' || s[n - 1] == '\t')) n--;

@@ -1,10 +1,15 @@
-/* format/hdf5.h — Keras 2's legacy HDF5 weight files, in memory (libhdf5's core driver; only here).
+/* format/hdf5.h — Keras 2's legacy HDF5 weight files, in memory.
+ *
+ * Writing   libhdf5's core driver (only here); one mutex, since libhdf5 is not thread-safe.
+ * Reading   our own: libhdf5 does not promise to survive damaged files. The classic layout that Keras and h5py write
+ *           (superblock 0 or 1, version 1 object headers, symbol tables, contiguous or compact values); HDF5 File Format 3.0.
  *
  * Layout    reference formats.md §3.1, golden/tfq/qcnn_weights_listing.txt: root attributes layer_names, backend,
  *           keras_version (variable-length ASCII), one group per layer with weight_names (empty float64 array when none), datasets
  *           F32LE, /top_level_model_weights. No times, no host: equal input, equal bytes.
- * Threads   libhdf5 is not thread-safe: one mutex inside.
- * Errors    DATA_LOSS naming `what`, object and reason. Refuses external and soft links, filters, huge dimensions.
+ * Bounds    a file of at most 1 GiB; values never take more than twice the file's size (float32 becomes float64).
+ * Errors    DATA_LOSS naming `what`, object and reason. Refuses external and soft links, filters, chunks, huge dimensions, and
+ *           files with libver='latest' structures.
  */
 #ifndef QR_FORMAT_HDF5_H
 #define QR_FORMAT_HDF5_H

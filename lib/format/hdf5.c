@@ -1,0 +1,154 @@
+#include "format/hdf5.h"
+
+#include <hdf5.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+enum { GROW_BYTES = 1 << 16, MAX_NAMES = 4000 }; /* a name takes 16 bytes of an attribute, which ends at 64 KiB */
+
+/* The property lists and the string type of one file, and whether everything succeeded until now. */
+struct writer { hid_t file, text, group_plist, set_plist; bool bad; };
+
+static hid_t check(struct writer *w, hid_t id) {
+    if (id < 0) w->bad = true;
+    return id;
+}
+
+static void put_attribute(struct writer *w, hid_t at, const char *name, hid_t type, hid_t space, const void *value) {
+    hid_t a = check(w, H5Acreate2(at, name, type, space, H5P_DEFAULT, H5P_DEFAULT));
+    if (a < 0) return;
+    if (value && H5Awrite(a, type, value) < 0) w->bad = true;
+    H5Aclose(a);
+}
+
+static void put_string(struct writer *w, hid_t at, const char *name, const char *value) {
+    hid_t space = check(w, H5Screate(H5S_SCALAR));
+    put_attribute(w, at, name, w->text, space, &value);
+    H5Sclose(space);
+}
+
+/* Variable-length ASCII strings; an empty float64 array when there are none, as h5py makes of an empty list. */
+static void put_strings(struct writer *w, hid_t at, const char *name, const char *const *values, size_t n) {
+    hsize_t dims[1] = {n};
+    hid_t space = check(w, H5Screate_simple(1, dims, NULL));
+    put_attribute(w, at, name, n ? w->text : H5T_IEEE_F64LE, space, n ? values : NULL);
+    H5Sclose(space);
+}
+
+/* The group `name` in `at`, made when it is not there: explicitly, so that it too has no times. */
+static hid_t group(struct writer *w, hid_t at, const char *name) {
+    htri_t there = H5Lexists(at, name, H5P_DEFAULT);
+    if (there > 0) return check(w, H5Gopen2(at, name, H5P_DEFAULT));
+    return check(w, H5Gcreate2(at, name, H5P_DEFAULT, w->group_plist, H5P_DEFAULT));
+}
+
+static void put_values(struct writer *w, hid_t at, const char *name, const struct qr_tensor *t) {
+    hsize_t dims[QR_MAX_RANK] = {0};
+    for (unsigned d = 0; d < t->rank; d++) dims[d] = t->dims[d];
+    float *values = qr_xcalloc(t->n, sizeof *values);
+    for (size_t i = 0; i < t->n; i++) values[i] = (float)t->values[i];
+    hid_t space = check(w, H5Screate_simple((int)t->rank, dims, NULL));
+    hid_t set = check(w, H5Dcreate2(at, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, w->set_plist, H5P_DEFAULT));
+    if (set >= 0) {
+        if (H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0) w->bad = true;
+        H5Dclose(set);
+    }
+    H5Sclose(space);
+    free(values);
+}
+
+/* "dense/kernel:0" becomes a dataset in a group `dense` of the layer's group. */
+static void put_tensor(struct writer *w, hid_t at, const char *name, const struct qr_tensor *t) {
+    const char *slash = strchr(name, '/');
+    if (!slash) {
+        put_values(w, at, name, t);
+        return;
+    }
+    qr_auto(qr_free_p) char *first = qr_xstrndup(name, (size_t)(slash - name));
+    hid_t g = group(w, at, first);
+    if (g < 0) return;
+    put_tensor(w, g, slash + 1, t);
+    H5Gclose(g);
+}
+
+static void put_layer(struct writer *w, const char *name, const struct qr_tensors *weights) {
+    hid_t g = group(w, w->file, name);
+    if (g < 0) return;
+    const char **names = qr_xcalloc(weights->n, sizeof(const char *));
+    for (size_t i = 0; i < weights->n; i++) names[i] = weights->v[i].name;
+    put_strings(w, g, "weight_names", names, weights->n);
+    for (size_t i = 0; i < weights->n && !w->bad; i++) put_tensor(w, g, names[i], &weights->v[i]);
+    free(names);
+    H5Gclose(g);
+}
+
+static void put_all(struct writer *w, const struct qr_keras_layer *layers, size_t n_layers) {
+    const char **names = qr_xcalloc(n_layers, sizeof(const char *));
+    for (size_t i = 0; i < n_layers; i++) names[i] = layers[i].name;
+    put_strings(w, w->file, "layer_names", names, n_layers);
+    put_string(w, w->file, "backend", "tensorflow");
+    put_string(w, w->file, "keras_version", "2.18.0");
+    free(names);
+    for (size_t i = 0; i < n_layers && !w->bad; i++) put_layer(w, layers[i].name, &layers[i].weights);
+    put_layer(w, "top_level_model_weights", &(struct qr_tensors){0});
+}
+
+static hid_t without_times(struct writer *w, hid_t class) {
+    hid_t plist = check(w, H5Pcreate(class));
+    if (class == H5P_FILE_ACCESS) {
+        if (H5Pset_libver_bounds(plist, H5F_LIBVER_EARLIEST, H5F_LIBVER_V18) < 0 || H5Pset_fapl_core(plist, GROW_BYTES, 0) < 0 ||
+            H5Pset_fclose_degree(plist, H5F_CLOSE_STRONG) < 0)
+            w->bad = true;
+    } else if (H5Pset_obj_track_times(plist, 0) < 0) {
+        w->bad = true;
+    }
+    return plist;
+}
+
+static bool write_file(const struct qr_keras_layer *layers, size_t n_layers, struct qr_buf *image) {
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* errors are ours to tell */
+    struct writer w = {.file = -1};
+    w.group_plist = without_times(&w, H5P_GROUP_CREATE);
+    w.set_plist = without_times(&w, H5P_DATASET_CREATE);
+    w.text = check(&w, H5Tcopy(H5T_C_S1));
+    if (H5Tset_size(w.text, H5T_VARIABLE) < 0) w.bad = true;
+    hid_t create = without_times(&w, H5P_FILE_CREATE), access = without_times(&w, H5P_FILE_ACCESS);
+    if (!w.bad) w.file = check(&w, H5Fcreate("qring.h5", H5F_ACC_TRUNC, create, access)); /* a name in memory only */
+    if (w.file >= 0) {
+        put_all(&w, layers, n_layers);
+        if (H5Fflush(w.file, H5F_SCOPE_GLOBAL) < 0) w.bad = true;
+        ssize_t n = w.bad ? -1 : H5Fget_file_image(w.file, NULL, 0);
+        uint8_t *at = n > 0 ? qr_buf_grow(image, (size_t)n) : NULL;
+        if (!at || H5Fget_file_image(w.file, at, (size_t)n) != n) w.bad = true;
+        H5Fclose(w.file);
+    }
+    H5Pclose(create);
+    H5Pclose(access);
+    H5Pclose(w.group_plist);
+    H5Pclose(w.set_plist);
+    H5Tclose(w.text);
+    return !w.bad;
+}
+
+enum qr_code qr_keras_write(const struct qr_keras_layer *layers, size_t n_layers, struct qr_buf *ret, struct qr_err *err) {
+    if (n_layers > MAX_NAMES)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%zu layers do not fit into a Keras HDF5 file of ours; at most %d do", n_layers, MAX_NAMES);
+    for (size_t i = 0; i < n_layers; i++)
+        if (layers[i].weights.n > MAX_NAMES)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "layer '%s' has %zu weights; at most %d fit into a Keras HDF5 file of ours", layers[i].name,
+                           layers[i].weights.n, MAX_NAMES);
+    struct qr_buf image = {0};
+    pthread_mutex_lock(&mutex);
+    bool good = write_file(layers, n_layers, &image);
+    pthread_mutex_unlock(&mutex);
+    if (good) qr_buf_put(ret, image.p, image.n);
+    qr_buf_free(&image);
+    if (!good || !qr_buf_ok(ret))
+        return qr_fail(err, QR_INTERNAL, "libhdf5 could not write the weights (two weights of one name, or more than 1 GiB)");
+    return QR_OK;
+}

@@ -1,0 +1,63 @@
+#include "record/result.h"
+
+#include "format/json.h"
+
+static void put_metrics(struct qr_json_writer *w, const struct qr_named_value *metrics, size_t n) {
+    qr_json_put_key(w, "metrics");
+    qr_json_open(w, '{');
+    for (size_t i = 0; i < n; i++) {
+        qr_json_put_key(w, metrics[i].name);
+        qr_json_put_double(w, metrics[i].value);
+    }
+    qr_json_close(w, '}');
+}
+static void put_string(struct qr_json_writer *w, const char *key, const char *s) {
+    qr_json_put_key(w, key);
+    if (s) qr_json_put_string(w, s);
+    else qr_json_put_null(w);
+}
+static void put_u64(struct qr_json_writer *w, const char *key, uint64_t v) {
+    qr_json_put_key(w, key);
+    qr_json_put_i64(w, (int64_t)v);
+}
+static void put_double(struct qr_json_writer *w, const char *key, double v) {
+    qr_json_put_key(w, key);
+    qr_json_put_double(w, v);
+}
+
+void qr_result_json(const struct qr_result *r, struct qr_buf *ret) {
+    struct qr_json_writer w = qr_json_writer(ret, 2);
+    qr_json_open(&w, '{');
+    put_string(&w, "job", r->job);
+    put_string(&w, "job_hash", r->job_hash);
+    put_u64(&w, "steps", r->steps);
+    put_u64(&w, "epochs", r->epochs);
+    put_double(&w, "loss", r->loss);
+    qr_json_put_key(&w, "val_loss");
+    if (r->has_val_loss) qr_json_put_double(&w, r->val_loss);
+    else qr_json_put_null(&w);
+    put_metrics(&w, r->metrics, r->n_metrics);
+    put_string(&w, "state_digest", r->state_digest);
+    qr_json_put_key(&w, "weights");
+    qr_json_open(&w, '{');
+    put_string(&w, "url", r->weights_url);
+    put_string(&w, "sha256", r->weights_sha256);
+    qr_json_close(&w, '}');
+    put_u64(&w, "workers", r->workers);
+    put_double(&w, "seconds", r->seconds);
+    qr_json_close(&w, '}');
+    qr_buf_puts(ret, "\n");
+}
+
+void qr_step_json(const struct qr_step_line *l, struct qr_buf *ret) {
+    struct qr_json_writer w = qr_json_writer(ret, 0);
+    qr_json_open(&w, '{');
+    put_u64(&w, "step", l->step);
+    put_u64(&w, "epoch", l->epoch);
+    put_string(&w, "kind", l->eval ? "EVAL" : "TRAIN");
+    put_u64(&w, "samples", l->samples);
+    put_double(&w, "loss", l->loss);
+    put_metrics(&w, l->metrics, l->n_metrics);
+    qr_json_close(&w, '}');
+    qr_buf_puts(ret, "\n");
+}
