@@ -122,6 +122,7 @@ void qr_group_control_run(struct qr_group *g) {
 
 /* ---- between the threads ---- */
 
+/* Under lock: the control thread closes its link only after it has seen `quit` under it. */
 static void wake_control(struct qr_group *g) { g->control->ops->wake(g->control); }
 
 /* Why a wait of the training thread must end; under lock. */
@@ -146,8 +147,8 @@ static void mesh_broken(void *ctx, uint32_t index, const char *reason) {
     pthread_mutex_lock(&g->lock);
     g->data_broken[index] = true;
     snprintf(g->data_reason[index], sizeof g->data_reason[index], "%s", reason);
-    pthread_mutex_unlock(&g->lock);
     wake_control(g);
+    pthread_mutex_unlock(&g->lock);
 }
 /* Under lock: until the condition changes, or deadline_ns. */
 static void wait_changed(struct qr_group *g, int64_t deadline_ns) {
@@ -228,9 +229,9 @@ void qr_group_close(struct qr_group *g) {
     if (!g->solo) {
         pthread_mutex_lock(&g->lock);
         g->leave = g->quit = true;
+        wake_control(g);
         pthread_mutex_unlock(&g->lock);
         if (g->join) {
-            wake_control(g);
             g->data->ops->free(g->data); /* while the control thread says goodbye: each at most a second */
             g->join(g->join_ctx);
         } else {
@@ -339,9 +340,10 @@ void qr_group_interrupt(struct qr_group *g) {
     pthread_mutex_lock(&g->lock);
     g->interrupted = g->leave = true;
     pthread_cond_broadcast(&g->changed);
+    if (!g->solo && !g->quit) {
+        wake_control(g);
+        g->data->ops->wake(g->data);
+    }
     pthread_mutex_unlock(&g->lock);
-    if (g->solo) return;
-    wake_control(g);
-    g->data->ops->wake(g->data);
 }
 const char *qr_group_schedule_name(const struct qr_group *g, size_t n) { return qr_schedule_name(g->o.allreduce, g->view.n_members, n); }

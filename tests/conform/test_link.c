@@ -336,7 +336,12 @@ int main(void) {
         case_released_when_gone, case_wake,
     };
     setenv("GRPC_POLL_STRATEGY", "poll", 1);
-    for (size_t f = 0; f < COUNT(forms); f++)
+    size_t n_forms = COUNT(forms);
+#ifdef __SANITIZE_THREAD__
+    n_forms--;
+    SKIP("gRPC: its library is not built for the thread sanitizer, which then sees races that are none");
+#endif
+    for (size_t f = 0; f < n_forms; f++)
         for (size_t c = 0; c < COUNT(cases); c++) cases[c](&forms[f]);
     return t_end();
 }
