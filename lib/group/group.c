@@ -37,6 +37,7 @@ struct qr_group {
     bool quit, leave, end, interrupted;
     enum qr_code end_code;
     char end_text[QR_ERR_MSG_BYTES];
+    char why_leave[QR_ERR_MSG_BYTES]; /* what the others are told; the first error */
     bool data_broken[QR_MAX_MEMBERS];
     char data_reason[QR_MAX_MEMBERS][160];
     uint64_t turns;
@@ -85,7 +86,7 @@ static void do_requests(struct qr_group *g) {
             qr_member_data_broken(g->member, now_ns(g), i, g->data_reason[i]);
         }
     if (g->end) g->end = false, qr_member_end(g->member, now_ns(g), g->end_code, g->end_text);
-    if (g->leave) g->leave = false, qr_member_leave(g->member, now_ns(g), "it was asked to stop");
+    if (g->leave) g->leave = false, qr_member_leave(g->member, now_ns(g), g->interrupted ? "it was asked to stop" : *g->why_leave ? g->why_leave : "it ended early");
 }
 static void on_event(struct qr_group *g, const struct qr_link_event *e) {
     struct qr_err err;
@@ -263,6 +264,14 @@ static enum qr_code members_of(struct qr_group *g, const struct qr_generation *g
     }
     return QR_OK;
 }
+/* Keeps the first error of the training thread for the goodbye. */
+static enum qr_code noted(struct qr_group *g, enum qr_code code, const struct qr_err *err) {
+    if (code == QR_OK || !err) return code;
+    pthread_mutex_lock(&g->lock);
+    if (!*g->why_leave) snprintf(g->why_leave, sizeof g->why_leave, "%s", err->msg);
+    pthread_mutex_unlock(&g->lock);
+    return code;
+}
 enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct qr_err *err) {
     if (g->solo) {
         *ret = g->view;
@@ -290,10 +299,10 @@ enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct
         *ret = g->view;
     }
     free(members);
-    return code;
+    return noted(g, code, err);
 }
 enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum, struct qr_err *err) {
-    if (!g->solo) return qr_mesh_reduce(g->mesh, g->o.allreduce, c, ret_sum, err);
+    if (!g->solo) return noted(g, qr_mesh_reduce(g->mesh, g->o.allreduce, c, ret_sum, err), err);
     pthread_mutex_lock(&g->lock);
     enum qr_code code = why_stop(g, err);
     pthread_mutex_unlock(&g->lock);

@@ -304,6 +304,32 @@ static void case_wake(const struct link_form *form) {
     close_bench(&b);
 }
 
+/* Names, both families and wildcards: of gRPC alone. */
+static void names(const struct link_form *form) {
+    static const struct { const char *listen, *dial; } pairs[] = {
+        {"0.0.0.0:0", "localhost:%u"}, {"0.0.0.0:0", "127.0.0.1:%u"}, {"[::]:0", "127.0.0.1:%u"}, {"[::1]:0", "[::1]:%u"}, {"0.0.0.0:0", "[::1]:%u"},
+    };
+    for (size_t i = 0; i < COUNT(pairs); i++) {
+        struct bench b;
+        struct qr_err err = {0};
+        unsigned port = 0;
+        char at[64];
+        open_bench(&b, form, 2);
+        enum qr_code code = b.s[0].l->ops->listen(b.s[0].l, pairs[i].listen, &port, &err);
+        if (code == QR_OK) {
+            const char *colon = strrchr(pairs[i].dial, ':');
+            snprintf(at, sizeof at, "%.*s:%u", (int)(colon - pairs[i].dial), pairs[i].dial, port);
+            b.s[1].l->ops->dial(b.s[1].l, 1, at);
+            bool up = until(&b, &b.s[1].ups, 1, pairs[i].dial[0] == '[' ? 1000 : 5000);
+            if (!up && pairs[i].dial[0] == '[') SKIP("%s to %s: no IPv6 here?", at, pairs[i].listen);
+            else CHECK(up, "%s to %s", at, pairs[i].listen);
+        } else {
+            SKIP("%s", err.msg);
+        }
+        close_bench(&b);
+    }
+}
+
 static void *memory_start(void) { return qr_link_hub_new(); }
 static struct qr_link *memory_make(void *ctx) { return qr_link_memory_new(ctx); }
 static int64_t real_now(void *ctx) {
@@ -343,5 +369,6 @@ int main(void) {
 #endif
     for (size_t f = 0; f < n_forms; f++)
         for (size_t c = 0; c < COUNT(cases); c++) cases[c](&forms[f]);
+    if (n_forms == COUNT(forms)) names(&forms[n_forms - 1]);
     return t_end();
 }
