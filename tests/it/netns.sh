@@ -1,6 +1,7 @@
 #!/bin/sh
-# Four pods in network namespaces with a cluster-like DNS server. No name exists at first (NXDOMAIN); three appear after 2 s; pod 2 is
-# killed and comes back under a new address before the ring has formed; pod 3's name appears 20 s late. The same digest as one worker's.
+# Four pods in network namespaces with a cluster-like DNS server. No name exists at first (NXDOMAIN); three appear after 2 s; pod 1 is
+# killed and comes back under a new address before the ring has formed; pod 0's name appears 20 s late. The same digest as one worker's.
+# (Of each pair the higher index dials the lower, so pods 0 and 1 are those whose names matter most.)
 if [ "$1" != inside ]; then
     . "$(dirname "$0")/common"
     PATH="$PATH:/usr/sbin:/sbin"; export PATH
@@ -21,8 +22,8 @@ if [ "$1" != inside ]; then
     one=$(json_string "$work/one/result.json" state_digest)
     four=$(json_string "$work/four/result.json" state_digest)
     if [ -n "$one" ] && [ "$one" = "$four" ]; then pass; else fail "digest of four pods '$four', of one worker '$one'"; tail -n 20 "$work/inside.log"; fi
-    check "the DNS server was asked before the names were there" grep -q 'qml-worker-3.default.svc.* is NXDOMAIN' "$work/dns.log"
-    check "pod 2 was found under its new address" grep -q 'qml-worker-2.default.svc.* is 10.77.0.22' "$work/dns.log"
+    check "the DNS server was asked before the names were there" grep -q 'qml-worker-0.default.svc is NXDOMAIN' "$work/dns.log"
+    check "pod 1 was found under its new address" grep -q 'qml-worker-1.default.svc.* is 10.77.0.22' "$work/dns.log"
     check "the ring did not form before the late name" test "$(cat "$work/early" 2>/dev/null)" = 0
     end
 fi
@@ -55,7 +56,7 @@ start() { # namespace, index
 worker() { rm -f "$work/exit$2"; (start "$1" "$2") & last=$!; }
 
 for i in 0 1 2 3; do pod w$i 10.77.0.1$i; done
-pod w2b 10.77.0.22
+pod w1b 10.77.0.22
 worker w0 0; p0=$last
 worker w1 1; p1=$last
 worker w2 2; p2=$last
@@ -63,16 +64,17 @@ worker w3 3; p3=$last
 began=$(date +%s)
 until_second() { while [ $(($(date +%s) - began)) -lt "$1" ]; do sleep 0.2; done; }
 until_second 2
-host 0 10.77.0.10; host 1 10.77.0.11; host 2 10.77.0.12
+host 1 10.77.0.11; host 2 10.77.0.12; host 3 10.77.0.13
 until_second 6
-kill -9 $p2; wait $p2
-cp "$work/worker2.log" "$work/worker2.first.log"
+kill -9 "$p1"; wait "$p1"
+cp "$work/worker1.log" "$work/worker1.first.log"
 until_second 8
-worker w2b 2; p2=$last
-host 2 10.77.0.22
+worker w1b 1; p1=$last
+until_second 10
+host 1 10.77.0.22
 until_second 20
 if [ -e "$work/four/result.json" ]; then echo 1; else echo 0; fi >"$work/early"
-host 3 10.77.0.13
+host 0 10.77.0.10
 i=0
 for p in $p0 $p1 $p2 $p3; do wait "$p"; echo $? >"$work/exit$i"; i=$((i + 1)); done
 kill $dns
