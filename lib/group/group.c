@@ -37,6 +37,7 @@ struct qr_group {
     bool quit, leave, end, interrupted;
     enum qr_code end_code;
     char end_text[QR_ERR_MSG_BYTES];
+    char why_leave[QR_ERR_MSG_BYTES]; /* what the others are told; the first error */
     bool data_broken[QR_MAX_MEMBERS];
     char data_reason[QR_MAX_MEMBERS][160];
     uint64_t turns;
@@ -85,7 +86,7 @@ static void do_requests(struct qr_group *g) {
             qr_member_data_broken(g->member, now_ns(g), i, g->data_reason[i]);
         }
     if (g->end) g->end = false, qr_member_end(g->member, now_ns(g), g->end_code, g->end_text);
-    if (g->leave) g->leave = false, qr_member_leave(g->member, now_ns(g), "it was asked to stop");
+    if (g->leave) g->leave = false, qr_member_leave(g->member, now_ns(g), g->interrupted ? "it was asked to stop" : *g->why_leave ? g->why_leave : "it ended early");
 }
 static void on_event(struct qr_group *g, const struct qr_link_event *e) {
     struct qr_err err;
@@ -122,6 +123,7 @@ void qr_group_control_run(struct qr_group *g) {
 
 /* ---- between the threads ---- */
 
+/* Under lock: the control thread closes its link only after it has seen `quit` under it. */
 static void wake_control(struct qr_group *g) { g->control->ops->wake(g->control); }
 
 /* Why a wait of the training thread must end; under lock. */
@@ -146,8 +148,8 @@ static void mesh_broken(void *ctx, uint32_t index, const char *reason) {
     pthread_mutex_lock(&g->lock);
     g->data_broken[index] = true;
     snprintf(g->data_reason[index], sizeof g->data_reason[index], "%s", reason);
-    pthread_mutex_unlock(&g->lock);
     wake_control(g);
+    pthread_mutex_unlock(&g->lock);
 }
 /* Under lock: until the condition changes, or deadline_ns. */
 static void wait_changed(struct qr_group *g, int64_t deadline_ns) {
@@ -228,9 +230,9 @@ void qr_group_close(struct qr_group *g) {
     if (!g->solo) {
         pthread_mutex_lock(&g->lock);
         g->leave = g->quit = true;
+        wake_control(g);
         pthread_mutex_unlock(&g->lock);
         if (g->join) {
-            wake_control(g);
             g->data->ops->free(g->data); /* while the control thread says goodbye: each at most a second */
             g->join(g->join_ctx);
         } else {
@@ -262,6 +264,14 @@ static enum qr_code members_of(struct qr_group *g, const struct qr_generation *g
     }
     return QR_OK;
 }
+/* Keeps the first error of the training thread for the goodbye. */
+static enum qr_code noted(struct qr_group *g, enum qr_code code, const struct qr_err *err) {
+    if (code == QR_OK || !err) return code;
+    pthread_mutex_lock(&g->lock);
+    if (!*g->why_leave) snprintf(g->why_leave, sizeof g->why_leave, "%s", err->msg);
+    pthread_mutex_unlock(&g->lock);
+    return code;
+}
 enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct qr_err *err) {
     if (g->solo) {
         *ret = g->view;
@@ -289,10 +299,10 @@ enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct
         *ret = g->view;
     }
     free(members);
-    return code;
+    return noted(g, code, err);
 }
 enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum, struct qr_err *err) {
-    if (!g->solo) return qr_mesh_reduce(g->mesh, g->o.allreduce, c, ret_sum, err);
+    if (!g->solo) return noted(g, qr_mesh_reduce(g->mesh, g->o.allreduce, c, ret_sum, err), err);
     pthread_mutex_lock(&g->lock);
     enum qr_code code = why_stop(g, err);
     pthread_mutex_unlock(&g->lock);
@@ -339,9 +349,10 @@ void qr_group_interrupt(struct qr_group *g) {
     pthread_mutex_lock(&g->lock);
     g->interrupted = g->leave = true;
     pthread_cond_broadcast(&g->changed);
+    if (!g->solo && !g->quit) {
+        wake_control(g);
+        g->data->ops->wake(g->data);
+    }
     pthread_mutex_unlock(&g->lock);
-    if (g->solo) return;
-    wake_control(g);
-    g->data->ops->wake(g->data);
 }
 const char *qr_group_schedule_name(const struct qr_group *g, size_t n) { return qr_schedule_name(g->o.allreduce, g->view.n_members, n); }

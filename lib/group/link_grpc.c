@@ -25,7 +25,8 @@
 
 enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, MAX_ACCEPTED = 256 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
-#define CLOSE_NS QR_SECOND
+#define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
+#define CANCELLED_NS (5 * QR_SECOND)
 #define METHOD "/qring.Link/Stream"
 #define MARK "qring-link"
 
@@ -593,7 +594,7 @@ static void link_free(struct qr_link *l) {
         grpc_server_shutdown_and_notify(g->server, g->cq, &g->op_shutdown);
         grpc_server_cancel_all_calls(g->server);
     }
-    drain(g, is_busy, qr_now_ns(g->clock) + 5 * CLOSE_NS);
+    drain(g, is_busy, qr_now_ns(g->clock) + CANCELLED_NS);
     QR_ASSERT(!is_busy(g)); /* everything was cancelled */
     if (g->server) grpc_server_destroy(g->server);
     grpc_call_unref(g->wake_call);

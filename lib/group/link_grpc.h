@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "group/link.h"
 
-/* clock: CLOCK_MONOTONIC (poll's deadlines are handed to gRPC as such). Never NULL. free closes every connection, waiting at most about 1 s. */
+/* clock: CLOCK_MONOTONIC (poll's deadlines are handed to gRPC as such). Never NULL. free closes every connection, waiting about 250 ms for peers that do not answer. */
 struct qr_link *qr_link_grpc_new(const struct qr_clock *clock);
 
 #endif

@@ -13,6 +13,7 @@ enum { MAX_RANKS = 64, MAX_STRANGERS = 64 };
 #define TELL_AFTER_NS (5 * QR_SECOND)     /* a line names whom a reduction waits for */
 #define STALLED_AFTER_NS (600 * QR_SECOND)
 #define BROKEN_FOR_NS (2 * QR_SECOND)     /* within this the control thread gives the true reason */
+#define ABANDON_WITHIN_NS (QR_SECOND / 2)  /* a frozen member's socket may keep its bytes; they are sent nowhere any more */
 #define RELEASE_WITHIN_NS (10 * QR_SECOND)
 
 struct peer {
@@ -272,7 +273,7 @@ static void abandon(struct qr_mesh *m) {
         else if (p->conn) close_conn(m, p->conn);
         p->conn = 0, p->dialing = p->up = false, p->gone = true;
     }
-    int64_t by_ns = now_ns(m) + 2 * QR_SECOND;
+    int64_t by_ns = now_ns(m) + ABANDON_WITHIN_NS;
     struct qr_link_event e;
     while (l->ops->unreleased(l) && now_ns(m) < by_ns) l->ops->poll(l, now_ns(m) + QR_MS, &e);
 }

@@ -11,7 +11,7 @@ struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *p) {
     b->matrices = qr_xcalloc(p->n_numbers * 16 + 1, sizeof *b->matrices);
     b->derivatives = qr_xcalloc(p->n_numbers * 32 + 1, sizeof *b->derivatives);
     b->suffix = qr_xcalloc(p->n_shapes + 1, sizeof *b->suffix);
-    b->narrow = qr_xaligned(p->n_shapes * qr_narrow_bytes(p) + 1);
+    b->narrow = qr_xaligned((p->n_shapes * QR_NARROW + 1) * sizeof *b->narrow);
     b->weights = qr_xcalloc(p->n_slopes * QR_CROSS + 1, sizeof *b->weights);
     return b;
 }
@@ -48,7 +48,7 @@ static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
         after = qr_m4_mul(&after, &m);
     }
     b->suffix[shape] = after;
-    if (!s->n_prefix) qr_narrow_numbers(p, &after, b->narrow + shape * qr_narrow_bytes(p));
+    if (!s->n_prefix) qr_narrow_numbers(&after, b->narrow + shape * QR_NARROW);
 }
 
 void qr_sim_bind(struct qr_sim_bound *b, const double *theta) {

@@ -88,33 +88,25 @@ double qr_slope_value(const double w[QR_CROSS], const double k[QR_CROSS]) {
     return s;
 }
 
-size_t qr_narrow_bytes(const struct qr_sim_plan *p) { return 2 * 32 * p->elem_bytes; }
-size_t qr_wide_bytes(const struct qr_sim_plan *p) { return 2 * 16 * p->cell_bytes; }
-
-static void store(const struct qr_sim_plan *p, void *to, size_t at, double x) {
-    if (p->opt.precision == QR_DOUBLE) ((double *)to)[at] = x;
-    else ((float *)to)[at] = (float)x;
-}
-
-void qr_narrow_numbers(const struct qr_sim_plan *p, const struct qr_m4 *m, void *ret) {
+void qr_narrow_numbers(const struct qr_m4 *m, double ret[QR_NARROW]) {
     for (size_t r = 0; r < 4; r++)
         for (size_t c = 0; c < 4; c++) {
             struct qr_c64 z = m->e[r * 4 + c];
-            store(p, ret, r * 4 + c, z.re);
-            store(p, ret, 16 + r * 4 + c, z.im);
-            store(p, ret, 32 + c * 4 + r, z.re);
-            store(p, ret, 48 + c * 4 + r, -z.im);
+            ret[r * 4 + c] = z.re;
+            ret[16 + r * 4 + c] = z.im;
+            ret[32 + c * 4 + r] = z.re;
+            ret[48 + c * 4 + r] = -z.im;
         }
 }
 
-void qr_wide_numbers(const struct qr_sim_plan *p, const struct qr_m4 *m, unsigned lane, void *ret) {
+void qr_wide_numbers(const struct qr_m4 *m, unsigned lane, double ret[QR_WIDE]) {
     for (size_t r = 0; r < 4; r++)
         for (size_t c = 0; c < 4; c++) {
             struct qr_c64 z = m->e[r * 4 + c];
             size_t there = (r * 4 + c) * 32, back = (16 + c * 4 + r) * 32;
-            store(p, ret, there + lane, z.re);
-            store(p, ret, there + 16 + lane, z.im);
-            store(p, ret, back + lane, z.re);
-            store(p, ret, back + 16 + lane, -z.im);
+            ret[there + lane] = z.re;
+            ret[there + 16 + lane] = z.im;
+            ret[back + lane] = z.re;
+            ret[back + 16 + lane] = -z.im;
         }
 }

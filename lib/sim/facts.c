@@ -88,7 +88,7 @@ bool qr_sim_lanes_are_samples(const struct qr_sim_plan *p) { return p->lanes_are
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p) {
     size_t states = (p->cell_bytes << p->cell_bits) * 2;
     size_t tiles = p->tile_bits < p->cell_bits ? p->n_slots * (p->cell_bytes << p->tile_bits) * 2 : 0;
-    return states + tiles + p->n_wide * qr_wide_bytes(p) + p->n_data * qr_narrow_bytes(p) +
+    return states + tiles + (p->n_wide * QR_WIDE + p->n_data * QR_NARROW) * sizeof(double) +
            p->n_slots * (p->n_shapes + 1) * QR_CROSS * sizeof(qr_fixed);
 }
 

@@ -34,8 +34,8 @@ enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_sample
         return code;
     }
     ws->x = qr_xcalloc(max_samples * p->n_columns + 1, sizeof *ws->x);
-    ws->wide = qr_xaligned(p->n_wide * qr_wide_bytes(p) + 1);
-    ws->narrow = qr_xaligned(p->n_data * qr_narrow_bytes(p) + 1);
+    ws->wide = qr_xaligned((p->n_wide * QR_WIDE + 1) * sizeof *ws->wide);
+    ws->narrow = qr_xaligned((p->n_data * QR_NARROW + 1) * sizeof *ws->narrow);
     ws->slots = qr_xcalloc(p->n_slots, sizeof *ws->slots);
     for (unsigned i = 0; i < p->n_slots; i++) new_slot(p, &ws->slots[i]);
     ws->cross = qr_xcalloc(p->n_shapes * QR_CROSS + 1, sizeof *ws->cross);

@@ -22,7 +22,7 @@ struct qr_sim_workspace {
     double *x;            /* max_samples * n_columns: the samples of the last forward */
     int64_t phi_group;    /* whose final state phi holds */
     unsigned char *phi, *lambda;
-    unsigned char *wide, *narrow;
+    double *wide, *narrow; /* n_wide * QR_WIDE, n_data * QR_NARROW */
     struct qr_slot *slots;
     qr_fixed *cross;      /* n_shapes * QR_CROSS */
     qr_fixed *mixed;      /* n_mixed * max_samples * QR_CROSS */

@@ -3,7 +3,8 @@
  * Data      A cell is 16 lanes: E re[16], im[16], 64-byte aligned. A tile is 2^bits cells.
  * Bits      Every table evaluates the same expressions with the same fused multiply-adds in the same
  *           order, so all tables give the same bits (DESIGN §5); tests/unit/test_sim_kernels.c holds them to it.
- * Numbers   narrow: E re[16], im[16] of a 4x4 matrix, row-major, the same for all lanes. wide: 16 cells, one per entry.
+ * Numbers   float64 in both precisions. narrow: re[16], im[16] of a 4x4 matrix, row-major, the same for all lanes. wide: for each
+ *           of the 16 entries re[16 lanes], im[16 lanes], 64-byte aligned.
  */
 #ifndef QR_SIM_KERNEL_IMPL_H
 #define QR_SIM_KERNEL_IMPL_H
@@ -15,6 +16,7 @@
 enum {
     QR_LANES = 16,
     QR_LANE_BITS = 4,
+    QR_BATCH_GROUPS = 16, /* of 4 cells, so 64 terms of a lane: summed in the amplitudes' precision */
     QR_CROSS = 16, /* numbers of a cross matrix: re, im of K01 K02 K03 K12 K13 K23, then Im K00/2 .. Im K33/2 */
 };
 
@@ -35,15 +37,13 @@ struct qr_kernels {
     const char *name;
     /* cells <- matrix on the place, for all groups */
     void (*apply)(void *cells, unsigned bits, const struct qr_place *at, const void *numbers, bool wide);
-    /* acc[QR_CROSS][16 lanes] += the cross numbers of `count` groups from group `start` (a value that an
-     * earlier call returned; 0 at first). Returns where to go on. */
-    uint64_t (*cross)(const void *phi, const void *lambda, unsigned bits, const struct qr_place *at, uint64_t start,
-                      size_t count, void *acc);
-    /* The same, then the matrix on both. */
-    uint64_t (*cross_apply)(void *phi, void *lambda, unsigned bits, const struct qr_place *at, const void *numbers,
-                            bool wide, uint64_t start, size_t count, void *acc);
-    /* ret[k] = tree over lanes of acc[k][lane] * scale[lane], in float64 */
-    void (*fold)(const void *acc, const double scale[QR_LANES], double ret[QR_CROSS]);
+    /* acc[k][lane] += the cross numbers of `count` groups from group `start` (0, or what an earlier call returned), a multiple
+     * of QR_BATCH_GROUPS but for the last call: each batch is summed in E, batches in float64. Then, where numbers is
+     * not NULL, the matrix on both vectors. Returns where to go on. */
+    uint64_t (*cross)(void *phi, void *lambda, unsigned bits, const struct qr_place *at, const void *numbers, bool wide,
+                      uint64_t start, size_t count, double (*acc)[QR_LANES]);
+    /* ret[k] = tree over lanes of acc[k][lane] * scale[lane] */
+    void (*fold)(const double (*acc)[QR_LANES], const double scale[QR_LANES], double ret[QR_CROSS]);
     /* acc[lane] += <phi|P|phi> over cells first..first+count-1, without the signs of z_lane */
     void (*expect)(const void *phi, size_t first, size_t count, const struct qr_pauli_place *at, void *acc);
     /* lambda[i] += weight[lane] * (P phi)[i], without the signs of z_lane */

@@ -18,6 +18,15 @@
 #define SUB(a, b) ((a) - (b))
 #define FMA(a, b, c) __builtin_fmaf((a), (b), (c))
 #define FNMA(a, b, c) __builtin_fmaf(-(a), (b), (c))
+#define D double
+#define DW 1
+#define DLOAD(p) ((double)*(p))
+#define DSTORE(p, v) (*(p) = (float)(v))
+#define DNUMBERS(p) (*(p))
+#define DSET1(e) (e)
+#define DMUL(a, b) ((a) * (b))
+#define DFMA(a, b, c) __builtin_fma((a), (b), (c))
+#define DFNMA(a, b, c) __builtin_fma(-(a), (b), (c))
 #include "sim/kernel_template_impl.h"
 
 #define NAME(x) f64_##x
@@ -33,6 +42,15 @@
 #define SUB(a, b) ((a) - (b))
 #define FMA(a, b, c) __builtin_fma((a), (b), (c))
 #define FNMA(a, b, c) __builtin_fma(-(a), (b), (c))
+#define D double
+#define DW 1
+#define DLOAD(p) (*(p))
+#define DSTORE(p, v) (*(p) = (v))
+#define DNUMBERS(p) (*(p))
+#define DSET1(e) (e)
+#define DMUL(a, b) ((a) * (b))
+#define DFMA(a, b, c) __builtin_fma((a), (b), (c))
+#define DFNMA(a, b, c) __builtin_fma(-(a), (b), (c))
 #include "sim/kernel_template_impl.h"
 
 const struct qr_kernels *const qr_kernels_portable[2] = {&f32_table, &f64_table};

@@ -1,14 +1,17 @@
 /* sim/kernel_template_impl.h — every kernel once; kernel_<isa>.c includes it per element type.
  *
  * In: E (element), V (vector of E), W (its lanes), NAME(x), LOAD(p) STORE(p, v) SET1(e) ZERO() MUL ADD SUB
- *     FMA(a, b, c) = a b + c, FNMA(a, b, c) = c - a b, both with one rounding; TABLE_NAME.
+ *     FMA(a, b, c) = a b + c, FNMA(a, b, c) = c - a b, both with one rounding; for sums in float64 the same with D
+ *     in front: D (vector of double), DW (its lanes), DLOAD(p) DSTORE(p, v) from and to E, DNUMBERS(p) from double;
+ *     TABLE_NAME.
  * A cell is walked in 16 / W vectors; each lane's expression is the same whatever W is.
  * No include guard: that is the point.
  */
 #define INLINE static inline __attribute__((always_inline))
 
 struct NAME(cell) { _Alignas(64) E re[QR_LANES]; E im[QR_LANES]; };
-struct NAME(narrow) { E re[16], im[16]; };
+struct NAME(narrow) { double re[16], im[16]; };
+struct NAME(wide) { _Alignas(64) double re[QR_LANES]; double im[QR_LANES]; };
 
 /* Walks the groups: indices with the frame's bits zero and the controls' bits as wanted. */
 struct NAME(walk) { uint64_t free, values; size_t sa, sb, n; };
@@ -25,31 +28,32 @@ INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_place *at)
 }
 INLINE uint64_t NAME(next)(const struct NAME(walk) *w, uint64_t i) { return ((i | ~w->free) + 1) & w->free; }
 
+/* Sums are float64 and rounded once when stored: planner.md has why. */
 INLINE void NAME(apply_group)(struct NAME(cell) *c, size_t sa, size_t sb, const void *numbers, bool wide) {
     struct NAME(cell) *q[4] = {c, c + sb, c + sa, c + sa + sb};
-    const struct NAME(cell) *w = numbers;
+    const struct NAME(wide) *w = numbers;
     const struct NAME(narrow) *n = numbers;
-    for (int v = 0; v < QR_LANES; v += W) {
-        V xr[4], xi[4];
+    for (int v = 0; v < QR_LANES; v += DW) {
+        D xr[4], xi[4];
 #pragma GCC unroll 4
         for (int j = 0; j < 4; j++) {
-            xr[j] = LOAD(&q[j]->re[v]);
-            xi[j] = LOAD(&q[j]->im[v]);
+            xr[j] = DLOAD(&q[j]->re[v]);
+            xi[j] = DLOAD(&q[j]->im[v]);
         }
 #pragma GCC unroll 4
         for (int r = 0; r < 4; r++) {
-            V yr = ZERO(), yi = ZERO();
+            D yr = DSET1(0), yi = DSET1(0);
 #pragma GCC unroll 4
             for (int j = 0; j < 4; j++) {
-                V cr = wide ? LOAD(&w[r * 4 + j].re[v]) : SET1(n->re[r * 4 + j]);
-                V ci = wide ? LOAD(&w[r * 4 + j].im[v]) : SET1(n->im[r * 4 + j]);
-                yr = j ? FMA(cr, xr[j], yr) : MUL(cr, xr[j]);
-                yi = j ? FMA(cr, xi[j], yi) : MUL(cr, xi[j]);
-                yr = FNMA(ci, xi[j], yr);
-                yi = FMA(ci, xr[j], yi);
+                D cr = wide ? DNUMBERS(&w[r * 4 + j].re[v]) : DSET1(n->re[r * 4 + j]);
+                D ci = wide ? DNUMBERS(&w[r * 4 + j].im[v]) : DSET1(n->im[r * 4 + j]);
+                yr = j ? DFMA(cr, xr[j], yr) : DMUL(cr, xr[j]);
+                yi = j ? DFMA(cr, xi[j], yi) : DMUL(cr, xi[j]);
+                yr = DFNMA(ci, xi[j], yr);
+                yi = DFMA(ci, xr[j], yi);
             }
-            STORE(&q[r]->re[v], yr);
-            STORE(&q[r]->im[v], yi);
+            DSTORE(&q[r]->re[v], yr);
+            DSTORE(&q[r]->im[v], yi);
         }
     }
 }
@@ -67,14 +71,18 @@ static void NAME(apply)(void *cells, unsigned bits, const struct qr_place *at, c
     else NAME(apply_range)(cells, &w, numbers, false, 0, w.n);
 }
 
-/* K = M - M^adjoint, M_ij = sum phi_i conj(lambda_j). */
-INLINE uint64_t NAME(cross_range)(const struct NAME(cell) *p, const struct NAME(cell) *l, const struct NAME(walk) *w,
-                                  uint64_t start, size_t count, E (*acc)[QR_LANES]) {
+/* K = M - M^adjoint, M_ij = sum phi_i conj(lambda_j), over one batch of groups; its sums go into float64 lanes. */
+typedef E NAME(e8) __attribute__((vector_size(8 * sizeof(E))));
+typedef double NAME(d8) __attribute__((vector_size(64)));
+
+INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) *p, const struct NAME(cell) *l, const struct NAME(walk) *w,
+                                  uint64_t start, size_t count, double (*acc)[QR_LANES]) {
+    _Alignas(64) E sum[QR_CROSS][QR_LANES];
     uint64_t i = start;
     for (int v = 0; v < QR_LANES; v += W) {
         V a[QR_CROSS];
 #pragma GCC unroll 16
-        for (int k = 0; k < QR_CROSS; k++) a[k] = LOAD(&acc[k][v]);
+        for (int k = 0; k < QR_CROSS; k++) a[k] = ZERO();
         i = start;
         for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) {
             size_t o = (size_t)(i | w->values);
@@ -109,52 +117,50 @@ INLINE uint64_t NAME(cross_range)(const struct NAME(cell) *p, const struct NAME(
             }
         }
 #pragma GCC unroll 16
-        for (int k = 0; k < QR_CROSS; k++) STORE(&acc[k][v], a[k]);
+        for (int k = 0; k < QR_CROSS; k++) STORE(&sum[k][v], a[k]);
     }
+    for (int k = 0; k < QR_CROSS; k++)
+        for (int h = 0; h < QR_LANES; h += 8) {
+            NAME(e8) s;
+            NAME(d8) t;
+            memcpy(&s, &sum[k][h], sizeof s);
+            memcpy(&t, &acc[k][h], sizeof t);
+            t += __builtin_convertvector(s, NAME(d8));
+            memcpy(&acc[k][h], &t, sizeof t);
+        }
     return i;
 }
 
-static uint64_t NAME(cross)(const void *phi, const void *lambda, unsigned bits, const struct qr_place *at,
-                            uint64_t start, size_t count, void *acc) {
-    struct NAME(walk) w = NAME(walk_of)(bits, at);
-    return NAME(cross_range)(phi, lambda, &w, start, count, acc);
-}
-
-/* In batches of 16 groups, so that a group's cells are still in L1 when the matrix comes. */
-static uint64_t NAME(cross_apply)(void *phi, void *lambda, unsigned bits, const struct qr_place *at,
-                                  const void *numbers, bool wide, uint64_t start, size_t count, void *acc) {
+/* In batches of QR_BATCH_GROUPS, so that a group's cells are still in L1 when the matrix comes. numbers NULL: no matrix. */
+static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct qr_place *at, const void *numbers,
+                            bool wide, uint64_t start, size_t count, double (*acc)[QR_LANES]) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
     uint64_t i = start;
-    for (size_t done = 0; done < count;) {
-        size_t batch = count - done < 16 ? count - done : 16;
-        uint64_t next = NAME(cross_range)(phi, lambda, &w, i, batch, acc);
-        if (wide) {
+    for (size_t done = 0; done < count; done += QR_BATCH_GROUPS) {
+        size_t batch = count - done < QR_BATCH_GROUPS ? count - done : QR_BATCH_GROUPS;
+        uint64_t next = NAME(cross_batch)(phi, lambda, &w, i, batch, acc);
+        if (numbers && wide) {
             NAME(apply_range)(phi, &w, numbers, true, i, batch);
             NAME(apply_range)(lambda, &w, numbers, true, i, batch);
-        } else {
+        } else if (numbers) {
             NAME(apply_range)(phi, &w, numbers, false, i, batch);
             NAME(apply_range)(lambda, &w, numbers, false, i, batch);
         }
         i = next;
-        done += batch;
     }
     return i;
 }
 
 /* Tree: lane l with l + 8, then + 4, + 2, + 1. Vector extensions without a fused operation. */
-typedef E NAME(e8) __attribute__((vector_size(8 * sizeof(E)), aligned(8 * sizeof(E))));
-typedef double NAME(d8) __attribute__((vector_size(64)));
-
-static void NAME(fold)(const void *acc, const double scale[QR_LANES], double ret[QR_CROSS]) {
-    const E(*a)[QR_LANES] = acc;
+static void NAME(fold)(const double (*acc)[QR_LANES], const double scale[QR_LANES], double ret[QR_CROSS]) {
     NAME(d8) s0, s1;
     memcpy(&s0, scale, sizeof s0);
     memcpy(&s1, scale + 8, sizeof s1);
     for (int k = 0; k < QR_CROSS; k++) {
-        NAME(e8) lo, hi;
-        memcpy(&lo, &a[k][0], sizeof lo);
-        memcpy(&hi, &a[k][8], sizeof hi);
-        NAME(d8) t = __builtin_convertvector(lo, NAME(d8)) * s0 + __builtin_convertvector(hi, NAME(d8)) * s1;
+        NAME(d8) lo, hi;
+        memcpy(&lo, &acc[k][0], sizeof lo);
+        memcpy(&hi, &acc[k][8], sizeof hi);
+        NAME(d8) t = lo * s0 + hi * s1;
         double u0 = t[0] + t[4], u1 = t[1] + t[5], u2 = t[2] + t[6], u3 = t[3] + t[7];
         ret[k] = (u0 + u2) + (u1 + u3);
     }
@@ -234,7 +240,7 @@ static void NAME(scatter)(void *to, const void *from, const uint64_t *offsets, s
 
 #define TABLE                                                                                                          \
     {                                                                                                                  \
-        .name = TABLE_NAME, .apply = NAME(apply), .cross = NAME(cross), .cross_apply = NAME(cross_apply),              \
+        .name = TABLE_NAME, .apply = NAME(apply), .cross = NAME(cross),                                               \
         .fold = NAME(fold), .expect = NAME(expect), .observe = NAME(observe), .transpose = NAME(transpose),            \
         .gather = NAME(gather), .scatter = NAME(scatter)                                                               \
     }
@@ -255,3 +261,12 @@ static const struct qr_kernels NAME(table) = TABLE;
 #undef SUB
 #undef FMA
 #undef FNMA
+#undef D
+#undef DW
+#undef DLOAD
+#undef DSTORE
+#undef DNUMBERS
+#undef DSET1
+#undef DMUL
+#undef DFMA
+#undef DFNMA

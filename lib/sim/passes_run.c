@@ -53,7 +53,7 @@ static void sample_numbers(const struct qr_run *r, const struct qr_plan_shape *s
             while (same < l && !same_data(p, s, x + same * p->n_columns, x + l * p->n_columns)) same++;
             m[l] = same < l ? m[same] : qr_bound_data_matrix(r->b, s, x + l * p->n_columns);
         }
-        qr_wide_numbers(p, &m[l], l, r->ws->wide + s->data_slot * qr_wide_bytes(p));
+        qr_wide_numbers(&m[l], l, r->ws->wide + (size_t)s->data_slot * QR_WIDE);
     }
 }
 
@@ -68,7 +68,7 @@ static void prepare(const struct qr_run *r) {
             continue;
         }
         struct qr_m4 m = qr_bound_data_matrix(r->b, s, x);
-        qr_narrow_numbers(p, &m, r->ws->narrow + s->data_slot * qr_narrow_bytes(p));
+        qr_narrow_numbers(&m, r->ws->narrow + (size_t)s->data_slot * QR_NARROW);
     }
     if (p->lanes_are_samples) return;
     struct qr_m4 one = qr_m4_identity();
@@ -78,18 +78,18 @@ static void prepare(const struct qr_run *r) {
         const struct qr_plan_shape *s = &p->shapes[st->shape];
         struct qr_m4 m = s->data_slot == QR_NO_SLOT ? r->b->suffix[st->shape] : qr_bound_data_matrix(r->b, s, x);
         for (unsigned l = 0; l < QR_LANES; l++)
-            qr_wide_numbers(p, st->lanes >> l & 1 ? &m : &one, l, r->ws->wide + st->wide_slot * qr_wide_bytes(p));
+            qr_wide_numbers(st->lanes >> l & 1 ? &m : &one, l, r->ws->wide + (size_t)st->wide_slot * QR_WIDE);
     }
 }
 
 static const void *numbers_of(const struct qr_run *r, const struct qr_plan_step *st, bool adjoint) {
     const struct qr_sim_plan *p = r->p;
     if (st->wide_slot != QR_NO_SLOT)
-        return r->ws->wide + st->wide_slot * qr_wide_bytes(p) + (adjoint ? qr_wide_bytes(p) / 2 : 0);
+        return r->ws->wide + (size_t)st->wide_slot * QR_WIDE + (adjoint ? QR_WIDE / 2 : 0);
     uint32_t slot = p->shapes[st->shape].data_slot;
-    const unsigned char *n = slot == QR_NO_SLOT ? r->b->narrow + st->shape * qr_narrow_bytes(p)
-                                                : r->ws->narrow + slot * qr_narrow_bytes(p);
-    return n + (adjoint ? qr_narrow_bytes(p) / 2 : 0);
+    const double *n = slot == QR_NO_SLOT ? r->b->narrow + (size_t)st->shape * QR_NARROW
+                                         : r->ws->narrow + (size_t)slot * QR_NARROW;
+    return n + (adjoint ? QR_NARROW / 2 : 0);
 }
 
 /* ---- tiles ---- */
@@ -123,16 +123,15 @@ static void forward_tile(struct qr_run *r, size_t tile, struct qr_slot *slot) {
 }
 
 /* The numbers of one piece enter the integers. */
-static void add_piece(struct qr_run *r, const struct qr_plan_step *st, const void *acc, struct qr_slot *slot) {
+static void add_piece(struct qr_run *r, const struct qr_plan_step *st, const double (*acc)[QR_LANES],
+                      struct qr_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     uint32_t mixed = p->shapes[st->shape].mixed_slot;
     if (mixed != QR_NO_SLOT && p->lanes_are_samples) {
         for (size_t l = 0; l < r->n; l++)
             for (size_t k = 0; k < QR_CROSS; k++) {
-                double v = p->opt.precision == QR_DOUBLE ? ((const double *)acc)[k * QR_LANES + l]
-                                                         : (double)((const float *)acc)[k * QR_LANES + l];
                 qr_fixed f;
-                if (qr_fixed_from_double(v * r->scale[l], &f))
+                if (qr_fixed_from_double(acc[k][l] * r->scale[l], &f))
                     r->ws->mixed[(mixed * r->ws->max_samples + r->first + l) * QR_CROSS + k] += f;
                 else slot->bad = true;
             }
@@ -164,11 +163,10 @@ static void backward_step(struct qr_run *r, const struct qr_plan_step *st, unsig
     uint64_t at = 0;
     for (size_t done = 0; done < groups; done += QR_PIECE_GROUPS) {
         size_t n = groups - done < QR_PIECE_GROUPS ? groups - done : QR_PIECE_GROUPS;
-        _Alignas(64) double acc[QR_CROSS * QR_LANES]; /* or floats */
+        _Alignas(64) double acc[QR_CROSS][QR_LANES];
         memset(acc, 0, sizeof acc);
-        at = last ? k->cross(phi, lambda, p->tile_bits, &st->place, at, n, acc)
-                  : k->cross_apply(phi, lambda, p->tile_bits, &st->place, numbers, wide, at, n, acc);
-        add_piece(r, st, acc, slot);
+        at = k->cross(phi, lambda, p->tile_bits, &st->place, last ? NULL : numbers, wide, at, n, acc);
+        add_piece(r, st, (const double(*)[QR_LANES])acc, slot);
     }
 }
 

@@ -10,6 +10,8 @@ enum {
     QR_TILE_BITS = 10,               /* cells of one tile: 2^10, 128 KiB in float32 */
     QR_PIECE_GROUPS = 256,           /* groups of 4 cells: 4 terms a group and number, so 1024 terms a lane */
     QR_PIECE_CELLS = 1024,           /* cells of one piece of a read-out: one term each */
+    QR_NARROW = 64,                  /* numbers of a matrix and its adjoint, the same in all lanes */
+    QR_WIDE = 1024,                  /* and one set per lane */
     QR_NO_SLOT = UINT32_MAX,
 };
 
@@ -127,11 +129,9 @@ struct qr_m4 qr_m4_generator(const struct qr_plan_op *op, const double complex *
 void qr_slope_weights(const struct qr_m4 *s, const struct qr_m4 *g, double scale, double ret[QR_CROSS]);
 double qr_slope_value(const double w[QR_CROSS], const double k[QR_CROSS]);
 /* As numbers of a kernel: 16 real then 16 imaginary parts of m, then the same of its adjoint. */
-void qr_narrow_numbers(const struct qr_sim_plan *p, const struct qr_m4 *m, void *ret);
+void qr_narrow_numbers(const struct qr_m4 *m, double ret[QR_NARROW]);
 /* The same into one lane of a wide slot. */
-void qr_wide_numbers(const struct qr_sim_plan *p, const struct qr_m4 *m, unsigned lane, void *ret);
-size_t qr_narrow_bytes(const struct qr_sim_plan *p);
-size_t qr_wide_bytes(const struct qr_sim_plan *p);
+void qr_wide_numbers(const struct qr_m4 *m, unsigned lane, double ret[QR_WIDE]);
 
 /* ---- bind.c ---- */
 struct qr_sim_bound {
@@ -140,7 +140,7 @@ struct qr_sim_bound {
     double complex *matrices;    /* n_numbers * 16 */
     double complex *derivatives; /* n_numbers * 2 * 16 */
     struct qr_m4 *suffix;        /* n_shapes: product of the ops after the data */
-    unsigned char *narrow;       /* n_shapes * qr_narrow_bytes; those with data unused */
+    double *narrow;              /* n_shapes * QR_NARROW; those with data unused */
     double *weights;             /* n_slopes * QR_CROSS; mixed ones unused */
 };
 /* The matrix of a shape with data, for data row x. */

@@ -39,7 +39,7 @@ struct node {
 };
 struct world {
     uint64_t seed, random;
-    bool elastic, loud, faulty;
+    bool elastic, loud, faulty, cut;
     unsigned n, mutations;
     enum plant plant;
     int planted;              /* how often still */
@@ -575,6 +575,7 @@ static void clean_up(struct world *w) { /* the processes that gave up start agai
 static void run_elastic(struct world *w) {
     int64_t quiet = MS(500) + (int64_t)dice(w, 6000) * MS(1), next = 0;
     w->faulty = dice(w, 2);
+    w->cut = dice(w, 4) == 0; /* workers 0 and 1 never hear each other again: no clique of all */
     while (now_of(w) < quiet && !w->broken_rules) {
         if (now_of(w) >= next) {
             trouble(w);
@@ -587,7 +588,7 @@ static void run_elastic(struct world *w) {
     for (unsigned i = 0; i < w->n; i++) {
         w->node[i].resume_ns = w->node[i].paused ? now_of(w) : 0;
         for (unsigned k = 0; k < w->n; k++)
-            if (w->node[i].link && w->node[k].link) qr_sim_net_block(w->net, w->node[i].link, w->node[k].link, false);
+            if (w->node[i].link && w->node[k].link) qr_sim_net_block(w->net, w->node[i].link, w->node[k].link, w->cut && i + k == 1);
     }
     w->quiet_ns = quiet;
     /* Longest waits after quiet: 20 s to form where a peer has finished and gone, 3 s back-off, a ban of 30 s: 60 s hold them. */

@@ -18,6 +18,8 @@ struct worker {
     qr_fixed *vector, *sum;
     enum qr_code code;
     struct qr_err err;
+    uint32_t lost;   /* index of a member whose stream broke; 0: none */
+    size_t longer;   /* its vector has so many integers more than the others' */
 };
 struct world {
     struct qr_link_hub *hub;
@@ -32,10 +34,13 @@ struct world {
 };
 
 static enum qr_code go_on(void *ctx, struct qr_err *err) {
-    (void)ctx, (void)err;
-    return QR_OK;
+    struct worker *k = ctx;
+    return k->lost ? qr_fail(err, QR_UNAVAILABLE, "worker %u is lost", k->lost) : QR_OK;
 }
-static void broken(void *ctx, uint32_t index, const char *reason) { (void)ctx, (void)index, (void)reason; }
+static void broken(void *ctx, uint32_t index, const char *reason) {
+    (void)reason;
+    ((struct worker *)ctx)->lost = index;
+}
 
 static uint64_t mix(uint64_t x) {
     x ^= x >> 33, x *= UINT64_C(0xff51afd7ed558ccd), x ^= x >> 29, x *= UINT64_C(0xc4ceb9fe1a85ec53);
@@ -46,10 +51,10 @@ static qr_fixed value(uint32_t rank, size_t i, uint64_t step) {
     uint64_t a = mix(i * 977 + rank * 31 + step * 7919 + 1), b = mix(a + 5);
     return (qr_fixed)((unsigned __int128)(uint64_t)((int64_t)a >> 24) << 64 | b);
 }
-static struct qr_contribution contribution(struct world *w, uint32_t rank) {
-    struct qr_contribution c = {.key = {.step = w->step, .kind = QR_STEP_TRAIN}, .n_blocks = w->n_blocks, .vector = w->worker[rank].vector, .n = w->length};
+static struct qr_contribution contribution(const struct world *w, uint32_t rank, uint64_t step, size_t length) {
+    struct qr_contribution c = {.key = {.step = step, .kind = QR_STEP_TRAIN}, .n_blocks = w->n_blocks, .vector = w->worker[rank].vector, .n = length};
     memset(c.key.job_hash, 7, 32);
-    memset(c.key.base_digest, (int)w->step, 16);
+    memset(c.key.base_digest, (int)step, 16);
     struct qr_coverage_key key = c.key;
     bool liar = rank == w->n - 1;
     if (liar && w->lie == OTHER_STATE) key.base_digest[3] ^= 1;
@@ -68,8 +73,11 @@ static void *form_one(void *arg) {
 }
 static void *reduce_one(void *arg) {
     struct worker *k = arg;
-    struct qr_contribution c = contribution(k->w, k->rank);
+    struct qr_contribution c = contribution(k->w, k->rank, k->w->step, k->w->length + k->longer);
     k->code = qr_mesh_reduce(k->mesh, k->w->wish, &c, k->sum, &k->err);
+    if (k->code == QR_OK || k->code == QR_DATA_LOSS) return NULL;
+    k->link->ops->free(k->link); /* it gives up: its streams break */
+    k->link = NULL;
     return NULL;
 }
 static void on_all(struct world *w, void *(*f)(void *)) {
@@ -89,7 +97,7 @@ static void open_world(struct world *w, uint32_t n, size_t max_length) {
         memset(w->member[r].incarnation, (int)r + 1, 16);
         snprintf(w->member[r].name, sizeof w->member[r].name, "worker %u (m:%u)", r + 3, port);
         snprintf(w->member[r].address, sizeof w->member[r].address, "m:%u", port);
-        struct qr_mesh_options o = {.link = k->link, .clock = &qr_clock_monotonic, .stop = go_on, .broken = broken};
+        struct qr_mesh_options o = {.link = k->link, .clock = &qr_clock_monotonic, .ctx = k, .stop = go_on, .broken = broken};
         k->mesh = qr_mesh_new(&o);
         k->vector = qr_xcalloc(max_length + 1, sizeof *k->vector);
         k->sum = qr_xcalloc(max_length + 1, sizeof *k->sum);
@@ -97,12 +105,12 @@ static void open_world(struct world *w, uint32_t n, size_t max_length) {
     on_all(w, form_one);
     for (uint32_t r = 0; r < n; r++) CHECK(w->worker[r].code == QR_OK, "%u of %u: %s", r, n, w->worker[r].err.msg);
 }
-static void close_world(struct world *w) {
+static void close_world(struct world *w, uint64_t dropped_by_0) {
     for (uint32_t r = 0; r < w->n; r++) {
         struct worker *k = &w->worker[r];
-        CHECK(qr_mesh_dropped(k->mesh) == 0);
+        CHECK(qr_mesh_dropped(k->mesh) == (r ? 0 : dropped_by_0), "rank %u dropped %llu", r, (unsigned long long)qr_mesh_dropped(k->mesh));
         qr_mesh_free(k->mesh);
-        k->link->ops->free(k->link);
+        if (k->link) k->link->ops->free(k->link);
         free(k->vector), free(k->sum);
     }
     qr_link_hub_free(w->hub);
@@ -141,7 +149,7 @@ static void test_sums(void) {
                 CHECK(sums(&w, (enum qr_allreduce)wish, length), "%s of %zu integers over %u", qr_allreduce_names[wish], length, n);
             if (n < 7) CHECK(sums(&w, (enum qr_allreduce)wish, LARGE), "%s of %d integers over %u", qr_allreduce_names[wish], (int)LARGE, n);
         }
-        close_world(&w);
+        close_world(&w, 0);
     }
 }
 
@@ -149,16 +157,15 @@ static void test_sums(void) {
 static void *run_free(void *arg) {
     struct worker *k = arg;
     for (uint64_t step = 1; step <= 40 && k->code == QR_OK; step++) {
-        struct world mine = *k->w; /* only what contribution() looks at */
-        mine.step = step, mine.length = (size_t)(step * 37 % 200);
+        size_t length = (size_t)(step * 37 % 200);
         enum qr_allreduce wish = (enum qr_allreduce)(1 + step % 3);
-        for (size_t i = 0; i < mine.length; i++) k->vector[i] = value(k->rank, i, step);
+        for (size_t i = 0; i < length; i++) k->vector[i] = value(k->rank, i, step);
         if ((step + k->rank) % 5 == 0) qr_sleep_ns(QR_MS);
-        struct qr_contribution c = contribution(&mine, k->rank);
+        struct qr_contribution c = contribution(k->w, k->rank, step, length);
         k->code = qr_mesh_reduce(k->mesh, wish, &c, k->sum, &k->err);
-        for (size_t i = 0; i < mine.length && k->code == QR_OK; i++) {
+        for (size_t i = 0; i < length && k->code == QR_OK; i++) {
             unsigned __int128 want = 0;
-            for (uint32_t q = 0; q < mine.n; q++) want += (unsigned __int128)value(q, i, step);
+            for (uint32_t q = 0; q < k->w->n; q++) want += (unsigned __int128)value(q, i, step);
             if (k->sum[i] != (qr_fixed)want) k->code = qr_fail(&k->err, QR_INTERNAL, "step %d differs", (int)step);
         }
     }
@@ -170,7 +177,7 @@ static void test_run_free(void) {
         open_world(&w, n, 200);
         on_all(&w, run_free);
         for (uint32_t r = 0; r < n; r++) CHECK(w.worker[r].code == QR_OK, "%u of %u: %s", r, n, w.worker[r].err.msg);
-        close_world(&w);
+        close_world(&w, 0);
     }
 }
 
@@ -186,8 +193,50 @@ static void test_coverage_refused(void) {
                 for (uint32_t r = 0; r < n; r++)
                     CHECK(w.worker[r].code == QR_DATA_LOSS && strstr(w.worker[r].err.msg, "coverage refused at step 12 (train)"), "n %u wish %d lie %d rank %u: %s",
                           n, wish, lie, r, w.worker[r].err.msg);
-                close_world(&w);
+                close_world(&w, 0);
             }
+}
+
+/* Members that do not agree about the vector: somebody says so, nobody has a sum, nobody hangs. */
+static void test_other_length(void) {
+    for (int wish = QR_ALLREDUCE_RING; wish <= QR_ALLREDUCE_STAR; wish++) {
+        struct world w;
+        open_world(&w, 4, 20);
+        w.wish = (enum qr_allreduce)wish, w.length = 9, w.step = 1;
+        w.worker[2].longer = 1;
+        on_all(&w, reduce_one);
+        unsigned said = 0;
+        for (uint32_t r = 0; r < 4; r++) {
+            CHECK(w.worker[r].code == QR_INTERNAL || w.worker[r].code == QR_UNAVAILABLE, "%s rank %u: %s", qr_allreduce_names[wish], r, w.worker[r].err.msg);
+            if (w.worker[r].code == QR_INTERNAL && strstr(w.worker[r].err.msg, "worker ") && strstr(w.worker[r].err.msg, "10") && strstr(w.worker[r].err.msg, "9")) said++;
+        }
+        CHECK(said > 0);
+        close_world(&w, 0);
+    }
+}
+
+/* Strangers and left-overs at the data port are dropped, and the work goes on. */
+static void test_strangers(void) {
+    struct world w;
+    open_world(&w, 3, 50);
+    struct qr_greeting old = {.index = 4, .generation = 0x999}, imposter = {.index = 4, .generation = 0x1234};
+    memset(imposter.incarnation, 99, 16);
+    uint8_t message[3][QR_GREETING_BYTES] = {"GET / HTTP/1.1"};
+    qr_greeting_encode(&old, message[1]);
+    qr_greeting_encode(&imposter, message[2]);
+    struct qr_link *l[3];
+    for (int i = 0; i < 3; i++) {
+        l[i] = qr_link_memory_new(w.hub);
+        l[i]->ops->dial(l[i], 1, w.member[0].address);
+        struct qr_link_event e;
+        l[i]->ops->poll(l[i], qr_now_ns(&qr_clock_monotonic) + QR_SECOND, &e);
+        CHECK(e.kind == QR_LINK_UP && l[i]->ops->send(l[i], e.conn, qr_bytes_of(message[i], QR_GREETING_BYTES), (struct qr_bytes){0}));
+    }
+    for (int k = 0; k < 5; k++) CHECK(sums(&w, QR_ALLREDUCE_AUTO, 50));
+    uint64_t dropped = qr_mesh_dropped(w.worker[0].mesh);
+    CHECK(dropped == 3, "%llu dropped", (unsigned long long)dropped);
+    for (int i = 0; i < 3; i++) l[i]->ops->free(l[i]);
+    close_world(&w, dropped);
 }
 
 static void test_schedules(void) {
@@ -244,5 +293,7 @@ int main(void) {
     test_sums();
     test_run_free();
     test_coverage_refused();
+    test_other_length();
+    test_strangers();
     return t_end();
 }

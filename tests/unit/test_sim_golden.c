@@ -76,29 +76,46 @@ static void stop(struct engine *e) {
  * ~1e-14 absolute). Read-outs: 2^-24 * sqrt(60 blocks) * 2 = 1e-6; double 1e-13. */
 static const double grad_tolerance[2] = {2e-6, 1e-12}, z_tolerance[2] = {1e-6, 1e-13};
 
-/* exact[r][symbol], z[r] */
-static void sample(struct engine *e, enum qr_precision precision, unsigned qubit, double angle, const cJSON *z,
-                   const cJSON *exact, const int *symbol, const char *what) {
-    double x[64] = {0}, got[MAX_READOUTS], worst = 0, top_all = 0;
-    x[qubit] = angle;
-    for (unsigned r = 0; r < e->n_obs; r++) {
-        const cJSON *row = at(exact, (int)r);
-        double direction[MAX_READOUTS] = {0}, one = 1, top = 0;
-        direction[r] = 1;
-        qr_fixed grad[MAX_PARAMS] = {0};
-        qr_sim_forward(e->b, e->ws, NULL, x, 64, 1, got);
-        CHECK(qr_sim_backward(e->b, e->ws, NULL, direction, &one, grad));
-        CHECK(fabs(got[r] - number(at(z, (int)r))) <= z_tolerance[precision], "%s z[%u] %.17g", what, r, got[r]);
-        for (unsigned k = 0; k < e->c->n_params; k++) top = fmax(top, fabs(number(at(row, symbol[k]))));
-        for (unsigned k = 0; k < e->c->n_params; k++) {
-            double want = number(at(row, symbol[k])), have = qr_fixed_to_double(grad[k]);
-            worst = fmax(worst, fabs(have - want) / top);
-            CHECK(fabs(have - want) <= grad_tolerance[precision] * top, "%s readout %u symbol %d: %.17g not %.17g, largest %.3g",
-                  what, r, symbol[k], have, want, top);
-        }
-        top_all = fmax(top_all, top);
+/* jac[r][symbol] times the prediction's slope along each read-out; the largest component. */
+static double wanted(const struct engine *e, const cJSON *jac, const int *symbol, const double *weight, double *ret) {
+    double top = 0;
+    for (unsigned k = 0; k < e->c->n_params; k++) {
+        ret[k] = 0;
+        for (unsigned r = 0; r < e->n_obs; r++) ret[k] += weight[r] * number(at(at(jac, (int)r), symbol[k]));
+        top = fmax(top, fabs(ret[k]));
     }
-    printf("%s %s: worst %.2g of the largest component (%.3g)\n", what, precision ? "double" : "single", worst, top_all);
+    return top;
+}
+
+/* z[r]; top: the largest component of the sample's gradient, over all filters */
+static void sample(struct engine *e, enum qr_precision precision, unsigned qubit, double angle, const cJSON *z,
+                   const cJSON *jac, const int *symbol, const double *weight, double top, const char *what) {
+    double x[64] = {0}, got[MAX_READOUTS], worst = 0, want[MAX_PARAMS], one = 1;
+    x[qubit] = angle;
+    qr_fixed grad[MAX_PARAMS] = {0};
+    qr_sim_forward(e->b, e->ws, NULL, x, 64, 1, got);
+    CHECK(qr_sim_backward(e->b, e->ws, NULL, weight, &one, grad));
+    for (unsigned r = 0; r < e->n_obs; r++)
+        CHECK(fabs(got[r] - number(at(z, (int)r))) <= z_tolerance[precision], "%s z[%u] %.17g", what, r, got[r]);
+    wanted(e, jac, symbol, weight, want);
+    for (unsigned k = 0; k < e->c->n_params; k++) {
+        double have = qr_fixed_to_double(grad[k]);
+        worst = fmax(worst, fabs(have - want[k]) / top);
+        CHECK(fabs(have - want[k]) <= grad_tolerance[precision] * top, "%s symbol %d: %.17g not %.17g, largest %.3g", what,
+              symbol[k], have, want[k], top);
+        CHECK(want[k] != 0 || grad[k] == 0, "%s symbol %d: no observable sees it", what, symbol[k]);
+    }
+    printf("%s %s: worst %.2g of the largest component (%.3g)\n", what, precision ? "double" : "single", worst, top);
+}
+
+/* Of a linear head: kernel (read-outs x 8) times kernel (8 x 1); rows first.. of it. 1 without a head. */
+static void head(const cJSON *j, unsigned first, unsigned n, double *ret) {
+    const cJSON *k0 = get(j, "dense_kernel"), *k1 = get(j, "dense_1_kernel");
+    for (unsigned r = 0; r < n; r++) {
+        ret[r] = k0 ? 0 : 1;
+        for (int h = 0; k0 && h < cJSON_GetArraySize(k1); h++)
+            ret[r] += number(at(at(k0, (int)(first + r)), h)) * number(at(at(k1, h), 0));
+    }
 }
 
 static void bind_row(struct engine *e, const cJSON *weights, const int *symbol) {
@@ -118,11 +135,18 @@ static void six(const char *name, enum qr_qcnn_variant variant, unsigned stages,
         struct engine e = {0};
         start(&e, (unsigned)number(get(j, "n")), stages, variant, get(j, "readout_qubits"), (enum qr_precision)precision);
         CHECK((int)e.c->n_params == n_used, "%u parameters", e.c->n_params);
-        for (int f = 0; f < (filters ? 3 : 1); f++) {
+        int n_filters = filters ? 3 : 1;
+        double weight[3][MAX_READOUTS], top[6] = {0}, row[MAX_PARAMS];
+        for (int f = 0; f < n_filters; f++) {
+            head(j, (unsigned)f * e.n_obs, e.n_obs, weight[f]);
+            for (int s = 0; s < 6; s++)
+                top[s] = fmax(top[s], wanted(&e, filters ? at(at(jac, f), s) : at(jac, s), symbol, weight[f], row));
+        }
+        for (int f = 0; f < n_filters; f++) {
             bind_row(&e, filters ? at(get(j, "weights_natural"), f) : get(j, "weights_natural"), symbol);
             for (int s = 0; s < 6; s++)
                 sample(&e, (enum qr_precision)precision, (unsigned)number(at(get(j, "qubits"), s)), number(at(get(j, "angles"), s)),
-                       filters ? at(at(z, f), s) : at(z, s), filters ? at(at(jac, f), s) : at(jac, s), symbol, name);
+                       filters ? at(at(z, f), s) : at(z, s), filters ? at(at(jac, f), s) : at(jac, s), symbol, weight[f], top[s], name);
         }
         stop(&e);
     }
@@ -141,8 +165,10 @@ static void lcg(unsigned n) {
     for (int precision = 0; precision < 2; precision++) {
         struct engine e = {0};
         start(&e, n, 0, QR_QCNN_NOTEBOOK, get(j, "readout_qubits"), (enum qr_precision)precision);
+        double row[MAX_PARAMS];
         bind_row(&e, get(j, "weights_natural"), symbol);
-        sample(&e, (enum qr_precision)precision, (unsigned)number(get(j, "qubit")), number(get(j, "angle")), z, jac, symbol, what);
+        sample(&e, (enum qr_precision)precision, (unsigned)number(get(j, "qubit")), number(get(j, "angle")), z, jac, symbol,
+               &(double){1}, wanted(&e, jac, symbol, &(double){1}, row), what);
         struct qr_sim_facts f = qr_sim_facts(e.plan);
         printf("%s: %zu gates, %zu blocks, %zu passes\n", what, f.n_gates, f.n_blocks, f.n_passes);
         stop(&e);

@@ -1,0 +1,117 @@
+/* Seconds of one gradient (forward and backward) per sample of the tutorial's pure circuit, per kernel table, beside what the
+ * machine gives in the same run: fused multiply-adds from registers, and copying. One JSON line per case. One thread unless
+ * an argument says how many. */
+#include "base/mem.h"
+#include "base/parse.h"
+#include "base/pool.h"
+#include "circuit/qcnn.h"
+#include "sim/sim.h"
+#include "tests/t.h"
+
+#include <time.h>
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef float f16 __attribute__((vector_size(64)));
+__attribute__((target("avx512f"), noinline)) static double fma_gflops(void) {
+    f16 a[12], m = (f16){} + 0.999f, c = (f16){} + 1e-3f;
+    for (int i = 0; i < 12; i++) a[i] = (f16){} + (float)i;
+    double t = now();
+    for (int r = 0; r < 1000000; r++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < 12; i++) __asm__("vfmadd213ps %2, %1, %0" : "+v"(a[i]) : "v"(m), "v"(c));
+    }
+    t = now() - t;
+    float sink = 0;
+    for (int i = 0; i < 12; i++) sink += a[i][0];
+    return sink > 1e30f ? 0 : 1000000.0 * 12 * 32 / t * 1e-9;
+}
+
+static double copy_gbs(size_t bytes) {
+    char *a = qr_xaligned(bytes), *b = qr_xaligned(bytes);
+    double best = 1e9;
+    for (int r = 0; r < 5; r++) {
+        double t = now();
+        memcpy(a, b, bytes);
+        __asm__ volatile("" ::"r"(a) : "memory");
+        t = now() - t;
+        if (t < best) best = t;
+    }
+    free(a);
+    free(b);
+    return 2 * (double)bytes / best * 1e-9; /* read and written */
+}
+
+static void one(unsigned n, enum qr_isa isa, struct qr_pool *pool, double gflops, double gbs) {
+    struct qr_err err;
+    struct qr_circuit *c = NULL;
+    struct qr_observable o;
+    struct qr_sim_plan *plan = NULL;
+    struct qr_sim_workspace *ws = NULL;
+    struct qr_qcnn_options qo = {n, 0, QR_QCNN_NOTEBOOK};
+    uint64_t remaining;
+    char text[8];
+    struct qr_sim_options so = {QR_SINGLE, isa};
+    snprintf(text, sizeof text, "Z%u", n - 1);
+    size_t samples = n <= 11 ? 16 : 1;
+    if (qr_qcnn_new(&qo, &c, &remaining, &err) != QR_OK || qr_observable_parse(text, n, &o, &err) != QR_OK ||
+        qr_sim_compile(c, &o, 1, &so, &plan, &err) != QR_OK || qr_sim_workspace_new(plan, samples, &ws, &err) != QR_OK) {
+        fprintf(stderr, "%s\n", err.msg);
+        exit(1);
+    }
+    struct qr_sim_bound *b = qr_sim_bound_new(plan);
+    double *theta = qr_xcalloc(c->n_params, sizeof(double)), *x = qr_xcalloc(samples * n, sizeof(double)), z[16], d[16], s[16];
+    qr_fixed *g = qr_xcalloc(c->n_params, sizeof *g);
+    for (unsigned k = 0; k < c->n_params; k++) theta[k] = 0.37 * k - (int)(0.37 * k / 2) * 2;
+    for (size_t i = 0; i < samples; i++) {
+        x[i * n + i % n] = 0.7;
+        d[i] = s[i] = 1;
+    }
+    double start = now(), best = 1e9, bind = 1e9;
+    int reps = 0;
+    do {
+        double t = now();
+        qr_sim_bind(b, theta);
+        double u = now();
+        qr_sim_forward(b, ws, pool, x, n, samples, z);
+        if (!qr_sim_backward(b, ws, pool, d, s, g)) exit(1);
+        double e = now();
+        if (e - u < best) best = e - u;
+        if (u - t < bind) bind = u - t;
+        reps++;
+    } while (now() - start < 0.5 || reps < 3);
+    struct qr_sim_facts f = qr_sim_facts(plan);
+    double rate = f.flop_per_gradient * (double)samples / best * 1e-9;
+    printf("{\"bench\":\"sim_gradient\",\"qubits\":%u,\"isa\":\"%s\",\"threads\":%u,\"samples\":%zu,\"us_per_sample\":%.3f,"
+           "\"us_bind\":%.1f,\"gflops\":%.1f,\"fma_ceiling_gflops_per_core\":%.1f,\"copy_ceiling_gb_per_s\":%.1f,"
+           "\"blocks\":%zu,\"passes\":%zu,\"repetitions\":%d}\n",
+           n, qr_isa_name(isa), pool ? qr_pool_size(pool) : 1, samples, best / (double)samples * 1e6, bind * 1e6, rate, gflops, gbs,
+           f.n_blocks, f.n_passes, reps);
+    fflush(stdout);
+    free(theta);
+    free(x);
+    free(g);
+    qr_sim_workspace_free(ws);
+    qr_sim_bound_free(b);
+    qr_sim_plan_free(plan);
+    qr_observable_fini(&o);
+    qr_circuit_free(c);
+}
+
+int main(int argc, char **argv) {
+    uint64_t threads = 1;
+    if (argc > 1 && (!qr_parse_u64(argv[1], &threads) || threads < 1 || threads > 256)) return 2;
+    struct qr_pool *pool = threads > 1 ? qr_pool_new((unsigned)threads) : NULL;
+    double gflops = __builtin_cpu_supports("avx512f") ? fma_gflops() : 0, gbs = copy_gbs(64 << 20);
+    static const unsigned sizes[] = {8, 12, 16, 20};
+    for (int isa = QR_ISAS - 1; isa >= 0; isa--)
+        for (size_t i = 0; i < COUNT(sizes); i++)
+            if (qr_isa_available((enum qr_isa)isa) && !(isa == QR_ISA_PORTABLE && sizes[i] > 16))
+                one(sizes[i], (enum qr_isa)isa, pool, gflops, gbs);
+    qr_pool_free(pool);
+    return 0;
+}

@@ -1,0 +1,229 @@
+/* Every kernel of every table against the portable one, bit by bit: all places, controls, both precisions; and the portable one
+ * against plain complex arithmetic. */
+#include "base/mem.h"
+#include "sim/planner_impl.h"
+#include "tests/t.h"
+
+#include <complex.h>
+#include <math.h>
+
+enum { BITS = 7, CELLS = 1 << BITS };
+
+static uint64_t state = 12345;
+static double uniform(void) {
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (double)(state >> 11) * 0x1p-53 * 2 - 1;
+}
+
+/* lanes * 2 numbers a cell */
+static size_t bytes_of(size_t cells, int precision) { return cells * 2 * QR_LANES * (precision ? 8 : 4); }
+static void *random_cells(size_t cells, int precision) {
+    void *p = qr_xaligned(bytes_of(cells, precision));
+    for (size_t i = 0; i < cells * 2 * QR_LANES; i++) {
+        if (precision) ((double *)p)[i] = uniform();
+        else ((float *)p)[i] = (float)uniform();
+    }
+    return p;
+}
+static void *copy_of(const void *p, size_t bytes) {
+    void *c = qr_xaligned(bytes);
+    memcpy(c, p, bytes);
+    return c;
+}
+static double complex amplitude(const void *cells, int precision, size_t cell, size_t lane) {
+    size_t i = cell * 2 * QR_LANES + lane;
+    if (precision) return CMPLX(((const double *)cells)[i], ((const double *)cells)[i + QR_LANES]);
+    return CMPLX((double)((const float *)cells)[i], (double)((const float *)cells)[i + QR_LANES]);
+}
+
+struct work { void *phi, *lambda; double *narrow, *wide; };
+static struct work make(int precision) {
+    struct work w = {random_cells(CELLS, precision), random_cells(CELLS, precision), qr_xaligned(64 * 8), qr_xaligned(1024 * 8)};
+    for (int i = 0; i < 64; i++) w.narrow[i] = uniform();
+    for (int i = 0; i < 1024; i++) w.wide[i] = uniform();
+    return w;
+}
+static void drop(struct work *w) {
+    free(w->phi);
+    free(w->lambda);
+    free(w->narrow);
+    free(w->wide);
+}
+
+static bool place(unsigned a, unsigned b, unsigned variant, struct qr_place *ret) {
+    if (a == b) return false;
+    *ret = (struct qr_place){.bit = {(uint8_t)a, (uint8_t)b}};
+    for (unsigned c = 0, v = variant; c < BITS && v; c++) { /* variant 1, 2: one or two controls, on 1 and then 0 */
+        if (c == a || c == b) continue;
+        ret->controls |= UINT64_C(1) << c;
+        if (v & 1) ret->values |= UINT64_C(1) << c;
+        v--;
+    }
+    return true;
+}
+
+/* One rounding of each of 8 fused terms, each at most 8 in size: 8 * 8 * 2^-53; float32: one rounding when stored. */
+static const double tolerance[2] = {8 * 0x1p-24, 64 * 0x1p-53};
+
+static void check_apply(const struct work *w, const void *got, const struct qr_place *at, bool wide, int precision) {
+    size_t sa = (size_t)1 << at->bit[0], sb = (size_t)1 << at->bit[1];
+    double worst = 0;
+    for (size_t i = 0; i < CELLS; i++)
+        for (size_t l = 0; l < QR_LANES; l++) {
+            double complex want = amplitude(w->phi, precision, i, l);
+            if ((i & at->controls) == at->values) {
+                size_t base = i & ~sa & ~sb, r = (i & sa ? 2u : 0u) + (i & sb ? 1u : 0u);
+                want = 0;
+                for (size_t j = 0; j < 4; j++) {
+                    size_t e = r * 4 + j;
+                    double complex u = wide ? CMPLX(w->wide[e * 32 + l], w->wide[e * 32 + 16 + l]) : CMPLX(w->narrow[e], w->narrow[16 + e]);
+                    want += u * amplitude(w->phi, precision, base + (j & 2 ? sa : 0) + (j & 1 ? sb : 0), l);
+                }
+            }
+            worst = fmax(worst, cabs(want - amplitude(got, precision, i, l)));
+        }
+    CHECK(worst <= 2 * tolerance[precision], "%.3g", worst);
+}
+
+static void check_cross(const struct work *w, const double (*acc)[QR_LANES], const struct qr_place *at, int precision) {
+    size_t sa = (size_t)1 << at->bit[0], sb = (size_t)1 << at->bit[1];
+    double complex m[4][4];
+    double worst = 0;
+    for (size_t l = 0; l < QR_LANES; l++) {
+        memset(m, 0, sizeof m);
+        for (size_t i = 0; i < CELLS; i++) {
+            if ((i & at->controls) != at->values || (i & sa) || (i & sb)) continue;
+            for (size_t r = 0; r < 4; r++)
+                for (size_t c = 0; c < 4; c++)
+                    m[r][c] += amplitude(w->phi, precision, i + (r & 2 ? sa : 0) + (r & 1 ? sb : 0), l) *
+                               conj(amplitude(w->lambda, precision, i + (c & 2 ? sa : 0) + (c & 1 ? sb : 0), l));
+        }
+        size_t k = 0;
+        for (size_t r = 0; r < 4; r++)
+            for (size_t c = r + 1; c < 4; c++, k += 2)
+                worst = fmax(worst, cabs(m[r][c] - conj(m[c][r]) - CMPLX(acc[k][l], acc[k + 1][l])));
+        for (size_t r = 0; r < 4; r++) worst = fmax(worst, fabs(cimag(m[r][r]) - acc[12 + r][l]));
+    }
+    /* 64 terms in a batch, partial sums of at most ~16 */
+    CHECK(worst <= 64 * 16 * (precision ? 0x1p-53 : 0x1p-24), "%.3g", worst);
+}
+
+static void blocks(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
+    struct work w = make(precision);
+    size_t bytes = bytes_of(CELLS, precision);
+    struct qr_place at;
+    for (unsigned a = 0; a < BITS; a++)
+        for (unsigned b = 0; b < BITS; b++)
+            for (unsigned variant = 0; variant < 3; variant++) {
+                if (!place(a, b, variant, &at)) continue;
+                size_t groups = (size_t)CELLS >> (2 + variant);
+                for (int wide = 0; wide < 2; wide++) {
+                    const double *numbers = wide ? w.wide : w.narrow;
+                    void *x = copy_of(w.phi, bytes), *y = copy_of(w.phi, bytes), *lx = copy_of(w.lambda, bytes), *ly = copy_of(w.lambda, bytes);
+                    k->apply(x, BITS, &at, numbers, wide);
+                    portable->apply(y, BITS, &at, numbers, wide);
+                    CHECK(memcmp(x, y, bytes) == 0, "%s apply %u %u", k->name, a, b);
+                    if (k == portable) check_apply(&w, x, &at, wide, precision);
+                    memcpy(x, w.phi, bytes);
+                    memcpy(y, w.phi, bytes);
+                    _Alignas(64) double p[QR_CROSS][QR_LANES] = {{0}}, q[QR_CROSS][QR_LANES] = {{0}};
+                    if (k == portable) {
+                        k->cross(x, lx, BITS, &at, NULL, false, 0, groups, p);
+                        CHECK(memcmp(x, w.phi, bytes) == 0);
+                        check_cross(&w, (const double(*)[QR_LANES])p, &at, precision);
+                        memset(p, 0, sizeof p);
+                    }
+                    k->cross(x, lx, BITS, &at, numbers, wide, 0, groups, p);
+                    uint64_t go = 0; /* in two calls */
+                    size_t first = groups > QR_BATCH_GROUPS ? QR_BATCH_GROUPS : groups;
+                    go = portable->cross(y, ly, BITS, &at, numbers, wide, go, first, q);
+                    portable->cross(y, ly, BITS, &at, numbers, wide, go, groups - first, q);
+                    CHECK(memcmp(x, y, bytes) == 0 && memcmp(lx, ly, bytes) == 0 && memcmp(p, q, sizeof p) == 0, "%s cross %u %u",
+                          k->name, a, b);
+                    free(x);
+                    free(y);
+                    free(lx);
+                    free(ly);
+                }
+            }
+    drop(&w);
+}
+
+static void folds(const struct qr_kernels *k, const struct qr_kernels *portable) {
+    _Alignas(64) double acc[QR_CROSS][QR_LANES], scale[QR_LANES], p[QR_CROSS], q[QR_CROSS];
+    for (int i = 0; i < QR_CROSS * QR_LANES; i++) acc[i / QR_LANES][i % QR_LANES] = uniform() * ldexp(1, i % 40);
+    for (int i = 0; i < QR_LANES; i++) scale[i] = uniform();
+    k->fold((const double(*)[QR_LANES])acc, scale, p);
+    portable->fold((const double(*)[QR_LANES])acc, scale, q);
+    CHECK(memcmp(p, q, sizeof p) == 0, "%s fold", k->name);
+    for (int i = 0; i < QR_CROSS; i++) {
+        double t[QR_LANES];
+        for (int l = 0; l < QR_LANES; l++) t[l] = acc[i][l] * scale[l];
+        for (int half = 8; half; half /= 2)
+            for (int l = 0; l < half; l++) t[l] += t[l + half];
+        CHECK(t[0] == p[i]);
+    }
+}
+
+static void readouts(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
+    struct work w = make(precision);
+    size_t bytes = bytes_of(CELLS, precision);
+    for (unsigned c = 0; c < 64; c++) {
+        struct qr_pauli_place at = {.x = c & 1 ? (uint64_t)(uniform() * 64 + 64) : 0, .z = (uint64_t)(uniform() * 64 + 64),
+                                    .x_lane = (uint8_t)(c & 2 ? c >> 2 & 15 : 0), .n_y = (uint8_t)(c >> 2 & 3)};
+        void *weight = random_cells(1, precision), *x = copy_of(w.lambda, bytes), *y = copy_of(w.lambda, bytes);
+        void *s = random_cells(1, precision), *t = copy_of(s, bytes_of(1, precision));
+        k->expect(w.phi, 3, CELLS - 3, &at, s);
+        portable->expect(w.phi, 3, CELLS - 3, &at, t);
+        CHECK(memcmp(s, t, bytes_of(1, precision)) == 0, "%s expect", k->name);
+        k->observe(x, w.phi, 3, CELLS - 3, &at, weight);
+        portable->observe(y, w.phi, 3, CELLS - 3, &at, weight);
+        CHECK(memcmp(x, y, bytes) == 0 && memcmp(x, w.lambda, bytes) != 0, "%s observe", k->name);
+        free(weight);
+        free(s);
+        free(t);
+        free(x);
+        free(y);
+    }
+    drop(&w);
+}
+
+static void moves(const struct qr_kernels *k, int precision) {
+    struct work w = make(precision);
+    size_t bytes = bytes_of(CELLS, precision);
+    uint64_t offsets[CELLS];
+    for (uint64_t j = 0; j < QR_LANES; j++) offsets[j] = (j & 3) | (j & 12) << 2;
+    void *x = copy_of(w.phi, bytes);
+    k->transpose(x, offsets);
+    bool right = true;
+    for (size_t j = 0; j < QR_LANES; j++)
+        for (size_t l = 0; l < QR_LANES; l++)
+            right &= amplitude(x, precision, offsets[j], l) == amplitude(w.phi, precision, offsets[l], j);
+    CHECK(right, "%s transpose", k->name);
+    k->transpose(x, offsets);
+    CHECK(memcmp(x, w.phi, bytes) == 0);
+    for (uint64_t i = 0; i < CELLS; i++) offsets[i] = (i * 37 + 5) % CELLS;
+    k->gather(x, w.phi, offsets, CELLS);
+    CHECK(amplitude(x, precision, 1, 3) == amplitude(w.phi, precision, offsets[1], 3));
+    k->scatter(w.lambda, x, offsets, CELLS);
+    CHECK(memcmp(w.lambda, w.phi, bytes) == 0);
+    free(x);
+    drop(&w);
+}
+
+int main(void) {
+    for (int precision = 0; precision < 2; precision++)
+        for (int isa = 0; isa < QR_ISAS; isa++) {
+            if (!qr_isa_available((enum qr_isa)isa)) {
+                SKIP("%s: not on this machine", qr_isa_name((enum qr_isa)isa));
+                continue;
+            }
+            const struct qr_kernels *k = qr_kernels_of((enum qr_isa)isa, (enum qr_precision)precision);
+            const struct qr_kernels *portable = qr_kernels_of(QR_ISA_PORTABLE, (enum qr_precision)precision);
+            blocks(k, portable, precision);
+            folds(k, portable);
+            readouts(k, portable, precision);
+            moves(k, precision);
+        }
+    return t_end();
+}
