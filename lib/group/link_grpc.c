@@ -22,6 +22,7 @@
 enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, MAX_ACCEPTED = 256 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 #define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
+#define RENEW_NS QR_SECOND
 #define CANCELLED_NS (5 * QR_SECOND)
 #define METHOD "/qring.Link/Stream"
 #define MARK "qring-link"
@@ -57,7 +58,8 @@ struct dial {
     uint32_t tag;
     grpc_channel *channel;
     struct conn *conn;
-    int64_t next_ns, backoff_ns;
+    int64_t next_ns, backoff_ns, fresh_ns; /* fresh_ns: since when the channel tries */
+    char *address;
 };
 struct grpc_link {
     struct qr_link base;
@@ -211,7 +213,7 @@ static void retire(struct grpc_link *g, struct conn *c) {
 
 static void start_dial(struct grpc_link *g, struct dial *d) {
     struct conn *c = new_conn(g, true);
-    c->dial = d, c->tag = d->tag, d->conn = c;
+    c->dial = d, c->tag = d->tag, d->conn = c, d->fresh_ns = qr_now_ns(g->clock);
     c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq, grpc_slice_from_static_string(METHOD), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     grpc_op start[2] = {
         {.op = GRPC_OP_SEND_INITIAL_METADATA, .flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
@@ -220,6 +222,16 @@ static void start_dial(struct grpc_link *g, struct dial *d) {
     grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
                       .data.recv_status_on_client = {.trailing_metadata = &c->trailing, .status = &c->status, .status_details = &c->details}};
     QR_ASSERT(batch(c, OP_START, start, 2) && batch(c, OP_STATUS, &status, 1));
+}
+/* A resolver waits ever longer after a name that does not exist (1 s to 2 min), and cannot be told not to: a new channel asks at once. */
+static void renew(struct grpc_link *g, struct dial *d) {
+    d->fresh_ns = qr_now_ns(g->clock);
+    if (grpc_channel_check_connectivity_state(d->channel, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE) return;
+    struct conn *c = d->conn;
+    c->dial = NULL, c->channel = d->channel, c->silent = true;
+    grpc_call_cancel(c->call, NULL);
+    d->channel = link_grpc_channel(d->address);
+    start_dial(g, d);
 }
 static void want_accept(struct grpc_link *g) {
     grpc_call_details_init(&g->details), grpc_metadata_array_init(&g->metadata);
@@ -406,7 +418,7 @@ static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned
 static void link_dial(struct qr_link *l, uint32_t tag, const char *address) {
     struct grpc_link *g = self(l);
     struct dial *d = qr_xcalloc(1, sizeof *d);
-    d->tag = tag, d->backoff_ns = BACKOFF_FIRST_NS, d->channel = link_grpc_channel(address);
+    d->tag = tag, d->backoff_ns = BACKOFF_FIRST_NS, d->address = qr_xstrdup(address), d->channel = link_grpc_channel(address);
     d->next = g->dials, g->dials = d;
     start_dial(g, d);
 }
@@ -425,7 +437,7 @@ static void link_hang_up(struct qr_link *l, uint32_t tag) {
         } else {
             grpc_channel_destroy(d->channel);
         }
-        free(d);
+        free(d->address), free(d);
     }
 }
 static void link_close_conn(struct qr_link *l, uint32_t id) {
@@ -457,10 +469,16 @@ static void link_pause(struct qr_link *l, uint32_t id, bool paused) {
 static int64_t timers(struct grpc_link *g) {
     int64_t due_ns = INT64_MAX, now_ns = 0;
     for (struct dial *d = g->dials; d; d = d->next) {
-        if (d->conn) continue;
+        if (d->conn && d->conn->up) continue;
         if (!now_ns) now_ns = qr_now_ns(g->clock);
-        if (d->next_ns <= now_ns) start_dial(g, d);
-        else if (d->next_ns < due_ns) due_ns = d->next_ns;
+        int64_t at = d->conn ? d->fresh_ns + RENEW_NS : d->next_ns;
+        if (at > now_ns) {
+            if (at < due_ns) due_ns = at;
+            continue;
+        }
+        if (d->conn) renew(g, d);
+        else start_dial(g, d);
+        if (now_ns + RENEW_NS < due_ns) due_ns = now_ns + RENEW_NS;
     }
     for (struct conn *c = g->conns; c; c = c->next) {
         if (c->close_by_ns == INT64_MAX) continue;
