@@ -39,7 +39,7 @@ QR_MUST_CHECK enum qr_code qr_load(const char *job, const char *isa, const char 
 void qr_loaded_fini(struct qr_loaded *l);
 
 /* stderr, for people. */
-extern const struct qr_log *qr_command_log(void);
+const struct qr_log *qr_command_log(void);
 /* Says the error and returns its exit code; 0 for QR_OK. */
 int qr_conclude(enum qr_code code, const struct qr_err *err);
 

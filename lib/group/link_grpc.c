@@ -5,27 +5,24 @@
  */
 #include "group/link_grpc.h"
 
-#include <errno.h>
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>
-#include <grpc/grpc_security.h>
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
-#include <netdb.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/mem.h"
+#include "group/link_grpc_impl.h"
 
 enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, MAX_ACCEPTED = 256 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 #define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
+#define RENEW_NS QR_SECOND
 #define CANCELLED_NS (5 * QR_SECOND)
 #define METHOD "/qring.Link/Stream"
 #define MARK "qring-link"
@@ -61,7 +58,8 @@ struct dial {
     uint32_t tag;
     grpc_channel *channel;
     struct conn *conn;
-    int64_t next_ns, backoff_ns;
+    int64_t next_ns, backoff_ns, fresh_ns; /* fresh_ns: since when the channel tries */
+    char *address;
 };
 struct grpc_link {
     struct qr_link base;
@@ -91,45 +89,6 @@ static struct grpc_link *self(struct qr_link *l) { return (struct grpc_link *)l;
 static gpr_timespec at_ns(int64_t ns) {
     if (ns == INT64_MAX) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
     return (gpr_timespec){.tv_sec = ns / QR_SECOND, .tv_nsec = (int32_t)(ns % QR_SECOND), .clock_type = GPR_CLOCK_MONOTONIC};
-}
-
-/* ---- credentials and arguments: the one place ---- */
-
-static grpc_channel_args channel_args(void) {
-    static char local_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, retries[] = GRPC_ARG_ENABLE_RETRIES, reuseport[] = GRPC_ARG_ALLOW_REUSEPORT,
-                dns[] = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, first[] = GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
-                least[] = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, most[] = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, receive[] = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
-                proxy[] = GRPC_ARG_ENABLE_HTTP_PROXY, config[] = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION;
-#define INTEGER(k, v) {.type = GRPC_ARG_INTEGER, .key = (k), .value.integer = (v)}
-    static grpc_arg args[] = {
-        INTEGER(local_pool, 1), /* two channels to one address are two connections */
-        INTEGER(retries, 0),    /* the retry filter would keep references to bodies and send them again */
-        INTEGER(reuseport, 0),  /* else two servers share one port without an error */
-        INTEGER(dns, 500),      /* a pod that comes back elsewhere is found in half a second, not in 30 */
-        INTEGER(first, 50),
-        INTEGER(least, 500),    /* in fact the least time that one attempt to connect is given */
-        INTEGER(most, 1000),
-        INTEGER(receive, QR_LINK_MAX_MESSAGE + (64 << 10)),
-        INTEGER(proxy, 0),      /* peers are reached directly, whatever http_proxy says */
-        INTEGER(config, 1),     /* no TXT queries */
-    };
-#undef INTEGER
-    return (grpc_channel_args){.num_args = sizeof args / sizeof args[0], .args = args};
-}
-static grpc_channel *new_channel(const char *address) {
-    grpc_channel_args args = channel_args();
-    grpc_channel_credentials *creds = grpc_insecure_credentials_create();
-    char *target = qr_xasprintf("dns:///%s", address);
-    grpc_channel *channel = grpc_channel_create(target, creds, &args);
-    free(target);
-    grpc_channel_credentials_release(creds);
-    return channel;
-}
-static int add_port(grpc_server *server, const char *address) {
-    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
-    int port = grpc_server_add_http2_port(server, address, creds);
-    grpc_server_credentials_release(creds);
-    return port;
 }
 
 /* ---- bodies ---- */
@@ -254,7 +213,7 @@ static void retire(struct grpc_link *g, struct conn *c) {
 
 static void start_dial(struct grpc_link *g, struct dial *d) {
     struct conn *c = new_conn(g, true);
-    c->dial = d, c->tag = d->tag, d->conn = c;
+    c->dial = d, c->tag = d->tag, d->conn = c, d->fresh_ns = qr_now_ns(g->clock);
     c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq, grpc_slice_from_static_string(METHOD), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     grpc_op start[2] = {
         {.op = GRPC_OP_SEND_INITIAL_METADATA, .flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
@@ -263,6 +222,16 @@ static void start_dial(struct grpc_link *g, struct dial *d) {
     grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
                       .data.recv_status_on_client = {.trailing_metadata = &c->trailing, .status = &c->status, .status_details = &c->details}};
     QR_ASSERT(batch(c, OP_START, start, 2) && batch(c, OP_STATUS, &status, 1));
+}
+/* A resolver waits ever longer after a name that does not exist (1 s to 2 min), and cannot be told not to: a new channel asks at once. */
+static void renew(struct grpc_link *g, struct dial *d) {
+    d->fresh_ns = qr_now_ns(g->clock);
+    if (grpc_channel_check_connectivity_state(d->channel, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE) return;
+    struct conn *c = d->conn;
+    c->dial = NULL, c->channel = d->channel, c->silent = true;
+    grpc_call_cancel(c->call, NULL);
+    d->channel = link_grpc_channel(d->address);
+    start_dial(g, d);
 }
 static void want_accept(struct grpc_link *g) {
     grpc_call_details_init(&g->details), grpc_metadata_array_init(&g->metadata);
@@ -421,43 +390,14 @@ static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_e
 
 /* ---- the operations ---- */
 
-/* gRPC says only that a port could not be bound; the reason is asked from the system. */
-static int bind_errno(const char *host, const char *port) {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *list = NULL;
-    if (getaddrinfo(host, port, &hints, &list) != 0) return EADDRNOTAVAIL;
-    int sys = 0, yes = 1;
-    for (struct addrinfo *a = list; a && !sys; a = a->ai_next) {
-        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0) continue;
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-        if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, 1) != 0) sys = errno;
-        close(fd);
-    }
-    freeaddrinfo(list);
-    return sys;
-}
-static enum qr_code listen_failed(const char *address, struct qr_err *err) {
-    const char *colon = strrchr(address, ':');
-    bool bracketed = address[0] == '[' && colon > address + 1 && colon[-1] == ']';
-    char *host = qr_xstrndup(address + bracketed, (size_t)(colon - address) - 2 * (size_t)bracketed);
-    int sys = bind_errno(host, colon + 1);
-    free(host);
-    if (sys == EADDRINUSE)
-        return qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port is in use; choose another or stop the program that has it", address);
-    if (sys) return qr_fail_errno(err, sys, "cannot listen on %s", address);
-    return qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port was refused; is it in use?", address);
-}
 static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned *ret_port, struct qr_err *err) {
     struct grpc_link *g = self(l);
     const char *colon = strrchr(address, ':');
     if (!colon || colon == address || !colon[1] || strspn(colon + 1, "0123456789") != strlen(colon + 1))
         return qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", address);
     QR_ASSERT(!g->server);
-    grpc_channel_args args = channel_args();
-    grpc_server *server = grpc_server_create(&args, NULL);
-    grpc_server_register_completion_queue(server, g->cq, NULL);
-    int port = add_port(server, address);
-    grpc_server_start(server);
+    int port = 0;
+    grpc_server *server = link_grpc_server(address, g->cq, &port);
     g->server = server;
     if (port <= 0) { /* a server must be started and shut down before it may go */
         g->server_down = false;
@@ -469,7 +409,7 @@ static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned
         }
         grpc_server_destroy(server);
         g->server = NULL;
-        return listen_failed(address, err);
+        return link_grpc_listen_failed(address, err);
     }
     want_accept(g);
     *ret_port = (unsigned)port;
@@ -478,7 +418,7 @@ static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned
 static void link_dial(struct qr_link *l, uint32_t tag, const char *address) {
     struct grpc_link *g = self(l);
     struct dial *d = qr_xcalloc(1, sizeof *d);
-    d->tag = tag, d->backoff_ns = BACKOFF_FIRST_NS, d->channel = new_channel(address);
+    d->tag = tag, d->backoff_ns = BACKOFF_FIRST_NS, d->address = qr_xstrdup(address), d->channel = link_grpc_channel(address);
     d->next = g->dials, g->dials = d;
     start_dial(g, d);
 }
@@ -497,7 +437,7 @@ static void link_hang_up(struct qr_link *l, uint32_t tag) {
         } else {
             grpc_channel_destroy(d->channel);
         }
-        free(d);
+        free(d->address), free(d);
     }
 }
 static void link_close_conn(struct qr_link *l, uint32_t id) {
@@ -529,10 +469,16 @@ static void link_pause(struct qr_link *l, uint32_t id, bool paused) {
 static int64_t timers(struct grpc_link *g) {
     int64_t due_ns = INT64_MAX, now_ns = 0;
     for (struct dial *d = g->dials; d; d = d->next) {
-        if (d->conn) continue;
+        if (d->conn && d->conn->up) continue;
         if (!now_ns) now_ns = qr_now_ns(g->clock);
-        if (d->next_ns <= now_ns) start_dial(g, d);
-        else if (d->next_ns < due_ns) due_ns = d->next_ns;
+        int64_t at = d->conn ? d->fresh_ns + RENEW_NS : d->next_ns;
+        if (at > now_ns) {
+            if (at < due_ns) due_ns = at;
+            continue;
+        }
+        if (d->conn) renew(g, d);
+        else start_dial(g, d);
+        if (now_ns + RENEW_NS < due_ns) due_ns = now_ns + RENEW_NS;
     }
     for (struct conn *c = g->conns; c; c = c->next) {
         if (c->close_by_ns == INT64_MAX) continue;

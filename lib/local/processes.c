@@ -205,7 +205,8 @@ static void reap(struct pool *pool) {
         bool fine = WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0;
         if (fine) continue;
         if (pool->first_wrong < 0) pool->first_wrong = (int)i;
-        if (pool->first_killed < 0 && WIFSIGNALED(p->status) && pool->stage < 2) pool->first_killed = (int)i;
+        bool killed = WIFSIGNALED(p->status) || WEXITSTATUS(p->status) == 143; /* asked to stop, and not by us */
+        if (pool->first_killed < 0 && killed && pool->stage == 0) pool->first_killed = (int)i;
         if (!pool->deadline_ns) /* others need not be waited for when the job is refused, even less when it starts again */
             pool->deadline_ns = qr_now_ns(&qr_clock_monotonic) + (pool->port_taken ? 0 : verdict_of(p) < 128 ? after_refusal_ns : after_loss_ns);
     }

@@ -8,6 +8,7 @@
  * No include guard: that is the point.
  */
 #define INLINE static inline __attribute__((always_inline))
+#define RAW __attribute__((uninitialized)) /* zeroing these would cost as much as the work */
 
 struct NAME(cell) { _Alignas(64) E re[QR_LANES]; E im[QR_LANES]; };
 struct NAME(narrow) { double re[16], im[16]; };
@@ -34,7 +35,7 @@ INLINE void NAME(apply_group)(struct NAME(cell) *c, size_t sa, size_t sb, const 
     const struct NAME(wide) *w = numbers;
     const struct NAME(narrow) *n = numbers;
     for (int v = 0; v < QR_LANES; v += DW) {
-        D xr[4], xi[4];
+        D xr[4] RAW, xi[4] RAW;
 #pragma GCC unroll 4
         for (int j = 0; j < 4; j++) {
             xr[j] = DLOAD(&q[j]->re[v]);
@@ -65,9 +66,67 @@ INLINE uint64_t NAME(apply_range)(struct NAME(cell) *c, const struct NAME(walk) 
     return i;
 }
 
+/* Rows of one or two entries: CNOT, CZ, a gate beside an idle qubit, a control inside the frame. Short rows end in a zero. */
+struct NAME(sparse) { int n, column[4][2]; double re[4][2], im[4][2]; };
+
+/* False when a row has more. */
+INLINE bool NAME(sparse_of)(const struct NAME(narrow) *n, struct NAME(sparse) *ret) {
+    memset(ret, 0, sizeof *ret);
+    for (int r = 0; r < 4; r++) {
+        int k = 0;
+        for (int j = 0; j < 4; j++) {
+            if (n->re[r * 4 + j] == 0 && n->im[r * 4 + j] == 0) continue;
+            if (k == 2) return false;
+            ret->column[r][k] = j;
+            ret->re[r][k] = n->re[r * 4 + j];
+            ret->im[r][k++] = n->im[r * 4 + j];
+        }
+        if (k > ret->n) ret->n = k;
+    }
+    return true;
+}
+
+INLINE void NAME(sparse_group)(struct NAME(cell) *c, size_t sa, size_t sb, const struct NAME(sparse) *s, int n) {
+    struct NAME(cell) *q[4] = {c, c + sb, c + sa, c + sa + sb};
+    for (int v = 0; v < QR_LANES; v += DW) {
+        D x[4][2] RAW;
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            x[j][0] = DLOAD(&q[j]->re[v]);
+            x[j][1] = DLOAD(&q[j]->im[v]);
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; r++) {
+            const D *y = x[s->column[r][0]];
+            D cr = DSET1(s->re[r][0]), ci = DSET1(s->im[r][0]);
+            D yr = DFNMA(ci, y[1], DMUL(cr, y[0])), yi = DFMA(ci, y[0], DMUL(cr, y[1]));
+            if (n == 2) {
+                y = x[s->column[r][1]];
+                cr = DSET1(s->re[r][1]);
+                ci = DSET1(s->im[r][1]);
+                yr = DFNMA(ci, y[1], DFMA(cr, y[0], yr));
+                yi = DFMA(ci, y[0], DFMA(cr, y[1], yi));
+            }
+            DSTORE(&q[r]->re[v], yr);
+            DSTORE(&q[r]->im[v], yi);
+        }
+    }
+}
+
+INLINE uint64_t NAME(sparse_range)(struct NAME(cell) *c, const struct NAME(walk) *w, const struct NAME(sparse) *s,
+                                   uint64_t i, size_t count) {
+    if (s->n == 1)
+        for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) NAME(sparse_group)(c + (i | w->values), w->sa, w->sb, s, 1);
+    else
+        for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) NAME(sparse_group)(c + (i | w->values), w->sa, w->sb, s, 2);
+    return i;
+}
+
 static void NAME(apply)(void *cells, unsigned bits, const struct qr_place *at, const void *numbers, bool wide) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
+    struct NAME(sparse) s RAW;
     if (wide) NAME(apply_range)(cells, &w, numbers, true, 0, w.n);
+    else if (NAME(sparse_of)(numbers, &s)) NAME(sparse_range)(cells, &w, &s, 0, w.n);
     else NAME(apply_range)(cells, &w, numbers, false, 0, w.n);
 }
 
@@ -77,17 +136,17 @@ typedef double NAME(d8) __attribute__((vector_size(64)));
 
 INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) *p, const struct NAME(cell) *l, const struct NAME(walk) *w,
                                   uint64_t start, size_t count, double (*acc)[QR_LANES]) {
-    _Alignas(64) E sum[QR_CROSS][QR_LANES];
+    _Alignas(64) E sum[QR_CROSS][QR_LANES] RAW;
     uint64_t i = start;
     for (int v = 0; v < QR_LANES; v += W) {
-        V a[QR_CROSS];
+        V a[QR_CROSS] RAW;
 #pragma GCC unroll 16
         for (int k = 0; k < QR_CROSS; k++) a[k] = ZERO();
         i = start;
         for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) {
             size_t o = (size_t)(i | w->values);
             const size_t ix[4] = {o, o + w->sb, o + w->sa, o + w->sa + w->sb};
-            V pr[4], pi[4], lr[4], li[4];
+            V pr[4] RAW, pi[4] RAW, lr[4] RAW, li[4] RAW;
 #pragma GCC unroll 4
             for (int j = 0; j < 4; j++) {
                 pr[j] = LOAD(&p[ix[j]].re[v]);
@@ -135,6 +194,8 @@ INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) *p, const struct NAME(
 static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct qr_place *at, const void *numbers,
                             bool wide, uint64_t start, size_t count, double (*acc)[QR_LANES]) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
+    struct NAME(sparse) s RAW;
+    bool sparse = numbers && !wide && NAME(sparse_of)(numbers, &s);
     uint64_t i = start;
     for (size_t done = 0; done < count; done += QR_BATCH_GROUPS) {
         size_t batch = count - done < QR_BATCH_GROUPS ? count - done : QR_BATCH_GROUPS;
@@ -142,6 +203,9 @@ static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct
         if (numbers && wide) {
             NAME(apply_range)(phi, &w, numbers, true, i, batch);
             NAME(apply_range)(lambda, &w, numbers, true, i, batch);
+        } else if (sparse) {
+            NAME(sparse_range)(phi, &w, &s, i, batch);
+            NAME(sparse_range)(lambda, &w, &s, i, batch);
         } else if (numbers) {
             NAME(apply_range)(phi, &w, numbers, false, i, batch);
             NAME(apply_range)(lambda, &w, numbers, false, i, batch);
@@ -180,7 +244,7 @@ static void NAME(expect)(const void *phi, size_t first, size_t count, const stru
     const struct NAME(cell) *p = phi;
     E *sum = acc;
     for (size_t i = first; i < first + count; i++) {
-        struct NAME(cell) room;
+        struct NAME(cell) room RAW;
         const struct NAME(cell) *b = p + i, *a = NAME(source)(p + (i ^ at->x), at->x_lane, &room);
         bool minus = (__builtin_popcountll(i & at->z) & 1) != (at->n_y == 1 || at->n_y == 2);
         for (int v = 0; v < QR_LANES; v += W) {
@@ -199,7 +263,7 @@ static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t co
     const E *w = weight;
     bool swap = at->n_y & 1;
     for (size_t i = first; i < first + count; i++) {
-        struct NAME(cell) room;
+        struct NAME(cell) room RAW;
         const struct NAME(cell) *a = NAME(source)(p + (i ^ at->x), at->x_lane, &room);
         bool odd = __builtin_popcountll((i ^ at->x) & at->z) & 1;
         bool minus_re = odd != (at->n_y == 1 || at->n_y == 2), minus_im = odd != (at->n_y == 2 || at->n_y == 3);
@@ -248,6 +312,7 @@ static const struct qr_kernels NAME(table) = TABLE;
 
 #undef TABLE
 #undef INLINE
+#undef RAW
 #undef E
 #undef V
 #undef W

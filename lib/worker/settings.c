@@ -312,7 +312,7 @@ static void put_value(struct qr_buf *b, const struct qr_settings *s, const struc
     int64_t number = t->type == NUMBER || t->type == DURATION ? *(const int64_t *)(const void *)p : 0;
     if (t->type == SWITCH) qr_buf_puts(b, *(const bool *)(const void *)p ? "on" : "off");
     else if (t->type == TEXT || t->type == CHOICE) qr_buf_printf(b, "%.200s", text ? text : "unset");
-    else if (number < 0) qr_buf_puts(b, "auto");
+    else if (number < 0) qr_buf_puts(b, t->shown && strcmp(t->shown, "none") == 0 ? "unset" : "auto");
     else if (t->type == DURATION) qr_buf_printf(b, "%.6gs", (double)number / 1e9);
     else qr_buf_printf(b, "%lld", (long long)number);
 }

@@ -132,8 +132,10 @@ static void print_identity(const struct worker *w) {
 
 static enum qr_code check_role(struct worker *w, struct qr_err *err) {
     const struct qr_identity *id = &w->identity;
-    qr_info(&w->log, "worker", "I am %s %d%s%s (%s: %s)", qr_role_name(id->role), id->index, id->address ? " at " : "", id->address ? id->address : "",
-            qr_identity_source_name(id->source), id->why);
+    char index[32] = "";
+    if (id->index >= 0 && id->role != QR_ROLE_SINGLE) snprintf(index, sizeof index, ", index %d", id->index);
+    qr_info(&w->log, "worker", "I am a %s%s%s%s (%s: %s)", id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
+            id->address ? ", at " : "", id->address ? id->address : "", qr_identity_source_name(id->source), id->why);
     if (id->role == QR_ROLE_PS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG makes this process a ps, and the workers of this program need none: they sum gradients among "
                        "themselves. Take the PS replicas out of the job");
@@ -200,7 +202,6 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
     bool solo = id->role == QR_ROLE_SINGLE;
     unsigned port = 0;
     enum qr_code code = QR_OK;
-    if (!solo && (code = choose_address(w, err)) != QR_OK) return code;
     w->fields = qr_xcalloc(w->canonical.n, sizeof *w->fields);
     for (size_t i = 0; i < w->canonical.n; i++) w->fields[i] = (struct qr_group_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
     struct qr_group_options opt = {
@@ -215,7 +216,8 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
         qr_info(&w->log, "worker", "working alone: no ports are bound");
     } else {
         if ((code = qr_group_open(&opt, &w->group, &port, err)) != QR_OK) return code;
-        qr_info(&w->log, "worker", "listening on %s (control port %u, data port %s)", w->listen, port, s->data_port ? "as set" : "any");
+        qr_info(&w->log, "worker", "listening on %s (control port %u, data port %lld%s)", w->listen, port, (long long)s->data_port,
+                s->data_port ? "" : ": any");
         qr_outputs_say_listening(&w->outputs, port);
     }
     qr_stop_watch(w->group);
@@ -230,8 +232,8 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->load.data, w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
-    qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u threads", w->job->name, w->canonical.hex,
-            w->load.data.n_samples, w->load.data.n_train, qr_model_n_params(w->load.model), w->load.n_threads);
+    qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u thread%s", w->job->name, w->canonical.hex,
+            w->load.data.n_samples, w->load.data.n_train, qr_model_n_params(w->load.model), w->load.n_threads, w->load.n_threads == 1 ? "" : "s");
     return QR_OK;
 }
 
@@ -280,6 +282,7 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     qr_outputs_init(&w->outputs, &w->settings, w->job->name, &w->log);
     w->has_outputs = true;
     if ((code = check_role(w, err)) != QR_OK || w->finished) return code;
+    if (w->identity.role != QR_ROLE_SINGLE && (code = choose_address(w, err)) != QR_OK) return code;
     if ((code = prepare(w, err)) != QR_OK) return code;
     if (qr_stop_requested()) return qr_fail(err, QR_CANCELLED, "asked to stop before training began");
     if ((code = open_group(w, err)) != QR_OK) return code;

@@ -336,6 +336,18 @@ static void names(const struct link_form *form) {
     }
 }
 
+/* A name that nobody knows is no error: it may come. */
+static void unknown_name(const struct link_form *form) {
+    struct bench b;
+    open_bench(&b, form, 1);
+    b.s[0].l->ops->dial(b.s[0].l, 3, "no-such-name.invalid:2222");
+    run_for(&b, 2500);
+    CHECK(b.s[0].ups == 0 && b.s[0].downs == 0);
+    b.s[0].l->ops->hang_up(b.s[0].l, 3);
+    run_for(&b, 50);
+    close_bench(&b);
+}
+
 static void *memory_start(void) { return qr_link_hub_new(); }
 static struct qr_link *memory_make(void *ctx) { return qr_link_memory_new(ctx); }
 static int64_t real_now(void *ctx) {
@@ -375,6 +387,6 @@ int main(void) {
 #endif
     for (size_t f = 0; f < n_forms; f++)
         for (size_t c = 0; c < COUNT(cases); c++) cases[c](&forms[f]);
-    if (n_forms == COUNT(forms)) names(&forms[n_forms - 1]);
+    if (n_forms == COUNT(forms)) names(&forms[n_forms - 1]), unknown_name(&forms[n_forms - 1]);
     return t_end();
 }

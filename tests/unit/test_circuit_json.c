@@ -84,7 +84,6 @@ static void refused(void) {
         {"{\"ansatz\": \"qcnn\", \"qubits\": 8, \"stages\": 9}", "down to one qubit after 3 stages"},
         {"{\"ansatz\": \"qcnn\", \"qubits\": 8, \"variant\": \"reserch\"}", "model[0].circuit.variant is 'reserch'"},
         {"{\"ansatz\": \"qcnn\", \"qubits\": 8, \"gates\": []}", "one or the other"},
-        {"{\"ansatz\": \"qcnn\", \"qubits\": 8, \"filters\": 3}", "key of the quantum layer"},
         {"{\"qubits\": 3, \"gates\": []}", "model[0].circuit.gates has 0 gates"},
         {"{\"qubits\": 3, \"gates\": {}}", "model[0].circuit.gates must be an array"},
         {"{\"qubits\": 3, \"stages\": 1, \"gates\": []}", "unknown key 'stages'"},

@@ -17,6 +17,8 @@ static const struct row rows[] = {
     {"schedule", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"momentum\":0.9,\"learning_rate\":{\"schedule\":\"cosine\",\"initial_learning_rate\":0.1,\"decay_steps\":10}}}"), QR_OK, {0}},
     {"early stopping", JOB(",\"train\":{\"metrics\":[\"accuracy\"],\"early_stopping\":{\"monitor\":\"val_accuracy\",\"patience\":3}}"), QR_OK, {0}},
     {"filters", "{\"model\":[{\"layer\":\"quantum\",\"filters\":3,\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8}}]," DATA "}", QR_OK, {0}},
+    {"filters in the ansatz", "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"filters\":3}}]," DATA "}", QR_OK, {0}},
+    {"filters in both", "{\"model\":[{\"layer\":\"quantum\",\"filters\":3,\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"filters\":3}}]," DATA "}", QR_INVALID_ARGUMENT, {"once"}},
     {"classical", "{\"model\":[{\"layer\":\"dense\",\"units\":3,\"activation\":\"softmax\"}],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"}}", QR_OK, {0}},
     {"not json", "{", QR_INVALID_ARGUMENT, {"the test", "line 1"}},
     {"an array", "[]", QR_INVALID_ARGUMENT, {"the job", "object"}},

@@ -108,8 +108,11 @@ static void check_cross(const struct work *w, const double (*acc)[QR_LANES], con
     CHECK(worst <= 64 * 16 * (precision ? 0x1p-53 : 0x1p-24), "%.3g", worst);
 }
 
-static void blocks(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
+static void blocks(const struct qr_kernels *k, const struct qr_kernels *portable, int precision, bool sparse) {
     struct work w = make(precision);
+    for (size_t r = 0; sparse && r < 4; r++) /* one or two entries a row */
+        for (size_t j = 0; j < 4; j++)
+            if (j != r && (r == 0 || (j != (r + 1) % 4 && (r != 3 || j == 0)))) w.narrow[r * 4 + j] = w.narrow[16 + r * 4 + j] = 0;
     size_t bytes = bytes_of(CELLS, precision);
     struct qr_place at;
     for (unsigned a = 0; a < BITS; a++)
@@ -220,7 +223,8 @@ int main(void) {
             }
             const struct qr_kernels *k = qr_kernels_of((enum qr_isa)isa, (enum qr_precision)precision);
             const struct qr_kernels *portable = qr_kernels_of(QR_ISA_PORTABLE, (enum qr_precision)precision);
-            blocks(k, portable, precision);
+            blocks(k, portable, precision, false);
+            blocks(k, portable, precision, true);
             folds(k, portable);
             readouts(k, portable, precision);
             moves(k, precision);
