@@ -13,6 +13,22 @@ B        := build/$(or $(SAN),release)
 BIN      := $(if $(SAN),$(B)/bin,build/bin)
 PKGS     := grpc libprotobuf-c libcjson libcrypto hdf5 libxxhash zlib
 
+# ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
+goals    := $(or $(MAKECMDGOALS),all)
+need     := $(if $(filter test lint bench fuzz model matrix interop,$(goals)),test,build)
+missing  := $(if $(filter-out help clean deps,$(goals)),$(shell tests/deps missing $(need)))
+.PHONY: all deps run test lint bench fuzz model matrix interop help clean FORCE
+.DEFAULT_GOAL := all
+
+ifneq ($(missing),)
+# pkg-config's answers below would be empty now: install first, then read this file again.
+run test:
+	@tests/deps install $(need)
+	@+$(MAKE) --no-print-directory $@
+$(filter-out run test deps help clean,$(goals)):
+	@echo "missing: $(missing). Type: make deps" >&2; exit 2
+else
+
 # ---- flags: ours, then yours (CPPFLAGS, CFLAGS, LDFLAGS come last) ---------
 pre      := -Ilib -I. -I$(B)/gen -D_GNU_SOURCE $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 gen      := -std=gnu17 -O2 -g -ffp-contract=off -fno-math-errno -fno-common -fvisibility=hidden \
@@ -32,6 +48,7 @@ endif
 lib_c    := $(wildcard lib/*/*.c)
 protos   := $(wildcard proto/*.proto)
 gen_c    := $(protos:proto/%.proto=$(B)/gen/%.pb-c.c)
+gen_h    := $(B)/gen/builtin_job.h
 lib_o    := $(lib_c:%.c=$(B)/%.o) $(gen_c:%.c=%.o)
 progs    := $(patsubst cmd/%/main.c,$(BIN)/%,$(wildcard cmd/*/main.c))
 test_c   := $(wildcard tests/unit/test_*.c tests/conform/test_*.c tests/sim/test_*.c)
@@ -40,32 +57,74 @@ ref_o    := $(patsubst %.c,$(B)/%.o,$(wildcard tests/ref/*.c))
 benches  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
 fuzzers  := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 replays  := $(fuzzers:%=%.replay)
+its      := $(sort $(wildcard tests/it/*.sh))
+lints    := tests/lint/run tests/lint/selftest
+models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
+
+# Which of the tests a sanitizer build runs: all but the bit matrix and what looks at sources; the thread
+# sanitizer those that have threads of their own.
+ifeq ($(SAN),)
+suite    := $(tests) $(replays) $(models) $(lints) $(its)
+else ifeq ($(SAN),thread)
+suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train%,$(notdir $t)),$t))
+else
+suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh,$(its))
+endif
+export TSAN_OPTIONS := ignore_noninstrumented_modules=1
+export QR_BIN := $(BIN)
+export QR_B := $(B)
 
 ## make            the library and the programs: build/bin/qring, build/bin/qringd
 all: $(libqring) $(progs)
 
-## make test       everything that proves it: unit, conformance, golden, simulation and process tests
-test: $(tests) $(replays) $(progs)
-	$(Q)tests/run $(tests) $(replays)
+## make deps       what the build and the tests need from Debian: names it, says why, installs it
+deps:
+	@tests/deps install test
 
-## make help       this list
-help:
-	@sed -n 's/^## //p' $(MAKEFILE_LIST)
+## make run        trains the tutorial's model with two real workers on loopback; the results are in out/qcnn
+run: all
+	$(Q)$(BIN)/qring run deploy/jobs/qcnn.json -n 2 --out out/qcnn
 
-clean:
-	rm -rf build compile_commands.json
+## make test       everything that proves it, under ten minutes; SAN=address|undefined|thread for sanitizers
+test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(lib_o))
+	$(Q)tests/run $(suite)
+
+## make lint       floors, third-party boundaries, banned calls, sizes, headers, objects, the README's table
+lint: $(lib_o) $(progs)
+	$(Q)tests/lint/run
+
+## make model      the membership model, at larger bounds than make test has
+model:
+	$(Q)tests/model/check.sh more
+
+## make matrix     every number of workers, threads, kernels and schedules: one digest for each job
+matrix: $(progs)
+	$(Q)tests/it/bits.sh full
+
+## make bench      start-up time, idle memory, step times, all-reduce
+bench: $(benches) $(progs)
+	$(Q)tests/bench/run $(benches)
+
+## make interop    TensorFlow Quantum's own model loads our weights (3 GB from PyPI, under build/)
+interop: $(progs)
+	$(Q)tests/interop/run
+
+## make fuzz       libFuzzer on every parser (clang); SECONDS=30 for each
+fuzz: # glibc gives clang no CMPLX; the warnings are gcc's to give
+	$(Q)$(MAKE) --no-print-directory CC=clang B=build/fuzz SAN=fuzzer-no-link,address CPPFLAGS=-DCMPLX=__builtin_complex CFLAGS=-w fuzz-run
+fuzz-run: $(fuzzers)
+	$(Q)tests/fuzz/run $(or $(SECONDS),30) $(fuzzers)
 
 # ---- how ------------------------------------------------------------------
 # gcc 12's vectorisers form vfmaddsub even under -ffp-contract=off: kernel files are compiled without them.
 novec := -fno-tree-vectorize -fno-tree-slp-vectorize
-$(B)/lib/sim/kernel_portable.o: private isa := $(novec)
-$(B)/lib/sim/kernel_avx2.o:     private isa := -mavx2 -mfma $(novec)
-$(B)/lib/sim/kernel_avx512.o:   private isa := -mavx512f -mavx512dq -mfma $(novec)
+kernel   = $(findstring /lib/sim/kernel_$1,$@)
+isa      = $(if $(call kernel),$(novec)) $(if $(call kernel,avx2),-mavx2 -mfma) $(if $(call kernel,avx512),-mavx512f -mavx512dq -mfma)
 
 flags   = $(pre) $(gen) $(warn) $(harden) $(CPPFLAGS) $(CFLAGS)
 compile = $(CC) $(flags) $(isa) -MMD -MP -c $< -o $@
-$(B)/%.o: %.c $(B)/.flags | $(gen_c)
+$(B)/%.o: %.c $(B)/.flags | $(gen_c) $(gen_h)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC    $<")
 	$(Q)$(compile)
@@ -76,6 +135,9 @@ $(B)/gen/%.pb-c.c: proto/%.proto
 	$(Q)protoc-c --proto_path=proto --c_out=$(B)/gen $<
 $(B)/gen/%.pb-c.o: $(B)/gen/%.pb-c.c $(B)/.flags
 	$(Q)$(CC) $(pre) $(gen) -w $(harden) -c $< -o $@
+$(gen_h): deploy/jobs/qcnn.json
+	@mkdir -p $(@D)
+	$(Q)( echo 'static const char qr_builtin_job[] = {'; od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g'; echo '0};' ) > $@
 
 $(libqring): $(lib_o)
 	$(Q)rm -f $@ && $(AR) rcsD $@ $^
@@ -100,6 +162,14 @@ $(B)/.flags: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(flags)' | cmp -s - $@ || echo '$(CC) $(flags)' > $@
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
-.PHONY: all test help clean FORCE
-.DEFAULT_GOAL := all
+.PHONY: fuzz-run
 .SECONDARY:
+endif
+
+## make help       this list
+help:
+	@sed -n 's/^## //p' $(firstword $(MAKEFILE_LIST))
+
+## make clean      removes build/
+clean:
+	rm -rf build compile_commands.json

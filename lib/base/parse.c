@@ -79,22 +79,27 @@ bool qr_parse_duration_ns(const char *s, int64_t *ret) {
     return false;
 }
 
-/* Levenshtein distance with case ignored; names longer than 63 bytes count as far. */
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Edit distance where swapping two neighbours is one edit (optimal string alignment), case ignored; names longer than 63
+ * bytes count as far. */
 static size_t distance(const char *a, const char *b) {
-    size_t n = strlen(a), m = strlen(b), row[64];
+    size_t n = strlen(a), m = strlen(b), rows[3][64];
     if (n > 63 || m > 63) return SIZE_MAX;
-    for (size_t j = 0; j <= m; j++) row[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t change = diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
-            size_t shift = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = change < shift ? change : shift;
+    for (size_t i = 0; i <= n; i++) {
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
+        for (size_t j = 0; j <= m; j++) {
+            if (i == 0 || j == 0) {
+                row[j] = i + j;
+                continue;
+            }
+            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+            row[j] = least(above[j - 1] + (x != y), least(above[j], row[j - 1]) + 1);
+            bool swapped = i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]);
+            if (swapped) row[j] = least(row[j], above2[j - 2] + 1);
         }
     }
-    return row[m];
+    return rows[n % 3][m];
 }
 
 const char *qr_nearest(const char *name, const char *const *known, size_t n_known) {

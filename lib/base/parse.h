@@ -19,8 +19,8 @@ bool qr_parse_duration_ns(const char *s, int64_t *ret);
 /* As qr_parse_double for n bytes that need not end with NUL (CSV cells); blanks around are taken off. */
 bool qr_parse_double_n(const char *s, size_t n, double *ret);
 
-/* The known name nearest to `name` (edit distance at most a third of its length, at least 1; case
- * ignored), or NULL: for "did you mean ...?". */
+/* The known name nearest to `name` (edits and swaps of neighbours at most a third of its length, at
+ * least 1; case ignored), or NULL: for "did you mean ...?". */
 const char *qr_nearest(const char *name, const char *const *known, size_t n_known);
 
 #endif

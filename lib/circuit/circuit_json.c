@@ -119,7 +119,9 @@ static enum qr_code read_args(struct reader *r, const struct qr_json *gate, cons
         for (unsigned k = 0; k < info->n_args && !angle; k++) takes = takes || strcmp(keys[i], info->arg_names[k]) == 0;
         if (takes || !qr_json_get(gate, keys[i])) continue;
         if (angle && !angle_only)
-            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has \"angle\" and \"%s\"; an angle stands alone (it is exponent angle / pi with global shift -1/2)", where, keys[i]);
+            return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                           "%s has \"angle\" and \"%s\"; an angle stands alone (it is exponent angle / pi with global shift -1/2)",
+                           where, keys[i]);
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s takes %s%s%s%s, not \"%s\"", where, angle_only ? "a rotation" : info->name,
                        angle ? "\"angle\"" : info->n_args ? "" : "no arguments", angle ? "" : info->n_args > 0 ? info->arg_names[0] : "",
                        !angle && info->n_args > 1 ? " and " : "", !angle && info->n_args > 1 ? info->arg_names[1] : "", keys[i]);
@@ -302,19 +304,17 @@ static enum qr_code read_qcnn(struct reader *r, const struct qr_json *circuit, c
 
 enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *where, struct qr_circuit **ret,
                                   uint64_t *ret_default_readouts, struct qr_err *err) {
-    static const char *const of_qcnn[] = {"ansatz", "qubits", "stages", "variant"};
+    static const char *const of_qcnn[] = {"ansatz", "qubits", "stages", "variant", "filters"};
     static const char *const of_gates[] = {"qubits", "columns", "gates"};
-    static const char *const any[] = {"ansatz", "qubits", "stages", "variant", "columns", "gates"};
+    static const char *const of_any[] = {"ansatz", "qubits", "stages", "variant", "filters", "columns", "gates"};
     static const char *const ansatz_names[] = {"qcnn"};
     enum qr_code code = qr_json_want(circuit, where, QR_JSON_OBJECT, err);
     if (code) return code;
     const struct qr_json *ansatz = qr_json_get(circuit, "ansatz"), *gates = qr_json_get(circuit, "gates");
-    if (qr_json_get(circuit, "filters"))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: \"filters\" is a key of the quantum layer, beside \"circuit\"", where);
     code = ansatz && gates ? qr_fail(err, QR_INVALID_ARGUMENT, "%s has \"ansatz\" and \"gates\"; it is one or the other", where)
-           : ansatz        ? qr_json_known(circuit, where, of_qcnn, 4, err)
+           : ansatz        ? qr_json_known(circuit, where, of_qcnn, 5, err)
            : gates         ? qr_json_known(circuit, where, of_gates, 3, err)
-                           : qr_json_known(circuit, where, any, 6, err);
+                           : qr_json_known(circuit, where, of_any, 7, err);
     if (!code && !ansatz && !gates)
         code = qr_fail(err, QR_INVALID_ARGUMENT, "%s must have \"ansatz\": \"qcnn\", or \"gates\": [...]", where);
     int64_t n_qubits;

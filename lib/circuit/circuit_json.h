@@ -1,6 +1,7 @@
 /* circuit/circuit_json.h — circuits as they stand in job files (DESIGN §11).
  *
- * Ansatz    {"ansatz": "qcnn", "qubits", "stages"?, "variant"?: "notebook" | "research"}
+ * Ansatz    {"ansatz": "qcnn", "qubits", "stages"?, "variant"?: "notebook" | "research", "filters"?}; how many copies ("filters") is read by
+ *           the job room, since the copies are the layer's
  * Gates     {"qubits", "columns"?, "gates": [{"gate", "qubits": [..], ARGUMENTS, "controls"?: [..], "control_values"?: [0 | 1, ..],
  *           "global_shift"?}, ..]}. Without "columns" there are 1 + the highest data column in use.
  * Names     I X Y Z H XX YY ZZ CZ CNOT (CX) SWAP ISWAP PhasedX PhasedISwap FSIM, and RX RY RZ (X Y Z by angle alone); case is ignored.

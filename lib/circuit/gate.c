@@ -52,7 +52,8 @@ double qr_gate_arg_value(const struct qr_gate_arg *arg, const double *theta, con
 
 /* ---- small complex algebra, spelled out: the bits are in the expressions ---- */
 
-static double complex make(double re, double im) { return CMPLX(re, im); }
+/* CMPLX, which glibc gives only to gcc */
+static double complex make(double re, double im) { return __builtin_complex(re, im); }
 static double complex mul(double complex a, double complex b) {
     return make(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
 }

@@ -38,15 +38,22 @@ struct qr_identity {
     unsigned port;         /* the control port to bind */
     size_t n_peers;        /* known ring members with oneself, by index; 0 for single */
     char **peers;          /* host:port; NULL entries never */
+    bool *named;           /* n_peers: true for an address that the input names, false for a candidate made from a template */
     bool count_known;      /* false: sparse TF_CONFIG or a template without replicas: peers are candidates to probe */
     char *why;             /* one sentence for the log */
 };
 QR_MUST_CHECK enum qr_code qr_identity_find(const struct qr_identity_inputs *in, struct qr_identity *ret, struct qr_err *err);
 void qr_identity_fini(struct qr_identity *id);
-/* {"source","role","index","address","peers"}: what --print-identity prints. */
+/* {"source","role","index","address","peers"}: what --print-identity prints. Of candidates only the named ones are peers. */
 void qr_identity_json(const struct qr_identity *id, struct qr_buf *ret);
 
-/* "host:port" → parts. Accepts name, IPv4, [IPv6]; port may be missing (default_port). False when malformed. */
+/* "host:port" → parts (host on the heap, without brackets). Accepts name, IPv4, [IPv6]; port may be missing (default_port). False
+ * when malformed; qr_address_fault says why. */
 bool qr_address_split(const char *address, unsigned default_port, char **ret_host, unsigned *ret_port);
+
+/* What is wrong with an address, as the end of a sentence ("it has no host"); NULL when nothing is. Static. */
+const char *qr_address_fault(const char *address);
+/* "[::1]", 2222 → "[::1]:2222": brackets where the host is IPv6. Heap. */
+char *qr_address_join(const char *host, unsigned port);
 
 #endif

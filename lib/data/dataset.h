@@ -5,7 +5,9 @@
  *           "npz" (arrays x, y), "csv" (header; label column y; the other columns are x in file order).
  *           The first floor(N * train_fraction) samples train, the rest validate, in file order; or all train, with validation_url.
  * Checks    NaN or infinity: DATA_LOSS naming file, row and column. x columns != wanted: DATA_LOSS with both numbers. No samples: DATA_LOSS.
- *           A class label that is no integer in range: the job's loss decides (qr_dataset_check_labels).
+ *           npz: x is samples × columns (or one-dimensional where one column is wanted), y one- or two-dimensional. With n_outputs > 1
+ *           a one-dimensional y holds class numbers 0 … n_outputs-1 and becomes one-hot (anything else: DATA_LOSS). CSV: with n_outputs > 1
+ *           the labels are columns y0 … y<k-1>, or one column y of class numbers.
  * Memory    the whole set; refused above the memory limit with both numbers.
  */
 #ifndef QR_DATA_DATASET_H
@@ -24,15 +26,15 @@ struct qr_data_options {
     unsigned rounds, qubits;     /* EXCITATIONS */
     const char *url, *validation_url; /* NPZ, CSV; borrowed; validation_url may be NULL */
     double train_fraction;       /* in (0, 1] */
-    size_t n_columns;            /* wanted: what the model's first layer takes */
-    size_t n_outputs;            /* columns of y wanted (1, or the classes of a one-hot y) */
+    size_t n_columns;            /* wanted: what the model's first layer takes; 0: whatever the file has */
+    size_t n_outputs;            /* columns of y wanted (1, or the classes of a one-hot y); 0: whatever the file has */
 };
 
 struct qr_dataset {
     size_t n_samples, n_train;   /* samples n_train .. n_samples-1 validate */
     size_t n_columns, n_outputs;
     double *x, *y;               /* row-major; owned */
-    uint8_t digest[32];          /* the data manifest in the job hash: SHA-256 of sizes, x and y bytes */
+    uint8_t digest[32];          /* the data manifest in the job hash: SHA-256 of (u64le n_samples, n_train, n_columns, n_outputs, SHA-256 of x, of y) */
 };
 
 QR_MUST_CHECK enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_dataset *ret, struct qr_err *err);

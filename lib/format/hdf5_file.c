@@ -6,7 +6,7 @@
 #include "format/hdf5_impl.h"
 
 enum {
-    BUDGET = 1 << 24, MAX_DEPTH = 16, MAX_BLOCKS = 64, MAX_STRINGS = 65536, MAX_STRING_BYTES = 1 << 16,
+    BUDGET = 1 << 24, MAX_DEPTH = 16, MAX_BLOCKS = 64, MAX_STRINGS = 65536, MAX_STRING_BYTES = 1 << 16, STRING_STEPS = 16,
     CLASS_FLOAT = 1, CLASS_STRING = 3, CLASS_VLEN = 9,
 };
 static const uint64_t undefined = UINT64_MAX;
@@ -234,6 +234,10 @@ static enum qr_code read_strings(struct qr_h5 *f, struct qr_bytes type, const st
         } else if ((type.p[1] & 15) == 2) {
             while (s.n && s.p[s.n - 1] == ' ') s.n--;
         }
+        /* one heap object may be named many times: strings too draw on the file's size, and each on the budget */
+        if (s.n > f->value_bytes || f->budget < STRING_STEPS) return damaged(f, "its attributes are larger than the file");
+        f->value_bytes -= s.n;
+        f->budget -= STRING_STEPS;
         ret->v[ret->n++] = s.n ? qr_xstrndup((const char *)s.p, s.n) : qr_xstrdup("");
     }
     return QR_OK;

@@ -19,7 +19,7 @@ struct qr_h5 {
     const char *object; /* the object being read, for messages */
     uint64_t root;      /* address of the root group's object header */
     size_t budget;      /* steps left */
-    size_t value_bytes; /* bytes of values that may still be read */
+    size_t value_bytes; /* bytes of values and names that may still be read */
     struct qr_err *err;
 };
 

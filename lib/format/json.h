@@ -3,7 +3,8 @@
  * Reading   whole text one value (trailing blanks allowed), valid UTF-8 without NUL, nesting <= 64, no duplicate keys,
  *           numbers finite; errors say line and column. Getters take `where`, the path of the value for messages
  *           ("model[0].circuit.qubits"), and say what was found and what was wanted.
- * Bounds    text at most 64 MiB.
+ *           An integer literal above 2^53 is refused where it stands; a byte-order mark is skipped. Text that is no JSON is INVALID_ARGUMENT.
+ * Bounds    text at most 64 MiB, at most 4 Mi values, a number at most 63 characters.
  */
 #ifndef QR_FORMAT_JSON_H
 #define QR_FORMAT_JSON_H
@@ -55,7 +56,7 @@ void qr_json_open(struct qr_json_writer *w, char bracket);  /* '{' or '[' */
 void qr_json_close(struct qr_json_writer *w, char bracket); /* '}' or ']' */
 void qr_json_put_key(struct qr_json_writer *w, const char *key);
 void qr_json_put_string(struct qr_json_writer *w, const char *s); /* invalid UTF-8 becomes U+FFFD */
-void qr_json_put_double(struct qr_json_writer *w, double x);      /* %.17g; null when not finite */
+void qr_json_put_double(struct qr_json_writer *w, double x);      /* %.17g, no exponent below 1e17; null when not finite */
 void qr_json_put_i64(struct qr_json_writer *w, int64_t x);
 void qr_json_put_bool(struct qr_json_writer *w, bool x);
 void qr_json_put_null(struct qr_json_writer *w);

@@ -211,10 +211,10 @@ static void key_push(struct scan *s, size_t from, size_t end) {
 
 /* An object ends: are its keys different from each other? Drops them. */
 static enum qr_code check_keys(struct scan *s, size_t first) {
-    struct key *keys = s->keys + first;
     size_t n = s->n_keys - first;
     s->n_keys = first;
     if (n < 2) return QR_OK;
+    struct key *keys = s->keys + first;
     qsort_r(keys, n, sizeof *keys, key_order_then_place, s);
     for (size_t i = 1; i < n; i++) {
         if (key_order(s, keys[i - 1], keys[i]) != 0) continue;

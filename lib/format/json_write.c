@@ -86,9 +86,12 @@ void qr_json_put_string(struct qr_json_writer *w, const char *s) {
 
 void qr_json_put_double(struct qr_json_writer *w, double x) {
     before(w);
-    /* below 1e17 %.17g writes an integer without an exponent */
-    if (isfinite(x)) qr_buf_printf(w->out, "%.17g", x);
-    else qr_buf_puts(w->out, "null");
+    if (!isfinite(x)) {
+        qr_buf_puts(w->out, "null");
+        return;
+    }
+    /* %.17g writes integers below 1e17 without an exponent; above 2^53 a reader would refuse them as integers */
+    qr_buf_printf(w->out, fabs(x) > 0x1p53 && fabs(x) < 1e17 ? "%.1f" : "%.17g", x);
 }
 
 void qr_json_put_i64(struct qr_json_writer *w, int64_t x) {

@@ -95,9 +95,8 @@ enum qr_code qr_zip_member(const struct qr_zip *z, uint64_t *at, struct qr_zip_m
                        m.name, m.method);
     if (!widen(p + CENTRAL_BYTES + name_n, extra_n, &m.size, &m.packed, &offset))
         return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has a damaged zip64 size", z->what, m.name);
-    const uint8_t *local = z->file.p + offset;
-    if (!inside(z, offset, LOCAL_BYTES) || qr_get_u32le(local) != LOCAL_SIGN || qr_get_u16le(local + 26) != name_n ||
-        !inside(z, offset + LOCAL_BYTES, name_n) || memcmp(local + LOCAL_BYTES, m.name, name_n) != 0)
+    const uint8_t *local = inside(z, offset, LOCAL_BYTES + name_n) ? z->file.p + offset : NULL;
+    if (!local || qr_get_u32le(local) != LOCAL_SIGN || qr_get_u16le(local + 26) != name_n || memcmp(local + LOCAL_BYTES, m.name, name_n) != 0)
         return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not where the zip directory says", z->what, m.name);
     uint64_t data = offset + LOCAL_BYTES + name_n + qr_get_u16le(local + 28);
     if (!inside(z, data, m.packed) || data + m.packed > z->directory)

@@ -32,17 +32,19 @@ struct qr_link_ops {
     /* Binds and accepts. address "host:port", port 0 = any. *ret_port the bound one. ALREADY_EXISTS when the port is taken (message names it). */
     enum qr_code (*listen)(struct qr_link *l, const char *address, unsigned *ret_port, struct qr_err *err);
     void (*dial)(struct qr_link *l, uint32_t tag, const char *address);
-    void (*hang_up)(struct qr_link *l, uint32_t tag); /* closes its connection too */
+    void (*hang_up)(struct qr_link *l, uint32_t tag); /* closes its connection too, as close_conn */
     void (*close_conn)(struct qr_link *l, uint32_t conn); /* after what was sent has left, within 1 s; no DOWN event follows */
     /* Queues one message made of parts, in order. head is copied; body (may be empty) is borrowed and may be read until unreleased() is 0
      * again. False when the connection is gone or its queue (64 messages / 8 MiB of heads) is full. */
     bool (*send)(struct qr_link *l, uint32_t conn, struct qr_bytes head, struct qr_bytes body);
+    /* Bodies still borrowed, and messages that still wait to go out (which needs polling): 0 when the owner may turn to something else. */
     size_t (*unreleased)(struct qr_link *l);
-    /* Stops reading from a connection until resumed: back-pressure for data of the next step. */
+    /* Stops reading from a connection until resumed: back-pressure for data of the next step. A break is told also while paused; what was unread is
+     * then lost. */
     void (*pause)(struct qr_link *l, uint32_t conn, bool paused);
     /* Waits until deadline_ns (of the link's clock) for one event; NOTHING when it passes. */
     void (*poll)(struct qr_link *l, int64_t deadline_ns, struct qr_link_event *ret);
-    void (*wake)(struct qr_link *l); /* makes poll return WOKEN soon (gRPC: within 1 ms while polling) */
+    void (*wake)(struct qr_link *l); /* makes poll return WOKEN soon (at once while polling) */
     void (*free)(struct qr_link *l);
 };
 struct qr_link { const struct qr_link_ops *ops; };

@@ -136,6 +136,7 @@ size_t qr_model_n_inputs(const struct qr_model *m) { return m->n_inputs; }
 size_t qr_model_n_outputs(const struct qr_model *m) { return m->n_outputs; }
 size_t qr_model_n_readouts(const struct qr_model *m) { return m->n_readouts; }
 size_t qr_model_n_filters(const struct qr_model *m) { return m->n_filters; }
+size_t qr_model_block_size(const struct qr_model *m) { return m->block_size; }
 size_t qr_model_n_sums(const struct qr_model *m) { return 1 + m->n_metrics; }
 size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_outputs; }
 

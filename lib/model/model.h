@@ -59,6 +59,7 @@ const struct qr_sim_plan *qr_model_plan(const struct qr_model *m);   /* NULL whe
 size_t qr_model_n_inputs(const struct qr_model *m), qr_model_n_outputs(const struct qr_model *m);
 size_t qr_model_n_readouts(const struct qr_model *m); /* all filters; 0 when classical */
 size_t qr_model_n_filters(const struct qr_model *m);
+size_t qr_model_block_size(const struct qr_model *m); /* samples a block may have at most */
 /* 1 + number of metrics: the loss sum, then the metric sums, as they stand in a contribution. */
 size_t qr_model_n_sums(const struct qr_model *m);
 /* Parameters whose gradient is exactly zero whatever the data: ret[n_params]. */

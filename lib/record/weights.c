@@ -131,18 +131,20 @@ static enum qr_code check_entry(const struct qr_weights_entry *e, const struct q
     return QR_OK;
 }
 
-/* "pqc, dense" */
+/* "pqc (1), dense (2)": layers and how many weights each has */
 static void list_layers(const struct qr_keras_file *k, struct qr_buf *ret) {
     for (size_t i = 0; i < k->n_layers; i++)
-        if (k->layers[i].weights.n) qr_buf_printf(ret, "%s%.60s", ret->n ? ", " : "", k->layers[i].name);
+        if (k->layers[i].weights.n) qr_buf_printf(ret, "%s%.60s (%zu)", ret->n ? ", " : "", k->layers[i].name, k->layers[i].weights.n);
 }
 
 static enum qr_code other_layers(const struct qr_keras_file *k, const char *what, const struct qr_weights_layout *layout, struct qr_err *err) {
     struct qr_buf there = {.max = 300}, here = {.max = 300};
     list_layers(k, &there);
-    for (size_t i = 0; i < layout->n; i++)
-        if (i == 0 || !same_layer(layout->entries[i].name, layout->entries[i - 1].name))
-            qr_buf_printf(&here, "%s%.*s", here.n ? ", " : "", (int)layer_chars(layout->entries[i].name), layout->entries[i].name);
+    for (size_t i = 0, n = 1; i < layout->n; i += n, n = 1) {
+        const char *name = layout->entries[i].name;
+        while (i + n < layout->n && same_layer(layout->entries[i + n].name, name)) n++;
+        qr_buf_printf(&here, "%s%.*s (%zu)", here.n ? ", " : "", (int)layer_chars(name), name, n);
+    }
     enum qr_code code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: the file's layers with weights are %s; the job's model has %s: these are the weights of another model",
                                 what, there.n ? qr_buf_string(&there) : "none", qr_buf_string(&here));
     qr_buf_free(&there);

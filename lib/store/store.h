@@ -20,7 +20,8 @@ struct qr_store_ops {
     enum qr_code (*remove)(struct qr_store *s, const char *name, struct qr_err *err);
     /* Names that begin with prefix, sorted, '\n'-separated into ret. */
     enum qr_code (*list)(struct qr_store *s, const char *prefix, struct qr_buf *ret, struct qr_err *err);
-    /* Proves that a put under this prefix would work, before anything is spent. */
+    /* Proves that a put under this prefix would work, before anything is spent. A prefix that ends with '/' or names a directory means
+     * that directory (made when missing), another one the directory it stands in. */
     enum qr_code (*check_writable)(struct qr_store *s, const char *prefix, struct qr_err *err);
     void (*close)(struct qr_store *s);
 };

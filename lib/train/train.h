@@ -43,7 +43,7 @@ struct qr_train_result {
     double loss;                    /* Keras' running mean over the last epoch */
     bool has_val; double val_loss;
     size_t n_metrics;               /* metrics, then val_ metrics when has_val */
-    struct qr_named_value metrics[16]; char names[16][40];
+    struct qr_named_value metrics[16]; /* names are static */
     char state_digest[33];          /* of the last step's state */
     double *params;                 /* n_params: the last state's, or the best one's when early stopping keeps it; caller frees */
     bool stopped_early;

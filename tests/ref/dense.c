@@ -8,7 +8,7 @@
 typedef double complex amp;
 enum { MAX_DIM = 1 << REF_MAX_QUBITS };
 
-#define IMAG CMPLX(0.0, 1.0) /* I is a float in gcc's header */
+#define IMAG __builtin_complex(0.0, 1.0) /* I is a float in gcc's header */
 
 /* ---- small matrices ---- */
 
@@ -26,7 +26,7 @@ static void product(const amp *a, const amp *b, unsigned d, amp *ret) {
             for (unsigned k = 0; k < d; k++) ret[i * d + j] += a[i * d + k] * b[k * d + j];
 }
 
-static const amp pauli_x[4] = {0, 1, 1, 0}, pauli_y[4] = {0, CMPLX(0.0, -1.0), CMPLX(0.0, 1.0), 0}, pauli_z[4] = {1, 0, 0, -1};
+static const amp pauli_x[4] = {0, 1, 1, 0}, pauli_y[4] = {0, __builtin_complex(0.0, -1.0), __builtin_complex(0.0, 1.0), 0}, pauli_z[4] = {1, 0, 0, -1};
 
 /* The involution P of a power gate. Returns false for other kinds. */
 static bool involution(enum qr_gate_kind kind, amp *p) {

@@ -76,6 +76,8 @@ static void test_parse(void) {
     CHECK(qr_parse_duration_ns("20", &i) && i == 20 * QR_SECOND && !qr_parse_duration_ns("-1s", &i) && !qr_parse_duration_ns("5 s", &i));
     static const char *const known[] = {"qubits", "stages", "variant"};
     CHECK(strcmp(qr_nearest("qubit", known, 3), "qubits") == 0 && strcmp(qr_nearest("Stagse", known, 3), "stages") == 0);
+    static const char *const seed[] = {"name", "seed"};
+    CHECK(strcmp(qr_nearest("sede", seed, 2), "seed") == 0); /* a swap is one edit */
     CHECK(qr_nearest("banana", known, 3) == NULL);
 }
 

@@ -1,0 +1,51 @@
+/* cmd/qring/command.h — what the commands of qring share: their table, their arguments, their job. */
+#ifndef QR_CMD_COMMAND_H
+#define QR_CMD_COMMAND_H
+
+#include <stdbool.h>
+
+#include "base/log.h"
+#include "worker/workload.h"
+
+/* argv[0] is the command's own name. Returns the exit code. */
+struct qr_command {
+    const char *name, *usage, *summary;
+    const char *help;   /* examples first, then flags */
+    const char *flags;  /* for completion: "--out --epochs …" */
+    int (*run)(const struct qr_command *self, int argc, char **argv);
+};
+extern const struct qr_command qr_commands[];
+extern const size_t qr_n_commands;
+
+int qr_command_run(const struct qr_command *self, int argc, char **argv);
+int qr_command_infer(const struct qr_command *self, int argc, char **argv);
+int qr_command_gradient(const struct qr_command *self, int argc, char **argv);
+int qr_command_show(const struct qr_command *self, int argc, char **argv);
+int qr_command_weights(const struct qr_command *self, int argc, char **argv);
+int qr_command_completion(const struct qr_command *self, int argc, char **argv);
+extern const char qr_help_run[], qr_help_infer[], qr_help_gradient[], qr_help_show[], qr_help_weights[], qr_help_completion[];
+
+/* One flag of a command: text takes a value, on does not. */
+struct qr_flag { const char *name; const char **text; bool *on; };
+struct qr_words { const char *v[64]; size_t n; };
+/* Flags anywhere, "--a b" or "--a=b"; other words in order. INVALID_ARGUMENT names the flag, the nearest one, or what is too much. "--help"
+ * and "-h" set *ret_help and end the reading. */
+QR_MUST_CHECK enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, size_t n_flags, size_t max_words, struct qr_words *ret_words,
+                                         bool *ret_help, struct qr_err *err);
+
+/* A job and all that evaluating it needs; --isa and --threads as texts or NULL. */
+struct qr_loaded { struct qr_job *job; struct qr_workload load; struct qr_pool *pool; };
+QR_MUST_CHECK enum qr_code qr_load(const char *job, const char *isa, const char *threads, struct qr_loaded *ret, struct qr_err *err);
+void qr_loaded_fini(struct qr_loaded *l);
+
+/* stderr, for people. */
+const struct qr_log *qr_command_log(void);
+/* Says the error and returns its exit code; 0 for QR_OK. */
+int qr_conclude(enum qr_code code, const struct qr_err *err);
+
+/* The model as a table: layer, output shape, parameters. */
+void qr_model_table(const struct qr_model *m, const struct qr_job *job, struct qr_buf *ret);
+/* A gradient or weights as {"pqc/parameters": […], "dense/kernel": [[…]]}; k > 0 vectors of n_params give each a leading axis. */
+void qr_put_tensors(struct qr_json_writer *w, const struct qr_model *m, const double *values, size_t k);
+
+#endif

@@ -1,0 +1,78 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "cmd/qring/command.h"
+#include "job/canonical.h"
+#include "worker/worker.h"
+
+const struct qr_command qr_commands[] = {
+    {"run", "run [JOB] [-n N] [--out DIR]", "train a job here, with N worker processes", qr_help_run,
+     "-n --out --epochs --threads --isa --allreduce --weights --json --help", qr_command_run},
+    {"infer", "infer [JOB] --weights URL", "predictions, loss and accuracy on the test set", qr_help_infer,
+     "--weights --predictions --json --isa --threads --help", qr_command_infer},
+    {"gradient", "gradient [JOB] [--of loss|prediction]", "exact derivatives as JSON, to check against other programs", qr_help_gradient,
+     "--weights --samples --of --isa --threads --help", qr_command_gradient},
+    {"show", "show [JOB]", "draw the circuit; parameters, gates, blocks, cost", qr_help_show, "--json --columns --isa --help", qr_command_show},
+    {"weights", "weights FILE...", "list, compare or convert weights", qr_help_weights, "--to --job --json --help", qr_command_weights},
+    {"completion", "completion bash|zsh|fish", "the shell's completion, to be sourced", qr_help_completion, "bash zsh fish --help", qr_command_completion},
+};
+const size_t qr_n_commands = sizeof qr_commands / sizeof *qr_commands;
+
+static void print_help(FILE *out) {
+    fputs("qring - train quantum-classical models on many workers, with the same bits on any number of them\n"
+          "\n"
+          "Examples:\n"
+          "  qring run                                      # the tutorial's model, one worker, into out/qcnn\n"
+          "  qring run deploy/jobs/qcnn.json -n 2           # two real workers on loopback\n"
+          "  qring show                                     # its circuit\n"
+          "  qring infer --weights out/qcnn/weights.h5      # how good is it?\n"
+          "\n"
+          "Usage: qring COMMAND [ARGUMENTS]\n"
+          "\n"
+          "Commands:\n", out);
+    for (size_t i = 0; i < qr_n_commands; i++) fprintf(out, "  %-40s %s\n", qr_commands[i].usage, qr_commands[i].summary);
+    fputs("  help [COMMAND]                           this text, or a command's\n"
+          "\n"
+          "JOB is a path or URL of a job file; without it the built-in tutorial is meant. qring COMMAND --help shows examples and flags.\n", out);
+}
+
+static const struct qr_command *find(const char *name) {
+    for (size_t i = 0; i < qr_n_commands; i++)
+        if (strcmp(qr_commands[i].name, name) == 0) return &qr_commands[i];
+    return NULL;
+}
+
+static int unknown_command(const char *name) {
+    const char *names[16];
+    for (size_t i = 0; i < qr_n_commands; i++) names[i] = qr_commands[i].name;
+    names[qr_n_commands] = "help";
+    const char *near = qr_nearest(name, names, qr_n_commands + 1);
+    if (near) qr_error(qr_command_log(), "qring", "unknown command '%.80s'; did you mean '%s'?", name, near);
+    else qr_error(qr_command_log(), "qring", "unknown command '%.80s'; qring help lists them", name);
+    return 2;
+}
+
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (!name) return print_help(stderr), 2;
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return print_help(stdout), 0;
+    if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
+        printf("qring %s (arithmetic %s, %s)\n", QR_VERSION, qr_contract_name(QR_SINGLE), qr_contract_name(QR_DOUBLE));
+        return 0;
+    }
+    if (strcmp(name, "help") == 0) {
+        const struct qr_command *about = argc > 2 ? find(argv[2]) : NULL;
+        if (argc > 2 && !about) return unknown_command(argv[2]);
+        if (about) fputs(about->help, stdout);
+        else print_help(stdout);
+        return 0;
+    }
+    const struct qr_command *command = find(name);
+    int code = command ? command->run(command, argc - 1, argv + 1) : unknown_command(name);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        qr_error(qr_command_log(), "qring", "standard output cannot be written");
+        return code ? code : 2;
+    }
+    return code;
+}

@@ -1,0 +1,272 @@
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/parse.h"
+#include "cmd/qring/command.h"
+#include "local/processes.h"
+#include "local/progress.h"
+#include "worker/outputs.h"
+#include "worker/settings.h"
+
+const char qr_help_run[] =
+    "Trains a job on this machine with N real worker processes, which talk over loopback as pods do over a network.\n"
+    "\n"
+    "Examples:\n"
+    "  qring run                                        # the tutorial's model, one worker, into out/qcnn\n"
+    "  qring run deploy/jobs/qcnn.json -n 2 --out /tmp/q  # two workers: the same bits\n"
+    "  qring run job.json -n 4 --epochs 5 --allreduce ring --isa portable\n"
+    "\n"
+    "Usage: qring run [JOB] [FLAGS]\n"
+    "  -n N                   workers [1]\n"
+    "  --out DIR              weights.h5, weights.safetensors, result.json, steps.jsonl, worker-<i>.log [out/NAME]\n"
+    "  --epochs E             [the job's]\n"
+    "  --threads T            of each worker [this machine's, divided among them]\n"
+    "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"
+    "  --json                 result.json on standard output, progress on standard error\n"
+    "  and every flag of qringd (qringd --help), for all workers, but those that say who a worker is.\n"
+    "\n"
+    "Ctrl-C stops all workers and ends with 0. When a worker dies, the others say so and end; so does this command, with 138.\n";
+
+struct run {
+    struct qr_settings settings;
+    unsigned n_workers, n_threads;
+    bool json, help;
+    char *arguments[96];
+    size_t n_arguments;
+    struct qr_job *job;
+    char *out;
+    enum qr_isa isa;
+    FILE *people;             /* where the table and the bar go */
+    struct qr_progress progress;
+    struct qr_buf wrote;
+    bool done, has_val_loss;
+    double loss, val_loss;
+};
+
+static void pass_on(struct run *r, char *argument) {
+    QR_ASSERT(r->n_arguments < sizeof r->arguments / sizeof *r->arguments);
+    r->arguments[r->n_arguments++] = argument;
+}
+
+/* ---- arguments ---- */
+
+static enum qr_code set_workers(struct run *r, const char *text, struct qr_err *err) {
+    uint64_t n;
+    if (!text || !qr_parse_u64(text, &n) || n < 1 || n > QR_LOCAL_MAX_WORKERS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "-n: '%.40s' is not a number of workers in 1 ... %d", text ? text : "", QR_LOCAL_MAX_WORKERS);
+    r->n_workers = (unsigned)n;
+    return QR_OK;
+}
+
+static enum qr_code worker_flag(struct run *r, const char *name, const char *value, struct qr_err *err) {
+    static const char *const ours[] = {"index", "peers", "peer-template", "replicas", "port", "bind", "print-identity", "print-settings", "version", "progress-fd"};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (strcmp(name, ours[i]) == 0) return qr_fail(err, QR_INVALID_ARGUMENT, "--%s is not for qring run, which tells each worker who it is; try qringd", name);
+    enum qr_code code = qr_settings_set(&r->settings, name, value, err);
+    if (code == QR_OK && r->n_arguments < 64) pass_on(r, qr_xasprintf("--%s=%s", name, value));
+    return code;
+}
+
+static enum qr_code unknown_flag(const char *name, struct qr_err *err) {
+    const char *names[QR_SETTINGS_MAX + 2];
+    size_t n = 0;
+    for (; qr_settings_name(n); n++) names[n] = qr_settings_name(n);
+    names[n++] = "json";
+    const char *near = qr_nearest(name, names, n);
+    if (near) return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; did you mean --%s?", name, near);
+    return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; qring run --help and qringd --help list them", name);
+}
+
+static enum qr_code long_flag(struct run *r, const char *text, const char *next, int *ret_took, struct qr_err *err) {
+    const char *equals = strchr(text, '=');
+    qr_auto(qr_free_p) char *name = qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
+    int arity = qr_settings_arity(name);
+    if (strcmp(name, "json") == 0 && !equals) return r->json = true, QR_OK;
+    if (strcmp(name, "help") == 0) return r->help = true, QR_OK;
+    if (!arity) return unknown_flag(name, err);
+    const char *value = equals ? equals + 1 : arity == 1 ? "true" : next;
+    if (!value) return qr_fail(err, QR_INVALID_ARGUMENT, "--%s wants a value", name);
+    *ret_took = !equals && arity == 2;
+    return worker_flag(r, name, value, err);
+}
+
+static enum qr_code read_arguments(struct run *r, int argc, char **argv, struct qr_err *err) {
+    enum qr_code code = QR_OK;
+    for (int i = 1; i < argc && code == QR_OK; i++) {
+        const char *a = argv[i];
+        int took = 0;
+        if (strcmp(a, "-n") == 0) {
+            code = set_workers(r, i + 1 < argc ? argv[i + 1] : NULL, err);
+            i++;
+        } else if (strncmp(a, "-n", 2) == 0) {
+            code = set_workers(r, a + 2 + (a[2] == '='), err);
+        } else if (strcmp(a, "-h") == 0) {
+            r->help = true;
+        } else if (strncmp(a, "--", 2) == 0) {
+            code = long_flag(r, a + 2, i + 1 < argc ? argv[i + 1] : NULL, &took, err);
+            i += took;
+        } else if (a[0] == '-' && a[1]) {
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; --help lists them", a);
+        } else if (r->settings.job) {
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "two jobs are named, '%.200s' and '%.200s'; run takes one", r->settings.job, a);
+        } else {
+            r->settings.job = qr_xstrdup(a);
+        }
+    }
+    return code;
+}
+
+/* ---- before any worker ---- */
+
+/* Everything that can be wrong with the job, the data or the outputs is said here, once, and nothing is left behind. */
+static enum qr_code check_job(struct run *r, struct qr_err *err) {
+    struct qr_settings *s = &r->settings;
+    struct qr_workload load;
+    struct qr_outputs outputs;
+    char *unknown[8];
+    size_t n_unknown = 0;
+    enum qr_code code = qr_settings_environment(s, environ, unknown, 8, &n_unknown, err);
+    for (size_t i = 0; i < n_unknown; i++) {
+        if (code == QR_OK) qr_warn(qr_command_log(), "qring", "%s", unknown[i]);
+        free(unknown[i]);
+    }
+    if (code == QR_OK) code = qr_job_load(s->job, &r->job, err);
+    if (code == QR_OK) code = qr_settings_job(s, r->job->worker, err);
+    if (code == QR_OK) code = qr_settings_check(s, err);
+    if (code == QR_OK) code = qr_isa_parse(s->isa, &r->isa, err);
+    if (code != QR_OK) return code;
+    unsigned share = qr_cpu_limit() / r->n_workers;
+    r->n_threads = s->threads > 0 ? (unsigned)s->threads : share ? share : 1;
+    if ((code = qr_workload_load(r->job, s->isa, r->n_threads, &load, err)) != QR_OK) return code;
+    qr_outputs_init(&outputs, s, r->job->name, qr_command_log());
+    code = qr_outputs_check(&outputs, err);
+    r->out = qr_xstrdup(outputs.dir);
+    if (code == QR_OK) {
+        struct qr_buf table = {0};
+        qr_model_table(load.model, r->job, &table);
+        outputs.dir_was_there = true; /* the workers' logs go there */
+        fprintf(r->people, "%s%zu samples train, %zu validate\n", qr_buf_string(&table), load.data.n_train, load.data.n_samples - load.data.n_train);
+        fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s\n", r->n_workers, r->n_workers == 1 ? "" : "s", r->n_threads,
+                r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa), r->n_workers == 1 ? "none" : s->allreduce);
+        fflush(r->people);
+        qr_buf_free(&table);
+    }
+    qr_outputs_fini(&outputs);
+    qr_workload_fini(&load);
+    return code;
+}
+
+/* In front of what the person gave, which then wins; what run decides itself comes last. */
+static void arrange_arguments(struct run *r) {
+    char *given[96];
+    size_t n = r->n_arguments;
+    memcpy(given, r->arguments, n * sizeof *given);
+    r->n_arguments = 0;
+    if (r->settings.job) pass_on(r, qr_xstrdup(r->settings.job));
+    pass_on(r, qr_xstrdup("--log-format=text"));
+    pass_on(r, qr_xstrdup("--min-workers=1"));
+    for (size_t i = 0; i < n; i++) pass_on(r, given[i]);
+    pass_on(r, qr_xasprintf("--threads=%u", r->n_threads));
+    pass_on(r, qr_xasprintf("--out=%s", r->out));
+    static const char *const names[] = {"index", "peers", "peer-template", "replicas", "port", "bind"};
+    for (size_t i = 0; r->job->worker && i < sizeof names / sizeof *names; i++) /* the job file's are for clusters */
+        pass_on(r, qr_xasprintf("--%s=", names[i]));
+}
+
+static enum qr_code find_worker(char **ret, struct qr_err *err) {
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0) return qr_fail(err, QR_INTERNAL, "/proc/self/exe cannot be read, so qringd cannot be found");
+    path[n] = 0;
+    char *slash = strrchr(path, '/');
+    *slash = 0;
+    *ret = qr_path_join(path, "qringd");
+    if (access(*ret, X_OK) == 0) return QR_OK;
+    enum qr_code code = qr_fail(err, QR_NOT_FOUND, "%s: the worker's program is not there; it belongs beside qring", *ret);
+    free(*ret);
+    *ret = NULL;
+    return code;
+}
+
+/* ---- while it runs ---- */
+
+static void on_done(struct run *r, const struct qr_json *event) {
+    const struct qr_json *val = qr_json_get(event, "val_loss");
+    const char *path;
+    r->done = true;
+    if (qr_json_double(qr_json_get(event, "loss"), "loss", -1e308, 1e308, &r->loss, NULL) != QR_OK) r->loss = 0;
+    r->has_val_loss = val && qr_json_double(val, "val_loss", -1e308, 1e308, &r->val_loss, NULL) == QR_OK;
+    qr_buf_clear(&r->wrote);
+    for (const struct qr_json *p = qr_json_first(qr_json_get(event, "wrote")); p; p = qr_json_next(p))
+        if (qr_json_string(p, "wrote", &path, NULL) == QR_OK) qr_buf_printf(&r->wrote, "  %s\n", path);
+}
+
+static void on_event(void *ctx, const struct qr_json *event) {
+    struct run *r = ctx;
+    const char *kind;
+    if (qr_json_string(qr_json_get(event, "event"), "event", &kind, NULL) == QR_OK && strcmp(kind, "done") == 0) on_done(r, event);
+    qr_progress_event(&r->progress, event);
+}
+
+static void print_result(const struct run *r) {
+    qr_auto(qr_free_p) char *path = qr_path_join(r->out, "result.json");
+    struct qr_buf text = {0};
+    struct qr_err err;
+    if (qr_file_read(path, 1 << 20, &text, &err) == QR_OK) fwrite(text.p, 1, text.n, stdout);
+    qr_buf_free(&text);
+}
+
+static int conclude(struct run *r, const struct qr_local_result *result) {
+    qr_progress_end(&r->progress);
+    if (result->sentence) {
+        qr_error(qr_command_log(), "qring", "worker %d: %s (its log: %s/worker-%d.log)", result->worker, result->sentence, r->out, result->worker);
+        return result->exit_code;
+    }
+    if (!r->done) {
+        if (result->interrupted) fprintf(r->people, "stopped: all workers have ended\n");
+        return result->exit_code;
+    }
+    fprintf(r->people, "wrote\n%s", qr_buf_string(&r->wrote));
+    if (r->has_val_loss) fprintf(r->people, "loss: %.4f - val_loss: %.4f\n", r->loss, r->val_loss);
+    else fprintf(r->people, "loss: %.4f\n", r->loss);
+    if (r->json) print_result(r);
+    return result->exit_code;
+}
+
+static enum qr_code start(struct run *r, int *ret_exit_code, struct qr_err *err) {
+    qr_auto(qr_free_p) char *program = NULL;
+    struct qr_local_result result = {0};
+    enum qr_code code = find_worker(&program, err);
+    if (code == QR_OK) code = check_job(r, err);
+    if (code != QR_OK) return code;
+    arrange_arguments(r);
+    r->progress = (struct qr_progress){.out = r->people, .terminal = isatty(fileno(r->people)), .clock = &qr_clock_monotonic};
+    const struct qr_local_options opt = {
+        .program = program, .n_workers = r->n_workers, .arguments = (const char *const *)r->arguments, .n_arguments = r->n_arguments,
+        .environment = environ, .log_dir = r->out, .event = on_event, .ctx = r,
+    };
+    if ((code = qr_local_run(&opt, &result, err)) != QR_OK) return code;
+    *ret_exit_code = conclude(r, &result);
+    free(result.sentence);
+    return QR_OK;
+}
+
+int qr_command_run(const struct qr_command *self, int argc, char **argv) {
+    struct run r = {.n_workers = 1};
+    struct qr_err err = {0};
+    int exit_code = 0;
+    qr_settings_init(&r.settings);
+    enum qr_code code = read_arguments(&r, argc, argv, &err);
+    r.people = r.json ? stderr : stdout;
+    if (code == QR_OK && r.help) fputs(self->help, stdout);
+    else if (code == QR_OK) code = start(&r, &exit_code, &err);
+    for (size_t i = 0; i < r.n_arguments; i++) free(r.arguments[i]);
+    if (r.job) qr_job_free(r.job);
+    qr_settings_fini(&r.settings);
+    qr_buf_free(&r.wrote);
+    free(r.out);
+    return code == QR_OK ? exit_code : qr_conclude(code, &err);
+}

@@ -1,0 +1,164 @@
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/parse.h"
+#include "cmd/qring/command.h"
+
+const char qr_help_show[] =
+    "Draws a job's circuit; says its parameters, gates, blocks and what a gradient costs; lists parameters that no read-out can see.\n"
+    "\n"
+    "Examples:\n"
+    "  qring show                     # the tutorial's model\n"
+    "  qring show job.json --columns 200\n"
+    "  qring show job.json --json\n"
+    "\n"
+    "Usage: qring show [JOB] [FLAGS]\n"
+    "  --columns N            width of the drawing [the terminal's, else 120]\n"
+    "  --isa NAME             the kernels to compile for: auto, portable, avx2, avx512\n"
+    "  --json                 one object on standard output, without the drawing\n";
+
+struct shown { struct qr_job *job; struct qr_dataset data; struct qr_model *model; uint8_t *invisible; };
+
+static enum qr_code load(struct shown *s, const char *job, const char *isa_name, struct qr_err *err) {
+    enum qr_isa isa = QR_ISA_PORTABLE;
+    size_t columns = 0;
+    enum qr_code code = qr_isa_parse(isa_name, &isa, err);
+    if (code == QR_OK) code = qr_job_load(job, &s->job, err);
+    if (code == QR_OK && !s->job->has_quantum) { /* how wide its data is, only the data says */
+        code = qr_job_data(s->job, &s->data, err);
+        columns = s->data.n_columns;
+    }
+    if (code == QR_OK) code = qr_job_model(s->job, isa, columns, &s->model, err);
+    if (code != QR_OK) return code;
+    s->invisible = qr_xcalloc(qr_model_n_params(s->model) + 1, 1);
+    qr_model_invisible(s->model, s->invisible);
+    return QR_OK;
+}
+
+static void fini(struct shown *s) {
+    qr_model_free(s->model);
+    qr_dataset_fini(&s->data);
+    if (s->job) qr_job_free(s->job);
+    free(s->invisible);
+}
+
+static unsigned width(const char *columns) {
+    struct winsize size;
+    uint64_t n;
+    if (columns && qr_parse_u64(columns, &n) && n >= 20 && n <= 100000) return (unsigned)n;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col : 120;
+}
+
+/* "qconv20", or "qconv20 of pqc_1" where there are several filters. */
+static void put_invisible_name(struct qr_buf *b, const struct shown *s, const struct qr_model_tensor *t, size_t i) {
+    const struct qr_circuit *c = qr_model_circuit(s->model);
+    qr_buf_puts(b, c->param_names[i]);
+    if (s->job->n_filters > 1) qr_buf_printf(b, " of %.*s", (int)strcspn(t->name, "/"), t->name);
+}
+
+static size_t put_invisible(const struct shown *s, struct qr_buf *b, struct qr_json_writer *w) {
+    size_t n = 0;
+    for (size_t i = 0; i < qr_model_n_tensors(s->model); i++) {
+        const struct qr_model_tensor *t = qr_model_tensor(s->model, i);
+        for (size_t k = 0; t->quantum && k < t->n; k++) {
+            struct qr_buf name = {0};
+            if (!s->invisible[t->offset + k]) continue;
+            put_invisible_name(&name, s, t, k);
+            if (w) qr_json_put_string(w, qr_buf_string(&name));
+            else qr_buf_printf(b, "%s%s", n ? ", " : "", qr_buf_string(&name));
+            qr_buf_free(&name);
+            n++;
+        }
+    }
+    return n;
+}
+
+static void put_flop(struct qr_buf *b, double flop) {
+    static const char *const units[] = {"flop", "Kflop", "Mflop", "Gflop", "Tflop", "Pflop"};
+    int u = 0;
+    for (; flop >= 1000 && u < 5; u++) flop /= 1000;
+    qr_buf_printf(b, "%.3g %s", flop, units[u]);
+}
+
+static void text_of(const struct shown *s, unsigned columns, struct qr_buf *b) {
+    const struct qr_circuit *c = qr_model_circuit(s->model);
+    if (c) {
+        qr_auto(qr_free_p) char *drawing = qr_circuit_draw(c, s->job->readouts, s->job->n_readouts, columns);
+        struct qr_sim_facts f = qr_sim_facts(qr_model_plan(s->model));
+        qr_buf_printf(b, "%s\n", drawing);
+        qr_buf_printf(b, "circuit     %u qubits, %zu gates, %u parameters, %u data columns", c->n_qubits, c->n_gates, c->n_params, c->n_columns);
+        if (s->job->n_filters > 1) qr_buf_printf(b, "; %u independent copies", s->job->n_filters);
+        qr_buf_puts(b, "\nread-outs   ");
+        for (size_t i = 0; i < s->job->n_readouts; i++) qr_buf_printf(b, "%s%s", i ? ", " : "", s->job->readouts[i].text);
+        qr_buf_printf(b, "\nplan        %s engine: %zu two-qubit blocks in %zu passes over the state\ngradient    ", f.engine, f.n_blocks, f.n_passes);
+        put_flop(b, f.flop_per_gradient);
+        qr_buf_printf(b, " a sample, all parameters at once; %zu bytes a thread\n", qr_model_bytes_per_thread(s->model));
+        qr_buf_puts(b, "invisible   ");
+        if (!put_invisible(s, b, NULL)) qr_buf_puts(b, "none: every parameter can move a read-out");
+        else qr_buf_puts(b, " (gradient exactly 0)");
+        qr_buf_puts(b, "\n");
+    }
+    qr_buf_printf(b, "blocks      of %zu samples; batches of %llu\n\n", s->job->block_size, (unsigned long long)s->job->train.batch_size);
+    qr_model_table(s->model, s->job, b);
+}
+
+static void put_number(struct qr_json_writer *w, const char *key, double v) {
+    qr_json_put_key(w, key);
+    qr_json_put_double(w, v);
+}
+
+static void json_of(const struct shown *s, struct qr_buf *b) {
+    const struct qr_circuit *c = qr_model_circuit(s->model);
+    struct qr_json_writer w = qr_json_writer(b, 0);
+    qr_json_open(&w, '{');
+    qr_json_put_key(&w, "job");
+    qr_json_put_string(&w, s->job->name);
+    put_number(&w, "parameters", (double)qr_model_n_params(s->model));
+    put_number(&w, "block_size", (double)s->job->block_size);
+    put_number(&w, "batch_size", (double)s->job->train.batch_size);
+    put_number(&w, "bytes_per_thread", (double)qr_model_bytes_per_thread(s->model));
+    if (c) {
+        struct qr_sim_facts f = qr_sim_facts(qr_model_plan(s->model));
+        put_number(&w, "qubits", c->n_qubits);
+        put_number(&w, "gates", (double)c->n_gates);
+        put_number(&w, "circuit_parameters", c->n_params);
+        put_number(&w, "filters", s->job->n_filters);
+        put_number(&w, "blocks", (double)f.n_blocks);
+        put_number(&w, "passes", (double)f.n_passes);
+        put_number(&w, "flop_per_gradient", f.flop_per_gradient);
+        qr_json_put_key(&w, "engine");
+        qr_json_put_string(&w, f.engine);
+        qr_json_put_key(&w, "readouts");
+        qr_json_open(&w, '[');
+        for (size_t i = 0; i < s->job->n_readouts; i++) qr_json_put_string(&w, s->job->readouts[i].text);
+        qr_json_close(&w, ']');
+        qr_json_put_key(&w, "invisible");
+        qr_json_open(&w, '[');
+        put_invisible(s, NULL, &w);
+        qr_json_close(&w, ']');
+    }
+    qr_json_close(&w, '}');
+    qr_buf_puts(b, "\n");
+}
+
+int qr_command_show(const struct qr_command *self, int argc, char **argv) {
+    const char *columns = NULL, *isa = "auto";
+    bool help, json = false;
+    const struct qr_flag flags[] = {{"--columns", &columns, NULL}, {"--isa", &isa, NULL}, {"--json", NULL, &json}};
+    struct qr_words words;
+    struct shown s = {0};
+    struct qr_buf text = {0};
+    struct qr_err err = {0};
+    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
+    if (code == QR_OK && help) return fputs(self->help, stdout), 0;
+    if (code == QR_OK) code = load(&s, words.v[0], isa, &err);
+    if (code == QR_OK && json) json_of(&s, &text);
+    if (code == QR_OK && !json) text_of(&s, width(columns), &text);
+    fwrite(text.p, 1, text.n, stdout);
+    qr_buf_free(&text);
+    fini(&s);
+    return qr_conclude(code, &err);
+}

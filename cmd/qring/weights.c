@@ -1,0 +1,215 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cmd/qring/command.h"
+#include "store/store.h"
+
+const char qr_help_weights[] =
+    "Lists, compares or converts files of weights: .h5 (Keras), .npz, .safetensors.\n"
+    "\n"
+    "Examples:\n"
+    "  qring weights out/qcnn/weights.h5                                      # names, shapes, sizes\n"
+    "  qring weights a.safetensors b.safetensors                              # largest difference of each tensor\n"
+    "  qring weights out/qcnn/weights.h5 --to w.npz --job deploy/jobs/qcnn.json   # convert\n"
+    "\n"
+    "Usage: qring weights FILE... [FLAGS]\n"
+    "  --to OUT               write the one FILE's weights there, in the form of its suffix\n"
+    "  --job JOB              whose weights they are; needed between .h5 and the others, which order parameters differently\n"
+    "  --json                 on standard output, for machines\n";
+
+static const size_t max_bytes = (size_t)1 << 30;
+
+/* A file with a job's layout (names, shapes and natural order), or as it is. */
+static enum qr_code read_plain(const char *url, struct qr_tensors *ret, struct qr_err *err) {
+    enum qr_weights_format format;
+    struct qr_buf file = {.max = max_bytes};
+    enum qr_code code = qr_weights_format_of(url, &format, err);
+    if (code == QR_OK) code = qr_url_read(url, max_bytes, &file, err);
+    if (code == QR_OK) code = qr_weights_list(format, qr_buf_view(&file), url, ret, err);
+    qr_buf_free(&file);
+    return code;
+}
+
+static enum qr_code read_of_job(const struct qr_workload *w, const char *url, struct qr_tensors *ret, struct qr_err *err) {
+    double *values = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof *values);
+    enum qr_code code = qr_workload_weights(w, url, values, NULL, err);
+    size_t at = 0;
+    for (size_t i = 0; i < w->layout.n && code == QR_OK; i++) {
+        const struct qr_weights_entry *e = &w->layout.entries[i];
+        at += qr_tensors_add(ret, e->name, e->rank, e->dims, values + at)->n;
+    }
+    free(values);
+    return code;
+}
+
+static void put_shape(struct qr_buf *b, const struct qr_tensor *t) {
+    qr_buf_puts(b, "(");
+    for (unsigned d = 0; d < t->rank; d++) qr_buf_printf(b, "%s%zu", d ? ", " : "", t->dims[d]);
+    qr_buf_puts(b, ")");
+}
+
+static void json_shape(struct qr_json_writer *w, const struct qr_tensor *t) {
+    qr_json_put_key(w, "name");
+    qr_json_put_string(w, t->name);
+    qr_json_put_key(w, "shape");
+    qr_json_open(w, '[');
+    for (unsigned d = 0; d < t->rank; d++) qr_json_put_i64(w, (int64_t)t->dims[d]);
+    qr_json_close(w, ']');
+}
+
+static void list(const char *url, const struct qr_tensors *t, bool json) {
+    struct qr_buf b = {0};
+    size_t total = 0;
+    struct qr_json_writer w = qr_json_writer(&b, 0);
+    if (json) {
+        qr_json_open(&w, '{');
+        qr_json_put_key(&w, "file");
+        qr_json_put_string(&w, url);
+        qr_json_put_key(&w, "tensors");
+        qr_json_open(&w, '[');
+    } else {
+        qr_buf_printf(&b, "%s\n", url);
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        total += t->v[i].n;
+        if (json) {
+            qr_json_open(&w, '{');
+            json_shape(&w, &t->v[i]);
+            qr_json_close(&w, '}');
+            continue;
+        }
+        struct qr_buf shape = {0};
+        put_shape(&shape, &t->v[i]);
+        qr_buf_printf(&b, "  %-24s %-14s %zu\n", t->v[i].name, qr_buf_string(&shape), t->v[i].n);
+        qr_buf_free(&shape);
+    }
+    if (json) {
+        qr_json_close(&w, ']');
+        qr_json_put_key(&w, "values");
+        qr_json_put_i64(&w, (int64_t)total);
+        qr_json_close(&w, '}');
+        qr_buf_puts(&b, "\n");
+    } else {
+        qr_buf_printf(&b, "  %zu values\n", total);
+    }
+    fwrite(b.p, 1, b.n, stdout);
+    qr_buf_free(&b);
+}
+
+static bool same_shape(const struct qr_tensor *a, const struct qr_tensor *b) {
+    return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
+}
+
+static double largest_difference(const struct qr_tensor *a, const struct qr_tensor *b) {
+    double most = 0;
+    for (size_t i = 0; i < a->n; i++) {
+        double d = fabs(a->values[i] - b->values[i]);
+        if (!(d <= most)) most = d;
+    }
+    return most;
+}
+
+static enum qr_code compare(const char *const *url, const struct qr_tensors *t, bool json, struct qr_err *err) {
+    struct qr_buf b = {0};
+    struct qr_json_writer w = qr_json_writer(&b, 0);
+    enum qr_code code = t[0].n == t[1].n ? QR_OK : qr_fail(err, QR_INVALID_ARGUMENT, "%s has %zu tensors, %s has %zu: weights of two models", url[0], t[0].n, url[1], t[1].n);
+    double most = 0;
+    if (json) qr_json_open(&w, '[');
+    for (size_t i = 0; i < t[0].n && code == QR_OK; i++) {
+        const struct qr_tensor *a = &t[0].v[i], *other = qr_tensors_find(&t[1], a->name);
+        if (!other || !same_shape(a, other)) {
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s of %s %s in %s: weights of two models", a->name, url[0], other ? "has another shape" : "is missing", url[1]);
+            break;
+        }
+        double d = largest_difference(a, other);
+        if (!(d <= most)) most = d;
+        if (json) {
+            qr_json_open(&w, '{');
+            json_shape(&w, a);
+            qr_json_put_key(&w, "max_abs_difference");
+            qr_json_put_double(&w, d);
+            qr_json_close(&w, '}');
+        } else {
+            struct qr_buf shape = {0};
+            put_shape(&shape, a);
+            qr_buf_printf(&b, "  %-24s %-14s %.17g\n", a->name, qr_buf_string(&shape), d);
+            qr_buf_free(&shape);
+        }
+    }
+    if (json) qr_json_close(&w, ']');
+    else if (most == 0) qr_buf_puts(&b, "equal\n");
+    else qr_buf_printf(&b, "largest difference %.17g\n", most);
+    if (json) qr_buf_puts(&b, "\n");
+    if (code == QR_OK) fwrite(b.p, 1, b.n, stdout);
+    qr_buf_free(&b);
+    return code;
+}
+
+static enum qr_code convert(const struct qr_tensors *t, const struct qr_workload *w, const char *from, const char *to, struct qr_err *err) {
+    enum qr_weights_format have, want;
+    struct qr_weights_layout layout = {0};
+    struct qr_weights_entry *entries = qr_xcalloc(t->n + 1, sizeof *entries);
+    struct qr_buf values = {0}, file = {0};
+    enum qr_code code = qr_weights_format_of(from, &have, err);
+    if (code == QR_OK) code = qr_weights_format_of(to, &want, err);
+    if (code == QR_OK && !w && (have == QR_WEIGHTS_H5 || want == QR_WEIGHTS_H5))
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "--job is missing: .h5 holds parameters sorted by their symbols' names, and only the job knows these");
+    for (size_t i = 0; i < t->n && code == QR_OK; i++) {
+        const struct qr_tensor *v = &t->v[i];
+        if (v->rank > 2) code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s has %u axes; weights of these models have one or two", from, v->name, v->rank);
+        entries[i] = (struct qr_weights_entry){.name = v->name, .rank = v->rank, .dims = {v->rank > 0 ? v->dims[0] : 1, v->rank > 1 ? v->dims[1] : 1}};
+        qr_buf_put(&values, v->values, v->n * sizeof *v->values);
+    }
+    layout = w ? w->layout : (struct qr_weights_layout){t->n, entries};
+    double *aligned = qr_xcalloc(values.n / sizeof(double) + 1, sizeof *aligned);
+    if (values.n) memcpy(aligned, values.p, values.n);
+    if (code == QR_OK) code = qr_weights_encode(want, &layout, aligned, &file, err);
+    if (code == QR_OK) code = qr_url_write(to, qr_buf_view(&file), err);
+    free(aligned);
+    free(entries);
+    qr_buf_free(&values);
+    qr_buf_free(&file);
+    return code;
+}
+
+/* Two forms order quantum parameters differently; the names are those of our layers and of TFQ's. */
+static enum qr_code check_orders(const char *const *url, const struct qr_tensors *t, struct qr_err *err) {
+    enum qr_weights_format a, b;
+    enum qr_code code = qr_weights_format_of(url[0], &a, err);
+    if (code == QR_OK) code = qr_weights_format_of(url[1], &b, err);
+    if (code != QR_OK || (a == QR_WEIGHTS_H5) == (b == QR_WEIGHTS_H5)) return code;
+    for (size_t i = 0; i < t->n; i++)
+        if (strncmp(t->v[i].name, "pqc", 3) == 0)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "--job is missing: %s and %s order the parameters of %s differently, and only the job knows how", url[0], url[1],
+                           t->v[i].name);
+    return QR_OK;
+}
+
+int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
+    const char *to = NULL, *job = NULL;
+    bool help, json = false;
+    const struct qr_flag flags[] = {{"--to", &to, NULL}, {"--job", &job, NULL}, {"--json", NULL, &json}};
+    struct qr_words words;
+    struct qr_tensors t[64] = {{0}};
+    struct qr_loaded l = {0};
+    struct qr_err err = {0};
+    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 64, &words, &help, &err);
+    if (code == QR_OK && help) return fputs(self->help, stdout), 0;
+    if (code == QR_OK && !words.n) code = qr_fail(&err, QR_INVALID_ARGUMENT, "which files? qring weights FILE...");
+    if (code == QR_OK && to && words.n != 1) code = qr_fail(&err, QR_INVALID_ARGUMENT, "--to converts one file, not %zu", words.n);
+    if (code == QR_OK && job) code = qr_load(job, NULL, "1", &l, &err);
+    for (size_t i = 0; i < words.n && code == QR_OK; i++)
+        code = job ? read_of_job(&l.load, words.v[i], &t[i], &err) : read_plain(words.v[i], &t[i], &err);
+    if (code == QR_OK && to) code = convert(&t[0], job ? &l.load : NULL, words.v[0], to, &err);
+    else if (code == QR_OK && words.n == 2) {
+        if (!job) code = check_orders(words.v, &t[0], &err);
+        if (code == QR_OK) code = compare(words.v, t, json, &err);
+    } else {
+        for (size_t i = 0; i < words.n && code == QR_OK; i++) list(words.v[i], &t[i], json);
+    }
+    for (size_t i = 0; i < words.n; i++) qr_tensors_free(&t[i]);
+    qr_loaded_fini(&l);
+    return qr_conclude(code, &err);
+}

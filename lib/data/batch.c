@@ -1,0 +1,77 @@
+#include "data/batch.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "exact/random.h"
+
+void qr_order_init(struct qr_order *o, size_t n) {
+    QR_ASSERT(n <= UINT32_MAX);
+    o->n = n;
+    o->index = qr_xcalloc(n, sizeof *o->index);
+    o->keys = qr_xcalloc(n, sizeof *o->keys);
+    for (size_t i = 0; i < n; i++) o->index[i] = (uint32_t)i;
+}
+
+void qr_order_fini(struct qr_order *o) {
+    free(o->index);
+    free(o->keys);
+    *o = (struct qr_order){0};
+}
+
+/* (key, sample) pairs are distinct, so the sorted order is one, whatever the algorithm. */
+static bool before(const struct qr_order *o, size_t a, size_t b) {
+    return o->keys[a] != o->keys[b] ? o->keys[a] < o->keys[b] : o->index[a] < o->index[b];
+}
+
+static void swap(struct qr_order *o, size_t a, size_t b) {
+    uint64_t key = o->keys[a];
+    uint32_t index = o->index[a];
+    o->keys[a] = o->keys[b], o->index[a] = o->index[b];
+    o->keys[b] = key, o->index[b] = index;
+}
+
+static void sift(struct qr_order *o, size_t root, size_t end) {
+    for (size_t child; (child = 2 * root + 1) < end; root = child) {
+        if (child + 1 < end && before(o, child, child + 1)) child++;
+        if (!before(o, root, child)) return;
+        swap(o, root, child);
+    }
+}
+
+/* Heapsort: in place, n log n in the worst case (qsort allocates for large arrays). */
+static void sort(struct qr_order *o) {
+    for (size_t i = o->n / 2; i-- > 0;) sift(o, i, o->n);
+    for (size_t end = o->n; end-- > 1;) {
+        swap(o, 0, end);
+        sift(o, 0, end);
+    }
+}
+
+void qr_order_fill(struct qr_order *o, uint64_t seed, uint64_t epoch, bool shuffle) {
+    QR_ASSERT(epoch <= UINT32_MAX);
+    for (size_t i = 0; i < o->n; i++) {
+        o->index[i] = (uint32_t)i;
+        o->keys[i] = shuffle ? qr_random_u64(seed, QR_RANDOM_SHUFFLE, (uint32_t)epoch, i) : i;
+    }
+    if (shuffle) sort(o);
+}
+
+static struct qr_range slice(struct qr_range whole, size_t part, size_t i) {
+    size_t n = whole.end - whole.begin;
+    QR_ASSERT(part > 0 && i <= n / part && i * part < n);
+    struct qr_range r = {whole.begin + i * part, whole.end};
+    if (n - i * part > part) r.end = r.begin + part;
+    return r;
+}
+
+static size_t count(size_t n, size_t part) {
+    QR_ASSERT(part > 0);
+    return n / part + (n % part != 0);
+}
+
+size_t qr_batch_count(size_t n_samples, size_t batch_size) { return count(n_samples, batch_size); }
+struct qr_range qr_batch_at(size_t n_samples, size_t batch_size, size_t batch) {
+    return slice((struct qr_range){0, n_samples}, batch_size, batch);
+}
+size_t qr_block_count(struct qr_range batch, size_t block_size) { return count(batch.end - batch.begin, block_size); }
+struct qr_range qr_block_at(struct qr_range batch, size_t block_size, size_t block) { return slice(batch, block_size, block); }

@@ -1,0 +1,59 @@
+#include "format/chunk.h"
+
+#include <string.h>
+
+#include "base/checksum.h"
+
+static const uint8_t chunk_magic[4] = {'q', 'r', 'C', '1'}, greeting_magic[4] = {'q', 'r', 'G', '1'};
+
+void qr_chunk_encode(const struct qr_chunk *c, uint8_t ret[QR_CHUNK_HEADER_BYTES]) {
+    memcpy(ret, chunk_magic, 4);
+    ret[4] = c->kind, ret[5] = c->schedule, ret[6] = c->phase, ret[7] = 0;
+    qr_set_u64le(ret + 8, c->generation);
+    qr_set_u64le(ret + 16, c->step);
+    qr_set_u64le(ret + 24, c->total);
+    qr_set_u64le(ret + 32, c->offset);
+    qr_set_u32le(ret + 40, c->count);
+    qr_set_u32le(ret + 44, c->round);
+    qr_set_u32le(ret + 48, c->part);
+    qr_set_u32le(ret + 52, c->rank);
+    memcpy(ret + 56, c->coverage, 16);
+    qr_set_u32le(ret + 72, c->crc);
+    qr_set_u32le(ret + 76, qr_crc32c(0, ret, 76));
+}
+
+bool qr_chunk_decode(struct qr_bytes message, struct qr_chunk *ret, struct qr_bytes *ret_integers) {
+    const uint8_t *p = message.p;
+    if (message.n < QR_CHUNK_HEADER_BYTES || memcmp(p, chunk_magic, 4) != 0 || qr_get_u32le(p + 76) != qr_crc32c(0, p, 76)) return false;
+    struct qr_chunk c = {
+        .kind = p[4], .schedule = p[5], .phase = p[6], .generation = qr_get_u64le(p + 8), .step = qr_get_u64le(p + 16), .total = qr_get_u64le(p + 24),
+        .offset = qr_get_u64le(p + 32), .count = qr_get_u32le(p + 40), .round = qr_get_u32le(p + 44), .part = qr_get_u32le(p + 48),
+        .rank = qr_get_u32le(p + 52), .crc = qr_get_u32le(p + 72),
+    };
+    memcpy(c.coverage, p + 56, 16);
+    if (p[7] != 0 || c.phase > 1 || c.count > QR_CHUNK_MAX_COUNT || c.offset > c.total || c.count > c.total - c.offset) return false;
+    struct qr_bytes integers = qr_bytes_of(p + QR_CHUNK_HEADER_BYTES, message.n - QR_CHUNK_HEADER_BYTES);
+    if (integers.n != (size_t)c.count * 16 || qr_crc32c(0, integers.p, integers.n) != c.crc) return false;
+    *ret = c;
+    *ret_integers = integers;
+    return true;
+}
+
+void qr_greeting_encode(const struct qr_greeting *g, uint8_t ret[QR_GREETING_BYTES]) {
+    memcpy(ret, greeting_magic, 4);
+    qr_set_u32le(ret + 4, g->index);
+    qr_set_u64le(ret + 8, g->generation);
+    memcpy(ret + 16, g->incarnation, 16);
+    qr_set_u32le(ret + 32, 0);
+    qr_set_u32le(ret + 36, qr_crc32c(0, ret, 36));
+}
+
+bool qr_greeting_decode(struct qr_bytes message, struct qr_greeting *ret) {
+    const uint8_t *p = message.p;
+    if (message.n != QR_GREETING_BYTES || memcmp(p, greeting_magic, 4) != 0 || qr_get_u32le(p + 32) != 0 ||
+        qr_get_u32le(p + 36) != qr_crc32c(0, p, 36))
+        return false;
+    *ret = (struct qr_greeting){.index = qr_get_u32le(p + 4), .generation = qr_get_u64le(p + 8)};
+    memcpy(ret->incarnation, p + 16, 16);
+    return true;
+}

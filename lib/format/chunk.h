@@ -1,0 +1,48 @@
+/* format/chunk.h — what travels on data streams: a fixed header, then integers.
+ *
+ * What      Two kinds of message. A greeting is the first on each data stream and says who speaks and in which generation. A chunk carries a part of a
+ *           vector: header with the coverage word of what it sums, then count integers of 16 bytes, little-endian (exact/integer.h), at most
+ *           QR_CHUNK_MAX_BYTES of them, which are sent from where they lie.
+ * Checks    the header has its own crc32c, the integers have theirs (in the header): a damaged chunk is refused, never added.
+ * Decode    of bytes from a stranger: false and *ret untouched when anything is wrong.
+ * Threads   pure.
+ */
+#ifndef QR_FORMAT_CHUNK_H
+#define QR_FORMAT_CHUNK_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+
+enum { QR_CHUNK_HEADER_BYTES = 80, QR_CHUNK_MAX_BYTES = 256 << 10, QR_CHUNK_MAX_COUNT = QR_CHUNK_MAX_BYTES / 16, QR_GREETING_BYTES = 40 };
+
+/*  offset  0 "qrC1"   4 kind, schedule, phase, 0   8 generation   16 step   24 total   32 offset   40 count   44 round   48 part   52 rank (of the sender)
+ *         56 coverage (16)   72 crc32c of the integers   76 crc32c of bytes 0..75 */
+struct qr_chunk {
+    uint8_t kind;        /* enum qr_step_kind */
+    uint8_t schedule;    /* enum qr_allreduce, never auto */
+    uint8_t phase;       /* 0 a partial sum, to be added; 1 the whole sum, to be taken */
+    uint64_t generation; /* hash of the id */
+    uint64_t step;       /* of the base state */
+    uint64_t total;      /* integers of the whole vector */
+    uint64_t offset;     /* of the first integer here */
+    uint32_t count;      /* integers here */
+    uint32_t round, part; /* place in the schedule */
+    uint32_t rank;
+    uint8_t coverage[16];
+    uint32_t crc;        /* of the integers */
+};
+void qr_chunk_encode(const struct qr_chunk *c, uint8_t ret[QR_CHUNK_HEADER_BYTES]);
+/* Checks the header, the length of the message and the integers' crc32c. */
+bool qr_chunk_decode(struct qr_bytes message, struct qr_chunk *ret, struct qr_bytes *ret_integers);
+
+/*  offset  0 "qrG1"   4 index   8 generation   16 incarnation (16)   32 zero   36 crc32c of bytes 0..35 */
+struct qr_greeting {
+    uint32_t index;
+    uint64_t generation;
+    uint8_t incarnation[16];
+};
+void qr_greeting_encode(const struct qr_greeting *g, uint8_t ret[QR_GREETING_BYTES]);
+bool qr_greeting_decode(struct qr_bytes message, struct qr_greeting *ret);
+
+#endif

@@ -1,0 +1,267 @@
+/* format/message.c — ids, texts, and messages to bytes; message_decode.c is the way back. */
+#include "format/message_impl.h"
+
+#include <string.h>
+
+#include "group.pb-c.h"
+
+int qr_gen_id_compare(const struct qr_gen_id *a, const struct qr_gen_id *b) {
+    if (a->number != b->number) return a->number < b->number ? -1 : 1;
+    if (a->index != b->index) return a->index < b->index ? -1 : 1;
+    return memcmp(a->incarnation, b->incarnation, QR_INCARNATION_BYTES);
+}
+
+const char *qr_message_kind_name(enum qr_message_kind k) {
+    static const char *const name[] = {"?",       "hello", "field", "heartbeat", "propose",
+                                       "promise", "busy",  "begin", "done",      "goodbye"};
+    return (unsigned)k < sizeof name / sizeof *name ? name[k] : "?";
+}
+
+int qr_message_character(const char *s) {
+    const unsigned char *u = (const unsigned char *)s;
+    if (u[0] >= 0x20 && u[0] < 0x7f) return 1;
+    int n = u[0] >= 0xf0 && u[0] < 0xf5 ? 4 : u[0] >= 0xe0 && u[0] < 0xf0 ? 3 : u[0] >= 0xc2 && u[0] < 0xe0 ? 2 : 0;
+    for (int i = 1; i < n; i++)
+        if ((u[i] & 0xc0) != 0x80) return 0;
+    if (n == 2 && u[0] == 0xc2 && u[1] < 0xa0) return 0;                                /* C1 controls */
+    if (n == 3 && ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f))) return 0; /* too long; surrogates */
+    if (n == 4 && ((u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f))) return 0;
+    return n;
+}
+
+bool qr_message_string_ok(const char *s) {
+    for (int n; *s; s += n)
+        if ((n = qr_message_character(s)) == 0) return false;
+    return true;
+}
+
+bool qr_message_run_ok(const struct qr_run *r) {
+    if (r->count == 0 || r->stride == 0 || r->first >= QR_MESSAGE_BLOCK_LIMIT || r->count > QR_MESSAGE_BLOCK_LIMIT ||
+        r->stride > QR_MESSAGE_BLOCK_LIMIT)
+        return false;
+    return (unsigned __int128)r->stride * (r->count - 1) + r->first < QR_MESSAGE_BLOCK_LIMIT;
+}
+
+void qr_message_text(char *ret, size_t cap, const char *s) {
+    size_t n = 0, cut = 0; /* cut: the longest whole prefix that leaves room for "..." */
+    while (*s) {
+        int c = qr_message_character(s);
+        size_t step = c ? (size_t)c : 1;
+        if (n + step >= cap) {
+            if (cap > 3) memcpy(ret + cut, "...", 3), n = cut + 3;
+            break;
+        }
+        if (c) memcpy(ret + n, s, step);
+        else ret[n] = (unsigned char)*s < 0x20 || *s == 0x7f ? ' ' : '?';
+        n += step, s += step;
+        if (n + 4 <= cap) cut = n;
+    }
+    if (cap > 0) ret[n] = '\0';
+}
+
+/* ---- encode: protobuf-c's structs on the stack, pointing into ours (its pointers are not const, but packing only reads) ---- */
+struct scratch {
+    Qring__GenerationId id[2];
+    Qring__MemberName name[QR_MAX_MEMBERS], *names[QR_MAX_MEMBERS];
+    Qring__FieldDigest field[QR_MESSAGE_MAX_FIELDS], *fields[QR_MESSAGE_MAX_FIELDS];
+    Qring__BeginMember member[QR_MAX_MEMBERS], *members[QR_MAX_MEMBERS];
+    Qring__Run run[QR_MAX_MEMBERS * QR_MESSAGE_MAX_RUNS], *runs[QR_MAX_MEMBERS * QR_MESSAGE_MAX_RUNS];
+    union {
+        Qring__Hello hello;
+        Qring__FieldText field_text;
+        Qring__Heartbeat heartbeat;
+        Qring__Propose propose;
+        Qring__Promise promise;
+        Qring__Busy busy;
+        Qring__Begin begin;
+        Qring__Done done;
+        Qring__Goodbye goodbye;
+    };
+    const char *bad; /* the field that breaks a limit */
+};
+
+static char *text_of(struct scratch *s, const char *text, const char *what) {
+    if (!qr_message_string_ok(text)) s->bad = what;
+    union { const char *in; char *out; } u = {.in = text};
+    return u.out;
+}
+static ProtobufCBinaryData bytes_of(const uint8_t *p, size_t n) {
+    union { const uint8_t *in; uint8_t *out; } u = {.in = p};
+    return (ProtobufCBinaryData){n, u.out};
+}
+static Qring__GenerationId *id_of(struct scratch *s, int which, const struct qr_gen_id *id) {
+    if (qr_gen_id_none(id)) return NULL;
+    if (id->number >= QR_MESSAGE_NUMBER_LIMIT || id->index >= QR_MAX_MEMBERS) s->bad = "generation id";
+    Qring__GenerationId *g = &s->id[which];
+    qring__generation_id__init(g);
+    g->number = id->number;
+    g->index = id->index;
+    g->incarnation = bytes_of(id->incarnation, QR_INCARNATION_BYTES);
+    return g;
+}
+static Qring__MemberName **names_of(struct scratch *s, const struct qr_member_name *name, size_t n, const char *what) {
+    if (n > QR_MAX_MEMBERS) s->bad = what, n = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (name[i].index >= QR_MAX_MEMBERS || (i && name[i].index <= name[i - 1].index)) s->bad = what;
+        qring__member_name__init(&s->name[i]);
+        s->name[i].index = name[i].index;
+        s->name[i].incarnation = bytes_of(name[i].incarnation, QR_INCARNATION_BYTES);
+        s->names[i] = &s->name[i];
+    }
+    return s->names;
+}
+/* at: the first of n places in run[], runs[] */
+static Qring__Run **runs_of(struct scratch *s, size_t at, const struct qr_run *run, size_t n) {
+    if (n > QR_MESSAGE_MAX_RUNS) s->bad = "runs of blocks", n = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!qr_message_run_ok(&run[i])) s->bad = "runs of blocks";
+        qring__run__init(&s->run[at + i]);
+        s->run[at + i].first = run[i].first;
+        s->run[at + i].count = run[i].count;
+        s->run[at + i].stride = run[i].stride;
+        s->runs[at + i] = &s->run[at + i];
+    }
+    return &s->runs[at];
+}
+
+static void put_hello(struct scratch *s, const struct qr_hello *h) {
+    Qring__Hello *p = &s->hello;
+    qring__hello__init(p);
+    p->protocol_min = h->protocol_min, p->protocol_max = h->protocol_max;
+    p->contract = text_of(s, h->contract, "contract");
+    p->run = text_of(s, h->run, "run");
+    p->index = h->index;
+    p->incarnation = bytes_of(h->incarnation, sizeof h->incarnation);
+    p->job_hash = bytes_of(h->job_hash, sizeof h->job_hash);
+    if (h->n_fields > QR_MESSAGE_MAX_FIELDS) s->bad = "fields";
+    p->n_fields = s->bad ? 0 : h->n_fields;
+    for (size_t i = 0; i < p->n_fields; i++) {
+        qring__field_digest__init(&s->field[i]);
+        s->field[i].name = text_of(s, h->field[i].name, "name of a field");
+        s->field[i].digest = h->field[i].digest;
+        s->fields[i] = &s->field[i];
+    }
+    p->fields = s->fields;
+    p->stable_step = h->stable_step;
+    p->phase = h->phase;
+    p->leader = h->leader;
+    p->generation = id_of(s, 0, &h->generation);
+    p->highest_number = h->highest_number;
+    p->data_port = h->data_port;
+    p->n_heard = h->n_heard;
+    p->heard = names_of(s, h->heard, h->n_heard, "members heard");
+    if (h->index >= QR_MAX_MEMBERS) s->bad = "index";
+    if (h->data_port > 65535) s->bad = "data port";
+}
+static void put_heartbeat(struct scratch *s, const struct qr_heartbeat *h) {
+    Qring__Heartbeat *p = &s->heartbeat;
+    qring__heartbeat__init(p);
+    p->sequence = h->sequence;
+    p->incarnation = bytes_of(h->incarnation, sizeof h->incarnation);
+    p->active = id_of(s, 0, &h->active);
+    p->promised = id_of(s, 1, &h->promised);
+    p->highest_number = h->highest_number;
+    p->refusals = h->refusals;
+    p->applied_step = h->applied_step;
+    p->stable_step = h->stable_step;
+    p->phase = h->phase;
+    p->form_expired = h->form_expired;
+    p->trainer_turns = h->trainer_turns;
+    p->expected_block_ms = h->expected_block_ms;
+    p->n_heard = h->n_heard;
+    p->heard = names_of(s, h->heard, h->n_heard, "members heard");
+}
+static void put_promise(struct scratch *s, const struct qr_promise *q) {
+    Qring__Promise *p = &s->promise;
+    qring__promise__init(p);
+    p->id = id_of(s, 0, &q->id);
+    p->applied_step = q->held.applied_step;
+    p->digest = bytes_of(q->held.digest, sizeof q->held.digest);
+    p->stable_step = q->held.stable_step;
+    p->base_step = q->held.base_step;
+    p->base_digest = bytes_of(q->held.base_digest, sizeof q->held.base_digest);
+    p->refusals = q->held.refusals;
+    p->n_held = q->held.n_runs;
+    p->held = runs_of(s, 0, q->held.run, q->held.n_runs);
+}
+static void put_begin(struct scratch *s, const struct qr_begin *b) {
+    Qring__Begin *p = &s->begin;
+    qring__begin__init(p);
+    p->id = id_of(s, 0, &b->id);
+    p->base_step = b->base_step;
+    p->base_digest = bytes_of(b->base_digest, sizeof b->base_digest);
+    p->from_checkpoint = b->from_checkpoint;
+    if (b->n_members > QR_MAX_MEMBERS) s->bad = "members";
+    p->n_members = s->bad ? 0 : b->n_members;
+    for (size_t i = 0; i < p->n_members; i++) {
+        const struct qr_begin_member *in = &b->member[i];
+        if (in->name.index >= QR_MAX_MEMBERS || (i && in->name.index <= b->member[i - 1].name.index)) s->bad = "members";
+        Qring__BeginMember *out = &s->member[i];
+        qring__begin_member__init(out);
+        qring__member_name__init(&s->name[i]);
+        s->name[i].index = in->name.index;
+        s->name[i].incarnation = bytes_of(in->name.incarnation, QR_INCARNATION_BYTES);
+        out->name = &s->name[i];
+        out->data_port = in->data_port;
+        out->holder = in->holder, out->keep = in->keep;
+        out->n_kept = in->n_kept;
+        out->kept = runs_of(s, i * QR_MESSAGE_MAX_RUNS, in->kept, in->n_kept);
+        s->members[i] = out;
+    }
+    p->members = s->members;
+}
+
+enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, struct qr_err *err) {
+    struct scratch s __attribute__((uninitialized));
+    s.bad = NULL;
+    Qring__Message out;
+    qring__message__init(&out);
+    out.body_case = (Qring__Message__BodyCase)m->kind;
+    out.hello = &s.hello; /* all kinds share the union */
+    switch (m->kind) {
+    case QR_MESSAGE_HELLO: put_hello(&s, &m->hello); break;
+    case QR_MESSAGE_HEARTBEAT: put_heartbeat(&s, &m->heartbeat); break;
+    case QR_MESSAGE_PROMISE: put_promise(&s, &m->promise); break;
+    case QR_MESSAGE_BEGIN: put_begin(&s, &m->begin); break;
+    case QR_MESSAGE_FIELD:
+        qring__field_text__init(&s.field_text);
+        s.field_text.name = text_of(&s, m->field.name, "name of a field");
+        s.field_text.value = text_of(&s, m->field.value, "value of a field");
+        s.field_text.absent = m->field.absent;
+        break;
+    case QR_MESSAGE_PROPOSE:
+        qring__propose__init(&s.propose);
+        s.propose.id = id_of(&s, 0, &m->propose.id);
+        s.propose.n_members = m->propose.n_members;
+        s.propose.members = names_of(&s, m->propose.member, m->propose.n_members, "members");
+        break;
+    case QR_MESSAGE_BUSY:
+        qring__busy__init(&s.busy);
+        s.busy.id = id_of(&s, 0, &m->busy.id);
+        s.busy.highest_number = m->busy.highest_number;
+        s.busy.why = text_of(&s, m->busy.why, "why");
+        break;
+    case QR_MESSAGE_DONE:
+        qring__done__init(&s.done);
+        s.done.code = m->done.code;
+        s.done.text = text_of(&s, m->done.text, "text");
+        break;
+    case QR_MESSAGE_GOODBYE:
+        qring__goodbye__init(&s.goodbye);
+        s.goodbye.why = m->goodbye.why;
+        s.goodbye.lost = m->goodbye.lost;
+        s.goodbye.code = m->goodbye.code;
+        s.goodbye.text = text_of(&s, m->goodbye.text, "text");
+        break;
+    default: return qr_fail(err, QR_INVALID_ARGUMENT, "no message of kind %d exists", (int)m->kind);
+    }
+    if (s.bad) return qr_fail(err, QR_INVALID_ARGUMENT, "%s message: %s: outside its limits", qr_message_kind_name(m->kind), s.bad);
+    size_t n = qring__message__get_packed_size(&out);
+    if (n > QR_MESSAGE_MAX_BYTES)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes: at most %d are sent", qr_message_kind_name(m->kind), n,
+                       QR_MESSAGE_MAX_BYTES);
+    uint8_t *p = qr_buf_grow(ret, n);
+    if (p == NULL) return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes: the buffer is full", qr_message_kind_name(m->kind), n);
+    qring__message__pack(&out, p);
+    return QR_OK;
+}

@@ -1,0 +1,157 @@
+/* format/message.h — the control messages between workers, as plain structs and as bytes (proto/group.proto).
+ *
+ * What      one struct qr_message holds any message, strings and lists inside it: nothing to free. It is large (about 40 KB): keep one and
+ *           use it again.
+ * Encode    appends to a buffer; INVALID_ARGUMENT when a field breaks a limit below (a bug of ours, or a job with huge settings).
+ * Decode    of bytes from a stranger: at most QR_MESSAGE_MAX_BYTES, every length, count, string (UTF-8, no control characters) and number
+ *           checked, memory bounded against unknown-field amplification. DATA_LOSS says what is wrong; *ret is then unspecified.
+ * Unknown   fields and enum values of later versions are skipped, unknown kinds are refused: a protocol number guards them.
+ * Threads   pure; no state.
+ * Source    DESIGN §7 (hello), §8 (rules 1-5), reference collectives.md §8 (protobuf-c's pitfalls).
+ */
+#ifndef QR_FORMAT_MESSAGE_H
+#define QR_FORMAT_MESSAGE_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+
+enum {
+    QR_PROTOCOL_MIN = 1,
+    QR_PROTOCOL_MAX = 1,
+    QR_MESSAGE_MAX_BYTES = 65536,
+    QR_MAX_MEMBERS = 64,
+    QR_INCARNATION_BYTES = 16,
+    QR_MESSAGE_MAX_FIELDS = 128, /* of a job, in a hello */
+    QR_MESSAGE_NAME_BYTES = 48,  /* of a field's name, with its NUL */
+    QR_MESSAGE_TEXT_BYTES = 512, /* of any text, with its NUL: qr_message_text cuts */
+    QR_MESSAGE_MAX_RUNS = 16,    /* of held blocks, for each member */
+};
+
+/* A generation's id: compared by number, then index, then incarnation (as bytes). All zero: none. */
+struct qr_gen_id {
+    uint64_t number; /* below 2^62 on the wire */
+    uint32_t index;  /* the proposer */
+    uint8_t incarnation[QR_INCARNATION_BYTES];
+};
+int qr_gen_id_compare(const struct qr_gen_id *a, const struct qr_gen_id *b); /* <0, 0, >0 */
+static inline bool qr_gen_id_none(const struct qr_gen_id *id) { return id->number == 0; }
+
+/* count blocks: first, first + stride, ... Round-robin shares are one run. */
+struct qr_run { uint64_t first, count, stride; }; /* count >= 1, stride >= 1, every block below 2^40 */
+struct qr_member_name { uint32_t index; uint8_t incarnation[QR_INCARNATION_BYTES]; };
+
+enum qr_message_kind {
+    QR_MESSAGE_HELLO = 1, QR_MESSAGE_FIELD, QR_MESSAGE_HEARTBEAT, QR_MESSAGE_PROPOSE, QR_MESSAGE_PROMISE,
+    QR_MESSAGE_BUSY, QR_MESSAGE_BEGIN, QR_MESSAGE_DONE, QR_MESSAGE_GOODBYE,
+};
+const char *qr_message_kind_name(enum qr_message_kind k); /* "hello" ...; "?" */
+
+enum qr_phase { QR_PHASE_STARTING, QR_PHASE_MEMBER, QR_PHASE_LEAVING, QR_PHASE_DONE };
+
+struct qr_hello {
+    uint32_t protocol_min, protocol_max;
+    char contract[24];               /* "f32-v1" */
+    char run[256];                   /* the job's name */
+    uint32_t index;
+    uint8_t incarnation[QR_INCARNATION_BYTES];
+    uint8_t job_hash[32];
+    uint32_t n_fields;
+    struct { char name[QR_MESSAGE_NAME_BYTES]; uint64_t digest; } field[QR_MESSAGE_MAX_FIELDS];
+    uint64_t stable_step;
+    enum qr_phase phase;
+    bool leader;                     /* rank 0 of its generation */
+    struct qr_gen_id generation;     /* active */
+    uint64_t highest_number;
+    uint32_t data_port;
+    uint32_t n_heard;
+    struct qr_member_name heard[QR_MAX_MEMBERS];
+};
+/* One side's text of a setting that differs. */
+struct qr_field_text {
+    char name[QR_MESSAGE_NAME_BYTES];
+    char value[QR_MESSAGE_TEXT_BYTES];
+    bool absent;                     /* the sender's job has no such field */
+};
+struct qr_heartbeat {
+    uint64_t sequence;               /* grows; an older one is ignored */
+    uint8_t incarnation[QR_INCARNATION_BYTES];
+    struct qr_gen_id active, promised;
+    uint64_t highest_number;
+    uint32_t refusals;               /* of coverage words, at the present step */
+    uint64_t applied_step, stable_step;
+    enum qr_phase phase;
+    bool form_expired;               /* its time to form is over */
+    uint64_t trainer_turns;          /* the training thread's life sign */
+    uint64_t expected_block_ms;      /* 0: the training thread computes nothing, do not judge it */
+    uint32_t n_heard;
+    struct qr_member_name heard[QR_MAX_MEMBERS];
+};
+struct qr_propose {
+    struct qr_gen_id id;
+    uint32_t n_members;              /* ascending by index */
+    struct qr_member_name member[QR_MAX_MEMBERS];
+};
+/* The state of a member's training, as a promise reports it. */
+struct qr_held {
+    uint64_t applied_step; uint8_t digest[16]; /* the state it has */
+    uint64_t stable_step;
+    uint64_t base_step; uint8_t base_digest[16]; /* the state that the held blocks were computed from */
+    uint32_t refusals;
+    uint32_t n_runs;                 /* 0: holds nothing */
+    struct qr_run run[QR_MESSAGE_MAX_RUNS];
+};
+struct qr_promise { struct qr_gen_id id; struct qr_held held; };
+struct qr_busy { struct qr_gen_id id; uint64_t highest_number; char why[QR_MESSAGE_TEXT_BYTES]; };
+/* What a generation starts from. Blocks in no `kept` run belong round robin: the j-th of them, ascending, to rank j mod n_members. */
+struct qr_begin {
+    struct qr_gen_id id;
+    uint64_t base_step; uint8_t base_digest[16];
+    bool from_checkpoint;            /* no majority at the highest step: base_step and digest are not set, everybody loads LATEST */
+    uint32_t n_members;              /* in order of rank */
+    struct qr_begin_member {
+        struct qr_member_name name;
+        uint32_t data_port;
+        bool holder;                 /* has the base */
+        bool keep;                   /* its held blocks count, they are `kept`; else it drops what it holds once it has the base */
+        uint32_t n_kept;
+        struct qr_run kept[QR_MESSAGE_MAX_RUNS];
+    } member[QR_MAX_MEMBERS];
+};
+struct qr_done { enum qr_code code; char text[QR_MESSAGE_TEXT_BYTES]; }; /* QR_OK: everything is written */
+enum qr_goodbye_why {
+    QR_GOODBYE_LEAVING, /* drain, or a permanent error of its own: text */
+    QR_GOODBYE_DONE,    /* after Done, whose code and text it repeats */
+    QR_GOODBYE_LOST,    /* it gives up because `lost` is gone */
+    QR_GOODBYE_REFUSED, /* it stops because of another job hash (rule 8) */
+    QR_GOODBYE_CLAIMED, /* to the receiver: another process has your index now */
+};
+struct qr_goodbye {
+    enum qr_goodbye_why why;
+    uint32_t lost;
+    enum qr_code code;
+    char text[QR_MESSAGE_TEXT_BYTES];
+};
+
+struct qr_message {
+    enum qr_message_kind kind;
+    union {
+        struct qr_hello hello;
+        struct qr_field_text field;
+        struct qr_heartbeat heartbeat;
+        struct qr_propose propose;
+        struct qr_promise promise;
+        struct qr_busy busy;
+        struct qr_begin begin;
+        struct qr_done done;
+        struct qr_goodbye goodbye;
+    };
+};
+
+/* Copies s for a message: cut at a character, with "...", to fit cap bytes; control characters become blanks, bytes that are not UTF-8 '?'. */
+void qr_message_text(char *ret, size_t cap, const char *s);
+
+QR_MUST_CHECK enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_message_decode(struct qr_bytes bytes, struct qr_message *ret, struct qr_err *err);
+
+#endif

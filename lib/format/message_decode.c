@@ -1,0 +1,219 @@
+/* format/message_decode.c — bytes from a stranger to a struct qr_message: nothing is believed. */
+#include <string.h>
+
+#include "format/message_impl.h"
+#include "group.pb-c.h"
+
+/* protobuf-c keeps unknown fields and allocates 50 times their size; every allocation comes from here instead, and ends with it. The largest honest
+ * message (a Begin of 64 members with 16 runs each) needs 100 KB. */
+struct arena {
+    size_t used;
+    _Alignas(16) uint8_t bytes[192 * 1024];
+};
+static void *arena_alloc(void *ctx, size_t n) {
+    struct arena *a = ctx;
+    n = (n + 15) & ~(size_t)15;
+    if (n > sizeof a->bytes - a->used) return NULL;
+    void *p = a->bytes + a->used;
+    a->used += n;
+    return p;
+}
+static void arena_free(void *ctx, void *p) { (void)ctx, (void)p; }
+
+#define REFUSE(...) return qr_fail(err, QR_DATA_LOSS, __VA_ARGS__)
+#define TRY(call)                                                                                                                            \
+    do {                                                                                                                                     \
+        enum qr_code try_code = (call);                                                                                                      \
+        if (try_code != QR_OK) return try_code;                                                                                              \
+    } while (0)
+
+static enum qr_code take_string(const char *s, char *ret, size_t cap, const char *what, struct qr_err *err) {
+    size_t n = strnlen(s, cap);
+    if (n == cap) REFUSE("%s: longer than %zu bytes", what, cap - 1);
+    if (!qr_message_string_ok(s)) REFUSE("%s: not text in UTF-8", what);
+    memcpy(ret, s, n + 1);
+    return QR_OK;
+}
+static enum qr_code take_bytes(const ProtobufCBinaryData *b, uint8_t *ret, size_t n, const char *what, struct qr_err *err) {
+    if (b->len != n) REFUSE("%s: %zu bytes, not %zu", what, b->len, n);
+    memcpy(ret, b->data, n);
+    return QR_OK;
+}
+/* As take_bytes; absent is all zero. */
+static enum qr_code take_bytes_or_none(const ProtobufCBinaryData *b, uint8_t *ret, size_t n, const char *what, struct qr_err *err) {
+    if (b->len != 0) return take_bytes(b, ret, n, what, err);
+    memset(ret, 0, n);
+    return QR_OK;
+}
+static enum qr_code take_index(uint32_t v, uint32_t *ret, const char *what, struct qr_err *err) {
+    if (v >= QR_MAX_MEMBERS) REFUSE("%s: index %u is not below %d", what, v, QR_MAX_MEMBERS);
+    *ret = v;
+    return QR_OK;
+}
+static enum qr_code take_number(uint64_t v, uint64_t *ret, struct qr_err *err) {
+    if (v >= QR_MESSAGE_NUMBER_LIMIT) REFUSE("generation number %llu: too large", (unsigned long long)v);
+    *ret = v;
+    return QR_OK;
+}
+static enum qr_code take_id(const Qring__GenerationId *id, bool needed, struct qr_gen_id *ret, const char *what, struct qr_err *err) {
+    memset(ret, 0, sizeof *ret);
+    if (id == NULL || id->number == 0) {
+        if (needed) REFUSE("%s: missing", what);
+        return QR_OK;
+    }
+    TRY(take_number(id->number, &ret->number, err));
+    TRY(take_index(id->index, &ret->index, what, err));
+    return take_bytes(&id->incarnation, ret->incarnation, QR_INCARNATION_BYTES, what, err);
+}
+static enum qr_code take_phase(uint32_t v, enum qr_phase *ret, struct qr_err *err) {
+    if (v > QR_PHASE_DONE) REFUSE("phase: %u is none", v);
+    *ret = (enum qr_phase)v;
+    return QR_OK;
+}
+static enum qr_code take_code(uint32_t v, enum qr_code *ret, struct qr_err *err) {
+    if (v > QR_UNAUTHENTICATED) REFUSE("code: %u is none", v);
+    *ret = (enum qr_code)v;
+    return QR_OK;
+}
+static enum qr_code take_name(const Qring__MemberName *in, struct qr_member_name *ret, const char *what, struct qr_err *err) {
+    TRY(take_index(in->index, &ret->index, what, err));
+    return take_bytes(&in->incarnation, ret->incarnation, QR_INCARNATION_BYTES, what, err);
+}
+static enum qr_code take_names(Qring__MemberName *const *in, size_t n, struct qr_member_name *ret, uint32_t *ret_n, const char *what,
+                               struct qr_err *err) {
+    if (n > QR_MAX_MEMBERS) REFUSE("%s: %zu, at most %d", what, n, QR_MAX_MEMBERS);
+    for (size_t i = 0; i < n; i++) {
+        TRY(take_name(in[i], &ret[i], what, err));
+        if (i && ret[i].index <= ret[i - 1].index) REFUSE("%s: indices not ascending", what);
+    }
+    *ret_n = (uint32_t)n;
+    return QR_OK;
+}
+static enum qr_code take_runs(Qring__Run *const *in, size_t n, struct qr_run *ret, uint32_t *ret_n, struct qr_err *err) {
+    if (n > QR_MESSAGE_MAX_RUNS) REFUSE("runs of blocks: %zu, at most %d", n, QR_MESSAGE_MAX_RUNS);
+    for (size_t i = 0; i < n; i++) {
+        ret[i] = (struct qr_run){in[i]->first, in[i]->count, in[i]->stride};
+        if (!qr_message_run_ok(&ret[i])) REFUSE("runs of blocks: run %zu is empty or too long", i);
+    }
+    *ret_n = (uint32_t)n;
+    return QR_OK;
+}
+static enum qr_code take_port(uint32_t v, uint32_t *ret, struct qr_err *err) {
+    if (v > 65535) REFUSE("data port: %u is none", v);
+    *ret = v;
+    return QR_OK;
+}
+
+static enum qr_code take_hello(const Qring__Hello *p, struct qr_hello *h, struct qr_err *err) {
+    if (p->protocol_min > p->protocol_max) REFUSE("protocol: from %u to %u", p->protocol_min, p->protocol_max);
+    h->protocol_min = p->protocol_min, h->protocol_max = p->protocol_max;
+    TRY(take_string(p->contract, h->contract, sizeof h->contract, "contract", err));
+    TRY(take_string(p->run, h->run, sizeof h->run, "run", err));
+    TRY(take_index(p->index, &h->index, "index", err));
+    TRY(take_bytes(&p->incarnation, h->incarnation, sizeof h->incarnation, "incarnation", err));
+    TRY(take_bytes(&p->job_hash, h->job_hash, sizeof h->job_hash, "job hash", err));
+    if (p->n_fields > QR_MESSAGE_MAX_FIELDS) REFUSE("fields: %zu, at most %d", p->n_fields, QR_MESSAGE_MAX_FIELDS);
+    for (size_t i = 0; i < p->n_fields; i++) {
+        TRY(take_string(p->fields[i]->name, h->field[i].name, sizeof h->field[i].name, "name of a field", err));
+        h->field[i].digest = p->fields[i]->digest;
+    }
+    h->n_fields = (uint32_t)p->n_fields;
+    h->stable_step = p->stable_step;
+    TRY(take_phase(p->phase, &h->phase, err));
+    h->leader = p->leader != 0;
+    TRY(take_id(p->generation, false, &h->generation, "generation", err));
+    TRY(take_number(p->highest_number, &h->highest_number, err));
+    TRY(take_port(p->data_port, &h->data_port, err));
+    return take_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
+}
+static enum qr_code take_heartbeat(const Qring__Heartbeat *p, struct qr_heartbeat *h, struct qr_err *err) {
+    h->sequence = p->sequence;
+    TRY(take_bytes(&p->incarnation, h->incarnation, sizeof h->incarnation, "incarnation", err));
+    TRY(take_id(p->active, false, &h->active, "active", err));
+    TRY(take_id(p->promised, false, &h->promised, "promised", err));
+    TRY(take_number(p->highest_number, &h->highest_number, err));
+    h->refusals = p->refusals;
+    h->applied_step = p->applied_step;
+    h->stable_step = p->stable_step;
+    TRY(take_phase(p->phase, &h->phase, err));
+    h->form_expired = p->form_expired != 0;
+    h->trainer_turns = p->trainer_turns;
+    h->expected_block_ms = p->expected_block_ms;
+    return take_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
+}
+static enum qr_code take_promise(const Qring__Promise *p, struct qr_promise *q, struct qr_err *err) {
+    TRY(take_id(p->id, true, &q->id, "id", err));
+    q->held.applied_step = p->applied_step;
+    TRY(take_bytes_or_none(&p->digest, q->held.digest, sizeof q->held.digest, "digest", err));
+    q->held.stable_step = p->stable_step;
+    q->held.base_step = p->base_step;
+    TRY(take_bytes_or_none(&p->base_digest, q->held.base_digest, sizeof q->held.base_digest, "base digest", err));
+    q->held.refusals = p->refusals;
+    return take_runs(p->held, p->n_held, q->held.run, &q->held.n_runs, err);
+}
+static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct qr_err *err) {
+    TRY(take_id(p->id, true, &b->id, "id", err));
+    b->base_step = p->base_step;
+    TRY(take_bytes_or_none(&p->base_digest, b->base_digest, sizeof b->base_digest, "base digest", err));
+    b->from_checkpoint = p->from_checkpoint != 0;
+    if (p->n_members == 0 || p->n_members > QR_MAX_MEMBERS) REFUSE("members: %zu, from 1 to %d", p->n_members, QR_MAX_MEMBERS);
+    for (size_t i = 0; i < p->n_members; i++) {
+        const Qring__BeginMember *in = p->members[i];
+        struct qr_begin_member *out = &b->member[i];
+        if (in->name == NULL) REFUSE("members: rank %zu has no name", i);
+        TRY(take_name(in->name, &out->name, "members", err));
+        if (i && out->name.index <= b->member[i - 1].name.index) REFUSE("members: indices not ascending");
+        TRY(take_port(in->data_port, &out->data_port, err));
+        out->holder = in->holder != 0, out->keep = in->keep != 0;
+        TRY(take_runs(in->kept, in->n_kept, out->kept, &out->n_kept, err));
+        if (!out->keep && out->n_kept) REFUSE("members: rank %zu keeps nothing, but blocks are listed", i);
+    }
+    b->n_members = (uint32_t)p->n_members;
+    return QR_OK;
+}
+static enum qr_code take_goodbye(const Qring__Goodbye *p, struct qr_goodbye *g, struct qr_err *err) {
+    if (p->why > QR_GOODBYE_CLAIMED) REFUSE("why: %u is none", p->why);
+    g->why = (enum qr_goodbye_why)p->why;
+    TRY(take_index(p->lost, &g->lost, "lost", err));
+    TRY(take_code(p->code, &g->code, err));
+    return take_string(p->text, g->text, sizeof g->text, "text", err);
+}
+
+static enum qr_code take(const Qring__Message *in, struct qr_message *ret, struct qr_err *err) {
+    switch (in->body_case) {
+    case QRING__MESSAGE__BODY_HELLO: return take_hello(in->hello, &ret->hello, err);
+    case QRING__MESSAGE__BODY_HEARTBEAT: return take_heartbeat(in->heartbeat, &ret->heartbeat, err);
+    case QRING__MESSAGE__BODY_PROMISE: return take_promise(in->promise, &ret->promise, err);
+    case QRING__MESSAGE__BODY_BEGIN: return take_begin(in->begin, &ret->begin, err);
+    case QRING__MESSAGE__BODY_GOODBYE: return take_goodbye(in->goodbye, &ret->goodbye, err);
+    case QRING__MESSAGE__BODY_FIELD:
+        TRY(take_string(in->field->name, ret->field.name, sizeof ret->field.name, "name of a field", err));
+        ret->field.absent = in->field->absent != 0;
+        return take_string(in->field->value, ret->field.value, sizeof ret->field.value, "value of a field", err);
+    case QRING__MESSAGE__BODY_PROPOSE:
+        TRY(take_id(in->propose->id, true, &ret->propose.id, "id", err));
+        if (in->propose->n_members == 0) REFUSE("members: none");
+        return take_names(in->propose->members, in->propose->n_members, ret->propose.member, &ret->propose.n_members, "members", err);
+    case QRING__MESSAGE__BODY_BUSY:
+        TRY(take_id(in->busy->id, true, &ret->busy.id, "id", err));
+        TRY(take_number(in->busy->highest_number, &ret->busy.highest_number, err));
+        return take_string(in->busy->why, ret->busy.why, sizeof ret->busy.why, "why", err);
+    case QRING__MESSAGE__BODY_DONE:
+        TRY(take_code(in->done->code, &ret->done.code, err));
+        return take_string(in->done->text, ret->done.text, sizeof ret->done.text, "text", err);
+    default: REFUSE("no kind that this version knows");
+    }
+}
+
+enum qr_code qr_message_decode(struct qr_bytes bytes, struct qr_message *ret, struct qr_err *err) {
+    if (bytes.n > QR_MESSAGE_MAX_BYTES) REFUSE("control message of %zu bytes: at most %d are taken", bytes.n, QR_MESSAGE_MAX_BYTES);
+    struct arena arena __attribute__((uninitialized));
+    arena.used = 0;
+    ProtobufCAllocator allocator = {.alloc = arena_alloc, .free = arena_free, .allocator_data = &arena};
+    const Qring__Message *in = qring__message__unpack(&allocator, bytes.n, bytes.p);
+    if (in == NULL) REFUSE("control message of %zu bytes: not a protobuf message, or one that is mostly unknown fields", bytes.n);
+    enum qr_message_kind kind = (enum qr_message_kind)in->body_case;
+    ret->kind = kind;
+    if (take(in, ret, err) != QR_OK) return qr_wrap(err, "%s message", qr_message_kind_name(kind));
+    return QR_OK;
+}

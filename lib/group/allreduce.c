@@ -1,0 +1,220 @@
+#include "group/allreduce.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/checksum.h"
+#include "base/mem.h"
+#include "format/chunk.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "integers are sent from where they lie");
+
+struct outgoing {
+    struct qr_slot_send slot;
+    uint32_t crc;
+    bool has_crc, sent;
+};
+struct qr_reduction {
+    struct qr_reduction_args a;
+    struct qr_contribution c;
+    struct qr_schedule s;
+    struct qr_coverage own, total;
+    uint64_t n_received, n_expected;
+    /* by slot = round * n_parts + part */
+    struct qr_coverage *coverage; /* of what the slot's integers sum to once it is worked in */
+    size_t coverage_cap;
+    uint8_t *got;                 /* by slot; in star at rank 0 by from * n_parts + part */
+    size_t got_cap;
+    uint32_t *arrived;            /* star at rank 0: senders in, by part */
+    size_t arrived_cap;
+    struct outgoing *out;
+    size_t out_cap, n_out, first_out;
+    qr_fixed *scratch;            /* doubling: the sums after rounds 1 .. log2 N - 1 */
+    size_t scratch_cap;
+};
+
+struct qr_reduction *qr_reduction_new(void) { return qr_xcalloc(1, sizeof(struct qr_reduction)); }
+void qr_reduction_free(struct qr_reduction *r) {
+    if (!r) return;
+    free(r->coverage), free(r->got), free(r->arrived), free(r->out), free(r->scratch), free(r);
+}
+
+#define GROW(p, cap, n)                                                                            \
+    do {                                                                                           \
+        if ((cap) < (n)) (p) = qr_xreallocarray((p), (n), sizeof *(p)), (cap) = (n);               \
+    } while (0)
+
+/* Sum so far before `round` of a doubling; elsewhere what is summed up in ret_sum. Round 0 is always the contribution itself. */
+static qr_fixed *partial(const struct qr_reduction *r, uint32_t round) {
+    if (r->s.kind == QR_ALLREDUCE_DOUBLING && round < r->s.n_rounds) return r->scratch + (size_t)(round - 1) * r->s.n;
+    return r->a.sum;
+}
+static const qr_fixed *source(const struct qr_reduction *r, uint32_t round) { return round == 0 ? r->c.vector : partial(r, round); }
+static struct qr_coverage *coverage_at(const struct qr_reduction *r, uint32_t round, uint32_t part) {
+    return &r->coverage[(size_t)round * r->s.n_parts + part];
+}
+
+static void queue_send(void *ctx, const struct qr_slot_send *slot) {
+    struct qr_reduction *r = ctx;
+    QR_ASSERT(r->n_out < r->out_cap);
+    r->out[r->n_out++] = (struct outgoing){.slot = *slot};
+}
+static bool try_send(struct qr_reduction *r, struct outgoing *o) {
+    const struct qr_slot_send *slot = &o->slot;
+    const qr_fixed *from = slot->count ? source(r, slot->round) + slot->offset : NULL;
+    size_t bytes = (size_t)slot->count * QR_FIXED_BYTES;
+    if (!o->has_crc) o->crc = qr_crc32c(0, from, bytes), o->has_crc = true;
+    struct qr_chunk chunk = {
+        .kind = (uint8_t)r->c.key.kind, .schedule = (uint8_t)r->s.kind, .phase = (uint8_t)slot->phase, .generation = r->a.generation,
+        .step = r->c.key.step, .total = r->s.n, .offset = slot->offset, .count = slot->count, .round = slot->round, .part = slot->part,
+        .rank = r->a.rank, .crc = o->crc,
+    };
+    qr_coverage_store(chunk.coverage, slot->round == 0 ? r->own : *coverage_at(r, slot->round - 1, slot->part));
+    uint8_t head[QR_CHUNK_HEADER_BYTES];
+    qr_chunk_encode(&chunk, head);
+    const struct qr_link_ops *ops = r->a.link->ops;
+    return ops->send(r->a.link, r->a.conn[slot->to], qr_bytes_of(head, sizeof head), qr_bytes_of(from, bytes));
+}
+void qr_reduction_pump(struct qr_reduction *r) {
+    uint64_t full = 0; /* ranks whose queue has no room */
+    uint32_t n_full = 0;
+    for (size_t i = r->first_out; i < r->n_out && n_full + 1 < r->a.n_ranks; i++) {
+        struct outgoing *o = &r->out[i];
+        if (o->sent || full >> o->slot.to & 1) continue;
+        if (try_send(r, o)) {
+            o->sent = true;
+        } else {
+            full |= UINT64_C(1) << o->slot.to, n_full++;
+            if (r->s.kind == QR_ALLREDUCE_RING) break; /* there is one receiver */
+        }
+    }
+    while (r->first_out < r->n_out && r->out[r->first_out].sent) r->first_out++;
+}
+
+enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reduction_args *args, struct qr_err *err) {
+    QR_ASSERT(args->n_ranks >= 1 && args->n_ranks <= 64 && args->rank < args->n_ranks);
+    r->a = *args, r->c = *args->contribution;
+    r->s = qr_schedule_make(args->wish, args->n_ranks, args->rank, r->c.n);
+    if (r->s.kind == QR_ALLREDUCE_DOUBLING && r->s.n_rounds > 1) {
+        size_t need = (size_t)(r->s.n_rounds - 1) * r->c.n;
+        if (need > r->scratch_cap) {
+            free(r->scratch);
+            r->scratch = NULL, r->scratch_cap = 0;
+            void *p;
+            if (qr_large_new(need, sizeof(qr_fixed), "partial sums of the all-reduce", &p, err) != QR_OK) return err ? err->code : QR_RESOURCE_EXHAUSTED;
+            r->scratch = p, r->scratch_cap = need;
+        }
+    }
+    size_t slots = (size_t)(r->s.n_rounds ? r->s.n_rounds : 1) * r->s.n_parts, by_rank = (size_t)args->n_ranks * r->s.n_parts;
+    GROW(r->coverage, r->coverage_cap, slots);
+    GROW(r->got, r->got_cap, slots > by_rank ? slots : by_rank);
+    GROW(r->arrived, r->arrived_cap, r->s.n_parts);
+    size_t n_sends = (size_t)qr_schedule_n_sends(&r->s);
+    GROW(r->out, r->out_cap, n_sends);
+    memset(r->got, 0, r->got_cap);
+    memset(r->arrived, 0, r->arrived_cap * sizeof *r->arrived);
+    r->n_out = r->first_out = 0;
+    r->n_received = 0, r->n_expected = qr_schedule_n_receives(&r->s);
+    r->own = r->c.coverage;
+    qr_coverage_add_member(&r->own, &r->c.key, args->rank);
+    r->total = qr_coverage_total(&r->c.key, r->c.n_blocks, args->n_ranks);
+    if (args->n_ranks == 1 && r->c.n) memcpy(args->sum, r->c.vector, r->c.n * sizeof(qr_fixed));
+    qr_schedule_first(&r->s, queue_send, r);
+    qr_reduction_pump(r);
+    return QR_OK;
+}
+
+/* sum = before + the integers of the message. */
+static void add_to(qr_fixed *sum, const qr_fixed *before, const uint8_t *integers, size_t n) {
+    if (!n) return;
+    if (sum != before) memcpy(sum, before, n * sizeof *sum);
+    qr_fixed_add_bytes(sum, integers, n);
+}
+static void work_in(struct qr_reduction *r, const struct qr_chunk *c, const struct qr_slot *slot, const uint8_t *integers) {
+    struct qr_coverage *mine = coverage_at(r, c->round, c->part), theirs = qr_coverage_load(c->coverage);
+    if (slot->phase == QR_SLOT_TAKE) {
+        if (slot->count) qr_fixed_load(r->a.sum + slot->offset, integers, slot->count);
+        *mine = theirs;
+        qr_schedule_next(&r->s, c->round, c->part, queue_send, r);
+        return;
+    }
+    bool first = true; /* the first to be added here: to the contribution */
+    const qr_fixed *before = r->c.vector;
+    struct qr_coverage covered = r->own;
+    if (r->s.kind == QR_ALLREDUCE_STAR) first = r->arrived[c->part]++ == 0;
+    if (!first) before = r->a.sum, covered = *mine;
+    if (r->s.kind == QR_ALLREDUCE_DOUBLING && c->round > 0) before = partial(r, c->round), covered = *coverage_at(r, c->round - 1, c->part);
+    qr_fixed *sum = partial(r, c->round + 1);
+    if (slot->count) add_to(sum + slot->offset, before + slot->offset, integers, slot->count);
+    *mine = qr_coverage_sum(covered, theirs);
+    if (r->s.kind != QR_ALLREDUCE_STAR || r->arrived[c->part] == r->a.n_ranks - 1) qr_schedule_next(&r->s, c->round, c->part, queue_send, r);
+}
+
+static size_t got_index(const struct qr_reduction *r, uint32_t round, uint32_t part, uint32_t from) {
+    bool by_sender = r->s.kind == QR_ALLREDUCE_STAR && r->s.rank == 0;
+    return (size_t)(by_sender ? from : round) * r->s.n_parts + part;
+}
+enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, struct qr_bytes message, struct qr_err *err) {
+    struct qr_chunk c;
+    struct qr_bytes integers;
+    if (!qr_chunk_decode(message, &c, &integers)) {
+        qr_fail(err, QR_UNAVAILABLE, "sent a damaged chunk (%zu bytes, or its crc32c is wrong)", message.n);
+        return QR_TAKEN_BAD;
+    }
+    if (c.generation != r->a.generation) return QR_TAKEN_OTHER;
+    if (c.step != r->c.key.step || c.kind != (uint8_t)r->c.key.kind) return QR_TAKEN_LATER;
+    struct qr_slot slot;
+    if (c.total != r->s.n || c.schedule != (uint8_t)r->s.kind || c.rank != from_rank) {
+        qr_fail(err, QR_INTERNAL,
+                "reduces a vector of %" PRIu64 " integers by schedule %u as rank %" PRIu32 ", this worker one of %" PRIu64 " by schedule %d and knows it as rank %" PRIu32
+                ": the workers run different programs or settings",
+                c.total, c.schedule, c.rank, r->s.n, (int)r->s.kind, from_rank);
+        return QR_TAKEN_BAD;
+    }
+    if (!qr_schedule_receives(&r->s, c.round, c.part, from_rank, &slot) || slot.offset != c.offset || slot.count != c.count || slot.phase != c.phase ||
+        r->got[got_index(r, c.round, c.part, from_rank)]) {
+        qr_fail(err, QR_INTERNAL, "sent a chunk that is not its turn (round %" PRIu32 ", part %" PRIu32 ")", c.round, c.part);
+        return QR_TAKEN_BAD;
+    }
+    if (r->s.kind == QR_ALLREDUCE_DOUBLING && c.round > 0 && !r->got[got_index(r, c.round - 1, c.part, from_rank)]) return QR_TAKEN_LATER;
+    r->got[got_index(r, c.round, c.part, from_rank)] = 1;
+    r->n_received++;
+    work_in(r, &c, &slot, integers.p);
+    qr_reduction_pump(r);
+    return QR_TAKEN;
+}
+
+bool qr_reduction_done(const struct qr_reduction *r) { return r->n_received == r->n_expected && r->first_out == r->n_out; }
+
+/* Slots whose integers are the whole sum: the last addition and all that is taken. */
+static bool is_final(const struct qr_reduction *r, uint32_t round) {
+    if (r->s.kind == QR_ALLREDUCE_RING) return round + 2 >= r->a.n_ranks;
+    if (r->s.kind == QR_ALLREDUCE_STAR) return (round == 0) == (r->a.rank == 0);
+    return round + 1 == r->s.n_rounds;
+}
+enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err) {
+    static const char *const kinds[] = {"train", "eval", "close"};
+    const char *kind = (unsigned)r->c.key.kind < 3 ? kinds[r->c.key.kind] : "?";
+    bool fine = r->a.n_ranks > 1 || qr_coverage_equal(r->own, r->total);
+    uint32_t bad_part = 0;
+    for (uint32_t round = 0; fine && round < r->s.n_rounds; round++)
+        for (uint32_t part = 0; fine && is_final(r, round) && part < r->s.n_parts; part++) {
+            bool by_sender = r->s.kind == QR_ALLREDUCE_STAR && r->a.rank == 0;
+            bool there = by_sender ? r->arrived[part] != 0 : r->got[got_index(r, round, part, 0)] != 0;
+            if (there && !qr_coverage_equal(*coverage_at(r, round, part), r->total)) fine = false, bad_part = part;
+        }
+    if (fine) return QR_OK;
+    return qr_fail(err, QR_DATA_LOSS,
+                   "coverage refused at step %" PRIu64 " (%s): the sum of part %" PRIu32 " over %" PRIu32 " workers does not hold each of %" PRIu64
+                   " blocks exactly once, or not all from one state; nobody applies it",
+                   r->c.key.step, kind, bad_part, r->a.n_ranks, r->c.n_blocks);
+}
+
+uint32_t qr_reduction_waits_for(const struct qr_reduction *r) {
+    struct qr_slot slot;
+    for (uint32_t round = 0; round < r->s.n_rounds; round++)
+        for (uint32_t from = 0; from < r->a.n_ranks; from++)
+            for (uint32_t part = 0; part < r->s.n_parts; part++)
+                if (qr_schedule_receives(&r->s, round, part, from, &slot) && !r->got[got_index(r, round, part, from)]) return from;
+    return r->first_out < r->n_out ? r->out[r->first_out].slot.to : r->a.n_ranks;
+}

@@ -1,0 +1,16 @@
+/* group/group_impl.h — a group over links of any form: for group_grpc.c and for tests, which bring links and threads of their own. */
+#ifndef QR_GROUP_GROUP_IMPL_H
+#define QR_GROUP_GROUP_IMPL_H
+
+#include "group/group.h"
+#include "group/link.h"
+
+/* Listens on both links and takes them over, also on failure. Nothing runs until somebody calls qr_group_control_run. */
+QR_MUST_CHECK enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *control, struct qr_link *data, struct qr_group **ret,
+                                         unsigned *ret_port, struct qr_err *err);
+/* The control thread's body: returns, with the control link closed, after qr_group_close has asked for it. */
+void qr_group_control_run(struct qr_group *g);
+/* How qr_group_close waits for that thread. */
+void qr_group_set_join(struct qr_group *g, void (*join)(void *ctx), void *ctx);
+
+#endif

@@ -1,0 +1,578 @@
+/* group/link_grpc.c — see link_grpc.h. Everything runs on the owner's thread inside poll (and free); only wake and the release of bodies come from others.
+ *
+ * A completion queue has no public way to post an event, but starting an empty batch on any call puts its tag there at once: wake uses a call on a lame
+ * channel, which never touches the network.
+ */
+#include "group/link_grpc.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/grpc.h>
+#include <grpc/slice.h>
+#include <grpc/support/alloc.h>
+#include <grpc/support/log.h>
+#include <grpc/support/time.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "group/link_grpc_impl.h"
+
+enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, MAX_ACCEPTED = 256 };
+#define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
+#define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
+#define RENEW_NS QR_SECOND
+#define CANCELLED_NS (5 * QR_SECOND)
+#define METHOD "/qring.Link/Stream"
+#define MARK "qring-link"
+
+/* Bodies that gRPC still reads. It may outlive the link: the last slice frees it. */
+struct borrowed { atomic_size_t refs; }; /* bodies + 1 for the link */
+
+enum op_kind { OP_START, OP_RECV, OP_SEND, OP_STATUS, OP_FINISH, OP_ACCEPT, OP_SHUTDOWN, OP_WAKE, OP_KINDS };
+struct op { enum op_kind kind; struct conn *conn; };
+
+struct conn {
+    struct conn *next;
+    struct dial *dial;       /* who gets it again after a break; NULL when accepted or hung up */
+    grpc_channel *channel;   /* of a hung up dial: goes with the call */
+    grpc_call *call;
+    struct op op[OP_KINDS];
+    unsigned n_ops;          /* batches in flight */
+    uint32_t id, tag;
+    bool outgoing, up, silent, closing, finish_started, over, paused, reading, sending;
+    int64_t close_by_ns;
+    grpc_byte_buffer *queue[QUEUE_MESSAGES];
+    size_t queue_bytes[QUEUE_MESSAGES], queued_bytes;
+    unsigned first, n_queued;
+    grpc_byte_buffer *incoming, *held; /* held: arrived while paused */
+    grpc_metadata_array initial, trailing;
+    grpc_metadata mark;
+    grpc_status_code status;
+    grpc_slice details;
+    int cancelled;
+};
+struct dial {
+    struct dial *next;
+    uint32_t tag;
+    grpc_channel *channel;
+    struct conn *conn;
+    int64_t next_ns, backoff_ns, fresh_ns; /* fresh_ns: since when the channel tries */
+    char *address;
+};
+struct grpc_link {
+    struct qr_link base;
+    const struct qr_clock *clock;
+    grpc_completion_queue *cq;
+    grpc_server *server;
+    grpc_call *accepted;
+    grpc_call_details details;
+    grpc_metadata_array metadata;
+    bool accepting, server_down, freeing;
+    struct op op_accept, op_shutdown, op_wake;
+    struct dial *dials;
+    struct conn *conns;
+    unsigned n_conns;
+    uint32_t next_id;
+    struct borrowed *borrowed;
+    grpc_byte_buffer *current; /* the message of the last poll */
+    uint8_t *assembly;
+    size_t assembly_bytes;
+    grpc_channel *lame;
+    grpc_call *wake_call;
+    pthread_mutex_t wake_lock;
+    bool wake_pending; /* under wake_lock */
+};
+
+static struct grpc_link *self(struct qr_link *l) { return (struct grpc_link *)l; }
+static gpr_timespec at_ns(int64_t ns) {
+    if (ns == INT64_MAX) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    return (gpr_timespec){.tv_sec = ns / QR_SECOND, .tv_nsec = (int32_t)(ns % QR_SECOND), .clock_type = GPR_CLOCK_MONOTONIC};
+}
+
+/* ---- bodies ---- */
+
+static void unborrow(void *ctx) {
+    struct borrowed *b = ctx;
+    if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1) free(b);
+}
+static size_t link_unreleased(struct qr_link *l) {
+    size_t n = atomic_load_explicit(&self(l)->borrowed->refs, memory_order_acquire) - 1;
+    for (const struct conn *c = self(l)->conns; c; c = c->next)
+        if (!c->over) n += c->n_queued + c->sending;
+    return n;
+}
+
+static grpc_slice body_slice(struct grpc_link *g, struct qr_bytes body) {
+    union { const uint8_t *in; void *out; } p = {.in = body.p}; /* gRPC only reads it */
+    atomic_fetch_add_explicit(&g->borrowed->refs, 1, memory_order_relaxed);
+    return grpc_slice_new_with_user_data(p.out, body.n, unborrow, g->borrowed);
+}
+static grpc_byte_buffer *pack(struct grpc_link *g, struct qr_bytes head, struct qr_bytes body) {
+    bool copy = body.n <= COPY_BELOW_BYTES;
+    grpc_slice s[2];
+    s[0] = grpc_slice_malloc(head.n + (copy ? body.n : 0));
+    uint8_t *p = GRPC_SLICE_START_PTR(s[0]);
+    if (head.n) memcpy(p, head.p, head.n);
+    if (copy && body.n) memcpy(p + head.n, body.p, body.n);
+    if (!copy) s[1] = body_slice(g, body);
+    grpc_byte_buffer *b = grpc_raw_byte_buffer_create(s, copy ? 1 : 2);
+    for (int i = 0; i < (copy ? 1 : 2); i++) grpc_slice_unref(s[i]);
+    return b;
+}
+
+/* ---- one connection ---- */
+
+static bool batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t n) {
+    if (grpc_call_start_batch(c->call, ops, n, &c->op[kind], NULL) != GRPC_CALL_OK) return false;
+    c->n_ops++;
+    return true;
+}
+static struct conn *new_conn(struct grpc_link *g, bool outgoing) {
+    struct conn *c = qr_xcalloc(1, sizeof *c);
+    for (int k = 0; k < OP_KINDS; k++) c->op[k] = (struct op){(enum op_kind)k, c};
+    c->outgoing = outgoing, c->id = ++g->next_id, c->close_by_ns = INT64_MAX;
+    grpc_metadata_array_init(&c->initial), grpc_metadata_array_init(&c->trailing);
+    c->details = grpc_empty_slice();
+    c->next = g->conns, g->conns = c, g->n_conns++;
+    return c;
+}
+static struct conn *find(struct grpc_link *g, uint32_t id) {
+    for (struct conn *c = g->conns; c; c = c->next)
+        if (c->id == id) return c;
+    return NULL;
+}
+static void drop_queue(struct conn *c) {
+    for (; c->n_queued; c->n_queued--, c->first = (c->first + 1) % QUEUE_MESSAGES) grpc_byte_buffer_destroy(c->queue[c->first]);
+    c->queued_bytes = 0;
+}
+static void remove_conn(struct grpc_link *g, struct conn *c) {
+    struct conn **at = &g->conns;
+    while (*at != c) at = &(*at)->next;
+    *at = c->next, g->n_conns--;
+    drop_queue(c);
+    if (c->held) grpc_byte_buffer_destroy(c->held);
+    if (c->incoming) grpc_byte_buffer_destroy(c->incoming);
+    grpc_metadata_array_destroy(&c->initial), grpc_metadata_array_destroy(&c->trailing);
+    grpc_slice_unref(c->details);
+    grpc_call_unref(c->call);
+    if (c->channel) grpc_channel_destroy(c->channel);
+    free(c);
+}
+static void read_more(struct conn *c) {
+    if (!c->up || c->reading || c->paused || c->held || c->over) return;
+    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &c->incoming};
+    c->reading = batch(c, OP_RECV, &op, 1);
+}
+/* The stream's end from our side, after all that was queued. */
+static void finish(struct conn *c) {
+    static grpc_slice fine;
+    if (c->finish_started || c->over) return;
+    grpc_op op = {.op = c->outgoing ? GRPC_OP_SEND_CLOSE_FROM_CLIENT : GRPC_OP_SEND_STATUS_FROM_SERVER};
+    if (!c->outgoing) {
+        fine = grpc_slice_from_static_string("");
+        op.data.send_status_from_server.status = GRPC_STATUS_OK;
+        op.data.send_status_from_server.status_details = &fine;
+    }
+    c->finish_started = batch(c, OP_FINISH, &op, 1);
+    if (!c->finish_started) grpc_call_cancel(c->call, NULL);
+}
+static void send_more(struct conn *c) {
+    if (!c->up || c->sending || c->over) return;
+    if (!c->n_queued) {
+        if (c->closing) finish(c);
+        return;
+    }
+    grpc_byte_buffer *b = c->queue[c->first];
+    c->queued_bytes -= c->queue_bytes[c->first];
+    c->first = (c->first + 1) % QUEUE_MESSAGES, c->n_queued--;
+    grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = b};
+    c->sending = batch(c, OP_SEND, &op, 1);
+    grpc_byte_buffer_destroy(b);
+}
+/* No event of it is told any more. */
+static void close_silently(struct grpc_link *g, struct conn *c) {
+    if (c->silent) return;
+    c->silent = c->closing = true;
+    c->close_by_ns = qr_now_ns(g->clock) + CLOSE_NS;
+    c->paused = false;
+    if (c->held) grpc_byte_buffer_destroy(c->held), c->held = NULL;
+    if (!c->up) grpc_call_cancel(c->call, NULL);
+    read_more(c); /* the other side's end is behind what it sent */
+    send_more(c);
+}
+/* The dial is free for another attempt. */
+static void retire(struct grpc_link *g, struct conn *c) {
+    struct dial *d = c->dial;
+    if (!d) return;
+    c->dial = NULL, d->conn = NULL;
+    d->next_ns = qr_now_ns(g->clock) + d->backoff_ns;
+    d->backoff_ns = 2 * d->backoff_ns > QR_SECOND ? QR_SECOND : 2 * d->backoff_ns;
+}
+
+static void start_dial(struct grpc_link *g, struct dial *d) {
+    struct conn *c = new_conn(g, true);
+    c->dial = d, c->tag = d->tag, d->conn = c, d->fresh_ns = qr_now_ns(g->clock);
+    c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq, grpc_slice_from_static_string(METHOD), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    grpc_op start[2] = {
+        {.op = GRPC_OP_SEND_INITIAL_METADATA, .flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
+        {.op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &c->initial},
+    };
+    grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+                      .data.recv_status_on_client = {.trailing_metadata = &c->trailing, .status = &c->status, .status_details = &c->details}};
+    QR_ASSERT(batch(c, OP_START, start, 2) && batch(c, OP_STATUS, &status, 1));
+}
+/* A resolver waits ever longer after a name that does not exist (1 s to 2 min), and cannot be told not to: a new channel asks at once. */
+static void renew(struct grpc_link *g, struct dial *d) {
+    d->fresh_ns = qr_now_ns(g->clock);
+    if (grpc_channel_check_connectivity_state(d->channel, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE) return;
+    struct conn *c = d->conn;
+    c->dial = NULL, c->channel = d->channel, c->silent = true;
+    grpc_call_cancel(c->call, NULL);
+    d->channel = link_grpc_channel(d->address);
+    start_dial(g, d);
+}
+static void want_accept(struct grpc_link *g) {
+    grpc_call_details_init(&g->details), grpc_metadata_array_init(&g->metadata);
+    g->accepting =
+        grpc_server_request_call(g->server, &g->accepted, &g->details, &g->metadata, g->cq, g->cq, &g->op_accept) == GRPC_CALL_OK;
+}
+static void accept_one(struct grpc_link *g, bool ok) {
+    bool ours = ok && grpc_slice_str_cmp(g->details.method, METHOD) == 0;
+    grpc_call *call = ok ? g->accepted : NULL;
+    if (ok) grpc_slice_unref(g->details.method), grpc_slice_unref(g->details.host);
+    grpc_metadata_array_destroy(&g->metadata);
+    g->accepting = false;
+    if (!ok || g->freeing) {
+        if (call) grpc_call_cancel(call, NULL), grpc_call_unref(call);
+        return;
+    }
+    want_accept(g);
+    if (!ours || g->n_conns >= MAX_ACCEPTED) {
+        grpc_call_cancel_with_status(call, ours ? GRPC_STATUS_RESOURCE_EXHAUSTED : GRPC_STATUS_UNIMPLEMENTED, "not here", NULL);
+        grpc_call_unref(call);
+        return;
+    }
+    struct conn *c = new_conn(g, false);
+    c->call = call;
+    c->mark = (grpc_metadata){.key = grpc_slice_from_static_string(MARK), .value = grpc_slice_from_static_string("1")};
+    grpc_op start = {.op = GRPC_OP_SEND_INITIAL_METADATA, .data.send_initial_metadata = {.count = 1, .metadata = &c->mark}};
+    grpc_op status = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER, .data.recv_close_on_server.cancelled = &c->cancelled};
+    QR_ASSERT(batch(c, OP_STATUS, &status, 1) && batch(c, OP_START, &start, 1));
+}
+
+/* ---- events ---- */
+
+static void tell_up(struct conn *c, struct qr_link_event *ret) {
+    *ret = (struct qr_link_event){.kind = QR_LINK_UP, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
+}
+/* The stream is over for its owner; true when DOWN is to be told. */
+static bool over(struct grpc_link *g, struct conn *c, const char *why, struct qr_link_event *ret) {
+    if (c->over) return false;
+    bool tell = c->up && !c->silent;
+    c->over = true;
+    drop_queue(c);
+    if (c->held) grpc_byte_buffer_destroy(c->held), c->held = NULL;
+    retire(g, c);
+    if (!tell) return false;
+    *ret = (struct qr_link_event){.kind = QR_LINK_DOWN, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
+    snprintf(ret->reason, sizeof ret->reason, "%s", *why ? why : "the stream was reset");
+    return true;
+}
+static bool over_by_status(struct grpc_link *g, struct conn *c, struct qr_link_event *ret) {
+    if (!c->outgoing) return over(g, c, "", ret);
+    if (c->status == GRPC_STATUS_OK) return over(g, c, "the other side closed the connection", ret);
+    char *text = grpc_slice_to_c_string(c->details);
+    bool told = over(g, c, text, ret);
+    gpr_free(text);
+    return told;
+}
+static struct qr_bytes whole(struct grpc_link *g, grpc_byte_buffer *b) {
+    grpc_slice_buffer *sb = &b->data.raw.slice_buffer;
+    if (sb->count == 1) return qr_bytes_of(GRPC_SLICE_START_PTR(sb->slices[0]), GRPC_SLICE_LENGTH(sb->slices[0]));
+    if (sb->length > g->assembly_bytes) {
+        g->assembly_bytes = sb->length > 512 << 10 ? (size_t)QR_LINK_MAX_MESSAGE + (64 << 10) : 512 << 10;
+        if (g->assembly_bytes < sb->length) g->assembly_bytes = sb->length;
+        free(g->assembly);
+        g->assembly = qr_xmalloc(g->assembly_bytes);
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < sb->count; i++) {
+        memcpy(g->assembly + n, GRPC_SLICE_START_PTR(sb->slices[i]), GRPC_SLICE_LENGTH(sb->slices[i]));
+        n += GRPC_SLICE_LENGTH(sb->slices[i]);
+    }
+    return qr_bytes_of(g->assembly, n);
+}
+static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b, struct qr_link_event *ret) {
+    if (c->dial) c->dial->backoff_ns = BACKOFF_FIRST_NS; /* it is one of ours and answers */
+    g->current = b;
+    *ret = (struct qr_link_event){.kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag, .message = whole(g, b)};
+    read_more(c);
+    return true;
+}
+static bool received(struct grpc_link *g, struct conn *c, bool ok, struct qr_link_event *ret) {
+    grpc_byte_buffer *b = c->incoming;
+    c->incoming = NULL, c->reading = false;
+    if (!ok || !b) { /* no more comes: the client's half is closed, or the status follows */
+        if (b) grpc_byte_buffer_destroy(b);
+        if (c->outgoing || c->over) return false;
+        c->closing = true;
+        ok = ok && !grpc_call_failed_before_recv_message(c->call); /* else the connection broke: the status says so */
+        bool told = ok && over(g, c, "the other side closed the connection", ret);
+        if (ok) {
+            c->over = false; /* so that our half ends too */
+            c->silent = true;
+            send_more(c);
+        }
+        return told;
+    }
+    if (c->over || c->silent) {
+        grpc_byte_buffer_destroy(b);
+        read_more(c);
+        return false;
+    }
+    if (c->paused) {
+        c->held = b;
+        return false;
+    }
+    return deliver(g, c, b, ret);
+}
+static bool started(struct conn *c, bool ok, struct qr_link_event *ret) {
+    if (c->outgoing) {
+        bool marked = false;
+        for (size_t i = 0; ok && i < c->initial.count; i++)
+            if (grpc_slice_str_cmp(c->initial.metadata[i].key, MARK) == 0) marked = true;
+        if (!marked) {
+            if (ok) grpc_call_cancel(c->call, NULL);
+            return false; /* the status tells the rest */
+        }
+    } else if (!ok) {
+        return false;
+    }
+    if (c->over) return false;
+    c->up = true;
+    read_more(c);
+    if (c->silent) {
+        send_more(c);
+        return false;
+    }
+    tell_up(c, ret);
+    return true;
+}
+/* True when *ret is an event to tell. */
+static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_event *ret) {
+    struct conn *c = op->conn;
+    bool told = false;
+    if (c) c->n_ops--;
+    switch (op->kind) {
+    case OP_START: told = started(c, ok, ret); break;
+    case OP_RECV: told = received(g, c, ok, ret); break;
+    case OP_SEND:
+        c->sending = false;
+        if (ok) send_more(c);
+        break;
+    case OP_STATUS: told = over_by_status(g, c, ret); break;
+    case OP_FINISH: break;
+    case OP_ACCEPT: accept_one(g, ok); break;
+    case OP_SHUTDOWN: g->server_down = true; break;
+    case OP_WAKE:
+        pthread_mutex_lock(&g->wake_lock);
+        g->wake_pending = false;
+        pthread_mutex_unlock(&g->wake_lock);
+        *ret = (struct qr_link_event){.kind = QR_LINK_WOKEN};
+        return true;
+    default: break;
+    }
+    if (c && c->over && c->n_ops == 0) remove_conn(g, c);
+    return told;
+}
+
+/* ---- the operations ---- */
+
+static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned *ret_port, struct qr_err *err) {
+    struct grpc_link *g = self(l);
+    const char *colon = strrchr(address, ':');
+    if (!colon || colon == address || !colon[1] || strspn(colon + 1, "0123456789") != strlen(colon + 1))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", address);
+    QR_ASSERT(!g->server);
+    int port = 0;
+    grpc_server *server = link_grpc_server(address, g->cq, &port);
+    g->server = server;
+    if (port <= 0) { /* a server must be started and shut down before it may go */
+        g->server_down = false;
+        grpc_server_shutdown_and_notify(server, g->cq, &g->op_shutdown);
+        struct qr_link_event none;
+        while (!g->server_down) {
+            grpc_event e = grpc_completion_queue_next(g->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+            if (e.type == GRPC_OP_COMPLETE) handle(g, e.tag, e.success, &none);
+        }
+        grpc_server_destroy(server);
+        g->server = NULL;
+        return link_grpc_listen_failed(address, err);
+    }
+    want_accept(g);
+    *ret_port = (unsigned)port;
+    return QR_OK;
+}
+static void link_dial(struct qr_link *l, uint32_t tag, const char *address) {
+    struct grpc_link *g = self(l);
+    struct dial *d = qr_xcalloc(1, sizeof *d);
+    d->tag = tag, d->backoff_ns = BACKOFF_FIRST_NS, d->address = qr_xstrdup(address), d->channel = link_grpc_channel(address);
+    d->next = g->dials, g->dials = d;
+    start_dial(g, d);
+}
+static void link_hang_up(struct qr_link *l, uint32_t tag) {
+    struct grpc_link *g = self(l);
+    for (struct dial **at = &g->dials; *at;) {
+        struct dial *d = *at;
+        if (d->tag != tag) {
+            at = &d->next;
+            continue;
+        }
+        *at = d->next;
+        if (d->conn) {
+            d->conn->channel = d->channel, d->conn->dial = NULL;
+            close_silently(g, d->conn);
+        } else {
+            grpc_channel_destroy(d->channel);
+        }
+        free(d->address), free(d);
+    }
+}
+static void link_close_conn(struct qr_link *l, uint32_t id) {
+    struct grpc_link *g = self(l);
+    struct conn *c = find(g, id);
+    if (!c || c->over) return;
+    close_silently(g, c);
+    retire(g, c);
+}
+static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, struct qr_bytes body) {
+    struct grpc_link *g = self(l);
+    struct conn *c = find(g, id);
+    if (!c || !c->up || c->over || c->silent || head.n > QR_LINK_MAX_MESSAGE || body.n > QR_LINK_MAX_MESSAGE - head.n) return false;
+    if (c->n_queued == QUEUE_MESSAGES || c->queued_bytes + head.n > QUEUE_BYTES) return false;
+    unsigned last = (c->first + c->n_queued++) % QUEUE_MESSAGES;
+    c->queue[last] = pack(g, head, body);
+    c->queue_bytes[last] = head.n, c->queued_bytes += head.n;
+    send_more(c);
+    return true;
+}
+static void link_pause(struct qr_link *l, uint32_t id, bool paused) {
+    struct conn *c = find(self(l), id);
+    if (!c || c->silent) return;
+    c->paused = paused;
+    read_more(c);
+}
+
+/* Starts what is due and says when the next thing is. */
+static int64_t timers(struct grpc_link *g) {
+    int64_t due_ns = INT64_MAX, now_ns = 0;
+    for (struct dial *d = g->dials; d; d = d->next) {
+        if (d->conn && d->conn->up) continue;
+        if (!now_ns) now_ns = qr_now_ns(g->clock);
+        int64_t at = d->conn ? d->fresh_ns + RENEW_NS : d->next_ns;
+        if (at > now_ns) {
+            if (at < due_ns) due_ns = at;
+            continue;
+        }
+        if (d->conn) renew(g, d);
+        else start_dial(g, d);
+        if (now_ns + RENEW_NS < due_ns) due_ns = now_ns + RENEW_NS;
+    }
+    for (struct conn *c = g->conns; c; c = c->next) {
+        if (c->close_by_ns == INT64_MAX) continue;
+        if (!now_ns) now_ns = qr_now_ns(g->clock);
+        if (c->close_by_ns <= now_ns) grpc_call_cancel(c->call, NULL), c->close_by_ns = INT64_MAX;
+        else if (c->close_by_ns < due_ns) due_ns = c->close_by_ns;
+    }
+    return due_ns;
+}
+static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_event *ret) {
+    struct grpc_link *g = self(l);
+    *ret = (struct qr_link_event){.kind = QR_LINK_NOTHING};
+    if (g->current) grpc_byte_buffer_destroy(g->current), g->current = NULL;
+    for (struct conn *c = g->conns; c; c = c->next)
+        if (c->held && !c->paused) {
+            grpc_byte_buffer *b = c->held;
+            c->held = NULL;
+            deliver(g, c, b, ret);
+            return;
+        }
+    for (;;) {
+        int64_t due_ns = timers(g), until_ns = due_ns < deadline_ns ? due_ns : deadline_ns;
+        grpc_event e = grpc_completion_queue_next(g->cq, at_ns(until_ns), NULL);
+        if (e.type == GRPC_OP_COMPLETE && handle(g, e.tag, e.success, ret)) return;
+        if (e.type != GRPC_OP_COMPLETE && qr_now_ns(g->clock) >= deadline_ns) return;
+    }
+}
+static void link_wake(struct qr_link *l) {
+    struct grpc_link *g = self(l);
+    pthread_mutex_lock(&g->wake_lock);
+    if (!g->wake_pending) g->wake_pending = grpc_call_start_batch(g->wake_call, NULL, 0, &g->op_wake, NULL) == GRPC_CALL_OK;
+    pthread_mutex_unlock(&g->wake_lock);
+}
+
+/* Handles events without telling them while cond holds, until by_ns. */
+static void drain(struct grpc_link *g, bool (*go_on)(const struct grpc_link *), int64_t by_ns) {
+    struct qr_link_event none;
+    while (go_on(g) && qr_now_ns(g->clock) < by_ns) {
+        int64_t due_ns = timers(g);
+        grpc_event e = grpc_completion_queue_next(g->cq, at_ns(due_ns < by_ns ? due_ns : by_ns), NULL);
+        if (e.type == GRPC_OP_COMPLETE) handle(g, e.tag, e.success, &none);
+        if (g->current) grpc_byte_buffer_destroy(g->current), g->current = NULL;
+    }
+}
+static bool has_conns(const struct grpc_link *g) { return g->conns != NULL; }
+static bool is_busy(const struct grpc_link *g) { return g->conns || g->accepting || !g->server_down || g->wake_pending; }
+
+static void link_free(struct qr_link *l) {
+    struct grpc_link *g = self(l);
+    if (!g) return;
+    g->freeing = true;
+    if (g->current) grpc_byte_buffer_destroy(g->current), g->current = NULL;
+    while (g->dials) link_hang_up(l, g->dials->tag);
+    for (struct conn *c = g->conns; c; c = c->next) close_silently(g, c);
+    drain(g, has_conns, qr_now_ns(g->clock) + CLOSE_NS);
+    for (struct conn *c = g->conns; c; c = c->next) grpc_call_cancel(c->call, NULL);
+    g->server_down = !g->server;
+    if (g->server) {
+        grpc_server_shutdown_and_notify(g->server, g->cq, &g->op_shutdown);
+        grpc_server_cancel_all_calls(g->server);
+    }
+    drain(g, is_busy, qr_now_ns(g->clock) + CANCELLED_NS);
+    QR_ASSERT(!is_busy(g)); /* everything was cancelled */
+    if (g->server) grpc_server_destroy(g->server);
+    grpc_call_unref(g->wake_call);
+    grpc_channel_destroy(g->lame);
+    grpc_completion_queue_shutdown(g->cq);
+    while (grpc_completion_queue_next(g->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type != GRPC_QUEUE_SHUTDOWN) continue;
+    grpc_completion_queue_destroy(g->cq);
+    pthread_mutex_destroy(&g->wake_lock);
+    free(g->assembly);
+    unborrow(g->borrowed);
+    free(g);
+    grpc_shutdown_blocking();
+}
+
+static const struct qr_link_ops grpc_ops = {
+    .listen = link_listen, .dial = link_dial, .hang_up = link_hang_up, .close_conn = link_close_conn, .send = link_send,
+    .unreleased = link_unreleased, .pause = link_pause, .poll = link_poll, .wake = link_wake, .free = link_free,
+};
+static void no_log(gpr_log_func_args *args) { (void)args; } /* its lines name our mistakes in its words; ours come as errors and reasons */
+
+struct qr_link *qr_link_grpc_new(const struct qr_clock *clock) {
+    struct grpc_link *g = qr_xcalloc(1, sizeof *g);
+    gpr_set_log_function(no_log);
+    grpc_init();
+    g->base.ops = &grpc_ops;
+    g->clock = clock;
+    g->cq = grpc_completion_queue_create_for_next(NULL);
+    g->op_accept.kind = OP_ACCEPT, g->op_shutdown.kind = OP_SHUTDOWN, g->op_wake.kind = OP_WAKE;
+    g->borrowed = qr_xcalloc(1, sizeof *g->borrowed);
+    atomic_init(&g->borrowed->refs, 1);
+    pthread_mutex_init(&g->wake_lock, NULL);
+    g->lame = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "never connected");
+    g->wake_call = grpc_channel_create_call(g->lame, NULL, 0, g->cq, grpc_slice_from_static_string("/wake"), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    return &g->base;
+}

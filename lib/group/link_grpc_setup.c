@@ -1,0 +1,79 @@
+/* group/link_grpc_setup.c — credentials, channel arguments and ports of the gRPC link: the one place for each. */
+#include <errno.h>
+#include <grpc/grpc_security.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "group/link.h"
+#include "group/link_grpc_impl.h"
+
+static grpc_channel_args channel_args(void) {
+    static char local_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, retries[] = GRPC_ARG_ENABLE_RETRIES, reuseport[] = GRPC_ARG_ALLOW_REUSEPORT,
+                dns[] = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, first[] = GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+                least[] = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, most[] = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, receive[] = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
+                proxy[] = GRPC_ARG_ENABLE_HTTP_PROXY, config[] = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION;
+#define INTEGER(k, v) {.type = GRPC_ARG_INTEGER, .key = (k), .value.integer = (v)}
+    static grpc_arg args[] = {
+        INTEGER(local_pool, 1), /* two channels to one address are two connections */
+        INTEGER(retries, 0),    /* the retry filter would keep references to bodies and send them again */
+        INTEGER(reuseport, 0),  /* else two servers share one port without an error */
+        INTEGER(dns, 500),      /* a pod that comes back elsewhere is found in half a second, not in 30 */
+        INTEGER(first, 50),
+        INTEGER(least, 500),    /* in fact the least time that one attempt to connect is given */
+        INTEGER(most, 1000),
+        INTEGER(receive, QR_LINK_MAX_MESSAGE + (64 << 10)),
+        INTEGER(proxy, 0),      /* peers are reached directly, whatever http_proxy says */
+        INTEGER(config, 1),     /* no TXT queries */
+    };
+#undef INTEGER
+    return (grpc_channel_args){.num_args = sizeof args / sizeof args[0], .args = args};
+}
+grpc_channel *link_grpc_channel(const char *address) {
+    grpc_channel_args args = channel_args();
+    grpc_channel_credentials *creds = grpc_insecure_credentials_create();
+    char *target = qr_xasprintf("dns:///%s", address);
+    grpc_channel *channel = grpc_channel_create(target, creds, &args);
+    free(target);
+    grpc_channel_credentials_release(creds);
+    return channel;
+}
+grpc_server *link_grpc_server(const char *address, grpc_completion_queue *cq, int *ret_port) {
+    grpc_channel_args args = channel_args();
+    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
+    grpc_server *server = grpc_server_create(&args, NULL);
+    grpc_server_register_completion_queue(server, cq, NULL);
+    *ret_port = grpc_server_add_http2_port(server, address, creds);
+    grpc_server_credentials_release(creds);
+    grpc_server_start(server);
+    return server;
+}
+
+/* gRPC says only that a port could not be bound; the reason is asked from the system. */
+static int bind_errno(const char *host, const char *port) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *list = NULL;
+    if (getaddrinfo(host, port, &hints, &list) != 0) return EADDRNOTAVAIL;
+    int sys = 0, yes = 1;
+    for (struct addrinfo *a = list; a && !sys; a = a->ai_next) {
+        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0) continue;
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+        if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, 1) != 0) sys = errno;
+        close(fd);
+    }
+    freeaddrinfo(list);
+    return sys;
+}
+enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err) {
+    const char *colon = strrchr(address, ':');
+    bool bracketed = address[0] == '[' && colon > address + 1 && colon[-1] == ']';
+    char *host = qr_xstrndup(address + bracketed, (size_t)(colon - address) - 2 * (size_t)bracketed);
+    int sys = bind_errno(host, colon + 1);
+    free(host);
+    if (sys == EADDRINUSE)
+        return qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port is in use; choose another or stop the program that has it", address);
+    if (sys) return qr_fail_errno(err, sys, "cannot listen on %s", address);
+    return qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port was refused; is it in use?", address);
+}

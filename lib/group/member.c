@@ -1,0 +1,419 @@
+/* group/member.c — the membership machine: connections, hearing, and the ways out. */
+#include "group/member.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "group/member_impl.h"
+
+static void emit(struct qr_member *m, const struct qr_member_action *a) { m->emit(m->ctx, a); }
+
+void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, ...) {
+    char line[QR_ERR_MSG_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_LOG, .level = level, .text = line});
+}
+
+const char *qr_member_peer_text(struct qr_member *m, uint32_t index) {
+    const char *address = index < m->opt.n_peers ? m->opt.peers[index] : "address unknown";
+    snprintf(m->peer_text, sizeof m->peer_text, "worker %u (%.*s)", index, 256, address);
+    return m->peer_text;
+}
+
+bool member_in_generation(const struct qr_member *m, uint32_t index) {
+    for (uint32_t r = 0; m->formed && r < m->generation.begin.n_members; r++)
+        if (m->generation.begin.member[r].name.index == index) return true;
+    return false;
+}
+
+struct conn *member_conn(struct qr_member *m, uint32_t id) {
+    for (struct conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
+        if (c->state != CONN_FREE && c->id == id) return c;
+    return NULL;
+}
+
+void member_send(struct qr_member *m, uint32_t conn) {
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_SEND, .conn = conn, .message = &m->out});
+}
+void member_broadcast(struct qr_member *m) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (m->peer[i].connected) member_send(m, m->peer[i].conn);
+}
+
+void member_close(struct qr_member *m, struct conn *c) {
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = c->id});
+    if (c->outgoing) {
+        emit(m, &(struct qr_member_action){.kind = QR_ACT_HANG_UP, .index = c->tag});
+        m->peer[c->tag].redial_ns = m->now_ns + REDIAL_NS;
+    }
+    c->state = CONN_FREE;
+}
+
+void member_heartbeats(struct qr_member *m) {
+    struct qr_heartbeat *h = &m->out.heartbeat;
+    m->out.kind = QR_MESSAGE_HEARTBEAT;
+    memset(h, 0, sizeof *h);
+    h->sequence = ++m->sequence;
+    memcpy(h->incarnation, m->opt.incarnation, sizeof h->incarnation);
+    if (m->active) h->active = m->generation.begin.id;
+    h->promised = m->promised;
+    h->highest_number = m->highest;
+    h->refusals = m->held.refusals;
+    h->applied_step = m->held.applied_step;
+    h->stable_step = m->held.stable_step;
+    h->phase = m->ending ? QR_PHASE_DONE : m->formed ? QR_PHASE_MEMBER : QR_PHASE_STARTING;
+    h->form_expired = !m->formed && m->now_ns - m->start_ns >= m->opt.form_timeout_ns;
+    h->trainer_turns = m->turns;
+    h->expected_block_ms = m->block_ms;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (member_hears(m, i)) {
+            h->heard[h->n_heard].index = i;
+            memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
+        }
+    m->beat_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS;
+    member_broadcast(m);
+}
+
+/* ---- the ways out ---- */
+static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, uint32_t lost, enum qr_code code, const char *text) {
+    struct qr_goodbye *g = &m->out.goodbye;
+    m->out.kind = QR_MESSAGE_GOODBYE;
+    *g = (struct qr_goodbye){.why = why, .lost = lost, .code = code};
+    qr_message_text(g->text, sizeof g->text, text);
+    member_broadcast(m);
+    for (struct conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
+        if (c->state == CONN_MISMATCH) member_send(m, c->id);
+}
+void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why, const char *text) {
+    if (m->over) return;
+    char kept[QR_ERR_MSG_BYTES];
+    snprintf(kept, sizeof kept, "%s", text);
+    say_goodbye(m, why, 0, code, kept);
+    m->over = true, m->active = false;
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept});
+}
+void member_lost(struct qr_member *m, uint32_t index, const char *fmt, ...) {
+    if (m->over) return;
+    char text[QR_ERR_MSG_BYTES];
+    int n = snprintf(text, sizeof text, "%s ", qr_member_peer_text(m, index));
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
+    va_end(ap);
+    say_goodbye(m, QR_GOODBYE_LOST, index, QR_UNAVAILABLE, text);
+    m->over = true, m->active = false;
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_LOST, .index = index, .text = text, .code = QR_UNAVAILABLE});
+}
+void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
+    if (m->over) return;
+    char kept[QR_MESSAGE_TEXT_BYTES];
+    qr_message_text(kept, sizeof kept, text);
+    say_goodbye(m, QR_GOODBYE_DONE, 0, code, kept);
+    m->over = true, m->active = false;
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept});
+}
+
+/* A peer cannot be heard any more: its connection broke, it fell silent, or it left. */
+void member_peer_down(struct qr_member *m, uint32_t index, const char *reason) {
+    struct peer *p = &m->peer[index];
+    if (!p->connected) return;
+    p->connected = false;
+    if (m->promised.index == index && same_inc(m->promised.incarnation, p->incarnation)) m->promise_exclusive = false;
+    if (m->over || m->ending) return;
+    bool ours = member_in_generation(m, index) && m->formed;
+    if (ours && m->opt.stop_on_loss) {
+        member_lost(m, index, "is lost: %s", reason);
+        return;
+    }
+    member_log(m, QR_LOG_WARNING, "%s: %s", qr_member_peer_text(m, index), reason);
+    member_heartbeats(m);
+}
+
+/* ---- events ---- */
+struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_emit_fn *emit_fn, void *ctx) {
+    QR_ASSERT(opt->n_peers >= 1 && opt->n_peers <= QR_MAX_MEMBERS && opt->index < QR_MAX_MEMBERS);
+    struct qr_member *m = qr_xcalloc(1, sizeof *m);
+    m->opt = *opt;
+    m->emit = emit_fn, m->ctx = ctx;
+    m->min_workers = opt->min_workers ? opt->min_workers : opt->count_known ? (unsigned)(opt->n_peers + 1) / 2 : 1;
+    m->random = opt->seed ^ UINT64_C(0x9e3779b97f4a7c15);
+    m->peer[opt->index].known = true;
+    memcpy(m->peer[opt->index].incarnation, opt->incarnation, QR_INCARNATION_BYTES);
+    return m;
+}
+void qr_member_free(struct qr_member *m) { free(m); }
+
+/* Time moves. When nobody called for long after the deadline, this process was stopped: the others' silence in that time says nothing. */
+static void advance(struct qr_member *m, int64_t now_ns) {
+    int64_t gap = now_ns - m->now_ns;
+    if (m->started && gap > QR_MEMBER_HEARTBEAT_NS + STALL_NS) {
+        for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+            m->peer[i].heard_ns += gap;
+            m->peer[i].turns_ns += gap;
+        }
+        if (!m->over) member_log(m, QR_LOG_WARNING, "this worker's group thread stood still for %.1f s", (double)gap / 1e9);
+    }
+    if (gap > 0) m->now_ns = now_ns;
+}
+
+static void dial(struct qr_member *m, uint32_t index) {
+    m->peer[index].redial_ns = 0;
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_DIAL, .index = index, .text = m->opt.peers[index]});
+}
+
+void qr_member_start(struct qr_member *m, int64_t now_ns) {
+    m->now_ns = m->start_ns = m->newcomer_ns = m->idle_ns = now_ns;
+    m->beat_ns = now_ns + QR_MEMBER_HEARTBEAT_NS;
+    m->started = true;
+    for (uint32_t i = 0; i < m->opt.index && i < m->opt.n_peers; i++) dial(m, i);
+    member_consider(m);
+}
+
+void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgoing, uint32_t tag) {
+    advance(m, now_ns);
+    struct conn *c = m->conns;
+    while (c < m->conns + MAX_CONNS && c->state != CONN_FREE) c++;
+    if (c == m->conns + MAX_CONNS || m->over) {
+        emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = conn});
+        if (!m->over) member_log(m, QR_LOG_WARNING, "a connection was closed: %d are open already", MAX_CONNS);
+        return;
+    }
+    *c = (struct conn){.state = CONN_NEW, .id = conn, .tag = tag, .outgoing = outgoing, .since_ns = m->now_ns};
+    member_send_hello(m, conn);
+}
+
+void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *reason) {
+    advance(m, now_ns);
+    struct conn *c = member_conn(m, conn);
+    if (c == NULL) return;
+    enum conn_state was = c->state;
+    c->state = CONN_FREE;
+    if (was == CONN_MISMATCH && m->peer[c->index].mismatch.on) m->peer[c->index].mismatch.down_ns = m->now_ns;
+    if (was == CONN_PEER && m->peer[c->index].connected && m->peer[c->index].conn == conn) {
+        snprintf(m->text, sizeof m->text, "the connection broke (%.200s)", reason && *reason ? reason : "closed by the other side");
+        member_peer_down(m, c->index, m->text);
+    }
+    member_consider(m);
+}
+
+static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_heartbeat *h) {
+    struct peer *p = &m->peer[from];
+    if (!same_inc(h->incarnation, p->incarnation) || h->sequence <= p->beat.sequence) return;
+    bool moved = h->trainer_turns != p->beat.trainer_turns || h->expected_block_ms == 0;
+    p->beat = *h;
+    if (moved) {
+        p->turns_ns = m->now_ns;
+        if (p->frozen) {
+            p->frozen = false;
+            member_log(m, QR_LOG_INFO, "%s: its training thread moves again", qr_member_peer_text(m, from));
+        }
+    }
+    if (h->highest_number > m->highest) m->highest = h->highest_number;
+}
+
+static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_goodbye *g) {
+    uint32_t from = c->index;
+    if (c->state == CONN_MISMATCH) {
+        if (g->why == QR_GOODBYE_REFUSED) member_mismatch_goodbye(m, from);
+        return;
+    }
+    struct peer *p = &m->peer[from];
+    bool ours = m->formed && member_in_generation(m, from);
+    bool joining = !m->formed && m->promised.number && qr_gen_id_compare(&m->promised, &p->beat.active) == 0;
+    p->gone = true;
+    switch (g->why) {
+    case QR_GOODBYE_CLAIMED:
+        snprintf(m->text, sizeof m->text, "another process claimed index %u (%s tells so): this one is its forerunner or a double, and gives up",
+                 m->opt.index, qr_member_peer_text(m, from));
+        member_stop(m, QR_UNAVAILABLE, QR_GOODBYE_LEAVING, m->text);
+        return;
+    case QR_GOODBYE_DONE:
+        if (ours && !m->ending) member_finish(m, g->code, g->text);
+        return;
+    case QR_GOODBYE_LOST:
+        if ((!ours && !joining) || !m->opt.stop_on_loss || m->ending) break;
+        if (g->lost == m->opt.index) member_lost(m, from, "gave up: it lost this worker (%.300s)", g->text);
+        else {
+            snprintf(m->text, sizeof m->text, "%s", qr_member_peer_text(m, from));
+            member_lost(m, g->lost, "is lost, as %s tells: %.300s", m->text, g->text);
+        }
+        return;
+    case QR_GOODBYE_LEAVING:
+    case QR_GOODBYE_REFUSED: break;
+    }
+    if (ours && m->opt.stop_on_loss && !m->ending) {
+        member_lost(m, from, "left: %.400s", g->text);
+        return;
+    }
+    member_log(m, QR_LOG_INFO, "%s left: %.400s", qr_member_peer_text(m, from), g->text);
+    member_heartbeats(m);
+}
+
+void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const struct qr_message *msg) {
+    advance(m, now_ns);
+    struct conn *c = member_conn(m, conn);
+    if (c == NULL || m->over) return;
+    if (msg->kind == QR_MESSAGE_HELLO) member_on_hello(m, c, &msg->hello);
+    else if (msg->kind == QR_MESSAGE_FIELD) member_on_field(m, c, &msg->field);
+    else if (msg->kind == QR_MESSAGE_GOODBYE && c->state != CONN_NEW) on_goodbye(m, c, &msg->goodbye);
+    else if (c->state == CONN_PEER) {
+        uint32_t from = c->index;
+        m->peer[from].heard_ns = m->now_ns;
+        switch (msg->kind) {
+        case QR_MESSAGE_HEARTBEAT: on_heartbeat(m, from, &msg->heartbeat); break;
+        case QR_MESSAGE_PROPOSE: member_on_propose(m, from, &msg->propose); break;
+        case QR_MESSAGE_PROMISE: member_on_promise(m, from, &msg->promise); break;
+        case QR_MESSAGE_BUSY: member_on_busy(m, &msg->busy); break;
+        case QR_MESSAGE_BEGIN: member_on_begin(m, from, &msg->begin); break;
+        case QR_MESSAGE_DONE:
+            /* from its leader, or from the proposer that it promised, which found that there is nothing to go on from */
+            if (m->ending || m->promised.number == 0) break;
+            if (m->promised.index != from && !(m->formed && m->generation.begin.member[0].name.index == from)) break;
+            member_finish(m, msg->done.code, msg->done.text);
+            break;
+        default: break;
+        }
+    }
+    member_consider(m);
+}
+
+void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *what) {
+    advance(m, now_ns);
+    struct conn *c = member_conn(m, conn);
+    if (c == NULL || m->over) return;
+    enum conn_state was = c->state;
+    uint32_t index = c->index;
+    member_log(m, QR_LOG_WARNING, "a connection was closed: %s", what);
+    member_close(m, c);
+    if (was == CONN_PEER) {
+        snprintf(m->text, sizeof m->text, "it sent what is no message (%.300s)", what);
+        member_peer_down(m, index, m->text);
+    }
+    member_consider(m);
+}
+
+/* ---- time ---- */
+static void check_peer(struct qr_member *m, uint32_t i) {
+    struct peer *p = &m->peer[i];
+    if (p->redial_ns && m->now_ns >= p->redial_ns) dial(m, i);
+    if (!p->connected) return;
+    int64_t quiet = m->now_ns - p->heard_ns;
+    if (quiet >= QR_MEMBER_DEAD_NS) {
+        struct conn *c = member_conn(m, p->conn);
+        if (c) member_close(m, c);
+        snprintf(m->text, sizeof m->text, "silent for %.2f s", (double)quiet / 1e9);
+        member_peer_down(m, i, m->text);
+        return;
+    }
+    if (!m->active || !member_in_generation(m, i) || p->gone || m->ending) return;
+    int64_t limit = (int64_t)p->beat.expected_block_ms > FROZEN_NS / MS(1) / 5 ? 5 * MS(p->beat.expected_block_ms) : FROZEN_NS;
+    int64_t stands = m->now_ns - p->turns_ns;
+    if (p->beat.expected_block_ms && !p->frozen && stands >= limit) {
+        p->frozen = true;
+        if (m->opt.stop_on_loss) member_lost(m, i, "is lost: its training thread has stood still for %.1f s", (double)stands / 1e9);
+        else member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s", qr_member_peer_text(m, i), (double)stands / 1e9);
+    }
+    if (p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_GRACE_NS && m->opt.stop_on_loss)
+        member_lost(m, i, "is lost: its data stream broke (%s)", p->data_reason);
+}
+
+static void check_end(struct qr_member *m) {
+    if (!m->ending || m->over) return;
+    bool all = true;
+    for (uint32_t r = 0; m->formed && r < m->generation.begin.n_members; r++) {
+        uint32_t i = m->generation.begin.member[r].name.index;
+        all = all && (i == m->opt.index || !m->peer[i].connected || m->peer[i].gone);
+    }
+    if (!all && m->now_ns - m->end_ns < GOODBYES_NS) return;
+    if (!all) member_log(m, QR_LOG_WARNING, "not every worker said goodbye within %.0f s", (double)GOODBYES_NS / 1e9);
+    member_finish(m, m->end_code, m->end_text);
+}
+
+void qr_member_tick(struct qr_member *m, int64_t now_ns) {
+    advance(m, now_ns);
+    member_consider(m);
+}
+
+/* Everything that time or a change of the peers may ask for. After each event. */
+static void look_around(struct qr_member *m) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS && !m->over; i++) check_peer(m, i);
+    for (struct conn *c = m->conns; c < m->conns + MAX_CONNS && !m->over; c++)
+        if (c->state == CONN_NEW && m->now_ns - c->since_ns >= HELLO_WAIT_NS) member_close(m, c);
+    if (!m->over) check_end(m);
+    if (!m->over && m->now_ns >= m->beat_ns) member_heartbeats(m);
+}
+
+void member_consider(struct qr_member *m) {
+    if (!m->started || m->over) return;
+    look_around(m);
+    if (!m->over) member_check_mismatch(m);
+    if (!m->over && !m->ending) member_consider_proposing(m);
+}
+
+static void sooner(int64_t *at, int64_t t) {
+    if (t < *at) *at = t;
+}
+int64_t qr_member_deadline_ns(const struct qr_member *m) {
+    int64_t at = m->beat_ns < m->now_ns + QR_MEMBER_HEARTBEAT_NS ? m->beat_ns : m->now_ns + QR_MEMBER_HEARTBEAT_NS;
+    if (m->over || !m->started) return m->now_ns + QR_MEMBER_HEARTBEAT_NS;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        const struct peer *p = &m->peer[i];
+        if (p->redial_ns) sooner(&at, p->redial_ns);
+        if (p->connected) sooner(&at, p->heard_ns + QR_MEMBER_DEAD_NS);
+        if (p->connected && p->data_broken_ns) sooner(&at, p->data_broken_ns + DATA_GRACE_NS);
+    }
+    if (m->pending.on) sooner(&at, m->pending.sent_ns + PROMISE_WAIT_NS);
+    if (m->backoff_until_ns > m->now_ns) sooner(&at, m->backoff_until_ns);
+    if (m->ending) sooner(&at, m->end_ns + GOODBYES_NS);
+    if (!m->formed && m->start_ns + m->opt.form_timeout_ns > m->now_ns) sooner(&at, m->start_ns + m->opt.form_timeout_ns);
+    return at > m->now_ns ? at : m->now_ns + 1;
+}
+
+/* ---- the caller's side ---- */
+void qr_member_set_held(struct qr_member *m, const struct qr_held *held) { m->held = *held; }
+void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_block_ns) {
+    m->turns = turns;
+    m->block_ms = expected_block_ns <= 0 ? 0 : (uint64_t)expected_block_ns / 1000000 + 1;
+}
+void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason) {
+    advance(m, now_ns);
+    struct peer *p = &m->peer[index];
+    if (m->over || m->ending || !m->active || !member_in_generation(m, index) || p->data_broken_ns) return;
+    p->data_broken_ns = m->now_ns;
+    snprintf(p->data_reason, sizeof p->data_reason, "%s", reason);
+    m->need_new = true;
+    member_consider(m);
+}
+void qr_member_refused(struct qr_member *m, int64_t now_ns) {
+    advance(m, now_ns);
+    m->need_new = true;
+    member_consider(m);
+}
+void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *text) {
+    advance(m, now_ns);
+    if (m->over || m->ending) return;
+    m->ending = true;
+    m->end_ns = m->now_ns;
+    m->end_code = code;
+    qr_message_text(m->end_text, sizeof m->end_text, text ? text : "");
+    m->out.kind = QR_MESSAGE_DONE;
+    m->out.done.code = code;
+    memcpy(m->out.done.text, m->end_text, sizeof m->end_text);
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (m->peer[i].connected && member_in_generation(m, i)) member_send(m, m->peer[i].conn);
+    member_consider(m);
+}
+void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why) {
+    advance(m, now_ns);
+    if (m->over) return;
+    say_goodbye(m, QR_GOODBYE_LEAVING, 0, QR_CANCELLED, why ? why : "");
+    m->over = true, m->active = false;
+}
+const struct qr_generation *qr_member_active(const struct qr_member *m) { return m->active ? &m->generation : NULL; }
+uint64_t qr_member_highest_number(const struct qr_member *m) { return m->highest; }

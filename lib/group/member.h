@@ -1,0 +1,117 @@
+/* group/member.h — who is in the group: the rules of DESIGN §8 as a pure machine.
+ *
+ * What      Events and the time go in (functions below), actions come out (the emit callback). No clock, no I/O, no threads, no log:
+ *           a line to log is an action. Memory only in qr_member_new. member.md says which function keeps which rule.
+ * Driver    group.c (real links) and the simulator own the link. On QR_LINK_UP → qr_member_up, DOWN → qr_member_down, MESSAGE → decode,
+ *           then qr_member_message, or qr_member_garbage when it does not decode. After each poll that returned nothing, and at the
+ *           latest at qr_member_deadline_ns: qr_member_tick. Actions are emitted during these calls, in order, and may point into the
+ *           machine: use them before returning. emit must not call the machine, but for qr_member_set_held.
+ * Trainer   what the machine says of this member's training (qr_member_set_held) must be true at every call of the machine: change state
+ *           and tell it under one lock, also when it handles BEGIN (drops, joins what it set aside). From SUSPEND to BEGIN the trainer sends, takes and applies nothing; it may compute on.
+ * Dialing   qr_member_start emits DIAL for every lower index; the higher index dials the lower.
+ * Threads   none of its own: callers hold one lock. Cost: microseconds; a heartbeat to 63 peers is the longest.
+ */
+#ifndef QR_GROUP_MEMBER_H
+#define QR_GROUP_MEMBER_H
+
+#include "base/log.h"
+#include "format/message.h"
+#include "group/group.h"
+
+#define QR_MEMBER_HEARTBEAT_NS INT64_C(250000000)
+#define QR_MEMBER_DEAD_NS INT64_C(1250000000)
+
+struct qr_member_options {
+    const char *run, *contract;
+    uint8_t job_hash[32];
+    const struct qr_group_field *fields; size_t n_fields; /* borrowed; more than QR_MESSAGE_MAX_FIELDS are not compared one by one */
+    uint32_t index;
+    uint8_t incarnation[QR_INCARNATION_BYTES];
+    size_t n_peers; const char *const *peers; /* host:port by index, with oneself; borrowed; 1..64 */
+    bool count_known;          /* false: peers only probes, nobody is waited for by name */
+    unsigned min_workers;      /* 0: ceil(n_peers / 2) where the count is known, else 1 */
+    int64_t form_timeout_ns;
+    unsigned data_port;
+    bool stop_on_loss;         /* a lost member ends the work (LOST); false: the others begin a new generation */
+    uint64_t seed;             /* of the back-off's randomness: differs between processes */
+    unsigned mutations;        /* enum qr_member_mutation; 0 but in the simulator, which proves that it would see each of them */
+};
+enum qr_member_mutation {
+    QR_MUTATE_BEGIN_WITHOUT_PROMISE = 1, /* takes a Begin whose id it has not promised, or promised no longer */
+    QR_MUTATE_PROMISE_ANY = 2,           /* promises also a smaller id */
+    QR_MUTATE_KEEP_OVERLAP = 4,          /* keeps held sets that overlap */
+    QR_MUTATE_KEEP_OTHER_BASE = 8,       /* keeps blocks of another state */
+    QR_MUTATE_NO_SUSPEND = 16,           /* works on in the old generation after a promise */
+    QR_MUTATE_ID_IS_NUMBER = 32,         /* compares ids by number alone, and answers a Propose again */
+};
+
+/* A generation as its member sees it: the Begin, and this member's rank in it. */
+struct qr_generation {
+    struct qr_begin begin;
+    uint64_t id_hash;          /* of begin.id: every data message carries it */
+    uint32_t rank;             /* begin.member[rank] is this process; rank 0 leads */
+};
+uint64_t qr_gen_id_hash(const struct qr_gen_id *id);
+/* ret_mine[b] = 1 for each block b < n_blocks of the base step that belongs to `rank` (kept ones too, when it keeps), else 0. For later steps:
+ * b mod n_members == rank. */
+void qr_generation_blocks(const struct qr_begin *begin, uint32_t rank, uint64_t n_blocks, uint8_t *ret_mine);
+
+enum qr_member_action_kind {
+    QR_ACT_SEND,     /* conn, message: encode and send on the control link */
+    QR_ACT_CLOSE,    /* conn: close_conn */
+    QR_ACT_DIAL,     /* index, text = address: dial with tag = index */
+    QR_ACT_HANG_UP,  /* index: hang_up; a DIAL may follow later */
+    QR_ACT_LOG,      /* level, text */
+    QR_ACT_SUSPEND,  /* a promise was given: this member belongs to no generation until BEGIN */
+    QR_ACT_BEGIN,    /* generation: active now */
+    QR_ACT_LOST,     /* index, text: a member of the active generation is gone ("worker 2 (host:port) is lost: ..."). Once; stop_on_loss only */
+    QR_ACT_DONE,     /* code, text: the end was told by the leader (or, at the leader, everybody said goodbye or 5 s are over): leave */
+    QR_ACT_STOP,     /* code, text: this process must give up: FAILED_PRECONDITION (another job's settings), DEADLINE_EXCEEDED (who did not
+                      * answer), UNAVAILABLE (its index was claimed by another process), DATA_LOSS (rule 5). Once; nothing follows but CLOSE */
+};
+struct qr_member_action {
+    enum qr_member_action_kind kind;
+    uint32_t conn, index;
+    enum qr_log_level level;
+    enum qr_code code;
+    const char *text;
+    const struct qr_message *message;
+    const struct qr_generation *generation;
+};
+typedef void qr_member_emit_fn(void *ctx, const struct qr_member_action *a);
+
+struct qr_member;
+/* Copies what it does not borrow. emit is used from the next call on. */
+struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_emit_fn *emit, void *ctx);
+void qr_member_free(struct qr_member *m); /* NULL is fine */
+
+void qr_member_start(struct qr_member *m, int64_t now_ns); /* first call: dials, starts the clocks; alone (n_peers 1) it begins at once */
+void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgoing, uint32_t tag);
+void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *reason);
+void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const struct qr_message *msg);
+void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *what);
+void qr_member_tick(struct qr_member *m, int64_t now_ns);
+int64_t qr_member_deadline_ns(const struct qr_member *m); /* of the next tick; never later than one heartbeat */
+
+/* The trainer's state (see Trainer above): before start, after each applied step, and when a block is finished or dropped. */
+void qr_member_set_held(struct qr_member *m, const struct qr_held *held);
+/* The trainer's life sign: any number that changes while it computes, or waits in a loop of its own. expected_block_ns 0: not computing. */
+void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_block_ns);
+/* A data stream to a member broke. With stop_on_loss: LOST, after a grace of 300 ms in which a goodbye or a break of the control connection may
+ * name the true cause; else it makes a new proposal. */
+void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason);
+/* A coverage word was refused at this step (held.refusals counts them): a new proposal. */
+void qr_member_refused(struct qr_member *m, int64_t now_ns);
+
+/* Leader only, when the work has ended: tells all, then DONE at the last goodbye or after 5 s. code QR_OK or what went wrong. */
+void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *text);
+/* This process leaves before the end (drain, or an error of its own): Goodbye to all; nothing is emitted afterwards but CLOSE. */
+void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why);
+
+/* NULL between SUSPEND and BEGIN, and before the first. Borrowed until the next event. */
+const struct qr_generation *qr_member_active(const struct qr_member *m);
+uint64_t qr_member_highest_number(const struct qr_member *m);
+/* "worker 2 (host:port)". Borrowed from the machine until its next use. */
+const char *qr_member_peer_text(struct qr_member *m, uint32_t index);
+
+#endif

@@ -1,0 +1,141 @@
+/* group/member_impl.h — the insides of the membership machine, shared by member*.c. member.md says which function keeps which rule. */
+#ifndef QR_GROUP_MEMBER_IMPL_H
+#define QR_GROUP_MEMBER_IMPL_H
+
+#include "group/member.h"
+
+enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
+
+#define MS(n) ((int64_t)(n) * 1000000)
+#define BEGIN_OVERDUE_NS MS(500)    /* rule 3 */
+#define DIFFERS_NS MS(500)          /* rule 3 */
+#define PROMISE_WAIT_NS MS(300)     /* rule 3 */
+#define EXCLUSIVE_NS MS(1000)       /* rule 4 */
+#define HELLO_WAIT_NS MS(2000)      /* a connection that says nothing */
+#define REDIAL_NS MS(1000)          /* after a peer that we turned away */
+#define MISMATCH_STOP_NS MS(30000)  /* rule 8 */
+#define MISMATCH_KEEP_NS MS(3000)   /* a mismatched peer counts so long after its connection went down */
+#define NEWCOMERS_NS MS(10000)      /* rule 8: count unknown */
+#define FORM_GRACE_NS MS(5000)      /* after the time to form: for a proposal under way */
+#define FROZEN_NS MS(10000)         /* rule 1 */
+#define GOODBYES_NS MS(5000)        /* DESIGN §9 */
+#define DATA_GRACE_NS MS(300)
+#define STALL_NS MS(500)            /* we were not called for so long after the deadline: stopped */
+
+enum conn_state { CONN_FREE, CONN_NEW, CONN_PEER, CONN_MISMATCH };
+struct conn {
+    enum conn_state state;
+    uint32_t id, tag, index;
+    bool outgoing;
+    int64_t since_ns;
+};
+
+struct mismatch {
+    bool on;
+    int64_t since_ns, down_ns;      /* down_ns: 0 while connected */
+    uint8_t incarnation[QR_INCARNATION_BYTES];
+    bool by_leader;                 /* of a generation with a step committed */
+    unsigned n, n_text;
+    struct { char name[QR_MESSAGE_NAME_BYTES], here[128], there[128]; bool told; } field[SHOWN_FIELDS];
+};
+
+struct peer {
+    bool known;                     /* it was accepted once: incarnation holds */
+    bool connected;
+    bool gone;                      /* said goodbye */
+    bool frozen;
+    uint32_t conn, data_port;
+    uint8_t incarnation[QR_INCARNATION_BYTES];
+    int64_t heard_ns, up_ns;
+    struct qr_heartbeat beat;       /* the last one, or what the hello says */
+    int64_t differs_since_ns;       /* -1: it does not */
+    int64_t silent_until_ns;        /* left out of proposals */
+    int64_t dropped_ns, banned_until_ns, ban_ns;
+    int64_t turns_ns;               /* since when beat.trainer_turns stands still */
+    int64_t redial_ns;              /* 0: nothing to dial */
+    int64_t data_broken_ns;         /* 0: not */
+    char data_reason[160];
+    struct mismatch mismatch;
+};
+
+struct pending {
+    bool on;
+    struct qr_propose propose;
+    uint64_t promised_ranks;
+    int64_t sent_ns;
+    struct qr_held held[QR_MAX_MEMBERS];
+};
+
+struct qr_member {
+    struct qr_member_options opt;
+    unsigned min_workers;
+    qr_member_emit_fn *emit;
+    void *ctx;
+    bool started, over;             /* over: LOST, DONE, STOP or leave: nothing but closing follows */
+    int64_t now_ns, start_ns, beat_ns, newcomer_ns, idle_ns; /* idle_ns: since when in no generation */
+    int64_t promised_ns;
+    uint64_t highest, sequence, random;
+    struct qr_gen_id promised;
+    bool promise_exclusive;
+    bool formed;                    /* was in a generation once */
+    bool active;                    /* generation holds, and is not suspended */
+    struct qr_generation generation; /* the last one */
+    bool need_new;                  /* a data stream broke, or a coverage word was refused */
+    struct pending pending;
+    int64_t backoff_until_ns;
+    unsigned backoff_doublings;
+    uint64_t split_step;            /* of the last base without a majority, + 1 */
+    struct qr_held held;
+    uint64_t turns, block_ms;
+    bool ending;
+    int64_t end_ns;
+    enum qr_code end_code;
+    char end_text[QR_MESSAGE_TEXT_BYTES];
+    struct conn conns[MAX_CONNS];
+    struct peer peer[QR_MAX_MEMBERS]; /* by index; one's own is used for `known` and incarnation only */
+    struct qr_message out;
+    char peer_text[320], text[QR_ERR_MSG_BYTES];
+};
+
+static inline uint64_t bit(uint32_t i) { return UINT64_C(1) << i; }
+static inline bool same_inc(const uint8_t *a, const uint8_t *b) { return __builtin_memcmp(a, b, QR_INCARNATION_BYTES) == 0; }
+
+/* member.c */
+void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, ...) QR_PRINTF(3, 4);
+void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why, const char *text);
+void member_lost(struct qr_member *m, uint32_t index, const char *fmt, ...) QR_PRINTF(3, 4);
+void member_finish(struct qr_member *m, enum qr_code code, const char *text); /* Done was told */
+void member_send(struct qr_member *m, uint32_t conn); /* m->out */
+void member_broadcast(struct qr_member *m);           /* m->out, to every connected peer */
+void member_heartbeats(struct qr_member *m);
+void member_close(struct qr_member *m, struct conn *c); /* and dials again later, when it was we who dialed */
+struct conn *member_conn(struct qr_member *m, uint32_t id);
+void member_peer_down(struct qr_member *m, uint32_t index, const char *reason);
+bool member_in_generation(const struct qr_member *m, uint32_t index); /* the last generation, active or suspended */
+void member_consider(struct qr_member *m); /* after each event: everything that time or a change of the peers may ask for */
+
+/* member_hello.c */
+void member_send_hello(struct qr_member *m, uint32_t conn);
+void member_on_hello(struct qr_member *m, struct conn *c, const struct qr_hello *h);
+void member_on_field(struct qr_member *m, struct conn *c, const struct qr_field_text *f);
+bool member_mismatched(struct qr_member *m); /* a named peer answers with another job hash, now */
+void member_check_mismatch(struct qr_member *m);
+void member_mismatch_goodbye(struct qr_member *m, uint32_t index);
+
+/* member_propose.c */
+bool member_hears(const struct qr_member *m, uint32_t index);
+bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b); /* both list each other; a or b may be oneself */
+uint64_t member_set(const struct qr_member *m);
+void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propose *p);
+void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promise *p);
+void member_on_busy(struct qr_member *m, const struct qr_busy *b);
+void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *b);
+void member_consider_proposing(struct qr_member *m); /* proposes when rule 3 says so; stops when the time to form is over */
+int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a, const struct qr_gen_id *b);
+
+/* member_base.c. Fills base and members' holder/keep/kept of *b, whose members are named. held[r] is rank r's. */
+enum base_choice { BASE_OK, BASE_SPLIT, BASE_REFUSED_TWICE };
+enum base_choice member_choose_base(const struct qr_held *held, unsigned mutations, struct qr_begin *b);
+bool member_runs_disjoint(const struct qr_run *a, const struct qr_run *b);
+
+#endif

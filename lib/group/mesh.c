@@ -1,0 +1,305 @@
+#include "group/mesh.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "format/chunk.h"
+
+enum { MAX_RANKS = 64, MAX_STRANGERS = 64 };
+#define SLICE_NS (50 * INT64_C(1000000))
+#define GREET_WITHIN_NS (5 * QR_SECOND)
+#define TELL_AFTER_NS (5 * QR_SECOND)     /* a line names whom a reduction waits for */
+#define STALLED_AFTER_NS (600 * QR_SECOND)
+#define BROKEN_FOR_NS (2 * QR_SECOND)     /* within this the control thread gives the true reason */
+#define ABANDON_WITHIN_NS (QR_SECOND / 2)  /* a frozen member's socket may keep its bytes; they are sent nowhere any more */
+#define RELEASE_WITHIN_NS (10 * QR_SECOND)
+
+struct peer {
+    struct qr_mesh_member member;
+    uint32_t conn;
+    bool dialing, up, gone;
+    bool holding;            /* one message that came too early; the stream is paused */
+    struct qr_buf held;
+    char reason[160];
+};
+struct stranger { uint32_t conn; int64_t since_ns; }; /* accepted, not yet greeted */
+struct qr_mesh {
+    struct qr_mesh_options o;
+    uint64_t generation;
+    uint8_t own_incarnation[16];
+    uint32_t n, rank, own_index;
+    struct peer peer[MAX_RANKS];
+    uint32_t conn[MAX_RANKS];
+    struct stranger stranger[MAX_STRANGERS];
+    size_t n_strangers;
+    struct qr_reduction *reduction;
+    bool reducing;
+    int64_t broken_ns;       /* when a stream of a member broke; 0: none */
+    uint32_t broken_rank;
+    int64_t progress_ns;
+    uint64_t dropped;
+};
+
+struct qr_mesh *qr_mesh_new(const struct qr_mesh_options *opt) {
+    struct qr_mesh *m = qr_xcalloc(1, sizeof *m);
+    m->o = *opt;
+    m->reduction = qr_reduction_new();
+    return m;
+}
+void qr_mesh_free(struct qr_mesh *m) {
+    if (!m) return;
+    for (uint32_t r = 0; r < MAX_RANKS; r++) qr_buf_free(&m->peer[r].held);
+    qr_reduction_free(m->reduction);
+    free(m);
+}
+uint64_t qr_mesh_dropped(const struct qr_mesh *m) { return m->dropped; }
+
+static int64_t now_ns(const struct qr_mesh *m) { return qr_now_ns(m->o.clock); }
+static struct peer *by_conn(struct qr_mesh *m, uint32_t conn) {
+    for (uint32_t r = 0; r < m->n; r++)
+        if (m->peer[r].conn == conn && conn != 0) return &m->peer[r];
+    return NULL;
+}
+static bool forget_stranger(struct qr_mesh *m, uint32_t conn) {
+    for (size_t i = 0; i < m->n_strangers; i++)
+        if (m->stranger[i].conn == conn) {
+            m->stranger[i] = m->stranger[--m->n_strangers];
+            return true;
+        }
+    return false;
+}
+static void close_conn(struct qr_mesh *m, uint32_t conn) { m->o.link->ops->close_conn(m->o.link, conn); }
+static bool greet(struct qr_mesh *m, uint32_t conn) {
+    struct qr_greeting g = {.index = m->own_index, .generation = m->generation};
+    memcpy(g.incarnation, m->own_incarnation, 16);
+    uint8_t bytes[QR_GREETING_BYTES];
+    qr_greeting_encode(&g, bytes);
+    return m->o.link->ops->send(m->o.link, conn, qr_bytes_of(bytes, sizeof bytes), (struct qr_bytes){0});
+}
+
+/* ---- events ---- */
+
+static void on_up(struct qr_mesh *m, const struct qr_link_event *e) {
+    if (e->outgoing) {
+        for (uint32_t r = 0; r < m->n; r++)
+            if (m->peer[r].dialing && m->peer[r].member.index == e->tag) {
+                m->peer[r].conn = e->conn;
+                (void)greet(m, e->conn); /* a connection that is gone already tells so itself */
+                return;
+            }
+        close_conn(m, e->conn);
+        return;
+    }
+    if (m->n_strangers == MAX_STRANGERS) {
+        close_conn(m, e->conn);
+        return;
+    }
+    m->stranger[m->n_strangers++] = (struct stranger){.conn = e->conn, .since_ns = now_ns(m)};
+}
+static void on_down(struct qr_mesh *m, const struct qr_link_event *e) {
+    forget_stranger(m, e->conn);
+    struct peer *p = by_conn(m, e->conn);
+    if (!p) return;
+    p->conn = 0;
+    if (!p->up) return; /* not a stream yet: it is dialed again */
+    p->up = false, p->gone = true;
+    if (p->dialing) m->o.link->ops->hang_up(m->o.link, p->member.index);
+    p->dialing = false;
+    snprintf(p->reason, sizeof p->reason, "%s", e->reason);
+    if (!m->broken_ns) m->broken_ns = now_ns(m), m->broken_rank = (uint32_t)(p - m->peer);
+    m->o.broken(m->o.ctx, p->member.index, p->reason);
+}
+/* The first message on a stream. */
+static void on_greeting(struct qr_mesh *m, uint32_t conn, struct qr_bytes bytes) {
+    struct qr_greeting g;
+    struct peer *p = by_conn(m, conn); /* we dialed: it answers */
+    bool known = qr_greeting_decode(bytes, &g) && g.generation == m->generation;
+    if (known && !p) {
+        for (uint32_t r = m->rank + 1; r < m->n; r++)
+            if (m->peer[r].member.index == g.index && !m->peer[r].up && !m->peer[r].gone) p = &m->peer[r];
+    }
+    if (!known || !p || p->member.index != g.index || memcmp(p->member.incarnation, g.incarnation, 16) != 0) {
+        m->dropped++;
+        forget_stranger(m, conn);
+        if (p) p->conn = 0;
+        close_conn(m, conn);
+        return;
+    }
+    if (forget_stranger(m, conn)) (void)greet(m, conn);
+    p->conn = conn, p->up = true;
+    m->progress_ns = now_ns(m);
+}
+static void hold(struct qr_mesh *m, struct peer *p, struct qr_bytes message) {
+    QR_ASSERT(!p->holding);
+    qr_buf_clear(&p->held);
+    qr_buf_put(&p->held, message.p, message.n);
+    p->holding = true;
+    m->o.link->ops->pause(m->o.link, p->conn, true);
+}
+/* Hands one message in. False: the reduction is lost, *err says why. */
+static bool hand_in(struct qr_mesh *m, struct peer *p, struct qr_bytes message, enum qr_taken *ret, struct qr_err *err) {
+    *ret = qr_reduction_message(m->reduction, (uint32_t)(p - m->peer), message, err);
+    if (*ret == QR_TAKEN) m->progress_ns = now_ns(m);
+    if (*ret == QR_TAKEN_OTHER) m->dropped++;
+    if (*ret != QR_TAKEN_BAD) return true;
+    (void)qr_wrap(err, "%s", p->member.name);
+    return false;
+}
+/* Offers what waits, again and again while that makes headway. */
+static bool offer_held(struct qr_mesh *m, struct qr_err *err) {
+    for (bool again = m->reducing; again;) {
+        again = false;
+        for (uint32_t r = 0; r < m->n; r++) {
+            struct peer *p = &m->peer[r];
+            if (!p->holding) continue;
+            enum qr_taken taken;
+            if (!hand_in(m, p, qr_buf_view(&p->held), &taken, err)) return false;
+            if (taken == QR_TAKEN_LATER) continue;
+            p->holding = false, again = true;
+            if (p->up) m->o.link->ops->pause(m->o.link, p->conn, false);
+        }
+    }
+    return true;
+}
+static bool on_message(struct qr_mesh *m, const struct qr_link_event *e, struct qr_err *err) {
+    struct peer *p = by_conn(m, e->conn);
+    if (!p || !p->up) {
+        on_greeting(m, e->conn, e->message);
+        return true;
+    }
+    enum qr_taken taken = QR_TAKEN_LATER;
+    if (m->reducing && !hand_in(m, p, e->message, &taken, err)) return false;
+    if (taken == QR_TAKEN_LATER) hold(m, p, e->message);
+    return taken != QR_TAKEN || offer_held(m, err);
+}
+
+/* One turn of every wait: an event, the reasons to stop, strangers who never greet. */
+static enum qr_code turn(struct qr_mesh *m, int64_t until_ns, struct qr_err *err) {
+    enum qr_code code = m->o.stop(m->o.ctx, err);
+    if (code != QR_OK) return code;
+    int64_t now = now_ns(m), slice_ns = now + SLICE_NS;
+    if (m->broken_ns && now - m->broken_ns > BROKEN_FOR_NS) {
+        struct peer *p = &m->peer[m->broken_rank];
+        return qr_fail(err, QR_UNAVAILABLE, "%s is gone: %s", p->member.name, p->reason);
+    }
+    for (size_t i = 0; i < m->n_strangers; i++)
+        if (now - m->stranger[i].since_ns > GREET_WITHIN_NS) {
+            uint32_t conn = m->stranger[i].conn;
+            forget_stranger(m, conn);
+            close_conn(m, conn);
+            m->dropped++;
+            break;
+        }
+    struct qr_link_event e;
+    m->o.link->ops->poll(m->o.link, until_ns < slice_ns ? until_ns : slice_ns, &e);
+    if (e.kind == QR_LINK_UP) on_up(m, &e);
+    else if (e.kind == QR_LINK_DOWN) on_down(m, &e);
+    else if (e.kind == QR_LINK_MESSAGE && !on_message(m, &e, err)) return err ? err->code : QR_UNKNOWN;
+    return QR_OK;
+}
+
+/* ---- what the group asks for ---- */
+
+enum qr_code qr_mesh_form(struct qr_mesh *m, uint64_t generation, const struct qr_mesh_member *members, uint32_t n_members, uint32_t rank,
+                          int64_t deadline_ns, struct qr_err *err) {
+    QR_ASSERT(n_members >= 1 && n_members <= MAX_RANKS && rank < n_members);
+    struct qr_link *l = m->o.link;
+    for (uint32_t r = 0; r < m->n; r++) { /* the streams of the generation before */
+        struct peer *p = &m->peer[r];
+        if (p->dialing) l->ops->hang_up(l, p->member.index);
+        else if (p->conn) close_conn(m, p->conn);
+        p->conn = 0, p->dialing = p->up = p->gone = p->holding = false;
+    }
+    m->generation = generation, m->n = n_members, m->rank = rank, m->broken_ns = 0;
+    m->own_index = members[rank].index;
+    memcpy(m->own_incarnation, members[rank].incarnation, 16);
+    for (uint32_t r = 0; r < n_members; r++) {
+        m->peer[r].member = members[r];
+        if (r >= rank) continue;
+        m->peer[r].dialing = true;
+        l->ops->dial(l, members[r].index, members[r].address);
+    }
+    for (;;) {
+        uint32_t missing = n_members;
+        for (uint32_t r = 0; r < n_members; r++)
+            if (r != rank && !m->peer[r].up && missing == n_members) missing = r;
+        if (missing == n_members && !m->broken_ns && !l->ops->unreleased(l)) return QR_OK;
+        if (now_ns(m) >= deadline_ns)
+            return qr_fail(err, QR_DEADLINE_EXCEEDED, "no data connection with %s (data port at %s) came up in time: is the port open between the pods?",
+                           m->peer[missing % n_members].member.name, m->peer[missing % n_members].member.address);
+        enum qr_code code = turn(m, deadline_ns, err);
+        if (code != QR_OK) return code;
+    }
+}
+
+static enum qr_code stalled(struct qr_mesh *m, bool *told, struct qr_err *err) {
+    int64_t still_ns = now_ns(m) - m->progress_ns;
+    if (still_ns < TELL_AFTER_NS) {
+        *told = false;
+        return QR_OK;
+    }
+    uint32_t r = qr_reduction_waits_for(m->reduction);
+    const char *name = r < m->n ? m->peer[r].member.name : "nobody";
+    if (still_ns >= STALLED_AFTER_NS)
+        return qr_fail(err, QR_DEADLINE_EXCEEDED, "a reduction made no progress for %" PRId64 " s: it waits for %s", still_ns / QR_SECOND, name);
+    if (!*told) qr_warn(m->o.log, "group", "a reduction waits for %s since %" PRId64 " s", name, still_ns / QR_SECOND);
+    *told = true;
+    return QR_OK;
+}
+/* The link still reads vector and sum; they are given back to the caller only after that. */
+static enum qr_code wait_released(struct qr_mesh *m, struct qr_err *err) {
+    struct qr_link *l = m->o.link;
+    int64_t by_ns = now_ns(m) + RELEASE_WITHIN_NS;
+    while (l->ops->unreleased(l)) {
+        int64_t now = now_ns(m);
+        if (now >= by_ns)
+            return qr_fail(err, QR_UNAVAILABLE, "a data stream has not taken what it was given for %lld s: a member or its network is stuck",
+                           (long long)(RELEASE_WITHIN_NS / QR_SECOND));
+        enum qr_code code = turn(m, now + QR_MS / 5, err);
+        if (code != QR_OK) return code;
+    }
+    return QR_OK;
+}
+/* After a failure: streams that still read the caller's memory are closed. */
+static void abandon(struct qr_mesh *m) {
+    struct qr_link *l = m->o.link;
+    m->reducing = false;
+    if (!l->ops->unreleased(l)) return;
+    for (uint32_t r = 0; r < m->n; r++) {
+        struct peer *p = &m->peer[r];
+        if (p->dialing) l->ops->hang_up(l, p->member.index);
+        else if (p->conn) close_conn(m, p->conn);
+        p->conn = 0, p->dialing = p->up = false, p->gone = true;
+    }
+    int64_t by_ns = now_ns(m) + ABANDON_WITHIN_NS;
+    struct qr_link_event e;
+    while (l->ops->unreleased(l) && now_ns(m) < by_ns) l->ops->poll(l, now_ns(m) + QR_MS, &e);
+}
+
+enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish, const struct qr_contribution *c, qr_fixed *ret_sum, struct qr_err *err) {
+    struct qr_err local; /* its code is needed here also when the caller wants no text */
+    if (!err) err = &local;
+    for (uint32_t r = 0; r < m->n; r++) m->conn[r] = m->peer[r].conn;
+    struct qr_reduction_args args = {.link = m->o.link, .conn = m->conn, .n_ranks = m->n, .rank = m->rank, .generation = m->generation, .wish = wish,
+                                     .contribution = c, .sum = ret_sum};
+    m->progress_ns = now_ns(m);
+    enum qr_code code = qr_reduction_begin(m->reduction, &args, err);
+    if (code != QR_OK) return code;
+    m->reducing = true;
+    bool told = false;
+    if (!offer_held(m, err)) code = err->code;
+    while (code == QR_OK && !qr_reduction_done(m->reduction)) {
+        code = turn(m, INT64_MAX, err);
+        if (code == QR_OK) qr_reduction_pump(m->reduction);
+        if (code == QR_OK) code = stalled(m, &told, err);
+    }
+    if (code == QR_OK) m->reducing = false;
+    if (code == QR_OK) code = wait_released(m, err);
+    if (code != QR_OK) {
+        abandon(m);
+        return code;
+    }
+    return qr_reduction_check(m->reduction, err);
+}

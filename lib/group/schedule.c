@@ -1,0 +1,117 @@
+#include "group/schedule.h"
+
+#include "format/chunk.h"
+
+enum { STAR_MAX_BYTES = 64 << 10 };
+
+const char *const qr_allreduce_names[4] = {"auto", "ring", "doubling", "star"};
+
+static bool power_of_two(uint32_t n) { return (n & (n - 1)) == 0; }
+static uint32_t log2_of(uint32_t n) {
+    uint32_t k = 0;
+    while (n >> (k + 1)) k++;
+    return k;
+}
+static uint64_t block_start(const struct qr_schedule *s, uint32_t block) {
+    if (s->kind != QR_ALLREDUCE_RING) return block ? s->n : 0;
+    return (uint64_t)((unsigned __int128)s->n * block / s->n_ranks);
+}
+static uint32_t parts_of(const struct qr_schedule *s, uint32_t block) {
+    uint64_t n = block_start(s, block + 1) - block_start(s, block);
+    return n ? (uint32_t)((n + QR_CHUNK_MAX_COUNT - 1) / QR_CHUNK_MAX_COUNT) : 1;
+}
+/* Integers of one part of a block; false past its end. */
+static bool part_range(const struct qr_schedule *s, uint32_t block, uint32_t part, uint64_t *ret_offset, uint32_t *ret_count) {
+    if (part >= parts_of(s, block)) return false;
+    uint64_t start = block_start(s, block) + (uint64_t)part * QR_CHUNK_MAX_COUNT, end = block_start(s, block + 1);
+    *ret_offset = start;
+    *ret_count = end - start < QR_CHUNK_MAX_COUNT ? (uint32_t)(end - start) : (uint32_t)QR_CHUNK_MAX_COUNT;
+    return true;
+}
+
+static enum qr_allreduce choose(enum qr_allreduce wish, uint32_t n_ranks, uint64_t n) {
+    if (wish == QR_ALLREDUCE_AUTO) {
+        if (n > STAR_MAX_BYTES / QR_FIXED_BYTES) return QR_ALLREDUCE_RING;
+        return n_ranks == 2 ? QR_ALLREDUCE_DOUBLING : QR_ALLREDUCE_STAR;
+    }
+    return wish == QR_ALLREDUCE_DOUBLING && !power_of_two(n_ranks) ? QR_ALLREDUCE_STAR : wish;
+}
+struct qr_schedule qr_schedule_make(enum qr_allreduce wish, uint32_t n_ranks, uint32_t rank, uint64_t n) {
+    struct qr_schedule s = {.kind = choose(wish, n_ranks, n), .n_ranks = n_ranks, .rank = rank, .n = n};
+    if (n_ranks > 1) s.n_rounds = s.kind == QR_ALLREDUCE_RING ? 2 * (n_ranks - 1) : s.kind == QR_ALLREDUCE_STAR ? 2 : log2_of(n_ranks);
+    uint32_t blocks = s.kind == QR_ALLREDUCE_RING ? n_ranks : 1;
+    for (uint32_t b = 0; b < blocks; b++)
+        if (parts_of(&s, b) > s.n_parts) s.n_parts = parts_of(&s, b);
+    return s;
+}
+const char *qr_schedule_name(enum qr_allreduce wish, uint32_t n_ranks, uint64_t n) {
+    return n_ranks < 2 ? "alone" : qr_allreduce_names[choose(wish, n_ranks, n)];
+}
+
+/* The block that goes to rank r + 1 from r in a round of the ring. In rounds 0..N-2 it gathers sums, in N-1..2N-3 it is handed out. */
+static uint32_t ring_block(const struct qr_schedule *s, uint32_t sender, uint32_t round) {
+    uint32_t n = s->n_ranks;
+    return round < n - 1 ? (sender + n - round) % n : (sender + 1 + n - (round - (n - 1))) % n;
+}
+
+bool qr_schedule_receives(const struct qr_schedule *s, uint32_t round, uint32_t part, uint32_t from, struct qr_slot *ret) {
+    if (round >= s->n_rounds || from >= s->n_ranks || from == s->rank) return false;
+    uint32_t block = 0;
+    enum qr_slot_phase phase = QR_SLOT_ADD;
+    if (s->kind == QR_ALLREDUCE_RING) {
+        if (from != (s->rank + s->n_ranks - 1) % s->n_ranks) return false;
+        block = ring_block(s, from, round);
+        phase = round < s->n_ranks - 1 ? QR_SLOT_ADD : QR_SLOT_TAKE;
+    } else if (s->kind == QR_ALLREDUCE_STAR) {
+        if (round == 0 ? s->rank != 0 : from != 0) return false;
+        phase = round == 0 ? QR_SLOT_ADD : QR_SLOT_TAKE;
+    } else if (from != (s->rank ^ (UINT32_C(1) << round))) {
+        return false;
+    }
+    struct qr_slot slot = {.from = from, .phase = phase};
+    if (!part_range(s, block, part, &slot.offset, &slot.count)) return false;
+    *ret = slot;
+    return true;
+}
+
+uint64_t qr_schedule_n_receives(const struct qr_schedule *s) {
+    if (s->n_ranks < 2) return 0;
+    if (s->kind == QR_ALLREDUCE_STAR) return (uint64_t)s->n_parts * (s->rank == 0 ? s->n_ranks - 1 : 1);
+    if (s->kind == QR_ALLREDUCE_DOUBLING) return (uint64_t)s->n_parts * s->n_rounds;
+    uint64_t n = 0;
+    uint32_t before = (s->rank + s->n_ranks - 1) % s->n_ranks;
+    for (uint32_t round = 0; round < s->n_rounds; round++) n += parts_of(s, ring_block(s, before, round));
+    return n;
+}
+uint64_t qr_schedule_n_sends(const struct qr_schedule *s) {
+    if (s->kind != QR_ALLREDUCE_RING || s->n_ranks < 2) return qr_schedule_n_receives(s); /* symmetric pairs; star's leader sends as many as it receives */
+    uint64_t n = 0;
+    for (uint32_t round = 0; round < s->n_rounds; round++) n += parts_of(s, ring_block(s, s->rank, round));
+    return n;
+}
+
+static void send_part(const struct qr_schedule *s, uint32_t to, uint32_t round, uint32_t part, uint32_t block, enum qr_slot_phase phase,
+                      qr_schedule_send_fn *send, void *ctx) {
+    struct qr_slot_send out = {.to = to, .round = round, .part = part, .phase = phase};
+    if (part_range(s, block, part, &out.offset, &out.count)) send(ctx, &out);
+}
+static void ring_send(const struct qr_schedule *s, uint32_t round, uint32_t part, qr_schedule_send_fn *send, void *ctx) {
+    send_part(s, (s->rank + 1) % s->n_ranks, round, part, ring_block(s, s->rank, round), round < s->n_ranks - 1 ? QR_SLOT_ADD : QR_SLOT_TAKE, send, ctx);
+}
+void qr_schedule_first(const struct qr_schedule *s, qr_schedule_send_fn *send, void *ctx) {
+    if (s->n_ranks < 2) return;
+    for (uint32_t part = 0; part < s->n_parts; part++) {
+        if (s->kind == QR_ALLREDUCE_RING) ring_send(s, 0, part, send, ctx);
+        else if (s->kind == QR_ALLREDUCE_DOUBLING) send_part(s, s->rank ^ 1, 0, part, 0, QR_SLOT_ADD, send, ctx);
+        else if (s->rank != 0) send_part(s, 0, 0, part, 0, QR_SLOT_ADD, send, ctx);
+    }
+}
+void qr_schedule_next(const struct qr_schedule *s, uint32_t round, uint32_t part, qr_schedule_send_fn *send, void *ctx) {
+    if (s->kind == QR_ALLREDUCE_RING) { /* what came in this round goes on in the next: the same block */
+        if (round + 1 < s->n_rounds) ring_send(s, round + 1, part, send, ctx);
+    } else if (s->kind == QR_ALLREDUCE_DOUBLING) {
+        if (round + 1 < s->n_rounds) send_part(s, s->rank ^ (UINT32_C(2) << round), round + 1, part, 0, QR_SLOT_ADD, send, ctx);
+    } else if (s->rank == 0) {
+        for (uint32_t to = 1; to < s->n_ranks; to++) send_part(s, to, 1, part, 0, QR_SLOT_TAKE, send, ctx);
+    }
+}

@@ -1,0 +1,53 @@
+/* group/schedule.h — who sends which part of a vector to whom, and when: pure tables.
+ *
+ * What      A schedule is a set of slots. A slot is one chunk that one rank receives: (round, part) → from whom, which integers, whether it is a partial
+ *           sum to be added or the whole sum to be taken, and which slots of others it makes ready. Integers give the same bits under all of them.
+ * ring      2(N-1) rounds; block b of N goes once round while it is summed and once more while it is handed out. Least bytes; for long vectors.
+ * star      2 rounds: all to rank 0, and back. Fewest hops for N > 2.
+ * doubling  log2 N rounds, each an exchange of the sum so far with the rank that differs in one bit. N a power of two; else it becomes star.
+ * Parts     a block travels in parts of at most QR_CHUNK_MAX_COUNT integers. An empty block is one empty part: its coverage word counts.
+ * Source    Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms" (2009); Thakur et al., "Optimization of collective communication" (2005).
+ */
+#ifndef QR_GROUP_SCHEDULE_H
+#define QR_GROUP_SCHEDULE_H
+
+#include "group/group.h"
+
+struct qr_schedule {
+    enum qr_allreduce kind; /* never auto */
+    uint32_t n_ranks, rank;
+    uint64_t n;             /* integers */
+    uint32_t n_rounds;      /* rounds in which a rank may receive */
+    uint32_t n_parts;       /* of the largest block: parts are numbered below it */
+};
+/* Auto: star up to 64 KB (doubling where N = 2), above it ring. n_ranks >= 1; below 2^31 parts. A function of its arguments alone. */
+struct qr_schedule qr_schedule_make(enum qr_allreduce wish, uint32_t n_ranks, uint32_t rank, uint64_t n);
+const char *qr_schedule_name(enum qr_allreduce wish, uint32_t n_ranks, uint64_t n); /* "ring" "star" "doubling" "alone" */
+
+enum qr_slot_phase { QR_SLOT_ADD = 0, QR_SLOT_TAKE = 1 };
+struct qr_slot {
+    uint32_t from;          /* the rank that sends it */
+    enum qr_slot_phase phase;
+    uint64_t offset;
+    uint32_t count;
+};
+/* What this rank receives in (round, part, from): false when there is no such slot. Star's round 0 at rank 0 has a slot per sender, so `from` is an
+ * argument; elsewhere it must be the one sender. */
+bool qr_schedule_receives(const struct qr_schedule *s, uint32_t round, uint32_t part, uint32_t from, struct qr_slot *ret);
+uint64_t qr_schedule_n_receives(const struct qr_schedule *s);
+uint64_t qr_schedule_n_sends(const struct qr_schedule *s);
+
+/* One chunk that this rank sends. */
+struct qr_slot_send {
+    uint32_t to, round, part;
+    enum qr_slot_phase phase;
+    uint64_t offset;
+    uint32_t count;
+};
+typedef void qr_schedule_send_fn(void *ctx, const struct qr_slot_send *s);
+/* What may be sent at once, from the member's own contribution. */
+void qr_schedule_first(const struct qr_schedule *s, qr_schedule_send_fn *send, void *ctx);
+/* What (round, part) makes ready, after it has been worked in. In star's round 0 at rank 0: to be called when all senders' parts are in. */
+void qr_schedule_next(const struct qr_schedule *s, uint32_t round, uint32_t part, qr_schedule_send_fn *send, void *ctx);
+
+#endif

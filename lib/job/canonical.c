@@ -1,0 +1,132 @@
+#include "job/canonical.h"
+
+#include <string.h>
+
+#include "base/checksum.h"
+#include "base/mem.h"
+
+const char *qr_contract_name(enum qr_precision p) { return p == QR_DOUBLE ? "f64-v1" : "f32-v1"; }
+
+static void add(struct qr_job_canonical *c, const char *name, struct qr_buf *value) {
+    c->fields = qr_xreallocarray(c->fields, c->n + 1, sizeof *c->fields);
+    c->fields[c->n++] = (struct qr_job_field){.name = qr_xstrdup(name), .value = qr_xstrdup(qr_buf_string(value))};
+    qr_buf_clear(value);
+}
+
+static void put_digest(struct qr_buf *b, const void *p, size_t n) {
+    uint8_t digest[QR_SHA256_BYTES];
+    char hex[2 * QR_SHA256_BYTES + 1];
+    qr_sha256(p, n, digest);
+    qr_hex(digest, sizeof digest, hex);
+    qr_buf_puts(b, hex);
+}
+
+/* Every gate, argument and control in program order: what the circuit is, however it was written down. */
+static void put_gates(struct qr_buf *b, const struct qr_circuit *c) {
+    for (size_t i = 0; i < c->n_gates; i++) {
+        const struct qr_gate *g = &c->gates[i];
+        qr_buf_printf(b, "%s %u %u g%.17g c%llx=%llx", qr_gate_info(g->kind)->name, g->targets[0],
+                      g->n_targets > 1 ? g->targets[1] : 0, g->global_shift, (unsigned long long)g->controls,
+                      (unsigned long long)g->control_values);
+        for (unsigned k = 0; k < g->n_args; k++)
+            qr_buf_printf(b, " %d:%u*%.17g", (int)g->args[k].kind, g->args[k].index, g->args[k].scale);
+        qr_buf_puts(b, "\n");
+    }
+    for (unsigned i = 0; i < c->n_params; i++) qr_buf_printf(b, "%s\n", c->param_names[i]);
+}
+
+static void add_circuit(struct qr_job_canonical *c, const struct qr_job *job, struct qr_buf *v) {
+    if (!job->has_quantum) return;
+    struct qr_buf gates = {0};
+    put_gates(&gates, job->circuit);
+    qr_buf_printf(v, "%u qubits, %zu gates, %u parameters, sha256 ", job->circuit->n_qubits, job->circuit->n_gates,
+                  job->circuit->n_params);
+    put_digest(v, gates.p, gates.n);
+    qr_buf_free(&gates);
+    add(c, "circuit", v);
+    for (size_t i = 0; i < job->n_readouts; i++) qr_buf_printf(v, "%s%s", i ? "; " : "", job->readouts[i].text);
+    add(c, "readouts", v);
+    qr_buf_printf(v, "%u", job->n_filters);
+    add(c, "filters", v);
+}
+
+static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_options *o, struct qr_buf *v) {
+    static const char *const names[] = {"sgd", "rmsprop", "adam"};
+    qr_buf_printf(v, "%s momentum=%.17g nesterov=%d rho=%.17g centered=%d beta_1=%.17g beta_2=%.17g epsilon=%.17g amsgrad=%d",
+                  names[o->kind], o->momentum, o->nesterov, o->rho, o->centered, o->beta_1, o->beta_2, o->epsilon, o->amsgrad);
+    add(c, "optimizer", v);
+    qr_buf_printf(v, "%.17g", o->learning_rate);
+    add(c, "learning_rate", v);
+    const struct qr_schedule *s = &o->schedule;
+    if (s->kind != QR_SCHEDULE_CONSTANT) {
+        qr_buf_printf(v, "%d decay_steps=%llu decay_rate=%.17g staircase=%d alpha=%.17g", (int)s->kind,
+                      (unsigned long long)s->decay_steps, s->decay_rate, s->staircase, s->alpha);
+        add(c, "schedule", v);
+    }
+    if (o->clipvalue > 0 || o->clipnorm > 0 || o->global_clipnorm > 0) {
+        qr_buf_printf(v, "value=%.17g norm=%.17g global=%.17g", o->clipvalue, o->clipnorm, o->global_clipnorm);
+        add(c, "clipping", v);
+    }
+}
+
+static void add_train(struct qr_job_canonical *c, const struct qr_job *job, struct qr_buf *v) {
+    const struct qr_train_spec *t = &job->train;
+    for (size_t i = 0; i < job->n_dense; i++)
+        qr_buf_printf(v, "%s%u %s", i ? ", " : "", job->dense[i].units, qr_activation_names[job->dense[i].activation]);
+    if (job->n_dense) add(c, "dense", v);
+    qr_buf_puts(v, qr_loss_names[t->loss]);
+    add(c, "loss", v);
+    for (size_t i = 0; i < t->n_metrics; i++) qr_buf_printf(v, "%s%s", i ? ", " : "", qr_metric_names[t->metrics[i]]);
+    add(c, "metrics", v);
+    qr_buf_printf(v, "%llu", (unsigned long long)t->batch_size);
+    add(c, "batch_size", v);
+    qr_buf_puts(v, t->shuffle ? "true" : "false");
+    add(c, "shuffle", v);
+    add_optimizer(c, &t->optimizer, v);
+    if (t->early_stopping.on) {
+        const struct qr_early_stopping *e = &t->early_stopping;
+        qr_buf_printf(v, "%s %s min_delta=%.17g patience=%llu restore_best=%d", e->monitor, e->maximize ? "max" : "min",
+                      e->min_delta, (unsigned long long)e->patience, e->restore_best);
+        add(c, "early_stopping", v);
+    }
+}
+
+static void add_data(struct qr_job_canonical *c, const struct qr_dataset *d, const uint8_t initial[32], struct qr_buf *v) {
+    char hex[2 * QR_SHA256_BYTES + 1];
+    qr_hex(d->digest, sizeof d->digest, hex);
+    qr_buf_printf(v, "%zu samples, %zu train, sha256 %s", d->n_samples, d->n_train, hex);
+    add(c, "data", v);
+    if (!initial) return;
+    qr_hex(initial, QR_SHA256_BYTES, hex);
+    qr_buf_printf(v, "sha256 %s", hex);
+    add(c, "initial_weights", v);
+}
+
+void qr_job_canonical(const struct qr_job *job, const struct qr_dataset *data, const uint8_t initial[32],
+                      struct qr_job_canonical *ret) {
+    struct qr_buf v = {0}, text = {0};
+    *ret = (struct qr_job_canonical){0};
+    qr_buf_puts(&v, qr_contract_name(job->precision));
+    add(ret, "contract", &v);
+    qr_buf_printf(&v, "%llu", (unsigned long long)job->seed);
+    add(ret, "seed", &v);
+    qr_buf_printf(&v, "%zu", job->block_size);
+    add(ret, "block_size", &v);
+    add_circuit(ret, job, &v);
+    add_train(ret, job, &v);
+    add_data(ret, data, initial, &v);
+    for (size_t i = 0; i < ret->n; i++) qr_buf_printf(&text, "%s=%s\n", ret->fields[i].name, ret->fields[i].value);
+    qr_sha256(text.p, text.n, ret->hash);
+    qr_hex(ret->hash, sizeof ret->hash, ret->hex);
+    qr_buf_free(&v);
+    qr_buf_free(&text);
+}
+
+void qr_job_canonical_fini(struct qr_job_canonical *c) {
+    for (size_t i = 0; i < c->n; i++) {
+        free(c->fields[i].name);
+        free(c->fields[i].value);
+    }
+    free(c->fields);
+    *c = (struct qr_job_canonical){0};
+}

@@ -1,0 +1,170 @@
+#include "job/job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "builtin_job.h" /* made from deploy/jobs/qcnn.json by the Makefile */
+#include "job/job_impl.h"
+#include "store/store.h"
+
+enum { MAX_JOB_BYTES = 64 << 20, MAX_BLOCK_SIZE = 4096, MAX_BLOCKS = 1 << 22 };
+
+#define PATH(buf, where, key)                                                                      \
+    char buf[160];                                                                                 \
+    snprintf(buf, sizeof buf, "%s%s%s", where, *(where) ? "." : "", key)
+
+enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where, const char *key, int64_t min, int64_t max,
+                            int64_t *ret, struct qr_err *err) {
+    PATH(path, where, key);
+    const struct qr_json *v = qr_json_get(o, key);
+    return v ? qr_json_i64(v, path, min, max, ret, err) : QR_OK;
+}
+
+enum qr_code qr_job_opt_u64(const struct qr_json *o, const char *where, const char *key, uint64_t min, uint64_t max,
+                            uint64_t *ret, struct qr_err *err) {
+    int64_t v = (int64_t)*ret;
+    enum qr_code code = qr_job_opt_i64(o, where, key, (int64_t)min, (int64_t)max, &v, err);
+    if (code == QR_OK) *ret = (uint64_t)v;
+    return code;
+}
+
+enum qr_code qr_job_opt_double(const struct qr_json *o, const char *where, const char *key, double min, double max,
+                               double *ret, struct qr_err *err) {
+    PATH(path, where, key);
+    const struct qr_json *v = qr_json_get(o, key);
+    return v ? qr_json_double(v, path, min, max, ret, err) : QR_OK;
+}
+
+enum qr_code qr_job_opt_bool(const struct qr_json *o, const char *where, const char *key, bool *ret,
+                             struct qr_err *err) {
+    PATH(path, where, key);
+    const struct qr_json *v = qr_json_get(o, key);
+    return v ? qr_json_bool(v, path, ret, err) : QR_OK;
+}
+
+enum qr_code qr_job_opt_choice(const struct qr_json *o, const char *where, const char *key, const char *const *names,
+                               size_t n, size_t *ret, struct qr_err *err) {
+    PATH(path, where, key);
+    const struct qr_json *v = qr_json_get(o, key);
+    return v ? qr_json_choice(v, path, names, n, ret, err) : QR_OK;
+}
+
+/* A run's name becomes part of object names and DNS names. */
+static enum qr_code read_name(const struct qr_json *root, struct qr_job *job, struct qr_err *err) {
+    const char *name = "job";
+    const struct qr_json *v = qr_json_get(root, "name");
+    if (v && qr_json_string(v, "name", &name, err) != QR_OK) return err->code;
+    size_t n = strlen(name);
+    bool ok = n >= 1 && n <= 63;
+    for (size_t i = 0; i < n && ok; i++)
+        ok = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+             (name[i] >= '0' && name[i] <= '9') || (i > 0 && strchr("-_.", name[i]) != NULL);
+    if (!ok)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "name: '%.80s' is no job name; use 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit",
+                       name);
+    job->name = qr_xstrdup(name);
+    return QR_OK;
+}
+
+static size_t default_block_size(const struct qr_job *job) {
+    if (!job->has_quantum) return 32;
+    return job->circuit->n_qubits <= 11 ? 16 : 1; /* 16 while samples fill the lanes */
+}
+
+static enum qr_code read_blocks(const struct qr_json *root, struct qr_job *job, struct qr_err *err) {
+    uint64_t block = default_block_size(job);
+    if (qr_job_opt_u64(root, "", "block_size", 1, MAX_BLOCK_SIZE, &block, err) != QR_OK) return err->code;
+    job->block_size = block;
+    if (job->train.batch_size / block >= MAX_BLOCKS)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.batch_size: %llu samples in blocks of %llu are more than %d blocks a step; enlarge block_size",
+                       (unsigned long long)job->train.batch_size, (unsigned long long)block, MAX_BLOCKS);
+    return QR_OK;
+}
+
+static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, struct qr_err *err) {
+    static const char *const keys[] = {"name", "seed", "precision", "block_size", "model", "data", "train", "worker"};
+    static const char *const precisions[] = {"single", "double"};
+    if (qr_json_want(root, "the job", QR_JSON_OBJECT, err) != QR_OK) return err->code;
+    if (qr_json_known(root, "the job", keys, 8, err) != QR_OK) return err->code;
+    size_t precision = 0;
+    if (read_name(root, job, err) != QR_OK ||
+        qr_job_opt_u64(root, "", "seed", 0, UINT64_C(1) << 53, &job->seed, err) != QR_OK ||
+        qr_job_opt_choice(root, "", "precision", precisions, 2, &precision, err) != QR_OK ||
+        qr_job_read_model(qr_json_get(root, "model"), job, err) != QR_OK ||
+        qr_job_read_data(qr_json_get(root, "data"), job, err) != QR_OK ||
+        qr_job_read_train(qr_json_get(root, "train"), job, err) != QR_OK || read_blocks(root, job, err) != QR_OK)
+        return err->code;
+    job->precision = precision ? QR_DOUBLE : QR_SINGLE;
+    job->data.seed = job->seed;
+    job->worker = qr_json_get(root, "worker");
+    if (job->worker) return qr_json_want(job->worker, "worker", QR_JSON_OBJECT, err);
+    return QR_OK;
+}
+
+enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret, struct qr_err *err) {
+    struct qr_err own;
+    if (!err) err = &own;
+    struct qr_job *job = qr_xcalloc(1, sizeof *job);
+    enum qr_code code = qr_json_parse(text, what, &job->tree, err);
+    if (code == QR_OK && (code = read_root(job->tree, job, err)) != QR_OK) qr_wrap(err, "%s", what);
+    if (code != QR_OK) qr_job_free(job);
+    else *ret = job;
+    return code;
+}
+
+enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *err) {
+    if (!url)
+        return qr_job_parse(qr_bytes_of(qr_builtin_job, sizeof qr_builtin_job - 1), "the built-in job", ret, err);
+    struct qr_buf text = {0};
+    enum qr_code code = qr_url_read(url, MAX_JOB_BYTES, &text, err);
+    if (code == QR_OK) {
+        char *what = qr_xasprintf("job %s", url);
+        code = qr_job_parse(qr_buf_view(&text), what, ret, err);
+        free(what);
+    } else {
+        qr_wrap(err, "read the job");
+    }
+    qr_buf_free(&text);
+    return code;
+}
+
+void qr_job_free(struct qr_job *job) {
+    if (!job) return;
+    for (size_t i = 0; i < job->n_readouts; i++) qr_observable_fini(&job->readouts[i]);
+    free(job->readouts);
+    qr_circuit_free(job->circuit);
+    free(job->dense);
+    free((void *)(uintptr_t)job->data.url);
+    free((void *)(uintptr_t)job->data.validation_url);
+    free(job->train.initial_weights);
+    free(job->name);
+    qr_json_free(job->tree);
+    free(job);
+}
+
+enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns, struct qr_model **ret,
+                          struct qr_err *err) {
+    const struct qr_model_options opt = {
+        .circuit = job->circuit, .readouts = job->readouts, .n_readouts = job->n_readouts,
+        .n_filters = job->n_filters, .n_inputs = (unsigned)n_columns, .dense = job->dense, .n_dense = job->n_dense,
+        .loss = job->train.loss, .metrics = job->train.metrics, .n_metrics = job->train.n_metrics,
+        .sim = {.precision = job->precision, .isa = isa}, .block_size = job->block_size,
+    };
+    return qr_model_new(&opt, ret, err);
+}
+
+/* Values that the last layer gives per sample; known without the data. */
+static size_t n_outputs(const struct qr_job *job) {
+    if (job->n_dense) return job->dense[job->n_dense - 1].units;
+    return job->n_readouts * job->n_filters;
+}
+
+enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struct qr_err *err) {
+    struct qr_data_options opt = job->data;
+    opt.n_columns = job->has_quantum ? job->circuit->n_columns : 0; /* 0: as many as the data has */
+    opt.n_outputs = n_outputs(job);
+    return qr_dataset_load(&opt, ret, err);
+}

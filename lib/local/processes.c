@@ -1,0 +1,316 @@
+#include "local/processes.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+enum { PROGRESS_FD = 3, MAX_LINE = 1 << 16 };
+/* A worker notices a lost one in 1.25 s and needs a moment more to say so; one asked to stop has 10 s of its own. */
+static const int64_t after_loss_ns = 10 * QR_SECOND, after_refusal_ns = 3 * QR_SECOND, after_stop_ns = 12 * QR_SECOND, after_term_ns = 3 * QR_SECOND;
+
+struct process {
+    pid_t pid;           /* 0 once it has been waited for */
+    int events;          /* read end; -1 at its end */
+    struct qr_buf line;
+    int status;          /* of waitpid */
+    int error_code;      /* enum qr_code of its "error" event, or 0 */
+    char *sentence;
+};
+
+struct pool {
+    const struct qr_local_options *opt;
+    struct process p[QR_LOCAL_MAX_WORKERS];
+    unsigned alive, n;
+    int signals;         /* signalfd: SIGINT, SIGTERM, SIGCHLD */
+    sigset_t old_mask;
+    int64_t deadline_ns; /* of patience; 0: none */
+    int stage;           /* 0 waiting, 1 SIGTERM sent, 2 SIGKILL sent */
+    int first_wrong, first_killed; /* workers; -1: none. Killed by a signal that was not ours */
+    bool interrupted, port_taken;
+};
+
+/* ---- start ---- */
+
+static enum qr_code free_ports(unsigned n, unsigned *ret, struct qr_err *err) {
+    int fd[QR_LOCAL_MAX_WORKERS];
+    enum qr_code code = QR_OK;
+    unsigned made = 0;
+    for (; made < n && code == QR_OK; made++) { /* all held at once, so that they differ */
+        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof a;
+        fd[made] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd[made] < 0 || bind(fd[made], (struct sockaddr *)&a, size) != 0 || getsockname(fd[made], (struct sockaddr *)&a, &size) != 0)
+            code = qr_fail_errno(err, errno, "find a free port on 127.0.0.1");
+        ret[made] = ntohs(a.sin_port);
+    }
+    for (unsigned i = 0; i < made; i++) close(fd[i]);
+    return code;
+}
+
+static char *tf_config(const unsigned *ports, unsigned n, unsigned index) {
+    struct qr_buf b = {0};
+    qr_buf_puts(&b, "TF_CONFIG={\"cluster\":{\"worker\":[");
+    for (unsigned i = 0; i < n; i++) qr_buf_printf(&b, "%s\"127.0.0.1:%u\"", i ? "," : "", ports[i]);
+    qr_buf_printf(&b, "]},\"task\":{\"type\":\"worker\",\"index\":%u}}", index);
+    return (char *)b.p;
+}
+
+static bool names_identity(const char *e) {
+    static const char *const names[] = {"TF_CONFIG=", "JOB_COMPLETION_INDEX=", "QRING_INDEX=", "QRING_PEERS=", "QRING_PEER_TEMPLATE=", "QRING_REPLICAS=",
+                                        "QRING_PORT=", "QRING_BIND=", "QRING_DATA_PORT=", "QRING_PROGRESS_FD=", "QRING_JOB="};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(e, names[i], strlen(names[i])) == 0) return true;
+    return false;
+}
+
+/* The environment of worker i; config may be NULL. The array is the caller's, its texts are borrowed. */
+static char **environment_of(const struct qr_local_options *opt, char *config) {
+    size_t n = 0, kept = 0;
+    while (opt->environment[n]) n++;
+    char **env = qr_xcalloc(n + 2, sizeof *env);
+    for (size_t i = 0; i < n; i++)
+        if (!names_identity(opt->environment[i])) env[kept++] = opt->environment[i];
+    if (config) env[kept++] = config;
+    return env;
+}
+
+static char **arguments_of(const struct qr_local_options *opt) {
+    char **argv = qr_xcalloc(opt->n_arguments + 4, sizeof *argv);
+    size_t n = 0;
+    argv[n++] = (char *)(uintptr_t)opt->program;
+    argv[n++] = (char *)(uintptr_t) "--progress-fd=3";
+    if (opt->n_workers > 1) argv[n++] = (char *)(uintptr_t) "--data-port=0";
+    for (size_t i = 0; i < opt->n_arguments; i++) argv[n++] = (char *)(uintptr_t)opt->arguments[i];
+    return argv;
+}
+
+/* In the child: nothing but system calls. */
+static _Noreturn void become_worker(const struct pool *pool, pid_t parent, int log, int events, char **argv, char **env) {
+    int null = open("/dev/null", O_RDONLY);
+    setpgid(0, 0); /* Ctrl-C is for the parent, who asks us */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(127);
+    if (dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0) _exit(127);
+    if (events == PROGRESS_FD) fcntl(events, F_SETFD, 0);
+    else if (dup2(events, PROGRESS_FD) < 0) _exit(127);
+    if (null > PROGRESS_FD) close(null);
+    sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
+    execve(argv[0], argv, env);
+    dprintf(2, "cannot run %s: %s\n", argv[0], strerror(errno));
+    _exit(127);
+}
+
+static enum qr_code start_one(struct pool *pool, unsigned i, char *config, struct qr_err *err) {
+    int pipe_fd[2];
+    qr_auto(qr_free_p) char *path = qr_xasprintf("%s/worker-%u.log", pool->opt->log_dir, i);
+    qr_auto(qr_close_p) int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (log < 0) return qr_fail_errno(err, errno, "open %s", path);
+    if (pipe2(pipe_fd, O_CLOEXEC) != 0) return qr_fail_errno(err, errno, "make a pipe for worker %u", i);
+    qr_auto(qr_free_p) char **argv = arguments_of(pool->opt), **env = environment_of(pool->opt, config);
+    pid_t self = getpid(), pid = fork();
+    if (pid == 0) become_worker(pool, self, log, pipe_fd[1], argv, env);
+    int sys = errno;
+    close(pipe_fd[1]);
+    if (pid < 0) {
+        close(pipe_fd[0]);
+        return qr_fail_errno(err, sys, "start worker %u", i);
+    }
+    pool->p[i] = (struct process){.pid = pid, .events = pipe_fd[0], .line = {.max = MAX_LINE}};
+    fcntl(pipe_fd[0], F_SETFL, O_NONBLOCK);
+    pool->alive++;
+    pool->n = i + 1;
+    return QR_OK;
+}
+
+static enum qr_code start_all(struct pool *pool, struct qr_err *err) {
+    unsigned ports[QR_LOCAL_MAX_WORKERS], n = pool->opt->n_workers;
+    enum qr_code code = QR_OK;
+    if (n > 1) code = free_ports(n, ports, err);
+    for (unsigned i = 0; i < n && code == QR_OK; i++) {
+        qr_auto(qr_free_p) char *config = n > 1 ? tf_config(ports, n, i) : NULL;
+        code = start_one(pool, i, config, err);
+    }
+    return code;
+}
+
+static void signal_all(struct pool *pool, int signal_number) {
+    for (unsigned i = 0; i < pool->n; i++)
+        if (pool->p[i].pid) kill(pool->p[i].pid, signal_number);
+}
+
+/* ---- events ---- */
+
+static void on_line(struct pool *pool, unsigned i, const char *line, size_t n) {
+    struct process *p = &pool->p[i];
+    qr_auto(qr_json_free_p) struct qr_json *event = NULL;
+    const char *kind, *message;
+    int64_t code = 0;
+    if (qr_json_parse(qr_bytes_of(line, n), "event", &event, NULL) != QR_OK || qr_json_type(event) != QR_JSON_OBJECT) return;
+    if (qr_json_string(qr_json_get(event, "event"), "event", &kind, NULL) != QR_OK) return;
+    if (strcmp(kind, "error") == 0 && !p->sentence && qr_json_string(qr_json_get(event, "message"), "message", &message, NULL) == QR_OK) {
+        p->sentence = qr_xstrdup(message);
+        if (qr_json_i64(qr_json_get(event, "code"), "code", 0, 64, &code, NULL) == QR_OK) p->error_code = (int)code;
+        if (code == QR_ALREADY_EXISTS) pool->port_taken = true;
+    }
+    if (i == 0 && pool->opt->event) pool->opt->event(pool->opt->ctx, event);
+}
+
+static void read_events(struct pool *pool, unsigned i) {
+    struct process *p = &pool->p[i];
+    char block[4096];
+    while (p->events >= 0) {
+        ssize_t n = read(p->events, block, sizeof block);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+        if (n <= 0) {
+            close(p->events);
+            p->events = -1;
+            return;
+        }
+        for (ssize_t k = 0, begin = 0; k < n; k++) {
+            if (block[k] != '\n' && k + 1 < n) continue;
+            qr_buf_put(&p->line, block + begin, (size_t)(k + (block[k] != '\n') - begin));
+            begin = k + 1;
+            if (block[k] != '\n') continue;
+            if (qr_buf_ok(&p->line)) on_line(pool, i, qr_buf_string(&p->line), p->line.n);
+            qr_buf_free(&p->line);
+            p->line.max = MAX_LINE;
+        }
+    }
+}
+
+/* How one worker ended: 0 well, 1-127 permanent, 138 lost or please retry. */
+static int verdict_of(const struct process *p) {
+    if (WIFEXITED(p->status) && WEXITSTATUS(p->status) < 128) return WEXITSTATUS(p->status);
+    return 138;
+}
+
+static void reap(struct pool *pool) {
+    for (unsigned i = 0; i < pool->n; i++) {
+        struct process *p = &pool->p[i];
+        if (!p->pid || waitpid(p->pid, &p->status, WNOHANG) != p->pid) continue;
+        p->pid = 0;
+        pool->alive--;
+        read_events(pool, i);
+        bool fine = WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0;
+        if (fine) continue;
+        if (pool->first_wrong < 0) pool->first_wrong = (int)i;
+        bool killed = WIFSIGNALED(p->status) || WEXITSTATUS(p->status) == 143; /* asked to stop, and not by us */
+        if (pool->first_killed < 0 && killed && pool->stage == 0) pool->first_killed = (int)i;
+        if (!pool->deadline_ns) /* others need not be waited for when the job is refused, even less when it starts again */
+            pool->deadline_ns = qr_now_ns(&qr_clock_monotonic) + (pool->port_taken ? 0 : verdict_of(p) < 128 ? after_refusal_ns : after_loss_ns);
+    }
+}
+
+static void on_signal(struct pool *pool) {
+    struct signalfd_siginfo info;
+    while (read(pool->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGCHLD) continue;
+        signal_all(pool, pool->interrupted ? SIGKILL : SIGTERM);
+        pool->stage = pool->interrupted ? 2 : 1;
+        pool->interrupted = true;
+        pool->deadline_ns = qr_now_ns(&qr_clock_monotonic) + after_stop_ns;
+    }
+}
+
+static void lose_patience(struct pool *pool) {
+    int64_t now = qr_now_ns(&qr_clock_monotonic);
+    if (!pool->deadline_ns || now < pool->deadline_ns) return;
+    signal_all(pool, pool->stage == 0 ? SIGTERM : SIGKILL);
+    pool->stage = pool->stage == 0 ? 1 : 2;
+    pool->deadline_ns = now + after_term_ns;
+}
+
+static void wait_for_all(struct pool *pool) {
+    while (pool->alive) {
+        struct pollfd fds[QR_LOCAL_MAX_WORKERS + 1] = {{.fd = pool->signals, .events = POLLIN}};
+        for (unsigned i = 0; i < pool->n; i++) fds[i + 1] = (struct pollfd){.fd = pool->p[i].events, .events = POLLIN};
+        poll(fds, pool->n + 1, 200);
+        for (unsigned i = 0; i < pool->n; i++)
+            if (fds[i + 1].revents) read_events(pool, i);
+        on_signal(pool);
+        reap(pool);
+        lose_patience(pool);
+    }
+}
+
+/* ---- what happened ---- */
+
+static char *sentence_of(const struct process *p) {
+    if (p->sentence) return qr_xstrdup(p->sentence);
+    if (WIFSIGNALED(p->status)) return qr_xasprintf("died of signal %d (%s)", WTERMSIG(p->status), strsignal(WTERMSIG(p->status)));
+    return qr_xasprintf("ended with exit code %d%s", WEXITSTATUS(p->status), WEXITSTATUS(p->status) == 143 ? " (it was asked to stop)" : "");
+}
+
+/* A permanent code outranks a lost worker, and a worker that died outranks those who then said so. */
+static void judge(const struct pool *pool, struct qr_local_result *ret) {
+    int who = pool->first_killed >= 0 ? pool->first_killed : pool->first_wrong;
+    *ret = (struct qr_local_result){.worker = -1, .interrupted = pool->interrupted};
+    for (int i = (int)pool->n - 1; i >= 0; i--) {
+        int v = verdict_of(&pool->p[i]);
+        if (v > 0 && v < 128) who = i;
+    }
+    if (who < 0) return;
+    int v = verdict_of(&pool->p[who]);
+    if (pool->interrupted && v >= 128) return;
+    ret->worker = who;
+    ret->exit_code = v;
+    ret->sentence = sentence_of(&pool->p[who]);
+}
+
+static void forget(struct pool *pool) {
+    for (unsigned i = 0; i < pool->n; i++) {
+        if (pool->p[i].events >= 0) close(pool->p[i].events);
+        qr_buf_free(&pool->p[i].line);
+        free(pool->p[i].sentence);
+        pool->p[i] = (struct process){.events = -1};
+    }
+    pool->n = pool->alive = 0;
+    pool->deadline_ns = 0;
+    pool->stage = 0;
+    pool->first_wrong = pool->first_killed = -1;
+    pool->port_taken = false;
+}
+
+enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_result *ret, struct qr_err *err) {
+    struct pool *pool = qr_xcalloc(1, sizeof *pool);
+    enum qr_code code = QR_OK;
+    sigset_t mask;
+    pool->opt = opt;
+    pool->first_wrong = pool->first_killed = -1;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &mask, &pool->old_mask);
+    pool->signals = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (pool->signals < 0) code = qr_fail_errno(err, errno, "signalfd");
+    for (int attempt = 0; code == QR_OK && attempt < 2; attempt++) {
+        if (attempt > 0) forget(pool);
+        code = start_all(pool, err);
+        if (code != QR_OK) {
+            signal_all(pool, SIGKILL);
+            wait_for_all(pool);
+        } else {
+            wait_for_all(pool);
+            judge(pool, ret);
+            if (attempt > 0 || !pool->port_taken || pool->interrupted) break;
+            free(ret->sentence);
+        }
+    }
+    forget(pool);
+    if (pool->signals >= 0) close(pool->signals);
+    sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
+    free(pool);
+    return code;
+}

@@ -1,0 +1,172 @@
+#include "train/step.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+/* One thread's share of a step. */
+struct lane {
+    struct qr_model_workspace *workspace;
+    qr_fixed *vector;         /* bad, ids, samples, sums, gradients */
+    struct qr_coverage coverage;
+    const double **x, **y;    /* block_size pointers each */
+};
+
+struct qr_stepper {
+    struct qr_stepper_options opt;
+    struct qr_model_state *numbers;
+    size_t n_params, n_sums, n_lanes;
+    struct lane *lanes;
+    qr_fixed *vector;         /* the contribution: a lane's layout, then nanoseconds per rank */
+    const struct qr_step_work *work; /* of the running compute */
+    size_t n_blocks;
+};
+
+static size_t n_values(const struct qr_stepper *s, enum qr_step_kind kind) {
+    return QR_VECTOR_SUMS + s->n_sums + (kind == QR_STEP_TRAIN ? s->n_params : 0);
+}
+
+size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_step_kind kind) {
+    return n_values(s, kind) + s->opt.n_members;
+}
+
+size_t qr_stepper_blocks(const struct qr_stepper *s, const struct qr_step_work *w) {
+    return qr_block_count(w->range, s->opt.block_size);
+}
+
+static enum qr_code lane_init(struct qr_stepper *s, struct lane *l, struct qr_err *err) {
+    if (qr_model_workspace_new(s->opt.model, &l->workspace, err) != QR_OK) return err->code;
+    l->vector = qr_xaligned(n_values(s, QR_STEP_TRAIN) * sizeof *l->vector);
+    l->x = qr_xcalloc(s->opt.block_size, sizeof *l->x);
+    l->y = qr_xcalloc(s->opt.block_size, sizeof *l->y);
+    return QR_OK;
+}
+
+enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_stepper **ret, struct qr_err *err) {
+    struct qr_err own;
+    if (!err) err = &own;
+    struct qr_stepper *s = qr_xcalloc(1, sizeof *s);
+    s->opt = *opt;
+    s->n_params = qr_model_n_params(opt->model);
+    s->n_sums = qr_model_n_sums(opt->model);
+    s->numbers = qr_model_state_new(opt->model);
+    size_t n_lanes = qr_model_blocks_in_parallel(opt->model) ? qr_pool_size(opt->pool) : 1;
+    s->lanes = qr_xcalloc(n_lanes, sizeof *s->lanes);
+    s->vector = qr_xaligned((n_values(s, QR_STEP_TRAIN) + opt->n_members) * sizeof *s->vector);
+    for (; s->n_lanes < n_lanes; s->n_lanes++) {
+        enum qr_code code = lane_init(s, &s->lanes[s->n_lanes], err);
+        if (code != QR_OK) {
+            qr_stepper_free(s);
+            return code;
+        }
+    }
+    *ret = s;
+    return QR_OK;
+}
+
+void qr_stepper_free(struct qr_stepper *s) {
+    if (!s) return;
+    for (size_t i = 0; i < s->n_lanes; i++) {
+        qr_model_workspace_free(s->lanes[i].workspace);
+        free(s->lanes[i].vector);
+        free(s->lanes[i].x);
+        free(s->lanes[i].y);
+    }
+    qr_model_state_free(s->numbers);
+    free(s->lanes);
+    free(s->vector);
+    free(s);
+}
+
+void qr_stepper_prepare(struct qr_stepper *s, const double *weights) { qr_model_prepare(s->numbers, weights); }
+
+static size_t sample_at(const struct qr_step_work *w, size_t position) {
+    return w->sample ? w->sample[position] : position;
+}
+
+/* Points the lane at n samples from position `first`. */
+static void point(const struct qr_stepper *s, struct lane *l, const struct qr_step_work *w, size_t first, size_t n) {
+    const struct qr_dataset *d = s->opt.data;
+    for (size_t i = 0; i < n; i++) {
+        size_t sample = sample_at(w, first + i);
+        l->x[i] = d->x + sample * d->n_columns;
+        l->y[i] = d->y + sample * d->n_outputs;
+    }
+}
+
+static void run_block(struct qr_stepper *s, struct lane *l, struct qr_pool *pool, size_t block) {
+    const struct qr_step_work *w = s->work;
+    struct qr_range r = qr_block_at(w->range, s->opt.block_size, block);
+    size_t n = r.end - r.begin;
+    qr_fixed *sums = l->vector + QR_VECTOR_SUMS;
+    point(s, l, w, r.begin, n);
+    if (!qr_model_block(s->numbers, l->workspace, pool, l->x, l->y, n, sums,
+                        w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL)) {
+        l->vector[QR_VECTOR_BAD] += qr_fixed_from_count(1);
+        l->vector[QR_VECTOR_BAD_IDS] += qr_fixed_from_count(block);
+    }
+    l->vector[QR_VECTOR_SAMPLES] += qr_fixed_from_count(n);
+    qr_coverage_add_block(&l->coverage, &w->key, block);
+}
+
+static void task(void *ctx, size_t i, unsigned worker) {
+    struct qr_stepper *s = ctx;
+    run_block(s, &s->lanes[worker], NULL, s->opt.rank + i * s->opt.n_members);
+}
+
+static size_t my_blocks(const struct qr_stepper *s) {
+    return s->n_blocks > s->opt.rank ? (s->n_blocks - s->opt.rank - 1) / s->opt.n_members + 1 : 0;
+}
+
+void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w, const qr_fixed **ret_vector,
+                        struct qr_coverage *ret_coverage) {
+    int64_t start = qr_now_ns(s->opt.clock);
+    size_t values = n_values(s, w->kind);
+    s->work = w;
+    s->n_blocks = qr_stepper_blocks(s, w);
+    for (size_t i = 0; i < s->n_lanes; i++) {
+        memset(s->lanes[i].vector, 0, values * sizeof *s->lanes[i].vector);
+        s->lanes[i].coverage = (struct qr_coverage){0};
+    }
+    if (qr_model_blocks_in_parallel(s->opt.model))
+        qr_pool_for(s->opt.pool, my_blocks(s), task, s);
+    else
+        for (size_t i = 0; i < my_blocks(s); i++)
+            run_block(s, &s->lanes[0], s->opt.pool, s->opt.rank + i * s->opt.n_members);
+    memset(s->vector, 0, qr_stepper_vector_length(s, w->kind) * sizeof *s->vector);
+    *ret_coverage = (struct qr_coverage){0};
+    for (size_t i = 0; i < s->n_lanes; i++) {
+        qr_fixed_add(s->vector, s->lanes[i].vector, values);
+        *ret_coverage = qr_coverage_sum(*ret_coverage, s->lanes[i].coverage);
+    }
+    s->vector[values + s->opt.rank] = qr_fixed_from_count((uint64_t)(qr_now_ns(s->opt.clock) - start));
+    *ret_vector = s->vector;
+}
+
+/* True when this one sample alone can be computed. */
+static bool sample_is_good(struct qr_stepper *s, const struct qr_step_work *w, size_t position) {
+    struct lane *l = &s->lanes[0];
+    qr_fixed *sums = l->vector + QR_VECTOR_SUMS;
+    point(s, l, w, position, 1);
+    return qr_model_block(s->numbers, l->workspace, qr_model_blocks_in_parallel(s->opt.model) ? NULL : s->opt.pool, l->x, l->y,
+                          1, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL);
+}
+
+enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step, uint64_t bad, uint64_t bad_ids,
+                              struct qr_err *err) {
+    const char *kind = w->kind == QR_STEP_TRAIN ? "training" : "validation";
+    /* one bad block is known by its id; of several only the sum is, so they are looked for in order */
+    size_t first = bad == 1 ? (size_t)bad_ids : 0, end = bad == 1 ? first + 1 : qr_stepper_blocks(s, w);
+    for (size_t b = first; b < end; b++) {
+        struct qr_range r = qr_block_at(w->range, s->opt.block_size, b);
+        for (size_t i = r.begin; i < r.end; i++)
+            if (!sample_is_good(s, w, i))
+                return qr_fail(err, QR_OUT_OF_RANGE,
+                               "step %llu: sample %zu (block %zu of the %s batch) gives a loss or gradient that is not finite or "
+                               "reaches 2^40; look at this sample's values and label, or lower learning_rate",
+                               (unsigned long long)step, sample_at(w, i), b, kind);
+    }
+    return qr_fail(err, QR_OUT_OF_RANGE,
+                   "step %llu: the sum of a %s block reaches 2^40 although each of its samples alone does not; lower learning_rate "
+                   "or block_size", (unsigned long long)step, kind);
+}

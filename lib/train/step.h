@@ -1,0 +1,50 @@
+/* train/step.h — one reduction's worth of work: the blocks of a batch that are ours → one integer vector.
+ *
+ * Vector    [bad blocks, sum of ids of bad blocks, samples, loss, metric sums in job order, gradients in model order,
+ *           nanoseconds per rank]; an EVAL pass has no gradients.
+ * Blocks    go round-robin by index: block b belongs to rank b mod members.
+ * Memory    everything is made by qr_stepper_new; a step allocates nothing.
+ */
+#ifndef QR_TRAIN_STEP_H
+#define QR_TRAIN_STEP_H
+
+#include "base/clock.h"
+#include "base/pool.h"
+#include "data/batch.h"
+#include "data/dataset.h"
+#include "exact/coverage.h"
+#include "model/model.h"
+
+enum { QR_VECTOR_BAD, QR_VECTOR_BAD_IDS, QR_VECTOR_SAMPLES, QR_VECTOR_SUMS };
+
+struct qr_stepper;
+struct qr_stepper_options {
+    const struct qr_model *model;
+    const struct qr_dataset *data;
+    size_t block_size;
+    uint32_t rank, n_members;
+    struct qr_pool *pool;
+    const struct qr_clock *clock;
+};
+QR_MUST_CHECK enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_stepper **ret, struct qr_err *err);
+void qr_stepper_free(struct qr_stepper *s);
+
+/* The samples of a step: positions begin..end-1 of sample[] (NULL: the positions themselves). */
+struct qr_step_work {
+    enum qr_step_kind kind;
+    struct qr_range range;
+    const uint32_t *sample;
+    struct qr_coverage_key key;
+};
+size_t qr_stepper_blocks(const struct qr_stepper *s, const struct qr_step_work *w);
+size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_step_kind kind);
+/* Numbers for this state's weights; then our blocks: *ret_vector stays the stepper's until the next compute. */
+void qr_stepper_prepare(struct qr_stepper *s, const double *weights);
+void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w, const qr_fixed **ret_vector,
+                        struct qr_coverage *ret_coverage);
+/* After a sum with bad blocks: finds the first sample of the first bad block by running samples one by one, and says the
+ * sentence that every member says. OUT_OF_RANGE. */
+enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step, uint64_t bad, uint64_t bad_ids,
+                              struct qr_err *err);
+
+#endif

@@ -1,0 +1,204 @@
+#include "worker/outputs.h"
+
+#include <unistd.h>
+
+#include "base/checksum.h"
+#include "base/mem.h"
+#include "store/store.h"
+
+void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const char *job_name, const struct qr_log *log) {
+    *o = (struct qr_outputs){.progress_fd = (int)s->progress_fd, .log = log};
+    o->dir = s->out ? qr_xstrdup(s->out) : qr_path_join("out", job_name);
+    if (s->weights) o->weights_url = qr_xstrdup(s->weights);
+    else if (s->weights_gcs_bucket) o->weights_url = qr_xasprintf("gs://%s/%s", s->weights_gcs_bucket, s->weights_gcs_path);
+    else o->weights_url = qr_path_join(o->dir, "weights.h5");
+    o->dir_was_there = qr_file_exists(o->dir);
+}
+
+void qr_outputs_fini(struct qr_outputs *o) {
+    qr_appender_close(o->steps);
+    if (o->dir && !o->dir_was_there && !o->wrote) rmdir(o->dir);
+    free(o->dir);
+    free(o->weights_url);
+    qr_buf_free(&o->line);
+}
+
+enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
+    enum qr_weights_format format;
+    struct qr_store *store;
+    char *name;
+    enum qr_code code = qr_weights_format_of(o->weights_url, &format, err);
+    if (code == QR_OK) code = qr_dir_writable(o->dir, err);
+    if (code != QR_OK) return qr_wrap(err, "results (--out, --weights)");
+    if ((code = qr_store_resolve(o->weights_url, &store, &name, err)) == QR_OK) {
+        code = store->ops->check_writable(store, name, err);
+        store->ops->close(store);
+        free(name);
+    }
+    return code == QR_OK ? code : qr_wrap(err, "trained weights (--weights)");
+}
+
+/* ---- progress ---- */
+
+static void emit(struct qr_outputs *o) {
+    qr_buf_puts(&o->line, "\n");
+    /* nobody's fault when the reader is gone: training goes on */
+    ssize_t n = write(o->progress_fd, o->line.p, o->line.n);
+    (void)n;
+    qr_buf_clear(&o->line);
+}
+
+static struct qr_json_writer begin(struct qr_outputs *o, const char *event) {
+    qr_buf_clear(&o->line);
+    struct qr_json_writer w = qr_json_writer(&o->line, 0);
+    qr_json_open(&w, '{');
+    qr_json_put_key(&w, "event");
+    qr_json_put_string(&w, event);
+    return w;
+}
+
+static void put_u64(struct qr_json_writer *w, const char *key, uint64_t v) {
+    qr_json_put_key(w, key);
+    qr_json_put_i64(w, (int64_t)v);
+}
+
+static void put_values(struct qr_json_writer *w, const struct qr_named_value *v, size_t n) {
+    qr_json_put_key(w, "values");
+    qr_json_open(w, '{');
+    for (size_t i = 0; i < n; i++) {
+        qr_json_put_key(w, v[i].name);
+        qr_json_put_double(w, v[i].value);
+    }
+    qr_json_close(w, '}');
+    qr_json_close(w, '}');
+}
+
+static void on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch, uint64_t n_batches, const struct qr_named_value *running, size_t n) {
+    struct qr_outputs *o = ctx;
+    if (o->progress_fd < 0) return;
+    struct qr_json_writer w = begin(o, "progress");
+    put_u64(&w, "epoch", epoch);
+    put_u64(&w, "epochs", epochs);
+    put_u64(&w, "batch", batch);
+    put_u64(&w, "batches", n_batches);
+    put_values(&w, running, n);
+    emit(o);
+}
+
+static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches, double seconds, const struct qr_named_value *values, size_t n) {
+    struct qr_outputs *o = ctx;
+    if (o->progress_fd >= 0) {
+        struct qr_json_writer w = begin(o, "epoch");
+        put_u64(&w, "epoch", epoch);
+        put_u64(&w, "epochs", epochs);
+        put_u64(&w, "batches", n_batches);
+        qr_json_put_key(&w, "seconds");
+        qr_json_put_double(&w, seconds);
+        put_values(&w, values, n);
+        emit(o);
+    } else if (o->leader) {
+        qr_buf_clear(&o->line);
+        for (size_t i = 0; i < n; i++) qr_buf_printf(&o->line, " - %s: %.4f", values[i].name, values[i].value);
+        qr_info(o->log, "train", "epoch %llu/%llu - %.3fs%s", (unsigned long long)epoch, (unsigned long long)epochs, seconds, qr_buf_string(&o->line));
+    }
+}
+
+static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, struct qr_err *err) {
+    struct qr_outputs *o = ctx;
+    o->leader = leader;
+    if (!leader) return QR_OK;
+    if (!o->steps) {
+        qr_auto(qr_free_p) char *path = qr_path_join(o->dir, "steps.jsonl");
+        if (qr_appender_open(path, true, &o->steps, err) != QR_OK) return err->code;
+        o->wrote = true;
+    }
+    qr_buf_clear(&o->line);
+    qr_step_json(line, &o->line);
+    return qr_appender_write(o->steps, qr_buf_view(&o->line), err);
+}
+
+struct qr_train_observer qr_outputs_observer(struct qr_outputs *o) {
+    return (struct qr_train_observer){.ctx = o, .step = on_step, .progress = on_progress, .epoch = on_epoch};
+}
+
+void qr_outputs_say_listening(struct qr_outputs *o, unsigned port) {
+    if (o->progress_fd < 0) return;
+    struct qr_json_writer w = begin(o, "listening");
+    put_u64(&w, "port", port);
+    qr_json_close(&w, '}');
+    emit(o);
+}
+
+void qr_outputs_say_error(struct qr_outputs *o, const struct qr_err *err) {
+    if (o->progress_fd < 0) return;
+    struct qr_json_writer w = begin(o, "error");
+    put_u64(&w, "code", err->code);
+    qr_json_put_key(&w, "message");
+    qr_json_put_string(&w, err->msg);
+    qr_json_close(&w, '}');
+    emit(o);
+}
+
+/* ---- the end ---- */
+
+static enum qr_code write_weights(const char *url, const struct qr_workload *w, const double *params, char ret_sha256[65], struct qr_err *err) {
+    enum qr_weights_format format;
+    uint8_t digest[QR_SHA256_BYTES];
+    struct qr_buf file = {0};
+    enum qr_code code = qr_weights_format_of(url, &format, err);
+    if (code == QR_OK) code = qr_weights_encode(format, &w->layout, params, &file, err);
+    if (code == QR_OK) code = qr_url_write(url, qr_buf_view(&file), err);
+    if (code == QR_OK && ret_sha256) {
+        qr_sha256(file.p, file.n, digest);
+        qr_hex(digest, sizeof digest, ret_sha256);
+    }
+    qr_buf_free(&file);
+    return code;
+}
+
+static void say_done(struct qr_outputs *o, const struct qr_train_result *r, const char *safetensors, const char *result) {
+    const char *const wrote[] = {o->weights_url, safetensors, result};
+    if (r->has_val) qr_info(o->log, "worker", "done: %llu steps, loss %.4f, val_loss %.4f", (unsigned long long)r->steps, r->loss, r->val_loss);
+    else qr_info(o->log, "worker", "done: %llu steps, loss %.4f", (unsigned long long)r->steps, r->loss);
+    qr_info(o->log, "worker", "wrote %s, %s, %s and %s/steps.jsonl", o->weights_url, safetensors, result, o->dir);
+    if (o->progress_fd < 0) return;
+    struct qr_json_writer w = begin(o, "done");
+    qr_json_put_key(&w, "loss");
+    qr_json_put_double(&w, r->loss);
+    qr_json_put_key(&w, "val_loss");
+    if (r->has_val) qr_json_put_double(&w, r->val_loss);
+    else qr_json_put_null(&w);
+    qr_json_put_key(&w, "state_digest");
+    qr_json_put_string(&w, r->state_digest);
+    qr_json_put_key(&w, "stopped_early");
+    qr_json_put_bool(&w, r->stopped_early);
+    qr_json_put_key(&w, "wrote");
+    qr_json_open(&w, '[');
+    for (size_t i = 0; i < 3; i++) qr_json_put_string(&w, wrote[i]);
+    qr_auto(qr_free_p) char *steps = qr_path_join(o->dir, "steps.jsonl");
+    qr_json_put_string(&w, steps);
+    qr_json_close(&w, ']');
+    qr_json_close(&w, '}');
+    emit(o);
+}
+
+enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, const struct qr_train_result *r,
+                              uint32_t n_workers, double seconds, struct qr_err *err) {
+    qr_auto(qr_free_p) char *safetensors = qr_path_join(o->dir, "weights.safetensors"), *path = qr_path_join(o->dir, "result.json");
+    char sha256[65] = "";
+    struct qr_buf text = {0};
+    o->wrote = true;
+    enum qr_code code = write_weights(safetensors, w, r->params, NULL, err);
+    if (code == QR_OK) code = write_weights(o->weights_url, w, r->params, sha256, err);
+    if (code != QR_OK) return qr_wrap(err, "write the trained weights");
+    struct qr_result result = {
+        .job = w->job->name, .job_hash = canonical->hex, .steps = r->steps, .epochs = r->epochs, .loss = r->loss,
+        .has_val_loss = r->has_val, .val_loss = r->val_loss, .metrics = r->metrics, .n_metrics = r->n_metrics,
+        .state_digest = r->state_digest, .weights_url = o->weights_url, .weights_sha256 = sha256, .workers = n_workers, .seconds = seconds,
+    };
+    qr_result_json(&result, &text);
+    code = qr_file_replace(path, qr_buf_view(&text), err);
+    qr_buf_free(&text);
+    if (code == QR_OK) say_done(o, r, safetensors, path);
+    return code;
+}

@@ -1,0 +1,40 @@
+/* worker/outputs.h — the files that a run leaves behind, and the lines of progress on the way.
+ *
+ * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end; DIR/steps.jsonl grows while training. Only the leader
+ *           writes; every worker may become it, so every one checks before training.
+ * Progress  JSON lines to a file descriptor, for who started this worker: "listening", "progress", "epoch", "done", "error".
+ * Threads   the training thread.
+ */
+#ifndef QR_WORKER_OUTPUTS_H
+#define QR_WORKER_OUTPUTS_H
+
+#include "base/file.h"
+#include "job/canonical.h"
+#include "train/train.h"
+#include "worker/settings.h"
+#include "worker/workload.h"
+
+struct qr_outputs {
+    char *dir;
+    char *weights_url;  /* where the weights go first: DIR/weights.h5, or what was asked for */
+    bool dir_was_there;
+    bool wrote;         /* anything */
+    struct qr_appender *steps;
+    struct qr_buf line;
+    int progress_fd;    /* -1: none */
+    const struct qr_log *log;
+    bool leader;
+};
+void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const char *job_name, const struct qr_log *log);
+/* Takes away an empty directory that qr_outputs_check made. */
+void qr_outputs_fini(struct qr_outputs *o);
+/* Proves that everything could be written, before anything is spent. */
+QR_MUST_CHECK enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err);
+struct qr_train_observer qr_outputs_observer(struct qr_outputs *o);
+/* The leader, at the end. */
+QR_MUST_CHECK enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical,
+                                            const struct qr_train_result *result, uint32_t n_workers, double seconds, struct qr_err *err);
+void qr_outputs_say_listening(struct qr_outputs *o, unsigned port);
+void qr_outputs_say_error(struct qr_outputs *o, const struct qr_err *err);
+
+#endif

@@ -1,0 +1,370 @@
+#include "worker/settings.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/parse.h"
+
+enum type { TEXT, NUMBER, DURATION, SWITCH, CHOICE };
+enum place { ANYWHERE, HIDDEN, COMMAND_LINE }; /* HIDDEN: works, unlisted; COMMAND_LINE: a flag only */
+
+struct setting {
+    const char *name;
+    enum type type;
+    size_t at;              /* offset in struct qr_settings */
+    const char *standard;   /* the default as text; NULL: unset */
+    int64_t min, max;       /* of numbers */
+    const char *choices;    /* "auto|portable|…" */
+    enum place place;
+    const char *value_name; /* in --help */
+    const char *shown;      /* the default as people read it; NULL: standard */
+    const char *help;
+};
+
+#define AT(member) offsetof(struct qr_settings, member)
+static const struct setting table[] = {
+    {"index", TEXT, AT(index), NULL, 0, 0, NULL, ANYWHERE, "I", "from TF_CONFIG", "this worker's index, with --peers or --peer-template"},
+    {"peers", TEXT, AT(peers), NULL, 0, 0, NULL, ANYWHERE, "LIST", "from TF_CONFIG", "all workers, by index: host:port,host:port"},
+    {"peer-template", TEXT, AT(peer_template), NULL, 0, 0, NULL, ANYWHERE, "TEXT", "from TF_CONFIG",
+     "the workers' names with {i} for the index: name-{i}.service:2222; the index may come from JOB_COMPLETION_INDEX or the host's name"},
+    {"replicas", TEXT, AT(replicas), NULL, 0, 0, NULL, ANYWHERE, "N", "probed", "how many workers the template names"},
+    {"max-workers", NUMBER, AT(max_workers), "64", 1, 64, NULL, ANYWHERE, "N", NULL, "the most workers there can be: 0 ... N-1 are probed where no count is known"},
+    {"min-workers", NUMBER, AT(min_workers), NULL, 1, 64, NULL, ANYWHERE, "N", "half of them", "the fewest workers that begin without the others"},
+    {"port", NUMBER, AT(port), NULL, 0, 65535, NULL, ANYWHERE, "PORT", "one's own address's, else 2222", "the control port to bind"},
+    {"data-port", NUMBER, AT(data_port), "2224", 0, 65535, NULL, ANYWHERE, "PORT", NULL, "the data port to bind; 0: any"},
+    {"bind", TEXT, AT(bind), NULL, 0, 0, NULL, ANYWHERE, "HOST", "all; loopback when every peer is", "the address to bind both ports to"},
+    {"plaintext", SWITCH, AT(plaintext), NULL, 0, 0, NULL, ANYWHERE, NULL, "off", "talk to peers beyond this machine without TLS, and say so in the log"},
+    {"start-timeout", DURATION, AT(start_timeout_ns), "10m", 0, 0, NULL, ANYWHERE, "TIME", NULL, "how long names may be missing and peers silent at the start"},
+    {"form-timeout", DURATION, AT(form_timeout_ns), NULL, 0, 0, NULL, ANYWHERE, "TIME", "the start-timeout; 10s where no count is known",
+     "how long the first generation waits for all before it begins with those who came"},
+    {"threads", NUMBER, AT(threads), NULL, 1, 1024, NULL, ANYWHERE, "T", "the cgroup's", "threads that compute"},
+    {"isa", CHOICE, AT(isa), "auto", 0, 0, "auto|portable|avx2|avx512", ANYWHERE, "NAME", NULL, "the kernels: auto, portable, avx2, avx512; all give the same bits"},
+    {"allreduce", CHOICE, AT(allreduce), "auto", 0, 0, "auto|ring|doubling|star", ANYWHERE, "NAME", NULL,
+     "how sums travel: auto, ring, doubling, star; all give the same bits"},
+    {"epochs", NUMBER, AT(epochs), NULL, 1, INT64_C(1) << 53, NULL, ANYWHERE, "E", "the job's", "train this many epochs"},
+    {"out", TEXT, AT(out), NULL, 0, 0, NULL, ANYWHERE, "DIR", "out/NAME", "the folder for weights.h5, weights.safetensors, result.json, steps.jsonl"},
+    {"weights", TEXT, AT(weights), NULL, 0, 0, NULL, ANYWHERE, "URL", "OUT/weights.h5", "where the trained weights go: .h5 (Keras), .npz or .safetensors"},
+    {"weights-gcs-bucket", TEXT, AT(weights_gcs_bucket), NULL, 0, 0, NULL, ANYWHERE, "NAME", "none", "the tutorial's flag: --weights gs://BUCKET/PATH in two parts"},
+    {"weights-gcs-path", TEXT, AT(weights_gcs_path), NULL, 0, 0, NULL, ANYWHERE, "PATH", "none", "the object's name in that bucket"},
+    {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none", "the tutorial's flag for TensorBoard: accepted, nothing is written there yet"},
+    {"profiler-port", NUMBER, AT(profiler_port), NULL, 1, 65535, NULL, ANYWHERE, "PORT", "none", "the tutorial's flag for the profiler: accepted, nothing is bound yet"},
+    {"log-level", CHOICE, AT(log_level), "info", 0, 0, "debug|info|warning|error", ANYWHERE, "LEVEL", NULL, "debug, info, warning, error"},
+    {"log-format", CHOICE, AT(log_format), "auto", 0, 0, "auto|text|json", ANYWHERE, "FORMAT", NULL,
+     "text, json (Cloud Logging's keys), or auto: text on a terminal, json elsewhere"},
+    {"exit-on-drain", NUMBER, AT(exit_on_drain), "143", 0, 255, NULL, ANYWHERE, "CODE", NULL, "the exit code after SIGTERM; 0 where a TFJob is scaled down"},
+    {"termination-log", TEXT, AT(termination_log), NULL, 0, 0, NULL, ANYWHERE, "FILE", "/dev/termination-log", "the file that gets the last error, where it exists"},
+    {"progress-fd", NUMBER, AT(progress_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL, "JSON lines of progress for qring run"},
+    {"print-identity", SWITCH, AT(print_identity), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "say who this worker believes it is, as JSON, and exit"},
+    {"print-settings", CHOICE, AT(print_settings), NULL, 0, 0, "markdown", HIDDEN, "FORMAT", NULL, "this table, for the README"},
+    {"help", SWITCH, AT(help), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "this text"},
+    {"version", SWITCH, AT(version), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "the version and the contract's names"},
+};
+enum { N = sizeof table / sizeof *table };
+_Static_assert((int)N <= (int)QR_SETTINGS_MAX, "origin has a place for every row");
+
+static char **text_at(struct qr_settings *s, const struct setting *t) { return (char **)(void *)((char *)s + t->at); }
+static int64_t *number_at(struct qr_settings *s, const struct setting *t) { return (int64_t *)(void *)((char *)s + t->at); }
+static bool *switch_at(struct qr_settings *s, const struct setting *t) { return (bool *)(void *)((char *)s + t->at); }
+
+static const struct setting *find(const char *name) {
+    for (size_t i = 0; i < N; i++)
+        if (strcmp(table[i].name, name) == 0) return &table[i];
+    return NULL;
+}
+
+static const char *nearest(const char *name) {
+    const char *names[N];
+    size_t n = 0;
+    for (size_t i = 0; i < N; i++)
+        if (table[i].place != HIDDEN) names[n++] = table[i].name;
+    return qr_nearest(name, names, n);
+}
+
+/* ---- one value ---- */
+
+static bool among(const char *value, const char *choices) {
+    size_t n = strlen(value);
+    for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
+        if (strcspn(c, "|") == n && strncmp(c, value, n) == 0) return true;
+    return false;
+}
+
+/* where: how the person wrote it ("--threads", "QRING_THREADS", "worker.threads"). */
+static enum qr_code put(struct qr_settings *s, const struct setting *t, const char *value, const char *where, struct qr_err *err) {
+    int64_t v = -1;
+    switch (t->type) {
+    case CHOICE:
+        if (!among(value, t->choices)) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is none of %s", where, value, t->choices);
+        /* fall through */
+    case TEXT:
+        free(*text_at(s, t));
+        *text_at(s, t) = *value ? qr_xstrdup(value) : NULL;
+        return QR_OK;
+    case NUMBER:
+        if (*value && strcmp(value, "auto") != 0 && (!qr_parse_i64(value, &v) || v < t->min || v > t->max))
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is not a number in %lld ... %lld", where, value, (long long)t->min, (long long)t->max);
+        *number_at(s, t) = v;
+        return QR_OK;
+    case DURATION:
+        if (*value && strcmp(value, "auto") != 0 && !qr_parse_duration_ns(value, &v))
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is no length of time, as in 500ms, 10s, 2m, 1h", where, value);
+        *number_at(s, t) = v;
+        return QR_OK;
+    case SWITCH:
+        if (!qr_parse_bool(value, switch_at(s, t))) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is neither true nor false", where, value);
+        return QR_OK;
+    }
+    return QR_OK;
+}
+
+/* Puts a value unless one from nearer by is there. */
+static enum qr_code offer(struct qr_settings *s, const struct setting *t, const char *value, enum qr_setting_origin origin, const char *where,
+                          struct qr_err *err) {
+    uint8_t *have = &s->origin[t - table];
+    struct qr_settings scratch = {0}; /* a value that is not taken is checked all the same */
+    if (*have > origin) {
+        enum qr_code code = put(&scratch, t, value, where, err);
+        if (t->type == TEXT || t->type == CHOICE) free(*text_at(&scratch, t));
+        return code;
+    }
+    enum qr_code code = put(s, t, value, where, err);
+    if (code == QR_OK) *have = (uint8_t)origin;
+    return code;
+}
+
+void qr_settings_init(struct qr_settings *s) {
+    *s = (struct qr_settings){0};
+    for (size_t i = 0; i < N; i++) {
+        const struct setting *t = &table[i];
+        if (t->type == NUMBER || t->type == DURATION) *number_at(s, t) = -1;
+        if (t->standard) {
+            enum qr_code code = put(s, t, t->standard, t->name, NULL);
+            QR_ASSERT(code == QR_OK);
+        }
+    }
+}
+
+void qr_settings_fini(struct qr_settings *s) {
+    for (size_t i = 0; i < N; i++)
+        if (table[i].type == TEXT || table[i].type == CHOICE) free(*text_at(s, &table[i]));
+    free(s->job);
+    *s = (struct qr_settings){0};
+}
+
+enum qr_code qr_settings_set(struct qr_settings *s, const char *name, const char *value, struct qr_err *err) {
+    const struct setting *t = find(name);
+    qr_auto(qr_free_p) char *where = qr_xasprintf("--%s", name);
+    if (!t) return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %s", where);
+    return offer(s, t, value, QR_ORIGIN_FLAG, where, err);
+}
+
+/* ---- flags ---- */
+
+static enum qr_code unknown_flag(const char *name, struct qr_err *err) {
+    const char *near = nearest(name);
+    if (near) return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; did you mean --%s?", name, near);
+    return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; --help lists them", name);
+}
+
+static enum qr_code flag(struct qr_settings *s, const char *text, const char *next, bool *ret_took_next, struct qr_err *err) {
+    const char *equals = strchr(text, '=');
+    qr_auto(qr_free_p) char *name = qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
+    const struct setting *t = find(name);
+    if (!t) return unknown_flag(name, err);
+    const char *value = equals ? equals + 1 : t->type == SWITCH ? "true" : next;
+    *ret_took_next = !equals && t->type != SWITCH;
+    if (!value) return qr_fail(err, QR_INVALID_ARGUMENT, "--%s wants a value: --%s %s", name, name, t->value_name);
+    return qr_settings_set(s, name, value, err);
+}
+
+enum qr_code qr_settings_flags(struct qr_settings *s, int argc, char *const *argv, struct qr_err *err) {
+    bool only_names = false, took_next = false;
+    const char *job = NULL;
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i];
+        if (!only_names && strcmp(a, "--") == 0) {
+            only_names = true;
+        } else if (!only_names && strncmp(a, "--", 2) == 0) {
+            enum qr_code code = flag(s, a + 2, i + 1 < argc ? argv[i + 1] : NULL, &took_next, err);
+            if (code != QR_OK) return code;
+            i += took_next;
+        } else if (!only_names && strcmp(a, "-h") == 0) {
+            s->help = true;
+        } else if (!only_names && a[0] == '-' && a[1]) {
+            return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; flags begin with two dashes, --help lists them", a);
+        } else if (job) {
+            return qr_fail(err, QR_INVALID_ARGUMENT, "two jobs are named, '%.200s' and '%.200s'; a worker runs one", job, a);
+        } else {
+            job = a;
+        }
+    }
+    if (job) {
+        free(s->job);
+        s->job = qr_xstrdup(job);
+    }
+    return QR_OK;
+}
+
+/* ---- environment ---- */
+
+/* "QRING_DATA_PORT" → "data-port". */
+static char *name_of_variable(const char *variable, size_t n) {
+    char *name = qr_xstrndup(variable + 6, n - 6);
+    for (char *c = name; *c; c++) *c = *c == '_' ? '-' : (char)tolower((unsigned char)*c);
+    return name;
+}
+
+/* Kubernetes tells every pod of the Services around it: one called "qring" gives QRING_PORT=tcp://…, "qring-a" QRING_A_SERVICE_HOST. */
+static bool is_service_link(const char *variable, size_t n, const char *value) {
+    static const char *const ends[] = {"_SERVICE_HOST", "_SERVICE_PORT", "_TCP", "_TCP_PROTO", "_TCP_PORT", "_TCP_ADDR"};
+    if (strstr(value, "://") && n > 5 && strncmp(variable + n - 5, "_PORT", 5) == 0) return true;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t m = strlen(ends[i]);
+        if (n > m && strncmp(variable + n - m, ends[i], m) == 0) return true;
+    }
+    return n > 14 && memmem(variable, n, "_SERVICE_PORT_", 14) != NULL;
+}
+
+enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environment, char **ret_unknown, size_t max_unknown, size_t *ret_n_unknown,
+                                     struct qr_err *err) {
+    *ret_n_unknown = 0;
+    for (; *environment; environment++) {
+        const char *e = *environment, *equals = strchr(e, '=');
+        if (!equals || strncmp(e, "QRING_", 6) != 0) continue;
+        size_t n = (size_t)(equals - e);
+        if (is_service_link(e, n, equals + 1)) continue;
+        qr_auto(qr_free_p) char *name = name_of_variable(e, n), *where = qr_xstrndup(e, n);
+        if (strcmp(name, "job") == 0) {
+            if (!s->job && equals[1]) s->job = qr_xstrdup(equals + 1);
+            continue;
+        }
+        const struct setting *t = find(name);
+        if (t && t->place != COMMAND_LINE) {
+            enum qr_code code = offer(s, t, equals + 1, QR_ORIGIN_ENVIRONMENT, where, err);
+            if (code != QR_OK) return code;
+        } else if (*ret_n_unknown < max_unknown) {
+            const char *near = nearest(name);
+            qr_auto(qr_free_p) char *variable = qr_xasprintf("QRING_%s", near ? near : "");
+            for (char *c = variable; *c; c++) *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+            ret_unknown[(*ret_n_unknown)++] = near ? qr_xasprintf("%s is no setting and is ignored; did you mean %s?", where, variable)
+                                                   : qr_xasprintf("%s is no setting and is ignored", where);
+        }
+    }
+    return QR_OK;
+}
+
+/* ---- the job file ---- */
+
+static enum qr_code json_text(const struct qr_json *v, const char *where, char **ret, struct qr_err *err) {
+    const char *text;
+    double number;
+    bool yes;
+    enum qr_code code;
+    switch (qr_json_type(v)) {
+    case QR_JSON_STRING:
+        if ((code = qr_json_string(v, where, &text, err)) == QR_OK) *ret = qr_xstrdup(text);
+        return code;
+    case QR_JSON_NUMBER:
+        if ((code = qr_json_double(v, where, -9007199254740992.0, 9007199254740992.0, &number, err)) == QR_OK) *ret = qr_xasprintf("%.17g", number);
+        return code;
+    case QR_JSON_BOOL:
+        if ((code = qr_json_bool(v, where, &yes, err)) == QR_OK) *ret = qr_xstrdup(yes ? "true" : "false");
+        return code;
+    default: return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be a text, a number, true or false, not %s", where, qr_json_type_name(v));
+    }
+}
+
+enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker, struct qr_err *err) {
+    for (const struct qr_json *m = worker ? qr_json_first(worker) : NULL; m; m = qr_json_next(m)) {
+        qr_auto(qr_free_p) char *name = qr_xstrdup(qr_json_key(m)), *where = qr_xasprintf("worker.%.80s", name), *value = NULL;
+        for (char *c = name; *c; c++) *c = *c == '_' ? '-' : *c;
+        const struct setting *t = find(name);
+        if (!t || t->place != ANYWHERE) {
+            const char *near = nearest(name);
+            if (near) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is no setting; did you mean '%s'?", where, near);
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s is no setting; qringd --help lists them", where);
+        }
+        enum qr_code code = json_text(m, where, &value, err);
+        if (code == QR_OK) code = offer(s, t, value, QR_ORIGIN_JOB, where, err);
+        if (code != QR_OK) return code;
+    }
+    return QR_OK;
+}
+
+enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) {
+    if (s->weights && (s->weights_gcs_bucket || s->weights_gcs_path))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--weights and --weights-gcs-bucket, --weights-gcs-path say the same thing: give one of them");
+    if (!s->weights_gcs_bucket != !s->weights_gcs_path)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--weights-gcs-%s is missing: the bucket and the object's path in it belong together",
+                       s->weights_gcs_path ? "bucket" : "path");
+    if (s->min_workers > s->max_workers)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--min-workers is %lld, but --max-workers is %lld", (long long)s->min_workers, (long long)s->max_workers);
+    return QR_OK;
+}
+
+/* ---- what people read ---- */
+
+static void put_value(struct qr_buf *b, const struct qr_settings *s, const struct setting *t) {
+    const char *p = (const char *)s + t->at;
+    const char *text = t->type == TEXT || t->type == CHOICE ? *(char *const *)(const void *)p : NULL;
+    int64_t number = t->type == NUMBER || t->type == DURATION ? *(const int64_t *)(const void *)p : 0;
+    if (t->type == SWITCH) qr_buf_puts(b, *(const bool *)(const void *)p ? "on" : "off");
+    else if (t->type == TEXT || t->type == CHOICE) qr_buf_printf(b, "%.200s", text ? text : "unset");
+    else if (number < 0) qr_buf_puts(b, t->shown && strcmp(t->shown, "none") == 0 ? "unset" : "auto");
+    else if (t->type == DURATION) qr_buf_printf(b, "%.6gs", (double)number / 1e9);
+    else qr_buf_printf(b, "%lld", (long long)number);
+}
+
+void qr_settings_log(const struct qr_settings *s, const struct qr_log *log) {
+    static const char *const from[] = {"by default", "from the job file", "from the environment", "from flags"};
+    for (int origin = QR_ORIGIN_FLAG; origin >= QR_ORIGIN_DEFAULT; origin--) {
+        struct qr_buf b = {0};
+        for (size_t i = 0; i < N; i++) {
+            if (s->origin[i] != origin || table[i].place != ANYWHERE) continue;
+            qr_buf_printf(&b, "%s%s=", b.n ? ", " : "", table[i].name);
+            put_value(&b, s, &table[i]);
+        }
+        if (b.n) qr_info(log, "worker", "settings %s: %s", from[origin], qr_buf_string(&b));
+        qr_buf_free(&b);
+    }
+}
+
+static const char *shown(const struct setting *t) { return t->shown ? t->shown : t->standard ? t->standard : "none"; }
+
+void qr_settings_help(struct qr_buf *ret) {
+    for (size_t i = 0; i < N; i++) {
+        const struct setting *t = &table[i];
+        if (t->place == HIDDEN) continue;
+        qr_auto(qr_free_p) char *left = qr_xasprintf("--%s%s%s", t->name, t->value_name ? " " : "", t->value_name ? t->value_name : "");
+        if (strlen(left) > 26) qr_buf_printf(ret, "  %s\n  %26s", left, "");
+        else qr_buf_printf(ret, "  %-26s", left);
+        qr_buf_printf(ret, "  %s", t->help);
+        if (t->place == ANYWHERE) qr_buf_printf(ret, " [%s]", shown(t));
+        qr_buf_puts(ret, "\n");
+    }
+}
+
+void qr_settings_markdown(struct qr_buf *ret) {
+    qr_buf_puts(ret, "| flag | environment | default | what it sets |\n| --- | --- | --- | --- |\n");
+    for (size_t i = 0; i < N; i++) {
+        const struct setting *t = &table[i];
+        if (t->place == HIDDEN) continue;
+        qr_auto(qr_free_p) char *variable = qr_xasprintf("`QRING_%s`", t->name);
+        for (char *c = variable; *c; c++) *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+        qr_buf_printf(ret, "| `--%s%s%s` | %s | %s | %s |\n", t->name, t->value_name ? " " : "", t->value_name ? t->value_name : "",
+                      t->place == COMMAND_LINE ? "" : variable, t->place == COMMAND_LINE ? "" : shown(t), t->help);
+    }
+}
+
+int qr_settings_arity(const char *name) {
+    const struct setting *t = find(name);
+    return !t ? 0 : t->type == SWITCH ? 1 : 2;
+}
+
+const char *qr_settings_name(size_t i) {
+    for (size_t k = 0; k < N; k++)
+        if (table[k].place != HIDDEN && i-- == 0) return table[k].name;
+    return NULL;
+}

@@ -1,0 +1,79 @@
+/* worker/settings.h — one table of settings: flags, environment, the job's `worker` object, defaults.
+ *
+ * What      The table drives the flags (--a-b), the environment (QRING_A_B), the keys of the job file's `worker` object ("a_b" or "a-b"), --help,
+ *           the README's table and the log at the start, which says of each value where it came from.
+ * Order     flag, environment, job file, default: whichever is first, in whatever order they are read.
+ * Values    texts are heap strings or NULL where unset; an empty text unsets. Numbers are int64, -1 where unset; durations are _ns.
+ * Ownership a settings object owns its texts. Const after start; any thread may read it.
+ */
+#ifndef QR_WORKER_SETTINGS_H
+#define QR_WORKER_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/log.h"
+#include "format/json.h"
+
+enum qr_setting_origin { QR_ORIGIN_DEFAULT, QR_ORIGIN_JOB, QR_ORIGIN_ENVIRONMENT, QR_ORIGIN_FLAG };
+enum { QR_SETTINGS_MAX = 48 };
+
+struct qr_settings {
+    char *job; /* the one positional argument, or QRING_JOB; NULL: the built-in job */
+    /* who am I */
+    char *index, *peers, *peer_template, *replicas;
+    int64_t max_workers, min_workers; /* min_workers -1: ceil(replicas / 2) */
+    int64_t port, data_port;          /* port -1: that of one's own address, else 2222 */
+    char *bind;                       /* NULL: all addresses; loopback when every peer is there */
+    bool plaintext;
+    int64_t start_timeout_ns, form_timeout_ns; /* form_timeout_ns -1: start_timeout_ns, or 10 s where no count is known */
+    /* work */
+    int64_t threads; /* -1: as many as this process may use */
+    char *isa, *allreduce;
+    int64_t epochs;  /* -1: the job's */
+    /* what is left behind */
+    char *out;       /* NULL: out/<the job's name> */
+    char *weights, *weights_gcs_bucket, *weights_gcs_path;
+    char *logdir;
+    int64_t profiler_port;
+    /* the process */
+    char *log_level, *log_format;
+    int64_t exit_on_drain;
+    char *termination_log; /* NULL: /dev/termination-log where it exists */
+    int64_t progress_fd;
+    bool print_identity, help, version;
+    char *print_settings;
+
+    uint8_t origin[QR_SETTINGS_MAX]; /* enum qr_setting_origin, by row of the table */
+};
+
+void qr_settings_init(struct qr_settings *s); /* defaults */
+void qr_settings_fini(struct qr_settings *s);
+
+/* "--name value", "--name=value", "--flag"; argv[0] is skipped; the one other argument is the job. INVALID_ARGUMENT: unknown names (with
+ * the nearest), missing or wrong values, a second job. */
+QR_MUST_CHECK enum qr_code qr_settings_flags(struct qr_settings *s, int argc, char *const *argv, struct qr_err *err);
+/* environment: NULL-terminated "NAME=value" texts. Of QRING_ names that are no settings, up to max_unknown sentences go to
+ * ret_unknown (heap), since old and foreign names must not stop a worker; names that Kubernetes makes from a Service called qring-… are
+ * passed over. */
+QR_MUST_CHECK enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environment, char **ret_unknown, size_t max_unknown,
+                                                   size_t *ret_n_unknown, struct qr_err *err);
+/* The job file's `worker` object; NULL is fine. */
+QR_MUST_CHECK enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker, struct qr_err *err);
+/* What only makes sense together (weights and its bucket). */
+QR_MUST_CHECK enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err);
+
+/* Lines "from flags: index=1, …", one for each origin that has any. */
+void qr_settings_log(const struct qr_settings *s, const struct qr_log *log);
+void qr_settings_help(struct qr_buf *ret);     /* the options part of qringd --help */
+void qr_settings_markdown(struct qr_buf *ret); /* the README's table */
+
+/* 0: no such flag; 1: a flag without a value; 2: one that takes a value. name without dashes. */
+int qr_settings_arity(const char *name);
+/* The i-th name ("data-port"), NULL at the end; hidden ones are left out. For completion and nearest names. */
+const char *qr_settings_name(size_t i);
+/* Sets one value as a flag does ("threads", "2"). */
+QR_MUST_CHECK enum qr_code qr_settings_set(struct qr_settings *s, const char *name, const char *value, struct qr_err *err);
+
+#endif

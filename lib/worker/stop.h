@@ -1,0 +1,24 @@
+/* worker/stop.h — SIGTERM and SIGINT: one request to stop, heard everywhere.
+ *
+ * What      The signals are blocked in every thread and taken by one thread that waits for them. The first one asks: the flag is set and the
+ *           group, if there is one, is interrupted, so that every wait returns CANCELLED. The process then has QR_STOP_BOUND_NS; a second
+ *           signal, or the end of that time, ends it at once with the drain's exit code.
+ * Threads   any. There is one per process.
+ */
+#ifndef QR_WORKER_STOP_H
+#define QR_WORKER_STOP_H
+
+#include <stdbool.h>
+
+#include "group/group.h"
+
+#define QR_STOP_BOUND_NS INT64_C(10000000000)
+
+/* First thing in main, before any other thread. */
+void qr_stop_start(void);
+void qr_stop_exit_code(int code);          /* 143 until told otherwise */
+bool qr_stop_requested(void);
+/* The group to interrupt, at once when the request has been made already; NULL before it is closed. */
+void qr_stop_watch(struct qr_group *group);
+
+#endif

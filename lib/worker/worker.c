@@ -1,0 +1,343 @@
+#include "worker/worker.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/pool.h"
+#include "cluster/identity.h"
+#include "group/group.h"
+#include "worker/outputs.h"
+#include "worker/settings.h"
+#include "worker/stop.h"
+#include "worker/workload.h"
+
+enum { MAX_UNKNOWN = 8 };
+
+struct worker {
+    struct qr_settings settings;
+    struct qr_log log;
+    struct qr_job *job;
+    struct qr_identity identity;
+    struct qr_workload load;
+    struct qr_outputs outputs;
+    struct qr_job_canonical canonical;
+    struct qr_group_field *fields;
+    char *listen;
+    struct qr_group *group;
+    struct qr_group_view view;
+    struct qr_pool *pool;
+    int64_t began_ns;
+    bool has_outputs, finished; /* finished: exit 0 without training */
+};
+
+static const char help_head[] =
+    "qringd - one worker of a training job\n"
+    "\n"
+    "Examples:\n"
+    "  qringd                                          # the tutorial's model, alone, into out/qcnn\n"
+    "  qringd job.json --out /results --threads 4      # one worker, one job\n"
+    "  TF_CONFIG='{\"cluster\": ...}' qringd job.json    # in a TFJob: peers and index from TF_CONFIG\n"
+    "  QRING_PEER_TEMPLATE='job-{i}.svc:2222' QRING_REPLICAS=3 qringd gs://bucket/job.json   # in an Indexed Job\n"
+    "  qringd --print-identity                         # who does it believe it is?\n"
+    "\n"
+    "Usage: qringd [JOB] [FLAGS]\n"
+    "  JOB is a path or URL of a job file (also QRING_JOB); without it the built-in tutorial runs.\n"
+    "  --a-b VALUE may also be --a-b=VALUE, the variable QRING_A_B, or \"a_b\" in the job file's \"worker\" object; the flag wins, then the\n"
+    "  variable, then the job file.\n"
+    "\n"
+    "Flags:\n";
+static const char help_tail[] =
+    "\n"
+    "Exit codes: 0 done, 2 usage or job file, 3 refused by the job's leader, 4 bad data, 138 please retry, 143 after SIGTERM.\n";
+
+static struct qr_log make_log(const struct qr_settings *s) {
+    static const char *const levels[] = {"debug", "info", "warning", "error"};
+    enum qr_log_level level = QR_LOG_INFO;
+    bool text = strcmp(s->log_format, "auto") == 0 ? isatty(STDERR_FILENO) : strcmp(s->log_format, "text") == 0;
+    for (int i = 0; i < 4; i++)
+        if (strcmp(s->log_level, levels[i]) == 0) level = (enum qr_log_level)i;
+    return qr_log_stderr(level, text ? QR_LOG_TEXT : QR_LOG_JSON);
+}
+
+static const char *variable(char *const *environment, const char *name) {
+    size_t n = strlen(name);
+    for (; *environment; environment++)
+        if (strncmp(*environment, name, n) == 0 && (*environment)[n] == '=') return *environment + n + 1;
+    return NULL;
+}
+
+/* ---- settings, job, identity ---- */
+
+static enum qr_code read_settings(struct worker *w, int argc, char *const *argv, char *const *environment, struct qr_err *err) {
+    struct qr_settings *s = &w->settings;
+    char *unknown[MAX_UNKNOWN];
+    size_t n_unknown = 0;
+    enum qr_code code = qr_settings_flags(s, argc, argv, err);
+    if (code == QR_OK && (s->help || s->version || s->print_settings)) return QR_OK;
+    if (code == QR_OK) code = qr_settings_environment(s, environment, unknown, MAX_UNKNOWN, &n_unknown, err);
+    w->log = make_log(s);
+    for (size_t i = 0; i < n_unknown; i++) {
+        if (code == QR_OK && !s->print_identity) qr_warn(&w->log, "worker", "%s", unknown[i]);
+        free(unknown[i]);
+    }
+    if (code == QR_OK) code = qr_job_load(s->job, &w->job, err);
+    if (code == QR_OK) code = qr_settings_job(s, w->job->worker, err);
+    if (code == QR_OK) code = qr_settings_check(s, err);
+    w->log = make_log(s);
+    qr_stop_exit_code((int)s->exit_on_drain);
+    return code;
+}
+
+/* True when the command line only asked for a text. */
+static bool print_texts(const struct qr_settings *s) {
+    struct qr_buf text = {0};
+    if (s->help) {
+        qr_buf_puts(&text, help_head);
+        qr_settings_help(&text);
+        qr_buf_puts(&text, help_tail);
+    } else if (s->version) {
+        qr_buf_printf(&text, "qringd %s (arithmetic %s, %s)\n", QR_VERSION, qr_contract_name(QR_SINGLE), qr_contract_name(QR_DOUBLE));
+    } else if (s->print_settings) {
+        qr_settings_markdown(&text);
+    }
+    bool printed = text.n > 0;
+    fwrite(text.p, 1, text.n, stdout);
+    fflush(stdout);
+    qr_buf_free(&text);
+    return printed;
+}
+
+static enum qr_code find_identity(struct worker *w, char *const *environment, struct qr_err *err) {
+    const struct qr_settings *s = &w->settings;
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    const struct qr_identity_inputs in = {
+        .index = s->index, .peers = s->peers, .peer_template = s->peer_template, .replicas = s->replicas,
+        .tf_config = variable(environment, "TF_CONFIG"), .job_completion_index = variable(environment, "JOB_COMPLETION_INDEX"), .hostname = host,
+        .default_port = 2222, .max_workers = (unsigned)s->max_workers,
+    };
+    return qr_identity_find(&in, &w->identity, err);
+}
+
+static void print_identity(const struct worker *w) {
+    struct qr_buf text = {0};
+    qr_identity_json(&w->identity, &text);
+    printf("%s\n", qr_buf_string(&text));
+    fflush(stdout);
+    qr_buf_free(&text);
+}
+
+static enum qr_code check_role(struct worker *w, struct qr_err *err) {
+    const struct qr_identity *id = &w->identity;
+    char index[32] = "";
+    if (id->index >= 0 && id->role != QR_ROLE_SINGLE) snprintf(index, sizeof index, ", index %d", id->index);
+    qr_info(&w->log, "worker", "I am a %s%s%s%s (%s: %s)", id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
+            id->address ? ", at " : "", id->address ? id->address : "", qr_identity_source_name(id->source), id->why);
+    if (id->role == QR_ROLE_PS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG makes this process a ps, and the workers of this program need none: they sum gradients among "
+                       "themselves. Take the PS replicas out of the job");
+    if (id->role != QR_ROLE_EVALUATOR) return QR_OK;
+    qr_info(&w->log, "worker", "an evaluator has no work here: the workers evaluate after each epoch themselves. Exiting with 0");
+    w->finished = true;
+    return QR_OK;
+}
+
+static void warn_of_settings(const struct worker *w) {
+    const struct qr_settings *s = &w->settings;
+    qr_settings_log(s, &w->log);
+    if (s->logdir) qr_warn(&w->log, "worker", "--logdir is accepted, but TensorBoard events are not written yet: nothing goes to %s", s->logdir);
+    if (s->profiler_port > 0)
+        qr_warn(&w->log, "worker", "--profiler-port is accepted, but there is no profiler yet: nothing is bound to port %lld", (long long)s->profiler_port);
+}
+
+/* ---- network ---- */
+
+static bool is_loopback(const char *host) {
+    return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 || strncmp(host, "127.", 4) == 0;
+}
+
+static bool all_loopback(const struct qr_identity *id) {
+    bool all = true;
+    for (size_t i = 0; i < id->n_peers && all; i++) {
+        char *host;
+        unsigned port;
+        all = qr_address_split(id->peers[i], 2222, &host, &port);
+        if (!all) break;
+        all = is_loopback(host);
+        free(host);
+    }
+    return all;
+}
+
+static enum qr_code choose_address(struct worker *w, struct qr_err *err) {
+    const struct qr_settings *s = &w->settings;
+    const struct qr_identity *id = &w->identity;
+    bool local = all_loopback(id) && (!s->bind || is_loopback(s->bind));
+    unsigned unused;
+    qr_auto(qr_free_p) char *own = NULL;
+    if (!qr_address_split(id->address, 2222, &own, &unused)) return qr_fail(err, QR_INTERNAL, "own address %s", id->address);
+    if (!local && !s->plaintext)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "the peers are not on this machine and there is no TLS: set --plaintext (QRING_PLAINTEXT=1) if the network "
+                       "between them is yours alone");
+    if (!local) qr_warn(&w->log, "worker", "--plaintext: gradients and weights travel between the workers unencrypted and unauthenticated");
+    const char *host = s->bind ? s->bind : local ? own : strchr(own, ':') ? "::" : "0.0.0.0";
+    w->listen = qr_address_join(host, s->port >= 0 ? (unsigned)s->port : id->port);
+    return QR_OK;
+}
+
+static enum qr_allreduce allreduce_of(const char *name) {
+    enum qr_allreduce found = QR_ALLREDUCE_AUTO;
+    for (int i = 0; i < 4; i++)
+        if (strcmp(qr_allreduce_names[i], name) == 0) found = (enum qr_allreduce)i;
+    return found;
+}
+
+static enum qr_code open_group(struct worker *w, struct qr_err *err) {
+    const struct qr_settings *s = &w->settings;
+    const struct qr_identity *id = &w->identity;
+    int64_t form_ns = s->form_timeout_ns >= 0 ? s->form_timeout_ns : id->count_known ? s->start_timeout_ns : 10 * QR_SECOND;
+    bool solo = id->role == QR_ROLE_SINGLE;
+    unsigned port = 0;
+    enum qr_code code = QR_OK;
+    w->fields = qr_xcalloc(w->canonical.n, sizeof *w->fields);
+    for (size_t i = 0; i < w->canonical.n; i++) w->fields[i] = (struct qr_group_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
+    struct qr_group_options opt = {
+        .run = w->job->name, .fields = w->fields, .n_fields = w->canonical.n, .index = (uint32_t)id->index, .n_peers = id->n_peers,
+        .peers = (const char *const *)id->peers, .count_known = id->count_known, .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
+        .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns, .allreduce = allreduce_of(s->allreduce),
+        .clock = &qr_clock_monotonic, .log = &w->log,
+    };
+    memcpy(opt.job_hash, w->canonical.hash, sizeof opt.job_hash);
+    if (solo) {
+        w->group = qr_group_solo(&opt);
+        qr_info(&w->log, "worker", "working alone: no ports are bound");
+    } else {
+        if ((code = qr_group_open(&opt, &w->group, &port, err)) != QR_OK) return code;
+        qr_info(&w->log, "worker", "listening on %s (control port %u, data port %lld%s)", w->listen, port, (long long)s->data_port,
+                s->data_port ? "" : ": any");
+        qr_outputs_say_listening(&w->outputs, port);
+    }
+    qr_stop_watch(w->group);
+    return qr_group_form(w->group, &w->view, err);
+}
+
+/* ---- work ---- */
+
+static enum qr_code prepare(struct worker *w, struct qr_err *err) {
+    const struct qr_settings *s = &w->settings;
+    enum qr_code code = qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
+    if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
+    if (code != QR_OK) return code;
+    qr_job_canonical(w->job, &w->load.data, w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
+    qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u thread%s", w->job->name, w->canonical.hex,
+            w->load.data.n_samples, w->load.data.n_train, qr_model_n_params(w->load.model), w->load.n_threads, w->load.n_threads == 1 ? "" : "s");
+    return QR_OK;
+}
+
+/* All members end together: the leader once everything is written, the others when it says so. */
+static enum qr_code finish(struct worker *w, const struct qr_train_result *result, struct qr_err *err) {
+    enum qr_code wrote = QR_OK;
+    struct qr_err done_err = {0};
+    if (w->view.rank == 0) {
+        double seconds = (double)(qr_now_ns(&qr_clock_monotonic) - w->began_ns) / 1e9;
+        wrote = qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, w->view.n_members, seconds, err);
+    }
+    enum qr_code done = qr_group_done(w->group, wrote == QR_OK ? NULL : err, 60 * QR_SECOND, &done_err);
+    if (wrote != QR_OK) return wrote;
+    if (done != QR_OK && w->view.rank == 0) { /* everything is written: a goodbye that is missing changes nothing */
+        qr_warn(&w->log, "worker", "%s", done_err.msg);
+        return QR_OK;
+    }
+    if (done != QR_OK) *err = done_err;
+    return done;
+}
+
+static enum qr_code train(struct worker *w, struct qr_err *err) {
+    struct qr_train_result result = {0};
+    w->pool = qr_pool_new(w->load.n_threads);
+    const struct qr_train_options opt = {
+        .job = w->job, .canonical = &w->canonical, .data = &w->load.data, .model = w->load.model, .initial = w->load.initial,
+        .epochs = w->settings.epochs > 0 ? (uint64_t)w->settings.epochs : 0, .group = w->group, .view = w->view, .pool = w->pool,
+        .clock = &qr_clock_monotonic, .log = &w->log, .observer = qr_outputs_observer(&w->outputs),
+    };
+    enum qr_code code = qr_train_run(&opt, &result, err);
+    if (code == QR_OK) code = finish(w, &result, err);
+    free(result.params);
+    return code;
+}
+
+static enum qr_code run(struct worker *w, int argc, char *const *argv, char *const *environment, struct qr_err *err) {
+    enum qr_code code = read_settings(w, argc, argv, environment, err);
+    if (code != QR_OK) return code;
+    if (print_texts(&w->settings)) return w->finished = true, QR_OK;
+    if ((code = find_identity(w, environment, err)) != QR_OK) return code;
+    if (w->settings.print_identity) {
+        print_identity(w);
+        return w->finished = true, QR_OK;
+    }
+    warn_of_settings(w);
+    qr_outputs_init(&w->outputs, &w->settings, w->job->name, &w->log);
+    w->has_outputs = true;
+    if ((code = check_role(w, err)) != QR_OK || w->finished) return code;
+    if (w->identity.role != QR_ROLE_SINGLE && (code = choose_address(w, err)) != QR_OK) return code;
+    if ((code = prepare(w, err)) != QR_OK) return code;
+    if (qr_stop_requested()) return qr_fail(err, QR_CANCELLED, "asked to stop before training began");
+    if ((code = open_group(w, err)) != QR_OK) return code;
+    w->outputs.leader = w->view.rank == 0;
+    return train(w, err);
+}
+
+/* ---- the end ---- */
+
+/* The container's last words, which an operator shows. Only where the file exists already: it is the kubelet's. */
+static void last_words(const struct worker *w, const char *text) {
+    const char *path = w->settings.termination_log ? w->settings.termination_log : "/dev/termination-log";
+    int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    if (fd < 0) return;
+    dprintf(fd, "%s\n", text);
+    close(fd);
+}
+
+static int conclude(struct worker *w, enum qr_code code, const struct qr_err *err) {
+    if (code == QR_OK) return 0;
+    bool asked = qr_stop_requested() && (code == QR_CANCELLED || qr_exit_code(code) == 138);
+    if (asked) {
+        qr_info(&w->log, "worker", "stopped on request (%s)", err->msg);
+        last_words(w, "stopped by SIGTERM");
+        return (int)w->settings.exit_on_drain;
+    }
+    qr_error(&w->log, "worker", "%s", err->msg);
+    if (w->has_outputs) qr_outputs_say_error(&w->outputs, err);
+    last_words(w, err->msg);
+    return qr_exit_code(code);
+}
+
+static void cleanup(struct worker *w) {
+    qr_stop_watch(NULL);
+    qr_group_close(w->group);
+    qr_pool_free(w->pool);
+    if (w->has_outputs) qr_outputs_fini(&w->outputs);
+    qr_job_canonical_fini(&w->canonical);
+    qr_workload_fini(&w->load);
+    qr_identity_fini(&w->identity);
+    qr_job_free(w->job);
+    qr_settings_fini(&w->settings);
+    free(w->fields);
+    free(w->listen);
+}
+
+int qr_worker_main(int argc, char *const *argv, char *const *environment) {
+    struct worker w = {.began_ns = qr_now_ns(&qr_clock_monotonic)};
+    struct qr_err err = {0};
+    setenv("GRPC_POLL_STRATEGY", "poll", 0); /* before gRPC starts; few connections, and nothing to wake */
+    qr_stop_start();
+    qr_settings_init(&w.settings);
+    w.log = make_log(&w.settings);
+    enum qr_code code = run(&w, argc, argv, environment, &err);
+    int exit_code = conclude(&w, code, &err);
+    cleanup(&w);
+    return exit_code;
+}

@@ -1,0 +1,78 @@
+#include "worker/workload.h"
+
+#include "base/checksum.h"
+#include "base/mem.h"
+#include "store/store.h"
+
+static const size_t max_weights_bytes = (size_t)1 << 30;
+
+static void make_layout(const struct qr_model *m, struct qr_weights_layout *ret) {
+    size_t n = qr_model_n_tensors(m);
+    struct qr_weights_entry *entries = qr_xcalloc(n, sizeof *entries);
+    const struct qr_circuit *c = qr_model_circuit(m);
+    for (size_t i = 0; i < n; i++) {
+        const struct qr_model_tensor *t = qr_model_tensor(m, i);
+        entries[i] = (struct qr_weights_entry){.name = t->name, .rank = t->rank, .dims = {t->dims[0], t->dims[1]}};
+        if (t->quantum) entries[i].symbols = (const char *const *)c->param_names;
+    }
+    *ret = (struct qr_weights_layout){n, entries};
+}
+
+enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url, double *ret_values, uint8_t ret_digest[32], struct qr_err *err) {
+    enum qr_weights_format format;
+    struct qr_buf file = {.max = max_weights_bytes};
+    enum qr_code code = qr_weights_format_of(url, &format, err);
+    if (code == QR_OK) code = qr_url_read(url, max_weights_bytes, &file, err);
+    if (code == QR_OK) code = qr_weights_decode(format, qr_buf_view(&file), url, &w->layout, ret_values, err);
+    if (code == QR_OK && ret_digest) qr_sha256(file.p, file.n, ret_digest);
+    qr_buf_free(&file);
+    return code;
+}
+
+static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err) {
+    const uint64_t own = UINT64_C(32) << 20; /* the process itself, gRPC and its buffers */
+    uint64_t data = (uint64_t)w->data.n_samples * (w->data.n_columns + w->data.n_outputs) * sizeof(double);
+    uint64_t threads = (qr_model_blocks_in_parallel(w->model) ? (uint64_t)w->n_threads : 1) * qr_model_bytes_per_thread(w->model);
+    uint64_t vectors = (uint64_t)qr_model_n_params(w->model) * (16 * 4 + 8 * 8);
+    uint64_t need = own + data + threads + vectors, limit = qr_memory_limit_bytes();
+    if (need <= limit) return QR_OK;
+    return qr_fail(err, QR_RESOURCE_EXHAUSTED, "job %s needs %llu bytes (%llu of data, %llu of workspaces for %u threads); this process may use %llu: take fewer "
+                   "--threads, a smaller job or a larger memory limit", w->job->name, (unsigned long long)need, (unsigned long long)data,
+                   (unsigned long long)threads, w->n_threads, (unsigned long long)limit);
+}
+
+static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *err) {
+    enum qr_code code = QR_OK;
+    if (w->job->has_quantum) code = qr_job_model(w->job, isa, 0, &w->model, err); /* too many qubits is known before any data is read */
+    if (code == QR_OK) code = qr_job_data(w->job, &w->data, err);
+    if (code == QR_OK && !w->model) code = qr_job_model(w->job, isa, w->data.n_columns, &w->model, err);
+    if (code == QR_OK) code = check_memory(w, err);
+    if (code != QR_OK) return code;
+    make_layout(w->model, &w->layout);
+    w->initial = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof *w->initial);
+    if (!w->job->train.initial_weights) {
+        qr_model_init(w->model, w->job->seed, w->initial);
+        return QR_OK;
+    }
+    w->initial_from_file = true;
+    code = qr_workload_weights(w, w->job->train.initial_weights, w->initial, w->initial_digest, err);
+    return code == QR_OK ? code : qr_wrap(err, "train.initial_weights");
+}
+
+enum qr_code qr_workload_load(const struct qr_job *job, const char *isa_name, unsigned n_threads, struct qr_workload *ret, struct qr_err *err) {
+    struct qr_workload w = {.job = job, .n_threads = n_threads ? n_threads : qr_cpu_limit()};
+    enum qr_isa isa = QR_ISA_PORTABLE;
+    enum qr_code code = qr_isa_parse(isa_name, &isa, err);
+    if (code == QR_OK) code = load(&w, isa, err);
+    if (code != QR_OK) qr_workload_fini(&w);
+    else *ret = w;
+    return code;
+}
+
+void qr_workload_fini(struct qr_workload *w) {
+    free((void *)(uintptr_t)w->layout.entries);
+    free(w->initial);
+    qr_model_free(w->model);
+    qr_dataset_fini(&w->data);
+    *w = (struct qr_workload){0};
+}

@@ -1,0 +1,115 @@
+/* How fast and how small a worker starts: exec to the line that says "listening" (median of 20), and its resident memory while it waits
+ * for a peer that does not come. Usage: bench_start [qringd] */
+#include <arpa/inet.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RUNS = 20, LIMIT_MS = 5000 };
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static unsigned free_port(void) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    if (s < 0 || bind(s, (struct sockaddr *)&a, n) != 0 || getsockname(s, (struct sockaddr *)&a, &n) != 0) exit(1);
+    close(s);
+    return ntohs(a.sin_port);
+}
+
+/* Starts a worker of two; returns when it has said that it listens. */
+static pid_t start(const char *qringd, int *ret_log, int64_t *ret_ns) {
+    char config[256];
+    int fd[2];
+    snprintf(config, sizeof config,
+             "{\"cluster\":{\"worker\":[\"127.0.0.1:%u\",\"127.0.0.1:%u\"]},\"task\":{\"type\":\"worker\",\"index\":0}}", free_port(),
+             free_port());
+    if (pipe(fd) != 0) exit(1);
+    int64_t began = now_ns();
+    pid_t pid = fork();
+    if (pid < 0) exit(1);
+    if (pid == 0) {
+        setenv("TF_CONFIG", config, 1);
+        dup2(fd[1], 2);
+        close(fd[0]);
+        close(fd[1]);
+        execl(qringd, qringd, "deploy/jobs/qcnn.json", "--data-port=0", (char *)NULL);
+        _exit(127);
+    }
+    close(fd[1]);
+    char text[65536];
+    size_t n = 0;
+    *ret_ns = -1;
+    while (n < sizeof text - 1) {
+        struct pollfd p = {.fd = fd[0], .events = POLLIN};
+        if (poll(&p, 1, LIMIT_MS) <= 0) break;
+        ssize_t got = read(fd[0], text + n, sizeof text - 1 - n);
+        if (got <= 0) break;
+        n += (size_t)got;
+        text[n] = 0;
+        if (strstr(text, "listening")) {
+            *ret_ns = now_ns() - began;
+            break;
+        }
+    }
+    if (*ret_ns < 0) fprintf(stderr, "qringd said nothing of listening:\n%.*s\n", (int)n, text);
+    *ret_log = fd[0];
+    return pid;
+}
+
+static long resident_kb(pid_t pid) {
+    char path[64], line[256];
+    long kb = -1;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, "VmRSS:", 6) == 0) kb = strtol(line + 6, NULL, 10);
+    if (f) fclose(f);
+    return kb;
+}
+
+static void stop(pid_t pid, int log) {
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(log);
+}
+
+static int ascending(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int main(int argc, char **argv) {
+    const char *qringd = argc > 1 ? argv[1] : "build/bin/qringd";
+    int64_t ns[RUNS];
+    int log;
+    for (int i = 0; i < RUNS; i++) {
+        pid_t pid = start(qringd, &log, &ns[i]);
+        stop(pid, log);
+        if (ns[i] < 0) return 1;
+    }
+    qsort(ns, RUNS, sizeof ns[0], ascending);
+    printf("{\"name\":\"start\",\"what\":\"exec to listening\",\"runs\":%d,\"ms_min\":%.1f,\"ms_median\":%.1f,\"ms_max\":%.1f,\"ms_goal\":100}\n",
+           RUNS, (double)ns[0] / 1e6, (double)ns[RUNS / 2] / 1e6, (double)ns[RUNS - 1] / 1e6);
+
+    int64_t one;
+    pid_t pid = start(qringd, &log, &one);
+    struct timespec two_seconds = {2, 0};
+    nanosleep(&two_seconds, NULL); /* the worker idles meanwhile: that is what is measured */
+    long kb = resident_kb(pid);
+    stop(pid, log);
+    printf("{\"name\":\"idle\",\"what\":\"resident memory of a worker that waits for its peer\",\"mb\":%.1f,\"mb_goal\":32}\n", (double)kb / 1024);
+    return kb < 0;
+}

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Writes losses.json and optimizers.json beside itself: tf-keras 2.18's rules evaluated in Python.
+
+The formulas are written down here from tf-keras' documentation and source (optimizers/{sgd,rmsprop,adam}.py, losses.py, backend.py),
+independently of lib/model: losses and their derivatives with 50 decimal digits (derivatives by central differences of step 1e-18),
+optimizers in float64, Adam with powers instead of running products. No TensorFlow is needed: /usr/bin/python3 make.py
+"""
+import json, math, os
+from decimal import Decimal as D, getcontext
+
+getcontext().prec = 60
+here = os.path.dirname(os.path.abspath(__file__))
+EPS = D("1e-7")
+
+
+def lcg(seed):
+    state = seed
+    while True:
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        yield state / 2.0**64 * 2 - 1
+
+
+# ---- losses: last layer's values z -> activation -> loss, derivative by z ----
+def sigmoid(z): return 1 / (1 + (-z).exp())
+def clip(p): return min(max(p, EPS), 1 - EPS)
+
+
+def activate(name, z):
+    if name == "linear": return list(z)
+    if name == "relu": return [max(v, D(0)) for v in z]
+    if name == "tanh": return [((2 * v).exp() - 1) / ((2 * v).exp() + 1) for v in z]
+    if name == "sigmoid": return [sigmoid(v) for v in z]
+    e = [v.exp() for v in z]
+    return [v / sum(e) for v in e]
+
+
+def loss_of(loss, activation, z, y):
+    p, k = activate(activation, z), len(z)
+    if loss == "mse": return sum((a - b) ** 2 for a, b in zip(p, y)) / k
+    if loss == "mae": return sum(abs(a - b) for a, b in zip(p, y)) / k
+    if loss == "hinge":
+        y = [2 * b - 1 if all(c in (0, 1) for c in y) else b for b in y]
+        return sum(max(1 - a * b, D(0)) for a, b in zip(p, y)) / k
+    if loss == "binary_crossentropy":
+        if activation == "sigmoid":  # from logits
+            return sum(max(a, D(0)) - a * b + (1 + (-abs(a)).exp()).ln() for a, b in zip(z, y)) / k
+        q = [clip(a) for a in p]
+        return -sum(b * (a + EPS).ln() + (1 - b) * (1 - a + EPS).ln() for a, b in zip(q, y)) / k
+    if activation == "softmax":  # from logits
+        return sum(v.exp() for v in z).ln() - sum(a * b for a, b in zip(z, y))
+    return -sum(b * clip(a / sum(p)).ln() for a, b in zip(p, y))
+
+
+def losses():
+    rows, r = [], lcg(7)
+    pick = {"mse": "real", "mae": "real", "hinge": "sign", "binary_crossentropy": "bit", "categorical_crossentropy": "hot"}
+    for loss, labels in pick.items():
+        for activation in ["linear", "relu", "tanh", "sigmoid", "softmax"]:
+            for k in [1, 3] if labels != "hot" else [3]:
+                if activation == "softmax" and k == 1: continue
+                for case in range(3):
+                    z = [next(r) * 2.5 for _ in range(k)]
+                    if loss.endswith("crossentropy") and activation == "linear":
+                        z = [abs(v) / 3 if case < 2 else 0.4 for v in z]
+                        if case == 1 and k == 1: z = [1.75]  # clipped
+                    if loss == "categorical_crossentropy" and activation in ("relu", "tanh"): z = [abs(v) + 0.1 for v in z]
+                    draw = [next(r) for _ in range(k)]
+                    y = {"real": draw, "sign": [1.0 if v >= 0 else -1.0 for v in draw], "bit": [1.0 if v >= 0 else 0.0 for v in draw],
+                         "hot": [1.0 if i == case else 0.0 for i in range(k)]}[labels]
+                    dz, dy, h = [D(v) for v in z], [D(v) for v in y], D("1e-18")
+                    grad = []
+                    for i in range(k):
+                        up, down = list(dz), list(dz)
+                        up[i] += h
+                        down[i] -= h
+                        grad.append(float((loss_of(loss, activation, up, dy) - loss_of(loss, activation, down, dy)) / (2 * h)))
+                    rows.append({"loss": loss, "activation": activation, "z": z, "y": y,
+                                 "p": [float(v) for v in activate(activation, dz)],
+                                 "value": float(loss_of(loss, activation, dz, dy)), "gradient": grad})
+    return rows
+
+
+# ---- optimizers ----
+def rate(o, step):
+    s, lr = o.get("schedule", {"kind": "constant"}), o["learning_rate"]
+    if s["kind"] == "constant": return lr
+    t = s["decay_steps"]
+    if s["kind"] == "cosine":
+        c = 0.5 * (1 + math.cos(math.pi * min(step, t) / t))
+        return lr * ((1 - s["alpha"]) * c + s["alpha"])
+    p = step / t
+    if s["kind"] == "step" or s.get("staircase"): p = math.floor(p)
+    return lr * s["decay_rate"] ** p
+
+
+def clipped(o, tensors):
+    if o.get("clipnorm"):
+        out = []
+        for g in tensors:
+            norm = math.sqrt(sum(v * v for v in g))
+            out.append([v * o["clipnorm"] / max(norm, o["clipnorm"]) for v in g])
+        return out
+    if o.get("global_clipnorm"):
+        norm = math.sqrt(sum(v * v for g in tensors for v in g))
+        return [[v * (o["global_clipnorm"] * min(1 / norm, 1 / o["global_clipnorm"])) for v in g] for g in tensors]
+    c = o.get("clipvalue")
+    return [[max(-c, min(c, v)) for v in g] for g in tensors] if c else tensors
+
+
+def train(o, weights, gradients, sizes):
+    w, n = list(weights), len(weights)
+    a, b, c = [0.0] * n, [0.0] * n, [0.0] * n
+    history = []
+    for step, g in enumerate(gradients):
+        split, at = [], 0
+        for size in sizes:
+            split.append(g[at:at + size])
+            at += size
+        g = [v for t in clipped(o, split) for v in t]
+        lr = rate(o, step)
+        for i in range(n):
+            if o["name"] == "sgd":
+                m = o.get("momentum", 0)
+                a[i] = a[i] * m - lr * g[i]
+                w[i] += a[i] * m - lr * g[i] if o.get("nesterov") and m else a[i] if m else -lr * g[i]
+            elif o["name"] == "rmsprop":
+                a[i] = o["rho"] * a[i] + (1 - o["rho"]) * g[i] ** 2
+                den = a[i] + o["epsilon"]
+                if o.get("centered"):
+                    c[i] = o["rho"] * c[i] + (1 - o["rho"]) * g[i]
+                    den = a[i] - c[i] ** 2 + o["epsilon"]
+                inc = lr * g[i] / math.sqrt(den)
+                if o.get("momentum"):
+                    b[i] = o["momentum"] * b[i] + inc
+                    inc = b[i]
+                w[i] -= inc
+            else:
+                t = step + 1
+                alpha = lr * math.sqrt(1 - o["beta_2"] ** t) / (1 - o["beta_1"] ** t)
+                a[i] += (g[i] - a[i]) * (1 - o["beta_1"])
+                b[i] += (g[i] ** 2 - b[i]) * (1 - o["beta_2"])
+                c[i] = max(c[i], b[i])
+                w[i] -= a[i] * alpha / (math.sqrt(c[i] if o.get("amsgrad") else b[i]) + o["epsilon"])
+        history.append(list(w))
+    return history
+
+
+def optimizers():
+    r, sizes, steps = lcg(11), [3, 2], 8
+    adam = {"name": "adam", "learning_rate": 0.02, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}
+    rms = {"name": "rmsprop", "learning_rate": 0.01, "rho": 0.9, "epsilon": 1e-7}
+    sgd = {"name": "sgd", "learning_rate": 0.1}
+    kinds = [sgd, dict(sgd, momentum=0.9), dict(sgd, momentum=0.9, nesterov=True), rms, dict(rms, momentum=0.8), dict(rms, centered=True),
+             dict(rms, momentum=0.8, centered=True, epsilon=1e-3), adam, dict(adam, amsgrad=True), dict(adam, beta_1=0.5, epsilon=1e-3),
+             dict(adam, clipvalue=0.3), dict(sgd, clipnorm=0.7), dict(sgd, global_clipnorm=0.9),
+             dict(adam, schedule={"kind": "exponential", "decay_steps": 3, "decay_rate": 0.8}),
+             dict(sgd, schedule={"kind": "exponential", "decay_steps": 3, "decay_rate": 0.8, "staircase": True}),
+             dict(sgd, schedule={"kind": "step", "decay_steps": 2, "decay_rate": 0.5}),
+             dict(sgd, schedule={"kind": "cosine", "decay_steps": 6, "alpha": 0.1})]
+    rows = []
+    for o in kinds:
+        weights = [next(r) for _ in range(5)]
+        gradients = [[next(r) for _ in range(5)] for _ in range(steps)]
+        if o.get("amsgrad"): gradients = gradients[:2] + [[0.05 * v for v in g] for g in gradients[2:]]
+        rows.append({"optimizer": o, "tensor_sizes": sizes, "weights": weights, "gradients": gradients,
+                     "after": train(o, weights, gradients, sizes)})
+    return rows
+
+
+for name, rows in [("losses", losses()), ("optimizers", optimizers())]:
+    with open(os.path.join(here, name + ".json"), "w") as f:
+        f.write("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")

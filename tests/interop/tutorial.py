@@ -1,0 +1,117 @@
+"""The tutorial's inference model, as its qcnn_common.py builds it, with our weights: loads, predicts, and saves weights of its own
+for us. Usage: tutorial.py OUT QRING; OUT/ours/weights.h5 must be there. Runs in the environment that tests/interop/run makes."""
+import csv
+import json
+import math
+import subprocess
+import sys
+
+import cirq
+import numpy as np
+import sympy
+import tensorflow as tf
+import tensorflow_quantum as tfq
+
+out, qring = sys.argv[1:3]
+passed = failed = 0
+
+
+def check(ok, what):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    print("ok    " if ok else "not so", what)
+
+
+def one_qubit(q, s):
+    return cirq.Circuit(cirq.X(q) ** s[0], cirq.Y(q) ** s[1], cirq.Z(q) ** s[2])
+
+
+def two_qubit(b, s):
+    c = cirq.Circuit()
+    c += one_qubit(b[0], s[0:3])
+    c += one_qubit(b[1], s[3:6])
+    c += [cirq.ZZ(*b) ** s[7]]  # the research code's numbering: 6 is never used, 9 is used twice
+    c += [cirq.YY(*b) ** s[8]]
+    c += [cirq.XX(*b) ** s[9]]
+    c += one_qubit(b[0], s[9:12])
+    c += one_qubit(b[1], s[12:])
+    return c
+
+
+def two_qubit_pool(source, sink, s):
+    basis = one_qubit(sink, s[0:3])
+    c = cirq.Circuit()
+    c += basis
+    c += one_qubit(source, s[3:6])
+    c.append(cirq.CNOT(source, sink))
+    c.append(basis ** -1)
+    return c
+
+
+def model_circuit(bits):
+    s = sympy.symbols("qconv0:21")
+    c = cirq.Circuit()
+    for a, b in zip(bits[0::2], bits[1::2]):
+        c += two_qubit([a, b], s[0:15])
+    for a, b in zip(bits[1::2], bits[2::2] + [bits[0]]):
+        c += two_qubit([a, b], s[0:15])
+    for a, b in zip(bits[:4], bits[4:]):
+        c += two_qubit_pool(a, b, s[15:21])
+    return c
+
+
+def cluster(bits):
+    c = cirq.Circuit()
+    c.append(cirq.H.on_each(bits))
+    for a, b in zip(bits, bits[1:] + [bits[0]]):
+        c.append(cirq.CZ(a, b))
+    return c
+
+
+bits = cirq.GridQubit.rect(1, 8)
+source = tf.keras.Input(shape=(), dtype=tf.dtypes.string)
+state = tfq.layers.AddCircuit()(source, prepend=cluster(bits))
+quantum = tfq.layers.PQC(model_circuit(bits), [cirq.Z(b) for b in bits[4:]])(state)
+dense = tf.keras.layers.Dense(8)(quantum)
+dense = tf.keras.layers.Dense(1)(dense)
+model = tf.keras.Model(inputs=[source], outputs=[dense])
+
+# exponents of six decimals: TFQ rounds to that when it serializes a circuit
+rng = np.random.default_rng(7)
+exponents = np.round(rng.uniform(-1, 1, 48), 6)
+where = [i % 8 for i in range(48)]
+labels = [1 if abs(e) <= 0.5 else -1 for e in exponents]
+circuits = tfq.convert_to_tensor([cirq.Circuit(cirq.rx(float(e) * math.pi)(bits[q])) for e, q in zip(exponents, where)])
+with open(out + "/data.csv", "w", newline="") as f:
+    w = csv.writer(f, lineterminator="\n")
+    w.writerow(["x%d" % q for q in range(8)] + ["y"])
+    for e, q, y in zip(exponents, where, labels):
+        w.writerow([repr(float(e) * math.pi) if i == q else "0" for i in range(8)] + [y])
+with open("deploy/jobs/qcnn.json") as f:
+    job = json.load(f)
+job["data"] = {"source": "csv", "url": out + "/data.csv", "validation_url": out + "/data.csv"}
+with open(out + "/job.json", "w") as f:
+    json.dump(job, f)
+
+
+def ours(weights):
+    path = out + "/predictions"
+    subprocess.run([qring, "infer", out + "/job.json", "--weights", weights, "--predictions", path], check=True, stdout=subprocess.DEVNULL)
+    sys.path.insert(0, "tests/it")
+    import golden
+    return np.array(golden.numbers(path))
+
+
+check(len(model.trainable_weights) == 5, "the tutorial's model has 5 weight arrays, %d numbers" % sum(int(tf.size(w)) for w in model.trainable_weights))
+model.load_weights(out + "/ours/weights.h5")
+off = np.abs(model(circuits).numpy()[:, 0] - ours(out + "/ours/weights.h5")).max()
+check(off <= 1e-5, "TFQ's model with our weights predicts what we predict: off by %.2g" % off)
+
+for w in model.trainable_weights:
+    w.assign(rng.uniform(-2, 2, w.shape))
+model.save_weights(out + "/theirs.h5")
+off = np.abs(model(circuits).numpy()[:, 0] - ours(out + "/theirs.h5")).max()
+# predictions are up to ten times larger with these weights
+check(off <= 1e-4, "we predict what TFQ predicts with weights that Keras saved: off by %.2g" % off)
+print("%d passed, %d failed, 0 skipped" % (passed, failed))
+sys.exit(failed > 0)

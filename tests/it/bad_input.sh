@@ -1,0 +1,117 @@
+#!/bin/sh
+# Bad input gets a sentence (what, where, what to do), a permanent exit code, and nothing written.
+. "$(dirname "$0")/common"
+unset TF_CONFIG
+row=0
+# wrong CODE WORDS COMMAND...: exit CODE (or "permanent": 1 to 127), every word of "a|b|c" in what it says, no file in $out
+wrong() {
+    code=$1 words=$2; shift 2
+    row=$((row + 1)) log=$work/row$row.log
+    run_in 60 "$log" "$@"; rc=$?
+    case $code in
+    permanent) ok=$([ $rc -ge 1 ] && [ $rc -le 123 ] && echo 1) ;;
+    *) ok=$([ $rc = "$code" ] && echo 1) ;;
+    esac
+    if [ -n "$ok" ]; then pass; else fail "exit $rc, expected $code: $*"; tail -n 3 "$log"; fi
+    old_ifs=$IFS; IFS='|'
+    for w in $words; do if holds "$log" "$w"; then pass; else fail "does not say '$w': $*"; tail -n 3 "$log"; fi; done
+    IFS=$old_ifs
+    if [ -e "$out" ] && [ -n "$(find "$out" -type f 2>/dev/null)" ]; then fail "wrote $(find "$out" -type f | head -n 3): $*"; rm -rf "$out"; else pass; fi
+}
+out=$work/out
+base=$root/deploy/jobs/qcnn.json
+edit() { sed "$1" "$base" >"$work/$2.json"; echo "$work/$2.json"; } # sed script, name
+run() { code=$1 words=$2 file=$3; shift 3; wrong "$code" "$words" "$qring" run "$file" -n 1 --out "$out" "$@"; }
+
+# job files
+run 2 'epoch|epochs' "$(edit 's/"epochs": 50/"epoch": 50/' key)"
+run 2 'learning_rat|learning_rate' "$(edit 's/learning_rate/learning_rat/' key2)"
+run 2 'epochs' "$(edit 's/"epochs": 50/"epochs": "many"/' type)"
+run 2 '2^53|line' "$(edit 's/"seed": 1/"seed": 9007199254740993/' big)"
+run 2 'batch_size' "$(edit 's/"batch_size": 64/"batch_size": 0/' zero)"
+run 2 'mse' "$(edit 's/"mse"/"mes"/' loss)"
+run 2 'Z9' "$(edit 's/"Z7"/"Z9"/' readout)"
+run 2 'end.json' "$(edit '10,$d' end)"
+run permanent 'nowhere.json' "$work/nowhere.json"
+run permanent '64 qubits' "$(edit 's/"qubits": 8/"qubits": 64/; s/"stages": 1, //; s/"Z4", "Z5", "Z6", "Z7"/"Z63"/' wide)"
+
+# data
+{ echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo 0,0,nan,0,0,0,0,0,-1; } >"$work/nan.csv"
+{ echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo 0,0,0,0,0,0,-1; } >"$work/ragged.csv"
+{ echo x0,x1,x2,x3,x4,x5,x6,x7,label; echo 0,0,0,0,0,0,0,0,1; } >"$work/noy.csv"
+{ echo x0,x1,x2,y; echo 0,0,0,1; } >"$work/narrow.csv"
+{ echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,0.5; } >"$work/label.csv"
+data() { edit "s|\"data\": .*|\"data\": {\"source\": \"$1\", \"url\": \"$work/$2\"},|" "data-$2"; } # source, file
+run 4 'nan.csv|row|column' "$(data csv nan.csv)"
+run 4 'ragged.csv' "$(data csv ragged.csv)"
+run 4 'noy.csv|y' "$(data csv noy.csv)"
+run 4 '3|8' "$(data csv narrow.csv)"
+run permanent 'missing.csv' "$(data csv missing.csv)"
+$python -c "
+import numpy; numpy.savez('$work/whole.npz', x=numpy.zeros((32, 8)), y=numpy.ones(32))
+raw = open('$work/whole.npz', 'rb').read()
+open('$work/cut.npz', 'wb').write(raw[:len(raw) // 2])
+numpy.savez('$work/inf.npz', x=numpy.full((32, 8), numpy.inf), y=numpy.ones(32))
+h = raw.replace(b'(32, 8)', b'(99, 8)'); open('$work/lying.npz', 'wb').write(h)
+open('$work/noise.npz', 'wb').write(bytes(range(256)) * 8)
+h5 = open('tests/golden/tfq/qcnn_weights.h5', 'rb').read(); open('$work/cut.h5', 'wb').write(h5[:6000])
+import struct
+t = b'{\"pqc/parameters\":{\"dtype\":\"F64\",\"shape\":[20],\"data_offsets\":[0,99999999]}}'
+open('$work/lying.safetensors', 'wb').write(struct.pack('<Q', len(t)) + t + bytes(160))
+open('$work/huge.safetensors', 'wb').write(struct.pack('<Q', 1 << 60) + t)
+" || fail "cannot make the damaged files"
+for f in cut inf lying noise; do run 4 "$f.npz" "$(data npz $f.npz)"; done
+
+# weights
+infer() { wrong "$1" "$2" "$qring" infer "$base" --weights "$3"; }
+infer 4 'cut.h5' "$work/cut.h5"
+infer 4 'lying.safetensors' "$work/lying.safetensors"
+infer 4 'huge.safetensors' "$work/huge.safetensors"
+infer permanent 'pqc' tests/golden/tfq/qcnn_three_weights.h5
+infer permanent 'Keras' "$work/x.weights.h5"
+infer permanent 'nothing.h5' "$work/nothing.h5"
+run permanent 'nothing.h5' "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "'"$work"'/nothing.h5"|' initial)"
+
+# the command line and the machine
+wrong 2 '--threads' "$qring" run "$base" --thread 2 --out "$out"
+wrong 2 'run' "$qring" rnu "$base"
+wrong 2 '-n' "$qring" run "$base" -n 0 --out "$out"
+wrong 2 'avx512' "$qring" run "$base" --isa avx51 --out "$out"
+: >"$work/file"
+wrong permanent "$work/file" "$qring" run "$base" -n 1 --out "$work/file/out"
+if grep -q avx512dq /proc/cpuinfo; then skip "this machine has avx512: refusing it cannot be shown"
+else wrong permanent 'avx512' "$qring" run "$base" -n 1 --isa avx512 --out "$out"; fi
+
+# TF_CONFIG
+identity() { wrong "$1" "$2" env TF_CONFIG="$3" "$qringd" "$base" --print-identity; }
+identity 2 'TF_CONFIG' '{'
+identity 2 'TF_CONFIG' '[]'
+identity 2 'TF_CONFIG' 'hello'
+identity 2 'TF_CONFIG' '{"cluster":{"worker":["a:2222","b:2222"]},"task":{"type":"worker","index":7}}'
+identity 2 'TF_CONFIG' '{"cluster":{"worker":["a:2222","b:2222"]},"task":{"type":"worker","index":"x"}}'
+identity 2 'TF_CONFIG' '{"cluster":{"worker":["a:2222","b:2222"]},"task":{"type":"boss","index":0}}'
+identity 2 'TF_CONFIG' '{"cluster":{"worker":["a:99999","b:2222"]},"task":{"type":"worker","index":0}}'
+identity 2 'TF_CONFIG' '{"cluster":{"worker":"a:2222"},"task":{"type":"worker","index":0}}'
+
+# a port in use
+$python -c "
+import socket, time
+s = socket.socket(); s.bind(('0.0.0.0', 0)); s.listen(); print(s.getsockname()[1], flush=True); time.sleep(60)" >"$work/port" &
+holder=$!; started="$started $holder"
+tries=0; until [ -s "$work/port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+taken=$(cat "$work/port"); other=$(free_ports 1)
+wrong permanent "$taken|in use" env TF_CONFIG="$(tf_config 0 "127.0.0.1:$taken" "127.0.0.1:$other")" "$qringd" "$base" --data-port 0 --out "$out"
+kill $holder
+
+# two jobs with different settings under one name: both sides name the field and both values
+edit 's/"seed": 1/"seed": 4711/' other >/dev/null
+# shellcheck disable=SC2046
+set -- $(free_ports 2)
+TF_CONFIG=$(tf_config 0 "127.0.0.1:$1" "127.0.0.1:$2") timeout 60 "$qringd" "$base" --data-port 0 --out "$work/a" >"$work/a.log" 2>&1 </dev/null & a=$!
+TF_CONFIG=$(tf_config 1 "127.0.0.1:$1" "127.0.0.1:$2") timeout 60 "$qringd" "$work/other.json" --data-port 0 --out "$work/b" >"$work/b.log" 2>&1 </dev/null & b=$!
+wait $a; rc_a=$?; wait $b; rc_b=$?
+check "two jobs under one name: exit codes 3 and 3, not $rc_a and $rc_b" test "$rc_a $rc_b" = "3 3"
+for side in a b; do for w in seed 4711; do check "side $side says '$w'" holds "$work/$side.log" "$w"; done; done
+check "side a says its own seed" grep -Eq 'seed.*[^0-9]1[^0-9]' "$work/a.log"
+check "two jobs under one name wrote nothing" test -z "$(find "$work/a" "$work/b" -type f 2>/dev/null)"
+end

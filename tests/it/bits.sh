@@ -1,0 +1,54 @@
+#!/bin/sh
+# The same bits at any size: one state digest and one pair of weight files for each job, whatever the number of workers and threads,
+# the kernels and the all-reduce. Without an argument an array in which every pair of choices meets (but tutorial with one worker,
+# which digests.sh runs); with "full" the whole product.
+. "$(dirname "$0")/common"
+$python tests/it/golden.py mlp-data "$work" || fail "data of the dense job"
+jobs=tests/golden/digests/jobs
+cat >"$work/mlp.json" <<J
+{"name": "mlp", "seed": 5,
+ "model": [{"layer": "dense", "units": 128, "activation": "relu"}, {"layer": "dense", "units": 10, "activation": "softmax"}],
+ "data": {"source": "npz", "url": "$work/mlp.npz", "train_fraction": 0.75},
+ "train": {"epochs": 2, "batch_size": 64, "loss": "categorical_crossentropy", "metrics": ["accuracy"], "optimizer": {"name": "adam", "learning_rate": 0.001}}}
+J
+job_file() { case $1 in 0) echo $jobs/tutorial.json ;; 1) echo $jobs/tutorial-block2.json ;; 2) echo $jobs/three-filters.json ;; 3) echo $jobs/pure-12.json ;; 4) echo "$work/mlp.json" ;; esac; }
+isa_name() { case $1 in 0) echo portable ;; 1) echo avx2 ;; 2) echo avx512 ;; esac; }
+sum_name() { case $1 in 0) echo ring ;; 1) echo star ;; 2) echo doubling ;; esac; }
+have=" portable "
+for isa in avx2 avx512; do
+    if run_in 60 "$work/log" "$qring" run $jobs/hybrid-4.json -n 1 --epochs 1 --isa $isa --out "$work/probe"; then have="$have$isa "; else skip "no $isa here: its rows run portable"; fi
+done
+
+one() { # workers, threads, isa, all-reduce, job number
+    isa=$3; case $have in *" $isa "*) ;; *) isa=portable ;; esac
+    job=$(job_file "$5"); name=$(basename "$job" .json)
+    out=$work/$name-$1-$2-$isa-$4
+    if ! run_in 120 "$work/log" "$qring" run "$job" -n "$1" --threads "$2" --isa "$isa" --allreduce "$4" --out "$out"; then
+        fail "$name with $1 workers, $2 threads, $isa, $4: exit $?"; tail -n 5 "$work/log"; return
+    fi
+    digest=$(json_string "$out/result.json" state_digest)
+    line="$digest $(sha256sum <"$out/weights.h5" | cut -d' ' -f1) $(sha256sum <"$out/weights.safetensors" | cut -d' ' -f1)"
+    said=$(json_string "$out/result.json" sha256)
+    case "$line" in *"$said"*) pass ;; *) fail "$name: result.json's sha256 $said is no weights file's" ;; esac
+    [ -n "$digest" ] || fail "$name: no state_digest in result.json"
+    [ -e "$work/$name.first" ] || echo "$line" >"$work/$name.first"
+    if [ "$line" = "$(cat "$work/$name.first")" ]; then pass; else fail "$name with $1 workers, $2 threads, $isa, $4: $line; the first run had $(cat "$work/$name.first")"; fi
+    committed=$(awk -v n="$name" '$1 == n { print $3 }' tests/golden/digests/f32-v1.tsv)
+    if [ -n "$committed" ]; then if [ "$digest" = "$committed" ]; then pass; else fail "$name: $digest, committed $committed"; fi; fi
+    rm -rf "$out"
+}
+
+if [ "$1" = full ]; then
+    for job in 0 1 2 3 4; do for n in 1 2 3 5 8; do for t in 1 2; do for isa in portable avx2 avx512; do
+        case $have in *" $isa "*) ;; *) continue ;; esac
+        for sum in ring star doubling; do [ $n = 1 ] && [ $sum != ring ] || one $n $t $isa $sum $job; done
+    done; done; done; done
+else
+    for i in 0 1 2 3 4; do for k in 0 1 2 3 4; do
+        [ $i$k != 00 ] || continue
+        n=$(echo 1 2 3 5 8 | cut -d' ' -f$((i + 1)))
+        one "$n" $(((i + k) % 2 + 1)) "$(isa_name $(((i + k) % 3)))" "$(sum_name $(((i + 2 * k) % 3)))" $k
+    done; done
+fi
+for f in "$work"/*.first; do echo "$(basename "$f" .first): $(cat "$f")"; done
+end

@@ -1,0 +1,25 @@
+#!/bin/sh
+# The committed state digests of each contract version, by every kernel table that this machine has.
+. "$(dirname "$0")/common"
+tables=""
+for isa in portable avx2 avx512; do
+    if "$qring" run "$root/tests/golden/digests/jobs/hybrid-4.json" -n 1 --epochs 1 --isa $isa --out "$work/probe" >"$work/probe.log" 2>&1 </dev/null; then tables="$tables $isa"
+    elif [ $isa = portable ]; then fail "the portable table does not run"; tail -n 3 "$work/probe.log"
+    else skip "no $isa here: its digests are not checked"; fi
+done
+for contract in f32-v1 f64-v1; do
+    while read -r name step digest; do
+        [ "$name" != "#" ] || continue
+        job=tests/golden/digests/jobs/$name.json
+        if [ $contract = f64-v1 ]; then
+            sed '1,/"name"/s/\("name".*\)/\1\n "precision": "double",/' "$job" >"$work/$name.json"; job=$work/$name.json
+        fi
+        for isa in $tables; do
+            out=$work/$contract-$isa-$name
+            if ! run_in 60 "$work/log" "$qring" run "$job" -n 1 --isa "$isa" --out "$out"; then fail "$contract $name $isa: exit $?"; tail -n 3 "$work/log"; continue; fi
+            got="$(sed -n 's/.*"steps" *: *\([0-9]*\).*/\1/p' "$out/result.json") $(json_string "$out/result.json" state_digest)"
+            if [ "$got" = "$step $digest" ]; then pass; else fail "$contract $name by $isa: step and digest $got, committed $step $digest"; fi
+        done
+    done <tests/golden/digests/$contract.tsv
+done
+end

@@ -1,0 +1,27 @@
+#!/bin/sh
+# A file that Keras wrote gives Keras' predictions; a file of ours has the same tree, types and attributes as Keras'.
+. "$(dirname "$0")/common"
+for precision in single double; do
+    d=$work/$precision
+    golden infer-job "$d" "$precision"
+    if timeout 60 "$qring" infer "$d/job.json" --weights tests/golden/tfq/qcnn_weights.h5 --predictions "$d/predictions" --json >"$d/infer.json" 2>"$d/log"; then
+        pass; golden infer-check "$d" "$precision"
+    else fail "qring infer: exit $?"; tail -n 5 "$d/log"; fi
+done
+
+# ours: the tutorial's job and the three-filter one, after one epoch; to another form and back
+sed 's/"name": "qcnn"/"name": "qcnn3"/; s/"layer": "quantum",/"layer": "quantum", "filters": 3,/; s/"variant": "research"/"variant": "notebook"/' deploy/jobs/qcnn.json >"$work/three.json"
+walk() { # job, golden listing, name
+    d=$work/$3; mkdir -p "$d"
+    run_in 60 "$d/log" "$qring" run "$1" -n 1 --epochs 1 --out "$d/out" || { fail "qring run $1"; tail -n 5 "$d/log"; return; }
+    $python tests/interop/h5walk.py --listing "tests/golden/tfq/$2_listing.txt" >"$d/keras.walk" || fail "h5walk $2"
+    $python tests/interop/h5walk.py "$d/out/weights.h5" >"$d/weights.h5.walk" || fail "h5walk of ours"
+    check "$3: the walk is not empty" test -s "$d/weights.h5.walk"
+    if diff -u "$d/keras.walk" "$d/weights.h5.walk" >"$d/diff"; then pass; else fail "$3: our HDF5 file's tree is not Keras'"; head -n 40 "$d/diff"; fi
+    # as the README says: to npz, which NumPy reads, the same numbers as in safetensors
+    run_in 20 "$d/log" "$qring" weights "$d/out/weights.safetensors" --to "$d/weights.npz" || fail "qring weights --to npz: exit $?"
+    golden same-weights "$d/out/weights.safetensors" "$d/weights.npz"
+}
+walk deploy/jobs/qcnn.json qcnn_weights tutorial
+walk "$work/three.json" qcnn_three_weights three
+end

@@ -1,0 +1,85 @@
+/* The drawing: exact text of a small circuit, and width and completeness of larger ones. */
+#include "circuit/qcnn.h"
+#include "tests/ref/dense.h"
+#include "tests/t.h"
+
+static size_t widest(const char *s) {
+    size_t most = 0, n = 0;
+    for (; *s; s++) {
+        if (*s == '\n') n = 0;
+        else n += ((unsigned char)*s & 0xc0) != 0x80;
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+static void small(void) {
+    struct qr_circuit *c = qr_circuit_new(3, 1);
+    struct qr_gate_arg one = {QR_ARG_CONSTANT, 1, 0};
+    const struct qr_gate gates[] = {
+        {.kind = QR_GATE_H, .n_targets = 1, .n_args = 1, .targets = {0}, .args = {one}},
+        {.kind = QR_GATE_X, .n_targets = 1, .n_args = 1, .targets = {1}, .args = {{QR_ARG_DATA, 0x1.45f306dc9c883p-2, 0}}, .global_shift = -0.5},
+        {.kind = QR_GATE_CZ, .n_targets = 2, .n_args = 1, .targets = {0, 2}, .args = {one}},
+        {.kind = QR_GATE_ZZ, .n_targets = 2, .n_args = 1, .targets = {1, 2}, .args = {{QR_ARG_PARAMETER, -1, qr_circuit_param(c, "w")}}},
+        {.kind = QR_GATE_Y, .n_targets = 1, .n_args = 1, .targets = {2}, .args = {one}, .controls = 3, .control_values = 1},
+    };
+    for (size_t i = 0; i < COUNT(gates); i++) CHECK(qr_circuit_add(c, &gates[i], NULL) == QR_OK);
+    struct qr_observable o;
+    CHECK(qr_observable_parse("Z2", 3, &o, NULL) == QR_OK);
+    char *text = qr_circuit_draw(c, &o, 1, 80);
+    const char *want = "0: ─H───────●─────────●─\n"
+                       "            │         │\n"
+                       "1: ─RX(x0)──┼──ZZ^-w──○─\n"
+                       "            │  │      │\n"
+                       "2: ─────────●──ZZ─────Y─\n"
+                       "\nreads: Z2\n";
+    CHECK(strcmp(text, want) == 0, "\n%s", text);
+    free(text);
+    qr_observable_fini(&o);
+    qr_circuit_free(c);
+}
+
+static size_t count(const char *text, const char *what) {
+    size_t n = 0;
+    for (const char *p = text; (p = strstr(p, what)); p += strlen(what)) n++;
+    return n;
+}
+
+static void wide(void) {
+    struct qr_circuit *c = NULL;
+    const struct qr_qcnn_options opt = {12, 0, QR_QCNN_NOTEBOOK};
+    CHECK(qr_qcnn_new(&opt, &c, NULL, NULL) == QR_OK);
+    struct qr_observable o[12];
+    for (unsigned q = 0; q < 12; q++) {
+        char z[8];
+        snprintf(z, sizeof z, "Z%u", q);
+        CHECK(qr_observable_parse(z, 12, &o[q], NULL) == QR_OK);
+    }
+    for (unsigned columns = 0; columns <= 200; columns += 25) {
+        char *text = qr_circuit_draw(c, o, 12, columns);
+        size_t most = columns < 20 ? 20 : columns;
+        CHECK(widest(text) <= most, "%u: %zu", columns, widest(text));
+        for (unsigned q = 0; q < 12; q++) {
+            char x[16];
+            snprintf(x, sizeof x, "RX(x%u)", q);
+            CHECK(count(text, x) == 1, "%s at %u columns", x, columns);
+        }
+        CHECK(count(text, "─H─") == 12 && strstr(text, "Z11\n"));
+        free(text);
+    }
+    for (unsigned q = 0; q < 12; q++) qr_observable_fini(&o[q]);
+    qr_circuit_free(c);
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        c = ref_random_circuit(seed, 1 + (unsigned)seed % 6, 30);
+        char *text = qr_circuit_draw(c, NULL, 0, 60);
+        CHECK(widest(text) <= 60);
+        free(text);
+        qr_circuit_free(c);
+    }
+}
+
+int main(void) {
+    small();
+    wide();
+    return t_end();
+}

@@ -1,0 +1,77 @@
+/* Read-outs from text: what is read, its canonical form, and every refusal with its column. */
+#include "circuit/circuit.h"
+#include "tests/t.h"
+
+static void accepted(void) {
+    static const struct { const char *text, *canonical; size_t n_terms; } table[] = {
+        {"Z4", "Z4", 1},
+        {"0.5*X0 Z1 - Y2", "0.5*X0 Z1 - Y2", 2},
+        {"1.5 + Z0", "1.5 + Z0", 2},
+        {"  -Z1*X0  ", "-X0 Z1", 1},
+        {"2 Z0", "2*Z0", 1},
+        {"0.1*Z0 + 0.2*Z0", "0.30000000000000004*Z0", 1},
+        {"X0 Z1 + Z1 X0", "2*X0 Z1", 1},
+        {"Z0 + X1 - Z0", "X1", 1},
+        {"1e-3*Y7", "0.001*Y7", 1},
+        {".25Z3", "0.25*Z3", 1},
+        {"-1", "-1", 1},
+        {"0.333333333333333315*Z0", "0.3333333333333333*Z0", 1},
+        {"+Z0", "Z0", 1},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        struct qr_observable o = {0}, again = {0};
+        struct qr_err err = {.msg = ""};
+        CHECK(qr_observable_parse(table[i].text, 8, &o, &err) == QR_OK, "%s", err.msg);
+        CHECK(o.text && strcmp(o.text, table[i].canonical) == 0, "'%s' became '%s'", table[i].text, o.text);
+        CHECK(o.n_terms == table[i].n_terms, "%s", table[i].text);
+        /* the canonical text says the same to the last bit, and is its own canonical text */
+        CHECK(qr_observable_parse(o.text, 8, &again, &err) == QR_OK && strcmp(again.text, o.text) == 0, "%s", o.text);
+        CHECK(again.n_terms == o.n_terms && memcmp(again.terms, o.terms, o.n_terms * sizeof *o.terms) == 0, "%s", o.text);
+        qr_observable_fini(&o);
+        qr_observable_fini(&again);
+    }
+    struct qr_observable o;
+    CHECK(qr_observable_parse("0.5*X0 Z1 - Y2", 8, &o, NULL) == QR_OK);
+    CHECK(o.terms[0].coefficient == 0.5 && o.terms[0].x == 1 && o.terms[0].z == 2);
+    CHECK(o.terms[1].coefficient == -1 && o.terms[1].x == 4 && o.terms[1].z == 4);
+    qr_observable_fini(&o);
+    CHECK(qr_observable_parse("Z63", 64, &o, NULL) == QR_OK && o.terms[0].z == UINT64_C(1) << 63);
+    qr_observable_fini(&o);
+}
+
+static void refused(void) {
+    static const struct { const char *text, *says; } table[] = {
+        {"", "column 1: a term like"},
+        {"Z", "column 2: a qubit number must follow Z"},
+        {"Z8", "column 1: qubit 8 is out of range, the circuit has qubits 0 to 7"},
+        {"Z99999999999999999999", "out of range"},
+        {"X0 Z0", "column 4: qubit 0 stands twice"},
+        {"Z0 +", "column 5: a term like"},
+        {"Z0 - - Z1", "column 6: a term like"},
+        {"1e999", "column 1: '1e999' is not a finite"},
+        {"1.2.3*Z0", "'1.2.3' is not a finite"},
+        {"Z0 - Z0", "column 1: the sum is zero"},
+        {"0*Z0", "column 1: the sum is zero"},
+        {"0.5*", "column 5: X, Y or Z"},
+        {"*Z0", "column 1: a term like"},
+        {"z4", "column 1: a term like"},
+        {"Q1", "column 1: a term like"},
+        {"Z1 2", "column 4: '2' makes no sense"},
+        {"Z1 & Z2", "column 4: '& Z2' makes no sense"},
+        {"nan*Z0", "column 1"},
+        {"1e308 Z0 + 1e308 Z0", "a coefficient is too large"},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        struct qr_observable o = {0};
+        struct qr_err err = {.msg = ""};
+        CHECK(qr_observable_parse(table[i].text, 8, &o, &err) == QR_INVALID_ARGUMENT, "'%s' was taken", table[i].text);
+        CHECK(strstr(err.msg, table[i].says), "'%s': %s", table[i].text, err.msg);
+        CHECK(!o.terms && !o.text);
+    }
+}
+
+int main(void) {
+    accepted();
+    refused();
+    return t_end();
+}

@@ -1,0 +1,233 @@
+/* Data sets: the generator, files as they should be, and a table of files that lie, with the words of each refusal. */
+#include <math.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "data/dataset.h"
+#include "exact/random.h"
+#include "format/npz.h"
+#include "tests/t.h"
+
+static char dir[] = "/tmp/qring-test-data-XXXXXX";
+static char path[64], path2[64];
+
+static void write_text(const char *to, const char *text) {
+    struct qr_err err;
+    CHECK(qr_file_replace(to, qr_bytes_of_string(text), &err) == QR_OK, "%s", err.msg);
+}
+
+/* x as rank 1 to 3 by `shape` (zero ends it), likewise y; values count up from 0 in steps of 0.5, y from y_first in steps of 1. */
+static void write_npz(const char *to, const char *x_name, const size_t *x_dims, unsigned x_rank, const size_t *y_dims,
+                      unsigned y_rank, double bad_x, size_t bad_at) {
+    struct qr_tensors t = {0};
+    struct qr_tensor *x = qr_tensors_add(&t, x_name, x_rank, x_dims, NULL);
+    for (size_t i = 0; i < x->n; i++) x->values[i] = 0.5 * (double)i;
+    if (bad_x != 0) x->values[bad_at] = bad_x;
+    struct qr_tensor *y = qr_tensors_add(&t, "y", y_rank, y_dims, NULL);
+    for (size_t i = 0; i < y->n; i++) y->values[i] = (double)i;
+    struct qr_buf out = {0};
+    struct qr_err err;
+    qr_npz_write(&t, &out);
+    CHECK(qr_file_replace(to, qr_buf_view(&out), &err) == QR_OK, "%s", err.msg);
+    qr_buf_free(&out);
+    qr_tensors_free(&t);
+}
+
+static struct qr_data_options options(enum qr_data_source source, size_t n_columns, size_t n_outputs) {
+    return (struct qr_data_options){.source = source, .url = path, .train_fraction = 1,
+                                    .n_columns = n_columns, .n_outputs = n_outputs, .rounds = 20, .qubits = 8, .seed = 1};
+}
+
+static struct qr_dataset load(const struct qr_data_options *opt) {
+    struct qr_dataset d = {0};
+    struct qr_err err = {.msg = ""};
+    CHECK(qr_dataset_load(opt, &d, &err) == QR_OK, "%s", err.msg);
+    if (!d.x) exit(1);
+    return d;
+}
+
+static void generator(void) {
+    struct qr_data_options opt = options(QR_DATA_EXCITATIONS, 8, 1);
+    opt.train_fraction = 0.7;
+    struct qr_dataset d = load(&opt), e = load(&opt);
+    CHECK(d.n_samples == 160 && d.n_train == 112 && d.n_columns == 8 && d.n_outputs == 1);
+    CHECK(memcmp(d.digest, e.digest, 32) == 0);
+    size_t wrong = 0, plus = 0;
+    for (size_t s = 0; s < 160; s++) {
+        double a = d.x[s * 8 + s % 8];
+        wrong += a != -M_PI + 2 * M_PI * qr_random_uniform(1, QR_RANDOM_DATA, (uint32_t)(s / 8), s % 8);
+        wrong += d.y[s] != (fabs(a) <= M_PI_2 ? 1 : -1) || !(a >= -M_PI && a <= M_PI);
+        for (size_t q = 0; q < 8; q++) wrong += q != s % 8 && d.x[s * 8 + q] != 0;
+        plus += d.y[s] > 0;
+    }
+    CHECK(wrong == 0);
+    CHECK(plus > 48 && plus < 112, "%zu", plus); /* 80 expected, standard deviation 6.3: five of them */
+    qr_dataset_fini(&e);
+    opt.seed = 2;
+    e = load(&opt);
+    CHECK(memcmp(d.digest, e.digest, 32) != 0);
+    qr_dataset_fini(&e);
+    opt.seed = 1, opt.train_fraction = 0.5;
+    e = load(&opt);
+    CHECK(memcmp(d.digest, e.digest, 32) != 0 && e.n_train == 80);
+    qr_dataset_fini(&e);
+    qr_dataset_fini(&d);
+}
+
+static void files(void) {
+    struct qr_data_options opt = options(QR_DATA_NPZ, 2, 1);
+    write_npz(path, "x", (const size_t[]){4, 2}, 2, (const size_t[]){4}, 1, 0, 0);
+    opt.train_fraction = 0.8;
+    struct qr_dataset d = load(&opt);
+    CHECK(d.n_samples == 4 && d.n_train == 3 && d.x[5] == 2.5 && d.y[3] == 3);
+    qr_dataset_fini(&d);
+    opt.n_columns = 0; /* whatever is there; class numbers become one-hot */
+    opt.n_outputs = 4;
+    d = load(&opt);
+    CHECK(d.n_columns == 2 && d.n_outputs == 4 && d.y[0] == 1 && d.y[1] == 0 && d.y[2 * 4 + 2] == 1 && d.y[15] == 1);
+    qr_dataset_fini(&d);
+    opt.n_outputs = 1;
+    opt.validation_url = path2; /* all of the first train, all of the second validate, whatever the fraction */
+    write_npz(path2, "x", (const size_t[]){3, 2}, 2, (const size_t[]){3, 1}, 2, 0, 0);
+    d = load(&opt);
+    CHECK(d.n_samples == 7 && d.n_train == 4 && d.x[8] == 0 && d.x[13] == 2.5 && d.y[6] == 2);
+    qr_dataset_fini(&d);
+    opt.validation_url = NULL;
+    opt.n_columns = 1;
+    write_npz(path, "x", (const size_t[]){4}, 1, (const size_t[]){4, 1}, 2, 0, 0);
+    d = load(&opt);
+    CHECK(d.n_columns == 1 && d.x[3] == 1.5);
+    qr_dataset_fini(&d);
+    opt.n_outputs = 3;
+    write_npz(path, "x", (const size_t[]){4, 1}, 2, (const size_t[]){4, 3}, 2, 0, 0);
+    d = load(&opt);
+    CHECK(d.n_outputs == 3 && d.y[11] == 11);
+    qr_dataset_fini(&d);
+
+    opt = options(QR_DATA_CSV, 2, 1);
+    write_text(path, "b,y,a\n1,-1,2\n3,1,4.5\n");
+    d = load(&opt);
+    CHECK(d.n_samples == 2 && d.x[0] == 1 && d.x[1] == 2 && d.x[3] == 4.5 && d.y[0] == -1 && d.y[1] == 1);
+    qr_dataset_fini(&d);
+    opt.n_outputs = 2;
+    write_text(path, "y1,a,b,y0\n0.25,1,2,0.75\n");
+    d = load(&opt);
+    CHECK(d.n_outputs == 2 && d.y[0] == 0.75 && d.y[1] == 0.25 && d.x[1] == 2);
+    qr_dataset_fini(&d);
+    write_text(path, "a,b,y\n1,2,1\n3,4,0\n");
+    d = load(&opt);
+    CHECK(d.y[0] == 0 && d.y[1] == 1 && d.y[2] == 1 && d.y[3] == 0);
+    qr_dataset_fini(&d);
+}
+
+static void refused(const struct qr_data_options *opt, enum qr_code want, const char *says) {
+    struct qr_dataset d = {0};
+    struct qr_err err = {.msg = ""};
+    enum qr_code code = qr_dataset_load(opt, &d, &err);
+    CHECK(code == want && !d.x && !d.y, "%s: %s", qr_code_name(code), says);
+    CHECK(strstr(err.msg, says), "'%s' does not say '%s'", err.msg, says);
+    if (opt->source != QR_DATA_EXCITATIONS && want == QR_DATA_LOSS && opt->train_fraction == 1)
+        CHECK(strstr(err.msg, dir), "'%s' does not name the file", err.msg);
+    qr_dataset_fini(&d);
+}
+
+static void lying_csv(void) {
+    static const struct { const char *text; size_t n_outputs; const char *says; } table[] = {
+        {"", 1, "is empty"},
+        {"a,b,y\n", 1, "there are no samples"},
+        {"a,b\n1,2\n", 1, "the header has no column y"},
+        {"a,b,z\n1,2,0\n", 3, "neither columns y0 to y2 nor a column y"},
+        {"a,y\n1,2\n", 1, "x has 1 columns, but the model takes 2"},
+        {"y\n1\n", 1, "x has no columns"},
+        {"a,b,y\n1,2,3\n1,nan,3\n", 1, "row 2, column 'b' is NaN"},
+        {"a,b,y\n1,2,3\n1,2,3\n1,2,-inf\n", 1, "row 3, column 'y' is -infinity"},
+        {"a,b,y\n1,2\n", 1, "row 1 has 2 cells"},
+        {"a,b,y\n1,2,3,4\n", 1, "row 1 has more"},
+        {"a,b,y\n1,two,3\n", 1, "row 1, column 'b': 'two' is not a number"},
+        {"a,b,y\n1,,3\n", 1, "row 1, column 'b'"},
+        {"a,b,y\n1,2,0\n1,2,3\n", 3, "row 2 of y is 3; a class number must be an integer from 0 to 2"},
+        {"a,b,y\n1,2,0.5\n", 3, "row 1 of y is 0.5"},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        struct qr_data_options opt = options(QR_DATA_CSV, 2, table[i].n_outputs);
+        write_text(path, table[i].text);
+        refused(&opt, QR_DATA_LOSS, table[i].says);
+    }
+}
+
+static void lying_npz(void) {
+    static const struct {
+        const char *x_name;
+        size_t x[3];
+        unsigned x_rank;
+        size_t y[2];
+        unsigned y_rank;
+        size_t n_outputs;
+        double bad;
+        const char *says;
+    } table[] = {
+        {"X", {4, 2}, 2, {4}, 1, 1, 0, "array 'x' is missing; the file has: X, y"},
+        {"x", {4}, 1, {4}, 1, 1, 0, "array x has 1 dimension;"},
+        {"x", {4, 2, 2}, 3, {4}, 1, 1, 0, "array x has 3 dimensions; it must be samples × columns"},
+        {"x", {4, 3}, 2, {4}, 1, 1, 0, "x has 3 columns, but the model takes 2"},
+        {"x", {4, 2}, 2, {5}, 1, 1, 0, "x has 4 samples, but y has 5"},
+        {"x", {4, 2}, 2, {4, 2}, 2, 1, 0, "y has 2 columns, but the model has 1 output"},
+        {"x", {4, 2}, 2, {4, 2}, 2, 3, 0, "y has 2 columns, but the model has 3 outputs"},
+        {"x", {4, 2}, 2, {4}, 1, 3, 0, "row 4 of y is 3; a class number"},
+        {"x", {0, 2}, 2, {0}, 1, 1, 0, "there are no samples"},
+        {"x", {4, 2}, 2, {4}, 1, 1, (double)NAN, "array x: row 3, column 2 (counted from 1) is NaN"},
+        {"x", {4, 2}, 2, {4}, 1, 1, (double)INFINITY, "array x: row 3, column 2 (counted from 1) is infinity"},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        struct qr_data_options opt = options(QR_DATA_NPZ, 2, table[i].n_outputs);
+        write_npz(path, table[i].x_name, table[i].x, table[i].x_rank, table[i].y, table[i].y_rank, table[i].bad, 5);
+        refused(&opt, QR_DATA_LOSS, table[i].says);
+    }
+    struct qr_data_options opt = options(QR_DATA_NPZ, 2, 1);
+    write_text(path, "not a zip file at all");
+    refused(&opt, QR_DATA_LOSS, "");
+    /* the validation file is named when it is the one that lies */
+    write_npz(path, "x", (const size_t[]){4, 2}, 2, (const size_t[]){4}, 1, 0, 0);
+    write_npz(path2, "x", (const size_t[]){4, 3}, 2, (const size_t[]){4}, 1, 0, 0);
+    opt.n_columns = 0;
+    opt.validation_url = path2;
+    refused(&opt, QR_DATA_LOSS, "second.bin: x has 3 columns, but the model takes 2");
+}
+
+static void bad_options(void) {
+    struct qr_data_options opt = options(QR_DATA_EXCITATIONS, 9, 1);
+    refused(&opt, QR_INVALID_ARGUMENT, "makes 8, but the model takes 9");
+    opt = options(QR_DATA_EXCITATIONS, 8, 3);
+    refused(&opt, QR_INVALID_ARGUMENT, "the model has 3 outputs");
+    opt = options(QR_DATA_EXCITATIONS, 8, 1);
+    opt.rounds = 0;
+    refused(&opt, QR_INVALID_ARGUMENT, "0 rounds");
+    opt.rounds = 4000000000u, opt.qubits = 64, opt.n_columns = 64;
+    refused(&opt, QR_RESOURCE_EXHAUSTED, "this process may use");
+    opt = options(QR_DATA_EXCITATIONS, 8, 1);
+    opt.train_fraction = 0;
+    refused(&opt, QR_INVALID_ARGUMENT, "train_fraction is 0");
+    opt.train_fraction = (double)NAN;
+    refused(&opt, QR_INVALID_ARGUMENT, "train_fraction is nan");
+    opt.train_fraction = 0.001;
+    refused(&opt, QR_DATA_LOSS, "leaves none to train on");
+    opt = options(QR_DATA_NPZ, 2, 1);
+    opt.url = "/nonexistent/qring/x.npz";
+    refused(&opt, QR_NOT_FOUND, "/nonexistent/qring/x.npz");
+}
+
+int main(void) {
+    if (!mkdtemp(dir)) return 1;
+    snprintf(path, sizeof path, "%s/first.bin", dir);
+    snprintf(path2, sizeof path2, "%s/second.bin", dir);
+    generator();
+    files();
+    lying_csv();
+    lying_npz();
+    bad_options();
+    unlink(path);
+    unlink(path2);
+    rmdir(dir);
+    return t_end();
+}

@@ -1,0 +1,144 @@
+/* format/message: every kind there and back, limits in both directions, and bytes that lie. */
+#include "base/mem.h"
+#include "format/message.h"
+#include "tests/t.h"
+
+static struct qr_message in, out;
+static struct qr_buf buf;
+static struct qr_err err;
+
+static struct qr_gen_id id_of(uint64_t n, uint32_t index, uint8_t fill) {
+    struct qr_gen_id id = {.number = n, .index = index};
+    memset(id.incarnation, fill, sizeof id.incarnation);
+    return id;
+}
+static void fill_hello(void) {
+    memset(&in, 0, sizeof in);
+    in.kind = QR_MESSAGE_HELLO;
+    struct qr_hello *h = &in.hello;
+    h->protocol_min = 1, h->protocol_max = 3;
+    strcpy(h->contract, "f32-v1");
+    strcpy(h->run, "qcnn \xc3\xa9");
+    h->index = 63;
+    memset(h->incarnation, 7, 16);
+    memset(h->job_hash, 9, 32);
+    for (h->n_fields = 0; h->n_fields < QR_MESSAGE_MAX_FIELDS; h->n_fields++) {
+        snprintf(h->field[h->n_fields].name, sizeof h->field[0].name, "field.%u", h->n_fields);
+        h->field[h->n_fields].digest = UINT64_MAX - h->n_fields;
+    }
+    h->stable_step = 12, h->phase = QR_PHASE_MEMBER, h->leader = true;
+    h->generation = id_of(5, 2, 3);
+    h->highest_number = 77, h->data_port = 65535;
+    for (h->n_heard = 0; h->n_heard < 64; h->n_heard++) h->heard[h->n_heard].index = h->n_heard;
+}
+static void fill_begin(void) { /* the largest message */
+    memset(&in, 0, sizeof in);
+    in.kind = QR_MESSAGE_BEGIN;
+    struct qr_begin *b = &in.begin;
+    b->id = id_of((UINT64_C(1) << 62) - 1, 63, 255);
+    b->base_step = UINT64_MAX;
+    for (b->n_members = 0; b->n_members < 64; b->n_members++) {
+        struct qr_begin_member *m = &b->member[b->n_members];
+        m->name.index = b->n_members;
+        memset(m->name.incarnation, 200, 16);
+        m->data_port = 65535, m->holder = m->keep = true;
+        for (m->n_kept = 0; m->n_kept < QR_MESSAGE_MAX_RUNS; m->n_kept++)
+            m->kept[m->n_kept] = (struct qr_run){(UINT64_C(1) << 39) + m->n_kept, 1 << 18, 1 << 20};
+    }
+}
+static bool round_trip(void) {
+    qr_buf_clear(&buf);
+    memset(&out, 0, sizeof out);
+    if (qr_message_encode(&in, &buf, &err) != QR_OK) return false;
+    return qr_message_decode(qr_buf_view(&buf), &out, &err) == QR_OK;
+}
+
+static void test_kinds(void) {
+    fill_hello();
+    CHECK(round_trip() && memcmp(&in, &out, sizeof in.kind + sizeof in.hello) == 0, "%s", err.msg);
+    fill_begin();
+    CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0, "%s", err.msg);
+    printf("the largest message: %zu bytes\n", buf.n);
+    memset(&in, 0, sizeof in);
+    in.kind = QR_MESSAGE_HEARTBEAT;
+    in.heartbeat = (struct qr_heartbeat){.sequence = 9, .promised = id_of(4, 1, 1), .highest_number = 8, .refusals = 1, .applied_step = 3, .stable_step = 2,
+        .phase = QR_PHASE_DONE, .form_expired = true, .trainer_turns = 99, .expected_block_ms = 20, .n_heard = 1, .heard = {{.index = 5}}};
+    CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
+    memset(&in, 0, sizeof in);
+    in.kind = QR_MESSAGE_PROMISE;
+    in.promise = (struct qr_promise){.id = id_of(4, 1, 1), .held = {.applied_step = 7, .stable_step = 6, .base_step = 7, .n_runs = 1, .run = {{1, 2, 3}}}};
+    memset(in.promise.held.digest, 4, 16);
+    CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
+    memset(&in, 0, sizeof in);
+    in.kind = QR_MESSAGE_GOODBYE;
+    in.goodbye = (struct qr_goodbye){.why = QR_GOODBYE_LOST, .lost = 3, .code = QR_UNAVAILABLE, .text = "worker 3 is lost"};
+    CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
+    for (int k = QR_MESSAGE_FIELD; k <= QR_MESSAGE_DONE; k++) { /* the small ones */
+        if (k == QR_MESSAGE_BEGIN || k == QR_MESSAGE_HEARTBEAT || k == QR_MESSAGE_PROMISE) continue;
+        memset(&in, 0, sizeof in);
+        in.kind = (enum qr_message_kind)k;
+        if (k == QR_MESSAGE_FIELD) in.field = (struct qr_field_text){.name = "train.batch_size", .value = "64", .absent = true};
+        if (k == QR_MESSAGE_PROPOSE) in.propose = (struct qr_propose){.id = id_of(1, 0, 1), .n_members = 2, .member = {{.index = 0}, {.index = 9}}};
+        if (k == QR_MESSAGE_BUSY) in.busy = (struct qr_busy){.id = id_of(1, 0, 1), .highest_number = 5, .why = "promised"};
+        if (k == QR_MESSAGE_DONE) in.done = (struct qr_done){.code = QR_DATA_LOSS, .text = "no"};
+        CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0, "%s: %s", qr_message_kind_name((enum qr_message_kind)k), err.msg);
+    }
+}
+static void refused(const char *words) {
+    qr_buf_clear(&buf);
+    CHECK(qr_message_encode(&in, &buf, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, words), "%s: %s", words, err.msg);
+}
+static void test_encode_limits(void) {
+    fill_hello(), in.hello.n_heard = 65, refused("members heard");
+    fill_hello(), in.hello.heard[3].index = 2, refused("members heard");
+    fill_hello(), strcpy(in.hello.run, "a\nb"), refused("run");
+    fill_hello(), in.hello.index = 64, refused("index");
+    fill_begin(), in.begin.member[2].kept[1].count = 0, refused("runs of blocks");
+    fill_begin(), in.begin.id.number = UINT64_C(1) << 62, refused("generation id");
+    in.kind = (enum qr_message_kind)0, refused("no message of kind 0");
+}
+static void lies(const char *bytes, size_t n, const char *words) {
+    CHECK(qr_message_decode(qr_bytes_of(bytes, n), &out, &err) == QR_DATA_LOSS && strstr(err.msg, words), "%s: %s", words, err.msg);
+}
+#define LIES(bytes, words) lies(bytes, sizeof(bytes) - 1, words)
+static void test_decode_limits(void) {
+    LIES("", "no kind");
+    LIES("\x42\x04\x08\x63\x12\x00", "code: 99");
+    LIES("\x42\x07\x12\x05" "ab\xff" "cd", "not text");
+    LIES("\x22\x00", "id: missing");
+    LIES("\x0a\x04\x08\x03\x10\x02", "protocol: from 3 to 2");
+    LIES("\x0a\x02\x28\x40", "index 64");
+    LIES("\x4a\x02\x08\x09", "why: 9");
+    LIES("\x1a\x02\x12\x00", "incarnation: 0 bytes");
+    LIES("\xff\xff\xff", "not a protobuf message");
+    LIES("\x72\x01x", "no kind");
+    char *big = qr_xcalloc(1, 70000);
+    lies(big, 70000, "at most 65536");
+    for (size_t i = 0; i + 1 < 65536; i += 2) big[i] = 0x50, big[i + 1] = 1; /* 32768 unknown fields: 50 times their size, were it allowed */
+    lies(big, 65536, "mostly unknown");
+    free(big);
+    fill_hello(); /* every prefix of a good message: refused or read, never a crash */
+    round_trip();
+    unsigned good = 0;
+    for (size_t n = 0; n < buf.n; n += 7) good += qr_message_decode(qr_bytes_of(buf.p, n), &out, &err) == QR_OK;
+    CHECK(good == 0, "%u", good);
+}
+static void test_text(void) {
+    char t[12];
+    qr_message_text(t, sizeof t, "hello");
+    CHECK(strcmp(t, "hello") == 0);
+    qr_message_text(t, sizeof t, "hello wo\xc3\xa9rld");
+    CHECK(strcmp(t, "hello wo...") == 0, "%s", t);
+    qr_message_text(t, sizeof t, "a\nb\xff");
+    CHECK(strcmp(t, "a b?") == 0, "%s", t);
+    struct qr_gen_id a = id_of(1, 2, 3), b = id_of(1, 2, 4), c = id_of(1, 3, 0), d = id_of(2, 0, 0);
+    CHECK(qr_gen_id_compare(&a, &b) < 0 && qr_gen_id_compare(&b, &c) < 0 && qr_gen_id_compare(&c, &d) < 0 && qr_gen_id_compare(&d, &d) == 0);
+}
+int main(void) {
+    test_kinds();
+    test_encode_limits();
+    test_decode_limits();
+    test_text();
+    qr_buf_free(&buf);
+    return t_end();
+}

@@ -1,0 +1,154 @@
+/* Whole groups in one process, over in-process links, one control and one training thread each. */
+#include <pthread.h>
+
+#include "base/mem.h"
+#include "group/group_impl.h"
+#include "tests/t.h"
+
+enum { MAX_N = 6, LENGTH = 6000 };
+enum role { WORKS, LEAVES_AT_5, LIES_AT_5 };
+struct worker {
+    struct qr_link_hub *hub;
+    uint32_t index, n;
+    enum role role;
+    enum qr_allreduce wish;
+    const char *field;      /* value of its one setting */
+    pthread_t training;
+    struct qr_group *g;
+    struct qr_group_view view;
+    enum qr_code code;
+    struct qr_err err;
+    char schedule[16];
+    uint64_t hash;          /* of all sums */
+};
+static const char *const peers[MAX_N] = {"w0:2222", "w1:2222", "w2:2222", "w3:2222", "w4:2222", "w5:2222"};
+
+static void *control(void *g) {
+    qr_group_control_run(g);
+    return NULL;
+}
+static void join(void *thread) { pthread_join(*(pthread_t *)thread, NULL); }
+
+static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_step_kind kind, size_t n) {
+    static const uint8_t digest[16];
+    qr_fixed *mine = qr_xcalloc(n + 1, sizeof *mine), *sum = qr_xcalloc(n + 1, sizeof *sum);
+    struct qr_contribution c = {.key = {.step = step, .kind = kind}, .n_blocks = 9, .vector = mine, .n = n};
+    for (uint64_t b = w->view.rank; b < c.n_blocks; b += w->view.n_members) {
+        qr_coverage_add_block(&c.coverage, &c.key, b);
+        /* what a block adds depends on the block alone: the sum is that of any number of workers */
+        for (size_t i = 0; i < n; i++) mine[i] += (qr_fixed)((b + 1) * (i + 3) * (step + 1)) << 50;
+    }
+    if (w->role == LIES_AT_5 && step == 5) qr_coverage_add_block(&c.coverage, &c.key, 3);
+    enum qr_code code = qr_group_reduce(w->g, &c, sum, &w->err);
+    for (size_t i = 0; i < n; i++) w->hash = w->hash * UINT64_C(6364136223846793005) + (uint64_t)(sum[i] >> 40) + 1;
+    if (code == QR_OK) qr_group_progress(w->g, step + 1, digest);
+    free(mine), free(sum);
+    return code;
+}
+static enum qr_code work(struct worker *w) {
+    enum qr_code code = qr_group_form(w->g, &w->view, &w->err);
+    for (uint64_t step = 0; step < 12 && code == QR_OK; step++) {
+        if (w->role == LEAVES_AT_5 && step == 5) return QR_OK;
+        code = one_step(w, step, QR_STEP_TRAIN, step % 3 == 2 ? LENGTH : 40);
+    }
+    snprintf(w->schedule, sizeof w->schedule, "%s", qr_group_schedule_name(w->g, 40));
+    if (code == QR_OK) code = one_step(w, 12, QR_STEP_CLOSE, 0);
+    return code == QR_OK ? qr_group_done(w->g, NULL, 5 * QR_SECOND, &w->err) : code;
+}
+static void *train(void *arg) {
+    struct worker *w = arg;
+    struct qr_group_field fields[2] = {{"contract", "f32-v1"}, {"seed", w->field}};
+    struct qr_group_options o = {.run = "test", .fields = fields, .n_fields = 2, .index = w->index, .n_peers = w->n, .peers = peers, .count_known = true,
+                                 .min_workers = w->n, .listen_address = peers[w->index], .form_timeout_ns = 3 * QR_SECOND, .allreduce = w->wish,
+                                 .clock = &qr_clock_monotonic};
+    memset(o.job_hash, w->field[0], sizeof o.job_hash);
+    unsigned port;
+    w->code = qr_group_over(&o, qr_link_memory_new(w->hub), qr_link_memory_new(w->hub), &w->g, &port, &w->err);
+    if (w->code != QR_OK) return NULL;
+    pthread_t thread;
+    pthread_create(&thread, NULL, control, w->g);
+    qr_group_set_join(w->g, join, &thread);
+    w->code = work(w);
+    qr_group_close(w->g);
+    return NULL;
+}
+static void run(struct worker *w, uint32_t n, enum qr_allreduce wish) {
+    struct qr_link_hub *hub = qr_link_hub_new();
+    for (uint32_t i = 0; i < n; i++) {
+        w[i].hub = hub, w[i].index = i, w[i].n = n, w[i].wish = wish;
+        if (!w[i].field) w[i].field = "1";
+        pthread_create(&w[i].training, NULL, train, &w[i]);
+    }
+    for (uint32_t i = 0; i < n; i++) pthread_join(w[i].training, NULL);
+    qr_link_hub_free(hub);
+}
+
+static void test_same_sums(void) {
+    uint64_t hash = 0;
+    for (uint32_t n = 1; n <= MAX_N; n++)
+        for (int wish = QR_ALLREDUCE_AUTO; wish <= QR_ALLREDUCE_STAR; wish++) {
+            struct worker w[MAX_N] = {0};
+            run(w, n, (enum qr_allreduce)wish);
+            if (!hash) hash = w[0].hash;
+            for (uint32_t i = 0; i < n; i++) {
+                CHECK(w[i].code == QR_OK, "worker %u of %u, %s: %s", i, n, qr_allreduce_names[wish], w[i].err.msg);
+                CHECK(w[i].hash == hash, "worker %u of %u, %s: other sums", i, n, qr_allreduce_names[wish]);
+                CHECK(w[i].view.rank == i && w[i].view.n_members == n && w[i].view.generation > 0);
+                if (wish == QR_ALLREDUCE_RING) CHECK(strcmp(w[i].schedule, n == 1 ? "alone" : "ring") == 0, "%s", w[i].schedule);
+            }
+        }
+}
+static void test_leaver_is_named(void) {
+    struct worker w[4] = {[2] = {.role = LEAVES_AT_5}};
+    run(w, 4, QR_ALLREDUCE_AUTO);
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != 2) CHECK(w[i].code == QR_UNAVAILABLE && strstr(w[i].err.msg, "worker 2 (w2:2222)"), "worker %u: %s", i, w[i].err.msg);
+}
+static void test_refused_coverage(void) {
+    struct worker w[3] = {[1] = {.role = LIES_AT_5}};
+    run(w, 3, QR_ALLREDUCE_STAR);
+    unsigned refused = 0;
+    for (uint32_t i = 0; i < 3; i++) { /* who is slower than the first to leave sees it leave */
+        CHECK(w[i].code == QR_DATA_LOSS || w[i].code == QR_UNAVAILABLE, "worker %u: %s", i, w[i].err.msg);
+        if (w[i].code != QR_DATA_LOSS) continue;
+        refused++;
+        CHECK(strstr(w[i].err.msg, "coverage refused at step 5"), "%s", w[i].err.msg);
+    }
+    CHECK(refused >= 1);
+}
+static void test_solo(void) {
+    struct qr_group_options o = {.index = 0, .clock = &qr_clock_monotonic};
+    struct worker w = {.g = qr_group_solo(&o)};
+    CHECK(qr_group_form(w.g, &w.view, &w.err) == QR_OK && w.view.n_members == 1);
+    CHECK(one_step(&w, 1, QR_STEP_TRAIN, 10) == QR_OK, "%s", w.err.msg);
+    w.role = LIES_AT_5;
+    CHECK(one_step(&w, 5, QR_STEP_TRAIN, 10) == QR_DATA_LOSS, "%s", w.err.msg);
+    struct qr_err refused = {.code = QR_NOT_FOUND, .msg = "no bucket"};
+    CHECK(qr_group_done(w.g, &refused, QR_SECOND, &w.err) == QR_NOT_FOUND && strstr(w.err.msg, "no bucket"));
+    qr_group_interrupt(w.g);
+    CHECK(one_step(&w, 6, QR_STEP_TRAIN, 10) == QR_CANCELLED);
+    qr_group_close(w.g);
+    qr_group_close(NULL);
+}
+static void test_bad_options(void) {
+    struct qr_link_hub *hub = qr_link_hub_new();
+    struct qr_group_options o = {.index = 2, .n_peers = 2, .peers = peers, .listen_address = "w0:1", .clock = &qr_clock_monotonic};
+    struct qr_group *g = NULL;
+    struct qr_err err;
+    unsigned port;
+    CHECK(qr_group_over(&o, qr_link_memory_new(hub), qr_link_memory_new(hub), &g, &port, &err) == QR_INVALID_ARGUMENT && !g);
+    o.index = 0, o.listen_address = "nonsense";
+    CHECK(qr_group_over(&o, qr_link_memory_new(hub), qr_link_memory_new(hub), &g, &port, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "nonsense"));
+    o.listen_address = "w0:1", o.data_port = 1; /* both on one port */
+    CHECK(qr_group_over(&o, qr_link_memory_new(hub), qr_link_memory_new(hub), &g, &port, &err) == QR_ALREADY_EXISTS && strstr(err.msg, "w0:1"), "%s", err.msg);
+    qr_link_hub_free(hub);
+}
+
+int main(void) {
+    test_bad_options();
+    test_solo();
+    test_same_sums();
+    test_leaver_is_named();
+    test_refused_coverage();
+    return t_end();
+}

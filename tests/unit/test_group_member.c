@@ -1,0 +1,308 @@
+/* The membership machine's words and clocks: two or three machines wired to each other without delay, on virtual time. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "group/member.h"
+#include "group/member_impl.h"
+#include "tests/t.h"
+
+enum { MAX = 4, QUEUE = 512 };
+#define MILLI INT64_C(1000000)
+static const char *const peers[4] = {"a:1", "b:2", "c:3", "d:4"};
+static const struct qr_group_field fields_64[] = {{"train.batch_size", "64"}, {"seed", "1"}}, fields_32[] = {{"train.batch_size", "32"}, {"seed", "1"}};
+
+struct box {
+    struct qr_member *m;
+    uint32_t index;
+    bool begun, lost, done, stop;
+    uint32_t lost_index;
+    int64_t at_ns;
+    enum qr_code code;
+    char text[QR_ERR_MSG_BYTES], log[4096];
+    struct qr_generation gen;
+};
+static struct box boxes[MAX];
+/* connection numbers: 2k at the dialing end, 2k + 1 at the other; wires never break unless a test says so */
+static struct wire { struct box *end[2]; bool open; } wires[64];
+static uint32_t n_wires;
+static struct letter { uint32_t conn; struct qr_message msg; } *queue;
+static size_t n_queue;
+static int64_t now_ns;
+
+static void wire_up(struct box *from, struct box *to) {
+    wires[n_wires] = (struct wire){{from, to}, true};
+    uint32_t k = n_wires++;
+    qr_member_up(from->m, now_ns, 2 * k, true, to->index);
+    qr_member_up(to->m, now_ns, 2 * k + 1, false, 0);
+}
+static void emit(void *ctx, const struct qr_member_action *a) {
+    struct box *b = ctx;
+    switch (a->kind) {
+    case QR_ACT_SEND:
+        if (wires[a->conn / 2].open && n_queue < QUEUE) queue[n_queue++] = (struct letter){a->conn ^ 1, *a->message};
+        break;
+    case QR_ACT_LOG:
+        if (strlen(b->log) + strlen(a->text) + 2 < sizeof b->log) strcat(strcat(b->log, a->text), "\n");
+        break;
+    case QR_ACT_BEGIN: b->begun = true, b->gen = *a->generation; break;
+    case QR_ACT_LOST: b->lost = true, b->lost_index = a->index; goto text;
+    case QR_ACT_DONE: b->done = true; goto text;
+    case QR_ACT_STOP: b->stop = true; goto text;
+    text:
+        b->code = a->code, b->at_ns = now_ns;
+        snprintf(b->text, sizeof b->text, "%s", a->text);
+        break;
+    case QR_ACT_CLOSE: wires[a->conn / 2].open = false; break;
+    case QR_ACT_SUSPEND: b->begun = false; break;
+    case QR_ACT_DIAL:
+    case QR_ACT_HANG_UP: break;
+    }
+}
+static struct box *box(uint32_t slot, uint32_t index, size_t n_peers, uint8_t inc, const struct qr_group_field *fields) {
+    struct box *b = &boxes[slot];
+    qr_member_free(b->m);
+    *b = (struct box){.index = index};
+    struct qr_member_options opt = {.run = "qcnn", .contract = "f32-v1", .fields = fields, .n_fields = 2, .index = index, .n_peers = n_peers, .peers = peers,
+        .count_known = true, .form_timeout_ns = 60 * QR_SECOND, .data_port = 2224, .stop_on_loss = true, .seed = index};
+    memset(opt.incarnation, inc, 16);
+    opt.job_hash[0] = fields == fields_32;
+    b->m = qr_member_new(&opt, emit, b);
+    qr_member_start(b->m, now_ns);
+    return b;
+}
+static void deliver(void) {
+    for (size_t i = 0; i < n_queue; i++) { /* answers come behind */
+        uint32_t conn = queue[i].conn;
+        if (boxes[0].m && wires[conn / 2].end[conn & 1]->m) qr_member_message(wires[conn / 2].end[conn & 1]->m, now_ns, conn, &queue[i].msg);
+    }
+    n_queue = 0;
+}
+static void pass(int64_t ns) {
+    int64_t until = now_ns + ns;
+    deliver();
+    while (now_ns < until) {
+        now_ns += 10 * MILLI;
+        for (int i = 0; i < MAX; i++)
+            if (boxes[i].m && now_ns >= qr_member_deadline_ns(boxes[i].m)) qr_member_tick(boxes[i].m, now_ns);
+        deliver();
+    }
+}
+static void reset(void) {
+    for (int i = 0; i < MAX; i++) qr_member_free(boxes[i].m), boxes[i] = (struct box){0};
+    n_wires = 0, n_queue = 0, now_ns = QR_SECOND;
+}
+
+static void test_forms_and_ends(void) {
+    reset();
+    struct box *a = box(0, 0, 2, 1, fields_64);
+    pass(5 * QR_SECOND);
+    CHECK(!a->begun && !a->stop); /* waits for the late one */
+    struct box *b = box(1, 1, 2, 2, fields_64);
+    int64_t t = now_ns;
+    wire_up(b, a);
+    deliver();
+    CHECK(a->begun && b->begun && now_ns == t, "in no time but that of the messages");
+    CHECK(a->gen.rank == 0 && b->gen.rank == 1 && b->gen.begin.n_members == 2 && a->gen.id_hash == b->gen.id_hash);
+    CHECK(b->gen.begin.member[0].data_port == 2224 && a->gen.begin.member[1].data_port == 2224);
+    qr_member_end(a->m, now_ns, QR_OK, "");
+    deliver();
+    qr_member_tick(a->m, now_ns);
+    CHECK(a->done && b->done && a->code == QR_OK && b->code == QR_OK);
+
+    reset(); /* a leader that could not write tells all the same sentence; a member that says no goodbye costs 5 s */
+    a = box(0, 0, 2, 1, fields_64), b = box(1, 1, 2, 2, fields_64);
+    wire_up(b, a);
+    deliver();
+    t = now_ns;
+    qr_member_end(a->m, now_ns, QR_PERMISSION_DENIED, "gs://x: 403");
+    n_queue = 0; /* it never arrives */
+    for (int i = 0; i < 30 && !a->done; i++) { /* b lives, its heartbeats come */
+        now_ns += 200 * MILLI;
+        qr_member_tick(b->m, now_ns), qr_member_tick(a->m, now_ns);
+        deliver();
+    }
+    CHECK(a->done && a->at_ns - t >= 5 * QR_SECOND && a->at_ns - t < 5500 * MILLI, "%.2f s", (double)(a->at_ns - t) / 1e9);
+    CHECK(b->done && b->code == QR_PERMISSION_DENIED && strstr(b->text, "403"), "the goodbye repeats it: %s", b->text);
+
+    reset();
+    a = box(0, 0, 1, 1, fields_64);
+    CHECK(a->begun && a->gen.begin.n_members == 1, "alone it begins at once");
+}
+static void test_settings(void) {
+    reset();
+    struct box *a = box(0, 0, 2, 1, fields_64), *b = box(1, 1, 2, 2, fields_32);
+    int64_t t = now_ns;
+    wire_up(b, a);
+    pass(QR_SECOND);
+    CHECK(strstr(a->log, "worker 1 (b:2) has other settings under the job name \"qcnn\": train.batch_size is 32 there and 64 here (worker 0)"), "%s", a->log);
+    CHECK(strstr(b->log, "worker 0 (a:1) has other settings under the job name \"qcnn\": train.batch_size is 64 there and 32 here (worker 1)"), "%s", b->log);
+    CHECK(!a->stop && !b->stop);
+    pass(31 * QR_SECOND);
+    CHECK(a->stop && b->stop && !a->begun && !b->begun);
+    for (int i = 0; i < 2; i++)
+        CHECK(boxes[i].code == QR_FAILED_PRECONDITION && boxes[i].at_ns - t >= 30 * QR_SECOND && boxes[i].at_ns - t < 31 * QR_SECOND &&
+                  strstr(boxes[i].text, "batch_size is "), "%s", boxes[i].text);
+
+    reset(); /* all exit, also those that agree with each other */
+    a = box(0, 0, 3, 1, fields_64), b = box(1, 1, 3, 2, fields_64);
+    struct box *c = box(2, 2, 3, 3, fields_32);
+    wire_up(b, a), wire_up(c, a), wire_up(c, b);
+    pass(31 * QR_SECOND);
+    CHECK(a->code == QR_FAILED_PRECONDITION && b->code == QR_FAILED_PRECONDITION && c->code == QR_FAILED_PRECONDITION);
+
+    reset(); /* a group that runs is not disturbed; the stranger is told by the leader at once, when a step is committed */
+    a = box(0, 0, 2, 1, fields_64), b = box(1, 1, 2, 2, fields_64);
+    wire_up(b, a);
+    deliver();
+    qr_member_set_held(a->m, &(struct qr_held){.applied_step = 2, .stable_step = 1});
+    c = box(2, 2, 3, 3, fields_32);
+    t = now_ns;
+    wire_up(c, a);
+    pass(100 * MILLI);
+    CHECK(c->stop && c->code == QR_FAILED_PRECONDITION && strstr(c->text, "worker 0 (a:1)"), "%s", c->text);
+    CHECK(a->begun && !a->stop && !a->lost);
+}
+static void test_strangers(void) {
+    reset();
+    struct box *a = box(0, 0, 2, 1, fields_64), *b = box(1, 1, 2, 2, fields_64);
+    struct qr_message *hello = qr_xcalloc(1, sizeof *hello);
+    hello->kind = QR_MESSAGE_HELLO;
+    hello->hello = (struct qr_hello){.protocol_min = 1, .protocol_max = 1, .contract = "f32-v1", .run = "other", .index = 1};
+    wires[n_wires++] = (struct wire){{b, a}, true};
+    qr_member_up(a->m, now_ns, 1, false, 0);
+    qr_member_message(a->m, now_ns, 1, hello);
+    CHECK(strstr(a->log, "turned away worker 1 of another job: name is \"other\" there and \"qcnn\" here") && !wires[0].open, "%s", a->log);
+    pass(40 * QR_SECOND);
+    CHECK(!a->stop, "a stranger never makes a member exit");
+    strcpy(hello->hello.run, "qcnn");
+    hello->hello.protocol_min = hello->hello.protocol_max = 9;
+    wires[n_wires++] = (struct wire){{b, a}, true};
+    qr_member_up(a->m, now_ns, 3, false, 0);
+    qr_member_message(a->m, now_ns, 3, hello);
+    CHECK(strstr(a->log, "protocol is 9-9 there and 1-1 here"), "%s", a->log);
+    wires[n_wires++] = (struct wire){{b, a}, true};
+    qr_member_up(b->m, now_ns, 4, true, 0); /* who answers at a:1 says it is worker 1 */
+    hello->hello.protocol_min = 1;
+    memcpy(hello->hello.job_hash, b->m->opt.job_hash, 32);
+    memset(hello->hello.incarnation, 5, 16);
+    qr_member_message(b->m, now_ns, 4, hello);
+    CHECK(strstr(b->log, "who answers at a:1 says that it is worker 1, not 0"), "%s", b->log);
+    qr_member_up(a->m, now_ns, 7, false, 0);
+    qr_member_garbage(a->m, now_ns, 7, "hello message: index 99");
+    CHECK(strstr(a->log, "a connection was closed: hello message: index 99"), "%s", a->log);
+    free(hello);
+}
+static void test_claims(void) {
+    reset(); /* before the group: the later wins, the earlier is told and gives up */
+    struct box *a = box(0, 0, 3, 1, fields_64), *b = box(1, 1, 3, 2, fields_64), *twin = box(2, 1, 3, 3, fields_64);
+    wire_up(b, a);
+    deliver();
+    wire_up(twin, a);
+    deliver();
+    CHECK(b->stop && b->code == QR_UNAVAILABLE && strstr(b->text, "another process claimed index 1 (worker 0 (a:1) tells so)"), "%s", b->text);
+    CHECK(!twin->stop && !a->stop && strstr(a->log, "worker 1 (b:2) was started again"), "%s", a->log);
+    reset(); /* in a running group it is a loss */
+    a = box(0, 0, 2, 1, fields_64), b = box(1, 1, 2, 2, fields_64), twin = box(2, 1, 2, 3, fields_64);
+    wire_up(b, a);
+    deliver();
+    CHECK(a->begun && b->begun);
+    wire_up(twin, a);
+    deliver();
+    CHECK(a->lost && a->lost_index == 1 && strstr(a->text, "started again"), "%s", a->text);
+}
+static void test_losses(void) {
+    for (int how = 0; how < 5; how++) {
+        reset();
+        struct box *a = box(0, 0, 3, 1, fields_64), *b = box(1, 1, 3, 2, fields_64), *c = box(2, 2, 3, 3, fields_64);
+        wire_up(b, a), wire_up(c, a), wire_up(c, b);
+        pass(QR_SECOND);
+        CHECK(a->begun && b->begun && c->begun);
+        int64_t t = now_ns;
+        if (how == 0) /* broken connections */
+            qr_member_down(a->m, now_ns, 3, "reset"), qr_member_down(b->m, now_ns, 5, "reset"), wires[1].open = wires[2].open = false;
+        if (how == 1) { /* silence */
+            qr_member_free(c->m);
+            c->m = NULL;
+        }
+        if (how == 2) qr_member_leave(c->m, now_ns, "SIGTERM");
+        if (how == 3) qr_member_data_broken(a->m, now_ns, 2, "reset by peer");
+        if (how == 4) qr_member_down(a->m, now_ns, 3, "reset"); /* only one sees it: the other hears of it */
+        pass(1500 * MILLI);
+        static const char *const words[] = {"worker 2 (c:3) is lost: the connection broke (reset)", "worker 2 (c:3) is lost: silent for 1.2", "worker 2 (c:3) left: SIGTERM",
+                                            "worker 2 (c:3) is lost: its data stream broke (reset by peer)", "worker 2 (c:3) is lost: the connection broke"};
+        CHECK(a->lost && a->lost_index == 2 && a->at_ns - t <= 1260 * MILLI && strstr(a->text, words[how]) == a->text, "%d: %s", how, a->text);
+        CHECK(b->lost && b->lost_index == 2, "%d: %s", how, b->text);
+    }
+    reset(); /* a trainer that stands still, in a process that answers */
+    struct box *a = box(0, 0, 2, 1, fields_64), *b = box(1, 1, 2, 2, fields_64);
+    wire_up(b, a);
+    deliver();
+    qr_member_set_turns(b->m, 1, QR_SECOND);
+    int64_t t = now_ns;
+    pass(9 * QR_SECOND);
+    CHECK(!a->lost);
+    pass(3 * QR_SECOND);
+    CHECK(a->lost && a->lost_index == 1 && a->at_ns - t < 11 * QR_SECOND && strstr(a->text, "training thread has stood still for 10."), "%s", a->text);
+    reset(); /* this process was stopped: the other's silence proves nothing */
+    a = box(0, 0, 2, 1, fields_64), b = box(1, 1, 2, 2, fields_64);
+    wire_up(b, a);
+    deliver();
+    now_ns += 20 * QR_SECOND;
+    qr_member_tick(a->m, now_ns);
+    CHECK(!a->lost && strstr(a->log, "stood still for 20.0 s"), "%s", a->log);
+}
+static void test_timeouts(void) {
+    reset();
+    struct box *a = box(0, 0, 4, 1, fields_64);
+    pass(61 * QR_SECOND);
+    CHECK(a->stop && a->code == QR_DEADLINE_EXCEEDED && strstr(a->text, "worker 1 (b:2), worker 2 (c:3), worker 3 (d:4) did not answer (1 of 4 are here, 2 are needed)"),
+          "%s", a->text);
+    reset(); /* enough of them: they begin without the rest, by the clock that started first */
+    struct box *b = box(1, 1, 4, 2, fields_64);
+    pass(30 * QR_SECOND);
+    a = box(0, 0, 4, 1, fields_64);
+    wire_up(b, a);
+    pass(29 * QR_SECOND);
+    CHECK(!a->begun && !b->begun);
+    pass(2 * QR_SECOND);
+    CHECK(a->begun && b->begun && a->gen.begin.n_members == 2);
+}
+static void test_base(void) {
+    struct qr_held h[3] = {{.applied_step = 4, .base_step = 4, .n_runs = 1, .run = {{0, 3, 2}}},
+                           {.applied_step = 4, .base_step = 4, .n_runs = 1, .run = {{1, 2, 3}}},
+                           {.applied_step = 3, .base_step = 3, .n_runs = 1, .run = {{7, 1, 1}}}};
+    struct qr_begin b = {.n_members = 3};
+    CHECK(member_choose_base(h, 0, &b) == BASE_OK && b.base_step == 4); /* 0 2 4 against 1 4: not disjoint; rank 2 is behind */
+    CHECK(b.member[0].keep && !b.member[1].keep && !b.member[2].keep && b.member[0].holder && b.member[1].holder && !b.member[2].holder);
+    uint8_t mine[3][9];
+    for (uint32_t r = 0; r < 3; r++) qr_generation_blocks(&b, r, 9, mine[r]);
+    for (int k = 0; k < 9; k++) CHECK(mine[0][k] + mine[1][k] + mine[2][k] == 1, "block %d", k);
+    CHECK(mine[0][0] && mine[0][2] && mine[0][4] && mine[0][1] && mine[1][3] && mine[2][5] && mine[0][6]);
+    h[1].digest[0] = 1;
+    b = (struct qr_begin){.n_members = 3};
+    CHECK(member_choose_base(h, 0, &b) == BASE_SPLIT && b.from_checkpoint);
+    h[2].applied_step = 4, h[0].refusals = 1;
+    b = (struct qr_begin){.n_members = 3};
+    CHECK(member_choose_base(h, 0, &b) == BASE_OK && !b.member[0].keep, "after a refusal nobody's blocks are kept");
+    h[2].refusals = 2;
+    CHECK(member_choose_base(h, 0, &b) == BASE_REFUSED_TWICE);
+    for (uint64_t i = 0; i < 4000; i++) { /* disjointness against enumeration */
+        struct qr_run x = {i % 7, 1 + i % 5, 1 + i / 7 % 6}, y = {i / 5 % 11, 1 + i / 3 % 6, 1 + i / 11 % 5};
+        bool meet = false;
+        for (uint64_t p = 0; p < x.count; p++)
+            for (uint64_t q = 0; q < y.count; q++) meet = meet || x.first + p * x.stride == y.first + q * y.stride;
+        if (member_runs_disjoint(&x, &y) == meet) CHECK(false, "runs %llu", (unsigned long long)i);
+    }
+}
+int main(void) {
+    queue = qr_xcalloc(QUEUE, sizeof *queue);
+    test_forms_and_ends();
+    test_settings();
+    test_strangers();
+    test_claims();
+    test_losses();
+    test_timeouts();
+    test_base();
+    reset();
+    free(queue);
+    return t_end();
+}

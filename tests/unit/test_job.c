@@ -1,0 +1,134 @@
+/* Job files: what is accepted, what is refused and in which words; the canonical form and its hash. */
+#include "job/canonical.h"
+#include "job/job.h"
+#include "tests/t.h"
+
+#define Q "{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"stages\":1},\"readouts\":[\"Z4\",\"Z5\"]}"
+#define D "{\"layer\":\"dense\",\"units\":1}"
+#define MODEL "\"model\":[" Q "," D "]"
+#define DATA "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2}"
+#define JOB(...) "{" MODEL "," DATA __VA_ARGS__ "}"
+
+struct row { const char *name, *text; enum qr_code code; const char *words[3]; };
+
+static const struct row rows[] = {
+    {"smallest", JOB(), QR_OK, {0}},
+    {"all top-level keys", JOB(",\"name\":\"a-1\",\"seed\":7,\"precision\":\"double\",\"block_size\":4,\"train\":{},\"worker\":{\"threads\":2}"), QR_OK, {0}},
+    {"schedule", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"momentum\":0.9,\"learning_rate\":{\"schedule\":\"cosine\",\"initial_learning_rate\":0.1,\"decay_steps\":10}}}"), QR_OK, {0}},
+    {"early stopping", JOB(",\"train\":{\"metrics\":[\"accuracy\"],\"early_stopping\":{\"monitor\":\"val_accuracy\",\"patience\":3}}"), QR_OK, {0}},
+    {"filters", "{\"model\":[{\"layer\":\"quantum\",\"filters\":3,\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8}}]," DATA "}", QR_OK, {0}},
+    {"filters in the ansatz", "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"filters\":3}}]," DATA "}", QR_OK, {0}},
+    {"filters in both", "{\"model\":[{\"layer\":\"quantum\",\"filters\":3,\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"filters\":3}}]," DATA "}", QR_INVALID_ARGUMENT, {"once"}},
+    {"classical", "{\"model\":[{\"layer\":\"dense\",\"units\":3,\"activation\":\"softmax\"}],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"}}", QR_OK, {0}},
+    {"not json", "{", QR_INVALID_ARGUMENT, {"the test", "line 1"}},
+    {"an array", "[]", QR_INVALID_ARGUMENT, {"the job", "object"}},
+    {"misspelt key", JOB(",\"sede\":1"), QR_INVALID_ARGUMENT, {"sede", "did you mean", "seed"}},
+    {"misspelt deep key", JOB(",\"train\":{\"batchsize\":1}"), QR_INVALID_ARGUMENT, {"train", "batchsize", "batch_size"}},
+    {"wrong type", JOB(",\"seed\":\"1\""), QR_INVALID_ARGUMENT, {"seed", "string"}},
+    {"fraction", JOB(",\"seed\":1.5"), QR_INVALID_ARGUMENT, {"seed", "1.5"}},
+    {"above 2^53", JOB(",\"seed\":9007199254740993"), QR_INVALID_ARGUMENT, {"9007199254740993"}},
+    {"negative", JOB(",\"seed\":-1"), QR_INVALID_ARGUMENT, {"seed"}},
+    {"bad name", JOB(",\"name\":\"a b\""), QR_INVALID_ARGUMENT, {"name", "a b"}},
+    {"path in name", JOB(",\"name\":\"../x\""), QR_INVALID_ARGUMENT, {"name", "../x"}},
+    {"precision", JOB(",\"precision\":\"singel\""), QR_INVALID_ARGUMENT, {"precision", "singel", "single"}},
+    {"no model", "{" DATA "}", QR_INVALID_ARGUMENT, {"model is missing"}},
+    {"empty model", "{\"model\":[]," DATA "}", QR_INVALID_ARGUMENT, {"model", "0 layers"}},
+    {"layer kind", "{\"model\":[{\"layer\":\"conv\"}]," DATA "}", QR_INVALID_ARGUMENT, {"model[0].layer", "conv"}},
+    {"quantum second", "{\"model\":[" D "," Q "]," DATA "}", QR_INVALID_ARGUMENT, {"model[1]", "first layer"}},
+    {"no circuit", "{\"model\":[{\"layer\":\"quantum\"}]," DATA "}", QR_INVALID_ARGUMENT, {"model[0].circuit"}},
+    {"three qubits", "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":3}}]," DATA "}", QR_INVALID_ARGUMENT, {"qubits"}},
+    {"bad read-out", "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8},\"readouts\":[\"Z9\"]}]," DATA "}", QR_INVALID_ARGUMENT, {"model[0].readouts[0]"}},
+    {"no read-outs", "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8},\"readouts\":[]}]," DATA "}", QR_INVALID_ARGUMENT, {"readouts", "0 read-outs"}},
+    {"units", "{\"model\":[" Q ",{\"layer\":\"dense\"}]," DATA "}", QR_INVALID_ARGUMENT, {"model[1].units", "missing"}},
+    {"activation", "{\"model\":[" Q ",{\"layer\":\"dense\",\"units\":1,\"activation\":\"rely\"}]," DATA "}", QR_INVALID_ARGUMENT, {"model[1].activation", "relu"}},
+    {"no data", "{" MODEL "}", QR_INVALID_ARGUMENT, {"data is missing"}},
+    {"no url", "{" MODEL ",\"data\":{\"source\":\"csv\"}}", QR_INVALID_ARGUMENT, {"data.url"}},
+    {"rounds for npz", "{" MODEL ",\"data\":{\"source\":\"npz\",\"url\":\"a\",\"rounds\":3}}", QR_INVALID_ARGUMENT, {"data", "rounds"}},
+    {"two ways to validate", "{" MODEL ",\"data\":{\"source\":\"npz\",\"url\":\"a\",\"validation_url\":\"b\",\"train_fraction\":0.5}}", QR_INVALID_ARGUMENT, {"exclude"}},
+    {"fraction 0", "{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"train_fraction\":0}}", QR_INVALID_ARGUMENT, {"train_fraction"}},
+    {"fraction above 1", "{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"train_fraction\":70}}", QR_INVALID_ARGUMENT, {"train_fraction"}},
+    {"excitations without qubits", "{\"model\":[" D "]," DATA "}", QR_INVALID_ARGUMENT, {"cluster-excitations", "quantum"}},
+    {"loss", JOB(",\"train\":{\"loss\":\"msee\"}"), QR_INVALID_ARGUMENT, {"train.loss", "mse"}},
+    {"metric twice", JOB(",\"train\":{\"metrics\":[\"mse\",\"mse\"]}"), QR_INVALID_ARGUMENT, {"train.metrics[1]", "twice"}},
+    {"epochs 0", JOB(",\"train\":{\"epochs\":0}"), QR_INVALID_ARGUMENT, {"train.epochs"}},
+    {"optimizer name", JOB(",\"train\":{\"optimizer\":{\"name\":\"adma\"}}"), QR_INVALID_ARGUMENT, {"train.optimizer.name", "adam"}},
+    {"another optimizer's key", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"beta_1\":0.9}}"), QR_INVALID_ARGUMENT, {"train.optimizer", "beta_1"}},
+    {"two clips", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"clipnorm\":1,\"clipvalue\":1}}"), QR_INVALID_ARGUMENT, {"one of"}},
+    {"decay steps", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":{\"schedule\":\"exponential\"}}}"), QR_INVALID_ARGUMENT, {"decay_steps"}},
+    {"monitor", JOB(",\"train\":{\"early_stopping\":{\"monitor\":\"val_accuracy\"}}"), QR_INVALID_ARGUMENT, {"monitor", "val_accuracy"}},
+    {"worker not an object", JOB(",\"worker\":[]"), QR_INVALID_ARGUMENT, {"worker"}},
+    {"blocks", JOB(",\"block_size\":1,\"train\":{\"batch_size\":1000000000}"), QR_INVALID_ARGUMENT, {"block_size"}},
+};
+
+static void test_rows(void) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_err err = {0};
+        struct qr_job *job = NULL;
+        enum qr_code code = qr_job_parse(qr_bytes_of_string(rows[i].text), "the test", &job, &err);
+        CHECK(code == rows[i].code, "%s: %s %s", rows[i].name, qr_code_name(code), err.msg);
+        if (code != QR_OK)
+            for (size_t k = 0; k < 3 && rows[i].words[k]; k++)
+                CHECK(strstr(err.msg, rows[i].words[k]) != NULL, "%s: '%s' lacks '%s'", rows[i].name, err.msg, rows[i].words[k]);
+        CHECK((job != NULL) == (code == QR_OK), "%s", rows[i].name);
+        qr_job_free(job);
+    }
+}
+
+static void hash_of(const char *text, char ret[65], size_t *ret_fields) {
+    struct qr_err err = {0};
+    struct qr_job *job = NULL;
+    struct qr_dataset data = {0};
+    struct qr_job_canonical c;
+    CHECK(qr_job_parse(qr_bytes_of_string(text), "the test", &job, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_job_data(job, &data, &err) == QR_OK, "%s", err.msg);
+    qr_job_canonical(job, &data, NULL, &c);
+    memcpy(ret, c.hex, 65);
+    *ret_fields = c.n;
+    qr_job_canonical_fini(&c);
+    qr_dataset_fini(&data);
+    qr_job_free(job);
+}
+
+static void test_hash(void) {
+    /* {what it is, does it change the hash} */
+    static const struct { const char *text; int same; } variants[] = {
+        {JOB(",\"name\":\"other\""), 1},
+        {JOB(",\"worker\":{\"threads\":3}"), 1},
+        {JOB(",\"train\":{\"epochs\":9}"), 1},
+        {JOB(",\"train\":{\"batch_size\":32}"), 1}, /* the default, said aloud */
+        {JOB(",\"seed\":1"), 0},
+        {JOB(",\"precision\":\"double\""), 0},
+        {JOB(",\"block_size\":8"), 0},
+        {JOB(",\"train\":{\"batch_size\":33}"), 0},
+        {JOB(",\"train\":{\"loss\":\"mae\"}"), 0},
+        {JOB(",\"train\":{\"shuffle\":false}"), 0},
+        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"epsilon\":1e-8}}"), 0},
+        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.5}}"), 0},
+        {"{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"rounds\":3}}", 0},
+    };
+    char base[65], hex[65];
+    size_t n;
+    hash_of(JOB(), base, &n);
+    CHECK(strlen(base) == 64 && n > 8);
+    for (size_t i = 0; i < COUNT(variants); i++) {
+        hash_of(variants[i].text, hex, &n);
+        CHECK((strcmp(base, hex) == 0) == variants[i].same, "%s", variants[i].text);
+    }
+}
+
+static void test_builtin(void) {
+    struct qr_err err = {0};
+    struct qr_job *job = NULL;
+    CHECK(qr_job_load(NULL, &job, &err) == QR_OK, "%s", err.msg);
+    CHECK(job && strcmp(job->name, "qcnn") == 0 && job->train.epochs == 50 && job->block_size == 16 && job->circuit->n_params == 20);
+    qr_job_free(job);
+    job = NULL;
+    CHECK(qr_job_load("nowhere/job.json", &job, &err) == QR_NOT_FOUND && strstr(err.msg, "nowhere/job.json"), "%s", err.msg);
+}
+
+int main(void) {
+    test_rows();
+    test_hash();
+    test_builtin();
+    return t_end();
+}

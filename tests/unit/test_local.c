@@ -1,0 +1,133 @@
+/* The processes and the progress of `qring run`, with a shell script in the worker's place. */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "local/processes.h"
+#include "local/progress.h"
+#include "tests/t.h"
+
+static char folder[] = "/tmp/qring-test-local-XXXXXX";
+
+static struct qr_json *parse(const char *text) {
+    struct qr_json *v = NULL;
+    struct qr_err err;
+    CHECK(qr_json_parse(qr_bytes_of_string(text), "test", &v, &err) == QR_OK, "%s", err.msg);
+    return v;
+}
+
+static void test_line(void) {
+    struct qr_json *v = parse("{\"loss\": 0.72134, \"accuracy\": 0.53125}");
+    struct qr_buf b = {0};
+    qr_progress_line(&b, 2, 2, 0.0021, 0, v);
+    CHECK(strcmp(qr_buf_string(&b), "2/2 [==============================] - 0s 1ms/step - loss: 0.7213 - accuracy: 0.5312") == 0, "%s", qr_buf_string(&b));
+    qr_buf_clear(&b);
+    qr_progress_line(&b, 1, 2, -1, 3.2, v);
+    CHECK(strcmp(qr_buf_string(&b), "1/2 [==============>...............] - ETA: 3s - loss: 0.7213 - accuracy: 0.5312") == 0, "%s", qr_buf_string(&b));
+    qr_buf_clear(&b);
+    qr_progress_line(&b, 3, 3, 12, 0, NULL);
+    CHECK(strcmp(qr_buf_string(&b), "3/3 [==============================] - 12s 4s/step") == 0, "%s", qr_buf_string(&b));
+    qr_buf_free(&b);
+    qr_json_free(v);
+}
+
+static int64_t no_time(void *ctx) { return *(int64_t *)ctx; }
+
+/* On a terminal "Epoch", a bar and its end over it; elsewhere one line an epoch. Events of other kinds draw nothing. */
+static void test_events(void) {
+    int64_t now = QR_SECOND;
+    struct qr_clock clock = {no_time, &now};
+    for (int terminal = 0; terminal < 2; terminal++) {
+        char *text = NULL;
+        size_t n = 0;
+        FILE *out = open_memstream(&text, &n);
+        struct qr_progress p = {.out = out, .terminal = terminal, .clock = &clock};
+        static const char *const events[] = {
+            "{\"event\":\"listening\",\"port\":1}",
+            "{\"event\":\"progress\",\"epoch\":1,\"epochs\":2,\"batch\":1,\"batches\":2,\"values\":{\"loss\":1}}",
+            "{\"event\":\"epoch\",\"epoch\":1,\"epochs\":2,\"batches\":2,\"seconds\":0.002,\"values\":{\"loss\":1,\"val_loss\":null}}", "[]", "{\"event\":7}"};
+        for (size_t i = 0; i < COUNT(events); i++) {
+            struct qr_json *v = parse(events[i]);
+            qr_progress_event(&p, v);
+            qr_json_free(v);
+        }
+        qr_progress_end(&p);
+        fclose(out);
+        const char *want = terminal ? "Epoch 1/2\n\r1/2 [==============>...............] - ETA: 0s - loss: 1.0000\r"
+                                      "2/2 [==============================] - 0s 1ms/step - loss: 1.0000\n"
+                                    : "Epoch 1/2 - 2/2 [==============================] - 0s 1ms/step - loss: 1.0000\n";
+        CHECK(strcmp(text, want) == 0, "got:\n%s", text);
+        free(text);
+    }
+}
+
+/* Runs n copies of a script, which sees its index in $i and its folder in $d. */
+static struct qr_local_result run(const char *body, unsigned n, int *ret_events);
+
+static void count(void *ctx, const struct qr_json *event) {
+    (void)event;
+    ++*(int *)ctx;
+}
+
+static struct qr_local_result run(const char *body, unsigned n, int *ret_events) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/worker", folder);
+    FILE *f = fopen(path, "w");
+    fprintf(f, "#!/bin/sh\ni=$(echo \"$TF_CONFIG\" | sed 's/.*\"index\":\\([0-9]*\\).*/\\1/')\nd=%s\n%s\n", folder, body);
+    fclose(f);
+    chmod(path, 0700);
+    struct qr_local_result result = {.exit_code = -1};
+    struct qr_err err = {0};
+    struct qr_local_options opt = {.program = path, .n_workers = n, .environment = environ, .log_dir = folder, .event = count, .ctx = ret_events};
+    *ret_events = 0;
+    CHECK(qr_local_run(&opt, &result, &err) == QR_OK, "%s", err.msg);
+    return result;
+}
+
+static void test_processes(void) {
+    int events;
+    struct qr_local_result r = run("echo '{\"event\":\"x\"}' >&3; echo '{\"event\":\"y\"}' >&3; echo hello", 3, &events);
+    CHECK(r.exit_code == 0 && r.worker == -1 && !r.sentence && !r.interrupted && events == 2, "%d, %d events", r.exit_code, events);
+
+    r = run("[ $i = 1 ] || { sleep 0.2; exit 138; }; echo '{\"event\":\"error\",\"code\":15,\"message\":\"bad row 7\"}' >&3; exit 4", 3, &events);
+    CHECK(r.exit_code == 4 && r.worker == 1 && r.sentence && strcmp(r.sentence, "bad row 7") == 0, "%d by %d: %s", r.exit_code, r.worker, r.sentence);
+    free(r.sentence);
+
+    /* the survivors' 138 may be seen first: who died is told all the same */
+    r = run("[ $i = 2 ] && kill -9 $$; exit 138", 4, &events);
+    CHECK(r.exit_code == 138 && r.worker == 2 && r.sentence && strstr(r.sentence, "signal 9"), "%d by %d: %s", r.exit_code, r.worker, r.sentence);
+    free(r.sentence);
+
+    r = run("echo '{\"event\":\"error\",\"code\":14,\"message\":\"worker 1 is lost\"}' >&3; exit 138", 2, &events);
+    CHECK(r.exit_code == 138 && r.sentence && strstr(r.sentence, "worker 1 is lost"), "%d: %s", r.exit_code, r.sentence);
+    free(r.sentence);
+
+    /* a port that was taken in between is met by one more start */
+    r = run("[ -e $d/again$i ] && exit 0; : >$d/again$i; [ $i = 0 ] && { while ! [ -e $d/again1 ]; do sleep 0.01; done; echo '{\"event\":\"error\",\"code\":6,\"message\":\"in use\"}' >&3; exit 2; }; exec sleep 60", 2,
+            &events);
+    CHECK(r.exit_code == 0 && !r.sentence, "%d: %s", r.exit_code, r.sentence ? r.sentence : "");
+    free(r.sentence);
+
+    /* a person's signal: everybody is asked, the exit code is 0 */
+    char body[128];
+    snprintf(body, sizeof body, "[ $i = 0 ] && kill -TERM %d; exec sleep 60", (int)getpid());
+    r = run(body, 2, &events);
+    CHECK(r.exit_code == 0 && r.interrupted && r.worker == -1, "%d by %d", r.exit_code, r.worker);
+    free(r.sentence);
+
+    r = run("[ -z \"$TF_CONFIG$QRING_INDEX\" ]", 1, &events);
+    CHECK(r.exit_code == 0, "a single worker sees no identity of ours: %d", r.exit_code);
+    free(r.sentence);
+}
+
+int main(void) {
+    char command[64];
+    CHECK(mkdtemp(folder) != NULL);
+    setenv("TF_CONFIG", "{}", 1);
+    setenv("QRING_INDEX", "5", 1);
+    test_line();
+    test_events();
+    test_processes();
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) == 0 ? t_end() : 1;
+}

@@ -1,0 +1,217 @@
+/* The step loop with a group of one: against a plain float64 re-computation, over threads, with poison, early stopping and
+ * a count of allocations. */
+#include <math.h>
+#include <stdatomic.h>
+
+#include "base/mem.h"
+#include "data/batch.h"
+#include "tests/t.h"
+#include "train/evaluate.h"
+#include "train/train.h"
+
+/* ---- allocations are counted while `counting` is set (not in sanitizer builds, which own malloc) ---- */
+static atomic_bool counting;
+static atomic_long n_allocations;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define COUNTS_ALLOCATIONS 1
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t), *__libc_memalign(size_t, size_t);
+static void count(void) { if (atomic_load(&counting)) atomic_fetch_add(&n_allocations, 1); }
+void *malloc(size_t n) { return count(), __libc_malloc(n); }
+void *calloc(size_t n, size_t m) { return count(), __libc_calloc(n, m); }
+void *realloc(void *p, size_t n) { return count(), __libc_realloc(p, n); }
+int posix_memalign(void **p, size_t a, size_t n) { return count(), *p = __libc_memalign(a, n), *p ? 0 : 12; }
+#endif
+
+struct fixture {
+    struct qr_job *job;
+    struct qr_dataset data;
+    struct qr_model *model;
+    struct qr_job_canonical canonical;
+    struct qr_pool *pool;
+    struct qr_group *group;
+};
+
+static void setup(struct fixture *f, const char *text, unsigned threads) {
+    struct qr_err err = {0};
+    *f = (struct fixture){0};
+    CHECK(qr_job_parse(qr_bytes_of_string(text), "the test", &f->job, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_job_data(f->job, &f->data, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_job_model(f->job, QR_ISA_PORTABLE, f->data.n_columns, &f->model, &err) == QR_OK, "%s", err.msg);
+    qr_job_canonical(f->job, &f->data, NULL, &f->canonical);
+    f->pool = qr_pool_new(threads);
+    struct qr_group_options g = {.run = "t", .clock = &qr_clock_monotonic};
+    memcpy(g.job_hash, f->canonical.hash, 32);
+    f->group = qr_group_solo(&g);
+}
+
+static void teardown(struct fixture *f) {
+    qr_group_close(f->group);
+    qr_pool_free(f->pool);
+    qr_job_canonical_fini(&f->canonical);
+    qr_model_free(f->model);
+    qr_dataset_fini(&f->data);
+    qr_job_free(f->job);
+}
+
+static struct qr_train_options options(struct fixture *f) {
+    struct qr_err err = {0};
+    struct qr_train_options o = {.job = f->job, .canonical = &f->canonical, .data = &f->data, .model = f->model, .group = f->group,
+                                 .pool = f->pool, .clock = &qr_clock_monotonic};
+    CHECK(qr_group_form(f->group, &o.view, &err) == QR_OK, "%s", err.msg);
+    return o;
+}
+
+#define QCNN(more) "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}}," \
+    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7}," \
+    "\"precision\":\"double\",\"block_size\":2," more "}"
+#define SGD "\"train\":{\"epochs\":3,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":0.1}"
+
+/* The same training in plain float64, from qr_loss_gradient and the data alone: checks order, batches, means and the update. */
+static void by_hand(struct fixture *f, double *w, double *ret_loss) {
+    struct qr_err err = {0};
+    size_t n = f->data.n_train, k = qr_model_n_params(f->model), batch = f->job->train.batch_size, sample[64];
+    double grad[256], loss, sum = 0;
+    struct qr_order o;
+    qr_order_init(&o, n);
+    qr_model_init(f->model, f->job->seed, w);
+    for (uint64_t e = 0; e < f->job->train.epochs; e++) {
+        qr_order_fill(&o, f->job->seed, e, true);
+        sum = 0;
+        for (size_t at = 0; at < n; at += batch) {
+            size_t m = n - at < batch ? n - at : batch;
+            for (size_t i = 0; i < m; i++) sample[i] = o.index[at + i];
+            CHECK(qr_loss_gradient(f->model, w, &f->data, sample, m, NULL, &loss, grad, &err) == QR_OK, "%s", err.msg);
+            sum += loss * (double)m;
+            for (size_t i = 0; i < k; i++) w[i] -= 0.1 * grad[i];
+        }
+    }
+    *ret_loss = sum / (double)n;
+    qr_order_fini(&o);
+}
+
+static void test_against_hand(void) {
+    struct fixture f;
+    setup(&f, QCNN(SGD "}"), 1);
+    struct qr_train_options o = options(&f);
+    struct qr_train_result r = {0};
+    struct qr_err err = {0};
+    double w[256], loss;
+    CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
+    by_hand(&f, w, &loss);
+    double worst = 0;
+    for (size_t i = 0; i < qr_model_n_params(f.model); i++) worst = fmax(worst, fabs(w[i] - r.params[i]));
+    /* both sum the same 28 samples a step in float64, differently grouped: 12 steps of rounding at 2^-53 */
+    CHECK(worst < 1e-13, "%g", worst);
+    CHECK(fabs(loss - r.loss) < 1e-13 && r.steps == 12 && r.epochs == 3 && r.has_val && r.n_metrics == 2, "%g %g", loss, r.loss);
+    CHECK(strcmp(r.metrics[0].name, "accuracy") == 0 && strcmp(r.metrics[1].name, "val_accuracy") == 0);
+    free(r.params);
+    teardown(&f);
+}
+
+static void test_threads(void) {
+    char first[33] = "";
+    for (unsigned threads = 1; threads <= 3; threads++) {
+        struct fixture f;
+        setup(&f, QCNN(SGD "}"), threads);
+        struct qr_train_options o = options(&f);
+        struct qr_train_result r = {0};
+        struct qr_err err = {0};
+        CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
+        if (threads == 1) memcpy(first, r.state_digest, sizeof first);
+        CHECK(strcmp(first, r.state_digest) == 0 && strlen(first) == 32, "%s %s", first, r.state_digest);
+        free(r.params);
+        teardown(&f);
+    }
+}
+
+static void test_poison(void) {
+    struct fixture f;
+    setup(&f, QCNN(SGD "}"), 1);
+    struct qr_train_options o = options(&f);
+    struct qr_train_result r = {0};
+    struct qr_err err = {0};
+    f.data.y[11] = 1e30; /* the loss leaves 2^40 */
+    CHECK(qr_train_run(&o, &r, &err) == QR_OUT_OF_RANGE && r.params == NULL);
+    CHECK(strstr(err.msg, "sample 11 ") && strstr(err.msg, "training batch"), "%s", err.msg);
+    f.data.y[11] = 1;
+    f.data.y[30] = 1e30; /* the third of validation */
+    CHECK(qr_train_run(&o, &r, &err) == QR_OUT_OF_RANGE);
+    CHECK(strstr(err.msg, "sample 30 ") && strstr(err.msg, "validation batch"), "%s", err.msg);
+    teardown(&f);
+}
+
+struct seen { size_t n; struct qr_step_line lines[64]; double best; };
+static enum qr_code keep(void *ctx, bool leader, const struct qr_step_line *line, struct qr_err *err) {
+    (void)err;
+    struct seen *s = ctx;
+    CHECK(leader);
+    s->lines[s->n++] = *line;
+    return QR_OK;
+}
+
+static void test_lines_and_early_stopping(void) {
+    struct fixture f;
+    struct seen seen = {0};
+    setup(&f, QCNN("\"train\":{\"epochs\":12,\"batch_size\":28,\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":2},"
+                   "\"early_stopping\":{\"patience\":2}}"), 1);
+    struct qr_train_options o = options(&f);
+    struct qr_train_result r = {0};
+    struct qr_err err = {0};
+    o.observer = (struct qr_train_observer){.ctx = &seen, .step = keep};
+    CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
+    /* one step and one evaluation an epoch, every one told, in order */
+    CHECK(seen.n == 2 * r.epochs && r.steps == r.epochs, "%zu lines, %llu epochs", seen.n, (unsigned long long)r.epochs);
+    size_t best = 0;
+    for (size_t e = 0; e < r.epochs; e++) {
+        CHECK(!seen.lines[2 * e].eval && seen.lines[2 * e].step == e + 1 && seen.lines[2 * e].samples == 28);
+        CHECK(seen.lines[2 * e + 1].eval && seen.lines[2 * e + 1].epoch == e + 1 && seen.lines[2 * e + 1].samples == 12);
+        if (seen.lines[2 * e + 1].loss < seen.lines[2 * best + 1].loss) best = e;
+    }
+    /* a learning rate of 2 diverges: it must stop two epochs after its best one, and give the best weights back */
+    CHECK(r.stopped_early && r.epochs == best + 3, "best %zu of %llu", best, (unsigned long long)r.epochs);
+    size_t sample[12];
+    double means[1];
+    for (size_t i = 0; i < 12; i++) sample[i] = 28 + i;
+    CHECK(qr_evaluate(f.model, r.params, &f.data, sample, 12, NULL, NULL, NULL, means, &err) == QR_OK);
+    CHECK(means[0] == seen.lines[2 * best + 1].loss, "%.17g %.17g", means[0], seen.lines[2 * best + 1].loss);
+    free(r.params);
+    teardown(&f);
+}
+
+static void count_from_first_batch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch, uint64_t n_batches,
+                                   const struct qr_named_value *running, size_t n) {
+    (void)ctx, (void)epochs, (void)running, (void)n;
+    if (epoch == 1 && batch == 1) atomic_store(&counting, true);
+    if (epoch == 3 && batch == n_batches) atomic_store(&counting, false);
+}
+
+static void test_no_allocation(void) {
+#ifdef COUNTS_ALLOCATIONS
+    struct fixture f;
+    setup(&f, QCNN(SGD "}"), 2);
+    struct qr_train_options o = options(&f);
+    struct qr_train_result r = {0};
+    struct qr_err err = {0};
+    o.observer = (struct qr_train_observer){.progress = count_from_first_batch};
+    atomic_store(&counting, true);
+    free(malloc(1));
+    CHECK(atomic_load(&n_allocations) == 1); /* the counter counts */
+    atomic_store(&counting, false);
+    atomic_store(&n_allocations, 0);
+    CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
+    CHECK(atomic_load(&n_allocations) == 0, "%ld allocations from the first update to the last", atomic_load(&n_allocations));
+    free(r.params);
+    teardown(&f);
+#else
+    SKIP("counting allocations: the sanitizer owns malloc");
+#endif
+}
+
+int main(void) {
+    test_against_hand();
+    test_threads();
+    test_poison();
+    test_lines_and_early_stopping();
+    test_no_allocation();
+    return t_end();
+}

@@ -1,0 +1,179 @@
+/* The settings table: flags, environment, job file, default, in this order; what is refused, and with which words. */
+#include "tests/t.h"
+#include "worker/settings.h"
+
+static enum qr_code flags(struct qr_settings *s, struct qr_err *err, const char *a, const char *b, const char *c) {
+    const char *const given[] = {"qringd", a, b, c};
+    char *argv[4];
+    int n = 0;
+    for (size_t i = 0; i < 4; i++)
+        if (given[i]) argv[n++] = strdup(given[i]);
+    enum qr_code code = qr_settings_flags(s, n, argv, err);
+    for (int i = 0; i < n; i++) free(argv[i]);
+    return code;
+}
+
+static enum qr_code environment(struct qr_settings *s, struct qr_err *err, const char *a, const char *b, char *unknown, size_t room) {
+    char *env[3] = {0}, *said[4];
+    size_t n = 0, n_said;
+    if (a) env[n++] = strdup(a);
+    if (b) env[n++] = strdup(b);
+    enum qr_code code = qr_settings_environment(s, env, said, 4, &n_said, err);
+    unknown[0] = 0;
+    for (size_t i = 0; i < n_said; i++) {
+        snprintf(unknown + strlen(unknown), room - strlen(unknown), "%s\n", said[i]);
+        free(said[i]);
+    }
+    for (size_t i = 0; i < n; i++) free(env[i]);
+    return code;
+}
+
+static enum qr_code job(struct qr_settings *s, struct qr_err *err, const char *text) {
+    struct qr_json *root;
+    if (qr_json_parse(qr_bytes_of_string(text), "test", &root, err) != QR_OK) return err->code;
+    enum qr_code code = qr_settings_job(s, root, err);
+    qr_json_free(root);
+    return code;
+}
+
+static void test_defaults(void) {
+    struct qr_settings s;
+    qr_settings_init(&s);
+    CHECK(s.max_workers == 64 && s.data_port == 2224 && s.port == -1 && s.threads == -1 && s.epochs == -1 && s.min_workers == -1);
+    CHECK(s.start_timeout_ns == INT64_C(600000000000) && s.form_timeout_ns == -1 && s.exit_on_drain == 143);
+    CHECK(strcmp(s.isa, "auto") == 0 && strcmp(s.allreduce, "auto") == 0 && strcmp(s.log_level, "info") == 0 && !s.out && !s.weights && !s.job);
+    qr_settings_fini(&s);
+}
+
+/* Whatever is read first, the nearest to the person wins. */
+static void test_order(void) {
+    char unknown[512];
+    for (int turn = 0; turn < 6; turn++) {
+        static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+        struct qr_settings s;
+        struct qr_err err = {0};
+        qr_settings_init(&s);
+        for (int k = 0; k < 3; k++) {
+            enum qr_code code = QR_OK;
+            if (orders[turn][k] == 0) code = flags(&s, &err, "--threads=3", NULL, NULL);
+            if (orders[turn][k] == 1) code = environment(&s, &err, "QRING_THREADS=4", "QRING_DATA_PORT=7", unknown, sizeof unknown);
+            if (orders[turn][k] == 2) code = job(&s, &err, "{\"threads\": 5, \"data_port\": 8, \"form-timeout\": \"2m\", \"plaintext\": true}");
+            CHECK(code == QR_OK, "%s", err.msg);
+        }
+        CHECK(s.threads == 3 && s.data_port == 7 && s.form_timeout_ns == INT64_C(120000000000) && s.plaintext, "order %d", turn);
+        qr_settings_fini(&s);
+    }
+}
+
+static void test_forms(void) {
+    struct qr_settings s;
+    struct qr_err err = {0};
+    qr_settings_init(&s);
+    CHECK(flags(&s, &err, "job.json", "--isa", "avx2") == QR_OK && strcmp(s.isa, "avx2") == 0 && strcmp(s.job, "job.json") == 0, "%s", err.msg);
+    CHECK(flags(&s, &err, "--plaintext", "--exit-on-drain=0", "--start-timeout=500ms") == QR_OK && s.plaintext && s.exit_on_drain == 0, "%s", err.msg);
+    CHECK(s.start_timeout_ns == 500000000);
+    CHECK(flags(&s, &err, "--plaintext=false", "--threads=auto", "--index=") == QR_OK && !s.plaintext && s.threads == -1 && !s.index, "%s", err.msg);
+    CHECK(flags(&s, &err, "--weights-gcs-bucket=b", "--weights-gcs-path=p/x.h5", "--profiler-port=2223") == QR_OK, "%s", err.msg);
+    CHECK(flags(&s, &err, "--logdir", "gs://b/logs", NULL) == QR_OK && qr_settings_check(&s, &err) == QR_OK, "%s", err.msg);
+    CHECK(flags(&s, &err, "--weights=w.h5", NULL, NULL) == QR_OK && qr_settings_check(&s, &err) == QR_INVALID_ARGUMENT, "both");
+    qr_settings_fini(&s);
+}
+
+static void test_refused(void) {
+    static const struct { const char *a, *b, *words; } rows[] = {
+        {"--thread=2", NULL, "--thread; did you mean --threads?"},
+        {"--zzzzzz", NULL, "unknown flag --zzzzzz"},
+        {"-n", NULL, "unknown flag -n"},
+        {"--threads", NULL, "--threads wants a value"},
+        {"--threads=0", NULL, "--threads: '0' is not a number in 1 ... 1024"},
+        {"--threads=2x", NULL, "'2x'"},
+        {"--port=65536", NULL, "0 ... 65535"},
+        {"--isa=avx", NULL, "'avx' is none of auto|portable|avx2|avx512"},
+        {"--allreduce=", NULL, "none of auto|ring|doubling|star"},
+        {"--form-timeout=soon", NULL, "'soon' is no length of time"},
+        {"--plaintext=maybe", NULL, "neither true nor false"},
+        {"a.json", "b.json", "two jobs are named, 'a.json' and 'b.json'"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_settings s;
+        struct qr_err err = {0};
+        qr_settings_init(&s);
+        CHECK(flags(&s, &err, rows[i].a, rows[i].b, NULL) == QR_INVALID_ARGUMENT && strstr(err.msg, rows[i].words), "%s: %s", rows[i].a, err.msg);
+        qr_settings_fini(&s);
+    }
+}
+
+static void test_environment(void) {
+    struct qr_settings s;
+    struct qr_err err = {0};
+    char unknown[512];
+    qr_settings_init(&s);
+    CHECK(environment(&s, &err, "QRING_THREDS=2", "QRING_JOB=j.json", unknown, sizeof unknown) == QR_OK, "%s", err.msg);
+    CHECK(strstr(unknown, "QRING_THREDS") && strstr(unknown, "did you mean QRING_THREADS?") && s.threads == -1, "%s", unknown);
+    CHECK(s.job && strcmp(s.job, "j.json") == 0);
+    /* a Service called qring, or qring-worker-0, is no setting and no mistake */
+    CHECK(environment(&s, &err, "QRING_PORT=tcp://10.0.0.1:2222", "QRING_WORKER_0_SERVICE_HOST=10.0.0.1", unknown, sizeof unknown) == QR_OK, "%s", err.msg);
+    CHECK(!unknown[0] && s.port == -1, "%s", unknown);
+    CHECK(environment(&s, &err, "QRING_THREADS=many", NULL, unknown, sizeof unknown) == QR_INVALID_ARGUMENT && strstr(err.msg, "QRING_THREADS"), "%s", err.msg);
+    CHECK(environment(&s, &err, "QRING_HELP=1", NULL, unknown, sizeof unknown) == QR_OK && !s.help && strstr(unknown, "QRING_HELP"), "%s", unknown);
+    qr_settings_fini(&s);
+}
+
+static void test_job(void) {
+    static const struct { const char *text, *words; } rows[] = {
+        {"{\"thread\": 2}", "worker.thread is no setting; did you mean 'threads'?"},
+        {"{\"threads\": 1.5}", "worker.threads: '1.5'"},
+        {"{\"threads\": [1]}", "worker.threads must be a text, a number, true or false"},
+        {"{\"help\": true}", "worker.help is no setting"},
+        {"{\"isa\": \"sse\"}", "worker.isa: 'sse'"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_settings s;
+        struct qr_err err = {0};
+        qr_settings_init(&s);
+        CHECK(job(&s, &err, rows[i].text) == QR_INVALID_ARGUMENT && strstr(err.msg, rows[i].words), "%s: %s", rows[i].text, err.msg);
+        qr_settings_fini(&s);
+    }
+}
+
+static void gather(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+    (void)level, (void)module;
+    qr_buf_printf(ctx, "%s\n", message);
+}
+
+static void test_texts(void) {
+    struct qr_settings s;
+    struct qr_err err;
+    struct qr_buf b = {0};
+    struct qr_log log = {.write = gather, .ctx = &b};
+    qr_settings_init(&s);
+    CHECK(flags(&s, &err, "--threads=2", NULL, NULL) == QR_OK && job(&s, &err, "{\"isa\": \"portable\"}") == QR_OK);
+    qr_settings_log(&s, &log);
+    CHECK(strstr(qr_buf_string(&b), "from flags: threads=2\n") && strstr(qr_buf_string(&b), "from the job file: isa=portable\n"), "%s", qr_buf_string(&b));
+    CHECK(strstr(qr_buf_string(&b), "data-port=2224"), "%s", qr_buf_string(&b));
+    qr_buf_clear(&b);
+    qr_settings_markdown(&b);
+    for (size_t i = 0; qr_settings_name(i); i++) {
+        char cell[80];
+        snprintf(cell, sizeof cell, "| `--%s", qr_settings_name(i));
+        CHECK(strstr(qr_buf_string(&b), cell), "%s", cell);
+        CHECK(qr_settings_arity(qr_settings_name(i)) > 0);
+    }
+    CHECK(!strstr(qr_buf_string(&b), "progress-fd") && qr_settings_arity("progress-fd") == 2 && qr_settings_arity("nothing") == 0);
+    qr_buf_clear(&b);
+    qr_settings_help(&b);
+    CHECK(strstr(qr_buf_string(&b), "--data-port PORT") && strstr(qr_buf_string(&b), "[2224]"));
+    qr_buf_free(&b);
+    qr_settings_fini(&s);
+}
+
+int main(void) {
+    test_defaults();
+    test_order();
+    test_forms();
+    test_refused();
+    test_environment();
+    test_job();
+    test_texts();
+    return t_end();
+}
