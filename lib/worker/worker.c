@@ -104,7 +104,7 @@ static bool print_texts(const struct qr_settings *s) {
         qr_settings_markdown(&text);
     }
     bool printed = text.n > 0;
-    fwrite(text.p, 1, text.n, stdout);
+    if (printed) fwrite(text.p, 1, text.n, stdout);
     fflush(stdout);
     qr_buf_free(&text);
     return printed;
