@@ -12,7 +12,7 @@ enum qr_code qr_excitations(const struct qr_data_options *opt, struct qr_dataset
         return qr_fail(err, QR_INVALID_ARGUMENT, "cluster-excitations: one column per qubit makes %zu, but the model takes %zu", n_qubits, opt->n_columns);
     size_t n_outputs = opt->n_outputs ? opt->n_outputs : 1;
     if (n_outputs > 1 && !opt->one_label_for_all)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "cluster-excitations: labels are +1 or -1, which are no class numbers of %zu outputs", n_outputs);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "cluster-excitations: labels are +1 or -1, but the model has %zu outputs and its loss wants class numbers", n_outputs);
     enum qr_code code = qr_dataset_room(ret, opt->rounds * n_qubits, n_qubits, n_outputs, err);
     if (code) return code;
     for (unsigned round = 0; round < opt->rounds; round++)
