@@ -59,7 +59,7 @@ fuzzers  := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 replays  := $(fuzzers:%=%.replay)
 its      := $(sort $(wildcard tests/it/*.sh))
 lints    := tests/lint/run tests/lint/selftest
-models   := $(wildcard tests/model/run)
+models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
 
 # Which of the tests a sanitizer build runs: all but the bit matrix and what looks at sources; the thread
@@ -96,7 +96,7 @@ lint: $(lib_o) $(progs)
 
 ## make model      the membership model, at larger bounds than make test has
 model:
-	$(Q)tests/model/run full
+	$(Q)tests/model/check.sh more
 
 ## make matrix     every number of workers, threads, kernels and schedules: one digest for each job
 matrix: $(progs)

@@ -6,7 +6,8 @@
  *           per block the cross matrix K = M - M^dagger, M = Tr_rest |phi><lambda|, from which small dense float64
  *           algebra gives every derivative in the block (DESIGN §10; simulation.md §4). planner.md has the details.
  * Numbers   The arithmetic contract of DESIGN §5. Results are a pure function of (plan, theta, samples): not of
- *           threads, kernel table or traversal. float32 pairs, or float64 with QR_DOUBLE.
+ *           threads, kernel table or traversal. Amplitudes are float32 pairs, rounded once per block (sums inside a block are
+ *           float64), or float64 with QR_DOUBLE.
  * Cost      about three simulations per gradient, however many parameters.
  * Memory    qr_sim_bytes_per_thread(plan) for each thread's workspace.
  * Threads   a plan is const after compile; a bound belongs to one owner while it is filled and is then read by any; a workspace

@@ -16,8 +16,10 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Twelve chains of 16 lanes. */
+/* Twelve chains of 16 lanes; 0 without AVX-512. */
 static double fma_gflops(void) {
+#if defined __x86_64__
+    if (!__builtin_cpu_supports("avx512f")) return 0;
     long n = 1000000;
     double t = now();
     __asm__ volatile("1:\n"
@@ -30,6 +32,9 @@ static double fma_gflops(void) {
                      :
                      : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12");
     return 1000000.0 * 12 * 32 / (now() - t) * 1e-9;
+#else
+    return 0;
+#endif
 }
 
 static double copy_gbs(size_t bytes) {
@@ -107,7 +112,7 @@ int main(int argc, char **argv) {
     uint64_t threads = 1;
     if (argc > 1 && (!qr_parse_u64(argv[1], &threads) || threads < 1 || threads > 256)) return 2;
     struct qr_pool *pool = threads > 1 ? qr_pool_new((unsigned)threads) : NULL;
-    double gflops = __builtin_cpu_supports("avx512f") ? fma_gflops() : 0, gbs = copy_gbs(64 << 20);
+    double gflops = fma_gflops(), gbs = copy_gbs(64 << 20);
     static const unsigned sizes[] = {8, 12, 16, 20};
     for (int isa = QR_ISAS - 1; isa >= 0; isa--)
         for (size_t i = 0; i < COUNT(sizes); i++)

@@ -298,6 +298,14 @@ def numbers(path):
     return [float(r[col]) for r in rows[1:]]
 
 
+def cmd_same_weights(safetensors, npz):
+    import numpy
+    a, b = read_safetensors(safetensors), numpy.load(npz)
+    check(set(a) == set(b.files) and len(a) > 0, "the same names: %s and %s" % (sorted(a), sorted(b.files)))
+    for name in a:
+        check(list(b[name].shape) == a[name][0] and list(b[name].ravel()) == a[name][1], "%s is the same in both" % name)
+
+
 # ---- data of its own for the bit array --------------------------------------------------------------------------
 
 def cmd_mlp_data(folder):

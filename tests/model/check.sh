@@ -19,9 +19,9 @@ one() { # holds|fails, then -D options
     printf '%-10s %-5s %9s states %4d s  %s  %s\n' "$got" "$([ "$got" = "$want" ] && echo ok || echo WRONG)" \
         "$(awk '/states, stored/ {print $1; exit}' out)" $((SECONDS - start)) "$*" "$(grep -o 'assertion violated.*(at' out | cut -c20-80)"
 }
-one holds -DG=2 -DFAULTS=1 -DB=2 -DS=2
-one holds -DG=2 -DFAULTS=0 -DB=3 -DS=2
-one holds -DG=1 -DFAULTS=1 -DB=2 -DS=1 -DCALM=1
+one holds -DG=2 -DFAULTS=1 -DB=3 -DS=2
+one holds -DG=2 -DFAULTS=1 -DB=2 -DS=1 -DCALM=1 -DCALM_G=4
+one fails -DG=2 -DFAULTS=1 -DB=2 -DS=1 -DCALM=1 -DCALM_G=0 # the check of the end can fail
 one fails -DG=3 -DFAULTS=0 -DB=2 -DS=1 -DMUT_OVERLAP
 one fails -DG=2 -DFAULTS=0 -DB=2 -DMUT_BASE
 one fails -DG=2 -DFAULTS=0 -DB=2 -DMUT_SUSPEND
@@ -30,10 +30,10 @@ one holds -DG=2 -DFAULTS=0 -DB=2 -DS=1 -DMUT_ANY # does no harm by itself: a Beg
 one fails -DG=3 -DFAULTS=0 -DB=2 -DMUT_NUMBER
 one fails -DG=2 -DFAULTS=0 -DB=2 -DMUT_EARLY
 if [ "$1" = more ]; then
-    one holds -DG=2 -DFAULTS=1 -DB=3 -DS=2
-    one holds -DG=3 -DFAULTS=0 -DB=2 -DS=2
+    one holds -DG=3 -DFAULTS=0 -DB=3 -DS=2
+    one holds -DG=3 -DFAULTS=1 -DB=2 -DS=1
     one holds -DG=2 -DFAULTS=2 -DB=2 -DS=2
-    one holds -DG=2 -DFAULTS=1 -DB=2 -DS=1 -DCALM=1 -DCALM_G=4
+    one holds -DG=2 -DFAULTS=2 -DB=2 -DS=1 -DCALM=1 -DCALM_G=4
 fi
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]
