@@ -303,9 +303,9 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
             wait_for_all(pool);
         } else {
             wait_for_all(pool);
+            if (attempt == 0 && pool->port_taken && !pool->interrupted) continue;
             judge(pool, ret);
-            if (attempt > 0 || !pool->port_taken || pool->interrupted) break;
-            free(ret->sentence);
+            break;
         }
     }
     forget(pool);
