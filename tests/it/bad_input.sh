@@ -70,6 +70,7 @@ infer 4 'huge.safetensors' "$work/huge.safetensors"
 infer permanent 'pqc' tests/golden/tfq/qcnn_three_weights.h5
 infer permanent 'Keras' "$work/x.weights.h5"
 infer permanent 'nothing.h5' "$work/nothing.h5"
+run 2 'early_stopping|validation' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|; s|"epochs": 50|"epochs": 50, "early_stopping": {}|' stopping)"
 run permanent 'nothing.h5' "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "'"$work"'/nothing.h5"|' initial)"
 
 # the command line and the machine
@@ -79,6 +80,12 @@ wrong 2 '-n' "$qring" run "$base" -n 0 --out "$out"
 wrong 2 'avx512' "$qring" run "$base" --isa avx51 --out "$out"
 : >"$work/file"
 wrong permanent "$work/file" "$qring" run "$base" -n 1 --out "$work/file/out"
+mkdir -p "$out/result.json"
+wrong 2 'result.json|directory' "$qring" run "$base" -n 1 --out "$out"
+rmdir "$out/result.json" "$out"
+wrong permanent 'gs://bucket|Cloud Storage' "$qring" run "$base" -n 1 --out gs://bucket/out
+check "no folder is called gs:" test ! -e gs:
+wrong 2 '--columns' "$qring" show "$base" --columns wide
 if grep -q avx512dq /proc/cpuinfo; then skip "this machine has avx512: refusing it cannot be shown"
 else wrong permanent 'avx512' "$qring" run "$base" -n 1 --isa avx512 --out "$out"; fi
 
