@@ -167,13 +167,11 @@ static void read_more(struct conn *c) {
 }
 /* The stream's end from our side, after all that was queued. */
 static void finish(struct conn *c) {
-    static grpc_slice fine;
     if (c->finish_started || c->over) return;
     grpc_op op = {.op = c->outgoing ? GRPC_OP_SEND_CLOSE_FROM_CLIENT : GRPC_OP_SEND_STATUS_FROM_SERVER};
     if (!c->outgoing) {
-        fine = grpc_slice_from_static_string("");
         op.data.send_status_from_server.status = GRPC_STATUS_OK;
-        op.data.send_status_from_server.status_details = &fine;
+        op.data.send_status_from_server.status_details = &c->details; /* empty */
     }
     c->finish_started = batch(c, OP_FINISH, &op, 1);
     if (!c->finish_started) grpc_call_cancel(c->call, NULL);

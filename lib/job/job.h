@@ -36,6 +36,7 @@ struct qr_job {
     enum qr_precision precision;
     size_t block_size;      /* effective: DESIGN §5 defaults applied */
     bool has_quantum;
+    bool data_may_be_wider; /* a gate list that does not say how many columns there are */
     struct qr_circuit *circuit;
     size_t n_readouts; struct qr_observable *readouts;
     unsigned n_filters;
