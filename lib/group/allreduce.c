@@ -176,8 +176,8 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
     struct qr_slot slot;
     if (c.total != r->s.n || c.schedule != (uint8_t)r->s.kind || c.rank != from_rank) {
         qr_fail(err, QR_INTERNAL,
-                "reduces a vector of %" PRIu64 " integers by schedule %u as rank %" PRIu32 ", this worker one of %" PRIu64 " by schedule %d and knows it as rank %" PRIu32
-                ": the workers run different programs or settings",
+                "reduces a vector of %" PRIu64 " integers by schedule %u as rank %" PRIu32 ", this worker one of %" PRIu64
+                " by schedule %d and knows it as rank %" PRIu32 ": the workers run different programs or settings",
                 c.total, c.schedule, c.rank, r->s.n, (int)r->s.kind, from_rank);
         return QR_TAKEN_BAD;
     }
