@@ -96,8 +96,7 @@ static int write_all(int fd, struct qr_bytes b) {
     return 0;
 }
 
-/* The rename itself must survive a power cut too. */
-static int sync_parent(const char *path) {
+int qr_sync_parent(const char *path) {
     const char *slash = strrchr(path, '/');
     qr_auto(qr_free_p) char *dir =
         slash == path ? qr_xstrdup("/") : slash ? qr_xstrndup(path, (size_t)(slash - path)) : qr_xstrdup(".");
@@ -123,7 +122,7 @@ enum qr_code qr_file_replace(const char *path, struct qr_bytes content, struct q
     if (close(fd) != 0 && !sys) sys = errno;
     if (!sys && rename(tmp, path) != 0) sys = errno;
     if (sys) unlink(tmp);
-    if (!sys) sys = sync_parent(path);
+    if (!sys) sys = qr_sync_parent(path);
     return sys ? qr_fail_errno(err, sys, "write %s", path) : QR_OK;
 }
 

@@ -501,7 +501,7 @@ static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_eve
         int64_t due_ns = timers(g), until_ns = due_ns < deadline_ns ? due_ns : deadline_ns;
         grpc_event e = grpc_completion_queue_next(g->cq, at_ns(until_ns), NULL);
         if (e.type == GRPC_OP_COMPLETE && handle(g, e.tag, e.success, ret)) return;
-        if (e.type != GRPC_OP_COMPLETE && qr_now_ns(g->clock) >= deadline_ns) return;
+        if (qr_now_ns(g->clock) >= deadline_ns) return; /* also when events that nobody is told of keep coming */
     }
 }
 static void link_wake(struct qr_link *l) {

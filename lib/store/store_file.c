@@ -23,22 +23,16 @@ static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, 
     return qr_file_read(path, max_bytes, ret, err);
 }
 
-/* The new name must survive a power cut. */
-static int sync_parent(const char *path) {
-    const char *slash = strrchr(path, '/');
-    qr_auto(qr_free_p) char *dir = slash == path ? qr_xstrdup("/") : slash ? qr_xstrndup(path, (size_t)(slash - path)) : qr_xstrdup(".");
-    qr_auto(qr_close_p) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return errno;
-    return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
-}
-
 /* A name made once can be made by one only: link(2) fails when it is there. The content is whole and on disk before. */
 static enum qr_code create(const char *path, struct qr_bytes content, struct qr_err *err) {
     if (qr_file_exists(path)) return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced", path);
     qr_auto(qr_free_p) char *whole = qr_xasprintf("%s.tmp-%ld-new", path, (long)getpid());
     enum qr_code code = qr_file_replace(whole, content, err);
-    if (code != QR_OK) return unlink(whole), qr_wrap(err, "write %s", path); /* it may be there when only its directory could not be synced */
-    int sys = link(whole, path) == 0 ? sync_parent(path) : errno;
+    if (code != QR_OK) {
+        unlink(whole); /* it may be there when only its directory could not be synced */
+        return qr_wrap(err, "write %s", path);
+    }
+    int sys = link(whole, path) == 0 ? qr_sync_parent(path) : errno;
     unlink(whole);
     if (sys == EEXIST) return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced", path);
     if (sys == EPERM || sys == ENOTSUP || sys == ENOSYS || sys == EMLINK) { /* a file system without hard links */
