@@ -290,7 +290,7 @@ static void taken(void) {
     CHECK(qr_http_open(&opt, &second, &unused, &err) == QR_OK && unused == port, "free again, on all addresses: %s", err.msg);
     CHECK(request("GET", "/healthz") && status(200), "%s", reply);
     qr_http_close(second);
-    static const char *const wrong[] = {"192.0.2.77", "no such host", "256.1.1.1"};
+    static const char *const wrong[] = {"192.0.2.77", "no such host"};
     for (size_t i = 0; i < COUNT(wrong); i++) {
         opt.bind = wrong[i], opt.port = 0;
         CHECK(qr_http_open(&opt, &second, &unused, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, wrong[i]), "%s: %s", wrong[i], err.msg);
