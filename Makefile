@@ -11,7 +11,7 @@ Q        := $(if $(V),,@)
 WERROR   ?= -Werror
 B        := build/$(or $(SAN),release)
 BIN      := $(if $(SAN),$(B)/bin,build/bin)
-PKGS     := grpc libprotobuf-c libcjson libcrypto hdf5 libxxhash zlib
+PKGS     := grpc libprotobuf-c libcjson libcrypto hdf5 libxxhash zlib libmicrohttpd
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
@@ -67,7 +67,7 @@ libqring := $(B)/libqring.a
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its)
 else ifeq ($(SAN),thread)
-suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train%,$(notdir $t)),$t))
+suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http%,$(notdir $t)),$t))
 else
 suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh,$(its))
 endif

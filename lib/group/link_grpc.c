@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/counter.h"
 #include "base/mem.h"
 #include "group/link_grpc_impl.h"
 
@@ -305,6 +306,7 @@ static struct qr_bytes whole(struct grpc_link *g, grpc_byte_buffer *b) {
 static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b, struct qr_link_event *ret) {
     if (c->dial) c->dial->backoff_ns = BACKOFF_FIRST_NS; /* it is one of ours and answers */
     g->current = b;
+    qr_count(QR_RECEIVED_BYTES, grpc_byte_buffer_length(b));
     *ret = (struct qr_link_event){.kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag, .message = whole(g, b)};
     read_more(c);
     return true;
@@ -453,6 +455,7 @@ static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, stru
     unsigned last = (c->first + c->n_queued++) % QUEUE_MESSAGES;
     c->queue[last] = pack(g, head, body);
     c->queue_bytes[last] = head.n, c->queued_bytes += head.n;
+    qr_count(QR_SENT_BYTES, head.n + body.n);
     send_more(c);
     return true;
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/counter.h"
 #include "base/mem.h"
 
 static bool begins(const char *s, const char *with) { return strncmp(s, with, strlen(with)) == 0; }
@@ -29,7 +30,10 @@ enum qr_code qr_url_read(const char *url, size_t max_bytes, struct qr_buf *ret, 
     qr_auto(qr_free_p) char *name = NULL;
     enum qr_code code = qr_store_resolve(url, &s, &name, err);
     if (code != QR_OK) return code;
+    size_t had = ret->n;
     code = s->ops->get(s, name, max_bytes, ret, err);
+    qr_count(code == QR_OK ? QR_STORE_GETS : QR_STORE_GET_ERRORS, 1);
+    if (code == QR_OK && ret->n > had) qr_count(QR_STORE_GET_BYTES, ret->n - had);
     s->ops->close(s);
     return code;
 }
@@ -40,6 +44,8 @@ enum qr_code qr_url_write(const char *url, struct qr_bytes content, struct qr_er
     enum qr_code code = qr_store_resolve(url, &s, &name, err);
     if (code != QR_OK) return code;
     code = s->ops->put(s, name, content, false, err);
+    qr_count(code == QR_OK ? QR_STORE_PUTS : QR_STORE_PUT_ERRORS, 1);
+    if (code == QR_OK) qr_count(QR_STORE_PUT_BYTES, content.n);
     s->ops->close(s);
     return code;
 }
