@@ -114,7 +114,7 @@ void qr_hparams_experiment(const struct qr_hparam *h, size_t n, const struct qr_
         name[i].group = text(m[i].group);
         name[i].tag = text(m[i].tag);
         metric[i].name = &name[i];
-        metric[i].dataset_type = strcmp(m[i].group, "validation") == 0 ? 2 : 1;
+        metric[i].dataset_type = m[i].validation ? 2 : 1;
         metrics[i] = &metric[i];
     }
     experiment.n_hparam_infos = n;

@@ -43,7 +43,7 @@ void qr_event_free(struct qr_event *e); /* of a decoded event; leaves it empty *
 
 /* The content of plugin "hparams". */
 struct qr_hparam { const char *name, *text; double number; }; /* text NULL: the number */
-struct qr_hparam_metric { const char *group, *tag; };         /* group: the run's folder: "train", "validation" */
+struct qr_hparam_metric { const char *group, *tag; bool validation; }; /* group: a run's folder below the session's, "" for that itself */
 enum { QR_HPARAMS_MAX = 32 };
 void qr_hparams_experiment(const struct qr_hparam *h, size_t n, const struct qr_hparam_metric *m, size_t n_metrics, struct qr_buf *ret);
 void qr_hparams_start(const struct qr_hparam *h, size_t n, const char *group, double seconds, struct qr_buf *ret);

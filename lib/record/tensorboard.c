@@ -201,14 +201,14 @@ static enum qr_code hparams(struct qr_tensorboard *t, const char *tag, struct qr
 
 static enum qr_code begin(struct qr_tensorboard *t, const struct qr_step_line *line, struct qr_err *err) {
     struct qr_hparam_metric m[2 * MAX_METRICS];
-    char tags[MAX_METRICS][TAG_CHARS];
+    char tags[2 * MAX_METRICS][TAG_CHARS];
     size_t n = 0;
     t->first_step = line->step == 1 ? 0 : (int64_t)line->step;
     QR_ASSERT(line->n_metrics < MAX_METRICS && 2 * MAX_METRICS <= QR_HPARAMS_MAX);
-    for (int run = t->opt.has_validation ? VALIDATION : TRAIN; run >= TRAIN; run--)
-        for (size_t i = 0; i <= line->n_metrics; i++) {
-            snprintf(tags[i], TAG_CHARS, "epoch_%s", i ? line->metrics[i - 1].name : "loss");
-            m[n++] = (struct qr_hparam_metric){.group = folders[run], .tag = tags[i]};
+    for (int val = t->opt.has_validation; val >= 0; val--)
+        for (size_t i = 0; i <= line->n_metrics; i++, n++) {
+            snprintf(tags[n], TAG_CHARS, "%s%s", val ? "val_" : "", i ? line->metrics[i - 1].name : "loss");
+            m[n] = (struct qr_hparam_metric){.group = "", .tag = tags[n], .validation = val};
         }
     qr_buf_clear(&t->content);
     qr_hparams_experiment(t->hparams, t->opt.n_hparams, m, n, &t->content);
@@ -260,6 +260,9 @@ static enum qr_code epoch_end(struct qr_tensorboard *t, const struct qr_step_lin
     for (size_t i = 0; i < d->n_running; i++) scalar(t, "epoch_", d->running[i].name, "", d->running[i].value);
     scalar(t, "epoch_learning_rate", "", "", d->learning_rate);
     enum qr_code code = end_event(t, TRAIN, epoch, err);
+    for (size_t i = 0; i < d->n_running; i++) scalar(t, d->running[i].name, "", "", d->running[i].value);
+    if (line->eval) line_values(t, "val_", line, "");
+    if (code == QR_OK) code = end_event(t, ROOT, epoch, err);
     for (size_t i = 0; i < t->n_weights && code == QR_OK; i++) code = histogram(t, &t->weights[i], d->weights, epoch, err);
     return code;
 }

@@ -5,7 +5,8 @@
  *           batch_loss, batch_<metric>, batch_gradient_norm (of all gradients), batch_gradient_norm/<weight> and
  *           batch_gradient_variance/<weight> (over the parameters of one quantum layer: it falls towards 0 on a barren plateau) at true steps.
  *           validation/: epoch_loss, epoch_<metric>, evaluation_<loss, metric>_vs_iterations.
- *           The folder itself: the HParams plugin's experiment, session start and end.
+ *           The folder itself: the HParams plugin's experiment, session start and end, and its metrics each epoch: loss, <metric>, val_loss,
+ *           val_<metric>. (It finds none in train/ and validation/ when the folder itself is TensorBoard's --logdir: it looks for "./train".)
  * Files     made by the first record, new ones for each process (so one writer each), only ever extended, and by whole records: at most a
  *           second's worth is held back, nothing at the end of an epoch. What a killed process leaves is readable.
  * Steps     a fresh run (step 1) tells readers to forget what an earlier one left under the same names; one that continues at step s, what is

@@ -84,7 +84,7 @@ static void test_events(void) {
 static void test_hparams(void) {
     struct qr_buf b = {0};
     const struct qr_hparam rate = {.name = "lr", .number = 0.5}, optimizer = {.name = "opt", .text = "adam"};
-    const struct qr_hparam_metric metric = {"validation", "epoch_loss"};
+    const struct qr_hparam_metric metric = {"validation", "epoch_loss", true};
     qr_hparams_start(&rate, 1, "g", 2.0, &b);
     CHECK(strcmp(hex_of(qr_buf_view(&b)), "1a1d0a0f0a026c72120911000000000000e03f220167290000000000000040") == 0, "%s", hex_of(qr_buf_view(&b)));
     qr_buf_clear(&b);

@@ -128,6 +128,9 @@ static void check_run(uint64_t steps) {
         check_value("train", "epoch_accuracy", epoch, 0.625);
         check_value("train", "epoch_learning_rate", epoch, 0.02);
         check_value("validation", "epoch_loss", epoch, loss_at(s) + 1);
+        check_value("", "loss", epoch, 10.0 * (double)(epoch + 1));
+        check_value("", "val_loss", epoch, loss_at(s) + 1);
+        check_value("", "val_accuracy", epoch, 0.75);
         check_value("validation", "evaluation_loss_vs_iterations", (int64_t)s, loss_at(s) + 1);
         check_value("validation", "evaluation_accuracy_vs_iterations", (int64_t)s, 0.75);
         CHECK(find("train", "parameters_0/histogram", epoch) && find("train", "pqc_1/parameters_0/histogram", epoch) &&
