@@ -106,8 +106,9 @@ matrix: $(progs)
 bench: $(benches) $(progs)
 	$(Q)tests/bench/run $(benches)
 
-## make interop    TensorFlow Quantum's own model loads our weights (3 GB from PyPI, under build/)
+## make interop    TensorBoard shows our curves, TensorFlow Quantum's own model loads our weights (3 GB from PyPI, under build/)
 interop: $(progs)
+	$(Q)tests/interop/run_tensorboard
 	$(Q)tests/interop/run
 
 ## make fuzz       libFuzzer on every parser (clang); SECONDS=30 for each

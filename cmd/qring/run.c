@@ -22,6 +22,7 @@ const char qr_help_run[] =
     "Usage: qring run [JOB] [FLAGS]\n"
     "  -n N                   workers [1]\n"
     "  --out DIR              weights.h5, weights.safetensors, result.json, steps.jsonl, worker-<i>.log [out/NAME]\n"
+    "  --logdir DIR           event files for TensorBoard; '' for none [OUT/logs]\n"
     "  --epochs E             [the job's]\n"
     "  --threads T            of each worker [this machine's, divided among them]\n"
     "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"
@@ -172,6 +173,10 @@ static void arrange_arguments(struct run *r) {
     if (r->settings.job) pass_on(r, qr_xstrdup(r->settings.job));
     pass_on(r, qr_xstrdup("--log-format=text"));
     pass_on(r, qr_xstrdup("--min-workers=1"));
+    if (!r->settings.logdir) { /* "--logdir ''" comes later and wins: no events */
+        qr_auto(qr_free_p) char *logs = qr_path_join(r->out, "logs");
+        pass_on(r, qr_xasprintf("--logdir=%s", logs));
+    }
     for (size_t i = 0; i < n; i++) pass_on(r, given[i]);
     pass_on(r, qr_xasprintf("--threads=%u", r->n_threads));
     pass_on(r, qr_xasprintf("--out=%s", r->out));

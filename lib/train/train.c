@@ -17,13 +17,13 @@ struct run {
     struct qr_buf digest_scratch;
     uint8_t digest[16];              /* of the present state */
     qr_fixed *sum;                   /* of the last reduction */
-    double *gradient;
+    double *gradient, *mean_gradient; /* clipped by the optimizer; as it came */
     size_t n_tensors, *tensor_sizes;
     size_t n_values;                 /* 1 + metrics */
     struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics */
     struct qr_step_line pending;     /* applied, not yet stable */
     struct qr_named_value pending_metrics[16];
-    bool has_pending, has_val, said_schedule;
+    bool has_pending, pending_ends_epoch, has_val, said_schedule;
 };
 
 static bool leads(const struct run *r) { return r->opt->view.rank == 0; }
@@ -33,7 +33,8 @@ static void note_state(struct run *r) {
     qr_group_progress(r->opt->group, r->state.pass, r->digest);
 }
 
-/* The state that the last reduction was based on is stable now: what led to it may be told. */
+/* The state that the last reduction was based on is stable now: what led to it may be told. Nothing has been applied since, so weights,
+ * gradient and running means are still those of that state. */
 static enum qr_code tell_pending(struct run *r, struct qr_err *err) {
     if (!r->has_pending) return QR_OK;
     r->has_pending = false;
@@ -45,10 +46,16 @@ static enum qr_code tell_pending(struct run *r, struct qr_err *err) {
         qr_gauge_real(QR_LOSS, r->pending.loss);
     }
     const struct qr_train_observer *o = &r->opt->observer;
-    return o->step ? o->step(o->ctx, leads(r), &r->pending, err) : QR_OK;
+    if (!o->step) return QR_OK;
+    const struct qr_step_detail detail = {
+        .weights = r->state.weights, .gradient = r->pending.eval ? NULL : r->mean_gradient, .ends_epoch = r->pending_ends_epoch,
+        .learning_rate = qr_learning_rate_at(&r->job->train.optimizer, r->state.step), .running = r->values, .n_running = r->n_values,
+    };
+    return o->step(o->ctx, leads(r), &r->pending, &detail, err);
 }
 
-static void set_pending(struct run *r, bool eval, uint64_t samples, const struct qr_named_value *values) {
+static void set_pending(struct run *r, bool eval, bool ends_epoch, uint64_t samples, const struct qr_named_value *values) {
+    r->pending_ends_epoch = ends_epoch;
     r->pending = (struct qr_step_line){.step = r->state.step, .epoch = r->state.epoch + 1, .eval = eval,
                                        .samples = samples, .loss = values[0].value,
                                        .metrics = r->pending_metrics, .n_metrics = r->n_values - 1};
@@ -106,6 +113,7 @@ static void apply(struct run *r, bool first_of_epoch, uint64_t samples) {
     if (first_of_epoch) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
     const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + r->n_values;
     for (size_t i = 0; i < s->n_params; i++) r->gradient[i] = qr_fixed_to_double(grad[i]) / (double)samples;
+    memcpy(r->mean_gradient, r->gradient, s->n_params * sizeof *r->gradient);
     qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensor_sizes, r->n_tensors, r->gradient,
                        s->weights, s->moments, s->products);
     for (size_t i = 0; i < r->n_values; i++) s->sums[i] += qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + i]);
@@ -128,7 +136,7 @@ static enum qr_code train_batch(struct run *r, size_t batch, size_t n_batches, s
     means(r, samples, now);
     apply(r, batch == 0, samples);
     note_state(r);
-    set_pending(r, false, samples, now);
+    set_pending(r, false, batch + 1 == n_batches && !r->has_val, samples, now);
     running_means(r, r->values);
     const struct qr_train_observer *o = &r->opt->observer;
     if (o->progress) o->progress(o->ctx, r->state.epoch + 1, r->epochs, batch + 1, n_batches, r->values, r->n_values);
@@ -148,7 +156,7 @@ static enum qr_code validate(struct run *r, struct qr_err *err) {
     uint64_t samples = qr_fixed_to_count(r->sum[QR_VECTOR_SAMPLES]);
     QR_ASSERT(samples == d->n_samples - d->n_train);
     means(r, samples, r->val_values);
-    set_pending(r, true, samples, r->val_values);
+    set_pending(r, true, true, samples, r->val_values);
     r->state.pass++;
     return QR_OK;
 }
@@ -214,6 +222,7 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     qr_order_init(&r->order, opt->data->n_train);
     r->sum = qr_xaligned(qr_stepper_vector_length(r->stepper, QR_STEP_TRAIN) * sizeof *r->sum);
     r->gradient = qr_xaligned(r->state.n_params * sizeof *r->gradient);
+    r->mean_gradient = qr_xaligned(r->state.n_params * sizeof *r->mean_gradient);
     r->n_tensors = qr_model_n_tensors(m);
     r->tensor_sizes = qr_xcalloc(r->n_tensors, sizeof *r->tensor_sizes);
     for (size_t i = 0; i < r->n_tensors; i++) r->tensor_sizes[i] = qr_model_tensor(m, i)->n;
@@ -231,6 +240,7 @@ static void run_fini(struct run *r) {
     qr_buf_free(&r->digest_scratch);
     free(r->sum);
     free(r->gradient);
+    free(r->mean_gradient);
     free(r->tensor_sizes);
 }
 

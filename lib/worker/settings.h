@@ -37,7 +37,7 @@ struct qr_settings {
     /* what is left behind */
     char *out;       /* NULL: out/<the job's name> */
     char *weights, *weights_gcs_bucket, *weights_gcs_path;
-    char *logdir;
+    char *logdir;    /* TensorBoard's; NULL: no events */
     int64_t profiler_port;
     /* the process */
     char *log_level, *log_format;

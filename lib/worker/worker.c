@@ -152,7 +152,6 @@ static enum qr_code check_role(struct worker *w, struct qr_err *err) {
 static void warn_of_settings(const struct worker *w) {
     const struct qr_settings *s = &w->settings;
     qr_settings_log(s, &w->log);
-    if (s->logdir) qr_warn(&w->log, "worker", "--logdir is accepted, but TensorBoard events are not written yet: nothing goes to %s", s->logdir);
     if (s->profiler_port > 0)
         qr_warn(&w->log, "worker", "--profiler-port is accepted, but there is no profiler yet: nothing is bound to port %lld", (long long)s->profiler_port);
 }
@@ -282,10 +281,14 @@ static enum qr_code finish(struct worker *w, const struct qr_train_result *resul
 
 static enum qr_code train(struct worker *w, struct qr_err *err) {
     struct qr_train_result result = {0};
+    char host[256] = "";
+    uint64_t epochs = w->settings.epochs > 0 ? (uint64_t)w->settings.epochs : w->job->train.epochs;
+    gethostname(host, sizeof host - 1);
+    qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host);
     w->pool = qr_pool_new(w->load.n_threads);
     const struct qr_train_options opt = {
         .job = w->job, .canonical = &w->canonical, .data = &w->load.data, .model = w->load.model, .initial = w->load.initial,
-        .epochs = w->settings.epochs > 0 ? (uint64_t)w->settings.epochs : 0, .group = w->group, .view = w->view, .pool = w->pool,
+        .epochs = epochs, .group = w->group, .view = w->view, .pool = w->pool,
         .clock = &qr_clock_monotonic, .log = &w->log, .observer = qr_outputs_observer(&w->outputs),
     };
     qr_http_watch(w->http, QR_HTTP_TRAINING, true);

@@ -140,18 +140,41 @@ static void test_poison(void) {
     teardown(&f);
 }
 
-struct seen { size_t n; struct qr_step_line lines[64]; double best; };
-static enum qr_code keep(void *ctx, bool leader, const struct qr_step_line *line, struct qr_err *err) {
+struct seen { size_t n; struct qr_step_line lines[64]; const struct fixture *f; double before[256]; };
+
+/* One step and one evaluation an epoch: the weights told with a line are those that it speaks of, the gradient is the one at the weights before. */
+static void check_detail(struct seen *s, const struct qr_step_line *line, const struct qr_step_detail *detail) {
+    const struct fixture *f = s->f;
+    size_t sample[28], k = qr_model_n_params(f->model);
+    double means[1], loss, grad[256], worst = 0;
+    struct qr_err err = {0};
+    CHECK(detail->ends_epoch == line->eval && (detail->gradient == NULL) == line->eval && detail->learning_rate == 2);
+    for (size_t i = 0; i < 28; i++) sample[i] = line->eval ? 28 + i : i;
+    if (line->eval) {
+        CHECK(qr_evaluate(f->model, detail->weights, &f->data, sample, 12, NULL, NULL, NULL, means, &err) == QR_OK && means[0] == line->loss, "%s", err.msg);
+        CHECK(detail->n_running == 1 && detail->running[0].value == s->lines[s->n - 2].loss); /* one step an epoch: its mean is the step's */
+        memcpy(s->before, detail->weights, k * sizeof *s->before);
+        return;
+    }
+    if (line->step == 1) qr_model_init(f->model, f->job->seed, s->before);
+    CHECK(qr_loss_gradient(f->model, s->before, &f->data, sample, 28, NULL, &loss, grad, &err) == QR_OK, "%s", err.msg);
+    for (size_t i = 0; i < k; i++) worst = fmax(worst, fabs(grad[i] - detail->gradient[i]));
+    /* 28 samples summed in another grouping, float64 */
+    CHECK(worst < 1e-13, "step %llu: %g", (unsigned long long)line->step, worst);
+}
+
+static enum qr_code keep(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err) {
     (void)err;
     struct seen *s = ctx;
     CHECK(leader);
     s->lines[s->n++] = *line;
+    check_detail(s, line, detail);
     return QR_OK;
 }
 
 static void test_lines_and_early_stopping(void) {
     struct fixture f;
-    struct seen seen = {0};
+    struct seen seen = {.f = &f};
     setup(&f, QCNN("\"train\":{\"epochs\":12,\"batch_size\":28,\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":2},"
                    "\"early_stopping\":{\"patience\":2}}"), 1);
     struct qr_train_options o = options(&f);
