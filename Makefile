@@ -11,7 +11,7 @@ Q        := $(if $(V),,@)
 WERROR   ?= -Werror
 B        := build/$(or $(SAN),release)
 BIN      := $(if $(SAN),$(B)/bin,build/bin)
-PKGS     := grpc libprotobuf-c libcjson libcrypto hdf5 libxxhash zlib
+PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
