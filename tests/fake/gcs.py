@@ -4,7 +4,8 @@
 Faults: POST /retry_test {"instructions": {"storage.objects.insert": ["return-503", ...]}} as in Google's storage test bench; requests that carry
 x-retry-test-id: ID meet them in order. Ours beyond its: lost-acknowledgement (done, and the reply is cut off), wrong-crc32c (the stored bytes are
 damaged once), lost-session (404 for a session).
-Buckets exist when a request names them, but: missing-* (404), forbidden-* (403), readonly-* (no permission to create), auth-* (401 without a token of ours).
+Buckets exist when a request names them, but: missing-* (404), forbidden-* (403), readonly-* (no permission to create), late-* (403 for
+writes, though the permission is there), auth-* (401 without a token of ours).
 Tokens: /computeMetadata/v1/... (metadata server), /token (RS256 assertions checked against the key given to /control/key; refresh tokens), /sts, /impersonate.
 /control/expire makes all tokens invalid; /control/log is what came, one line per request.
 Prints its port.
@@ -163,6 +164,8 @@ class Handler(BaseHTTPRequestHandler):
             asked = parse_qs(self.url.query).get("permissions", [])
             some = [] if self.bucket.startswith("forbidden-") else [p for p in asked if not self.bucket.startswith("readonly-") or p.endswith(".get")]
             return self.answer(200, {"kind": "storage#testIamPermissionsResponse", "permissions": some})
+        if self.bucket.startswith("late-") and self.command != "GET":
+            raise Refuse(403, "fake@project does not have storage.objects.create access to the Google Cloud Storage object.")
         if rest == "/o" and self.command == "GET":
             return self.list()
         if rest == "/o":
