@@ -15,9 +15,9 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter test lint bench fuzz model matrix interop,$(goals)),test,build)
+need     := $(if $(filter test lint bench fuzz model matrix interop interop-gcs,$(goals)),test,build)
 missing  := $(if $(filter-out help clean deps,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench fuzz model matrix interop help clean FORCE
+.PHONY: all deps run test lint bench fuzz model matrix interop interop-gcs help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -109,6 +109,10 @@ bench: $(benches) $(progs)
 ## make interop    TensorFlow Quantum's own model loads our weights (3 GB from PyPI, under build/)
 interop: $(progs)
 	$(Q)tests/interop/run
+
+## make interop-gcs  Cloud Storage: Google's Python client, rclone, fake-gcs-server (under build/interop)
+interop-gcs: $(progs)
+	$(Q)tests/interop/gcs
 
 ## make fuzz       libFuzzer on every parser (clang); SECONDS=30 for each
 fuzz: # glibc gives clang no CMPLX; the warnings are gcc's to give

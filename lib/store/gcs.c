@@ -152,7 +152,7 @@ static enum qr_code download(struct qr_gcs *g, const struct qr_gcs_call *c, cons
         if (req.max_reply_bytes < QR_GCS_REPLY_BYTES) req.max_reply_bytes = QR_GCS_REPLY_BYTES; /* an error may be longer than the object */
         size_t before = ret->n;
         enum qr_code got = qr_gcs_attempt(g, c, &req, &reply, err);
-        if (got != QR_OK && got != QR_UNAVAILABLE) code = got;
+        if (got != QR_OK && got != QR_UNAVAILABLE) code = qr_wrap(err, "gs://%s/%s: %s", g->bucket, c->name, c->doing);
         else if (reply.status == 200 || reply.status == 206) {
             if (reply.status == 200) qr_buf_clear(ret), before = 0; /* the server gave everything */
             if (reply.body.n > o->size - ret->n) code = qr_fail(err, QR_DATA_LOSS, "gs://%s/%s: more bytes came than the %llu it has", g->bucket, c->name, (unsigned long long)o->size);
