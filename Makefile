@@ -11,13 +11,13 @@ Q        := $(if $(V),,@)
 WERROR   ?= -Werror
 B        := build/$(or $(SAN),release)
 BIN      := $(if $(SAN),$(B)/bin,build/bin)
-PKGS     := grpc libprotobuf-c libcjson libcrypto hdf5 libxxhash zlib libmicrohttpd
+PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib libmicrohttpd
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter test lint bench fuzz model matrix interop,$(goals)),test,build)
+need     := $(if $(filter test lint bench fuzz model matrix interop interop-gcs,$(goals)),test,build)
 missing  := $(if $(filter-out help clean deps,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench fuzz model matrix interop help clean FORCE
+.PHONY: all deps run test lint bench fuzz model matrix interop interop-gcs help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -110,6 +110,10 @@ bench: $(benches) $(progs)
 interop: $(progs)
 	$(Q)tests/interop/run_tensorboard
 	$(Q)tests/interop/run
+
+## make interop-gcs  Cloud Storage: Google's Python client, rclone, fake-gcs-server (under build/interop)
+interop-gcs: $(progs)
+	$(Q)tests/interop/gcs
 
 ## make fuzz       libFuzzer on every parser (clang); SECONDS=30 for each
 fuzz: # glibc gives clang no CMPLX; the warnings are gcc's to give

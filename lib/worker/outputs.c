@@ -8,10 +8,13 @@
 #include "base/mem.h"
 #include "store/store.h"
 
+static bool in_cloud(const char *url) { return strncmp(url, "gs://", 5) == 0; }
+
 /* The folder of a path or file URL; another URL as it is, for qr_outputs_check to refuse. */
 static char *folder_of(const char *out) {
     struct qr_store *store;
     char *path;
+    if (in_cloud(out)) return qr_xstrdup(out);
     if (qr_store_resolve(out, &store, &path, NULL) != QR_OK) return qr_xstrdup(out);
     store->ops->close(store);
     return path;
@@ -25,7 +28,7 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const ch
     else o->weights_url = qr_path_join(o->dir, "weights.h5");
     o->dir_was_there = qr_file_exists(o->dir);
     if (!s->logdir) return;
-    if (strncmp(s->logdir, "gs://", 5) == 0)
+    if (in_cloud(s->logdir))
         qr_warn(log, "worker", "--logdir: TensorBoard events go to local folders only; nothing goes to %s", s->logdir);
     else
         o->logdir = folder_of(s->logdir);
@@ -48,6 +51,8 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     struct qr_store *store;
     struct stat st;
     char *path;
+    if (in_cloud(dir))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: a run's files go to a local folder; --weights gs://BUCKET/NAME sends the weights to a bucket", dir);
     enum qr_code code = qr_store_resolve(dir, &store, &path, err);
     if (code != QR_OK) return code;
     store->ops->close(store);

@@ -8,6 +8,7 @@
 #include "base/pool.h"
 #include "cluster/identity.h"
 #include "group/group.h"
+#include "worker/cloud.h"
 #include "worker/http.h"
 #include "worker/last_words.h"
 #include "worker/outputs.h"
@@ -261,6 +262,9 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     return QR_OK;
 }
 
+/* The leader's uploads each have ten minutes from their last progress. */
+static const int64_t written_within_ns = 1260 * QR_SECOND;
+
 /* All members end together: the leader once everything is written, the others when it says so. */
 static enum qr_code finish(struct worker *w, const struct qr_train_result *result, struct qr_err *err) {
     enum qr_code wrote = QR_OK;
@@ -269,7 +273,7 @@ static enum qr_code finish(struct worker *w, const struct qr_train_result *resul
         double seconds = (double)(qr_now_ns(&qr_clock_monotonic) - w->began_ns) / 1e9;
         wrote = qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, w->view.n_members, seconds, err);
     }
-    enum qr_code done = qr_group_done(w->group, wrote == QR_OK ? NULL : err, 60 * QR_SECOND, &done_err);
+    enum qr_code done = qr_group_done(w->group, wrote == QR_OK ? NULL : err, written_within_ns, &done_err);
     if (wrote != QR_OK) return wrote;
     if (done != QR_OK && w->view.rank == 0) { /* everything is written: a goodbye that is missing changes nothing */
         qr_warn(&w->log, "worker", "%s", done_err.msg);
@@ -364,6 +368,7 @@ int qr_worker_main(int argc, char *const *argv, char *const *environment) {
     struct qr_err err = {0};
     setenv("GRPC_POLL_STRATEGY", "poll", 0); /* before gRPC starts; few connections, and nothing to wake */
     qr_stop_start();
+    qr_cloud_configure(environment);
     qr_settings_init(&w.settings);
     w.log = make_log(&w.settings);
     enum qr_code code = run(&w, argc, argv, environment, &err);
