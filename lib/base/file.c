@@ -106,7 +106,7 @@ int qr_sync_parent(const char *path) {
 }
 
 /* Pods that share a volume may all be process 1: a name of our own needs more than the number of the process. */
-static char *temporary_name(const char *path) {
+char *qr_file_temporary(const char *path) {
     uint32_t random;
     qr_entropy(&random, sizeof random);
     return qr_xasprintf("%s.tmp-%ld-%08x", path, (long)getpid(), random);
@@ -114,7 +114,7 @@ static char *temporary_name(const char *path) {
 
 enum qr_code qr_file_replace(const char *path, struct qr_bytes content, struct qr_err *err) {
     if (make_parent(path, err) != QR_OK) return qr_wrap(err, "write %s", path);
-    qr_auto(qr_free_p) char *tmp = temporary_name(path);
+    qr_auto(qr_free_p) char *tmp = qr_file_temporary(path);
     int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) return qr_fail_errno(err, errno, "write %s", path);
     int sys = write_all(fd, content);

@@ -25,6 +25,8 @@ QR_MUST_CHECK enum qr_code qr_dir_make(const char *path, struct qr_err *err);
 /* Makes the directory and proves that a file can be written in it (create, write, unlink). */
 QR_MUST_CHECK enum qr_code qr_dir_writable(const char *path, struct qr_err *err);
 bool qr_file_exists(const char *path);
+/* A name beside path that no other process has: "path.tmp-<pid>-<hex>"; heap. */
+char *qr_file_temporary(const char *path);
 /* "a" and "b.h5" → "a/b.h5"; heap. */
 char *qr_path_join(const char *dir, const char *name);
 

@@ -26,7 +26,7 @@ static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, 
 /* A name made once can be made by one only: link(2) fails when it is there. The content is whole and on disk before. */
 static enum qr_code create(const char *path, struct qr_bytes content, struct qr_err *err) {
     if (qr_file_exists(path)) return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced", path);
-    qr_auto(qr_free_p) char *whole = qr_xasprintf("%s.tmp-%ld-new", path, (long)getpid());
+    qr_auto(qr_free_p) char *whole = qr_file_temporary(path);
     enum qr_code code = qr_file_replace(whole, content, err);
     if (code != QR_OK) {
         unlink(whole); /* it may be there when only its directory could not be synced */

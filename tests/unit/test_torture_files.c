@@ -263,8 +263,9 @@ static enum qr_code run_outputs(void) {
     struct qr_train_result r = {.steps = 7, .epochs = 1, .loss = 0.5, .params = load.initial};
     struct qr_train_observer o = qr_outputs_observer(&outputs);
     struct qr_step_line line = {.step = 1, .epoch = 1, .samples = 4, .loss = 0.5};
+    const struct qr_step_detail detail = {0};
     enum qr_code code = qr_outputs_check(&outputs, &err);
-    if (code == QR_OK) code = o.step(o.ctx, true, &line, &err);
+    if (code == QR_OK) code = o.step(o.ctx, true, &line, &detail, &err);
     if (code == QR_OK) code = qr_outputs_write(&outputs, &load, &canonical, &r, 1, 1.0, &err);
     qr_outputs_fini(&outputs);
     return code;
