@@ -158,6 +158,27 @@ static enum qr_code run_epoch(struct run *r, struct qr_err *err) {
     return QR_OK;
 }
 
+/* Epochs are not in the job hash, so members may have been told different numbers. All take the leader's; otherwise those who are done would
+ * wait for those who go on, for ever. */
+static enum qr_code agree_on_epochs(struct run *r, struct qr_err *err) {
+    const struct qr_group_view *view = &r->opt->view;
+    qr_fixed told[64] = {0}, all[64];
+    if (view->n_members < 2) return QR_OK;
+    struct qr_contribution c = {.vector = told, .n = view->n_members, .n_blocks = 0};
+    told[view->rank] = qr_fixed_from_count(r->epochs);
+    memcpy(c.key.job_hash, r->opt->canonical->hash, sizeof c.key.job_hash);
+    memcpy(c.key.base_digest, r->digest, sizeof c.key.base_digest);
+    c.key.step = r->state.pass;
+    c.key.kind = QR_STEP_CLOSE; /* a run closes after a step, so this is another reduction than the last one */
+    if (qr_group_reduce(r->opt->group, &c, all, err) != QR_OK) return err->code;
+    uint64_t epochs = qr_fixed_to_count(all[0]);
+    if (epochs != r->epochs)
+        qr_warn(r->opt->log, "train", "worker %u trains %llu epochs, this worker was told %llu; the leader's number counts", view->index[0],
+                (unsigned long long)epochs, (unsigned long long)r->epochs);
+    r->epochs = epochs;
+    return QR_OK;
+}
+
 /* The empty closing reduction: when it has passed, everybody had the final state, and it may be published. */
 static enum qr_code close_run(struct run *r, struct qr_err *err) {
     const qr_fixed nothing = 0;
@@ -236,6 +257,7 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     if (!err) err = &own;
     struct run *r = qr_xcalloc(1, sizeof *r);
     enum qr_code code = run_init(r, opt, err);
+    if (code == QR_OK) code = agree_on_epochs(r, err);
     while (code == QR_OK && r->state.epoch < r->epochs && r->state.stop[QR_STOP_STOPPED] == 0) code = run_epoch(r, err);
     if (code == QR_OK) code = close_run(r, err);
     if (code == QR_OK) fill_result(r, ret);
