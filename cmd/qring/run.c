@@ -22,9 +22,11 @@ const char qr_help_run[] =
     "Usage: qring run [JOB] [FLAGS]\n"
     "  -n N                   workers [1]\n"
     "  --out DIR              weights.h5, weights.safetensors, result.json, steps.jsonl, worker-<i>.log [out/NAME]\n"
+    "  --logdir DIR           event files for TensorBoard; '' for none [OUT/logs]\n"
     "  --epochs E             [the job's]\n"
     "  --threads T            of each worker [this machine's, divided among them]\n"
     "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"
+    "  --http-port PORT       probes and metrics of worker i on PORT + i [0: none]\n"
     "  --json                 result.json on standard output, progress on standard error\n"
     "  and every flag of qringd (qringd --help), for all workers, but those that say who a worker is.\n"
     "\n"
@@ -33,7 +35,7 @@ const char qr_help_run[] =
 
 struct run {
     struct qr_settings settings;
-    unsigned n_workers, n_threads;
+    unsigned n_workers, n_threads, http_port;
     bool json, help;
     char *arguments[96];
     size_t n_arguments;
@@ -67,7 +69,8 @@ static enum qr_code worker_flag(struct run *r, const char *name, const char *val
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (strcmp(name, ours[i]) == 0) return qr_fail(err, QR_INVALID_ARGUMENT, "--%s is not for qring run, which tells each worker who it is; try qringd", name);
     enum qr_code code = qr_settings_set(&r->settings, name, value, err);
-    if (code == QR_OK && r->n_arguments < 64) pass_on(r, qr_xasprintf("--%s=%s", name, value));
+    if (strcmp(name, "http-port") == 0) r->http_port = code == QR_OK && r->settings.http_port > 0 ? (unsigned)r->settings.http_port : 0;
+    else if (code == QR_OK && r->n_arguments < 64) pass_on(r, qr_xasprintf("--%s=%s", name, value));
     return code;
 }
 
@@ -170,6 +173,10 @@ static void arrange_arguments(struct run *r) {
     if (r->settings.job) pass_on(r, qr_xstrdup(r->settings.job));
     pass_on(r, qr_xstrdup("--log-format=text"));
     pass_on(r, qr_xstrdup("--min-workers=1"));
+    if (!r->settings.logdir) { /* "--logdir ''" comes later and wins: no events */
+        qr_auto(qr_free_p) char *logs = qr_path_join(r->out, "logs");
+        pass_on(r, qr_xasprintf("--logdir=%s", logs));
+    }
     for (size_t i = 0; i < n; i++) pass_on(r, given[i]);
     pass_on(r, qr_xasprintf("--threads=%u", r->n_threads));
     pass_on(r, qr_xasprintf("--out=%s", r->out));
@@ -248,7 +255,7 @@ static enum qr_code start(struct run *r, int *ret_exit_code, struct qr_err *err)
     r->progress = (struct qr_progress){.out = r->people, .terminal = isatty(fileno(r->people)), .clock = &qr_clock_monotonic};
     const struct qr_local_options opt = {
         .program = program, .n_workers = r->n_workers, .arguments = (const char *const *)r->arguments, .n_arguments = r->n_arguments,
-        .environment = environ, .log_dir = r->out, .event = on_event, .ctx = r,
+        .environment = environ, .log_dir = r->out, .http_port = r->http_port, .event = on_event, .ctx = r,
     };
     if ((code = qr_local_run(&opt, &result, err)) != QR_OK) return code;
     *ret_exit_code = conclude(r, &result);

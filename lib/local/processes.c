@@ -86,11 +86,13 @@ static char **environment_of(const struct qr_local_options *opt, char *config) {
     return env;
 }
 
-static char **arguments_of(const struct qr_local_options *opt) {
-    char **argv = qr_xcalloc(opt->n_arguments + 4, sizeof *argv);
+/* The array is the caller's, its texts are borrowed. */
+static char **arguments_of(const struct qr_local_options *opt, char *http) {
+    char **argv = qr_xcalloc(opt->n_arguments + 5, sizeof *argv);
     size_t n = 0;
     argv[n++] = (char *)(uintptr_t)opt->program;
     argv[n++] = (char *)(uintptr_t) "--progress-fd=3";
+    argv[n++] = http;
     if (opt->n_workers > 1) argv[n++] = (char *)(uintptr_t) "--data-port=0";
     for (size_t i = 0; i < opt->n_arguments; i++) argv[n++] = (char *)(uintptr_t)opt->arguments[i];
     return argv;
@@ -117,7 +119,8 @@ static enum qr_code start_one(struct pool *pool, unsigned i, char *config, struc
     qr_auto(qr_close_p) int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
     if (log < 0) return qr_fail_errno(err, errno, "open %s", path);
     if (pipe2(pipe_fd, O_CLOEXEC) != 0) return qr_fail_errno(err, errno, "make a pipe for worker %u", i);
-    qr_auto(qr_free_p) char **argv = arguments_of(pool->opt), **env = environment_of(pool->opt, config);
+    qr_auto(qr_free_p) char *http = qr_xasprintf("--http-port=%u", pool->opt->http_port ? pool->opt->http_port + i : 0);
+    qr_auto(qr_free_p) char **argv = arguments_of(pool->opt, http), **env = environment_of(pool->opt, config);
     pid_t self = getpid(), pid = fork();
     if (pid == 0) become_worker(pool, self, log, pipe_fd[1], argv, env);
     int sys = errno;
@@ -304,9 +307,9 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
             wait_for_all(pool);
         } else {
             wait_for_all(pool);
+            if (attempt == 0 && pool->port_taken && !pool->interrupted) continue;
             judge(pool, ret);
-            if (attempt > 0 || !pool->port_taken || pool->interrupted) break;
-            free(ret->sentence);
+            break;
         }
     }
     forget(pool);

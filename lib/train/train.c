@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/counter.h"
 #include "base/mem.h"
 #include "train/state.h"
 #include "train/step.h"
@@ -16,13 +17,13 @@ struct run {
     struct qr_buf digest_scratch;
     uint8_t digest[16];              /* of the present state */
     qr_fixed *sum;                   /* of the last reduction */
-    double *gradient;
+    double *gradient, *mean_gradient; /* clipped by the optimizer; as it came */
     size_t n_tensors, *tensor_sizes;
     size_t n_values;                 /* 1 + metrics */
     struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics */
     struct qr_step_line pending;     /* applied, not yet stable */
     struct qr_named_value pending_metrics[16];
-    bool has_pending, has_val, said_schedule;
+    bool has_pending, pending_ends_epoch, has_val, said_schedule;
 };
 
 static bool leads(const struct run *r) { return r->opt->view.rank == 0; }
@@ -32,15 +33,29 @@ static void note_state(struct run *r) {
     qr_group_progress(r->opt->group, r->state.pass, r->digest);
 }
 
-/* The state that the last reduction was based on is stable now: what led to it may be told. */
+/* The state that the last reduction was based on is stable now: what led to it may be told. Nothing has been applied since, so weights,
+ * gradient and running means are still those of that state. */
 static enum qr_code tell_pending(struct run *r, struct qr_err *err) {
     if (!r->has_pending) return QR_OK;
     r->has_pending = false;
+    if (r->pending.eval) {
+        qr_gauge_real(QR_VAL_LOSS, r->pending.loss);
+    } else {
+        qr_gauge(QR_STEP, (int64_t)r->pending.step);
+        qr_gauge(QR_EPOCH, (int64_t)r->pending.epoch);
+        qr_gauge_real(QR_LOSS, r->pending.loss);
+    }
     const struct qr_train_observer *o = &r->opt->observer;
-    return o->step ? o->step(o->ctx, leads(r), &r->pending, err) : QR_OK;
+    if (!o->step) return QR_OK;
+    const struct qr_step_detail detail = {
+        .weights = r->state.weights, .gradient = r->pending.eval ? NULL : r->mean_gradient, .ends_epoch = r->pending_ends_epoch,
+        .learning_rate = qr_learning_rate_at(&r->job->train.optimizer, r->state.step), .running = r->values, .n_running = r->n_values,
+    };
+    return o->step(o->ctx, leads(r), &r->pending, &detail, err);
 }
 
-static void set_pending(struct run *r, bool eval, uint64_t samples, const struct qr_named_value *values) {
+static void set_pending(struct run *r, bool eval, bool ends_epoch, uint64_t samples, const struct qr_named_value *values) {
+    r->pending_ends_epoch = ends_epoch;
     r->pending = (struct qr_step_line){.step = r->state.step, .epoch = r->state.epoch + 1, .eval = eval,
                                        .samples = samples, .loss = values[0].value,
                                        .metrics = r->pending_metrics, .n_metrics = r->n_values - 1};
@@ -70,7 +85,10 @@ static enum qr_code reduce(struct run *r, struct qr_step_work *w, struct qr_err 
     c.vector = vector;
     c.n = qr_stepper_vector_length(r->stepper, w->kind);
     say_schedule(r, c.n);
-    if (qr_group_reduce(r->opt->group, &c, r->sum, err) != QR_OK) return err->code;
+    int64_t began_ns = qr_now_ns(r->opt->clock);
+    enum qr_code code = qr_group_reduce(r->opt->group, &c, r->sum, err);
+    qr_count_time(QR_REDUCE_TIME, qr_now_ns(r->opt->clock) - began_ns);
+    if (code != QR_OK) return code;
     if (tell_pending(r, err) != QR_OK) return err->code;
     uint64_t bad = qr_fixed_to_count(r->sum[QR_VECTOR_BAD]);
     if (bad == 0) return QR_OK;
@@ -88,10 +106,14 @@ static void running_means(const struct run *r, struct qr_named_value *ret) {
     for (size_t i = 0; i < r->n_values; i++) ret[i].value = samples > 0 ? r->state.sums[i] / samples : 0;
 }
 
-static void apply(struct run *r, uint64_t samples) {
+/* An epoch's sums stay until the next one's first update, so that the state has one digest between two reductions. */
+static void apply(struct run *r, bool first_of_epoch, uint64_t samples) {
     struct qr_state *s = &r->state;
+    int64_t began_ns = qr_now_ns(r->opt->clock);
+    if (first_of_epoch) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
     const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + r->n_values;
     for (size_t i = 0; i < s->n_params; i++) r->gradient[i] = qr_fixed_to_double(grad[i]) / (double)samples;
+    memcpy(r->mean_gradient, r->gradient, s->n_params * sizeof *r->gradient);
     qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensor_sizes, r->n_tensors, r->gradient,
                        s->weights, s->moments, s->products);
     for (size_t i = 0; i < r->n_values; i++) s->sums[i] += qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + i]);
@@ -99,6 +121,8 @@ static void apply(struct run *r, uint64_t samples) {
     s->step++;
     s->pass++;
     qr_stepper_prepare(r->stepper, s->weights);
+    qr_count(QR_STEPS, 1);
+    qr_count_time(QR_UPDATE_TIME, qr_now_ns(r->opt->clock) - began_ns);
 }
 
 static enum qr_code train_batch(struct run *r, size_t batch, size_t n_batches, struct qr_err *err) {
@@ -110,9 +134,9 @@ static enum qr_code train_batch(struct run *r, size_t batch, size_t n_batches, s
     struct qr_named_value now[16];
     memcpy(now, r->values, sizeof now);
     means(r, samples, now);
-    apply(r, samples);
+    apply(r, batch == 0, samples);
     note_state(r);
-    set_pending(r, false, samples, now);
+    set_pending(r, false, batch + 1 == n_batches && !r->has_val, samples, now);
     running_means(r, r->values);
     const struct qr_train_observer *o = &r->opt->observer;
     if (o->progress) o->progress(o->ctx, r->state.epoch + 1, r->epochs, batch + 1, n_batches, r->values, r->n_values);
@@ -132,7 +156,7 @@ static enum qr_code validate(struct run *r, struct qr_err *err) {
     uint64_t samples = qr_fixed_to_count(r->sum[QR_VECTOR_SAMPLES]);
     QR_ASSERT(samples == d->n_samples - d->n_train);
     means(r, samples, r->val_values);
-    set_pending(r, true, samples, r->val_values);
+    set_pending(r, true, true, samples, r->val_values);
     r->state.pass++;
     return QR_OK;
 }
@@ -141,8 +165,6 @@ static enum qr_code run_epoch(struct run *r, struct qr_err *err) {
     const struct qr_train_observer *o = &r->opt->observer;
     int64_t start = qr_now_ns(r->opt->clock);
     size_t n_batches = qr_batch_count(r->opt->data->n_train, r->job->train.batch_size);
-    memset(r->state.sums, 0, (r->n_values + 1) * sizeof *r->state.sums);
-    note_state(r);
     qr_order_fill(&r->order, r->job->seed, r->state.epoch, r->job->train.shuffle);
     for (size_t b = 0; b < n_batches; b++)
         if (train_batch(r, b, n_batches, err) != QR_OK) return err->code;
@@ -155,27 +177,6 @@ static enum qr_code run_epoch(struct run *r, struct qr_err *err) {
     double seconds = (double)(qr_now_ns(r->opt->clock) - start) / (double)QR_SECOND;
     if (o->epoch)
         o->epoch(o->ctx, r->state.epoch, r->epochs, n_batches, seconds, r->epoch_values, r->n_values * (r->has_val ? 2 : 1));
-    return QR_OK;
-}
-
-/* Epochs are not in the job hash, so members may have been told different numbers. All take the leader's; otherwise those who are done would
- * wait for those who go on, for ever. */
-static enum qr_code agree_on_epochs(struct run *r, struct qr_err *err) {
-    const struct qr_group_view *view = &r->opt->view;
-    qr_fixed told[64] = {0}, all[64];
-    if (view->n_members < 2) return QR_OK;
-    struct qr_contribution c = {.vector = told, .n = view->n_members, .n_blocks = 0};
-    told[view->rank] = qr_fixed_from_count(r->epochs);
-    memcpy(c.key.job_hash, r->opt->canonical->hash, sizeof c.key.job_hash);
-    memcpy(c.key.base_digest, r->digest, sizeof c.key.base_digest);
-    c.key.step = r->state.pass;
-    c.key.kind = QR_STEP_CLOSE; /* a run closes after a step, so this is another reduction than the last one */
-    if (qr_group_reduce(r->opt->group, &c, all, err) != QR_OK) return err->code;
-    uint64_t epochs = qr_fixed_to_count(all[0]);
-    if (epochs != r->epochs)
-        qr_warn(r->opt->log, "train", "worker %u trains %llu epochs, this worker was told %llu; the leader's number counts", view->index[0],
-                (unsigned long long)epochs, (unsigned long long)r->epochs);
-    r->epochs = epochs;
     return QR_OK;
 }
 
@@ -221,10 +222,13 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     qr_order_init(&r->order, opt->data->n_train);
     r->sum = qr_xaligned(qr_stepper_vector_length(r->stepper, QR_STEP_TRAIN) * sizeof *r->sum);
     r->gradient = qr_xaligned(r->state.n_params * sizeof *r->gradient);
+    r->mean_gradient = qr_xaligned(r->state.n_params * sizeof *r->mean_gradient);
     r->n_tensors = qr_model_n_tensors(m);
     r->tensor_sizes = qr_xcalloc(r->n_tensors, sizeof *r->tensor_sizes);
     for (size_t i = 0; i < r->n_tensors; i++) r->tensor_sizes[i] = qr_model_tensor(m, i)->n;
     qr_stepper_prepare(r->stepper, r->state.weights);
+    qr_gauge(QR_EPOCHS_PLANNED, (int64_t)r->epochs);
+    qr_gauge(QR_STEPS_PLANNED, (int64_t)(r->epochs * qr_batch_count(opt->data->n_train, r->job->train.batch_size)));
     note_state(r);
     return QR_OK;
 }
@@ -236,6 +240,7 @@ static void run_fini(struct run *r) {
     qr_buf_free(&r->digest_scratch);
     free(r->sum);
     free(r->gradient);
+    free(r->mean_gradient);
     free(r->tensor_sizes);
 }
 
@@ -257,7 +262,6 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     if (!err) err = &own;
     struct run *r = qr_xcalloc(1, sizeof *r);
     enum qr_code code = run_init(r, opt, err);
-    if (code == QR_OK) code = agree_on_epochs(r, err);
     while (code == QR_OK && r->state.epoch < r->epochs && r->state.stop[QR_STOP_STOPPED] == 0) code = run_epoch(r, err);
     if (code == QR_OK) code = close_run(r, err);
     if (code == QR_OK) fill_result(r, ret);

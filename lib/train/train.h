@@ -15,7 +15,7 @@
 struct qr_train_observer {
     void *ctx;
     /* a step has been applied (TRAIN) or evaluated (EVAL) and is now stable */
-    enum qr_code (*step)(void *ctx, bool leader, const struct qr_step_line *line, struct qr_err *err);
+    enum qr_code (*step)(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err);
     /* for the progress bar: at once, not only when stable. batch 1..n_batches; running: Keras' running means, [0] is the loss. */
     void (*progress)(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch, uint64_t n_batches,
                      const struct qr_named_value *running, size_t n);

@@ -1,5 +1,6 @@
 #include "worker/outputs.h"
 
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,10 +8,13 @@
 #include "base/mem.h"
 #include "store/store.h"
 
+static bool in_cloud(const char *url) { return strncmp(url, "gs://", 5) == 0; }
+
 /* The folder of a path or file URL; another URL as it is, for qr_outputs_check to refuse. */
 static char *folder_of(const char *out) {
     struct qr_store *store;
     char *path;
+    if (in_cloud(out)) return qr_xstrdup(out);
     if (qr_store_resolve(out, &store, &path, NULL) != QR_OK) return qr_xstrdup(out);
     store->ops->close(store);
     return path;
@@ -23,10 +27,19 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const ch
     else if (s->weights_gcs_bucket) o->weights_url = qr_xasprintf("gs://%s/%s", s->weights_gcs_bucket, s->weights_gcs_path);
     else o->weights_url = qr_path_join(o->dir, "weights.h5");
     o->dir_was_there = qr_file_exists(o->dir);
+    if (!s->logdir) return;
+    if (in_cloud(s->logdir))
+        qr_warn(log, "worker", "--logdir: TensorBoard events go to local folders only; nothing goes to %s", s->logdir);
+    else
+        o->logdir = folder_of(s->logdir);
+    o->logdir_was_there = o->logdir && qr_file_exists(o->logdir);
 }
 
 void qr_outputs_fini(struct qr_outputs *o) {
     qr_appender_close(o->steps);
+    qr_tensorboard_close(o->events);
+    if (o->logdir && !o->logdir_was_there) rmdir(o->logdir); /* when nothing went there */
+    free(o->logdir);
     if (o->dir && !o->dir_was_there && !o->wrote) rmdir(o->dir);
     free(o->dir);
     free(o->weights_url);
@@ -38,6 +51,8 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     struct qr_store *store;
     struct stat st;
     char *path;
+    if (in_cloud(dir))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: a run's files go to a local folder; --weights gs://BUCKET/NAME sends the weights to a bucket", dir);
     enum qr_code code = qr_store_resolve(dir, &store, &path, err);
     if (code != QR_OK) return code;
     store->ops->close(store);
@@ -58,6 +73,9 @@ enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     enum qr_code code = qr_weights_format_of(o->weights_url, &format, err);
     if (code == QR_OK) code = check_folder(o->dir, err);
     if (code != QR_OK) return qr_wrap(err, "results (--out, --weights)");
+    if (o->logdir && strstr(o->logdir, "://"))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--logdir: %s: unknown kind of URL; file:///dir/name and plain paths are known", o->logdir);
+    if (o->logdir && qr_dir_writable(o->logdir, err) != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
     if ((code = qr_store_resolve(o->weights_url, &store, &name, err)) == QR_OK) {
         code = store->ops->check_writable(store, name, err);
         store->ops->close(store);
@@ -131,7 +149,16 @@ static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batc
     }
 }
 
-static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, struct qr_err *err) {
+/* Curves are worth a warning, not a run. */
+static void show_step(struct qr_outputs *o, const struct qr_step_line *line, const struct qr_step_detail *detail) {
+    struct qr_err err;
+    if (!o->events || qr_tensorboard_step(o->events, line, detail, &err) == QR_OK) return;
+    qr_warn(o->log, "worker", "TensorBoard events end here: %s", err.msg);
+    qr_tensorboard_close(o->events);
+    o->events = NULL;
+}
+
+static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err) {
     struct qr_outputs *o = ctx;
     o->leader = leader;
     if (!leader) return QR_OK;
@@ -140,9 +167,34 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
         if (qr_appender_open(path, true, &o->steps, err) != QR_OK) return err->code;
         o->wrote = true;
     }
+    show_step(o, line, detail);
     qr_buf_clear(&o->line);
     qr_step_json(line, &o->line);
     return qr_appender_write(o->steps, qr_buf_view(&o->line), err);
+}
+
+void qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs, const char *host) {
+    static const char *const optimizers[] = {"sgd", "rmsprop", "adam"}; /* as enum qr_optimizer_kind */
+    const struct qr_job *job = w->job;
+    if (!o->logdir) return;
+    const struct qr_hparam hparams[] = {
+        {.name = "optimizer", .text = optimizers[job->train.optimizer.kind]},
+        {.name = "learning_rate", .number = job->train.optimizer.learning_rate},
+        {.name = "batch_size", .number = (double)job->train.batch_size},
+        {.name = "epochs", .number = (double)epochs},
+        {.name = "loss", .text = qr_loss_names[job->train.loss]},
+        {.name = "seed", .number = (double)job->seed},
+        {.name = "parameters", .number = (double)qr_model_n_params(w->model)},
+        {.name = "precision", .text = job->precision == QR_DOUBLE ? "double" : "single"},
+        {.name = "filters", .number = job->n_filters},
+        {.name = "qubits", .number = job->has_quantum ? job->circuit->n_qubits : 0},
+    };
+    const struct qr_tensorboard_options opt = {
+        .logdir = o->logdir, .host = host, .pid = (long)getpid(), .layout = &w->layout, .hparams = hparams,
+        .n_hparams = sizeof hparams / sizeof *hparams - (job->has_quantum ? 0 : 2), .group = canonical->hex,
+        .has_validation = w->data.n_samples > w->data.n_train, .monotonic = &qr_clock_monotonic, .wall = &qr_clock_wall,
+    };
+    o->events = qr_tensorboard_new(&opt);
 }
 
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o) {
@@ -189,6 +241,7 @@ static void say_done(struct qr_outputs *o, const struct qr_train_result *r, cons
     if (r->has_val) qr_info(o->log, "worker", "done: %llu steps, loss %.4f, val_loss %.4f", (unsigned long long)r->steps, r->loss, r->val_loss);
     else qr_info(o->log, "worker", "done: %llu steps, loss %.4f", (unsigned long long)r->steps, r->loss);
     qr_info(o->log, "worker", "wrote %s, %s, %s and %s/steps.jsonl", o->weights_url, safetensors, result, o->dir);
+    if (o->events) qr_info(o->log, "worker", "tensorboard --logdir %s shows the curves", o->logdir);
     if (o->progress_fd < 0) return;
     struct qr_json_writer w = begin(o, "done");
     qr_json_put_key(&w, "loss");
@@ -205,6 +258,7 @@ static void say_done(struct qr_outputs *o, const struct qr_train_result *r, cons
     for (size_t i = 0; i < 3; i++) qr_json_put_string(&w, wrote[i]);
     qr_auto(qr_free_p) char *steps = qr_path_join(o->dir, "steps.jsonl");
     qr_json_put_string(&w, steps);
+    if (o->events) qr_json_put_string(&w, o->logdir);
     qr_json_close(&w, ']');
     qr_json_close(&w, '}');
     emit(o);
@@ -227,6 +281,9 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     qr_result_json(&result, &text);
     code = qr_file_replace(path, qr_buf_view(&text), err);
     qr_buf_free(&text);
+    struct qr_err events;
+    if (code == QR_OK && o->events && qr_tensorboard_success(o->events, &events) != QR_OK)
+        qr_warn(o->log, "worker", "TensorBoard events: %s", events.msg);
     if (code == QR_OK) say_done(o, r, safetensors, path);
     return code;
 }

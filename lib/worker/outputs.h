@@ -1,7 +1,8 @@
 /* worker/outputs.h — the files that a run leaves behind, and the lines of progress on the way.
  *
  * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end; DIR/steps.jsonl grows while training. Only the leader
- *           writes; every worker may become it, so every one checks before training.
+ *           writes; every worker may become it, so every one checks before training. TensorBoard's event files go to a folder of their own; when
+ *           they cannot be written, that is said once and training goes on.
  * Progress  JSON lines to a file descriptor, for who started this worker: "listening", "progress", "epoch", "done", "error".
  * Threads   the training thread.
  */
@@ -10,6 +11,7 @@
 
 #include "base/file.h"
 #include "job/canonical.h"
+#include "record/tensorboard.h"
 #include "train/train.h"
 #include "worker/settings.h"
 #include "worker/workload.h"
@@ -17,9 +19,11 @@
 struct qr_outputs {
     char *dir;
     char *weights_url;  /* where the weights go first: DIR/weights.h5, or what was asked for */
-    bool dir_was_there;
+    char *logdir;       /* TensorBoard's; NULL: no events */
+    bool dir_was_there, logdir_was_there;
     bool wrote;         /* anything */
     struct qr_appender *steps;
+    struct qr_tensorboard *events;
     struct qr_buf line;
     int progress_fd;    /* -1: none */
     const struct qr_log *log;
@@ -30,6 +34,8 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const ch
 void qr_outputs_fini(struct qr_outputs *o);
 /* Proves that everything could be written, before anything is spent. */
 QR_MUST_CHECK enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err);
+/* From here on steps become TensorBoard events too, where a logdir is set. canonical is borrowed until qr_outputs_fini. host: this machine's name. */
+void qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs, const char *host);
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o);
 /* The leader, at the end. */
 QR_MUST_CHECK enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical,

@@ -46,6 +46,7 @@ run 4 'nan.csv|row|column' "$(data csv nan.csv)"
 run 4 'ragged.csv' "$(data csv ragged.csv)"
 run 4 'noy.csv|y' "$(data csv noy.csv)"
 run 4 '3|8' "$(data csv narrow.csv)"
+run 4 'label 0.5|sign' "$(data csv label.csv)"
 run permanent 'missing.csv' "$(data csv missing.csv)"
 $python -c "
 import numpy; numpy.savez('$work/whole.npz', x=numpy.zeros((32, 8)), y=numpy.ones(32))

@@ -1,0 +1,255 @@
+#include "format/event.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "tensorboard.pb-c.h"
+
+/* ---- encode: protobuf-c's structs on the stack, pointing into ours (its pointers are not const, but packing only reads) ---- */
+
+static char *text(const char *s) {
+    union { const char *in; char *out; } u = {.in = s ? s : ""};
+    return u.out;
+}
+static ProtobufCBinaryData data(struct qr_bytes b) {
+    union { const uint8_t *in; uint8_t *out; } u = {.in = b.p};
+    return (ProtobufCBinaryData){.len = b.n, .data = u.out};
+}
+
+static void pack(const ProtobufCMessage *m, struct qr_buf *ret) {
+    uint8_t *p = qr_buf_grow(ret, protobuf_c_message_get_packed_size(m));
+    if (p) protobuf_c_message_pack(m, p);
+}
+
+struct value_scratch {
+    Qring__Tensorboard__Value value;
+    Qring__Tensorboard__Metadata metadata;
+    Qring__Tensorboard__Plugin plugin;
+    Qring__Tensorboard__Tensor tensor;
+    Qring__Tensorboard__Shape shape;
+    Qring__Tensorboard__Dim dim[QR_EVENT_MAX_RANK], *dims[QR_EVENT_MAX_RANK];
+};
+
+static void put_value(struct value_scratch *s, const struct qr_event_value *v) {
+    qring__tensorboard__value__init(&s->value);
+    qring__tensorboard__metadata__init(&s->metadata);
+    qring__tensorboard__plugin__init(&s->plugin);
+    qring__tensorboard__tensor__init(&s->tensor);
+    qring__tensorboard__shape__init(&s->shape);
+    s->value.tag = text(v->tag);
+    s->value.tensor = &s->tensor;
+    s->value.metadata = &s->metadata;
+    s->metadata.plugin_data = &s->plugin;
+    s->metadata.data_class = (uint32_t)v->data_class;
+    s->plugin.plugin_name = text(v->plugin);
+    s->plugin.content = data(v->content);
+    s->tensor.dtype = (uint32_t)v->dtype;
+    s->tensor.tensor_shape = &s->shape;
+    s->tensor.tensor_content = data(v->tensor);
+    QR_ASSERT(v->rank <= QR_EVENT_MAX_RANK);
+    for (unsigned i = 0; i < v->rank; i++) {
+        qring__tensorboard__dim__init(&s->dim[i]);
+        s->dim[i].size = (int64_t)v->dims[i];
+        s->dims[i] = &s->dim[i];
+    }
+    s->shape.n_dim = v->rank;
+    s->shape.dim = s->dims;
+}
+
+void qr_event_encode(const struct qr_event *e, struct qr_buf *ret) {
+    struct value_scratch scratch[QR_EVENT_MAX_VALUES] __attribute__((uninitialized));
+    Qring__Tensorboard__Value *values[QR_EVENT_MAX_VALUES] __attribute__((uninitialized));
+    Qring__Tensorboard__Event out = QRING__TENSORBOARD__EVENT__INIT;
+    Qring__Tensorboard__SourceMetadata source;
+    Qring__Tensorboard__SessionLog session = QRING__TENSORBOARD__SESSION_LOG__INIT;
+    Qring__Tensorboard__Summary summary = QRING__TENSORBOARD__SUMMARY__INIT;
+    QR_ASSERT(e->n_values <= QR_EVENT_MAX_VALUES);
+    out.wall_time = e->wall_time;
+    out.step = e->step;
+    if (e->writer) {
+        qring__tensorboard__source_metadata__init(&source);
+        source.writer = text(e->writer);
+        out.source_metadata = &source;
+    }
+    if (e->file_version) {
+        out.what_case = QRING__TENSORBOARD__EVENT__WHAT_FILE_VERSION;
+        out.file_version = text(e->file_version);
+    } else if (e->session_start) {
+        session.status = 1;
+        out.what_case = QRING__TENSORBOARD__EVENT__WHAT_SESSION_LOG;
+        out.session_log = &session;
+    } else {
+        for (size_t i = 0; i < e->n_values; i++) {
+            put_value(&scratch[i], &e->values[i]);
+            values[i] = &scratch[i].value;
+        }
+        summary.n_value = e->n_values;
+        summary.value = values;
+        out.what_case = QRING__TENSORBOARD__EVENT__WHAT_SUMMARY;
+        out.summary = &summary;
+    }
+    pack(&out.base, ret);
+}
+
+/* ---- the plugin "hparams" ---- */
+
+static void pack_hparams(Qring__Tensorboard__HParams *m, struct qr_buf *ret) { pack(&m->base, ret); }
+
+void qr_hparams_experiment(const struct qr_hparam *h, size_t n, const struct qr_hparam_metric *m, size_t n_metrics, struct qr_buf *ret) {
+    Qring__Tensorboard__HParams out = QRING__TENSORBOARD__HPARAMS__INIT;
+    Qring__Tensorboard__Experiment experiment = QRING__TENSORBOARD__EXPERIMENT__INIT;
+    Qring__Tensorboard__HParamInfo info[QR_HPARAMS_MAX], *infos[QR_HPARAMS_MAX];
+    Qring__Tensorboard__MetricInfo metric[QR_HPARAMS_MAX], *metrics[QR_HPARAMS_MAX];
+    Qring__Tensorboard__MetricName name[QR_HPARAMS_MAX];
+    QR_ASSERT(n <= QR_HPARAMS_MAX && n_metrics <= QR_HPARAMS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        qring__tensorboard__hparam_info__init(&info[i]);
+        info[i].name = text(h[i].name);
+        info[i].type = h[i].text ? 1 : 3;
+        infos[i] = &info[i];
+    }
+    for (size_t i = 0; i < n_metrics; i++) {
+        qring__tensorboard__metric_info__init(&metric[i]);
+        qring__tensorboard__metric_name__init(&name[i]);
+        name[i].group = text(m[i].group);
+        name[i].tag = text(m[i].tag);
+        metric[i].name = &name[i];
+        metric[i].dataset_type = m[i].validation ? 2 : 1;
+        metrics[i] = &metric[i];
+    }
+    experiment.n_hparam_infos = n;
+    experiment.hparam_infos = infos;
+    experiment.n_metric_infos = n_metrics;
+    experiment.metric_infos = metrics;
+    out.data_case = QRING__TENSORBOARD__HPARAMS__DATA_EXPERIMENT;
+    out.experiment = &experiment;
+    pack_hparams(&out, ret);
+}
+
+void qr_hparams_start(const struct qr_hparam *h, size_t n, const char *group, double seconds, struct qr_buf *ret) {
+    Qring__Tensorboard__HParams out = QRING__TENSORBOARD__HPARAMS__INIT;
+    Qring__Tensorboard__SessionStart start;
+    Qring__Tensorboard__SessionStart__HparamsEntry entry[QR_HPARAMS_MAX], *entries[QR_HPARAMS_MAX];
+    Qring__Tensorboard__Scalar value[QR_HPARAMS_MAX];
+    QR_ASSERT(n <= QR_HPARAMS_MAX);
+    qring__tensorboard__session_start__init(&start);
+    for (size_t i = 0; i < n; i++) {
+        qring__tensorboard__session_start__hparams_entry__init(&entry[i]);
+        qring__tensorboard__scalar__init(&value[i]);
+        if (h[i].text) {
+            value[i].kind_case = QRING__TENSORBOARD__SCALAR__KIND_STRING_VALUE;
+            value[i].string_value = text(h[i].text);
+        } else {
+            value[i].kind_case = QRING__TENSORBOARD__SCALAR__KIND_NUMBER_VALUE;
+            value[i].number_value = h[i].number;
+        }
+        entry[i].key = text(h[i].name);
+        entry[i].value = &value[i];
+        entries[i] = &entry[i];
+    }
+    start.n_hparams = n;
+    start.hparams = entries;
+    start.group_name = text(group);
+    start.start_time_secs = seconds;
+    out.data_case = QRING__TENSORBOARD__HPARAMS__DATA_SESSION_START_INFO;
+    out.session_start_info = &start;
+    pack_hparams(&out, ret);
+}
+
+void qr_hparams_end(bool success, double seconds, struct qr_buf *ret) {
+    Qring__Tensorboard__HParams out = QRING__TENSORBOARD__HPARAMS__INIT;
+    Qring__Tensorboard__SessionEnd end = QRING__TENSORBOARD__SESSION_END__INIT;
+    end.status = success ? 1 : 2;
+    end.end_time_secs = seconds;
+    out.data_case = QRING__TENSORBOARD__HPARAMS__DATA_SESSION_END_INFO;
+    out.session_end_info = &end;
+    pack_hparams(&out, ret);
+}
+
+/* ---- decode ---- */
+
+/* protobuf-c keeps unknown fields and allocates many times their size: every allocation comes from here, and ends with it. */
+struct arena {
+    struct qr_event_value values[QR_EVENT_MAX_VALUES];
+    size_t used, cap;
+    _Alignas(16) uint8_t bytes[];
+};
+static void *arena_alloc(void *ctx, size_t n) {
+    struct arena *a = ctx;
+    n = (n + 15) & ~(size_t)15;
+    if (n > a->cap - a->used) return NULL;
+    void *p = a->bytes + a->used;
+    a->used += n;
+    return p;
+}
+static void arena_free(void *ctx, void *p) { (void)ctx, (void)p; }
+
+static enum qr_code take_tensor(const Qring__Tensorboard__Tensor *t, struct qr_event_value *v, struct qr_err *err) {
+    if (t->dtype != QR_EVENT_FLOAT && t->dtype != QR_EVENT_DOUBLE) return qr_fail(err, QR_DATA_LOSS, "tensor of type %u", t->dtype);
+    size_t n_dims = t->tensor_shape ? t->tensor_shape->n_dim : 0, n = t->dtype == QR_EVENT_FLOAT ? 4 : 8;
+    if (n_dims > QR_EVENT_MAX_RANK) return qr_fail(err, QR_DATA_LOSS, "tensor of rank %zu", n_dims);
+    v->dtype = (enum qr_event_dtype)t->dtype;
+    v->rank = (unsigned)n_dims;
+    for (size_t i = 0; i < n_dims; i++) {
+        int64_t size = t->tensor_shape->dim[i]->size;
+        if (size < 0 || size > QR_EVENT_MAX_BYTES) return qr_fail(err, QR_DATA_LOSS, "tensor with a side of %lld", (long long)size);
+        v->dims[i] = (size_t)size;
+        n *= (size_t)size; /* at most 8 * 2^40 */
+    }
+    if (n != t->tensor_content.len) return qr_fail(err, QR_DATA_LOSS, "tensor of %zu bytes, not %zu", t->tensor_content.len, n);
+    v->tensor = qr_bytes_of(t->tensor_content.data, n);
+    return QR_OK;
+}
+
+static enum qr_code take_values(const Qring__Tensorboard__Summary *s, struct arena *a, struct qr_event *ret, struct qr_err *err) {
+    if (s->n_value > QR_EVENT_MAX_VALUES) return qr_fail(err, QR_DATA_LOSS, "event: %zu values; at most %d are read", s->n_value, QR_EVENT_MAX_VALUES);
+    for (size_t i = 0; i < s->n_value; i++) {
+        const Qring__Tensorboard__Value *in = s->value[i];
+        if (!in->tensor) continue;
+        struct qr_event_value *v = &a->values[ret->n_values];
+        *v = (struct qr_event_value){.tag = in->tag, .plugin = ""};
+        if (in->metadata) v->data_class = in->metadata->data_class <= QR_EVENT_CLASS_TENSOR ? (enum qr_event_class)in->metadata->data_class : QR_EVENT_CLASS_NONE;
+        if (in->metadata && in->metadata->plugin_data) {
+            const Qring__Tensorboard__Plugin *p = in->metadata->plugin_data;
+            v->plugin = p->plugin_name;
+            v->content = qr_bytes_of(p->content.data, p->content.len);
+        }
+        if (take_tensor(in->tensor, v, err) != QR_OK) return qr_wrap(err, "event: %.80s", in->tag);
+        ret->n_values++;
+    }
+    ret->values = a->values;
+    return QR_OK;
+}
+
+enum qr_code qr_event_decode(struct qr_bytes bytes, struct qr_event *ret, struct qr_err *err) {
+    struct qr_err own;
+    if (!err) err = &own;
+    if (bytes.n > QR_EVENT_MAX_BYTES) return qr_fail(err, QR_DATA_LOSS, "event of %zu bytes; at most %d are read", bytes.n, QR_EVENT_MAX_BYTES);
+    size_t cap = 16 * bytes.n + 4096;
+    struct arena *a = qr_xmalloc(sizeof *a + cap);
+    a->used = 0;
+    a->cap = cap;
+    ProtobufCAllocator allocator = {.alloc = arena_alloc, .free = arena_free, .allocator_data = a};
+    const Qring__Tensorboard__Event *in = qring__tensorboard__event__unpack(&allocator, bytes.n, bytes.p);
+    struct qr_event e = {.owned = a};
+    enum qr_code code = in ? QR_OK : qr_fail(err, QR_DATA_LOSS, "event of %zu bytes: not a protobuf message, or one that is mostly unknown fields", bytes.n);
+    if (in) {
+        e.wall_time = in->wall_time;
+        e.step = in->step;
+        if (in->source_metadata) e.writer = in->source_metadata->writer;
+        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_FILE_VERSION) e.file_version = in->file_version;
+        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_SESSION_LOG) e.session_start = in->session_log->status == 1;
+        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_SUMMARY) code = take_values(in->summary, a, &e, err);
+    }
+    if (code != QR_OK) {
+        free(a);
+        return code;
+    }
+    *ret = e;
+    return QR_OK;
+}
+
+void qr_event_free(struct qr_event *e) {
+    free(e->owned);
+    *e = (struct qr_event){0};
+}

@@ -1,0 +1,312 @@
+#include "record/tensorboard.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "format/tfrecord.h"
+
+enum { ROOT, TRAIN, VALIDATION, N_RUNS };
+static const char *const folders[N_RUNS] = {"", "train", "validation"};
+enum { TAG_CHARS = 96, HELD_MAX_BYTES = 256 << 10, BUFFER_MAX_BYTES = 4 << 20, MAX_METRICS = 16 };
+#define HELD_MAX_NS QR_SECOND
+
+struct run_file { struct qr_appender *file; struct qr_buf held; };
+
+/* One event's values while they are collected. */
+struct batch {
+    size_t n;
+    struct qr_event_value v[QR_EVENT_MAX_VALUES];
+    char tag[QR_EVENT_MAX_VALUES][TAG_CHARS];
+    uint8_t scalar[QR_EVENT_MAX_VALUES][4];
+};
+
+struct weight { char tag[TAG_CHARS - 32]; size_t offset, n; bool quantum; };
+
+struct qr_tensorboard {
+    struct qr_tensorboard_options opt;
+    char *logdir, *host;
+    size_t n_weights, n_params;
+    struct weight *weights;
+    struct run_file runs[N_RUNS];
+    struct qr_buf event, content;
+    struct batch batch;
+    struct qr_hparam hparams[QR_HPARAMS_MAX];
+    uint8_t histogram[QR_HISTOGRAM_BUCKETS * 3 * 8];
+    int64_t flushed_ns;
+    bool began, failed;
+    int64_t first_step; /* what readers are told to forget from */
+};
+
+/* "pqc/parameters" → "parameters_0", its name in Keras; a further filter's keeps its layer in front; "dense/kernel" → "dense/kernel_0". */
+static void name_weight(const struct qr_weights_entry *e, bool first_quantum, char *ret, size_t cap) {
+    const char *slash = strchr(e->name, '/');
+    snprintf(ret, cap, "%.56s_0", first_quantum && slash ? slash + 1 : e->name);
+}
+
+struct qr_tensorboard *qr_tensorboard_new(const struct qr_tensorboard_options *opt) {
+    struct qr_tensorboard *t = qr_xcalloc(1, sizeof *t);
+    t->opt = *opt;
+    QR_ASSERT(opt->n_hparams <= QR_HPARAMS_MAX);
+    if (opt->n_hparams) memcpy(t->hparams, opt->hparams, opt->n_hparams * sizeof *t->hparams);
+    t->logdir = qr_xstrdup(opt->logdir);
+    t->host = qr_xstrdup(*opt->host ? opt->host : "localhost");
+    for (char *c = t->host; *c; c++) *c = *c == '/' ? '_' : *c;
+    t->n_weights = opt->layout->n;
+    t->weights = qr_xcalloc(t->n_weights ? t->n_weights : 1, sizeof *t->weights);
+    bool quantum_seen = false;
+    for (size_t i = 0; i < t->n_weights; i++) {
+        const struct qr_weights_entry *e = &opt->layout->entries[i];
+        struct weight *w = &t->weights[i];
+        w->offset = t->n_params;
+        w->quantum = e->symbols != NULL;
+        w->n = 1;
+        for (unsigned k = 0; k < e->rank; k++) w->n *= e->dims[k];
+        t->n_params += w->n;
+        name_weight(e, w->quantum && !quantum_seen, w->tag, sizeof w->tag);
+        quantum_seen |= w->quantum;
+    }
+    t->event.max = t->content.max = BUFFER_MAX_BYTES;
+    for (int i = 0; i < N_RUNS; i++) t->runs[i].held.max = BUFFER_MAX_BYTES;
+    return t;
+}
+
+static double wall_seconds(const struct qr_tensorboard *t) { return (double)qr_now_ns(t->opt.wall) / (double)QR_SECOND; }
+
+/* ---- files ---- */
+
+static enum qr_code flush(struct qr_tensorboard *t, struct qr_err *err) {
+    t->flushed_ns = qr_now_ns(t->opt.monotonic);
+    for (int i = 0; i < N_RUNS; i++) {
+        struct run_file *r = &t->runs[i];
+        if (r->held.n == 0) continue;
+        if (!qr_buf_ok(&r->held)) return qr_fail(err, QR_RESOURCE_EXHAUSTED, "TensorBoard events of one step exceed %d bytes", BUFFER_MAX_BYTES);
+        enum qr_code code = qr_appender_write(r->file, qr_buf_view(&r->held), err);
+        if (code != QR_OK) return code;
+        qr_buf_clear(&r->held);
+    }
+    return QR_OK;
+}
+
+static void put_event(struct qr_tensorboard *t, int run, const struct qr_event *e) {
+    qr_buf_clear(&t->event);
+    qr_event_encode(e, &t->event);
+    if (qr_buf_ok(&t->event)) qr_tfrecord_put(&t->runs[run].held, qr_buf_view(&t->event));
+}
+
+/* A name that no other process's file has: second, host, process, and a number that is free. */
+static enum qr_code open_run(struct qr_tensorboard *t, int run, struct qr_err *err) {
+    struct run_file *r = &t->runs[run];
+    if (r->file) return QR_OK;
+    double now = wall_seconds(t);
+    qr_auto(qr_free_p) char *dir = *folders[run] ? qr_path_join(t->logdir, folders[run]) : qr_xstrdup(t->logdir);
+    qr_auto(qr_free_p) char *path = NULL;
+    for (int uid = run; !path || qr_file_exists(path); uid += N_RUNS) {
+        char name[512];
+        snprintf(name, sizeof name, "events.out.tfevents.%010lld.%.255s.%ld.%d.v2", (long long)now, t->host, t->opt.pid, uid);
+        free(path);
+        path = qr_path_join(dir, name);
+    }
+    enum qr_code code = qr_appender_open(path, false, &r->file, err);
+    if (code != QR_OK) return code;
+    const struct qr_event version = {.wall_time = now, .file_version = "brain.Event:2", .writer = "qring"};
+    const struct qr_event start = {.wall_time = now, .session_start = true, .step = t->first_step};
+    put_event(t, run, &version);
+    put_event(t, run, &start);
+    return QR_OK;
+}
+
+/* ---- one event ---- */
+
+static struct qr_event_value *next_value(struct qr_tensorboard *t, const char *before, const char *name, const char *after) {
+    struct batch *b = &t->batch;
+    QR_ASSERT(b->n < QR_EVENT_MAX_VALUES);
+    snprintf(b->tag[b->n], TAG_CHARS, "%s%s%s", before, name, after);
+    struct qr_event_value *v = &b->v[b->n];
+    *v = (struct qr_event_value){.tag = b->tag[b->n], .dtype = QR_EVENT_FLOAT};
+    b->n++;
+    return v;
+}
+
+static enum qr_code end_event(struct qr_tensorboard *t, int run, int64_t step, struct qr_err *err) {
+    struct batch *b = &t->batch;
+    const struct qr_event e = {.wall_time = wall_seconds(t), .step = step, .n_values = b->n, .values = b->v};
+    b->n = 0;
+    if (e.n_values == 0) return QR_OK;
+    if (open_run(t, run, err) != QR_OK) return err->code;
+    put_event(t, run, &e);
+    return QR_OK;
+}
+
+static void scalar(struct qr_tensorboard *t, const char *before, const char *name, const char *after, double value) {
+    union { float f; uint32_t u; } bits = {.f = (float)value};
+    uint8_t *at = t->batch.scalar[t->batch.n];
+    struct qr_event_value *v = next_value(t, before, name, after);
+    qr_set_u32le(at, bits.u);
+    v->plugin = "scalars";
+    v->data_class = QR_EVENT_CLASS_SCALAR;
+    v->tensor = qr_bytes_of(at, 4);
+}
+
+bool qr_histogram(const double *v, size_t n, double ret[QR_HISTOGRAM_BUCKETS][3]) {
+    enum { K = QR_HISTOGRAM_BUCKETS };
+    double low = n ? v[0] : 0, high = low;
+    for (size_t i = 0; i < n; i++) {
+        if (!(fabs(v[i]) < 0x1p1000)) return false;
+        if (v[i] < low) low = v[i];
+        if (v[i] > high) high = v[i];
+    }
+    double width = (high - low) / K;
+    for (int k = 0; k < K; k++) {
+        ret[k][0] = low + width * k;
+        ret[k][1] = k == K - 1 ? high : low + width * (k + 1);
+        ret[k][2] = 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double at = width > 0 ? floor((v[i] - low) / width) : K - 1;
+        ret[at < K - 1 ? (int)at : K - 1][2] += 1;
+    }
+    return true;
+}
+
+/* One event each: a histogram has 720 bytes. */
+static enum qr_code histogram(struct qr_tensorboard *t, const struct weight *w, const double *values, int64_t epoch, struct qr_err *err) {
+    double rows[QR_HISTOGRAM_BUCKETS][3];
+    if (!qr_histogram(values + w->offset, w->n, rows)) return QR_OK;
+    for (size_t i = 0; i < QR_HISTOGRAM_BUCKETS * 3; i++) qr_set_u64le(t->histogram + 8 * i, qr_bits_of_double(rows[i / 3][i % 3]));
+    struct qr_event_value *v = next_value(t, "", w->tag, "/histogram");
+    v->plugin = "histograms";
+    v->data_class = QR_EVENT_CLASS_TENSOR;
+    v->dtype = QR_EVENT_DOUBLE;
+    v->rank = 2;
+    v->dims[0] = QR_HISTOGRAM_BUCKETS;
+    v->dims[1] = 3;
+    v->tensor = qr_bytes_of(t->histogram, sizeof t->histogram);
+    return end_event(t, TRAIN, epoch, err);
+}
+
+/* ---- HParams ---- */
+
+static enum qr_code hparams(struct qr_tensorboard *t, const char *tag, struct qr_err *err) {
+    struct qr_event_value *v = next_value(t, "_hparams_/", tag, "");
+    v->plugin = "hparams";
+    v->content = qr_buf_view(&t->content);
+    v->data_class = QR_EVENT_CLASS_TENSOR;
+    v->rank = 1;
+    v->dims[0] = 0;
+    return end_event(t, ROOT, 0, err);
+}
+
+static enum qr_code begin(struct qr_tensorboard *t, const struct qr_step_line *line, struct qr_err *err) {
+    struct qr_hparam_metric m[2 * MAX_METRICS];
+    char tags[2 * MAX_METRICS][TAG_CHARS];
+    size_t n = 0;
+    t->first_step = line->step == 1 ? 0 : (int64_t)line->step;
+    QR_ASSERT(line->n_metrics < MAX_METRICS && 2 * MAX_METRICS <= QR_HPARAMS_MAX);
+    for (int val = t->opt.has_validation; val >= 0; val--)
+        for (size_t i = 0; i <= line->n_metrics; i++, n++) {
+            snprintf(tags[n], TAG_CHARS, "%s%s", val ? "val_" : "", i ? line->metrics[i - 1].name : "loss");
+            m[n] = (struct qr_hparam_metric){.group = "", .tag = tags[n], .validation = val};
+        }
+    qr_buf_clear(&t->content);
+    qr_hparams_experiment(t->hparams, t->opt.n_hparams, m, n, &t->content);
+    if (hparams(t, "experiment", err) != QR_OK) return err->code;
+    qr_buf_clear(&t->content);
+    qr_hparams_start(t->hparams, t->opt.n_hparams, t->opt.group, wall_seconds(t), &t->content);
+    t->began = true;
+    t->flushed_ns = qr_now_ns(t->opt.monotonic) - HELD_MAX_NS; /* the first step is seen at once */
+    return hparams(t, "session_start_info", err);
+}
+
+enum qr_code qr_tensorboard_success(struct qr_tensorboard *t, struct qr_err *err) {
+    struct qr_err own;
+    if (!err) err = &own;
+    if (!t->began || t->failed) return QR_OK;
+    qr_buf_clear(&t->content);
+    qr_hparams_end(true, wall_seconds(t), &t->content);
+    enum qr_code code = hparams(t, "session_end_info", err);
+    if (code == QR_OK) code = flush(t, err);
+    t->failed = code != QR_OK;
+    return code;
+}
+
+/* ---- steps ---- */
+
+static void gradients(struct qr_tensorboard *t, const double *g) {
+    double all = 0;
+    for (size_t i = 0; i < t->n_params; i++) all += g[i] * g[i];
+    scalar(t, "batch_gradient_norm", "", "", sqrt(all));
+    for (size_t i = 0; i < t->n_weights; i++) {
+        const struct weight *w = &t->weights[i];
+        if (!w->quantum || w->n == 0 || t->batch.n + 2 > QR_EVENT_MAX_VALUES) continue;
+        double sum = 0, squares = 0, variance = 0;
+        for (size_t k = w->offset; k < w->offset + w->n; k++) sum += g[k], squares += g[k] * g[k];
+        double mean = sum / (double)w->n;
+        for (size_t k = w->offset; k < w->offset + w->n; k++) variance += (g[k] - mean) * (g[k] - mean);
+        scalar(t, "batch_gradient_norm/", w->tag, "", sqrt(squares));
+        scalar(t, "batch_gradient_variance/", w->tag, "", variance / (double)w->n);
+    }
+}
+
+static void line_values(struct qr_tensorboard *t, const char *before, const struct qr_step_line *line, const char *after) {
+    scalar(t, before, "loss", after, line->loss);
+    for (size_t i = 0; i < line->n_metrics; i++) scalar(t, before, line->metrics[i].name, after, line->metrics[i].value);
+}
+
+static enum qr_code epoch_end(struct qr_tensorboard *t, const struct qr_step_line *line, const struct qr_step_detail *d, struct qr_err *err) {
+    int64_t epoch = (int64_t)line->epoch - 1;
+    for (size_t i = 0; i < d->n_running; i++) scalar(t, "epoch_", d->running[i].name, "", d->running[i].value);
+    scalar(t, "epoch_learning_rate", "", "", d->learning_rate);
+    enum qr_code code = end_event(t, TRAIN, epoch, err);
+    for (size_t i = 0; i < d->n_running; i++) scalar(t, d->running[i].name, "", "", d->running[i].value);
+    if (line->eval) line_values(t, "val_", line, "");
+    if (code == QR_OK) code = end_event(t, ROOT, epoch, err);
+    for (size_t i = 0; i < t->n_weights && code == QR_OK; i++) code = histogram(t, &t->weights[i], d->weights, epoch, err);
+    return code;
+}
+
+static enum qr_code put_line(struct qr_tensorboard *t, const struct qr_step_line *line, const struct qr_step_detail *d, struct qr_err *err) {
+    int64_t step = (int64_t)line->step;
+    if (!t->began && begin(t, line, err) != QR_OK) return err->code;
+    if (line->eval) {
+        line_values(t, "evaluation_", line, "_vs_iterations");
+        if (end_event(t, VALIDATION, step, err) != QR_OK) return err->code;
+        line_values(t, "epoch_", line, "");
+        if (end_event(t, VALIDATION, (int64_t)line->epoch - 1, err) != QR_OK) return err->code;
+    } else {
+        line_values(t, "batch_", line, "");
+        if (d->gradient) gradients(t, d->gradient);
+        if (end_event(t, TRAIN, step, err) != QR_OK) return err->code;
+    }
+    return d->ends_epoch ? epoch_end(t, line, d, err) : QR_OK;
+}
+
+enum qr_code qr_tensorboard_step(struct qr_tensorboard *t, const struct qr_step_line *line, const struct qr_step_detail *detail,
+                                 struct qr_err *err) {
+    struct qr_err own;
+    if (!err) err = &own;
+    if (t->failed) return QR_OK;
+    enum qr_code code = put_line(t, line, detail, err);
+    bool due = detail->ends_epoch || t->runs[TRAIN].held.n > HELD_MAX_BYTES || qr_now_ns(t->opt.monotonic) - t->flushed_ns >= HELD_MAX_NS;
+    if (code == QR_OK && due) code = flush(t, err);
+    t->failed = code != QR_OK;
+    return code;
+}
+
+void qr_tensorboard_close(struct qr_tensorboard *t) {
+    if (!t) return;
+    struct qr_err err;
+    if (!t->failed && flush(t, &err) != QR_OK) t->failed = true; /* a second's curves are lost, and nothing else */
+    for (int i = 0; i < N_RUNS; i++) {
+        qr_appender_close(t->runs[i].file);
+        qr_buf_free(&t->runs[i].held);
+    }
+    qr_buf_free(&t->event);
+    qr_buf_free(&t->content);
+    free(t->weights);
+    free(t->logdir);
+    free(t->host);
+    free(t);
+}

@@ -1,0 +1,222 @@
+/* The event files of a made-up run: our own reader walks them after every step, so what stands there is always whole; tags, steps and values are
+ * those of the lines that steps.jsonl gets. */
+#include <dirent.h>
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "format/tfrecord.h"
+#include "record/tensorboard.h"
+#include "tests/t.h"
+
+static int64_t now_ns;
+static int64_t now(void *ctx) { (void)ctx; return now_ns; }
+static const struct qr_clock clock_of_test = {now, NULL};
+static int64_t wall(void *ctx) { (void)ctx; return INT64_C(1700000000) * QR_SECOND + now_ns; }
+static const struct qr_clock wall_of_test = {wall, NULL};
+
+/* ---- reading back ---- */
+struct seen { char run[16], tag[96], plugin[16]; int64_t step; double value; };
+static struct seen seen[512];
+static size_t n_seen;
+static long n_files, n_starts;
+static double last_histogram[QR_HISTOGRAM_BUCKETS][3];
+
+static void note(const char *run, int64_t step, const struct qr_event_value *v) {
+    struct seen *s = &seen[n_seen];
+    QR_ASSERT(++n_seen < COUNT(seen));
+    *s = (struct seen){.step = step};
+    snprintf(s->run, sizeof s->run, "%s", run);
+    snprintf(s->tag, sizeof s->tag, "%s", v->tag);
+    snprintf(s->plugin, sizeof s->plugin, "%s", v->plugin);
+    if (v->dtype == QR_EVENT_FLOAT && v->tensor.n == 4) {
+        union { uint32_t u; float f; } bits = {qr_get_u32le(v->tensor.p)};
+        s->value = (double)bits.f;
+    }
+    if (strcmp(v->plugin, "histograms") == 0 && v->tensor.n == sizeof last_histogram)
+        for (size_t i = 0; i < QR_HISTOGRAM_BUCKETS * 3; i++) last_histogram[i / 3][i % 3] = qr_double_of_bits(qr_get_u64le(v->tensor.p + 8 * i));
+}
+
+static void read_file(const char *run, const char *path) {
+    struct qr_buf file = {0};
+    struct qr_bytes record = {0};
+    struct qr_err err = {0};
+    size_t at = 0, n = 0;
+    enum qr_tfrecord_at got;
+    CHECK(qr_file_read(path, 1 << 20, &file, &err) == QR_OK, "%s", err.msg);
+    while ((got = qr_tfrecord_next(qr_buf_view(&file), path, 1 << 16, &at, &record, &err)) == QR_TFRECORD_ONE) {
+        struct qr_event e = {0};
+        CHECK(qr_event_decode(record, &e, &err) == QR_OK, "%s", err.msg);
+        if (n++ == 0) CHECK(e.file_version && strcmp(e.file_version, "brain.Event:2") == 0 && strcmp(e.writer, "qring") == 0);
+        CHECK(e.wall_time >= 1.7e9 && e.wall_time < 1.7e9 + 1000);
+        n_starts += e.session_start;
+        for (size_t i = 0; i < e.n_values; i++) note(run, e.step, &e.values[i]);
+        qr_event_free(&e);
+    }
+    CHECK(got == QR_TFRECORD_END, "%s ends in half a record, or is damaged", path);
+    n_files++;
+    qr_buf_free(&file);
+}
+
+static void read_all(const char *dir) {
+    static const char *const runs[] = {"", "train", "validation"};
+    n_seen = 0, n_files = 0, n_starts = 0;
+    for (int i = 0; i < 3; i++) {
+        char path[900], folder[400];
+        snprintf(folder, sizeof folder, "%s/%s", dir, runs[i]);
+        DIR *d = opendir(folder);
+        if (!d) continue;
+        for (struct dirent *e; (e = readdir(d));) {
+            if (!strstr(e->d_name, "tfevents")) continue;
+            snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+            read_file(runs[i], path);
+        }
+        closedir(d);
+    }
+}
+
+static const struct seen *find(const char *run, const char *tag, int64_t step) {
+    for (size_t i = 0; i < n_seen; i++)
+        if (strcmp(seen[i].run, run) == 0 && strcmp(seen[i].tag, tag) == 0 && seen[i].step == step) return &seen[i];
+    return NULL;
+}
+static void check_value(const char *run, const char *tag, int64_t step, double want) {
+    const struct seen *s = find(run, tag, step);
+    CHECK(s != NULL, "%s: no %s at step %lld", run, tag, (long long)step);
+    if (s) CHECK(s->value == (double)(float)want && strcmp(s->plugin, "scalars") == 0, "%s %s %lld: %.9g, not %.9g", run, tag, (long long)step, s->value, want);
+}
+
+/* ---- a run of 3 epochs of 2 steps ---- */
+static const char *const symbols[] = {"a", "b", "c"};
+static const struct qr_weights_entry entries[] = {
+    {"pqc/parameters", 1, {3, 0}, symbols}, {"pqc_1/parameters", 1, {3, 0}, symbols}, {"dense/kernel", 2, {2, 1}, NULL}, {"dense/bias", 1, {1, 0}, NULL}};
+static const struct qr_weights_layout layout = {COUNT(entries), entries};
+static const double weights[9] = {0, 1, 2, 5, 5, 5, -1, 1, 0}, gradient[9] = {3, 0, 0, 1, 1, 1, 0, 0, 2};
+
+static struct qr_tensorboard *start(const char *dir) {
+    static const struct qr_hparam hparams[] = {{.name = "optimizer", .text = "adam"}, {.name = "learning_rate", .number = 0.02}};
+    return qr_tensorboard_new(&(struct qr_tensorboard_options){.logdir = dir, .host = "a/host", .pid = 17, .layout = &layout, .hparams = hparams, .n_hparams = 2,
+                                                               .group = "g", .has_validation = true, .monotonic = &clock_of_test, .wall = &wall_of_test});
+}
+
+static double loss_at(uint64_t step) { return 1.0 / (double)step; }
+
+static void tell(struct qr_tensorboard *t, uint64_t step, bool eval) {
+    struct qr_err err = {0};
+    uint64_t epoch = (step + 1) / 2;
+    const struct qr_named_value metrics[] = {{"accuracy", eval ? 0.75 : 0.5}};
+    const struct qr_named_value running[] = {{"loss", 10.0 * (double)epoch}, {"accuracy", 0.625}};
+    const struct qr_step_line line = {.step = step, .epoch = epoch, .eval = eval, .samples = 4, .loss = loss_at(step) + eval, .metrics = metrics, .n_metrics = 1};
+    const struct qr_step_detail detail = {.weights = weights, .gradient = eval ? NULL : gradient, .learning_rate = 0.02, .ends_epoch = eval,
+                                          .running = running, .n_running = 2};
+    CHECK(qr_tensorboard_step(t, &line, &detail, &err) == QR_OK, "%s", err.msg);
+}
+
+static void check_run(uint64_t steps) {
+    for (uint64_t s = 1; s <= steps; s++) {
+        check_value("train", "batch_loss", (int64_t)s, loss_at(s));
+        check_value("train", "batch_accuracy", (int64_t)s, 0.5);
+        check_value("train", "batch_gradient_norm", (int64_t)s, 4);                       /* sqrt(9 + 3 + 4) */
+        check_value("train", "batch_gradient_norm/parameters_0", (int64_t)s, 3);
+        check_value("train", "batch_gradient_variance/parameters_0", (int64_t)s, 2);      /* of 3, 0, 0: mean 1, squares 4 1 1 */
+        check_value("train", "batch_gradient_variance/pqc_1/parameters_0", (int64_t)s, 0);
+        if (s % 2) continue;
+        int64_t epoch = (int64_t)s / 2 - 1;
+        check_value("train", "epoch_loss", epoch, 10.0 * (double)(epoch + 1));
+        check_value("train", "epoch_accuracy", epoch, 0.625);
+        check_value("train", "epoch_learning_rate", epoch, 0.02);
+        check_value("validation", "epoch_loss", epoch, loss_at(s) + 1);
+        check_value("", "loss", epoch, 10.0 * (double)(epoch + 1));
+        check_value("", "val_loss", epoch, loss_at(s) + 1);
+        check_value("", "val_accuracy", epoch, 0.75);
+        check_value("validation", "evaluation_loss_vs_iterations", (int64_t)s, loss_at(s) + 1);
+        check_value("validation", "evaluation_accuracy_vs_iterations", (int64_t)s, 0.75);
+        CHECK(find("train", "parameters_0/histogram", epoch) && find("train", "pqc_1/parameters_0/histogram", epoch) &&
+              find("train", "dense/kernel_0/histogram", epoch) && find("train", "dense/bias_0/histogram", epoch));
+    }
+}
+
+static void test_run(const char *dir) {
+    struct qr_tensorboard *t = start(dir);
+    struct qr_err err = {0};
+    read_all(dir);
+    CHECK(n_files == 0); /* nothing before the first stable step */
+    for (uint64_t s = 1; s <= 6; s++) {
+        now_ns += 10 * QR_MS;
+        tell(t, s, false);
+        if (s == 1) {
+            read_all(dir); /* the first step is seen at once */
+            check_run(1);
+        }
+        if (s % 2) continue;
+        tell(t, s, true);
+        read_all(dir); /* what a killed process would leave now */
+        check_run(s);
+    }
+    CHECK(find("", "_hparams_/experiment", 0) && find("", "_hparams_/session_start_info", 0) && !find("", "_hparams_/session_end_info", 0));
+    now_ns += 10 * QR_MS;
+    tell(t, 7, false);
+    read_all(dir);
+    CHECK(!find("train", "batch_loss", 7)); /* held back for at most a second */
+    now_ns += QR_SECOND;
+    tell(t, 8, false);
+    read_all(dir);
+    CHECK(find("train", "batch_loss", 7) && find("train", "batch_loss", 8));
+    CHECK(qr_tensorboard_success(t, &err) == QR_OK, "%s", err.msg);
+    qr_tensorboard_close(t);
+    read_all(dir);
+    CHECK(n_files == 3 && n_starts == 3 && find("", "_hparams_/session_end_info", 0));
+}
+
+/* A second process of the same name in the same second writes files of its own. */
+static void test_again(const char *dir) {
+    struct qr_tensorboard *t = start(dir);
+    tell(t, 9, false);
+    qr_tensorboard_close(t);
+    read_all(dir);
+    CHECK(n_files == 5 && n_starts == 5, "%ld files", n_files);
+    check_run(6);
+    check_value("train", "batch_loss", 9, loss_at(9));
+}
+
+static void test_no_folder(const char *dir) {
+    char path[400];
+    struct qr_err err = {0};
+    snprintf(path, sizeof path, "%s/file", dir);
+    CHECK(qr_file_replace(path, qr_bytes_of_string("x"), &err) == QR_OK, "%s", err.msg);
+    struct qr_tensorboard *t = start(path); /* a file where the folder should be */
+    const struct qr_step_line line = {.step = 1, .epoch = 1, .loss = 1};
+    const struct qr_step_detail detail = {.weights = weights, .gradient = gradient};
+    CHECK(qr_tensorboard_step(t, &line, &detail, &err) != QR_OK && strstr(err.msg, path), "%s", err.msg);
+    qr_tensorboard_close(t);
+    qr_tensorboard_close(NULL);
+}
+
+static void test_histogram(void) {
+    double h[QR_HISTOGRAM_BUCKETS][3], sum = 0;
+    const double v[] = {0, 30, 29.5, 1, 1, 0.5}, same[] = {2, 2, 2}, bad[] = {1, NAN}, huge[] = {1, INFINITY};
+    CHECK(qr_histogram(v, COUNT(v), h));
+    for (int k = 0; k < QR_HISTOGRAM_BUCKETS; k++) {
+        CHECK(h[k][0] == k && h[k][1] == k + 1);
+        sum += h[k][2];
+    }
+    CHECK(sum == 6 && h[0][2] == 2 && h[1][2] == 2 && h[29][2] == 2); /* the last bucket holds its right edge */
+    CHECK(qr_histogram(same, 3, h) && h[0][0] == 2 && h[29][1] == 2 && h[29][2] == 3 && h[0][2] == 0);
+    CHECK(qr_histogram(NULL, 0, h) && h[29][1] == 0 && h[29][2] == 0);
+    h[3][2] = 99;
+    CHECK(!qr_histogram(bad, 2, h) && !qr_histogram(huge, 2, h) && h[3][2] == 99);
+}
+
+int main(void) {
+    char dir[] = "/tmp/qring-tensorboard-XXXXXX", command[96];
+    CHECK(mkdtemp(dir) != NULL);
+    test_run(dir);
+    test_again(dir);
+    test_no_folder(dir);
+    test_histogram();
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    CHECK(system(command) == 0);
+    return t_end();
+}
