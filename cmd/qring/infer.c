@@ -1,9 +1,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "cmd/qring/command.h"
+#include "store/store.h"
 #include "train/evaluate.h"
 
 const char qr_help_infer[] =
@@ -52,7 +52,7 @@ static enum qr_code write_csv(const struct answer *a, const char *path, struct q
         put_cells(&b, a->p + i * k, k);
     }
     qr_buf_puts(&b, "\n");
-    enum qr_code code = qr_buf_ok(&b) ? qr_file_replace(path, qr_buf_view(&b), err)
+    enum qr_code code = qr_buf_ok(&b) ? qr_url_write(path, qr_buf_view(&b), err)
                                       : qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: the predictions exceed 1 GiB of text", path);
     qr_buf_free(&b);
     return code;

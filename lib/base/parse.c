@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -111,4 +112,12 @@ const char *qr_nearest(const char *name, const char *const *known, size_t n_know
         if (d <= limit && d < best) best = d, nearest = known[i];
     }
     return nearest;
+}
+
+void qr_number_text(double x, char ret[32]) {
+    for (int digits = 15; digits <= 17; digits++) {
+        double back;
+        snprintf(ret, 32, "%.*g", digits, x);
+        if (qr_parse_double(ret, &back) && back == x) return;
+    }
 }

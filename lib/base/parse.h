@@ -23,4 +23,7 @@ bool qr_parse_double_n(const char *s, size_t n, double *ret);
  * least 1; case ignored), or NULL: for "did you mean ...?". */
 const char *qr_nearest(const char *name, const char *const *known, size_t n_known);
 
+/* The shortest of 15, 16 or 17 digits that reads back as x: 0.03, not 0.029999999999999999. */
+void qr_number_text(double x, char ret[32]);
+
 #endif

@@ -7,7 +7,4 @@
 /* Appends a parameter that the caller knows to be new (no look-up, so that long lists cost linear time). */
 uint32_t qr_circuit_append_param(struct qr_circuit *c, const char *name);
 
-/* Shortest decimal text of 15 to 17 digits that reads back as x. ret has 32 bytes. */
-void qr_number_text(double x, char ret[32]);
-
 #endif

@@ -12,14 +12,6 @@
 
 enum { MAX_TERMS = 4096 };
 
-void qr_number_text(double x, char ret[32]) {
-    for (int digits = 15; digits <= 17; digits++) {
-        double back;
-        snprintf(ret, 32, "%.*g", digits, x);
-        if (qr_parse_double(ret, &back) && back == x) return;
-    }
-}
-
 struct reader {
     const char *text, *at;
     unsigned n_qubits;

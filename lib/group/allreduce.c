@@ -176,9 +176,9 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
     struct qr_slot slot;
     if (c.total != r->s.n || c.schedule != (uint8_t)r->s.kind || c.rank != from_rank) {
         qr_fail(err, QR_INTERNAL,
-                "reduces a vector of %" PRIu64 " integers by schedule %u as rank %" PRIu32 ", this worker one of %" PRIu64
-                " by schedule %d and knows it as rank %" PRIu32 ": the workers run different programs or settings",
-                c.total, c.schedule, c.rank, r->s.n, (int)r->s.kind, from_rank);
+                "reduces a vector of %" PRIu64 " integers by %s as rank %" PRIu32 ", this worker one of %" PRIu64 " by %s and knows it as rank %" PRIu32
+                ": the workers run different programs or settings (--allreduce)",
+                c.total, c.schedule < 4 ? qr_allreduce_names[c.schedule] : "an unknown schedule", c.rank, r->s.n, qr_allreduce_names[r->s.kind], from_rank);
         return QR_TAKEN_BAD;
     }
     if (!qr_schedule_receives(&r->s, c.round, c.part, from_rank, &slot) || slot.offset != c.offset || slot.count != c.count || slot.phase != c.phase ||

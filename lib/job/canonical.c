@@ -4,6 +4,7 @@
 
 #include "base/checksum.h"
 #include "base/mem.h"
+#include "base/parse.h"
 
 const char *qr_contract_name(enum qr_precision p) { return p == QR_DOUBLE ? "f64-v1" : "f32-v1"; }
 
@@ -52,10 +53,18 @@ static void add_circuit(struct qr_job_canonical *c, const struct qr_job *job, st
 
 static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_options *o, struct qr_buf *v) {
     static const char *const names[] = {"sgd", "rmsprop", "adam"};
-    qr_buf_printf(v, "%s momentum=%.17g nesterov=%d rho=%.17g centered=%d beta_1=%.17g beta_2=%.17g epsilon=%.17g amsgrad=%d",
-                  names[o->kind], o->momentum, o->nesterov, o->rho, o->centered, o->beta_1, o->beta_2, o->epsilon, o->amsgrad);
+    char momentum[32], rho[32], beta_1[32], beta_2[32], epsilon[32];
+    qr_number_text(o->momentum, momentum);
+    qr_number_text(o->rho, rho);
+    qr_number_text(o->beta_1, beta_1);
+    qr_number_text(o->beta_2, beta_2);
+    qr_number_text(o->epsilon, epsilon);
+    qr_buf_printf(v, "%s momentum=%s nesterov=%d rho=%s centered=%d beta_1=%s beta_2=%s epsilon=%s amsgrad=%d", names[o->kind], momentum, o->nesterov,
+                  rho, o->centered, beta_1, beta_2, epsilon, o->amsgrad);
     add(c, "optimizer", v);
-    qr_buf_printf(v, "%.17g", o->learning_rate);
+    char rate[32]; /* as people wrote it: a mismatch is shown to them */
+    qr_number_text(o->learning_rate, rate);
+    qr_buf_puts(v, rate);
     add(c, "learning_rate", v);
     const struct qr_schedule *s = &o->schedule;
     if (s->kind != QR_SCHEDULE_CONSTANT) {

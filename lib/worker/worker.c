@@ -139,7 +139,7 @@ static enum qr_code check_role(struct worker *w, struct qr_err *err) {
     const struct qr_identity *id = &w->identity;
     char index[32] = "";
     if (id->index >= 0 && id->role != QR_ROLE_SINGLE) snprintf(index, sizeof index, ", index %d", id->index);
-    qr_info(&w->log, "worker", "I am a %s%s%s%s (%s: %s)", id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
+    qr_info(&w->log, "worker", "I am %s %s%s%s%s (%s: %s)", id->role == QR_ROLE_EVALUATOR ? "an" : "a", id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
             id->address ? ", at " : "", id->address ? id->address : "", qr_identity_source_name(id->source), id->why);
     if (id->role == QR_ROLE_PS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG makes this process a ps, and the workers of this program need none: they sum gradients among "

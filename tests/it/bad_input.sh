@@ -84,8 +84,10 @@ wrong permanent "$work/file" "$qring" run "$base" -n 1 --out "$work/file/out"
 mkdir -p "$out/result.json"
 wrong 2 'result.json|directory' "$qring" run "$base" -n 1 --out "$out"
 rmdir "$out/result.json" "$out"
-wrong permanent 'gs://bucket|Cloud Storage' "$qring" run "$base" -n 1 --out gs://bucket/out
+wrong permanent 'gs://bucket|local folder' "$qring" run "$base" -n 1 --out gs://bucket/out
 check "no folder is called gs:" test ! -e gs:
+check "predictions go to a file URL" "$qring" infer "$base" --weights tests/golden/tfq/qcnn_weights.h5 --predictions "file://$work/p.csv" >/dev/null
+check "they are there" test -s "$work/p.csv"
 wrong 2 '--columns' "$qring" show "$base" --columns wide
 if grep -q avx512dq /proc/cpuinfo; then skip "this machine has avx512: refusing it cannot be shown"
 else wrong permanent 'avx512' "$qring" run "$base" -n 1 --isa avx512 --out "$out"; fi

@@ -62,6 +62,14 @@ stop_run() { # signal, exit code, flags: of qring run itself
     wait $r; rc=$?
     check "qring run ends with $want after SIG$signal $*, not $rc" test $rc = "$want"
 }
+# Workers that were told different numbers of epochs end together, with a permanent code, and nobody waits for ever.
+# shellcheck disable=SC2046
+set -- $(free_ports 2)
+TF_CONFIG=$(tf_config 0 "127.0.0.1:$1" "127.0.0.1:$2") timeout 30 "$qringd" "$work/job.json" --data-port 0 --epochs 3 --out "$work/e0" >"$work/e0.log" 2>&1 </dev/null & a=$!
+TF_CONFIG=$(tf_config 1 "127.0.0.1:$1" "127.0.0.1:$2") timeout 30 "$qringd" "$work/job.json" --data-port 0 --epochs 5 --out "$work/e1" >"$work/e1.log" 2>&1 </dev/null & b=$!
+wait $a; rc_a=$?; wait $b; rc_b=$?
+for rc in $rc_a $rc_b; do check "3 and 5 epochs: a permanent exit code, not $rc" test "$rc" -ge 1 -a "$rc" -lt 124; done
+check "a worker says what to do" grep -q -e '--epochs' "$work/e0.log" "$work/e1.log"
 stop_run INT 0
 stop_run TERM 143
 stop_run TERM 0 --exit-on-drain=0
