@@ -11,13 +11,13 @@ Q        := $(if $(V),,@)
 WERROR   ?= -Werror
 B        := build/$(or $(SAN),release)
 BIN      := $(if $(SAN),$(B)/bin,build/bin)
-PKGS     := grpc libprotobuf-c libcjson libcrypto hdf5 libxxhash zlib
+PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib libmicrohttpd
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter test lint bench fuzz model matrix interop,$(goals)),test,build)
+need     := $(if $(filter test lint bench fuzz model matrix interop interop-gcs,$(goals)),test,build)
 missing  := $(if $(filter-out help clean deps,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench fuzz model matrix interop help clean FORCE
+.PHONY: all deps run test lint bench fuzz model matrix interop interop-gcs help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -62,14 +62,14 @@ lints    := tests/lint/run tests/lint/selftest
 models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
 
-# Which of the tests a sanitizer build runs: all but the bit matrix and what looks at sources; the thread
+# Which of the tests a sanitizer build runs: all but the bit matrices and what looks at sources; the thread
 # sanitizer those that have threads of their own.
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its)
 else ifeq ($(SAN),thread)
-suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train%,$(notdir $t)),$t))
+suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http%,$(notdir $t)),$t))
 else
-suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh,$(its))
+suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh,$(its))
 endif
 export TSAN_OPTIONS := ignore_noninstrumented_modules=1
 export QR_BIN := $(BIN)
@@ -110,6 +110,10 @@ bench: $(benches) $(progs)
 interop: $(progs)
 	$(Q)tests/interop/run_tensorboard
 	$(Q)tests/interop/run
+
+## make interop-gcs  Cloud Storage: Google's Python client, rclone, fake-gcs-server (under build/interop)
+interop-gcs: $(progs)
+	$(Q)tests/interop/gcs
 
 ## make fuzz       libFuzzer on every parser (clang); SECONDS=30 for each
 fuzz: # glibc gives clang no CMPLX; the warnings are gcc's to give

@@ -1,9 +1,11 @@
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/parse.h"
 #include "cmd/qring/command.h"
 #include "job/canonical.h"
+#include "worker/cloud.h"
 #include "worker/worker.h"
 
 const struct qr_command qr_commands[] = {
@@ -69,6 +71,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     const struct qr_command *command = find(name);
+    qr_cloud_configure(environ);
     int code = command ? command->run(command, argc - 1, argv + 1) : unknown_command(name);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         qr_error(qr_command_log(), "qring", "standard output cannot be written");

@@ -26,14 +26,16 @@ const char qr_help_run[] =
     "  --epochs E             [the job's]\n"
     "  --threads T            of each worker [this machine's, divided among them]\n"
     "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"
+    "  --http-port PORT       probes and metrics of worker i on PORT + i [0: none]\n"
     "  --json                 result.json on standard output, progress on standard error\n"
     "  and every flag of qringd (qringd --help), for all workers, but those that say who a worker is.\n"
     "\n"
-    "Ctrl-C stops all workers and ends with 0. When a worker dies, the others say so and end; so does this command, with 138.\n";
+    "Ctrl-C stops all workers and ends with 0; so does SIGTERM, with 143 (--exit-on-drain). When a worker dies, the others say so and end; so\n"
+    "does this command, with 138.\n";
 
 struct run {
     struct qr_settings settings;
-    unsigned n_workers, n_threads;
+    unsigned n_workers, n_threads, http_port;
     bool json, help;
     char *arguments[96];
     size_t n_arguments;
@@ -67,7 +69,8 @@ static enum qr_code worker_flag(struct run *r, const char *name, const char *val
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (strcmp(name, ours[i]) == 0) return qr_fail(err, QR_INVALID_ARGUMENT, "--%s is not for qring run, which tells each worker who it is; try qringd", name);
     enum qr_code code = qr_settings_set(&r->settings, name, value, err);
-    if (code == QR_OK && r->n_arguments < 64) pass_on(r, qr_xasprintf("--%s=%s", name, value));
+    if (strcmp(name, "http-port") == 0) r->http_port = code == QR_OK && r->settings.http_port > 0 ? (unsigned)r->settings.http_port : 0;
+    else if (code == QR_OK && r->n_arguments < 64) pass_on(r, qr_xasprintf("--%s=%s", name, value));
     return code;
 }
 
@@ -143,7 +146,8 @@ static enum qr_code check_job(struct run *r, struct qr_err *err) {
     r->n_threads = s->threads > 0 ? (unsigned)s->threads : share ? share : 1;
     if ((code = qr_workload_load(r->job, s->isa, r->n_threads, &load, err)) != QR_OK) return code;
     qr_outputs_init(&outputs, s, r->job->name, qr_command_log());
-    code = qr_outputs_check(&outputs, err);
+    code = qr_workload_trainable(&load, err);
+    if (code == QR_OK) code = qr_outputs_check(&outputs, err);
     r->out = qr_xstrdup(outputs.dir);
     if (code == QR_OK) {
         struct qr_buf table = {0};
@@ -232,7 +236,7 @@ static int conclude(struct run *r, const struct qr_local_result *result) {
     }
     if (!r->done) {
         if (result->interrupted) fprintf(r->people, "stopped: all workers have ended\n");
-        return result->exit_code;
+        return result->terminated && result->exit_code == 0 ? (int)r->settings.exit_on_drain : result->exit_code;
     }
     fprintf(r->people, "wrote\n%s", qr_buf_string(&r->wrote));
     if (r->has_val_loss) fprintf(r->people, "loss: %.4f - val_loss: %.4f\n", r->loss, r->val_loss);
@@ -251,7 +255,7 @@ static enum qr_code start(struct run *r, int *ret_exit_code, struct qr_err *err)
     r->progress = (struct qr_progress){.out = r->people, .terminal = isatty(fileno(r->people)), .clock = &qr_clock_monotonic};
     const struct qr_local_options opt = {
         .program = program, .n_workers = r->n_workers, .arguments = (const char *const *)r->arguments, .n_arguments = r->n_arguments,
-        .environment = environ, .log_dir = r->out, .event = on_event, .ctx = r,
+        .environment = environ, .log_dir = r->out, .http_port = r->http_port, .event = on_event, .ctx = r,
     };
     if ((code = qr_local_run(&opt, &result, err)) != QR_OK) return code;
     *ret_exit_code = conclude(r, &result);

@@ -77,7 +77,9 @@ enum qr_code qr_large_new(size_t count, size_t bytes, const char *what, void **r
 }
 
 /* One decimal number from a small file; UINT64_MAX when absent or "max". */
-static uint64_t number_in(const char *path) {
+static uint64_t number_in(const char *root, const char *name) {
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s%s", root, name) >= (int)sizeof path) return UINT64_MAX;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return UINT64_MAX;
     char text[64];
@@ -92,13 +94,15 @@ static uint64_t number_in(const char *path) {
     return v;
 }
 
-uint64_t qr_memory_limit_bytes(void) {
+uint64_t qr_memory_limit_bytes(void) { return qr_memory_limit_bytes_under(""); }
+
+uint64_t qr_memory_limit_bytes_under(const char *root) {
     uint64_t limit = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     /* inside a container both hierarchies are mounted at their roots */
     static const char *const files[] = {"/sys/fs/cgroup/memory.max",
                                         "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
     for (size_t i = 0; i < 2; i++) {
-        uint64_t v = number_in(files[i]);
+        uint64_t v = number_in(root, files[i]);
         if (v > 0 && v < limit) limit = v;
     }
     return limit;

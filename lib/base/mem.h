@@ -32,6 +32,8 @@ QR_MUST_CHECK enum qr_code qr_large_new(size_t count, size_t bytes, const char *
 /* Bytes this process may use: the smallest of the cgroup limits (v2, v1) and physical memory.
  * Never 0. Reads /proc and /sys at each call. */
 uint64_t qr_memory_limit_bytes(void);
+/* The same with the cgroup files looked for below root ("" = this machine's own, /sys/fs/cgroup/...). */
+uint64_t qr_memory_limit_bytes_under(const char *root);
 
 /* Releases at the end of the scope: qr_auto(qr_free_p) char *p = NULL; */
 #define qr_auto(fn) __attribute__((cleanup(fn)))

@@ -1,6 +1,5 @@
 #include "base/pool.h"
 
-
 #include <fcntl.h>
 #include <fenv.h>
 #include <pthread.h>
@@ -120,17 +119,22 @@ void qr_pool_for(struct qr_pool *p, size_t n, qr_pool_task_fn task, void *ctx) {
     pthread_mutex_unlock(&p->lock);
 }
 
+static FILE *open_under(const char *root, const char *name) {
+    char path[4096];
+    return snprintf(path, sizeof path, "%s%s", root, name) < (int)sizeof path ? fopen(path, "re") : NULL;
+}
+
 /* "max 100000" or "200000 100000" (v2), or one number a file (v1); 0 when there is no quota. */
-static double quota(void) {
+static double quota(const char *root) {
     char a[32] = "", b[32] = "";
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+    FILE *f = open_under(root, "/sys/fs/cgroup/cpu.max");
     if (f) {
         if (fscanf(f, "%31s %31s", a, b) != 2) a[0] = 0;
         fclose(f);
     } else {
         static const char *const files[] = {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"};
         for (int i = 0; i < 2; i++) {
-            if (!(f = fopen(files[i], "re"))) return 0;
+            if (!(f = open_under(root, files[i]))) return 0;
             if (fscanf(f, "%31s", i ? b : a) != 1) a[0] = 0;
             fclose(f);
         }
@@ -140,10 +144,12 @@ static double quota(void) {
     return (double)q / (double)period;
 }
 
-unsigned qr_cpu_limit(void) {
+unsigned qr_cpu_limit(void) { return qr_cpu_limit_under(""); }
+
+unsigned qr_cpu_limit_under(const char *root) {
     cpu_set_t set;
     unsigned n = sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
-    double q = quota();
+    double q = quota(root);
     if (q > 0) {
         unsigned whole = (unsigned)q;
         if (whole < q) whole++;

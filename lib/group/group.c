@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/counter.h"
 #include "base/mem.h"
 #include "group/group_impl.h"
 #include "group/member.h"
@@ -85,8 +86,15 @@ static void do_requests(struct qr_group *g) {
             g->data_broken[i] = false;
             qr_member_data_broken(g->member, now_ns(g), i, g->data_reason[i]);
         }
-    if (g->end) g->end = false, qr_member_end(g->member, now_ns(g), g->end_code, g->end_text);
-    if (g->leave) g->leave = false, qr_member_leave(g->member, now_ns(g), g->interrupted ? "it was asked to stop" : *g->why_leave ? g->why_leave : "it ended early");
+    if (g->end) {
+        g->end = false;
+        qr_member_end(g->member, now_ns(g), g->end_code, g->end_text);
+    }
+    if (g->leave) {
+        const char *why = *g->why_leave ? g->why_leave : "it ended early";
+        g->leave = false;
+        qr_member_leave(g->member, now_ns(g), g->interrupted ? "it was asked to stop" : why);
+    }
 }
 static void on_event(struct qr_group *g, const struct qr_link_event *e) {
     struct qr_err err;
@@ -115,6 +123,8 @@ void qr_group_control_run(struct qr_group *g) {
         g->control->ops->poll(g->control, until_ns, &e);
         pthread_mutex_lock(&g->lock);
         on_event(g, &e);
+        qr_count(QR_TURNS_CONTROL, 1);
+        qr_gauge(QR_PEERS_CONNECTED, qr_member_n_connected(g->member));
     }
     pthread_mutex_unlock(&g->lock);
     g->control->ops->free(g->control); /* what was said last still leaves */
@@ -139,6 +149,7 @@ static enum qr_code mesh_stop(void *ctx, struct qr_err *err) {
     pthread_mutex_lock(&g->lock);
     enum qr_code code = why_stop(g, err);
     qr_member_set_turns(g->member, ++g->turns, 0);
+    qr_count(QR_TURNS_TRAINING, 1);
     pthread_mutex_unlock(&g->lock);
     return code;
 }
@@ -272,9 +283,14 @@ static enum qr_code noted(struct qr_group *g, enum qr_code code, const struct qr
     pthread_mutex_unlock(&g->lock);
     return code;
 }
+static void tell_view(const struct qr_group *g) {
+    qr_gauge(QR_GENERATION, (int64_t)g->view.generation);
+    qr_gauge(QR_MEMBERS, g->view.n_members);
+}
 enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct qr_err *err) {
     if (g->solo) {
         *ret = g->view;
+        tell_view(g);
         return QR_OK;
     }
     int64_t deadline_ns = now_ns(g) + g->o.form_timeout_ns + FORM_GRACE_NS;
@@ -297,6 +313,7 @@ enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct
         g->view = (struct qr_group_view){.generation = number, .n_members = n, .rank = rank};
         for (uint32_t r = 0; r < n; r++) g->view.index[r] = members[r].index;
         *ret = g->view;
+        tell_view(g);
     }
     free(members);
     return noted(g, code, err);

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/counter.h"
 #include "base/mem.h"
 #include "group/link_grpc_impl.h"
 
@@ -167,13 +168,11 @@ static void read_more(struct conn *c) {
 }
 /* The stream's end from our side, after all that was queued. */
 static void finish(struct conn *c) {
-    static grpc_slice fine;
     if (c->finish_started || c->over) return;
     grpc_op op = {.op = c->outgoing ? GRPC_OP_SEND_CLOSE_FROM_CLIENT : GRPC_OP_SEND_STATUS_FROM_SERVER};
     if (!c->outgoing) {
-        fine = grpc_slice_from_static_string("");
         op.data.send_status_from_server.status = GRPC_STATUS_OK;
-        op.data.send_status_from_server.status_details = &fine;
+        op.data.send_status_from_server.status_details = &c->details; /* empty */
     }
     c->finish_started = batch(c, OP_FINISH, &op, 1);
     if (!c->finish_started) grpc_call_cancel(c->call, NULL);
@@ -307,6 +306,7 @@ static struct qr_bytes whole(struct grpc_link *g, grpc_byte_buffer *b) {
 static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b, struct qr_link_event *ret) {
     if (c->dial) c->dial->backoff_ns = BACKOFF_FIRST_NS; /* it is one of ours and answers */
     g->current = b;
+    qr_count(QR_RECEIVED_BYTES, grpc_byte_buffer_length(b));
     *ret = (struct qr_link_event){.kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag, .message = whole(g, b)};
     read_more(c);
     return true;
@@ -455,6 +455,7 @@ static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, stru
     unsigned last = (c->first + c->n_queued++) % QUEUE_MESSAGES;
     c->queue[last] = pack(g, head, body);
     c->queue_bytes[last] = head.n, c->queued_bytes += head.n;
+    qr_count(QR_SENT_BYTES, head.n + body.n);
     send_more(c);
     return true;
 }
@@ -503,7 +504,7 @@ static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_eve
         int64_t due_ns = timers(g), until_ns = due_ns < deadline_ns ? due_ns : deadline_ns;
         grpc_event e = grpc_completion_queue_next(g->cq, at_ns(until_ns), NULL);
         if (e.type == GRPC_OP_COMPLETE && handle(g, e.tag, e.success, ret)) return;
-        if (e.type != GRPC_OP_COMPLETE && qr_now_ns(g->clock) >= deadline_ns) return;
+        if (qr_now_ns(g->clock) >= deadline_ns) return; /* also when events that nobody is told of keep coming */
     }
 }
 static void link_wake(struct qr_link *l) {

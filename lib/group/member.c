@@ -416,4 +416,9 @@ void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why) {
     m->over = true, m->active = false;
 }
 const struct qr_generation *qr_member_active(const struct qr_member *m) { return m->active ? &m->generation : NULL; }
+unsigned qr_member_n_connected(const struct qr_member *m) {
+    unsigned n = 0;
+    for (uint32_t i = 0; i < m->opt.n_peers; i++) n += m->peer[i].connected;
+    return n;
+}
 uint64_t qr_member_highest_number(const struct qr_member *m) { return m->highest; }

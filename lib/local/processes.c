@@ -38,7 +38,7 @@ struct pool {
     int64_t deadline_ns; /* of patience; 0: none */
     int stage;           /* 0 waiting, 1 SIGTERM sent, 2 SIGKILL sent */
     int first_wrong, first_killed; /* workers; -1: none. Killed by a signal that was not ours */
-    bool interrupted, port_taken;
+    bool interrupted, terminated, port_taken;
 };
 
 /* ---- start ---- */
@@ -86,11 +86,13 @@ static char **environment_of(const struct qr_local_options *opt, char *config) {
     return env;
 }
 
-static char **arguments_of(const struct qr_local_options *opt) {
-    char **argv = qr_xcalloc(opt->n_arguments + 4, sizeof *argv);
+/* The array is the caller's, its texts are borrowed. */
+static char **arguments_of(const struct qr_local_options *opt, char *http) {
+    char **argv = qr_xcalloc(opt->n_arguments + 5, sizeof *argv);
     size_t n = 0;
     argv[n++] = (char *)(uintptr_t)opt->program;
     argv[n++] = (char *)(uintptr_t) "--progress-fd=3";
+    argv[n++] = http;
     if (opt->n_workers > 1) argv[n++] = (char *)(uintptr_t) "--data-port=0";
     for (size_t i = 0; i < opt->n_arguments; i++) argv[n++] = (char *)(uintptr_t)opt->arguments[i];
     return argv;
@@ -117,7 +119,8 @@ static enum qr_code start_one(struct pool *pool, unsigned i, char *config, struc
     qr_auto(qr_close_p) int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
     if (log < 0) return qr_fail_errno(err, errno, "open %s", path);
     if (pipe2(pipe_fd, O_CLOEXEC) != 0) return qr_fail_errno(err, errno, "make a pipe for worker %u", i);
-    qr_auto(qr_free_p) char **argv = arguments_of(pool->opt), **env = environment_of(pool->opt, config);
+    qr_auto(qr_free_p) char *http = qr_xasprintf("--http-port=%u", pool->opt->http_port ? pool->opt->http_port + i : 0);
+    qr_auto(qr_free_p) char **argv = arguments_of(pool->opt, http), **env = environment_of(pool->opt, config);
     pid_t self = getpid(), pid = fork();
     if (pid == 0) become_worker(pool, self, log, pipe_fd[1], argv, env);
     int sys = errno;
@@ -218,6 +221,7 @@ static void on_signal(struct pool *pool) {
         if (info.ssi_signo == SIGCHLD) continue;
         signal_all(pool, pool->interrupted ? SIGKILL : SIGTERM);
         pool->stage = pool->interrupted ? 2 : 1;
+        pool->terminated = pool->interrupted ? pool->terminated : info.ssi_signo == SIGTERM;
         pool->interrupted = true;
         pool->deadline_ns = qr_now_ns(&qr_clock_monotonic) + after_stop_ns;
     }
@@ -255,7 +259,7 @@ static char *sentence_of(const struct process *p) {
 /* A permanent code outranks a lost worker, and a worker that died outranks those who then said so. */
 static void judge(const struct pool *pool, struct qr_local_result *ret) {
     int who = pool->first_killed >= 0 ? pool->first_killed : pool->first_wrong;
-    *ret = (struct qr_local_result){.worker = -1, .interrupted = pool->interrupted};
+    *ret = (struct qr_local_result){.worker = -1, .interrupted = pool->interrupted, .terminated = pool->terminated};
     for (int i = (int)pool->n - 1; i >= 0; i--) {
         int v = verdict_of(&pool->p[i]);
         if (v > 0 && v < 128) who = i;
@@ -303,9 +307,9 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
             wait_for_all(pool);
         } else {
             wait_for_all(pool);
+            if (attempt == 0 && pool->port_taken && !pool->interrupted) continue;
             judge(pool, ret);
-            if (attempt > 0 || !pool->port_taken || pool->interrupted) break;
-            free(ret->sentence);
+            break;
         }
     }
     forget(pool);

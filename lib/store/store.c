@@ -2,14 +2,29 @@
 
 #include <string.h>
 
+#include "base/counter.h"
 #include "base/mem.h"
+#include "store/gcs.h"
 
 static bool begins(const char *s, const char *with) { return strncmp(s, with, strlen(with)) == 0; }
 
+static struct qr_gcs_options gcs; /* set once, before threads */
+
+void qr_store_configure(const struct qr_gcs_options *options) { gcs = *options; }
+
+static enum qr_code resolve_gcs(const char *url, struct qr_store **ret, char **ret_name, struct qr_err *err) {
+    const char *bucket = url + strlen("gs://"), *slash = strchr(bucket, '/');
+    if (!gcs.clock) return qr_fail(err, QR_FAILED_PRECONDITION, "%s: Cloud Storage is not configured in this program; give a local path", url);
+    if (!slash || slash == bucket || !slash[1]) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: give bucket and name, gs://bucket/dir/name", url);
+    qr_auto(qr_free_p) char *name = qr_xstrndup(bucket, (size_t)(slash - bucket));
+    enum qr_code code = qr_store_gcs_new(name, &gcs, NULL, ret, err);
+    if (code == QR_OK) *ret_name = qr_xstrdup(slash + 1);
+    return code == QR_OK ? code : qr_wrap(err, "%s", url);
+}
+
 enum qr_code qr_store_resolve(const char *url, struct qr_store **ret, char **ret_name, struct qr_err *err) {
     const char *path = url;
-    if (begins(url, "gs://"))
-        return qr_fail(err, QR_UNIMPLEMENTED, "%s: Cloud Storage is not part of this build; give a local path", url);
+    if (begins(url, "gs://")) return resolve_gcs(url, ret, ret_name, err);
     if (begins(url, "file://")) {
         path = url + strlen("file://");
         if (begins(path, "localhost/")) path += strlen("localhost");
@@ -29,7 +44,10 @@ enum qr_code qr_url_read(const char *url, size_t max_bytes, struct qr_buf *ret, 
     qr_auto(qr_free_p) char *name = NULL;
     enum qr_code code = qr_store_resolve(url, &s, &name, err);
     if (code != QR_OK) return code;
+    size_t had = ret->n;
     code = s->ops->get(s, name, max_bytes, ret, err);
+    qr_count(code == QR_OK ? QR_STORE_GETS : QR_STORE_GET_ERRORS, 1);
+    if (code == QR_OK && ret->n > had) qr_count(QR_STORE_GET_BYTES, ret->n - had);
     s->ops->close(s);
     return code;
 }
@@ -40,6 +58,8 @@ enum qr_code qr_url_write(const char *url, struct qr_bytes content, struct qr_er
     enum qr_code code = qr_store_resolve(url, &s, &name, err);
     if (code != QR_OK) return code;
     code = s->ops->put(s, name, content, false, err);
+    qr_count(code == QR_OK ? QR_STORE_PUTS : QR_STORE_PUT_ERRORS, 1);
+    if (code == QR_OK) qr_count(QR_STORE_PUT_BYTES, content.n);
     s->ops->close(s);
     return code;
 }

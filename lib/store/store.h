@@ -1,4 +1,4 @@
-/* store/store.h — where bytes live: one interface for memory, files and (later) Google Cloud Storage.
+/* store/store.h — where bytes live: one interface for memory, files and Google Cloud Storage.
  *
  * URLs      gs://bucket/name, file:///dir/name, or a plain path. qr_store_resolve picks the store and the name in it.
  * Errors    NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION (if_absent lost), UNAVAILABLE (retry), each naming the URL.
@@ -31,7 +31,12 @@ struct qr_store *qr_store_memory_new(void); /* for tests; everything lives in th
 /* Names are paths relative to root ("" = as given). */
 struct qr_store *qr_store_file_new(const char *root);
 
-/* Opens the store of a URL and the object name in it (heap). gs:// is UNIMPLEMENTED until the cloud issue, and says so. */
+/* What gs:// URLs need (gcs.h). Called once by whoever may read the environment, before any other thread and any URL; the texts are borrowed for the
+ * process' life. Until then gs:// is FAILED_PRECONDITION. */
+struct qr_gcs_options;
+void qr_store_configure(const struct qr_gcs_options *gcs);
+
+/* Opens the store of a URL and the object name in it (heap). Nothing is asked of the network. */
 QR_MUST_CHECK enum qr_code qr_store_resolve(const char *url, struct qr_store **ret, char **ret_name, struct qr_err *err);
 /* One-shot conveniences over qr_store_resolve. */
 QR_MUST_CHECK enum qr_code qr_url_read(const char *url, size_t max_bytes, struct qr_buf *ret, struct qr_err *err);

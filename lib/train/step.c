@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/counter.h"
 #include "base/mem.h"
 
 /* One thread's share of a step. */
@@ -107,6 +108,9 @@ static void run_block(struct qr_stepper *s, struct lane *l, struct qr_pool *pool
     }
     l->vector[QR_VECTOR_SAMPLES] += qr_fixed_from_count(n);
     qr_coverage_add_block(&l->coverage, &w->key, block);
+    qr_count(QR_BLOCKS, 1);
+    qr_count(QR_SAMPLES, n);
+    qr_count(QR_TURNS_TRAINING, 1); /* a life sign, also from the pool's threads */
 }
 
 static void task(void *ctx, size_t i, unsigned worker) {
@@ -139,7 +143,9 @@ void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w, cons
         qr_fixed_add(s->vector, s->lanes[i].vector, values);
         *ret_coverage = qr_coverage_sum(*ret_coverage, s->lanes[i].coverage);
     }
-    s->vector[values + s->opt.rank] = qr_fixed_from_count((uint64_t)(qr_now_ns(s->opt.clock) - start));
+    int64_t took_ns = qr_now_ns(s->opt.clock) - start;
+    s->vector[values + s->opt.rank] = qr_fixed_from_count((uint64_t)took_ns);
+    qr_count_time(QR_COMPUTE_TIME, took_ns);
     *ret_vector = s->vector;
 }
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/counter.h"
 #include "base/mem.h"
 #include "train/state.h"
 #include "train/step.h"
@@ -37,6 +38,13 @@ static void note_state(struct run *r) {
 static enum qr_code tell_pending(struct run *r, struct qr_err *err) {
     if (!r->has_pending) return QR_OK;
     r->has_pending = false;
+    if (r->pending.eval) {
+        qr_gauge_real(QR_VAL_LOSS, r->pending.loss);
+    } else {
+        qr_gauge(QR_STEP, (int64_t)r->pending.step);
+        qr_gauge(QR_EPOCH, (int64_t)r->pending.epoch);
+        qr_gauge_real(QR_LOSS, r->pending.loss);
+    }
     const struct qr_train_observer *o = &r->opt->observer;
     if (!o->step) return QR_OK;
     const struct qr_step_detail detail = {
@@ -77,7 +85,10 @@ static enum qr_code reduce(struct run *r, struct qr_step_work *w, struct qr_err 
     c.vector = vector;
     c.n = qr_stepper_vector_length(r->stepper, w->kind);
     say_schedule(r, c.n);
-    if (qr_group_reduce(r->opt->group, &c, r->sum, err) != QR_OK) return err->code;
+    int64_t began_ns = qr_now_ns(r->opt->clock);
+    enum qr_code code = qr_group_reduce(r->opt->group, &c, r->sum, err);
+    qr_count_time(QR_REDUCE_TIME, qr_now_ns(r->opt->clock) - began_ns);
+    if (code != QR_OK) return code;
     if (tell_pending(r, err) != QR_OK) return err->code;
     uint64_t bad = qr_fixed_to_count(r->sum[QR_VECTOR_BAD]);
     if (bad == 0) return QR_OK;
@@ -95,8 +106,11 @@ static void running_means(const struct run *r, struct qr_named_value *ret) {
     for (size_t i = 0; i < r->n_values; i++) ret[i].value = samples > 0 ? r->state.sums[i] / samples : 0;
 }
 
-static void apply(struct run *r, uint64_t samples) {
+/* An epoch's sums stay until the next one's first update, so that the state has one digest between two reductions. */
+static void apply(struct run *r, bool first_of_epoch, uint64_t samples) {
     struct qr_state *s = &r->state;
+    int64_t began_ns = qr_now_ns(r->opt->clock);
+    if (first_of_epoch) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
     const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + r->n_values;
     for (size_t i = 0; i < s->n_params; i++) r->gradient[i] = qr_fixed_to_double(grad[i]) / (double)samples;
     memcpy(r->mean_gradient, r->gradient, s->n_params * sizeof *r->gradient);
@@ -107,6 +121,8 @@ static void apply(struct run *r, uint64_t samples) {
     s->step++;
     s->pass++;
     qr_stepper_prepare(r->stepper, s->weights);
+    qr_count(QR_STEPS, 1);
+    qr_count_time(QR_UPDATE_TIME, qr_now_ns(r->opt->clock) - began_ns);
 }
 
 static enum qr_code train_batch(struct run *r, size_t batch, size_t n_batches, struct qr_err *err) {
@@ -118,7 +134,7 @@ static enum qr_code train_batch(struct run *r, size_t batch, size_t n_batches, s
     struct qr_named_value now[16];
     memcpy(now, r->values, sizeof now);
     means(r, samples, now);
-    apply(r, samples);
+    apply(r, batch == 0, samples);
     note_state(r);
     set_pending(r, false, batch + 1 == n_batches && !r->has_val, samples, now);
     running_means(r, r->values);
@@ -149,8 +165,6 @@ static enum qr_code run_epoch(struct run *r, struct qr_err *err) {
     const struct qr_train_observer *o = &r->opt->observer;
     int64_t start = qr_now_ns(r->opt->clock);
     size_t n_batches = qr_batch_count(r->opt->data->n_train, r->job->train.batch_size);
-    memset(r->state.sums, 0, (r->n_values + 1) * sizeof *r->state.sums);
-    note_state(r);
     qr_order_fill(&r->order, r->job->seed, r->state.epoch, r->job->train.shuffle);
     for (size_t b = 0; b < n_batches; b++)
         if (train_batch(r, b, n_batches, err) != QR_OK) return err->code;
@@ -213,6 +227,8 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     r->tensor_sizes = qr_xcalloc(r->n_tensors, sizeof *r->tensor_sizes);
     for (size_t i = 0; i < r->n_tensors; i++) r->tensor_sizes[i] = qr_model_tensor(m, i)->n;
     qr_stepper_prepare(r->stepper, r->state.weights);
+    qr_gauge(QR_EPOCHS_PLANNED, (int64_t)r->epochs);
+    qr_gauge(QR_STEPS_PLANNED, (int64_t)(r->epochs * qr_batch_count(opt->data->n_train, r->job->train.batch_size)));
     note_state(r);
     return QR_OK;
 }

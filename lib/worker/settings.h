@@ -26,6 +26,8 @@ struct qr_settings {
     int64_t max_workers, min_workers; /* min_workers -1: ceil(replicas / 2) */
     int64_t port, data_port;          /* port -1: that of one's own address, else 2222 */
     char *bind;                       /* NULL: all addresses; loopback when every peer is there */
+    int64_t http_port;                /* 0: none */
+    char *http_bind;                  /* as bind */
     bool plaintext;
     int64_t start_timeout_ns, form_timeout_ns; /* form_timeout_ns -1: start_timeout_ns, or 10 s where no count is known */
     /* work */

@@ -8,7 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static atomic_bool requested;
+#include "worker/last_words.h"
+
+enum { LOOK_MS = 250 };
+
+static atomic_bool requested, hurry;
 static atomic_int exit_code = 143;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct qr_group *watched;
@@ -22,7 +26,8 @@ static sigset_t stop_signals(void) {
 }
 
 static void *wait_for_signals(void *unused) {
-    const struct timespec bound = {.tv_sec = (time_t)(QR_STOP_BOUND_NS / QR_SECOND)};
+    const struct timespec look = {.tv_nsec = LOOK_MS * QR_MS};
+    char words[80];
     sigset_t set = stop_signals();
     int signal_number;
     (void)unused;
@@ -31,7 +36,13 @@ static void *wait_for_signals(void *unused) {
     pthread_mutex_lock(&lock);
     if (watched) qr_group_interrupt(watched);
     pthread_mutex_unlock(&lock);
-    while (sigtimedwait(&set, NULL, &bound) < 0 && errno == EINTR) continue;
+    for (int64_t waited_ns = 0; waited_ns < (atomic_load(&hurry) ? QR_STOP_HURRY_NS : QR_STOP_BOUND_NS); waited_ns += LOOK_MS * QR_MS) {
+        int again;
+        while ((again = sigtimedwait(&set, NULL, &look)) < 0 && errno == EINTR) continue;
+        if (again > 0) break; /* asked twice */
+    }
+    qr_last_words_drained(words, sizeof words);
+    qr_last_words(words);
     _exit(atomic_load(&exit_code));
 }
 
@@ -45,6 +56,7 @@ void qr_stop_start(void) {
 }
 
 void qr_stop_exit_code(int code) { atomic_store(&exit_code, code); }
+void qr_stop_hurry(bool on) { atomic_store(&hurry, on); }
 bool qr_stop_requested(void) { return atomic_load(&requested); }
 
 void qr_stop_watch(struct qr_group *group) {

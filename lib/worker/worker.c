@@ -1,6 +1,5 @@
 #include "worker/worker.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +8,9 @@
 #include "base/pool.h"
 #include "cluster/identity.h"
 #include "group/group.h"
+#include "worker/cloud.h"
+#include "worker/http.h"
+#include "worker/last_words.h"
 #include "worker/outputs.h"
 #include "worker/settings.h"
 #include "worker/stop.h"
@@ -29,7 +31,9 @@ struct worker {
     struct qr_group *group;
     struct qr_group_view view;
     struct qr_pool *pool;
+    struct qr_http *http;
     int64_t began_ns;
+    bool local; /* every peer is on this machine */
     bool has_outputs, finished; /* finished: exit 0 without training */
 };
 
@@ -88,6 +92,7 @@ static enum qr_code read_settings(struct worker *w, int argc, char *const *argv,
     if (code == QR_OK) code = qr_settings_check(s, err);
     w->log = make_log(s);
     qr_stop_exit_code((int)s->exit_on_drain);
+    qr_last_words_to(s->termination_log);
     return code;
 }
 
@@ -104,7 +109,7 @@ static bool print_texts(const struct qr_settings *s) {
         qr_settings_markdown(&text);
     }
     bool printed = text.n > 0;
-    fwrite(text.p, 1, text.n, stdout);
+    if (printed) fwrite(text.p, 1, text.n, stdout);
     fflush(stdout);
     qr_buf_free(&text);
     return printed;
@@ -175,6 +180,7 @@ static enum qr_code choose_address(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     const struct qr_identity *id = &w->identity;
     bool local = all_loopback(id) && (!s->bind || is_loopback(s->bind));
+    w->local = local;
     unsigned unused;
     qr_auto(qr_free_p) char *own = NULL;
     if (!qr_address_split(id->address, 2222, &own, &unused)) return qr_fail(err, QR_INTERNAL, "own address %s", id->address);
@@ -220,7 +226,26 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
         qr_outputs_say_listening(&w->outputs, port);
     }
     qr_stop_watch(w->group);
-    return qr_group_form(w->group, &w->view, err);
+    return QR_OK;
+}
+
+/* Once the group listens, so that "ready" is true from the first answer on. */
+static enum qr_code open_http(struct worker *w, struct qr_err *err) {
+    const struct qr_settings *s = &w->settings;
+    enum qr_isa isa = QR_ISA_PORTABLE;
+    unsigned port = 0;
+    if (s->http_port <= 0) return QR_OK;
+    enum qr_code code = qr_isa_parse(s->isa, &isa, err);
+    const struct qr_http_options opt = {
+        .bind = s->http_bind ? s->http_bind : w->local ? "127.0.0.1" : NULL, .port = (unsigned)s->http_port, .began_ns = w->began_ns,
+        .build = {QR_VERSION, qr_contract_name(w->job->precision), qr_isa_name(isa)}, .clock = &qr_clock_monotonic,
+    };
+    if (code == QR_OK) code = qr_http_open(&opt, &w->http, &port, err);
+    if (code != QR_OK) return code;
+    qr_http_ready(w->http, true);
+    qr_http_watch(w->http, QR_HTTP_CONTROL, w->identity.role != QR_ROLE_SINGLE);
+    qr_info(&w->log, "worker", "probes and metrics on port %u%s%s: /healthz, /readyz, /metrics", port, opt.bind ? " of " : "", opt.bind ? opt.bind : "");
+    return QR_OK;
 }
 
 /* ---- work ---- */
@@ -228,6 +253,7 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
 static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     enum qr_code code = qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
+    if (code == QR_OK) code = qr_workload_trainable(&w->load, err);
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->load.data, w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
@@ -235,6 +261,9 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
             w->load.data.n_samples, w->load.data.n_train, qr_model_n_params(w->load.model), w->load.n_threads, w->load.n_threads == 1 ? "" : "s");
     return QR_OK;
 }
+
+/* The leader's uploads each have ten minutes from their last progress. */
+static const int64_t written_within_ns = 1260 * QR_SECOND;
 
 /* All members end together: the leader once everything is written, the others when it says so. */
 static enum qr_code finish(struct worker *w, const struct qr_train_result *result, struct qr_err *err) {
@@ -244,7 +273,7 @@ static enum qr_code finish(struct worker *w, const struct qr_train_result *resul
         double seconds = (double)(qr_now_ns(&qr_clock_monotonic) - w->began_ns) / 1e9;
         wrote = qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, w->view.n_members, seconds, err);
     }
-    enum qr_code done = qr_group_done(w->group, wrote == QR_OK ? NULL : err, 60 * QR_SECOND, &done_err);
+    enum qr_code done = qr_group_done(w->group, wrote == QR_OK ? NULL : err, written_within_ns, &done_err);
     if (wrote != QR_OK) return wrote;
     if (done != QR_OK && w->view.rank == 0) { /* everything is written: a goodbye that is missing changes nothing */
         qr_warn(&w->log, "worker", "%s", done_err.msg);
@@ -266,7 +295,11 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
         .epochs = epochs, .group = w->group, .view = w->view, .pool = w->pool,
         .clock = &qr_clock_monotonic, .log = &w->log, .observer = qr_outputs_observer(&w->outputs),
     };
+    qr_http_watch(w->http, QR_HTTP_TRAINING, true);
+    qr_stop_hurry(true);
     enum qr_code code = qr_train_run(&opt, &result, err);
+    qr_stop_hurry(false);
+    qr_http_watch(w->http, QR_HTTP_TRAINING, false);
     if (code == QR_OK) code = finish(w, &result, err);
     free(result.params);
     return code;
@@ -289,37 +322,34 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     if ((code = prepare(w, err)) != QR_OK) return code;
     if (qr_stop_requested()) return qr_fail(err, QR_CANCELLED, "asked to stop before training began");
     if ((code = open_group(w, err)) != QR_OK) return code;
+    if ((code = open_http(w, err)) != QR_OK) return code;
+    if ((code = qr_group_form(w->group, &w->view, err)) != QR_OK) return code;
     w->outputs.leader = w->view.rank == 0;
     return train(w, err);
 }
 
 /* ---- the end ---- */
 
-/* The container's last words, which an operator shows. Only where the file exists already: it is the kubelet's. */
-static void last_words(const struct worker *w, const char *text) {
-    const char *path = w->settings.termination_log ? w->settings.termination_log : "/dev/termination-log";
-    int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-    if (fd < 0) return;
-    dprintf(fd, "%s\n", text);
-    close(fd);
-}
-
 static int conclude(struct worker *w, enum qr_code code, const struct qr_err *err) {
     if (code == QR_OK) return 0;
     bool asked = qr_stop_requested() && (code == QR_CANCELLED || qr_exit_code(code) == 138);
     if (asked) {
-        qr_info(&w->log, "worker", "stopped on request (%s)", err->msg);
-        last_words(w, "stopped by SIGTERM");
+        char words[80];
+        qr_last_words_drained(words, sizeof words);
+        qr_info(&w->log, "worker", "%s (%s)", words, err->msg);
+        qr_last_words(words);
         return (int)w->settings.exit_on_drain;
     }
     qr_error(&w->log, "worker", "%s", err->msg);
     if (w->has_outputs) qr_outputs_say_error(&w->outputs, err);
-    last_words(w, err->msg);
+    qr_last_words(err->msg);
     return qr_exit_code(code);
 }
 
 static void cleanup(struct worker *w) {
     qr_stop_watch(NULL);
+    qr_http_ready(w->http, false);
+    qr_http_watch(w->http, QR_HTTP_CONTROL, false);
     qr_group_close(w->group);
     qr_pool_free(w->pool);
     if (w->has_outputs) qr_outputs_fini(&w->outputs);
@@ -330,6 +360,7 @@ static void cleanup(struct worker *w) {
     qr_settings_fini(&w->settings);
     free(w->fields);
     free(w->listen);
+    qr_http_close(w->http);
 }
 
 int qr_worker_main(int argc, char *const *argv, char *const *environment) {
@@ -337,6 +368,7 @@ int qr_worker_main(int argc, char *const *argv, char *const *environment) {
     struct qr_err err = {0};
     setenv("GRPC_POLL_STRATEGY", "poll", 0); /* before gRPC starts; few connections, and nothing to wake */
     qr_stop_start();
+    qr_cloud_configure(environment);
     qr_settings_init(&w.settings);
     w.log = make_log(&w.settings);
     enum qr_code code = run(&w, argc, argv, environment, &err);

@@ -1,7 +1,7 @@
 /* worker/worker.h — one worker from its first instruction to its exit code.
  *
- * Order     signals, settings, job, identity, model and data, outputs (can they be written?), job hash, group (listening), first generation, training,
- *           results, goodbye. Whatever is wrong is said before anything is spent: one line "E worker: …" on stderr, the same sentence
+ * Order     signals, settings, job, identity, model and data, outputs (can they be written?), job hash, group (listening), probes, first generation, training,
+ *           results, goodbye, probes closed. Whatever is wrong is said before anything is spent: one line "E worker: …" on stderr, the same sentence
  *           in the termination log, an exit code that says whether to try again (base/err.h).
  */
 #ifndef QR_WORKER_WORKER_H

@@ -1,4 +1,5 @@
-/* How fast and how small a worker starts: exec to the line that says "listening" (median of 20), and its resident memory while it waits
+/* How fast and how small a worker starts: exec to the line that says that probes are answered, which
+ * follows "listening" (median of 20), and its resident memory while it waits
  * for a peer that does not come. Usage: bench_start [qringd] */
 #include <arpa/inet.h>
 #include <poll.h>
@@ -29,13 +30,14 @@ static unsigned free_port(void) {
     return ntohs(a.sin_port);
 }
 
-/* Starts a worker of two; returns when it has said that it listens. */
+/* Starts a worker of two; returns when it has said that it listens and answers probes. */
 static pid_t start(const char *qringd, int *ret_log, int64_t *ret_ns) {
-    char config[256];
+    char config[256], http[32];
     int fd[2];
     snprintf(config, sizeof config,
              "{\"cluster\":{\"worker\":[\"127.0.0.1:%u\",\"127.0.0.1:%u\"]},\"task\":{\"type\":\"worker\",\"index\":0}}", free_port(),
              free_port());
+    snprintf(http, sizeof http, "--http-port=%u", free_port());
     if (pipe(fd) != 0) exit(1);
     int64_t began = now_ns();
     pid_t pid = fork();
@@ -45,7 +47,7 @@ static pid_t start(const char *qringd, int *ret_log, int64_t *ret_ns) {
         dup2(fd[1], 2);
         close(fd[0]);
         close(fd[1]);
-        execl(qringd, qringd, "deploy/jobs/qcnn.json", "--data-port=0", (char *)NULL);
+        execl(qringd, qringd, "deploy/jobs/qcnn.json", "--data-port=0", http, (char *)NULL);
         _exit(127);
     }
     close(fd[1]);
@@ -59,7 +61,7 @@ static pid_t start(const char *qringd, int *ret_log, int64_t *ret_ns) {
         if (got <= 0) break;
         n += (size_t)got;
         text[n] = 0;
-        if (strstr(text, "listening")) {
+        if (strstr(text, "probes and metrics on")) {
             *ret_ns = now_ns() - began;
             break;
         }

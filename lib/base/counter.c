@@ -1,0 +1,52 @@
+#include "base/counter.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/err.h"
+
+#define ROW(id, kind, family, labels, help) [id] = {QR_KIND_##kind, family, labels, help},
+const struct qr_counter_row qr_counter_table[QR_N_COUNTERS] = {QR_COUNTERS(ROW)};
+#undef ROW
+
+/* A REAL's bits are a double's: all zeros are 0.0. */
+static _Atomic uint64_t values[QR_N_COUNTERS];
+
+static void add(enum qr_counter c, uint64_t n) { atomic_fetch_add_explicit(&values[c], n, memory_order_relaxed); }
+static void set(enum qr_counter c, uint64_t bits) { atomic_store_explicit(&values[c], bits, memory_order_relaxed); }
+static uint64_t get(enum qr_counter c) { return atomic_load_explicit(&values[c], memory_order_relaxed); }
+
+void qr_count(enum qr_counter c, uint64_t n) {
+    QR_ASSERT(qr_counter_table[c].kind == QR_KIND_COUNT);
+    add(c, n);
+}
+
+void qr_count_time(enum qr_counter c, int64_t ns) {
+    QR_ASSERT(qr_counter_table[c].kind == QR_KIND_SECONDS);
+    if (ns > 0) add(c, (uint64_t)ns);
+}
+
+void qr_gauge(enum qr_counter c, int64_t value) {
+    QR_ASSERT(qr_counter_table[c].kind == QR_KIND_GAUGE);
+    set(c, (uint64_t)value);
+}
+
+void qr_gauge_real(enum qr_counter c, double value) {
+    uint64_t bits;
+    QR_ASSERT(qr_counter_table[c].kind == QR_KIND_REAL);
+    memcpy(&bits, &value, sizeof bits);
+    set(c, bits);
+}
+
+int64_t qr_counter_value(enum qr_counter c) {
+    QR_ASSERT(qr_counter_table[c].kind != QR_KIND_REAL);
+    return (int64_t)get(c);
+}
+
+double qr_counter_real(enum qr_counter c) {
+    uint64_t bits = get(c);
+    double value;
+    QR_ASSERT(qr_counter_table[c].kind == QR_KIND_REAL);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}

@@ -1,0 +1,62 @@
+/* base/counter.h — what this process counts about itself: counters, gauges and times, for /metrics and the probes.
+ *
+ * What      One fixed table for the whole process; a row is an enum value. Nothing is registered at run time, nothing allocates, nobody computes with
+ *           a value: they say what happened and change no bit of a result.
+ * Kinds     COUNT: only grows. GAUGE: an integer now. REAL: a double now. SECONDS: nanoseconds inside, only grows, shown as seconds.
+ * Cost      one relaxed atomic operation.
+ * Threads   any. Rows are independent: two of them read together may be of different moments.
+ */
+#ifndef QR_BASE_COUNTER_H
+#define QR_BASE_COUNTER_H
+
+#include <stdint.h>
+
+enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECONDS };
+
+/* id, kind, family, labels, help. Rows of one family stand together and have one kind; the help of the first is shown. */
+#define QR_COUNTERS(X)                                                                                                                       \
+    X(QR_STEP, GAUGE, "qring_step", "", "The last stable training step.")                                                                    \
+    X(QR_STEPS_PLANNED, GAUGE, "qring_steps_planned", "", "Training steps of the whole job.")                                                \
+    X(QR_EPOCH, GAUGE, "qring_epoch", "", "The epoch of the last stable step, from 1.")                                                      \
+    X(QR_EPOCHS_PLANNED, GAUGE, "qring_epochs_planned", "", "Epochs of the whole job.")                                                      \
+    X(QR_LOSS, REAL, "qring_loss", "", "The batch loss of the last stable step.")                                                            \
+    X(QR_VAL_LOSS, REAL, "qring_val_loss", "", "The loss of the last validation pass.")                                                      \
+    X(QR_STEPS, COUNT, "qring_steps_total", "", "Training steps that this process applied.")                                                 \
+    X(QR_COMPUTE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"compute\"", "Time of the training thread, by phase of a step.")        \
+    X(QR_REDUCE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"reduce\"", "")                                                          \
+    X(QR_UPDATE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"update\"", "")                                                          \
+    X(QR_BLOCKS, COUNT, "qring_blocks_total", "", "Blocks that this worker computed.")                                                       \
+    X(QR_SAMPLES, COUNT, "qring_samples_total", "", "Samples that this worker computed.")                                                    \
+    X(QR_PEERS_CONNECTED, GAUGE, "qring_peers_connected", "", "Peers with an open control connection.")                                      \
+    X(QR_MEMBERS, GAUGE, "qring_members", "", "Members of this worker's generation, itself included; 0 before the first.")                   \
+    X(QR_GENERATION, GAUGE, "qring_generation", "", "The number of this worker's generation; 0 before the first.")                           \
+    X(QR_SENT_BYTES, COUNT, "qring_link_sent_bytes_total", "", "Bytes of messages handed to peers' connections.")                            \
+    X(QR_RECEIVED_BYTES, COUNT, "qring_link_received_bytes_total", "", "Bytes of messages that came from peers.")                            \
+    X(QR_TURNS_CONTROL, COUNT, "qring_turns_total", "thread=\"control\"", "Turns of the event loops, which /healthz watches.")               \
+    X(QR_TURNS_TRAINING, COUNT, "qring_turns_total", "thread=\"training\"", "")                                                              \
+    X(QR_STORE_GETS, COUNT, "qring_store_operations_total", "op=\"get\"", "Objects and files read and written.")                             \
+    X(QR_STORE_PUTS, COUNT, "qring_store_operations_total", "op=\"put\"", "")                                                                \
+    X(QR_STORE_GET_ERRORS, COUNT, "qring_store_errors_total", "op=\"get\"", "Objects and files that could not be read or written.")          \
+    X(QR_STORE_PUT_ERRORS, COUNT, "qring_store_errors_total", "op=\"put\"", "")                                                              \
+    X(QR_STORE_GET_BYTES, COUNT, "qring_store_bytes_total", "op=\"get\"", "Bytes of objects and files read and written.")                    \
+    X(QR_STORE_PUT_BYTES, COUNT, "qring_store_bytes_total", "op=\"put\"", "")
+
+#define QR_COUNTER_ID(id, kind, family, labels, help) id,
+enum qr_counter { QR_COUNTERS(QR_COUNTER_ID) QR_N_COUNTERS };
+#undef QR_COUNTER_ID
+
+struct qr_counter_row {
+    enum qr_counter_kind kind;
+    const char *family, *labels, *help;
+};
+extern const struct qr_counter_row qr_counter_table[QR_N_COUNTERS];
+
+void qr_count(enum qr_counter c, uint64_t n);          /* COUNT: n more */
+void qr_count_time(enum qr_counter c, int64_t ns);     /* SECONDS: ns more; a negative time is none */
+void qr_gauge(enum qr_counter c, int64_t value);       /* GAUGE */
+void qr_gauge_real(enum qr_counter c, double value);   /* REAL */
+
+int64_t qr_counter_value(enum qr_counter c);           /* all but REAL; SECONDS in nanoseconds */
+double qr_counter_real(enum qr_counter c);             /* REAL */
+
+#endif

@@ -1,0 +1,401 @@
+#include "store/gcs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checksum.h"
+#include "base/mem.h"
+#include "format/json.h"
+#include "store/gcs_impl.h"
+
+enum { MAX_TRIES = 4, MAX_NAMES = 1 << 20, MAX_NAME_BYTES = 1024, MAX_PAGES = 4096 };
+
+static struct qr_gcs *self(struct qr_store *s) { return (struct qr_gcs *)s; }
+
+void qr_gcs_id(char ret[QR_GCS_ID_BYTES]) {
+    uint8_t b[16];
+    char hex[33];
+    qr_entropy(b, sizeof b);
+    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
+    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
+    qr_hex(b, sizeof b, hex);
+    snprintf(ret, QR_GCS_ID_BYTES, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+}
+
+void qr_gcs_escape(struct qr_buf *ret, const char *text) {
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("-._~", c)) qr_buf_put(ret, &c, 1);
+        else qr_buf_printf(ret, "%%%02X", c);
+    }
+}
+
+/* ---- requests ---- */
+
+static bool ours(const struct qr_gcs *g, const char *url) {
+    size_t n = strlen(g->base);
+    return strncmp(url, g->base, n) == 0 && url[n] == '/';
+}
+
+enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err) {
+    qr_auto(qr_free_p) char *token = c->token ? qr_xasprintf("x-goog-gcs-idempotency-token: %s", c->token) : NULL;
+    *ret = (struct qr_gcs_reply){0};
+    for (int tries = 0;; tries++) {
+        struct qr_gcs_request r = *req;
+        const char *authorization = NULL;
+        enum qr_code code = ours(g, r.url) ? qr_gcs_auth_header(g->auth, &authorization, err) : QR_OK; /* a session elsewhere is its own secret */
+        if (code != QR_OK) return code;
+        if (authorization) r.headers[r.n_headers++] = authorization;
+        if (token) r.headers[r.n_headers++] = token;
+        if (g->opt.extra_header) r.headers[r.n_headers++] = g->opt.extra_header;
+        r.direct = g->opt.emulator_host || g->opt.endpoint;
+        code = g->http->send(g->http, &r, ret, err);
+        if (code != QR_OK || ret->status != 401 || !authorization || tries) return code;
+        qr_gcs_auth_drop(g->auth);
+        qr_gcs_reply_fini(ret);
+    }
+}
+
+enum qr_code qr_gcs_send(struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err) {
+    for (;;) {
+        enum qr_code code = qr_gcs_attempt(g, c, req, ret, err);
+        if (code == QR_OK ? !qr_gcs_retryable(ret->status) : code != QR_UNAVAILABLE)
+            return code == QR_OK ? code : qr_wrap(err, "gs://%s/%s: %s", g->bucket, c->name, c->doing);
+        if (!qr_gcs_retry_wait(r, ret->retry_after_s)) return qr_gcs_gave_up(g, r, c, ret, err);
+        qr_gcs_reply_fini(ret);
+    }
+}
+
+enum qr_code qr_gcs_gave_up(const struct qr_gcs *g, const struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, struct qr_err *err) {
+    char text[200], why[300];
+    qr_gcs_error_text(qr_buf_view(&reply->body), text, sizeof text);
+    if (qr_gcs_retryable(reply->status)) snprintf(why, sizeof why, "%d%s%s", reply->status, *text ? ", " : "", text);
+    else snprintf(why, sizeof why, "%.250s", err ? err->msg : "");
+    long long seconds = (long long)((qr_now_ns(g->opt.clock) - r->began_ns) / QR_SECOND);
+    return qr_fail(err, QR_UNAVAILABLE, "gs://%s/%s: %s: no success in %lld s, at the last: %s; please retry", g->bucket, c->name, c->doing, seconds, why);
+}
+
+enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, struct qr_err *err) {
+    const char *role = strcmp(c->doing, "download") == 0 || strcmp(c->doing, "list") == 0 ? "roles/storage.objectViewer" : "roles/storage.objectUser";
+    char text[200];
+    qr_gcs_error_text(qr_buf_view(&reply->body), text, sizeof text);
+    const char *colon = *text ? ": " : "";
+    switch (reply->status) {
+    case 401:
+        return qr_fail(err, QR_UNAUTHENTICATED, "gs://%s/%s: %s refused (401%s%s): the credentials are not accepted; check GOOGLE_APPLICATION_CREDENTIALS or this "
+                       "pod's service account", g->bucket, c->name, c->doing, colon, text);
+    case 403:
+        return qr_fail(err, QR_PERMISSION_DENIED, "gs://%s/%s: %s refused (403%s%s): grant this worker's service account %s on bucket %s", g->bucket, c->name, c->doing,
+                       colon, text, role, g->bucket);
+    case 404: return qr_fail(err, QR_NOT_FOUND, "gs://%s/%s: %s: not found (404%s%s): check the names of bucket and object", g->bucket, c->name, c->doing, colon, text);
+    case 412: return qr_fail(err, QR_FAILED_PRECONDITION, "gs://%s/%s: %s: it was changed by somebody else meanwhile (412%s%s)", g->bucket, c->name, c->doing, colon, text);
+    default:
+        return qr_fail(err, reply->status == 400 ? QR_INVALID_ARGUMENT : QR_UNKNOWN, "gs://%s/%s: %s refused (%d%s%s)", g->bucket, c->name, c->doing, reply->status, colon, text);
+    }
+}
+
+static void object_url(const struct qr_gcs *g, const char *name, struct qr_buf *ret) {
+    qr_buf_printf(ret, "%s/storage/v1/b/%s/o/", g->base, g->bucket);
+    qr_gcs_escape(ret, name);
+}
+
+static enum qr_code check_name(const struct qr_gcs *g, const char *name, struct qr_err *err) {
+    size_t n = strlen(name);
+    bool bad = n == 0 || n > MAX_NAME_BYTES || strpbrk(name, "\r\n") || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || name[n - 1] == '/';
+    if (!bad) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "gs://%s/%.100s names no object: a name has 1 to %d bytes, no line break, no / at the end", g->bucket, name, MAX_NAME_BYTES);
+}
+
+/* What the server says about an object; *ret_found false on 404. */
+static enum qr_code stat_object(struct qr_gcs *g, const struct qr_gcs_call *c, struct qr_gcs_object *ret, bool *ret_found, struct qr_err *err) {
+    struct qr_gcs_retry retry;
+    struct qr_gcs_reply reply = {0};
+    struct qr_buf url = {0};
+    qr_gcs_retry_begin(&retry, &g->opt);
+    object_url(g, c->name, &url);
+    qr_buf_puts(&url, "?fields=size,generation,crc32c,metadata");
+    struct qr_gcs_request req = {.method = "GET", .url = qr_buf_string(&url), .max_reply_bytes = QR_GCS_REPLY_BYTES};
+    enum qr_code code = qr_gcs_send(g, &retry, c, &req, &reply, err);
+    if (code == QR_OK && reply.status == 200) {
+        code = qr_gcs_object_parse(qr_buf_view(&reply.body), ret, err);
+        if (code != QR_OK) qr_wrap(err, "gs://%s/%s", g->bucket, c->name);
+        else *ret_found = true;
+    } else if (code == QR_OK) {
+        code = qr_gcs_refused(g, c, &reply, err);
+        char text[200];
+        qr_gcs_error_text(qr_buf_view(&reply.body), text, sizeof text);
+        if (reply.status == 404 && !strstr(text, "bucket does not exist")) *ret_found = false, code = QR_OK;
+    }
+    qr_gcs_reply_fini(&reply);
+    qr_buf_free(&url);
+    return code;
+}
+
+static enum qr_code not_found(const struct qr_gcs *g, const char *name, struct qr_err *err) {
+    return qr_fail(err, QR_NOT_FOUND, "gs://%s/%s: no such object; check the name (and that bucket %s is the one)", g->bucket, name, g->bucket);
+}
+
+/* ---- get ---- */
+
+/* One generation's bytes; a stream that breaks off goes on where it ended. *ret_gone: this generation was replaced meanwhile. */
+static enum qr_code download(struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_gcs_object *o, struct qr_buf *ret, bool *ret_gone, struct qr_err *err) {
+    struct qr_gcs_retry retry;
+    struct qr_buf url = {0};
+    enum qr_code code = QR_OK;
+    qr_gcs_retry_begin(&retry, &g->opt);
+    object_url(g, c->name, &url);
+    qr_buf_printf(&url, "?alt=media&generation=%llu", (unsigned long long)o->generation);
+    while (code == QR_OK && ret->n < o->size && !*ret_gone) {
+        struct qr_gcs_reply reply = {0};
+        qr_auto(qr_free_p) char *range = qr_xasprintf("Range: bytes=%zu-", ret->n);
+        struct qr_gcs_request req = {.method = "GET", .url = qr_buf_string(&url), .headers = {range}, .n_headers = ret->n ? 1 : 0, .max_reply_bytes = (size_t)o->size};
+        if (req.max_reply_bytes < QR_GCS_REPLY_BYTES) req.max_reply_bytes = QR_GCS_REPLY_BYTES; /* an error may be longer than the object */
+        size_t before = ret->n;
+        enum qr_code got = qr_gcs_attempt(g, c, &req, &reply, err);
+        if (got != QR_OK && got != QR_UNAVAILABLE) code = qr_wrap(err, "gs://%s/%s: %s", g->bucket, c->name, c->doing);
+        else if (reply.status == 200 || reply.status == 206) {
+            if (reply.status == 200) qr_buf_clear(ret), before = 0; /* the server gave everything */
+            if (reply.body.n > o->size - ret->n) code = qr_fail(err, QR_DATA_LOSS, "gs://%s/%s: more bytes came than the %llu it has", g->bucket, c->name, (unsigned long long)o->size);
+            else qr_buf_put(ret, reply.body.p, reply.body.n);
+        } else if (got == QR_OK && reply.status == 404) {
+            *ret_gone = true;
+        } else if (got == QR_OK && !qr_gcs_retryable(reply.status)) {
+            code = qr_gcs_refused(g, c, &reply, err);
+        }
+        if (ret->n > before) qr_gcs_retry_begin(&retry, &g->opt); /* progress: the patience begins anew */
+        if (code == QR_OK && ret->n < o->size && !*ret_gone && !qr_gcs_retry_wait(&retry, reply.retry_after_s)) code = qr_gcs_gave_up(g, &retry, c, &reply, err);
+        qr_gcs_reply_fini(&reply);
+    }
+    qr_buf_free(&url);
+    return code;
+}
+
+static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
+    struct qr_gcs *g = self(s);
+    const struct qr_gcs_call c = {name, "download", NULL};
+    enum qr_code code = check_name(g, name, err);
+    for (int tries = 0; code == QR_OK; tries++) {
+        struct qr_gcs_object o;
+        bool found = false, gone = false;
+        if ((code = stat_object(g, &c, &o, &found, err)) != QR_OK) return code;
+        if (!found) return not_found(g, name, err);
+        if (o.size > max_bytes)
+            return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s has %llu bytes; at most %zu are read", g->bucket, name, (unsigned long long)o.size, max_bytes);
+        struct qr_buf content = {.max = max_bytes + 1};
+        code = download(g, &c, &o, &content, &gone, err);
+        bool whole = code == QR_OK && !gone && content.n == o.size && qr_crc32c(0, content.p, content.n) == o.crc32c;
+        if (whole) {
+            qr_buf_clear(ret);
+            qr_buf_put(ret, content.p, content.n);
+            if (!qr_buf_ok(ret)) code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s: %zu bytes are too many", g->bucket, name, content.n);
+        } else if (code == QR_OK && tries + 1 == MAX_TRIES) {
+            code = gone ? qr_fail(err, QR_ABORTED, "gs://%s/%s is replaced faster than it can be read; please retry", g->bucket, name)
+                        : qr_fail(err, QR_DATA_LOSS, "gs://%s/%s: what came %d times does not have the object's crc32c", g->bucket, name, tries + 1);
+        }
+        qr_buf_free(&content);
+        if (whole) break;
+    }
+    return code;
+}
+
+/* ---- put ---- */
+
+static bool is_ours(const struct qr_gcs_object *o, struct qr_bytes content, const char *write_id) {
+    return o->size == content.n && o->crc32c == qr_crc32c(0, content.p, content.n) && strcmp(o->write_id, write_id) == 0;
+}
+
+static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content, bool if_absent, struct qr_err *err) {
+    struct qr_gcs *g = self(s);
+    const struct qr_gcs_call c = {name, "upload", NULL};
+    char write_id[QR_GCS_ID_BYTES];
+    struct qr_gcs_object o = {0};
+    bool found = false;
+    enum qr_code code = check_name(g, name, err);
+    if (code == QR_OK && !if_absent) code = stat_object(g, &c, &o, &found, err);
+    qr_gcs_id(write_id);
+    for (int tries = 0; code == QR_OK; tries++) {
+        int status = 0;
+        if ((code = qr_gcs_upload(g, name, content, found ? o.generation : 0, write_id, &o, &status, err)) != QR_OK) return code;
+        if (status == 200 && o.size == content.n && o.crc32c == qr_crc32c(0, content.p, content.n)) return QR_OK;
+        struct qr_err refusal = status == 200 ? (struct qr_err){0} : *err;
+        if ((code = stat_object(g, &c, &o, &found, err)) != QR_OK) return code; /* what is there now decides, whatever the reply was */
+        if (found && is_ours(&o, content, write_id)) return QR_OK;
+        bool damaged = found && strcmp(o.write_id, write_id) == 0; /* what we sent is there, and its bytes are other ones */
+        if (status == 412 && if_absent && !damaged)
+            return qr_fail(err, QR_FAILED_PRECONDITION, "gs://%s/%s is there already and is not replaced", g->bucket, name);
+        bool bad_bytes = status == 400 && strcasestr(refusal.msg, "crc32c"); /* damaged on the way; any other 400 would come again */
+        if (tries + 1 < MAX_TRIES && (status != 400 || bad_bytes)) continue;
+        if (status == 412) return qr_fail(err, QR_ABORTED, "gs://%s/%s is replaced by others faster than by us; please retry", g->bucket, name);
+        if (status == 400) return *err = refusal, refusal.code;
+        return qr_fail(err, QR_DATA_LOSS, "gs://%s/%s: after %d uploads the object still has another size or crc32c than what was sent", g->bucket, name, tries + 1);
+    }
+    return code;
+}
+
+/* ---- remove ---- */
+
+static enum qr_code remove_object(struct qr_store *s, const char *name, struct qr_err *err) {
+    struct qr_gcs *g = self(s);
+    char token[QR_GCS_ID_BYTES];
+    qr_gcs_id(token);
+    const struct qr_gcs_call c = {name, "delete", token};
+    enum qr_code code = check_name(g, name, err);
+    for (int tries = 0; code == QR_OK; tries++) {
+        struct qr_gcs_object o;
+        struct qr_gcs_retry retry;
+        struct qr_gcs_reply reply = {0};
+        struct qr_buf url = {0};
+        bool found = false;
+        if ((code = stat_object(g, &c, &o, &found, err)) != QR_OK) return code;
+        if (!found) return not_found(g, name, err);
+        object_url(g, name, &url);
+        qr_buf_printf(&url, "?generation=%llu&ifGenerationMatch=%llu", (unsigned long long)o.generation, (unsigned long long)o.generation);
+        struct qr_gcs_request req = {.method = "DELETE", .url = qr_buf_string(&url), .max_reply_bytes = QR_GCS_REPLY_BYTES};
+        qr_gcs_retry_begin(&retry, &g->opt);
+        code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
+        bool done = code == QR_OK && (reply.status == 204 || reply.status == 200 || reply.status == 404); /* it was there: gone by our lost attempt, or somebody's */
+        if (code == QR_OK && !done && (reply.status != 412 || tries + 1 == MAX_TRIES)) code = qr_gcs_refused(g, &c, &reply, err);
+        qr_gcs_reply_fini(&reply);
+        qr_buf_free(&url);
+        if (done) break;
+    }
+    return code;
+}
+
+/* ---- list ---- */
+
+struct names { char **v; size_t n; };
+
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static enum qr_code add_page(const struct qr_gcs *g, struct qr_bytes body, struct names *names, char **ret_next, struct qr_err *err) {
+    struct qr_json *root = NULL;
+    const char *name;
+    enum qr_code code = qr_json_parse(body, "a page of names", &root, err);
+    for (const struct qr_json *i = qr_json_first(qr_json_get(root, "items")); i && code == QR_OK; i = qr_json_next(i)) {
+        if ((code = qr_json_string(qr_json_get(i, "name"), "items.name", &name, err)) != QR_OK || strpbrk(name, "\r\n")) continue;
+        if (names->n == MAX_NAMES) code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "more than %d objects", MAX_NAMES);
+        else if ((names->n & (names->n - 1)) == 0) names->v = qr_xreallocarray(names->v, names->n ? 2 * names->n : 1, sizeof *names->v);
+        if (code == QR_OK) names->v[names->n++] = qr_xstrdup(name);
+    }
+    if (code == QR_OK && qr_json_string(qr_json_get(root, "nextPageToken"), "", &name, NULL) == QR_OK && *name) *ret_next = qr_xstrdup(name);
+    qr_json_free(root);
+    return code == QR_OK ? code : qr_wrap(err, "gs://%s: list", g->bucket);
+}
+
+static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct names *names, struct qr_err *err) {
+    const struct qr_gcs_call c = {prefix, "list", NULL};
+    qr_auto(qr_free_p) char *page = NULL;
+    enum qr_code code = QR_OK;
+    for (int n = 0; code == QR_OK; n++) {
+        struct qr_gcs_retry retry;
+        struct qr_gcs_reply reply = {0};
+        struct qr_buf url = {0};
+        if (n == MAX_PAGES) return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s: list: more than %d pages", g->bucket, prefix, MAX_PAGES);
+        qr_gcs_retry_begin(&retry, &g->opt);
+        qr_buf_printf(&url, "%s/storage/v1/b/%s/o?maxResults=1000&fields=items(name),nextPageToken&prefix=", g->base, g->bucket);
+        qr_gcs_escape(&url, prefix);
+        if (page) qr_buf_puts(&url, "&pageToken="), qr_gcs_escape(&url, page);
+        free(QR_MOVE(page));
+        struct qr_gcs_request req = {.method = "GET", .url = qr_buf_string(&url), .max_reply_bytes = QR_GCS_REPLY_BYTES};
+        code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
+        if (code == QR_OK) code = reply.status == 200 ? add_page(g, qr_buf_view(&reply.body), names, &page, err) : qr_gcs_refused(g, &c, &reply, err);
+        qr_gcs_reply_fini(&reply);
+        qr_buf_free(&url);
+        if (!page) break;
+    }
+    return code;
+}
+
+static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *ret, struct qr_err *err) {
+    struct names names = {0};
+    enum qr_code code = list_pages(self(s), prefix, &names, err);
+    if (code == QR_OK) qr_buf_clear(ret);
+    if (names.n) qsort(names.v, names.n, sizeof *names.v, by_text);
+    for (size_t i = 0; i < names.n; i++) {
+        if (code == QR_OK) qr_buf_printf(ret, "%s%s", i ? "\n" : "", names.v[i]);
+        free(names.v[i]);
+    }
+    free(names.v);
+    return code;
+}
+
+/* ---- may we write? ---- */
+
+static enum qr_code missing_permission(const struct qr_gcs *g, const struct qr_gcs_call *c, struct qr_bytes body, struct qr_err *err) {
+    static const char *const needed[] = {"storage.objects.create", "storage.objects.get", "storage.objects.delete"};
+    struct qr_json *root = NULL;
+    const char *text;
+    enum qr_code code = qr_json_parse(body, "the bucket's permissions", &root, err);
+    for (size_t i = 0; i < 3 && code == QR_OK; i++) {
+        bool granted = false;
+        for (const struct qr_json *p = qr_json_first(qr_json_get(root, "permissions")); p; p = qr_json_next(p))
+            granted |= qr_json_string(p, "", &text, NULL) == QR_OK && strcmp(text, needed[i]) == 0;
+        if (!granted)
+            code = qr_fail(err, QR_PERMISSION_DENIED, "gs://%s/%s could not be written: the permission %s is missing; grant this worker's service account "
+                           "roles/storage.objectUser on bucket %s", g->bucket, c->name, needed[i], g->bucket);
+    }
+    qr_json_free(root);
+    return code;
+}
+
+/* The bucket is asked what we may do there; nothing is written. A server that does not know the question is asked for a list instead. */
+static enum qr_code check_writable(struct qr_store *s, const char *prefix, struct qr_err *err) {
+    struct qr_gcs *g = self(s);
+    const struct qr_gcs_call c = {prefix, "permission check", NULL};
+    struct qr_gcs_retry retry;
+    struct qr_gcs_reply reply = {0};
+    qr_auto(qr_free_p) char *url = qr_xasprintf("%s/storage/v1/b/%s/iam/testPermissions?permissions=storage.objects.create&permissions=storage.objects.get&"
+                                                "permissions=storage.objects.delete", g->base, g->bucket);
+    struct qr_gcs_request req = {.method = "GET", .url = url, .max_reply_bytes = QR_GCS_REPLY_BYTES};
+    qr_gcs_retry_begin(&retry, &g->opt);
+    enum qr_code code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
+    if (code == QR_OK && reply.status == 200) code = missing_permission(g, &c, qr_buf_view(&reply.body), err);
+    else if (code == QR_OK && (reply.status == 404 || reply.status == 405 || reply.status == 501) && !qr_gcs_is_error(qr_buf_view(&reply.body))) {
+        struct names names = {0};
+        code = list_pages(g, prefix, &names, err);
+        for (size_t i = 0; i < names.n; i++) free(names.v[i]);
+        free(names.v);
+    } else if (code == QR_OK) {
+        code = qr_gcs_refused(g, &c, &reply, err);
+    }
+    qr_gcs_reply_fini(&reply);
+    return code;
+}
+
+/* ---- the store ---- */
+
+static void close_store(struct qr_store *s) {
+    if (!s) return;
+    struct qr_gcs *g = self(s);
+    qr_gcs_auth_free(g->auth);
+    g->http->close(g->http);
+    free(g->bucket);
+    free(g->base);
+    free(g);
+}
+
+static char *base_of(const struct qr_gcs_options *o) {
+    const char *host = o->emulator_host && *o->emulator_host ? o->emulator_host : o->endpoint && *o->endpoint ? o->endpoint : "https://storage.googleapis.com";
+    char *base = strstr(host, "://") ? qr_xstrdup(host) : qr_xasprintf("http://%s", host);
+    for (size_t n = strlen(base); n && base[n - 1] == '/'; n--) base[n - 1] = 0;
+    return base;
+}
+
+enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *opt, struct qr_gcs_http *http, struct qr_store **ret, struct qr_err *err) {
+    static const struct qr_store_ops ops = {get, put, remove_object, list, check_writable, close_store};
+    size_t n = strlen(bucket);
+    if (n < 3 || n > 222 || strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != n) {
+        if (http) http->close(http);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "'%.80s' is no bucket's name: 3 to 222 of a-z, 0-9, -, _ and .", bucket);
+    }
+    struct qr_gcs *g = qr_xcalloc(1, sizeof *g);
+    g->store.ops = &ops;
+    g->opt = *opt;
+    g->bucket = qr_xstrdup(bucket);
+    g->base = base_of(opt);
+    g->http = http ? http : qr_gcs_http_curl();
+    g->auth = qr_gcs_auth_new(&g->opt, g->http);
+    *ret = &g->store;
+    return QR_OK;
+}

@@ -1,0 +1,39 @@
+/* store/gcs.h — Google Cloud Storage as a store: the JSON API over libcurl, with retries, checks and credentials.
+ *
+ * What      put: created or replaced by generation, multipart up to 8 MiB, resumable above, checked against the object's own size and crc32c;
+ *           a success that got lost is found again by the write id in the object's metadata. get: by generation, resumed by Range, crc32c checked.
+ * Waits     408, 429, 5xx and broken connections are retried with full jitter for deadline_ns (UNAVAILABLE after it); everything else is final
+ *           and says what to do.
+ * Auth      in this order: the credentials file, gcloud's own file, the metadata server. A server that stands in for Google's (emulator_host)
+ *           gets no token, unless metadata_host is set. Tokens, keys and upload sessions appear in no message.
+ * Threads   one store, one thread at a time. Source: cloud.google.com/storage/docs/json_api, /docs/retry-strategy, /docs/resumable-uploads.
+ */
+#ifndef QR_STORE_GCS_H
+#define QR_STORE_GCS_H
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "store/store.h"
+
+/* Borrowed for the store's life; the all-zero value means "not configured". Texts may be NULL. */
+struct qr_gcs_options {
+    const char *emulator_host;  /* STORAGE_EMULATOR_HOST: "host:port" or a URL */
+    const char *endpoint;       /* instead of https://storage.googleapis.com, with credentials; for tests */
+    const char *credentials;    /* GOOGLE_APPLICATION_CREDENTIALS: a file */
+    const char *gcloud_dir;     /* the directory of application_default_credentials.json */
+    const char *metadata_host;  /* GCE_METADATA_HOST: "host:port"; NULL: metadata.google.internal */
+    bool no_metadata;           /* NO_GCE_CHECK */
+    const char *extra_header;   /* sent with every storage request: a fault test's name */
+    const struct qr_clock *clock, *wall; /* wall: what the time is, for signed requests */
+    void (*sleep)(int64_t ns);
+    bool (*stopping)(void);     /* true: this process has been asked to end; NULL: never */
+    int64_t deadline_ns, stop_deadline_ns; /* 0: 10 min, and 2 min once stopping */
+};
+
+struct qr_gcs_http; /* gcs_impl.h: what carries requests; tests bring their own */
+/* INVALID_ARGUMENT for a name that no bucket can have. http NULL: libcurl; otherwise taken over, also on failure. */
+QR_MUST_CHECK enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *opt, struct qr_gcs_http *http, struct qr_store **ret,
+                                            struct qr_err *err);
+
+#endif

@@ -1,0 +1,174 @@
+#include <curl/curl.h>
+#include <pthread.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "base/parse.h"
+#include "store/gcs_impl.h"
+
+enum { CONNECT_MS = 20000, STALL_BYTES_PER_S = 512, STALL_S = 30, MAX_RETRY_AFTER_S = 60, MAX_LOCATION_BYTES = 8192 };
+
+/* ---- replies ---- */
+
+void qr_gcs_reply_fini(struct qr_gcs_reply *r) {
+    qr_buf_free(&r->body);
+    free(r->location);
+    *r = (struct qr_gcs_reply){0};
+}
+
+static bool is(const char *line, size_t n, const char *name) { return n == strlen(name) && strncasecmp(line, name, n) == 0; }
+
+static void read_range(struct qr_gcs_reply *r, const char *value) {
+    uint64_t end;
+    r->has_range = strncmp(value, "bytes=0-", 8) == 0 && qr_parse_u64(value + 8, &end);
+    if (r->has_range) r->range_end = end;
+}
+
+void qr_gcs_reply_header(struct qr_gcs_reply *r, const char *line, size_t n) {
+    const char *colon = memchr(line, ':', n);
+    uint64_t seconds;
+    if (!colon || memchr(line, 0, n)) return;
+    const char *begin = colon + 1, *end = line + n;
+    while (begin < end && (*begin == ' ' || *begin == '\t')) begin++;
+    while (end > begin && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' ' || end[-1] == '\t')) end--;
+    if (end - begin > MAX_LOCATION_BYTES) return;
+    size_t name = (size_t)(colon - line);
+    qr_auto(qr_free_p) char *value = qr_xstrndup(begin, (size_t)(end - begin));
+    if (is(line, name, "range")) {
+        read_range(r, value);
+    } else if (is(line, name, "location")) {
+        free(r->location);
+        r->location = QR_MOVE(value);
+    } else if (is(line, name, "retry-after")) {
+        if (qr_parse_u64(value, &seconds)) r->retry_after_s = seconds < MAX_RETRY_AFTER_S ? (int64_t)seconds : MAX_RETRY_AFTER_S;
+    } else if (is(line, name, "metadata-flavor")) {
+        r->from_metadata = strcmp(value, "Google") == 0;
+    }
+}
+
+/* ---- libcurl ---- */
+
+struct http { struct qr_gcs_http http; CURL *curl; };
+struct receiver { struct qr_gcs_reply *reply; size_t max; bool too_long; };
+struct sender { struct qr_bytes body; size_t at; };
+
+static size_t on_header(char *line, size_t size, size_t n, void *ctx) {
+    struct receiver *r = ctx;
+    if (size * n > 5 && strncmp(line, "HTTP/", 5) == 0) { /* of an interim reply: what stood there is not the answer's */
+        struct qr_buf body = r->reply->body;
+        r->reply->body = (struct qr_buf){0};
+        qr_gcs_reply_fini(r->reply);
+        r->reply->body = body;
+    } else {
+        qr_gcs_reply_header(r->reply, line, size * n);
+    }
+    return size * n;
+}
+
+static size_t on_body(char *p, size_t size, size_t n, void *ctx) {
+    struct receiver *r = ctx;
+    if (size * n > r->max - r->reply->body.n) {
+        r->too_long = true;
+        return 0;
+    }
+    qr_buf_put(&r->reply->body, p, size * n);
+    return qr_buf_ok(&r->reply->body) ? size * n : 0;
+}
+
+static size_t on_read(char *p, size_t size, size_t n, void *ctx) {
+    struct sender *s = ctx;
+    size_t left = s->body.n - s->at, take = left < size * n ? left : size * n;
+    if (take) memcpy(p, s->body.p + s->at, take);
+    s->at += take;
+    return take;
+}
+
+static int on_seek(void *ctx, curl_off_t offset, int origin) {
+    struct sender *s = ctx;
+    if (origin != SEEK_SET || offset < 0 || (size_t)offset > s->body.n) return CURL_SEEKFUNC_CANTSEEK;
+    s->at = (size_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+static void put_options(CURL *c, const struct qr_gcs_request *req, struct receiver *in, struct sender *out) {
+    curl_easy_reset(c); /* keeps connections */
+    curl_easy_setopt(c, CURLOPT_URL, req->url);
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, (long)STALL_BYTES_PER_S);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_S);
+    curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)req->timeout_ms);
+    curl_easy_setopt(c, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(c, CURLOPT_USERAGENT, "qring");
+    if (req->direct) curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(c, CURLOPT_HEADERDATA, in);
+    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(c, CURLOPT_WRITEDATA, in);
+    if (req->has_body) {
+        curl_easy_setopt(c, CURLOPT_UPLOAD, 1L);
+        curl_easy_setopt(c, CURLOPT_READFUNCTION, on_read);
+        curl_easy_setopt(c, CURLOPT_READDATA, out);
+        curl_easy_setopt(c, CURLOPT_SEEKFUNCTION, on_seek);
+        curl_easy_setopt(c, CURLOPT_SEEKDATA, out);
+        curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)req->body.n);
+    }
+    curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, req->method);
+}
+
+/* Only the host: a path may be a session, which is a secret. */
+static enum qr_code describe(CURLcode rc, const char *url, struct qr_err *err) {
+    const char *host = strstr(url, "://") ? strstr(url, "://") + 3 : url;
+    int n = (int)strcspn(host, "/?");
+    if (n > 200) n = 200;
+    switch (rc) {
+    case CURLE_PEER_FAILED_VERIFICATION: case CURLE_SSL_CACERT_BADFILE:
+        return qr_fail(err, QR_UNAUTHENTICATED, "%.*s: its certificate cannot be verified (%s); are CA certificates installed?", n, host, curl_easy_strerror(rc));
+    case CURLE_URL_MALFORMAT: case CURLE_UNSUPPORTED_PROTOCOL: return qr_fail(err, QR_INVALID_ARGUMENT, "%.*s is no HTTP address", n, host);
+    default: return qr_fail(err, QR_UNAVAILABLE, "%.*s: %s", n, host, curl_easy_strerror(rc));
+    }
+}
+
+static enum qr_code send_curl(struct qr_gcs_http *self, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err) {
+    struct http *h = (struct http *)self;
+    struct receiver in = {.reply = ret, .max = req->max_reply_bytes};
+    struct sender out = {.body = req->body};
+    struct curl_slist *headers = NULL;
+    long status = 0;
+    *ret = (struct qr_gcs_reply){0};
+    ret->body.max = req->max_reply_bytes + 1;
+    put_options(h->curl, req, &in, &out);
+    headers = curl_slist_append(headers, "Expect:");
+    headers = curl_slist_append(headers, "Accept:");
+    for (size_t i = 0; i < req->n_headers; i++) headers = curl_slist_append(headers, req->headers[i]);
+    curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, headers);
+    CURLcode rc = curl_easy_perform(h->curl);
+    curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_slist_free_all(headers);
+    ret->status = (int)status;
+    if (in.too_long) return qr_fail(err, QR_DATA_LOSS, "a reply of more than %zu bytes, where fewer were expected", req->max_reply_bytes);
+    return rc == CURLE_OK ? QR_OK : describe(rc, req->url, err);
+}
+
+static void close_curl(struct qr_gcs_http *self) {
+    struct http *h = (struct http *)self;
+    curl_easy_cleanup(h->curl);
+    free(h);
+}
+
+static void start_curl(void) { QR_ASSERT(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK); }
+
+struct qr_gcs_http *qr_gcs_http_curl(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start_curl);
+    struct http *h = qr_xcalloc(1, sizeof *h);
+    h->http.send = send_curl;
+    h->http.close = close_curl;
+    h->curl = curl_easy_init();
+    QR_ASSERT(h->curl);
+    return &h->http;
+}

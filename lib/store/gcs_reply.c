@@ -1,0 +1,67 @@
+#include <openssl/evp.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/parse.h"
+#include "format/json.h"
+#include "store/gcs_impl.h"
+
+enum { BASE64_OF_4 = 8 };
+
+void qr_gcs_crc32c_text(uint32_t crc, char ret[9]) {
+    const unsigned char bytes[4] = {(unsigned char)(crc >> 24), (unsigned char)(crc >> 16), (unsigned char)(crc >> 8), (unsigned char)crc};
+    EVP_EncodeBlock((unsigned char *)ret, bytes, 4);
+}
+
+bool qr_gcs_crc32c_parse(const char *base64, uint32_t *ret) {
+    unsigned char bytes[6];
+    if (strlen(base64) != BASE64_OF_4 || strcmp(base64 + 6, "==") != 0 || EVP_DecodeBlock(bytes, (const unsigned char *)base64, BASE64_OF_4) != 6) return false;
+    *ret = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+    return true;
+}
+
+/* 64-bit numbers are texts in this API. */
+static bool number(const struct qr_json *v, uint64_t *ret) {
+    const char *text;
+    return qr_json_string(v, "", &text, NULL) == QR_OK && qr_parse_u64(text, ret);
+}
+
+enum qr_code qr_gcs_object_parse(struct qr_bytes body, struct qr_gcs_object *ret, struct qr_err *err) {
+    struct qr_json *root = NULL;
+    struct qr_gcs_object o = {0};
+    const char *text;
+    enum qr_code code = qr_json_parse(body, "the object's description", &root, err);
+    if (code != QR_OK) return code;
+    if (!number(qr_json_get(root, "size"), &o.size) || !number(qr_json_get(root, "generation"), &o.generation) ||
+        qr_json_string(qr_json_get(root, "crc32c"), "crc32c", &text, NULL) != QR_OK || !qr_gcs_crc32c_parse(text, &o.crc32c))
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "the object's description lacks size, generation or crc32c");
+    if (qr_json_string(qr_json_get(qr_json_get(root, "metadata"), "qring-write-id"), "", &text, NULL) == QR_OK && strlen(text) < sizeof o.write_id)
+        memcpy(o.write_id, text, strlen(text));
+    qr_json_free(root);
+    if (code == QR_OK) *ret = o;
+    return code;
+}
+
+bool qr_gcs_is_error(struct qr_bytes body) {
+    struct qr_json *root = NULL;
+    int64_t n;
+    if (qr_json_parse(body, "", &root, NULL) != QR_OK) return false;
+    bool is = qr_json_i64(qr_json_get(qr_json_get(root, "error"), "code"), "", 100, 999, &n, NULL) == QR_OK;
+    qr_json_free(root);
+    return is;
+}
+
+void qr_gcs_error_text(struct qr_bytes body, char *ret, size_t bytes) {
+    struct qr_json *root = NULL;
+    const char *text = "";
+    size_t n = 0;
+    if (qr_json_parse(body, "", &root, NULL) == QR_OK) {
+        const struct qr_json *e = qr_json_get(root, "error");
+        if (qr_json_string(qr_json_get(e, "message"), "", &text, NULL) != QR_OK && qr_json_string(e, "", &text, NULL) != QR_OK) text = "";
+    }
+    for (; *text && n + 1 < bytes; text++)
+        if ((unsigned char)*text >= ' ' && *text != 127) ret[n++] = *text;
+    while (n && ((unsigned char)ret[n - 1] & 0xc0) == 0x80 && *text) n--; /* not in the middle of a character */
+    ret[n] = 0;
+    qr_json_free(root);
+}

@@ -1,0 +1,169 @@
+#include <string.h>
+
+#include "base/checksum.h"
+#include "base/mem.h"
+#include "format/json.h"
+#include "store/gcs_impl.h"
+
+enum { MAX_RESTARTS = 8 };
+
+struct upload {
+    struct qr_gcs *g;
+    const char *name, *write_id;
+    struct qr_bytes content;
+    uint64_t generation;
+    struct qr_gcs_call call;
+    char token[QR_GCS_ID_BYTES];
+    struct qr_buf metadata, url, session;
+    struct qr_gcs_retry retry;
+    unsigned restarts;
+    uint64_t at, best; /* bytes that the server has; the most that it ever had */
+};
+
+/* Only what the bytes are: no time, no host. The write id tells a success of ours from somebody else's. */
+static void put_metadata(struct upload *u) {
+    char crc[9];
+    qr_gcs_crc32c_text(qr_crc32c(0, u->content.p, u->content.n), crc);
+    struct qr_json_writer w = qr_json_writer(&u->metadata, 0);
+    qr_json_open(&w, '{');
+    qr_json_put_key(&w, "name"), qr_json_put_string(&w, u->name);
+    qr_json_put_key(&w, "contentType"), qr_json_put_string(&w, "application/octet-stream");
+    qr_json_put_key(&w, "crc32c"), qr_json_put_string(&w, crc);
+    qr_json_put_key(&w, "metadata");
+    qr_json_open(&w, '{');
+    qr_json_put_key(&w, "qring-write-id"), qr_json_put_string(&w, u->write_id);
+    qr_json_close(&w, '}');
+    qr_json_close(&w, '}');
+}
+
+static void put_url(struct upload *u, const char *type) {
+    qr_buf_printf(&u->url, "%s/upload/storage/v1/b/%s/o?uploadType=%s&ifGenerationMatch=%llu&fields=size,generation,crc32c,metadata", u->g->base, u->g->bucket, type,
+                  (unsigned long long)u->generation);
+}
+
+/* A reply that ends an upload: 200 and 201 with the object, 412 and 400 for the caller to look at, the others as errors. */
+static enum qr_code conclude(const struct upload *u, const struct qr_gcs_reply *reply, struct qr_gcs_object *ret, int *ret_status, struct qr_err *err) {
+    *ret_status = reply->status == 201 ? 200 : reply->status;
+    if (*ret_status == 200) return qr_gcs_object_parse(qr_buf_view(&reply->body), ret, err);
+    enum qr_code code = qr_gcs_refused(u->g, &u->call, reply, err);
+    return reply->status == 412 || reply->status == 400 ? QR_OK : code;
+}
+
+/* ---- in one request ---- */
+
+static enum qr_code multipart(struct upload *u, struct qr_gcs_object *ret, int *ret_status, struct qr_err *err) {
+    char boundary[QR_GCS_ID_BYTES];
+    struct qr_buf body = {0};
+    struct qr_gcs_reply reply = {0};
+    qr_gcs_id(boundary);
+    qr_auto(qr_free_p) char *type = qr_xasprintf("Content-Type: multipart/related; boundary=%s", boundary);
+    put_url(u, "multipart");
+    qr_buf_printf(&body, "--%s\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n", boundary);
+    qr_buf_put(&body, u->metadata.p, u->metadata.n);
+    qr_buf_printf(&body, "\r\n--%s\r\nContent-Type: application/octet-stream\r\n\r\n", boundary);
+    qr_buf_put(&body, u->content.p, u->content.n);
+    qr_buf_printf(&body, "\r\n--%s--\r\n", boundary);
+    struct qr_gcs_request req = {.method = "POST", .url = qr_buf_string(&u->url), .headers = {type}, .n_headers = 1, .has_body = true, .body = qr_buf_view(&body),
+                                 .max_reply_bytes = QR_GCS_REPLY_BYTES};
+    enum qr_code code = qr_gcs_send(u->g, &u->retry, &u->call, &req, &reply, err);
+    if (code == QR_OK) code = conclude(u, &reply, ret, ret_status, err);
+    qr_gcs_reply_fini(&reply);
+    qr_buf_free(&body);
+    return code;
+}
+
+/* ---- in many ---- */
+
+static enum qr_code open_session(struct upload *u, int *ret_status, struct qr_err *err) {
+    struct qr_gcs_reply reply = {0};
+    qr_auto(qr_free_p) char *length = qr_xasprintf("X-Upload-Content-Length: %zu", u->content.n);
+    struct qr_gcs_request req = {.method = "POST", .url = qr_buf_string(&u->url), .headers = {"Content-Type: application/json; charset=UTF-8", "X-Upload-Content-Type: application/octet-stream", length},
+                                 .n_headers = 3, .has_body = true, .body = qr_buf_view(&u->metadata), .max_reply_bytes = QR_GCS_REPLY_BYTES};
+    enum qr_code code = qr_gcs_send(u->g, &u->retry, &u->call, &req, &reply, err);
+    u->at = 0;
+    qr_buf_clear(&u->session);
+    if (code == QR_OK && (reply.status == 200 || reply.status == 201)) {
+        *ret_status = 308;
+        if (reply.location && strstr(reply.location, "://")) qr_buf_puts(&u->session, reply.location);
+        else code = qr_fail(err, QR_INTERNAL, "gs://%s/%s: the server opened an upload and did not say where", u->g->bucket, u->name);
+    } else if (code == QR_OK) {
+        struct qr_gcs_object none;
+        code = conclude(u, &reply, &none, ret_status, err);
+    }
+    qr_gcs_reply_fini(&reply);
+    return code;
+}
+
+/* One PUT to the session: bytes from u->at, or with ask the question how many the server has. */
+static enum qr_code put_chunk(struct upload *u, bool ask, struct qr_gcs_reply *reply, struct qr_err *err) {
+    size_t total = u->content.n, left = total - (size_t)u->at, n = left > QR_GCS_CHUNK_BYTES ? QR_GCS_CHUNK_BYTES : left;
+    qr_auto(qr_free_p) char *range = ask || n == 0 ? qr_xasprintf("Content-Range: bytes */%zu", total)
+                                                   : qr_xasprintf("Content-Range: bytes %zu-%zu/%zu", (size_t)u->at, (size_t)u->at + n - 1, total);
+    struct qr_gcs_request req = {.method = "PUT", .url = qr_buf_string(&u->session), .headers = {range}, .n_headers = 1, .has_body = true, .max_reply_bytes = QR_GCS_REPLY_BYTES};
+    if (!ask && n) req.body = qr_bytes_of(u->content.p + u->at, n);
+    return qr_gcs_attempt(u->g, &u->call, &req, reply, err);
+}
+
+/* The server has this many now; false when it says less than no byte or more than all. */
+static bool advance(struct upload *u, const struct qr_gcs_reply *reply) {
+    uint64_t have = reply->has_range ? reply->range_end + 1 : 0;
+    if (have > u->content.n) return false;
+    u->at = have;
+    if (have <= u->best) return true;
+    u->best = have;
+    qr_gcs_retry_begin(&u->retry, &u->g->opt); /* progress: the patience begins anew */
+    return true;
+}
+
+/* What to do after a PUT: send, ask how far it came, open another session, or end. */
+enum next { SEND, ASK, RESTART, END };
+
+static enum next after(struct upload *u, enum qr_code code, const struct qr_gcs_reply *reply, bool *ret_wait) {
+    uint64_t before = u->at;
+    *ret_wait = true;
+    if (code == QR_UNAVAILABLE) return ASK;
+    if (code != QR_OK) return END;
+    if (reply->status == 308) {
+        if (!advance(u, reply)) return RESTART;
+        *ret_wait = u->at <= before;
+        return u->at == u->content.n ? ASK : SEND;
+    }
+    if (reply->status == 404 || reply->status == 410) return RESTART;
+    return qr_gcs_retryable(reply->status) ? ASK : END;
+}
+
+static enum qr_code resumable(struct upload *u, struct qr_gcs_object *ret, int *ret_status, struct qr_err *err) {
+    put_url(u, "resumable");
+    enum qr_code code = open_session(u, ret_status, err);
+    enum next next = SEND;
+    while (code == QR_OK && *ret_status == 308) {
+        struct qr_gcs_reply reply = {0};
+        bool asked = next == ASK, wait;
+        enum qr_code sent = put_chunk(u, asked, &reply, err);
+        next = after(u, sent, &reply, &wait);
+        if (asked && next == SEND) wait = false; /* it has been waited for before the question */
+        if (next == RESTART && u->restarts++ == MAX_RESTARTS) next = END;
+        if (next == END) code = sent != QR_OK ? qr_wrap(err, "gs://%s/%s: upload", u->g->bucket, u->name) : conclude(u, &reply, ret, ret_status, err);
+        else if (wait && !qr_gcs_retry_wait(&u->retry, reply.retry_after_s)) code = qr_gcs_gave_up(u->g, &u->retry, &u->call, &reply, err);
+        else if (next == RESTART) {
+            code = open_session(u, ret_status, err);
+            next = SEND;
+        }
+        qr_gcs_reply_fini(&reply);
+    }
+    return code;
+}
+
+enum qr_code qr_gcs_upload(struct qr_gcs *g, const char *name, struct qr_bytes content, uint64_t generation, const char *write_id, struct qr_gcs_object *ret,
+                           int *ret_status, struct qr_err *err) {
+    struct upload u = {.g = g, .name = name, .write_id = write_id, .content = content, .generation = generation};
+    qr_gcs_id(u.token);
+    u.call = (struct qr_gcs_call){name, "upload", u.token};
+    qr_gcs_retry_begin(&u.retry, &g->opt);
+    put_metadata(&u);
+    enum qr_code code = content.n <= QR_GCS_CHUNK_BYTES ? multipart(&u, ret, ret_status, err) : resumable(&u, ret, ret_status, err);
+    qr_buf_free(&u.metadata);
+    qr_buf_free(&u.url);
+    qr_buf_free(&u.session);
+    return code;
+}

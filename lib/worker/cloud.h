@@ -1,0 +1,9 @@
+/* worker/cloud.h — what Google's clients read from the environment, handed down to store. */
+#ifndef QR_WORKER_CLOUD_H
+#define QR_WORKER_CLOUD_H
+
+/* STORAGE_EMULATOR_HOST, GOOGLE_APPLICATION_CREDENTIALS, CLOUDSDK_CONFIG (or HOME), GCE_METADATA_HOST, NO_GCE_CHECK. environment: NULL-terminated
+ * "NAME=value" texts, borrowed for the process' life. Before other threads and before any URL is opened. */
+void qr_cloud_configure(char *const *environment);
+
+#endif

@@ -1,0 +1,450 @@
+/* Cloud Storage against tests/fake/gcs.py: the suite of every store, Google's eight groups of retry conformance, faults of the network and of the server,
+ * credentials. Time is virtual: a sleep moves the clock. STORAGE_TESTBENCH=http://host:port runs the eight groups against another server with /retry_test. */
+#include "tests/conform/store_suite.h"
+
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rsa.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "format/json.h"
+#include "store/gcs_impl.h"
+
+static int64_t virtual_ns, slept_ns, longest_ns, sleeps;
+static bool stopping;
+static int64_t now(void *ctx) { return (void)ctx, virtual_ns; }
+static void pass(int64_t ns) {
+    virtual_ns += ns, slept_ns += ns, sleeps++;
+    if (ns > longest_ns) longest_ns = ns;
+}
+static bool is_stopping(void) { return stopping; }
+static const struct qr_clock virtual_clock = {now, NULL};
+
+static char endpoint[128], host[64], header[80], dir[] = "/tmp/qring-gcs-XXXXXX";
+
+static struct qr_gcs_options options(void) {
+    return (struct qr_gcs_options){.emulator_host = endpoint, .clock = &virtual_clock, .wall = &qr_clock_wall, .sleep = pass, .stopping = is_stopping};
+}
+static struct qr_store *open_with(const char *bucket, const struct qr_gcs_options *o, struct qr_gcs_http *http) {
+    struct qr_store *s = NULL;
+    struct qr_err err = {0};
+    CHECK(qr_store_gcs_new(bucket, o, http, &s, &err) == QR_OK, "%s", err.msg);
+    return s;
+}
+
+/* ---- the fake ---- */
+
+static struct qr_json *ask(const char *method, const char *path, const char *body) {
+    struct qr_gcs_http *h = qr_gcs_http_curl();
+    qr_auto(qr_free_p) char *url = qr_xasprintf("%s%s", endpoint, path);
+    struct qr_gcs_request req = {.method = method, .url = url, .headers = {"Content-Type: application/json"}, .n_headers = 1, .has_body = body != NULL, .max_reply_bytes = 1 << 20, .direct = true};
+    if (body) req.body = qr_bytes_of_string(body);
+    struct qr_gcs_reply reply;
+    struct qr_err err = {0};
+    struct qr_json *root = NULL;
+    CHECK(h->send(h, &req, &reply, &err) == QR_OK && reply.status == 200, "%s %s: %d %s", method, path, reply.status, err.msg);
+    if (reply.status == 200) CHECK(qr_json_parse(qr_buf_view(&reply.body), path, &root, &err) == QR_OK, "%s", err.msg);
+    qr_gcs_reply_fini(&reply);
+    h->close(h);
+    return root;
+}
+static void tell(const char *path, const char *body) { qr_json_free(ask("POST", path, body)); }
+
+/* Lines of the fake's log since the last call that begin so. */
+static int logged(const char *begin) {
+    struct qr_json *root = ask("GET", "/control/log", NULL);
+    const char *line;
+    int n = 0;
+    for (const struct qr_json *l = qr_json_first(qr_json_get(root, "log")); l; l = qr_json_next(l))
+        n += qr_json_string(l, "", &line, NULL) == QR_OK && strncmp(line, begin, strlen(begin)) == 0;
+    qr_json_free(root);
+    return n;
+}
+
+static pid_t start_fake(void) {
+    int fd[2];
+    char line[16] = "";
+    if (access("/usr/bin/python3", X_OK) != 0 || pipe(fd) != 0) return -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(fd[1], 1);
+        execl("/usr/bin/python3", "python3", "-B", "tests/fake/gcs.py", (char *)NULL);
+        _exit(127);
+    }
+    close(fd[1]);
+    FILE *f = fdopen(fd[0], "r");
+    CHECK(f && fgets(line, sizeof line, f) != NULL, "the fake did not start");
+    if (f) fclose(f);
+    line[strcspn(line, "\n")] = 0;
+    snprintf(host, sizeof host, "127.0.0.1:%s", line);
+    snprintf(endpoint, sizeof endpoint, "http://%s", host);
+    return pid;
+}
+
+/* ---- retry conformance ---- */
+
+enum op { GET, STAT_FREE_LIST, PUT, CREATE, REMOVE, CHECK_WRITE };
+struct row { int group; const char *faults; enum op op; size_t bytes; enum qr_code want; const char *words; bool used; };
+
+static uint8_t *large;
+enum { LARGE = (17 << 20) + 12345, KIB = 1024 };
+
+static enum qr_code act(struct qr_store *s, const struct row *r, struct qr_err *err) {
+    struct qr_buf b = {0};
+    enum qr_code code = QR_OK;
+    switch (r->op) {
+    case GET: code = s->ops->get(s, "there", LARGE, &b, err); break;
+    case STAT_FREE_LIST: code = s->ops->list(s, "the", &b, err); break;
+    case PUT: code = s->ops->put(s, "there", qr_bytes_of(large, r->bytes), false, err); break;
+    case CREATE: code = s->ops->put(s, "new", qr_bytes_of(large, r->bytes), true, err); break;
+    case REMOVE: code = s->ops->remove(s, "there", err); break;
+    case CHECK_WRITE: code = s->ops->check_writable(s, "there", err); break;
+    }
+    if (r->op == GET && code == QR_OK) CHECK(b.n == r->bytes && memcmp(b.p, large, b.n) == 0, "%s: %zu bytes", r->faults, b.n);
+    if (r->op == STAT_FREE_LIST && code == QR_OK) CHECK(strcmp(qr_buf_string(&b), "there") == 0, "%s", qr_buf_string(&b));
+    qr_buf_free(&b);
+    return code;
+}
+
+static void holds_bytes(struct qr_store *s, const char *name, size_t n, const char *faults) {
+    struct qr_buf b = {0};
+    struct qr_err err = {0};
+    CHECK(s->ops->get(s, name, LARGE, &b, &err) == QR_OK && b.n == n && (!n || memcmp(b.p, large, n) == 0), "%s: %s", faults, err.msg);
+    qr_buf_free(&b);
+}
+
+static void conform(const struct row *r) {
+    struct qr_gcs_options o = options();
+    struct qr_store *plain = open_with("conform", &o, NULL);
+    struct qr_err err = {0};
+    bool completed = false;
+    const char *id = "";
+    qr_auto(qr_free_p) char *body = qr_xasprintf("{\"instructions\":{%s},\"transport\":\"HTTP\"}", r->faults);
+    if (plain->ops->remove(plain, "new", &err) != QR_OK) CHECK(err.code == QR_NOT_FOUND, "%s", err.msg);
+    CHECK(plain->ops->put(plain, "there", qr_bytes_of(large, r->op == GET ? r->bytes : 3), false, &err) == QR_OK, "%s", err.msg);
+    struct qr_json *test = ask("POST", "/retry_test", body);
+    CHECK(qr_json_string(qr_json_get(test, "id"), "id", &id, &err) == QR_OK);
+    snprintf(header, sizeof header, "x-retry-test-id: %s", id);
+    qr_auto(qr_free_p) char *path = qr_xasprintf("/retry_test/%s", id);
+    qr_json_free(test);
+    o.extra_header = header;
+    struct qr_store *s = open_with("conform", &o, NULL);
+    enum qr_code code = act(s, r, &err);
+    CHECK(code == r->want && (code == QR_OK || strstr(err.msg, r->words)), "group %d, %s: %s %s", r->group, r->faults, qr_code_name(code), code == QR_OK ? "" : err.msg);
+    test = ask("GET", path, NULL);
+    CHECK(qr_json_bool(qr_json_get(test, "completed"), "completed", &completed, &err) == QR_OK && completed == r->used, "group %d, %s: completed is %d", r->group, r->faults, completed);
+    qr_json_free(test);
+    if (code == QR_OK && r->op == PUT) holds_bytes(plain, "there", r->bytes, r->faults);
+    if (code == QR_OK && r->op == CREATE) holds_bytes(plain, "new", r->bytes, r->faults);
+    s->ops->close(s);
+    plain->ops->close(plain);
+}
+
+#define INSERT(...) "\"storage.objects.insert\":[" __VA_ARGS__ "]"
+#define GETS(...) "\"storage.objects.get\":[" __VA_ARGS__ "]"
+static const struct row google[] = {
+    {1, "\"storage.objects.list\":[\"return-503\",\"return-503\"]", STAT_FREE_LIST, 0, QR_OK, "", true},
+    {1, "\"storage.objects.list\":[\"return-reset-connection\",\"return-503\"]", STAT_FREE_LIST, 0, QR_OK, "", true},
+    {1, GETS("\"return-503\",\"return-reset-connection\""), GET, 10, QR_OK, "", true},
+    {1, GETS("\"return-408\",\"return-429\",\"return-500\",\"return-502\",\"return-504\""), GET, 10, QR_OK, "", true},
+    {1, "\"storage.buckets.testIamPermissions\":[\"return-503\",\"return-503\"]", CHECK_WRITE, 0, QR_OK, "", true},
+    /* 2: every write of ours has its precondition */
+    {2, INSERT("\"return-503\",\"return-503\""), CREATE, 100, QR_OK, "", true},
+    {2, INSERT("\"return-reset-connection\",\"return-503\""), PUT, 100, QR_OK, "", true},
+    {2, "\"storage.objects.delete\":[\"return-503\",\"return-reset-connection\"]", REMOVE, 0, QR_OK, "", true},
+    /* 3, 4: there is no write without one, and none that is not idempotent; what is refused as such is not tried again */
+    {3, INSERT("\"return-412\",\"return-503\""), CREATE, 100, QR_FAILED_PRECONDITION, "gs://conform/new is there already", false},
+    {4, "\"storage.objects.delete\":[\"return-403\",\"return-503\"]", REMOVE, 0, QR_PERMISSION_DENIED, "on bucket conform", false},
+    {5, INSERT("\"return-400\",\"return-503\""), CREATE, 100, QR_INVALID_ARGUMENT, "gs://conform/new", false},
+    {5, INSERT("\"return-401\",\"return-503\""), CREATE, 100, QR_UNAUTHENTICATED, "credentials", false},
+    {5, GETS("\"return-400\",\"return-503\""), GET, 10, QR_INVALID_ARGUMENT, "gs://conform/there", false},
+    {6, INSERT("\"return-503\",\"return-400\""), CREATE, 100, QR_INVALID_ARGUMENT, "400", true},
+    {6, INSERT("\"return-reset-connection\",\"return-401\""), CREATE, 100, QR_UNAUTHENTICATED, "401", true},
+    {7, INSERT("\"return-reset-connection\",\"return-503\""), CREATE, LARGE, QR_OK, "", true},
+    {7, INSERT("\"return-408\""), CREATE, LARGE, QR_OK, "", true},
+    {7, INSERT("\"return-503-after-256K\""), CREATE, LARGE, QR_OK, "", true},
+    {7, INSERT("\"return-503-after-8192K\",\"return-408\""), CREATE, LARGE, QR_OK, "", true},
+    {7, INSERT("\"return-503-after-256K\""), PUT, LARGE, QR_OK, "", true},
+    {8, GETS("\"return-broken-stream\",\"return-broken-stream\""), GET, 600 * KIB, QR_OK, "", true},
+    {8, GETS("\"return-broken-stream-after-256K\""), GET, 600 * KIB, QR_OK, "", true},
+};
+static const struct row ours[] = {
+    {0, INSERT("\"return-503-after-256K\""), CREATE, 600 * KIB, QR_OK, "", true},
+    {0, INSERT("\"return-broken-stream-after-8192K\",\"return-reset-connection\""), CREATE, LARGE, QR_OK, "", true},
+    {0, INSERT("\"return-503-after-300K\""), CREATE, LARGE, QR_OK, "", true},         /* a server that keeps an odd number of bytes */
+    {0, INSERT("\"return-503-after-8192K\",\"lost-session\""), CREATE, LARGE, QR_OK, "", true},
+    {0, INSERT("\"return-503-after-8192K\",\"return-404\""), CREATE, LARGE, QR_OK, "", true},
+    {0, INSERT("\"lost-acknowledgement\""), CREATE, 100, QR_OK, "", true},
+    {0, INSERT("\"lost-acknowledgement\""), PUT, 100, QR_OK, "", true},
+    {0, INSERT("\"lost-acknowledgement\""), CREATE, 0, QR_OK, "", true},
+    {0, "\"storage.objects.delete\":[\"lost-acknowledgement\"]", REMOVE, 0, QR_OK, "", true},
+    {0, INSERT("\"wrong-crc32c\""), CREATE, 100, QR_OK, "", true},
+    {0, INSERT("\"wrong-crc32c\",\"wrong-crc32c\",\"wrong-crc32c\",\"wrong-crc32c\""), PUT, 100, QR_DATA_LOSS, "gs://conform/there", true},
+    {0, GETS("\"wrong-crc32c\""), GET, 10, QR_OK, "", true},
+};
+
+/* ---- the network, broken by us ---- */
+
+struct broken { struct qr_gcs_http http; struct qr_gcs_http *under; int64_t back_at_ns; long attempts; bool always_503; };
+
+static enum qr_code send_broken(struct qr_gcs_http *h, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err) {
+    struct broken *b = (struct broken *)h;
+    b->attempts++;
+    if (virtual_ns >= b->back_at_ns) return b->under->send(b->under, req, ret, err);
+    *ret = (struct qr_gcs_reply){0};
+    virtual_ns += 10 * QR_MS;
+    if (!b->always_503) return qr_fail(err, QR_UNAVAILABLE, "storage.googleapis.com: Couldn't connect to server");
+    ret->status = 503;
+    return QR_OK;
+}
+static void close_broken(struct qr_gcs_http *h) {
+    struct broken *b = (struct broken *)h;
+    b->under->close(b->under);
+    free(b);
+}
+static struct broken *break_network(int64_t for_ns) {
+    struct broken *b = qr_xcalloc(1, sizeof *b);
+    *b = (struct broken){{send_broken, close_broken}, qr_gcs_http_curl(), virtual_ns + for_ns, 0, false};
+    return b;
+}
+
+static void outages(void) {
+    struct qr_gcs_options o = options();
+    struct qr_err err = {0};
+    struct broken *b = break_network(9 * 60 * QR_SECOND);
+    struct qr_store *s = open_with("outage", &o, &b->http);
+    CHECK(put(s, "w", "weights", false, &err) == QR_OK && holds(s, "w", "weights"), "nine minutes are outlasted: %s", err.msg);
+    CHECK(longest_ns <= 32 * QR_SECOND && b->attempts > 15 && b->attempts < 200, "%ld attempts, longest wait %lld s", b->attempts, (long long)(longest_ns / QR_SECOND));
+    s->ops->close(s);
+    for (int i = 0; i < 2; i++) {
+        b = break_network(INT64_C(1) << 60);
+        b->always_503 = i == 1;
+        stopping = i == 1;
+        int64_t began = virtual_ns, bound = (stopping ? 120 : 600) * QR_SECOND;
+        s = open_with("outage", &o, &b->http);
+        CHECK(put(s, "w", "again", false, &err) == QR_UNAVAILABLE && strstr(err.msg, "gs://outage/w") && strstr(err.msg, "please retry") && qr_exit_code(err.code) == 138, "%s", err.msg);
+        int64_t took = virtual_ns - began;
+        CHECK(took >= bound && took < bound + 2 * QR_SECOND, "%lld s", (long long)(took / QR_SECOND));
+        CHECK(strstr(err.msg, i ? "503" : "connect"), "%s", err.msg);
+        s->ops->close(s);
+    }
+    stopping = false;
+    /* full jitter: some waits are shorter than half of what they could be, some longer */
+    struct qr_gcs_retry r;
+    int low = 0, high = 0;
+    for (int i = 0; i < 64; i++) {
+        qr_gcs_retry_begin(&r, &o);
+        int64_t before = virtual_ns;
+        CHECK(qr_gcs_retry_wait(&r, 0));
+        if (virtual_ns - before < QR_SECOND / 2) low++;
+        else high++;
+        CHECK(virtual_ns - before <= QR_SECOND);
+    }
+    CHECK(low > 8 && high > 8, "%d %d", low, high); /* of 64 fair coins fewer than 9: 1e-10 */
+    qr_gcs_retry_begin(&r, &o);
+    int64_t before = virtual_ns;
+    CHECK(qr_gcs_retry_wait(&r, 40) && virtual_ns - before == 40 * QR_SECOND, "Retry-After is honoured");
+}
+
+/* ---- refusals ---- */
+
+static void refusals(void) {
+    struct qr_gcs_options o = options();
+    static const struct { const char *bucket; enum qr_code write, check, read; const char *words; } rows[] = {
+        {"forbidden-b", QR_PERMISSION_DENIED, QR_PERMISSION_DENIED, QR_PERMISSION_DENIED, "roles/storage.object"},
+        {"readonly-b", QR_OK, QR_PERMISSION_DENIED, QR_OK, "storage.objects.create is missing"},
+        {"missing-b", QR_NOT_FOUND, QR_NOT_FOUND, QR_NOT_FOUND, "bucket does not exist"},
+    };
+    struct qr_err err = {0};
+    struct qr_buf b = {0};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_store *s = open_with(rows[i].bucket, &o, NULL);
+        int64_t before = sleeps;
+        CHECK(s->ops->check_writable(s, "run/w.h5", &err) == rows[i].check && strstr(err.msg, rows[i].words) && strstr(err.msg, rows[i].bucket), "%s", err.msg);
+        CHECK(put(s, "run/w.h5", "x", false, &err) == rows[i].write && (!rows[i].write || (strstr(err.msg, rows[i].bucket) && strstr(err.msg, "run/w.h5"))), "%s", err.msg);
+        CHECK(s->ops->get(s, "run/w.h5", 9, &b, &err) == rows[i].read, "%s", err.msg);
+        if (rows[i].read == QR_PERMISSION_DENIED) CHECK(strstr(err.msg, "roles/storage.objectViewer"), "%s", err.msg);
+        CHECK(sleeps == before, "final errors are not waited for");
+        s->ops->close(s);
+    }
+    struct qr_store *s = NULL;
+    CHECK(qr_store_gcs_new("No_Bucket!", &o, NULL, &s, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "No_Bucket!") && !s);
+    s = open_with("names", &o, NULL);
+    CHECK(put(s, "dir/", "x", false, &err) == QR_INVALID_ARGUMENT && put(s, "a\nb", "x", false, &err) == QR_INVALID_ARGUMENT && put(s, "..", "x", false, &err) == QR_INVALID_ARGUMENT);
+    CHECK(put(s, "dir/ü %2F+?#&", "odd", false, &err) == QR_OK && holds(s, "dir/ü %2F+?#&", "odd"), "%s", err.msg);
+    CHECK(s->ops->list(s, "dir/ü %", &b, &err) == QR_OK && strcmp(qr_buf_string(&b), "dir/ü %2F+?#&") == 0, "%s", qr_buf_string(&b));
+    s->ops->close(s);
+    qr_buf_free(&b);
+}
+
+/* ---- credentials ---- */
+
+static void one_operation(const struct qr_gcs_options *o, const char *what, enum qr_code want, const char *words) {
+    struct qr_store *s = open_with("auth-b", o, NULL);
+    struct qr_err err = {0};
+    enum qr_code code = put(s, "w", "x", false, &err);
+    CHECK(code == want && (code == QR_OK || strstr(err.msg, words)), "%s: %s", what, code == QR_OK ? "accepted" : err.msg);
+    CHECK(code == QR_OK || (!strstr(err.msg, "ya29") && !strstr(err.msg, "1//refresh") && !strstr(err.msg, "PRIVATE")), "a secret in: %s", err.msg);
+    s->ops->close(s);
+}
+
+static char *write_file(const char *name, const char *text) {
+    char *path = qr_path_join(dir, name);
+    struct qr_err err;
+    CHECK(qr_file_replace(path, qr_bytes_of_string(text), &err) == QR_OK, "%s", err.msg);
+    return path;
+}
+
+/* A new key; the fake is told its public half. */
+static char *key_file(const char *token_path) {
+    EVP_PKEY *key = EVP_RSA_gen(2048);
+    BIGNUM *n = NULL, *e = NULL;
+    BIO *bio = BIO_new(BIO_s_mem());
+    char *pem;
+    CHECK(key && EVP_PKEY_get_bn_param(key, "n", &n) && EVP_PKEY_get_bn_param(key, "e", &e) && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL));
+    long length = BIO_get_mem_data(bio, &pem);
+    char *n_hex = BN_bn2hex(n), *e_hex = BN_bn2hex(e);
+    qr_auto(qr_free_p) char *public_half = qr_xasprintf("{\"n\":\"%s\",\"e\":\"%s\"}", n_hex, e_hex), *text = qr_xstrndup(pem, (size_t)length);
+    qr_auto(qr_free_p) char *url = qr_xasprintf("%s%s", endpoint, token_path);
+    tell("/control/key", public_half);
+    struct qr_buf b = {0};
+    struct qr_json_writer w = qr_json_writer(&b, 0);
+    qr_json_open(&w, '{');
+    static const char *const keys[] = {"type", "client_email", "private_key_id", "private_key", "token_uri"};
+    const char *const values[] = {"service_account", "worker@project.iam", "key-1", text, url};
+    for (size_t i = 0; i < COUNT(keys); i++) qr_json_put_key(&w, keys[i]), qr_json_put_string(&w, values[i]);
+    qr_json_close(&w, '}');
+    char *path = write_file("service.json", qr_buf_string(&b));
+    qr_buf_free(&b);
+    OPENSSL_free(n_hex), OPENSSL_free(e_hex);
+    BN_free(n), BN_free(e);
+    BIO_free(bio);
+    EVP_PKEY_free(key);
+    return path;
+}
+
+static void metadata_server(void) {
+    struct qr_gcs_options o = options();
+    struct qr_err err = {0};
+    one_operation(&o, "no token, where one is wanted", QR_UNAUTHENTICATED, "auth-b");
+    o.metadata_host = host;
+    one_operation(&o, "metadata server beside an emulator", QR_OK, "");
+    logged("");
+    struct qr_store *s = open_with("auth-b", &o, NULL);
+    CHECK(put(s, "a", "1", false, &err) == QR_OK && put(s, "b", "2", false, &err) == QR_OK, "%s", err.msg);
+    CHECK(logged("GET /computeMetadata") == 1, "one token serves many requests");
+    virtual_ns += (3600 - 226) * QR_SECOND;
+    CHECK(put(s, "a", "1", false, &err) == QR_OK && logged("GET /computeMetadata") == 0, "still good");
+    virtual_ns += 2 * QR_SECOND;
+    CHECK(put(s, "a", "1", false, &err) == QR_OK && logged("GET /computeMetadata") == 1, "renewed before it ends");
+    tell("/control/expire", "{}");
+    CHECK(put(s, "a", "3", false, &err) == QR_OK && holds(s, "a", "3") && logged("GET /computeMetadata") == 1, "401 once: %s", err.msg);
+    s->ops->close(s);
+    o.metadata_host = "127.0.0.1:1";
+    int64_t before = virtual_ns;
+    one_operation(&o, "no metadata server", QR_UNAUTHENTICATED, "no credentials for Cloud Storage");
+    CHECK(virtual_ns - before > 30 * QR_SECOND && virtual_ns - before < 100 * QR_SECOND, "%lld s", (long long)((virtual_ns - before) / QR_SECOND));
+}
+
+static void files_of_credentials(void) {
+    struct qr_gcs_options o = options();
+    o.emulator_host = NULL, o.endpoint = endpoint;
+    qr_auto(qr_free_p) char *service = key_file("/token");
+    o.credentials = service;
+    one_operation(&o, "service account", QR_OK, "");
+    tell("/control/key", "{\"n\":\"c5f1a3\",\"e\":\"10001\"}");
+    one_operation(&o, "another key", QR_UNAUTHENTICATED, "invalid_grant");
+    static const struct { const char *file; const char *text; enum qr_code want; const char *words; } rows[] = {
+        {"user.json", "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\",\"refresh_token\":\"1//refresh\",\"token_uri\":\"@/token\"}", QR_OK, ""},
+        {"revoked.json", "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\",\"refresh_token\":\"1//refresh2\",\"token_uri\":\"@/token\"}", QR_UNAUTHENTICATED, "expired or revoked"},
+        {"pod.json", "{\"type\":\"external_account\",\"audience\":\"//iam/pool\",\"subject_token_type\":\"urn:ietf:params:oauth:token-type:jwt\",\"token_url\":\"@/sts\","
+                     "\"credential_source\":{\"file\":\"$/subject\"}}", QR_OK, ""},
+        {"url.json", "{\"type\":\"external_account\",\"audience\":\"//iam/pool\",\"subject_token_type\":\"urn:ietf:params:oauth:token-type:jwt\",\"token_url\":\"@/sts\","
+                     "\"credential_source\":{\"url\":\"@/subject\",\"headers\":{\"x-asks\":\"qring\"},\"format\":{\"type\":\"json\",\"subject_token_field_name\":\"id_token\"}},"
+                     "\"service_account_impersonation_url\":\"@/impersonate\"}", QR_OK, ""},
+        {"thief.json", "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\",\"refresh_token\":\"1//refresh\",\"token_uri\":\"https://evil.example/googleapis.com\"}",
+         QR_INVALID_ARGUMENT, "token_uri"},
+        {"thief2.json", "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\",\"refresh_token\":\"1//refresh\",\"token_uri\":\"http://127.0.0.1:80@evil.example/\"}",
+         QR_INVALID_ARGUMENT, "token_uri"},
+        {"pem.json", "{\"type\":\"service_account\",\"client_email\":\"a@b\",\"private_key\":\"-----BEGIN PRIVATE KEY-----\\nxx\\n\",\"token_uri\":\"@/token\"}", QR_INVALID_ARGUMENT, "private_key"},
+        {"aws.json", "{\"type\":\"external_account\",\"audience\":\"a\",\"subject_token_type\":\"t\",\"token_url\":\"@/sts\",\"credential_source\":{\"environment_id\":\"aws1\"}}", QR_INVALID_ARGUMENT, "credential_source"},
+        {"kind.json", "{\"type\":\"gdch_service_account\"}", QR_INVALID_ARGUMENT, "gdch_service_account"},
+        {"none.json", "{}", QR_INVALID_ARGUMENT, "type"},
+        {"cut.json", "{\"type\":", QR_INVALID_ARGUMENT, "cut.json"},
+    };
+    qr_auto(qr_free_p) char *subject = write_file("subject", "subject-of-a-pod\n");
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_buf b = {0};
+        for (const char *c = rows[i].text; *c; c++) {
+            if (*c == '@' && c[1] == '/') qr_buf_puts(&b, endpoint);
+            else if (*c == '$') qr_buf_puts(&b, dir);
+            else qr_buf_put(&b, c, 1);
+        }
+        qr_auto(qr_free_p) char *path = write_file(rows[i].file, qr_buf_string(&b));
+        o.credentials = path;
+        one_operation(&o, rows[i].file, rows[i].want, rows[i].words);
+        unlink(path);
+        qr_buf_free(&b);
+    }
+    qr_auto(qr_free_p) char *missing = qr_path_join(dir, "nowhere.json");
+    o.credentials = missing;
+    one_operation(&o, "a file that is not there", QR_NOT_FOUND, "nowhere.json");
+    o.credentials = NULL, o.no_metadata = true;
+    one_operation(&o, "nothing at all", QR_UNAUTHENTICATED, "NO_GCE_CHECK");
+    qr_auto(qr_free_p) char *gcloud = write_file("application_default_credentials.json", "{\"type\":\"x\"}");
+    o.gcloud_dir = dir;
+    one_operation(&o, "gcloud's file is found", QR_INVALID_ARGUMENT, "application_default_credentials.json");
+    unlink(gcloud), unlink(service), unlink(subject);
+}
+
+/* A failed upload keeps its idempotency token; the next operation has another. */
+static void idempotency(void) {
+    static const struct row r = {0, INSERT("\"return-503\",\"return-reset-connection\""), CREATE, 100, QR_OK, "", true};
+    logged("");
+    conform(&r);
+    struct qr_json *root = ask("GET", "/control/log", NULL);
+    const struct qr_json *counts = qr_json_get(root, "idempotency");
+    int64_t first = 0, last = 0;
+    struct qr_err err = {0};
+    CHECK(qr_json_size(counts) == 2 && qr_json_i64(qr_json_at(counts, 0), "", 0, 9, &first, &err) == QR_OK && qr_json_i64(qr_json_at(counts, 1), "", 0, 9, &last, &err) == QR_OK);
+    CHECK(first == 1 && last == 3, "%lld, %lld", (long long)first, (long long)last); /* the preparation's, and this one's three attempts */
+    qr_json_free(root);
+}
+
+int main(void) {
+    const char *testbench = getenv("STORAGE_TESTBENCH");
+    virtual_ns = 1000 * QR_SECOND;
+    CHECK(mkdtemp(dir) != NULL);
+    large = qr_xmalloc(LARGE);
+    for (size_t i = 0; i < LARGE; i++) large[i] = (uint8_t)(i * 2654435761U >> 13);
+    pid_t pid = testbench ? 0 : start_fake();
+    if (pid < 0) {
+        SKIP("there is no /usr/bin/python3 for the fake of Cloud Storage");
+        rmdir(dir);
+        return t_end();
+    }
+    if (testbench) snprintf(endpoint, sizeof endpoint, "%s", testbench);
+    for (size_t i = 0; i < COUNT(google); i++) conform(&google[i]);
+    if (!testbench) {
+        struct qr_gcs_options o = options();
+        struct qr_store *s = open_with("suite", &o, NULL);
+        suite(s);
+        s->ops->close(s);
+        for (size_t i = 0; i < COUNT(ours); i++) conform(&ours[i]);
+        idempotency();
+        outages();
+        refusals();
+        metadata_server();
+        files_of_credentials();
+        kill(pid, SIGTERM);
+        waitpid(pid, NULL, 0);
+    }
+    free(large);
+    CHECK(rmdir(dir) == 0, "%s is not empty", dir);
+    return t_end();
+}

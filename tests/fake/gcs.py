@@ -1,0 +1,455 @@
+#!/usr/bin/python3
+"""A Cloud Storage for tests, on loopback, in memory: the JSON API as far as the client uses it, with faults on request.
+
+Faults: POST /retry_test {"instructions": {"storage.objects.insert": ["return-503", ...]}} as in Google's storage test bench; requests that carry
+x-retry-test-id: ID meet them in order. Ours beyond its: lost-acknowledgement (done, and the reply is cut off), wrong-crc32c (the stored bytes are
+damaged once), lost-session (404 for a session).
+Buckets exist when a request names them, but: missing-* (404), forbidden-* (403), readonly-* (no permission to create), late-* (403 for
+writes, though the permission is there), auth-* (401 without a token of ours).
+Tokens: /computeMetadata/v1/... (metadata server), /token (RS256 assertions checked against the key given to /control/key; refresh tokens), /sts, /impersonate.
+/control/expire makes all tokens invalid; /control/log is what came, one line per request.
+Prints its port.
+"""
+import base64, hashlib, json, re, socket, struct, sys, threading, time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+
+TABLE = []
+for _i in range(256):
+    _c = _i
+    for _ in range(8):
+        _c = _c >> 1 ^ (0x82F63B78 if _c & 1 else 0)
+    TABLE.append(_c)
+
+
+KNOWN = {}  # a table walk is slow here, and tests send the same bytes again
+
+
+def crc32c(data):
+    key = hashlib.sha256(data).digest()
+    if key not in KNOWN:
+        KNOWN[key] = walk(data)
+    return KNOWN[key]
+
+
+def walk(data):
+    crc, table = 0xFFFFFFFF, TABLE
+    for b in data:
+        crc = table[(crc ^ b) & 255] ^ crc >> 8
+    return base64.b64encode(struct.pack(">I", crc ^ 0xFFFFFFFF)).decode()
+
+
+class World:
+    lock = threading.RLock()
+    objects, sessions, tests, tokens = {}, {}, {}, set()
+    generation, ids, key, log, idempotency = 1000, 0, None, [], {}
+
+    @classmethod
+    def next_id(cls):
+        cls.ids += 1
+        return cls.ids
+
+
+W = World
+QUANTUM = 256 << 10
+
+
+class Refuse(Exception):
+    def __init__(self, status, message):
+        self.status, self.message = status, message
+
+
+class Cut(Exception):
+    """The connection breaks."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_):
+        pass
+
+    # ---- plumbing ----
+    def body(self):
+        if self.headers.get("transfer-encoding", "").lower() == "chunked":
+            out = b""
+            while True:
+                n = int(self.rfile.readline().split(b";")[0], 16)
+                out += self.rfile.read(n)
+                self.rfile.readline()
+                if not n:
+                    return out
+        n = int(self.headers.get("content-length", 0))
+        return self.rfile.read(n) if n else b""
+
+    def answer(self, status, body=b"", headers=(), cut=None):
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body).encode()
+            headers = [("Content-Type", "application/json; charset=UTF-8"), *headers]
+        self.send_response(status)
+        for k, v in headers:
+            self.send_header(k, v)
+        if status != 204:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if cut is not None:
+            self.wfile.write(body[:cut])
+            raise Cut()
+        if status != 204:
+            self.wfile.write(body)
+
+    def error(self, status, message):
+        self.answer(status, {"error": {"code": status, "message": message, "errors": [{"reason": "fault", "message": message}]}})
+
+    def reset(self):
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.connection.close()
+
+    def run(self):
+        self.url = urlsplit(self.path)
+        self.query = {k: v[-1] for k, v in parse_qs(self.url.query, keep_blank_values=True).items()}
+        self.data = self.body()
+        path = self.url.path
+        W.log.append("%s %s" % (self.command, path if "upload_id" not in self.query else path + " session"))
+        try:
+            self.route(path)
+        except Refuse as r:
+            self.error(r.status, r.message)
+        except (Cut, ConnectionError):
+            try:
+                self.reset()
+            except OSError:
+                pass
+
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = run
+
+    def fault(self, method):
+        """The next instruction for this request, or None. Those with -after- are left to who can count bytes."""
+        test = W.tests.get(self.headers.get("x-retry-test-id"))
+        queue = test["instructions"].get(method) if test else None
+        if not queue:
+            return None
+        first = queue[0]
+        if "-after-" in first or first in ("return-broken-stream", "lost-acknowledgement", "wrong-crc32c", "lost-session"):
+            return first
+        queue.pop(0)
+        if first == "return-reset-connection":
+            raise Cut()
+        m = re.fullmatch(r"return-(\d+)", first)
+        raise Refuse(int(m.group(1)), "fault " + first)
+
+    def used(self, method):
+        W.tests[self.headers["x-retry-test-id"]]["instructions"][method].pop(0)
+
+    def route(self, path):
+        if path.startswith("/retry_test"):
+            return self.retry_test(path)
+        if path.startswith(("/computeMetadata/", "/token", "/sts", "/impersonate", "/control/", "/subject")):
+            return self.identity(path)
+        path = path.removeprefix("/resumable").removeprefix("/upload") if "/upload/" in path else path.removeprefix("/download")
+        m = re.fullmatch(r"/storage/v1/b/([^/]+)(/.*)?", path)
+        if not m:
+            return self.answer(404, b"404 page not found", [("Content-Type", "text/plain")])
+        self.bucket, rest = unquote(m.group(1)), m.group(2) or ""
+        if self.bucket.startswith("auth-") and self.headers.get("authorization", "").removeprefix("Bearer ") not in W.tokens:
+            raise Refuse(401, "Invalid Credentials")
+        if self.bucket.startswith("missing-"):
+            raise Refuse(404, "The specified bucket does not exist.")
+        if self.bucket.startswith("forbidden-") and "testPermissions" not in rest:
+            raise Refuse(403, "fake@project does not have storage.objects access to the Google Cloud Storage object.")
+        if rest == "/iam/testPermissions":
+            self.fault("storage.buckets.testIamPermissions")
+            asked = parse_qs(self.url.query).get("permissions", [])
+            some = [] if self.bucket.startswith("forbidden-") else [p for p in asked if not self.bucket.startswith("readonly-") or p.endswith(".get")]
+            return self.answer(200, {"kind": "storage#testIamPermissionsResponse", "permissions": some})
+        if self.bucket.startswith("late-") and self.command != "GET":
+            raise Refuse(403, "fake@project does not have storage.objects.create access to the Google Cloud Storage object.")
+        if rest == "/o" and self.command == "GET":
+            return self.list()
+        if rest == "/o":
+            return self.insert()
+        if rest == "":
+            return self.answer(200, {"kind": "storage#bucket", "name": self.bucket, "id": self.bucket, "location": "US", "storageClass": "STANDARD"})
+        self.name = unquote(rest.removeprefix("/o/"))
+        return {"GET": self.get, "DELETE": self.delete}[self.command]()
+
+    # ---- faults ----
+    def retry_test(self, path):
+        if self.command == "POST":
+            name = "test-%d" % W.next_id()
+            W.tests[name] = {"id": name, "instructions": json.loads(self.data)["instructions"]}
+            return self.answer(200, W.tests[name])
+        test = W.tests.get(path.rsplit("/", 1)[1])
+        if not test:
+            raise Refuse(404, "no such test")
+        if self.command == "DELETE":
+            del W.tests[test["id"]]
+        return self.answer(200, dict(test, completed=not any(test["instructions"].values())))
+
+    # ---- objects ----
+    def resource(self, o):
+        host = "http://" + self.headers.get("host", "127.0.0.1")
+        at = "%s/storage/v1/b/%s/o/%s" % (host, o["bucket"], "".join("%%%02X" % b if chr(b) not in SAFE else chr(b) for b in o["name"].encode()))
+        return {"kind": "storage#object", "id": "%s/%s/%d" % (o["bucket"], o["name"], o["generation"]), "name": o["name"], "bucket": o["bucket"],
+                "size": str(len(o["data"])), "generation": str(o["generation"]), "metageneration": "1", "crc32c": o["crc32c"], "md5Hash": o["md5"],
+                "contentType": o["type"], "metadata": o["metadata"], "storageClass": "STANDARD", "timeCreated": o["time"], "updated": o["time"],
+                "selfLink": at, "mediaLink": at.replace("/storage/v1", "/download/storage/v1") + "?alt=media&generation=%d" % o["generation"]}
+
+    def check(self, o, query=None):
+        query = self.query if query is None else query
+        want = query.get("ifGenerationMatch")
+        if want is not None and int(want) != (o["generation"] if o else 0):
+            raise Refuse(412, "At least one of the pre-conditions you specified did not hold.")
+
+    def store(self, name, data, meta, query):
+        with W.lock:
+            self.check(W.objects.get((self.bucket, name)), query)
+            crc = crc32c(data)
+            if meta.get("crc32c", crc) != crc:
+                raise Refuse(400, 'Provided CRC32C "%s" doesn\'t match calculated CRC32C "%s".' % (meta["crc32c"], crc))
+            fault = self.fault("storage.objects.insert")
+            if fault == "wrong-crc32c" and data:
+                data = bytes([data[0] ^ 1]) + data[1:]
+                crc = crc32c(data)
+                self.used("storage.objects.insert")
+            W.generation += 1
+            o = {"bucket": self.bucket, "name": name, "data": data, "generation": W.generation, "crc32c": crc,
+                 "md5": base64.b64encode(hashlib.md5(data).digest()).decode(), "type": meta.get("contentType", "application/octet-stream"),
+                 "metadata": meta.get("metadata", {}), "time": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())}
+            W.objects[self.bucket, name] = o
+            if fault == "lost-acknowledgement":
+                self.used("storage.objects.insert")
+                raise Cut()
+            return o
+
+    def insert(self):
+        kind = self.query.get("uploadType")
+        if "upload_id" in self.query:
+            return self.session()
+        token = self.headers.get("x-goog-gcs-idempotency-token")
+        if token:
+            W.idempotency[token] = W.idempotency.get(token, 0) + 1
+        fault = self.fault("storage.objects.insert")
+        if kind == "media":
+            return self.answer(200, self.resource(self.store(self.query["name"], self.data, {"contentType": self.headers.get("content-type", "")}, self.query)))
+        if kind == "multipart":
+            m = re.search(r'boundary="?([^";]+)"?', self.headers["content-type"])
+            mark = b"--" + m.group(1).encode()
+            parts = self.data.split(mark)
+            meta = json.loads(re.split(rb"\r?\n\r?\n", parts[1], maxsplit=1)[1])
+            data = re.split(rb"\r?\n\r?\n", mark.join(parts[2:-1]), maxsplit=1)[1]
+            data = data[:-2] if data.endswith(b"\r\n") else data[:-1]
+            if fault and "-after-" in fault:
+                limit = after(fault)
+                if len(self.data) >= limit:
+                    self.used("storage.objects.insert")
+                    raise (Cut() if "stream" in fault else Refuse(int(fault.split("-")[1]), "fault " + fault))
+            return self.answer(200, self.resource(self.store(meta.get("name", self.query.get("name")), data, meta, self.query)))
+        if kind == "resumable":
+            meta = json.loads(self.data) if self.data else {}
+            name = meta.get("name", self.query.get("name"))
+            self.check(W.objects.get((self.bucket, name)))
+            upload = "session-%d" % W.next_id()
+            W.sessions[upload] = {"name": name, "meta": meta, "query": self.query, "data": bytearray(), "done": None}
+            return self.answer(200, b"", [("Location", "http://%s%s?uploadType=resumable&upload_id=%s" % (self.headers["host"], self.url.path, upload))])
+        raise Refuse(400, "uploadType")
+
+    def persisted(self, s):
+        n = len(s["data"])
+        self.answer(308, b"", [("Range", "bytes=0-%d" % (n - 1))] if n else [])
+
+    def session(self):
+        s = W.sessions.get(self.query["upload_id"])
+        if not s:
+            raise Refuse(404, "no such upload")
+        if self.command == "DELETE":
+            del W.sessions[self.query["upload_id"]]
+            return self.answer(499)
+        if s["done"]:
+            return self.answer(200, self.resource(s["done"]))
+        fault = self.fault("storage.objects.insert")
+        if fault == "lost-session" and s["data"]:
+            self.used("storage.objects.insert")
+            del W.sessions[self.query["upload_id"]]
+            raise Refuse(410, "the upload is gone")
+        m = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)", self.headers.get("content-range", "bytes 0-%d/%d" % (len(self.data) - 1, len(self.data))))
+        if not m:
+            raise Refuse(400, "Content-Range")
+        total = None if m.group(3) == "*" else int(m.group(3))
+        if m.group(1) is not None:
+            at = int(m.group(1))
+            if int(m.group(2)) - at + 1 != len(self.data) or at > len(s["data"]):
+                raise Refuse(400, "Content-Range does not fit the bytes")
+            last = total is not None and at + len(self.data) == total
+            if not last and len(self.data) % QUANTUM:
+                raise Refuse(400, "a chunk that is not a multiple of 256 KiB")
+            if fault and "-after-" in fault and at + len(self.data) >= after(fault):
+                s["data"][at:] = self.data[:after(fault) - at]
+                self.used("storage.objects.insert")
+                raise (Cut() if "stream" in fault else Refuse(int(fault.split("-")[1]), "fault " + fault))
+            s["data"][at:] = self.data
+        if total is not None and len(s["data"]) == total:
+            s["done"] = self.complete(s)
+            return self.answer(200, self.resource(s["done"]))
+        return self.persisted(s)
+
+    def complete(self, s):
+        before = W.objects.get((self.bucket, s["name"]))
+        try:
+            return self.store(s["name"], bytes(s["data"]), s["meta"], s["query"])
+        except Cut:  # done, though the client does not hear of it
+            o = W.objects.get((self.bucket, s["name"]))
+            s["done"] = o if o is not before else None
+            raise
+
+    def get(self):
+        fault = self.fault("storage.objects.get")
+        o = W.objects.get((self.bucket, self.name))
+        if not o or ("generation" in self.query and int(self.query["generation"]) != o["generation"]):
+            raise Refuse(404, "No such object: %s/%s" % (self.bucket, self.name))
+        self.check(o)
+        if self.query.get("alt") != "media":
+            return self.answer(200, self.resource(o))
+        data, status, cut, headers = o["data"], 200, None, []
+        m = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range", ""))
+        first = 0
+        if m:
+            first, end = int(m.group(1)), int(m.group(2) or len(data) - 1)
+            if first >= len(data):
+                raise Refuse(416, "The requested range cannot be satisfied.")
+            headers = [("Content-Range", "bytes %d-%d/%d" % (first, min(end, len(data) - 1), len(data)))]
+            data, status = data[first:end + 1], 206
+        if fault == "wrong-crc32c":
+            self.used("storage.objects.get")
+            data = bytes([data[0] ^ 1]) + data[1:]
+        elif fault == "return-broken-stream" or (fault and first <= after(fault) < first + len(data)):
+            self.used("storage.objects.get")
+            cut = len(data) // 2 if fault == "return-broken-stream" else after(fault) - first
+            if fault.split("-")[1].isdigit():
+                raise Refuse(int(fault.split("-")[1]), "fault " + fault)
+        headers += [("Content-Type", o["type"]), ("x-goog-generation", str(o["generation"])), ("x-goog-hash", "crc32c=%s,md5=%s" % (o["crc32c"], o["md5"])),
+                    ("x-goog-stored-content-length", str(len(o["data"])))]
+        self.answer(status, data, headers, cut)
+
+    def delete(self):
+        fault = self.fault("storage.objects.delete")
+        with W.lock:
+            o = W.objects.get((self.bucket, self.name))
+            if not o:
+                raise Refuse(404, "No such object: %s/%s" % (self.bucket, self.name))
+            self.check(o)
+            del W.objects[self.bucket, self.name]
+        if fault == "lost-acknowledgement":
+            self.used("storage.objects.delete")
+            raise Cut()
+        self.answer(204)
+
+    def list(self):
+        self.fault("storage.objects.list")
+        prefix, delimiter, size = self.query.get("prefix", ""), self.query.get("delimiter", ""), min(int(self.query.get("maxResults", 1000)), PAGE)
+        items, prefixes = [], []
+        for (bucket, name), o in sorted(W.objects.items()):
+            if bucket != self.bucket or not name.startswith(prefix) or name <= self.query.get("pageToken", ""):
+                continue
+            cut = name.find(delimiter, len(prefix)) if delimiter else -1
+            if cut >= 0:
+                if name[:cut + len(delimiter)] not in prefixes:
+                    prefixes.append(name[:cut + len(delimiter)])
+            else:
+                items.append(o)
+        out = {"kind": "storage#objects"}
+        if items:
+            out["items"] = [self.resource(o) for o in items[:size]]
+        if prefixes:
+            out["prefixes"] = prefixes
+        if len(items) > size:
+            out["nextPageToken"] = items[size - 1]["name"]
+        self.answer(200, out)
+
+    # ---- who are you ----
+    def token(self, field="access_token", seconds=3600):
+        name = "ya29.token-%d" % W.next_id()
+        W.tokens.add(name)
+        return {field: name, "expires_in": seconds, "token_type": "Bearer"}
+
+    def oauth_error(self, status, error, description):
+        self.answer(status, {"error": error, "error_description": description})
+
+    def identity(self, path):
+        self.fault("token")
+        if path == "/control/key":
+            W.key = json.loads(self.data)
+            return self.answer(200, {})
+        if path == "/control/expire":
+            W.tokens.clear()
+            return self.answer(200, {})
+        if path == "/control/log":
+            log, W.log, tokens, W.idempotency = W.log, [], W.idempotency, {}
+            return self.answer(200, {"log": log, "idempotency": sorted(tokens.values())})
+        if path.startswith("/computeMetadata/"):
+            if self.headers.get("metadata-flavor") != "Google":
+                return self.answer(403, b"Missing Metadata-Flavor:Google header.")
+            return self.answer(200, self.token(), [("Metadata-Flavor", "Google")])
+        if path == "/subject":
+            return self.answer(200, {"id_token": "subject-of-a-pod"}) if self.headers.get("x-asks") == "qring" else self.answer(403)
+        if path == "/impersonate":
+            if self.headers.get("authorization", "").removeprefix("Bearer ") not in W.tokens or json.loads(self.data)["lifetime"] != "3600s":
+                return self.oauth_error(403, "forbidden", "not a token of ours")
+            t = self.token("accessToken")
+            return self.answer(200, {"accessToken": t["accessToken"], "expireTime": "2099-01-01T00:00:00Z"})
+        f = {k: v[0] for k, v in parse_qs(self.data.decode()).items()}
+        if path == "/sts":
+            good = {"grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "requested_token_type": "urn:ietf:params:oauth:token-type:access_token",
+                    "subject_token": "subject-of-a-pod", "subject_token_type": "urn:ietf:params:oauth:token-type:jwt", "audience": "//iam/pool",
+                    "scope": "https://www.googleapis.com/auth/cloud-platform"}
+            return self.answer(200, self.token()) if f == good else self.oauth_error(400, "invalid_grant", "the subject token is not accepted")
+        if f.get("grant_type") == "refresh_token":
+            good = {"grant_type": "refresh_token", "client_id": "id", "client_secret": "secret&=", "refresh_token": "1//refresh"}
+            return self.answer(200, self.token()) if f == good else self.oauth_error(400, "invalid_grant", "Token has been expired or revoked.")
+        why = self.assertion(f)
+        return self.oauth_error(400, "invalid_grant", why) if why else self.answer(200, self.token())
+
+    def assertion(self, f):
+        """Empty when the signed request is right (RFC 7523, RFC 8017 8.2.2), else why not."""
+        try:
+            head, claims, signature = f["assertion"].split(".")
+            un64 = lambda t: base64.urlsafe_b64decode(t + "=" * (-len(t) % 4))
+            h, c, n, e = json.loads(un64(head)), json.loads(un64(claims)), int(W.key["n"], 16), int(W.key["e"], 16)
+            if any("=" in part for part in (head, claims, signature)) or f["grant_type"] != "urn:ietf:params:oauth:grant-type:jwt-bearer":
+                return "form"
+            if h != {"alg": "RS256", "typ": "JWT", "kid": "key-1"}:
+                return "header"
+            size = (n.bit_length() + 7) // 8
+            digest = bytes.fromhex("3031300d060960864801650304020105000420") + hashlib.sha256((head + "." + claims).encode()).digest()
+            want = b"\0\1" + b"\xff" * (size - 3 - len(digest)) + b"\0" + digest
+            if pow(int.from_bytes(un64(signature), "big"), e, n).to_bytes(size, "big") != want:
+                return "Invalid JWT Signature."
+            if c["iss"] != "worker@project.iam" or not c["aud"].endswith("/token") or "devstorage" not in c["scope"]:
+                return "claims"
+            return "" if c["exp"] - c["iat"] == 3600 and abs(c["iat"] - time.time()) < 300 else "Invalid JWT: the clock"
+        except (KeyError, ValueError, TypeError) as x:
+            return "malformed: %r" % x
+
+
+def after(fault):
+    m = re.search(r"-after-(\d+)([KB]?)$", fault)
+    return int(m.group(1)) * (1024 if m.group(2) == "K" else 1) if m else -1
+
+
+SAFE = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~"
+PAGE = 3  # small, so that every list of the tests has pages
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+
+if __name__ == "__main__":
+    server = Server(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 0), Handler)
+    if len(sys.argv) > 2:  # where the port is written once it listens
+        with open(sys.argv[2], "w") as f:
+            f.write("%d\n" % server.server_address[1])
+    print(server.server_address[1], flush=True)
+    server.serve_forever()

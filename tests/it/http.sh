@@ -1,0 +1,160 @@
+#!/bin/sh
+# Probes and metrics of real workers: while they wait for each other, train and end; beside busy neighbours; a port in use. SIGTERM: out within
+# 2 s with exit code and termination message, also in the middle of a long block. promtool (Debian: prometheus) reads the text where it is installed.
+. "$(dirname "$0")/common"
+unset TF_CONFIG QRING_HTTP_PORT
+sed 's/"name": "qcnn"/"name": "http"/' deploy/jobs/qcnn.json >"$work/job.json"
+
+# fetch PORT PATH: status code on standard output, body in $work/body; 000 when nobody answers within 1 s
+fetch() {
+    $python - "$1" "$2" "$work/body" <<'P'
+import socket, sys
+try:
+    s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=1)
+    s.sendall(f"GET {sys.argv[2]} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    text = b""
+    while part := s.recv(65536): text += part
+    head, _, body = text.partition(b"\r\n\r\n")
+    open(sys.argv[3], "wb").write(body)
+    print(head.split()[1].decode())
+except OSError:
+    print("000")
+P
+}
+value() { sed -n "s/^$1 //p" "$work/body"; } # of a metric in $work/body
+answers() { # PORT CODE PATH PHASE
+    code=$(fetch "$1" "$3")
+    check "$3 answers $2, not $code, while $4: $(head -c 200 "$work/body")" test "$code" = "$2"
+}
+have_promtool=1; command -v promtool >/dev/null || { have_promtool=; skip "no promtool (apt-get install prometheus): its opinion of /metrics is missing"; }
+all_three() { # PORT PHASE; leaves the metrics in $work/body
+    answers "$1" 200 /healthz "$2"
+    answers "$1" 200 /readyz "$2"
+    answers "$1" 200 /metrics "$2"
+    [ -z "$have_promtool" ] || check "promtool accepts /metrics while $2: $(cat "$work/promtool" 2>/dev/null)" sh -c "promtool check metrics <'$work/body' >'$work/promtool' 2>&1"
+}
+until_true() { # SECONDS WHAT COMMAND...
+    tries=$(($1 * 20)) what=$2; shift 2
+    until "$@"; do
+        tries=$((tries - 1)); [ $tries -gt 0 ] || { fail "$what"; return 1; }
+        sleep 0.05
+    done
+}
+listens() { [ "$(fetch "$1" /readyz)" = 200 ]; }
+steps_beyond() { fetch "$1" /metrics >/dev/null; [ "$(value qring_step | cut -d. -f1)" -gt "$2" ] 2>/dev/null; }
+# shellcheck disable=SC2046
+set -- $(free_ports 6)
+p0=$1 p1=$2 h0=$3 h1=$4 h2=$5 h3=$6
+start() { # worker, job, more flags
+    i=$1 j=$2; shift 2
+    : >"$work/last$i"
+    (TF_CONFIG=$(tf_config "$i" "127.0.0.1:$p0" "127.0.0.1:$p1") exec "$qringd" "$j" --data-port 0 --out "$work/out" --termination-log "$work/last$i" "$@" \
+        >"$work/worker$i.log" 2>&1 </dev/null) &
+    pid=$!; started="$started $pid"
+}
+term_and_wait() { # PID: SIGTERM; exit code into rc, milliseconds into took
+    from=$(date +%s%N)
+    kill -TERM "$1"; wait "$1"; rc=$?
+    took=$((($(date +%s%N) - from) / 1000000))
+}
+
+# forming, training, beside busy neighbours, drained
+start 0 "$work/job.json" --http-port "$h0" --epochs 1000000; w0=$pid
+if until_true 10 "worker 0 does not answer" listens "$h0"; then
+    all_three "$h0" "worker 0 waits for worker 1"
+    check "no generation yet" test "$(value qring_generation) $(value qring_members) $(value qring_steps_total)" = "0 0 0"
+    start 1 "$work/job.json" --http-port "$h1" --epochs 1000000; w1=$pid
+    until_true 20 "two workers do not train" steps_beyond "$h0" 20
+    all_three "$h0" "worker 0 trains"
+    check "one peer, two members, generation 1 or more" test "$(value qring_peers_connected) $(value qring_members) $(($(value qring_generation) >= 1))" = "1 2 1"
+    for m in qring_loss 'qring_phase_seconds_total{phase="compute"}' 'qring_phase_seconds_total{phase="reduce"}' 'qring_phase_seconds_total{phase="update"}' \
+        qring_blocks_total qring_samples_total qring_link_sent_bytes_total qring_link_received_bytes_total 'qring_turns_total{thread="control"}' \
+        'qring_store_operations_total{op="get"}' qring_uptime_seconds; do
+        v=$(value "$m")
+        if [ "$m" = 'qring_store_operations_total{op="get"}' ]; then check "$m is there" test -n "$v"
+        else check "$m is above 0, not '$v'" awk "BEGIN { exit !(\"$v\" + 0 > 0) }"; fi
+    done
+    before=$(value qring_steps_total); sleep 0.3
+    all_three "$h1" "worker 1 trains"
+    check "steps go on: $before, then $(value qring_steps_total)" test "$(value qring_steps_total)" -gt "$before"
+    check "the program's version is told" grep -q '^qring_build_info{version="[0-9.]*",contract="f32-v1",isa="[a-z0-9]*"} 1$' "$work/body"
+
+    planned=$(value qring_steps_planned)
+    for n in 1 2; do (exec sh -c 'while :; do :; done') & started="$started $!"; busy="$busy $!"; done
+    slow=0
+    for n in 1 2 3 4 5 6 7 8 9 10; do [ "$(fetch "$h0" /healthz)" = 200 ] || slow=$((slow + 1)); done
+    # shellcheck disable=SC2086
+    kill -9 $busy; wait $busy 2>/dev/null
+    check "ten probes beside two busy neighbours answer within 1 s; $slow did not" test $slow = 0
+
+    term_and_wait "$w0"
+    check "exit code 143 after SIGTERM, not $rc" test $rc = 143
+    check "gone 2000 ms after SIGTERM, took $took" test $took -lt 2000
+    echo "SIGTERM while training: gone after $took ms: $(cat "$work/last0")"
+    check "the termination message tells the step: $(cat "$work/last0")" grep -qE "^step [0-9]+ of $planned: drained on SIGTERM\$" "$work/last0"
+    check "nobody answers after the end" test "$(fetch "$h0" /readyz)" = 000
+    wait "$w1"; rc=$?
+    check "the other exits with 138, not $rc" test $rc = 138
+    check "and its termination message names worker 0: $(cat "$work/last1")" grep -q 'worker 0' "$work/last1"
+fi
+
+# a whole run, asked without a pause until nobody answers: no answer but 200, save "not listening" at the very end
+start 0 "$work/job.json" --http-port "$h0" --epochs 1500; w0=$pid
+until_true 10 "worker 0 does not answer" listens "$h0"
+$python - "$h0" "$work/seen" >"$work/whole" <<'P' &
+import http.client, sys
+seen, step, bad = set(), 0, []
+while True:
+    try:
+        for path in ("/healthz", "/readyz", "/metrics"):
+            c = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=2)
+            c.request("GET", path)
+            r = c.getresponse(); text = r.read().decode()
+            if r.status != 200 and not (path == "/readyz" and text.startswith("not listening")): bad.append((path, r.status, text))
+            if path == "/metrics":
+                v = dict(l.rsplit(" ", 1) for l in text.splitlines() if l[0] != "#")
+                step = int(v["qring_step"])
+                seen.add("forming" if v["qring_generation"] == "0" else "training")
+                open(sys.argv[2], "a").write(text[:1])
+    except TimeoutError: bad.append("timeout"); break
+    except OSError: break
+    except http.client.HTTPException: break
+print(*sorted(seen), "last step", step, "bad", bad)
+P
+sampler=$!; started="$started $sampler"
+until_true 5 "the sampler gets no metrics" test -s "$work/seen"
+start 1 "$work/job.json" --http-port 0 --epochs 1500; w1=$pid
+wait "$w0"; rc0=$?; wait "$w1"; rc1=$?; wait "$sampler"
+check "a whole run ends with 0 0, not $rc0 $rc1" test "$rc0 $rc1" = "0 0"
+check "every answer was good: $(cat "$work/whole")" grep -q '^forming training.*bad \[\]' "$work/whole"
+
+# a port in use, and none
+if listens "$h1"; then fail "port $h1 should be free"; fi
+$python -c "
+import socket, time
+s = socket.socket(); s.bind(('127.0.0.1', $h2)); s.listen(); print('bound', flush=True); time.sleep(60)" >"$work/bound" &
+started="$started $!"
+until_true 5 "no port is held" grep -q bound "$work/bound"
+: >"$work/last2"
+run_in 20 "$work/taken.log" "$qringd" "$work/job.json" --epochs 1 --http-port "$h2" --out "$work/taken" --termination-log "$work/last2"; rc=$?
+check "a port in use: exit 2, not $rc" test $rc = 2
+check "the port is named: $(tail -n 1 "$work/taken.log")" grep -q "port $h2.*in use.*--http-port" "$work/taken.log"
+check "in the termination message too" grep -q "port $h2" "$work/last2"
+run_in 60 "$work/two.log" "$qring" run "$work/job.json" -n 2 --epochs 1 --out "$work/two"
+check "workers of qring run bind no port of their own accord" sh -c "! grep -q 'probes and metrics on' '$work'/two/worker-*.log"
+
+# SIGTERM in the middle of a block that takes long
+sed 's/"name": "qcnn"/"name": "long"/; s/"qubits": 8, "stages": 1/"qubits": 22, "stages": 1/; s/, "readouts": \[[^]]*\]//; s/"rounds": 20/"rounds": 2/' deploy/jobs/qcnn.json >"$work/long.json"
+: >"$work/last3"
+"$qringd" "$work/long.json" --threads 1 --http-port "$h3" --out "$work/long" --termination-log "$work/last3" >"$work/long.log" 2>&1 </dev/null &
+w=$!; started="$started $w"
+if until_true 20 "the long job does not answer" listens "$h3"; then
+    sleep 0.5
+    answers "$h3" 200 /healthz "a long block is computed"
+    term_and_wait "$w"
+    check "exit code 143 after SIGTERM in a long block, not $rc" test $rc = 143
+    check "gone 2000 ms after SIGTERM in a long block, took $took" test $took -lt 2000
+    echo "SIGTERM in a long block: gone after $took ms: $(cat "$work/last3")"
+    check "the termination message: $(cat "$work/last3")" grep -q 'drained on SIGTERM' "$work/last3"
+fi
+end

@@ -1,0 +1,98 @@
+/* What a cgroup allows, read from made-up files below a folder of ours: v2, v1, both, and nonsense. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/pool.h"
+#include "tests/t.h"
+
+static char root[] = "/tmp/qring-limits-XXXXXX";
+static uint64_t physical;
+static unsigned cpus;
+
+static const char *const names[] = {"/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
+                                    "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+enum { V2_CPU, V1_QUOTA, V1_PERIOD, V2_MEMORY, V1_MEMORY };
+
+static void remove_all(void) {
+    char path[256];
+    for (size_t i = 0; i < COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s%s", root, names[i]);
+        unlink(path);
+    }
+}
+static void put(int which, const char *text) {
+    char path[256];
+    struct qr_err err = {0};
+    snprintf(path, sizeof path, "%s%s", root, names[which]);
+    CHECK(qr_file_replace(path, qr_bytes_of(text, strlen(text)), &err) == QR_OK, "%s", err.msg);
+}
+static unsigned at_most(unsigned n) { return n < cpus ? n : cpus; }
+
+static void processors(void) {
+    static const struct { const char *v2, *quota, *period; unsigned n; } row[] = {
+        {NULL, NULL, NULL, 0},                     /* 0: the cpuset's */
+        {"50000 100000\n", NULL, NULL, 1},         /* 500m */
+        {"100000 100000\n", NULL, NULL, 1},
+        {"150000 100000\n", NULL, NULL, 2},
+        {"1000 100000\n", NULL, NULL, 1},          /* 10m */
+        {"6400000 100000\n", NULL, NULL, 64},
+        {"max 100000\n", NULL, NULL, 0},
+        {NULL, "50000\n", "100000\n", 1},          /* v1, 500m */
+        {NULL, "110000\n", "100000\n", 2},
+        {NULL, "-1\n", "100000\n", 0},
+        {"", NULL, NULL, 0},
+        {"nonsense\n", NULL, NULL, 0},
+        {"50000 0\n", NULL, NULL, 0},
+        {NULL, "50000\n", NULL, 0},
+    };
+    for (size_t i = 0; i < COUNT(row); i++) {
+        remove_all();
+        if (row[i].v2) put(V2_CPU, row[i].v2);
+        if (row[i].quota) put(V1_QUOTA, row[i].quota);
+        if (row[i].period) put(V1_PERIOD, row[i].period);
+        unsigned want = row[i].n ? at_most(row[i].n) : cpus, got = qr_cpu_limit_under(root);
+        CHECK(got == want, "row %zu: %u, not %u", i, got, want);
+    }
+}
+
+static void memory(void) {
+    static const struct { const char *v2, *v1; uint64_t bytes; } row[] = {
+        {NULL, NULL, 0},                           /* 0: what is there */
+        {"67108864\n", NULL, 67108864},
+        {"max\n", NULL, 0},
+        {NULL, "33554432\n", 33554432},
+        {NULL, "9223372036854771712\n", 0},        /* v1 without a limit */
+        {"67108864\n", "33554432\n", 33554432},    /* hybrid: the smaller */
+        {"99999999999999999999999\n", NULL, 0},
+        {"", "x\n", 0},
+        {"0\n", NULL, 0},
+    };
+    for (size_t i = 0; i < COUNT(row); i++) {
+        remove_all();
+        if (row[i].v2) put(V2_MEMORY, row[i].v2);
+        if (row[i].v1) put(V1_MEMORY, row[i].v1);
+        uint64_t want = row[i].bytes ? row[i].bytes : physical, got = qr_memory_limit_bytes_under(root);
+        CHECK(got == want, "row %zu: %llu, not %llu", i, (unsigned long long)got, (unsigned long long)want);
+    }
+}
+
+int main(void) {
+    if (!mkdtemp(root)) return 1;
+    physical = qr_memory_limit_bytes_under(root); /* no files: the machine's and the cpuset's */
+    cpus = qr_cpu_limit_under(root);
+    CHECK(physical > 0 && cpus >= 1);
+    processors();
+    memory();
+    remove_all();
+    static const char *const folders[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory", "/sys/fs/cgroup", "/sys/fs", "/sys", ""};
+    char path[256];
+    for (size_t i = 0; i < COUNT(folders); i++) {
+        snprintf(path, sizeof path, "%s%s", root, folders[i]);
+        CHECK(rmdir(path) == 0, "%s", path);
+    }
+    return t_end();
+}
