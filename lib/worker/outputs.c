@@ -182,7 +182,7 @@ void qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const st
         {.name = "learning_rate", .number = job->train.optimizer.learning_rate},
         {.name = "batch_size", .number = (double)job->train.batch_size},
         {.name = "epochs", .number = (double)epochs},
-        {.name = "loss", .text = qr_loss_names[job->train.loss]},
+        {.name = "loss_function", .text = qr_loss_names[job->train.loss]},
         {.name = "seed", .number = (double)job->seed},
         {.name = "parameters", .number = (double)qr_model_n_params(w->model)},
         {.name = "precision", .text = job->precision == QR_DOUBLE ? "double" : "single"},
