@@ -62,14 +62,14 @@ lints    := tests/lint/run tests/lint/selftest
 models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
 
-# Which of the tests a sanitizer build runs: all but the bit matrix and what looks at sources; the thread
+# Which of the tests a sanitizer build runs: all but the bit matrices and what looks at sources; the thread
 # sanitizer those that have threads of their own.
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its)
 else ifeq ($(SAN),thread)
 suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http%,$(notdir $t)),$t))
 else
-suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh,$(its))
+suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh,$(its))
 endif
 export TSAN_OPTIONS := ignore_noninstrumented_modules=1
 export QR_BIN := $(BIN)

@@ -29,7 +29,8 @@ const char qr_help_run[] =
     "  --json                 result.json on standard output, progress on standard error\n"
     "  and every flag of qringd (qringd --help), for all workers, but those that say who a worker is.\n"
     "\n"
-    "Ctrl-C stops all workers and ends with 0. When a worker dies, the others say so and end; so does this command, with 138.\n";
+    "Ctrl-C stops all workers and ends with 0; so does SIGTERM, with 143 (--exit-on-drain). When a worker dies, the others say so and end; so\n"
+    "does this command, with 138.\n";
 
 struct run {
     struct qr_settings settings;
@@ -144,7 +145,8 @@ static enum qr_code check_job(struct run *r, struct qr_err *err) {
     r->n_threads = s->threads > 0 ? (unsigned)s->threads : share ? share : 1;
     if ((code = qr_workload_load(r->job, s->isa, r->n_threads, &load, err)) != QR_OK) return code;
     qr_outputs_init(&outputs, s, r->job->name, qr_command_log());
-    code = qr_outputs_check(&outputs, err);
+    code = qr_workload_trainable(&load, err);
+    if (code == QR_OK) code = qr_outputs_check(&outputs, err);
     r->out = qr_xstrdup(outputs.dir);
     if (code == QR_OK) {
         struct qr_buf table = {0};
@@ -229,7 +231,7 @@ static int conclude(struct run *r, const struct qr_local_result *result) {
     }
     if (!r->done) {
         if (result->interrupted) fprintf(r->people, "stopped: all workers have ended\n");
-        return result->exit_code;
+        return result->terminated && result->exit_code == 0 ? (int)r->settings.exit_on_drain : result->exit_code;
     }
     fprintf(r->people, "wrote\n%s", qr_buf_string(&r->wrote));
     if (r->has_val_loss) fprintf(r->people, "loss: %.4f - val_loss: %.4f\n", r->loss, r->val_loss);

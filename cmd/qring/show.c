@@ -45,11 +45,13 @@ static void fini(struct shown *s) {
     free(s->invisible);
 }
 
-static unsigned width(const char *columns) {
+static enum qr_code read_width(const char *columns, unsigned *ret, struct qr_err *err) {
     struct winsize size;
     uint64_t n;
-    if (columns && qr_parse_u64(columns, &n) && n >= 20 && n <= 100000) return (unsigned)n;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col : 120;
+    if (columns && (!qr_parse_u64(columns, &n) || n < 20 || n > 100000))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--columns: '%.40s' is not a number in 20 ... 100000", columns);
+    *ret = columns ? (unsigned)n : ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col : 120;
+    return QR_OK;
 }
 
 /* "qconv20", or "qconv20 of pqc_1" where there are several filters. */
@@ -147,6 +149,7 @@ static void json_of(const struct shown *s, struct qr_buf *b) {
 int qr_command_show(const struct qr_command *self, int argc, char **argv) {
     const char *columns = NULL, *isa = "auto";
     bool help, json = false;
+    unsigned width = 0;
     const struct qr_flag flags[] = {{"--columns", &columns, NULL}, {"--isa", &isa, NULL}, {"--json", NULL, &json}};
     struct qr_words words;
     struct shown s = {0};
@@ -154,9 +157,10 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv) {
     struct qr_err err = {0};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
     if (code == QR_OK && help) return fputs(self->help, stdout), 0;
+    if (code == QR_OK) code = read_width(columns, &width, &err);
     if (code == QR_OK) code = load(&s, words.v[0], isa, &err);
     if (code == QR_OK && json) json_of(&s, &text);
-    if (code == QR_OK && !json) text_of(&s, width(columns), &text);
+    if (code == QR_OK && !json) text_of(&s, width, &text);
     fwrite(text.p, 1, text.n, stdout);
     qr_buf_free(&text);
     fini(&s);

@@ -12,10 +12,12 @@ const char qr_help_weights[] =
     "Examples:\n"
     "  qring weights out/qcnn/weights.h5                                      # names, shapes, sizes\n"
     "  qring weights a.safetensors b.safetensors                              # largest difference of each tensor\n"
-    "  qring weights out/qcnn/weights.h5 --to w.npz --job deploy/jobs/qcnn.json   # convert\n"
+    "  qring weights out/qcnn/weights.h5 w.npz --job deploy/jobs/qcnn.json        # convert, where w.npz is not there yet\n"
+    "  qring weights w.safetensors --to w.npz                                 # convert, whatever is there\n"
     "\n"
     "Usage: qring weights FILE... [FLAGS]\n"
-    "  --to OUT               write the one FILE's weights there, in the form of its suffix\n"
+    "  --to OUT               write the one FILE's weights there, in the form of its suffix; two FILEs of which the second does not exist\n"
+    "                         mean the same\n"
     "  --job JOB              whose weights they are; needed between .h5 and the others, which order parameters differently\n"
     "  --json                 on standard output, for machines\n";
 
@@ -111,16 +113,28 @@ static double largest_difference(const struct qr_tensor *a, const struct qr_tens
     return most;
 }
 
+static enum qr_code unlike(const char *const *url, const struct qr_tensor *a, const struct qr_tensor *b, struct qr_err *err) {
+    struct qr_buf one = {0}, other = {0};
+    put_shape(&one, a);
+    if (b) put_shape(&other, b);
+    enum qr_code code = b ? qr_fail(err, QR_INVALID_ARGUMENT, "%s has shape %s in %s, but %s in %s: weights of two models", a->name, qr_buf_string(&one), url[0],
+                                    qr_buf_string(&other), url[1])
+                          : qr_fail(err, QR_INVALID_ARGUMENT, "%s of %s is missing in %s: weights of two models", a->name, url[0], url[1]);
+    qr_buf_free(&one);
+    qr_buf_free(&other);
+    return code;
+}
+
 static enum qr_code compare(const char *const *url, const struct qr_tensors *t, bool json, struct qr_err *err) {
     struct qr_buf b = {0};
     struct qr_json_writer w = qr_json_writer(&b, 0);
-    enum qr_code code = t[0].n == t[1].n ? QR_OK : qr_fail(err, QR_INVALID_ARGUMENT, "%s has %zu tensors, %s has %zu: weights of two models", url[0], t[0].n, url[1], t[1].n);
+    enum qr_code code = QR_OK;
     double most = 0;
     if (json) qr_json_open(&w, '[');
     for (size_t i = 0; i < t[0].n && code == QR_OK; i++) {
         const struct qr_tensor *a = &t[0].v[i], *other = qr_tensors_find(&t[1], a->name);
         if (!other || !same_shape(a, other)) {
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s of %s %s in %s: weights of two models", a->name, url[0], other ? "has another shape" : "is missing", url[1]);
+            code = unlike(url, a, other, err);
             break;
         }
         double d = largest_difference(a, other);
@@ -138,6 +152,8 @@ static enum qr_code compare(const char *const *url, const struct qr_tensors *t, 
             qr_buf_free(&shape);
         }
     }
+    for (size_t i = 0; i < t[1].n && code == QR_OK; i++)
+        if (!qr_tensors_find(&t[0], t[1].v[i].name)) code = unlike((const char *const[]){url[1], url[0]}, &t[1].v[i], NULL, err);
     if (json) qr_json_close(&w, ']');
     else if (most == 0) qr_buf_puts(&b, "equal\n");
     else qr_buf_printf(&b, "largest difference %.17g\n", most);
@@ -187,6 +203,13 @@ static enum qr_code check_orders(const char *const *url, const struct qr_tensors
     return QR_OK;
 }
 
+static bool is_absent(const char *url) {
+    struct qr_buf file = {.max = max_bytes};
+    bool absent = qr_url_read(url, max_bytes, &file, NULL) == QR_NOT_FOUND;
+    qr_buf_free(&file);
+    return absent;
+}
+
 int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
     const char *to = NULL, *job = NULL;
     bool help, json = false;
@@ -200,10 +223,13 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK && !words.n) code = qr_fail(&err, QR_INVALID_ARGUMENT, "which files? qring weights FILE...");
     if (code == QR_OK && to && words.n != 1) code = qr_fail(&err, QR_INVALID_ARGUMENT, "--to converts one file, not %zu", words.n);
     if (code == QR_OK && job) code = qr_load(job, NULL, "1", &l, &err);
+    if (code == QR_OK && !to && words.n == 2 && is_absent(words.v[1])) to = words.v[--words.n];
     for (size_t i = 0; i < words.n && code == QR_OK; i++)
         code = job ? read_of_job(&l.load, words.v[i], &t[i], &err) : read_plain(words.v[i], &t[i], &err);
-    if (code == QR_OK && to) code = convert(&t[0], job ? &l.load : NULL, words.v[0], to, &err);
-    else if (code == QR_OK && words.n == 2) {
+    if (code == QR_OK && to) {
+        code = convert(&t[0], job ? &l.load : NULL, words.v[0], to, &err);
+        if (code == QR_OK && !json) printf("wrote %s\n", to);
+    } else if (code == QR_OK && words.n == 2) {
         if (!job) code = check_orders(words.v, &t[0], &err);
         if (code == QR_OK) code = compare(words.v, t, json, &err);
     } else {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 char *qr_path_join(const char *dir, const char *name) {
@@ -54,19 +55,26 @@ enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret
     return read_fd(fd, path, max_bytes, ret, err);
 }
 
+/* What is there already is asked for only when mkdir fails: some file systems refuse before they look. */
+static int make_one(const char *path) {
+    struct stat st;
+    if (mkdir(path, 0777) == 0) return 0;
+    int sys = errno;
+    if (stat(path, &st) != 0) return sys == EEXIST ? errno : sys;
+    return S_ISDIR(st.st_mode) ? 0 : sys == EEXIST ? ENOTDIR : sys;
+}
+
 enum qr_code qr_dir_make(const char *path, struct qr_err *err) {
     qr_auto(qr_free_p) char *p = qr_xstrdup(path);
     for (char *s = p + 1; *p; s++) {
         if (*s != '/' && *s) continue;
         char c = *s;
         *s = 0;
-        if (mkdir(p, 0777) != 0 && errno != EEXIST)
-            return qr_fail_errno(err, errno, "make directory %s", p);
+        int sys = make_one(p);
+        if (sys && c) return qr_fail_errno(err, sys, "make directory %s (for %s)", p, path);
+        if (sys) return qr_fail_errno(err, sys, "make directory %s", path);
         if (!(*s = c)) break;
     }
-    struct stat st;
-    if (*path && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)))
-        return qr_fail_errno(err, ENOTDIR, "make directory %s", path);
     return QR_OK;
 }
 
@@ -88,8 +96,7 @@ static int write_all(int fd, struct qr_bytes b) {
     return 0;
 }
 
-/* The rename itself must survive a power cut too. */
-static int sync_parent(const char *path) {
+int qr_sync_parent(const char *path) {
     const char *slash = strrchr(path, '/');
     qr_auto(qr_free_p) char *dir =
         slash == path ? qr_xstrdup("/") : slash ? qr_xstrndup(path, (size_t)(slash - path)) : qr_xstrdup(".");
@@ -98,28 +105,35 @@ static int sync_parent(const char *path) {
     return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
 }
 
+/* Pods that share a volume may all be process 1: a name of our own needs more than the number of the process. */
+static char *temporary_name(const char *path) {
+    uint32_t random;
+    qr_entropy(&random, sizeof random);
+    return qr_xasprintf("%s.tmp-%ld-%08x", path, (long)getpid(), random);
+}
+
 enum qr_code qr_file_replace(const char *path, struct qr_bytes content, struct qr_err *err) {
     if (make_parent(path, err) != QR_OK) return qr_wrap(err, "write %s", path);
-    qr_auto(qr_free_p) char *tmp = qr_xasprintf("%s.tmp-%ld", path, (long)getpid());
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    qr_auto(qr_free_p) char *tmp = temporary_name(path);
+    int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) return qr_fail_errno(err, errno, "write %s", path);
     int sys = write_all(fd, content);
     if (!sys && fsync(fd) != 0) sys = errno;
     if (close(fd) != 0 && !sys) sys = errno;
     if (!sys && rename(tmp, path) != 0) sys = errno;
     if (sys) unlink(tmp);
-    if (!sys) sys = sync_parent(path);
+    if (!sys) sys = qr_sync_parent(path);
     return sys ? qr_fail_errno(err, sys, "write %s", path) : QR_OK;
 }
 
 enum qr_code qr_dir_writable(const char *path, struct qr_err *err) {
     if (qr_dir_make(path, err) != QR_OK) return err ? err->code : QR_UNKNOWN;
-    qr_auto(qr_free_p) char *probe = qr_xasprintf("%s/.qring-probe-%ld", path, (long)getpid());
-    int fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    qr_auto(qr_free_p) char *probe = qr_xasprintf("%s/.qring-probe-XXXXXX", path);
+    int fd = mkostemp(probe, O_CLOEXEC);
     if (fd < 0) return qr_fail_errno(err, errno, "directory %s cannot be written", path);
     int sys = write_all(fd, qr_bytes_of_string("probe\n"));
-    close(fd);
-    unlink(probe);
+    if (close(fd) != 0 && !sys) sys = errno;
+    if (unlink(probe) != 0 && !sys) sys = errno;
     return sys ? qr_fail_errno(err, sys, "directory %s cannot be written", path) : QR_OK;
 }
 
@@ -138,8 +152,12 @@ enum qr_code qr_appender_open(const char *path, bool truncate, struct qr_appende
 }
 
 enum qr_code qr_appender_write(struct qr_appender *a, struct qr_bytes bytes, struct qr_err *err) {
+    off_t before = lseek(a->fd, 0, SEEK_END); /* -1: a pipe */
     int sys = write_all(a->fd, bytes);
-    return sys ? qr_fail_errno(err, sys, "write %s", a->path) : QR_OK;
+    if (!sys) return QR_OK;
+    if (before >= 0 && ftruncate(a->fd, before) != 0) /* half a line stays */
+        return qr_fail_errno(err, sys, "write %s (its last line may be cut)", a->path);
+    return qr_fail_errno(err, sys, "write %s", a->path);
 }
 
 void qr_appender_close(struct qr_appender *a) {

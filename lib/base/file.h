@@ -14,9 +14,12 @@
 QR_MUST_CHECK enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret,
                                         struct qr_err *err);
 /* Replaces path at once or not at all: temporary file beside it, write, fsync, rename, fsync of the
- * directory. Creates missing parent directories. */
+ * directory (when only that fails, an error comes back and the new content is there). Creates missing
+ * parent directories. Several processes may replace one path at a time. */
 QR_MUST_CHECK enum qr_code qr_file_replace(const char *path, struct qr_bytes content,
                                            struct qr_err *err);
+/* Makes a new name survive a power cut: fsync of the directory that holds path. 0 or errno. */
+int qr_sync_parent(const char *path);
 /* mkdir -p. */
 QR_MUST_CHECK enum qr_code qr_dir_make(const char *path, struct qr_err *err);
 /* Makes the directory and proves that a file can be written in it (create, write, unlink). */
@@ -30,7 +33,7 @@ struct qr_appender;
 QR_MUST_CHECK enum qr_code qr_appender_open(const char *path, bool truncate,
                                             struct qr_appender **ret, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_appender_write(struct qr_appender *a, struct qr_bytes bytes,
-                                             struct qr_err *err); /* one write(2) where possible */
+                                             struct qr_err *err); /* all or, of a file, nothing */
 void qr_appender_close(struct qr_appender *a);
 
 #endif

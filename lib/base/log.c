@@ -25,7 +25,7 @@ static void put_escaped(struct qr_buf *b, const char *s) {
 
 static void write_line(void *ctx, enum qr_log_level level, const char *module, const char *message) {
     enum qr_log_format format = *(const enum qr_log_format *)ctx;
-    struct qr_buf line = {.max = 4 * LINE_BYTES};
+    struct qr_buf line = {.max = 8 * LINE_BYTES}; /* an escaped character takes six bytes */
     if (format == QR_LOG_TEXT) {
         qr_buf_printf(&line, "%c %s: %s\n", severities[level][0], module, message);
     } else {

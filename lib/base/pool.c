@@ -1,6 +1,5 @@
 #include "base/pool.h"
 
-
 #include <fcntl.h>
 #include <fenv.h>
 #include <pthread.h>

@@ -78,7 +78,7 @@ struct qr_gate_info {
     const char *arg_names[2];
 };
 const struct qr_gate_info *qr_gate_info(enum qr_gate_kind kind);
-/* Case is ignored; also CX, RX, RY, RZ (the latter three mean X, Y, Z by angle: see circuit_json). */
+/* Case is ignored; also TFQ's and Cirq's names, CX, RX, RY, RZ (the latter three mean X, Y, Z by angle: see circuit_json). */
 int qr_gate_kind_of(const char *name); /* -1 when unknown */
 
 /* The gate's matrix on its targets (controls left out), row-major dim x dim with dim = 2^n_targets, first

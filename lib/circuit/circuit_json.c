@@ -332,6 +332,6 @@ enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *whe
     free(r.mentions);
     if (code) return code;
     *ret = built;
-    *ret_default_readouts = readouts;
+    *ret_default_readouts = ansatz ? readouts : UINT64_MAX >> (64 - n_qubits);
     return QR_OK;
 }

@@ -33,7 +33,11 @@ const struct qr_gate_info *qr_gate_info(enum qr_gate_kind kind) {
 
 int qr_gate_kind_of(const char *name) {
     static const struct { const char *name; enum qr_gate_kind kind; } aliases[] = {
-        {"CX", QR_GATE_CNOT}, {"RX", QR_GATE_X}, {"RY", QR_GATE_Y}, {"RZ", QR_GATE_Z}};
+        {"CX", QR_GATE_CNOT}, {"RX", QR_GATE_X}, {"RY", QR_GATE_Y}, {"RZ", QR_GATE_Z},
+        /* TFQ's names on the wire, and Cirq's classes */
+        {"XP", QR_GATE_X}, {"YP", QR_GATE_Y}, {"ZP", QR_GATE_Z}, {"HP", QR_GATE_H}, {"XXP", QR_GATE_XX}, {"YYP", QR_GATE_YY}, {"ZZP", QR_GATE_ZZ},
+        {"CZP", QR_GATE_CZ}, {"CNP", QR_GATE_CNOT}, {"SP", QR_GATE_SWAP}, {"ISP", QR_GATE_ISWAP}, {"PXP", QR_GATE_PHASED_X},
+        {"PISP", QR_GATE_PHASED_ISWAP}, {"PhasedXPow", QR_GATE_PHASED_X}, {"PhasedISwapPow", QR_GATE_PHASED_ISWAP}};
     for (int k = 0; k < QR_GATE_KINDS; k++)
         if (strcasecmp(name, infos[k].name) == 0) return k;
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)

@@ -47,20 +47,26 @@ static enum qr_code check_sizes(const struct qr_data_options *opt, const char *u
     if (n_samples == 0) return qr_fail(err, QR_DATA_LOSS, "%s: there are no samples in it", url);
     if (n_samples > UINT32_MAX) return qr_fail(err, QR_DATA_LOSS, "%s: %zu samples; at most 2^32 - 1 are taken", url, n_samples);
     if (n_columns == 0) return qr_fail(err, QR_DATA_LOSS, "%s: x has no columns", url);
-    if (opt->n_columns && n_columns != opt->n_columns)
+    if (opt->n_columns && (opt->more_columns ? n_columns < opt->n_columns : n_columns != opt->n_columns))
         return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu columns, but the model takes %zu", url, n_columns, opt->n_columns);
     return QR_OK;
 }
 
-/* One row of y with `have` values into `want` outputs; a single value becomes one-hot where several are wanted. */
-static enum qr_code put_label(const double *from, size_t have, size_t want, double *to, const char *url, size_t row, struct qr_err *err) {
+/* One row of y with `have` values into `want` outputs; a single value becomes one-hot, or every output's, where several are wanted. */
+static enum qr_code put_label(const struct qr_data_options *opt, const double *from, size_t have, size_t want, double *to, const char *url, size_t row,
+                              struct qr_err *err) {
+    if (opt->one_label_for_all && have == 1) {
+        for (size_t k = 0; k < want; k++) to[k] = from[0];
+        return QR_OK;
+    }
     if (have == want) {
         memcpy(to, from, want * sizeof *to);
         return QR_OK;
     }
     double label = from[0];
     if (!(label >= 0 && label < (double)want && label == floor(label)))
-        return qr_fail(err, QR_DATA_LOSS, "%s: row %zu of y is %.17g; a class number must be an integer from 0 to %zu", url, row + 1, label, want - 1);
+        return qr_fail(err, QR_DATA_LOSS, "%s: row %zu of y is %.17g; the model has %zu outputs, so y must be a class number from 0 to %zu, or %zu columns", url, row + 1,
+                       label, want, want - 1, want);
     to[(size_t)label] = 1;
     return QR_OK;
 }
@@ -103,7 +109,7 @@ static enum qr_code shape_npz(const struct qr_data_options *opt, const char *url
     struct qr_dataset d;
     if (code || (code = qr_dataset_room(&d, n, n_columns, want, err))) return code;
     memcpy(d.x, x->values, n * n_columns * sizeof *d.x);
-    for (size_t i = 0; i < n && !code; i++) code = put_label(y->values + i * have, have, want, d.y + i * want, url, i, err);
+    for (size_t i = 0; i < n && !code; i++) code = put_label(opt, y->values + i * have, have, want, d.y + i * want, url, i, err);
     if (code) qr_dataset_fini(&d);
     else *ret = d;
     return code;
@@ -145,7 +151,7 @@ static enum qr_code label_columns(const struct qr_csv *c, const char *url, size_
     return qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)", url);
 }
 
-static enum qr_code shape_csv(const struct qr_csv *c, const char *url, const size_t *label_at, size_t have, struct qr_dataset *d, struct qr_err *err) {
+static enum qr_code shape_csv(const struct qr_data_options *opt, const struct qr_csv *c, const char *url, const size_t *label_at, size_t have, struct qr_dataset *d, struct qr_err *err) {
     enum qr_code code = QR_OK;
     uint8_t *is_label = qr_xcalloc(c->n_columns, 1);
     double *labels = qr_xcalloc(have, sizeof *labels);
@@ -160,7 +166,7 @@ static enum qr_code shape_csv(const struct qr_csv *c, const char *url, const siz
             if (!is_label[j]) *x++ = row[j];
         }
         for (size_t k = 0; k < have; k++) labels[k] = row[label_at[k]];
-        if (!code) code = put_label(labels, have, d->n_outputs, d->y + i * d->n_outputs, url, i, err);
+        if (!code) code = put_label(opt, labels, have, d->n_outputs, d->y + i * d->n_outputs, url, i, err);
     }
     free(labels);
     free(is_label);
@@ -177,7 +183,7 @@ static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
     code = label_columns(&c, url, want, at, &have, err);
     if (!code) code = check_sizes(opt, url, c.n_rows, c.n_columns - have, err);
     if (!code) code = qr_dataset_room(&d, c.n_rows, c.n_columns - have, want, err);
-    if (!code) code = shape_csv(&c, url, at, have, &d, err);
+    if (!code) code = shape_csv(opt, &c, url, at, have, &d, err);
     if (code) qr_dataset_fini(&d);
     else *ret = d;
     free(at);
@@ -200,6 +206,7 @@ static enum qr_code load_both(const struct qr_data_options *opt, struct qr_datas
     enum qr_code code = load_file(opt, opt->url, &train, err);
     struct qr_data_options rest = *opt; /* the second file must have what the first has */
     rest.n_columns = train.n_columns;
+    rest.more_columns = false;
     rest.n_outputs = train.n_outputs;
     if (!code) code = load_file(&rest, opt->validation_url, &more, err);
     if (!code) code = qr_dataset_room(&all, train.n_samples + more.n_samples, train.n_columns, train.n_outputs, err);

@@ -6,13 +6,15 @@
  *           The first floor(N * train_fraction) samples train, the rest validate, in file order; or all train, with validation_url.
  * Checks    NaN or infinity: DATA_LOSS naming file, row and column. x columns != wanted: DATA_LOSS with both numbers. No samples: DATA_LOSS.
  *           npz: x is samples × columns (or one-dimensional where one column is wanted), y one- or two-dimensional. With n_outputs > 1
- *           a one-dimensional y holds class numbers 0 … n_outputs-1 and becomes one-hot (anything else: DATA_LOSS). CSV: with n_outputs > 1
- *           the labels are columns y0 … y<k-1>, or one column y of class numbers.
+ *           a y of one column holds class numbers 0 … n_outputs-1 and becomes one-hot (anything else: DATA_LOSS), or with one_label_for_all
+ *           is the label of every output, as Keras' losses broadcast it. CSV: with n_outputs > 1 the labels are columns y0 … y<k-1>, or one
+ *           such column y.
  * Memory    the whole set; refused above the memory limit with both numbers.
  */
 #ifndef QR_DATA_DATASET_H
 #define QR_DATA_DATASET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,7 +29,9 @@ struct qr_data_options {
     const char *url, *validation_url; /* NPZ, CSV; borrowed; validation_url may be NULL */
     double train_fraction;       /* in (0, 1] */
     size_t n_columns;            /* wanted: what the model's first layer takes; 0: whatever the file has */
+    bool more_columns;           /* the file may have more than n_columns: the model reads those that it names */
     size_t n_outputs;            /* columns of y wanted (1, or the classes of a one-hot y); 0: whatever the file has */
+    bool one_label_for_all;      /* a single label is every output's, not a class number */
 };
 
 struct qr_dataset {

@@ -120,7 +120,8 @@ static enum qr_code read_row(struct reader *r, const char *what, struct qr_csv *
         if (column == c->n_columns) return qr_fail(err, QR_DATA_LOSS, "%s: row %zu has more than the header's %zu cells", what, row, c->n_columns);
         if (!number(&r->cell, &c->values[c->n_rows * c->n_columns + column])) {
             if (column == 0 && r->cell.n == 0 && r->ends_row && c->n_columns > 1) break; /* a blank line: too few cells */
-            if (r->cell.n == 0) return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s': an empty cell; a number is needed", what, row, c->names[column]);
+            if (r->cell.n == 0)
+                return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s': an empty cell; a number is needed", what, row, c->names[column]);
             return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s': '%.60s' is not a number", what, row, c->names[column],
                            qr_buf_string(&r->cell));
         }

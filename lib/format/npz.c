@@ -81,7 +81,10 @@ static bool read_header(struct header *h) {
     while (!take(h, '}')) {
         char key[32];
         if (!read_string(h, key, sizeof key) || !take(h, ':')) return false;
-        bool *seen = strcmp(key, "descr") == 0 ? &h->has_descr : strcmp(key, "fortran_order") == 0 ? &h->has_order : strcmp(key, "shape") == 0 ? &h->has_shape : NULL;
+        bool *seen = strcmp(key, "descr") == 0           ? &h->has_descr
+                     : strcmp(key, "fortran_order") == 0 ? &h->has_order
+                     : strcmp(key, "shape") == 0         ? &h->has_shape
+                                                         : NULL;
         if (!seen || *seen) return false;
         *seen = true;
         if (seen == &h->has_descr) {

@@ -150,6 +150,11 @@ static void work_in(struct qr_reduction *r, const struct qr_chunk *c, const stru
     if (r->s.kind != QR_ALLREDUCE_STAR || r->arrived[c->part] == r->a.n_ranks - 1) qr_schedule_next(&r->s, c->round, c->part, queue_send, r);
 }
 
+static const char *kind_name(unsigned kind) {
+    static const char *const names[] = {"train", "eval", "close"};
+    return kind < sizeof names / sizeof *names ? names[kind] : "?";
+}
+
 static size_t got_index(const struct qr_reduction *r, uint32_t round, uint32_t part, uint32_t from) {
     bool by_sender = r->s.kind == QR_ALLREDUCE_STAR && r->s.rank == 0;
     return (size_t)(by_sender ? from : round) * r->s.n_parts + part;
@@ -162,12 +167,17 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
         return QR_TAKEN_BAD;
     }
     if (c.generation != r->a.generation) return QR_TAKEN_OTHER;
-    if (c.step != r->c.key.step || c.kind != (uint8_t)r->c.key.kind) return QR_TAKEN_LATER;
+    if (c.step != r->c.key.step) return QR_TAKEN_LATER;
+    if (c.kind != (uint8_t)r->c.key.kind) { /* a step has one kind; only the number of epochs is not in the job hash */
+        qr_fail(err, QR_INVALID_ARGUMENT, "is at a step of kind %s where this worker is at one of kind %s: give all workers the same --epochs",
+                kind_name(c.kind), kind_name(r->c.key.kind));
+        return QR_TAKEN_BAD;
+    }
     struct qr_slot slot;
     if (c.total != r->s.n || c.schedule != (uint8_t)r->s.kind || c.rank != from_rank) {
         qr_fail(err, QR_INTERNAL,
-                "reduces a vector of %" PRIu64 " integers by schedule %u as rank %" PRIu32 ", this worker one of %" PRIu64 " by schedule %d and knows it as rank %" PRIu32
-                ": the workers run different programs or settings",
+                "reduces a vector of %" PRIu64 " integers by schedule %u as rank %" PRIu32 ", this worker one of %" PRIu64
+                " by schedule %d and knows it as rank %" PRIu32 ": the workers run different programs or settings",
                 c.total, c.schedule, c.rank, r->s.n, (int)r->s.kind, from_rank);
         return QR_TAKEN_BAD;
     }
@@ -193,8 +203,7 @@ static bool is_final(const struct qr_reduction *r, uint32_t round) {
     return round + 1 == r->s.n_rounds;
 }
 enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err) {
-    static const char *const kinds[] = {"train", "eval", "close"};
-    const char *kind = (unsigned)r->c.key.kind < 3 ? kinds[r->c.key.kind] : "?";
+    const char *kind = kind_name(r->c.key.kind);
     bool fine = r->a.n_ranks > 1 || qr_coverage_equal(r->own, r->total);
     uint32_t bad_part = 0;
     for (uint32_t round = 0; fine && round < r->s.n_rounds; round++)

@@ -86,8 +86,15 @@ static void do_requests(struct qr_group *g) {
             g->data_broken[i] = false;
             qr_member_data_broken(g->member, now_ns(g), i, g->data_reason[i]);
         }
-    if (g->end) g->end = false, qr_member_end(g->member, now_ns(g), g->end_code, g->end_text);
-    if (g->leave) g->leave = false, qr_member_leave(g->member, now_ns(g), g->interrupted ? "it was asked to stop" : *g->why_leave ? g->why_leave : "it ended early");
+    if (g->end) {
+        g->end = false;
+        qr_member_end(g->member, now_ns(g), g->end_code, g->end_text);
+    }
+    if (g->leave) {
+        const char *why = *g->why_leave ? g->why_leave : "it ended early";
+        g->leave = false;
+        qr_member_leave(g->member, now_ns(g), g->interrupted ? "it was asked to stop" : why);
+    }
 }
 static void on_event(struct qr_group *g, const struct qr_link_event *e) {
     struct qr_err err;

@@ -165,6 +165,18 @@ static size_t n_outputs(const struct qr_job *job) {
 enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struct qr_err *err) {
     struct qr_data_options opt = job->data;
     opt.n_columns = job->has_quantum ? job->circuit->n_columns : 0; /* 0: as many as the data has */
+    opt.more_columns = job->data_may_be_wider;
     opt.n_outputs = n_outputs(job);
-    return qr_dataset_load(&opt, ret, err);
+    opt.one_label_for_all = job->train.loss != QR_CATEGORICAL_CROSSENTROPY; /* as Keras broadcasts; class numbers are for that loss alone */
+    struct qr_dataset d;
+    enum qr_code code = qr_dataset_load(&opt, &d, err);
+    if (code != QR_OK) return code;
+    size_t n_validate = d.n_samples - d.n_train;
+    if (n_validate / job->block_size >= MAX_BLOCKS) {
+        qr_dataset_fini(&d);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "data: %zu validation samples in blocks of %zu are more than %d blocks; enlarge block_size",
+                       n_validate, job->block_size, MAX_BLOCKS);
+    }
+    *ret = d;
+    return QR_OK;
 }

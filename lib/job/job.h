@@ -36,6 +36,7 @@ struct qr_job {
     enum qr_precision precision;
     size_t block_size;      /* effective: DESIGN §5 defaults applied */
     bool has_quantum;
+    bool data_may_be_wider; /* a gate list that does not say how many columns there are */
     struct qr_circuit *circuit;
     size_t n_readouts; struct qr_observable *readouts;
     unsigned n_filters;
@@ -55,7 +56,8 @@ void qr_job_free(struct qr_job *job);
 /* Builds the model of a job. isa from the settings. n_inputs of a purely classical model comes from the data. */
 QR_MUST_CHECK enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns, struct qr_model **ret,
                                         struct qr_err *err);
-/* Loads the data as the model wants it (columns, labels) and checks labels against the loss. */
+/* Loads the data as the model wants it (columns of x and y). What values labels may have is checked by qr_model_check_labels; that an
+ * evaluation has fewer than 2^22 blocks (DESIGN §5), here. */
 QR_MUST_CHECK enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struct qr_err *err);
 
 #endif

@@ -76,6 +76,7 @@ static enum qr_code read_quantum(const struct qr_json *layer, const char *where,
     if (qr_circuit_from_json(circuit, path, &job->circuit, &remaining, err) != QR_OK) return err->code;
     if (read_filters(layer, where, circuit, path, job, err) != QR_OK) return err->code;
     job->has_quantum = true;
+    job->data_may_be_wider = qr_json_get(circuit, "gates") && !qr_json_get(circuit, "columns");
     return read_readouts(layer, where, remaining, job, err);
 }
 

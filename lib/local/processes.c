@@ -38,7 +38,7 @@ struct pool {
     int64_t deadline_ns; /* of patience; 0: none */
     int stage;           /* 0 waiting, 1 SIGTERM sent, 2 SIGKILL sent */
     int first_wrong, first_killed; /* workers; -1: none. Killed by a signal that was not ours */
-    bool interrupted, port_taken;
+    bool interrupted, terminated, port_taken;
 };
 
 /* ---- start ---- */
@@ -221,6 +221,7 @@ static void on_signal(struct pool *pool) {
         if (info.ssi_signo == SIGCHLD) continue;
         signal_all(pool, pool->interrupted ? SIGKILL : SIGTERM);
         pool->stage = pool->interrupted ? 2 : 1;
+        pool->terminated = pool->interrupted ? pool->terminated : info.ssi_signo == SIGTERM;
         pool->interrupted = true;
         pool->deadline_ns = qr_now_ns(&qr_clock_monotonic) + after_stop_ns;
     }
@@ -258,7 +259,7 @@ static char *sentence_of(const struct process *p) {
 /* A permanent code outranks a lost worker, and a worker that died outranks those who then said so. */
 static void judge(const struct pool *pool, struct qr_local_result *ret) {
     int who = pool->first_killed >= 0 ? pool->first_killed : pool->first_wrong;
-    *ret = (struct qr_local_result){.worker = -1, .interrupted = pool->interrupted};
+    *ret = (struct qr_local_result){.worker = -1, .interrupted = pool->interrupted, .terminated = pool->terminated};
     for (int i = (int)pool->n - 1; i >= 0; i--) {
         int v = verdict_of(&pool->p[i]);
         if (v > 0 && v < 128) who = i;
@@ -306,9 +307,9 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
             wait_for_all(pool);
         } else {
             wait_for_all(pool);
+            if (attempt == 0 && pool->port_taken && !pool->interrupted) continue;
             judge(pool, ret);
-            if (attempt > 0 || !pool->port_taken || pool->interrupted) break;
-            free(ret->sentence);
+            break;
         }
     }
     forget(pool);

@@ -2,7 +2,7 @@
  *
  * What      Finds free ports, starts the workers, passes their events on, stops them together. A port that somebody took in between is
  *           met by one more start with other ports.
- * End       SIGINT or SIGTERM to this process: SIGTERM to all, a bounded wait, exit code 0. When a worker dies the others end by themselves (138); whoever
+ * End       SIGINT or SIGTERM to this process: SIGTERM to all, a bounded wait, exit code 0 (which of the two it was, the caller may tell). When a worker dies the others end by themselves (138); whoever
  *           does not within a bound is killed. Should this process die, the kernel kills the workers.
  * Threads   the caller's only. Call before any thread exists: it forks and blocks signals.
  */
@@ -28,6 +28,7 @@ struct qr_local_options {
 struct qr_local_result {
     int exit_code;      /* 0; a worker's permanent code; 138 when one was lost */
     bool interrupted;   /* by a signal to this process */
+    bool terminated;    /* and the first was SIGTERM, not SIGINT */
     int worker;         /* who ended first in a wrong way; -1: nobody */
     char *sentence;     /* what it said, or how it died; NULL when nothing went wrong. Heap */
 };

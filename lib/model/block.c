@@ -95,6 +95,14 @@ static bool backward(const struct qr_model_state *s, struct qr_model_workspace *
     return !m->circuit || backward_quantum(s, w, pool, n, d);
 }
 
+/* A block's sum obeys the bound of a single term, so that 2^22 of them cannot overflow. */
+static bool sums_fit(const qr_fixed *v, size_t n) {
+    const qr_fixed limit = (qr_fixed)1 << (40 + 64);
+    for (size_t i = 0; i < n; i++)
+        if (v[i] >= limit || v[i] <= -limit) return false;
+    return true;
+}
+
 bool qr_model_block(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, const double *const *x,
                     const double *const *y, size_t n, qr_fixed *ret_sums, qr_fixed *ret_grad) {
     const struct qr_model *m = s->m;
@@ -112,6 +120,7 @@ bool qr_model_block(const struct qr_model_state *s, struct qr_model_workspace *w
             w->sums[1 + j] += term;
         }
     }
+    if (!sums_fit(w->sums, qr_model_n_sums(m))) return false;
     if (ret_grad) {
         if (!backward(s, w, pool, n, m->from_logits)) return false;
         qr_fixed_add(ret_grad, w->grad, m->n_params);

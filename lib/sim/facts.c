@@ -80,9 +80,6 @@ void qr_sim_plan_free(struct qr_sim_plan *p) {
     free(p);
 }
 
-unsigned qr_sim_n_params(const struct qr_sim_plan *p) { return p->n_params; }
-unsigned qr_sim_n_readouts(const struct qr_sim_plan *p) { return p->n_readouts; }
-unsigned qr_sim_n_columns(const struct qr_sim_plan *p) { return p->n_columns; }
 bool qr_sim_lanes_are_samples(const struct qr_sim_plan *p) { return p->lanes_are_samples; }
 
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p) {

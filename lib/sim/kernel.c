@@ -1,6 +1,7 @@
 /* sim/kernel.c — which kernel tables there are and which this machine can run. */
 #include <string.h>
 
+#include "base/parse.h"
 #include "sim/kernel_impl.h"
 #include "sim/planner_impl.h"
 
@@ -40,24 +41,6 @@ enum qr_isa qr_isa_best(void) {
     return QR_ISA_PORTABLE;
 }
 
-static unsigned distance(const char *a, const char *b) {
-    unsigned row[16];
-    size_t n = strlen(b);
-    for (size_t j = 0; j <= n; j++) row[j] = (unsigned)j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= n; j++) {
-            unsigned best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[n];
-}
-
 enum qr_code qr_isa_parse(const char *name, enum qr_isa *ret, struct qr_err *err) {
     if (strcmp(name, "auto") == 0) {
         if (!has_fma())
@@ -67,10 +50,8 @@ enum qr_code qr_isa_parse(const char *name, enum qr_isa *ret, struct qr_err *err
         *ret = qr_isa_best();
         return QR_OK;
     }
-    enum qr_isa nearest = QR_ISA_PORTABLE;
     for (int i = 0; i < QR_ISAS; i++) {
         enum qr_isa isa = (enum qr_isa)i;
-        if (distance(name, names[i]) < distance(name, names[nearest])) nearest = isa;
         if (strcmp(name, names[i]) != 0) continue;
         if (!qr_isa_available(isa))
             return qr_fail(err, QR_INVALID_ARGUMENT, "isa %s: this machine has no %s; it has portable%s%s", name, name,
@@ -79,9 +60,9 @@ enum qr_code qr_isa_parse(const char *name, enum qr_isa *ret, struct qr_err *err
         *ret = isa;
         return QR_OK;
     }
-    return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "isa \"%.32s\" is unknown: did you mean \"%s\"? There are auto, portable, avx2, avx512", name,
-                   names[nearest]);
+    const char *near = qr_nearest(name, names, QR_ISAS);
+    return qr_fail(err, QR_INVALID_ARGUMENT, "isa \"%.32s\" is unknown%s%s%s; there are auto, portable, avx2, avx512", name,
+                   near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
 const struct qr_kernels *qr_kernels_of(enum qr_isa isa, enum qr_precision precision) {

@@ -51,9 +51,6 @@ QR_MUST_CHECK enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
                                           struct qr_err *err);
 void qr_sim_plan_free(struct qr_sim_plan *plan);
 
-unsigned qr_sim_n_params(const struct qr_sim_plan *plan);
-unsigned qr_sim_n_readouts(const struct qr_sim_plan *plan);
-unsigned qr_sim_n_columns(const struct qr_sim_plan *plan);
 /* n <= 11: 16 samples side by side in the lanes, qr_pool over blocks; else lanes are amplitudes, pool inside. */
 bool qr_sim_lanes_are_samples(const struct qr_sim_plan *plan);
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *plan);

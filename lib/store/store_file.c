@@ -23,22 +23,16 @@ static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, 
     return qr_file_read(path, max_bytes, ret, err);
 }
 
-/* The new name must survive a power cut. */
-static int sync_parent(const char *path) {
-    const char *slash = strrchr(path, '/');
-    qr_auto(qr_free_p) char *dir = slash == path ? qr_xstrdup("/") : slash ? qr_xstrndup(path, (size_t)(slash - path)) : qr_xstrdup(".");
-    qr_auto(qr_close_p) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return errno;
-    return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
-}
-
 /* A name made once can be made by one only: link(2) fails when it is there. The content is whole and on disk before. */
 static enum qr_code create(const char *path, struct qr_bytes content, struct qr_err *err) {
     if (qr_file_exists(path)) return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced", path);
     qr_auto(qr_free_p) char *whole = qr_xasprintf("%s.tmp-%ld-new", path, (long)getpid());
     enum qr_code code = qr_file_replace(whole, content, err);
-    if (code != QR_OK) return qr_wrap(err, "write %s", path);
-    int sys = link(whole, path) == 0 ? sync_parent(path) : errno;
+    if (code != QR_OK) {
+        unlink(whole); /* it may be there when only its directory could not be synced */
+        return qr_wrap(err, "write %s", path);
+    }
+    int sys = link(whole, path) == 0 ? qr_sync_parent(path) : errno;
     unlink(whole);
     if (sys == EEXIST) return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced", path);
     if (sys == EPERM || sys == ENOTSUP || sys == ENOSYS || sys == EMLINK) { /* a file system without hard links */
@@ -46,7 +40,9 @@ static enum qr_code create(const char *path, struct qr_bytes content, struct qr_
         if (fd < 0 && errno == EEXIST) return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced", path);
         if (fd < 0) return qr_fail_errno(err, errno, "write %s", path);
         close(fd);
-        return qr_file_replace(path, content, err);
+        code = qr_file_replace(path, content, err);
+        if (code != QR_OK) unlink(path); /* else an empty object would stay, that nobody may replace */
+        return code;
     }
     return sys ? qr_fail_errno(err, sys, "write %s", path) : QR_OK;
 }
@@ -78,7 +74,7 @@ static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix
     if (!d) return errno == ENOENT || errno == ENOTDIR ? QR_OK : qr_fail_errno(err, errno, "list %s", path);
     enum qr_code code = QR_OK;
     const struct dirent *e;
-    while (code == QR_OK && (e = readdir(d))) {
+    while (code == QR_OK && (errno = 0, e = readdir(d))) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || is_temporary(e->d_name)) continue;
         qr_auto(qr_free_p) char *name = qr_xasprintf("%s%s", dir, e->d_name);
         size_t common = strlen(name) < strlen(prefix) ? strlen(name) : strlen(prefix);
@@ -94,6 +90,7 @@ static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix
             if (code == QR_OK) names->v[names->n++] = QR_MOVE(name);
         }
     }
+    if (code == QR_OK && errno) code = qr_fail_errno(err, errno, "list %s", path); /* names are missing */
     closedir(d);
     return code;
 }

@@ -99,9 +99,11 @@ static void running_means(const struct run *r, struct qr_named_value *ret) {
     for (size_t i = 0; i < r->n_values; i++) ret[i].value = samples > 0 ? r->state.sums[i] / samples : 0;
 }
 
-static void apply(struct run *r, uint64_t samples) {
+/* An epoch's sums stay until the next one's first update, so that the state has one digest between two reductions. */
+static void apply(struct run *r, bool first_of_epoch, uint64_t samples) {
     struct qr_state *s = &r->state;
     int64_t began_ns = qr_now_ns(r->opt->clock);
+    if (first_of_epoch) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
     const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + r->n_values;
     for (size_t i = 0; i < s->n_params; i++) r->gradient[i] = qr_fixed_to_double(grad[i]) / (double)samples;
     qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensor_sizes, r->n_tensors, r->gradient,
@@ -124,7 +126,7 @@ static enum qr_code train_batch(struct run *r, size_t batch, size_t n_batches, s
     struct qr_named_value now[16];
     memcpy(now, r->values, sizeof now);
     means(r, samples, now);
-    apply(r, samples);
+    apply(r, batch == 0, samples);
     note_state(r);
     set_pending(r, false, samples, now);
     running_means(r, r->values);
@@ -155,8 +157,6 @@ static enum qr_code run_epoch(struct run *r, struct qr_err *err) {
     const struct qr_train_observer *o = &r->opt->observer;
     int64_t start = qr_now_ns(r->opt->clock);
     size_t n_batches = qr_batch_count(r->opt->data->n_train, r->job->train.batch_size);
-    memset(r->state.sums, 0, (r->n_values + 1) * sizeof *r->state.sums);
-    note_state(r);
     qr_order_fill(&r->order, r->job->seed, r->state.epoch, r->job->train.shuffle);
     for (size_t b = 0; b < n_batches; b++)
         if (train_batch(r, b, n_batches, err) != QR_OK) return err->code;

@@ -1,14 +1,24 @@
 #include "worker/outputs.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "store/store.h"
 
+/* The folder of a path or file URL; another URL as it is, for qr_outputs_check to refuse. */
+static char *folder_of(const char *out) {
+    struct qr_store *store;
+    char *path;
+    if (qr_store_resolve(out, &store, &path, NULL) != QR_OK) return qr_xstrdup(out);
+    store->ops->close(store);
+    return path;
+}
+
 void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const char *job_name, const struct qr_log *log) {
     *o = (struct qr_outputs){.progress_fd = (int)s->progress_fd, .log = log};
-    o->dir = s->out ? qr_xstrdup(s->out) : qr_path_join("out", job_name);
+    o->dir = s->out ? folder_of(s->out) : qr_path_join("out", job_name);
     if (s->weights) o->weights_url = qr_xstrdup(s->weights);
     else if (s->weights_gcs_bucket) o->weights_url = qr_xasprintf("gs://%s/%s", s->weights_gcs_bucket, s->weights_gcs_path);
     else o->weights_url = qr_path_join(o->dir, "weights.h5");
@@ -23,12 +33,30 @@ void qr_outputs_fini(struct qr_outputs *o) {
     qr_buf_free(&o->line);
 }
 
+static enum qr_code check_folder(const char *dir, struct qr_err *err) {
+    static const char *const files[] = {"weights.h5", "weights.safetensors", "result.json", "steps.jsonl"};
+    struct qr_store *store;
+    struct stat st;
+    char *path;
+    enum qr_code code = qr_store_resolve(dir, &store, &path, err);
+    if (code != QR_OK) return code;
+    store->ops->close(store);
+    free(path);
+    code = qr_dir_writable(dir, err);
+    for (size_t i = 0; i < sizeof files / sizeof *files && code == QR_OK; i++) {
+        qr_auto(qr_free_p) char *file = qr_path_join(dir, files[i]);
+        if (stat(file, &st) == 0 && S_ISDIR(st.st_mode))
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is a directory, and a file of that name is to be written; choose another --out", file);
+    }
+    return code;
+}
+
 enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     enum qr_weights_format format;
     struct qr_store *store;
     char *name;
     enum qr_code code = qr_weights_format_of(o->weights_url, &format, err);
-    if (code == QR_OK) code = qr_dir_writable(o->dir, err);
+    if (code == QR_OK) code = check_folder(o->dir, err);
     if (code != QR_OK) return qr_wrap(err, "results (--out, --weights)");
     if ((code = qr_store_resolve(o->weights_url, &store, &name, err)) == QR_OK) {
         code = store->ops->check_writable(store, name, err);

@@ -108,7 +108,7 @@ static bool print_texts(const struct qr_settings *s) {
         qr_settings_markdown(&text);
     }
     bool printed = text.n > 0;
-    fwrite(text.p, 1, text.n, stdout);
+    if (printed) fwrite(text.p, 1, text.n, stdout);
     fflush(stdout);
     qr_buf_free(&text);
     return printed;
@@ -253,6 +253,7 @@ static enum qr_code open_http(struct worker *w, struct qr_err *err) {
 static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     enum qr_code code = qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
+    if (code == QR_OK) code = qr_workload_trainable(&w->load, err);
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->load.data, w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);

@@ -41,12 +41,19 @@ static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err
                    (unsigned long long)threads, w->n_threads, (unsigned long long)limit);
 }
 
+enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err) {
+    if (!w->job->train.early_stopping.on || w->data.n_train < w->data.n_samples) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "train.early_stopping watches %s, but there is no validation data; give data.train_fraction below 1 or "
+                   "data.validation_url", w->job->train.early_stopping.monitor);
+}
+
 static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *err) {
     enum qr_code code = QR_OK;
     if (w->job->has_quantum) code = qr_job_model(w->job, isa, 0, &w->model, err); /* too many qubits is known before any data is read */
     if (code == QR_OK) code = qr_job_data(w->job, &w->data, err);
     if (code == QR_OK && !w->model) code = qr_job_model(w->job, isa, w->data.n_columns, &w->model, err);
     if (code == QR_OK) code = check_memory(w, err);
+    if (code == QR_OK) code = qr_model_check_labels(w->model, w->data.y, w->data.n_samples, err);
     if (code != QR_OK) return code;
     make_layout(w->model, &w->layout);
     w->initial = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof *w->initial);

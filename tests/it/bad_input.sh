@@ -46,6 +46,7 @@ run 4 'nan.csv|row|column' "$(data csv nan.csv)"
 run 4 'ragged.csv' "$(data csv ragged.csv)"
 run 4 'noy.csv|y' "$(data csv noy.csv)"
 run 4 '3|8' "$(data csv narrow.csv)"
+run 4 'label 0.5|sign' "$(data csv label.csv)"
 run permanent 'missing.csv' "$(data csv missing.csv)"
 $python -c "
 import numpy; numpy.savez('$work/whole.npz', x=numpy.zeros((32, 8)), y=numpy.ones(32))
@@ -70,6 +71,7 @@ infer 4 'huge.safetensors' "$work/huge.safetensors"
 infer permanent 'pqc' tests/golden/tfq/qcnn_three_weights.h5
 infer permanent 'Keras' "$work/x.weights.h5"
 infer permanent 'nothing.h5' "$work/nothing.h5"
+run 2 'early_stopping|validation' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|; s|"epochs": 50|"epochs": 50, "early_stopping": {}|' stopping)"
 run permanent 'nothing.h5' "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "'"$work"'/nothing.h5"|' initial)"
 
 # the command line and the machine
@@ -79,6 +81,12 @@ wrong 2 '-n' "$qring" run "$base" -n 0 --out "$out"
 wrong 2 'avx512' "$qring" run "$base" --isa avx51 --out "$out"
 : >"$work/file"
 wrong permanent "$work/file" "$qring" run "$base" -n 1 --out "$work/file/out"
+mkdir -p "$out/result.json"
+wrong 2 'result.json|directory' "$qring" run "$base" -n 1 --out "$out"
+rmdir "$out/result.json" "$out"
+wrong permanent 'gs://bucket|Cloud Storage' "$qring" run "$base" -n 1 --out gs://bucket/out
+check "no folder is called gs:" test ! -e gs:
+wrong 2 '--columns' "$qring" show "$base" --columns wide
 if grep -q avx512dq /proc/cpuinfo; then skip "this machine has avx512: refusing it cannot be shown"
 else wrong permanent 'avx512' "$qring" run "$base" -n 1 --isa avx512 --out "$out"; fi
 

@@ -23,9 +23,9 @@ one() { # workers, threads, isa, all-reduce, job number
     isa=$3; case $have in *" $isa "*) ;; *) isa=portable ;; esac
     job=$(job_file "$5"); name=$(basename "$job" .json)
     out=$work/$name-$1-$2-$isa-$4
-    if ! run_in 120 "$work/log" "$qring" run "$job" -n "$1" --threads "$2" --isa "$isa" --allreduce "$4" --out "$out"; then
-        fail "$name with $1 workers, $2 threads, $isa, $4: exit $?"; tail -n 5 "$work/log"; return
-    fi
+    run_in 120 "$work/log" "$qring" run "$job" -n "$1" --threads "$2" --isa "$isa" --allreduce "$4" --out "$out"
+    rc=$?
+    if [ $rc != 0 ]; then fail "$name with $1 workers, $2 threads, $isa, $4: exit $rc"; tail -n 5 "$work/log"; return; fi
     digest=$(json_string "$out/result.json" state_digest)
     line="$digest $(sha256sum <"$out/weights.h5" | cut -d' ' -f1) $(sha256sum <"$out/weights.safetensors" | cut -d' ' -f1)"
     said=$(json_string "$out/result.json" sha256)
@@ -39,9 +39,9 @@ one() { # workers, threads, isa, all-reduce, job number
 }
 
 if [ "$1" = full ]; then
-    for job in 0 1 2 3 4; do for n in 1 2 3 5 8; do for t in 1 2; do for isa in portable avx2 avx512; do
+    for number in 0 1 2 3 4; do for n in 1 2 3 5 8; do for t in 1 2; do for isa in portable avx2 avx512; do
         case $have in *" $isa "*) ;; *) continue ;; esac
-        for sum in ring star doubling; do [ $n = 1 ] && [ $sum != ring ] || one $n $t $isa $sum $job; done
+        for sum in ring star doubling; do if [ $n = 1 ] && [ $sum != ring ]; then continue; fi; one $n $t $isa $sum $number; done
     done; done; done; done
 else
     for i in 0 1 2 3 4; do for k in 0 1 2 3 4; do

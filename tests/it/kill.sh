@@ -52,4 +52,17 @@ if start_four asked; then
     check "exit codes after SIGTERM to worker 2 are 138 138 143 138, not$codes" test "$codes" = " 138 138 143 138"
     for i in 0 1 3; do check "worker $i names worker 2" grep -q 'worker 2' "$work/asked/worker$i.log"; done
 fi
+stop_run() { # signal, exit code, flags: of qring run itself
+    signal=$1 want=$2; shift 2
+    rm -rf "$work/run"
+    setsid "$qring" run "$work/job.json" -n 2 --epochs 1000000 --out "$work/run" "$@" >"$work/run.log" 2>&1 </dev/null & r=$!
+    started="$started $r"
+    tries=0; until [ -s "$work/run/steps.jsonl" ] || [ $tries -gt 200 ]; do tries=$((tries + 1)); sleep 0.1; done
+    kill "-$signal" $r
+    wait $r; rc=$?
+    check "qring run ends with $want after SIG$signal $*, not $rc" test $rc = "$want"
+}
+stop_run INT 0
+stop_run TERM 143
+stop_run TERM 0 --exit-on-drain=0
 end

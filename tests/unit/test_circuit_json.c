@@ -46,7 +46,7 @@ static void gates(void) {
         "{\"gate\": \"I\", \"qubits\": [3], \"controls\": [2]},"
         "{\"gate\": \"ZZ\", \"qubits\": [2, 3], \"angle\": 3.141592653589793}"
         "]}", &readouts);
-    CHECK(readouts == 0 && c->n_gates == 9 && c->n_columns == 3 && c->n_params == 3);
+    CHECK(readouts == 0xf && c->n_gates == 9 && c->n_columns == 3 && c->n_params == 3);
     CHECK(!strcmp(c->param_names[0], "a") && !strcmp(c->param_names[1], "w9") && !strcmp(c->param_names[2], "w10"));
     const struct qr_gate *g = c->gates;
     CHECK(g[0].kind == QR_GATE_H && g[0].args[0].kind == QR_ARG_CONSTANT && g[0].args[0].scale == 1 && g[0].global_shift == 0);

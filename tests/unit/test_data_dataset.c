@@ -75,6 +75,7 @@ static void generator(void) {
     qr_dataset_fini(&d);
 }
 
+static void refused(const struct qr_data_options *opt, enum qr_code want, const char *says);
 static void files(void) {
     struct qr_data_options opt = options(QR_DATA_NPZ, 2, 1);
     write_npz(path, "x", (const size_t[]){4, 2}, 2, (const size_t[]){4}, 1, 0, 0);
@@ -87,7 +88,22 @@ static void files(void) {
     d = load(&opt);
     CHECK(d.n_columns == 2 && d.n_outputs == 4 && d.y[0] == 1 && d.y[1] == 0 && d.y[2 * 4 + 2] == 1 && d.y[15] == 1);
     qr_dataset_fini(&d);
+    opt.one_label_for_all = true; /* or the label of all outputs, as Keras broadcasts it */
+    d = load(&opt);
+    CHECK(d.n_outputs == 4 && d.y[0] == 0 && d.y[3] == 0 && d.y[12] == 3 && d.y[15] == 3);
+    qr_dataset_fini(&d);
+    opt.one_label_for_all = false;
+    opt.n_columns = 1; /* a file with more columns than the model names */
+    refused(&opt, QR_DATA_LOSS, "x has 2 columns, but the model takes 1");
+    opt.more_columns = true;
     opt.n_outputs = 1;
+    d = load(&opt);
+    CHECK(d.n_columns == 2 && d.x[5] == 2.5);
+    qr_dataset_fini(&d);
+    opt.n_columns = 3;
+    refused(&opt, QR_DATA_LOSS, "x has 2 columns, but the model takes 3");
+    opt.more_columns = false;
+    opt.n_columns = 0;
     opt.validation_url = path2; /* all of the first train, all of the second validate, whatever the fraction */
     write_npz(path2, "x", (const size_t[]){3, 2}, 2, (const size_t[]){3, 1}, 2, 0, 0);
     d = load(&opt);
@@ -146,7 +162,7 @@ static void lying_csv(void) {
         {"a,b,y\n1,2,3,4\n", 1, "row 1 has more"},
         {"a,b,y\n1,two,3\n", 1, "row 1, column 'b': 'two' is not a number"},
         {"a,b,y\n1,,3\n", 1, "row 1, column 'b'"},
-        {"a,b,y\n1,2,0\n1,2,3\n", 3, "row 2 of y is 3; a class number must be an integer from 0 to 2"},
+        {"a,b,y\n1,2,0\n1,2,3\n", 3, "row 2 of y is 3; the model has 3 outputs, so y must be a class number from 0 to 2, or 3 columns"},
         {"a,b,y\n1,2,0.5\n", 3, "row 1 of y is 0.5"},
     };
     for (size_t i = 0; i < COUNT(table); i++) {
@@ -174,7 +190,7 @@ static void lying_npz(void) {
         {"x", {4, 2}, 2, {5}, 1, 1, 0, "x has 4 samples, but y has 5"},
         {"x", {4, 2}, 2, {4, 2}, 2, 1, 0, "y has 2 columns, but the model has 1 output"},
         {"x", {4, 2}, 2, {4, 2}, 2, 3, 0, "y has 2 columns, but the model has 3 outputs"},
-        {"x", {4, 2}, 2, {4}, 1, 3, 0, "row 4 of y is 3; a class number"},
+        {"x", {4, 2}, 2, {4}, 1, 3, 0, "row 4 of y is 3; the model has 3 outputs, so y must be a class number"},
         {"x", {0, 2}, 2, {0}, 1, 1, 0, "there are no samples"},
         {"x", {4, 2}, 2, {4}, 1, 1, (double)NAN, "array x: row 3, column 2 (counted from 1) is NaN"},
         {"x", {4, 2}, 2, {4}, 1, 1, (double)INFINITY, "array x: row 3, column 2 (counted from 1) is infinity"},

@@ -20,6 +20,7 @@ struct worker {
     struct qr_err err;
     uint32_t lost;   /* index of a member whose stream broke; 0: none */
     size_t longer;   /* its vector has so many integers more than the others' */
+    bool closes;     /* it is done where the others train */
 };
 struct world {
     struct qr_link_hub *hub;
@@ -74,6 +75,7 @@ static void *form_one(void *arg) {
 static void *reduce_one(void *arg) {
     struct worker *k = arg;
     struct qr_contribution c = contribution(k->w, k->rank, k->w->step, k->w->length + k->longer);
+    if (k->closes) c.key.kind = QR_STEP_CLOSE;
     k->code = qr_mesh_reduce(k->mesh, k->w->wish, &c, k->sum, &k->err);
     if (k->code == QR_OK || k->code == QR_DATA_LOSS) return NULL;
     k->link->ops->free(k->link); /* it gives up: its streams break */
@@ -215,6 +217,25 @@ static void test_other_length(void) {
     }
 }
 
+/* Members with different numbers of epochs: they say so at once, and do not wait for each other. */
+static void test_other_end(void) {
+    for (int wish = QR_ALLREDUCE_RING; wish <= QR_ALLREDUCE_STAR; wish++) {
+        struct world w;
+        open_world(&w, 2, 20);
+        w.wish = (enum qr_allreduce)wish, w.length = 9, w.step = 1;
+        w.worker[1].closes = true;
+        on_all(&w, reduce_one);
+        unsigned said = 0;
+        for (uint32_t r = 0; r < 2; r++) {
+            enum qr_code code = w.worker[r].code;
+            CHECK(code == QR_INVALID_ARGUMENT || code == QR_UNAVAILABLE, "%s rank %u: %s", qr_allreduce_names[wish], r, w.worker[r].err.msg);
+            if (code == QR_INVALID_ARGUMENT && strstr(w.worker[r].err.msg, "--epochs")) said++;
+        }
+        CHECK(said > 0);
+        close_world(&w, 0);
+    }
+}
+
 /* Strangers and left-overs at the data port are dropped, and the work goes on. */
 static void test_strangers(void) {
     struct world w;
@@ -294,6 +315,7 @@ int main(void) {
     test_run_free();
     test_coverage_refused();
     test_other_length();
+    test_other_end();
     test_strangers();
     return t_end();
 }

@@ -203,10 +203,6 @@ static void test_alone(void) {
 }
 
 int main(void) {
-#ifdef __SANITIZE_THREAD__
-    SKIP("gRPC: its library is not built for the thread sanitizer, which then sees races that are none; test_group has the same threads");
-    return t_end();
-#endif
     test_together(STEPS, QR_OK);
     test_together(LEADER_FAILS, QR_PERMISSION_DENIED);
     test_killed(2, SIGKILL);

@@ -120,9 +120,23 @@ static void test_labels(void) {
     CHECK(!takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, twice, 2, "sample 1") && !takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, soft, 2, "sample 1"));
 }
 
+/* Four losses of 2^39 each: every one fits, their sum does not, and nothing is added. */
+static void test_block_sum(void) {
+    struct setup u = identity(1, QR_LINEAR, QR_MAE, NULL, 0);
+    qr_model_prepare(u.s, u.params);
+    double far = 0x1p39, zero = 0;
+    const double *x[4] = {&far, &far, &far, &far}, *y[4] = {&zero, &zero, &zero, &zero};
+    qr_fixed sums[1] = {5}, untouched = 5;
+    CHECK(qr_model_block(u.s, u.w, NULL, x, y, 1, sums, NULL) && sums[0] != untouched);
+    sums[0] = untouched;
+    CHECK(!qr_model_block(u.s, u.w, NULL, x, y, 4, sums, NULL) && sums[0] == untouched);
+    drop(&u);
+}
+
 int main(void) {
     test_golden();
     test_metrics();
     test_labels();
+    test_block_sum();
     return t_end();
 }

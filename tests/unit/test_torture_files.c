@@ -1,0 +1,383 @@
+/* Every system call under the writers of base, store and worker made to fail once, in turn: an error comes back that names the path, the old
+ * content stays whole, nothing else is left behind, no descriptor is lost. */
+#undef _FORTIFY_SOURCE /* its inline forms would be in the way */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "store/store.h"
+#include "tests/t.h"
+#include "worker/outputs.h"
+
+/* ---- the calls, in between; hidden, so that only what is linked into this program comes here ---- */
+
+enum call { NONE, OPEN, READ, WRITE, FSYNC, CLOSE, RENAME, LINK, UNLINK, MKDIR, MKOSTEMP, STAT, ACCESS, OPENDIR, READDIR, LSEEK, FTRUNCATE };
+static long n_calls, fail_at; /* fail_at 0: nothing fails; -1: nothing fails, but each is counted */
+static int fail_errno, short_next;
+static enum call failed;
+static bool failed_for_writing; /* of OPEN and CLOSE */
+
+static bool fails(enum call kind) {
+    if (fail_at == 0 || ++n_calls != fail_at) return false;
+    failed = kind;
+    errno = fail_errno;
+    return true;
+}
+static void *next(const char *name) {
+    void *p = dlsym(RTLD_NEXT, name);
+    if (!p) abort();
+    return p;
+}
+#define REAL(name)                                                                                                                          \
+    static __typeof__(name) *real;                                                                                                          \
+    if (!real) real = (__typeof__(real))(uintptr_t)next(#name)
+
+int open(const char *path, int flags, ...) {
+    REAL(open);
+    va_list ap;
+    va_start(ap, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+    va_end(ap);
+    if (fails(OPEN)) return failed_for_writing = (flags & O_ACCMODE) != O_RDONLY, -1;
+    return real(path, flags, mode);
+}
+ssize_t read(int fd, void *p, size_t n) {
+    REAL(read);
+    return fails(READ) ? -1 : real(fd, p, n);
+}
+/* A full disk takes what it can first. */
+ssize_t write(int fd, const void *p, size_t n) {
+    REAL(write);
+    if (short_next) return short_next = 0, errno = fail_errno, -1;
+    if (!fails(WRITE)) return real(fd, p, n);
+    if (n < 2) return -1;
+    short_next = 1;
+    return real(fd, p, n / 2);
+}
+int fsync(int fd) { /* nothing here needs to outlive a power cut */
+    (void)fd;
+    return fails(FSYNC) ? -1 : 0;
+}
+int close(int fd) {
+    REAL(close);
+    int flags = fcntl(fd, F_GETFL), rc = real(fd); /* a failed close has closed */
+    if (fails(CLOSE)) return failed_for_writing = (flags & O_ACCMODE) != O_RDONLY, -1;
+    return rc;
+}
+int rename(const char *from, const char *to) {
+    REAL(rename);
+    return fails(RENAME) ? -1 : real(from, to);
+}
+int link(const char *from, const char *to) {
+    REAL(link);
+    return fails(LINK) ? -1 : real(from, to);
+}
+int unlink(const char *path) {
+    REAL(unlink);
+    return fails(UNLINK) ? -1 : real(path);
+}
+int mkdir(const char *path, mode_t mode) {
+    REAL(mkdir);
+    return fails(MKDIR) ? -1 : real(path, mode);
+}
+int mkostemp(char *path, int flags) {
+    REAL(mkostemp);
+    return fails(MKOSTEMP) ? -1 : real(path, flags);
+}
+int stat(const char *path, struct stat *st) {
+    REAL(stat);
+    return fails(STAT) ? -1 : real(path, st);
+}
+int fstat(int fd, struct stat *st) {
+    REAL(fstat);
+    return fails(STAT) ? -1 : real(fd, st);
+}
+int access(const char *path, int mode) {
+    REAL(access);
+    return fails(ACCESS) ? -1 : real(path, mode);
+}
+DIR *opendir(const char *path) {
+    REAL(opendir);
+    return fails(OPENDIR) ? NULL : real(path);
+}
+struct dirent *readdir(DIR *d) {
+    REAL(readdir);
+    return fails(READDIR) ? NULL : real(d);
+}
+off_t lseek(int fd, off_t offset, int whence) {
+    REAL(lseek);
+    return fails(LSEEK) ? -1 : real(fd, offset, whence);
+}
+int ftruncate(int fd, off_t n) {
+    REAL(ftruncate);
+    return fails(FTRUNCATE) ? -1 : real(fd, n);
+}
+
+/* ---- a folder for each try ---- */
+
+static char base_dir[] = "/tmp/qring-torture-XXXXXX";
+static char dir[64];
+static struct qr_err err;
+
+static int entries(const char *path) {
+    DIR *d = opendir(path);
+    int n = 0;
+    while (d && readdir(d)) n++;
+    if (d) closedir(d);
+    return n;
+}
+static char *at(const char *name) { return qr_path_join(dir, name); }
+static void put(const char *name, const char *text) {
+    char *path = at(name);
+    CHECK(qr_file_replace(path, qr_bytes_of_string(text), &err) == QR_OK, "%s", err.msg);
+    free(path);
+}
+static bool has(const char *name, const char *text) { /* text NULL: no such file */
+    char *path = at(name);
+    struct qr_buf b = {0};
+    bool is = text ? qr_file_read(path, 1 << 20, &b, &err) == QR_OK && strcmp(qr_buf_string(&b), text) == 0 : !qr_file_exists(path);
+    qr_buf_free(&b);
+    free(path);
+    return is;
+}
+/* Everything below path, it too; how many temporary files were among it. */
+static int remove_tree(const char *path) {
+    int n_temporary = 0;
+    DIR *d = opendir(path);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        char *below = qr_path_join(path, e->d_name);
+        if (strstr(e->d_name, ".tmp-") || strstr(e->d_name, "probe")) n_temporary++;
+        if (e->d_type == DT_DIR) n_temporary += remove_tree(below);
+        else unlink(below);
+        free(below);
+    }
+    if (d) closedir(d);
+    rmdir(path);
+    return n_temporary;
+}
+
+/* ---- what is tried ---- */
+
+struct try {
+    const char *what;
+    void (*before)(void);
+    enum qr_code (*run)(void);
+    bool (*is_old)(void), (*is_new)(void);
+    int least; /* so many of its calls give an error when they fail */
+};
+
+static void nothing(void) {}
+static bool always(void) { return true; }
+
+static struct qr_buf got;
+static enum qr_code run_read(void) {
+    qr_auto(qr_free_p) char *path = at("f");
+    return qr_file_read(path, 100, &got, &err);
+}
+static bool got_nothing(void) { return got.n == 0; }
+static bool got_old(void) { return strcmp(qr_buf_string(&got), "the old text") == 0; }
+
+static void old_file(void) { put("f", "the old text"); }
+static enum qr_code run_replace(void) {
+    qr_auto(qr_free_p) char *path = at("f");
+    return qr_file_replace(path, qr_bytes_of_string("the new text"), &err);
+}
+static bool f_old(void) { return has("f", "the old text"); }
+static bool f_new(void) { return has("f", "the new text"); }
+static bool f_none(void) { return has("f", NULL); }
+
+static enum qr_code run_replace_deep(void) {
+    qr_auto(qr_free_p) char *path = at("a/b/f");
+    return qr_file_replace(path, qr_bytes_of_string("the new text"), &err);
+}
+static bool deep_none(void) { return has("a/b/f", NULL); }
+static bool deep_new(void) { return has("a/b/f", "the new text"); }
+
+static enum qr_code run_writable(void) {
+    qr_auto(qr_free_p) char *path = at("a/b");
+    return qr_dir_writable(path, &err);
+}
+
+static bool made_ab(void) {
+    qr_auto(qr_free_p) char *path = at("a/b");
+    return entries(path) == 2;
+}
+
+static void old_lines(void) { put("f", "line 1\n"); }
+static enum qr_code run_append(void) {
+    qr_auto(qr_free_p) char *path = at("f");
+    struct qr_appender *a;
+    enum qr_code code = qr_appender_open(path, false, &a, &err);
+    if (code != QR_OK) return code;
+    code = qr_appender_write(a, qr_bytes_of_string("line 2\n"), &err);
+    qr_appender_close(a);
+    return code;
+}
+static bool one_line(void) { return has("f", "line 1\n"); }
+static bool two_lines(void) { return has("f", "line 1\nline 2\n"); }
+
+static enum qr_code with_store(enum qr_code (*fn)(struct qr_store *s)) {
+    struct qr_store *s = qr_store_file_new(dir);
+    enum qr_code code = fn(s);
+    s->ops->close(s);
+    return code;
+}
+static enum qr_code store_get(struct qr_store *s) { return s->ops->get(s, "f", 100, &got, &err); }
+static enum qr_code store_put(struct qr_store *s) { return s->ops->put(s, "f", qr_bytes_of_string("the new text"), false, &err); }
+static enum qr_code store_create(struct qr_store *s) { return s->ops->put(s, "f", qr_bytes_of_string("the new text"), true, &err); }
+static enum qr_code store_remove(struct qr_store *s) { return s->ops->remove(s, "f", &err); }
+static enum qr_code store_list(struct qr_store *s) { return s->ops->list(s, "", &got, &err); }
+static enum qr_code store_check(struct qr_store *s) { return s->ops->check_writable(s, "a/b/f", &err); }
+static enum qr_code run_get(void) { return with_store(store_get); }
+static enum qr_code run_put(void) { return with_store(store_put); }
+static enum qr_code run_create(void) { return with_store(store_create); }
+static enum qr_code run_remove(void) { return with_store(store_remove); }
+static enum qr_code run_list(void) { return with_store(store_list); }
+static enum qr_code run_check(void) { return with_store(store_check); }
+static void three_files(void) { put("a", "1"), put("b/c", "2"), put("d", "3"); }
+static bool got_three(void) { return strcmp(qr_buf_string(&got), "a\nb/c\nd") == 0; }
+
+/* ---- the results of a run ---- */
+
+static struct qr_workload load;
+static struct qr_job *job;
+static struct qr_job_canonical canonical;
+static struct qr_settings settings;
+static struct qr_outputs outputs;
+static const struct qr_log quiet;
+
+static void open_outputs(void) {
+    free(settings.out);
+    settings.out = at("out");
+    qr_outputs_init(&outputs, &settings, "torture", &quiet);
+}
+static enum qr_code run_outputs(void) {
+    open_outputs();
+    struct qr_train_result r = {.steps = 7, .epochs = 1, .loss = 0.5, .params = load.initial};
+    struct qr_train_observer o = qr_outputs_observer(&outputs);
+    struct qr_step_line line = {.step = 1, .epoch = 1, .samples = 4, .loss = 0.5};
+    enum qr_code code = qr_outputs_check(&outputs, &err);
+    if (code == QR_OK) code = o.step(o.ctx, true, &line, &err);
+    if (code == QR_OK) code = qr_outputs_write(&outputs, &load, &canonical, &r, 1, 1.0, &err);
+    qr_outputs_fini(&outputs);
+    return code;
+}
+static char *first_weights; /* of the run where nothing fails */
+static size_t first_bytes;
+static bool same_file(const char *name, const char *bytes, size_t n) {
+    char *path = at(name);
+    struct qr_buf b = {0};
+    bool same = qr_file_read(path, 1 << 20, &b, &err) == QR_OK && b.n == n && memcmp(b.p, bytes, n) == 0;
+    qr_buf_free(&b);
+    free(path);
+    return same;
+}
+static void old_results(void) { put("out/weights.h5", "old weights"), put("out/result.json", "old result"); }
+static bool outputs_whole(void) {
+    bool weights = has("out/weights.h5", "old weights") || !first_weights || same_file("out/weights.h5", first_weights, first_bytes);
+    return weights && has("out/result.json", "old result");
+}
+static bool outputs_new(void) {
+    struct qr_buf b = {0};
+    char *path = at("out/weights.h5");
+    bool fine = qr_file_read(path, 1 << 20, &b, &err) == QR_OK;
+    if (fine && !first_weights) {
+        first_weights = qr_xmalloc(b.n);
+        memcpy(first_weights, b.p, first_bytes = b.n);
+    }
+    qr_buf_free(&b);
+    free(path);
+    return fine && same_file("out/weights.h5", first_weights, first_bytes) && !has("out/result.json", "old result") && !has("out/steps.jsonl", NULL);
+}
+
+/* ---- the trying ---- */
+
+/* Failures that a caller need not hear of: what is closed was only read, what is looked at is looked at again by what follows. */
+static bool may_pass(const struct try *t) {
+    if (fail_errno == EINTR && (failed == READ || failed == WRITE)) return true; /* made again */
+    if (failed == CLOSE) return !failed_for_writing || t->run == run_append || t->run == run_outputs; /* its lines are a log */
+    if (failed == LINK && fail_errno == EPERM) return true; /* a file system without hard links */
+    if (failed == OPENDIR && fail_errno == ENOENT) return true;
+    if (failed == UNLINK) return t->run == run_create;
+    return failed == MKDIR || failed == ACCESS || failed == LSEEK || (failed == STAT && t->run != run_read && t->run != run_get);
+}
+static bool one_try(const struct try *t, long k, int sys, int *errors) {
+    snprintf(dir, sizeof dir, "%s/%s", base_dir, "try");
+    CHECK(mkdir(dir, 0700) == 0);
+    qr_buf_clear(&got);
+    t->before();
+    err = (struct qr_err){0};
+    int fds = entries("/proc/self/fd");
+    n_calls = 0, fail_at = k, fail_errno = sys, failed = NONE, short_next = 0;
+    enum qr_code code = t->run();
+    bool reached = n_calls >= k;
+    struct qr_err why = err;
+    fail_at = 0;
+    const char *name = t->what;
+    CHECK(entries("/proc/self/fd") == fds, "%s, call %ld (%d): descriptors", name, k, failed);
+    if (code != QR_OK) {
+        ++*errors;
+        CHECK(failed != NONE, "%s: %s", name, why.msg);
+        CHECK(strstr(why.msg, dir), "%s, call %ld (%d): no path in '%s'", name, k, failed, why.msg);
+        CHECK(why.code == code, "%s, call %ld: %d and %d", name, k, code, why.code);
+        bool only_sync = (failed == FSYNC || (failed == OPEN && !failed_for_writing)) && t->is_new();
+        CHECK(t->is_old() || only_sync, "%s, call %ld (%d): neither the old nor the new content", name, k, failed);
+    } else {
+        CHECK(t->is_new(), "%s, call %ld (%d): no error and not the new content", name, k, failed);
+        CHECK(failed == NONE || may_pass(t), "%s, call %ld (%d) failed and nobody said so", name, k, failed);
+    }
+    int left = remove_tree(dir);
+    CHECK(left == 0 || failed == UNLINK, "%s, call %ld (%d): temporary files are left", name, k, failed);
+    return reached;
+}
+
+static const struct try tries[] = {
+    {"read", old_file, run_read, got_nothing, got_old, 3},
+    {"replace", old_file, run_replace, f_old, f_new, 5},
+    {"replace in new directories", nothing, run_replace_deep, deep_none, deep_new, 8},
+    {"writable", nothing, run_writable, always, made_ab, 4},
+    {"append", old_lines, run_append, one_line, two_lines, 2},
+    {"get", old_file, run_get, got_nothing, got_old, 3},
+    {"put", old_file, run_put, f_old, f_new, 5},
+    {"create", nothing, run_create, f_none, f_new, 5},
+    {"remove", old_file, run_remove, f_old, f_none, 1},
+    {"list", three_files, run_list, got_nothing, got_three, 2},
+    {"check", nothing, run_check, always, made_ab, 4},
+    {"outputs", old_results, run_outputs, outputs_whole, outputs_new, 15},
+};
+
+int main(void) {
+    static const int errnos[] = {EIO, ENOSPC, EACCES, EPERM, EINTR};
+    static const char text[] = "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"
+                               "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2},\"train\":{\"loss\":\"mse\"}}";
+    CHECK(mkdtemp(base_dir) != NULL);
+    CHECK(qr_job_parse(qr_bytes_of_string(text), "the test", &job, &err) == QR_OK, "%s", err.msg);
+    if (job) CHECK(qr_workload_load(job, "portable", 1, &load, &err) == QR_OK, "%s", err.msg);
+    if (t_failed) return t_end();
+    qr_job_canonical(job, &load.data, NULL, &canonical);
+    qr_settings_init(&settings);
+    for (size_t i = 0; i < COUNT(tries); i++) {
+        int none = 0;
+        one_try(&tries[i], -1, 0, &none); /* nothing fails */
+        for (size_t e = 0; e < COUNT(errnos); e++) {
+            int errors = 0;
+            for (long k = 1; one_try(&tries[i], k, errnos[e], &errors); k++) continue;
+            CHECK(errnos[e] == EINTR || errors >= tries[i].least, "%s: %d errors only", tries[i].what, errors);
+        }
+    }
+    remove_tree(base_dir);
+    qr_settings_fini(&settings);
+    qr_job_canonical_fini(&canonical);
+    qr_workload_fini(&load);
+    qr_job_free(job);
+    qr_buf_free(&got);
+    free(first_weights);
+    return t_end();
+}
