@@ -414,6 +414,12 @@ static void idempotency(void) {
     CHECK(qr_json_size(counts) == 2 && qr_json_i64(qr_json_at(counts, 0), "", 0, 9, &first, &err) == QR_OK && qr_json_i64(qr_json_at(counts, 1), "", 0, 9, &last, &err) == QR_OK);
     CHECK(first == 1 && last == 3, "%lld, %lld", (long long)first, (long long)last); /* the preparation's, and this one's three attempts */
     qr_json_free(root);
+    /* a lost acknowledgement is found by reading: one upload that counts, one that is refused, and no third */
+    static const struct row lost = {0, INSERT("\"lost-acknowledgement\""), CREATE, 100, QR_OK, "", true};
+    logged("");
+    conform(&lost);
+    int uploads = logged("POST /upload");
+    CHECK(uploads == 1 + 2, "%d uploads", uploads); /* one is the preparation's */
 }
 
 int main(void) {
