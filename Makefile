@@ -113,7 +113,7 @@ interop: $(progs)
 
 ## make interop-gcs  Cloud Storage: Google's Python client, rclone, fake-gcs-server (under build/interop)
 interop-gcs: $(progs)
-	$(Q)tests/interop/gcs
+	$(Q)tests/interop/gcs_clients
 
 ## make fuzz       libFuzzer on every parser (clang); SECONDS=30 for each
 fuzz: # glibc gives clang no CMPLX; the warnings are gcc's to give

@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     const struct qr_command *command = find(name);
-    qr_cloud_configure(environ);
+    qr_cloud_configure(environ, qr_command_log());
     int code = command ? command->run(command, argc - 1, argv + 1) : unknown_command(name);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         qr_error(qr_command_log(), "qring", "standard output cannot be written");

@@ -8,6 +8,8 @@
 #include "format/json.h"
 #include "store/gcs_impl.h"
 
+static const int64_t first_notice_ns = 5 * QR_SECOND, next_notice_ns = 60 * QR_SECOND;
+
 enum { MAX_TRIES = 4, MAX_NAMES = 1 << 20, MAX_NAME_BYTES = 1024, MAX_PAGES = 4096 };
 
 static struct qr_gcs *self(struct qr_store *s) { return (struct qr_gcs *)s; }
@@ -61,18 +63,36 @@ enum qr_code qr_gcs_send(struct qr_gcs *g, struct qr_gcs_retry *r, const struct 
         enum qr_code code = qr_gcs_attempt(g, c, req, ret, err);
         if (code == QR_OK ? !qr_gcs_retryable(ret->status) : code != QR_UNAVAILABLE)
             return code == QR_OK ? code : qr_wrap(err, "gs://%s/%s: %s", g->bucket, c->name, c->doing);
-        if (!qr_gcs_retry_wait(r, ret->retry_after_s)) return qr_gcs_gave_up(g, r, c, ret, err);
+        if (!qr_gcs_wait(g, r, c, ret, err)) return qr_gcs_gave_up(g, r, c, ret, err);
         qr_gcs_reply_fini(ret);
     }
 }
 
-enum qr_code qr_gcs_gave_up(const struct qr_gcs *g, const struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, struct qr_err *err) {
-    char text[200], why[300];
+static void why(const struct qr_gcs_reply *reply, const struct qr_err *err, char *ret, size_t bytes) {
+    char text[200];
     qr_gcs_error_text(qr_buf_view(&reply->body), text, sizeof text);
-    if (qr_gcs_retryable(reply->status)) snprintf(why, sizeof why, "%d%s%s", reply->status, *text ? ", " : "", text);
-    else snprintf(why, sizeof why, "%.250s", err ? err->msg : "");
+    if (reply->status && reply->status != 200 && reply->status != 206) snprintf(ret, bytes, "%d%s%s", reply->status, *text ? ", " : "", text);
+    else snprintf(ret, bytes, "%.250s", err ? err->msg : "");
+}
+
+bool qr_gcs_wait(const struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, const struct qr_err *err) {
+    int64_t now = qr_now_ns(g->opt.clock);
+    if (g->opt.notice && now - r->began_ns >= first_notice_ns && (!r->noticed_ns || now - r->noticed_ns >= next_notice_ns)) {
+        char reason[300];
+        why(reply, err, reason, sizeof reason);
+        qr_auto(qr_free_p) char *sentence = qr_xasprintf("gs://%s/%s: %s: no success for %lld s (%s); trying again", g->bucket, c->name, c->doing,
+                                                         (long long)((now - r->began_ns) / QR_SECOND), reason);
+        g->opt.notice(g->opt.notice_ctx, sentence);
+        r->noticed_ns = now;
+    }
+    return qr_gcs_retry_wait(r, reply->retry_after_s);
+}
+
+enum qr_code qr_gcs_gave_up(const struct qr_gcs *g, const struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, struct qr_err *err) {
+    char reason[300];
+    why(reply, err, reason, sizeof reason);
     long long seconds = (long long)((qr_now_ns(g->opt.clock) - r->began_ns) / QR_SECOND);
-    return qr_fail(err, QR_UNAVAILABLE, "gs://%s/%s: %s: no success in %lld s, at the last: %s; please retry", g->bucket, c->name, c->doing, seconds, why);
+    return qr_fail(err, QR_UNAVAILABLE, "gs://%s/%s: %s: no success in %lld s, at the last: %s; please retry", g->bucket, c->name, c->doing, seconds, reason);
 }
 
 enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, struct qr_err *err) {
@@ -157,13 +177,14 @@ static enum qr_code download(struct qr_gcs *g, const struct qr_gcs_call *c, cons
             if (reply.status == 200) qr_buf_clear(ret), before = 0; /* the server gave everything */
             if (reply.body.n > o->size - ret->n) code = qr_fail(err, QR_DATA_LOSS, "gs://%s/%s: more bytes came than the %llu it has", g->bucket, c->name, (unsigned long long)o->size);
             else qr_buf_put(ret, reply.body.p, reply.body.n);
+            if (code == QR_OK && got == QR_OK && ret->n < o->size) qr_fail(err, QR_UNAVAILABLE, "only %zu bytes of %llu came", ret->n, (unsigned long long)o->size);
         } else if (got == QR_OK && reply.status == 404) {
             *ret_gone = true;
         } else if (got == QR_OK && !qr_gcs_retryable(reply.status)) {
             code = qr_gcs_refused(g, c, &reply, err);
         }
         if (ret->n > before) qr_gcs_retry_begin(&retry, &g->opt); /* progress: the patience begins anew */
-        if (code == QR_OK && ret->n < o->size && !*ret_gone && !qr_gcs_retry_wait(&retry, reply.retry_after_s)) code = qr_gcs_gave_up(g, &retry, c, &reply, err);
+        if (code == QR_OK && ret->n < o->size && !*ret_gone && !qr_gcs_wait(g, &retry, c, &reply, err)) code = qr_gcs_gave_up(g, &retry, c, &reply, err);
         qr_gcs_reply_fini(&reply);
     }
     qr_buf_free(&url);

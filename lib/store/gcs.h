@@ -27,6 +27,8 @@ struct qr_gcs_options {
     const char *extra_header;   /* sent with every storage request: a fault test's name */
     const struct qr_clock *clock, *wall; /* wall: what the time is, for signed requests */
     void (*sleep)(int64_t ns);
+    void (*notice)(void *ctx, const char *sentence); /* now and then while an operation is retried, for a log; NULL: silent */
+    void *notice_ctx;
     bool (*stopping)(void);     /* true: this process has been asked to end; NULL: never */
     int64_t deadline_ns, stop_deadline_ns; /* 0: 10 min, and 2 min once stopping */
 };

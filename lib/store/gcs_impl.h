@@ -39,7 +39,7 @@ struct qr_gcs_http *qr_gcs_http_curl(void);
 
 /* ---- retries ---- */
 
-struct qr_gcs_retry { const struct qr_gcs_options *opt; int64_t began_ns; unsigned n; };
+struct qr_gcs_retry { const struct qr_gcs_options *opt; int64_t began_ns, noticed_ns; unsigned n; };
 void qr_gcs_retry_begin(struct qr_gcs_retry *r, const struct qr_gcs_options *opt); /* also when there was progress */
 /* Waits a random time in [0, min(32 s, 2^n s)], at least what the server asked for; false when the deadline has passed. */
 bool qr_gcs_retry_wait(struct qr_gcs_retry *r, int64_t retry_after_s);
@@ -75,9 +75,11 @@ QR_MUST_CHECK enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_gcs_
 /* Attempts until there is a reply that retrying cannot better. */
 QR_MUST_CHECK enum qr_code qr_gcs_send(struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_request *req,
                                        struct qr_gcs_reply *ret, struct qr_err *err);
+/* qr_gcs_retry_wait, and says now and then what is waited for. err: the last attempt's, where it had no reply. */
+bool qr_gcs_wait(const struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, const struct qr_err *err);
 /* The sentence and code for a status that is an error. */
 enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, struct qr_err *err);
-/* After the deadline. why: the last attempt's error. */
+/* After the deadline. *err comes in as the last attempt's. */
 enum qr_code qr_gcs_gave_up(const struct qr_gcs *g, const struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_gcs_object_parse(struct qr_bytes body, struct qr_gcs_object *ret, struct qr_err *err);
 /* The reason in an error's body, cut and printable; "" where there is none. */

@@ -144,7 +144,7 @@ static enum qr_code resumable(struct upload *u, struct qr_gcs_object *ret, int *
         if (asked && next == SEND) wait = false; /* it has been waited for before the question */
         if (next == RESTART && u->restarts++ == MAX_RESTARTS) next = END;
         if (next == END) code = sent != QR_OK ? qr_wrap(err, "gs://%s/%s: upload", u->g->bucket, u->name) : conclude(u, &reply, ret, ret_status, err);
-        else if (wait && !qr_gcs_retry_wait(&u->retry, reply.retry_after_s)) code = qr_gcs_gave_up(u->g, &u->retry, &u->call, &reply, err);
+        else if (wait && !qr_gcs_wait(u->g, &u->retry, &u->call, &reply, err)) code = qr_gcs_gave_up(u->g, &u->retry, &u->call, &reply, err);
         else if (next == RESTART) {
             code = open_session(u, ret_status, err);
             next = SEND;

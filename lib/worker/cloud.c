@@ -14,7 +14,9 @@ static const char *variable(char *const *environment, const char *name) {
     return NULL;
 }
 
-void qr_cloud_configure(char *const *environment) {
+static void say(void *log, const char *sentence) { qr_warn((const struct qr_log *)log, "store", "%s", sentence); }
+
+void qr_cloud_configure(char *const *environment, const struct qr_log *log) {
     static char gcloud_dir[4096];
     const char *no_check = variable(environment, "NO_GCE_CHECK"), *home = variable(environment, "HOME"), *config = variable(environment, "CLOUDSDK_CONFIG");
     bool none = false;
@@ -25,6 +27,7 @@ void qr_cloud_configure(char *const *environment) {
         .emulator_host = variable(environment, "STORAGE_EMULATOR_HOST"), .credentials = variable(environment, "GOOGLE_APPLICATION_CREDENTIALS"),
         .gcloud_dir = gcloud_dir, .metadata_host = variable(environment, "GCE_METADATA_HOST"), .no_metadata = none,
         .clock = &qr_clock_monotonic, .wall = &qr_clock_wall, .sleep = qr_sleep_ns, .stopping = qr_stop_requested,
+        .notice = say, .notice_ctx = (void *)(uintptr_t)log,
     };
     qr_store_configure(&options);
 }

@@ -368,7 +368,7 @@ int qr_worker_main(int argc, char *const *argv, char *const *environment) {
     struct qr_err err = {0};
     setenv("GRPC_POLL_STRATEGY", "poll", 0); /* before gRPC starts; few connections, and nothing to wake */
     qr_stop_start();
-    qr_cloud_configure(environment);
+    qr_cloud_configure(environment, &w.log);
     qr_settings_init(&w.settings);
     w.log = make_log(&w.settings);
     enum qr_code code = run(&w, argc, argv, environment, &err);

@@ -213,13 +213,20 @@ static struct broken *break_network(int64_t for_ns) {
     return b;
 }
 
+static int notices;
+static void count_notice(void *ctx, const char *sentence) {
+    notices += ctx == &notices && strstr(sentence, "gs://outage/w: upload: no success for") && strstr(sentence, "connect to server");
+}
+
 static void outages(void) {
     struct qr_gcs_options o = options();
+    o.notice = count_notice, o.notice_ctx = &notices;
     struct qr_err err = {0};
     struct broken *b = break_network(9 * 60 * QR_SECOND);
     struct qr_store *s = open_with("outage", &o, &b->http);
     CHECK(put(s, "w", "weights", false, &err) == QR_OK && holds(s, "w", "weights"), "nine minutes are outlasted: %s", err.msg);
     CHECK(longest_ns <= 32 * QR_SECOND && b->attempts > 15 && b->attempts < 200, "%ld attempts, longest wait %lld s", b->attempts, (long long)(longest_ns / QR_SECOND));
+    CHECK(notices >= 5 && notices <= 10, "%d: about one a minute", notices);
     s->ops->close(s);
     for (int i = 0; i < 2; i++) {
         b = break_network(INT64_C(1) << 60);
@@ -414,6 +421,12 @@ static void idempotency(void) {
     CHECK(qr_json_size(counts) == 2 && qr_json_i64(qr_json_at(counts, 0), "", 0, 9, &first, &err) == QR_OK && qr_json_i64(qr_json_at(counts, 1), "", 0, 9, &last, &err) == QR_OK);
     CHECK(first == 1 && last == 3, "%lld, %lld", (long long)first, (long long)last); /* the preparation's, and this one's three attempts */
     qr_json_free(root);
+    /* a lost acknowledgement is found by reading: one upload that counts, one that is refused, and no third */
+    static const struct row lost = {0, INSERT("\"lost-acknowledgement\""), CREATE, 100, QR_OK, "", true};
+    logged("");
+    conform(&lost);
+    int uploads = logged("POST /upload");
+    CHECK(uploads == 1 + 2, "%d uploads", uploads); /* one is the preparation's */
 }
 
 int main(void) {

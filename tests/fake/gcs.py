@@ -278,6 +278,8 @@ class Handler(BaseHTTPRequestHandler):
         if not m:
             raise Refuse(400, "Content-Range")
         total = None if m.group(3) == "*" else int(m.group(3))
+        if m.group(1) is None and self.data:
+            raise Refuse(400, "a status query with bytes")
         if m.group(1) is not None:
             at = int(m.group(1))
             if int(m.group(2)) - at + 1 != len(self.data) or at > len(s["data"]):
