@@ -224,7 +224,7 @@ static void print_result(const struct run *r) {
     qr_auto(qr_free_p) char *path = qr_path_join(r->out, "result.json");
     struct qr_buf text = {0};
     struct qr_err err;
-    if (qr_file_read(path, 1 << 20, &text, &err) == QR_OK) fwrite(text.p, 1, text.n, stdout);
+    if (qr_file_read(path, 1 << 20, &text, &err) == QR_OK) fputs(qr_buf_string(&text), stdout);
     qr_buf_free(&text);
 }
 

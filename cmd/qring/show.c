@@ -161,7 +161,7 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK) code = load(&s, words.v[0], isa, &err);
     if (code == QR_OK && json) json_of(&s, &text);
     if (code == QR_OK && !json) text_of(&s, width, &text);
-    fwrite(text.p, 1, text.n, stdout);
+    fputs(qr_buf_string(&text), stdout);
     qr_buf_free(&text);
     fini(&s);
     return qr_conclude(code, &err);

@@ -96,7 +96,7 @@ static void list(const char *url, const struct qr_tensors *t, bool json) {
     } else {
         qr_buf_printf(&b, "  %zu values\n", total);
     }
-    fwrite(b.p, 1, b.n, stdout);
+    fputs(qr_buf_string(&b), stdout);
     qr_buf_free(&b);
 }
 
@@ -158,7 +158,7 @@ static enum qr_code compare(const char *const *url, const struct qr_tensors *t, 
     else if (most == 0) qr_buf_puts(&b, "equal\n");
     else qr_buf_printf(&b, "largest difference %.17g\n", most);
     if (json) qr_buf_puts(&b, "\n");
-    if (code == QR_OK) fwrite(b.p, 1, b.n, stdout);
+    if (code == QR_OK) fputs(qr_buf_string(&b), stdout);
     qr_buf_free(&b);
     return code;
 }
