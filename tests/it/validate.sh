@@ -82,7 +82,9 @@ says 0 'gs://auth-bucket/w.h5' "$qring" validate "$base" --weights gs://auth-buc
 says 2 'bucket forbidden-b|roles/storage.objectUser' "$qring" validate "$base" --weights gs://forbidden-b/w.h5
 says 2 'bucket readonly-b' "$qring" validate "$base" --weights-gcs-bucket readonly-b --weights-gcs-path w.h5
 says 2 'bucket does not exist' "$qring" validate "$base" --weights gs://missing-b/w.h5
-check "nothing was uploaded" sh -c "! $python -c \"import urllib.request as u; u.urlopen('http://$at/storage/v1/b/plain/o/w.h5')\" 2>/dev/null"
+$python -c "import urllib.request as u; print(u.urlopen('http://$at/control/log').read().decode())" >"$work/requests"
+check "the bucket was asked for its permissions" grep -q testPermissions "$work/requests"
+check "nothing was uploaded" sh -c "! grep -q /upload/ '$work/requests'"
 
 # the shells know it
 check "bash completes it" sh -c "'$qring' completion bash | grep -A 0 '\\*:validate)' | grep -q -- '--price-per-cpu-hour.*--peer-template'"
