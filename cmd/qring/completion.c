@@ -14,10 +14,12 @@ const char qr_help_completion[] =
     "\n"
     "Usage: qring completion bash|zsh|fish\n";
 
-/* run takes every flag of the worker too. */
+/* These take every flag of the worker too. */
+static bool takes_settings(const struct qr_command *c) { return strcmp(c->name, "run") == 0 || strcmp(c->name, "validate") == 0; }
+
 static void put_flags(const struct qr_command *c) {
     fputs(c->flags, stdout);
-    if (strcmp(c->name, "run") != 0) return;
+    if (!takes_settings(c)) return;
     for (size_t i = 0; qr_settings_name(i); i++) {
         char flag[64];
         snprintf(flag, sizeof flag, "--%s", qr_settings_name(i));
@@ -54,8 +56,8 @@ static void fish(void) {
             else printf("complete -c qring -n '__fish_seen_subcommand_from %s' -a %.*s\n", c->name, n, f);
             f += n;
         }
-        if (strcmp(c->name, "run") != 0) continue;
-        for (size_t k = 0; qr_settings_name(k); k++) printf("complete -c qring -n '__fish_seen_subcommand_from run' -l %s\n", qr_settings_name(k));
+        if (!takes_settings(c)) continue;
+        for (size_t k = 0; qr_settings_name(k); k++) printf("complete -c qring -n '__fish_seen_subcommand_from %s' -l %s\n", c->name, qr_settings_name(k));
     }
 }
 

@@ -15,6 +15,8 @@ const struct qr_command qr_commands[] = {
      "--weights --predictions --json --isa --threads --help", qr_command_infer},
     {"gradient", "gradient [JOB] [--of loss|prediction]", "exact derivatives as JSON, to check against other programs", qr_help_gradient,
      "--weights --samples --of --isa --threads --help", qr_command_gradient},
+    {"validate", "validate [JOB] [--price-per-cpu-hour P]", "try everything first: ring, names, buckets, memory, time, cost", qr_help_validate,
+     "--price-per-cpu-hour --message-time --json --help", qr_command_validate},
     {"show", "show [JOB]", "draw the circuit; parameters, gates, blocks, cost", qr_help_show, "--json --columns --isa --help", qr_command_show},
     {"weights", "weights FILE...", "list, compare or convert weights", qr_help_weights, "--to --job --json --help", qr_command_weights},
     {"completion", "completion bash|zsh|fish", "the shell's completion, to be sourced", qr_help_completion, "bash zsh fish --help", qr_command_completion},

@@ -66,22 +66,34 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     return code;
 }
 
-enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
+enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err) {
+    if (check_folder(o->dir, err) != QR_OK) return qr_wrap(err, "results (--out, --weights)");
+    if (o->logdir && strstr(o->logdir, "://"))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--logdir: %s: unknown kind of URL; file:///dir/name and plain paths are known", o->logdir);
+    if (o->logdir && qr_dir_writable(o->logdir, err) != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
+    return QR_OK;
+}
+
+enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err) {
     enum qr_weights_format format;
     struct qr_store *store;
     char *name;
     enum qr_code code = qr_weights_format_of(o->weights_url, &format, err);
-    if (code == QR_OK) code = check_folder(o->dir, err);
-    if (code != QR_OK) return qr_wrap(err, "results (--out, --weights)");
-    if (o->logdir && strstr(o->logdir, "://"))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--logdir: %s: unknown kind of URL; file:///dir/name and plain paths are known", o->logdir);
-    if (o->logdir && qr_dir_writable(o->logdir, err) != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
-    if ((code = qr_store_resolve(o->weights_url, &store, &name, err)) == QR_OK) {
+    if (code == QR_OK) code = qr_store_resolve(o->weights_url, &store, &name, err);
+    if (code == QR_OK) {
         code = store->ops->check_writable(store, name, err);
         store->ops->close(store);
         free(name);
     }
     return code == QR_OK ? code : qr_wrap(err, "trained weights (--weights)");
+}
+
+enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
+    enum qr_weights_format format;
+    enum qr_code code = qr_weights_format_of(o->weights_url, &format, err); /* before a folder is made */
+    if (code != QR_OK) return qr_wrap(err, "results (--out, --weights)");
+    code = qr_outputs_check_folders(o, err);
+    return code == QR_OK ? qr_outputs_check_weights(o, err) : code;
 }
 
 /* ---- progress ---- */

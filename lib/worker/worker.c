@@ -6,12 +6,12 @@
 
 #include "base/mem.h"
 #include "base/pool.h"
-#include "cluster/identity.h"
 #include "group/group.h"
 #include "worker/cloud.h"
 #include "worker/http.h"
 #include "worker/last_words.h"
 #include "worker/outputs.h"
+#include "worker/ring.h"
 #include "worker/settings.h"
 #include "worker/stop.h"
 #include "worker/workload.h"
@@ -66,13 +66,6 @@ static struct qr_log make_log(const struct qr_settings *s) {
     return qr_log_stderr(level, text ? QR_LOG_TEXT : QR_LOG_JSON);
 }
 
-static const char *variable(char *const *environment, const char *name) {
-    size_t n = strlen(name);
-    for (; *environment; environment++)
-        if (strncmp(*environment, name, n) == 0 && (*environment)[n] == '=') return *environment + n + 1;
-    return NULL;
-}
-
 /* ---- settings, job, identity ---- */
 
 static enum qr_code read_settings(struct worker *w, int argc, char *const *argv, char *const *environment, struct qr_err *err) {
@@ -115,18 +108,6 @@ static bool print_texts(const struct qr_settings *s) {
     return printed;
 }
 
-static enum qr_code find_identity(struct worker *w, char *const *environment, struct qr_err *err) {
-    const struct qr_settings *s = &w->settings;
-    char host[256] = "";
-    gethostname(host, sizeof host - 1);
-    const struct qr_identity_inputs in = {
-        .index = s->index, .peers = s->peers, .peer_template = s->peer_template, .replicas = s->replicas,
-        .tf_config = variable(environment, "TF_CONFIG"), .job_completion_index = variable(environment, "JOB_COMPLETION_INDEX"), .hostname = host,
-        .default_port = 2222, .max_workers = (unsigned)s->max_workers,
-    };
-    return qr_identity_find(&in, &w->identity, err);
-}
-
 static void print_identity(const struct worker *w) {
     struct qr_buf text = {0};
     qr_identity_json(&w->identity, &text);
@@ -141,9 +122,7 @@ static enum qr_code check_role(struct worker *w, struct qr_err *err) {
     if (id->index >= 0 && id->role != QR_ROLE_SINGLE) snprintf(index, sizeof index, ", index %d", id->index);
     qr_info(&w->log, "worker", "I am %s %s%s%s%s (%s: %s)", id->role == QR_ROLE_EVALUATOR ? "an" : "a", id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
             id->address ? ", at " : "", id->address ? id->address : "", qr_identity_source_name(id->source), id->why);
-    if (id->role == QR_ROLE_PS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG makes this process a ps, and the workers of this program need none: they sum gradients among "
-                       "themselves. Take the PS replicas out of the job");
+    if (qr_ring_role(id, err) != QR_OK) return err->code;
     if (id->role != QR_ROLE_EVALUATOR) return QR_OK;
     qr_info(&w->log, "worker", "an evaluator has no work here: the workers evaluate after each epoch themselves. Exiting with 0");
     w->finished = true;
@@ -159,34 +138,15 @@ static void warn_of_settings(const struct worker *w) {
 
 /* ---- network ---- */
 
-static bool is_loopback(const char *host) {
-    return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 || strncmp(host, "127.", 4) == 0;
-}
-
-static bool all_loopback(const struct qr_identity *id) {
-    bool all = true;
-    for (size_t i = 0; i < id->n_peers && all; i++) {
-        char *host;
-        unsigned port;
-        all = qr_address_split(id->peers[i], 2222, &host, &port);
-        if (!all) break;
-        all = is_loopback(host);
-        free(host);
-    }
-    return all;
-}
-
 static enum qr_code choose_address(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     const struct qr_identity *id = &w->identity;
-    bool local = all_loopback(id) && (!s->bind || is_loopback(s->bind));
-    w->local = local;
+    bool local;
     unsigned unused;
     qr_auto(qr_free_p) char *own = NULL;
+    if (qr_ring_network(s, id, &local, err) != QR_OK) return err->code;
+    w->local = local;
     if (!qr_address_split(id->address, 2222, &own, &unused)) return qr_fail(err, QR_INTERNAL, "own address %s", id->address);
-    if (!local && !s->plaintext)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "the peers are not on this machine and there is no TLS: set --plaintext (QRING_PLAINTEXT=1) if the network "
-                       "between them is yours alone");
     if (!local) qr_warn(&w->log, "worker", "--plaintext: gradients and weights travel between the workers unencrypted and unauthenticated");
     const char *host = s->bind ? s->bind : local ? own : strchr(own, ':') ? "::" : "0.0.0.0";
     w->listen = qr_address_join(host, s->port >= 0 ? (unsigned)s->port : id->port);
@@ -309,7 +269,7 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     enum qr_code code = read_settings(w, argc, argv, environment, err);
     if (code != QR_OK) return code;
     if (print_texts(&w->settings)) return w->finished = true, QR_OK;
-    if ((code = find_identity(w, environment, err)) != QR_OK) return code;
+    if ((code = qr_ring_identity(&w->settings, environment, &w->identity, err)) != QR_OK) return code;
     if (w->settings.print_identity) {
         print_identity(w);
         return w->finished = true, QR_OK;

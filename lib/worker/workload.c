@@ -29,16 +29,18 @@ enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url, d
     return code;
 }
 
+struct qr_estimate_memory qr_workload_memory(const struct qr_workload *w) {
+    unsigned lanes = qr_model_blocks_in_parallel(w->model) ? w->n_threads : 1;
+    return qr_estimate_memory(w->data.n_samples, w->data.n_columns + w->data.n_outputs, lanes, qr_model_bytes_per_thread(w->model), qr_model_n_params(w->model));
+}
+
 static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err) {
-    const uint64_t own = UINT64_C(32) << 20; /* the process itself, gRPC and its buffers */
-    uint64_t data = (uint64_t)w->data.n_samples * (w->data.n_columns + w->data.n_outputs) * sizeof(double);
-    uint64_t threads = (qr_model_blocks_in_parallel(w->model) ? (uint64_t)w->n_threads : 1) * qr_model_bytes_per_thread(w->model);
-    uint64_t vectors = (uint64_t)qr_model_n_params(w->model) * (16 * 4 + 8 * 8);
-    uint64_t need = own + data + threads + vectors, limit = qr_memory_limit_bytes();
-    if (need <= limit) return QR_OK;
+    struct qr_estimate_memory need = qr_workload_memory(w);
+    uint64_t limit = qr_memory_limit_bytes();
+    if (need.total <= limit) return QR_OK;
     return qr_fail(err, QR_RESOURCE_EXHAUSTED, "job %s needs %llu bytes (%llu of data, %llu of workspaces for %u threads); this process may use %llu: take fewer "
-                   "--threads, a smaller job or a larger memory limit", w->job->name, (unsigned long long)need, (unsigned long long)data,
-                   (unsigned long long)threads, w->n_threads, (unsigned long long)limit);
+                   "--threads, a smaller job or a larger memory limit", w->job->name, (unsigned long long)need.total, (unsigned long long)need.data,
+                   (unsigned long long)need.workspaces, w->n_threads, (unsigned long long)limit);
 }
 
 enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err) {

@@ -6,6 +6,7 @@
 #define QR_WORKER_WORKLOAD_H
 
 #include "data/dataset.h"
+#include "job/estimate.h"
 #include "job/job.h"
 #include "model/model.h"
 #include "record/weights.h"
@@ -24,6 +25,9 @@ struct qr_workload {
  * numbers). May read files for as long as the stores take. */
 QR_MUST_CHECK enum qr_code qr_workload_load(const struct qr_job *job, const char *isa, unsigned n_threads, struct qr_workload *ret, struct qr_err *err);
 void qr_workload_fini(struct qr_workload *w);
+
+/* Bytes that a worker with this job holds; what qr_workload_load compares with the limit. */
+struct qr_estimate_memory qr_workload_memory(const struct qr_workload *w);
 
 /* What only training needs, before anything is written: INVALID_ARGUMENT for early stopping without validation data. */
 QR_MUST_CHECK enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err);
