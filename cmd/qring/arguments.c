@@ -25,7 +25,10 @@ enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, s
     *ret_help = false;
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i], *equals = strchr(a, '=');
-        if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) return *ret_help = true, QR_OK;
+        if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) {
+            *ret_help = true;
+            return QR_OK;
+        }
         if (a[0] != '-' || !a[1]) {
             if (ret_words->n == max_words) return qr_fail(err, QR_INVALID_ARGUMENT, "'%.200s' is one word too many; --help shows what is expected", a);
             ret_words->v[ret_words->n++] = a;

@@ -137,7 +137,10 @@ int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
     size_t *sample = NULL, n = 0;
     bool help;
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
-    if (code == QR_OK && help) return fputs(self->help, stdout), 0;
+    if (code == QR_OK && help) {
+        fputs(self->help, stdout);
+        return 0;
+    }
     if (code == QR_OK && strcmp(of, "loss") != 0 && strcmp(of, "prediction") != 0)
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "--of: '%.40s' is neither loss nor prediction", of);
     if (code == QR_OK) code = qr_load(words.v[0], isa, threads, &l, &err);

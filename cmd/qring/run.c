@@ -88,8 +88,14 @@ static enum qr_code long_flag(struct run *r, const char *text, const char *next,
     const char *equals = strchr(text, '=');
     qr_auto(qr_free_p) char *name = qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
     int arity = qr_settings_arity(name);
-    if (strcmp(name, "json") == 0 && !equals) return r->json = true, QR_OK;
-    if (strcmp(name, "help") == 0) return r->help = true, QR_OK;
+    if (strcmp(name, "json") == 0 && !equals) {
+        r->json = true;
+        return QR_OK;
+    }
+    if (strcmp(name, "help") == 0) {
+        r->help = true;
+        return QR_OK;
+    }
     if (!arity) return unknown_flag(name, err);
     const char *value = equals ? equals + 1 : arity == 1 ? "true" : next;
     if (!value) return qr_fail(err, QR_INVALID_ARGUMENT, "--%s wants a value", name);

@@ -219,7 +219,10 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
     struct qr_loaded l = {0};
     struct qr_err err = {0};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 64, &words, &help, &err);
-    if (code == QR_OK && help) return fputs(self->help, stdout), 0;
+    if (code == QR_OK && help) {
+        fputs(self->help, stdout);
+        return 0;
+    }
     if (code == QR_OK && !words.n) code = qr_fail(&err, QR_INVALID_ARGUMENT, "which files? qring weights FILE...");
     if (code == QR_OK && to && words.n != 1) code = qr_fail(&err, QR_INVALID_ARGUMENT, "--to converts one file, not %zu", words.n);
     if (code == QR_OK && job) code = qr_load(job, NULL, "1", &l, &err);

@@ -63,13 +63,24 @@ static bool number(const struct qr_buf *cell, double *ret) {
     size_t n = cell->n;
     if (memchr(s, 0, n)) return false;
     if (qr_parse_double_n(s, n, ret)) return true;
-    while (n && (*s == ' ' || *s == '\t')) s++, n--;
+    while (n && (*s == ' ' || *s == '\t')) {
+        s++;
+        n--;
+    }
     while (n && (s[n - 1] == ' ' || s[n - 1] == '\t')) n--;
     bool minus = n && *s == '-';
-    if (n && (*s == '-' || *s == '+')) s++, n--;
-    if (n == 3 && strncasecmp(s, "nan", 3) == 0) return *ret = (double)NAN, true;
-    if ((n == 3 && strncasecmp(s, "inf", 3) == 0) || (n == 8 && strncasecmp(s, "infinity", 8) == 0))
-        return *ret = minus ? -HUGE_VAL : HUGE_VAL, true;
+    if (n && (*s == '-' || *s == '+')) {
+        s++;
+        n--;
+    }
+    if (n == 3 && strncasecmp(s, "nan", 3) == 0) {
+        *ret = (double)NAN;
+        return true;
+    }
+    if ((n == 3 && strncasecmp(s, "inf", 3) == 0) || (n == 8 && strncasecmp(s, "infinity", 8) == 0)) {
+        *ret = minus ? -HUGE_VAL : HUGE_VAL;
+        return true;
+    }
     return false;
 }
 

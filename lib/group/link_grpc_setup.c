@@ -31,6 +31,7 @@ static grpc_channel_args channel_args(void) {
 #undef INTEGER
     return (grpc_channel_args){.num_args = sizeof args / sizeof args[0], .args = args};
 }
+
 grpc_channel *link_grpc_channel(const char *address) {
     grpc_channel_args args = channel_args();
     grpc_channel_credentials *creds = grpc_insecure_credentials_create();
@@ -40,6 +41,7 @@ grpc_channel *link_grpc_channel(const char *address) {
     grpc_channel_credentials_release(creds);
     return channel;
 }
+
 grpc_server *link_grpc_server(const char *address, grpc_completion_queue *cq, int *ret_port) {
     grpc_channel_args args = channel_args();
     grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
@@ -66,6 +68,7 @@ static int bind_errno(const char *host, const char *port) {
     freeaddrinfo(list);
     return sys;
 }
+
 enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err) {
     const char *colon = strrchr(address, ':');
     bool bracketed = address[0] == '[' && colon > address + 1 && colon[-1] == ']';

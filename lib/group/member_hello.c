@@ -15,7 +15,8 @@ void member_send_hello(struct qr_member *m, uint32_t conn) {
     struct qr_hello *h = &m->out.hello;
     m->out.kind = QR_MESSAGE_HELLO;
     memset(h, 0, sizeof *h);
-    h->protocol_min = QR_PROTOCOL_MIN, h->protocol_max = QR_PROTOCOL_MAX;
+    h->protocol_min = QR_PROTOCOL_MIN;
+    h->protocol_max = QR_PROTOCOL_MAX;
     qr_message_text(h->contract, sizeof h->contract, m->opt.contract);
     qr_message_text(h->run, sizeof h->run, m->opt.run);
     h->index = m->opt.index;
@@ -115,7 +116,10 @@ static void mismatch_found(struct qr_member *m, struct conn *c, const struct qr_
     c->index = h->index;
     compare_fields(m, c, mm, h);
     for (unsigned k = 0; again && k < mm->n && k < before.n; k++)
-        if (before.field[k].told && !mm->field[k].told) mm->field[k] = before.field[k], mm->n_text++;
+        if (before.field[k].told && !mm->field[k].told) {
+            mm->field[k] = before.field[k];
+            mm->n_text++;
+        }
     if (!again && mm->n_text == mm->n) member_log(m, QR_LOG_ERROR, "%s", mismatch_text(m, h->index, m->text, sizeof m->text));
 }
 
@@ -138,15 +142,18 @@ static bool mismatch_counts(const struct qr_member *m, uint32_t i) {
     const struct mismatch *mm = &m->peer[i].mismatch;
     return mm->on && i < m->opt.n_peers && (mm->down_ns == 0 || m->now_ns - mm->down_ns < MISMATCH_KEEP_NS);
 }
+
 bool member_mismatched(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (mismatch_counts(m, i)) return true;
     return false;
 }
+
 static void refuse(struct qr_member *m, uint32_t i) {
     char text[QR_ERR_MSG_BYTES];
     member_stop(m, QR_FAILED_PRECONDITION, QR_GOODBYE_REFUSED, mismatch_text(m, i, text, sizeof text));
 }
+
 void member_check_mismatch(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS && !m->over; i++) {
         struct mismatch *mm = &m->peer[i].mismatch;
@@ -157,6 +164,7 @@ void member_check_mismatch(struct qr_member *m) {
         if ((mm->by_leader && told) || age >= MISMATCH_STOP_NS) refuse(m, i);
     }
 }
+
 /* The other one's 30 s are over a little before ours: what it was refused for holds here too. */
 void member_mismatch_goodbye(struct qr_member *m, uint32_t index) {
     if (!m->formed && mismatch_counts(m, index) && m->now_ns - m->peer[index].mismatch.since_ns >= MISMATCH_STOP_NS * 5 / 6) refuse(m, index);

@@ -14,6 +14,7 @@ bool member_hears(const struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
     return index != m->opt.index && p->connected && !p->gone && !p->frozen;
 }
+
 static bool lists(const struct qr_member *m, uint32_t a, uint32_t b) {
     if (a == m->opt.index) return member_hears(m, b);
     const struct qr_heartbeat *h = &m->peer[a].beat;
@@ -21,6 +22,7 @@ static bool lists(const struct qr_member *m, uint32_t a, uint32_t b) {
         if (h->heard[i].index == b) return same_inc(h->heard[i].incarnation, m->peer[b].incarnation);
     return false;
 }
+
 bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b) { return lists(m, a, b) && lists(m, b, a); }
 
 /* All of the generation are still linked with each other, as the same processes, and none has promised itself away: it works. */
@@ -84,6 +86,7 @@ static uint64_t random_of(struct qr_member *m) { /* splitmix64 */
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
+
 static void back_off(struct qr_member *m) {
     int64_t wait = MS(50) + (int64_t)(random_of(m) % 350) * MS(1);
     wait <<= m->backoff_doublings;

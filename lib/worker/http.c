@@ -67,7 +67,10 @@ static enum MHD_Result metrics(struct qr_http *h, struct MHD_Connection *c) {
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url, const char *method, const char *version, const char *upload,
                                   size_t *upload_bytes, void **per_request) {
     struct qr_http *h = ctx;
-    (void)version, (void)upload, (void)upload_bytes, (void)per_request;
+    (void)version;
+    (void)upload;
+    (void)upload_bytes;
+    (void)per_request;
     bool known = strcmp(url, "/healthz") == 0 || strcmp(url, "/readyz") == 0 || strcmp(url, "/metrics") == 0;
     if (!known) return say(c, MHD_HTTP_NOT_FOUND, "there is nothing here; try /healthz, /readyz or /metrics\n");
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
@@ -182,7 +185,9 @@ static void set_defaults(struct qr_http *h) {
     h->watch[QR_HTTP_CONTROL] = (struct qr_watch){.thread = "the control thread", .turns = QR_TURNS_CONTROL, .floor_ns = control_ns, .first_ns = control_ns};
     h->watch[QR_HTTP_TRAINING] = (struct qr_watch){.thread = "the training thread", .turns = QR_TURNS_TRAINING, .floor_ns = training_ns,
                                                    .first_ns = o->training_first_ns ? o->training_first_ns : QR_HTTP_TRAINING_FIRST_NS};
-    h->version = qr_xstrdup(o->build.version), h->contract = qr_xstrdup(o->build.contract), h->isa = qr_xstrdup(o->build.isa);
+    h->version = qr_xstrdup(o->build.version);
+    h->contract = qr_xstrdup(o->build.contract);
+    h->isa = qr_xstrdup(o->build.isa);
     o->build = (struct qr_build){h->version, h->contract, h->isa};
 }
 
@@ -190,7 +195,9 @@ static void free_http(struct qr_http *h) {
     qr_close_p(&h->wake);
     qr_buf_free(&h->text);
     free(h->visits);
-    free(h->version), free(h->contract), free(h->isa);
+    free(h->version);
+    free(h->contract);
+    free(h->isa);
     free(h);
 }
 

@@ -308,11 +308,15 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
 static enum qr_code run(struct worker *w, int argc, char *const *argv, char *const *environment, struct qr_err *err) {
     enum qr_code code = read_settings(w, argc, argv, environment, err);
     if (code != QR_OK) return code;
-    if (print_texts(&w->settings)) return w->finished = true, QR_OK;
+    if (print_texts(&w->settings)) {
+        w->finished = true;
+        return QR_OK;
+    }
     if ((code = find_identity(w, environment, err)) != QR_OK) return code;
     if (w->settings.print_identity) {
         print_identity(w);
-        return w->finished = true, QR_OK;
+        w->finished = true;
+        return QR_OK;
     }
     warn_of_settings(w);
     qr_outputs_init(&w->outputs, &w->settings, w->job->name, &w->log);
