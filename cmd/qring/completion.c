@@ -55,7 +55,8 @@ static void fish(void) {
             f += n;
         }
         if (strcmp(c->name, "run") != 0) continue;
-        for (size_t k = 0; qr_settings_name(k); k++) printf("complete -c qring -n '__fish_seen_subcommand_from run' -l %s\n", qr_settings_name(k));
+        for (size_t k = 0; qr_settings_name(k); k++)
+            printf("complete -c qring -n '__fish_seen_subcommand_from run' -l %s\n", qr_settings_name(k));
     }
 }
 

@@ -280,7 +280,8 @@ enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, s
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes: at most %d are sent", qr_message_kind_name(m->kind), n,
                        QR_MESSAGE_MAX_BYTES);
     uint8_t *p = qr_buf_grow(ret, n);
-    if (p == NULL) return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes: the buffer is full", qr_message_kind_name(m->kind), n);
+    if (p == NULL)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes: the buffer is full", qr_message_kind_name(m->kind), n);
     qring__message__pack(&out, p);
     return QR_OK;
 }

@@ -4,8 +4,8 @@
 #include "format/message_impl.h"
 #include "group.pb-c.h"
 
-/* protobuf-c keeps unknown fields and allocates 50 times their size; every allocation comes from here instead, and ends with it. The largest honest
- * message (a Begin of 64 members with 16 runs each) needs 100 KB. */
+/* protobuf-c keeps unknown fields and allocates 50 times their size; every allocation comes from here instead, and ends with it. The
+ * largest honest message (a Begin of 64 members with 16 runs each) needs 100 KB. */
 struct arena {
     size_t used;
     _Alignas(16) uint8_t bytes[192 * 1024];

@@ -44,9 +44,12 @@ void qr_reduction_free(struct qr_reduction *r) {
     free(r);
 }
 
-#define GROW(p, cap, n)                                                                            \
-    do {                                                                                           \
-        if ((cap) < (n)) (p) = qr_xreallocarray((p), (n), sizeof *(p)), (cap) = (n);               \
+#define GROW(p, cap, n)                                    \
+    do {                                                   \
+        if ((cap) < (n)) {                                 \
+            (p) = qr_xreallocarray((p), (n), sizeof *(p)); \
+            (cap) = (n);                                   \
+        }                                                  \
     } while (0)
 
 /* Sum so far before `round` of a doubling; elsewhere what is summed up in ret_sum. Round 0 is always the contribution itself. */
@@ -115,7 +118,8 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
             r->scratch = NULL;
             r->scratch_cap = 0;
             void *p;
-            if (qr_large_new(need, sizeof(qr_fixed), "partial sums of the all-reduce", &p, err) != QR_OK) return err ? err->code : QR_RESOURCE_EXHAUSTED;
+            if (qr_large_new(need, sizeof(qr_fixed), "partial sums of the all-reduce", &p, err) != QR_OK)
+                return err ? err->code : QR_RESOURCE_EXHAUSTED;
             r->scratch = p;
             r->scratch_cap = need;
         }
@@ -170,7 +174,8 @@ static void work_in(struct qr_reduction *r, const struct qr_chunk *c, const stru
     qr_fixed *sum = partial(r, c->round + 1);
     if (slot->count) add_to(sum + slot->offset, before + slot->offset, integers, slot->count);
     *mine = qr_coverage_sum(covered, theirs);
-    if (r->s.kind != QR_ALLREDUCE_STAR || r->arrived[c->part] == r->a.n_ranks - 1) qr_schedule_next(&r->s, c->round, c->part, queue_send, r);
+    if (r->s.kind != QR_ALLREDUCE_STAR || r->arrived[c->part] == r->a.n_ranks - 1)
+        qr_schedule_next(&r->s, c->round, c->part, queue_send, r);
 }
 
 static const char *kind_name(unsigned kind) {
@@ -193,7 +198,8 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
     if (c.generation != r->a.generation) return QR_TAKEN_OTHER;
     if (c.step != r->c.key.step) return QR_TAKEN_LATER;
     if (c.kind != (uint8_t)r->c.key.kind) { /* a step has one kind; only the number of epochs is not in the job hash */
-        qr_fail(err, QR_INVALID_ARGUMENT, "is at a step of kind %s where this worker is at one of kind %s: give all workers the same --epochs",
+        qr_fail(err, QR_INVALID_ARGUMENT,
+                "is at a step of kind %s where this worker is at one of kind %s: give all workers the same --epochs",
                 kind_name(c.kind), kind_name(r->c.key.kind));
         return QR_TAKEN_BAD;
     }
@@ -202,10 +208,12 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
         qr_fail(err, QR_INTERNAL,
                 "reduces a vector of %" PRIu64 " integers by %s as rank %" PRIu32 ", this worker one of %" PRIu64 " by %s and knows it as rank %" PRIu32
                 ": the workers run different programs or settings (--allreduce)",
-                c.total, c.schedule < 4 ? qr_allreduce_names[c.schedule] : "an unknown schedule", c.rank, r->s.n, qr_allreduce_names[r->s.kind], from_rank);
+                c.total, c.schedule < 4 ? qr_allreduce_names[c.schedule] : "an unknown schedule", c.rank, r->s.n,
+                qr_allreduce_names[r->s.kind], from_rank);
         return QR_TAKEN_BAD;
     }
-    if (!qr_schedule_receives(&r->s, c.round, c.part, from_rank, &slot) || slot.offset != c.offset || slot.count != c.count || slot.phase != c.phase ||
+    if (!qr_schedule_receives(&r->s, c.round, c.part, from_rank, &slot) || slot.offset != c.offset || slot.count != c.count ||
+        slot.phase != c.phase ||
         r->got[got_index(r, c.round, c.part, from_rank)]) {
         qr_fail(err, QR_INTERNAL, "sent a chunk that is not its turn (round %" PRIu32 ", part %" PRIu32 ")", c.round, c.part);
         return QR_TAKEN_BAD;

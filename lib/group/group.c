@@ -1,7 +1,8 @@
 /* group/group.c — the membership machine on the control link, the mesh on the data link, and what passes between their threads.
  *
- * The control thread alone touches the control link, and alone calls what may emit. The training thread leaves requests in the group, under its lock, and
- * wakes that link. Actions come back as facts (begun, lost, stop, done), also under the lock; whoever waits is woken by the condition or the data link. */
+ * The control thread alone touches the control link, and alone calls what may emit. The training thread leaves requests in the group,
+ * under its lock, and wakes that link. Actions come back as facts (begun, lost, stop, done), also under the lock; whoever waits is woken
+ * by the condition or the data link. */
 #include "group/group.h"
 
 #include <inttypes.h>
@@ -214,14 +215,14 @@ static bool with_port(const char *address, unsigned port, char *ret, size_t cap)
     return n > 0 && (size_t)n < cap;
 }
 
-enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *control, struct qr_link *data, struct qr_group **ret, unsigned *ret_port,
-                           struct qr_err *err) {
+enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *control, struct qr_link *data, struct qr_group **ret,
+                           unsigned *ret_port, struct qr_err *err) {
     char data_address[300];
     unsigned port = 0, data_port = 0;
     enum qr_code code = QR_OK;
     if (opt->n_peers < 1 || opt->n_peers > QR_MAX_MEMBERS || opt->index >= opt->n_peers)
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "index %" PRIu32 " of %zu peers: a group has 1 to %d peers, this one among them", opt->index, opt->n_peers,
-                       (int)QR_MAX_MEMBERS);
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "index %" PRIu32 " of %zu peers: a group has 1 to %d peers, this one among them",
+                       opt->index, opt->n_peers, (int)QR_MAX_MEMBERS);
     else if (!with_port(opt->listen_address, opt->data_port, data_address, sizeof data_address))
         code = qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", opt->listen_address);
     if (code == QR_OK) code = control->ops->listen(control, opt->listen_address, &port, err);
@@ -237,7 +238,8 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
     g->in = qr_xcalloc(1, sizeof *g->in);
     g->generation = qr_xcalloc(1, sizeof *g->generation);
     struct qr_member_options m = {
-        .run = opt->run, .contract = contract_of(opt), .fields = opt->fields, .n_fields = opt->n_fields, .index = opt->index, .n_peers = opt->n_peers,
+        .run = opt->run, .contract = contract_of(opt), .fields = opt->fields, .n_fields = opt->n_fields, .index = opt->index,
+        .n_peers = opt->n_peers,
         .peers = opt->peers, .count_known = opt->count_known, .min_workers = opt->min_workers, .form_timeout_ns = opt->form_timeout_ns,
         .data_port = data_port, .stop_on_loss = true,
     };
@@ -382,7 +384,8 @@ enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error
         code = why_stop(g, err);
         if (code == QR_OK && now_ns(g) >= deadline_ns) {
             if (leads) break; /* the work is written: late goodbyes change nothing */
-            code = qr_fail(err, QR_DEADLINE_EXCEEDED, "worker %" PRIu32 ", which leads, did not say within %" PRId64 " s that everything is written",
+            code = qr_fail(err, QR_DEADLINE_EXCEEDED,
+                           "worker %" PRIu32 ", which leads, did not say within %" PRId64 " s that everything is written",
                            g->view.index[0], timeout_ns / QR_SECOND);
         }
         if (code == QR_OK) wait_changed(g, deadline_ns);

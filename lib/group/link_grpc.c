@@ -1,7 +1,8 @@
-/* group/link_grpc.c — see link_grpc.h. Everything runs on the owner's thread inside poll (and free); only wake and the release of bodies come from others.
+/* group/link_grpc.c — see link_grpc.h. Everything runs on the owner's thread inside poll (and free); only wake and the release of bodies
+ * come from others.
  *
- * A completion queue has no public way to post an event, but starting an empty batch on any call puts its tag there at once: wake uses a call on a lame
- * channel, which never touches the network.
+ * A completion queue has no public way to post an event, but starting an empty batch on any call puts its tag there at once: wake uses a
+ * call on a lame channel, which never touches the network.
  */
 #include "group/link_grpc.h"
 
@@ -241,13 +242,16 @@ static void start_dial(struct grpc_link *g, struct dial *d) {
     c->tag = d->tag;
     d->conn = c;
     d->fresh_ns = qr_now_ns(g->clock);
-    c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq, grpc_slice_from_static_string(METHOD), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq, grpc_slice_from_static_string(METHOD), NULL,
+                                       gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     grpc_op start[2] = {
-        {.op = GRPC_OP_SEND_INITIAL_METADATA, .flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
+        {.op = GRPC_OP_SEND_INITIAL_METADATA,
+         .flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
         {.op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &c->initial},
     };
     grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-                      .data.recv_status_on_client = {.trailing_metadata = &c->trailing, .status = &c->status, .status_details = &c->details}};
+                      .data.recv_status_on_client = {.trailing_metadata = &c->trailing, .status = &c->status,
+                                                     .status_details = &c->details}};
     QR_ASSERT(batch(c, OP_START, start, 2) && batch(c, OP_STATUS, &status, 1));
 }
 
@@ -641,6 +645,7 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock) {
     atomic_init(&g->borrowed->refs, 1);
     pthread_mutex_init(&g->wake_lock, NULL);
     g->lame = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "never connected");
-    g->wake_call = grpc_channel_create_call(g->lame, NULL, 0, g->cq, grpc_slice_from_static_string("/wake"), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    g->wake_call = grpc_channel_create_call(g->lame, NULL, 0, g->cq, grpc_slice_from_static_string("/wake"), NULL,
+                                            gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     return &g->base;
 }

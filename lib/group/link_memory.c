@@ -1,8 +1,8 @@
 /* group/link_memory.c — links between threads of one process: the twin that everything above is tested with.
  *
- * One lock for a whole hub (tests have a dozen threads at most), one condition per link. A body stays borrowed until the receiver polls it, as with a
- * real wire, so that a caller who reuses it too early is found here. A dial that finds nobody waits for the listener: no clock is needed for it; only a
- * connection that was closed under it is dialed again after 50 ms, doubling to 1 s.
+ * One lock for a whole hub (tests have a dozen threads at most), one condition per link. A body stays borrowed until the receiver polls
+ * it, as with a real wire, so that a caller who reuses it too early is found here. A dial that finds nobody waits for the listener: no
+ * clock is needed for it; only a connection that was closed under it is dialed again after 50 ms, doubling to 1 s.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -187,7 +187,8 @@ static enum qr_code memory_listen(struct qr_link *l, const char *address, unsign
     char *whole = qr_xasprintf("%.*s:%u", (int)(colon - address), address, port);
     if (listener(m->hub, whole)) {
         pthread_mutex_unlock(&m->hub->lock);
-        enum qr_code code = qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port is in use; choose another or stop its owner", whole);
+        enum qr_code code = qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port is in use; choose another or stop its owner",
+                                    whole);
         free(whole);
         return code;
     }

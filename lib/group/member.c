@@ -238,7 +238,8 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
     p->gone = true;
     switch (g->why) {
     case QR_GOODBYE_CLAIMED:
-        snprintf(m->text, sizeof m->text, "another process claimed index %u (%s tells so): this one is its forerunner or a double, and gives up",
+        snprintf(m->text, sizeof m->text,
+                 "another process claimed index %u (%s tells so): this one is its forerunner or a double, and gives up",
                  m->opt.index, qr_member_peer_text(m, from));
         member_stop(m, QR_UNAVAILABLE, QR_GOODBYE_LEAVING, m->text);
         return;
@@ -326,7 +327,9 @@ static void check_peer(struct qr_member *m, uint32_t i) {
     if (p->beat.expected_block_ms && !p->frozen && stands >= limit) {
         p->frozen = true;
         if (m->opt.stop_on_loss) member_lost(m, i, "is lost: its training thread has stood still for %.1f s", (double)stands / 1e9);
-        else member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s", qr_member_peer_text(m, i), (double)stands / 1e9);
+        else
+            member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s", qr_member_peer_text(m, i),
+                       (double)stands / 1e9);
     }
     if (p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_GRACE_NS && m->opt.stop_on_loss)
         member_lost(m, i, "is lost: its data stream broke (%s)", p->data_reason);

@@ -247,7 +247,8 @@ enum qr_code qr_mesh_form(struct qr_mesh *m, uint64_t generation, const struct q
             if (r != rank && !m->peer[r].up && missing == n_members) missing = r;
         if (missing == n_members && !m->broken_ns && !l->ops->unreleased(l)) return QR_OK;
         if (now_ns(m) >= deadline_ns)
-            return qr_fail(err, QR_DEADLINE_EXCEEDED, "no data connection with %s (data port at %s) came up in time: is the port open between the pods?",
+            return qr_fail(err, QR_DEADLINE_EXCEEDED,
+                           "no data connection with %s (data port at %s) came up in time: is the port open between the pods?",
                            m->peer[missing % n_members].member.name, m->peer[missing % n_members].member.address);
         enum qr_code code = turn(m, deadline_ns, err);
         if (code != QR_OK) return code;
@@ -263,7 +264,8 @@ static enum qr_code stalled(struct qr_mesh *m, bool *told, struct qr_err *err) {
     uint32_t r = qr_reduction_waits_for(m->reduction);
     const char *name = r < m->n ? m->peer[r].member.name : "nobody";
     if (still_ns >= STALLED_AFTER_NS)
-        return qr_fail(err, QR_DEADLINE_EXCEEDED, "a reduction made no progress for %" PRId64 " s: it waits for %s", still_ns / QR_SECOND, name);
+        return qr_fail(err, QR_DEADLINE_EXCEEDED, "a reduction made no progress for %" PRId64 " s: it waits for %s", still_ns / QR_SECOND,
+                       name);
     if (!*told) qr_warn(m->o.log, "group", "a reduction waits for %s since %" PRId64 " s", name, still_ns / QR_SECOND);
     *told = true;
     return QR_OK;
@@ -276,7 +278,8 @@ static enum qr_code wait_released(struct qr_mesh *m, struct qr_err *err) {
     while (l->ops->unreleased(l)) {
         int64_t now = now_ns(m);
         if (now >= by_ns)
-            return qr_fail(err, QR_UNAVAILABLE, "a data stream has not taken what it was given for %lld s: a member or its network is stuck",
+            return qr_fail(err, QR_UNAVAILABLE,
+                           "a data stream has not taken what it was given for %lld s: a member or its network is stuck",
                            (long long)(RELEASE_WITHIN_NS / QR_SECOND));
         enum qr_code code = turn(m, now + QR_MS / 5, err);
         if (code != QR_OK) return code;
@@ -302,12 +305,13 @@ static void abandon(struct qr_mesh *m) {
     while (l->ops->unreleased(l) && now_ns(m) < by_ns) l->ops->poll(l, now_ns(m) + QR_MS, &e);
 }
 
-enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish, const struct qr_contribution *c, qr_fixed *ret_sum, struct qr_err *err) {
+enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish, const struct qr_contribution *c, qr_fixed *ret_sum,
+                            struct qr_err *err) {
     struct qr_err local; /* its code is needed here also when the caller wants no text */
     if (!err) err = &local;
     for (uint32_t r = 0; r < m->n; r++) m->conn[r] = m->peer[r].conn;
-    struct qr_reduction_args args = {.link = m->o.link, .conn = m->conn, .n_ranks = m->n, .rank = m->rank, .generation = m->generation, .wish = wish,
-                                     .contribution = c, .sum = ret_sum};
+    struct qr_reduction_args args = {.link = m->o.link, .conn = m->conn, .n_ranks = m->n, .rank = m->rank, .generation = m->generation,
+                                     .wish = wish, .contribution = c, .sum = ret_sum};
     m->progress_ns = now_ns(m);
     enum qr_code code = qr_reduction_begin(m->reduction, &args, err);
     if (code != QR_OK) return code;

@@ -90,7 +90,8 @@ uint64_t qr_schedule_n_receives(const struct qr_schedule *s) {
 }
 
 uint64_t qr_schedule_n_sends(const struct qr_schedule *s) {
-    if (s->kind != QR_ALLREDUCE_RING || s->n_ranks < 2) return qr_schedule_n_receives(s); /* symmetric pairs; star's leader sends as many as it receives */
+    if (s->kind != QR_ALLREDUCE_RING || s->n_ranks < 2)
+        return qr_schedule_n_receives(s); /* symmetric pairs; star's leader sends as many as it receives */
     uint64_t n = 0;
     for (uint32_t round = 0; round < s->n_rounds; round++) n += parts_of(s, ring_block(s, s->rank, round));
     return n;
@@ -103,7 +104,8 @@ static void send_part(const struct qr_schedule *s, uint32_t to, uint32_t round, 
 }
 
 static void ring_send(const struct qr_schedule *s, uint32_t round, uint32_t part, qr_schedule_send_fn *send, void *ctx) {
-    send_part(s, (s->rank + 1) % s->n_ranks, round, part, ring_block(s, s->rank, round), round < s->n_ranks - 1 ? QR_SLOT_ADD : QR_SLOT_TAKE, send, ctx);
+    send_part(s, (s->rank + 1) % s->n_ranks, round, part, ring_block(s, s->rank, round),
+              round < s->n_ranks - 1 ? QR_SLOT_ADD : QR_SLOT_TAKE, send, ctx);
 }
 
 void qr_schedule_first(const struct qr_schedule *s, qr_schedule_send_fn *send, void *ctx) {

@@ -121,8 +121,8 @@ static enum qr_code find_identity(struct worker *w, char *const *environment, st
     gethostname(host, sizeof host - 1);
     const struct qr_identity_inputs in = {
         .index = s->index, .peers = s->peers, .peer_template = s->peer_template, .replicas = s->replicas,
-        .tf_config = variable(environment, "TF_CONFIG"), .job_completion_index = variable(environment, "JOB_COMPLETION_INDEX"), .hostname = host,
-        .default_port = 2222, .max_workers = (unsigned)s->max_workers,
+        .tf_config = variable(environment, "TF_CONFIG"), .job_completion_index = variable(environment, "JOB_COMPLETION_INDEX"),
+        .hostname = host, .default_port = 2222, .max_workers = (unsigned)s->max_workers,
     };
     return qr_identity_find(&in, &w->identity, err);
 }
@@ -139,10 +139,12 @@ static enum qr_code check_role(struct worker *w, struct qr_err *err) {
     const struct qr_identity *id = &w->identity;
     char index[32] = "";
     if (id->index >= 0 && id->role != QR_ROLE_SINGLE) snprintf(index, sizeof index, ", index %d", id->index);
-    qr_info(&w->log, "worker", "I am %s %s%s%s%s (%s: %s)", id->role == QR_ROLE_EVALUATOR ? "an" : "a", id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
+    qr_info(&w->log, "worker", "I am %s %s%s%s%s (%s: %s)", id->role == QR_ROLE_EVALUATOR ? "an" : "a",
+            id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
             id->address ? ", at " : "", id->address ? id->address : "", qr_identity_source_name(id->source), id->why);
     if (id->role == QR_ROLE_PS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG makes this process a ps, and the workers of this program need none: they sum gradients among "
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG makes this process a ps, and the workers of this program need none: they sum gradients among "
                        "themselves. Take the PS replicas out of the job");
     if (id->role != QR_ROLE_EVALUATOR) return QR_OK;
     qr_info(&w->log, "worker", "an evaluator has no work here: the workers evaluate after each epoch themselves. Exiting with 0");
@@ -154,7 +156,8 @@ static void warn_of_settings(const struct worker *w) {
     const struct qr_settings *s = &w->settings;
     qr_settings_log(s, &w->log);
     if (s->profiler_port > 0)
-        qr_warn(&w->log, "worker", "--profiler-port is accepted, but there is no profiler yet: nothing is bound to port %lld", (long long)s->profiler_port);
+        qr_warn(&w->log, "worker", "--profiler-port is accepted, but this program has no profiler: nothing is bound to port %lld",
+                (long long)s->profiler_port);
 }
 
 /* ---- network ---- */
@@ -185,7 +188,8 @@ static enum qr_code choose_address(struct worker *w, struct qr_err *err) {
     qr_auto(qr_free_p) char *own = NULL;
     if (!qr_address_split(id->address, 2222, &own, &unused)) return qr_fail(err, QR_INTERNAL, "own address %s", id->address);
     if (!local && !s->plaintext)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "the peers are not on this machine and there is no TLS: set --plaintext (QRING_PLAINTEXT=1) if the network "
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "the peers are not on this machine and there is no TLS: set --plaintext (QRING_PLAINTEXT=1) if the network "
                        "between them is yours alone");
     if (!local) qr_warn(&w->log, "worker", "--plaintext: gradients and weights travel between the workers unencrypted and unauthenticated");
     const char *host = s->bind ? s->bind : local ? own : strchr(own, ':') ? "::" : "0.0.0.0";
@@ -208,12 +212,14 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
     unsigned port = 0;
     enum qr_code code = QR_OK;
     w->fields = qr_xcalloc(w->canonical.n, sizeof *w->fields);
-    for (size_t i = 0; i < w->canonical.n; i++) w->fields[i] = (struct qr_group_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
+    for (size_t i = 0; i < w->canonical.n; i++)
+        w->fields[i] = (struct qr_group_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
     struct qr_group_options opt = {
         .run = w->job->name, .fields = w->fields, .n_fields = w->canonical.n, .index = (uint32_t)id->index, .n_peers = id->n_peers,
-        .peers = (const char *const *)id->peers, .count_known = id->count_known, .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
-        .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns, .allreduce = allreduce_of(s->allreduce),
-        .clock = &qr_clock_monotonic, .log = &w->log,
+        .peers = (const char *const *)id->peers, .count_known = id->count_known,
+        .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
+        .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns,
+        .allreduce = allreduce_of(s->allreduce), .clock = &qr_clock_monotonic, .log = &w->log,
     };
     memcpy(opt.job_hash, w->canonical.hash, sizeof opt.job_hash);
     if (solo) {
@@ -244,7 +250,8 @@ static enum qr_code open_http(struct worker *w, struct qr_err *err) {
     if (code != QR_OK) return code;
     qr_http_ready(w->http, true);
     qr_http_watch(w->http, QR_HTTP_CONTROL, w->identity.role != QR_ROLE_SINGLE);
-    qr_info(&w->log, "worker", "probes and metrics on port %u%s%s: /healthz, /readyz, /metrics", port, opt.bind ? " of " : "", opt.bind ? opt.bind : "");
+    qr_info(&w->log, "worker", "probes and metrics on port %u%s%s: /healthz, /readyz, /metrics", port, opt.bind ? " of " : "",
+            opt.bind ? opt.bind : "");
     return QR_OK;
 }
 
@@ -257,8 +264,10 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->load.data, w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
-    qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u thread%s", w->job->name, w->canonical.hex,
-            w->load.data.n_samples, w->load.data.n_train, qr_model_n_params(w->load.model), w->load.n_threads, w->load.n_threads == 1 ? "" : "s");
+    qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u thread%s", w->job->name,
+            w->canonical.hex,
+            w->load.data.n_samples, w->load.data.n_train, qr_model_n_params(w->load.model), w->load.n_threads,
+            w->load.n_threads == 1 ? "" : "s");
     return QR_OK;
 }
 
