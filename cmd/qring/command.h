@@ -31,8 +31,8 @@ struct qr_flag { const char *name; const char **text; bool *on; };
 struct qr_words { const char *v[64]; size_t n; };
 /* Flags anywhere, "--a b" or "--a=b"; other words in order. INVALID_ARGUMENT names the flag, the nearest one, or what is too much. "--help"
  * and "-h" set *ret_help and end the reading. */
-QR_MUST_CHECK enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, size_t n_flags, size_t max_words, struct qr_words *ret_words,
-                                         bool *ret_help, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, size_t n_flags, size_t max_words,
+                                         struct qr_words *ret_words, bool *ret_help, struct qr_err *err);
 
 /* A job and all that evaluating it needs; --isa and --threads as texts or NULL. */
 struct qr_loaded { struct qr_job *job; struct qr_workload load; struct qr_pool *pool; };

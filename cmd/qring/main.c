@@ -59,8 +59,14 @@ static int unknown_command(const char *name) {
 
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
-    if (!name) return print_help(stderr), 2;
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return print_help(stdout), 0;
+    if (!name) {
+        print_help(stderr);
+        return 2;
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        print_help(stdout);
+        return 0;
+    }
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         printf("qring %s (arithmetic %s, %s)\n", QR_VERSION, qr_contract_name(QR_SINGLE), qr_contract_name(QR_DOUBLE));
         return 0;

@@ -1,8 +1,8 @@
 /* worker/outputs.h — the files that a run leaves behind, and the lines of progress on the way.
  *
- * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end; DIR/steps.jsonl grows while training. Only the leader
- *           writes; every worker may become it, so every one checks before training. TensorBoard's event files go to a folder of their own; when
- *           they cannot be written, that is said once and training goes on.
+ * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end; DIR/steps.jsonl grows while training.
+ *           Only the leader writes; every worker may become it, so every one checks before training. TensorBoard's event files go to a
+ *           folder of their own; when they cannot be written, that is said once and training goes on.
  * Progress  JSON lines to a file descriptor, for who started this worker: "listening", "progress", "epoch", "done", "error".
  * Threads   the training thread.
  */

@@ -120,7 +120,8 @@ static enum qr_code check_role(struct worker *w, struct qr_err *err) {
     const struct qr_identity *id = &w->identity;
     char index[32] = "";
     if (id->index >= 0 && id->role != QR_ROLE_SINGLE) snprintf(index, sizeof index, ", index %d", id->index);
-    qr_info(&w->log, "worker", "I am %s %s%s%s%s (%s: %s)", id->role == QR_ROLE_EVALUATOR ? "an" : "a", id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
+    qr_info(&w->log, "worker", "I am %s %s%s%s%s (%s: %s)", id->role == QR_ROLE_EVALUATOR ? "an" : "a",
+            id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
             id->address ? ", at " : "", id->address ? id->address : "", qr_identity_source_name(id->source), id->why);
     if (qr_ring_role(id, err) != QR_OK) return err->code;
     if (id->role != QR_ROLE_EVALUATOR) return QR_OK;
@@ -133,7 +134,8 @@ static void warn_of_settings(const struct worker *w) {
     const struct qr_settings *s = &w->settings;
     qr_settings_log(s, &w->log);
     if (s->profiler_port > 0)
-        qr_warn(&w->log, "worker", "--profiler-port is accepted, but there is no profiler yet: nothing is bound to port %lld", (long long)s->profiler_port);
+        qr_warn(&w->log, "worker", "--profiler-port is accepted, but this program has no profiler: nothing is bound to port %lld",
+                (long long)s->profiler_port);
 }
 
 /* ---- network ---- */
@@ -168,12 +170,14 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
     unsigned port = 0;
     enum qr_code code = QR_OK;
     w->fields = qr_xcalloc(w->canonical.n, sizeof *w->fields);
-    for (size_t i = 0; i < w->canonical.n; i++) w->fields[i] = (struct qr_group_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
+    for (size_t i = 0; i < w->canonical.n; i++)
+        w->fields[i] = (struct qr_group_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
     struct qr_group_options opt = {
         .run = w->job->name, .fields = w->fields, .n_fields = w->canonical.n, .index = (uint32_t)id->index, .n_peers = id->n_peers,
-        .peers = (const char *const *)id->peers, .count_known = id->count_known, .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
-        .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns, .allreduce = allreduce_of(s->allreduce),
-        .clock = &qr_clock_monotonic, .log = &w->log,
+        .peers = (const char *const *)id->peers, .count_known = id->count_known,
+        .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
+        .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns,
+        .allreduce = allreduce_of(s->allreduce), .clock = &qr_clock_monotonic, .log = &w->log,
     };
     memcpy(opt.job_hash, w->canonical.hash, sizeof opt.job_hash);
     if (solo) {
@@ -204,7 +208,8 @@ static enum qr_code open_http(struct worker *w, struct qr_err *err) {
     if (code != QR_OK) return code;
     qr_http_ready(w->http, true);
     qr_http_watch(w->http, QR_HTTP_CONTROL, w->identity.role != QR_ROLE_SINGLE);
-    qr_info(&w->log, "worker", "probes and metrics on port %u%s%s: /healthz, /readyz, /metrics", port, opt.bind ? " of " : "", opt.bind ? opt.bind : "");
+    qr_info(&w->log, "worker", "probes and metrics on port %u%s%s: /healthz, /readyz, /metrics", port, opt.bind ? " of " : "",
+            opt.bind ? opt.bind : "");
     return QR_OK;
 }
 
@@ -217,8 +222,10 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->load.data, w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
-    qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u thread%s", w->job->name, w->canonical.hex,
-            w->load.data.n_samples, w->load.data.n_train, qr_model_n_params(w->load.model), w->load.n_threads, w->load.n_threads == 1 ? "" : "s");
+    qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u thread%s", w->job->name,
+            w->canonical.hex,
+            w->load.data.n_samples, w->load.data.n_train, qr_model_n_params(w->load.model), w->load.n_threads,
+            w->load.n_threads == 1 ? "" : "s");
     return QR_OK;
 }
 
@@ -272,7 +279,8 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     if ((code = qr_ring_identity(&w->settings, environment, &w->identity, err)) != QR_OK) return code;
     if (w->settings.print_identity) {
         print_identity(w);
-        return w->finished = true, QR_OK;
+        w->finished = true;
+        return QR_OK;
     }
     warn_of_settings(w);
     qr_outputs_init(&w->outputs, &w->settings, w->job->name, &w->log);

@@ -18,7 +18,8 @@ static void make_layout(const struct qr_model *m, struct qr_weights_layout *ret)
     *ret = (struct qr_weights_layout){n, entries};
 }
 
-enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url, double *ret_values, uint8_t ret_digest[32], struct qr_err *err) {
+enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url, double *ret_values, uint8_t ret_digest[32],
+                                 struct qr_err *err) {
     enum qr_weights_format format;
     struct qr_buf file = {.max = max_weights_bytes};
     enum qr_code code = qr_weights_format_of(url, &format, err);
@@ -45,7 +46,8 @@ static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err
 
 enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err) {
     if (!w->job->train.early_stopping.on || w->data.n_train < w->data.n_samples) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "train.early_stopping watches %s, but there is no validation data; give data.train_fraction below 1 or "
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "train.early_stopping watches %s, but there is no validation data; give data.train_fraction below 1 or "
                    "data.validation_url", w->job->train.early_stopping.monitor);
 }
 
@@ -68,7 +70,8 @@ static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *
     return code == QR_OK ? code : qr_wrap(err, "train.initial_weights");
 }
 
-enum qr_code qr_workload_load(const struct qr_job *job, const char *isa_name, unsigned n_threads, struct qr_workload *ret, struct qr_err *err) {
+enum qr_code qr_workload_load(const struct qr_job *job, const char *isa_name, unsigned n_threads, struct qr_workload *ret,
+                              struct qr_err *err) {
     struct qr_workload w = {.job = job, .n_threads = n_threads ? n_threads : qr_cpu_limit()};
     enum qr_isa isa = QR_ISA_PORTABLE;
     enum qr_code code = qr_isa_parse(isa_name, &isa, err);
