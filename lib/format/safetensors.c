@@ -175,7 +175,7 @@ static enum qr_code read_entries(struct reader *r, const struct qr_json *root, s
     return check_ranges(r, err);
 }
 
-enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct qr_tensors *ret, struct qr_err *err) {
+enum qr_code qr_safetensors_header(struct qr_bytes file, const char *what, struct qr_json **ret, struct qr_err *err) {
     if (file.n < 8) return qr_fail(err, QR_DATA_LOSS, "%s: %zu bytes are no safetensors file (is it cut short?)", what, file.n);
     uint64_t n = qr_get_u64le(file.p);
     if (n > MAX_HEADER_BYTES || n > file.n - 8)
@@ -183,10 +183,16 @@ enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct 
                        (unsigned long long)n, file.n);
     char header[200];
     snprintf(header, sizeof header, "%.150s: header", what);
+    return qr_json_parse(qr_bytes_of(file.p + 8, n), header, ret, err) == QR_OK ? QR_OK : lost(err);
+}
+
+enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct qr_tensors *ret, struct qr_err *err) {
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
-    if (qr_json_parse(qr_bytes_of(file.p + 8, n), header, &root, err) != QR_OK) return lost(err);
+    enum qr_code code = qr_safetensors_header(file, what, &root, err);
+    if (code != QR_OK) return code;
+    size_t n = qr_get_u64le(file.p);
     struct reader r = {.what = what, .data = {file.p + 8 + n, file.n - 8 - n}};
-    enum qr_code code = read_entries(&r, root, err);
+    code = read_entries(&r, root, err);
     free(r.ranges);
     if (code == QR_OK) *ret = r.t;
     else qr_tensors_free(&r.t);

@@ -15,5 +15,8 @@ void qr_safetensors_write(const struct qr_tensors *t, const struct qr_metadata *
                           struct qr_buf *ret);
 QR_MUST_CHECK enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct qr_tensors *ret,
                                                struct qr_err *err);
+/* The header as JSON, with "__metadata__" where the file has any; the values are not looked at. Free with qr_json_free. */
+struct qr_json;
+QR_MUST_CHECK enum qr_code qr_safetensors_header(struct qr_bytes file, const char *what, struct qr_json **ret, struct qr_err *err);
 
 #endif

@@ -191,15 +191,16 @@ static enum qr_code download(struct qr_gcs *g, const struct qr_gcs_call *c, cons
     return code;
 }
 
-static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
-    struct qr_gcs *g = self(s);
+/* *ret_generation 0: there is no such object, and *ret is as it was. */
+static enum qr_code get_generation(struct qr_gcs *g, const char *name, size_t max_bytes, struct qr_buf *ret, uint64_t *ret_generation, struct qr_err *err) {
     const struct qr_gcs_call c = {name, "download", NULL};
     enum qr_code code = check_name(g, name, err);
+    *ret_generation = 0;
     for (int tries = 0; code == QR_OK; tries++) {
         struct qr_gcs_object o;
         bool found = false, gone = false;
         if ((code = stat_object(g, &c, &o, &found, err)) != QR_OK) return code;
-        if (!found) return not_found(g, name, err);
+        if (!found) return QR_OK;
         if (o.size > max_bytes)
             return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s has %llu bytes; at most %zu are read", g->bucket, name, (unsigned long long)o.size, max_bytes);
         struct qr_buf content = {.max = max_bytes + 1};
@@ -209,6 +210,7 @@ static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, 
             qr_buf_clear(ret);
             qr_buf_put(ret, content.p, content.n);
             if (!qr_buf_ok(ret)) code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s: %zu bytes are too many", g->bucket, name, content.n);
+            *ret_generation = o.generation;
         } else if (code == QR_OK && tries + 1 == MAX_TRIES) {
             code = gone ? qr_fail(err, QR_ABORTED, "gs://%s/%s is replaced faster than it can be read; please retry", g->bucket, name)
                         : qr_fail(err, QR_DATA_LOSS, "gs://%s/%s: what came %d times does not have the object's crc32c", g->bucket, name, tries + 1);
@@ -219,31 +221,51 @@ static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, 
     return code;
 }
 
+static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
+    uint64_t generation;
+    enum qr_code code = get_generation(self(s), name, max_bytes, ret, &generation, err);
+    return code != QR_OK || generation ? code : not_found(self(s), name, err);
+}
+
+static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_store_version *ret_version,
+                                struct qr_err *err) {
+    uint64_t generation;
+    enum qr_code code = get_generation(self(s), name, max_bytes, ret, &generation, err);
+    if (code != QR_OK) return code;
+    if (!generation) qr_buf_clear(ret);
+    *ret_version = (struct qr_store_version){.there = generation != 0};
+    qr_set_u64le(ret_version->id, generation);
+    return QR_OK;
+}
+
 /* ---- put ---- */
 
 static bool is_ours(const struct qr_gcs_object *o, struct qr_bytes content, const char *write_id) {
     return o->size == content.n && o->crc32c == qr_crc32c(0, content.p, content.n) && strcmp(o->write_id, write_id) == 0;
 }
 
-static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content, bool if_absent, struct qr_err *err) {
-    struct qr_gcs *g = self(s);
+/* Where `only` is not NULL this generation alone is replaced; 0: the object is created. What a damaged upload of ours left is ours to replace. */
+static enum qr_code upload(struct qr_gcs *g, const char *name, struct qr_bytes content, const uint64_t *only, struct qr_err *err) {
     const struct qr_gcs_call c = {name, "upload", NULL};
     char write_id[QR_GCS_ID_BYTES];
     struct qr_gcs_object o = {0};
     bool found = false;
     enum qr_code code = check_name(g, name, err);
-    if (code == QR_OK && !if_absent) code = stat_object(g, &c, &o, &found, err);
+    if (code == QR_OK && !only) code = stat_object(g, &c, &o, &found, err);
+    uint64_t generation = only ? *only : found ? o.generation : 0;
     qr_gcs_id(write_id);
     for (int tries = 0; code == QR_OK; tries++) {
         int status = 0;
-        if ((code = qr_gcs_upload(g, name, content, found ? o.generation : 0, write_id, &o, &status, err)) != QR_OK) return code;
+        if ((code = qr_gcs_upload(g, name, content, generation, write_id, &o, &status, err)) != QR_OK) return code;
         if (status == 200 && o.size == content.n && o.crc32c == qr_crc32c(0, content.p, content.n)) return QR_OK;
         struct qr_err refusal = status == 200 ? (struct qr_err){0} : *err;
         if ((code = stat_object(g, &c, &o, &found, err)) != QR_OK) return code; /* what is there now decides, whatever the reply was */
         if (found && is_ours(&o, content, write_id)) return QR_OK;
         bool damaged = found && strcmp(o.write_id, write_id) == 0; /* what we sent is there, and its bytes are other ones */
-        if (status == 412 && if_absent && !damaged)
-            return qr_fail(err, QR_FAILED_PRECONDITION, "gs://%s/%s is there already and is not replaced", g->bucket, name);
+        if (status == 412 && only && !damaged)
+            return qr_fail(err, QR_FAILED_PRECONDITION, "gs://%s/%s %s and is not replaced", g->bucket, name,
+                           *only ? "has been changed meanwhile" : "is there already");
+        if (!only || damaged) generation = found ? o.generation : 0;
         bool bad_bytes = status == 400 && strcasestr(refusal.msg, "crc32c"); /* damaged on the way; any other 400 would come again */
         if (tries + 1 < MAX_TRIES && (status != 400 || bad_bytes)) continue;
         if (status == 412) return qr_fail(err, QR_ABORTED, "gs://%s/%s is replaced by others faster than by us; please retry", g->bucket, name);
@@ -251,6 +273,16 @@ static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes co
         return qr_fail(err, QR_DATA_LOSS, "gs://%s/%s: after %d uploads the object still has another size or crc32c than what was sent", g->bucket, name, tries + 1);
     }
     return code;
+}
+
+static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content, bool if_absent, struct qr_err *err) {
+    const uint64_t none = 0;
+    return upload(self(s), name, content, if_absent ? &none : NULL, err);
+}
+
+static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen, struct qr_err *err) {
+    const uint64_t generation = seen->there ? qr_get_u64le(seen->id) : 0;
+    return upload(self(s), name, content, &generation, err);
 }
 
 /* ---- remove ---- */
@@ -404,7 +436,7 @@ static char *base_of(const struct qr_gcs_options *o) {
 }
 
 enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *opt, struct qr_gcs_http *http, struct qr_store **ret, struct qr_err *err) {
-    static const struct qr_store_ops ops = {get, put, remove_object, list, check_writable, close_store};
+    static const struct qr_store_ops ops = {get, put, remove_object, list, check_writable, get_version, swap, close_store};
     size_t n = strlen(bucket);
     if (n < 3 || n > 222 || strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != n) {
         if (http) http->close(http);

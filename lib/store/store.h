@@ -1,7 +1,7 @@
 /* store/store.h — where bytes live: one interface for memory, files and Google Cloud Storage.
  *
  * URLs      gs://bucket/name, file:///dir/name, or a plain path. qr_store_resolve picks the store and the name in it.
- * Errors    NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION (if_absent lost), UNAVAILABLE (retry), each naming the URL.
+ * Errors    NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION (if_absent or swap lost), UNAVAILABLE (retry), each naming the URL.
  * Threads   a store may be used by one thread at a time.
  */
 #ifndef QR_STORE_STORE_H
@@ -10,6 +10,9 @@
 #include <stdbool.h>
 
 #include "base/bytes.h"
+
+/* Which content of a name was seen: Cloud Storage's generation; the content's own digest elsewhere. */
+struct qr_store_version { bool there; uint8_t id[16]; };
 
 struct qr_store;
 struct qr_store_ops {
@@ -23,6 +26,13 @@ struct qr_store_ops {
     /* Proves that a put under this prefix would work, before anything is spent. A prefix that ends with '/' or names a directory means
      * that directory (made when missing), another one the directory it stands in. */
     enum qr_code (*check_writable)(struct qr_store *s, const char *prefix, struct qr_err *err);
+    /* As get, with the version; a name that is not there is no error but a version, with *ret empty. */
+    enum qr_code (*get_version)(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_store_version *ret_version,
+                                struct qr_err *err);
+    /* Compare-and-swap: replaces exactly the version seen, or creates the name where none was. FAILED_PRECONDITION: another version is there by
+     * now. Of several processes that saw one version one succeeds. Files: under a lock that the kernel gives back when its process dies
+     * (".NAME.lock" beside the file; UNAVAILABLE while another process has it); file systems without locks have only the comparison. */
+    enum qr_code (*swap)(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen, struct qr_err *err);
     void (*close)(struct qr_store *s);
 };
 struct qr_store { const struct qr_store_ops *ops; };

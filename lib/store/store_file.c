@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/checksum.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "store/store.h"
@@ -61,10 +63,12 @@ static enum qr_code remove_object(struct qr_store *s, const char *name, struct q
 
 struct names { char **v; size_t n; };
 
-/* Our own temporary files are no objects. */
+/* Our own temporary files and locks are no objects. */
 static bool is_temporary(const char *name) {
     const char *t = strstr(name, ".tmp-");
-    return (t && t[5] >= '0' && t[5] <= '9') || strncmp(name, ".qring-probe-", 13) == 0;
+    size_t n = strlen(name);
+    return (t && t[5] >= '0' && t[5] <= '9') || strncmp(name, ".qring-probe-", 13) == 0 ||
+           (name[0] == '.' && n > 6 && strcmp(name + n - 5, ".lock") == 0);
 }
 
 /* Everything below the directory whose names begin with `dir` ("" or "a/b/"); links to directories are not followed. */
@@ -127,6 +131,58 @@ static enum qr_code check_writable(struct qr_store *s, const char *prefix, struc
     return qr_dir_writable(path, err);
 }
 
+/* ---- compare and swap ---- */
+
+static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_store_version *ret_version,
+                                struct qr_err *err) {
+    struct qr_err own;
+    struct qr_buf content = {0};
+    if (!err) err = &own;
+    struct qr_store_version v = {.there = true};
+    enum qr_code code = get(s, name, max_bytes, &content, err);
+    if (code == QR_NOT_FOUND) v.there = false;
+    else if (code != QR_OK) return code;
+    else qr_xxh3(content.p, content.n, v.id);
+    qr_buf_free(ret);
+    *ret = content;
+    *ret_version = v;
+    return QR_OK;
+}
+
+/* A name changes under its lock only. The kernel takes the lock back from a process that dies, so none is ever left over; a rename alone could
+ * come late, from a process that slept between its look and its rename. *ret_fd -1: this file system has no locks. */
+static enum qr_code lock(const char *path, int *ret_fd, struct qr_err *err) {
+    const char *slash = strrchr(path, '/');
+    qr_auto(qr_free_p) char *dir = qr_xstrndup(path, slash ? (size_t)(slash - path) + 1 : 0);
+    qr_auto(qr_free_p) char *file = qr_xasprintf("%s.%s.lock", dir, slash ? slash + 1 : path);
+    if (*dir && qr_dir_make(dir, err) != QR_OK) return qr_wrap(err, "write %s", path);
+    int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) return qr_fail_errno(err, errno, "write %s: lock %s", path, file);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        int sys = errno;
+        close(fd);
+        if (sys == EWOULDBLOCK) return qr_fail(err, QR_UNAVAILABLE, "%s is being changed by another process; please retry", path);
+        fd = -1;
+    }
+    *ret_fd = fd;
+    return QR_OK;
+}
+
+static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen, struct qr_err *err) {
+    enum { MAX_BYTES = 1 << 30 };
+    qr_auto(qr_free_p) char *path = path_of(s, name);
+    qr_auto(qr_close_p) int held = -1;
+    struct qr_store_version now;
+    struct qr_buf there = {0};
+    enum qr_code code = lock(path, &held, err);
+    if (code == QR_OK) code = get_version(s, name, MAX_BYTES, &there, &now, err);
+    if (code == QR_OK && (now.there != seen->there || (now.there && memcmp(now.id, seen->id, sizeof now.id) != 0)))
+        code = qr_fail(err, QR_FAILED_PRECONDITION, "%s has been changed meanwhile and is not replaced", path);
+    if (code == QR_OK) code = put(s, name, content, false, err);
+    qr_buf_free(&there);
+    return code;
+}
+
 static void close_store(struct qr_store *s) {
     if (!s) return;
     free(self(s)->root);
@@ -134,7 +190,7 @@ static void close_store(struct qr_store *s) {
 }
 
 struct qr_store *qr_store_file_new(const char *root) {
-    static const struct qr_store_ops ops = {get, put, remove_object, list, check_writable, close_store};
+    static const struct qr_store_ops ops = {get, put, remove_object, list, check_writable, get_version, swap, close_store};
     struct files *f = qr_xcalloc(1, sizeof *f);
     f->store.ops = &ops;
     f->root = qr_xstrdup(root);

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checksum.h"
 #include "base/mem.h"
 #include "store/store.h"
 
@@ -82,6 +83,32 @@ static enum qr_code check_writable(struct qr_store *s, const char *prefix, struc
     return QR_OK;
 }
 
+static struct qr_store_version version_of(const struct object *o) {
+    struct qr_store_version v = {.there = o != NULL};
+    if (o) qr_xxh3(o->content.p, o->content.n, v.id);
+    return v;
+}
+
+static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_store_version *ret_version,
+                                struct qr_err *err) {
+    const struct object *o = find(self(s), name);
+    if (o) {
+        enum qr_code code = get(s, name, max_bytes, ret, err);
+        if (code != QR_OK) return code;
+    } else {
+        qr_buf_clear(ret);
+    }
+    *ret_version = version_of(o);
+    return QR_OK;
+}
+
+static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen, struct qr_err *err) {
+    struct qr_store_version now = version_of(find(self(s), name));
+    if (now.there != seen->there || (now.there && memcmp(now.id, seen->id, sizeof now.id) != 0))
+        return qr_fail(err, QR_FAILED_PRECONDITION, "memory:%s has been changed meanwhile and is not replaced", name);
+    return put(s, name, content, false, err);
+}
+
 static void close_store(struct qr_store *s) {
     struct memory *m = self(s);
     if (!m) return;
@@ -94,7 +121,7 @@ static void close_store(struct qr_store *s) {
 }
 
 struct qr_store *qr_store_memory_new(void) {
-    static const struct qr_store_ops ops = {get, put, remove_object, list, check_writable, close_store};
+    static const struct qr_store_ops ops = {get, put, remove_object, list, check_writable, get_version, swap, close_store};
     struct memory *m = qr_xcalloc(1, sizeof *m);
     m->store.ops = &ops;
     return &m->store;
