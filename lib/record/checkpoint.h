@@ -60,7 +60,7 @@ QR_MUST_CHECK enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_place *
 
 /* Publishes: the file, then LATEST, then takes away old files. *ret_published false: LATEST is of a later state already, which is success.
  * done: the weights are written too. notes: sentences worth a warning, a line each. INVALID_ARGUMENT: another job's checkpoints are there,
- * naming both; UNAVAILABLE: try again; else the store's errors. */
+ * naming both; INTERNAL: LATEST names another state of the same pass; UNAVAILABLE: try again; else the store's errors. */
 QR_MUST_CHECK enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, bool done, bool *ret_published,
                                               struct qr_buf *notes, struct qr_err *err);
 

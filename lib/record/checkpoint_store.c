@@ -93,8 +93,10 @@ static enum qr_code write_object(const struct qr_checkpoint_place *p, const stru
     struct qr_buf file = {0}, back = {0};
     enum qr_code code = qr_checkpoint_encode(c, &file, ret_crc32c, err);
     if (code == QR_OK) code = p->store->ops->put(p->store, name, qr_buf_view(&file), true, err);
+    bool put = code == QR_OK || code == QR_FAILED_PRECONDITION;
     if (code == QR_FAILED_PRECONDITION) code = meet_present(p, c, object, qr_buf_view(&file), ret_crc32c, notes, err);
     if (code == QR_OK) code = read_object(p, object, &back, err);
+    if (code == QR_NOT_FOUND && put) code = qr_fail(err, QR_ABORTED, "%s/%s was taken away by others; please retry", p->url, object);
     if (code == QR_OK && qr_crc32c(0, back.p, back.n) != *ret_crc32c)
         code = qr_fail(err, QR_DATA_LOSS, "%s/%s: what was read back is not what was written", p->url, object);
     if (code == QR_OK) { /* its digest too, computed anew from what is there */
@@ -130,7 +132,7 @@ static void prune(const struct qr_checkpoint_place *p, const struct qr_checkpoin
 static enum qr_code same_state(const struct qr_checkpoint_place *p, const struct qr_checkpoint_latest *at, const struct qr_checkpoint *c,
                                struct qr_err *err) {
     if (at->pass != c->pass || strcmp(at->digest, c->digest) == 0) return QR_OK;
-    return qr_fail(err, QR_DATA_LOSS, "%s/LATEST names state %s at step %" PRIu64 ", and this worker has %s there: one job, two results. A machine "
+    return qr_fail(err, QR_INTERNAL, "%s/LATEST names state %s at step %" PRIu64 ", and this worker has %s there: one job, two results. A machine "
                    "computes wrongly, or the program differs", p->url, at->digest, at->step, c->digest);
 }
 
@@ -154,7 +156,9 @@ enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struc
             *ret_published = !newer;
             return QR_OK;
         }
-        if (!written && (code = write_object(p, c, l.object, &l.crc32c, notes, err)) != QR_OK) return code;
+        if (!written) code = write_object(p, c, l.object, &l.crc32c, notes, err);
+        if (code == QR_ABORTED) continue; /* LATEST has gone on meanwhile, so far that this one is old */
+        if (code != QR_OK) return code;
         written = true;
         if (same && at.l.crc32c == l.crc32c) {
             *ret_published = true;

@@ -34,8 +34,10 @@ static enum qr_code create(const char *path, struct qr_bytes content, struct qr_
         unlink(whole); /* it may be there when only its directory could not be synced */
         return qr_wrap(err, "write %s", path);
     }
-    int sys = link(whole, path) == 0 ? qr_sync_parent(path) : errno;
+    bool linked = link(whole, path) == 0;
+    int sys = linked ? qr_sync_parent(path) : errno;
     unlink(whole);
+    if (linked) return sys ? qr_fail_errno(err, sys, "write %s", path) : QR_OK;
     if (sys == EEXIST) return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced", path);
     if (sys == EPERM || sys == ENOTSUP || sys == ENOSYS || sys == EMLINK) { /* a file system without hard links */
         int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -46,7 +48,7 @@ static enum qr_code create(const char *path, struct qr_bytes content, struct qr_
         if (code != QR_OK) unlink(path); /* else an empty object would stay, that nobody may replace */
         return code;
     }
-    return sys ? qr_fail_errno(err, sys, "write %s", path) : QR_OK;
+    return qr_fail_errno(err, sys, "write %s", path);
 }
 
 static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content, bool if_absent, struct qr_err *err) {

@@ -18,6 +18,29 @@ static enum qr_code put(struct qr_store *s, const char *name, const char *conten
     return s->ops->put(s, name, qr_bytes_of_string(content), if_absent, err);
 }
 
+/* Compare-and-swap: only who saw what is there replaces it. */
+static inline void swap_suite(struct qr_store *s) {
+    struct qr_buf b = {0};
+    struct qr_err err = {0};
+    struct qr_store_version none = {.there = true}, first, second, third;
+    const struct qr_store_ops *o = s->ops;
+    CHECK(o->get_version(s, "run/L", 100, &b, &none, &err) == QR_OK && !none.there && b.n == 0, "%s", err.msg);
+    CHECK(o->swap(s, "run/L", qr_bytes_of_string("one"), &none, &err) == QR_OK && holds(s, "run/L", "one"), "%s", err.msg);
+    CHECK(o->swap(s, "run/L", qr_bytes_of_string("two"), &none, &err) == QR_FAILED_PRECONDITION && strstr(err.msg, "run/L") && holds(s, "run/L", "one"), "%s",
+          err.msg);
+    CHECK(o->get_version(s, "run/L", 100, &b, &first, &err) == QR_OK && first.there && strcmp(qr_buf_string(&b), "one") == 0, "%s", err.msg);
+    CHECK(o->swap(s, "run/L", qr_bytes_of_string("two"), &first, &err) == QR_OK && holds(s, "run/L", "two"), "%s", err.msg);
+    CHECK(o->swap(s, "run/L", qr_bytes_of_string("three"), &first, &err) == QR_FAILED_PRECONDITION && holds(s, "run/L", "two"), "%s", err.msg);
+    CHECK(o->get_version(s, "run/L", 100, &b, &second, &err) == QR_OK && put(s, "run/L", "put", false, &err) == QR_OK, "%s", err.msg);
+    CHECK(o->swap(s, "run/L", qr_bytes_of_string("three"), &second, &err) == QR_FAILED_PRECONDITION && holds(s, "run/L", "put"), "%s", err.msg);
+    CHECK(o->get_version(s, "run/L", 100, &b, &third, &err) == QR_OK && o->remove(s, "run/L", &err) == QR_OK, "%s", err.msg);
+    CHECK(o->swap(s, "run/L", qr_bytes_of_string("four"), &third, &err) == QR_FAILED_PRECONDITION, "what was taken away is not made again: %s", err.msg);
+    CHECK(o->swap(s, "run/L", qr_bytes_of_string("four"), &none, &err) == QR_OK && holds(s, "run/L", "four"), "%s", err.msg);
+    CHECK(o->get_version(s, "run/L", 3, &b, &third, &err) == QR_RESOURCE_EXHAUSTED, "%s", err.msg);
+    CHECK(o->remove(s, "run/L", &err) == QR_OK);
+    qr_buf_free(&b);
+}
+
 static inline void suite(struct qr_store *s) {
     struct qr_buf b = {0};
     struct qr_err err = {0};
@@ -49,6 +72,7 @@ static inline void suite(struct qr_store *s) {
     CHECK(put(s, "large", large, false, &err) == QR_OK && s->ops->get(s, "large", 300000, &b, &err) == QR_OK && b.n == 299999 && memcmp(b.p, large, b.n) == 0);
     CHECK(s->ops->remove(s, "large", &err) == QR_OK && s->ops->remove(s, "runner", &err) == QR_OK && s->ops->remove(s, "other/x", &err) == QR_OK);
     CHECK(s->ops->remove(s, "run/b/c", &err) == QR_OK && s->ops->remove(s, "run/empty", &err) == QR_OK);
+    swap_suite(s);
     CHECK(s->ops->list(s, "", &b, &err) == QR_OK && b.n == 0, "%s", qr_buf_string(&b));
     free(large);
     qr_buf_free(&b);

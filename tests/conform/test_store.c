@@ -78,6 +78,36 @@ static void one_creates(const char *dir) {
     s->ops->close(s);
 }
 
+/* Four processes count together, one number in one name, each step by compare-and-swap: none is lost. */
+static void they_count(const char *dir) {
+    enum { N = 4, EACH = 25 };
+    pid_t pids[N];
+    struct qr_err err;
+    struct qr_buf b = {0};
+    struct qr_store *s = qr_store_file_new(dir);
+    CHECK(put(s, "count", "", false, &err) == QR_OK);
+    for (int i = 0; i < N; i++) {
+        pids[i] = fork();
+        for (int done = 0; pids[i] == 0 && done < EACH;) {
+            struct qr_store_version v;
+            if (s->ops->get_version(s, "count", 1000, &b, &v, &err) != QR_OK) _exit(1);
+            qr_buf_puts(&b, "x");
+            enum qr_code code = s->ops->swap(s, "count", qr_buf_view(&b), &v, &err);
+            if (code == QR_OK) done++;
+            else if (code != QR_FAILED_PRECONDITION && code != QR_UNAVAILABLE) _exit(2);
+        }
+        if (pids[i] == 0) _exit(0);
+    }
+    for (int i = 0; i < N; i++) {
+        int status = 0;
+        CHECK(pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", (unsigned)status);
+    }
+    CHECK(s->ops->get(s, "count", 1000, &b, &err) == QR_OK && b.n == N * EACH, "%zu", b.n);
+    CHECK(s->ops->remove(s, "count", &err) == QR_OK);
+    qr_buf_free(&b);
+    s->ops->close(s);
+}
+
 int main(void) {
     struct qr_store *s = qr_store_memory_new();
     suite(s);
@@ -89,8 +119,13 @@ int main(void) {
     s->ops->close(s);
     files_only(dir);
     one_creates(dir);
+    they_count(dir);
     char path[64];
-    static const char *const left[] = {"run/b", "run", "other", ""};
+    static const char *const locks[] = {".count.lock", "run/.L.lock"}, *const left[] = {"run/b", "run", "other", ""};
+    for (size_t i = 0; i < COUNT(locks); i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, locks[i]);
+        CHECK(unlink(path) == 0, "%s", path);
+    }
     for (size_t i = 0; i < COUNT(left); i++) {
         snprintf(path, sizeof path, "%s/%s", dir, left[i]);
         CHECK(rmdir(path) == 0, "%s is not empty: a temporary file was left", path);

@@ -1,5 +1,6 @@
 /* Cloud Storage against tests/fake/gcs.py: the suite of every store, Google's eight groups of retry conformance, faults of the network and of the server,
  * credentials. Time is virtual: a sleep moves the clock. STORAGE_TESTBENCH=http://host:port runs the eight groups against another server with /retry_test. */
+#include "tests/conform/checkpoint_suite.h"
 #include "tests/conform/store_suite.h"
 
 #include <openssl/evp.h>
@@ -88,7 +89,7 @@ static pid_t start_fake(void) {
 
 /* ---- retry conformance ---- */
 
-enum op { GET, STAT_FREE_LIST, PUT, CREATE, REMOVE, CHECK_WRITE };
+enum op { GET, STAT_FREE_LIST, PUT, CREATE, REMOVE, CHECK_WRITE, SWAP };
 struct row { int group; const char *faults; enum op op; size_t bytes; enum qr_code want; const char *words; bool used; };
 
 static uint8_t *large;
@@ -104,6 +105,12 @@ static enum qr_code act(struct qr_store *s, const struct row *r, struct qr_err *
     case CREATE: code = s->ops->put(s, "new", qr_bytes_of(large, r->bytes), true, err); break;
     case REMOVE: code = s->ops->remove(s, "there", err); break;
     case CHECK_WRITE: code = s->ops->check_writable(s, "there", err); break;
+    case SWAP: {
+        struct qr_store_version v;
+        code = s->ops->get_version(s, "there", LARGE, &b, &v, err);
+        if (code == QR_OK) code = s->ops->swap(s, "there", qr_bytes_of(large, r->bytes), &v, err);
+        break;
+    }
     }
     if (r->op == GET && code == QR_OK) CHECK(b.n == r->bytes && memcmp(b.p, large, b.n) == 0, "%s: %zu bytes", r->faults, b.n);
     if (r->op == STAT_FREE_LIST && code == QR_OK) CHECK(strcmp(qr_buf_string(&b), "there") == 0, "%s", qr_buf_string(&b));
@@ -139,7 +146,7 @@ static void conform(const struct row *r) {
     test = ask("GET", path, NULL);
     CHECK(qr_json_bool(qr_json_get(test, "completed"), "completed", &completed, &err) == QR_OK && completed == r->used, "group %d, %s: completed is %d", r->group, r->faults, completed);
     qr_json_free(test);
-    if (code == QR_OK && r->op == PUT) holds_bytes(plain, "there", r->bytes, r->faults);
+    if (code == QR_OK && (r->op == PUT || r->op == SWAP)) holds_bytes(plain, "there", r->bytes, r->faults);
     if (code == QR_OK && r->op == CREATE) holds_bytes(plain, "new", r->bytes, r->faults);
     s->ops->close(s);
     plain->ops->close(plain);
@@ -181,6 +188,10 @@ static const struct row ours[] = {
     {0, INSERT("\"return-503-after-8192K\",\"return-404\""), CREATE, LARGE, QR_OK, "", true},
     {0, INSERT("\"lost-acknowledgement\""), CREATE, 100, QR_OK, "", true},
     {0, INSERT("\"lost-acknowledgement\""), PUT, 100, QR_OK, "", true},
+    {0, INSERT("\"lost-acknowledgement\",\"return-503\""), SWAP, 100, QR_OK, "", true}, /* our own success is found again behind the 412 */
+    {0, INSERT("\"return-503\",\"return-reset-connection\""), SWAP, 100, QR_OK, "", true},
+    {0, INSERT("\"return-412\""), SWAP, 100, QR_FAILED_PRECONDITION, "has been changed meanwhile", true},
+    {0, INSERT("\"wrong-crc32c\""), SWAP, 100, QR_OK, "", true},
     {0, INSERT("\"lost-acknowledgement\""), CREATE, 0, QR_OK, "", true},
     {0, "\"storage.objects.delete\":[\"lost-acknowledgement\"]", REMOVE, 0, QR_OK, "", true},
     {0, INSERT("\"wrong-crc32c\""), CREATE, 100, QR_OK, "", true},
@@ -447,6 +458,7 @@ int main(void) {
         struct qr_gcs_options o = options();
         struct qr_store *s = open_with("suite", &o, NULL);
         suite(s);
+        checkpoint_suite(s);
         s->ops->close(s);
         for (size_t i = 0; i < COUNT(ours); i++) conform(&ours[i]);
         idempotency();

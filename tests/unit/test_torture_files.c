@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "record/checkpoint.h"
 #include "store/store.h"
 #include "tests/t.h"
 #include "worker/outputs.h"
@@ -22,6 +23,8 @@ static long n_calls, fail_at; /* fail_at 0: nothing fails; -1: nothing fails, bu
 static int fail_errno, short_next;
 static enum call failed;
 static bool failed_for_writing; /* of OPEN and CLOSE */
+static bool failed_lock;        /* of CLOSE: a lock was given back */
+static int system_fd = -1;      /* of /sys, /proc: what the machine says of itself never fails here */
 
 static bool fails(enum call kind) {
     if (fail_at == 0 || ++n_calls != fail_at) return false;
@@ -44,12 +47,13 @@ int open(const char *path, int flags, ...) {
     va_start(ap, flags);
     mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
     va_end(ap);
+    if (strncmp(path, "/sys/", 5) == 0 || strncmp(path, "/proc/", 6) == 0) return system_fd = real(path, flags, mode);
     if (fails(OPEN)) return failed_for_writing = (flags & O_ACCMODE) != O_RDONLY, -1;
     return real(path, flags, mode);
 }
 ssize_t read(int fd, void *p, size_t n) {
     REAL(read);
-    return fails(READ) ? -1 : real(fd, p, n);
+    return fd != system_fd && fails(READ) ? -1 : real(fd, p, n);
 }
 /* A full disk takes what it can first. */
 ssize_t write(int fd, const void *p, size_t n) {
@@ -67,8 +71,11 @@ int fsync(int fd) { /* nothing here needs to outlive a power cut */
 int close(int fd) {
     REAL(close);
     int flags = fcntl(fd, F_GETFL), rc = real(fd); /* a failed close has closed */
-    if (fails(CLOSE)) return failed_for_writing = (flags & O_ACCMODE) != O_RDONLY, -1;
-    return rc;
+    if (fd == system_fd) return system_fd = -1, rc;
+    if (!fails(CLOSE)) return rc;
+    failed_for_writing = (flags & O_ACCMODE) != O_RDONLY;
+    failed_lock = (flags & O_ACCMODE) == O_RDWR;
+    return -1;
 }
 int rename(const char *from, const char *to) {
     REAL(rename);
@@ -244,6 +251,57 @@ static enum qr_code run_check(void) { return with_store(store_check); }
 static void three_files(void) { put("a", "1"), put("b/c", "2"), put("d", "3"); }
 static bool got_three(void) { return strcmp(qr_buf_string(&got), "a\nb/c\nd") == 0; }
 
+static enum qr_code store_swap(struct qr_store *s) {
+    struct qr_store_version v;
+    enum qr_code code = s->ops->get_version(s, "f", 100, &got, &v, &err);
+    return code == QR_OK ? s->ops->swap(s, "f", qr_bytes_of_string("the new text"), &v, &err) : code;
+}
+static enum qr_code run_swap(void) { return with_store(store_swap); }
+
+/* ---- checkpoints: three are there, a fourth is published ---- */
+
+static struct qr_checkpoint state_at(uint64_t pass) {
+    struct qr_checkpoint c = {.step = pass, .pass = pass, .n_digested = 1, .contract = "f32-v1"};
+    memset(c.job_hash, 'a', 64);
+    double value = (double)pass;
+    qr_tensors_add(&c.tensors, "dense/bias", 1, (size_t[]){1}, &value);
+    qr_checkpoint_digest(&c, c.digest);
+    return c;
+}
+static enum qr_code publish(uint64_t pass) {
+    qr_auto(qr_free_p) char *place_dir = at("checkpoints");
+    struct qr_store *s = qr_store_file_new("");
+    const struct qr_checkpoint_place p = {s, place_dir, place_dir};
+    struct qr_checkpoint c = state_at(pass);
+    struct qr_buf notes = {0};
+    bool published;
+    enum qr_code code = qr_checkpoint_save(&p, &c, false, &published, &notes, &err);
+    qr_buf_free(&notes);
+    qr_checkpoint_fini(&c);
+    s->ops->close(s);
+    return code;
+}
+static void three_published(void) {
+    for (uint64_t pass = 1; pass <= 3; pass++) CHECK(publish(pass) == QR_OK, "%s", err.msg);
+}
+static enum qr_code run_publish(void) { return publish(4); }
+static bool loads(uint64_t pass) {
+    qr_auto(qr_free_p) char *place_dir = at("checkpoints");
+    struct qr_store *s = qr_store_file_new("");
+    const struct qr_checkpoint_place p = {s, place_dir, place_dir};
+    struct qr_checkpoint c = {0}, want = state_at(pass);
+    struct qr_buf notes = {0};
+    bool done, is = qr_checkpoint_load(&p, want.job_hash, &c, &done, &notes, &err) == QR_OK && c.pass == pass && strcmp(c.digest, want.digest) == 0;
+    is &= notes.n == 0;
+    qr_buf_free(&notes);
+    qr_checkpoint_fini(&c);
+    qr_checkpoint_fini(&want);
+    s->ops->close(s);
+    return is;
+}
+static bool loads_3(void) { return loads(3); }
+static bool loads_4(void) { return loads(4); }
+
 /* ---- the results of a run ---- */
 
 static struct qr_workload load;
@@ -303,11 +361,12 @@ static bool outputs_new(void) {
 /* Failures that a caller need not hear of: what is closed was only read, what is looked at is looked at again by what follows. */
 static bool may_pass(const struct try *t) {
     if (fail_errno == EINTR && (failed == READ || failed == WRITE)) return true; /* made again */
-    if (failed == CLOSE) return !failed_for_writing || t->run == run_append || t->run == run_outputs; /* its lines are a log */
+    if (failed == CLOSE) return !failed_for_writing || ((t->run == run_publish || t->run == run_swap) && failed_lock) || t->run == run_append || t->run == run_outputs; /* its lines are a log */
     if (failed == LINK && fail_errno == EPERM) return true; /* a file system without hard links */
     if (failed == OPENDIR && fail_errno == ENOENT) return true;
-    if (failed == UNLINK) return t->run == run_create;
-    return failed == MKDIR || failed == ACCESS || failed == LSEEK || (failed == STAT && t->run != run_read && t->run != run_get);
+    if (failed == UNLINK) return t->run == run_create || t->run == run_publish; /* the oldest is taken away later */
+    if (t->run == run_publish && (failed == OPENDIR || failed == READDIR)) return true;
+    return failed == MKDIR || failed == ACCESS || failed == LSEEK || (failed == STAT && t->run != run_read && t->run != run_get && t->run != run_publish && t->run != run_swap);
 }
 static bool one_try(const struct try *t, long k, int sys, int *errors) {
     snprintf(dir, sizeof dir, "%s/%s", base_dir, "try");
@@ -351,6 +410,8 @@ static const struct try tries[] = {
     {"remove", old_file, run_remove, f_old, f_none, 1},
     {"list", three_files, run_list, got_nothing, got_three, 2},
     {"check", nothing, run_check, always, made_ab, 4},
+    {"swap", old_file, run_swap, f_old, f_new, 8},
+    {"checkpoint", three_published, run_publish, loads_3, loads_4, 14},
     {"outputs", old_results, run_outputs, outputs_whole, outputs_new, 15},
 };
 

@@ -1,0 +1,210 @@
+/* What every form of store must give checkpoints: what is whole is loaded, else the one before, and LATEST moves only forward. */
+#ifndef CHECKPOINT_SUITE_H
+#define CHECKPOINT_SUITE_H
+
+#include <inttypes.h>
+
+#include "base/mem.h"
+#include "record/checkpoint.h"
+#include "tests/t.h"
+
+#define JOB "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define OTHER "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+static struct qr_err ck_err;
+static struct qr_buf ck_notes;
+
+/* The state that "training" has after so many passes; two passes a step, as with an evaluation after each. */
+static struct qr_checkpoint state_at(const char *job, uint64_t pass) {
+    struct qr_checkpoint c = {.step = (pass + 1) / 2, .epoch = pass / 2, .pass = pass, .n_digested = 3, .contract = "f32-v1"};
+    double kernel[12], sums[2] = {(double)pass, 64};
+    memcpy(c.job_hash, job, sizeof c.job_hash);
+    for (int i = 0; i < 12; i++) kernel[i] = (double)pass + i / 7.0;
+    qr_tensors_add(&c.tensors, "dense/kernel", 2, (size_t[]){3, 4}, kernel);
+    qr_tensors_add(&c.tensors, "optimizer/m/dense/kernel", 2, (size_t[]){3, 4}, NULL);
+    qr_tensors_add(&c.tensors, "epoch/sums", 1, (size_t[]){2}, sums);
+    qr_tensors_add(&c.tensors, "validation/last", 1, (size_t[]){1}, kernel);
+    qr_checkpoint_digest(&c, c.digest);
+    return c;
+}
+static struct qr_buf encoded(const char *job, uint64_t pass) {
+    struct qr_checkpoint c = state_at(job, pass);
+    struct qr_buf b = {0};
+    CHECK(qr_checkpoint_encode(&c, &b, NULL, &ck_err) == QR_OK, "%s", ck_err.msg);
+    qr_checkpoint_fini(&c);
+    return b;
+}
+static bool same(const struct qr_checkpoint *a, const struct qr_checkpoint *b) {
+    bool is = strcmp(a->job_hash, b->job_hash) == 0 && strcmp(a->contract, b->contract) == 0 && strcmp(a->digest, b->digest) == 0 && a->step == b->step &&
+              a->epoch == b->epoch && a->pass == b->pass && a->n_digested == b->n_digested && a->tensors.n == b->tensors.n;
+    for (size_t i = 0; is && i < a->tensors.n; i++)
+        is = strcmp(a->tensors.v[i].name, b->tensors.v[i].name) == 0 && a->tensors.v[i].n == b->tensors.v[i].n &&
+             memcmp(a->tensors.v[i].values, b->tensors.v[i].values, a->tensors.v[i].n * sizeof(double)) == 0;
+    return is;
+}
+static struct qr_checkpoint_place place;
+static enum qr_code save(const char *job, uint64_t pass, bool done, bool *ret_published) {
+    struct qr_checkpoint c = state_at(job, pass);
+    bool unused;
+    qr_buf_clear(&ck_notes);
+    ck_err = (struct qr_err){0};
+    enum qr_code code = qr_checkpoint_save(&place, &c, done, ret_published ? ret_published : &unused, &ck_notes, &ck_err);
+    qr_checkpoint_fini(&c);
+    return code;
+}
+/* What a start finds: the pass, -1 for none, -2 for an error. */
+static int64_t load(bool *ret_done) {
+    struct qr_checkpoint c = {0}, want;
+    bool done;
+    int64_t pass = -1;
+    qr_buf_clear(&ck_notes);
+    ck_err = (struct qr_err){0};
+    if (qr_checkpoint_load(&place, JOB, &c, ret_done ? ret_done : &done, &ck_notes, &ck_err) != QR_OK) return -2;
+    if (*c.job_hash) {
+        pass = (int64_t)c.pass;
+        want = state_at(JOB, c.pass);
+        CHECK(same(&c, &want), "what was loaded of pass %" PRId64 " is not what was saved", pass);
+        qr_checkpoint_fini(&want);
+    }
+    qr_checkpoint_fini(&c);
+    return pass;
+}
+static char *object_of(const char *job, uint64_t pass) {
+    struct qr_checkpoint c = state_at(job, pass);
+    char *name = qr_xasprintf("run/checkpoints/%.16s-%016" PRIu64 "-%s.safetensors", job, c.step, c.digest);
+    qr_checkpoint_fini(&c);
+    return name;
+}
+static bool there(const char *job, uint64_t pass) {
+    struct qr_buf b = {0};
+    qr_auto(qr_free_p) char *name = object_of(job, pass);
+    bool is = place.store->ops->get(place.store, name, 1 << 20, &b, &ck_err) == QR_OK;
+    qr_buf_free(&b);
+    return is;
+}
+/* Every so-many-th bit flipped; 0: cut in the middle; -1: taken away. */
+static void damage(const char *name, int how) {
+    struct qr_buf b = {0};
+    CHECK(place.store->ops->get(place.store, name, 1 << 20, &b, &ck_err) == QR_OK, "%s", ck_err.msg);
+    if (how == 0) b.n /= 2;
+    if (how > 0) b.p[b.n / 2] ^= (uint8_t)how;
+    if (how < 0) CHECK(place.store->ops->remove(place.store, name, &ck_err) == QR_OK, "%s", ck_err.msg);
+    else CHECK(place.store->ops->put(place.store, name, qr_buf_view(&b), false, &ck_err) == QR_OK, "%s", ck_err.msg);
+    qr_buf_free(&b);
+}
+static void damage_object(uint64_t pass, int how) {
+    qr_auto(qr_free_p) char *name = object_of(JOB, pass);
+    damage(name, how);
+}
+#define LATEST "run/checkpoints/LATEST"
+static bool noted(const char *words) { return strstr(qr_buf_string(&ck_notes), words) != NULL; }
+static void start_over(void) {
+    qr_checkpoint_fini(&(struct qr_checkpoint){0});
+    CHECK(qr_checkpoint_forget(&place, &ck_err) == QR_OK, "%s", ck_err.msg);
+}
+
+static void forward_only(void) {
+    struct qr_checkpoint_latest l;
+    bool published, done;
+    CHECK(load(NULL) == -1 && ck_notes.n == 0, "%s", ck_err.msg);
+    CHECK(qr_checkpoint_peek(&place, &l, &ck_err) == QR_OK && !*l.job_hash, "%s", ck_err.msg);
+    CHECK(save(JOB, 10, false, &published) == QR_OK && published && ck_notes.n == 0, "%s", ck_err.msg);
+    CHECK(load(&done) == 10 && !done && ck_notes.n == 0, "%s", ck_err.msg);
+    CHECK(save(JOB, 10, false, &published) == QR_OK && published, "equal content is success: %s", ck_err.msg);
+    CHECK(save(JOB, 12, false, &published) == QR_OK && published && load(NULL) == 12);
+    CHECK(save(JOB, 11, false, &published) == QR_OK && !published && load(NULL) == 12 && !there(JOB, 11), "an older state changes nothing: %s", ck_err.msg);
+    CHECK(save(JOB, 12, true, &published) == QR_OK && published && load(&done) == 12 && done, "%s", ck_err.msg);
+    CHECK(save(JOB, 12, false, &published) == QR_OK && published && load(&done) == 12 && done, "done stays: %s", ck_err.msg);
+    CHECK(qr_checkpoint_peek(&place, &l, &ck_err) == QR_OK && l.pass == 12 && l.step == 6 && l.done, "%s", ck_err.msg);
+    CHECK(save(JOB, 14, false, &published) == QR_OK && published && load(&done) == 14 && !done, "more epochs go on: %s", ck_err.msg);
+    CHECK(save(OTHER, 20, false, NULL) == QR_INVALID_ARGUMENT && strstr(ck_err.msg, JOB) && strstr(ck_err.msg, OTHER) && strstr(ck_err.msg, "the place"), "%s", ck_err.msg);
+    CHECK(!there(OTHER, 20), "nothing is written into another job's place");
+    struct qr_checkpoint c = {0};
+    CHECK(qr_checkpoint_load(&place, OTHER, &c, &done, &ck_notes, &ck_err) == QR_INVALID_ARGUMENT && strstr(ck_err.msg, JOB) && strstr(ck_err.msg, OTHER), "%s", ck_err.msg);
+    struct qr_checkpoint wrong = state_at(JOB, 14);
+    wrong.tensors.v[0].values[0] = -1;
+    qr_checkpoint_digest(&wrong, wrong.digest);
+    CHECK(qr_checkpoint_save(&place, &wrong, false, &published, &ck_notes, &ck_err) == QR_INTERNAL && strstr(ck_err.msg, "two results"), "%s", ck_err.msg);
+    qr_checkpoint_fini(&wrong);
+    start_over();
+    CHECK(load(NULL) == -1 && save(OTHER, 1, false, NULL) == QR_OK, "%s", ck_err.msg);
+    start_over();
+}
+
+static void keeps_three(void) {
+    for (uint64_t pass = 2; pass <= 20; pass += 2) CHECK(save(JOB, pass, false, NULL) == QR_OK, "%s", ck_err.msg);
+    for (uint64_t pass = 2; pass <= 20; pass += 2) CHECK(there(JOB, pass) == (pass >= 16), "pass %" PRIu64, pass);
+    static const char text[] = "a person's note";
+    CHECK(place.store->ops->put(place.store, "run/checkpoints/README", qr_bytes_of_string(text), false, &ck_err) == QR_OK);
+    struct qr_buf names = {0};
+    start_over();
+    CHECK(place.store->ops->list(place.store, "run/", &names, &ck_err) == QR_OK && strcmp(qr_buf_string(&names), "run/checkpoints/README") == 0, "%s",
+          qr_buf_string(&names));
+    CHECK(place.store->ops->remove(place.store, "run/checkpoints/README", &ck_err) == QR_OK);
+    /* files that no LATEST came to name are later ones: the one that it names stays all the same */
+    CHECK(save(JOB, 2, false, NULL) == QR_OK);
+    for (uint64_t pass = 30; pass <= 38; pass += 2) {
+        struct qr_buf b = encoded(JOB, pass);
+        qr_auto(qr_free_p) char *name = object_of(JOB, pass);
+        CHECK(place.store->ops->put(place.store, name, qr_buf_view(&b), true, &ck_err) == QR_OK);
+        qr_buf_free(&b);
+    }
+    CHECK(save(JOB, 4, false, NULL) == QR_OK && there(JOB, 4) && !there(JOB, 2) && there(JOB, 38) && there(JOB, 34) && !there(JOB, 30));
+    CHECK(load(NULL) == 4 && ck_notes.n == 0);
+    qr_buf_free(&names);
+    start_over();
+}
+
+static void the_one_before(void) {
+    static const int ways[] = {1, 0x80, 0, -1};
+    bool done;
+    for (size_t w = 0; w < COUNT(ways); w++) {
+        for (uint64_t pass = 2; pass <= 7; pass++) CHECK(save(JOB, pass, pass == 7, NULL) == QR_OK, "%s", ck_err.msg); /* 5 and 6 are of one step */
+        damage_object(7, ways[w]);
+        CHECK(load(&done) == 6 && !done && noted("the newest whole checkpoint is that of step 3") && noted("0000000000000004"), "%s %s", ck_err.msg, qr_buf_string(&ck_notes));
+        damage_object(6, ways[w]);
+        CHECK(load(NULL) == 5, "%s", ck_err.msg);
+        CHECK(save(JOB, 6, false, NULL) == QR_OK, "%s", ck_err.msg); /* LATEST is further: nothing happens */
+        CHECK(save(JOB, 7, false, NULL) == QR_OK && noted("written again") == (ways[w] >= 0), "%s %s", ck_err.msg, qr_buf_string(&ck_notes));
+        CHECK(load(&done) == 7 && done && ck_notes.n == 0, "healed: %s", qr_buf_string(&ck_notes));
+        damage_object(7, ways[w]);
+        damage_object(5, ways[w]);
+        CHECK(load(NULL) == -2 && ck_err.code == QR_DATA_LOSS && strstr(ck_err.msg, "--fresh"), "%s", ck_err.msg);
+        start_over();
+        for (uint64_t pass = 2; pass <= 5; pass++) CHECK(save(JOB, pass, false, NULL) == QR_OK, "%s", ck_err.msg);
+        damage(LATEST, ways[w]);
+        CHECK(load(NULL) == 5 && noted(ways[w] < 0 ? "there is no LATEST" : "LATEST is damaged"), "%s %s", ck_err.msg, qr_buf_string(&ck_notes));
+        CHECK(save(JOB, 6, false, NULL) == QR_OK && load(NULL) == 6 && ck_notes.n == 0, "%s", ck_err.msg);
+        start_over();
+    }
+    /* the very first one was cut off before there was a LATEST: it is not seen */
+    struct qr_buf b = encoded(JOB, 2);
+    qr_auto(qr_free_p) char *name = object_of(JOB, 2);
+    CHECK(place.store->ops->put(place.store, name, qr_bytes_of(b.p, b.n - 9), false, &ck_err) == QR_OK);
+    CHECK(load(NULL) == -1 && noted(strrchr(name, '/')), "%s", qr_buf_string(&ck_notes));
+    CHECK(save(JOB, 2, false, NULL) == QR_OK && noted("written again") && load(NULL) == 2, "%s", ck_err.msg);
+    qr_buf_free(&b);
+    start_over();
+}
+
+/* Two objects under each other's names: each whole, neither what its name says. */
+static void wrong_name(void) {
+    CHECK(save(JOB, 2, false, NULL) == QR_OK && save(JOB, 4, false, NULL) == QR_OK);
+    struct qr_buf b = encoded(JOB, 2), c = encoded(OTHER, 4);
+    qr_auto(qr_free_p) char *name = object_of(JOB, 4);
+    CHECK(place.store->ops->put(place.store, name, qr_buf_view(&b), false, &ck_err) == QR_OK && load(NULL) == 2 && noted("crc32c"), "%s", qr_buf_string(&ck_notes));
+    CHECK(place.store->ops->put(place.store, name, qr_buf_view(&c), false, &ck_err) == QR_OK && load(NULL) == 2, "%s", qr_buf_string(&ck_notes));
+    qr_buf_free(&b);
+    qr_buf_free(&c);
+    start_over();
+}
+
+static inline void checkpoint_suite(struct qr_store *s) {
+    place = (struct qr_checkpoint_place){s, "run/checkpoints", "the place"};
+    forward_only();
+    keeps_three();
+    the_one_before();
+    wrong_name();
+}
+
+#endif
