@@ -6,9 +6,11 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "cmd/qring/command.h"
+#include "data/batch.h"
 #include "local/processes.h"
 #include "local/progress.h"
 #include "worker/outputs.h"
+#include "worker/place.h"
 #include "worker/settings.h"
 
 const char qr_help_run[] =
@@ -21,7 +23,9 @@ const char qr_help_run[] =
     "\n"
     "Usage: qring run [JOB] [FLAGS]\n"
     "  -n N                   workers [1]\n"
-    "  --out DIR              weights.h5, weights.safetensors, result.json, steps.jsonl, worker-<i>.log [out/NAME]\n"
+    "  --out DIR              weights.h5, weights.safetensors, result.json, steps.jsonl, checkpoints, worker-<i>.log [out/NAME]\n"
+    "  --checkpoints URL      where the same command goes on from when it was interrupted; none [OUT/checkpoints]\n"
+    "  --fresh                train again from the start; checkpoints that are there are taken away\n"
     "  --logdir DIR           event files for TensorBoard; '' for none [OUT/logs]\n"
     "  --epochs E             [the job's]\n"
     "  --threads T            of each worker [this machine's, divided among them]\n"
@@ -36,7 +40,7 @@ const char qr_help_run[] =
 struct run {
     struct qr_settings settings;
     unsigned n_workers, n_threads, http_port;
-    bool json, help;
+    bool json, help, trained;
     char *arguments[96];
     size_t n_arguments;
     struct qr_job *job;
@@ -72,6 +76,7 @@ static enum qr_code worker_flag(struct run *r, const char *name, const char *val
         if (strcmp(name, ours[i]) == 0)
             return qr_fail(err, QR_INVALID_ARGUMENT, "--%s is not for qring run, which tells each worker who it is; try qringd", name);
     enum qr_code code = qr_settings_set(&r->settings, name, value, err);
+    if (strcmp(name, "fresh") == 0) return code; /* done once, before any worker */
     if (strcmp(name, "http-port") == 0) r->http_port = code == QR_OK && r->settings.http_port > 0 ? (unsigned)r->settings.http_port : 0;
     else if (code == QR_OK && r->n_arguments < 64) pass_on(r, qr_xasprintf("--%s=%s", name, value));
     return code;
@@ -134,6 +139,35 @@ static enum qr_code read_arguments(struct run *r, int argc, char **argv, struct 
 
 /* ---- before any worker ---- */
 
+/* What an earlier run left: taken away, or gone on from, or all there is to do. Said here, once. */
+static enum qr_code look_back(struct run *r, struct qr_outputs *outputs, const struct qr_workload *load, struct qr_err *err) {
+    struct qr_job_canonical canonical;
+    struct qr_place place;
+    struct qr_state state;
+    struct qr_buf notes = {0};
+    enum qr_found found = QR_FOUND_NOTHING;
+    uint64_t epochs = r->settings.epochs > 0 ? (uint64_t)r->settings.epochs : r->job->train.epochs;
+    size_t n_batches = qr_batch_count(load->data.n_train, r->job->train.batch_size);
+    enum qr_code code = qr_place_open(outputs->checkpoints_url, &place, err);
+    if (code != QR_OK) return code;
+    qr_job_canonical(r->job, &load->data, load->initial_from_file ? load->initial_digest : NULL, &canonical);
+    qr_state_init(&state, r->job, load->model);
+    if (r->settings.fresh) code = qr_checkpoint_forget(&place.at, err);
+    else code = qr_place_find(&place, r->job, load->model, canonical.hex, epochs, n_batches, &found, &state, &notes, err);
+    if (notes.n) qr_warn(qr_command_log(), "qring", "%s", qr_buf_string(&notes));
+    unsigned long long step = state.step, epoch = state.epoch, planned = epochs * n_batches;
+    if (code == QR_OK && found == QR_FOUND_STATE)
+        fprintf(r->people, "goes on from step %llu of %llu, %llu epochs finished (%s; --fresh trains from the start)\n", step, planned, epoch, place.url);
+    r->trained = code == QR_OK && found == QR_FOUND_DONE;
+    if (r->trained)
+        fprintf(r->people, "already trained: %llu steps, %llu epochs, weights in %s; --fresh trains again\n", step, epoch, outputs->weights_url);
+    qr_buf_free(&notes);
+    qr_state_fini(&state);
+    qr_job_canonical_fini(&canonical);
+    qr_place_close(&place);
+    return code;
+}
+
 /* Everything that can be wrong with the job, the data or the outputs is said here, once, and nothing is left behind. */
 static enum qr_code check_job(struct run *r, struct qr_err *err) {
     struct qr_settings *s = &r->settings;
@@ -155,6 +189,10 @@ static enum qr_code check_job(struct run *r, struct qr_err *err) {
     r->n_threads = s->threads > 0 ? (unsigned)s->threads : share ? share : 1;
     if ((code = qr_workload_load(r->job, s->isa, r->n_threads, &load, err)) != QR_OK) return code;
     qr_outputs_init(&outputs, s, r->job->name, qr_command_log());
+    if (!s->checkpoints) {
+        free(outputs.checkpoints_url);
+        outputs.checkpoints_url = qr_path_join(outputs.dir, "checkpoints");
+    }
     code = qr_workload_trainable(&load, err);
     if (code == QR_OK) code = qr_outputs_check(&outputs, err);
     r->out = qr_xstrdup(outputs.dir);
@@ -166,8 +204,9 @@ static enum qr_code check_job(struct run *r, struct qr_err *err) {
                 load.data.n_samples - load.data.n_train);
         fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s\n", r->n_workers, r->n_workers == 1 ? "" : "s",
                 r->n_threads, r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa), r->n_workers == 1 ? "none" : s->allreduce);
-        fflush(r->people);
         qr_buf_free(&table);
+        if (outputs.checkpoints_url) code = look_back(r, &outputs, &load, err);
+        fflush(r->people);
     }
     qr_outputs_fini(&outputs);
     qr_workload_fini(&load);
@@ -186,6 +225,10 @@ static void arrange_arguments(struct run *r) {
     if (!r->settings.logdir) { /* "--logdir ''" comes later and wins: no events */
         qr_auto(qr_free_p) char *logs = qr_path_join(r->out, "logs");
         pass_on(r, qr_xasprintf("--logdir=%s", logs));
+    }
+    if (!r->settings.checkpoints) {
+        qr_auto(qr_free_p) char *checkpoints = qr_path_join(r->out, "checkpoints");
+        pass_on(r, qr_xasprintf("--checkpoints=%s", checkpoints));
     }
     for (size_t i = 0; i < n; i++) pass_on(r, given[i]);
     pass_on(r, qr_xasprintf("--threads=%u", r->n_threads));
@@ -261,7 +304,8 @@ static enum qr_code start(struct run *r, int *ret_exit_code, struct qr_err *err)
     struct qr_local_result result = {0};
     enum qr_code code = find_worker(&program, err);
     if (code == QR_OK) code = check_job(r, err);
-    if (code != QR_OK) return code;
+    if (code == QR_OK && r->trained && r->json) print_result(r);
+    if (code != QR_OK || r->trained) return code;
     arrange_arguments(r);
     r->progress = (struct qr_progress){.out = r->people, .terminal = isatty(fileno(r->people)), .clock = &qr_clock_monotonic};
     const struct qr_local_options opt = {

@@ -105,6 +105,12 @@ int qr_sync_parent(const char *path) {
     return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
 }
 
+int qr_file_sync(const char *path) {
+    qr_auto(qr_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT ? 0 : errno;
+    return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+}
+
 /* Pods that share a volume may all be process 1: a name of our own needs more than the number of the process. */
 char *qr_file_temporary(const char *path) {
     uint32_t random;

@@ -18,6 +18,8 @@ QR_MUST_CHECK enum qr_code qr_file_read(const char *path, size_t max_bytes, stru
  * parent directories. Several processes may replace one path at a time. */
 QR_MUST_CHECK enum qr_code qr_file_replace(const char *path, struct qr_bytes content,
                                            struct qr_err *err);
+/* Makes what is in the file now survive a power cut; a file that is not there is fine. 0 or errno. */
+int qr_file_sync(const char *path);
 /* Makes a new name survive a power cut: fsync of the directory that holds path. 0 or errno. */
 int qr_sync_parent(const char *path);
 /* mkdir -p. */

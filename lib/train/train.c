@@ -36,6 +36,7 @@ static void note_state(struct run *r) {
 /* The state that the last reduction was based on is stable now: what led to it may be told. Nothing has been applied since, so weights,
  * gradient and running means are still those of that state. */
 static enum qr_code tell_pending(struct run *r, struct qr_err *err) {
+    const struct qr_train_observer *o = &r->opt->observer;
     if (!r->has_pending) return QR_OK;
     r->has_pending = false;
     if (r->pending.eval) {
@@ -45,13 +46,19 @@ static enum qr_code tell_pending(struct run *r, struct qr_err *err) {
         qr_gauge(QR_EPOCH, (int64_t)r->pending.epoch);
         qr_gauge_real(QR_LOSS, r->pending.loss);
     }
-    const struct qr_train_observer *o = &r->opt->observer;
     if (!o->step) return QR_OK;
     const struct qr_step_detail detail = {
         .weights = r->state.weights, .gradient = r->pending.eval ? NULL : r->mean_gradient, .ends_epoch = r->pending_ends_epoch,
         .learning_rate = qr_learning_rate_at(&r->job->train.optimizer, r->state.step), .running = r->values, .n_running = r->n_values,
     };
     return o->step(o->ctx, leads(r), &r->pending, &detail, err);
+}
+
+/* A reduction that was based on the present state has passed. Its line is written before the state is published. */
+static enum qr_code note_stable(struct run *r, struct qr_err *err) {
+    const struct qr_train_observer *o = &r->opt->observer;
+    if (tell_pending(r, err) != QR_OK) return err->code;
+    return o->stable ? o->stable(o->ctx, leads(r), &r->state, err) : QR_OK;
 }
 
 static void set_pending(struct run *r, bool eval, bool ends_epoch, uint64_t samples, const struct qr_named_value *values) {
@@ -89,7 +96,7 @@ static enum qr_code reduce(struct run *r, struct qr_step_work *w, struct qr_err 
     enum qr_code code = qr_group_reduce(r->opt->group, &c, r->sum, err);
     qr_count_time(QR_REDUCE_TIME, qr_now_ns(r->opt->clock) - began_ns);
     if (code != QR_OK) return code;
-    if (tell_pending(r, err) != QR_OK) return err->code;
+    if (note_stable(r, err) != QR_OK) return err->code;
     uint64_t bad = qr_fixed_to_count(r->sum[QR_VECTOR_BAD]);
     if (bad == 0) return QR_OK;
     return qr_stepper_blame(r->stepper, w, r->state.step + 1, bad, qr_fixed_to_count(r->sum[QR_VECTOR_BAD_IDS]), err);
@@ -156,6 +163,7 @@ static enum qr_code validate(struct run *r, struct qr_err *err) {
     uint64_t samples = qr_fixed_to_count(r->sum[QR_VECTOR_SAMPLES]);
     QR_ASSERT(samples == d->n_samples - d->n_train);
     means(r, samples, r->val_values);
+    for (size_t i = 0; i < r->n_values; i++) r->state.validation[i] = r->val_values[i].value;
     set_pending(r, true, true, samples, r->val_values);
     r->state.pass++;
     return QR_OK;
@@ -166,7 +174,7 @@ static enum qr_code run_epoch(struct run *r, struct qr_err *err) {
     int64_t start = qr_now_ns(r->opt->clock);
     size_t n_batches = qr_batch_count(r->opt->data->n_train, r->job->train.batch_size);
     qr_order_fill(&r->order, r->job->seed, r->state.epoch, r->job->train.shuffle);
-    for (size_t b = 0; b < n_batches; b++)
+    for (size_t b = (size_t)(r->state.step - r->state.epoch * n_batches); b < n_batches; b++)
         if (train_batch(r, b, n_batches, err) != QR_OK) return err->code;
     if (r->has_val && validate(r, err) != QR_OK) return err->code;
     r->state.epoch++;
@@ -189,7 +197,7 @@ static enum qr_code close_run(struct run *r, struct qr_err *err) {
     c.key.step = r->state.pass;
     c.key.kind = QR_STEP_CLOSE;
     if (qr_group_reduce(r->opt->group, &c, r->sum, err) != QR_OK) return err->code;
-    return tell_pending(r, err);
+    return note_stable(r, err);
 }
 
 /* As qr_metric_names. */
@@ -217,7 +225,8 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
                                           .n_members = opt->view.n_members, .pool = opt->pool, .clock = opt->clock};
     if (qr_stepper_new(&so, &r->stepper, err) != QR_OK) return err->code;
     qr_state_init(&r->state, r->job, m);
-    if (opt->initial) memcpy(r->state.weights, opt->initial, r->state.n_params * sizeof *r->state.weights);
+    if (opt->resume) qr_state_copy(&r->state, opt->resume);
+    else if (opt->initial) memcpy(r->state.weights, opt->initial, r->state.n_params * sizeof *r->state.weights);
     else qr_model_init(m, r->job->seed, r->state.weights);
     qr_order_init(&r->order, opt->data->n_train);
     r->sum = qr_xaligned(qr_stepper_vector_length(r->stepper, QR_STEP_TRAIN) * sizeof *r->sum);
@@ -227,6 +236,8 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     r->tensor_sizes = qr_xcalloc(r->n_tensors, sizeof *r->tensor_sizes);
     for (size_t i = 0; i < r->n_tensors; i++) r->tensor_sizes[i] = qr_model_tensor(m, i)->n;
     qr_stepper_prepare(r->stepper, r->state.weights);
+    running_means(r, r->values);
+    for (size_t i = 0; i < r->n_values; i++) r->val_values[i].value = r->state.validation[i];
     qr_gauge(QR_EPOCHS_PLANNED, (int64_t)r->epochs);
     qr_gauge(QR_STEPS_PLANNED, (int64_t)(r->epochs * qr_batch_count(opt->data->n_train, r->job->train.batch_size)));
     note_state(r);
@@ -264,6 +275,8 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     enum qr_code code = run_init(r, opt, err);
     while (code == QR_OK && r->state.epoch < r->epochs && r->state.stop[QR_STOP_STOPPED] == 0) code = run_epoch(r, err);
     if (code == QR_OK) code = close_run(r, err);
+    struct qr_err ignored;
+    if (code == QR_CANCELLED) tell_pending(r, &ignored); /* the others may have published the state that it belongs to */
     if (code == QR_OK) fill_result(r, ret);
     run_fini(r);
     free(r);

@@ -1,5 +1,6 @@
 #include "worker/outputs.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,6 +8,9 @@
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "store/store.h"
+
+/* A bucket's own patience, and a little. */
+static const int64_t last_checkpoint_ns = 620 * QR_SECOND;
 
 static bool in_cloud(const char *url) { return strncmp(url, "gs://", 5) == 0; }
 
@@ -20,12 +24,21 @@ static char *folder_of(const char *out) {
     return path;
 }
 
+/* "gs://bucket/dir/w.h5" has them in "gs://bucket/dir/w.checkpoints". */
+static char *checkpoints_of(const struct qr_outputs *o, const struct qr_settings *s) {
+    if (s->checkpoints) return strcmp(s->checkpoints, "none") == 0 ? NULL : qr_xstrdup(s->checkpoints);
+    const char *dot = strrchr(o->weights_url, '.');
+    if (in_cloud(o->weights_url) && dot) return qr_xasprintf("%.*s.checkpoints", (int)(dot - o->weights_url), o->weights_url);
+    return qr_path_join(o->dir, "checkpoints");
+}
+
 void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const char *job_name, const struct qr_log *log) {
     *o = (struct qr_outputs){.progress_fd = (int)s->progress_fd, .log = log};
     o->dir = s->out ? folder_of(s->out) : qr_path_join("out", job_name);
     if (s->weights) o->weights_url = qr_xstrdup(s->weights);
     else if (s->weights_gcs_bucket) o->weights_url = qr_xasprintf("gs://%s/%s", s->weights_gcs_bucket, s->weights_gcs_path);
     else o->weights_url = qr_path_join(o->dir, "weights.h5");
+    o->checkpoints_url = checkpoints_of(o, s);
     o->dir_was_there = qr_file_exists(o->dir);
     if (!s->logdir) return;
     if (in_cloud(s->logdir))
@@ -41,6 +54,7 @@ void qr_outputs_fini(struct qr_outputs *o) {
     if (o->logdir && !o->logdir_was_there) rmdir(o->logdir); /* when nothing went there */
     free(o->logdir);
     if (o->dir && !o->dir_was_there && !o->wrote) rmdir(o->dir);
+    free(o->checkpoints_url);
     free(o->dir);
     free(o->weights_url);
     qr_buf_free(&o->line);
@@ -90,12 +104,27 @@ enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err) 
     return code == QR_OK ? code : qr_wrap(err, "trained weights (--weights)");
 }
 
+enum qr_code qr_outputs_check_checkpoints(struct qr_outputs *o, struct qr_err *err) {
+    struct qr_place p;
+    struct stat st;
+    if (!o->checkpoints_url) return QR_OK;
+    enum qr_code code = qr_place_open(o->checkpoints_url, &p, err);
+    if (code == QR_OK) {
+        code = p.at.store->ops->check_writable(p.at.store, p.dir, err);
+        if (code == QR_OK && !in_cloud(p.url) && stat(p.dir, &st) == 0 && !S_ISDIR(st.st_mode))
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is a file, and a folder of that name is to be made", p.dir);
+        qr_place_close(&p);
+    }
+    return code == QR_OK ? code : qr_wrap(err, "checkpoints (--checkpoints)");
+}
+
 enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     enum qr_weights_format format;
     enum qr_code code = qr_weights_format_of(o->weights_url, &format, err); /* before a folder is made */
     if (code != QR_OK) return qr_wrap(err, "results (--out, --weights)");
     code = qr_outputs_check_folders(o, err);
-    return code == QR_OK ? qr_outputs_check_weights(o, err) : code;
+    if (code == QR_OK) code = qr_outputs_check_weights(o, err);
+    return code == QR_OK ? qr_outputs_check_checkpoints(o, err) : code;
 }
 
 /* ---- progress ---- */
@@ -175,6 +204,44 @@ static void show_step(struct qr_outputs *o, const struct qr_step_line *line, con
     o->events = NULL;
 }
 
+/* Where the first `lines` lines of the text end; *ret_lines: how many there are, at most that. The last one that stays is at *ret_last. */
+static size_t end_of_lines(const struct qr_buf *text, uint64_t lines, uint64_t *ret_lines, const char **ret_last) {
+    const char *begin = qr_buf_string(text), *at = begin, *end;
+    *ret_lines = 0;
+    while (*ret_lines < lines && (end = strchr(at, '\n')) != NULL) {
+        *ret_last = at;
+        at = end + 1;
+        ++*ret_lines;
+    }
+    return (size_t)(at - begin);
+}
+
+/* Lines behind the checkpoint's state are written again, and lines of another run are none of ours. */
+static enum qr_code keep_lines(struct qr_outputs *o, const char *path, struct qr_err *err) {
+    struct qr_buf text = {0};
+    const char *last = "";
+    uint64_t lines = 0;
+    enum qr_code code = o->begin_pass ? qr_file_read(path, (size_t)1 << 30, &text, err) : QR_OK;
+    if (code == QR_NOT_FOUND) code = QR_OK;
+    size_t end = end_of_lines(&text, o->begin_pass, &lines, &last);
+    qr_auto(qr_free_p) char *want = qr_xasprintf("{\"step\":%llu,", (unsigned long long)o->begin_step);
+    if (lines < o->begin_pass && lines)
+        qr_warn(o->log, "worker", "%s has %llu of the %llu lines up to step %llu; those that are missing stay so", path, (unsigned long long)lines,
+                (unsigned long long)o->begin_pass, (unsigned long long)o->begin_step);
+    else if (lines && strncmp(last, want, strlen(want)) != 0) end = 0;
+    if (code == QR_OK && end == 0 && o->begin_pass)
+        qr_info(o->log, "worker", "%s begins behind step %llu", path, (unsigned long long)o->begin_step);
+    if (code == QR_OK) code = qr_appender_open(path, end == 0, &o->steps, err);
+    if (code == QR_OK && end && truncate(path, (off_t)end) != 0) code = qr_fail_errno(err, errno, "cut %s behind step %llu", path, (unsigned long long)o->begin_step);
+    qr_buf_free(&text);
+    return code;
+}
+
+static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+    struct qr_outputs *o = ctx;
+    return o->publisher ? qr_publisher_stable(o->publisher, leader, state, err) : QR_OK;
+}
+
 static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail,
                             struct qr_err *err) {
     struct qr_outputs *o = ctx;
@@ -182,7 +249,7 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     if (!leader) return QR_OK;
     if (!o->steps) {
         qr_auto(qr_free_p) char *path = qr_path_join(o->dir, "steps.jsonl");
-        if (qr_appender_open(path, true, &o->steps, err) != QR_OK) return err->code;
+        if (keep_lines(o, path, err) != QR_OK) return err->code;
         o->wrote = true;
     }
     show_step(o, line, detail);
@@ -217,7 +284,7 @@ void qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const st
 }
 
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o) {
-    return (struct qr_train_observer){.ctx = o, .step = on_step, .progress = on_progress, .epoch = on_epoch};
+    return (struct qr_train_observer){.ctx = o, .step = on_step, .stable = on_stable, .progress = on_progress, .epoch = on_epoch};
 }
 
 void qr_outputs_say_listening(struct qr_outputs *o, unsigned port) {
@@ -305,6 +372,7 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     struct qr_err events;
     if (code == QR_OK && o->events && qr_tensorboard_success(o->events, &events) != QR_OK)
         qr_warn(o->log, "worker", "TensorBoard events: %s", events.msg);
+    if (code == QR_OK && o->publisher) code = qr_publisher_finish(o->publisher, true, last_checkpoint_ns, err);
     if (code == QR_OK) say_done(o, r, safetensors, path);
     return code;
 }

@@ -2,7 +2,8 @@
  *
  * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end; DIR/steps.jsonl grows while training.
  *           Only the leader writes; every worker may become it, so every one checks before training. TensorBoard's event files go to a
- *           folder of their own; when they cannot be written, that is said once and training goes on.
+ *           folder of their own; when they cannot be written, that is said once and training goes on. A run that goes on from a checkpoint keeps
+ *           the lines of steps.jsonl up to it and no other: each step has one line.
  * Progress  JSON lines to a file descriptor, for who started this worker: "listening", "progress", "epoch", "done", "error".
  * Threads   the training thread.
  */
@@ -13,6 +14,7 @@
 #include "job/canonical.h"
 #include "record/tensorboard.h"
 #include "train/train.h"
+#include "worker/publisher.h"
 #include "worker/settings.h"
 #include "worker/workload.h"
 
@@ -20,9 +22,12 @@ struct qr_outputs {
     char *dir;
     char *weights_url;  /* where the weights go first: DIR/weights.h5, or what was asked for */
     char *logdir;       /* TensorBoard's; NULL: no events */
+    char *checkpoints_url; /* a folder; NULL: no checkpoints */
     bool dir_was_there, logdir_was_there;
     bool wrote;         /* anything */
     struct qr_appender *steps;
+    uint64_t begin_pass, begin_step; /* of the state that this run goes on from: so many lines of steps.jsonl stay */
+    struct qr_publisher *publisher;  /* borrowed; NULL: no checkpoints */
     struct qr_tensorboard *events;
     struct qr_buf line;
     int progress_fd;    /* -1: none */
@@ -34,9 +39,10 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const ch
 void qr_outputs_fini(struct qr_outputs *o);
 /* Proves that everything could be written, before anything is spent. */
 QR_MUST_CHECK enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err);
-/* Its two halves: local folders; the place of the weights, which may be a bucket. */
+/* Its parts: local folders; the places of weights and checkpoints, which may be in a bucket. */
 QR_MUST_CHECK enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_outputs_check_checkpoints(struct qr_outputs *o, struct qr_err *err);
 /* From here on steps become TensorBoard events too, where a logdir is set. canonical is borrowed until qr_outputs_fini. host: this machine's name. */
 void qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs, const char *host);
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o);

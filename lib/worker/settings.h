@@ -37,6 +37,9 @@ struct qr_settings {
     /* what is left behind */
     char *out;       /* NULL: out/<the job's name> */
     char *weights, *weights_gcs_bucket, *weights_gcs_path;
+    char *checkpoints; /* NULL: OUT/checkpoints, or beside weights in a bucket; "none": no checkpoints */
+    int64_t checkpoint_interval_ns, checkpoint_steps; /* whichever comes later */
+    bool fresh;      /* what was trained before is taken away */
     char *logdir;    /* TensorBoard's; NULL: no events */
     int64_t profiler_port;
     /* the process */

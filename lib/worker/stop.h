@@ -12,9 +12,11 @@
 #include <stdbool.h>
 
 #include "group/group.h"
+#include "worker/publisher.h"
 
 #define QR_STOP_BOUND_NS INT64_C(10000000000)
 #define QR_STOP_HURRY_NS INT64_C(1500000000)
+#define QR_STOP_PUBLISH_NS INT64_C(5000000000) /* for the last checkpoint */
 
 /* First thing in main, before any other thread. */
 void qr_stop_start(void);
@@ -24,5 +26,7 @@ bool qr_stop_requested(void);
 void qr_stop_hurry(bool on);
 /* The group to interrupt, at once when the request has been made already; NULL before it is closed. */
 void qr_stop_watch(struct qr_group *group);
+/* Who publishes a newer stable state when the request comes, also while a block is computed; NULL before it is freed. */
+void qr_stop_publish(struct qr_publisher *publisher);
 
 #endif

@@ -6,11 +6,14 @@
 
 #include "base/mem.h"
 #include "base/pool.h"
+#include "data/batch.h"
 #include "group/group.h"
 #include "worker/cloud.h"
 #include "worker/http.h"
 #include "worker/last_words.h"
 #include "worker/outputs.h"
+#include "worker/place.h"
+#include "worker/publisher.h"
 #include "worker/ring.h"
 #include "worker/settings.h"
 #include "worker/stop.h"
@@ -32,6 +35,9 @@ struct worker {
     struct qr_group_view view;
     struct qr_pool *pool;
     struct qr_http *http;
+    struct qr_publisher *publisher;
+    struct qr_state resume;  /* what a checkpoint had */
+    bool resumes;
     int64_t began_ns;
     bool local; /* every peer is on this machine */
     bool has_outputs, finished; /* finished: exit 0 without training */
@@ -229,8 +235,75 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     return QR_OK;
 }
 
+/* ---- checkpoints ---- */
+
+static uint64_t epochs_of(const struct worker *w) {
+    return w->settings.epochs > 0 ? (uint64_t)w->settings.epochs : w->job->train.epochs;
+}
+
+static enum qr_code find_checkpoint(struct worker *w, const struct qr_place *place, struct qr_err *err) {
+    struct qr_buf notes = {0};
+    enum qr_found found = QR_FOUND_NOTHING;
+    size_t n_batches = qr_batch_count(w->load.data.n_train, w->job->train.batch_size);
+    qr_state_init(&w->resume, w->job, w->load.model);
+    enum qr_code code = qr_place_find(place, w->job, w->load.model, w->canonical.hex, epochs_of(w), n_batches, &found, &w->resume, &notes, err);
+    for (char *at = notes.n ? (char *)notes.p : NULL, *end; at; at = end) {
+        if ((end = strchr(at, '\n')) != NULL) *end++ = 0;
+        qr_warn(&w->log, "checkpoint", "%s", at);
+    }
+    qr_buf_free(&notes);
+    if (code != QR_OK || found == QR_FOUND_NOTHING) return code;
+    unsigned long long step = w->resume.step, epoch = w->resume.epoch;
+    w->finished = found == QR_FOUND_DONE;
+    w->resumes = !w->finished;
+    w->outputs.begin_pass = w->resume.pass;
+    w->outputs.begin_step = w->resume.step;
+    if (w->finished) qr_info(&w->log, "worker", "already trained: %llu steps, %llu epochs (%s); --fresh trains again", step, epoch, place->url);
+    else qr_info(&w->log, "worker", "goes on from step %llu, %llu epochs finished (%s)", step, epoch, place->url);
+    return QR_OK;
+}
+
+/* What is there decides where training begins; w->finished: it has ended there. */
+static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
+    struct qr_place place;
+    if (!w->outputs.checkpoints_url) return QR_OK;
+    enum qr_code code = qr_place_open(w->outputs.checkpoints_url, &place, err);
+    if (code != QR_OK) return code;
+    if (!w->settings.fresh) code = find_checkpoint(w, &place, err);
+    else if (w->identity.index <= 0) code = qr_checkpoint_forget(&place.at, err); /* one of them is enough */
+    qr_place_close(&place);
+    return code;
+}
+
+static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
+    if (!w->outputs.checkpoints_url) return QR_OK;
+    qr_auto(qr_free_p) char *steps = qr_path_join(w->outputs.dir, "steps.jsonl");
+    const struct qr_publisher_options opt = {
+        .url = w->outputs.checkpoints_url, .log_path = steps, .job = w->job, .model = w->load.model, .job_hash = w->canonical.hex,
+        .begin = w->resumes ? &w->resume : NULL, .every_ns = w->settings.checkpoint_interval_ns, .every_steps = (uint64_t)w->settings.checkpoint_steps,
+        .clock = &qr_clock_monotonic, .log = &w->log,
+    };
+    enum qr_code code = qr_publisher_new(&opt, &w->publisher, err);
+    w->outputs.publisher = w->publisher;
+    qr_stop_publish(w->publisher);
+    return code;
+}
+
+/* Whoever ends early leaves its newest stable state behind; and when nothing can be published, all end for the same reason. */
+static void leave_state(struct worker *w, const struct qr_err *err) {
+    struct qr_err told;
+    if (!qr_publisher_refused(w->publisher)) {
+        qr_publisher_hurry(w->publisher);
+        qr_publisher_await(w->publisher, QR_STOP_PUBLISH_NS);
+    } else if (w->view.rank == 0 && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK) {
+        qr_debug(&w->log, "worker", "%s", told.msg);
+    }
+}
+
+/* ---- the end of training ---- */
+
 /* The leader's uploads each have ten minutes from their last progress. */
-static const int64_t written_within_ns = 1260 * QR_SECOND;
+static const int64_t written_within_ns = 1900 * QR_SECOND;
 
 /* All members end together: the leader once everything is written, the others when it says so. */
 static enum qr_code finish(struct worker *w, const struct qr_train_result *result, struct qr_err *err) {
@@ -253,13 +326,14 @@ static enum qr_code finish(struct worker *w, const struct qr_train_result *resul
 static enum qr_code train(struct worker *w, struct qr_err *err) {
     struct qr_train_result result = {0};
     char host[256] = "";
-    uint64_t epochs = w->settings.epochs > 0 ? (uint64_t)w->settings.epochs : w->job->train.epochs;
+    uint64_t epochs = epochs_of(w);
     gethostname(host, sizeof host - 1);
     qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host);
+    if (open_publisher(w, err) != QR_OK) return err->code;
     w->pool = qr_pool_new(w->load.n_threads);
     const struct qr_train_options opt = {
         .job = w->job, .canonical = &w->canonical, .data = &w->load.data, .model = w->load.model, .initial = w->load.initial,
-        .epochs = epochs, .group = w->group, .view = w->view, .pool = w->pool,
+        .resume = w->resumes ? &w->resume : NULL, .epochs = epochs, .group = w->group, .view = w->view, .pool = w->pool,
         .clock = &qr_clock_monotonic, .log = &w->log, .observer = qr_outputs_observer(&w->outputs),
     };
     qr_http_watch(w->http, QR_HTTP_TRAINING, true);
@@ -267,6 +341,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     enum qr_code code = qr_train_run(&opt, &result, err);
     qr_stop_hurry(false);
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
+    if (code != QR_OK) leave_state(w, err);
     if (code == QR_OK) code = finish(w, &result, err);
     free(result.params);
     return code;
@@ -288,6 +363,7 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     if ((code = check_role(w, err)) != QR_OK || w->finished) return code;
     if (w->identity.role != QR_ROLE_SINGLE && (code = choose_address(w, err)) != QR_OK) return code;
     if ((code = prepare(w, err)) != QR_OK) return code;
+    if ((code = begin_from(w, err)) != QR_OK || w->finished) return code;
     if (qr_stop_requested()) return qr_fail(err, QR_CANCELLED, "asked to stop before training began");
     if ((code = open_group(w, err)) != QR_OK) return code;
     if ((code = open_http(w, err)) != QR_OK) return code;
@@ -318,13 +394,16 @@ static void cleanup(struct worker *w) {
     qr_stop_watch(NULL);
     qr_http_ready(w->http, false);
     qr_http_watch(w->http, QR_HTTP_CONTROL, false);
+    qr_stop_publish(NULL);
+    bool gone = qr_publisher_free(w->publisher);
     qr_group_close(w->group);
     qr_pool_free(w->pool);
     if (w->has_outputs) qr_outputs_fini(&w->outputs);
     qr_job_canonical_fini(&w->canonical);
-    qr_workload_fini(&w->load);
+    qr_state_fini(&w->resume);
+    if (gone) qr_workload_fini(&w->load); /* else its thread may look at the model and the job, until the process ends */
     qr_identity_fini(&w->identity);
-    qr_job_free(w->job);
+    if (gone) qr_job_free(w->job);
     qr_settings_fini(&w->settings);
     free(w->fields);
     free(w->listen);

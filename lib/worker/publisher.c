@@ -1,0 +1,276 @@
+#include "worker/publisher.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/counter.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "train/checkpoint.h"
+
+enum { MAX_DELAY_S = 30 };
+static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 60 * QR_SECOND, busy_ns = 50 * QR_MS, idle_ns = 3600 * QR_SECOND;
+
+struct publisher_slot { struct qr_state state; bool full; };
+
+struct qr_publisher {
+    struct qr_publisher_options opt;
+    struct qr_log log;
+    char *url, *log_path, *job_hash;
+    bool cloud;
+    struct qr_place place;         /* the thread's */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* under lock */
+    struct publisher_slot newest, work; /* work is the thread's while it is busy */
+    bool busy, due, quit, hurry, finishing, finished, done, fatal, said;
+    uint64_t published_pass, taken_step; /* of the last state that was taken to be published */
+    int64_t taken_ns, retry_ns, failing_since_ns, said_ns;
+    unsigned failures;
+    struct qr_err why;             /* of fatal */
+    struct qr_err last;            /* of the last attempt; code QR_OK after a success */
+};
+
+static int64_t now_ns(const struct qr_publisher *p) { return qr_now_ns(p->opt.clock); }
+
+/* Under lock. The clock of the condition is the monotonic one. */
+static void wait_until(struct qr_publisher *p, int64_t until_ns) {
+    const struct timespec ts = {.tv_sec = until_ns / QR_SECOND, .tv_nsec = until_ns % QR_SECOND};
+    pthread_cond_timedwait(&p->changed, &p->lock, &ts);
+}
+
+/* ---- the thread ---- */
+
+static bool wanted(const struct qr_publisher *p) {
+    bool newer = (p->newest.full && p->newest.state.pass > p->published_pass) || (p->work.full && p->work.state.pass > p->published_pass);
+    if (p->fatal) return false;
+    if (p->finishing && !p->finished) return true;
+    return newer && (p->hurry || p->due);
+}
+
+static enum qr_code publish(struct qr_publisher *p, bool done, struct qr_err *err) {
+    struct qr_checkpoint c;
+    struct qr_buf notes = {0};
+    bool published;
+    int sys = qr_file_sync(p->log_path);
+    if (sys) return qr_fail_errno(err, sys, "%s", p->log_path);
+    qr_state_save(&p->work.state, p->opt.job, p->opt.model, p->job_hash, &c);
+    enum qr_code code = qr_checkpoint_save(&p->place.at, &c, done, &published, &notes, err);
+    for (char *at = notes.n ? (char *)notes.p : NULL, *end; at; at = end) {
+        if ((end = strchr(at, '\n')) != NULL) *end++ = 0;
+        qr_warn(&p->log, "checkpoint", "%s", at);
+    }
+    if (code == QR_OK && published) {
+        qr_count(QR_CHECKPOINTS, 1);
+        qr_gauge(QR_CHECKPOINT_STEP, (int64_t)c.step);
+        qr_debug(&p->log, "checkpoint", "step %" PRIu64 " is in %s%s", c.step, p->url, done ? ", done" : "");
+    } else if (code == QR_OK) {
+        qr_debug(&p->log, "checkpoint", "step %" PRIu64 " is older than what %s/LATEST has", c.step, p->url);
+    }
+    qr_buf_free(&notes);
+    qr_checkpoint_fini(&c);
+    return code;
+}
+
+/* Under lock: after a failed attempt that began at began_ns. */
+static void failed(struct qr_publisher *p, int64_t began_ns, const struct qr_err *err) {
+    enum qr_code code = err->code;
+    int64_t now = now_ns(p);
+    bool refused = code == QR_INVALID_ARGUMENT || code == QR_INTERNAL || code == QR_UNIMPLEMENTED;
+    if (p->cloud)
+        refused |= code == QR_PERMISSION_DENIED || code == QR_NOT_FOUND || code == QR_UNAUTHENTICATED || code == QR_FAILED_PRECONDITION;
+    qr_count(QR_CHECKPOINT_ERRORS, 1);
+    if (!p->failures++) p->failing_since_ns = began_ns;
+    p->last = *err;
+    p->retry_ns = now + (!p->cloud && code == QR_UNAVAILABLE ? busy_ns : (p->failures < 6 ? INT64_C(1) << (p->failures - 1) : MAX_DELAY_S) * QR_SECOND);
+    if (refused || (p->cloud && now - p->failing_since_ns >= give_up_ns)) {
+        p->fatal = true;
+        p->why = *err;
+        if (!refused) p->why.code = QR_UNAVAILABLE;
+        qr_wrap(&p->why, "checkpoint of step %" PRIu64, p->work.state.step);
+    } else if (code != QR_UNAVAILABLE || p->cloud) {
+        if (p->said && now - p->said_ns < say_every_ns) return;
+        qr_warn(&p->log, "checkpoint", "step %" PRIu64 " could not be published: %s. Training goes on, and it is tried again", p->work.state.step, err->msg);
+        p->said = true;
+        p->said_ns = now;
+    }
+}
+
+static void attempt(struct qr_publisher *p) {
+    struct qr_err err = {0};
+    if (p->newest.full) {
+        struct publisher_slot s = p->work;
+        p->work = p->newest;
+        p->newest = s;
+        p->newest.full = false;
+    }
+    bool done = p->finishing && p->done;
+    p->busy = true;
+    p->due = false;
+    p->taken_ns = now_ns(p);
+    p->taken_step = p->work.state.step;
+    int64_t began_ns = p->taken_ns;
+    pthread_mutex_unlock(&p->lock);
+    enum qr_code code = publish(p, done, &err);
+    pthread_mutex_lock(&p->lock);
+    p->busy = false;
+    if (code == QR_OK) {
+        if (p->said) qr_info(&p->log, "checkpoint", "step %" PRIu64 " is published", p->work.state.step);
+        p->published_pass = p->work.state.pass;
+        p->failures = 0;
+        p->said = false;
+        p->last.code = QR_OK;
+        p->finished = p->finishing && done == p->done && !p->newest.full;
+    } else {
+        failed(p, began_ns, &err);
+        p->due = true; /* this one, or a newer one by then */
+    }
+    pthread_cond_broadcast(&p->changed);
+}
+
+static void *run(void *ctx) {
+    struct qr_publisher *p = ctx;
+    pthread_mutex_lock(&p->lock);
+    while (!p->quit) {
+        if (!wanted(p)) wait_until(p, now_ns(p) + idle_ns);
+        else if (p->failures && now_ns(p) < p->retry_ns) wait_until(p, p->retry_ns);
+        else attempt(p);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+/* ---- the training thread ---- */
+
+enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_publisher **ret, struct qr_err *err) {
+    struct qr_publisher *p = qr_xcalloc(1, sizeof *p);
+    pthread_condattr_t attr;
+    enum qr_code code = qr_place_open(opt->url, &p->place, err);
+    if (code != QR_OK) {
+        free(p);
+        return code;
+    }
+    p->opt = *opt;
+    p->log = *opt->log;
+    p->url = qr_xstrdup(p->place.url);
+    p->log_path = qr_xstrdup(opt->log_path);
+    p->job_hash = qr_xstrdup(opt->job_hash);
+    p->cloud = strncmp(opt->url, "gs://", 5) == 0;
+    qr_state_init(&p->newest.state, opt->job, opt->model);
+    qr_state_init(&p->work.state, opt->job, opt->model);
+    p->taken_ns = now_ns(p);
+    if (opt->begin) {
+        p->published_pass = opt->begin->pass;
+        p->taken_step = opt->begin->step;
+        qr_gauge(QR_CHECKPOINT_STEP, (int64_t)opt->begin->step);
+    }
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    if (pthread_create(&p->thread, NULL, run, p) != 0) qr_assert_failed("a thread for checkpoints", __FILE__, __LINE__);
+    *ret = p;
+    return QR_OK;
+}
+
+bool qr_publisher_free(struct qr_publisher *p) {
+    if (!p) return true;
+    pthread_mutex_lock(&p->lock);
+    bool busy = p->busy;
+    p->quit = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+    if (busy) { /* it hangs in a store; the process ends with it */
+        pthread_detach(p->thread);
+        return false;
+    }
+    pthread_join(p->thread, NULL);
+    qr_place_close(&p->place);
+    qr_state_fini(&p->newest.state);
+    qr_state_fini(&p->work.state);
+    pthread_cond_destroy(&p->changed);
+    pthread_mutex_destroy(&p->lock);
+    free(p->url);
+    free(p->log_path);
+    free(p->job_hash);
+    free(p);
+    return true;
+}
+
+bool qr_publisher_refused(struct qr_publisher *p) {
+    if (!p) return false;
+    pthread_mutex_lock(&p->lock);
+    bool refused = p->fatal;
+    pthread_mutex_unlock(&p->lock);
+    return refused;
+}
+
+enum qr_code qr_publisher_stable(struct qr_publisher *p, bool leader, const struct qr_state *state, struct qr_err *err) {
+    enum qr_code code = QR_OK;
+    pthread_mutex_lock(&p->lock);
+    if (p->fatal) {
+        code = p->why.code;
+        if (err) *err = p->why;
+    } else {
+        qr_state_copy(&p->newest.state, state);
+        p->newest.full = true;
+        bool late = now_ns(p) - p->taken_ns >= p->opt.every_ns && state->step >= p->taken_step + p->opt.every_steps;
+        if (leader && late && !p->due && !p->busy) {
+            p->due = true;
+            pthread_cond_broadcast(&p->changed);
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    return code;
+}
+
+enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t within_ns, struct qr_err *err) {
+    int64_t deadline_ns = now_ns(p) + within_ns;
+    enum qr_code code = QR_OK;
+    pthread_mutex_lock(&p->lock);
+    p->finishing = true;
+    p->finished = false;
+    p->done = done;
+    p->retry_ns = 0;
+    unsigned failures = p->failures;
+    pthread_cond_broadcast(&p->changed);
+    while (!p->finished && !p->fatal && now_ns(p) < deadline_ns) {
+        bool given_up = !p->cloud && !p->busy && p->failures > failures && p->last.code != QR_UNAVAILABLE;
+        if (given_up) break;
+        wait_until(p, deadline_ns);
+    }
+    if (p->fatal) {
+        code = p->why.code;
+        if (err) *err = p->why;
+    } else if (!p->finished && p->cloud) {
+        code = qr_fail(err, QR_UNAVAILABLE, "the last checkpoint could not be published in %lld s: %s", (long long)(within_ns / QR_SECOND), p->last.msg);
+    } else if (!p->finished) {
+        qr_warn(&p->log, "checkpoint", "the last one could not be published: %s. The weights are not affected", p->last.msg);
+    }
+    p->finishing = false;
+    pthread_mutex_unlock(&p->lock);
+    return code;
+}
+
+/* ---- leaving ---- */
+
+void qr_publisher_hurry(struct qr_publisher *p) {
+    if (!p) return;
+    pthread_mutex_lock(&p->lock);
+    p->hurry = true;
+    p->retry_ns = 0;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void qr_publisher_await(struct qr_publisher *p, int64_t within_ns) {
+    if (!p) return;
+    int64_t deadline_ns = now_ns(p) + within_ns;
+    pthread_mutex_lock(&p->lock);
+    while ((p->busy || wanted(p)) && now_ns(p) < deadline_ns) wait_until(p, deadline_ns);
+    pthread_mutex_unlock(&p->lock);
+}
