@@ -10,6 +10,7 @@
 #include "format/hdf5.h"
 #include "format/npz.h"
 #include "format/safetensors.h"
+#include "record/checkpoint.h"
 
 enum { NAME_CHARS = 256 };
 static const size_t max_npz_bytes = (size_t)1 << 30;
@@ -213,6 +214,23 @@ enum qr_code qr_weights_encode(enum qr_weights_format f, const struct qr_weights
     return qr_buf_ok(ret) ? QR_OK : qr_fail(err, QR_RESOURCE_EXHAUSTED, "the weights are larger than a file of 1 GiB");
 }
 
+/* A checkpoint's weights, once all of it has been verified. */
+static enum qr_code read_checkpoint(struct qr_bytes file, const char *what, struct qr_tensors *ret, struct qr_err *err) {
+    struct qr_checkpoint c = {0};
+    struct qr_tensors weights = {0};
+    enum qr_code code = qr_checkpoint_decode(file, what, &c, err);
+    if (code != QR_OK) return code;
+    for (size_t i = 0; i < c.tensors.n; i++) {
+        const struct qr_tensor *t = &c.tensors.v[i];
+        bool other = false;
+        for (const char *const *o = qr_checkpoint_others; *o; o++) other |= strncmp(t->name, *o, strlen(*o)) == 0;
+        if (!other) qr_tensors_add(&weights, t->name, t->rank, t->dims, t->values);
+    }
+    qr_checkpoint_fini(&c);
+    *ret = weights;
+    return QR_OK;
+}
+
 static enum qr_code read_tensors(enum qr_weights_format f, struct qr_bytes file, const char *what, struct qr_tensors *ret, struct qr_err *err) {
     return f == QR_WEIGHTS_NPZ ? qr_npz_read(file, what, max_npz_bytes, ret, err) : qr_safetensors_read(file, what, ret, err);
 }
@@ -230,7 +248,9 @@ enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr_bytes file, c
         qr_keras_file_fini(&k);
     } else {
         struct qr_tensors t = {0};
-        if ((code = read_tensors(f, file, what, &t, err)) != QR_OK) return code;
+        bool checkpoint = f == QR_WEIGHTS_SAFETENSORS && qr_checkpoint_is(file);
+        code = checkpoint ? read_checkpoint(file, what, &t, err) : read_tensors(f, file, what, &t, err);
+        if (code != QR_OK) return code;
         code = match_names(&t, what, layout, values, err);
         qr_tensors_free(&t);
     }

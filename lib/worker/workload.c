@@ -1,8 +1,11 @@
 #include "worker/workload.h"
 
+#include <string.h>
+
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "store/store.h"
+#include "worker/place.h"
 
 static const size_t max_weights_bytes = (size_t)1 << 30;
 
@@ -18,11 +21,33 @@ static void make_layout(const struct qr_model *m, struct qr_weights_layout *ret)
     *ret = (struct qr_weights_layout){n, entries};
 }
 
-enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url, double *ret_values, uint8_t ret_digest[32],
+/* ".../LATEST" stands for the file that it names. */
+static enum qr_code follow_latest(const char *url, char **ret, struct qr_err *err) {
+    static const char name[] = "/LATEST";
+    size_t n = strlen(url), m = sizeof name - 1;
+    if (n <= m || strcmp(url + n - m, name) != 0) {
+        *ret = qr_xstrdup(url);
+        return QR_OK;
+    }
+    qr_auto(qr_free_p) char *dir = qr_xstrndup(url, n - m);
+    struct qr_checkpoint_latest l;
+    struct qr_place p;
+    enum qr_code code = qr_place_open(dir, &p, err);
+    if (code != QR_OK) return code;
+    code = qr_checkpoint_peek(&p.at, &l, err);
+    if (code == QR_OK && !*l.job_hash) code = qr_fail(err, QR_NOT_FOUND, "%s is not there: no checkpoint has been published in that folder", url);
+    if (code == QR_OK) *ret = qr_xasprintf("%s/%s", dir, l.object);
+    qr_place_close(&p);
+    return code;
+}
+
+enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, double *ret_values, uint8_t ret_digest[32],
                                  struct qr_err *err) {
     enum qr_weights_format format;
     struct qr_buf file = {.max = max_weights_bytes};
-    enum qr_code code = qr_weights_format_of(url, &format, err);
+    qr_auto(qr_free_p) char *url = NULL;
+    enum qr_code code = follow_latest(from, &url, err);
+    if (code == QR_OK) code = qr_weights_format_of(url, &format, err);
     if (code == QR_OK) code = qr_url_read(url, max_weights_bytes, &file, err);
     if (code == QR_OK) code = qr_weights_decode(format, qr_buf_view(&file), url, &w->layout, ret_values, err);
     if (code == QR_OK && ret_digest) qr_sha256(file.p, file.n, ret_digest);

@@ -1,0 +1,178 @@
+#!/bin/sh
+# Real workers that are killed at any moment and started again: the same digest, weights and log as an undisturbed run. kill -9 of everything once and
+# again and again, SIGTERM, more epochs, a job that is done, another job in the same place, damage, a bucket, a bucket that refuses.
+. "$(dirname "$0")/common"
+unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS NO_GCE_CHECK
+epochs=1500
+sed 's/"name": "qcnn"/"name": "resume"/; s/"epochs": 50/"epochs": '$epochs'/' deploy/jobs/qcnn.json >"$work/job.json"
+often="--checkpoint-interval 20ms --checkpoint-steps 5 --logdir="
+
+$python tests/fake/gcs.py 0 "$work/port" >/dev/null 2>"$work/fake.log" &
+started="$started $!"
+tries=0
+until [ -s "$work/port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+at=127.0.0.1:$(cat "$work/port")
+export STORAGE_EMULATOR_HOST="$at" GCE_METADATA_HOST="$at"
+
+lines() { if [ -f "$1" ]; then wc -l <"$1"; else echo 0; fi; }
+# latest DIR KEY: what LATEST says, a number or a text
+latest() { sed -n 's/.*"'"$2"'":"\{0,1\}\([^",}]*\).*/\1/p' "$1/checkpoints/LATEST" 2>/dev/null; }
+# started_run DIR FLAGS: qring run in the background, r is its process
+started_run() { d=$1; shift; setsid "$qring" run "$work/job.json" --out "$d" $often "$@" >>"$d.log" 2>&1 </dev/null & r=$!; started="$started $r"; }
+# until_lines DIR N: until steps.jsonl has so many, or the run has ended
+until_lines() {
+    tries=0
+    while [ "$(lines "$1/steps.jsonl")" -lt "$2" ] && kill -0 "$r" 2>/dev/null && [ $tries -lt 1500 ]; do tries=$((tries + 1)); sleep 0.02; done
+}
+# as_undisturbed DIR WHAT [REFERENCE]: what is left behind is what the reference run left
+as_undisturbed() {
+    ref=${3:-$work/ref}
+    check "$2: the digest" test "$(json_string "$1/result.json" state_digest)" = "$(json_string "$ref/result.json" state_digest)"
+    check "$2: sha256 of the weights" test "$(json_string "$1/result.json" sha256)" = "$(json_string "$ref/result.json" sha256)"
+    check "$2: the weights" cmp "$1/weights.h5" "$ref/weights.h5"
+    check "$2: each step once in the log" cmp "$1/steps.jsonl" "$ref/steps.jsonl"
+    sed '/"url"/d; /"workers"/d; /"seconds"/d' "$1/result.json" >"$work/a.json"
+    sed '/"url"/d; /"workers"/d; /"seconds"/d' "$ref/result.json" >"$work/b.json"
+    check "$2: the result" cmp "$work/a.json" "$work/b.json"
+}
+all=$((3 * epochs)) # two updates and an evaluation each epoch
+check "an undisturbed run" run_in 120 "$work/ref.log" "$qring" run "$work/job.json" -n 1 --out "$work/ref" --checkpoints none --logdir=
+check "--checkpoints none leaves none" test ! -e "$work/ref/checkpoints"
+check "its log has $all lines" test "$(lines "$work/ref/steps.jsonl")" = $all
+
+# killed at random moments, with everything; each start goes on and says so
+for n in 1 2; do
+    d=$work/killed$n; kills=0; before=0
+    while [ $kills -lt 4 ]; do
+        at_line=$($python -c "import random; print(random.randrange($before + 50, $before + $all // 9))")
+        started_run "$d" -n $n
+        until_lines "$d" "$at_line"
+        kill -9 $r 2>/dev/null || break
+        wait $r 2>/dev/null
+        kills=$((kills + 1)); before=$(lines "$d/steps.jsonl")
+    done
+    check "-n $n: killed four times, not $kills" test $kills = 4
+    went=$(grep -c "^goes on from step" "$d.log")
+    check "-n $n: starts went on from a step (the first kill may come before the first checkpoint): $went" test "$went" -ge 2
+    check "-n $n: it ends" run_in 120 "$d.last" "$qring" run "$work/job.json" -n $n --out "$d" $often
+    check "-n $n: the last start says where it goes on" grep -q "^goes on from step [0-9]* of $((2 * epochs)), [0-9]* epochs finished ($d/checkpoints; --fresh" "$d.last"
+    as_undisturbed "$d" "-n $n, kill -9 four times"
+    check "-n $n: three checkpoints are kept" test "$(ls "$d/checkpoints" | grep -c 'safetensors$')" = 3
+    check "-n $n: LATEST is done" test "$(latest "$d" done)" = true
+done
+
+# SIGTERM: the newest stable state is published on the way out; another number of workers goes on
+d=$work/asked
+started_run "$d" -n 2 --checkpoint-interval 1h
+until_lines "$d" 300
+kill -TERM $r; wait $r; rc=$?
+check "SIGTERM: 143, not $rc" test $rc = 143
+pass=$(latest "$d" pass) had=$(lines "$d/steps.jsonl")
+check "SIGTERM: the log has the lines up to the checkpoint ($had, $pass)" test "${pass:-0}" -ge 299 -a "$had" -ge "${pass:-0}" -a "$had" -le $((${pass:-0} + 1))
+check "SIGTERM: it goes on" run_in 120 "$d.last" "$qring" run "$work/job.json" -n 3 --out "$d" $often
+check "SIGTERM: from pass $pass" grep -q "goes on from step $(latest_step=$((pass - pass / 3)); echo $latest_step) " "$d.last"
+as_undisturbed "$d" "SIGTERM, then 3 workers"
+
+# done, more epochs, fewer
+check "done: again" run_in 60 "$work/done.log" "$qring" run "$work/job.json" -n 2 --out "$d" --json
+check "done: says so" grep -q "already trained: $((2 * epochs)) steps, $epochs epochs.*--fresh trains again" "$work/done.log"
+check "done: the result again" grep -q state_digest "$work/done.log"
+check "done: a worker alone says so too" run_in 60 "$work/done1.log" "$qringd" "$work/job.json" --out "$d"
+check "done: in its log" grep -q "already trained" "$work/done1.log"
+check "more epochs, undisturbed" run_in 120 "$work/more.log" "$qring" run "$work/job.json" -n 1 --out "$work/more" --epochs $((epochs + 40)) --logdir=
+check "more epochs go on" run_in 120 "$work/more2.log" "$qring" run "$work/job.json" -n 2 --out "$d" --epochs $((epochs + 40)) --logdir=
+check "more epochs: from where it ended" grep -q "goes on from step $((2 * epochs)) of $((2 * epochs + 80))" "$work/more2.log"
+as_undisturbed "$d" "more epochs" "$work/more"
+check "fewer epochs are trained already" run_in 60 "$work/fewer.log" "$qring" run "$work/job.json" -n 1 --out "$d" --epochs 3
+check "fewer epochs: says so" grep -q "already trained" "$work/fewer.log"
+
+# another job in the same place
+sed 's/"seed": 1/"seed": 2/' "$work/job.json" >"$work/other.json"
+run_in 60 "$work/other.log" "$qring" run "$work/other.json" -n 2 --out "$d"; rc=$?
+check "another job: exit 2, not $rc" test $rc = 2
+check "another job: both hashes" grep -q "its hash is [0-9a-f]\{64\}, this job's is [0-9a-f]\{64\}" "$work/other.log"
+check "another job: nothing is touched" cmp "$d/steps.jsonl" "$work/more/steps.jsonl"
+run_in 60 "$work/other1.log" "$qringd" "$work/other.json" --out "$d"; rc=$?
+check "another job, a worker alone: exit 2, not $rc" test $rc = 2
+check "--fresh takes the place" run_in 120 "$work/fresh.log" "$qring" run "$work/other.json" -n 2 --out "$d" --fresh --epochs 20
+check "--fresh: its own result" run_in 120 "$work/fresh1.log" "$qring" run "$work/other.json" -n 1 --out "$work/other" --epochs 20
+as_undisturbed "$d" "--fresh" "$work/other"
+
+# the newest is damaged: the one before, loudly. Then LATEST
+d=$work/damaged
+started_run "$d" -n 1
+until_lines "$d" 500
+kill -9 $r; wait $r 2>/dev/null
+newest=$d/checkpoints/$(latest "$d" object)
+printf X | dd of="$newest" bs=1 seek=$(($(wc -c <"$newest") - 77)) conv=notrunc 2>/dev/null
+started_run "$d" -n 1
+until_lines "$d" 1200
+kill -9 $r; wait $r 2>/dev/null
+check "damaged: named" grep -q "$newest is damaged: the bytes of tensor" "$d.log"
+check "damaged: the one before" grep -q "the newest whole checkpoint is that of step" "$d.log"
+truncate -s 100 "$d/checkpoints/LATEST"
+check "damaged: it ends" run_in 120 "$d.last" "$qring" run "$work/job.json" -n 1 --out "$d" $often
+check "damaged: LATEST is named" grep -q "LATEST is damaged" "$d.last"
+as_undisturbed "$d" "damaged twice"
+
+# weights of another job's checkpoint
+sed 's|"epochs": [0-9]*|"epochs": 2, "initial_weights": "'"$d"'/checkpoints/LATEST"|; s/"name": "resume"/"name": "from"/' "$work/job.json" >"$work/from.json"
+check "training from another job's checkpoint" run_in 60 "$work/from.log" "$qring" run "$work/from.json" -n 1 --out "$work/from"
+sed 's|"epochs": [0-9]*|"epochs": 2, "initial_weights": "'"$d"'/weights.safetensors"|; s/"name": "resume"/"name": "from"/' "$work/job.json" >"$work/from2.json"
+check "training from its weights" run_in 60 "$work/from2.log" "$qring" run "$work/from2.json" -n 1 --out "$work/from2"
+check "is the same" cmp "$work/from/weights.h5" "$work/from2/weights.h5"
+
+# in a bucket: two pods without a disk in common, killed together
+# shellcheck disable=SC2046
+set -- $(free_ports 2)
+pods() { # two workers; started in the background
+    pids=
+    for i in 0 1; do
+        (TF_CONFIG=$(tf_config $i "127.0.0.1:$1" "127.0.0.1:$2") exec "$qringd" "$work/job.json" --data-port 0 --out "$work/pod$i" \
+            --weights gs://auth-bucket/run/w.h5 $often >>"$work/pod$i.log" 2>&1 </dev/null) &
+        pids="$pids $!"
+    done
+    started="$started $pids"; r=${pids##* }
+}
+pods "$1" "$2"
+until_lines "$work/pod0" 500
+# shellcheck disable=SC2086
+kill -9 $pids; wait $pids 2>/dev/null
+pods "$1" "$2"
+codes=
+for p in $pids; do wait "$p"; codes="$codes $?"; done
+check "pods: they end with 0 0, not$codes" test "$codes" = " 0 0"
+for i in 0 1; do check "pod $i went on" grep -q "goes on from step [0-9]*, .*(gs://auth-bucket/run/w.checkpoints)" "$work/pod$i.log"; done
+check "pods: the digest" test "$(json_string "$work/pod0/result.json" state_digest)" = "$(json_string "$work/ref/result.json" state_digest)"
+check "pods: each step once" cmp "$work/pod0/steps.jsonl" "$work/ref/steps.jsonl"
+pods "$1" "$2"
+codes=
+for p in $pids; do wait "$p"; codes="$codes $?"; done
+check "pods, again: 0 0, not$codes" test "$codes" = " 0 0"
+check "pods, again: trained already" grep -q "already trained" "$work/pod1.log"
+
+# a bucket that refuses in the middle: all end with the same permanent code, which names it
+# shellcheck disable=SC2046
+set -- $(free_ports 3)
+pids=
+for i in 0 1 2; do
+    (TF_CONFIG=$(tf_config $i "127.0.0.1:$1" "127.0.0.1:$2" "127.0.0.1:$3") exec "$qringd" "$work/job.json" --epochs 1000000 --data-port 0 --out "$work/late" \
+        --checkpoints gs://late-b/ck $often >"$work/late$i.log" 2>&1 </dev/null) &
+    pids="$pids $!"
+done
+started="$started $pids"
+codes=
+for p in $pids; do wait "$p"; codes="$codes $?"; done
+check "403 in the middle: exit 2 2 2, not$codes" test "$codes" = " 2 2 2"
+for i in 0 1 2; do check "403: worker $i names the bucket" holds "$work/late$i.log" "bucket late-b"; done
+
+# a disk that fills up: training goes on and ends
+if [ -d /dev/shm ] && [ "$(id -u)" = 0 ] && mkdir -p "$work/full" && mount -t tmpfs -o size=16k tmpfs "$work/full" 2>/dev/null; then
+    check "a full disk: training ends with 0" run_in 120 "$work/full.log" "$qring" run "$work/job.json" -n 1 --out "$work/onfull" --checkpoints "$work/full/ck" $often
+    check "a full disk: it is said" grep -q "could not be published.*No space left" "$work/onfull/worker-0.log"
+    as_undisturbed "$work/onfull" "a full disk"
+    umount "$work/full"
+else
+    skip "a full disk: no tmpfs can be mounted here"
+fi
+end
