@@ -140,31 +140,23 @@ static enum qr_code read_arguments(struct run *r, int argc, char **argv, struct 
 /* ---- before any worker ---- */
 
 /* What an earlier run left: taken away, or gone on from, or all there is to do. Said here, once. */
-static enum qr_code look_back(struct run *r, struct qr_outputs *outputs, const struct qr_workload *load, struct qr_err *err) {
-    struct qr_job_canonical canonical;
-    struct qr_place place;
-    struct qr_state state;
-    struct qr_buf notes = {0};
-    enum qr_found found = QR_FOUND_NOTHING;
+static enum qr_code look_back(struct run *r, const struct qr_outputs *outputs, const struct qr_workload *load, struct qr_err *err) {
     uint64_t epochs = r->settings.epochs > 0 ? (uint64_t)r->settings.epochs : r->job->train.epochs;
-    size_t n_batches = qr_batch_count(load->data.n_train, r->job->train.batch_size);
-    enum qr_code code = qr_place_open(outputs->checkpoints_url, &place, err);
-    if (code != QR_OK) return code;
-    qr_job_canonical(r->job, &load->data, load->initial_from_file ? load->initial_digest : NULL, &canonical);
-    qr_state_init(&state, r->job, load->model);
-    if (r->settings.fresh) code = qr_checkpoint_forget(&place.at, err);
-    else code = qr_place_find(&place, r->job, load->model, canonical.hex, epochs, n_batches, &found, &state, &notes, err);
-    if (notes.n) qr_warn(qr_command_log(), "qring", "%s", qr_buf_string(&notes));
-    unsigned long long step = state.step, epoch = state.epoch, planned = epochs * n_batches;
-    if (code == QR_OK && found == QR_FOUND_STATE)
-        fprintf(r->people, "goes on from step %llu of %llu, %llu epochs finished (%s; --fresh trains from the start)\n", step, planned, epoch, place.url);
-    r->trained = code == QR_OK && found == QR_FOUND_DONE;
+    unsigned long long planned = epochs * qr_batch_count(load->data.n_train, r->job->train.batch_size);
+    const char *url = outputs->checkpoints_url;
+    struct qr_start start;
+    if (r->settings.fresh) return qr_place_forget(url, err);
+    enum qr_code code = qr_place_look(url, load, epochs, &start, err);
+    unsigned long long step = start.state.step, epoch = start.state.epoch;
+    if (start.notes.n) qr_warn(qr_command_log(), "qring", "%s", qr_buf_string(&start.notes));
+    if (start.found == QR_FOUND_STATE)
+        fprintf(r->people, "goes on from step %llu of %llu, %llu epochs finished (%s; --fresh trains from the start)\n", step, planned,
+                epoch, url);
+    r->trained = start.found == QR_FOUND_DONE;
     if (r->trained)
-        fprintf(r->people, "already trained: %llu steps, %llu epochs, weights in %s; --fresh trains again\n", step, epoch, outputs->weights_url);
-    qr_buf_free(&notes);
-    qr_state_fini(&state);
-    qr_job_canonical_fini(&canonical);
-    qr_place_close(&place);
+        fprintf(r->people, "already trained: %llu steps, %llu epochs, weights in %s; --fresh trains again\n", step, epoch,
+                outputs->weights_url);
+    qr_start_fini(&start);
     return code;
 }
 

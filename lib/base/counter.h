@@ -34,7 +34,7 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_RECEIVED_BYTES, COUNT, "qring_link_received_bytes_total", "", "Bytes of messages that came from peers.")                            \
     X(QR_TURNS_CONTROL, COUNT, "qring_turns_total", "thread=\"control\"", "Turns of the event loops, which /healthz watches.")               \
     X(QR_TURNS_TRAINING, COUNT, "qring_turns_total", "thread=\"training\"", "")                                                              \
-    X(QR_CHECKPOINT_STEP, GAUGE, "qring_checkpoint_step", "", "The step of the last checkpoint that this worker published or began from.")   \
+    X(QR_CHECKPOINT_STEP, GAUGE, "qring_checkpoint_step", "", "The step of the last checkpoint: published, or begun from.")                  \
     X(QR_CHECKPOINTS, COUNT, "qring_checkpoints_total", "", "Checkpoints that this worker published.")                                       \
     X(QR_CHECKPOINT_ERRORS, COUNT, "qring_checkpoint_errors_total", "", "Attempts to publish one that failed.")                              \
     X(QR_STORE_GETS, COUNT, "qring_store_operations_total", "op=\"get\"", "Objects and files read and written.")                             \

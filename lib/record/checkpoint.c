@@ -92,8 +92,8 @@ enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *
     char step[NUMBER_CHARS], epoch[NUMBER_CHARS], pass[NUMBER_CHARS], digested[NUMBER_CHARS], format[48], digest[33];
     qr_checkpoint_digest(c, digest);
     if (strcmp(digest, c->digest) != 0)
-        return qr_fail(err, QR_INTERNAL, "the state of step %" PRIu64 " has digest %s and should have %s: it was damaged in memory", c->step, digest,
-                       c->digest);
+        return qr_fail(err, QR_INTERNAL, "the state of step %" PRIu64 " has digest %s and should have %s: it was damaged in memory",
+                       c->step, digest, c->digest);
     snprintf(step, sizeof step, "%" PRIu64, c->step);
     snprintf(epoch, sizeof epoch, "%" PRIu64, c->epoch);
     snprintf(pass, sizeof pass, "%" PRIu64, c->pass);
@@ -114,7 +114,8 @@ enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *
     for (size_t i = 0; i < c->tensors.n; i++) free((void *)(uintptr_t)m[OWN_METADATA + i].key);
     free(m);
     free(crc);
-    if (!qr_buf_ok(ret)) return qr_fail(err, QR_RESOURCE_EXHAUSTED, "the state of step %" PRIu64 " is larger than a file of 1 GiB", c->step);
+    if (!qr_buf_ok(ret))
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "the state of step %" PRIu64 " is larger than a file of 1 GiB", c->step);
     const uint8_t *key = memmem(ret->p + begin, ret->n - begin, WHOLE_KEY, strlen(WHOLE_KEY));
     QR_ASSERT(key != NULL);
     crc_put(ret, begin, (size_t)(key - ret->p) + strlen(WHOLE_KEY));
@@ -131,7 +132,8 @@ bool qr_checkpoint_is(struct qr_bytes file) {
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
     if (qr_safetensors_header(file, "", &root, NULL) != QR_OK || qr_json_type(root) != QR_JSON_OBJECT) return false;
     const struct qr_json *metadata = qr_json_get(root, "__metadata__");
-    return metadata && qr_json_type(metadata) == QR_JSON_OBJECT && strncmp(text_of(metadata, "format"), FORMAT_NAME, strlen(FORMAT_NAME)) == 0;
+    if (!metadata || qr_json_type(metadata) != QR_JSON_OBJECT) return false;
+    return strncmp(text_of(metadata, "format"), FORMAT_NAME, strlen(FORMAT_NAME)) == 0;
 }
 
 /* The file is not what was written: which part of it? */
@@ -163,7 +165,8 @@ static enum qr_code check_bytes(struct qr_bytes file, const struct qr_json *meta
     if (strncmp(format, FORMAT_NAME, strlen(FORMAT_NAME)) != 0 || !qr_parse_u64(format + strlen(FORMAT_NAME), &version) || version == 0)
         return qr_fail(err, QR_DATA_LOSS, "%s is no checkpoint", what);
     if (version > QR_CHECKPOINT_FORMAT)
-        return qr_fail(err, QR_UNIMPLEMENTED, "%s is a checkpoint of format %" PRIu64 ", written by a later version of this program; this one knows "
+        return qr_fail(err, QR_UNIMPLEMENTED,
+                       "%s is a checkpoint of format %" PRIu64 ", written by a later version of this program; this one knows "
                        "format %d: run the later one", what, version, (int)QR_CHECKPOINT_FORMAT);
     return QR_OK;
 }
@@ -259,7 +262,8 @@ enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what,
         qr_json_i64(qr_json_get(root, "format"), "", 1, most, &format, NULL) != QR_OK)
         return latest_damaged(what, err);
     if (format > QR_CHECKPOINT_FORMAT)
-        return qr_fail(err, QR_UNIMPLEMENTED, "%s is of format %" PRId64 ", written by a later version of this program; this one knows format %d: run "
+        return qr_fail(err, QR_UNIMPLEMENTED,
+                       "%s is of format %" PRId64 ", written by a later version of this program; this one knows format %d: run "
                        "the later one", what, format, (int)QR_CHECKPOINT_FORMAT);
     if (qr_json_string(qr_json_get(root, "job_hash"), "", &hash, NULL) != QR_OK || !is_hex(hash, HASH_CHARS) ||
         qr_json_string(qr_json_get(root, "digest"), "", &digest, NULL) != QR_OK || !is_hex(digest, DIGEST_CHARS) ||

@@ -1,8 +1,9 @@
 /* record/checkpoint.h — one state of a run as a file that is whole and verified, or not seen (DESIGN §9).
  *
- * File      safetensors, F64, named by job hash, step and digest; its metadata say format, contract, job hash, step, epoch, pass and digest, and the
- *           crc32c of each tensor and of the whole file (counted with zeros in its place). No time, host, generation or number of workers:
- *           equal states, equal bytes. So one bit that is not as written is found, and the section that it is in is named.
+ * File      safetensors, F64, named by job hash, step and digest; its metadata say format, contract, job hash, step, epoch, pass and
+ *           digest, and the crc32c of each tensor and of the whole file (counted with zeros in its place). No time, host, generation or
+ *           number of workers: equal states, equal bytes. So one bit that is not as written is found, and the section that it is in is
+ *           named.
  * LATEST    one line of JSON beside the files: job hash, step, digest, object, crc32c, done, and a crc32c of its own. It moves by
  *           compare-and-swap, and only to a later state of the same job. A file is created, read back and compared before LATEST names it.
  * Numbers   step counts updates, pass counts updates and evaluations; two states of one job with equal pass are equal.
@@ -30,7 +31,8 @@ void qr_checkpoint_fini(struct qr_checkpoint *c);
 void qr_checkpoint_digest(const struct qr_checkpoint *c, char ret[33]);
 
 /* INTERNAL when the values do not have the digest (memory was damaged). *ret_crc32c: of the whole file; may be NULL. */
-QR_MUST_CHECK enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *ret, uint32_t *ret_crc32c, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *ret, uint32_t *ret_crc32c,
+                                                struct qr_err *err);
 /* DATA_LOSS names `what` and the damaged section; UNIMPLEMENTED: of a later format. */
 QR_MUST_CHECK enum qr_code qr_checkpoint_decode(struct qr_bytes file, const char *what, struct qr_checkpoint *ret, struct qr_err *err);
 /* True for a file that calls itself a checkpoint, whole or not. */
@@ -47,7 +49,8 @@ struct qr_checkpoint_latest {
     bool done;                 /* training ended there, and the weights are written */
 };
 void qr_checkpoint_latest_encode(const struct qr_checkpoint_latest *l, struct qr_buf *ret);
-QR_MUST_CHECK enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what, struct qr_checkpoint_latest *ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what, struct qr_checkpoint_latest *ret,
+                                                       struct qr_err *err);
 
 /* Where a run's checkpoints are. All borrowed. */
 struct qr_checkpoint_place {
@@ -61,13 +64,14 @@ QR_MUST_CHECK enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_place *
 /* Publishes: the file, then LATEST, then takes away old files. *ret_published false: LATEST is of a later state already, which is success.
  * done: the weights are written too. notes: sentences worth a warning, a line each. INVALID_ARGUMENT: another job's checkpoints are there,
  * naming both; INTERNAL: LATEST names another state of the same pass; UNAVAILABLE: try again; else the store's errors. */
-QR_MUST_CHECK enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, bool done, bool *ret_published,
-                                              struct qr_buf *notes, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, bool done,
+                                              bool *ret_published, struct qr_buf *notes, struct qr_err *err);
 
-/* The newest whole checkpoint of this job: what LATEST names, or, with a note, the newest before it. ret->job_hash is "" where there is none yet.
+/* The newest whole checkpoint of this job: what LATEST names, or, with a note, the newest before it. ret->job_hash is "" where there is
+ * none yet.
  * INVALID_ARGUMENT: another job's are there, naming both; DATA_LOSS: there were some, and none is whole. */
-QR_MUST_CHECK enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *p, const char *job_hash, struct qr_checkpoint *ret, bool *ret_done,
-                                              struct qr_buf *notes, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *p, const char *job_hash, struct qr_checkpoint *ret,
+                                              bool *ret_done, struct qr_buf *notes, struct qr_err *err);
 
 /* Removes LATEST, then every checkpoint of any job there. */
 QR_MUST_CHECK enum qr_code qr_checkpoint_forget(const struct qr_checkpoint_place *p, struct qr_err *err);

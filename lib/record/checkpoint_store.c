@@ -29,7 +29,8 @@ static enum qr_code read_latest(const struct qr_checkpoint_place *p, struct poin
     struct qr_buf text = {0};
     *ret = (struct pointer){0};
     enum qr_code code = p->store->ops->get_version(p->store, name, MAX_LATEST_BYTES, &text, &ret->version, err);
-    if (code == QR_RESOURCE_EXHAUSTED) code = qr_fail(err, QR_DATA_LOSS, "%s is no file of this program: it is too long; take it away, or --fresh", what);
+    if (code == QR_RESOURCE_EXHAUSTED)
+        code = qr_fail(err, QR_DATA_LOSS, "%s is no file of this program: it is too long; take it away, or --fresh", what);
     if (code == QR_OK && ret->version.there) {
         code = qr_checkpoint_latest_decode(qr_buf_view(&text), what, &ret->l, &ret->why);
         ret->damaged = code == QR_DATA_LOSS;
@@ -51,7 +52,8 @@ enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_place *p, struct qr_c
 
 static enum qr_code refuse_other(const struct qr_checkpoint_place *p, const struct pointer *at, const char *job_hash, struct qr_err *err) {
     if (!at->version.there || at->damaged || strcmp(at->l.job_hash, job_hash) == 0) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "%s has the checkpoints of another job: its hash is %s, this job's is %s. Choose another --checkpoints or "
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "%s has the checkpoints of another job: its hash is %s, this job's is %s. Choose another --checkpoints or "
                    "--out, or --fresh, which takes those away", p->url, at->l.job_hash, job_hash);
 }
 
@@ -63,8 +65,8 @@ static enum qr_code read_object(const struct qr_checkpoint_place *p, const char 
 }
 
 /* The name is taken: by equal bytes, by the same state in other bytes (its checksum then counts), or by something broken that goes. */
-static enum qr_code meet_present(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, const char *object, struct qr_bytes file,
-                                 uint32_t *crc32c, struct qr_buf *notes, struct qr_err *err) {
+static enum qr_code meet_present(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, const char *object,
+                                 struct qr_bytes file, uint32_t *crc32c, struct qr_buf *notes, struct qr_err *err) {
     qr_auto(qr_free_p) char *name = name_in(p, object), *what = qr_xasprintf("%s/%s", p->url, object);
     struct qr_buf there = {0};
     struct qr_checkpoint old = {0};
@@ -87,8 +89,8 @@ static enum qr_code meet_present(const struct qr_checkpoint_place *p, const stru
     return code;
 }
 
-static enum qr_code write_object(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, const char *object, uint32_t *ret_crc32c,
-                                 struct qr_buf *notes, struct qr_err *err) {
+static enum qr_code write_object(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, const char *object,
+                                 uint32_t *ret_crc32c, struct qr_buf *notes, struct qr_err *err) {
     qr_auto(qr_free_p) char *name = name_in(p, object);
     struct qr_buf file = {0}, back = {0};
     enum qr_code code = qr_checkpoint_encode(c, &file, ret_crc32c, err);
@@ -112,7 +114,8 @@ static enum qr_code write_object(const struct qr_checkpoint_place *p, const stru
 
 /* All but the newest three of this job and the one that LATEST names. What cannot be removed stays until the next time. */
 static void prune(const struct qr_checkpoint_place *p, const struct qr_checkpoint_latest *l) {
-    qr_auto(qr_free_p) char *prefix = qr_xasprintf("%s/%.*s-", p->dir, (int)CHECKPOINT_HASH_CHARS, l->job_hash), *named = name_in(p, l->object);
+    qr_auto(qr_free_p) char *prefix = qr_xasprintf("%s/%.*s-", p->dir, (int)CHECKPOINT_HASH_CHARS, l->job_hash);
+    qr_auto(qr_free_p) char *named = name_in(p, l->object);
     struct qr_buf names = {0};
     struct qr_err err;
     size_t n = 0;
@@ -132,12 +135,13 @@ static void prune(const struct qr_checkpoint_place *p, const struct qr_checkpoin
 static enum qr_code same_state(const struct qr_checkpoint_place *p, const struct qr_checkpoint_latest *at, const struct qr_checkpoint *c,
                                struct qr_err *err) {
     if (at->pass != c->pass || strcmp(at->digest, c->digest) == 0) return QR_OK;
-    return qr_fail(err, QR_INTERNAL, "%s/LATEST names state %s at step %" PRIu64 ", and this worker has %s there: one job, two results. A machine "
+    return qr_fail(err, QR_INTERNAL,
+                   "%s/LATEST names state %s at step %" PRIu64 ", and this worker has %s there: one job, two results. A machine "
                    "computes wrongly, or the program differs", p->url, at->digest, at->step, c->digest);
 }
 
-enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, bool done, bool *ret_published, struct qr_buf *notes,
-                                struct qr_err *err) {
+enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, bool done, bool *ret_published,
+                                struct qr_buf *notes, struct qr_err *err) {
     struct qr_checkpoint_latest l = {.step = c->step, .epoch = c->epoch, .pass = c->pass, .done = done};
     qr_auto(qr_free_p) char *name = name_in(p, "LATEST");
     struct pointer at;
@@ -181,9 +185,10 @@ enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struc
 
 /* ---- load ---- */
 
-/* OK, or DATA_LOSS and NOT_FOUND for a file that cannot be used, or an error that ends the search. expected NULL: nothing is known of the file but its name. */
-static enum qr_code load_object(const struct qr_checkpoint_place *p, const char *object, const char *job_hash, const struct qr_checkpoint_latest *expected,
-                                struct qr_checkpoint *ret, struct qr_err *err) {
+/* OK, or DATA_LOSS and NOT_FOUND for a file that cannot be used, or an error that ends the search. expected NULL: nothing is known of the
+ * file but its name. */
+static enum qr_code load_object(const struct qr_checkpoint_place *p, const char *object, const char *job_hash,
+                                const struct qr_checkpoint_latest *expected, struct qr_checkpoint *ret, struct qr_err *err) {
     qr_auto(qr_free_p) char *what = qr_xasprintf("%s/%s", p->url, object);
     struct qr_buf file = {0};
     struct qr_checkpoint c = {0};
@@ -240,8 +245,8 @@ static enum qr_code load_by_name(const struct qr_checkpoint_place *p, const char
     return code;
 }
 
-static enum qr_code load_earlier(const struct qr_checkpoint_place *p, const char *job_hash, const struct pointer *at, struct qr_checkpoint *ret,
-                                 struct qr_buf *notes, struct qr_err *err) {
+static enum qr_code load_earlier(const struct qr_checkpoint_place *p, const char *job_hash, const struct pointer *at,
+                                 struct qr_checkpoint *ret, struct qr_buf *notes, struct qr_err *err) {
     struct qr_checkpoint c = {0};
     enum qr_code code = load_by_name(p, job_hash, at->l.object, &c, notes, err);
     if (code != QR_OK) return code;
@@ -257,8 +262,8 @@ static enum qr_code load_earlier(const struct qr_checkpoint_place *p, const char
     return QR_OK;
 }
 
-enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *p, const char *job_hash, struct qr_checkpoint *ret, bool *ret_done, struct qr_buf *notes,
-                                struct qr_err *err) {
+enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *p, const char *job_hash, struct qr_checkpoint *ret, bool *ret_done,
+                                struct qr_buf *notes, struct qr_err *err) {
     struct qr_err own;
     struct pointer at, again;
     if (!err) err = &own;

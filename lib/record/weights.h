@@ -28,7 +28,8 @@ struct qr_weights_layout { size_t n; const struct qr_weights_entry *entries; };
 /* values: all entries one after the other, natural order. */
 QR_MUST_CHECK enum qr_code qr_weights_encode(enum qr_weights_format f, const struct qr_weights_layout *layout, const double *values,
                                              struct qr_buf *ret, struct qr_err *err);
-/* A checkpoint gives its weights. INVALID_ARGUMENT when the file is of another model: names the tensor and both shapes. DATA_LOSS when damaged. ret_values untouched on failure. */
+/* A checkpoint gives its weights. INVALID_ARGUMENT when the file is of another model: names the tensor and both shapes. DATA_LOSS when
+ * damaged. ret_values untouched on failure. */
 QR_MUST_CHECK enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr_bytes file, const char *what,
                                              const struct qr_weights_layout *layout, double *ret_values, struct qr_err *err);
 /* Without a model: whatever tensors the file has, HDF5 in file order and names ("dense/kernel:0" → "dense/kernel"). */

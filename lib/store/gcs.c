@@ -192,7 +192,8 @@ static enum qr_code download(struct qr_gcs *g, const struct qr_gcs_call *c, cons
 }
 
 /* *ret_generation 0: there is no such object, and *ret is as it was. */
-static enum qr_code get_generation(struct qr_gcs *g, const char *name, size_t max_bytes, struct qr_buf *ret, uint64_t *ret_generation, struct qr_err *err) {
+static enum qr_code get_generation(struct qr_gcs *g, const char *name, size_t max_bytes, struct qr_buf *ret, uint64_t *ret_generation,
+                                   struct qr_err *err) {
     const struct qr_gcs_call c = {name, "download", NULL};
     enum qr_code code = check_name(g, name, err);
     *ret_generation = 0;
@@ -227,8 +228,8 @@ static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, 
     return code != QR_OK || generation ? code : not_found(self(s), name, err);
 }
 
-static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_store_version *ret_version,
-                                struct qr_err *err) {
+static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
+                                struct qr_store_version *ret_version, struct qr_err *err) {
     uint64_t generation;
     enum qr_code code = get_generation(self(s), name, max_bytes, ret, &generation, err);
     if (code != QR_OK) return code;
@@ -244,7 +245,8 @@ static bool is_ours(const struct qr_gcs_object *o, struct qr_bytes content, cons
     return o->size == content.n && o->crc32c == qr_crc32c(0, content.p, content.n) && strcmp(o->write_id, write_id) == 0;
 }
 
-/* Where `only` is not NULL this generation alone is replaced; 0: the object is created. What a damaged upload of ours left is ours to replace. */
+/* Where `only` is not NULL this generation alone is replaced; 0: the object is created. What a damaged upload of ours left is ours to
+ * replace. */
 static enum qr_code upload(struct qr_gcs *g, const char *name, struct qr_bytes content, const uint64_t *only, struct qr_err *err) {
     const struct qr_gcs_call c = {name, "upload", NULL};
     char write_id[QR_GCS_ID_BYTES];
@@ -280,7 +282,8 @@ static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes co
     return upload(self(s), name, content, if_absent ? &none : NULL, err);
 }
 
-static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen, struct qr_err *err) {
+static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen,
+                         struct qr_err *err) {
     const uint64_t generation = seen->there ? qr_get_u64le(seen->id) : 0;
     return upload(self(s), name, content, &generation, err);
 }

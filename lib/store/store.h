@@ -27,12 +27,14 @@ struct qr_store_ops {
      * that directory (made when missing), another one the directory it stands in. */
     enum qr_code (*check_writable)(struct qr_store *s, const char *prefix, struct qr_err *err);
     /* As get, with the version; a name that is not there is no error but a version, with *ret empty. */
-    enum qr_code (*get_version)(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_store_version *ret_version,
-                                struct qr_err *err);
-    /* Compare-and-swap: replaces exactly the version seen, or creates the name where none was. FAILED_PRECONDITION: another version is there by
-     * now. Of several processes that saw one version one succeeds. Files: under a lock that the kernel gives back when its process dies
-     * (".NAME.lock" beside the file; UNAVAILABLE while another process has it); file systems without locks have only the comparison. */
-    enum qr_code (*swap)(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen, struct qr_err *err);
+    enum qr_code (*get_version)(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
+                                struct qr_store_version *ret_version, struct qr_err *err);
+    /* Compare-and-swap: replaces exactly the version seen, or creates the name where none was. FAILED_PRECONDITION: another version is
+     * there by now. Of several processes that saw one version one succeeds. Files: under a lock that the kernel gives back when its
+     * process dies (".NAME.lock" beside the file; UNAVAILABLE while another process has it); file systems without locks have only the
+     * comparison. */
+    enum qr_code (*swap)(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen,
+                         struct qr_err *err);
     void (*close)(struct qr_store *s);
 };
 struct qr_store { const struct qr_store_ops *ops; };

@@ -135,8 +135,8 @@ static enum qr_code check_writable(struct qr_store *s, const char *prefix, struc
 
 /* ---- compare and swap ---- */
 
-static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_store_version *ret_version,
-                                struct qr_err *err) {
+static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
+                                struct qr_store_version *ret_version, struct qr_err *err) {
     struct qr_err own;
     struct qr_buf content = {0};
     if (!err) err = &own;
@@ -151,8 +151,8 @@ static enum qr_code get_version(struct qr_store *s, const char *name, size_t max
     return QR_OK;
 }
 
-/* A name changes under its lock only. The kernel takes the lock back from a process that dies, so none is ever left over; a rename alone could
- * come late, from a process that slept between its look and its rename. *ret_fd -1: this file system has no locks. */
+/* A name changes under its lock only. The kernel takes the lock back from a process that dies, so none is ever left over; a rename alone
+ * could come late, from a process that slept between its look and its rename. *ret_fd -1: this file system has no locks. */
 static enum qr_code lock(const char *path, int *ret_fd, struct qr_err *err) {
     const char *slash = strrchr(path, '/');
     qr_auto(qr_free_p) char *dir = qr_xstrndup(path, slash ? (size_t)(slash - path) + 1 : 0);
@@ -170,7 +170,8 @@ static enum qr_code lock(const char *path, int *ret_fd, struct qr_err *err) {
     return QR_OK;
 }
 
-static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen, struct qr_err *err) {
+static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen,
+                         struct qr_err *err) {
     enum { MAX_BYTES = 1 << 30 };
     qr_auto(qr_free_p) char *path = path_of(s, name);
     qr_auto(qr_close_p) int held = -1;

@@ -89,8 +89,8 @@ static struct qr_store_version version_of(const struct object *o) {
     return v;
 }
 
-static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_store_version *ret_version,
-                                struct qr_err *err) {
+static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
+                                struct qr_store_version *ret_version, struct qr_err *err) {
     const struct object *o = find(self(s), name);
     if (o) {
         enum qr_code code = get(s, name, max_bytes, ret, err);
@@ -102,7 +102,8 @@ static enum qr_code get_version(struct qr_store *s, const char *name, size_t max
     return QR_OK;
 }
 
-static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen, struct qr_err *err) {
+static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen,
+                         struct qr_err *err) {
     struct qr_store_version now = version_of(find(self(s), name));
     if (now.there != seen->there || (now.there && memcmp(now.id, seen->id, sizeof now.id) != 0))
         return qr_fail(err, QR_FAILED_PRECONDITION, "memory:%s has been changed meanwhile and is not replaced", name);

@@ -62,7 +62,8 @@ static size_t walk_state(struct walk *w, struct qr_state *s) {
     return n * (1 + s->n_moments) + 3;
 }
 
-void qr_state_save(const struct qr_state *s, const struct qr_job *job, const struct qr_model *m, const char *job_hash, struct qr_checkpoint *ret) {
+void qr_state_save(const struct qr_state *s, const struct qr_job *job, const struct qr_model *m, const char *job_hash,
+                   struct qr_checkpoint *ret) {
     struct qr_checkpoint c = {.step = s->step, .epoch = s->epoch, .pass = s->pass};
     struct walk w = {.job = job, .model = m, .each = put, .out = &c.tensors};
     struct qr_state view = *s; /* only read: put copies */
@@ -88,13 +89,14 @@ enum qr_code qr_state_load(const struct qr_checkpoint *c, const struct qr_job *j
     enum qr_code code = QR_OK;
     size_t n_digested = walk_state(&w, &s);
     if (strcmp(c->contract, s.contract) != 0)
-        code = qr_fail(err, QR_DATA_LOSS, "the checkpoint of step %llu was computed with %s, and this job with %s", (unsigned long long)c->step, c->contract,
-                       s.contract);
+        code = qr_fail(err, QR_DATA_LOSS, "the checkpoint of step %llu was computed with %s, and this job with %s",
+                       (unsigned long long)c->step, c->contract, s.contract);
     else if (*w.wrong)
-        code = qr_fail(err, QR_DATA_LOSS, "the checkpoint of step %llu has no '%s' as this job's model has it", (unsigned long long)c->step, w.wrong);
+        code = qr_fail(err, QR_DATA_LOSS, "the checkpoint of step %llu has no '%s' as this job's model has it",
+                       (unsigned long long)c->step, w.wrong);
     else if (w.at != c->tensors.n || c->n_digested != n_digested)
-        code = qr_fail(err, QR_DATA_LOSS, "the checkpoint of step %llu has %zu tensors, this job's state %zu", (unsigned long long)c->step, c->tensors.n,
-                       w.at);
+        code = qr_fail(err, QR_DATA_LOSS, "the checkpoint of step %llu has %zu tensors, this job's state %zu", (unsigned long long)c->step,
+                       c->tensors.n, w.at);
     else qr_state_copy(ret, &s);
     qr_state_fini(&s);
     return code;

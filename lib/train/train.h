@@ -32,7 +32,8 @@ struct qr_train_options {
     const struct qr_dataset *data;
     const struct qr_model *model;
     const double *initial;          /* n_params, or NULL: Philox */
-    const struct qr_state *resume;  /* a state of this job to go on from (then initial is not used), or NULL; borrowed until the call returns */
+    /* a state of this job to go on from (then initial is not used), or NULL; borrowed until the call returns */
+    const struct qr_state *resume;
     uint64_t epochs;                /* overrides the job's when not 0 */
     struct qr_group *group;
     struct qr_group_view view;

@@ -226,13 +226,14 @@ static enum qr_code keep_lines(struct qr_outputs *o, const char *path, struct qr
     size_t end = end_of_lines(&text, o->begin_pass, &lines, &last);
     qr_auto(qr_free_p) char *want = qr_xasprintf("{\"step\":%llu,", (unsigned long long)o->begin_step);
     if (lines < o->begin_pass && lines)
-        qr_warn(o->log, "worker", "%s has %llu of the %llu lines up to step %llu; those that are missing stay so", path, (unsigned long long)lines,
-                (unsigned long long)o->begin_pass, (unsigned long long)o->begin_step);
+        qr_warn(o->log, "worker", "%s has %llu of the %llu lines up to step %llu; those that are missing stay so", path,
+                (unsigned long long)lines, (unsigned long long)o->begin_pass, (unsigned long long)o->begin_step);
     else if (lines && strncmp(last, want, strlen(want)) != 0) end = 0;
     if (code == QR_OK && end == 0 && o->begin_pass)
         qr_info(o->log, "worker", "%s begins behind step %llu", path, (unsigned long long)o->begin_step);
     if (code == QR_OK) code = qr_appender_open(path, end == 0, &o->steps, err);
-    if (code == QR_OK && end && truncate(path, (off_t)end) != 0) code = qr_fail_errno(err, errno, "cut %s behind step %llu", path, (unsigned long long)o->begin_step);
+    if (code == QR_OK && end && truncate(path, (off_t)end) != 0)
+        code = qr_fail_errno(err, errno, "cut %s behind step %llu", path, (unsigned long long)o->begin_step);
     qr_buf_free(&text);
     return code;
 }

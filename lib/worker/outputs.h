@@ -2,8 +2,8 @@
  *
  * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end; DIR/steps.jsonl grows while training.
  *           Only the leader writes; every worker may become it, so every one checks before training. TensorBoard's event files go to a
- *           folder of their own; when they cannot be written, that is said once and training goes on. A run that goes on from a checkpoint keeps
- *           the lines of steps.jsonl up to it and no other: each step has one line.
+ *           folder of their own; when they cannot be written, that is said once and training goes on. A run that goes on from a checkpoint
+ *           keeps the lines of steps.jsonl up to it and no other: each step has one line.
  * Progress  JSON lines to a file descriptor, for who started this worker: "listening", "progress", "epoch", "done", "error".
  * Threads   the training thread.
  */

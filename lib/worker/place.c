@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "data/batch.h"
+#include "job/canonical.h"
 #include "train/checkpoint.h"
 
 enum qr_code qr_place_open(const char *url, struct qr_place *ret, struct qr_err *err) {
@@ -27,27 +29,50 @@ void qr_place_close(struct qr_place *p) {
     *p = (struct qr_place){0};
 }
 
-enum qr_code qr_place_find(const struct qr_place *p, const struct qr_job *job, const struct qr_model *m, const char *job_hash, uint64_t epochs,
-                           size_t n_batches, enum qr_found *ret, struct qr_state *ret_state, struct qr_buf *notes, struct qr_err *err) {
+static enum qr_code find(const struct qr_place *p, const struct qr_workload *w, const char *job_hash, uint64_t epochs, struct qr_start *ret,
+                         struct qr_err *err) {
     struct qr_checkpoint c = {0};
+    struct qr_state *s = &ret->state;
+    size_t n_batches = qr_batch_count(w->data.n_train, w->job->train.batch_size);
     bool done = false;
-    enum qr_found found = QR_FOUND_NOTHING;
-    enum qr_code code = qr_checkpoint_load(&p->at, job_hash, &c, &done, notes, err);
-    if (code != QR_OK) return code;
-    if (*c.job_hash) {
-        struct qr_state s;
-        qr_state_init(&s, job, m);
-        code = qr_state_load(&c, job, m, &s, err);
-        bool complete = done && (s.epoch >= epochs || s.stop[QR_STOP_STOPPED] > 0);
-        if (code != QR_OK) qr_wrap(err, "%s", p->url);
-        else if (!complete && s.step > epochs * n_batches)
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: the checkpoint of step %llu lies beyond %llu epochs of %zu steps: give more --epochs, or --fresh "
-                           "to train again from the start", p->url, (unsigned long long)s.step, (unsigned long long)epochs, n_batches);
-        found = complete ? QR_FOUND_DONE : QR_FOUND_STATE;
-        if (code == QR_OK) qr_state_copy(ret_state, &s);
-        qr_state_fini(&s);
-    }
+    enum qr_code code = qr_checkpoint_load(&p->at, job_hash, &c, &done, &ret->notes, err);
+    if (code != QR_OK || !*c.job_hash) return code;
+    qr_state_init(s, w->job, w->model);
+    code = qr_state_load(&c, w->job, w->model, s, err);
     qr_checkpoint_fini(&c);
-    if (code == QR_OK) *ret = found;
+    if (code != QR_OK) return qr_wrap(err, "%s", p->url);
+    bool complete = done && (s->epoch >= epochs || s->stop[QR_STOP_STOPPED] > 0);
+    if (!complete && s->step > epochs * n_batches)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: the checkpoint of step %llu lies beyond %llu epochs of %zu steps: give more --epochs, or --fresh to "
+                       "train again from the start", p->url, (unsigned long long)s->step, (unsigned long long)epochs, n_batches);
+    ret->found = complete ? QR_FOUND_DONE : QR_FOUND_STATE;
+    return QR_OK;
+}
+
+enum qr_code qr_place_look(const char *url, const struct qr_workload *w, uint64_t epochs, struct qr_start *ret, struct qr_err *err) {
+    struct qr_job_canonical canonical;
+    struct qr_place p;
+    *ret = (struct qr_start){0};
+    enum qr_code code = qr_place_open(url, &p, err);
+    if (code != QR_OK) return code;
+    qr_job_canonical(w->job, &w->data, w->initial_from_file ? w->initial_digest : NULL, &canonical);
+    code = find(&p, w, canonical.hex, epochs, ret, err);
+    qr_job_canonical_fini(&canonical);
+    qr_place_close(&p);
+    return code;
+}
+
+void qr_start_fini(struct qr_start *s) {
+    qr_state_fini(&s->state);
+    qr_buf_free(&s->notes);
+}
+
+enum qr_code qr_place_forget(const char *url, struct qr_err *err) {
+    struct qr_place p;
+    enum qr_code code = qr_place_open(url, &p, err);
+    if (code != QR_OK) return code;
+    code = qr_checkpoint_forget(&p.at, err);
+    qr_place_close(&p);
     return code;
 }

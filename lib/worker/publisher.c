@@ -85,7 +85,8 @@ static void failed(struct qr_publisher *p, int64_t began_ns, const struct qr_err
     qr_count(QR_CHECKPOINT_ERRORS, 1);
     if (!p->failures++) p->failing_since_ns = began_ns;
     p->last = *err;
-    p->retry_ns = now + (!p->cloud && code == QR_UNAVAILABLE ? busy_ns : (p->failures < 6 ? INT64_C(1) << (p->failures - 1) : MAX_DELAY_S) * QR_SECOND);
+    p->retry_ns = now + (!p->cloud && code == QR_UNAVAILABLE ? busy_ns : (p->failures < 6 ? INT64_C(1) << (p->failures - 1)
+                                                                          : MAX_DELAY_S) * QR_SECOND);
     if (refused || (p->cloud && now - p->failing_since_ns >= give_up_ns)) {
         p->fatal = true;
         p->why = *err;
@@ -93,7 +94,8 @@ static void failed(struct qr_publisher *p, int64_t began_ns, const struct qr_err
         qr_wrap(&p->why, "checkpoint of step %" PRIu64, p->work.state.step);
     } else if (code != QR_UNAVAILABLE || p->cloud) {
         if (p->said && now - p->said_ns < say_every_ns) return;
-        qr_warn(&p->log, "checkpoint", "step %" PRIu64 " could not be published: %s. Training goes on, and it is tried again", p->work.state.step, err->msg);
+        qr_warn(&p->log, "checkpoint", "step %" PRIu64 " could not be published: %s. Training goes on, and it is tried again",
+                p->work.state.step, err->msg);
         p->said = true;
         p->said_ns = now;
     }
@@ -247,7 +249,8 @@ enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t with
         code = p->why.code;
         if (err) *err = p->why;
     } else if (!p->finished && p->cloud) {
-        code = qr_fail(err, QR_UNAVAILABLE, "the last checkpoint could not be published in %lld s: %s", (long long)(within_ns / QR_SECOND), p->last.msg);
+        code = qr_fail(err, QR_UNAVAILABLE, "the last checkpoint could not be published in %lld s: %s", (long long)(within_ns / QR_SECOND),
+                       p->last.msg);
     } else if (!p->finished) {
         qr_warn(&p->log, "checkpoint", "the last one could not be published: %s. The weights are not affected", p->last.msg);
     }

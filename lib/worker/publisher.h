@@ -1,10 +1,11 @@
 /* worker/publisher.h — checkpoints while training goes on: a thread that publishes copies of stable states.
  *
- * What      The training thread hands over every stable state (a copy into memory that is there already). Who leads has one published when it is due:
- *           so long and so many steps after the one before; at the end; and every worker that leaves publishes what is newer than LATEST.
- * Failure   is retried after 1, 2, 4 ... 30 s, and training goes on. What trying again cannot help ends training: another job's checkpoints in this
- *           place, a bucket that refuses; so do ten minutes without success at a bucket (UNAVAILABLE). A local disk that is full or read-only is
- *           a warning now and then: the checkpoint that was there stays.
+ * What      The training thread hands over every stable state (a copy into memory that is there already). Who leads has one published when
+ *           it is due: so long and so many steps after the one before; at the end; and every worker that leaves publishes what is newer
+ *           than LATEST.
+ * Failure   is retried after 1, 2, 4 ... 30 s, and training goes on. What trying again cannot help ends training: another job's
+ *           checkpoints in this place, a bucket that refuses; so do ten minutes without success at a bucket (UNAVAILABLE). A local disk
+ *           that is full or read-only is a warning now and then: the checkpoint that was there stays.
  * Threads   the training thread, but qr_publisher_hurry and qr_publisher_await: any.
  */
 #ifndef QR_WORKER_PUBLISHER_H
@@ -34,7 +35,8 @@ bool qr_publisher_free(struct qr_publisher *p);
 
 /* An error: why training must end. */
 QR_MUST_CHECK enum qr_code qr_publisher_stable(struct qr_publisher *p, bool leader, const struct qr_state *state, struct qr_err *err);
-/* Publishes the last state that was handed over; done: the weights are written. OK too where a local disk keeps it from that, with a warning. */
+/* Publishes the last state that was handed over; done: the weights are written. OK too where a local disk keeps it from that, with a
+ * warning. */
 QR_MUST_CHECK enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t within_ns, struct qr_err *err);
 /* True when training must end because nothing can be published. */
 bool qr_publisher_refused(struct qr_publisher *p);

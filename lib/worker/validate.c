@@ -10,6 +10,7 @@
 #include "train/state.h"
 #include "train/step.h"
 #include "worker/outputs.h"
+#include "worker/place.h"
 
 static const int64_t resolve_within_ns = 10 * QR_SECOND, measure_for_ns = QR_SECOND / 5;
 static const double assumed_bytes_per_s = 1e9; /* 8 Gbit/s between pods */
@@ -121,10 +122,26 @@ static void check_outputs(struct qr_validation *v, const struct qr_log *log) {
         v->outputs_good = false;
         found(v, &err);
     }
+    if (outputs.checkpoints_url) note_parent(&made, outputs.checkpoints_url);
+    if (v->outputs_good && qr_outputs_check_checkpoints(&outputs, &err) != QR_OK) {
+        v->outputs_good = false;
+        found(v, &err);
+    }
+    if (v->outputs_good && outputs.checkpoints_url) v->checkpoints_url = qr_xstrdup(outputs.checkpoints_url);
     v->out = qr_xstrdup(outputs.dir);
     v->weights_url = qr_xstrdup(outputs.weights_url);
     qr_outputs_fini(&outputs);
     take_away(&made);
+}
+
+/* What an earlier run left there may stop this one: another job's checkpoints, damaged ones, ones beyond these epochs. */
+static void check_checkpoints(struct qr_validation *v) {
+    uint64_t epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
+    struct qr_start start;
+    struct qr_err err;
+    if (!v->checkpoints_url || v->settings.fresh) return;
+    if (qr_place_look(v->checkpoints_url, &v->load, epochs, &start, &err) != QR_OK) found(v, &err);
+    qr_start_fini(&start);
 }
 
 /* ---- time ---- */
@@ -257,6 +274,7 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
         code = qr_workload_load(v.job, v.settings.isa, v.settings.threads > 0 ? (unsigned)v.settings.threads : 0, &v.load, &why);
         v.has_load = code == QR_OK;
         if (code == QR_OK) code = qr_workload_trainable(&v.load, &why);
+        if (code == QR_OK) check_checkpoints(&v);
         if (code != QR_OK) found(&v, &why);
         else estimate(&v, message_ns);
     }
@@ -275,6 +293,7 @@ void qr_validation_fini(struct qr_validation *v) {
     free(v->names);
     free(v->out);
     free(v->weights_url);
+    free(v->checkpoints_url);
     qr_job_free(v->job);
     qr_settings_fini(&v->settings);
     *v = (struct qr_validation){0};

@@ -23,7 +23,7 @@ struct qr_validation {
     size_t n_names; struct qr_peer_name *names;
     struct qr_workload load;
     uint64_t epochs;
-    char *out, *weights_url;
+    char *out, *weights_url, *checkpoints_url; /* the last NULL: no checkpoints, or their place cannot be used */
     bool outputs_good;
     struct qr_estimate_facts facts;
     unsigned best, max_workers;

@@ -6,7 +6,6 @@
 
 #include "base/mem.h"
 #include "base/pool.h"
-#include "data/batch.h"
 #include "group/group.h"
 #include "worker/cloud.h"
 #include "worker/http.h"
@@ -36,8 +35,7 @@ struct worker {
     struct qr_pool *pool;
     struct qr_http *http;
     struct qr_publisher *publisher;
-    struct qr_state resume;  /* what a checkpoint had */
-    bool resumes;
+    struct qr_start start;   /* what a checkpoint had */
     int64_t began_ns;
     bool local; /* every peer is on this machine */
     bool has_outputs, finished; /* finished: exit 0 without training */
@@ -241,46 +239,36 @@ static uint64_t epochs_of(const struct worker *w) {
     return w->settings.epochs > 0 ? (uint64_t)w->settings.epochs : w->job->train.epochs;
 }
 
-static enum qr_code find_checkpoint(struct worker *w, const struct qr_place *place, struct qr_err *err) {
-    struct qr_buf notes = {0};
-    enum qr_found found = QR_FOUND_NOTHING;
-    size_t n_batches = qr_batch_count(w->load.data.n_train, w->job->train.batch_size);
-    qr_state_init(&w->resume, w->job, w->load.model);
-    enum qr_code code = qr_place_find(place, w->job, w->load.model, w->canonical.hex, epochs_of(w), n_batches, &found, &w->resume, &notes, err);
-    for (char *at = notes.n ? (char *)notes.p : NULL, *end; at; at = end) {
+/* What is there decides where training begins; w->finished: it has ended there. */
+static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
+    const char *url = w->outputs.checkpoints_url;
+    struct qr_start *start = &w->start;
+    if (!url) return QR_OK;
+    if (w->settings.fresh) return w->identity.index <= 0 ? qr_place_forget(url, err) : QR_OK; /* one of them is enough */
+    enum qr_code code = qr_place_look(url, &w->load, epochs_of(w), start, err);
+    for (char *at = start->notes.n ? (char *)start->notes.p : NULL, *end; at; at = end) {
         if ((end = strchr(at, '\n')) != NULL) *end++ = 0;
         qr_warn(&w->log, "checkpoint", "%s", at);
     }
-    qr_buf_free(&notes);
-    if (code != QR_OK || found == QR_FOUND_NOTHING) return code;
-    unsigned long long step = w->resume.step, epoch = w->resume.epoch;
-    w->finished = found == QR_FOUND_DONE;
-    w->resumes = !w->finished;
-    w->outputs.begin_pass = w->resume.pass;
-    w->outputs.begin_step = w->resume.step;
-    if (w->finished) qr_info(&w->log, "worker", "already trained: %llu steps, %llu epochs (%s); --fresh trains again", step, epoch, place->url);
-    else qr_info(&w->log, "worker", "goes on from step %llu, %llu epochs finished (%s)", step, epoch, place->url);
-    return QR_OK;
-}
-
-/* What is there decides where training begins; w->finished: it has ended there. */
-static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
-    struct qr_place place;
-    if (!w->outputs.checkpoints_url) return QR_OK;
-    enum qr_code code = qr_place_open(w->outputs.checkpoints_url, &place, err);
-    if (code != QR_OK) return code;
-    if (!w->settings.fresh) code = find_checkpoint(w, &place, err);
-    else if (w->identity.index <= 0) code = qr_checkpoint_forget(&place.at, err); /* one of them is enough */
-    qr_place_close(&place);
+    unsigned long long step = start->state.step, epoch = start->state.epoch;
+    w->finished = start->found == QR_FOUND_DONE;
+    w->outputs.begin_pass = start->state.pass;
+    w->outputs.begin_step = start->state.step;
+    if (w->finished) qr_info(&w->log, "worker", "already trained: %llu steps, %llu epochs (%s); --fresh trains again", step, epoch, url);
+    else if (start->found == QR_FOUND_STATE) qr_info(&w->log, "worker", "goes on from step %llu, %llu epochs finished (%s)", step, epoch,
+                                                     url);
     return code;
 }
+
+/* The state to go on from, or NULL. */
+static const struct qr_state *resumed(const struct worker *w) { return w->start.found == QR_FOUND_STATE ? &w->start.state : NULL; }
 
 static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
     if (!w->outputs.checkpoints_url) return QR_OK;
     qr_auto(qr_free_p) char *steps = qr_path_join(w->outputs.dir, "steps.jsonl");
     const struct qr_publisher_options opt = {
         .url = w->outputs.checkpoints_url, .log_path = steps, .job = w->job, .model = w->load.model, .job_hash = w->canonical.hex,
-        .begin = w->resumes ? &w->resume : NULL, .every_ns = w->settings.checkpoint_interval_ns, .every_steps = (uint64_t)w->settings.checkpoint_steps,
+        .begin = resumed(w), .every_ns = w->settings.checkpoint_interval_ns, .every_steps = (uint64_t)w->settings.checkpoint_steps,
         .clock = &qr_clock_monotonic, .log = &w->log,
     };
     enum qr_code code = qr_publisher_new(&opt, &w->publisher, err);
@@ -333,7 +321,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     w->pool = qr_pool_new(w->load.n_threads);
     const struct qr_train_options opt = {
         .job = w->job, .canonical = &w->canonical, .data = &w->load.data, .model = w->load.model, .initial = w->load.initial,
-        .resume = w->resumes ? &w->resume : NULL, .epochs = epochs, .group = w->group, .view = w->view, .pool = w->pool,
+        .resume = resumed(w), .epochs = epochs, .group = w->group, .view = w->view, .pool = w->pool,
         .clock = &qr_clock_monotonic, .log = &w->log, .observer = qr_outputs_observer(&w->outputs),
     };
     qr_http_watch(w->http, QR_HTTP_TRAINING, true);
@@ -400,7 +388,7 @@ static void cleanup(struct worker *w) {
     qr_pool_free(w->pool);
     if (w->has_outputs) qr_outputs_fini(&w->outputs);
     qr_job_canonical_fini(&w->canonical);
-    qr_state_fini(&w->resume);
+    qr_start_fini(&w->start);
     if (gone) qr_workload_fini(&w->load); /* else its thread may look at the model and the job, until the process ends */
     qr_identity_fini(&w->identity);
     if (gone) qr_job_free(w->job);

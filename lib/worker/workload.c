@@ -35,7 +35,8 @@ static enum qr_code follow_latest(const char *url, char **ret, struct qr_err *er
     enum qr_code code = qr_place_open(dir, &p, err);
     if (code != QR_OK) return code;
     code = qr_checkpoint_peek(&p.at, &l, err);
-    if (code == QR_OK && !*l.job_hash) code = qr_fail(err, QR_NOT_FOUND, "%s is not there: no checkpoint has been published in that folder", url);
+    if (code == QR_OK && !*l.job_hash) code = qr_fail(err, QR_NOT_FOUND,
+                                                      "%s is not there: no checkpoint has been published in that folder", url);
     if (code == QR_OK) *ret = qr_xasprintf("%s/%s", dir, l.object);
     qr_place_close(&p);
     return code;

@@ -33,7 +33,8 @@ struct qr_estimate_memory qr_workload_memory(const struct qr_workload *w);
 /* What only training needs, before anything is written: INVALID_ARGUMENT for early stopping without validation data. */
 QR_MUST_CHECK enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err);
 
-/* Weights of this model from a URL, also of a checkpoint, or of the newest one where the URL is a checkpoint folder's LATEST: ret_values[n_params]. ret_digest (may be NULL): SHA-256 of the file. */
+/* Weights of this model from a URL, also of a checkpoint, or of the newest one where the URL is a checkpoint folder's LATEST:
+ * ret_values[n_params]. ret_digest (may be NULL): SHA-256 of the file. */
 QR_MUST_CHECK enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url, double *ret_values, uint8_t ret_digest[32],
                                                struct qr_err *err);
 

@@ -35,7 +35,8 @@ static struct qr_buf encoded(const char *job, uint64_t pass) {
     return b;
 }
 static bool same(const struct qr_checkpoint *a, const struct qr_checkpoint *b) {
-    bool is = strcmp(a->job_hash, b->job_hash) == 0 && strcmp(a->contract, b->contract) == 0 && strcmp(a->digest, b->digest) == 0 && a->step == b->step &&
+    bool is = strcmp(a->job_hash, b->job_hash) == 0 && strcmp(a->contract, b->contract) == 0 && strcmp(a->digest, b->digest) == 0 &&
+        a->step == b->step &&
               a->epoch == b->epoch && a->pass == b->pass && a->n_digested == b->n_digested && a->tensors.n == b->tensors.n;
     for (size_t i = 0; is && i < a->tensors.n; i++)
         is = strcmp(a->tensors.v[i].name, b->tensors.v[i].name) == 0 && a->tensors.v[i].n == b->tensors.v[i].n &&
@@ -112,19 +113,23 @@ static void forward_only(void) {
     CHECK(load(&done) == 10 && !done && ck_notes.n == 0, "%s", ck_err.msg);
     CHECK(save(JOB, 10, false, &published) == QR_OK && published, "equal content is success: %s", ck_err.msg);
     CHECK(save(JOB, 12, false, &published) == QR_OK && published && load(NULL) == 12);
-    CHECK(save(JOB, 11, false, &published) == QR_OK && !published && load(NULL) == 12 && !there(JOB, 11), "an older state changes nothing: %s", ck_err.msg);
+    CHECK(save(JOB, 11, false, &published) == QR_OK && !published && load(NULL) == 12 && !there(JOB, 11),
+          "an older state changes nothing: %s", ck_err.msg);
     CHECK(save(JOB, 12, true, &published) == QR_OK && published && load(&done) == 12 && done, "%s", ck_err.msg);
     CHECK(save(JOB, 12, false, &published) == QR_OK && published && load(&done) == 12 && done, "done stays: %s", ck_err.msg);
     CHECK(qr_checkpoint_peek(&place, &l, &ck_err) == QR_OK && l.pass == 12 && l.step == 6 && l.done, "%s", ck_err.msg);
     CHECK(save(JOB, 14, false, &published) == QR_OK && published && load(&done) == 14 && !done, "more epochs go on: %s", ck_err.msg);
-    CHECK(save(OTHER, 20, false, NULL) == QR_INVALID_ARGUMENT && strstr(ck_err.msg, JOB) && strstr(ck_err.msg, OTHER) && strstr(ck_err.msg, "the place"), "%s", ck_err.msg);
+    CHECK(save(OTHER, 20, false, NULL) == QR_INVALID_ARGUMENT && strstr(ck_err.msg, JOB) && strstr(ck_err.msg, OTHER) && strstr(ck_err.msg,
+                                                                                          "the place"), "%s", ck_err.msg);
     CHECK(!there(OTHER, 20), "nothing is written into another job's place");
     struct qr_checkpoint c = {0};
-    CHECK(qr_checkpoint_load(&place, OTHER, &c, &done, &ck_notes, &ck_err) == QR_INVALID_ARGUMENT && strstr(ck_err.msg, JOB) && strstr(ck_err.msg, OTHER), "%s", ck_err.msg);
+    CHECK(qr_checkpoint_load(&place, OTHER, &c, &done, &ck_notes, &ck_err) == QR_INVALID_ARGUMENT && strstr(ck_err.msg, JOB) &&
+          strstr(ck_err.msg, OTHER), "%s", ck_err.msg);
     struct qr_checkpoint wrong = state_at(JOB, 14);
     wrong.tensors.v[0].values[0] = -1;
     qr_checkpoint_digest(&wrong, wrong.digest);
-    CHECK(qr_checkpoint_save(&place, &wrong, false, &published, &ck_notes, &ck_err) == QR_INTERNAL && strstr(ck_err.msg, "two results"), "%s", ck_err.msg);
+    CHECK(qr_checkpoint_save(&place, &wrong, false, &published, &ck_notes, &ck_err) == QR_INTERNAL && strstr(ck_err.msg, "two results"),
+          "%s", ck_err.msg);
     qr_checkpoint_fini(&wrong);
     start_over();
     CHECK(load(NULL) == -1 && save(OTHER, 1, false, NULL) == QR_OK, "%s", ck_err.msg);
@@ -138,7 +143,8 @@ static void keeps_three(void) {
     CHECK(place.store->ops->put(place.store, "run/checkpoints/README", qr_bytes_of_string(text), false, &ck_err) == QR_OK);
     struct qr_buf names = {0};
     start_over();
-    CHECK(place.store->ops->list(place.store, "run/", &names, &ck_err) == QR_OK && strcmp(qr_buf_string(&names), "run/checkpoints/README") == 0, "%s",
+    CHECK(place.store->ops->list(place.store, "run/", &names, &ck_err) == QR_OK && strcmp(qr_buf_string(&names),
+                                                                                          "run/checkpoints/README") == 0, "%s",
           qr_buf_string(&names));
     CHECK(place.store->ops->remove(place.store, "run/checkpoints/README", &ck_err) == QR_OK);
     /* files that no LATEST came to name are later ones: the one that it names stays all the same */
@@ -159,13 +165,16 @@ static void the_one_before(void) {
     static const int ways[] = {1, 0x80, 0, -1};
     bool done;
     for (size_t w = 0; w < COUNT(ways); w++) {
-        for (uint64_t pass = 2; pass <= 7; pass++) CHECK(save(JOB, pass, pass == 7, NULL) == QR_OK, "%s", ck_err.msg); /* 5 and 6 are of one step */
+        /* 5 and 6 are of one step */
+        for (uint64_t pass = 2; pass <= 7; pass++) CHECK(save(JOB, pass, pass == 7, NULL) == QR_OK, "%s", ck_err.msg);
         damage_object(7, ways[w]);
-        CHECK(load(&done) == 6 && !done && noted("the newest whole checkpoint is that of step 3") && noted("0000000000000004"), "%s %s", ck_err.msg, qr_buf_string(&ck_notes));
+        CHECK(load(&done) == 6 && !done && noted("the newest whole checkpoint is that of step 3") && noted("0000000000000004"), "%s %s",
+              ck_err.msg, qr_buf_string(&ck_notes));
         damage_object(6, ways[w]);
         CHECK(load(NULL) == 5, "%s", ck_err.msg);
         CHECK(save(JOB, 6, false, NULL) == QR_OK, "%s", ck_err.msg); /* LATEST is further: nothing happens */
-        CHECK(save(JOB, 7, false, NULL) == QR_OK && noted("written again") == (ways[w] >= 0), "%s %s", ck_err.msg, qr_buf_string(&ck_notes));
+        CHECK(save(JOB, 7, false, NULL) == QR_OK && noted("written again") == (ways[w] >= 0), "%s %s", ck_err.msg,
+              qr_buf_string(&ck_notes));
         CHECK(load(&done) == 7 && done && ck_notes.n == 0, "healed: %s", qr_buf_string(&ck_notes));
         damage_object(7, ways[w]);
         damage_object(5, ways[w]);
@@ -173,7 +182,8 @@ static void the_one_before(void) {
         start_over();
         for (uint64_t pass = 2; pass <= 5; pass++) CHECK(save(JOB, pass, false, NULL) == QR_OK, "%s", ck_err.msg);
         damage(LATEST, ways[w]);
-        CHECK(load(NULL) == 5 && noted(ways[w] < 0 ? "there is no LATEST" : "LATEST is damaged"), "%s %s", ck_err.msg, qr_buf_string(&ck_notes));
+        CHECK(load(NULL) == 5 && noted(ways[w] < 0 ? "there is no LATEST" : "LATEST is damaged"), "%s %s", ck_err.msg,
+              qr_buf_string(&ck_notes));
         CHECK(save(JOB, 6, false, NULL) == QR_OK && load(NULL) == 6 && ck_notes.n == 0, "%s", ck_err.msg);
         start_over();
     }
@@ -192,8 +202,10 @@ static void wrong_name(void) {
     CHECK(save(JOB, 2, false, NULL) == QR_OK && save(JOB, 4, false, NULL) == QR_OK);
     struct qr_buf b = encoded(JOB, 2), c = encoded(OTHER, 4);
     qr_auto(qr_free_p) char *name = object_of(JOB, 4);
-    CHECK(place.store->ops->put(place.store, name, qr_buf_view(&b), false, &ck_err) == QR_OK && load(NULL) == 2 && noted("crc32c"), "%s", qr_buf_string(&ck_notes));
-    CHECK(place.store->ops->put(place.store, name, qr_buf_view(&c), false, &ck_err) == QR_OK && load(NULL) == 2, "%s", qr_buf_string(&ck_notes));
+    CHECK(place.store->ops->put(place.store, name, qr_buf_view(&b), false, &ck_err) == QR_OK && load(NULL) == 2 && noted("crc32c"), "%s",
+          qr_buf_string(&ck_notes));
+    CHECK(place.store->ops->put(place.store, name, qr_buf_view(&c), false, &ck_err) == QR_OK && load(NULL) == 2, "%s",
+          qr_buf_string(&ck_notes));
     qr_buf_free(&b);
     qr_buf_free(&c);
     start_over();

@@ -26,15 +26,20 @@ static inline void swap_suite(struct qr_store *s) {
     const struct qr_store_ops *o = s->ops;
     CHECK(o->get_version(s, "run/L", 100, &b, &none, &err) == QR_OK && !none.there && b.n == 0, "%s", err.msg);
     CHECK(o->swap(s, "run/L", qr_bytes_of_string("one"), &none, &err) == QR_OK && holds(s, "run/L", "one"), "%s", err.msg);
-    CHECK(o->swap(s, "run/L", qr_bytes_of_string("two"), &none, &err) == QR_FAILED_PRECONDITION && strstr(err.msg, "run/L") && holds(s, "run/L", "one"), "%s",
+    CHECK(o->swap(s, "run/L", qr_bytes_of_string("two"), &none, &err) == QR_FAILED_PRECONDITION && strstr(err.msg, "run/L") && holds(s,
+                                                                                          "run/L", "one"), "%s",
           err.msg);
-    CHECK(o->get_version(s, "run/L", 100, &b, &first, &err) == QR_OK && first.there && strcmp(qr_buf_string(&b), "one") == 0, "%s", err.msg);
+    CHECK(o->get_version(s, "run/L", 100, &b, &first, &err) == QR_OK && first.there && strcmp(qr_buf_string(&b), "one") == 0, "%s",
+          err.msg);
     CHECK(o->swap(s, "run/L", qr_bytes_of_string("two"), &first, &err) == QR_OK && holds(s, "run/L", "two"), "%s", err.msg);
-    CHECK(o->swap(s, "run/L", qr_bytes_of_string("three"), &first, &err) == QR_FAILED_PRECONDITION && holds(s, "run/L", "two"), "%s", err.msg);
+    CHECK(o->swap(s, "run/L", qr_bytes_of_string("three"), &first, &err) == QR_FAILED_PRECONDITION && holds(s, "run/L", "two"), "%s",
+          err.msg);
     CHECK(o->get_version(s, "run/L", 100, &b, &second, &err) == QR_OK && put(s, "run/L", "put", false, &err) == QR_OK, "%s", err.msg);
-    CHECK(o->swap(s, "run/L", qr_bytes_of_string("three"), &second, &err) == QR_FAILED_PRECONDITION && holds(s, "run/L", "put"), "%s", err.msg);
+    CHECK(o->swap(s, "run/L", qr_bytes_of_string("three"), &second, &err) == QR_FAILED_PRECONDITION && holds(s, "run/L", "put"), "%s",
+          err.msg);
     CHECK(o->get_version(s, "run/L", 100, &b, &third, &err) == QR_OK && o->remove(s, "run/L", &err) == QR_OK, "%s", err.msg);
-    CHECK(o->swap(s, "run/L", qr_bytes_of_string("four"), &third, &err) == QR_FAILED_PRECONDITION, "what was taken away is not made again: %s", err.msg);
+    CHECK(o->swap(s, "run/L", qr_bytes_of_string("four"), &third, &err) == QR_FAILED_PRECONDITION,
+          "what was taken away is not made again: %s", err.msg);
     CHECK(o->swap(s, "run/L", qr_bytes_of_string("four"), &none, &err) == QR_OK && holds(s, "run/L", "four"), "%s", err.msg);
     CHECK(o->get_version(s, "run/L", 3, &b, &third, &err) == QR_RESOURCE_EXHAUSTED, "%s", err.msg);
     CHECK(o->remove(s, "run/L", &err) == QR_OK);

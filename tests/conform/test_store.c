@@ -100,7 +100,8 @@ static void they_count(const char *dir) {
     }
     for (int i = 0; i < N; i++) {
         int status = 0;
-        CHECK(pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", (unsigned)status);
+        CHECK(pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x",
+              (unsigned)status);
     }
     CHECK(s->ops->get(s, "count", 1000, &b, &err) == QR_OK && b.n == N * EACH, "%zu", b.n);
     CHECK(s->ops->remove(s, "count", &err) == QR_OK);

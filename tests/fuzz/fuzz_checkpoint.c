@@ -1,5 +1,5 @@
-/* Checkpoints and LATEST: any bytes give a state or a sentence. The checksums are put right first, so that what is behind them is reached; what
- * decodes is written again to a file that decodes to the same state. */
+/* Checkpoints and LATEST: any bytes give a state or a sentence. The checksums are put right first, so that what is behind them is reached;
+ * what decodes is written again to a file that decodes to the same state. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +45,8 @@ static void latest(struct qr_bytes bytes) {
     if (qr_checkpoint_latest_decode(bytes, "LATEST", &l, &err) != QR_OK) return;
     QR_ASSERT(strchr(l.object, '/') == NULL);
     qr_checkpoint_latest_encode(&l, &again);
-    QR_ASSERT(qr_checkpoint_latest_decode(qr_buf_view(&again), "written", &back, &err) == QR_OK && back.pass == l.pass && back.crc32c == l.crc32c);
+    QR_ASSERT(qr_checkpoint_latest_decode(qr_buf_view(&again), "written", &back, &err) == QR_OK && back.pass == l.pass &&
+              back.crc32c == l.crc32c);
     qr_buf_free(&again);
 }
 

@@ -67,7 +67,8 @@ static void every_flip(void) {
             b.p[i] ^= (uint8_t)(1 << bit);
             accepted += code != QR_DATA_LOSS;
             const char *section = section_of(&b, i);
-            bool names = strstr(ck_err.msg, "the file") && (strstr(ck_err.msg, section) || (*section == 'h' && strstr(ck_err.msg, "tensor")));
+            bool names = strstr(ck_err.msg, "the file") && (strstr(ck_err.msg, section) || (*section == 'h' && strstr(ck_err.msg,
+                                                                                          "tensor")));
             if (!names && !unnamed++) fprintf(stderr, "byte %zu (%s): %s\n", i, section, ck_err.msg);
             qr_checkpoint_fini(&c);
         }
@@ -132,7 +133,8 @@ static void latest(void) {
     for (size_t i = 0; i < b.n; i++) {
         for (int bit = 0; bit < 8; bit++) {
             b.p[i] ^= (uint8_t)(1 << bit);
-            accepted += qr_checkpoint_latest_decode(qr_buf_view(&b), "LATEST", &back, &ck_err) != QR_DATA_LOSS || !strstr(ck_err.msg, "LATEST");
+            accepted += qr_checkpoint_latest_decode(qr_buf_view(&b), "LATEST", &back, &ck_err) != QR_DATA_LOSS || !strstr(ck_err.msg,
+                                                                                          "LATEST");
             b.p[i] ^= (uint8_t)(1 << bit);
         }
         accepted += qr_checkpoint_latest_decode(qr_bytes_of(b.p, i), "LATEST", &back, &ck_err) != QR_DATA_LOSS;
@@ -149,7 +151,8 @@ static void latest(void) {
         struct qr_buf f = {0};
         qr_checkpoint_latest_encode(&l, &f);
         replace(&f, rows[i].from, rows[i].to, seal);
-        CHECK(qr_checkpoint_latest_decode(qr_buf_view(&f), "LATEST", &back, &ck_err) == rows[i].want && strstr(ck_err.msg, rows[i].words), "%s: %s", rows[i].to, ck_err.msg);
+        CHECK(qr_checkpoint_latest_decode(qr_buf_view(&f), "LATEST", &back, &ck_err) == rows[i].want && strstr(ck_err.msg, rows[i].words),
+              "%s: %s", rows[i].to, ck_err.msg);
         qr_buf_free(&f);
     }
     qr_buf_free(&b);

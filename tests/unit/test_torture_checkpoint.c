@@ -1,6 +1,6 @@
-/* A power cut after every system call of a publisher: what was not synced is lost, torn at every 512 bytes or zeroed; names that were not synced
- * are there or not, in every combination. The same on a disk that lies of its syncs since the last checkpoint. What loads afterwards is the newest
- * checkpoint that was reported published, or the next one: whole. */
+/* A power cut after every system call of a publisher: what was not synced is lost, torn at every 512 bytes or zeroed; names that were not
+ * synced are there or not, in every combination. The same on a disk that lies of its syncs since the last checkpoint. What loads
+ * afterwards is the newest checkpoint that was reported published, or the next one: whole. */
 #undef _FORTIFY_SOURCE /* its inline forms would be in the way */
 #include <dlfcn.h>
 #include <errno.h>
@@ -204,10 +204,12 @@ static void look(struct qr_store *s, int cut, uint64_t reported, uint64_t known)
         qr_buf_free(&notes);
         return;
     }
-    CHECK(fine, "cut %d: %s; pass %" PRIu64 " loads, %" PRIu64 " was reported. %s", cut, code == QR_OK ? "" : err.msg, c.pass, reported, qr_buf_string(&notes));
+    CHECK(fine, "cut %d: %s; pass %" PRIu64 " loads, %" PRIu64 " was reported. %s", cut, code == QR_OK ? "" : err.msg, c.pass, reported,
+          qr_buf_string(&notes));
     if (code == QR_OK && *c.job_hash) {
         want = state_at(c.pass);
-        CHECK(strcmp(want.digest, c.digest) == 0 && memcmp(want.tensors.v[0].values, c.tensors.v[0].values, 8 * want.tensors.v[0].n) == 0, "cut %d", cut);
+        CHECK(strcmp(want.digest, c.digest) == 0 && memcmp(want.tensors.v[0].values, c.tensors.v[0].values, 8 * want.tensors.v[0].n) == 0,
+              "cut %d", cut);
         qr_checkpoint_fini(&want);
     }
     qr_checkpoint_fini(&c);

@@ -291,7 +291,8 @@ static bool loads(uint64_t pass) {
     const struct qr_checkpoint_place p = {s, place_dir, place_dir};
     struct qr_checkpoint c = {0}, want = state_at(pass);
     struct qr_buf notes = {0};
-    bool done, is = qr_checkpoint_load(&p, want.job_hash, &c, &done, &notes, &err) == QR_OK && c.pass == pass && strcmp(c.digest, want.digest) == 0;
+    bool done, is = qr_checkpoint_load(&p, want.job_hash, &c, &done, &notes, &err) == QR_OK && c.pass == pass && strcmp(c.digest,
+                                                                                          want.digest) == 0;
     is &= notes.n == 0;
     qr_buf_free(&notes);
     qr_checkpoint_fini(&c);
@@ -361,12 +362,14 @@ static bool outputs_new(void) {
 /* Failures that a caller need not hear of: what is closed was only read, what is looked at is looked at again by what follows. */
 static bool may_pass(const struct try *t) {
     if (fail_errno == EINTR && (failed == READ || failed == WRITE)) return true; /* made again */
-    if (failed == CLOSE) return !failed_for_writing || ((t->run == run_publish || t->run == run_swap) && failed_lock) || t->run == run_append || t->run == run_outputs; /* its lines are a log */
+    if (failed == CLOSE) return !failed_for_writing || ((t->run == run_publish || t->run == run_swap) && failed_lock) ||
+        t->run == run_append || t->run == run_outputs; /* its lines are a log */
     if (failed == LINK && fail_errno == EPERM) return true; /* a file system without hard links */
     if (failed == OPENDIR && fail_errno == ENOENT) return true;
     if (failed == UNLINK) return t->run == run_create || t->run == run_publish; /* the oldest is taken away later */
     if (t->run == run_publish && (failed == OPENDIR || failed == READDIR)) return true;
-    return failed == MKDIR || failed == ACCESS || failed == LSEEK || (failed == STAT && t->run != run_read && t->run != run_get && t->run != run_publish && t->run != run_swap);
+    return failed == MKDIR || failed == ACCESS || failed == LSEEK || (failed == STAT && t->run != run_read && t->run != run_get &&
+                                                                      t->run != run_publish && t->run != run_swap);
 }
 static bool one_try(const struct try *t, long k, int sys, int *errors) {
     snprintf(dir, sizeof dir, "%s/%s", base_dir, "try");

@@ -1,4 +1,5 @@
-/* Training is cut off after every pass and goes on from the checkpoint of that pass, as bytes: the same lines, result and digest as undisturbed. */
+/* Training is cut off after every pass and goes on from the checkpoint of that pass, as bytes: the same lines, result and digest as
+ * undisturbed. */
 #include "base/mem.h"
 #include "tests/t.h"
 #include "train/checkpoint.h"
@@ -20,7 +21,8 @@ struct run {
 };
 static struct qr_err err;
 
-static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *e) {
+static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail,
+                            struct qr_err *e) {
     struct run *r = ctx;
     struct qr_buf text = {0};
     (void)leader, (void)detail, (void)e;
@@ -36,7 +38,8 @@ static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *s, 
     struct run *r = ctx;
     struct qr_checkpoint c;
     (void)leader;
-    if (s->pass != r->first + r->n_lines) return qr_fail(e, QR_INTERNAL, "pass %d is stable, %d lines were told", (int)s->pass, (int)r->n_lines);
+    if (s->pass != r->first + r->n_lines) return qr_fail(e, QR_INTERNAL, "pass %d is stable, %d lines were told", (int)s->pass,
+                                                         (int)r->n_lines);
     if (r->keep) {
         qr_state_save(s, r->job, r->model, r->canonical.hex, &c);
         CHECK(qr_checkpoint_encode(&c, &r->files[s->pass], NULL, &err) == QR_OK, "%s", err.msg);
@@ -49,8 +52,8 @@ static enum qr_code train(struct run *r, const struct qr_state *from, uint64_t e
     struct qr_group_options g = {.run = "t", .clock = &qr_clock_monotonic};
     memcpy(g.job_hash, r->canonical.hash, 32);
     struct qr_group *group = qr_group_solo(&g);
-    struct qr_train_options o = {.job = r->job, .canonical = &r->canonical, .data = &r->data, .model = r->model, .group = group, .pool = r->pool,
-                                 .clock = &qr_clock_monotonic, .resume = from, .epochs = epochs,
+    struct qr_train_options o = {.job = r->job, .canonical = &r->canonical, .data = &r->data, .model = r->model, .group = group,
+                                 .pool = r->pool, .clock = &qr_clock_monotonic, .resume = from, .epochs = epochs,
                                  .observer = {.ctx = r, .step = on_step, .stable = on_stable}};
     CHECK(qr_group_form(group, &o.view, &err) == QR_OK);
     r->first = from ? from->pass : 0;
@@ -62,7 +65,8 @@ static enum qr_code train(struct run *r, const struct qr_state *from, uint64_t e
 }
 
 static bool same_result(const struct run *r, const struct qr_train_result *a, const struct qr_train_result *b) {
-    bool is = a->steps == b->steps && a->epochs == b->epochs && a->loss == b->loss && a->has_val == b->has_val && a->val_loss == b->val_loss &&
+    bool is = a->steps == b->steps && a->epochs == b->epochs && a->loss == b->loss && a->has_val == b->has_val &&
+        a->val_loss == b->val_loss &&
               a->n_metrics == b->n_metrics && a->stopped_early == b->stopped_early && strcmp(a->state_digest, b->state_digest) == 0;
     for (size_t i = 0; is && i < a->n_metrics; i++) is = a->metrics[i].value == b->metrics[i].value;
     return is && memcmp(a->params, b->params, qr_model_n_params(r->model) * sizeof *a->params) == 0;
@@ -73,7 +77,8 @@ static void each_pass(const char *what, const char *text) {
     struct qr_train_result whole = {0}, part;
     CHECK(qr_job_parse(qr_bytes_of_string(text), what, &r->job, &err) == QR_OK, "%s", err.msg);
     if (!r->job) return free(r);
-    CHECK(qr_job_data(r->job, &r->data, &err) == QR_OK && qr_job_model(r->job, QR_ISA_PORTABLE, r->data.n_columns, &r->model, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_job_data(r->job, &r->data, &err) == QR_OK && qr_job_model(r->job, QR_ISA_PORTABLE, r->data.n_columns, &r->model,
+                                                                       &err) == QR_OK, "%s", err.msg);
     qr_job_canonical(r->job, &r->data, NULL, &r->canonical);
     r->pool = qr_pool_new(1);
     r->keep = true;
@@ -89,8 +94,10 @@ static void each_pass(const char *what, const char *text) {
         CHECK(qr_state_load(&c, r->job, r->model, &s, &err) == QR_OK && s.pass == p, "%s", err.msg);
         part = (struct qr_train_result){0};
         CHECK(train(r, &s, 0, &part) == QR_OK, "%s, from pass %d: %s", what, (int)p, err.msg);
-        CHECK(r->same_lines && r->n_lines == passes - p, "%s, from pass %d: %d lines, %s", what, (int)p, (int)r->n_lines, r->same_lines ? "the same" : "other ones");
-        CHECK(part.params && same_result(r, &whole, &part), "%s, from pass %d: %s and %s", what, (int)p, whole.state_digest, part.state_digest);
+        CHECK(r->same_lines && r->n_lines == passes - p, "%s, from pass %d: %d lines, %s", what, (int)p, (int)r->n_lines, r->same_lines
+              ? "the same" : "other ones");
+        CHECK(part.params && same_result(r, &whole, &part), "%s, from pass %d: %s and %s", what, (int)p, whole.state_digest,
+              part.state_digest);
         free(part.params);
         qr_checkpoint_fini(&c);
         qr_state_fini(&s);
@@ -113,7 +120,8 @@ static void strangers(void) {
         qr_auto(qr_free_p) char *text = qr_xasprintf("{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},"
                                                      "{\"layer\":\"dense\",\"units\":%d},{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":"
                                                      "\"cluster-excitations\",\"rounds\":2},\"train\":{\"loss\":\"mse\"}}", i + 2);
-        CHECK(qr_job_parse(qr_bytes_of_string(text), "t", &job[i], &err) == QR_OK && qr_job_model(job[i], QR_ISA_PORTABLE, 4, &model[i], &err) == QR_OK, "%s",
+        CHECK(qr_job_parse(qr_bytes_of_string(text), "t", &job[i], &err) == QR_OK && qr_job_model(job[i], QR_ISA_PORTABLE, 4, &model[i],
+                                                                                          &err) == QR_OK, "%s",
               err.msg);
     }
     struct qr_state a, b;
@@ -138,10 +146,13 @@ static void strangers(void) {
 
 int main(void) {
     each_pass("adam with validation", QCNN(",\"train_fraction\":0.7", "\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\",\"mae\"]"));
-    each_pass("no validation, momentum", QCNN("", "\"epochs\":4,\"batch_size\":12,\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":0.1,\"momentum\":0.9}"));
-    each_pass("a schedule", QCNN(",\"train_fraction\":0.7", "\"epochs\":4,\"batch_size\":9,\"optimizer\":{\"name\":\"rmsprop\",\"learning_rate\":"
+    each_pass("no validation, momentum", QCNN("",
+                                              "\"epochs\":4,\"batch_size\":12,\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":0.1,\"momentum\":0.9}"));
+    each_pass("a schedule", QCNN(",\"train_fraction\":0.7",
+                                 "\"epochs\":4,\"batch_size\":9,\"optimizer\":{\"name\":\"rmsprop\",\"learning_rate\":"
               "{\"schedule\":\"exponential\",\"initial_learning_rate\":0.1,\"decay_steps\":2,\"decay_rate\":0.5}}"));
-    each_pass("early stopping that keeps the best", QCNN(",\"train_fraction\":0.7", "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adam\","
+    each_pass("early stopping that keeps the best", QCNN(",\"train_fraction\":0.7",
+                                                         "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adam\","
               "\"learning_rate\":0.9},\"early_stopping\":{\"monitor\":\"val_loss\",\"patience\":2,\"restore_best_weights\":true}"));
     strangers();
     return t_end();
