@@ -148,7 +148,7 @@ static enum qr_code look_back(struct run *r, const struct qr_outputs *outputs, c
     if (r->settings.fresh) return qr_place_forget(url, err);
     enum qr_code code = qr_place_look(url, load, epochs, &start, err);
     unsigned long long step = start.state.step, epoch = start.state.epoch;
-    if (start.notes.n) qr_warn(qr_command_log(), "qring", "%s", qr_buf_string(&start.notes));
+    qr_place_warn(&start.notes, qr_command_log());
     if (start.found == QR_FOUND_STATE)
         fprintf(r->people, "goes on from step %llu of %llu, %llu epochs finished (%s; --fresh trains from the start)\n", step, planned,
                 epoch, url);

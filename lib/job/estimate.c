@@ -72,7 +72,9 @@ struct qr_estimate_memory qr_estimate_memory(uint64_t n_samples, uint64_t n_valu
         .process = UINT64_C(32) << 20, /* the process itself, gRPC and its buffers */
         .data = times(n_samples, times(n_values_per_sample, sizeof(double))),
         .workspaces = times(lanes, bytes_per_lane),
-        .vectors = times(n_params, 16 * 4 + 8 * 8), /* integers of a step and what is received; weights, moments, best state, gradients */
+        /* integers of a step and what is received; weights, moments, best state, gradients; two copies of the state and its file, twice, for
+         * checkpoints */
+        .vectors = times(n_params, 16 * 4 + 8 * 8 + 8 * 5 * 5),
     };
     m.total = plus(plus(m.process, m.data), plus(m.workspaces, m.vectors));
     return m;

@@ -68,6 +68,14 @@ void qr_start_fini(struct qr_start *s) {
     qr_buf_free(&s->notes);
 }
 
+void qr_place_warn(const struct qr_buf *notes, const struct qr_log *log) {
+    for (const char *at = qr_buf_string(notes); *at;) {
+        size_t n = strcspn(at, "\n");
+        qr_warn(log, "checkpoint", "%.*s", (int)n, at);
+        at += n + (at[n] == '\n');
+    }
+}
+
 enum qr_code qr_place_forget(const char *url, struct qr_err *err) {
     struct qr_place p;
     enum qr_code code = qr_place_open(url, &p, err);

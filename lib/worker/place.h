@@ -6,6 +6,7 @@
 #ifndef QR_WORKER_PLACE_H
 #define QR_WORKER_PLACE_H
 
+#include "base/log.h"
 #include "record/checkpoint.h"
 #include "train/state.h"
 #include "worker/workload.h"
@@ -28,6 +29,8 @@ struct qr_start {
 QR_MUST_CHECK enum qr_code qr_place_look(const char *url, const struct qr_workload *w, uint64_t epochs, struct qr_start *ret,
                                          struct qr_err *err);
 void qr_start_fini(struct qr_start *s);
+/* Each line of notes as a warning. */
+void qr_place_warn(const struct qr_buf *notes, const struct qr_log *log);
 /* Takes away what is there, of any job. */
 QR_MUST_CHECK enum qr_code qr_place_forget(const char *url, struct qr_err *err);
 

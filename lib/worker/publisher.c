@@ -59,10 +59,7 @@ static enum qr_code publish(struct qr_publisher *p, bool done, struct qr_err *er
     if (sys) return qr_fail_errno(err, sys, "%s", p->log_path);
     qr_state_save(&p->work.state, p->opt.job, p->opt.model, p->job_hash, &c);
     enum qr_code code = qr_checkpoint_save(&p->place.at, &c, done, &published, &notes, err);
-    for (char *at = notes.n ? (char *)notes.p : NULL, *end; at; at = end) {
-        if ((end = strchr(at, '\n')) != NULL) *end++ = 0;
-        qr_warn(&p->log, "checkpoint", "%s", at);
-    }
+    qr_place_warn(&notes, &p->log);
     if (code == QR_OK && published) {
         qr_count(QR_CHECKPOINTS, 1);
         qr_gauge(QR_CHECKPOINT_STEP, (int64_t)c.step);

@@ -246,10 +246,7 @@ static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     if (!url) return QR_OK;
     if (w->settings.fresh) return w->identity.index <= 0 ? qr_place_forget(url, err) : QR_OK; /* one of them is enough */
     enum qr_code code = qr_place_look(url, &w->load, epochs_of(w), start, err);
-    for (char *at = start->notes.n ? (char *)start->notes.p : NULL, *end; at; at = end) {
-        if ((end = strchr(at, '\n')) != NULL) *end++ = 0;
-        qr_warn(&w->log, "checkpoint", "%s", at);
-    }
+    qr_place_warn(&start->notes, &w->log);
     unsigned long long step = start->state.step, epoch = start->state.epoch;
     w->finished = start->found == QR_FOUND_DONE;
     w->outputs.begin_pass = start->state.pass;

@@ -75,8 +75,8 @@ static void best(void) {
 
 static void memory(void) {
     struct qr_estimate_memory m = qr_estimate_memory(100, 9, 4, 1000, 10);
-    CHECK(m.process == 33554432 && m.data == 7200 && m.workspaces == 4000 && m.vectors == 1280);
-    CHECK(m.total == 33554432 + 7200 + 4000 + 1280);
+    CHECK(m.process == 33554432 && m.data == 7200 && m.workspaces == 4000 && m.vectors == 3280);
+    CHECK(m.total == 33554432 + 7200 + 4000 + 3280);
     CHECK(qr_estimate_memory(UINT64_MAX, 9, 4, 1000, 10).total == UINT64_MAX);
 }
 
