@@ -61,11 +61,12 @@ struct qr_checkpoint_place {
 /* ret->job_hash is "" where there is no LATEST. DATA_LOSS when it is damaged. */
 QR_MUST_CHECK enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_place *p, struct qr_checkpoint_latest *ret, struct qr_err *err);
 
-/* Publishes: the file, then LATEST, then takes away old files. *ret_published false: LATEST is of a later state already, which is success.
+/* Publishes: the file, then LATEST, then takes away old files. *ret_latest: what LATEST says then; when that is of a later state already,
+ * nothing is written, which is success.
  * done: the weights are written too. notes: sentences worth a warning, a line each. INVALID_ARGUMENT: another job's checkpoints are there,
  * naming both; INTERNAL: LATEST names another state of the same pass; UNAVAILABLE: try again; else the store's errors. */
 QR_MUST_CHECK enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, bool done,
-                                              bool *ret_published, struct qr_buf *notes, struct qr_err *err);
+                                              struct qr_checkpoint_latest *ret_latest, struct qr_buf *notes, struct qr_err *err);
 
 /* The newest whole checkpoint of this job: what LATEST names, or, with a note, the newest before it. ret->job_hash is "" where there is
  * none yet.

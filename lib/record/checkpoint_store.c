@@ -140,7 +140,7 @@ static enum qr_code same_state(const struct qr_checkpoint_place *p, const struct
                    "computes wrongly, or the program differs", p->url, at->digest, at->step, c->digest);
 }
 
-enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, bool done, bool *ret_published,
+enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, bool done, struct qr_checkpoint_latest *ret_latest,
                                 struct qr_buf *notes, struct qr_err *err) {
     struct qr_checkpoint_latest l = {.step = c->step, .epoch = c->epoch, .pass = c->pass, .done = done};
     qr_auto(qr_free_p) char *name = name_in(p, "LATEST");
@@ -157,7 +157,7 @@ enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struc
         if (code != QR_OK) return code;
         bool newer = there && at.l.pass > c->pass, same = there && at.l.pass == c->pass && (at.l.done || !done);
         if (newer || (same && tries > 0)) {
-            *ret_published = !newer;
+            *ret_latest = at.l;
             return QR_OK;
         }
         if (!written) code = write_object(p, c, l.object, &l.crc32c, notes, err);
@@ -165,7 +165,7 @@ enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struc
         if (code != QR_OK) return code;
         written = true;
         if (same && at.l.crc32c == l.crc32c) {
-            *ret_published = true;
+            *ret_latest = at.l;
             return QR_OK;
         }
         if (at.damaged && tries == 0) note(notes, at.why.msg);
@@ -174,7 +174,7 @@ enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struc
         code = p->store->ops->swap(p->store, name, qr_buf_view(&text), &at.version, err);
         qr_buf_free(&text);
         if (code == QR_OK) {
-            *ret_published = true;
+            *ret_latest = l;
             prune(p, &l);
             return QR_OK;
         }

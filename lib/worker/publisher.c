@@ -26,12 +26,13 @@ struct qr_publisher {
     pthread_cond_t changed;
     /* under lock */
     struct publisher_slot newest, work; /* work is the thread's while it is busy */
-    bool busy, due, quit, hurry, finishing, finished, done, fatal, said;
+    bool busy, due, quit, hurry, looked, finishing, finished, done, fatal, said;
     uint64_t published_pass, taken_step; /* of the last state that was taken to be published */
     int64_t taken_ns, retry_ns, failing_since_ns, said_ns;
     unsigned failures;
     struct qr_err why;             /* of fatal */
     struct qr_err last;            /* of the last attempt; code QR_OK after a success */
+    bool ended;                    /* LATEST said that the job is done, with this worker's epochs */
 };
 
 static int64_t now_ns(const struct qr_publisher *p) { return qr_now_ns(p->opt.clock); }
@@ -48,19 +49,19 @@ static bool wanted(const struct qr_publisher *p) {
     bool newer = (p->newest.full && p->newest.state.pass > p->published_pass) || (p->work.full && p->work.state.pass > p->published_pass);
     if (p->fatal) return false;
     if (p->finishing && !p->finished) return true;
+    if (p->hurry && !p->looked && (p->newest.full || p->work.full)) return true; /* what the others have done meanwhile is worth a look */
     return newer && (p->hurry || p->due);
 }
 
-static enum qr_code publish(struct qr_publisher *p, bool done, struct qr_err *err) {
+static enum qr_code publish(struct qr_publisher *p, bool done, struct qr_checkpoint_latest *ret, struct qr_err *err) {
     struct qr_checkpoint c;
     struct qr_buf notes = {0};
-    bool published;
     int sys = qr_file_sync(p->log_path);
     if (sys) return qr_fail_errno(err, sys, "%s", p->log_path);
     qr_state_save(&p->work.state, p->opt.job, p->opt.model, p->job_hash, &c);
-    enum qr_code code = qr_checkpoint_save(&p->place.at, &c, done, &published, &notes, err);
+    enum qr_code code = qr_checkpoint_save(&p->place.at, &c, done, ret, &notes, err);
     qr_place_warn(&notes, &p->log);
-    if (code == QR_OK && published) {
+    if (code == QR_OK && ret->pass == c.pass) {
         qr_count(QR_CHECKPOINTS, 1);
         qr_gauge(QR_CHECKPOINT_STEP, (int64_t)c.step);
         qr_debug(&p->log, "checkpoint", "step %" PRIu64 " is in %s%s", c.step, p->url, done ? ", done" : "");
@@ -113,7 +114,8 @@ static void attempt(struct qr_publisher *p) {
     p->taken_step = p->work.state.step;
     int64_t began_ns = p->taken_ns;
     pthread_mutex_unlock(&p->lock);
-    enum qr_code code = publish(p, done, &err);
+    struct qr_checkpoint_latest l;
+    enum qr_code code = publish(p, done, &l, &err);
     pthread_mutex_lock(&p->lock);
     p->busy = false;
     if (code == QR_OK) {
@@ -122,6 +124,8 @@ static void attempt(struct qr_publisher *p) {
         p->failures = 0;
         p->said = false;
         p->last.code = QR_OK;
+        p->looked |= p->hurry;
+        p->ended = l.done && l.epoch >= p->opt.epochs;
         p->finished = p->finishing && done == p->done && !p->newest.full;
     } else {
         failed(p, began_ns, &err);
@@ -198,6 +202,14 @@ bool qr_publisher_free(struct qr_publisher *p) {
     free(p->job_hash);
     free(p);
     return true;
+}
+
+bool qr_publisher_ended(struct qr_publisher *p) {
+    if (!p) return false;
+    pthread_mutex_lock(&p->lock);
+    bool ended = p->ended;
+    pthread_mutex_unlock(&p->lock);
+    return ended;
 }
 
 bool qr_publisher_refused(struct qr_publisher *p) {

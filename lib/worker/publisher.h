@@ -25,6 +25,7 @@ struct qr_publisher_options { /* all borrowed for the publisher's life */
     const struct qr_state *begin; /* published already; NULL: none. Only read by qr_publisher_new */
     int64_t every_ns;
     uint64_t every_steps;
+    uint64_t epochs;           /* of the whole training */
     const struct qr_clock *clock;
     const struct qr_log *log;
 };
@@ -40,6 +41,8 @@ QR_MUST_CHECK enum qr_code qr_publisher_stable(struct qr_publisher *p, bool lead
 QR_MUST_CHECK enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t within_ns, struct qr_err *err);
 /* True when training must end because nothing can be published. */
 bool qr_publisher_refused(struct qr_publisher *p);
+/* True when LATEST said, at the last look, that training has ended. */
+bool qr_publisher_ended(struct qr_publisher *p);
 /* This worker leaves: what is newer than the last published state is published now. NULL is fine. */
 void qr_publisher_hurry(struct qr_publisher *p);
 /* Until that is done, failed, or so much time has passed. NULL is fine. */

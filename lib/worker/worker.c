@@ -39,6 +39,7 @@ struct worker {
     int64_t began_ns;
     bool local; /* every peer is on this machine */
     bool has_outputs, finished; /* finished: exit 0 without training */
+    bool told_end;              /* the others know how this ends */
 };
 
 static const char help_head[] =
@@ -266,7 +267,7 @@ static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
     const struct qr_publisher_options opt = {
         .url = w->outputs.checkpoints_url, .log_path = steps, .job = w->job, .model = w->load.model, .job_hash = w->canonical.hex,
         .begin = resumed(w), .every_ns = w->settings.checkpoint_interval_ns, .every_steps = (uint64_t)w->settings.checkpoint_steps,
-        .clock = &qr_clock_monotonic, .log = &w->log,
+        .epochs = epochs_of(w), .clock = &qr_clock_monotonic, .log = &w->log,
     };
     enum qr_code code = qr_publisher_new(&opt, &w->publisher, err);
     w->outputs.publisher = w->publisher;
@@ -274,15 +275,19 @@ static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
     return code;
 }
 
-/* Whoever ends early leaves its newest stable state behind; and when nothing can be published, all end for the same reason. */
-static void leave_state(struct worker *w, const struct qr_err *err) {
+/* Whoever ends early leaves its newest stable state behind, and may learn that the others have ended; when nothing can be published, all end for
+ * the same reason. */
+static enum qr_code leave_state(struct worker *w, enum qr_code code, const struct qr_err *err) {
     struct qr_err told;
     if (!qr_publisher_refused(w->publisher)) {
         qr_publisher_hurry(w->publisher);
         qr_publisher_await(w->publisher, QR_STOP_PUBLISH_NS);
-    } else if (w->view.rank == 0 && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK) {
+    } else if (!w->told_end && w->view.rank == 0 && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK) {
         qr_debug(&w->log, "worker", "%s", told.msg);
     }
+    if (qr_exit_code(code) != 138 || !qr_publisher_ended(w->publisher)) return code;
+    qr_info(&w->log, "worker", "%s; but training has ended, and everything is written", err->msg);
+    return QR_OK;
 }
 
 /* ---- the end of training ---- */
@@ -298,6 +303,7 @@ static enum qr_code finish(struct worker *w, const struct qr_train_result *resul
         double seconds = (double)(qr_now_ns(&qr_clock_monotonic) - w->began_ns) / 1e9;
         wrote = qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, w->view.n_members, seconds, err);
     }
+    w->told_end = true;
     enum qr_code done = qr_group_done(w->group, wrote == QR_OK ? NULL : err, written_within_ns, &done_err);
     if (wrote != QR_OK) return wrote;
     if (done != QR_OK && w->view.rank == 0) { /* everything is written: a goodbye that is missing changes nothing */
@@ -326,8 +332,8 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     enum qr_code code = qr_train_run(&opt, &result, err);
     qr_stop_hurry(false);
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
-    if (code != QR_OK) leave_state(w, err);
     if (code == QR_OK) code = finish(w, &result, err);
+    if (code != QR_OK) code = leave_state(w, code, err);
     free(result.params);
     return code;
 }

@@ -46,10 +46,11 @@ static bool same(const struct qr_checkpoint *a, const struct qr_checkpoint *b) {
 static struct qr_checkpoint_place place;
 static enum qr_code save(const char *job, uint64_t pass, bool done, bool *ret_published) {
     struct qr_checkpoint c = state_at(job, pass);
-    bool unused;
+    struct qr_checkpoint_latest l = {0};
     qr_buf_clear(&ck_notes);
     ck_err = (struct qr_err){0};
-    enum qr_code code = qr_checkpoint_save(&place, &c, done, ret_published ? ret_published : &unused, &ck_notes, &ck_err);
+    enum qr_code code = qr_checkpoint_save(&place, &c, done, &l, &ck_notes, &ck_err);
+    if (ret_published) *ret_published = l.pass == pass;
     qr_checkpoint_fini(&c);
     return code;
 }
@@ -128,7 +129,7 @@ static void forward_only(void) {
     struct qr_checkpoint wrong = state_at(JOB, 14);
     wrong.tensors.v[0].values[0] = -1;
     qr_checkpoint_digest(&wrong, wrong.digest);
-    CHECK(qr_checkpoint_save(&place, &wrong, false, &published, &ck_notes, &ck_err) == QR_INTERNAL && strstr(ck_err.msg, "two results"),
+    CHECK(qr_checkpoint_save(&place, &wrong, false, &l, &ck_notes, &ck_err) == QR_INTERNAL && strstr(ck_err.msg, "two results"),
           "%s", ck_err.msg);
     qr_checkpoint_fini(&wrong);
     start_over();

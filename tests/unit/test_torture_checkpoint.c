@@ -121,8 +121,8 @@ static void publish(struct qr_store *s, const char *where, uint64_t pass) {
     const struct qr_checkpoint_place p = {s, where, where};
     struct qr_checkpoint c = state_at(pass);
     struct qr_buf notes = {0};
-    bool published = false;
-    CHECK(qr_checkpoint_save(&p, &c, pass == 6, &published, &notes, &err) == QR_OK && published, "%s", err.msg);
+    struct qr_checkpoint_latest l = {0};
+    CHECK(qr_checkpoint_save(&p, &c, pass == 6, &l, &notes, &err) == QR_OK && l.pass == pass, "%s", err.msg);
     qr_buf_free(&notes);
     qr_checkpoint_fini(&c);
     if (recording) note(REPORTED)->pass = pass;

@@ -274,8 +274,8 @@ static enum qr_code publish(uint64_t pass) {
     const struct qr_checkpoint_place p = {s, place_dir, place_dir};
     struct qr_checkpoint c = state_at(pass);
     struct qr_buf notes = {0};
-    bool published;
-    enum qr_code code = qr_checkpoint_save(&p, &c, false, &published, &notes, &err);
+    struct qr_checkpoint_latest l;
+    enum qr_code code = qr_checkpoint_save(&p, &c, false, &l, &notes, &err);
     qr_buf_free(&notes);
     qr_checkpoint_fini(&c);
     s->ops->close(s);

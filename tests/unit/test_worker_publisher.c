@@ -98,6 +98,19 @@ static void when(const char *url) {
     CHECK(qr_publisher_free(p) && !*heard());
 }
 
+/* Who leaves looks at LATEST, whether it has anything to say there or not. */
+static void the_end(const char *url) {
+    struct qr_publisher *p = publisher(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic), *q = publisher(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic);
+    CHECK(hand_over(p, true, 5) == QR_OK && hand_over(q, false, 4) == QR_OK);
+    CHECK(qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK && !qr_publisher_ended(p), "%s", err.msg);
+    CHECK(qr_publisher_finish(p, true, 5 * QR_SECOND, &err) == QR_OK && qr_publisher_ended(p) && !qr_publisher_ended(q), "%s", err.msg);
+    qr_publisher_hurry(q);
+    qr_publisher_await(q, 5 * QR_SECOND);
+    CHECK(qr_publisher_ended(q) && latest(url, NULL) == 5);
+    CHECK(qr_publisher_free(p) && qr_publisher_free(q));
+    CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
+}
+
 /* A newer state of the same job is there already: success, and it stays. Another job's: training ends. */
 static void others(const char *url) {
     struct qr_publisher *p = publisher(url, hash, 0, 1, &qr_clock_monotonic);
@@ -164,6 +177,7 @@ int main(void) {
     CHECK(qr_job_parse(qr_bytes_of_string(text), "t", &job, &err) == QR_OK && qr_job_model(job, QR_ISA_PORTABLE, 4, &model, &err) == QR_OK, "%s", err.msg);
     if (t_failed) return t_end();
     snprintf(url, sizeof url, "file://%s/run/checkpoints", dir);
+    the_end(url);
     when(url);
     others(url);
     CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
