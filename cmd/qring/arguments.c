@@ -19,15 +19,19 @@ static enum qr_code unknown(const char *arg, const struct qr_flag *flags, size_t
     return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; --help lists them", arg);
 }
 
-enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, size_t n_flags, size_t max_words, struct qr_words *ret_words, bool *ret_help,
-                           struct qr_err *err) {
+enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, size_t n_flags, size_t max_words, struct qr_words *ret_words,
+                           bool *ret_help, struct qr_err *err) {
     *ret_words = (struct qr_words){.n = 0};
     *ret_help = false;
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i], *equals = strchr(a, '=');
-        if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) return *ret_help = true, QR_OK;
+        if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) {
+            *ret_help = true;
+            return QR_OK;
+        }
         if (a[0] != '-' || !a[1]) {
-            if (ret_words->n == max_words) return qr_fail(err, QR_INVALID_ARGUMENT, "'%.200s' is one word too many; --help shows what is expected", a);
+            if (ret_words->n == max_words)
+                return qr_fail(err, QR_INVALID_ARGUMENT, "'%.200s' is one word too many; --help shows what is expected", a);
             ret_words->v[ret_words->n++] = a;
             continue;
         }

@@ -20,18 +20,19 @@ extern const size_t qr_n_commands;
 int qr_command_run(const struct qr_command *self, int argc, char **argv);
 int qr_command_infer(const struct qr_command *self, int argc, char **argv);
 int qr_command_gradient(const struct qr_command *self, int argc, char **argv);
+int qr_command_validate(const struct qr_command *self, int argc, char **argv);
 int qr_command_show(const struct qr_command *self, int argc, char **argv);
 int qr_command_weights(const struct qr_command *self, int argc, char **argv);
 int qr_command_completion(const struct qr_command *self, int argc, char **argv);
-extern const char qr_help_run[], qr_help_infer[], qr_help_gradient[], qr_help_show[], qr_help_weights[], qr_help_completion[];
+extern const char qr_help_run[], qr_help_infer[], qr_help_gradient[], qr_help_validate[], qr_help_show[], qr_help_weights[], qr_help_completion[];
 
 /* One flag of a command: text takes a value, on does not. */
 struct qr_flag { const char *name; const char **text; bool *on; };
 struct qr_words { const char *v[64]; size_t n; };
 /* Flags anywhere, "--a b" or "--a=b"; other words in order. INVALID_ARGUMENT names the flag, the nearest one, or what is too much. "--help"
  * and "-h" set *ret_help and end the reading. */
-QR_MUST_CHECK enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, size_t n_flags, size_t max_words, struct qr_words *ret_words,
-                                         bool *ret_help, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, size_t n_flags, size_t max_words,
+                                         struct qr_words *ret_words, bool *ret_help, struct qr_err *err);
 
 /* A job and all that evaluating it needs; --isa and --threads as texts or NULL. */
 struct qr_loaded { struct qr_job *job; struct qr_workload load; struct qr_pool *pool; };

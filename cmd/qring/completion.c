@@ -14,10 +14,12 @@ const char qr_help_completion[] =
     "\n"
     "Usage: qring completion bash|zsh|fish\n";
 
-/* run takes every flag of the worker too. */
+/* These take every flag of the worker too. */
+static bool takes_settings(const struct qr_command *c) { return strcmp(c->name, "run") == 0 || strcmp(c->name, "validate") == 0; }
+
 static void put_flags(const struct qr_command *c) {
     fputs(c->flags, stdout);
-    if (strcmp(c->name, "run") != 0) return;
+    if (!takes_settings(c)) return;
     for (size_t i = 0; qr_settings_name(i); i++) {
         char flag[64];
         snprintf(flag, sizeof flag, "--%s", qr_settings_name(i));
@@ -54,8 +56,8 @@ static void fish(void) {
             else printf("complete -c qring -n '__fish_seen_subcommand_from %s' -a %.*s\n", c->name, n, f);
             f += n;
         }
-        if (strcmp(c->name, "run") != 0) continue;
-        for (size_t k = 0; qr_settings_name(k); k++) printf("complete -c qring -n '__fish_seen_subcommand_from run' -l %s\n", qr_settings_name(k));
+        if (!takes_settings(c)) continue;
+        for (size_t k = 0; qr_settings_name(k); k++) printf("complete -c qring -n '__fish_seen_subcommand_from %s' -l %s\n", c->name, qr_settings_name(k));
     }
 }
 
@@ -64,7 +66,10 @@ int qr_command_completion(const struct qr_command *self, int argc, char **argv) 
     struct qr_err err = {0};
     bool help;
     enum qr_code code = qr_read_flags(argc, argv, NULL, 0, 1, &words, &help, &err);
-    if (code == QR_OK && help) return fputs(self->help, stdout), 0;
+    if (code == QR_OK && help) {
+        fputs(self->help, stdout);
+        return 0;
+    }
     const char *shell = words.n ? words.v[0] : "";
     if (code != QR_OK) return qr_conclude(code, &err);
     if (strcmp(shell, "bash") == 0) bash("complete -F _qring qring\n");

@@ -88,8 +88,11 @@ static enum qr_code one_prediction(const struct qr_loaded *l, struct at *at, siz
     size_t k = qr_model_n_outputs(m), n = qr_model_n_params(m), n_z = qr_model_n_readouts(m);
     const double *x = l->load.data.x + sample * l->load.data.n_columns;
     bool fine = qr_model_predict(at->numbers, at->workspace, l->pool, &x, 1, at->p, n_z ? at->z : NULL);
-    for (size_t c = 0; c < k && fine; c++) fine = qr_model_prediction_gradient(at->numbers, at->workspace, l->pool, x, c, at->gradient + c * n);
-    if (!fine) return qr_fail(err, QR_OUT_OF_RANGE, "sample %zu gives a number that is not finite or reaches 2^40; look at the weights and at this sample", sample);
+    for (size_t c = 0; c < k && fine; c++)
+        fine = qr_model_prediction_gradient(at->numbers, at->workspace, l->pool, x, c, at->gradient + c * n);
+    if (!fine)
+        return qr_fail(err, QR_OUT_OF_RANGE,
+                       "sample %zu gives a number that is not finite or reaches 2^40; look at the weights and at this sample", sample);
     struct qr_json_writer w = qr_json_writer(line, 0);
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "sample");
@@ -129,7 +132,8 @@ static enum qr_code of_predictions(const struct qr_loaded *l, const double *para
 
 int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
     const char *weights = NULL, *samples = NULL, *of = "loss", *isa = NULL, *threads = NULL;
-    const struct qr_flag flags[] = {{"--weights", &weights, NULL}, {"--samples", &samples, NULL}, {"--of", &of, NULL}, {"--isa", &isa, NULL},
+    const struct qr_flag flags[] = {{"--weights", &weights, NULL}, {"--samples", &samples, NULL}, {"--of", &of, NULL},
+                                    {"--isa", &isa, NULL},
                                     {"--threads", &threads, NULL}};
     struct qr_words words;
     struct qr_loaded l = {0};
@@ -137,7 +141,10 @@ int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
     size_t *sample = NULL, n = 0;
     bool help;
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
-    if (code == QR_OK && help) return fputs(self->help, stdout), 0;
+    if (code == QR_OK && help) {
+        fputs(self->help, stdout);
+        return 0;
+    }
     if (code == QR_OK && strcmp(of, "loss") != 0 && strcmp(of, "prediction") != 0)
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "--of: '%.40s' is neither loss nor prediction", of);
     if (code == QR_OK) code = qr_load(words.v[0], isa, threads, &l, &err);

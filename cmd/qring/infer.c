@@ -125,15 +125,21 @@ static enum qr_code evaluate(struct answer *a, struct qr_err *err) {
 int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     const char *weights = NULL, *predictions = NULL, *isa = NULL, *threads = NULL;
     bool help, json = false;
-    const struct qr_flag flags[] = {{"--weights", &weights, NULL}, {"--predictions", &predictions, NULL}, {"--json", NULL, &json}, {"--isa", &isa, NULL},
+    const struct qr_flag flags[] = {{"--weights", &weights, NULL}, {"--predictions", &predictions, NULL}, {"--json", NULL, &json},
+                                    {"--isa", &isa, NULL},
                                     {"--threads", &threads, NULL}};
     struct qr_words words;
     struct qr_loaded l = {0};
     struct answer a = {.l = &l};
     struct qr_err err = {0};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
-    if (code == QR_OK && help) return fputs(self->help, stdout), 0;
-    if (code == QR_OK && !weights) code = qr_fail(&err, QR_INVALID_ARGUMENT, "--weights is missing: which weights are to be tried? (qring run writes out/NAME/weights.h5)");
+    if (code == QR_OK && help) {
+        fputs(self->help, stdout);
+        return 0;
+    }
+    if (code == QR_OK && !weights)
+        code = qr_fail(&err, QR_INVALID_ARGUMENT,
+                       "--weights is missing: which weights are to be tried? (qring run writes out/NAME/weights.h5)");
     if (code == QR_OK) code = qr_load(words.v[0], isa, threads, &l, &err);
     if (code == QR_OK) code = qr_workload_weights(&l.load, weights, l.load.initial, NULL, &err);
     if (code == QR_OK) code = evaluate(&a, &err);

@@ -15,6 +15,8 @@ const struct qr_command qr_commands[] = {
      "--weights --predictions --json --isa --threads --help", qr_command_infer},
     {"gradient", "gradient [JOB] [--of loss|prediction]", "exact derivatives as JSON, to check against other programs", qr_help_gradient,
      "--weights --samples --of --isa --threads --help", qr_command_gradient},
+    {"validate", "validate [JOB] [--price-per-cpu-hour P]", "try everything first: ring, names, buckets, memory, time, cost", qr_help_validate,
+     "--price-per-cpu-hour --message-time --json --help", qr_command_validate},
     {"show", "show [JOB]", "draw the circuit; parameters, gates, blocks, cost", qr_help_show, "--json --columns --isa --help", qr_command_show},
     {"weights", "weights FILE...", "list, compare or convert weights", qr_help_weights, "--to --job --json --help", qr_command_weights},
     {"completion", "completion bash|zsh|fish", "the shell's completion, to be sourced", qr_help_completion, "bash zsh fish --help", qr_command_completion},
@@ -57,8 +59,14 @@ static int unknown_command(const char *name) {
 
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
-    if (!name) return print_help(stderr), 2;
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return print_help(stdout), 0;
+    if (!name) {
+        print_help(stderr);
+        return 2;
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        print_help(stdout);
+        return 0;
+    }
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         printf("qring %s (arithmetic %s, %s)\n", QR_VERSION, qr_contract_name(QR_SINGLE), qr_contract_name(QR_DOUBLE));
         return 0;

@@ -59,15 +59,18 @@ static void pass_on(struct run *r, char *argument) {
 static enum qr_code set_workers(struct run *r, const char *text, struct qr_err *err) {
     uint64_t n;
     if (!text || !qr_parse_u64(text, &n) || n < 1 || n > QR_LOCAL_MAX_WORKERS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "-n: '%.40s' is not a number of workers in 1 ... %d", text ? text : "", QR_LOCAL_MAX_WORKERS);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "-n: '%.40s' is not a number of workers in 1 ... %d", text ? text : "",
+                       QR_LOCAL_MAX_WORKERS);
     r->n_workers = (unsigned)n;
     return QR_OK;
 }
 
 static enum qr_code worker_flag(struct run *r, const char *name, const char *value, struct qr_err *err) {
-    static const char *const ours[] = {"index", "peers", "peer-template", "replicas", "port", "bind", "print-identity", "print-settings", "version", "progress-fd"};
+    static const char *const ours[] = {"index", "peers", "peer-template", "replicas", "port", "bind", "print-identity", "print-settings",
+                                       "version", "progress-fd"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        if (strcmp(name, ours[i]) == 0) return qr_fail(err, QR_INVALID_ARGUMENT, "--%s is not for qring run, which tells each worker who it is; try qringd", name);
+        if (strcmp(name, ours[i]) == 0)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "--%s is not for qring run, which tells each worker who it is; try qringd", name);
     enum qr_code code = qr_settings_set(&r->settings, name, value, err);
     if (strcmp(name, "http-port") == 0) r->http_port = code == QR_OK && r->settings.http_port > 0 ? (unsigned)r->settings.http_port : 0;
     else if (code == QR_OK && r->n_arguments < 64) pass_on(r, qr_xasprintf("--%s=%s", name, value));
@@ -88,8 +91,14 @@ static enum qr_code long_flag(struct run *r, const char *text, const char *next,
     const char *equals = strchr(text, '=');
     qr_auto(qr_free_p) char *name = qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
     int arity = qr_settings_arity(name);
-    if (strcmp(name, "json") == 0 && !equals) return r->json = true, QR_OK;
-    if (strcmp(name, "help") == 0) return r->help = true, QR_OK;
+    if (strcmp(name, "json") == 0 && !equals) {
+        r->json = true;
+        return QR_OK;
+    }
+    if (strcmp(name, "help") == 0) {
+        r->help = true;
+        return QR_OK;
+    }
     if (!arity) return unknown_flag(name, err);
     const char *value = equals ? equals + 1 : arity == 1 ? "true" : next;
     if (!value) return qr_fail(err, QR_INVALID_ARGUMENT, "--%s wants a value", name);
@@ -153,9 +162,10 @@ static enum qr_code check_job(struct run *r, struct qr_err *err) {
         struct qr_buf table = {0};
         qr_model_table(load.model, r->job, &table);
         outputs.dir_was_there = true; /* the workers' logs go there */
-        fprintf(r->people, "%s%zu samples train, %zu validate\n", qr_buf_string(&table), load.data.n_train, load.data.n_samples - load.data.n_train);
-        fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s\n", r->n_workers, r->n_workers == 1 ? "" : "s", r->n_threads,
-                r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa), r->n_workers == 1 ? "none" : s->allreduce);
+        fprintf(r->people, "%s%zu samples train, %zu validate\n", qr_buf_string(&table), load.data.n_train,
+                load.data.n_samples - load.data.n_train);
+        fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s\n", r->n_workers, r->n_workers == 1 ? "" : "s",
+                r->n_threads, r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa), r->n_workers == 1 ? "none" : s->allreduce);
         fflush(r->people);
         qr_buf_free(&table);
     }
@@ -224,14 +234,15 @@ static void print_result(const struct run *r) {
     qr_auto(qr_free_p) char *path = qr_path_join(r->out, "result.json");
     struct qr_buf text = {0};
     struct qr_err err;
-    if (qr_file_read(path, 1 << 20, &text, &err) == QR_OK) fwrite(text.p, 1, text.n, stdout);
+    if (qr_file_read(path, 1 << 20, &text, &err) == QR_OK) fputs(qr_buf_string(&text), stdout);
     qr_buf_free(&text);
 }
 
 static int conclude(struct run *r, const struct qr_local_result *result) {
     qr_progress_end(&r->progress);
     if (result->sentence) {
-        qr_error(qr_command_log(), "qring", "worker %d: %s (its log: %s/worker-%d.log)", result->worker, result->sentence, r->out, result->worker);
+        qr_error(qr_command_log(), "qring", "worker %d: %s (its log: %s/worker-%d.log)", result->worker, result->sentence, r->out,
+                 result->worker);
         return result->exit_code;
     }
     if (!r->done) {

@@ -91,11 +91,13 @@ static void text_of(const struct shown *s, unsigned columns, struct qr_buf *b) {
         qr_auto(qr_free_p) char *drawing = qr_circuit_draw(c, s->job->readouts, s->job->n_readouts, columns);
         struct qr_sim_facts f = qr_sim_facts(qr_model_plan(s->model));
         qr_buf_printf(b, "%s\n", drawing);
-        qr_buf_printf(b, "circuit     %u qubits, %zu gates, %u parameters, %u data columns", c->n_qubits, c->n_gates, c->n_params, c->n_columns);
+        qr_buf_printf(b, "circuit     %u qubits, %zu gates, %u parameters, %u data columns", c->n_qubits, c->n_gates, c->n_params,
+                      c->n_columns);
         if (s->job->n_filters > 1) qr_buf_printf(b, "; %u independent copies", s->job->n_filters);
         qr_buf_puts(b, "\nread-outs   ");
         for (size_t i = 0; i < s->job->n_readouts; i++) qr_buf_printf(b, "%s%s", i ? ", " : "", s->job->readouts[i].text);
-        qr_buf_printf(b, "\nplan        %s engine: %zu two-qubit blocks in %zu passes over the state\ngradient    ", f.engine, f.n_blocks, f.n_passes);
+        qr_buf_printf(b, "\nplan        %s engine: %zu two-qubit blocks in %zu passes over the state\ngradient    ", f.engine, f.n_blocks,
+                      f.n_passes);
         put_flop(b, f.flop_per_gradient);
         qr_buf_printf(b, " a sample, all parameters at once; %zu bytes a thread\n", qr_model_bytes_per_thread(s->model));
         qr_buf_puts(b, "invisible   ");
@@ -156,12 +158,15 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv) {
     struct qr_buf text = {0};
     struct qr_err err = {0};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
-    if (code == QR_OK && help) return fputs(self->help, stdout), 0;
+    if (code == QR_OK && help) {
+        fputs(self->help, stdout);
+        return 0;
+    }
     if (code == QR_OK) code = read_width(columns, &width, &err);
     if (code == QR_OK) code = load(&s, words.v[0], isa, &err);
     if (code == QR_OK && json) json_of(&s, &text);
     if (code == QR_OK && !json) text_of(&s, width, &text);
-    fwrite(text.p, 1, text.n, stdout);
+    fputs(qr_buf_string(&text), stdout);
     qr_buf_free(&text);
     fini(&s);
     return qr_conclude(code, &err);

@@ -96,7 +96,7 @@ static void list(const char *url, const struct qr_tensors *t, bool json) {
     } else {
         qr_buf_printf(&b, "  %zu values\n", total);
     }
-    fwrite(b.p, 1, b.n, stdout);
+    fputs(qr_buf_string(&b), stdout);
     qr_buf_free(&b);
 }
 
@@ -117,8 +117,8 @@ static enum qr_code unlike(const char *const *url, const struct qr_tensor *a, co
     struct qr_buf one = {0}, other = {0};
     put_shape(&one, a);
     if (b) put_shape(&other, b);
-    enum qr_code code = b ? qr_fail(err, QR_INVALID_ARGUMENT, "%s has shape %s in %s, but %s in %s: weights of two models", a->name, qr_buf_string(&one), url[0],
-                                    qr_buf_string(&other), url[1])
+    enum qr_code code = b ? qr_fail(err, QR_INVALID_ARGUMENT, "%s has shape %s in %s, but %s in %s: weights of two models", a->name,
+                                    qr_buf_string(&one), url[0], qr_buf_string(&other), url[1])
                           : qr_fail(err, QR_INVALID_ARGUMENT, "%s of %s is missing in %s: weights of two models", a->name, url[0], url[1]);
     qr_buf_free(&one);
     qr_buf_free(&other);
@@ -158,7 +158,7 @@ static enum qr_code compare(const char *const *url, const struct qr_tensors *t, 
     else if (most == 0) qr_buf_puts(&b, "equal\n");
     else qr_buf_printf(&b, "largest difference %.17g\n", most);
     if (json) qr_buf_puts(&b, "\n");
-    if (code == QR_OK) fwrite(b.p, 1, b.n, stdout);
+    if (code == QR_OK) fputs(qr_buf_string(&b), stdout);
     qr_buf_free(&b);
     return code;
 }
@@ -171,11 +171,14 @@ static enum qr_code convert(const struct qr_tensors *t, const struct qr_workload
     enum qr_code code = qr_weights_format_of(from, &have, err);
     if (code == QR_OK) code = qr_weights_format_of(to, &want, err);
     if (code == QR_OK && !w && (have == QR_WEIGHTS_H5 || want == QR_WEIGHTS_H5))
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "--job is missing: .h5 holds parameters sorted by their symbols' names, and only the job knows these");
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--job is missing: .h5 holds parameters sorted by their symbols' names, and only the job knows these");
     for (size_t i = 0; i < t->n && code == QR_OK; i++) {
         const struct qr_tensor *v = &t->v[i];
-        if (v->rank > 2) code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s has %u axes; weights of these models have one or two", from, v->name, v->rank);
-        entries[i] = (struct qr_weights_entry){.name = v->name, .rank = v->rank, .dims = {v->rank > 0 ? v->dims[0] : 1, v->rank > 1 ? v->dims[1] : 1}};
+        if (v->rank > 2)
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s has %u axes; weights of these models have one or two", from, v->name, v->rank);
+        entries[i] = (struct qr_weights_entry){.name = v->name, .rank = v->rank,
+                                               .dims = {v->rank > 0 ? v->dims[0] : 1, v->rank > 1 ? v->dims[1] : 1}};
         qr_buf_put(&values, v->values, v->n * sizeof *v->values);
     }
     layout = w ? w->layout : (struct qr_weights_layout){t->n, entries};
@@ -198,7 +201,8 @@ static enum qr_code check_orders(const char *const *url, const struct qr_tensors
     if (code != QR_OK || (a == QR_WEIGHTS_H5) == (b == QR_WEIGHTS_H5)) return code;
     for (size_t i = 0; i < t->n; i++)
         if (strncmp(t->v[i].name, "pqc", 3) == 0)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "--job is missing: %s and %s order the parameters of %s differently, and only the job knows how", url[0], url[1],
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "--job is missing: %s and %s order the parameters of %s differently, and only the job knows how", url[0], url[1],
                            t->v[i].name);
     return QR_OK;
 }
@@ -219,7 +223,10 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
     struct qr_loaded l = {0};
     struct qr_err err = {0};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 64, &words, &help, &err);
-    if (code == QR_OK && help) return fputs(self->help, stdout), 0;
+    if (code == QR_OK && help) {
+        fputs(self->help, stdout);
+        return 0;
+    }
     if (code == QR_OK && !words.n) code = qr_fail(&err, QR_INVALID_ARGUMENT, "which files? qring weights FILE...");
     if (code == QR_OK && to && words.n != 1) code = qr_fail(&err, QR_INVALID_ARGUMENT, "--to converts one file, not %zu", words.n);
     if (code == QR_OK && job) code = qr_load(job, NULL, "1", &l, &err);

@@ -47,7 +47,10 @@ bool qr_parse_double(const char *s, double *ret) {
 }
 
 bool qr_parse_double_n(const char *s, size_t n, double *ret) {
-    while (n && (*s == ' ' || *s == '\t')) s++, n--;
+    while (n && (*s == ' ' || *s == '\t')) {
+        s++;
+        n--;
+    }
     while (n && (s[n - 1] == ' ' || s[n - 1] == '\t')) n--;
     char text[64];
     if (n == 0 || n >= sizeof text) return false;
@@ -59,8 +62,14 @@ bool qr_parse_double_n(const char *s, size_t n, double *ret) {
 bool qr_parse_bool(const char *s, bool *ret) {
     static const char *const yes[] = {"true", "1", "yes", "on"}, *const no[] = {"false", "0", "no", "off"};
     for (size_t i = 0; i < 4; i++) {
-        if (strcasecmp(s, yes[i]) == 0) return *ret = true, true;
-        if (strcasecmp(s, no[i]) == 0) return *ret = false, true;
+        if (strcasecmp(s, yes[i]) == 0) {
+            *ret = true;
+            return true;
+        }
+        if (strcasecmp(s, no[i]) == 0) {
+            *ret = false;
+            return true;
+        }
     }
     return false;
 }
@@ -109,7 +118,10 @@ const char *qr_nearest(const char *name, const char *const *known, size_t n_know
     if (limit < 1) limit = 1;
     for (size_t i = 0; i < n_known; i++) {
         size_t d = distance(name, known[i]);
-        if (d <= limit && d < best) best = d, nearest = known[i];
+        if (d <= limit && d < best) {
+            best = d;
+            nearest = known[i];
+        }
     }
     return nearest;
 }

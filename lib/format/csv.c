@@ -63,13 +63,24 @@ static bool number(const struct qr_buf *cell, double *ret) {
     size_t n = cell->n;
     if (memchr(s, 0, n)) return false;
     if (qr_parse_double_n(s, n, ret)) return true;
-    while (n && (*s == ' ' || *s == '\t')) s++, n--;
+    while (n && (*s == ' ' || *s == '\t')) {
+        s++;
+        n--;
+    }
     while (n && (s[n - 1] == ' ' || s[n - 1] == '\t')) n--;
     bool minus = n && *s == '-';
-    if (n && (*s == '-' || *s == '+')) s++, n--;
-    if (n == 3 && strncasecmp(s, "nan", 3) == 0) return *ret = (double)NAN, true;
-    if ((n == 3 && strncasecmp(s, "inf", 3) == 0) || (n == 8 && strncasecmp(s, "infinity", 8) == 0))
-        return *ret = minus ? -HUGE_VAL : HUGE_VAL, true;
+    if (n && (*s == '-' || *s == '+')) {
+        s++;
+        n--;
+    }
+    if (n == 3 && strncasecmp(s, "nan", 3) == 0) {
+        *ret = (double)NAN;
+        return true;
+    }
+    if ((n == 3 && strncasecmp(s, "inf", 3) == 0) || (n == 8 && strncasecmp(s, "infinity", 8) == 0)) {
+        *ret = minus ? -HUGE_VAL : HUGE_VAL;
+        return true;
+    }
     return false;
 }
 
@@ -90,9 +101,11 @@ static enum qr_code read_names(struct reader *r, const char *what, struct qr_csv
     do {
         if (!next_cell(r)) return qr_fail(err, QR_DATA_LOSS, "%s: header line: %s", what, r->bad);
         if (c->n_columns == MAX_COLUMNS) return qr_fail(err, QR_DATA_LOSS, "%s: header line: more than %d columns", what, MAX_COLUMNS);
-        if (!valid_name(&r->cell)) return qr_fail(err, QR_DATA_LOSS, "%s: header line: the name of column %zu is not text in UTF-8", what, c->n_columns + 1);
+        if (!valid_name(&r->cell))
+            return qr_fail(err, QR_DATA_LOSS, "%s: header line: the name of column %zu is not text in UTF-8", what, c->n_columns + 1);
         if (r->cell.n == 0)
-            return qr_fail(err, QR_DATA_LOSS, "%s: header line: column %zu has no name (a row index? write the file without it)", what, c->n_columns + 1);
+            return qr_fail(err, QR_DATA_LOSS, "%s: header line: column %zu has no name (a row index? write the file without it)", what,
+                           c->n_columns + 1);
         if (c->n_columns == cap) c->names = qr_xreallocarray(c->names, cap = cap ? 2 * cap : 16, sizeof *c->names);
         c->names[c->n_columns++] = qr_xstrdup(qr_buf_string(&r->cell));
     } while (!r->ends_row);
@@ -117,18 +130,21 @@ static enum qr_code read_row(struct reader *r, const char *what, struct qr_csv *
     size_t row = c->n_rows + 1, column = 0;
     do {
         if (!next_cell(r)) return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column %zu: %s", what, row, column + 1, r->bad);
-        if (column == c->n_columns) return qr_fail(err, QR_DATA_LOSS, "%s: row %zu has more than the header's %zu cells", what, row, c->n_columns);
+        if (column == c->n_columns)
+            return qr_fail(err, QR_DATA_LOSS, "%s: row %zu has more than the header's %zu cells", what, row, c->n_columns);
         if (!number(&r->cell, &c->values[c->n_rows * c->n_columns + column])) {
             if (column == 0 && r->cell.n == 0 && r->ends_row && c->n_columns > 1) break; /* a blank line: too few cells */
             if (r->cell.n == 0)
-                return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s': an empty cell; a number is needed", what, row, c->names[column]);
+                return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s': an empty cell; a number is needed", what, row,
+                               c->names[column]);
             return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s': '%.60s' is not a number", what, row, c->names[column],
                            qr_buf_string(&r->cell));
         }
         column++;
     } while (!r->ends_row);
     if (column < c->n_columns)
-        return qr_fail(err, QR_DATA_LOSS, "%s: row %zu has %zu cells; the header has %zu (is the file cut short?)", what, row, column, c->n_columns);
+        return qr_fail(err, QR_DATA_LOSS, "%s: row %zu has %zu cells; the header has %zu (is the file cut short?)", what, row, column,
+                       c->n_columns);
     c->n_rows++;
     return QR_OK;
 }

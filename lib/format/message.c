@@ -48,12 +48,16 @@ void qr_message_text(char *ret, size_t cap, const char *s) {
         int c = qr_message_character(s);
         size_t step = c ? (size_t)c : 1;
         if (n + step >= cap) {
-            if (cap > 3) memcpy(ret + cut, "...", 3), n = cut + 3;
+            if (cap > 3) {
+                memcpy(ret + cut, "...", 3);
+                n = cut + 3;
+            }
             break;
         }
         if (c) memcpy(ret + n, s, step);
         else ret[n] = (unsigned char)*s < 0x20 || *s == 0x7f ? ' ' : '?';
-        n += step, s += step;
+        n += step;
+        s += step;
         if (n + 4 <= cap) cut = n;
     }
     if (cap > 0) ret[n] = '\0';
@@ -85,10 +89,12 @@ static char *text_of(struct scratch *s, const char *text, const char *what) {
     union { const char *in; char *out; } u = {.in = text};
     return u.out;
 }
+
 static ProtobufCBinaryData bytes_of(const uint8_t *p, size_t n) {
     union { const uint8_t *in; uint8_t *out; } u = {.in = p};
     return (ProtobufCBinaryData){n, u.out};
 }
+
 static Qring__GenerationId *id_of(struct scratch *s, int which, const struct qr_gen_id *id) {
     if (qr_gen_id_none(id)) return NULL;
     if (id->number >= QR_MESSAGE_NUMBER_LIMIT || id->index >= QR_MAX_MEMBERS) s->bad = "generation id";
@@ -99,8 +105,12 @@ static Qring__GenerationId *id_of(struct scratch *s, int which, const struct qr_
     g->incarnation = bytes_of(id->incarnation, QR_INCARNATION_BYTES);
     return g;
 }
+
 static Qring__MemberName **names_of(struct scratch *s, const struct qr_member_name *name, size_t n, const char *what) {
-    if (n > QR_MAX_MEMBERS) s->bad = what, n = 0;
+    if (n > QR_MAX_MEMBERS) {
+        s->bad = what;
+        n = 0;
+    }
     for (size_t i = 0; i < n; i++) {
         if (name[i].index >= QR_MAX_MEMBERS || (i && name[i].index <= name[i - 1].index)) s->bad = what;
         qring__member_name__init(&s->name[i]);
@@ -110,9 +120,13 @@ static Qring__MemberName **names_of(struct scratch *s, const struct qr_member_na
     }
     return s->names;
 }
+
 /* at: the first of n places in run[], runs[] */
 static Qring__Run **runs_of(struct scratch *s, size_t at, const struct qr_run *run, size_t n) {
-    if (n > QR_MESSAGE_MAX_RUNS) s->bad = "runs of blocks", n = 0;
+    if (n > QR_MESSAGE_MAX_RUNS) {
+        s->bad = "runs of blocks";
+        n = 0;
+    }
     for (size_t i = 0; i < n; i++) {
         if (!qr_message_run_ok(&run[i])) s->bad = "runs of blocks";
         qring__run__init(&s->run[at + i]);
@@ -127,7 +141,8 @@ static Qring__Run **runs_of(struct scratch *s, size_t at, const struct qr_run *r
 static void put_hello(struct scratch *s, const struct qr_hello *h) {
     Qring__Hello *p = &s->hello;
     qring__hello__init(p);
-    p->protocol_min = h->protocol_min, p->protocol_max = h->protocol_max;
+    p->protocol_min = h->protocol_min;
+    p->protocol_max = h->protocol_max;
     p->contract = text_of(s, h->contract, "contract");
     p->run = text_of(s, h->run, "run");
     p->index = h->index;
@@ -153,6 +168,7 @@ static void put_hello(struct scratch *s, const struct qr_hello *h) {
     if (h->index >= QR_MAX_MEMBERS) s->bad = "index";
     if (h->data_port > 65535) s->bad = "data port";
 }
+
 static void put_heartbeat(struct scratch *s, const struct qr_heartbeat *h) {
     Qring__Heartbeat *p = &s->heartbeat;
     qring__heartbeat__init(p);
@@ -171,6 +187,7 @@ static void put_heartbeat(struct scratch *s, const struct qr_heartbeat *h) {
     p->n_heard = h->n_heard;
     p->heard = names_of(s, h->heard, h->n_heard, "members heard");
 }
+
 static void put_promise(struct scratch *s, const struct qr_promise *q) {
     Qring__Promise *p = &s->promise;
     qring__promise__init(p);
@@ -184,6 +201,7 @@ static void put_promise(struct scratch *s, const struct qr_promise *q) {
     p->n_held = q->held.n_runs;
     p->held = runs_of(s, 0, q->held.run, q->held.n_runs);
 }
+
 static void put_begin(struct scratch *s, const struct qr_begin *b) {
     Qring__Begin *p = &s->begin;
     qring__begin__init(p);
@@ -203,7 +221,8 @@ static void put_begin(struct scratch *s, const struct qr_begin *b) {
         s->name[i].incarnation = bytes_of(in->name.incarnation, QR_INCARNATION_BYTES);
         out->name = &s->name[i];
         out->data_port = in->data_port;
-        out->holder = in->holder, out->keep = in->keep;
+        out->holder = in->holder;
+        out->keep = in->keep;
         out->n_kept = in->n_kept;
         out->kept = runs_of(s, i * QR_MESSAGE_MAX_RUNS, in->kept, in->n_kept);
         s->members[i] = out;
@@ -261,7 +280,8 @@ enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, s
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes: at most %d are sent", qr_message_kind_name(m->kind), n,
                        QR_MESSAGE_MAX_BYTES);
     uint8_t *p = qr_buf_grow(ret, n);
-    if (p == NULL) return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes: the buffer is full", qr_message_kind_name(m->kind), n);
+    if (p == NULL)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes: the buffer is full", qr_message_kind_name(m->kind), n);
     qring__message__pack(&out, p);
     return QR_OK;
 }

@@ -148,7 +148,8 @@ struct qr_message {
     };
 };
 
-/* Copies s for a message: cut at a character, with "...", to fit cap bytes; control characters become blanks, bytes that are not UTF-8 '?'. */
+/* Copies s for a message: cut at a character, with "...", to fit cap bytes; control characters become blanks, bytes that are not UTF-8
+ * '?'. */
 void qr_message_text(char *ret, size_t cap, const char *s);
 
 QR_MUST_CHECK enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, struct qr_err *err);

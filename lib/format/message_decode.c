@@ -4,8 +4,8 @@
 #include "format/message_impl.h"
 #include "group.pb-c.h"
 
-/* protobuf-c keeps unknown fields and allocates 50 times their size; every allocation comes from here instead, and ends with it. The largest honest
- * message (a Begin of 64 members with 16 runs each) needs 100 KB. */
+/* protobuf-c keeps unknown fields and allocates 50 times their size; every allocation comes from here instead, and ends with it. The
+ * largest honest message (a Begin of 64 members with 16 runs each) needs 100 KB. */
 struct arena {
     size_t used;
     _Alignas(16) uint8_t bytes[192 * 1024];
@@ -18,7 +18,11 @@ static void *arena_alloc(void *ctx, size_t n) {
     a->used += n;
     return p;
 }
-static void arena_free(void *ctx, void *p) { (void)ctx, (void)p; }
+
+static void arena_free(void *ctx, void *p) {
+    (void)ctx;
+    (void)p;
+}
 
 #define REFUSE(...) return qr_fail(err, QR_DATA_LOSS, __VA_ARGS__)
 #define TRY(call)                                                                                                                            \
@@ -34,27 +38,32 @@ static enum qr_code take_string(const char *s, char *ret, size_t cap, const char
     memcpy(ret, s, n + 1);
     return QR_OK;
 }
+
 static enum qr_code take_bytes(const ProtobufCBinaryData *b, uint8_t *ret, size_t n, const char *what, struct qr_err *err) {
     if (b->len != n) REFUSE("%s: %zu bytes, not %zu", what, b->len, n);
     memcpy(ret, b->data, n);
     return QR_OK;
 }
+
 /* As take_bytes; absent is all zero. */
 static enum qr_code take_bytes_or_none(const ProtobufCBinaryData *b, uint8_t *ret, size_t n, const char *what, struct qr_err *err) {
     if (b->len != 0) return take_bytes(b, ret, n, what, err);
     memset(ret, 0, n);
     return QR_OK;
 }
+
 static enum qr_code take_index(uint32_t v, uint32_t *ret, const char *what, struct qr_err *err) {
     if (v >= QR_MAX_MEMBERS) REFUSE("%s: index %u is not below %d", what, v, QR_MAX_MEMBERS);
     *ret = v;
     return QR_OK;
 }
+
 static enum qr_code take_number(uint64_t v, uint64_t *ret, struct qr_err *err) {
     if (v >= QR_MESSAGE_NUMBER_LIMIT) REFUSE("generation number %llu: too large", (unsigned long long)v);
     *ret = v;
     return QR_OK;
 }
+
 static enum qr_code take_id(const Qring__GenerationId *id, bool needed, struct qr_gen_id *ret, const char *what, struct qr_err *err) {
     memset(ret, 0, sizeof *ret);
     if (id == NULL || id->number == 0) {
@@ -65,20 +74,24 @@ static enum qr_code take_id(const Qring__GenerationId *id, bool needed, struct q
     TRY(take_index(id->index, &ret->index, what, err));
     return take_bytes(&id->incarnation, ret->incarnation, QR_INCARNATION_BYTES, what, err);
 }
+
 static enum qr_code take_phase(uint32_t v, enum qr_phase *ret, struct qr_err *err) {
     if (v > QR_PHASE_DONE) REFUSE("phase: %u is none", v);
     *ret = (enum qr_phase)v;
     return QR_OK;
 }
+
 static enum qr_code take_code(uint32_t v, enum qr_code *ret, struct qr_err *err) {
     if (v > QR_UNAUTHENTICATED) REFUSE("code: %u is none", v);
     *ret = (enum qr_code)v;
     return QR_OK;
 }
+
 static enum qr_code take_name(const Qring__MemberName *in, struct qr_member_name *ret, const char *what, struct qr_err *err) {
     TRY(take_index(in->index, &ret->index, what, err));
     return take_bytes(&in->incarnation, ret->incarnation, QR_INCARNATION_BYTES, what, err);
 }
+
 static enum qr_code take_names(Qring__MemberName *const *in, size_t n, struct qr_member_name *ret, uint32_t *ret_n, const char *what,
                                struct qr_err *err) {
     if (n > QR_MAX_MEMBERS) REFUSE("%s: %zu, at most %d", what, n, QR_MAX_MEMBERS);
@@ -89,6 +102,7 @@ static enum qr_code take_names(Qring__MemberName *const *in, size_t n, struct qr
     *ret_n = (uint32_t)n;
     return QR_OK;
 }
+
 static enum qr_code take_runs(Qring__Run *const *in, size_t n, struct qr_run *ret, uint32_t *ret_n, struct qr_err *err) {
     if (n > QR_MESSAGE_MAX_RUNS) REFUSE("runs of blocks: %zu, at most %d", n, QR_MESSAGE_MAX_RUNS);
     for (size_t i = 0; i < n; i++) {
@@ -98,6 +112,7 @@ static enum qr_code take_runs(Qring__Run *const *in, size_t n, struct qr_run *re
     *ret_n = (uint32_t)n;
     return QR_OK;
 }
+
 static enum qr_code take_port(uint32_t v, uint32_t *ret, struct qr_err *err) {
     if (v > 65535) REFUSE("data port: %u is none", v);
     *ret = v;
@@ -106,7 +121,8 @@ static enum qr_code take_port(uint32_t v, uint32_t *ret, struct qr_err *err) {
 
 static enum qr_code take_hello(const Qring__Hello *p, struct qr_hello *h, struct qr_err *err) {
     if (p->protocol_min > p->protocol_max) REFUSE("protocol: from %u to %u", p->protocol_min, p->protocol_max);
-    h->protocol_min = p->protocol_min, h->protocol_max = p->protocol_max;
+    h->protocol_min = p->protocol_min;
+    h->protocol_max = p->protocol_max;
     TRY(take_string(p->contract, h->contract, sizeof h->contract, "contract", err));
     TRY(take_string(p->run, h->run, sizeof h->run, "run", err));
     TRY(take_index(p->index, &h->index, "index", err));
@@ -126,6 +142,7 @@ static enum qr_code take_hello(const Qring__Hello *p, struct qr_hello *h, struct
     TRY(take_port(p->data_port, &h->data_port, err));
     return take_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
 }
+
 static enum qr_code take_heartbeat(const Qring__Heartbeat *p, struct qr_heartbeat *h, struct qr_err *err) {
     h->sequence = p->sequence;
     TRY(take_bytes(&p->incarnation, h->incarnation, sizeof h->incarnation, "incarnation", err));
@@ -141,6 +158,7 @@ static enum qr_code take_heartbeat(const Qring__Heartbeat *p, struct qr_heartbea
     h->expected_block_ms = p->expected_block_ms;
     return take_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
 }
+
 static enum qr_code take_promise(const Qring__Promise *p, struct qr_promise *q, struct qr_err *err) {
     TRY(take_id(p->id, true, &q->id, "id", err));
     q->held.applied_step = p->applied_step;
@@ -151,6 +169,7 @@ static enum qr_code take_promise(const Qring__Promise *p, struct qr_promise *q, 
     q->held.refusals = p->refusals;
     return take_runs(p->held, p->n_held, q->held.run, &q->held.n_runs, err);
 }
+
 static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct qr_err *err) {
     TRY(take_id(p->id, true, &b->id, "id", err));
     b->base_step = p->base_step;
@@ -164,13 +183,15 @@ static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct
         TRY(take_name(in->name, &out->name, "members", err));
         if (i && out->name.index <= b->member[i - 1].name.index) REFUSE("members: indices not ascending");
         TRY(take_port(in->data_port, &out->data_port, err));
-        out->holder = in->holder != 0, out->keep = in->keep != 0;
+        out->holder = in->holder != 0;
+        out->keep = in->keep != 0;
         TRY(take_runs(in->kept, in->n_kept, out->kept, &out->n_kept, err));
         if (!out->keep && out->n_kept) REFUSE("members: rank %zu keeps nothing, but blocks are listed", i);
     }
     b->n_members = (uint32_t)p->n_members;
     return QR_OK;
 }
+
 static enum qr_code take_goodbye(const Qring__Goodbye *p, struct qr_goodbye *g, struct qr_err *err) {
     if (p->why > QR_GOODBYE_CLAIMED) REFUSE("why: %u is none", p->why);
     g->why = (enum qr_goodbye_why)p->why;

@@ -36,12 +36,20 @@ struct qr_reduction {
 struct qr_reduction *qr_reduction_new(void) { return qr_xcalloc(1, sizeof(struct qr_reduction)); }
 void qr_reduction_free(struct qr_reduction *r) {
     if (!r) return;
-    free(r->coverage), free(r->got), free(r->arrived), free(r->out), free(r->scratch), free(r);
+    free(r->coverage);
+    free(r->got);
+    free(r->arrived);
+    free(r->out);
+    free(r->scratch);
+    free(r);
 }
 
-#define GROW(p, cap, n)                                                                            \
-    do {                                                                                           \
-        if ((cap) < (n)) (p) = qr_xreallocarray((p), (n), sizeof *(p)), (cap) = (n);               \
+#define GROW(p, cap, n)                                    \
+    do {                                                   \
+        if ((cap) < (n)) {                                 \
+            (p) = qr_xreallocarray((p), (n), sizeof *(p)); \
+            (cap) = (n);                                   \
+        }                                                  \
     } while (0)
 
 /* Sum so far before `round` of a doubling; elsewhere what is summed up in ret_sum. Round 0 is always the contribution itself. */
@@ -49,6 +57,7 @@ static qr_fixed *partial(const struct qr_reduction *r, uint32_t round) {
     if (r->s.kind == QR_ALLREDUCE_DOUBLING && round < r->s.n_rounds) return r->scratch + (size_t)(round - 1) * r->s.n;
     return r->a.sum;
 }
+
 static const qr_fixed *source(const struct qr_reduction *r, uint32_t round) { return round == 0 ? r->c.vector : partial(r, round); }
 static struct qr_coverage *coverage_at(const struct qr_reduction *r, uint32_t round, uint32_t part) {
     return &r->coverage[(size_t)round * r->s.n_parts + part];
@@ -59,11 +68,15 @@ static void queue_send(void *ctx, const struct qr_slot_send *slot) {
     QR_ASSERT(r->n_out < r->out_cap);
     r->out[r->n_out++] = (struct outgoing){.slot = *slot};
 }
+
 static bool try_send(struct qr_reduction *r, struct outgoing *o) {
     const struct qr_slot_send *slot = &o->slot;
     const qr_fixed *from = slot->count ? source(r, slot->round) + slot->offset : NULL;
     size_t bytes = (size_t)slot->count * QR_FIXED_BYTES;
-    if (!o->has_crc) o->crc = qr_crc32c(0, from, bytes), o->has_crc = true;
+    if (!o->has_crc) {
+        o->crc = qr_crc32c(0, from, bytes);
+        o->has_crc = true;
+    }
     struct qr_chunk chunk = {
         .kind = (uint8_t)r->c.key.kind, .schedule = (uint8_t)r->s.kind, .phase = (uint8_t)slot->phase, .generation = r->a.generation,
         .step = r->c.key.step, .total = r->s.n, .offset = slot->offset, .count = slot->count, .round = slot->round, .part = slot->part,
@@ -75,6 +88,7 @@ static bool try_send(struct qr_reduction *r, struct outgoing *o) {
     const struct qr_link_ops *ops = r->a.link->ops;
     return ops->send(r->a.link, r->a.conn[slot->to], qr_bytes_of(head, sizeof head), qr_bytes_of(from, bytes));
 }
+
 void qr_reduction_pump(struct qr_reduction *r) {
     uint64_t full = 0; /* ranks whose queue has no room */
     uint32_t n_full = 0;
@@ -84,7 +98,8 @@ void qr_reduction_pump(struct qr_reduction *r) {
         if (try_send(r, o)) {
             o->sent = true;
         } else {
-            full |= UINT64_C(1) << o->slot.to, n_full++;
+            full |= UINT64_C(1) << o->slot.to;
+            n_full++;
             if (r->s.kind == QR_ALLREDUCE_RING) break; /* there is one receiver */
         }
     }
@@ -93,16 +108,20 @@ void qr_reduction_pump(struct qr_reduction *r) {
 
 enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reduction_args *args, struct qr_err *err) {
     QR_ASSERT(args->n_ranks >= 1 && args->n_ranks <= 64 && args->rank < args->n_ranks);
-    r->a = *args, r->c = *args->contribution;
+    r->a = *args;
+    r->c = *args->contribution;
     r->s = qr_schedule_make(args->wish, args->n_ranks, args->rank, r->c.n);
     if (r->s.kind == QR_ALLREDUCE_DOUBLING && r->s.n_rounds > 1) {
         size_t need = (size_t)(r->s.n_rounds - 1) * r->c.n;
         if (need > r->scratch_cap) {
             free(r->scratch);
-            r->scratch = NULL, r->scratch_cap = 0;
+            r->scratch = NULL;
+            r->scratch_cap = 0;
             void *p;
-            if (qr_large_new(need, sizeof(qr_fixed), "partial sums of the all-reduce", &p, err) != QR_OK) return err ? err->code : QR_RESOURCE_EXHAUSTED;
-            r->scratch = p, r->scratch_cap = need;
+            if (qr_large_new(need, sizeof(qr_fixed), "partial sums of the all-reduce", &p, err) != QR_OK)
+                return err ? err->code : QR_RESOURCE_EXHAUSTED;
+            r->scratch = p;
+            r->scratch_cap = need;
         }
     }
     size_t slots = (size_t)(r->s.n_rounds ? r->s.n_rounds : 1) * r->s.n_parts, by_rank = (size_t)args->n_ranks * r->s.n_parts;
@@ -114,7 +133,8 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
     memset(r->got, 0, r->got_cap);
     memset(r->arrived, 0, r->arrived_cap * sizeof *r->arrived);
     r->n_out = r->first_out = 0;
-    r->n_received = 0, r->n_expected = qr_schedule_n_receives(&r->s);
+    r->n_received = 0;
+    r->n_expected = qr_schedule_n_receives(&r->s);
     r->own = r->c.coverage;
     qr_coverage_add_member(&r->own, &r->c.key, args->rank);
     r->total = qr_coverage_total(&r->c.key, r->c.n_blocks, args->n_ranks);
@@ -130,6 +150,7 @@ static void add_to(qr_fixed *sum, const qr_fixed *before, const uint8_t *integer
     if (sum != before) memcpy(sum, before, n * sizeof *sum);
     qr_fixed_add_bytes(sum, integers, n);
 }
+
 static void work_in(struct qr_reduction *r, const struct qr_chunk *c, const struct qr_slot *slot, const uint8_t *integers) {
     struct qr_coverage *mine = coverage_at(r, c->round, c->part), theirs = qr_coverage_load(c->coverage);
     if (slot->phase == QR_SLOT_TAKE) {
@@ -142,12 +163,19 @@ static void work_in(struct qr_reduction *r, const struct qr_chunk *c, const stru
     const qr_fixed *before = r->c.vector;
     struct qr_coverage covered = r->own;
     if (r->s.kind == QR_ALLREDUCE_STAR) first = r->arrived[c->part]++ == 0;
-    if (!first) before = r->a.sum, covered = *mine;
-    if (r->s.kind == QR_ALLREDUCE_DOUBLING && c->round > 0) before = partial(r, c->round), covered = *coverage_at(r, c->round - 1, c->part);
+    if (!first) {
+        before = r->a.sum;
+        covered = *mine;
+    }
+    if (r->s.kind == QR_ALLREDUCE_DOUBLING && c->round > 0) {
+        before = partial(r, c->round);
+        covered = *coverage_at(r, c->round - 1, c->part);
+    }
     qr_fixed *sum = partial(r, c->round + 1);
     if (slot->count) add_to(sum + slot->offset, before + slot->offset, integers, slot->count);
     *mine = qr_coverage_sum(covered, theirs);
-    if (r->s.kind != QR_ALLREDUCE_STAR || r->arrived[c->part] == r->a.n_ranks - 1) qr_schedule_next(&r->s, c->round, c->part, queue_send, r);
+    if (r->s.kind != QR_ALLREDUCE_STAR || r->arrived[c->part] == r->a.n_ranks - 1)
+        qr_schedule_next(&r->s, c->round, c->part, queue_send, r);
 }
 
 static const char *kind_name(unsigned kind) {
@@ -159,6 +187,7 @@ static size_t got_index(const struct qr_reduction *r, uint32_t round, uint32_t p
     bool by_sender = r->s.kind == QR_ALLREDUCE_STAR && r->s.rank == 0;
     return (size_t)(by_sender ? from : round) * r->s.n_parts + part;
 }
+
 enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, struct qr_bytes message, struct qr_err *err) {
     struct qr_chunk c;
     struct qr_bytes integers;
@@ -169,7 +198,8 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
     if (c.generation != r->a.generation) return QR_TAKEN_OTHER;
     if (c.step != r->c.key.step) return QR_TAKEN_LATER;
     if (c.kind != (uint8_t)r->c.key.kind) { /* a step has one kind; only the number of epochs is not in the job hash */
-        qr_fail(err, QR_INVALID_ARGUMENT, "is at a step of kind %s where this worker is at one of kind %s: give all workers the same --epochs",
+        qr_fail(err, QR_INVALID_ARGUMENT,
+                "is at a step of kind %s where this worker is at one of kind %s: give all workers the same --epochs",
                 kind_name(c.kind), kind_name(r->c.key.kind));
         return QR_TAKEN_BAD;
     }
@@ -178,10 +208,12 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
         qr_fail(err, QR_INTERNAL,
                 "reduces a vector of %" PRIu64 " integers by %s as rank %" PRIu32 ", this worker one of %" PRIu64 " by %s and knows it as rank %" PRIu32
                 ": the workers run different programs or settings (--allreduce)",
-                c.total, c.schedule < 4 ? qr_allreduce_names[c.schedule] : "an unknown schedule", c.rank, r->s.n, qr_allreduce_names[r->s.kind], from_rank);
+                c.total, c.schedule < 4 ? qr_allreduce_names[c.schedule] : "an unknown schedule", c.rank, r->s.n,
+                qr_allreduce_names[r->s.kind], from_rank);
         return QR_TAKEN_BAD;
     }
-    if (!qr_schedule_receives(&r->s, c.round, c.part, from_rank, &slot) || slot.offset != c.offset || slot.count != c.count || slot.phase != c.phase ||
+    if (!qr_schedule_receives(&r->s, c.round, c.part, from_rank, &slot) || slot.offset != c.offset || slot.count != c.count ||
+        slot.phase != c.phase ||
         r->got[got_index(r, c.round, c.part, from_rank)]) {
         qr_fail(err, QR_INTERNAL, "sent a chunk that is not its turn (round %" PRIu32 ", part %" PRIu32 ")", c.round, c.part);
         return QR_TAKEN_BAD;
@@ -202,6 +234,7 @@ static bool is_final(const struct qr_reduction *r, uint32_t round) {
     if (r->s.kind == QR_ALLREDUCE_STAR) return (round == 0) == (r->a.rank == 0);
     return round + 1 == r->s.n_rounds;
 }
+
 enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err) {
     const char *kind = kind_name(r->c.key.kind);
     bool fine = r->a.n_ranks > 1 || qr_coverage_equal(r->own, r->total);
@@ -210,7 +243,10 @@ enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err
         for (uint32_t part = 0; fine && is_final(r, round) && part < r->s.n_parts; part++) {
             bool by_sender = r->s.kind == QR_ALLREDUCE_STAR && r->a.rank == 0;
             bool there = by_sender ? r->arrived[part] != 0 : r->got[got_index(r, round, part, 0)] != 0;
-            if (there && !qr_coverage_equal(*coverage_at(r, round, part), r->total)) fine = false, bad_part = part;
+            if (there && !qr_coverage_equal(*coverage_at(r, round, part), r->total)) {
+                fine = false;
+                bad_part = part;
+            }
         }
     if (fine) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,

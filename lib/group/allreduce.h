@@ -1,10 +1,12 @@
 /* group/allreduce.h — one reduction as a step machine: messages in, chunks out over a data link, the sum at the end.
  *
- * What      Works a schedule (schedule.h) over connections that the caller owns. It never waits and never reads the clock: the caller polls the link and
- *           hands each message in. The contribution is only read, the sum grows in ret_sum, so a reduction may be thrown away at any point.
- * Checks    each chunk: crc32c, place in the schedule, once. At the end: the coverage word of every chunk against the total (exact/coverage.h).
- * Memory    parts are sent from where they lie: vector and sum stay untouched by others until done() and the link's unreleased() is 0. Bookkeeping is
- *           kept for the next reduction: no allocation when it is no larger.
+ * What      Works a schedule (schedule.h) over connections that the caller owns. It never waits and never reads the clock: the caller
+ *           polls the link and hands each message in. The contribution is only read, the sum grows in ret_sum, so a reduction may be
+ *           thrown away at any point.
+ * Checks    each chunk: crc32c, place in the schedule, once. At the end: the coverage word of every chunk against the total
+ *           (exact/coverage.h).
+ * Memory    parts are sent from where they lie: vector and sum stay untouched by others until done() and the link's unreleased() is 0.
+ *           Bookkeeping is kept for the next reduction: no allocation when it is no larger.
  * Threads   the data link's owner.
  */
 #ifndef QR_GROUP_ALLREDUCE_H
@@ -42,7 +44,8 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
 void qr_reduction_pump(struct qr_reduction *r);
 /* All is received and handed to the link. */
 bool qr_reduction_done(const struct qr_reduction *r);
-/* When done: QR_OK, or DATA_LOSS when a coverage word is not the total ("coverage refused at step 7 (train): ..."): the sum must not be used. */
+/* When done: QR_OK, or DATA_LOSS when a coverage word is not the total ("coverage refused at step 7 (train): ..."): the sum must not be
+ * used. */
 QR_MUST_CHECK enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err);
 /* A rank that this one still waits for, or n_ranks: for messages to people. */
 uint32_t qr_reduction_waits_for(const struct qr_reduction *r);

@@ -1,7 +1,8 @@
 /* group/group.c — the membership machine on the control link, the mesh on the data link, and what passes between their threads.
  *
- * The control thread alone touches the control link, and alone calls what may emit. The training thread leaves requests in the group, under its lock, and
- * wakes that link. Actions come back as facts (begun, lost, stop, done), also under the lock; whoever waits is woken by the condition or the data link. */
+ * The control thread alone touches the control link, and alone calls what may emit. The training thread leaves requests in the group,
+ * under its lock, and wakes that link. Actions come back as facts (begun, lost, stop, done), also under the lock; whoever waits is woken
+ * by the condition or the data link. */
 #include "group/group.h"
 
 #include <inttypes.h>
@@ -53,9 +54,11 @@ static int64_t now_ns(const struct qr_group *g) { return qr_now_ns(g->o.clock); 
 /* ---- the control thread ---- */
 
 static void tell(struct told *t, enum qr_code code, const char *text) {
-    t->is = true, t->code = code;
+    t->is = true;
+    t->code = code;
     snprintf(t->text, sizeof t->text, "%s", text ? text : "");
 }
+
 static void act(void *ctx, const struct qr_member_action *a) {
     struct qr_group *g = ctx;
     const struct qr_link_ops *ops = g->control->ops;
@@ -72,7 +75,10 @@ static void act(void *ctx, const struct qr_member_action *a) {
     case QR_ACT_HANG_UP: ops->hang_up(g->control, a->index); return;
     case QR_ACT_LOG: qr_log_at(g->o.log, a->level, "group", "%s", a->text); return;
     case QR_ACT_SUSPEND: g->begun = false; return;
-    case QR_ACT_BEGIN: *g->generation = *a->generation, g->begun = true; break;
+    case QR_ACT_BEGIN:
+        *g->generation = *a->generation;
+        g->begun = true;
+        break;
     case QR_ACT_LOST: tell(&g->lost, QR_UNAVAILABLE, a->text); break;
     case QR_ACT_STOP: tell(&g->stop, a->code, a->text); break;
     case QR_ACT_DONE: tell(&g->done, a->code, a->text); break;
@@ -80,6 +86,7 @@ static void act(void *ctx, const struct qr_member_action *a) {
     pthread_cond_broadcast(&g->changed);
     if (!g->quit) g->data->ops->wake(g->data); /* it goes while the group closes */
 }
+
 static void do_requests(struct qr_group *g) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (g->data_broken[i]) {
@@ -96,6 +103,7 @@ static void do_requests(struct qr_group *g) {
         qr_member_leave(g->member, now_ns(g), g->interrupted ? "it was asked to stop" : why);
     }
 }
+
 static void on_event(struct qr_group *g, const struct qr_link_event *e) {
     struct qr_err err;
     int64_t now = now_ns(g);
@@ -111,6 +119,7 @@ static void on_event(struct qr_group *g, const struct qr_link_event *e) {
     }
     if (now_ns(g) >= qr_member_deadline_ns(g->member)) qr_member_tick(g->member, now_ns(g));
 }
+
 void qr_group_control_run(struct qr_group *g) {
     pthread_mutex_lock(&g->lock);
     qr_member_start(g->member, now_ns(g));
@@ -144,6 +153,7 @@ static enum qr_code why_stop(struct qr_group *g, struct qr_err *err) {
     if (g->done.is && g->done.code != QR_OK) return qr_fail(err, g->done.code, "%s", g->done.text);
     return QR_OK;
 }
+
 static enum qr_code mesh_stop(void *ctx, struct qr_err *err) {
     struct qr_group *g = ctx;
     pthread_mutex_lock(&g->lock);
@@ -153,6 +163,7 @@ static enum qr_code mesh_stop(void *ctx, struct qr_err *err) {
     pthread_mutex_unlock(&g->lock);
     return code;
 }
+
 static void mesh_broken(void *ctx, uint32_t index, const char *reason) {
     struct qr_group *g = ctx;
     if (index >= QR_MAX_MEMBERS) return;
@@ -162,6 +173,7 @@ static void mesh_broken(void *ctx, uint32_t index, const char *reason) {
     wake_control(g);
     pthread_mutex_unlock(&g->lock);
 }
+
 /* Under lock: until the condition changes, or deadline_ns. */
 static void wait_changed(struct qr_group *g, int64_t deadline_ns) {
     struct timespec ts = {.tv_sec = deadline_ns / QR_SECOND, .tv_nsec = deadline_ns % QR_SECOND};
@@ -181,6 +193,7 @@ static struct qr_group *new_group(const struct qr_group_options *opt) {
     pthread_condattr_destroy(&attr);
     return g;
 }
+
 struct qr_group *qr_group_solo(const struct qr_group_options *opt) {
     struct qr_group *g = new_group(opt);
     g->solo = true;
@@ -188,39 +201,45 @@ struct qr_group *qr_group_solo(const struct qr_group_options *opt) {
     g->view = (struct qr_group_view){.generation = 1, .n_members = 1, .index = {opt->index}};
     return g;
 }
+
 static const char *contract_of(const struct qr_group_options *opt) {
     for (size_t i = 0; i < opt->n_fields; i++)
         if (strcmp(opt->fields[i].name, "contract") == 0) return opt->fields[i].value;
     return "";
 }
+
 /* host:port with another port. False when it is too long or has none. */
 static bool with_port(const char *address, unsigned port, char *ret, size_t cap) {
     const char *colon = strrchr(address, ':');
     int n = colon ? snprintf(ret, cap, "%.*s:%u", (int)(colon - address), address, port) : -1;
     return n > 0 && (size_t)n < cap;
 }
-enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *control, struct qr_link *data, struct qr_group **ret, unsigned *ret_port,
-                           struct qr_err *err) {
+
+enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *control, struct qr_link *data, struct qr_group **ret,
+                           unsigned *ret_port, struct qr_err *err) {
     char data_address[300];
     unsigned port = 0, data_port = 0;
     enum qr_code code = QR_OK;
     if (opt->n_peers < 1 || opt->n_peers > QR_MAX_MEMBERS || opt->index >= opt->n_peers)
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "index %" PRIu32 " of %zu peers: a group has 1 to %d peers, this one among them", opt->index, opt->n_peers,
-                       (int)QR_MAX_MEMBERS);
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "index %" PRIu32 " of %zu peers: a group has 1 to %d peers, this one among them",
+                       opt->index, opt->n_peers, (int)QR_MAX_MEMBERS);
     else if (!with_port(opt->listen_address, opt->data_port, data_address, sizeof data_address))
         code = qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", opt->listen_address);
     if (code == QR_OK) code = control->ops->listen(control, opt->listen_address, &port, err);
     if (code == QR_OK) code = data->ops->listen(data, data_address, &data_port, err);
     if (code != QR_OK) {
-        control->ops->free(control), data->ops->free(data);
+        control->ops->free(control);
+        data->ops->free(data);
         return code;
     }
     struct qr_group *g = new_group(opt);
-    g->control = control, g->data = data;
+    g->control = control;
+    g->data = data;
     g->in = qr_xcalloc(1, sizeof *g->in);
     g->generation = qr_xcalloc(1, sizeof *g->generation);
     struct qr_member_options m = {
-        .run = opt->run, .contract = contract_of(opt), .fields = opt->fields, .n_fields = opt->n_fields, .index = opt->index, .n_peers = opt->n_peers,
+        .run = opt->run, .contract = contract_of(opt), .fields = opt->fields, .n_fields = opt->n_fields, .index = opt->index,
+        .n_peers = opt->n_peers,
         .peers = opt->peers, .count_known = opt->count_known, .min_workers = opt->min_workers, .form_timeout_ns = opt->form_timeout_ns,
         .data_port = data_port, .stop_on_loss = true,
     };
@@ -234,7 +253,11 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
     *ret_port = port;
     return QR_OK;
 }
-void qr_group_set_join(struct qr_group *g, void (*join)(void *ctx), void *ctx) { g->join = join, g->join_ctx = ctx; }
+
+void qr_group_set_join(struct qr_group *g, void (*join)(void *ctx), void *ctx) {
+    g->join = join;
+    g->join_ctx = ctx;
+}
 
 void qr_group_close(struct qr_group *g) {
     if (!g) return;
@@ -255,7 +278,8 @@ void qr_group_close(struct qr_group *g) {
     }
     qr_reduction_free(g->alone);
     qr_buf_free(&g->out);
-    free(g->in), free(g->generation);
+    free(g->in);
+    free(g->generation);
     pthread_cond_destroy(&g->changed);
     pthread_mutex_destroy(&g->lock);
     free(g);
@@ -275,6 +299,7 @@ static enum qr_code members_of(struct qr_group *g, const struct qr_generation *g
     }
     return QR_OK;
 }
+
 /* Keeps the first error of the training thread for the goodbye. */
 static enum qr_code noted(struct qr_group *g, enum qr_code code, const struct qr_err *err) {
     if (code == QR_OK || !err) return code;
@@ -283,10 +308,12 @@ static enum qr_code noted(struct qr_group *g, enum qr_code code, const struct qr
     pthread_mutex_unlock(&g->lock);
     return code;
 }
+
 static void tell_view(const struct qr_group *g) {
     qr_gauge(QR_GENERATION, (int64_t)g->view.generation);
     qr_gauge(QR_MEMBERS, g->view.n_members);
 }
+
 enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct qr_err *err) {
     if (g->solo) {
         *ret = g->view;
@@ -318,6 +345,7 @@ enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct
     free(members);
     return noted(g, code, err);
 }
+
 enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum, struct qr_err *err) {
     if (!g->solo) return noted(g, qr_mesh_reduce(g->mesh, g->o.allreduce, c, ret_sum, err), err);
     pthread_mutex_lock(&g->lock);
@@ -328,6 +356,7 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
     code = qr_reduction_begin(g->alone, &args, err);
     return code != QR_OK ? code : qr_reduction_check(g->alone, err);
 }
+
 void qr_group_progress(struct qr_group *g, uint64_t applied_step, const uint8_t digest[16]) {
     if (g->solo) return;
     /* the state before the applied one is stable: a reduction based on it has passed */
@@ -337,6 +366,7 @@ void qr_group_progress(struct qr_group *g, uint64_t applied_step, const uint8_t 
     qr_member_set_held(g->member, &held);
     pthread_mutex_unlock(&g->lock);
 }
+
 enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error, int64_t timeout_ns, struct qr_err *err) {
     bool leads = g->view.rank == 0;
     bool failed = leader_error && leader_error->code != QR_OK;
@@ -345,7 +375,8 @@ enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error
     enum qr_code code = QR_OK;
     pthread_mutex_lock(&g->lock);
     if (leads) {
-        g->end = true, g->end_code = failed ? leader_error->code : QR_OK;
+        g->end = true;
+        g->end_code = failed ? leader_error->code : QR_OK;
         snprintf(g->end_text, sizeof g->end_text, "%s", failed ? leader_error->msg : "");
         wake_control(g);
     }
@@ -353,7 +384,8 @@ enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error
         code = why_stop(g, err);
         if (code == QR_OK && now_ns(g) >= deadline_ns) {
             if (leads) break; /* the work is written: late goodbyes change nothing */
-            code = qr_fail(err, QR_DEADLINE_EXCEEDED, "worker %" PRIu32 ", which leads, did not say within %" PRId64 " s that everything is written",
+            code = qr_fail(err, QR_DEADLINE_EXCEEDED,
+                           "worker %" PRIu32 ", which leads, did not say within %" PRId64 " s that everything is written",
                            g->view.index[0], timeout_ns / QR_SECOND);
         }
         if (code == QR_OK) wait_changed(g, deadline_ns);
@@ -362,6 +394,7 @@ enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error
     pthread_mutex_unlock(&g->lock);
     return code;
 }
+
 void qr_group_interrupt(struct qr_group *g) {
     pthread_mutex_lock(&g->lock);
     g->interrupted = g->leave = true;
@@ -372,4 +405,5 @@ void qr_group_interrupt(struct qr_group *g) {
     }
     pthread_mutex_unlock(&g->lock);
 }
+
 const char *qr_group_schedule_name(const struct qr_group *g, size_t n) { return qr_schedule_name(g->o.allreduce, g->view.n_members, n); }

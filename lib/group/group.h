@@ -1,7 +1,7 @@
 /* group/group.h — the group as the step loop sees it.
  *
- * What      forms the first generation, sums contributions so that every block counts exactly once, ends together (DESIGN §8). Built from member.c (pure
- *           rules), a control link with its thread, and a data link driven by the calling (training) thread.
+ * What      forms the first generation, sums contributions so that every block counts exactly once, ends together (DESIGN §8). Built from
+ *           member.c (pure rules), a control link with its thread, and a data link driven by the calling (training) thread.
  * Failure   when a member is lost: UNAVAILABLE naming it ("worker 2 (host:port) ..."); the caller exits 138. Refusals by the job's leader:
  *           FAILED_PRECONDITION with field and both values. Every wait has a bound.
  * Threads   all functions from the training thread, but qr_group_interrupt (any thread, also from a signal-handling thread).
@@ -44,7 +44,8 @@ struct qr_group_view {
 struct qr_group;
 /* A group of one: no ports, no threads. */
 struct qr_group *qr_group_solo(const struct qr_group_options *opt);
-/* Listens on both ports (ALREADY_EXISTS when one is in use) and starts the control thread. gRPC links. *ret_port: the bound control port. */
+/* Listens on both ports (ALREADY_EXISTS when one is in use) and starts the control thread. gRPC links. *ret_port: the bound control port.
+ * */
 QR_MUST_CHECK enum qr_code qr_group_open(const struct qr_group_options *opt, struct qr_group **ret, unsigned *ret_port,
                                          struct qr_err *err);
 void qr_group_close(struct qr_group *g); /* says goodbye, bounded at 1 s; NULL is fine */
@@ -59,16 +60,17 @@ struct qr_contribution {
     struct qr_coverage coverage;     /* over the blocks in `vector`; the member's own word is added inside */
     const qr_fixed *vector; size_t n;
 };
-/* ret_sum[n]: the sum over all members, checked by coverage. ret_sum may not alias vector. DATA_LOSS when a coverage word is refused, naming the step.
- * UNAVAILABLE when a member is lost, CANCELLED after qr_group_interrupt. */
+/* ret_sum[n]: the sum over all members, checked by coverage. ret_sum may not alias vector. DATA_LOSS when a coverage word is refused,
+ * naming the step. UNAVAILABLE when a member is lost, CANCELLED after qr_group_interrupt. */
 QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum,
                                            struct qr_err *err);
 
 /* The training thread tells how far it is (heartbeats carry it). Cheap. */
 void qr_group_progress(struct qr_group *g, uint64_t applied_step, const uint8_t digest[16]);
 
-/* End together, after the closing reduction (kind CLOSE). The leader calls with uploaded=true when everything is written: Done goes to all. Others wait
- * for Done: bounded by timeout_ns. The leader then waits at most 5 s for goodbyes. leader_failed: text to send when the leader cannot write. */
+/* End together, after the closing reduction (kind CLOSE). The leader calls with uploaded=true when everything is written: Done goes to
+ * all. Others wait for Done: bounded by timeout_ns. The leader then waits at most 5 s for goodbyes. leader_failed: text to send when the
+ * leader cannot write. */
 QR_MUST_CHECK enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error, int64_t timeout_ns,
                                          struct qr_err *err);
 /* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves. */

@@ -9,11 +9,13 @@ static void *control_thread(void *g) {
     qr_group_control_run(g);
     return NULL;
 }
+
 static void join(void *ctx) {
     pthread_t *thread = ctx;
     pthread_join(*thread, NULL);
     free(thread);
 }
+
 enum qr_code qr_group_open(const struct qr_group_options *opt, struct qr_group **ret, unsigned *ret_port, struct qr_err *err) {
     struct qr_group *g;
     enum qr_code code = qr_group_over(opt, qr_link_grpc_new(opt->clock), qr_link_grpc_new(opt->clock), &g, ret_port, err);

@@ -6,8 +6,8 @@
 #include "group/link.h"
 
 /* Listens on both links and takes them over, also on failure. Nothing runs until somebody calls qr_group_control_run. */
-QR_MUST_CHECK enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *control, struct qr_link *data, struct qr_group **ret,
-                                         unsigned *ret_port, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *control, struct qr_link *data,
+                                         struct qr_group **ret, unsigned *ret_port, struct qr_err *err);
 /* The control thread's body: returns, with the control link closed, after qr_group_close has asked for it. */
 void qr_group_control_run(struct qr_group *g);
 /* How qr_group_close waits for that thread. */

@@ -3,8 +3,9 @@
  * What      Ordered, reliable, bounded streams of messages between two processes, with notice when one breaks. A worker has two links:
  *           control (polled by the control thread) and data (polled by the training thread). Who a connection belongs to is said by the
  *           first message on it, not by the link.
- * Dialing   `dial` keeps trying (50 ms doubling to 1 s; names are resolved again at each attempt; resolution errors are never fatal) and dials again after a
- *           break, until `hang_up`. Each success is an UP event with the tag. Of a pair, the higher index dials the lower.
+ * Dialing   `dial` keeps trying (50 ms doubling to 1 s; names are resolved again at each attempt; resolution errors are never fatal) and
+ *           dials again after a break, until `hang_up`. Each success is an UP event with the tag. Of a pair, the higher index dials the
+ *           lower.
  * Order     per connection: UP, MESSAGE..., DOWN. Nothing after DOWN. Connection numbers are never used twice.
  * Threads   all calls from the owner thread, except wake (any thread).
  */
@@ -29,7 +30,8 @@ struct qr_link_event {
 
 struct qr_link;
 struct qr_link_ops {
-    /* Binds and accepts. address "host:port", port 0 = any. *ret_port the bound one. ALREADY_EXISTS when the port is taken (message names it). */
+    /* Binds and accepts. address "host:port", port 0 = any. *ret_port the bound one. ALREADY_EXISTS when the port is taken (message names
+     * it). */
     enum qr_code (*listen)(struct qr_link *l, const char *address, unsigned *ret_port, struct qr_err *err);
     void (*dial)(struct qr_link *l, uint32_t tag, const char *address);
     void (*hang_up)(struct qr_link *l, uint32_t tag); /* closes its connection too, as close_conn */
@@ -39,8 +41,8 @@ struct qr_link_ops {
     bool (*send)(struct qr_link *l, uint32_t conn, struct qr_bytes head, struct qr_bytes body);
     /* Bodies still borrowed, and messages that still wait to go out (which needs polling): 0 when the owner may turn to something else. */
     size_t (*unreleased)(struct qr_link *l);
-    /* Stops reading from a connection until resumed: back-pressure for data of the next step. A break is told also while paused; what was unread is
-     * then lost. */
+    /* Stops reading from a connection until resumed: back-pressure for data of the next step. A break is told also while paused; what was
+     * unread is then lost. */
     void (*pause)(struct qr_link *l, uint32_t conn, bool paused);
     /* Waits until deadline_ns (of the link's clock) for one event; NOTHING when it passes. */
     void (*poll)(struct qr_link *l, int64_t deadline_ns, struct qr_link_event *ret);

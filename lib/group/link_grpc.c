@@ -1,7 +1,8 @@
-/* group/link_grpc.c — see link_grpc.h. Everything runs on the owner's thread inside poll (and free); only wake and the release of bodies come from others.
+/* group/link_grpc.c — see link_grpc.h. Everything runs on the owner's thread inside poll (and free); only wake and the release of bodies
+ * come from others.
  *
- * A completion queue has no public way to post an event, but starting an empty batch on any call puts its tag there at once: wake uses a call on a lame
- * channel, which never touches the network.
+ * A completion queue has no public way to post an event, but starting an empty batch on any call puts its tag there at once: wake uses a
+ * call on a lame channel, which never touches the network.
  */
 #include "group/link_grpc.h"
 
@@ -98,6 +99,7 @@ static void unborrow(void *ctx) {
     struct borrowed *b = ctx;
     if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1) free(b);
 }
+
 static size_t link_unreleased(struct qr_link *l) {
     size_t n = atomic_load_explicit(&self(l)->borrowed->refs, memory_order_acquire) - 1;
     for (const struct conn *c = self(l)->conns; c; c = c->next)
@@ -110,6 +112,7 @@ static grpc_slice body_slice(struct grpc_link *g, struct qr_bytes body) {
     atomic_fetch_add_explicit(&g->borrowed->refs, 1, memory_order_relaxed);
     return grpc_slice_new_with_user_data(p.out, body.n, unborrow, g->borrowed);
 }
+
 static grpc_byte_buffer *pack(struct grpc_link *g, struct qr_bytes head, struct qr_bytes body) {
     bool copy = body.n <= COPY_BELOW_BYTES;
     grpc_slice s[2];
@@ -123,6 +126,11 @@ static grpc_byte_buffer *pack(struct grpc_link *g, struct qr_bytes head, struct 
     return b;
 }
 
+static void drop(grpc_byte_buffer **b) {
+    if (*b) grpc_byte_buffer_destroy(*b);
+    *b = NULL;
+}
+
 /* ---- one connection ---- */
 
 static bool batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t n) {
@@ -130,42 +138,55 @@ static bool batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t 
     c->n_ops++;
     return true;
 }
+
 static struct conn *new_conn(struct grpc_link *g, bool outgoing) {
     struct conn *c = qr_xcalloc(1, sizeof *c);
     for (int k = 0; k < OP_KINDS; k++) c->op[k] = (struct op){(enum op_kind)k, c};
-    c->outgoing = outgoing, c->id = ++g->next_id, c->close_by_ns = INT64_MAX;
-    grpc_metadata_array_init(&c->initial), grpc_metadata_array_init(&c->trailing);
+    c->outgoing = outgoing;
+    c->id = ++g->next_id;
+    c->close_by_ns = INT64_MAX;
+    grpc_metadata_array_init(&c->initial);
+    grpc_metadata_array_init(&c->trailing);
     c->details = grpc_empty_slice();
-    c->next = g->conns, g->conns = c, g->n_conns++;
+    c->next = g->conns;
+    g->conns = c;
+    g->n_conns++;
     return c;
 }
+
 static struct conn *find(struct grpc_link *g, uint32_t id) {
     for (struct conn *c = g->conns; c; c = c->next)
         if (c->id == id) return c;
     return NULL;
 }
+
 static void drop_queue(struct conn *c) {
     for (; c->n_queued; c->n_queued--, c->first = (c->first + 1) % QUEUE_MESSAGES) grpc_byte_buffer_destroy(c->queue[c->first]);
     c->queued_bytes = 0;
 }
+
 static void remove_conn(struct grpc_link *g, struct conn *c) {
     struct conn **at = &g->conns;
     while (*at != c) at = &(*at)->next;
-    *at = c->next, g->n_conns--;
+    *at = c->next;
+    g->n_conns--;
     drop_queue(c);
-    if (c->held) grpc_byte_buffer_destroy(c->held);
-    if (c->incoming) grpc_byte_buffer_destroy(c->incoming);
-    grpc_metadata_array_destroy(&c->initial), grpc_metadata_array_destroy(&c->trailing);
+    drop(&c->held);
+    drop(&c->incoming);
+    grpc_metadata_array_destroy(&c->initial);
+    grpc_metadata_array_destroy(&c->trailing);
     grpc_slice_unref(c->details);
     grpc_call_unref(c->call);
     if (c->channel) grpc_channel_destroy(c->channel);
     free(c);
 }
+
 static void read_more(struct conn *c) {
     if (!c->up || c->reading || c->paused || c->held || c->over) return;
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &c->incoming};
     c->reading = batch(c, OP_RECV, &op, 1);
 }
+
 /* The stream's end from our side, after all that was queued. */
 static void finish(struct conn *c) {
     if (c->finish_started || c->over) return;
@@ -177,6 +198,7 @@ static void finish(struct conn *c) {
     c->finish_started = batch(c, OP_FINISH, &op, 1);
     if (!c->finish_started) grpc_call_cancel(c->call, NULL);
 }
+
 static void send_more(struct conn *c) {
     if (!c->up || c->sending || c->over) return;
     if (!c->n_queued) {
@@ -185,66 +207,88 @@ static void send_more(struct conn *c) {
     }
     grpc_byte_buffer *b = c->queue[c->first];
     c->queued_bytes -= c->queue_bytes[c->first];
-    c->first = (c->first + 1) % QUEUE_MESSAGES, c->n_queued--;
+    c->first = (c->first + 1) % QUEUE_MESSAGES;
+    c->n_queued--;
     grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = b};
     c->sending = batch(c, OP_SEND, &op, 1);
     grpc_byte_buffer_destroy(b);
 }
+
 /* No event of it is told any more. */
 static void close_silently(struct grpc_link *g, struct conn *c) {
     if (c->silent) return;
     c->silent = c->closing = true;
     c->close_by_ns = qr_now_ns(g->clock) + CLOSE_NS;
     c->paused = false;
-    if (c->held) grpc_byte_buffer_destroy(c->held), c->held = NULL;
+    drop(&c->held);
     if (!c->up) grpc_call_cancel(c->call, NULL);
     read_more(c); /* the other side's end is behind what it sent */
     send_more(c);
 }
+
 /* The dial is free for another attempt. */
 static void retire(struct grpc_link *g, struct conn *c) {
     struct dial *d = c->dial;
     if (!d) return;
-    c->dial = NULL, d->conn = NULL;
+    c->dial = NULL;
+    d->conn = NULL;
     d->next_ns = qr_now_ns(g->clock) + d->backoff_ns;
     d->backoff_ns = 2 * d->backoff_ns > QR_SECOND ? QR_SECOND : 2 * d->backoff_ns;
 }
 
 static void start_dial(struct grpc_link *g, struct dial *d) {
     struct conn *c = new_conn(g, true);
-    c->dial = d, c->tag = d->tag, d->conn = c, d->fresh_ns = qr_now_ns(g->clock);
-    c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq, grpc_slice_from_static_string(METHOD), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    c->dial = d;
+    c->tag = d->tag;
+    d->conn = c;
+    d->fresh_ns = qr_now_ns(g->clock);
+    c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq, grpc_slice_from_static_string(METHOD), NULL,
+                                       gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     grpc_op start[2] = {
-        {.op = GRPC_OP_SEND_INITIAL_METADATA, .flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
+        {.op = GRPC_OP_SEND_INITIAL_METADATA,
+         .flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
         {.op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &c->initial},
     };
     grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-                      .data.recv_status_on_client = {.trailing_metadata = &c->trailing, .status = &c->status, .status_details = &c->details}};
+                      .data.recv_status_on_client = {.trailing_metadata = &c->trailing, .status = &c->status,
+                                                     .status_details = &c->details}};
     QR_ASSERT(batch(c, OP_START, start, 2) && batch(c, OP_STATUS, &status, 1));
 }
+
 /* A resolver waits ever longer after a name that does not exist (1 s to 2 min), and cannot be told not to: a new channel asks at once. */
 static void renew(struct grpc_link *g, struct dial *d) {
     d->fresh_ns = qr_now_ns(g->clock);
     if (grpc_channel_check_connectivity_state(d->channel, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE) return;
     struct conn *c = d->conn;
-    c->dial = NULL, c->channel = d->channel, c->silent = true;
+    c->dial = NULL;
+    c->channel = d->channel;
+    c->silent = true;
     grpc_call_cancel(c->call, NULL);
     d->channel = link_grpc_channel(d->address);
     start_dial(g, d);
 }
+
 static void want_accept(struct grpc_link *g) {
-    grpc_call_details_init(&g->details), grpc_metadata_array_init(&g->metadata);
+    grpc_call_details_init(&g->details);
+    grpc_metadata_array_init(&g->metadata);
     g->accepting =
         grpc_server_request_call(g->server, &g->accepted, &g->details, &g->metadata, g->cq, g->cq, &g->op_accept) == GRPC_CALL_OK;
 }
+
 static void accept_one(struct grpc_link *g, bool ok) {
     bool ours = ok && grpc_slice_str_cmp(g->details.method, METHOD) == 0;
     grpc_call *call = ok ? g->accepted : NULL;
-    if (ok) grpc_slice_unref(g->details.method), grpc_slice_unref(g->details.host);
+    if (ok) {
+        grpc_slice_unref(g->details.method);
+        grpc_slice_unref(g->details.host);
+    }
     grpc_metadata_array_destroy(&g->metadata);
     g->accepting = false;
     if (!ok || g->freeing) {
-        if (call) grpc_call_cancel(call, NULL), grpc_call_unref(call);
+        if (call) {
+            grpc_call_cancel(call, NULL);
+            grpc_call_unref(call);
+        }
         return;
     }
     want_accept(g);
@@ -266,19 +310,21 @@ static void accept_one(struct grpc_link *g, bool ok) {
 static void tell_up(struct conn *c, struct qr_link_event *ret) {
     *ret = (struct qr_link_event){.kind = QR_LINK_UP, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
 }
+
 /* The stream is over for its owner; true when DOWN is to be told. */
 static bool over(struct grpc_link *g, struct conn *c, const char *why, struct qr_link_event *ret) {
     if (c->over) return false;
     bool tell = c->up && !c->silent;
     c->over = true;
     drop_queue(c);
-    if (c->held) grpc_byte_buffer_destroy(c->held), c->held = NULL;
+    drop(&c->held);
     retire(g, c);
     if (!tell) return false;
     *ret = (struct qr_link_event){.kind = QR_LINK_DOWN, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
     snprintf(ret->reason, sizeof ret->reason, "%s", *why ? why : "the stream was reset");
     return true;
 }
+
 static bool over_by_status(struct grpc_link *g, struct conn *c, struct qr_link_event *ret) {
     if (!c->outgoing) return over(g, c, "", ret);
     if (c->status == GRPC_STATUS_OK) return over(g, c, "the other side closed the connection", ret);
@@ -287,6 +333,7 @@ static bool over_by_status(struct grpc_link *g, struct conn *c, struct qr_link_e
     gpr_free(text);
     return told;
 }
+
 static struct qr_bytes whole(struct grpc_link *g, grpc_byte_buffer *b) {
     grpc_slice_buffer *sb = &b->data.raw.slice_buffer;
     if (sb->count == 1) return qr_bytes_of(GRPC_SLICE_START_PTR(sb->slices[0]), GRPC_SLICE_LENGTH(sb->slices[0]));
@@ -303,6 +350,7 @@ static struct qr_bytes whole(struct grpc_link *g, grpc_byte_buffer *b) {
     }
     return qr_bytes_of(g->assembly, n);
 }
+
 static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b, struct qr_link_event *ret) {
     if (c->dial) c->dial->backoff_ns = BACKOFF_FIRST_NS; /* it is one of ours and answers */
     g->current = b;
@@ -311,9 +359,11 @@ static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b, st
     read_more(c);
     return true;
 }
+
 static bool received(struct grpc_link *g, struct conn *c, bool ok, struct qr_link_event *ret) {
     grpc_byte_buffer *b = c->incoming;
-    c->incoming = NULL, c->reading = false;
+    c->incoming = NULL;
+    c->reading = false;
     if (!ok || !b) { /* no more comes: the client's half is closed, or the status follows */
         if (b) grpc_byte_buffer_destroy(b);
         if (c->outgoing || c->over) return false;
@@ -338,6 +388,7 @@ static bool received(struct grpc_link *g, struct conn *c, bool ok, struct qr_lin
     }
     return deliver(g, c, b, ret);
 }
+
 static bool started(struct conn *c, bool ok, struct qr_link_event *ret) {
     if (c->outgoing) {
         bool marked = false;
@@ -360,6 +411,7 @@ static bool started(struct conn *c, bool ok, struct qr_link_event *ret) {
     tell_up(c, ret);
     return true;
 }
+
 /* True when *ret is an event to tell. */
 static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_event *ret) {
     struct conn *c = op->conn;
@@ -415,13 +467,19 @@ static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned
     *ret_port = (unsigned)port;
     return QR_OK;
 }
+
 static void link_dial(struct qr_link *l, uint32_t tag, const char *address) {
     struct grpc_link *g = self(l);
     struct dial *d = qr_xcalloc(1, sizeof *d);
-    d->tag = tag, d->backoff_ns = BACKOFF_FIRST_NS, d->address = qr_xstrdup(address), d->channel = link_grpc_channel(address);
-    d->next = g->dials, g->dials = d;
+    d->tag = tag;
+    d->backoff_ns = BACKOFF_FIRST_NS;
+    d->address = qr_xstrdup(address);
+    d->channel = link_grpc_channel(address);
+    d->next = g->dials;
+    g->dials = d;
     start_dial(g, d);
 }
+
 static void link_hang_up(struct qr_link *l, uint32_t tag) {
     struct grpc_link *g = self(l);
     for (struct dial **at = &g->dials; *at;) {
@@ -432,14 +490,17 @@ static void link_hang_up(struct qr_link *l, uint32_t tag) {
         }
         *at = d->next;
         if (d->conn) {
-            d->conn->channel = d->channel, d->conn->dial = NULL;
+            d->conn->channel = d->channel;
+            d->conn->dial = NULL;
             close_silently(g, d->conn);
         } else {
             grpc_channel_destroy(d->channel);
         }
-        free(d->address), free(d);
+        free(d->address);
+        free(d);
     }
 }
+
 static void link_close_conn(struct qr_link *l, uint32_t id) {
     struct grpc_link *g = self(l);
     struct conn *c = find(g, id);
@@ -447,6 +508,7 @@ static void link_close_conn(struct qr_link *l, uint32_t id) {
     close_silently(g, c);
     retire(g, c);
 }
+
 static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, struct qr_bytes body) {
     struct grpc_link *g = self(l);
     struct conn *c = find(g, id);
@@ -454,11 +516,13 @@ static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, stru
     if (c->n_queued == QUEUE_MESSAGES || c->queued_bytes + head.n > QUEUE_BYTES) return false;
     unsigned last = (c->first + c->n_queued++) % QUEUE_MESSAGES;
     c->queue[last] = pack(g, head, body);
-    c->queue_bytes[last] = head.n, c->queued_bytes += head.n;
+    c->queue_bytes[last] = head.n;
+    c->queued_bytes += head.n;
     qr_count(QR_SENT_BYTES, head.n + body.n);
     send_more(c);
     return true;
 }
+
 static void link_pause(struct qr_link *l, uint32_t id, bool paused) {
     struct conn *c = find(self(l), id);
     if (!c || c->silent) return;
@@ -484,15 +548,18 @@ static int64_t timers(struct grpc_link *g) {
     for (struct conn *c = g->conns; c; c = c->next) {
         if (c->close_by_ns == INT64_MAX) continue;
         if (!now_ns) now_ns = qr_now_ns(g->clock);
-        if (c->close_by_ns <= now_ns) grpc_call_cancel(c->call, NULL), c->close_by_ns = INT64_MAX;
-        else if (c->close_by_ns < due_ns) due_ns = c->close_by_ns;
+        if (c->close_by_ns <= now_ns) {
+            grpc_call_cancel(c->call, NULL);
+            c->close_by_ns = INT64_MAX;
+        } else if (c->close_by_ns < due_ns) due_ns = c->close_by_ns;
     }
     return due_ns;
 }
+
 static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_event *ret) {
     struct grpc_link *g = self(l);
     *ret = (struct qr_link_event){.kind = QR_LINK_NOTHING};
-    if (g->current) grpc_byte_buffer_destroy(g->current), g->current = NULL;
+    drop(&g->current);
     for (struct conn *c = g->conns; c; c = c->next)
         if (c->held && !c->paused) {
             grpc_byte_buffer *b = c->held;
@@ -507,6 +574,7 @@ static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_eve
         if (qr_now_ns(g->clock) >= deadline_ns) return; /* also when events that nobody is told of keep coming */
     }
 }
+
 static void link_wake(struct qr_link *l) {
     struct grpc_link *g = self(l);
     pthread_mutex_lock(&g->wake_lock);
@@ -521,9 +589,10 @@ static void drain(struct grpc_link *g, bool (*go_on)(const struct grpc_link *), 
         int64_t due_ns = timers(g);
         grpc_event e = grpc_completion_queue_next(g->cq, at_ns(due_ns < by_ns ? due_ns : by_ns), NULL);
         if (e.type == GRPC_OP_COMPLETE) handle(g, e.tag, e.success, &none);
-        if (g->current) grpc_byte_buffer_destroy(g->current), g->current = NULL;
+        drop(&g->current);
     }
 }
+
 static bool has_conns(const struct grpc_link *g) { return g->conns != NULL; }
 static bool is_busy(const struct grpc_link *g) { return g->conns || g->accepting || !g->server_down || g->wake_pending; }
 
@@ -531,7 +600,7 @@ static void link_free(struct qr_link *l) {
     struct grpc_link *g = self(l);
     if (!g) return;
     g->freeing = true;
-    if (g->current) grpc_byte_buffer_destroy(g->current), g->current = NULL;
+    drop(&g->current);
     while (g->dials) link_hang_up(l, g->dials->tag);
     for (struct conn *c = g->conns; c; c = c->next) close_silently(g, c);
     drain(g, has_conns, qr_now_ns(g->clock) + CLOSE_NS);
@@ -569,11 +638,14 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock) {
     g->base.ops = &grpc_ops;
     g->clock = clock;
     g->cq = grpc_completion_queue_create_for_next(NULL);
-    g->op_accept.kind = OP_ACCEPT, g->op_shutdown.kind = OP_SHUTDOWN, g->op_wake.kind = OP_WAKE;
+    g->op_accept.kind = OP_ACCEPT;
+    g->op_shutdown.kind = OP_SHUTDOWN;
+    g->op_wake.kind = OP_WAKE;
     g->borrowed = qr_xcalloc(1, sizeof *g->borrowed);
     atomic_init(&g->borrowed->refs, 1);
     pthread_mutex_init(&g->wake_lock, NULL);
     g->lame = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "never connected");
-    g->wake_call = grpc_channel_create_call(g->lame, NULL, 0, g->cq, grpc_slice_from_static_string("/wake"), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    g->wake_call = grpc_channel_create_call(g->lame, NULL, 0, g->cq, grpc_slice_from_static_string("/wake"), NULL,
+                                            gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     return &g->base;
 }

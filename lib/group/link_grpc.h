@@ -1,10 +1,10 @@
 /* group/link_grpc.h — the link over gRPC: what runs between pods.
  *
- * One bidirectional stream ("/qring.Link/Stream") per connection, on a channel of its own; one server and one completion queue per link. Messages are
- * gRPC messages without further wrapping. No keepalive: heartbeats decide who is alive. Peers' names are "dns:///host:port", resolved again after a
- * failure (at most every 500 ms). "0.0.0.0:port" and "[::]:port" both serve IPv4 and IPv6.
- * Process   GRPC_POLL_STRATEGY=poll must be in the environment before the first link is made: otherwise two links of a process steal each other's events.
- *           Fork before the first link is made, not after.
+ * One bidirectional stream ("/qring.Link/Stream") per connection, on a channel of its own; one server and one completion queue per link.
+ * Messages are gRPC messages without further wrapping. No keepalive: heartbeats decide who is alive. Peers' names are "dns:///host:port",
+ * resolved again after a failure (at most every 500 ms). "0.0.0.0:port" and "[::]:port" both serve IPv4 and IPv6.
+ * Process   GRPC_POLL_STRATEGY=poll must be in the environment before the first link is made: otherwise two links of a process steal each
+ *           other's events. Fork before the first link is made, not after.
  * Memory    bodies of more than 16 KiB are sent without a copy.
  */
 #ifndef QR_GROUP_LINK_GRPC_H
@@ -13,7 +13,8 @@
 #include "base/clock.h"
 #include "group/link.h"
 
-/* clock: CLOCK_MONOTONIC (poll's deadlines are handed to gRPC as such). Never NULL. free closes every connection, waiting about 250 ms for peers that do not answer. */
+/* clock: CLOCK_MONOTONIC (poll's deadlines are handed to gRPC as such). Never NULL. free closes every connection, waiting about 250 ms for
+ * peers that do not answer. */
 struct qr_link *qr_link_grpc_new(const struct qr_clock *clock);
 
 #endif

@@ -11,9 +11,11 @@
 #include "group/link_grpc_impl.h"
 
 static grpc_channel_args channel_args(void) {
-    static char local_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, retries[] = GRPC_ARG_ENABLE_RETRIES, reuseport[] = GRPC_ARG_ALLOW_REUSEPORT,
+    static char local_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, retries[] = GRPC_ARG_ENABLE_RETRIES,
+        reuseport[] = GRPC_ARG_ALLOW_REUSEPORT,
                 dns[] = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, first[] = GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
-                least[] = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, most[] = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, receive[] = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
+                least[] = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, most[] = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
+                    receive[] = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
                 proxy[] = GRPC_ARG_ENABLE_HTTP_PROXY, config[] = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION;
 #define INTEGER(k, v) {.type = GRPC_ARG_INTEGER, .key = (k), .value.integer = (v)}
     static grpc_arg args[] = {
@@ -31,6 +33,7 @@ static grpc_channel_args channel_args(void) {
 #undef INTEGER
     return (grpc_channel_args){.num_args = sizeof args / sizeof args[0], .args = args};
 }
+
 grpc_channel *link_grpc_channel(const char *address) {
     grpc_channel_args args = channel_args();
     grpc_channel_credentials *creds = grpc_insecure_credentials_create();
@@ -40,6 +43,7 @@ grpc_channel *link_grpc_channel(const char *address) {
     grpc_channel_credentials_release(creds);
     return channel;
 }
+
 grpc_server *link_grpc_server(const char *address, grpc_completion_queue *cq, int *ret_port) {
     grpc_channel_args args = channel_args();
     grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
@@ -66,6 +70,7 @@ static int bind_errno(const char *host, const char *port) {
     freeaddrinfo(list);
     return sys;
 }
+
 enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err) {
     const char *colon = strrchr(address, ':');
     bool bracketed = address[0] == '[' && colon > address + 1 && colon[-1] == ']';
@@ -73,7 +78,8 @@ enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err) {
     int sys = bind_errno(host, colon + 1);
     free(host);
     if (sys == EADDRINUSE)
-        return qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port is in use; choose another or stop the program that has it", address);
+        return qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port is in use; choose another or stop the program that has it",
+                       address);
     if (sys) return qr_fail_errno(err, sys, "cannot listen on %s", address);
     return qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port was refused; is it in use?", address);
 }

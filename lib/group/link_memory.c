@@ -1,8 +1,8 @@
 /* group/link_memory.c — links between threads of one process: the twin that everything above is tested with.
  *
- * One lock for a whole hub (tests have a dozen threads at most), one condition per link. A body stays borrowed until the receiver polls it, as with a
- * real wire, so that a caller who reuses it too early is found here. A dial that finds nobody waits for the listener: no clock is needed for it; only a
- * connection that was closed under it is dialed again after 50 ms, doubling to 1 s.
+ * One lock for a whole hub (tests have a dozen threads at most), one condition per link. A body stays borrowed until the receiver polls
+ * it, as with a real wire, so that a caller who reuses it too early is found here. A dial that finds nobody waits for the listener: no
+ * clock is needed for it; only a connection that was closed under it is dialed again after 50 ms, doubling to 1 s.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -66,6 +66,7 @@ struct qr_link_hub *qr_link_hub_new(void) {
     hub->next_port = FIRST_PORT;
     return hub;
 }
+
 void qr_link_hub_free(struct qr_link_hub *hub) {
     if (!hub) return;
     QR_ASSERT(!hub->links);
@@ -79,10 +80,12 @@ static struct end *find(struct memory_link *m, uint32_t conn) {
         if (e->conn == conn) return e;
     return NULL;
 }
+
 static void release(struct message *msg) {
     if (msg->sender) msg->sender->unreleased--;
     free(msg);
 }
+
 static void drop_queue(struct end *e) {
     while (e->first) {
         struct message *msg = e->first;
@@ -92,6 +95,7 @@ static void drop_queue(struct end *e) {
     e->last = &e->first;
     e->n_queued = e->queued_bytes = 0;
 }
+
 /* What a leaving sender has queued is copied, so that it may still be read. */
 static void detach_bodies(struct end *e) {
     for (struct message **at = &e->first; *at; at = &(*at)->next) {
@@ -101,12 +105,16 @@ static void detach_bodies(struct end *e) {
         *whole = *msg;
         memcpy(whole->bytes, msg->bytes, msg->n_head);
         memcpy(whole->bytes + msg->n_head, msg->body, msg->n_body);
-        whole->n_head += whole->n_body, whole->n_body = 0, whole->body = NULL, whole->sender = NULL;
+        whole->n_head += whole->n_body;
+        whole->n_body = 0;
+        whole->body = NULL;
+        whole->sender = NULL;
         if (e->last == &msg->next) e->last = &whole->next;
         *at = whole;
         release(msg);
     }
 }
+
 static void remove_end(struct end *e) {
     struct end **at = &e->owner->ends;
     while (*at != e) at = &(*at)->next;
@@ -115,12 +123,14 @@ static void remove_end(struct end *e) {
     drop_queue(e);
     free(e);
 }
+
 /* This side goes: the other one reads what was sent, then sees DOWN. */
 static void close_end(struct end *e, const char *reason) {
     struct end *peer = e->peer;
     if (peer) {
         detach_bodies(peer);
-        peer->peer = NULL, peer->broken = true;
+        peer->peer = NULL;
+        peer->broken = true;
         snprintf(peer->reason, sizeof peer->reason, "%s", reason);
         pthread_cond_broadcast(&peer->owner->cond);
     }
@@ -129,7 +139,10 @@ static void close_end(struct end *e, const char *reason) {
 
 static struct end *new_end(struct memory_link *m, struct dial *d) {
     struct end *e = qr_xcalloc(1, sizeof *e);
-    e->owner = m, e->dial = d, e->last = &e->first, e->conn = ++m->next_conn;
+    e->owner = m;
+    e->dial = d;
+    e->last = &e->first;
+    e->conn = ++m->next_conn;
     struct end **at = &m->ends;
     while (*at) at = &(*at)->next;
     *at = e;
@@ -137,15 +150,19 @@ static struct end *new_end(struct memory_link *m, struct dial *d) {
     pthread_cond_broadcast(&m->cond);
     return e;
 }
+
 static void connect_now(struct memory_link *from, struct dial *d, struct memory_link *to) {
     struct end *a = new_end(from, d), *b = new_end(to, NULL);
-    a->peer = b, b->peer = a;
+    a->peer = b;
+    b->peer = a;
 }
+
 static struct memory_link *listener(struct qr_link_hub *hub, const char *address) {
     for (struct memory_link *m = hub->links; m; m = m->next)
         if (m->address && strcmp(m->address, address) == 0) return m;
     return NULL;
 }
+
 /* Connects what can be; returns when the next dial is due, or INT64_MAX. */
 static int64_t try_dials(struct memory_link *m, int64_t now_ns) {
     int64_t due_ns = INT64_MAX;
@@ -170,7 +187,8 @@ static enum qr_code memory_listen(struct qr_link *l, const char *address, unsign
     char *whole = qr_xasprintf("%.*s:%u", (int)(colon - address), address, port);
     if (listener(m->hub, whole)) {
         pthread_mutex_unlock(&m->hub->lock);
-        enum qr_code code = qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port is in use; choose another or stop its owner", whole);
+        enum qr_code code = qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port is in use; choose another or stop its owner",
+                                    whole);
         free(whole);
         return code;
     }
@@ -185,11 +203,15 @@ static enum qr_code memory_listen(struct qr_link *l, const char *address, unsign
 static void memory_dial(struct qr_link *l, uint32_t tag, const char *address) {
     struct memory_link *m = self(l);
     struct dial *d = qr_xcalloc(1, sizeof *d);
-    d->tag = tag, d->address = qr_xstrdup(address), d->backoff_ns = BACKOFF_FIRST_NS;
+    d->tag = tag;
+    d->address = qr_xstrdup(address);
+    d->backoff_ns = BACKOFF_FIRST_NS;
     pthread_mutex_lock(&m->hub->lock);
-    d->next = m->dials, m->dials = d;
+    d->next = m->dials;
+    m->dials = d;
     pthread_mutex_unlock(&m->hub->lock);
 }
+
 static void memory_hang_up(struct qr_link *l, uint32_t tag) {
     struct memory_link *m = self(l);
     pthread_mutex_lock(&m->hub->lock);
@@ -201,16 +223,19 @@ static void memory_hang_up(struct qr_link *l, uint32_t tag) {
         }
         *at = d->next;
         if (d->end) close_end(d->end, "the other side closed the connection");
-        free(d->address), free(d);
+        free(d->address);
+        free(d);
     }
     pthread_mutex_unlock(&m->hub->lock);
 }
+
 /* A dial whose connection went tries again, later each time. */
 static void back_off(struct dial *d) {
     if (!d) return;
     d->not_before_ns = qr_now_ns(&qr_clock_monotonic) + d->backoff_ns;
     d->backoff_ns = 2 * d->backoff_ns > QR_SECOND ? QR_SECOND : 2 * d->backoff_ns;
 }
+
 static void memory_close(struct qr_link *l, uint32_t conn) {
     struct memory_link *m = self(l);
     pthread_mutex_lock(&m->hub->lock);
@@ -232,14 +257,20 @@ static bool memory_send(struct qr_link *l, uint32_t conn, struct qr_bytes head, 
         struct message *msg = qr_xmalloc(sizeof *msg + head.n);
         *msg = (struct message){.n_head = head.n, .n_body = body.n, .body = body.p};
         if (head.n) memcpy(msg->bytes, head.p, head.n);
-        if (body.n) msg->sender = m, m->unreleased++;
-        *to->last = msg, to->last = &msg->next;
-        to->n_queued++, to->queued_bytes += head.n;
+        if (body.n) {
+            msg->sender = m;
+            m->unreleased++;
+        }
+        *to->last = msg;
+        to->last = &msg->next;
+        to->n_queued++;
+        to->queued_bytes += head.n;
         pthread_cond_broadcast(&to->owner->cond);
     }
     pthread_mutex_unlock(&m->hub->lock);
     return ok;
 }
+
 static size_t memory_unreleased(struct qr_link *l) {
     struct memory_link *m = self(l);
     pthread_mutex_lock(&m->hub->lock);
@@ -247,6 +278,7 @@ static size_t memory_unreleased(struct qr_link *l) {
     pthread_mutex_unlock(&m->hub->lock);
     return n;
 }
+
 static void memory_pause(struct qr_link *l, uint32_t conn, bool paused) {
     struct memory_link *m = self(l);
     pthread_mutex_lock(&m->hub->lock);
@@ -259,22 +291,28 @@ static struct message *take(struct end *e) {
     struct message *msg = e->first;
     e->first = msg->next;
     if (!e->first) e->last = &e->first;
-    e->n_queued--, e->queued_bytes -= msg->n_head < e->queued_bytes ? msg->n_head : e->queued_bytes;
+    e->n_queued--;
+    e->queued_bytes -= msg->n_head < e->queued_bytes ? msg->n_head : e->queued_bytes;
     if (msg->sender) {
         size_t total = msg->n_head + msg->n_body;
         struct message *whole = qr_xmalloc(sizeof *whole + total);
         *whole = *msg;
         memcpy(whole->bytes, msg->bytes, msg->n_head);
         memcpy(whole->bytes + msg->n_head, msg->body, msg->n_body);
-        whole->n_head = total, whole->n_body = 0, whole->sender = NULL;
+        whole->n_head = total;
+        whole->n_body = 0;
+        whole->sender = NULL;
         release(msg);
         return whole;
     }
     return msg;
 }
+
 /* One event of one connection, or false. */
 static bool event_of(struct memory_link *m, struct end *e, struct qr_link_event *ret) {
-    ret->conn = e->conn, ret->outgoing = e->dial != NULL, ret->tag = e->dial ? e->dial->tag : 0;
+    ret->conn = e->conn;
+    ret->outgoing = e->dial != NULL;
+    ret->tag = e->dial ? e->dial->tag : 0;
     if (!e->up_told) {
         e->up_told = true;
         ret->kind = QR_LINK_UP;
@@ -294,6 +332,7 @@ static bool event_of(struct memory_link *m, struct end *e, struct qr_link_event 
     remove_end(e);
     return true;
 }
+
 static bool next_event(struct memory_link *m, struct qr_link_event *ret) {
     if (m->woken) {
         m->woken = false;
@@ -305,7 +344,8 @@ static bool next_event(struct memory_link *m, struct qr_link_event *ret) {
         if (ret->kind != QR_LINK_DOWN && e->next) { /* its turn is over: behind the others */
             struct end **at = &m->ends;
             while (*at != e) at = &(*at)->next;
-            *at = e->next, e->next = NULL;
+            *at = e->next;
+            e->next = NULL;
             while (*at) at = &(*at)->next;
             *at = e;
         }
@@ -313,6 +353,7 @@ static bool next_event(struct memory_link *m, struct qr_link_event *ret) {
     }
     return false;
 }
+
 static void memory_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_event *ret) {
     struct memory_link *m = self(l);
     pthread_mutex_lock(&m->hub->lock);
@@ -329,6 +370,7 @@ static void memory_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_e
     }
     pthread_mutex_unlock(&m->hub->lock);
 }
+
 static void memory_wake(struct qr_link *l) {
     struct memory_link *m = self(l);
     pthread_mutex_lock(&m->hub->lock);
@@ -336,6 +378,7 @@ static void memory_wake(struct qr_link *l) {
     pthread_cond_broadcast(&m->cond);
     pthread_mutex_unlock(&m->hub->lock);
 }
+
 static void memory_free(struct qr_link *l) {
     struct memory_link *m = self(l);
     if (!m) return;
@@ -345,14 +388,17 @@ static void memory_free(struct qr_link *l) {
     while (m->dials) {
         struct dial *d = m->dials;
         m->dials = d->next;
-        free(d->address), free(d);
+        free(d->address);
+        free(d);
     }
     struct memory_link **at = &hub->links;
     while (*at != m) at = &(*at)->next;
     *at = m->next;
     pthread_mutex_unlock(&hub->lock);
     pthread_cond_destroy(&m->cond);
-    free(m->current), free(m->address), free(m);
+    free(m->current);
+    free(m->address);
+    free(m);
 }
 
 static const struct qr_link_ops memory_ops = {
@@ -369,7 +415,8 @@ struct qr_link *qr_link_memory_new(struct qr_link_hub *hub) {
     pthread_cond_init(&m->cond, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_lock(&hub->lock);
-    m->next = hub->links, hub->links = m;
+    m->next = hub->links;
+    hub->links = m;
     pthread_mutex_unlock(&hub->lock);
     return &m->base;
 }

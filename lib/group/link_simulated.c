@@ -85,6 +85,7 @@ static uint64_t random_of(struct qr_sim_net *net) {
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
+
 static int64_t delay_of(struct qr_sim_net *net) {
     return net->opt.min_delay_ns + (int64_t)(random_of(net) % (uint64_t)(net->opt.max_delay_ns - net->opt.min_delay_ns + 1));
 }
@@ -95,21 +96,28 @@ static void list_add(struct list *l, struct item *it) {
     *l->last = it;
     l->last = &it->next;
     it->next = NULL;
-    l->n++, l->n_bytes += it->n;
+    l->n++;
+    l->n_bytes += it->n;
 }
+
 static struct item *list_cut(struct list *l, struct item **at) {
     struct item *it = *at;
     *at = it->next;
     if (l->last == &it->next) l->last = at;
-    l->n--, l->n_bytes -= it->n;
+    l->n--;
+    l->n_bytes -= it->n;
     return it;
 }
+
 static void list_clear(struct list *l) {
     while (l->first) free(list_cut(l, &l->first));
 }
+
 static struct item *item_new(enum qr_link_event_kind kind, uint32_t conn, size_t n) {
     struct item *it = qr_xcalloc(1, sizeof *it + n + 1);
-    it->kind = kind, it->conn = conn, it->n = n;
+    it->kind = kind;
+    it->conn = conn;
+    it->n = n;
     return it;
 }
 
@@ -117,6 +125,7 @@ static struct item *item_new(enum qr_link_event_kind kind, uint32_t conn, size_t
 static bool before(const struct event *a, const struct event *b) {
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
 }
+
 static void plan(struct qr_sim_net *net, struct event e) {
     if (net->n == net->cap) net->heap = qr_xreallocarray(net->heap, net->cap = net->cap ? 2 * net->cap : 256, sizeof *net->heap);
     e.order = net->order++;
@@ -124,6 +133,7 @@ static void plan(struct qr_sim_net *net, struct event e) {
     for (; i && before(&e, &net->heap[(i - 1) / 2]); i = (i - 1) / 2) net->heap[i] = net->heap[(i - 1) / 2];
     net->heap[i] = e;
 }
+
 static struct event next_of(struct qr_sim_net *net) {
     struct event top = net->heap[0], e = net->heap[--net->n];
     size_t i = 0;
@@ -146,9 +156,11 @@ static struct side *side_of(struct sim_link *l, uint32_t number, struct sim_conn
             }
     return NULL;
 }
+
 static bool blocked(const struct qr_sim_net *net, const struct sim_link *from, const struct sim_link *to) {
     return net->blocked[from->place] >> to->place & 1;
 }
+
 static void tell_down(struct side *s, const char *reason) {
     if (!s->open) return;
     s->open = false;
@@ -158,6 +170,7 @@ static void tell_down(struct side *s, const char *reason) {
     snprintf(it->reason, sizeof it->reason, "%s", reason);
     list_add(&s->link->events, it);
 }
+
 static void dial_again(struct sim_link *l, struct sim_conn *c) {
     for (struct dial *d = l->dials; d; d = d->next)
         if (d->conn == c) {
@@ -167,6 +180,7 @@ static void dial_again(struct sim_link *l, struct sim_conn *c) {
                 plan(l->net, (struct event){.at_ns = l->net->now_ns + d->wait_ns, .what = DO_DIAL, .dial = d, .link = l});
         }
 }
+
 /* One side closed it: the other hears of it when what was sent before has arrived. */
 static void close_side(struct qr_sim_net *net, struct sim_conn *c, int s) {
     struct side *other = &c->side[!s];
@@ -198,7 +212,8 @@ static void do_dial(struct qr_sim_net *net, struct sim_link *l, struct dial *d) 
     c->tag = d->tag;
     c->side[0] = (struct side){.link = l, .number = ++net->conns_made, .open = true};
     c->side[1] = (struct side){.link = to, .number = ++net->conns_made, .open = true};
-    c->next = net->conns, net->conns = c;
+    c->next = net->conns;
+    net->conns = c;
     d->conn = c;
     d->wait_ns = DIAL_FIRST_NS;
     for (int s = 0; s < 2; s++) {
@@ -265,6 +280,7 @@ static enum qr_code sim_listen(struct qr_link *base, const char *address, unsign
     *ret_port = port;
     return QR_OK;
 }
+
 static void sim_hang_up(struct qr_link *base, uint32_t tag) {
     struct sim_link *l = sim_of(base);
     for (struct dial *d = l->dials; d; d = d->next) {
@@ -273,6 +289,7 @@ static void sim_hang_up(struct qr_link *base, uint32_t tag) {
         if (d->conn) close_side(l->net, d->conn, 0);
     }
 }
+
 static void sim_dial(struct qr_link *base, uint32_t tag, const char *address) {
     struct sim_link *l = sim_of(base);
     sim_hang_up(base, tag);
@@ -281,11 +298,13 @@ static void sim_dial(struct qr_link *base, uint32_t tag, const char *address) {
     l->dials = d;
     plan(l->net, (struct event){.at_ns = l->net->now_ns + delay_of(l->net), .what = DO_DIAL, .dial = d, .link = l});
 }
+
 static void forget_events(struct sim_link *l, uint32_t conn) {
     for (struct item **at = &l->events.first; *at;)
         if ((*at)->conn == conn) free(list_cut(&l->events, at));
         else at = &(*at)->next;
 }
+
 static void sim_close_conn(struct qr_link *base, uint32_t conn) {
     struct sim_conn *c;
     struct side *s = side_of(sim_of(base), conn, &c);
@@ -293,17 +312,21 @@ static void sim_close_conn(struct qr_link *base, uint32_t conn) {
     close_side(sim_of(base)->net, c, (int)(s - c->side));
     forget_events(sim_of(base), conn);
 }
+
 static void way_add(struct qr_sim_net *net, struct sim_conn *c, int to, struct item *it) {
     struct side *s = &c->side[to];
     unsigned dice = (unsigned)(random_of(net) % 1000);
     if (dice < net->opt.reorder && s->way.first && s->way.first->kind == QR_LINK_MESSAGE) { /* to a place before the last */
-        it->next = s->way.first, s->way.first = it;
-        s->way.n++, s->way.n_bytes += it->n;
+        it->next = s->way.first;
+        s->way.first = it;
+        s->way.n++;
+        s->way.n_bytes += it->n;
     } else list_add(&s->way, it);
     int64_t at = net->now_ns + delay_of(net);
     if (at > s->last_ns) s->last_ns = at;
     plan(net, (struct event){.at_ns = s->last_ns, .what = DO_DELIVER, .conn = c, .side = to});
 }
+
 static bool sim_send(struct qr_link *base, uint32_t conn, struct qr_bytes head, struct qr_bytes body) {
     struct sim_link *l = sim_of(base);
     struct qr_sim_net *net = l->net;
@@ -325,12 +348,18 @@ static bool sim_send(struct qr_link *base, uint32_t conn, struct qr_bytes head, 
     }
     return true;
 }
-static size_t sim_unreleased(struct qr_link *base) { return (void)base, 0; }
+
+static size_t sim_unreleased(struct qr_link *base) {
+    (void)base;
+    return 0;
+}
+
 static void sim_pause(struct qr_link *base, uint32_t conn, bool paused) {
     struct sim_conn *c;
     struct side *s = side_of(sim_of(base), conn, &c);
     if (s) s->paused = paused;
 }
+
 static struct item **first_ready(struct sim_link *l) {
     for (struct item **at = &l->events.first; *at; at = &(*at)->next) {
         struct sim_conn *c;
@@ -339,10 +368,12 @@ static struct item **first_ready(struct sim_link *l) {
     }
     return NULL;
 }
+
 bool qr_sim_link_ready(const struct qr_link *l) {
     union { const struct qr_link *in; struct qr_link *out; } u = {.in = l};
     return sim_of(u.out)->woken || first_ready(sim_of(u.out)) != NULL;
 }
+
 static void sim_poll(struct qr_link *base, int64_t deadline_ns, struct qr_link_event *ret) {
     struct sim_link *l = sim_of(base);
     struct qr_sim_net *net = l->net;
@@ -354,7 +385,9 @@ static void sim_poll(struct qr_link *base, int64_t deadline_ns, struct qr_link_e
         if (at) {
             struct item *it = l->lent = list_cut(&l->events, at);
             ret->kind = it->kind;
-            ret->conn = it->conn, ret->tag = it->tag, ret->outgoing = it->outgoing;
+            ret->conn = it->conn;
+            ret->tag = it->tag;
+            ret->outgoing = it->outgoing;
             if (it->kind == QR_LINK_MESSAGE) ret->message = qr_bytes_of(it->bytes, it->n);
             snprintf(ret->reason, sizeof ret->reason, "%s", it->reason);
             return;
@@ -369,6 +402,7 @@ static void sim_poll(struct qr_link *base, int64_t deadline_ns, struct qr_link_e
     }
     qr_sim_net_advance(net, deadline_ns);
 }
+
 static void sim_wake(struct qr_link *base) { sim_of(base)->woken = true; }
 
 void qr_sim_net_kill(struct qr_link *base) {
@@ -385,6 +419,7 @@ void qr_sim_net_kill(struct qr_link *base) {
             plan(net, (struct event){.at_ns = net->now_ns + delay_of(net), .what = DO_BREAK, .conn = c, .side = !s});
         }
 }
+
 static void sim_free(struct qr_link *base) { qr_sim_net_kill(base); }
 
 struct qr_link *qr_link_simulated_new(struct qr_sim_net *net) {
@@ -401,14 +436,18 @@ struct qr_link *qr_link_simulated_new(struct qr_sim_net *net) {
 
 /* ---- faults ---- */
 void qr_sim_net_faults(struct qr_sim_net *net, unsigned lose, unsigned repeat, unsigned reorder) {
-    net->opt.lose = lose, net->opt.repeat = repeat, net->opt.reorder = reorder;
+    net->opt.lose = lose;
+    net->opt.repeat = repeat;
+    net->opt.reorder = reorder;
 }
+
 static unsigned place_of(const struct qr_link *l) { return ((const struct sim_link *)l)->place; }
 void qr_sim_net_block(struct qr_sim_net *net, const struct qr_link *a, const struct qr_link *b, bool on) {
     uint64_t mask = UINT64_C(1) << place_of(b);
     if (on) net->blocked[place_of(a)] |= mask;
     else net->blocked[place_of(a)] &= ~mask;
 }
+
 void qr_sim_net_break(struct qr_sim_net *net, const struct qr_link *a, const struct qr_link *b) {
     for (struct sim_conn *c = net->conns; c; c = c->next) {
         unsigned p = c->side[0].link->place, q = c->side[1].link->place;
@@ -422,11 +461,15 @@ void qr_sim_net_break(struct qr_sim_net *net, const struct qr_link *a, const str
 struct qr_sim_net *qr_sim_net_new(const struct qr_sim_net_options *opt) {
     struct qr_sim_net *net = qr_xcalloc(1, sizeof *net);
     net->opt = *opt;
-    if (net->opt.max_delay_ns <= 0) net->opt.min_delay_ns = 100000, net->opt.max_delay_ns = 500000;
+    if (net->opt.max_delay_ns <= 0) {
+        net->opt.min_delay_ns = 100000;
+        net->opt.max_delay_ns = 500000;
+    }
     QR_ASSERT(net->opt.min_delay_ns <= net->opt.max_delay_ns);
     net->random = opt->seed;
     return net;
 }
+
 void qr_sim_net_free(struct qr_sim_net *net) {
     if (net == NULL) return;
     for (struct sim_conn *c = net->conns, *next; c; c = next) {

@@ -1,8 +1,8 @@
 /* group/link_simulated.h — the link interface over a network that is only computed: virtual time, seeds, faults.
  *
- * What      Every delay and fault follows from the seed and the calls: the same run twice is the same run. Connections are ordered and reliable
- *           until they break; with `faulty` they also lose, repeat and reorder messages, which no real link does: the machines above must
- *           survive stale and repeated ones all the same.
+ * What      Every delay and fault follows from the seed and the calls: the same run twice is the same run. Connections are ordered and
+ *           reliable until they break; with `faulty` they also lose, repeat and reorder messages, which no real link does: the machines
+ *           above must survive stale and repeated ones all the same.
  * Time      poll moves it: it runs the network until this link has an event or the deadline passes. A driver of many links polls each with
  *           deadline qr_sim_net_now_ns, then moves time itself by qr_sim_net_advance.
  * Addresses "host:port" as listened on; "0.0.0.0:port" answers to every host. Bodies are copied: unreleased() is always 0.

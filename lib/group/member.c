@@ -41,6 +41,7 @@ struct conn *member_conn(struct qr_member *m, uint32_t id) {
 void member_send(struct qr_member *m, uint32_t conn) {
     emit(m, &(struct qr_member_action){.kind = QR_ACT_SEND, .conn = conn, .message = &m->out});
 }
+
 void member_broadcast(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (m->peer[i].connected) member_send(m, m->peer[i].conn);
@@ -90,14 +91,17 @@ static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, uint32_t l
     for (struct conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
         if (c->state == CONN_MISMATCH) member_send(m, c->id);
 }
+
 void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why, const char *text) {
     if (m->over) return;
     char kept[QR_ERR_MSG_BYTES];
     snprintf(kept, sizeof kept, "%s", text);
     say_goodbye(m, why, 0, code, kept);
-    m->over = true, m->active = false;
+    m->over = true;
+    m->active = false;
     emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept});
 }
+
 void member_lost(struct qr_member *m, uint32_t index, const char *fmt, ...) {
     if (m->over) return;
     char text[QR_ERR_MSG_BYTES];
@@ -107,15 +111,18 @@ void member_lost(struct qr_member *m, uint32_t index, const char *fmt, ...) {
     vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
     va_end(ap);
     say_goodbye(m, QR_GOODBYE_LOST, index, QR_UNAVAILABLE, text);
-    m->over = true, m->active = false;
+    m->over = true;
+    m->active = false;
     emit(m, &(struct qr_member_action){.kind = QR_ACT_LOST, .index = index, .text = text, .code = QR_UNAVAILABLE});
 }
+
 void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
     if (m->over) return;
     char kept[QR_MESSAGE_TEXT_BYTES];
     qr_message_text(kept, sizeof kept, text);
     say_goodbye(m, QR_GOODBYE_DONE, 0, code, kept);
-    m->over = true, m->active = false;
+    m->over = true;
+    m->active = false;
     emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept});
 }
 
@@ -140,13 +147,15 @@ struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_e
     QR_ASSERT(opt->n_peers >= 1 && opt->n_peers <= QR_MAX_MEMBERS && opt->index < QR_MAX_MEMBERS);
     struct qr_member *m = qr_xcalloc(1, sizeof *m);
     m->opt = *opt;
-    m->emit = emit_fn, m->ctx = ctx;
+    m->emit = emit_fn;
+    m->ctx = ctx;
     m->min_workers = opt->min_workers ? opt->min_workers : opt->count_known ? (unsigned)(opt->n_peers + 1) / 2 : 1;
     m->random = opt->seed ^ UINT64_C(0x9e3779b97f4a7c15);
     m->peer[opt->index].known = true;
     memcpy(m->peer[opt->index].incarnation, opt->incarnation, QR_INCARNATION_BYTES);
     return m;
 }
+
 void qr_member_free(struct qr_member *m) { free(m); }
 
 /* Time moves. When nobody called for long after the deadline, this process was stopped: the others' silence in that time says nothing. */
@@ -229,7 +238,8 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
     p->gone = true;
     switch (g->why) {
     case QR_GOODBYE_CLAIMED:
-        snprintf(m->text, sizeof m->text, "another process claimed index %u (%s tells so): this one is its forerunner or a double, and gives up",
+        snprintf(m->text, sizeof m->text,
+                 "another process claimed index %u (%s tells so): this one is its forerunner or a double, and gives up",
                  m->opt.index, qr_member_peer_text(m, from));
         member_stop(m, QR_UNAVAILABLE, QR_GOODBYE_LEAVING, m->text);
         return;
@@ -317,7 +327,9 @@ static void check_peer(struct qr_member *m, uint32_t i) {
     if (p->beat.expected_block_ms && !p->frozen && stands >= limit) {
         p->frozen = true;
         if (m->opt.stop_on_loss) member_lost(m, i, "is lost: its training thread has stood still for %.1f s", (double)stands / 1e9);
-        else member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s", qr_member_peer_text(m, i), (double)stands / 1e9);
+        else
+            member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s", qr_member_peer_text(m, i),
+                       (double)stands / 1e9);
     }
     if (p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_GRACE_NS && m->opt.stop_on_loss)
         member_lost(m, i, "is lost: its data stream broke (%s)", p->data_reason);
@@ -359,6 +371,7 @@ void member_consider(struct qr_member *m) {
 static void sooner(int64_t *at, int64_t t) {
     if (t < *at) *at = t;
 }
+
 int64_t qr_member_deadline_ns(const struct qr_member *m) {
     int64_t at = m->beat_ns < m->now_ns + QR_MEMBER_HEARTBEAT_NS ? m->beat_ns : m->now_ns + QR_MEMBER_HEARTBEAT_NS;
     if (m->over || !m->started) return m->now_ns + QR_MEMBER_HEARTBEAT_NS;
@@ -381,6 +394,7 @@ void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_b
     m->turns = turns;
     m->block_ms = expected_block_ns <= 0 ? 0 : (uint64_t)expected_block_ns / 1000000 + 1;
 }
+
 void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason) {
     advance(m, now_ns);
     struct peer *p = &m->peer[index];
@@ -390,11 +404,13 @@ void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, 
     m->need_new = true;
     member_consider(m);
 }
+
 void qr_member_refused(struct qr_member *m, int64_t now_ns) {
     advance(m, now_ns);
     m->need_new = true;
     member_consider(m);
 }
+
 void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *text) {
     advance(m, now_ns);
     if (m->over || m->ending) return;
@@ -409,16 +425,20 @@ void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const
         if (m->peer[i].connected && member_in_generation(m, i)) member_send(m, m->peer[i].conn);
     member_consider(m);
 }
+
 void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why) {
     advance(m, now_ns);
     if (m->over) return;
     say_goodbye(m, QR_GOODBYE_LEAVING, 0, QR_CANCELLED, why ? why : "");
-    m->over = true, m->active = false;
+    m->over = true;
+    m->active = false;
 }
+
 const struct qr_generation *qr_member_active(const struct qr_member *m) { return m->active ? &m->generation : NULL; }
 unsigned qr_member_n_connected(const struct qr_member *m) {
     unsigned n = 0;
     for (uint32_t i = 0; i < m->opt.n_peers; i++) n += m->peer[i].connected;
     return n;
 }
+
 uint64_t qr_member_highest_number(const struct qr_member *m) { return m->highest; }

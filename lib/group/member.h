@@ -7,7 +7,8 @@
  *           latest at qr_member_deadline_ns: qr_member_tick. Actions are emitted during these calls, in order, and may point into the
  *           machine: use them before returning. emit must not call the machine, but for qr_member_set_held.
  * Trainer   what the machine says of this member's training (qr_member_set_held) must be true at every call of the machine: change state
- *           and tell it under one lock, also when it handles BEGIN (drops, joins what it set aside). From SUSPEND to BEGIN the trainer sends, takes and applies nothing; it may compute on.
+ *           and tell it under one lock, also when it handles BEGIN (drops, joins what it set aside). From SUSPEND to BEGIN the trainer
+ *           sends, takes and applies nothing; it may compute on.
  * Dialing   qr_member_start emits DIAL for every lower index; the higher index dials the lower.
  * Threads   none of its own: callers hold one lock. Cost: microseconds; a heartbeat to 63 peers is the longest.
  */
@@ -52,8 +53,8 @@ struct qr_generation {
     uint32_t rank;             /* begin.member[rank] is this process; rank 0 leads */
 };
 uint64_t qr_gen_id_hash(const struct qr_gen_id *id);
-/* ret_mine[b] = 1 for each block b < n_blocks of the base step that belongs to `rank` (kept ones too, when it keeps), else 0. For later steps:
- * b mod n_members == rank. */
+/* ret_mine[b] = 1 for each block b < n_blocks of the base step that belongs to `rank` (kept ones too, when it keeps), else 0. For later
+ * steps: b mod n_members == rank. */
 void qr_generation_blocks(const struct qr_begin *begin, uint32_t rank, uint64_t n_blocks, uint8_t *ret_mine);
 
 enum qr_member_action_kind {
@@ -97,8 +98,8 @@ int64_t qr_member_deadline_ns(const struct qr_member *m); /* of the next tick; n
 void qr_member_set_held(struct qr_member *m, const struct qr_held *held);
 /* The trainer's life sign: any number that changes while it computes, or waits in a loop of its own. expected_block_ns 0: not computing. */
 void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_block_ns);
-/* A data stream to a member broke. With stop_on_loss: LOST, after a grace of 300 ms in which a goodbye or a break of the control connection may
- * name the true cause; else it makes a new proposal. */
+/* A data stream to a member broke. With stop_on_loss: LOST, after a grace of 300 ms in which a goodbye or a break of the control
+ * connection may name the true cause; else it makes a new proposal. */
 void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason);
 /* A coverage word was refused at this step (held.refusals counts them): a new proposal. */
 void qr_member_refused(struct qr_member *m, int64_t now_ns);

@@ -24,7 +24,10 @@ bool member_runs_disjoint(const struct qr_run *a, const struct qr_run *b) {
     int64_t p = (int64_t)a->stride, q = (int64_t)b->stride, x0 = 1, x1 = 0, g = p, h = q;
     while (h != 0) { /* Euclid: g = gcd, x0 * p = g mod q */
         int64_t t = g / h, u = g - t * h, v = x0 - t * x1;
-        g = h, h = u, x0 = x1, x1 = v;
+        g = h;
+        h = u;
+        x0 = x1;
+        x1 = v;
     }
     int64_t diff = (int64_t)b->first - (int64_t)a->first;
     if (diff % g != 0) return true;
@@ -61,14 +64,20 @@ enum base_choice member_choose_base(const struct qr_held *held, unsigned mutatio
         uint32_t votes = 0;
         for (uint32_t o = 0; o < b->n_members; o++)
             votes += held[o].applied_step == top && memcmp(held[o].digest, held[r].digest, sizeof held[r].digest) == 0;
-        if (votes > best_votes) best = r, best_votes = votes;
+        if (votes > best_votes) {
+            best = r;
+            best_votes = votes;
+        }
     }
     b->base_step = top;
     if (refusals >= 2) return BASE_REFUSED_TWICE;
     if (2 * best_votes <= n_top) {
         b->from_checkpoint = true;
         b->base_step = 0;
-        for (uint32_t r = 0; r < b->n_members; r++) b->member[r].holder = b->member[r].keep = false, b->member[r].n_kept = 0;
+        for (uint32_t r = 0; r < b->n_members; r++) {
+            b->member[r].holder = b->member[r].keep = false;
+            b->member[r].n_kept = 0;
+        }
         return BASE_SPLIT;
     }
     memcpy(b->base_digest, held[best].digest, sizeof b->base_digest);

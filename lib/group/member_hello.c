@@ -15,7 +15,8 @@ void member_send_hello(struct qr_member *m, uint32_t conn) {
     struct qr_hello *h = &m->out.hello;
     m->out.kind = QR_MESSAGE_HELLO;
     memset(h, 0, sizeof *h);
-    h->protocol_min = QR_PROTOCOL_MIN, h->protocol_max = QR_PROTOCOL_MAX;
+    h->protocol_min = QR_PROTOCOL_MIN;
+    h->protocol_max = QR_PROTOCOL_MAX;
     qr_message_text(h->contract, sizeof h->contract, m->opt.contract);
     qr_message_text(h->run, sizeof h->run, m->opt.run);
     h->index = m->opt.index;
@@ -98,8 +99,8 @@ static const char *mismatch_text(struct qr_member *m, uint32_t index, char *ret,
     const struct mismatch *mm = &m->peer[index].mismatch;
     int n = snprintf(ret, cap, "%s has other settings under the job name \"%.80s\":", qr_member_peer_text(m, index), m->opt.run);
     for (unsigned k = 0; k < mm->n && n > 0 && (size_t)n < cap; k++)
-        n += snprintf(ret + n, cap - (size_t)n, "%s %s is %s there and %s here (worker %u)", k ? ";" : "", mm->field[k].name, mm->field[k].there,
-                      mm->field[k].here, m->opt.index);
+        n += snprintf(ret + n, cap - (size_t)n, "%s %s is %s there and %s here (worker %u)", k ? ";" : "", mm->field[k].name,
+                      mm->field[k].there, mm->field[k].here, m->opt.index);
     return ret;
 }
 
@@ -115,7 +116,10 @@ static void mismatch_found(struct qr_member *m, struct conn *c, const struct qr_
     c->index = h->index;
     compare_fields(m, c, mm, h);
     for (unsigned k = 0; again && k < mm->n && k < before.n; k++)
-        if (before.field[k].told && !mm->field[k].told) mm->field[k] = before.field[k], mm->n_text++;
+        if (before.field[k].told && !mm->field[k].told) {
+            mm->field[k] = before.field[k];
+            mm->n_text++;
+        }
     if (!again && mm->n_text == mm->n) member_log(m, QR_LOG_ERROR, "%s", mismatch_text(m, h->index, m->text, sizeof m->text));
 }
 
@@ -138,15 +142,18 @@ static bool mismatch_counts(const struct qr_member *m, uint32_t i) {
     const struct mismatch *mm = &m->peer[i].mismatch;
     return mm->on && i < m->opt.n_peers && (mm->down_ns == 0 || m->now_ns - mm->down_ns < MISMATCH_KEEP_NS);
 }
+
 bool member_mismatched(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (mismatch_counts(m, i)) return true;
     return false;
 }
+
 static void refuse(struct qr_member *m, uint32_t i) {
     char text[QR_ERR_MSG_BYTES];
     member_stop(m, QR_FAILED_PRECONDITION, QR_GOODBYE_REFUSED, mismatch_text(m, i, text, sizeof text));
 }
+
 void member_check_mismatch(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS && !m->over; i++) {
         struct mismatch *mm = &m->peer[i].mismatch;
@@ -157,9 +164,11 @@ void member_check_mismatch(struct qr_member *m) {
         if ((mm->by_leader && told) || age >= MISMATCH_STOP_NS) refuse(m, i);
     }
 }
+
 /* The other one's 30 s are over a little before ours: what it was refused for holds here too. */
 void member_mismatch_goodbye(struct qr_member *m, uint32_t index) {
-    if (!m->formed && mismatch_counts(m, index) && m->now_ns - m->peer[index].mismatch.since_ns >= MISMATCH_STOP_NS * 5 / 6) refuse(m, index);
+    if (!m->formed && mismatch_counts(m, index) && m->now_ns - m->peer[index].mismatch.since_ns >= MISMATCH_STOP_NS * 5 / 6)
+        refuse(m, index);
 }
 
 /* ---- a hello ---- */
@@ -224,7 +233,8 @@ static void accept_peer(struct qr_member *m, struct conn *c, const struct qr_hel
 
 void member_on_hello(struct qr_member *m, struct conn *c, const struct qr_hello *h) {
     if (c->state != CONN_NEW) {
-        bool same = same_inc(c->state == CONN_PEER ? m->peer[c->index].incarnation : m->peer[c->index].mismatch.incarnation, h->incarnation);
+        bool same = same_inc(c->state == CONN_PEER ? m->peer[c->index].incarnation : m->peer[c->index].mismatch.incarnation,
+                             h->incarnation);
         if (same && h->index == c->index) return; /* a repeat */
         uint32_t index = c->index;
         bool peer = c->state == CONN_PEER;
@@ -246,7 +256,8 @@ void member_on_hello(struct qr_member *m, struct conn *c, const struct qr_hello 
     if (h->index == m->opt.index || (c->outgoing ? h->index != c->tag : h->index < m->opt.index)) {
         if (same_inc(h->incarnation, m->opt.incarnation)) snprintf(m->text, sizeof m->text, "a connection of this worker to itself");
         else if (c->outgoing)
-            snprintf(m->text, sizeof m->text, "who answers at %.200s says that it is worker %u, not %u", m->opt.peers[c->tag], h->index, c->tag);
+            snprintf(m->text, sizeof m->text, "who answers at %.200s says that it is worker %u, not %u", m->opt.peers[c->tag], h->index,
+                     c->tag);
         else snprintf(m->text, sizeof m->text, "a worker that says that it is worker %u dialed worker %u", h->index, m->opt.index);
         member_log(m, QR_LOG_WARNING, "a connection was closed: %s", m->text);
         member_close(m, c);

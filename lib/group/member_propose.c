@@ -14,6 +14,7 @@ bool member_hears(const struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
     return index != m->opt.index && p->connected && !p->gone && !p->frozen;
 }
+
 static bool lists(const struct qr_member *m, uint32_t a, uint32_t b) {
     if (a == m->opt.index) return member_hears(m, b);
     const struct qr_heartbeat *h = &m->peer[a].beat;
@@ -21,6 +22,7 @@ static bool lists(const struct qr_member *m, uint32_t a, uint32_t b) {
         if (h->heard[i].index == b) return same_inc(h->heard[i].incarnation, m->peer[b].incarnation);
     return false;
 }
+
 bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b) { return lists(m, a, b) && lists(m, b, a); }
 
 /* All of the generation are still linked with each other, as the same processes, and none has promised itself away: it works. */
@@ -38,12 +40,13 @@ static bool generation_works(const struct qr_member *m) {
     return true;
 }
 
-/* Greedy in index order, among those that this worker is linked with: each next index that all already in it hear both ways. A generation that works is
- * where it starts from: its members would refuse a set without one of them, and this worker is one of them. */
+/* Greedy in index order, among those that this worker is linked with: each next index that all already in it hear both ways. A generation
+ * that works is where it starts from: its members would refuse a set without one of them, and this worker is one of them. */
 uint64_t member_set(const struct qr_member *m) {
     uint64_t set = 0;
     uint32_t me = m->opt.index;
-    for (uint32_t r = 0; generation_works(m) && r < m->generation.begin.n_members; r++) set |= bit(m->generation.begin.member[r].name.index);
+    for (uint32_t r = 0; generation_works(m) && r < m->generation.begin.n_members; r++)
+        set |= bit(m->generation.begin.member[r].name.index);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         if (set & bit(i)) continue;
         const struct peer *p = &m->peer[i];
@@ -84,6 +87,7 @@ static uint64_t random_of(struct qr_member *m) { /* splitmix64 */
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
+
 static void back_off(struct qr_member *m) {
     int64_t wait = MS(50) + (int64_t)(random_of(m) % 350) * MS(1);
     wait <<= m->backoff_doublings;
@@ -261,9 +265,11 @@ static void give_up_waiting(struct qr_member *m, uint64_t set) {
     char who[480], text[QR_ERR_MSG_BYTES];
     missing_text(m, set, who, sizeof who);
     if (who[0])
-        snprintf(text, sizeof text, "no group within %.0f s: %s did not answer (%u of %zu are here, %u are needed)", (double)waited / 1e9, who, size,
-                 m->opt.n_peers, m->min_workers);
-    else snprintf(text, sizeof text, "no group within %.0f s, though all answered: the group that runs does not take this worker in", (double)waited / 1e9);
+        snprintf(text, sizeof text, "no group within %.0f s: %s did not answer (%u of %zu are here, %u are needed)", (double)waited / 1e9,
+                 who, size, m->opt.n_peers, m->min_workers);
+    else
+        snprintf(text, sizeof text, "no group within %.0f s, though all answered: the group that runs does not take this worker in",
+                 (double)waited / 1e9);
     member_stop(m, QR_DEADLINE_EXCEEDED, QR_GOODBYE_LEAVING, text);
 }
 

@@ -48,12 +48,14 @@ struct qr_mesh *qr_mesh_new(const struct qr_mesh_options *opt) {
     m->reduction = qr_reduction_new();
     return m;
 }
+
 void qr_mesh_free(struct qr_mesh *m) {
     if (!m) return;
     for (uint32_t r = 0; r < MAX_RANKS; r++) qr_buf_free(&m->peer[r].held);
     qr_reduction_free(m->reduction);
     free(m);
 }
+
 uint64_t qr_mesh_dropped(const struct qr_mesh *m) { return m->dropped; }
 
 static int64_t now_ns(const struct qr_mesh *m) { return qr_now_ns(m->o.clock); }
@@ -62,6 +64,7 @@ static struct peer *by_conn(struct qr_mesh *m, uint32_t conn) {
         if (m->peer[r].conn == conn && conn != 0) return &m->peer[r];
     return NULL;
 }
+
 static bool forget_stranger(struct qr_mesh *m, uint32_t conn) {
     for (size_t i = 0; i < m->n_strangers; i++)
         if (m->stranger[i].conn == conn) {
@@ -70,6 +73,7 @@ static bool forget_stranger(struct qr_mesh *m, uint32_t conn) {
         }
     return false;
 }
+
 static void close_conn(struct qr_mesh *m, uint32_t conn) { m->o.link->ops->close_conn(m->o.link, conn); }
 static bool greet(struct qr_mesh *m, uint32_t conn) {
     struct qr_greeting g = {.index = m->own_index, .generation = m->generation};
@@ -98,19 +102,25 @@ static void on_up(struct qr_mesh *m, const struct qr_link_event *e) {
     }
     m->stranger[m->n_strangers++] = (struct stranger){.conn = e->conn, .since_ns = now_ns(m)};
 }
+
 static void on_down(struct qr_mesh *m, const struct qr_link_event *e) {
     forget_stranger(m, e->conn);
     struct peer *p = by_conn(m, e->conn);
     if (!p) return;
     p->conn = 0;
     if (!p->up) return; /* not a stream yet: it is dialed again */
-    p->up = false, p->gone = true;
+    p->up = false;
+    p->gone = true;
     if (p->dialing) m->o.link->ops->hang_up(m->o.link, p->member.index);
     p->dialing = false;
     snprintf(p->reason, sizeof p->reason, "%s", e->reason);
-    if (!m->broken_ns) m->broken_ns = now_ns(m), m->broken_rank = (uint32_t)(p - m->peer);
+    if (!m->broken_ns) {
+        m->broken_ns = now_ns(m);
+        m->broken_rank = (uint32_t)(p - m->peer);
+    }
     m->o.broken(m->o.ctx, p->member.index, p->reason);
 }
+
 /* The first message on a stream. */
 static void on_greeting(struct qr_mesh *m, uint32_t conn, struct qr_bytes bytes) {
     struct qr_greeting g;
@@ -128,9 +138,11 @@ static void on_greeting(struct qr_mesh *m, uint32_t conn, struct qr_bytes bytes)
         return;
     }
     if (forget_stranger(m, conn)) (void)greet(m, conn);
-    p->conn = conn, p->up = true;
+    p->conn = conn;
+    p->up = true;
     m->progress_ns = now_ns(m);
 }
+
 static void hold(struct qr_mesh *m, struct peer *p, struct qr_bytes message) {
     QR_ASSERT(!p->holding);
     qr_buf_clear(&p->held);
@@ -138,6 +150,7 @@ static void hold(struct qr_mesh *m, struct peer *p, struct qr_bytes message) {
     p->holding = true;
     m->o.link->ops->pause(m->o.link, p->conn, true);
 }
+
 /* Hands one message in. False: the reduction is lost, *err says why. */
 static bool hand_in(struct qr_mesh *m, struct peer *p, struct qr_bytes message, enum qr_taken *ret, struct qr_err *err) {
     *ret = qr_reduction_message(m->reduction, (uint32_t)(p - m->peer), message, err);
@@ -147,6 +160,7 @@ static bool hand_in(struct qr_mesh *m, struct peer *p, struct qr_bytes message, 
     (void)qr_wrap(err, "%s", p->member.name);
     return false;
 }
+
 /* Offers what waits, again and again while that makes headway. */
 static bool offer_held(struct qr_mesh *m, struct qr_err *err) {
     for (bool again = m->reducing; again;) {
@@ -157,12 +171,14 @@ static bool offer_held(struct qr_mesh *m, struct qr_err *err) {
             enum qr_taken taken;
             if (!hand_in(m, p, qr_buf_view(&p->held), &taken, err)) return false;
             if (taken == QR_TAKEN_LATER) continue;
-            p->holding = false, again = true;
+            p->holding = false;
+            again = true;
             if (p->up) m->o.link->ops->pause(m->o.link, p->conn, false);
         }
     }
     return true;
 }
+
 static bool on_message(struct qr_mesh *m, const struct qr_link_event *e, struct qr_err *err) {
     struct peer *p = by_conn(m, e->conn);
     if (!p || !p->up) {
@@ -210,9 +226,13 @@ enum qr_code qr_mesh_form(struct qr_mesh *m, uint64_t generation, const struct q
         struct peer *p = &m->peer[r];
         if (p->dialing) l->ops->hang_up(l, p->member.index);
         else if (p->conn) close_conn(m, p->conn);
-        p->conn = 0, p->dialing = p->up = p->gone = p->holding = false;
+        p->conn = 0;
+        p->dialing = p->up = p->gone = p->holding = false;
     }
-    m->generation = generation, m->n = n_members, m->rank = rank, m->broken_ns = 0;
+    m->generation = generation;
+    m->n = n_members;
+    m->rank = rank;
+    m->broken_ns = 0;
     m->own_index = members[rank].index;
     memcpy(m->own_incarnation, members[rank].incarnation, 16);
     for (uint32_t r = 0; r < n_members; r++) {
@@ -227,7 +247,8 @@ enum qr_code qr_mesh_form(struct qr_mesh *m, uint64_t generation, const struct q
             if (r != rank && !m->peer[r].up && missing == n_members) missing = r;
         if (missing == n_members && !m->broken_ns && !l->ops->unreleased(l)) return QR_OK;
         if (now_ns(m) >= deadline_ns)
-            return qr_fail(err, QR_DEADLINE_EXCEEDED, "no data connection with %s (data port at %s) came up in time: is the port open between the pods?",
+            return qr_fail(err, QR_DEADLINE_EXCEEDED,
+                           "no data connection with %s (data port at %s) came up in time: is the port open between the pods?",
                            m->peer[missing % n_members].member.name, m->peer[missing % n_members].member.address);
         enum qr_code code = turn(m, deadline_ns, err);
         if (code != QR_OK) return code;
@@ -243,11 +264,13 @@ static enum qr_code stalled(struct qr_mesh *m, bool *told, struct qr_err *err) {
     uint32_t r = qr_reduction_waits_for(m->reduction);
     const char *name = r < m->n ? m->peer[r].member.name : "nobody";
     if (still_ns >= STALLED_AFTER_NS)
-        return qr_fail(err, QR_DEADLINE_EXCEEDED, "a reduction made no progress for %" PRId64 " s: it waits for %s", still_ns / QR_SECOND, name);
+        return qr_fail(err, QR_DEADLINE_EXCEEDED, "a reduction made no progress for %" PRId64 " s: it waits for %s", still_ns / QR_SECOND,
+                       name);
     if (!*told) qr_warn(m->o.log, "group", "a reduction waits for %s since %" PRId64 " s", name, still_ns / QR_SECOND);
     *told = true;
     return QR_OK;
 }
+
 /* The link still reads vector and sum; they are given back to the caller only after that. */
 static enum qr_code wait_released(struct qr_mesh *m, struct qr_err *err) {
     struct qr_link *l = m->o.link;
@@ -255,13 +278,15 @@ static enum qr_code wait_released(struct qr_mesh *m, struct qr_err *err) {
     while (l->ops->unreleased(l)) {
         int64_t now = now_ns(m);
         if (now >= by_ns)
-            return qr_fail(err, QR_UNAVAILABLE, "a data stream has not taken what it was given for %lld s: a member or its network is stuck",
+            return qr_fail(err, QR_UNAVAILABLE,
+                           "a data stream has not taken what it was given for %lld s: a member or its network is stuck",
                            (long long)(RELEASE_WITHIN_NS / QR_SECOND));
         enum qr_code code = turn(m, now + QR_MS / 5, err);
         if (code != QR_OK) return code;
     }
     return QR_OK;
 }
+
 /* After a failure: streams that still read the caller's memory are closed. */
 static void abandon(struct qr_mesh *m) {
     struct qr_link *l = m->o.link;
@@ -271,19 +296,22 @@ static void abandon(struct qr_mesh *m) {
         struct peer *p = &m->peer[r];
         if (p->dialing) l->ops->hang_up(l, p->member.index);
         else if (p->conn) close_conn(m, p->conn);
-        p->conn = 0, p->dialing = p->up = false, p->gone = true;
+        p->conn = 0;
+        p->dialing = p->up = false;
+        p->gone = true;
     }
     int64_t by_ns = now_ns(m) + ABANDON_WITHIN_NS;
     struct qr_link_event e;
     while (l->ops->unreleased(l) && now_ns(m) < by_ns) l->ops->poll(l, now_ns(m) + QR_MS, &e);
 }
 
-enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish, const struct qr_contribution *c, qr_fixed *ret_sum, struct qr_err *err) {
+enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish, const struct qr_contribution *c, qr_fixed *ret_sum,
+                            struct qr_err *err) {
     struct qr_err local; /* its code is needed here also when the caller wants no text */
     if (!err) err = &local;
     for (uint32_t r = 0; r < m->n; r++) m->conn[r] = m->peer[r].conn;
-    struct qr_reduction_args args = {.link = m->o.link, .conn = m->conn, .n_ranks = m->n, .rank = m->rank, .generation = m->generation, .wish = wish,
-                                     .contribution = c, .sum = ret_sum};
+    struct qr_reduction_args args = {.link = m->o.link, .conn = m->conn, .n_ranks = m->n, .rank = m->rank, .generation = m->generation,
+                                     .wish = wish, .contribution = c, .sum = ret_sum};
     m->progress_ns = now_ns(m);
     enum qr_code code = qr_reduction_begin(m->reduction, &args, err);
     if (code != QR_OK) return code;

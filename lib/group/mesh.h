@@ -1,9 +1,9 @@
 /* group/mesh.h — the data connections of one generation, and the reductions that run over them.
  *
- * What      Every pair of members has one data stream: the higher index dials the lower one's data port. Each side greets first (index, incarnation,
- *           generation) and the stream counts once both have. Then reductions, one after the other.
- * Waiting   every wait polls the link in slices of at most 50 ms and asks `stop` in between: that is how the control thread, a signal or a lost member ends
- *           it. What a member sends ahead of this one's step waits: one message here, the rest unread in its stream.
+ * What      Every pair of members has one data stream: the higher index dials the lower one's data port. Each side greets first (index,
+ *           incarnation, generation) and the stream counts once both have. Then reductions, one after the other.
+ * Waiting   every wait polls the link in slices of at most 50 ms and asks `stop` in between: that is how the control thread, a signal or a
+ *           lost member ends it. What a member sends ahead of this one's step waits: one message here, the rest unread in its stream.
  * Failure   a stream that breaks is told to `broken` once; `stop` should soon give the reason, else UNAVAILABLE names the member after 2 s.
  * Threads   the training thread owns the link and the mesh.
  */
@@ -31,8 +31,8 @@ struct qr_mesh *qr_mesh_new(const struct qr_mesh_options *opt);
 void qr_mesh_free(struct qr_mesh *m); /* before the link; NULL is fine */
 
 /* Connects the members (copied, by rank). DEADLINE_EXCEEDED at deadline_ns names one that is missing. */
-QR_MUST_CHECK enum qr_code qr_mesh_form(struct qr_mesh *m, uint64_t generation, const struct qr_mesh_member *members, uint32_t n_members, uint32_t rank,
-                                        int64_t deadline_ns, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_mesh_form(struct qr_mesh *m, uint64_t generation, const struct qr_mesh_member *members, uint32_t n_members,
+                                        uint32_t rank, int64_t deadline_ns, struct qr_err *err);
 /* As qr_group_reduce. When it returns, the link reads neither vector nor sum any more. */
 QR_MUST_CHECK enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish, const struct qr_contribution *c, qr_fixed *ret_sum,
                                           struct qr_err *err);

@@ -12,14 +12,17 @@ static uint32_t log2_of(uint32_t n) {
     while (n >> (k + 1)) k++;
     return k;
 }
+
 static uint64_t block_start(const struct qr_schedule *s, uint32_t block) {
     if (s->kind != QR_ALLREDUCE_RING) return block ? s->n : 0;
     return (uint64_t)((unsigned __int128)s->n * block / s->n_ranks);
 }
+
 static uint32_t parts_of(const struct qr_schedule *s, uint32_t block) {
     uint64_t n = block_start(s, block + 1) - block_start(s, block);
     return n ? (uint32_t)((n + QR_CHUNK_MAX_COUNT - 1) / QR_CHUNK_MAX_COUNT) : 1;
 }
+
 /* Integers of one part of a block; false past its end. */
 static bool part_range(const struct qr_schedule *s, uint32_t block, uint32_t part, uint64_t *ret_offset, uint32_t *ret_count) {
     if (part >= parts_of(s, block)) return false;
@@ -36,6 +39,7 @@ static enum qr_allreduce choose(enum qr_allreduce wish, uint32_t n_ranks, uint64
     }
     return wish == QR_ALLREDUCE_DOUBLING && !power_of_two(n_ranks) ? QR_ALLREDUCE_STAR : wish;
 }
+
 struct qr_schedule qr_schedule_make(enum qr_allreduce wish, uint32_t n_ranks, uint32_t rank, uint64_t n) {
     struct qr_schedule s = {.kind = choose(wish, n_ranks, n), .n_ranks = n_ranks, .rank = rank, .n = n};
     if (n_ranks > 1) s.n_rounds = s.kind == QR_ALLREDUCE_RING ? 2 * (n_ranks - 1) : s.kind == QR_ALLREDUCE_STAR ? 2 : log2_of(n_ranks);
@@ -44,6 +48,7 @@ struct qr_schedule qr_schedule_make(enum qr_allreduce wish, uint32_t n_ranks, ui
         if (parts_of(&s, b) > s.n_parts) s.n_parts = parts_of(&s, b);
     return s;
 }
+
 const char *qr_schedule_name(enum qr_allreduce wish, uint32_t n_ranks, uint64_t n) {
     return n_ranks < 2 ? "alone" : qr_allreduce_names[choose(wish, n_ranks, n)];
 }
@@ -83,8 +88,10 @@ uint64_t qr_schedule_n_receives(const struct qr_schedule *s) {
     for (uint32_t round = 0; round < s->n_rounds; round++) n += parts_of(s, ring_block(s, before, round));
     return n;
 }
+
 uint64_t qr_schedule_n_sends(const struct qr_schedule *s) {
-    if (s->kind != QR_ALLREDUCE_RING || s->n_ranks < 2) return qr_schedule_n_receives(s); /* symmetric pairs; star's leader sends as many as it receives */
+    if (s->kind != QR_ALLREDUCE_RING || s->n_ranks < 2)
+        return qr_schedule_n_receives(s); /* symmetric pairs; star's leader sends as many as it receives */
     uint64_t n = 0;
     for (uint32_t round = 0; round < s->n_rounds; round++) n += parts_of(s, ring_block(s, s->rank, round));
     return n;
@@ -95,9 +102,12 @@ static void send_part(const struct qr_schedule *s, uint32_t to, uint32_t round, 
     struct qr_slot_send out = {.to = to, .round = round, .part = part, .phase = phase};
     if (part_range(s, block, part, &out.offset, &out.count)) send(ctx, &out);
 }
+
 static void ring_send(const struct qr_schedule *s, uint32_t round, uint32_t part, qr_schedule_send_fn *send, void *ctx) {
-    send_part(s, (s->rank + 1) % s->n_ranks, round, part, ring_block(s, s->rank, round), round < s->n_ranks - 1 ? QR_SLOT_ADD : QR_SLOT_TAKE, send, ctx);
+    send_part(s, (s->rank + 1) % s->n_ranks, round, part, ring_block(s, s->rank, round),
+              round < s->n_ranks - 1 ? QR_SLOT_ADD : QR_SLOT_TAKE, send, ctx);
 }
+
 void qr_schedule_first(const struct qr_schedule *s, qr_schedule_send_fn *send, void *ctx) {
     if (s->n_ranks < 2) return;
     for (uint32_t part = 0; part < s->n_parts; part++) {
@@ -106,6 +116,7 @@ void qr_schedule_first(const struct qr_schedule *s, qr_schedule_send_fn *send, v
         else if (s->rank != 0) send_part(s, 0, 0, part, 0, QR_SLOT_ADD, send, ctx);
     }
 }
+
 void qr_schedule_next(const struct qr_schedule *s, uint32_t round, uint32_t part, qr_schedule_send_fn *send, void *ctx) {
     if (s->kind == QR_ALLREDUCE_RING) { /* what came in this round goes on in the next: the same block */
         if (round + 1 < s->n_rounds) ring_send(s, round + 1, part, send, ctx);

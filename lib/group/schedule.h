@@ -1,12 +1,16 @@
 /* group/schedule.h — who sends which part of a vector to whom, and when: pure tables.
  *
- * What      A schedule is a set of slots. A slot is one chunk that one rank receives: (round, part) → from whom, which integers, whether it is a partial
- *           sum to be added or the whole sum to be taken, and which slots of others it makes ready. Integers give the same bits under all of them.
- * ring      2(N-1) rounds; block b of N goes once round while it is summed and once more while it is handed out. Least bytes; for long vectors.
+ * What      A schedule is a set of slots. A slot is one chunk that one rank receives: (round, part) → from whom, which integers, whether
+ *           it is a partial sum to be added or the whole sum to be taken, and which slots of others it makes ready. Integers give the same
+ *           bits under all of them.
+ * ring      2(N-1) rounds; block b of N goes once round while it is summed and once more while it is handed out. Least bytes; for long
+ *           vectors.
  * star      2 rounds: all to rank 0, and back. Fewest hops for N > 2.
- * doubling  log2 N rounds, each an exchange of the sum so far with the rank that differs in one bit. N a power of two; else it becomes star.
+ * doubling  log2 N rounds, each an exchange of the sum so far with the rank that differs in one bit. N a power of two; else it becomes
+ *           star.
  * Parts     a block travels in parts of at most QR_CHUNK_MAX_COUNT integers. An empty block is one empty part: its coverage word counts.
- * Source    Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms" (2009); Thakur et al., "Optimization of collective communication" (2005).
+ * Source    Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms" (2009); Thakur et al., "Optimization of collective communication"
+ *           (2005).
  */
 #ifndef QR_GROUP_SCHEDULE_H
 #define QR_GROUP_SCHEDULE_H
@@ -31,8 +35,8 @@ struct qr_slot {
     uint64_t offset;
     uint32_t count;
 };
-/* What this rank receives in (round, part, from): false when there is no such slot. Star's round 0 at rank 0 has a slot per sender, so `from` is an
- * argument; elsewhere it must be the one sender. */
+/* What this rank receives in (round, part, from): false when there is no such slot. Star's round 0 at rank 0 has a slot per sender, so
+ * `from` is an argument; elsewhere it must be the one sender. */
 bool qr_schedule_receives(const struct qr_schedule *s, uint32_t round, uint32_t part, uint32_t from, struct qr_slot *ret);
 uint64_t qr_schedule_n_receives(const struct qr_schedule *s);
 uint64_t qr_schedule_n_sends(const struct qr_schedule *s);

@@ -18,7 +18,8 @@
 
 enum { PROGRESS_FD = 3, MAX_LINE = 1 << 16 };
 /* A worker notices a lost one in 1.25 s and needs a moment more to say so; one asked to stop has 10 s of its own. */
-static const int64_t after_loss_ns = 10 * QR_SECOND, after_refusal_ns = 3 * QR_SECOND, after_stop_ns = 12 * QR_SECOND, after_term_ns = 3 * QR_SECOND;
+static const int64_t after_loss_ns = 10 * QR_SECOND, after_refusal_ns = 3 * QR_SECOND, after_stop_ns = 12 * QR_SECOND,
+    after_term_ns = 3 * QR_SECOND;
 
 struct process {
     pid_t pid;           /* 0 once it has been waited for */
@@ -68,7 +69,8 @@ static char *tf_config(const unsigned *ports, unsigned n, unsigned index) {
 }
 
 static bool names_identity(const char *e) {
-    static const char *const names[] = {"TF_CONFIG=", "JOB_COMPLETION_INDEX=", "QRING_INDEX=", "QRING_PEERS=", "QRING_PEER_TEMPLATE=", "QRING_REPLICAS=",
+    static const char *const names[] = {"TF_CONFIG=", "JOB_COMPLETION_INDEX=", "QRING_INDEX=", "QRING_PEERS=", "QRING_PEER_TEMPLATE=",
+                                        "QRING_REPLICAS=",
                                         "QRING_PORT=", "QRING_BIND=", "QRING_DATA_PORT=", "QRING_PROGRESS_FD=", "QRING_JOB="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(e, names[i], strlen(names[i])) == 0) return true;
@@ -211,7 +213,8 @@ static void reap(struct pool *pool) {
         bool killed = WIFSIGNALED(p->status) || WEXITSTATUS(p->status) == 143; /* asked to stop, and not by us */
         if (pool->first_killed < 0 && killed && pool->stage == 0) pool->first_killed = (int)i;
         if (!pool->deadline_ns) /* others need not be waited for when the job is refused, even less when it starts again */
-            pool->deadline_ns = qr_now_ns(&qr_clock_monotonic) + (pool->port_taken ? 0 : verdict_of(p) < 128 ? after_refusal_ns : after_loss_ns);
+            pool->deadline_ns = qr_now_ns(&qr_clock_monotonic) + (pool->port_taken ? 0 : verdict_of(p) < 128 ? after_refusal_ns
+                                                                  : after_loss_ns);
     }
 }
 
@@ -253,7 +256,8 @@ static void wait_for_all(struct pool *pool) {
 static char *sentence_of(const struct process *p) {
     if (p->sentence) return qr_xstrdup(p->sentence);
     if (WIFSIGNALED(p->status)) return qr_xasprintf("died of signal %d (%s)", WTERMSIG(p->status), strsignal(WTERMSIG(p->status)));
-    return qr_xasprintf("ended with exit code %d%s", WEXITSTATUS(p->status), WEXITSTATUS(p->status) == 143 ? " (it was asked to stop)" : "");
+    return qr_xasprintf("ended with exit code %d%s", WEXITSTATUS(p->status),
+                        WEXITSTATUS(p->status) == 143 ? " (it was asked to stop)" : "");
 }
 
 /* A permanent code outranks a lost worker, and a worker that died outranks those who then said so. */

@@ -18,7 +18,8 @@ static double get_double(const struct qr_json *event, const char *key) {
 static void put_bar(struct qr_buf *buf, uint64_t batch, uint64_t n_batches) {
     int filled = (int)(batch * BAR / n_batches);
     qr_buf_puts(buf, "[");
-    for (int i = 0; i < BAR; i++) qr_buf_puts(buf, batch >= n_batches || i < filled - 1 ? "=" : i < filled || (i == 0 && !filled) ? ">" : ".");
+    for (int i = 0; i < BAR; i++)
+        qr_buf_puts(buf, batch >= n_batches || i < filled - 1 ? "=" : i < filled || (i == 0 && !filled) ? ">" : ".");
     qr_buf_puts(buf, "]");
 }
 
@@ -35,7 +36,8 @@ static void put_values(struct qr_buf *buf, const struct qr_json *values) {
     }
 }
 
-void qr_progress_line(struct qr_buf *buf, uint64_t batch, uint64_t n_batches, double seconds, double eta_seconds, const struct qr_json *values) {
+void qr_progress_line(struct qr_buf *buf, uint64_t batch, uint64_t n_batches, double seconds, double eta_seconds,
+                      const struct qr_json *values) {
     if (!n_batches) n_batches = 1;
     qr_buf_printf(buf, "%llu/%llu ", (unsigned long long)batch, (unsigned long long)n_batches);
     put_bar(buf, batch, n_batches);
@@ -68,7 +70,8 @@ static void on_batch(struct qr_progress *p, const struct qr_json *event) {
     p->drawn_ns = now;
     double spent = (double)(now - p->epoch_began_ns) / 1e9;
     struct qr_buf line = {0};
-    qr_progress_line(&line, (uint64_t)batch, (uint64_t)n, -1, batch ? spent * (double)(n - batch) / (double)batch : 0, qr_json_get(event, "values"));
+    qr_progress_line(&line, (uint64_t)batch, (uint64_t)n, -1, batch ? spent * (double)(n - batch) / (double)batch : 0,
+                     qr_json_get(event, "values"));
     redraw(p, qr_buf_string(&line));
     qr_buf_free(&line);
 }

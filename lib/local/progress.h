@@ -24,6 +24,7 @@ void qr_progress_event(struct qr_progress *p, const struct qr_json *event);
 void qr_progress_end(struct qr_progress *p);
 
 /* "2/2 [==============================] - 0s 1ms/step - loss: 0.7213" into buf: seconds < 0 while it runs ("ETA"). For tests too. */
-void qr_progress_line(struct qr_buf *buf, uint64_t batch, uint64_t n_batches, double seconds, double eta_seconds, const struct qr_json *values);
+void qr_progress_line(struct qr_buf *buf, uint64_t batch, uint64_t n_batches, double seconds, double eta_seconds,
+                      const struct qr_json *values);
 
 #endif

@@ -18,13 +18,15 @@ static void say(void *log, const char *sentence) { qr_warn((const struct qr_log 
 
 void qr_cloud_configure(char *const *environment, const struct qr_log *log) {
     static char gcloud_dir[4096];
-    const char *no_check = variable(environment, "NO_GCE_CHECK"), *home = variable(environment, "HOME"), *config = variable(environment, "CLOUDSDK_CONFIG");
+    const char *no_check = variable(environment, "NO_GCE_CHECK"), *home = variable(environment, "HOME"),
+        *config = variable(environment, "CLOUDSDK_CONFIG");
     bool none = false;
     if (no_check && !qr_parse_bool(no_check, &none)) none = strcasecmp(no_check, "true") == 0;
     qr_auto(qr_free_p) char *dir = config ? qr_xstrdup(config) : home ? qr_xasprintf("%s/.config/gcloud", home) : NULL;
     if (dir && strlen(dir) < sizeof gcloud_dir) memcpy(gcloud_dir, dir, strlen(dir) + 1);
     const struct qr_gcs_options options = {
-        .emulator_host = variable(environment, "STORAGE_EMULATOR_HOST"), .credentials = variable(environment, "GOOGLE_APPLICATION_CREDENTIALS"),
+        .emulator_host = variable(environment, "STORAGE_EMULATOR_HOST"),
+        .credentials = variable(environment, "GOOGLE_APPLICATION_CREDENTIALS"),
         .gcloud_dir = gcloud_dir, .metadata_host = variable(environment, "GCE_METADATA_HOST"), .no_metadata = none,
         .clock = &qr_clock_monotonic, .wall = &qr_clock_wall, .sleep = qr_sleep_ns, .stopping = qr_stop_requested,
         .notice = say, .notice_ctx = (void *)(uintptr_t)log,

@@ -4,8 +4,9 @@
 
 #include "base/log.h"
 
-/* STORAGE_EMULATOR_HOST, GOOGLE_APPLICATION_CREDENTIALS, CLOUDSDK_CONFIG (or HOME), GCE_METADATA_HOST, NO_GCE_CHECK. environment: NULL-terminated
- * "NAME=value" texts, borrowed for the process' life, as the log is, where long waits are said. Before other threads and before any URL is opened. */
+/* STORAGE_EMULATOR_HOST, GOOGLE_APPLICATION_CREDENTIALS, CLOUDSDK_CONFIG (or HOME), GCE_METADATA_HOST, NO_GCE_CHECK. environment:
+ * NULL-terminated "NAME=value" texts, borrowed for the process' life, as the log is, where long waits are said. Before other threads and
+ * before any URL is opened. */
 void qr_cloud_configure(char *const *environment, const struct qr_log *log);
 
 #endif

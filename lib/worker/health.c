@@ -8,7 +8,8 @@ void qr_watch_sample(struct qr_watch *w, int64_t now_ns) {
     int64_t turns = qr_counter_value(w->turns), elapsed_ns = now_ns - w->looked_ns;
     bool on = atomic_load_explicit(&w->on, memory_order_relaxed);
     if (!on || !w->was_on) {
-        w->was_on = on, w->moved = false;
+        w->was_on = on;
+        w->moved = false;
         w->pause_ns = w->longest_ns = 0;
     } else if (turns != w->seen) {
         if (w->moved && w->pause_ns > w->longest_ns) w->longest_ns = w->pause_ns;

@@ -64,10 +64,13 @@ static enum MHD_Result metrics(struct qr_http *h, struct MHD_Connection *c) {
     return answer(c, MHD_HTTP_OK, QR_METRICS_TYPE, (const char *)h->text.p, h->text.n);
 }
 
-static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url, const char *method, const char *version, const char *upload,
-                                  size_t *upload_bytes, void **per_request) {
+static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url, const char *method, const char *version,
+                                  const char *upload, size_t *upload_bytes, void **per_request) {
     struct qr_http *h = ctx;
-    (void)version, (void)upload, (void)upload_bytes, (void)per_request;
+    (void)version;
+    (void)upload;
+    (void)upload_bytes;
+    (void)per_request;
     bool known = strcmp(url, "/healthz") == 0 || strcmp(url, "/readyz") == 0 || strcmp(url, "/metrics") == 0;
     if (!known) return say(c, MHD_HTTP_NOT_FOUND, "there is nothing here; try /healthz, /readyz or /metrics\n");
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
@@ -147,7 +150,9 @@ static enum qr_code bind_port(const char *host, unsigned port, int *ret_fd, stru
     int fd = -1, sys = EADDRNOTAVAIL;
     snprintf(service, sizeof service, "%u", port);
     int gai = getaddrinfo(host, service, &hints, &list);
-    if (gai != 0) return qr_fail(err, QR_INVALID_ARGUMENT, "--http-bind %s: %s; give an address of this machine", host ? host : "", gai_strerror(gai));
+    if (gai != 0)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--http-bind %s: %s; give an address of this machine", host ? host : "",
+                       gai_strerror(gai));
     for (int six = 1; six >= 0 && fd < 0 && sys != EADDRINUSE; six--)
         for (const struct addrinfo *a = list; a && fd < 0 && sys != EADDRINUSE; a = a->ai_next)
             if ((a->ai_family == AF_INET6) == six) fd = listen_at(a, &sys);
@@ -155,7 +160,8 @@ static enum qr_code bind_port(const char *host, unsigned port, int *ret_fd, stru
     *ret_fd = fd;
     if (fd >= 0) return QR_OK;
     if (sys == EADDRINUSE)
-        return qr_fail(err, QR_ALREADY_EXISTS, "cannot listen for probes and metrics on port %u%s%s: the port is in use; give another one (--http-port, 0: none) "
+        return qr_fail(err, QR_ALREADY_EXISTS,
+                       "cannot listen for probes and metrics on port %u%s%s: the port is in use; give another one (--http-port, 0: none) "
                        "or stop the program that has it", port, host ? " of " : "", host ? host : "");
     if (sys == EADDRNOTAVAIL) return qr_fail(err, QR_INVALID_ARGUMENT, "--http-bind %s is no address of this machine", host ? host : "");
     return qr_fail_errno(err, sys, "listen for probes and metrics on port %u", port);
@@ -179,10 +185,13 @@ static void set_defaults(struct qr_http *h) {
     if (!o->timeout_ns) o->timeout_ns = QR_HTTP_TIMEOUT_NS;
     int64_t control_ns = o->control_bound_ns ? o->control_bound_ns : QR_HTTP_CONTROL_BOUND_NS;
     int64_t training_ns = o->training_bound_ns ? o->training_bound_ns : QR_HTTP_TRAINING_BOUND_NS;
-    h->watch[QR_HTTP_CONTROL] = (struct qr_watch){.thread = "the control thread", .turns = QR_TURNS_CONTROL, .floor_ns = control_ns, .first_ns = control_ns};
+    h->watch[QR_HTTP_CONTROL] = (struct qr_watch){.thread = "the control thread", .turns = QR_TURNS_CONTROL, .floor_ns = control_ns,
+                                                  .first_ns = control_ns};
     h->watch[QR_HTTP_TRAINING] = (struct qr_watch){.thread = "the training thread", .turns = QR_TURNS_TRAINING, .floor_ns = training_ns,
                                                    .first_ns = o->training_first_ns ? o->training_first_ns : QR_HTTP_TRAINING_FIRST_NS};
-    h->version = qr_xstrdup(o->build.version), h->contract = qr_xstrdup(o->build.contract), h->isa = qr_xstrdup(o->build.isa);
+    h->version = qr_xstrdup(o->build.version);
+    h->contract = qr_xstrdup(o->build.contract);
+    h->isa = qr_xstrdup(o->build.isa);
     o->build = (struct qr_build){h->version, h->contract, h->isa};
 }
 
@@ -190,16 +199,20 @@ static void free_http(struct qr_http *h) {
     qr_close_p(&h->wake);
     qr_buf_free(&h->text);
     free(h->visits);
-    free(h->version), free(h->contract), free(h->isa);
+    free(h->version);
+    free(h->contract);
+    free(h->isa);
     free(h);
 }
 
 /* Takes the socket over. */
 static enum qr_code start(struct qr_http *h, int fd, struct qr_err *err) {
-    h->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, h->o.connections,
-                                 MHD_OPTION_PER_IP_CONNECTION_LIMIT, h->o.per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
-                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(h->o.timeout_ns / QR_SECOND) + 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
-                                 MHD_OPTION_END);
+    h->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                                 h->o.connections,
+                                 MHD_OPTION_PER_IP_CONNECTION_LIMIT, h->o.per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                                 (size_t)POOL_BYTES,
+                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(h->o.timeout_ns / QR_SECOND) + 1, MHD_OPTION_NOTIFY_CONNECTION,
+                                 on_connection, h, MHD_OPTION_END);
     if (!h->daemon) {
         close(fd);
         return qr_fail(err, QR_INTERNAL, "libmicrohttpd could not start; --http-port 0 does without probes and metrics");

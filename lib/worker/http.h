@@ -1,12 +1,12 @@
 /* worker/http.h — the port for probes and Prometheus: /healthz, /readyz, /metrics. Read only.
  *
- * /healthz  200 "ok", or 503 with a sentence when the control thread or the training thread has stopped turning (worker/health.h). It never asks for
- *           progress or for peers: a worker that waits for another must not be restarted for it.
+ * /healthz  200 "ok", or 503 with a sentence when the control thread or the training thread has stopped turning (worker/health.h). It
+ *           never asks for progress or for peers: a worker that waits for another must not be restarted for it.
  * /readyz   200 "listening", or 503 before and after the group listens.
  * /metrics  worker/metrics.h.
  * Else      404 for other paths, 405 for methods that are neither GET nor HEAD. The body is plain text.
- * Bounds    connections in all and per address; one request each, which from the connection's first byte to its last may take timeout_ns; 8 KiB of
- *           request. Whoever is over a bound is cut off; the others are served.
+ * Bounds    connections in all and per address; one request each, which from the connection's first byte to its last may take timeout_ns;
+ *           8 KiB of request. Whoever is over a bound is cut off; the others are served.
  * Threads   one of its own, which sleeps until somebody asks, and looks at the watches once a second. The functions below: any thread.
  */
 #ifndef QR_WORKER_HTTP_H
@@ -37,7 +37,8 @@ struct qr_http_options {
     const struct qr_clock *clock;
 };
 struct qr_http;
-/* Binds, and serves until closed. ALREADY_EXISTS when the port is taken, INVALID_ARGUMENT for an address that is not this machine's; both say so. */
+/* Binds, and serves until closed. ALREADY_EXISTS when the port is taken, INVALID_ARGUMENT for an address that is not this machine's; both
+ * say so. */
 QR_MUST_CHECK enum qr_code qr_http_open(const struct qr_http_options *opt, struct qr_http **ret, unsigned *ret_port, struct qr_err *err);
 /* Takes no new connections, and cuts off those that are open. NULL is fine, here and below. */
 void qr_http_close(struct qr_http *h);

@@ -1,7 +1,7 @@
 /* worker/last_words.h — the container's termination message: why it ended, for whoever runs `kubectl describe`.
  *
- * What      One sentence into the file that the kubelet made (settings: --termination-log, else /dev/termination-log); nothing where that file is missing.
- *           Written on every error exit and on SIGTERM.
+ * What      One sentence into the file that the kubelet made (settings: --termination-log, else /dev/termination-log); nothing where that
+ *           file is missing. Written on every error exit and on SIGTERM.
  * Threads   any; qr_last_words_to before the first use.
  */
 #ifndef QR_WORKER_LAST_WORDS_H

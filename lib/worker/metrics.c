@@ -22,7 +22,9 @@ static void put_real(struct qr_buf *b, double v) {
     else qr_buf_printf(b, "%.17g", v);
 }
 
-static void put_seconds(struct qr_buf *b, int64_t ns) { qr_buf_printf(b, "%lld.%09lld", (long long)(ns / QR_SECOND), (long long)(ns % QR_SECOND)); }
+static void put_seconds(struct qr_buf *b, int64_t ns) {
+    qr_buf_printf(b, "%lld.%09lld", (long long)(ns / QR_SECOND), (long long)(ns % QR_SECOND));
+}
 
 static void put_head(struct qr_buf *b, const char *family, const char *type, const char *help) {
     qr_buf_printf(b, "# HELP %s %s\n# TYPE %s %s\n", family, help, family, type);

@@ -52,7 +52,8 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     struct stat st;
     char *path;
     if (in_cloud(dir))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: a run's files go to a local folder; --weights gs://BUCKET/NAME sends the weights to a bucket", dir);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: a run's files go to a local folder; --weights gs://BUCKET/NAME sends the weights to a bucket", dir);
     enum qr_code code = qr_store_resolve(dir, &store, &path, err);
     if (code != QR_OK) return code;
     store->ops->close(store);
@@ -61,27 +62,40 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     for (size_t i = 0; i < sizeof files / sizeof *files && code == QR_OK; i++) {
         qr_auto(qr_free_p) char *file = qr_path_join(dir, files[i]);
         if (stat(file, &st) == 0 && S_ISDIR(st.st_mode))
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is a directory, and a file of that name is to be written; choose another --out", file);
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is a directory, and a file of that name is to be written; choose another --out",
+                           file);
     }
     return code;
 }
 
-enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
+enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err) {
+    if (check_folder(o->dir, err) != QR_OK) return qr_wrap(err, "results (--out, --weights)");
+    if (o->logdir && strstr(o->logdir, "://"))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--logdir: %s: unknown kind of URL; file:///dir/name and plain paths are known", o->logdir);
+    if (o->logdir && qr_dir_writable(o->logdir, err) != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
+    return QR_OK;
+}
+
+enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err) {
     enum qr_weights_format format;
     struct qr_store *store;
     char *name;
     enum qr_code code = qr_weights_format_of(o->weights_url, &format, err);
-    if (code == QR_OK) code = check_folder(o->dir, err);
-    if (code != QR_OK) return qr_wrap(err, "results (--out, --weights)");
-    if (o->logdir && strstr(o->logdir, "://"))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--logdir: %s: unknown kind of URL; file:///dir/name and plain paths are known", o->logdir);
-    if (o->logdir && qr_dir_writable(o->logdir, err) != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
-    if ((code = qr_store_resolve(o->weights_url, &store, &name, err)) == QR_OK) {
+    if (code == QR_OK) code = qr_store_resolve(o->weights_url, &store, &name, err);
+    if (code == QR_OK) {
         code = store->ops->check_writable(store, name, err);
         store->ops->close(store);
         free(name);
     }
     return code == QR_OK ? code : qr_wrap(err, "trained weights (--weights)");
+}
+
+enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
+    enum qr_weights_format format;
+    enum qr_code code = qr_weights_format_of(o->weights_url, &format, err); /* before a folder is made */
+    if (code != QR_OK) return qr_wrap(err, "results (--out, --weights)");
+    code = qr_outputs_check_folders(o, err);
+    return code == QR_OK ? qr_outputs_check_weights(o, err) : code;
 }
 
 /* ---- progress ---- */
@@ -119,7 +133,8 @@ static void put_values(struct qr_json_writer *w, const struct qr_named_value *v,
     qr_json_close(w, '}');
 }
 
-static void on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch, uint64_t n_batches, const struct qr_named_value *running, size_t n) {
+static void on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch, uint64_t n_batches,
+                        const struct qr_named_value *running, size_t n) {
     struct qr_outputs *o = ctx;
     if (o->progress_fd < 0) return;
     struct qr_json_writer w = begin(o, "progress");
@@ -131,7 +146,8 @@ static void on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t bat
     emit(o);
 }
 
-static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches, double seconds, const struct qr_named_value *values, size_t n) {
+static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches, double seconds, const struct qr_named_value *values,
+                     size_t n) {
     struct qr_outputs *o = ctx;
     if (o->progress_fd >= 0) {
         struct qr_json_writer w = begin(o, "epoch");
@@ -145,7 +161,8 @@ static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batc
     } else if (o->leader) {
         qr_buf_clear(&o->line);
         for (size_t i = 0; i < n; i++) qr_buf_printf(&o->line, " - %s: %.4f", values[i].name, values[i].value);
-        qr_info(o->log, "train", "epoch %llu/%llu - %.3fs%s", (unsigned long long)epoch, (unsigned long long)epochs, seconds, qr_buf_string(&o->line));
+        qr_info(o->log, "train", "epoch %llu/%llu - %.3fs%s", (unsigned long long)epoch, (unsigned long long)epochs, seconds,
+                qr_buf_string(&o->line));
     }
 }
 
@@ -158,7 +175,8 @@ static void show_step(struct qr_outputs *o, const struct qr_step_line *line, con
     o->events = NULL;
 }
 
-static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err) {
+static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail,
+                            struct qr_err *err) {
     struct qr_outputs *o = ctx;
     o->leader = leader;
     if (!leader) return QR_OK;
@@ -173,7 +191,8 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     return qr_appender_write(o->steps, qr_buf_view(&o->line), err);
 }
 
-void qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs, const char *host) {
+void qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs,
+                     const char *host) {
     static const char *const optimizers[] = {"sgd", "rmsprop", "adam"}; /* as enum qr_optimizer_kind */
     const struct qr_job *job = w->job;
     if (!o->logdir) return;
@@ -221,7 +240,8 @@ void qr_outputs_say_error(struct qr_outputs *o, const struct qr_err *err) {
 
 /* ---- the end ---- */
 
-static enum qr_code write_weights(const char *url, const struct qr_workload *w, const double *params, char ret_sha256[65], struct qr_err *err) {
+static enum qr_code write_weights(const char *url, const struct qr_workload *w, const double *params, char ret_sha256[65],
+                                  struct qr_err *err) {
     enum qr_weights_format format;
     uint8_t digest[QR_SHA256_BYTES];
     struct qr_buf file = {0};
@@ -238,7 +258,8 @@ static enum qr_code write_weights(const char *url, const struct qr_workload *w, 
 
 static void say_done(struct qr_outputs *o, const struct qr_train_result *r, const char *safetensors, const char *result) {
     const char *const wrote[] = {o->weights_url, safetensors, result};
-    if (r->has_val) qr_info(o->log, "worker", "done: %llu steps, loss %.4f, val_loss %.4f", (unsigned long long)r->steps, r->loss, r->val_loss);
+    if (r->has_val)
+        qr_info(o->log, "worker", "done: %llu steps, loss %.4f, val_loss %.4f", (unsigned long long)r->steps, r->loss, r->val_loss);
     else qr_info(o->log, "worker", "done: %llu steps, loss %.4f", (unsigned long long)r->steps, r->loss);
     qr_info(o->log, "worker", "wrote %s, %s, %s and %s/steps.jsonl", o->weights_url, safetensors, result, o->dir);
     if (o->events) qr_info(o->log, "worker", "tensorboard --logdir %s shows the curves", o->logdir);
@@ -264,8 +285,8 @@ static void say_done(struct qr_outputs *o, const struct qr_train_result *r, cons
     emit(o);
 }
 
-enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, const struct qr_train_result *r,
-                              uint32_t n_workers, double seconds, struct qr_err *err) {
+enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical,
+                              const struct qr_train_result *r, uint32_t n_workers, double seconds, struct qr_err *err) {
     qr_auto(qr_free_p) char *safetensors = qr_path_join(o->dir, "weights.safetensors"), *path = qr_path_join(o->dir, "result.json");
     char sha256[65] = "";
     struct qr_buf text = {0};

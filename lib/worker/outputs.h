@@ -1,8 +1,8 @@
 /* worker/outputs.h — the files that a run leaves behind, and the lines of progress on the way.
  *
- * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end; DIR/steps.jsonl grows while training. Only the leader
- *           writes; every worker may become it, so every one checks before training. TensorBoard's event files go to a folder of their own; when
- *           they cannot be written, that is said once and training goes on.
+ * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end; DIR/steps.jsonl grows while training.
+ *           Only the leader writes; every worker may become it, so every one checks before training. TensorBoard's event files go to a
+ *           folder of their own; when they cannot be written, that is said once and training goes on.
  * Progress  JSON lines to a file descriptor, for who started this worker: "listening", "progress", "epoch", "done", "error".
  * Threads   the training thread.
  */
@@ -34,6 +34,9 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const ch
 void qr_outputs_fini(struct qr_outputs *o);
 /* Proves that everything could be written, before anything is spent. */
 QR_MUST_CHECK enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err);
+/* Its two halves: local folders; the place of the weights, which may be a bucket. */
+QR_MUST_CHECK enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err);
 /* From here on steps become TensorBoard events too, where a logdir is set. canonical is borrowed until qr_outputs_fini. host: this machine's name. */
 void qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs, const char *host);
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o);

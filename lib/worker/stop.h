@@ -1,9 +1,9 @@
 /* worker/stop.h — SIGTERM and SIGINT: one request to stop, heard everywhere.
  *
- * What      The signals are blocked in every thread and taken by one thread that waits for them. The first one asks: the flag is set and the
- *           group, if there is one, is interrupted, so that every wait returns CANCELLED. The process then has QR_STOP_BOUND_NS, or
- *           QR_STOP_HURRY_NS while nothing but a computation would be lost; a second signal, or the end of that time, ends it at once with the
- *           drain's exit code and its last words.
+ * What      The signals are blocked in every thread and taken by one thread that waits for them. The first one asks: the flag is set and
+ *           the group, if there is one, is interrupted, so that every wait returns CANCELLED. The process then has QR_STOP_BOUND_NS, or
+ *           QR_STOP_HURRY_NS while nothing but a computation would be lost; a second signal, or the end of that time, ends it at once with
+ *           the drain's exit code and its last words.
  * Threads   any. There is one per process.
  */
 #ifndef QR_WORKER_STOP_H

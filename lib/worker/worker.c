@@ -6,12 +6,12 @@
 
 #include "base/mem.h"
 #include "base/pool.h"
-#include "cluster/identity.h"
 #include "group/group.h"
 #include "worker/cloud.h"
 #include "worker/http.h"
 #include "worker/last_words.h"
 #include "worker/outputs.h"
+#include "worker/ring.h"
 #include "worker/settings.h"
 #include "worker/stop.h"
 #include "worker/workload.h"
@@ -66,13 +66,6 @@ static struct qr_log make_log(const struct qr_settings *s) {
     return qr_log_stderr(level, text ? QR_LOG_TEXT : QR_LOG_JSON);
 }
 
-static const char *variable(char *const *environment, const char *name) {
-    size_t n = strlen(name);
-    for (; *environment; environment++)
-        if (strncmp(*environment, name, n) == 0 && (*environment)[n] == '=') return *environment + n + 1;
-    return NULL;
-}
-
 /* ---- settings, job, identity ---- */
 
 static enum qr_code read_settings(struct worker *w, int argc, char *const *argv, char *const *environment, struct qr_err *err) {
@@ -115,18 +108,6 @@ static bool print_texts(const struct qr_settings *s) {
     return printed;
 }
 
-static enum qr_code find_identity(struct worker *w, char *const *environment, struct qr_err *err) {
-    const struct qr_settings *s = &w->settings;
-    char host[256] = "";
-    gethostname(host, sizeof host - 1);
-    const struct qr_identity_inputs in = {
-        .index = s->index, .peers = s->peers, .peer_template = s->peer_template, .replicas = s->replicas,
-        .tf_config = variable(environment, "TF_CONFIG"), .job_completion_index = variable(environment, "JOB_COMPLETION_INDEX"), .hostname = host,
-        .default_port = 2222, .max_workers = (unsigned)s->max_workers,
-    };
-    return qr_identity_find(&in, &w->identity, err);
-}
-
 static void print_identity(const struct worker *w) {
     struct qr_buf text = {0};
     qr_identity_json(&w->identity, &text);
@@ -139,11 +120,10 @@ static enum qr_code check_role(struct worker *w, struct qr_err *err) {
     const struct qr_identity *id = &w->identity;
     char index[32] = "";
     if (id->index >= 0 && id->role != QR_ROLE_SINGLE) snprintf(index, sizeof index, ", index %d", id->index);
-    qr_info(&w->log, "worker", "I am %s %s%s%s%s (%s: %s)", id->role == QR_ROLE_EVALUATOR ? "an" : "a", id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
+    qr_info(&w->log, "worker", "I am %s %s%s%s%s (%s: %s)", id->role == QR_ROLE_EVALUATOR ? "an" : "a",
+            id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
             id->address ? ", at " : "", id->address ? id->address : "", qr_identity_source_name(id->source), id->why);
-    if (id->role == QR_ROLE_PS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG makes this process a ps, and the workers of this program need none: they sum gradients among "
-                       "themselves. Take the PS replicas out of the job");
+    if (qr_ring_role(id, err) != QR_OK) return err->code;
     if (id->role != QR_ROLE_EVALUATOR) return QR_OK;
     qr_info(&w->log, "worker", "an evaluator has no work here: the workers evaluate after each epoch themselves. Exiting with 0");
     w->finished = true;
@@ -154,39 +134,21 @@ static void warn_of_settings(const struct worker *w) {
     const struct qr_settings *s = &w->settings;
     qr_settings_log(s, &w->log);
     if (s->profiler_port > 0)
-        qr_warn(&w->log, "worker", "--profiler-port is accepted, but there is no profiler yet: nothing is bound to port %lld", (long long)s->profiler_port);
+        qr_warn(&w->log, "worker", "--profiler-port is accepted, but this program has no profiler: nothing is bound to port %lld",
+                (long long)s->profiler_port);
 }
 
 /* ---- network ---- */
 
-static bool is_loopback(const char *host) {
-    return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 || strncmp(host, "127.", 4) == 0;
-}
-
-static bool all_loopback(const struct qr_identity *id) {
-    bool all = true;
-    for (size_t i = 0; i < id->n_peers && all; i++) {
-        char *host;
-        unsigned port;
-        all = qr_address_split(id->peers[i], 2222, &host, &port);
-        if (!all) break;
-        all = is_loopback(host);
-        free(host);
-    }
-    return all;
-}
-
 static enum qr_code choose_address(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     const struct qr_identity *id = &w->identity;
-    bool local = all_loopback(id) && (!s->bind || is_loopback(s->bind));
-    w->local = local;
+    bool local;
     unsigned unused;
     qr_auto(qr_free_p) char *own = NULL;
+    if (qr_ring_network(s, id, &local, err) != QR_OK) return err->code;
+    w->local = local;
     if (!qr_address_split(id->address, 2222, &own, &unused)) return qr_fail(err, QR_INTERNAL, "own address %s", id->address);
-    if (!local && !s->plaintext)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "the peers are not on this machine and there is no TLS: set --plaintext (QRING_PLAINTEXT=1) if the network "
-                       "between them is yours alone");
     if (!local) qr_warn(&w->log, "worker", "--plaintext: gradients and weights travel between the workers unencrypted and unauthenticated");
     const char *host = s->bind ? s->bind : local ? own : strchr(own, ':') ? "::" : "0.0.0.0";
     w->listen = qr_address_join(host, s->port >= 0 ? (unsigned)s->port : id->port);
@@ -208,12 +170,14 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
     unsigned port = 0;
     enum qr_code code = QR_OK;
     w->fields = qr_xcalloc(w->canonical.n, sizeof *w->fields);
-    for (size_t i = 0; i < w->canonical.n; i++) w->fields[i] = (struct qr_group_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
+    for (size_t i = 0; i < w->canonical.n; i++)
+        w->fields[i] = (struct qr_group_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
     struct qr_group_options opt = {
         .run = w->job->name, .fields = w->fields, .n_fields = w->canonical.n, .index = (uint32_t)id->index, .n_peers = id->n_peers,
-        .peers = (const char *const *)id->peers, .count_known = id->count_known, .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
-        .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns, .allreduce = allreduce_of(s->allreduce),
-        .clock = &qr_clock_monotonic, .log = &w->log,
+        .peers = (const char *const *)id->peers, .count_known = id->count_known,
+        .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
+        .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns,
+        .allreduce = allreduce_of(s->allreduce), .clock = &qr_clock_monotonic, .log = &w->log,
     };
     memcpy(opt.job_hash, w->canonical.hash, sizeof opt.job_hash);
     if (solo) {
@@ -244,7 +208,8 @@ static enum qr_code open_http(struct worker *w, struct qr_err *err) {
     if (code != QR_OK) return code;
     qr_http_ready(w->http, true);
     qr_http_watch(w->http, QR_HTTP_CONTROL, w->identity.role != QR_ROLE_SINGLE);
-    qr_info(&w->log, "worker", "probes and metrics on port %u%s%s: /healthz, /readyz, /metrics", port, opt.bind ? " of " : "", opt.bind ? opt.bind : "");
+    qr_info(&w->log, "worker", "probes and metrics on port %u%s%s: /healthz, /readyz, /metrics", port, opt.bind ? " of " : "",
+            opt.bind ? opt.bind : "");
     return QR_OK;
 }
 
@@ -257,8 +222,10 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->load.data, w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
-    qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u thread%s", w->job->name, w->canonical.hex,
-            w->load.data.n_samples, w->load.data.n_train, qr_model_n_params(w->load.model), w->load.n_threads, w->load.n_threads == 1 ? "" : "s");
+    qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u thread%s", w->job->name,
+            w->canonical.hex,
+            w->load.data.n_samples, w->load.data.n_train, qr_model_n_params(w->load.model), w->load.n_threads,
+            w->load.n_threads == 1 ? "" : "s");
     return QR_OK;
 }
 
@@ -309,10 +276,11 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     enum qr_code code = read_settings(w, argc, argv, environment, err);
     if (code != QR_OK) return code;
     if (print_texts(&w->settings)) return w->finished = true, QR_OK;
-    if ((code = find_identity(w, environment, err)) != QR_OK) return code;
+    if ((code = qr_ring_identity(&w->settings, environment, &w->identity, err)) != QR_OK) return code;
     if (w->settings.print_identity) {
         print_identity(w);
-        return w->finished = true, QR_OK;
+        w->finished = true;
+        return QR_OK;
     }
     warn_of_settings(w);
     qr_outputs_init(&w->outputs, &w->settings, w->job->name, &w->log);

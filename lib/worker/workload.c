@@ -18,7 +18,8 @@ static void make_layout(const struct qr_model *m, struct qr_weights_layout *ret)
     *ret = (struct qr_weights_layout){n, entries};
 }
 
-enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url, double *ret_values, uint8_t ret_digest[32], struct qr_err *err) {
+enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url, double *ret_values, uint8_t ret_digest[32],
+                                 struct qr_err *err) {
     enum qr_weights_format format;
     struct qr_buf file = {.max = max_weights_bytes};
     enum qr_code code = qr_weights_format_of(url, &format, err);
@@ -29,21 +30,24 @@ enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url, d
     return code;
 }
 
+struct qr_estimate_memory qr_workload_memory(const struct qr_workload *w) {
+    unsigned lanes = qr_model_blocks_in_parallel(w->model) ? w->n_threads : 1;
+    return qr_estimate_memory(w->data.n_samples, w->data.n_columns + w->data.n_outputs, lanes, qr_model_bytes_per_thread(w->model), qr_model_n_params(w->model));
+}
+
 static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err) {
-    const uint64_t own = UINT64_C(32) << 20; /* the process itself, gRPC and its buffers */
-    uint64_t data = (uint64_t)w->data.n_samples * (w->data.n_columns + w->data.n_outputs) * sizeof(double);
-    uint64_t threads = (qr_model_blocks_in_parallel(w->model) ? (uint64_t)w->n_threads : 1) * qr_model_bytes_per_thread(w->model);
-    uint64_t vectors = (uint64_t)qr_model_n_params(w->model) * (16 * 4 + 8 * 8);
-    uint64_t need = own + data + threads + vectors, limit = qr_memory_limit_bytes();
-    if (need <= limit) return QR_OK;
+    struct qr_estimate_memory need = qr_workload_memory(w);
+    uint64_t limit = qr_memory_limit_bytes();
+    if (need.total <= limit) return QR_OK;
     return qr_fail(err, QR_RESOURCE_EXHAUSTED, "job %s needs %llu bytes (%llu of data, %llu of workspaces for %u threads); this process may use %llu: take fewer "
-                   "--threads, a smaller job or a larger memory limit", w->job->name, (unsigned long long)need, (unsigned long long)data,
-                   (unsigned long long)threads, w->n_threads, (unsigned long long)limit);
+                   "--threads, a smaller job or a larger memory limit", w->job->name, (unsigned long long)need.total, (unsigned long long)need.data,
+                   (unsigned long long)need.workspaces, w->n_threads, (unsigned long long)limit);
 }
 
 enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err) {
     if (!w->job->train.early_stopping.on || w->data.n_train < w->data.n_samples) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "train.early_stopping watches %s, but there is no validation data; give data.train_fraction below 1 or "
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "train.early_stopping watches %s, but there is no validation data; give data.train_fraction below 1 or "
                    "data.validation_url", w->job->train.early_stopping.monitor);
 }
 
@@ -66,7 +70,8 @@ static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *
     return code == QR_OK ? code : qr_wrap(err, "train.initial_weights");
 }
 
-enum qr_code qr_workload_load(const struct qr_job *job, const char *isa_name, unsigned n_threads, struct qr_workload *ret, struct qr_err *err) {
+enum qr_code qr_workload_load(const struct qr_job *job, const char *isa_name, unsigned n_threads, struct qr_workload *ret,
+                              struct qr_err *err) {
     struct qr_workload w = {.job = job, .n_threads = n_threads ? n_threads : qr_cpu_limit()};
     enum qr_isa isa = QR_ISA_PORTABLE;
     enum qr_code code = qr_isa_parse(isa_name, &isa, err);

@@ -6,6 +6,7 @@
 #define QR_WORKER_WORKLOAD_H
 
 #include "data/dataset.h"
+#include "job/estimate.h"
 #include "job/job.h"
 #include "model/model.h"
 #include "record/weights.h"
@@ -20,15 +21,20 @@ struct qr_workload {
     uint8_t initial_digest[32];    /* of that file's bytes */
     unsigned n_threads;
 };
-/* isa: "auto" or a name. n_threads 0: as many as this process may use. Refuses what does not fit the memory limit (RESOURCE_EXHAUSTED with both
- * numbers). May read files for as long as the stores take. */
-QR_MUST_CHECK enum qr_code qr_workload_load(const struct qr_job *job, const char *isa, unsigned n_threads, struct qr_workload *ret, struct qr_err *err);
+/* isa: "auto" or a name. n_threads 0: as many as this process may use. Refuses what does not fit the memory limit (RESOURCE_EXHAUSTED with
+ * both numbers). May read files for as long as the stores take. */
+QR_MUST_CHECK enum qr_code qr_workload_load(const struct qr_job *job, const char *isa, unsigned n_threads, struct qr_workload *ret,
+                                            struct qr_err *err);
 void qr_workload_fini(struct qr_workload *w);
+
+/* Bytes that a worker with this job holds; what qr_workload_load compares with the limit. */
+struct qr_estimate_memory qr_workload_memory(const struct qr_workload *w);
 
 /* What only training needs, before anything is written: INVALID_ARGUMENT for early stopping without validation data. */
 QR_MUST_CHECK enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err);
 
 /* Weights of this model from a URL: ret_values[n_params]. ret_digest (may be NULL): SHA-256 of the file. */
-QR_MUST_CHECK enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url, double *ret_values, uint8_t ret_digest[32], struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url, double *ret_values, uint8_t ret_digest[32],
+                                               struct qr_err *err);
 
 #endif

@@ -1,0 +1,92 @@
+#!/bin/sh
+# qring validate: what would go wrong is said before anything is spent, with exit code 2; what it costs where nothing would; nothing is left behind.
+. "$(dirname "$0")/common"
+unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK STORAGE_EMULATOR_HOST
+base=$root/deploy/jobs/qcnn.json
+mkdir "$work/here"; cd "$work/here" || exit 1
+row=0
+# says CODES WORDS COMMAND...: the exit code is one of "2|138", every word of "a|b|c" is said, nothing is left in the folder
+says() {
+    codes=$1 words=$2; shift 2
+    row=$((row + 1)) log=$work/row$row.log
+    run_in 60 "$log" "$@"; rc=$?
+    case "|$codes|" in *"|$rc|"*) pass ;; *) fail "exit $rc, expected $codes: $*"; tail -n 5 "$log" ;; esac
+    old_ifs=$IFS; IFS='|'
+    for w in $words; do if holds "$log" "$w"; then pass; else fail "does not say '$w': $*"; tail -n 5 "$log"; fi; done
+    IFS=$old_ifs
+    left=$(find . -mindepth 1 | head -n 3)
+    if [ -z "$left" ]; then pass; else fail "left $left: $*"; rm -rf ./*; fi
+}
+
+# the tutorial
+says 0 'a single worker|112 samples train|memory|pod-hours|1 worker pays off most|a message between pods about 200 us|Nothing was found' \
+    "$qring" validate "$base" --threads 1
+says 0 'out/qcnn/weights.h5' "$qring" validate
+says 0 'cost: pod-hours x 1 CPU x 0.04' "$qring" validate "$base" --threads 1 --price-per-cpu-hour 0.04
+says 0 'deep/er/still' "$qring" validate "$base" --out deep/er/still --logdir deep/logs --weights other/w.npz
+says 0 'Usage: qring validate' "$qring" validate --help
+says 2 'price-per-cpu-hour' "$qring" validate "$base" --price-per-cpu-hour cheap
+says 2 '--threads' "$qring" validate "$base" --thread 2
+
+# --json: the rows are the model's
+"$qring" validate "$base" --threads 1 --json --price-per-cpu-hour 3 >"$work/v.json" 2>"$work/v.log"
+check "--json: the numbers fit each other" $python - "$work/v.json" <<'P'
+import json, sys
+v = json.load(open(sys.argv[1]))
+assert v["good"] and v["findings"] == [] and v["job"] == "qcnn" and v["ring"]["role"] == "single", v
+assert v["train_samples"] == 112 and v["validation_samples"] == 48 and v["threads"] == 1
+assert 0 < v["memory_bytes"] < v["memory_limit_bytes"]
+one, two = v["workers"][:2]
+assert one["workers"] == 1 and one["speed_up"] == 1 and len(v["workers"]) == 64
+assert one["seconds_per_step"] >= 4 * v["seconds_per_wave"] > 0
+assert two["seconds_per_step"] > v["message_seconds_assumed"] == 2e-4
+for r in v["workers"]:
+    assert abs(r["pod_hours"] - r["workers"] * r["seconds"] / 3600) <= 1e-12 * r["pod_hours"]
+    assert abs(r["cost"] - 3 * r["pod_hours"]) <= 1e-12 * r["cost"]
+P
+# a large circuit: blocks take long beside a message, so more workers pay off
+sed 's/"qubits": 8, "stages": 1/"qubits": 16, "stages": 1/; s/, "readouts": \[[^]]*\]//; s/"rounds": 20/"rounds": 4/' "$base" >"$work/wide.json"
+"$qring" validate "$work/wide.json" --threads 1 --json >"$work/wide.out" 2>"$work/wide.log"
+check "16 qubits: more than one worker pays off" $python -c "import json; v = json.load(open('$work/wide.out')); assert v['best_workers'] > 1, v['best_workers']"
+
+# the ring and its names
+says 0 'index 1|127.0.0.1:2222 -> 127.0.0.1' env TF_CONFIG="$(tf_config 1 127.0.0.1:2222 127.0.0.1:2223)" "$qring" validate "$base"
+# Without a DNS server nobody can say that a name does not exist: that may pass.
+says '2|138' 'worker 1  nowhere.invalid:2222 -> no address|name nowhere.invalid' \
+    env TF_CONFIG="$(tf_config 0 127.0.0.1:2222 nowhere.invalid:2222)" "$qring" validate "$base" --plaintext
+says 2 '--plaintext' "$qring" validate "$base" --index 0 --peers 10.255.255.1:2222,10.255.255.2:2222
+says 0 '10.255.255.2:2222 -> 10.255.255.2' "$qring" validate "$base" --index 0 --peers 10.255.255.1:2222,10.255.255.2:2222 --plaintext
+says 2 'ps' env TF_CONFIG='{"cluster":{"worker":["127.0.0.1:2222"],"ps":["127.0.0.1:2223"]},"task":{"type":"ps","index":0}}' "$qring" validate "$base"
+says 2 'TF_CONFIG' env TF_CONFIG='{' "$qring" validate "$base"
+
+# job, data, memory, places
+says 2 'nowhere.json' "$qring" validate "$work/nowhere.json"
+sed 's/"epochs": 50/"epoch": 50/' "$base" >"$work/key.json"
+says 2 "'epochs'" "$qring" validate "$work/key.json"
+sed 's|"data": .*|"data": {"source": "csv", "url": "missing.csv"},|' "$base" >"$work/csv.json"
+: >"$work/file"
+says 2 "missing.csv|$work/file|2 things" "$qring" validate "$work/csv.json" --out "$work/file/out"
+says 2 '64 qubits|bytes' "$qring" validate "$(sed 's/"qubits": 8/"qubits": 64/; s/"stages": 1, //; s/"Z4", "Z5", "Z6", "Z7"/"Z63"/' "$base" >"$work/big.json"; echo "$work/big.json")"
+says 2 'gs://bucket/out|local folder' "$qring" validate "$base" --out gs://bucket/out
+
+# Cloud Storage
+$python "$root/tests/fake/gcs.py" 0 "$work/port" >/dev/null 2>"$work/fake.log" &
+started="$started $!"
+tries=0
+until [ -s "$work/port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+check "the fake listens" test -s "$work/port" || end
+at=127.0.0.1:$(cat "$work/port")
+says 2 'gs://auth-bucket|credentials' env NO_GCE_CHECK=true HOME="$work" "$qring" validate "$base" --weights gs://auth-bucket/w.h5
+export STORAGE_EMULATOR_HOST="$at" GCE_METADATA_HOST="$at"
+says 0 'gs://auth-bucket/w.h5' "$qring" validate "$base" --weights gs://auth-bucket/w.h5
+says 2 'bucket forbidden-b|roles/storage.objectUser' "$qring" validate "$base" --weights gs://forbidden-b/w.h5
+says 2 'bucket readonly-b' "$qring" validate "$base" --weights-gcs-bucket readonly-b --weights-gcs-path w.h5
+says 2 'bucket does not exist' "$qring" validate "$base" --weights gs://missing-b/w.h5
+$python -c "import urllib.request as u; print(u.urlopen('http://$at/control/log').read().decode())" >"$work/requests"
+check "the bucket was asked for its permissions" grep -q testPermissions "$work/requests"
+check "nothing was uploaded" sh -c "! grep -q /upload/ '$work/requests'"
+
+# the shells know it
+check "bash completes it" sh -c "'$qring' completion bash | grep -A 0 '\\*:validate)' | grep -q -- '--price-per-cpu-hour.*--peer-template'"
+check "fish completes it" sh -c "'$qring' completion fish | grep -q 'seen_subcommand_from validate. -l peer-template'"
+end
