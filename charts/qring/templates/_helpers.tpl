@@ -2,10 +2,12 @@
 {{- define "qring.name" -}}
 {{- $name := .Values.fullnameOverride | default .Release.Name -}}
 {{- if gt (len $name) 46 -}}
-{{- printf "%s-%s" ($name | trunc 37 | trimSuffix "-") ($name | sha256sum | trunc 8) -}}
-{{- else -}}
-{{- $name -}}
+{{- $name = printf "%s-%s" ($name | trunc 37 | trimSuffix "-") ($name | sha256sum | trunc 8) -}}
 {{- end -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "a Service cannot be called %q: set fullnameOverride to lower-case letters, digits and dashes that begin with a letter" $name) -}}
+{{- end -}}
+{{- $name -}}
 {{- end -}}
 
 {{- define "qring.selector" -}}
@@ -26,9 +28,12 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end -}}
 
+{{- /* The job file's text; what is no JSON fails here. */}}
 {{- define "qring.job" -}}
 {{- $text := .Values.job | default (.Files.Get "files/qcnn.json") -}}
-{{- $parsed := mustFromJson $text -}}
+{{- if hasKey (fromJson $text) "Error" -}}
+{{- fail (printf "job is not a JSON object: %s" (get (fromJson $text) "Error")) -}}
+{{- end -}}
 {{- $text -}}
 {{- end -}}
 
