@@ -129,7 +129,7 @@ printf 'kind: Notes\nnotes: |\n{{ tpl (.Files.Get "NOTES.txt") . | indent 2 }}\n
 template a-release "$work/noted" -n physics --show-only templates/notes.yaml --set weights=gs://b/w.h5 >"$work/notes" 2>&1
 for words in '2 workers train as Job a-release in namespace physics' 'kubectl -n physics get pods' 'logs -f -l batch.kubernetes.io/job-name=a-release' \
     'upgrade a-release charts/qring --reuse-values --set replicas=N' '"completions":N,"parallelism":N' 'port-forward' 'helm -n physics test a-release' \
-    'install a-release-infer charts/qring --set mode=infer' 'helm -n physics uninstall a-release'; do
+    'install a-release-infer charts/qring -f - --set mode=infer' 'helm -n physics uninstall a-release'; do
     check "the notes say: $words" holds "$work/notes" "$words"
 done
 
