@@ -15,9 +15,9 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter test lint bench fuzz model matrix interop interop-gcs,$(goals)),test,build)
-missing  := $(if $(filter-out help clean deps,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench fuzz model matrix interop interop-gcs help clean FORCE
+need     := $(if $(filter test lint bench fuzz model matrix interop interop-gcs chart e2e-api,$(goals)),test,build)
+missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
+.PHONY: all deps run test lint bench fuzz model matrix interop interop-gcs manifests chart e2e-api help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -25,7 +25,7 @@ ifneq ($(missing),)
 run test:
 	@tests/deps install $(need)
 	@+$(MAKE) --no-print-directory $@
-$(filter-out run test deps help clean,$(goals)):
+$(filter-out run test deps help clean manifests,$(goals)):
 	@echo "missing: $(missing). Type: make deps" >&2; exit 2
 else
 
@@ -115,6 +115,14 @@ interop: $(progs)
 interop-gcs: $(progs)
 	$(Q)tests/interop/gcs_clients
 
+## make chart      the chart by Helm 3 and 4, helm-unittest, kubeconform; helm package (Go's module proxy, PyPI, under build/tools)
+chart: $(progs)
+	$(Q)tests/chart/full
+
+## make e2e-api    the manifests on a real API server, Kubernetes 1.20 from Debian's source package (5 minutes the first time, under build/api)
+e2e-api: $(progs)
+	$(Q)tests/chart/api
+
 ## make fuzz       libFuzzer on every parser (clang); SECONDS=30 for each
 fuzz: # glibc gives clang no CMPLX; the warnings are gcc's to give
 	$(Q)$(MAKE) --no-print-directory CC=clang B=build/fuzz SAN=fuzzer-no-link,address CPPFLAGS=-DCMPLX=__builtin_complex CFLAGS=-w fuzz-run
@@ -170,6 +178,12 @@ $(B)/.flags: FORCE
 .PHONY: fuzz-run
 .SECONDARY:
 endif
+
+## make manifests  deploy/jobs/qcnn.yaml and infer.yaml, the chart's job file and its README, from charts/qring (Helm by go install, under build/tools)
+manifests:
+	cp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
+	helm=$$(tests/chart/tools helm3) && tests/chart/render "$$helm" deploy/jobs
+	tests/chart/readme --write
 
 ## make help       this list
 help:

@@ -16,7 +16,6 @@ const char qr_help_infer[] =
     "\n"
     "Usage: qring infer [JOB] --weights URL [FLAGS]\n"
     "  --weights URL          .h5 (also written by Keras), .npz or .safetensors\n"
-    "  --all                  a line for every sample, not for the first ten\n"
     "  --predictions FILE     all predictions as CSV: sample, label, prediction\n"
     "  --json                 one object on standard output, predictions included\n"
     "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"
@@ -27,7 +26,7 @@ enum { SHOWN = 10 };
 struct answer {
     const struct qr_loaded *l;
     size_t *sample, n;
-    bool held_out, all;
+    bool held_out;
     double *p, *means;
 };
 
@@ -59,8 +58,7 @@ static enum qr_code write_csv(const struct answer *a, const char *path, struct q
     return code;
 }
 
-/* Of sum i >= 1; sum 0 is the loss. */
-static const char *metric_name(const struct answer *a, size_t i) { return qr_metric_names[a->l->job->train.metrics[i - 1]]; }
+static const char *metric_name(const struct answer *a, size_t i) { return i ? qr_metric_names[a->l->job->train.metrics[i - 1]] : "loss"; }
 
 static void print_json(const struct answer *a, const char *weights) {
     size_t k = qr_model_n_outputs(a->l->load.model), n_sums = qr_model_n_sums(a->l->load.model);
@@ -101,17 +99,14 @@ static void print_text(const struct answer *a) {
     const struct qr_dataset *d = &a->l->load.data;
     size_t k = qr_model_n_outputs(a->l->load.model), n_sums = qr_model_n_sums(a->l->load.model);
     printf("%8s  %-12s %s\n", "sample", "label", "prediction");
-    size_t shown = a->all || a->n < SHOWN ? a->n : SHOWN;
-    for (size_t i = 0; i < shown; i++) {
+    for (size_t i = 0; i < a->n && i < SHOWN; i++) {
         printf("%8zu  ", a->sample[i]);
         for (size_t c = 0; c < d->n_outputs; c++) printf("%-*.4g ", d->n_outputs > 1 ? 4 : 12, d->y[a->sample[i] * d->n_outputs + c]);
         for (size_t c = 0; c < k; c++) printf("%.4f%s", a->p[i * k + c], c + 1 < k ? " " : "\n");
     }
-    if (a->n > shown) printf("     ...  (--all prints all %zu, --predictions FILE writes them)\n", a->n);
+    if (a->n > SHOWN) printf("     ...  (--predictions FILE writes all %zu)\n", a->n);
     printf("%zu samples%s", a->n, a->held_out ? " (validation set)" : " (all: the job holds none out)");
-    if (a->l->job->train.loss == QR_MSE) printf(" - mean squared error: %.4f", a->means[0]);
-    else printf(" - loss: %.4f", a->means[0]);
-    for (size_t i = 1; i < n_sums; i++) printf(" - %s: %.4f", metric_name(a, i), a->means[i]);
+    for (size_t i = 0; i < n_sums; i++) printf(" - %s: %.4f", metric_name(a, i), a->means[i]);
     printf("\n");
 }
 
@@ -130,11 +125,12 @@ static enum qr_code evaluate(struct answer *a, struct qr_err *err) {
 int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     const char *weights = NULL, *predictions = NULL, *isa = NULL, *threads = NULL;
     bool help, json = false;
+    const struct qr_flag flags[] = {{"--weights", &weights, NULL}, {"--predictions", &predictions, NULL}, {"--json", NULL, &json},
+                                    {"--isa", &isa, NULL},
+                                    {"--threads", &threads, NULL}};
+    struct qr_words words;
     struct qr_loaded l = {0};
     struct answer a = {.l = &l};
-    const struct qr_flag flags[] = {{"--weights", &weights, NULL}, {"--predictions", &predictions, NULL}, {"--json", NULL, &json},
-                                    {"--all", NULL, &a.all}, {"--isa", &isa, NULL}, {"--threads", &threads, NULL}};
-    struct qr_words words;
     struct qr_err err = {0};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
     if (code == QR_OK && help) {

@@ -1,7 +1,7 @@
 """What rendered manifests promise beyond their schema. Prints each promise that is not kept; exit 1.
     objects.py safe FILE...         restricted pods, requests = limits, selectors and references that meet, names that fit
     objects.py scaled FILE FILE     the same release at two sizes: which fields differ, one a line
-    objects.py command FILE JOB     the command of that Job's pods with its environment, for a shell
+    objects.py command FILE JOB     the command of that Job's or TFJob's pods with its environment, for a shell
     objects.py typo FILE KEY        FILE with that key's last letter doubled, everywhere
     objects.py closed SCHEMA        a values schema without room for unknown keys"""
 import json
@@ -126,7 +126,11 @@ def scaled(a, b):
 
 def command(path, name):
     known = {(d["kind"], d["metadata"]["name"]): d for d in objects(path)}
-    container = known["Job", name]["spec"]["template"]["spec"]["containers"][0]
+    if ("TFJob", name) in known:
+        template = known["TFJob", name]["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    else:
+        template = known["Job", name]["spec"]["template"]
+    container = template["spec"]["containers"][0]
     words = ["env"]
     for e in container.get("env", []):
         ref = e.get("valueFrom", {}).get("configMapKeyRef")

@@ -40,7 +40,7 @@ if [ -n "$py_exe" ]; then
         automountServiceAccountToken configMapKeyRef httpGet topologyKey
     misspelt deploy/jobs/infer.yaml backoffLimit command podSelector seccompProfile
     misspelt deploy/jobs/tfjob.yaml tfReplicaSpecs replicas cleanPodPolicy image containerPort
-    sed 's/replicas: 2/replicas: two/' deploy/jobs/tfjob.yaml >"$work/typo.yaml"
+    sed 's/replicas: 2$/replicas: two/' deploy/jobs/tfjob.yaml >"$work/typo.yaml"
     check "a number that is none is refused" sh -c "! PYTHONPATH='$py_path' $py_exe tests/chart/strict.py '$work/typo.yaml' >/dev/null 2>&1"
     check "manifests keep their promises: $(objects safe deploy/jobs/qcnn.yaml deploy/jobs/infer.yaml 2>&1 | head -n 3)" \
         says_nothing objects safe deploy/jobs/qcnn.yaml deploy/jobs/infer.yaml
@@ -55,6 +55,12 @@ if [ -n "$py_exe" ]; then
     for words in '"source":"job_index"' '"index":1' '"address":"qcnn-1.qcnn:2222"' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
         check "and says $words" holds "$work/who.log" "$words"
     done
+    printf '%s --print-identity\n' "$(in_pod deploy/jobs/tfjob.yaml qcnn 1)" >"$work/tfjob.sh"
+    for flag in --weights-gcs-bucket= --weights-gcs-path=qcnn_weights.h5 --logdir=gs:// --profiler-port=2223; do
+        check "the TFJob has the tutorial's flag $flag" holds "$work/tfjob.sh" " $flag"
+    done
+    (TF_CONFIG=$(tf_config 1 qcnn-worker-0.default.svc:2222 qcnn-worker-1.default.svc:2222); export TF_CONFIG; run_in 10 "$work/tfjob.log" sh "$work/tfjob.sh")
+    check "a TFJob's pod takes them and knows its index: $(tail -n 1 "$work/tfjob.log")" grep -q '"source":"tf_config".*"index":1' "$work/tfjob.log"
     printf '%s\n' "JOB_COMPLETION_INDEX=0 QRING_START_TIMEOUT=1s $(in_pod deploy/jobs/qcnn.yaml qcnn 0 | sed 's/ --plaintext//')" >"$work/plain.sh"
     run_in 20 "$work/plain.log" sh "$work/plain.sh"; rc=$?
     check "without plaintext a worker refuses to start: exit $rc" test $rc = 2
