@@ -21,6 +21,25 @@ says_nothing() { "$@" >"$work/said" 2>&1 && [ ! -s "$work/said" ]; }
 strict() { py tests/chart/strict.py "$@"; }
 against() { py -c 'import sys, kubernetes_validate.__main__ as m; sys.exit(m.main())' --strict --quiet --no-warn -k "$@"; }
 objects() { py tests/chart/objects.py "$@"; }
+in_pod() { # FILE JOB INDEX JOBFILE: the command that pod runs, its folders under $work
+    objects command "$1" "$2" | sed "s|/etc/qring/job.json|$4|; s|/out|$work/out$3|g; s| qringd | $qringd |; s| qring infer | $qring infer |"
+}
+as="-n -m"; [ "$(id -u)" = 0 ] || as="-U -r -n -m"
+ring() { # FILE JOB JOBFILE: pods 0 and 1 by the names of their Service, on two addresses of a loopback interface of their own; their exit codes into ends
+    unshare $as true 2>/dev/null && PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || return 1
+    rm -rf "$work/out0" "$work/out1"
+    cat >"$work/ring.sh" <<R
+PATH="$PATH:/usr/sbin:/sbin" ip link set lo up || exit 99
+printf '127.0.0.2 $2-0.qcnn\n127.0.0.3 $2-1.qcnn\n' >"$work/hosts" && mount --bind "$work/hosts" /etc/hosts || exit 99
+unset QRING_HTTP_PORT
+QRING_BIND=127.0.0.3 QRING_HTTP_BIND=127.0.0.3 JOB_COMPLETION_INDEX=1 $(in_pod "$1" "$2" 1 "$3") >"$work/ring1.log" 2>&1 &
+QRING_BIND=127.0.0.2 QRING_HTTP_BIND=127.0.0.2 JOB_COMPLETION_INDEX=0 $(in_pod "$1" "$2" 0 "$3") >"$work/ring0.log" 2>&1; a=\$?
+wait \$!; b=\$?
+echo "\$a \$b"
+R
+    # shellcheck disable=SC2086
+    ends=$(timeout -k 5 60 unshare $as --kill-child sh "$work/ring.sh" 2>"$work/ring.log" </dev/null)
+}
 misspelt() { # FILE KEY...: each of them with its last letter doubled is refused
     f=$1; shift
     for key in "$@"; do
@@ -49,49 +68,32 @@ if [ -n "$py_exe" ]; then
     check "the schema of the values has no room for unknown keys" says_nothing objects closed charts/qring/values.schema.json
 
     # what a pod would run: who it is, the ring and its digest, the predictions
-    in_pod() { # FILE JOB INDEX: the command that pod runs, its folders under $work
-        objects command "$1" "$2" | sed "s|/etc/qring/job.json|$root/deploy/jobs/qcnn.json|; s|/out|$work/out$3|g; s| qringd | $qringd |; s| qring infer | $qring infer |"
-    }
-    printf '%s --print-identity\n' "JOB_COMPLETION_INDEX=1 $(in_pod deploy/jobs/qcnn.yaml qcnn 1)" >"$work/who.sh"
+    job=$root/deploy/jobs/qcnn.json
+    printf '%s --print-identity\n' "JOB_COMPLETION_INDEX=1 $(in_pod deploy/jobs/qcnn.yaml qcnn 1 "$job")" >"$work/who.sh"
     check "a pod knows its index" run_in 10 "$work/who.log" sh "$work/who.sh"
     for words in '"source":"job_index"' '"index":1' '"address":"qcnn-1.qcnn:2222"' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
         check "and says $words" holds "$work/who.log" "$words"
     done
-    printf '%s --print-identity\n' "$(in_pod deploy/jobs/tfjob.yaml qcnn 1)" >"$work/tfjob.sh"
+    printf '%s --print-identity\n' "$(in_pod deploy/jobs/tfjob.yaml qcnn 1 "$job")" >"$work/tfjob.sh"
     for flag in --weights-gcs-bucket= --weights-gcs-path=qcnn_weights.h5 --logdir=gs:// --profiler-port=2223; do
         check "the TFJob has the tutorial's flag $flag" holds "$work/tfjob.sh" " $flag"
     done
     (TF_CONFIG=$(tf_config 1 qcnn-worker-0.default.svc:2222 qcnn-worker-1.default.svc:2222); export TF_CONFIG; run_in 10 "$work/tfjob.log" sh "$work/tfjob.sh")
     check "a TFJob's pod takes them and knows its index: $(tail -n 1 "$work/tfjob.log")" grep -q '"source":"tf_config".*"index":1' "$work/tfjob.log"
-    printf '%s\n' "JOB_COMPLETION_INDEX=0 QRING_START_TIMEOUT=1s $(in_pod deploy/jobs/qcnn.yaml qcnn 0 | sed 's/ --plaintext//')" >"$work/plain.sh"
+    printf '%s\n' "JOB_COMPLETION_INDEX=0 QRING_START_TIMEOUT=1s $(in_pod deploy/jobs/qcnn.yaml qcnn 0 "$job" | sed 's/ --plaintext//')" >"$work/plain.sh"
     run_in 20 "$work/plain.log" sh "$work/plain.sh"; rc=$?
     check "without plaintext a worker refuses to start: exit $rc" test $rc = 2
     check "and says why" holds "$work/plain.log" plaintext
-    # two pods by their Service's names, on two addresses of a loopback interface of their own
-    in_pod deploy/jobs/qcnn.yaml qcnn 0 >"$work/pod0"; in_pod deploy/jobs/qcnn.yaml qcnn 1 >"$work/pod1"
-    cat >"$work/ring.sh" <<R
-ip link set lo up || exit 99
-printf '127.0.0.2 qcnn-0.qcnn\n127.0.0.3 qcnn-1.qcnn\n' >"$work/hosts" && mount --bind "$work/hosts" /etc/hosts || exit 99
-unset QRING_HTTP_PORT
-QRING_BIND=127.0.0.3 QRING_HTTP_BIND=127.0.0.3 JOB_COMPLETION_INDEX=1 $(cat "$work/pod1") >"$work/ring1.log" 2>&1 &
-QRING_BIND=127.0.0.2 QRING_HTTP_BIND=127.0.0.2 JOB_COMPLETION_INDEX=0 $(cat "$work/pod0") >"$work/ring0.log" 2>&1; a=\$?
-wait \$!; b=\$?
-echo "\$a \$b"
-R
-    PATH="$PATH:/usr/sbin:/sbin"; export PATH
-    as="-n -m"; [ "$(id -u)" = 0 ] || as="-U -r -n -m"
-    # shellcheck disable=SC2086
-    if ! unshare $as true 2>/dev/null || ! command -v ip >/dev/null; then skip "namespaces are forbidden here: the rendered ring does not run"
-    else
-        ends=$(timeout -k 5 60 unshare $as --kill-child sh "$work/ring.sh" 2>"$work/ring.log" </dev/null)
+    # two pods by their Service's names
+    if ring deploy/jobs/qcnn.yaml qcnn "$job"; then
         check "two pods train and end with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
         run_in 60 "$work/one.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/one"
         one=$(json_string "$work/one/result.json" state_digest)
         two=$(json_string "$work/out0/result.json" state_digest)
         check "to the digest of qring run: '$two', '$one'" test -n "$one" -a "$one" = "$two"
-    fi
+    else skip "namespaces are forbidden here: the rendered rings do not run"; fi
     weights=$root/tests/golden/tfq/qcnn_weights.h5
-    in_pod deploy/jobs/infer.yaml qcnn-infer 0 | sed "s|gs://my-bucket/qcnn/weights.h5|$weights|" >"$work/infer.sh"
+    in_pod deploy/jobs/infer.yaml qcnn-infer 0 "$job" | sed "s|gs://my-bucket/qcnn/weights.h5|$weights|" >"$work/infer.sh"
     check "the inference pod runs" run_in 60 "$work/infer.txt" sh "$work/infer.sh"
     "$qring" infer deploy/jobs/qcnn.json --weights "$weights" >"$work/laptop.txt" 2>&1
     check "and prints what qring infer prints on a laptop" cmp "$work/infer.txt" "$work/laptop.txt"
@@ -129,6 +131,15 @@ if [ -n "$py_exe" ]; then
     objects scaled "$work/two.yaml" "$work/five.yaml" >"$work/differ"
     check "2 and 5 workers differ in nothing else: $(cat "$work/differ")" \
         test "$(paste -sd' ' "$work/differ")" = "ConfigMap/a.data.replicas Job/a.spec.completions Job/a.spec.parallelism"
+fi
+# helm test: its ring ends with 0 0 only where steps were finished
+if [ -n "$py_exe" ] && template qcnn charts/qring >"$work/tested.yaml" && ring "$work/tested.yaml" qcnn-test "$root/deploy/jobs/qcnn.json"; then
+    check "helm test's ring ends with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
+    check "and has written its two steps" test "$(grep -c '"kind":"TRAIN"' "$work/out0/test/steps.jsonl")" = 2
+    check "and weights of its own" test -s "$work/out0/test/weights.h5"
+    sed 's/cluster-excitations/no-such-source/' deploy/jobs/qcnn.json >"$work/broken.json"
+    ring "$work/tested.yaml" qcnn-test "$work/broken.json"
+    check "with a broken job file it ends with 2 2, not '$ends'" test "$ends" = "2 2"
 fi
 # what the notes tell to type; helm template leaves them out, so they are rendered as a file
 cp -r charts/qring "$work/noted" && mv "$work/noted/templates/NOTES.txt" "$work/noted/NOTES.txt"
