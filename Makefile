@@ -119,7 +119,7 @@ interop-gcs: $(progs)
 chart: $(progs)
 	$(Q)tests/chart/full
 
-## make e2e-api    the manifests on a real API server, Kubernetes 1.20 from Debian's source package (5 minutes the first time, under build/api)
+## make e2e-api    the manifests on a real API server: Kubernetes 1.20, from Debian's source package (5 minutes, once, under build/api)
 e2e-api: $(progs)
 	$(Q)tests/chart/api
 
@@ -179,7 +179,7 @@ $(B)/.flags: FORCE
 .SECONDARY:
 endif
 
-## make manifests  deploy/jobs/qcnn.yaml and infer.yaml, the chart's job file and its README, from charts/qring (Helm by go install, under build/tools)
+## make manifests  deploy/jobs/qcnn.yaml and infer.yaml from charts/qring; the chart's job file and README (Helm by go install)
 manifests:
 	cp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
 	helm=$$(tests/chart/tools helm3) && tests/chart/render "$$helm" deploy/jobs

@@ -1,5 +1,5 @@
-"""Asks a Kubernetes 1.20 API server about manifests: api.py HOST:PORT TOKEN FILE... Server-side apply refuses fields that the server's schema does not have.
-Fields of the Job that came after 1.20 are left out, and named."""
+"""Asks a Kubernetes 1.20 API server about manifests: api.py HOST:PORT TOKEN FILE...
+Server-side apply refuses fields that the server's schema does not have. Fields of the Job that came after 1.20 are left out, and named."""
 import copy
 import json
 import ssl
@@ -56,7 +56,8 @@ def misspelt(d):
     elif d["kind"] == "Job":
         place, key = d["spec"]["template"]["spec"], "restartPolicy"
     else:
-        key = {"Service": "publishNotReadyAddresses", "ConfigMap": "data", "NetworkPolicy": "podSelector", "ServiceAccount": "automountServiceAccountToken"}[d["kind"]]
+        key = {"Service": "publishNotReadyAddresses", "ConfigMap": "data", "NetworkPolicy": "podSelector",
+               "ServiceAccount": "automountServiceAccountToken"}[d["kind"]]
         place = d if key in d else d["spec"]
     place[key + "x"] = place.pop(key)
     return d, key + "x"

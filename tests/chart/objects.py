@@ -30,7 +30,8 @@ def restricted(name, pod):
     hold(name + ": runAsNonRoot as 65532", own.get("runAsNonRoot") is True and own.get("runAsUser") == own.get("runAsGroup") == 65532)
     hold(name + ": seccomp RuntimeDefault", own.get("seccompProfile") == {"type": "RuntimeDefault"})
     hold(name + ": no token", pod.get("automountServiceAccountToken") is False)
-    hold(name + ": nothing of the host", not any(pod.get(k) for k in ("hostNetwork", "hostPID", "hostIPC", "initContainers", "shareProcessNamespace")))
+    host = ("hostNetwork", "hostPID", "hostIPC", "initContainers", "shareProcessNamespace")
+    hold(name + ": nothing of the host", not any(pod.get(k) for k in host))
     hold(name + ": restartPolicy Never", pod["restartPolicy"] == "Never")
     allowed = {"configMap", "emptyDir", "persistentVolumeClaim", "secret", "projected", "csi", "ephemeral", "downwardAPI"}
     for volume in pod["volumes"]:
@@ -40,7 +41,8 @@ def restricted(name, pod):
         hold(name + ": no privilege", context.get("allowPrivilegeEscalation") is False and not context.get("privileged"))
         hold(name + ": no capability", context.get("capabilities") == {"drop": ["ALL"]})
         hold(name + ": read-only root", context.get("readOnlyRootFilesystem") is True)
-        hold(name + ": requests = limits", c["resources"]["requests"] == c["resources"]["limits"] and set(c["resources"]["limits"]) == {"cpu", "memory"})
+        requests, limits = c["resources"]["requests"], c["resources"]["limits"]
+        hold(name + ": requests = limits", requests == limits and set(limits) == {"cpu", "memory"})
         hold(name + ": termination message", c["terminationMessagePolicy"] == "FallbackToLogsOnError")
         mounts = {m["name"]: m for m in c["volumeMounts"]}
         hold(name + ": every mount has a volume", set(mounts) <= {v["name"] for v in pod["volumes"]})
@@ -50,7 +52,8 @@ def restricted(name, pod):
 
 def policy_of_failures(name, spec):
     ignore, fail = spec["podFailurePolicy"]["rules"]
-    hold(name + ": a disruption is no failure", ignore == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]})
+    disrupted = [{"type": "DisruptionTarget", "status": "True"}]
+    hold(name + ": a disruption is no failure", ignore == {"action": "Ignore", "onPodConditions": disrupted})
     codes = fail["onExitCodes"]
     hold(name + ": 1-127 end the Job", fail["action"] == "FailJob" and codes["operator"] == "In" and codes["values"] == list(range(1, 128)))
     hold(name + ": its own container's", codes["containerName"] in [c["name"] for c in spec["template"]["spec"]["containers"]])
@@ -72,12 +75,15 @@ def ring(name, job, known):
     if service:
         hold(name + ": names before readiness", service["spec"]["publishNotReadyAddresses"] is True)
         hold(name + ": the Service selects the pods", selects(service["spec"]["selector"], labels))
-        hold(name + ": the Service's ports are the container's", {p["targetPort"] for p in service["spec"]["ports"]} == {p["name"] for p in container["ports"]})
+        targets = {p["targetPort"] for p in service["spec"]["ports"]}
+        hold(name + ": the Service's ports are the container's", targets == {p["name"] for p in container["ports"]})
     hold(name + ": peers by the pods' names", env["QRING_PEER_TEMPLATE"]["value"] == "%s-{i}.%s:2222" % (name, pod["subdomain"]))
     hold(name + ": ports", {p["containerPort"] for p in container["ports"]} == {2222, 2224, 8080})
-    hold(name + ": probes", [container[p]["httpGet"]["path"] for p in ("startupProbe", "readinessProbe", "livenessProbe")] == ["/readyz", "/readyz", "/healthz"])
+    probes = [container[p]["httpGet"]["path"] for p in ("startupProbe", "readinessProbe", "livenessProbe")]
+    hold(name + ": probes", probes == ["/readyz", "/readyz", "/healthz"])
     hold(name + ": a pod's name fits", len("%s-%d-abcde" % (name, spec["completions"] - 1)) <= 63)
-    hold(name + ": tries are bounded", ("backoffLimit" in spec) != ("backoffLimitPerIndex" in spec) and spec.get("maxFailedIndexes", 0) == 0)
+    hold(name + ": tries are bounded", ("backoffLimit" in spec) != ("backoffLimitPerIndex" in spec))
+    hold(name + ": one index that has none left ends the Job", spec.get("maxFailedIndexes", 0) == 0)
 
 
 def safe(path):
@@ -100,7 +106,8 @@ def safe(path):
             ring(name, job, known)
         policies = [d for d in all_objects if d["kind"] == "NetworkPolicy"]
         for policy in policies:
-            hold(name + ": the policy selects the pods", selects(policy["spec"]["podSelector"]["matchLabels"], job["spec"]["template"]["metadata"]["labels"]))
+            labels = job["spec"]["template"]["metadata"]["labels"]
+            hold(name + ": the policy selects the pods", selects(policy["spec"]["podSelector"]["matchLabels"], labels))
             hold(name + ": the policy is for both ways", policy["spec"]["policyTypes"] == ["Ingress", "Egress"])
     for d in all_objects:
         hold("%s: no namespace of its own" % d["metadata"]["name"], "namespace" not in d["metadata"])

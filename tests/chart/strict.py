@@ -65,7 +65,8 @@ def main():
                 continue
             for e in errors:
                 bad = 1
-                print("%s: %s %s: %s: %s" % (path, d["kind"], d["metadata"].get("name"), "/".join(map(str, e.absolute_path)), e.message[:160]))
+                where = "/".join(map(str, e.absolute_path))
+                print("%s: %s %s: %s: %s" % (path, d["kind"], d["metadata"].get("name"), where, e.message[:160]))
     sys.exit(bad)
 
 

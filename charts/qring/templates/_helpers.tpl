@@ -5,7 +5,7 @@
 {{- $name = printf "%s-%s" ($name | trunc 37 | trimSuffix "-") ($name | sha256sum | trunc 8) -}}
 {{- end -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
-{{- fail (printf "a Service cannot be called %q: set fullnameOverride to lower-case letters, digits and dashes that begin with a letter" $name) -}}
+{{- fail (printf "a Service cannot be called %q: set fullnameOverride to lower-case letters, digits and dashes, a letter first" $name) -}}
 {{- end -}}
 {{- $name -}}
 {{- end -}}

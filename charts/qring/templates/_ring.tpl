@@ -50,8 +50,8 @@ template:
             {{- if .fixed }}
             value: {{ .replicas | quote }}
             {{- else }}
-            # Not a number here: pods of a Job cannot change, so a number would be wrong in every pod that starts after scaling. Without any the ring
-            # would begin with whoever came within ten seconds, which a slow image pull outlasts.
+            # Not a number here: pods of a Job cannot change, so a number would be wrong in every pod that starts after scaling.
+            # Without any the ring would begin with whoever came within ten seconds, which a slow image pull outlasts.
             valueFrom:
               configMapKeyRef: {name: {{ include "qring.name" .root }}, key: replicas}
             {{- end }}
