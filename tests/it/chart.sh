@@ -155,10 +155,12 @@ fi
 cp -r charts/qring "$work/noted" && mv "$work/noted/templates/NOTES.txt" "$work/noted/NOTES.txt"
 printf 'kind: Notes\nnotes: |\n{{ tpl (.Files.Get "NOTES.txt") . | indent 2 }}\n' >"$work/noted/templates/notes.yaml"
 template a-release "$work/noted" -n physics --show-only templates/notes.yaml --set weights=gs://b/w.h5 >"$work/notes" 2>&1
+template a-release-infer charts/qring -f tests/chart/values/full.yaml --set mode=infer,fullnameOverride=,extraArgs=null >"$work/after.yaml" 2>&1
+check "the notes' way to predictions, with every value set" grep -q -- '--weights=gs://my-bucket/pure.h5' "$work/after.yaml"
 for words in '2 workers train as Job a-release in namespace physics' 'kubectl -n physics get pods' \
     'logs -f -l batch.kubernetes.io/job-name=a-release' 'upgrade a-release charts/qring --reuse-values --set replicas=N' \
     '"completions":N,"parallelism":N' 'port-forward' 'helm -n physics test a-release' \
-    'install a-release-infer charts/qring -f - --set mode=infer' 'helm -n physics uninstall a-release'; do
+    'install a-release-infer charts/qring -f - --set mode=infer,fullnameOverride=,extraArgs=null' 'helm -n physics uninstall a-release'; do
     check "the notes say: $words" holds "$work/notes" "$words"
 done
 
