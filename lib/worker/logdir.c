@@ -10,7 +10,7 @@
 #include "worker/cloud.h"
 
 enum { READ_MAX_BYTES = 4 * QR_LOGDIR_FILE_BYTES };
-static const int64_t interval_ns = 10 * QR_SECOND, refused_ns = 300 * QR_SECOND, outage_ns = 60 * QR_SECOND;
+static const int64_t interval_ns = 10 * QR_SECOND, refused_ns = 300 * QR_SECOND, outage_ns = 60 * QR_SECOND, again_ns = QR_SECOND / 10;
 
 struct file {
     char *name;
@@ -108,6 +108,7 @@ static enum qr_code pass(struct qr_logdir *l, struct qr_err *err) {
         pthread_mutex_unlock(&l->lock);
         enum qr_code code = upload(l, f.name, f.written, !f.tried, err);
         pthread_mutex_lock(&l->lock);
+        if (code == QR_FAILED_PRECONDITION) l->files[i].tried = f.tried; /* another writer's object is not replaced */
         if (code != QR_OK) return code;
         l->files[i].uploaded = f.written;
     }
@@ -146,6 +147,7 @@ static void *serve(void *arg) {
         note(l, code, &err);
         l->next_ns = (refused ? refused_ns : l->interval_ns) + began_ns;
         if (last && refused) break;
+        if (last && code != QR_OK) wait_until(l, &l->wake, now() + again_ns);
     }
     l->finished = true;
     pthread_cond_broadcast(&l->ended);
