@@ -111,7 +111,7 @@ interop: $(progs)
 	$(Q)tests/interop/run_tensorboard
 	$(Q)tests/interop/run
 
-## make interop-gcs  Cloud Storage: Google's Python client, rclone, fake-gcs-server (under build/interop)
+## make interop-gcs  Cloud Storage: Google's Python client, rclone, gcloud, fake-gcs-server (under build/interop)
 interop-gcs: $(progs)
 	$(Q)tests/interop/gcs_clients
 
