@@ -31,7 +31,7 @@ enum { QR_READOUT_BUCKETS = 30 };
 struct qr_step_detail {
     const double *weights;     /* n_params, model order: of the state after the step */
     const double *gradient;    /* n_params: the mean gradient before clipping; NULL for an EVAL pass */
-    const uint64_t *readouts;  /* QR_READOUT_BUCKETS counts: every read-out of every sample of the step, at the weights before it; NULL: none */
+    const uint64_t *readouts;  /* QR_READOUT_BUCKETS counts of all samples' read-outs at the weights before the step; NULL: none */
     double readout_bound;
     double learning_rate;      /* of the step after this one */
     bool ends_epoch;           /* the epoch's last line: its validation, or its last step where there is none */

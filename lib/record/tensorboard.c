@@ -107,8 +107,8 @@ static void put_event(struct qr_tensorboard *t, int run, const struct qr_event *
     if (qr_buf_ok(&t->event)) qr_tfrecord_put(&t->runs[run].held, qr_buf_view(&t->event));
 }
 
-/* A name that no other process's file has: second, host, process, and a number that is free. Readers take files in the order of their names,
- * so a later one of this process has a later second. */
+/* A name that no other process's file has: second, host, process, and a number that is free. Readers take files in the order of their
+ * names, so a later one of this process has a later second. */
 static enum qr_code open_run(struct qr_tensorboard *t, int run, struct qr_err *err) {
     struct run_file *r = &t->runs[run];
     if (r->file) return QR_OK;
@@ -188,8 +188,8 @@ bool qr_histogram(const double *v, size_t n, double ret[QR_HISTOGRAM_BUCKETS][3]
 }
 
 /* One event each: a histogram has 720 bytes. */
-static enum qr_code put_rows(struct qr_tensorboard *t, int run, const char *tag, const char *after, const double rows[QR_HISTOGRAM_BUCKETS][3],
-                             int64_t step, struct qr_err *err) {
+static enum qr_code put_rows(struct qr_tensorboard *t, int run, const char *tag, const char *after,
+                             const double rows[QR_HISTOGRAM_BUCKETS][3], int64_t step, struct qr_err *err) {
     for (size_t i = 0; i < QR_HISTOGRAM_BUCKETS * 3; i++) qr_set_u64le(t->histogram + 8 * i, qr_bits_of_double(rows[i / 3][i % 3]));
     struct qr_event_value *v = next_value(t, "", tag, after);
     v->plugin = "histograms";

@@ -5,9 +5,9 @@
  *           batch_loss, batch_<metric>, batch_gradient_norm (of all gradients), batch_gradient_norm/<weight> and
  *           batch_gradient_variance/<weight> (over the parameters of one quantum layer: it falls towards 0 on a barren plateau) at true steps.
  *           validation/: epoch_loss, epoch_<metric>, evaluation_<loss, metric>_vs_iterations.
- *           Both: Readouts, the values that the quantum layer gave for all samples of the batch (whoever computed them), at the weights before
- *           the step: what the tutorial's ReadoutHistogramLayer wrote, but at true steps. 30 buckets over all that a read-out can be
- *           (-1 ... 1 for Z), so that steps compare. Every step up to 128, then 64 for each doubling; every validation pass.
+ *           Both: Readouts, the values that the quantum layer gave for all samples of the batch (whoever computed them), at the weights
+ *           before the step: what the tutorial's ReadoutHistogramLayer wrote, but at true steps. 30 buckets over all that a read-out can
+ *           be (-1 ... 1 for Z), so that steps compare. Every step up to 128, then 64 for each doubling; every validation pass.
  *           The folder itself: the HParams plugin's experiment, session start and end, and its metrics each epoch: loss, <metric>, val_loss,
  *           val_<metric>. (It finds none in train/ and validation/ when the folder itself is TensorBoard's --logdir: it looks for "./train".)
  * Files     made by the first record, new ones for each process (so one writer each), only ever extended, and by whole records: at most a
@@ -35,7 +35,7 @@ struct qr_tensorboard_options {
     const char *group;                       /* borrowed. Trials of one group are repetitions: the job hash */
     bool has_validation;
     size_t max_file_bytes;                   /* 0: one file for each folder */
-    /* A file has grown to so many bytes. name: below logdir, "train/events..."; borrowed for the call. On the caller's thread; may be NULL. */
+    /* A file has grown to so many bytes. name: below logdir, "train/events...", borrowed for the call. Caller's thread; may be NULL. */
     void (*wrote)(void *ctx, const char *name, size_t bytes);
     void *wrote_ctx;
     const struct qr_clock *monotonic, *wall;

@@ -17,7 +17,10 @@
 #include "model/model.h"
 #include "record/result.h"
 
-enum { QR_VECTOR_BAD, QR_VECTOR_BAD_IDS, QR_VECTOR_SAMPLES, QR_VECTOR_READOUTS, QR_VECTOR_SUMS = QR_VECTOR_READOUTS + QR_READOUT_BUCKETS / 2 };
+enum {
+    QR_VECTOR_BAD, QR_VECTOR_BAD_IDS, QR_VECTOR_SAMPLES, QR_VECTOR_READOUTS,
+    QR_VECTOR_SUMS = QR_VECTOR_READOUTS + QR_READOUT_BUCKETS / 2
+};
 
 struct qr_stepper;
 struct qr_stepper_options {

@@ -118,8 +118,8 @@ static enum qr_code pass(struct qr_logdir *l, struct qr_err *err) {
 static void note(struct qr_logdir *l, enum qr_code code, const struct qr_err *err) {
     if (code == QR_OK && l->failing) qr_info(l->log, "worker", "TensorBoard events reach %s again", l->url);
     if (code != QR_OK && !l->failing && !l->closing)
-        qr_warn(l->log, "worker", "TensorBoard events do not reach %s now: %s. Training goes on, they are kept in %s and tried again", l->url,
-                err->msg, l->folder);
+        qr_warn(l->log, "worker", "TensorBoard events do not reach %s now: %s. Training goes on, they are kept in %s and tried again",
+                l->url, err->msg, l->folder);
     l->failing = code != QR_OK && (l->failing || !l->closing);
     if (code != QR_OK) l->last = *err;
 }

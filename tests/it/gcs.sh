@@ -1,6 +1,7 @@
 #!/bin/sh
 # Real workers and a Cloud Storage on loopback (tests/fake/gcs.py): weights, job and data at gs:// URLs, the tutorial's two flags, a server that fails,
-# a bucket that may not be written, one that refuses only at the end; TensorBoard's files in a bucket, live, through an outage, after kill -9 and SIGTERM.
+# a bucket that may not be written, one that refuses only at the end; TensorBoard's files in a bucket, live, through an outage, after
+# kill -9 and SIGTERM.
 . "$(dirname "$0")/common"
 unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK
 $python tests/fake/gcs.py 0 "$work/port" >/dev/null 2>"$work/fake.log" &
@@ -24,7 +25,8 @@ open(out, "wb").write(urllib.request.urlopen(req).read())
 P
 }
 
-# logs BUCKET PREFIX DIR [whole]: the bucket's event files are beginnings of those in DIR, of whole records each, with their crc32c; whole: all of them.
+# logs BUCKET PREFIX DIR [whole]: the bucket's event files are beginnings of those in DIR, of whole records each, with their crc32c;
+# whole: all of them.
 # Prints the bytes that are there.
 logs() {
     $python - "$at" "$@" <<'P'
@@ -61,7 +63,8 @@ P
 }
 
 check "training into a file" run_in 120 "$work/local.log" "$qring" run "$work/job.json" -n 1 --out "$work/local"
-check "training into a bucket" run_in 120 "$work/one.log" "$qring" run "$work/job.json" -n 2 --out "$work/one" --weights gs://auth-bucket/run/w.h5 --logdir gs://auth-bucket/run/logs/
+check "training into a bucket" run_in 120 "$work/one.log" "$qring" run "$work/job.json" -n 2 --out "$work/one" \
+    --weights gs://auth-bucket/run/w.h5 --logdir gs://auth-bucket/run/logs/
 check "the object is there" object auth-bucket run/w.h5 "$work/w.h5"
 check "the object's bytes are the file's" cmp "$work/w.h5" "$work/local/weights.h5"
 check "the event files are there, with the bytes and crc32c of the local ones" logs auth-bucket run/logs "$work/one/logs" whole
@@ -112,7 +115,8 @@ run_in 60 "$work/refused.log" "$qring" run "$work/job.json" -n 2 --out "$work/re
 check "--logdir where nothing may be written: exit 2, not $rc" test $rc = 2
 check "--logdir there: says so, with the bucket" holds "$work/refused.log" "on bucket readonly-b"
 check "--logdir there: nothing was trained" test ! -s "$work/refused/steps.jsonl"
-check "--logdir in a bucket that refuses later: the run is none the worse" run_in 60 "$work/late.log" "$qringd" "$work/job.json" --out "$work/late-logs" --logdir gs://late-b/logs
+check "--logdir in a bucket that refuses later: the run is none the worse" \
+    run_in 60 "$work/late.log" "$qringd" "$work/job.json" --out "$work/late-logs" --logdir gs://late-b/logs
 check "and says what is missing, and where it is" holds "$work/late.log" "$work/late-logs/logs has all of them"
 check "with the weights of the others" cmp "$work/late-logs/weights.h5" "$work/local/weights.h5"
 refused readonly-b storage.objects.create
@@ -121,13 +125,16 @@ check "missing bucket: exit 2, not $rc" test $rc = 2
 check "missing bucket: says so" holds "$work/missing.log" "bucket does not exist"
 
 # live: the first records at once, more within the interval; training goes on while the server hangs; kill -9 leaves whole records
+endless() { # NAME
+    exec "$qringd" "$work/job.json" --threads 1 --epochs 1000000 --out "$work/$1" --logdir "gs://auth-bucket/$1" >"$work/$1.log" 2>&1 </dev/null
+}
 soon() { # SECONDS COMMAND...: until it succeeds
     n=0 most=$(($1 * 10)); shift
     until "$@" >"$work/soon" 2>&1; do n=$((n + 1)); [ $n -lt $most ] || return 1; sleep 0.1; done
 }
 bytes_above() { n_bytes=$(logs auth-bucket "$2" "$3") && [ "$n_bytes" -gt "$1" ]; }
 steps_above() { [ "$(wc -l <"$2")" -gt "$1" ]; }
-"$qringd" "$work/job.json" --threads 1 --epochs 1000000 --out "$work/live" --logdir gs://auth-bucket/live >"$work/live.log" 2>&1 </dev/null &
+endless live &
 live=$! started="$started $!"
 check "live: events are in the bucket while training runs" soon 10 bytes_above 0 live "$work/live/logs"
 first=$(logs auth-bucket live "$work/live/logs")
@@ -140,7 +147,7 @@ kill -CONT "$fake"
 check "killed: what was uploaded is whole" bytes_above "$first" live "$work/live/logs"
 
 # SIGTERM while the server hangs: out within two seconds, with what is missing
-"$qringd" "$work/job.json" --threads 1 --epochs 1000000 --out "$work/term" --logdir gs://auth-bucket/term >"$work/term.log" 2>&1 </dev/null &
+endless term &
 term=$! started="$started $!"
 check "SIGTERM: events are in the bucket" soon 10 bytes_above 0 term "$work/term/logs"
 kill -STOP "$fake"
@@ -151,7 +158,7 @@ kill -CONT "$fake"
 check "SIGTERM: exit 143, not $rc" test $rc = 143
 check "SIGTERM: out within 2 s of a hanging server, not $took ms" test $took -lt 2000
 check "SIGTERM: says what is missing" holds "$work/term.log" "bytes of TensorBoard events are not in gs://auth-bucket/term"
-"$qringd" "$work/job.json" --threads 1 --epochs 1000000 --out "$work/drain" --logdir gs://auth-bucket/drain >"$work/drain.log" 2>&1 </dev/null &
+endless drain &
 drain=$! started="$started $!"
 check "SIGTERM: events are in the bucket again" soon 10 bytes_above 0 drain "$work/drain/logs"
 kill "$drain"; wait "$drain"

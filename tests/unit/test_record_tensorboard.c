@@ -112,7 +112,8 @@ static struct qr_tensorboard *start_with(const char *dir, size_t max_file_bytes)
     static const struct qr_hparam hparams[] = {{.name = "optimizer", .text = "adam"}, {.name = "learning_rate", .number = 0.02}};
     n_told = 0;
     memset(told, 0, sizeof told);
-    return qr_tensorboard_new(&(struct qr_tensorboard_options){.max_file_bytes = max_file_bytes, .wrote = wrote, .wrote_ctx = &n_told, .logdir = dir, .host = "a/host", .pid = 17, .layout = &layout, .hparams = hparams, .n_hparams = 2,
+    return qr_tensorboard_new(&(struct qr_tensorboard_options){.max_file_bytes = max_file_bytes, .wrote = wrote, .wrote_ctx = &n_told,
+                                                               .logdir = dir, .host = "a/host", .pid = 17, .layout = &layout, .hparams = hparams, .n_hparams = 2,
                                                                .group = "g", .has_validation = true, .monotonic = &clock_of_test, .wall = &wall_of_test});
 }
 
@@ -127,7 +128,8 @@ static void tell(struct qr_tensorboard *t, uint64_t step, bool eval) {
     const struct qr_named_value running[] = {{"loss", 10.0 * (double)epoch}, {"accuracy", 0.625}};
     const struct qr_step_line line = {.step = step, .epoch = epoch, .eval = eval, .samples = 4, .loss = loss_at(step) + eval, .metrics = metrics, .n_metrics = 1};
     const uint64_t readouts[QR_READOUT_BUCKETS] = {[0] = step, [3] = eval ? 7 : 5, [29] = 1};
-    const struct qr_step_detail detail = {.weights = weights, .readouts = readouts, .readout_bound = 1.5, .gradient = eval ? NULL : gradient, .learning_rate = 0.02, .ends_epoch = eval,
+    const struct qr_step_detail detail = {.weights = weights, .readouts = readouts, .readout_bound = 1.5,
+                                          .gradient = eval ? NULL : gradient, .learning_rate = 0.02, .ends_epoch = eval,
                                           .running = running, .n_running = 2};
     CHECK(qr_tensorboard_step(t, &line, &detail, &err) == QR_OK, "%s", err.msg);
 }
@@ -227,7 +229,8 @@ static void test_readouts(const char *dir) {
     struct qr_tensorboard *t = start(dir);
     size_t n = 0;
     for (uint64_t s = 1; s <= 1 << 20; s++) n += qr_tensorboard_shows_readouts(s);
-    CHECK(n == 127 + 13 * 64 + 1 && qr_tensorboard_shows_readouts(127) && !qr_tensorboard_shows_readouts(129) && qr_tensorboard_shows_readouts(256));
+    CHECK(n == 127 + 13 * 64 + 1, "%zu", n);
+    CHECK(qr_tensorboard_shows_readouts(127) && !qr_tensorboard_shows_readouts(129) && qr_tensorboard_shows_readouts(256));
     const uint64_t counts[QR_READOUT_BUCKETS] = {[0] = 2, [3] = 7, [29] = 1};
     const struct qr_step_line line = {.step = 1, .epoch = 1, .loss = 1};
     const struct qr_step_detail detail = {.weights = weights, .gradient = gradient, .readouts = counts, .readout_bound = 1.5};
@@ -241,7 +244,8 @@ static void test_readouts(const char *dir) {
     }
     for (int k = 0; k < QR_READOUT_BUCKETS; k++)
         CHECK(fabs(last_histogram[k][0] - (k * 0.1 - 1.5)) < 1e-15 && fabs(last_histogram[k][1] - (k * 0.1 - 1.4)) < 1e-15 &&
-              last_histogram[k][2] == (double)counts[k], "bucket %d: %g %g %g", k, last_histogram[k][0], last_histogram[k][1], last_histogram[k][2]);
+              last_histogram[k][2] == (double)counts[k], "bucket %d: %g to %g: %g", k, last_histogram[k][0], last_histogram[k][1],
+              last_histogram[k][2]);
 }
 
 /* A second process of the same name in the same second writes files of its own. */
