@@ -61,13 +61,14 @@ for item, name in zip(items, names):
 print(total)
 P
 }
+all_logs() { logs "$@" whole >/dev/null; }
 
 check "training into a file" run_in 120 "$work/local.log" "$qring" run "$work/job.json" -n 1 --out "$work/local"
 check "training into a bucket" run_in 120 "$work/one.log" "$qring" run "$work/job.json" -n 2 --out "$work/one" \
     --weights gs://auth-bucket/run/w.h5 --logdir gs://auth-bucket/run/logs/
 check "the object is there" object auth-bucket run/w.h5 "$work/w.h5"
 check "the object's bytes are the file's" cmp "$work/w.h5" "$work/local/weights.h5"
-check "the event files are there, with the bytes and crc32c of the local ones" logs auth-bucket run/logs "$work/one/logs" whole
+check "the event files are there, with the bytes and crc32c of the local ones" all_logs auth-bucket run/logs "$work/one/logs"
 check "three of them" test "$(find "$work/one/logs" -name '*tfevents*' | wc -l)" = 3
 check "their place is said" holds "$work/one.log" gs://auth-bucket/run/logs
 check "the place is said" holds "$work/one.log" gs://auth-bucket/run/w.h5
@@ -101,6 +102,31 @@ put jobs/cloud.json "$work/cloud.json"
 check "job and data from a bucket" run_in 120 "$work/cloud.log" "$qring" run gs://plain/jobs/cloud.json -n 2 --out "$work/cloud"
 check "job and data from files" run_in 120 "$work/disk.log" "$qring" run "$work/disk.json" -n 1 --out "$work/disk"
 check "the same weights" cmp "$work/cloud/weights.h5" "$work/disk/weights.h5"
+
+# initial weights and validation data too, and the commands that read
+put d/start.h5 "$work/disk/weights.h5"
+more() { # JOB PLACE FILE: the job, going on from the weights of the first, validated on its data
+    sed 's|"source": "csv", "url": \("[^"]*"\)|"source": "csv", "url": \1, "validation_url": \1|; s|"epochs": 2|"epochs": 2, "initial_weights": "'"$2"'"|' "$1" >"$3"
+}
+more "$work/cloud.json" gs://plain/d/start.h5 "$work/more-cloud.json"
+more "$work/disk.json" "$work/disk/weights.h5" "$work/more-disk.json"
+put jobs/more.json "$work/more-cloud.json"
+check "initial weights and validation data from a bucket" run_in 120 "$work/more.log" "$qring" run gs://plain/jobs/more.json --out "$work/more-cloud"
+check "and from files" run_in 120 "$work/more.log" "$qring" run "$work/more-disk.json" --out "$work/more-disk"
+check "they are used" holds "$work/more-cloud/result.json" '"val_loss"'
+check "the same weights again" cmp "$work/more-cloud/weights.h5" "$work/more-disk/weights.h5"
+check "others than the first" sh -c "! cmp -s '$work/more-cloud/weights.h5' '$work/cloud/weights.h5'"
+run_in 60 "$work/gradient1" "$qring" gradient gs://plain/jobs/cloud.json --weights gs://plain/d/start.h5 --samples 0
+run_in 60 "$work/gradient2" "$qring" gradient "$work/disk.json" --weights "$work/disk/weights.h5" --samples 0
+check "gradient reads both from a bucket" holds "$work/gradient1" pqc/parameters
+check "the same gradient" cmp "$work/gradient1" "$work/gradient2"
+check "show reads from a bucket" run_in 60 "$work/show.log" "$qring" show gs://plain/jobs/cloud.json
+check "validate, everything in buckets" run_in 60 "$work/validate.log" "$qring" validate gs://plain/jobs/more.json --out "$work/nothing" \
+    --weights gs://plain/w.h5 --logdir gs://plain/logs
+check "validate leaves nothing" test ! -e "$work/nothing"
+run_in 60 "$work/validate.log" "$qring" validate "$work/job.json" --out "$work/nothing" --logdir gs://readonly-b/logs; rc=$?
+check "validate of a bucket that may not be written: exit 2, not $rc" test $rc = 2
+check "validate names it" holds "$work/validate.log" "on bucket readonly-b"
 
 # what cannot work is said before anything is trained, with the bucket's name
 refused() { # BUCKET WORDS
@@ -162,7 +188,7 @@ endless drain &
 drain=$! started="$started $!"
 check "SIGTERM: events are in the bucket again" soon 10 bytes_above 0 drain "$work/drain/logs"
 kill "$drain"; wait "$drain"
-check "SIGTERM and a server that answers: all is uploaded" logs auth-bucket drain "$work/drain/logs" whole
+check "SIGTERM and a server that answers: all is uploaded" all_logs auth-bucket drain "$work/drain/logs"
 
 # refused at the end: every worker exits with the same permanent code
 # shellcheck disable=SC2046
