@@ -8,9 +8,11 @@
 #include "base/mem.h"
 #include "store/gcs.h"
 #include "worker/cloud.h"
+#include "worker/stop.h"
 
 enum { READ_MAX_BYTES = 4 * QR_LOGDIR_FILE_BYTES };
-static const int64_t interval_ns = 10 * QR_SECOND, refused_ns = 300 * QR_SECOND, outage_ns = 60 * QR_SECOND, again_ns = QR_SECOND / 10;
+static const int64_t interval_ns = 10 * QR_SECOND, refused_ns = 300 * QR_SECOND, outage_ns = 60 * QR_SECOND, again_ns = QR_SECOND / 10,
+    stopped_ns = QR_SECOND, beyond_ns = QR_SECOND / 20; /* a last reply that comes just in time counts */
 
 struct file {
     char *name;
@@ -243,8 +245,16 @@ bool qr_logdir_close(struct qr_logdir *l, int64_t bound_ns) {
     l->deadline_ns = now() + bound_ns;
     l->closing = true;
     pthread_cond_broadcast(&l->wake);
-    /* a little beyond, so that a last reply that comes just in time counts */
-    while (l->started && !l->finished && now() < l->deadline_ns + 50 * QR_MS) wait_until(l, &l->ended, l->deadline_ns + 50 * QR_MS);
+    bool stopping = false;
+    while (l->started && !l->finished && now() < l->deadline_ns + beyond_ns) {
+        if (!stopping && qr_stop_requested()) { /* looked for now and then: it may come while we wait */
+            stopping = true;
+            if (now() + stopped_ns < l->deadline_ns) l->deadline_ns = now() + stopped_ns;
+            pthread_cond_broadcast(&l->wake);
+        }
+        int64_t end_ns = l->deadline_ns + beyond_ns, look_ns = now() + again_ns;
+        wait_until(l, &l->ended, end_ns < look_ns ? end_ns : look_ns);
+    }
     bool left = l->started && !l->finished;
     say_missing(l);
     l->abandoned = left;

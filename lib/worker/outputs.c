@@ -7,9 +7,8 @@
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "store/store.h"
-#include "worker/stop.h"
 
-static const int64_t rest_ns = 30 * QR_SECOND, rest_failed_ns = 2 * QR_SECOND, rest_stopped_ns = QR_SECOND;
+static const int64_t rest_ns = 30 * QR_SECOND, rest_failed_ns = 2 * QR_SECOND;
 
 static bool in_cloud(const char *url) { return strncmp(url, "gs://", 5) == 0; }
 
@@ -39,7 +38,7 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const ch
 bool qr_outputs_fini(struct qr_outputs *o) {
     qr_appender_close(o->steps);
     qr_tensorboard_close(o->events);
-    bool ended = qr_logdir_close(o->uploads, qr_stop_requested() ? rest_stopped_ns : o->ended_well ? rest_ns : rest_failed_ns);
+    bool ended = qr_logdir_close(o->uploads, o->ended_well ? rest_ns : rest_failed_ns);
     if (o->logdir && !o->logdir_was_there) rmdir(o->logdir); /* when nothing went there */
     free(o->logdir);
     free(o->logdir_url);
