@@ -30,7 +30,7 @@ P
 # Prints the bytes that are there.
 logs() {
     $python - "$at" "$@" <<'P'
-import base64, json, os, struct, sys, urllib.request
+import json, os, struct, sys, urllib.error, urllib.request
 sys.path.insert(0, "tests/fake")
 import gcs
 at, bucket, prefix, folder = sys.argv[1:5]
@@ -49,7 +49,14 @@ names = [i["name"].removeprefix(prefix + "/") for i in items]
 assert names and (names == local if whole else set(names) <= set(local)), (names, local)
 total = 0
 for item, name in zip(items, names):
-    data = get("/storage/v1/b/%s/o/%s?alt=media" % (bucket, item["name"].replace("/", "%2F")), auth)
+    place = "/storage/v1/b/%s/o/%s?" % (bucket, item["name"].replace("/", "%2F"))
+    data = None
+    while data is None:  # it may be replaced while we look at it
+        item = json.loads(get(place, auth))
+        try:
+            data = get(place + "alt=media&generation=" + item["generation"], auth)
+        except urllib.error.HTTPError as e:
+            assert e.code == 404, e
     want = open(os.path.join(folder, name), "rb").read()
     assert data == want if whole else want.startswith(data), name
     assert item["crc32c"] == gcs.walk(data) and int(item["size"]) == len(data), name
