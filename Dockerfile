@@ -31,6 +31,8 @@ RUN set -e; for t in ${TESTS}; do make -s B=build/release "build/release/tests/u
 RUN for p in qring qringd; do chroot --userspec=65532:65532 /image "/usr/bin/$p" --version || exit 1; done
 
 FROM scratch AS run
+# Part of what decides the digest, so of what decides whether a cached one will do.
+ARG SOURCE_DATE_EPOCH=0
 ARG VERSION=0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="qring" \
@@ -39,7 +41,7 @@ LABEL org.opencontainers.image.title="qring" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=test /image /
-ENV PATH=/usr/bin SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
+ENV PATH=/usr/bin
 USER 65532:65532
 WORKDIR /tmp
 EXPOSE 2222 2224 8080
