@@ -76,4 +76,5 @@ grep -vE '^[0-9]+ passed' "$work/containers.log"
 counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$work/containers.log" | tail -n 1)
 [ -n "$counts" ] || fail "tests/image/containers ended early: $(tail -n 3 "$work/containers.log")"
 passed=$((passed + $(echo "$counts" | awk '{print $1 + 0}'))) failed=$((failed + $(echo "$counts" | awk '{print $3 + 0}')))
+skipped=$((skipped + $(echo "$counts" | awk '{print $5 + 0}')))
 end
