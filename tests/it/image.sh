@@ -8,7 +8,7 @@ fi
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_HTTP_PORT
 [ "$(id -u)" = 0 ] || { skip "containers with limits of memory and CPU need root here"; end; }
-for tool in buildah podman runc mmdebstrap iptables unshare; do command -v $tool >/dev/null || { fail "no $tool: make deps"; end; }; done
+for tool in buildah podman runc mmdebstrap iptables unshare mount; do command -v $tool >/dev/null || { fail "no $tool: make deps"; end; }; done
 
 store=$(mktemp -d /tmp/qring-image-XXXXXX)
 export QR_STORE=$store
