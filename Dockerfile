@@ -26,7 +26,7 @@ RUN tests/image/gather /image
 
 FROM build AS test
 COPY tests tests
-ARG TESTS="test_base test_base_limits test_exact_integer test_exact_functions test_format_json test_sim_golden"
+ARG TESTS="test_base_limits test_exact_integer test_sim_golden"
 RUN set -e; for t in ${TESTS}; do make -s B=build/release "build/release/tests/unit/$t"; "build/release/tests/unit/$t"; done
 RUN for p in qring qringd; do chroot --userspec=65532:65532 /image "/usr/bin/$p" --version || exit 1; done
 

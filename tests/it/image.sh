@@ -2,12 +2,12 @@
 # The image, built here from this checkout: size, packages, no shell, the same digest again; then containers of it (tests/image/containers).
 # Images, networks and mounts live in a folder and in namespaces of their own: nothing stays behind, nothing that was there before is touched.
 PATH="$PATH:/usr/sbin:/sbin"; export PATH
-if [ "${QR_IMAGE_INSIDE:-}" = "" ] && [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+if [ -z "${QR_IMAGE_INSIDE:-}" ] && [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
     QR_IMAGE_INSIDE=1 exec unshare -m sh "$0"
 fi
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_HTTP_PORT
-[ "$(id -u)" = 0 ] || { skip "containers with limits of memory and CPU need root here"; end; }
+[ -n "${QR_IMAGE_INSIDE:-}" ] || { skip "containers with limits need root and a mount namespace"; end; }
 for tool in buildah podman runc mmdebstrap iptables unshare mount; do command -v $tool >/dev/null || { fail "no $tool: make deps"; end; }; done
 
 store=$(mktemp -d /tmp/qring-image-XXXXXX)
@@ -19,10 +19,13 @@ clean() {
 }
 trap clean EXIT
 trap 'exit 143' TERM INT
-mkdir "$store/lower" "$store/upper" "$store/w" "$store/m" "$store/all"
+tests/image/conf "$store/podman" >"$store/containers.conf"
+export CONTAINERS_CONF="$store/containers.conf"
+mkdir "$store/podman" "$store/lower" "$store/upper" "$store/w" "$store/m"
 why=$(mount -t overlay overlay -o "lowerdir=$store/lower,upperdir=$store/upper,workdir=$store/w" "$store/m" 2>&1 && umount "$store/m" 2>&1) ||
     { skip "no overlay file systems here, so no containers: $why"; end; }
 why=$(unshare -n -m sh -c 'ip link add br9 type bridge && mount -t tmpfs tmpfs /run' 2>&1) || { skip "namespaces are forbidden here, so no containers: $why"; end; }
+mkdir -p /var/lib/containers && mount -t tmpfs tmpfs /var/lib/containers # in our mount namespace: buildah keeps a cache there, whatever its storage
 cgroup=/sys/fs/cgroup; [ -d $cgroup/memory ] && cgroup=$cgroup/memory
 why=$(mkdir "$cgroup/qring-$$" 2>&1 && rmdir "$cgroup/qring-$$" 2>&1) || { skip "cgroups are read-only here, so no containers: $why"; end; }
 
