@@ -15,9 +15,9 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter test lint bench fuzz model matrix interop interop-gcs chart e2e-api,$(goals)),test,build)
+need     := $(if $(filter test lint bench fuzz model matrix image interop interop-gcs chart e2e-api,$(goals)),test,build)
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench fuzz model matrix interop interop-gcs manifests chart e2e-api help clean FORCE
+.PHONY: all deps run test lint bench fuzz model matrix image interop interop-gcs manifests chart e2e-api help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -62,14 +62,14 @@ lints    := tests/lint/run tests/lint/selftest
 models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
 
-# Which of the tests a sanitizer build runs: all but the bit matrices and what looks at sources; the thread
+# Which of the tests a sanitizer build runs: all but the bit matrices, the image and what looks at sources; the thread
 # sanitizer those that have threads of their own.
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its)
 else ifeq ($(SAN),thread)
 suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http% test_worker_logdir%,$(notdir $t)),$t))
 else
-suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh,$(its))
+suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh,$(its))
 endif
 export TSAN_OPTIONS := ignore_noninstrumented_modules=1
 export QR_BIN := $(BIN)
@@ -105,6 +105,10 @@ matrix: $(progs)
 ## make bench      start-up time, idle memory, step times, all-reduce
 bench: $(benches) $(progs)
 	$(Q)tests/bench/run $(benches)
+
+## make image      the container image from this checkout: its packages, size and digest; the list of parts is in build/image/
+image:
+	$(Q)tests/image/build $(or $(NAME),qring)
 
 ## make interop    TensorBoard shows our curves, TensorFlow Quantum's own model loads our weights (3 GB from PyPI, under build/)
 interop: $(progs)
