@@ -1,9 +1,9 @@
-/* tests/torture.h — every allocation made to fail, in turn, once or from there on, wherever it is made: ours, the C library's, cJSON's, zlib's,
- * libhdf5's, libcurl's.
+/* tests/torture.h — every allocation made to fail, in turn, once or from there on, wherever it is made: ours, the C library's, cJSON's,
+ * zlib's, libhdf5's, libcurl's.
  *
- * A trial runs in a child process. What may happen when the k-th allocation fails: the operation succeeds and its result is right (it did without,
- * or tried again); it gives an error whose sentence speaks of memory; or the process ends by SIGABRT with the sentence that base/mem.h promises.
- * In the first two cases nothing may be leaked, in all of them `whole` must hold. The parent counts and goes on behind a death.
+ * A trial runs in a child process. What may happen when the k-th allocation fails: the operation succeeds and its result is right (it did
+ * without, or tried again); it gives an error whose sentence speaks of memory; or the process ends by SIGABRT with the sentence that
+ * base/mem.h promises. In the first two cases nothing may be leaked, in all of them `whole` must hold. The parent counts and goes on behind a death.
  *
  * Included by one program each: the functions below stand in for the C library's, also for shared objects. */
 #ifndef TORTURE_H
@@ -37,7 +37,9 @@ void *__interceptor_realloc(void *p, size_t n) WEAK;
 void __interceptor_free(void *p) WEAK;
 int __interceptor_posix_memalign(void **ret, size_t align, size_t n) WEAK;
 #define REAL(name) (__interceptor_##name ? __interceptor_##name : __libc_##name)
-#define SEEN __attribute__((visibility("default")))
+/* They run before a sanitizer has begun. */
+#define BARE __attribute__((no_sanitize_address, no_sanitize_undefined))
+#define SEEN __attribute__((visibility("default"))) BARE
 
 static atomic_long n_allocations, n_live, fail_from; /* fail_from 0: nothing fails */
 static bool fail_for_good;
@@ -48,8 +50,8 @@ static _Atomic(void *) ours[OURS];
 static atomic_long n_ours;
 extern char __executable_start[], etext[];
 
-static size_t slot_of(const void *p) { return (size_t)((uintptr_t)p >> 4) * 2654435761U % OURS; }
-static void *handed(void *p, const void *caller) {
+BARE static size_t slot_of(const void *p) { return (size_t)((uintptr_t)p >> 4) * 2654435761U % OURS; }
+BARE static void *handed(void *p, const void *caller) {
     if (!p) return NULL;
     n_live++;
     if ((const char *)caller < __executable_start || (const char *)caller >= etext) return p;
@@ -61,7 +63,7 @@ static void *handed(void *p, const void *caller) {
     }
     return p;
 }
-static void taken_back(void *p) {
+BARE static void taken_back(void *p) {
     if (!p) return;
     n_live--;
     for (size_t i = slot_of(p), tries = 0; tries < 64; tries++, i = (i + 1) % OURS) {
@@ -71,7 +73,7 @@ static void taken_back(void *p) {
         break;
     }
 }
-static bool fails(void) {
+BARE static bool fails(void) {
     long from = fail_from;
     if (from == 0) return false;
     long n = ++n_allocations;

@@ -50,13 +50,15 @@ void qr_gcs_reply_header(struct qr_gcs_reply *r, const char *line, size_t n) {
 /* ---- libcurl ---- */
 
 struct http { struct qr_gcs_http http; CURL *curl; };
-struct receiver { struct qr_gcs_reply *reply; size_t max; bool too_long; };
+struct receiver { struct qr_gcs_reply *reply; size_t max; bool too_long, headers_ended; };
 struct sender { struct qr_bytes body; size_t at; };
 
 static size_t on_header(char *line, size_t size, size_t n, void *ctx) {
     struct receiver *r = ctx;
+    if (size * n > 0 && (*line == '\r' || *line == '\n')) r->headers_ended = true; /* trailers may follow */
     if (size * n > 5 && strncmp(line, "HTTP/", 5) == 0) { /* of an interim reply: what stood there is not the answer's */
         struct qr_buf body = r->reply->body;
+        r->headers_ended = false;
         r->reply->body = (struct qr_buf){0};
         qr_gcs_reply_fini(r->reply);
         r->reply->body = body;
@@ -91,8 +93,8 @@ static int on_seek(void *ctx, curl_off_t offset, int origin) {
     return CURL_SEEKFUNC_OK;
 }
 
-/* Path and query as they stand: libcurl 7.88 sends the path alone when it has no memory for the query, and a list of some would be one of all.
- * NULL where a proxy needs the whole URL. */
+/* Path and query as they stand: libcurl 7.88 sends the path alone when it has no memory for the query, and a list of some would be one of
+ * all. NULL where a proxy needs the whole URL. */
 static const char *target_of(const struct qr_gcs_request *req) {
     const char *host = strstr(req->url, "://");
     if (!host || (!req->direct && strncmp(req->url, "https://", 8) != 0)) return NULL;
@@ -174,6 +176,7 @@ static enum qr_code send_curl(struct qr_gcs_http *self, const struct qr_gcs_requ
     curl_slist_free_all(headers);
     ret->status = (int)status;
     if (in.too_long) return qr_fail(err, QR_DATA_LOSS, "a reply of more than %zu bytes, where fewer were expected", req->max_reply_bytes);
+    if (rc == CURLE_OK && !in.headers_ended) rc = CURLE_GOT_NOTHING; /* the connection ended among them: for libcurl that is a whole reply */
     return rc == CURLE_OK ? QR_OK : describe(rc, req->url, err);
 }
 

@@ -63,9 +63,26 @@ class Cut(Exception):
     """The connection breaks."""
 
 
+class Lines:
+    """A stream that remembers its last line: http.server takes headers that break off for whole ones."""
+    def __init__(self, stream):
+        self.stream, self.last = stream, b""
+
+    def readline(self, *limit):
+        self.last = self.stream.readline(*limit)
+        return self.last
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+
+    def setup(self):
+        super().setup()
+        self.rfile = Lines(self.rfile)
 
     def log_message(self, *_):
         pass
@@ -111,6 +128,8 @@ class Handler(BaseHTTPRequestHandler):
         self.connection.close()
 
     def run(self):
+        if self.rfile.last not in (b"\r\n", b"\n"):
+            return self.reset()
         self.url = urlsplit(self.path)
         self.query = {k: v[-1] for k, v in parse_qs(self.url.query, keep_blank_values=True).items()}
         path = self.url.path
