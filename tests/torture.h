@@ -124,7 +124,8 @@ struct operation {
 static struct { long k, errors, did_without, aborts, crashes, total; bool done, bad; char why[512]; } *shown;
 
 static void bad(const struct operation *o, const char *what, const char *detail) {
-    if (!shown->bad) snprintf(shown->why, sizeof shown->why, "%s, allocation %ld%s: %s: %.300s", o->name, shown->k, fail_for_good ? " and all after" : "", what, detail);
+    const char *after = fail_for_good ? " and all after" : "";
+    if (!shown->bad) snprintf(shown->why, sizeof shown->why, "%s, allocation %ld%s: %s: %.300s", o->name, shown->k, after, what, detail);
     shown->bad = true;
 }
 
@@ -179,7 +180,8 @@ static bool judge_death(const struct operation *o, int status, FILE *said) {
     }
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT || !strstr(text, "qring: out of memory (")) {
         char how[64];
-        snprintf(how, sizeof how, "died (%s %d)", WIFSIGNALED(status) ? "signal" : "exit", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        bool killed = WIFSIGNALED(status);
+        snprintf(how, sizeof how, "died (%s %d)", killed ? "signal" : "exit", killed ? WTERMSIG(status) : WEXITSTATUS(status));
         bad(o, how, text);
     } else if (o->whole && !o->whole(false)) {
         bad(o, "half of something is left by an abort", "");

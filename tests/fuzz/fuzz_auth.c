@@ -1,6 +1,6 @@
-/* Credentials files and token replies. The first byte chooses: a metadata server, or a credentials file, which is the part up to the first NUL.
- * Each following part is a reply: three digits of its status, then its body. A header comes out of it that can be sent as it stands, or
- * a sentence; no secret goes to a stranger's address. */
+/* Credentials files and token replies. The first byte chooses: a metadata server, or a credentials file, which is the part up to the first
+ * NUL. Each following part is a reply: three digits of its status, then its body. A header comes out of it that can be sent as it stands,
+ * or a sentence; no secret goes to a stranger's address. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,15 +12,16 @@ enum { MAX_PARTS = 6 };
 struct answers { struct qr_gcs_http http; char **part; size_t n, next; };
 
 static bool is_local(const char *url) {
-    return strncmp(url, "http://127.0.0.1", 16) == 0 || strncmp(url, "http://localhost", 16) == 0 || strncmp(url, "http://[::1]", 12) == 0 ||
-           strncmp(url, "http://metadata.google.internal/", 32) == 0;
+    return strncmp(url, "http://127.0.0.1", 16) == 0 || strncmp(url, "http://localhost", 16) == 0 ||
+           strncmp(url, "http://[::1]", 12) == 0 || strncmp(url, "http://metadata.google.internal/", 32) == 0;
 }
 static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err) {
     struct answers *a = (struct answers *)(void *)h;
     if (req->has_body) { /* what is sent with a body holds secrets */
         const char *host = req->url + 8, *suffix = ".googleapis.com";
         size_t n = strcspn(host, "/?#");
-        bool google = strncmp(req->url, "https://", 8) == 0 && n > strlen(suffix) && memcmp(host + n - strlen(suffix), suffix, strlen(suffix)) == 0;
+        bool google = strncmp(req->url, "https://", 8) == 0 && n > strlen(suffix) &&
+                      memcmp(host + n - strlen(suffix), suffix, strlen(suffix)) == 0;
         QR_ASSERT((google && !memchr(host, '@', n)) || is_local(req->url));
     }
     *ret = (struct qr_gcs_reply){.from_metadata = true};

@@ -1,5 +1,5 @@
-/* A server that answers anything: the first byte chooses an operation, parts that end with a NUL are its replies in turn (three digits of the
- * status, then the body). Every operation ends, well or with a sentence; bytes that it gives out have the crc32c that was announced. */
+/* A server that answers anything: the first byte chooses an operation, parts that end with a NUL are its replies in turn (three digits of
+ * the status, then the body). Every operation ends, well or with a sentence; bytes that it gives out have the crc32c that was announced. */
 #include "base/checksum.h"
 #include "store/gcs_impl.h"
 #include "tests/fuzz/parts.h"
@@ -36,7 +36,8 @@ static enum qr_code act(struct qr_store *s, unsigned which, const char *name, st
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const struct qr_clock clock = {now, NULL};
-    const struct qr_gcs_options opt = {.emulator_host = "127.0.0.1:1", .clock = &clock, .wall = &clock, .sleep = pass, .deadline_ns = 60 * QR_SECOND};
+    const struct qr_gcs_options opt = {.emulator_host = "127.0.0.1:1", .clock = &clock, .wall = &clock, .sleep = pass,
+                                       .deadline_ns = 60 * QR_SECOND};
     char *part[MAX_PARTS];
     struct answers a = {.http = {answer, stay}, .part = part};
     struct qr_store *s = NULL;

@@ -174,10 +174,12 @@ static enum qr_code run_write_keras(struct qr_err *err) {
     enum qr_code code = qr_keras_write(layers, COUNT(layers), &b, err);
     relax();
     if (code == QR_INTERNAL && strstr(err->msg, "memory")) code = err->code = QR_RESOURCE_EXHAUSTED; /* libhdf5 tells no reasons */
-    if (code == QR_OK && (qr_keras_read(qr_buf_view(&b), "what was written", &k, err) != QR_OK || k.n_layers != COUNT(layers))) code = wrong(err, "a Keras file");
+    if (code == QR_OK && (qr_keras_read(qr_buf_view(&b), "what was written", &k, err) != QR_OK || k.n_layers != COUNT(layers)))
+        code = wrong(err, "a Keras file");
     for (size_t i = 1; i < COUNT(layers) && code == QR_OK; i++)
         if (k.layers[i].weights.n != 1 || k.layers[i].weights.v[0].n != weights.v[i - 1].n) code = wrong(err, "a Keras file's shapes");
-        else if (memcmp(k.layers[i].weights.v[0].values, weights.v[i - 1].values, 4 * sizeof(double)) != 0) code = wrong(err, "a Keras file's values"); /* 4: exact in float32 */
+        else if (memcmp(k.layers[i].weights.v[0].values, weights.v[i - 1].values, 4 * sizeof(double)) != 0) /* 4: exact in float32 */
+            code = wrong(err, "a Keras file's values");
     qr_keras_file_fini(&k);
     qr_buf_free(&b);
     return code;
@@ -270,8 +272,12 @@ static bool only(const char *one, const char *other) {
     fclose(f);
     return n == 3 && ((one && strcmp(text, one) == 0) || (other && strcmp(text, other) == 0));
 }
-static enum qr_code put_new(struct qr_store *s, struct qr_err *err) { return s->ops->put(s, "f", qr_bytes_of_string("the new text"), false, err); }
-static enum qr_code create_new(struct qr_store *s, struct qr_err *err) { return s->ops->put(s, "f", qr_bytes_of_string("the new text"), true, err); }
+static enum qr_code put_new(struct qr_store *s, struct qr_err *err) {
+    return s->ops->put(s, "f", qr_bytes_of_string("the new text"), false, err);
+}
+static enum qr_code create_new(struct qr_store *s, struct qr_err *err) {
+    return s->ops->put(s, "f", qr_bytes_of_string("the new text"), true, err);
+}
 static enum qr_code remove_it(struct qr_store *s, struct qr_err *err) { return s->ops->remove(s, "f", err); }
 static enum qr_code check_it(struct qr_store *s, struct qr_err *err) { return s->ops->check_writable(s, "f", err); }
 static enum qr_code get_old(struct qr_store *s, struct qr_err *err) {

@@ -1,7 +1,7 @@
-/* The connection to Cloud Storage cut after the k-th byte of what is sent or received, once or for good, by a reset or by an end, or fallen
- * silent: for every operation and for token requests, at the first bytes, at every few of the headers, at some of the bodies. Between client
- * and tests/fake/gcs.py stands a relay of ours that counts bytes. Once: the operation ends well. For good: one sentence that names the object
- * and says to retry. In the bucket is the old object or the new one, whole. */
+/* The connection to Cloud Storage cut after the k-th byte of what is sent or received, once or for good, by a reset or by an end, or
+ * fallen silent: for every operation and for token requests, at the first bytes, at every few of the headers, at some of the bodies.
+ * Between client and tests/fake/gcs.py stands a relay of ours that counts bytes. Once: the operation ends well. For good: one sentence that
+ * names the object and says to retry. In the bucket is the old object or the new one, whole. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -93,7 +93,8 @@ static void run_relay(int listener, const struct sockaddr_in *server) {
     for (int i = 0; i < PAIRS; i++) pairs[i] = (struct pair){{-1, -1}, false};
     for (;;) {
         struct pollfd p[1 + 2 * PAIRS] = {{.fd = listener, .events = POLLIN}};
-        for (int i = 0; i < 2 * PAIRS; i++) p[1 + i] = (struct pollfd){.fd = pairs[i / 2].silent ? -1 : pairs[i / 2].fd[i % 2], .events = POLLIN};
+        for (int i = 0; i < 2 * PAIRS; i++)
+            p[1 + i] = (struct pollfd){.fd = pairs[i / 2].silent ? -1 : pairs[i / 2].fd[i % 2], .events = POLLIN};
         if (poll(p, 1 + 2 * PAIRS, -1) < 0) continue;
         for (int i = 0; i < 2 * PAIRS; i++)
             if (p[1 + i].revents && pairs[i / 2].fd[i % 2] == p[1 + i].fd) pass_on(&pairs[i / 2], i % 2);
@@ -106,7 +107,8 @@ static pid_t start_relay(void) {
     server.sin_port = htons((uint16_t)strtol(strchr(host, ':') + 1, NULL, 10));
     relay = mmap(NULL, sizeof *relay, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool good = bind(listener, (const struct sockaddr *)&own, sizeof own) == 0 && listen(listener, 64) == 0 && getsockname(listener, (struct sockaddr *)&own, &n) == 0;
+    bool good = bind(listener, (const struct sockaddr *)&own, sizeof own) == 0 && listen(listener, 64) == 0 &&
+                getsockname(listener, (struct sockaddr *)&own, &n) == 0;
     CHECK(good, "the relay does not listen");
     snprintf(relay_host, sizeof relay_host, "127.0.0.1:%d", ntohs(own.sin_port));
     pid_t pid = fork();
@@ -141,9 +143,15 @@ static bool created(bool done) { return is(text_of("new"), "the new text", done 
 static bool removed(bool done) { return is(text_of("w"), "", done ? "" : "the old text"); }
 static bool large_created(bool done) { return is(text_of("large"), large, done ? large : ""); }
 
-static enum qr_code put_new(struct qr_store *s, struct qr_err *err) { return s->ops->put(s, "w", qr_bytes_of_string("the new text"), false, err); }
-static enum qr_code create_new(struct qr_store *s, struct qr_err *err) { return s->ops->put(s, "new", qr_bytes_of_string("the new text"), true, err); }
-static enum qr_code create_large(struct qr_store *s, struct qr_err *err) { return s->ops->put(s, "large", qr_bytes_of(large, LARGE), true, err); }
+static enum qr_code put_new(struct qr_store *s, struct qr_err *err) {
+    return s->ops->put(s, "w", qr_bytes_of_string("the new text"), false, err);
+}
+static enum qr_code create_new(struct qr_store *s, struct qr_err *err) {
+    return s->ops->put(s, "new", qr_bytes_of_string("the new text"), true, err);
+}
+static enum qr_code create_large(struct qr_store *s, struct qr_err *err) {
+    return s->ops->put(s, "large", qr_bytes_of(large, LARGE), true, err);
+}
 static enum qr_code remove_it(struct qr_store *s, struct qr_err *err) { return s->ops->remove(s, "w", err); }
 static enum qr_code check_it(struct qr_store *s, struct qr_err *err) { return s->ops->check_writable(s, "w", err); }
 static enum qr_code got(struct qr_store *s, const char *name, const char *want, struct qr_err *err) {
@@ -196,10 +204,13 @@ static void try(const struct operation *o, enum fault fault, bool for_good, int 
     relay->fault = NO_FAULT;
     bool fired = relay->fired;
     char where[160];
-    snprintf(where, sizeof where, "%s, %s %s after byte %ld of what is %s", o->name, names[fault], for_good ? "for good" : "once", at, direction ? "received" : "sent");
+    snprintf(where, sizeof where, "%s, %s %s after byte %ld of what is %s", o->name, names[fault], for_good ? "for good" : "once", at,
+             direction ? "received" : "sent");
     bool token = strstr(err.msg, "metadata server");
     if (!for_good || !fired) CHECK(code == QR_OK, "%s: %s", where, err.msg);
-    else if (code != QR_OK) CHECK(code == QR_UNAVAILABLE && strstr(err.msg, "gs://auth-torture") && (token || strstr(err.msg, "please retry")), "%s: %s %s", where, qr_code_name(code), err.msg);
+    else if (code != QR_OK)
+        CHECK(code == QR_UNAVAILABLE && strstr(err.msg, "gs://auth-torture") && (token || strstr(err.msg, "please retry")), "%s: %s %s", where,
+              qr_code_name(code), err.msg);
     if (o->whole) CHECK(o->whole(code == QR_OK), "%s: half of something, or something else, is in the bucket", where);
     n_tries += fault != NO_FAULT;
     n_healed += fired && code == QR_OK;
@@ -211,7 +222,7 @@ static void try(const struct operation *o, enum fault fault, bool for_good, int 
 static long next_place(long at, long n, long step, bool big) {
     if (at < 8) return at + 1;
     bool headers = !big || at < 2500 || n - at < 1500;
-    long next = at + (headers ? step : n / 9);
+    long next = at + (headers ? step : n / 5);
     return !headers || !big || at >= 2500 || next < 2500 ? next : 2500;
 }
 
@@ -221,13 +232,14 @@ static void tortured(const struct operation *o, long step) {
     long tries = n_tries, healed = n_healed, sentences = n_sentences;
     for (int direction = 0; direction < 2; direction++) {
         int turn = 0;
-        for (long at = 0; at < n[direction]; at = next_place(at, n[direction], o->big ? 41 * step : step, o->big)) {
+        for (long at = 0; at < n[direction]; at = next_place(at, n[direction], o->big ? 97 * step : step, o->big)) {
             try(o, turn % 2 ? HANG_UP : RESET, false, direction, at, NULL);
             if (turn++ % 4 == 0) try(o, turn % 8 == 1 ? RESET : HANG_UP, true, direction, at, NULL);
         }
-        try(o, SILENCE, false, direction, n[direction] / 2, NULL);
+        if (o->run == get_large || o->run == put_new) try(o, SILENCE, false, direction, n[direction] / 2, NULL); /* takes seconds of the real time */
     }
-    printf("%-16s %7ld bytes sent, %7ld received: %ld cuts, %ld ended well, %ld in a sentence\n", o->name, n[0], n[1], n_tries - tries, n_healed - healed, n_sentences - sentences);
+    printf("%-16s %7ld bytes sent, %7ld received: %ld cuts, %ld ended well, %ld in a sentence\n", o->name, n[0], n[1], n_tries - tries,
+           n_healed - healed, n_sentences - sentences);
 }
 
 int main(void) {
@@ -248,7 +260,7 @@ int main(void) {
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_UNDEFINED__
     long step = 37;
 #else
-    long step = 11;
+    long step = 7;
 #endif
     for (size_t i = 0; i < COUNT(operations); i++) tortured(&operations[i], step);
     kill(between, SIGKILL);
