@@ -66,7 +66,7 @@ static void put_text(const char *name, const char *text) {
     struct qr_err err = {0};
     if (plain()->ops->put(plain(), name, qr_bytes_of_string(text), false, &err) != QR_OK) fprintf(stderr, "%s\n", err.msg);
 }
-static void remove_text(const char *name) {
+static inline void remove_text(const char *name) {
     struct qr_err err = {0};
     if (plain()->ops->remove(plain(), name, &err) != QR_OK && err.code != QR_NOT_FOUND) fprintf(stderr, "%s\n", err.msg);
 }
