@@ -67,7 +67,7 @@ libqring := $(B)/libqring.a
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its)
 else ifeq ($(SAN),thread)
-suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http%,$(notdir $t)),$t))
+suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http% test_worker_logdir%,$(notdir $t)),$t))
 else
 suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh,$(its))
 endif
@@ -111,7 +111,7 @@ interop: $(progs)
 	$(Q)tests/interop/run_tensorboard
 	$(Q)tests/interop/run
 
-## make interop-gcs  Cloud Storage: Google's Python client, rclone, fake-gcs-server (under build/interop)
+## make interop-gcs  Cloud Storage: Google's Python client, rclone, gcloud, fake-gcs-server (under build/interop)
 interop-gcs: $(progs)
 	$(Q)tests/interop/gcs_clients
 

@@ -216,7 +216,8 @@ class Handler(BaseHTTPRequestHandler):
         at = "%s/storage/v1/b/%s/o/%s" % (host, o["bucket"], "".join("%%%02X" % b if chr(b) not in SAFE else chr(b) for b in o["name"].encode()))
         return {"kind": "storage#object", "id": "%s/%s/%d" % (o["bucket"], o["name"], o["generation"]), "name": o["name"], "bucket": o["bucket"],
                 "size": str(len(o["data"])), "generation": str(o["generation"]), "metageneration": "1", "crc32c": o["crc32c"], "md5Hash": o["md5"],
-                "contentType": o["type"], "metadata": o["metadata"], "storageClass": "STANDARD", "timeCreated": o["time"], "updated": o["time"],
+                "contentType": o["type"], "etag": base64.b64encode(b"%d" % o["generation"]).decode(), "metadata": o["metadata"],
+                "storageClass": "STANDARD", "timeCreated": o["time"], "updated": o["time"],
                 "selfLink": at, "mediaLink": at.replace("/storage/v1", "/download/storage/v1") + "?alt=media&generation=%d" % o["generation"]}
 
     def check(self, o, query=None):
@@ -257,7 +258,7 @@ class Handler(BaseHTTPRequestHandler):
         if kind == "media":
             return self.answer(200, self.resource(self.store(self.query["name"], self.data, {"contentType": self.headers.get("content-type", "")}, self.query)))
         if kind == "multipart":
-            m = re.search(r'boundary="?([^";]+)"?', self.headers["content-type"])
+            m = re.search(r"boundary=[\"']?([^\"';]+)", self.headers["content-type"])  # gcloud has single quotes
             mark = b"--" + m.group(1).encode()
             parts = self.data.split(mark)
             meta = json.loads(re.split(rb"\r?\n\r?\n", parts[1], maxsplit=1)[1])
