@@ -127,11 +127,11 @@ chart: $(progs)
 e2e-api: $(progs)
 	$(Q)tests/chart/api
 
-## make fuzz       libFuzzer on every parser (clang); SECONDS=30 for each
+## make fuzz       libFuzzer on every parser (clang), a minute each; SECONDS=10 for less
 fuzz: # glibc gives clang no CMPLX; the warnings are gcc's to give
 	$(Q)$(MAKE) --no-print-directory CC=clang B=build/fuzz SAN=fuzzer-no-link,address CPPFLAGS=-DCMPLX=__builtin_complex CFLAGS=-w fuzz-run
 fuzz-run: $(fuzzers)
-	$(Q)tests/fuzz/run $(or $(SECONDS),30) $(fuzzers)
+	$(Q)tests/fuzz/run $(or $(SECONDS),60) $(fuzzers)
 
 # ---- how ------------------------------------------------------------------
 # gcc 12's vectorisers form vfmaddsub even under -ffp-contract=off: kernel files are compiled without them.
