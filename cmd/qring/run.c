@@ -26,7 +26,7 @@ const char qr_help_run[] =
     "  --out DIR              weights.h5, weights.safetensors, result.json, steps.jsonl, checkpoints, worker-<i>.log [out/NAME]\n"
     "  --checkpoints URL      where the same command goes on from when it was interrupted; none [OUT/checkpoints]\n"
     "  --fresh                train again from the start; checkpoints that are there are taken away\n"
-    "  --logdir DIR           event files for TensorBoard; '' for none [OUT/logs]\n"
+    "  --logdir URL           event files for TensorBoard, in a folder or at gs://; '' for none [OUT/logs]\n"
     "  --epochs E             [the job's]\n"
     "  --threads T            of each worker [this machine's, divided among them]\n"
     "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"

@@ -183,7 +183,8 @@ enum qr_code qr_safetensors_header(struct qr_bytes file, const char *what, struc
                        (unsigned long long)n, file.n);
     char header[200];
     snprintf(header, sizeof header, "%.150s: header", what);
-    return qr_json_parse(qr_bytes_of(file.p + 8, n), header, ret, err) == QR_OK ? QR_OK : lost(err);
+    enum qr_code code = qr_json_parse(qr_bytes_of(file.p + 8, n), header, ret, err);
+    return code == QR_OK || code == QR_RESOURCE_EXHAUSTED ? code : lost(err); /* no memory is no damage */
 }
 
 enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct qr_tensors *ret, struct qr_err *err) {

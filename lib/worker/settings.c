@@ -59,7 +59,7 @@ static const struct setting table[] = {
      "and so many steps after it: whichever comes later"},
     {"fresh", SWITCH, AT(fresh), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL,
      "train again from the start: what --checkpoints has, of any job, is taken away"},
-    {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none", "the folder for TensorBoard: event files of losses, metrics, gradients and weights; qring run: OUT/logs"},
+    {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none", "the folder for TensorBoard, here or gs://BUCKET/PATH: losses, metrics, gradients, read-outs, weights; qring run: OUT/logs"},
     {"profiler-port", NUMBER, AT(profiler_port), NULL, 1, 65535, NULL, ANYWHERE, "PORT", "none", "the tutorial's flag for the profiler: accepted, nothing is bound"},
     {"log-level", CHOICE, AT(log_level), "info", 0, 0, "debug|info|warning|error", ANYWHERE, "LEVEL", NULL, "debug, info, warning, error"},
     {"log-format", CHOICE, AT(log_format), "auto", 0, 0, "auto|text|json", ANYWHERE, "FORMAT", NULL,
