@@ -115,6 +115,31 @@ check "damaged: it ends" run_in 120 "$d.last" "$qring" run "$work/job.json" -n 1
 check "damaged: LATEST is named" grep -q "LATEST is damaged" "$d.last"
 as_undisturbed "$d" "damaged twice"
 
+# all of them damaged, and one of a later version of the program
+cp -r "$d/checkpoints" "$work/broken"
+for f in "$work"/broken/*.safetensors; do truncate -s 50 "$f"; done
+run_in 60 "$work/broken.log" "$qring" run "$work/job.json" -n 2 --out "$work/b" --checkpoints "$work/broken"; rc=$?
+check "none is whole: exit 4, not $rc" test $rc = 4
+check "none is whole: says what to do" grep -q "no checkpoint of this job is whole.*--fresh" "$work/broken.log"
+check "none is whole: nothing was trained" test ! -e "$work/b/steps.jsonl"
+$python - "$work/broken/LATEST" <<'P'
+import sys
+text = open(sys.argv[1]).read().replace('"format":1', '"format":2')
+at = len(text) - len('"}\n') - 8
+text = text[:at] + "00000000" + text[at + 8:]
+crc = 0xFFFFFFFF # CRC-32C
+for byte in text.encode():
+    crc ^= byte
+    for _ in range(8): crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+open(sys.argv[1], "w").write(text[:at] + "%08x" % (crc ^ 0xFFFFFFFF) + text[at + 8:])
+P
+run_in 60 "$work/later.log" "$qringd" "$work/job.json" --out "$work/b" --checkpoints "$work/broken"; rc=$?
+check "a later version's: exit 2, not $rc" test $rc = 2
+check "a later version's: says so" grep -q "format 2, written by a later version" "$work/later.log"
+run_in 60 "$work/validate.log" "$qring" validate "$work/other.json" --out "$d"; rc=$?
+check "validate finds another job's checkpoints: exit 2, not $rc" test $rc = 2
+check "validate names both" grep -q "its hash is [0-9a-f]\{64\}, this job's is" "$work/validate.log"
+
 # weights of another job's checkpoint
 sed 's|"epochs": [0-9]*|"epochs": 2, "initial_weights": "'"$d"'/checkpoints/LATEST"|; s/"name": "resume"/"name": "from"/' "$work/job.json" >"$work/from.json"
 check "training from another job's checkpoint" run_in 60 "$work/from.log" "$qring" run "$work/from.json" -n 1 --out "$work/from"
