@@ -140,7 +140,8 @@ static enum qr_code same_state(const struct qr_checkpoint_place *p, const struct
                    "computes wrongly, or the program differs", p->url, at->digest, at->step, c->digest);
 }
 
-enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, bool done, struct qr_checkpoint_latest *ret_latest,
+enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, bool done,
+                                struct qr_checkpoint_latest *ret_latest,
                                 struct qr_buf *notes, struct qr_err *err) {
     struct qr_checkpoint_latest l = {.step = c->step, .epoch = c->epoch, .pass = c->pass, .done = done};
     qr_auto(qr_free_p) char *name = name_in(p, "LATEST");

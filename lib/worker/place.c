@@ -14,7 +14,12 @@ enum qr_code qr_place_open(const char *url, struct qr_place *ret, struct qr_err 
     full = qr_xasprintf("%s/LATEST", bare);
     enum qr_code code = qr_store_resolve(full, &p.at.store, &p.dir, err);
     if (code != QR_OK) return code;
-    *strrchr(p.dir, '/') = 0;
+    char *slash = strrchr(p.dir, '/');
+    if (!slash) {
+        qr_place_close(&p);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: checkpoints want a folder of their own in a bucket, %s/NAME", url, bare);
+    }
+    *slash = 0;
     p.url = QR_MOVE(bare);
     p.at.dir = p.dir;
     p.at.url = p.url;

@@ -11,7 +11,8 @@
 #include "train/checkpoint.h"
 
 enum { MAX_DELAY_S = 30 };
-static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 60 * QR_SECOND, busy_ns = 50 * QR_MS, idle_ns = 3600 * QR_SECOND;
+static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 60 * QR_SECOND, busy_ns = 50 * QR_MS, idle_ns = 3600 * QR_SECOND,
+    close_ns = 500 * QR_MS;
 
 struct publisher_slot { struct qr_state state; bool full; };
 
@@ -182,7 +183,9 @@ enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_
 
 bool qr_publisher_free(struct qr_publisher *p) {
     if (!p) return true;
+    int64_t deadline_ns = now_ns(p) + close_ns;
     pthread_mutex_lock(&p->lock);
+    while (p->busy && now_ns(p) < deadline_ns) wait_until(p, deadline_ns);
     bool busy = p->busy;
     p->quit = true;
     pthread_cond_broadcast(&p->changed);

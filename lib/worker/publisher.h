@@ -31,7 +31,8 @@ struct qr_publisher_options { /* all borrowed for the publisher's life */
 };
 struct qr_publisher;
 QR_MUST_CHECK enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_publisher **ret, struct qr_err *err);
-/* Waits for nothing. False: its thread hangs in a store and goes on using what it borrowed until the process ends. NULL is fine. */
+/* Waits half a second at most. False: its thread hangs in a store and goes on using what it borrowed until the process ends. NULL is
+ * fine. */
 bool qr_publisher_free(struct qr_publisher *p);
 
 /* An error: why training must end. */

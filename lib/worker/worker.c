@@ -253,8 +253,8 @@ static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     w->outputs.begin_pass = start->state.pass;
     w->outputs.begin_step = start->state.step;
     if (w->finished) qr_info(&w->log, "worker", "already trained: %llu steps, %llu epochs (%s); --fresh trains again", step, epoch, url);
-    else if (start->found == QR_FOUND_STATE) qr_info(&w->log, "worker", "goes on from step %llu, %llu epochs finished (%s)", step, epoch,
-                                                     url);
+    else if (start->found == QR_FOUND_STATE)
+        qr_info(&w->log, "worker", "goes on from step %llu, %llu epochs finished (%s)", step, epoch, url);
     return code;
 }
 

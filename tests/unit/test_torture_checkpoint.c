@@ -217,6 +217,16 @@ static void look(struct qr_store *s, int cut, uint64_t reported, uint64_t known)
     if (fine) publish(s, "c", known + 1); /* and the next start goes on from there */
 }
 
+static void each_tear(const struct disk *d, int cut, uint64_t reported, uint64_t known) {
+    bool more = true;
+    for (int tear = -1; more; tear++) {
+        more = tear < 0;
+        struct qr_store *s = after(d, cut, tear, &more);
+        look(s, cut, reported, known);
+        s->ops->close(s);
+    }
+}
+
 static void cut_at(int cut, uint64_t reported, uint64_t known) {
     struct disk durable = {0};
     int pending[MAX_OPS], n = 0, last = 0;
@@ -233,23 +243,11 @@ static void cut_at(int cut, uint64_t reported, uint64_t known) {
         struct disk d = durable;
         for (int i = 0; i < n; i++)
             if (subset >> i & 1) apply(&d, &ops[pending[i]]);
-        bool more = true;
-        for (int tear = -1; more; tear++) {
-            more = tear < 0;
-            struct qr_store *s = after(&d, cut, tear, &more);
-            look(s, cut, reported, known);
-            s->ops->close(s);
-        }
+        each_tear(&d, cut, reported, known);
     }
     lying = true;
     for (int i = 0; i < n; i++) apply(&durable, &ops[pending[i]]);
-    bool more = true;
-    for (int tear = -1; more; tear++) {
-        more = tear < 0;
-        struct qr_store *s = after(&durable, cut, tear, &more);
-        look(s, cut, reported, known);
-        s->ops->close(s);
-    }
+    each_tear(&durable, cut, reported, known);
     lying = false;
 }
 

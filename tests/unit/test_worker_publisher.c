@@ -41,11 +41,13 @@ static int64_t virtual_now(void *ctx) { return (void)ctx, __atomic_load_n(&virtu
 static void virtual_sleep(int64_t ns) { __atomic_fetch_add(&virtual_ns, ns, __ATOMIC_SEQ_CST); }
 static const struct qr_clock virtual_clock = {virtual_now, NULL};
 
-static struct qr_publisher *publisher(const char *url, const char *job_hash, int64_t every_ns, uint64_t every_steps, const struct qr_clock *clock) {
+static struct qr_publisher *publisher(const char *url, const char *job_hash, int64_t every_ns, uint64_t every_steps,
+                                      const struct qr_clock *clock) {
     static char steps[128];
     struct qr_publisher *p = NULL;
     snprintf(steps, sizeof steps, "%s/steps.jsonl", dir);
-    const struct qr_publisher_options o = {.url = url, .log_path = steps, .job = job, .model = model, .job_hash = job_hash, .every_ns = every_ns,
+    const struct qr_publisher_options o = {.url = url, .log_path = steps, .job = job, .model = model, .job_hash = job_hash,
+                                           .every_ns = every_ns,
                                            .every_steps = every_steps, .clock = clock, .log = &log_of_test};
     CHECK(qr_publisher_new(&o, &p, &err) == QR_OK, "%s", err.msg);
     return p;
@@ -100,7 +102,8 @@ static void when(const char *url) {
 
 /* Who leaves looks at LATEST, whether it has anything to say there or not. */
 static void the_end(const char *url) {
-    struct qr_publisher *p = publisher(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic), *q = publisher(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic);
+    struct qr_publisher *p = publisher(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic), *q = publisher(url, hash, 3600 * QR_SECOND, 1,
+                                                                                          &qr_clock_monotonic);
     CHECK(hand_over(p, true, 5) == QR_OK && hand_over(q, false, 4) == QR_OK);
     CHECK(qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK && !qr_publisher_ended(p), "%s", err.msg);
     CHECK(qr_publisher_finish(p, true, 5 * QR_SECOND, &err) == QR_OK && qr_publisher_ended(p) && !qr_publisher_ended(q), "%s", err.msg);
@@ -114,7 +117,8 @@ static void the_end(const char *url) {
 /* A newer state of the same job is there already: success, and it stays. Another job's: training ends. */
 static void others(const char *url) {
     struct qr_publisher *p = publisher(url, hash, 0, 1, &qr_clock_monotonic);
-    CHECK(hand_over(p, true, 15) == QR_OK && qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK && latest(url, NULL) == 20, "%s", err.msg);
+    CHECK(hand_over(p, true, 15) == QR_OK && qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK && latest(url, NULL) == 20, "%s",
+          err.msg);
     CHECK(qr_publisher_free(p));
     p = publisher(url, other, 0, 1, &qr_clock_monotonic);
     CHECK(hand_over(p, true, 30) == QR_OK);
@@ -123,7 +127,8 @@ static void others(const char *url) {
         qr_sleep_ns(10 * QR_MS);
         code = hand_over(p, true, 31 + (uint64_t)i);
     }
-    CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, hash) && strstr(err.msg, other) && strstr(err.msg, "checkpoint of step"), "%s", err.msg);
+    CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, hash) && strstr(err.msg, other) && strstr(err.msg, "checkpoint of step"), "%s",
+          err.msg);
     CHECK(qr_publisher_refused(p) && qr_publisher_finish(p, true, QR_SECOND, &err) == QR_INVALID_ARGUMENT && latest(url, NULL) == 20);
     CHECK(qr_publisher_free(p));
 }
@@ -151,9 +156,15 @@ static void local_trouble(void) {
 
 /* A bucket that does not answer for ten minutes: please retry. */
 static void unreachable(void) {
-    const struct qr_gcs_options gcs = {.emulator_host = "127.0.0.1:1", .clock = &virtual_clock, .wall = &qr_clock_wall, .sleep = virtual_sleep};
+    const struct qr_gcs_options gcs = {.emulator_host = "127.0.0.1:1", .clock = &virtual_clock, .wall = &qr_clock_wall,
+                                       .sleep = virtual_sleep};
     qr_store_configure(&gcs);
     int64_t began_ns = virtual_now(NULL);
+    struct qr_place place;
+    CHECK(qr_place_open("gs://bucket", &place, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "gs://bucket/NAME"), "%s", err.msg);
+    CHECK(qr_place_open("gs://bucket/", &place, &err) == QR_INVALID_ARGUMENT, "%s", err.msg);
+    CHECK(qr_place_open("gs://bucket/a/", &place, &err) == QR_OK && strcmp(place.dir, "a") == 0 && strcmp(place.url, "gs://bucket/a") == 0);
+    qr_place_close(&place);
     struct qr_publisher *p = publisher("gs://bucket/run/checkpoints", hash, 0, 1, &virtual_clock);
     enum qr_code code = hand_over(p, true, 1);
     for (int i = 0; i < 1000 && code == QR_OK; i++) {
@@ -174,7 +185,8 @@ int main(void) {
     CHECK(mkdtemp(dir) != NULL);
     memset(hash, 'c', 64);
     memset(other, 'd', 64);
-    CHECK(qr_job_parse(qr_bytes_of_string(text), "t", &job, &err) == QR_OK && qr_job_model(job, QR_ISA_PORTABLE, 4, &model, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_job_parse(qr_bytes_of_string(text), "t", &job, &err) == QR_OK && qr_job_model(job, QR_ISA_PORTABLE, 4, &model, &err) == QR_OK,
+          "%s", err.msg);
     if (t_failed) return t_end();
     snprintf(url, sizeof url, "file://%s/run/checkpoints", dir);
     the_end(url);
@@ -183,7 +195,8 @@ int main(void) {
     CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
     local_trouble();
     unreachable();
-    static const char *const left[] = {"run/checkpoints/.LATEST.lock", "file/checkpoints/.LATEST.lock", "run/checkpoints", "run", "file/checkpoints", "file", ""};
+    static const char *const left[] = {"run/checkpoints/.LATEST.lock", "file/checkpoints/.LATEST.lock", "run/checkpoints", "run",
+                                       "file/checkpoints", "file", ""};
     for (size_t i = 0; i < COUNT(left); i++) {
         qr_auto(qr_free_p) char *path = qr_path_join(dir, left[i]);
         CHECK(remove(path) == 0, "%s", path);
