@@ -10,7 +10,6 @@
 #include <grpc/grpc.h>
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
-#include <grpc/support/log.h>
 #include <grpc/support/time.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -66,6 +65,7 @@ struct dial {
 struct grpc_link {
     struct qr_link base;
     const struct qr_clock *clock;
+    const struct qr_link_tls *tls; /* NULL: plaintext */
     grpc_completion_queue *cq;
     grpc_server *server;
     grpc_call *accepted;
@@ -264,7 +264,7 @@ static void renew(struct grpc_link *g, struct dial *d) {
     c->channel = d->channel;
     c->silent = true;
     grpc_call_cancel(c->call, NULL);
-    d->channel = link_grpc_channel(d->address);
+    d->channel = link_grpc_channel(d->address, g->tls);
     start_dial(g, d);
 }
 
@@ -449,7 +449,7 @@ static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned
         return qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", address);
     QR_ASSERT(!g->server);
     int port = 0;
-    grpc_server *server = link_grpc_server(address, g->cq, &port);
+    grpc_server *server = link_grpc_server(address, g->tls, g->cq, &port);
     g->server = server;
     if (port <= 0) { /* a server must be started and shut down before it may go */
         g->server_down = false;
@@ -474,7 +474,7 @@ static void link_dial(struct qr_link *l, uint32_t tag, const char *address) {
     d->tag = tag;
     d->backoff_ns = BACKOFF_FIRST_NS;
     d->address = qr_xstrdup(address);
-    d->channel = link_grpc_channel(address);
+    d->channel = link_grpc_channel(address, g->tls);
     d->next = g->dials;
     g->dials = d;
     start_dial(g, d);
@@ -629,14 +629,14 @@ static const struct qr_link_ops grpc_ops = {
     .listen = link_listen, .dial = link_dial, .hang_up = link_hang_up, .close_conn = link_close_conn, .send = link_send,
     .unreleased = link_unreleased, .pause = link_pause, .poll = link_poll, .wake = link_wake, .free = link_free,
 };
-static void no_log(gpr_log_func_args *args) { (void)args; } /* its lines name our mistakes in its words; ours come as errors and reasons */
 
-struct qr_link *qr_link_grpc_new(const struct qr_clock *clock) {
+struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_link_tls *tls) {
     struct grpc_link *g = qr_xcalloc(1, sizeof *g);
-    gpr_set_log_function(no_log);
+    link_grpc_log_hook();
     grpc_init();
     g->base.ops = &grpc_ops;
     g->clock = clock;
+    g->tls = tls;
     g->cq = grpc_completion_queue_create_for_next(NULL);
     g->op_accept.kind = OP_ACCEPT;
     g->op_shutdown.kind = OP_SHUTDOWN;

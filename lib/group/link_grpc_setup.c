@@ -1,6 +1,5 @@
 /* group/link_grpc_setup.c — credentials, channel arguments and ports of the gRPC link: the one place for each. */
 #include <errno.h>
-#include <grpc/grpc_security.h>
 #include <netdb.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -34,23 +33,23 @@ static grpc_channel_args channel_args(void) {
     return (grpc_channel_args){.num_args = sizeof args / sizeof args[0], .args = args};
 }
 
-grpc_channel *link_grpc_channel(const char *address) {
+grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls) {
     grpc_channel_args args = channel_args();
-    grpc_channel_credentials *creds = grpc_insecure_credentials_create();
+    grpc_channel_credentials *creds = tls ? link_grpc_tls_channel(tls) : grpc_insecure_credentials_create();
     char *target = qr_xasprintf("dns:///%s", address);
     grpc_channel *channel = grpc_channel_create(target, creds, &args);
     free(target);
-    grpc_channel_credentials_release(creds);
+    if (!tls) grpc_channel_credentials_release(creds);
     return channel;
 }
 
-grpc_server *link_grpc_server(const char *address, grpc_completion_queue *cq, int *ret_port) {
+grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, grpc_completion_queue *cq, int *ret_port) {
     grpc_channel_args args = channel_args();
-    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
+    grpc_server_credentials *creds = tls ? link_grpc_tls_server(tls) : grpc_insecure_server_credentials_create();
     grpc_server *server = grpc_server_create(&args, NULL);
     grpc_server_register_completion_queue(server, cq, NULL);
     *ret_port = grpc_server_add_http2_port(server, address, creds);
-    grpc_server_credentials_release(creds);
+    if (!tls) grpc_server_credentials_release(creds);
     grpc_server_start(server);
     return server;
 }
