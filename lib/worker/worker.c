@@ -14,6 +14,7 @@
 #include "worker/ring.h"
 #include "worker/settings.h"
 #include "worker/stop.h"
+#include "worker/tls.h"
 #include "worker/workload.h"
 
 enum { MAX_UNKNOWN = 8 };
@@ -28,6 +29,7 @@ struct worker {
     struct qr_job_canonical canonical;
     struct qr_group_field *fields;
     char *listen;
+    struct qr_link_tls *tls; /* NULL: plaintext */
     struct qr_group *group;
     struct qr_group_view view;
     struct qr_pool *pool;
@@ -145,11 +147,13 @@ static enum qr_code choose_address(struct worker *w, struct qr_err *err) {
     const struct qr_identity *id = &w->identity;
     bool local;
     unsigned unused;
+    enum qr_code code;
     qr_auto(qr_free_p) char *own = NULL;
     if (qr_ring_network(s, id, &local, err) != QR_OK) return err->code;
     w->local = local;
     if (!qr_address_split(id->address, 2222, &own, &unused)) return qr_fail(err, QR_INTERNAL, "own address %s", id->address);
-    if (!local) qr_warn(&w->log, "worker", "--plaintext: gradients and weights travel between the workers unencrypted and unauthenticated");
+    if ((code = qr_tls_open(s, &w->log, &w->tls, err)) != QR_OK) return code;
+    if (!local && !w->tls) qr_warn(&w->log, "worker", "--plaintext: gradients and weights travel between the workers unencrypted and unauthenticated");
     const char *host = s->bind ? s->bind : local ? own : strchr(own, ':') ? "::" : "0.0.0.0";
     w->listen = qr_address_join(host, s->port >= 0 ? (unsigned)s->port : id->port);
     return QR_OK;
@@ -177,7 +181,7 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
         .peers = (const char *const *)id->peers, .count_known = id->count_known,
         .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
         .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns,
-        .allreduce = allreduce_of(s->allreduce), .clock = &qr_clock_monotonic, .log = &w->log,
+        .allreduce = allreduce_of(s->allreduce), .tls = w->tls, .clock = &qr_clock_monotonic, .log = &w->log,
     };
     memcpy(opt.job_hash, w->canonical.hash, sizeof opt.job_hash);
     if (solo) {
@@ -319,6 +323,7 @@ static void cleanup(struct worker *w) {
     qr_http_ready(w->http, false);
     qr_http_watch(w->http, QR_HTTP_CONTROL, false);
     qr_group_close(w->group);
+    qr_link_tls_free(w->tls);
     qr_pool_free(w->pool);
     if (w->has_outputs) qr_outputs_fini(&w->outputs);
     qr_job_canonical_fini(&w->canonical);
