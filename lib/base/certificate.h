@@ -40,7 +40,8 @@ bool qr_certificate_readable(const char *pem);
 struct qr_certificate_order {
     const char *name_space, *job;      /* of the URI: letters, digits, '-', '_', '.' */
     const char *service;               /* the headless Service: DNS names *.service.namespace.svc and shorter; NULL: none. As job */
-    int64_t not_before_s, not_after_s; /* of certificate and CA */
+    int64_t not_before_s, not_after_s;
+    int64_t ca_not_after_s;            /* of a new CA; 0: as its certificate */
     const char *ca, *ca_key;           /* PEM of a CA to go on with; both NULL: a new one */
 };
 struct qr_certificate_set { struct qr_buf certificate, key, ca, ca_key; }; /* PEM */

@@ -30,7 +30,7 @@ static bool add_extension(X509 *x, X509 *issuer, int nid, const char *value) {
 }
 
 /* Everything but extensions and signature. */
-static X509 *new_certificate(EVP_PKEY *key, const char *common_name, const X509_NAME *issuer, const struct qr_certificate_order *o) {
+static X509 *new_certificate(EVP_PKEY *key, const char *common_name, const X509_NAME *issuer, int64_t from_s, int64_t to_s) {
     X509 *x = X509_new();
     uint8_t serial[16];
     qr_entropy(serial, sizeof serial);
@@ -39,8 +39,8 @@ static X509 *new_certificate(EVP_PKEY *key, const char *common_name, const X509_
     X509_NAME *subject = X509_get_subject_name(x);
     qr_auto(qr_free_p) char *name = qr_xstrndup(common_name, COMMON_NAME_MAX);
     bool good = X509_set_version(x, X509_VERSION_3) == 1 && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(x)) != NULL &&
-                ASN1_TIME_set(X509_getm_notBefore(x), (time_t)o->not_before_s) != NULL &&
-                ASN1_TIME_set(X509_getm_notAfter(x), (time_t)o->not_after_s) != NULL && X509_set_pubkey(x, key) == 1 &&
+                ASN1_TIME_set(X509_getm_notBefore(x), (time_t)from_s) != NULL &&
+                ASN1_TIME_set(X509_getm_notAfter(x), (time_t)to_s) != NULL && X509_set_pubkey(x, key) == 1 &&
                 X509_NAME_add_entry_by_NID(subject, NID_commonName, MBSTRING_UTF8, (const unsigned char *)name, -1, -1, 0) == 1 &&
                 X509_set_issuer_name(x, issuer ? issuer : subject) == 1;
     BN_free(number);
@@ -51,7 +51,7 @@ static X509 *new_certificate(EVP_PKEY *key, const char *common_name, const X509_
 
 static X509 *new_ca(EVP_PKEY *key, const struct qr_certificate_order *o) {
     qr_auto(qr_free_p) char *name = qr_xasprintf("qring CA of %s/%s", o->name_space, o->job);
-    X509 *x = new_certificate(key, name, NULL, o);
+    X509 *x = new_certificate(key, name, NULL, o->not_before_s, o->ca_not_after_s ? o->ca_not_after_s : o->not_after_s);
     if (x && add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
         add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") && add_extension(x, x, NID_subject_key_identifier, "hash") &&
         X509_sign(x, key, EVP_sha256()) > 0)
@@ -75,7 +75,7 @@ static char *names_of(const struct qr_certificate_order *o) {
 
 static X509 *new_leaf(EVP_PKEY *key, X509 *ca, EVP_PKEY *ca_key, const struct qr_certificate_order *o) {
     qr_auto(qr_free_p) char *name = qr_xasprintf("qring worker of %s/%s", o->name_space, o->job), *names = names_of(o);
-    X509 *x = new_certificate(key, name, X509_get_subject_name(ca), o);
+    X509 *x = new_certificate(key, name, X509_get_subject_name(ca), o->not_before_s, o->not_after_s);
     if (x && add_extension(x, ca, NID_basic_constraints, "critical,CA:FALSE") && add_extension(x, ca, NID_key_usage, "critical,digitalSignature") &&
         add_extension(x, ca, NID_ext_key_usage, "serverAuth,clientAuth") && add_extension(x, ca, NID_subject_alt_name, names) &&
         add_extension(x, ca, NID_subject_key_identifier, "hash") && add_extension(x, ca, NID_authority_key_identifier, "keyid:always") &&
@@ -138,6 +138,9 @@ static enum qr_code take_ca(const struct qr_certificate_order *o, X509 **ret, EV
         ERR_clear_error();
         return qr_fail(err, QR_INVALID_ARGUMENT, "the CA's key is not that of the CA's certificate");
     }
+    time_t end = (time_t)o->not_after_s;
+    if (X509_cmp_time(X509_get0_notAfter(*ret), &end) < 0)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "the certificate would outlive its CA: make it for fewer days, or a new CA");
     return QR_OK;
 }
 
