@@ -138,7 +138,7 @@ static enum qr_code take_ca(const struct qr_certificate_order *o, X509 **ret, EV
         ERR_clear_error();
         return qr_fail(err, QR_INVALID_ARGUMENT, "the CA's key is not that of the CA's certificate");
     }
-    time_t end = (time_t)o->not_after_s;
+    time_t end = (time_t)o->not_after_s - 1; /* "at or before" is what -1 says */
     if (X509_cmp_time(X509_get0_notAfter(*ret), &end) < 0)
         return qr_fail(err, QR_INVALID_ARGUMENT, "the certificate would outlive its CA: make it for fewer days, or a new CA");
     return QR_OK;
