@@ -20,7 +20,8 @@
 #include "base/mem.h"
 #include "group/link_grpc_impl.h"
 
-enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, MAX_ACCEPTED = 256 };
+enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, MAX_ACCEPTED = 128, QUOTA_BYTES = 8 << 20,
+       QUOTA_CONN_BYTES = 2 << 20 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 #define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
 #define RENEW_NS QR_SECOND
@@ -68,6 +69,7 @@ struct grpc_link {
     const struct qr_link_tls *tls; /* NULL: plaintext */
     grpc_completion_queue *cq;
     grpc_server *server;
+    grpc_resource_quota *quota; /* of the server: what messages that are not whole yet may take, of all who called */
     grpc_call *accepted;
     grpc_call_details details;
     grpc_metadata_array metadata;
@@ -139,6 +141,10 @@ static bool batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t 
     return true;
 }
 
+/* gRPC gives a message that announces its length all the room that it asks for, and looks at the limit when it is whole. Only the quota stands before
+ * that: what goes beyond it is cut off, which may hit a connection beside it too. */
+static void fit_quota(struct grpc_link *g) { grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->n_conns * QUOTA_CONN_BYTES); }
+
 static struct conn *new_conn(struct grpc_link *g, bool outgoing) {
     struct conn *c = qr_xcalloc(1, sizeof *c);
     for (int k = 0; k < OP_KINDS; k++) c->op[k] = (struct op){(enum op_kind)k, c};
@@ -151,6 +157,7 @@ static struct conn *new_conn(struct grpc_link *g, bool outgoing) {
     c->next = g->conns;
     g->conns = c;
     g->n_conns++;
+    fit_quota(g);
     return c;
 }
 
@@ -170,6 +177,7 @@ static void remove_conn(struct grpc_link *g, struct conn *c) {
     while (*at != c) at = &(*at)->next;
     *at = c->next;
     g->n_conns--;
+    fit_quota(g);
     drop_queue(c);
     drop(&c->held);
     drop(&c->incoming);
@@ -449,7 +457,7 @@ static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned
         return qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", address);
     QR_ASSERT(!g->server);
     int port = 0;
-    grpc_server *server = link_grpc_server(address, g->tls, g->cq, &port);
+    grpc_server *server = link_grpc_server(address, g->tls, g->quota, g->cq, &port);
     g->server = server;
     if (port <= 0) { /* a server must be started and shut down before it may go */
         g->server_down = false;
@@ -618,6 +626,7 @@ static void link_free(struct qr_link *l) {
     grpc_completion_queue_shutdown(g->cq);
     while (grpc_completion_queue_next(g->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type != GRPC_QUEUE_SHUTDOWN) continue;
     grpc_completion_queue_destroy(g->cq);
+    grpc_resource_quota_unref(g->quota);
     pthread_mutex_destroy(&g->wake_lock);
     free(g->assembly);
     unborrow(g->borrowed);
@@ -641,6 +650,8 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_l
     g->op_accept.kind = OP_ACCEPT;
     g->op_shutdown.kind = OP_SHUTDOWN;
     g->op_wake.kind = OP_WAKE;
+    g->quota = grpc_resource_quota_create("qring");
+    fit_quota(g);
     g->borrowed = qr_xcalloc(1, sizeof *g->borrowed);
     atomic_init(&g->borrowed->refs, 1);
     pthread_mutex_init(&g->wake_lock, NULL);

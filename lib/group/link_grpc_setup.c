@@ -9,6 +9,8 @@
 #include "group/link.h"
 #include "group/link_grpc_impl.h"
 
+enum { MAX_ARGS = 20, MAX_STREAMS = 2, MAX_METADATA_BYTES = 4 << 10, HANDSHAKE_MS = 10000, IDLE_MS = 30000 };
+
 static grpc_channel_args channel_args(void) {
     static char local_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, retries[] = GRPC_ARG_ENABLE_RETRIES,
         reuseport[] = GRPC_ARG_ALLOW_REUSEPORT,
@@ -43,8 +45,28 @@ grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *t
     return channel;
 }
 
-grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, grpc_completion_queue *cq, int *ret_port) {
-    grpc_channel_args args = channel_args();
+/* What strangers may cost: a server's arguments beside those of a channel. */
+static grpc_channel_args server_args(grpc_resource_quota *quota, grpc_arg *ret, size_t max) {
+    static char streams[] = GRPC_ARG_MAX_CONCURRENT_STREAMS, metadata[] = GRPC_ARG_MAX_METADATA_SIZE, handshake[] = GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                idle[] = GRPC_ARG_MAX_CONNECTION_IDLE_MS, memory[] = GRPC_ARG_RESOURCE_QUOTA;
+    const grpc_arg more[] = {
+        {.type = GRPC_ARG_INTEGER, .key = streams, .value.integer = MAX_STREAMS},
+        {.type = GRPC_ARG_INTEGER, .key = metadata, .value.integer = MAX_METADATA_BYTES},
+        {.type = GRPC_ARG_INTEGER, .key = handshake, .value.integer = HANDSHAKE_MS},
+        {.type = GRPC_ARG_INTEGER, .key = idle, .value.integer = IDLE_MS},
+        {.type = GRPC_ARG_POINTER, .key = memory, .value.pointer = {quota, grpc_resource_quota_arg_vtable()}},
+    };
+    const grpc_channel_args common = channel_args();
+    size_t n_more = sizeof more / sizeof *more;
+    QR_ASSERT(common.num_args + n_more <= max);
+    memcpy(ret, common.args, common.num_args * sizeof *ret);
+    memcpy(ret + common.num_args, more, sizeof more);
+    return (grpc_channel_args){.num_args = common.num_args + n_more, .args = ret};
+}
+
+grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, grpc_resource_quota *quota, grpc_completion_queue *cq, int *ret_port) {
+    grpc_arg room[MAX_ARGS];
+    grpc_channel_args args = server_args(quota, room, MAX_ARGS);
     grpc_server_credentials *creds = tls ? link_grpc_tls_server(tls) : grpc_insecure_server_credentials_create();
     grpc_server *server = grpc_server_create(&args, NULL);
     grpc_server_register_completion_queue(server, cq, NULL);

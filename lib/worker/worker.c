@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -336,10 +337,19 @@ static void cleanup(struct worker *w) {
     qr_http_close(w->http);
 }
 
+/* gRPC stops listening for good when descriptors run out, so that connections that say nothing could shut a worker off: as many as this process may have. */
+static void take_descriptors(void) {
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0) return;
+    r.rlim_cur = r.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &r);
+}
+
 int qr_worker_main(int argc, char *const *argv, char *const *environment) {
     struct worker w = {.began_ns = qr_now_ns(&qr_clock_monotonic)};
     struct qr_err err = {0};
     setenv("GRPC_POLL_STRATEGY", "poll", 0); /* before gRPC starts; few connections, and nothing to wake */
+    take_descriptors();
     qr_stop_start();
     qr_cloud_configure(environment, &w.log);
     qr_settings_init(&w.settings);

@@ -124,8 +124,173 @@ static void test_refusals(void) {
     qr_certificate_wipe(&foreign);
 }
 
+/* ---- time ---- */
+
+static int64_t shifted(void *ctx) { return qr_now_ns(&qr_clock_wall) + *(int64_t *)ctx; }
+/* The called one's clock is two hours off, beyond the caller's certificate and within its own. */
+static void refused_by_time(int64_t shift_ns, enum qr_counter reason, const char *words) {
+    struct qr_certificate_order o = tls_order("times");
+    const struct qr_clock wall = {shifted, &shift_ns};
+    o.not_before_s -= 36000;
+    o.not_after_s += 36000;
+    struct qr_certificate_set wide = tls_make(&o);
+    o = tls_order("times");
+    o.ca = qr_buf_string(&wide.ca);
+    o.ca_key = qr_buf_string(&wide.ca_key);
+    struct qr_certificate_set narrow = tls_make(&o);
+    struct end server, client;
+    char address[64];
+    int64_t before = qr_counter_value(reason);
+    open_end(&server, &wide, &wall);
+    open_end(&client, &narrow, NULL);
+    listen_on(&server, address);
+    client.link->ops->dial(client.link, 1, address);
+    CHECK(until_counted(&server, &client, reason, before + 1, 8000), "not counted");
+    CHECK(server.ups == 0 && strstr(server.lines.last, words), "%s", server.lines.last);
+    printf("%s\n", server.lines.last);
+    close_end(&server);
+    close_end(&client);
+    qr_certificate_wipe(&wide);
+    qr_certificate_wipe(&narrow);
+}
+
+/* One line at first, however many come: then ever fewer. */
+static void test_quiet(void) {
+    struct qr_certificate_order o = tls_order("quiet");
+    struct qr_certificate_set good = tls_make(&o), bad = tls_make(&o);
+    struct end server, client;
+    char address[64];
+    int64_t before = qr_counter_value(QR_TLS_REFUSED_WRONG_CA);
+    open_end(&server, &good, NULL);
+    open_end(&client, &bad, NULL);
+    qr_link_tls_free(client.tls); /* its own refusals are not counted here */
+    client.link->ops->free(client.link);
+    client.tls = tls_open(&client.dir);
+    client.link = qr_link_grpc_new(&qr_clock_monotonic, client.tls);
+    listen_on(&server, address);
+    for (uint32_t k = 0; k < 6; k++) client.link->ops->dial(client.link, k, address);
+    CHECK(until_counted(&server, &client, QR_TLS_REFUSED_WRONG_CA, before + 10, 8000));
+    CHECK(server.lines.n == 1, "%u lines", server.lines.n);
+    close_end(&server);
+    close_end(&client);
+    qr_certificate_wipe(&good);
+    qr_certificate_wipe(&bad);
+}
+
+/* ---- rotation ---- */
+
+struct ring { struct end server, client; char address[64]; uint32_t held; unsigned sent; };
+static void send_one(struct ring *r) {
+    const uint8_t word[4] = {1, 2, 3, 4};
+    unsigned want = r->server.messages + 1;
+    CHECK(r->client.link->ops->send(r->client.link, r->held, qr_bytes_of(word, 4), qr_bytes_of(word, 0)));
+    CHECK(until(&r->server, &r->client, &r->server.messages, want, 3000));
+}
+/* Both get these files; once they have been read, somebody new can connect, and the old connection has lost nothing. */
+static void rotate(struct ring *r, const struct qr_certificate_set *set, const char *ca, const char *what) {
+    struct end *ends[] = {&r->server, &r->client};
+    for (int i = 0; i < 2; i++) {
+        tls_dir_put(&ends[i]->dir, set);
+        tls_put(ends[i]->dir.ca, ca);
+    }
+    unsigned never = 0;
+    until(&r->server, &r->client, &never, 1, 1300); /* a second and some: the files are looked at once a second */
+    send_one(r);
+    unsigned ups = r->client.ups;
+    r->client.link->ops->dial(r->client.link, 2, r->address);
+    CHECK(until(&r->server, &r->client, &r->client.ups, ups + 1, 5000), "%s: nobody new can connect", what);
+    r->client.link->ops->hang_up(r->client.link, 2);
+    send_one(r);
+    CHECK(r->client.downs == 0, "%s: a connection broke", what);
+}
+static void test_rotation(void) {
+    struct qr_certificate_order o = tls_order("rotates");
+    struct qr_certificate_set first = tls_make(&o), other = tls_make(&o);
+    o.ca = qr_buf_string(&first.ca);
+    o.ca_key = qr_buf_string(&first.ca_key);
+    struct qr_certificate_set renewed = tls_make(&o);
+    qr_auto(qr_free_p) char *both = qr_xasprintf("%s%s", qr_buf_string(&first.ca), qr_buf_string(&other.ca));
+    struct ring r = {.held = 0};
+    open_end(&r.server, &first, NULL);
+    open_end(&r.client, &first, NULL);
+    listen_on(&r.server, r.address);
+    r.client.link->ops->dial(r.client.link, 1, r.address);
+    CHECK(until(&r.server, &r.client, &r.client.ups, 1, 5000));
+    r.held = r.client.conn;
+    send_one(&r);
+    rotate(&r, &renewed, both, "a new certificate of the same CA, and both CAs");
+    rotate(&r, &other, both, "a certificate of the other CA");
+    rotate(&r, &other, qr_buf_string(&other.ca), "the other CA alone");
+    tls_put(r.server.dir.ca, "-----BEGIN CERTIFICATE-----\nhalf a fi"); /* torn: the last good CA decides */
+    send_one(&r);
+    struct end late; /* with what everybody had at first */
+    int64_t before = qr_counter_value(QR_TLS_REFUSED_WRONG_CA);
+    open_end(&late, &first, NULL);
+    late.link->ops->dial(late.link, 1, r.address);
+    CHECK(until_counted(&r.server, &late, QR_TLS_REFUSED_WRONG_CA, before + 1, 8000), "the first CA is still trusted");
+    CHECK(late.ups == 0 && r.client.downs == 0);
+    close_end(&late);
+    close_end(&r.client);
+    close_end(&r.server);
+    qr_certificate_wipe(&first);
+    qr_certificate_wipe(&other);
+    qr_certificate_wipe(&renewed);
+}
+
+/* ---- files that cannot serve ---- */
+
+static void cannot(const struct tls_dir *d, const char *words) {
+    const struct qr_link_tls_options o = {.files = {d->certificate, d->key, d->ca}, .clock = &qr_clock_monotonic, .wall = &qr_clock_wall};
+    struct qr_link_tls *tls = NULL;
+    struct qr_err err = {0};
+    enum qr_code code = qr_link_tls_new(&o, &tls, &err);
+    CHECK(code != QR_OK && qr_exit_code(code) == 2 && !tls && strstr(err.msg, words), "%s, not: %s", words, err.msg);
+    CHECK(!strstr(err.msg, "PRIVATE"), "%s", err.msg);
+    printf("%s\n", err.msg);
+}
+static void test_files(void) {
+    static const char encrypted[] = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQI\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    struct qr_certificate_order o = tls_order("files");
+    struct qr_certificate_set good = tls_make(&o), other = tls_make(&o);
+    struct qr_certificate_order past = o, future = o;
+    past.not_before_s -= 36000;
+    past.not_after_s = tls_now_s() - 10;
+    future.not_before_s = tls_now_s() + 1000;
+    struct qr_certificate_set expired = tls_make(&past), early = tls_make(&future);
+    struct tls_dir d = tls_dir_new();
+    cannot(&d, "No such file");
+    tls_dir_put(&d, &expired);
+    cannot(&d, "has expired");
+    tls_dir_put(&d, &early);
+    cannot(&d, "not valid yet");
+    tls_dir_put(&d, &good);
+    tls_put(d.key, qr_buf_string(&other.key));
+    cannot(&d, "is not the key of the certificate");
+    tls_put(d.key, encrypted);
+    cannot(&d, "is encrypted");
+    tls_put(d.key, "no key");
+    cannot(&d, "no PEM private key");
+    tls_dir_put(&d, &good);
+    tls_put(d.ca, qr_buf_string(&other.ca));
+    cannot(&d, "was not issued by a CA in");
+    tls_put(d.ca, "");
+    cannot(&d, "no PEM certificates of a CA");
+    tls_dir_put(&d, &good);
+    tls_put(d.certificate, qr_buf_string(&good.ca));
+    tls_put(d.key, qr_buf_string(&good.ca_key));
+    cannot(&d, "cannot serve as a"); /* a CA's own certificate is for signing */
+    tls_dir_free(&d);
+    struct qr_certificate_set *all[] = {&good, &other, &expired, &early};
+    for (size_t i = 0; i < COUNT(all); i++) qr_certificate_wipe(all[i]);
+}
+
 int main(void) {
     setenv("GRPC_POLL_STRATEGY", "poll", 1);
+    test_files();
     test_refusals();
+    refused_by_time(7200 * QR_SECOND, QR_TLS_REFUSED_EXPIRED, "has expired");
+    refused_by_time(-7200 * QR_SECOND, QR_TLS_REFUSED_NOT_YET_VALID, "not valid yet");
+    test_quiet();
+    test_rotation();
     return t_end();
 }
