@@ -20,8 +20,8 @@
 #include "base/mem.h"
 #include "group/link_grpc_impl.h"
 
-enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, MAX_ACCEPTED = 128, QUOTA_BYTES = 8 << 20,
-       QUOTA_CONN_BYTES = 2 << 20 };
+enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, MAX_ACCEPTED = 128, QUOTA_BYTES = 4 << 20,
+       QUOTA_CONN_BYTES = 5 << 20 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 #define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
 #define RENEW_NS QR_SECOND

@@ -9,7 +9,7 @@
 #include "group/link.h"
 #include "group/link_grpc_impl.h"
 
-enum { MAX_ARGS = 20, MAX_STREAMS = 2, MAX_METADATA_BYTES = 4 << 10, HANDSHAKE_MS = 10000, IDLE_MS = 30000 };
+enum { MAX_ARGS = 20, MAX_STREAMS = 2, MAX_METADATA_BYTES = 4 << 10, WINDOW_BYTES = 2 << 20, HANDSHAKE_MS = 10000, IDLE_MS = 30000 };
 
 static grpc_channel_args channel_args(void) {
     static char local_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, retries[] = GRPC_ARG_ENABLE_RETRIES,
@@ -17,7 +17,8 @@ static grpc_channel_args channel_args(void) {
                 dns[] = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, first[] = GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
                 least[] = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, most[] = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
                     receive[] = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
-                proxy[] = GRPC_ARG_ENABLE_HTTP_PROXY, config[] = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION;
+                proxy[] = GRPC_ARG_ENABLE_HTTP_PROXY, config[] = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION,
+                        probe[] = GRPC_ARG_HTTP2_BDP_PROBE, window[] = GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES;
 #define INTEGER(k, v) {.type = GRPC_ARG_INTEGER, .key = (k), .value.integer = (v)}
     static grpc_arg args[] = {
         INTEGER(local_pool, 1), /* two channels to one address are two connections */
@@ -30,6 +31,8 @@ static grpc_channel_args channel_args(void) {
         INTEGER(receive, QR_LINK_MAX_MESSAGE + (64 << 10)),
         INTEGER(proxy, 0),      /* peers are reached directly, whatever http_proxy says */
         INTEGER(config, 1),     /* no TXT queries */
+        INTEGER(probe, 0),      /* windows that grow by themselves would fill the server's quota with what a reader has not asked for */
+        INTEGER(window, WINDOW_BYTES),
     };
 #undef INTEGER
     return (grpc_channel_args){.num_args = sizeof args / sizeof args[0], .args = args};
