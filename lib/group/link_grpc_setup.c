@@ -9,7 +9,7 @@
 #include "group/link.h"
 #include "group/link_grpc_impl.h"
 
-enum { MAX_ARGS = 20, MAX_STREAMS = 2, MAX_METADATA_BYTES = 4 << 10, WINDOW_BYTES = 2 << 20, HANDSHAKE_MS = 10000, IDLE_MS = 30000 };
+enum { MAX_ARGS = 20, MAX_STREAMS = 2, MAX_METADATA_BYTES = 4 << 10, WINDOW_BYTES = 512 << 10, HANDSHAKE_MS = 10000, IDLE_MS = 30000 };
 
 static grpc_channel_args channel_args(void) {
     static char local_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, retries[] = GRPC_ARG_ENABLE_RETRIES,
