@@ -12,7 +12,6 @@
 #include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +19,7 @@
 #include "base/mem.h"
 #include "group/link_grpc_impl.h"
 
-enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, MAX_ACCEPTED = 128, QUOTA_BYTES = 4 << 20,
+enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, MAX_ACCEPTED = 128, QUOTA_BYTES = 4 << 20,
        QUOTA_CONN_BYTES = 5 << 20 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 #define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
@@ -28,9 +27,6 @@ enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, 
 #define CANCELLED_NS (5 * QR_SECOND)
 #define METHOD "/qring.Link/Stream"
 #define MARK "qring-link"
-
-/* Bodies that gRPC still reads. It may outlive the link: the last slice frees it. */
-struct borrowed { atomic_size_t refs; }; /* bodies + 1 for the link */
 
 enum op_kind { OP_START, OP_RECV, OP_SEND, OP_STATUS, OP_FINISH, OP_ACCEPT, OP_SHUTDOWN, OP_WAKE, OP_KINDS };
 struct op { enum op_kind kind; struct conn *conn; };
@@ -79,7 +75,7 @@ struct grpc_link {
     struct conn *conns;
     unsigned n_conns;
     uint32_t next_id;
-    struct borrowed *borrowed;
+    struct link_grpc_borrowed *borrowed;
     grpc_byte_buffer *current; /* the message of the last poll */
     uint8_t *assembly;
     size_t assembly_bytes;
@@ -95,37 +91,11 @@ static gpr_timespec at_ns(int64_t ns) {
     return (gpr_timespec){.tv_sec = ns / QR_SECOND, .tv_nsec = (int32_t)(ns % QR_SECOND), .clock_type = GPR_CLOCK_MONOTONIC};
 }
 
-/* ---- bodies ---- */
-
-static void unborrow(void *ctx) {
-    struct borrowed *b = ctx;
-    if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1) free(b);
-}
-
 static size_t link_unreleased(struct qr_link *l) {
-    size_t n = atomic_load_explicit(&self(l)->borrowed->refs, memory_order_acquire) - 1;
+    size_t n = link_grpc_borrowed(self(l)->borrowed);
     for (const struct conn *c = self(l)->conns; c; c = c->next)
         if (!c->over) n += c->n_queued + c->sending;
     return n;
-}
-
-static grpc_slice body_slice(struct grpc_link *g, struct qr_bytes body) {
-    union { const uint8_t *in; void *out; } p = {.in = body.p}; /* gRPC only reads it */
-    atomic_fetch_add_explicit(&g->borrowed->refs, 1, memory_order_relaxed);
-    return grpc_slice_new_with_user_data(p.out, body.n, unborrow, g->borrowed);
-}
-
-static grpc_byte_buffer *pack(struct grpc_link *g, struct qr_bytes head, struct qr_bytes body) {
-    bool copy = body.n <= COPY_BELOW_BYTES;
-    grpc_slice s[2];
-    s[0] = grpc_slice_malloc(head.n + (copy ? body.n : 0));
-    uint8_t *p = GRPC_SLICE_START_PTR(s[0]);
-    if (head.n) memcpy(p, head.p, head.n);
-    if (copy && body.n) memcpy(p + head.n, body.p, body.n);
-    if (!copy) s[1] = body_slice(g, body);
-    grpc_byte_buffer *b = grpc_raw_byte_buffer_create(s, copy ? 1 : 2);
-    for (int i = 0; i < (copy ? 1 : 2); i++) grpc_slice_unref(s[i]);
-    return b;
 }
 
 static void drop(grpc_byte_buffer **b) {
@@ -523,7 +493,7 @@ static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, stru
     if (!c || !c->up || c->over || c->silent || head.n > QR_LINK_MAX_MESSAGE || body.n > QR_LINK_MAX_MESSAGE - head.n) return false;
     if (c->n_queued == QUEUE_MESSAGES || c->queued_bytes + head.n > QUEUE_BYTES) return false;
     unsigned last = (c->first + c->n_queued++) % QUEUE_MESSAGES;
-    c->queue[last] = pack(g, head, body);
+    c->queue[last] = link_grpc_pack(g->borrowed, head, body);
     c->queue_bytes[last] = head.n;
     c->queued_bytes += head.n;
     qr_count(QR_SENT_BYTES, head.n + body.n);
@@ -629,7 +599,7 @@ static void link_free(struct qr_link *l) {
     grpc_resource_quota_unref(g->quota);
     pthread_mutex_destroy(&g->wake_lock);
     free(g->assembly);
-    unborrow(g->borrowed);
+    link_grpc_unborrow(g->borrowed);
     free(g);
     grpc_shutdown_blocking();
 }
@@ -652,8 +622,7 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_l
     g->op_wake.kind = OP_WAKE;
     g->quota = grpc_resource_quota_create("qring");
     fit_quota(g);
-    g->borrowed = qr_xcalloc(1, sizeof *g->borrowed);
-    atomic_init(&g->borrowed->refs, 1);
+    g->borrowed = link_grpc_borrowed_new();
     pthread_mutex_init(&g->wake_lock, NULL);
     g->lame = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "never connected");
     g->wake_call = grpc_channel_create_call(g->lame, NULL, 0, g->cq, grpc_slice_from_static_string("/wake"), NULL,
