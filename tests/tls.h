@@ -14,7 +14,8 @@ struct tls_dir { char path[96], certificate[128], key[128], ca[128]; };
 
 static inline int64_t tls_now_s(void) { return qr_now_ns(&qr_clock_wall) / QR_SECOND; }
 static inline struct qr_certificate_order tls_order(const char *job) {
-    return (struct qr_certificate_order){.name_space = "tests", .job = job, .service = job, .not_before_s = tls_now_s() - 3600, .not_after_s = tls_now_s() + 3600};
+    return (struct qr_certificate_order){.name_space = "tests", .job = job, .service = job, .not_before_s = tls_now_s() - 3600,
+                                         .not_after_s = tls_now_s() + 3600};
 }
 static inline void tls_put(const char *path, const char *text) {
     struct qr_err err = {0};
@@ -35,7 +36,10 @@ static inline void tls_dir_put(const struct tls_dir *d, const struct qr_certific
     tls_put(d->ca, qr_buf_string(&s->ca));
 }
 static inline void tls_dir_free(const struct tls_dir *d) {
-    unlink(d->certificate), unlink(d->key), unlink(d->ca), rmdir(d->path);
+    unlink(d->certificate);
+    unlink(d->key);
+    unlink(d->ca);
+    rmdir(d->path);
 }
 static inline struct qr_certificate_set tls_make(const struct qr_certificate_order *o) {
     struct qr_certificate_set s = {0};

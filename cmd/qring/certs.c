@@ -12,7 +12,7 @@
 #include "cmd/qring/command.h"
 
 const char qr_help_certs[] =
-    "Makes a job's CA and the certificate that all its workers show one another; prints them as a Kubernetes Secret or writes three files.\n"
+    "Makes a job's CA and the certificate that all its workers show one another: as a Kubernetes Secret, or as three files.\n"
     "\n"
     "Examples:\n"
     "  qring certs qcnn --namespace ml --service qcnn --secret | kubectl apply -f -\n"
@@ -74,7 +74,8 @@ static enum qr_code check(struct certs *c, const struct qr_words *words, struct 
     uint64_t days = 365;
     if (words->n == 0) return qr_fail(err, QR_INVALID_ARGUMENT, "whose certificate? qring certs JOB; --help shows examples");
     if (!c->out == !c->secret) return qr_fail(err, QR_INVALID_ARGUMENT, "give either --out DIR or --secret");
-    if (c->keep_ca && !c->out) return qr_fail(err, QR_INVALID_ARGUMENT, "--keep-ca needs --out DIR: a CA's key has no place in the workers' Secret");
+    if (c->keep_ca && !c->out)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--keep-ca needs --out DIR: a CA's key has no place in the workers' Secret");
     if (c->days && (!qr_parse_u64(c->days, &days) || days < 1 || days > DAYS_MAX))
         return qr_fail(err, QR_INVALID_ARGUMENT, "--days: '%.40s' is not a number in 1 ... %d", c->days, DAYS_MAX);
     enum qr_code code = job_name(words->v[0], &c->job, err);
@@ -104,7 +105,8 @@ static enum qr_code may_replace(const struct certs *c, struct qr_err *err) {
     bool same = code == QR_OK && strcmp(qr_buf_string(&old), qr_buf_string(&c->set.ca)) == 0;
     qr_buf_free(&old);
     if (code != QR_OK || same) return code;
-    return qr_fail(err, QR_ALREADY_EXISTS, "%s is another CA's, and workers that run with it would refuse new ones: --ca %s renews under that CA, --force replaces it",
+    return qr_fail(err, QR_ALREADY_EXISTS, "%s is another CA's, and workers that run with it would refuse new ones: --ca %s renews under "
+                                           "that CA, --force replaces it",
                    path, c->out);
 }
 
@@ -137,7 +139,8 @@ static char *object_name(const char *text) {
 
 static void print_secret(const struct certs *c) {
     qr_auto(qr_free_p) char *plain = c->name ? qr_xstrdup(c->name) : qr_xasprintf("%s-tls", c->job), *name = object_name(plain);
-    printf("apiVersion: v1\nkind: Secret\nmetadata:\n  name: %s\n  namespace: %s\n  labels:\n    app.kubernetes.io/name: qring\n", name, c->order.name_space);
+    printf("apiVersion: v1\nkind: Secret\nmetadata:\n  name: %s\n  namespace: %s\n  labels:\n    app.kubernetes.io/name: qring\n", name,
+           c->order.name_space);
     printf("type: kubernetes.io/tls\nstringData:\n");
     print_block("ca.crt", &c->set.ca);
     print_block("tls.crt", &c->set.certificate);
@@ -150,14 +153,16 @@ static void say(const struct certs *c) {
     time_t end = (time_t)c->order.not_after_s;
     if (gmtime_r(&end, &tm)) strftime(date, sizeof date, "%Y-%m-%d", &tm);
     if (!c->out) return;
-    printf("wrote %s/tls.crt, tls.key, ca.crt%s: qring://%s/%s until %s\n", c->out, c->keep_ca ? ", ca.key" : "", c->order.name_space, c->job, date);
+    printf("wrote %s/tls.crt, tls.key, ca.crt%s: qring://%s/%s until %s\n", c->out, c->keep_ca ? ", ca.key" : "", c->order.name_space,
+           c->job, date);
     printf("workers take them with --tls-dir %s\n", c->out);
 }
 
 int qr_command_certs(const struct qr_command *self, int argc, char **argv) {
     struct certs c = {0};
     const struct qr_flag flags[] = {
-        {"--namespace", &c.name_space, NULL}, {"--service", &c.service, NULL}, {"--days", &c.days, NULL}, {"--out", &c.out, NULL}, {"--name", &c.name, NULL},
+        {"--namespace", &c.name_space, NULL}, {"--service", &c.service, NULL}, {"--days", &c.days, NULL}, {"--out", &c.out, NULL},
+        {"--name", &c.name, NULL},
         {"--ca", &c.ca_dir, NULL}, {"--secret", NULL, &c.secret}, {"--keep-ca", NULL, &c.keep_ca}, {"--force", NULL, &c.force},
     };
     struct qr_words words;

@@ -14,7 +14,10 @@
 enum { MAX_NAMES = 64, MAX_CHAIN = 16, SECURITY_LEVEL = 2 }; /* 2: 112 bits, as Debian's TLS asks for; no SHA-1, no RSA below 2048 */
 
 static int no_password(char *buf, int size, int rwflag, void *ctx) {
-    (void)buf, (void)size, (void)rwflag, (void)ctx;
+    (void)buf;
+    (void)size;
+    (void)rwflag;
+    (void)ctx;
     return -1;
 }
 
@@ -146,8 +149,8 @@ static enum qr_peer_fault verify(X509 *leaf, const char *ca, const char *chain, 
     return e == X509_V_OK ? QR_PEER_FINE : fault_of(e);
 }
 
-enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const char *chain, const char *identity, bool server, int64_t unix_s,
-                                       char ret_who[QR_CERTIFICATE_TEXT], const char **ret_why) {
+enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const char *chain, const char *identity, bool server,
+                                       int64_t unix_s, char ret_who[QR_CERTIFICATE_TEXT], const char **ret_why) {
     char theirs[QR_CERTIFICATE_TEXT];
     X509 *x = certificate_first(leaf);
     ret_who[0] = 0;
@@ -181,9 +184,12 @@ static enum qr_code check_pair(const struct qr_certificate_files *f, const struc
         return QR_OK;
     }
     X509_free(x);
-    if (key) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is not the key of the certificate in %s; both must be made together", f->key, f->certificate);
+    if (key)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is not the key of the certificate in %s; both must be made together", f->key,
+                       f->certificate);
     if (strstr(key_text, "ENCRYPTED"))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is encrypted, and nobody is here to type its password; store it without one (openssl pkey -in OLD -out NEW)",
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is encrypted, and nobody is here to type its password; store it without one (openssl "
+                                                 "pkey -in OLD -out NEW)",
                        f->key);
     return qr_fail(err, QR_INVALID_ARGUMENT, "%s: no PEM private key in it", f->key);
 }
@@ -208,27 +214,33 @@ static const char *date_of(const ASN1_TIME *t, char ret[64]) {
 static enum qr_code check_trust(const struct qr_certificate_files *f, const struct own *own, X509 *x, int64_t unix_s, struct qr_err *err) {
     const char *ca = qr_buf_string(&own->ca), *chain = qr_buf_string(&own->certificate), *why = "";
     char date[64];
-    if (!qr_certificate_readable(ca)) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: no PEM certificates of a CA in it, or a damaged one", f->ca);
+    if (!qr_certificate_readable(ca))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: no PEM certificates of a CA in it, or a damaged one", f->ca);
     for (int server = 0; server < 2; server++) {
         switch (verify(x, ca, chain, server, unix_s, &why)) {
         case QR_PEER_FINE: break;
         case QR_PEER_EXPIRED:
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: the certificate or its CA has expired (the certificate ends %s); make new ones: qring certs",
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: the certificate or its CA has expired (the certificate ends %s); make new ones: "
+                                                     "qring certs",
                            f->certificate, date_of(X509_get0_notAfter(x), date));
         case QR_PEER_NOT_YET_VALID:
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: the certificate or its CA is not valid yet (the certificate begins %s); is this machine's clock right?",
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: the certificate or its CA is not valid yet (the certificate begins %s); is this "
+                                                     "machine's clock right?",
                            f->certificate, date_of(X509_get0_notBefore(x), date));
         case QR_PEER_WRONG_CA:
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s was not issued by a CA in %s (%s); the three files belong together", f->certificate, f->ca, why);
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s was not issued by a CA in %s (%s); the three files belong together",
+                           f->certificate, f->ca, why);
         default:
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s cannot serve as a %s's certificate: %s; it needs the usages serverAuth and clientAuth",
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s cannot serve as a %s's certificate: %s; it needs the usages serverAuth and "
+                                                     "clientAuth",
                            f->certificate, server ? "server" : "client", why);
         }
     }
     return QR_OK;
 }
 
-enum qr_code qr_certificate_check(const struct qr_certificate_files *f, int64_t unix_s, struct qr_certificate_own *ret, struct qr_err *err) {
+enum qr_code qr_certificate_check(const struct qr_certificate_files *f, int64_t unix_s, struct qr_certificate_own *ret,
+                                  struct qr_err *err) {
     struct own own = {0};
     X509 *x = NULL;
     char identity[QR_CERTIFICATE_TEXT];
@@ -240,7 +252,8 @@ enum qr_code qr_certificate_check(const struct qr_certificate_files *f, int64_t 
     if (code == QR_OK) {
         identity_of(x, identity);
         if (!identity[0])
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: the certificate does not say whose it is; give it a URI name qring://NAMESPACE/JOB, as qring certs does",
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: the certificate does not say whose it is; give it a URI name "
+                                                     "qring://NAMESPACE/JOB, as qring certs does",
                            f->certificate);
     }
     if (code == QR_OK) {

@@ -76,7 +76,8 @@ static char *names_of(const struct qr_certificate_order *o) {
 static X509 *new_leaf(EVP_PKEY *key, X509 *ca, EVP_PKEY *ca_key, const struct qr_certificate_order *o) {
     qr_auto(qr_free_p) char *name = qr_xasprintf("qring worker of %s/%s", o->name_space, o->job), *names = names_of(o);
     X509 *x = new_certificate(key, name, X509_get_subject_name(ca), o->not_before_s, o->not_after_s);
-    if (x && add_extension(x, ca, NID_basic_constraints, "critical,CA:FALSE") && add_extension(x, ca, NID_key_usage, "critical,digitalSignature") &&
+    if (x && add_extension(x, ca, NID_basic_constraints, "critical,CA:FALSE") &&
+        add_extension(x, ca, NID_key_usage, "critical,digitalSignature") &&
         add_extension(x, ca, NID_ext_key_usage, "serverAuth,clientAuth") && add_extension(x, ca, NID_subject_alt_name, names) &&
         add_extension(x, ca, NID_subject_key_identifier, "hash") && add_extension(x, ca, NID_authority_key_identifier, "keyid:always") &&
         X509_sign(x, ca_key, EVP_sha256()) > 0)
@@ -124,8 +125,8 @@ static enum qr_code check_order(const struct qr_certificate_order *o, struct qr_
     static const char *const what[] = {"namespace", "job", "service"};
     for (int i = 0; i < 3; i++)
         if (!is_name(names[i]))
-            return qr_fail(err, QR_INVALID_ARGUMENT, "the %s '%.100s' cannot stand in a certificate: use at most 99 letters, digits, '-', '_', '.'", what[i], names[i]);
-    if (strlen(o->name_space) + strlen(o->job) + 10 > QR_CERTIFICATE_TEXT) return qr_fail(err, QR_INVALID_ARGUMENT, "namespace and job are too long");
+            return qr_fail(err, QR_INVALID_ARGUMENT, "the %s '%.100s' cannot stand in a certificate: use at most 99 letters, digits, '-', "
+                                                     "'_', '.'", what[i], names[i]);
     return QR_OK;
 }
 
@@ -153,7 +154,8 @@ enum qr_code qr_certificate_make(const struct qr_certificate_order *o, struct qr
     if (code == QR_OK) {
         key = EVP_EC_gen("P-256");
         leaf = key ? new_leaf(key, ca, ca_key, o) : NULL;
-        if (!leaf || !put_certificate(leaf, &set.certificate) || !put_key(key, &set.key) || !put_certificate(ca, &set.ca) || !put_key(ca_key, &set.ca_key))
+        if (!leaf || !put_certificate(leaf, &set.certificate) || !put_key(key, &set.key) || !put_certificate(ca, &set.ca) ||
+            !put_key(ca_key, &set.ca_key))
             code = qr_fail(err, QR_INTERNAL, "make a certificate: %s", certificate_reason());
     }
     X509_free(leaf);

@@ -111,8 +111,8 @@ static bool batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t 
     return true;
 }
 
-/* gRPC gives a message that announces its length all the room that it asks for, and looks at the limit when it is whole. Only the quota stands before
- * that: what goes beyond it is cut off, which may hit a connection beside it too. */
+/* gRPC gives a message that announces its length all the room that it asks for, and looks at the limit when it is whole. Only the
+ * quota stands before that: what goes beyond it is cut off, which may hit a connection beside it too. */
 static void fit_quota(struct grpc_link *g) { grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->n_conns * QUOTA_CONN_BYTES); }
 
 static struct conn *new_conn(struct grpc_link *g, bool outgoing) {

@@ -10,7 +10,8 @@
 /* tls may be NULL: plaintext. */
 grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls); /* "dns:///address"; connects when used */
 /* A started server. *ret_port <= 0: the port could not be bound, and the server is of no use but must be shut down. */
-grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, grpc_resource_quota *quota, grpc_completion_queue *cq, int *ret_port);
+grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, grpc_resource_quota *quota, grpc_completion_queue *cq,
+                              int *ret_port);
 /* Why that was: asked from the system, since gRPC does not say. */
 enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err);
 

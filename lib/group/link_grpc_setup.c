@@ -50,7 +50,8 @@ grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *t
 
 /* What strangers may cost: a server's arguments beside those of a channel. */
 static grpc_channel_args server_args(grpc_resource_quota *quota, grpc_arg *ret, size_t max) {
-    static char streams[] = GRPC_ARG_MAX_CONCURRENT_STREAMS, metadata[] = GRPC_ARG_MAX_METADATA_SIZE, handshake[] = GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+    static char streams[] = GRPC_ARG_MAX_CONCURRENT_STREAMS, metadata[] = GRPC_ARG_MAX_METADATA_SIZE,
+        handshake[] = GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                 idle[] = GRPC_ARG_MAX_CONNECTION_IDLE_MS, memory[] = GRPC_ARG_RESOURCE_QUOTA;
     const grpc_arg more[] = {
         {.type = GRPC_ARG_INTEGER, .key = streams, .value.integer = MAX_STREAMS},
@@ -67,7 +68,8 @@ static grpc_channel_args server_args(grpc_resource_quota *quota, grpc_arg *ret, 
     return (grpc_channel_args){.num_args = common.num_args + n_more, .args = ret};
 }
 
-grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, grpc_resource_quota *quota, grpc_completion_queue *cq, int *ret_port) {
+grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, grpc_resource_quota *quota, grpc_completion_queue *cq,
+                              int *ret_port) {
     grpc_arg room[MAX_ARGS];
     grpc_channel_args args = server_args(quota, room, MAX_ARGS);
     grpc_server_credentials *creds = tls ? link_grpc_tls_server(tls) : grpc_insecure_server_credentials_create();

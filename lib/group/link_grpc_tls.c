@@ -1,9 +1,9 @@
 /* group/link_grpc_tls.c — see link_grpc_tls.h.
  *
- * gRPC proves that the peer has the key of the certificate that it shows, and reads files again when they change. Whether that certificate is one of
- * ours is decided here alone, at every handshake (also a resumed one), by the verifier that both kinds of credentials carry: gRPC's own check would
- * say neither why nor who, and compares host names, which pods do not keep. A caller without any certificate never gets so far: OpenSSL ends its
- * handshake, and all that is told of it is a log line.
+ * gRPC proves that the peer has the key of the certificate that it shows, and reads files again when they change. Whether that certificate
+ * is one of ours is decided here alone, at every handshake (also a resumed one), by the verifier that both kinds of credentials carry:
+ * gRPC's own check would say neither why nor who, and compares host names, which pods do not keep. A caller without any certificate never
+ * gets so far: OpenSSL ends its handshake, and all that is told of it is a log line.
  */
 #include "group/link_grpc_tls.h"
 
@@ -58,13 +58,17 @@ static void unref(struct qr_link_tls *t) {
 
 static const char *advice(enum qr_counter reason) {
     switch (reason) {
-    case QR_TLS_REFUSED_NO_CERTIFICATE: return "it showed no certificate: if it is a worker of this job, give it --tls-dir; else it has no business here";
-    case QR_TLS_REFUSED_WRONG_CA: return "its certificate is from another CA: give all workers of a job one Secret, or ca.crt both CAs while they change";
-    case QR_TLS_REFUSED_EXPIRED: return "its certificate has expired: renew it (qring certs, or cert-manager); the files are read again when they change";
+    case QR_TLS_REFUSED_NO_CERTIFICATE: return "it showed no certificate: if it is a worker of this job, give it --tls-dir; else it has "
+                                               "no business here";
+    case QR_TLS_REFUSED_WRONG_CA: return "its certificate is from another CA: give all workers of a job one Secret, or ca.crt both CAs "
+                                         "while they change";
+    case QR_TLS_REFUSED_EXPIRED: return "its certificate has expired: renew it (qring certs, or cert-manager); the files are read again "
+                                        "when they change";
     case QR_TLS_REFUSED_NOT_YET_VALID: return "its certificate is not valid yet: are both clocks right?";
     case QR_TLS_REFUSED_FOREIGN_JOB: return "its certificate is of another job";
     case QR_TLS_REFUSED_UNFIT: return "its certificate cannot serve here";
-    case QR_TLS_REFUSED_PLAINTEXT: return "it does not speak TLS: if it is a worker of this job, one of the two has --plaintext and the other has not";
+    case QR_TLS_REFUSED_PLAINTEXT: return "it does not speak TLS: if it is a worker of this job, one of the two has --plaintext and the "
+                                          "other has not";
     default: return "no TLS handshake with it came to an end";
     }
 }
@@ -87,7 +91,8 @@ static void refuse(struct qr_link_tls *t, enum qr_counter reason, const char *wh
     pthread_mutex_unlock(&t->lock);
 }
 
-/* What gRPC says of a handshake that failed inside OpenSSL; anything else that it says is our mistake in its words, and comes to us as an error too. */
+/* What gRPC says of a handshake that failed inside OpenSSL; anything else that it says is our mistake in its words, and comes to us as an
+ * error too. */
 static void on_grpc_log(gpr_log_func_args *args) {
     static const struct { const char *words; enum qr_counter reason; } known[] = {
         {"peer did not return a certificate", QR_TLS_REFUSED_NO_CERTIFICATE},
@@ -135,8 +140,8 @@ static char *current_ca(struct qr_link_tls *t) {
     return ca;
 }
 
-static int verify(void *ctx, grpc_tls_custom_verification_check_request *r, grpc_tls_on_custom_verification_check_done_cb done, void *done_ctx,
-                  grpc_status_code *ret_status, char **ret_text) {
+static int verify(void *ctx, grpc_tls_custom_verification_check_request *r, grpc_tls_on_custom_verification_check_done_cb done,
+                  void *done_ctx, grpc_status_code *ret_status, char **ret_text) {
     struct verifier *v = ctx;
     struct qr_link_tls *t = v->tls;
     char name[QR_CERTIFICATE_TEXT], who[2 * QR_CERTIFICATE_TEXT];
@@ -151,8 +156,9 @@ static int verify(void *ctx, grpc_tls_custom_verification_check_request *r, grpc
         qr_count(QR_TLS_ACCEPTED, 1);
         return 1;
     }
-    if (v->peer_is_server) snprintf(who, sizeof who, "%s, dialled as %s,", *name ? name : "a nameless peer", r->target_name ? r->target_name : "?");
-    else snprintf(who, sizeof who, "a connection from %s", *name ? name : "a nameless peer");
+    const char *whose = *name ? name : "a nameless peer", *target = r->target_name ? r->target_name : "?";
+    if (v->peer_is_server) snprintf(who, sizeof who, "%s, dialled as %s,", whose, target);
+    else snprintf(who, sizeof who, "a connection from %s", whose);
     refuse(t, reason_of(fault), who, why);
     *ret_text = gpr_strdup("its certificate was refused");
     return 1;
@@ -201,7 +207,8 @@ enum qr_code qr_link_tls_new(const struct qr_link_tls_options *opt, struct qr_li
     pthread_mutex_init(&t->lock, NULL);
     link_grpc_log_hook();
     grpc_init();
-    grpc_tls_certificate_provider *files = grpc_tls_certificate_provider_file_watcher_create(f->key, f->certificate, f->ca, REFRESH_SECONDS);
+    grpc_tls_certificate_provider *files =
+        grpc_tls_certificate_provider_file_watcher_create(f->key, f->certificate, f->ca, REFRESH_SECONDS);
     t->channel = grpc_tls_credentials_create(options_of(t, files, true));
     t->server = grpc_tls_server_credentials_create(options_of(t, files, false));
     grpc_tls_certificate_provider_release(files);

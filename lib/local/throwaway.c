@@ -22,9 +22,11 @@ static enum qr_code keep(const char *name, const struct qr_buf *content, int *re
 }
 
 enum qr_code qr_throwaway_make(struct qr_throwaway *ret, struct qr_err *err) {
-    static const char *const flags[QR_THROWAWAY_FILES] = {"cert", "key", "ca"}, *const names[QR_THROWAWAY_FILES] = {"tls.crt", "tls.key", "ca.crt"};
+    static const char *const flags[QR_THROWAWAY_FILES] = {"cert", "key", "ca"};
+    static const char *const names[QR_THROWAWAY_FILES] = {"tls.crt", "tls.key", "ca.crt"};
     int64_t now_s = qr_now_ns(&qr_clock_wall) / QR_SECOND;
-    const struct qr_certificate_order order = {.name_space = "local", .job = "run", .not_before_s = now_s - 3600, .not_after_s = now_s + DAYS * 86400};
+    const struct qr_certificate_order order = {.name_space = "local", .job = "run", .not_before_s = now_s - 3600,
+                                               .not_after_s = now_s + DAYS * 86400};
     struct qr_certificate_set set;
     struct qr_throwaway t = {.fd = {-1, -1, -1}};
     enum qr_code code = qr_certificate_make(&order, &set, err);

@@ -21,7 +21,9 @@ static char *path_of(const char *given, const char *dir, const char *name) {
 bool qr_tls_given(const struct qr_settings *s) { return s->tls_dir || s->tls_cert || s->tls_key || s->tls_ca; }
 
 static enum qr_code find(const struct qr_settings *s, struct paths *ret, struct qr_err *err) {
-    *ret = (struct paths){path_of(s->tls_cert, s->tls_dir, "tls.crt"), path_of(s->tls_key, s->tls_dir, "tls.key"), path_of(s->tls_ca, s->tls_dir, "ca.crt")};
+    ret->certificate = path_of(s->tls_cert, s->tls_dir, "tls.crt");
+    ret->key = path_of(s->tls_key, s->tls_dir, "tls.key");
+    ret->ca = path_of(s->tls_ca, s->tls_dir, "ca.crt");
     const char *missing = !ret->certificate ? "cert" : !ret->key ? "key" : !ret->ca ? "ca" : NULL;
     if (!missing) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT, "--tls-%s is missing: give --tls-dir, or all of --tls-cert, --tls-key and --tls-ca", missing);
@@ -44,7 +46,8 @@ static void say(const struct qr_certificate_own *own, const struct qr_log *log) 
     if (gmtime_r(&end, &tm)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm);
     qr_info(log, "worker", "TLS between workers: as %s, until %s", own->identity, date);
     if (left_s < 86400)
-        qr_warn(log, "worker", "the certificate ends in %.1f hours: connections that stand stay, new ones fail from then on; new files are taken as they come",
+        qr_warn(log, "worker", "the certificate ends in %.1f hours: connections that stand stay, new ones fail from then on; new files "
+                               "are taken as they come",
                 (double)left_s / 3600);
 }
 

@@ -154,7 +154,8 @@ static enum qr_code choose_address(struct worker *w, struct qr_err *err) {
     w->local = local;
     if (!qr_address_split(id->address, 2222, &own, &unused)) return qr_fail(err, QR_INTERNAL, "own address %s", id->address);
     if ((code = qr_tls_open(s, &w->log, &w->tls, err)) != QR_OK) return code;
-    if (!local && !w->tls) qr_warn(&w->log, "worker", "--plaintext: gradients and weights travel between the workers unencrypted and unauthenticated");
+    if (!local && !w->tls)
+        qr_warn(&w->log, "worker", "--plaintext: gradients and weights travel between the workers unencrypted and unauthenticated");
     const char *host = s->bind ? s->bind : local ? own : strchr(own, ':') ? "::" : "0.0.0.0";
     w->listen = qr_address_join(host, s->port >= 0 ? (unsigned)s->port : id->port);
     return QR_OK;
@@ -337,7 +338,8 @@ static void cleanup(struct worker *w) {
     qr_http_close(w->http);
 }
 
-/* gRPC stops listening for good when descriptors run out, so that connections that say nothing could shut a worker off: as many as this process may have. */
+/* gRPC stops listening for good when descriptors run out, so that connections that say nothing could shut a worker off: as many as this
+ * process may have. */
 static void take_descriptors(void) {
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) != 0) return;

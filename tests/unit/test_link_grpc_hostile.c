@@ -1,6 +1,8 @@
-/* What a peer can cost that means harm, with a certificate of the job and without: memory stays bounded, and a connection beside it loses nothing.
+/* What a peer can cost that means harm, with a certificate of the job and without: memory stays bounded, and a connection beside it loses
+ * nothing.
  *
- * The harm comes from a child process, forked before gRPC starts here; the link that it meets, and the good connection, are this process'. */
+ * The harm comes from a child process, forked before gRPC starts here; the link that it meets, and the good connection, are this process'.
+ */
 #include <arpa/inet.h>
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>
@@ -30,16 +32,19 @@ enum { BIG = 256 << 20, MANY = 300, IDLE_CONNECTIONS = 1000, RESETS = 10000, PEE
 
 /* ---- the child ---- */
 
-struct hostile { grpc_channel *channel; grpc_completion_queue *cq; grpc_call *call; grpc_metadata_array initial, trailing; grpc_slice details; grpc_status_code status; };
+struct hostile { grpc_channel *channel; grpc_completion_queue *cq; grpc_call *call; grpc_metadata_array initial,
+                trailing; grpc_slice details; grpc_status_code status; };
 
 static gpr_timespec in_ms(int ms) { return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(ms, GPR_TIMESPAN)); }
 static void open_call(struct hostile *h, const char *key, const char *value, size_t n) {
-    grpc_metadata m = {.key = grpc_slice_from_static_string(key), .value = n ? grpc_slice_from_copied_buffer(value, n) : grpc_empty_slice()};
+    grpc_metadata m = {.key = grpc_slice_from_static_string(key), .value = n ? grpc_slice_from_copied_buffer(value, n)
+                       : grpc_empty_slice()};
     grpc_op ops[3] = {{.op = GRPC_OP_SEND_INITIAL_METADATA, .flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY,
                        .data.send_initial_metadata = {.count = n ? 1 : 0, .metadata = &m}},
                       {.op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &h->initial}};
     grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-                      .data.recv_status_on_client = {.trailing_metadata = &h->trailing, .status = &h->status, .status_details = &h->details}};
+                      .data.recv_status_on_client = {.trailing_metadata = &h->trailing, .status = &h->status,
+                                                     .status_details = &h->details}};
     grpc_metadata_array_init(&h->initial);
     grpc_metadata_array_init(&h->trailing);
     h->details = grpc_empty_slice();
@@ -65,7 +70,7 @@ static void oversize(struct hostile *h) {
 static void many_streams(struct hostile *h) {
     struct hostile all[8] = {0};
     open_call(h, "", "", 0);
-    for (int i = 0; i < MANY; i++) { /* those that wait for their turn have gRPC's memory on this side; a few of them must do for the other */
+    for (int i = 0; i < MANY; i++) { /* those that wait for their turn take memory on this side alone */
         struct hostile *one = &all[i % 8];
         *one = *h;
         open_call(one, "", "", 0);
@@ -98,8 +103,10 @@ static void reset(int fd) {
 /* HTTP/2 by hand: a stream's headers and its reset, over and over (CVE-2023-44487). */
 static void rapid_reset(int fd) {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
-    static const uint8_t headers[] = {0x83, 0x86, 0x04, 18,  '/', 'q', 'r', 'i', 'n', 'g', '.', 'L', 'i', 'n', 'k', '/', 'S', 't', 'r', 'e', 'a', 'm',
-                                      0x01, 1,    'x',  0x0f, 0x10, 16, 'a', 'p', 'p', 'l', 'i', 'c', 'a', 't', 'i', 'o', 'n', '/', 'g', 'r', 'p', 'c',
+    static const uint8_t headers[] = {0x83, 0x86, 0x04, 18,  '/', 'q', 'r', 'i', 'n', 'g', '.', 'L', 'i', 'n', 'k', '/', 'S', 't', 'r',
+                                      'e', 'a', 'm',
+                                      0x01, 1,    'x',  0x0f, 0x10, 16, 'a', 'p', 'p', 'l', 'i', 'c', 'a', 't', 'i', 'o', 'n', '/', 'g',
+                                          'r', 'p', 'c',
                                       0x00, 2,    't',  'e', 8,   't', 'r', 'a', 'i', 'l', 'e', 'r', 's'};
     uint8_t frame[9 + sizeof headers + 13] = {0, 0, sizeof headers, 1, 4}, sink[4096];
     memcpy(frame + 9, headers, sizeof headers);
@@ -166,9 +173,12 @@ static long rss_kb(const char *what) {
 }
 static void forget_peak(void) {
     FILE *f = fopen("/proc/self/clear_refs", "w");
-    if (f) fputs("5", f), fclose(f);
+    if (!f) return;
+    fputs("5", f);
+    fclose(f);
 }
-struct good { bool talks; struct qr_link *server, *client; uint32_t client_conn, server_conn; unsigned sent, received, downs, oversized, strangers; };
+struct good { bool talks; struct qr_link *server, *client; uint32_t client_conn, server_conn; unsigned sent, received, downs, oversized,
+             strangers; };
 static void turn_good(struct good *g) {
     struct qr_link *both[] = {g->server, g->client};
     uint8_t head[8] = {0};
@@ -245,13 +255,14 @@ static void test_harm(struct good *g, enum harm what, pid_t pid, int to, const s
     long more = rss_kb("VmHWM:") - before;
     printf("%s: %ld KB more at most; %u messages beside it, %u strangers were up\n", harm_name[what], more, g->received, g->strangers);
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
-    /* gRPC 1.51 keeps every stream that was opened and reset until its owner has heard of it: some 13 KB each of one burst, for those who get as far as
-     * HTTP/2, which TLS allows to holders of the job's certificate alone. */
+    /* gRPC 1.51 keeps every stream that was opened and reset until its owner has heard of it: some 13 KB each of one burst, for those who
+     * get as far as HTTP/2, which TLS allows to holders of the job's certificate alone. */
     if (what != RAPID_RESET) CHECK(more <= (what == IDLE ? IDLE_CONNECTIONS * IDLE_KB : PEER_KB), "%s: %ld KB more", harm_name[what], more);
 #endif
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: the child: %d", harm_name[what], status);
     /* What is over the quota is taken from any connection: it comes back by itself, and the group goes on with the same bits. */
-    CHECK(g->downs <= (what == OVERSIZE) && g->received > had && g->oversized == 0, "%s: %u down, %u then %u, %u oversized", harm_name[what], g->downs, had,
+    CHECK(g->downs <= (what == OVERSIZE) && g->received > had && g->oversized == 0, "%s: %u down, %u then %u, %u oversized",
+          harm_name[what], g->downs, had,
           g->received, g->oversized);
 }
 

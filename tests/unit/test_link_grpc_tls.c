@@ -1,4 +1,5 @@
-/* Mutual TLS on the gRPC link: who is taken, who is refused and by which count; rotation under an open and a new connection; what a stranger can cost.
+/* Mutual TLS on the gRPC link: who is taken, who is refused and by which count; rotation under an open and a new connection; what a
+ * stranger can cost.
  *
  * Two links of this process, each with files of its own, polled in turn by this thread. What is refused must never be UP on either side. */
 #include <arpa/inet.h>
@@ -17,7 +18,8 @@ const char *__lsan_default_suppressions(void) { return "leak:libcares.so"; }
 struct log_lines { unsigned n; char last[600]; };
 static void take_line(void *ctx, enum qr_log_level level, const char *module, const char *message) {
     struct log_lines *l = ctx;
-    (void)level, (void)module;
+    (void)level;
+    (void)module;
     l->n++;
     snprintf(l->last, sizeof l->last, "%s", message);
 }
@@ -249,7 +251,8 @@ static void cannot(const struct tls_dir *d, const char *words) {
     printf("%s\n", err.msg);
 }
 static void test_files(void) {
-    static const char encrypted[] = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQI\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    static const char encrypted[] = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQI\n-----END "
+                                    "ENCRYPTED PRIVATE KEY-----\n";
     struct qr_certificate_order o = tls_order("files");
     struct qr_certificate_set good = tls_make(&o), other = tls_make(&o);
     struct qr_certificate_order past = o, future = o;
