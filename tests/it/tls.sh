@@ -1,6 +1,6 @@
 #!/bin/sh
 # TLS between real workers, with certificates from `qring certs`, and OpenSSL's own tools as the outside world: what they think of the certificates, and
-# what a worker lets in. Certificates change while two workers train; the digest is that of one worker alone.
+# what a worker lets in. Certificates change while two workers train; every step is that of one worker alone.
 . "$(dirname "$0")/common"
 command -v openssl >/dev/null || { skip "no openssl"; end; }
 sed 's/"name": "qcnn"/"name": "tls"/' deploy/jobs/qcnn.json >"$work/job.json"
@@ -76,7 +76,7 @@ more() { # WHAT REASON COMMAND...: the count grows
 client() { timeout 5 openssl s_client -connect 127.0.0.1:$p0 -alpn h2 "$@" </dev/null; }
 
 mkdir "$work/live"; cp "$a"/tls.crt "$a"/tls.key "$a"/ca.crt "$work/live"
-start_two live "$work/live" "$work/live" --epochs 7000
+start_two live "$work/live" "$work/live" --epochs 1000000
 if wait_steps live 5; then
     client -cert "$a/tls.crt" -key "$a/tls.key" -CAfile "$a/ca.crt" -verify_return_error >"$work/good" 2>&1
     for w in 'TLSv1.3' 'ALPN protocol: h2' 'Verify return code: 0'; do check "s_client with the job's certificate: $w" holds "$work/good" "$w"; done
@@ -90,6 +90,7 @@ if wait_steps live 5; then
 import socket
 s = socket.create_connection(('127.0.0.1', $p0)); s.sendall(b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'); s.recv(9)"
     for w in 'showed no certificate' 'qring://ml/other' 'another CA' 'does not speak TLS'; do check "worker 0 says: $w" holds "$work/live/0.log" "$w"; done
+    generation=$(counted qring_generation)
     # another certificate, then another CA, while they train
     serial() { client -cert "$1/tls.crt" -key "$1/tls.key" 2>/dev/null | openssl x509 -noout -serial 2>/dev/null; }
     put() { for f in "$@"; do cp "$f" "$work/live/.new" && mv "$work/live/.new" "$work/live/${f##*/}"; done; }
@@ -103,13 +104,35 @@ s = socket.create_connection(('127.0.0.1', $p0)); s.sendall(b'PRI * HTTP/2.0\r\n
     put "$b/ca.crt"; sleep 1.2
     more "the first CA, after it was taken away" wrong_ca client -cert "$a/tls.crt" -key "$a/tls.key"
     third=$(serial "$b"); check "the other CA's certificate is shown: $third" test "${third:-$second}" != "$second"
+    had=$(wc -l <"$work/live/out/steps.jsonl"); wait_steps live $((had + 20))
     check "both workers are there still" kill -0 $w0 $w1
-    wait $w0; rc0=$?; wait $w1; rc1=$?
-    check "both end well: $rc0, $rc1" test "$rc0$rc1" = 00
-    "$qringd" "$work/job.json" --epochs 7000 --out "$work/long" >"$work/long.log" 2>&1 </dev/null
-    check "the digest is that of one worker" test "$(digest "$work/live/out")" = "$(digest "$work/long")"
-    echo "7000 epochs with four changes of files: digest $(digest "$work/live/out")"
+    now=$(counted qring_generation)
+    check "the generation of the first step is that of the last: $generation, $now" test "$generation" = "$now"
+    kill -TERM $w0 $w1; wait $w0; rc0=$?; wait $w1; rc1=$?
+    check "both were asked to stop, and did: $rc0, $rc1" test "$rc0 $rc1" = "143 143"
+    steps=$(wc -l <"$work/live/out/steps.jsonl")
+    epochs=$(tail -n 1 "$work/live/out/steps.jsonl" | sed 's/.*"epoch": *\([0-9]*\).*/\1/')
+    "$qringd" "$work/job.json" --epochs $((epochs + 1)) --out "$work/long" >"$work/long.log" 2>&1 </dev/null
+    head -n "$steps" "$work/long/steps.jsonl" >"$work/long.steps"
+    check "every step is that of one worker, to 17 digits" cmp "$work/long.steps" "$work/live/out/steps.jsonl"
+    echo "$steps steps with four changes of files: each that of one worker alone"
 fi
+
+# ---- certificates that openssl made, as another issuer would: RSA, an intermediate CA, DNS names alone; ca.crt has the root alone ----
+o=$work/openssl; mkdir "$o"
+printf 'basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\n' >"$o/ca.ext"
+printf 'subjectAltName=DNS:*.ring.ml.svc,DNS:ring.ml.svc\nkeyUsage=digitalSignature,keyEncipherment\nextendedKeyUsage=serverAuth,clientAuth\n' >"$o/leaf.ext"
+sign() { # NAME ISSUER EXTENSIONS: NAME.crt of NAME.key
+    openssl req -new -newkey rsa:2048 -nodes -keyout "$o/$1.key" -subj "/CN=$1" -out "$o/$1.csr" 2>/dev/null
+    openssl x509 -req -in "$o/$1.csr" -CA "$o/$2.crt" -CAkey "$o/$2.key" -CAcreateserial -days 9 -extfile "$o/$3.ext" -out "$o/$1.crt" 2>/dev/null; }
+openssl req -x509 -newkey rsa:2048 -nodes -keyout "$o/root.key" -subj /CN=root -days 9 -out "$o/root.crt" 2>/dev/null
+sign middle root ca; sign leaf middle leaf; sign twin middle leaf
+for n in leaf twin; do mkdir "$o/$n"; cat "$o/$n.crt" "$o/middle.crt" >"$o/$n/tls.crt"; cp "$o/$n.key" "$o/$n/tls.key"; cp "$o/root.crt" "$o/$n/ca.crt"; done
+start_two given "$o/leaf" "$o/twin" --epochs 4
+wait $w0; rc0=$?; wait $w1; rc1=$?
+check "workers with certificates of another issuer end well: $rc0, $rc1" test "$rc0$rc1" = 00
+check "their digest is that of one worker" test "$(digest "$work/given/out")" = "$(digest "$work/one")"
+check "the job is that of the DNS names" holds "$work/given/0.log" 'as *.ring.ml.svc,ring.ml.svc'
 
 # ---- a worker of another job, and one without TLS, never become members ----
 start_two foreign "$a" "$work/foreign" --start-timeout 2s --form-timeout 2s --min-workers 2
