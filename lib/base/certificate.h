@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 
-enum { QR_CERTIFICATE_TEXT = 256, QR_CERTIFICATE_FILE_MAX = 1 << 20 };
+enum { QR_CERTIFICATE_TEXT = 1024, QR_CERTIFICATE_FILE_MAX = 1 << 20 };
 
 /* ---- ours ---- */
 
