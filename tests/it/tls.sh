@@ -75,7 +75,13 @@ more() { # WHAT REASON COMMAND...: the count grows
     tries=0; until now=$(counted "$row") && [ "${now:-0}" -gt "${before:-0}" ]; do tries=$((tries + 1)); [ $tries -lt 30 ] || { fail "$what: $row stays $before"; return; }; sleep 0.1; done; pass; }
 client() { timeout 5 openssl s_client -connect 127.0.0.1:$p0 -alpn h2 "$@" </dev/null; }
 
-mkdir "$work/live"; cp "$a"/tls.crt "$a"/tls.key "$a"/ca.crt "$work/live"
+version=0
+mount() { # CERTIFICATE'S FOLDER, CA'S FILE: as the kubelet renews a Secret's volume: a new folder, and one link that turns to it
+    version=$((version + 1)); new=$work/live/..$version; mkdir -p "$new"
+    cp "$1/tls.crt" "$1/tls.key" "$new"; cp "$2" "$new/ca.crt"
+    ln -s "..$version" "$work/live/..new"; mv -T "$work/live/..new" "$work/live/..data"; }
+mount "$a" "$a/ca.crt"
+for f in tls.crt tls.key ca.crt; do ln -s "..data/$f" "$work/live/$f"; done
 start_two live "$work/live" "$work/live" --epochs 1000000
 if wait_steps live 5; then
     client -cert "$a/tls.crt" -key "$a/tls.key" -CAfile "$a/ca.crt" -verify_return_error >"$work/good" 2>&1
@@ -93,21 +99,20 @@ s = socket.create_connection(('127.0.0.1', $p0)); s.sendall(b'PRI * HTTP/2.0\r\n
     generation=$(counted qring_generation)
     # another certificate, then another CA, while they train
     serial() { client -cert "$1/tls.crt" -key "$1/tls.key" 2>/dev/null | openssl x509 -noout -serial 2>/dev/null; }
-    put() { for f in "$@"; do cp "$f" "$work/live/.new" && mv "$work/live/.new" "$work/live/${f##*/}"; done; }
     first=$(serial "$a")
     says 0 tls.crt "$qring" certs tls --namespace ml --service ring --ca "$a" --out "$a"
-    put "$a/tls.crt" "$a/tls.key"; sleep 1.2
+    mount "$a" "$a/ca.crt"; sleep 1.2
     second=$(serial "$a"); check "a new certificate is shown: $first, $second" test "$first" != "$second"
     mkdir -p "$work/bundle"; cat "$a/ca.crt" "$b/ca.crt" >"$work/bundle/ca.crt"
-    put "$work/bundle/ca.crt"; sleep 1.2
-    put "$b/tls.crt" "$b/tls.key"; sleep 1.2
-    put "$b/ca.crt"; sleep 1.2
+    mount "$a" "$work/bundle/ca.crt"; sleep 1.2
+    mount "$b" "$work/bundle/ca.crt"; sleep 1.2
+    mount "$b" "$b/ca.crt"; sleep 1.2
     more "the first CA, after it was taken away" wrong_ca client -cert "$a/tls.crt" -key "$a/tls.key"
     third=$(serial "$b"); check "the other CA's certificate is shown: $third" test "${third:-$second}" != "$second"
     had=$(wc -l <"$work/live/out/steps.jsonl"); wait_steps live $((had + 20))
     check "both workers are there still" kill -0 $w0 $w1
     now=$(counted qring_generation)
-    check "the generation of the first step is that of the last: $generation, $now" test "$generation" = "$now"
+    check "the generation of the first step is that of the last: $generation, $now" test "${generation:-none}" = "$now"
     kill -TERM $w0 $w1; wait $w0; rc0=$?; wait $w1; rc1=$?
     check "both were asked to stop, and did: $rc0, $rc1" test "$rc0 $rc1" = "143 143"
     steps=$(wc -l <"$work/live/out/steps.jsonl")
