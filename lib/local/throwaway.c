@@ -16,9 +16,9 @@ enum { FIRST_FD = 100, DAYS = 365 };
 static enum qr_code keep(const char *name, const struct qr_buf *content, int *ret, struct qr_err *err) {
     qr_auto(qr_close_p) int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd < 0 || fchmod(fd, 0600) != 0 || write(fd, content->p, content->n) != (ssize_t)content->n)
-        return qr_fail_errno(err, errno, "keep %s in memory", name);
+        return qr_fail_errno(err, errno, "keep %s in memory (--plaintext runs without certificates)", name);
     *ret = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FD);
-    return *ret >= 0 ? QR_OK : qr_fail_errno(err, errno, "keep %s in memory", name);
+    return *ret >= 0 ? QR_OK : qr_fail_errno(err, errno, "keep %s in memory (--plaintext runs without certificates)", name);
 }
 
 enum qr_code qr_throwaway_make(struct qr_throwaway *ret, struct qr_err *err) {
