@@ -96,18 +96,20 @@ static void back_off(struct qr_member *m) {
     m->backoff_until_ns = m->now_ns + wait;
 }
 
-/* From here to a Begin this worker belongs to no generation. */
+/* From here to a Begin this worker belongs to no generation. Always safe: to the others it is only slow. */
+static void suspend(struct qr_member *m) {
+    m->active = false;
+    m->idle_ns = m->now_ns;
+    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_SUSPEND});
+    member_heartbeats(m); /* the others need not think that their generation still works */
+}
+
 static void promise(struct qr_member *m, const struct qr_gen_id *id) {
     m->promised = *id;
     m->promised_ns = m->now_ns;
     m->promise_exclusive = true;
     if (id->number > m->highest) m->highest = id->number;
-    if (m->active && !(m->opt.mutations & QR_MUTATE_NO_SUSPEND)) {
-        m->active = false;
-        m->idle_ns = m->now_ns;
-        m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_SUSPEND});
-        member_heartbeats(m); /* the others need not think that their generation still works */
-    }
+    if (m->active && !(m->opt.mutations & QR_MUTATE_NO_SUSPEND)) suspend(m);
 }
 
 /* A generation is active here now. */
@@ -284,7 +286,9 @@ void member_consider_proposing(struct qr_member *m) {
     bool differs = m->active && somebody_differs(m);
     uint64_t set = member_set(m);
     give_up_waiting(m, set);
-    if (m->over || q->on || m->now_ns < m->backoff_until_ns || member_mismatched(m)) return;
+    /* What broke, or too few: its generation can do nothing more. Who may not propose shows the others by this that it needs a new one. */
+    if (m->active && !m->opt.stop_on_loss && (m->need_new || (unsigned)__builtin_popcountll(set) < m->min_workers)) suspend(m);
+    if (m->over || q->on || m->now_ns < m->backoff_until_ns || (!m->formed && member_mismatched(m))) return;
     if ((set & (bit(m->opt.index) - 1)) || !may_form(m, set)) return;
     if (m->active && same_as_active(m, set) && !m->need_new && !differs) return;
     bool others = m->promised.number && !m->active && m->promised.index != m->opt.index;

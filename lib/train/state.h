@@ -23,12 +23,15 @@ struct qr_state {
     double *sums;         /* n_sums + 1: loss, metrics and samples of this epoch so far */
     double stop[QR_STOP_COUNTERS]; /* early stopping: best value, epochs without a better one, its epoch, 1 = stopped */
     double *best;         /* n_params: the weights at the best epoch */
+    double *validation;   /* n_sums: loss and metrics of the last evaluation; for the result, not in the digest */
     double *all;          /* what the pointers above point into */
     size_t n_all;
 };
 
 void qr_state_init(struct qr_state *s, const struct qr_job *job, const struct qr_model *m);
+void qr_state_point(struct qr_state *s); /* weights, moments ... into s->all */
 void qr_state_fini(struct qr_state *s);
+void qr_state_copy(struct qr_state *to, const struct qr_state *from); /* both of one job; no allocation */
 /* scratch: a buffer that grows once and is then reused. */
 void qr_state_digest(const struct qr_state *s, struct qr_buf *scratch, uint8_t ret[16]);
 

@@ -27,6 +27,7 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const ch
     else if (s->weights_gcs_bucket) o->weights_url = qr_xasprintf("gs://%s/%s", s->weights_gcs_bucket, s->weights_gcs_path);
     else o->weights_url = qr_path_join(o->dir, "weights.h5");
     o->dir_was_there = qr_file_exists(o->dir);
+    qr_steps_log_init(&o->steps, o->dir);
     if (!s->logdir) return;
     if (in_cloud(s->logdir))
         qr_warn(log, "worker", "--logdir: TensorBoard events go to local folders only; nothing goes to %s", s->logdir);
@@ -36,7 +37,7 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const ch
 }
 
 void qr_outputs_fini(struct qr_outputs *o) {
-    qr_appender_close(o->steps);
+    qr_steps_log_fini(&o->steps);
     qr_tensorboard_close(o->events);
     if (o->logdir && !o->logdir_was_there) rmdir(o->logdir); /* when nothing went there */
     free(o->logdir);
@@ -175,20 +176,23 @@ static void show_step(struct qr_outputs *o, const struct qr_step_line *line, con
     o->events = NULL;
 }
 
+static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, bool fresh, struct qr_err *err) {
+    struct qr_outputs *o = ctx;
+    o->leader = view->rank == 0;
+    return fresh ? qr_steps_log_fresh(&o->steps, err) : QR_OK;
+}
+
 static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail,
                             struct qr_err *err) {
     struct qr_outputs *o = ctx;
+    bool continues = false;
     o->leader = leader;
     if (!leader) return QR_OK;
-    if (!o->steps) {
-        qr_auto(qr_free_p) char *path = qr_path_join(o->dir, "steps.jsonl");
-        if (qr_appender_open(path, true, &o->steps, err) != QR_OK) return err->code;
-        o->wrote = true;
-    }
+    o->wrote = true;
     show_step(o, line, detail);
-    qr_buf_clear(&o->line);
-    qr_step_json(line, &o->line);
-    return qr_appender_write(o->steps, qr_buf_view(&o->line), err);
+    enum qr_code code = qr_steps_log_write(&o->steps, line, detail->before, detail->n_before, &continues, err);
+    if (continues) qr_info(o->log, "worker", "continues the log from step %llu", (unsigned long long)line->step);
+    return code;
 }
 
 void qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs,
@@ -217,7 +221,7 @@ void qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const st
 }
 
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o) {
-    return (struct qr_train_observer){.ctx = o, .step = on_step, .progress = on_progress, .epoch = on_epoch};
+    return (struct qr_train_observer){.ctx = o, .joined = on_joined, .step = on_step, .progress = on_progress, .epoch = on_epoch};
 }
 
 void qr_outputs_say_listening(struct qr_outputs *o, unsigned port) {

@@ -14,6 +14,7 @@
 #include "record/tensorboard.h"
 #include "train/train.h"
 #include "worker/settings.h"
+#include "worker/steps_log.h"
 #include "worker/workload.h"
 
 struct qr_outputs {
@@ -22,7 +23,7 @@ struct qr_outputs {
     char *logdir;       /* TensorBoard's; NULL: no events */
     bool dir_was_there, logdir_was_there;
     bool wrote;         /* anything */
-    struct qr_appender *steps;
+    struct qr_steps_log steps;
     struct qr_tensorboard *events;
     struct qr_buf line;
     int progress_fd;    /* -1: none */

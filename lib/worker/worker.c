@@ -29,7 +29,6 @@ struct worker {
     struct qr_group_field *fields;
     char *listen;
     struct qr_group *group;
-    struct qr_group_view view;
     struct qr_pool *pool;
     struct qr_http *http;
     int64_t began_ns;
@@ -233,16 +232,18 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
 static const int64_t written_within_ns = 1260 * QR_SECOND;
 
 /* All members end together: the leader once everything is written, the others when it says so. */
-static enum qr_code finish(struct worker *w, const struct qr_train_result *result, struct qr_err *err) {
+static enum qr_code finish(void *ctx, const struct qr_group_view *view, const struct qr_train_result *result, struct qr_err *err) {
+    struct worker *w = ctx;
     enum qr_code wrote = QR_OK;
     struct qr_err done_err = {0};
-    if (w->view.rank == 0) {
+    qr_stop_hurry(false);
+    if (view->rank == 0) {
         double seconds = (double)(qr_now_ns(&qr_clock_monotonic) - w->began_ns) / 1e9;
-        wrote = qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, w->view.n_members, seconds, err);
+        wrote = qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, view->n_members, seconds, err);
     }
     enum qr_code done = qr_group_done(w->group, wrote == QR_OK ? NULL : err, written_within_ns, &done_err);
     if (wrote != QR_OK) return wrote;
-    if (done != QR_OK && w->view.rank == 0) { /* everything is written: a goodbye that is missing changes nothing */
+    if (done != QR_OK && done != QR_ABORTED && view->rank == 0) { /* everything is written: a goodbye that is missing changes nothing */
         qr_warn(&w->log, "worker", "%s", done_err.msg);
         return QR_OK;
     }
@@ -259,15 +260,16 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     w->pool = qr_pool_new(w->load.n_threads);
     const struct qr_train_options opt = {
         .job = w->job, .canonical = &w->canonical, .data = &w->load.data, .model = w->load.model, .initial = w->load.initial,
-        .epochs = epochs, .group = w->group, .view = w->view, .pool = w->pool,
+        .epochs = epochs, .group = w->group, .pool = w->pool,
         .clock = &qr_clock_monotonic, .log = &w->log, .observer = qr_outputs_observer(&w->outputs),
+        .finish = finish, .finish_ctx = w,
     };
     qr_http_watch(w->http, QR_HTTP_TRAINING, true);
     qr_stop_hurry(true);
     enum qr_code code = qr_train_run(&opt, &result, err);
     qr_stop_hurry(false);
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
-    if (code == QR_OK) code = finish(w, &result, err);
+    if (code == QR_OK && result.by_others) qr_info(&w->log, "worker", "the others have ended the run, and everything is written");
     free(result.params);
     return code;
 }
@@ -291,8 +293,6 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     if (qr_stop_requested()) return qr_fail(err, QR_CANCELLED, "asked to stop before training began");
     if ((code = open_group(w, err)) != QR_OK) return code;
     if ((code = open_http(w, err)) != QR_OK) return code;
-    if ((code = qr_group_form(w->group, &w->view, err)) != QR_OK) return code;
-    w->outputs.leader = w->view.rank == 0;
     return train(w, err);
 }
 

@@ -41,7 +41,7 @@ static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_step_kind 
     if (w->role == LIES_AT_5 && step == 5) qr_coverage_add_block(&c.coverage, &c.key, 3);
     enum qr_code code = qr_group_reduce(w->g, &c, sum, &w->err);
     for (size_t i = 0; i < n; i++) w->hash = w->hash * UINT64_C(6364136223846793005) + (uint64_t)(sum[i] >> 40) + 1;
-    if (code == QR_OK) qr_group_progress(w->g, step + 1, digest);
+    if (code == QR_OK) code = qr_group_commit(w->g, step + 1, digest, &w->err);
     free(mine), free(sum);
     return code;
 }
@@ -67,7 +67,7 @@ static void *train(void *arg) {
     if (w->code != QR_OK) return NULL;
     pthread_t thread;
     pthread_create(&thread, NULL, control, w->g);
-    qr_group_set_join(w->g, join, &thread);
+    qr_group_set_thread(w->g, NULL, join, &thread);
     w->code = work(w);
     qr_group_close(w->g);
     return NULL;

@@ -57,7 +57,7 @@ static enum qr_code one_step(struct qr_group *g, const struct qr_group_view *v, 
     }
     uint8_t digest[16];
     memset(digest, (int)(step * 3 + 4), sizeof digest);
-    if (code == QR_OK) qr_group_progress(g, step + 1, digest);
+    if (code == QR_OK) code = qr_group_commit(g, step + 1, digest, err);
     free(mine), free(sum);
     return code;
 }
