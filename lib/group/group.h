@@ -64,6 +64,7 @@ struct qr_group_start {
     struct qr_group_view view;
     uint64_t base_step;              /* reductions applied in the state that all go on from */
     uint8_t base_digest[16];
+    bool whole;                      /* all that the settings name are members: nobody can be at work elsewhere */
     bool fetch;                      /* this member has another state: fetch the base before anything else */
     bool give;                       /* some lack it, and this member serves them: qr_group_give with the state's bytes */
     bool done;                       /* nothing begins any more: the leader said that everything is written. The rest is not set */

@@ -180,7 +180,7 @@ static enum qr_code describe(struct qr_group *g, struct qr_group_start *ret, str
     g->joined = g->serial;
     g->joined_hash = gen->id_hash;
     *ret = (struct qr_group_start){.view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
-                                   .base_step = b->base_step, .fetch = !has_base(g)};
+                                   .base_step = b->base_step, .whole = b->n_members == g->o.n_peers, .fetch = !has_base(g)};
     memcpy(ret->base_digest, b->base_digest, sizeof ret->base_digest);
     ret->give = !ret->fetch && gives(gen);
     for (uint32_t r = 0; r < b->n_members; r++) ret->view.index[r] = b->member[r].name.index;
@@ -214,7 +214,8 @@ static void tell_view(const struct qr_group *g) {
 static enum qr_code join_solo(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
     lock(g);
     enum qr_code code = group_why_stop(g, err);
-    *ret = (struct qr_group_start){.view = g->view, .base_step = g->held.applied_step};
+    *ret = (struct qr_group_start){.view = g->view, .base_step = g->held.applied_step,
+                                   .whole = true};
     memcpy(ret->base_digest, g->held.digest, sizeof ret->base_digest);
     unlock(g);
     return code;

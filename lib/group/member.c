@@ -215,7 +215,10 @@ static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_hea
     struct peer *p = &m->peer[from];
     if (!same_inc(h->incarnation, p->incarnation) || h->sequence <= p->beat.sequence) return;
     bool moved = h->trainer_turns != p->beat.trainer_turns || h->expected_block_ms == 0;
+    /* what it refused for may be gone: that one hears somebody no more, and another does already, is over in a moment */
+    if (h->n_heard != p->beat.n_heard || memcmp(h->heard, p->beat.heard, h->n_heard * sizeof *h->heard) != 0) m->backoff_until_ns = m->now_ns;
     p->beat = *h;
+    p->beat_ns = m->now_ns;
     if (moved) {
         p->turns_ns = m->now_ns;
         if (p->frozen) {

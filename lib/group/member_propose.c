@@ -25,6 +25,12 @@ static bool lists(const struct qr_member *m, uint32_t a, uint32_t b) {
 
 bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b) { return lists(m, a, b) && lists(m, b, a); }
 
+/* It says that it works in this generation, or has said nothing since that began, a moment ago. */
+static bool works_in(const struct qr_member *m, const struct peer *p) {
+    if (qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) == 0) return true;
+    return p->beat_ns <= m->begun_ns && m->now_ns - m->begun_ns < DIFFERS_NS;
+}
+
 /* All of the generation are still linked with each other, as the same processes, and none has promised itself away: it works. */
 static bool generation_works(const struct qr_member *m) {
     const struct qr_begin *b = &m->generation.begin;
@@ -33,7 +39,7 @@ static bool generation_works(const struct qr_member *m) {
         uint32_t i = b->member[r].name.index;
         const struct peer *p = &m->peer[i];
         if (!same_inc(p->incarnation, b->member[r].name.incarnation)) return false;
-        if (i != m->opt.index && qr_gen_id_compare(&p->beat.active, &b->id) != 0) return false;
+        if (i != m->opt.index && !works_in(m, p)) return false;
         for (uint32_t k = 0; k < r; k++)
             if (!member_linked(m, i, b->member[k].name.index)) return false;
     }
@@ -133,6 +139,7 @@ static void begun(struct qr_member *m, const struct qr_begin *b) {
     for (uint32_t r = 0; r < b->n_members; r++)
         if (b->member[r].name.index == m->opt.index) g->rank = r;
     m->active = m->formed = true;
+    m->begun_ns = m->now_ns;
     m->need_new = false;
     m->backoff_doublings = 0;
     m->pending.on = false;

@@ -275,7 +275,7 @@ static enum qr_code join(struct run *r, struct qr_err *err) {
         r->n_joined++;
         qr_stepper_seat(r->stepper, r->view.rank, r->view.n_members);
         if (!start.keep) qr_stepper_clear(r->stepper);
-        if (o->joined && (code = o->joined(o->ctx, &r->view, start.base_step == 0, err)) != QR_OK) return code;
+        if (o->joined && (code = o->joined(o->ctx, &r->view, start.whole && start.base_step == 0, err)) != QR_OK) return code;
         if (start.fetch) code = fetch(r, &start, err);
         else if (start.give) code = give(r, err);
     } while (code == QR_ABORTED);

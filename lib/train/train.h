@@ -17,7 +17,8 @@
  * now tells a line that the leader before may have written, and lines before it in detail->before (record/result.h). */
 struct qr_train_observer {
     void *ctx;
-    /* this member works in another generation from now on. fresh: it starts at step 0, and nothing has been told of this run */
+    /* this member works in another generation from now on. fresh: everybody is in it, and it starts at step 0: nothing has been
+     * told of this run */
     enum qr_code (*joined)(void *ctx, const struct qr_group_view *view, bool fresh, struct qr_err *err);
     /* a step has been applied (TRAIN) or evaluated (EVAL) and is now stable */
     enum qr_code (*step)(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err);

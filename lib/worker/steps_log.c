@@ -31,6 +31,7 @@ static enum qr_code failed(const struct qr_steps_log *l, const char *what, struc
 
 enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
     l->end = -1;
+    l->last = 0;
     if (truncate(l->path, 0) == 0 || errno == ENOENT || errno == EINVAL) return QR_OK; /* EINVAL: no regular file */
     return failed(l, "empty", err);
 }
@@ -130,15 +131,16 @@ static enum qr_code append(struct qr_steps_log *l, struct qr_err *err) {
 static enum qr_code write_locked(struct qr_steps_log *l, const struct qr_step_line *line, const struct qr_step_line *before, size_t n_before,
                                  bool *ret_continues, struct qr_err *err) {
     struct stat st;
-    uint64_t last = 0;
-    bool first = l->end < 0, look;
+    uint64_t last = l->last;
+    bool first = l->end < 0;
     if (fstat(l->fd, &st) != 0) return failed(l, "look at", err);
-    look = S_ISREG(st.st_mode) && st.st_size != l->end;
-    if (look && look_at_end(l, st.st_size, line, before, n_before, &last, err) != QR_OK) return err->code;
+    if (S_ISREG(st.st_mode) && st.st_size != l->end && look_at_end(l, st.st_size, line, before, n_before, &last, err) != QR_OK)
+        return err->code;
     qr_buf_clear(&l->text);
-    for (size_t k = 0; k < n_before && look; k++)
+    for (size_t k = 0; k < n_before; k++)
         if (place_of(&before[k]) > last) qr_step_json(&before[k], &l->text);
-    if (!look || place_of(line) > last) qr_step_json(line, &l->text);
+    if (place_of(line) > last) qr_step_json(line, &l->text);
+    l->last = place_of(line) > last ? place_of(line) : last;
     if (fstat(l->fd, &st) == 0) l->end = st.st_size;
     if (append(l, err) != QR_OK) return err->code;
     l->end += (long long)l->text.n;

@@ -1,7 +1,7 @@
 /* worker/steps_log.h — steps.jsonl: each stable step's line exactly once, whoever leads, also when several workers write into one folder.
  *
- * What      A line is written under a lock of the file and after a look at its end. If somebody else has written since (or this worker never
- *           has), the end is compared with the lines that are known: a torn line is cut, lines that are missing are added, a line that is
+ * What      A line is written under a lock of the file and after a look at its end. Lines before it that this worker has not seen there are written first.
+ *           If somebody else has written since (or this worker never has), the end is compared with the lines that are known: a torn line is cut, lines that are missing are added, a line that is
  *           there is not written again, and a file of another run begins anew.
  * Bound     the lock is waited for 5 s: its holder may have been stopped in the middle; then the line is written without it.
  * Threads   one.
@@ -15,6 +15,7 @@ struct qr_steps_log {
     char *path;
     int fd;              /* -1: not open yet */
     long long end;       /* of the file when this worker wrote last; -1: it never did */
+    uint64_t last;       /* place of the last line that is there then */
     struct qr_buf text, tail;
 };
 void qr_steps_log_init(struct qr_steps_log *l, const char *dir);
