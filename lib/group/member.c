@@ -334,6 +334,7 @@ static void check_peer(struct qr_member *m, uint32_t i) {
             member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s", qr_member_peer_text(m, i),
                        (double)stands / 1e9);
     }
+    if (p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_SETTLE_NS && !m->opt.stop_on_loss) m->need_new = true;
     if (p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_GRACE_NS && m->opt.stop_on_loss)
         member_lost(m, i, "is lost: its data stream broke (%s)", p->data_reason);
 }
@@ -382,7 +383,7 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
         const struct peer *p = &m->peer[i];
         if (p->redial_ns) sooner(&at, p->redial_ns);
         if (p->connected) sooner(&at, p->heard_ns + QR_MEMBER_DEAD_NS);
-        if (p->connected && p->data_broken_ns) sooner(&at, p->data_broken_ns + DATA_GRACE_NS);
+        if (p->connected && p->data_broken_ns) sooner(&at, p->data_broken_ns + (m->opt.stop_on_loss ? DATA_GRACE_NS : DATA_SETTLE_NS));
     }
     if (m->pending.on) sooner(&at, m->pending.sent_ns + PROMISE_WAIT_NS);
     if (m->backoff_until_ns > m->now_ns) sooner(&at, m->backoff_until_ns);
@@ -404,7 +405,6 @@ void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, 
     if (m->over || m->ending || !m->active || !member_in_generation(m, index) || p->data_broken_ns) return;
     p->data_broken_ns = m->now_ns;
     snprintf(p->data_reason, sizeof p->data_reason, "%s", reason);
-    m->need_new = true;
     member_consider(m);
 }
 
