@@ -11,8 +11,8 @@
 const struct qr_command qr_commands[] = {
     {"run", "run [JOB] [-n N] [--out DIR]", "train a job here, with N worker processes", qr_help_run,
      "-n --out --epochs --threads --isa --allreduce --weights --json --help", qr_command_run},
-    {"infer", "infer [JOB] --weights URL", "predictions, loss and accuracy on the test set", qr_help_infer,
-     "--weights --predictions --json --isa --threads --help", qr_command_infer},
+    {"infer", "infer [JOB] --weights URL", "predictions, labels and loss on the test set", qr_help_infer,
+     "--weights --weights-gcs-bucket --weights-gcs-path --predictions --json --isa --threads --help", qr_command_infer},
     {"gradient", "gradient [JOB] [--of loss|prediction]", "exact derivatives as JSON, to check against other programs", qr_help_gradient,
      "--weights --samples --of --isa --threads --help", qr_command_gradient},
     {"validate", "validate [JOB] [--price-per-cpu-hour P]", "try everything first: ring, names, buckets, memory, time, cost", qr_help_validate,

@@ -22,7 +22,7 @@ const char qr_help_run[] =
     "Usage: qring run [JOB] [FLAGS]\n"
     "  -n N                   workers [1]\n"
     "  --out DIR              weights.h5, weights.safetensors, result.json, steps.jsonl, worker-<i>.log [out/NAME]\n"
-    "  --logdir DIR           event files for TensorBoard; '' for none [OUT/logs]\n"
+    "  --logdir URL           event files for TensorBoard, in a folder or at gs://; '' for none [OUT/logs]\n"
     "  --epochs E             [the job's]\n"
     "  --threads T            of each worker [this machine's, divided among them]\n"
     "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"

@@ -74,6 +74,7 @@ static enum qr_code tell(struct run *r, struct qr_err *err) {
     running_means(r, r->values);
     const struct qr_step_detail detail = {
         .weights = r->state.weights, .gradient = last->eval ? NULL : r->gradient, .ends_epoch = last->ends_epoch,
+        .readouts = qr_model_n_readouts(r->opt->model) ? last->readouts : NULL, .readout_bound = qr_model_readout_bound(r->opt->model),
         .learning_rate = qr_learning_rate_at(&r->job->train.optimizer, r->state.step), .running = r->values, .n_running = r->n_values,
         .before = r->told, .n_before = r->lines.n - 1,
     };
@@ -176,6 +177,7 @@ static void apply(struct run *r, const struct qr_step_work *w, uint8_t digest[16
     else update(r, samples);
     *line = (struct qr_told){.step = s->step, .epoch = s->epoch + 1, .samples = samples, .eval = eval, .ends_epoch = ends_epoch};
     means(r, samples, line->value);
+    qr_stepper_readouts(r->sum, line->readouts);
     if (ends_epoch) s->epoch++;
     if (eval) qr_state_monitor(s, &r->job->train.early_stopping, monitored(r));
     s->pass++;

@@ -5,7 +5,7 @@
 #include "base/checksum.h"
 #include "base/mem.h"
 
-enum { COUNTERS = 3, LINE_WORDS = 5 + QR_LINE_VALUES };
+enum { COUNTERS = 3, LINE_WORDS = 5 + QR_LINE_VALUES + QR_READOUT_BUCKETS };
 
 void qr_lines_add(struct qr_lines *l, const struct qr_told *t) {
     if (l->n == QR_LINES_KEPT) memmove(l->line, l->line + 1, --l->n * sizeof *l->line);
@@ -55,6 +55,7 @@ void qr_transfer_encode(const struct qr_state *s, const double *gradient, const 
         at = put_u64(at, t->eval);
         at = put_u64(at, t->ends_epoch);
         at = put_reals(at, t->value, QR_LINE_VALUES);
+        for (size_t k = 0; k < QR_READOUT_BUCKETS; k++) at = put_u64(at, t->readouts[k]);
     }
     QR_ASSERT((size_t)(at - begin) == n - QR_XXH3_BYTES);
     qr_xxh3(begin, n - QR_XXH3_BYTES, at);
@@ -77,6 +78,7 @@ static const uint8_t *get_lines(const uint8_t *at, struct qr_lines *ret) {
         at = get_u64(at, &flag);
         t->ends_epoch = flag != 0;
         at = get_reals(at, t->value, QR_LINE_VALUES);
+        for (size_t k = 0; k < QR_READOUT_BUCKETS; k++) at = get_u64(at, &t->readouts[k]);
     }
     return at;
 }

@@ -7,6 +7,7 @@
 #ifndef QR_TRAIN_TRANSFER_H
 #define QR_TRAIN_TRANSFER_H
 
+#include "record/result.h"
 #include "train/state.h"
 
 /* A line of the log as numbers. */
@@ -15,6 +16,7 @@ struct qr_told {
     uint64_t step, epoch, samples;
     bool eval, ends_epoch;
     double value[QR_LINE_VALUES]; /* loss, metrics */
+    uint64_t readouts[QR_READOUT_BUCKETS];
 };
 /* The last lines, oldest first. When `waits`, the last of them belongs to the present state: it is told when that is stable. */
 enum { QR_LINES_KEPT = 4 };

@@ -51,7 +51,7 @@ static const struct setting table[] = {
     {"weights", TEXT, AT(weights), NULL, 0, 0, NULL, ANYWHERE, "URL", "OUT/weights.h5", "where the trained weights go: .h5 (Keras), .npz or .safetensors"},
     {"weights-gcs-bucket", TEXT, AT(weights_gcs_bucket), NULL, 0, 0, NULL, ANYWHERE, "NAME", "none", "the tutorial's flag: --weights gs://BUCKET/PATH in two parts"},
     {"weights-gcs-path", TEXT, AT(weights_gcs_path), NULL, 0, 0, NULL, ANYWHERE, "PATH", "none", "the object's name in that bucket"},
-    {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none", "the folder for TensorBoard: event files of losses, metrics, gradients and weights; qring run: OUT/logs"},
+    {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none", "the folder for TensorBoard, here or gs://BUCKET/PATH: losses, metrics, gradients, read-outs, weights; qring run: OUT/logs"},
     {"profiler-port", NUMBER, AT(profiler_port), NULL, 1, 65535, NULL, ANYWHERE, "PORT", "none", "the tutorial's flag for the profiler: accepted, nothing is bound"},
     {"log-level", CHOICE, AT(log_level), "info", 0, 0, "debug|info|warning|error", ANYWHERE, "LEVEL", NULL, "debug, info, warning, error"},
     {"log-format", CHOICE, AT(log_format), "auto", 0, 0, "auto|text|json", ANYWHERE, "FORMAT", NULL,

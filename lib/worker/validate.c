@@ -121,9 +121,13 @@ static void check_outputs(struct qr_validation *v, const struct qr_log *log) {
         v->outputs_good = false;
         found(v, &err);
     }
+    if (outputs.logdir_url && qr_outputs_check_logdir(&outputs, &err) != QR_OK) {
+        v->outputs_good = false;
+        found(v, &err);
+    }
     v->out = qr_xstrdup(outputs.dir);
     v->weights_url = qr_xstrdup(outputs.weights_url);
-    qr_outputs_fini(&outputs);
+    (void)qr_outputs_fini(&outputs); /* nothing was uploaded, nothing hangs */
     take_away(&made);
 }
 

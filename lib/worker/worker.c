@@ -256,7 +256,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     char host[256] = "";
     uint64_t epochs = w->settings.epochs > 0 ? (uint64_t)w->settings.epochs : w->job->train.epochs;
     gethostname(host, sizeof host - 1);
-    qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host);
+    if (qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host, err) != QR_OK) return err->code;
     w->pool = qr_pool_new(w->load.n_threads);
     const struct qr_train_options opt = {
         .job = w->job, .canonical = &w->canonical, .data = &w->load.data, .model = w->load.model, .initial = w->load.initial,
@@ -314,13 +314,15 @@ static int conclude(struct worker *w, enum qr_code code, const struct qr_err *er
     return qr_exit_code(code);
 }
 
-static void cleanup(struct worker *w) {
+/* False: a thread that hangs in a request was left behind. */
+static bool cleanup(struct worker *w) {
+    bool ended = true;
     qr_stop_watch(NULL);
     qr_http_ready(w->http, false);
     qr_http_watch(w->http, QR_HTTP_CONTROL, false);
     qr_group_close(w->group);
     qr_pool_free(w->pool);
-    if (w->has_outputs) qr_outputs_fini(&w->outputs);
+    if (w->has_outputs) ended = qr_outputs_fini(&w->outputs);
     qr_job_canonical_fini(&w->canonical);
     qr_workload_fini(&w->load);
     qr_identity_fini(&w->identity);
@@ -329,6 +331,7 @@ static void cleanup(struct worker *w) {
     free(w->fields);
     free(w->listen);
     qr_http_close(w->http);
+    return ended;
 }
 
 int qr_worker_main(int argc, char *const *argv, char *const *environment) {
@@ -341,6 +344,6 @@ int qr_worker_main(int argc, char *const *argv, char *const *environment) {
     w.log = make_log(&w.settings);
     enum qr_code code = run(&w, argc, argv, environment, &err);
     int exit_code = conclude(&w, code, &err);
-    cleanup(&w);
+    if (!cleanup(&w)) _exit(exit_code); /* what libraries tidy up at exit, that thread may be using */
     return exit_code;
 }
