@@ -383,7 +383,8 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
         const struct peer *p = &m->peer[i];
         if (p->redial_ns) sooner(&at, p->redial_ns);
         if (p->connected) sooner(&at, p->heard_ns + QR_MEMBER_DEAD_NS);
-        if (p->connected && p->data_broken_ns) sooner(&at, p->data_broken_ns + (m->opt.stop_on_loss ? DATA_GRACE_NS : DATA_SETTLE_NS));
+        int64_t settled_ns = p->data_broken_ns + (m->opt.stop_on_loss ? DATA_GRACE_NS : DATA_SETTLE_NS);
+        if (p->connected && p->data_broken_ns && settled_ns > m->now_ns) sooner(&at, settled_ns);
     }
     if (m->pending.on) sooner(&at, m->pending.sent_ns + PROMISE_WAIT_NS);
     if (m->backoff_until_ns > m->now_ns) sooner(&at, m->backoff_until_ns);
