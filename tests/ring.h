@@ -85,7 +85,7 @@ struct ring_worker {
     struct qr_group *group;    /* while it runs */
     struct qr_steps_log log;
     atomic_bool killed;
-    unsigned lives;
+    unsigned lives, n_known;   /* n_known: peers in its settings; 0: all */
     enum qr_code code;
     struct qr_err err;
     struct qr_train_result result;
@@ -171,7 +171,8 @@ static void ring_join_control(void *ctx) { pthread_join(((struct ring_worker *)c
 static enum qr_code ring_live(struct ring_worker *w) {
     struct ring *ring = w->ring;
     struct qr_group_field field = {"contract", "f64-v1"};
-    struct qr_group_options o = {.run = "ring", .fields = &field, .n_fields = 1, .index = w->index, .n_peers = ring->n, .peers = ring_peers,
+    struct qr_group_options o = {.run = "ring", .fields = &field, .n_fields = 1, .index = w->index, .n_peers = w->n_known ? w->n_known : ring->n,
+                                 .peers = ring_peers,
                                  .count_known = true, .min_workers = ring->min_workers, .listen_address = ring_peers[w->index],
                                  .form_timeout_ns = ring->form_ns, .allreduce = ring->wish, .clock = &qr_clock_monotonic, .log = &ring->noise};
     memcpy(o.job_hash, ring->canonical.hash, sizeof o.job_hash);

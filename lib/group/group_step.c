@@ -140,12 +140,14 @@ static enum qr_code members_of(struct qr_group *g, struct qr_err *err) {
     const struct qr_begin *begin = &g->generation->begin;
     for (uint32_t r = 0; r < begin->n_members; r++) {
         const struct qr_begin_member *b = &begin->member[r];
-        const char *address = b->name.index < g->o.n_peers ? g->o.peers[b->name.index] : "";
+        /* one that came with more settings than ours: it dials us */
+        bool known = b->name.index < g->o.n_peers;
+        const char *address = known ? g->o.peers[b->name.index] : "address unknown";
         struct qr_mesh_member *m = &g->members[r];
         *m = (struct qr_mesh_member){.index = b->name.index};
         memcpy(m->incarnation, b->name.incarnation, sizeof m->incarnation);
         snprintf(m->name, sizeof m->name, "worker %" PRIu32 " (%.120s)", b->name.index, address);
-        if (!group_with_port(address, b->data_port, m->address, sizeof m->address))
+        if (known ? !group_with_port(address, b->data_port, m->address, sizeof m->address) : b->name.index < g->o.index)
             return qr_fail(err, QR_INTERNAL, "the address '%s' of worker %" PRIu32 " is not host:port", address, b->name.index);
     }
     return QR_OK;

@@ -134,6 +134,20 @@ static void test_joins(void) {
     }
 }
 
+/* A job that is scaled up: the old ones' settings do not name the new ones. */
+static void test_scaled_up(void) {
+    struct ring r;
+    ring_init(&r, job, 4);
+    r.step_ns = 4 * QR_MS;
+    r.worker[0].n_known = r.worker[1].n_known = 2;
+    r.worker[2].start_ns = 20 * QR_MS;
+    r.worker[3].start_ns = 30 * QR_MS;
+    ring_run(&r);
+    check_ring(&r, "scaled up");
+    CHECK(r.worker[0].view.n_members == 4 && r.worker[3].view.rank == 3, "%u members", r.worker[0].view.n_members);
+    ring_fini(&r);
+}
+
 /* All but one, one after the other; then they come back. */
 static void test_all_but_one(void) {
     for (unsigned again = 0; again < 2; again++) {
@@ -182,6 +196,7 @@ int main(void) {
     test_killed_at();
     test_leaves();
     test_joins();
+    test_scaled_up();
     test_all_but_one();
     test_too_few();
     qr_buf_free(&lines);
