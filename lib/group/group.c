@@ -181,7 +181,7 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
         .run = opt->run, .contract = contract_of(opt), .fields = opt->fields, .n_fields = opt->n_fields, .index = opt->index,
         .n_peers = opt->n_peers,
         .peers = opt->peers, .count_known = opt->count_known, .min_workers = opt->min_workers, .form_timeout_ns = opt->form_timeout_ns,
-        .data_port = data_port,
+        .data_port = data_port, .mutations = opt->mutations & 255,
     };
     memcpy(m.job_hash, opt->job_hash, sizeof m.job_hash);
     qr_entropy(m.incarnation, sizeof m.incarnation);

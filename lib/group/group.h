@@ -40,6 +40,12 @@ struct qr_group_options {
     enum qr_allreduce allreduce;
     const struct qr_clock *clock;
     const struct qr_log *log;
+    unsigned mutations;              /* enum qr_group_mutation and qr_member_mutation; 0 but in the simulator, which proves that it would see each */
+};
+enum qr_group_mutation {
+    QR_MUTATE_COMMIT_ANYWAY = 256,   /* commits when its generation is over */
+    QR_MUTATE_KEEP_ANYWAY = 512,     /* keeps what a Begin drops */
+    QR_MUTATE_TAKE_SUSPENDED = 1024, /* takes blocks between promise and Begin */
 };
 struct qr_group_view {
     uint64_t generation;             /* its number */

@@ -1,5 +1,6 @@
 /* Whole workers on virtual time under kills, restarts, stops, cuts, breaks, leaving and slow ones: every stable step, the digest and the log are those
  * of one worker that nobody disturbed. SEED=n replays one seed and tells what happens, N=n is the number of seeds. */
+#include "group/member.h"
 #include "tests/sim/whole.h"
 
 static const char job[] =
@@ -92,6 +93,9 @@ static bool all_finished(const struct whole *w) {
         if (w->node[i].live || !w->node[i].finished) return false;
     return true;
 }
+static bool goes_on(const struct whole *w) {
+    return !all_finished(w) && w->turns < 2000000 && !(w->mutations && w->broken_rules); /* what is broken may hang */
+}
 static void check_log(struct whole *w) {
     struct qr_buf text = {0};
     struct qr_err err;
@@ -101,11 +105,12 @@ static void check_log(struct whole *w) {
         broken(w, &w->node[0], "each step is in the log once", text.n ? "it differs" : "there is none");
     qr_buf_free(&text);
 }
-static bool one(struct whole *w, uint64_t seed, bool loud) {
+static bool one(struct whole *w, uint64_t seed, bool loud, unsigned mutations) {
     whole_init(w, seed, loud);
+    w->mutations = mutations;
     int64_t quiet_ns = MS(200) + (int64_t)dice(w, 4000) * MS(1), every = 1 + (int64_t)dice(w, 400), next_ns = 0;
     bool calm = dice(w, 8) == 0;
-    while (now_of(w) < quiet_ns && !all_finished(w) && w->turns < 2000000) {
+    while (now_of(w) < quiet_ns && goes_on(w)) {
         if (!calm && now_of(w) >= next_ns) {
             trouble(w);
             next_ns = now_of(w) + (int64_t)dice(w, (uint64_t)every) * MS(1);
@@ -114,11 +119,30 @@ static bool one(struct whole *w, uint64_t seed, bool loud) {
     }
     heal(w);
     int64_t until_ns = now_of(w) + 180 * QR_SECOND; /* bans of 30 s, a group that waits for one that does not come, and the run itself, slow */
-    while (now_of(w) < until_ns && !all_finished(w) && w->turns < 2000000) turn(w, until_ns);
+    while (now_of(w) < until_ns && goes_on(w)) turn(w, until_ns);
     for (unsigned i = 0; i < w->n; i++)
         if (w->node[i].live || !w->node[i].finished) broken(w, &w->node[i], "after quiet everybody finishes", "it has not");
     if (w->done) check_log(w);
     return w->broken_rules == 0;
+}
+
+/* A check that cannot fail proves nothing: each planted bug is seen. */
+static void test_mutations(struct whole *w) {
+    static const struct { unsigned m; const char *name; } mutation[] = {
+        {QR_MUTATE_KEEP_OVERLAP, "keep overlapping blocks"},         {QR_MUTATE_NO_SUSPEND, "works on after a promise"},
+        {QR_MUTATE_COMMIT_ANYWAY, "commits after its generation"}, {QR_MUTATE_KEEP_ANYWAY, "keeps what a Begin drops"},
+        {QR_MUTATE_TAKE_SUSPENDED, "takes blocks while suspended"},
+    };
+    for (size_t k = 0; k < COUNT(mutation); k++) {
+        bool seen = false;
+        uint64_t seed = 1;
+        for (; seed < 400 && !seen; seed++) {
+            seen = !one(w, seed, false, mutation[k].m);
+            if (seen) printf("mutation \"%s\": seen at seed %llu (%s)\n", mutation[k].name, (unsigned long long)seed, w->rule);
+            whole_fini(w);
+        }
+        CHECK(seen, "mutation \"%s\" was not seen in %llu seeds", mutation[k].name, (unsigned long long)seed);
+    }
 }
 
 int main(void) {
@@ -127,8 +151,9 @@ int main(void) {
     uint64_t first = seed_text ? strtoull(seed_text, NULL, 10) : 1, n = n_text ? strtoull(n_text, NULL, 10) : seed_text ? 1 : 150;
     unsigned failed = 0, kills = 0, joins = 0, done = 0;
     find_truth();
+    if (!seed_text) test_mutations(&w);
     for (uint64_t seed = first; seed < first + n && failed < 5; seed++) {
-        bool good = one(&w, seed, seed_text != NULL);
+        bool good = one(&w, seed, seed_text != NULL, 0);
         CHECK(good, "SEED=%llu: %s (%s)", (unsigned long long)seed, w.rule, w.detail);
         failed += !good;
         kills += w.n_kills;

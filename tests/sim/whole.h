@@ -56,7 +56,7 @@ struct node {
 struct whole {
     uint64_t seed, random;
     bool loud, done;          /* done: one has ended well */
-    unsigned n, n_lives, broken_rules, n_kills, n_joins;
+    unsigned n, n_lives, broken_rules, n_kills, n_joins, mutations;
     struct qr_sim_net *net;
     struct qr_clock clock;
     struct node node[MAX_NODES];
@@ -213,8 +213,9 @@ static void join_control(void *ctx) {
     while (x->control.started && !x->control.done) wait_until(x->w, now_of(x->w) + MS(1), NULL);
 }
 static void whole_log(void *ctx, enum qr_log_level level, const char *module, const char *message) {
-    (void)level;
-    SAY((struct node *)ctx, "log: %s: %s", module, message);
+    struct node *x = ctx;
+    SAY(x, "log: %s: %s", module, message);
+    if (level == QR_LOG_WARNING && strstr(message, "coverage refused")) broken(x->w, x, "coverage is a net that is never needed", message);
 }
 static void open_port(struct port *p, struct node *x) {
     *p = (struct port){.base.ops = &port_ops, .inner = qr_link_simulated_new(x->w->net), .node = x};
@@ -222,11 +223,11 @@ static void open_port(struct port *p, struct node *x) {
 static void run_training(struct node *x) {
     struct whole *w = x->w;
     struct qr_group_field field = {"contract", "f64-v1"};
-    struct qr_log log = {.level = w->loud ? QR_LOG_DEBUG : QR_LOG_ERROR + 1, .write = whole_log, .ctx = x};
+    struct qr_log log = {.level = w->loud ? QR_LOG_DEBUG : QR_LOG_WARNING, .write = whole_log, .ctx = x};
     struct qr_clock busy = {busy_now, x};
     struct qr_group_options o = {.run = "whole", .fields = &field, .n_fields = 1, .index = x->index, .n_peers = w->n, .peers = w->peers,
                                  .count_known = true, .min_workers = 1, .listen_address = w->address[x->index],
-                                 .form_timeout_ns = 5 * QR_SECOND, .clock = &w->clock, .log = &log};
+                                 .form_timeout_ns = 5 * QR_SECOND, .clock = &w->clock, .log = &log, .mutations = w->mutations};
     struct qr_train_options t = {
         .job = truth.job, .canonical = &truth.canonical, .data = &truth.data, .model = truth.model, .clock = &busy, .log = &log,
         .observer = {.ctx = x, .joined = on_joined, .step = on_step}, .finish = on_finish, .finish_ctx = x,
@@ -255,7 +256,6 @@ static void start_node(struct node *x) {
     x->live = true;
     x->killed = x->paused = false;
     x->lives++;
-    x->w->n_lives++;
     x->control.started = x->control.done = false;
     open_port(&x->control_port, x);
     open_port(&x->data_port, x);
@@ -284,7 +284,7 @@ static void end_node(struct whole *w, struct node *x) {
     bool retry = x->killed || x->code == QR_CANCELLED || qr_exit_code(x->code) == 138;
     if (!retry) broken(w, x, "nobody ends with a permanent error", x->err.msg);
     if (w->done) x->finished = true; /* LATEST says done */
-    else if (w->n_lives < MAX_LIVES) x->start_ns = now_of(w) + MS(20) + (int64_t)dice(w, 1500) * MS(1);
+    else if (w->n_lives++ < MAX_LIVES) x->start_ns = now_of(w) + MS(20) + (int64_t)dice(w, 1500) * MS(1);
     else x->finished = true;
 }
 static bool can_run(const struct whole *w, const struct actor *a) {
@@ -335,7 +335,7 @@ static void whole_init(struct whole *w, uint64_t seed, bool loud) {
         stacks[i][1] = w->node[i].training.stack;
     }
     *w = (struct whole){.seed = seed, .random = mix(seed), .loud = loud};
-    w->n = 1 + (unsigned)dice(w, MAX_NODES);
+    w->n = w->n_lives = 1 + (unsigned)dice(w, MAX_NODES);
     struct qr_sim_net_options opt = {.seed = mix(seed + 1), .min_delay_ns = 50000, .max_delay_ns = MS(1 + (int64_t)dice(w, 20))};
     w->net = qr_sim_net_new(&opt);
     w->clock = qr_sim_net_clock(w->net);
