@@ -89,6 +89,9 @@ QR_MUST_CHECK enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, co
 QR_MUST_CHECK enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *ret_left, struct qr_err *err);
 /* The next of them: whoever takes it computes it, whatever comes. False: no more, or the generation is over. */
 bool qr_group_take(struct qr_group *g, uint64_t *ret_block);
+/* After the commit of a training step of n_blocks: ns[r] is what rank r's blocks took, from the sum, so equal at all members. Who is faster
+ * owns more blocks of the next steps of this generation. It cannot change a result. */
+void qr_group_weigh(struct qr_group *g, uint64_t n_blocks, const uint64_t *ns);
 /* How long a block took at most: a member that takes none for five times as long, and at least 10 s, is frozen to the others. 0: not known. */
 void qr_group_expect(struct qr_group *g, int64_t block_ns);
 

@@ -242,6 +242,8 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
     g->ledger.dropped = false;
     g->has_joined = true;
     g->view = ret->view;
+    g->base_step = ret->base_step;
+    g->shares = (struct shares){0};
     unlock(g);
     tell_view(g);
     return QR_OK;
@@ -299,6 +301,36 @@ enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t di
 
 /* ---- blocks ---- */
 
+/* The first block of rank r and of those after it: blocks are shared out in proportion to speed, equally while one's is not known. Nobody
+ * counts for less than a sixteenth of the mean: who gets no block is never measured again. */
+static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_blocks) {
+    const uint64_t *speed = g->shares.speed;
+    uint32_t n = g->view.n_members;
+    uint64_t mean = 0, before = 0, all = 0;
+    bool known = true;
+    for (uint32_t r = 0; r < n; r++) {
+        known = known && speed[r];
+        mean += speed[r] / n;
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        uint64_t weight = !known ? 1 : speed[r] > mean / 16 ? speed[r] : mean / 16 + 1;
+        if (r < rank) before += weight;
+        all += weight;
+    }
+    return (uint64_t)((unsigned __int128)n_blocks * before / all);
+}
+
+void qr_group_weigh(struct qr_group *g, uint64_t n_blocks, const uint64_t *ns) {
+    uint64_t count[QR_MAX_MEMBERS];
+    /* the first step of a generation is shared out by its Begin */
+    if (g->solo || g->view.n_members < 2 || g->held.applied_step <= g->base_step + 1) return;
+    for (uint32_t r = 0; r < g->view.n_members; r++) count[r] = first_of(g, r + 1, n_blocks) - first_of(g, r, n_blocks);
+    for (uint32_t r = 0; r < g->view.n_members; r++) {
+        uint64_t *speed = &g->shares.speed[r], now = (count[r] << 30) / (ns[r] + 1) + 1;
+        if (count[r] && now < UINT64_C(1) << 50) *speed = *speed ? (7 * *speed + now) / 8 : now;
+    }
+}
+
 /* l->mine[b] = 1 for each block that is this member's at this step. Under the lock. */
 static void assign(struct qr_group *g, uint64_t n_blocks) {
     struct ledger *l = &g->ledger;
@@ -307,7 +339,8 @@ static void assign(struct qr_group *g, uint64_t n_blocks) {
         qr_generation_blocks(&g->generation->begin, g->generation->rank, n_blocks, l->mine);
         return;
     }
-    for (uint64_t b = 0; b < n_blocks; b++) l->mine[b] = b % g->view.n_members == g->view.rank;
+    uint64_t first = first_of(g, g->view.rank, n_blocks), end = first_of(g, g->view.rank + 1, n_blocks);
+    for (uint64_t b = 0; b < n_blocks; b++) l->mine[b] = b >= first && b < end;
 }
 
 enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *ret_left, struct qr_err *err) {

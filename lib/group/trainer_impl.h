@@ -19,6 +19,11 @@ struct ledger {
     bool dropped;               /* a Begin emptied it; the trainer does not know yet */
 };
 
+/* How many blocks each rank owns: from 0 on, rank by rank. A function of what every member of the generation has seen. */
+struct shares {
+    uint64_t speed[QR_MAX_MEMBERS]; /* blocks in 2^30 ns, smoothed; 0: not known */
+};
+
 struct qr_group {
     struct qr_group_options o;
     bool solo;
@@ -53,6 +58,8 @@ struct qr_group {
     /* under lock: the trainer's state */
     struct qr_held held;
     struct ledger ledger;
+    struct shares shares;          /* the training thread's, as is */
+    uint64_t base_step;            /* of the joined generation */
     uint64_t joined;               /* the serial that the trainer works in; 0: none */
     uint64_t joined_hash;          /* of its id */
 };

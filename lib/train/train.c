@@ -214,12 +214,20 @@ static void show(struct run *r, const struct qr_told *line) {
     o->epoch(o->ctx, line->epoch, r->epochs, r->n_batches, seconds, r->epoch_values, r->n_values * (r->has_val ? 2 : 1));
 }
 
+static void weigh(struct run *r, const struct qr_step_work *w) {
+    const qr_fixed *took = r->sum + qr_stepper_vector_length(r->stepper, w->kind) - r->view.n_members;
+    uint64_t ns[64];
+    for (uint32_t k = 0; k < r->view.n_members; k++) ns[k] = qr_fixed_to_count(took[k]);
+    qr_group_weigh(r->opt->group, qr_stepper_blocks(r->stepper, w), ns);
+}
+
 /* The reduction has passed: the next state is this member's if its generation still stands. */
 static enum qr_code commit(struct run *r, const struct qr_step_work *w, struct qr_err *err) {
     struct qr_told line;
     uint8_t digest[16];
     apply(r, w, digest, &line);
     enum qr_code code = qr_group_commit(r->opt->group, r->spare.pass, digest, err);
+    if (code == QR_OK && w->kind == QR_STEP_TRAIN) weigh(r, w);
     if (code == QR_OK) code = tell(r, err);
     if (code != QR_OK) return code;
     swap(r, digest);
