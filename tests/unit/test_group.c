@@ -21,6 +21,7 @@ struct worker {
     struct qr_err err;
     char schedule[16];
     uint64_t hash;          /* of all sums */
+    size_t n_taken;         /* blocks, at the last step */
 };
 static const char *const peers[MAX_N] = {"w0:2222", "w1:2222", "w2:2222", "w3:2222", "w4:2222", "w5:2222"};
 
@@ -127,6 +128,60 @@ static void test_refused_coverage(void) {
     }
     CHECK(refused == 3, "%u", refused);
 }
+/* ---- blocks are shared out by speed ---- */
+
+enum { BLOCKS = 120 };
+static void *weighed(void *arg) {
+    static const uint8_t digest[16];
+    struct worker *w = arg;
+    struct qr_group_field fields[1] = {{"contract", "f32-v1"}};
+    struct qr_group_options o = {.run = "test", .fields = fields, .n_fields = 1, .index = w->index, .n_peers = w->n, .peers = peers, .count_known = true,
+                                 .min_workers = w->n, .listen_address = peers[w->index], .form_timeout_ns = 3 * QR_SECOND, .clock = &qr_clock_monotonic};
+    unsigned port;
+    pthread_t thread;
+    w->code = qr_group_over(&o, qr_link_memory_new(w->hub), qr_link_memory_new(w->hub), &w->g, &port, &w->err);
+    if (w->code != QR_OK) return NULL;
+    pthread_create(&thread, NULL, control, w->g);
+    qr_group_set_thread(w->g, NULL, join, &thread);
+    w->code = qr_group_form(w->g, &w->view, &w->err);
+    for (uint64_t step = 0; step < 10 && w->code == QR_OK; step++) {
+        qr_fixed mine[4] = {0}, sum[4];
+        struct qr_contribution c = {.key = {.step = step}, .n_blocks = BLOCKS, .vector = mine, .n = 1 + w->n};
+        size_t left = 0;
+        uint64_t block, ns[3];
+        w->code = qr_group_open_step(w->g, BLOCKS, &left, &w->err);
+        w->n_taken = 0;
+        while (w->code == QR_OK && qr_group_take(w->g, &block)) {
+            qr_coverage_add_block(&c.coverage, &c.key, block);
+            w->n_taken++;
+        }
+        if (w->code == QR_OK) CHECK(w->n_taken == left);
+        mine[1 + w->view.rank] = qr_fixed_from_count(w->n_taken * (w->view.rank == 2 ? 4000 : 1000)); /* the third is four times as slow */
+        if (w->code == QR_OK) w->code = qr_group_reduce(w->g, &c, sum, &w->err);
+        if (w->code == QR_OK) w->code = qr_group_commit(w->g, step + 1, digest, &w->err);
+        for (int r = 0; r < 3; r++) ns[r] = qr_fixed_to_count(sum[1 + r]);
+        if (w->code == QR_OK) qr_group_weigh(w->g, BLOCKS, ns);
+    }
+    if (w->code == QR_OK) w->code = one_step(w, 12, QR_STEP_CLOSE, 0);
+    if (w->code == QR_OK) w->code = qr_group_done(w->g, NULL, 5 * QR_SECOND, &w->err);
+    qr_group_close(w->g);
+    return NULL;
+}
+static void test_speed(void) {
+    struct worker w[3] = {{0}};
+    struct qr_link_hub *hub = qr_link_hub_new();
+    for (uint32_t i = 0; i < 3; i++) {
+        w[i].hub = hub, w[i].index = i, w[i].n = 3;
+        pthread_create(&w[i].training, NULL, weighed, &w[i]);
+    }
+    for (uint32_t i = 0; i < 3; i++) pthread_join(w[i].training, NULL);
+    qr_link_hub_free(hub);
+    for (uint32_t i = 0; i < 3; i++) CHECK(w[i].code == QR_OK, "worker %u: %s", i, w[i].err.msg);
+    /* speeds are as 4 : 4 : 1 */
+    CHECK(w[0].n_taken + w[1].n_taken + w[2].n_taken == BLOCKS && w[2].n_taken >= 12 && w[2].n_taken <= 14, "%zu %zu %zu", w[0].n_taken, w[1].n_taken,
+          w[2].n_taken);
+}
+
 static void test_solo(void) {
     struct qr_group_options o = {.index = 0, .clock = &qr_clock_monotonic};
     struct worker w = {.g = qr_group_solo(&o)};
@@ -161,5 +216,6 @@ int main(void) {
     test_same_sums();
     test_leaver();
     test_refused_coverage();
+    test_speed();
     return t_end();
 }
