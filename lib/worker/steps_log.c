@@ -15,7 +15,13 @@
 enum { TAIL_BYTES = 64 << 10 };
 
 void qr_steps_log_init(struct qr_steps_log *l, const char *dir) {
+    struct stat st;
     *l = (struct qr_steps_log){.path = qr_path_join(dir, "steps.jsonl"), .fd = -1, .end = -1};
+    l->was_there = stat(l->path, &st) == 0 && S_ISREG(st.st_mode);
+    if (l->was_there) {
+        l->found_size = st.st_size;
+        l->found = st.st_mtim;
+    }
 }
 
 void qr_steps_log_fini(struct qr_steps_log *l) {
@@ -27,13 +33,6 @@ void qr_steps_log_fini(struct qr_steps_log *l) {
 
 static enum qr_code failed(const struct qr_steps_log *l, const char *what, struct qr_err *err) {
     return qr_fail_errno(err, errno, "%s %s", what, l->path);
-}
-
-enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
-    l->end = -1;
-    l->last = 0;
-    if (truncate(l->path, 0) == 0 || errno == ENOENT || errno == EINVAL) return QR_OK; /* EINVAL: no regular file */
-    return failed(l, "empty", err);
 }
 
 /* ---- what the file ends with ---- */
@@ -110,6 +109,21 @@ static bool lock(const struct qr_steps_log *l) {
         nanosleep(&pause, NULL);
     }
     return false;
+}
+
+enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
+    struct stat st;
+    l->end = -1;
+    l->last = 0;
+    if (!l->was_there) return QR_OK;
+    l->was_there = false;
+    if (l->fd < 0) l->fd = open(l->path, O_RDWR | O_APPEND | O_CLOEXEC);
+    if (l->fd < 0) return errno == ENOENT ? QR_OK : failed(l, "open", err);
+    bool locked = lock(l), same = fstat(l->fd, &st) == 0 && st.st_size == l->found_size && st.st_mtim.tv_sec == l->found.tv_sec &&
+                                  st.st_mtim.tv_nsec == l->found.tv_nsec;
+    enum qr_code code = same && ftruncate(l->fd, 0) != 0 ? failed(l, "empty", err) : QR_OK;
+    if (locked) flock(l->fd, LOCK_UN);
+    return code;
 }
 
 /* All of it or, of a file, nothing. */

@@ -9,6 +9,8 @@
 #ifndef QR_WORKER_STEPS_LOG_H
 #define QR_WORKER_STEPS_LOG_H
 
+#include <time.h>
+
 #include "record/result.h"
 
 struct qr_steps_log {
@@ -16,11 +18,15 @@ struct qr_steps_log {
     int fd;              /* -1: not open yet */
     long long end;       /* of the file when this worker wrote last; -1: it never did */
     uint64_t last;       /* place of the last line that is there then */
+    bool was_there;      /* what a former run left: its size and time */
+    long long found_size;
+    struct timespec found;
     struct qr_buf text, tail;
 };
 void qr_steps_log_init(struct qr_steps_log *l, const char *dir);
 void qr_steps_log_fini(struct qr_steps_log *l);
-/* A run begins at its first step: what a former one left is taken away. */
+/* A run begins at its first step: what a former one left is taken away, if it is as it was at qr_steps_log_init. (Who was stopped since then
+ * may believe that the run begins, and others have written.) */
 QR_MUST_CHECK enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err);
 /* before: the lines just before it, oldest first. *ret_continues: this worker's first line, behind lines of others. */
 QR_MUST_CHECK enum qr_code qr_steps_log_write(struct qr_steps_log *l, const struct qr_step_line *line, const struct qr_step_line *before,

@@ -1,4 +1,5 @@
 /* steps.jsonl: whoever writes, torn, ahead, behind, of another run: each line once. */
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -54,6 +55,7 @@ static void test_takes_over(size_t at, int missing, size_t torn) {
     char what[80];
     qr_steps_log_init(&a, folder);
     qr_steps_log_init(&b, folder);
+    CHECK(unlink(path) == 0 || errno == ENOENT);
     snprintf(what, sizeof what, "takes over at line %zu, %d missing, %zu bytes torn", at, missing, torn);
     CHECK(qr_steps_log_fresh(&a, &err) == QR_OK && qr_steps_log_fresh(&b, &err) == QR_OK, "%s", err.msg);
     for (size_t i = 0; i < at - (size_t)missing; i++) tell(&a, i);
@@ -71,6 +73,24 @@ static void test_takes_over(size_t at, int missing, size_t torn) {
     check_file(n_lines, what);
     qr_steps_log_fini(&a);
     qr_steps_log_fini(&b);
+}
+
+/* A new run takes away what a former one left, but not what was written since it started. */
+static void test_fresh(void) {
+    struct qr_steps_log a, b;
+    struct qr_err err;
+    struct qr_buf old = text_of(0, 9);
+    put(&old, old.n);
+    qr_steps_log_init(&a, folder);
+    qr_steps_log_init(&b, folder);
+    CHECK(qr_steps_log_fresh(&a, &err) == QR_OK);
+    check_file(0, "a new run");
+    tell(&a, 0);
+    CHECK(qr_steps_log_fresh(&b, &err) == QR_OK); /* it was stopped in between */
+    check_file(1, "a late start");
+    qr_steps_log_fini(&a);
+    qr_steps_log_fini(&b);
+    qr_buf_free(&old);
 }
 
 /* Not ours: begins anew with what is known. */
@@ -99,6 +119,7 @@ int main(void) {
     for (size_t at = 1; at < n_lines; at++)
         for (int missing = 0; missing <= 3 && (size_t)missing < at; missing++)
             for (size_t torn = 0; torn <= 40; torn += 20) test_takes_over(at, missing, torn);
+    test_fresh();
     test_other_run(16, 8);
     test_other_run(3, 9);
     test_other_run(9, 9);
