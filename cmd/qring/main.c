@@ -19,6 +19,8 @@ const struct qr_command qr_commands[] = {
      "--price-per-cpu-hour --message-time --json --help", qr_command_validate},
     {"show", "show [JOB]", "draw the circuit; parameters, gates, blocks, cost", qr_help_show, "--json --columns --isa --help", qr_command_show},
     {"weights", "weights FILE...", "list, compare or convert weights", qr_help_weights, "--to --job --json --help", qr_command_weights},
+    {"certs", "certs JOB --out DIR|--secret", "a job's CA and certificate, for TLS between its workers", qr_help_certs,
+     "--namespace --service --days --out --secret --name --keep-ca --ca --force --help", qr_command_certs},
     {"completion", "completion bash|zsh|fish", "the shell's completion, to be sourced", qr_help_completion, "bash zsh fish --help", qr_command_completion},
 };
 const size_t qr_n_commands = sizeof qr_commands / sizeof *qr_commands;

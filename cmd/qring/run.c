@@ -10,6 +10,7 @@
 #include "local/progress.h"
 #include "worker/outputs.h"
 #include "worker/settings.h"
+#include "worker/tls.h"
 
 const char qr_help_run[] =
     "Trains a job on this machine with N real worker processes, which talk over loopback as pods do over a network.\n"
@@ -26,6 +27,7 @@ const char qr_help_run[] =
     "  --epochs E             [the job's]\n"
     "  --threads T            of each worker [this machine's, divided among them]\n"
     "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"
+    "  --plaintext            no TLS between the workers [TLS, with certificates for this run alone]\n"
     "  --http-port PORT       probes and metrics of worker i on PORT + i [0: none]\n"
     "  --restart              a worker that dies is started again, and joins while the others train\n"
     "  --json                 result.json on standard output, progress on standard error\n"
@@ -37,7 +39,7 @@ const char qr_help_run[] =
 struct run {
     struct qr_settings settings;
     unsigned n_workers, n_threads, http_port;
-    bool json, help, restart;
+    bool json, help, restart, tls; /* tls: with certificates made for this run */
     char *arguments[96];
     size_t n_arguments;
     struct qr_job *job;
@@ -153,7 +155,9 @@ static enum qr_code check_job(struct run *r, struct qr_err *err) {
         free(unknown[i]);
     }
     if (code == QR_OK) code = qr_job_load(s->job, &r->job, err);
+    r->tls = !qr_tls_given(s); /* those that the job file names are a cluster's */
     if (code == QR_OK) code = qr_settings_job(s, r->job->worker, err);
+    r->tls = r->tls && !s->plaintext && r->n_workers > 1;
     if (code == QR_OK) code = qr_settings_check(s, err);
     if (code == QR_OK) code = qr_isa_parse(s->isa, &r->isa, err);
     if (code != QR_OK) return code;
@@ -170,8 +174,9 @@ static enum qr_code check_job(struct run *r, struct qr_err *err) {
         outputs.dir_was_there = true; /* the workers' logs go there */
         fprintf(r->people, "%s%zu samples train, %zu validate\n", qr_buf_string(&table), load.data.n_train,
                 load.data.n_samples - load.data.n_train);
-        fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s\n", r->n_workers, r->n_workers == 1 ? "" : "s",
-                r->n_threads, r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa), r->n_workers == 1 ? "none" : s->allreduce);
+        fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s%s\n", r->n_workers, r->n_workers == 1 ? "" : "s",
+                r->n_threads, r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa), r->n_workers == 1 ? "none" : s->allreduce,
+                r->n_workers == 1 ? "" : s->plaintext ? ", plaintext" : ", TLS");
         fflush(r->people);
         qr_buf_free(&table);
     }
@@ -200,6 +205,7 @@ static void arrange_arguments(struct run *r) {
     static const char *const names[] = {"index", "peers", "peer-template", "replicas", "port", "bind"};
     for (size_t i = 0; r->job->worker && i < sizeof names / sizeof *names; i++) /* the job file's are for clusters */
         pass_on(r, qr_xasprintf("--%s=", names[i]));
+    if (r->tls) pass_on(r, qr_xstrdup("--tls-dir="));
 }
 
 static enum qr_code find_worker(char **ret, struct qr_err *err) {
@@ -280,7 +286,8 @@ static enum qr_code start(struct run *r, int *ret_exit_code, struct qr_err *err)
     r->progress = (struct qr_progress){.out = r->people, .terminal = isatty(fileno(r->people)), .clock = &qr_clock_monotonic};
     const struct qr_local_options opt = {
         .program = program, .n_workers = r->n_workers, .arguments = (const char *const *)r->arguments, .n_arguments = r->n_arguments,
-        .environment = environ, .log_dir = r->out, .http_port = r->http_port, .restart = r->restart, .event = on_event, .lost = on_lost, .ctx = r,
+        .environment = environ, .log_dir = r->out, .tls = r->tls, .http_port = r->http_port, .restart = r->restart, .event = on_event,
+        .lost = on_lost, .ctx = r,
     };
     if ((code = qr_local_run(&opt, &result, err)) != QR_OK) return code;
     *ret_exit_code = conclude(r, &result);
