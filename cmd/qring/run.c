@@ -33,16 +33,17 @@ const char qr_help_run[] =
     "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"
     "  --plaintext            no TLS between the workers [TLS, with certificates for this run alone]\n"
     "  --http-port PORT       probes and metrics of worker i on PORT + i [0: none]\n"
+    "  --restart              a worker that dies is started again, and joins while the others train\n"
     "  --json                 result.json on standard output, progress on standard error\n"
     "  and every flag of qringd (qringd --help), for all workers, but those that say who a worker is.\n"
     "\n"
-    "Ctrl-C stops all workers and ends with 0; so does SIGTERM, with 143 (--exit-on-drain). When a worker dies, the others say so and end; so\n"
-    "does this command, with 138.\n";
+    "Ctrl-C stops all workers and ends with 0; so does SIGTERM, with 143 (--exit-on-drain). When a worker dies, the others go on, and the\n"
+    "results are the same bits; when all die, this command ends with 138.\n";
 
 struct run {
     struct qr_settings settings;
     unsigned n_workers, n_threads, http_port;
-    bool json, help, trained, tls; /* tls: with certificates made for this run */
+    bool json, help, restart, trained, tls; /* tls: with certificates made for this run */
     char *arguments[96];
     size_t n_arguments;
     struct qr_job *job;
@@ -85,10 +86,11 @@ static enum qr_code worker_flag(struct run *r, const char *name, const char *val
 }
 
 static enum qr_code unknown_flag(const char *name, struct qr_err *err) {
-    const char *names[QR_SETTINGS_MAX + 2];
+    const char *names[QR_SETTINGS_MAX + 3];
     size_t n = 0;
     for (; qr_settings_name(n); n++) names[n] = qr_settings_name(n);
     names[n++] = "json";
+    names[n++] = "restart";
     const char *near = qr_nearest(name, names, n);
     if (near) return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; did you mean --%s?", name, near);
     return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; qring run --help and qringd --help list them", name);
@@ -100,6 +102,10 @@ static enum qr_code long_flag(struct run *r, const char *text, const char *next,
     int arity = qr_settings_arity(name);
     if (strcmp(name, "json") == 0 && !equals) {
         r->json = true;
+        return QR_OK;
+    }
+    if (strcmp(name, "restart") == 0 && !equals) {
+        r->restart = true;
         return QR_OK;
     }
     if (strcmp(name, "help") == 0) {
@@ -219,6 +225,7 @@ static void arrange_arguments(struct run *r) {
     if (r->settings.job) pass_on(r, qr_xstrdup(r->settings.job));
     pass_on(r, qr_xstrdup("--log-format=text"));
     pass_on(r, qr_xstrdup("--min-workers=1"));
+    pass_on(r, qr_xstrdup("--form-timeout=30s")); /* one that dies before it has met the others */
     if (!r->settings.logdir) { /* "--logdir ''" comes later and wins: no events */
         qr_auto(qr_free_p) char *logs = qr_path_join(r->out, "logs");
         pass_on(r, qr_xasprintf("--logdir=%s", logs));
@@ -271,6 +278,13 @@ static void on_event(void *ctx, const struct qr_json *event) {
     qr_progress_event(&r->progress, event);
 }
 
+static void on_lost(void *ctx, unsigned worker, const char *sentence, unsigned n_left, bool comes_back) {
+    struct run *r = ctx;
+    qr_progress_end(&r->progress);
+    qr_warn(qr_command_log(), "qring", "worker %u: %s; %u %s on%s", worker, sentence, n_left, n_left == 1 ? "goes" : "go",
+            comes_back ? ", and it is started again" : "");
+}
+
 static void print_result(const struct run *r) {
     qr_auto(qr_free_p) char *path = qr_path_join(r->out, "result.json");
     struct qr_buf text = {0};
@@ -308,7 +322,8 @@ static enum qr_code start(struct run *r, int *ret_exit_code, struct qr_err *err)
     r->progress = (struct qr_progress){.out = r->people, .terminal = isatty(fileno(r->people)), .clock = &qr_clock_monotonic};
     const struct qr_local_options opt = {
         .program = program, .n_workers = r->n_workers, .arguments = (const char *const *)r->arguments, .n_arguments = r->n_arguments,
-        .environment = environ, .log_dir = r->out, .tls = r->tls, .http_port = r->http_port, .event = on_event, .ctx = r,
+        .environment = environ, .log_dir = r->out, .tls = r->tls, .http_port = r->http_port, .restart = r->restart, .event = on_event,
+        .lost = on_lost, .ctx = r,
     };
     if ((code = qr_local_run(&opt, &result, err)) != QR_OK) return code;
     *ret_exit_code = conclude(r, &result);

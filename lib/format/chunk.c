@@ -4,7 +4,7 @@
 
 #include "base/checksum.h"
 
-static const uint8_t chunk_magic[4] = {'q', 'r', 'C', '1'}, greeting_magic[4] = {'q', 'r', 'G', '1'};
+static const uint8_t chunk_magic[4] = {'q', 'r', 'C', '1'}, greeting_magic[4] = {'q', 'r', 'G', '1'}, state_magic[4] = {'q', 'r', 'S', '1'};
 
 void qr_chunk_encode(const struct qr_chunk *c, uint8_t ret[QR_CHUNK_HEADER_BYTES]) {
     memcpy(ret, chunk_magic, 4);
@@ -55,5 +55,30 @@ bool qr_greeting_decode(struct qr_bytes message, struct qr_greeting *ret) {
         return false;
     *ret = (struct qr_greeting){.index = qr_get_u32le(p + 4), .generation = qr_get_u64le(p + 8)};
     memcpy(ret->incarnation, p + 16, 16);
+    return true;
+}
+
+void qr_state_part_encode(const struct qr_state_part *s, struct qr_bytes bytes, uint8_t ret[QR_STATE_PART_HEADER_BYTES]) {
+    memcpy(ret, state_magic, 4);
+    qr_set_u32le(ret + 4, s->count);
+    qr_set_u64le(ret + 8, s->generation);
+    qr_set_u64le(ret + 16, s->total);
+    qr_set_u64le(ret + 24, s->offset);
+    qr_set_u32le(ret + 32, qr_crc32c(0, bytes.p, bytes.n));
+    qr_set_u32le(ret + 36, qr_crc32c(0, ret, 36));
+}
+
+bool qr_state_part_is(struct qr_bytes message) { return message.n >= 4 && memcmp(message.p, state_magic, 4) == 0; }
+
+bool qr_state_part_decode(struct qr_bytes message, struct qr_state_part *ret, struct qr_bytes *ret_bytes) {
+    const uint8_t *p = message.p;
+    if (message.n < QR_STATE_PART_HEADER_BYTES || !qr_state_part_is(message) || qr_get_u32le(p + 36) != qr_crc32c(0, p, 36)) return false;
+    struct qr_state_part s = {.count = qr_get_u32le(p + 4), .generation = qr_get_u64le(p + 8), .total = qr_get_u64le(p + 16),
+                              .offset = qr_get_u64le(p + 24)};
+    struct qr_bytes bytes = qr_bytes_of(p + QR_STATE_PART_HEADER_BYTES, message.n - QR_STATE_PART_HEADER_BYTES);
+    if (s.count > QR_CHUNK_MAX_BYTES || s.offset > s.total || s.count > s.total - s.offset) return false;
+    if (bytes.n != s.count || qr_get_u32le(p + 32) != qr_crc32c(0, bytes.p, bytes.n)) return false;
+    *ret = s;
+    *ret_bytes = bytes;
     return true;
 }

@@ -1,6 +1,6 @@
 /* format/chunk.h — what travels on data streams: a fixed header, then integers.
  *
- * What      Two kinds of message. A greeting is the first on each data stream and says who speaks and in which generation. A chunk carries a part of a
+ * What      Three kinds of message. A greeting is the first on each data stream and says who speaks and in which generation. A chunk carries a part of a
  *           vector: header with the coverage word of what it sums, then count integers of 16 bytes, little-endian (exact/integer.h), at most
  *           QR_CHUNK_MAX_BYTES of them, which are sent from where they lie.
  * Checks    the header has its own crc32c, the integers have theirs (in the header): a damaged chunk is refused, never added.
@@ -44,5 +44,17 @@ struct qr_greeting {
 };
 void qr_greeting_encode(const struct qr_greeting *g, uint8_t ret[QR_GREETING_BYTES]);
 bool qr_greeting_decode(struct qr_bytes message, struct qr_greeting *ret);
+
+/* A part of a state (whole, in order): header, then count bytes, at most QR_CHUNK_MAX_BYTES. What they mean is the trainer's.
+ *  offset  0 "qrS1"   4 count   8 generation   16 total   24 offset   32 crc32c of the bytes   36 crc32c of bytes 0..35 */
+enum { QR_STATE_PART_HEADER_BYTES = 40 };
+struct qr_state_part {
+    uint64_t generation; /* hash of the id */
+    uint64_t total, offset;
+    uint32_t count;
+};
+void qr_state_part_encode(const struct qr_state_part *s, struct qr_bytes bytes, uint8_t ret[QR_STATE_PART_HEADER_BYTES]);
+bool qr_state_part_is(struct qr_bytes message); /* it calls itself one */
+bool qr_state_part_decode(struct qr_bytes message, struct qr_state_part *ret, struct qr_bytes *ret_bytes);
 
 #endif

@@ -1,16 +1,22 @@
 /* group/group.h — the group as the step loop sees it.
  *
- * What      forms the first generation, sums contributions so that every block counts exactly once, ends together (DESIGN §8). Built from
- *           member.c (pure rules), a control link with its thread, and a data link driven by the calling (training) thread.
- * Failure   when a member is lost: UNAVAILABLE naming it ("worker 2 (host:port) ..."); the caller exits 138. Refusals by the job's leader:
+ * What      forms generations, one after the other, while members come and go; sums contributions so that every block counts exactly once;
+ *           ends together (DESIGN §8). Built from member.c (pure rules), a control link with its thread, and a data link driven by the
+ *           calling (training) thread. elastic.md shows how the step loop goes with it.
+ * Order     qr_group_ready, then again and again: qr_group_join; give or fetch the state; for each step qr_group_open_step, qr_group_take
+ *           until it says no, qr_group_reduce, qr_group_commit; after the closing reduction qr_group_done.
+ * ABORTED   from any of these: the generation is over; go on with qr_group_join. The contribution stays as it is until join says otherwise.
+ * Failure   UNAVAILABLE, DEADLINE_EXCEEDED: no group any more within the bounds; the caller exits 138. Refusals by the job's leader:
  *           FAILED_PRECONDITION with field and both values. Every wait has a bound.
- * Threads   all functions from the training thread, but qr_group_interrupt (any thread, also from a signal-handling thread).
+ * Threads   all functions from the training thread, but qr_group_take and qr_group_interrupt (any thread; the latter also from a
+ *           signal-handling thread).
  */
 #ifndef QR_GROUP_GROUP_H
 #define QR_GROUP_GROUP_H
 
 #include <stdbool.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "exact/coverage.h"
@@ -36,6 +42,12 @@ struct qr_group_options {
     const struct qr_link_tls *tls;   /* group/link_grpc_tls.h; outlives the group; NULL: plaintext */
     const struct qr_clock *clock;
     const struct qr_log *log;
+    unsigned mutations;              /* enum qr_group_mutation and qr_member_mutation; 0 but in the simulator, which proves that it would see each */
+};
+enum qr_group_mutation {
+    QR_MUTATE_COMMIT_ANYWAY = 256,   /* commits when its generation is over */
+    QR_MUTATE_KEEP_ANYWAY = 512,     /* keeps what a Begin drops */
+    QR_MUTATE_TAKE_SUSPENDED = 1024, /* takes blocks between promise and Begin */
 };
 struct qr_group_view {
     uint64_t generation;             /* its number */
@@ -46,13 +58,46 @@ struct qr_group_view {
 struct qr_group;
 /* A group of one: no ports, no threads. */
 struct qr_group *qr_group_solo(const struct qr_group_options *opt);
-/* Listens on both ports (ALREADY_EXISTS when one is in use) and starts the control thread. gRPC links. *ret_port: the bound control port.
- * */
+/* Listens on both ports (ALREADY_EXISTS when one is in use). gRPC links. *ret_port: the bound control port. */
 QR_MUST_CHECK enum qr_code qr_group_open(const struct qr_group_options *opt, struct qr_group **ret, unsigned *ret_port,
                                          struct qr_err *err);
 void qr_group_close(struct qr_group *g); /* says goodbye, bounded at 1 s; NULL is fine */
 
-/* Blocks until the first generation begins. DEADLINE_EXCEEDED names who did not answer. */
+/* The state that this member begins with: reductions applied, and its digest. Starts the control thread; nobody is met before. Steps of up to
+ * max_blocks blocks will then allocate nothing. */
+QR_MUST_CHECK enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, const uint8_t digest[16], size_t max_blocks, struct qr_err *err);
+
+/* Where a generation starts, as this member must follow it. */
+struct qr_group_start {
+    struct qr_group_view view;
+    uint64_t base_step;              /* reductions applied in the state that all go on from */
+    uint8_t base_digest[16];
+    bool whole;                      /* all that the settings name are members: nobody can be at work elsewhere */
+    bool fetch;                      /* this member has another state: fetch the base before anything else */
+    bool give;                       /* some lack it, and this member serves them: qr_group_give with the state's bytes */
+    bool done;                       /* nothing begins any more: the leader said that everything is written. The rest is not set */
+    bool keep;                       /* the blocks taken at this step count on; else what was computed of it must be forgotten */
+};
+/* Waits until a generation has begun that this member has not joined yet, and connects its data streams. DEADLINE_EXCEEDED names who did not
+ * answer. Never ABORTED. */
+QR_MUST_CHECK enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err);
+/* To those that this member serves, and from who serves this one (appended to ret; checked for damage, not for truth). */
+QR_MUST_CHECK enum qr_code qr_group_give(struct qr_group *g, struct qr_bytes state, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_err *err);
+/* This member has that state from now on (applied or fetched): refused when the generation is over, for then it must not. What was held is gone. */
+QR_MUST_CHECK enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
+
+/* The blocks of the present step that are this member's. *ret_left: those not taken yet. */
+QR_MUST_CHECK enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *ret_left, struct qr_err *err);
+/* The next of them: whoever takes it computes it, whatever comes. False: no more, or the generation is over. */
+bool qr_group_take(struct qr_group *g, uint64_t *ret_block);
+/* After the commit of a training step of n_blocks: ns[r] is what rank r's blocks took, from the sum, so equal at all members. Who is faster
+ * owns more blocks of the next steps of this generation. It cannot change a result. */
+void qr_group_weigh(struct qr_group *g, uint64_t n_blocks, const uint64_t *ns);
+/* How long a block took at most: a member that takes none for five times as long, and at least 10 s, is frozen to the others. 0: not known. */
+void qr_group_expect(struct qr_group *g, int64_t block_ns);
+
+/* qr_group_ready with a state of step 0, then qr_group_join: for who only reduces. */
 QR_MUST_CHECK enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct qr_err *err);
 
 /* What this member adds to one reduction. The vector is never written. */
@@ -62,17 +107,14 @@ struct qr_contribution {
     struct qr_coverage coverage;     /* over the blocks in `vector`; the member's own word is added inside */
     const qr_fixed *vector; size_t n;
 };
-/* ret_sum[n]: the sum over all members, checked by coverage. ret_sum may not alias vector. DATA_LOSS when a coverage word is refused,
- * naming the step. UNAVAILABLE when a member is lost, CANCELLED after qr_group_interrupt. */
+/* ret_sum[n]: the sum over all members, checked by coverage. ret_sum may not alias vector. A refused coverage word is ABORTED, and at the
+ * second time at one step DATA_LOSS for all; alone it is DATA_LOSS at once. CANCELLED after qr_group_interrupt. */
 QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum,
                                            struct qr_err *err);
 
-/* The training thread tells how far it is (heartbeats carry it). Cheap. */
-void qr_group_progress(struct qr_group *g, uint64_t applied_step, const uint8_t digest[16]);
-
-/* End together, after the closing reduction (kind CLOSE). The leader calls with uploaded=true when everything is written: Done goes to
- * all. Others wait for Done: bounded by timeout_ns. The leader then waits at most 5 s for goodbyes. leader_failed: text to send when the
- * leader cannot write. */
+/* End together, after the closing reduction (kind CLOSE). The leader calls it when everything is written, or with what kept it from that:
+ * Done goes to all. Others wait for Done: bounded by timeout_ns. The leader then waits at most 5 s for goodbyes. ABORTED: the generation is
+ * over, and with it perhaps its leader: join, and close again. */
 QR_MUST_CHECK enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error, int64_t timeout_ns,
                                          struct qr_err *err);
 /* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves. */

@@ -5,15 +5,27 @@
 #include "group/group_impl.h"
 #include "group/link_grpc.h"
 
+struct thread {
+    pthread_t id;
+    bool runs;
+};
+
 static void *control_thread(void *g) {
     qr_group_control_run(g);
     return NULL;
 }
 
+static enum qr_code start(void *ctx, struct qr_group *g, struct qr_err *err) {
+    struct thread *t = ctx;
+    int sys = pthread_create(&t->id, NULL, control_thread, g);
+    t->runs = sys == 0;
+    return sys ? qr_fail_errno(err, sys, "start the control thread") : QR_OK;
+}
+
 static void join(void *ctx) {
-    pthread_t *thread = ctx;
-    pthread_join(*thread, NULL);
-    free(thread);
+    struct thread *t = ctx;
+    if (t->runs) pthread_join(t->id, NULL);
+    free(t);
 }
 
 enum qr_code qr_group_open(const struct qr_group_options *opt, struct qr_group **ret, unsigned *ret_port, struct qr_err *err) {
@@ -21,14 +33,7 @@ enum qr_code qr_group_open(const struct qr_group_options *opt, struct qr_group *
     struct qr_link *control = qr_link_grpc_new(opt->clock, opt->tls), *data = qr_link_grpc_new(opt->clock, opt->tls);
     enum qr_code code = qr_group_over(opt, control, data, &g, ret_port, err);
     if (code != QR_OK) return code;
-    pthread_t *thread = qr_xcalloc(1, sizeof *thread);
-    int sys = pthread_create(thread, NULL, control_thread, g);
-    if (sys) {
-        free(thread);
-        qr_group_close(g);
-        return qr_fail_errno(err, sys, "start the control thread");
-    }
-    qr_group_set_join(g, join, thread);
+    qr_group_set_thread(g, start, join, qr_xcalloc(1, sizeof(struct thread)));
     *ret = g;
     return QR_OK;
 }

@@ -10,7 +10,8 @@ QR_MUST_CHECK enum qr_code qr_group_over(const struct qr_group_options *opt, str
                                          struct qr_group **ret, unsigned *ret_port, struct qr_err *err);
 /* The control thread's body: returns, with the control link closed, after qr_group_close has asked for it. */
 void qr_group_control_run(struct qr_group *g);
-/* How qr_group_close waits for that thread. */
-void qr_group_set_join(struct qr_group *g, void (*join)(void *ctx), void *ctx);
+/* How qr_group_ready starts that thread, and how qr_group_close waits for it (only if it was started). start NULL: it runs already. */
+void qr_group_set_thread(struct qr_group *g, enum qr_code (*start)(void *ctx, struct qr_group *g, struct qr_err *err), void (*join)(void *ctx),
+                         void *ctx);
 
 #endif

@@ -51,7 +51,7 @@ struct memory_link {
     struct end *ends;
     uint32_t next_conn;
     size_t unreleased;
-    bool woken;
+    bool woken, dead;
     struct message *current; /* the message that the last poll handed out */
 };
 struct qr_link_hub {
@@ -200,6 +200,15 @@ static enum qr_code memory_listen(struct qr_link *l, const char *address, unsign
     return QR_OK;
 }
 
+static void drop_dials(struct memory_link *m) {
+    while (m->dials) {
+        struct dial *d = m->dials;
+        m->dials = d->next;
+        free(d->address);
+        free(d);
+    }
+}
+
 static void memory_dial(struct qr_link *l, uint32_t tag, const char *address) {
     struct memory_link *m = self(l);
     struct dial *d = qr_xcalloc(1, sizeof *d);
@@ -209,6 +218,7 @@ static void memory_dial(struct qr_link *l, uint32_t tag, const char *address) {
     pthread_mutex_lock(&m->hub->lock);
     d->next = m->dials;
     m->dials = d;
+    if (m->dead) drop_dials(m);
     pthread_mutex_unlock(&m->hub->lock);
 }
 
@@ -379,18 +389,28 @@ static void memory_wake(struct qr_link *l) {
     pthread_mutex_unlock(&m->hub->lock);
 }
 
+static void go_away(struct memory_link *m) {
+    while (m->ends) close_end(m->ends, "the other process is gone");
+    drop_dials(m);
+}
+
+void qr_link_memory_kill(struct qr_link *l) {
+    struct memory_link *m = self(l);
+    pthread_mutex_lock(&m->hub->lock);
+    go_away(m);
+    free(m->address);
+    m->address = NULL;
+    m->dead = true;
+    pthread_cond_broadcast(&m->cond);
+    pthread_mutex_unlock(&m->hub->lock);
+}
+
 static void memory_free(struct qr_link *l) {
     struct memory_link *m = self(l);
     if (!m) return;
     struct qr_link_hub *hub = m->hub;
     pthread_mutex_lock(&hub->lock);
-    while (m->ends) close_end(m->ends, "the other process is gone");
-    while (m->dials) {
-        struct dial *d = m->dials;
-        m->dials = d->next;
-        free(d->address);
-        free(d);
-    }
+    go_away(m);
     struct memory_link **at = &hub->links;
     while (*at != m) at = &(*at)->next;
     *at = m->next;

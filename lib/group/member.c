@@ -215,7 +215,10 @@ static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_hea
     struct peer *p = &m->peer[from];
     if (!same_inc(h->incarnation, p->incarnation) || h->sequence <= p->beat.sequence) return;
     bool moved = h->trainer_turns != p->beat.trainer_turns || h->expected_block_ms == 0;
+    /* what it refused for may be gone: that one hears somebody no more, and another does already, is over in a moment */
+    if (h->n_heard != p->beat.n_heard || memcmp(h->heard, p->beat.heard, h->n_heard * sizeof *h->heard) != 0) m->backoff_until_ns = m->now_ns;
     p->beat = *h;
+    p->beat_ns = m->now_ns;
     if (moved) {
         p->turns_ns = m->now_ns;
         if (p->frozen) {
@@ -331,6 +334,7 @@ static void check_peer(struct qr_member *m, uint32_t i) {
             member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s", qr_member_peer_text(m, i),
                        (double)stands / 1e9);
     }
+    if (p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_SETTLE_NS && !m->opt.stop_on_loss) m->need_new = true;
     if (p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_GRACE_NS && m->opt.stop_on_loss)
         member_lost(m, i, "is lost: its data stream broke (%s)", p->data_reason);
 }
@@ -379,7 +383,8 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
         const struct peer *p = &m->peer[i];
         if (p->redial_ns) sooner(&at, p->redial_ns);
         if (p->connected) sooner(&at, p->heard_ns + QR_MEMBER_DEAD_NS);
-        if (p->connected && p->data_broken_ns) sooner(&at, p->data_broken_ns + DATA_GRACE_NS);
+        int64_t settled_ns = p->data_broken_ns + (m->opt.stop_on_loss ? DATA_GRACE_NS : DATA_SETTLE_NS);
+        if (p->connected && p->data_broken_ns && settled_ns > m->now_ns) sooner(&at, settled_ns);
     }
     if (m->pending.on) sooner(&at, m->pending.sent_ns + PROMISE_WAIT_NS);
     if (m->backoff_until_ns > m->now_ns) sooner(&at, m->backoff_until_ns);
@@ -401,7 +406,6 @@ void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, 
     if (m->over || m->ending || !m->active || !member_in_generation(m, index) || p->data_broken_ns) return;
     p->data_broken_ns = m->now_ns;
     snprintf(p->data_reason, sizeof p->data_reason, "%s", reason);
-    m->need_new = true;
     member_consider(m);
 }
 

@@ -99,7 +99,7 @@ void qr_member_set_held(struct qr_member *m, const struct qr_held *held);
 /* The trainer's life sign: any number that changes while it computes, or waits in a loop of its own. expected_block_ns 0: not computing. */
 void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_block_ns);
 /* A data stream to a member broke. With stop_on_loss: LOST, after a grace of 300 ms in which a goodbye or a break of the control
- * connection may name the true cause; else it makes a new proposal. */
+ * connection may name the true cause; else it asks for a new generation after 30 ms, if that one does not break too. */
 void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason);
 /* A coverage word was refused at this step (held.refusals counts them): a new proposal. */
 void qr_member_refused(struct qr_member *m, int64_t now_ns);

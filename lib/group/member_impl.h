@@ -20,6 +20,7 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
 #define FROZEN_NS MS(10000)         /* rule 1 */
 #define GOODBYES_NS MS(5000)        /* DESIGN §9 */
 #define DATA_GRACE_NS MS(300)
+#define DATA_SETTLE_NS MS(30)       /* most often its process died, and the control connection tells so in a moment */
 #define STALL_NS MS(500)            /* we were not called for so long after the deadline: stopped */
 
 enum conn_state { CONN_FREE, CONN_NEW, CONN_PEER, CONN_MISMATCH };
@@ -48,6 +49,7 @@ struct peer {
     uint8_t incarnation[QR_INCARNATION_BYTES];
     int64_t heard_ns, up_ns;
     struct qr_heartbeat beat;       /* the last one, or what the hello says */
+    int64_t beat_ns;                /* when it came */
     int64_t differs_since_ns;       /* -1: it does not */
     int64_t silent_until_ns;        /* left out of proposals */
     int64_t dropped_ns, banned_until_ns, ban_ns;
@@ -73,7 +75,7 @@ struct qr_member {
     void *ctx;
     bool started, over;             /* over: LOST, DONE, STOP or leave: nothing but closing follows */
     int64_t now_ns, start_ns, beat_ns, newcomer_ns, idle_ns; /* idle_ns: since when in no generation */
-    int64_t promised_ns;
+    int64_t promised_ns, begun_ns;
     uint64_t highest, sequence, random;
     struct qr_gen_id promised;
     bool promise_exclusive;

@@ -25,6 +25,12 @@ static bool lists(const struct qr_member *m, uint32_t a, uint32_t b) {
 
 bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b) { return lists(m, a, b) && lists(m, b, a); }
 
+/* It says that it works in this generation, or has said nothing since that began, a moment ago. */
+static bool works_in(const struct qr_member *m, const struct peer *p) {
+    if (qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) == 0) return true;
+    return p->beat_ns <= m->begun_ns && m->now_ns - m->begun_ns < DIFFERS_NS;
+}
+
 /* All of the generation are still linked with each other, as the same processes, and none has promised itself away: it works. */
 static bool generation_works(const struct qr_member *m) {
     const struct qr_begin *b = &m->generation.begin;
@@ -33,7 +39,7 @@ static bool generation_works(const struct qr_member *m) {
         uint32_t i = b->member[r].name.index;
         const struct peer *p = &m->peer[i];
         if (!same_inc(p->incarnation, b->member[r].name.incarnation)) return false;
-        if (i != m->opt.index && qr_gen_id_compare(&p->beat.active, &b->id) != 0) return false;
+        if (i != m->opt.index && !works_in(m, p)) return false;
         for (uint32_t k = 0; k < r; k++)
             if (!member_linked(m, i, b->member[k].name.index)) return false;
     }
@@ -96,18 +102,20 @@ static void back_off(struct qr_member *m) {
     m->backoff_until_ns = m->now_ns + wait;
 }
 
-/* From here to a Begin this worker belongs to no generation. */
+/* From here to a Begin this worker belongs to no generation. Always safe: to the others it is only slow. */
+static void suspend(struct qr_member *m) {
+    m->active = false;
+    m->idle_ns = m->now_ns;
+    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_SUSPEND});
+    member_heartbeats(m); /* the others need not think that their generation still works */
+}
+
 static void promise(struct qr_member *m, const struct qr_gen_id *id) {
     m->promised = *id;
     m->promised_ns = m->now_ns;
     m->promise_exclusive = true;
     if (id->number > m->highest) m->highest = id->number;
-    if (m->active && !(m->opt.mutations & QR_MUTATE_NO_SUSPEND)) {
-        m->active = false;
-        m->idle_ns = m->now_ns;
-        m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_SUSPEND});
-        member_heartbeats(m); /* the others need not think that their generation still works */
-    }
+    if (m->active && !(m->opt.mutations & QR_MUTATE_NO_SUSPEND)) suspend(m);
 }
 
 /* A generation is active here now. */
@@ -131,6 +139,7 @@ static void begun(struct qr_member *m, const struct qr_begin *b) {
     for (uint32_t r = 0; r < b->n_members; r++)
         if (b->member[r].name.index == m->opt.index) g->rank = r;
     m->active = m->formed = true;
+    m->begun_ns = m->now_ns;
     m->need_new = false;
     m->backoff_doublings = 0;
     m->pending.on = false;
@@ -284,7 +293,9 @@ void member_consider_proposing(struct qr_member *m) {
     bool differs = m->active && somebody_differs(m);
     uint64_t set = member_set(m);
     give_up_waiting(m, set);
-    if (m->over || q->on || m->now_ns < m->backoff_until_ns || member_mismatched(m)) return;
+    /* What broke, or too few: its generation can do nothing more. Who may not propose shows the others by this that it needs a new one. */
+    if (m->active && !m->opt.stop_on_loss && (m->need_new || (unsigned)__builtin_popcountll(set) < m->min_workers)) suspend(m);
+    if (m->over || q->on || m->now_ns < m->backoff_until_ns || (!m->formed && member_mismatched(m))) return;
     if ((set & (bit(m->opt.index) - 1)) || !may_form(m, set)) return;
     if (m->active && same_as_active(m, set) && !m->need_new && !differs) return;
     bool others = m->promised.number && !m->active && m->promised.index != m->opt.index;

@@ -24,7 +24,12 @@ struct peer {
     struct qr_buf held;
     char reason[160];
 };
-struct stranger { uint32_t conn; int64_t since_ns; }; /* accepted, not yet greeted */
+struct stranger { /* accepted, not yet of this generation */
+    uint32_t conn;
+    int64_t since_ns;
+    bool early;              /* it greeted for a generation that is not formed here: its stream is paused */
+    struct qr_greeting greeting;
+};
 struct qr_mesh {
     struct qr_mesh_options o;
     uint64_t generation;
@@ -38,6 +43,10 @@ struct qr_mesh {
     bool reducing;
     int64_t broken_ns;       /* when a stream of a member broke; 0: none */
     uint32_t broken_rank;
+    bool idle;               /* streams may come and go */
+    struct qr_buf *fetched;  /* where a state goes that is being fetched, or NULL */
+    uint32_t fetch_rank;
+    bool fetch_whole;
     int64_t progress_ns;
     uint64_t dropped;
 };
@@ -65,13 +74,16 @@ static struct peer *by_conn(struct qr_mesh *m, uint32_t conn) {
     return NULL;
 }
 
-static bool forget_stranger(struct qr_mesh *m, uint32_t conn) {
+static struct stranger *stranger_of(struct qr_mesh *m, uint32_t conn) {
     for (size_t i = 0; i < m->n_strangers; i++)
-        if (m->stranger[i].conn == conn) {
-            m->stranger[i] = m->stranger[--m->n_strangers];
-            return true;
-        }
-    return false;
+        if (m->stranger[i].conn == conn) return &m->stranger[i];
+    return NULL;
+}
+
+static bool forget_stranger(struct qr_mesh *m, uint32_t conn) {
+    struct stranger *s = stranger_of(m, conn);
+    if (s) *s = m->stranger[--m->n_strangers];
+    return s != NULL;
 }
 
 static void close_conn(struct qr_mesh *m, uint32_t conn) { m->o.link->ops->close_conn(m->o.link, conn); }
@@ -114,6 +126,7 @@ static void on_down(struct qr_mesh *m, const struct qr_link_event *e) {
     if (p->dialing) m->o.link->ops->hang_up(m->o.link, p->member.index);
     p->dialing = false;
     snprintf(p->reason, sizeof p->reason, "%s", e->reason);
+    if (m->idle) return;
     if (!m->broken_ns) {
         m->broken_ns = now_ns(m);
         m->broken_rank = (uint32_t)(p - m->peer);
@@ -121,26 +134,63 @@ static void on_down(struct qr_mesh *m, const struct qr_link_event *e) {
     m->o.broken(m->o.ctx, p->member.index, p->reason);
 }
 
+static void welcome(struct qr_mesh *m, struct peer *p, uint32_t conn) {
+    p->conn = conn;
+    p->up = true;
+    m->progress_ns = now_ns(m);
+}
+
+/* A stream that was accepted: of whom? NULL: of nobody in this generation. */
+static struct peer *sender_of(struct qr_mesh *m, const struct qr_greeting *g) {
+    if (g->generation != m->generation) return NULL;
+    for (uint32_t r = m->rank + 1; r < m->n; r++) {
+        struct peer *p = &m->peer[r];
+        if (p->member.index == g->index && !p->up && !p->gone && memcmp(p->member.incarnation, g->incarnation, 16) == 0) return p;
+    }
+    return NULL;
+}
+
 /* The first message on a stream. */
 static void on_greeting(struct qr_mesh *m, uint32_t conn, struct qr_bytes bytes) {
     struct qr_greeting g;
     struct peer *p = by_conn(m, conn); /* we dialed: it answers */
-    bool known = qr_greeting_decode(bytes, &g) && g.generation == m->generation;
-    if (known && !p) {
-        for (uint32_t r = m->rank + 1; r < m->n; r++)
-            if (m->peer[r].member.index == g.index && !m->peer[r].up && !m->peer[r].gone) p = &m->peer[r];
+    struct stranger *s = stranger_of(m, conn);
+    bool known = qr_greeting_decode(bytes, &g);
+    if (known && p && g.generation == m->generation && p->member.index == g.index && memcmp(p->member.incarnation, g.incarnation, 16) == 0) {
+        welcome(m, p, conn);
+        return;
     }
-    if (!known || !p || p->member.index != g.index || memcmp(p->member.incarnation, g.incarnation, 16) != 0) {
+    struct peer *sender = known && !p ? sender_of(m, &g) : NULL;
+    if (sender) {
+        forget_stranger(m, conn);
+        (void)greet(m, conn);
+        welcome(m, sender, conn);
+    } else if (known && s && g.generation != m->generation) {
+        s->early = true;
+        s->greeting = g;
+        m->o.link->ops->pause(m->o.link, conn, true);
+    } else {
         m->dropped++;
         forget_stranger(m, conn);
         if (p) p->conn = 0;
         close_conn(m, conn);
-        return;
     }
-    if (forget_stranger(m, conn)) (void)greet(m, conn);
-    p->conn = conn;
-    p->up = true;
-    m->progress_ns = now_ns(m);
+}
+
+/* Those who greeted for the generation that is being formed now. */
+static void welcome_early(struct qr_mesh *m) {
+    for (size_t i = 0; i < m->n_strangers;) {
+        struct stranger s = m->stranger[i];
+        struct peer *p = s.early ? sender_of(m, &s.greeting) : NULL;
+        if (!p) {
+            i++;
+            continue;
+        }
+        forget_stranger(m, s.conn);
+        m->o.link->ops->pause(m->o.link, s.conn, false);
+        (void)greet(m, s.conn);
+        welcome(m, p, s.conn);
+    }
 }
 
 static void hold(struct qr_mesh *m, struct peer *p, struct qr_bytes message) {
@@ -151,19 +201,38 @@ static void hold(struct qr_mesh *m, struct peer *p, struct qr_bytes message) {
     m->o.link->ops->pause(m->o.link, p->conn, true);
 }
 
+/* A part of a state: of the one that is being fetched, or of no use. */
+static enum qr_taken take_state(struct qr_mesh *m, struct peer *p, struct qr_bytes message, struct qr_err *err) {
+    struct qr_state_part part;
+    struct qr_bytes bytes;
+    if (!m->fetched && !m->reducing) return QR_TAKEN_LATER;
+    if (!m->fetched || p != &m->peer[m->fetch_rank] || m->fetch_whole) return QR_TAKEN;
+    if (!qr_state_part_decode(message, &part, &bytes) || part.offset != m->fetched->n) {
+        qr_fail(err, QR_UNAVAILABLE, "sent a damaged part of a state (%zu bytes)", message.n);
+        return QR_TAKEN_BAD;
+    }
+    if (part.generation != m->generation) return QR_TAKEN_OTHER;
+    qr_buf_put(m->fetched, bytes.p, bytes.n);
+    m->fetch_whole = m->fetched->n == part.total;
+    return QR_TAKEN;
+}
+
 /* Hands one message in. False: the reduction is lost, *err says why. */
 static bool hand_in(struct qr_mesh *m, struct peer *p, struct qr_bytes message, enum qr_taken *ret, struct qr_err *err) {
-    *ret = qr_reduction_message(m->reduction, (uint32_t)(p - m->peer), message, err);
+    *ret = QR_TAKEN_LATER;
+    if (qr_state_part_is(message)) *ret = take_state(m, p, message, err);
+    else if (m->reducing) *ret = qr_reduction_message(m->reduction, (uint32_t)(p - m->peer), message, err);
     if (*ret == QR_TAKEN) m->progress_ns = now_ns(m);
     if (*ret == QR_TAKEN_OTHER) m->dropped++;
     if (*ret != QR_TAKEN_BAD) return true;
+    if (err->code == QR_UNAVAILABLE) m->o.broken(m->o.ctx, p->member.index, err->msg);
     (void)qr_wrap(err, "%s", p->member.name);
     return false;
 }
 
 /* Offers what waits, again and again while that makes headway. */
 static bool offer_held(struct qr_mesh *m, struct qr_err *err) {
-    for (bool again = m->reducing; again;) {
+    for (bool again = m->reducing || m->fetched; again;) {
         again = false;
         for (uint32_t r = 0; r < m->n; r++) {
             struct peer *p = &m->peer[r];
@@ -186,7 +255,7 @@ static bool on_message(struct qr_mesh *m, const struct qr_link_event *e, struct 
         return true;
     }
     enum qr_taken taken = QR_TAKEN_LATER;
-    if (m->reducing && !hand_in(m, p, e->message, &taken, err)) return false;
+    if (!hand_in(m, p, e->message, &taken, err)) return false;
     if (taken == QR_TAKEN_LATER) hold(m, p, e->message);
     return taken != QR_TAKEN || offer_held(m, err);
 }
@@ -196,7 +265,7 @@ static enum qr_code turn(struct qr_mesh *m, int64_t until_ns, struct qr_err *err
     enum qr_code code = m->o.stop(m->o.ctx, err);
     if (code != QR_OK) return code;
     int64_t now = now_ns(m), slice_ns = now + SLICE_NS;
-    if (m->broken_ns && now - m->broken_ns > BROKEN_FOR_NS) {
+    if (m->broken_ns && !m->idle && now - m->broken_ns > BROKEN_FOR_NS) {
         struct peer *p = &m->peer[m->broken_rank];
         return qr_fail(err, QR_UNAVAILABLE, "%s is gone: %s", p->member.name, p->reason);
     }
@@ -241,6 +310,7 @@ enum qr_code qr_mesh_form(struct qr_mesh *m, uint64_t generation, const struct q
         m->peer[r].dialing = true;
         l->ops->dial(l, members[r].index, members[r].address);
     }
+    welcome_early(m);
     for (;;) {
         uint32_t missing = n_members;
         for (uint32_t r = 0; r < n_members; r++)
@@ -285,6 +355,55 @@ static enum qr_code wait_released(struct qr_mesh *m, struct qr_err *err) {
         if (code != QR_OK) return code;
     }
     return QR_OK;
+}
+
+static void abandon(struct qr_mesh *m);
+
+enum qr_code qr_mesh_idle(struct qr_mesh *m, int64_t until_ns, struct qr_err *err) {
+    m->idle = true;
+    enum qr_code code = turn(m, until_ns, err);
+    m->idle = false;
+    return code;
+}
+
+/* ---- a state changes hands ---- */
+
+enum qr_code qr_mesh_give(struct qr_mesh *m, uint32_t rank, struct qr_bytes state, int64_t deadline_ns, struct qr_err *err) {
+    struct qr_link *l = m->o.link;
+    enum qr_code code = QR_OK;
+    for (size_t at = 0; at < state.n && code == QR_OK;) {
+        size_t n = state.n - at < QR_CHUNK_MAX_BYTES ? state.n - at : QR_CHUNK_MAX_BYTES;
+        struct qr_state_part part = {.generation = m->generation, .total = state.n, .offset = at, .count = (uint32_t)n};
+        uint8_t head[QR_STATE_PART_HEADER_BYTES];
+        qr_state_part_encode(&part, qr_bytes_of(state.p + at, n), head);
+        if (m->peer[rank].up && l->ops->send(l, m->peer[rank].conn, qr_bytes_of(head, sizeof head), qr_bytes_of(state.p + at, n))) {
+            at += n;
+            continue;
+        }
+        code = turn(m, now_ns(m) + QR_MS, err);
+        if (code == QR_OK && now_ns(m) >= deadline_ns)
+            code = qr_fail(err, QR_DEADLINE_EXCEEDED, "%s does not take the state that it lacks", m->peer[rank].member.name);
+    }
+    if (code == QR_OK) code = wait_released(m, err);
+    if (code != QR_OK) abandon(m);
+    return code;
+}
+
+enum qr_code qr_mesh_fetch(struct qr_mesh *m, uint32_t rank, struct qr_buf *ret, int64_t deadline_ns, struct qr_err *err) {
+    struct qr_err own;
+    if (!err) err = &own;
+    enum qr_code code = QR_OK;
+    m->fetched = ret;
+    m->fetch_rank = rank;
+    m->fetch_whole = false;
+    if (!offer_held(m, err)) code = err->code;
+    while (code == QR_OK && !m->fetch_whole) {
+        code = turn(m, deadline_ns, err);
+        if (code == QR_OK && !m->fetch_whole && now_ns(m) >= deadline_ns)
+            code = qr_fail(err, QR_DEADLINE_EXCEEDED, "%s does not send the state that this worker lacks", m->peer[rank].member.name);
+    }
+    m->fetched = NULL;
+    return code;
 }
 
 /* After a failure: streams that still read the caller's memory are closed. */

@@ -18,9 +18,9 @@
 #include "local/throwaway.h"
 
 enum { PROGRESS_FD = 3, MAX_LINE = 1 << 16 };
-/* A worker notices a lost one in 1.25 s and needs a moment more to say so; one asked to stop has 10 s of its own. */
-static const int64_t after_loss_ns = 10 * QR_SECOND, after_refusal_ns = 3 * QR_SECOND, after_stop_ns = 12 * QR_SECOND,
-    after_term_ns = 3 * QR_SECOND;
+/* The leader waits 5 s for goodbyes; one asked to stop has 10 s of its own. */
+static const int64_t after_done_ns = 10 * QR_SECOND, after_refusal_ns = 3 * QR_SECOND, after_stop_ns = 12 * QR_SECOND,
+    after_term_ns = 3 * QR_SECOND, restart_first_ns = QR_SECOND / 2, restart_last_ns = 8 * QR_SECOND;
 
 struct process {
     pid_t pid;           /* 0 once it has been waited for */
@@ -29,6 +29,8 @@ struct process {
     int status;          /* of waitpid */
     int error_code;      /* enum qr_code of its "error" event, or 0 */
     char *sentence;
+    char *config;        /* its TF_CONFIG, or NULL */
+    int64_t restart_ns, delay_ns; /* when it is started again (0: not), and how long that takes from its end */
 };
 
 struct pool {
@@ -41,7 +43,7 @@ struct pool {
     int64_t deadline_ns; /* of patience; 0: none */
     int stage;           /* 0 waiting, 1 SIGTERM sent, 2 SIGKILL sent */
     int first_wrong, first_killed; /* workers; -1: none. Killed by a signal that was not ours */
-    bool interrupted, terminated, port_taken;
+    bool interrupted, terminated, port_taken, done; /* done: a worker has ended well */
 };
 
 /* ---- start ---- */
@@ -119,14 +121,15 @@ static _Noreturn void become_worker(const struct pool *pool, pid_t parent, int l
     _exit(127);
 }
 
-static enum qr_code start_one(struct pool *pool, unsigned i, char *config, struct qr_err *err) {
+static enum qr_code start_one(struct pool *pool, unsigned i, bool again, struct qr_err *err) {
+    struct process *p = &pool->p[i];
     int pipe_fd[2];
     qr_auto(qr_free_p) char *path = qr_xasprintf("%s/worker-%u.log", pool->opt->log_dir, i);
-    qr_auto(qr_close_p) int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    qr_auto(qr_close_p) int log = open(path, O_WRONLY | O_CREAT | (again ? 0 : O_TRUNC) | O_APPEND | O_CLOEXEC, 0666);
     if (log < 0) return qr_fail_errno(err, errno, "open %s", path);
     if (pipe2(pipe_fd, O_CLOEXEC) != 0) return qr_fail_errno(err, errno, "make a pipe for worker %u", i);
     qr_auto(qr_free_p) char *http = qr_xasprintf("--http-port=%u", pool->opt->http_port ? pool->opt->http_port + i : 0);
-    qr_auto(qr_free_p) char **argv = arguments_of(pool->opt, &pool->certificates, http), **env = environment_of(pool->opt, config);
+    qr_auto(qr_free_p) char **argv = arguments_of(pool->opt, &pool->certificates, http), **env = environment_of(pool->opt, p->config);
     pid_t self = getpid(), pid = fork();
     if (pid == 0) become_worker(pool, self, log, pipe_fd[1], argv, env);
     int sys = errno;
@@ -135,10 +138,12 @@ static enum qr_code start_one(struct pool *pool, unsigned i, char *config, struc
         close(pipe_fd[0]);
         return qr_fail_errno(err, sys, "start worker %u", i);
     }
-    pool->p[i] = (struct process){.pid = pid, .events = pipe_fd[0], .line = {.max = MAX_LINE}};
+    if (p->events >= 0) close(p->events);
+    qr_buf_free(&p->line);
+    free(p->sentence);
+    *p = (struct process){.pid = pid, .events = pipe_fd[0], .line = {.max = MAX_LINE}, .config = p->config, .delay_ns = p->delay_ns};
     fcntl(pipe_fd[0], F_SETFL, O_NONBLOCK);
     pool->alive++;
-    pool->n = i + 1;
     return QR_OK;
 }
 
@@ -147,8 +152,9 @@ static enum qr_code start_all(struct pool *pool, struct qr_err *err) {
     enum qr_code code = QR_OK;
     if (n > 1) code = free_ports(n, ports, err);
     for (unsigned i = 0; i < n && code == QR_OK; i++) {
-        qr_auto(qr_free_p) char *config = n > 1 ? tf_config(ports, n, i) : NULL;
-        code = start_one(pool, i, config, err);
+        pool->p[i] = (struct process){.events = -1, .config = n > 1 ? tf_config(ports, n, i) : NULL};
+        pool->n = i + 1;
+        code = start_one(pool, i, false, err);
     }
     return code;
 }
@@ -159,6 +165,13 @@ static void signal_all(struct pool *pool, int signal_number) {
 }
 
 /* ---- events ---- */
+
+/* Whose progress is shown: the lowest that lives, or has ended well. */
+static bool speaks(const struct pool *pool, unsigned i) {
+    for (unsigned k = 0; k < i; k++)
+        if (pool->p[k].pid || (WIFEXITED(pool->p[k].status) && WEXITSTATUS(pool->p[k].status) == 0)) return false;
+    return true;
+}
 
 static void on_line(struct pool *pool, unsigned i, const char *line, size_t n) {
     struct process *p = &pool->p[i];
@@ -172,7 +185,7 @@ static void on_line(struct pool *pool, unsigned i, const char *line, size_t n) {
         if (qr_json_i64(qr_json_get(event, "code"), "code", 0, 64, &code, NULL) == QR_OK) p->error_code = (int)code;
         if (code == QR_ALREADY_EXISTS) pool->port_taken = true;
     }
-    if (i == 0 && pool->opt->event) pool->opt->event(pool->opt->ctx, event);
+    if (pool->opt->event && (speaks(pool, i) || strcmp(kind, "done") == 0)) pool->opt->event(pool->opt->ctx, event);
 }
 
 static void read_events(struct pool *pool, unsigned i) {
@@ -204,6 +217,27 @@ static int verdict_of(const struct process *p) {
     return 138;
 }
 
+static char *sentence_of(const struct process *p) {
+    if (p->sentence) return qr_xstrdup(p->sentence);
+    if (WIFSIGNALED(p->status)) return qr_xasprintf("died of signal %d (%s)", WTERMSIG(p->status), strsignal(WTERMSIG(p->status)));
+    return qr_xasprintf("ended with exit code %d%s", WEXITSTATUS(p->status),
+                        WEXITSTATUS(p->status) == 143 ? " (it was asked to stop)" : "");
+}
+
+static void set_deadline(struct pool *pool, int64_t ns) {
+    if (!pool->deadline_ns) pool->deadline_ns = qr_now_ns(&qr_clock_monotonic) + ns;
+}
+
+/* One that was lost: the others go on, and it may come back. */
+static void on_loss(struct pool *pool, unsigned i) {
+    struct process *p = &pool->p[i];
+    bool again = pool->opt->restart && pool->stage == 0 && !pool->done && !pool->interrupted;
+    p->delay_ns = !p->delay_ns ? restart_first_ns : 2 * p->delay_ns < restart_last_ns ? 2 * p->delay_ns : restart_last_ns;
+    if (again) p->restart_ns = qr_now_ns(&qr_clock_monotonic) + p->delay_ns;
+    qr_auto(qr_free_p) char *sentence = sentence_of(p);
+    if (pool->stage == 0 && pool->opt->lost) pool->opt->lost(pool->opt->ctx, i, sentence, pool->alive, again);
+}
+
 static void reap(struct pool *pool) {
     for (unsigned i = 0; i < pool->n; i++) {
         struct process *p = &pool->p[i];
@@ -212,13 +246,33 @@ static void reap(struct pool *pool) {
         pool->alive--;
         read_events(pool, i);
         bool fine = WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0;
-        if (fine) continue;
+        if (fine) {
+            pool->done = pool->stage == 0 || pool->done;
+            set_deadline(pool, after_done_ns); /* the others have been told so too */
+            continue;
+        }
         if (pool->first_wrong < 0) pool->first_wrong = (int)i;
         bool killed = WIFSIGNALED(p->status) || WEXITSTATUS(p->status) == 143; /* asked to stop, and not by us */
         if (pool->first_killed < 0 && killed && pool->stage == 0) pool->first_killed = (int)i;
-        if (!pool->deadline_ns) /* others need not be waited for when the job is refused, even less when it starts again */
-            pool->deadline_ns = qr_now_ns(&qr_clock_monotonic) + (pool->port_taken ? 0 : verdict_of(p) < 128 ? after_refusal_ns
-                                                                  : after_loss_ns);
+        if (verdict_of(p) >= 128) on_loss(pool, i);
+        else set_deadline(pool, pool->port_taken ? 0 : after_refusal_ns); /* others need not be waited for when the job is refused */
+    }
+}
+
+static bool restarts_due(const struct pool *pool) {
+    for (unsigned i = 0; i < pool->n; i++)
+        if (pool->p[i].restart_ns) return true;
+    return false;
+}
+
+static void restart(struct pool *pool) {
+    struct qr_err err;
+    for (unsigned i = 0; i < pool->n; i++) {
+        struct process *p = &pool->p[i];
+        if (p->restart_ns && (pool->done || pool->stage || pool->interrupted)) p->restart_ns = 0;
+        if (!p->restart_ns || qr_now_ns(&qr_clock_monotonic) < p->restart_ns) continue;
+        p->restart_ns = 0;
+        if (start_one(pool, i, true, &err) != QR_OK && pool->opt->lost) pool->opt->lost(pool->opt->ctx, i, err.msg, pool->alive, false);
     }
 }
 
@@ -243,7 +297,7 @@ static void lose_patience(struct pool *pool) {
 }
 
 static void wait_for_all(struct pool *pool) {
-    while (pool->alive) {
+    while (pool->alive || restarts_due(pool)) {
         struct pollfd fds[QR_LOCAL_MAX_WORKERS + 1] = {{.fd = pool->signals, .events = POLLIN}};
         for (unsigned i = 0; i < pool->n; i++) fds[i + 1] = (struct pollfd){.fd = pool->p[i].events, .events = POLLIN};
         poll(fds, pool->n + 1, 200);
@@ -251,20 +305,15 @@ static void wait_for_all(struct pool *pool) {
             if (fds[i + 1].revents) read_events(pool, i);
         on_signal(pool);
         reap(pool);
+        restart(pool);
         lose_patience(pool);
     }
 }
 
 /* ---- what happened ---- */
 
-static char *sentence_of(const struct process *p) {
-    if (p->sentence) return qr_xstrdup(p->sentence);
-    if (WIFSIGNALED(p->status)) return qr_xasprintf("died of signal %d (%s)", WTERMSIG(p->status), strsignal(WTERMSIG(p->status)));
-    return qr_xasprintf("ended with exit code %d%s", WEXITSTATUS(p->status),
-                        WEXITSTATUS(p->status) == 143 ? " (it was asked to stop)" : "");
-}
-
-/* A permanent code outranks a lost worker, and a worker that died outranks those who then said so. */
+/* A permanent code outranks everything; a run that ended well outranks those that were lost on the way; a worker that died outranks those who
+ * then said so. */
 static void judge(const struct pool *pool, struct qr_local_result *ret) {
     int who = pool->first_killed >= 0 ? pool->first_killed : pool->first_wrong;
     *ret = (struct qr_local_result){.worker = -1, .interrupted = pool->interrupted, .terminated = pool->terminated};
@@ -274,6 +323,7 @@ static void judge(const struct pool *pool, struct qr_local_result *ret) {
     }
     if (who < 0) return;
     int v = verdict_of(&pool->p[who]);
+    if (v == 0 || (pool->done && v >= 128)) return;
     if (pool->interrupted && v >= 128) return;
     ret->worker = who;
     ret->exit_code = v;
@@ -285,13 +335,14 @@ static void forget(struct pool *pool) {
         if (pool->p[i].events >= 0) close(pool->p[i].events);
         qr_buf_free(&pool->p[i].line);
         free(pool->p[i].sentence);
+        free(pool->p[i].config);
         pool->p[i] = (struct process){.events = -1};
     }
     pool->n = pool->alive = 0;
     pool->deadline_ns = 0;
     pool->stage = 0;
     pool->first_wrong = pool->first_killed = -1;
-    pool->port_taken = false;
+    pool->port_taken = pool->done = false;
 }
 
 enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_result *ret, struct qr_err *err) {

@@ -3,8 +3,9 @@
  * What      Finds free ports, starts the workers, passes their events on, stops them together. A port that somebody took in between is
  *           met by one more start with other ports.
  * End       SIGINT or SIGTERM to this process: SIGTERM to all, a bounded wait, exit code 0 (which of the two it was, the caller may tell).
- *           When a worker dies the others end by themselves (138); whoever does not within a bound is killed. Should this process die, the
- *           kernel kills the workers.
+ *           When a worker dies the others go on, and `restart` brings it back, after 0.5 s, then 1, 2 … 8 s. When one ends well, or with a
+ *           permanent code, the others must soon; whoever does not within a bound is killed. Should this process die, the kernel kills the
+ *           workers.
  * Threads   the caller's only. Call before any thread exists: it forks and blocks signals.
  */
 #ifndef QR_LOCAL_PROCESSES_H
@@ -23,12 +24,15 @@ struct qr_local_options {
     const char *log_dir;           /* worker-<i>.log */
     bool tls;                      /* with certificates that live as long as the run; not for one worker */
     unsigned http_port;            /* probes and metrics of worker i on http_port + i; 0: none */
-    /* worker 0's events, as JSON objects */
+    bool restart;                  /* a worker that is lost is started again */
+    /* the events of the lowest worker that lives, and "done" of any, as JSON objects */
     void (*event)(void *ctx, const struct qr_json *event);
+    /* a worker is lost (or could not be started again), while n_left others live; NULL is fine */
+    void (*lost)(void *ctx, unsigned worker, const char *sentence, unsigned n_left, bool comes_back);
     void *ctx;
 };
 struct qr_local_result {
-    int exit_code;      /* 0; a worker's permanent code; 138 when one was lost */
+    int exit_code;      /* 0, also when some were lost on the way; a worker's permanent code; 138 when all were lost */
     bool interrupted;   /* by a signal to this process */
     bool terminated;    /* and the first was SIGTERM, not SIGINT */
     int worker;         /* who ended first in a wrong way; -1: nobody */

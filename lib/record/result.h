@@ -36,6 +36,7 @@ struct qr_step_detail {
     double learning_rate;      /* of the step after this one */
     bool ends_epoch;           /* the epoch's last line: its validation, or its last step where there is none */
     const struct qr_named_value *running; size_t n_running; /* Keras' running means of the epoch: loss, metrics in job order */
+    const struct qr_step_line *before; size_t n_before; /* the lines just before, oldest first: another process told them, and may have been cut off */
 };
 /* {"step":1,"epoch":1,"kind":"TRAIN","samples":64,"loss":…,"metrics":{"accuracy":…}}\n */
 void qr_step_json(const struct qr_step_line *l, struct qr_buf *ret);

@@ -7,6 +7,16 @@
 #include "base/mem.h"
 #include "job/canonical.h"
 
+void qr_state_point(struct qr_state *s) {
+    size_t n = s->n_params;
+    s->weights = s->all;
+    s->moments = s->weights + n;
+    s->products = s->moments + s->n_moments * n;
+    s->sums = s->products + s->n_products;
+    s->best = s->sums + s->n_sums + 1;
+    s->validation = s->best + n;
+}
+
 void qr_state_init(struct qr_state *s, const struct qr_job *job, const struct qr_model *m) {
     const struct qr_optimizer_options *o = &job->train.optimizer;
     *s = (struct qr_state){.contract = qr_contract_name(job->precision), .n_params = qr_model_n_params(m),
@@ -15,12 +25,7 @@ void qr_state_init(struct qr_state *s, const struct qr_job *job, const struct qr
     size_t n = s->n_params;
     s->n_all = n + s->n_moments * n + s->n_products + s->n_sums + 1 + n + s->n_sums;
     s->all = qr_xaligned(s->n_all * sizeof *s->all);
-    s->weights = s->all;
-    s->moments = s->weights + n;
-    s->products = s->moments + s->n_moments * n;
-    s->sums = s->products + s->n_products;
-    s->best = s->sums + s->n_sums + 1;
-    s->validation = s->best + n;
+    qr_state_point(s);
     qr_optimizer_init(o, n, s->moments, s->products);
     s->stop[QR_STOP_BEST] = job->train.early_stopping.maximize ? -0x1p1000 : 0x1p1000;
 }

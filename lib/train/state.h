@@ -29,6 +29,7 @@ struct qr_state {
 };
 
 void qr_state_init(struct qr_state *s, const struct qr_job *job, const struct qr_model *m);
+void qr_state_point(struct qr_state *s); /* weights, moments ... into s->all */
 void qr_state_fini(struct qr_state *s);
 void qr_state_copy(struct qr_state *to, const struct qr_state *from); /* both of one job; no allocation */
 /* scratch: a buffer that grows once and is then reused. */

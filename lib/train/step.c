@@ -1,10 +1,13 @@
 #include "train/step.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/counter.h"
 #include "base/mem.h"
+
+enum { MAX_MEMBERS = 64 };
 
 /* One thread's share of a step. */
 struct lane {
@@ -12,6 +15,7 @@ struct lane {
     qr_fixed *vector;         /* bad, ids, samples, read-outs, sums, gradients */
     struct qr_coverage coverage;
     const double **x, **y;    /* block_size pointers each */
+    int64_t block_ns;         /* the longest */
 };
 
 struct qr_stepper {
@@ -20,8 +24,10 @@ struct qr_stepper {
     size_t n_params, n_sums, n_lanes;
     struct lane *lanes;
     qr_fixed *vector;         /* the contribution: a lane's layout, then nanoseconds per rank */
-    const struct qr_step_work *work; /* of the running compute */
-    size_t n_blocks;
+    int64_t took_ns;          /* for what was added */
+    const struct qr_step_work *work; /* of the running work */
+    qr_stepper_take_fn *take;
+    void *take_ctx;
 };
 
 static size_t n_values(const struct qr_stepper *s, enum qr_step_kind kind) {
@@ -54,7 +60,7 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     s->numbers = qr_model_state_new(opt->model);
     size_t n_lanes = qr_model_blocks_in_parallel(opt->model) ? qr_pool_size(opt->pool) : 1;
     s->lanes = qr_xcalloc(n_lanes, sizeof *s->lanes);
-    s->vector = qr_xaligned((n_values(s, QR_STEP_TRAIN) + opt->n_members) * sizeof *s->vector);
+    s->vector = qr_xaligned((n_values(s, QR_STEP_TRAIN) + MAX_MEMBERS) * sizeof *s->vector);
     for (; s->n_lanes < n_lanes; s->n_lanes++) {
         enum qr_code code = lane_init(s, &s->lanes[s->n_lanes], err);
         if (code != QR_OK) {
@@ -115,6 +121,7 @@ static void run_block(struct qr_stepper *s, struct lane *l, struct qr_pool *pool
     const struct qr_step_work *w = s->work;
     struct qr_range r = qr_block_at(w->range, s->opt.block_size, block);
     size_t n = r.end - r.begin;
+    int64_t began_ns = qr_now_ns(s->opt.clock);
     qr_fixed *sums = l->vector + QR_VECTOR_SUMS;
     point(s, l, w, r.begin, n);
     if (qr_model_block(s->numbers, l->workspace, pool, l->x, l->y, n, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL)) {
@@ -128,42 +135,80 @@ static void run_block(struct qr_stepper *s, struct lane *l, struct qr_pool *pool
     qr_count(QR_BLOCKS, 1);
     qr_count(QR_SAMPLES, n);
     qr_count(QR_TURNS_TRAINING, 1); /* a life sign, also from the pool's threads */
+    int64_t took_ns = qr_now_ns(s->opt.clock) - began_ns;
+    if (took_ns > l->block_ns) l->block_ns = took_ns;
 }
 
 static void task(void *ctx, size_t i, unsigned worker) {
     struct qr_stepper *s = ctx;
-    run_block(s, &s->lanes[worker], NULL, s->opt.rank + i * s->opt.n_members);
+    uint64_t block;
+    (void)i;
+    if (s->take(s->take_ctx, &block)) run_block(s, &s->lanes[worker], NULL, (size_t)block);
 }
 
-static size_t my_blocks(const struct qr_stepper *s) {
-    return s->n_blocks > s->opt.rank ? (s->n_blocks - s->opt.rank - 1) / s->opt.n_members + 1 : 0;
+void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members) {
+    QR_ASSERT(rank < n_members && n_members <= MAX_MEMBERS);
+    s->opt.rank = rank;
+    s->opt.n_members = n_members;
 }
 
-void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w, const qr_fixed **ret_vector,
-                        struct qr_coverage *ret_coverage) {
-    int64_t start = qr_now_ns(s->opt.clock);
-    size_t values = n_values(s, w->kind);
-    s->work = w;
-    s->n_blocks = qr_stepper_blocks(s, w);
+void qr_stepper_clear(struct qr_stepper *s) {
+    s->took_ns = 0;
     for (size_t i = 0; i < s->n_lanes; i++) {
-        memset(s->lanes[i].vector, 0, values * sizeof *s->lanes[i].vector);
+        memset(s->lanes[i].vector, 0, n_values(s, QR_STEP_TRAIN) * sizeof *s->lanes[i].vector);
         s->lanes[i].coverage = (struct qr_coverage){0};
     }
-    if (qr_model_blocks_in_parallel(s->opt.model))
-        qr_pool_for(s->opt.pool, my_blocks(s), task, s);
+}
+
+void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left, qr_stepper_take_fn *take, void *ctx) {
+    int64_t began_ns = qr_now_ns(s->opt.clock);
+    uint64_t block;
+    s->work = w;
+    s->take = take;
+    s->take_ctx = ctx;
+    if (qr_model_blocks_in_parallel(s->opt.model)) qr_pool_for(s->opt.pool, n_left, task, s);
     else
-        for (size_t i = 0; i < my_blocks(s); i++)
-            run_block(s, &s->lanes[0], s->opt.pool, s->opt.rank + i * s->opt.n_members);
-    memset(s->vector, 0, qr_stepper_vector_length(s, w->kind) * sizeof *s->vector);
+        while (take(ctx, &block)) run_block(s, &s->lanes[0], s->opt.pool, (size_t)block);
+    int64_t took_ns = qr_now_ns(s->opt.clock) - began_ns;
+    s->took_ns += took_ns;
+    qr_count_time(QR_COMPUTE_TIME, took_ns);
+}
+
+void qr_stepper_sum(struct qr_stepper *s, enum qr_step_kind kind, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage) {
+    size_t values = n_values(s, kind);
+    memset(s->vector, 0, qr_stepper_vector_length(s, kind) * sizeof *s->vector);
     *ret_coverage = (struct qr_coverage){0};
     for (size_t i = 0; i < s->n_lanes; i++) {
         qr_fixed_add(s->vector, s->lanes[i].vector, values);
         *ret_coverage = qr_coverage_sum(*ret_coverage, s->lanes[i].coverage);
     }
-    int64_t took_ns = qr_now_ns(s->opt.clock) - start;
-    s->vector[values + s->opt.rank] = qr_fixed_from_count((uint64_t)took_ns);
-    qr_count_time(QR_COMPUTE_TIME, took_ns);
+    s->vector[values + s->opt.rank] = qr_fixed_from_count((uint64_t)s->took_ns);
     *ret_vector = s->vector;
+}
+
+int64_t qr_stepper_block_ns(const struct qr_stepper *s) {
+    int64_t longest_ns = 0;
+    for (size_t i = 0; i < s->n_lanes; i++)
+        if (s->lanes[i].block_ns > longest_ns) longest_ns = s->lanes[i].block_ns;
+    return longest_ns;
+}
+
+/* Block b belongs to rank b mod members. */
+struct turns { atomic_size_t next; size_t n, first, stride; };
+static bool take_turns(void *ctx, uint64_t *ret_block) {
+    struct turns *t = ctx;
+    size_t i = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
+    *ret_block = t->first + i * t->stride;
+    return i < t->n;
+}
+
+void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage) {
+    size_t n_blocks = qr_stepper_blocks(s, w), rank = s->opt.rank, n = s->opt.n_members;
+    struct turns t = {.n = n_blocks > rank ? (n_blocks - rank - 1) / n + 1 : 0, .first = rank, .stride = n};
+    atomic_init(&t.next, 0);
+    qr_stepper_clear(s);
+    qr_stepper_work(s, w, t.n, take_turns, &t);
+    qr_stepper_sum(s, w->kind, ret_vector, ret_coverage);
 }
 
 /* True when this one sample alone can be computed. */

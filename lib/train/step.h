@@ -3,7 +3,8 @@
  * Vector    [bad blocks, sum of ids of bad blocks, samples, read-outs by value, loss, metric sums in job order, gradients in model order,
  *           nanoseconds per rank]; an EVAL pass has no gradients. Read-outs: 15 integers with the counts of two buckets each (for
  *           TensorBoard; 240 bytes, so the histogram is that of all samples, exact, and the same for any number of workers).
- * Blocks    go round-robin by index: block b belongs to rank b mod members.
+ * Blocks    are added one by one, by as many threads as the pool has, until `take` has no more: a contribution may be begun, interrupted
+ *           and gone on with, in another generation too (group/elastic.md).
  * Memory    everything is made by qr_stepper_new; a step allocates nothing.
  */
 #ifndef QR_TRAIN_STEP_H
@@ -43,8 +44,19 @@ struct qr_step_work {
 };
 size_t qr_stepper_blocks(const struct qr_stepper *s, const struct qr_step_work *w);
 size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_step_kind kind);
-/* Numbers for this state's weights; then our blocks: *ret_vector stays the stepper's until the next compute. */
+/* Numbers for this state's weights. */
 void qr_stepper_prepare(struct qr_stepper *s, const double *weights);
+/* This member's place from now on: where its nanoseconds go, and how long the vector is. */
+void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members);
+/* Forgets what was added. */
+void qr_stepper_clear(struct qr_stepper *s);
+/* Adds blocks, at most n_left of them, until take says that there is no more. Any of the pool's threads calls it. */
+typedef bool qr_stepper_take_fn(void *ctx, uint64_t *ret_block);
+void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left, qr_stepper_take_fn *take, void *ctx);
+/* What was added: *ret_vector stays the stepper's until the next sum. */
+void qr_stepper_sum(struct qr_stepper *s, enum qr_step_kind kind, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage);
+int64_t qr_stepper_block_ns(const struct qr_stepper *s); /* the longest that a block took; 0: none yet */
+/* All at once, without a group: the blocks b with b mod n_members = rank. */
 void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w, const qr_fixed **ret_vector,
                         struct qr_coverage *ret_coverage);
 /* The read-outs of a summed vector. */

@@ -1,113 +1,52 @@
 #include "train/train.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/counter.h"
 #include "base/mem.h"
 #include "train/state.h"
 #include "train/step.h"
+#include "train/transfer.h"
 
 struct run {
     const struct qr_train_options *opt;
     const struct qr_job *job;
     uint64_t epochs;
-    struct qr_state state;
+    size_t n_batches;                /* of an epoch */
+    struct qr_group_view view;
+    struct qr_state state, spare;    /* spare: the next one until it is committed, then the one before */
     struct qr_stepper *stepper;
     struct qr_order order;
-    struct qr_buf digest_scratch;
+    uint64_t ordered;                /* the epoch that order is of, + 1 */
+    struct qr_buf scratch, bytes;    /* for digests; for states that change hands */
     uint8_t digest[16];              /* of the present state */
     qr_fixed *sum;                   /* of the last reduction */
-    double *gradient, *mean_gradient; /* clipped by the optimizer; as it came */
+    double *clipped;                 /* by the optimizer */
+    double *gradient, *next_gradient; /* as they came: of the update that led to the state, and to the spare */
     size_t n_tensors, *tensor_sizes;
     size_t n_values;                 /* 1 + metrics */
     struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics */
-    struct qr_step_line pending;     /* applied, not yet stable */
-    struct qr_named_value pending_metrics[16];
-    uint64_t pending_readouts[QR_READOUT_BUCKETS];
-    bool has_pending, pending_ends_epoch, has_val, said_schedule;
+    struct qr_lines lines, fetched_lines;
+    struct qr_step_line told[QR_LINES_KEPT];
+    struct qr_named_value told_metrics[QR_LINES_KEPT][QR_LINE_VALUES];
+    bool told_leading;               /* the last line was told by this process, leading */
+    int64_t epoch_began_ns;
+    unsigned n_joined;
+    bool has_val, said_schedule, done;
 };
 
-static bool leads(const struct run *r) { return r->opt->view.rank == 0; }
+static bool leads(const struct run *r) { return r->view.rank == 0; }
 
-static void note_state(struct run *r) {
-    qr_state_digest(&r->state, &r->digest_scratch, r->digest);
-    qr_group_progress(r->opt->group, r->state.pass, r->digest);
-}
+/* ---- what is told ---- */
 
-/* The state that the last reduction was based on is stable now: what led to it may be told. Nothing has been applied since, so weights,
- * gradient and running means are still those of that state. */
-static enum qr_code tell_pending(struct run *r, struct qr_err *err) {
-    const struct qr_train_observer *o = &r->opt->observer;
-    if (!r->has_pending) return QR_OK;
-    r->has_pending = false;
-    if (r->pending.eval) {
-        qr_gauge_real(QR_VAL_LOSS, r->pending.loss);
-    } else {
-        qr_gauge(QR_STEP, (int64_t)r->pending.step);
-        qr_gauge(QR_EPOCH, (int64_t)r->pending.epoch);
-        qr_gauge_real(QR_LOSS, r->pending.loss);
+static void set_lines(struct run *r) {
+    for (size_t k = 0; k < r->lines.n; k++) {
+        const struct qr_told *t = &r->lines.line[k];
+        r->told[k] = (struct qr_step_line){.step = t->step, .epoch = t->epoch, .eval = t->eval, .samples = t->samples, .loss = t->value[0],
+                                           .metrics = r->told_metrics[k], .n_metrics = r->n_values - 1};
+        for (size_t i = 1; i < r->n_values; i++) r->told_metrics[k][i - 1] = (struct qr_named_value){r->values[i].name, t->value[i]};
     }
-    if (!o->step) return QR_OK;
-    const struct qr_step_detail detail = {
-        .weights = r->state.weights, .gradient = r->pending.eval ? NULL : r->mean_gradient, .ends_epoch = r->pending_ends_epoch,
-        .readouts = qr_model_n_readouts(r->opt->model) ? r->pending_readouts : NULL, .readout_bound = qr_model_readout_bound(r->opt->model),
-        .learning_rate = qr_learning_rate_at(&r->job->train.optimizer, r->state.step), .running = r->values, .n_running = r->n_values,
-    };
-    return o->step(o->ctx, leads(r), &r->pending, &detail, err);
-}
-
-/* A reduction that was based on the present state has passed. Its line is written before the state is published. */
-static enum qr_code note_stable(struct run *r, struct qr_err *err) {
-    const struct qr_train_observer *o = &r->opt->observer;
-    if (tell_pending(r, err) != QR_OK) return err->code;
-    return o->stable ? o->stable(o->ctx, leads(r), &r->state, err) : QR_OK;
-}
-
-static void set_pending(struct run *r, bool eval, bool ends_epoch, uint64_t samples, const struct qr_named_value *values) {
-    r->pending_ends_epoch = ends_epoch;
-    r->pending = (struct qr_step_line){.step = r->state.step, .epoch = r->state.epoch + 1, .eval = eval,
-                                       .samples = samples, .loss = values[0].value,
-                                       .metrics = r->pending_metrics, .n_metrics = r->n_values - 1};
-    for (size_t i = 1; i < r->n_values; i++)
-        r->pending_metrics[i - 1] = (struct qr_named_value){r->values[i].name, values[i].value};
-    qr_stepper_readouts(r->sum, r->pending_readouts);
-    r->has_pending = true;
-}
-
-static void say_schedule(struct run *r, size_t n) {
-    if (r->said_schedule || r->opt->view.n_members < 2) return;
-    r->said_schedule = true;
-    qr_info(r->opt->log, "train", "all-reduce: %s over %u workers, %zu integers (%zu bytes) a step",
-            qr_group_schedule_name(r->opt->group, n), r->opt->view.n_members, n, n * QR_FIXED_BYTES);
-}
-
-/* One reduction: compute our blocks, sum over the group, refuse bad blocks. r->sum has the result. */
-static enum qr_code reduce(struct run *r, struct qr_step_work *w, struct qr_err *err) {
-    const qr_fixed *vector;
-    struct qr_contribution c;
-    memcpy(w->key.job_hash, r->opt->canonical->hash, sizeof w->key.job_hash);
-    memcpy(w->key.base_digest, r->digest, sizeof w->key.base_digest);
-    w->key.step = r->state.pass;
-    w->key.kind = w->kind;
-    qr_stepper_compute(r->stepper, w, &vector, &c.coverage);
-    c.key = w->key;
-    c.n_blocks = qr_stepper_blocks(r->stepper, w);
-    c.vector = vector;
-    c.n = qr_stepper_vector_length(r->stepper, w->kind);
-    say_schedule(r, c.n);
-    int64_t began_ns = qr_now_ns(r->opt->clock);
-    enum qr_code code = qr_group_reduce(r->opt->group, &c, r->sum, err);
-    qr_count_time(QR_REDUCE_TIME, qr_now_ns(r->opt->clock) - began_ns);
-    if (code != QR_OK) return code;
-    if (note_stable(r, err) != QR_OK) return err->code;
-    uint64_t bad = qr_fixed_to_count(r->sum[QR_VECTOR_BAD]);
-    if (bad == 0) return QR_OK;
-    return qr_stepper_blame(r->stepper, w, r->state.step + 1, bad, qr_fixed_to_count(r->sum[QR_VECTOR_BAD_IDS]), err);
-}
-
-static void means(const struct run *r, uint64_t samples, struct qr_named_value *ret) {
-    for (size_t i = 0; i < r->n_values; i++)
-        ret[i].value = qr_model_mean(r->opt->model, i, r->sum + QR_VECTOR_SUMS, samples);
 }
 
 /* Keras' running means: sums since the epoch began over samples since then. */
@@ -116,91 +55,249 @@ static void running_means(const struct run *r, struct qr_named_value *ret) {
     for (size_t i = 0; i < r->n_values; i++) ret[i].value = samples > 0 ? r->state.sums[i] / samples : 0;
 }
 
-/* An epoch's sums stay until the next one's first update, so that the state has one digest between two reductions. */
-static void apply(struct run *r, bool first_of_epoch, uint64_t samples) {
-    struct qr_state *s = &r->state;
+/* The present state is stable: a reduction that was based on it has passed. What led to it may be told, once, and by who leads now in any case. */
+static enum qr_code tell(struct run *r, struct qr_err *err) {
+    if (r->lines.n == 0 || (!r->lines.waits && (r->told_leading || !leads(r)))) return QR_OK;
+    const struct qr_told *last = &r->lines.line[r->lines.n - 1];
+    r->lines.waits = false;
+    r->told_leading = leads(r);
+    if (last->eval) {
+        qr_gauge_real(QR_VAL_LOSS, last->value[0]);
+    } else {
+        qr_gauge(QR_STEP, (int64_t)last->step);
+        qr_gauge(QR_EPOCH, (int64_t)last->epoch);
+        qr_gauge_real(QR_LOSS, last->value[0]);
+    }
+    const struct qr_train_observer *o = &r->opt->observer;
+    if (!o->step) return QR_OK;
+    set_lines(r);
+    running_means(r, r->values);
+    const struct qr_step_detail detail = {
+        .weights = r->state.weights, .gradient = last->eval ? NULL : r->gradient, .ends_epoch = last->ends_epoch,
+        .readouts = qr_model_n_readouts(r->opt->model) ? last->readouts : NULL, .readout_bound = qr_model_readout_bound(r->opt->model),
+        .learning_rate = qr_learning_rate_at(&r->job->train.optimizer, r->state.step), .running = r->values, .n_running = r->n_values,
+        .before = r->told, .n_before = r->lines.n - 1,
+    };
+    return o->step(o->ctx, leads(r), &r->told[r->lines.n - 1], &detail, err);
+}
+
+/* Its line is written before the state is published. */
+static enum qr_code note_stable(struct run *r, struct qr_err *err) {
+    const struct qr_train_observer *o = &r->opt->observer;
+    enum qr_code code = tell(r, err);
+    return code == QR_OK && o->stable ? o->stable(o->ctx, leads(r), &r->state, err) : code;
+}
+
+static void say_schedule(struct run *r, size_t n) {
+    if (r->said_schedule || r->view.n_members < 2) return;
+    r->said_schedule = true;
+    qr_info(r->opt->log, "train", "all-reduce: %s over %u workers, %zu integers (%zu bytes) a step",
+            qr_group_schedule_name(r->opt->group, n), r->view.n_members, n, n * QR_FIXED_BYTES);
+}
+
+/* ---- what comes next: a function of the state alone ---- */
+
+static size_t batch_of(const struct run *r) { return (size_t)(r->state.step - r->state.epoch * r->n_batches); }
+
+static void next_work(struct run *r, struct qr_step_work *ret) {
+    const struct qr_dataset *d = r->opt->data;
+    const struct qr_state *s = &r->state;
+    *ret = (struct qr_step_work){.kind = QR_STEP_CLOSE};
+    memcpy(ret->key.job_hash, r->opt->canonical->hash, sizeof ret->key.job_hash);
+    memcpy(ret->key.base_digest, r->digest, sizeof ret->key.base_digest);
+    if (s->epoch < r->epochs && s->stop[QR_STOP_STOPPED] == 0) {
+        bool train = batch_of(r) < r->n_batches;
+        ret->kind = train ? QR_STEP_TRAIN : QR_STEP_EVAL;
+        ret->range = train ? qr_batch_at(d->n_train, r->job->train.batch_size, batch_of(r)) : (struct qr_range){d->n_train, d->n_samples};
+        ret->sample = train ? r->order.index : NULL;
+        if (r->ordered != s->epoch + 1) qr_order_fill(&r->order, r->job->seed, s->epoch, r->job->train.shuffle);
+        r->ordered = s->epoch + 1;
+        if (batch_of(r) == 0) r->epoch_began_ns = qr_now_ns(r->opt->clock);
+    }
+    ret->key.step = s->pass;
+    ret->key.kind = ret->kind;
+}
+
+/* ---- one reduction ---- */
+
+static bool take(void *group, uint64_t *ret_block) { return qr_group_take(group, ret_block); }
+
+/* Our blocks, or what is left of them, then the sum over the group: r->sum. */
+static enum qr_code reduce(struct run *r, const struct qr_step_work *w, struct qr_err *err) {
+    static const qr_fixed nothing;
+    struct qr_group *g = r->opt->group;
+    struct qr_contribution c = {.key = w->key, .vector = &nothing, .n = 1}; /* a closing reduction's */
+    size_t left = 0;
+    bool close = w->kind == QR_STEP_CLOSE;
+    if (!close) c.n_blocks = qr_stepper_blocks(r->stepper, w);
+    enum qr_code code = qr_group_open_step(g, c.n_blocks, &left, err);
+    if (code != QR_OK) return code;
+    if (!close) {
+        qr_stepper_work(r->stepper, w, left, take, g);
+        qr_group_expect(g, qr_stepper_block_ns(r->stepper));
+        qr_stepper_sum(r->stepper, w->kind, &c.vector, &c.coverage);
+        c.n = qr_stepper_vector_length(r->stepper, w->kind);
+        say_schedule(r, c.n);
+    }
     int64_t began_ns = qr_now_ns(r->opt->clock);
-    if (first_of_epoch) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
+    code = qr_group_reduce(g, &c, r->sum, err);
+    qr_count_time(QR_REDUCE_TIME, qr_now_ns(r->opt->clock) - began_ns);
+    if (code != QR_OK || close) return code;
+    uint64_t bad = qr_fixed_to_count(r->sum[QR_VECTOR_BAD]);
+    if (bad == 0) return QR_OK;
+    return qr_stepper_blame(r->stepper, w, r->state.step + 1, bad, qr_fixed_to_count(r->sum[QR_VECTOR_BAD_IDS]), err);
+}
+
+static void means(const struct run *r, uint64_t samples, double *ret) {
+    for (size_t i = 0; i < r->n_values; i++) ret[i] = qr_model_mean(r->opt->model, i, r->sum + QR_VECTOR_SUMS, samples);
+}
+
+/* An epoch's sums stay until the next one's first update, so that the state has one digest between two reductions. */
+static void update(struct run *r, uint64_t samples) {
+    struct qr_state *s = &r->spare;
+    if (batch_of(r) == 0) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
     const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + r->n_values;
-    for (size_t i = 0; i < s->n_params; i++) r->gradient[i] = qr_fixed_to_double(grad[i]) / (double)samples;
-    memcpy(r->mean_gradient, r->gradient, s->n_params * sizeof *r->gradient);
-    qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensor_sizes, r->n_tensors, r->gradient,
-                       s->weights, s->moments, s->products);
+    for (size_t i = 0; i < s->n_params; i++) r->next_gradient[i] = qr_fixed_to_double(grad[i]) / (double)samples;
+    memcpy(r->clipped, r->next_gradient, s->n_params * sizeof *r->clipped);
+    qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensor_sizes, r->n_tensors, r->clipped, s->weights, s->moments,
+                       s->products);
     for (size_t i = 0; i < r->n_values; i++) s->sums[i] += qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + i]);
     s->sums[r->n_values] += (double)samples;
     s->step++;
-    s->pass++;
-    qr_stepper_prepare(r->stepper, s->weights);
-    qr_count(QR_STEPS, 1);
-    qr_count_time(QR_UPDATE_TIME, qr_now_ns(r->opt->clock) - began_ns);
-}
-
-static enum qr_code train_batch(struct run *r, size_t batch, size_t n_batches, struct qr_err *err) {
-    struct qr_step_work w = {.kind = QR_STEP_TRAIN, .sample = r->order.index,
-                             .range = qr_batch_at(r->opt->data->n_train, r->job->train.batch_size, batch)};
-    if (reduce(r, &w, err) != QR_OK) return err->code;
-    uint64_t samples = qr_fixed_to_count(r->sum[QR_VECTOR_SAMPLES]);
-    QR_ASSERT(samples == w.range.end - w.range.begin);
-    struct qr_named_value now[16];
-    memcpy(now, r->values, sizeof now);
-    means(r, samples, now);
-    apply(r, batch == 0, samples);
-    note_state(r);
-    set_pending(r, false, batch + 1 == n_batches && !r->has_val, samples, now);
-    running_means(r, r->values);
-    const struct qr_train_observer *o = &r->opt->observer;
-    if (o->progress) o->progress(o->ctx, r->state.epoch + 1, r->epochs, batch + 1, n_batches, r->values, r->n_values);
-    return QR_OK;
 }
 
 static double monitored(const struct run *r) {
     for (size_t i = 0; i < r->n_values; i++)
-        if (strcmp(r->val_values[i].name, r->job->train.early_stopping.monitor) == 0) return r->val_values[i].value;
-    return r->val_values[0].value;
+        if (strcmp(r->val_values[i].name, r->job->train.early_stopping.monitor) == 0) return r->spare.validation[i];
+    return r->spare.validation[0];
 }
 
-static enum qr_code validate(struct run *r, struct qr_err *err) {
-    const struct qr_dataset *d = r->opt->data;
-    struct qr_step_work w = {.kind = QR_STEP_EVAL, .range = {d->n_train, d->n_samples}};
-    if (reduce(r, &w, err) != QR_OK) return err->code;
+/* The next state, as the spare, with its digest and its line. */
+static void apply(struct run *r, const struct qr_step_work *w, uint8_t digest[16], struct qr_told *line) {
+    struct qr_state *s = &r->spare;
+    int64_t began_ns = qr_now_ns(r->opt->clock);
     uint64_t samples = qr_fixed_to_count(r->sum[QR_VECTOR_SAMPLES]);
-    QR_ASSERT(samples == d->n_samples - d->n_train);
-    means(r, samples, r->val_values);
-    for (size_t i = 0; i < r->n_values; i++) r->state.validation[i] = r->val_values[i].value;
-    set_pending(r, true, true, samples, r->val_values);
-    r->state.pass++;
-    return QR_OK;
+    bool eval = w->kind == QR_STEP_EVAL, ends_epoch = eval || (batch_of(r) + 1 == r->n_batches && !r->has_val);
+    QR_ASSERT(samples == w->range.end - w->range.begin);
+    qr_state_copy(s, &r->state);
+    if (eval) means(r, samples, s->validation);
+    else update(r, samples);
+    *line = (struct qr_told){.step = s->step, .epoch = s->epoch + 1, .samples = samples, .eval = eval, .ends_epoch = ends_epoch};
+    means(r, samples, line->value);
+    qr_stepper_readouts(r->sum, line->readouts);
+    if (ends_epoch) s->epoch++;
+    if (eval) qr_state_monitor(s, &r->job->train.early_stopping, monitored(r));
+    s->pass++;
+    qr_state_digest(s, &r->scratch, digest);
+    qr_count_time(QR_UPDATE_TIME, qr_now_ns(r->opt->clock) - began_ns);
 }
 
-static enum qr_code run_epoch(struct run *r, struct qr_err *err) {
+/* The spare is the state from now on. */
+static void swap(struct run *r, const uint8_t digest[16]) {
+    struct qr_state s = r->state;
+    double *gradient = r->gradient;
+    r->state = r->spare;
+    r->spare = s;
+    r->gradient = r->next_gradient;
+    r->next_gradient = gradient;
+    memcpy(r->digest, digest, sizeof r->digest);
+    qr_stepper_clear(r->stepper);
+    qr_stepper_prepare(r->stepper, r->state.weights);
+    running_means(r, r->values);
+    for (size_t i = 0; i < r->n_values; i++) r->val_values[i].value = r->state.validation[i];
+}
+
+static void show(struct run *r, const struct qr_told *line) {
     const struct qr_train_observer *o = &r->opt->observer;
-    int64_t start = qr_now_ns(r->opt->clock);
-    size_t n_batches = qr_batch_count(r->opt->data->n_train, r->job->train.batch_size);
-    qr_order_fill(&r->order, r->job->seed, r->state.epoch, r->job->train.shuffle);
-    for (size_t b = (size_t)(r->state.step - r->state.epoch * n_batches); b < n_batches; b++)
-        if (train_batch(r, b, n_batches, err) != QR_OK) return err->code;
-    if (r->has_val && validate(r, err) != QR_OK) return err->code;
-    r->state.epoch++;
-    if (r->has_val) qr_state_monitor(&r->state, &r->job->train.early_stopping, monitored(r));
-    note_state(r);
+    if (!line->eval) {
+        uint64_t batch = line->step - (line->epoch - 1) * r->n_batches;
+        qr_count(QR_STEPS, 1);
+        if (o->progress) o->progress(o->ctx, line->epoch, r->epochs, batch, r->n_batches, r->values, r->n_values);
+    }
+    if (!line->ends_epoch || !o->epoch) return;
     memcpy(r->epoch_values, r->values, r->n_values * sizeof *r->values);
     memcpy(r->epoch_values + r->n_values, r->val_values, r->n_values * sizeof *r->values);
-    double seconds = (double)(qr_now_ns(r->opt->clock) - start) / (double)QR_SECOND;
-    if (o->epoch)
-        o->epoch(o->ctx, r->state.epoch, r->epochs, n_batches, seconds, r->epoch_values, r->n_values * (r->has_val ? 2 : 1));
+    double seconds = (double)(qr_now_ns(r->opt->clock) - r->epoch_began_ns) / (double)QR_SECOND;
+    o->epoch(o->ctx, line->epoch, r->epochs, r->n_batches, seconds, r->epoch_values, r->n_values * (r->has_val ? 2 : 1));
+}
+
+static void weigh(struct run *r, const struct qr_step_work *w) {
+    const qr_fixed *took = r->sum + qr_stepper_vector_length(r->stepper, w->kind) - r->view.n_members;
+    uint64_t ns[64];
+    for (uint32_t k = 0; k < r->view.n_members; k++) ns[k] = qr_fixed_to_count(took[k]);
+    qr_group_weigh(r->opt->group, qr_stepper_blocks(r->stepper, w), ns);
+}
+
+/* The reduction has passed: the next state is this member's if its generation still stands. */
+static enum qr_code commit(struct run *r, const struct qr_step_work *w, struct qr_err *err) {
+    struct qr_told line;
+    uint8_t digest[16];
+    apply(r, w, digest, &line);
+    enum qr_code code = qr_group_commit(r->opt->group, r->spare.pass, digest, err);
+    if (code == QR_OK && w->kind == QR_STEP_TRAIN) weigh(r, w);
+    if (code == QR_OK) code = note_stable(r, err);
+    if (code != QR_OK) return code;
+    swap(r, digest);
+    qr_lines_add(&r->lines, &line);
+    r->lines.waits = true;
+    show(r, &line);
     return QR_OK;
 }
 
-/* The empty closing reduction: when it has passed, everybody had the final state, and it may be published. */
-static enum qr_code close_run(struct run *r, struct qr_err *err) {
-    const qr_fixed nothing = 0;
-    struct qr_contribution c = {.vector = &nothing, .n = 1, .n_blocks = 0};
-    memcpy(c.key.job_hash, r->opt->canonical->hash, sizeof c.key.job_hash);
-    memcpy(c.key.base_digest, r->digest, sizeof c.key.base_digest);
-    c.key.step = r->state.pass;
-    c.key.kind = QR_STEP_CLOSE;
-    if (qr_group_reduce(r->opt->group, &c, r->sum, err) != QR_OK) return err->code;
-    return note_stable(r, err);
+/* ---- generations ---- */
+
+static enum qr_code fetch(struct run *r, const struct qr_group_start *start, struct qr_err *err) {
+    qr_buf_clear(&r->bytes);
+    enum qr_code code = qr_group_fetch(r->opt->group, &r->bytes, err);
+    if (code == QR_OK)
+        code = qr_transfer_decode(qr_buf_view(&r->bytes), start->base_step, start->base_digest, &r->scratch, &r->spare, r->next_gradient,
+                                  &r->fetched_lines, err);
+    if (code == QR_OK) code = qr_group_commit(r->opt->group, start->base_step, start->base_digest, err);
+    if (code != QR_OK) return code;
+    swap(r, start->base_digest);
+    r->lines = r->fetched_lines;
+    r->told_leading = false;
+    r->epoch_began_ns = qr_now_ns(r->opt->clock);
+    qr_info(r->opt->log, "train", "took over the state of step %llu from the group", (unsigned long long)r->state.step);
+    return QR_OK;
+}
+
+static enum qr_code give(struct run *r, struct qr_err *err) {
+    qr_buf_clear(&r->bytes);
+    qr_transfer_encode(&r->state, r->gradient, &r->lines, &r->bytes);
+    return qr_group_give(r->opt->group, qr_buf_view(&r->bytes), err);
+}
+
+static void say_members(struct run *r, int64_t took_ns) {
+    char who[400] = "";
+    size_t n = 0;
+    for (uint32_t k = 0; k < r->view.n_members && n < sizeof who - 8; k++)
+        n += (size_t)snprintf(who + n, sizeof who - n, "%s%u", k ? ", " : "", r->view.index[k]);
+    if (r->n_joined > 1)
+        qr_info(r->opt->log, "train", "goes on after step %llu with %u worker%s (%s); the change took %.2f s", (unsigned long long)r->state.step,
+                r->view.n_members, r->view.n_members == 1 ? "" : "s", who, (double)took_ns / 1e9);
+}
+
+/* Until this member works in a generation and has its base, or the others have ended the run (r->done). */
+static enum qr_code join(struct run *r, struct qr_err *err) {
+    const struct qr_train_observer *o = &r->opt->observer;
+    int64_t began_ns = qr_now_ns(r->opt->clock);
+    enum qr_code code;
+    do {
+        struct qr_group_start start;
+        if ((code = qr_group_join(r->opt->group, &start, err)) != QR_OK) return code;
+        r->done = start.done;
+        if (r->done) return QR_OK;
+        r->view = start.view;
+        r->n_joined++;
+        qr_stepper_seat(r->stepper, r->view.rank, r->view.n_members);
+        if (!start.keep) qr_stepper_clear(r->stepper);
+        if (o->joined && (code = o->joined(o->ctx, &r->view, start.whole && start.base_step == 0, err)) != QR_OK) return code;
+        if (start.fetch) code = fetch(r, &start, err);
+        else if (start.give) code = give(r, err);
+    } while (code == QR_ABORTED);
+    if (code == QR_OK) say_members(r, qr_now_ns(r->opt->clock) - began_ns);
+    return code;
 }
 
 /* As qr_metric_names. */
@@ -224,17 +321,21 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
                        "train.early_stopping watches %s, but there is no validation data; give data.train_fraction below 1 or "
                        "data.validation_url", r->job->train.early_stopping.monitor);
     name_values(r);
-    const struct qr_stepper_options so = {.model = m, .data = opt->data, .block_size = r->job->block_size, .rank = opt->view.rank,
-                                          .n_members = opt->view.n_members, .pool = opt->pool, .clock = opt->clock};
+    const struct qr_stepper_options so = {.model = m, .data = opt->data, .block_size = r->job->block_size, .rank = 0,
+                                          .n_members = 1, .pool = opt->pool, .clock = opt->clock};
     if (qr_stepper_new(&so, &r->stepper, err) != QR_OK) return err->code;
     qr_state_init(&r->state, r->job, m);
     if (opt->resume) qr_state_copy(&r->state, opt->resume);
     else if (opt->initial) memcpy(r->state.weights, opt->initial, r->state.n_params * sizeof *r->state.weights);
     else qr_model_init(m, r->job->seed, r->state.weights);
     qr_order_init(&r->order, opt->data->n_train);
+    qr_state_init(&r->spare, r->job, m);
+    qr_stepper_seat(r->stepper, 0, 64);
     r->sum = qr_xaligned(qr_stepper_vector_length(r->stepper, QR_STEP_TRAIN) * sizeof *r->sum);
+    r->clipped = qr_xaligned(r->state.n_params * sizeof *r->clipped);
     r->gradient = qr_xaligned(r->state.n_params * sizeof *r->gradient);
-    r->mean_gradient = qr_xaligned(r->state.n_params * sizeof *r->mean_gradient);
+    r->next_gradient = qr_xaligned(r->state.n_params * sizeof *r->next_gradient);
+    r->n_batches = qr_batch_count(opt->data->n_train, r->job->train.batch_size);
     r->n_tensors = qr_model_n_tensors(m);
     r->tensor_sizes = qr_xcalloc(r->n_tensors, sizeof *r->tensor_sizes);
     for (size_t i = 0; i < r->n_tensors; i++) r->tensor_sizes[i] = qr_model_tensor(m, i)->n;
@@ -242,19 +343,24 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     running_means(r, r->values);
     for (size_t i = 0; i < r->n_values; i++) r->val_values[i].value = r->state.validation[i];
     qr_gauge(QR_EPOCHS_PLANNED, (int64_t)r->epochs);
-    qr_gauge(QR_STEPS_PLANNED, (int64_t)(r->epochs * qr_batch_count(opt->data->n_train, r->job->train.batch_size)));
-    note_state(r);
-    return QR_OK;
+    qr_gauge(QR_STEPS_PLANNED, (int64_t)(r->epochs * r->n_batches));
+    qr_state_digest(&r->state, &r->scratch, r->digest);
+    size_t batch = qr_block_count(qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->block_size);
+    size_t validation = qr_block_count((struct qr_range){opt->data->n_train, opt->data->n_samples}, r->job->block_size);
+    return qr_group_ready(opt->group, r->state.pass, r->digest, batch > validation ? batch : validation, err);
 }
 
 static void run_fini(struct run *r) {
     qr_stepper_free(r->stepper);
     qr_state_fini(&r->state);
+    qr_state_fini(&r->spare);
     qr_order_fini(&r->order);
-    qr_buf_free(&r->digest_scratch);
+    qr_buf_free(&r->scratch);
+    qr_buf_free(&r->bytes);
     free(r->sum);
+    free(r->clipped);
     free(r->gradient);
-    free(r->mean_gradient);
+    free(r->next_gradient);
     free(r->tensor_sizes);
 }
 
@@ -271,16 +377,38 @@ static void fill_result(const struct run *r, struct qr_train_result *ret) {
     memcpy(ret->params, best ? s->best : s->weights, s->n_params * sizeof *ret->params);
 }
 
+/* The empty closing reduction has passed: everybody had the final state, and it may be published. */
+static enum qr_code finish(struct run *r, struct qr_train_result *ret, struct qr_err *err) {
+    const struct qr_train_options *o = r->opt;
+    enum qr_code code = note_stable(r, err);
+    if (code != QR_OK) return code;
+    free(ret->params);
+    fill_result(r, ret);
+    if (o->finish) code = o->finish(o->finish_ctx, &r->view, ret, err);
+    if (code == QR_OK) r->done = true;
+    return code;
+}
+
+static enum qr_code one_pass(struct run *r, struct qr_train_result *ret, struct qr_err *err) {
+    struct qr_step_work w;
+    next_work(r, &w);
+    enum qr_code code = reduce(r, &w, err);
+    if (code == QR_OK) code = w.kind == QR_STEP_CLOSE ? finish(r, ret, err) : commit(r, &w, err);
+    return code == QR_ABORTED ? join(r, err) : code;
+}
+
 enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_result *ret, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     struct run *r = qr_xcalloc(1, sizeof *r);
+    struct qr_train_result result = {.by_others = true};
     enum qr_code code = run_init(r, opt, err);
-    while (code == QR_OK && r->state.epoch < r->epochs && r->state.stop[QR_STOP_STOPPED] == 0) code = run_epoch(r, err);
-    if (code == QR_OK) code = close_run(r, err);
+    if (code == QR_OK) code = join(r, err);
+    while (code == QR_OK && !r->done) code = one_pass(r, &result, err);
     struct qr_err ignored;
-    if (code == QR_CANCELLED) tell_pending(r, &ignored); /* the others may have published the state that it belongs to */
-    if (code == QR_OK) fill_result(r, ret);
+    if (code == QR_CANCELLED) tell(r, &ignored); /* the others may have published the state that it belongs to */
+    if (code == QR_OK) *ret = result;
+    else free(result.params);
     run_fini(r);
     free(r);
     return code;

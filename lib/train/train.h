@@ -1,6 +1,8 @@
 /* train/train.h — the step loop: blocks → model → reduce → update → record (DESIGN §6).
  *
- * Every result is a pure function of (job, data): workers, threads and kernels never show. Only stable states are reported.
+ * Every result is a pure function of (job, data): workers, threads and kernels never show, nor does it show who came and went meanwhile
+ * (group/elastic.md). What comes next follows from the state alone, so a state that was fetched is gone on with like one's own. Only stable
+ * states are reported.
  */
 #ifndef QR_TRAIN_TRAIN_H
 #define QR_TRAIN_TRAIN_H
@@ -12,9 +14,13 @@
 #include "record/result.h"
 #include "train/state.h"
 
-/* Called on the training thread, on every member; a recorder acts only where leader is true. All may be NULL. */
+/* Called on the training thread, on every member; a recorder acts only where leader is true. All may be NULL. Who leads may change: who leads
+ * now tells a line that the leader before may have written, and lines before it in detail->before (record/result.h). */
 struct qr_train_observer {
     void *ctx;
+    /* this member works in another generation from now on. fresh: everybody is in it, and it starts at step 0: nothing has been
+     * told of this run */
+    enum qr_code (*joined)(void *ctx, const struct qr_group_view *view, bool fresh, struct qr_err *err);
     /* a step has been applied (TRAIN) or evaluated (EVAL) and is now stable */
     enum qr_code (*step)(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err);
     /* this state is stable: it may be published. Before the first update too. Valid during the call; no allocation is wanted here */
@@ -26,23 +32,6 @@ struct qr_train_observer {
                   const struct qr_named_value *values, size_t n);
 };
 
-struct qr_train_options {
-    const struct qr_job *job;
-    const struct qr_job_canonical *canonical;
-    const struct qr_dataset *data;
-    const struct qr_model *model;
-    const double *initial;          /* n_params, or NULL: Philox */
-    /* a state of this job to go on from (then initial is not used), or NULL; borrowed until the call returns */
-    const struct qr_state *resume;
-    uint64_t epochs;                /* overrides the job's when not 0 */
-    struct qr_group *group;
-    struct qr_group_view view;
-    struct qr_pool *pool;
-    const struct qr_clock *clock;
-    const struct qr_log *log;
-    struct qr_train_observer observer;
-};
-
 struct qr_train_result {
     uint64_t steps, epochs;         /* of the last state */
     double loss;                    /* Keras' running mean over the last epoch */
@@ -52,8 +41,29 @@ struct qr_train_result {
     char state_digest[33];          /* of the last step's state */
     double *params;                 /* n_params: the last state's, or the best one's when early stopping keeps it; caller frees */
     bool stopped_early;
+    bool by_others;                 /* the others ended the run and wrote everything: the rest is not set */
 };
-/* OUT_OF_RANGE names the sample of a poison block, the same sentence on all members. */
+struct qr_train_options {
+    const struct qr_job *job;
+    const struct qr_job_canonical *canonical;
+    const struct qr_dataset *data;
+    const struct qr_model *model;
+    const double *initial;          /* n_params, or NULL: Philox */
+    /* a state of this job to go on from (then initial is not used), or NULL; borrowed until the call returns */
+    const struct qr_state *resume;
+    uint64_t epochs;                /* overrides the job's when not 0 */
+    struct qr_group *group;         /* not ready yet: qr_train_run says what state it begins with */
+    struct qr_pool *pool;
+    const struct qr_clock *clock;
+    const struct qr_log *log;
+    struct qr_train_observer observer;
+    /* When the closing reduction has passed: writes where view->rank is 0, then ends together (qr_group_done). ABORTED: the group changed; it
+     * is called again after another closing reduction. NULL: nothing to do. */
+    enum qr_code (*finish)(void *ctx, const struct qr_group_view *view, const struct qr_train_result *result, struct qr_err *err);
+    void *finish_ctx;
+};
+
+/* ret: also what finish was given. OUT_OF_RANGE names the sample of a poison block, the same sentence on all members. */
 QR_MUST_CHECK enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_result *ret, struct qr_err *err);
 
 #endif

@@ -1,6 +1,5 @@
 #include "worker/outputs.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,6 +40,7 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const ch
     else o->weights_url = qr_path_join(o->dir, "weights.h5");
     o->checkpoints_url = checkpoints_of(o, s);
     o->dir_was_there = qr_file_exists(o->dir);
+    qr_steps_log_init(&o->steps, o->dir);
     if (!s->logdir) return;
     if (in_cloud(s->logdir)) o->logdir_url = qr_xstrdup(s->logdir);
     o->logdir = o->logdir_url ? qr_path_join(o->dir, "logs") : folder_of(s->logdir);
@@ -48,7 +48,7 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const ch
 }
 
 bool qr_outputs_fini(struct qr_outputs *o) {
-    qr_appender_close(o->steps);
+    qr_steps_log_fini(&o->steps);
     qr_tensorboard_close(o->events);
     bool ended = qr_logdir_close(o->uploads, o->ended_well ? rest_ns : rest_failed_ns);
     if (o->logdir && !o->logdir_was_there) rmdir(o->logdir); /* when nothing went there */
@@ -211,59 +211,28 @@ static void show_step(struct qr_outputs *o, const struct qr_step_line *line, con
     o->events = NULL;
 }
 
-/* Where the first `lines` lines of the text end; *ret_lines: how many there are, at most that. The last one that stays is at *ret_last. */
-static size_t end_of_lines(const struct qr_buf *text, uint64_t lines, uint64_t *ret_lines, const char **ret_last) {
-    const char *begin = qr_buf_string(text), *at = begin, *end;
-    *ret_lines = 0;
-    while (*ret_lines < lines && (end = strchr(at, '\n')) != NULL) {
-        *ret_last = at;
-        at = end + 1;
-        ++*ret_lines;
-    }
-    return (size_t)(at - begin);
-}
-
-/* Lines behind the checkpoint's state are written again, and lines of another run are none of ours. */
-static enum qr_code keep_lines(struct qr_outputs *o, const char *path, struct qr_err *err) {
-    struct qr_buf text = {0};
-    const char *last = "";
-    uint64_t lines = 0;
-    enum qr_code code = o->begin_pass ? qr_file_read(path, (size_t)1 << 30, &text, err) : QR_OK;
-    if (code == QR_NOT_FOUND) code = QR_OK;
-    size_t end = end_of_lines(&text, o->begin_pass, &lines, &last);
-    qr_auto(qr_free_p) char *want = qr_xasprintf("{\"step\":%llu,", (unsigned long long)o->begin_step);
-    if (lines < o->begin_pass && lines)
-        qr_warn(o->log, "worker", "%s has %llu of the %llu lines up to step %llu; those that are missing stay so", path,
-                (unsigned long long)lines, (unsigned long long)o->begin_pass, (unsigned long long)o->begin_step);
-    else if (lines && strncmp(last, want, strlen(want)) != 0) end = 0;
-    if (code == QR_OK && end == 0 && o->begin_pass)
-        qr_info(o->log, "worker", "%s begins behind step %llu", path, (unsigned long long)o->begin_step);
-    if (code == QR_OK) code = qr_appender_open(path, end == 0, &o->steps, err);
-    if (code == QR_OK && end && truncate(path, (off_t)end) != 0)
-        code = qr_fail_errno(err, errno, "cut %s behind step %llu", path, (unsigned long long)o->begin_step);
-    qr_buf_free(&text);
-    return code;
-}
-
 static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
     struct qr_outputs *o = ctx;
     return o->publisher ? qr_publisher_stable(o->publisher, leader, state, err) : QR_OK;
 }
 
+static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, bool fresh, struct qr_err *err) {
+    struct qr_outputs *o = ctx;
+    o->leader = view->rank == 0;
+    return fresh ? qr_steps_log_fresh(&o->steps, err) : QR_OK;
+}
+
 static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail,
                             struct qr_err *err) {
     struct qr_outputs *o = ctx;
+    bool continues = false;
     o->leader = leader;
     if (!leader) return QR_OK;
-    if (!o->steps) {
-        qr_auto(qr_free_p) char *path = qr_path_join(o->dir, "steps.jsonl");
-        if (keep_lines(o, path, err) != QR_OK) return err->code;
-        o->wrote = true;
-    }
+    o->wrote = true;
     show_step(o, line, detail);
-    qr_buf_clear(&o->line);
-    qr_step_json(line, &o->line);
-    return qr_appender_write(o->steps, qr_buf_view(&o->line), err);
+    enum qr_code code = qr_steps_log_write(&o->steps, line, detail->before, detail->n_before, &continues, err);
+    if (continues) qr_info(o->log, "worker", "continues the log from step %llu", (unsigned long long)line->step);
+    return code;
 }
 
 enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs,
@@ -296,7 +265,8 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, 
 }
 
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o) {
-    return (struct qr_train_observer){.ctx = o, .step = on_step, .stable = on_stable, .progress = on_progress, .epoch = on_epoch};
+    return (struct qr_train_observer){.ctx = o, .joined = on_joined, .step = on_step, .stable = on_stable,
+                                      .progress = on_progress, .epoch = on_epoch};
 }
 
 void qr_outputs_say_listening(struct qr_outputs *o, unsigned port) {

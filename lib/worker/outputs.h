@@ -19,6 +19,7 @@
 #include "worker/logdir.h"
 #include "worker/publisher.h"
 #include "worker/settings.h"
+#include "worker/steps_log.h"
 #include "worker/workload.h"
 
 struct qr_outputs {
@@ -29,8 +30,7 @@ struct qr_outputs {
     char *checkpoints_url; /* a folder; NULL: no checkpoints */
     bool dir_was_there, logdir_was_there;
     bool wrote;         /* anything */
-    struct qr_appender *steps;
-    uint64_t begin_pass, begin_step; /* of the state that this run goes on from: so many lines of steps.jsonl stay */
+    struct qr_steps_log steps;
     struct qr_publisher *publisher;  /* borrowed; NULL: no checkpoints */
     struct qr_tensorboard *events;
     struct qr_logdir *uploads;

@@ -34,7 +34,6 @@ struct worker {
     char *listen;
     struct qr_link_tls *tls; /* NULL: plaintext */
     struct qr_group *group;
-    struct qr_group_view view;
     struct qr_pool *pool;
     struct qr_http *http;
     struct qr_publisher *publisher;
@@ -256,8 +255,6 @@ static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     qr_place_warn(&start->notes, &w->log);
     unsigned long long step = start->state.step, epoch = start->state.epoch;
     w->finished = start->found == QR_FOUND_DONE;
-    w->outputs.begin_pass = start->state.pass;
-    w->outputs.begin_step = start->state.step;
     if (w->finished) qr_info(&w->log, "worker", "already trained: %llu steps, %llu epochs (%s); --fresh trains again", step, epoch, url);
     else if (start->found == QR_FOUND_STATE)
         qr_info(&w->log, "worker", "goes on from step %llu, %llu epochs finished (%s)", step, epoch, url);
@@ -288,7 +285,7 @@ static enum qr_code leave_state(struct worker *w, enum qr_code code, const struc
     if (!qr_publisher_refused(w->publisher)) {
         qr_publisher_hurry(w->publisher);
         qr_publisher_await(w->publisher, QR_STOP_PUBLISH_NS);
-    } else if (!w->told_end && w->view.rank == 0 && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK) {
+    } else if (!w->told_end && w->outputs.leader && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK) {
         qr_debug(&w->log, "worker", "%s", told.msg);
     }
     if (qr_exit_code(code) != 138 || !qr_publisher_ended(w->publisher)) return code;
@@ -302,17 +299,19 @@ static enum qr_code leave_state(struct worker *w, enum qr_code code, const struc
 static const int64_t written_within_ns = 1900 * QR_SECOND;
 
 /* All members end together: the leader once everything is written, the others when it says so. */
-static enum qr_code finish(struct worker *w, const struct qr_train_result *result, struct qr_err *err) {
+static enum qr_code finish(void *ctx, const struct qr_group_view *view, const struct qr_train_result *result, struct qr_err *err) {
+    struct worker *w = ctx;
     enum qr_code wrote = QR_OK;
     struct qr_err done_err = {0};
-    if (w->view.rank == 0) {
+    qr_stop_hurry(false);
+    if (view->rank == 0) {
         double seconds = (double)(qr_now_ns(&qr_clock_monotonic) - w->began_ns) / 1e9;
-        wrote = qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, w->view.n_members, seconds, err);
+        wrote = qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, view->n_members, seconds, err);
     }
-    w->told_end = true;
     enum qr_code done = qr_group_done(w->group, wrote == QR_OK ? NULL : err, written_within_ns, &done_err);
+    w->told_end = done != QR_ABORTED;
     if (wrote != QR_OK) return wrote;
-    if (done != QR_OK && w->view.rank == 0) { /* everything is written: a goodbye that is missing changes nothing */
+    if (done != QR_OK && done != QR_ABORTED && view->rank == 0) { /* everything is written: a goodbye that is missing changes nothing */
         qr_warn(&w->log, "worker", "%s", done_err.msg);
         return QR_OK;
     }
@@ -330,16 +329,17 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     w->pool = qr_pool_new(w->load.n_threads);
     const struct qr_train_options opt = {
         .job = w->job, .canonical = &w->canonical, .data = &w->load.data, .model = w->load.model, .initial = w->load.initial,
-        .resume = resumed(w), .epochs = epochs, .group = w->group, .view = w->view, .pool = w->pool,
+        .resume = resumed(w), .epochs = epochs, .group = w->group, .pool = w->pool,
         .clock = &qr_clock_monotonic, .log = &w->log, .observer = qr_outputs_observer(&w->outputs),
+        .finish = finish, .finish_ctx = w,
     };
     qr_http_watch(w->http, QR_HTTP_TRAINING, true);
     qr_stop_hurry(true);
     enum qr_code code = qr_train_run(&opt, &result, err);
     qr_stop_hurry(false);
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
-    if (code == QR_OK) code = finish(w, &result, err);
     if (code != QR_OK) code = leave_state(w, code, err);
+    if (code == QR_OK && result.by_others) qr_info(&w->log, "worker", "the others have ended the run, and everything is written");
     free(result.params);
     return code;
 }
@@ -364,8 +364,6 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     if (qr_stop_requested()) return qr_fail(err, QR_CANCELLED, "asked to stop before training began");
     if ((code = open_group(w, err)) != QR_OK) return code;
     if ((code = open_http(w, err)) != QR_OK) return code;
-    if ((code = qr_group_form(w->group, &w->view, err)) != QR_OK) return code;
-    w->outputs.leader = w->view.rank == 0;
     return train(w, err);
 }
 

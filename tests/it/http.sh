@@ -113,9 +113,13 @@ if until_true 10 "worker 0 does not answer" listens "$h0"; then
     echo "SIGTERM while training: gone after $took ms: $(cat "$work/last0")"
     check "the termination message tells the step: $(cat "$work/last0")" grep -qE "^step [0-9]+ of $planned: drained on SIGTERM\$" "$work/last0"
     check "nobody answers after the end" test "$(fetch "$h0" /readyz)" = 000
-    wait "$w1"; rc=$?
-    check "the other exits with 138, not $rc" test $rc = 138
-    check "and its termination message names worker 0: $(cat "$work/last1")" grep -q 'worker 0' "$work/last1"
+    all_three "$h1" "worker 1 trains alone"
+    before=$(value qring_steps_total); sleep 0.3
+    all_three "$h1" "worker 1 trains alone"
+    check "the other goes on: $before, then $(value qring_steps_total)" test "$(value qring_steps_total)" -gt "$before"
+    check "as the only member" test "$(value qring_members)" = 1
+    term_and_wait "$w1"
+    check "the other ends with 143 after SIGTERM, not $rc" test $rc = 143
 fi
 
 # a whole run, asked without a pause until nobody answers: no answer but 200, save "not listening" at the very end

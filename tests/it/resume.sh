@@ -176,6 +176,58 @@ for p in $pids; do wait "$p"; codes="$codes $?"; done
 check "pods, again: 0 0, not$codes" test "$codes" = " 0 0"
 check "pods, again: trained already" grep -q "already trained" "$work/pod1.log"
 
+# three workers with one folder: the one that leads is killed, the others go on and publish; then they are killed too, and all three start again
+# shellcheck disable=SC2046
+set -- $(free_ports 3)
+d=$work/three
+three() { # three workers in the background
+    pids=
+    for i in 0 1 2; do
+        (TF_CONFIG=$(tf_config $i "127.0.0.1:$1" "127.0.0.1:$2" "127.0.0.1:$3") exec "$qringd" "$work/job.json" --data-port 0 --out "$d" --min-workers 1 \
+            $often >>"$d.$i.log" 2>&1 </dev/null) &
+        pids="$pids $!"
+    done
+    started="$started $pids"; r=${pids##* }
+}
+three "$1" "$2" "$3"
+until_lines "$d" 300
+kill -9 "$(echo "$pids" | awk '{print $1}')"
+before=$(latest "$d" pass)
+until_lines "$d" 1500
+after=$(latest "$d" pass)
+check "three: the others publish when the leader is dead ($before, $after)" test "${after:-0}" -gt "${before:-0}" -a "${after:-0}" -gt 600
+# shellcheck disable=SC2086
+kill -9 $pids 2>/dev/null; wait $pids 2>/dev/null
+three "$1" "$2" "$3"
+codes=
+for p in $pids; do wait "$p"; codes="$codes $?"; done
+check "three: they end with 0 0 0, not$codes" test "$codes" = " 0 0 0"
+as_undisturbed "$d" "leader killed, then all"
+
+# two pods without any place in common: who led has checkpoints, the other gets the state from it
+# shellcheck disable=SC2046
+set -- $(free_ports 2)
+apart() {
+    pids=
+    for i in 0 1; do
+        (TF_CONFIG=$(tf_config $i "127.0.0.1:$1" "127.0.0.1:$2") exec "$qringd" "$work/job.json" --data-port 0 --out "$work/apart$i" --min-workers 2 \
+            $often >>"$work/apart$i.log" 2>&1 </dev/null) &
+        pids="$pids $!"
+    done
+    started="$started $pids"; r=${pids##* }
+}
+apart "$1" "$2"
+until_lines "$work/apart0" 900
+# shellcheck disable=SC2086
+kill -9 $pids; wait $pids 2>/dev/null
+check "apart: one of them has checkpoints" test -s "$work/apart0/checkpoints/LATEST" -a ! -e "$work/apart1/checkpoints/LATEST"
+apart "$1" "$2"
+codes=
+for p in $pids; do wait "$p"; codes="$codes $?"; done
+check "apart: they end with 0 0, not$codes" test "$codes" = " 0 0"
+check "apart: the other takes the state over" grep -q "took over the state of step" "$work/apart1.log"
+as_undisturbed "$work/apart0" "apart"
+
 # a bucket that refuses in the middle: all end with the same permanent code, which names it
 # shellcheck disable=SC2046
 set -- $(free_ports 3)

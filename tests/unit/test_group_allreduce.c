@@ -255,7 +255,7 @@ static void test_strangers(void) {
     }
     for (int k = 0; k < 5; k++) CHECK(sums(&w, QR_ALLREDUCE_AUTO, 50));
     uint64_t dropped = qr_mesh_dropped(w.worker[0].mesh);
-    CHECK(dropped == 3, "%llu dropped", (unsigned long long)dropped);
+    CHECK(dropped == 2, "%llu dropped", (unsigned long long)dropped); /* who greets for another generation waits until that is formed here */
     for (int i = 0; i < 3; i++) l[i]->ops->free(l[i]);
     close_world(&w, dropped);
 }

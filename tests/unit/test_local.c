@@ -69,6 +69,14 @@ static void count(void *ctx, const struct qr_json *event) {
     ++*(int *)ctx;
 }
 
+static bool restarts;
+static char losses[400];
+static void lose(void *ctx, unsigned worker, const char *sentence, unsigned n_left, bool comes_back) {
+    (void)ctx;
+    size_t n = strlen(losses);
+    snprintf(losses + n, sizeof losses - n, "%u %.8s %u %d|", worker, sentence, n_left, comes_back);
+}
+
 static struct qr_local_result run(const char *body, unsigned n, int *ret_events) {
     char path[128];
     snprintf(path, sizeof path, "%s/worker", folder);
@@ -78,7 +86,9 @@ static struct qr_local_result run(const char *body, unsigned n, int *ret_events)
     chmod(path, 0700);
     struct qr_local_result result = {.exit_code = -1};
     struct qr_err err = {0};
-    struct qr_local_options opt = {.program = path, .n_workers = n, .environment = environ, .log_dir = folder, .event = count, .ctx = ret_events};
+    struct qr_local_options opt = {.program = path, .n_workers = n, .environment = environ, .log_dir = folder, .event = count, .ctx = ret_events,
+                                   .restart = restarts, .lost = lose};
+    losses[0] = '\0';
     *ret_events = 0;
     CHECK(qr_local_run(&opt, &result, &err) == QR_OK, "%s", err.msg);
     return result;
@@ -101,6 +111,22 @@ static void test_processes(void) {
     r = run("echo '{\"event\":\"error\",\"code\":14,\"message\":\"worker 1 is lost\"}' >&3; exit 138", 2, &events);
     CHECK(r.exit_code == 138 && r.sentence && strstr(r.sentence, "worker 1 is lost"), "%d: %s", r.exit_code, r.sentence);
     free(r.sentence);
+
+    /* one dies, the others end well: so does the whole, and who speaks is the lowest that lives */
+    r = run("[ $i = 0 ] && { echo '{\"event\":\"x\"}' >&3; : >$d/dead; kill -9 $$; }; while ! [ -e $d/dead ]; do sleep 0.01; done; sleep 0.3; "
+            "echo '{\"event\":\"y\"}' >&3; sleep 0.1; echo '{\"event\":\"done\"}' >&3", 3, &events);
+    CHECK(r.exit_code == 0 && !r.sentence && events == 4, "%d: %s, %d events", r.exit_code, r.sentence ? r.sentence : "", events);
+    CHECK(strcmp(losses, "0 died of  2 0|") == 0, "%s", losses);
+    free(r.sentence);
+
+    /* with restart it comes back, twice if it must, until the run has ended */
+    restarts = true;
+    r = run("[ $i = 1 ] || { while ! [ -e $d/third ]; do sleep 0.01; done; exit 0; }; [ -e $d/second ] && { : >$d/third; exit 0; }; "
+            "[ -e $d/first ] && { : >$d/second; kill -9 $$; }; : >$d/first; kill -9 $$", 2, &events);
+    CHECK(r.exit_code == 0 && !r.sentence, "%d: %s", r.exit_code, r.sentence ? r.sentence : "");
+    CHECK(strcmp(losses, "1 died of  1 1|1 died of  1 1|") == 0, "%s", losses);
+    free(r.sentence);
+    restarts = false;
 
     /* a port that was taken in between is met by one more start */
     r = run("[ -e $d/again$i ] && exit 0; : >$d/again$i; [ $i = 0 ] && { while ! [ -e $d/again1 ]; do sleep 0.01; done; echo '{\"event\":\"error\",\"code\":6,\"message\":\"in use\"}' >&3; exit 2; }; exec sleep 60", 2,

@@ -54,10 +54,8 @@ static void teardown(struct fixture *f) {
 }
 
 static struct qr_train_options options(struct fixture *f) {
-    struct qr_err err = {0};
     struct qr_train_options o = {.job = f->job, .canonical = &f->canonical, .data = &f->data, .model = f->model, .group = f->group,
                                  .pool = f->pool, .clock = &qr_clock_monotonic};
-    CHECK(qr_group_form(f->group, &o.view, &err) == QR_OK, "%s", err.msg);
     return o;
 }
 

@@ -55,7 +55,6 @@ static enum qr_code train(struct run *r, const struct qr_state *from, uint64_t e
     struct qr_train_options o = {.job = r->job, .canonical = &r->canonical, .data = &r->data, .model = r->model, .group = group,
                                  .pool = r->pool, .clock = &qr_clock_monotonic, .resume = from, .epochs = epochs,
                                  .observer = {.ctx = r, .step = on_step, .stable = on_stable}};
-    CHECK(qr_group_form(group, &o.view, &err) == QR_OK);
     r->first = from ? from->pass : 0;
     r->n_lines = 0;
     r->same_lines = true;

@@ -1,0 +1,447 @@
+/* group/group_step.c — what the step loop asks for: generations joined, blocks taken, sums, commits, the end. elastic.md has the whole picture.
+ *
+ * What the machine says of this member's training is g->held; it changes only here, under the lock: at a commit, when a promise freezes the
+ * ledger, when a Begin keeps or empties it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/counter.h"
+#include "base/mem.h"
+#include "group/trainer_impl.h"
+
+#define FORM_GRACE_NS (60 * QR_SECOND)    /* the machine ends its own waits before that */
+#define CONNECT_FIRST_NS (20 * QR_SECOND) /* no generation before: the port is closed, or nobody is there */
+#define CONNECT_NS (600 * QR_SECOND)      /* a member may still compute a block; the machine notices the frozen and the dead */
+#define GOODBYES_WITHIN_NS (8 * QR_SECOND)
+#define TRANSFER_NS (600 * QR_SECOND)
+
+static void lock(struct qr_group *g) { pthread_mutex_lock(&g->lock); }
+static void unlock(struct qr_group *g) { pthread_mutex_unlock(&g->lock); }
+
+/* The generation that the trainer works in is still the active one. Under the lock. */
+static bool current(const struct qr_group *g) { return g->solo || (g->begun && g->joined == g->serial); }
+static enum qr_code aborted(struct qr_err *err) { return qr_fail(err, QR_ABORTED, "the group changes its members"); }
+static enum qr_code go_on(struct qr_group *g, struct qr_err *err) {
+    enum qr_code code = group_why_stop(g, err);
+    if (code == QR_OK && !current(g)) code = aborted(err);
+    return code;
+}
+
+/* Keeps the first error of the training thread for the goodbye. */
+static enum qr_code noted(struct qr_group *g, enum qr_code code, const struct qr_err *err) {
+    if (code == QR_OK || code == QR_ABORTED || !err) return code;
+    lock(g);
+    if (!*g->why_leave) snprintf(g->why_leave, sizeof g->why_leave, "%s", err->msg);
+    unlock(g);
+    return code;
+}
+
+/* ---- what the machine is told of the trainer ---- */
+
+static void drop_held(struct qr_group *g) {
+    struct ledger *l = &g->ledger;
+    if (l->n_taken) l->dropped = true;
+    l->n = l->n_taken = 0;
+    l->open = false;
+}
+
+/* The taken blocks as runs, in the order in which they were taken: false when they need too many. */
+static bool runs_of(const struct ledger *l, struct qr_held *h) {
+    h->n_runs = 0;
+    for (size_t i = 0; i < l->n_taken; i++) {
+        struct qr_run *r = h->n_runs ? &h->run[h->n_runs - 1] : NULL;
+        uint64_t b = l->block[i], last = r ? r->first + (r->count - 1) * r->stride : 0;
+        if (r && b > last && (r->count == 1 || b - last == r->stride)) {
+            r->stride = b - last;
+            r->count++;
+            continue;
+        }
+        if (h->n_runs == QR_MESSAGE_MAX_RUNS) return false;
+        h->run[h->n_runs++] = (struct qr_run){.first = b, .count = 1, .stride = 1};
+    }
+    return true;
+}
+
+static void tell_held(struct qr_group *g) {
+    struct qr_held *h = &g->held;
+    if (g->solo) return;
+    h->base_step = h->applied_step;
+    memcpy(h->base_digest, h->digest, sizeof h->base_digest);
+    if (!runs_of(&g->ledger, h)) {
+        drop_held(g);
+        h->n_runs = 0;
+    }
+    qr_member_set_held(g->member, h);
+}
+
+void group_on_suspend(struct qr_group *g) {
+    if (!(g->o.mutations & QR_MUTATE_TAKE_SUSPENDED)) g->ledger.open = false;
+    tell_held(g);
+}
+
+static bool has_base(const struct qr_group *g) {
+    const struct qr_begin *b = &g->generation->begin;
+    return !b->from_checkpoint && g->held.applied_step == b->base_step && memcmp(g->held.digest, b->base_digest, sizeof g->held.digest) == 0;
+}
+
+void group_on_begin(struct qr_group *g) {
+    const struct qr_generation *gen = g->generation;
+    g->ledger.open = false;
+    bool keep = has_base(g) && gen->begin.member[gen->rank].keep;
+    if (keep || (g->o.mutations & QR_MUTATE_KEEP_ANYWAY)) g->ledger.n = g->ledger.n_taken;
+    else drop_held(g);
+    tell_held(g);
+}
+
+enum qr_code group_mesh_stop(void *ctx, struct qr_err *err) {
+    struct qr_group *g = ctx;
+    lock(g);
+    enum qr_code code = g->joined ? go_on(g, err) : group_why_stop(g, err);
+    qr_member_set_turns(g->member, ++g->turns, 0);
+    unlock(g);
+    qr_count(QR_TURNS_TRAINING, 1);
+    return code;
+}
+
+void group_mesh_broken(void *ctx, uint32_t index, const char *reason) {
+    struct qr_group *g = ctx;
+    if (index >= QR_MAX_MEMBERS) return;
+    lock(g);
+    g->data_broken[index] = true;
+    g->broken_serial = g->joined;
+    snprintf(g->data_reason[index], sizeof g->data_reason[index], "%s", reason);
+    group_wake_control(g);
+    unlock(g);
+}
+
+/* ---- generations ---- */
+
+static void make_room(struct ledger *l, size_t n_blocks) {
+    if (l->cap >= n_blocks) return;
+    l->block = qr_xreallocarray(l->block, n_blocks, sizeof *l->block);
+    l->mine = qr_xreallocarray(l->mine, n_blocks, 1);
+    l->cap = n_blocks;
+}
+
+enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, const uint8_t digest[16], size_t max_blocks, struct qr_err *err) {
+    lock(g);
+    make_room(&g->ledger, max_blocks);
+    g->held = (struct qr_held){.applied_step = step, .stable_step = step};
+    memcpy(g->held.digest, digest, sizeof g->held.digest);
+    drop_held(g);
+    tell_held(g);
+    bool first = !g->is_ready;
+    g->is_ready = true;
+    unlock(g);
+    return first && g->start ? g->start(g->thread_ctx, g, err) : QR_OK;
+}
+
+static enum qr_code members_of(struct qr_group *g, struct qr_err *err) {
+    const struct qr_begin *begin = &g->generation->begin;
+    for (uint32_t r = 0; r < begin->n_members; r++) {
+        const struct qr_begin_member *b = &begin->member[r];
+        /* one that came with more settings than ours: it dials us */
+        bool known = b->name.index < g->o.n_peers;
+        const char *address = known ? g->o.peers[b->name.index] : "address unknown";
+        struct qr_mesh_member *m = &g->members[r];
+        *m = (struct qr_mesh_member){.index = b->name.index};
+        memcpy(m->incarnation, b->name.incarnation, sizeof m->incarnation);
+        snprintf(m->name, sizeof m->name, "worker %" PRIu32 " (%.120s)", b->name.index, address);
+        if (known ? !group_with_port(address, b->data_port, m->address, sizeof m->address) : b->name.index < g->o.index)
+            return qr_fail(err, QR_INTERNAL, "the address '%s' of worker %" PRIu32 " is not host:port", address, b->name.index);
+    }
+    return QR_OK;
+}
+
+/* Who gives whom the state: the j-th member that lacks the base is served by the j-th holder, modulo holders. Rank of the server, or n. */
+static uint32_t server_of(const struct qr_begin *b, uint32_t rank) {
+    uint32_t n_holders = 0, j = 0, at = 0;
+    for (uint32_t r = 0; r < b->n_members; r++) {
+        n_holders += b->member[r].holder;
+        j += r < rank && !b->member[r].holder;
+    }
+    if (b->member[rank].holder || n_holders == 0) return b->n_members;
+    j %= n_holders;
+    while (!b->member[at].holder || j-- > 0) at++;
+    return at;
+}
+
+static bool gives(const struct qr_generation *gen) {
+    for (uint32_t r = 0; r < gen->begin.n_members; r++)
+        if (server_of(&gen->begin, r) == gen->rank) return true;
+    return false;
+}
+
+/* The generation that began last, as the trainer must follow it. Under the lock. */
+static enum qr_code describe(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
+    const struct qr_generation *gen = g->generation;
+    const struct qr_begin *b = &gen->begin;
+    if (b->from_checkpoint)
+        return qr_fail(err, QR_DATA_LOSS, "the members' states differ and no majority agrees: a machine computes wrongly; start again from the last "
+                       "checkpoint");
+    g->joined = g->serial;
+    g->joined_hash = gen->id_hash;
+    *ret = (struct qr_group_start){.view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
+                                   .base_step = b->base_step, .whole = b->n_members == g->o.n_peers, .fetch = !has_base(g)};
+    memcpy(ret->base_digest, b->base_digest, sizeof ret->base_digest);
+    ret->give = !ret->fetch && gives(gen);
+    for (uint32_t r = 0; r < b->n_members; r++) ret->view.index[r] = b->member[r].name.index;
+    return members_of(g, err);
+}
+
+static enum qr_code wait_for_begin(struct qr_group *g, int64_t deadline_ns, struct qr_group_start *ret, struct qr_err *err) {
+    uint64_t left = g->joined;
+    enum qr_code code = QR_OK;
+    lock(g);
+    g->joined = 0;
+    while ((code = group_why_stop(g, err)) == QR_OK && !g->done.is && !(g->begun && g->serial > left)) {
+        unlock(g);
+        if (group_now_ns(g) >= deadline_ns)
+            code = qr_fail(err, QR_DEADLINE_EXCEEDED, "no group formed within %" PRId64 " s", g->o.form_timeout_ns / QR_SECOND);
+        else code = qr_mesh_idle(g->mesh, deadline_ns, err);
+        lock(g);
+        if (code != QR_OK) break;
+    }
+    if (code == QR_OK && g->done.is) *ret = (struct qr_group_start){.done = true};
+    else if (code == QR_OK) code = describe(g, ret, err);
+    unlock(g);
+    return code;
+}
+
+static void tell_view(const struct qr_group *g) {
+    qr_gauge(QR_GENERATION, (int64_t)g->view.generation);
+    qr_gauge(QR_MEMBERS, g->view.n_members);
+}
+
+static enum qr_code join_solo(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
+    lock(g);
+    enum qr_code code = group_why_stop(g, err);
+    *ret = (struct qr_group_start){.view = g->view, .base_step = g->held.applied_step,
+                                   .whole = true};
+    memcpy(ret->base_digest, g->held.digest, sizeof ret->base_digest);
+    unlock(g);
+    return code;
+}
+
+enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
+    struct qr_err own;
+    if (!err) err = &own;
+    int64_t deadline_ns = group_now_ns(g) + g->o.form_timeout_ns + FORM_GRACE_NS;
+    enum qr_code code = g->solo ? join_solo(g, ret, err) : QR_ABORTED;
+    while (code == QR_ABORTED) {
+        code = wait_for_begin(g, deadline_ns, ret, err);
+        if (code != QR_OK || ret->done) break;
+        code = qr_mesh_form(g->mesh, g->joined_hash, g->members, ret->view.n_members, ret->view.rank,
+                            group_now_ns(g) + (g->has_joined ? CONNECT_NS : CONNECT_FIRST_NS), err);
+    }
+    if (code != QR_OK) return noted(g, code, err);
+    if (ret->done) return QR_OK;
+    lock(g);
+    ret->keep = !g->ledger.dropped;
+    g->ledger.dropped = false;
+    g->has_joined = true;
+    g->view = ret->view;
+    g->base_step = ret->base_step;
+    g->shares = (struct shares){0};
+    unlock(g);
+    tell_view(g);
+    return QR_OK;
+}
+
+enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct qr_err *err) {
+    static const uint8_t none[16];
+    struct qr_group_start start;
+    enum qr_code code = g->is_ready ? QR_OK : qr_group_ready(g, 0, none, 0, err);
+    if (code == QR_OK) code = qr_group_join(g, &start, err);
+    if (code == QR_OK) *ret = start.view;
+    return code;
+}
+
+/* ---- the state changes hands ---- */
+
+enum qr_code qr_group_give(struct qr_group *g, struct qr_bytes state, struct qr_err *err) {
+    uint32_t to[QR_MAX_MEMBERS], n = 0;
+    lock(g);
+    enum qr_code code = go_on(g, err);
+    const struct qr_generation *gen = g->generation;
+    for (uint32_t r = 0; code == QR_OK && r < gen->begin.n_members; r++)
+        if (server_of(&gen->begin, r) == gen->rank) to[n++] = r;
+    unlock(g);
+    for (uint32_t i = 0; i < n && code == QR_OK; i++) code = qr_mesh_give(g->mesh, to[i], state, group_now_ns(g) + TRANSFER_NS, err);
+    return noted(g, code, err);
+}
+
+enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_err *err) {
+    lock(g);
+    enum qr_code code = go_on(g, err);
+    uint32_t from = code == QR_OK ? server_of(&g->generation->begin, g->generation->rank) : 0;
+    bool nobody = code == QR_OK && from >= g->generation->begin.n_members;
+    unlock(g);
+    if (nobody) return noted(g, qr_fail(err, QR_INTERNAL, "a generation began whose base nobody has"), err);
+    if (code == QR_OK) code = qr_mesh_fetch(g->mesh, from, ret, group_now_ns(g) + TRANSFER_NS, err);
+    return noted(g, code, err);
+}
+
+enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err) {
+    lock(g);
+    enum qr_code code = go_on(g, err);
+    if (code == QR_ABORTED && (g->o.mutations & QR_MUTATE_COMMIT_ANYWAY)) code = QR_OK;
+    if (code == QR_OK) {
+        g->ledger.n = g->ledger.n_taken = 0;
+        g->ledger.open = g->ledger.dropped = false;
+        /* the state before the applied one is stable: a reduction based on it has passed */
+        g->held = (struct qr_held){.applied_step = step, .stable_step = step ? step - 1 : 0};
+        memcpy(g->held.digest, digest, sizeof g->held.digest);
+        tell_held(g);
+    }
+    unlock(g);
+    return code;
+}
+
+/* ---- blocks ---- */
+
+/* The first block of rank r and of those after it: blocks are shared out in proportion to speed, equally while one's is not known. Nobody
+ * counts for less than a sixteenth of the mean: who gets no block is never measured again. */
+static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_blocks) {
+    const uint64_t *speed = g->shares.speed;
+    uint32_t n = g->view.n_members;
+    uint64_t mean = 0, before = 0, all = 0;
+    bool known = true;
+    for (uint32_t r = 0; r < n; r++) {
+        known = known && speed[r];
+        mean += speed[r] / n;
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        uint64_t weight = !known ? 1 : speed[r] > mean / 16 ? speed[r] : mean / 16 + 1;
+        if (r < rank) before += weight;
+        all += weight;
+    }
+    return (uint64_t)((unsigned __int128)n_blocks * before / all);
+}
+
+void qr_group_weigh(struct qr_group *g, uint64_t n_blocks, const uint64_t *ns) {
+    uint64_t count[QR_MAX_MEMBERS];
+    /* the first step of a generation is shared out by its Begin */
+    if (g->solo || g->view.n_members < 2 || g->held.applied_step <= g->base_step + 1) return;
+    for (uint32_t r = 0; r < g->view.n_members; r++) count[r] = first_of(g, r + 1, n_blocks) - first_of(g, r, n_blocks);
+    for (uint32_t r = 0; r < g->view.n_members; r++) {
+        uint64_t *speed = &g->shares.speed[r], now = (count[r] << 30) / (ns[r] + 1) + 1;
+        if (count[r] && now < UINT64_C(1) << 50) *speed = *speed ? (7 * *speed + now) / 8 : now;
+    }
+}
+
+/* l->mine[b] = 1 for each block that is this member's at this step. Under the lock. */
+static void assign(struct qr_group *g, uint64_t n_blocks) {
+    struct ledger *l = &g->ledger;
+    make_room(l, n_blocks);
+    if (!g->solo && g->held.applied_step == g->generation->begin.base_step) {
+        qr_generation_blocks(&g->generation->begin, g->generation->rank, n_blocks, l->mine);
+        return;
+    }
+    uint64_t first = first_of(g, g->view.rank, n_blocks), end = first_of(g, g->view.rank + 1, n_blocks);
+    for (uint64_t b = 0; b < n_blocks; b++) l->mine[b] = b >= first && b < end;
+}
+
+enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *ret_left, struct qr_err *err) {
+    struct ledger *l = &g->ledger;
+    lock(g);
+    enum qr_code code = go_on(g, err);
+    if (code == QR_OK) {
+        assign(g, n_blocks);
+        for (size_t i = 0; i < l->n_taken && code == QR_OK; i++) {
+            if (l->block[i] >= n_blocks || !l->mine[l->block[i]])
+                code = qr_fail(err, QR_INTERNAL, "block %" PRIu64 " was computed here and is somebody else's", l->block[i]);
+            else l->mine[l->block[i]] = 0;
+        }
+    }
+    if (code == QR_OK) {
+        l->n = l->n_taken;
+        for (uint64_t b = 0; b < n_blocks; b++)
+            if (l->mine[b]) l->block[l->n++] = b;
+        l->open = true;
+        *ret_left = l->n - l->n_taken;
+    }
+    unlock(g);
+    return noted(g, code, err);
+}
+
+bool qr_group_take(struct qr_group *g, uint64_t *ret_block) {
+    struct ledger *l = &g->ledger;
+    lock(g);
+    bool yes = l->open && l->n_taken < l->n && !g->interrupted;
+    if (yes) *ret_block = l->block[l->n_taken++];
+    if (yes && !g->solo) qr_member_set_turns(g->member, ++g->turns, g->block_ns);
+    unlock(g);
+    return yes;
+}
+
+void qr_group_expect(struct qr_group *g, int64_t block_ns) {
+    lock(g);
+    g->block_ns = block_ns;
+    unlock(g);
+}
+
+/* ---- sums ---- */
+
+static enum qr_code refused(struct qr_group *g, struct qr_err *err) {
+    qr_warn(g->o.log, "group", "%s", err->msg);
+    lock(g);
+    g->refused = true;
+    g->held.refusals++;
+    tell_held(g);
+    group_wake_control(g);
+    unlock(g);
+    return aborted(err);
+}
+
+enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum, struct qr_err *err) {
+    struct qr_err own;
+    if (!err) err = &own;
+    lock(g);
+    g->ledger.open = false; /* what was not taken is not in the contribution */
+    enum qr_code code = go_on(g, err);
+    unlock(g);
+    if (code != QR_OK) return noted(g, code, err);
+    if (g->solo) {
+        struct qr_reduction_args args = {.n_ranks = 1, .contribution = c, .sum = ret_sum};
+        code = qr_reduction_begin(g->alone, &args, err);
+        return code != QR_OK ? code : qr_reduction_check(g->alone, err);
+    }
+    code = qr_mesh_reduce(g->mesh, g->o.allreduce, c, ret_sum, err);
+    return code == QR_DATA_LOSS ? refused(g, err) : noted(g, code, err);
+}
+
+/* ---- the end ---- */
+
+enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error, int64_t timeout_ns, struct qr_err *err) {
+    struct qr_err own;
+    if (!err) err = &own;
+    bool leads = g->view.rank == 0, failed = leader_error && leader_error->code != QR_OK;
+    if (g->solo) return failed ? qr_fail(err, leader_error->code, "%s", leader_error->msg) : QR_OK;
+    int64_t deadline_ns = group_now_ns(g) + (leads ? GOODBYES_WITHIN_NS : timeout_ns);
+    lock(g);
+    enum qr_code code = g->done.is ? QR_OK : go_on(g, err);
+    if (leads && code == QR_OK && !g->done.is) {
+        g->end = true;
+        g->end_code = failed ? leader_error->code : QR_OK;
+        snprintf(g->end_text, sizeof g->end_text, "%s", failed ? leader_error->msg : "");
+        group_wake_control(g);
+    }
+    while (code == QR_OK && !g->done.is) {
+        unlock(g);
+        if (group_now_ns(g) >= deadline_ns && leads) return QR_OK; /* the work is written: late goodbyes change nothing */
+        if (group_now_ns(g) >= deadline_ns)
+            return qr_fail(err, QR_DEADLINE_EXCEEDED, "worker %" PRIu32 ", which leads, did not say within %" PRId64 " s that everything is written",
+                           g->view.index[0], timeout_ns / QR_SECOND);
+        code = qr_mesh_idle(g->mesh, deadline_ns, err);
+        lock(g);
+        if (g->done.is) code = g->done.code == QR_OK ? QR_OK : qr_fail(err, g->done.code, "%s", g->done.text);
+        else if (code == QR_ABORTED && leads && g->end_code == QR_OK) code = QR_OK; /* all is written, and Done is on its way */
+    }
+    if (code == QR_OK && g->done.is && g->done.code != QR_OK) code = qr_fail(err, g->done.code, "%s", g->done.text);
+    unlock(g);
+    return code;
+}
+
+const char *qr_group_schedule_name(const struct qr_group *g, size_t n) { return qr_schedule_name(g->o.allreduce, g->view.n_members, n); }

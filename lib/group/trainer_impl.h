@@ -1,0 +1,82 @@
+/* group/trainer_impl.h — the insides of a group, shared by group.c (the threads) and group_step.c (what the step loop asks for). */
+#ifndef QR_GROUP_TRAINER_IMPL_H
+#define QR_GROUP_TRAINER_IMPL_H
+
+#include <pthread.h>
+
+#include "group/group_impl.h"
+#include "group/member.h"
+#include "group/mesh.h"
+
+struct told { bool is; enum qr_code code; char text[QR_ERR_MSG_BYTES]; };
+
+/* The blocks of the present step that are this member's, in the order in which they are taken. Under the group's lock. */
+struct ledger {
+    uint64_t *block;
+    uint8_t *mine;              /* scratch, as long */
+    size_t n, cap, n_taken;
+    bool open;                  /* blocks may be taken */
+    bool dropped;               /* a Begin emptied it; the trainer does not know yet */
+};
+
+/* How many blocks each rank owns: from 0 on, rank by rank. A function of what every member of the generation has seen. */
+struct shares {
+    uint64_t speed[QR_MAX_MEMBERS]; /* blocks in 2^30 ns, smoothed; 0: not known */
+};
+
+struct qr_group {
+    struct qr_group_options o;
+    bool solo;
+    struct qr_link *control, *data;
+    struct qr_member *member;
+    struct qr_mesh *mesh;
+    struct qr_reduction *alone; /* of a group of one */
+    struct qr_group_view view;
+    enum qr_code (*start)(void *ctx, struct qr_group *g, struct qr_err *err);
+    void (*join)(void *ctx);
+    void *thread_ctx;
+    bool is_ready, has_joined;
+    struct qr_mesh_member *members; /* of the joined generation */
+    struct qr_buf out;             /* control thread's */
+    struct qr_message *in;         /* control thread's */
+    pthread_mutex_t lock;
+    /* under lock: requests of the training thread */
+    bool quit, leave, end, refused, interrupted;
+    enum qr_code end_code;
+    char end_text[QR_ERR_MSG_BYTES];
+    char why_leave[QR_ERR_MSG_BYTES]; /* what the others are told; the first error */
+    bool data_broken[QR_MAX_MEMBERS];
+    uint64_t broken_serial;        /* the generation that those are of */
+    char data_reason[QR_MAX_MEMBERS][160];
+    uint64_t turns;
+    int64_t block_ns;              /* how long a block takes; 0: not known */
+    /* under lock: facts from the machine */
+    bool begun;                    /* generation is active */
+    uint64_t serial;               /* Begins so far */
+    struct qr_generation *generation;
+    struct told stop, done;
+    /* under lock: the trainer's state */
+    struct qr_held held;
+    struct ledger ledger;
+    struct shares shares;          /* the training thread's, as is */
+    uint64_t base_step;            /* of the joined generation */
+    uint64_t joined;               /* the serial that the trainer works in; 0: none */
+    uint64_t joined_hash;          /* of its id */
+};
+
+/* ---- group.c. All under the lock ---- */
+static inline int64_t group_now_ns(const struct qr_group *g) { return qr_now_ns(g->o.clock); }
+void group_wake_control(struct qr_group *g);
+/* Why a wait of the training thread must end, but for a new generation. */
+enum qr_code group_why_stop(struct qr_group *g, struct qr_err *err);
+
+bool group_with_port(const char *address, unsigned port, char *ret, size_t cap); /* no lock: host:port with another port */
+
+/* ---- group_step.c. Under the lock, from the control thread ---- */
+void group_on_suspend(struct qr_group *g);
+void group_on_begin(struct qr_group *g);
+/* Link callbacks of the mesh. */
+enum qr_code group_mesh_stop(void *ctx, struct qr_err *err);
+void group_mesh_broken(void *ctx, uint32_t index, const char *reason);
+
+#endif

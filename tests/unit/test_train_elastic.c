@@ -1,0 +1,204 @@
+/* Whole workers that are killed, leave and join while they train: the digest and steps.jsonl are those of one worker that nobody disturbed. */
+#include "tests/ring.h"
+
+#define JOB(epochs) "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}}," \
+    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7}," \
+    "\"precision\":\"double\",\"block_size\":1,\"train\":{\"epochs\":" #epochs ",\"batch_size\":9,\"loss\":\"mse\"," \
+    "\"metrics\":[\"accuracy\"],\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}"
+static const char job[] = JOB(6);
+
+static char digest[33];
+static struct qr_buf lines;
+
+/* One worker, nobody else. */
+static void undisturbed(void) {
+    struct ring r;
+    ring_init(&r, job, 1);
+    ring_run(&r);
+    CHECK(r.worker[0].code == QR_OK, "%s", r.worker[0].err.msg);
+    memcpy(digest, r.worker[0].result.state_digest, sizeof digest);
+    lines = ring_log(&r);
+    CHECK(lines.n > 1000 && strlen(digest) == 32);
+    ring_fini(&r);
+}
+
+/* Everybody who was not killed for good has the digest; the log is the log. */
+static void check_ring(struct ring *r, const char *what) {
+    struct qr_buf text = ring_log(r);
+    unsigned ended = 0;
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct ring_worker *w = &r->worker[i];
+        if (atomic_load(&w->killed)) continue;
+        CHECK(w->code == QR_OK, "%s: worker %u: %s", what, i, w->err.msg);
+        if (w->result.by_others) continue;
+        ended++;
+        CHECK(strcmp(w->result.state_digest, digest) == 0, "%s: worker %u: %s", what, i, w->result.state_digest);
+    }
+    CHECK(ended > 0 && atomic_load(&r->n_wrote) > 0, "%s: nobody ended", what);
+    CHECK(text.n == lines.n && memcmp(text.p, lines.p, text.n) == 0, "%s: the log differs: %zu bytes, not %zu (%s)", what, text.n, lines.n, r->dir);
+    qr_buf_free(&text);
+}
+
+static void test_nobody_disturbed(void) {
+    for (uint32_t n = 2; n <= 4; n++) {
+        struct ring r;
+        ring_init(&r, job, n);
+        ring_run(&r);
+        check_ring(&r, "undisturbed");
+        CHECK(atomic_load(&r.n_wrote) == 1);
+        ring_fini(&r);
+    }
+}
+
+/* One of the workers dies at its k-th operation on the data link: at any point of a step, of a forming ring, or of the end. */
+static void test_killed_anywhere(void) {
+    for (unsigned k = 0; k < 24; k++) {
+        struct ring r;
+        char what[64];
+        ring_init(&r, job, 2 + k % 3);
+        uint32_t who = k / 3 % r.n;
+        r.wish = (enum qr_allreduce)(k / 2 % 4);
+        r.worker[who].fuse = (long)(2 + k * k / 4 + k);
+        snprintf(what, sizeof what, "worker %u of %u killed at operation %ld", who, r.n, r.worker[who].fuse);
+        ring_run(&r);
+        check_ring(&r, what);
+        ring_fini(&r);
+    }
+}
+
+/* ---- what callbacks do ---- */
+
+struct plan {
+    enum ring_event event;
+    uint64_t step;      /* of RING_STEP */
+    uint32_t who, whom; /* at whose event; who is killed (who) or asked to stop (whom) */
+    bool leaves;
+    atomic_bool over;
+};
+static void follow(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
+    struct plan *p = w->ring->ctx;
+    if (e != p->event || w->index != p->who || (line && line->step != p->step) || atomic_exchange(&p->over, true)) return;
+    if (p->leaves) qr_group_interrupt(w->ring->worker[p->whom].group);
+    else ring_kill(w);
+}
+static const char *const event_names[] = {"it has joined", "a step is told", "it is to write", "it has written"};
+
+/* At named points: the leader and another one; before and after what the world sees. */
+static void test_killed_at(void) {
+    for (unsigned e = RING_JOINED; e <= RING_WROTE; e++)
+        for (uint32_t who = 0; who < 3; who += 2) {
+            if (e == RING_WROTE && who != 0) continue;
+            struct plan plan = {.event = (enum ring_event)e, .step = 7, .who = who};
+            struct ring r;
+            char what[64];
+            ring_init(&r, job, 3);
+            r.on = follow;
+            r.ctx = &plan;
+            snprintf(what, sizeof what, "worker %u killed when %s", who, event_names[e]);
+            ring_run(&r);
+            CHECK(atomic_load(&plan.over), "%s: never", what);
+            check_ring(&r, what);
+            ring_fini(&r);
+        }
+}
+
+static void test_leaves(void) {
+    for (uint32_t who = 0; who < 3; who++) {
+        struct plan plan = {.event = RING_STEP, .step = 5, .who = 1, .whom = who, .leaves = true};
+        struct ring r;
+        ring_init(&r, job, 3);
+        r.on = follow;
+        r.ctx = &plan;
+        ring_run(&r);
+        CHECK(r.worker[who].code == QR_CANCELLED, "worker %u: %s", who, r.worker[who].err.msg);
+        atomic_store(&r.worker[who].killed, true); /* not to be looked at */
+        check_ring(&r, "one leaves");
+        ring_fini(&r);
+    }
+}
+
+/* Killed and started again, also as the leader, also twice; and one that comes late. */
+static void test_joins(void) {
+    for (uint32_t who = 0; who < 3; who++) {
+        struct ring r;
+        ring_init(&r, job, 3);
+        r.step_ns = 4 * QR_MS;
+        r.worker[who].fuse = 30 + 20 * who;
+        r.worker[who].again_ns = 10 * QR_MS;
+        r.form_ns = 300 * QR_MS; /* the others do not wait for who comes late */
+        if (who == 2) r.worker[1].start_ns = 350 * QR_MS;
+        ring_run(&r);
+        CHECK(r.worker[who].lives == 2, "worker %u lived %u times", who, r.worker[who].lives);
+        check_ring(&r, "killed and started again");
+        ring_fini(&r);
+    }
+}
+
+/* A job that is scaled up: the old ones' settings do not name the new ones. */
+static void test_scaled_up(void) {
+    struct ring r;
+    ring_init(&r, job, 4);
+    r.step_ns = 4 * QR_MS;
+    r.worker[0].n_known = r.worker[1].n_known = 2;
+    r.worker[2].start_ns = 20 * QR_MS;
+    r.worker[3].start_ns = 30 * QR_MS;
+    ring_run(&r);
+    check_ring(&r, "scaled up");
+    CHECK(r.worker[0].view.n_members == 4 && r.worker[3].view.rank == 3, "%u members", r.worker[0].view.n_members);
+    ring_fini(&r);
+}
+
+/* All but one, one after the other; then they come back. */
+static void test_all_but_one(void) {
+    for (unsigned again = 0; again < 2; again++) {
+        struct ring r;
+        ring_init(&r, job, 5);
+        r.step_ns = again ? 4 * QR_MS : 0;
+        for (uint32_t i = 0; i < 5; i++) {
+            if (i == 3) continue;
+            r.worker[i].fuse = 20 + 11 * i;
+            r.worker[i].again_ns = again ? (int64_t)(5 + i) * QR_MS : INT64_MAX;
+        }
+        ring_run(&r);
+        check_ring(&r, "all but one killed");
+        ring_fini(&r);
+    }
+}
+
+/* Fewer than min_workers: those who are left wait, and give up when the time is over, with a code that asks to be tried again. */
+static void test_too_few(void) {
+    struct ring r;
+    ring_init(&r, job, 3);
+    r.min_workers = 2;
+    r.form_ns = 400 * QR_MS;
+    r.worker[0].fuse = 40;
+    r.worker[1].fuse = 60;
+    ring_run(&r);
+    CHECK(qr_exit_code(r.worker[2].code) == 138, "%d: %s", r.worker[2].code, r.worker[2].err.msg);
+    CHECK(strstr(r.worker[2].err.msg, "1 of 3 are here, 2 are needed"), "%s", r.worker[2].err.msg);
+    ring_fini(&r);
+    /* one comes back in time: they go on */
+    ring_init(&r, job, 3);
+    r.min_workers = 2;
+    r.form_ns = 4 * QR_SECOND;
+    r.worker[0].fuse = 40;
+    r.worker[1].fuse = 60;
+    r.worker[1].again_ns = 100 * QR_MS;
+    ring_run(&r);
+    check_ring(&r, "below min_workers for a while");
+    ring_fini(&r);
+}
+
+int main(void) {
+    undisturbed();
+    test_nobody_disturbed();
+    test_killed_anywhere();
+    test_killed_at();
+    test_leaves();
+    test_joins();
+    test_scaled_up();
+    test_all_but_one();
+    test_too_few();
+    qr_buf_free(&lines);
+    return t_end();
+}
