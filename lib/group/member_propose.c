@@ -282,9 +282,21 @@ static void give_up_waiting(struct qr_member *m, uint64_t set) {
     member_stop(m, QR_DEADLINE_EXCEEDED, QR_GOODBYE_LEAVING, text);
 }
 
+/* For the promise of one that is gone by now. */
+static bool waits_in_vain(const struct qr_member *m) {
+    const struct pending *q = &m->pending;
+    for (uint32_t r = 0; r < q->propose.n_members; r++) {
+        const struct qr_member_name *name = &q->propose.member[r];
+        if (q->promised_ranks & bit(r)) continue;
+        if (!member_hears(m, name->index) || !same_inc(m->peer[name->index].incarnation, name->incarnation)) return true;
+    }
+    return false;
+}
+
 void member_consider_proposing(struct qr_member *m) {
     if (m->formed && m->opt.stop_on_loss && m->active) return;
     struct pending *q = &m->pending;
+    if (q->on && waits_in_vain(m)) q->on = false;
     if (q->on && m->now_ns - q->sent_ns >= PROMISE_WAIT_NS) { /* again, without the silent */
         q->on = false;
         for (uint32_t r = 0; r < q->propose.n_members; r++)
