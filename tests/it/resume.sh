@@ -3,7 +3,7 @@
 # again and again, SIGTERM, more epochs, a job that is done, another job in the same place, damage, a bucket, a bucket that refuses.
 . "$(dirname "$0")/common"
 unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS NO_GCE_CHECK
-epochs=1500
+epochs=3000
 sed 's/"name": "qcnn"/"name": "resume"/; s/"epochs": 50/"epochs": '$epochs'/' deploy/jobs/qcnn.json >"$work/job.json"
 often="--checkpoint-interval 20ms --checkpoint-steps 5 --logdir="
 
@@ -44,7 +44,7 @@ check "its log has $all lines" test "$(lines "$work/ref/steps.jsonl")" = $all
 for n in 1 2; do
     d=$work/killed$n; kills=0; before=0
     while [ $kills -lt 4 ]; do
-        at_line=$($python -c "import random; print(random.randrange($before + 50, $before + $all // 9))")
+        at_line=$($python -c "import random; print(random.randrange($before + 50, $before + $all // 18))")
         started_run "$d" -n $n
         until_lines "$d" "$at_line"
         kill -9 $r 2>/dev/null || break
