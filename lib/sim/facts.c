@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "sim/planner_impl.h"
+#include "sim/stream_run_impl.h"
 
 /* A number of bytes that may exceed 64 bits, in decimal. */
 static const char *decimal(unsigned __int128 x, char room[48]) {
@@ -52,14 +53,18 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit, const struct qr_ob
         unsigned cpus = qr_cpu_limit();
         p->n_slots = cpus < 4 ? 4 : cpus;
     }
-    enum qr_code code = check_memory(p, err);
-    if (code != QR_OK) {
-        free(p);
-        return code;
-    }
     p->invisible = qr_xcalloc(p->n_params + 1, 1);
     qr_circuit_invisible(circuit, observables, n_observables, p->invisible);
-    qr_plan_fuse(p, circuit);
+    if (opt->engine == QR_ENGINE_AUTO && qr_stream_plan(p, circuit, observables, n_observables)) {
+        *ret = p;
+        return QR_OK;
+    }
+    enum qr_code code = check_memory(p, err);
+    if (code != QR_OK) {
+        qr_sim_plan_free(p);
+        return code;
+    }
+    qr_plan_fuse(p, circuit, 1, NULL);
     qr_plan_passes(p, observables, n_observables);
     *ret = p;
     return QR_OK;
@@ -67,6 +72,7 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit, const struct qr_ob
 
 void qr_sim_plan_free(struct qr_sim_plan *p) {
     if (!p) return;
+    qr_stream_free(p->stream);
     free(p->invisible);
     free(p->ops);
     free(p->numbers);
@@ -83,6 +89,7 @@ void qr_sim_plan_free(struct qr_sim_plan *p) {
 bool qr_sim_lanes_are_samples(const struct qr_sim_plan *p) { return p->lanes_are_samples; }
 
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p) {
+    if (p->stream) return qr_stream_bytes(p);
     size_t states = (p->cell_bytes << p->cell_bits) * 2;
     size_t tiles = p->tile_bits < p->cell_bits ? p->n_slots * (p->cell_bytes << p->tile_bits) * 2 : 0;
     return states + tiles + (p->n_wide * QR_WIDE + p->n_data * QR_NARROW) * sizeof(double) +
@@ -91,7 +98,7 @@ size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p) {
 
 struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *p) {
     struct qr_sim_facts f = {.n_gates = p->n_gates, .n_blocks = p->n_blocks, .n_passes = p->n_passes,
-                             .engine = "blocked"};
+                             .engine = p->stream ? "streaming" : "blocked"};
     double amplitudes = 1;
     for (unsigned q = 0; q < p->n; q++) amplitudes *= 2;
     for (size_t i = 0; i < p->n_steps; i++) {

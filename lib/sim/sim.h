@@ -34,9 +34,13 @@ enum qr_isa qr_isa_best(void);
  * Without FMA portable must be asked for: "auto" fails there and says why. */
 QR_MUST_CHECK enum qr_code qr_isa_parse(const char *name, enum qr_isa *ret, struct qr_err *err);
 
+/* Which plans are tried. The streaming one is for prepare-convolve-pool circuits of 8 to 36 qubits (planner.md). */
+enum qr_engine { QR_ENGINE_AUTO, QR_ENGINE_BLOCKED };
+
 struct qr_sim_options {
     enum qr_precision precision;
     enum qr_isa isa;
+    enum qr_engine engine;
 };
 
 struct qr_sim_plan;      /* the compiled circuit; immutable */
@@ -71,6 +75,13 @@ void qr_sim_workspace_free(struct qr_sim_workspace *ws);
  * allocation. */
 void qr_sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
                     const double *x, size_t x_stride, size_t n_samples, double *ret_z);
+
+/* The same when qr_sim_backward will follow. direction: n_readouts numbers, the same for all samples, when they are known before the
+ * forward sweep (an affine head); backward must then get these for every sample. NULL: not known yet. A streaming plan
+ * then does both sweeps at once; others do as qr_sim_forward does. */
+void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
+                                 const double *x, size_t x_stride, size_t n_samples, const double *direction,
+                                 double *ret_z);
 
 /* After qr_sim_forward on the same workspace and samples. Adds to ret_grad[0 .. n_params) the integers of the block's
  * derivatives: sum_s scale[s] * d(sum_r direction[s * n_readouts + r] z[s][r])/d theta_k, rounded once per

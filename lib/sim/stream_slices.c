@@ -1,0 +1,145 @@
+/* sim/stream_slices.c — the levels: 16 slices (or samples) through convolutions and pools to the tail, and lambda back. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim/stream_run_impl.h"
+
+static const double ones[QR_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+static size_t sums_bytes(const struct qr_sim_plan *p) { return QR_CROSS * QR_LANES * p->elem_bytes; }
+
+/* The flips that this run's word asks for pick one of four variants. */
+static const unsigned char *coefs_of(const struct qr_stream_run *r, const struct qr_stream_block *b, uint64_t word, bool back) {
+    unsigned variant = (unsigned)(word >> b->flip[0] & 1) << 1 | (unsigned)(word >> b->flip[1] & 1);
+    size_t size = b->wide ? QR_STREAM_WIDE : QR_STREAM_NARROW;
+    const unsigned char *table = b->data[0] >= 0 || b->data[1] >= 0 ? r->ws->coefs : r->b->stream->coefs;
+    return table + (b->coef + variant * size + (back ? size / 2 : 0)) * r->p->elem_bytes;
+}
+
+/* All blocks of a set on all tiles, from one state to another (or in place). */
+static void apply_set(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_set *set, const unsigned char *in,
+                      unsigned char *out, uint64_t word, bool back) {
+    size_t cell = r->p->cell_bytes, step = (size_t)1 << set->n_bits, n = set->n_blocks;
+    const struct qr_stream_block *block = &r->s->blocks[set->first_block];
+    for (size_t i = 0; i < set->n_bases; i++) {
+        const unsigned char *from = in + set->bases[i] * cell;
+        unsigned char *to = out + set->bases[i] * cell;
+        for (size_t j = 0; j < n; j++) {
+            const uint32_t *global = set->global + j * step, *local = set->local + j * step;
+            const unsigned char *c = coefs_of(r, &block[j], word, back);
+            if (!set->gathered) r->k->tile(j ? to : from, global, to, global, step / 4, c, block[j].wide);
+            else r->k->tile(j ? slot->tile : from, j ? local : global, j + 1 < n ? slot->tile : to, j + 1 < n ? local : global, step / 4,
+                            c, block[j].wide);
+        }
+    }
+}
+
+/* ---- pieces ---- */
+
+static void take_cross(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_block *b) {
+    unsigned char *sums = slot->sums + b->cross * sums_bytes(r->p);
+    double k[QR_CROSS];
+    r->k->fold_sums(sums, QR_CROSS, ones, k);
+    if (!qr_stream_add(k, QR_CROSS, slot->cross + (size_t)b->shape * QR_CROSS)) slot->bad = true;
+    memset(sums, 0, sums_bytes(r->p));
+}
+
+static void end_set(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t set) {
+    const struct qr_stream_set *x = &r->s->sets[set];
+    if (!slot->terms[set]) return;
+    for (uint32_t j = 0; j < x->n_blocks; j++)
+        if (r->p->shapes[r->s->blocks[x->first_block + j].shape].n_slopes) take_cross(r, slot, &r->s->blocks[x->first_block + j]);
+    slot->terms[set] = 0;
+}
+
+static void end_density(struct qr_stream_run *r, struct qr_stream_slot *slot) {
+    enum { AT_ONCE = 64 };
+    double v[AT_ONCE];
+    if (!slot->density_terms) return;
+    for (size_t i = 0; i < r->s->density_numbers; i += AT_ONCE) {
+        size_t n = r->s->density_numbers - i < AT_ONCE ? r->s->density_numbers - i : AT_ONCE;
+        r->k->fold_sums(slot->density + i * QR_LANES * r->p->elem_bytes, n, ones, v);
+        if (!qr_stream_add(v, n, slot->density_sum + i)) slot->bad = true;
+    }
+    memset(slot->density, 0, r->s->density_numbers * QR_LANES * r->p->elem_bytes);
+    slot->density_terms = 0;
+}
+
+void qr_stream_flush(struct qr_stream_run *r, struct qr_stream_slot *slot) {
+    for (size_t i = 0; i < r->s->n_sets; i++) end_set(r, slot, i);
+    end_density(r, slot);
+}
+
+/* Where lanes are samples, pieces wait for their scales side by side. */
+static unsigned char *sums_of(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_block *b, uint32_t terms) {
+    if (r->s->sliced) return slot->sums + b->cross * sums_bytes(r->p);
+    return slot->sums + (b->cross * r->ws->n_pieces + terms / QR_STREAM_PIECE_TERMS) * sums_bytes(r->p);
+}
+
+/* ---- back ---- */
+
+static void cross_tile(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t set, const unsigned char *phi, const unsigned char *lambda) {
+    const struct qr_stream_set *x = &r->s->sets[set];
+    size_t step = (size_t)1 << x->n_bits, cell = r->p->cell_bytes;
+    const uint32_t *at = x->global;
+    if (x->gathered) {
+        /* the first block's groups are all cells of the tile */
+        for (size_t i = 0; i < step; i++) {
+            memcpy(slot->tile + (step + x->local[i]) * cell, phi + x->global[i] * cell, cell);
+            memcpy(slot->tile + (2 * step + x->local[i]) * cell, lambda + x->global[i] * cell, cell);
+        }
+        phi = slot->tile + step * cell;
+        lambda = slot->tile + 2 * step * cell;
+        at = x->local;
+    }
+    for (uint32_t j = 0; j < x->n_blocks; j++) {
+        const struct qr_stream_block *b = &r->s->blocks[x->first_block + j];
+        if (r->p->shapes[b->shape].n_slopes)
+            r->k->tile_cross(phi, lambda, at + j * step, step / 4, sums_of(r, slot, b, slot->terms[set]));
+    }
+    slot->terms[set] += (uint32_t)step;
+    if (r->s->sliced && slot->terms[set] >= QR_STREAM_PIECE_TERMS) end_set(r, slot, set);
+}
+
+/* The cross matrices of all blocks of a half-layer are those of the state behind all of them. */
+static void back_half(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_half *h, const unsigned char *phi,
+                      unsigned char *lambda, uint64_t word, bool undo) {
+    size_t cell = r->p->cell_bytes;
+    for (uint32_t i = h->first_set; i < h->first_set + h->n_sets; i++) {
+        const struct qr_stream_set *set = &r->s->sets[i];
+        for (size_t t = 0; t < set->n_bases; t++) cross_tile(r, slot, i, phi + set->bases[t] * cell, lambda + set->bases[t] * cell);
+    }
+    for (uint32_t i = h->first_set; undo && i < h->first_set + h->n_sets; i++)
+        apply_set(r, slot, &r->s->sets[i], lambda, lambda, word, true);
+}
+
+/* ---- levels ---- */
+
+static void reach_tail(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_level *l, const unsigned char *phi,
+                       unsigned char *lambda) {
+    const struct qr_stream *s = r->s;
+    unsigned shift = s->tail_bits - l->k;
+    size_t slices = (size_t)1 << l->k;
+    for (size_t t = 0; r->direction && t < slices; t++)
+        r->k->dense(phi + (t << s->tail_bits) * r->p->cell_bytes, lambda + (t << s->tail_bits) * r->p->cell_bytes, s->dim,
+                    (unsigned)(t << shift), r->direction->dense);
+    r->k->density(phi, s->tail_bits, slices, shift, slot->density);
+    slot->density_terms += (uint32_t)(2 * slices);
+    if (s->sliced && slot->density_terms >= QR_STREAM_PIECE_TERMS) end_density(r, slot);
+}
+
+void qr_stream_level(struct qr_stream_run *r, struct qr_stream_slot *slot, unsigned level, const unsigned char *in,
+                     unsigned char *lambda, uint64_t word, bool input_too) {
+    const struct qr_stream_level *l = &r->s->levels[level];
+    for (unsigned h = 0; h < l->n_halves; h++)
+        for (uint32_t i = 0; i < l->halves[h].n_sets; i++)
+            apply_set(r, slot, &r->s->sets[l->halves[h].first_set + i], i ? slot->phi[level][h] : h ? slot->phi[level][h - 1] : in,
+                      slot->phi[level][h], word, false);
+    const unsigned char *phi = slot->phi[level][l->n_halves - 1];
+    size_t part = r->p->cell_bytes << (l->m - l->k);
+    if (level + 1 == r->s->n_levels) reach_tail(r, slot, l, phi, lambda);
+    else
+        for (size_t t = 0; t < (size_t)1 << l->k; t++) qr_stream_level(r, slot, level + 1, phi + t * part, lambda + t * part, t, true);
+    for (unsigned h = l->n_halves; r->direction && h-- > 0;)
+        back_half(r, slot, &l->halves[h], slot->phi[level][h], lambda, word, h > 0 || input_too);
+}
