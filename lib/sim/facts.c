@@ -87,6 +87,9 @@ void qr_sim_plan_free(struct qr_sim_plan *p) {
 }
 
 bool qr_sim_lanes_are_samples(const struct qr_sim_plan *p) { return p->lanes_are_samples; }
+bool qr_sim_blocks_in_parallel(const struct qr_sim_plan *p) {
+    return p->lanes_are_samples || (p->stream && p->n < QR_STREAM_SHARED_QUBITS);
+}
 
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p) {
     if (p->stream) return qr_stream_bytes(p);

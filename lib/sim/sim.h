@@ -11,8 +11,8 @@
  * Cost      about three simulations per gradient, however many parameters.
  * Memory    qr_sim_bytes_per_thread(plan) for each thread's workspace.
  * Threads   a plan is const after compile; a bound belongs to one owner while it is filled and is then read by any; a workspace
- *           belongs to one thread (lanes = samples: one block per thread; larger circuits use the
- *           pool inside one state).
+
+ *           belongs to one thread (qr_sim_blocks_in_parallel: one block per thread; larger circuits use the pool inside one state).
  */
 #ifndef QR_SIM_SIM_H
 #define QR_SIM_SIM_H
@@ -55,8 +55,11 @@ QR_MUST_CHECK enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
                                           struct qr_err *err);
 void qr_sim_plan_free(struct qr_sim_plan *plan);
 
-/* n <= 11: 16 samples side by side in the lanes, qr_pool over blocks; else lanes are amplitudes, pool inside. */
+/* n <= 11: 16 samples side by side in the lanes. */
 bool qr_sim_lanes_are_samples(const struct qr_sim_plan *plan);
+/* A workspace is small (lanes are samples, or a streaming plan of less than 24 qubits): each thread takes blocks of its own. Else
+ * the pool goes inside a block. */
+bool qr_sim_blocks_in_parallel(const struct qr_sim_plan *plan);
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *plan);
 struct qr_sim_facts { size_t n_gates, n_blocks, n_passes; double flop_per_gradient; const char *engine; };
 struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *plan);

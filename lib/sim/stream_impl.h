@@ -7,6 +7,7 @@
 enum {
     QR_STREAM_MIN_QUBITS = 8,
     QR_STREAM_MAX_QUBITS = 36,
+    QR_STREAM_SHARED_QUBITS = 24, /* from here on threads share the slices of one sample; below, each has samples of its own */
     QR_STREAM_LEVELS = 3,
     QR_STREAM_HALVES = 4,       /* half-layers of a level */
     QR_STREAM_SEGMENTS = 5,     /* front, levels, tail */
