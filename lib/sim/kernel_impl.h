@@ -69,6 +69,8 @@ struct qr_kernels {
     /* sums of phi[i ^ f] conj(phi[j ^ f]) over `slices` runs of 2^bits cells, f = the run's number << flip_shift: in tiles of 2 x 2,
      * i ascending, j from i; within a tile row-major; re[16 lanes], im[16 lanes] */
     void (*density)(const void *phi, unsigned bits, size_t slices, unsigned flip_shift, void *sums);
+    /* lambda[z] = numbers[z] * phi[z], unless lambda is NULL; sums[z][lane] += |phi[z]|^2 */
+    void (*diagonal)(const void *phi, void *lambda, size_t cells, const void *numbers, void *sums);
     /* ret[k] = tree over lanes of sums[k][lane] * scale[lane] */
     void (*fold_sums)(const void *sums, size_t n, const double scale[QR_LANES], double *ret);
     /* ret[lane] = sum_k weights[k] * sums[k][lane], k ascending */

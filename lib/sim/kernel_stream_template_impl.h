@@ -219,6 +219,22 @@ static void NAME(density)(const void *phi, unsigned bits, size_t slices, unsigne
             NAME(density_tile)(phi, bits, slices, flip_shift, i, j, sum);
 }
 
+static void NAME(diagonal)(const void *phi, void *lambda, size_t cells, const void *numbers, void *sums) {
+    const struct NAME(cell) *p = phi;
+    struct NAME(cell) *l = lambda;
+    const E *o = numbers;
+    E *sum = sums;
+    for (size_t z = 0; z < cells; z++)
+        for (int v = 0; v < QR_LANES; v += W) {
+            V x = LOAD(&p[z].re[v]), y = LOAD(&p[z].im[v]), s = LOAD(&sum[z * QR_LANES + (size_t)v]);
+            STORE(&sum[z * QR_LANES + (size_t)v], FMA(y, y, FMA(x, x, s)));
+            if (!l) continue;
+            V c = SET1(o[z]);
+            STORE(&l[z].re[v], MUL(c, x));
+            STORE(&l[z].im[v], MUL(c, y));
+        }
+}
+
 /* Tree as in fold. */
 static void NAME(fold_sums)(const void *sums, size_t n, const double scale[QR_LANES], double *ret) {
     NAME(d8) s0, s1;

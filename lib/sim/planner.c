@@ -16,6 +16,7 @@ struct draft {
 struct fuser {
     const struct qr_circuit *c;
     unsigned n;
+    bool in_pairs;      /* what waits at the end on two neighbours becomes one block */
     bool *data, *param; /* per gate: has a data argument; has a parameter that some observable sees */
     struct draft *drafts;
     size_t n_drafts, cap_drafts;
@@ -67,8 +68,14 @@ static void flush(struct fuser *f, unsigned q) {
     struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
     if (!d || !d->plain || !may_follow(f, &d->ops, p)) {
         unsigned partner = (q ^ 1) < f->n ? q ^ 1 : q - 1; /* stays as it is */
-        d = new_draft(f, q, partner);
+        bool both = f->in_pairs && f->last[partner] < 0 && f->pending[partner].n && may_follow(f, p, &f->pending[partner]);
+        d = both && partner < q ? new_draft(f, partner, q) : new_draft(f, q, partner);
         f->last[q] = (int64_t)f->n_drafts - 1;
+        if (both) {
+            f->last[partner] = f->last[q];
+            push_all(&d->ops, &f->pending[partner]);
+            f->pending[partner].n = 0;
+        }
     }
     push_all(&d->ops, p);
     p->n = 0;
@@ -285,7 +292,10 @@ static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const str
 
 void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments, uint32_t *ret_first) {
     struct fuser *f = qr_xcalloc(n_segments, sizeof *f);
-    for (size_t s = 0; s < n_segments; s++) fuse_segment(&f[s], p, &segments[s]);
+    for (size_t s = 0; s < n_segments; s++) {
+        f[s].in_pairs = n_segments > 1;
+        fuse_segment(&f[s], p, &segments[s]);
+    }
     emit(p, f, n_segments, ret_first);
     for (size_t s = 0; s < n_segments; s++) {
         for (size_t i = 0; i < f[s].n_drafts; i++) free(f[s].drafts[i].ops.gates);

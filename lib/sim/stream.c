@@ -58,10 +58,9 @@ struct qr_stream_bound *qr_stream_bound_new(const struct qr_sim_plan *p) {
     size_t size = qr_tail_doubles(s);
     b->coefs = qr_xaligned((s->n_coefs + 16) * p->elem_bytes);
     b->wide = qr_xaligned(4 * QR_WIDE * sizeof(double));
-    b->after = qr_xaligned(((size_t)p->n_readouts * s->n_tail + 1) * size * sizeof(double));
-    b->input = qr_xaligned(p->n_readouts * size * sizeof(double));
+    b->after = qr_xaligned((((size_t)p->n_readouts * s->n_tail + 1) * size + 1) * sizeof(double));
+    b->input = qr_xaligned((p->n_readouts * size + 1) * sizeof(double));
     b->weights = qr_xcalloc(p->n_readouts * s->density_numbers, sizeof *b->weights);
-    b->dense = qr_xaligned((size_t)2 * s->dim * s->dim * sizeof(double));
     return b;
 }
 
@@ -72,7 +71,6 @@ void qr_stream_bound_free(struct qr_stream_bound *b) {
     free(b->after);
     free(b->input);
     free(b->weights);
-    free(b->dense);
     free(b);
 }
 
@@ -277,10 +275,10 @@ static enum qr_code fill_workspace(const struct qr_sim_plan *p, struct qr_stream
         if (code != QR_OK) return code;
     }
     ws->direction.row = qr_xcalloc(p->n_readouts, sizeof(double));
-    ws->direction.after = qr_xaligned((s->n_tail + 1) * matrix);
-    ws->direction.dense = qr_xaligned((size_t)2 * s->dim * s->dim * sizeof(double));
+    ws->direction.after = qr_xaligned((s->n_tail + 1) * matrix + 1);
+    ws->direction.dense = qr_xaligned(qr_tail_numbers(s) * sizeof(double));
     ws->encoding = qr_xaligned((size_t)s->n * 4 * 32 * sizeof(double));
-    for (int i = 0; i < 3; i++) ws->matrix[i] = qr_xaligned(matrix);
+    for (int i = 0; i < 3; i++) ws->matrix[i] = qr_xaligned(matrix + 1);
     ws->cross = qr_xcalloc(p->n_shapes * QR_CROSS + 1, sizeof *ws->cross);
     ws->scratch = qr_xcalloc(p->n_params + s->density_numbers + 1, sizeof *ws->scratch);
     if (s->sliced) {

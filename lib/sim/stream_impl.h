@@ -96,11 +96,12 @@ struct qr_stream {
     size_t n_coefs;        /* elements of the table of coefficients */
 
     unsigned tail_bits;    /* qubits of the tail */
-    unsigned dim;          /* 2^max(2, tail_bits) */
+    unsigned dim;          /* 2^tail_bits */
+    bool diagonal;         /* nothing but Z follows: lambda is phi times a number for each cell */
     uint32_t tail_first, n_tail; /* blocks of the plan */
     struct qr_observable *observables; /* on the tail's qubits */
 
-    size_t density_numbers; /* sums of a piece of the density matrix */
+    size_t density_numbers; /* sums of a piece of the density matrix, or of its diagonal */
     size_t chunk_runs;      /* sub-slices in a slice when the tail is reached */
     unsigned item_chunks;   /* chunks that one piece of the right table's derivative takes */
     bool split;             /* slices may be shared out among threads */

@@ -168,15 +168,19 @@ static void take_rest(struct reader *r) {
 }
 
 /* Layers that are simulated, then the tail. */
-static bool read_layers(struct reader *r) {
+static bool read_layers(struct reader *r, const struct qr_observable *obs, size_t n_obs) {
     struct qr_stream *s = r->s;
     for (size_t i = 0; i < r->rest.n; i++)
         if (has_kind(r->p, &r->rest.gates[i], QR_ARG_DATA)) return false;
     unsigned least = s->sliced ? 2 : 1; /* the first layer, and one in the slices */
     while (r->n_segments < QR_STREAM_SEGMENTS - 1 && (r->n_segments < least || r->rest.qubits > 5))
         if (!split_at_pool(r, r->rest.base)) break;
-    if (s->sliced && r->n_segments == 1) take_rest(r);
-    if (r->n_segments < least || r->rest.qubits > QR_STREAM_TAIL_QUBITS || r->rest.qubits < 2) return false;
+    bool z_only = true;
+    for (size_t i = 0; i < n_obs; i++)
+        for (size_t t = 0; t < obs[i].n_terms; t++) z_only &= !obs[i].terms[t].x;
+    if (r->n_segments && (r->n_segments < least || (z_only && r->rest.qubits > 5 && r->n_segments < QR_STREAM_SEGMENTS - 1))) take_rest(r);
+    s->diagonal = z_only && !r->rest.n;
+    if (r->n_segments < least || r->rest.qubits < 2 || (r->rest.qubits > QR_STREAM_TAIL_QUBITS && !s->diagonal)) return false;
     s->n_levels = (unsigned)(r->n_segments - (s->sliced ? 1 : 0));
     s->tail_bits = r->rest.qubits;
     take_rest(r);
@@ -353,15 +357,17 @@ static bool plan_level(struct qr_sim_plan *p, unsigned level, uint32_t first, ui
         plan_half(s, &l->halves[h], begin, (uint32_t)s->n_blocks, m);
     }
     for (uint32_t i = l->first_block; i < s->n_blocks; i++) s->blocks[i].cross = i;
-    /* every flip has to meet a block */
-    return touched == (UINT64_C(1) << m) - 1;
+    bool met = l->n_halves > 0; /* every flip and every encoding has to meet a block */
+    for (unsigned j = 0; j < m; j++)
+        if (flip_of(s, level, j) != QR_FLIP_NONE || (level == 0 && !s->sliced)) met &= touched >> j & 1;
+    return met;
 }
 
 /* ---- all of it ---- */
 
 static void plan_sizes(struct qr_stream *s) {
     size_t half = s->dim / 2;
-    s->density_numbers = half * (half + 1) / 2 * 8;
+    s->density_numbers = s->diagonal ? s->dim : half * (half + 1) / 2 * 8;
     s->chunk_runs = 1;
     for (unsigned l = 0; l < s->n_levels; l++) s->chunk_runs <<= s->levels[l].k;
     const struct qr_stream_front *f = &s->front;
@@ -425,7 +431,7 @@ bool qr_stream_plan(struct qr_sim_plan *p, const struct qr_circuit *c, const str
     size_t done = read_preparation(&r, c);
     r.rest = (struct segment){.gates = qr_xcalloc(c->n_gates + 1, sizeof *r.rest.gates), .n = c->n_gates - done, .qubits = c->n_qubits};
     memcpy(r.rest.gates, c->gates + done, r.rest.n * sizeof *r.rest.gates);
-    bool ok = read_layers(&r) && lay_out(&r, obs, n_obs);
+    bool ok = read_layers(&r, obs, n_obs) && lay_out(&r, obs, n_obs);
     free(r.rest.gates);
     for (size_t i = 0; i < r.n_segments; i++) free(r.seg[i].gates);
     if (ok) return true;

@@ -13,7 +13,6 @@ struct qr_stream_bound {
     double *after;        /* n_readouts * n_tail matrices: the observable behind each block of the tail */
     double *input;        /* n_readouts matrices: before the tail */
     double *weights;      /* n_readouts * density_numbers: read-out from the sums of a density matrix */
-    void *dense;          /* the observable before the tail, for a single read-out: 2 * dim * dim elements */
 };
 
 /* The observable that lambda comes from: sum of row[r] * O_r. */
@@ -22,7 +21,7 @@ struct qr_stream_direction {
     uint64_t generation;
     double *row;
     double *after;
-    void *dense;
+    void *dense;   /* before the tail: 2 * dim * dim elements, or dim on the diagonal */
 };
 
 /* What one thread writes. */
@@ -86,6 +85,7 @@ struct qr_stream_run {
 
 /* stream_tail.c */
 size_t qr_tail_doubles(const struct qr_stream *s); /* of one matrix */
+size_t qr_tail_numbers(const struct qr_stream *s); /* elements of a direction's observable */
 void qr_tail_bind(struct qr_sim_bound *b);
 /* Sets the direction, unless it is there already. */
 void qr_tail_direct(struct qr_stream_direction *d, const struct qr_sim_bound *b, const double *row);

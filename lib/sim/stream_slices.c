@@ -118,6 +118,12 @@ static void back_half(struct qr_stream_run *r, struct qr_stream_slot *slot, cons
 static void reach_tail(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_level *l, const unsigned char *phi,
                        unsigned char *lambda) {
     const struct qr_stream *s = r->s;
+    if (s->diagonal) { /* nothing is traced out here */
+        r->k->diagonal(phi, r->direction ? lambda : NULL, s->dim, r->direction ? r->direction->dense : NULL, slot->density);
+        slot->density_terms += 2;
+        if (s->sliced && slot->density_terms >= QR_STREAM_PIECE_TERMS) end_density(r, slot);
+        return;
+    }
     unsigned shift = s->tail_bits - l->k;
     size_t slices = (size_t)1 << l->k;
     for (size_t t = 0; r->direction && t < slices; t++)

@@ -6,7 +6,8 @@
 #include "sim/stream_run_impl.h"
 
 static size_t groups(const struct qr_stream *s) { return (s->dim + QR_LANES - 1) / QR_LANES; }
-size_t qr_tail_doubles(const struct qr_stream *s) { return groups(s) * s->dim * 2 * QR_LANES; }
+size_t qr_tail_doubles(const struct qr_stream *s) { return s->diagonal ? 0 : groups(s) * s->dim * 2 * QR_LANES; }
+size_t qr_tail_numbers(const struct qr_stream *s) { return s->diagonal ? s->dim : (size_t)2 * s->dim * s->dim; }
 
 static double *entry(const struct qr_stream *s, double *m, unsigned row, unsigned column) {
     return m + ((column / QR_LANES) * s->dim + row) * 2 * QR_LANES + column % QR_LANES;
@@ -84,20 +85,29 @@ static void set_weights(const struct qr_stream *s, const double *o, double *ret)
                 }
 }
 
+static void put(const struct qr_sim_plan *p, void *to, size_t at, double x) {
+    if (p->opt.precision == QR_DOUBLE) ((double *)to)[at] = x;
+    else ((float *)to)[at] = (float)x;
+}
+
 static void set_dense(const struct qr_sim_plan *p, const double *o, void *ret) {
     const struct qr_stream *s = p->stream;
     for (unsigned r = 0; r < s->dim; r++)
         for (unsigned c = 0; c < s->dim; c++) {
             const double *e = entry_of(s, o, r, c);
             size_t at = (size_t)r * s->dim + c, im = (size_t)s->dim * s->dim;
-            if (p->opt.precision == QR_DOUBLE) {
-                ((double *)ret)[at] = e[0];
-                ((double *)ret)[im + at] = e[QR_LANES];
-            } else {
-                ((float *)ret)[at] = (float)e[0];
-                ((float *)ret)[im + at] = (float)e[QR_LANES];
-            }
+            put(p, ret, at, e[0]);
+            put(p, ret, im + at, e[QR_LANES]);
         }
+}
+
+/* Z strings alone: a number for each index, the same for every theta. */
+static void diagonal_weights(const struct qr_stream *s, const struct qr_observable *o, double *ret) {
+    memset(ret, 0, s->dim * sizeof *ret);
+    for (size_t t = 0; t < o->n_terms; t++) {
+        unsigned z = index_bits(o->terms[t].z, s->tail_bits);
+        for (unsigned i = 0; i < s->dim; i++) ret[i] += __builtin_popcount(i & z) & 1 ? -o->terms[t].coefficient : o->terms[t].coefficient;
+    }
 }
 
 void qr_tail_bind(struct qr_sim_bound *b) {
@@ -108,6 +118,11 @@ void qr_tail_bind(struct qr_sim_bound *b) {
     double *scratch = sb->after + (size_t)p->n_readouts * s->n_tail * size; /* one more */
     for (unsigned r = 0; r < p->n_readouts; r++) {
         double *o = sb->input + r * size;
+        if (s->diagonal && sb->generation) continue;
+        if (s->diagonal) {
+            diagonal_weights(s, &s->observables[r], sb->weights + r * s->density_numbers);
+            continue;
+        }
         observable(s, &s->observables[r], o);
         for (uint32_t i = s->n_tail; i-- > 0;) {
             memcpy(sb->after + (r * s->n_tail + i) * size, o, size * sizeof *o);
@@ -115,7 +130,6 @@ void qr_tail_bind(struct qr_sim_bound *b) {
         }
         set_weights(s, o, sb->weights + r * s->density_numbers);
     }
-    if (p->n_readouts == 1) set_dense(p, sb->input, sb->dense);
 }
 
 void qr_tail_direct(struct qr_stream_direction *d, const struct qr_sim_bound *b, const double *row) {
@@ -126,6 +140,14 @@ void qr_tail_direct(struct qr_stream_direction *d, const struct qr_sim_bound *b,
     d->bound = b;
     d->generation = sb->generation;
     memcpy(d->row, row, p->n_readouts * sizeof *row);
+    if (p->stream->diagonal) {
+        for (size_t i = 0; i < p->stream->dim; i++) {
+            double x = 0;
+            for (unsigned r = 0; r < p->n_readouts; r++) x += row[r] * sb->weights[r * p->stream->density_numbers + i];
+            put(p, d->dense, i, x);
+        }
+        return;
+    }
     memset(d->after, 0, all * sizeof *d->after);
     double *input = d->after + size * p->stream->n_tail;
     for (unsigned r = 0; r < p->n_readouts; r++) {
@@ -167,6 +189,7 @@ bool qr_tail_gradient(const struct qr_sim_bound *b, const struct qr_stream_direc
     const struct qr_stream *s = p->stream;
     size_t size = qr_tail_doubles(s), part = (size_t)s->dim * 2 * QR_LANES;
     bool ok = true;
+    if (!s->n_tail) return true;
     set_density(s, rho, matrix[0]);
     for (uint32_t i = 0; i < s->n_tail; i++) {
         uint32_t block = s->tail_first + i, shape = p->blocks[block].shape;

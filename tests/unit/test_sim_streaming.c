@@ -80,18 +80,47 @@ static void compare(const struct problem *p, const struct answer *a, const struc
           p->c->n_qubits, a->engine, worst, top, worst / top, worst_z);
 }
 
-int main(void) {
-    for (unsigned n = 8; n <= 16; n++) {
-        char text[8];
-        const char *obs[] = {text};
-        snprintf(text, sizeof text, "Z%u", n - 1);
-        struct problem p = make(n, 0, n <= 11 ? 19 : 2, obs, 1, 17 * n);
-        struct answer a = ours(&p, QR_ENGINE_AUTO, QR_DOUBLE, QR_ISA_AVX512, 0, NULL);
-        struct answer b = ours(&p, QR_ENGINE_BLOCKED, QR_DOUBLE, QR_ISA_AVX512, 0, NULL);
-        compare(&p, &a, &b, 1e-12, "double");
-        a = ours(&p, QR_ENGINE_AUTO, QR_SINGLE, QR_ISA_AVX512, 0, NULL);
-        compare(&p, &a, &b, 2e-6, "single");
-        drop(&p);
+/* The read-outs that are left after `stages` stages: one on the last qubit, Z on each, or strings with X and Y too. */
+enum kind { LAST, EACH, MIXED };
+
+static struct problem case_of(unsigned n, unsigned stages, enum kind kind, size_t samples) {
+    char text[MAX_OBS][48];
+    const char *obs[MAX_OBS];
+    unsigned left = n, n_obs = 0;
+    for (unsigned s = 0; s < stages; s++) left -= left / 2;
+    if (kind == LAST) snprintf(text[n_obs++], sizeof text[0], "Z%u", n - 1);
+    for (unsigned q = n - left; kind == EACH && q < n && n_obs < MAX_OBS; q++) snprintf(text[n_obs++], sizeof text[0], "Z%u", q);
+    if (kind == MIXED) {
+        snprintf(text[n_obs++], sizeof text[0], "0.5*X%u Z%u - Y%u", n - 1, n - 2, n - 2);
+        snprintf(text[n_obs++], sizeof text[0], "Y%u Y%u + 0.25*Z%u", n - 1, n - 2, n - 1);
     }
+    for (unsigned i = 0; i < n_obs; i++) obs[i] = text[i];
+    return make(n, stages, samples, obs, n_obs, 17 * n + stages);
+}
+
+static void check(unsigned n, unsigned stages, enum kind kind, const char *engine) {
+    struct problem p = case_of(n, stages, kind, n <= 11 ? 19 : 2);
+    struct answer b = ours(&p, QR_ENGINE_BLOCKED, QR_DOUBLE, qr_isa_best(), 0, NULL);
+    struct answer a = ours(&p, QR_ENGINE_AUTO, QR_DOUBLE, qr_isa_best(), 0, NULL);
+    CHECK(strcmp(a.engine, engine) == 0, "n %u stages %u: engine %s", n, stages, a.engine);
+    compare(&p, &a, &b, 1e-12, "double");
+    struct answer single = ours(&p, QR_ENGINE_AUTO, QR_SINGLE, qr_isa_best(), 0, NULL);
+    compare(&p, &single, &b, 2e-6, "single");
+    /* one direction for all samples, before and after the forward sweep */
+    for (size_t i = p.n_obs; i < p.n_samples * p.n_obs; i++) p.direction[i] = p.direction[i - p.n_obs];
+    b = ours(&p, QR_ENGINE_BLOCKED, QR_DOUBLE, qr_isa_best(), 0, NULL);
+    a = ours(&p, QR_ENGINE_AUTO, QR_DOUBLE, qr_isa_best(), 0, p.direction);
+    compare(&p, &a, &b, 1e-12, "directed");
+    drop(&p);
+}
+
+int main(void) {
+    for (unsigned n = 8; n <= 16; n++) check(n, 0, LAST, "streaming");
+    for (unsigned n = 8; n <= 15; n++) check(n, 1, EACH, "streaming");
+    check(8, 2, EACH, "streaming");
+    check(10, 1, MIXED, "streaming");
+    check(12, 2, EACH, "streaming");
+    check(13, 2, MIXED, "streaming");
+    check(14, 1, MIXED, "blocked"); /* seven qubits left, and not only Z */
     return t_end();
 }
