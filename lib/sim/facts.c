@@ -103,6 +103,10 @@ struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *p) {
     struct qr_sim_facts f = {.n_gates = p->n_gates, .n_blocks = p->n_blocks, .n_passes = p->n_passes,
                              .engine = p->stream ? "streaming" : "blocked"};
     double amplitudes = 1;
+    if (p->stream) {
+        f.flop_per_gradient = qr_stream_flop(p);
+        return f;
+    }
     for (unsigned q = 0; q < p->n; q++) amplitudes *= 2;
     for (size_t i = 0; i < p->n_steps; i++) {
         double share = 1; /* of the amplitudes, inside the controls */

@@ -19,6 +19,7 @@
 
 #include <stdbool.h>
 
+#include "base/bytes.h"
 #include "base/pool.h"
 #include "circuit/circuit.h"
 #include "exact/integer.h"
@@ -61,8 +62,11 @@ bool qr_sim_lanes_are_samples(const struct qr_sim_plan *plan);
  * the pool goes inside a block. */
 bool qr_sim_blocks_in_parallel(const struct qr_sim_plan *plan);
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *plan);
+/* engine: "streaming" or "blocked"; n_passes: over the state, blocked only. */
 struct qr_sim_facts { size_t n_gates, n_blocks, n_passes; double flop_per_gradient; const char *engine; };
 struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *plan);
+/* The plan for people: layers, what is traced out where, tiles, tail; a few lines. */
+void qr_sim_plan_text(const struct qr_sim_plan *plan, struct qr_buf *to);
 
 struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *plan);
 void qr_sim_bound_free(struct qr_sim_bound *b);

@@ -151,9 +151,10 @@ static size_t n_pieces(const struct qr_stream *s) {
 static size_t items_of(const struct qr_stream *s) { return s->sliced ? s->front.n_slices / QR_LANES / s->item_chunks : 1; }
 
 static unsigned slots_of(const struct qr_stream *s) {
-    size_t cpus = qr_cpu_limit(), items = items_of(s);
+    size_t cpus = qr_cpu_limit(), items = items_of(s), least = s->front.m < 14 ? 4 : 1; /* small ones may be asked for more */
     if (!s->split || items == 1) return 1;
-    return (unsigned)(cpus < 4 ? (items < 4 ? items : 4) : cpus < items ? cpus : items);
+    if (cpus < least) cpus = least;
+    return (unsigned)(cpus < items ? cpus : items);
 }
 
 struct sizes { size_t state[QR_STREAM_LEVELS], lambda, sums, density, right, left, chain, table, grads, fixed_left, fixed_right; };

@@ -111,4 +111,7 @@ struct qr_stream {
 bool qr_stream_plan(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs);
 void qr_stream_free(struct qr_stream *s);
 
+/* stream_facts.c: of one sample's gradient */
+double qr_stream_flop(const struct qr_sim_plan *p);
+
 #endif
