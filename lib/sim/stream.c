@@ -157,7 +157,7 @@ static unsigned slots_of(const struct qr_stream *s) {
     return (unsigned)(cpus < items ? cpus : items);
 }
 
-struct sizes { size_t state[QR_STREAM_LEVELS], lambda, sums, density, right, left, chain, table, grads, fixed_left, fixed_right; };
+struct sizes { size_t state[QR_STREAM_LEVELS], lambda, sums, density, right, left, left_grad, chain, wide, wide_grad, table, table_grad, grads; };
 
 static struct sizes sizes_of(const struct qr_sim_plan *p) {
     const struct qr_stream *s = p->stream;
@@ -167,12 +167,17 @@ static struct sizes sizes_of(const struct qr_sim_plan *p) {
     z.lambda = z.state[0];
     if (!s->sliced) return z;
     z.right = items_of(s) > 1 ? p->cell_bytes << f->m : 0;
+    size_t fixed_left = s->split ? f->n_slices * 2 * QR_LANES * sizeof(qr_fixed) : 0;
+    size_t fixed_right = items_of(s) > 1 ? ((size_t)2 * QR_LANES << f->m) * sizeof(qr_fixed) : 0;
     z.left = p->cell_bytes << f->k;
+    z.left_grad = z.left > fixed_left ? z.left : fixed_left;
     z.chain = p->cell_bytes << f->right_bits;
-    z.table = f->variants * (p->cell_bytes << f->m);
+    z.wide_grad = f->variants * z.chain;
+    z.wide = z.wide_grad > fixed_right ? z.wide_grad : fixed_right;
+    size_t one = p->cell_bytes << f->m;
+    z.table = items_of(s) > 1 ? one : f->centre_first ? f->variants * one : 0;
+    z.table_grad = f->centre_first ? f->variants * one : 0;
     z.grads = f->n_slices * p->cell_bytes;
-    z.fixed_left = s->split ? f->n_slices * 2 * QR_LANES * sizeof(qr_fixed) : 0;
-    z.fixed_right = items_of(s) > 1 ? ((size_t)2 * QR_LANES << f->m) * sizeof(qr_fixed) : 0;
     return z;
 }
 
@@ -183,9 +188,8 @@ size_t qr_stream_bytes(const struct qr_sim_plan *p) {
     for (unsigned l = 0; l < s->n_levels; l++) slot += s->levels[l].n_halves * z.state[l];
     slot *= slots_of(s);
     if (!s->sliced) return slot + z.sums + z.density + z.state[0] + s->n_coefs * p->elem_bytes;
-    size_t packed = s->front.centre_first ? 2 * z.table : 0;
-    return slot + slots_of(s) * (z.sums + z.density) + 3 * z.left + 2 * z.chain + 2 * s->front.variants * z.chain + packed + z.grads +
-           z.fixed_left + z.fixed_right + ((size_t)16 << s->front.m);
+    return slot + slots_of(s) * (z.sums + z.density) + 2 * z.left + z.left_grad + 2 * z.chain + z.wide + z.wide_grad + z.table + z.table_grad +
+           z.grads + ((size_t)16 << s->front.m);
 }
 
 static enum qr_code large(size_t bytes, unsigned char **ret, struct qr_err *err) {
@@ -230,19 +234,20 @@ static enum qr_code new_tables(const struct qr_sim_plan *p, struct qr_stream_wor
         NEED(z.left, &ws->left[h]);
         NEED(z.chain, &ws->right[h]);
     }
-    NEED(z.left, &ws->left_grad);
-    NEED(f->variants * z.chain, &ws->wide_table);
-    NEED(f->variants * z.chain, &ws->wide_grad);
+    NEED(z.left_grad, &ws->left_grad);
+    NEED(z.wide, &ws->wide_table);
+    NEED(z.wide_grad, &ws->wide_grad);
     ws->table = ws->wide_table;
     ws->table_grad = ws->wide_grad;
-    if (f->centre_first) {
+    ws->one_table = items_of(s) > 1;
+    if (z.table) {
         NEED(z.table, &ws->table);
-        NEED(z.table, &ws->table_grad);
         memset(ws->table, 0, z.table);
     }
+    if (z.table_grad) NEED(z.table_grad, &ws->table_grad);
     NEED(z.grads, &ws->slice_grad);
-    if (z.fixed_left) NEED(z.fixed_left, &ws->slice_sum);
-    if (z.fixed_right) NEED(z.fixed_right, &ws->right_sum);
+    if (s->split) ws->slice_sum = (qr_fixed *)(void *)ws->left_grad;
+    if (ws->one_table) ws->right_sum = (qr_fixed *)(void *)ws->wide_table;
     NEED((size_t)16 << f->m, &ws->amplitudes);
     ws->narrow = qr_xaligned((size_t)4 * s->n * QR_NARROW * sizeof *ws->narrow);
     return QR_OK;
@@ -324,14 +329,12 @@ static void free_slot(struct qr_stream_slot *slot) {
 void qr_stream_workspace_free(struct qr_stream_workspace *ws) {
     if (!ws) return;
     for (unsigned i = 0; ws->slots && i < ws->n_slots; i++) free_slot(&ws->slots[i]);
-    if (ws->table != ws->wide_table) {
-        free(ws->table);
-        free(ws->table_grad);
-    }
+    if (ws->table != ws->wide_table) free(ws->table);
+    if (ws->table_grad != ws->wide_grad) free(ws->table_grad);
     void *const all[] = {ws->slots, ws->x, ws->direction.row, ws->direction.after, ws->direction.dense, ws->encoding, ws->matrix[0],
                          ws->matrix[1], ws->matrix[2], ws->cross, ws->scratch, ws->kept, ws->coefs, ws->start, ws->sample_cross, ws->left[0],
                          ws->left[1], ws->right[0], ws->right[1], ws->left_grad, ws->wide_table, ws->wide_grad, ws->slice_grad,
-                         ws->slice_sum, ws->right_sum, ws->narrow, ws->amplitudes};
+                         ws->narrow, ws->amplitudes};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     free(ws);
 }

@@ -205,17 +205,20 @@ static void swap_terms(const struct qr_stream_run *r, unsigned char *chain, unsi
         }
 }
 
+/* One variant: in the numbering of the right chain, then of the table. */
+static void build_variant(const struct qr_stream_run *r, unsigned v, unsigned char *chain, unsigned char *table) {
+    const struct qr_stream_front *f = &r->s->front;
+    struct qr_place at = wide_place(f);
+    memcpy(chain, r->ws->right[1], r->p->cell_bytes << f->right_bits);
+    if (f->variants > 1) r->k->apply(chain, f->right_bits, &at, r->b->stream->wide + (size_t)v * QR_WIDE, true);
+    if (f->centre_first) swap_terms(r, chain, table, true);
+}
+
 static void build_table(const struct qr_stream_run *r) {
     const struct qr_stream_front *f = &r->s->front;
-    struct qr_stream_workspace *ws = r->ws;
     size_t chain = r->p->cell_bytes << f->right_bits, table = r->p->cell_bytes << f->m;
-    struct qr_place at = wide_place(f);
-    for (unsigned v = 0; v < f->variants; v++) {
-        unsigned char *to = ws->wide_table + v * chain;
-        memcpy(to, ws->right[1], chain);
-        if (f->variants > 1) r->k->apply(to, f->right_bits, &at, r->b->stream->wide + (size_t)v * QR_WIDE, true);
-        if (f->centre_first) swap_terms(r, to, ws->table + v * table, true);
-    }
+    for (unsigned v = 0; v < f->variants; v++)
+        build_variant(r, v, r->ws->wide_table + v * chain, r->ws->one_table ? r->ws->table : r->ws->table + v * table);
 }
 
 /* lambda of the right chain's end, from that of the table. Returns it. */
@@ -306,7 +309,7 @@ static void left_derivative(const struct qr_stream_run *r, struct qr_stream_slot
 
 static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk, unsigned char *right) {
     const struct qr_stream_front *f = &r->s->front;
-    const unsigned char *table = r->ws->table + r->variant * (r->p->cell_bytes << f->m);
+    const unsigned char *table = r->ws->table + (r->ws->one_table ? 0 : r->variant * (r->p->cell_bytes << f->m));
     unsigned char *in = slot->phi[0][0];
     size_t rows = (size_t)1 << f->m;
     uint64_t a = f->centre_first ? 0 : f->wrap ? r->variant >> 1 : r->variant, d = f->wrap ? r->variant & 1 : 0;
@@ -363,6 +366,7 @@ static void run_variant(struct qr_stream_run *r) {
         run_item(r, 0, 0);
         return;
     }
+    build_variant(r, r->variant, f->centre_first ? r->ws->wide_grad : r->ws->table, r->ws->table);
     if (r->direction) memset(r->ws->right_sum, 0, numbers * sizeof *r->ws->right_sum);
     for (r->first_item = 0; r->first_item < items; r->first_item += most) {
         size_t n = items - r->first_item < most ? items - r->first_item : most;
@@ -407,11 +411,12 @@ void qr_front_run(struct qr_stream_run *r, const double *x) {
     start_right(r);
     chain_forward(r, &left);
     chain_forward(r, &right);
-    build_table(r);
+    if (!ws->one_table) build_table(r);
     if (r->direction && r->s->split) memset(ws->slice_sum, 0, chunks * QR_LANES * 2 * QR_LANES * sizeof *ws->slice_sum);
     else if (r->direction) memset(ws->slice_grad, 0, chunks * QR_LANES * r->p->cell_bytes);
     for (r->variant = 0; r->variant < f->variants; r->variant++) run_variant(r);
     if (!r->direction) return;
+    if (ws->one_table) build_table(r); /* all of them now, where the integers were */
     chain_backward(r, &right, unbuild_table(r));
     chain_backward(r, &left, left_lambda(r));
 }

@@ -62,10 +62,11 @@ struct qr_stream_workspace {
     /* lanes are slices */
     qr_fixed *sample_cross;      /* max_samples * n_shapes * QR_CROSS */
     unsigned char *left[2], *right[2], *left_grad, *right_grad;
-    unsigned char *table, *table_grad; /* the right table, all variants; and in the numbering of the right chain */
+    bool one_table;                    /* the right table is there for one variant at a time */
+    unsigned char *table, *table_grad; /* the right table; and in the numbering of the right chain, all variants */
     unsigned char *wide_table, *wide_grad;
     unsigned char *slice_grad;         /* derivatives of the left table's numbers: 16 cells a chunk */
-    qr_fixed *slice_sum, *right_sum;   /* the same as integers, where slices are shared out */
+    qr_fixed *slice_sum, *right_sum;   /* sums where slices are shared out: in left_grad's and wide_table's place, which wait */
     double *narrow;                    /* of the first layer's blocks that hold data */
     double complex *amplitudes;
 };
