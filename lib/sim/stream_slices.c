@@ -16,6 +16,14 @@ static const unsigned char *coefs_of(const struct qr_stream_run *r, const struct
     return table + (b->coef + variant * size + (back ? size / 2 : 0)) * r->p->elem_bytes;
 }
 
+/* A strided tile is too much for the hardware to guess. */
+static void prefetch(const struct qr_stream_set *set, size_t cell, const unsigned char *state, size_t next) {
+    if (!set->gathered || next >= set->n_bases) return;
+    const unsigned char *from = state + set->bases[next] * cell;
+    for (size_t x = 0; x < (size_t)1 << set->n_bits; x++)
+        for (size_t line = 0; line < cell; line += 64) __builtin_prefetch(from + set->global[x] * cell + line, 0, 2);
+}
+
 /* All blocks of a set on all tiles, from one state to another (or in place). */
 static void apply_set(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_set *set, const unsigned char *in,
                       unsigned char *out, uint64_t word, bool back) {
@@ -24,6 +32,8 @@ static void apply_set(struct qr_stream_run *r, struct qr_stream_slot *slot, cons
     for (size_t i = 0; i < set->n_bases; i++) {
         const unsigned char *from = in + set->bases[i] * cell;
         unsigned char *to = out + set->bases[i] * cell;
+        prefetch(set, cell, in, i + 1);
+        if (in != out) prefetch(set, cell, out, i + 1);
         for (size_t j = 0; j < n; j++) {
             const uint32_t *global = set->global + j * step, *local = set->local + j * step;
             const unsigned char *c = coefs_of(r, &block[j], word, back);
@@ -107,7 +117,11 @@ static void back_half(struct qr_stream_run *r, struct qr_stream_slot *slot, cons
     size_t cell = r->p->cell_bytes;
     for (uint32_t i = h->first_set; i < h->first_set + h->n_sets; i++) {
         const struct qr_stream_set *set = &r->s->sets[i];
-        for (size_t t = 0; t < set->n_bases; t++) cross_tile(r, slot, i, phi + set->bases[t] * cell, lambda + set->bases[t] * cell);
+        for (size_t t = 0; t < set->n_bases; t++) {
+            prefetch(set, cell, phi, t + 1);
+            prefetch(set, cell, lambda, t + 1);
+            cross_tile(r, slot, i, phi + set->bases[t] * cell, lambda + set->bases[t] * cell);
+        }
     }
     for (uint32_t i = h->first_set; undo && i < h->first_set + h->n_sets; i++)
         apply_set(r, slot, &r->s->sets[i], lambda, lambda, word, true);
