@@ -64,13 +64,14 @@ struct qr_kernels {
     void (*mix)(const void *a, const void *b, void *out, size_t rows, unsigned n, bool add);
     /* sums[k] += sum_z conj(lane k of a[z]) * b[z], k < n (8 or 16) */
     void (*columns)(const void *a, const void *b, size_t rows, unsigned n, void *sums);
-    /* lambda[i ^ flip] = sum_j O[i][j] phi[j ^ flip]; numbers: dim * dim real parts, then as many imaginary ones; dim >= 4 */
-    void (*dense)(const void *phi, void *lambda, unsigned dim, unsigned flip, const void *numbers);
+    /* lambda[i ^ flip] = sum_j O[i][j] phi[j ^ flip]; numbers: dim * dim real parts, then as many imaginary ones; dim >= 4. With
+     * weights (one a lane): += that times the lane's weight */
+    void (*dense)(const void *phi, void *lambda, unsigned dim, unsigned flip, const void *numbers, const void *weights);
     /* sums of phi[i ^ f] conj(phi[j ^ f]) over `slices` runs of 2^bits cells, f = the run's number << flip_shift: in tiles of 2 x 2,
      * i ascending, j from i; within a tile row-major; re[16 lanes], im[16 lanes] */
     void (*density)(const void *phi, unsigned bits, size_t slices, unsigned flip_shift, void *sums);
-    /* lambda[z] = numbers[z] * phi[z], unless lambda is NULL; sums[z][lane] += |phi[z]|^2 */
-    void (*diagonal)(const void *phi, void *lambda, size_t cells, const void *numbers, void *sums);
+    /* lambda[z] = numbers[z] * phi[z], unless lambda is NULL; with weights as above. sums[z][lane] += |phi[z]|^2, unless sums is NULL */
+    void (*diagonal)(const void *phi, void *lambda, size_t cells, const void *numbers, const void *weights, void *sums);
     /* ret[k] = tree over lanes of sums[k][lane] * scale[lane] */
     void (*fold_sums)(const void *sums, size_t n, const double scale[QR_LANES], double *ret);
     /* ret[lane] = sum_k weights[k] * sums[k][lane], k ascending */

@@ -149,10 +149,10 @@ static void NAME(columns)(const void *a, const void *b, size_t rows, unsigned n,
         }
 }
 
-static void NAME(dense)(const void *phi, void *lambda, unsigned dim, unsigned flip, const void *numbers) {
+static void NAME(dense)(const void *phi, void *lambda, unsigned dim, unsigned flip, const void *numbers, const void *weights) {
     const struct NAME(cell) *p = phi;
     struct NAME(cell) *l = lambda;
-    const E *re = numbers, *im = re + (size_t)dim * dim;
+    const E *re = numbers, *im = re + (size_t)dim * dim, *weight = weights;
     for (unsigned i0 = 0; i0 < dim; i0 += 4)
         for (int v = 0; v < QR_LANES; v += W) {
             V r[4] RAW, i[4] RAW;
@@ -172,8 +172,9 @@ static void NAME(dense)(const void *phi, void *lambda, unsigned dim, unsigned fl
             }
 #pragma GCC unroll 4
             for (unsigned t = 0; t < 4; t++) {
-                STORE(&l[(i0 + t) ^ flip].re[v], r[t]);
-                STORE(&l[(i0 + t) ^ flip].im[v], i[t]);
+                struct NAME(cell) *to = &l[(i0 + t) ^ flip];
+                STORE(&to->re[v], weight ? FMA(LOAD(&weight[v]), r[t], LOAD(&to->re[v])) : r[t]);
+                STORE(&to->im[v], weight ? FMA(LOAD(&weight[v]), i[t], LOAD(&to->im[v])) : i[t]);
             }
         }
 }
@@ -219,19 +220,23 @@ static void NAME(density)(const void *phi, unsigned bits, size_t slices, unsigne
             NAME(density_tile)(phi, bits, slices, flip_shift, i, j, sum);
 }
 
-static void NAME(diagonal)(const void *phi, void *lambda, size_t cells, const void *numbers, void *sums) {
+static void NAME(diagonal)(const void *phi, void *lambda, size_t cells, const void *numbers, const void *weights, void *sums) {
     const struct NAME(cell) *p = phi;
     struct NAME(cell) *l = lambda;
-    const E *o = numbers;
+    const E *o = numbers, *weight = weights;
     E *sum = sums;
     for (size_t z = 0; z < cells; z++)
         for (int v = 0; v < QR_LANES; v += W) {
-            V x = LOAD(&p[z].re[v]), y = LOAD(&p[z].im[v]), s = LOAD(&sum[z * QR_LANES + (size_t)v]);
-            STORE(&sum[z * QR_LANES + (size_t)v], FMA(y, y, FMA(x, x, s)));
+            V x = LOAD(&p[z].re[v]), y = LOAD(&p[z].im[v]);
+            if (sum) {
+                V s = LOAD(&sum[z * QR_LANES + (size_t)v]);
+                STORE(&sum[z * QR_LANES + (size_t)v], FMA(y, y, FMA(x, x, s)));
+            }
             if (!l) continue;
             V c = SET1(o[z]);
-            STORE(&l[z].re[v], MUL(c, x));
-            STORE(&l[z].im[v], MUL(c, y));
+            if (weight) c = MUL(c, LOAD(&weight[v]));
+            STORE(&l[z].re[v], weight ? FMA(c, x, LOAD(&l[z].re[v])) : MUL(c, x));
+            STORE(&l[z].im[v], weight ? FMA(c, y, LOAD(&l[z].im[v])) : MUL(c, y));
         }
 }
 

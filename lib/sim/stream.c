@@ -292,6 +292,8 @@ static enum qr_code fill_workspace(const struct qr_sim_plan *p, struct qr_stream
         return new_tables(p, ws, err);
     }
     ws->n_pieces = n_pieces(s);
+    ws->each_dense = qr_xaligned(p->n_readouts * qr_tail_numbers(s) * p->elem_bytes);
+    ws->each_weight = qr_xaligned(p->n_readouts * QR_LANES * p->elem_bytes);
     ws->group_bytes = z.sums + z.density;
     NEED((ws->max_samples + QR_LANES - 1) / QR_LANES * ws->group_bytes, &ws->kept);
     NEED(s->n_coefs * p->elem_bytes, &ws->coefs);
@@ -332,7 +334,7 @@ void qr_stream_workspace_free(struct qr_stream_workspace *ws) {
     if (ws->table != ws->wide_table) free(ws->table);
     if (ws->table_grad != ws->wide_grad) free(ws->table_grad);
     void *const all[] = {ws->slots, ws->x, ws->direction.row, ws->direction.after, ws->direction.dense, ws->encoding, ws->matrix[0],
-                         ws->matrix[1], ws->matrix[2], ws->cross, ws->scratch, ws->kept, ws->coefs, ws->start, ws->sample_cross, ws->left[0],
+                         ws->matrix[1], ws->matrix[2], ws->cross, ws->scratch, ws->kept, ws->each_dense, ws->each_weight, ws->coefs, ws->start, ws->sample_cross, ws->left[0],
                          ws->left[1], ws->right[0], ws->right[1], ws->left_grad, ws->wide_table, ws->wide_grad, ws->slice_grad,
                          ws->narrow, ws->amplitudes};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
@@ -390,8 +392,8 @@ static void group_z(struct qr_stream_run *r, size_t group, double *ret_z) {
     }
 }
 
-/* The kept sums, now that each lane's scale is known. */
-static bool scale_group(struct qr_stream_run *r, size_t group, const double scale[QR_LANES], qr_fixed *density) {
+/* The kept sums of the blocks, now that each lane's scale is known. */
+static bool scale_group(struct qr_stream_run *r, size_t group, const double scale[QR_LANES]) {
     const struct qr_stream *s = r->s;
     struct qr_stream_workspace *ws = r->ws;
     const unsigned char *sums = ws->kept + group * ws->group_bytes;
@@ -402,38 +404,65 @@ static bool scale_group(struct qr_stream_run *r, size_t group, const double scal
             r->k->fold_sums(sums + (i * ws->n_pieces + piece) * sums_bytes(r->p), QR_CROSS, scale, k);
             ok &= qr_stream_add(k, QR_CROSS, ws->cross + (size_t)s->blocks[i].shape * QR_CROSS);
         }
-    double *rho = ws->scratch + r->p->n_params;
-    r->k->fold_sums(sums + ws->group_bytes - s->density_numbers * QR_LANES * r->p->elem_bytes, s->density_numbers, scale, rho);
-    return qr_stream_add(rho, s->density_numbers, density) && ok;
+    return ok;
 }
 
-/* One sweep has one lambda for all samples; where their directions differ, there is one for each read-out. */
+/* And the density matrices of all groups, each lane times its scale and, unless row is NULL, its direction's number. */
+static bool scale_density(struct qr_stream_run *r, const double *scale, const double *row) {
+    struct qr_stream_workspace *ws = r->ws;
+    size_t n = r->s->density_numbers;
+    double *rho = ws->scratch + r->p->n_params;
+    qr_fixed *sum = ws->slots[0].density_sum;
+    bool ok = true;
+    memset(sum, 0, n * sizeof *sum);
+    for (size_t g = 0; g * QR_LANES < ws->n_samples; g++) {
+        double lanes[QR_LANES] = {0};
+        for (size_t l = 0; l < QR_LANES && g * QR_LANES + l < ws->n_samples; l++)
+            lanes[l] = scale[g * QR_LANES + l] * (row ? row[(g * QR_LANES + l) * r->p->n_readouts] : 1);
+        r->k->fold_sums(ws->kept + (g + 1) * ws->group_bytes - n * QR_LANES * r->p->elem_bytes, n, lanes, rho);
+        ok &= qr_stream_add(rho, n, sum);
+    }
+    for (size_t i = 0; i < n; i++) rho[i] = qr_fixed_to_double(sum[i]);
+    return ok;
+}
+
+/* Another sweep, with each sample's own direction. */
+static void run_each(struct qr_stream_run *r, size_t group, const double *direction) {
+    struct qr_stream_workspace *ws = r->ws;
+    size_t R = r->p->n_readouts;
+    for (size_t k = 0; k < R; k++)
+        for (size_t l = 0; l < QR_LANES; l++) {
+            size_t i = group * QR_LANES + l;
+            put(r->p, ws->each_weight, k * QR_LANES + l, i < ws->n_samples ? direction[i * R + k] : 0);
+        }
+    run_group(r, group);
+}
+
 static bool samples_backward(const struct qr_sim_bound *b, struct qr_stream_workspace *ws, const double *direction, const double *scale) {
     const struct qr_sim_plan *p = b->plan;
     const struct qr_stream *s = p->stream;
-    size_t R = p->n_readouts, sweeps = ws->done && R > 1 ? 1 : R;
-    qr_fixed *density = ws->slots[0].density_sum;
-    double *row = ws->scratch;
+    size_t R = p->n_readouts, after = s->n_tail * qr_tail_doubles(s);
+    const double one = 1;
+    struct qr_stream_run r = run_of(b, ws, NULL, &ws->direction);
+    r.each = !ws->done && R > 1;
+    if (r.each && (ws->each_bound != b || ws->each_generation != b->stream->generation)) {
+        qr_tail_each(b, ws->each_dense);
+        ws->each_bound = b;
+        ws->each_generation = b->stream->generation;
+    }
+    if (!ws->done && !r.each) qr_tail_direct(&ws->direction, b, &one);
     bool ok = true;
-    for (size_t k = 0; k < sweeps; k++) {
-        if (!(ws->done)) {
-            for (size_t j = 0; j < R; j++) row[j] = j == k;
-            qr_tail_direct(&ws->direction, b, row);
-        }
-        struct qr_stream_run r = run_of(b, ws, NULL, &ws->direction);
-        memset(density, 0, s->density_numbers * sizeof *density);
-        for (size_t g = 0; g * QR_LANES < ws->n_samples; g++) {
-            double lanes[QR_LANES] = {0};
-            if (!ws->done) run_group(&r, g);
-            for (size_t l = 0; l < QR_LANES && g * QR_LANES + l < ws->n_samples; l++) {
-                size_t i = g * QR_LANES + l;
-                lanes[l] = scale[i] * (sweeps == 1 && R > 1 ? 1 : direction[i * R + k]);
-            }
-            ok &= scale_group(&r, g, lanes, density);
-        }
-        double *rho = ws->scratch + p->n_params;
-        for (size_t i = 0; i < s->density_numbers; i++) rho[i] = qr_fixed_to_double(density[i]);
-        ok &= qr_tail_gradient(b, &ws->direction, ws->matrix, rho, ws->cross);
+    for (size_t g = 0; g * QR_LANES < ws->n_samples; g++) {
+        double lanes[QR_LANES] = {0};
+        if (r.each) run_each(&r, g, direction);
+        else if (!ws->done) run_group(&r, g);
+        for (size_t l = 0; l < QR_LANES && g * QR_LANES + l < ws->n_samples; l++)
+            lanes[l] = scale[g * QR_LANES + l] * (R == 1 ? direction[g * QR_LANES + l] : 1);
+        ok &= scale_group(&r, g, lanes);
+    }
+    for (size_t k = 0; k < (r.each ? R : 1) && s->n_tail; k++) {
+        ok &= scale_density(&r, scale, r.each || R == 1 ? direction + k : NULL);
+        ok &= qr_tail_gradient(b, r.each ? b->stream->after + k * after : ws->direction.after, ws->matrix, ws->scratch + p->n_params, ws->cross);
     }
     return ok;
 }
@@ -467,7 +496,7 @@ static bool run_sample(struct qr_stream_run *r, size_t sample, double *ret_z) {
     }
     if (!r->direction) return ok;
     memcpy(ws->sample_cross + sample * n_cross, ws->slots[0].cross, n_cross * sizeof(qr_fixed));
-    return qr_tail_gradient(r->b, r->direction, ws->matrix, rho, ws->sample_cross + sample * n_cross) && ok;
+    return qr_tail_gradient(r->b, r->direction->after, ws->matrix, rho, ws->sample_cross + sample * n_cross) && ok;
 }
 
 static bool slices_backward(const struct qr_sim_bound *b, struct qr_stream_workspace *ws, struct qr_pool *pool, const double *direction,

@@ -54,6 +54,10 @@ struct qr_stream_workspace {
 
     /* lanes are samples */
     size_t n_pieces;      /* of a block's cross matrix */
+    uint64_t each_generation;
+    const struct qr_sim_bound *each_bound;
+    unsigned char *each_dense;  /* per read-out: its observable before the tail, as elements */
+    unsigned char *each_weight; /* per read-out and lane: the direction */
     size_t group_bytes;
     unsigned char *kept;  /* per group: sums of blocks, then of the density matrix, until the scale is known */
     void *coefs;          /* of the blocks that hold data */
@@ -80,6 +84,7 @@ struct qr_stream_run {
     struct qr_stream_workspace *ws;
     struct qr_pool *pool;
     const struct qr_stream_direction *direction; /* NULL: read-outs only */
+    bool each;                                   /* every lane has its own direction instead */
     unsigned variant;                            /* of the items in progress */
     size_t first_item;
 };
@@ -90,9 +95,11 @@ size_t qr_tail_numbers(const struct qr_stream *s); /* elements of a direction's 
 void qr_tail_bind(struct qr_sim_bound *b);
 /* Sets the direction, unless it is there already. */
 void qr_tail_direct(struct qr_stream_direction *d, const struct qr_sim_bound *b, const double *row);
-/* rho: the sums of a density matrix; adds to cross what the tail's blocks owe. False when a number left the range. */
-bool qr_tail_gradient(const struct qr_sim_bound *b, const struct qr_stream_direction *d, double *const matrix[3], const double *rho,
-                      qr_fixed *cross);
+/* The observable of each read-out before the tail, as elements. */
+void qr_tail_each(const struct qr_sim_bound *b, unsigned char *ret);
+/* after: the observable behind each block. rho: the sums of a density matrix. Adds to cross what the tail's blocks owe. False when a
+ * number left the range. */
+bool qr_tail_gradient(const struct qr_sim_bound *b, const double *after, double *const matrix[3], const double *rho, qr_fixed *cross);
 
 /* stream_slices.c: one run of 16 lanes through the levels and back. in is level 0's first buffer. input_too: lambda down to the
  * input. */

@@ -129,20 +129,37 @@ static void back_half(struct qr_stream_run *r, struct qr_stream_slot *slot, cons
 
 /* ---- levels ---- */
 
+/* Each lane's own direction: lambda is a sum over the read-outs. */
+static void apply_each(struct qr_stream_run *r, const unsigned char *phi, unsigned char *lambda, size_t slices, unsigned shift) {
+    const struct qr_stream *s = r->s;
+    size_t part = r->p->cell_bytes << s->tail_bits;
+    memset(lambda, 0, slices * part);
+    for (unsigned k = 0; k < r->p->n_readouts; k++) {
+        const unsigned char *o = r->ws->each_dense + k * qr_tail_numbers(s) * r->p->elem_bytes;
+        const unsigned char *weights = r->ws->each_weight + k * QR_LANES * r->p->elem_bytes;
+        if (s->diagonal) r->k->diagonal(phi, lambda, s->dim, o, weights, NULL);
+        for (size_t t = 0; !s->diagonal && t < slices; t++)
+            r->k->dense(phi + t * part, lambda + t * part, s->dim, (unsigned)(t << shift), o, weights);
+    }
+}
+
 static void reach_tail(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_level *l, const unsigned char *phi,
                        unsigned char *lambda) {
     const struct qr_stream *s = r->s;
     if (s->diagonal) { /* nothing is traced out here */
-        r->k->diagonal(phi, r->direction ? lambda : NULL, s->dim, r->direction ? r->direction->dense : NULL, slot->density);
+        unsigned char *to = r->direction && !r->each ? lambda : NULL;
+        r->k->diagonal(phi, to, s->dim, to ? r->direction->dense : NULL, NULL, slot->density);
+        if (r->each) apply_each(r, phi, lambda, 1, 0);
         slot->density_terms += 2;
         if (s->sliced && slot->density_terms >= QR_STREAM_PIECE_TERMS) end_density(r, slot);
         return;
     }
     unsigned shift = s->tail_bits - l->k;
     size_t slices = (size_t)1 << l->k;
-    for (size_t t = 0; r->direction && t < slices; t++)
+    if (r->each) apply_each(r, phi, lambda, slices, shift);
+    for (size_t t = 0; r->direction && !r->each && t < slices; t++)
         r->k->dense(phi + (t << s->tail_bits) * r->p->cell_bytes, lambda + (t << s->tail_bits) * r->p->cell_bytes, s->dim,
-                    (unsigned)(t << shift), r->direction->dense);
+                    (unsigned)(t << shift), r->direction->dense, NULL);
     r->k->density(phi, s->tail_bits, slices, shift, slot->density);
     slot->density_terms += (uint32_t)(2 * slices);
     if (s->sliced && slot->density_terms >= QR_STREAM_PIECE_TERMS) end_density(r, slot);

@@ -158,6 +158,16 @@ void qr_tail_direct(struct qr_stream_direction *d, const struct qr_sim_bound *b,
     set_dense(p, input, d->dense);
 }
 
+void qr_tail_each(const struct qr_sim_bound *b, unsigned char *ret) {
+    const struct qr_sim_plan *p = b->plan;
+    const struct qr_stream *s = p->stream;
+    size_t n = qr_tail_numbers(s);
+    for (unsigned k = 0; k < p->n_readouts; k++, ret += n * p->elem_bytes) {
+        if (!s->diagonal) set_dense(p, b->stream->input + k * qr_tail_doubles(s), ret);
+        for (size_t i = 0; s->diagonal && i < n; i++) put(p, ret, i, b->stream->weights[k * n + i]);
+    }
+}
+
 static void set_density(const struct qr_stream *s, const double *rho, double *ret) {
     memset(ret, 0, qr_tail_doubles(s) * sizeof *ret);
     for (unsigned i = 0; i < s->dim; i += 2)
@@ -182,8 +192,7 @@ bool qr_stream_add(const double *values, size_t n, qr_fixed *sums) {
     return ok;
 }
 
-bool qr_tail_gradient(const struct qr_sim_bound *b, const struct qr_stream_direction *d, double *const matrix[3], const double *rho,
-                      qr_fixed *cross) {
+bool qr_tail_gradient(const struct qr_sim_bound *b, const double *after, double *const matrix[3], const double *rho, qr_fixed *cross) {
     static const double ones[QR_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     const struct qr_sim_plan *p = b->plan;
     const struct qr_stream *s = p->stream;
@@ -196,7 +205,7 @@ bool qr_tail_gradient(const struct qr_sim_bound *b, const struct qr_stream_direc
         struct qr_place at = place_of(s, &p->blocks[block]);
         conjugate(p, matrix[0], matrix[1], block, numbers_of(b, block, false));
         if (!p->shapes[shape].n_slopes) continue;
-        memcpy(matrix[2], d->after + i * size, size * sizeof(double)); /* the kernel wants it writable */
+        memcpy(matrix[2], after + i * size, size * sizeof(double)); /* the kernel wants it writable */
         _Alignas(64) double acc[QR_CROSS][QR_LANES];
         double k[QR_CROSS];
         memset(acc, 0, sizeof acc);

@@ -217,18 +217,18 @@ static void count_columns(const void *a, const void *b, size_t rows, unsigned n,
     counted += 8.0 * 16 * n * (double)rows;
     real->columns(a, b, rows, n, sums);
 }
-static void count_dense(const void *phi, void *lambda, unsigned dim, unsigned flip, const void *numbers) {
+static void count_dense(const void *phi, void *lambda, unsigned dim, unsigned flip, const void *numbers, const void *weights) {
     counted += 8.0 * 16 * dim * dim;
-    real->dense(phi, lambda, dim, flip, numbers);
+    real->dense(phi, lambda, dim, flip, numbers, weights);
 }
 static void count_density(const void *phi, unsigned bits, size_t slices, unsigned shift, void *sums) {
     double half = (double)(1u << bits) / 2;
     counted += 8.0 * 16 * 4 * half * (half + 1) / 2 * (double)slices;
     real->density(phi, bits, slices, shift, sums);
 }
-static void count_diagonal(const void *phi, void *lambda, size_t cells, const void *numbers, void *sums) {
+static void count_diagonal(const void *phi, void *lambda, size_t cells, const void *numbers, const void *weights, void *sums) {
     counted += 6.0 * 16 * (double)cells;
-    real->diagonal(phi, lambda, cells, numbers, sums);
+    real->diagonal(phi, lambda, cells, numbers, weights, sums);
 }
 
 static void check_cost(unsigned n, unsigned stages, enum kind kind) {
