@@ -1,6 +1,7 @@
 /* sim/stream.c — the streaming engine's front: bound numbers, workspaces, read-outs and gradients of a block of samples. */
 #include "sim/stream_run_impl.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -135,7 +136,8 @@ void qr_stream_bind(struct qr_sim_bound *b) {
         if (s->blocks[i].data[0] < 0 && s->blocks[i].data[1] < 0) bind_block(b, &s->blocks[i]);
     if (s->sliced) bind_crossing(b);
     qr_tail_bind(b);
-    b->stream->generation++;
+    static atomic_uint_fast64_t binds; /* of all: a workspace must not take one for another that had its place */
+    b->stream->generation = atomic_fetch_add(&binds, 1) + 1;
 }
 
 /* ---- workspaces ---- */
@@ -189,7 +191,7 @@ size_t qr_stream_bytes(const struct qr_sim_plan *p) {
     slot *= slots_of(s);
     if (!s->sliced) return slot + z.sums + z.density + z.state[0] + s->n_coefs * p->elem_bytes;
     return slot + slots_of(s) * (z.sums + z.density) + 2 * z.left + z.left_grad + 2 * z.chain + z.wide + z.wide_grad + z.table + z.table_grad +
-           z.grads + ((size_t)16 << s->front.m);
+           z.grads + (s->split ? 0 : z.left + z.chain) + ((size_t)16 << s->front.m);
 }
 
 static enum qr_code large(size_t bytes, unsigned char **ret, struct qr_err *err) {
@@ -226,6 +228,9 @@ static enum qr_code new_slot(const struct qr_sim_plan *p, struct qr_stream_slot 
     return QR_OK;
 }
 
+/* The tables' starts are the same for all samples. */
+static bool start_kept(const struct qr_stream *s) { return !s->split; }
+
 static enum qr_code new_tables(const struct qr_sim_plan *p, struct qr_stream_workspace *ws, struct qr_err *err) {
     const struct qr_stream *s = p->stream;
     const struct qr_stream_front *f = &s->front;
@@ -249,6 +254,11 @@ static enum qr_code new_tables(const struct qr_sim_plan *p, struct qr_stream_wor
     if (s->split) ws->slice_sum = (qr_fixed *)(void *)ws->left_grad;
     if (ws->one_table) ws->right_sum = (qr_fixed *)(void *)ws->wide_table;
     NEED((size_t)16 << f->m, &ws->amplitudes);
+    if (start_kept(s)) {
+        NEED(z.left, &ws->left_start);
+        NEED(z.chain, &ws->right_start);
+        qr_front_start(p, ws, ws->left_start, ws->right_start);
+    }
     ws->narrow = qr_xaligned((size_t)4 * s->n * QR_NARROW * sizeof *ws->narrow);
     return QR_OK;
 }
@@ -336,7 +346,7 @@ void qr_stream_workspace_free(struct qr_stream_workspace *ws) {
     void *const all[] = {ws->slots, ws->x, ws->direction.row, ws->direction.after, ws->direction.dense, ws->encoding, ws->matrix[0],
                          ws->matrix[1], ws->matrix[2], ws->cross, ws->scratch, ws->kept, ws->each_dense, ws->each_weight, ws->coefs, ws->start, ws->sample_cross, ws->left[0],
                          ws->left[1], ws->right[0], ws->right[1], ws->left_grad, ws->wide_table, ws->wide_grad, ws->slice_grad,
-                         ws->narrow, ws->amplitudes};
+                         ws->narrow, ws->amplitudes, ws->left_start, ws->right_start};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     free(ws);
 }

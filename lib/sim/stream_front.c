@@ -54,35 +54,31 @@ static struct qr_c64 c64(double complex z, bool minus) {
 }
 
 /* The left table's start. Lanes: initial values of the qubits at the cut. */
-static void start_left(const struct qr_stream_run *r) {
-    const struct qr_stream *s = r->s;
+static void start_left(const struct qr_sim_plan *plan, double complex *a, unsigned char *to) {
+    const struct qr_stream *s = plan->stream;
     const struct qr_stream_front *f = &s->front;
     unsigned k = f->k;
-    unsigned char *to = r->ws->left[0];
-    double complex *a = r->ws->amplitudes;
-    memset(to, 0, r->p->cell_bytes << k);
+    memset(to, 0, plan->cell_bytes << k);
     product(s, 0, f->centre_first ? k - 1 : k, a);
     for (size_t x = 0; x < (size_t)1 << k; x++) {
         unsigned q = (unsigned)(x >> (k - 1)), last = (unsigned)(x & 1);
         if (!f->centre_first) {
-            put(r->p, to, x, last * 2 + q, c64(a[x], false));
+            put(plan, to, x, last * 2 + q, c64(a[x], false));
             continue;
         }
         bool edge = s->edges >> (k - 2) & 1;
         for (unsigned b = 0; b < 2; b++) /* the last source is as the block across the centre left it; before, it was b */
-            put(r->p, to, x, (last * 2 + b) * 2 + q, c64(a[x >> 1], edge && b && (x >> 1 & 1)));
+            put(plan, to, x, (last * 2 + b) * 2 + q, c64(a[x >> 1], edge && b && (x >> 1 & 1)));
     }
 }
 
 /* The right chain's start, the same lanes for every outcome of a block across the cut. */
-static void start_right(const struct qr_stream_run *r) {
-    const struct qr_stream *s = r->s;
+static void start_right(const struct qr_sim_plan *plan, double complex *a, unsigned char *to) {
+    const struct qr_stream *s = plan->stream;
     const struct qr_stream_front *f = &s->front;
     unsigned k = f->k, m = f->m, lanes = f->centre_first ? f->terms / 2 : f->terms;
-    unsigned char *to = r->ws->right[0];
-    double complex *a = r->ws->amplitudes;
     bool centre = s->edges >> (k - 1) & 1, ring = s->edges >> (s->n - 1) & 1;
-    memset(to, 0, r->p->cell_bytes << f->right_bits);
+    memset(to, 0, plan->cell_bytes << f->right_bits);
     product(s, k, m, a);
     for (size_t z = 0; z < (size_t)1 << m; z++)
         for (unsigned u = 0; u < lanes; u++) {
@@ -96,12 +92,17 @@ static void start_right(const struct qr_stream_run *r) {
             }
             bool minus = (centre && p && z >> (m - 1)) != (ring && q && (z & 1));
             if (!f->centre_first) {
-                put(r->p, to, z, u, c64(a[z], minus));
+                put(plan, to, z, u, c64(a[z], minus));
                 continue;
             }
             const struct qr_c64 *v = s->state[k - 1];
-            put(r->p, to, (size_t)p << m | z, u, c64(a[z] * CMPLX(v[p].re, v[p].im), minus));
+            put(plan, to, (size_t)p << m | z, u, c64(a[z] * CMPLX(v[p].re, v[p].im), minus));
         }
+}
+
+void qr_front_start(const struct qr_sim_plan *p, struct qr_stream_workspace *ws, unsigned char *left, unsigned char *right) {
+    start_left(p, ws->amplitudes, left);
+    start_right(p, ws->amplitudes, right);
 }
 
 /* ---- chains: O(2^(n/2)), with the blocked engine's kernels ---- */
@@ -307,6 +308,7 @@ static void left_derivative(const struct qr_stream_run *r, struct qr_stream_slot
     }
 }
 
+/* One variant of a chunk whose coefficients are loaded. */
 static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk, unsigned char *right) {
     const struct qr_stream_front *f = &r->s->front;
     const unsigned char *table = r->ws->table + (r->ws->one_table ? 0 : r->variant * (r->p->cell_bytes << f->m));
@@ -314,7 +316,6 @@ static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size
     size_t rows = (size_t)1 << f->m;
     uint64_t a = f->centre_first ? 0 : f->wrap ? r->variant >> 1 : r->variant, d = f->wrap ? r->variant & 1 : 0;
     uint64_t word = (uint64_t)chunk * QR_LANES | a << QR_FLIP_A | d << QR_FLIP_D;
-    load_mixing(r, slot, chunk);
     r->k->mix(table, slot->mixing, in, rows, f->terms, false);
     qr_stream_level(r, slot, 0, in, slot->lambda, word, true);
     if (!r->direction) return;
@@ -330,7 +331,23 @@ static void run_item(void *ctx, size_t i, unsigned worker) {
     unsigned char *right = slot->right;
     if (!right) right = r->ws->table_grad + r->variant * rows * r->p->cell_bytes;
     else memset(right, 0, rows * r->p->cell_bytes);
-    for (size_t c = 0; c < r->s->item_chunks; c++) run_chunk(r, slot, first + c, right);
+    for (size_t c = 0; c < r->s->item_chunks; c++) {
+        load_mixing(r, slot, first + c);
+        run_chunk(r, slot, first + c, right);
+    }
+    qr_stream_flush(r, slot);
+}
+
+/* Small plans: all variants of a chunk, then the next; pieces go on from one to the other. */
+static void run_serial(struct qr_stream_run *r) {
+    const struct qr_stream_front *f = &r->s->front;
+    struct qr_stream_slot *slot = &r->ws->slots[0];
+    size_t table = r->p->cell_bytes << f->m;
+    if (r->direction) memset(r->ws->table_grad, 0, f->variants * table);
+    for (size_t c = 0; c < f->n_slices / QR_LANES; c++) {
+        load_mixing(r, slot, c);
+        for (r->variant = 0; r->variant < f->variants; r->variant++) run_chunk(r, slot, c, r->ws->table_grad + r->variant * table);
+    }
     qr_stream_flush(r, slot);
 }
 
@@ -407,14 +424,19 @@ void qr_front_run(struct qr_stream_run *r, const double *x) {
     qr_stream_encodings(r->s, x, 0, 1, ws->encoding);
     chain_encode(r, &left);
     chain_encode(r, &right);
-    start_left(r);
-    start_right(r);
+    if (ws->left_start) {
+        memcpy(ws->left[0], ws->left_start, r->p->cell_bytes << f->k);
+        memcpy(ws->right[0], ws->right_start, r->p->cell_bytes << f->right_bits);
+    } else {
+        qr_front_start(r->p, ws, ws->left[0], ws->right[0]);
+    }
     chain_forward(r, &left);
     chain_forward(r, &right);
     if (!ws->one_table) build_table(r);
     if (r->direction && r->s->split) memset(ws->slice_sum, 0, chunks * QR_LANES * 2 * QR_LANES * sizeof *ws->slice_sum);
     else if (r->direction) memset(ws->slice_grad, 0, chunks * QR_LANES * r->p->cell_bytes);
-    for (r->variant = 0; r->variant < f->variants; r->variant++) run_variant(r);
+    if (!r->s->split) run_serial(r);
+    for (r->variant = 0; r->s->split && r->variant < f->variants; r->variant++) run_variant(r);
     if (!r->direction) return;
     if (ws->one_table) build_table(r); /* all of them now, where the integers were */
     chain_backward(r, &right, unbuild_table(r));

@@ -7,7 +7,7 @@
 /* Numbers for one theta. A matrix of the tail is dim x dim in cells of float64: column c of row r is lane c % 16 of cell
  * (c / 16) * dim + r. */
 struct qr_stream_bound {
-    uint64_t generation;  /* counts binds */
+    uint64_t generation;  /* of each bind another */
     void *coefs;          /* n_coefs elements */
     double *wide;         /* of the blocks across the cut: variants * QR_WIDE */
     double *after;        /* n_readouts * n_tail matrices: the observable behind each block of the tail */
@@ -73,6 +73,7 @@ struct qr_stream_workspace {
     qr_fixed *slice_sum, *right_sum;   /* sums where slices are shared out: in left_grad's and wide_table's place, which wait */
     double *narrow;                    /* of the first layer's blocks that hold data */
     double complex *amplitudes;
+    unsigned char *left_start, *right_start; /* NULL: made anew for each sample */
 };
 
 /* One sweep. */
@@ -111,6 +112,8 @@ bool qr_stream_add(const double *values, size_t n, qr_fixed *sums);
 
 /* stream_front.c: one sample of a sliced plan: read-outs' density matrix and, with a direction, all cross matrices into slot 0. */
 void qr_front_run(struct qr_stream_run *r, const double *x);
+/* Both tables before the first block. */
+void qr_front_start(const struct qr_sim_plan *p, struct qr_stream_workspace *ws, unsigned char *left, unsigned char *right);
 
 /* stream.c */
 void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stride, size_t n_lanes, double *ret);
