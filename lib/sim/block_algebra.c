@@ -58,7 +58,10 @@ struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, b
         put_two(op, m, &u);
         return u;
     }
-    memset(&u, 0, sizeof u);
+    for (int i = 0; i < 16; i++) {
+        u.e[i] = (struct qr_c64){0, 0};
+        __asm__("" ::: "memory"); /* or it becomes a call of memset, which takes longer than the rest */
+    }
     int step = op->t[0] ? 1 : 2, other = 3 - step; /* index bits of the target and of its neighbour */
     for (int o = 0; o < 2; o++) {
         bool off = op->has_control && o != op->control_value;
@@ -73,6 +76,16 @@ struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, b
 }
 
 struct qr_m4 qr_m4_generator(const struct qr_plan_op *op, const double complex *u, const double complex *d) {
+    if (op->gate.n_targets == 1) { /* the product first: a quarter of the entries */
+        double complex g[4];
+        for (int r = 0; r < 2; r++)
+            for (int c = 0; c < 2; c++) {
+                const double *x = (const double *)&d[r * 2], *y = (const double *)&u[c * 2];
+                g[r * 2 + c] = CMPLX((x[0] * y[0] + x[1] * y[1]) + (x[2] * y[2] + x[3] * y[3]),
+                                     (x[1] * y[0] - x[0] * y[1]) + (x[3] * y[2] - x[2] * y[3]));
+            }
+        return qr_m4_embed(op, g, true);
+    }
     struct qr_m4 a RAW = qr_m4_embed(op, d, true), b RAW = qr_m4_embed(op, u, false);
     return qr_m4_mul_adjoint(&a, &b);
 }

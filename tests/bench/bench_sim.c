@@ -8,6 +8,7 @@
 #include "sim/sim.h"
 #include "tests/t.h"
 
+#include <math.h>
 #include <time.h>
 
 static double now(void) {
@@ -17,7 +18,7 @@ static double now(void) {
 }
 
 /* Twelve chains of 16 lanes; 0 without AVX-512. */
-static double fma_gflops(void) {
+static double fma_once(void) {
 #if defined __x86_64__
     if (!__builtin_cpu_supports("avx512f")) return 0;
     long n = 1000000;
@@ -35,6 +36,12 @@ static double fma_gflops(void) {
 #else
     return 0;
 #endif
+}
+
+static double fma_gflops(void) {
+    double best = 0;
+    for (int r = 0; r < 20; r++) best = fmax(best, fma_once());
+    return best;
 }
 
 static double copy_gbs(size_t bytes) {

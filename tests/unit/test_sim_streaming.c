@@ -266,6 +266,33 @@ static void check_cost(unsigned n, unsigned stages, enum kind kind) {
     drop(&p);
 }
 
+/* ---- the plan in words ---- */
+
+static void check_text(unsigned n, unsigned stages, enum kind kind, const char *const *says, size_t n_says) {
+    struct problem p = case_of(n, stages, kind, 1);
+    struct qr_sim_options opt = {QR_SINGLE, qr_isa_best(), QR_ENGINE_AUTO};
+    struct qr_sim_plan *plan = NULL;
+    struct qr_err err;
+    struct qr_buf text = {0};
+    CHECK(qr_sim_compile(p.c, p.obs, p.n_obs, &opt, &plan, &err) == QR_OK, "%s", err.msg);
+    qr_sim_plan_text(plan, &text);
+    for (size_t i = 0; i < n_says; i++)
+        CHECK(strstr(qr_buf_string(&text), says[i]), "n %u: no \"%s\" in\n%s", n, says[i], qr_buf_string(&text));
+    qr_buf_free(&text);
+    qr_sim_plan_free(plan);
+    drop(&p);
+}
+
+static void check_texts(void) {
+    static const char *const pure_8[] = {"16 samples", "layer 1   qubits 0-7: 4 blocks", "0-3 are traced out by the pool onto 4-7", "16 x 16 matrix"};
+    static const char *const pure_16[] = {"a table of 2^8 (qubits 0-7) times one of 2^8 (8-15) for 4 outcomes, 16 products", "256 of 2^8 amplitudes",
+                                          "layer 2   qubits 8-15", "8-11 are traced out by the pool onto 12-15", "tail      4 qubits"};
+    static const char *const hybrid_15[] = {"for 1 outcome, 8 products", "across the cut: 6-7;", "read-outs of Z only"};
+    check_text(8, 0, LAST, pure_8, COUNT(pure_8));
+    check_text(16, 0, LAST, pure_16, COUNT(pure_16));
+    check_text(15, 1, EACH, hybrid_15, COUNT(hybrid_15));
+}
+
 /* ---- memory ---- */
 
 static void check_memory(void) {
@@ -306,6 +333,7 @@ int main(void) {
     check_bits(21, 1, EACH, QR_SINGLE, false);
     for (unsigned n = 8; n <= 19; n++) check_cost(n, 0, LAST);
     for (unsigned n = 8; n <= 19; n++) check_cost(n, 1, EACH);
+    check_texts();
     check_memory();
     printf("largest error in single precision: %.2g of the largest component\n", worst_single);
     return t_end();
