@@ -17,12 +17,14 @@ static const char *decimal(unsigned __int128 x, char room[48]) {
 static enum qr_code check_memory(const struct qr_sim_plan *p, struct qr_err *err) {
     char room[48];
     unsigned __int128 bytes = (((unsigned __int128)1 << p->cell_bits) * p->cell_bytes) * 2 + p->n_slots * (p->cell_bytes * 2 << p->tile_bits);
+    if (p->stream) bytes = qr_stream_bytes(p);
     uint64_t limit = qr_memory_limit_bytes();
     if (bytes <= limit) return QR_OK;
     return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                   "a circuit of %u qubits in %s precision needs %s bytes for its two state vectors; this process may "
+                   "a circuit of %u qubits in %s precision needs %s bytes for its %s; this process may "
                    "use %llu bytes: take fewer qubits%s",
                    p->n_qubits, p->opt.precision == QR_DOUBLE ? "double" : "single", decimal(bytes, room),
+                   p->stream ? "slices and tables" : "two state vectors",
                    (unsigned long long)limit, p->opt.precision == QR_DOUBLE ? " or single precision" : "");
 }
 
@@ -55,17 +57,16 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit, const struct qr_ob
     }
     p->invisible = qr_xcalloc(p->n_params + 1, 1);
     qr_circuit_invisible(circuit, observables, n_observables, p->invisible);
-    if (opt->engine == QR_ENGINE_AUTO && qr_stream_plan(p, circuit, observables, n_observables)) {
-        *ret = p;
-        return QR_OK;
-    }
+    bool streams = opt->engine == QR_ENGINE_AUTO && qr_stream_plan(p, circuit, observables, n_observables);
     enum qr_code code = check_memory(p, err);
     if (code != QR_OK) {
         qr_sim_plan_free(p);
         return code;
     }
-    qr_plan_fuse(p, circuit, 1, NULL);
-    qr_plan_passes(p, observables, n_observables);
+    if (!streams) {
+        qr_plan_fuse(p, circuit, 1, NULL);
+        qr_plan_passes(p, observables, n_observables);
+    }
     *ret = p;
     return QR_OK;
 }

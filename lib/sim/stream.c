@@ -1,7 +1,6 @@
 /* sim/stream.c — the streaming engine's front: bound numbers, workspaces, read-outs and gradients of a block of samples. */
 #include "sim/stream_run_impl.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -490,8 +489,9 @@ static bool run_sample(struct qr_stream_run *r, size_t sample, double *ret_z) {
         memset(ws->slots[i].density_sum, 0, s->density_numbers * sizeof(qr_fixed));
         ws->slots[i].bad = false;
     }
+    atomic_store(&ws->bad_sum, false);
     qr_front_run(r, ws->x + sample * p->n_columns);
-    bool ok = true;
+    bool ok = !atomic_load(&ws->bad_sum);
     double *rho = ws->scratch + p->n_params;
     for (unsigned i = 0; i < ws->n_slots; i++) {
         ok &= !ws->slots[i].bad;

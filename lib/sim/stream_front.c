@@ -282,13 +282,15 @@ static void load_mixing(const struct qr_stream_run *r, struct qr_stream_slot *sl
         }
 }
 
-static void add_fixed(const struct qr_stream_run *r, struct qr_stream_slot *slot, const unsigned char *from, size_t n, qr_fixed *to) {
+static bool add_fixed(const struct qr_stream_run *r, const unsigned char *from, size_t n, qr_fixed *to) {
+    bool ok = true;
     for (size_t i = 0; i < n; i++) {
         double x = r->p->opt.precision == QR_DOUBLE ? ((const double *)(const void *)from)[i] : (double)((const float *)(const void *)from)[i];
         qr_fixed v;
         if (qr_fixed_from_double(x, &v)) to[i] += v;
-        else slot->bad = true;
+        else ok = false;
     }
+    return ok;
 }
 
 /* Derivatives of the 16 slices' coefficients: pieces of at most 1024 rows, or all variants in one when they fit. */
@@ -304,7 +306,7 @@ static void left_derivative(const struct qr_stream_run *r, struct qr_stream_slot
         size_t n = rows - z < QR_STREAM_PIECE_TERMS ? rows - z : QR_STREAM_PIECE_TERMS;
         memset(sums, 0, cells);
         r->k->columns(table + z * r->p->cell_bytes, slot->lambda + z * r->p->cell_bytes, n, f->terms, sums);
-        add_fixed(r, slot, sums, (size_t)f->terms * 2 * QR_LANES, r->ws->slice_sum + chunk * QR_LANES * 2 * QR_LANES);
+        if (!add_fixed(r, sums, (size_t)f->terms * 2 * QR_LANES, r->ws->slice_sum + chunk * QR_LANES * 2 * QR_LANES)) slot->bad = true;
     }
 }
 
@@ -358,8 +360,8 @@ static void sum_item(void *ctx, size_t i, unsigned worker) {
     struct qr_stream_run *r = ctx;
     for (unsigned s = 0; s < r->ws->n_slots; s++)
         if (r->ws->slots[s].right && r->ws->slots[s].terms[r->s->n_sets])
-            add_fixed(r, &r->ws->slots[s], r->ws->slots[s].right + i * SUM_NUMBERS * r->p->elem_bytes, SUM_NUMBERS,
-                      r->ws->right_sum + i * SUM_NUMBERS);
+            if (!add_fixed(r, r->ws->slots[s].right + i * SUM_NUMBERS * r->p->elem_bytes, SUM_NUMBERS, r->ws->right_sum + i * SUM_NUMBERS))
+                atomic_store(&r->ws->bad_sum, true);
 }
 
 static void take_right(const struct qr_stream_run *r, size_t numbers) {

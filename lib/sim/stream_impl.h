@@ -73,8 +73,6 @@ struct qr_stream_front {
     struct qr_front_block *left[2], *right[2]; /* half-layers */
     unsigned n_left[2], n_right[2];
     uint32_t centre, around; /* shapes of the crossing blocks; around: QR_NO_SLOT without */
-    int8_t centre_data[2], around_data[2];
-    bool centre_swapped, around_swapped; /* frame position 0 is not the left one */
 };
 
 struct qr_stream {
@@ -102,7 +100,6 @@ struct qr_stream {
     struct qr_observable *observables; /* on the tail's qubits */
 
     size_t density_numbers; /* sums of a piece of the density matrix, or of its diagonal */
-    size_t chunk_runs;      /* sub-slices in a slice when the tail is reached */
     unsigned item_chunks;   /* chunks that one piece of the right table's derivative takes */
     bool split;             /* slices may be shared out among threads */
 };

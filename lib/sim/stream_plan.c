@@ -40,9 +40,9 @@ static uint64_t qubits_of(const struct qr_gate *g) {
     return q;
 }
 
-static bool has_kind(const struct qr_sim_plan *p, const struct qr_gate *g, enum qr_arg_kind kind) {
+static bool has_kind(const struct qr_gate *g, enum qr_arg_kind kind) {
     for (unsigned k = 0; k < g->n_args; k++)
-        if (g->args[k].kind == kind && (kind != QR_ARG_PARAMETER || !p->invisible[g->args[k].index])) return true;
+        if (g->args[k].kind == kind) return true;
     return false;
 }
 
@@ -56,7 +56,7 @@ static size_t read_preparation(struct reader *r, const struct qr_circuit *c) {
         const struct qr_gate *g = &c->gates[i];
         unsigned a, b;
         if (g->kind == QR_GATE_I) continue;
-        if (has_kind(r->p, g, QR_ARG_PARAMETER)) break;
+        if (has_kind(g, QR_ARG_PARAMETER)) break;
         if (controlled_pauli(g, QR_GATE_Z, QR_GATE_CZ, &a, &b)) {
             unsigned low = a < b ? a : b, high = a < b ? b : a;
             uint64_t both = UINT64_C(1) << low | UINT64_C(1) << high, edge;
@@ -70,7 +70,7 @@ static size_t read_preparation(struct reader *r, const struct qr_circuit *c) {
         }
         if (g->n_targets != 1 || g->controls) break;
         unsigned q = g->targets[0];
-        if (entangled >> q & 1 || has_kind(r->p, g, QR_ARG_DATA)) encoded |= UINT64_C(1) << q;
+        if (entangled >> q & 1 || has_kind(g, QR_ARG_DATA)) encoded |= UINT64_C(1) << q;
     }
     size_t end = i, n = 0;
     s->gates = qr_xcalloc(end + 1, sizeof *s->gates);
@@ -83,7 +83,7 @@ static size_t read_preparation(struct reader *r, const struct qr_circuit *c) {
                 const struct qr_gate *g = &c->gates[i];
                 if (!(qubits_of(g) >> q & 1)) continue;
                 if (g->n_targets != 1 || g->controls) seen = true;
-                else if (has_kind(r->p, g, QR_ARG_DATA) || seen) {
+                else if (has_kind(g, QR_ARG_DATA) || seen) {
                     seen = true;
                     if (after) s->gates[n++] = *g;
                 } else if (!after) s->gates[n++] = *g;
@@ -171,7 +171,7 @@ static void take_rest(struct reader *r) {
 static bool read_layers(struct reader *r, const struct qr_observable *obs, size_t n_obs) {
     struct qr_stream *s = r->s;
     for (size_t i = 0; i < r->rest.n; i++)
-        if (has_kind(r->p, &r->rest.gates[i], QR_ARG_DATA)) return false;
+        if (has_kind(&r->rest.gates[i], QR_ARG_DATA)) return false;
     unsigned least = s->sliced ? 2 : 1; /* the first layer, and one in the slices */
     while (r->n_segments < QR_STREAM_SEGMENTS - 1 && (r->n_segments < least || r->rest.qubits > 5))
         if (!split_at_pool(r, r->rest.base)) break;
@@ -368,8 +368,6 @@ static bool plan_level(struct qr_sim_plan *p, unsigned level, uint32_t first, ui
 static void plan_sizes(struct qr_stream *s) {
     size_t half = s->dim / 2;
     s->density_numbers = s->diagonal ? s->dim : half * (half + 1) / 2 * 8;
-    s->chunk_runs = 1;
-    for (unsigned l = 0; l < s->n_levels; l++) s->chunk_runs <<= s->levels[l].k;
     const struct qr_stream_front *f = &s->front;
     s->split = s->sliced && ((size_t)f->variants << f->m) > QR_STREAM_PIECE_TERMS;
     size_t chunks = s->sliced ? f->n_slices / QR_LANES : 0, most = s->split ? QR_STREAM_SPLIT_CHUNKS : chunks;

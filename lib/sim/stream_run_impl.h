@@ -2,6 +2,8 @@
 #ifndef QR_SIM_STREAM_RUN_IMPL_H
 #define QR_SIM_STREAM_RUN_IMPL_H
 
+#include <stdatomic.h>
+
 #include "sim/stream_impl.h"
 
 /* Numbers for one theta. A matrix of the tail is dim x dim in cells of float64: column c of row r is lane c % 16 of cell
@@ -70,6 +72,7 @@ struct qr_stream_workspace {
     unsigned char *table, *table_grad; /* the right table; and in the numbering of the right chain, all variants */
     unsigned char *wide_table, *wide_grad;
     unsigned char *slice_grad;         /* derivatives of the left table's numbers: 16 cells a chunk */
+    atomic_bool bad_sum;               /* a number of right_sum left the range */
     qr_fixed *slice_sum, *right_sum;   /* sums where slices are shared out: in left_grad's and wide_table's place, which wait */
     double *narrow;                    /* of the first layer's blocks that hold data */
     double complex *amplitudes;
