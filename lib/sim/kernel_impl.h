@@ -17,6 +17,7 @@ enum {
     QR_LANES = 16,
     QR_LANE_BITS = 4,
     QR_BATCH_GROUPS = 16, /* of 4 cells, so 64 terms of a lane: summed in the amplitudes' precision */
+    QR_BATCH_ROWS = 64,   /* the same where cells come one by one */
     QR_CROSS = 16, /* numbers of a cross matrix: re, im of K01 K02 K03 K12 K13 K23, then Im K00/2 .. Im K33/2 */
 };
 
@@ -58,12 +59,12 @@ struct qr_kernels {
     /* ---- the streaming engine's: coefficients in E (kernel_stream_template_impl.h), sums in the amplitudes' precision ---- */
     /* out[to[4g + r]] = sum_j c[r][j] in[ti[4g + j]], for `groups` groups; in may be out when to is ti */
     void (*tile)(const void *in, const uint32_t *ti, void *out, const uint32_t *to, size_t groups, const void *numbers, bool wide);
-    /* sums[k][lane] += the cross numbers of those groups */
-    void (*tile_cross)(const void *phi, const void *lambda, const uint32_t *at, size_t groups, void *sums);
+    /* acc[k][lane] += the cross numbers of those groups, summed in E */
+    void (*tile_cross)(const void *phi, const void *lambda, const uint32_t *at, size_t groups, double (*acc)[QR_LANES]);
     /* out[z] = or += sum_j (lane j of a[z]) * b[j], j < n; rows a multiple of 4 */
     void (*mix)(const void *a, const void *b, void *out, size_t rows, unsigned n, bool add);
-    /* sums[k] += sum_z conj(lane k of a[z]) * b[z], k < n (8 or 16) */
-    void (*columns)(const void *a, const void *b, size_t rows, unsigned n, void *sums);
+    /* acc[2k], acc[2k + 1] += re, im of sum_z conj(lane k of a[z]) * b[z], k < n (8 or 16); batches summed in E */
+    void (*columns)(const void *a, const void *b, size_t rows, unsigned n, double (*acc)[QR_LANES]);
     /* lambda[i ^ flip] = sum_j O[i][j] phi[j ^ flip]; numbers: dim * dim real parts, then as many imaginary ones; dim >= 4. With
      * weights (one a lane): += that times the lane's weight */
     void (*dense)(const void *phi, void *lambda, unsigned dim, unsigned flip, const void *numbers, const void *weights);

@@ -57,13 +57,13 @@ static void NAME(tile)(const void *in, const uint32_t *ti, void *out, const uint
     else NAME(tile_all)(in, ti, out, to, groups, numbers, false);
 }
 
-static void NAME(tile_cross)(const void *phi, const void *lambda, const uint32_t *at, size_t groups, void *sums) {
+static void NAME(tile_cross)(const void *phi, const void *lambda, const uint32_t *at, size_t groups, double (*acc)[QR_LANES]) {
+    _Alignas(64) E sum[QR_CROSS][QR_LANES] RAW;
     const struct NAME(cell) *p = phi, *l = lambda;
-    E *sum = sums;
     for (int v = 0; v < QR_LANES; v += W) {
         V a[QR_CROSS] RAW;
 #pragma GCC unroll 16
-        for (int k = 0; k < QR_CROSS; k++) a[k] = LOAD(&sum[k * QR_LANES + v]);
+        for (int k = 0; k < QR_CROSS; k++) a[k] = ZERO();
         for (size_t g = 0; g < groups; g++) {
             const uint32_t *ix = at + 4 * g;
             V pr[4] RAW, pi[4] RAW, lr[4] RAW, li[4] RAW;
@@ -77,8 +77,9 @@ static void NAME(tile_cross)(const void *phi, const void *lambda, const uint32_t
             NAME(cross_group)(pr, pi, lr, li, a);
         }
 #pragma GCC unroll 16
-        for (int k = 0; k < QR_CROSS; k++) STORE(&sum[k * QR_LANES + v], a[k]);
+        for (int k = 0; k < QR_CROSS; k++) STORE(&sum[k][v], a[k]);
     }
+    NAME(add_sums)(sum, acc, QR_CROSS);
 }
 
 /* Rows z of out, four at a time: the lanes of a are the numbers that multiply b's cells. */
@@ -118,34 +119,40 @@ static void NAME(mix)(const void *a, const void *b, void *out, size_t rows, unsi
     }
 }
 
-static void NAME(columns)(const void *a, const void *b, size_t rows, unsigned n, void *sums) {
-    enum { AT_ONCE = W == QR_LANES ? 8 : 4 };
+enum { NAME(COLUMNS) = W == QR_LANES ? 8 : 4 }; /* at once */
+
+/* One batch of rows, summed in E: sum[2k] real, sum[2k + 1] imaginary parts. */
+INLINE void NAME(columns_batch)(const struct NAME(cell) *x, const struct NAME(cell) *y, size_t rows, unsigned k0, E (*sum)[QR_LANES]) {
+    for (int v = 0; v < QR_LANES; v += W) {
+        V r[NAME(COLUMNS)] RAW, i[NAME(COLUMNS)] RAW;
+#pragma GCC unroll 8
+        for (int k = 0; k < NAME(COLUMNS); k++) r[k] = i[k] = ZERO();
+        for (size_t z = 0; z < rows; z++) {
+            V lr = LOAD(&y[z].re[v]), li = LOAD(&y[z].im[v]);
+#pragma GCC unroll 8
+            for (int k = 0; k < NAME(COLUMNS); k++) {
+                V p = SET1(x[z].re[k0 + k]), q = SET1(x[z].im[k0 + k]);
+                r[k] = FMA(p, lr, r[k]);
+                i[k] = FMA(p, li, i[k]);
+                r[k] = FMA(q, li, r[k]);
+                i[k] = FNMA(q, lr, i[k]);
+            }
+        }
+#pragma GCC unroll 8
+        for (int k = 0; k < NAME(COLUMNS); k++) {
+            STORE(&sum[2 * k][v], r[k]);
+            STORE(&sum[2 * k + 1][v], i[k]);
+        }
+    }
+}
+
+static void NAME(columns)(const void *a, const void *b, size_t rows, unsigned n, double (*acc)[QR_LANES]) {
+    _Alignas(64) E sum[2 * NAME(COLUMNS)][QR_LANES] RAW;
     const struct NAME(cell) *x = a, *y = b;
-    struct NAME(cell) *g = sums;
-    for (unsigned k0 = 0; k0 < n; k0 += AT_ONCE)
-        for (int v = 0; v < QR_LANES; v += W) {
-            V r[AT_ONCE] RAW, i[AT_ONCE] RAW;
-#pragma GCC unroll 8
-            for (int k = 0; k < AT_ONCE; k++) {
-                r[k] = LOAD(&g[k0 + k].re[v]);
-                i[k] = LOAD(&g[k0 + k].im[v]);
-            }
-            for (size_t z = 0; z < rows; z++) {
-                V lr = LOAD(&y[z].re[v]), li = LOAD(&y[z].im[v]);
-#pragma GCC unroll 8
-                for (int k = 0; k < AT_ONCE; k++) {
-                    V p = SET1(x[z].re[k0 + k]), q = SET1(x[z].im[k0 + k]);
-                    r[k] = FMA(p, lr, r[k]);
-                    i[k] = FMA(p, li, i[k]);
-                    r[k] = FMA(q, li, r[k]);
-                    i[k] = FNMA(q, lr, i[k]);
-                }
-            }
-#pragma GCC unroll 8
-            for (int k = 0; k < AT_ONCE; k++) {
-                STORE(&g[k0 + k].re[v], r[k]);
-                STORE(&g[k0 + k].im[v], i[k]);
-            }
+    for (size_t z = 0; z < rows; z += QR_BATCH_ROWS)
+        for (unsigned k0 = 0; k0 < n; k0 += NAME(COLUMNS)) {
+            NAME(columns_batch)(x + z, y + z, rows - z < QR_BATCH_ROWS ? rows - z : QR_BATCH_ROWS, k0, sum);
+            NAME(add_sums)(sum, acc + (size_t)2 * k0, 2 * NAME(COLUMNS));
         }
 }
 

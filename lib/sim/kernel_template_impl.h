@@ -157,6 +157,19 @@ INLINE void NAME(cross_group)(const V pr[4], const V pi[4], const V lr[4], const
     }
 }
 
+/* A batch's sums into float64 lanes. */
+INLINE void NAME(add_sums)(E (*sum)[QR_LANES], double (*acc)[QR_LANES], int n) {
+    for (int k = 0; k < n; k++)
+        for (int h = 0; h < QR_LANES; h += 8) {
+            NAME(e8) s;
+            NAME(d8) t;
+            memcpy(&s, &sum[k][h], sizeof s);
+            memcpy(&t, &acc[k][h], sizeof t);
+            t += __builtin_convertvector(s, NAME(d8));
+            memcpy(&acc[k][h], &t, sizeof t);
+        }
+}
+
 INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) *p, const struct NAME(cell) *l, const struct NAME(walk) *w,
                                   uint64_t start, size_t count, double (*acc)[QR_LANES]) {
     _Alignas(64) E sum[QR_CROSS][QR_LANES] RAW;
@@ -182,15 +195,7 @@ INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) *p, const struct NAME(
 #pragma GCC unroll 16
         for (int k = 0; k < QR_CROSS; k++) STORE(&sum[k][v], a[k]);
     }
-    for (int k = 0; k < QR_CROSS; k++)
-        for (int h = 0; h < QR_LANES; h += 8) {
-            NAME(e8) s;
-            NAME(d8) t;
-            memcpy(&s, &sum[k][h], sizeof s);
-            memcpy(&t, &acc[k][h], sizeof t);
-            t += __builtin_convertvector(s, NAME(d8));
-            memcpy(&acc[k][h], &t, sizeof t);
-        }
+    NAME(add_sums)(sum, acc, QR_CROSS);
     return i;
 }
 

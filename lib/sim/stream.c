@@ -142,7 +142,7 @@ void qr_stream_bind(struct qr_sim_bound *b) {
 /* ---- workspaces ---- */
 
 /* Bytes that are there once per thread, and once. */
-static size_t sums_bytes(const struct qr_sim_plan *p) { return QR_CROSS * QR_LANES * p->elem_bytes; }
+enum { SUMS_BYTES = QR_CROSS * QR_LANES * sizeof(double) }; /* of one block's piece */
 static size_t tile_bytes(const struct qr_sim_plan *p) { return 3 * (p->cell_bytes << QR_STREAM_SET_BITS); }
 
 static size_t n_pieces(const struct qr_stream *s) {
@@ -163,7 +163,7 @@ struct sizes { size_t state[QR_STREAM_LEVELS], lambda, sums, density, right, lef
 static struct sizes sizes_of(const struct qr_sim_plan *p) {
     const struct qr_stream *s = p->stream;
     const struct qr_stream_front *f = &s->front;
-    struct sizes z = {.density = s->density_numbers * QR_LANES * p->elem_bytes, .sums = s->n_blocks * n_pieces(s) * sums_bytes(p)};
+    struct sizes z = {.density = s->density_numbers * QR_LANES * p->elem_bytes, .sums = s->n_blocks * n_pieces(s) * SUMS_BYTES};
     for (unsigned l = 0; l < s->n_levels; l++) z.state[l] = p->cell_bytes << s->levels[l].m;
     z.lambda = z.state[0];
     if (!s->sliced) return z;
@@ -178,7 +178,7 @@ static struct sizes sizes_of(const struct qr_sim_plan *p) {
     size_t one = p->cell_bytes << f->m;
     z.table = items_of(s) > 1 ? one : f->centre_first ? f->variants * one : 0;
     z.table_grad = f->centre_first ? f->variants * one : 0;
-    z.grads = f->n_slices * p->cell_bytes;
+    z.grads = f->n_slices * 2 * QR_LANES * sizeof(double);
     return z;
 }
 
@@ -222,8 +222,8 @@ static enum qr_code new_slot(const struct qr_sim_plan *p, struct qr_stream_slot 
     NEED(z.density, &slot->density);
     memset(slot->sums, 0, z.sums);
     memset(slot->density, 0, z.density);
-    slot->mixing = qr_xaligned(3 * QR_LANES * p->cell_bytes);
-    memset(slot->mixing, 0, 3 * QR_LANES * p->cell_bytes);
+    slot->mixing = qr_xaligned(2 * QR_LANES * p->cell_bytes);
+    memset(slot->mixing, 0, 2 * QR_LANES * p->cell_bytes);
     return QR_OK;
 }
 
@@ -379,9 +379,10 @@ static void run_group(struct qr_stream_run *r, size_t group) {
     struct qr_stream_workspace *ws = r->ws;
     struct qr_stream_slot *slot = &ws->slots[0];
     size_t first = group * QR_LANES, n = ws->n_samples - first < QR_LANES ? ws->n_samples - first : QR_LANES;
-    slot->sums = ws->kept + group * ws->group_bytes;
-    slot->density = slot->sums + ws->group_bytes - r->s->density_numbers * QR_LANES * r->p->elem_bytes;
-    memset(slot->sums, 0, ws->group_bytes);
+    unsigned char *kept = ws->kept + group * ws->group_bytes;
+    slot->sums = (double(*)[QR_LANES])(void *)kept;
+    slot->density = kept + ws->group_bytes - r->s->density_numbers * QR_LANES * r->p->elem_bytes;
+    memset(kept, 0, ws->group_bytes);
     memset(slot->terms, 0, r->s->n_sets * sizeof *slot->terms);
     encode_group(r, ws->x + first * r->p->n_columns, n);
     qr_stream_level(r, slot, 0, ws->start, slot->lambda, 0, false);
@@ -405,12 +406,12 @@ static void group_z(struct qr_stream_run *r, size_t group, double *ret_z) {
 static bool scale_group(struct qr_stream_run *r, size_t group, const double scale[QR_LANES]) {
     const struct qr_stream *s = r->s;
     struct qr_stream_workspace *ws = r->ws;
-    const unsigned char *sums = ws->kept + group * ws->group_bytes;
+    double (*sums)[QR_LANES] = (double(*)[QR_LANES])(void *)(ws->kept + group * ws->group_bytes);
     bool ok = true;
     for (size_t i = 0; i < s->n_blocks; i++)
         for (size_t piece = 0; piece < ws->n_pieces && r->p->shapes[s->blocks[i].shape].n_slopes; piece++) {
             double k[QR_CROSS];
-            r->k->fold_sums(sums + (i * ws->n_pieces + piece) * sums_bytes(r->p), QR_CROSS, scale, k);
+            r->k->fold((const double(*)[QR_LANES])(sums + (i * ws->n_pieces + piece) * QR_CROSS), scale, k);
             ok &= qr_stream_add(k, QR_CROSS, ws->cross + (size_t)s->blocks[i].shape * QR_CROSS);
         }
     return ok;

@@ -296,17 +296,17 @@ static bool add_fixed(const struct qr_stream_run *r, const unsigned char *from, 
 /* Derivatives of the 16 slices' coefficients: pieces of at most 1024 rows, or all variants in one when they fit. */
 static void left_derivative(const struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk, const unsigned char *table) {
     const struct qr_stream_front *f = &r->s->front;
-    size_t rows = (size_t)1 << f->m, cells = QR_LANES * r->p->cell_bytes;
+    size_t rows = (size_t)1 << f->m, numbers = (size_t)f->terms * 2 * QR_LANES, at = chunk * 2 * QR_LANES;
     if (!r->s->split) {
-        r->k->columns(table, slot->lambda, rows, f->terms, r->ws->slice_grad + chunk * cells);
+        r->k->columns(table, slot->lambda, rows, f->terms, r->ws->slice_grad + at);
         return;
     }
-    unsigned char *sums = slot->mixing + 2 * cells;
+    double sums[2 * QR_LANES][QR_LANES];
     for (size_t z = 0; z < rows; z += QR_STREAM_PIECE_TERMS) {
         size_t n = rows - z < QR_STREAM_PIECE_TERMS ? rows - z : QR_STREAM_PIECE_TERMS;
-        memset(sums, 0, cells);
+        memset(sums, 0, sizeof sums);
         r->k->columns(table + z * r->p->cell_bytes, slot->lambda + z * r->p->cell_bytes, n, f->terms, sums);
-        if (!add_fixed(r, sums, (size_t)f->terms * 2 * QR_LANES, r->ws->slice_sum + chunk * QR_LANES * 2 * QR_LANES)) slot->bad = true;
+        if (!qr_stream_add(&sums[0][0], numbers, r->ws->slice_sum + at * QR_LANES)) slot->bad = true;
     }
 }
 
@@ -400,20 +400,17 @@ static void run_variant(struct qr_stream_run *r) {
 static unsigned char *left_lambda(const struct qr_stream_run *r) {
     const struct qr_stream_front *f = &r->s->front;
     struct qr_stream_workspace *ws = r->ws;
-    size_t cells = QR_LANES * 2 * QR_LANES, all = f->n_slices / QR_LANES * cells;
-    if (r->s->split)
-        for (size_t i = 0; i < all; i++) {
-            double x = qr_fixed_to_double(ws->slice_sum[i]);
-            if (r->p->opt.precision == QR_DOUBLE) ((double *)(void *)ws->slice_grad)[i] = x;
-            else ((float *)(void *)ws->slice_grad)[i] = (float)x;
-        }
+    size_t all = f->n_slices * 2 * QR_LANES;
+    double *grad = &ws->slice_grad[0][0];
+    for (size_t i = 0; r->s->split && i < all; i++) grad[i] = qr_fixed_to_double(ws->slice_sum[i]);
     memset(ws->left_grad, 0, r->p->cell_bytes << f->k);
     for (size_t slice = 0; slice < f->n_slices; slice++)
         for (unsigned t = 0; t < f->terms; t++) {
             size_t cell;
             unsigned lane;
             left_at(f, slice, t, &cell, &lane);
-            copy_lane(r->p, ws->left_grad, cell, lane, ws->slice_grad, slice / QR_LANES * QR_LANES + t, (unsigned)(slice % QR_LANES), false);
+            const double *from = grad + (slice / QR_LANES * QR_LANES + t) * 2 * QR_LANES + slice % QR_LANES;
+            put(r->p, ws->left_grad, cell, lane, (struct qr_c64){from[0], from[QR_LANES]});
         }
     return ws->left_grad;
 }
@@ -436,7 +433,7 @@ void qr_front_run(struct qr_stream_run *r, const double *x) {
     chain_forward(r, &right);
     if (!ws->one_table) build_table(r);
     if (r->direction && r->s->split) memset(ws->slice_sum, 0, chunks * QR_LANES * 2 * QR_LANES * sizeof *ws->slice_sum);
-    else if (r->direction) memset(ws->slice_grad, 0, chunks * QR_LANES * r->p->cell_bytes);
+    else if (r->direction) memset(ws->slice_grad, 0, chunks * 2 * QR_LANES * sizeof *ws->slice_grad);
     if (!r->s->split) run_serial(r);
     for (r->variant = 0; r->s->split && r->variant < f->variants; r->variant++) run_variant(r);
     if (!r->direction) return;

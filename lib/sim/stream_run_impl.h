@@ -30,12 +30,12 @@ struct qr_stream_direction {
 struct qr_stream_slot {
     unsigned char *phi[QR_STREAM_LEVELS][QR_STREAM_HALVES]; /* the state behind each half-layer */
     unsigned char *lambda, *tile;
-    unsigned char *sums;     /* n_blocks * QR_CROSS * 16 elements */
+    double (*sums)[QR_LANES]; /* n_blocks * QR_CROSS */
     uint32_t *terms;         /* of each set's piece so far */
     unsigned char *density;
     uint32_t density_terms;
     unsigned char *right;    /* a piece of the right table's derivative */
-    unsigned char *mixing;   /* 16 cells each: coefficients, their conjugates, derivatives */
+    unsigned char *mixing;   /* 16 cells each: coefficients, their conjugates */
     qr_fixed *cross;         /* n_shapes * QR_CROSS */
     qr_fixed *density_sum;   /* density_numbers */
     bool bad;
@@ -71,7 +71,7 @@ struct qr_stream_workspace {
     bool one_table;                    /* the right table is there for one variant at a time */
     unsigned char *table, *table_grad; /* the right table; and in the numbering of the right chain, all variants */
     unsigned char *wide_table, *wide_grad;
-    unsigned char *slice_grad;         /* derivatives of the left table's numbers: 16 cells a chunk */
+    double (*slice_grad)[QR_LANES];    /* derivatives of the left table's numbers: per chunk and term re, im */
     atomic_bool bad_sum;               /* a number of right_sum left the range */
     qr_fixed *slice_sum, *right_sum;   /* sums where slices are shared out: in left_grad's and wide_table's place, which wait */
     double *narrow;                    /* of the first layer's blocks that hold data */

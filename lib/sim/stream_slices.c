@@ -6,8 +6,6 @@
 
 static const double ones[QR_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
-static size_t sums_bytes(const struct qr_sim_plan *p) { return QR_CROSS * QR_LANES * p->elem_bytes; }
-
 /* The flips that this run's word asks for pick one of four variants. */
 static const unsigned char *coefs_of(const struct qr_stream_run *r, const struct qr_stream_block *b, uint64_t word, bool back) {
     unsigned variant = (unsigned)(word >> b->flip[0] & 1) << 1 | (unsigned)(word >> b->flip[1] & 1);
@@ -47,11 +45,10 @@ static void apply_set(struct qr_stream_run *r, struct qr_stream_slot *slot, cons
 /* ---- pieces ---- */
 
 static void take_cross(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_block *b) {
-    unsigned char *sums = slot->sums + b->cross * sums_bytes(r->p);
-    double k[QR_CROSS];
-    r->k->fold_sums(sums, QR_CROSS, ones, k);
+    double (*acc)[QR_LANES] = slot->sums + (size_t)b->cross * QR_CROSS, k[QR_CROSS];
+    r->k->fold((const double(*)[QR_LANES])acc, ones, k);
     if (!qr_stream_add(k, QR_CROSS, slot->cross + (size_t)b->shape * QR_CROSS)) slot->bad = true;
-    memset(sums, 0, sums_bytes(r->p));
+    memset(acc, 0, QR_CROSS * sizeof *acc);
 }
 
 static void end_set(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t set) {
@@ -81,9 +78,9 @@ void qr_stream_flush(struct qr_stream_run *r, struct qr_stream_slot *slot) {
 }
 
 /* Where lanes are samples, pieces wait for their scales side by side. */
-static unsigned char *sums_of(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_block *b, uint32_t terms) {
-    if (r->s->sliced) return slot->sums + b->cross * sums_bytes(r->p);
-    return slot->sums + (b->cross * r->ws->n_pieces + terms / QR_STREAM_PIECE_TERMS) * sums_bytes(r->p);
+static double (*sums_of(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_block *b, uint32_t terms))[QR_LANES] {
+    size_t piece = r->s->sliced ? b->cross : b->cross * r->ws->n_pieces + terms / QR_STREAM_PIECE_TERMS;
+    return slot->sums + piece * QR_CROSS;
 }
 
 /* ---- back ---- */

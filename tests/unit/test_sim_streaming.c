@@ -205,15 +205,15 @@ static void count_tile(const void *in, const uint32_t *ti, void *out, const uint
     counted += 32.0 * 16 * 4 * (double)groups;
     real->tile(in, ti, out, to, groups, numbers, wide);
 }
-static void count_tile_cross(const void *phi, const void *lambda, const uint32_t *at, size_t groups, void *sums) {
+static void count_tile_cross(const void *phi, const void *lambda, const uint32_t *at, size_t groups, double (*acc)[QR_LANES]) {
     counted += 28.0 * 16 * 4 * (double)groups;
-    real->tile_cross(phi, lambda, at, groups, sums);
+    real->tile_cross(phi, lambda, at, groups, acc);
 }
 static void count_mix(const void *a, const void *b, void *out, size_t rows, unsigned n, bool more) {
     counted += 8.0 * 16 * n * (double)rows;
     real->mix(a, b, out, rows, n, more);
 }
-static void count_columns(const void *a, const void *b, size_t rows, unsigned n, void *sums) {
+static void count_columns(const void *a, const void *b, size_t rows, unsigned n, double (*sums)[QR_LANES]) {
     counted += 8.0 * 16 * n * (double)rows;
     real->columns(a, b, rows, n, sums);
 }
