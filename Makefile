@@ -15,9 +15,9 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter test lint bench fuzz model matrix interop interop-gcs,$(goals)),test,build)
-missing  := $(if $(filter-out help clean deps,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench fuzz model matrix interop interop-gcs help clean FORCE
+need     := $(if $(filter test lint bench fuzz model matrix image interop interop-gcs chart e2e-api,$(goals)),test,build)
+missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
+.PHONY: all deps run test lint bench fuzz model matrix image interop interop-gcs manifests chart e2e-api help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -25,7 +25,7 @@ ifneq ($(missing),)
 run test:
 	@tests/deps install $(need)
 	@+$(MAKE) --no-print-directory $@
-$(filter-out run test deps help clean,$(goals)):
+$(filter-out run test deps help clean manifests,$(goals)):
 	@echo "missing: $(missing). Type: make deps" >&2; exit 2
 else
 
@@ -62,14 +62,14 @@ lints    := tests/lint/run tests/lint/selftest
 models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
 
-# Which of the tests a sanitizer build runs: all but the bit matrices and what looks at sources; the thread
+# Which of the tests a sanitizer build runs: all but the bit matrices, the image and what looks at sources; the thread
 # sanitizer those that have threads of their own.
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its)
 else ifeq ($(SAN),thread)
-suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http%,$(notdir $t)),$t))
+suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http% test_worker_logdir%,$(notdir $t)),$t))
 else
-suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh,$(its))
+suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh,$(its))
 endif
 export TSAN_OPTIONS := ignore_noninstrumented_modules=1
 export QR_BIN := $(BIN)
@@ -106,20 +106,32 @@ matrix: $(progs)
 bench: $(benches) $(progs)
 	$(Q)tests/bench/run $(benches)
 
+## make image      the container image from this checkout: its packages, size and digest; the list of parts is in build/image/
+image:
+	$(Q)tests/image/build $(or $(NAME),qring)
+
 ## make interop    TensorBoard shows our curves, TensorFlow Quantum's own model loads our weights (3 GB from PyPI, under build/)
 interop: $(progs)
 	$(Q)tests/interop/run_tensorboard
 	$(Q)tests/interop/run
 
-## make interop-gcs  Cloud Storage: Google's Python client, rclone, fake-gcs-server (under build/interop)
+## make interop-gcs  Cloud Storage: Google's Python client, rclone, gcloud, fake-gcs-server (under build/interop)
 interop-gcs: $(progs)
 	$(Q)tests/interop/gcs_clients
 
-## make fuzz       libFuzzer on every parser (clang); SECONDS=30 for each
+## make chart      the chart by Helm 3 and 4, helm-unittest, kubeconform; helm package (Go's module proxy, PyPI, under build/tools)
+chart: $(progs)
+	$(Q)tests/chart/full
+
+## make e2e-api    the manifests on a real API server: Kubernetes 1.20, from Debian's source package (5 minutes, once, under build/api)
+e2e-api: $(progs)
+	$(Q)tests/chart/api
+
+## make fuzz       libFuzzer on every parser (clang), a minute each; SECONDS=10 for less
 fuzz: # glibc gives clang no CMPLX; the warnings are gcc's to give
 	$(Q)$(MAKE) --no-print-directory CC=clang B=build/fuzz SAN=fuzzer-no-link,address CPPFLAGS=-DCMPLX=__builtin_complex CFLAGS=-w fuzz-run
 fuzz-run: $(fuzzers)
-	$(Q)tests/fuzz/run $(or $(SECONDS),30) $(fuzzers)
+	$(Q)tests/fuzz/run $(or $(SECONDS),60) $(fuzzers)
 
 # ---- how ------------------------------------------------------------------
 # gcc 12's vectorisers form vfmaddsub even under -ffp-contract=off: kernel files are compiled without them.
@@ -170,6 +182,12 @@ $(B)/.flags: FORCE
 .PHONY: fuzz-run
 .SECONDARY:
 endif
+
+## make manifests  deploy/jobs/qcnn.yaml and infer.yaml from charts/qring; the chart's job file and README (Helm by go install)
+manifests:
+	cp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
+	helm=$$(tests/chart/tools helm3) && tests/chart/render "$$helm" deploy/jobs
+	tests/chart/readme --write
 
 ## make help       this list
 help:

@@ -7,21 +7,27 @@
 #include "train/evaluate.h"
 
 const char qr_help_infer[] =
-    "Predictions, loss and accuracy of trained weights on the test set: the samples that training holds out for validation.\n"
+    "Predictions, labels and mean squared error (or the job's other loss) of trained weights on the test set: the samples that training\n"
+    "holds out for validation. Printed as the tutorial's inference prints them; the same on a laptop and in a pod.\n"
     "\n"
     "Examples:\n"
     "  qring infer --weights out/qcnn/weights.h5                        # the tutorial's model\n"
     "  qring infer job.json --weights w.h5 --predictions predictions.csv\n"
     "  qring infer job.json --weights w.safetensors --json | jq .loss\n"
+    "  QRING_JOB=gs://b/job.json QRING_WEIGHTS=gs://b/w.h5 qring infer  # in a pod\n"
     "\n"
     "Usage: qring infer [JOB] --weights URL [FLAGS]\n"
-    "  --weights URL          .h5 (also written by Keras), .npz or .safetensors\n"
-    "  --predictions FILE     all predictions as CSV: sample, label, prediction\n"
+    "  JOB                    a path or URL [QRING_JOB, else the built-in tutorial]\n"
+    "  --weights URL          .h5 (also written by Keras), .npz or .safetensors [QRING_WEIGHTS]\n"
+    "  --weights-gcs-bucket NAME, --weights-gcs-path PATH\n"
+    "                         the tutorial's flags: --weights gs://NAME/PATH in two parts\n"
+    "  --predictions FILE     all predictions as CSV: sample, label, prediction; - instead of the text on standard output\n"
     "  --json                 one object on standard output, predictions included\n"
     "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"
     "  --threads T            [the cgroup's]\n";
 
-enum { SHOWN = 10 };
+/* NumPy's, whose print() the tutorial uses: beyond WHOLE only both ends are shown. */
+enum { WHOLE = 1000, ENDS = 3, PREDICTIONS_A_LINE = 6, LABELS_A_LINE = 24 };
 
 struct answer {
     const struct qr_loaded *l;
@@ -39,21 +45,27 @@ static void put_heads(struct qr_buf *b, const char *name, size_t n) {
     else for (size_t i = 0; i < n; i++) qr_buf_printf(b, ",%s_%zu", name, i);
 }
 
-static enum qr_code write_csv(const struct answer *a, const char *path, struct qr_err *err) {
+static void put_csv(const struct answer *a, struct qr_buf *b) {
     const struct qr_dataset *d = &a->l->load.data;
     size_t k = qr_model_n_outputs(a->l->load.model);
-    struct qr_buf b = {0};
-    qr_buf_puts(&b, "sample");
-    put_heads(&b, "label", d->n_outputs);
-    put_heads(&b, "prediction", k);
+    qr_buf_puts(b, "sample");
+    put_heads(b, "label", d->n_outputs);
+    put_heads(b, "prediction", k);
     for (size_t i = 0; i < a->n; i++) {
-        qr_buf_printf(&b, "\n%zu", a->sample[i]);
-        put_cells(&b, d->y + a->sample[i] * d->n_outputs, d->n_outputs);
-        put_cells(&b, a->p + i * k, k);
+        qr_buf_printf(b, "\n%zu", a->sample[i]);
+        put_cells(b, d->y + a->sample[i] * d->n_outputs, d->n_outputs);
+        put_cells(b, a->p + i * k, k);
     }
-    qr_buf_puts(&b, "\n");
-    enum qr_code code = qr_buf_ok(&b) ? qr_url_write(path, qr_buf_view(&b), err)
-                                      : qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: the predictions exceed 1 GiB of text", path);
+    qr_buf_puts(b, "\n");
+}
+
+static enum qr_code write_csv(const struct answer *a, const char *path, struct qr_err *err) {
+    struct qr_buf b = {0};
+    enum qr_code code = QR_OK;
+    put_csv(a, &b);
+    if (!qr_buf_ok(&b)) code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: the predictions exceed 1 GiB of text", path);
+    else if (strcmp(path, "-") == 0) fputs(qr_buf_string(&b), stdout);
+    else code = qr_url_write(path, qr_buf_view(&b), err);
     qr_buf_free(&b);
     return code;
 }
@@ -95,18 +107,43 @@ static void print_json(const struct answer *a, const char *weights) {
     qr_buf_free(&b);
 }
 
-static void print_text(const struct answer *a) {
-    const struct qr_dataset *d = &a->l->load.data;
-    size_t k = qr_model_n_outputs(a->l->load.model), n_sums = qr_model_n_sums(a->l->load.model);
-    printf("%8s  %-12s %s\n", "sample", "label", "prediction");
-    for (size_t i = 0; i < a->n && i < SHOWN; i++) {
-        printf("%8zu  ", a->sample[i]);
-        for (size_t c = 0; c < d->n_outputs; c++) printf("%-*.4g ", d->n_outputs > 1 ? 4 : 12, d->y[a->sample[i] * d->n_outputs + c]);
-        for (size_t c = 0; c < k; c++) printf("%.4f%s", a->p[i * k + c], c + 1 < k ? " " : "\n");
+/* [a b c ...] over lines, samples with more than one column as [a b] each. row: values of sample i. */
+static void print_array(const struct answer *a, size_t columns, size_t a_line, bool fixed,
+                        const double *(*row)(const struct answer *a, size_t i)) {
+    size_t lines = columns > 1 ? 1 : a_line;
+    putchar('[');
+    for (size_t i = 0, shown = 0; i < a->n; i++, shown++) {
+        if (shown) fputs(shown % lines ? " " : "\n ", stdout);
+        if (a->n > WHOLE && i == ENDS) {
+            fputs("...", stdout);
+            i = a->n - ENDS - 1;
+            continue;
+        }
+        if (columns > 1) putchar('[');
+        for (size_t c = 0; c < columns; c++) {
+            qr_auto(qr_free_p) char *cell = fixed ? qr_xasprintf("%11.8f", row(a, i)[c]) : qr_xasprintf("%2g", row(a, i)[c]);
+            printf("%s%s", c ? " " : "", cell);
+        }
+        if (columns > 1) putchar(']');
     }
-    if (a->n > SHOWN) printf("     ...  (--predictions FILE writes all %zu)\n", a->n);
+    puts("]");
+}
+
+static const double *predictions_of(const struct answer *a, size_t i) { return a->p + i * qr_model_n_outputs(a->l->load.model); }
+static const double *labels_of(const struct answer *a, size_t i) { return a->l->load.data.y + a->sample[i] * a->l->load.data.n_outputs; }
+
+/* As the tutorial's inference prints its results, then a line of ours. Nothing here depends on the machine or on where the weights lie. */
+static void print_text(const struct answer *a) {
+    enum qr_loss loss = a->l->job->train.loss;
+    puts("Results");
+    print_array(a, qr_model_n_outputs(a->l->load.model), PREDICTIONS_A_LINE, true, predictions_of);
+    puts("Test Labels");
+    print_array(a, a->l->load.data.n_outputs, LABELS_A_LINE, false, labels_of);
+    if (loss == QR_MSE) printf("Mean squared error:  %.8f\n", a->means[0]);
+    else printf("Loss (%s):  %.8f\n", qr_loss_names[loss], a->means[0]);
+    if (a->n > WHOLE) printf("(--predictions FILE writes all %zu)\n", a->n);
     printf("%zu samples%s", a->n, a->held_out ? " (validation set)" : " (all: the job holds none out)");
-    for (size_t i = 0; i < n_sums; i++) printf(" - %s: %.4f", metric_name(a, i), a->means[i]);
+    for (size_t i = 0; i < qr_model_n_sums(a->l->load.model); i++) printf(" - %s: %.4f", metric_name(a, i), a->means[i]);
     printf("\n");
 }
 
@@ -122,12 +159,38 @@ static enum qr_code evaluate(struct answer *a, struct qr_err *err) {
     return qr_evaluate(w->model, w->initial, &w->data, a->sample, a->n, a->l->pool, a->p, NULL, a->means, err);
 }
 
+/* Where the weights are: --weights, the tutorial's two flags, QRING_WEIGHTS. *ret_url on the heap. */
+static enum qr_code find_weights(const char *weights, const char *bucket, const char *path, char **ret_url, struct qr_err *err) {
+    const char *set = getenv("QRING_WEIGHTS");
+    if (weights && (bucket || path))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--weights and --weights-gcs-%s name two places; give one", bucket ? "bucket" : "path");
+    if (!bucket != !path)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--weights-gcs-bucket and --weights-gcs-path go together; --weights-gcs-%s is missing",
+                       path ? "bucket" : "path");
+    if (!weights && !bucket && set && *set) weights = set;
+    if (!weights && !bucket)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--weights is missing: which weights are to be tried? (qring run writes out/NAME/weights.h5)");
+    *ret_url = weights ? qr_xstrdup(weights) : qr_xasprintf("gs://%s/%s", bucket, path);
+    return QR_OK;
+}
+
+static const char *job_of(const struct qr_words *words) {
+    const char *set = getenv("QRING_JOB");
+    return words->v[0] ? words->v[0] : set && *set ? set : NULL;
+}
+
 int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
-    const char *weights = NULL, *predictions = NULL, *isa = NULL, *threads = NULL;
+    const char *weights = NULL, *bucket = NULL, *path = NULL, *predictions = NULL, *isa = NULL, *threads = NULL;
     bool help, json = false;
-    const struct qr_flag flags[] = {{"--weights", &weights, NULL}, {"--predictions", &predictions, NULL}, {"--json", NULL, &json},
+    const struct qr_flag flags[] = {{"--weights", &weights, NULL},
+                                    {"--weights-gcs-bucket", &bucket, NULL},
+                                    {"--weights-gcs-path", &path, NULL},
+                                    {"--predictions", &predictions, NULL},
+                                    {"--json", NULL, &json},
                                     {"--isa", &isa, NULL},
                                     {"--threads", &threads, NULL}};
+    qr_auto(qr_free_p) char *url = NULL;
     struct qr_words words;
     struct qr_loaded l = {0};
     struct answer a = {.l = &l};
@@ -137,15 +200,16 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
         fputs(self->help, stdout);
         return 0;
     }
-    if (code == QR_OK && !weights)
-        code = qr_fail(&err, QR_INVALID_ARGUMENT,
-                       "--weights is missing: which weights are to be tried? (qring run writes out/NAME/weights.h5)");
-    if (code == QR_OK) code = qr_load(words.v[0], isa, threads, &l, &err);
-    if (code == QR_OK) code = qr_workload_weights(&l.load, weights, l.load.initial, NULL, &err);
+    bool csv = predictions && strcmp(predictions, "-") == 0;
+    if (code == QR_OK) code = find_weights(weights, bucket, path, &url, &err);
+    if (code == QR_OK && csv && json)
+        code = qr_fail(&err, QR_INVALID_ARGUMENT, "--json and --predictions - both want standard output; the JSON has the predictions too");
+    if (code == QR_OK) code = qr_load(job_of(&words), isa, threads, &l, &err);
+    if (code == QR_OK) code = qr_workload_weights(&l.load, url, l.load.initial, NULL, &err);
     if (code == QR_OK) code = evaluate(&a, &err);
     if (code == QR_OK && predictions) code = write_csv(&a, predictions, &err);
-    if (code == QR_OK && json) print_json(&a, weights);
-    if (code == QR_OK && !json) print_text(&a);
+    if (code == QR_OK && json) print_json(&a, url);
+    if (code == QR_OK && !json && !csv) print_text(&a);
     free(a.sample);
     free(a.p);
     free(a.means);

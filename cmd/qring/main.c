@@ -11,14 +11,16 @@
 const struct qr_command qr_commands[] = {
     {"run", "run [JOB] [-n N] [--out DIR]", "train a job here, with N worker processes", qr_help_run,
      "-n --out --epochs --threads --isa --allreduce --weights --json --help", qr_command_run},
-    {"infer", "infer [JOB] --weights URL", "predictions, loss and accuracy on the test set", qr_help_infer,
-     "--weights --predictions --json --isa --threads --help", qr_command_infer},
+    {"infer", "infer [JOB] --weights URL", "predictions, labels and loss on the test set", qr_help_infer,
+     "--weights --weights-gcs-bucket --weights-gcs-path --predictions --json --isa --threads --help", qr_command_infer},
     {"gradient", "gradient [JOB] [--of loss|prediction]", "exact derivatives as JSON, to check against other programs", qr_help_gradient,
      "--weights --samples --of --isa --threads --help", qr_command_gradient},
     {"validate", "validate [JOB] [--price-per-cpu-hour P]", "try everything first: ring, names, buckets, memory, time, cost", qr_help_validate,
      "--price-per-cpu-hour --message-time --json --help", qr_command_validate},
     {"show", "show [JOB]", "draw the circuit; parameters, gates, blocks, cost", qr_help_show, "--json --columns --isa --help", qr_command_show},
     {"weights", "weights FILE...", "list, compare or convert weights", qr_help_weights, "--to --job --json --help", qr_command_weights},
+    {"certs", "certs JOB --out DIR|--secret", "a job's CA and certificate, for TLS between its workers", qr_help_certs,
+     "--namespace --service --days --out --secret --name --keep-ca --ca --force --help", qr_command_certs},
     {"completion", "completion bash|zsh|fish", "the shell's completion, to be sourced", qr_help_completion, "bash zsh fish --help", qr_command_completion},
 };
 const size_t qr_n_commands = sizeof qr_commands / sizeof *qr_commands;

@@ -10,6 +10,7 @@
 #include "local/progress.h"
 #include "worker/outputs.h"
 #include "worker/settings.h"
+#include "worker/tls.h"
 
 const char qr_help_run[] =
     "Trains a job on this machine with N real worker processes, which talk over loopback as pods do over a network.\n"
@@ -22,10 +23,11 @@ const char qr_help_run[] =
     "Usage: qring run [JOB] [FLAGS]\n"
     "  -n N                   workers [1]\n"
     "  --out DIR              weights.h5, weights.safetensors, result.json, steps.jsonl, worker-<i>.log [out/NAME]\n"
-    "  --logdir DIR           event files for TensorBoard; '' for none [OUT/logs]\n"
+    "  --logdir URL           event files for TensorBoard, in a folder or at gs://; '' for none [OUT/logs]\n"
     "  --epochs E             [the job's]\n"
     "  --threads T            of each worker [this machine's, divided among them]\n"
     "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"
+    "  --plaintext            no TLS between the workers [TLS, with certificates for this run alone]\n"
     "  --http-port PORT       probes and metrics of worker i on PORT + i [0: none]\n"
     "  --json                 result.json on standard output, progress on standard error\n"
     "  and every flag of qringd (qringd --help), for all workers, but those that say who a worker is.\n"
@@ -36,7 +38,7 @@ const char qr_help_run[] =
 struct run {
     struct qr_settings settings;
     unsigned n_workers, n_threads, http_port;
-    bool json, help;
+    bool json, help, tls; /* tls: with certificates made for this run */
     char *arguments[96];
     size_t n_arguments;
     struct qr_job *job;
@@ -147,7 +149,9 @@ static enum qr_code check_job(struct run *r, struct qr_err *err) {
         free(unknown[i]);
     }
     if (code == QR_OK) code = qr_job_load(s->job, &r->job, err);
+    r->tls = !qr_tls_given(s); /* those that the job file names are a cluster's */
     if (code == QR_OK) code = qr_settings_job(s, r->job->worker, err);
+    r->tls = r->tls && !s->plaintext && r->n_workers > 1;
     if (code == QR_OK) code = qr_settings_check(s, err);
     if (code == QR_OK) code = qr_isa_parse(s->isa, &r->isa, err);
     if (code != QR_OK) return code;
@@ -164,8 +168,9 @@ static enum qr_code check_job(struct run *r, struct qr_err *err) {
         outputs.dir_was_there = true; /* the workers' logs go there */
         fprintf(r->people, "%s%zu samples train, %zu validate\n", qr_buf_string(&table), load.data.n_train,
                 load.data.n_samples - load.data.n_train);
-        fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s\n", r->n_workers, r->n_workers == 1 ? "" : "s",
-                r->n_threads, r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa), r->n_workers == 1 ? "none" : s->allreduce);
+        fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s%s\n", r->n_workers, r->n_workers == 1 ? "" : "s",
+                r->n_threads, r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa), r->n_workers == 1 ? "none" : s->allreduce,
+                r->n_workers == 1 ? "" : s->plaintext ? ", plaintext" : ", TLS");
         fflush(r->people);
         qr_buf_free(&table);
     }
@@ -193,6 +198,7 @@ static void arrange_arguments(struct run *r) {
     static const char *const names[] = {"index", "peers", "peer-template", "replicas", "port", "bind"};
     for (size_t i = 0; r->job->worker && i < sizeof names / sizeof *names; i++) /* the job file's are for clusters */
         pass_on(r, qr_xasprintf("--%s=", names[i]));
+    if (r->tls) pass_on(r, qr_xstrdup("--tls-dir="));
 }
 
 static enum qr_code find_worker(char **ret, struct qr_err *err) {
@@ -266,7 +272,7 @@ static enum qr_code start(struct run *r, int *ret_exit_code, struct qr_err *err)
     r->progress = (struct qr_progress){.out = r->people, .terminal = isatty(fileno(r->people)), .clock = &qr_clock_monotonic};
     const struct qr_local_options opt = {
         .program = program, .n_workers = r->n_workers, .arguments = (const char *const *)r->arguments, .n_arguments = r->n_arguments,
-        .environment = environ, .log_dir = r->out, .http_port = r->http_port, .event = on_event, .ctx = r,
+        .environment = environ, .log_dir = r->out, .tls = r->tls, .http_port = r->http_port, .event = on_event, .ctx = r,
     };
     if ((code = qr_local_run(&opt, &result, err)) != QR_OK) return code;
     *ret_exit_code = conclude(r, &result);

@@ -32,6 +32,15 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_GENERATION, GAUGE, "qring_generation", "", "The number of this worker's generation; 0 before the first.")                           \
     X(QR_SENT_BYTES, COUNT, "qring_link_sent_bytes_total", "", "Bytes of messages handed to peers' connections.")                            \
     X(QR_RECEIVED_BYTES, COUNT, "qring_link_received_bytes_total", "", "Bytes of messages that came from peers.")                            \
+    X(QR_TLS_ACCEPTED, COUNT, "qring_tls_accepted_total", "", "Connections whose peer showed a certificate of this job.")                    \
+    X(QR_TLS_REFUSED_NO_CERTIFICATE, COUNT, "qring_tls_refused_total", "reason=\"no_certificate\"", "Connections refused before a message was read, by reason.")\
+    X(QR_TLS_REFUSED_WRONG_CA, COUNT, "qring_tls_refused_total", "reason=\"wrong_ca\"", "")                                                  \
+    X(QR_TLS_REFUSED_EXPIRED, COUNT, "qring_tls_refused_total", "reason=\"expired\"", "")                                                    \
+    X(QR_TLS_REFUSED_NOT_YET_VALID, COUNT, "qring_tls_refused_total", "reason=\"not_yet_valid\"", "")                                        \
+    X(QR_TLS_REFUSED_FOREIGN_JOB, COUNT, "qring_tls_refused_total", "reason=\"foreign_job\"", "")                                            \
+    X(QR_TLS_REFUSED_UNFIT, COUNT, "qring_tls_refused_total", "reason=\"unfit\"", "")                                                        \
+    X(QR_TLS_REFUSED_PLAINTEXT, COUNT, "qring_tls_refused_total", "reason=\"plaintext\"", "")                                                \
+    X(QR_TLS_REFUSED_HANDSHAKE, COUNT, "qring_tls_refused_total", "reason=\"handshake\"", "")                                                \
     X(QR_TURNS_CONTROL, COUNT, "qring_turns_total", "thread=\"control\"", "Turns of the event loops, which /healthz watches.")               \
     X(QR_TURNS_TRAINING, COUNT, "qring_turns_total", "thread=\"training\"", "")                                                              \
     X(QR_STORE_GETS, COUNT, "qring_store_operations_total", "op=\"get\"", "Objects and files read and written.")                             \

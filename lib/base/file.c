@@ -96,11 +96,15 @@ static int write_all(int fd, struct qr_bytes b) {
     return 0;
 }
 
+/* Allocates nothing: between a rename and its end the process must not end for want of memory. */
 int qr_sync_parent(const char *path) {
+    char dir[4096];
     const char *slash = strrchr(path, '/');
-    qr_auto(qr_free_p) char *dir =
-        slash == path ? qr_xstrdup("/") : slash ? qr_xstrndup(path, (size_t)(slash - path)) : qr_xstrdup(".");
-    qr_auto(qr_close_p) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    size_t n = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+    if (n >= sizeof dir) return ENAMETOOLONG;
+    memcpy(dir, path, n);
+    dir[n] = 0;
+    qr_auto(qr_close_p) int fd = open(n ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return errno;
     return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
 }

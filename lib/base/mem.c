@@ -12,6 +12,12 @@ static void *check(void *p, size_t bytes) {
     abort();
 }
 
+void qr_check_memory(bool there, const char *what) {
+    if (there) return;
+    fprintf(stderr, "qring: out of memory (%s cannot begin)\n", what);
+    abort();
+}
+
 static size_t product(size_t count, size_t bytes) {
     size_t total;
     if (__builtin_mul_overflow(count, bytes, &total)) check(NULL, SIZE_MAX);

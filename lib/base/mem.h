@@ -1,12 +1,14 @@
 /* base/mem.h — memory of ours.
  *
- * Two allocators. Small things: qr_x* abort when memory is out (nobody tests those branches).
+ * Two allocators. Small things: qr_x* end the process by SIGABRT when memory is out, with one line on stderr that begins
+ * "qring: out of memory (": what is being written is then as whole as after any other sudden end.
  * Large things whose size comes from outside: qr_large_new fails with both numbers in the message.
  * Everything is released by free(). Nothing below train allocates during a step.
  */
 #ifndef QR_BASE_MEM_H
 #define QR_BASE_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -28,6 +30,9 @@ void *qr_xaligned(size_t bytes);
  * bytes there when it exceeds the memory limit of this process (qr_memory_limit_bytes), or overflows. */
 QR_MUST_CHECK enum qr_code qr_large_new(size_t count, size_t bytes, const char *what, void **ret_p,
                                         struct qr_err *err);
+
+/* For libraries that tell only that they have no memory to begin with: not there ends as qr_x* do. what: "libcurl". */
+void qr_check_memory(bool there, const char *what);
 
 /* Bytes this process may use: the smallest of the cgroup limits (v2, v1) and physical memory.
  * Never 0. Reads /proc and /sys at each call. */

@@ -1,5 +1,6 @@
 #include "base/pool.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <fenv.h>
 #include <pthread.h>
@@ -146,9 +147,22 @@ static double quota(const char *root) {
 
 unsigned qr_cpu_limit(void) { return qr_cpu_limit_under(""); }
 
+/* The processors that the kernel lets this thread use. A set that is too small for the machine is refused with EINVAL: cpu_set_t ends at
+ * 1024, and the kernel itself can be built for 8192. */
+static unsigned cpuset(void) {
+    for (size_t bytes = sizeof(cpu_set_t); bytes <= (1u << 16); bytes *= 2) {
+        cpu_set_t *set = qr_xcalloc(1, bytes);
+        bool ok = sched_getaffinity(0, bytes, set) == 0;
+        unsigned n = ok ? (unsigned)CPU_COUNT_S(bytes, set) : 0;
+        free(set);
+        if (ok) return n;
+        if (errno != EINVAL) break;
+    }
+    return 1;
+}
+
 unsigned qr_cpu_limit_under(const char *root) {
-    cpu_set_t set;
-    unsigned n = sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+    unsigned n = cpuset();
     double q = quota(root);
     if (q > 0) {
         unsigned whole = (unsigned)q;

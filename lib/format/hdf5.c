@@ -135,6 +135,20 @@ static bool write_file(const struct qr_keras_layer *layers, size_t n_layers, str
     return !w.bad;
 }
 
+/* libhdf5 1.10.8 frees twice, crashes or stays broken when memory ends inside it, so as much as it will want is asked for first. For each
+ * value: our float32, its file twice while that grows, the image twice. */
+enum { LIBRARY_BYTES = 4 << 20, VALUE_BYTES = 5 * 4 };
+
+static enum qr_code prove_room(const struct qr_keras_layer *layers, size_t n_layers, struct qr_err *err) {
+    size_t n = 0;
+    void *room = NULL;
+    for (size_t i = 0; i < n_layers; i++)
+        for (size_t j = 0; j < layers[i].weights.n; j++) n += layers[i].weights.v[j].n;
+    enum qr_code code = qr_large_new(1, LIBRARY_BYTES + n * VALUE_BYTES, "the buffers that make a Keras HDF5 file", &room, err);
+    free(room);
+    return code;
+}
+
 enum qr_code qr_keras_write(const struct qr_keras_layer *layers, size_t n_layers, struct qr_buf *ret, struct qr_err *err) {
     if (n_layers > MAX_NAMES)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%zu layers do not fit into a Keras HDF5 file of ours; at most %d do", n_layers, MAX_NAMES);
@@ -143,12 +157,14 @@ enum qr_code qr_keras_write(const struct qr_keras_layer *layers, size_t n_layers
             return qr_fail(err, QR_INVALID_ARGUMENT, "layer '%s' has %zu weights; at most %d fit into a Keras HDF5 file of ours", layers[i].name,
                            layers[i].weights.n, MAX_NAMES);
     struct qr_buf image = {0};
+    enum qr_code code = prove_room(layers, n_layers, err);
+    if (code != QR_OK) return code;
     pthread_mutex_lock(&mutex);
     bool good = write_file(layers, n_layers, &image);
     pthread_mutex_unlock(&mutex);
     if (good) qr_buf_put(ret, image.p, image.n);
     qr_buf_free(&image);
     if (!good || !qr_buf_ok(ret))
-        return qr_fail(err, QR_INTERNAL, "libhdf5 could not write the weights (two weights of one name, or more than 1 GiB)");
+        return qr_fail(err, QR_INTERNAL, "libhdf5 could not write the weights: no memory, two weights of one name, or more than 1 GiB");
     return QR_OK;
 }

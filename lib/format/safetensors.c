@@ -184,9 +184,10 @@ enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct 
     char header[200];
     snprintf(header, sizeof header, "%.150s: header", what);
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
-    if (qr_json_parse(qr_bytes_of(file.p + 8, n), header, &root, err) != QR_OK) return lost(err);
+    enum qr_code code = qr_json_parse(qr_bytes_of(file.p + 8, n), header, &root, err);
+    if (code != QR_OK) return code == QR_RESOURCE_EXHAUSTED ? code : lost(err); /* no memory is no damage */
     struct reader r = {.what = what, .data = {file.p + 8 + n, file.n - 8 - n}};
-    enum qr_code code = read_entries(&r, root, err);
+    code = read_entries(&r, root, err);
     free(r.ranges);
     if (code == QR_OK) *ret = r.t;
     else qr_tensors_free(&r.t);

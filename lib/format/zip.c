@@ -110,11 +110,13 @@ enum qr_code qr_zip_member(const struct qr_zip *z, uint64_t *at, struct qr_zip_m
     return QR_OK;
 }
 
+static const char no_memory[] = "cannot be unpacked: no memory";
+
 /* Raw deflate in steps, so that memory follows what really comes out and not what the directory says. */
 static const char *inflate_into(struct qr_bytes in, uint64_t size, struct qr_buf *out) {
     enum { STEP = 1 << 20 };
     z_stream s = {0};
-    if (inflateInit2(&s, -MAX_WBITS) != Z_OK) return "cannot be unpacked (no memory)";
+    if (inflateInit2(&s, -MAX_WBITS) != Z_OK) return no_memory;
     const char *why = NULL;
     int rc = Z_OK;
     while (!why && rc != Z_STREAM_END) {
@@ -135,6 +137,7 @@ static const char *inflate_into(struct qr_bytes in, uint64_t size, struct qr_buf
         out->n = have + room - s.avail_out;
         if (out->n > size) why = "unpacks to more bytes than the zip directory says";
         else if (rc == Z_BUF_ERROR || (rc == Z_OK && !s.avail_in && !in.n && s.avail_out)) why = "is cut short";
+        else if (rc == Z_MEM_ERROR) why = no_memory;
         else if (rc != Z_OK && rc != Z_STREAM_END) why = "is damaged (its packed bytes make no sense)";
     }
     inflateEnd(&s);
@@ -152,7 +155,7 @@ enum qr_code qr_zip_content(const struct qr_zip *z, const struct qr_zip_member *
         qr_buf_clear(room);
         room->max = (size_t)m->size + 1;
         const char *why = inflate_into(m->data, m->size, room);
-        if (why) return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' %s", z->what, m->name, why);
+        if (why) return qr_fail(err, why == no_memory ? QR_RESOURCE_EXHAUSTED : QR_DATA_LOSS, "%s: member '%s' %s", z->what, m->name, why);
         content = qr_buf_view(room);
     }
     if (qr_crc32(0, content.p, content.n) != m->crc)

@@ -19,6 +19,7 @@
 enum qr_allreduce { QR_ALLREDUCE_AUTO, QR_ALLREDUCE_RING, QR_ALLREDUCE_DOUBLING, QR_ALLREDUCE_STAR };
 extern const char *const qr_allreduce_names[4]; /* "auto" "ring" "doubling" "star" */
 
+struct qr_link_tls;
 struct qr_group_field { const char *name, *value; }; /* one canonical field of the job: compared in hellos */
 struct qr_group_options {
     const char *run;                 /* the job's name */
@@ -32,6 +33,7 @@ struct qr_group_options {
     unsigned data_port;              /* 2224; 0 = any */
     int64_t form_timeout_ns;
     enum qr_allreduce allreduce;
+    const struct qr_link_tls *tls;   /* group/link_grpc_tls.h; outlives the group; NULL: plaintext */
     const struct qr_clock *clock;
     const struct qr_log *log;
 };

@@ -18,7 +18,8 @@ static void join(void *ctx) {
 
 enum qr_code qr_group_open(const struct qr_group_options *opt, struct qr_group **ret, unsigned *ret_port, struct qr_err *err) {
     struct qr_group *g;
-    enum qr_code code = qr_group_over(opt, qr_link_grpc_new(opt->clock), qr_link_grpc_new(opt->clock), &g, ret_port, err);
+    struct qr_link *control = qr_link_grpc_new(opt->clock, opt->tls), *data = qr_link_grpc_new(opt->clock, opt->tls);
+    enum qr_code code = qr_group_over(opt, control, data, &g, ret_port, err);
     if (code != QR_OK) return code;
     pthread_t *thread = qr_xcalloc(1, sizeof *thread);
     int sys = pthread_create(thread, NULL, control_thread, g);

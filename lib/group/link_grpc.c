@@ -10,10 +10,8 @@
 #include <grpc/grpc.h>
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
-#include <grpc/support/log.h>
 #include <grpc/support/time.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,16 +19,14 @@
 #include "base/mem.h"
 #include "group/link_grpc_impl.h"
 
-enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, MAX_ACCEPTED = 256 };
+enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, MAX_ACCEPTED = 128, QUOTA_BYTES = 4 << 20,
+       QUOTA_CONN_BYTES = 5 << 20 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 #define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
 #define RENEW_NS QR_SECOND
 #define CANCELLED_NS (5 * QR_SECOND)
 #define METHOD "/qring.Link/Stream"
 #define MARK "qring-link"
-
-/* Bodies that gRPC still reads. It may outlive the link: the last slice frees it. */
-struct borrowed { atomic_size_t refs; }; /* bodies + 1 for the link */
 
 enum op_kind { OP_START, OP_RECV, OP_SEND, OP_STATUS, OP_FINISH, OP_ACCEPT, OP_SHUTDOWN, OP_WAKE, OP_KINDS };
 struct op { enum op_kind kind; struct conn *conn; };
@@ -66,8 +62,10 @@ struct dial {
 struct grpc_link {
     struct qr_link base;
     const struct qr_clock *clock;
+    const struct qr_link_tls *tls; /* NULL: plaintext */
     grpc_completion_queue *cq;
     grpc_server *server;
+    grpc_resource_quota *quota; /* of the server: what messages that are not whole yet may take, of all who called */
     grpc_call *accepted;
     grpc_call_details details;
     grpc_metadata_array metadata;
@@ -77,7 +75,7 @@ struct grpc_link {
     struct conn *conns;
     unsigned n_conns;
     uint32_t next_id;
-    struct borrowed *borrowed;
+    struct link_grpc_borrowed *borrowed;
     grpc_byte_buffer *current; /* the message of the last poll */
     uint8_t *assembly;
     size_t assembly_bytes;
@@ -93,37 +91,11 @@ static gpr_timespec at_ns(int64_t ns) {
     return (gpr_timespec){.tv_sec = ns / QR_SECOND, .tv_nsec = (int32_t)(ns % QR_SECOND), .clock_type = GPR_CLOCK_MONOTONIC};
 }
 
-/* ---- bodies ---- */
-
-static void unborrow(void *ctx) {
-    struct borrowed *b = ctx;
-    if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1) free(b);
-}
-
 static size_t link_unreleased(struct qr_link *l) {
-    size_t n = atomic_load_explicit(&self(l)->borrowed->refs, memory_order_acquire) - 1;
+    size_t n = link_grpc_borrowed(self(l)->borrowed);
     for (const struct conn *c = self(l)->conns; c; c = c->next)
         if (!c->over) n += c->n_queued + c->sending;
     return n;
-}
-
-static grpc_slice body_slice(struct grpc_link *g, struct qr_bytes body) {
-    union { const uint8_t *in; void *out; } p = {.in = body.p}; /* gRPC only reads it */
-    atomic_fetch_add_explicit(&g->borrowed->refs, 1, memory_order_relaxed);
-    return grpc_slice_new_with_user_data(p.out, body.n, unborrow, g->borrowed);
-}
-
-static grpc_byte_buffer *pack(struct grpc_link *g, struct qr_bytes head, struct qr_bytes body) {
-    bool copy = body.n <= COPY_BELOW_BYTES;
-    grpc_slice s[2];
-    s[0] = grpc_slice_malloc(head.n + (copy ? body.n : 0));
-    uint8_t *p = GRPC_SLICE_START_PTR(s[0]);
-    if (head.n) memcpy(p, head.p, head.n);
-    if (copy && body.n) memcpy(p + head.n, body.p, body.n);
-    if (!copy) s[1] = body_slice(g, body);
-    grpc_byte_buffer *b = grpc_raw_byte_buffer_create(s, copy ? 1 : 2);
-    for (int i = 0; i < (copy ? 1 : 2); i++) grpc_slice_unref(s[i]);
-    return b;
 }
 
 static void drop(grpc_byte_buffer **b) {
@@ -139,6 +111,10 @@ static bool batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t 
     return true;
 }
 
+/* gRPC gives a message that announces its length all the room that it asks for, and looks at the limit when it is whole. Only the
+ * quota stands before that: what goes beyond it is cut off, which may hit a connection beside it too. */
+static void fit_quota(struct grpc_link *g) { grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->n_conns * QUOTA_CONN_BYTES); }
+
 static struct conn *new_conn(struct grpc_link *g, bool outgoing) {
     struct conn *c = qr_xcalloc(1, sizeof *c);
     for (int k = 0; k < OP_KINDS; k++) c->op[k] = (struct op){(enum op_kind)k, c};
@@ -151,6 +127,7 @@ static struct conn *new_conn(struct grpc_link *g, bool outgoing) {
     c->next = g->conns;
     g->conns = c;
     g->n_conns++;
+    fit_quota(g);
     return c;
 }
 
@@ -170,6 +147,7 @@ static void remove_conn(struct grpc_link *g, struct conn *c) {
     while (*at != c) at = &(*at)->next;
     *at = c->next;
     g->n_conns--;
+    fit_quota(g);
     drop_queue(c);
     drop(&c->held);
     drop(&c->incoming);
@@ -264,7 +242,7 @@ static void renew(struct grpc_link *g, struct dial *d) {
     c->channel = d->channel;
     c->silent = true;
     grpc_call_cancel(c->call, NULL);
-    d->channel = link_grpc_channel(d->address);
+    d->channel = link_grpc_channel(d->address, g->tls);
     start_dial(g, d);
 }
 
@@ -449,7 +427,7 @@ static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned
         return qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", address);
     QR_ASSERT(!g->server);
     int port = 0;
-    grpc_server *server = link_grpc_server(address, g->cq, &port);
+    grpc_server *server = link_grpc_server(address, g->tls, g->quota, g->cq, &port);
     g->server = server;
     if (port <= 0) { /* a server must be started and shut down before it may go */
         g->server_down = false;
@@ -474,7 +452,7 @@ static void link_dial(struct qr_link *l, uint32_t tag, const char *address) {
     d->tag = tag;
     d->backoff_ns = BACKOFF_FIRST_NS;
     d->address = qr_xstrdup(address);
-    d->channel = link_grpc_channel(address);
+    d->channel = link_grpc_channel(address, g->tls);
     d->next = g->dials;
     g->dials = d;
     start_dial(g, d);
@@ -515,7 +493,7 @@ static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, stru
     if (!c || !c->up || c->over || c->silent || head.n > QR_LINK_MAX_MESSAGE || body.n > QR_LINK_MAX_MESSAGE - head.n) return false;
     if (c->n_queued == QUEUE_MESSAGES || c->queued_bytes + head.n > QUEUE_BYTES) return false;
     unsigned last = (c->first + c->n_queued++) % QUEUE_MESSAGES;
-    c->queue[last] = pack(g, head, body);
+    c->queue[last] = link_grpc_pack(g->borrowed, head, body);
     c->queue_bytes[last] = head.n;
     c->queued_bytes += head.n;
     qr_count(QR_SENT_BYTES, head.n + body.n);
@@ -618,9 +596,10 @@ static void link_free(struct qr_link *l) {
     grpc_completion_queue_shutdown(g->cq);
     while (grpc_completion_queue_next(g->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type != GRPC_QUEUE_SHUTDOWN) continue;
     grpc_completion_queue_destroy(g->cq);
+    grpc_resource_quota_unref(g->quota);
     pthread_mutex_destroy(&g->wake_lock);
     free(g->assembly);
-    unborrow(g->borrowed);
+    link_grpc_unborrow(g->borrowed);
     free(g);
     grpc_shutdown_blocking();
 }
@@ -629,20 +608,21 @@ static const struct qr_link_ops grpc_ops = {
     .listen = link_listen, .dial = link_dial, .hang_up = link_hang_up, .close_conn = link_close_conn, .send = link_send,
     .unreleased = link_unreleased, .pause = link_pause, .poll = link_poll, .wake = link_wake, .free = link_free,
 };
-static void no_log(gpr_log_func_args *args) { (void)args; } /* its lines name our mistakes in its words; ours come as errors and reasons */
 
-struct qr_link *qr_link_grpc_new(const struct qr_clock *clock) {
+struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_link_tls *tls) {
     struct grpc_link *g = qr_xcalloc(1, sizeof *g);
-    gpr_set_log_function(no_log);
+    link_grpc_log_hook();
     grpc_init();
     g->base.ops = &grpc_ops;
     g->clock = clock;
+    g->tls = tls;
     g->cq = grpc_completion_queue_create_for_next(NULL);
     g->op_accept.kind = OP_ACCEPT;
     g->op_shutdown.kind = OP_SHUTDOWN;
     g->op_wake.kind = OP_WAKE;
-    g->borrowed = qr_xcalloc(1, sizeof *g->borrowed);
-    atomic_init(&g->borrowed->refs, 1);
+    g->quota = grpc_resource_quota_create("qring");
+    fit_quota(g);
+    g->borrowed = link_grpc_borrowed_new();
     pthread_mutex_init(&g->wake_lock, NULL);
     g->lame = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "never connected");
     g->wake_call = grpc_channel_create_call(g->lame, NULL, 0, g->cq, grpc_slice_from_static_string("/wake"), NULL,

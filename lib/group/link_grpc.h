@@ -12,9 +12,10 @@
 
 #include "base/clock.h"
 #include "group/link.h"
+#include "group/link_grpc_tls.h"
 
-/* clock: CLOCK_MONOTONIC (poll's deadlines are handed to gRPC as such). Never NULL. free closes every connection, waiting about 250 ms for
- * peers that do not answer. */
-struct qr_link *qr_link_grpc_new(const struct qr_clock *clock);
+/* clock: CLOCK_MONOTONIC (poll's deadlines are handed to gRPC as such). Never NULL. tls: outlives the link; NULL: plaintext.
+ * free closes every connection, waiting about 250 ms for peers that do not answer. */
+struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_link_tls *tls);
 
 #endif

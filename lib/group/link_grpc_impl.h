@@ -1,15 +1,30 @@
-/* group/link_grpc_impl.h — what link_grpc.c takes from link_grpc_setup.c. */
+/* group/link_grpc_impl.h — what link_grpc.c takes from the files beside it. */
 #ifndef QR_GROUP_LINK_GRPC_IMPL_H
 #define QR_GROUP_LINK_GRPC_IMPL_H
 
 #include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
 
-#include "base/err.h"
+#include "group/link_grpc_tls.h"
 
-grpc_channel *link_grpc_channel(const char *address); /* "dns:///address"; connects when used */
+/* tls may be NULL: plaintext. */
+grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls); /* "dns:///address"; connects when used */
 /* A started server. *ret_port <= 0: the port could not be bound, and the server is of no use but must be shut down. */
-grpc_server *link_grpc_server(const char *address, grpc_completion_queue *cq, int *ret_port);
+grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, grpc_resource_quota *quota, grpc_completion_queue *cq,
+                              int *ret_port);
 /* Why that was: asked from the system, since gRPC does not say. */
 enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err);
+
+/* link_grpc_body.c. A message of head and body; a long body is not copied, and counts as borrowed until gRPC has let go of it. */
+struct link_grpc_borrowed;
+struct link_grpc_borrowed *link_grpc_borrowed_new(void);
+void link_grpc_unborrow(void *borrowed); /* the link's own hold on it */
+size_t link_grpc_borrowed(const struct link_grpc_borrowed *b);
+grpc_byte_buffer *link_grpc_pack(struct link_grpc_borrowed *b, struct qr_bytes head, struct qr_bytes body);
+
+/* link_grpc_tls.c. Borrowed. */
+grpc_channel_credentials *link_grpc_tls_channel(const struct qr_link_tls *tls);
+grpc_server_credentials *link_grpc_tls_server(const struct qr_link_tls *tls);
+void link_grpc_log_hook(void); /* gRPC's log lines go nowhere but into our counters */
 
 #endif

@@ -1,6 +1,5 @@
 /* group/link_grpc_setup.c — credentials, channel arguments and ports of the gRPC link: the one place for each. */
 #include <errno.h>
-#include <grpc/grpc_security.h>
 #include <netdb.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,13 +9,16 @@
 #include "group/link.h"
 #include "group/link_grpc_impl.h"
 
+enum { MAX_ARGS = 20, MAX_STREAMS = 2, MAX_METADATA_BYTES = 4 << 10, WINDOW_BYTES = 512 << 10, HANDSHAKE_MS = 10000, IDLE_MS = 30000 };
+
 static grpc_channel_args channel_args(void) {
     static char local_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, retries[] = GRPC_ARG_ENABLE_RETRIES,
         reuseport[] = GRPC_ARG_ALLOW_REUSEPORT,
                 dns[] = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, first[] = GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
                 least[] = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, most[] = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
                     receive[] = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
-                proxy[] = GRPC_ARG_ENABLE_HTTP_PROXY, config[] = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION;
+                proxy[] = GRPC_ARG_ENABLE_HTTP_PROXY, config[] = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION,
+                        probe[] = GRPC_ARG_HTTP2_BDP_PROBE, window[] = GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES;
 #define INTEGER(k, v) {.type = GRPC_ARG_INTEGER, .key = (k), .value.integer = (v)}
     static grpc_arg args[] = {
         INTEGER(local_pool, 1), /* two channels to one address are two connections */
@@ -29,28 +31,52 @@ static grpc_channel_args channel_args(void) {
         INTEGER(receive, QR_LINK_MAX_MESSAGE + (64 << 10)),
         INTEGER(proxy, 0),      /* peers are reached directly, whatever http_proxy says */
         INTEGER(config, 1),     /* no TXT queries */
+        INTEGER(probe, 0),      /* windows that grow by themselves would fill the server's quota with what a reader has not asked for */
+        INTEGER(window, WINDOW_BYTES),
     };
 #undef INTEGER
     return (grpc_channel_args){.num_args = sizeof args / sizeof args[0], .args = args};
 }
 
-grpc_channel *link_grpc_channel(const char *address) {
+grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls) {
     grpc_channel_args args = channel_args();
-    grpc_channel_credentials *creds = grpc_insecure_credentials_create();
+    grpc_channel_credentials *creds = tls ? link_grpc_tls_channel(tls) : grpc_insecure_credentials_create();
     char *target = qr_xasprintf("dns:///%s", address);
     grpc_channel *channel = grpc_channel_create(target, creds, &args);
     free(target);
-    grpc_channel_credentials_release(creds);
+    if (!tls) grpc_channel_credentials_release(creds);
     return channel;
 }
 
-grpc_server *link_grpc_server(const char *address, grpc_completion_queue *cq, int *ret_port) {
-    grpc_channel_args args = channel_args();
-    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
+/* What strangers may cost: a server's arguments beside those of a channel. */
+static grpc_channel_args server_args(grpc_resource_quota *quota, grpc_arg *ret, size_t max) {
+    static char streams[] = GRPC_ARG_MAX_CONCURRENT_STREAMS, metadata[] = GRPC_ARG_MAX_METADATA_SIZE,
+        handshake[] = GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                idle[] = GRPC_ARG_MAX_CONNECTION_IDLE_MS, memory[] = GRPC_ARG_RESOURCE_QUOTA;
+    const grpc_arg more[] = {
+        {.type = GRPC_ARG_INTEGER, .key = streams, .value.integer = MAX_STREAMS},
+        {.type = GRPC_ARG_INTEGER, .key = metadata, .value.integer = MAX_METADATA_BYTES},
+        {.type = GRPC_ARG_INTEGER, .key = handshake, .value.integer = HANDSHAKE_MS},
+        {.type = GRPC_ARG_INTEGER, .key = idle, .value.integer = IDLE_MS},
+        {.type = GRPC_ARG_POINTER, .key = memory, .value.pointer = {quota, grpc_resource_quota_arg_vtable()}},
+    };
+    const grpc_channel_args common = channel_args();
+    size_t n_more = sizeof more / sizeof *more;
+    QR_ASSERT(common.num_args + n_more <= max);
+    memcpy(ret, common.args, common.num_args * sizeof *ret);
+    memcpy(ret + common.num_args, more, sizeof more);
+    return (grpc_channel_args){.num_args = common.num_args + n_more, .args = ret};
+}
+
+grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, grpc_resource_quota *quota, grpc_completion_queue *cq,
+                              int *ret_port) {
+    grpc_arg room[MAX_ARGS];
+    grpc_channel_args args = server_args(quota, room, MAX_ARGS);
+    grpc_server_credentials *creds = tls ? link_grpc_tls_server(tls) : grpc_insecure_server_credentials_create();
     grpc_server *server = grpc_server_create(&args, NULL);
     grpc_server_register_completion_queue(server, cq, NULL);
     *ret_port = grpc_server_add_http2_port(server, address, creds);
-    grpc_server_credentials_release(creds);
+    if (!tls) grpc_server_credentials_release(creds);
     grpc_server_start(server);
     return server;
 }

@@ -3,7 +3,7 @@
 #include "exact/integer.h"
 #include "group/schedule.h"
 
-enum { VECTOR_HEAD = 3 }; /* bad blocks, the sum of their ids, samples (train/step.h) */
+enum { VECTOR_HEAD = 18 }; /* bad blocks, the sum of their ids, samples, read-outs (train/step.h) */
 
 static uint64_t up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "local/throwaway.h"
 
 enum { PROGRESS_FD = 3, MAX_LINE = 1 << 16 };
 /* A worker notices a lost one in 1.25 s and needs a moment more to say so; one asked to stop has 10 s of its own. */
@@ -32,6 +33,7 @@ struct process {
 
 struct pool {
     const struct qr_local_options *opt;
+    struct qr_throwaway certificates; /* none without opt->tls */
     struct process p[QR_LOCAL_MAX_WORKERS];
     unsigned alive, n;
     int signals;         /* signalfd: SIGINT, SIGTERM, SIGCHLD */
@@ -89,13 +91,14 @@ static char **environment_of(const struct qr_local_options *opt, char *config) {
 }
 
 /* The array is the caller's, its texts are borrowed. */
-static char **arguments_of(const struct qr_local_options *opt, char *http) {
-    char **argv = qr_xcalloc(opt->n_arguments + 5, sizeof *argv);
+static char **arguments_of(const struct qr_local_options *opt, const struct qr_throwaway *certificates, char *http) {
+    char **argv = qr_xcalloc(opt->n_arguments + 5 + QR_THROWAWAY_FILES, sizeof *argv);
     size_t n = 0;
     argv[n++] = (char *)(uintptr_t)opt->program;
     argv[n++] = (char *)(uintptr_t) "--progress-fd=3";
     argv[n++] = http;
     if (opt->n_workers > 1) argv[n++] = (char *)(uintptr_t) "--data-port=0";
+    for (int i = 0; i < QR_THROWAWAY_FILES && certificates->argument[i]; i++) argv[n++] = certificates->argument[i];
     for (size_t i = 0; i < opt->n_arguments; i++) argv[n++] = (char *)(uintptr_t)opt->arguments[i];
     return argv;
 }
@@ -109,6 +112,7 @@ static _Noreturn void become_worker(const struct pool *pool, pid_t parent, int l
     if (events == PROGRESS_FD) fcntl(events, F_SETFD, 0);
     else if (dup2(events, PROGRESS_FD) < 0) _exit(127);
     if (null > PROGRESS_FD) close(null);
+    qr_throwaway_inherit(&pool->certificates);
     sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
     execve(argv[0], argv, env);
     dprintf(2, "cannot run %s: %s\n", argv[0], strerror(errno));
@@ -122,7 +126,7 @@ static enum qr_code start_one(struct pool *pool, unsigned i, char *config, struc
     if (log < 0) return qr_fail_errno(err, errno, "open %s", path);
     if (pipe2(pipe_fd, O_CLOEXEC) != 0) return qr_fail_errno(err, errno, "make a pipe for worker %u", i);
     qr_auto(qr_free_p) char *http = qr_xasprintf("--http-port=%u", pool->opt->http_port ? pool->opt->http_port + i : 0);
-    qr_auto(qr_free_p) char **argv = arguments_of(pool->opt, http), **env = environment_of(pool->opt, config);
+    qr_auto(qr_free_p) char **argv = arguments_of(pool->opt, &pool->certificates, http), **env = environment_of(pool->opt, config);
     pid_t self = getpid(), pid = fork();
     if (pid == 0) become_worker(pool, self, log, pipe_fd[1], argv, env);
     int sys = errno;
@@ -303,6 +307,7 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
     sigprocmask(SIG_BLOCK, &mask, &pool->old_mask);
     pool->signals = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     if (pool->signals < 0) code = qr_fail_errno(err, errno, "signalfd");
+    if (code == QR_OK && opt->tls && opt->n_workers > 1) code = qr_throwaway_make(&pool->certificates, err);
     for (int attempt = 0; code == QR_OK && attempt < 2; attempt++) {
         if (attempt > 0) forget(pool);
         code = start_all(pool, err);
@@ -317,6 +322,7 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
         }
     }
     forget(pool);
+    qr_throwaway_fini(&pool->certificates);
     if (pool->signals >= 0) close(pool->signals);
     sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
     free(pool);

@@ -135,6 +135,8 @@ bool qr_model_block(const struct qr_model_state *s, struct qr_model_workspace *w
     return true;
 }
 
+const double *qr_model_readouts(const struct qr_model_workspace *w) { return w->readouts; }
+
 bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, const double *const *x, size_t n,
                       double *ret_p, double *ret_z) {
     if (!forward(s, w, pool, x, n, false)) return false;

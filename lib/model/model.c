@@ -19,6 +19,17 @@ static struct qr_circuit *copy_circuit(const struct qr_circuit *c, struct qr_err
     return copy;
 }
 
+/* A Pauli string lies in [-1, 1]. */
+static double bound_of(const struct qr_observable *o, size_t n) {
+    double most = 0;
+    for (size_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (size_t t = 0; t < o[i].n_terms; t++) sum += fabs(o[i].terms[t].coefficient);
+        if (sum > most) most = sum;
+    }
+    return most;
+}
+
 static enum qr_code set_quantum(struct qr_model *m, const struct qr_model_options *opt, struct qr_err *err) {
     if (!opt->circuit) return QR_OK;
     if (!opt->n_readouts || !opt->n_filters)
@@ -31,6 +42,7 @@ static enum qr_code set_quantum(struct qr_model *m, const struct qr_model_option
     m->n_theta = m->circuit->n_params;
     m->n_readouts_each = opt->n_readouts;
     m->n_readouts = m->n_filters * m->n_readouts_each;
+    m->readout_bound = bound_of(opt->readouts, opt->n_readouts);
     m->n_inputs = m->circuit->n_columns;
     m->n_sims = qr_sim_blocks_in_parallel(m->plan) ? m->n_filters : 1;
     m->invisible = qr_xcalloc(m->n_theta + 1, 1);
@@ -135,6 +147,7 @@ const struct qr_sim_plan *qr_model_plan(const struct qr_model *m) { return m->pl
 size_t qr_model_n_inputs(const struct qr_model *m) { return m->n_inputs; }
 size_t qr_model_n_outputs(const struct qr_model *m) { return m->n_outputs; }
 size_t qr_model_n_readouts(const struct qr_model *m) { return m->n_readouts; }
+double qr_model_readout_bound(const struct qr_model *m) { return m->readout_bound; }
 size_t qr_model_n_filters(const struct qr_model *m) { return m->n_filters; }
 size_t qr_model_block_size(const struct qr_model *m) { return m->block_size; }
 size_t qr_model_n_sums(const struct qr_model *m) { return 1 + m->n_metrics; }

@@ -58,6 +58,8 @@ const struct qr_circuit *qr_model_circuit(const struct qr_model *m); /* NULL whe
 const struct qr_sim_plan *qr_model_plan(const struct qr_model *m);   /* NULL when classical */
 size_t qr_model_n_inputs(const struct qr_model *m), qr_model_n_outputs(const struct qr_model *m);
 size_t qr_model_n_readouts(const struct qr_model *m); /* all filters; 0 when classical */
+/* No read-out is further from 0 (but for rounding): the largest sum of an observable's |coefficients|; 0 when classical. */
+double qr_model_readout_bound(const struct qr_model *m);
 size_t qr_model_n_filters(const struct qr_model *m);
 size_t qr_model_block_size(const struct qr_model *m); /* samples a block may have at most */
 /* 1 + number of metrics: the loss sum, then the metric sums, as they stand in a contribution. */
@@ -88,6 +90,8 @@ bool qr_model_blocks_in_parallel(const struct qr_model *m);
 QR_MUST_CHECK bool qr_model_block(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool,
                                   const double *const *x, const double *const *y, size_t n,
                                   qr_fixed *ret_sums, qr_fixed *ret_grad);
+/* The n x n_readouts read-outs of the workspace's last block, filter-major; borrowed until its next use. */
+const double *qr_model_readouts(const struct qr_model_workspace *w);
 /* Predictions ret_p[n * n_outputs] and, unless NULL, read-outs ret_z[n * n_readouts]. n <= block_size. */
 QR_MUST_CHECK bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool,
                                     const double *const *x, size_t n, double *ret_p, double *ret_z);

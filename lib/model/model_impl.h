@@ -12,6 +12,7 @@ struct qr_model {
     uint8_t *invisible;            /* per parameter of the circuit */
     size_t n_filters, n_theta;     /* parameters of one filter */
     size_t n_readouts_each, n_readouts;
+    double readout_bound;          /* no read-out's value is further from 0 */
     size_t n_inputs, n_outputs, n_params, block_size;
     size_t n_dense;
     struct qr_dense *dense;

@@ -25,10 +25,14 @@ struct qr_step_line {
     uint64_t samples; double loss;
     const struct qr_named_value *metrics; size_t n_metrics;
 };
+/* Read-outs by value: buckets of equal width over [-bound, bound], the last one with its right edge. */
+enum { QR_READOUT_BUCKETS = 30 };
 /* What else is known of a stable step. All borrowed for the length of the call. */
 struct qr_step_detail {
     const double *weights;     /* n_params, model order: of the state after the step */
     const double *gradient;    /* n_params: the mean gradient before clipping; NULL for an EVAL pass */
+    const uint64_t *readouts;  /* QR_READOUT_BUCKETS counts of all samples' read-outs at the weights before the step; NULL: none */
+    double readout_bound;
     double learning_rate;      /* of the step after this one */
     bool ends_epoch;           /* the epoch's last line: its validation, or its last step where there is none */
     const struct qr_named_value *running; size_t n_running; /* Keras' running means of the epoch: loss, metrics in job order */

@@ -13,7 +13,7 @@ static const char *const folders[N_RUNS] = {"", "train", "validation"};
 enum { TAG_CHARS = 96, HELD_MAX_BYTES = 256 << 10, BUFFER_MAX_BYTES = 4 << 20, MAX_METRICS = 16 };
 #define HELD_MAX_NS QR_SECOND
 
-struct run_file { struct qr_appender *file; struct qr_buf held; };
+struct run_file { struct qr_appender *file; char *name; size_t bytes; long long second; struct qr_buf held; };
 
 /* One event's values while they are collected. */
 struct batch {
@@ -77,6 +77,14 @@ static double wall_seconds(const struct qr_tensorboard *t) { return (double)qr_n
 
 /* ---- files ---- */
 
+static void close_run(struct run_file *r) {
+    qr_appender_close(r->file);
+    r->file = NULL;
+    free(r->name);
+    r->name = NULL;
+    r->bytes = 0;
+}
+
 static enum qr_code flush(struct qr_tensorboard *t, struct qr_err *err) {
     t->flushed_ns = qr_now_ns(t->opt.monotonic);
     for (int i = 0; i < N_RUNS; i++) {
@@ -85,7 +93,10 @@ static enum qr_code flush(struct qr_tensorboard *t, struct qr_err *err) {
         if (!qr_buf_ok(&r->held)) return qr_fail(err, QR_RESOURCE_EXHAUSTED, "TensorBoard events of one step exceed %d bytes", BUFFER_MAX_BYTES);
         enum qr_code code = qr_appender_write(r->file, qr_buf_view(&r->held), err);
         if (code != QR_OK) return code;
+        r->bytes += r->held.n;
         qr_buf_clear(&r->held);
+        if (t->opt.wrote) t->opt.wrote(t->opt.wrote_ctx, r->name, r->bytes);
+        if (t->opt.max_file_bytes && r->bytes >= t->opt.max_file_bytes) close_run(r);
     }
     return QR_OK;
 }
@@ -96,25 +107,30 @@ static void put_event(struct qr_tensorboard *t, int run, const struct qr_event *
     if (qr_buf_ok(&t->event)) qr_tfrecord_put(&t->runs[run].held, qr_buf_view(&t->event));
 }
 
-/* A name that no other process's file has: second, host, process, and a number that is free. */
+/* A name that no other process's file has: second, host, process, and a number that is free. Readers take files in the order of their
+ * names, so a later one of this process has a later second. */
 static enum qr_code open_run(struct qr_tensorboard *t, int run, struct qr_err *err) {
     struct run_file *r = &t->runs[run];
     if (r->file) return QR_OK;
     double now = wall_seconds(t);
-    qr_auto(qr_free_p) char *dir = *folders[run] ? qr_path_join(t->logdir, folders[run]) : qr_xstrdup(t->logdir);
+    bool first = r->second == 0;
+    long long second = first || (long long)now > r->second ? (long long)now : r->second + 1;
     qr_auto(qr_free_p) char *path = NULL;
     for (int uid = run; !path || qr_file_exists(path); uid += N_RUNS) {
-        char name[512];
-        snprintf(name, sizeof name, "events.out.tfevents.%010lld.%.255s.%ld.%d.v2", (long long)now, t->host, t->opt.pid, uid);
+        char file[512];
+        snprintf(file, sizeof file, "events.out.tfevents.%010lld.%.255s.%ld.%d.v2", second, t->host, t->opt.pid, uid);
+        free(r->name);
+        r->name = *folders[run] ? qr_path_join(folders[run], file) : qr_xstrdup(file);
         free(path);
-        path = qr_path_join(dir, name);
+        path = qr_path_join(t->logdir, r->name);
     }
     enum qr_code code = qr_appender_open(path, false, &r->file, err);
     if (code != QR_OK) return code;
+    r->second = second;
     const struct qr_event version = {.wall_time = now, .file_version = "brain.Event:2", .writer = "qring"};
     const struct qr_event start = {.wall_time = now, .session_start = true, .step = t->first_step};
     put_event(t, run, &version);
-    put_event(t, run, &start);
+    if (first) put_event(t, run, &start);
     return QR_OK;
 }
 
@@ -172,11 +188,10 @@ bool qr_histogram(const double *v, size_t n, double ret[QR_HISTOGRAM_BUCKETS][3]
 }
 
 /* One event each: a histogram has 720 bytes. */
-static enum qr_code histogram(struct qr_tensorboard *t, const struct weight *w, const double *values, int64_t epoch, struct qr_err *err) {
-    double rows[QR_HISTOGRAM_BUCKETS][3];
-    if (!qr_histogram(values + w->offset, w->n, rows)) return QR_OK;
+static enum qr_code put_rows(struct qr_tensorboard *t, int run, const char *tag, const char *after,
+                             const double rows[QR_HISTOGRAM_BUCKETS][3], int64_t step, struct qr_err *err) {
     for (size_t i = 0; i < QR_HISTOGRAM_BUCKETS * 3; i++) qr_set_u64le(t->histogram + 8 * i, qr_bits_of_double(rows[i / 3][i % 3]));
-    struct qr_event_value *v = next_value(t, "", w->tag, "/histogram");
+    struct qr_event_value *v = next_value(t, "", tag, after);
     v->plugin = "histograms";
     v->data_class = QR_EVENT_CLASS_TENSOR;
     v->dtype = QR_EVENT_DOUBLE;
@@ -184,7 +199,31 @@ static enum qr_code histogram(struct qr_tensorboard *t, const struct weight *w, 
     v->dims[0] = QR_HISTOGRAM_BUCKETS;
     v->dims[1] = 3;
     v->tensor = qr_bytes_of(t->histogram, sizeof t->histogram);
-    return end_event(t, TRAIN, epoch, err);
+    return end_event(t, run, step, err);
+}
+
+static enum qr_code histogram(struct qr_tensorboard *t, const struct weight *w, const double *values, int64_t epoch, struct qr_err *err) {
+    double rows[QR_HISTOGRAM_BUCKETS][3];
+    if (!qr_histogram(values + w->offset, w->n, rows)) return QR_OK;
+    return put_rows(t, TRAIN, w->tag, "/histogram", rows, epoch, err);
+}
+
+/* 1 ... 128, then every second one, from 256 every fourth: a long run's files grow by the logarithm of its steps. */
+bool qr_tensorboard_shows_readouts(uint64_t step) {
+    uint64_t every = 1;
+    while (step >= 128 * every) every *= 2;
+    return step % every == 0;
+}
+
+static enum qr_code readouts(struct qr_tensorboard *t, int run, const struct qr_step_detail *d, int64_t step, struct qr_err *err) {
+    double rows[QR_HISTOGRAM_BUCKETS][3], width = 2 * d->readout_bound / QR_READOUT_BUCKETS;
+    _Static_assert((int)QR_READOUT_BUCKETS == (int)QR_HISTOGRAM_BUCKETS, "a row for each bucket");
+    for (int k = 0; k < QR_READOUT_BUCKETS; k++) {
+        rows[k][0] = width * k - d->readout_bound;
+        rows[k][1] = k == QR_READOUT_BUCKETS - 1 ? d->readout_bound : width * (k + 1) - d->readout_bound;
+        rows[k][2] = (double)d->readouts[k];
+    }
+    return put_rows(t, run, "Readouts", "", rows, step, err);
 }
 
 /* ---- HParams ---- */
@@ -275,10 +314,12 @@ static enum qr_code put_line(struct qr_tensorboard *t, const struct qr_step_line
         if (end_event(t, VALIDATION, step, err) != QR_OK) return err->code;
         line_values(t, "epoch_", line, "");
         if (end_event(t, VALIDATION, (int64_t)line->epoch - 1, err) != QR_OK) return err->code;
+        if (d->readouts && readouts(t, VALIDATION, d, step, err) != QR_OK) return err->code;
     } else {
         line_values(t, "batch_", line, "");
         if (d->gradient) gradients(t, d->gradient);
         if (end_event(t, TRAIN, step, err) != QR_OK) return err->code;
+        if (d->readouts && qr_tensorboard_shows_readouts(line->step) && readouts(t, TRAIN, d, step, err) != QR_OK) return err->code;
     }
     return d->ends_epoch ? epoch_end(t, line, d, err) : QR_OK;
 }
@@ -300,7 +341,7 @@ void qr_tensorboard_close(struct qr_tensorboard *t) {
     struct qr_err err;
     if (!t->failed && flush(t, &err) != QR_OK) t->failed = true; /* a second's curves are lost, and nothing else */
     for (int i = 0; i < N_RUNS; i++) {
-        qr_appender_close(t->runs[i].file);
+        close_run(&t->runs[i]);
         qr_buf_free(&t->runs[i].held);
     }
     qr_buf_free(&t->event);

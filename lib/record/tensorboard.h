@@ -5,10 +5,14 @@
  *           batch_loss, batch_<metric>, batch_gradient_norm (of all gradients), batch_gradient_norm/<weight> and
  *           batch_gradient_variance/<weight> (over the parameters of one quantum layer: it falls towards 0 on a barren plateau) at true steps.
  *           validation/: epoch_loss, epoch_<metric>, evaluation_<loss, metric>_vs_iterations.
+ *           Both: Readouts, the values that the quantum layer gave for all samples of the batch (whoever computed them), at the weights
+ *           before the step: what the tutorial's ReadoutHistogramLayer wrote, but at true steps. 30 buckets over all that a read-out can
+ *           be (-1 ... 1 for Z), so that steps compare. Every step up to 128, then 64 for each doubling; every validation pass.
  *           The folder itself: the HParams plugin's experiment, session start and end, and its metrics each epoch: loss, <metric>, val_loss,
  *           val_<metric>. (It finds none in train/ and validation/ when the folder itself is TensorBoard's --logdir: it looks for "./train".)
  * Files     made by the first record, new ones for each process (so one writer each), only ever extended, and by whole records: at most a
- *           second's worth is held back, nothing at the end of an epoch. What a killed process leaves is readable.
+ *           second's worth is held back, nothing at the end of an epoch. What a killed process leaves is readable. Where max_file_bytes is
+ *           given, a file that has reached it is left for a new one, whose name sorts behind.
  * Steps     a fresh run (step 1) tells readers to forget what an earlier one left under the same names; one that continues at step s, what is
  *           from step s on.
  * Cost      a few microseconds a step; no allocation once the buffers have grown. Nothing is synced to disk.
@@ -30,6 +34,10 @@ struct qr_tensorboard_options {
     const struct qr_hparam *hparams; size_t n_hparams; /* copied, their texts borrowed; at most QR_HPARAMS_MAX */
     const char *group;                       /* borrowed. Trials of one group are repetitions: the job hash */
     bool has_validation;
+    size_t max_file_bytes;                   /* 0: one file for each folder */
+    /* A file has grown to so many bytes. name: below logdir, "train/events...", borrowed for the call. Caller's thread; may be NULL. */
+    void (*wrote)(void *ctx, const char *name, size_t bytes);
+    void *wrote_ctx;
     const struct qr_clock *monotonic, *wall;
 };
 struct qr_tensorboard *qr_tensorboard_new(const struct qr_tensorboard_options *opt);
@@ -46,5 +54,7 @@ void qr_tensorboard_close(struct qr_tensorboard *t);
  * count in the last row. No values: zeros. False, and nothing written, when a value is not finite. */
 enum { QR_HISTOGRAM_BUCKETS = 30 };
 QR_MUST_CHECK bool qr_histogram(const double *v, size_t n, double ret[QR_HISTOGRAM_BUCKETS][3]);
+/* Whether the read-outs of this training step are shown. */
+bool qr_tensorboard_shows_readouts(uint64_t step);
 
 #endif

@@ -50,13 +50,15 @@ void qr_gcs_reply_header(struct qr_gcs_reply *r, const char *line, size_t n) {
 /* ---- libcurl ---- */
 
 struct http { struct qr_gcs_http http; CURL *curl; };
-struct receiver { struct qr_gcs_reply *reply; size_t max; bool too_long; };
+struct receiver { struct qr_gcs_reply *reply; size_t max; bool too_long, headers_ended; };
 struct sender { struct qr_bytes body; size_t at; };
 
 static size_t on_header(char *line, size_t size, size_t n, void *ctx) {
     struct receiver *r = ctx;
+    if (size * n > 0 && (*line == '\r' || *line == '\n')) r->headers_ended = true; /* trailers may follow */
     if (size * n > 5 && strncmp(line, "HTTP/", 5) == 0) { /* of an interim reply: what stood there is not the answer's */
         struct qr_buf body = r->reply->body;
+        r->headers_ended = false;
         r->reply->body = (struct qr_buf){0};
         qr_gcs_reply_fini(r->reply);
         r->reply->body = body;
@@ -91,33 +93,54 @@ static int on_seek(void *ctx, curl_off_t offset, int origin) {
     return CURL_SEEKFUNC_OK;
 }
 
-static void put_options(CURL *c, const struct qr_gcs_request *req, struct receiver *in, struct sender *out) {
+/* Path and query as they stand: libcurl 7.88 sends the path alone when it has no memory for the query, and a list of some would be one of
+ * all. NULL where a proxy needs the whole URL. */
+static const char *target_of(const struct qr_gcs_request *req) {
+    const char *host = strstr(req->url, "://");
+    if (!host || (!req->direct && strncmp(req->url, "https://", 8) != 0)) return NULL;
+    return strchr(host + 3, '/');
+}
+
+/* Every option: one that libcurl had no memory for would make another request of this one (a DELETE without its method is a GET). */
+static CURLcode put_options(CURL *c, const struct qr_gcs_request *req, struct receiver *in, struct sender *out) {
+    CURLcode rc = CURLE_OK;
+#define PUT(option, value) rc = rc == CURLE_OK ? curl_easy_setopt(c, option, value) : rc
     curl_easy_reset(c); /* keeps connections */
-    curl_easy_setopt(c, CURLOPT_URL, req->url);
-    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, (long)STALL_BYTES_PER_S);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_S);
-    curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)req->timeout_ms);
-    curl_easy_setopt(c, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(c, CURLOPT_USERAGENT, "qring");
-    if (req->direct) curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
-    curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(c, CURLOPT_HEADERDATA, in);
-    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(c, CURLOPT_WRITEDATA, in);
+    PUT(CURLOPT_URL, req->url);
+    if (target_of(req)) PUT(CURLOPT_REQUEST_TARGET, target_of(req));
+    PUT(CURLOPT_PROTOCOLS_STR, "http,https");
+    PUT(CURLOPT_NOSIGNAL, 1L);
+    PUT(CURLOPT_FOLLOWLOCATION, 0L);
+    PUT(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    PUT(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+    PUT(CURLOPT_LOW_SPEED_LIMIT, (long)STALL_BYTES_PER_S);
+    PUT(CURLOPT_LOW_SPEED_TIME, (long)STALL_S);
+    PUT(CURLOPT_TIMEOUT_MS, (long)req->timeout_ms);
+    PUT(CURLOPT_TCP_KEEPALIVE, 1L);
+    PUT(CURLOPT_USERAGENT, "qring");
+    if (req->direct) PUT(CURLOPT_NOPROXY, "*");
+    PUT(CURLOPT_HEADERFUNCTION, on_header);
+    PUT(CURLOPT_HEADERDATA, in);
+    PUT(CURLOPT_WRITEFUNCTION, on_body);
+    PUT(CURLOPT_WRITEDATA, in);
     if (req->has_body) {
-        curl_easy_setopt(c, CURLOPT_UPLOAD, 1L);
-        curl_easy_setopt(c, CURLOPT_READFUNCTION, on_read);
-        curl_easy_setopt(c, CURLOPT_READDATA, out);
-        curl_easy_setopt(c, CURLOPT_SEEKFUNCTION, on_seek);
-        curl_easy_setopt(c, CURLOPT_SEEKDATA, out);
-        curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)req->body.n);
+        PUT(CURLOPT_UPLOAD, 1L);
+        PUT(CURLOPT_READFUNCTION, on_read);
+        PUT(CURLOPT_READDATA, out);
+        PUT(CURLOPT_SEEKFUNCTION, on_seek);
+        PUT(CURLOPT_SEEKDATA, out);
+        PUT(CURLOPT_INFILESIZE_LARGE, (curl_off_t)req->body.n);
     }
-    curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, req->method);
+    PUT(CURLOPT_CUSTOMREQUEST, req->method);
+#undef PUT
+    return rc;
+}
+
+/* false: no memory; the list stays as it was. */
+static bool put_header(struct curl_slist **list, const char *line) {
+    struct curl_slist *longer = curl_slist_append(*list, line);
+    if (longer) *list = longer;
+    return longer;
 }
 
 /* Only the host: a path may be a session, which is a secret. */
@@ -141,16 +164,19 @@ static enum qr_code send_curl(struct qr_gcs_http *self, const struct qr_gcs_requ
     long status = 0;
     *ret = (struct qr_gcs_reply){0};
     ret->body.max = req->max_reply_bytes + 1;
-    put_options(h->curl, req, &in, &out);
-    headers = curl_slist_append(headers, "Expect:");
-    headers = curl_slist_append(headers, "Accept:");
-    for (size_t i = 0; i < req->n_headers; i++) headers = curl_slist_append(headers, req->headers[i]);
-    curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, headers);
-    CURLcode rc = curl_easy_perform(h->curl);
-    curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
+    CURLcode rc = put_options(h->curl, req, &in, &out);
+    bool all = put_header(&headers, "Expect:") && put_header(&headers, "Accept:");
+    for (size_t i = 0; i < req->n_headers; i++) all = all && put_header(&headers, req->headers[i]);
+    if (rc == CURLE_OK && !all) rc = CURLE_OUT_OF_MEMORY;
+    if (rc == CURLE_OK) rc = curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, headers);
+    if (rc == CURLE_OK) {
+        rc = curl_easy_perform(h->curl);
+        curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
+    }
     curl_slist_free_all(headers);
     ret->status = (int)status;
     if (in.too_long) return qr_fail(err, QR_DATA_LOSS, "a reply of more than %zu bytes, where fewer were expected", req->max_reply_bytes);
+    if (rc == CURLE_OK && !in.headers_ended) rc = CURLE_GOT_NOTHING; /* the connection ended among them: for libcurl that is a whole reply */
     return rc == CURLE_OK ? QR_OK : describe(rc, req->url, err);
 }
 
@@ -160,7 +186,7 @@ static void close_curl(struct qr_gcs_http *self) {
     free(h);
 }
 
-static void start_curl(void) { QR_ASSERT(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK); }
+static void start_curl(void) { qr_check_memory(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl"); }
 
 struct qr_gcs_http *qr_gcs_http_curl(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -169,6 +195,6 @@ struct qr_gcs_http *qr_gcs_http_curl(void) {
     h->http.send = send_curl;
     h->http.close = close_curl;
     h->curl = curl_easy_init();
-    QR_ASSERT(h->curl);
+    qr_check_memory(h->curl != NULL, "libcurl");
     return &h->http;
 }

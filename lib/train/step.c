@@ -1,5 +1,6 @@
 #include "train/step.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/counter.h"
@@ -8,7 +9,7 @@
 /* One thread's share of a step. */
 struct lane {
     struct qr_model_workspace *workspace;
-    qr_fixed *vector;         /* bad, ids, samples, sums, gradients */
+    qr_fixed *vector;         /* bad, ids, samples, read-outs, sums, gradients */
     struct qr_coverage coverage;
     const double **x, **y;    /* block_size pointers each */
 };
@@ -95,14 +96,30 @@ static void point(const struct qr_stepper *s, struct lane *l, const struct qr_st
     }
 }
 
+static void count_readouts(const struct qr_stepper *s, struct lane *l, size_t n) {
+    const double *z = qr_model_readouts(l->workspace), bound = qr_model_readout_bound(s->opt.model);
+    size_t n_readouts = n * qr_model_n_readouts(s->opt.model);
+    double per_bucket = bound > 0 ? QR_READOUT_BUCKETS / (2 * bound) : 0;
+    for (size_t i = 0; i < n_readouts; i++) {
+        double at = floor((z[i] + bound) * per_bucket);
+        size_t k = at < 0 ? 0 : at < QR_READOUT_BUCKETS ? (size_t)at : QR_READOUT_BUCKETS - 1;
+        l->vector[QR_VECTOR_READOUTS + k / 2] += (qr_fixed)1 << 64 * (k % 2);
+    }
+}
+
+void qr_stepper_readouts(const qr_fixed *vector, uint64_t ret[QR_READOUT_BUCKETS]) {
+    for (size_t k = 0; k < QR_READOUT_BUCKETS; k++) ret[k] = (uint64_t)(vector[QR_VECTOR_READOUTS + k / 2] >> 64 * (k % 2));
+}
+
 static void run_block(struct qr_stepper *s, struct lane *l, struct qr_pool *pool, size_t block) {
     const struct qr_step_work *w = s->work;
     struct qr_range r = qr_block_at(w->range, s->opt.block_size, block);
     size_t n = r.end - r.begin;
     qr_fixed *sums = l->vector + QR_VECTOR_SUMS;
     point(s, l, w, r.begin, n);
-    if (!qr_model_block(s->numbers, l->workspace, pool, l->x, l->y, n, sums,
-                        w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL)) {
+    if (qr_model_block(s->numbers, l->workspace, pool, l->x, l->y, n, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL)) {
+        count_readouts(s, l, n);
+    } else {
         l->vector[QR_VECTOR_BAD] += qr_fixed_from_count(1);
         l->vector[QR_VECTOR_BAD_IDS] += qr_fixed_from_count(block);
     }

@@ -1,7 +1,8 @@
 /* train/step.h — one reduction's worth of work: the blocks of a batch that are ours → one integer vector.
  *
- * Vector    [bad blocks, sum of ids of bad blocks, samples, loss, metric sums in job order, gradients in model order,
- *           nanoseconds per rank]; an EVAL pass has no gradients.
+ * Vector    [bad blocks, sum of ids of bad blocks, samples, read-outs by value, loss, metric sums in job order, gradients in model order,
+ *           nanoseconds per rank]; an EVAL pass has no gradients. Read-outs: 15 integers with the counts of two buckets each (for
+ *           TensorBoard; 240 bytes, so the histogram is that of all samples, exact, and the same for any number of workers).
  * Blocks    go round-robin by index: block b belongs to rank b mod members.
  * Memory    everything is made by qr_stepper_new; a step allocates nothing.
  */
@@ -14,8 +15,12 @@
 #include "data/dataset.h"
 #include "exact/coverage.h"
 #include "model/model.h"
+#include "record/result.h"
 
-enum { QR_VECTOR_BAD, QR_VECTOR_BAD_IDS, QR_VECTOR_SAMPLES, QR_VECTOR_SUMS };
+enum {
+    QR_VECTOR_BAD, QR_VECTOR_BAD_IDS, QR_VECTOR_SAMPLES, QR_VECTOR_READOUTS,
+    QR_VECTOR_SUMS = QR_VECTOR_READOUTS + QR_READOUT_BUCKETS / 2
+};
 
 struct qr_stepper;
 struct qr_stepper_options {
@@ -42,6 +47,8 @@ size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_step_kind ki
 void qr_stepper_prepare(struct qr_stepper *s, const double *weights);
 void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w, const qr_fixed **ret_vector,
                         struct qr_coverage *ret_coverage);
+/* The read-outs of a summed vector. */
+void qr_stepper_readouts(const qr_fixed *vector, uint64_t ret[QR_READOUT_BUCKETS]);
 /* After a sum with bad blocks: finds the first sample of the first bad block by running samples one by one, and says the
  * sentence that every member says. OUT_OF_RANGE. */
 enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step, uint64_t bad, uint64_t bad_ids,

@@ -23,6 +23,7 @@ struct run {
     struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics */
     struct qr_step_line pending;     /* applied, not yet stable */
     struct qr_named_value pending_metrics[16];
+    uint64_t pending_readouts[QR_READOUT_BUCKETS];
     bool has_pending, pending_ends_epoch, has_val, said_schedule;
 };
 
@@ -49,6 +50,7 @@ static enum qr_code tell_pending(struct run *r, struct qr_err *err) {
     if (!o->step) return QR_OK;
     const struct qr_step_detail detail = {
         .weights = r->state.weights, .gradient = r->pending.eval ? NULL : r->mean_gradient, .ends_epoch = r->pending_ends_epoch,
+        .readouts = qr_model_n_readouts(r->opt->model) ? r->pending_readouts : NULL, .readout_bound = qr_model_readout_bound(r->opt->model),
         .learning_rate = qr_learning_rate_at(&r->job->train.optimizer, r->state.step), .running = r->values, .n_running = r->n_values,
     };
     return o->step(o->ctx, leads(r), &r->pending, &detail, err);
@@ -61,6 +63,7 @@ static void set_pending(struct run *r, bool eval, bool ends_epoch, uint64_t samp
                                        .metrics = r->pending_metrics, .n_metrics = r->n_values - 1};
     for (size_t i = 1; i < r->n_values; i++)
         r->pending_metrics[i - 1] = (struct qr_named_value){r->values[i].name, values[i].value};
+    qr_stepper_readouts(r->sum, r->pending_readouts);
     r->has_pending = true;
 }
 

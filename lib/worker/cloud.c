@@ -14,6 +14,8 @@ static const char *variable(char *const *environment, const char *name) {
     return NULL;
 }
 
+static struct qr_gcs_options options;
+
 static void say(void *log, const char *sentence) { qr_warn((const struct qr_log *)log, "store", "%s", sentence); }
 
 void qr_cloud_configure(char *const *environment, const struct qr_log *log) {
@@ -24,7 +26,7 @@ void qr_cloud_configure(char *const *environment, const struct qr_log *log) {
     if (no_check && !qr_parse_bool(no_check, &none)) none = strcasecmp(no_check, "true") == 0;
     qr_auto(qr_free_p) char *dir = config ? qr_xstrdup(config) : home ? qr_xasprintf("%s/.config/gcloud", home) : NULL;
     if (dir && strlen(dir) < sizeof gcloud_dir) memcpy(gcloud_dir, dir, strlen(dir) + 1);
-    const struct qr_gcs_options options = {
+    options = (struct qr_gcs_options){
         .emulator_host = variable(environment, "STORAGE_EMULATOR_HOST"),
         .credentials = variable(environment, "GOOGLE_APPLICATION_CREDENTIALS"),
         .gcloud_dir = gcloud_dir, .metadata_host = variable(environment, "GCE_METADATA_HOST"), .no_metadata = none,
@@ -33,3 +35,5 @@ void qr_cloud_configure(char *const *environment, const struct qr_log *log) {
     };
     qr_store_configure(&options);
 }
+
+const struct qr_gcs_options *qr_cloud_options(void) { return &options; }

@@ -8,5 +8,8 @@
  * NULL-terminated "NAME=value" texts, borrowed for the process' life, as the log is, where long waits are said. Before other threads and
  * before any URL is opened. */
 void qr_cloud_configure(char *const *environment, const struct qr_log *log);
+/* What it has configured, for who wants a store with other waits. */
+struct qr_gcs_options;
+const struct qr_gcs_options *qr_cloud_options(void);
 
 #endif

@@ -8,6 +8,8 @@
 #include "base/mem.h"
 #include "store/store.h"
 
+static const int64_t rest_ns = 30 * QR_SECOND, rest_failed_ns = 2 * QR_SECOND;
+
 static bool in_cloud(const char *url) { return strncmp(url, "gs://", 5) == 0; }
 
 /* The folder of a path or file URL; another URL as it is, for qr_outputs_check to refuse. */
@@ -28,22 +30,23 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const ch
     else o->weights_url = qr_path_join(o->dir, "weights.h5");
     o->dir_was_there = qr_file_exists(o->dir);
     if (!s->logdir) return;
-    if (in_cloud(s->logdir))
-        qr_warn(log, "worker", "--logdir: TensorBoard events go to local folders only; nothing goes to %s", s->logdir);
-    else
-        o->logdir = folder_of(s->logdir);
-    o->logdir_was_there = o->logdir && qr_file_exists(o->logdir);
+    if (in_cloud(s->logdir)) o->logdir_url = qr_xstrdup(s->logdir);
+    o->logdir = o->logdir_url ? qr_path_join(o->dir, "logs") : folder_of(s->logdir);
+    o->logdir_was_there = qr_file_exists(o->logdir);
 }
 
-void qr_outputs_fini(struct qr_outputs *o) {
+bool qr_outputs_fini(struct qr_outputs *o) {
     qr_appender_close(o->steps);
     qr_tensorboard_close(o->events);
+    bool ended = qr_logdir_close(o->uploads, o->ended_well ? rest_ns : rest_failed_ns);
     if (o->logdir && !o->logdir_was_there) rmdir(o->logdir); /* when nothing went there */
     free(o->logdir);
+    free(o->logdir_url);
     if (o->dir && !o->dir_was_there && !o->wrote) rmdir(o->dir);
     free(o->dir);
     free(o->weights_url);
     qr_buf_free(&o->line);
+    return ended;
 }
 
 static enum qr_code check_folder(const char *dir, struct qr_err *err) {
@@ -90,12 +93,17 @@ enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err) 
     return code == QR_OK ? code : qr_wrap(err, "trained weights (--weights)");
 }
 
+enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err) {
+    return o->logdir_url ? qr_logdir_check(o->logdir_url, err) : QR_OK;
+}
+
 enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     enum qr_weights_format format;
     enum qr_code code = qr_weights_format_of(o->weights_url, &format, err); /* before a folder is made */
     if (code != QR_OK) return qr_wrap(err, "results (--out, --weights)");
     code = qr_outputs_check_folders(o, err);
-    return code == QR_OK ? qr_outputs_check_weights(o, err) : code;
+    if (code == QR_OK) code = qr_outputs_check_weights(o, err);
+    return code == QR_OK ? qr_outputs_check_logdir(o, err) : code;
 }
 
 /* ---- progress ---- */
@@ -191,11 +199,13 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     return qr_appender_write(o->steps, qr_buf_view(&o->line), err);
 }
 
-void qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs,
-                     const char *host) {
+enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs,
+                             const char *host, struct qr_err *err) {
     static const char *const optimizers[] = {"sgd", "rmsprop", "adam"}; /* as enum qr_optimizer_kind */
     const struct qr_job *job = w->job;
-    if (!o->logdir) return;
+    if (!o->logdir) return QR_OK;
+    const struct qr_logdir_options up = {.url = o->logdir_url, .folder = o->logdir, .log = o->log};
+    if (o->logdir_url && qr_logdir_open(&up, &o->uploads, err) != QR_OK) return err->code;
     const struct qr_hparam hparams[] = {
         {.name = "optimizer", .text = optimizers[job->train.optimizer.kind]},
         {.name = "learning_rate", .number = job->train.optimizer.learning_rate},
@@ -211,9 +221,11 @@ void qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const st
     const struct qr_tensorboard_options opt = {
         .logdir = o->logdir, .host = host, .pid = (long)getpid(), .layout = &w->layout, .hparams = hparams,
         .n_hparams = sizeof hparams / sizeof *hparams - (job->has_quantum ? 0 : 2), .group = canonical->hex,
-        .has_validation = w->data.n_samples > w->data.n_train, .monotonic = &qr_clock_monotonic, .wall = &qr_clock_wall,
+        .has_validation = w->data.n_samples > w->data.n_train, .max_file_bytes = o->uploads ? QR_LOGDIR_FILE_BYTES : 0,
+        .wrote = o->uploads ? qr_logdir_wrote : NULL, .wrote_ctx = o->uploads, .monotonic = &qr_clock_monotonic, .wall = &qr_clock_wall,
     };
     o->events = qr_tensorboard_new(&opt);
+    return QR_OK;
 }
 
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o) {
@@ -262,7 +274,8 @@ static void say_done(struct qr_outputs *o, const struct qr_train_result *r, cons
         qr_info(o->log, "worker", "done: %llu steps, loss %.4f, val_loss %.4f", (unsigned long long)r->steps, r->loss, r->val_loss);
     else qr_info(o->log, "worker", "done: %llu steps, loss %.4f", (unsigned long long)r->steps, r->loss);
     qr_info(o->log, "worker", "wrote %s, %s, %s and %s/steps.jsonl", o->weights_url, safetensors, result, o->dir);
-    if (o->events) qr_info(o->log, "worker", "tensorboard --logdir %s shows the curves", o->logdir);
+    const char *curves = o->logdir_url ? o->logdir_url : o->logdir;
+    if (o->events) qr_info(o->log, "worker", "tensorboard --logdir %s shows the curves", curves);
     if (o->progress_fd < 0) return;
     struct qr_json_writer w = begin(o, "done");
     qr_json_put_key(&w, "loss");
@@ -279,7 +292,7 @@ static void say_done(struct qr_outputs *o, const struct qr_train_result *r, cons
     for (size_t i = 0; i < 3; i++) qr_json_put_string(&w, wrote[i]);
     qr_auto(qr_free_p) char *steps = qr_path_join(o->dir, "steps.jsonl");
     qr_json_put_string(&w, steps);
-    if (o->events) qr_json_put_string(&w, o->logdir);
+    if (o->events) qr_json_put_string(&w, curves);
     qr_json_close(&w, ']');
     qr_json_close(&w, '}');
     emit(o);
@@ -306,5 +319,6 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     if (code == QR_OK && o->events && qr_tensorboard_success(o->events, &events) != QR_OK)
         qr_warn(o->log, "worker", "TensorBoard events: %s", events.msg);
     if (code == QR_OK) say_done(o, r, safetensors, path);
+    o->ended_well = code == QR_OK;
     return code;
 }

@@ -2,7 +2,9 @@
  *
  * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end; DIR/steps.jsonl grows while training.
  *           Only the leader writes; every worker may become it, so every one checks before training. TensorBoard's event files go to a
- *           folder of their own; when they cannot be written, that is said once and training goes on.
+ *           folder of their own (DIR/logs where --logdir is a bucket, and from there to it: logdir.h); when they cannot be written, that is
+ *           said once and training goes on.
+ * End       qr_outputs_fini uploads the rest of the events: 30 s after a run that ended well, 2 s after another, 1 s after SIGTERM.
  * Progress  JSON lines to a file descriptor, for who started this worker: "listening", "progress", "epoch", "done", "error".
  * Threads   the training thread.
  */
@@ -13,32 +15,38 @@
 #include "job/canonical.h"
 #include "record/tensorboard.h"
 #include "train/train.h"
+#include "worker/logdir.h"
 #include "worker/settings.h"
 #include "worker/workload.h"
 
 struct qr_outputs {
     char *dir;
     char *weights_url;  /* where the weights go first: DIR/weights.h5, or what was asked for */
-    char *logdir;       /* TensorBoard's; NULL: no events */
+    char *logdir;       /* TensorBoard's, a folder; NULL: no events */
+    char *logdir_url;   /* the bucket that they go to from there; NULL: none */
     bool dir_was_there, logdir_was_there;
     bool wrote;         /* anything */
     struct qr_appender *steps;
     struct qr_tensorboard *events;
+    struct qr_logdir *uploads;
+    bool ended_well;
     struct qr_buf line;
     int progress_fd;    /* -1: none */
     const struct qr_log *log;
     bool leader;
 };
 void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const char *job_name, const struct qr_log *log);
-/* Takes away an empty directory that qr_outputs_check made. */
-void qr_outputs_fini(struct qr_outputs *o);
+/* Takes away an empty directory that qr_outputs_check made. False: the process must end by _exit (logdir.h). */
+bool qr_outputs_fini(struct qr_outputs *o);
 /* Proves that everything could be written, before anything is spent. */
 QR_MUST_CHECK enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err);
-/* Its two halves: local folders; the place of the weights, which may be a bucket. */
+/* Its parts: local folders; the place of the weights, which may be a bucket; the bucket of the events, if there is one. */
 QR_MUST_CHECK enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err);
 /* From here on steps become TensorBoard events too, where a logdir is set. canonical is borrowed until qr_outputs_fini. host: this machine's name. */
-void qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs, const char *host);
+QR_MUST_CHECK enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical,
+                                           uint64_t epochs, const char *host, struct qr_err *err);
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o);
 /* The leader, at the end. */
 QR_MUST_CHECK enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical,

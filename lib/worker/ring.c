@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "worker/tls.h"
 
 static const char *variable(char *const *environment, const char *name) {
     size_t n = strlen(name);
@@ -50,9 +51,9 @@ static bool all_loopback(const struct qr_identity *id) {
 
 enum qr_code qr_ring_network(const struct qr_settings *s, const struct qr_identity *id, bool *ret_local, struct qr_err *err) {
     bool local = all_loopback(id) && (!s->bind || is_loopback(s->bind));
-    if (!local && !s->plaintext)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "the peers are not on this machine and there is no TLS: set --plaintext (QRING_PLAINTEXT=1) if the network "
-                       "between them is yours alone");
+    if (!local && !s->plaintext && !qr_tls_given(s))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "the peers are not on this machine and there are no certificates: give the job's with --tls-dir (qring "
+                       "certs makes them), or set --plaintext (QRING_PLAINTEXT=1) if the network between the workers is yours alone");
     *ret_local = local;
     return QR_OK;
 }

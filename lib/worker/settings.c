@@ -38,7 +38,13 @@ static const struct setting table[] = {
     {"http-port", NUMBER, AT(http_port), "8080", 0, 65535, NULL, ANYWHERE, "PORT", "8080; 0 in qring run",
      "the port of /healthz, /readyz and /metrics; 0: none"},
     {"http-bind", TEXT, AT(http_bind), NULL, 0, 0, NULL, ANYWHERE, "HOST", "all; loopback when every peer is", "the address to bind that port to"},
-    {"plaintext", SWITCH, AT(plaintext), NULL, 0, 0, NULL, ANYWHERE, NULL, "off", "talk to peers beyond this machine without TLS, and say so in the log"},
+    {"tls-dir", TEXT, AT(tls_dir), NULL, 0, 0, NULL, ANYWHERE, "DIR", "none",
+     "the folder with the job's tls.crt, tls.key and ca.crt, as Kubernetes mounts a TLS Secret; read again when they change"},
+    {"tls-cert", TEXT, AT(tls_cert), NULL, 0, 0, NULL, ANYWHERE, "FILE", "TLS-DIR/tls.crt", "the certificate (PEM), intermediates behind it"},
+    {"tls-key", TEXT, AT(tls_key), NULL, 0, 0, NULL, ANYWHERE, "FILE", "TLS-DIR/tls.key", "its key (PEM, not encrypted)"},
+    {"tls-ca", TEXT, AT(tls_ca), NULL, 0, 0, NULL, ANYWHERE, "FILE", "TLS-DIR/ca.crt", "the CAs (PEM) whose certificates of this job are taken"},
+    {"plaintext", SWITCH, AT(plaintext), NULL, 0, 0, NULL, ANYWHERE, NULL, "off",
+     "talk to peers without TLS also beyond this machine, and say so in the log; qring run: make no certificates"},
     {"start-timeout", DURATION, AT(start_timeout_ns), "10m", 0, 0, NULL, ANYWHERE, "TIME", NULL, "how long names may be missing and peers silent at the start"},
     {"form-timeout", DURATION, AT(form_timeout_ns), NULL, 0, 0, NULL, ANYWHERE, "TIME", "the start-timeout; 10s where no count is known",
      "how long the first generation waits for all before it begins with those who came"},
@@ -51,7 +57,7 @@ static const struct setting table[] = {
     {"weights", TEXT, AT(weights), NULL, 0, 0, NULL, ANYWHERE, "URL", "OUT/weights.h5", "where the trained weights go: .h5 (Keras), .npz or .safetensors"},
     {"weights-gcs-bucket", TEXT, AT(weights_gcs_bucket), NULL, 0, 0, NULL, ANYWHERE, "NAME", "none", "the tutorial's flag: --weights gs://BUCKET/PATH in two parts"},
     {"weights-gcs-path", TEXT, AT(weights_gcs_path), NULL, 0, 0, NULL, ANYWHERE, "PATH", "none", "the object's name in that bucket"},
-    {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none", "the folder for TensorBoard: event files of losses, metrics, gradients and weights; qring run: OUT/logs"},
+    {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none", "the folder for TensorBoard, here or gs://BUCKET/PATH: losses, metrics, gradients, read-outs, weights; qring run: OUT/logs"},
     {"profiler-port", NUMBER, AT(profiler_port), NULL, 1, 65535, NULL, ANYWHERE, "PORT", "none", "the tutorial's flag for the profiler: accepted, nothing is bound"},
     {"log-level", CHOICE, AT(log_level), "info", 0, 0, "debug|info|warning|error", ANYWHERE, "LEVEL", NULL, "debug, info, warning, error"},
     {"log-format", CHOICE, AT(log_format), "auto", 0, 0, "auto|text|json", ANYWHERE, "FORMAT", NULL,
@@ -302,6 +308,8 @@ enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) 
     if (!s->weights_gcs_bucket != !s->weights_gcs_path)
         return qr_fail(err, QR_INVALID_ARGUMENT, "--weights-gcs-%s is missing: the bucket and the object's path in it belong together",
                        s->weights_gcs_path ? "bucket" : "path");
+    if (s->plaintext && (s->tls_dir || s->tls_cert || s->tls_key || s->tls_ca))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--plaintext and --tls-dir (or --tls-cert, --tls-key, --tls-ca) contradict each other: take one away");
     if (s->min_workers > s->max_workers)
         return qr_fail(err, QR_INVALID_ARGUMENT, "--min-workers is %lld, but --max-workers is %lld", (long long)s->min_workers, (long long)s->max_workers);
     return QR_OK;

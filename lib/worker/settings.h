@@ -28,6 +28,7 @@ struct qr_settings {
     char *bind;                       /* NULL: all addresses; loopback when every peer is there */
     int64_t http_port;                /* 0: none */
     char *http_bind;                  /* as bind */
+    char *tls_dir, *tls_cert, *tls_key, *tls_ca; /* worker/tls.h */
     bool plaintext;
     int64_t start_timeout_ns, form_timeout_ns; /* form_timeout_ns -1: start_timeout_ns, or 10 s where no count is known */
     /* work */

@@ -10,6 +10,7 @@
 #include "train/state.h"
 #include "train/step.h"
 #include "worker/outputs.h"
+#include "worker/tls.h"
 
 static const int64_t resolve_within_ns = 10 * QR_SECOND, measure_for_ns = QR_SECOND / 5;
 static const double assumed_bytes_per_s = 1e9; /* 8 Gbit/s between pods */
@@ -56,6 +57,7 @@ static void resolve(struct qr_validation *v) {
 }
 
 static void check_ring(struct qr_validation *v, char *const *environment) {
+    struct qr_certificate_own own;
     struct qr_err err;
     bool local;
     if (qr_ring_identity(&v->settings, environment, &v->identity, &err) != QR_OK) {
@@ -65,6 +67,7 @@ static void check_ring(struct qr_validation *v, char *const *environment) {
     v->has_identity = true;
     if (qr_ring_role(&v->identity, &err) != QR_OK) found(v, &err);
     else if (v->identity.n_peers && qr_ring_network(&v->settings, &v->identity, &local, &err) != QR_OK) found(v, &err);
+    else if (v->identity.n_peers && qr_tls_given(&v->settings) && qr_tls_check(&v->settings, &own, &err) != QR_OK) found(v, &err);
     resolve(v);
 }
 
@@ -121,9 +124,13 @@ static void check_outputs(struct qr_validation *v, const struct qr_log *log) {
         v->outputs_good = false;
         found(v, &err);
     }
+    if (outputs.logdir_url && qr_outputs_check_logdir(&outputs, &err) != QR_OK) {
+        v->outputs_good = false;
+        found(v, &err);
+    }
     v->out = qr_xstrdup(outputs.dir);
     v->weights_url = qr_xstrdup(outputs.weights_url);
-    qr_outputs_fini(&outputs);
+    (void)qr_outputs_fini(&outputs); /* nothing was uploaded, nothing hangs */
     take_away(&made);
 }
 

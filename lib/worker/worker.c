@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -14,6 +15,7 @@
 #include "worker/ring.h"
 #include "worker/settings.h"
 #include "worker/stop.h"
+#include "worker/tls.h"
 #include "worker/workload.h"
 
 enum { MAX_UNKNOWN = 8 };
@@ -28,6 +30,7 @@ struct worker {
     struct qr_job_canonical canonical;
     struct qr_group_field *fields;
     char *listen;
+    struct qr_link_tls *tls; /* NULL: plaintext */
     struct qr_group *group;
     struct qr_group_view view;
     struct qr_pool *pool;
@@ -145,11 +148,14 @@ static enum qr_code choose_address(struct worker *w, struct qr_err *err) {
     const struct qr_identity *id = &w->identity;
     bool local;
     unsigned unused;
+    enum qr_code code;
     qr_auto(qr_free_p) char *own = NULL;
     if (qr_ring_network(s, id, &local, err) != QR_OK) return err->code;
     w->local = local;
     if (!qr_address_split(id->address, 2222, &own, &unused)) return qr_fail(err, QR_INTERNAL, "own address %s", id->address);
-    if (!local) qr_warn(&w->log, "worker", "--plaintext: gradients and weights travel between the workers unencrypted and unauthenticated");
+    if ((code = qr_tls_open(s, &w->log, &w->tls, err)) != QR_OK) return code;
+    if (!local && !w->tls)
+        qr_warn(&w->log, "worker", "--plaintext: gradients and weights travel between the workers unencrypted and unauthenticated");
     const char *host = s->bind ? s->bind : local ? own : strchr(own, ':') ? "::" : "0.0.0.0";
     w->listen = qr_address_join(host, s->port >= 0 ? (unsigned)s->port : id->port);
     return QR_OK;
@@ -177,7 +183,7 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
         .peers = (const char *const *)id->peers, .count_known = id->count_known,
         .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
         .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns,
-        .allreduce = allreduce_of(s->allreduce), .clock = &qr_clock_monotonic, .log = &w->log,
+        .allreduce = allreduce_of(s->allreduce), .tls = w->tls, .clock = &qr_clock_monotonic, .log = &w->log,
     };
     memcpy(opt.job_hash, w->canonical.hash, sizeof opt.job_hash);
     if (solo) {
@@ -255,7 +261,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     char host[256] = "";
     uint64_t epochs = w->settings.epochs > 0 ? (uint64_t)w->settings.epochs : w->job->train.epochs;
     gethostname(host, sizeof host - 1);
-    qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host);
+    if (qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host, err) != QR_OK) return err->code;
     w->pool = qr_pool_new(w->load.n_threads);
     const struct qr_train_options opt = {
         .job = w->job, .canonical = &w->canonical, .data = &w->load.data, .model = w->load.model, .initial = w->load.initial,
@@ -314,13 +320,16 @@ static int conclude(struct worker *w, enum qr_code code, const struct qr_err *er
     return qr_exit_code(code);
 }
 
-static void cleanup(struct worker *w) {
+/* False: a thread that hangs in a request was left behind. */
+static bool cleanup(struct worker *w) {
+    bool ended = true;
     qr_stop_watch(NULL);
     qr_http_ready(w->http, false);
     qr_http_watch(w->http, QR_HTTP_CONTROL, false);
     qr_group_close(w->group);
+    qr_link_tls_free(w->tls);
     qr_pool_free(w->pool);
-    if (w->has_outputs) qr_outputs_fini(&w->outputs);
+    if (w->has_outputs) ended = qr_outputs_fini(&w->outputs);
     qr_job_canonical_fini(&w->canonical);
     qr_workload_fini(&w->load);
     qr_identity_fini(&w->identity);
@@ -329,18 +338,29 @@ static void cleanup(struct worker *w) {
     free(w->fields);
     free(w->listen);
     qr_http_close(w->http);
+    return ended;
+}
+
+/* gRPC stops listening for good when descriptors run out, so that connections that say nothing could shut a worker off: as many as this
+ * process may have. */
+static void take_descriptors(void) {
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0) return;
+    r.rlim_cur = r.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &r);
 }
 
 int qr_worker_main(int argc, char *const *argv, char *const *environment) {
     struct worker w = {.began_ns = qr_now_ns(&qr_clock_monotonic)};
     struct qr_err err = {0};
     setenv("GRPC_POLL_STRATEGY", "poll", 0); /* before gRPC starts; few connections, and nothing to wake */
+    take_descriptors();
     qr_stop_start();
     qr_cloud_configure(environment, &w.log);
     qr_settings_init(&w.settings);
     w.log = make_log(&w.settings);
     enum qr_code code = run(&w, argc, argv, environment, &err);
     int exit_code = conclude(&w, code, &err);
-    cleanup(&w);
+    if (!cleanup(&w)) _exit(exit_code); /* what libraries tidy up at exit, that thread may be using */
     return exit_code;
 }

@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "group/group.h"
-#include "tests/t.h"
+#include "tests/tls.h"
 
 enum { MAX_N = 4 };
 static char address[MAX_N][32];
@@ -26,11 +26,13 @@ static int by_value(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return x < y ? -1 : x > y;
 }
-static void run(uint32_t index, uint32_t n) {
+/* tls: with these certificates; NULL: plaintext. */
+static void run(uint32_t index, uint32_t n, const struct tls_dir *tls) {
     const char *peers[MAX_N];
     for (uint32_t i = 0; i < n; i++) peers[i] = address[i];
     struct qr_group_options o = {.run = "bench", .index = index, .n_peers = n, .peers = peers, .count_known = true, .min_workers = n,
-                                 .listen_address = address[index], .form_timeout_ns = 20 * QR_SECOND, .clock = &qr_clock_monotonic};
+                                 .listen_address = address[index], .form_timeout_ns = 20 * QR_SECOND, .clock = &qr_clock_monotonic,
+                                 .tls = tls ? tls_open(tls) : NULL};
     struct qr_err err = {0};
     struct qr_group *g;
     struct qr_group_view view;
@@ -57,13 +59,14 @@ static void run(uint32_t index, uint32_t n) {
         }
         qsort(ns, (size_t)reps, sizeof ns[0], by_value);
         if (index == 0)
-            printf("{\"bench\":\"allreduce\",\"workers\":%u,\"schedule\":\"%s\",\"bytes\":%zu,\"median_us\":%.1f,\"min_us\":%.1f,\"gb_per_s\":%.3f}\n", n,
+            printf("{\"bench\":\"allreduce\",\"workers\":%u,\"tls\":%s,\"schedule\":\"%s\",\"bytes\":%zu,\"median_us\":%.1f,\"min_us\":%.1f,\"gb_per_s\":%.3f}\n", n, tls ? "true" : "false",
                    qr_group_schedule_name(g, len), bytes, (double)ns[reps / 2] * 1e-3, (double)ns[0] * 1e-3, (double)bytes / (double)ns[reps / 2]);
         fflush(stdout);
         free(v), free(sum);
     }
     if (qr_group_done(g, NULL, 5 * QR_SECOND, &err) != QR_OK) fprintf(stderr, "%s\n", err.msg);
     qr_group_close(g);
+    qr_link_tls_free((struct qr_link_tls *)(uintptr_t)o.tls);
 }
 /* What one TCP connection moves one way in writes of 256 KB. */
 static void raw_tcp(void) {
@@ -94,7 +97,12 @@ static void raw_tcp(void) {
 int main(void) {
     setenv("GRPC_POLL_STRATEGY", "poll", 1);
     raw_tcp();
-    for (uint32_t n = 2; n <= MAX_N; n += 2) {
+    const struct qr_certificate_order order = tls_order("bench");
+    struct qr_certificate_set set = tls_make(&order);
+    struct tls_dir dir = tls_dir_new();
+    tls_dir_put(&dir, &set);
+    for (uint32_t turn = 0; turn < MAX_N; turn++) { /* 2 workers, 2 over TLS, 4, 4 over TLS */
+        uint32_t n = turn / 2 * 2 + 2;
         int fd[MAX_N];
         pid_t pid[MAX_N];
         unsigned port;
@@ -102,10 +110,12 @@ int main(void) {
         for (uint32_t i = 0; i < n; i++) close(fd[i]);
         for (uint32_t i = 0; i < n; i++)
             if ((pid[i] = fork()) == 0) {
-                run(i, n);
+                run(i, n, turn % 2 ? &dir : NULL);
                 exit(0);
             }
         for (uint32_t i = 0; i < n; i++) waitpid(pid[i], NULL, 0);
     }
+    qr_certificate_wipe(&set);
+    tls_dir_free(&dir);
     return 0;
 }

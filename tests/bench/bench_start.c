@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/tls.h"
+
 enum { RUNS = 20, LIMIT_MS = 5000 };
 
 static int64_t now_ns(void) {
@@ -31,12 +33,13 @@ static unsigned free_port(void) {
 }
 
 /* Starts a worker of two; returns when it has said that it listens and answers probes. */
-static pid_t start(const char *qringd, int *ret_log, int64_t *ret_ns) {
-    char config[256], http[32];
+static pid_t start(const char *qringd, const char *tls_dir, int *ret_log, int64_t *ret_ns) {
+    char config[256], http[32], tls[128];
     int fd[2];
     snprintf(config, sizeof config,
              "{\"cluster\":{\"worker\":[\"127.0.0.1:%u\",\"127.0.0.1:%u\"]},\"task\":{\"type\":\"worker\",\"index\":0}}", free_port(),
              free_port());
+    snprintf(tls, sizeof tls, "--tls-dir=%s", tls_dir);
     snprintf(http, sizeof http, "--http-port=%u", free_port());
     if (pipe(fd) != 0) exit(1);
     int64_t began = now_ns();
@@ -47,7 +50,7 @@ static pid_t start(const char *qringd, int *ret_log, int64_t *ret_ns) {
         dup2(fd[1], 2);
         close(fd[0]);
         close(fd[1]);
-        execl(qringd, qringd, "deploy/jobs/qcnn.json", "--data-port=0", http, (char *)NULL);
+        execl(qringd, qringd, "deploy/jobs/qcnn.json", "--data-port=0", http, tls, (char *)NULL);
         _exit(127);
     }
     close(fd[1]);
@@ -93,25 +96,38 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-int main(int argc, char **argv) {
-    const char *qringd = argc > 1 ? argv[1] : "build/bin/qringd";
+static int measure(const char *qringd, const char *tls_dir, const char *what) {
     int64_t ns[RUNS];
     int log;
     for (int i = 0; i < RUNS; i++) {
-        pid_t pid = start(qringd, &log, &ns[i]);
+        pid_t pid = start(qringd, tls_dir, &log, &ns[i]);
         stop(pid, log);
         if (ns[i] < 0) return 1;
     }
     qsort(ns, RUNS, sizeof ns[0], ascending);
-    printf("{\"name\":\"start\",\"what\":\"exec to listening\",\"runs\":%d,\"ms_min\":%.1f,\"ms_median\":%.1f,\"ms_max\":%.1f,\"ms_goal\":100}\n",
-           RUNS, (double)ns[0] / 1e6, (double)ns[RUNS / 2] / 1e6, (double)ns[RUNS - 1] / 1e6);
+    printf("{\"name\":\"start\",\"what\":\"exec to listening%s\",\"runs\":%d,\"ms_min\":%.1f,\"ms_median\":%.1f,\"ms_max\":%.1f,\"ms_goal\":100}\n",
+           what, RUNS, (double)ns[0] / 1e6, (double)ns[RUNS / 2] / 1e6, (double)ns[RUNS - 1] / 1e6);
+    return 0;
+}
 
+int main(int argc, char **argv) {
+    const char *qringd = argc > 1 ? argv[1] : "build/bin/qringd";
     int64_t one;
-    pid_t pid = start(qringd, &log, &one);
+    int log;
+    const struct qr_certificate_order order = tls_order("start");
+    struct tls_dir dir = tls_dir_new();
+    one = now_ns();
+    struct qr_certificate_set set = tls_make(&order);
+    printf("{\"name\":\"certificates\",\"what\":\"a CA and a certificate, as qring run makes them\",\"ms\":%.2f}\n", (double)(now_ns() - one) / 1e6);
+    tls_dir_put(&dir, &set);
+    qr_certificate_wipe(&set);
+    int bad = measure(qringd, "", "") || measure(qringd, dir.path, ", with certificates");
+    pid_t pid = start(qringd, dir.path, &log, &one);
     struct timespec two_seconds = {2, 0};
     nanosleep(&two_seconds, NULL); /* the worker idles meanwhile: that is what is measured */
     long kb = resident_kb(pid);
     stop(pid, log);
+    tls_dir_free(&dir);
     printf("{\"name\":\"idle\",\"what\":\"resident memory of a worker that waits for its peer\",\"mb\":%.1f,\"mb_goal\":32}\n", (double)kb / 1024);
-    return kb < 0;
+    return kb < 0 || bad;
 }

@@ -6,6 +6,7 @@
 #include "group/link_simulated.h"
 #include "tests/conform/link_forms.h"
 #include "tests/t.h"
+#include "tests/tls.h"
 
 #ifdef __SANITIZE_ADDRESS__
 /* c-ares of Debian 12 loses the name that it looks up in /etc/hosts. */
@@ -365,15 +366,34 @@ static void simulated_stop(void *ctx) { qr_sim_net_free(ctx); }
 static void *grpc_start(void) { return NULL; }
 static struct qr_link *grpc_make(void *ctx) {
     (void)ctx;
-    return qr_link_grpc_new(&qr_clock_monotonic);
+    return qr_link_grpc_new(&qr_clock_monotonic, NULL);
 }
 static void grpc_stop(void *ctx) { (void)ctx; }
+struct tls_bench { struct tls_dir dir; struct qr_link_tls *tls; };
+static void *tls_start(void) {
+    struct tls_bench *b = qr_xcalloc(1, sizeof *b);
+    const struct qr_certificate_order order = tls_order("conform");
+    struct qr_certificate_set set = tls_make(&order);
+    b->dir = tls_dir_new();
+    tls_dir_put(&b->dir, &set);
+    b->tls = tls_open(&b->dir);
+    qr_certificate_wipe(&set);
+    return b;
+}
+static struct qr_link *tls_make_link(void *ctx) { return qr_link_grpc_new(&qr_clock_monotonic, ((struct tls_bench *)ctx)->tls); }
+static void tls_stop(void *ctx) {
+    struct tls_bench *b = ctx;
+    qr_link_tls_free(b->tls);
+    tls_dir_free(&b->dir);
+    free(b);
+}
 
 int main(void) {
     static const struct link_form forms[] = {
         {"memory", "host", memory_start, memory_make, real_now, memory_stop, false},
         {"simulated", "host", simulated_start, simulated_make, simulated_now, simulated_stop, true},
         {"gRPC", "127.0.0.1", grpc_start, grpc_make, real_now, grpc_stop, false},
+        {"gRPC, TLS", "127.0.0.1", tls_start, tls_make_link, real_now, tls_stop, false},
     };
     static void (*const cases[])(const struct link_form *) = {
         case_up, case_order_both_ways, case_large, case_peer_closes, case_dialed_too_early, case_port_in_use, case_peer_gone_and_back, case_back_pressure,

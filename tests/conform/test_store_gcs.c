@@ -5,14 +5,11 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "format/json.h"
 #include "store/gcs_impl.h"
+#include "tests/fake/fake.h"
 
 static int64_t virtual_ns, slept_ns, longest_ns, sleeps;
 static bool stopping;
@@ -63,27 +60,6 @@ static int logged(const char *begin) {
         n += qr_json_string(l, "", &line, NULL) == QR_OK && strncmp(line, begin, strlen(begin)) == 0;
     qr_json_free(root);
     return n;
-}
-
-static pid_t start_fake(void) {
-    int fd[2];
-    char line[16] = "";
-    if (access("/usr/bin/python3", X_OK) != 0 || pipe(fd) != 0) return -1;
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(fd[1], 1);
-        execl("/usr/bin/python3", "python3", "-B", "tests/fake/gcs.py", (char *)NULL);
-        _exit(127);
-    }
-    close(fd[1]);
-    FILE *f = fdopen(fd[0], "r");
-    CHECK(f && fgets(line, sizeof line, f) != NULL, "the fake did not start");
-    if (f) fclose(f);
-    line[strcspn(line, "\n")] = 0;
-    snprintf(host, sizeof host, "127.0.0.1:%s", line);
-    snprintf(endpoint, sizeof endpoint, "http://%s", host);
-    return pid;
 }
 
 /* ---- retry conformance ---- */
@@ -435,13 +411,14 @@ int main(void) {
     CHECK(mkdtemp(dir) != NULL);
     large = qr_xmalloc(LARGE);
     for (size_t i = 0; i < LARGE; i++) large[i] = (uint8_t)(i * 2654435761U >> 13);
-    pid_t pid = testbench ? 0 : start_fake();
+    pid_t pid = testbench ? 0 : start_fake(host, sizeof host);
     if (pid < 0) {
         SKIP("there is no /usr/bin/python3 for the fake of Cloud Storage");
         rmdir(dir);
         return t_end();
     }
     if (testbench) snprintf(endpoint, sizeof endpoint, "%s", testbench);
+    else snprintf(endpoint, sizeof endpoint, "http://%s", host);
     for (size_t i = 0; i < COUNT(google); i++) conform(&google[i]);
     if (!testbench) {
         struct qr_gcs_options o = options();

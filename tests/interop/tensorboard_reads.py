@@ -1,6 +1,8 @@
-"""TensorBoard itself reads our event files: its accumulator and its HTTP API, while training runs, after kill -9 and after a good end.
+"""TensorBoard itself reads our event files: its accumulator and its HTTP API, while training runs, after kill -9 and after a good end;
+from a folder and out of a bucket. Gradients and read-outs are held against a simulation in NumPy.
 Arguments: the folder for results, the program qring, the program qringd. Prints "N passed, N failed, N skipped"."""
-import glob, json, os, signal, socket, struct, subprocess, sys, time, urllib.parse, urllib.request
+import glob, json, os, shutil, signal, socket, struct, subprocess, sys, time, urllib.parse, urllib.request
+import numpy as np
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.util import tensor_util
 
@@ -59,7 +61,26 @@ def compare(folder, logs, whole):
     for epoch, loss in points(train, "epoch_loss"):
         mean = sum(n * x for n, x in epochs[epoch]) / sum(n for n, _ in epochs[epoch])
         check(abs(loss - mean) < 1e-6 * abs(mean), f"epoch_loss {epoch}: {loss}, not {mean}")
+    for run, lines_of, what in ((train, t, "train"), (val, v, "validation")):
+        got = histograms(run, "Readouts")
+        shown = [s for s in lines_of if what == "validation" or shows(s["step"])]
+        check(len(got) > 0 and (not whole or len(got) == len(shown)), f"{what} Readouts: {len(got)} of {len(shown)}")
+        same([step for step, _ in got], [s["step"] for s in shown][:len(got)], what + " Readouts' steps")
+        for (_, h), s in zip(got, shown):
+            n = h[:, 2].sum()
+            check(n == 4 * s["samples"] and h[0, 0] == -1 and h[-1, 1] == 1, f"{what} Readouts {s['step']}: {n} values")
     return train, val
+
+
+def histograms(a, tag):
+    return [(e.step, tensor_util.make_ndarray(e.tensor_proto)) for e in a.Tensors(tag)] if tag in a.Tags()["tensors"] else []
+
+
+def shows(step):
+    every = 1
+    while step >= 128 * every:
+        every *= 2
+    return step % every == 0
 
 
 def keras_tags():
@@ -132,7 +153,9 @@ def good_end():
     same([(s, v) for _, s, v in tb.scalars("train", "batch_loss")], [(s["step"], f32(s["loss"])) for s in lines(d) if s["kind"] == "TRAIN"], "batch_loss by HTTP")
     check(set(tb.get("plugin/scalars/tags")["validation"]) == {"epoch_loss", "epoch_accuracy", "evaluation_loss_vs_iterations", "evaluation_accuracy_vs_iterations"},
           "the scalars of validation by HTTP")
-    check("parameters_0/histogram" in tb.get("plugin/histograms/tags")["train"], "histograms by HTTP")
+    tags = tb.get("plugin/histograms/tags")
+    check({"parameters_0/histogram", "Readouts"} <= set(tags["train"]) and list(tags["validation"]) == ["Readouts"], "histograms by HTTP")
+    check(len(tb.get("plugin/histograms/histograms?run=train&tag=Readouts")) == 20, "twenty Readouts by HTTP")
     check(len(tb.get("plugin/histograms/histograms?run=train&tag=parameters_0%2Fhistogram")) == 10, "ten histograms by HTTP")
     experiment = tb.get("plugin/hparams/experiment", {})
     check({h["name"] for h in experiment["hparamInfos"]} >= {"learning_rate", "optimizer", "qubits"}, f"hparams: {experiment}")
@@ -174,7 +197,147 @@ def killed():
         tb.close()
 
 
+def one_number_of_workers():
+    """The same read-outs, whoever computed them."""
+    want = None
+    for n in (1, 2, 3):
+        d = f"{out}/workers{n}"
+        subprocess.run([qring, "run", "deploy/jobs/qcnn.json", "-n", str(n), "--epochs", "3", "--out", d],
+                       check=True, stdout=subprocess.DEVNULL)
+        got = [(step, h.tolist()) for run in ("train", "validation") for step, h in histograms(run_of(d + "/logs/" + run), "Readouts")]
+        check(len(got) == 9, f"Readouts of 6 steps and 3 evaluations: {len(got)}")
+        want = want or got
+        check(got == want, f"Readouts of {n} workers are those of one")
+
+
+# ---- the same model in NumPy: three qubits, two read-outs, one linear unit ----
+PAULI = {"X": np.array([[0, 1], [1, 0]], complex), "Y": np.array([[0, -1j], [1j, 0]]), "Z": np.diag([1, -1]).astype(complex)}
+
+
+def on(state, matrix, *qubits):
+    k = len(qubits)
+    state = np.tensordot(matrix.reshape((2,) * 2 * k), state, (range(k, 2 * k), qubits))
+    return np.moveaxis(state, range(k), qubits)
+
+
+def rotated(state, axis, angle, qubit):
+    return on(state, np.cos(angle / 2) * np.eye(2) - 1j * np.sin(angle / 2) * PAULI[axis], qubit)
+
+
+def readouts_of(x, theta):
+    s = np.zeros((2, 2, 2), complex)
+    s[0, 0, 0] = 1
+    for q in range(3):
+        s = rotated(s, "X", x[q], q)
+    s = rotated(s, "Y", theta[0], 0)
+    s = on(s, np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]], complex), 0, 1)
+    s = rotated(s, "X", 2 * theta[1], 1)
+    s = on(s, np.diag([1, 1, 1, -1]).astype(complex), 1, 2)
+    s = rotated(s, "Y", theta[2], 2)
+    s = rotated(s, "X", theta[3], 0)
+    mean = lambda state: np.vdot(s, state).real
+    return np.array([mean(on(s, PAULI["Z"], 0)), 0.5 * mean(on(on(s, PAULI["X"], 1), PAULI["Z"], 2)) - mean(on(s, PAULI["Y"], 2))])
+
+
+def loss_of(w, x, y):
+    z = np.array([readouts_of(row, w[:4]) for row in x])
+    return np.mean((z @ w[4:6] + w[6] - y) ** 2), z
+
+
+def numpy_agrees():
+    d = out + "/numpy"
+    os.makedirs(d)
+    rng = np.random.default_rng(5)
+    x, y, w = rng.uniform(-3, 3, (40, 3)), rng.choice([-1.0, 1.0], 40), rng.uniform(-2, 2, 7)
+    np.savez(d + "/data.npz", x=x, y=y)
+    np.savez(d + "/initial.npz", **{"pqc/parameters": w[:4], "dense/kernel": w[4:6].reshape(2, 1), "dense/bias": w[6:]})
+    angle = lambda gate, q, **a: {"gate": gate, "qubits": [q], "angle": a}
+    gates = [angle("RX", q, data=q) for q in range(3)]
+    gates += [angle("RY", 0, parameter="a"), {"gate": "CNOT", "qubits": [0, 1]}, angle("RX", 1, parameter="b", scale=2),
+              {"gate": "CZ", "qubits": [1, 2]}, angle("RY", 2, parameter="c"), angle("RX", 0, parameter="d")]
+    quantum = {"layer": "quantum", "circuit": {"qubits": 3, "gates": gates}, "readouts": ["Z0", "0.5*X1 Z2 - Y2"]}
+    job = {"name": "numpy", "precision": "double", "model": [quantum, {"layer": "dense", "units": 1}],
+           "data": {"source": "npz", "url": d + "/data.npz", "train_fraction": 0.75},
+           "train": {"epochs": 1, "batch_size": 16, "loss": "mse", "shuffle": False, "initial_weights": d + "/initial.npz",
+                     "optimizer": {"name": "sgd", "learning_rate": 0.1}}}
+    json.dump(job, open(d + "/job.json", "w"))
+    subprocess.run([qring, "run", d + "/job.json", "-n", "2", "--out", d + "/out"], check=True, stdout=subprocess.DEVNULL)
+    train, val = run_of(d + "/out/logs/train"), run_of(d + "/out/logs/validation")
+    logged = {tag: dict(points(train, tag)) for tag in train.Tags()["tensors"] if tag.startswith("batch_")}
+    shown = {"train": dict(histograms(train, "Readouts")), "validation": dict(histograms(val, "Readouts"))}
+
+    def values(what, step, z):
+        h, (want, edges) = shown[what][step], np.histogram(z, 30, (-1.5, 1.5))
+        check(np.allclose(h[:, :2], np.stack([edges[:-1], edges[1:]], 1), 0, 1e-12), f"{what} Readouts {step}: {h[:, :2]}")
+        check((h[:, 2] == want).all(), f"{what} Readouts {step}: {h[:, 2]}, not {want}")
+
+    for step, some in ((1, slice(0, 16)), (2, slice(16, 30))):
+        loss, z = loss_of(w, x[some], y[some])
+        values("train", step, z)
+        h, g = 1e-6, np.zeros(7)
+        for i in range(7):
+            e = np.eye(7)[i] * h
+            g[i] = (loss_of(w + e, x[some], y[some])[0] - loss_of(w - e, x[some], y[some])[0]) / (2 * h)
+        for tag, want in (("batch_loss", loss), ("batch_gradient_norm", np.sqrt((g ** 2).sum())),
+                          ("batch_gradient_norm/parameters_0", np.sqrt((g[:4] ** 2).sum())), ("batch_gradient_variance/parameters_0", g[:4].var())):
+            # float32 in the file: 6e-8; central differences: h^2 and 1e-16 / h, about 1e-10
+            check(abs(logged[tag][step] - want) < 2e-7 * abs(want) + 1e-9, f"{tag} {step}: {logged[tag][step]}, not {want}")
+        w = w - 0.1 * g
+    values("validation", 2, loss_of(w, x[30:], y[30:])[1])
+
+
+def in_a_bucket():
+    """What a killed worker left at gs://, downloaded by hand: TensorBoard reads buckets only with TensorFlow."""
+    d = out + "/bucket"
+    os.makedirs(d)
+    fake = subprocess.Popen([sys.executable, "tests/fake/gcs.py", "0", d + "/port"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not os.path.exists(d + "/port") or not open(d + "/port").read():
+        time.sleep(0.1)
+    host = "127.0.0.1:" + open(d + "/port").read().strip()
+    environment = {**os.environ, "STORAGE_EMULATOR_HOST": host}
+    environment.pop("GCE_METADATA_HOST", None)
+
+    def download():
+        shutil.rmtree(d + "/tb", ignore_errors=True)
+        page = ""
+        while page is not None:
+            with urllib.request.urlopen(f"http://{host}/storage/v1/b/bucket/o?prefix=tb/&pageToken={page}", timeout=20) as r:
+                reply = json.load(r)
+            page = reply.get("nextPageToken")
+            for item in reply.get("items", []):
+                os.makedirs(os.path.dirname(d + "/" + item["name"]), exist_ok=True)
+                with urllib.request.urlopen(item["mediaLink"], timeout=20) as r, open(d + "/" + item["name"], "wb") as f:
+                    f.write(r.read())
+        return len(points(run_of(d + "/tb/train"), "batch_loss")) if os.path.isdir(d + "/tb/train") else 0
+
+    with open(d + "/worker.log", "wb") as log:
+        command = [qringd, "deploy/jobs/qcnn.json", "--epochs", "1000000", "--out", d, "--logdir", "gs://bucket/tb", "--threads", "1"]
+        p = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+    end = time.time() + 60
+    first = 0
+    while first == 0 and time.time() < end:
+        time.sleep(0.2)
+        first = download()
+    more = first
+    while more <= first and time.time() < end:
+        time.sleep(1)
+        more = download()
+    check(0 < first < more and p.poll() is None, f"the bucket's curve grows while training runs: {first}, {more} steps")
+    p.kill()
+    p.wait()
+    download()
+    compare(d, d + "/tb", False)
+    tb = Tensorboard(d + "/tb")
+    tb.wait(lambda: len(tb.scalars("train", "batch_loss")) >= more, "TensorBoard shows what the killed worker had uploaded")
+    tb.close()
+    fake.kill()
+    fake.wait()
+
+
 good_end()
+one_number_of_workers()
+numpy_agrees()
 killed()
+in_a_bucket()
 print(f"{passed} passed, {failed} failed, 0 skipped")
 sys.exit(failed > 0)

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Real workers and a Cloud Storage on loopback (tests/fake/gcs.py): weights, job and data at gs:// URLs, the tutorial's two flags, a server that fails,
-# a bucket that may not be written, one that refuses only at the end.
+# a bucket that may not be written, one that refuses only at the end; TensorBoard's files in a bucket, live, through an outage, after
+# kill -9 and SIGTERM.
 . "$(dirname "$0")/common"
 unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK
 $python tests/fake/gcs.py 0 "$work/port" >/dev/null 2>"$work/fake.log" &
-started="$started $!"
+fake=$! started="$started $!"
 tries=0
 until [ -s "$work/port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
 check "the fake listens" test -s "$work/port" || end
@@ -24,10 +25,59 @@ open(out, "wb").write(urllib.request.urlopen(req).read())
 P
 }
 
+# logs BUCKET PREFIX DIR [whole]: the bucket's event files are beginnings of those in DIR, of whole records each, with their crc32c;
+# whole: all of them.
+# Prints the bytes that are there.
+logs() {
+    $python - "$at" "$@" <<'P'
+import json, os, struct, sys, urllib.error, urllib.request
+sys.path.insert(0, "tests/fake")
+import gcs
+at, bucket, prefix, folder = sys.argv[1:5]
+whole = sys.argv[5:] == ["whole"]
+def get(path, headers={}):
+    return urllib.request.urlopen(urllib.request.Request("http://%s%s" % (at, path), headers=headers), timeout=20).read()
+token = json.loads(get("/computeMetadata/v1/instance/service-accounts/default/token", {"Metadata-Flavor": "Google"}))["access_token"]
+auth = {"Authorization": "Bearer " + token}
+items, page = [], ""
+while page is not None:
+    reply = json.loads(get("/storage/v1/b/%s/o?prefix=%s/&pageToken=%s" % (bucket, prefix, page), auth))
+    items += reply.get("items", [])
+    page = reply.get("nextPageToken")
+local = sorted(os.path.relpath(os.path.join(d, f), folder) for d, _, files in os.walk(folder) for f in files)
+names = [i["name"].removeprefix(prefix + "/") for i in items]
+assert names and (names == local if whole else set(names) <= set(local)), (names, local)
+total = 0
+for item, name in zip(items, names):
+    place = "/storage/v1/b/%s/o/%s?" % (bucket, item["name"].replace("/", "%2F"))
+    data = None
+    while data is None:  # it may be replaced while we look at it
+        item = json.loads(get(place, auth))
+        try:
+            data = get(place + "alt=media&generation=" + item["generation"], auth)
+        except urllib.error.HTTPError as e:
+            assert e.code == 404, e
+    want = open(os.path.join(folder, name), "rb").read()
+    assert data == want if whole else want.startswith(data), name
+    assert item["crc32c"] == gcs.walk(data) and int(item["size"]) == len(data), name
+    n = 0
+    while n < len(data):  # a record: length, its sum, bytes, their sum
+        n += 16 + struct.unpack("<Q", data[n:n + 8])[0]
+    assert n == len(data), name + " ends in half a record"
+    total += n
+print(total)
+P
+}
+all_logs() { logs "$@" whole >/dev/null; }
+
 check "training into a file" run_in 120 "$work/local.log" "$qring" run "$work/job.json" -n 1 --out "$work/local"
-check "training into a bucket" run_in 120 "$work/one.log" "$qring" run "$work/job.json" -n 2 --out "$work/one" --weights gs://auth-bucket/run/w.h5
+check "training into a bucket" run_in 120 "$work/one.log" "$qring" run "$work/job.json" -n 2 --out "$work/one" \
+    --weights gs://auth-bucket/run/w.h5 --logdir gs://auth-bucket/run/logs/
 check "the object is there" object auth-bucket run/w.h5 "$work/w.h5"
 check "the object's bytes are the file's" cmp "$work/w.h5" "$work/local/weights.h5"
+check "the event files are there, with the bytes and crc32c of the local ones" all_logs auth-bucket run/logs "$work/one/logs"
+check "three of them" test "$(find "$work/one/logs" -name '*tfevents*' | wc -l)" = 3
+check "their place is said" holds "$work/one.log" gs://auth-bucket/run/logs
 check "the place is said" holds "$work/one.log" gs://auth-bucket/run/w.h5
 check "result.json has the URL" holds "$work/one/result.json" gs://auth-bucket/run/w.h5
 check "the tutorial's two flags" run_in 120 "$work/two.log" "$qring" run "$work/job.json" -n 1 --out "$work/two" --weights-gcs-bucket auth-bucket --weights-gcs-path tutorial/weights.h5
@@ -60,6 +110,31 @@ check "job and data from a bucket" run_in 120 "$work/cloud.log" "$qring" run gs:
 check "job and data from files" run_in 120 "$work/disk.log" "$qring" run "$work/disk.json" -n 1 --out "$work/disk"
 check "the same weights" cmp "$work/cloud/weights.h5" "$work/disk/weights.h5"
 
+# initial weights and validation data too, and the commands that read
+put d/start.h5 "$work/disk/weights.h5"
+more() { # JOB PLACE FILE: the job, going on from the weights of the first, validated on its data
+    sed 's|"source": "csv", "url": \("[^"]*"\)|"source": "csv", "url": \1, "validation_url": \1|; s|"epochs": 2|"epochs": 2, "initial_weights": "'"$2"'"|' "$1" >"$3"
+}
+more "$work/cloud.json" gs://plain/d/start.h5 "$work/more-cloud.json"
+more "$work/disk.json" "$work/disk/weights.h5" "$work/more-disk.json"
+put jobs/more.json "$work/more-cloud.json"
+check "initial weights and validation data from a bucket" run_in 120 "$work/more.log" "$qring" run gs://plain/jobs/more.json --out "$work/more-cloud"
+check "and from files" run_in 120 "$work/more.log" "$qring" run "$work/more-disk.json" --out "$work/more-disk"
+check "they are used" holds "$work/more-cloud/result.json" '"val_loss"'
+check "the same weights again" cmp "$work/more-cloud/weights.h5" "$work/more-disk/weights.h5"
+check "others than the first" sh -c "! cmp -s '$work/more-cloud/weights.h5' '$work/cloud/weights.h5'"
+run_in 60 "$work/gradient1" "$qring" gradient gs://plain/jobs/cloud.json --weights gs://plain/d/start.h5 --samples 0
+run_in 60 "$work/gradient2" "$qring" gradient "$work/disk.json" --weights "$work/disk/weights.h5" --samples 0
+check "gradient reads both from a bucket" holds "$work/gradient1" pqc/parameters
+check "the same gradient" cmp "$work/gradient1" "$work/gradient2"
+check "show reads from a bucket" run_in 60 "$work/show.log" "$qring" show gs://plain/jobs/cloud.json
+check "validate, everything in buckets" run_in 60 "$work/validate.log" "$qring" validate gs://plain/jobs/more.json --out "$work/nothing" \
+    --weights gs://plain/w.h5 --logdir gs://plain/logs
+check "validate leaves nothing" test ! -e "$work/nothing"
+run_in 60 "$work/validate.log" "$qring" validate "$work/job.json" --out "$work/nothing" --logdir gs://readonly-b/logs; rc=$?
+check "validate of a bucket that may not be written: exit 2, not $rc" test $rc = 2
+check "validate names it" holds "$work/validate.log" "on bucket readonly-b"
+
 # what cannot work is said before anything is trained, with the bucket's name
 refused() { # BUCKET WORDS
     run_in 60 "$work/refused.log" "$qring" run "$work/job.json" -n 2 --out "$work/refused" --weights "gs://$1/w.h5"; rc=$?
@@ -69,10 +144,58 @@ refused() { # BUCKET WORDS
     check "$1: nothing was trained" test ! -s "$work/refused/steps.jsonl"
 }
 refused forbidden-b roles/storage.objectUser
+run_in 60 "$work/refused.log" "$qring" run "$work/job.json" -n 2 --out "$work/refused" --logdir gs://readonly-b/logs; rc=$?
+check "--logdir where nothing may be written: exit 2, not $rc" test $rc = 2
+check "--logdir there: says so, with the bucket" holds "$work/refused.log" "on bucket readonly-b"
+check "--logdir there: nothing was trained" test ! -s "$work/refused/steps.jsonl"
+check "--logdir in a bucket that refuses later: the run is none the worse" \
+    run_in 60 "$work/late.log" "$qringd" "$work/job.json" --out "$work/late-logs" --logdir gs://late-b/logs
+check "and says what is missing, and where it is" holds "$work/late.log" "$work/late-logs/logs has all of them"
+check "with the weights of the others" cmp "$work/late-logs/weights.h5" "$work/local/weights.h5"
 refused readonly-b storage.objects.create
 run_in 60 "$work/missing.log" "$qring" run "$work/job.json" -n 1 --out "$work/refused" --weights gs://missing-b/w.h5; rc=$?
 check "missing bucket: exit 2, not $rc" test $rc = 2
 check "missing bucket: says so" holds "$work/missing.log" "bucket does not exist"
+
+# live: the first records at once, more within the interval; training goes on while the server hangs; kill -9 leaves whole records
+endless() { # NAME
+    exec "$qringd" "$work/job.json" --threads 1 --epochs 1000000 --out "$work/$1" --logdir "gs://auth-bucket/$1" >"$work/$1.log" 2>&1 </dev/null
+}
+soon() { # SECONDS COMMAND...: until it succeeds
+    n=0 most=$(($1 * 10)); shift
+    until "$@" >"$work/soon" 2>&1; do n=$((n + 1)); [ $n -lt $most ] || return 1; sleep 0.1; done
+}
+bytes_above() { n_bytes=$(logs auth-bucket "$2" "$3") && [ "$n_bytes" -gt "$1" ]; }
+steps_above() { [ "$(wc -l <"$2")" -gt "$1" ]; }
+endless live &
+live=$! started="$started $!"
+check "live: events are in the bucket while training runs" soon 10 bytes_above 0 live "$work/live/logs"
+first=$(logs auth-bucket live "$work/live/logs")
+check "live: they grow within the interval" soon 20 bytes_above "$first" live "$work/live/logs"
+kill -STOP "$fake"
+n_steps=$(wc -l <"$work/live/steps.jsonl")
+check "live: training does not wait for a server that hangs" soon 5 steps_above $((n_steps + 1000)) "$work/live/steps.jsonl"
+kill -9 "$live"; wait "$live" 2>/dev/null
+kill -CONT "$fake"
+check "killed: what was uploaded is whole" bytes_above "$first" live "$work/live/logs"
+
+# SIGTERM while the server hangs: out within two seconds, with what is missing
+endless term &
+term=$! started="$started $!"
+check "SIGTERM: events are in the bucket" soon 10 bytes_above 0 term "$work/term/logs"
+kill -STOP "$fake"
+began=$(date +%s%N)
+kill "$term"; wait "$term"; rc=$?
+took=$((($(date +%s%N) - began) / 1000000))
+kill -CONT "$fake"
+check "SIGTERM: exit 143, not $rc" test $rc = 143
+check "SIGTERM: out within 2 s of a hanging server, not $took ms" test $took -lt 2000
+check "SIGTERM: says what is missing" holds "$work/term.log" "bytes of TensorBoard events are not in gs://auth-bucket/term"
+endless drain &
+drain=$! started="$started $!"
+check "SIGTERM: events are in the bucket again" soon 10 bytes_above 0 drain "$work/drain/logs"
+kill "$drain"; wait "$drain"
+check "SIGTERM and a server that answers: all is uploaded" all_logs auth-bucket drain "$work/drain/logs"
 
 # refused at the end: every worker exits with the same permanent code
 # shellcheck disable=SC2046

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import struct
 import sys
 
@@ -285,6 +286,23 @@ def cmd_infer_check(folder, precision):
         said = json.load(f)
     mse = sum((p - y) ** 2 for p, y in zip(g["exact_predictions"], g["labels"])) / 6
     check(abs(said["loss"] - mse) <= 1e-5, "loss %r, exact %.9f" % (said["loss"], mse))
+
+
+def cmd_infer_text(path):
+    """what qring infer prints: three parts, read as a person would"""
+    g = load("qcnn_weights_check.json")
+    with open(path) as f:
+        m = re.match(r"Results\n\[([^]]*)\]\nTest Labels\n\[([^]]*)\]\nMean squared error:  ([0-9.]+)\n6 samples .validation set. - loss: ", f.read())
+    check(m, "Results, Test Labels, Mean squared error, then one line")
+    if not m:
+        return
+    ours, labels = [float(w) for w in m.group(1).split()], [float(w) for w in m.group(2).split()]
+    check(len(ours) == 6 and labels == g["labels"][:6], "six predictions, the labels as they are: %s" % m.group(2))
+    for i, p in enumerate(ours):
+        check(abs(p - g["exact_predictions"][i]) <= 1e-6, "printed prediction %d: %.9f, exact %.9f" % (i, p, g["exact_predictions"][i]))
+        check(abs(p - g["tfq_predictions_float32"][i]) <= 1e-6, "printed prediction %d: %.9f, Keras %.9f" % (i, p, g["tfq_predictions_float32"][i]))
+    mse = sum((p - y) ** 2 for p, y in zip(g["exact_predictions"], g["labels"])) / 6
+    check(abs(float(m.group(3)) - mse) <= 1e-5, "printed mean squared error %s, exact %.9f" % (m.group(3), mse))
 
 
 def numbers(path):

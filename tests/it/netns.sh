@@ -1,5 +1,5 @@
 #!/bin/sh
-# Four pods in network namespaces with a cluster-like DNS server. No name exists at first (NXDOMAIN); three appear after 2 s; pod 1 is
+# Four pods in network namespaces with a cluster-like DNS server, over TLS. No name exists at first (NXDOMAIN); three appear after 2 s; pod 1 is
 # killed and comes back under a new address before the ring has formed; pod 0's name appears 20 s late. The same digest as one worker's.
 # (Of each pair the higher index dials the lower, so pods 0 and 1 are those whose names matter most.)
 if [ "$1" != inside ]; then
@@ -13,6 +13,7 @@ if [ "$1" != inside ]; then
     fi
     job=$root/deploy/jobs/qcnn.json
     run_in 60 "$work/one.log" "$qring" run "$job" -n 1 --epochs 3 --out "$work/one" || { fail "one worker: exit $?"; tail -n 5 "$work/one.log"; end; }
+    "$qring" certs qml --service qml-worker --out "$work/tls" >/dev/null || { fail "no certificates"; end; }
     # shellcheck disable=SC2086
     work=$work qringd=$qringd job=$job timeout -k 5 110 unshare $as --kill-child sh "$0" inside >"$work/inside.log" 2>&1 </dev/null
     rc=$?
@@ -51,7 +52,7 @@ host() { # index, address: the name points there from now on
 }
 start() { # namespace, index
     TF_CONFIG="{\"cluster\":{\"worker\":[$names]},\"task\":{\"type\":\"worker\",\"index\":$2}}" \
-        exec nsenter --net="/run/netns/$1" "$qringd" "$job" --epochs 3 --out "$work/four" --plaintext >"$work/worker$2.log" 2>&1 </dev/null
+        exec nsenter --net="/run/netns/$1" "$qringd" "$job" --epochs 3 --out "$work/four" --tls-dir "$work/tls" >"$work/worker$2.log" 2>&1 </dev/null
 }
 worker() { rm -f "$work/exit$2"; (start "$1" "$2") & last=$!; }
 

@@ -1,6 +1,11 @@
-/* What a cgroup allows, read from made-up files below a folder of ours: v2, v1, both, and nonsense. */
+/* What a cgroup allows, read from made-up files below a folder of ours: v2, v1, both, and nonsense. What the cpuset allows, also on a machine
+ * with more processors than a cpu_set_t holds. */
+#include <errno.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -31,6 +36,38 @@ static void put(int which, const char *text) {
     CHECK(qr_file_replace(path, qr_bytes_of(text, strlen(text)), &err) == QR_OK, "%s", err.msg);
 }
 static unsigned at_most(unsigned n) { return n < cpus ? n : cpus; }
+
+/* Stands before libc's: a machine of fake_bits processors, all allowed, that refuses a shorter set as the kernel does. */
+static size_t fake_bits;
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set) {
+    if (!fake_bits) {
+        long n = syscall(SYS_sched_getaffinity, pid, bytes, set);
+        if (n < 0) return -1;
+        memset((char *)set + n, 0, bytes - (size_t)n);
+        return 0;
+    }
+    if (bytes * 8 < fake_bits) {
+        errno = EINVAL;
+        return -1;
+    }
+    memset(set, 0, bytes);
+    for (size_t i = 0; i < fake_bits; i++) CPU_SET_S(i, bytes, set);
+    return 0;
+}
+
+static void many_processors(void) {
+    static const size_t n[] = {1, 64, 1024, 1025, 4096, 8192};
+    remove_all();
+    for (size_t i = 0; i < COUNT(n); i++) {
+        fake_bits = n[i];
+        unsigned got = qr_cpu_limit_under(root);
+        CHECK(got == n[i], "%u processors of %zu", got, n[i]);
+    }
+    fake_bits = 2048;
+    put(V2_CPU, "150000 100000\n");
+    CHECK(qr_cpu_limit_under(root) == 2, "the quota holds there too");
+    fake_bits = 0;
+}
 
 static void processors(void) {
     static const struct { const char *v2, *quota, *period; unsigned n; } row[] = {
@@ -86,6 +123,7 @@ int main(void) {
     cpus = qr_cpu_limit_under(root);
     CHECK(physical > 0 && cpus >= 1);
     processors();
+    many_processors();
     memory();
     remove_all();
     static const char *const folders[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory", "/sys/fs/cgroup", "/sys/fs", "/sys", ""};

@@ -21,20 +21,20 @@ static void rows(void) {
     CHECK(near(r.total_s, 1.16), "%.17g", r.total_s);
     CHECK(r.speedup == 1 && r.n_workers == 1);
     CHECK(near(r.pod_hours, 1.16 / 3600), "%.17g", r.pod_hours);
-    /* Two: doubling, one round. Vector 3 + 2 + 20 + 2 = 27 integers, 432 bytes, 0.432 us; without gradients 7, 112 bytes.
-     * step 1 + 2 * 10 + 0.2 + 0.000432 ms; short batch 1 + 10 + ...; validation 1 + 2 * 4 + 0.2 + 0.000112 */
+    /* Two: doubling, one round. Vector 18 + 2 + 20 + 2 = 42 integers, 672 bytes, 0.672 us; without gradients 22, 352 bytes.
+     * step 1 + 2 * 10 + 0.2 + 0.000672 ms; short batch 1 + 10 + ...; validation 1 + 2 * 4 + 0.2 + 0.000352 */
     r = qr_estimate_row(&base, 2);
-    CHECK(near(r.step_s, 0.021200432), "%.17g", r.step_s);
-    CHECK(near(r.total_s, 10 * (2 * 0.021200432 + 0.011200432 + 0.009200112)), "%.17g", r.total_s);
+    CHECK(near(r.step_s, 0.021200672), "%.17g", r.step_s);
+    CHECK(near(r.total_s, 10 * (2 * 0.021200672 + 0.011200672 + 0.009200352)), "%.17g", r.total_s);
     CHECK(near(r.speedup, 1.16 / r.total_s), "%.17g", r.speedup);
     CHECK(near(r.pod_hours, 2 * r.total_s / 3600), "%.17g", r.pod_hours);
-    /* Three: star, two rounds with two vectors of 28 integers = 448 bytes through worker 0; the busiest has 2 blocks of 4 */
+    /* Three: star, two rounds with two vectors of 43 integers = 688 bytes through worker 0; the busiest has 2 blocks of 4 */
     r = qr_estimate_row(&base, 3);
-    CHECK(near(r.step_s, 0.001 + 0.020 + 2 * (0.0002 + 2 * 0.448e-6)), "%.17g", r.step_s);
+    CHECK(near(r.step_s, 0.001 + 0.020 + 2 * (0.0002 + 2 * 0.688e-6)), "%.17g", r.step_s);
     struct qr_estimate_facts f = base;
     f.lanes = 2; /* 4 blocks on one worker are two waves */
     CHECK(near(qr_estimate_row(&f, 1).step_s, 0.021));
-    CHECK(near(qr_estimate_row(&f, 2).step_s, 0.011200432));
+    CHECK(near(qr_estimate_row(&f, 2).step_s, 0.011200672));
     f = base;
     f.batch_size = 1000; /* the one batch is short: 10 blocks */
     CHECK(near(qr_estimate_row(&f, 1).step_s, 0.101));

@@ -95,11 +95,29 @@ static const struct qr_weights_entry entries[] = {
 static const struct qr_weights_layout layout = {COUNT(entries), entries};
 static const double weights[9] = {0, 1, 2, 5, 5, 5, -1, 1, 0}, gradient[9] = {3, 0, 0, 1, 1, 1, 0, 0, 2};
 
-static struct qr_tensorboard *start(const char *dir) {
+/* What the writer tells of its files. */
+static struct { char name[128]; size_t bytes; } told[16];
+static size_t n_told;
+static void wrote(void *ctx, const char *name, size_t bytes) {
+    size_t i = 0;
+    CHECK(ctx == &n_told);
+    while (i < n_told && strcmp(told[i].name, name) != 0) i++;
+    QR_ASSERT(i < COUNT(told));
+    if (i == n_told) snprintf(told[n_told++].name, sizeof told[0].name, "%s", name);
+    CHECK(bytes > told[i].bytes, "%s has shrunk", name);
+    told[i].bytes = bytes;
+}
+
+static struct qr_tensorboard *start_with(const char *dir, size_t max_file_bytes) {
     static const struct qr_hparam hparams[] = {{.name = "optimizer", .text = "adam"}, {.name = "learning_rate", .number = 0.02}};
-    return qr_tensorboard_new(&(struct qr_tensorboard_options){.logdir = dir, .host = "a/host", .pid = 17, .layout = &layout, .hparams = hparams, .n_hparams = 2,
+    n_told = 0;
+    memset(told, 0, sizeof told);
+    return qr_tensorboard_new(&(struct qr_tensorboard_options){.max_file_bytes = max_file_bytes, .wrote = wrote, .wrote_ctx = &n_told,
+                                                               .logdir = dir, .host = "a/host", .pid = 17, .layout = &layout, .hparams = hparams, .n_hparams = 2,
                                                                .group = "g", .has_validation = true, .monotonic = &clock_of_test, .wall = &wall_of_test});
 }
+
+static struct qr_tensorboard *start(const char *dir) { return start_with(dir, 0); }
 
 static double loss_at(uint64_t step) { return 1.0 / (double)step; }
 
@@ -109,7 +127,9 @@ static void tell(struct qr_tensorboard *t, uint64_t step, bool eval) {
     const struct qr_named_value metrics[] = {{"accuracy", eval ? 0.75 : 0.5}};
     const struct qr_named_value running[] = {{"loss", 10.0 * (double)epoch}, {"accuracy", 0.625}};
     const struct qr_step_line line = {.step = step, .epoch = epoch, .eval = eval, .samples = 4, .loss = loss_at(step) + eval, .metrics = metrics, .n_metrics = 1};
-    const struct qr_step_detail detail = {.weights = weights, .gradient = eval ? NULL : gradient, .learning_rate = 0.02, .ends_epoch = eval,
+    const uint64_t readouts[QR_READOUT_BUCKETS] = {[0] = step, [3] = eval ? 7 : 5, [29] = 1};
+    const struct qr_step_detail detail = {.weights = weights, .readouts = readouts, .readout_bound = 1.5,
+                                          .gradient = eval ? NULL : gradient, .learning_rate = 0.02, .ends_epoch = eval,
                                           .running = running, .n_running = 2};
     CHECK(qr_tensorboard_step(t, &line, &detail, &err) == QR_OK, "%s", err.msg);
 }
@@ -122,7 +142,9 @@ static void check_run(uint64_t steps) {
         check_value("train", "batch_gradient_norm/parameters_0", (int64_t)s, 3);
         check_value("train", "batch_gradient_variance/parameters_0", (int64_t)s, 2);      /* of 3, 0, 0: mean 1, squares 4 1 1 */
         check_value("train", "batch_gradient_variance/pqc_1/parameters_0", (int64_t)s, 0);
+        CHECK(find("train", "Readouts", (int64_t)s) && strcmp(find("train", "Readouts", (int64_t)s)->plugin, "histograms") == 0);
         if (s % 2) continue;
+        CHECK(find("validation", "Readouts", (int64_t)s) != NULL);
         int64_t epoch = (int64_t)s / 2 - 1;
         check_value("train", "epoch_loss", epoch, 10.0 * (double)(epoch + 1));
         check_value("train", "epoch_accuracy", epoch, 0.625);
@@ -136,6 +158,13 @@ static void check_run(uint64_t steps) {
         CHECK(find("train", "parameters_0/histogram", epoch) && find("train", "pqc_1/parameters_0/histogram", epoch) &&
               find("train", "dense/kernel_0/histogram", epoch) && find("train", "dense/bias_0/histogram", epoch));
     }
+}
+
+static void check_told(const char *dir, size_t i) {
+    char path[900];
+    struct stat st;
+    snprintf(path, sizeof path, "%.300s/%.127s", dir, told[i].name);
+    CHECK(stat(path, &st) == 0 && (size_t)st.st_size == told[i].bytes, "%s: %zu", path, told[i].bytes);
 }
 
 static void test_run(const char *dir) {
@@ -168,6 +197,55 @@ static void test_run(const char *dir) {
     qr_tensorboard_close(t);
     read_all(dir);
     CHECK(n_files == 3 && n_starts == 3 && find("", "_hparams_/session_end_info", 0));
+    CHECK(n_told == 3);
+    for (size_t i = 0; i < n_told; i++) check_told(dir, i);
+}
+
+/* Files that are left for new ones at a size: each whole, in the order of their names, and no later one makes readers forget. */
+static void test_rotation(const char *dir) {
+    struct qr_tensorboard *t = start_with(dir, 3000);
+    char last[128] = "";
+    size_t in_train = 0;
+    for (uint64_t s = 1; s <= 6; s++) {
+        tell(t, s, false);
+        if (s % 2 == 0) tell(t, s, true); /* written here, all in one second */
+    }
+    qr_tensorboard_close(t);
+    read_all(dir);
+    check_run(6);
+    CHECK(n_files == (long)n_told && n_starts == 3 && n_files == 5, "%ld files, %ld starts", n_files, n_starts);
+    for (size_t i = 0; i < n_told; i++) {
+        check_told(dir, i);
+        if (strncmp(told[i].name, "train/", 6) != 0) continue;
+        CHECK(strcmp(told[i].name, last) > 0 && told[i].bytes < 3000 + 8000, "%s after %s, %zu bytes", told[i].name, last, told[i].bytes);
+        memcpy(last, told[i].name, sizeof last);
+        in_train++;
+    }
+    CHECK(in_train == 3, "%zu", in_train);
+}
+
+/* Read-outs: edges and counts of the last one; which steps have one. */
+static void test_readouts(const char *dir) {
+    struct qr_tensorboard *t = start(dir);
+    size_t n = 0;
+    for (uint64_t s = 1; s <= 1 << 20; s++) n += qr_tensorboard_shows_readouts(s);
+    CHECK(n == 127 + 13 * 64 + 1, "%zu", n);
+    CHECK(qr_tensorboard_shows_readouts(127) && !qr_tensorboard_shows_readouts(129) && qr_tensorboard_shows_readouts(256));
+    const uint64_t counts[QR_READOUT_BUCKETS] = {[0] = 2, [3] = 7, [29] = 1};
+    const struct qr_step_line line = {.step = 1, .epoch = 1, .loss = 1};
+    const struct qr_step_detail detail = {.weights = weights, .gradient = gradient, .readouts = counts, .readout_bound = 1.5};
+    CHECK(qr_tensorboard_step(t, &line, &detail, NULL) == QR_OK);
+    qr_tensorboard_close(t);
+    memset(last_histogram, 0, sizeof last_histogram);
+    for (size_t i = 0; i < n_told; i++) {
+        char path[900];
+        snprintf(path, sizeof path, "%.300s/%.127s", dir, told[i].name);
+        read_file("train", path);
+    }
+    for (int k = 0; k < QR_READOUT_BUCKETS; k++)
+        CHECK(fabs(last_histogram[k][0] - (k * 0.1 - 1.5)) < 1e-15 && fabs(last_histogram[k][1] - (k * 0.1 - 1.4)) < 1e-15 &&
+              last_histogram[k][2] == (double)counts[k], "bucket %d: %g to %g: %g", k, last_histogram[k][0], last_histogram[k][1],
+              last_histogram[k][2]);
 }
 
 /* A second process of the same name in the same second writes files of its own. */
@@ -210,11 +288,15 @@ static void test_histogram(void) {
 }
 
 int main(void) {
-    char dir[] = "/tmp/qring-tensorboard-XXXXXX", command[96];
+    char dir[] = "/tmp/qring-tensorboard-XXXXXX", command[96], below[96];
     CHECK(mkdtemp(dir) != NULL);
     test_run(dir);
     test_again(dir);
     test_no_folder(dir);
+    snprintf(below, sizeof below, "%s/rotation", dir);
+    test_rotation(below);
+    snprintf(below, sizeof below, "%s/readouts", dir);
+    test_readouts(below);
     test_histogram();
     snprintf(command, sizeof command, "rm -rf %s", dir);
     CHECK(system(command) == 0);

@@ -22,6 +22,7 @@ static long n_calls, fail_at; /* fail_at 0: nothing fails; -1: nothing fails, bu
 static int fail_errno, short_next;
 static enum call failed;
 static bool failed_for_writing; /* of OPEN and CLOSE */
+static int limit_fd = -1;       /* the cgroup's memory limit, which may be unreadable: it is left alone */
 
 static bool fails(enum call kind) {
     if (fail_at == 0 || ++n_calls != fail_at) return false;
@@ -44,12 +45,13 @@ int open(const char *path, int flags, ...) {
     va_start(ap, flags);
     mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
     va_end(ap);
+    if (strncmp(path, "/sys/", 5) == 0) return limit_fd = real(path, flags, mode);
     if (fails(OPEN)) return failed_for_writing = (flags & O_ACCMODE) != O_RDONLY, -1;
     return real(path, flags, mode);
 }
 ssize_t read(int fd, void *p, size_t n) {
     REAL(read);
-    return fails(READ) ? -1 : real(fd, p, n);
+    return fd != limit_fd && fails(READ) ? -1 : real(fd, p, n);
 }
 /* A full disk takes what it can first. */
 ssize_t write(int fd, const void *p, size_t n) {
@@ -67,6 +69,7 @@ int fsync(int fd) { /* nothing here needs to outlive a power cut */
 int close(int fd) {
     REAL(close);
     int flags = fcntl(fd, F_GETFL), rc = real(fd); /* a failed close has closed */
+    if (fd == limit_fd) return limit_fd = -1, rc;
     if (fails(CLOSE)) return failed_for_writing = (flags & O_ACCMODE) != O_RDONLY, -1;
     return rc;
 }

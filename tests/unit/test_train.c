@@ -143,6 +143,27 @@ static void test_poison(void) {
 
 struct seen { size_t n; struct qr_step_line lines[64]; const struct fixture *f; double before[256]; };
 
+/* The read-outs of the line's samples at the weights before it (an evaluation changes none), counted by the buckets' edges. */
+static void check_readouts(const struct seen *s, const struct qr_step_line *line, const struct qr_step_detail *detail) {
+    const struct fixture *f = s->f;
+    size_t sample[28], n = line->eval ? 12 : 28, n_readouts = qr_model_n_readouts(f->model);
+    double z[28 * 8], bound = detail->readout_bound;
+    uint64_t sum = 0;
+    struct qr_err err = {0};
+    CHECK(n_readouts <= 8 && bound == 1 && detail->readouts);
+    for (size_t i = 0; i < n; i++) sample[i] = line->eval ? 28 + i : i;
+    const double *weights = line->eval ? detail->weights : s->before;
+    CHECK(qr_evaluate(f->model, weights, &f->data, sample, n, NULL, NULL, z, NULL, &err) == QR_OK, "%s", err.msg);
+    for (int k = 0; k < QR_READOUT_BUCKETS; k++) {
+        uint64_t count = 0;
+        double low = 2 * bound * k / QR_READOUT_BUCKETS - bound, high = 2 * bound * (k + 1) / QR_READOUT_BUCKETS - bound;
+        for (size_t i = 0; i < n * n_readouts; i++) count += z[i] >= low && (z[i] < high || k == QR_READOUT_BUCKETS - 1);
+        CHECK(count == detail->readouts[k], "bucket %d: %llu", k, (unsigned long long)detail->readouts[k]);
+        sum += detail->readouts[k];
+    }
+    CHECK(sum == n * n_readouts);
+}
+
 /* One step and one evaluation an epoch: the weights told with a line are those that it speaks of, the gradient is the one at the weights before. */
 static void check_detail(struct seen *s, const struct qr_step_line *line, const struct qr_step_detail *detail) {
     const struct fixture *f = s->f;
@@ -154,10 +175,12 @@ static void check_detail(struct seen *s, const struct qr_step_line *line, const 
     if (line->eval) {
         CHECK(qr_evaluate(f->model, detail->weights, &f->data, sample, 12, NULL, NULL, NULL, means, &err) == QR_OK && means[0] == line->loss, "%s", err.msg);
         CHECK(detail->n_running == 1 && detail->running[0].value == s->lines[s->n - 2].loss); /* one step an epoch: its mean is the step's */
+        check_readouts(s, line, detail);
         memcpy(s->before, detail->weights, k * sizeof *s->before);
         return;
     }
     if (line->step == 1) qr_model_init(f->model, f->job->seed, s->before);
+    check_readouts(s, line, detail);
     CHECK(qr_loss_gradient(f->model, s->before, &f->data, sample, 28, NULL, &loss, grad, &err) == QR_OK, "%s", err.msg);
     for (size_t i = 0; i < k; i++) worst = fmax(worst, fabs(grad[i] - detail->gradient[i]));
     /* 28 samples summed in another grouping, float64 */

@@ -1,0 +1,51 @@
+{{- /* The name of everything: at most 46 characters, so that NAME-test has at most 52 and its pod NAME-test-63-abcde at most 63. */}}
+{{- define "qring.name" -}}
+{{- $name := .Values.fullnameOverride | default .Release.Name -}}
+{{- if gt (len $name) 46 -}}
+{{- $name = printf "%s-%s" ($name | trunc 37 | trimSuffix "-") ($name | sha256sum | trunc 8) -}}
+{{- end -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "a Service cannot be called %q: set fullnameOverride to lower-case letters, digits and dashes, a letter first" $name) -}}
+{{- end -}}
+{{- $name -}}
+{{- end -}}
+
+{{- define "qring.selector" -}}
+app.kubernetes.io/name: qring
+app.kubernetes.io/instance: {{ include "qring.name" . }}
+{{- end -}}
+
+{{- define "qring.labels" -}}
+{{ include "qring.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- define "qring.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The job file's text; what is no JSON fails here. */}}
+{{- define "qring.job" -}}
+{{- $text := .Values.job | default (.Files.Get "files/qcnn.json") -}}
+{{- if hasKey (fromJson $text) "Error" -}}
+{{- fail (printf "job is not a JSON object: %s" (get (fromJson $text) "Error")) -}}
+{{- end -}}
+{{- $text -}}
+{{- end -}}
+
+{{- define "qring.account" -}}
+{{ .Values.serviceAccount.name | default (include "qring.name" .) }}
+{{- end -}}
+
+{{- define "qring.weights" -}}
+{{ .Values.weights | default "/out/weights.h5" }}
+{{- end -}}
+
+{{- /* Not empty where a value names a bucket. */}}
+{{- define "qring.gcs" -}}
+{{- if contains "gs://" (toJson .Values) }}yes{{ end -}}
+{{- end -}}

@@ -1,0 +1,151 @@
+{{- /* What every Job of ours has before its own fields: dict "root" $ "container" NAME. */}}
+{{- define "qring.job.limits" -}}
+{{- with .root.Values.activeDeadlineSeconds }}
+activeDeadlineSeconds: {{ . }}
+{{- end }}
+{{- with .root.Values.ttlSecondsAfterFinished }}
+ttlSecondsAfterFinished: {{ . }}
+{{- end }}
+podFailurePolicy:
+  rules:
+    # Evictions, preemptions and lost nodes are nobody's failure.
+    - action: Ignore
+      onPodConditions:
+        - type: DisruptionTarget
+          status: "True"
+    # 1-127 are permanent: a bad job, bad data, a refused bucket. All else is counted and tried again: 138 (please retry), 143 (SIGTERM).
+    - action: FailJob
+      onExitCodes:
+        containerName: {{ .container }}
+        operator: In
+        values: [{{ untilStep 1 32 1 | join ", " }},
+                 {{ untilStep 32 64 1 | join ", " }},
+                 {{ untilStep 64 96 1 | join ", " }},
+                 {{ untilStep 96 128 1 | join ", " }}]
+{{- end -}}
+
+{{- /* Labels and annotations of a Job: dict "root" $. */}}
+{{- define "qring.job.metadata" -}}
+labels:
+  {{- include "qring.labels" .root | nindent 2 }}
+  {{- with .root.Values.labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .root.Values.annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* What every pod of ours has: dict "root" $ "component" NAME. */}}
+{{- define "qring.pod.metadata" -}}
+labels:
+  {{- include "qring.labels" .root | nindent 2 }}
+  app.kubernetes.io/component: {{ .component }}
+  {{- with .root.Values.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+annotations:
+  # A Job's pods cannot change: with another job file an upgrade is refused by Kubernetes, instead of changing nothing.
+  checksum/job: {{ include "qring.job" .root | sha256sum }}
+  {{- with .root.Values.podAnnotations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{- /* dict "root" $ "keep" whether /out may be the claim. */}}
+{{- define "qring.pod.spec" -}}
+restartPolicy: Never
+serviceAccountName: {{ include "qring.account" .root }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ .root.Values.terminationGracePeriodSeconds }}
+{{- with .root.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile:
+    type: RuntimeDefault
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if or .root.Values.nodeSelector .root.Values.spot }}
+nodeSelector:
+  {{- if .root.Values.spot }}
+  cloud.google.com/gke-spot: "true"
+  {{- end }}
+  {{- with .root.Values.nodeSelector }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+{{- if or .root.Values.tolerations .root.Values.spot }}
+tolerations:
+  {{- if .root.Values.spot }}
+  - {key: cloud.google.com/gke-spot, operator: Equal, value: "true", effect: NoSchedule}
+  {{- end }}
+  {{- with .root.Values.tolerations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+{{- with .root.Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+volumes:
+  - name: job
+    configMap:
+      name: {{ include "qring.name" .root }}
+      items:
+        - {key: job.json, path: job.json}
+  - name: out
+    {{- if and .keep .root.Values.outputClaim }}
+    persistentVolumeClaim:
+      claimName: {{ .root.Values.outputClaim }}
+    {{- else }}
+    emptyDir: {}
+    {{- end }}
+  - name: tmp
+    emptyDir:
+      medium: Memory
+      sizeLimit: 64Mi
+  {{- with .root.Values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "qring.container" -}}
+image: {{ include "qring.image" .root | quote }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+# What the worker says last, else the end of its log.
+terminationMessagePolicy: FallbackToLogsOnError
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+# Requests equal limits: such pods are the last to be evicted.
+resources:
+  requests:
+    cpu: {{ .root.Values.cpu | quote }}
+    memory: {{ .root.Values.memory }}
+  limits:
+    cpu: {{ .root.Values.cpu | quote }}
+    memory: {{ .root.Values.memory }}
+volumeMounts:
+  - name: job
+    mountPath: /etc/qring
+    readOnly: true
+  - name: out
+    mountPath: /out
+  - name: tmp
+    mountPath: /tmp
+  {{- with .root.Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}

@@ -1,0 +1,80 @@
+{{- /* An Indexed Job of qringd pods that find each other by name:
+       dict "root" $ "name" NAME "component" NAME "replicas" N "fixed" BOOL "retries" N "args" LIST.
+       fixed: N is in the pods' environment. Else they read it from the ConfigMap when they start. */}}
+{{- define "qring.ring" -}}
+completionMode: Indexed
+completions: {{ .replicas }}
+parallelism: {{ .replicas }}
+{{- if semverCompare ">=1.29.0-0" .root.Capabilities.KubeVersion.Version }}
+# A lost pod ends the others with 138, so each index has its own number of tries, and one that has used them up ends the Job.
+backoffLimitPerIndex: {{ .retries }}
+maxFailedIndexes: 0
+{{- else }}
+# A lost pod ends the others with 138, so each try counts once for every pod.
+backoffLimit: {{ mul .retries .replicas }}
+{{- end }}
+{{- include "qring.job.limits" (dict "root" .root "container" "qringd") }}
+template:
+  metadata:
+    {{- include "qring.pod.metadata" . | nindent 4 }}
+  spec:
+    subdomain: {{ include "qring.name" .root }}
+    {{- if .root.Values.spread }}
+    topologySpreadConstraints:
+      - maxSkew: 1
+        topologyKey: kubernetes.io/hostname
+        whenUnsatisfiable: ScheduleAnyway
+        labelSelector:
+          matchLabels:
+            {{- include "qring.selector" .root | nindent 12 }}
+            app.kubernetes.io/component: {{ .component }}
+    {{- end }}
+    {{- include "qring.pod.spec" (dict "root" .root "keep" (not .fixed)) | nindent 4 }}
+    containers:
+      - name: qringd
+        {{- include "qring.container" . | nindent 8 }}
+        command: [qringd]
+        args:
+          - /etc/qring/job.json
+          {{- if .root.Values.plaintext }}
+          - --plaintext
+          {{- end }}
+          {{- range .args }}
+          - {{ . | quote }}
+          {{- end }}
+        env:
+          # Its index a pod has from JOB_COMPLETION_INDEX, which Kubernetes sets.
+          - name: QRING_PEER_TEMPLATE
+            value: {{ printf "%s-{i}.%s:2222" .name (include "qring.name" .root) | quote }}
+          - name: QRING_REPLICAS
+            {{- if .fixed }}
+            value: {{ .replicas | quote }}
+            {{- else }}
+            # Not a number here: pods of a Job cannot change, so a number would be wrong in every pod that starts after scaling.
+            # Without any the ring would begin with whoever came within ten seconds, which a slow image pull outlasts.
+            valueFrom:
+              configMapKeyRef: {name: {{ include "qring.name" .root }}, key: replicas}
+            {{- end }}
+          {{- with .root.Values.extraEnv }}
+          {{- toYaml . | nindent 10 }}
+          {{- end }}
+        ports:
+          - {name: control, containerPort: 2222}
+          - {name: data, containerPort: 2224}
+          - {name: http, containerPort: 8080}
+        # /readyz: it listens. Nobody waits for a ring here, and no peer's silence restarts a pod.
+        startupProbe:
+          httpGet: {path: /readyz, port: http}
+          periodSeconds: 2
+          timeoutSeconds: 2
+          failureThreshold: 300
+        readinessProbe:
+          httpGet: {path: /readyz, port: http}
+          periodSeconds: 5
+          timeoutSeconds: 2
+        livenessProbe:
+          httpGet: {path: /healthz, port: http}
+          periodSeconds: 10
+          timeoutSeconds: 5
+          failureThreshold: 6
+{{- end -}}

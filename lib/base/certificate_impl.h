@@ -1,0 +1,14 @@
+/* base/certificate_impl.h — what the two files about certificates share: PEM in, OpenSSL's reasons out. */
+#ifndef QR_BASE_CERTIFICATE_IMPL_H
+#define QR_BASE_CERTIFICATE_IMPL_H
+
+#include <openssl/x509.h>
+
+/* The first certificate of a PEM text; NULL when there is none. The caller's. */
+X509 *certificate_first(const char *pem);
+/* A key that is not encrypted; NULL when there is none. The caller's. */
+EVP_PKEY *certificate_key(const char *pem);
+/* OpenSSL's last reason as text, and an empty queue. Static or of this thread. */
+const char *certificate_reason(void);
+
+#endif

@@ -1,0 +1,45 @@
+/* group/link_grpc_body.c — messages as gRPC takes them, and the bodies that it still reads. */
+#include <grpc/byte_buffer.h>
+#include <grpc/slice.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "group/link_grpc_impl.h"
+
+enum { COPY_BELOW_BYTES = 16 << 10 };
+
+/* It may outlive the link: the last slice frees it. */
+struct link_grpc_borrowed { atomic_size_t refs; }; /* bodies + 1 for the link */
+
+struct link_grpc_borrowed *link_grpc_borrowed_new(void) {
+    struct link_grpc_borrowed *b = qr_xcalloc(1, sizeof *b);
+    atomic_init(&b->refs, 1);
+    return b;
+}
+
+void link_grpc_unborrow(void *ctx) {
+    struct link_grpc_borrowed *b = ctx;
+    if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1) free(b);
+}
+
+size_t link_grpc_borrowed(const struct link_grpc_borrowed *b) { return atomic_load_explicit(&b->refs, memory_order_acquire) - 1; }
+
+static grpc_slice body_slice(struct link_grpc_borrowed *b, struct qr_bytes body) {
+    union { const uint8_t *in; void *out; } p = {.in = body.p}; /* gRPC only reads it */
+    atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+    return grpc_slice_new_with_user_data(p.out, body.n, link_grpc_unborrow, b);
+}
+
+grpc_byte_buffer *link_grpc_pack(struct link_grpc_borrowed *b, struct qr_bytes head, struct qr_bytes body) {
+    bool copy = body.n <= COPY_BELOW_BYTES;
+    grpc_slice s[2];
+    s[0] = grpc_slice_malloc(head.n + (copy ? body.n : 0));
+    uint8_t *p = GRPC_SLICE_START_PTR(s[0]);
+    if (head.n) memcpy(p, head.p, head.n);
+    if (copy && body.n) memcpy(p + head.n, body.p, body.n);
+    if (!copy) s[1] = body_slice(b, body);
+    grpc_byte_buffer *packed = grpc_raw_byte_buffer_create(s, copy ? 1 : 2);
+    for (int i = 0; i < (copy ? 1 : 2); i++) grpc_slice_unref(s[i]);
+    return packed;
+}

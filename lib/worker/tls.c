@@ -1,0 +1,66 @@
+#include "worker/tls.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+
+struct paths { char *certificate, *key, *ca; };
+
+static void paths_fini(struct paths *p) {
+    free(p->certificate);
+    free(p->key);
+    free(p->ca);
+}
+
+static char *path_of(const char *given, const char *dir, const char *name) {
+    return given ? qr_xstrdup(given) : dir ? qr_path_join(dir, name) : NULL;
+}
+
+bool qr_tls_given(const struct qr_settings *s) { return s->tls_dir || s->tls_cert || s->tls_key || s->tls_ca; }
+
+static enum qr_code find(const struct qr_settings *s, struct paths *ret, struct qr_err *err) {
+    ret->certificate = path_of(s->tls_cert, s->tls_dir, "tls.crt");
+    ret->key = path_of(s->tls_key, s->tls_dir, "tls.key");
+    ret->ca = path_of(s->tls_ca, s->tls_dir, "ca.crt");
+    const char *missing = !ret->certificate ? "cert" : !ret->key ? "key" : !ret->ca ? "ca" : NULL;
+    if (!missing) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "--tls-%s is missing: give --tls-dir, or all of --tls-cert, --tls-key and --tls-ca", missing);
+}
+
+enum qr_code qr_tls_check(const struct qr_settings *s, struct qr_certificate_own *ret, struct qr_err *err) {
+    struct paths p;
+    enum qr_code code = find(s, &p, err);
+    const struct qr_certificate_files files = {p.certificate, p.key, p.ca};
+    if (code == QR_OK) code = qr_certificate_check(&files, qr_now_ns(&qr_clock_wall) / QR_SECOND, ret, err);
+    paths_fini(&p);
+    return code;
+}
+
+static void say(const struct qr_certificate_own *own, const struct qr_log *log) {
+    char date[32] = "?";
+    struct tm tm;
+    time_t end = (time_t)own->not_after_s;
+    int64_t left_s = own->not_after_s - qr_now_ns(&qr_clock_wall) / QR_SECOND;
+    if (gmtime_r(&end, &tm)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm);
+    qr_info(log, "worker", "TLS between workers: as %s, until %s", own->identity, date);
+    if (left_s < 86400)
+        qr_warn(log, "worker", "the certificate ends in %.1f hours: connections that stand stay, new ones fail from then on; new files "
+                               "are taken as they come",
+                (double)left_s / 3600);
+}
+
+enum qr_code qr_tls_open(const struct qr_settings *s, const struct qr_log *log, struct qr_link_tls **ret, struct qr_err *err) {
+    struct paths p;
+    *ret = NULL;
+    if (!qr_tls_given(s)) return QR_OK;
+    enum qr_code code = find(s, &p, err);
+    const struct qr_link_tls_options opt = {
+        .files = {p.certificate, p.key, p.ca}, .clock = &qr_clock_monotonic, .wall = &qr_clock_wall, .log = log,
+    };
+    if (code == QR_OK) code = qr_link_tls_new(&opt, ret, err);
+    if (code == QR_OK) say(qr_link_tls_own(*ret), log);
+    paths_fini(&p);
+    return code;
+}

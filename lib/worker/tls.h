@@ -1,0 +1,19 @@
+/* worker/tls.h — the certificates that the settings name: --tls-dir DIR (tls.crt, tls.key, ca.crt: a Kubernetes TLS Secret as it is
+ * mounted), or --tls-cert, --tls-key and --tls-ca, which go before it.
+ *
+ * Logs      whose certificate it is, and until when; a warning in its last day. Never a key.
+ */
+#ifndef QR_WORKER_TLS_H
+#define QR_WORKER_TLS_H
+
+#include "group/link_grpc_tls.h"
+#include "worker/settings.h"
+
+/* Do the settings name certificates? */
+bool qr_tls_given(const struct qr_settings *s);
+/* Can they serve? INVALID_ARGUMENT and the like with a sentence that names the file, or the setting that is missing. Only when given. */
+QR_MUST_CHECK enum qr_code qr_tls_check(const struct qr_settings *s, struct qr_certificate_own *ret, struct qr_err *err);
+/* The same, for links. *ret NULL when none are given. log is borrowed until qr_link_tls_free. */
+QR_MUST_CHECK enum qr_code qr_tls_open(const struct qr_settings *s, const struct qr_log *log, struct qr_link_tls **ret, struct qr_err *err);
+
+#endif

@@ -1,0 +1,178 @@
+"""What rendered manifests promise beyond their schema. Prints each promise that is not kept; exit 1.
+    objects.py safe FILE...         restricted pods, requests = limits, selectors and references that meet, names that fit
+    objects.py scaled FILE FILE     the same release at two sizes: which fields differ, one a line
+    objects.py command FILE JOB     the command of that Job's or TFJob's pods with its environment, for a shell
+    objects.py typo FILE KEY        FILE with that key's last letter doubled, everywhere
+    objects.py closed SCHEMA        a values schema without room for unknown keys"""
+import json
+import re
+import shlex
+import sys
+
+import yaml
+
+bad = []
+
+
+def hold(what, fact):
+    if not fact:
+        bad.append(what)
+
+
+def objects(path):
+    with open(path, encoding="utf-8") as f:
+        return [d for d in yaml.safe_load_all(f) if d is not None]
+
+
+def restricted(name, pod):
+    """Pod Security Standards, restricted, and what this chart adds."""
+    own = pod["securityContext"]
+    hold(name + ": runAsNonRoot as 65532", own.get("runAsNonRoot") is True and own.get("runAsUser") == own.get("runAsGroup") == 65532)
+    hold(name + ": seccomp RuntimeDefault", own.get("seccompProfile") == {"type": "RuntimeDefault"})
+    hold(name + ": no token", pod.get("automountServiceAccountToken") is False)
+    host = ("hostNetwork", "hostPID", "hostIPC", "initContainers", "shareProcessNamespace")
+    hold(name + ": nothing of the host", not any(pod.get(k) for k in host))
+    hold(name + ": restartPolicy Never", pod["restartPolicy"] == "Never")
+    allowed = {"configMap", "emptyDir", "persistentVolumeClaim", "secret", "projected", "csi", "ephemeral", "downwardAPI"}
+    for volume in pod["volumes"]:
+        hold("%s: volume %s" % (name, volume["name"]), set(volume) - {"name"} <= allowed)
+    for c in pod["containers"]:
+        context = c["securityContext"]
+        hold(name + ": no privilege", context.get("allowPrivilegeEscalation") is False and not context.get("privileged"))
+        hold(name + ": no capability", context.get("capabilities") == {"drop": ["ALL"]})
+        hold(name + ": read-only root", context.get("readOnlyRootFilesystem") is True)
+        requests, limits = c["resources"]["requests"], c["resources"]["limits"]
+        hold(name + ": requests = limits", requests == limits and set(limits) == {"cpu", "memory"})
+        hold(name + ": termination message", c["terminationMessagePolicy"] == "FallbackToLogsOnError")
+        mounts = {m["name"]: m for m in c["volumeMounts"]}
+        hold(name + ": every mount has a volume", set(mounts) <= {v["name"] for v in pod["volumes"]})
+        hold(name + ": the job file is read-only", mounts["job"].get("readOnly") is True)
+        hold(name + ": one image, by tag or digest", re.match(r"[^:@]+(:[^:@/]+|@sha256:[0-9a-f]{64})$", c["image"]))
+
+
+def policy_of_failures(name, spec):
+    ignore, fail = spec["podFailurePolicy"]["rules"]
+    disrupted = [{"type": "DisruptionTarget", "status": "True"}]
+    hold(name + ": a disruption is no failure", ignore == {"action": "Ignore", "onPodConditions": disrupted})
+    codes = fail["onExitCodes"]
+    hold(name + ": 1-127 end the Job", fail["action"] == "FailJob" and codes["operator"] == "In" and codes["values"] == list(range(1, 128)))
+    hold(name + ": its own container's", codes["containerName"] in [c["name"] for c in spec["template"]["spec"]["containers"]])
+
+
+def selects(selector, labels):
+    return bool(selector) and all(labels.get(k) == v for k, v in selector.items())
+
+
+def ring(name, job, known):
+    spec = job["spec"]
+    template = spec["template"]
+    pod, labels = template["spec"], template["metadata"]["labels"]
+    container = pod["containers"][0]
+    env = {e["name"]: e for e in container["env"]}
+    service = known.get(("Service", pod["subdomain"]))
+    hold(name + ": Indexed, as many at once as in all", spec["completionMode"] == "Indexed" and spec["completions"] == spec["parallelism"])
+    hold(name + ": a headless Service of that name", service and service["spec"]["clusterIP"] == "None")
+    if service:
+        hold(name + ": names before readiness", service["spec"]["publishNotReadyAddresses"] is True)
+        hold(name + ": the Service selects the pods", selects(service["spec"]["selector"], labels))
+        targets = {p["targetPort"] for p in service["spec"]["ports"]}
+        hold(name + ": the Service's ports are the container's", targets == {p["name"] for p in container["ports"]})
+    hold(name + ": peers by the pods' names", env["QRING_PEER_TEMPLATE"]["value"] == "%s-{i}.%s:2222" % (name, pod["subdomain"]))
+    hold(name + ": ports", {p["containerPort"] for p in container["ports"]} == {2222, 2224, 8080})
+    probes = [container[p]["httpGet"]["path"] for p in ("startupProbe", "readinessProbe", "livenessProbe")]
+    hold(name + ": probes", probes == ["/readyz", "/readyz", "/healthz"])
+    hold(name + ": a pod's name fits", len("%s-%d-abcde" % (name, spec["completions"] - 1)) <= 63)
+    hold(name + ": tries are bounded", ("backoffLimit" in spec) != ("backoffLimitPerIndex" in spec))
+    hold(name + ": one index that has none left ends the Job", spec.get("maxFailedIndexes", 0) == 0)
+
+
+def safe(path):
+    all_objects = objects(path)
+    known = {(d["kind"], d["metadata"]["name"]): d for d in all_objects}
+    hold(path + ": each object once", len(known) == len(all_objects))
+    jobs = [d for d in all_objects if d["kind"] == "Job"]
+    hold(path + ": a Job", jobs)
+    for job in jobs:
+        name, pod = job["metadata"]["name"], job["spec"]["template"]["spec"]
+        hold("%s: at most 52 characters" % name, len(name) <= 52 and re.match(r"[a-z]([-a-z0-9]*[a-z0-9])?$", name))
+        restricted(name, pod)
+        policy_of_failures(name, job["spec"])
+        for volume in pod["volumes"]:
+            if "configMap" in volume:
+                got = known.get(("ConfigMap", volume["configMap"]["name"]), {"data": {}})["data"]
+                hold(name + ": the ConfigMap has the job file", all(i["key"] in got for i in volume["configMap"]["items"]))
+                hold(name + ": which is JSON", isinstance(json.loads(got.get("job.json", "null")), dict))
+        if job["spec"].get("completionMode"):
+            ring(name, job, known)
+        policies = [d for d in all_objects if d["kind"] == "NetworkPolicy"]
+        for policy in policies:
+            labels = job["spec"]["template"]["metadata"]["labels"]
+            hold(name + ": the policy selects the pods", selects(policy["spec"]["podSelector"]["matchLabels"], labels))
+            hold(name + ": the policy is for both ways", policy["spec"]["policyTypes"] == ["Ingress", "Egress"])
+    for d in all_objects:
+        hold("%s: no namespace of its own" % d["metadata"]["name"], "namespace" not in d["metadata"])
+        if d["kind"] == "ServiceAccount":
+            hold("the account: no token", d["automountServiceAccountToken"] is False)
+
+
+def flat(value, at=""):
+    if isinstance(value, dict) and value:
+        return {k2: v2 for k, v in value.items() for k2, v2 in flat(v, "%s.%s" % (at, k)).items()}
+    if isinstance(value, list) and value:
+        return {k2: v2 for i, v in enumerate(value) for k2, v2 in flat(v, "%s[%d]" % (at, i)).items()}
+    return {at: value}
+
+
+def scaled(a, b):
+    a, b = ({"%s/%s" % (d["kind"], d["metadata"]["name"]): d for d in objects(p)} for p in (a, b))
+    a, b = flat(a), flat(b)
+    for key in sorted(set(a) | set(b)):
+        if a.get(key) != b.get(key):
+            print(key.lstrip("."))
+
+
+def command(path, name):
+    known = {(d["kind"], d["metadata"]["name"]): d for d in objects(path)}
+    if ("TFJob", name) in known:
+        template = known["TFJob", name]["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    else:
+        template = known["Job", name]["spec"]["template"]
+    container = template["spec"]["containers"][0]
+    words = ["env"]
+    for e in container.get("env", []):
+        ref = e.get("valueFrom", {}).get("configMapKeyRef")
+        words.append("%s=%s" % (e["name"], known["ConfigMap", ref["name"]]["data"][ref["key"]] if ref else e["value"]))
+    print(" ".join(shlex.quote(w) for w in words + container["command"] + container["args"]))
+
+
+def typo(path, key):
+    with open(path, encoding="utf-8") as f:
+        text, n = re.subn(r"(?m)(^|[\s{,-])%s:" % re.escape(key), r"\1%s:" % (key + key[-1]), f.read())
+    hold("%s: no %s to misspell" % (path, key), n)
+    print(text)
+
+
+def closed(schema, at="values"):
+    if isinstance(schema, dict):
+        if "properties" in schema:
+            hold(at + ": additionalProperties", schema.get("additionalProperties") is False)
+        for k, v in schema.items():
+            closed(v, at + "." + k)
+
+
+def main():
+    what, args = sys.argv[1], sys.argv[2:]
+    if what == "safe":
+        for path in args:
+            safe(path)
+    elif what == "closed":
+        with open(args[0], encoding="utf-8") as f:
+            closed(json.load(f))
+    else:
+        {"scaled": scaled, "command": command, "typo": typo}[what](*args)
+    for b in bad:
+        print("not so: " + b, file=sys.stderr)
+    sys.exit(1 if bad else 0)
+
+
+main()

@@ -1,0 +1,223 @@
+#!/bin/sh
+# Manifests and chart: what is committed is what the chart renders; nothing unknown is in it (our copies of Kubernetes' schemas,
+# kubernetes-validate for 1.30 to 1.37) and a misspelt key is found; wrong values are refused by name; pods are restricted; scaling changes
+# two numbers of the Job and no pod; the rendered commands form a ring and predict. Helm comes by go install and the validators by pip, both
+# under build/tools; without them their part is skipped.
+. "$(dirname "$0")/common"
+unset TF_CONFIG
+tests/chart/tools helm3 >"$work/helm" 2>"$work/helm.log" & # compiling takes two minutes the first time
+compiling=$!
+check "the chart's README is what values.yaml says" tests/chart/readme
+check "the chart's job file is deploy/jobs/qcnn.json" cmp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
+manifests="deploy/jobs/qcnn.yaml deploy/jobs/infer.yaml deploy/jobs/tfjob.yaml"
+
+# ---- validators ----
+if py=$(tests/chart/tools python 2>"$work/python.log"); then
+    py_exe=${py%% *} py_path=${py#* }
+else
+    py_exe=; skip "no validators, so no manifest is checked: $(tail -n 1 "$work/python.log")"
+fi
+py() { PYTHONPATH=$py_path "$py_exe" "$@"; }
+says_nothing() { "$@" >"$work/said" 2>&1 && [ ! -s "$work/said" ]; }
+strict() { py tests/chart/strict.py "$@"; }
+against() { py -c 'import sys, kubernetes_validate.__main__ as m; sys.exit(m.main())' --strict --quiet --no-warn -k "$@"; }
+objects() { py tests/chart/objects.py "$@"; }
+in_pod() { # FILE JOB INDEX JOBFILE: the command that pod runs, its folders under $work
+    objects command "$1" "$2" |
+        sed "s|/etc/qring/job.json|$4|; s|/out|$work/out$3|g; s| qringd | $qringd |; s| qring infer | $qring infer |"
+}
+as="-n -m"; [ "$(id -u)" = 0 ] || as="-U -r -n -m"
+# ring FILE JOB JOBFILE: pods 0 and 1 by the names of their Service, on two addresses of a loopback interface of their own; their exit codes
+# into ends. Not 0 where that cannot be had.
+ring() {
+    unshare $as true 2>/dev/null && PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || return 1
+    rm -rf "$work/out0" "$work/out1"
+    cat >"$work/ring.sh" <<R
+PATH="$PATH:/usr/sbin:/sbin" ip link set lo up || exit 99
+printf '127.0.0.2 $2-0.qcnn\n127.0.0.3 $2-1.qcnn\n' >"$work/hosts" && mount --bind "$work/hosts" /etc/hosts || exit 99
+unset QRING_HTTP_PORT
+QRING_BIND=127.0.0.3 QRING_HTTP_BIND=127.0.0.3 JOB_COMPLETION_INDEX=1 $(in_pod "$1" "$2" 1 "$3") >"$work/ring1.log" 2>&1 &
+QRING_BIND=127.0.0.2 QRING_HTTP_BIND=127.0.0.2 JOB_COMPLETION_INDEX=0 $(in_pod "$1" "$2" 0 "$3") >"$work/ring0.log" 2>&1; a=\$?
+wait \$!; b=\$?
+echo "\$a \$b"
+R
+    # shellcheck disable=SC2086
+    ends=$(timeout -k 5 60 unshare $as --kill-child sh "$work/ring.sh" 2>"$work/ring.log" </dev/null)
+}
+misspelt() { # FILE KEY...: each of them with its last letter doubled is refused
+    f=$1; shift
+    for key in "$@"; do
+        objects typo "$f" "$key" >"$work/typo.yaml" || { fail "no $key in $f"; continue; }
+        if strict "$work/typo.yaml" >"$work/said" 2>&1; then fail "our schemas accept a misspelt $key in $f"
+        elif ! grep -q "$key${key#"${key%?}"}" "$work/said"; then fail "the refusal of $key in $f does not name it: $(cat "$work/said")"
+        else pass; fi
+        case $f in *tfjob*) continue ;; esac
+        if against 1.36 "$work/typo.yaml" >"$work/said" 2>&1; then fail "kubernetes-validate accepts a misspelt $key in $f"; else pass; fi
+    done
+}
+if [ -n "$py_exe" ]; then
+    # shellcheck disable=SC2086
+    check "our schemas accept the manifests: $(strict $manifests 2>&1 | head -n 3)" says_nothing strict $manifests
+    for minor in 30 31 32 33 34 35 36 37; do
+        check "Kubernetes 1.$minor knows all of qcnn.yaml and infer.yaml" against 1.$minor deploy/jobs/qcnn.yaml deploy/jobs/infer.yaml
+    done
+    misspelt deploy/jobs/qcnn.yaml completions maxFailedIndexes onExitCodes subdomain readOnlyRootFilesystem publishNotReadyAddresses \
+        egress automountServiceAccountToken configMapKeyRef httpGet topologyKey
+    misspelt deploy/jobs/infer.yaml backoffLimit command podSelector seccompProfile
+    misspelt deploy/jobs/tfjob.yaml tfReplicaSpecs replicas cleanPodPolicy image containerPort
+    sed 's/replicas: 2$/replicas: two/' deploy/jobs/tfjob.yaml >"$work/typo.yaml"
+    check "a number that is none is refused" sh -c "! PYTHONPATH='$py_path' $py_exe tests/chart/strict.py '$work/typo.yaml' >/dev/null 2>&1"
+    check "manifests keep their promises: $(objects safe deploy/jobs/qcnn.yaml deploy/jobs/infer.yaml 2>&1 | head -n 3)" \
+        says_nothing objects safe deploy/jobs/qcnn.yaml deploy/jobs/infer.yaml
+    check "the schema of the values has no room for unknown keys" says_nothing objects closed charts/qring/values.schema.json
+
+    # what a pod would run: who it is, the ring and its digest, the predictions
+    job=$root/deploy/jobs/qcnn.json
+    printf '%s --print-identity\n' "JOB_COMPLETION_INDEX=1 $(in_pod deploy/jobs/qcnn.yaml qcnn 1 "$job")" >"$work/who.sh"
+    check "a pod knows its index" run_in 10 "$work/who.log" sh "$work/who.sh"
+    for words in '"source":"job_index"' '"index":1' '"address":"qcnn-1.qcnn:2222"' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
+        check "and says $words" holds "$work/who.log" "$words"
+    done
+    printf '%s --print-identity\n' "$(in_pod deploy/jobs/tfjob.yaml qcnn 1 "$job")" >"$work/tfjob.sh"
+    for flag in --weights-gcs-bucket= --weights-gcs-path=qcnn_weights.h5 --logdir=gs:// --profiler-port=2223; do
+        check "the TFJob has the tutorial's flag $flag" holds "$work/tfjob.sh" " $flag"
+    done
+    TF_CONFIG=$(tf_config 1 qcnn-worker-0.default.svc:2222 qcnn-worker-1.default.svc:2222)
+    run_in 10 "$work/tfjob.log" env TF_CONFIG="$TF_CONFIG" sh "$work/tfjob.sh"
+    unset TF_CONFIG
+    check "a TFJob's pod takes them and knows its index: $(tail -n 1 "$work/tfjob.log")" \
+        grep -q '"source":"tf_config".*"index":1' "$work/tfjob.log"
+    in_pod deploy/jobs/qcnn.yaml qcnn 0 "$job" | sed 's/ --plaintext//' >"$work/plain.sh"
+    run_in 20 "$work/plain.log" env JOB_COMPLETION_INDEX=0 QRING_START_TIMEOUT=1s sh "$work/plain.sh"; rc=$?
+    check "without plaintext a worker refuses to start: exit $rc" test $rc = 2
+    check "and says why" holds "$work/plain.log" plaintext
+    # two pods by their Service's names
+    if ring deploy/jobs/qcnn.yaml qcnn "$job"; then
+        check "two pods train and end with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
+        run_in 60 "$work/one.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/one"
+        one=$(json_string "$work/one/result.json" state_digest)
+        two=$(json_string "$work/out0/result.json" state_digest)
+        check "to the digest of qring run: '$two', '$one'" test -n "$one" -a "$one" = "$two"
+    else skip "namespaces are forbidden here: the rendered rings do not run"; fi
+    weights=$root/tests/golden/tfq/qcnn_weights.h5
+    in_pod deploy/jobs/infer.yaml qcnn-infer 0 "$job" | sed "s|gs://my-bucket/qcnn/weights.h5|$weights|" >"$work/infer.sh"
+    check "the inference pod runs" run_in 60 "$work/infer.txt" sh "$work/infer.sh"
+    "$qring" infer deploy/jobs/qcnn.json --weights "$weights" >"$work/laptop.txt" 2>&1
+    check "and prints what qring infer prints on a laptop" cmp "$work/infer.txt" "$work/laptop.txt"
+    check "Results, Test Labels, Mean squared error" test "$(grep -cE '^(Results|Test Labels|Mean squared error: )' "$work/infer.txt")" = 3
+fi
+
+# ---- the chart ----
+if ! wait $compiling; then skip "no Helm, so the chart is not rendered: $(tail -n 1 "$work/helm.log")"; end; fi
+helm=$(cat "$work/helm")
+mkdir -p "$work/rendered"
+check "the chart renders" tests/chart/render "$helm" "$work/rendered"
+for f in qcnn.yaml infer.yaml; do
+    check "deploy/jobs/$f is what the chart renders (make manifests): $(diff "deploy/jobs/$f" "$work/rendered/$f" | head -n 5)" \
+        cmp "deploy/jobs/$f" "$work/rendered/$f"
+done
+template() { "$helm" template "$@" --kube-version 1.33.0; }
+for values in tests/chart/values/*.yaml; do
+    out=$work/$(basename "$values")
+    "$helm" lint --strict --kube-version 1.33.0 charts/qring -f "$values" >"$work/said" 2>&1; rc=$?
+    check "helm lint --strict with $values: $(grep -E 'WARN|ERR' "$work/said")" test $rc = 0
+    template a-release charts/qring -f "$values" >"$out" 2>"$work/said"; rc=$?
+    check "it renders with $values: $(cat "$work/said")" test $rc = 0
+    [ -n "$py_exe" ] || continue
+    check "our schemas accept $values: $(strict "$out" 2>&1 | head -n 3)" says_nothing strict "$out"
+    check "promises are kept with $values: $(objects safe "$out" 2>&1 | head -n 3)" says_nothing objects safe "$out"
+    for minor in 30 37; do check "Kubernetes 1.$minor knows all of $values" against 1.$minor "$out"; done
+    check "no registry is built in with $values" sh -c "! grep -E 'image: ' '$out' | grep -vE 'qring:0.1.0|registry.example/'"
+done
+# a cluster that knows no tries for each index
+"$helm" template a-release charts/qring --kube-version 1.27.0 >"$work/old.yaml" 2>&1
+check "1.27: tries are counted for the whole Job" sh -c "grep -q 'backoffLimit: 12' '$work/old.yaml' && ! grep -q PerIndex '$work/old.yaml'"
+check "1.26 is refused" sh -c "! '$helm' template a charts/qring --kube-version 1.26.0 >/dev/null 2>&1"
+# scaling
+if [ -n "$py_exe" ]; then
+    template a charts/qring --skip-tests --set replicas=2 >"$work/two.yaml"
+    template a charts/qring --skip-tests --set replicas=5 >"$work/five.yaml"
+    objects scaled "$work/two.yaml" "$work/five.yaml" >"$work/differ"
+    check "2 and 5 workers differ in nothing else: $(cat "$work/differ")" \
+        test "$(paste -sd' ' "$work/differ")" = "ConfigMap/a.data.replicas Job/a.spec.completions Job/a.spec.parallelism"
+fi
+# helm test: its ring ends with 0 0 only where steps were finished
+template qcnn charts/qring >"$work/tested.yaml"
+if [ -n "$py_exe" ] && ring "$work/tested.yaml" qcnn-test "$root/deploy/jobs/qcnn.json"; then
+    check "helm test's ring ends with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
+    check "and has written its two steps" test "$(grep -c '"kind":"TRAIN"' "$work/out0/test/steps.jsonl")" = 2
+    check "and weights of its own" test -s "$work/out0/test/weights.h5"
+    sed 's/cluster-excitations/no-such-source/' deploy/jobs/qcnn.json >"$work/broken.json"
+    ring "$work/tested.yaml" qcnn-test "$work/broken.json"
+    check "with a broken job file it ends with 2 2, not '$ends'" test "$ends" = "2 2"
+fi
+# what the notes tell to type; helm template leaves them out, so they are rendered as a file
+cp -r charts/qring "$work/noted" && mv "$work/noted/templates/NOTES.txt" "$work/noted/NOTES.txt"
+printf 'kind: Notes\nnotes: |\n{{ tpl (.Files.Get "NOTES.txt") . | indent 2 }}\n' >"$work/noted/templates/notes.yaml"
+template a-release "$work/noted" -n physics --show-only templates/notes.yaml --set weights=gs://b/w.h5 >"$work/notes" 2>&1
+template a-release-infer charts/qring -f tests/chart/values/full.yaml --set mode=infer,fullnameOverride=,extraArgs=null >"$work/after.yaml" 2>&1
+check "the notes' way to predictions, with every value set" grep -q -- '--weights=gs://my-bucket/pure.h5' "$work/after.yaml"
+for words in '2 workers train as Job a-release in namespace physics' 'kubectl -n physics get pods' \
+    'logs -f -l batch.kubernetes.io/job-name=a-release' 'upgrade a-release charts/qring --reuse-values --set replicas=N' \
+    '"completions":N,"parallelism":N' 'port-forward' 'helm -n physics test a-release' \
+    'install a-release-infer charts/qring -f - --set mode=infer,fullnameOverride=,extraArgs=null' 'helm -n physics uninstall a-release'; do
+    check "the notes say: $words" holds "$work/notes" "$words"
+done
+
+# ---- refusals: VALUE|WORDS ----
+long=$(printf 'a%.0s' $(seq 60))
+while IFS='|' read -r value words; do
+    [ -n "$value" ] || continue
+    if template a-release charts/qring --set "$value" >"$work/said" 2>&1; then fail "$value is accepted"
+    elif ! holds "$work/said" "$words"; then fail "$value: the refusal does not say '$words': $(tail -n 2 "$work/said")"
+    else pass; fi
+done <<T
+mode=serve|'/mode'
+replicas=0|'/replicas'
+replicas=65|'/replicas'
+replicas=two|'/replicas'
+replica=3|'replica'
+weights=weights.h5|'/weights'
+weights=gs://bucket|'/weights'
+weights=s3://bucket/w.h5|'/weights'
+weights=gs://bucket/w.txt|'/weights'
+logdir=logs|'/logdir'
+outputClaim=My_Claim|'/outputClaim'
+plaintext=maybe|'/plaintext'
+extraArgs={infer}|'/extraArgs/0'
+extraArgs=--x|'/extraArgs'
+extraEnv[0].value=x|'name'
+extraEnv[0].name=A,extraEnv[0].vaule=x|'vaule'
+extraVolumes[0].name=x|'/extraVolumes/0'
+extraVolumeMounts[0].name=x,extraVolumeMounts[0].mountPath=x|'/extraVolumeMounts/0/mountPath'
+fullnameOverride=Upper|'/fullnameOverride'
+fullnameOverride=1ring|'/fullnameOverride'
+image.repository=|'/image/repository'
+image.repo=x|'repo'
+image.tag=a:b|'/image/tag'
+image.digest=sha256:12|'/image/digest'
+image.pullPolicy=Sometimes|'/image/pullPolicy'
+imagePullSecrets={a}|'/imagePullSecrets/0'
+cpu=0|'/cpu'
+cpu=half|'/cpu'
+cpu=0.0|'/cpu'
+memory=512|'/memory'
+memory=512MB|'/memory'
+retries=-1|'/retries'
+terminationGracePeriodSeconds=1|'/terminationGracePeriodSeconds'
+tolerations[0].keys=x|'keys'
+affinity.nodeAfinity.x=y|'nodeAfinity'
+nodeSelector.a=1|'/nodeSelector/a'
+serviceAccount.create=true|'create'
+networkPolicy.enable=true|'enable'
+networkPolicy.metricsFrom[0].podselector.x=y|'podselector'
+resources.limits.cpu=1|'resources'
+mode=infer|weights=gs://
+job=nonsense|job is not a JSON object
+T
+# names
+template "$(echo "$long" | cut -c1-53)" charts/qring >"$work/long.yaml" 2>&1
+check "a long release name is cut and stays itself" grep -qE '^  name: a{37}-[0-9a-f]{8}$' "$work/long.yaml"
+check "a name that no Service can have is refused, and says what to set" sh -c \
+    "'$helm' template 3ring charts/qring --kube-version 1.33.0 2>&1 | grep -q 'fullnameOverride'"
+end

@@ -1,0 +1,35 @@
+#!/bin/sh
+# TensorBoard's events but for their times are the same for any number of workers, threads, schedule and kernels: losses, gradient norms and
+# variances, histograms of weights and of read-outs.
+. "$(dirname "$0")/common"
+unset TF_CONFIG
+# events DIR OUT: every record of DIR's train and validation but the two at a file's head, without its time, as hex; a bad frame ends it.
+events() {
+    $python - "$1" >"$2" <<'P'
+import glob, struct, sys
+for run in ("train", "validation"):
+    for path in sorted(glob.glob("%s/%s/*tfevents*" % (sys.argv[1], run))):
+        data, at, n = open(path, "rb").read(), 0, 0
+        while at < len(data):
+            size = struct.unpack("<Q", data[at:at + 8])[0]
+            event = data[at + 12:at + 12 + size]
+            assert len(event) == size and event[0] == 9, path  # field 1, eight bytes: the time
+            if n > 1:
+                print(run, event[9:].hex())
+            at, n = at + 16 + size, n + 1
+P
+}
+sed 's/"stages": 1,/"stages": 1, "filters": 2,/; s/"epochs": 50/"epochs": 3/' deploy/jobs/qcnn.json >"$work/job.json"
+check "one worker" run_in 60 "$work/1.log" "$qring" run "$work/job.json" -n 1 --threads 1 --isa portable --out "$work/1"
+check "its events" events "$work/1/logs" "$work/1.txt"
+# 6 steps: 6 lines of values and 6 of read-outs, 3 epochs: values, 6 weights; validation: 3 times values by step, by epoch, read-outs
+check "42 of them, not $(wc -l <"$work/1.txt")" test "$(wc -l <"$work/1.txt")" = 42
+check "with read-outs at each step and evaluation" test "$(grep -c "$(printf Readouts | od -An -tx1 | tr -d ' \n')" "$work/1.txt")" = 9
+for form in "2 --threads 2" "3 --threads 1 --allreduce ring" "3 --threads 2 --allreduce star"; do
+    n=$(echo "$form" | tr -d ' -')
+    # shellcheck disable=SC2086
+    check "-n $form" run_in 60 "$work/$n.log" "$qring" run "$work/job.json" -n $form --out "$work/$n"
+    check "-n $form: its events" events "$work/$n/logs" "$work/$n.txt"
+    check "-n $form: the same" cmp "$work/1.txt" "$work/$n.txt"
+done
+end

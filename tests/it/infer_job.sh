@@ -1,0 +1,79 @@
+#!/bin/sh
+# The inference Job's output is the laptop's, byte for byte: predictions, labels, mean squared error as the tutorial prints them. The Job's
+# surroundings: another user (65532 where the test runs as root), a directory that cannot be written, no HOME, settings from the environment only;
+# job, data and weights at gs:// URLs (tests/fake/gcs.py). The numbers are those of Keras and TensorFlow Quantum for weights that Keras wrote.
+. "$(dirname "$0")/common"
+unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK QRING_JOB QRING_WEIGHTS
+weights=$root/tests/golden/tfq/qcnn_weights.h5
+golden infer-job "$work" single
+mv "$work/job.json" "$work/golden.json"
+
+# the laptop
+run_in 60 "$work/golden.txt" "$qring" infer "$work/golden.json" --weights "$weights" || fail "qring infer: exit $?"
+run_in 60 "$work/tutorial.txt" "$qring" infer --weights "$weights" || fail "qring infer of the built-in job: exit $?"
+golden infer-text "$work/golden.txt"
+check "three headings" test "$(grep -cE '^(Results|Test Labels|Mean squared error:  [0-9.]+)$' "$work/tutorial.txt")" = 3
+for flags in "--threads 1" "--threads 3 --isa portable" "--predictions $work/p.csv"; do
+    # shellcheck disable=SC2086
+    run_in 60 "$work/again.txt" "$qring" infer --weights "$weights" $flags
+    check "the same text with $flags" cmp "$work/tutorial.txt" "$work/again.txt"
+done
+run_in 60 "$work/p2.csv" "$qring" infer --weights "$weights" --predictions -
+check "--predictions - prints what a file gets" cmp "$work/p.csv" "$work/p2.csv"
+run_in 60 "$work/refused.txt" "$qring" infer --weights "$weights" --predictions - --json; rc=$?
+check "not together with --json: exit 2, not $rc" test $rc = 2
+run_in 60 "$work/refused.txt" "$qring" infer --weights "$weights" --weights-gcs-bucket b; rc=$?
+check "two places for the weights: exit 2, not $rc" test $rc = 2
+run_in 60 "$work/refused.txt" "$qring" infer --weights-gcs-bucket b; rc=$?
+check "half a place: exit 2, not $rc, and says what is missing" sh -c "test $rc = 2 && grep -q 'weights-gcs-path is missing' '$work/refused.txt'"
+# more than 1000 samples: both ends, as NumPy prints them, and where the others are
+sed 's/"rounds": 20/"rounds": 500/; s/"train_fraction": 0.7/"train_fraction": 0.5/' deploy/jobs/qcnn.json >"$work/many.json"
+run_in 60 "$work/many.txt" "$qring" infer "$work/many.json" --weights "$weights"
+check "2000 samples are cut, and it is said who has all" sh -c "test \$(grep -cF ' ... ' '$work/many.txt') = 2 && grep -qF 'writes all 2000' '$work/many.txt'"
+
+# the bucket
+$python tests/fake/gcs.py 0 "$work/port" >/dev/null 2>"$work/fake.log" &
+started="$started $!"
+tries=0
+until [ -s "$work/port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+check "the fake listens" test -s "$work/port" || end
+at=127.0.0.1:$(cat "$work/port")
+put() { # OBJECT FILE, into the bucket auth-infer, which wants a token
+    $python - "$at" "$1" "$2" <<'P'
+import json, sys, urllib.request as u
+at, name, path = sys.argv[1:]
+token = json.load(u.urlopen(u.Request("http://%s/computeMetadata/v1/instance/service-accounts/default/token" % at, headers={"Metadata-Flavor": "Google"})))
+u.urlopen(u.Request("http://%s/upload/storage/v1/b/auth-infer/o?uploadType=media&name=%s" % (at, name.replace("/", "%2F")), data=open(path, "rb").read(),
+                    headers={"Authorization": "Bearer " + token["access_token"]}))
+P
+}
+sed "s|\"[^\"]*data.csv\"|\"gs://auth-infer/run/data.csv\"|" "$work/golden.json" >"$work/cloud.json"
+check "the job's data are in the bucket" holds "$work/cloud.json" gs://auth-infer/run/data.csv
+put run/job.json "$work/cloud.json"; put run/data.csv "$work/data.csv"; put qcnn/weights.h5 "$weights"
+
+# the Job: the program where another user may read it, in a directory that nobody may write
+pod=$(mktemp -d /tmp/qring-pod-XXXXXX)
+cp "$qring" "$pod/qring"; mkdir "$pod/cwd"; chmod 0555 "$pod" "$pod/cwd"
+as=""; [ "$(id -u)" != 0 ] || as="setpriv --reuid=65532 --regid=65532 --clear-groups --no-new-privs --bounding-set=-all"
+job() { # OUT WORDS...: VAR=VALUE... then arguments after --
+    out=$1; shift
+    # shellcheck disable=SC2086
+    (cd "$pod/cwd" && exec env -i STORAGE_EMULATOR_HOST="$at" GCE_METADATA_HOST="$at" "$@" ) >"$out" 2>"$out.log" </dev/null
+}
+# shellcheck disable=SC2086
+job "$work/job.txt" QRING_JOB=gs://auth-infer/run/job.json QRING_WEIGHTS=gs://auth-infer/qcnn/weights.h5 $as "$pod/qring" infer; rc=$?
+check "the Job ends with 0, not $rc: $(tail -n 2 "$work/job.txt.log")" test $rc = 0
+check "settings from the environment: the laptop's bytes" cmp "$work/golden.txt" "$work/job.txt"
+# shellcheck disable=SC2086
+job "$work/job2.txt" $as "$pod/qring" infer --weights=gs://auth-infer/qcnn/weights.h5
+check "the chart's arguments, the tutorial's job: the laptop's bytes" cmp "$work/tutorial.txt" "$work/job2.txt"
+# shellcheck disable=SC2086
+job "$work/job3.txt" $as "$pod/qring" infer --weights-gcs-bucket=auth-infer --weights-gcs-path=qcnn/weights.h5
+check "the tutorial's two flags: the laptop's bytes" cmp "$work/tutorial.txt" "$work/job3.txt"
+# shellcheck disable=SC2086
+job "$work/job4.txt" QRING_WEIGHTS=gs://auth-infer/qcnn/none.h5 $as "$pod/qring" infer; rc=$?
+check "weights that are not there: exit 2, not $rc, and the object is named" sh -c "test $rc = 2 && grep -q gs://auth-infer/qcnn/none.h5 '$work/job4.txt.log' && test ! -s '$work/job4.txt'"
+check "nothing was written where the Job ran" test -z "$(ls -A "$pod/cwd")"
+chmod -R u+w "$pod"; rm -rf "$pod"
+cat "$work/job.txt"
+end

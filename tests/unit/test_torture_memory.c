@@ -1,0 +1,357 @@
+/* Every allocation under the formats and the stores of memory and files made to fail, in turn, once or from there on (tests/torture.h). */
+#include "tests/torture.h"
+
+#include <dirent.h>
+
+#include "base/file.h"
+#include "format/csv.h"
+#include "format/event.h"
+#include "format/hdf5.h"
+#include "format/json.h"
+#include "format/message.h"
+#include "format/npz.h"
+#include "format/safetensors.h"
+#include "format/tfrecord.h"
+#include "store/store.h"
+
+/* From here on nothing fails: what follows looks at the result. */
+static void relax(void) { fail_from = 0; }
+
+static enum qr_code wrong(struct qr_err *err, const char *what) { return qr_fail(err, QR_INTERNAL, "wrong: %s", what); }
+
+static uint64_t fold(uint64_t h, const void *p, size_t n) {
+    const uint8_t *b = p;
+    for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * UINT64_C(1099511628211);
+    return h;
+}
+/* The same result as the first time? *first is 0 until then. */
+static enum qr_code same(uint64_t h, uint64_t *first, const char *what, struct qr_err *err) {
+    if (!*first) *first = h | 1;
+    return *first == (h | 1) ? QR_OK : wrong(err, what);
+}
+
+/* ---- reading files: the corpus of the fuzzers has one of each kind ---- */
+
+static struct qr_buf file;
+static void load(const char *path) {
+    struct qr_err err = {0};
+    CHECK(qr_file_read(path, 1 << 24, &file, &err) == QR_OK, "%s", err.msg);
+}
+
+static uint64_t fold_tensors(const struct qr_tensors *t) {
+    uint64_t h = 1;
+    for (size_t i = 0; i < t->n; i++) h = fold(fold(h, t->v[i].name, strlen(t->v[i].name)), t->v[i].values, t->v[i].n * sizeof(double));
+    return h;
+}
+
+static enum qr_code run_json(struct qr_err *err) {
+    static uint64_t first;
+    struct qr_json *root = NULL;
+    struct qr_buf text = {0};
+    enum qr_code code = qr_json_parse(qr_buf_view(&file), "the text", &root, err);
+    if (code != QR_OK) return code;
+    struct qr_json_writer w = qr_json_writer(&text, 2);
+    qr_json_put_value(&w, root, true);
+    relax();
+    code = same(fold(1, text.p, text.n), &first, "JSON", err);
+    qr_buf_free(&text);
+    qr_json_free(root);
+    return code;
+}
+static enum qr_code tensors_read(enum qr_code code, struct qr_tensors *t, uint64_t *first, struct qr_err *err) {
+    relax();
+    if (code == QR_OK) code = same(fold_tensors(t), first, "tensors", err);
+    qr_tensors_free(t);
+    return code;
+}
+static enum qr_code run_npz(struct qr_err *err) {
+    static uint64_t first;
+    struct qr_tensors t = {0};
+    enum qr_code code = qr_npz_read(qr_buf_view(&file), "the file", 1 << 24, &t, err);
+    return tensors_read(code, &t, &first, err);
+}
+static enum qr_code run_safetensors(struct qr_err *err) {
+    static uint64_t first;
+    struct qr_tensors t = {0};
+    enum qr_code code = qr_safetensors_read(qr_buf_view(&file), "the file", &t, err);
+    return tensors_read(code, &t, &first, err);
+}
+static enum qr_code run_csv(struct qr_err *err) {
+    static uint64_t first;
+    struct qr_csv c = {0};
+    enum qr_code code = qr_csv_read(qr_buf_view(&file), "the file", 1000, &c, err);
+    relax();
+    if (code == QR_OK) code = same(fold(c.n_rows, c.values, c.n_rows * c.n_columns * sizeof(double)), &first, "CSV", err);
+    qr_csv_fini(&c);
+    return code;
+}
+static enum qr_code keras_read(uint64_t *first, struct qr_err *err) {
+    struct qr_keras_file k = {0};
+    uint64_t h = 1;
+    enum qr_code code = qr_keras_read(qr_buf_view(&file), "the file", &k, err);
+    relax();
+    for (size_t i = 0; i < k.n_layers; i++) h = fold(fold_tensors(&k.layers[i].weights) + h, k.layers[i].name, strlen(k.layers[i].name));
+    if (code == QR_OK) code = same(h, first, "Keras' layers", err);
+    qr_keras_file_fini(&k);
+    return code;
+}
+static enum qr_code run_keras(struct qr_err *err) {
+    static uint64_t first;
+    return keras_read(&first, err);
+}
+static enum qr_code run_saved(struct qr_err *err) {
+    static uint64_t first;
+    return keras_read(&first, err);
+}
+static enum qr_code run_split(struct qr_err *err) {
+    static uint64_t first;
+    return keras_read(&first, err);
+}
+static enum qr_code run_events(struct qr_err *err) {
+    static uint64_t first;
+    struct qr_bytes record = {0};
+    size_t at = 0;
+    uint64_t h = 1;
+    enum qr_code code = QR_OK;
+    while (code == QR_OK && qr_tfrecord_next(qr_buf_view(&file), "the file", 1 << 16, &at, &record, err) == QR_TFRECORD_ONE) {
+        struct qr_event e = {0};
+        struct qr_buf again = {0}, framed = {0};
+        code = qr_event_decode(record, &e, err);
+        if (code == QR_OK) qr_event_encode(&e, &again);
+        if (code == QR_OK) qr_tfrecord_put(&framed, qr_buf_view(&again));
+        h = fold(h, framed.p, framed.n);
+        qr_buf_free(&again);
+        qr_buf_free(&framed);
+        qr_event_free(&e);
+    }
+    relax();
+    return code == QR_OK ? same(h, &first, "events", err) : code;
+}
+
+static void json_file(void) { load("tests/fuzz/corpus/json/good-job.json"); }
+static void npz_file(void) { load("tests/fuzz/corpus/npz/good-compressed.npz"); }
+static void safetensors_file(void) { load("tests/fuzz/corpus/safetensors/good-types.safetensors"); }
+static void csv_file(void) { load("tests/fuzz/corpus/csv/good-quoted.csv"); }
+static void keras_file(void) { load("tests/golden/tfq/qcnn_weights.h5"); }
+static void saved_file(void) { load("tests/fuzz/corpus/hdf5/good-saved-model.h5"); }
+static void split_file(void) { load("tests/fuzz/corpus/hdf5/good-split.h5"); }
+static void events_file(void) { load("tests/fuzz/corpus/tfrecord/good-train"); }
+
+/* ---- writing ---- */
+
+static struct qr_tensors weights;
+static void some_weights(void) {
+    static const double values[8] = {1, -2, 3.5, 0.25, -7, 11, 1e-3, 42};
+    static const size_t dims[2] = {2, 4};
+    if (weights.n) return;
+    qr_tensors_add(&weights, "pqc/parameters:0", 1, dims + 1, values);
+    qr_tensors_add(&weights, "dense/kernel:0", 2, dims, values);
+}
+static enum qr_code run_write_npz(struct qr_err *err) {
+    static uint64_t first;
+    struct qr_buf b = {0};
+    qr_npz_write(&weights, &b);
+    relax();
+    enum qr_code code = same(fold(1, b.p, b.n), &first, "an npz file", err);
+    qr_buf_free(&b);
+    return code;
+}
+static enum qr_code run_write_safetensors(struct qr_err *err) {
+    static uint64_t first;
+    static const struct qr_metadata metadata[2] = {{"step", "7"}, {"job", "qcnn"}};
+    struct qr_buf b = {0};
+    qr_safetensors_write(&weights, metadata, 2, &b);
+    relax();
+    enum qr_code code = same(fold(1, b.p, b.n), &first, "a safetensors file", err);
+    qr_buf_free(&b);
+    return code;
+}
+/* Not the bytes are compared but what our own reader finds in them: that needs no first time. */
+static enum qr_code run_write_keras(struct qr_err *err) {
+    const struct qr_keras_layer layers[] = {{"input_1", {0}}, {"pqc", {1, weights.v}}, {"dense", {1, weights.v + 1}}};
+    struct qr_buf b = {0};
+    struct qr_keras_file k = {0};
+    enum qr_code code = qr_keras_write(layers, COUNT(layers), &b, err);
+    relax();
+    if (code == QR_INTERNAL && strstr(err->msg, "memory")) code = err->code = QR_RESOURCE_EXHAUSTED; /* libhdf5 tells no reasons */
+    if (code == QR_OK && (qr_keras_read(qr_buf_view(&b), "what was written", &k, err) != QR_OK || k.n_layers != COUNT(layers)))
+        code = wrong(err, "a Keras file");
+    for (size_t i = 1; i < COUNT(layers) && code == QR_OK; i++)
+        if (k.layers[i].weights.n != 1 || k.layers[i].weights.v[0].n != weights.v[i - 1].n) code = wrong(err, "a Keras file's shapes");
+        else if (memcmp(k.layers[i].weights.v[0].values, weights.v[i - 1].values, 4 * sizeof(double)) != 0) /* 4: exact in float32 */
+            code = wrong(err, "a Keras file's values");
+    qr_keras_file_fini(&k);
+    qr_buf_free(&b);
+    return code;
+}
+static enum qr_code run_message(struct qr_err *err) {
+    static struct qr_message in, back;
+    struct qr_buf b = {0};
+    in = (struct qr_message){.kind = QR_MESSAGE_FIELD};
+    snprintf(in.field.name, sizeof in.field.name, "train.batch_size");
+    snprintf(in.field.value, sizeof in.field.value, "64");
+    enum qr_code code = qr_message_encode(&in, &b, err);
+    if (code == QR_OK) code = qr_message_decode(qr_buf_view(&b), &back, err);
+    relax();
+    if (code == QR_OK && (back.kind != in.kind || strcmp(back.field.name, in.field.name) != 0 || strcmp(back.field.value, in.field.value) != 0))
+        code = wrong(err, "a message");
+    qr_buf_free(&b);
+    return code;
+}
+static enum qr_code run_hparams(struct qr_err *err) {
+    static uint64_t first;
+    static const struct qr_hparam h[2] = {{"optimizer", "adam", 0}, {"batch_size", NULL, 64}};
+    static const struct qr_hparam_metric m[1] = {{"validation", "epoch_loss", true}};
+    struct qr_buf b = {0};
+    qr_hparams_experiment(h, 2, m, 1, &b);
+    qr_hparams_start(h, 2, "run", 5, &b);
+    qr_hparams_end(true, 6, &b);
+    relax();
+    enum qr_code code = same(fold(1, b.p, b.n), &first, "hparams", err);
+    qr_buf_free(&b);
+    return code;
+}
+
+/* ---- stores ---- */
+
+static char dir[] = "/tmp/qring-torture-memory-XXXXXX";
+
+static enum qr_code use(struct qr_store *s, enum qr_code (*fn)(struct qr_store *s, struct qr_err *err), struct qr_err *err) {
+    enum qr_code code = fn(s, err);
+    s->ops->close(s);
+    return code;
+}
+static enum qr_code all_of_it(struct qr_store *s, struct qr_err *err) {
+    struct qr_buf b = {0};
+    enum qr_code code = s->ops->put(s, "run/b", qr_bytes_of_string("two"), true, err);
+    if (code == QR_OK) code = s->ops->put(s, "run/a", qr_bytes_of_string("one"), false, err);
+    if (code == QR_OK) code = s->ops->put(s, "run/a", qr_bytes_of_string("ONE"), false, err);
+    if (code == QR_OK) code = s->ops->list(s, "run/", &b, err);
+    if (code == QR_OK && strcmp(qr_buf_string(&b), "run/a\nrun/b") != 0) code = wrong(err, "a list");
+    if (code == QR_OK) code = s->ops->get(s, "run/a", 10, &b, err);
+    if (code == QR_OK && strcmp(qr_buf_string(&b), "ONE") != 0) code = wrong(err, "an object");
+    if (code == QR_OK) code = s->ops->remove(s, "run/a", err);
+    if (code == QR_OK) code = s->ops->remove(s, "run/b", err);
+    relax();
+    qr_buf_free(&b);
+    return code;
+}
+static enum qr_code run_memory(struct qr_err *err) { return use(qr_store_memory_new(), all_of_it, err); }
+
+static void clean(void) {
+    DIR *d = opendir(dir);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        if (e->d_name[0] != '.' || strlen(e->d_name) > 2) unlink(path);
+    }
+    if (d) closedir(d);
+}
+static void old_object(void) {
+    char path[96];
+    clean();
+    snprintf(path, sizeof path, "%s/f", dir);
+    FILE *f = fopen(path, "w");
+    if (f) {
+        fputs("the old text", f);
+        fclose(f);
+    }
+}
+/* The folder holds nothing but f, with one of these texts (NULL: or no f at all). */
+static bool only(const char *one, const char *other) {
+    char path[96], text[64] = "";
+    int n = 0;
+    DIR *d = opendir(dir);
+    while (d && readdir(d)) n++;
+    if (d) closedir(d);
+    snprintf(path, sizeof path, "%s/f", dir);
+    FILE *f = fopen(path, "r");
+    if (!f) return n == 2 && (!one || !other);
+    size_t got = fread(text, 1, sizeof text - 1, f);
+    text[got] = 0;
+    fclose(f);
+    return n == 3 && ((one && strcmp(text, one) == 0) || (other && strcmp(text, other) == 0));
+}
+static enum qr_code put_new(struct qr_store *s, struct qr_err *err) {
+    return s->ops->put(s, "f", qr_bytes_of_string("the new text"), false, err);
+}
+static enum qr_code create_new(struct qr_store *s, struct qr_err *err) {
+    return s->ops->put(s, "f", qr_bytes_of_string("the new text"), true, err);
+}
+static enum qr_code remove_it(struct qr_store *s, struct qr_err *err) { return s->ops->remove(s, "f", err); }
+static enum qr_code check_it(struct qr_store *s, struct qr_err *err) { return s->ops->check_writable(s, "f", err); }
+static enum qr_code get_old(struct qr_store *s, struct qr_err *err) {
+    struct qr_buf b = {0};
+    enum qr_code code = s->ops->get(s, "f", 100, &b, err);
+    if (code == QR_OK && strcmp(qr_buf_string(&b), "the old text") != 0) code = wrong(err, "a file");
+    qr_buf_free(&b);
+    return code;
+}
+static enum qr_code list_it(struct qr_store *s, struct qr_err *err) {
+    struct qr_buf b = {0};
+    enum qr_code code = s->ops->list(s, "", &b, err);
+    if (code == QR_OK && strcmp(qr_buf_string(&b), "f") != 0) code = wrong(err, "a list");
+    qr_buf_free(&b);
+    return code;
+}
+static enum qr_code run_put(struct qr_err *err) { return use(qr_store_file_new(dir), put_new, err); }
+static enum qr_code run_create(struct qr_err *err) { return use(qr_store_file_new(dir), create_new, err); }
+static enum qr_code run_remove(struct qr_err *err) { return use(qr_store_file_new(dir), remove_it, err); }
+static enum qr_code run_check(struct qr_err *err) { return use(qr_store_file_new(dir), check_it, err); }
+static enum qr_code run_get(struct qr_err *err) { return use(qr_store_file_new(dir), get_old, err); }
+static enum qr_code run_list(struct qr_err *err) { return use(qr_store_file_new(dir), list_it, err); }
+static bool replaced(bool done) { return done ? only("the new text", "the new text") : only("the old text", "the new text"); }
+static bool created(bool done) { return done ? only("the new text", "the new text") : only("the new text", NULL); }
+static bool removed(bool done) { return done ? only(NULL, NULL) : only("the old text", NULL); }
+static bool untouched(bool done) { return (void)done, only("the old text", "the old text"); }
+
+/* What a file tells the size of is allocated by qr_large_new: it has an error. */
+static enum qr_code run_large(struct qr_err *err) {
+    void *p = NULL;
+    enum qr_code code = qr_large_new(1000, 1000, "state vectors", &p, err);
+    if (code == QR_RESOURCE_EXHAUSTED && !strstr(err->msg, "state vectors need 1000000 bytes")) code = wrong(err, "no number in the sentence");
+    free(p);
+    return code;
+}
+
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_UNDEFINED__
+enum { HDF5_STRIDE = 13, COLD_STRIDE = 499 };
+#else
+enum { HDF5_STRIDE = 1, COLD_STRIDE = 53 };
+#endif
+static const struct operation operations[] = {
+    {.name = "large", .run = run_large},
+    {.name = "read JSON", .before = json_file, .run = run_json},
+    {.name = "read npz, deflated", .before = npz_file, .run = run_npz},
+    {.name = "read safetensors", .before = safetensors_file, .run = run_safetensors},
+    {.name = "read CSV", .before = csv_file, .run = run_csv},
+    {.name = "read HDF5", .before = keras_file, .run = run_keras},
+    {.name = "read HDF5, a saved model", .before = saved_file, .run = run_saved},
+    {.name = "read HDF5, names in parts", .before = split_file, .run = run_split},
+    {.name = "read and write events", .before = events_file, .run = run_events},
+    {.name = "write hparams", .run = run_hparams},
+    {.name = "write npz", .before = some_weights, .run = run_write_npz},
+    {.name = "write safetensors", .before = some_weights, .run = run_write_safetensors},
+    {.name = "write and read a message", .run = run_message},
+    {.name = "memory store", .run = run_memory},
+    {.name = "file store, put", .before = old_object, .run = run_put, .whole = replaced},
+    {.name = "file store, create", .before = clean, .run = run_create, .whole = created},
+    {.name = "file store, get", .before = old_object, .run = run_get, .whole = untouched},
+    {.name = "file store, list", .before = old_object, .run = run_list, .whole = untouched},
+    {.name = "file store, remove", .before = old_object, .run = run_remove, .whole = removed},
+    {.name = "file store, check", .before = old_object, .run = run_check, .whole = untouched},
+    {.name = "write HDF5, first time", .before = some_weights, .run = run_write_keras, .caches = true, .cold = true, .brittle = true,
+     .stride = COLD_STRIDE},
+    {.name = "write HDF5", .before = some_weights, .run = run_write_keras, .caches = true, .brittle = true,
+     .stride = HDF5_STRIDE},
+};
+
+int main(void) {
+    CHECK(mkdtemp(dir) != NULL);
+    tortured(operations, COUNT(operations));
+    clean();
+    CHECK(rmdir(dir) == 0);
+    qr_tensors_free(&weights);
+    qr_buf_free(&file);
+    return t_end();
+}
