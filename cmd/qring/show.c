@@ -96,8 +96,11 @@ static void text_of(const struct shown *s, unsigned columns, struct qr_buf *b) {
         if (s->job->n_filters > 1) qr_buf_printf(b, "; %u independent copies", s->job->n_filters);
         qr_buf_puts(b, "\nread-outs   ");
         for (size_t i = 0; i < s->job->n_readouts; i++) qr_buf_printf(b, "%s%s", i ? ", " : "", s->job->readouts[i].text);
-        qr_buf_printf(b, "\nplan        %s engine: %zu two-qubit blocks in %zu passes over the state\ngradient    ", f.engine, f.n_blocks,
-                      f.n_passes);
+        qr_buf_printf(b, "\nplan        %s engine: %zu two-qubit blocks", f.engine, f.n_blocks);
+        if (f.n_passes) qr_buf_printf(b, " in %zu passes over the state", f.n_passes);
+        qr_buf_puts(b, "\n");
+        qr_sim_plan_text(qr_model_plan(s->model), b);
+        qr_buf_puts(b, "gradient    ");
         put_flop(b, f.flop_per_gradient);
         qr_buf_printf(b, " a sample, all parameters at once; %zu bytes a thread\n", qr_model_bytes_per_thread(s->model));
         qr_buf_puts(b, "invisible   ");

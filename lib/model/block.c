@@ -13,15 +13,20 @@ static struct qr_sim_workspace *sim_of(const struct qr_model_workspace *w, size_
     return w->sim[w->m->n_sims == 1 ? 0 : filter];
 }
 
-static void forward_filter(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, size_t n, size_t filter) {
-    qr_sim_forward(s->bound[filter], sim_of(w, filter), pool, w->x, s->m->n_inputs, n, w->filter_z);
+static void forward_filter(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, size_t n, size_t filter,
+                           bool gradient) {
+    const struct qr_model *m = s->m;
+    const double *known = m->affine ? s->row + filter * m->n_readouts_each : NULL;
+    if (gradient) qr_sim_forward_for_gradient(s->bound[filter], sim_of(w, filter), pool, w->x, m->n_inputs, n, known, w->filter_z);
+    else qr_sim_forward(s->bound[filter], sim_of(w, filter), pool, w->x, m->n_inputs, n, w->filter_z);
 }
 
 /* Read-outs of all filters, filter-major within a sample. */
-static void forward_quantum(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, size_t n) {
+static void forward_quantum(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, size_t n, bool gradient) {
     const struct qr_model *m = s->m;
     for (size_t f = 0; f < m->n_filters; f++) {
-        forward_filter(s, w, pool, n, f);
+        /* in a shared workspace only the last one's derivatives would last */
+        forward_filter(s, w, pool, n, f, gradient && (m->n_sims > 1 || f + 1 == m->n_filters));
         for (size_t i = 0; i < n; i++)
             memcpy(w->readouts + i * m->n_readouts + f * m->n_readouts_each, w->filter_z + i * m->n_readouts_each,
                    m->n_readouts_each * sizeof(double));
@@ -33,7 +38,8 @@ static const double *outputs_of(const struct qr_model_workspace *w) {
     return w->m->n_dense ? w->p[w->m->n_dense - 1] : w->readouts;
 }
 
-static bool forward(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, const double *const *x, size_t n) {
+static bool forward(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, const double *const *x, size_t n,
+                    bool gradient) {
     const struct qr_model *m = s->m;
     QR_ASSERT(n <= m->block_size && s->params && w->m == m);
     for (size_t i = 0; i < n; i++) {
@@ -41,7 +47,7 @@ static bool forward(const struct qr_model_state *s, struct qr_model_workspace *w
         if (m->circuit && m->n_inputs) memcpy(w->x + i * m->n_inputs, x[i], m->n_inputs * sizeof(double));
     }
     if (m->circuit) {
-        forward_quantum(s, w, pool, n);
+        forward_quantum(s, w, pool, n, gradient);
         if (!fits(w->readouts, n * m->n_readouts)) return false;
     }
     for (size_t l = 0; l < m->n_dense; l++) {
@@ -61,7 +67,7 @@ static bool backward_quantum(const struct qr_model_state *s, struct qr_model_wor
     for (size_t i = 0; i < n && !m->affine; i++) w->scale[i] = 1.0;
     for (size_t f = m->n_filters; f-- > 0;) {
         /* A shared workspace still holds the last filter; the others go forward again. */
-        if (m->n_sims == 1 && f + 1 < m->n_filters) forward_filter(s, w, pool, n, f);
+        if (m->n_sims == 1 && f + 1 < m->n_filters) forward_filter(s, w, pool, n, f, true);
         for (size_t i = 0; i < n; i++) {
             const double *row = m->affine ? s->row : d + i * m->n_readouts;
             memcpy(w->direction + i * each, row + f * each, each * sizeof(double));
@@ -107,7 +113,7 @@ bool qr_model_block(const struct qr_model_state *s, struct qr_model_workspace *w
                     const double *const *y, size_t n, qr_fixed *ret_sums, qr_fixed *ret_grad) {
     const struct qr_model *m = s->m;
     size_t k = m->n_outputs;
-    if (!forward(s, w, pool, x, n)) return false;
+    if (!forward(s, w, pool, x, n, ret_grad != NULL)) return false;
     const double *p = outputs_of(w), *z = m->n_dense ? w->z[m->n_dense - 1] : p;
     memset(w->sums, 0, qr_model_n_sums(m) * sizeof *w->sums);
     for (size_t i = 0; i < n; i++) {
@@ -133,7 +139,7 @@ const double *qr_model_readouts(const struct qr_model_workspace *w) { return w->
 
 bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, const double *const *x, size_t n,
                       double *ret_p, double *ret_z) {
-    if (!forward(s, w, pool, x, n)) return false;
+    if (!forward(s, w, pool, x, n, false)) return false;
     memcpy(ret_p, outputs_of(w), n * s->m->n_outputs * sizeof *ret_p);
     if (ret_z && s->m->n_readouts) memcpy(ret_z, w->readouts, n * s->m->n_readouts * sizeof *ret_z);
     return true;
@@ -143,7 +149,7 @@ bool qr_model_prediction_gradient(const struct qr_model_state *s, struct qr_mode
                                   size_t component, double *ret_grad) {
     const struct qr_model *m = s->m;
     QR_ASSERT(component < m->n_outputs);
-    if (!forward(s, w, pool, &x, 1)) return false;
+    if (!forward(s, w, pool, &x, 1, true)) return false;
     for (size_t j = 0; j < m->n_outputs; j++) w->d[0][j] = j == component;
     if (!backward(s, w, pool, 1, false)) return false;
     for (size_t i = 0; i < m->n_params; i++) ret_grad[i] = qr_fixed_to_double(w->grad[i]);

@@ -44,7 +44,7 @@ static enum qr_code set_quantum(struct qr_model *m, const struct qr_model_option
     m->n_readouts = m->n_filters * m->n_readouts_each;
     m->readout_bound = bound_of(opt->readouts, opt->n_readouts);
     m->n_inputs = m->circuit->n_columns;
-    m->n_sims = qr_sim_lanes_are_samples(m->plan) ? m->n_filters : 1;
+    m->n_sims = qr_sim_blocks_in_parallel(m->plan) ? m->n_filters : 1;
     m->invisible = qr_xcalloc(m->n_theta + 1, 1);
     qr_circuit_invisible(m->circuit, opt->readouts, opt->n_readouts, m->invisible);
     return QR_OK;
@@ -172,5 +172,5 @@ void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params) 
 }
 
 bool qr_model_blocks_in_parallel(const struct qr_model *m) {
-    return !m->plan || qr_sim_lanes_are_samples(m->plan);
+    return !m->plan || qr_sim_blocks_in_parallel(m->plan);
 }

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "sim/planner_impl.h"
+#include "sim/stream_run_impl.h"
 
 struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *p) {
     struct qr_sim_bound *b = qr_xcalloc(1, sizeof *b);
@@ -13,11 +14,13 @@ struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *p) {
     b->suffix = qr_xcalloc(p->n_shapes + 1, sizeof *b->suffix);
     b->narrow = qr_xaligned((p->n_shapes * QR_NARROW + 1) * sizeof *b->narrow);
     b->weights = qr_xcalloc(p->n_slopes * QR_CROSS + 1, sizeof *b->weights);
+    if (p->stream) b->stream = qr_stream_bound_new(p);
     return b;
 }
 
 void qr_sim_bound_free(struct qr_sim_bound *b) {
     if (!b) return;
+    qr_stream_bound_free(b->stream);
     free(b->theta);
     free(b->matrices);
     free(b->derivatives);
@@ -61,6 +64,7 @@ void qr_sim_bind(struct qr_sim_bound *b, const double *theta) {
         qr_gate_matrix(g, a, b->matrices + i * 16, b->derivatives + i * 32);
     }
     for (uint32_t s = 0; s < p->n_shapes; s++) bind_shape(b, s);
+    if (p->stream) qr_stream_bind(b);
 }
 
 struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s, const double *x) {

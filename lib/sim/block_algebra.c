@@ -3,14 +3,8 @@
 
 #include "sim/planner_impl.h"
 
-/* Written out: C's complex product looks for infinities, at ten times the price. */
-static inline struct qr_c64 mul(struct qr_c64 a, struct qr_c64 b) {
-    return (struct qr_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-static inline struct qr_c64 mul_conj(struct qr_c64 a, struct qr_c64 b) { /* a * conj(b) */
-    return (struct qr_c64){a.re * b.re + a.im * b.im, a.im * b.re - a.re * b.im};
-}
-static inline struct qr_c64 add(struct qr_c64 a, struct qr_c64 b) { return (struct qr_c64){a.re + b.re, a.im + b.im}; }
+#define RAW __attribute__((uninitialized)) /* zeroing these would cost as much as the work */
+
 
 struct qr_m4 qr_m4_identity(void) {
     struct qr_m4 m;
@@ -19,60 +13,86 @@ struct qr_m4 qr_m4_identity(void) {
     return m;
 }
 
+/* re, im: a pair that the base instruction set multiplies at once. */
+typedef double pair __attribute__((vector_size(16)));
+
+/* Each product and sum as in complex algebra by hand, k ascending; nothing fused. */
 struct qr_m4 qr_m4_mul(const struct qr_m4 *a, const struct qr_m4 *b) {
-    struct qr_m4 m;
-    for (int r = 0; r < 4; r++)
-        for (int c = 0; c < 4; c++) {
-            struct qr_c64 s = mul(a->e[r * 4], b->e[c]);
-            for (int k = 1; k < 4; k++) s = add(s, mul(a->e[r * 4 + k], b->e[k * 4 + c]));
-            m.e[r * 4 + c] = s;
-        }
+    struct qr_m4 m RAW;
+    pair y[16] RAW, turned[16] RAW; /* b, and i b */
+    memcpy(y, b->e, sizeof y);
+    for (int k = 0; k < 16; k++) turned[k] = (pair){-b->e[k].im, b->e[k].re};
+    for (int r = 0; r < 4; r++) {
+        const struct qr_c64 *x = &a->e[r * 4];
+        pair s[4] RAW;
+#pragma GCC unroll 4
+        for (int c = 0; c < 4; c++) s[c] = x[0].re * y[c] + x[0].im * turned[c];
+#pragma GCC unroll 3
+        for (int k = 1; k < 4; k++)
+#pragma GCC unroll 4
+            for (int c = 0; c < 4; c++) s[c] += x[k].re * y[k * 4 + c] + x[k].im * turned[k * 4 + c];
+        memcpy(&m.e[r * 4], s, sizeof s);
+    }
     return m;
 }
 
 struct qr_m4 qr_m4_mul_adjoint(const struct qr_m4 *a, const struct qr_m4 *b) {
-    struct qr_m4 m;
+    struct qr_m4 t RAW;
+    for (int r = 0; r < 4; r++)
+        for (int c = 0; c < 4; c++) t.e[r * 4 + c] = (struct qr_c64){b->e[c * 4 + r].re, -b->e[c * 4 + r].im};
+    return qr_m4_mul(a, &t);
+}
+
+static void put_two(const struct qr_plan_op *op, const double complex *m, struct qr_m4 *u) {
+    bool swapped = op->t[0] == 1;
     for (int r = 0; r < 4; r++)
         for (int c = 0; c < 4; c++) {
-            struct qr_c64 s = mul_conj(a->e[r * 4], b->e[c * 4]);
-            for (int k = 1; k < 4; k++) s = add(s, mul_conj(a->e[r * 4 + k], b->e[c * 4 + k]));
-            m.e[r * 4 + c] = s;
+            int rr = swapped ? (r & 1) << 1 | r >> 1 : r, cc = swapped ? (c & 1) << 1 | c >> 1 : c;
+            u->e[r * 4 + c] = (struct qr_c64){creal(m[rr * 4 + cc]), cimag(m[rr * 4 + cc])};
         }
-    return m;
 }
 
 struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, bool derivative) {
-    struct qr_m4 u;
-    memset(&u, 0, sizeof u);
-    for (int r = 0; r < 4; r++)
-        for (int c = 0; c < 4; c++) {
-            const int rb[2] = {r >> 1, r & 1}, cb[2] = {c >> 1, c & 1};
-            struct qr_c64 *e = &u.e[r * 4 + c];
-            if (op->gate.n_targets == 2) {
-                double complex z = m[(rb[op->t[0]] * 2 + rb[op->t[1]]) * 4 + cb[op->t[0]] * 2 + cb[op->t[1]]];
-                *e = (struct qr_c64){creal(z), cimag(z)};
-                continue;
+    struct qr_m4 u RAW;
+    if (op->gate.n_targets == 2) {
+        put_two(op, m, &u);
+        return u;
+    }
+    for (int i = 0; i < 16; i++) {
+        u.e[i] = (struct qr_c64){0, 0};
+        __asm__("" ::: "memory"); /* or it becomes a call of memset, which takes longer than the rest */
+    }
+    int step = op->t[0] ? 1 : 2, other = 3 - step; /* index bits of the target and of its neighbour */
+    for (int o = 0; o < 2; o++) {
+        bool off = op->has_control && o != op->control_value;
+        for (int r = 0; r < 2; r++)
+            for (int c = 0; c < 2; c++) {
+                struct qr_c64 *e = &u.e[(o * other + r * step) * 4 + o * other + c * step];
+                if (off) e->re = !derivative && r == c;
+                else *e = (struct qr_c64){creal(m[r * 2 + c]), cimag(m[r * 2 + c])};
             }
-            int t = op->t[0], o = 1 - t;
-            if (rb[o] != cb[o]) continue;
-            if (op->has_control && rb[o] != op->control_value) {
-                e->re = !derivative && r == c;
-                continue;
-            }
-            double complex z = m[rb[t] * 2 + cb[t]];
-            *e = (struct qr_c64){creal(z), cimag(z)};
-        }
+    }
     return u;
 }
 
 struct qr_m4 qr_m4_generator(const struct qr_plan_op *op, const double complex *u, const double complex *d) {
-    struct qr_m4 a = qr_m4_embed(op, d, true), b = qr_m4_embed(op, u, false);
+    if (op->gate.n_targets == 1) { /* the product first: a quarter of the entries */
+        double complex g[4];
+        for (int r = 0; r < 2; r++)
+            for (int c = 0; c < 2; c++) {
+                const double *x = (const double *)&d[r * 2], *y = (const double *)&u[c * 2];
+                g[r * 2 + c] = CMPLX((x[0] * y[0] + x[1] * y[1]) + (x[2] * y[2] + x[3] * y[3]),
+                                     (x[1] * y[0] - x[0] * y[1]) + (x[3] * y[2] - x[2] * y[3]));
+            }
+        return qr_m4_embed(op, g, true);
+    }
+    struct qr_m4 a RAW = qr_m4_embed(op, d, true), b RAW = qr_m4_embed(op, u, false);
     return qr_m4_mul_adjoint(&a, &b);
 }
 
 /* D = s g s^adjoint is anti-Hermitian and so is K: Re Tr(D K) = sum_{i<j} 2 Re(D_ji K_ij) - 2 sum_i Im D_ii Im K_ii / 2. */
 void qr_slope_weights(const struct qr_m4 *s, const struct qr_m4 *g, double scale, double ret[QR_CROSS]) {
-    struct qr_m4 t = qr_m4_mul(s, g), d = qr_m4_mul_adjoint(&t, s);
+    struct qr_m4 t RAW = qr_m4_mul(s, g), d RAW = qr_m4_mul_adjoint(&t, s);
     int k = 0;
     for (int i = 0; i < 4; i++)
         for (int j = i + 1; j < 4; j++) {

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "sim/planner_impl.h"
+#include "sim/stream_run_impl.h"
 
 /* A number of bytes that may exceed 64 bits, in decimal. */
 static const char *decimal(unsigned __int128 x, char room[48]) {
@@ -16,12 +17,14 @@ static const char *decimal(unsigned __int128 x, char room[48]) {
 static enum qr_code check_memory(const struct qr_sim_plan *p, struct qr_err *err) {
     char room[48];
     unsigned __int128 bytes = (((unsigned __int128)1 << p->cell_bits) * p->cell_bytes) * 2 + p->n_slots * (p->cell_bytes * 2 << p->tile_bits);
+    if (p->stream) bytes = qr_stream_bytes(p);
     uint64_t limit = qr_memory_limit_bytes();
     if (bytes <= limit) return QR_OK;
     return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                   "a circuit of %u qubits in %s precision needs %s bytes for its two state vectors; this process may "
+                   "a circuit of %u qubits in %s precision needs %s bytes for its %s; this process may "
                    "use %llu bytes: take fewer qubits%s",
                    p->n_qubits, p->opt.precision == QR_DOUBLE ? "double" : "single", decimal(bytes, room),
+                   p->stream ? "slices and tables" : "two state vectors",
                    (unsigned long long)limit, p->opt.precision == QR_DOUBLE ? " or single precision" : "");
 }
 
@@ -52,21 +55,25 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit, const struct qr_ob
         unsigned cpus = qr_cpu_limit();
         p->n_slots = cpus < 4 ? 4 : cpus;
     }
-    enum qr_code code = check_memory(p, err);
-    if (code != QR_OK) {
-        free(p);
-        return code;
-    }
     p->invisible = qr_xcalloc(p->n_params + 1, 1);
     qr_circuit_invisible(circuit, observables, n_observables, p->invisible);
-    qr_plan_fuse(p, circuit);
-    qr_plan_passes(p, observables, n_observables);
+    bool streams = opt->engine == QR_ENGINE_AUTO && qr_stream_plan(p, circuit, observables, n_observables);
+    enum qr_code code = check_memory(p, err);
+    if (code != QR_OK) {
+        qr_sim_plan_free(p);
+        return code;
+    }
+    if (!streams) {
+        qr_plan_fuse(p, circuit, 1, NULL);
+        qr_plan_passes(p, observables, n_observables);
+    }
     *ret = p;
     return QR_OK;
 }
 
 void qr_sim_plan_free(struct qr_sim_plan *p) {
     if (!p) return;
+    qr_stream_free(p->stream);
     free(p->invisible);
     free(p->ops);
     free(p->numbers);
@@ -81,8 +88,12 @@ void qr_sim_plan_free(struct qr_sim_plan *p) {
 }
 
 bool qr_sim_lanes_are_samples(const struct qr_sim_plan *p) { return p->lanes_are_samples; }
+bool qr_sim_blocks_in_parallel(const struct qr_sim_plan *p) {
+    return p->lanes_are_samples || (p->stream && p->n < QR_STREAM_SHARED_QUBITS);
+}
 
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p) {
+    if (p->stream) return qr_stream_bytes(p);
     size_t states = (p->cell_bytes << p->cell_bits) * 2;
     size_t tiles = p->tile_bits < p->cell_bits ? p->n_slots * (p->cell_bytes << p->tile_bits) * 2 : 0;
     return states + tiles + (p->n_wide * QR_WIDE + p->n_data * QR_NARROW) * sizeof(double) +
@@ -91,8 +102,12 @@ size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p) {
 
 struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *p) {
     struct qr_sim_facts f = {.n_gates = p->n_gates, .n_blocks = p->n_blocks, .n_passes = p->n_passes,
-                             .engine = "blocked"};
+                             .engine = p->stream ? "streaming" : "blocked"};
     double amplitudes = 1;
+    if (p->stream) {
+        f.flop_per_gradient = qr_stream_flop(p);
+        return f;
+    }
     for (unsigned q = 0; q < p->n; q++) amplitudes *= 2;
     for (size_t i = 0; i < p->n_steps; i++) {
         double share = 1; /* of the amplitudes, inside the controls */

@@ -22,6 +22,12 @@ enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_sample
     ws->plan = p;
     ws->max_samples = max_samples;
     ws->phi_group = QR_NO_GROUP;
+    if (p->stream) {
+        enum qr_code stream = qr_stream_workspace_new(p, max_samples, &ws->stream, err);
+        if (stream == QR_OK) *ret = ws;
+        else free(ws);
+        return stream;
+    }
     enum qr_code code = qr_large_new(cells, p->cell_bytes, "state vectors", &mem, err);
     if (code == QR_OK) {
         ws->phi = mem;
@@ -47,6 +53,7 @@ enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_sample
 
 void qr_sim_workspace_free(struct qr_sim_workspace *ws) {
     if (!ws) return;
+    qr_stream_workspace_free(ws->stream);
     for (unsigned i = 0; ws->slots && i < ws->plan->n_slots; i++) {
         free(ws->slots[i].phi);
         free(ws->slots[i].lambda);
@@ -91,6 +98,10 @@ void qr_sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, s
                     size_t x_stride, size_t n_samples, double *ret_z) {
     const struct qr_sim_plan *p = b->plan;
     QR_ASSERT(ws->plan == p && n_samples <= ws->max_samples);
+    if (p->stream) {
+        qr_stream_forward(b, ws->stream, pool, x, x_stride, n_samples, false, NULL, ret_z);
+        return;
+    }
     ws->n_samples = n_samples;
     for (size_t s = 0; s < n_samples && p->n_columns; s++)
         memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
@@ -104,6 +115,12 @@ void qr_sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, s
             for (size_t k = 0; k < p->n_readouts; k++)
                 ret_z[(r.first + s) * p->n_readouts + k] = take_z(ws, k * QR_LANES + s);
     }
+}
+
+void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool, const double *x,
+                                 size_t x_stride, size_t n_samples, const double *direction, double *ret_z) {
+    if (b->plan->stream) qr_stream_forward(b, ws->stream, pool, x, x_stride, n_samples, true, direction, ret_z);
+    else qr_sim_forward(b, ws, pool, x, x_stride, n_samples, ret_z);
 }
 
 /* Where samples come one by one, the cross numbers of shapes that need them per sample leave the slots at once. */
@@ -139,6 +156,7 @@ static void sum_mixed(struct qr_sim_workspace *ws) {
 bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
                      const double *direction, const double *scale, qr_fixed *ret_grad) {
     const struct qr_sim_plan *p = b->plan;
+    if (p->stream) return qr_stream_backward(b, ws->stream, pool, direction, scale, ret_grad);
     size_t per = group_samples(p), n_cross = p->n_shapes * QR_CROSS;
     memset(ws->cross, 0, n_cross * sizeof *ws->cross);
     memset(ws->mixed, 0, p->n_mixed * ws->max_samples * QR_CROSS * sizeof *ws->mixed);

@@ -3,6 +3,7 @@
 #define QR_SIM_GENERIC_IMPL_H
 
 #include "sim/planner_impl.h"
+#include "sim/stream_run_impl.h"
 
 /* What one thread writes while a pass runs. */
 struct qr_slot {
@@ -27,6 +28,7 @@ struct qr_sim_workspace {
     qr_fixed *cross;      /* n_shapes * QR_CROSS */
     qr_fixed *mixed;      /* n_mixed * max_samples * QR_CROSS */
     double *scratch;      /* n_params */
+    struct qr_stream_workspace *stream; /* NULL: all above is used */
 };
 
 /* One sweep over one group. */

@@ -17,6 +17,7 @@ enum {
     QR_LANES = 16,
     QR_LANE_BITS = 4,
     QR_BATCH_GROUPS = 16, /* of 4 cells, so 64 terms of a lane: summed in the amplitudes' precision */
+    QR_BATCH_ROWS = 64,   /* the same where cells come one by one */
     QR_CROSS = 16, /* numbers of a cross matrix: re, im of K01 K02 K03 K12 K13 K23, then Im K00/2 .. Im K33/2 */
 };
 
@@ -54,6 +55,31 @@ struct qr_kernels {
     /* to[i] = from[offsets[i]] and back */
     void (*gather)(void *to, const void *from, const uint64_t *offsets, size_t n);
     void (*scatter)(void *to, const void *from, const uint64_t *offsets, size_t n);
+
+    /* ---- the streaming engine's: coefficients in E (kernel_stream_template_impl.h), sums in the amplitudes' precision ---- */
+    /* out[to[4g + r]] = sum_j c[r][j] in[ti[4g + j]], for `groups` groups; in may be out when to is ti */
+    void (*tile)(const void *in, const uint32_t *ti, void *out, const uint32_t *to, size_t groups, const void *numbers, bool wide);
+    /* acc[k][lane] += the cross numbers of those groups, summed in E */
+    void (*tile_cross)(const void *phi, const void *lambda, const uint32_t *at, size_t groups, double (*acc)[QR_LANES]);
+    /* out[z] = or += sum_j (lane j of a[z]) * b[j], j < n; rows a multiple of 4 */
+    void (*mix)(const void *a, const void *b, void *out, size_t rows, unsigned n, bool add);
+    /* acc[2k], acc[2k + 1] += re, im of sum_z conj(lane k of a[z]) * b[z], k < n (8 or 16); batches summed in E */
+    void (*columns)(const void *a, const void *b, size_t rows, unsigned n, double (*acc)[QR_LANES]);
+    /* lambda[i ^ flip] = sum_j O[i][j] phi[j ^ flip]; numbers: dim * dim real parts, then as many imaginary ones; dim >= 4. With
+     * weights (one a lane): += that times the lane's weight */
+    void (*dense)(const void *phi, void *lambda, unsigned dim, unsigned flip, const void *numbers, const void *weights);
+    /* sums of phi[i ^ f] conj(phi[j ^ f]) over `slices` runs of 2^bits cells, f = the run's number << flip_shift: in tiles of 2 x 2,
+     * i ascending, j from i; within a tile row-major; re[16 lanes], im[16 lanes] */
+    void (*density)(const void *phi, unsigned bits, size_t slices, unsigned flip_shift, void *sums);
+    /* lambda[z] = numbers[z] * phi[z], unless lambda is NULL; with weights as above. sums[z][lane] += |phi[z]|^2, unless sums is NULL */
+    void (*diagonal)(const void *phi, void *lambda, size_t cells, const void *numbers, const void *weights, void *sums);
+    /* ret[k] = tree over lanes of sums[k][lane] * scale[lane] */
+    void (*fold_sums)(const void *sums, size_t n, const double scale[QR_LANES], double *ret);
+    /* ret[lane] = sum_k weights[k] * sums[k][lane], k ascending */
+    void (*weigh)(const void *sums, size_t n, const double *weights, double ret[QR_LANES]);
+    /* wide coefficients, and after them their adjoint's, of m (b0 x b1); m: narrow numbers; b: 2x2 matrices per lane, entry e of
+     * frame position f at (f * 4 + e) * 32: re[16], im[16] */
+    void (*encode)(const double *m, const double *b, void *ret);
 };
 
 /* [0] float32, [1] float64 */

@@ -2,7 +2,7 @@
  *
  * In: E (element), V (vector of E), W (its lanes), NAME(x), LOAD(p) STORE(p, v) SET1(e) ZERO() MUL ADD SUB
  *     FMA(a, b, c) = a b + c, FNMA(a, b, c) = c - a b, both with one rounding; for sums in float64 the same with D
- *     in front: D (vector of double), DW (its lanes), DLOAD(p) DSTORE(p, v) from and to E, DNUMBERS(p) from double;
+ *     in front: D (vector of double), DW (its lanes), DLOAD(p) DSTORE(p, v) from and to E, DNUMBERS(p) DPUT(p, v) from and to double;
  *     TABLE_NAME.
  * A cell is walked in 16 / W vectors; each lane's expression is the same whatever W is.
  * No include guard: that is the point.
@@ -134,6 +134,42 @@ static void NAME(apply)(void *cells, unsigned bits, const struct qr_place *at, c
 typedef E NAME(e8) __attribute__((vector_size(8 * sizeof(E))));
 typedef double NAME(d8) __attribute__((vector_size(64)));
 
+INLINE void NAME(cross_group)(const V pr[4], const V pi[4], const V lr[4], const V li[4], V a[QR_CROSS]) {
+    int k = 0;
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; r++) {
+#pragma GCC unroll 4
+        for (int s = r + 1; s < 4; s++, k += 2) {
+            a[k] = FMA(pr[r], lr[s], a[k]);
+            a[k] = FMA(pi[r], li[s], a[k]);
+            a[k] = FNMA(pr[s], lr[r], a[k]);
+            a[k] = FNMA(pi[s], li[r], a[k]);
+            a[k + 1] = FMA(pi[r], lr[s], a[k + 1]);
+            a[k + 1] = FNMA(pr[r], li[s], a[k + 1]);
+            a[k + 1] = FMA(pi[s], lr[r], a[k + 1]);
+            a[k + 1] = FNMA(pr[s], li[r], a[k + 1]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; r++) {
+        a[12 + r] = FMA(pi[r], lr[r], a[12 + r]);
+        a[12 + r] = FNMA(pr[r], li[r], a[12 + r]);
+    }
+}
+
+/* A batch's sums into float64 lanes. */
+INLINE void NAME(add_sums)(E (*sum)[QR_LANES], double (*acc)[QR_LANES], int n) {
+    for (int k = 0; k < n; k++)
+        for (int h = 0; h < QR_LANES; h += 8) {
+            NAME(e8) s;
+            NAME(d8) t;
+            memcpy(&s, &sum[k][h], sizeof s);
+            memcpy(&t, &acc[k][h], sizeof t);
+            t += __builtin_convertvector(s, NAME(d8));
+            memcpy(&acc[k][h], &t, sizeof t);
+        }
+}
+
 INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) *p, const struct NAME(cell) *l, const struct NAME(walk) *w,
                                   uint64_t start, size_t count, double (*acc)[QR_LANES]) {
     _Alignas(64) E sum[QR_CROSS][QR_LANES] RAW;
@@ -154,39 +190,12 @@ INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) *p, const struct NAME(
                 lr[j] = LOAD(&l[ix[j]].re[v]);
                 li[j] = LOAD(&l[ix[j]].im[v]);
             }
-            int k = 0;
-#pragma GCC unroll 4
-            for (int r = 0; r < 4; r++) {
-#pragma GCC unroll 4
-                for (int s = r + 1; s < 4; s++, k += 2) {
-                    a[k] = FMA(pr[r], lr[s], a[k]);
-                    a[k] = FMA(pi[r], li[s], a[k]);
-                    a[k] = FNMA(pr[s], lr[r], a[k]);
-                    a[k] = FNMA(pi[s], li[r], a[k]);
-                    a[k + 1] = FMA(pi[r], lr[s], a[k + 1]);
-                    a[k + 1] = FNMA(pr[r], li[s], a[k + 1]);
-                    a[k + 1] = FMA(pi[s], lr[r], a[k + 1]);
-                    a[k + 1] = FNMA(pr[s], li[r], a[k + 1]);
-                }
-            }
-#pragma GCC unroll 4
-            for (int r = 0; r < 4; r++) {
-                a[12 + r] = FMA(pi[r], lr[r], a[12 + r]);
-                a[12 + r] = FNMA(pr[r], li[r], a[12 + r]);
-            }
+            NAME(cross_group)(pr, pi, lr, li, a);
         }
 #pragma GCC unroll 16
         for (int k = 0; k < QR_CROSS; k++) STORE(&sum[k][v], a[k]);
     }
-    for (int k = 0; k < QR_CROSS; k++)
-        for (int h = 0; h < QR_LANES; h += 8) {
-            NAME(e8) s;
-            NAME(d8) t;
-            memcpy(&s, &sum[k][h], sizeof s);
-            memcpy(&t, &acc[k][h], sizeof t);
-            t += __builtin_convertvector(s, NAME(d8));
-            memcpy(&acc[k][h], &t, sizeof t);
-        }
+    NAME(add_sums)(sum, acc, QR_CROSS);
     return i;
 }
 
@@ -302,11 +311,16 @@ static void NAME(scatter)(void *to, const void *from, const uint64_t *offsets, s
     for (size_t i = 0; i < n; i++) t[offsets[i]] = f[i];
 }
 
+#include "sim/kernel_stream_template_impl.h"
+
 #define TABLE                                                                                                          \
     {                                                                                                                  \
         .name = TABLE_NAME, .apply = NAME(apply), .cross = NAME(cross),                                               \
         .fold = NAME(fold), .expect = NAME(expect), .observe = NAME(observe), .transpose = NAME(transpose),            \
-        .gather = NAME(gather), .scatter = NAME(scatter)                                                               \
+        .gather = NAME(gather), .scatter = NAME(scatter), .tile = NAME(tile), .tile_cross = NAME(tile_cross),          \
+        .mix = NAME(mix), .columns = NAME(columns), .dense = NAME(dense), .density = NAME(density),                    \
+        .diagonal = NAME(diagonal),                                                                                    \
+        .fold_sums = NAME(fold_sums), .weigh = NAME(weigh), .encode = NAME(encode)                                     \
     }
 static const struct qr_kernels NAME(table) = TABLE;
 
@@ -331,6 +345,7 @@ static const struct qr_kernels NAME(table) = TABLE;
 #undef DLOAD
 #undef DSTORE
 #undef DNUMBERS
+#undef DPUT
 #undef DSET1
 #undef DMUL
 #undef DFMA

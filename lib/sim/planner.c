@@ -16,6 +16,7 @@ struct draft {
 struct fuser {
     const struct qr_circuit *c;
     unsigned n;
+    bool in_pairs;      /* what waits at the end on two neighbours becomes one block */
     bool *data, *param; /* per gate: has a data argument; has a parameter that some observable sees */
     struct draft *drafts;
     size_t n_drafts, cap_drafts;
@@ -67,8 +68,14 @@ static void flush(struct fuser *f, unsigned q) {
     struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
     if (!d || !d->plain || !may_follow(f, &d->ops, p)) {
         unsigned partner = (q ^ 1) < f->n ? q ^ 1 : q - 1; /* stays as it is */
-        d = new_draft(f, q, partner);
+        bool both = f->in_pairs && f->last[partner] < 0 && f->pending[partner].n && may_follow(f, p, &f->pending[partner]);
+        d = both && partner < q ? new_draft(f, partner, q) : new_draft(f, q, partner);
         f->last[q] = (int64_t)f->n_drafts - 1;
+        if (both) {
+            f->last[partner] = f->last[q];
+            push_all(&d->ops, &f->pending[partner]);
+            f->pending[partner].n = 0;
+        }
     }
     push_all(&d->ops, p);
     p->n = 0;
@@ -233,14 +240,7 @@ static void finish_shape(struct qr_sim_plan *p, uint32_t first, uint32_t n) {
     p->shapes[p->n_shapes++] = s;
 }
 
-static void emit(struct qr_sim_plan *p, const struct fuser *f) {
-    size_t n_ops = 0;
-    for (size_t i = 0; i < f->n_drafts; i++) n_ops += f->drafts[i].ops.n;
-    p->ops = qr_xcalloc(n_ops + 1, sizeof *p->ops);
-    p->numbers = qr_xcalloc(n_ops + 1, sizeof *p->numbers);
-    p->slopes = qr_xcalloc(2 * n_ops + 1, sizeof *p->slopes);
-    p->shapes = qr_xcalloc(f->n_drafts + 1, sizeof *p->shapes);
-    p->blocks = qr_xcalloc(f->n_drafts + 1, sizeof *p->blocks);
+static void emit_segment(struct qr_sim_plan *p, const struct fuser *f) {
     for (size_t i = 0; i < f->n_drafts; i++) {
         const struct draft *d = &f->drafts[i];
         uint32_t first = (uint32_t)p->n_ops, n = (uint32_t)d->ops.n;
@@ -256,10 +256,27 @@ static void emit(struct qr_sim_plan *p, const struct fuser *f) {
     }
 }
 
-void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *c) {
-    struct fuser *f = qr_xcalloc(1, sizeof *f);
+static void emit(struct qr_sim_plan *p, const struct fuser *f, size_t n_segments, uint32_t *ret_first) {
+    size_t n_ops = 0, n_drafts = 0;
+    for (size_t s = 0; s < n_segments; s++) {
+        n_drafts += f[s].n_drafts;
+        for (size_t i = 0; i < f[s].n_drafts; i++) n_ops += f[s].drafts[i].ops.n;
+    }
+    p->ops = qr_xcalloc(n_ops + 1, sizeof *p->ops);
+    p->numbers = qr_xcalloc(n_ops + 1, sizeof *p->numbers);
+    p->slopes = qr_xcalloc(2 * n_ops + 1, sizeof *p->slopes);
+    p->shapes = qr_xcalloc(n_drafts + 1, sizeof *p->shapes);
+    p->blocks = qr_xcalloc(n_drafts + 1, sizeof *p->blocks);
+    for (size_t s = 0; s < n_segments; s++) {
+        if (ret_first) ret_first[s] = (uint32_t)p->n_blocks;
+        emit_segment(p, &f[s]);
+    }
+    if (ret_first) ret_first[n_segments] = (uint32_t)p->n_blocks;
+}
+
+static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const struct qr_circuit *c) {
     f->c = c;
-    f->n = p->n;
+    f->n = c->n_qubits < 2 ? 2 : c->n_qubits;
     f->data = qr_xcalloc(c->n_gates + 1, sizeof *f->data);
     f->param = qr_xcalloc(c->n_gates + 1, sizeof *f->param);
     for (unsigned q = 0; q < QR_MAX_QUBITS; q++) f->last[q] = -1;
@@ -271,11 +288,35 @@ void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *c) {
         }
     for (size_t i = 0; i < c->n_gates; i++) fuse_gate(f, (uint32_t)i);
     for (unsigned q = 0; q < f->n; q++) flush(f, q);
-    emit(p, f);
-    for (size_t i = 0; i < f->n_drafts; i++) free(f->drafts[i].ops.gates);
-    for (unsigned q = 0; q < QR_MAX_QUBITS; q++) free(f->pending[q].gates);
-    free(f->drafts);
-    free(f->data);
-    free(f->param);
+}
+
+void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments, uint32_t *ret_first) {
+    struct fuser *f = qr_xcalloc(n_segments, sizeof *f);
+    for (size_t s = 0; s < n_segments; s++) {
+        f[s].in_pairs = n_segments > 1;
+        fuse_segment(&f[s], p, &segments[s]);
+    }
+    emit(p, f, n_segments, ret_first);
+    for (size_t s = 0; s < n_segments; s++) {
+        for (size_t i = 0; i < f[s].n_drafts; i++) free(f[s].drafts[i].ops.gates);
+        for (unsigned q = 0; q < QR_MAX_QUBITS; q++) free(f[s].pending[q].gates);
+        free(f[s].drafts);
+        free(f[s].data);
+        free(f[s].param);
+    }
     free(f);
+}
+
+void qr_plan_forget_blocks(struct qr_sim_plan *p) {
+    free(p->ops);
+    free(p->numbers);
+    free(p->slopes);
+    free(p->shapes);
+    free(p->blocks);
+    p->ops = NULL;
+    p->numbers = NULL;
+    p->slopes = NULL;
+    p->shapes = NULL;
+    p->blocks = NULL;
+    p->n_ops = p->n_numbers = p->n_slopes = p->n_shapes = p->n_blocks = p->n_data = p->n_mixed = 0;
 }

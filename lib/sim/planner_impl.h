@@ -106,13 +106,17 @@ struct qr_sim_plan {
     size_t n_terms;
     size_t n_data, n_mixed, n_wide;
     size_t first_cross; /* first step in order of execution that owes derivatives; n_steps when none does */
+    struct qr_stream *stream; /* NULL: the blocked engine */
 };
 
 /* kernel.c */
 const struct qr_kernels *qr_kernels_of(enum qr_isa isa, enum qr_precision precision);
 
-/* Fuses the gates into blocks and shapes. */
-void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *c);
+/* Fuses the gates into blocks and shapes. Segments come one after the other and share shapes, but no block crosses from one to
+ * the next; each has its own numbering of qubits. ret_first[n_segments + 1], or NULL: their first blocks. */
+void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments, uint32_t *ret_first);
+/* Undoes it. */
+void qr_plan_forget_blocks(struct qr_sim_plan *p);
 /* Orders blocks into passes, finds every block's place and the places of the read-outs. */
 void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size_t n_obs);
 
@@ -142,6 +146,7 @@ struct qr_sim_bound {
     struct qr_m4 *suffix;        /* n_shapes: product of the ops after the data */
     double *narrow;              /* n_shapes * QR_NARROW; those with data unused */
     double *weights;             /* n_slopes * QR_CROSS; mixed ones unused */
+    struct qr_stream_bound *stream; /* NULL: the blocked engine */
 };
 /* The matrix of a shape with data, for data row x. */
 struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s, const double *x);

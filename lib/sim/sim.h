@@ -11,14 +11,15 @@
  * Cost      about three simulations per gradient, however many parameters.
  * Memory    qr_sim_bytes_per_thread(plan) for each thread's workspace.
  * Threads   a plan is const after compile; a bound belongs to one owner while it is filled and is then read by any; a workspace
- *           belongs to one thread (lanes = samples: one block per thread; larger circuits use the
- *           pool inside one state).
+
+ *           belongs to one thread (qr_sim_blocks_in_parallel: one block per thread; larger circuits use the pool inside one state).
  */
 #ifndef QR_SIM_SIM_H
 #define QR_SIM_SIM_H
 
 #include <stdbool.h>
 
+#include "base/bytes.h"
 #include "base/pool.h"
 #include "circuit/circuit.h"
 #include "exact/integer.h"
@@ -34,9 +35,13 @@ enum qr_isa qr_isa_best(void);
  * Without FMA portable must be asked for: "auto" fails there and says why. */
 QR_MUST_CHECK enum qr_code qr_isa_parse(const char *name, enum qr_isa *ret, struct qr_err *err);
 
+/* Which plans are tried. The streaming one is for prepare-convolve-pool circuits of 8 to 36 qubits (planner.md). */
+enum qr_engine { QR_ENGINE_AUTO, QR_ENGINE_BLOCKED };
+
 struct qr_sim_options {
     enum qr_precision precision;
     enum qr_isa isa;
+    enum qr_engine engine;
 };
 
 struct qr_sim_plan;      /* the compiled circuit; immutable */
@@ -51,11 +56,17 @@ QR_MUST_CHECK enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
                                           struct qr_err *err);
 void qr_sim_plan_free(struct qr_sim_plan *plan);
 
-/* n <= 11: 16 samples side by side in the lanes, qr_pool over blocks; else lanes are amplitudes, pool inside. */
+/* n <= 11: 16 samples side by side in the lanes. */
 bool qr_sim_lanes_are_samples(const struct qr_sim_plan *plan);
+/* A workspace is small (lanes are samples, or a streaming plan of less than 24 qubits): each thread takes blocks of its own. Else
+ * the pool goes inside a block. */
+bool qr_sim_blocks_in_parallel(const struct qr_sim_plan *plan);
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *plan);
+/* engine: "streaming" or "blocked"; n_passes: over the state, blocked only. */
 struct qr_sim_facts { size_t n_gates, n_blocks, n_passes; double flop_per_gradient; const char *engine; };
 struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *plan);
+/* The plan for people: layers, what is traced out where, tiles, tail; a few lines. */
+void qr_sim_plan_text(const struct qr_sim_plan *plan, struct qr_buf *to);
 
 struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *plan);
 void qr_sim_bound_free(struct qr_sim_bound *b);
@@ -71,6 +82,13 @@ void qr_sim_workspace_free(struct qr_sim_workspace *ws);
  * allocation. */
 void qr_sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
                     const double *x, size_t x_stride, size_t n_samples, double *ret_z);
+
+/* The same when qr_sim_backward will follow. direction: n_readouts numbers, the same for all samples, when they are known before the
+ * forward sweep (an affine head); backward must then get these for every sample. NULL: not known yet. A streaming plan
+ * then does both sweeps at once; others do as qr_sim_forward does. */
+void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
+                                 const double *x, size_t x_stride, size_t n_samples, const double *direction,
+                                 double *ret_z);
 
 /* After qr_sim_forward on the same workspace and samples. Adds to ret_grad[0 .. n_params) the integers of the block's
  * derivatives: sum_s scale[s] * d(sum_r direction[s * n_readouts + r] z[s][r])/d theta_k, rounded once per

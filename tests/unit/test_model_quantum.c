@@ -19,6 +19,7 @@ struct setup {
 };
 
 static enum qr_isa isa; /* of the models that make() makes */
+static enum qr_engine engine;
 
 static void must(enum qr_code code, const struct qr_err *err) {
     if (code == QR_OK) return;
@@ -44,7 +45,7 @@ static struct setup make(unsigned n_qubits, unsigned n_stages, enum qr_qcnn_vari
     static const enum qr_metric metrics[2] = {QR_ACCURACY, QR_BINARY_ACCURACY};
     struct qr_model_options opt = {.circuit = circuit, .readouts = z, .n_readouts = n, .n_filters = n_filters, .dense = dense,
                                    .n_dense = n_dense, .loss = loss, .metrics = metrics, .n_metrics = 2,
-                                   .sim = {precision, isa}, .block_size = BLOCK};
+                                   .sim = {precision, isa, engine}, .block_size = BLOCK};
     must(qr_model_new(&opt, &u.m, &err), &err);
     must(qr_model_workspace_new(u.m, &u.w, &err), &err);
     u.s = qr_model_state_new(u.m);
@@ -259,7 +260,8 @@ static void test_heads(void) {
 static void test_same_bits(void) {
     static const struct qr_dense_options mixed[2] = {{2, QR_TANH}, {1, QR_LINEAR}};
     struct qr_pool *pool = qr_pool_new(2);
-    for (int large = 0; large < 2; large++) {
+    for (int large = 0; large < 3; large++) { /* 2: large, and so planned that each block has a small workspace */
+        engine = large == 1 ? QR_ENGINE_BLOCKED : QR_ENGINE_AUTO;
         for (int affine = 0; affine < 2; affine++) {
             unsigned n_qubits = large ? 12 : 6;
             qr_fixed first[MOST_WEIGHTS] = {0}, first_sums[3] = {0};
@@ -268,7 +270,7 @@ static void test_same_bits(void) {
                 if (!qr_isa_available((enum qr_isa)table)) continue;
                 isa = (enum qr_isa)table;
                 struct setup u = make(n_qubits, large ? 0 : 1, QR_QCNN_NOTEBOOK, 2, affine ? head : mixed, 2, QR_MSE, QR_SINGLE);
-                CHECK(qr_model_blocks_in_parallel(u.m) == !large);
+                CHECK(qr_model_blocks_in_parallel(u.m) == (large != 1));
                 size_t n_theta = qr_model_tensor(u.m, 0)->n, each = qr_model_n_readouts(u.m) / 2;
                 const struct qr_model_tensor *kernel = qr_model_tensor(u.m, 2);
                 double params[2 * MOST_WEIGHTS], x[2 * 12], label[2] = {1, -1};
@@ -293,6 +295,7 @@ static void test_same_bits(void) {
         }
     }
     isa = qr_isa_best();
+    engine = QR_ENGINE_AUTO;
     qr_pool_free(pool);
 }
 

@@ -46,7 +46,7 @@ struct answer { double z[MAX_SAMPLES * MAX_OBS]; qr_fixed grad[256]; bool ok; };
 static struct answer ours(const struct problem *p, const struct qr_circuit *c, const struct qr_observable *obs,
                           enum qr_precision precision, enum qr_isa isa, unsigned threads) {
     struct qr_err err;
-    struct qr_sim_options opt = {precision, isa};
+    struct qr_sim_options opt = {precision, isa, QR_ENGINE_AUTO};
     struct qr_sim_plan *plan = NULL;
     struct qr_sim_workspace *ws = NULL;
     struct answer a;
@@ -237,7 +237,7 @@ static void too_large(void) {
     struct qr_observable o;
     struct qr_sim_plan *plan = NULL;
     CHECK(qr_observable_parse("Z63", 64, &o, &err) == QR_OK);
-    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE};
+    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_AUTO};
     CHECK(qr_sim_compile(c, &o, 1, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED && !plan);
     CHECK(strstr(err.msg, "64 qubits") && strstr(err.msg, "29514790517935") && strstr(err.msg, "this process may use"), "%s", err.msg);
     qr_observable_fini(&o);

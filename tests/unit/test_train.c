@@ -59,7 +59,8 @@ static struct qr_train_options options(struct fixture *f) {
     return o;
 }
 
-#define QCNN(more) "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}}," \
+#define QCNN(more) QCNN_OF("4", more)
+#define QCNN_OF(qubits, more) "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":" qubits ",\"stages\":1}}," \
     "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7}," \
     "\"precision\":\"double\",\"block_size\":2," more "}"
 #define SGD "\"train\":{\"epochs\":3,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":0.1}"
@@ -230,9 +231,10 @@ static void count_from_first_batch(void *ctx, uint64_t epoch, uint64_t epochs, u
     if (epoch == 3 && batch == n_batches) atomic_store(&counting, false);
 }
 
-static void test_no_allocation(void) {
+/* Each kind of plan: blocked, streaming with samples in the lanes, streaming with slices. */
+static void check_no_allocation(const char *job) {
     struct fixture f;
-    setup(&f, QCNN(SGD "}"), 2);
+    setup(&f, job, 2);
     struct qr_train_options o = options(&f);
     struct qr_train_result r = {0};
     struct qr_err err = {0};
@@ -246,6 +248,14 @@ static void test_no_allocation(void) {
     CHECK(atomic_load(&n_allocations) == 0, "%ld allocations from the first update to the last", atomic_load(&n_allocations));
     free(r.params);
     teardown(&f);
+}
+
+static void test_no_allocation(void) {
+    static const char *const jobs[] = {QCNN(SGD "}"), QCNN_OF("8", SGD "}"), QCNN_OF("12", SGD "}")};
+    for (size_t i = 0; i < COUNT(jobs); i++) {
+        atomic_store(&n_allocations, 0);
+        check_no_allocation(jobs[i]);
+    }
 }
 #else
 static void test_no_allocation(void) { SKIP("counting allocations: the sanitizer owns malloc"); }
