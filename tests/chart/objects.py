@@ -65,16 +65,16 @@ def encrypted(name, job, known):
     if not volume:
         return
     hold(name + ": its folder, read-only, which can change", mount == [{"name": "tls", "mountPath": "/etc/qring/tls", "readOnly": True}])
-    hold(name + ": the key is for its group", volume[0]["secret"].get("defaultMode") == 0o440 and pod["securityContext"]["fsGroup"] == 65532)
-    secret = volume[0]["secret"]["secretName"]
-    made = known.get(("Secret", secret))
-    asked = [d for d in known.values() if d["kind"] == "Certificate"]
+    source = volume[0]["secret"]
+    hold(name + ": the key is for its group", source.get("defaultMode") == 0o440 and pod["securityContext"]["fsGroup"] == 65532)
+    made = known.get(("Secret", source["secretName"]))
     if made:
-        hold(name + ": a TLS Secret without the CA's key", made["type"] == "kubernetes.io/tls" and set(made["data"]) == {"tls.crt", "tls.key", "ca.crt"})
+        hold(name + ": a TLS Secret", made["type"] == "kubernetes.io/tls")
+        hold(name + ": without the CA's key", set(made["data"]) == {"tls.crt", "tls.key", "ca.crt"})
         keys = [k for k, v in made["data"].items() if b"PRIVATE KEY" in base64.b64decode(v)]
         hold(name + ": one key in it", keys == ["tls.key"])
-    for d in asked:
-        hold(name + ": the Certificate's Secret", d["spec"]["secretName"] == secret)
+    for d in (d for d in known.values() if d["kind"] == "Certificate"):
+        hold(name + ": the Certificate's Secret", d["spec"]["secretName"] == source["secretName"])
         hold(name + ": whose names are the job's", d["spec"]["uris"] == ["qring://default/%s" % pod["subdomain"]])
         names = ["*.%s.default.svc" % pod["subdomain"], "%s.default.svc" % pod["subdomain"]]
         hold(name + ": and the pods'", d["spec"]["dnsNames"] == names)
