@@ -123,7 +123,7 @@ interop-gcs: $(progs)
 chart: $(progs)
 	$(Q)tests/chart/full
 
-## make e2e-api    the manifests on a real API server: Kubernetes 1.20, from Debian's source package (5 minutes, once, under build/api)
+## make e2e-api    the manifests, and Helm's upgrades, on a real API server: Kubernetes 1.20, from Debian's source package (5 minutes, once, under build/api)
 e2e-api: $(progs)
 	$(Q)tests/chart/api
 

@@ -1,4 +1,5 @@
-"""Asks a Kubernetes 1.20 API server about manifests: api.py HOST:PORT TOKEN FILE...
+"""Asks a Kubernetes 1.20 API server about manifests: api.py HOST:PORT TOKEN FILE...; api.py HOST:PORT TOKEN ask METHOD PATH prints an
+object's data, or the status that is no 200.
 Server-side apply refuses fields that the server's schema does not have. Fields of the Job that came after 1.20 are left out, and named."""
 import copy
 import json
@@ -125,6 +126,10 @@ def define(path):
     check("TFJob is served", False)
 
 
+if sys.argv[3] == "ask":
+    status, text = ask(*sys.argv[4:])
+    print(json.dumps(json.loads(text).get("data"), sort_keys=True) if status == 200 else status)
+    sys.exit(0)
 define("tests/schemas/crd-tfjob.json")
 for p in sys.argv[3:]:
     try_file(p)

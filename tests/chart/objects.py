@@ -2,9 +2,13 @@
     objects.py safe FILE...         restricted pods, requests = limits, selectors and references that meet, names that fit
     objects.py scaled FILE FILE     the same release at two sizes: which fields differ, one a line
     objects.py command FILE JOB     the command of that Job's or TFJob's pods with its environment, for a shell
+    objects.py secret FILE FOLDER   the files of its one Secret, as a pod has them
+    objects.py builtin FILE         FILE without objects of kinds that are not Kubernetes' own
     objects.py typo FILE KEY        FILE with that key's last letter doubled, everywhere
     objects.py closed SCHEMA        a values schema without room for unknown keys"""
+import base64
 import json
+import os
 import re
 import shlex
 import sys
@@ -48,6 +52,33 @@ def restricted(name, pod):
         hold(name + ": every mount has a volume", set(mounts) <= {v["name"] for v in pod["volumes"]})
         hold(name + ": the job file is read-only", mounts["job"].get("readOnly") is True)
         hold(name + ": one image, by tag or digest", re.match(r"[^:@]+(:[^:@/]+|@sha256:[0-9a-f]{64})$", c["image"]))
+
+
+def encrypted(name, job, known):
+    """A ring's pods have the folder of a Secret, and say so; or none, and say that."""
+    pod = job["spec"]["template"]["spec"]
+    c = pod["containers"][0]
+    volume = [v for v in pod["volumes"] if v["name"] == "tls"]
+    mount = [m for m in c["volumeMounts"] if m["name"] == "tls"]
+    hold(name + ": TLS or plaintext, one of them", ("--tls-dir=/etc/qring/tls" in c["args"]) != ("--plaintext" in c["args"]))
+    hold(name + ": TLS with a volume", ("--tls-dir=/etc/qring/tls" in c["args"]) == bool(volume) == bool(mount))
+    if not volume:
+        return
+    hold(name + ": its folder, read-only, which can change", mount == [{"name": "tls", "mountPath": "/etc/qring/tls", "readOnly": True}])
+    source = volume[0]["secret"]
+    hold(name + ": the key is for its group", source.get("defaultMode") == 0o440 and pod["securityContext"]["fsGroup"] == 65532)
+    made = known.get(("Secret", source["secretName"]))
+    if made:
+        hold(name + ": a TLS Secret", made["type"] == "kubernetes.io/tls")
+        hold(name + ": without the CA's key", set(made["data"]) == {"tls.crt", "tls.key", "ca.crt"})
+        keys = [k for k, v in made["data"].items() if b"PRIVATE KEY" in base64.b64decode(v)]
+        hold(name + ": one key in it", keys == ["tls.key"])
+    for d in (d for d in known.values() if d["kind"] == "Certificate"):
+        hold(name + ": the Certificate's Secret", d["spec"]["secretName"] == source["secretName"])
+        hold(name + ": whose names are the job's", d["spec"]["uris"] == ["qring://default/%s" % pod["subdomain"]])
+        names = ["*.%s.default.svc" % pod["subdomain"], "%s.default.svc" % pod["subdomain"]]
+        hold(name + ": and the pods'", d["spec"]["dnsNames"] == names)
+        hold(name + ": for both ends", d["spec"]["usages"] == ["digital signature", "server auth", "client auth"])
 
 
 def policy_of_failures(name, spec):
@@ -104,6 +135,7 @@ def safe(path):
                 hold(name + ": which is JSON", isinstance(json.loads(got.get("job.json", "null")), dict))
         if job["spec"].get("completionMode"):
             ring(name, job, known)
+            encrypted(name, job, known)
         policies = [d for d in all_objects if d["kind"] == "NetworkPolicy"]
         for policy in policies:
             labels = job["spec"]["template"]["metadata"]["labels"]
@@ -111,6 +143,7 @@ def safe(path):
             hold(name + ": the policy is for both ways", policy["spec"]["policyTypes"] == ["Ingress", "Egress"])
     for d in all_objects:
         hold("%s: no namespace of its own" % d["metadata"]["name"], "namespace" not in d["metadata"])
+        hold("%s: no key but in a Secret" % d["metadata"]["name"], d["kind"] == "Secret" or "PRIVATE KEY" not in json.dumps(d))
         if d["kind"] == "ServiceAccount":
             hold("the account: no token", d["automountServiceAccountToken"] is False)
 
@@ -145,6 +178,19 @@ def command(path, name):
     print(" ".join(shlex.quote(w) for w in words + container["command"] + container["args"]))
 
 
+def secret(path, folder):
+    (d,) = [d for d in objects(path) if d["kind"] == "Secret"]
+    texts = {k: base64.b64decode(v).decode() for k, v in d.get("data", {}).items()}
+    os.makedirs(folder, exist_ok=True)
+    for name, text in {**texts, **d.get("stringData", {})}.items():
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+            f.write(text)
+
+
+def builtin(path):
+    print(yaml.safe_dump_all([d for d in objects(path) if d["apiVersion"] in ("v1", "batch/v1", "networking.k8s.io/v1")]))
+
+
 def typo(path, key):
     with open(path, encoding="utf-8") as f:
         text, n = re.subn(r"(?m)(^|[\s{,-])%s:" % re.escape(key), r"\1%s:" % (key + key[-1]), f.read())
@@ -157,7 +203,8 @@ def closed(schema, at="values"):
         if "properties" in schema:
             hold(at + ": additionalProperties", schema.get("additionalProperties") is False)
         for k, v in schema.items():
-            closed(v, at + "." + k)
+            if k not in ("if", "then", "else"):  # conditions on the object that is closed already
+                closed(v, at + "." + k)
 
 
 def main():
@@ -169,7 +216,7 @@ def main():
         with open(args[0], encoding="utf-8") as f:
             closed(json.load(f))
     else:
-        {"scaled": scaled, "command": command, "typo": typo}[what](*args)
+        {"scaled": scaled, "command": command, "secret": secret, "builtin": builtin, "typo": typo}[what](*args)
     for b in bad:
         print("not so: " + b, file=sys.stderr)
     sys.exit(1 if bad else 0)

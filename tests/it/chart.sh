@@ -1,12 +1,14 @@
 #!/bin/sh
 # Manifests and chart: what is committed is what the chart renders; nothing unknown is in it (our copies of Kubernetes' schemas,
 # kubernetes-validate for 1.30 to 1.37) and a misspelt key is found; wrong values are refused by name; pods are restricted; scaling changes
-# two numbers of the Job and no pod; the rendered commands form a ring and predict. Helm comes by go install and the validators by pip, both
-# under build/tools; without them their part is skipped.
+# two numbers of the Job and no pod; the rendered commands form a ring, with the certificates that Helm makes and with ours, and predict. Helm and
+# cert-manager's definitions come by Go's module proxy and the validators by pip, under build/tools; without them their part is skipped.
 . "$(dirname "$0")/common"
 unset TF_CONFIG
 tests/chart/tools helm3 >"$work/helm" 2>"$work/helm.log" & # compiling takes two minutes the first time
 compiling=$!
+CERTMANAGER=$(tests/chart/tools certmanager 2>"$work/certmanager.log") && export CERTMANAGER || {
+    unset CERTMANAGER; skip "no definition of a Certificate: $(tail -n 1 "$work/certmanager.log")"; }
 check "the chart's README is what values.yaml says" tests/chart/readme
 check "the chart's job file is deploy/jobs/qcnn.json" cmp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
 manifests="deploy/jobs/qcnn.yaml deploy/jobs/infer.yaml deploy/jobs/tfjob.yaml"
@@ -20,12 +22,18 @@ fi
 py() { PYTHONPATH=$py_path "$py_exe" "$@"; }
 says_nothing() { "$@" >"$work/said" 2>&1 && [ ! -s "$work/said" ]; }
 strict() { py tests/chart/strict.py "$@"; }
-against() { py -c 'import sys, kubernetes_validate.__main__ as m; sys.exit(m.main())' --strict --quiet --no-warn -k "$@"; }
+against() { # MINOR FILE...: Kubernetes' own kinds; another's are not asked about
+    kubernetes=$1; shift
+    for manifest in "$@"; do objects builtin "$manifest" >"$work/builtin.yaml" && known "$kubernetes" "$work/builtin.yaml" || return 1; done
+}
+known() { py -c 'import sys, kubernetes_validate.__main__ as m; sys.exit(m.main())' --strict --quiet --no-warn -k "$@"; }
 objects() { py tests/chart/objects.py "$@"; }
 in_pod() { # FILE JOB INDEX JOBFILE: the command that pod runs, its folders under $work
     objects command "$1" "$2" |
-        sed "s|/etc/qring/job.json|$4|; s|/out|$work/out$3|g; s| qringd | $qringd |; s| qring infer | $qring infer |"
+        sed "s|/etc/qring/job.json|$4|; s|/out|$work/out$3|g; s| qringd | $qringd |; s| qring infer | $qring infer |
+        s|/etc/qring/tls|$work/tls|"
 }
+tls_of() { rm -rf "$work/tls"; objects secret "$1" "$work/tls"; } # FILE: what its Secret gives the pods
 as="-n -m"; [ "$(id -u)" = 0 ] || as="-U -r -n -m"
 # ring FILE JOB JOBFILE: pods 0 and 1 by the names of their Service, on two addresses of a loopback interface of their own; their exit codes
 # into ends. Not 0 where that cannot be had.
@@ -98,6 +106,7 @@ if [ -n "$py_exe" ]; then
         one=$(json_string "$work/one/result.json" state_digest)
         two=$(json_string "$work/out0/result.json" state_digest)
         check "to the digest of qring run: '$two', '$one'" test -n "$one" -a "$one" = "$two"
+        check "without TLS, which they say" holds "$work/ring0.log" --plaintext
     else skip "namespaces are forbidden here: the rendered rings do not run"; fi
     weights=$root/tests/golden/tfq/qcnn_weights.h5
     in_pod deploy/jobs/infer.yaml qcnn-infer 0 "$job" | sed "s|gs://my-bucket/qcnn/weights.h5|$weights|" >"$work/infer.sh"
@@ -116,6 +125,7 @@ for f in qcnn.yaml infer.yaml; do
     check "deploy/jobs/$f is what the chart renders (make manifests): $(diff "deploy/jobs/$f" "$work/rendered/$f" | head -n 5)" \
         cmp "deploy/jobs/$f" "$work/rendered/$f"
 done
+check "and holds no key" sh -c "! grep -E 'PRIVATE KEY|^kind: Secret' deploy/jobs/*.yaml"
 template() { "$helm" template "$@" --kube-version 1.33.0; }
 for values in tests/chart/values/*.yaml; do
     out=$work/$(basename "$values")
@@ -124,6 +134,7 @@ for values in tests/chart/values/*.yaml; do
     template a-release charts/qring -f "$values" >"$out" 2>"$work/said"; rc=$?
     check "it renders with $values: $(cat "$work/said")" test $rc = 0
     [ -n "$py_exe" ] || continue
+    if [ -z "${CERTMANAGER-}" ] && grep -q '^kind: Certificate' "$out"; then objects builtin "$out" >"$work/said" && mv "$work/said" "$out"; fi
     check "our schemas accept $values: $(strict "$out" 2>&1 | head -n 3)" says_nothing strict "$out"
     check "promises are kept with $values: $(objects safe "$out" 2>&1 | head -n 3)" says_nothing objects safe "$out"
     for minor in 30 37; do check "Kubernetes 1.$minor knows all of $values" against 1.$minor "$out"; done
@@ -138,11 +149,41 @@ if [ -n "$py_exe" ]; then
     template a charts/qring --skip-tests --set replicas=2 >"$work/two.yaml"
     template a charts/qring --skip-tests --set replicas=5 >"$work/five.yaml"
     objects scaled "$work/two.yaml" "$work/five.yaml" >"$work/differ"
-    check "2 and 5 workers differ in nothing else: $(cat "$work/differ")" \
-        test "$(paste -sd' ' "$work/differ")" = "ConfigMap/a.data.replicas Job/a.spec.completions Job/a.spec.parallelism"
+    # The Secret is another where no cluster can be asked for the one it has; the pods do not change by it.
+    check "2 and 5 workers differ in nothing else: $(cat "$work/differ")" test "$(paste -sd' ' "$work/differ")" = "ConfigMap/a.data.replicas \
+Job/a.spec.completions Job/a.spec.parallelism Secret/a-tls.data.ca.crt Secret/a-tls.data.tls.crt Secret/a-tls.data.tls.key"
+fi
+# certificates: those that Helm makes, and those of qring certs, by the two commands that deploy/jobs/qcnn.yaml names
+tls_ring() { # WHAT FILE IDENTITY: two pods with the Secret of FILE
+    tls_of "$2"
+    ring "$2" qcnn "$root/deploy/jobs/qcnn.json" || return 0 # said above
+    check "$1: two pods end with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
+    got=$(json_string "$work/out0/result.json" state_digest)
+    check "$1: to the digest of qring run: '$got', '$one'" test -n "$one" -a "$got" = "$one"
+    for i in 0 1; do
+        check "$1: worker $i is $3" holds "$work/ring$i.log" "TLS between workers: as $3"
+        check "$1: nobody is refused by $i: $(grep refus "$work/ring$i.log")" sh -c "! grep refus '$work/ring$i.log'"
+    done
+}
+if [ -n "$py_exe" ]; then
+    template qcnn charts/qring >"$work/generated.yaml"
+    tls_ring "Helm's certificates" "$work/generated.yaml" '*.qcnn.default.svc,qcnn.default.svc'
+    if command -v openssl >/dev/null; then
+        openssl x509 -in "$work/tls/tls.crt" -noout -text -checkend $((364 * 86400)) >"$work/said" 2>&1
+        for words in 'CN = qcnn CA' 'CN = qcnn' '2048 bit' 'CA:FALSE' 'TLS Web Server Authentication, TLS Web Client Authentication' 'will not expire'; do
+            check "Helm's certificate says $words" holds "$work/said" "$words"
+        done
+    fi
+    sed -n 's/^#   //p' deploy/jobs/qcnn.yaml | sed "s|^qring |$qring |; s|^helm |$helm |; s/ | kubectl apply -f -//" >"$work/two.sh"
+    check "two commands" test "$(wc -l <"$work/two.sh")" = 2
+    { sed -n 1p "$work/two.sh" | sh && echo --- && sed -n 2p "$work/two.sh" | sh; } >"$work/ours.yaml" 2>"$work/said"
+    check "their output is known: $(strict "$work/ours.yaml" 2>&1 | head -n 3)" says_nothing strict "$work/ours.yaml"
+    check "also to Kubernetes 1.30" against 1.30 "$work/ours.yaml"
+    tls_ring "qring certs" "$work/ours.yaml" qring://default/qcnn
 fi
 # helm test: its ring ends with 0 0 only where steps were finished
 template qcnn charts/qring >"$work/tested.yaml"
+[ -z "$py_exe" ] || tls_of "$work/tested.yaml"
 if [ -n "$py_exe" ] && ring "$work/tested.yaml" qcnn-test "$root/deploy/jobs/qcnn.json"; then
     check "helm test's ring ends with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
     check "and has written its two steps" test "$(grep -c '"kind":"TRAIN"' "$work/out0/test/steps.jsonl")" = 2
@@ -157,7 +198,8 @@ printf 'kind: Notes\nnotes: |\n{{ tpl (.Files.Get "NOTES.txt") . | indent 2 }}\n
 template a-release "$work/noted" -n physics --show-only templates/notes.yaml --set weights=gs://b/w.h5 >"$work/notes" 2>&1
 template a-release-infer charts/qring -f tests/chart/values/full.yaml --set mode=infer,fullnameOverride=,extraArgs=null >"$work/after.yaml" 2>&1
 check "the notes' way to predictions, with every value set" grep -q -- '--weights=gs://my-bucket/pure.h5' "$work/after.yaml"
-for words in '2 workers train as Job a-release in namespace physics' 'kubectl -n physics get pods' \
+for words in '2 workers train as Job a-release in namespace physics, over TLS' 'in Secret a-release-tls, valid for 365 days' \
+    'kubectl -n physics delete secret a-release-tls && helm -n physics upgrade a-release charts/qring --reuse-values' 'kubectl -n physics get pods' \
     'logs -f -l batch.kubernetes.io/job-name=a-release' 'upgrade a-release charts/qring --reuse-values --set replicas=N' \
     '"completions":N,"parallelism":N' 'port-forward' 'helm -n physics test a-release' \
     'install a-release-infer charts/qring -f - --set mode=infer,fullnameOverride=,extraArgs=null' 'helm -n physics uninstall a-release'; do
@@ -183,7 +225,20 @@ weights=s3://bucket/w.h5|'/weights'
 weights=gs://bucket/w.txt|'/weights'
 logdir=logs|'/logdir'
 outputClaim=My_Claim|'/outputClaim'
-plaintext=maybe|'/plaintext'
+plaintext=true|'plaintext'
+tls.mode=maybe|'/tls/mode'
+tls.mode=secret|'/tls/existingSecret'
+tls.mode=secret,tls.existingSecret=My_Secret|'/tls/existingSecret'
+tls.existingSecret=a|'/tls/existingSecret'
+tls.mode=certManager|'/tls/issuerRef'
+tls.mode=certManager,tls.issuerRef.kind=Issuer|'/tls/issuerRef'
+tls.mode=certManager,tls.issuerRef.nam=a|'nam'
+tls.issuerRef.name=a|'/tls/issuerRef'
+tls.mode=certManager,tls.issuerRef.name=a,tls.duration=90d|'/tls/duration'
+tls.renewBefore=30|'/tls/renewBefore'
+tls.days=0|'/tls/days'
+tls.days=3651|'/tls/days'
+tls.secretName=a|'secretName'
 extraArgs={infer}|'/extraArgs/0'
 extraArgs=--x|'/extraArgs'
 extraEnv[0].value=x|'name'

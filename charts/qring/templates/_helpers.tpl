@@ -45,6 +45,19 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{ .Values.weights | default "/out/weights.h5" }}
 {{- end -}}
 
+{{- /* The Secret with the certificate; empty where there is none: without TLS, and for predictions, which talk to nobody. */}}
+{{- define "qring.tls.secret" -}}
+{{- if and (eq .Values.mode "train") (ne .Values.tls.mode "none") -}}
+{{ .Values.tls.existingSecret | default (printf "%s-tls" (include "qring.name" .)) }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The pods' names, as a certificate has them. Where it has no URI these make it the job's, so every renewal has the same. */}}
+{{- define "qring.tls.names" -}}
+{{- $service := printf "%s.%s.svc" (include "qring.name" .) .Release.Namespace -}}
+{{ list (printf "*.%s" $service) $service | toJson }}
+{{- end -}}
+
 {{- /* Not empty where a value names a bucket. */}}
 {{- define "qring.gcs" -}}
 {{- if contains "gs://" (toJson .Values) }}yes{{ end -}}

@@ -114,6 +114,12 @@ volumes:
     emptyDir:
       medium: Memory
       sizeLimit: 64Mi
+  {{- with include "qring.tls.secret" .root }}
+  - name: tls
+    secret:
+      secretName: {{ . }}
+      defaultMode: 0440
+  {{- end }}
   {{- with .root.Values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -145,6 +151,12 @@ volumeMounts:
     mountPath: /out
   - name: tmp
     mountPath: /tmp
+  {{- if include "qring.tls.secret" .root }}
+  # The folder, not files of it (subPath): those would stay what they were when the Secret is renewed.
+  - name: tls
+    mountPath: /etc/qring/tls
+    readOnly: true
+  {{- end }}
   {{- with .root.Values.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

@@ -36,7 +36,9 @@ template:
         command: [qringd]
         args:
           - /etc/qring/job.json
-          {{- if .root.Values.plaintext }}
+          {{- if include "qring.tls.secret" .root }}
+          - --tls-dir=/etc/qring/tls
+          {{- else }}
           - --plaintext
           {{- end }}
           {{- range .args }}
