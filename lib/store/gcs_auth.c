@@ -50,8 +50,8 @@ void qr_gcs_auth_free(struct qr_gcs_auth *a) {
 /* ---- the credentials file ---- */
 
 static enum qr_code text_of(const struct qr_gcs_auth *a, const char *key, const char **ret, struct qr_err *err) {
-    enum qr_code code = qr_json_string(qr_json_get(a->file, key), key, ret, err);
-    return code == QR_OK ? code : qr_wrap(err, "credentials %s", a->path);
+    if (qr_json_string(qr_json_get(a->file, key), key, ret, NULL) == QR_OK) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: %s is missing or no text", a->path, key); /* what it is instead may be a secret */
 }
 
 /* A file from elsewhere must not send our keys anywhere but to Google, or to this machine. */
@@ -172,7 +172,9 @@ static void field(struct qr_buf *b, const char *name, const char *value) {
 
 static enum qr_code from_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
     const char *host = a->opt->metadata_host && *a->opt->metadata_host ? a->opt->metadata_host : "metadata.google.internal";
-    qr_auto(qr_free_p) char *url = qr_xasprintf("http://%s/computeMetadata/v1/instance/service-accounts/default/token", host);
+    if (strncmp(host, "http://", 7) == 0) host += 7;
+    int n = (int)strcspn(host, "/");
+    qr_auto(qr_free_p) char *url = qr_xasprintf("http://%.*s/computeMetadata/v1/instance/service-accounts/default/token", n, host);
     struct qr_gcs_request req = {.method = "GET", .url = url, .headers = {"Metadata-Flavor: Google"}, .n_headers = 1, .max_reply_bytes = MAX_TOKEN_BYTES,
                                  .timeout_ms = TOKEN_TIMEOUT_MS, .direct = true};
     struct qr_gcs_reply reply = {0};
