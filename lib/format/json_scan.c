@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/parse.h"
+#include "format/json.h"
 #include "format/json_impl.h"
 
 /* A key of an object that is still open: its text between the quotes, escapes and all. */
@@ -39,6 +40,16 @@ size_t qr_utf8_next(const uint8_t *p, size_t n, uint32_t *ret) {
     if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) return 0;
     *ret = c;
     return len;
+}
+
+bool qr_is_utf8(const char *text) {
+    uint32_t c;
+    size_t left = strlen(text), n = 1;
+    for (; left && n; left -= n) {
+        n = qr_utf8_next((const uint8_t *)text, left, &c);
+        text += n;
+    }
+    return n != 0;
 }
 
 static enum qr_code fail_at(struct scan *s, size_t at, const char *message) {

@@ -119,11 +119,20 @@ static void object_url(const struct qr_gcs *g, const char *name, struct qr_buf *
     qr_gcs_escape(ret, name);
 }
 
+/* What can stand in front of a name. Other bytes than UTF-8 the server would store as another name, or refuse. */
+static enum qr_code check_prefix(const struct qr_gcs *g, const char *prefix, struct qr_err *err) {
+    size_t n = strlen(prefix);
+    if (n <= MAX_NAME_BYTES && !strpbrk(prefix, "\r\n") && qr_is_utf8(prefix)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "gs://%s/%.100s: a name is UTF-8 of at most %d bytes without line breaks", g->bucket, prefix,
+                   MAX_NAME_BYTES);
+}
+
 static enum qr_code check_name(const struct qr_gcs *g, const char *name, struct qr_err *err) {
     size_t n = strlen(name);
-    bool bad = n == 0 || n > MAX_NAME_BYTES || strpbrk(name, "\r\n") || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || name[n - 1] == '/';
-    if (!bad) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "gs://%s/%.100s names no object: a name has 1 to %d bytes, no line break, no / at the end", g->bucket, name, MAX_NAME_BYTES);
+    if (check_prefix(g, name, err) != QR_OK) return err->code;
+    if (n && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && name[n - 1] != '/') return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "gs://%s/%.100s names no object: give a name that is not . or .. and has no / at its end", g->bucket,
+                   name);
 }
 
 /* What the server says about an object; *ret_found false on 404. */
@@ -404,6 +413,7 @@ static enum qr_code check_writable(struct qr_store *s, const char *prefix, struc
     qr_auto(qr_free_p) char *url = qr_xasprintf("%s/storage/v1/b/%s/iam/testPermissions?permissions=storage.objects.create&permissions=storage.objects.get&"
                                                 "permissions=storage.objects.delete", g->base, g->bucket);
     struct qr_gcs_request req = {.method = "GET", .url = url, .max_reply_bytes = QR_GCS_REPLY_BYTES};
+    if (check_prefix(g, prefix, err) != QR_OK) return err->code;
     qr_gcs_retry_begin(&retry, &g->opt);
     enum qr_code code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
     if (code == QR_OK && reply.status == 200) code = missing_permission(g, &c, qr_buf_view(&reply.body), err);
@@ -434,7 +444,10 @@ static void close_store(struct qr_store *s) {
 static char *base_of(const struct qr_gcs_options *o) {
     const char *host = o->emulator_host && *o->emulator_host ? o->emulator_host : o->endpoint && *o->endpoint ? o->endpoint : "https://storage.googleapis.com";
     char *base = strstr(host, "://") ? qr_xstrdup(host) : qr_xasprintf("http://%s", host);
-    for (size_t n = strlen(base); n && base[n - 1] == '/'; n--) base[n - 1] = 0;
+    static const char api[] = "/storage/v1"; /* which other clients want there */
+    size_t n = strlen(base);
+    while (n && base[n - 1] == '/') base[--n] = 0;
+    if (n > strlen(api) && strcmp(base + n - strlen(api), api) == 0) base[n - strlen(api)] = 0;
     return base;
 }
 

@@ -50,8 +50,8 @@ void qr_gcs_auth_free(struct qr_gcs_auth *a) {
 /* ---- the credentials file ---- */
 
 static enum qr_code text_of(const struct qr_gcs_auth *a, const char *key, const char **ret, struct qr_err *err) {
-    enum qr_code code = qr_json_string(qr_json_get(a->file, key), key, ret, err);
-    return code == QR_OK ? code : qr_wrap(err, "credentials %s", a->path);
+    if (qr_json_string(qr_json_get(a->file, key), key, ret, NULL) == QR_OK) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: %s is missing or no text", a->path, key); /* what it is instead may be a secret */
 }
 
 /* A file from elsewhere must not send our keys anywhere but to Google, or to this machine. */
@@ -62,6 +62,7 @@ static bool trusted(const char *url) {
         if (strncmp(url, here[i], n) == 0 && (url[n] == ':' || url[n] == '/')) return !strchr(url, '@');
     }
     if (strncmp(url, "https://", 8) != 0) return false;
+    if (strncmp(url, "https://accounts.google.com/", 28) == 0) return true; /* in files of before 2018 */
     size_t n = strcspn(url + 8, "/?#");
     static const char suffix[] = ".googleapis.com";
     return n > strlen(suffix) && strncmp(url + 8 + n - strlen(suffix), suffix, strlen(suffix)) == 0 && !memchr(url + 8, '@', n) && !memchr(url + 8, '\\', n);
@@ -171,7 +172,9 @@ static void field(struct qr_buf *b, const char *name, const char *value) {
 
 static enum qr_code from_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
     const char *host = a->opt->metadata_host && *a->opt->metadata_host ? a->opt->metadata_host : "metadata.google.internal";
-    qr_auto(qr_free_p) char *url = qr_xasprintf("http://%s/computeMetadata/v1/instance/service-accounts/default/token", host);
+    if (strncmp(host, "http://", 7) == 0) host += 7;
+    int n = (int)strcspn(host, "/");
+    qr_auto(qr_free_p) char *url = qr_xasprintf("http://%.*s/computeMetadata/v1/instance/service-accounts/default/token", n, host);
     struct qr_gcs_request req = {.method = "GET", .url = url, .headers = {"Metadata-Flavor: Google"}, .n_headers = 1, .max_reply_bytes = MAX_TOKEN_BYTES,
                                  .timeout_ms = TOKEN_TIMEOUT_MS, .direct = true};
     struct qr_gcs_reply reply = {0};
@@ -204,7 +207,8 @@ static void base64url(struct qr_buf *b, const void *p, size_t n) {
 
 static bool sign(const char *pem, struct qr_buf *jwt) {
     BIO *bio = BIO_new_mem_buf(pem, -1);
-    EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
+    static char none[] = ""; /* the pass phrase of an encrypted key: without one OpenSSL would ask on the terminal */
+    EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, none) : NULL;
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     size_t n = key ? (size_t)EVP_PKEY_size(key) : 0;
     unsigned char *signature = qr_xmalloc(n + 1);
@@ -253,7 +257,7 @@ static enum qr_code from_service_account(struct qr_gcs_auth *a, struct qr_err *e
         field(&body, "assertion", qr_buf_string(&jwt));
         code = post(a, url, form, NULL, qr_buf_view(&body), "the token endpoint", "access_token", err);
     } else {
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: private_key is not an RSA key in PEM form; download the key file again", a->path);
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: private_key is not an RSA key in PEM form without a pass phrase; download the key file again", a->path);
     }
     qr_buf_free(&part);
     qr_buf_free(&jwt);

@@ -30,6 +30,9 @@ enum qr_code qr_store_resolve(const char *url, struct qr_store **ret, char **ret
         if (begins(path, "localhost/")) path += strlen("localhost");
         if (*path != '/')
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s: a file URL has three slashes, file:///dir/name; or give a plain path", url);
+    } else if (begins(url, "gs:") || begins(url, "file:")) { /* no path of anybody: slashes were lost */
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: gs://bucket/name has two slashes, file:///dir/name three; a file of such a name is ./%s", url,
+                       url);
     } else if (strstr(url, "://")) {
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown kind of URL; gs://bucket/name, file:///dir/name and plain paths are known", url);
     }

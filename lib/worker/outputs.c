@@ -88,6 +88,9 @@ enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err) 
     if (check_folder(o->dir, err) != QR_OK) return qr_wrap(err, "results (--out, --weights)");
     if (o->logdir && strstr(o->logdir, "://"))
         return qr_fail(err, QR_INVALID_ARGUMENT, "--logdir: %s: unknown kind of URL; file:///dir/name and plain paths are known", o->logdir);
+    if (o->logdir && strncmp(o->logdir, "gs:", 3) == 0)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--logdir: %s: a bucket's folder is gs://BUCKET/FOLDER; a local one of that name is ./%s",
+                       o->logdir, o->logdir);
     if (o->logdir && qr_dir_writable(o->logdir, err) != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
     return QR_OK;
 }

@@ -22,7 +22,8 @@
 void qr_stop_start(void);
 void qr_stop_exit_code(int code);          /* 143 until told otherwise */
 bool qr_stop_requested(void);
-/* While steps are computed: a block may take minutes, and the others have heard our goodbye already. */
+/* Until there are weights to write. Before training a bucket may hang; while steps are computed a block may take minutes, and the others have
+ * heard our goodbye already. */
 void qr_stop_hurry(bool on);
 /* The group to interrupt, at once when the request has been made already; NULL before it is closed. */
 void qr_stop_watch(struct qr_group *group);

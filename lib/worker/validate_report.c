@@ -132,7 +132,9 @@ static void ring_json(const struct qr_validation *v, struct qr_json_writer *w) {
     qr_json_open(w, '{');
     put_text(w, "source", qr_identity_source_name(v->identity.source));
     put_text(w, "role", qr_role_name(v->identity.role));
-    put_number(w, "index", v->identity.index);
+    qr_json_put_key(w, "index");
+    if (v->identity.index < 0) qr_json_put_null(w); /* outside the ring, as --print-identity has it */
+    else qr_json_put_i64(w, v->identity.index);
     qr_json_put_key(w, "peers");
     qr_json_open(w, '[');
     for (size_t i = 0; i < v->n_names; i++) {

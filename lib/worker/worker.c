@@ -87,6 +87,8 @@ static enum qr_code read_settings(struct worker *w, int argc, char *const *argv,
         if (code == QR_OK && !s->print_identity) qr_warn(&w->log, "worker", "%s", unknown[i]);
         free(unknown[i]);
     }
+    qr_stop_exit_code((int)s->exit_on_drain); /* the job may be long in coming */
+    qr_last_words_to(s->termination_log);
     if (code == QR_OK) code = qr_job_load(s->job, &w->job, err);
     if (code == QR_OK) code = qr_settings_job(s, w->job->worker, err);
     if (code == QR_OK) code = qr_settings_check(s, err);
@@ -334,7 +336,6 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
         .finish = finish, .finish_ctx = w,
     };
     qr_http_watch(w->http, QR_HTTP_TRAINING, true);
-    qr_stop_hurry(true);
     enum qr_code code = qr_train_run(&opt, &result, err);
     qr_stop_hurry(false);
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
@@ -424,6 +425,7 @@ int qr_worker_main(int argc, char *const *argv, char *const *environment) {
     setenv("GRPC_POLL_STRATEGY", "poll", 0); /* before gRPC starts; few connections, and nothing to wake */
     take_descriptors();
     qr_stop_start();
+    qr_stop_hurry(true); /* until there are weights to write; a bucket may hang before the first step */
     qr_cloud_configure(environment, &w.log);
     qr_settings_init(&w.settings);
     w.log = make_log(&w.settings);

@@ -38,7 +38,9 @@ static void files_only(const char *dir) {
     static const struct { const char *url; enum qr_code code; const char *words; } rows[] = {
         {"gs://bucket/w.h5", QR_FAILED_PRECONDITION, "gs://bucket/w.h5: Cloud Storage is not configured in this program; give a local path"},
         {"s3://bucket/w.h5", QR_INVALID_ARGUMENT, "unknown kind of URL"}, {"https://x/w.h5", QR_INVALID_ARGUMENT, "unknown kind of URL"},
-        {"file://host/w.h5", QR_INVALID_ARGUMENT, "three slashes"}, {"file://", QR_INVALID_ARGUMENT, "three slashes"}, {"", QR_INVALID_ARGUMENT, "empty path"}};
+        {"file://host/w.h5", QR_INVALID_ARGUMENT, "three slashes"}, {"file://", QR_INVALID_ARGUMENT, "three slashes"}, {"", QR_INVALID_ARGUMENT, "empty path"},
+        {"gs:/bucket/w.h5", QR_INVALID_ARGUMENT, "gs://bucket/name has two"}, {"gs:bucket/w.h5", QR_INVALID_ARGUMENT, "gs://bucket/name has two"},
+        {"file:/dir/w.h5", QR_INVALID_ARGUMENT, "file:///dir/name three"}};
     for (size_t i = 0; i < COUNT(rows); i++) {
         s = NULL;
         name = NULL;

@@ -23,6 +23,11 @@ base=$root/deploy/jobs/qcnn.json
 edit() { sed "$1" "$base" >"$work/$2.json"; echo "$work/$2.json"; } # sed script, name
 run() { code=$1 words=$2 file=$3; shift 3; wrong "$code" "$words" "$qring" run "$file" -n 1 --out "$out" "$@"; }
 
+# a slash too few is no folder's name
+run 2 'gs:/bucket/w.h5|two slashes' "$base" --weights gs:/bucket/w.h5
+run 2 'gs:bucket/logs|gs://BUCKET' "$base" --logdir gs:bucket/logs
+run 2 '--logdir|two slashes' "$base" --logdir gs://
+
 # job files
 run 2 'epoch|epochs' "$(edit 's/"epochs": 50/"epoch": 50/' key)"
 run 2 'learning_rat|learning_rate' "$(edit 's/learning_rate/learning_rat/' key2)"

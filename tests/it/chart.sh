@@ -263,6 +263,8 @@ terminationGracePeriodSeconds=1|'/terminationGracePeriodSeconds'
 tolerations[0].keys=x|'keys'
 affinity.nodeAfinity.x=y|'nodeAfinity'
 nodeSelector.a=1|'/nodeSelector/a'
+podLabels.app\\.kubernetes\\.io/instance=x|'/podLabels/app.kubernetes.io~1instance'
+labels.app\\.kubernetes\\.io/name=x|'/labels/app.kubernetes.io~1name'
 serviceAccount.create=true|'create'
 networkPolicy.enable=true|'enable'
 networkPolicy.metricsFrom[0].podselector.x=y|'podselector'
@@ -270,6 +272,13 @@ resources.limits.cpu=1|'resources'
 mode=infer|weights=gs://
 job=nonsense|job is not a JSON object
 T
+# a bucket named by the tutorial's flags, or their variables, lets Cloud Storage through
+for with in 'extraArgs={--weights-gcs-bucket=b,--weights-gcs-path=w.h5}' 'extraEnv[0].name=QRING_WEIGHTS_GCS_BUCKET,extraEnv[0].value=b' weights=gs://b/w.h5; do
+    template a charts/qring --set "$with" >"$work/rules.yaml" 2>&1
+    check "the network policy lets Cloud Storage through with $with" grep -q 'port: 443' "$work/rules.yaml"
+done
+template a charts/qring >"$work/rules.yaml" 2>&1
+check "and nothing where no value has a bucket" sh -c "! grep -q 'port: 443' '$work/rules.yaml'"
 # names
 template "$(echo "$long" | cut -c1-53)" charts/qring >"$work/long.yaml" 2>&1
 check "a long release name is cut and stays itself" grep -qE '^  name: a{37}-[0-9a-f]{8}$' "$work/long.yaml"

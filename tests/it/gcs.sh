@@ -197,6 +197,23 @@ check "SIGTERM: events are in the bucket again" soon 10 bytes_above 0 drain "$wo
 kill "$drain"; wait "$drain"
 check "SIGTERM and a server that answers: all is uploaded" all_logs auth-bucket drain "$work/drain/logs"
 
+# SIGTERM while the server hangs before training: with the job, the check of the bucket
+kill -STOP "$fake"
+for what in gs://auth-bucket/job.json "$work/job.json --weights gs://auth-bucket/w.h5" "$work/job.json --logdir gs://auth-bucket/l"; do
+    : >"$work/words"
+    # shellcheck disable=SC2086
+    "$qringd" $what --out "$work/early" --http-port 0 --exit-on-drain 9 --termination-log "$work/words" >"$work/early.log" 2>&1 &
+    early=$! started="$started $!"
+    sleep 1
+    began=$(date +%s%N)
+    kill "$early"; wait "$early"; rc=$?
+    took=$((($(date +%s%N) - began) / 1000000))
+    check "SIGTERM before training: exit 9, not $rc ($what)" test $rc = 9
+    check "SIGTERM before training: out within 2 s of a hanging server, not $took ms ($what)" test $took -lt 2000
+    check "SIGTERM before training: says so ($what)" holds "$work/words" 'before the first step: drained on SIGTERM'
+done
+kill -CONT "$fake"
+
 # refused at the end: every worker exits with the same permanent code
 # shellcheck disable=SC2046
 set -- $(free_ports 3)

@@ -45,6 +45,9 @@ for r in v["workers"]:
     assert abs(r["cost"] - 3 * r["pod_hours"]) <= 1e-12 * r["cost"]
 P
 # a large circuit: blocks take long beside a message, so more workers pay off
+TF_CONFIG='{"cluster": {"worker": ["127.0.0.1:1"], "evaluator": ["127.0.0.1:2"]}, "task": {"type": "evaluator", "index": 0}}' \
+    "$qring" validate "$base" --threads 1 --json >"$work/outside.json" 2>"$work/outside.log"
+check "--json: outside the ring there is no index" $python -c "import json; assert json.load(open('$work/outside.json'))['ring']['index'] is None"
 sed 's/"qubits": 8, "stages": 1/"qubits": 16, "stages": 1/; s/, "readouts": \[[^]]*\]//; s/"rounds": 20/"rounds": 4/' "$base" >"$work/wide.json"
 "$qring" validate "$work/wide.json" --threads 1 --json >"$work/wide.out" 2>"$work/wide.log"
 check "16 qubits: more than one worker pays off" $python -c "import json; v = json.load(open('$work/wide.out')); assert v['best_workers'] > 1, v['best_workers']"

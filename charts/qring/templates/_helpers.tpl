@@ -58,7 +58,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{ list (printf "*.%s" $service) $service | toJson }}
 {{- end -}}
 
-{{- /* Not empty where a value names a bucket. */}}
+{{- /* Not empty where a value names a bucket, as a URL or by the tutorial's flag or its variable. */}}
 {{- define "qring.gcs" -}}
-{{- if contains "gs://" (toJson .Values) }}yes{{ end -}}
+{{- if regexMatch "gs://|weights-gcs-bucket|weights_gcs_bucket|WEIGHTS_GCS_BUCKET" (toJson .Values) }}yes{{ end -}}
 {{- end -}}
