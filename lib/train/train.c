@@ -81,6 +81,13 @@ static enum qr_code tell(struct run *r, struct qr_err *err) {
     return o->step(o->ctx, leads(r), &r->told[r->lines.n - 1], &detail, err);
 }
 
+/* A reduction that was based on the present state has passed. Its line is written before the state is published. */
+static enum qr_code note_stable(struct run *r, struct qr_err *err) {
+    const struct qr_train_observer *o = &r->opt->observer;
+    if (tell(r, err) != QR_OK) return err->code;
+    return o->stable ? o->stable(o->ctx, leads(r), &r->state, err) : QR_OK;
+}
+
 static void say_schedule(struct run *r, size_t n) {
     if (r->said_schedule || r->view.n_members < 2) return;
     r->said_schedule = true;
@@ -185,6 +192,11 @@ static void apply(struct run *r, const struct qr_step_work *w, uint8_t digest[16
     qr_count_time(QR_UPDATE_TIME, qr_now_ns(r->opt->clock) - began_ns);
 }
 
+static void show_values(struct run *r) {
+    running_means(r, r->values);
+    for (size_t i = 0; i < r->n_values; i++) r->val_values[i].value = r->state.validation[i];
+}
+
 /* The spare is the state from now on. */
 static void swap(struct run *r, const uint8_t digest[16]) {
     struct qr_state s = r->state;
@@ -196,8 +208,7 @@ static void swap(struct run *r, const uint8_t digest[16]) {
     memcpy(r->digest, digest, sizeof r->digest);
     qr_stepper_clear(r->stepper);
     qr_stepper_prepare(r->stepper, r->state.weights);
-    running_means(r, r->values);
-    for (size_t i = 0; i < r->n_values; i++) r->val_values[i].value = r->state.validation[i];
+    show_values(r);
 }
 
 static void show(struct run *r, const struct qr_told *line) {
@@ -228,7 +239,7 @@ static enum qr_code commit(struct run *r, const struct qr_step_work *w, struct q
     apply(r, w, digest, &line);
     enum qr_code code = qr_group_commit(r->opt->group, r->spare.pass, digest, err);
     if (code == QR_OK && w->kind == QR_STEP_TRAIN) weigh(r, w);
-    if (code == QR_OK) code = tell(r, err);
+    if (code == QR_OK) code = note_stable(r, err);
     if (code != QR_OK) return code;
     swap(r, digest);
     qr_lines_add(&r->lines, &line);
@@ -318,7 +329,8 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
                                           .n_members = 1, .pool = opt->pool, .clock = opt->clock};
     if (qr_stepper_new(&so, &r->stepper, err) != QR_OK) return err->code;
     qr_state_init(&r->state, r->job, m);
-    if (opt->initial) memcpy(r->state.weights, opt->initial, r->state.n_params * sizeof *r->state.weights);
+    if (opt->resume) qr_state_copy(&r->state, opt->resume);
+    else if (opt->initial) memcpy(r->state.weights, opt->initial, r->state.n_params * sizeof *r->state.weights);
     else qr_model_init(m, r->job->seed, r->state.weights);
     qr_order_init(&r->order, opt->data->n_train);
     qr_state_init(&r->spare, r->job, m);
@@ -332,6 +344,7 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     r->tensor_sizes = qr_xcalloc(r->n_tensors, sizeof *r->tensor_sizes);
     for (size_t i = 0; i < r->n_tensors; i++) r->tensor_sizes[i] = qr_model_tensor(m, i)->n;
     qr_stepper_prepare(r->stepper, r->state.weights);
+    show_values(r);
     qr_gauge(QR_EPOCHS_PLANNED, (int64_t)r->epochs);
     qr_gauge(QR_STEPS_PLANNED, (int64_t)(r->epochs * r->n_batches));
     qr_state_digest(&r->state, &r->scratch, r->digest);
@@ -370,7 +383,7 @@ static void fill_result(const struct run *r, struct qr_train_result *ret) {
 /* The empty closing reduction has passed: everybody had the final state, and it may be published. */
 static enum qr_code finish(struct run *r, struct qr_train_result *ret, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
-    enum qr_code code = tell(r, err);
+    enum qr_code code = note_stable(r, err);
     if (code != QR_OK) return code;
     free(ret->params);
     fill_result(r, ret);

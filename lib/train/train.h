@@ -12,6 +12,7 @@
 #include "job/canonical.h"
 #include "job/job.h"
 #include "record/result.h"
+#include "train/state.h"
 
 /* Called on the training thread, on every member; a recorder acts only where leader is true. All may be NULL. Who leads may change: who leads
  * now tells a line that the leader before may have written, and lines before it in detail->before (record/result.h). */
@@ -22,6 +23,8 @@ struct qr_train_observer {
     enum qr_code (*joined)(void *ctx, const struct qr_group_view *view, bool fresh, struct qr_err *err);
     /* a step has been applied (TRAIN) or evaluated (EVAL) and is now stable */
     enum qr_code (*step)(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err);
+    /* this state is stable: it may be published. Before the first update too. Valid during the call; no allocation is wanted here */
+    enum qr_code (*stable)(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err);
     /* for the progress bar: at once, not only when stable. batch 1..n_batches; running: Keras' running means, [0] is the loss. */
     void (*progress)(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch, uint64_t n_batches,
                      const struct qr_named_value *running, size_t n);
@@ -46,6 +49,9 @@ struct qr_train_options {
     const struct qr_dataset *data;
     const struct qr_model *model;
     const double *initial;          /* n_params, or NULL: Philox */
+    /* a state of this job to go on from (then initial is not used), or NULL; borrowed until the call returns. Members that have an older one fetch
+     * it from those that have the newest */
+    const struct qr_state *resume;
     uint64_t epochs;                /* overrides the job's when not 0 */
     struct qr_group *group;         /* not ready yet: qr_train_run says what state it begins with */
     struct qr_pool *pool;
