@@ -186,6 +186,11 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
     memcpy(m.job_hash, opt->job_hash, sizeof m.job_hash);
     qr_entropy(m.incarnation, sizeof m.incarnation);
     qr_entropy(&m.seed, sizeof m.seed);
+    if (opt->seed) {
+        qr_set_u64le(m.incarnation, opt->seed);
+        qr_set_u64le(m.incarnation + 8, ~opt->seed);
+        m.seed = opt->seed;
+    }
     g->member = qr_member_new(&m, act, g);
     struct qr_mesh_options mesh = {.link = data, .clock = opt->clock, .log = opt->log, .ctx = g, .stop = group_mesh_stop, .broken = group_mesh_broken};
     g->mesh = qr_mesh_new(&mesh);

@@ -233,7 +233,8 @@ static void run_training(struct node *x) {
     struct qr_clock busy = {busy_now, x};
     struct qr_group_options o = {.run = "whole", .fields = &field, .n_fields = 1, .index = x->index, .n_peers = w->n, .peers = w->peers,
                                  .count_known = true, .min_workers = 1, .listen_address = w->address[x->index],
-                                 .form_timeout_ns = 5 * QR_SECOND, .clock = &w->clock, .log = &log, .mutations = w->mutations};
+                                 .form_timeout_ns = 5 * QR_SECOND, .clock = &w->clock, .log = &log,
+                                 .seed = mix(w->seed * 1000 + x->index * 100 + x->lives) | 1, .mutations = w->mutations};
     struct qr_train_options t = {
         .job = truth.job, .canonical = &truth.canonical, .data = &truth.data, .model = truth.model, .clock = &busy, .log = &log,
         .observer = {.ctx = x, .joined = on_joined, .step = on_step}, .finish = on_finish, .finish_ctx = x,
