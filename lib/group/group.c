@@ -48,7 +48,10 @@ static void act(void *ctx, const struct qr_member_action *a) {
         break;
     case QR_ACT_LOST:
     case QR_ACT_STOP: tell(&g->stop, a->code, a->text); break;
-    case QR_ACT_DONE: tell(&g->done, a->code, a->text); break;
+    case QR_ACT_DONE:
+        tell(&g->done, a->code, a->text);
+        g->done_ns = group_now_ns(g);
+        break;
     }
     if (!g->quit) g->data->ops->wake(g->data); /* it goes while the group closes */
 }
