@@ -48,7 +48,10 @@ static void act(void *ctx, const struct qr_member_action *a) {
         break;
     case QR_ACT_LOST:
     case QR_ACT_STOP: tell(&g->stop, a->code, a->text); break;
-    case QR_ACT_DONE: tell(&g->done, a->code, a->text); break;
+    case QR_ACT_DONE:
+        tell(&g->done, a->code, a->text);
+        g->done_ns = group_now_ns(g);
+        break;
     }
     if (!g->quit) g->data->ops->wake(g->data); /* it goes while the group closes */
 }
@@ -186,6 +189,11 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
     memcpy(m.job_hash, opt->job_hash, sizeof m.job_hash);
     qr_entropy(m.incarnation, sizeof m.incarnation);
     qr_entropy(&m.seed, sizeof m.seed);
+    if (opt->seed) {
+        qr_set_u64le(m.incarnation, opt->seed);
+        qr_set_u64le(m.incarnation + 8, ~opt->seed);
+        m.seed = opt->seed;
+    }
     g->member = qr_member_new(&m, act, g);
     struct qr_mesh_options mesh = {.link = data, .clock = opt->clock, .log = opt->log, .ctx = g, .stop = group_mesh_stop, .broken = group_mesh_broken};
     g->mesh = qr_mesh_new(&mesh);

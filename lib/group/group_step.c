@@ -20,7 +20,12 @@ static void lock(struct qr_group *g) { pthread_mutex_lock(&g->lock); }
 static void unlock(struct qr_group *g) { pthread_mutex_unlock(&g->lock); }
 
 /* The generation that the trainer works in is still the active one. Under the lock. */
-static bool current(const struct qr_group *g) { return g->solo || (g->begun && g->joined == g->serial); }
+static bool current(const struct qr_group *g) {
+    if (g->solo) return true;
+    /* when Done was told no other generation begins; the last chunks of the closing reduction may still be on their way */
+    if (g->done.is && group_now_ns(g) - g->done_ns > QR_SECOND) return false;
+    return g->begun && g->joined == g->serial;
+}
 static enum qr_code aborted(struct qr_err *err) { return qr_fail(err, QR_ABORTED, "the group changes its members"); }
 static enum qr_code go_on(struct qr_group *g, struct qr_err *err) {
     enum qr_code code = group_why_stop(g, err);

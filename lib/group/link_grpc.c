@@ -73,7 +73,7 @@ struct grpc_link {
     struct op op_accept, op_shutdown, op_wake;
     struct dial *dials;
     struct conn *conns;
-    unsigned n_conns;
+    unsigned n_conns, most_conns;
     uint32_t next_id;
     struct link_grpc_borrowed *borrowed;
     grpc_byte_buffer *current; /* the message of the last poll */
@@ -113,7 +113,12 @@ static bool batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t 
 
 /* gRPC gives a message that announces its length all the room that it asks for, and looks at the limit when it is whole. Only the
  * quota stands before that: what goes beyond it is cut off, which may hit a connection beside it too. */
-static void fit_quota(struct grpc_link *g) { grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->n_conns * QUOTA_CONN_BYTES); }
+static void fit_quota(struct grpc_link *g) {
+    /* as many as there were at once: what a frozen peer's socket keeps of a closed stream must not keep the others from calling again */
+    if (g->n_conns <= g->most_conns) return;
+    g->most_conns = g->n_conns;
+    grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->most_conns * QUOTA_CONN_BYTES);
+}
 
 static struct conn *new_conn(struct grpc_link *g, bool outgoing) {
     struct conn *c = qr_xcalloc(1, sizeof *c);
@@ -621,7 +626,7 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_l
     g->op_shutdown.kind = OP_SHUTDOWN;
     g->op_wake.kind = OP_WAKE;
     g->quota = grpc_resource_quota_create("qring");
-    fit_quota(g);
+    grpc_resource_quota_resize(g->quota, QUOTA_BYTES);
     g->borrowed = link_grpc_borrowed_new();
     pthread_mutex_init(&g->wake_lock, NULL);
     g->lame = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "never connected");

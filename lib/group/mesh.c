@@ -43,6 +43,7 @@ struct qr_mesh {
     bool reducing;
     int64_t broken_ns;       /* when a stream of a member broke; 0: none */
     uint32_t broken_rank;
+    size_t stuck;            /* bodies that streams of former generations never gave back: their peer is frozen, its socket full */
     bool idle;               /* streams may come and go */
     struct qr_buf *fetched;  /* where a state goes that is being fetched, or NULL */
     uint32_t fetch_rank;
@@ -287,6 +288,13 @@ static enum qr_code turn(struct qr_mesh *m, int64_t until_ns, struct qr_err *err
 
 /* ---- what the group asks for ---- */
 
+/* Is anything of this generation still on its way out? */
+static bool unreleased(struct qr_mesh *m) {
+    size_t n = m->o.link->ops->unreleased(m->o.link);
+    if (n < m->stuck) m->stuck = n;
+    return n > m->stuck;
+}
+
 enum qr_code qr_mesh_form(struct qr_mesh *m, uint64_t generation, const struct qr_mesh_member *members, uint32_t n_members, uint32_t rank,
                           int64_t deadline_ns, struct qr_err *err) {
     QR_ASSERT(n_members >= 1 && n_members <= MAX_RANKS && rank < n_members);
@@ -311,11 +319,14 @@ enum qr_code qr_mesh_form(struct qr_mesh *m, uint64_t generation, const struct q
         l->ops->dial(l, members[r].index, members[r].address);
     }
     welcome_early(m);
+    int64_t all_up_ns = 0;
     for (;;) {
         uint32_t missing = n_members;
         for (uint32_t r = 0; r < n_members; r++)
             if (r != rank && !m->peer[r].up && missing == n_members) missing = r;
-        if (missing == n_members && !m->broken_ns && !l->ops->unreleased(l)) return QR_OK;
+        if (missing == n_members && !all_up_ns) all_up_ns = now_ns(m);
+        if (missing == n_members && now_ns(m) - all_up_ns > ABANDON_WITHIN_NS) m->stuck = l->ops->unreleased(l);
+        if (missing == n_members && !m->broken_ns && !unreleased(m)) return QR_OK;
         if (now_ns(m) >= deadline_ns)
             return qr_fail(err, QR_DEADLINE_EXCEEDED,
                            "no data connection with %s (data port at %s) came up in time: is the port open between the pods?",
@@ -343,9 +354,8 @@ static enum qr_code stalled(struct qr_mesh *m, bool *told, struct qr_err *err) {
 
 /* The link still reads vector and sum; they are given back to the caller only after that. */
 static enum qr_code wait_released(struct qr_mesh *m, struct qr_err *err) {
-    struct qr_link *l = m->o.link;
     int64_t by_ns = now_ns(m) + RELEASE_WITHIN_NS;
-    while (l->ops->unreleased(l)) {
+    while (unreleased(m)) {
         int64_t now = now_ns(m);
         if (now >= by_ns)
             return qr_fail(err, QR_UNAVAILABLE,
@@ -410,7 +420,7 @@ enum qr_code qr_mesh_fetch(struct qr_mesh *m, uint32_t rank, struct qr_buf *ret,
 static void abandon(struct qr_mesh *m) {
     struct qr_link *l = m->o.link;
     m->reducing = false;
-    if (!l->ops->unreleased(l)) return;
+    if (!unreleased(m)) return;
     for (uint32_t r = 0; r < m->n; r++) {
         struct peer *p = &m->peer[r];
         if (p->dialing) l->ops->hang_up(l, p->member.index);
@@ -421,7 +431,7 @@ static void abandon(struct qr_mesh *m) {
     }
     int64_t by_ns = now_ns(m) + ABANDON_WITHIN_NS;
     struct qr_link_event e;
-    while (l->ops->unreleased(l) && now_ns(m) < by_ns) l->ops->poll(l, now_ns(m) + QR_MS, &e);
+    while (unreleased(m) && now_ns(m) < by_ns) l->ops->poll(l, now_ns(m) + QR_MS, &e);
 }
 
 enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish, const struct qr_contribution *c, qr_fixed *ret_sum,

@@ -55,6 +55,7 @@ struct qr_group {
     uint64_t serial;               /* Begins so far */
     struct qr_generation *generation;
     struct told stop, done;
+    int64_t done_ns;               /* when that was told */
     /* under lock: the trainer's state */
     struct qr_held held;
     struct ledger ledger;

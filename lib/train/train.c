@@ -81,11 +81,11 @@ static enum qr_code tell(struct run *r, struct qr_err *err) {
     return o->step(o->ctx, leads(r), &r->told[r->lines.n - 1], &detail, err);
 }
 
-/* Its line is written before the state is published. */
+/* A reduction that was based on the present state has passed. Its line is written before the state is published. */
 static enum qr_code note_stable(struct run *r, struct qr_err *err) {
     const struct qr_train_observer *o = &r->opt->observer;
-    enum qr_code code = tell(r, err);
-    return code == QR_OK && o->stable ? o->stable(o->ctx, leads(r), &r->state, err) : code;
+    if (tell(r, err) != QR_OK) return err->code;
+    return o->stable ? o->stable(o->ctx, leads(r), &r->state, err) : QR_OK;
 }
 
 static void say_schedule(struct run *r, size_t n) {
@@ -192,6 +192,11 @@ static void apply(struct run *r, const struct qr_step_work *w, uint8_t digest[16
     qr_count_time(QR_UPDATE_TIME, qr_now_ns(r->opt->clock) - began_ns);
 }
 
+static void show_values(struct run *r) {
+    running_means(r, r->values);
+    for (size_t i = 0; i < r->n_values; i++) r->val_values[i].value = r->state.validation[i];
+}
+
 /* The spare is the state from now on. */
 static void swap(struct run *r, const uint8_t digest[16]) {
     struct qr_state s = r->state;
@@ -203,8 +208,7 @@ static void swap(struct run *r, const uint8_t digest[16]) {
     memcpy(r->digest, digest, sizeof r->digest);
     qr_stepper_clear(r->stepper);
     qr_stepper_prepare(r->stepper, r->state.weights);
-    running_means(r, r->values);
-    for (size_t i = 0; i < r->n_values; i++) r->val_values[i].value = r->state.validation[i];
+    show_values(r);
 }
 
 static void show(struct run *r, const struct qr_told *line) {
@@ -340,8 +344,7 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     r->tensor_sizes = qr_xcalloc(r->n_tensors, sizeof *r->tensor_sizes);
     for (size_t i = 0; i < r->n_tensors; i++) r->tensor_sizes[i] = qr_model_tensor(m, i)->n;
     qr_stepper_prepare(r->stepper, r->state.weights);
-    running_means(r, r->values);
-    for (size_t i = 0; i < r->n_values; i++) r->val_values[i].value = r->state.validation[i];
+    show_values(r);
     qr_gauge(QR_EPOCHS_PLANNED, (int64_t)r->epochs);
     qr_gauge(QR_STEPS_PLANNED, (int64_t)(r->epochs * r->n_batches));
     qr_state_digest(&r->state, &r->scratch, r->digest);

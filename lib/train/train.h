@@ -49,7 +49,8 @@ struct qr_train_options {
     const struct qr_dataset *data;
     const struct qr_model *model;
     const double *initial;          /* n_params, or NULL: Philox */
-    /* a state of this job to go on from (then initial is not used), or NULL; borrowed until the call returns */
+    /* a state of this job to go on from (then initial is not used), or NULL; borrowed until the call returns. Members that have an older one fetch
+     * it from those that have the newest */
     const struct qr_state *resume;
     uint64_t epochs;                /* overrides the job's when not 0 */
     struct qr_group *group;         /* not ready yet: qr_train_run says what state it begins with */

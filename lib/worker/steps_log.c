@@ -92,7 +92,8 @@ static enum qr_code look_at_end(struct qr_steps_log *l, long long size, const st
         qr_step_json(known, &l->text);
         ours = has_line(&l->tail, &l->text);
     }
-    if (last < oldest) ours = last + 2 >= oldest || (last == 0 && oldest <= 2); /* a step or its evaluation lies between, at most */
+    /* a step or its evaluation lies between, at most; or this worker knows of no line before (it goes on from a checkpoint) */
+    if (last < oldest) ours = last && (n_before == 0 || last + 2 >= oldest);
     *ret_last = ours ? last : 0;
     if (!ours) whole = 0;
     if (whole < size && ftruncate(l->fd, whole) != 0 && errno != EINVAL) return failed(l, "cut the end of", err);

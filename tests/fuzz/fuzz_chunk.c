@@ -1,4 +1,4 @@
-/* Data messages from a stranger: chunk and greeting headers. What decodes must be within its bounds, and encode to the same bytes. */
+/* Data messages from a stranger: headers of chunks, greetings and parts of states. What decodes must be within its bounds, and encode to the same bytes. */
 #include "format/chunk.h"
 
 #include <stdlib.h>
@@ -19,6 +19,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (qr_greeting_decode(qr_bytes_of(data, size), &g)) {
         qr_greeting_encode(&g, again);
         if (memcmp(again, data, QR_GREETING_BYTES) != 0) abort();
+    }
+    struct qr_state_part part;
+    struct qr_bytes bytes;
+    if (qr_state_part_decode(qr_bytes_of(data, size), &part, &bytes)) {
+        if (!qr_state_part_is(qr_bytes_of(data, size)) || bytes.n != part.count || part.offset + part.count > part.total) abort();
+        qr_state_part_encode(&part, bytes, again);
+        if (memcmp(again, data, QR_STATE_PART_HEADER_BYTES) != 0) abort();
     }
     return 0;
 }

@@ -126,6 +126,62 @@ static bool one(struct whole *w, uint64_t seed, bool loud, unsigned mutations) {
     return w->broken_rules == 0;
 }
 
+/* One dies, freezes or is cut off: the others name it within 1.5 s, and a step is stable again within 2 s, always. */
+static void run_loss(struct whole *w, uint64_t seed, int64_t *ret_named_ns, int64_t *ret_on_ns) {
+    whole_init(w, seed, false);
+    if (w->n < 2) w->n = w->n_lives = 2;
+    for (unsigned i = 0; i < w->n; i++) {
+        w->node[i].start_ns = 1 + (int64_t)dice(w, 50) * MS(1);
+        w->node[i].block_ns = MS(2);
+    }
+    while (w->n_joins < w->n && goes_on(w)) turn(w, 10 * QR_SECOND);
+    int64_t at_ns = now_of(w) + (int64_t)dice(w, 60) * MS(1);
+    while (now_of(w) < at_ns && goes_on(w)) turn(w, at_ns);
+    struct node *x = w->victim = &w->node[dice(w, w->n)];
+    at_ns = now_of(w);
+    unsigned how = (unsigned)dice(w, 3);
+    if (how == 0) kill_node(x);
+    if (how == 1) {
+        x->paused = true;
+        x->resume_ns = INT64_MAX;
+    }
+    for (unsigned i = 0; i < w->n && how == 2; i++)
+        for (int k = 0; k < 2 && &w->node[i] != x; k++) {
+            struct node *a = k ? x : &w->node[i], *b = k ? &w->node[i] : x;
+            qr_sim_net_block(w->net, a->control_port.inner, b->control_port.inner, true);
+            qr_sim_net_block(w->net, a->data_port.inner, b->data_port.inner, true);
+        }
+    for (unsigned i = 0; i < w->n; i++) w->node[i].told_ns = 0;
+    int64_t first_ns[MAX_NODES] = {0};
+    while (now_of(w) < at_ns + 3 * QR_SECOND && goes_on(w)) {
+        turn(w, at_ns + 3 * QR_SECOND);
+        for (unsigned i = 0; i < w->n; i++) /* a step that was under way may pass before anybody misses the victim */
+            if (w->node[i].named_ns && w->node[i].told_ns > w->node[i].named_ns && !first_ns[i]) first_ns[i] = w->node[i].told_ns;
+    }
+    for (unsigned i = 0; i < w->n; i++) {
+        struct node *o = &w->node[i];
+        if (o == x || (o->finished && !o->named_ns)) continue; /* it ended before it could miss anybody */
+        int64_t named_ns = o->named_ns ? o->named_ns - at_ns : INT64_MAX, on_ns = first_ns[i] ? first_ns[i] - at_ns : INT64_MAX;
+        if (named_ns > 3 * QR_SECOND / 2) broken(w, o, "who is lost is named within 1.5 s", "it is not");
+        if (on_ns > 2 * QR_SECOND) broken(w, o, "training goes on within 2 s", "it does not");
+        if (named_ns > *ret_named_ns && o->named_ns) *ret_named_ns = named_ns;
+        if (on_ns > *ret_on_ns && first_ns[i]) *ret_on_ns = on_ns;
+    }
+    x->resume_ns = now_of(w);
+    heal(w);
+    int64_t until_ns = now_of(w) + 180 * QR_SECOND;
+    while (now_of(w) < until_ns && goes_on(w)) turn(w, until_ns);
+}
+static void test_bounds(struct whole *w) {
+    int64_t named_ns = 0, on_ns = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        run_loss(w, seed, &named_ns, &on_ns);
+        CHECK(w->broken_rules == 0, "seed %llu: %s (%s)", (unsigned long long)seed, w->rule, w->detail);
+        whole_fini(w);
+    }
+    printf("60 losses: named after at most %.2f s, a step is stable again after at most %.2f s\n", (double)named_ns / 1e9, (double)on_ns / 1e9);
+}
+
 /* A check that cannot fail proves nothing: each planted bug is seen. */
 static void test_mutations(struct whole *w) {
     static const struct { unsigned m; const char *name; } mutation[] = {
@@ -151,6 +207,7 @@ int main(void) {
     uint64_t first = seed_text ? strtoull(seed_text, NULL, 10) : 1, n = n_text ? strtoull(n_text, NULL, 10) : seed_text ? 1 : 150;
     unsigned failed = 0, kills = 0, joins = 0, done = 0;
     find_truth();
+    if (!seed_text) test_bounds(&w);
     if (!seed_text) test_mutations(&w);
     for (uint64_t seed = first; seed < first + n && failed < 5; seed++) {
         bool good = one(&w, seed, seed_text != NULL, 0);

@@ -52,6 +52,7 @@ struct node {
     enum qr_code code;
     struct qr_err err;
     char digest[33];
+    int64_t told_ns, named_ns; /* when it last told a step or ended, and first named the victim as gone */
 };
 struct whole {
     uint64_t seed, random;
@@ -65,6 +66,7 @@ struct whole {
     ucontext_t scheduler;
     struct actor *now;        /* who runs */
     uint64_t turns;
+    struct node *victim;
     const char *rule;
     char detail[300];
 };
@@ -189,6 +191,7 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     qr_step_json(line, &text);
     if (place >= MAX_LINES || text.n != truth.line[place].n || memcmp(text.p, truth.line[place].p, text.n) != 0)
         broken(x->w, x, "every stable step is the undisturbed run's", qr_buf_string(&text));
+    x->told_ns = now_of(x->w);
     SAY(x, "TELLS step %llu%s%s", (unsigned long long)line->step, line->eval ? " (evaluation)" : "", leader ? ", and leads" : "");
     return leader ? qr_steps_log_write(&x->log, line, detail->before, detail->n_before, &continues, err) : QR_OK;
 }
@@ -215,6 +218,9 @@ static void join_control(void *ctx) {
 static void whole_log(void *ctx, enum qr_log_level level, const char *module, const char *message) {
     struct node *x = ctx;
     SAY(x, "log: %s: %s", module, message);
+    char name[48];
+    snprintf(name, sizeof name, "worker %u (host%u:2222): ", x->w->victim ? x->w->victim->index : 99, x->w->victim ? x->w->victim->index : 99);
+    if (level == QR_LOG_WARNING && !x->named_ns && strstr(message, name)) x->named_ns = now_of(x->w);
     if (level == QR_LOG_WARNING && strstr(message, "coverage refused")) broken(x->w, x, "coverage is a net that is never needed", message);
 }
 static void open_port(struct port *p, struct node *x) {
@@ -227,7 +233,8 @@ static void run_training(struct node *x) {
     struct qr_clock busy = {busy_now, x};
     struct qr_group_options o = {.run = "whole", .fields = &field, .n_fields = 1, .index = x->index, .n_peers = w->n, .peers = w->peers,
                                  .count_known = true, .min_workers = 1, .listen_address = w->address[x->index],
-                                 .form_timeout_ns = 5 * QR_SECOND, .clock = &w->clock, .log = &log, .mutations = w->mutations};
+                                 .form_timeout_ns = 5 * QR_SECOND, .clock = &w->clock, .log = &log,
+                                 .seed = mix(w->seed * 1000 + x->index * 100 + x->lives) | 1, .mutations = w->mutations};
     struct qr_train_options t = {
         .job = truth.job, .canonical = &truth.canonical, .data = &truth.data, .model = truth.model, .clock = &busy, .log = &log,
         .observer = {.ctx = x, .joined = on_joined, .step = on_step}, .finish = on_finish, .finish_ctx = x,
@@ -275,6 +282,7 @@ static void kill_node(struct node *x) {
 
 static void end_node(struct whole *w, struct node *x) {
     x->live = false;
+    x->told_ns = now_of(w);
     SAY(x, "has ended: %s %s", qr_code_name(x->code), x->code == QR_OK ? "" : x->err.msg);
     if (!x->killed && x->code == QR_OK) {
         x->finished = w->done = true;
