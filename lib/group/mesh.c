@@ -261,6 +261,15 @@ static bool on_message(struct qr_mesh *m, const struct qr_link_event *e, struct 
     return taken != QR_TAKEN || offer_held(m, err);
 }
 
+static enum qr_code take_event(struct qr_mesh *m, int64_t until_ns, struct qr_err *err) {
+    struct qr_link_event e;
+    m->o.link->ops->poll(m->o.link, until_ns, &e);
+    if (e.kind == QR_LINK_UP) on_up(m, &e);
+    else if (e.kind == QR_LINK_DOWN) on_down(m, &e);
+    else if (e.kind == QR_LINK_MESSAGE && !on_message(m, &e, err)) return err ? err->code : QR_UNKNOWN;
+    return QR_OK;
+}
+
 /* One turn of every wait: an event, the reasons to stop, strangers who never greet. */
 static enum qr_code turn(struct qr_mesh *m, int64_t until_ns, struct qr_err *err) {
     enum qr_code code = m->o.stop(m->o.ctx, err);
@@ -278,12 +287,7 @@ static enum qr_code turn(struct qr_mesh *m, int64_t until_ns, struct qr_err *err
             m->dropped++;
             break;
         }
-    struct qr_link_event e;
-    m->o.link->ops->poll(m->o.link, until_ns < slice_ns ? until_ns : slice_ns, &e);
-    if (e.kind == QR_LINK_UP) on_up(m, &e);
-    else if (e.kind == QR_LINK_DOWN) on_down(m, &e);
-    else if (e.kind == QR_LINK_MESSAGE && !on_message(m, &e, err)) return err ? err->code : QR_UNKNOWN;
-    return QR_OK;
+    return take_event(m, until_ns < slice_ns ? until_ns : slice_ns, err);
 }
 
 /* ---- what the group asks for ---- */
@@ -429,9 +433,11 @@ static void abandon(struct qr_mesh *m) {
         p->dialing = p->up = false;
         p->gone = true;
     }
+    /* Others may be a generation ahead, and greet for it: every event is taken as usual. With no stream left none can fail. */
     int64_t by_ns = now_ns(m) + ABANDON_WITHIN_NS;
-    struct qr_link_event e;
-    while (unreleased(m) && now_ns(m) < by_ns) l->ops->poll(l, now_ns(m) + QR_MS, &e);
+    struct qr_err ignored;
+    while (unreleased(m) && now_ns(m) < by_ns)
+        if (take_event(m, now_ns(m) + QR_MS, &ignored) != QR_OK) return;
 }
 
 enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish, const struct qr_contribution *c, qr_fixed *ret_sum,
