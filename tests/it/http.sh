@@ -123,7 +123,7 @@ if until_true 10 "worker 0 does not answer" listens "$h0"; then
 fi
 
 # a whole run, asked without a pause until nobody answers: no answer but 200, save "not listening" at the very end
-start 0 "$work/job.json" --http-port "$h0" --epochs 1500; w0=$pid
+start 0 "$work/job.json" --http-port "$h0" --epochs 1500 --fresh; w0=$pid
 until_true 10 "worker 0 does not answer" listens "$h0"
 $python - "$h0" "$work/seen" >"$work/whole" <<'P' &
 import http.client, sys
@@ -147,7 +147,7 @@ print(*sorted(seen), "last step", step, "bad", bad)
 P
 sampler=$!; started="$started $sampler"
 until_true 5 "the sampler gets no metrics" test -s "$work/seen"
-start 1 "$work/job.json" --http-port 0 --epochs 1500; w1=$pid
+start 1 "$work/job.json" --http-port 0 --epochs 1500 --fresh; w1=$pid
 wait "$w0"; rc0=$?; wait "$w1"; rc1=$?; wait "$sampler"
 check "a whole run ends with 0 0, not $rc0 $rc1" test "$rc0 $rc1" = "0 0"
 check "every answer was good: $(cat "$work/whole")" grep -q '^forming training.*bad \[\]' "$work/whole"
