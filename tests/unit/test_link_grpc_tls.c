@@ -97,7 +97,7 @@ static void refused(const char *what, const struct qr_certificate_set *good, con
     struct end *judge = server_bad ? &client : &server;
     listen_on(&server, address);
     client.link->ops->dial(client.link, 1, address);
-    CHECK(until_counted(&server, &client, reason, before + 1, 8000), "%s: not counted", what);
+    CHECK(until_counted(&server, &client, reason, before + 1, 30000), "%s: not counted", what);
     unsigned never = 0;
     until(&server, &client, &never, 1, 100);
     CHECK(server.ups == 0 && client.ups == 0, "%s: taken (%u, %u)", what, server.ups, client.ups);
@@ -147,7 +147,7 @@ static void refused_by_time(int64_t shift_ns, enum qr_counter reason, const char
     open_end(&client, &narrow, NULL);
     listen_on(&server, address);
     client.link->ops->dial(client.link, 1, address);
-    CHECK(until_counted(&server, &client, reason, before + 1, 8000), "not counted");
+    CHECK(until_counted(&server, &client, reason, before + 1, 30000), "not counted");
     CHECK(server.ups == 0 && strstr(server.lines.last, words), "%s", server.lines.last);
     printf("%s\n", server.lines.last);
     close_end(&server);
@@ -171,7 +171,7 @@ static void test_quiet(void) {
     client.link = qr_link_grpc_new(&qr_clock_monotonic, client.tls);
     listen_on(&server, address);
     for (uint32_t k = 0; k < 6; k++) client.link->ops->dial(client.link, k, address);
-    CHECK(until_counted(&server, &client, QR_TLS_REFUSED_WRONG_CA, before + 10, 8000));
+    CHECK(until_counted(&server, &client, QR_TLS_REFUSED_WRONG_CA, before + 10, 30000));
     CHECK(server.lines.n == 1, "%u lines", server.lines.n);
     close_end(&server);
     close_end(&client);
@@ -229,7 +229,7 @@ static void test_rotation(void) {
     int64_t before = qr_counter_value(QR_TLS_REFUSED_WRONG_CA);
     open_end(&late, &first, NULL);
     late.link->ops->dial(late.link, 1, r.address);
-    CHECK(until_counted(&r.server, &late, QR_TLS_REFUSED_WRONG_CA, before + 1, 8000), "the first CA is still trusted");
+    CHECK(until_counted(&r.server, &late, QR_TLS_REFUSED_WRONG_CA, before + 1, 30000), "the first CA is still trusted");
     CHECK(late.ups == 0 && r.client.downs == 0);
     close_end(&late);
     close_end(&r.client);
