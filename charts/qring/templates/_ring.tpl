@@ -64,12 +64,14 @@ template:
           - {name: control, containerPort: 2222}
           - {name: data, containerPort: 2224}
           - {name: http, containerPort: 8080}
-        # /readyz: it listens. Nobody waits for a ring here, and no peer's silence restarts a pod.
+        # /readyz: it listens. Nobody waits for a ring here, and no peer's silence restarts a pod. Before it listens it reads job, data and
+        # weights, and asks whether a bucket can be written; each may be tried again for 600 s, then the worker ends itself with a sentence
+        # and 138. 1800 s let it: two such waits and the rest.
         startupProbe:
           httpGet: {path: /readyz, port: http}
           periodSeconds: 2
           timeoutSeconds: 2
-          failureThreshold: 300
+          failureThreshold: 900
         readinessProbe:
           httpGet: {path: /readyz, port: http}
           periodSeconds: 5
