@@ -1,4 +1,4 @@
-/* A certificate of one's own that begins soon is waited for; what begins later is retried, or refused. On virtual time. */
+/* A certificate of one's own that begins soon is waited for; what begins later is retried, or refused. On virtual time, and once on the true one. */
 #include "worker/tls.h"
 
 #include "tests/tls.h"
@@ -33,6 +33,24 @@ static void starts_in(struct qr_settings *s, int64_t seconds, enum qr_code expec
     tls_dir_free(&d);
 }
 
+/* As a worker does it, on the true clock. */
+static void waits_for_real(struct qr_settings *s) {
+    struct qr_certificate_order o = tls_order("real");
+    struct tls_dir d = tls_dir_new();
+    struct qr_link_tls *tls = NULL;
+    struct qr_err err = {0};
+    o.not_before_s = tls_now_s() + 2;
+    struct qr_certificate_set set = tls_make(&o);
+    tls_dir_put(&d, &set);
+    s->tls_dir = d.path;
+    CHECK(qr_tls_open(s, NULL, &tls, &err) == QR_OK && tls, "%s", err.msg);
+    CHECK(tls_now_s() >= o.not_before_s);
+    qr_link_tls_free(tls);
+    s->tls_dir = NULL;
+    qr_certificate_wipe(&set);
+    tls_dir_free(&d);
+}
+
 int main(void) {
     struct qr_settings s;
     qr_settings_init(&s);
@@ -42,6 +60,7 @@ int main(void) {
     starts_in(&s, 70, QR_UNAVAILABLE, 138, 60, 60);
     starts_in(&s, 590, QR_UNAVAILABLE, 138, 60, 60);
     starts_in(&s, 700, QR_INVALID_ARGUMENT, 2, 0, 0);
+    waits_for_real(&s);
     qr_settings_fini(&s);
     return t_end();
 }

@@ -6,11 +6,11 @@ completionMode: Indexed
 completions: {{ .replicas }}
 parallelism: {{ .replicas }}
 {{- if semverCompare ">=1.29.0-0" .root.Capabilities.KubeVersion.Version }}
-# A lost pod ends the others with 138, so each index has its own number of tries, and one that has used them up ends the Job.
+# The others train on without a lost pod, and its successor joins them. One index that has used up its own tries ends the Job.
 backoffLimitPerIndex: {{ .retries }}
 maxFailedIndexes: 0
 {{- else }}
-# A lost pod ends the others with 138, so each try counts once for every pod.
+# The others train on without a lost pod, and its successor joins them. The pods' tries are counted together.
 backoffLimit: {{ mul .retries .replicas }}
 {{- end }}
 {{- include "qring.job.limits" (dict "root" .root "container" "qringd") }}
