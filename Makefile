@@ -102,7 +102,7 @@ model:
 matrix: $(progs)
 	$(Q)tests/it/bits.sh full
 
-## make bench      start-up time, idle memory, step times, all-reduce
+## make bench      start-up time, idle memory, gradients by engine and kernels, all-reduce
 bench: $(benches) $(progs)
 	$(Q)tests/bench/run $(benches)
 

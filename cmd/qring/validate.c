@@ -10,7 +10,8 @@
 
 const char qr_help_validate[] =
     "Tries everything that a run would need, before anything is spent: the ring it would form and every name in it, credentials and bucket, data,\n"
-    "memory; measures a step here and says how many workers pay off, in how many pod-hours. Trains nothing and leaves nothing behind.\n"
+    "memory; measures (or, where it would take long, estimates) a step here and says how many workers pay off, in how many pod-hours.\n"
+    "Trains nothing and leaves nothing behind.\n"
     "\n"
     "Examples:\n"
     "  qring validate                                   # the tutorial's model\n"
@@ -21,7 +22,7 @@ const char qr_help_validate[] =
     "Usage: qring validate [JOB] [FLAGS]\n"
     "  --price-per-cpu-hour P what a CPU costs an hour: adds what the run costs, with as many CPUs a pod as threads\n"
     "  --message-time TIME    assumed for a message between two pods [200us]\n"
-    "  --json                 one object on standard output\n"
+    "  --json                 one object on standard output; null where a thing is not known\n"
     "  and every flag of qringd (qringd --help), which QRING_ variables and the job file's \"worker\" object set as they do there.\n"
     "\n"
     "Exit codes: 0 nothing was found, 2 something would fail, 138 only what may pass by itself.\n";

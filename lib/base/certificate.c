@@ -214,6 +214,7 @@ static const char *date_of(const ASN1_TIME *t, char ret[64]) {
 static enum qr_code check_trust(const struct qr_certificate_files *f, const struct own *own, X509 *x, int64_t unix_s, struct qr_err *err) {
     const char *ca = qr_buf_string(&own->ca), *chain = qr_buf_string(&own->certificate), *why = "";
     char date[64];
+    bool soon;
     if (!qr_certificate_readable(ca))
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: no PEM certificates of a CA in it, or a damaged one", f->ca);
     for (int server = 0; server < 2; server++) {
@@ -224,8 +225,9 @@ static enum qr_code check_trust(const struct qr_certificate_files *f, const stru
                                                      "qring certs",
                            f->certificate, date_of(X509_get0_notAfter(x), date));
         case QR_PEER_NOT_YET_VALID:
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: the certificate or its CA is not valid yet (the certificate begins %s); is this "
-                                                     "machine's clock right?",
+            soon = verify(x, ca, chain, server, unix_s + QR_CERTIFICATE_SOON_S, &why) == QR_PEER_FINE;
+            return qr_fail(err, soon ? QR_UNAVAILABLE : QR_INVALID_ARGUMENT,
+                           "%s: the certificate or its CA is not valid yet (the certificate begins %s); is this machine's clock right?",
                            f->certificate, date_of(X509_get0_notBefore(x), date));
         case QR_PEER_WRONG_CA:
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s was not issued by a CA in %s (%s); the three files belong together",

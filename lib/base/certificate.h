@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 
+enum { QR_CERTIFICATE_SOON_S = 600 };
 enum { QR_CERTIFICATE_TEXT = 1024, QR_CERTIFICATE_FILE_MAX = 1 << 20 };
 
 /* ---- ours ---- */
@@ -21,7 +22,8 @@ struct qr_certificate_own {
     int64_t not_after_s;
 };
 /* Reads all three and proves that they can serve: readable, the key not encrypted and the certificate's own, the certificate valid at
- * unix_s, issued by the CA, for servers and clients. The code is qr_exit_code 2's, the sentence names the file. */
+ * unix_s, issued by the CA, for servers and clients. The code is qr_exit_code 2's, the sentence names the file; but UNAVAILABLE where all that is
+ * wrong is that it begins within the next QR_CERTIFICATE_SOON_S: the clocks of who made it and of this machine differ a little. */
 QR_MUST_CHECK enum qr_code qr_certificate_check(const struct qr_certificate_files *files, int64_t unix_s, struct qr_certificate_own *ret,
                                                 struct qr_err *err);
 

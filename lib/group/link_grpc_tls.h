@@ -21,7 +21,7 @@ struct qr_link_tls_options {
     const struct qr_log *log;            /* outlives all links; NULL is fine */
 };
 struct qr_link_tls;
-/* INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED with a sentence about the file that cannot serve. Fork before, not after. */
+/* INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED with a sentence about the file that cannot serve; UNAVAILABLE as qr_certificate_check. Fork before, not after. */
 QR_MUST_CHECK enum qr_code qr_link_tls_new(const struct qr_link_tls_options *opt, struct qr_link_tls **ret, struct qr_err *err);
 /* After the links that use it. NULL is fine. */
 void qr_link_tls_free(struct qr_link_tls *tls);

@@ -29,12 +29,25 @@ static enum qr_code find(const struct qr_settings *s, struct paths *ret, struct 
     return qr_fail(err, QR_INVALID_ARGUMENT, "--tls-%s is missing: give --tls-dir, or all of --tls-cert, --tls-key and --tls-ca", missing);
 }
 
-enum qr_code qr_tls_check(const struct qr_settings *s, struct qr_certificate_own *ret, struct qr_err *err) {
+static enum qr_code check(const struct qr_settings *s, const struct qr_clock *wall, struct qr_certificate_own *ret, struct qr_err *err) {
     struct paths p;
     enum qr_code code = find(s, &p, err);
     const struct qr_certificate_files files = {p.certificate, p.key, p.ca};
-    if (code == QR_OK) code = qr_certificate_check(&files, qr_now_ns(&qr_clock_wall) / QR_SECOND, ret, err);
+    if (code == QR_OK) code = qr_certificate_check(&files, qr_now_ns(wall) / QR_SECOND, ret, err);
     paths_fini(&p);
+    return code;
+}
+
+enum qr_code qr_tls_check(const struct qr_settings *s, struct qr_certificate_own *ret, struct qr_err *err) { return check(s, &qr_clock_wall, ret, err); }
+
+enum qr_code qr_tls_await(const struct qr_settings *s, const struct qr_clock *wall, void (*sleep_ns)(int64_t ns), const struct qr_log *log,
+                          struct qr_certificate_own *ret, struct qr_err *err) {
+    enum qr_code code = check(s, wall, ret, err);
+    if (code == QR_UNAVAILABLE) qr_warn(log, "worker", "%s; waiting up to a minute for it", err->msg);
+    for (int64_t waited_ns = 0; code == QR_UNAVAILABLE && waited_ns < QR_TLS_BEGIN_NS; waited_ns += QR_SECOND) {
+        sleep_ns(QR_SECOND);
+        code = check(s, wall, ret, err);
+    }
     return code;
 }
 
@@ -52,10 +65,13 @@ static void say(const struct qr_certificate_own *own, const struct qr_log *log) 
 }
 
 enum qr_code qr_tls_open(const struct qr_settings *s, const struct qr_log *log, struct qr_link_tls **ret, struct qr_err *err) {
+    struct qr_certificate_own own;
     struct paths p;
     *ret = NULL;
     if (!qr_tls_given(s)) return QR_OK;
-    enum qr_code code = find(s, &p, err);
+    enum qr_code code = qr_tls_await(s, &qr_clock_wall, qr_sleep_ns, log, &own, err);
+    if (code != QR_OK) return code;
+    code = find(s, &p, err);
     const struct qr_link_tls_options opt = {
         .files = {p.certificate, p.key, p.ca}, .clock = &qr_clock_monotonic, .wall = &qr_clock_wall, .log = log,
     };

@@ -12,8 +12,10 @@
 #include "worker/outputs.h"
 #include "worker/place.h"
 #include "worker/tls.h"
+#include "worker/yardstick.h"
 
 static const int64_t resolve_within_ns = 10 * QR_SECOND, measure_for_ns = QR_SECOND / 5;
+static const double run_at_most_s = 2; /* of what is timed, by the yardstick */
 static const double assumed_bytes_per_s = 1e9; /* 8 Gbit/s between pods */
 
 static void found(struct qr_validation *v, const struct qr_err *err) {
@@ -136,6 +138,7 @@ static void check_outputs(struct qr_validation *v, const struct qr_log *log) {
         found(v, &err);
     }
     v->out = qr_xstrdup(outputs.dir);
+    if (outputs.logdir) v->logdir = qr_xstrdup(outputs.logdir_url ? outputs.logdir_url : outputs.logdir);
     v->weights_url = qr_xstrdup(outputs.weights_url);
     (void)qr_outputs_fini(&outputs); /* nothing was uploaded, nothing hangs */
     take_away(&made);
@@ -179,7 +182,8 @@ static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const d
     for (size_t i = 0; i < n_tensors; i++) sizes[i] = qr_model_tensor(m, i)->n;
     qr_state_init(&state, v->job, m);
     memcpy(state.weights, v->load.initial, n * sizeof *state.weights);
-    for (int i = 0; i < 8; i++) {
+    int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
+    for (int i = 0; i < 8 && qr_now_ns(&qr_clock_monotonic) - began_ns < measure_for_ns; i++) {
         int64_t from_ns = qr_now_ns(&qr_clock_monotonic);
         memcpy(scratch, gradient, n * sizeof *scratch);
         qr_optimizer_apply(&v->job->train.optimizer, (uint64_t)i, n, sizes, n_tensors, scratch, state.weights, state.moments, state.products);
@@ -193,27 +197,65 @@ static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const d
     return (double)best_ns / 1e9;
 }
 
+/* How a wave is timed. */
+struct timing { enum qr_timing kind; uint64_t samples; double scale, wave_s; }; /* samples to run; their time * scale, or wave_s itself, is a wave's */
+
+static enum qr_code choose_timing(const struct qr_validation *v, struct timing *ret, struct qr_err *err) {
+    const struct qr_workload *l = &v->load;
+    const struct qr_sim_plan *plan = qr_model_plan(l->model);
+    uint64_t block = v->job->block_size, n_train = l->data.n_train, batch = v->facts.batch_size < n_train ? v->facts.batch_size : n_train;
+    uint64_t wave = v->facts.lanes * block < batch ? v->facts.lanes * block : batch, part = 1;
+    double flop_per_s;
+    *ret = (struct timing){.kind = QR_TIMING_MEASURED, .samples = wave, .scale = 1};
+    if (!plan) return QR_OK;
+    struct qr_sim_facts facts = qr_sim_facts(plan);
+    struct qr_sim_options small = {.precision = v->job->precision, .engine = facts.engine[0] == 's' ? QR_ENGINE_AUTO : QR_ENGINE_BLOCKED};
+    enum qr_code code = qr_isa_parse(v->settings.isa, &small.isa, err);
+    if (code == QR_OK) code = qr_yardstick(&small, &flop_per_s, err);
+    if (code != QR_OK) return code;
+    double threads_each = (double)l->n_threads / v->facts.lanes;
+    double sample_s = facts.flop_per_gradient * (double)qr_model_n_filters(l->model) / (flop_per_s * threads_each);
+    if (block > batch) block = batch;
+    if (qr_sim_lanes_are_samples(plan)) part = block < 16 ? block : 16; /* one of them takes as long as 16 */
+    if (sample_s * (double)block <= run_at_most_s) return QR_OK;
+    ret->scale = (double)block / (double)part;
+    ret->samples = part;
+    ret->kind = sample_s * (double)part <= run_at_most_s ? QR_TIMING_SCALED : QR_TIMING_ESTIMATED;
+    ret->wave_s = sample_s * (double)block;
+    return QR_OK;
+}
+
+static enum qr_code run_waves(struct qr_validation *v, struct measurement *m, const struct timing *t, struct qr_err *err) {
+    struct qr_estimate_facts *f = &v->facts;
+    const qr_fixed *vector;
+    m->work = (struct qr_step_work){.kind = QR_STEP_TRAIN, .range = {0, t->samples}};
+    f->train_wave_s = fastest_s(m, &vector) * t->scale;
+    if (vector[QR_VECTOR_BAD]) return qr_stepper_blame(m->stepper, &m->work, 1, 1, 0, err);
+    m->work.kind = QR_STEP_EVAL;
+    if (f->n_validate) f->validate_wave_s = fastest_s(m, &vector) * t->scale;
+    return QR_OK;
+}
+
 static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
     const struct qr_workload *l = &v->load;
-    const struct qr_train_spec *t = &v->job->train;
     struct qr_estimate_facts *f = &v->facts;
     struct qr_pool *pool = qr_pool_new(l->n_threads);
     const struct qr_stepper_options opt = {
         .model = l->model, .data = &l->data, .block_size = v->job->block_size, .rank = 0, .n_members = 1, .pool = pool, .clock = &qr_clock_monotonic,
     };
     struct measurement m = {0};
-    const qr_fixed *vector;
-    enum qr_code code = qr_stepper_new(&opt, &m.stepper, err);
+    struct timing t;
+    enum qr_code code = choose_timing(v, &t, err);
+    if (code == QR_OK) code = qr_stepper_new(&opt, &m.stepper, err);
     if (code == QR_OK) {
-        uint64_t wave = (uint64_t)f->lanes * v->job->block_size, n_train = l->data.n_train, batch = t->batch_size < n_train ? t->batch_size : n_train;
         double *zero = qr_xcalloc(f->n_params + 1, sizeof *zero);
-        m.work = (struct qr_step_work){.kind = QR_STEP_TRAIN, .range = {0, wave < batch ? wave : batch}};
         qr_stepper_prepare(m.stepper, l->initial);
-        f->train_wave_s = fastest_s(&m, &vector);
-        if (vector[QR_VECTOR_BAD]) code = qr_stepper_blame(m.stepper, &m.work, 1, 1, 0, err);
-        m.work.kind = QR_STEP_EVAL;
-        if (code == QR_OK && f->n_validate) f->validate_wave_s = fastest_s(&m, &vector);
+        if (t.kind == QR_TIMING_ESTIMATED) {
+            f->train_wave_s = t.wave_s;
+            f->validate_wave_s = t.wave_s / 3; /* a gradient costs about three simulations (sim/sim.h) */
+        } else code = run_waves(v, &m, &t, err);
         if (code == QR_OK) f->own_s = own_s(v, m.stepper, zero);
+        if (code == QR_OK) v->timing = t.kind;
         free(zero);
     }
     qr_stepper_free(m.stepper);
@@ -242,7 +284,6 @@ static void estimate(struct qr_validation *v, int64_t message_ns) {
         found(v, &err);
         return;
     }
-    v->measured = true;
     v->max_workers = (unsigned)v->settings.max_workers;
     v->best = qr_estimate_best(&v->facts, v->max_workers);
 }
@@ -300,6 +341,7 @@ void qr_validation_fini(struct qr_validation *v) {
     free(v->names);
     free(v->out);
     free(v->weights_url);
+    free(v->logdir);
     free(v->checkpoints_url);
     qr_job_free(v->job);
     qr_settings_fini(&v->settings);

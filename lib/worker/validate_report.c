@@ -78,11 +78,25 @@ static void advice_text(const struct qr_validation *v, struct qr_buf *b) {
     qr_buf_puts(b, "\n");
 }
 
+static const char *timing_text(enum qr_timing t) {
+    switch (t) {
+    case QR_TIMING_SCALED: return "from a part of a block measured here";
+    case QR_TIMING_ESTIMATED: return "estimated from the number of operations and a small circuit's speed here (maybe twice or half as much)";
+    default: return "measured here";
+    }
+}
+
+static const char *timing_name(enum qr_timing t) {
+    static const char *const names[] = {NULL, "measured", "scaled", "estimated"};
+    return names[t];
+}
+
 static void time_text(const struct qr_validation *v, struct qr_buf *b) {
     const struct qr_estimate_facts *f = &v->facts;
     qr_buf_printf(b, "time        %u block%s at a time: ", f->lanes, f->lanes == 1 ? "" : "s");
     put_seconds(b, f->train_wave_s);
-    qr_buf_printf(b, ", measured here with %u thread%s; assumed between pods: ", v->load.n_threads, v->load.n_threads == 1 ? "" : "s");
+    qr_buf_printf(b, ", %s with %u thread%s; assumed between pods: ", timing_text(v->timing), v->load.n_threads,
+                  v->load.n_threads == 1 ? "" : "s");
     put_seconds(b, f->message_s);
     qr_buf_printf(b, " a message, %.3g GB/s\n            %llu epoch%s, without start and end\n\n", f->bytes_per_s / 1e9, (unsigned long long)v->epochs, v->epochs == 1 ? "" : "s");
     qr_buf_printf(b, "  workers  a step      speed-up  all         pod-hours%s\n", v->price >= 0 ? "     cost" : "");
@@ -108,7 +122,7 @@ void qr_validation_text(const struct qr_validation *v, struct qr_buf *b) {
     if (v->has_identity) ring_text(v, b);
     if (v->outputs_good) qr_buf_printf(b, "results     %s can be written, and %s\n", v->out, v->weights_url);
     if (v->has_load) load_text(v, b);
-    if (v->measured) time_text(v, b);
+    if (v->timing != QR_TIMING_NONE) time_text(v, b);
     if (!v->n_findings) qr_buf_puts(b, "Nothing was found that would stop it.\n");
     else qr_buf_printf(b, "\n%zu thing%s would stop it:\n", v->n_findings, v->n_findings == 1 ? "" : "s");
     for (size_t i = 0; i < v->n_findings; i++) qr_buf_printf(b, "  - %s\n", v->findings[i].sentence);
@@ -116,9 +130,11 @@ void qr_validation_text(const struct qr_validation *v, struct qr_buf *b) {
 
 /* ---- for programs ---- */
 
-static void put_number(struct qr_json_writer *w, const char *key, double x) {
+/* Every key is there in every report: null stands for what could not be found out. */
+static void put_number(struct qr_json_writer *w, const char *key, bool known, double x) {
     qr_json_put_key(w, key);
-    qr_json_put_double(w, x);
+    if (known) qr_json_put_double(w, x);
+    else qr_json_put_null(w);
 }
 
 static void put_text(struct qr_json_writer *w, const char *key, const char *text) {
@@ -129,6 +145,10 @@ static void put_text(struct qr_json_writer *w, const char *key, const char *text
 
 static void ring_json(const struct qr_validation *v, struct qr_json_writer *w) {
     qr_json_put_key(w, "ring");
+    if (!v->has_identity) {
+        qr_json_put_null(w);
+        return;
+    }
     qr_json_open(w, '{');
     put_text(w, "source", qr_identity_source_name(v->identity.source));
     put_text(w, "role", qr_role_name(v->identity.role));
@@ -148,24 +168,41 @@ static void ring_json(const struct qr_validation *v, struct qr_json_writer *w) {
     qr_json_close(w, '}');
 }
 
-static void rows_json(const struct qr_validation *v, struct qr_json_writer *w) {
+static void load_json(const struct qr_validation *v, struct qr_json_writer *w) {
+    const struct qr_workload *l = &v->load;
+    bool known = v->has_load;
+    put_number(w, "train_samples", known, (double)l->data.n_train);
+    put_number(w, "validation_samples", known, (double)(l->data.n_samples - l->data.n_train));
+    put_number(w, "parameters", known, known ? (double)qr_model_n_params(l->model) : 0);
+    put_number(w, "threads", known, l->n_threads);
+    put_number(w, "memory_bytes", known, known ? (double)qr_workload_memory(l).total : 0);
+    put_number(w, "memory_limit_bytes", true, (double)qr_memory_limit_bytes());
+}
+
+static void time_json(const struct qr_validation *v, struct qr_json_writer *w) {
     const struct qr_estimate_facts *f = &v->facts;
-    put_number(w, "seconds_per_wave", f->train_wave_s);
-    put_number(w, "blocks_per_wave", f->lanes);
-    put_number(w, "message_seconds_assumed", f->message_s);
-    put_number(w, "bytes_per_second_assumed", f->bytes_per_s);
-    put_number(w, "best_workers", v->best);
+    bool known = v->timing != QR_TIMING_NONE;
+    put_text(w, "timing", timing_name(v->timing));
+    put_number(w, "seconds_per_wave", known, f->train_wave_s);
+    put_number(w, "blocks_per_wave", known, f->lanes);
+    put_number(w, "message_seconds_assumed", known, f->message_s);
+    put_number(w, "bytes_per_second_assumed", known, f->bytes_per_s);
+    put_number(w, "best_workers", known, v->best);
     qr_json_put_key(w, "workers");
+    if (!known) {
+        qr_json_put_null(w);
+        return;
+    }
     qr_json_open(w, '[');
     for (unsigned n = 1; n <= v->max_workers; n++) {
         struct qr_estimate_row r = qr_estimate_row(f, n);
         qr_json_open(w, '{');
-        put_number(w, "workers", n);
-        put_number(w, "seconds_per_step", r.step_s);
-        put_number(w, "speed_up", r.speedup);
-        put_number(w, "seconds", r.total_s);
-        put_number(w, "pod_hours", r.pod_hours);
-        if (v->price >= 0) put_number(w, "cost", cost(v, &r));
+        put_number(w, "workers", true, n);
+        put_number(w, "seconds_per_step", true, r.step_s);
+        put_number(w, "speed_up", true, r.speedup);
+        put_number(w, "seconds", true, r.total_s);
+        put_number(w, "pod_hours", true, r.pod_hours);
+        put_number(w, "cost", v->price >= 0, cost(v, &r));
         qr_json_close(w, '}');
     }
     qr_json_close(w, ']');
@@ -186,18 +223,13 @@ void qr_validation_json(const struct qr_validation *v, struct qr_buf *b) {
         qr_json_close(&w, '}');
     }
     qr_json_close(&w, ']');
-    if (v->has_identity) ring_json(v, &w);
+    ring_json(v, &w);
     put_text(&w, "out", v->out);
     put_text(&w, "weights", v->weights_url);
-    if (v->has_load) {
-        put_number(&w, "train_samples", (double)v->load.data.n_train);
-        put_number(&w, "validation_samples", (double)(v->load.data.n_samples - v->load.data.n_train));
-        put_number(&w, "parameters", (double)qr_model_n_params(v->load.model));
-        put_number(&w, "threads", v->load.n_threads);
-        put_number(&w, "memory_bytes", (double)qr_workload_memory(&v->load).total);
-        put_number(&w, "memory_limit_bytes", (double)qr_memory_limit_bytes());
-    }
-    if (v->measured) rows_json(v, &w);
+    put_text(&w, "logdir", v->logdir);
+    put_text(&w, "checkpoints", v->checkpoints_url);
+    load_json(v, &w);
+    time_json(v, &w);
     qr_json_close(&w, '}');
     qr_buf_puts(b, "\n");
 }

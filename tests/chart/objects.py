@@ -112,6 +112,9 @@ def ring(name, job, known):
     hold(name + ": ports", {p["containerPort"] for p in container["ports"]} == {2222, 2224, 8080})
     probes = [container[p]["httpGet"]["path"] for p in ("startupProbe", "readinessProbe", "livenessProbe")]
     hold(name + ": probes", probes == ["/readyz", "/readyz", "/healthz"])
+    startup = container["startupProbe"]
+    # an operation on a bucket before the port opens may be tried again for 600 s: two of them, and the worker's own end comes first
+    hold(name + ": time to start", startup["periodSeconds"] * startup["failureThreshold"] >= 1300)
     hold(name + ": a pod's name fits", len("%s-%d-abcde" % (name, spec["completions"] - 1)) <= 63)
     hold(name + ": tries are bounded", ("backoffLimit" in spec) != ("backoffLimitPerIndex" in spec))
     hold(name + ": one index that has none left ends the Job", spec.get("maxFailedIndexes", 0) == 0)

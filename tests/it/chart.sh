@@ -200,8 +200,8 @@ template a-release-infer charts/qring -f tests/chart/values/full.yaml --set mode
 check "the notes' way to predictions, with every value set" grep -q -- '--weights=gs://my-bucket/pure.h5' "$work/after.yaml"
 for words in '2 workers train as Job a-release in namespace physics, over TLS' 'in Secret a-release-tls, valid for 365 days' \
     'kubectl -n physics delete secret a-release-tls && helm -n physics upgrade a-release charts/qring --reuse-values' 'kubectl -n physics get pods' \
-    'logs -f -l batch.kubernetes.io/job-name=a-release' 'upgrade a-release charts/qring --reuse-values --set replicas=N' \
-    '"completions":N,"parallelism":N' 'port-forward' 'helm -n physics test a-release' \
+    'logs -f --tail=-1 -l batch.kubernetes.io/job-name=a-release' 'upgrade a-release charts/qring --reuse-values --set replicas=N' \
+    '"completions":N,"parallelism":N' '--field-selector=status.phase=Running -o name) 8080' 'helm -n physics test a-release' \
     'install a-release-infer charts/qring -f - --set mode=infer,fullnameOverride=,extraArgs=null' 'helm -n physics uninstall a-release'; do
     check "the notes say: $words" holds "$work/notes" "$words"
 done

@@ -52,6 +52,35 @@ sed 's/"qubits": 8, "stages": 1/"qubits": 16, "stages": 1/; s/, "readouts": \[[^
 "$qring" validate "$work/wide.json" --threads 1 --json >"$work/wide.out" 2>"$work/wide.log"
 check "16 qubits: more than one worker pays off" $python -c "import json; v = json.load(open('$work/wide.out')); assert v['best_workers'] > 1, v['best_workers']"
 
+# circuits that take seconds a sample: some seconds all the same, and it says what was measured
+for row_of in "23 scaled" "32 estimated"; do
+    n=${row_of% *} want=${row_of#* }
+    sed 's/"qubits": 8, "stages": 1/"qubits": '"$n"'/; s/"research"},/"research"}},/; /"readouts"/d; s/"rounds": 20/"rounds": 8/; s/"seed": 1,/& "block_size": 64,/' "$base" >"$work/n$n.json"
+    began=$(date +%s)
+    check "$n qubits are taken" "$qring" validate "$work/n$n.json" --threads 1 --json >"$work/n$n.out"
+    took=$(($(date +%s) - began))
+    check "$n qubits: within 30 s, not $took" test $took -le 30
+    check "$n qubits: $want" $python -c "
+import json
+v = json.load(open('$work/n$n.out'))
+assert v['timing'] == '$want' and v['seconds_per_wave'] > 2 and len(v['workers']) == 64, {k: v[k] for k in v if k != 'workers'}"
+done
+
+# --json: the same keys whatever failed
+sed 's|"data": .*|"data": {"source": "csv", "url": "missing.csv"},|' "$base" >"$work/csv.json"
+keys() { "$qring" validate "$@" --json 2>/dev/null | $python -c 'import json, sys; print(sorted(json.load(sys.stdin)))'; }
+all=$(keys "$base")
+for k in logdir checkpoints ring train_samples timing workers; do case "$all" in *"'$k'"*) pass ;; *) fail "no $k in $all" ;; esac; done
+check "no job: every key" test "$(keys "$work/nowhere.json")" = "$all"
+check "no ring: every key" test "$(TF_CONFIG='{' keys "$base")" = "$all"
+check "no data: every key" test "$(keys "$work/csv.json")" = "$all"
+"$qring" validate "$work/csv.json" --json --logdir l --out o >"$work/null.out" 2>/dev/null
+check "--json: null is what nobody knows" $python -c "
+import json
+v = json.load(open('$work/null.out'))
+assert v['logdir'].endswith('l') and v['checkpoints'].endswith('o/checkpoints') and v['out'].endswith('o'), v
+assert v['timing'] is v['workers'] is v['parameters'] is v['best_workers'] is None and v['ring']['role'] == 'single', v"
+
 # the ring and its names
 says 0 'index 1|127.0.0.1:2222 -> 127.0.0.1' env TF_CONFIG="$(tf_config 1 127.0.0.1:2222 127.0.0.1:2223)" "$qring" validate "$base"
 # Without a DNS server nobody can say that a name does not exist: that may pass.
@@ -66,7 +95,6 @@ says 2 'TF_CONFIG' env TF_CONFIG='{' "$qring" validate "$base"
 says 2 'nowhere.json' "$qring" validate "$work/nowhere.json"
 sed 's/"epochs": 50/"epoch": 50/' "$base" >"$work/key.json"
 says 2 "'epochs'" "$qring" validate "$work/key.json"
-sed 's|"data": .*|"data": {"source": "csv", "url": "missing.csv"},|' "$base" >"$work/csv.json"
 : >"$work/file"
 says 2 "missing.csv|$work/file|2 things" "$qring" validate "$work/csv.json" --out "$work/file/out"
 says 2 '64 qubits|bytes' "$qring" validate "$(sed 's/"qubits": 8/"qubits": 64/; s/"stages": 1, //; s/"Z4", "Z5", "Z6", "Z7"/"Z63"/' "$base" >"$work/big.json"; echo "$work/big.json")"

@@ -6,11 +6,11 @@ completionMode: Indexed
 completions: {{ .replicas }}
 parallelism: {{ .replicas }}
 {{- if semverCompare ">=1.29.0-0" .root.Capabilities.KubeVersion.Version }}
-# A lost pod ends the others with 138, so each index has its own number of tries, and one that has used them up ends the Job.
+# The others train on without a lost pod, and its successor joins them. One index that has used up its own tries ends the Job.
 backoffLimitPerIndex: {{ .retries }}
 maxFailedIndexes: 0
 {{- else }}
-# A lost pod ends the others with 138, so each try counts once for every pod.
+# The others train on without a lost pod, and its successor joins them. The pods' tries are counted together.
 backoffLimit: {{ mul .retries .replicas }}
 {{- end }}
 {{- include "qring.job.limits" (dict "root" .root "container" "qringd") }}
@@ -64,12 +64,14 @@ template:
           - {name: control, containerPort: 2222}
           - {name: data, containerPort: 2224}
           - {name: http, containerPort: 8080}
-        # /readyz: it listens. Nobody waits for a ring here, and no peer's silence restarts a pod.
+        # /readyz: it listens. Nobody waits for a ring here, and no peer's silence restarts a pod. Before it listens it reads job, data and
+        # weights, and asks whether a bucket can be written; each may be tried again for 600 s, then the worker ends itself with a sentence
+        # and 138. 1800 s let it: two such waits and the rest.
         startupProbe:
           httpGet: {path: /readyz, port: http}
           periodSeconds: 2
           timeoutSeconds: 2
-          failureThreshold: 300
+          failureThreshold: 900
         readinessProbe:
           httpGet: {path: /readyz, port: http}
           periodSeconds: 5
