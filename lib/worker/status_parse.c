@@ -60,7 +60,7 @@ static size_t labels_end(struct qr_bytes l, size_t at) {
     return at < l.n ? at + 1 : 0;
 }
 
-static bool is(struct qr_bytes b, const char *text) { return b.n == strlen(text) && memcmp(b.p, text, b.n) == 0; }
+static bool is(struct qr_bytes b, const char *text) { return b.n == strlen(text) && (b.n == 0 || memcmp(b.p, text, b.n) == 0); }
 
 static bool number(struct qr_bytes b, double *ret) {
     if (is(b, "NaN")) *ret = __builtin_nan("");
