@@ -17,7 +17,7 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 goals    := $(or $(MAKECMDGOALS),all)
 need     := $(if $(filter test lint bench fuzz model matrix image interop interop-gcs chart e2e-api,$(goals)),test,build)
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench fuzz model matrix image interop interop-gcs manifests chart e2e-api help clean FORCE
+.PHONY: all deps run test lint bench fuzz model matrix soak image interop interop-gcs manifests chart e2e-api help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -101,6 +101,10 @@ model:
 ## make matrix     every number of workers, threads, kernels and schedules: one digest for each job
 matrix: $(progs)
 	$(Q)tests/it/bits.sh full
+
+## make soak       random faults on one to six workers, ten minutes (MINUTES=10): the same digest, no growth
+soak: $(progs)
+	$(Q)tests/soak/soak.sh $(or $(MINUTES),10)
 
 ## make bench      start-up time, idle memory, gradients by engine and kernels, all-reduce
 bench: $(benches) $(progs)

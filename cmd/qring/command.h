@@ -21,11 +21,12 @@ int qr_command_run(const struct qr_command *self, int argc, char **argv);
 int qr_command_infer(const struct qr_command *self, int argc, char **argv);
 int qr_command_gradient(const struct qr_command *self, int argc, char **argv);
 int qr_command_validate(const struct qr_command *self, int argc, char **argv);
+int qr_command_status(const struct qr_command *self, int argc, char **argv);
 int qr_command_show(const struct qr_command *self, int argc, char **argv);
 int qr_command_weights(const struct qr_command *self, int argc, char **argv);
 int qr_command_certs(const struct qr_command *self, int argc, char **argv);
 int qr_command_completion(const struct qr_command *self, int argc, char **argv);
-extern const char qr_help_run[], qr_help_infer[], qr_help_gradient[], qr_help_validate[], qr_help_show[], qr_help_weights[], qr_help_certs[],
+extern const char qr_help_run[], qr_help_infer[], qr_help_gradient[], qr_help_validate[], qr_help_status[], qr_help_show[], qr_help_weights[], qr_help_certs[],
     qr_help_completion[];
 
 /* One flag of a command: text takes a value, on does not. */

@@ -17,6 +17,8 @@ const struct qr_command qr_commands[] = {
      "--weights --samples --of --isa --threads --help", qr_command_gradient},
     {"validate", "validate [JOB] [--price-per-cpu-hour P]", "try everything first: ring, names, buckets, memory, time, cost", qr_help_validate,
      "--price-per-cpu-hour --message-time --json --help", qr_command_validate},
+    {"status", "status HOST:PORT", "a running worker: members, step rate, who is slow, its last error", qr_help_status,
+     "--json --help", qr_command_status},
     {"show", "show [JOB]", "draw the circuit; parameters, gates, blocks, cost", qr_help_show, "--json --columns --isa --help", qr_command_show},
     {"weights", "weights FILE...", "list, compare or convert weights", qr_help_weights, "--to --job --json --help", qr_command_weights},
     {"certs", "certs JOB --out DIR|--secret", "a job's CA and certificate, for TLS between its workers", qr_help_certs,

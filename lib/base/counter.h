@@ -30,6 +30,12 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_PEERS_CONNECTED, GAUGE, "qring_peers_connected", "", "Peers with an open control connection.")                                      \
     X(QR_MEMBERS, GAUGE, "qring_members", "", "Members of this worker's generation, itself included; 0 before the first.")                   \
     X(QR_GENERATION, GAUGE, "qring_generation", "", "The number of this worker's generation; 0 before the first.")                           \
+    X(QR_INDEX, GAUGE, "qring_index", "", "This worker's index.")                                                                            \
+    X(QR_RANK, GAUGE, "qring_rank", "", "This worker's rank in its generation; rank 0 leads.")                                               \
+    X(QR_REGROUPS, COUNT, "qring_regroups_total", "", "Generations of this worker after its first.")                                         \
+    X(QR_MEMBERS_JOINED, COUNT, "qring_members_joined_total", "", "Members of a generation that the one before did not have.")               \
+    X(QR_MEMBERS_LOST, COUNT, "qring_members_lost_total", "", "Members of a generation that the next did not have: lost, or gone.")          \
+    X(QR_PAUSE, REAL, "qring_last_pause_seconds", "", "From the last step of a generation to the first of the next: the last time.")          \
     X(QR_SENT_BYTES, COUNT, "qring_link_sent_bytes_total", "", "Bytes of messages handed to peers' connections.")                            \
     X(QR_RECEIVED_BYTES, COUNT, "qring_link_received_bytes_total", "", "Bytes of messages that came from peers.")                            \
     X(QR_TLS_ACCEPTED, COUNT, "qring_tls_accepted_total", "", "Connections whose peer showed a certificate of this job.")                    \
@@ -44,6 +50,7 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_TURNS_CONTROL, COUNT, "qring_turns_total", "thread=\"control\"", "Turns of the event loops, which /healthz watches.")               \
     X(QR_TURNS_TRAINING, COUNT, "qring_turns_total", "thread=\"training\"", "")                                                              \
     X(QR_CHECKPOINT_STEP, GAUGE, "qring_checkpoint_step", "", "The step of the last checkpoint: published, or begun from.")                  \
+    X(QR_CHECKPOINT_TIME, GAUGE, "qring_checkpoint_timestamp_seconds", "", "When this worker last published one, since 1970; 0: not yet.")   \
     X(QR_CHECKPOINTS, COUNT, "qring_checkpoints_total", "", "Checkpoints that this worker published.")                                       \
     X(QR_CHECKPOINT_ERRORS, COUNT, "qring_checkpoint_errors_total", "", "Attempts to publish one that failed.")                              \
     X(QR_STORE_GETS, COUNT, "qring_store_operations_total", "op=\"get\"", "Objects and files read and written.")                             \
@@ -70,5 +77,13 @@ void qr_gauge_real(enum qr_counter c, double value);   /* REAL */
 
 int64_t qr_counter_value(enum qr_counter c);           /* all but REAL; SECONDS in nanoseconds */
 double qr_counter_real(enum qr_counter c);             /* REAL */
+
+/* The peers of this process by index, as its group sees them. An index beyond the table is left out. */
+enum { QR_N_PEERS = 64 };
+enum qr_peer { QR_PEER_UNKNOWN, QR_PEER_ABSENT, QR_PEER_MEMBER }; /* of this worker's generation */
+void qr_peer_set(uint32_t index, enum qr_peer peer);
+void qr_peer_speed(uint32_t index, double blocks_per_s); /* smoothed; 0: not known */
+enum qr_peer qr_peer_get(uint32_t index);
+double qr_peer_get_speed(uint32_t index);
 
 #endif

@@ -21,6 +21,24 @@ static void tell(struct told *t, enum qr_code code, const char *text) {
     snprintf(t->text, sizeof t->text, "%s", text ? text : "");
 }
 
+static bool has_member(const struct qr_begin *b, const struct qr_begin_member *who) {
+    for (uint32_t r = 0; r < b->n_members; r++)
+        if (b->member[r].name.index == who->name.index && memcmp(b->member[r].name.incarnation, who->name.incarnation, QR_INCARNATION_BYTES) == 0)
+            return true;
+    return false;
+}
+
+/* For who watches: who came and who went between two generations, and who is here. */
+static void count_change(const struct qr_group *g, const struct qr_begin *before, const struct qr_begin *now) {
+    if (g->serial) {
+        qr_count(QR_REGROUPS, 1);
+        for (uint32_t r = 0; r < now->n_members; r++) qr_count(QR_MEMBERS_JOINED, !has_member(before, &now->member[r]));
+        for (uint32_t r = 0; r < before->n_members; r++) qr_count(QR_MEMBERS_LOST, !has_member(now, &before->member[r]));
+    }
+    for (uint32_t i = 0; i < g->o.n_peers; i++) qr_peer_set(i, g->o.count_known || qr_peer_get(i) ? QR_PEER_ABSENT : QR_PEER_UNKNOWN);
+    for (uint32_t r = 0; r < now->n_members; r++) qr_peer_set(now->member[r].name.index, QR_PEER_MEMBER);
+}
+
 static void act(void *ctx, const struct qr_member_action *a) {
     struct qr_group *g = ctx;
     const struct qr_link_ops *ops = g->control->ops;
@@ -37,10 +55,12 @@ static void act(void *ctx, const struct qr_member_action *a) {
     case QR_ACT_HANG_UP: ops->hang_up(g->control, a->index); return;
     case QR_ACT_LOG: qr_log_at(g->o.log, a->level, "group", "%s", a->text); return;
     case QR_ACT_SUSPEND:
+        if (g->begun && !g->paused_ns) g->paused_ns = g->committed_ns;
         g->begun = false;
         group_on_suspend(g);
         break;
     case QR_ACT_BEGIN:
+        count_change(g, &g->generation->begin, &a->generation->begin);
         *g->generation = *a->generation;
         g->begun = true;
         g->serial++;

@@ -215,6 +215,8 @@ static enum qr_code wait_for_begin(struct qr_group *g, int64_t deadline_ns, stru
 }
 
 static void tell_view(const struct qr_group *g) {
+    qr_gauge(QR_INDEX, g->o.index);
+    qr_gauge(QR_RANK, g->view.rank);
     qr_gauge(QR_GENERATION, (int64_t)g->view.generation);
     qr_gauge(QR_MEMBERS, g->view.n_members);
 }
@@ -293,6 +295,9 @@ enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t di
     enum qr_code code = go_on(g, err);
     if (code == QR_ABORTED && (g->o.mutations & QR_MUTATE_COMMIT_ANYWAY)) code = QR_OK;
     if (code == QR_OK) {
+        g->committed_ns = group_now_ns(g);
+        if (g->paused_ns) qr_gauge_real(QR_PAUSE, (double)(g->committed_ns - g->paused_ns) / 1e9);
+        g->paused_ns = 0;
         g->ledger.n = g->ledger.n_taken = 0;
         g->ledger.open = g->ledger.dropped = false;
         /* the state before the applied one is stable: a reduction based on it has passed */
@@ -333,6 +338,7 @@ void qr_group_weigh(struct qr_group *g, uint64_t n_blocks, const uint64_t *ns) {
     for (uint32_t r = 0; r < g->view.n_members; r++) {
         uint64_t *speed = &g->shares.speed[r], now = (count[r] << 30) / (ns[r] + 1) + 1;
         if (count[r] && now < UINT64_C(1) << 50) *speed = *speed ? (7 * *speed + now) / 8 : now;
+        qr_peer_speed(g->view.index[r], (double)*speed * 1e9 / (double)(1 << 30));
     }
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "worker/health.h"
+#include "worker/last_error.h"
 
 enum { POOL_BYTES = 8192, LOOK_MS = 1000, BACKLOG = 64 };
 
@@ -64,6 +65,12 @@ static enum MHD_Result metrics(struct qr_http *h, struct MHD_Connection *c) {
     return answer(c, MHD_HTTP_OK, QR_METRICS_TYPE, (const char *)h->text.p, h->text.n);
 }
 
+static enum MHD_Result last_error(struct qr_http *h, struct MHD_Connection *c) {
+    qr_buf_clear(&h->text);
+    qr_last_error_text(&h->text);
+    return say(c, MHD_HTTP_OK, qr_buf_string(&h->text));
+}
+
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url, const char *method, const char *version,
                                   const char *upload, size_t *upload_bytes, void **per_request) {
     struct qr_http *h = ctx;
@@ -71,12 +78,14 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
     (void)upload;
     (void)upload_bytes;
     (void)per_request;
-    bool known = strcmp(url, "/healthz") == 0 || strcmp(url, "/readyz") == 0 || strcmp(url, "/metrics") == 0;
-    if (!known) return say(c, MHD_HTTP_NOT_FOUND, "there is nothing here; try /healthz, /readyz or /metrics\n");
+    bool known = strcmp(url, "/healthz") == 0 || strcmp(url, "/readyz") == 0 || strcmp(url, "/metrics") == 0 ||
+                 strcmp(url, "/last-error") == 0;
+    if (!known) return say(c, MHD_HTTP_NOT_FOUND, "there is nothing here; try /healthz, /readyz, /metrics or /last-error\n");
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
     if (url[1] == 'h') return healthz(h, c);
     if (url[1] == 'm') return metrics(h, c);
+    if (url[1] == 'l') return last_error(h, c);
     if (atomic_load(&h->ready)) return say(c, MHD_HTTP_OK, "listening\n");
     return say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "not listening for peers\n");
 }

@@ -1,9 +1,10 @@
-/* worker/http.h — the port for probes and Prometheus: /healthz, /readyz, /metrics. Read only.
+/* worker/http.h — the port for probes and Prometheus: /healthz, /readyz, /metrics, /last-error. Read only.
  *
  * /healthz  200 "ok", or 503 with a sentence when the control thread or the training thread has stopped turning (worker/health.h). It
  *           never asks for progress or for peers: a worker that waits for another must not be restarted for it.
  * /readyz   200 "listening", or 503 before and after the group listens.
  * /metrics  worker/metrics.h.
+ * /last-error  the last warning or error of this process's log, as worker/last_error.h keeps it: a line, or nothing.
  * Else      404 for other paths, 405 for methods that are neither GET nor HEAD. The body is plain text.
  * Bounds    connections in all and per address; one request each, which from the connection's first byte to its last may take timeout_ns;
  *           8 KiB of request. Whoever is over a bound is cut off; the others are served.

@@ -44,9 +44,23 @@ static void put_row(struct qr_buf *b, enum qr_counter c) {
     qr_buf_puts(b, "\n");
 }
 
+static void put_peers(struct qr_buf *b) {
+    put_head(b, "qring_member", "gauge", "1: this peer is a member of this worker's generation, 0: it is not.");
+    for (uint32_t i = 0; i < QR_N_PEERS; i++)
+        if (qr_peer_get(i) != QR_PEER_UNKNOWN) qr_buf_printf(b, "qring_member{index=\"%u\"} %d\n", i, qr_peer_get(i) == QR_PEER_MEMBER);
+    put_head(b, "qring_member_blocks_per_second", "gauge", "How fast a member computes blocks, smoothed.");
+    for (uint32_t i = 0; i < QR_N_PEERS; i++)
+        if (qr_peer_get(i) == QR_PEER_MEMBER && qr_peer_get_speed(i) > 0)
+            qr_buf_printf(b, "qring_member_blocks_per_second{index=\"%u\"} %.6g\n", i, qr_peer_get_speed(i));
+}
+
 /* The customary names, so that common dashboards find them. */
-static void put_process(struct qr_buf *b) {
+static void put_process(int64_t uptime_ns, struct qr_buf *b) {
     struct rusage u;
+    put_head(b, "process_start_time_seconds", "gauge", "When this process began, since 1970.");
+    qr_buf_puts(b, "process_start_time_seconds ");
+    put_seconds(b, qr_now_ns(&qr_clock_wall) - uptime_ns);
+    qr_buf_puts(b, "\n");
     if (getrusage(RUSAGE_SELF, &u) == 0) {
         int64_t us = (int64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 + u.ru_utime.tv_usec + u.ru_stime.tv_usec;
         put_head(b, "process_cpu_seconds_total", "counter", "Processor time of this process.");
@@ -72,5 +86,6 @@ void qr_metrics_text(const struct qr_build *build, int64_t uptime_ns, struct qr_
     put_seconds(ret, uptime_ns);
     qr_buf_puts(ret, "\n");
     for (int c = 0; c < QR_N_COUNTERS; c++) put_row(ret, (enum qr_counter)c);
-    put_process(ret);
+    put_peers(ret);
+    put_process(uptime_ns, ret);
 }

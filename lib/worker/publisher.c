@@ -65,6 +65,7 @@ static enum qr_code publish(struct qr_publisher *p, bool done, struct qr_checkpo
     if (code == QR_OK && ret->pass == c.pass) {
         qr_count(QR_CHECKPOINTS, 1);
         qr_gauge(QR_CHECKPOINT_STEP, (int64_t)c.step);
+        qr_gauge(QR_CHECKPOINT_TIME, qr_now_ns(&qr_clock_wall) / QR_SECOND);
         qr_debug(&p->log, "checkpoint", "step %" PRIu64 " is in %s%s", c.step, p->url, done ? ", done" : "");
     } else if (code == QR_OK) {
         qr_debug(&p->log, "checkpoint", "step %" PRIu64 " is older than what %s/LATEST has", c.step, p->url);

@@ -10,6 +10,7 @@
 #include "group/group.h"
 #include "worker/cloud.h"
 #include "worker/http.h"
+#include "worker/last_error.h"
 #include "worker/last_words.h"
 #include "worker/outputs.h"
 #include "worker/place.h"
@@ -70,7 +71,7 @@ static struct qr_log make_log(const struct qr_settings *s) {
     bool text = strcmp(s->log_format, "auto") == 0 ? isatty(STDERR_FILENO) : strcmp(s->log_format, "text") == 0;
     for (int i = 0; i < 4; i++)
         if (strcmp(s->log_level, levels[i]) == 0) level = (enum qr_log_level)i;
-    return qr_log_stderr(level, text ? QR_LOG_TEXT : QR_LOG_JSON);
+    return qr_last_error_keep(qr_log_stderr(level, text ? QR_LOG_TEXT : QR_LOG_JSON));
 }
 
 /* ---- settings, job, identity ---- */

@@ -47,6 +47,15 @@ static void kinds(void) {
     CHECK(qr_counter_value(QR_UPDATE_TIME) == before, "time never runs back");
 }
 
+static void peers(void) {
+    CHECK(qr_peer_get(QR_N_PEERS - 1) == QR_PEER_UNKNOWN && qr_peer_get_speed(0) == 0);
+    qr_peer_set(QR_N_PEERS - 1, QR_PEER_MEMBER);
+    qr_peer_speed(QR_N_PEERS - 1, 0.5);
+    qr_peer_set(QR_N_PEERS, QR_PEER_MEMBER); /* beyond the table: nothing */
+    qr_peer_speed(UINT32_MAX, 1);
+    CHECK(qr_peer_get(QR_N_PEERS - 1) == QR_PEER_MEMBER && qr_peer_get_speed(QR_N_PEERS - 1) == 0.5);
+}
+
 /* Rows of a family stand together; counters and only they end in _total; each family has its help. */
 static void table(void) {
     for (int i = 0; i < QR_N_COUNTERS; i++) {
@@ -65,6 +74,7 @@ static void table(void) {
 int main(void) {
     kinds();
     threads();
+    peers();
     table();
     return t_end();
 }

@@ -11,6 +11,8 @@
 #include "base/counter.h"
 #include "tests/t.h"
 #include "worker/health.h"
+#include "worker/last_error.h"
+#include "worker/status.h"
 
 enum { REPLY = 1 << 16 };
 static unsigned port;
@@ -211,6 +213,37 @@ static void metrics(void) {
     qr_http_close(h);
 }
 
+static void silent(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+    (void)level;
+    (void)module;
+    snprintf(ctx, 64, "%.63s", message);
+}
+
+/* What status reads out of it is what was set; the last error is the log's last warning or error, which the log gets as well. */
+static void told(void) {
+    struct qr_http *h = open_one((struct qr_http_options){0});
+    char heard[64] = "";
+    struct qr_status s;
+    struct qr_err err = {0};
+    CHECK(request("GET", "/last-error") && status(200) && !*body(), "%s", reply);
+    struct qr_log log = qr_last_error_keep((struct qr_log){.level = QR_LOG_INFO, .write = silent, .ctx = heard});
+    qr_warn(&log, "group", "worker %d is gone", 2);
+    qr_info(&log, "group", "all is well");
+    CHECK(strcmp(heard, "all is well") == 0, "%s", heard);
+    CHECK(request("GET", "/last-error") && strstr(body(), " W group: worker 2 is gone\n"), "%s", reply);
+    qr_gauge(QR_STEP, 21);
+    qr_count(QR_MEMBERS_LOST, 3);
+    qr_peer_set(0, QR_PEER_MEMBER);
+    qr_peer_set(5, QR_PEER_ABSENT);
+    qr_peer_speed(0, 12.5);
+    CHECK(request("GET", "/metrics") && qr_status_parse(qr_bytes_of_string(body()), &s, &err) == QR_OK, "%s", err.msg);
+    CHECK(s.has[QR_STEP] && s.value[QR_STEP] == 21 && s.value[QR_MEMBERS_LOST] == 3);
+    CHECK(s.peer[0] == QR_PEER_MEMBER && s.speed[0] == 12.5 && s.peer[5] == QR_PEER_ABSENT && s.peer[1] == QR_PEER_UNKNOWN);
+    CHECK(strcmp(s.version, "0.1.0") == 0 && s.uptime_s >= 0 && s.start_s > 1e9, "%s", s.version);
+    for (int c = 0; c < QR_N_COUNTERS; c++) CHECK(s.has[c], "%s is not understood", qr_counter_table[c].family);
+    qr_http_close(h);
+}
+
 /* ---- health ---- */
 
 static struct qr_watch training(void) {
@@ -308,6 +341,7 @@ int main(void) {
     slow();
     many();
     metrics();
+    told();
     health();
     taken();
     return t_end();

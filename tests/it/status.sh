@@ -1,0 +1,82 @@
+#!/bin/sh
+# qring status of a real ring that trains: who is here, how fast; a worker that is killed is absent at its peer, counted and named; another
+# that comes back is counted too. Nobody listens, something else answers, nothing answers: a sentence and the documented exit code.
+. "$(dirname "$0")/common"
+unset TF_CONFIG QRING_HTTP_PORT
+sed 's/"name": "qcnn"/"name": "status"/' deploy/jobs/qcnn.json >"$work/job.json"
+# shellcheck disable=SC2046
+set -- $(free_ports 6); p0=$1 p1=$2 h0=$3 h1=$4 other=$5 nobody=$6
+
+start() { # INDEX HTTP-PORT: into p
+    (TF_CONFIG=$(tf_config "$1" "127.0.0.1:$p0" "127.0.0.1:$p1") exec "$qringd" "$work/job.json" --data-port 0 --threads 1 --epochs 1000000 --min-workers 1 \
+        --out "$work/out" --checkpoint-interval 1s --http-port "$2" >>"$work/worker$1.log" 2>&1 </dev/null) & p=$!
+    started="$started $p"
+}
+ask() { run_in 15 "$work/said" "$qring" status "$@"; }
+said() { grep -qE -- "$1" "$work/said"; }
+until_said() { # SECONDS PORT PATTERN WHAT
+    tries=$1; until ask "127.0.0.1:$2" && said "$3"; do
+        tries=$((tries - 1)); [ $tries -gt 0 ] || { fail "$4"; cat "$work/said"; return 1; }
+        sleep 0.2
+    done
+    pass
+}
+key() { $python -c 'import json, sys; d = json.load(open(sys.argv[1])); exec("v = d" + sys.argv[2]); print(v)' "$work/said" "$1"; }
+
+start 0 "$h0"; w0=$p
+start 1 "$h1"; w1=$p
+until_said 60 "$h0" 'slowest     worker [01], at [0-9]+ % of worker [01]' "two workers show who is slow" && {
+    check "who it is" said "^worker 0 at 127.0.0.1:$h0, rank [01] of 2 in generation [0-9]+\$"
+    check "both are members" said '^members     worker 0 \(.* blocks/s\), worker 1 \(.* blocks/s\)$'
+    check "steps" said '^step        [0-9]+ of [0-9]+, epoch [0-9]+ of 1000000; [0-9.e+]+ steps/s, .* left$'
+    check "nothing was lost" said '^changes     0: 0 joined, 0 lost'
+    cat "$work/said"
+}
+ask "127.0.0.1:$h1" --json; rc=$?
+check "--json ends with 0, not $rc" test $rc = 0
+check "a step rate" test "$(key '["steps_per_second"] > 0')" = True
+check "two members" test "$(key '["peers"]' | grep -o "'member': True" | wc -l)" = 2
+check "it is worker 1" test "$(key '["metrics"]["qring_index"]')" = 1
+check "its step" test "$(key '["metrics"]["qring_step"] > 0')" = True
+
+kill -9 "$w1"; wait "$w1" 2>/dev/null
+until_said 40 "$h0" '^not here    worker 1$' "a killed worker is not here" && {
+    check "alone" said ', rank 0 of 1 in generation'
+    check "it is counted" said '^changes     1: 0 joined, 1 lost or gone; the last pause took [0-9.]+ s$'
+    check "the last error names it" said '^last error  W group: worker 1 .*ago$'
+    check "it trains on" said '; [0-9.e+]*[1-9][0-9.e+]* steps/s'
+    sed -n '/^members/,$p' "$work/said"
+}
+start 1 "$h1"; w1=$p
+until_said 60 "$h0" '^changes     2: 1 joined, 1 lost' "who comes back is counted"
+until_said 20 "$h0" '^checkpoint  step [1-9][0-9]*, .* ago; [1-9][0-9]* published here, 0 failed$' "checkpoints are told"
+kill -STOP "$w0"
+ask "127.0.0.1:$h0"; rc=$?
+check "a frozen worker: 138, not $rc" test $rc = 138
+check "it is said" said 'did not answer within 2 s'
+kill -CONT "$w0"
+kill -TERM "$w0" "$w1"; wait "$w0" "$w1" 2>/dev/null
+
+ask "127.0.0.1:$nobody"; rc=$?
+check "nobody listens: 138, not $rc" test $rc = 138
+check "nobody listens" said "nobody listens on port $nobody of 127.0.0.1"
+$python -c '
+import socket, sys
+s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+for reply in (b"SSH-2.0-x\r\n", b"HTTP/1.1 404 Not Found\r\n\r\nno", b"HTTP/1.1 200 OK\r\n\r\n<html>\n", b"HTTP/1.1 200 OK\r\n\r\nup 1\n", b""):
+    c, _ = s.accept(); c.recv(65536); c.sendall(reply); c.close()' "$other" & started="$started $!"
+tries=0; until ss -ltn 2>/dev/null | grep -q ":$other " || [ $tries -gt 30 ]; do tries=$((tries + 1)); sleep 0.1; done
+for why in 'does not speak HTTP' 'no qring_build_info' 'line 1 of its metrics is no sample' 'no qring_build_info'; do
+    ask "127.0.0.1:$other"; rc=$?
+    check "another program: 2, not $rc" test $rc = 2
+    check "$why" said "127.0.0.1:$other is no qring worker: .*$why"
+done
+ask "127.0.0.1:$other"; rc=$?
+check "no answer: 138, not $rc" test $rc = 138
+for bad in '' '127.0.0.1:port' '[::1' ':1'; do
+    ask "$bad"; rc=$?
+    check "'$bad' is no address: 2, not $rc" test $rc = 2
+done
+ask; rc=$?
+check "no address: 2, not $rc" test $rc = 2
+end
