@@ -84,7 +84,7 @@ deps:
 
 ## make run        trains the tutorial's model with two real workers on loopback; the results are in out/qcnn
 run: all
-	$(Q)$(BIN)/qring run deploy/jobs/qcnn.json -n 2 --out out/qcnn
+	$(Q)$(BIN)/qring run deploy/jobs/qcnn.json -n 2 --fresh --out out/qcnn
 
 ## make test       everything that proves it, under ten minutes; SAN=address|undefined|thread for sanitizers
 test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(lib_o))
