@@ -28,14 +28,14 @@ static struct qr_buf text_of(size_t first, size_t end) {
 }
 static void put(const struct qr_buf *b, size_t n) {
     FILE *f = fopen(path, "w");
-    fwrite(b->p, 1, n, f);
+    if (n) fwrite(b->p, 1, n, f);
     fclose(f);
 }
 static void check_file(size_t end, const char *what) {
     struct qr_buf want = text_of(0, end), text = {0};
     struct qr_err err;
     CHECK(qr_file_read(path, 1 << 20, &text, &err) == QR_OK, "%s", err.msg);
-    CHECK(text.n == want.n && memcmp(text.p, want.p, want.n) == 0, "%s:\n%s--\n%s", what, qr_buf_string(&text), qr_buf_string(&want));
+    CHECK(text.n == want.n && strcmp(qr_buf_string(&text), qr_buf_string(&want)) == 0, "%s:\n%s--\n%s", what, qr_buf_string(&text), qr_buf_string(&want));
     qr_buf_free(&text);
     qr_buf_free(&want);
 }
