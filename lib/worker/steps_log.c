@@ -94,6 +94,7 @@ static enum qr_code look_at_end(struct qr_steps_log *l, long long size, const st
     }
     /* a step or its evaluation lies between, at most; or this worker knows of no line before (it goes on from a checkpoint) */
     if (last < oldest) ours = last && (n_before == 0 || last + 2 >= oldest);
+    if (l->tail.n > 2 * TAIL_BYTES) qr_buf_free(&l->tail); /* all of a long log: not kept */
     *ret_last = ours ? last : 0;
     if (!ours) whole = 0;
     if (whole < size && ftruncate(l->fd, whole) != 0 && errno != EINVAL) return failed(l, "cut the end of", err);
