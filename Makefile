@@ -180,7 +180,7 @@ $(fuzzers): %: %.o $(libqring)
 
 # A change of flags rebuilds everything; an unchanged one rebuilds nothing.
 $(B)/.flags: FORCE
-	@mkdir -p $(@D); echo '$(CC) $(flags)' | cmp -s - $@ || echo '$(CC) $(flags)' > $@
+	@mkdir -p $(@D); echo '$(CC) $(subst $(CURDIR),.,$(flags))' | cmp -s - $@ || echo '$(CC) $(subst $(CURDIR),.,$(flags))' > $@
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 .PHONY: fuzz-run
