@@ -72,7 +72,7 @@ one fails 'what LATEST names is pruned' FAULTS=1 MUT=6
 one fails 'what is newer than LATEST is pruned' FAULTS=1 MUT=7
 build latest live -DS=2
 one holds 'end: all end and LATEST says done, on disk too' FAULTS=1
-one fails 'end: a lost swap is taken for success' FAULTS=1 MUT=8
+one fails 'end: a lost swap is tried again with the version that lost' FAULTS=1 MUT=8
 
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]

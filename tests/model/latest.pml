@@ -38,7 +38,7 @@ hidden byte mut;
 #define PRUNE_FIRST (mut == 5)   /* before the new LATEST is on disk */
 #define PRUNE_NAMED (mut == 6)   /* not sparing what LATEST names */
 #define PRUNE_AHEAD (mut == 7)   /* also what is newer than the LATEST that the one that prunes has written: another may be about to name it */
-#define LOST_IS_DONE (mut == 8)  /* a lost swap is success, whatever LATEST says by then */
+#define SAME_AGAIN (mut == 8)    /* a lost swap is tried again with the version that lost */
 
 /* the store: bit s: the object of step s; as the processes see it and as it is on disk */
 byte seen_objects, disk_objects, torn, latest, disk_latest;
@@ -119,8 +119,8 @@ proctype Worker(byte i) {
        fi }
   :: d_step { pc[i] == Swap ->
        if
-       :: latest != at[i] && !NO_SWAP && !LOST_IS_DONE -> pc[i] = Look; at[i] = 0
-       :: latest != at[i] && LOST_IS_DONE -> at[i] = 0; if :: work[i] == S + 1 -> ended[i] = 1; cur[i] = 0 :: else fi; pass[i] = 0; work[i] = 0; pc[i] = Train
+       :: latest != at[i] && !NO_SWAP && !SAME_AGAIN -> pc[i] = Look; at[i] = 0
+       :: latest != at[i] && SAME_AGAIN && !NO_SWAP -> skip
        :: latest == at[i] || NO_SWAP ->
           assert(work[i] > latest);                                         /* monotone */
           latest = work[i]; at[i] = 0;
