@@ -104,7 +104,7 @@ test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(li
 lint: $(lib_o) $(progs)
 	$(Q)tests/lint/run
 
-## make model      the membership model, at larger bounds than make test has
+## make model      the Spin models (membership, checkpoints, poison blocks), at larger bounds than make test has
 model:
 	$(Q)tests/model/check.sh more
 

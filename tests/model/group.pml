@@ -1,44 +1,54 @@
-/* group.pml — what lib/group/member.c does, for Spin 6: who is in a generation, what it starts from, what is applied.
+/* group.pml — what lib/group/member.c, group_step.c and handover.c do, for Spin 6: who is in a generation, what it starts from, what is applied.
 
    Three workers train S steps of B blocks, then an empty closing reduction. Any worker may at any time propose any set of live workers of which it is the
    lowest: timers, heartbeats and links only decide when, so every graph of links, every false suspicion and every late timer is among the runs. A message,
    once sent, is a fact in the table of proposals: its receiver takes it at any later time or never (loss, delay, reordering, one-way cuts), but a
-   message is for one process and dies with its connection. A crash loses everything; a restart has another incarnation, larger or smaller, and starts from
-   the newest published state.
+   message is for one process and dies with its connection. A member may suspend itself at any time (a broken data stream, a refused coverage word, too
+   few). A crash loses everything; a restart has another incarnation, larger or smaller, and starts from the newest published state. A leaver (LEAVE=1; 2: no crashes)
+   hands what it has computed to any other worker at the same step: the code asks for the same generation too. The receiver holds it apart.
 
    Held at every moment (Spin's assertions):
-     once    every sum that is applied has each block exactly once, computed from the state that it is applied to
+     once    every sum that is applied has each block exactly once, computed from the state that it is applied to: so one state per step
      ids     no two proposals have one id
-     front   nobody takes a Begin whose base lies behind its own state, and no fetch goes back
-     stable  when a member calls a state stable, every live member of that generation has it
-   and with -DCALM=1: when faults stop for ever, whenever that is, everybody alive finishes with at most CALM_G further proposals ("end").
-   -DG proposals while faults last, -DFAULTS crashes, -DB blocks, -DS steps. check.sh has the table of runs; the mutations there are those of
-   enum qr_member_mutation, and two of the trainer's side. Not modelled: times, Busy and back-off (the simulator has them), chunks of a ring, bad blocks,
-   states that differ at one step, more than three workers. */
+     front   nobody takes a Begin whose base lies behind its own state, and no fetch goes back: no applied step is lost while one that has it lives
+     between nobody applies between its promise and a Begin
+     stable  what a member publishes every live member of that generation has
+   and compiled with -DCALM=1: when faults stop for ever, whenever that is, everybody alive finishes with at most CALM_G further proposals, or fewer than
+   MINW are alive ("end": liveness as safety, since after that moment all is finite; the timers are ideal there, propose.pml has their rules).
+   Environment: G proposals while faults last, FAULTS crashes and leaves, LEAVE, MINW, MUT (below). Compiled: B blocks, S steps, SLOTS proposals in all,
+   CALM_G. Not modelled: times, Busy and back-off (propose.pml), files (latest.pml), bad blocks (poison.pml), chunks of a ring, states that differ at one
+   step (no arithmetic is wrong here), more than three workers. */
 #define N 3
 #ifndef B
 #define B 2
 #endif
 #ifndef S
-#define S 2
+#define S 1
 #endif
-#ifndef G
-#define G 2
-#endif
-#ifndef FAULTS
-#define FAULTS 1
+#ifndef SLOTS
+#define SLOTS 3
 #endif
 #ifndef CALM
 #define CALM 0
 #endif
-#ifndef CALM_G
-#define CALM_G 3
-#endif
-#if CALM
-#define SLOTS (G + CALM_G)
-#else
-#define SLOTS G
-#endif
+c_code {
+\#include <stdlib.h>
+static int setting(const char *name) { const char *v = getenv(name); return v ? atoi(v) : 0; }
+}
+hidden byte mut, limit, minw, leaves;
+#define KEEP_OVERLAP (mut == 1)    /* held sets that overlap are kept */
+#define KEEP_OTHER_BASE (mut == 2) /* blocks of another state are kept */
+#define NO_SUSPEND (mut == 3)      /* works on in the old generation after a promise */
+#define BEGIN_UNPROMISED (mut == 4)/* takes a Begin that it has not promised, or promised no longer */
+#define PROMISE_ANY (mut == 5)     /* promises a smaller id too */
+#define ID_IS_NUMBER (mut == 6)    /* ids are compared by number alone, and a Propose is answered again */
+#define APPLY_EARLY (mut == 7)     /* applies without waiting for everybody's contribution */
+#define PUBLISH_EARLY (mut == 8)   /* publishes what it has just applied */
+#define HAND_AT_ONCE (mut == 9)    /* what is handed over is joined when it comes */
+#define HAND_OVERLAP (mut == 10)   /* ... and joined though some of its blocks are the receiver's own */
+#define HAND_OTHER_BASE (mut == 11)/* ... and taken from a leaver at another step */
+#define HAND_LATE (mut == 12)      /* ... and joined at a Begin though it came after the promise */
+#define BEGIN_AGAIN (mut == 13)    /* a Begin that comes again is taken again */
 #define bit(i) (1 << (i))
 #define has(set, i) (((set) >> (i)) & 1)
 #define size(set) (has(set, 0) + has(set, 1) + has(set, 2))
@@ -51,6 +61,9 @@ byte step[N];          /* its state */
 byte held[N], vec[N];  /* blocks in its contribution; the contribution: two bits of count for each block, and from bit 6 the step it was computed from */
 byte prom[N], act[N];  /* proposal promised, generation acted in (0: none) */
 byte seen[N];          /* highest number */
+bool sus[N];           /* it has suspended itself since it began act */
+byte apart[N], avec[N];/* what a leaver handed over, not joined yet */
+byte told[N];          /* the part of it that this member's promises report: what was there when it suspended */
 
 /* proposals 1..made, and all that is said about them */
 byte made;
@@ -59,17 +72,12 @@ byte rstep[(SLOTS + 1) * N], rheld[(SLOTS + 1) * N];                     /* what
 bool begun[SLOTS + 1];
 byte base[SLOTS + 1], keep[SLOTS + 1], goal[(SLOTS + 1) * N];            /* the Begin */
 byte sent[(SLOTS + 1) * (S + 1)], sum[(SLOTS + 1) * (S + 1) * N];        /* contributions */
-byte latest, faults = FAULTS;
+byte latest, faults;
 bool calm;
 hidden byte a, b, c, v, u; hidden byte n0, n1, n2, bad;      /* scratch inside a d_step */
 
-#ifdef MUT_NUMBER
-#define id(k) (num[k])
-#define newer(k, p) (id(k) >= id(p))
-#else
-#define id(k) (num[k] * 16 + from[k] * 4 + finc[k])
-#define newer(k, p) (id(k) > id(p))
-#endif
+#define id(k) (ID_IS_NUMBER -> num[k] * 16 : num[k] * 16 + from[k] * 4 + finc[k])
+#define newer(k, p) (id(k) + ID_IS_NUMBER > id(p))
 #define live (up[0] + 2 * up[1] + 4 * up[2])
 #define share(n, r) ((n) == 1 -> bit(B) - 1 : ((n) == 2 -> ((r) == 0 -> 5 & (bit(B) - 1) : 2) : bit(r) & (bit(B) - 1)))
 #define todo(k, i, s) ((s) == S -> 0 : ((s) == base[k] -> goal[(k) * N + (i)] : share(size(set[k]), rank(set[k], i))))
@@ -88,12 +96,7 @@ inline wipe() {
         if
         :: up[b] && (act[b] == a || prom[b] == a) -> v = 1
         :: up[b] && has(set[a], b) && born[b] < a && !has(got[a], b) && newer(a, prom[b]) -> v = 1
-#ifdef MUT_BEGIN
-        :: up[b] && has(set[a], b) && born[b] < a -> v = 1
-#endif
-#ifdef MUT_ANY
-        :: up[b] && has(set[a], b) && born[b] < a -> v = 1
-#endif
+        :: (BEGIN_UNPROMISED || PROMISE_ANY) && up[b] && has(set[a], b) && born[b] < a -> v = 1
         :: else
         fi;
         b++
@@ -114,13 +117,21 @@ inline wipe() {
 }
 
 /* member.c promise(): it belongs to no generation from here */
+/* group_on_suspend(): from here to a Begin it belongs to no generation */
+inline freeze(i) {
+  if :: act[i] && !sus[i] -> if :: (apart[i] & held[i]) && !HAND_OVERLAP -> apart[i] = 0; avec[i] = 0 :: else fi; told[i] = apart[i] :: else fi
+}
+inline do_suspend(i) { freeze(i); sus[i] = 1 }
 inline do_promise(i, k) {
-  got[k] = got[k] | bit(i); rstep[(k) * N + i] = step[i]; rheld[(k) * N + i] = held[i];
+  freeze(i);
+  got[k] = got[k] | bit(i); rstep[(k) * N + i] = step[i]; rheld[(k) * N + i] = held[i] | told[i];
   prom[i] = k; seen[i] = max2(seen[i], num[k]);
-#ifndef MUT_SUSPEND
-  act[i] = 0;
-#endif
+  if :: !NO_SUSPEND -> act[i] = 0; sus[i] = 0 :: else fi;
   wipe()
+}
+inline clear(i) { held[i] = 0; vec[i] = 0; apart[i] = 0; avec[i] = 0; told[i] = 0 }
+inline join(i) {
+  held[i] = held[i] | apart[i]; vec[i] = (vec[i] & 63) + avec[i]; apart[i] = 0; avec[i] = 0; told[i] = 0
 }
 inline do_propose(i, members, number) {
   made++; num[made] = number; from[made] = i; finc[made] = inc[i]; set[made] = members; seen[i] = number;
@@ -132,7 +143,7 @@ inline do_propose(i, members, number) {
 /* a contribution that is complete goes out; to have sent it and not be heard is the same as not to have sent it */
 inline do_send(i) {
   if
-  :: act[i] && step[i] >= base[act[i]] && !has(sent[at(act[i], step[i])], i) && (todo(act[i], i, step[i]) & ~held[i]) == 0 ->
+  :: act[i] && !sus[i] && step[i] >= base[act[i]] && !has(sent[at(act[i], step[i])], i) && (todo(act[i], i, step[i]) & ~held[i]) == 0 ->
      sent[at(act[i], step[i])] = sent[at(act[i], step[i])] | bit(i);
      sum[at(act[i], step[i]) * N + i] = vec[i]
   :: else
@@ -140,20 +151,16 @@ inline do_send(i) {
 }
 inline do_take(i, k) {
   assert(step[i] <= base[k]);                                                                                     /* front */
-  act[i] = k;
-  if :: step[i] == base[k] && !has(keep[k], i) -> held[i] = 0; vec[i] = 0 :: else fi;
+  act[i] = k; sus[i] = 0;
+  if
+  :: step[i] == base[k] && !has(keep[k], i) -> clear(i)
+  :: step[i] == base[k] && has(keep[k], i) && apart[i] && (told[i] == apart[i] || HAND_LATE) -> join(i)
+  :: else -> apart[i] = 0; avec[i] = 0; told[i] = 0
+  fi;
   do_send(i); wipe()
 }
-#ifdef MUT_BASE
-#define samebase(k, j) 1
-#else
-#define samebase(k, j) (rstep[(k) * N + j] == c)
-#endif
-#ifdef MUT_OVERLAP
-#define apart(k, j) 1
-#else
-#define apart(k, j) ((rheld[(k) * N + j] & u) == 0)
-#endif
+#define samebase(k, j) (KEEP_OTHER_BASE || rstep[(k) * N + j] == c)
+#define disjoint(k, j) (KEEP_OVERLAP || (rheld[(k) * N + j] & u) == 0)
 /* member_choose_base() and begin() */
 inline do_begin(i, k) {
   a = 0; c = 0; u = 0;
@@ -162,7 +169,7 @@ inline do_begin(i, k) {
   do
   :: a < N ->
      if
-     :: has(set[k], a) && c < S && rheld[(k) * N + a] && samebase(k, a) && apart(k, a) ->
+     :: has(set[k], a) && c < S && rheld[(k) * N + a] && samebase(k, a) && disjoint(k, a) ->
         keep[k] = keep[k] | bit(a); goal[(k) * N + a] = rheld[(k) * N + a]; u = u | rheld[(k) * N + a]
      :: else
      fi;
@@ -188,11 +195,7 @@ inline do_begin(i, k) {
 inline do_fetch(i, f) {
   assert(step[i] < step[f]);                                                                                      /* front */
   step[i] = step[f];
-#ifdef MUT_BASE
-  if :: has(keep[act[i]], i) :: else -> held[i] = 0; vec[i] = 0 fi;
-#else
-  held[i] = 0; vec[i] = 0;
-#endif
+  if :: has(keep[act[i]], i) && KEEP_OTHER_BASE :: else -> clear(i) fi;
   do_send(i)
 }
 inline do_compute(i) {
@@ -204,6 +207,7 @@ inline do_compute(i) {
   do_send(i)
 }
 inline do_apply(i) {
+  assert(act[i] == prom[i] || BEGIN_UNPROMISED || ID_IS_NUMBER || PROMISE_ANY);                                   /* between */
   a = at(act[i], step[i]); b = 0; n0 = 0; n1 = 0; n2 = 0; bad = 0;
   do
   :: b < N ->
@@ -222,43 +226,24 @@ inline do_apply(i) {
   :: else -> assert(!bad && n0 == 1 && n1 == 1 && (B < 3 || n2 == 1))                                             /* once */
   fi;
   b = 0;
-  do :: b < N -> if :: has(set[act[i]], b) && up[b] && born[b] < act[i] -> assert(step[b] >= step[i]) :: else fi; b++ :: else -> break od;   /* stable */
-  if :: step[i] == S -> done[i] = 1 :: else -> step[i] = step[i] + 1; held[i] = 0; vec[i] = 0 fi;
+  do :: b < N -> if :: has(set[act[i]], b) && up[b] && born[b] < act[i] -> assert(step[b] >= step[i] + PUBLISH_EARLY) :: else fi; b++ :: else -> break od;   /* stable */
+  if :: step[i] == S -> done[i] = 1 :: else -> step[i] = step[i] + 1; clear(i) fi;
   a = 0; b = 0; c = 0; n0 = 0; n1 = 0; n2 = 0; bad = 0;
   do_send(i)
 }
 
-#ifdef MUT_ANY
-#define maypromise(i, k) (up[i] && (k) <= made && has(set[k], i) && prom[i] != (k) && !begun[k] && born[i] < (k))
-#else
-#define maypromise(i, k) (up[i] && (k) <= made && has(set[k], i) && !has(got[k], i) && !begun[k] && born[i] < (k) && newer(k, prom[i]))
-#endif
+#define maypromise(i, k) (up[i] && (k) <= made && has(set[k], i) && !begun[k] && born[i] < (k) && \
+  (PROMISE_ANY -> prom[i] != (k) : !has(got[k], i) && newer(k, prom[i])))
 #define maybegin(i, k) (up[i] && (k) <= made && set[k] && from[k] == i && born[i] < (k) && prom[i] == (k) && got[k] == set[k] && !begun[k])
-#ifdef MUT_BEGIN
-#define promisedit(i, k) (prom[i] != 0)
-#else
-#define promisedit(i, k) (prom[i] != 0 && id(prom[i]) == id(k))
-#endif
-#define maytake(i, k) (up[i] && (k) <= made && begun[k] && has(set[k], i) && born[i] < (k) && act[i] != (k) && promisedit(i, k))
-#define works(i) (up[i] && act[i] != 0 && !done[i])
-#ifdef MUT_SUSPEND
-#define settled(i) (works(i))
-#else
-#define settled(i) (works(i) && act[i] == prom[i])
-#endif
-#ifdef MUT_EARLY
-#define everyone(i) (has(sent[at(act[i], step[i])], i))
-#else
-#define everyone(i) (sent[at(act[i], step[i])] == set[act[i]])
-#endif
-#if defined(MUT_BEGIN) || defined(MUT_NUMBER) || defined(MUT_ANY)
-#undef settled
-#define settled(i) (works(i))
-#endif
-#define mayfetch(i, f) (f != i && works(i) && up[f] && act[f] == act[i] && step[i] < base[act[i]] && step[f] >= base[act[i]])
+#define promisedit(i, k) (prom[i] != 0 && (BEGIN_UNPROMISED || id(prom[i]) == id(k)))
+#define maytake(i, k) (up[i] && (k) <= made && begun[k] && has(set[k], i) && born[i] < (k) && (act[i] != (k) || (sus[i] && BEGIN_AGAIN)) && promisedit(i, k))
+#define works(i) (up[i] && act[i] != 0 && !sus[i] && !done[i])
+#define settled(i) (works(i) && (act[i] == prom[i] || NO_SUSPEND || BEGIN_UNPROMISED || ID_IS_NUMBER || PROMISE_ANY))
+#define everyone(i) (APPLY_EARLY -> has(sent[at(act[i], step[i])], i) : sent[at(act[i], step[i])] == set[act[i]])
+#define mayfetch(i, f) (f != i && works(i) && up[f] && act[f] == act[i] && !sus[f] && step[i] < base[act[i]] && step[f] >= base[act[i]])
 /* ideal timers, once faults have stopped: the lowest proposes just when its promise cannot come to a generation of all that live */
 #define lowest(i) (up[i] && (live & (bit(i) - 1)) == 0)
-#define fine(k, j) (!has(set[k], j) || (up[j] && born[j] < (k) && (prom[j] == (k) || (!has(got[k], j) && newer(k, prom[j])))))
+#define fine(k, j) (!has(set[k], j) || (up[j] && born[j] < (k) && (prom[j] == (k) && !(act[j] == (k) && sus[j]) || (!has(got[k], j) && newer(k, prom[j])))))
 #define hope(k) ((k) != 0 && up[from[k]] && born[from[k]] < (k) && prom[from[k]] == (k) && fine(k, 0) && fine(k, 1) && fine(k, 2))
 #define stuck(i) (lowest(i) && (!hope(prom[i]) || set[prom[i]] != live))
 
@@ -271,13 +256,14 @@ proctype Worker(byte i) {
   byte members, number;
 end:
   do
-  :: atomic { !calm && up[i] && !done[i] && made < G ->
+  :: atomic { !calm && up[i] && !done[i] && made < limit ->
        if :: members = bit(i) :: i < 2 -> members = bit(i) | bit(i + 1) :: i < 1 -> members = bit(i) | bit(i + 2) :: i < 1 -> members = 7 fi;
        if :: number = seen[i] + 1 :: seen[i] < heard -> number = heard + 1 fi;
-       if :: (members & ~live) == 0 -> d_step { do_propose(i, members, number) } :: else fi;
+       if :: (members & ~live) == 0 && size(members) >= minw -> d_step { do_propose(i, members, number) } :: else fi;
        members = 0; number = 0 }
-  :: atomic { calm && stuck(i) && !(done[0] || done[1] || done[2]) -> assert(made < SLOTS); members = live; number = heard + 1;
+  :: atomic { calm && stuck(i) && size(live) >= minw && !(done[0] || done[1] || done[2]) -> assert(made < SLOTS); members = live; number = heard + 1;
        d_step { do_propose(i, members, number) } members = 0; number = 0 }
+  :: atomic { !calm && works(i) && act[i] == prom[i] -> d_step { do_suspend(i) } }
   ABOUT(1) ABOUT(2)
 #if SLOTS > 2
   ABOUT(3)
@@ -291,6 +277,9 @@ end:
 #if SLOTS > 5
   ABOUT(6)
 #endif
+#if SLOTS > 6
+  ABOUT(7)
+#endif
   :: atomic { mayfetch(i, 0) -> d_step { do_fetch(i, 0) } }
   :: atomic { mayfetch(i, 1) -> d_step { do_fetch(i, 1) } }
   :: atomic { mayfetch(i, 2) -> d_step { do_fetch(i, 2) } }
@@ -301,18 +290,31 @@ end:
   od
 }
 
+inline gone(i) { up[i] = 0; step[i] = 0; clear(i); prom[i] = 0; act[i] = 0; sus[i] = 0; seen[i] = 0; born[i] = 0; wipe() }
+
 proctype Faults() {
-  byte i;
+  byte i, j;
 end:
   do
-  :: atomic { !calm && faults > 0 ->
+  :: atomic { leaves != 2 && !calm && faults > 0 ->
        if :: i = 0 :: i = 1 :: i = 2 fi;
        if
        :: up[i] && !done[i] -> d_step {
-            faults--; up[i] = 0; step[i] = 0; held[i] = 0; vec[i] = 0; prom[i] = 0; act[i] = 0; seen[i] = 0; born[i] = 0; wipe() }
+            faults--; gone(i) }
        :: else
        fi;
        i = 0 }
+  :: atomic { leaves && !calm && faults > 0 ->                        /* SIGTERM: what it has goes to j */
+       if :: i = 0 :: i = 1 :: i = 2 fi;
+       if :: j = 0 :: j = 1 :: j = 2 fi;
+       if
+       :: i != j && up[i] && up[j] && !done[i] && !done[j] && held[i] && (step[i] == step[j] || HAND_OTHER_BASE) && (apart[j] & held[i]) == 0 -> d_step {
+            apart[j] = apart[j] | held[i]; avec[j] = (avec[j] & 63) + vec[i];
+            if :: HAND_AT_ONCE -> if :: (apart[j] & held[j]) == 0 -> join(j); do_send(j) :: else -> apart[j] = 0; avec[j] = 0 fi :: else fi;
+            faults--; gone(i) }
+       :: else
+       fi;
+       i = 0; j = 0 }
   :: atomic { !calm && live != 7 ->
        if :: i = 0 :: i = 1 :: i = 2 fi;
        if
@@ -327,11 +329,12 @@ end:
 #endif
   od;
   timeout;                                                            /* nothing can happen any more */
-  assert(done[0] || done[1] || done[2] || !live)                      /* end: the leader says Done to all as soon as the closing reduction passed */
+  assert(done[0] || done[1] || done[2] || !live || size(live) < minw)                      /* end: the leader says Done to all as soon as the closing reduction passed */
 }
 
 init {
   atomic {
+    c_code { mut = setting("MUT"); limit = setting("G"); leaves = setting("LEAVE"); minw = setting("MINW"); now.faults = setting("FAULTS"); };
     up[0] = 1; up[1] = 1; up[2] = 1; inc[0] = 1; inc[1] = 1; inc[2] = 1;
     run Worker(0); run Worker(1); run Worker(2); run Faults()
   }
