@@ -323,6 +323,7 @@ enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, s
         s.done.code = m->done.code;
         s.done.text = text_of(&s, m->done.text, "text");
         s.done.blames = m->done.blames;
+        s.done.step = m->done.step;
         s.done.block = m->done.block;
         if (m->done.block >= QR_MESSAGE_BLOCK_LIMIT) s.bad = "block";
         break;

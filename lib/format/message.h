@@ -140,7 +140,7 @@ struct qr_begin {
 struct qr_done {
     enum qr_code code;               /* QR_OK: everything is written */
     char text[QR_MESSAGE_TEXT_BYTES];
-    bool blames; uint64_t block;     /* it is this block's fault */
+    bool blames; uint64_t step, block; /* it is the fault of this block, of the step that follows state `step` */
 };
 enum qr_goodbye_why {
     QR_GOODBYE_LEAVING, /* drain, or a permanent error of its own: text */

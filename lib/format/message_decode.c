@@ -260,6 +260,7 @@ static enum qr_code take(const Qring__Message *in, struct qr_message *ret, struc
         TRY(take_code(in->done->code, &ret->done.code, err));
         if (in->done->block >= QR_MESSAGE_BLOCK_LIMIT) REFUSE("block: the number is too large");
         ret->done.blames = in->done->blames != 0;
+        ret->done.step = in->done->step;
         ret->done.block = in->done->block;
         return take_string(in->done->text, ret->done.text, sizeof ret->done.text, "text", err);
     default: REFUSE("no kind that this version knows");

@@ -186,6 +186,8 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_step_kind kind, const qr_fixed
     *ret_vector = s->vector;
 }
 
+unsigned qr_stepper_at_once(const struct qr_stepper *s) { return (unsigned)s->n_lanes; }
+
 int64_t qr_stepper_block_ns(const struct qr_stepper *s) {
     int64_t longest_ns = 0;
     for (size_t i = 0; i < s->n_lanes; i++)
