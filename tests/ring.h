@@ -101,6 +101,8 @@ struct ring {
     enum qr_allreduce wish;
     int64_t step_ns;           /* a leader sleeps so long in each step: time for others to come */
     int64_t form_ns;
+    int64_t (*now)(void *worker); /* the clock of its step loop, called on its threads; NULL: the machine's */
+    enum qr_code (*reload)(void *worker, struct qr_state *ret, bool *ret_found, struct qr_err *err);
     char dir[64];
     struct qr_link_hub *hub;
     struct ring_worker worker[RING_MAX];
@@ -108,6 +110,7 @@ struct ring {
     void (*on)(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line);
     void *ctx;
     atomic_uint n_wrote;
+    atomic_bool failed;        /* one has ended with a permanent code: nobody is started again, as an operator would have it */
     struct qr_log noise;
 };
 static const char *const ring_peers[RING_MAX] = {"w0:2222", "w1:2222", "w2:2222", "w3:2222", "w4:2222", "w5:2222"};
@@ -187,9 +190,10 @@ static enum qr_code ring_live(struct ring_worker *w) {
     qr_group_set_thread(w->group, ring_start_control, ring_join_control, w);
     struct qr_pool *pool = qr_pool_new(ring->threads ? ring->threads : 1);
     qr_steps_log_init(&w->log, ring->dir);
+    struct qr_clock clock = ring->now ? (struct qr_clock){ring->now, w} : qr_clock_monotonic;
     const struct qr_train_options t = {
         .job = ring->job, .canonical = &ring->canonical, .data = &ring->data, .model = ring->model, .group = w->group, .pool = pool,
-        .clock = &qr_clock_monotonic, .log = &ring->noise,
+        .clock = &clock, .log = &ring->noise, .reload = ring->reload, .reload_ctx = w,
         .observer = {.ctx = w, .joined = ring_joined, .step = ring_step}, .finish = ring_finish, .finish_ctx = w,
     };
     free(w->result.params);
@@ -207,8 +211,10 @@ static void *ring_run_worker(void *arg) {
         w->lives++;
         w->code = ring_live(w);
         w->fuse = -1;
+        if (!atomic_load(&w->killed) && w->code != QR_OK && qr_exit_code(w->code) < 128) atomic_store(&w->ring->failed, true);
         if (!atomic_load(&w->killed) || w->again_ns == INT64_MAX) return NULL;
         ring_pause(w->again_ns);
+        if (atomic_load(&w->ring->failed)) return NULL;
     }
 }
 static void ring_noise(void *ctx, enum qr_log_level level, const char *module, const char *message) {

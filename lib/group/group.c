@@ -16,7 +16,7 @@
 /* ---- the control thread ---- */
 
 static void tell(struct told *t, const struct qr_member_action *a) {
-    *t = (struct told){.is = true, .code = a->code, .blames = a->blames, .step = a->step, .block = a->block};
+    *t = (struct told){.is = true, .code = a->code, .blame = a->blame};
     snprintf(t->text, sizeof t->text, "%s", a->text ? a->text : "");
 }
 

@@ -129,9 +129,11 @@ enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_
 bool qr_group_blames(struct qr_group *g, uint64_t *ret_step, uint64_t *ret_block) {
     pthread_mutex_lock(&g->lock);
     const struct told *t = g->stop.is ? &g->stop : &g->done;
-    bool yes = t->is && t->blames;
-    if (yes) *ret_step = t->step;
-    if (yes) *ret_block = t->block;
+    struct qr_blame blame = t->is ? t->blame : (struct qr_blame){0};
     pthread_mutex_unlock(&g->lock);
-    return yes;
+    if (blame.is) {
+        *ret_step = blame.step;
+        *ret_block = blame.block;
+    }
+    return blame.is;
 }

@@ -8,7 +8,7 @@
 #include "group/member.h"
 #include "group/mesh.h"
 
-struct told { bool is; enum qr_code code; char text[QR_ERR_MSG_BYTES]; bool blames; uint64_t step, block; };
+struct told { bool is; enum qr_code code; char text[QR_ERR_MSG_BYTES]; struct qr_blame blame; };
 
 /* The blocks of the present step that are this member's, in the order in which they are taken. Under the group's lock. */
 struct ledger {
