@@ -102,6 +102,7 @@ struct ring {
     int64_t step_ns;           /* a leader sleeps so long in each step: time for others to come */
     int64_t form_ns;
     int64_t (*now)(void *worker); /* the clock of its step loop, called on its threads; NULL: the machine's */
+    enum qr_code (*stable)(void *worker, bool leader, const struct qr_state *state, struct qr_err *err);
     enum qr_code (*reload)(void *worker, struct qr_state *ret, bool *ret_found, struct qr_err *err);
     char dir[64];
     struct qr_link_hub *hub;
@@ -194,7 +195,7 @@ static enum qr_code ring_live(struct ring_worker *w) {
     const struct qr_train_options t = {
         .job = ring->job, .canonical = &ring->canonical, .data = &ring->data, .model = ring->model, .group = w->group, .pool = pool,
         .clock = &clock, .log = &ring->noise, .reload = ring->reload, .reload_ctx = w,
-        .observer = {.ctx = w, .joined = ring_joined, .step = ring_step}, .finish = ring_finish, .finish_ctx = w,
+        .observer = {.ctx = w, .joined = ring_joined, .step = ring_step, .stable = ring->stable}, .finish = ring_finish, .finish_ctx = w,
     };
     free(w->result.params);
     w->result = (struct qr_train_result){0};
