@@ -38,6 +38,7 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_REGROUPS, COUNT, "qring_regroups_total", "", "Generations of this worker after its first.")                                         \
     X(QR_MEMBERS_JOINED, COUNT, "qring_members_joined_total", "", "Members of a generation that the one before did not have.")               \
     X(QR_MEMBERS_LOST, COUNT, "qring_members_lost_total", "", "Members of a generation that the next did not have: lost, or gone.")          \
+    X(QR_WRONG_STATES, COUNT, "qring_wrong_states_total", "", "States of this worker that a majority computed otherwise: look at its machine.") \
     X(QR_PAUSE, REAL, "qring_last_pause_seconds", "", "From the last step of a generation to the first of the next: the last time.")          \
     X(QR_SENT_BYTES, COUNT, "qring_link_sent_bytes_total", "", "Bytes of messages handed to peers' connections.")                            \
     X(QR_RECEIVED_BYTES, COUNT, "qring_link_received_bytes_total", "", "Bytes of messages that came from peers.")                            \

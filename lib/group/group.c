@@ -16,10 +16,9 @@
 
 /* ---- the control thread ---- */
 
-static void tell(struct told *t, enum qr_code code, const char *text) {
-    t->is = true;
-    t->code = code;
-    snprintf(t->text, sizeof t->text, "%s", text ? text : "");
+static void tell(struct told *t, const struct qr_member_action *a) {
+    *t = (struct told){.is = true, .code = a->code, .blames = a->blames, .step = a->step, .block = a->block};
+    snprintf(t->text, sizeof t->text, "%s", a->text ? a->text : "");
 }
 
 static bool has_member(const struct qr_begin *b, const struct qr_begin_member *who) {
@@ -68,9 +67,9 @@ static void act(void *ctx, const struct qr_member_action *a) {
         group_on_begin(g);
         break;
     case QR_ACT_LOST:
-    case QR_ACT_STOP: tell(&g->stop, a->code, a->text); break;
+    case QR_ACT_STOP: tell(&g->stop, a); break;
     case QR_ACT_DONE:
-        tell(&g->done, a->code, a->text);
+        tell(&g->done, a);
         g->done_ns = group_now_ns(g);
         break;
     }
@@ -83,6 +82,7 @@ static void do_requests(struct qr_group *g) {
             g->data_broken[i] = false;
             if (g->broken_serial == g->serial) qr_member_data_broken(g->member, group_now_ns(g), i, g->data_reason[i]);
         }
+    group_hand_requests(g);
     if (g->refused) {
         g->refused = false;
         qr_member_refused(g->member, group_now_ns(g));
@@ -136,6 +136,7 @@ void qr_group_control_run(struct qr_group *g) {
         g->control->ops->poll(g->control, until_ns, &e);
         pthread_mutex_lock(&g->lock);
         on_event(g, &e);
+        group_hand_news(g);
         qr_count(QR_TURNS_CONTROL, 1);
         qr_gauge(QR_PEERS_CONNECTED, qr_member_n_connected(g->member));
     }
@@ -215,7 +216,7 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
         .run = opt->run, .contract = contract_of(opt), .fields = opt->fields, .n_fields = opt->n_fields, .index = opt->index,
         .n_peers = opt->n_peers,
         .peers = opt->peers, .count_known = opt->count_known, .min_workers = opt->min_workers, .form_timeout_ns = opt->form_timeout_ns,
-        .data_port = data_port, .mutations = opt->mutations & 255,
+        .data_port = data_port, .mutations = opt->mutations & 255, .owned = group_owned,
     };
     memcpy(m.job_hash, opt->job_hash, sizeof m.job_hash);
     qr_entropy(m.incarnation, sizeof m.incarnation);

@@ -75,6 +75,8 @@ struct qr_group_start {
     uint8_t base_digest[16];
     bool whole;                      /* all that the settings name are members: nobody can be at work elsewhere */
     bool fetch;                      /* this member has another state: fetch the base before anything else */
+    bool reload;                     /* two states of base_step differ, and nobody knows which is right: the state of the last checkpoint, or the
+                                      * first one, then qr_group_reloaded and join again. Nothing else is done in this generation */
     bool give;                       /* some lack it, and this member serves them: qr_group_give with the state's bytes */
     bool done;                       /* nothing begins any more: the leader said that everything is written. The rest is not set */
     bool keep;                       /* the blocks taken at this step count on; else what was computed of it must be forgotten */
@@ -90,10 +92,18 @@ QR_MUST_CHECK enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret
 /* This member has that state from now on (applied or fetched): refused when the generation is over, for then it must not. What was held is gone. */
 QR_MUST_CHECK enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
 
+/* As commit, with the state that a generation that says `reload` asks for; then ABORTED, and join begins the next. */
+QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
+
 /* The blocks of the present step that are this member's. *ret_left: those not taken yet. */
 QR_MUST_CHECK enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *ret_left, struct qr_err *err);
+/* Those that may be taken now, when all before have been computed; at_once: as many as are computed at the same time. All, but after deaths in this
+ * step: blocks that may be their cause come last, so many at once or one by one, and the others know of them before (member.md). 0: no more. */
+QR_MUST_CHECK enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_left, struct qr_err *err);
 /* The next of them: whoever takes it computes it, whatever comes. False: no more, or the generation is over. */
 bool qr_group_take(struct qr_group *g, uint64_t *ret_block);
+/* True when all have ended because a block of the step after state *ret_step killed three workers. */
+bool qr_group_blames(struct qr_group *g, uint64_t *ret_step, uint64_t *ret_block);
 /* After the commit of a training step of n_blocks: ns[r] is what rank r's blocks took, from the sum, so equal at all members. Who is faster
  * owns more blocks of the next steps of this generation. It cannot change a result. */
 void qr_group_weigh(struct qr_group *g, uint64_t n_blocks, const uint64_t *ns);

@@ -111,21 +111,34 @@ static bool apart_from(const struct qr_run *a, uint32_t n_a, const struct qr_run
     return true;
 }
 
-static bool is_member(const struct qr_generation *gen, uint32_t index) {
-    for (uint32_t r = 0; r < gen->begin.n_members; r++)
-        if (gen->begin.member[r].name.index == index) return true;
-    return false;
+static uint32_t rank_of(const struct qr_begin *b, uint32_t index) {
+    uint32_t r = 0;
+    while (r < b->n_members && b->member[r].name.index != index) r++;
+    return r;
+}
+
+/* No Begin that this member knows has given these blocks to another one. The sender may not have heard of the last Begin yet. */
+static bool owns(const struct qr_group *g, uint32_t index, const struct qr_handover *in) {
+    const struct qr_begin *b = &g->generation->begin;
+    if (in->generation == g->generation->id_hash) return true;
+    if (g->held.applied_step != b->base_step) return false;
+    qr_generation_blocks(b, rank_of(b, index), g->handover.n_blocks, g->ledger.mine);
+    for (uint32_t i = 0; i < in->n_runs; i++)
+        for (uint64_t k = 0; k < in->run[i].count; k++)
+            if (!g->ledger.mine[in->run[i].first + k * in->run[i].stride]) return false;
+    return true;
 }
 
 /* NULL: it may be held apart. */
 static const char *objection(const struct qr_group *g, uint32_t index, const struct qr_handover *in) {
     const struct handover *h = &g->handover;
-    if (!g->serial || in->generation != g->generation->id_hash || !is_member(g->generation, index)) return "it comes from another generation";
+    if (!g->serial || rank_of(&g->generation->begin, index) == g->generation->begin.n_members) return "it is of no member of this generation";
     if (!h->known || in->step != h->key.step || in->kind != (uint8_t)h->key.kind ||
         memcmp(in->base_digest, h->key.base_digest, sizeof in->base_digest) != 0)
         return "this worker is at another step";
     if (in->integers.n != h->n * QR_FIXED_BYTES) return "its length is not that of this job's sums";
     if (!runs_fit(h, in)) return "it names blocks twice, or blocks that the step does not have";
+    if (!owns(g, index, in)) return "its blocks are others' by now";
     if (!covers(h, in)) return "its coverage word is not that of its blocks";
     if (h->n_runs + in->n_runs > QR_MESSAGE_MAX_RUNS) return "with what others handed over it is in too many pieces";
     if (!apart_from(in->run, in->n_runs, h->run, h->n_runs)) return "another worker handed over some of its blocks";

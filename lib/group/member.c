@@ -56,7 +56,7 @@ void member_close(struct qr_member *m, struct conn *c) {
     c->state = CONN_FREE;
 }
 
-void member_heartbeats(struct qr_member *m) {
+void member_heartbeat(struct qr_member *m) {
     struct qr_heartbeat *h = &m->out.heartbeat;
     m->out.kind = QR_MESSAGE_HEARTBEAT;
     memset(h, 0, sizeof *h);
@@ -77,6 +77,11 @@ void member_heartbeats(struct qr_member *m) {
             h->heard[h->n_heard].index = i;
             memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
         }
+    h->hand = m->hand;
+}
+
+void member_heartbeats(struct qr_member *m) {
+    member_heartbeat(m);
     m->beat_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS;
     member_broadcast(m);
 }
@@ -99,7 +104,15 @@ void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why
     say_goodbye(m, why, 0, code, kept);
     m->over = true;
     m->active = false;
-    emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept});
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept, .blames = m->blames, .step = m->blamed_step, .block = m->blamed});
+}
+
+void member_end_all(struct qr_member *m, enum qr_code code, const char *text) {
+    m->out.kind = QR_MESSAGE_DONE;
+    m->out.done = (struct qr_done){.code = code, .blames = m->blames, .step = m->blamed_step, .block = m->blamed};
+    qr_message_text(m->out.done.text, sizeof m->out.done.text, text);
+    member_broadcast(m);
+    member_stop(m, code, QR_GOODBYE_LEAVING, text);
 }
 
 void member_lost(struct qr_member *m, uint32_t index, const char *fmt, ...) {
@@ -123,7 +136,7 @@ void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
     say_goodbye(m, QR_GOODBYE_DONE, 0, code, kept);
     m->over = true;
     m->active = false;
-    emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept});
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept, .blames = m->blames, .step = m->blamed_step, .block = m->blamed});
 }
 
 /* A peer cannot be heard any more: its connection broke, it fell silent, or it left. */
@@ -159,7 +172,7 @@ struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_e
 void qr_member_free(struct qr_member *m) { free(m); }
 
 /* Time moves. When nobody called for long after the deadline, this process was stopped: the others' silence in that time says nothing. */
-static void advance(struct qr_member *m, int64_t now_ns) {
+void member_advance(struct qr_member *m, int64_t now_ns) {
     int64_t gap = now_ns - m->now_ns;
     if (m->started && gap > QR_MEMBER_HEARTBEAT_NS + STALL_NS) {
         for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
@@ -185,7 +198,7 @@ void qr_member_start(struct qr_member *m, int64_t now_ns) {
 }
 
 void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgoing, uint32_t tag) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     struct conn *c = m->conns;
     while (c < m->conns + MAX_CONNS && c->state != CONN_FREE) c++;
     if (c == m->conns + MAX_CONNS || m->over) {
@@ -198,7 +211,7 @@ void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgo
 }
 
 void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *reason) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     struct conn *c = member_conn(m, conn);
     if (c == NULL) return;
     enum conn_state was = c->state;
@@ -206,6 +219,7 @@ void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const ch
     if (was == CONN_MISMATCH && m->peer[c->index].mismatch.on) m->peer[c->index].mismatch.down_ns = m->now_ns;
     if (was == CONN_PEER && m->peer[c->index].connected && m->peer[c->index].conn == conn) {
         snprintf(m->text, sizeof m->text, "the connection broke (%.200s)", reason && *reason ? reason : "closed by the other side");
+        member_died(m, c->index);
         member_peer_down(m, c->index, m->text);
     }
     member_consider(m);
@@ -217,8 +231,10 @@ static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_hea
     bool moved = h->trainer_turns != p->beat.trainer_turns || h->expected_block_ms == 0;
     /* what it refused for may be gone: that one hears somebody no more, and another does already, is over in a moment */
     if (h->n_heard != p->beat.n_heard || memcmp(h->heard, p->beat.heard, h->n_heard * sizeof *h->heard) != 0) m->backoff_until_ns = m->now_ns;
+    struct qr_hand hand = p->beat.hand;
     p->beat = *h;
     p->beat_ns = m->now_ns;
+    member_answer_hand(m, from, &hand, &p->beat);
     if (moved) {
         p->turns_ns = m->now_ns;
         if (p->frozen) {
@@ -269,7 +285,7 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
 }
 
 void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const struct qr_message *msg) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     struct conn *c = member_conn(m, conn);
     if (c == NULL || m->over) return;
     if (msg->kind == QR_MESSAGE_HELLO) member_on_hello(m, c, &msg->hello);
@@ -288,6 +304,9 @@ void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const
             /* from its leader, or from the proposer that it promised, which found that there is nothing to go on from */
             if (m->ending || m->promised.number == 0) break;
             if (m->promised.index != from && !(m->formed && m->generation.begin.member[0].name.index == from)) break;
+            m->blames = msg->done.blames;
+            m->blamed_step = msg->done.step;
+            m->blamed = msg->done.block;
             member_finish(m, msg->done.code, msg->done.text);
             break;
         default: break;
@@ -297,7 +316,7 @@ void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const
 }
 
 void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *what) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     struct conn *c = member_conn(m, conn);
     if (c == NULL || m->over) return;
     enum conn_state was = c->state;
@@ -352,7 +371,7 @@ static void check_end(struct qr_member *m) {
 }
 
 void qr_member_tick(struct qr_member *m, int64_t now_ns) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     member_consider(m);
 }
 
@@ -394,14 +413,17 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
 }
 
 /* ---- the caller's side ---- */
-void qr_member_set_held(struct qr_member *m, const struct qr_held *held) { m->held = *held; }
+void qr_member_set_held(struct qr_member *m, const struct qr_held *held) {
+    m->held = *held;
+    member_forget_deaths(m);
+}
 void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_block_ns) {
     m->turns = turns;
     m->block_ms = expected_block_ns <= 0 ? 0 : (uint64_t)expected_block_ns / 1000000 + 1;
 }
 
 void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     struct peer *p = &m->peer[index];
     if (m->over || m->ending || !m->active || !member_in_generation(m, index) || p->data_broken_ns) return;
     p->data_broken_ns = m->now_ns;
@@ -410,20 +432,20 @@ void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, 
 }
 
 void qr_member_refused(struct qr_member *m, int64_t now_ns) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     m->need_new = true;
     member_consider(m);
 }
 
 void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *text) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     if (m->over || m->ending) return;
     m->ending = true;
     m->end_ns = m->now_ns;
     m->end_code = code;
     qr_message_text(m->end_text, sizeof m->end_text, text ? text : "");
     m->out.kind = QR_MESSAGE_DONE;
-    m->out.done.code = code;
+    m->out.done = (struct qr_done){.code = code};
     memcpy(m->out.done.text, m->end_text, sizeof m->end_text);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (m->peer[i].connected && member_in_generation(m, i)) member_send(m, m->peer[i].conn);
@@ -431,7 +453,7 @@ void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const
 }
 
 void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     if (m->over) return;
     say_goodbye(m, QR_GOODBYE_LEAVING, 0, QR_CANCELLED, why ? why : "");
     m->over = true;
@@ -439,7 +461,7 @@ void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why) {
 }
 
 bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32_t *ret_index) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     const struct conn *c = member_conn(m, conn);
     if (c == NULL || c->state != CONN_PEER) return false;
     *ret_index = c->index;

@@ -193,6 +193,8 @@ void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n, stru
     l->coverage = qr_coverage_sum(l->coverage, coverage);
 }
 
+unsigned qr_stepper_at_once(const struct qr_stepper *s) { return (unsigned)s->n_lanes; }
+
 int64_t qr_stepper_block_ns(const struct qr_stepper *s) {
     int64_t longest_ns = 0;
     for (size_t i = 0; i < s->n_lanes; i++)

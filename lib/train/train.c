@@ -31,6 +31,7 @@ struct run {
     struct qr_step_line told[QR_LINES_KEPT];
     struct qr_named_value told_metrics[QR_LINES_KEPT][QR_LINE_VALUES];
     bool told_leading;               /* the last line was told by this process, leading */
+    uint64_t told_place;             /* of the last line that this process told, leading: none is told again, also after a step back */
     int64_t epoch_began_ns;
     unsigned n_joined;
     bool has_val, said_schedule, done;
@@ -59,8 +60,11 @@ static void running_means(const struct run *r, struct qr_named_value *ret) {
 static enum qr_code tell(struct run *r, struct qr_err *err) {
     if (r->lines.n == 0 || (!r->lines.waits && (r->told_leading || !leads(r)))) return QR_OK;
     const struct qr_told *last = &r->lines.line[r->lines.n - 1];
+    uint64_t place = 2 * last->step + last->eval;
+    bool again = place <= r->told_place;
     r->lines.waits = false;
     r->told_leading = leads(r);
+    if (leads(r) && !again) r->told_place = place;
     if (last->eval) {
         qr_gauge_real(QR_VAL_LOSS, last->value[0]);
     } else {
@@ -69,7 +73,7 @@ static enum qr_code tell(struct run *r, struct qr_err *err) {
         qr_gauge_real(QR_LOSS, last->value[0]);
     }
     const struct qr_train_observer *o = &r->opt->observer;
-    if (!o->step) return QR_OK;
+    if (!o->step || again) return QR_OK;
     set_lines(r);
     running_means(r, r->values);
     const struct qr_step_detail detail = {
@@ -136,7 +140,9 @@ static enum qr_code reduce(struct run *r, const struct qr_step_work *w, struct q
         c.n = qr_stepper_vector_length(r->stepper, w->kind);
         c.n_by_rank = r->view.n_members;
         qr_group_expect_sums(g, &c);
-        qr_stepper_work(r->stepper, w, left, take, g);
+        while ((code = qr_group_portion(g, qr_stepper_at_once(r->stepper), &left, err)) == QR_OK && left > 0)
+            qr_stepper_work(r->stepper, w, left, take, g);
+        if (code != QR_OK && code != QR_CANCELLED) return code;
         qr_group_expect(g, qr_stepper_block_ns(r->stepper));
         qr_stepper_sum(r->stepper, w->kind, &c.vector, &c.coverage);
         say_schedule(r, c.n);
@@ -268,6 +274,33 @@ static enum qr_code fetch(struct run *r, const struct qr_group_start *start, str
     return QR_OK;
 }
 
+/* As it is before anything has been computed here: the job's first state, or that of the checkpoint that this process began from. */
+static void begin_state(const struct run *r, struct qr_state *s) {
+    const struct qr_train_options *opt = r->opt;
+    qr_state_fini(s);
+    qr_state_init(s, r->job, opt->model);
+    if (opt->resume) qr_state_copy(s, opt->resume);
+    else if (opt->initial) memcpy(s->weights, opt->initial, s->n_params * sizeof *s->weights);
+    else qr_model_init(opt->model, r->job->seed, s->weights);
+}
+
+/* The members' states differ, and who is right is not known: back to what is known to be. */
+static enum qr_code reload(struct run *r, struct qr_err *err) {
+    const struct qr_train_options *o = r->opt;
+    bool found = false;
+    uint8_t digest[16];
+    enum qr_code code = o->reload ? o->reload(o->reload_ctx, &r->spare, &found, err) : QR_OK;
+    if (code != QR_OK) return qr_wrap(err, "go back to the last checkpoint");
+    if (!found) begin_state(r, &r->spare);
+    qr_state_digest(&r->spare, &r->scratch, digest);
+    code = qr_group_reloaded(o->group, r->spare.pass, digest, err);
+    if (code != QR_ABORTED) return code;
+    swap(r, digest);
+    r->lines = (struct qr_lines){0};
+    qr_warn(o->log, "train", "goes back to step %llu (%s)", (unsigned long long)r->state.step, found ? "the last checkpoint" : "there is no newer checkpoint");
+    return code;
+}
+
 static enum qr_code give(struct run *r, struct qr_err *err) {
     qr_buf_clear(&r->bytes);
     qr_transfer_encode(&r->state, r->gradient, &r->lines, &r->bytes);
@@ -299,8 +332,9 @@ static enum qr_code join(struct run *r, struct qr_err *err) {
         qr_stepper_seat(r->stepper, r->view.rank, r->view.n_members);
         if (!start.keep) qr_stepper_clear(r->stepper);
         if (start.n_more) qr_stepper_add(r->stepper, start.more, start.n_more, start.more_coverage);
-        if (o->joined && (code = o->joined(o->ctx, &r->view, start.whole && start.base_step == 0, err)) != QR_OK) return code;
-        if (start.fetch) code = fetch(r, &start, err);
+        if (o->joined && !start.reload && (code = o->joined(o->ctx, &r->view, start.whole && start.base_step == 0, err)) != QR_OK) return code;
+        if (start.reload) code = reload(r, err);
+        else if (start.fetch) code = fetch(r, &start, err);
         else if (start.give) code = give(r, err);
     } while (code == QR_ABORTED);
     if (code == QR_OK) say_members(r, qr_now_ns(r->opt->clock) - began_ns);
@@ -331,10 +365,7 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     const struct qr_stepper_options so = {.model = m, .data = opt->data, .block_size = r->job->block_size, .rank = 0,
                                           .n_members = 1, .pool = opt->pool, .clock = opt->clock};
     if (qr_stepper_new(&so, &r->stepper, err) != QR_OK) return err->code;
-    qr_state_init(&r->state, r->job, m);
-    if (opt->resume) qr_state_copy(&r->state, opt->resume);
-    else if (opt->initial) memcpy(r->state.weights, opt->initial, r->state.n_params * sizeof *r->state.weights);
-    else qr_model_init(m, r->job->seed, r->state.weights);
+    begin_state(r, &r->state);
     qr_order_init(&r->order, opt->data->n_train);
     qr_state_init(&r->spare, r->job, m);
     qr_stepper_seat(r->stepper, 0, 64);
@@ -395,6 +426,20 @@ static enum qr_code finish(struct run *r, struct qr_train_result *ret, struct qr
     return code;
 }
 
+/* Which samples a block that killed three workers holds: known where the state is, and said alike by all. */
+static void say_poison(struct run *r, uint64_t block, struct qr_err *err) {
+    char who[200] = "", why[QR_ERR_MSG_BYTES];
+    size_t n = 0;
+    struct qr_step_work w;
+    next_work(r, &w);
+    struct qr_range at = qr_block_at(w.range, r->job->block_size, (size_t)block);
+    for (size_t i = at.begin; i < at.end && w.kind != QR_STEP_CLOSE && n < sizeof who - 16; i++)
+        n += (size_t)snprintf(who + n, sizeof who - n, "%s%zu", i > at.begin ? ", " : "", w.sample ? w.sample[i] : i);
+    snprintf(why, sizeof why, "%s", err->msg);
+    qr_fail(err, err->code, "step %llu: %s; %s samples %s are in it: look at their values, and at the memory that a worker may use",
+            (unsigned long long)r->state.step + 1, why, w.kind == QR_STEP_TRAIN ? "training" : "validation", who);
+}
+
 static enum qr_code one_pass(struct run *r, struct qr_train_result *ret, struct qr_err *err) {
     struct qr_step_work w;
     next_work(r, &w);
@@ -411,6 +456,8 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     enum qr_code code = run_init(r, opt, err);
     if (code == QR_OK) code = join(r, err);
     while (code == QR_OK && !r->done) code = one_pass(r, &result, err);
+    uint64_t step, block;
+    if (code == QR_DATA_LOSS && qr_group_blames(opt->group, &step, &block) && step == r->state.pass) say_poison(r, block, err);
     struct qr_err ignored;
     if (code == QR_CANCELLED) tell(r, &ignored); /* the others may have published the state that it belongs to */
     if (code == QR_OK) *ret = result;
