@@ -11,6 +11,7 @@
 
 #include "base/counter.h"
 #include "base/mem.h"
+#include "format/handover.h"
 #include "group/trainer_impl.h"
 
 /* ---- the control thread ---- */
@@ -90,21 +91,30 @@ static void do_requests(struct qr_group *g) {
         g->end = false;
         qr_member_end(g->member, group_now_ns(g), g->end_code, g->end_text);
     }
-    if (g->leave) {
+    struct handover *h = &g->handover;
+    if (h->leave_by_ns && group_now_ns(g) >= h->leave_by_ns) {
+        h->awaits = false;
+        g->leave = true;
+    }
+    if (g->leave && !h->awaits && !handover_send(g)) {
         const char *why = *g->why_leave ? g->why_leave : "it ended early";
         g->leave = false;
+        h->leave_by_ns = 0;
+        h->left = true;
         qr_member_leave(g->member, group_now_ns(g), g->interrupted ? "it was asked to stop" : why);
     }
 }
 
 static void on_event(struct qr_group *g, const struct qr_link_event *e) {
     struct qr_err err;
+    uint32_t index;
     int64_t now = group_now_ns(g);
     switch (e->kind) {
     case QR_LINK_UP: qr_member_up(g->member, now, e->conn, e->outgoing, e->tag); break;
     case QR_LINK_DOWN: qr_member_down(g->member, now, e->conn, e->reason); break;
     case QR_LINK_MESSAGE:
-        if (qr_message_decode(e->message, g->in, &err) == QR_OK) qr_member_message(g->member, now, e->conn, g->in);
+        if (qr_handover_is(e->message) && qr_member_sender(g->member, now, e->conn, &index)) handover_received(g, e->conn, index, e->message);
+        else if (qr_message_decode(e->message, g->in, &err) == QR_OK) qr_member_message(g->member, now, e->conn, g->in);
         else qr_member_garbage(g->member, now, e->conn, err.msg);
         break;
     case QR_LINK_NOTHING: qr_member_tick(g->member, now); break;
@@ -118,8 +128,9 @@ void qr_group_control_run(struct qr_group *g) {
     qr_member_start(g->member, group_now_ns(g));
     for (;;) {
         do_requests(g);
-        if (g->quit) break;
-        int64_t until_ns = qr_member_deadline_ns(g->member);
+        if (g->quit && !g->handover.awaits) break;
+        int64_t until_ns = qr_member_deadline_ns(g->member), leave_by_ns = g->handover.leave_by_ns;
+        if (leave_by_ns && leave_by_ns < until_ns) until_ns = leave_by_ns;
         pthread_mutex_unlock(&g->lock);
         struct qr_link_event e;
         g->control->ops->poll(g->control, until_ns, &e);
@@ -245,6 +256,7 @@ void qr_group_close(struct qr_group *g) {
     }
     qr_reduction_free(g->alone);
     qr_buf_free(&g->out);
+    handover_fini(&g->handover);
     free(g->ledger.block);
     free(g->ledger.mine);
     free(g->members);
@@ -256,7 +268,9 @@ void qr_group_close(struct qr_group *g) {
 
 void qr_group_interrupt(struct qr_group *g) {
     pthread_mutex_lock(&g->lock);
-    g->interrupted = g->leave = true;
+    if (!g->interrupted && handover_worth(g)) g->handover.leave_by_ns = group_now_ns(g) + QR_HANDOVER_WITHIN_NS;
+    else if (!g->handover.leave_by_ns) g->leave = true;
+    g->interrupted = true;
     if (!g->solo && !g->quit) {
         group_wake_control(g);
         g->data->ops->wake(g->data);

@@ -80,6 +80,8 @@ struct qr_group_start {
     bool give;                       /* some lack it, and this member serves them: qr_group_give with the state's bytes */
     bool done;                       /* nothing begins any more: the leader said that everything is written. The rest is not set */
     bool keep;                       /* the blocks taken at this step count on; else what was computed of it must be forgotten */
+    size_t n_more;                   /* not 0: then these are added: what a member that left handed over. Valid until the next join */
+    const qr_fixed *more; struct qr_coverage more_coverage;
 };
 /* Waits until a generation has begun that this member has not joined yet, and connects its data streams. DEADLINE_EXCEEDED names who did not
  * answer. Never ABORTED. */
@@ -117,7 +119,10 @@ struct qr_contribution {
     uint64_t n_blocks;               /* of the whole step */
     struct qr_coverage coverage;     /* over the blocks in `vector`; the member's own word is added inside */
     const qr_fixed *vector; size_t n;
+    size_t n_by_rank;                /* the last so many are by rank: of this generation only */
 };
+/* After qr_group_open_step: what this member's sum will look like, coverage and vector left out. What a leaver hands over must look so too. */
+void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shape);
 /* ret_sum[n]: the sum over all members, checked by coverage. ret_sum may not alias vector. A refused coverage word is ABORTED, and at the
  * second time at one step DATA_LOSS for all; alone it is DATA_LOSS at once. CANCELLED after qr_group_interrupt. */
 QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum,
@@ -128,7 +133,8 @@ QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_c
  * over, and with it perhaps its leader: join, and close again. */
 QR_MUST_CHECK enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error, int64_t timeout_ns,
                                          struct qr_err *err);
-/* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves. */
+/* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves. Blocks in hand may be finished for 200 ms before that, where
+ * a step's sum is worth handing over (handover.h): qr_group_reduce takes it, and returns CANCELLED. */
 void qr_group_interrupt(struct qr_group *g);
 /* Which schedule a reduction of n integers uses now: for the log of the first step. */
 const char *qr_group_schedule_name(const struct qr_group *g, size_t n);

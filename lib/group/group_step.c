@@ -37,6 +37,10 @@ enum qr_code group_go_on(struct qr_group *g, struct qr_err *err) {
 static enum qr_code noted(struct qr_group *g, enum qr_code code, const struct qr_err *err) {
     if (code == QR_OK || code == QR_ABORTED || !err) return code;
     lock(g);
+    if (code == QR_CANCELLED && !g->solo && !g->leave) { /* nothing more comes from this thread: the goodbye need not wait */
+        g->leave = true;
+        group_wake_control(g);
+    }
     if (!*g->why_leave) snprintf(g->why_leave, sizeof g->why_leave, "%s", err->msg);
     unlock(g);
     return code;
@@ -49,10 +53,12 @@ static void drop_held(struct qr_group *g) {
     if (l->n_taken) l->dropped = true;
     l->n = l->n_taken = 0;
     l->open = false;
+    handover_drop(g);
 }
 
-/* The taken blocks as runs, in the order in which they were taken: false when they need too many. */
-static bool runs_of(const struct ledger *l, struct qr_held *h) {
+/* In the order in which they were taken. */
+bool group_runs(const struct qr_group *g, struct qr_held *h) {
+    const struct ledger *l = &g->ledger;
     h->n_runs = 0;
     for (size_t i = 0; i < l->n_taken; i++) {
         struct qr_run *r = h->n_runs ? &h->run[h->n_runs - 1] : NULL;
@@ -73,11 +79,17 @@ static void tell_held(struct qr_group *g) {
     if (g->solo) return;
     h->base_step = h->applied_step;
     memcpy(h->base_digest, h->digest, sizeof h->base_digest);
-    if (!runs_of(&g->ledger, h)) {
+    if (!group_runs(g, h)) {
         drop_held(g);
         h->n_runs = 0;
     }
+    handover_join(g, h);
     qr_member_set_held(g->member, h);
+}
+
+void group_drop_held(struct qr_group *g) {
+    drop_held(g);
+    tell_held(g);
 }
 
 void group_on_suspend(struct qr_group *g) {
@@ -94,10 +106,14 @@ void group_on_begin(struct qr_group *g) {
     const struct qr_generation *gen = g->generation;
     const struct qr_begin *b = &gen->begin;
     g->ledger.open = false;
+    const struct qr_begin_member *me = &b->member[gen->rank];
+    struct qr_held own;
     if (!b->from_checkpoint && !has_base(g) && !g->held.stateless && g->held.applied_step == b->base_step) qr_count(QR_WRONG_STATES, 1);
     if (b->from_checkpoint) g->held = (struct qr_held){.stateless = true}; /* until it has read one: nobody goes on from what it had */
-    bool keep = has_base(g) && gen->begin.member[gen->rank].keep;
-    if (keep || (g->o.mutations & QR_MUTATE_KEEP_ANYWAY)) g->ledger.n = g->ledger.n_taken;
+    if (has_base(g) && me->keep) {
+        g->ledger.n = g->ledger.n_taken;
+        handover_begun(g, me->kept, me->n_kept, group_runs(g, &own) ? own.n_runs : 0);
+    } else if (g->o.mutations & QR_MUTATE_KEEP_ANYWAY) g->ledger.n = g->ledger.n_taken;
     else drop_held(g);
     tell_held(g);
 }
@@ -247,6 +263,8 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
     if (ret->done) return QR_OK;
     lock(g);
     ret->keep = !g->ledger.dropped;
+    ret->n_more = 0;
+    handover_take(g, &ret->more, &ret->n_more, &ret->more_coverage);
     g->ledger.dropped = false;
     g->has_joined = true;
     g->view = ret->view;
@@ -299,15 +317,15 @@ enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t di
         g->committed_ns = group_now_ns(g);
         if (g->paused_ns) qr_gauge_real(QR_PAUSE, (double)(g->committed_ns - g->paused_ns) / 1e9);
         g->paused_ns = 0;
-        g->ledger.n = g->ledger.n_taken = 0;
-        g->ledger.open = g->ledger.dropped = false;
+        drop_held(g);
+        g->ledger.dropped = g->handover.known = false;
         /* the state before the applied one is stable: a reduction based on it has passed */
         g->held = (struct qr_held){.applied_step = step, .stable_step = step ? step - 1 : 0};
         memcpy(g->held.digest, digest, sizeof g->held.digest);
         tell_held(g);
     }
     unlock(g);
-    return code;
+    return noted(g, code, err);
 }
 
 enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err) {
@@ -392,10 +410,17 @@ enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *r
     return noted(g, code, err);
 }
 
+void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shape) {
+    lock(g);
+    handover_expect(g, shape);
+    unlock(g);
+}
+
 bool qr_group_take(struct qr_group *g, uint64_t *ret_block) {
     struct ledger *l = &g->ledger;
     lock(g);
     bool yes = l->open && l->n_taken < l->limit && !g->interrupted;
+    if (yes && l->n_taken == 0) l->began_ns = group_now_ns(g);
     if (yes) *ret_block = l->block[l->n_taken++];
     if (yes && !g->solo) qr_member_set_turns(g->member, ++g->turns, g->block_ns);
     unlock(g);
@@ -409,6 +434,14 @@ void qr_group_expect(struct qr_group *g, int64_t block_ns) {
 }
 
 /* ---- sums ---- */
+
+/* Asked to leave with all that was taken in c. */
+static enum qr_code leaves(struct qr_group *g, const struct qr_contribution *c, struct qr_err *err) {
+    lock(g);
+    handover_prepare(g, c);
+    unlock(g);
+    return noted(g, QR_CANCELLED, err);
+}
 
 static enum qr_code refused(struct qr_group *g, struct qr_err *err) {
     qr_warn(g->o.log, "group", "%s", err->msg);
@@ -428,6 +461,7 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
     g->ledger.open = false; /* what was not taken is not in the contribution */
     enum qr_code code = group_go_on(g, err);
     unlock(g);
+    if (code == QR_CANCELLED) return leaves(g, c, err);
     if (code != QR_OK) return noted(g, code, err);
     if (g->solo) {
         struct qr_reduction_args args = {.n_ranks = 1, .contribution = c, .sum = ret_sum};
@@ -435,6 +469,7 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
         return code != QR_OK ? code : qr_reduction_check(g->alone, err);
     }
     code = qr_mesh_reduce(g->mesh, g->o.allreduce, c, ret_sum, err);
+    if (code == QR_CANCELLED) return leaves(g, c, err);
     return code == QR_DATA_LOSS ? refused(g, err) : noted(g, code, err);
 }
 

@@ -465,6 +465,25 @@ void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why) {
     m->active = false;
 }
 
+bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32_t *ret_index) {
+    member_advance(m, now_ns);
+    const struct conn *c = member_conn(m, conn);
+    if (c == NULL || c->state != CONN_PEER) return false;
+    *ret_index = c->index;
+    m->peer[c->index].heard_ns = m->now_ns;
+    return true;
+}
+
+bool qr_member_heir(const struct qr_member *m, uint32_t *ret_index, uint32_t *ret_conn) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (member_in_generation(m, i) && member_hears(m, i)) {
+            *ret_index = i;
+            *ret_conn = m->peer[i].conn;
+            return true;
+        }
+    return false;
+}
+
 const struct qr_generation *qr_member_active(const struct qr_member *m) { return m->active ? &m->generation : NULL; }
 unsigned qr_member_n_connected(const struct qr_member *m) {
     unsigned n = 0;

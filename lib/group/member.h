@@ -119,6 +119,11 @@ void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const
 /* This process leaves before the end (drain, or an error of its own): Goodbye to all; nothing is emitted afterwards but CLOSE. */
 void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why);
 
+/* Whose connection it is, for what is no message of the machine's; it counts as a sign of life. False before its hello was accepted. */
+bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32_t *ret_index);
+/* The lowest other member of the last generation that is heard: who proposes when this one leaves. False: nobody. */
+bool qr_member_heir(const struct qr_member *m, uint32_t *ret_index, uint32_t *ret_conn);
+
 /* NULL between SUSPEND and BEGIN, and before the first. Borrowed until the next event. */
 const struct qr_generation *qr_member_active(const struct qr_member *m);
 unsigned qr_member_n_connected(const struct qr_member *m); /* peers whose hello was accepted and whose connection is open */

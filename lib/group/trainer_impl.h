@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "group/group_impl.h"
+#include "group/handover.h"
 #include "group/member.h"
 #include "group/mesh.h"
 
@@ -19,6 +20,7 @@ struct ledger {
     uint64_t step, n_blocks, serial; /* that it was opened for, in the generation of that serial; 0: not opened */
     uint64_t first[QR_MAX_MEMBERS + 1]; /* by rank, after the first step of a generation */
     bool open;                  /* blocks may be taken */
+    int64_t began_ns;           /* when the first of those taken was */
     bool dropped;               /* a Begin emptied it; the trainer does not know yet */
 };
 
@@ -66,6 +68,7 @@ struct qr_group {
     /* under lock: the trainer's state */
     struct qr_held held;
     struct ledger ledger;
+    struct handover handover;
     struct shares shares;          /* the training thread's, as is */
     uint64_t base_step;            /* of the joined generation */
     uint64_t joined;               /* the serial that the trainer works in; 0: none */
@@ -80,7 +83,10 @@ enum qr_code group_why_stop(struct qr_group *g, struct qr_err *err);
 
 bool group_with_port(const char *address, unsigned port, char *ret, size_t cap); /* no lock: host:port with another port */
 
-/* ---- group_step.c. Under the lock, from the control thread ---- */
+/* ---- group_step.c. Under the lock ---- */
+bool group_runs(const struct qr_group *g, struct qr_held *h); /* the taken blocks as runs; false: too many */
+/* From the control thread. */
+void group_drop_held(struct qr_group *g);
 void group_on_suspend(struct qr_group *g);
 void group_on_begin(struct qr_group *g);
 bool group_current(const struct qr_group *g); /* the generation that the trainer works in is still the active one */

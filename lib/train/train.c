@@ -142,12 +142,14 @@ static enum qr_code reduce(struct run *r, const struct qr_step_work *w, struct q
     enum qr_code code = qr_group_open_step(g, c.n_blocks, &left, err);
     if (code != QR_OK) return code;
     if (!close) {
+        c.n = qr_stepper_vector_length(r->stepper, w->kind);
+        c.n_by_rank = r->view.n_members;
+        qr_group_expect_sums(g, &c);
         while ((code = qr_group_portion(g, qr_stepper_at_once(r->stepper), &left, err)) == QR_OK && left > 0)
             qr_stepper_work(r->stepper, w, left, take, g);
-        if (code != QR_OK) return code;
+        if (code != QR_OK && code != QR_CANCELLED) return code;
         qr_group_expect(g, qr_stepper_block_ns(r->stepper));
         qr_stepper_sum(r->stepper, w->kind, &c.vector, &c.coverage);
-        c.n = qr_stepper_vector_length(r->stepper, w->kind);
         say_schedule(r, c.n);
     }
     int64_t began_ns = qr_now_ns(r->opt->clock);
@@ -334,6 +336,7 @@ static enum qr_code join(struct run *r, struct qr_err *err) {
         r->n_joined++;
         qr_stepper_seat(r->stepper, r->view.rank, r->view.n_members);
         if (!start.keep) qr_stepper_clear(r->stepper);
+        if (start.n_more) qr_stepper_add(r->stepper, start.more, start.n_more, start.more_coverage);
         if (o->joined && !start.reload && (code = o->joined(o->ctx, &r->view, start.whole && start.base_step == 0, err)) != QR_OK) return code;
         if (start.reload) code = reload(r, err);
         else if (start.fetch) code = fetch(r, &start, err);

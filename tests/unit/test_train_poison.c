@@ -34,11 +34,11 @@ static bool computes(struct qr_group *g, uint64_t *ret_block) {
     return yes;
 }
 /* A step looks at the clock at the beginning and the end of each block: there its worker dies, when it is its turn. */
-static int64_t now_and_die(void *ctx) {
-    struct ring_worker *w = ctx;
+static void die(struct ring_worker *w, unsigned n) {
     uint64_t block;
     int64_t now = qr_now_ns(&qr_clock_monotonic);
-    if (atomic_load(&w->killed) || !w->group || !computes(w->group, &block)) return now;
+    (void)n;
+    if (atomic_load(&w->killed) || !w->group || !computes(w->group, &block)) return;
     ring_pause(plan.block_ns / 2);
     pthread_mutex_lock(&plan.lock);
     bool random = plan.n_random < plan.n_kills && (now = qr_now_ns(&qr_clock_monotonic)) >= plan.next_ns && dice(2) == 0;
@@ -53,11 +53,10 @@ static int64_t now_and_die(void *ctx) {
     }
     pthread_mutex_unlock(&plan.lock);
     if (dies) ring_kill(w);
-    return qr_now_ns(&qr_clock_monotonic);
 }
 static void prepare(struct ring *r, uint32_t n, uint64_t block, int64_t again_ns, uint64_t seed) {
     ring_init(r, job, n);
-    r->now = now_and_die;
+    r->looked = die;
     plan.ring = r;
     plan.block = block;
     plan.n_deaths = plan.n_random = plan.n_kills = 0;
@@ -65,7 +64,7 @@ static void prepare(struct ring *r, uint32_t n, uint64_t block, int64_t again_ns
     plan.next_ns = 0;
     plan.random = seed;
     plan.block_ns = QR_MS;
-    for (uint32_t i = 0; i < n; i++) r->worker[i].again_ns = again_ns;
+    for (uint32_t i = 0; i < n; i++) r->worker[i].again_ns = again_ns, r->worker[i].slow = true;
 }
 
 /* Who lives on ends with the sentence; all say the same one. */
