@@ -64,6 +64,7 @@ static void act(void *ctx, const struct qr_member_action *a) {
         *g->generation = *a->generation;
         g->begun = true;
         g->serial++;
+        g->begun_ns = group_now_ns(g);
         group_on_begin(g);
         break;
     case QR_ACT_LOST:

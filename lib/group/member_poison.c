@@ -35,10 +35,10 @@ unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t block) {
     return named + (owned > 0);
 }
 
-/* Three, and more than all others of this step: chance spreads over the blocks, and kills several at once. */
+/* Three, and more than twice as many as all others of this step: chance spreads over the blocks, and kills several at once. */
 static bool is_poison(const struct qr_deaths *d, uint64_t block) {
     unsigned n = qr_deaths_of(d, block);
-    return n >= DEADLY && n > d->n - n;
+    return n >= DEADLY && n > 2 * (d->n - n);
 }
 
 static bool find_poison(const struct qr_deaths *d, uint64_t *ret_block) {

@@ -60,6 +60,7 @@ struct qr_group {
     /* under lock: facts from the machine */
     bool begun;                    /* generation is active */
     uint64_t serial;               /* Begins so far */
+    int64_t begun_ns;              /* the last */
     int64_t committed_ns;          /* the last commit; 0: none yet */
     int64_t paused_ns;             /* the last commit of a generation that ended; 0: there was one since */
     struct qr_generation *generation;
