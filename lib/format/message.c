@@ -76,6 +76,7 @@ struct scratch {
     Qring__Deaths deaths;
     Qring__Death death[QR_MESSAGE_MAX_DEATHS], *the_dead[QR_MESSAGE_MAX_DEATHS];
     Qring__MemberName dead_name[QR_MESSAGE_MAX_DEATHS];
+    Qring__Blame blame;
     union {
         Qring__Hello hello;
         Qring__FieldText field_text;
@@ -189,6 +190,15 @@ static Qring__Deaths *deaths_of(struct scratch *s, const struct qr_deaths *d) {
         s->the_dead[i] = out;
     }
     return &s->deaths;
+}
+
+static Qring__Blame *blame_of(struct scratch *s, const struct qr_blame *b) {
+    if (!b->is) return NULL;
+    if (b->block >= QR_MESSAGE_BLOCK_LIMIT) s->bad = "blamed block";
+    qring__blame__init(&s->blame);
+    s->blame.step = b->step;
+    s->blame.block = b->block;
+    return &s->blame;
 }
 
 static void put_hello(struct scratch *s, const struct qr_hello *h) {
@@ -322,10 +332,7 @@ enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, s
         qring__done__init(&s.done);
         s.done.code = m->done.code;
         s.done.text = text_of(&s, m->done.text, "text");
-        s.done.blames = m->done.blames;
-        s.done.step = m->done.step;
-        s.done.block = m->done.block;
-        if (m->done.block >= QR_MESSAGE_BLOCK_LIMIT) s.bad = "block";
+        s.done.blame = blame_of(&s, &m->done.blame);
         break;
     case QR_MESSAGE_GOODBYE:
         qring__goodbye__init(&s.goodbye);
@@ -333,6 +340,7 @@ enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, s
         s.goodbye.lost = m->goodbye.lost;
         s.goodbye.code = m->goodbye.code;
         s.goodbye.text = text_of(&s, m->goodbye.text, "text");
+        s.goodbye.blame = blame_of(&s, &m->goodbye.blame);
         break;
     default: return qr_fail(err, QR_INVALID_ARGUMENT, "no message of kind %d exists", (int)m->kind);
     }

@@ -137,10 +137,12 @@ struct qr_begin {
     } member[QR_MAX_MEMBERS];
     struct qr_deaths deaths;         /* since the base, of processes that are not members now */
 };
+/* The block, of the step that follows state `step`, whose fault it is that all end; is false: none. */
+struct qr_blame { bool is; uint64_t step, block; };
 struct qr_done {
     enum qr_code code;               /* QR_OK: everything is written */
     char text[QR_MESSAGE_TEXT_BYTES];
-    bool blames; uint64_t step, block; /* it is the fault of this block, of the step that follows state `step` */
+    struct qr_blame blame;
 };
 enum qr_goodbye_why {
     QR_GOODBYE_LEAVING, /* drain, or a permanent error of its own: text */
@@ -154,6 +156,7 @@ struct qr_goodbye {
     uint32_t lost;
     enum qr_code code;
     char text[QR_MESSAGE_TEXT_BYTES];
+    struct qr_blame blame;           /* of DONE */
 };
 
 struct qr_message {

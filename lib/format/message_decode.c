@@ -229,11 +229,20 @@ static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct
     return take_deaths(p->deaths, &b->deaths, err);
 }
 
+static enum qr_code take_blame(const Qring__Blame *p, struct qr_blame *ret, struct qr_err *err) {
+    *ret = (struct qr_blame){0};
+    if (p == NULL) return QR_OK;
+    if (p->block >= QR_MESSAGE_BLOCK_LIMIT) REFUSE("blamed block: the number is too large");
+    *ret = (struct qr_blame){.is = true, .step = p->step, .block = p->block};
+    return QR_OK;
+}
+
 static enum qr_code take_goodbye(const Qring__Goodbye *p, struct qr_goodbye *g, struct qr_err *err) {
     if (p->why > QR_GOODBYE_CLAIMED) REFUSE("why: %u is none", p->why);
     g->why = (enum qr_goodbye_why)p->why;
     TRY(take_index(p->lost, &g->lost, "lost", err));
     TRY(take_code(p->code, &g->code, err));
+    TRY(take_blame(p->blame, &g->blame, err));
     return take_string(p->text, g->text, sizeof g->text, "text", err);
 }
 
@@ -258,10 +267,7 @@ static enum qr_code take(const Qring__Message *in, struct qr_message *ret, struc
         return take_string(in->busy->why, ret->busy.why, sizeof ret->busy.why, "why", err);
     case QRING__MESSAGE__BODY_DONE:
         TRY(take_code(in->done->code, &ret->done.code, err));
-        if (in->done->block >= QR_MESSAGE_BLOCK_LIMIT) REFUSE("block: the number is too large");
-        ret->done.blames = in->done->blames != 0;
-        ret->done.step = in->done->step;
-        ret->done.block = in->done->block;
+        TRY(take_blame(in->done->blame, &ret->done.blame, err));
         return take_string(in->done->text, ret->done.text, sizeof ret->done.text, "text", err);
     default: REFUSE("no kind that this version knows");
     }

@@ -17,7 +17,7 @@
 /* ---- the control thread ---- */
 
 static void tell(struct told *t, const struct qr_member_action *a) {
-    *t = (struct told){.is = true, .code = a->code, .blames = a->blames, .step = a->step, .block = a->block};
+    *t = (struct told){.is = true, .code = a->code, .blame = a->blame};
     snprintf(t->text, sizeof t->text, "%s", a->text ? a->text : "");
 }
 
@@ -64,6 +64,7 @@ static void act(void *ctx, const struct qr_member_action *a) {
         *g->generation = *a->generation;
         g->begun = true;
         g->serial++;
+        g->begun_ns = group_now_ns(g);
         group_on_begin(g);
         break;
     case QR_ACT_LOST:

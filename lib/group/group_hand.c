@@ -4,6 +4,7 @@
 
 #include "group/trainer_impl.h"
 
+#define QUARANTINE_NS (500 * QR_MS)   /* before a block is tried a third time: kills that come in a burst find it in nobody's hands */
 #define HEARD_WITHIN_NS (200 * QR_MS) /* then it is computed unheard: a member that is silent is dropped after 1.25 s */
 
 static unsigned deaths_of(const struct qr_group *g, uint64_t block) {
@@ -87,14 +88,18 @@ static void name(struct qr_group *g, const struct qr_hand *hand) {
 }
 
 /* Until the members of the generation have heard it, or the time is over. */
-static enum qr_code await_heard(struct qr_group *g, struct qr_err *err) {
-    int64_t until_ns = group_now_ns(g) + HEARD_WITHIN_NS;
+static enum qr_code idle_until(struct qr_group *g, int64_t until_ns, const bool *go_on, struct qr_err *err) {
     enum qr_code code = QR_OK;
-    while (code == QR_OK && g->awaits_hand && group_now_ns(g) < until_ns) {
+    while (code == QR_OK && *go_on && group_now_ns(g) < until_ns) {
         pthread_mutex_unlock(&g->lock);
         code = qr_mesh_idle(g->mesh, until_ns, err);
         pthread_mutex_lock(&g->lock);
     }
+    return code;
+}
+
+static enum qr_code await_heard(struct qr_group *g, struct qr_err *err) {
+    enum qr_code code = idle_until(g, group_now_ns(g) + HEARD_WITHIN_NS, &g->awaits_hand, err);
     g->awaits_hand = false;
     return code;
 }
@@ -110,11 +115,15 @@ enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_
         return code;
     }
     struct qr_hand hand = {.step = g->held.applied_step};
-    size_t many = l->limit < l->owned ? at_once : 1, end = l->limit < l->owned ? l->owned : l->n;
+    const bool alone = l->limit >= l->owned, always = true;
+    size_t many = alone ? 1 : at_once, end = alone ? l->n : l->owned;
+    if (alone) code = idle_until(g, g->begun_ns + QUARANTINE_NS, &always, err);
     memcpy(hand.digest, g->held.digest, sizeof hand.digest);
     for (size_t i = l->limit; i < end && hand.n < many && hand.n < QR_MESSAGE_MAX_HAND; i++) hand.block[hand.n++] = l->block[i];
-    name(g, &hand);
-    code = await_heard(g, err);
+    if (code == QR_OK) {
+        name(g, &hand);
+        code = await_heard(g, err);
+    }
     if (code == QR_OK) code = group_go_on(g, err);
     if (code == QR_OK) {
         l->limit += hand.n;
@@ -129,9 +138,11 @@ enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_
 bool qr_group_blames(struct qr_group *g, uint64_t *ret_step, uint64_t *ret_block) {
     pthread_mutex_lock(&g->lock);
     const struct told *t = g->stop.is ? &g->stop : &g->done;
-    bool yes = t->is && t->blames;
-    if (yes) *ret_step = t->step;
-    if (yes) *ret_block = t->block;
+    struct qr_blame blame = t->is ? t->blame : (struct qr_blame){0};
     pthread_mutex_unlock(&g->lock);
-    return yes;
+    if (blame.is) {
+        *ret_step = blame.step;
+        *ret_block = blame.block;
+    }
+    return blame.is;
 }

@@ -90,7 +90,7 @@ void member_heartbeats(struct qr_member *m) {
 static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, uint32_t lost, enum qr_code code, const char *text) {
     struct qr_goodbye *g = &m->out.goodbye;
     m->out.kind = QR_MESSAGE_GOODBYE;
-    *g = (struct qr_goodbye){.why = why, .lost = lost, .code = code};
+    *g = (struct qr_goodbye){.why = why, .lost = lost, .code = code, .blame = m->blame};
     qr_message_text(g->text, sizeof g->text, text);
     member_broadcast(m);
     for (struct conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
@@ -104,12 +104,12 @@ void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why
     say_goodbye(m, why, 0, code, kept);
     m->over = true;
     m->active = false;
-    emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept, .blames = m->blames, .step = m->blamed_step, .block = m->blamed});
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept, .blame = m->blame});
 }
 
 void member_end_all(struct qr_member *m, enum qr_code code, const char *text) {
     m->out.kind = QR_MESSAGE_DONE;
-    m->out.done = (struct qr_done){.code = code, .blames = m->blames, .step = m->blamed_step, .block = m->blamed};
+    m->out.done = (struct qr_done){.code = code, .blame = m->blame};
     qr_message_text(m->out.done.text, sizeof m->out.done.text, text);
     member_broadcast(m);
     member_stop(m, code, QR_GOODBYE_LEAVING, text);
@@ -136,7 +136,7 @@ void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
     say_goodbye(m, QR_GOODBYE_DONE, 0, code, kept);
     m->over = true;
     m->active = false;
-    emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept, .blames = m->blames, .step = m->blamed_step, .block = m->blamed});
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept, .blame = m->blame});
 }
 
 /* A peer cannot be heard any more: its connection broke, it fell silent, or it left. */
@@ -264,7 +264,9 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
         member_stop(m, QR_UNAVAILABLE, QR_GOODBYE_LEAVING, m->text);
         return;
     case QR_GOODBYE_DONE:
-        if (ours && !m->ending) member_finish(m, g->code, g->text);
+        if (!ours || m->ending) return;
+        m->blame = g->blame;
+        member_finish(m, g->code, g->text);
         return;
     case QR_GOODBYE_LOST:
         if ((!ours && !joining) || !m->opt.stop_on_loss || m->ending) break;
@@ -285,6 +287,13 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
     member_heartbeats(m);
 }
 
+/* From its leader, or from the proposer that it promised, which found that there is nothing to go on from. A newcomer also believes a member that its group
+ * has failed: alone it would begin what failed. */
+static bool may_end(const struct qr_member *m, uint32_t from, enum qr_code code) {
+    bool promised = m->promised.number && m->promised.index == from, leads = m->formed && m->generation.begin.member[0].name.index == from;
+    return promised || leads || (!m->formed && code != QR_OK && m->peer[from].beat.phase == QR_PHASE_MEMBER);
+}
+
 void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const struct qr_message *msg) {
     member_advance(m, now_ns);
     struct conn *c = member_conn(m, conn);
@@ -302,12 +311,8 @@ void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const
         case QR_MESSAGE_BUSY: member_on_busy(m, &msg->busy); break;
         case QR_MESSAGE_BEGIN: member_on_begin(m, from, &msg->begin); break;
         case QR_MESSAGE_DONE:
-            /* from its leader, or from the proposer that it promised, which found that there is nothing to go on from */
-            if (m->ending || m->promised.number == 0) break;
-            if (m->promised.index != from && !(m->formed && m->generation.begin.member[0].name.index == from)) break;
-            m->blames = msg->done.blames;
-            m->blamed_step = msg->done.step;
-            m->blamed = msg->done.block;
+            if (m->ending || !may_end(m, from, msg->done.code)) break;
+            m->blame = msg->done.blame;
             member_finish(m, msg->done.code, msg->done.text);
             break;
         default: break;

@@ -82,7 +82,7 @@ struct qr_member_action {
     const char *text;
     const struct qr_message *message;
     const struct qr_generation *generation;
-    bool blames; uint64_t step, block; /* STOP, DONE: as in struct qr_done */
+    struct qr_blame blame; /* STOP, DONE */
 };
 typedef void qr_member_emit_fn(void *ctx, const struct qr_member_action *a);
 

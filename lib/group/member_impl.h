@@ -95,8 +95,7 @@ struct qr_member {
     int64_t death_ns;               /* the last that was noticed here */
     struct qr_hand hand;            /* what this one computes, where it must be known */
     uint64_t hand_sequence;         /* of the heartbeat that said so first */
-    bool blames;                    /* why it is over */
-    uint64_t blamed_step, blamed;
+    struct qr_blame blame;          /* why it is over */
     uint64_t turns, block_ms;
     bool ending;
     int64_t end_ns;

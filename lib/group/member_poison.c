@@ -35,10 +35,10 @@ unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t block) {
     return named + (owned > 0);
 }
 
-/* Three, and more than all others of this step: chance spreads over the blocks, and kills several at once. */
+/* Three, and more than twice as many as all others of this step: chance spreads over the blocks, and kills several at once. */
 static bool is_poison(const struct qr_deaths *d, uint64_t block) {
     unsigned n = qr_deaths_of(d, block);
-    return n >= DEADLY && n > d->n - n;
+    return n >= DEADLY && n > 2 * (d->n - n);
 }
 
 static bool find_poison(const struct qr_deaths *d, uint64_t *ret_block) {
@@ -172,9 +172,7 @@ static void blame(struct qr_member *m, const struct qr_deaths *d, uint64_t block
         n += snprintf(text + n, sizeof text - (size_t)n, "%s %.100s", shown++ ? "," : "", qr_member_peer_text(m, x->name.index));
     }
     if (n_dead > shown && n > 0 && (size_t)n < sizeof text) snprintf(text + n, sizeof text - (size_t)n, " and %u more", n_dead - shown);
-    m->blames = true;
-    m->blamed_step = d->step;
-    m->blamed = block;
+    m->blame = (struct qr_blame){.is = true, .step = d->step, .block = block};
     member_end_all(m, QR_DATA_LOSS, text);
 }
 

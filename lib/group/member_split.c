@@ -18,7 +18,7 @@ void member_states_text(struct qr_member *m, const struct qr_held *held, const s
         for (uint32_t o = 0; o < r && !told; o++) told = same_state(&held[o], &held[r]);
         if (told) continue;
         qr_hex(held[r].digest, sizeof held[r].digest, digest);
-        n += (size_t)snprintf(ret + n, cap - n, "%s%s has", n ? "; " : "state ", digest);
+        n += (size_t)snprintf(ret + n, cap - n, "%s%s at", n ? "; " : "states: ", digest);
         for (uint32_t o = r; o < b->n_members && n + 1 < cap; o++) {
             if (!same_state(&held[o], &held[r])) continue;
             n += (size_t)snprintf(ret + n, cap - n, "%s %.100s", first ? "" : ",", qr_member_peer_text(m, b->member[o].name.index));

@@ -9,7 +9,7 @@
 #include "group/member.h"
 #include "group/mesh.h"
 
-struct told { bool is; enum qr_code code; char text[QR_ERR_MSG_BYTES]; bool blames; uint64_t step, block; };
+struct told { bool is; enum qr_code code; char text[QR_ERR_MSG_BYTES]; struct qr_blame blame; };
 
 /* The blocks of the present step that are this member's, in the order in which they are taken. Under the group's lock. */
 struct ledger {
@@ -60,6 +60,7 @@ struct qr_group {
     /* under lock: facts from the machine */
     bool begun;                    /* generation is active */
     uint64_t serial;               /* Begins so far */
+    int64_t begun_ns;              /* the last */
     int64_t committed_ns;          /* the last commit; 0: none yet */
     int64_t paused_ns;             /* the last commit of a generation that ended; 0: there was one since */
     struct qr_generation *generation;

@@ -103,19 +103,24 @@ static void say_schedule(struct run *r, size_t n) {
 
 static size_t batch_of(const struct run *r) { return (size_t)(r->state.step - r->state.epoch * r->n_batches); }
 
-static void next_work(struct run *r, struct qr_step_work *ret) {
+/* kind, range, sample: of the k-th reduction of an epoch. */
+static void work_at(struct run *r, uint64_t epoch, size_t k, struct qr_step_work *ret) {
     const struct qr_dataset *d = r->opt->data;
+    bool train = k < r->n_batches;
+    ret->kind = train ? QR_STEP_TRAIN : QR_STEP_EVAL;
+    ret->range = train ? qr_batch_at(d->n_train, r->job->train.batch_size, k) : (struct qr_range){d->n_train, d->n_samples};
+    ret->sample = train ? r->order.index : NULL;
+    if (r->ordered != epoch + 1) qr_order_fill(&r->order, r->job->seed, epoch, r->job->train.shuffle);
+    r->ordered = epoch + 1;
+}
+
+static void next_work(struct run *r, struct qr_step_work *ret) {
     const struct qr_state *s = &r->state;
     *ret = (struct qr_step_work){.kind = QR_STEP_CLOSE};
     memcpy(ret->key.job_hash, r->opt->canonical->hash, sizeof ret->key.job_hash);
     memcpy(ret->key.base_digest, r->digest, sizeof ret->key.base_digest);
     if (s->epoch < r->epochs && s->stop[QR_STOP_STOPPED] == 0) {
-        bool train = batch_of(r) < r->n_batches;
-        ret->kind = train ? QR_STEP_TRAIN : QR_STEP_EVAL;
-        ret->range = train ? qr_batch_at(d->n_train, r->job->train.batch_size, batch_of(r)) : (struct qr_range){d->n_train, d->n_samples};
-        ret->sample = train ? r->order.index : NULL;
-        if (r->ordered != s->epoch + 1) qr_order_fill(&r->order, r->job->seed, s->epoch, r->job->train.shuffle);
-        r->ordered = s->epoch + 1;
+        work_at(r, s->epoch, batch_of(r), ret);
         if (batch_of(r) == 0) r->epoch_began_ns = qr_now_ns(r->opt->clock);
     }
     ret->key.step = s->pass;
@@ -452,18 +457,19 @@ static enum qr_code finish(struct run *r, struct qr_train_result *ret, struct qr
     return code;
 }
 
-/* Which samples a block that killed three workers holds: known where the state is, and said alike by all. */
-static void say_poison(struct run *r, uint64_t block, struct qr_err *err) {
+/* Which samples a block that killed three workers holds: said alike by all, also by who has not that state. */
+static void say_poison(struct run *r, uint64_t pass, uint64_t block, struct qr_err *err) {
     char who[200] = "", why[QR_ERR_MSG_BYTES];
-    size_t n = 0;
+    size_t n = 0, each = r->n_batches + r->has_val, k = (size_t)(pass % each);
     struct qr_step_work w;
-    next_work(r, &w);
+    work_at(r, pass / each, k, &w);
+    uint64_t step = pass / each * r->n_batches + (w.kind == QR_STEP_TRAIN ? k + 1 : r->n_batches);
     struct qr_range at = qr_block_at(w.range, r->job->block_size, (size_t)block);
-    for (size_t i = at.begin; i < at.end && w.kind != QR_STEP_CLOSE && n < sizeof who - 16; i++)
+    for (size_t i = at.begin; i < at.end && n < sizeof who - 16; i++)
         n += (size_t)snprintf(who + n, sizeof who - n, "%s%zu", i > at.begin ? ", " : "", w.sample ? w.sample[i] : i);
     snprintf(why, sizeof why, "%s", err->msg);
     qr_fail(err, err->code, "step %llu: %s; %s samples %s are in it: look at their values, and at the memory that a worker may use",
-            (unsigned long long)r->state.step + 1, why, w.kind == QR_STEP_TRAIN ? "training" : "validation", who);
+            (unsigned long long)step, why, w.kind == QR_STEP_TRAIN ? "training" : "validation", who);
 }
 
 static enum qr_code one_pass(struct run *r, struct qr_train_result *ret, struct qr_err *err) {
@@ -482,8 +488,8 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     enum qr_code code = run_init(r, opt, err);
     if (code == QR_OK) code = join(r, err);
     while (code == QR_OK && !r->done) code = one_pass(r, &result, err);
-    uint64_t step, block;
-    if (code == QR_DATA_LOSS && qr_group_blames(opt->group, &step, &block) && step == r->state.pass) say_poison(r, block, err);
+    uint64_t pass, block;
+    if (code == QR_DATA_LOSS && qr_group_blames(opt->group, &pass, &block)) say_poison(r, pass, block, err);
     struct qr_err ignored;
     if (code == QR_CANCELLED) tell(r, &ignored); /* the others may have published the state that it belongs to */
     if (code == QR_OK) *ret = result;

@@ -88,7 +88,7 @@ static void test_kinds(void) {
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_GOODBYE;
-    in.goodbye = (struct qr_goodbye){.why = QR_GOODBYE_LOST, .lost = 3, .code = QR_UNAVAILABLE, .text = "worker 3 is lost"};
+    in.goodbye = (struct qr_goodbye){.why = QR_GOODBYE_LOST, .lost = 3, .code = QR_UNAVAILABLE, .text = "worker 3 is lost", .blame = {true, 1, 2}};
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     for (int k = QR_MESSAGE_FIELD; k <= QR_MESSAGE_DONE; k++) { /* the small ones */
         if (k == QR_MESSAGE_BEGIN || k == QR_MESSAGE_HEARTBEAT || k == QR_MESSAGE_PROMISE) continue;
@@ -97,7 +97,7 @@ static void test_kinds(void) {
         if (k == QR_MESSAGE_FIELD) in.field = (struct qr_field_text){.name = "train.batch_size", .value = "64", .absent = true};
         if (k == QR_MESSAGE_PROPOSE) in.propose = (struct qr_propose){.id = id_of(1, 0, 1), .n_members = 2, .member = {{.index = 0}, {.index = 9}}};
         if (k == QR_MESSAGE_BUSY) in.busy = (struct qr_busy){.id = id_of(1, 0, 1), .highest_number = 5, .why = "promised"};
-        if (k == QR_MESSAGE_DONE) in.done = (struct qr_done){.code = QR_DATA_LOSS, .text = "no", .blames = true, .step = 5, .block = 12};
+        if (k == QR_MESSAGE_DONE) in.done = (struct qr_done){.code = QR_DATA_LOSS, .text = "no", .blame = {true, 5, 12}};
         CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0, "%s: %s", qr_message_kind_name((enum qr_message_kind)k), err.msg);
     }
 }
