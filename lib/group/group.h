@@ -74,6 +74,7 @@ struct qr_group_start {
     uint64_t base_step;              /* reductions applied in the state that all go on from */
     uint8_t base_digest[16];
     bool whole;                      /* all that the settings name are members: nobody can be at work elsewhere */
+    bool first;                      /* this member leads, and nobody was in a generation before: others may have trained on since it started */
     bool fetch;                      /* this member has another state: fetch the base before anything else */
     bool reload;                     /* two states of base_step differ, and nobody knows which is right: the state of the last checkpoint, or the
                                       * first one, then qr_group_reloaded and join again. Nothing else is done in this generation */
@@ -92,7 +93,7 @@ QR_MUST_CHECK enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret
 /* This member has that state from now on (applied or fetched): refused when the generation is over, for then it must not. What was held is gone. */
 QR_MUST_CHECK enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
 
-/* As commit, with the state that a generation that says `reload` asks for; then ABORTED, and join begins the next. */
+/* As commit, with the state that a generation that says `reload` asks for, or a newer one than its base; then ABORTED, and join begins the next. */
 QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
 
 /* The blocks of the present step that are this member's. *ret_left: those not taken yet. */

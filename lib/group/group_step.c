@@ -204,7 +204,7 @@ static enum qr_code describe(struct qr_group *g, struct qr_group_start *ret, str
     g->joined = g->serial;
     g->joined_hash = gen->id_hash;
     *ret = (struct qr_group_start){.view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
-                                   .base_step = b->base_step, .whole = b->n_members == g->o.n_peers, .reload = b->from_checkpoint,
+                                   .base_step = b->base_step, .whole = b->n_members == g->o.n_peers, .reload = b->from_checkpoint, .first = gen->first,
                                    .fetch = !b->from_checkpoint && !has_base(g)};
     memcpy(ret->base_digest, b->base_digest, sizeof ret->base_digest);
     ret->give = !ret->fetch && !ret->reload && gives(gen);

@@ -255,6 +255,7 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
     bool ours = m->formed && member_in_generation(m, from);
     bool joining = !m->formed && m->promised.number && qr_gen_id_compare(&m->promised, &p->beat.active) == 0;
     p->gone = true;
+    if (m->promised.index == from && same_inc(m->promised.incarnation, p->incarnation)) m->promise_exclusive = false; /* as when its connection breaks */
     switch (g->why) {
     case QR_GOODBYE_CLAIMED:
         snprintf(m->text, sizeof m->text,

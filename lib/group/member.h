@@ -54,6 +54,7 @@ struct qr_generation {
     struct qr_begin begin;
     uint64_t id_hash;          /* of begin.id: every data message carries it */
     uint32_t rank;             /* begin.member[rank] is this process; rank 0 leads */
+    bool first;                /* at rank 0: nobody in it was in a generation before, as far as heartbeats tell (rule 7) */
 };
 uint64_t qr_gen_id_hash(const struct qr_gen_id *id);
 /* ret_mine[b] = 1 for each block b < n_blocks of the base step that belongs to `rank` (kept ones too, when it keeps), else 0. For later

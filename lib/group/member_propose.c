@@ -118,6 +118,14 @@ static void promise(struct qr_member *m, const struct qr_gen_id *id) {
     if (m->active && !(m->opt.mutations & QR_MUTATE_NO_SUSPEND)) suspend(m);
 }
 
+/* Rule 7: all of them are fresh, and somebody else may have trained on since they started. */
+static bool all_fresh(const struct qr_member *m, const struct qr_begin *b) {
+    if (m->formed || b->member[0].name.index != m->opt.index) return false;
+    for (uint32_t r = 1; r < b->n_members; r++)
+        if (m->peer[b->member[r].name.index].beat.phase != QR_PHASE_STARTING) return false;
+    return true;
+}
+
 /* A generation is active here now. */
 static void begun(struct qr_member *m, const struct qr_begin *b) {
     bool had = m->formed;
@@ -137,6 +145,7 @@ static void begun(struct qr_member *m, const struct qr_begin *b) {
     if (b->from_checkpoint) m->split_step = b->base_step + 1;
     else member_say_own_wrong(m, b);
     member_begun_deaths(m, b);
+    g->first = all_fresh(m, b);
     g->begin = *b;
     g->id_hash = qr_gen_id_hash(&b->id);
     for (uint32_t r = 0; r < b->n_members; r++)

@@ -289,21 +289,46 @@ static void begin_state(const struct run *r, struct qr_state *s) {
     else qr_model_init(opt->model, r->job->seed, s->weights);
 }
 
+/* The spare is a checkpoint's: the next generation goes on from it. */
+static enum qr_code go_from_spare(struct run *r, const char *goes, const char *where, struct qr_err *err) {
+    uint8_t digest[16];
+    qr_state_digest(&r->spare, &r->scratch, digest);
+    enum qr_code code = qr_group_reloaded(r->opt->group, r->spare.pass, digest, err);
+    if (code != QR_ABORTED) return code;
+    swap(r, digest);
+    r->lines = (struct qr_lines){0};
+    qr_warn(r->opt->log, "train", "goes %s step %llu (%s)", goes, (unsigned long long)r->state.step, where);
+    return code;
+}
+
 /* The members' states differ, and who is right is not known: back to what is known to be. */
 static enum qr_code reload(struct run *r, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
     bool found = false;
-    uint8_t digest[16];
     enum qr_code code = o->reload ? o->reload(o->reload_ctx, &r->spare, &found, err) : QR_OK;
     if (code != QR_OK) return qr_wrap(err, "go back to the last checkpoint");
     if (!found) begin_state(r, &r->spare);
-    qr_state_digest(&r->spare, &r->scratch, digest);
-    code = qr_group_reloaded(o->group, r->spare.pass, digest, err);
-    if (code != QR_ABORTED) return code;
-    swap(r, digest);
-    r->lines = (struct qr_lines){0};
-    qr_warn(o->log, "train", "goes back to step %llu (%s)", (unsigned long long)r->state.step, found ? "the last checkpoint" : "there is no newer checkpoint");
-    return code;
+    return go_from_spare(r, "back to", found ? "the last checkpoint" : "there is no newer checkpoint", err);
+}
+
+enum { ENDED_WITHIN_S = 60 };
+
+/* Rule 7: these have just started, some time ago; have others trained on? r->done: to the end. */
+static enum qr_code look(struct run *r, struct qr_err *err) {
+    const struct qr_train_options *o = r->opt;
+    bool found = false;
+    struct qr_err why;
+    if (!o->reload || !o->ended) return QR_OK;
+    if (o->reload(o->reload_ctx, &r->spare, &found, &why) != QR_OK) {
+        qr_warn(o->log, "train", "whether others have trained on is not known: %s", why.msg);
+        return QR_OK;
+    }
+    if (found && o->ended(o->reload_ctx)) {
+        r->done = true;
+        return qr_group_done(o->group, NULL, ENDED_WITHIN_S * QR_SECOND, err);
+    }
+    if (!found || r->spare.pass <= r->state.pass) return QR_OK;
+    return go_from_spare(r, "on from", "others have trained on since this worker started", err);
 }
 
 static enum qr_code give(struct run *r, struct qr_err *err) {
@@ -337,12 +362,13 @@ static enum qr_code join(struct run *r, struct qr_err *err) {
         qr_stepper_seat(r->stepper, r->view.rank, r->view.n_members);
         if (!start.keep) qr_stepper_clear(r->stepper);
         if (start.n_more) qr_stepper_add(r->stepper, start.more, start.n_more, start.more_coverage);
+        if (start.first && ((code = look(r, err)) != QR_OK || r->done)) continue;
         if (o->joined && !start.reload && (code = o->joined(o->ctx, &r->view, start.whole && start.base_step == 0, err)) != QR_OK) return code;
         if (start.reload) code = reload(r, err);
         else if (start.fetch) code = fetch(r, &start, err);
         else if (start.give) code = give(r, err);
     } while (code == QR_ABORTED);
-    if (code == QR_OK) say_members(r, qr_now_ns(r->opt->clock) - began_ns);
+    if (code == QR_OK && !r->done) say_members(r, qr_now_ns(r->opt->clock) - began_ns);
     return code;
 }
 

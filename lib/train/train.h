@@ -56,6 +56,9 @@ struct qr_train_options {
      * when there is none; training then goes on from `resume`, or from the start. NULL: there is none. */
     enum qr_code (*reload)(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err);
     void *reload_ctx;
+    /* Who leads a first generation reloads too: others may have trained on since these started (DESIGN §8 rule 7). Then this says whether what was
+     * reloaded is the end of the run. NULL: no such look is taken. */
+    bool (*ended)(void *ctx);
     uint64_t epochs;                /* overrides the job's when not 0 */
     struct qr_group *group;         /* not ready yet: qr_train_run says what state it begins with */
     struct qr_pool *pool;
