@@ -90,6 +90,8 @@ struct ring_worker {
     struct qr_err err;
     struct qr_train_result result;
     struct qr_group_view view;
+    bool slow;                 /* each look at a step's clock takes look_ns: two to a block. Of the training thread */
+    unsigned looks;            /* since it is slow */
 };
 struct ring {
     struct qr_job *job;
@@ -101,13 +103,18 @@ struct ring {
     enum qr_allreduce wish;
     int64_t step_ns;           /* a leader sleeps so long in each step: time for others to come */
     int64_t form_ns;
+    enum qr_code (*stable)(void *worker, bool leader, const struct qr_state *state, struct qr_err *err);
+    enum qr_code (*reload)(void *worker, struct qr_state *ret, bool *ret_found, struct qr_err *err);
+    int64_t look_ns;
     char dir[64];
     struct qr_link_hub *hub;
     struct ring_worker worker[RING_MAX];
     /* called on training threads; may call ring_kill for its own worker, or interrupt one */
     void (*on)(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line);
+    void (*looked)(struct ring_worker *w, unsigned n); /* on a training thread, while it is slow */
     void *ctx;
     atomic_uint n_wrote;
+    atomic_bool failed;        /* one has ended with a permanent code: nobody is started again, as an operator would have it */
     struct qr_log noise;
 };
 static const char *const ring_peers[RING_MAX] = {"w0:2222", "w1:2222", "w2:2222", "w3:2222", "w4:2222", "w5:2222"};
@@ -168,6 +175,14 @@ static enum qr_code ring_start_control(void *ctx, struct qr_group *g, struct qr_
 }
 static void ring_join_control(void *ctx) { pthread_join(((struct ring_worker *)ctx)->control, NULL); }
 
+static int64_t ring_now(void *ctx) {
+    struct ring_worker *w = ctx;
+    if (w->slow) {
+        ring_pause(w->ring->look_ns);
+        w->ring->looked(w, ++w->looks);
+    }
+    return qr_now_ns(&qr_clock_monotonic);
+}
 static enum qr_code ring_live(struct ring_worker *w) {
     struct ring *ring = w->ring;
     struct qr_group_field field = {"contract", "f64-v1"};
@@ -186,11 +201,12 @@ static enum qr_code ring_live(struct ring_worker *w) {
     if (code != QR_OK) return code;
     qr_group_set_thread(w->group, ring_start_control, ring_join_control, w);
     struct qr_pool *pool = qr_pool_new(ring->threads ? ring->threads : 1);
+    struct qr_clock busy = {ring_now, w};
     qr_steps_log_init(&w->log, ring->dir);
     const struct qr_train_options t = {
         .job = ring->job, .canonical = &ring->canonical, .data = &ring->data, .model = ring->model, .group = w->group, .pool = pool,
-        .clock = &qr_clock_monotonic, .log = &ring->noise,
-        .observer = {.ctx = w, .joined = ring_joined, .step = ring_step}, .finish = ring_finish, .finish_ctx = w,
+        .clock = ring->looked ? &busy : &qr_clock_monotonic, .log = &ring->noise, .reload = ring->reload, .reload_ctx = w,
+        .observer = {.ctx = w, .joined = ring_joined, .step = ring_step, .stable = ring->stable}, .finish = ring_finish, .finish_ctx = w,
     };
     free(w->result.params);
     w->result = (struct qr_train_result){0};
@@ -207,8 +223,10 @@ static void *ring_run_worker(void *arg) {
         w->lives++;
         w->code = ring_live(w);
         w->fuse = -1;
+        if (!atomic_load(&w->killed) && w->code != QR_OK && qr_exit_code(w->code) < 128) atomic_store(&w->ring->failed, true);
         if (!atomic_load(&w->killed) || w->again_ns == INT64_MAX) return NULL;
         ring_pause(w->again_ns);
+        if (atomic_load(&w->ring->failed)) return NULL;
     }
 }
 static void ring_noise(void *ctx, enum qr_log_level level, const char *module, const char *message) {

@@ -27,6 +27,9 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_UPDATE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"update\"", "")                                                          \
     X(QR_BLOCKS, COUNT, "qring_blocks_total", "", "Blocks that this worker computed.")                                                       \
     X(QR_SAMPLES, COUNT, "qring_samples_total", "", "Samples that this worker computed.")                                                    \
+    X(QR_BLOCKS_HANDED_OVER, COUNT, "qring_handover_blocks_total", "way=\"out\"", "Blocks whose sum went to another worker when theirs left.")    \
+    X(QR_BLOCKS_TAKEN_OVER, COUNT, "qring_handover_blocks_total", "way=\"in\"", "")                                                          \
+    X(QR_HANDOVERS_REFUSED, COUNT, "qring_handover_refused_total", "", "Sums of leavers that did not fit: their blocks are computed again.") \
     X(QR_PEERS_CONNECTED, GAUGE, "qring_peers_connected", "", "Peers with an open control connection.")                                      \
     X(QR_MEMBERS, GAUGE, "qring_members", "", "Members of this worker's generation, itself included; 0 before the first.")                   \
     X(QR_GENERATION, GAUGE, "qring_generation", "", "The number of this worker's generation; 0 before the first.")                           \
@@ -35,6 +38,7 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_REGROUPS, COUNT, "qring_regroups_total", "", "Generations of this worker after its first.")                                         \
     X(QR_MEMBERS_JOINED, COUNT, "qring_members_joined_total", "", "Members of a generation that the one before did not have.")               \
     X(QR_MEMBERS_LOST, COUNT, "qring_members_lost_total", "", "Members of a generation that the next did not have: lost, or gone.")          \
+    X(QR_WRONG_STATES, COUNT, "qring_wrong_states_total", "", "States of this worker that a majority computed otherwise: look at its machine.") \
     X(QR_PAUSE, REAL, "qring_last_pause_seconds", "", "From the last step of a generation to the first of the next: the last time.")          \
     X(QR_SENT_BYTES, COUNT, "qring_link_sent_bytes_total", "", "Bytes of messages handed to peers' connections.")                            \
     X(QR_RECEIVED_BYTES, COUNT, "qring_link_received_bytes_total", "", "Bytes of messages that came from peers.")                            \

@@ -64,12 +64,19 @@ void qr_message_text(char *ret, size_t cap, const char *s) {
 }
 
 /* ---- encode: protobuf-c's structs on the stack, pointing into ours (its pointers are not const, but packing only reads) ---- */
+enum { RUNS_OF_DEATHS = QR_MAX_MEMBERS * QR_MESSAGE_MAX_RUNS, MAX_RUNS = RUNS_OF_DEATHS + QR_MESSAGE_MAX_DEATHS * QR_MESSAGE_MAX_RUNS };
 struct scratch {
     Qring__GenerationId id[2];
     Qring__MemberName name[QR_MAX_MEMBERS], *names[QR_MAX_MEMBERS];
     Qring__FieldDigest field[QR_MESSAGE_MAX_FIELDS], *fields[QR_MESSAGE_MAX_FIELDS];
     Qring__BeginMember member[QR_MAX_MEMBERS], *members[QR_MAX_MEMBERS];
-    Qring__Run run[QR_MAX_MEMBERS * QR_MESSAGE_MAX_RUNS], *runs[QR_MAX_MEMBERS * QR_MESSAGE_MAX_RUNS];
+    Qring__Run run[MAX_RUNS], *runs[MAX_RUNS];
+    Qring__Hand hand;
+    uint64_t block[QR_MESSAGE_MAX_HAND];
+    Qring__Deaths deaths;
+    Qring__Death death[QR_MESSAGE_MAX_DEATHS], *the_dead[QR_MESSAGE_MAX_DEATHS];
+    Qring__MemberName dead_name[QR_MESSAGE_MAX_DEATHS];
+    Qring__Blame blame;
     union {
         Qring__Hello hello;
         Qring__FieldText field_text;
@@ -138,6 +145,62 @@ static Qring__Run **runs_of(struct scratch *s, size_t at, const struct qr_run *r
     return &s->runs[at];
 }
 
+static Qring__Hand *hand_of(struct scratch *s, const struct qr_hand *h) {
+    if (h->n == 0) return NULL;
+    if (h->n > QR_MESSAGE_MAX_HAND) {
+        s->bad = "blocks in hand";
+        return NULL;
+    }
+    qring__hand__init(&s->hand);
+    s->hand.step = h->step;
+    s->hand.digest = bytes_of(h->digest, sizeof h->digest);
+    s->hand.n_blocks = h->n;
+    s->hand.blocks = s->block;
+    for (size_t i = 0; i < h->n; i++) {
+        if (h->block[i] >= QR_MESSAGE_BLOCK_LIMIT) s->bad = "blocks in hand";
+        s->block[i] = h->block[i];
+    }
+    return &s->hand;
+}
+
+static Qring__Deaths *deaths_of(struct scratch *s, const struct qr_deaths *d) {
+    if (d->n == 0) return NULL;
+    if (d->n > QR_MESSAGE_MAX_DEATHS) {
+        s->bad = "deaths";
+        return NULL;
+    }
+    qring__deaths__init(&s->deaths);
+    s->deaths.step = d->step;
+    s->deaths.digest = bytes_of(d->digest, sizeof d->digest);
+    s->deaths.n_deaths = d->n;
+    s->deaths.deaths = s->the_dead;
+    for (size_t i = 0; i < d->n; i++) {
+        const struct qr_death *in = &d->death[i];
+        Qring__Death *out = &s->death[i];
+        if (in->name.index >= QR_MAX_MEMBERS || in->generation >= QR_MESSAGE_NUMBER_LIMIT) s->bad = "deaths";
+        qring__death__init(out);
+        qring__member_name__init(&s->dead_name[i]);
+        s->dead_name[i].index = in->name.index;
+        s->dead_name[i].incarnation = bytes_of(in->name.incarnation, QR_INCARNATION_BYTES);
+        out->name = &s->dead_name[i];
+        out->generation = in->generation;
+        out->named = in->named;
+        out->n_blocks = in->n_runs;
+        out->blocks = runs_of(s, RUNS_OF_DEATHS + i * QR_MESSAGE_MAX_RUNS, in->run, in->n_runs);
+        s->the_dead[i] = out;
+    }
+    return &s->deaths;
+}
+
+static Qring__Blame *blame_of(struct scratch *s, const struct qr_blame *b) {
+    if (!b->is) return NULL;
+    if (b->block >= QR_MESSAGE_BLOCK_LIMIT) s->bad = "blamed block";
+    qring__blame__init(&s->blame);
+    s->blame.step = b->step;
+    s->blame.block = b->block;
+    return &s->blame;
+}
+
 static void put_hello(struct scratch *s, const struct qr_hello *h) {
     Qring__Hello *p = &s->hello;
     qring__hello__init(p);
@@ -184,6 +247,8 @@ static void put_heartbeat(struct scratch *s, const struct qr_heartbeat *h) {
     p->form_expired = h->form_expired;
     p->trainer_turns = h->trainer_turns;
     p->expected_block_ms = h->expected_block_ms;
+    p->hand = hand_of(s, &h->hand);
+    p->hand_heard = h->hand_heard;
     p->n_heard = h->n_heard;
     p->heard = names_of(s, h->heard, h->n_heard, "members heard");
 }
@@ -198,6 +263,8 @@ static void put_promise(struct scratch *s, const struct qr_promise *q) {
     p->base_step = q->held.base_step;
     p->base_digest = bytes_of(q->held.base_digest, sizeof q->held.base_digest);
     p->refusals = q->held.refusals;
+    p->stateless = q->held.stateless;
+    p->deaths = deaths_of(s, &q->deaths);
     p->n_held = q->held.n_runs;
     p->held = runs_of(s, 0, q->held.run, q->held.n_runs);
 }
@@ -209,6 +276,7 @@ static void put_begin(struct scratch *s, const struct qr_begin *b) {
     p->base_step = b->base_step;
     p->base_digest = bytes_of(b->base_digest, sizeof b->base_digest);
     p->from_checkpoint = b->from_checkpoint;
+    p->deaths = deaths_of(s, &b->deaths);
     if (b->n_members > QR_MAX_MEMBERS) s->bad = "members";
     p->n_members = s->bad ? 0 : b->n_members;
     for (size_t i = 0; i < p->n_members; i++) {
@@ -264,6 +332,7 @@ enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, s
         qring__done__init(&s.done);
         s.done.code = m->done.code;
         s.done.text = text_of(&s, m->done.text, "text");
+        s.done.blame = blame_of(&s, &m->done.blame);
         break;
     case QR_MESSAGE_GOODBYE:
         qring__goodbye__init(&s.goodbye);
@@ -271,6 +340,7 @@ enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, s
         s.goodbye.lost = m->goodbye.lost;
         s.goodbye.code = m->goodbye.code;
         s.goodbye.text = text_of(&s, m->goodbye.text, "text");
+        s.goodbye.blame = blame_of(&s, &m->goodbye.blame);
         break;
     default: return qr_fail(err, QR_INVALID_ARGUMENT, "no message of kind %d exists", (int)m->kind);
     }

@@ -26,6 +26,8 @@ enum {
     QR_MESSAGE_NAME_BYTES = 48,  /* of a field's name, with its NUL */
     QR_MESSAGE_TEXT_BYTES = 512, /* of any text, with its NUL: qr_message_text cuts */
     QR_MESSAGE_MAX_RUNS = 16,    /* of held blocks, for each member */
+    QR_MESSAGE_MAX_HAND = 16,    /* blocks that a worker names at once */
+    QR_MESSAGE_MAX_DEATHS = 32,  /* of one step */
 };
 
 /* A generation's id: compared by number, then index, then incarnation (as bytes). All zero: none. */
@@ -46,6 +48,19 @@ enum qr_message_kind {
     QR_MESSAGE_BUSY, QR_MESSAGE_BEGIN, QR_MESSAGE_DONE, QR_MESSAGE_GOODBYE,
 };
 const char *qr_message_kind_name(enum qr_message_kind k); /* "hello" ...; "?" */
+
+/* The blocks that a worker computes now, of the step that follows this state. n 0: it names none, and step and digest are not sent. */
+struct qr_hand { uint64_t step; uint8_t digest[16]; uint32_t n; uint64_t block[QR_MESSAGE_MAX_HAND]; };
+/* A process that died in a step. named: it had said that it computes these blocks; else they are those that it owned. */
+struct qr_death {
+    struct qr_member_name name;
+    uint64_t generation;             /* the number of the one that it was in */
+    bool named;
+    uint32_t n_runs;
+    struct qr_run run[QR_MESSAGE_MAX_RUNS];
+};
+/* Of the step that follows this state; in order of generation, index, incarnation. n 0: step and digest are not sent. */
+struct qr_deaths { uint64_t step; uint8_t digest[16]; uint32_t n; struct qr_death death[QR_MESSAGE_MAX_DEATHS]; };
 
 enum qr_phase { QR_PHASE_STARTING, QR_PHASE_MEMBER, QR_PHASE_LEAVING, QR_PHASE_DONE };
 
@@ -86,6 +101,8 @@ struct qr_heartbeat {
     uint64_t expected_block_ms;      /* 0: the training thread computes nothing, do not judge it */
     uint32_t n_heard;
     struct qr_member_name heard[QR_MAX_MEMBERS];
+    struct qr_hand hand;
+    uint64_t hand_heard;             /* the sequence of the receiver's heartbeat whose hand this one answers; 0: none */
 };
 struct qr_propose {
     struct qr_gen_id id;
@@ -94,6 +111,7 @@ struct qr_propose {
 };
 /* The state of a member's training, as a promise reports it. */
 struct qr_held {
+    bool stateless;                  /* it has no state: it reads the last checkpoint. Nothing else is set */
     uint64_t applied_step; uint8_t digest[16]; /* the state it has */
     uint64_t stable_step;
     uint64_t base_step; uint8_t base_digest[16]; /* the state that the held blocks were computed from */
@@ -101,13 +119,13 @@ struct qr_held {
     uint32_t n_runs;                 /* 0: holds nothing */
     struct qr_run run[QR_MESSAGE_MAX_RUNS];
 };
-struct qr_promise { struct qr_gen_id id; struct qr_held held; };
+struct qr_promise { struct qr_gen_id id; struct qr_held held; struct qr_deaths deaths; };
 struct qr_busy { struct qr_gen_id id; uint64_t highest_number; char why[QR_MESSAGE_TEXT_BYTES]; };
 /* What a generation starts from. Blocks in no `kept` run belong round robin: the j-th of them, ascending, to rank j mod n_members. */
 struct qr_begin {
     struct qr_gen_id id;
     uint64_t base_step; uint8_t base_digest[16];
-    bool from_checkpoint;            /* no majority at the highest step: base_step and digest are not set, everybody loads LATEST */
+    bool from_checkpoint;            /* no majority at base_step, the highest: base_digest is not set, everybody loads LATEST */
     uint32_t n_members;              /* in order of rank */
     struct qr_begin_member {
         struct qr_member_name name;
@@ -117,8 +135,15 @@ struct qr_begin {
         uint32_t n_kept;
         struct qr_run kept[QR_MESSAGE_MAX_RUNS];
     } member[QR_MAX_MEMBERS];
+    struct qr_deaths deaths;         /* since the base, of processes that are not members now */
 };
-struct qr_done { enum qr_code code; char text[QR_MESSAGE_TEXT_BYTES]; }; /* QR_OK: everything is written */
+/* The block, of the step that follows state `step`, whose fault it is that all end; is false: none. */
+struct qr_blame { bool is; uint64_t step, block; };
+struct qr_done {
+    enum qr_code code;               /* QR_OK: everything is written */
+    char text[QR_MESSAGE_TEXT_BYTES];
+    struct qr_blame blame;
+};
 enum qr_goodbye_why {
     QR_GOODBYE_LEAVING, /* drain, or a permanent error of its own: text */
     QR_GOODBYE_DONE,    /* after Done, whose code and text it repeats */
@@ -131,6 +156,7 @@ struct qr_goodbye {
     uint32_t lost;
     enum qr_code code;
     char text[QR_MESSAGE_TEXT_BYTES];
+    struct qr_blame blame;           /* of DONE */
 };
 
 struct qr_message {

@@ -5,10 +5,10 @@
 #include "group.pb-c.h"
 
 /* protobuf-c keeps unknown fields and allocates 50 times their size; every allocation comes from here instead, and ends with it. The
- * largest honest message (a Begin of 64 members with 16 runs each) needs 100 KB. */
+ * largest honest message (a Begin of 64 members and 32 deaths, with 16 runs each) needs 250 KB. */
 struct arena {
     size_t used;
-    _Alignas(16) uint8_t bytes[192 * 1024];
+    _Alignas(16) uint8_t bytes[272 * 1024];
 };
 static void *arena_alloc(void *ctx, size_t n) {
     struct arena *a = ctx;
@@ -119,6 +119,39 @@ static enum qr_code take_port(uint32_t v, uint32_t *ret, struct qr_err *err) {
     return QR_OK;
 }
 
+static enum qr_code take_hand(const Qring__Hand *p, struct qr_hand *ret, struct qr_err *err) {
+    memset(ret, 0, sizeof *ret);
+    if (p == NULL) return QR_OK;
+    if (p->n_blocks == 0 || p->n_blocks > QR_MESSAGE_MAX_HAND) REFUSE("blocks in hand: %zu, from 1 to %d", p->n_blocks, QR_MESSAGE_MAX_HAND);
+    ret->step = p->step;
+    TRY(take_bytes(&p->digest, ret->digest, sizeof ret->digest, "digest of a hand", err));
+    for (size_t i = 0; i < p->n_blocks; i++) {
+        if (p->blocks[i] >= QR_MESSAGE_BLOCK_LIMIT) REFUSE("blocks in hand: a number is too large");
+        ret->block[i] = p->blocks[i];
+    }
+    ret->n = (uint32_t)p->n_blocks;
+    return QR_OK;
+}
+
+static enum qr_code take_deaths(const Qring__Deaths *p, struct qr_deaths *ret, struct qr_err *err) {
+    memset(ret, 0, sizeof *ret);
+    if (p == NULL) return QR_OK;
+    if (p->n_deaths == 0 || p->n_deaths > QR_MESSAGE_MAX_DEATHS) REFUSE("deaths: %zu, from 1 to %d", p->n_deaths, QR_MESSAGE_MAX_DEATHS);
+    ret->step = p->step;
+    TRY(take_bytes(&p->digest, ret->digest, sizeof ret->digest, "digest of deaths", err));
+    for (size_t i = 0; i < p->n_deaths; i++) {
+        const Qring__Death *in = p->deaths[i];
+        struct qr_death *out = &ret->death[i];
+        if (in->name == NULL) REFUSE("deaths: one has no name");
+        TRY(take_name(in->name, &out->name, "deaths", err));
+        TRY(take_number(in->generation, &out->generation, err));
+        out->named = in->named != 0;
+        TRY(take_runs(in->blocks, in->n_blocks, out->run, &out->n_runs, err));
+    }
+    ret->n = (uint32_t)p->n_deaths;
+    return QR_OK;
+}
+
 static enum qr_code take_hello(const Qring__Hello *p, struct qr_hello *h, struct qr_err *err) {
     if (p->protocol_min > p->protocol_max) REFUSE("protocol: from %u to %u", p->protocol_min, p->protocol_max);
     h->protocol_min = p->protocol_min;
@@ -156,17 +189,21 @@ static enum qr_code take_heartbeat(const Qring__Heartbeat *p, struct qr_heartbea
     h->form_expired = p->form_expired != 0;
     h->trainer_turns = p->trainer_turns;
     h->expected_block_ms = p->expected_block_ms;
+    TRY(take_hand(p->hand, &h->hand, err));
+    h->hand_heard = p->hand_heard;
     return take_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
 }
 
 static enum qr_code take_promise(const Qring__Promise *p, struct qr_promise *q, struct qr_err *err) {
     TRY(take_id(p->id, true, &q->id, "id", err));
+    q->held.stateless = p->stateless != 0;
     q->held.applied_step = p->applied_step;
     TRY(take_bytes_or_none(&p->digest, q->held.digest, sizeof q->held.digest, "digest", err));
     q->held.stable_step = p->stable_step;
     q->held.base_step = p->base_step;
     TRY(take_bytes_or_none(&p->base_digest, q->held.base_digest, sizeof q->held.base_digest, "base digest", err));
     q->held.refusals = p->refusals;
+    TRY(take_deaths(p->deaths, &q->deaths, err));
     return take_runs(p->held, p->n_held, q->held.run, &q->held.n_runs, err);
 }
 
@@ -189,6 +226,14 @@ static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct
         if (!out->keep && out->n_kept) REFUSE("members: rank %zu keeps nothing, but blocks are listed", i);
     }
     b->n_members = (uint32_t)p->n_members;
+    return take_deaths(p->deaths, &b->deaths, err);
+}
+
+static enum qr_code take_blame(const Qring__Blame *p, struct qr_blame *ret, struct qr_err *err) {
+    *ret = (struct qr_blame){0};
+    if (p == NULL) return QR_OK;
+    if (p->block >= QR_MESSAGE_BLOCK_LIMIT) REFUSE("blamed block: the number is too large");
+    *ret = (struct qr_blame){.is = true, .step = p->step, .block = p->block};
     return QR_OK;
 }
 
@@ -197,6 +242,7 @@ static enum qr_code take_goodbye(const Qring__Goodbye *p, struct qr_goodbye *g, 
     g->why = (enum qr_goodbye_why)p->why;
     TRY(take_index(p->lost, &g->lost, "lost", err));
     TRY(take_code(p->code, &g->code, err));
+    TRY(take_blame(p->blame, &g->blame, err));
     return take_string(p->text, g->text, sizeof g->text, "text", err);
 }
 
@@ -221,6 +267,7 @@ static enum qr_code take(const Qring__Message *in, struct qr_message *ret, struc
         return take_string(in->busy->why, ret->busy.why, sizeof ret->busy.why, "why", err);
     case QRING__MESSAGE__BODY_DONE:
         TRY(take_code(in->done->code, &ret->done.code, err));
+        TRY(take_blame(in->done->blame, &ret->done.blame, err));
         return take_string(in->done->text, ret->done.text, sizeof ret->done.text, "text", err);
     default: REFUSE("no kind that this version knows");
     }

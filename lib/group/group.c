@@ -11,14 +11,14 @@
 
 #include "base/counter.h"
 #include "base/mem.h"
+#include "format/handover.h"
 #include "group/trainer_impl.h"
 
 /* ---- the control thread ---- */
 
-static void tell(struct told *t, enum qr_code code, const char *text) {
-    t->is = true;
-    t->code = code;
-    snprintf(t->text, sizeof t->text, "%s", text ? text : "");
+static void tell(struct told *t, const struct qr_member_action *a) {
+    *t = (struct told){.is = true, .code = a->code, .blame = a->blame};
+    snprintf(t->text, sizeof t->text, "%s", a->text ? a->text : "");
 }
 
 static bool has_member(const struct qr_begin *b, const struct qr_begin_member *who) {
@@ -64,12 +64,13 @@ static void act(void *ctx, const struct qr_member_action *a) {
         *g->generation = *a->generation;
         g->begun = true;
         g->serial++;
+        g->begun_ns = group_now_ns(g);
         group_on_begin(g);
         break;
     case QR_ACT_LOST:
-    case QR_ACT_STOP: tell(&g->stop, a->code, a->text); break;
+    case QR_ACT_STOP: tell(&g->stop, a); break;
     case QR_ACT_DONE:
-        tell(&g->done, a->code, a->text);
+        tell(&g->done, a);
         g->done_ns = group_now_ns(g);
         break;
     }
@@ -82,6 +83,7 @@ static void do_requests(struct qr_group *g) {
             g->data_broken[i] = false;
             if (g->broken_serial == g->serial) qr_member_data_broken(g->member, group_now_ns(g), i, g->data_reason[i]);
         }
+    group_hand_requests(g);
     if (g->refused) {
         g->refused = false;
         qr_member_refused(g->member, group_now_ns(g));
@@ -90,21 +92,30 @@ static void do_requests(struct qr_group *g) {
         g->end = false;
         qr_member_end(g->member, group_now_ns(g), g->end_code, g->end_text);
     }
-    if (g->leave) {
+    struct handover *h = &g->handover;
+    if (h->leave_by_ns && group_now_ns(g) >= h->leave_by_ns) {
+        h->awaits = false;
+        g->leave = true;
+    }
+    if (g->leave && !h->awaits && !handover_send(g)) {
         const char *why = *g->why_leave ? g->why_leave : "it ended early";
         g->leave = false;
+        h->leave_by_ns = 0;
+        h->left = true;
         qr_member_leave(g->member, group_now_ns(g), g->interrupted ? "it was asked to stop" : why);
     }
 }
 
 static void on_event(struct qr_group *g, const struct qr_link_event *e) {
     struct qr_err err;
+    uint32_t index;
     int64_t now = group_now_ns(g);
     switch (e->kind) {
     case QR_LINK_UP: qr_member_up(g->member, now, e->conn, e->outgoing, e->tag); break;
     case QR_LINK_DOWN: qr_member_down(g->member, now, e->conn, e->reason); break;
     case QR_LINK_MESSAGE:
-        if (qr_message_decode(e->message, g->in, &err) == QR_OK) qr_member_message(g->member, now, e->conn, g->in);
+        if (qr_handover_is(e->message) && qr_member_sender(g->member, now, e->conn, &index)) handover_received(g, e->conn, index, e->message);
+        else if (qr_message_decode(e->message, g->in, &err) == QR_OK) qr_member_message(g->member, now, e->conn, g->in);
         else qr_member_garbage(g->member, now, e->conn, err.msg);
         break;
     case QR_LINK_NOTHING: qr_member_tick(g->member, now); break;
@@ -118,13 +129,15 @@ void qr_group_control_run(struct qr_group *g) {
     qr_member_start(g->member, group_now_ns(g));
     for (;;) {
         do_requests(g);
-        if (g->quit) break;
-        int64_t until_ns = qr_member_deadline_ns(g->member);
+        if (g->quit && !g->handover.awaits) break;
+        int64_t until_ns = qr_member_deadline_ns(g->member), leave_by_ns = g->handover.leave_by_ns;
+        if (leave_by_ns && leave_by_ns < until_ns) until_ns = leave_by_ns;
         pthread_mutex_unlock(&g->lock);
         struct qr_link_event e;
         g->control->ops->poll(g->control, until_ns, &e);
         pthread_mutex_lock(&g->lock);
         on_event(g, &e);
+        group_hand_news(g);
         qr_count(QR_TURNS_CONTROL, 1);
         qr_gauge(QR_PEERS_CONNECTED, qr_member_n_connected(g->member));
     }
@@ -204,7 +217,7 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
         .run = opt->run, .contract = contract_of(opt), .fields = opt->fields, .n_fields = opt->n_fields, .index = opt->index,
         .n_peers = opt->n_peers,
         .peers = opt->peers, .count_known = opt->count_known, .min_workers = opt->min_workers, .form_timeout_ns = opt->form_timeout_ns,
-        .data_port = data_port, .mutations = opt->mutations & 255,
+        .data_port = data_port, .mutations = opt->mutations & 255, .owned = group_owned,
     };
     memcpy(m.job_hash, opt->job_hash, sizeof m.job_hash);
     qr_entropy(m.incarnation, sizeof m.incarnation);
@@ -244,6 +257,7 @@ void qr_group_close(struct qr_group *g) {
     }
     qr_reduction_free(g->alone);
     qr_buf_free(&g->out);
+    handover_fini(&g->handover);
     free(g->ledger.block);
     free(g->ledger.mine);
     free(g->members);
@@ -255,7 +269,9 @@ void qr_group_close(struct qr_group *g) {
 
 void qr_group_interrupt(struct qr_group *g) {
     pthread_mutex_lock(&g->lock);
-    g->interrupted = g->leave = true;
+    if (!g->interrupted && handover_worth(g)) g->handover.leave_by_ns = group_now_ns(g) + QR_HANDOVER_WITHIN_NS;
+    else if (!g->handover.leave_by_ns) g->leave = true;
+    g->interrupted = true;
     if (!g->solo && !g->quit) {
         group_wake_control(g);
         g->data->ops->wake(g->data);

@@ -74,10 +74,15 @@ struct qr_group_start {
     uint64_t base_step;              /* reductions applied in the state that all go on from */
     uint8_t base_digest[16];
     bool whole;                      /* all that the settings name are members: nobody can be at work elsewhere */
+    bool first;                      /* this member leads, and nobody was in a generation before: others may have trained on since it started */
     bool fetch;                      /* this member has another state: fetch the base before anything else */
+    bool reload;                     /* two states of base_step differ, and nobody knows which is right: the state of the last checkpoint, or the
+                                      * first one, then qr_group_reloaded and join again. Nothing else is done in this generation */
     bool give;                       /* some lack it, and this member serves them: qr_group_give with the state's bytes */
     bool done;                       /* nothing begins any more: the leader said that everything is written. The rest is not set */
     bool keep;                       /* the blocks taken at this step count on; else what was computed of it must be forgotten */
+    size_t n_more;                   /* not 0: then these are added: what a member that left handed over. Valid until the next join */
+    const qr_fixed *more; struct qr_coverage more_coverage;
 };
 /* Waits until a generation has begun that this member has not joined yet, and connects its data streams. DEADLINE_EXCEEDED names who did not
  * answer. Never ABORTED. */
@@ -88,10 +93,18 @@ QR_MUST_CHECK enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret
 /* This member has that state from now on (applied or fetched): refused when the generation is over, for then it must not. What was held is gone. */
 QR_MUST_CHECK enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
 
+/* As commit, with the state that a generation that says `reload` asks for, or a newer one than its base; then ABORTED, and join begins the next. */
+QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
+
 /* The blocks of the present step that are this member's. *ret_left: those not taken yet. */
 QR_MUST_CHECK enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *ret_left, struct qr_err *err);
+/* Those that may be taken now, when all before have been computed; at_once: as many as are computed at the same time. All, but after deaths in this
+ * step: blocks that may be their cause come last, so many at once or one by one, and the others know of them before (member.md). 0: no more. */
+QR_MUST_CHECK enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_left, struct qr_err *err);
 /* The next of them: whoever takes it computes it, whatever comes. False: no more, or the generation is over. */
 bool qr_group_take(struct qr_group *g, uint64_t *ret_block);
+/* True when all have ended because a block of the step after state *ret_step killed three workers. */
+bool qr_group_blames(struct qr_group *g, uint64_t *ret_step, uint64_t *ret_block);
 /* After the commit of a training step of n_blocks: ns[r] is what rank r's blocks took, from the sum, so equal at all members. Who is faster
  * owns more blocks of the next steps of this generation. It cannot change a result. */
 void qr_group_weigh(struct qr_group *g, uint64_t n_blocks, const uint64_t *ns);
@@ -107,7 +120,10 @@ struct qr_contribution {
     uint64_t n_blocks;               /* of the whole step */
     struct qr_coverage coverage;     /* over the blocks in `vector`; the member's own word is added inside */
     const qr_fixed *vector; size_t n;
+    size_t n_by_rank;                /* the last so many are by rank: of this generation only */
 };
+/* After qr_group_open_step: what this member's sum will look like, coverage and vector left out. What a leaver hands over must look so too. */
+void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shape);
 /* ret_sum[n]: the sum over all members, checked by coverage. ret_sum may not alias vector. A refused coverage word is ABORTED, and at the
  * second time at one step DATA_LOSS for all; alone it is DATA_LOSS at once. CANCELLED after qr_group_interrupt. */
 QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum,
@@ -118,7 +134,8 @@ QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_c
  * over, and with it perhaps its leader: join, and close again. */
 QR_MUST_CHECK enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error, int64_t timeout_ns,
                                          struct qr_err *err);
-/* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves. */
+/* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves. Blocks in hand may be finished for 200 ms before that, where
+ * a step's sum is worth handing over (handover.h): qr_group_reduce takes it, and returns CANCELLED. */
 void qr_group_interrupt(struct qr_group *g);
 /* Which schedule a reduction of n integers uses now: for the log of the first step. */
 const char *qr_group_schedule_name(const struct qr_group *g, size_t n);

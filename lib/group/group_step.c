@@ -20,16 +20,16 @@ static void lock(struct qr_group *g) { pthread_mutex_lock(&g->lock); }
 static void unlock(struct qr_group *g) { pthread_mutex_unlock(&g->lock); }
 
 /* The generation that the trainer works in is still the active one. Under the lock. */
-static bool current(const struct qr_group *g) {
+bool group_current(const struct qr_group *g) {
     if (g->solo) return true;
     /* when Done was told no other generation begins; the last chunks of the closing reduction may still be on their way */
     if (g->done.is && group_now_ns(g) - g->done_ns > QR_SECOND) return false;
     return g->begun && g->joined == g->serial;
 }
 static enum qr_code aborted(struct qr_err *err) { return qr_fail(err, QR_ABORTED, "the group changes its members"); }
-static enum qr_code go_on(struct qr_group *g, struct qr_err *err) {
+enum qr_code group_go_on(struct qr_group *g, struct qr_err *err) {
     enum qr_code code = group_why_stop(g, err);
-    if (code == QR_OK && !current(g)) code = aborted(err);
+    if (code == QR_OK && !group_current(g)) code = aborted(err);
     return code;
 }
 
@@ -37,6 +37,10 @@ static enum qr_code go_on(struct qr_group *g, struct qr_err *err) {
 static enum qr_code noted(struct qr_group *g, enum qr_code code, const struct qr_err *err) {
     if (code == QR_OK || code == QR_ABORTED || !err) return code;
     lock(g);
+    if (code == QR_CANCELLED && !g->solo && !g->leave) { /* nothing more comes from this thread: the goodbye need not wait */
+        g->leave = true;
+        group_wake_control(g);
+    }
     if (!*g->why_leave) snprintf(g->why_leave, sizeof g->why_leave, "%s", err->msg);
     unlock(g);
     return code;
@@ -49,10 +53,12 @@ static void drop_held(struct qr_group *g) {
     if (l->n_taken) l->dropped = true;
     l->n = l->n_taken = 0;
     l->open = false;
+    handover_drop(g);
 }
 
-/* The taken blocks as runs, in the order in which they were taken: false when they need too many. */
-static bool runs_of(const struct ledger *l, struct qr_held *h) {
+/* In the order in which they were taken. */
+bool group_runs(const struct qr_group *g, struct qr_held *h) {
+    const struct ledger *l = &g->ledger;
     h->n_runs = 0;
     for (size_t i = 0; i < l->n_taken; i++) {
         struct qr_run *r = h->n_runs ? &h->run[h->n_runs - 1] : NULL;
@@ -73,11 +79,17 @@ static void tell_held(struct qr_group *g) {
     if (g->solo) return;
     h->base_step = h->applied_step;
     memcpy(h->base_digest, h->digest, sizeof h->base_digest);
-    if (!runs_of(&g->ledger, h)) {
+    if (!group_runs(g, h)) {
         drop_held(g);
         h->n_runs = 0;
     }
+    handover_join(g, h);
     qr_member_set_held(g->member, h);
+}
+
+void group_drop_held(struct qr_group *g) {
+    drop_held(g);
+    tell_held(g);
 }
 
 void group_on_suspend(struct qr_group *g) {
@@ -87,14 +99,21 @@ void group_on_suspend(struct qr_group *g) {
 
 static bool has_base(const struct qr_group *g) {
     const struct qr_begin *b = &g->generation->begin;
-    return !b->from_checkpoint && g->held.applied_step == b->base_step && memcmp(g->held.digest, b->base_digest, sizeof g->held.digest) == 0;
+    return !b->from_checkpoint && !g->held.stateless && g->held.applied_step == b->base_step && memcmp(g->held.digest, b->base_digest, sizeof g->held.digest) == 0;
 }
 
 void group_on_begin(struct qr_group *g) {
     const struct qr_generation *gen = g->generation;
+    const struct qr_begin *b = &gen->begin;
     g->ledger.open = false;
-    bool keep = has_base(g) && gen->begin.member[gen->rank].keep;
-    if (keep || (g->o.mutations & QR_MUTATE_KEEP_ANYWAY)) g->ledger.n = g->ledger.n_taken;
+    const struct qr_begin_member *me = &b->member[gen->rank];
+    struct qr_held own;
+    if (!b->from_checkpoint && !has_base(g) && !g->held.stateless && g->held.applied_step == b->base_step) qr_count(QR_WRONG_STATES, 1);
+    if (b->from_checkpoint) g->held = (struct qr_held){.stateless = true}; /* until it has read one: nobody goes on from what it had */
+    if (has_base(g) && me->keep) {
+        g->ledger.n = g->ledger.n_taken;
+        handover_begun(g, me->kept, me->n_kept, group_runs(g, &own) ? own.n_runs : 0);
+    } else if (g->o.mutations & QR_MUTATE_KEEP_ANYWAY) g->ledger.n = g->ledger.n_taken;
     else drop_held(g);
     tell_held(g);
 }
@@ -102,7 +121,7 @@ void group_on_begin(struct qr_group *g) {
 enum qr_code group_mesh_stop(void *ctx, struct qr_err *err) {
     struct qr_group *g = ctx;
     lock(g);
-    enum qr_code code = g->joined ? go_on(g, err) : group_why_stop(g, err);
+    enum qr_code code = g->joined ? group_go_on(g, err) : group_why_stop(g, err);
     qr_member_set_turns(g->member, ++g->turns, 0);
     unlock(g);
     qr_count(QR_TURNS_TRAINING, 1);
@@ -182,15 +201,13 @@ static bool gives(const struct qr_generation *gen) {
 static enum qr_code describe(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
     const struct qr_generation *gen = g->generation;
     const struct qr_begin *b = &gen->begin;
-    if (b->from_checkpoint)
-        return qr_fail(err, QR_DATA_LOSS, "the members' states differ and no majority agrees: a machine computes wrongly; start again from the last "
-                       "checkpoint");
     g->joined = g->serial;
     g->joined_hash = gen->id_hash;
     *ret = (struct qr_group_start){.view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
-                                   .base_step = b->base_step, .whole = b->n_members == g->o.n_peers, .fetch = !has_base(g)};
+                                   .base_step = b->base_step, .whole = b->n_members == g->o.n_peers, .reload = b->from_checkpoint, .first = gen->first,
+                                   .fetch = !b->from_checkpoint && !has_base(g)};
     memcpy(ret->base_digest, b->base_digest, sizeof ret->base_digest);
-    ret->give = !ret->fetch && gives(gen);
+    ret->give = !ret->fetch && !ret->reload && gives(gen);
     for (uint32_t r = 0; r < b->n_members; r++) ret->view.index[r] = b->member[r].name.index;
     return members_of(g, err);
 }
@@ -246,6 +263,8 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
     if (ret->done) return QR_OK;
     lock(g);
     ret->keep = !g->ledger.dropped;
+    ret->n_more = 0;
+    handover_take(g, &ret->more, &ret->n_more, &ret->more_coverage);
     g->ledger.dropped = false;
     g->has_joined = true;
     g->view = ret->view;
@@ -270,7 +289,7 @@ enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct
 enum qr_code qr_group_give(struct qr_group *g, struct qr_bytes state, struct qr_err *err) {
     uint32_t to[QR_MAX_MEMBERS], n = 0;
     lock(g);
-    enum qr_code code = go_on(g, err);
+    enum qr_code code = group_go_on(g, err);
     const struct qr_generation *gen = g->generation;
     for (uint32_t r = 0; code == QR_OK && r < gen->begin.n_members; r++)
         if (server_of(&gen->begin, r) == gen->rank) to[n++] = r;
@@ -281,7 +300,7 @@ enum qr_code qr_group_give(struct qr_group *g, struct qr_bytes state, struct qr_
 
 enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_err *err) {
     lock(g);
-    enum qr_code code = go_on(g, err);
+    enum qr_code code = group_go_on(g, err);
     uint32_t from = code == QR_OK ? server_of(&g->generation->begin, g->generation->rank) : 0;
     bool nobody = code == QR_OK && from >= g->generation->begin.n_members;
     unlock(g);
@@ -292,21 +311,31 @@ enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_er
 
 enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err) {
     lock(g);
-    enum qr_code code = go_on(g, err);
+    enum qr_code code = group_go_on(g, err);
     if (code == QR_ABORTED && (g->o.mutations & QR_MUTATE_COMMIT_ANYWAY)) code = QR_OK;
     if (code == QR_OK) {
         g->committed_ns = group_now_ns(g);
         if (g->paused_ns) qr_gauge_real(QR_PAUSE, (double)(g->committed_ns - g->paused_ns) / 1e9);
         g->paused_ns = 0;
-        g->ledger.n = g->ledger.n_taken = 0;
-        g->ledger.open = g->ledger.dropped = false;
+        drop_held(g);
+        g->ledger.dropped = g->handover.known = false;
         /* the state before the applied one is stable: a reduction based on it has passed */
         g->held = (struct qr_held){.applied_step = step, .stable_step = step ? step - 1 : 0};
         memcpy(g->held.digest, digest, sizeof g->held.digest);
         tell_held(g);
     }
     unlock(g);
-    return code;
+    return noted(g, code, err);
+}
+
+enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err) {
+    enum qr_code code = qr_group_commit(g, step, digest, err);
+    if (code != QR_OK) return code;
+    lock(g);
+    g->refused = true;
+    group_wake_control(g);
+    unlock(g);
+    return aborted(err);
 }
 
 /* ---- blocks ---- */
@@ -350,14 +379,14 @@ static void assign(struct qr_group *g, uint64_t n_blocks) {
         qr_generation_blocks(&g->generation->begin, g->generation->rank, n_blocks, l->mine);
         return;
     }
-    uint64_t first = first_of(g, g->view.rank, n_blocks), end = first_of(g, g->view.rank + 1, n_blocks);
-    for (uint64_t b = 0; b < n_blocks; b++) l->mine[b] = b >= first && b < end;
+    for (uint32_t r = 0; r <= g->view.n_members; r++) l->first[r] = first_of(g, r, n_blocks);
+    for (uint64_t b = 0; b < n_blocks; b++) l->mine[b] = b >= l->first[g->view.rank] && b < l->first[g->view.rank + 1];
 }
 
 enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *ret_left, struct qr_err *err) {
     struct ledger *l = &g->ledger;
     lock(g);
-    enum qr_code code = go_on(g, err);
+    enum qr_code code = group_go_on(g, err);
     if (code == QR_OK) {
         assign(g, n_blocks);
         for (size_t i = 0; i < l->n_taken && code == QR_OK; i++) {
@@ -370,6 +399,10 @@ enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *r
         l->n = l->n_taken;
         for (uint64_t b = 0; b < n_blocks; b++)
             if (l->mine[b]) l->block[l->n++] = b;
+        l->step = g->held.applied_step;
+        l->n_blocks = n_blocks;
+        l->serial = g->serial;
+        group_sort_blocks(g);
         l->open = true;
         *ret_left = l->n - l->n_taken;
     }
@@ -377,10 +410,17 @@ enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *r
     return noted(g, code, err);
 }
 
+void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shape) {
+    lock(g);
+    handover_expect(g, shape);
+    unlock(g);
+}
+
 bool qr_group_take(struct qr_group *g, uint64_t *ret_block) {
     struct ledger *l = &g->ledger;
     lock(g);
-    bool yes = l->open && l->n_taken < l->n && !g->interrupted;
+    bool yes = l->open && l->n_taken < l->limit && !g->interrupted;
+    if (yes && l->n_taken == 0) l->began_ns = group_now_ns(g);
     if (yes) *ret_block = l->block[l->n_taken++];
     if (yes && !g->solo) qr_member_set_turns(g->member, ++g->turns, g->block_ns);
     unlock(g);
@@ -394,6 +434,14 @@ void qr_group_expect(struct qr_group *g, int64_t block_ns) {
 }
 
 /* ---- sums ---- */
+
+/* Asked to leave with all that was taken in c. */
+static enum qr_code leaves(struct qr_group *g, const struct qr_contribution *c, struct qr_err *err) {
+    lock(g);
+    handover_prepare(g, c);
+    unlock(g);
+    return noted(g, QR_CANCELLED, err);
+}
 
 static enum qr_code refused(struct qr_group *g, struct qr_err *err) {
     qr_warn(g->o.log, "group", "%s", err->msg);
@@ -411,8 +459,9 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
     if (!err) err = &own;
     lock(g);
     g->ledger.open = false; /* what was not taken is not in the contribution */
-    enum qr_code code = go_on(g, err);
+    enum qr_code code = group_go_on(g, err);
     unlock(g);
+    if (code == QR_CANCELLED) return leaves(g, c, err);
     if (code != QR_OK) return noted(g, code, err);
     if (g->solo) {
         struct qr_reduction_args args = {.n_ranks = 1, .contribution = c, .sum = ret_sum};
@@ -420,6 +469,7 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
         return code != QR_OK ? code : qr_reduction_check(g->alone, err);
     }
     code = qr_mesh_reduce(g->mesh, g->o.allreduce, c, ret_sum, err);
+    if (code == QR_CANCELLED) return leaves(g, c, err);
     return code == QR_DATA_LOSS ? refused(g, err) : noted(g, code, err);
 }
 
@@ -432,7 +482,7 @@ enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error
     if (g->solo) return failed ? qr_fail(err, leader_error->code, "%s", leader_error->msg) : QR_OK;
     int64_t deadline_ns = group_now_ns(g) + (leads ? GOODBYES_WITHIN_NS : timeout_ns);
     lock(g);
-    enum qr_code code = g->done.is ? QR_OK : go_on(g, err);
+    enum qr_code code = g->done.is ? QR_OK : group_go_on(g, err);
     if (leads && code == QR_OK && !g->done.is) {
         g->end = true;
         g->end_code = failed ? leader_error->code : QR_OK;

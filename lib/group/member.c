@@ -56,7 +56,7 @@ void member_close(struct qr_member *m, struct conn *c) {
     c->state = CONN_FREE;
 }
 
-void member_heartbeats(struct qr_member *m) {
+void member_heartbeat(struct qr_member *m) {
     struct qr_heartbeat *h = &m->out.heartbeat;
     m->out.kind = QR_MESSAGE_HEARTBEAT;
     memset(h, 0, sizeof *h);
@@ -77,6 +77,11 @@ void member_heartbeats(struct qr_member *m) {
             h->heard[h->n_heard].index = i;
             memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
         }
+    h->hand = m->hand;
+}
+
+void member_heartbeats(struct qr_member *m) {
+    member_heartbeat(m);
     m->beat_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS;
     member_broadcast(m);
 }
@@ -85,7 +90,7 @@ void member_heartbeats(struct qr_member *m) {
 static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, uint32_t lost, enum qr_code code, const char *text) {
     struct qr_goodbye *g = &m->out.goodbye;
     m->out.kind = QR_MESSAGE_GOODBYE;
-    *g = (struct qr_goodbye){.why = why, .lost = lost, .code = code};
+    *g = (struct qr_goodbye){.why = why, .lost = lost, .code = code, .blame = m->blame};
     qr_message_text(g->text, sizeof g->text, text);
     member_broadcast(m);
     for (struct conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
@@ -99,7 +104,15 @@ void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why
     say_goodbye(m, why, 0, code, kept);
     m->over = true;
     m->active = false;
-    emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept});
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept, .blame = m->blame});
+}
+
+void member_end_all(struct qr_member *m, enum qr_code code, const char *text) {
+    m->out.kind = QR_MESSAGE_DONE;
+    m->out.done = (struct qr_done){.code = code, .blame = m->blame};
+    qr_message_text(m->out.done.text, sizeof m->out.done.text, text);
+    member_broadcast(m);
+    member_stop(m, code, QR_GOODBYE_LEAVING, text);
 }
 
 void member_lost(struct qr_member *m, uint32_t index, const char *fmt, ...) {
@@ -123,7 +136,7 @@ void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
     say_goodbye(m, QR_GOODBYE_DONE, 0, code, kept);
     m->over = true;
     m->active = false;
-    emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept});
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept, .blame = m->blame});
 }
 
 /* A peer cannot be heard any more: its connection broke, it fell silent, or it left. */
@@ -159,7 +172,7 @@ struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_e
 void qr_member_free(struct qr_member *m) { free(m); }
 
 /* Time moves. When nobody called for long after the deadline, this process was stopped: the others' silence in that time says nothing. */
-static void advance(struct qr_member *m, int64_t now_ns) {
+void member_advance(struct qr_member *m, int64_t now_ns) {
     int64_t gap = now_ns - m->now_ns;
     if (m->started && gap > QR_MEMBER_HEARTBEAT_NS + STALL_NS) {
         for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
@@ -185,7 +198,7 @@ void qr_member_start(struct qr_member *m, int64_t now_ns) {
 }
 
 void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgoing, uint32_t tag) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     struct conn *c = m->conns;
     while (c < m->conns + MAX_CONNS && c->state != CONN_FREE) c++;
     if (c == m->conns + MAX_CONNS || m->over) {
@@ -198,7 +211,7 @@ void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgo
 }
 
 void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *reason) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     struct conn *c = member_conn(m, conn);
     if (c == NULL) return;
     enum conn_state was = c->state;
@@ -206,6 +219,7 @@ void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const ch
     if (was == CONN_MISMATCH && m->peer[c->index].mismatch.on) m->peer[c->index].mismatch.down_ns = m->now_ns;
     if (was == CONN_PEER && m->peer[c->index].connected && m->peer[c->index].conn == conn) {
         snprintf(m->text, sizeof m->text, "the connection broke (%.200s)", reason && *reason ? reason : "closed by the other side");
+        member_died(m, c->index);
         member_peer_down(m, c->index, m->text);
     }
     member_consider(m);
@@ -217,8 +231,10 @@ static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_hea
     bool moved = h->trainer_turns != p->beat.trainer_turns || h->expected_block_ms == 0;
     /* what it refused for may be gone: that one hears somebody no more, and another does already, is over in a moment */
     if (h->n_heard != p->beat.n_heard || memcmp(h->heard, p->beat.heard, h->n_heard * sizeof *h->heard) != 0) m->backoff_until_ns = m->now_ns;
+    struct qr_hand hand = p->beat.hand;
     p->beat = *h;
     p->beat_ns = m->now_ns;
+    member_answer_hand(m, from, &hand, &p->beat);
     if (moved) {
         p->turns_ns = m->now_ns;
         if (p->frozen) {
@@ -239,6 +255,7 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
     bool ours = m->formed && member_in_generation(m, from);
     bool joining = !m->formed && m->promised.number && qr_gen_id_compare(&m->promised, &p->beat.active) == 0;
     p->gone = true;
+    if (m->promised.index == from && same_inc(m->promised.incarnation, p->incarnation)) m->promise_exclusive = false; /* as when its connection breaks */
     switch (g->why) {
     case QR_GOODBYE_CLAIMED:
         snprintf(m->text, sizeof m->text,
@@ -247,7 +264,9 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
         member_stop(m, QR_UNAVAILABLE, QR_GOODBYE_LEAVING, m->text);
         return;
     case QR_GOODBYE_DONE:
-        if (ours && !m->ending) member_finish(m, g->code, g->text);
+        if (!ours || m->ending) return;
+        m->blame = g->blame;
+        member_finish(m, g->code, g->text);
         return;
     case QR_GOODBYE_LOST:
         if ((!ours && !joining) || !m->opt.stop_on_loss || m->ending) break;
@@ -268,8 +287,15 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
     member_heartbeats(m);
 }
 
+/* From its leader, or from the proposer that it promised, which found that there is nothing to go on from. A newcomer also believes a member that its group
+ * has failed: alone it would begin what failed. */
+static bool may_end(const struct qr_member *m, uint32_t from, enum qr_code code) {
+    bool promised = m->promised.number && m->promised.index == from, leads = m->formed && m->generation.begin.member[0].name.index == from;
+    return promised || leads || (!m->formed && code != QR_OK && m->peer[from].beat.phase == QR_PHASE_MEMBER);
+}
+
 void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const struct qr_message *msg) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     struct conn *c = member_conn(m, conn);
     if (c == NULL || m->over) return;
     if (msg->kind == QR_MESSAGE_HELLO) member_on_hello(m, c, &msg->hello);
@@ -285,9 +311,8 @@ void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const
         case QR_MESSAGE_BUSY: member_on_busy(m, &msg->busy); break;
         case QR_MESSAGE_BEGIN: member_on_begin(m, from, &msg->begin); break;
         case QR_MESSAGE_DONE:
-            /* from its leader, or from the proposer that it promised, which found that there is nothing to go on from */
-            if (m->ending || m->promised.number == 0) break;
-            if (m->promised.index != from && !(m->formed && m->generation.begin.member[0].name.index == from)) break;
+            if (m->ending || !may_end(m, from, msg->done.code)) break;
+            m->blame = msg->done.blame;
             member_finish(m, msg->done.code, msg->done.text);
             break;
         default: break;
@@ -297,7 +322,7 @@ void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const
 }
 
 void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *what) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     struct conn *c = member_conn(m, conn);
     if (c == NULL || m->over) return;
     enum conn_state was = c->state;
@@ -352,7 +377,7 @@ static void check_end(struct qr_member *m) {
 }
 
 void qr_member_tick(struct qr_member *m, int64_t now_ns) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     member_consider(m);
 }
 
@@ -394,14 +419,17 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
 }
 
 /* ---- the caller's side ---- */
-void qr_member_set_held(struct qr_member *m, const struct qr_held *held) { m->held = *held; }
+void qr_member_set_held(struct qr_member *m, const struct qr_held *held) {
+    m->held = *held;
+    member_forget_deaths(m);
+}
 void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_block_ns) {
     m->turns = turns;
     m->block_ms = expected_block_ns <= 0 ? 0 : (uint64_t)expected_block_ns / 1000000 + 1;
 }
 
 void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     struct peer *p = &m->peer[index];
     if (m->over || m->ending || !m->active || !member_in_generation(m, index) || p->data_broken_ns) return;
     p->data_broken_ns = m->now_ns;
@@ -410,20 +438,20 @@ void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, 
 }
 
 void qr_member_refused(struct qr_member *m, int64_t now_ns) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     m->need_new = true;
     member_consider(m);
 }
 
 void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *text) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     if (m->over || m->ending) return;
     m->ending = true;
     m->end_ns = m->now_ns;
     m->end_code = code;
     qr_message_text(m->end_text, sizeof m->end_text, text ? text : "");
     m->out.kind = QR_MESSAGE_DONE;
-    m->out.done.code = code;
+    m->out.done = (struct qr_done){.code = code};
     memcpy(m->out.done.text, m->end_text, sizeof m->end_text);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (m->peer[i].connected && member_in_generation(m, i)) member_send(m, m->peer[i].conn);
@@ -431,11 +459,30 @@ void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const
 }
 
 void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why) {
-    advance(m, now_ns);
+    member_advance(m, now_ns);
     if (m->over) return;
     say_goodbye(m, QR_GOODBYE_LEAVING, 0, QR_CANCELLED, why ? why : "");
     m->over = true;
     m->active = false;
+}
+
+bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32_t *ret_index) {
+    member_advance(m, now_ns);
+    const struct conn *c = member_conn(m, conn);
+    if (c == NULL || c->state != CONN_PEER) return false;
+    *ret_index = c->index;
+    m->peer[c->index].heard_ns = m->now_ns;
+    return true;
+}
+
+bool qr_member_heir(const struct qr_member *m, uint32_t *ret_index, uint32_t *ret_conn) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (member_in_generation(m, i) && member_hears(m, i)) {
+            *ret_index = i;
+            *ret_conn = m->peer[i].conn;
+            return true;
+        }
+    return false;
 }
 
 const struct qr_generation *qr_member_active(const struct qr_member *m) { return m->active ? &m->generation : NULL; }

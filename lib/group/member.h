@@ -35,6 +35,9 @@ struct qr_member_options {
     unsigned data_port;
     bool stop_on_loss;         /* a lost member ends the work (LOST); false: the others begin a new generation */
     uint64_t seed;             /* of the back-off's randomness: differs between processes */
+    /* The blocks that rank owns, or may own, of the present step, in the generation that began last, as ret->run. A question, asked under the caller's lock;
+     * ctx is emit's. NULL: none */
+    void (*owned)(void *ctx, uint32_t rank, struct qr_death *ret);
     unsigned mutations;        /* enum qr_member_mutation; 0 but in the simulator, which proves that it would see each of them */
 };
 enum qr_member_mutation {
@@ -51,6 +54,7 @@ struct qr_generation {
     struct qr_begin begin;
     uint64_t id_hash;          /* of begin.id: every data message carries it */
     uint32_t rank;             /* begin.member[rank] is this process; rank 0 leads */
+    bool first;                /* at rank 0: nobody in it was in a generation before, as far as heartbeats tell (rule 7) */
 };
 uint64_t qr_gen_id_hash(const struct qr_gen_id *id);
 /* ret_mine[b] = 1 for each block b < n_blocks of the base step that belongs to `rank` (kept ones too, when it keeps), else 0. For later
@@ -68,7 +72,7 @@ enum qr_member_action_kind {
     QR_ACT_LOST,     /* index, text: a member of the active generation is gone ("worker 2 (host:port) is lost: ..."). Once; stop_on_loss only */
     QR_ACT_DONE,     /* code, text: the end was told by the leader (or, at the leader, everybody said goodbye or 5 s are over): leave */
     QR_ACT_STOP,     /* code, text: this process must give up: FAILED_PRECONDITION (another job's settings), DEADLINE_EXCEEDED (who did not
-                      * answer), UNAVAILABLE (its index was claimed by another process), DATA_LOSS (rule 5). Once; nothing follows but CLOSE */
+                      * answer), UNAVAILABLE (its index was claimed by another process), DATA_LOSS (rule 5, a poison block). Once; nothing follows but CLOSE */
 };
 struct qr_member_action {
     enum qr_member_action_kind kind;
@@ -78,6 +82,7 @@ struct qr_member_action {
     const char *text;
     const struct qr_message *message;
     const struct qr_generation *generation;
+    struct qr_blame blame; /* STOP, DONE */
 };
 typedef void qr_member_emit_fn(void *ctx, const struct qr_member_action *a);
 
@@ -98,6 +103,12 @@ int64_t qr_member_deadline_ns(const struct qr_member *m); /* of the next tick; n
 void qr_member_set_held(struct qr_member *m, const struct qr_held *held);
 /* The trainer's life sign: any number that changes while it computes, or waits in a loop of its own. expected_block_ns 0: not computing. */
 void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_block_ns);
+/* After deaths in this step (generation.begin.deaths) a block that may be their cause is named before it is computed: told to all at once. n 0: none.
+ * qr_member_hand_heard: whom this member hears in its generation has answered. */
+void qr_member_name_hand(struct qr_member *m, int64_t now_ns, const struct qr_hand *hand);
+bool qr_member_hand_heard(const struct qr_member *m);
+/* How many of these deaths may be the fault of this block: 0: it is computed as ever; 1: only when named; more: alone, too. Pure. */
+unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t block);
 /* A data stream to a member broke. With stop_on_loss: LOST, after a grace of 300 ms in which a goodbye or a break of the control
  * connection may name the true cause; else it asks for a new generation after 30 ms, if that one does not break too. */
 void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason);
@@ -108,6 +119,11 @@ void qr_member_refused(struct qr_member *m, int64_t now_ns);
 void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *text);
 /* This process leaves before the end (drain, or an error of its own): Goodbye to all; nothing is emitted afterwards but CLOSE. */
 void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why);
+
+/* Whose connection it is, for what is no message of the machine's; it counts as a sign of life. False before its hello was accepted. */
+bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32_t *ret_index);
+/* The lowest other member of the last generation that is heard: who proposes when this one leaves. False: nobody. */
+bool qr_member_heir(const struct qr_member *m, uint32_t *ret_index, uint32_t *ret_conn);
 
 /* NULL between SUSPEND and BEGIN, and before the first. Borrowed until the next event. */
 const struct qr_generation *qr_member_active(const struct qr_member *m);

@@ -52,18 +52,20 @@ static bool disjoint_from(const struct qr_held *h, const struct qr_begin *b, uin
     return true;
 }
 
+static bool has(const struct qr_held *h, uint64_t step) { return !h->stateless && h->applied_step == step; }
+
 enum base_choice member_choose_base(const struct qr_held *held, unsigned mutations, struct qr_begin *b) {
     uint64_t top = 0;
     uint32_t n_top = 0, best = 0, best_votes = 0, refusals = 0;
     for (uint32_t r = 0; r < b->n_members; r++)
-        if (held[r].applied_step > top) top = held[r].applied_step;
+        if (!held[r].stateless && held[r].applied_step > top) top = held[r].applied_step;
     for (uint32_t r = 0; r < b->n_members; r++) {
-        if (held[r].applied_step != top) continue;
+        if (!has(&held[r], top)) continue;
         n_top++;
         if (held[r].refusals > refusals) refusals = held[r].refusals;
         uint32_t votes = 0;
         for (uint32_t o = 0; o < b->n_members; o++)
-            votes += held[o].applied_step == top && memcmp(held[o].digest, held[r].digest, sizeof held[r].digest) == 0;
+            votes += has(&held[o], top) && memcmp(held[o].digest, held[r].digest, sizeof held[r].digest) == 0;
         if (votes > best_votes) {
             best = r;
             best_votes = votes;
@@ -73,22 +75,21 @@ enum base_choice member_choose_base(const struct qr_held *held, unsigned mutatio
     if (refusals >= 2) return BASE_REFUSED_TWICE;
     if (2 * best_votes <= n_top) {
         b->from_checkpoint = true;
-        b->base_step = 0;
         for (uint32_t r = 0; r < b->n_members; r++) {
             b->member[r].holder = b->member[r].keep = false;
             b->member[r].n_kept = 0;
         }
-        return BASE_SPLIT;
+        return n_top ? BASE_SPLIT : BASE_NONE;
     }
     memcpy(b->base_digest, held[best].digest, sizeof b->base_digest);
     for (uint32_t r = 0; r < b->n_members; r++) {
         const struct qr_held *h = &held[r];
         struct qr_begin_member *out = &b->member[r];
-        out->holder = h->applied_step == top && memcmp(h->digest, b->base_digest, sizeof h->digest) == 0;
+        out->holder = has(h, top) && memcmp(h->digest, b->base_digest, sizeof h->digest) == 0;
         bool same = h->base_step == top && memcmp(h->base_digest, b->base_digest, sizeof h->base_digest) == 0;
         if (mutations & QR_MUTATE_KEEP_OTHER_BASE) same = true;
         bool apart = (mutations & QR_MUTATE_KEEP_OVERLAP) || disjoint_from(h, b, r);
-        out->keep = h->n_runs > 0 && refusals == 0 && same && apart;
+        out->keep = !h->stateless && h->n_runs > 0 && refusals == 0 && same && apart;
         out->n_kept = out->keep ? h->n_runs : 0;
         memcpy(out->kept, h->run, out->n_kept * sizeof *h->run);
     }

@@ -216,6 +216,7 @@ static void accept_peer(struct qr_member *m, struct conn *c, const struct qr_hel
         p->turns_ns = m->now_ns;
         memcpy(p->incarnation, h->incarnation, QR_INCARNATION_BYTES);
         memset(&p->beat, 0, sizeof p->beat);
+        p->hand_answered = 0;
         m->newcomer_ns = m->now_ns;
         member_log(m, QR_LOG_INFO, "%s answered", qr_member_peer_text(m, h->index));
     }
@@ -228,6 +229,7 @@ static void accept_peer(struct qr_member *m, struct conn *c, const struct qr_hel
         p->beat.stable_step = h->stable_step;
     }
     if (h->highest_number > m->highest) m->highest = h->highest_number;
+    member_lives(m, h->index);
     member_heartbeats(m);
 }
 

@@ -4,7 +4,7 @@
 
 #include "group/member.h"
 
-enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
+enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one block: DESIGN §6 */ };
 
 #define MS(n) ((int64_t)(n) * 1000000)
 #define BEGIN_OVERDUE_NS MS(500)    /* rule 3 */
@@ -21,6 +21,7 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
 #define GOODBYES_NS MS(5000)        /* DESIGN §9 */
 #define DATA_GRACE_NS MS(300)
 #define DATA_SETTLE_NS MS(30)       /* most often its process died, and the control connection tells so in a moment */
+#define SETTLED_NS MS(1000)         /* who has not come back by then is gone */
 #define STALL_NS MS(500)            /* we were not called for so long after the deadline: stopped */
 
 enum conn_state { CONN_FREE, CONN_NEW, CONN_PEER, CONN_MISMATCH };
@@ -55,6 +56,7 @@ struct peer {
     int64_t dropped_ns, banned_until_ns, ban_ns;
     int64_t turns_ns;               /* since when beat.trainer_turns stands still */
     int64_t redial_ns;              /* 0: nothing to dial */
+    uint64_t hand_answered;         /* sequence of our last heartbeat whose hand it answered */
     int64_t data_broken_ns;         /* 0: not */
     char data_reason[160];
     struct mismatch mismatch;
@@ -66,6 +68,7 @@ struct pending {
     uint64_t promised_ranks;
     int64_t sent_ns;
     struct qr_held held[QR_MAX_MEMBERS];
+    struct qr_deaths deaths, deaths_before; /* of the highest step that a promise names, and of the one before */
 };
 
 struct qr_member {
@@ -88,6 +91,11 @@ struct qr_member {
     unsigned backoff_doublings;
     uint64_t split_step;            /* of the last base without a majority, + 1 */
     struct qr_held held;
+    struct qr_deaths deaths;        /* since the state that it is based on */
+    int64_t death_ns;               /* the last that was noticed here */
+    struct qr_hand hand;            /* what this one computes, where it must be known */
+    uint64_t hand_sequence;         /* of the heartbeat that said so first */
+    struct qr_blame blame;          /* why it is over */
     uint64_t turns, block_ms;
     bool ending;
     int64_t end_ns;
@@ -109,7 +117,11 @@ void member_lost(struct qr_member *m, uint32_t index, const char *fmt, ...) QR_P
 void member_finish(struct qr_member *m, enum qr_code code, const char *text); /* Done was told */
 void member_send(struct qr_member *m, uint32_t conn); /* m->out */
 void member_broadcast(struct qr_member *m);           /* m->out, to every connected peer */
-void member_heartbeats(struct qr_member *m);
+void member_heartbeat(struct qr_member *m);           /* m->out: the next one */
+void member_heartbeats(struct qr_member *m);          /* to all */
+/* Everybody that hears this one ends like it, for the same reason. */
+void member_end_all(struct qr_member *m, enum qr_code code, const char *text);
+void member_advance(struct qr_member *m, int64_t now_ns); /* time moves */
 void member_close(struct qr_member *m, struct conn *c); /* and dials again later, when it was we who dialed */
 struct conn *member_conn(struct qr_member *m, uint32_t id);
 void member_peer_down(struct qr_member *m, uint32_t index, const char *reason);
@@ -135,8 +147,25 @@ void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *
 void member_consider_proposing(struct qr_member *m); /* proposes when rule 3 says so; stops when the time to form is over */
 int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a, const struct qr_gen_id *b);
 
+/* member_poison.c */
+#define QR_EVERY_BLOCK ((struct qr_run){.first = 0, .count = UINT64_C(1) << 40, .stride = 1})
+void member_died(struct qr_member *m, uint32_t index);
+void member_lives(struct qr_member *m, uint32_t index);
+void member_forget_deaths(struct qr_member *m); /* the member's state has changed */
+void member_gather_deaths(struct pending *q, const struct qr_deaths *d);
+QR_MUST_CHECK bool member_begin_deaths(struct qr_member *m, struct pending *q, struct qr_begin *b);
+void member_begun_deaths(struct qr_member *m, const struct qr_begin *b);
+void member_check_poison(struct qr_member *m, unsigned n_here);
+void member_answer_hand(struct qr_member *m, uint32_t from, const struct qr_hand *before, const struct qr_heartbeat *h);
+
+/* member_split.c: states that differ */
+void member_say_wrong(struct qr_member *m, const struct qr_held *held, const struct qr_begin *b);
+void member_say_own_wrong(struct qr_member *m, const struct qr_begin *b);
+/* The states at the highest step, each with who has it. */
+void member_states_text(struct qr_member *m, const struct qr_held *held, const struct qr_begin *b, char *ret, size_t cap);
+
 /* member_base.c. Fills base and members' holder/keep/kept of *b, whose members are named. held[r] is rank r's. */
-enum base_choice { BASE_OK, BASE_SPLIT, BASE_REFUSED_TWICE };
+enum base_choice { BASE_OK, BASE_SPLIT, BASE_NONE, BASE_REFUSED_TWICE }; /* NONE: all of them read the last checkpoint */
 enum base_choice member_choose_base(const struct qr_held *held, unsigned mutations, struct qr_begin *b);
 bool member_runs_disjoint(const struct qr_run *a, const struct qr_run *b);
 

@@ -118,6 +118,14 @@ static void promise(struct qr_member *m, const struct qr_gen_id *id) {
     if (m->active && !(m->opt.mutations & QR_MUTATE_NO_SUSPEND)) suspend(m);
 }
 
+/* Rule 7: all of them are fresh, and somebody else may have trained on since they started. */
+static bool all_fresh(const struct qr_member *m, const struct qr_begin *b) {
+    if (m->formed || b->member[0].name.index != m->opt.index) return false;
+    for (uint32_t r = 1; r < b->n_members; r++)
+        if (m->peer[b->member[r].name.index].beat.phase != QR_PHASE_STARTING) return false;
+    return true;
+}
+
 /* A generation is active here now. */
 static void begun(struct qr_member *m, const struct qr_begin *b) {
     bool had = m->formed;
@@ -134,6 +142,10 @@ static void begun(struct qr_member *m, const struct qr_begin *b) {
         } else p->ban_ns = 0;
         p->dropped_ns = m->now_ns;
     }
+    if (b->from_checkpoint) m->split_step = b->base_step + 1;
+    else member_say_own_wrong(m, b);
+    member_begun_deaths(m, b);
+    g->first = all_fresh(m, b);
     g->begin = *b;
     g->id_hash = qr_gen_id_hash(&b->id);
     for (uint32_t r = 0; r < b->n_members; r++)
@@ -171,28 +183,20 @@ static void begin(struct qr_member *m) {
     }
     q->on = false;
     enum base_choice choice = member_choose_base(q->held, m->opt.mutations, b);
-    uint64_t step = b->base_step;
-    if (choice == BASE_SPLIT)
-        for (uint32_t r = 0; r < b->n_members; r++)
-            if (q->held[r].applied_step > step) step = q->held[r].applied_step;
-    if (choice == BASE_REFUSED_TWICE || (choice == BASE_SPLIT && m->split_step == step + 1)) {
-        char text[QR_MESSAGE_TEXT_BYTES];
-        int n = snprintf(text, sizeof text, "step %llu: %s; members:", (unsigned long long)step,
-                         choice == BASE_SPLIT ? "the members' states differ, twice, and no majority agrees" : "its sum was refused twice");
-        for (uint32_t r = 0; r < b->n_members && n > 0 && (size_t)n < sizeof text; r++)
-            n += snprintf(text + n, sizeof text - (size_t)n, " %u", b->member[r].name.index);
-        m->out.kind = QR_MESSAGE_DONE;
-        m->out.done.code = QR_DATA_LOSS;
-        qr_message_text(m->out.done.text, sizeof m->out.done.text, text);
-        member_broadcast(m);
-        member_stop(m, QR_DATA_LOSS, QR_GOODBYE_LEAVING, text);
+    if (choice == BASE_NONE && m->split_step) b->base_step = m->split_step - 1;
+    char text[QR_MESSAGE_TEXT_BYTES], states[QR_MESSAGE_TEXT_BYTES];
+    member_states_text(m, q->held, b, states, sizeof states);
+    if (choice == BASE_REFUSED_TWICE || (choice == BASE_SPLIT && m->split_step == b->base_step + 1)) {
+        snprintf(text, sizeof text, "step %llu: %s; %.400s", (unsigned long long)b->base_step,
+                 choice == BASE_SPLIT ? "the workers' states differ, twice, and no majority agrees" : "its sum was refused twice", states);
+        member_end_all(m, QR_DATA_LOSS, text);
         return;
     }
-    if (choice == BASE_SPLIT) {
-        m->split_step = step + 1;
-        member_log(m, QR_LOG_ERROR, "step %llu: the members' states differ and no majority agrees: all go back to the last checkpoint",
-                   (unsigned long long)step);
-    }
+    if (choice == BASE_SPLIT)
+        member_log(m, QR_LOG_ERROR, "step %llu: the workers' states differ and no majority agrees: all go back to the last checkpoint; %s",
+                   (unsigned long long)b->base_step, states);
+    if (choice == BASE_OK) member_say_wrong(m, q->held, b);
+    if (choice == BASE_OK && !member_begin_deaths(m, q, b)) return;
     struct qr_begin kept = *b; /* m->out is used again */
     for (uint32_t r = 0; r < kept.n_members; r++) {
         uint32_t i = kept.member[r].name.index;
@@ -216,6 +220,7 @@ static void propose(struct qr_member *m, uint64_t set) {
     promise(m, &p->id);
     q->on = true;
     q->sent_ns = m->now_ns;
+    q->deaths.n = q->deaths_before.n = 0;
     q->promised_ranks = 1; /* the proposer is the lowest of the set: rank 0 */
     q->held[0] = m->held;
     m->out.kind = QR_MESSAGE_PROPOSE;
@@ -304,6 +309,7 @@ void member_consider_proposing(struct qr_member *m) {
     }
     bool differs = m->active && somebody_differs(m);
     uint64_t set = member_set(m);
+    member_check_poison(m, (unsigned)__builtin_popcountll(set));
     give_up_waiting(m, set);
     /* What broke, or too few: its generation can do nothing more. Who may not propose shows the others by this that it needs a new one. */
     if (m->active && !m->opt.stop_on_loss && (m->need_new || (unsigned)__builtin_popcountll(set) < m->min_workers)) suspend(m);
@@ -351,7 +357,7 @@ void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propo
     m->pending.on = false; /* a proposer that has promised a greater id sends no Begin */
     promise(m, &p->id);
     m->out.kind = QR_MESSAGE_PROMISE;
-    m->out.promise = (struct qr_promise){.id = p->id, .held = m->held};
+    m->out.promise = (struct qr_promise){.id = p->id, .held = m->held, .deaths = m->deaths};
     member_send(m, m->peer[from].conn);
 }
 
@@ -369,6 +375,7 @@ void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promi
         if (q->propose.member[r].index == from && same_inc(q->propose.member[r].incarnation, m->peer[from].incarnation)) {
             q->promised_ranks |= bit(r);
             q->held[r] = p->held;
+            member_gather_deaths(q, &p->deaths);
         }
     if ((unsigned)__builtin_popcountll(q->promised_ranks) == q->propose.n_members) {
         q->held[0] = m->held; /* a block that was finished since it proposed counts too: its own promise reports the present */

@@ -5,17 +5,22 @@
 #include <pthread.h>
 
 #include "group/group_impl.h"
+#include "group/handover.h"
 #include "group/member.h"
 #include "group/mesh.h"
 
-struct told { bool is; enum qr_code code; char text[QR_ERR_MSG_BYTES]; };
+struct told { bool is; enum qr_code code; char text[QR_ERR_MSG_BYTES]; struct qr_blame blame; };
 
 /* The blocks of the present step that are this member's, in the order in which they are taken. Under the group's lock. */
 struct ledger {
     uint64_t *block;
     uint8_t *mine;              /* scratch, as long */
     size_t n, cap, n_taken;
+    size_t limit, plain, owned; /* block[0..limit): may be taken now; [0..plain): no death may be their fault; [plain..owned): of one */
+    uint64_t step, n_blocks, serial; /* that it was opened for, in the generation of that serial; 0: not opened */
+    uint64_t first[QR_MAX_MEMBERS + 1]; /* by rank, after the first step of a generation */
     bool open;                  /* blocks may be taken */
+    int64_t began_ns;           /* when the first of those taken was */
     bool dropped;               /* a Begin emptied it; the trainer does not know yet */
 };
 
@@ -45,6 +50,8 @@ struct qr_group {
     enum qr_code end_code;
     char end_text[QR_ERR_MSG_BYTES];
     char why_leave[QR_ERR_MSG_BYTES]; /* what the others are told; the first error */
+    struct qr_hand hand;           /* to be named when name_hand, and until it is heard when awaits_hand */
+    bool name_hand, awaits_hand;
     bool data_broken[QR_MAX_MEMBERS];
     uint64_t broken_serial;        /* the generation that those are of */
     char data_reason[QR_MAX_MEMBERS][160];
@@ -53,6 +60,7 @@ struct qr_group {
     /* under lock: facts from the machine */
     bool begun;                    /* generation is active */
     uint64_t serial;               /* Begins so far */
+    int64_t begun_ns;              /* the last */
     int64_t committed_ns;          /* the last commit; 0: none yet */
     int64_t paused_ns;             /* the last commit of a generation that ended; 0: there was one since */
     struct qr_generation *generation;
@@ -61,6 +69,7 @@ struct qr_group {
     /* under lock: the trainer's state */
     struct qr_held held;
     struct ledger ledger;
+    struct handover handover;
     struct shares shares;          /* the training thread's, as is */
     uint64_t base_step;            /* of the joined generation */
     uint64_t joined;               /* the serial that the trainer works in; 0: none */
@@ -75,9 +84,21 @@ enum qr_code group_why_stop(struct qr_group *g, struct qr_err *err);
 
 bool group_with_port(const char *address, unsigned port, char *ret, size_t cap); /* no lock: host:port with another port */
 
-/* ---- group_step.c. Under the lock, from the control thread ---- */
+/* ---- group_step.c. Under the lock ---- */
+bool group_runs(const struct qr_group *g, struct qr_held *h); /* the taken blocks as runs; false: too many */
+/* From the control thread. */
+void group_drop_held(struct qr_group *g);
 void group_on_suspend(struct qr_group *g);
 void group_on_begin(struct qr_group *g);
+bool group_current(const struct qr_group *g); /* the generation that the trainer works in is still the active one */
+enum qr_code group_go_on(struct qr_group *g, struct qr_err *err);
+
+/* ---- group_hand.c. Under the lock ---- */
+void group_sort_blocks(struct qr_group *g); /* of an opened ledger: plain ones first */
+void group_hand_requests(struct qr_group *g); /* control thread */
+void group_hand_news(struct qr_group *g);
+void group_owned(void *g, uint32_t rank, struct qr_death *ret);
+
 /* Link callbacks of the mesh. */
 enum qr_code group_mesh_stop(void *ctx, struct qr_err *err);
 void group_mesh_broken(void *ctx, uint32_t index, const char *reason);

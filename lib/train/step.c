@@ -186,6 +186,15 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_step_kind kind, const qr_fixed
     *ret_vector = s->vector;
 }
 
+void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n, struct qr_coverage coverage) {
+    struct lane *l = &s->lanes[0];
+    QR_ASSERT(n <= n_values(s, QR_STEP_TRAIN));
+    qr_fixed_add(l->vector, vector, n);
+    l->coverage = qr_coverage_sum(l->coverage, coverage);
+}
+
+unsigned qr_stepper_at_once(const struct qr_stepper *s) { return (unsigned)s->n_lanes; }
+
 int64_t qr_stepper_block_ns(const struct qr_stepper *s) {
     int64_t longest_ns = 0;
     for (size_t i = 0; i < s->n_lanes; i++)

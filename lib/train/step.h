@@ -53,8 +53,11 @@ void qr_stepper_clear(struct qr_stepper *s);
 /* Adds blocks, at most n_left of them, until take says that there is no more. Any of the pool's threads calls it. */
 typedef bool qr_stepper_take_fn(void *ctx, uint64_t *ret_block);
 void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left, qr_stepper_take_fn *take, void *ctx);
+/* Adds what another worker computed: n integers, a lane's layout without nanoseconds, and their coverage. */
+void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n, struct qr_coverage coverage);
 /* What was added: *ret_vector stays the stepper's until the next sum. */
 void qr_stepper_sum(struct qr_stepper *s, enum qr_step_kind kind, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage);
+unsigned qr_stepper_at_once(const struct qr_stepper *s); /* so many blocks are computed at the same time */
 int64_t qr_stepper_block_ns(const struct qr_stepper *s); /* the longest that a block took; 0: none yet */
 /* All at once, without a group: the blocks b with b mod n_members = rank. */
 void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w, const qr_fixed **ret_vector,

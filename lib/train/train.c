@@ -31,6 +31,7 @@ struct run {
     struct qr_step_line told[QR_LINES_KEPT];
     struct qr_named_value told_metrics[QR_LINES_KEPT][QR_LINE_VALUES];
     bool told_leading;               /* the last line was told by this process, leading */
+    uint64_t told_place;             /* of the last line that this process told, leading: none is told again, also after a step back */
     int64_t epoch_began_ns;
     unsigned n_joined;
     bool has_val, said_schedule, done;
@@ -59,8 +60,11 @@ static void running_means(const struct run *r, struct qr_named_value *ret) {
 static enum qr_code tell(struct run *r, struct qr_err *err) {
     if (r->lines.n == 0 || (!r->lines.waits && (r->told_leading || !leads(r)))) return QR_OK;
     const struct qr_told *last = &r->lines.line[r->lines.n - 1];
+    uint64_t place = 2 * last->step + last->eval;
+    bool again = place <= r->told_place;
     r->lines.waits = false;
     r->told_leading = leads(r);
+    if (leads(r) && !again) r->told_place = place;
     if (last->eval) {
         qr_gauge_real(QR_VAL_LOSS, last->value[0]);
     } else {
@@ -69,7 +73,7 @@ static enum qr_code tell(struct run *r, struct qr_err *err) {
         qr_gauge_real(QR_LOSS, last->value[0]);
     }
     const struct qr_train_observer *o = &r->opt->observer;
-    if (!o->step) return QR_OK;
+    if (!o->step || again) return QR_OK;
     set_lines(r);
     running_means(r, r->values);
     const struct qr_step_detail detail = {
@@ -99,19 +103,24 @@ static void say_schedule(struct run *r, size_t n) {
 
 static size_t batch_of(const struct run *r) { return (size_t)(r->state.step - r->state.epoch * r->n_batches); }
 
-static void next_work(struct run *r, struct qr_step_work *ret) {
+/* kind, range, sample: of the k-th reduction of an epoch. */
+static void work_at(struct run *r, uint64_t epoch, size_t k, struct qr_step_work *ret) {
     const struct qr_dataset *d = r->opt->data;
+    bool train = k < r->n_batches;
+    ret->kind = train ? QR_STEP_TRAIN : QR_STEP_EVAL;
+    ret->range = train ? qr_batch_at(d->n_train, r->job->train.batch_size, k) : (struct qr_range){d->n_train, d->n_samples};
+    ret->sample = train ? r->order.index : NULL;
+    if (r->ordered != epoch + 1) qr_order_fill(&r->order, r->job->seed, epoch, r->job->train.shuffle);
+    r->ordered = epoch + 1;
+}
+
+static void next_work(struct run *r, struct qr_step_work *ret) {
     const struct qr_state *s = &r->state;
     *ret = (struct qr_step_work){.kind = QR_STEP_CLOSE};
     memcpy(ret->key.job_hash, r->opt->canonical->hash, sizeof ret->key.job_hash);
     memcpy(ret->key.base_digest, r->digest, sizeof ret->key.base_digest);
     if (s->epoch < r->epochs && s->stop[QR_STOP_STOPPED] == 0) {
-        bool train = batch_of(r) < r->n_batches;
-        ret->kind = train ? QR_STEP_TRAIN : QR_STEP_EVAL;
-        ret->range = train ? qr_batch_at(d->n_train, r->job->train.batch_size, batch_of(r)) : (struct qr_range){d->n_train, d->n_samples};
-        ret->sample = train ? r->order.index : NULL;
-        if (r->ordered != s->epoch + 1) qr_order_fill(&r->order, r->job->seed, s->epoch, r->job->train.shuffle);
-        r->ordered = s->epoch + 1;
+        work_at(r, s->epoch, batch_of(r), ret);
         if (batch_of(r) == 0) r->epoch_began_ns = qr_now_ns(r->opt->clock);
     }
     ret->key.step = s->pass;
@@ -133,10 +142,14 @@ static enum qr_code reduce(struct run *r, const struct qr_step_work *w, struct q
     enum qr_code code = qr_group_open_step(g, c.n_blocks, &left, err);
     if (code != QR_OK) return code;
     if (!close) {
-        qr_stepper_work(r->stepper, w, left, take, g);
+        c.n = qr_stepper_vector_length(r->stepper, w->kind);
+        c.n_by_rank = r->view.n_members;
+        qr_group_expect_sums(g, &c);
+        while ((code = qr_group_portion(g, qr_stepper_at_once(r->stepper), &left, err)) == QR_OK && left > 0)
+            qr_stepper_work(r->stepper, w, left, take, g);
+        if (code != QR_OK && code != QR_CANCELLED) return code;
         qr_group_expect(g, qr_stepper_block_ns(r->stepper));
         qr_stepper_sum(r->stepper, w->kind, &c.vector, &c.coverage);
-        c.n = qr_stepper_vector_length(r->stepper, w->kind);
         say_schedule(r, c.n);
     }
     int64_t began_ns = qr_now_ns(r->opt->clock);
@@ -266,6 +279,58 @@ static enum qr_code fetch(struct run *r, const struct qr_group_start *start, str
     return QR_OK;
 }
 
+/* As it is before anything has been computed here: the job's first state, or that of the checkpoint that this process began from. */
+static void begin_state(const struct run *r, struct qr_state *s) {
+    const struct qr_train_options *opt = r->opt;
+    qr_state_fini(s);
+    qr_state_init(s, r->job, opt->model);
+    if (opt->resume) qr_state_copy(s, opt->resume);
+    else if (opt->initial) memcpy(s->weights, opt->initial, s->n_params * sizeof *s->weights);
+    else qr_model_init(opt->model, r->job->seed, s->weights);
+}
+
+/* The spare is a checkpoint's: the next generation goes on from it. */
+static enum qr_code go_from_spare(struct run *r, const char *goes, const char *where, struct qr_err *err) {
+    uint8_t digest[16];
+    qr_state_digest(&r->spare, &r->scratch, digest);
+    enum qr_code code = qr_group_reloaded(r->opt->group, r->spare.pass, digest, err);
+    if (code != QR_ABORTED) return code;
+    swap(r, digest);
+    r->lines = (struct qr_lines){0};
+    qr_warn(r->opt->log, "train", "goes %s step %llu (%s)", goes, (unsigned long long)r->state.step, where);
+    return code;
+}
+
+/* The members' states differ, and who is right is not known: back to what is known to be. */
+static enum qr_code reload(struct run *r, struct qr_err *err) {
+    const struct qr_train_options *o = r->opt;
+    bool found = false;
+    enum qr_code code = o->reload ? o->reload(o->reload_ctx, &r->spare, &found, err) : QR_OK;
+    if (code != QR_OK) return qr_wrap(err, "go back to the last checkpoint");
+    if (!found) begin_state(r, &r->spare);
+    return go_from_spare(r, "back to", found ? "the last checkpoint" : "there is no newer checkpoint", err);
+}
+
+enum { ENDED_WITHIN_S = 60 };
+
+/* Rule 7: these have just started, some time ago; have others trained on? r->done: to the end. */
+static enum qr_code look(struct run *r, struct qr_err *err) {
+    const struct qr_train_options *o = r->opt;
+    bool found = false;
+    struct qr_err why;
+    if (!o->reload || !o->ended) return QR_OK;
+    if (o->reload(o->reload_ctx, &r->spare, &found, &why) != QR_OK) {
+        qr_warn(o->log, "train", "whether others have trained on is not known: %s", why.msg);
+        return QR_OK;
+    }
+    if (found && o->ended(o->reload_ctx)) {
+        r->done = true;
+        return qr_group_done(o->group, NULL, ENDED_WITHIN_S * QR_SECOND, err);
+    }
+    if (!found || r->spare.pass <= r->state.pass) return QR_OK;
+    return go_from_spare(r, "on from", "others have trained on since this worker started", err);
+}
+
 static enum qr_code give(struct run *r, struct qr_err *err) {
     qr_buf_clear(&r->bytes);
     qr_transfer_encode(&r->state, r->gradient, &r->lines, &r->bytes);
@@ -296,11 +361,14 @@ static enum qr_code join(struct run *r, struct qr_err *err) {
         r->n_joined++;
         qr_stepper_seat(r->stepper, r->view.rank, r->view.n_members);
         if (!start.keep) qr_stepper_clear(r->stepper);
-        if (o->joined && (code = o->joined(o->ctx, &r->view, start.whole && start.base_step == 0, err)) != QR_OK) return code;
-        if (start.fetch) code = fetch(r, &start, err);
+        if (start.n_more) qr_stepper_add(r->stepper, start.more, start.n_more, start.more_coverage);
+        if (start.first && ((code = look(r, err)) != QR_OK || r->done)) continue;
+        if (o->joined && !start.reload && (code = o->joined(o->ctx, &r->view, start.whole && start.base_step == 0, err)) != QR_OK) return code;
+        if (start.reload) code = reload(r, err);
+        else if (start.fetch) code = fetch(r, &start, err);
         else if (start.give) code = give(r, err);
     } while (code == QR_ABORTED);
-    if (code == QR_OK) say_members(r, qr_now_ns(r->opt->clock) - began_ns);
+    if (code == QR_OK && !r->done) say_members(r, qr_now_ns(r->opt->clock) - began_ns);
     return code;
 }
 
@@ -328,10 +396,7 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     const struct qr_stepper_options so = {.model = m, .data = opt->data, .block_size = r->job->block_size, .rank = 0,
                                           .n_members = 1, .pool = opt->pool, .clock = opt->clock};
     if (qr_stepper_new(&so, &r->stepper, err) != QR_OK) return err->code;
-    qr_state_init(&r->state, r->job, m);
-    if (opt->resume) qr_state_copy(&r->state, opt->resume);
-    else if (opt->initial) memcpy(r->state.weights, opt->initial, r->state.n_params * sizeof *r->state.weights);
-    else qr_model_init(m, r->job->seed, r->state.weights);
+    begin_state(r, &r->state);
     qr_order_init(&r->order, opt->data->n_train);
     qr_state_init(&r->spare, r->job, m);
     qr_stepper_seat(r->stepper, 0, 64);
@@ -392,6 +457,21 @@ static enum qr_code finish(struct run *r, struct qr_train_result *ret, struct qr
     return code;
 }
 
+/* Which samples a block that killed three workers holds: said alike by all, also by who has not that state. */
+static void say_poison(struct run *r, uint64_t pass, uint64_t block, struct qr_err *err) {
+    char who[200] = "", why[QR_ERR_MSG_BYTES];
+    size_t n = 0, each = r->n_batches + r->has_val, k = (size_t)(pass % each);
+    struct qr_step_work w;
+    work_at(r, pass / each, k, &w);
+    uint64_t step = pass / each * r->n_batches + (w.kind == QR_STEP_TRAIN ? k + 1 : r->n_batches);
+    struct qr_range at = qr_block_at(w.range, r->job->block_size, (size_t)block);
+    for (size_t i = at.begin; i < at.end && n < sizeof who - 16; i++)
+        n += (size_t)snprintf(who + n, sizeof who - n, "%s%zu", i > at.begin ? ", " : "", w.sample ? w.sample[i] : i);
+    snprintf(why, sizeof why, "%s", err->msg);
+    qr_fail(err, err->code, "step %llu: %s; %s samples %s are in it: look at their values, and at the memory that a worker may use",
+            (unsigned long long)step, why, w.kind == QR_STEP_TRAIN ? "training" : "validation", who);
+}
+
 static enum qr_code one_pass(struct run *r, struct qr_train_result *ret, struct qr_err *err) {
     struct qr_step_work w;
     next_work(r, &w);
@@ -408,6 +488,8 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     enum qr_code code = run_init(r, opt, err);
     if (code == QR_OK) code = join(r, err);
     while (code == QR_OK && !r->done) code = one_pass(r, &result, err);
+    uint64_t pass, block;
+    if (code == QR_DATA_LOSS && qr_group_blames(opt->group, &pass, &block)) say_poison(r, pass, block, err);
     struct qr_err ignored;
     if (code == QR_CANCELLED) tell(r, &ignored); /* the others may have published the state that it belongs to */
     if (code == QR_OK) *ret = result;

@@ -52,6 +52,13 @@ struct qr_train_options {
     /* a state of this job to go on from (then initial is not used), or NULL; borrowed until the call returns. Members that have an older one fetch
      * it from those that have the newest */
     const struct qr_state *resume;
+    /* When the members' states differ and nobody knows which is right: the state of the last checkpoint into ret (made for this job), *ret_found false
+     * when there is none; training then goes on from `resume`, or from the start. NULL: there is none. */
+    enum qr_code (*reload)(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err);
+    void *reload_ctx;
+    /* Who leads a first generation reloads too: others may have trained on since these started (DESIGN §8 rule 7). Then this says whether what was
+     * reloaded is the end of the run. NULL: no such look is taken. */
+    bool (*ended)(void *ctx);
     uint64_t epochs;                /* overrides the job's when not 0 */
     struct qr_group *group;         /* not ready yet: qr_train_run says what state it begins with */
     struct qr_pool *pool;
@@ -64,7 +71,8 @@ struct qr_train_options {
     void *finish_ctx;
 };
 
-/* ret: also what finish was given. OUT_OF_RANGE names the sample of a poison block, the same sentence on all members. */
+/* ret: also what finish was given. OUT_OF_RANGE names the sample whose numbers are bad, DATA_LOSS the samples of a block that killed three workers:
+ * the same sentence on all members. */
 QR_MUST_CHECK enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_result *ret, struct qr_err *err);
 
 #endif

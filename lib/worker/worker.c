@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/counter.h"
 #include "base/mem.h"
 #include "base/pool.h"
 #include "group/group.h"
@@ -39,6 +40,8 @@ struct worker {
     struct qr_http *http;
     struct qr_publisher *publisher;
     struct qr_start start;   /* what a checkpoint had */
+    int64_t looked_ns;       /* when it was looked for last */
+    bool ended;              /* the last look found the end of the run */
     int64_t began_ns;
     bool local; /* every peer is on this machine */
     bool has_outputs, finished; /* finished: exit 0 without training */
@@ -248,21 +251,49 @@ static uint64_t epochs_of(const struct worker *w) {
     return w->settings.epochs > 0 ? (uint64_t)w->settings.epochs : w->job->train.epochs;
 }
 
+/* A group that forms sooner after the last look need not look again. */
+static const int64_t look_again_ns = 2 * QR_SECOND;
+
+static enum qr_code look(struct worker *w, struct qr_start *start, struct qr_err *err) {
+    const char *url = w->outputs.checkpoints_url;
+    w->looked_ns = qr_now_ns(&qr_clock_monotonic);
+    enum qr_code code = qr_place_look(url, &w->load, epochs_of(w), start, err);
+    qr_place_warn(&start->notes, &w->log);
+    w->ended = start->found == QR_FOUND_DONE;
+    if (w->ended)
+        qr_info(&w->log, "worker", "already trained: %llu steps, %llu epochs (%s); --fresh trains again",
+                (unsigned long long)start->state.step, (unsigned long long)start->state.epoch, url);
+    return code;
+}
+
 /* What is there decides where training begins; w->finished: it has ended there. */
 static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     const char *url = w->outputs.checkpoints_url;
     struct qr_start *start = &w->start;
     if (!url) return QR_OK;
     if (w->settings.fresh) return w->identity.index <= 0 ? qr_place_forget(url, err) : QR_OK; /* one of them is enough */
-    enum qr_code code = qr_place_look(url, &w->load, epochs_of(w), start, err);
-    qr_place_warn(&start->notes, &w->log);
-    unsigned long long step = start->state.step, epoch = start->state.epoch;
-    w->finished = start->found == QR_FOUND_DONE;
-    if (w->finished) qr_info(&w->log, "worker", "already trained: %llu steps, %llu epochs (%s); --fresh trains again", step, epoch, url);
-    else if (start->found == QR_FOUND_STATE)
-        qr_info(&w->log, "worker", "goes on from step %llu, %llu epochs finished (%s)", step, epoch, url);
+    enum qr_code code = look(w, start, err);
+    w->finished = w->ended;
+    if (start->found == QR_FOUND_STATE)
+        qr_info(&w->log, "worker", "goes on from step %llu, %llu epochs finished (%s)", (unsigned long long)start->state.step,
+                (unsigned long long)start->state.epoch, url);
     return code;
 }
+
+/* For training: what is there by now. */
+static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err) {
+    struct worker *w = ctx;
+    struct qr_start start = {0};
+    *ret_found = w->ended = false;
+    if (!w->outputs.checkpoints_url || qr_now_ns(&qr_clock_monotonic) - w->looked_ns < look_again_ns) return QR_OK;
+    enum qr_code code = look(w, &start, err);
+    *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;
+    if (*ret_found) qr_state_copy(ret, &start.state);
+    qr_start_fini(&start);
+    return code;
+}
+
+static bool ended(void *ctx) { return ((struct worker *)ctx)->ended; }
 
 /* The state to go on from, or NULL. */
 static const struct qr_state *resumed(const struct worker *w) { return w->start.found == QR_FOUND_STATE ? &w->start.state : NULL; }
@@ -334,12 +365,14 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
         .job = w->job, .canonical = &w->canonical, .data = &w->load.data, .model = w->load.model, .initial = w->load.initial,
         .resume = resumed(w), .epochs = epochs, .group = w->group, .pool = w->pool,
         .clock = &qr_clock_monotonic, .log = &w->log, .observer = qr_outputs_observer(&w->outputs),
+        .reload = reload, .reload_ctx = w, .ended = w->settings.fresh ? NULL : ended, /* what --fresh found is not gone on from */
         .finish = finish, .finish_ctx = w,
     };
     qr_http_watch(w->http, QR_HTTP_TRAINING, true);
     enum qr_code code = qr_train_run(&opt, &result, err);
     qr_stop_hurry(false);
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
+    qr_debug(&w->log, "worker", "computed %lld blocks", (long long)qr_counter_value(QR_BLOCKS));
     if (code != QR_OK) code = leave_state(w, code, err);
     if (code == QR_OK && result.by_others) qr_info(&w->log, "worker", "the others have ended the run, and everything is written");
     free(result.params);

@@ -31,6 +31,18 @@ static void fill_hello(void) {
     h->highest_number = 77, h->data_port = 65535;
     for (h->n_heard = 0; h->n_heard < 64; h->n_heard++) h->heard[h->n_heard].index = h->n_heard;
 }
+static void fill_deaths(struct qr_deaths *d) {
+    d->step = UINT64_MAX;
+    memset(d->digest, 250, sizeof d->digest);
+    for (d->n = 0; d->n < QR_MESSAGE_MAX_DEATHS; d->n++) {
+        struct qr_death *x = &d->death[d->n];
+        x->name.index = 63;
+        memset(x->name.incarnation, 200, 16);
+        x->generation = (UINT64_C(1) << 62) - 1, x->named = true;
+        for (x->n_runs = 0; x->n_runs < QR_MESSAGE_MAX_RUNS; x->n_runs++)
+            x->run[x->n_runs] = (struct qr_run){(UINT64_C(1) << 39) + x->n_runs, 1 << 18, 1 << 20};
+    }
+}
 static void fill_begin(void) { /* the largest message */
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_BEGIN;
@@ -45,6 +57,7 @@ static void fill_begin(void) { /* the largest message */
         for (m->n_kept = 0; m->n_kept < QR_MESSAGE_MAX_RUNS; m->n_kept++)
             m->kept[m->n_kept] = (struct qr_run){(UINT64_C(1) << 39) + m->n_kept, 1 << 18, 1 << 20};
     }
+    fill_deaths(&b->deaths);
 }
 static bool round_trip(void) {
     qr_buf_clear(&buf);
@@ -62,16 +75,20 @@ static void test_kinds(void) {
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_HEARTBEAT;
     in.heartbeat = (struct qr_heartbeat){.sequence = 9, .promised = id_of(4, 1, 1), .highest_number = 8, .refusals = 1, .applied_step = 3, .stable_step = 2,
-        .phase = QR_PHASE_DONE, .form_expired = true, .trainer_turns = 99, .expected_block_ms = 20, .n_heard = 1, .heard = {{.index = 5}}};
+        .phase = QR_PHASE_DONE, .form_expired = true, .trainer_turns = 99, .expected_block_ms = 20, .n_heard = 1, .heard = {{.index = 5}},
+        .hand = {.step = 3, .digest = {7}, .n = 2, .block = {9, (UINT64_C(1) << 40) - 1}}, .hand_heard = 77};
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_PROMISE;
     in.promise = (struct qr_promise){.id = id_of(4, 1, 1), .held = {.applied_step = 7, .stable_step = 6, .base_step = 7, .n_runs = 1, .run = {{1, 2, 3}}}};
     memset(in.promise.held.digest, 4, 16);
+    fill_deaths(&in.promise.deaths);
+    CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
+    in.promise.held = (struct qr_held){.stateless = true};
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_GOODBYE;
-    in.goodbye = (struct qr_goodbye){.why = QR_GOODBYE_LOST, .lost = 3, .code = QR_UNAVAILABLE, .text = "worker 3 is lost"};
+    in.goodbye = (struct qr_goodbye){.why = QR_GOODBYE_LOST, .lost = 3, .code = QR_UNAVAILABLE, .text = "worker 3 is lost", .blame = {true, 1, 2}};
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     for (int k = QR_MESSAGE_FIELD; k <= QR_MESSAGE_DONE; k++) { /* the small ones */
         if (k == QR_MESSAGE_BEGIN || k == QR_MESSAGE_HEARTBEAT || k == QR_MESSAGE_PROMISE) continue;
@@ -80,7 +97,7 @@ static void test_kinds(void) {
         if (k == QR_MESSAGE_FIELD) in.field = (struct qr_field_text){.name = "train.batch_size", .value = "64", .absent = true};
         if (k == QR_MESSAGE_PROPOSE) in.propose = (struct qr_propose){.id = id_of(1, 0, 1), .n_members = 2, .member = {{.index = 0}, {.index = 9}}};
         if (k == QR_MESSAGE_BUSY) in.busy = (struct qr_busy){.id = id_of(1, 0, 1), .highest_number = 5, .why = "promised"};
-        if (k == QR_MESSAGE_DONE) in.done = (struct qr_done){.code = QR_DATA_LOSS, .text = "no"};
+        if (k == QR_MESSAGE_DONE) in.done = (struct qr_done){.code = QR_DATA_LOSS, .text = "no", .blame = {true, 5, 12}};
         CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0, "%s: %s", qr_message_kind_name((enum qr_message_kind)k), err.msg);
     }
 }
@@ -95,6 +112,11 @@ static void test_encode_limits(void) {
     fill_hello(), in.hello.index = 64, refused("index");
     fill_begin(), in.begin.member[2].kept[1].count = 0, refused("runs of blocks");
     fill_begin(), in.begin.id.number = UINT64_C(1) << 62, refused("generation id");
+    fill_begin(), in.begin.deaths.n++, refused("deaths");
+    fill_begin(), in.begin.deaths.death[9].run[3].stride = 0, refused("runs of blocks");
+    fill_begin(), in.begin.deaths.death[9].name.index = 64, refused("deaths");
+    memset(&in, 0, sizeof in), in.kind = QR_MESSAGE_HEARTBEAT, in.heartbeat.hand.n = 17, refused("blocks in hand");
+    in.heartbeat.hand.n = 1, in.heartbeat.hand.block[0] = UINT64_C(1) << 40, refused("blocks in hand");
     in.kind = (enum qr_message_kind)0, refused("no message of kind 0");
 }
 static void lies(const char *bytes, size_t n, const char *words) {

@@ -1,6 +1,8 @@
 /* Whole workers that are killed, leave and join while they train: the digest and steps.jsonl are those of one worker that nobody disturbed. */
 #include "tests/ring.h"
 
+#include "base/counter.h"
+
 #define JOB(epochs) "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}}," \
     "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7}," \
     "\"precision\":\"double\",\"block_size\":1,\"train\":{\"epochs\":" #epochs ",\"batch_size\":9,\"loss\":\"mse\"," \
@@ -8,13 +10,16 @@
 static const char job[] = JOB(6);
 
 static char digest[33];
+static int64_t n_blocks; /* of the run */
 static struct qr_buf lines;
 
 /* One worker, nobody else. */
 static void undisturbed(void) {
     struct ring r;
     ring_init(&r, job, 1);
+    n_blocks = -qr_counter_value(QR_BLOCKS);
     ring_run(&r);
+    n_blocks += qr_counter_value(QR_BLOCKS);
     CHECK(r.worker[0].code == QR_OK, "%s", r.worker[0].err.msg);
     memcpy(digest, r.worker[0].result.state_digest, sizeof digest);
     lines = ring_log(&r);
@@ -117,6 +122,51 @@ static void test_leaves(void) {
     }
 }
 
+/* ---- handing over ---- */
+
+/* In the first step a block takes 120 ms. Worker `who` is asked to stop in its first or second; `also` too. */
+struct drain { uint32_t who, also; };
+static void begin_slow(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
+    (void)line;
+    w->slow = e == RING_JOINED && w->view.n_members == w->ring->n; /* the first step is shared out equally */
+}
+static void ask(struct ring_worker *w, unsigned n) {
+    struct drain *d = w->ring->ctx;
+    if ((w->index != d->who && w->index != d->also) || n < 5) return;
+    w->slow = false;
+    qr_group_interrupt(w->group);
+}
+
+/* What a leaver has computed is not computed again: all members together compute each block of the run once. */
+static void test_hands_over(void) {
+    for (uint32_t k = 0; k < 5; k++) {
+        struct drain d = {.who = k % 3, .also = k == 4 ? 2 : k % 3};
+        struct ring r;
+        char what[64];
+        ring_init(&r, job, k == 3 ? 2 : 3);
+        r.on = begin_slow;
+        r.looked = ask;
+        r.look_ns = 60 * QR_MS;
+        r.ctx = &d;
+        int64_t blocks = qr_counter_value(QR_BLOCKS), out = qr_counter_value(QR_BLOCKS_HANDED_OVER), in = qr_counter_value(QR_BLOCKS_TAKEN_OVER);
+        ring_run(&r);
+        blocks = qr_counter_value(QR_BLOCKS) - blocks;
+        out = qr_counter_value(QR_BLOCKS_HANDED_OVER) - out;
+        in = qr_counter_value(QR_BLOCKS_TAKEN_OVER) - in;
+        snprintf(what, sizeof what, "workers %u and %u of %u leave in a step", d.who, d.also, r.n);
+        printf("%s: %lld blocks computed of %lld, %lld handed over\n", what, (long long)blocks, (long long)n_blocks, (long long)out);
+        CHECK(blocks == n_blocks, "%s: %lld blocks were computed, the run has %lld", what, (long long)blocks, (long long)n_blocks);
+        CHECK(out == in && out > 0, "%s: %lld handed over, %lld taken over", what, (long long)out, (long long)in);
+        for (uint32_t i = 0; i < r.n; i++) {
+            if (i != d.who && i != d.also) continue;
+            CHECK(r.worker[i].code == QR_CANCELLED, "%s: %s", what, r.worker[i].err.msg);
+            atomic_store(&r.worker[i].killed, true); /* not to be looked at */
+        }
+        check_ring(&r, what);
+        ring_fini(&r);
+    }
+}
+
 /* Killed and started again, also as the leader, also twice; and one that comes late. */
 static void test_joins(void) {
     for (uint32_t who = 0; who < 3; who++) {
@@ -195,6 +245,7 @@ int main(void) {
     test_killed_anywhere();
     test_killed_at();
     test_leaves();
+    test_hands_over();
     test_joins();
     test_scaled_up();
     test_all_but_one();

@@ -1,0 +1,89 @@
+#!/bin/sh
+# SIGTERM in the middle of a step: what the leaver has computed is handed over, and each block of the run is computed once, by all together. How soon it
+# is out, and how long the others stand still (row 6 of the fault table). The bounds are generous here: the machine may be busy.
+. "$(dirname "$0")/common"
+cat >"$work/slow.json" <<'END'
+{"name": "drain", "seed": 1, "block_size": 1, "model": [{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 16}}],
+ "data": {"source": "cluster-excitations", "rounds": 100, "train_fraction": 1},
+ "train": {"epochs": 5, "batch_size": 1600, "loss": "mse", "optimizer": {"name": "adam", "learning_rate": 0.02}}}
+END
+sed 's/"name": "qcnn"/"name": "drain-fast"/' deploy/jobs/qcnn.json >"$work/fast.json"
+# Asks a process to stop, as soon as a file has N lines and then S seconds later; watches how the file grows. Prints: seconds until the process was gone,
+# the longest time between two lines from there on less the usual one before, the usual one.
+cat >"$work/ask.py" <<'END'
+import os, select, signal, statistics, sys, time
+pid, path, lines, later = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+def count():
+    try:
+        with open(path, "rb") as f: return f.read().count(b"\n")
+    except FileNotFoundError: return 0
+end = time.monotonic() + 60
+while count() < lines and time.monotonic() < end: time.sleep(0.002)
+fd, seen, had, asked, gone = os.pidfd_open(pid), [], count(), 0, 0
+begin = time.monotonic()
+poll = select.poll(); poll.register(fd, select.POLLIN)
+while time.monotonic() < end:
+    now, n = time.monotonic(), count()
+    if n != had: seen.append(now); had = n
+    if not asked and now - begin >= later: asked = now; os.kill(pid, signal.SIGTERM)
+    if asked and not gone and poll.poll(0): gone = time.monotonic()
+    if gone and now - gone > 1 and len(seen) > 1 and seen[-1] > gone: break
+    time.sleep(0.0005)
+before = [b - a for a, b in zip(seen, seen[1:]) if b <= asked] or [0]
+after = [b - a for a, b in zip(seen, seen[1:]) if b > asked] or [99]
+usual = statistics.median(before)
+print("%.3f %.3f %.3f" % (gone - asked if gone else 99, max(max(after) - usual, 0), usual))
+END
+start_three() { # folder, job, flags
+    d=$work/$1 job=$2; shift 2; flags=$*; mkdir -p "$d"
+    # shellcheck disable=SC2046
+    set -- $(free_ports 3)
+    pids=
+    for i in 0 1 2; do
+        # shellcheck disable=SC2086
+        (TF_CONFIG=$(tf_config $i "127.0.0.1:$1" "127.0.0.1:$2" "127.0.0.1:$3") exec "$qringd" "$job" --data-port 0 --out "$d/out" --min-workers 1 \
+            --threads 1 --log-level debug $flags >"$d/worker$i.log" 2>&1 </dev/null) &
+        pids="$pids $!"; started="$started $!"
+    done
+}
+wait_three() { codes=; for p in $pids; do wait "$p"; codes="$codes $?"; done; }
+at_most() { $python -c "import sys; sys.exit(not $1 <= $2)"; }
+# sum_of WORDS: over the workers' logs, of the number behind these words
+sum_of() { cat "$d"/worker?.log | sed -n "s/.*$1 \\([0-9]*\\) block.*/\\1/p" | awk '{n += $1} END {print n + 0}'; }
+
+check "one worker, the slow job" run_in 100 "$work/alone.log" "$qringd" "$work/slow.json" --out "$work/alone" --log-level debug
+blocks=$(sed -n 's/.*computed \([0-9]*\) block.*/\1/p' "$work/alone.log")
+check "5 steps of 1600 blocks are 8000, not $blocks" test "$blocks" = 8000
+for who in 0 1; do
+    start_three "slow$who" "$work/slow.json"
+    # shellcheck disable=SC2086
+    set -- $pids; shift $who
+    # shellcheck disable=SC2046
+    set -- $($python "$work/ask.py" "$1" "$d/out/steps.jsonl" 1 0.3)
+    wait_three
+    want="0 0 0"; [ $who = 0 ] && want="143 0 0"; [ $who = 1 ] && want="0 143 0"
+    check "worker $who leaves the slow job: exit codes are $want, not$codes" test "$codes" = " $want"
+    check "worker $who leaves the slow job: the digest" test "$(json_string "$d/out/result.json" state_digest)" = "$(json_string "$work/alone/result.json" state_digest)"
+    check "worker $who leaves the slow job: each step once in steps.jsonl" cmp -s "$d/out/steps.jsonl" "$work/alone/steps.jsonl"
+    out=$(sed -n 's/.*hands over \([0-9]*\) block.* to worker.*/\1/p' "$d/worker$who.log")
+    check "worker $who hands over what it has computed" test "${out:-0}" -gt 0
+    check "worker $who: each block is computed once: $(sum_of computed) of $blocks" test "$(sum_of computed)" = "$blocks"
+    check "worker $who is out within 3 s: $1" at_most "$1" 3
+    echo "ROW 6: SIGTERM in a slow step, $out blocks handed over, $(($(sum_of computed) - blocks)) computed twice: out after $1 s (bound 1.0 s)"
+done
+check "one worker, the fast job" run_in 100 "$work/fast.log" "$qringd" "$work/fast.json" --epochs 2000 --out "$work/fast"
+for who in 2 0; do
+    start_three "fast$who" "$work/fast.json" --epochs 2000
+    # shellcheck disable=SC2086
+    set -- $pids; shift $who
+    # shellcheck disable=SC2046
+    set -- $($python "$work/ask.py" "$1" "$d/out/steps.jsonl" 20 0.5)
+    wait_three
+    check "worker $who leaves the fast job: the digest" test "$(json_string "$d/out/result.json" state_digest)" = "$(json_string "$work/fast/result.json" state_digest)"
+    check "worker $who leaves the fast job: each step once in steps.jsonl" cmp -s "$d/out/steps.jsonl" "$work/fast/steps.jsonl"
+    check "worker $who is out within 3 s: $1" at_most "$1" 3
+    check "the others stand still for at most 2 s: $2" at_most "$2" 2
+    echo "ROW 6: SIGTERM: out after $1 s (bound 1.0 s)"
+    echo "ROW 6: SIGTERM: survivors stall $2 s (bound 0.2 s)"
+done
+end

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Workers that wait for a peer form a group when their time is over. Meanwhile another one, which they could not reach, has trained: they go on from its
+# checkpoint, or end at once where it has ended. The digest and the log are those of one worker that nobody disturbed.
+. "$(dirname "$0")/common"
+epochs=3000
+sed 's/"name": "qcnn"/"name": "late"/; s/"epochs": 50/"epochs": '$epochs'/' deploy/jobs/qcnn.json >"$work/job.json"
+run_in 120 "$work/alone.log" "$qringd" "$work/job.json" --out "$work/alone" || fail "one worker does not train"
+
+start_two() { # folder, flags: workers 1 and 2, who look for worker 0 where nobody is
+    d=$work/$1; shift; mkdir -p "$d"
+    # shellcheck disable=SC2046
+    set -- $(free_ports 3) "$@"
+    nobody=$1 one=$2 two=$3; shift 3
+    pids=
+    for i in 1 2; do
+        (TF_CONFIG=$(tf_config $i "127.0.0.1:$nobody" "127.0.0.1:$one" "127.0.0.1:$two") exec "$qringd" "$work/job.json" --data-port 0 --out "$d/out" \
+            --form-timeout 8s --min-workers 1 "$@" >"$d/worker$i.log" 2>&1 </dev/null) &
+        pids="$pids $!"; started="$started $!"
+    done
+    tries=0
+    until grep -q answered "$d/worker1.log" && grep -q answered "$d/worker2.log" || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.05; done
+    check "$d: nobody trains yet" test ! -e "$d/out/steps.jsonl"
+}
+wait_two() { codes=; for p in $pids; do wait "$p"; codes="$codes $?"; done; check "$d: both end with 0, not$codes" test "$codes" = " 0 0"; }
+lines() { if [ -f "$d/out/steps.jsonl" ]; then wc -l <"$d/out/steps.jsonl"; else echo 0; fi; }
+
+start_two killed
+"$qringd" "$work/job.json" --out "$d/out" --checkpoint-interval 20ms --checkpoint-steps 5 >"$d/worker0.log" 2>&1 </dev/null & p=$!
+started="$started $p"
+tries=0; until [ "$(lines)" -gt 200 ] || [ $tries -gt 400 ]; do tries=$((tries + 1)); sleep 0.01; done
+kill -9 $p; wait $p 2>/dev/null
+check "worker 0 has trained for a while" test "$(lines)" -gt 200 -a "$(lines)" -lt $((3 * epochs))
+wait_two
+check "they go on from its checkpoint" grep -q 'goes on from step [1-9][0-9]* (others have trained on since this worker started)' "$d/worker1.log"
+check "the digest" test "$(json_string "$d/out/result.json" state_digest)" = "$(json_string "$work/alone/result.json" state_digest)"
+check "each step once in steps.jsonl" cmp -s "$d/out/steps.jsonl" "$work/alone/steps.jsonl"
+
+start_two ended --epochs 100
+check "worker 0 trains to the end" run_in 7 "$d/worker0.log" "$qringd" "$work/job.json" --epochs 100 --out "$d/out"
+cp "$d/out/result.json" "$d/before.json"
+check "nobody has begun meanwhile" test "$(lines)" = 300
+start_s=$(date +%s)
+wait_two
+check "they find it after the time to form, not after another wait" test $(($(date +%s) - start_s)) -le 20
+check "who leads says what it would have said at its start" grep -q 'already trained: 200 steps, 100 epochs' "$d/worker1.log"
+check "the other one ends with it" grep -q 'the others have ended the run, and everything is written' "$d/worker2.log"
+check "nothing is written again" cmp -s "$d/out/result.json" "$d/before.json"
+end

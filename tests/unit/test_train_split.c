@@ -1,0 +1,155 @@
+/* A machine that computes wrongly: the majority's state holds, without one all go back to the last checkpoint, and at the second time at one step the
+ * job ends. */
+#define qr_schedule qr_group_schedule /* the tag of another struct in model/optimizer.h */
+#include "group/trainer_impl.h"
+#undef qr_schedule
+#include "base/counter.h"
+#include "tests/ring.h"
+
+static const char job[] = "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},"
+    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},"
+    "\"precision\":\"double\",\"block_size\":1,\"train\":{\"epochs\":4,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"
+    "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
+enum { KEPT_PASS = 6, WRONG_PASS = 9 };
+
+static struct {
+    uint32_t who;
+    unsigned n_wrong, times;       /* it computes the state after WRONG_PASS wrongly, so many times; n_wrong: so far */
+    struct qr_state kept, *state;  /* kept: the undisturbed run's after KEPT_PASS; state: who's, where it lies */
+    bool has_kept, in_store, busy;
+    atomic_uint n_reloads;
+    pthread_mutex_t lock;
+    char log[8192];
+} plan = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static char digest[33];
+static struct qr_buf lines;
+
+/* Its step loop looks at the clock between a reduction and the update that follows: there a bit of the weights turns over. */
+static void err_once(struct ring_worker *w, unsigned n) {
+    struct qr_group *g = w->group;
+    (void)n;
+    if (w->index != plan.who || !g || !plan.state || plan.n_wrong >= plan.times) return;
+    pthread_mutex_lock(&g->lock);
+    bool reduced = g->held.applied_step == WRONG_PASS && !g->ledger.open && g->ledger.n_taken > 0 && g->begun;
+    pthread_mutex_unlock(&g->lock);
+    if (reduced && !plan.busy) {
+        plan.state->weights[0] += 0x1p-40;
+        plan.n_wrong++;
+    }
+    plan.busy = reduced;
+}
+static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+    struct ring_worker *w = ctx;
+    union { const struct qr_state *in; struct qr_state *out; } u = {state};
+    (void)leader, (void)err;
+    if (w->index == plan.who) plan.state = u.out;
+    if (plan.has_kept || state->pass != KEPT_PASS) return QR_OK;
+    qr_state_init(&plan.kept, w->ring->job, w->ring->model);
+    qr_state_copy(&plan.kept, state);
+    plan.has_kept = true;
+    return QR_OK;
+}
+static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err) {
+    struct ring_worker *w = ctx;
+    (void)err;
+    atomic_fetch_add(&plan.n_reloads, 1);
+    ring_pause((int64_t)w->index * 20 * QR_MS); /* stores take their time, not everybody the same */
+    *ret_found = plan.in_store;
+    if (plan.in_store) qr_state_copy(ret, &plan.kept);
+    return QR_OK;
+}
+static void keep_errors(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+    (void)ctx, (void)module;
+    pthread_mutex_lock(&plan.lock);
+    if (level >= QR_LOG_ERROR && strlen(plan.log) + strlen(message) + 2 < sizeof plan.log) strcat(strcat(plan.log, message), "\n");
+    pthread_mutex_unlock(&plan.lock);
+}
+static void run(struct ring *r, uint32_t n, uint32_t who, unsigned times, bool in_store) {
+    ring_init(r, job, n);
+    r->looked = err_once;
+    for (uint32_t i = 0; i < n; i++) r->worker[i].slow = true;
+    r->stable = on_stable;
+    r->reload = reload;
+    if (!getenv("NOISE")) r->noise = (struct qr_log){.level = QR_LOG_ERROR, .write = keep_errors};
+    plan.who = who;
+    plan.times = times;
+    plan.in_store = in_store;
+    plan.n_wrong = 0;
+    plan.state = NULL;
+    plan.log[0] = '\0';
+    plan.busy = false;
+    atomic_store(&plan.n_reloads, 0);
+    ring_run(r);
+    CHECK(plan.n_wrong == times, "wrong %u times, not %u", plan.n_wrong, times);
+}
+static void check_same(struct ring *r, const char *what) {
+    struct qr_buf text = ring_log(r);
+    for (uint32_t i = 0; i < r->n; i++)
+        CHECK(r->worker[i].code == QR_OK && strcmp(r->worker[i].result.state_digest, digest) == 0, "%s: worker %u: %s %s", what, i, r->worker[i].err.msg,
+              r->worker[i].result.state_digest);
+    CHECK(text.n == lines.n && memcmp(text.p, lines.p, text.n) == 0, "%s: the log differs: %zu bytes, not %zu", what, text.n, lines.n);
+    qr_buf_free(&text);
+}
+
+/* Whoever it is, the leader too. */
+static void test_majority(void) {
+    for (uint32_t who = 0; who < 3; who += 2) {
+        struct ring r;
+        char words[80];
+        int64_t before = qr_counter_value(QR_WRONG_STATES);
+        run(&r, 3, who, 1, false);
+        check_same(&r, "a majority");
+        snprintf(words, sizeof words, "step %d: worker %u (w%u:2222) computed wrongly: its state is ", WRONG_PASS + 1, who, who);
+        CHECK(who == 0 || strstr(plan.log, words), "%s", plan.log);
+        snprintf(words, sizeof words, "step %d: this worker computed wrongly: its state is ", WRONG_PASS + 1);
+        CHECK(strstr(plan.log, words) && strstr(plan.log, "and that of the majority is "), "%s", plan.log);
+        CHECK(atomic_load(&plan.n_reloads) == 0 && qr_counter_value(QR_WRONG_STATES) == before + 1);
+        ring_fini(&r);
+    }
+}
+
+/* Two that differ: the checkpoint, or the first state. steps.jsonl has each line once, as if nothing had been. */
+static void test_no_majority(void) {
+    for (unsigned in_store = 0; in_store < 2; in_store++)
+        for (uint32_t n = 2; n <= 4; n += 2) {
+            struct ring r;
+            run(&r, n, 1, 1, in_store);
+            if (n == 2) {
+                check_same(&r, in_store ? "back to the checkpoint" : "back to the start");
+                CHECK(strstr(plan.log, "the workers' states differ and no majority agrees: all go back to the last checkpoint; states: ") &&
+                      strstr(plan.log, " at worker 0 (w0:2222); ") && strstr(plan.log, " at worker 1 (w1:2222)"), "%s", plan.log);
+                CHECK(atomic_load(&plan.n_reloads) >= 1, "nobody read it");
+            } else {
+                check_same(&r, "three of four");
+            }
+            ring_fini(&r);
+        }
+}
+
+static void test_twice(void) {
+    struct ring r;
+    run(&r, 2, 1, 2, true);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct ring_worker *w = &r.worker[i];
+        CHECK(w->code == QR_DATA_LOSS && qr_exit_code(w->code) == 4, "worker %u: %s", i, w->err.msg);
+        CHECK(strstr(w->err.msg, "step 10: the workers' states differ, twice, and no majority agrees; states: ") &&
+              strstr(w->err.msg, " at worker 0 (w0:2222); ") && strstr(w->err.msg, " at worker 1 (w1:2222)"), "worker %u: %s", i, w->err.msg);
+    }
+    printf("%s\n", r.worker[0].err.msg);
+    ring_fini(&r);
+}
+
+int main(void) {
+    struct ring r;
+    run(&r, 1, 99, 0, false);
+    CHECK(r.worker[0].code == QR_OK && plan.has_kept, "%s", r.worker[0].err.msg);
+    memcpy(digest, r.worker[0].result.state_digest, sizeof digest);
+    lines = ring_log(&r);
+    ring_fini(&r);
+    test_majority();
+    test_no_majority();
+    test_twice();
+    qr_state_fini(&plan.kept);
+    qr_buf_free(&lines);
+    return t_end();
+}
