@@ -280,7 +280,7 @@ static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     return code;
 }
 
-/* For training: what is there by now. */
+/* What is there by now: for a group of fresh workers, and for members whose states differ. */
 static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err) {
     struct worker *w = ctx;
     struct qr_start start = {0};
@@ -297,22 +297,6 @@ static bool ended(void *ctx) { return ((struct worker *)ctx)->ended; }
 
 /* The state to go on from, or NULL. */
 static const struct qr_state *resumed(const struct worker *w) { return w->start.found == QR_FOUND_STATE ? &w->start.state : NULL; }
-
-/* The members' states differ, and nobody knows which is right: the newest that is. */
-static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err) {
-    struct worker *w = ctx;
-    struct qr_start found = {0};
-    *ret_found = false;
-    if (!w->outputs.checkpoints_url) return QR_OK;
-    enum qr_code code = qr_place_look(w->outputs.checkpoints_url, &w->load, epochs_of(w), &found, err);
-    qr_place_warn(&found.notes, &w->log);
-    if (code == QR_OK && found.found != QR_FOUND_NOTHING) {
-        qr_state_copy(ret, &found.state);
-        *ret_found = true;
-    }
-    qr_start_fini(&found);
-    return code;
-}
 
 static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
     if (!w->outputs.checkpoints_url) return QR_OK;
@@ -379,7 +363,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     w->pool = qr_pool_new(w->load.n_threads);
     const struct qr_train_options opt = {
         .job = w->job, .canonical = &w->canonical, .data = &w->load.data, .model = w->load.model, .initial = w->load.initial,
-        .resume = resumed(w), .reload = reload, .reload_ctx = w, .epochs = epochs, .group = w->group, .pool = w->pool,
+        .resume = resumed(w), .epochs = epochs, .group = w->group, .pool = w->pool,
         .clock = &qr_clock_monotonic, .log = &w->log, .observer = qr_outputs_observer(&w->outputs),
         .reload = reload, .reload_ctx = w, .ended = w->settings.fresh ? NULL : ended, /* what --fresh found is not gone on from */
         .finish = finish, .finish_ctx = w,
