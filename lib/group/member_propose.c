@@ -389,7 +389,8 @@ void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *
         mine = mine || (b->member[r].name.index == m->opt.index && same_inc(b->member[r].name.incarnation, m->opt.incarnation));
     if (!mine || b->id.index != from || !same_inc(b->id.incarnation, m->peer[from].incarnation)) return;
     if (m->opt.mutations & QR_MUTATE_BEGIN_WITHOUT_PROMISE) promised = true;
-    if (!promised || (m->active && qr_gen_id_compare(&b->id, &m->generation.begin.id) == 0)) return;
+    /* once: one that came again after this member had suspended itself would take it back */
+    if (!promised || (m->generation.begin.n_members && qr_gen_id_compare(&b->id, &m->generation.begin.id) == 0)) return;
     if (m->pending.on && !(m->opt.mutations & QR_MUTATE_BEGIN_WITHOUT_PROMISE)) return; /* its own promise is the greater one */
     begun(m, b);
 }
