@@ -345,6 +345,7 @@ static void check_peer(struct qr_member *m, uint32_t i) {
     if (quiet >= QR_MEMBER_DEAD_NS) {
         struct conn *c = member_conn(m, p->conn);
         if (c) member_close(m, c);
+        member_died(m, i);
         snprintf(m->text, sizeof m->text, "silent for %.2f s", (double)quiet / 1e9);
         member_peer_down(m, i, m->text);
         return;

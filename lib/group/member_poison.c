@@ -91,7 +91,7 @@ static bool lives(const struct qr_member *m, const struct qr_member_name *name) 
     return p->connected && same_inc(p->incarnation, name->incarnation);
 }
 
-/* Its connection broke, in a generation that it was in. Whether it is gone shows when it does not come back. */
+/* Its connection broke or it fell silent, in a generation that it was in. Whether it is gone shows when it does not come back. */
 void member_died(struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
     const struct qr_begin *b = &m->generation.begin;
