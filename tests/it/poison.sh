@@ -25,14 +25,14 @@ ring() { # workers, flags
         pids="$pids $!" started="$started $!" i=$((i + 1))
     done
     third=0 tries=0
-    while count_gone; [ $gone -lt "$n" ] && [ $tries -lt 3000 ]; do
+    while count_gone; [ $gone -lt "$n" ] && [ $tries -lt 1500 ]; do
         [ $gone -lt 3 ] || [ $third != 0 ] || third=$(now_ms)
         tries=$((tries + 1)); sleep 0.01
     done
     last=$(now_ms) codes= killed=0 ended=0 i=0 said=
     [ $third != 0 ] || third=$last
     for p in $pids; do
-        wait "$p" 2>/dev/null; rc=$?; codes="$codes $rc"
+        kill -9 "$p" 2>/dev/null; wait "$p" 2>/dev/null; rc=$?; codes="$codes $rc"
         if [ $rc = 137 ]; then killed=$((killed + 1)); fi
         if [ $rc = 4 ]; then
             ended=$((ended + 1))
@@ -48,6 +48,6 @@ ring() { # workers, flags
     check "within 6 s of the third death, not $took ms" test $took -lt 6000
     echo "poison block in a ring of $n: all ended $((took / 1000)).$(printf %03d $((took % 1000))) s after the third death (bound 2 s): $said"
 }
-ring 4 --min-workers 1
-ring 5 --min-workers 3 --threads 2
+ring 4 --min-workers 1 --log-level debug
+ring 5 --min-workers 3 --threads 2 --log-level debug
 end
