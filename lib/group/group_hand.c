@@ -67,6 +67,8 @@ static void runs_of_mine(const struct qr_group *g, struct qr_death *ret) {
 void group_owned(void *ctx, uint32_t rank, struct qr_death *ret) {
     struct qr_group *g = ctx;
     struct ledger *l = &g->ledger;
+    ret->n_runs = 0;
+    if (l->serial == g->serial && l->n_blocks == 0) return;
     if (l->serial != g->serial || l->step != g->held.applied_step) { /* it was faster than this member */
         ret->n_runs = 1;
         ret->run[0] = (struct qr_run){.first = 0, .count = UINT64_C(1) << 40, .stride = 1};
@@ -87,7 +89,7 @@ static void name(struct qr_group *g, const struct qr_hand *hand) {
     group_wake_control(g);
 }
 
-/* Until the members of the generation have heard it, or the time is over. */
+/* Until then, or *go_on is false. */
 static enum qr_code idle_until(struct qr_group *g, int64_t until_ns, const bool *go_on, struct qr_err *err) {
     enum qr_code code = QR_OK;
     while (code == QR_OK && *go_on && group_now_ns(g) < until_ns) {
@@ -98,6 +100,7 @@ static enum qr_code idle_until(struct qr_group *g, int64_t until_ns, const bool 
     return code;
 }
 
+/* Until the members of the generation have heard it, or the time is over. */
 static enum qr_code await_heard(struct qr_group *g, struct qr_err *err) {
     enum qr_code code = idle_until(g, group_now_ns(g) + HEARD_WITHIN_NS, &g->awaits_hand, err);
     g->awaits_hand = false;
