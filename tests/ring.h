@@ -105,6 +105,7 @@ struct ring {
     int64_t form_ns;
     enum qr_code (*stable)(void *worker, bool leader, const struct qr_state *state, struct qr_err *err);
     enum qr_code (*reload)(void *worker, struct qr_state *ret, bool *ret_found, struct qr_err *err);
+    bool (*ended)(void *worker);
     int64_t look_ns;
     char dir[64];
     struct qr_link_hub *hub;
@@ -205,7 +206,7 @@ static enum qr_code ring_live(struct ring_worker *w) {
     qr_steps_log_init(&w->log, ring->dir);
     const struct qr_train_options t = {
         .job = ring->job, .canonical = &ring->canonical, .data = &ring->data, .model = ring->model, .group = w->group, .pool = pool,
-        .clock = ring->looked ? &busy : &qr_clock_monotonic, .log = &ring->noise, .reload = ring->reload, .reload_ctx = w,
+        .clock = ring->looked ? &busy : &qr_clock_monotonic, .log = &ring->noise, .reload = ring->reload, .reload_ctx = w, .ended = ring->ended,
         .observer = {.ctx = w, .joined = ring_joined, .step = ring_step, .stable = ring->stable}, .finish = ring_finish, .finish_ctx = w,
     };
     free(w->result.params);

@@ -57,10 +57,12 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_CHECKPOINT_TIME, GAUGE, "qring_checkpoint_timestamp_seconds", "", "When this worker last published one, since 1970; 0: not yet.")   \
     X(QR_CHECKPOINTS, COUNT, "qring_checkpoints_total", "", "Checkpoints that this worker published.")                                       \
     X(QR_CHECKPOINT_ERRORS, COUNT, "qring_checkpoint_errors_total", "", "Attempts to publish one that failed.")                              \
-    X(QR_STORE_GETS, COUNT, "qring_store_operations_total", "op=\"get\"", "Objects and files read and written.")                             \
+    X(QR_STORE_GETS, COUNT, "qring_store_operations_total", "op=\"get\"", "Requests for objects and files that were answered.")              \
     X(QR_STORE_PUTS, COUNT, "qring_store_operations_total", "op=\"put\"", "")                                                                \
-    X(QR_STORE_GET_ERRORS, COUNT, "qring_store_errors_total", "op=\"get\"", "Objects and files that could not be read or written.")          \
+    X(QR_STORE_OTHERS, COUNT, "qring_store_operations_total", "op=\"other\"", "")                                                            \
+    X(QR_STORE_GET_ERRORS, COUNT, "qring_store_errors_total", "op=\"get\"", "Requests for objects and files that failed.")                   \
     X(QR_STORE_PUT_ERRORS, COUNT, "qring_store_errors_total", "op=\"put\"", "")                                                              \
+    X(QR_STORE_OTHER_ERRORS, COUNT, "qring_store_errors_total", "op=\"other\"", "")                                                          \
     X(QR_STORE_GET_BYTES, COUNT, "qring_store_bytes_total", "op=\"get\"", "Bytes of objects and files read and written.")                    \
     X(QR_STORE_PUT_BYTES, COUNT, "qring_store_bytes_total", "op=\"put\"", "")
 

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/counter.h"
 #include "base/mem.h"
 #include "store/gcs.h"
 
@@ -18,8 +17,10 @@ static enum qr_code resolve_gcs(const char *url, struct qr_store **ret, char **r
     if (!slash || slash == bucket || !slash[1]) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: give bucket and name, gs://bucket/dir/name", url);
     qr_auto(qr_free_p) char *name = qr_xstrndup(bucket, (size_t)(slash - bucket));
     enum qr_code code = qr_store_gcs_new(name, &gcs, NULL, ret, err);
-    if (code == QR_OK) *ret_name = qr_xstrdup(slash + 1);
-    return code == QR_OK ? code : qr_wrap(err, "%s", url);
+    if (code != QR_OK) return qr_wrap(err, "%s", url);
+    *ret = qr_store_counted(*ret);
+    *ret_name = qr_xstrdup(slash + 1);
+    return QR_OK;
 }
 
 enum qr_code qr_store_resolve(const char *url, struct qr_store **ret, char **ret_name, struct qr_err *err) {
@@ -37,7 +38,7 @@ enum qr_code qr_store_resolve(const char *url, struct qr_store **ret, char **ret
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown kind of URL; gs://bucket/name, file:///dir/name and plain paths are known", url);
     }
     if (!*path) return qr_fail(err, QR_INVALID_ARGUMENT, "an empty path: give the name of a file");
-    *ret = qr_store_file_new("");
+    *ret = qr_store_counted(qr_store_file_new(""));
     *ret_name = qr_xstrdup(path);
     return QR_OK;
 }
@@ -47,10 +48,7 @@ enum qr_code qr_url_read(const char *url, size_t max_bytes, struct qr_buf *ret, 
     qr_auto(qr_free_p) char *name = NULL;
     enum qr_code code = qr_store_resolve(url, &s, &name, err);
     if (code != QR_OK) return code;
-    size_t had = ret->n;
     code = s->ops->get(s, name, max_bytes, ret, err);
-    qr_count(code == QR_OK ? QR_STORE_GETS : QR_STORE_GET_ERRORS, 1);
-    if (code == QR_OK && ret->n > had) qr_count(QR_STORE_GET_BYTES, ret->n - had);
     s->ops->close(s);
     return code;
 }
@@ -61,8 +59,6 @@ enum qr_code qr_url_write(const char *url, struct qr_bytes content, struct qr_er
     enum qr_code code = qr_store_resolve(url, &s, &name, err);
     if (code != QR_OK) return code;
     code = s->ops->put(s, name, content, false, err);
-    qr_count(code == QR_OK ? QR_STORE_PUTS : QR_STORE_PUT_ERRORS, 1);
-    if (code == QR_OK) qr_count(QR_STORE_PUT_BYTES, content.n);
     s->ops->close(s);
     return code;
 }

@@ -48,7 +48,11 @@ struct qr_store *qr_store_file_new(const char *root);
 struct qr_gcs_options;
 void qr_store_configure(const struct qr_gcs_options *gcs);
 
-/* Opens the store of a URL and the object name in it (heap). Nothing is asked of the network. */
+/* The same store, its requests counted (base/counter.h): get and get_version as reads, put and swap as writes, the rest as others. One that was
+ * answered is no error, also with "there already", "another version" or, for what was to be removed, "not there". Takes it over. */
+struct qr_store *qr_store_counted(struct qr_store *inner);
+
+/* Opens the store of a URL and the object name in it (heap). Nothing is asked of the network. Its requests are counted. */
 QR_MUST_CHECK enum qr_code qr_store_resolve(const char *url, struct qr_store **ret, char **ret_name, struct qr_err *err);
 /* One-shot conveniences over qr_store_resolve. */
 QR_MUST_CHECK enum qr_code qr_url_read(const char *url, size_t max_bytes, struct qr_buf *ret, struct qr_err *err);

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/counter.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "store/gcs.h"
@@ -91,11 +90,7 @@ static enum qr_code upload(struct qr_logdir *l, const char *name, size_t bytes, 
     enum qr_code code = qr_file_read(path, READ_MAX_BYTES, &content, err);
     if (code == QR_OK && content.n < bytes)
         code = qr_fail(err, QR_DATA_LOSS, "%s: %zu bytes, where %zu were written; has something cut it?", path, content.n, bytes);
-    if (code == QR_OK) {
-        code = l->store->ops->put(l->store, object, qr_bytes_of(content.p, bytes), create, err); /* not beyond a whole record */
-        qr_count(code == QR_OK ? QR_STORE_PUTS : QR_STORE_PUT_ERRORS, 1);
-        if (code == QR_OK) qr_count(QR_STORE_PUT_BYTES, bytes);
-    }
+    if (code == QR_OK) code = l->store->ops->put(l->store, object, qr_bytes_of(content.p, bytes), create, err); /* not beyond a whole record */
     qr_buf_free(&content);
     return code;
 }
@@ -208,6 +203,7 @@ enum qr_code qr_logdir_open(const struct qr_logdir_options *opt, struct qr_logdi
         gcs.notice = NULL;
         enum qr_code code = qr_store_gcs_new(name, &gcs, NULL, &store, err);
         if (code != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
+        store = qr_store_counted(store);
     }
     struct qr_logdir *l = qr_xcalloc(1, sizeof *l);
     pthread_condattr_t monotonic;

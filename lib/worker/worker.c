@@ -280,7 +280,7 @@ static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     return code;
 }
 
-/* For training: what is there by now. */
+/* What is there by now: for a group of fresh workers, and for members whose states differ. */
 static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err) {
     struct worker *w = ctx;
     struct qr_start start = {0};

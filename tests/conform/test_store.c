@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/counter.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "store/store.h"
@@ -111,10 +112,58 @@ static void they_count(const char *dir) {
     s->ops->close(s);
 }
 
+static const enum qr_counter counted[] = {QR_STORE_GETS, QR_STORE_GET_ERRORS, QR_STORE_GET_BYTES, QR_STORE_PUTS, QR_STORE_PUT_ERRORS, QR_STORE_PUT_BYTES,
+    QR_STORE_OTHERS, QR_STORE_OTHER_ERRORS};
+static void grew(const char *what, const int64_t (*by)[COUNT(counted)]) {
+    static int64_t before[COUNT(counted)];
+    for (size_t i = 0; i < COUNT(counted); i++) {
+        int64_t now = qr_counter_value(counted[i]);
+        if (by) CHECK(now - before[i] == (*by)[i], "%s: %s%s grew by %lld, not %lld", what, qr_counter_table[counted[i]].family,
+                      qr_counter_table[counted[i]].labels, (long long)(now - before[i]), (long long)(*by)[i]);
+        before[i] = now;
+    }
+}
+#define GREW(what, ...) grew(what, &(const int64_t[COUNT(counted)]){__VA_ARGS__})
+
+/* Whatever is asked of a store counts, once. */
+static void requests_count(void) {
+    struct qr_store *s = qr_store_counted(qr_store_memory_new());
+    struct qr_store_version v;
+    struct qr_buf b = {0};
+    struct qr_err err;
+    grew("", NULL);
+    CHECK(s->ops->put(s, "a", qr_bytes_of_string("12345"), true, &err) == QR_OK);
+    GREW("put", 0, 0, 0, 1, 0, 5);
+    CHECK(s->ops->put(s, "a", qr_bytes_of_string("12345"), true, &err) == QR_FAILED_PRECONDITION);
+    GREW("put where it is there already", 0, 0, 0, 1);
+    CHECK(s->ops->get(s, "a", 100, &b, &err) == QR_OK && b.n == 5);
+    GREW("get", 1, 0, 5);
+    CHECK(s->ops->get(s, "none", 100, &b, &err) == QR_NOT_FOUND);
+    GREW("get of what is not there", 0, 1);
+    qr_buf_clear(&b);
+    CHECK(s->ops->get_version(s, "a", 100, &b, &v, &err) == QR_OK);
+    GREW("get with a version", 1, 0, 5);
+    CHECK(s->ops->swap(s, "a", qr_bytes_of_string("123"), &v, &err) == QR_OK);
+    GREW("swap", 0, 0, 0, 1, 0, 3);
+    CHECK(s->ops->swap(s, "a", qr_bytes_of_string("12"), &v, &err) == QR_FAILED_PRECONDITION);
+    GREW("swap that is lost", 0, 0, 0, 1);
+    qr_buf_clear(&b);
+    CHECK(s->ops->list(s, "", &b, &err) == QR_OK && s->ops->check_writable(s, "x/", &err) == QR_OK && s->ops->remove(s, "a", &err) == QR_OK);
+    GREW("list, check, remove", 0, 0, 0, 0, 0, 0, 3);
+    s->ops->close(s);
+    qr_buf_free(&b);
+    CHECK(qr_url_read("/nonexistent/file", 10, &b, &err) == QR_NOT_FOUND);
+    GREW("a file by its path", 0, 1);
+}
+
 int main(void) {
     struct qr_store *s = qr_store_memory_new();
     suite(s);
     s->ops->close(s);
+    s = qr_store_counted(qr_store_memory_new());
+    suite(s);
+    s->ops->close(s);
+    requests_count();
     char dir[] = "/tmp/qring-store-XXXXXX";
     CHECK(mkdtemp(dir) != NULL);
     s = qr_store_file_new(dir);
