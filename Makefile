@@ -67,6 +67,7 @@ benches  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
 fuzzers  := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 replays  := $(fuzzers:%=%.replay)
 its      := $(sort $(wildcard tests/it/*.sh))
+poisoned := $(B)/tests/it/qringd_poison
 faults   := $(sort $(wildcard tests/faults/rows_*.py))
 lints    := tests/lint/run tests/lint/selftest
 models   := $(wildcard tests/model/check.sh)
@@ -97,7 +98,7 @@ run: all
 	$(Q)$(BIN)/qring run deploy/jobs/qcnn.json -n 2 --fresh --out out/qcnn
 
 ## make test       everything that proves it, under ten minutes; SAN=address|undefined|thread for sanitizers
-test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(lib_o))
+test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned))
 	$(Q)tests/run $(suite)
 
 ## make lint       floors, third-party boundaries, banned calls, sizes, headers, objects, the README's table
@@ -195,6 +196,9 @@ $(progs): $(BIN)/%: $$(call objs,cmd/$$*) $(libqring)
 	$(Q)$(link)
 
 $(tests) $(benches): %: %.o $(ref_o) $(libqring)
+	$(Q)$(link)
+$(poisoned): ldopt += -Wl,--wrap=qr_coverage_add_block
+$(poisoned): $$(call objs,cmd/qringd) $(B)/tests/it/poison.o $(libqring)
 	$(Q)$(link)
 $(replays): %.replay: %.o $(B)/tests/fuzz/replay.o $(libqring)
 	$(Q)$(link)

@@ -94,6 +94,7 @@ static void do_requests(struct qr_group *g) {
     }
     struct handover *h = &g->handover;
     if (h->leave_by_ns && group_now_ns(g) >= h->leave_by_ns) {
+        if (!h->awaits) handover_prepare_finished(g);
         h->awaits = false;
         g->leave = true;
     }

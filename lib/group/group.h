@@ -124,6 +124,14 @@ struct qr_contribution {
 };
 /* After qr_group_open_step: what this member's sum will look like, coverage and vector left out. What a leaver hands over must look so too. */
 void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shape);
+/* For a leaver whose blocks in hand take longer than it may wait: what it has finished. Called on the control thread while blocks are computed, under
+ * the group's lock; it calls nothing of the group. False: this cannot be told now. Unset with NULL before ctx goes. */
+struct qr_group_finished {
+    const qr_fixed *vector; size_t n; struct qr_coverage coverage;
+    const uint64_t *hand; size_t n_hand; /* taken, and not finished */
+};
+typedef bool qr_group_finished_fn(void *ctx, struct qr_group_finished *ret);
+void qr_group_tell_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx);
 /* ret_sum[n]: the sum over all members, checked by coverage. ret_sum may not alias vector. A refused coverage word is ABORTED, and at the
  * second time at one step DATA_LOSS for all; alone it is DATA_LOSS at once. CANCELLED after qr_group_interrupt. */
 QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum,
@@ -135,7 +143,7 @@ QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_c
 QR_MUST_CHECK enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error, int64_t timeout_ns,
                                          struct qr_err *err);
 /* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves. Blocks in hand may be finished for 200 ms before that, where
- * a step's sum is worth handing over (handover.h): qr_group_reduce takes it, and returns CANCELLED. */
+ * a step's sum is worth handing over (handover.h): qr_group_reduce takes it, and returns CANCELLED. After that it goes without those. */
 void qr_group_interrupt(struct qr_group *g);
 /* Which schedule a reduction of n integers uses now: for the log of the first step. */
 const char *qr_group_schedule_name(const struct qr_group *g, size_t n);

@@ -416,6 +416,13 @@ void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shap
     unlock(g);
 }
 
+void qr_group_tell_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx) {
+    lock(g);
+    g->handover.finished = finished;
+    g->handover.finished_ctx = ctx;
+    unlock(g);
+}
+
 bool qr_group_take(struct qr_group *g, uint64_t *ret_block) {
     struct ledger *l = &g->ledger;
     lock(g);

@@ -27,20 +27,53 @@ bool handover_worth(const struct qr_group *g) {
     return l->n_taken > 0 && !l->dropped && !h->gives && group_now_ns(g) - l->began_ns >= QR_HANDOVER_WORTH_NS;
 }
 
+/* held: the runs. vector: h->n integers over exactly these. */
+static void prepare(struct qr_group *g, const struct qr_held *held, const qr_fixed *vector, struct qr_coverage coverage) {
+    struct handover *h = &g->handover;
+    struct qr_handover out = {.kind = (uint8_t)h->key.kind, .generation = g->generation->id_hash, .step = h->key.step, .n_runs = held->n_runs,
+                              .integers = qr_bytes_of(vector, h->n * sizeof *vector)};
+    memcpy(out.base_digest, h->key.base_digest, sizeof out.base_digest);
+    memcpy(out.run, held->run, sizeof out.run);
+    qr_coverage_store(out.coverage, coverage);
+    qr_buf_clear(&h->frame);
+    qr_handover_encode(&out, &h->frame);
+    h->frame_blocks = count_of(held->run, held->n_runs);
+}
+
+static bool of_this_state(const struct qr_group *g, const struct qr_coverage_key *key) {
+    return key->step == g->held.applied_step && memcmp(key->base_digest, g->held.digest, sizeof g->held.digest) == 0;
+}
+
 void handover_prepare(struct qr_group *g, const struct qr_contribution *c) {
     struct handover *h = &g->handover;
     struct qr_held held;
-    bool same = h->known && c->key.kind == h->key.kind && c->key.step == g->held.applied_step && c->n == h->n + c->n_by_rank &&
-                memcmp(c->key.base_digest, g->held.digest, sizeof g->held.digest) == 0;
-    if (!same || !handover_worth(g) || !group_runs(g, &held)) return;
-    struct qr_handover out = {.kind = (uint8_t)c->key.kind, .generation = g->generation->id_hash, .step = c->key.step, .n_runs = held.n_runs,
-                              .integers = qr_bytes_of(c->vector, h->n * sizeof *c->vector)};
-    memcpy(out.base_digest, c->key.base_digest, sizeof out.base_digest);
-    memcpy(out.run, held.run, sizeof out.run);
-    qr_coverage_store(out.coverage, c->coverage);
-    qr_buf_clear(&h->frame);
-    qr_handover_encode(&out, &h->frame);
-    h->frame_blocks = count_of(held.run, held.n_runs);
+    if (!handover_worth(g) || !of_this_state(g, &h->key) || !of_this_state(g, &c->key) || c->n != h->n + c->n_by_rank || !group_runs(g, &held)) return;
+    prepare(g, &held, c->vector, c->coverage);
+}
+
+/* The taken blocks but those in hand, in front. How many. */
+static size_t sort_finished(struct ledger *l, const struct qr_group_finished *f) {
+    size_t n = 0;
+    for (size_t i = 0; i < l->n_taken; i++) {
+        bool in_hand = false;
+        for (size_t k = 0; k < f->n_hand; k++) in_hand = in_hand || f->hand[k] == l->block[i];
+        if (!in_hand) l->block[n++] = l->block[i];
+    }
+    return n;
+}
+
+void handover_prepare_finished(struct qr_group *g) {
+    struct handover *h = &g->handover;
+    struct ledger *l = &g->ledger;
+    struct qr_group_finished f;
+    struct qr_held held;
+    struct qr_coverage all = {0};
+    if (h->frame.n || !h->finished || !handover_worth(g) || !of_this_state(g, &h->key) || !h->finished(h->finished_ctx, &f) || f.n != h->n) return;
+    l->n = l->n_taken = sort_finished(l, &f); /* nothing is taken any more, and this member leaves in any case */
+    l->open = false;
+    for (size_t i = 0; i < l->n_taken; i++) qr_coverage_add_block(&all, &h->key, l->block[i]);
+    if (l->n_taken == 0 || !qr_coverage_equal(all, f.coverage) || !group_runs(g, &held)) return; /* one was just taken */
+    prepare(g, &held, f.vector, f.coverage);
 }
 
 bool handover_send(struct qr_group *g) {

@@ -15,13 +15,11 @@
 #include "exact/coverage.h"
 #include "exact/integer.h"
 #include "format/message.h"
+#include "group/group.h"
 
 #define QR_HANDOVER_WORTH_NS (50 * QR_MS)   /* since the first block of the step */
 #define QR_HANDOVER_WITHIN_NS (200 * QR_MS) /* a leaver waits so long for the blocks in hand */
 #define QR_HANDOVER_ANSWER_NS (100 * QR_MS)
-
-struct qr_group;
-struct qr_contribution;
 
 struct handover_sum { qr_fixed *vector; size_t cap; struct qr_coverage coverage; };
 /* What this member's sums of the present step look like, and what is held apart. */
@@ -36,6 +34,8 @@ struct handover {
                                  * added: the training thread's, from a join to the next */
     bool gives;                 /* given is set */
     /* a leaver's */
+    qr_group_finished_fn *finished;
+    void *finished_ctx;
     int64_t leave_by_ns;        /* 0: no wait */
     bool awaits;                /* sent, and not answered */
     struct qr_buf frame;
@@ -47,6 +47,8 @@ struct handover {
 bool handover_worth(const struct qr_group *g);
 /* c holds all blocks that were taken. */
 void handover_prepare(struct qr_group *g, const struct qr_contribution *c);
+/* The blocks in hand take too long: what is finished, without them. */
+void handover_prepare_finished(struct qr_group *g);
 /* The control thread, before its goodbye: true when an answer is to be waited for, until h->leave_by_ns. What was sent is held here no longer. */
 bool handover_send(struct qr_group *g);
 

@@ -288,10 +288,11 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
 }
 
 /* From its leader, or from the proposer that it promised, which found that there is nothing to go on from. A newcomer also believes a member that its group
- * has failed: alone it would begin what failed. */
-static bool may_end(const struct qr_member *m, uint32_t from, enum qr_code code) {
+ * has failed: alone it would begin what failed; and where too few are left, who knows of a poison block tells the others. */
+static bool may_end(const struct qr_member *m, uint32_t from, const struct qr_done *d) {
+    if (d->blame.is && m->formed && !m->active && member_in_generation(m, from)) return true;
     bool promised = m->promised.number && m->promised.index == from, leads = m->formed && m->generation.begin.member[0].name.index == from;
-    return promised || leads || (!m->formed && code != QR_OK && m->peer[from].beat.phase == QR_PHASE_MEMBER);
+    return promised || leads || (!m->formed && d->code != QR_OK && m->peer[from].beat.phase == QR_PHASE_MEMBER);
 }
 
 void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const struct qr_message *msg) {
@@ -311,7 +312,7 @@ void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const
         case QR_MESSAGE_BUSY: member_on_busy(m, &msg->busy); break;
         case QR_MESSAGE_BEGIN: member_on_begin(m, from, &msg->begin); break;
         case QR_MESSAGE_DONE:
-            if (m->ending || !may_end(m, from, msg->done.code)) break;
+            if (m->ending || !may_end(m, from, &msg->done)) break;
             m->blame = msg->done.blame;
             member_finish(m, msg->done.code, msg->done.text);
             break;
@@ -345,6 +346,7 @@ static void check_peer(struct qr_member *m, uint32_t i) {
     if (quiet >= QR_MEMBER_DEAD_NS) {
         struct conn *c = member_conn(m, p->conn);
         if (c) member_close(m, c);
+        member_died(m, i);
         snprintf(m->text, sizeof m->text, "silent for %.2f s", (double)quiet / 1e9);
         member_peer_down(m, i, m->text);
         return;

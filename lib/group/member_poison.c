@@ -91,7 +91,7 @@ static bool lives(const struct qr_member *m, const struct qr_member_name *name) 
     return p->connected && same_inc(p->incarnation, name->incarnation);
 }
 
-/* Its connection broke, in a generation that it was in. Whether it is gone shows when it does not come back. */
+/* Its connection broke or it fell silent, in a generation that it was in. Whether it is gone shows when it does not come back. */
 void member_died(struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
     const struct qr_begin *b = &m->generation.begin;
@@ -195,6 +195,20 @@ bool member_begin_deaths(struct qr_member *m, struct pending *q, struct qr_begin
     return false;
 }
 
+static void say_deaths(struct qr_member *m) {
+    const struct qr_deaths *d = &m->deaths;
+    for (uint32_t i = 0; i < d->n; i++) {
+        const struct qr_death *x = &d->death[i];
+        char runs[200] = "";
+        size_t n = 0;
+        for (uint32_t k = 0; k < x->n_runs && n < sizeof runs; k++)
+            n += (size_t)snprintf(runs + n, sizeof runs - n, " %llu+%llux%llu", (unsigned long long)x->run[k].first, (unsigned long long)x->run[k].count,
+                                  (unsigned long long)x->run[k].stride);
+        member_log(m, QR_LOG_DEBUG, "%s died in the step after state %llu; it %s blocks%s", qr_member_peer_text(m, x->name.index),
+                   (unsigned long long)d->step, x->named ? "had named" : "owned", n ? runs : " none");
+    }
+}
+
 /* The list of the Begin, and who has gone since this member promised. */
 void member_begun_deaths(struct qr_member *m, const struct qr_begin *b) {
     struct qr_deaths *d = &m->deaths, own = m->deaths;
@@ -203,6 +217,7 @@ void member_begun_deaths(struct qr_member *m, const struct qr_begin *b) {
     add_all(d, &b->deaths);
     if (same_base(&own, d->step, d->digest)) add_all(d, &own);
     without_members(m, d, b);
+    say_deaths(m);
 }
 
 /* Too few are left to begin anything: then who is left says it, when nobody came back. */

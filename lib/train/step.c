@@ -1,19 +1,25 @@
 #include "train/step.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/counter.h"
 #include "base/mem.h"
+#include "format/handover.h"
 
 enum { MAX_MEMBERS = 64 };
+#define LONG_BLOCK_NS (20 * QR_MS)
 
 /* One thread's share of a step. */
 struct lane {
     struct qr_model_workspace *workspace;
     qr_fixed *vector;         /* bad, ids, samples, read-outs, sums, gradients */
     struct qr_coverage coverage;
+    qr_fixed *fresh;          /* one block's, where blocks are long: it is added when it is finished. NULL: sums are too long for that */
+    uint64_t hand;            /* the block, while busy */
+    bool busy;
     const double **x, **y;    /* block_size pointers each */
     int64_t block_ns;         /* the longest */
 };
@@ -25,6 +31,9 @@ struct qr_stepper {
     struct lane *lanes;
     qr_fixed *vector;         /* the contribution: a lane's layout, then nanoseconds per rank */
     int64_t took_ns;          /* for what was added */
+    pthread_mutex_t lock;     /* of the lanes, while one is looked at from another thread */
+    bool long_blocks;         /* under lock: work goes on, and its blocks are computed apart */
+    qr_fixed *finished;       /* what such a look gets */
     const struct qr_step_work *work; /* of the running work */
     qr_stepper_take_fn *take;
     void *take_ctx;
@@ -45,6 +54,7 @@ size_t qr_stepper_blocks(const struct qr_stepper *s, const struct qr_step_work *
 static enum qr_code lane_init(struct qr_stepper *s, struct lane *l, struct qr_err *err) {
     if (qr_model_workspace_new(s->opt.model, &l->workspace, err) != QR_OK) return err->code;
     l->vector = qr_xaligned(n_values(s, QR_STEP_TRAIN) * sizeof *l->vector);
+    if (n_values(s, QR_STEP_TRAIN) <= QR_HANDOVER_MAX_COUNT) l->fresh = qr_xaligned(n_values(s, QR_STEP_TRAIN) * sizeof *l->fresh);
     l->x = qr_xcalloc(s->opt.block_size, sizeof *l->x);
     l->y = qr_xcalloc(s->opt.block_size, sizeof *l->y);
     return QR_OK;
@@ -61,6 +71,8 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     size_t n_lanes = qr_model_blocks_in_parallel(opt->model) ? qr_pool_size(opt->pool) : 1;
     s->lanes = qr_xcalloc(n_lanes, sizeof *s->lanes);
     s->vector = qr_xaligned((n_values(s, QR_STEP_TRAIN) + MAX_MEMBERS) * sizeof *s->vector);
+    s->finished = qr_xaligned(n_values(s, QR_STEP_TRAIN) * sizeof *s->finished);
+    pthread_mutex_init(&s->lock, NULL);
     for (; s->n_lanes < n_lanes; s->n_lanes++) {
         enum qr_code code = lane_init(s, &s->lanes[s->n_lanes], err);
         if (code != QR_OK) {
@@ -77,12 +89,15 @@ void qr_stepper_free(struct qr_stepper *s) {
     for (size_t i = 0; i < s->n_lanes; i++) {
         qr_model_workspace_free(s->lanes[i].workspace);
         free(s->lanes[i].vector);
+        free(s->lanes[i].fresh);
         free(s->lanes[i].x);
         free(s->lanes[i].y);
     }
     qr_model_state_free(s->numbers);
     free(s->lanes);
     free(s->vector);
+    free(s->finished);
+    pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
@@ -102,14 +117,14 @@ static void point(const struct qr_stepper *s, struct lane *l, const struct qr_st
     }
 }
 
-static void count_readouts(const struct qr_stepper *s, struct lane *l, size_t n) {
+static void count_readouts(const struct qr_stepper *s, const struct lane *l, size_t n, qr_fixed *vector) {
     const double *z = qr_model_readouts(l->workspace), bound = qr_model_readout_bound(s->opt.model);
     size_t n_readouts = n * qr_model_n_readouts(s->opt.model);
     double per_bucket = bound > 0 ? QR_READOUT_BUCKETS / (2 * bound) : 0;
     for (size_t i = 0; i < n_readouts; i++) {
         double at = floor((z[i] + bound) * per_bucket);
         size_t k = at < 0 ? 0 : at < QR_READOUT_BUCKETS ? (size_t)at : QR_READOUT_BUCKETS - 1;
-        l->vector[QR_VECTOR_READOUTS + k / 2] += (qr_fixed)1 << 64 * (k % 2);
+        vector[QR_VECTOR_READOUTS + k / 2] += (qr_fixed)1 << 64 * (k % 2);
     }
 }
 
@@ -117,26 +132,45 @@ void qr_stepper_readouts(const qr_fixed *vector, uint64_t ret[QR_READOUT_BUCKETS
     for (size_t k = 0; k < QR_READOUT_BUCKETS; k++) ret[k] = (uint64_t)(vector[QR_VECTOR_READOUTS + k / 2] >> 64 * (k % 2));
 }
 
+/* A lane's sums, or a fresh vector that is added to them when the block is finished. */
+static qr_fixed *begin_block(struct qr_stepper *s, struct lane *l, uint64_t block) {
+    if (!s->long_blocks) return l->vector;
+    memset(l->fresh, 0, n_values(s, s->work->kind) * sizeof *l->fresh);
+    pthread_mutex_lock(&s->lock);
+    l->hand = block;
+    l->busy = true;
+    pthread_mutex_unlock(&s->lock);
+    return l->fresh;
+}
+
+static void end_block(struct qr_stepper *s, struct lane *l, uint64_t block) {
+    if (s->long_blocks) pthread_mutex_lock(&s->lock);
+    if (s->long_blocks) qr_fixed_add(l->vector, l->fresh, n_values(s, s->work->kind));
+    qr_coverage_add_block(&l->coverage, &s->work->key, block);
+    l->busy = false;
+    if (s->long_blocks) pthread_mutex_unlock(&s->lock);
+}
+
 static void run_block(struct qr_stepper *s, struct lane *l, struct qr_pool *pool, size_t block) {
     const struct qr_step_work *w = s->work;
     struct qr_range r = qr_block_at(w->range, s->opt.block_size, block);
     size_t n = r.end - r.begin;
+    qr_fixed *vector = begin_block(s, l, block), *sums = vector + QR_VECTOR_SUMS;
     int64_t began_ns = qr_now_ns(s->opt.clock);
-    qr_fixed *sums = l->vector + QR_VECTOR_SUMS;
     point(s, l, w, r.begin, n);
     if (qr_model_block(s->numbers, l->workspace, pool, l->x, l->y, n, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL)) {
-        count_readouts(s, l, n);
+        count_readouts(s, l, n, vector);
     } else {
-        l->vector[QR_VECTOR_BAD] += qr_fixed_from_count(1);
-        l->vector[QR_VECTOR_BAD_IDS] += qr_fixed_from_count(block);
+        vector[QR_VECTOR_BAD] += qr_fixed_from_count(1);
+        vector[QR_VECTOR_BAD_IDS] += qr_fixed_from_count(block);
     }
-    l->vector[QR_VECTOR_SAMPLES] += qr_fixed_from_count(n);
-    qr_coverage_add_block(&l->coverage, &w->key, block);
+    vector[QR_VECTOR_SAMPLES] += qr_fixed_from_count(n);
+    int64_t took_ns = qr_now_ns(s->opt.clock) - began_ns;
+    if (took_ns > l->block_ns) l->block_ns = took_ns;
+    end_block(s, l, block);
     qr_count(QR_BLOCKS, 1);
     qr_count(QR_SAMPLES, n);
     qr_count(QR_TURNS_TRAINING, 1); /* a life sign, also from the pool's threads */
-    int64_t took_ns = qr_now_ns(s->opt.clock) - began_ns;
-    if (took_ns > l->block_ns) l->block_ns = took_ns;
 }
 
 static void task(void *ctx, size_t i, unsigned worker) {
@@ -163,15 +197,41 @@ void qr_stepper_clear(struct qr_stepper *s) {
 void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left, qr_stepper_take_fn *take, void *ctx) {
     int64_t began_ns = qr_now_ns(s->opt.clock);
     uint64_t block;
-    s->work = w;
+    int64_t block_ns = qr_stepper_block_ns(s);
     s->take = take;
     s->take_ctx = ctx;
+    pthread_mutex_lock(&s->lock);
+    s->work = w;
+    s->long_blocks = s->lanes[0].fresh && (block_ns == 0 || block_ns >= LONG_BLOCK_NS);
+    pthread_mutex_unlock(&s->lock);
     if (qr_model_blocks_in_parallel(s->opt.model)) qr_pool_for(s->opt.pool, n_left, task, s);
     else
         while (take(ctx, &block)) run_block(s, &s->lanes[0], s->opt.pool, (size_t)block);
+    pthread_mutex_lock(&s->lock);
+    s->long_blocks = false;
+    pthread_mutex_unlock(&s->lock);
     int64_t took_ns = qr_now_ns(s->opt.clock) - began_ns;
     s->took_ns += took_ns;
     qr_count_time(QR_COMPUTE_TIME, took_ns);
+}
+
+bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size_t *ret_n, struct qr_coverage *ret_coverage,
+                         uint64_t ret_hand[QR_STEPPER_HANDS], size_t *ret_n_hand) {
+    pthread_mutex_lock(&s->lock);
+    bool yes = s->long_blocks && s->n_lanes <= QR_STEPPER_HANDS;
+    *ret_n = yes ? n_values(s, s->work->kind) : 0;
+    *ret_n_hand = 0;
+    *ret_coverage = (struct qr_coverage){0};
+    memset(s->finished, 0, *ret_n * sizeof *s->finished);
+    for (size_t i = 0; yes && i < s->n_lanes; i++) {
+        const struct lane *l = &s->lanes[i];
+        qr_fixed_add(s->finished, l->vector, *ret_n);
+        *ret_coverage = qr_coverage_sum(*ret_coverage, l->coverage);
+        if (l->busy) ret_hand[(*ret_n_hand)++] = l->hand;
+    }
+    *ret_vector = s->finished;
+    pthread_mutex_unlock(&s->lock);
+    return yes;
 }
 
 void qr_stepper_sum(struct qr_stepper *s, enum qr_step_kind kind, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage) {

@@ -55,6 +55,11 @@ typedef bool qr_stepper_take_fn(void *ctx, uint64_t *ret_block);
 void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left, qr_stepper_take_fn *take, void *ctx);
 /* Adds what another worker computed: n integers, a lane's layout without nanoseconds, and their coverage. */
 void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n, struct qr_coverage coverage);
+/* From another thread, while blocks are computed: what was added of those that are finished, without nanoseconds, and those in hand (at most
+ * QR_STEPPER_HANDS; false when there are more). Only where a block takes long, and sums are no longer than what is handed over; else false. */
+enum { QR_STEPPER_HANDS = 256 };
+bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size_t *ret_n, struct qr_coverage *ret_coverage,
+                         uint64_t ret_hand[QR_STEPPER_HANDS], size_t *ret_n_hand);
 /* What was added: *ret_vector stays the stepper's until the next sum. */
 void qr_stepper_sum(struct qr_stepper *s, enum qr_step_kind kind, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage);
 unsigned qr_stepper_at_once(const struct qr_stepper *s); /* so many blocks are computed at the same time */

@@ -35,6 +35,7 @@ struct run {
     int64_t epoch_began_ns;
     unsigned n_joined;
     bool has_val, said_schedule, done;
+    uint64_t hand[QR_STEPPER_HANDS]; /* the control thread's */
 };
 
 static bool leads(const struct run *r) { return r->view.rank == 0; }
@@ -128,6 +129,13 @@ static void next_work(struct run *r, struct qr_step_work *ret) {
 }
 
 /* ---- one reduction ---- */
+
+/* For the group's control thread. */
+static bool finished(void *run, struct qr_group_finished *ret) {
+    struct run *r = run;
+    ret->hand = r->hand;
+    return qr_stepper_finished(r->stepper, &ret->vector, &ret->n, &ret->coverage, r->hand, &ret->n_hand);
+}
 
 static bool take(void *group, uint64_t *ret_block) { return qr_group_take(group, ret_block); }
 
@@ -415,10 +423,12 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     qr_state_digest(&r->state, &r->scratch, r->digest);
     size_t batch = qr_block_count(qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->block_size);
     size_t validation = qr_block_count((struct qr_range){opt->data->n_train, opt->data->n_samples}, r->job->block_size);
+    qr_group_tell_finished(opt->group, finished, r);
     return qr_group_ready(opt->group, r->state.pass, r->digest, batch > validation ? batch : validation, err);
 }
 
 static void run_fini(struct run *r) {
+    qr_group_tell_finished(r->opt->group, NULL, NULL);
     qr_stepper_free(r->stepper);
     qr_state_fini(&r->state);
     qr_state_fini(&r->spare);

@@ -21,6 +21,7 @@ struct box {
     struct qr_generation gen;
 };
 static struct box boxes[MAX];
+static bool goes_on; /* a loss does not end the work */
 /* connection numbers: 2k at the dialing end, 2k + 1 at the other; wires never break unless a test says so */
 static struct wire { struct box *end[2]; bool open; } wires[64];
 static uint32_t n_wires;
@@ -57,12 +58,18 @@ static void emit(void *ctx, const struct qr_member_action *a) {
     case QR_ACT_HANG_UP: break;
     }
 }
+/* Block 10 r + 0 ... 10 r + 9 are rank r's. */
+static void owned(void *ctx, uint32_t rank, struct qr_death *ret) {
+    (void)ctx;
+    ret->n_runs = 1;
+    ret->run[0] = (struct qr_run){10 * rank, 10, 1};
+}
 static struct box *box(uint32_t slot, uint32_t index, size_t n_peers, uint8_t inc, const struct qr_group_field *fields) {
     struct box *b = &boxes[slot];
     qr_member_free(b->m);
     *b = (struct box){.index = index};
     struct qr_member_options opt = {.run = "qcnn", .contract = "f32-v1", .fields = fields, .n_fields = 2, .index = index, .n_peers = n_peers, .peers = peers,
-        .count_known = true, .form_timeout_ns = 60 * QR_SECOND, .data_port = 2224, .stop_on_loss = true, .seed = index};
+        .count_known = true, .form_timeout_ns = 60 * QR_SECOND, .data_port = 2224, .min_workers = goes_on, .stop_on_loss = !goes_on, .seed = index, .owned = owned};
     memset(opt.incarnation, inc, 16);
     opt.job_hash[0] = fields == fields_32;
     b->m = qr_member_new(&opt, emit, b);
@@ -293,6 +300,125 @@ static void test_base(void) {
         if (member_runs_disjoint(&x, &y) == meet) CHECK(false, "runs %llu", (unsigned long long)i);
     }
 }
+/* ---- DESIGN §6: a block that kills ---- */
+static void four(void) {
+    reset();
+    for (uint32_t i = 0; i < 4; i++) box(i, i, 4, (uint8_t)(i + 1), fields_64);
+    for (uint32_t i = 1; i < 4; i++)
+        for (uint32_t k = 0; k < i; k++) wire_up(&boxes[i], &boxes[k]);
+    pass(100 * MILLI);
+    for (uint32_t i = 0; i < 4; i++) CHECK(boxes[i].begun && boxes[i].gen.begin.n_members == 4, "worker %u", i);
+}
+static void cut(uint32_t who, bool dies) {
+    if (dies) qr_member_free(boxes[who].m), boxes[who].m = NULL;
+    for (uint32_t k = 0; k < n_wires; k++)
+        for (int e = 0; e < 2; e++)
+            if (wires[k].open && wires[k].end[e] == &boxes[who]) {
+                wires[k].open = false;
+                struct box *o = wires[k].end[!e];
+                if (o->m) qr_member_down(o->m, now_ns, 2 * k + (unsigned)!e, "reset");
+                if (!dies) qr_member_down(boxes[who].m, now_ns, 2 * k + (unsigned)e, "reset");
+            }
+    pass(100 * MILLI);
+}
+static void name(uint32_t who, uint64_t block) {
+    qr_member_name_hand(boxes[who].m, now_ns, &(struct qr_hand){.n = 1, .block = {block}});
+    CHECK(!qr_member_hand_heard(boxes[who].m), "nobody has answered");
+    deliver();
+    CHECK(qr_member_hand_heard(boxes[who].m), "all have");
+}
+static unsigned deaths(uint32_t who, uint64_t block) { return qr_deaths_of(&boxes[who].gen.begin.deaths, block); }
+
+static void test_poison(void) {
+    four();
+    cut(3, true);
+    CHECK(deaths(0, 30) == 1 && deaths(1, 39) == 1 && deaths(2, 29) == 0, "what it owned: %u %u %u", deaths(0, 30), deaths(1, 39), deaths(2, 29));
+    name(2, 35);
+    cut(2, true);
+    CHECK(deaths(0, 35) == 2 && deaths(1, 35) == 2 && deaths(0, 34) == 1 && deaths(0, 25) == 0, "what it had named");
+    CHECK(!boxes[0].stop);
+    name(1, 35);
+    int64_t t = now_ns;
+    cut(1, true);
+    CHECK(boxes[0].stop && boxes[0].code == QR_DATA_LOSS && boxes[0].at_ns == t &&
+          strcmp(boxes[0].text, "block 35 killed 3 workers, one after the other: worker 3 (d:4), worker 2 (c:3), worker 1 (b:2)") == 0, "%s", boxes[0].text);
+
+    four(); /* in other blocks, or in none: no poison; nor is a step later */
+    cut(3, true);
+    name(2, 35);
+    cut(2, true);
+    name(1, 36);
+    cut(1, true);
+    CHECK(!boxes[0].stop && boxes[0].begun && deaths(0, 35) == 2 && deaths(0, 36) == 2);
+
+    four(); /* the survivors are too few to begin anything */
+    boxes[0].m->min_workers = 2;
+    for (uint32_t i = 3; i > 0; i--) {
+        if (i < 3) name(i, 35);
+        cut(i, true);
+    }
+    CHECK(!boxes[0].stop, "somebody may come back");
+    pass(QR_SECOND);
+    CHECK(boxes[0].stop && strstr(boxes[0].text, "block 35 killed 3 workers"), "%s", boxes[0].text);
+}
+/* A connection that breaks is no death when the same process comes back; a goodbye is none either. */
+static void test_no_deaths(void) {
+    four();
+    name(3, 35);
+    for (int round = 0; round < 5; round++) {
+        cut(3, false);
+        CHECK(boxes[0].gen.begin.n_members == 3 && deaths(0, 35) == 1, "round %d: %u members, %u deaths", round, boxes[0].gen.begin.n_members, deaths(0, 35));
+        for (uint32_t k = 0; k < 3; k++) wire_up(&boxes[3], &boxes[k]);
+        pass(40 * QR_SECOND); /* it may be kept out for a while: it flaps */
+        CHECK(boxes[0].begun && boxes[0].gen.begin.n_members == 4 && deaths(0, 35) == 0 && boxes[3].gen.begin.n_members == 4, "round %d: %u deaths", round,
+              deaths(0, 35));
+    }
+    four();
+    name(3, 35);
+    qr_member_leave(boxes[3].m, now_ns, "SIGTERM");
+    deliver();
+    cut(3, true);
+    CHECK(boxes[0].gen.begin.n_members == 3 && deaths(0, 35) == 0 && deaths(0, 30) == 0);
+}
+/* ---- rule 5: states that differ ---- */
+static void tell_state(uint32_t who, uint64_t step, uint8_t digest, bool stateless) {
+    struct qr_held h = {.stateless = stateless, .applied_step = step, .base_step = step};
+    h.digest[0] = h.base_digest[0] = digest;
+    qr_member_set_held(boxes[who].m, &h);
+}
+static void test_split(void) {
+    struct qr_held h[3] = {{.stateless = true}, {.applied_step = 4}, {.applied_step = 2}};
+    struct qr_begin b = {.n_members = 3};
+    CHECK(member_choose_base(h, 0, &b) == BASE_OK && b.base_step == 4 && !b.member[0].holder && b.member[1].holder, "who has no state has no vote");
+    h[1].stateless = h[2].stateless = true;
+    b = (struct qr_begin){.n_members = 3};
+    CHECK(member_choose_base(h, 0, &b) == BASE_NONE && b.from_checkpoint);
+    four(); /* three against one */
+    for (uint32_t i = 0; i < 4; i++) tell_state(i, 7, i == 2 ? 9 : 1, false);
+    qr_member_refused(boxes[0].m, now_ns);
+    deliver();
+    CHECK(boxes[0].begun && !boxes[0].gen.begin.from_checkpoint && !boxes[0].gen.begin.member[2].holder && boxes[0].gen.begin.base_digest[0] == 1);
+    CHECK(strstr(boxes[0].log, "step 7: worker 2 (c:3) computed wrongly: its state is 09000000000000000000000000000000, and that of the majority is 0100"), "%s", boxes[0].log);
+    CHECK(strstr(boxes[2].log, "step 7: this worker computed wrongly: its state is 0900") && !strstr(boxes[1].log, "wrongly"), "%s", boxes[2].log);
+    four(); /* two against two; a slow store; the same again */
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < 4; i++) tell_state(i, 7, i < 2 ? 1 : 9, false);
+        qr_member_refused(boxes[0].m, now_ns);
+        deliver();
+        if (round == 1) break;
+        CHECK(boxes[3].begun && boxes[3].gen.begin.from_checkpoint && boxes[3].gen.begin.base_step == 7);
+        for (uint32_t i = 0; i < 4; i++) tell_state(i, 0, 0, true);
+        tell_state(1, 3, 5, false);
+        qr_member_refused(boxes[0].m, now_ns);
+        deliver();
+        CHECK(boxes[3].begun && !boxes[3].gen.begin.from_checkpoint && boxes[3].gen.begin.base_step == 3 && boxes[3].gen.begin.member[1].holder &&
+              !boxes[3].gen.begin.member[0].holder, "who has read it first is the base");
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        CHECK((boxes[i].stop || boxes[i].done) && boxes[i].code == QR_DATA_LOSS && strstr(boxes[i].text, "step 7: the workers' states differ, twice, and no "
+              "majority agrees; states: 01000000000000000000000000000000 at worker 0 (a:1), worker 1 (b:2); 09000000000000000000000000000000 at worker 2 (c:3), "
+              "worker 3 (d:4)"), "worker %u: %s", i, boxes[i].text);
+}
 int main(void) {
     queue = qr_xcalloc(QUEUE, sizeof *queue);
     test_forms_and_ends();
@@ -302,6 +428,10 @@ int main(void) {
     test_losses();
     test_timeouts();
     test_base();
+    goes_on = true;
+    test_poison();
+    test_no_deaths();
+    test_split();
     reset();
     free(queue);
     return t_end();

@@ -124,25 +124,28 @@ static void test_leaves(void) {
 
 /* ---- handing over ---- */
 
-/* In the first step a block takes 120 ms. Worker `who` is asked to stop in its first or second; `also` too. */
-struct drain { uint32_t who, also; };
+/* In the first step a block takes 120 ms. Worker `who` is asked to stop in its first or second; `also` too.
+ * in_hand_ns: its second takes so much longer. */
+struct drain { uint32_t who, also; int64_t in_hand_ns; };
 static void begin_slow(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
     (void)line;
     w->slow = e == RING_JOINED && w->view.n_members == w->ring->n; /* the first step is shared out equally */
 }
 static void ask(struct ring_worker *w, unsigned n) {
     struct drain *d = w->ring->ctx;
-    if ((w->index != d->who && w->index != d->also) || n < 5) return;
+    if ((w->index != d->who && w->index != d->also) || n < (d->in_hand_ns ? 6 : 5)) return;
     w->slow = false;
     qr_group_interrupt(w->group);
+    ring_pause(d->in_hand_ns);
 }
 
 /* What a leaver has computed is not computed again: all members together compute each block of the run once. */
 static void test_hands_over(void) {
-    for (uint32_t k = 0; k < 5; k++) {
-        struct drain d = {.who = k % 3, .also = k == 4 ? 2 : k % 3};
+    for (uint32_t k = 0; k < 6; k++) {
+        struct drain d = {.who = k % 3, .also = k == 4 ? 2 : k % 3, .in_hand_ns = k == 5 ? 700 * QR_MS : 0};
+        int64_t want = n_blocks + (d.in_hand_ns > 0); /* the others do not wait for that one */
         struct ring r;
-        char what[64];
+        char what[96];
         ring_init(&r, job, k == 3 ? 2 : 3);
         r.on = begin_slow;
         r.looked = ask;
@@ -153,9 +156,9 @@ static void test_hands_over(void) {
         blocks = qr_counter_value(QR_BLOCKS) - blocks;
         out = qr_counter_value(QR_BLOCKS_HANDED_OVER) - out;
         in = qr_counter_value(QR_BLOCKS_TAKEN_OVER) - in;
-        snprintf(what, sizeof what, "workers %u and %u of %u leave in a step", d.who, d.also, r.n);
+        snprintf(what, sizeof what, "workers %u and %u of %u leave in a step%s", d.who, d.also, r.n, d.in_hand_ns ? ", with a long block in hand" : "");
         printf("%s: %lld blocks computed of %lld, %lld handed over\n", what, (long long)blocks, (long long)n_blocks, (long long)out);
-        CHECK(blocks == n_blocks, "%s: %lld blocks were computed, the run has %lld", what, (long long)blocks, (long long)n_blocks);
+        CHECK(blocks == want, "%s: %lld blocks were computed, not %lld", what, (long long)blocks, (long long)want);
         CHECK(out == in && out > 0, "%s: %lld handed over, %lld taken over", what, (long long)out, (long long)in);
         for (uint32_t i = 0; i < r.n; i++) {
             if (i != d.who && i != d.also) continue;

@@ -1,0 +1,53 @@
+#!/bin/sh
+# One block of one step kills whichever worker computes it: after three deaths the others end, all with the same sentence and a permanent code.
+. "$(dirname "$0")/common"
+qringd=$root/$QR_B/tests/it/qringd_poison
+[ -x "$qringd" ] || { fail "no $qringd: make test builds it"; end; }
+sed 's/"name": "qcnn"/"name": "poison", "block_size": 1/' deploy/jobs/qcnn.json >"$work/job.json"
+step=40 block=13 # of 64
+
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+count_gone() { # how many of $pids have ended
+    gone=0
+    for p in $pids; do
+        [ -d "/proc/$p" ] && [ "$(cut -d' ' -f3 "/proc/$p/stat" 2>/dev/null)" != Z ] || gone=$((gone + 1))
+    done
+}
+ring() { # workers, flags
+    n=$1 d=$work/ring$1; shift; mkdir -p "$d"
+    # shellcheck disable=SC2046
+    addresses=$(for p in $(free_ports "$n"); do echo "127.0.0.1:$p"; done)
+    pids= i=0
+    while [ $i -lt "$n" ]; do
+        # shellcheck disable=SC2086
+        (POISON="$step $block" TF_CONFIG=$(tf_config $i $addresses) exec "$qringd" "$work/job.json" --data-port 0 --epochs 100 --out "$d/out" "$@" \
+            >"$d/worker$i.log" 2>&1 </dev/null) &
+        pids="$pids $!" started="$started $!" i=$((i + 1))
+    done
+    third=0 tries=0
+    while count_gone; [ $gone -lt "$n" ] && [ $tries -lt 1500 ]; do
+        [ $gone -lt 3 ] || [ $third != 0 ] || third=$(now_ms)
+        tries=$((tries + 1)); sleep 0.01
+    done
+    last=$(now_ms) codes= killed=0 ended=0 i=0 said=
+    [ $third != 0 ] || third=$last
+    for p in $pids; do
+        kill -9 "$p" 2>/dev/null; wait "$p" 2>/dev/null; rc=$?; codes="$codes $rc"
+        if [ $rc = 137 ]; then killed=$((killed + 1)); fi
+        if [ $rc = 4 ]; then
+            ended=$((ended + 1))
+            words=$(grep -o "step [0-9]*: block $block killed 3 workers, one after the other: [^\"]*" "$d/worker$i.log" | tail -n 1)
+            [ -z "$said" ] || check "worker $i of $n says what the others say: $words" test "$words" = "$said"
+            said=$words
+        fi
+        i=$((i + 1))
+    done
+    check "a ring of $n: three are killed, the others end with 4:$codes" test "$killed $ended" = "3 $((n - 3))"
+    check "the sentence names workers and samples: $said" test -n "$(echo "$said" | grep 'worker [0-9] (127.0.0.1:[0-9]*), .*; training samples [0-9]* are in it')"
+    took=$((last - third))
+    check "within 6 s of the third death, not $took ms" test $took -lt 6000
+    echo "poison block in a ring of $n: all ended $((took / 1000)).$(printf %03d $((took % 1000))) s after the third death (bound 2 s): $said"
+}
+ring 4 --min-workers 1 --log-level debug
+ring 5 --min-workers 3 --threads 2 --log-level debug
+end
