@@ -8,15 +8,15 @@
 #include "group/member.h"
 
 static const struct mutation { unsigned bit; uint64_t hint; const char *name; } mutations[] = {
-    {QR_MUTATE_KEEP_OVERLAP, 1, "keep overlapping blocks"},
-    {QR_MUTATE_NO_SUSPEND, 1, "works on after a promise"},
-    {QR_MUTATE_COMMIT_ANYWAY, 1, "commits after its generation"},
-    {QR_MUTATE_KEEP_ANYWAY, 1, "keeps what a Begin drops"},
-    {QR_MUTATE_TAKE_SUSPENDED, 1, "takes blocks while suspended"},
+    {QR_MUTATE_KEEP_OVERLAP, 3797, "keep overlapping blocks"},
+    {QR_MUTATE_NO_SUSPEND, 31, "works on after a promise"},
+    {QR_MUTATE_COMMIT_ANYWAY, 121, "commits after its generation"},
+    {QR_MUTATE_KEEP_ANYWAY, 187, "keeps what a Begin drops"},
+    {QR_MUTATE_TAKE_SUSPENDED, 98, "takes blocks while suspended"},
     {PLANT_UNSTABLE, 1, "publishes an unstable state"},
-    {PLANT_PLAIN_WRITE, 1, "LATEST moved by a plain write"},
-    {PLANT_UNVERIFIED, 1, "a checkpoint loaded without verifying"},
-    {PLANT_DEAF, 1, "who gives up a reduction is deaf to greetings"},
+    {PLANT_PLAIN_WRITE, 143, "LATEST moved by a plain write"},
+    {PLANT_UNVERIFIED, 3188, "a checkpoint loaded without verifying"},
+    {PLANT_DEAF, 8, "who gives up a reduction is deaf to greetings"},
 };
 /* Seeds that have failed once, and what they were. */
 static const struct { uint64_t seed; const char *was; } regressions[] = {

@@ -74,7 +74,9 @@ static void check_move(struct whole *w, const struct node *x, const struct qr_bu
     else if (strcmp(l.digest, truth.digest_at[l.pass]) != 0) broken(w, x, "LATEST names the undisturbed run's state", l.object);
     else if (s->has_newest && (l.pass < s->newest.pass || (l.pass == s->newest.pass && s->newest.done && !l.done)))
         broken(w, x, "LATEST never goes back", l.object);
-    else if ((long long)truth.log_end[l.pass] > s->synced) broken(w, x, "the log is on disk as far as the published state goes", l.object);
+    else if ((long long)truth.log_end[l.pass] > s->synced && x->leader) broken(w, x, "the log is on disk as far as the published state goes", l.object);
+    /* who leaves publishes what it has; a line of it that the leader has not written yet is lost if all die now */
+    else if ((long long)truth.log_end[l.pass] > s->synced) s->ahead_of_log = true;
     say(x, "MOVES LATEST to step %llu (pass %llu)%s", (unsigned long long)l.step, (unsigned long long)l.pass, l.done ? ", done" : "");
     s->newest = l;
     s->has_newest = true;
@@ -214,7 +216,7 @@ static enum qr_code ask(struct node *x, struct request *r, struct qr_err *err) {
     static const char *const verbs[] = {"get", "put", "create", "remove", "list", "swap"};
     struct whole *w = x->w;
     struct store *s = &w->store;
-    if (x->killed) return qr_fail(err, QR_UNAVAILABLE, "%s: its process is gone", r->name);
+    if (x->killed) return qr_fail(err, QR_INTERNAL, "%s: its process is gone", r->name); /* so that nothing is tried again */
     int64_t scale = dice(w, 1000) >= s->fault ? s->cloud ? MS(8) : MS(1) : dice(w, 5) ? MS(500) : MS(6000);
     r->node = x;
     r->fail = dice(w, 1000) < s->fault;
@@ -226,7 +228,7 @@ static enum qr_code ask(struct node *x, struct request *r, struct qr_err *err) {
     for (int64_t until_ns = r->back_ns; !x->killed && (!r->performed || now_of(w) < r->back_ns); until_ns = r->back_ns)
         wait_until(w, until_ns > now_of(w) ? until_ns : now_of(w) + MS(1));
     drop_request(s, r);
-    enum qr_code code = x->killed ? QR_UNAVAILABLE : r->code;
+    enum qr_code code = x->killed ? QR_INTERNAL : r->code;
     struct qr_checkpoint_latest l;
     if (code == QR_OK && r->verb == SWAP && qr_checkpoint_latest_decode(qr_buf_view(&r->bytes), "LATEST", &l, NULL) == QR_OK && l.pass > s->acked_pass)
         s->acked_pass = l.pass;

@@ -86,7 +86,9 @@ static void write_log(void *ctx, enum qr_log_level level, const char *module, co
     struct node *x = ctx;
     char name[48];
     (void)level;
+    if (x->killed) return;
     say(x, "log: %s: %s", module, message);
+    if (strstr(message, "the last one could not be published")) x->w->store.gave_up = true;
     const struct node *victim = x->w->victim;
     snprintf(name, sizeof name, "worker %u (host%u:2222): ", victim ? victim->index : 99, victim ? victim->index : 99);
     if (victim && x != victim && !x->named_ns && strncmp(message, name, strlen(name)) == 0) x->named_ns = now_of(x->w);
@@ -136,6 +138,7 @@ static void die(struct node *x) {
         x->actor[k].frozen_ns = 0;
     }
     x->news++;
+    qr_publisher_hurry(x->publisher); /* to hear of it */
 }
 static void close_publisher(struct node *x) {
     bool was = x->killed;
