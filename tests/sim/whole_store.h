@@ -74,9 +74,11 @@ static void check_move(struct whole *w, const struct node *x, const struct qr_bu
     else if (strcmp(l.digest, truth.digest_at[l.pass]) != 0) broken(w, x, "LATEST names the undisturbed run's state", l.object);
     else if (s->has_newest && (l.pass < s->newest.pass || (l.pass == s->newest.pass && s->newest.done && !l.done)))
         broken(w, x, "LATEST never goes back", l.object);
-    else if ((long long)truth.log_end[l.pass] > s->synced && x->leader) broken(w, x, "the log is on disk as far as the published state goes", l.object);
-    /* who leaves publishes what it has; a line of it that the leader has not written yet is lost if all die now */
-    else if ((long long)truth.log_end[l.pass] > s->synced) s->ahead_of_log = true;
+    else if ((long long)truth.log_end[l.pass] > s->synced) {
+        /* who leaves without leading publishes what it has, also when the leader has not written that line yet, and never will if it dies now */
+        if (x->leader && !s->ahead_of_log) broken(w, x, "the log is on disk as far as the published state goes", l.object);
+        s->ahead_of_log = true;
+    }
     say(x, "MOVES LATEST to step %llu (pass %llu)%s", (unsigned long long)l.step, (unsigned long long)l.pass, l.done ? ", done" : "");
     s->newest = l;
     s->has_newest = true;
@@ -374,7 +376,7 @@ static void store_power_cut(struct whole *w) {
     }
     s->lock = NULL;
     cut_log(w);
-    if (dice(w, 3) == 0) damage(w);
+    if (dice(w, 2)) damage(w);
     const struct object *o = object_of(s, latest_name);
     s->has_newest = o && qr_checkpoint_latest_decode(qr_buf_view(&o->bytes), "LATEST", &l, NULL) == QR_OK;
     if (s->has_newest) s->newest = l;

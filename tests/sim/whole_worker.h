@@ -85,8 +85,8 @@ static enum qr_code on_finish(void *ctx, const struct qr_group_view *view, const
 static void write_log(void *ctx, enum qr_log_level level, const char *module, const char *message) {
     struct node *x = ctx;
     char name[48];
-    (void)level;
     if (x->killed) return;
+    if (level == QR_LOG_WARNING && strstr(message, "coverage refused")) broken(x->w, x, "coverage is a net that is never needed", message);
     say(x, "log: %s: %s", module, message);
     if (strstr(message, "the last one could not be published")) x->w->store.gave_up = true;
     const struct node *victim = x->w->victim;
