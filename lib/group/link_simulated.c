@@ -11,6 +11,7 @@ enum { MAX_LINKS = 512, MAX_WAITING = 64, PACKET_BYTES = 1400, MAX_RESENDS = 8 }
 #define DIAL_FIRST_NS INT64_C(50000000)
 #define DIAL_LAST_NS INT64_C(1000000000)
 #define RESEND_FIRST_NS INT64_C(200000000)
+#define RESEND_AGAIN_NS INT64_C(250000000)
 #define BLOCK_LOOK_NS INT64_C(20000000)
 
 struct item { /* something for a link's owner, or a message under way */
@@ -368,7 +369,7 @@ static int64_t line_delay(struct qr_sim_net *net, unsigned from, unsigned to, si
     for (size_t packet = 0; lose && packet <= n / PACKET_BYTES; packet++) {
         int64_t again_ns = 0;
         unsigned times = 0;
-        while (times < MAX_RESENDS && random_of(net) % 1000 < lose) again_ns += RESEND_FIRST_NS << times++;
+        while (times < MAX_RESENDS && random_of(net) % 1000 < lose) again_ns += times++ ? RESEND_AGAIN_NS : RESEND_FIRST_NS;
         if (times == MAX_RESENDS) *ret_broken = true;
         if (again_ns > resend_ns) resend_ns = again_ns;
     }

@@ -44,7 +44,8 @@ void qr_sim_net_break(struct qr_sim_net *net, const struct qr_link *a, const str
 /* The same between two sites, whatever runs there, now or later. */
 void qr_sim_net_block_sites(struct qr_sim_net *net, unsigned a, unsigned b, bool blocked);
 /* Of 1000 packets from and to this site so many are lost and sent again, as TCP does: what they carry, and all behind it on that connection,
- * comes 200 ms later, 400 ms, ...; a packet lost eight times breaks its connection. */
+ * comes 200 ms later, and 250 ms for each time that it is lost again (what is sent behind it is acknowledged, and tells of it); a packet lost
+ * eight times breaks its connection. */
 void qr_sim_net_lossy(struct qr_sim_net *net, unsigned site, unsigned lose);
 /* Bytes per second that leave this site and its neighbour (2k and 2k + 1: one machine's two links), all connections together, and as many that
  * come; 0: no bound. */

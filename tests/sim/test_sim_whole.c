@@ -4,110 +4,24 @@
  *
  * SEEDS=n: so many seeds, by JOBS processes (default: the processors). SEED=n replays one, twice: it prints what happened, and both runs must be
  * the same. MUTATION=name adds a planted bug to it. */
-#include "tests/sim/whole_world.h"
 #include "group/member.h"
+#include "tests/sim/whole_faults.h"
 
 static const struct mutation { unsigned bit; uint64_t hint; const char *name; } mutations[] = {
-    {QR_MUTATE_KEEP_OVERLAP, 180, "keep overlapping blocks"},
-    {QR_MUTATE_NO_SUSPEND, 31, "works on after a promise"},
-    {QR_MUTATE_COMMIT_ANYWAY, 121, "commits after its generation"},
-    {QR_MUTATE_KEEP_ANYWAY, 187, "keeps what a Begin drops"},
-    {QR_MUTATE_TAKE_SUSPENDED, 98, "takes blocks while suspended"},
+    {QR_MUTATE_KEEP_OVERLAP, 1, "keep overlapping blocks"},
+    {QR_MUTATE_NO_SUSPEND, 1, "works on after a promise"},
+    {QR_MUTATE_COMMIT_ANYWAY, 1, "commits after its generation"},
+    {QR_MUTATE_KEEP_ANYWAY, 1, "keeps what a Begin drops"},
+    {QR_MUTATE_TAKE_SUSPENDED, 1, "takes blocks while suspended"},
     {PLANT_UNSTABLE, 1, "publishes an unstable state"},
-    {PLANT_PLAIN_WRITE, 143, "LATEST moved by a plain write"},
+    {PLANT_PLAIN_WRITE, 1, "LATEST moved by a plain write"},
     {PLANT_UNVERIFIED, 1, "a checkpoint loaded without verifying"},
-    {PLANT_DEAF, 8, "who gives up a reduction is deaf to greetings"},
+    {PLANT_DEAF, 1, "who gives up a reduction is deaf to greetings"},
 };
 /* Seeds that have failed once, and what they were. */
 static const struct { uint64_t seed; const char *was; } regressions[] = {
     {1, "the first"},
 };
-
-/* ---- faults ---- */
-
-struct plan { bool calm, power, halves; unsigned set; int64_t quiet_ns, every_ms; };
-
-static void flavour(struct whole *w, struct plan *p) {
-    struct store *s = &w->store;
-    s->on = dice(w, 6) > 0;
-    s->cloud = s->on && dice(w, 5) < 2;
-    s->fault = dice(w, 3) ? (unsigned)dice(w, 120) : 0;
-    w->every_ns = dice(w, 2) ? 0 : dice_ns(w, 500) * MS(1);
-    w->every_steps = 1 + dice(w, 3);
-    w->offsets = dice(w, 2);
-    *p = (struct plan){.calm = dice(w, 8) == 0, .power = s->on && dice(w, 3) == 0, .halves = w->n > 1 && dice(w, 8) == 0,
-                       .set = 1 + (unsigned)dice(w, (1u << w->n) - 1), .quiet_ns = MS(200) + dice_ns(w, 4000) * MS(1), .every_ms = 1 + dice_ns(w, 400)};
-    if (p->calm) return;
-    if (dice(w, 6) == 0)
-        for (unsigned i = 0; i < w->n; i++)
-            for (int k = 0; k < 2; k++) qr_sim_net_lossy(w->net, site_of(&w->node[i], k), 1 + (unsigned)dice(w, 60));
-    if (dice(w, 8) == 0) qr_sim_net_rate(w->net, site_of(&w->node[dice(w, w->n)], 0), 50000 + dice_ns(w, 400000));
-}
-static bool acts(const struct node *x) { return x->live && !x->killed && !x->paused; }
-static void trouble_links(struct whole *w, struct node *x, struct node *o) {
-    switch (dice(w, 6)) {
-    case 0:
-        say(x, "cannot reach worker %u", o->index);
-        for (int k = 0, twice = (int)dice(w, 2); k <= twice; k++) {
-            block(k ? o : x, k ? x : o, 0, true);
-            if (dice(w, 2)) block(k ? o : x, k ? x : o, 1, true);
-        }
-        break;
-    case 1:
-        say(x, "reaches worker %u again", o->index);
-        cut(x, o, false);
-        break;
-    case 2:
-        if (!x->live || !o->live) break;
-        say(x, "loses a connection to worker %u", o->index);
-        int kind = (int)dice(w, 2);
-        qr_sim_net_break(w->net, x->port[kind].inner, o->port[kind].inner);
-        break;
-    case 3:
-        say(x, "has streams that are slow to give back");
-        x->port[1].slow_ns = now_of(w) + dice_ns(w, 2000) * MS(1);
-        break;
-    case 4: {
-        char host[16], other[16];
-        snprintf(host, sizeof host, "host%u", x->index);
-        snprintf(other, sizeof other, "host%u", o->index);
-        bool lie = dice(w, 2);
-        say(x, "its name leads %s", !lie ? "where it should" : dice(w, 2) ? "to another" : "to nobody");
-        qr_sim_net_lie(w->net, lie ? host : NULL, w->random & 1 ? other : NULL);
-        break;
-    }
-    default: qr_sim_net_rate(w->net, site_of(x, 0), dice(w, 2) ? 0 : 20000 + dice_ns(w, 200000));
-    }
-}
-static void trouble(struct whole *w, const struct plan *p) {
-    struct node *x = &w->node[dice(w, w->n)], *o = &w->node[dice(w, w->n)];
-    switch (dice(w, 10)) {
-    case 0:
-    case 1:
-        if (x->live && !x->killed) kill_node(x);
-        break;
-    case 2:
-        if (!acts(x)) break;
-        say(x, "is stopped");
-        x->paused = true;
-        x->resume_ns = now_of(w) + MS(20) + dice_ns(w, 3000) * MS(1);
-        break;
-    case 3:
-        if (!acts(x)) break;
-        int k = dice(w, 2) ? TRAINING : PUBLISHING;
-        say(x, "its %s thread is frozen", k == TRAINING ? "training" : "publishing");
-        x->actor[k].frozen_ns = now_of(w) + (dice(w, 10) ? MS(20) + dice_ns(w, 2000) * MS(1) : 15 * QR_SECOND);
-        break;
-    case 4:
-        if (acts(x) && !x->leaving && dice(w, 2)) ask_to_leave(x);
-        break;
-    case 5:
-        if (p->power && dice(w, 3) == 0) kill_all(w, !w->store.cloud);
-        break;
-    default:
-        if (x != o) trouble_links(w, x, o);
-    }
-}
 
 /* ---- one seed ---- */
 
@@ -120,23 +34,29 @@ static bool one(struct whole *w, uint64_t seed, unsigned planted) {
     flavour(w, &p);
     while (now_of(w) < p.quiet_ns && goes_on(w)) {
         if (!p.calm && now_of(w) >= next_ns) {
-            trouble(w, &p);
+            trouble(w);
             if (p.halves && now_of(w) > MS(500) && !apart) halve(w, p.set, apart = true);
             next_ns = now_of(w) + dice_ns(w, p.every_ms) * MS(1);
         }
+        power_cut(w, &p);
         turn(w, next_ns < p.quiet_ns && next_ns > now_of(w) ? next_ns : p.quiet_ns);
     }
     if (goes_on(w)) say(&w->node[0], "(all is quiet from here on)");
     heal(w);
-    run_until(w, now_of(w) + 240 * QR_SECOND); /* bans of 30 s, a group that waits for one that does not come, and the run itself, slow */
+    int64_t until_ns = now_of(w) + 240 * QR_SECOND; /* bans of 30 s, a group that waits for one that does not come, and the run itself, slow */
+    while (now_of(w) < until_ns && goes_on(w)) {
+        power_cut(w, &p);
+        turn(w, until_ns);
+    }
     check_end(w);
     return w->broken_rules == 0;
 }
 
 /* ---- many ---- */
 
+enum { MAX_JOBS = 64 };
 struct tally {
-    uint64_t done_seeds, failed[16], n_failed, kills, joins, ended, saves, cuts, earlier, first_seen[COUNT(mutations)];
+    uint64_t current[MAX_JOBS], done_seeds, failed[16], n_failed, kills, joins, ended, saves, cuts, earlier, first_seen[COUNT(mutations)];
     char why[16][360];
 };
 static struct tally *tally;
@@ -156,23 +76,27 @@ static void add(const struct whole *w, bool good) {
     tally->failed[at] = w->seed;
     snprintf(tally->why[at], sizeof tally->why[at], "%s (%s)", w->rule, w->detail);
 }
-/* Runs f(job) in so many processes; false: one of them has died. */
-static bool in_parallel(unsigned jobs, void (*f)(unsigned job, unsigned jobs)) {
-    bool good = true;
+/* Runs f(job) in so many processes. */
+static void in_parallel(unsigned jobs, void (*f)(unsigned job, unsigned jobs)) {
+    pid_t child[MAX_JOBS];
     fflush(stdout);
-    for (unsigned job = 1; job < jobs; job++)
-        if (fork() == 0) {
-            f(job, jobs);
-            _exit(0);
-        }
-    f(0, jobs);
-    int status;
-    while (wait(&status) > 0) good = good && status == 0;
-    return good;
+    for (unsigned job = 0; job < jobs; job++) {
+        child[job] = fork();
+        CHECK(child[job] >= 0);
+        if (child[job] != 0) continue;
+        f(job, jobs);
+        _exit(0);
+    }
+    for (unsigned job = 0; job < jobs; job++) {
+        int status = 0;
+        waitpid(child[job], &status, 0);
+        CHECK(status == 0, "SEED=%llu ends the process (status %d)", (unsigned long long)tally->current[job], status);
+    }
 }
 static uint64_t n_seeds;
 static void some_seeds(unsigned job, unsigned jobs) {
     for (uint64_t seed = 1 + job; seed <= n_seeds && tally->n_failed < 8; seed += jobs) {
+        tally->current[job] = seed;
         bool good = one(&world, seed, 0);
         add(&world, good);
         whole_fini(&world);
@@ -183,6 +107,7 @@ static void some_mutations(unsigned job, unsigned jobs) {
     for (size_t k = job; k < COUNT(mutations); k += jobs)
         for (uint64_t i = 0; i < 10000 && !tally->first_seen[k]; i++) {
             uint64_t seed = n_seeds >= 10000 ? 1 + i : mutations[k].hint + i;
+            tally->current[job] = seed;
             bool seen = !one(&world, seed, mutations[k].bit);
             snprintf(tally->why[k], sizeof tally->why[k], "%s", seen ? world.rule : "");
             whole_fini(&world);
@@ -216,6 +141,7 @@ int main(void) {
     const char *seed = getenv("SEED"), *seeds = getenv("SEEDS"), *jobs_text = getenv("JOBS");
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned jobs = jobs_text ? (unsigned)strtoul(jobs_text, NULL, 10) : cpus > 1 ? (unsigned)cpus : 1;
+    if (jobs > MAX_JOBS) jobs = MAX_JOBS;
     find_truth(0);
     if (seed) {
         replay(strtoull(seed, NULL, 10), getenv("MUTATION"));
@@ -229,7 +155,7 @@ int main(void) {
         CHECK(good, "SEED=%llu (%s): %s (%s)", (unsigned long long)regressions[k].seed, regressions[k].was, world.rule, world.detail);
         whole_fini(&world);
     }
-    CHECK(in_parallel(jobs, some_mutations));
+    in_parallel(jobs, some_mutations);
     for (size_t k = 0; k < COUNT(mutations); k++) {
         CHECK(tally->first_seen[k], "mutation \"%s\" was not seen", mutations[k].name);
         printf("mutation \"%s\": seen at seed %llu (%s)\n", mutations[k].name, (unsigned long long)tally->first_seen[k], tally->why[k]);
@@ -237,7 +163,7 @@ int main(void) {
     memset(tally, 0, sizeof *tally);
     struct timespec began, ended;
     clock_gettime(CLOCK_MONOTONIC, &began);
-    CHECK(in_parallel(jobs, some_seeds));
+    in_parallel(jobs, some_seeds);
     clock_gettime(CLOCK_MONOTONIC, &ended);
     for (uint64_t i = 0; i < n_seeds && i < tally->done_seeds; i++) t_passed++;
     t_passed -= (long)tally->n_failed;

@@ -64,7 +64,7 @@ enum { CONTROL, TRAINING, PUBLISHING, ACTORS };
 struct node {
     struct whole *w;
     uint32_t index;
-    bool live, killed, paused, finished, by_others, leaving, told_end, leader, damage_hidden;
+    bool live, killed, paused, finished, leaving, away, told_end, leader, damage_hidden; /* away: it is not started again */
     unsigned lives, news;
     int64_t start_ns, resume_ns, leave_by_ns, offset_ns, block_ns; /* block_ns: a look at the clock in a step takes up to so long */
     struct qr_clock clock, busy_clock;
@@ -80,7 +80,6 @@ struct node {
     struct qr_err err;
     char digest[33];
     int64_t told_ns, named_ns, ended_ns; /* when it last told a step, first named the victim as gone, ended */
-    uint64_t told_step;
     unsigned joins, n_members;
 };
 struct object { char name[120]; struct qr_buf bytes, good; uint64_t version; bool damaged; }; /* good: before the damage */
@@ -129,7 +128,10 @@ struct whole {
     unsigned min_workers;
     ucontext_t scheduler;
     struct actor *now;            /* who runs */
-    struct node *victim;
+    unsigned victims;             /* whose loss is timed: a set of indices */
+    uint64_t top, n_told;         /* the last step that anybody told, and how many there were */
+    int64_t top_ns, longest_ns;   /* when; the longest pause between two since longest_ns was cleared */
+    int64_t late_ns;              /* a thread may be so late each time: a neighbour has the processor */
     const char *rule;
     char detail[300];
 };

@@ -310,77 +310,8 @@ static struct qr_place place_of(struct node *x) {
     return p;
 }
 
-/* ---- power cuts ---- */
+/* ---- the end ---- */
 
-/* Not acknowledged: it may be there, in part, or not at all, whatever else is. */
-static void cut_request(struct whole *w, struct request *r) {
-    struct store *s = &w->store;
-    struct object *o = object_of(s, r->name);
-    bool creates = r->verb == CREATE || r->verb == PUT || r->verb == SWAP;
-    if (r->performed && !(r->wrote && o && o->version == r->wrote_version)) return; /* read, refused, or others have written since */
-    if (!r->performed && r->verb == CREATE && o) return;
-    if (!r->performed && r->verb == SWAP && !r->locked) return;
-    unsigned how = (unsigned)dice(w, 3);
-    if (!creates || how == 0) { /* absent: as it was before */
-        if (r->wrote && r->had) write_object(s, r->name, &r->before);
-        else if (r->wrote && o) remove_object(s, o);
-        return;
-    }
-    size_t sectors = r->bytes.n / SECTOR;
-    if (how == 1) r->bytes.n = sectors ? SECTOR * dice(w, sectors + 1) : 0; /* a rename that overtook its data leaves none of it */
-    write_object(s, r->name, &r->bytes);
-}
-/* A disk that lied: something acknowledged is damaged, never all that is whole. */
-static void damage(struct whole *w) {
-    struct store *s = &w->store;
-    if (n_whole(s) < 2) return;
-    struct object *o = &s->v[dice(w, s->n)];
-    bool newest = false;
-    for (size_t i = 0; i < s->n; i++)
-        if (s->has_newest && dice(w, 2) && strcmp(s->v[i].name + strlen("run/"), s->newest.object) == 0) {
-            o = &s->v[i];
-            newest = true;
-        }
-    if (!o->bytes.n) return;
-    if (!o->damaged) set_bytes(&o->good, o->bytes.p, o->bytes.n);
-    o->damaged = true;
-    if (newest || dice(w, 3)) o->bytes.p[dice(w, o->bytes.n)] ^= (uint8_t)(1 << dice(w, 8));
-    else o->bytes.n = SECTOR * dice(w, o->bytes.n / SECTOR + 1);
-    s->lied = true;
-    say(&w->node[0], "(disk) %s is damaged, though it was acknowledged", o->name);
-}
-static void cut_log(struct whole *w) {
-    char path[96];
-    struct stat st;
-    snprintf(path, sizeof path, "%s/steps.jsonl", w->dir);
-    if (stat(path, &st) != 0 || w->store.cloud) return;
-    long long size = st.st_size, synced = w->store.synced < size ? w->store.synced : size, first = synced / SECTOR + 1, last = size / SECTOR;
-    if (dice(w, 3) == 0) size = synced;
-    else if (dice(w, 2) && last >= first) size = SECTOR * (first + (long long)dice(w, (uint64_t)(last - first + 1)));
-    if (truncate(path, size) != 0) broken(w, &w->node[0], "the log can be cut", path);
-    w->store.synced = size;
-}
-/* After every process has died. */
-static void store_power_cut(struct whole *w) {
-    struct store *s = &w->store;
-    struct qr_checkpoint_latest l;
-    s->n_cuts++;
-    for (struct request *r = s->requests, *next; r; r = next) {
-        next = r->next;
-        cut_request(w, r);
-        r->performed = true;
-        r->code = QR_UNAVAILABLE;
-        if (r->node) continue;
-        drop_request(s, r);
-        free_request(r);
-    }
-    s->lock = NULL;
-    cut_log(w);
-    if (dice(w, 2)) damage(w);
-    const struct object *o = object_of(s, latest_name);
-    s->has_newest = o && qr_checkpoint_latest_decode(qr_buf_view(&o->bytes), "LATEST", &l, NULL) == QR_OK;
-    if (s->has_newest) s->newest = l;
-}
 static void store_fini(struct store *s) {
     for (struct request *r = s->requests, *next; r; r = next) {
         next = r->next;

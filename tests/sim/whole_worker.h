@@ -42,8 +42,14 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     if (place >= truth.n_lines || text.n != truth.line[place].n || memcmp(text.p, truth.line[place].p, text.n) != 0)
         broken(x->w, x, "every stable step is the undisturbed run's", qr_buf_string(&text));
     x->told_ns = now_of(x->w);
-    x->told_step = line->step;
     x->leader = leader;
+    if (place > x->w->top) {
+        int64_t pause_ns = now_of(x->w) - x->w->top_ns;
+        if (pause_ns > x->w->longest_ns) x->w->longest_ns = pause_ns;
+        x->w->top = place;
+        x->w->top_ns = now_of(x->w);
+        x->w->n_told++;
+    }
     say(x, "TELLS step %llu%s%s", (unsigned long long)line->step, line->eval ? " (evaluation)" : "", leader ? ", and leads" : "");
     enum qr_code code = leader ? qr_steps_log_write(&x->log, line, detail->before, detail->n_before, &continues, err) : QR_OK;
     if (continues) say(x, "continues the log");
@@ -89,9 +95,10 @@ static void write_log(void *ctx, enum qr_log_level level, const char *module, co
     if (level == QR_LOG_WARNING && strstr(message, "coverage refused")) broken(x->w, x, "coverage is a net that is never needed", message);
     say(x, "log: %s: %s", module, message);
     if (strstr(message, "the last one could not be published")) x->w->store.gave_up = true;
-    const struct node *victim = x->w->victim;
-    snprintf(name, sizeof name, "worker %u (host%u:2222): ", victim ? victim->index : 99, victim ? victim->index : 99);
-    if (victim && x != victim && !x->named_ns && strncmp(message, name, strlen(name)) == 0) x->named_ns = now_of(x->w);
+    for (unsigned i = 0; i < x->w->n && !x->named_ns; i++) {
+        snprintf(name, sizeof name, "worker %u (host%u:2222)", i, i);
+        if ((x->w->victims >> i & 1) && i != x->index && level == QR_LOG_WARNING && strstr(message, name)) x->named_ns = now_of(x->w);
+    }
 }
 
 /* ---- its threads ---- */

@@ -84,7 +84,8 @@ static void end_node(struct whole *w, struct node *x) {
     }
     bool retry = x->killed || x->code == QR_CANCELLED || qr_exit_code(x->code) == 138;
     if (!retry) broken(w, x, "nobody ends with a permanent error", x->err.msg);
-    if (w->done && !w->store.on) x->finished = true; /* LATEST would say done */
+    if (x->away) x->finished = true;
+    else if (w->done && !w->store.on) x->finished = true; /* LATEST would say done */
     else if (w->n_lives++ < MAX_LIVES) x->start_ns = now_of(w) + MS(20) + dice_ns(w, 1500) * MS(1);
     else x->finished = true;
 }
@@ -127,6 +128,7 @@ static void turn(struct whole *w, int64_t limit_ns) {
     }
     struct actor *a = can[dice(w, n)];
     resume(w, a);
+    if (w->late_ns) a->frozen_ns = now_of(w) + dice_ns(w, w->late_ns);
     if (a->done && a == &a->node->actor[TRAINING]) end_node(w, a->node);
 }
 static bool all_finished(const struct whole *w) {
@@ -136,9 +138,6 @@ static bool all_finished(const struct whole *w) {
 }
 static bool goes_on(const struct whole *w) {
     return !all_finished(w) && w->turns < 20000000 && !w->broken_rules; /* what is broken may hang */
-}
-static void run_until(struct whole *w, int64_t until_ns) {
-    while (now_of(w) < until_ns && goes_on(w)) turn(w, until_ns);
 }
 static unsigned n_running(const struct whole *w) {
     unsigned n = 0;
@@ -187,59 +186,10 @@ static void whole_fini(struct whole *w) {
 
 /* ---- all at once ---- */
 
-static void kill_all(struct whole *w, bool power) {
-    for (unsigned i = 0; i < w->n; i++)
-        if (w->node[i].live && !w->node[i].killed) kill_node(&w->node[i]);
-    if (!power) return;
-    say(&w->node[0], "(power) everything is off");
-    store_power_cut(w);
-}
 /* Nobody of one half reaches the other. */
 static void halve(struct whole *w, unsigned set, bool on) {
     for (unsigned i = 0; i < w->n; i++)
         for (unsigned k = 0; k < w->n; k++)
             if ((set >> i & 1) != (set >> k & 1)) cut(&w->node[i], &w->node[k], on);
 }
-static void heal(struct whole *w) {
-    for (unsigned i = 0; i < w->n; i++) {
-        struct node *x = &w->node[i];
-        if (x->paused) x->resume_ns = now_of(w);
-        x->actor[TRAINING].frozen_ns = x->actor[PUBLISHING].frozen_ns = 0;
-        for (int k = 0; k < 2; k++) {
-            qr_sim_net_lossy(w->net, site_of(x, k), 0);
-            x->port[k].slow_ns = 0;
-        }
-        qr_sim_net_rate(w->net, site_of(x, 0), 0);
-        for (unsigned o = 0; o < w->n; o++) cut(x, &w->node[o], false);
-    }
-    qr_sim_net_lie(w->net, NULL, NULL);
-    w->store.fault = 0;
-}
-/* The lines of the undisturbed run in their order, each at most once. */
-static bool in_order(const struct qr_buf *text) {
-    const char *at = qr_buf_string(text);
-    for (size_t place = 0; *at && place < truth.n_lines; place++) {
-        const struct qr_buf *line = &truth.line[place];
-        if (line->n && strncmp(at, (const char *)line->p, line->n) == 0) at += line->n;
-    }
-    return !*at;
-}
-static void check_log(struct whole *w) {
-    struct qr_buf text = {0};
-    struct qr_err err;
-    char path[96];
-    snprintf(path, sizeof path, "%s/steps.jsonl", w->dir);
-    bool there = qr_file_read(path, 1 << 24, &text, &err) == QR_OK, all = there && text.n == truth.log.n && memcmp(text.p, truth.log.p, text.n) == 0;
-    if (!all && !(there && w->store.ahead_of_log && in_order(&text))) broken(w, &w->node[0], "each step is in the log once", there ? "it differs" : "there is none");
-    qr_buf_free(&text);
-}
-static void check_end(struct whole *w) {
-    const struct store *s = &w->store;
-    for (unsigned i = 0; i < w->n; i++)
-        if (w->node[i].live || !w->node[i].finished) broken(w, &w->node[i], "after quiet everybody finishes", "it has not");
-    if (!w->done) return;
-    check_log(w);
-    if (s->on && !s->gave_up && !(s->has_newest && s->newest.done && s->newest.pass + 1 == truth.n_passes)) broken(w, &w->node[0], "LATEST says done", "it does not");
-}
-
 #endif
