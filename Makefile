@@ -15,9 +15,9 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter test lint bench fuzz model sim matrix image interop interop-gcs chart e2e-api,$(goals)),test,build)
+need     := $(if $(filter test faults lint bench fuzz model sim matrix image interop interop-gcs chart e2e-api,$(goals)),test,build)
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench fuzz model sim matrix soak image interop interop-gcs manifests chart e2e-api help clean FORCE
+.PHONY: all deps run test lint bench fuzz model sim matrix soak faults image interop interop-gcs manifests chart e2e-api help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -58,6 +58,7 @@ benches  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
 fuzzers  := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 replays  := $(fuzzers:%=%.replay)
 its      := $(sort $(wildcard tests/it/*.sh))
+faults   := $(sort $(wildcard tests/faults/rows_*.py))
 lints    := tests/lint/run tests/lint/selftest
 models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
@@ -65,11 +66,11 @@ libqring := $(B)/libqring.a
 # Which of the tests a sanitizer build runs: all but the bit matrices, the image and what looks at sources; the thread
 # sanitizer those that have threads of their own.
 ifeq ($(SAN),)
-suite    := $(tests) $(replays) $(models) $(lints) $(its)
+suite    := $(tests) $(replays) $(models) $(lints) $(its) $(faults)
 else ifeq ($(SAN),thread)
 suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http% test_worker_publisher% test_worker_logdir%,$(notdir $t)),$t))
 else
-suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh,$(its))
+suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh,$(its)) $(faults)
 endif
 export TSAN_OPTIONS := ignore_noninstrumented_modules=1
 export QR_BIN := $(BIN)
@@ -110,6 +111,10 @@ matrix: $(progs)
 ## make soak       random faults on one to six workers, ten minutes (MINUTES=10): the same digest, no growth
 soak: $(progs)
 	$(Q)tests/soak/soak.sh $(or $(MINUTES),10)
+
+## make faults     the rows of the fault table that measure a time, 20 times each (TIMES=20): median and worst; 15 minutes
+faults: $(progs) $(filter %/test_sim_whole,$(tests))
+	$(Q)tests/faults/run $(or $(TIMES),20) $(faults) $(filter %/test_sim_whole,$(tests))
 
 ## make bench      start-up time, idle memory, gradients by engine and kernels, all-reduce
 bench: $(benches) $(progs)

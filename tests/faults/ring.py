@@ -1,0 +1,223 @@
+"""Rings of real workers for the fault rows: start, disturb, watch, compare. tests/faults/rows_*.py use it.
+
+A program of rows is a list of functions under @row(NUMBER, ...) and ends with main(). It runs from the repository's root with QR_BIN and QR_B as
+tests/run gives them; `rows_x.py 5 6` runs those rows, and REPEAT=20 repeats the rows that measure a time and prints median and worst of each
+figure (`make faults`). Every row compares with one worker that nobody disturbed. Bounds are DESIGN's; on virtual time (tests/sim) they are
+asserted as they are, here, on a machine that may be busy, SLACK times as much must do.
+"""
+import json, os, shutil, signal, socket, statistics, subprocess, sys, threading, time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BIN = os.path.join(ROOT, os.environ.get("QR_BIN", "build/bin"))
+QRINGD, QRING = BIN + "/qringd", BIN + "/qring"
+WORK = os.path.join(ROOT, os.environ.get("QR_B", "build/release"), "faults", os.path.basename(sys.argv[0]).removesuffix(".py"))
+SLACK = float(os.environ.get("SLACK", "4"))
+REPEAT = int(os.environ.get("REPEAT", "1"))
+os.environ["QRING_HTTP_PORT"] = "0"
+os.environ.pop("TF_CONFIG", None)
+
+counts = {"passed": 0, "failed": 0, "skipped": 0}
+figures = {}  # (row, what) -> ([seconds], bound)
+rows, rings = [], []
+
+
+def check(what, good):
+    counts["passed" if good else "failed"] += 1
+    if not good: print("not so:", what, flush=True)
+    return good
+
+
+def skip(what):
+    counts["skipped"] += 1
+    print("SKIP", what, flush=True)
+
+
+def figure(number, what, seconds, bound):
+    """A measured time against its bound: printed, kept for the table, and checked with SLACK."""
+    figures.setdefault((number, what), ([], bound))[0].append(seconds)
+    print(f"ROW {number}: {what}: {seconds:.3f} s (bound {bound} s)", flush=True)
+    return check(f"row {number}: {what} within {bound} s, not {seconds:.3f} s", seconds <= bound * SLACK)
+
+
+def tell(number, what, value, bound):
+    """A figure that is no time."""
+    print(f"ROW {number}: {what}: {value} (bound {bound})", flush=True)
+
+
+def until(test, seconds, every=0.005):
+    """Waits until test() is true; False when it never was."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if test(): return True
+        time.sleep(every)
+    return bool(test())
+
+
+def free_ports(n):
+    s = [socket.socket() for _ in range(n)]
+    for x in s: x.bind(("127.0.0.1", 0))
+    ports = [x.getsockname()[1] for x in s]
+    for x in s: x.close()
+    return ports
+
+
+def folder(name):
+    path = os.path.join(WORK, name)
+    shutil.rmtree(path, ignore_errors=True)
+    os.makedirs(path)
+    return path
+
+
+def job(name, data=None, train=None, **top):
+    """A job file made of the tutorial's, with these keys changed; its path."""
+    with open(ROOT + "/deploy/jobs/qcnn.json") as f: j = json.load(f)
+    j.update(top, name=name)
+    j["data"].update(data or {})
+    j["train"].update(train or {})
+    path = f"{WORK}/{name}.json"
+    os.makedirs(WORK, exist_ok=True)
+    with open(path, "w") as f: json.dump(j, f)
+    return path
+
+
+truths = {}
+
+
+def truth(job_file, epochs):
+    """(digest, bytes of steps.jsonl) of one worker that nobody disturbed. Once a job and number of epochs."""
+    key = (job_file, epochs)
+    if key not in truths:
+        out = folder(f"alone-{os.path.basename(job_file)}-{epochs}")
+        with open(out + ".log", "w") as log:
+            code = subprocess.run([QRINGD, job_file, "--epochs", str(epochs), "--out", out], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                  timeout=300).returncode
+        if code: raise SystemExit(f"one worker alone ends with {code}: {out}.log")
+        with open(out + "/result.json") as f: digest = json.load(f)["state_digest"]
+        with open(out + "/steps.jsonl", "rb") as f: truths[key] = digest, f.read()
+    return truths[key]
+
+
+class Ring:
+    """n workers that know each other by TF_CONFIG on loopback. The ring's steps.jsonl is watched by a thread: growth[] has (time, bytes)."""
+
+    def __init__(self, name, job_file, n, epochs, flags=(), peers=None, prefix=None, env=None, tls=None):
+        self.name, self.job, self.n, self.epochs, self.dir = name, job_file, n, epochs, folder(name)
+        self.out, self.flags, self.env = self.dir + "/out", list(flags), env or {}
+        self.peers = peers or [f"127.0.0.1:{p}" for p in free_ports(n)]
+        self.prefix = prefix or (lambda i: [])  # a command in front, by index: ["ip", "netns", "exec", "pod1"]
+        if tls: self.flags += ["--tls-dir", tls]
+        self.worker, self.growth, self.closed = {}, [], False
+        os.makedirs(self.out)
+        threading.Thread(target=self._watch, daemon=True).start()
+        rings.append(self)
+
+    def _watch(self):
+        path, last = self.out + "/steps.jsonl", 0
+        while not self.closed:
+            try: size = os.stat(path).st_size
+            except OSError: size = 0
+            if size != last:
+                self.growth.append((time.monotonic(), size))
+                last = size
+            time.sleep(0.002)
+
+    def tf_config(self, i): return json.dumps({"cluster": {"worker": self.peers}, "task": {"type": "worker", "index": i}})
+
+    def command(self, i, *more):
+        return self.prefix(i) + [QRINGD, self.job, "--epochs", str(self.epochs), "--out", self.out, "--data-port", "0", "--threads", "1",
+                                 *self.flags, *more]
+
+    def start(self, i, *more, env=None, wrap=()):
+        """wrap: a command in front of all, gdb for example."""
+        with open(f"{self.dir}/worker{i}.log", "a") as log:
+            self.worker[i] = subprocess.Popen([*wrap, *self.command(i, *more)], env={**os.environ, "TF_CONFIG": self.tf_config(i), **self.env, **(env or {})},
+                                              stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return self.worker[i]
+
+    def start_all(self, lines=20, seconds=60):
+        """All of them, until so many lines are in steps.jsonl."""
+        for i in range(self.n): self.start(i)
+        return self.reaches(lines, seconds)
+
+    def reaches(self, lines, seconds=60):
+        return check(f"{self.name}: {lines} lines in steps.jsonl within {seconds} s; {self.last_words()}", until(lambda: self.lines() >= lines, seconds))
+
+    def lines(self):
+        try:
+            with open(self.out + "/steps.jsonl", "rb") as f: return f.read().count(b"\n")
+        except OSError: return 0
+
+    def kill(self, i, number=signal.SIGKILL): self.worker[i].send_signal(number)
+    def alive(self): return [i for i, w in self.worker.items() if w.poll() is None]
+
+    def log(self, i):
+        try:
+            with open(f"{self.dir}/worker{i}.log", errors="replace") as f: return f.read()
+        except OSError: return ""
+
+    def last_words(self): return " | ".join(f"worker {i}: " + (self.log(i).strip().splitlines() or ["nothing"])[-1][-200:] for i in sorted(self.worker))
+
+    def grows_after(self, at, times=3, seconds=30):
+        """Seconds from `at` until steps.jsonl has grown so many times: what was under way when a fault came may pass once."""
+        later = lambda: [t for t, _ in self.growth if t > at]
+        if not check(f"{self.name}: training goes on within {seconds} s; {self.last_words()}", until(lambda: len(later()) >= times, seconds)): return seconds
+        return later()[times - 1] - at
+
+    def longest_gap(self, begin, end):
+        """The longest time without growth that touches begin..end."""
+        t = [x for x, _ in self.growth]
+        return max((b - a for a, b in zip(t, t[1:]) if b > begin and a < end), default=end - begin)
+
+    def says(self, i, words, seconds=10, since=0):
+        """Seconds until worker i's log has the words after position `since`; None when it never did."""
+        began = time.monotonic()
+        return time.monotonic() - began if until(lambda: words in self.log(i)[since:], seconds, 0.01) else None
+
+    def wait(self, seconds=120):
+        """Exit codes by index (negative: a signal). Who hangs is killed and counted as failed."""
+        end = time.monotonic() + seconds
+        for i, w in self.worker.items():
+            try: w.wait(max(0.1, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                check(f"{self.name}: worker {i} hangs; {self.last_words()}", False)
+                w.kill()
+                w.wait()
+        return {i: w.returncode for i, w in sorted(self.worker.items())}
+
+    def same(self):
+        """Digest and steps.jsonl are the undisturbed run's."""
+        digest, log = truth(self.job, self.epochs)
+        try:
+            with open(self.out + "/result.json") as f: mine = json.load(f)["state_digest"]
+            with open(self.out + "/steps.jsonl", "rb") as f: steps = f.read()
+        except OSError as e: return check(f"{self.name}: {e}; {self.last_words()}", False)
+        return check(f"{self.name}: digest {mine}, not {digest}", mine == digest) & check(f"{self.name}: each step once in steps.jsonl", steps == log)
+
+    def close(self):
+        self.closed = True
+        for w in self.worker.values():
+            if w.poll() is None:
+                w.kill()
+                w.wait()
+
+
+def row(number, timed=False):
+    def keep(f):
+        rows.append((number, timed, f))
+        return f
+    return keep
+
+
+def main():
+    wanted = [int(a) for a in sys.argv[1:]]
+    for _ in range(REPEAT):
+        for number, timed, f in rows:
+            if (wanted and number not in wanted) or (REPEAT > 1 and not timed): continue
+            try: f()
+            except Exception as e: check(f"row {number}, {f.__name__}: {type(e).__name__}: {e}", False)
+            finally:
+                while rings: rings.pop().close()
+    for (number, what), (s, bound) in sorted(figures.items()):
+        if REPEAT > 1: print(f"{number:3d}  {what:60s} {len(s):3d} times: median {statistics.median(s):.3f} s, worst {max(s):.3f} s, bound {bound} s")
+    print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
+    sys.exit(counts["failed"] > 0)
