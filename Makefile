@@ -23,9 +23,9 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter test faults lint bench fuzz model matrix image interop interop-gcs chart e2e-api,$(goals)),test,build))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter test faults lint bench fuzz model sim matrix image interop interop-gcs chart e2e-api,$(goals)),test,build))
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench fuzz model matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api help clean FORCE
+.PHONY: all deps run test lint bench fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -108,6 +108,11 @@ lint: $(lib_o) $(progs)
 ## make model      the Spin models (membership, checkpoints, poison blocks), at larger bounds than make test has
 model:
 	$(Q)tests/model/check.sh more
+
+## make sim        whole workers on virtual time, every processor: 10000 worlds (SEEDS=n; SEED=n replays one), planted bugs, the fault table's bounds
+sims     := $(patsubst %,$(B)/tests/sim/test_sim_%,group whole bounds)
+sim: $(sims)
+	$(Q)for t in $(sims); do SEEDS=$(or $(SEEDS),10000) $$t || exit 1; done
 
 ## make matrix     every number of workers, threads, kernels and schedules: one digest for each job
 matrix: $(progs)

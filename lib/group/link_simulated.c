@@ -6,10 +6,12 @@
 
 #include "base/mem.h"
 
-enum { MAX_LINKS = 64, MAX_WAITING = 64 };
+enum { MAX_LINKS = 512, MAX_WAITING = 64, PACKET_BYTES = 1400, MAX_RESENDS = 8 };
 #define MAX_WAITING_BYTES ((size_t)8 << 20)
 #define DIAL_FIRST_NS INT64_C(50000000)
 #define DIAL_LAST_NS INT64_C(1000000000)
+#define RESEND_FIRST_NS INT64_C(200000000)
+#define RESEND_AGAIN_NS INT64_C(250000000)
 #define BLOCK_LOOK_NS INT64_C(20000000)
 
 struct item { /* something for a link's owner, or a message under way */
@@ -37,6 +39,7 @@ struct sim_conn {
     struct sim_conn *next;
     struct side side[2];     /* 0 dialed */
     uint32_t tag;
+    unsigned planned;        /* events that name it */
 };
 struct dial {
     struct dial *next;
@@ -49,14 +52,14 @@ struct dial {
 struct sim_link {
     struct qr_link base;
     struct qr_sim_net *net;
-    unsigned place;
-    bool dead, woken;
+    unsigned site;
+    bool dead, woken, lone;  /* lone: its site is nobody else's */
     char *address;           /* listened on */
     struct dial *dials;
     struct list events;
     struct item *lent;       /* the message that the last poll returned */
 };
-enum what { DO_DIAL, DO_DELIVER, DO_BREAK };
+enum what { DO_DIAL, DO_DELIVER, DO_BREAK, DO_RESET };
 struct event {
     int64_t at_ns;
     uint64_t order;
@@ -76,7 +79,10 @@ struct qr_sim_net {
     struct sim_link *link[MAX_LINKS];
     unsigned n_links;
     struct sim_conn *conns;
-    uint64_t blocked[MAX_LINKS]; /* [from]: set of to */
+    bool blocked[QR_SIM_SITES + MAX_LINKS][QR_SIM_SITES + MAX_LINKS]; /* from, to */
+    unsigned lossy[QR_SIM_SITES];
+    int64_t rate[QR_SIM_SITES / 2], busy_ns[QR_SIM_SITES / 2][2]; /* busy: a line, out and in, until then */
+    char lie[2][64];             /* host, other */
 };
 
 static uint64_t random_of(struct qr_sim_net *net) {
@@ -129,6 +135,7 @@ static bool before(const struct event *a, const struct event *b) {
 static void plan(struct qr_sim_net *net, struct event e) {
     if (net->n == net->cap) net->heap = qr_xreallocarray(net->heap, net->cap = net->cap ? 2 * net->cap : 256, sizeof *net->heap);
     e.order = net->order++;
+    if (e.conn) e.conn->planned++;
     size_t i = net->n++;
     for (; i && before(&e, &net->heap[(i - 1) / 2]); i = (i - 1) / 2) net->heap[i] = net->heap[(i - 1) / 2];
     net->heap[i] = e;
@@ -158,7 +165,7 @@ static struct side *side_of(struct sim_link *l, uint32_t number, struct sim_conn
 }
 
 static bool blocked(const struct qr_sim_net *net, const struct sim_link *from, const struct sim_link *to) {
-    return net->blocked[from->place] >> to->place & 1;
+    return net->blocked[from->site][to->site];
 }
 
 static void tell_down(struct side *s, const char *reason) {
@@ -193,15 +200,41 @@ static void close_side(struct qr_sim_net *net, struct sim_conn *c, int s) {
     if (s == 0) dial_again(c->side[0].link, c);
 }
 
+static void reset(struct sim_conn *c) {
+    bool was = c->side[0].open;
+    for (int s = 0; s < 2; s++) tell_down(&c->side[s], "reset");
+    if (was) dial_again(c->side[0].link, c);
+}
+
+/* Nobody can ask for it any more. */
+static void forget_conn(struct qr_sim_net *net, struct sim_conn *c) {
+    if (c->planned || c->side[0].open || c->side[1].open) return;
+    for (int s = 0; s < 2; s++)
+        for (const struct item *it = c->side[s].link->events.first; it; it = it->next)
+            if (it->conn == c->side[s].number) return;
+    for (struct sim_conn **at = &net->conns; *at; at = &(*at)->next)
+        if (*at == c) {
+            *at = c->next;
+            list_clear(&c->side[0].way);
+            list_clear(&c->side[1].way);
+            free(c);
+            return;
+        }
+}
+
 static void do_dial(struct qr_sim_net *net, struct sim_link *l, struct dial *d) {
     if (!d->on || l->dead || d->conn) return;
-    const char *port = strrchr(d->address, ':');
+    char asked[128];
     struct sim_link *to = NULL;
+    snprintf(asked, sizeof asked, "%s", d->address);
+    const char *port = strrchr(d->address, ':');
+    if (port && *net->lie[0] && (size_t)(port - d->address) == strlen(net->lie[0]) && strncmp(d->address, net->lie[0], strlen(net->lie[0])) == 0)
+        snprintf(asked, sizeof asked, "%s%s", net->lie[1], port);
     for (unsigned i = 0; i < net->n_links; i++) {
         struct sim_link *k = net->link[i];
         if (k->dead || k->address == NULL) continue;
         bool any = strncmp(k->address, "0.0.0.0:", 8) == 0 && port && strcmp(k->address + 7, port) == 0;
-        if (any || strcmp(k->address, d->address) == 0) to = k;
+        if (any || strcmp(k->address, asked) == 0) to = k;
     }
     if (to == NULL || blocked(net, l, to) || blocked(net, to, l)) {
         plan(net, (struct event){.at_ns = net->now_ns + d->wait_ns, .what = DO_DIAL, .dial = d, .link = l});
@@ -227,6 +260,10 @@ static void do_dial(struct qr_sim_net *net, struct sim_link *l, struct dial *d) 
 
 static void happen(struct qr_sim_net *net, const struct event *e) {
     struct side *s = e->conn ? &e->conn->side[e->side] : NULL;
+    if (e->what == DO_RESET) {
+        reset(e->conn);
+        return;
+    }
     if (e->what == DO_DIAL) do_dial(net, e->link, e->dial);
     if (s == NULL || !s->open) return;
     struct sim_link *from = e->conn->side[!e->side].link;
@@ -253,7 +290,9 @@ void qr_sim_net_advance(struct qr_sim_net *net, int64_t to_ns) {
     while (net->n && net->heap[0].at_ns <= to_ns) {
         struct event e = next_of(net);
         if (e.at_ns > net->now_ns) net->now_ns = e.at_ns;
+        if (e.conn) e.conn->planned--;
         happen(net, &e);
+        if (e.conn) forget_conn(net, e.conn);
     }
     if (to_ns > net->now_ns) net->now_ns = to_ns;
 }
@@ -313,6 +352,30 @@ static void sim_close_conn(struct qr_link *base, uint32_t conn) {
     forget_events(sim_of(base), conn);
 }
 
+/* What the line adds: n bytes at its rate, behind what it carries already, and packets that are sent again. */
+static int64_t line_delay(struct qr_sim_net *net, unsigned from, unsigned to, size_t n, bool *ret_broken) {
+    int64_t until_ns = net->now_ns, resend_ns = 0;
+    const unsigned site[2] = {from, to};
+    unsigned lose = 0;
+    for (int k = 0; k < 2; k++) {
+        if (site[k] >= QR_SIM_SITES) continue;
+        int64_t *busy_ns = &net->busy_ns[site[k] / 2][k], rate = net->rate[site[k] / 2];
+        lose += net->lossy[site[k]];
+        if (!rate) continue;
+        if (*busy_ns < until_ns) *busy_ns = until_ns;
+        *busy_ns += (int64_t)n * 1000000000 / rate;
+        until_ns = *busy_ns;
+    }
+    for (size_t packet = 0; lose && packet <= n / PACKET_BYTES; packet++) {
+        int64_t again_ns = 0;
+        unsigned times = 0;
+        while (times < MAX_RESENDS && random_of(net) % 1000 < lose) again_ns += times++ ? RESEND_AGAIN_NS : RESEND_FIRST_NS;
+        if (times == MAX_RESENDS) *ret_broken = true;
+        if (again_ns > resend_ns) resend_ns = again_ns;
+    }
+    return until_ns - net->now_ns + resend_ns;
+}
+
 static void way_add(struct qr_sim_net *net, struct sim_conn *c, int to, struct item *it) {
     struct side *s = &c->side[to];
     unsigned dice = (unsigned)(random_of(net) % 1000);
@@ -322,9 +385,11 @@ static void way_add(struct qr_sim_net *net, struct sim_conn *c, int to, struct i
         s->way.n++;
         s->way.n_bytes += it->n;
     } else list_add(&s->way, it);
-    int64_t at = net->now_ns + delay_of(net);
+    bool lost_for_good = false;
+    int64_t at = net->now_ns + delay_of(net) + line_delay(net, c->side[!to].link->site, s->link->site, it->n, &lost_for_good);
     if (at > s->last_ns) s->last_ns = at;
     plan(net, (struct event){.at_ns = s->last_ns, .what = DO_DELIVER, .conn = c, .side = to});
+    if (lost_for_good) plan(net, (struct event){.at_ns = s->last_ns, .what = DO_RESET, .conn = c});
 }
 
 static bool sim_send(struct qr_link *base, uint32_t conn, struct qr_bytes head, struct qr_bytes body) {
@@ -410,7 +475,11 @@ void qr_sim_net_kill(struct qr_link *base) {
     struct qr_sim_net *net = l->net;
     l->dead = true;
     list_clear(&l->events);
-    net->blocked[l->place] = 0; /* so that its end is heard of */
+    for (struct dial *d = l->dials; d; d = d->next) {
+        d->on = false;
+        d->conn = NULL;
+    }
+    if (l->lone) memset(net->blocked[l->site], 0, sizeof net->blocked[l->site]); /* so that its end is heard of */
     for (struct sim_conn *c = net->conns; c; c = c->next)
         for (int s = 0; s < 2; s++) {
             if (c->side[s].link != l || !c->side[s].open) continue;
@@ -422,17 +491,20 @@ void qr_sim_net_kill(struct qr_link *base) {
 
 static void sim_free(struct qr_link *base) { qr_sim_net_kill(base); }
 
-struct qr_link *qr_link_simulated_new(struct qr_sim_net *net) {
+struct qr_link *qr_link_simulated_at(struct qr_sim_net *net, unsigned site) {
     static const struct qr_link_ops ops = {sim_listen, sim_dial,  sim_hang_up, sim_close_conn, sim_send,
                                            sim_unreleased, sim_pause, sim_poll,    sim_wake,       sim_free};
     QR_ASSERT(net->n_links < MAX_LINKS);
     struct sim_link *l = qr_xcalloc(1, sizeof *l);
     l->base.ops = &ops;
     l->net = net;
-    l->place = net->n_links;
+    l->site = site;
+    l->lone = site >= QR_SIM_SITES;
     net->link[net->n_links++] = l;
     return &l->base;
 }
+
+struct qr_link *qr_link_simulated_new(struct qr_sim_net *net) { return qr_link_simulated_at(net, QR_SIM_SITES + net->n_links); }
 
 /* ---- faults ---- */
 void qr_sim_net_faults(struct qr_sim_net *net, unsigned lose, unsigned repeat, unsigned reorder) {
@@ -441,20 +513,22 @@ void qr_sim_net_faults(struct qr_sim_net *net, unsigned lose, unsigned repeat, u
     net->opt.reorder = reorder;
 }
 
-static unsigned place_of(const struct qr_link *l) { return ((const struct sim_link *)l)->place; }
+static unsigned site_of(const struct qr_link *l) { return ((const struct sim_link *)l)->site; }
+void qr_sim_net_block_sites(struct qr_sim_net *net, unsigned a, unsigned b, bool on) { net->blocked[a][b] = on; }
 void qr_sim_net_block(struct qr_sim_net *net, const struct qr_link *a, const struct qr_link *b, bool on) {
-    uint64_t mask = UINT64_C(1) << place_of(b);
-    if (on) net->blocked[place_of(a)] |= mask;
-    else net->blocked[place_of(a)] &= ~mask;
+    qr_sim_net_block_sites(net, site_of(a), site_of(b), on);
+}
+void qr_sim_net_lossy(struct qr_sim_net *net, unsigned site, unsigned lose) { net->lossy[site] = lose; }
+void qr_sim_net_rate(struct qr_sim_net *net, unsigned site, int64_t bytes_per_s) { net->rate[site / 2] = bytes_per_s; }
+void qr_sim_net_lie(struct qr_sim_net *net, const char *host, const char *other) {
+    snprintf(net->lie[0], sizeof net->lie[0], "%s", host ? host : "");
+    snprintf(net->lie[1], sizeof net->lie[1], "%s", other ? other : "nobody");
 }
 
 void qr_sim_net_break(struct qr_sim_net *net, const struct qr_link *a, const struct qr_link *b) {
     for (struct sim_conn *c = net->conns; c; c = c->next) {
-        unsigned p = c->side[0].link->place, q = c->side[1].link->place;
-        if (!((p == place_of(a) && q == place_of(b)) || (p == place_of(b) && q == place_of(a)))) continue;
-        bool was = c->side[0].open;
-        for (int s = 0; s < 2; s++) tell_down(&c->side[s], "reset");
-        if (was) dial_again(c->side[0].link, c);
+        unsigned p = c->side[0].link->site, q = c->side[1].link->site;
+        if ((p == site_of(a) && q == site_of(b)) || (p == site_of(b) && q == site_of(a))) reset(c);
     }
 }
 

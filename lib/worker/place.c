@@ -34,9 +34,10 @@ void qr_place_close(struct qr_place *p) {
     *p = (struct qr_place){0};
 }
 
-static enum qr_code find(const struct qr_place *p, const struct qr_workload *w, const char *job_hash, uint64_t epochs, struct qr_start *ret,
-                         struct qr_err *err) {
+enum qr_code qr_place_find(const struct qr_place *p, const struct qr_workload *w, const char *job_hash, uint64_t epochs,
+                           struct qr_start *ret, struct qr_err *err) {
     struct qr_checkpoint c = {0};
+    *ret = (struct qr_start){0};
     struct qr_state *s = &ret->state;
     size_t n_batches = qr_batch_count(w->data.n_train, w->job->train.batch_size);
     bool done = false;
@@ -62,7 +63,7 @@ enum qr_code qr_place_look(const char *url, const struct qr_workload *w, uint64_
     enum qr_code code = qr_place_open(url, &p, err);
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->data, w->initial_from_file ? w->initial_digest : NULL, &canonical);
-    code = find(&p, w, canonical.hex, epochs, ret, err);
+    code = qr_place_find(&p, w, canonical.hex, epochs, ret, err);
     qr_job_canonical_fini(&canonical);
     qr_place_close(&p);
     return code;

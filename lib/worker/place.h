@@ -28,6 +28,9 @@ struct qr_start {
  * INVALID_ARGUMENT: another job's checkpoints are there, or ones beyond these epochs; DATA_LOSS: none is whole. */
 QR_MUST_CHECK enum qr_code qr_place_look(const char *url, const struct qr_workload *w, uint64_t epochs, struct qr_start *ret,
                                          struct qr_err *err);
+/* The same in a place that is open. */
+QR_MUST_CHECK enum qr_code qr_place_find(const struct qr_place *p, const struct qr_workload *w, const char *job_hash, uint64_t epochs,
+                                         struct qr_start *ret, struct qr_err *err);
 void qr_start_fini(struct qr_start *s);
 /* Each line of notes as a warning. */
 void qr_place_warn(const struct qr_buf *notes, const struct qr_log *log);

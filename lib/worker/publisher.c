@@ -1,7 +1,6 @@
 #include "worker/publisher.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
@@ -9,6 +8,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "train/checkpoint.h"
+#include "worker/publisher_impl.h"
 
 enum { MAX_DELAY_S = 30 };
 static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 60 * QR_SECOND, busy_ns = 50 * QR_MS, idle_ns = 3600 * QR_SECOND,
@@ -22,9 +22,8 @@ struct qr_publisher {
     char *url, *log_path, *job_hash;
     bool cloud;
     struct qr_place place;         /* the thread's */
-    pthread_t thread;
+    struct qr_publisher_threads threads;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
     /* under lock */
     struct publisher_slot newest, work; /* work is the thread's while it is busy */
     bool busy, due, quit, hurry, looked, finishing, finished, done, fatal, said;
@@ -38,11 +37,9 @@ struct qr_publisher {
 
 static int64_t now_ns(const struct qr_publisher *p) { return qr_now_ns(p->opt.clock); }
 
-/* Under lock. The clock of the condition is the monotonic one. */
-static void wait_until(struct qr_publisher *p, int64_t until_ns) {
-    const struct timespec ts = {.tv_sec = until_ns / QR_SECOND, .tv_nsec = until_ns % QR_SECOND};
-    pthread_cond_timedwait(&p->changed, &p->lock, &ts);
-}
+/* Both under lock. */
+static void wait_until(struct qr_publisher *p, int64_t until_ns) { p->threads.wait(p->threads.ctx, &p->lock, until_ns); }
+static void wake(struct qr_publisher *p) { p->threads.wake(p->threads.ctx); }
 
 /* ---- the thread ---- */
 
@@ -133,11 +130,10 @@ static void attempt(struct qr_publisher *p) {
         failed(p, began_ns, &err);
         p->due = true; /* this one, or a newer one by then */
     }
-    pthread_cond_broadcast(&p->changed);
+    wake(p);
 }
 
-static void *run(void *ctx) {
-    struct qr_publisher *p = ctx;
+static void run(struct qr_publisher *p) {
     pthread_mutex_lock(&p->lock);
     while (!p->quit) {
         if (!wanted(p)) wait_until(p, now_ns(p) + idle_ns);
@@ -145,20 +141,69 @@ static void *run(void *ctx) {
         else attempt(p);
     }
     pthread_mutex_unlock(&p->lock);
+}
+
+/* A thread of the system. Its condition's clock is the monotonic one. */
+struct thread {
+    pthread_t id;
+    pthread_cond_t changed;
+    void (*body)(struct qr_publisher *p);
+    struct qr_publisher *p;
+};
+
+static void *thread_main(void *ctx) {
+    const struct thread *t = ctx;
+    t->body(t->p);
     return NULL;
+}
+
+static void thread_start(void *ctx, void (*body)(struct qr_publisher *p), struct qr_publisher *p) {
+    struct thread *t = ctx;
+    t->body = body;
+    t->p = p;
+    if (pthread_create(&t->id, NULL, thread_main, t) != 0) qr_assert_failed("a thread for checkpoints", __FILE__, __LINE__);
+}
+
+static void thread_wait(void *ctx, pthread_mutex_t *lock, int64_t until_ns) {
+    struct thread *t = ctx;
+    const struct timespec ts = {.tv_sec = until_ns / QR_SECOND, .tv_nsec = until_ns % QR_SECOND};
+    pthread_cond_timedwait(&t->changed, lock, &ts);
+}
+
+static void thread_wake(void *ctx) {
+    struct thread *t = ctx;
+    pthread_cond_broadcast(&t->changed);
+}
+
+static void thread_end(void *ctx, bool hangs) {
+    struct thread *t = ctx;
+    if (hangs) {
+        pthread_detach(t->id);
+        return;
+    }
+    pthread_join(t->id, NULL);
+    pthread_cond_destroy(&t->changed);
+    free(t);
+}
+
+static struct qr_publisher_threads system_thread(void) {
+    struct thread *t = qr_xcalloc(1, sizeof *t);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&t->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    return (struct qr_publisher_threads){t, thread_start, thread_wait, thread_wake, thread_end};
 }
 
 /* ---- the training thread ---- */
 
-enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_publisher **ret, struct qr_err *err) {
+struct qr_publisher *qr_publisher_over(const struct qr_publisher_options *opt, const struct qr_place *place,
+                                       const struct qr_publisher_threads *threads) {
     struct qr_publisher *p = qr_xcalloc(1, sizeof *p);
-    pthread_condattr_t attr;
-    enum qr_code code = qr_place_open(opt->url, &p->place, err);
-    if (code != QR_OK) {
-        free(p);
-        return code;
-    }
     p->opt = *opt;
+    p->place = *place;
+    p->threads = *threads;
     p->log = *opt->log;
     p->url = qr_xstrdup(p->place.url);
     p->log_path = qr_xstrdup(opt->log_path);
@@ -173,12 +218,16 @@ enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_
         qr_gauge(QR_CHECKPOINT_STEP, (int64_t)opt->begin->step);
     }
     pthread_mutex_init(&p->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->changed, &attr);
-    pthread_condattr_destroy(&attr);
-    if (pthread_create(&p->thread, NULL, run, p) != 0) qr_assert_failed("a thread for checkpoints", __FILE__, __LINE__);
-    *ret = p;
+    p->threads.start(p->threads.ctx, run, p);
+    return p;
+}
+
+enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_publisher **ret, struct qr_err *err) {
+    struct qr_place place;
+    enum qr_code code = qr_place_open(opt->url, &place, err);
+    if (code != QR_OK) return code;
+    const struct qr_publisher_threads threads = system_thread();
+    *ret = qr_publisher_over(opt, &place, &threads);
     return QR_OK;
 }
 
@@ -189,17 +238,13 @@ bool qr_publisher_free(struct qr_publisher *p) {
     while (p->busy && now_ns(p) < deadline_ns) wait_until(p, deadline_ns);
     bool busy = p->busy;
     p->quit = true;
-    pthread_cond_broadcast(&p->changed);
+    wake(p);
     pthread_mutex_unlock(&p->lock);
-    if (busy) { /* it hangs in a store; the process ends with it */
-        pthread_detach(p->thread);
-        return false;
-    }
-    pthread_join(p->thread, NULL);
+    p->threads.end(p->threads.ctx, busy);
+    if (busy) return false; /* it hangs in a store; the process ends with it */
     qr_place_close(&p->place);
     qr_state_fini(&p->newest.state);
     qr_state_fini(&p->work.state);
-    pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
     free(p->url);
     free(p->log_path);
@@ -236,7 +281,7 @@ enum qr_code qr_publisher_stable(struct qr_publisher *p, bool leader, const stru
         bool late = now_ns(p) - p->taken_ns >= p->opt.every_ns && state->step >= p->taken_step + p->opt.every_steps;
         if (leader && late && !p->due && !p->busy) {
             p->due = true;
-            pthread_cond_broadcast(&p->changed);
+            wake(p);
         }
     }
     pthread_mutex_unlock(&p->lock);
@@ -252,7 +297,7 @@ enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t with
     p->done = done;
     p->retry_ns = 0;
     unsigned failures = p->failures;
-    pthread_cond_broadcast(&p->changed);
+    wake(p);
     while (!p->finished && !p->fatal && now_ns(p) < deadline_ns) {
         bool given_up = !p->cloud && !p->busy && p->failures > failures && p->last.code != QR_UNAVAILABLE;
         if (given_up) break;
@@ -279,7 +324,7 @@ void qr_publisher_hurry(struct qr_publisher *p) {
     pthread_mutex_lock(&p->lock);
     p->hurry = true;
     p->retry_ns = 0;
-    pthread_cond_broadcast(&p->changed);
+    wake(p);
     pthread_mutex_unlock(&p->lock);
 }
 

@@ -1,224 +1,181 @@
-/* Whole workers on virtual time under kills, restarts, stops, cuts, breaks, leaving and slow ones: every stable step, the digest and the log are those
- * of one worker that nobody disturbed. SEED=n replays one seed and tells what happens, N=n is the number of seeds. */
+/* Whole workers on virtual time: kills, restarts, stops, frozen threads, cuts both ways and one way, halves that train apart, resets, lost packets,
+ * thin lines, streams that are slow to give back what they were lent, wrong names, leaving, slow ones, store faults, power cuts. Every stable step,
+ * state and digest, what LATEST names and the log are those of one worker that nobody disturbed.
+ *
+ * SEEDS=n: so many seeds, by JOBS processes (default: the processors). SEED=n replays one, twice: it prints what happened, and both runs must be
+ * the same. MUTATION=name adds a planted bug to it. */
 #include "group/member.h"
-#include "tests/sim/whole.h"
+#include "tests/sim/whole_faults.h"
 
-static const char job[] =
-    "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"
-    "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},\"precision\":\"double\",\"block_size\":2,"
-    "\"train\":{\"epochs\":3,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],\"early_stopping\":{\"patience\":9},"
-    "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
+static const struct mutation { unsigned bit; uint64_t hint; const char *name; } mutations[] = {
+    {QR_MUTATE_KEEP_OVERLAP, 1, "keep overlapping blocks"},
+    {QR_MUTATE_NO_SUSPEND, 1, "works on after a promise"},
+    {QR_MUTATE_COMMIT_ANYWAY, 1, "commits after its generation"},
+    {QR_MUTATE_KEEP_ANYWAY, 1, "keeps what a Begin drops"},
+    {QR_MUTATE_TAKE_SUSPENDED, 1, "takes blocks while suspended"},
+    {PLANT_UNSTABLE, 1, "publishes an unstable state"},
+    {PLANT_PLAIN_WRITE, 1, "LATEST moved by a plain write"},
+    {PLANT_UNVERIFIED, 1, "a checkpoint loaded without verifying"},
+    {PLANT_DEAF, 1, "who gives up a reduction is deaf to greetings"},
+};
+/* Seeds that have failed once, and what they were. */
+static const struct { uint64_t seed; const char *was; } regressions[] = {
+    {1, "the first"},
+};
 
-static enum qr_code keep_line(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err) {
-    (void)ctx, (void)leader, (void)detail, (void)err;
-    CHECK(2 * line->step + line->eval < MAX_LINES);
-    qr_step_json(line, &truth.line[2 * line->step + line->eval]);
-    qr_step_json(line, &truth.log);
-    return QR_OK;
-}
-static void find_truth(void) {
-    struct qr_err err = {0};
-    struct qr_group_options g = {.run = "whole", .clock = &qr_clock_monotonic};
-    struct qr_train_result result = {0};
-    CHECK(qr_job_parse(qr_bytes_of_string(job), "the test", &truth.job, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_job_data(truth.job, &truth.data, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_job_model(truth.job, QR_ISA_PORTABLE, truth.data.n_columns, &truth.model, &err) == QR_OK, "%s", err.msg);
-    qr_job_canonical(truth.job, &truth.data, NULL, &truth.canonical);
-    struct qr_train_options t = {.job = truth.job, .canonical = &truth.canonical, .data = &truth.data, .model = truth.model,
-                                 .group = qr_group_solo(&g), .pool = qr_pool_new(1), .clock = &qr_clock_monotonic, .observer.step = keep_line};
-    CHECK(qr_train_run(&t, &result, &err) == QR_OK, "%s", err.msg);
-    memcpy(truth.digest, result.state_digest, sizeof truth.digest);
-    free(result.params);
-    qr_group_close(t.group);
-    qr_pool_free(t.pool);
-}
+/* ---- one seed ---- */
 
-static void trouble(struct whole *w) {
-    struct node *x = &w->node[dice(w, w->n)], *o = &w->node[dice(w, w->n)];
-    bool both = x != o && x->live && o->live && !x->killed && !o->killed;
-    switch (dice(w, 7)) {
-    case 0:
-    case 1:
-        if (x->live && !x->killed) kill_node(x);
-        break;
-    case 2:
-        if (!both) break;
-        SAY(x, "cannot reach worker %u", o->index);
-        for (int k = 0, twice = (int)dice(w, 2); k <= twice; k++) {
-            struct node *a = k ? o : x, *b = k ? x : o;
-            qr_sim_net_block(w->net, a->control_port.inner, b->control_port.inner, true);
-            if (dice(w, 2)) qr_sim_net_block(w->net, a->data_port.inner, b->data_port.inner, true);
-        }
-        break;
-    case 3:
-        if (!both) break;
-        SAY(x, "reaches worker %u again", o->index);
-        for (int k = 0; k < 2; k++) {
-            struct node *a = k ? o : x, *b = k ? x : o;
-            qr_sim_net_block(w->net, a->control_port.inner, b->control_port.inner, false);
-            qr_sim_net_block(w->net, a->data_port.inner, b->data_port.inner, false);
-        }
-        break;
-    case 4:
-        if (!both) break;
-        SAY(x, "loses a connection to worker %u", o->index);
-        if (dice(w, 2)) qr_sim_net_break(w->net, x->control_port.inner, o->control_port.inner);
-        else qr_sim_net_break(w->net, x->data_port.inner, o->data_port.inner);
-        break;
-    case 5:
-        if (!x->live || x->killed || x->paused) break;
-        SAY(x, "is stopped");
-        x->paused = true;
-        x->resume_ns = now_of(w) + MS(20) + (int64_t)dice(w, 3000) * MS(1);
-        break;
-    default:
-        if (!x->live || x->killed || x->paused || !x->group || dice(w, 2)) break;
-        SAY(x, "is asked to leave");
-        qr_group_interrupt(x->group);
-    }
-}
-static void heal(struct whole *w) {
-    for (unsigned i = 0; i < w->n; i++) {
-        struct node *x = &w->node[i];
-        if (x->paused) x->resume_ns = now_of(w);
-        for (unsigned k = 0; k < w->n; k++)
-            if (k != i && x->live && w->node[k].live) {
-                qr_sim_net_block(w->net, x->control_port.inner, w->node[k].control_port.inner, false);
-                qr_sim_net_block(w->net, x->data_port.inner, w->node[k].data_port.inner, false);
-            }
-    }
-}
-static bool all_finished(const struct whole *w) {
-    for (unsigned i = 0; i < w->n; i++)
-        if (w->node[i].live || !w->node[i].finished) return false;
-    return true;
-}
-static bool goes_on(const struct whole *w) {
-    return !all_finished(w) && w->turns < 2000000 && !(w->mutations && w->broken_rules); /* what is broken may hang */
-}
-static void check_log(struct whole *w) {
-    struct qr_buf text = {0};
-    struct qr_err err;
-    char path[96];
-    snprintf(path, sizeof path, "%s/steps.jsonl", w->dir);
-    if (qr_file_read(path, 1 << 20, &text, &err) != QR_OK || text.n != truth.log.n || memcmp(text.p, truth.log.p, text.n) != 0)
-        broken(w, &w->node[0], "each step is in the log once", text.n ? "it differs" : "there is none");
-    qr_buf_free(&text);
-}
-static bool one(struct whole *w, uint64_t seed, bool loud, unsigned mutations) {
-    whole_init(w, seed, loud);
-    w->mutations = mutations;
-    int64_t quiet_ns = MS(200) + (int64_t)dice(w, 4000) * MS(1), every = 1 + (int64_t)dice(w, 400), next_ns = 0;
-    bool calm = dice(w, 8) == 0;
-    while (now_of(w) < quiet_ns && goes_on(w)) {
-        if (!calm && now_of(w) >= next_ns) {
+static bool one(struct whole *w, uint64_t seed, unsigned planted) {
+    struct plan p;
+    bool apart = false;
+    int64_t next_ns = 0;
+    whole_init(w, seed, seed % 8 ? 5 : MAX_NODES);
+    w->mutations = planted;
+    flavour(w, &p);
+    while (now_of(w) < p.quiet_ns && goes_on(w)) {
+        if (!p.calm && now_of(w) >= next_ns) {
             trouble(w);
-            next_ns = now_of(w) + (int64_t)dice(w, (uint64_t)every) * MS(1);
+            if (p.halves && now_of(w) > MS(500) && !apart) halve(w, p.set, apart = true);
+            next_ns = now_of(w) + dice_ns(w, p.every_ms) * MS(1);
         }
-        turn(w, next_ns < quiet_ns && next_ns > now_of(w) ? next_ns : quiet_ns);
+        power_cut(w, &p);
+        turn(w, next_ns < p.quiet_ns && next_ns > now_of(w) ? next_ns : p.quiet_ns);
     }
+    if (goes_on(w)) say(&w->node[0], "(all is quiet from here on)");
     heal(w);
-    int64_t until_ns = now_of(w) + 180 * QR_SECOND; /* bans of 30 s, a group that waits for one that does not come, and the run itself, slow */
-    while (now_of(w) < until_ns && goes_on(w)) turn(w, until_ns);
-    for (unsigned i = 0; i < w->n; i++)
-        if (w->node[i].live || !w->node[i].finished) broken(w, &w->node[i], "after quiet everybody finishes", "it has not");
-    if (w->done) check_log(w);
+    int64_t until_ns = now_of(w) + 240 * QR_SECOND; /* bans of 30 s, a group that waits for one that does not come, and the run itself, slow */
+    while (now_of(w) < until_ns && goes_on(w)) {
+        power_cut(w, &p);
+        turn(w, until_ns);
+    }
+    check_end(w);
     return w->broken_rules == 0;
 }
 
-/* One dies, freezes or is cut off: the others name it within 1.5 s, and a step is stable again within 2 s, always. */
-static void run_loss(struct whole *w, uint64_t seed, int64_t *ret_named_ns, int64_t *ret_on_ns) {
-    whole_init(w, seed, false);
-    if (w->n < 2) w->n = w->n_lives = 2;
-    for (unsigned i = 0; i < w->n; i++) {
-        w->node[i].start_ns = 1 + (int64_t)dice(w, 50) * MS(1);
-        w->node[i].block_ns = MS(2);
-    }
-    while (w->n_joins < w->n && goes_on(w)) turn(w, 10 * QR_SECOND);
-    int64_t at_ns = now_of(w) + (int64_t)dice(w, 60) * MS(1);
-    while (now_of(w) < at_ns && goes_on(w)) turn(w, at_ns);
-    struct node *x = w->victim = &w->node[dice(w, w->n)];
-    at_ns = now_of(w);
-    unsigned how = (unsigned)dice(w, 3);
-    if (how == 0) kill_node(x);
-    if (how == 1) {
-        x->paused = true;
-        x->resume_ns = INT64_MAX;
-    }
-    for (unsigned i = 0; i < w->n && how == 2; i++)
-        for (int k = 0; k < 2 && &w->node[i] != x; k++) {
-            struct node *a = k ? x : &w->node[i], *b = k ? &w->node[i] : x;
-            qr_sim_net_block(w->net, a->control_port.inner, b->control_port.inner, true);
-            qr_sim_net_block(w->net, a->data_port.inner, b->data_port.inner, true);
-        }
-    for (unsigned i = 0; i < w->n; i++) w->node[i].told_ns = 0;
-    int64_t first_ns[MAX_NODES] = {0};
-    while (now_of(w) < at_ns + 3 * QR_SECOND && goes_on(w)) {
-        turn(w, at_ns + 3 * QR_SECOND);
-        for (unsigned i = 0; i < w->n; i++) /* a step that was under way may pass before anybody misses the victim */
-            if (w->node[i].named_ns && w->node[i].told_ns > w->node[i].named_ns && !first_ns[i]) first_ns[i] = w->node[i].told_ns;
-    }
-    for (unsigned i = 0; i < w->n; i++) {
-        struct node *o = &w->node[i];
-        if (o == x || (o->finished && !o->named_ns)) continue; /* it ended before it could miss anybody */
-        int64_t named_ns = o->named_ns ? o->named_ns - at_ns : INT64_MAX, on_ns = first_ns[i] ? first_ns[i] - at_ns : INT64_MAX;
-        if (named_ns > 3 * QR_SECOND / 2) broken(w, o, "who is lost is named within 1.5 s", "it is not");
-        if (on_ns > 2 * QR_SECOND) broken(w, o, "training goes on within 2 s", "it does not");
-        if (named_ns > *ret_named_ns && o->named_ns) *ret_named_ns = named_ns;
-        if (on_ns > *ret_on_ns && first_ns[i]) *ret_on_ns = on_ns;
-    }
-    x->resume_ns = now_of(w);
-    heal(w);
-    int64_t until_ns = now_of(w) + 180 * QR_SECOND;
-    while (now_of(w) < until_ns && goes_on(w)) turn(w, until_ns);
+/* ---- many ---- */
+
+enum { MAX_JOBS = 64 };
+struct tally {
+    uint64_t current[MAX_JOBS], done_seeds, failed[16], n_failed, kills, joins, ended, saves, cuts, earlier, first_seen[COUNT(mutations)];
+    char why[16][360];
+};
+static struct tally *tally;
+static struct whole world;
+
+static void add(const struct whole *w, bool good) {
+    __atomic_add_fetch(&tally->done_seeds, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&tally->kills, w->n_kills, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&tally->joins, w->n_joins, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&tally->ended, w->done, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&tally->saves, w->store.n_saves, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&tally->cuts, w->store.n_cuts, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&tally->earlier, w->store.n_earlier, __ATOMIC_RELAXED);
+    if (good) return;
+    uint64_t at = __atomic_fetch_add(&tally->n_failed, 1, __ATOMIC_RELAXED);
+    if (at >= COUNT(tally->failed)) return;
+    tally->failed[at] = w->seed;
+    snprintf(tally->why[at], sizeof tally->why[at], "%s (%s)", w->rule, w->detail);
 }
-static void test_bounds(struct whole *w) {
-    int64_t named_ns = 0, on_ns = 0;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
-        run_loss(w, seed, &named_ns, &on_ns);
-        CHECK(w->broken_rules == 0, "seed %llu: %s (%s)", (unsigned long long)seed, w->rule, w->detail);
-        whole_fini(w);
+/* Runs f(job) in so many processes. */
+static void in_parallel(unsigned jobs, void (*f)(unsigned job, unsigned jobs)) {
+    pid_t child[MAX_JOBS];
+    fflush(stdout);
+    for (unsigned job = 0; job < jobs; job++) {
+        child[job] = fork();
+        CHECK(child[job] >= 0);
+        if (child[job] != 0) continue;
+        f(job, jobs);
+        _exit(0);
     }
-    printf("60 losses: named after at most %.2f s, a step is stable again after at most %.2f s\n", (double)named_ns / 1e9, (double)on_ns / 1e9);
+    for (unsigned job = 0; job < jobs; job++) {
+        int status = 0;
+        waitpid(child[job], &status, 0);
+        CHECK(status == 0, "SEED=%llu ends the process (status %d)", (unsigned long long)tally->current[job], status);
+    }
+}
+static uint64_t n_seeds;
+static void some_seeds(unsigned job, unsigned jobs) {
+    for (uint64_t seed = 1 + job; seed <= n_seeds && tally->n_failed < 8; seed += jobs) {
+        tally->current[job] = seed;
+        bool good = one(&world, seed, 0);
+        add(&world, good);
+        whole_fini(&world);
+    }
+}
+/* A check that cannot fail proves nothing: each planted bug is seen. */
+static void some_mutations(unsigned job, unsigned jobs) {
+    for (size_t k = job; k < COUNT(mutations); k += jobs)
+        for (uint64_t i = 0; i < 10000 && !tally->first_seen[k]; i++) {
+            uint64_t seed = n_seeds >= 10000 ? 1 + i : mutations[k].hint + i;
+            tally->current[job] = seed;
+            bool seen = !one(&world, seed, mutations[k].bit);
+            snprintf(tally->why[k], sizeof tally->why[k], "%s", seen ? world.rule : "");
+            whole_fini(&world);
+            if (!seen) continue;
+            if (one(&world, seed, 0)) tally->first_seen[k] = seed; /* else it is not the plant that is seen */
+            whole_fini(&world);
+        }
 }
 
-/* A check that cannot fail proves nothing: each planted bug is seen. */
-static void test_mutations(struct whole *w) {
-    static const struct { unsigned m; const char *name; } mutation[] = {
-        {QR_MUTATE_KEEP_OVERLAP, "keep overlapping blocks"},         {QR_MUTATE_NO_SUSPEND, "works on after a promise"},
-        {QR_MUTATE_COMMIT_ANYWAY, "commits after its generation"}, {QR_MUTATE_KEEP_ANYWAY, "keeps what a Begin drops"},
-        {QR_MUTATE_TAKE_SUSPENDED, "takes blocks while suspended"},
-    };
-    for (size_t k = 0; k < COUNT(mutation); k++) {
-        bool seen = false;
-        uint64_t seed = 1;
-        for (; seed < 400 && !seen; seed++) {
-            seen = !one(w, seed, false, mutation[k].m);
-            if (seen) printf("mutation \"%s\": seen at seed %llu (%s)\n", mutation[k].name, (unsigned long long)seed, w->rule);
-            whole_fini(w);
-        }
-        CHECK(seen, "mutation \"%s\" was not seen in %llu seeds", mutation[k].name, (unsigned long long)seed);
+/* ---- one seed, for a person ---- */
+
+static void replay(uint64_t seed, const char *mutation) {
+    uint64_t said[2], print[2];
+    unsigned planted = 0;
+    hearing = true;
+    for (size_t k = 0; k < COUNT(mutations); k++)
+        if (mutation && strcmp(mutations[k].name, mutation) == 0) planted = mutations[k].bit;
+    for (int k = 0; k < 2; k++) {
+        loud = k == 0;
+        bool good = one(&world, seed, planted);
+        if (k == 0) CHECK(good, "SEED=%llu: %s (%s)", (unsigned long long)seed, world.rule, world.detail);
+        said[k] = world.said_hash;
+        print[k] = world.print;
+        whole_fini(&world);
     }
+    CHECK(said[0] == said[1] && print[0] == print[1], "SEED=%llu: two runs of one seed differ", (unsigned long long)seed);
+    printf("trace %016llx, the same in both runs\n", (unsigned long long)said[0]);
 }
 
 int main(void) {
-    static struct whole w;
-    const char *seed_text = getenv("SEED"), *n_text = getenv("N");
-    uint64_t first = seed_text ? strtoull(seed_text, NULL, 10) : 1, n = n_text ? strtoull(n_text, NULL, 10) : seed_text ? 1 : 150;
-    unsigned failed = 0, kills = 0, joins = 0, done = 0;
-    find_truth();
-    if (!seed_text) test_bounds(&w);
-    if (!seed_text) test_mutations(&w);
-    for (uint64_t seed = first; seed < first + n && failed < 5; seed++) {
-        bool good = one(&w, seed, seed_text != NULL, 0);
-        CHECK(good, "SEED=%llu: %s (%s)", (unsigned long long)seed, w.rule, w.detail);
-        failed += !good;
-        kills += w.n_kills;
-        joins += w.n_joins;
-        done += w.done;
-        whole_fini(&w);
+    const char *seed = getenv("SEED"), *seeds = getenv("SEEDS"), *jobs_text = getenv("JOBS");
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned jobs = jobs_text ? (unsigned)strtoul(jobs_text, NULL, 10) : cpus > 1 ? (unsigned)cpus : 1;
+    if (jobs > MAX_JOBS) jobs = MAX_JOBS;
+    find_truth(0);
+    if (seed) {
+        replay(strtoull(seed, NULL, 10), getenv("MUTATION"));
+        free_truth();
+        return t_end();
     }
-    printf("seeds %llu to %llu: %u kills, %u generations joined, %u runs ended with the digest\n", (unsigned long long)first,
-           (unsigned long long)(first + n - 1), kills, joins, done);
+    n_seeds = seeds ? strtoull(seeds, NULL, 10) : 250;
+    tally = mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (size_t k = 0; k < COUNT(regressions); k++) {
+        bool good = one(&world, regressions[k].seed, 0);
+        CHECK(good, "SEED=%llu (%s): %s (%s)", (unsigned long long)regressions[k].seed, regressions[k].was, world.rule, world.detail);
+        whole_fini(&world);
+    }
+    in_parallel(jobs, some_mutations);
+    for (size_t k = 0; k < COUNT(mutations); k++) {
+        CHECK(tally->first_seen[k], "mutation \"%s\" was not seen", mutations[k].name);
+        printf("mutation \"%s\": seen at seed %llu (%s)\n", mutations[k].name, (unsigned long long)tally->first_seen[k], tally->why[k]);
+    }
+    memset(tally, 0, sizeof *tally);
+    struct timespec began, ended;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    in_parallel(jobs, some_seeds);
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    for (uint64_t i = 0; i < n_seeds && i < tally->done_seeds; i++) t_passed++;
+    t_passed -= (long)tally->n_failed;
+    for (uint64_t i = 0; i < tally->n_failed && i < COUNT(tally->failed); i++)
+        CHECK(false, "SEED=%llu: %s. Replay: SEED=%llu %s", (unsigned long long)tally->failed[i], tally->why[i], (unsigned long long)tally->failed[i],
+              "build/release/tests/sim/test_sim_whole");
+    printf("%llu seeds in %.1f s by %u processes: %llu kills, %llu generations joined, %llu runs ended with the digest, LATEST moved %llu times, "
+           "%llu power cuts, %llu starts from an earlier checkpoint\n", (unsigned long long)tally->done_seeds,
+           (double)(ended.tv_sec - began.tv_sec) + (double)(ended.tv_nsec - began.tv_nsec) / 1e9, jobs, (unsigned long long)tally->kills,
+           (unsigned long long)tally->joins, (unsigned long long)tally->ended, (unsigned long long)tally->saves, (unsigned long long)tally->cuts,
+           (unsigned long long)tally->earlier);
+    munmap(tally, sizeof *tally);
+    free_truth();
     return t_end();
 }
