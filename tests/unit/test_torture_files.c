@@ -2,10 +2,8 @@
  * content stays whole, nothing else is left behind, no descriptor is lost. */
 #undef _FORTIFY_SOURCE /* its inline forms would be in the way */
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 #include "base/mem.h"
 #include "record/checkpoint.h"
 #include "store/store.h"
+#include "tests/real.h"
 #include "tests/t.h"
 #include "worker/outputs.h"
 
@@ -32,21 +31,10 @@ static bool fails(enum call kind) {
     errno = fail_errno;
     return true;
 }
-static void *next(const char *name) {
-    void *p = dlsym(RTLD_NEXT, name);
-    if (!p) abort();
-    return p;
-}
-#define REAL(name)                                                                                                                          \
-    static __typeof__(name) *real;                                                                                                          \
-    if (!real) real = (__typeof__(real))(uintptr_t)next(#name)
 
 int open(const char *path, int flags, ...) {
     REAL(open);
-    va_list ap;
-    va_start(ap, flags);
-    mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
-    va_end(ap);
+    MODE_OF(mode, flags);
     if (strncmp(path, "/sys/", 5) == 0 || strncmp(path, "/proc/", 6) == 0) return system_fd = real(path, flags, mode);
     if (fails(OPEN)) return failed_for_writing = (flags & O_ACCMODE) != O_RDONLY, -1;
     return real(path, flags, mode);
