@@ -7,14 +7,14 @@ if os.geteuid() == 0 and os.environ.get("QR_OWN_MOUNTS") != "1" and subprocess.r
     os.environ["QR_OWN_MOUNTS"] = "1"  # what is mounted here goes when this program does
     os.execvp("unshare", ["unshare", "-m", *sys.argv])
 
-from ring import QRING, ROOT, WORK, Ring, check, folder, free_ports, job, main, row, skip, tell, until
+from ring import QRING, ROOT, WORK, Ring, alone, check, folder, free_ports, job, main, row, skip, tell, until
 
 SMALL = dict(model=[{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 4, "stages": 1}}, {"layer": "dense", "units": 1}],
              data={"rounds": 4})
 OFTEN = ["--checkpoint-interval", "20ms", "--checkpoint-steps", "5", "--logdir="]
 SLOW = ["--allreduce", "ring"]  # many messages a step: few steps for one worker to go through again
 ENDLESS = 1000000
-PATIENCE = 1.0  # a busy machine makes gaps; a training that waits for a store makes longer ones
+PATIENCE = 2.0  # a busy machine makes gaps too; a training that waits for a store waits as long as an outage: 5 s
 
 
 def small(name): return job(name, model=SMALL["model"], data=SMALL["data"])
@@ -48,6 +48,18 @@ def fill(folder):
     return path
 
 
+def remount(disk, how):
+    """Between two writes: a disk that is being written to cannot be made read-only."""
+    once = lambda: subprocess.run(["mount", "-o", f"remount,{how}", disk], stderr=subprocess.DEVNULL).returncode == 0
+    check(f"{disk} is {how}", until(once, 20, 0.001))
+
+
+def breaks(ctl, calls):
+    """From now on these calls fail for who has broken_disk()'s environment."""
+    with open(ctl + ".new", "w") as f: f.write(calls)
+    os.rename(ctl + ".new", ctl)
+
+
 def broken_disk(root):
     """The environment of a worker whose calls below root fail when root.ctl names them; None where there is no compiler."""
     so = WORK + "/broken_disk.so"
@@ -77,15 +89,11 @@ def checkpoints_on_a_bad_disk():
     r.reaches(50)
     check("a first checkpoint", until(lambda: latest(place).get("pass", 0) > 10, 20))
 
-    def breaks(text):
-        with open(ctl + ".new", "w") as f: f.write(text)
-        os.rename(ctl + ".new", ctl)
-    remount = lambda how: subprocess.run(["mount", "-o", f"remount,{how}", disk], check=True)
     faults = []
     if mount: faults += [("disk full", lambda: fill(disk), lambda: os.unlink(disk + "/filler")),
-                         ("read-only", lambda: remount("ro"), lambda: remount("rw"))]
+                         ("read-only", lambda: remount(disk, "ro"), lambda: remount(disk, "rw"))]
     else: skip("a full and a read-only disk: nothing can be mounted here")
-    if env: faults += [(what, lambda text=text: breaks(text), lambda: os.unlink(ctl)) for what, text in
+    if env: faults += [(what, lambda text=text: breaks(ctl, text), lambda: os.unlink(ctl)) for what, text in
                        (("write: EIO", "EIO write"), ("fsync fails", "EIO fsync"), ("rename fails", "EIO rename"))]
     else: skip("a disk that breaks: no compiler")
     for what, begin, end in faults:
@@ -148,7 +156,8 @@ def log_and_curves_on_a_full_disk():
     """steps.jsonl and the event files meet a full disk, then a limit on file sizes: lines wait, curves end with a sentence; each line once in the end."""
     if os.environ.get("QR_OWN_MOUNTS") != "1": return skip("a full disk under the log: nothing can be mounted here")
     http = free_ports(1)[0]
-    r = Ring("full-log", small("full-log"), 2, ENDLESS, [*OFTEN[:4]])
+    r = Ring("full-log", small("full-log"), 2, ENDLESS, [*OFTEN[:4], *SLOW])
+    r.env = broken_disk(r.out) or {}
     if not mounted(r.out, "8m"): return skip("a full disk under the log: no tmpfs")
     r.flags += ["--checkpoints", folder("full-log-checkpoints"), "--logdir", r.out + "/logs"]
     r.start(0, "--http-port", str(http))
@@ -169,42 +178,48 @@ def log_and_curves_on_a_full_disk():
     back = r.says(0, "is written again", 20)
     check("the lines come when there is room", back is not None and until(lambda: r.lines() > lines + went, 10))
     tell(22, f"a full disk under steps.jsonl: {went:.0f} steps meanwhile, {said} warning, lines that waited came after", f"{back or -1:.2f} s", "each once")
-    # a limit instead of a disk
-    since, limit = r.position(0), os.stat(r.out + "/steps.jsonl").st_size + 1000
-    pid = r.worker[0].pid
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-    check("a limit on files is said", until(lambda: warnings(r, "Training goes on, the lines are kept", since) == 1, 20))
-    step = step_of(http)
-    check("training goes on", until(lambda: step_of(http) > step + 10, 10))
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    check("and its end", r.says(0, "is written again", 20, since) is not None)
+    # a limit instead of a disk, and a disk that is broken
+    pid, ctl = r.worker[0].pid, r.out + ".ctl"
+    limit = lambda n: resource.prlimit(pid, resource.RLIMIT_FSIZE, (n, resource.RLIM_INFINITY))
+    faults = [("a limit on files", lambda: limit(os.stat(r.out + "/steps.jsonl").st_size + 1000), lambda: limit(resource.RLIM_INFINITY))]
+    if r.env: faults.append(("write: EIO", lambda: breaks(ctl, "EIO write"), lambda: os.unlink(ctl)))
+    for what, begin, end in faults:
+        since = r.position(0)
+        begin()
+        check(f"{what}: said once", until(lambda: warnings(r, "Training goes on, the lines are kept", since) == 1, 20))
+        step = step_of(http)
+        check(f"{what}: training goes on", until(lambda: step_of(http) > step + 10, 10))
+        end()
+        check(f"{what}: and its end", r.says(0, "is written again", 20, since) is not None)
     r.settle()
     r.same()
 
 
 @row(22)
 def no_room_for_the_weights():
-    """The weights are what a run is for: it ends with one permanent code, and a restart writes them once there is room."""
+    """The weights are what a run is for: it ends with one permanent code, and a restart writes them once that can be."""
     if os.environ.get("QR_OWN_MOUNTS") != "1": return skip("no room for the weights: nothing can be mounted here")
-    r = Ring("no-room", small("no-room"), 2, 600, OFTEN)
-    disk = folder("weights")
-    if not mounted(disk, "1m"): return skip("no room for the weights: no tmpfs")
-    r.flags += ["--weights", disk + "/w.h5"]
-    r.start_all()
-    filler = fill(disk)
-    codes = r.wait()
-    check(f"exit codes 2, not {codes}; {r.last_words()}", codes == {0: 2, 1: 2})
-    for i in range(2): check(f"worker {i} says why: {r.last_words()}", "No space left" in r.log(i) and disk in r.log(i))
-    check("no half of weights", not os.path.exists(disk + "/w.h5"))
-    os.unlink(filler)
-    marks = [r.position(i) for i in range(2)]
-    for i in range(2): r.start(i)
-    codes = r.wait()
-    check(f"exit codes 0, not {codes}; {r.last_words()}", codes == {0: 0, 1: 0})
-    check("it goes on where it was", "goes on from step" in r.log(0)[marks[0]:])
-    check("the weights are there", os.path.getsize(disk + "/w.h5") > 1000)
-    tell(22, "no room for the weights at the end: exit 2 with the sentence, and after making room a restart", "writes them", "nothing lost")
-    r.same()
+    for name, words in (("full", "No space left"), ("read-only", "Read-only file system")):
+        r = Ring("no-room-" + name, small("no-room"), 2, 600, OFTEN)
+        disk = folder("weights-" + name)
+        if not mounted(disk, "1m"): return skip("no room for the weights: no tmpfs")
+        r.flags += ["--weights", disk + "/w.h5"]
+        r.start_all()
+        filler = fill(disk) if name == "full" else remount(disk, "ro")
+        codes = r.wait()
+        check(f"{name}: exit codes 2, not {codes}; {r.last_words()}", codes == {0: 2, 1: 2})
+        for i in range(2): check(f"{name}: worker {i} says why: {r.last_words()}", words in r.log(i) and disk in r.log(i))
+        check(f"{name}: no half of weights", os.listdir(disk) == (["filler"] if filler else []))
+        if filler: os.unlink(filler)
+        else: remount(disk, "rw")
+        marks = [r.position(i) for i in range(2)]
+        for i in range(2): r.start(i)
+        codes = r.wait()
+        check(f"{name}: exit codes 0, not {codes}; {r.last_words()}", codes == {0: 0, 1: 0})
+        check(f"{name}: it goes on where it was", "goes on from step" in r.log(0)[marks[0]:])
+        with open(disk + "/w.h5", "rb") as f, open(alone(r.job, r.epochs) + "/weights.h5", "rb") as g:
+            check(f"{name}: the weights are there", r.same() and f.read() == g.read())
+        tell(22, f"no room for the weights at the end ({name}): exit 2 with the sentence, and a restart later", "writes them", "nothing lost")
 
 
 # ---- Cloud Storage ----
@@ -238,6 +253,16 @@ def publishes(fake, seconds=40):
     return time.monotonic() - began if until(lambda: len(fake.stored("/LATEST")) > n, seconds, 0.02) else None
 
 
+def calm_ring(name, fake):
+    """A ring that trains and publishes, and its longest gap between steps while nothing is the matter."""
+    r = in_bucket(name, fake)
+    r.start_all(50)
+    check("a first checkpoint", publishes(fake) is not None)
+    began = time.monotonic()
+    time.sleep(1.5)
+    return r, r.longest_gap(began, time.monotonic())
+
+
 def objects_whole(fake, spare=0):
     """Each checkpoint object was stored once, at most `spare` of them twice, always with the same bytes."""
     seen, twice = {}, 0
@@ -258,12 +283,7 @@ FAULTS = [("429", "insert", "return-429"), ("500", "insert", "return-500"), ("50
 @row(25)
 def storage_that_fails():
     with Fake("fails") as fake:
-        r = in_bucket("fails", fake)
-        r.start_all(50)
-        check("a first checkpoint", publishes(fake) is not None)
-        began = time.monotonic()
-        time.sleep(1.5)
-        calm = r.longest_gap(began, time.monotonic())
+        r, calm = calm_ring("fails", fake)
         gaps = []
         for what, method, instruction in [*FAULTS, ("expired token", None, None)]:
             at = time.monotonic()
@@ -298,12 +318,7 @@ def storage_that_fails():
 @row(26)
 def tokens_that_do_not_come():
     with Fake("tokens") as fake:
-        r = in_bucket("tokens", fake)
-        r.start_all(50)
-        check("a first checkpoint", publishes(fake) is not None)
-        began = time.monotonic()
-        time.sleep(1.5)
-        calm = r.longest_gap(began, time.monotonic())
+        r, calm = calm_ring("tokens", fake)
         at = time.monotonic()
         fake.ask("down", {"token": ["503", 100]})
         fake.ask("expire", {})
