@@ -136,18 +136,52 @@ bool qr_checkpoint_is(struct qr_bytes file) {
     return strncmp(text_of(metadata, "format"), FORMAT_NAME, strlen(FORMAT_NAME)) == 0;
 }
 
+/* *err comes in as what made no sense of the file, "what: why". */
+static enum qr_code header_damaged(const char *what, struct qr_err *err) {
+    struct qr_err why = *err;
+    size_t n = strlen(what);
+    const char *reason = strncmp(why.msg, what, n) == 0 && why.msg[n] == ':' ? why.msg + n + 2 : why.msg;
+    return qr_fail(err, why.code, "%s is damaged: its header does not fit the rest (%s)", what, reason);
+}
+
+/* The whole file's checksum, at whole_at, would fit if these digits stood at `at`. */
+static bool would_fit(struct qr_bytes file, size_t whole_at, size_t at, const char digits[CRC_CHARS + 1]) {
+    const bool first = at < whole_at;
+    const size_t low = first ? at : whole_at, high = first ? whole_at : at;
+    char want[CRC_CHARS + 1];
+    uint32_t crc = qr_crc32c(0, file.p, low);
+    crc = qr_crc32c(crc, first ? digits : "00000000", CRC_CHARS);
+    crc = qr_crc32c(crc, file.p + low + CRC_CHARS, high - low - CRC_CHARS);
+    crc = qr_crc32c(crc, first ? "00000000" : digits, CRC_CHARS);
+    crc_text(qr_crc32c(crc, file.p + high + CRC_CHARS, file.n - high - CRC_CHARS), want);
+    return memcmp(file.p + whole_at, want, CRC_CHARS) == 0;
+}
+
+/* Where the digits behind this key stand in the header; 0: nowhere. */
+static size_t digits_of(struct qr_bytes file, const char *key) {
+    size_t header = 8 + (size_t)qr_get_u64le(file.p);
+    const uint8_t *found = memmem(file.p + 8, header - 8, key, strlen(key));
+    size_t at = found ? (size_t)(found - file.p) + strlen(key) : 0;
+    return at + CRC_CHARS <= header ? at : 0;
+}
+
+/* The bytes of this tensor are not as its checksum in the header says, and it is not the header that is wrong. */
+static bool tensor_damaged(struct qr_bytes file, const struct qr_tensor *t) {
+    char crc[CRC_CHARS + 1];
+    qr_auto(qr_free_p) char *key = qr_xasprintf("\"crc32c/%s\":\"", t->name);
+    size_t at = digits_of(file, key), whole_at = digits_of(file, WHOLE_KEY);
+    crc_text(tensor_crc(t), crc);
+    return at && memcmp(file.p + at, crc, CRC_CHARS) != 0 && !(whole_at && would_fit(file, whole_at, at, crc));
+}
+
 /* The file is not what was written: which part of it? */
-static enum qr_code name_damage(struct qr_bytes file, const struct qr_json *metadata, const char *what, struct qr_err *err) {
+static enum qr_code name_damage(struct qr_bytes file, const char *what, struct qr_err *err) {
     struct qr_tensors t = {0};
     enum qr_code code = qr_safetensors_read(file, what, &t, err);
-    if (code != QR_OK) return code;
+    if (code != QR_OK) return header_damaged(what, err);
     const char *name = NULL;
-    for (size_t i = 0; i < t.n && !name; i++) {
-        char crc[CRC_CHARS + 1];
-        qr_auto(qr_free_p) char *key = qr_xasprintf("crc32c/%s", t.v[i].name);
-        crc_text(tensor_crc(&t.v[i]), crc);
-        if (strcmp(text_of(metadata, key), crc) != 0) name = t.v[i].name;
-    }
+    for (size_t i = 0; i < t.n && !name; i++)
+        if (tensor_damaged(file, &t.v[i])) name = t.v[i].name;
     if (name) code = qr_fail(err, QR_DATA_LOSS, "%s is damaged: the bytes of tensor '%.100s' do not have their crc32c", what, name);
     else code = qr_fail(err, QR_DATA_LOSS, "%s is damaged: its header is not as it was written", what);
     qr_tensors_free(&t);
@@ -156,10 +190,8 @@ static enum qr_code name_damage(struct qr_bytes file, const struct qr_json *meta
 
 /* Checksum and format; OK: the bytes are those that this version wrote. */
 static enum qr_code check_bytes(struct qr_bytes file, const struct qr_json *metadata, const char *what, struct qr_err *err) {
-    size_t header = 8 + (size_t)qr_get_u64le(file.p);
-    const uint8_t *key = memmem(file.p + 8, header - 8, WHOLE_KEY, strlen(WHOLE_KEY));
-    size_t at = key ? (size_t)(key - file.p) + strlen(WHOLE_KEY) : 0;
-    if (!key || at + CRC_CHARS > header || !crc_fits(file, at)) return name_damage(file, metadata, what, err);
+    size_t at = digits_of(file, WHOLE_KEY);
+    if (!at || !crc_fits(file, at)) return name_damage(file, what, err);
     const char *format = text_of(metadata, "format");
     uint64_t version = 0;
     if (strncmp(format, FORMAT_NAME, strlen(FORMAT_NAME)) != 0 || !qr_parse_u64(format + strlen(FORMAT_NAME), &version) || version == 0)
@@ -190,8 +222,10 @@ enum qr_code qr_checkpoint_decode(struct qr_bytes file, const char *what, struct
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
     struct qr_checkpoint c = {0};
     char digest[33];
+    struct qr_err own;
+    if (!err) err = &own;
     enum qr_code code = qr_safetensors_header(file, what, &root, err);
-    if (code != QR_OK) return code;
+    if (code != QR_OK) return header_damaged(what, err);
     const struct qr_json *metadata = qr_json_type(root) == QR_JSON_OBJECT ? qr_json_get(root, "__metadata__") : NULL;
     if (metadata && qr_json_type(metadata) != QR_JSON_OBJECT) metadata = NULL;
     code = check_bytes(file, metadata, what, err);

@@ -54,7 +54,8 @@ static enum qr_code refuse_other(const struct qr_checkpoint_place *p, const stru
     if (!at->version.there || at->damaged || strcmp(at->l.job_hash, job_hash) == 0) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "%s has the checkpoints of another job: its hash is %s, this job's is %s. Choose another --checkpoints or "
-                   "--out, or --fresh, which takes those away", p->url, at->l.job_hash, job_hash);
+                   "--out (\"train.initial_weights\": \"%s/LATEST\" begins with that job's weights), or --fresh, which takes those away",
+                   p->url, at->l.job_hash, job_hash, p->url);
 }
 
 /* ---- save ---- */

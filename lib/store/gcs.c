@@ -7,10 +7,11 @@
 #include "base/mem.h"
 #include "format/json.h"
 #include "store/gcs_impl.h"
+#include "store/names_impl.h"
 
 static const int64_t first_notice_ns = 5 * QR_SECOND, next_notice_ns = 60 * QR_SECOND;
 
-enum { MAX_TRIES = 4, MAX_NAMES = 1 << 20, MAX_NAME_BYTES = 1024, MAX_PAGES = 4096 };
+enum { MAX_TRIES = 4, MAX_NAME_BYTES = 1024, MAX_PAGES = 4096 };
 
 static struct qr_gcs *self(struct qr_store *s) { return (struct qr_gcs *)s; }
 
@@ -329,26 +330,22 @@ static enum qr_code remove_object(struct qr_store *s, const char *name, struct q
 
 /* ---- list ---- */
 
-struct names { char **v; size_t n; };
-
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-static enum qr_code add_page(const struct qr_gcs *g, struct qr_bytes body, struct names *names, char **ret_next, struct qr_err *err) {
+static enum qr_code add_page(const struct qr_gcs *g, struct qr_bytes body, struct qr_names *names, char **ret_next, struct qr_err *err) {
     struct qr_json *root = NULL;
     const char *name;
     enum qr_code code = qr_json_parse(body, "a page of names", &root, err);
     for (const struct qr_json *i = qr_json_first(qr_json_get(root, "items")); i && code == QR_OK; i = qr_json_next(i)) {
         if ((code = qr_json_string(qr_json_get(i, "name"), "items.name", &name, err)) != QR_OK || strpbrk(name, "\r\n")) continue;
-        if (names->n == MAX_NAMES) code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "more than %d objects", MAX_NAMES);
-        else if ((names->n & (names->n - 1)) == 0) names->v = qr_xreallocarray(names->v, names->n ? 2 * names->n : 1, sizeof *names->v);
-        if (code == QR_OK) names->v[names->n++] = qr_xstrdup(name);
+        qr_auto(qr_free_p) char *own = qr_xstrdup(name);
+        if (qr_names_add(names, own)) own = NULL;
+        else code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "more than %d objects", (int)QR_NAMES_MAX);
     }
     if (code == QR_OK && qr_json_string(qr_json_get(root, "nextPageToken"), "", &name, NULL) == QR_OK && *name) *ret_next = qr_xstrdup(name);
     qr_json_free(root);
     return code == QR_OK ? code : qr_wrap(err, "gs://%s: list", g->bucket);
 }
 
-static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct names *names, struct qr_err *err) {
+static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct qr_names *names, struct qr_err *err) {
     const struct qr_gcs_call c = {prefix, "list", NULL};
     qr_auto(qr_free_p) char *page = NULL;
     enum qr_code code = QR_OK;
@@ -373,15 +370,9 @@ static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct name
 }
 
 static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *ret, struct qr_err *err) {
-    struct names names = {0};
+    struct qr_names names = {0};
     enum qr_code code = list_pages(self(s), prefix, &names, err);
-    if (code == QR_OK) qr_buf_clear(ret);
-    if (names.n) qsort(names.v, names.n, sizeof *names.v, by_text);
-    for (size_t i = 0; i < names.n; i++) {
-        if (code == QR_OK) qr_buf_printf(ret, "%s%s", i ? "\n" : "", names.v[i]);
-        free(names.v[i]);
-    }
-    free(names.v);
+    qr_names_give(&names, code == QR_OK ? ret : NULL);
     return code;
 }
 
@@ -418,10 +409,9 @@ static enum qr_code check_writable(struct qr_store *s, const char *prefix, struc
     enum qr_code code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
     if (code == QR_OK && reply.status == 200) code = missing_permission(g, &c, qr_buf_view(&reply.body), err);
     else if (code == QR_OK && (reply.status == 404 || reply.status == 405 || reply.status == 501) && !qr_gcs_is_error(qr_buf_view(&reply.body))) {
-        struct names names = {0};
+        struct qr_names names = {0};
         code = list_pages(g, prefix, &names, err);
-        for (size_t i = 0; i < names.n; i++) free(names.v[i]);
-        free(names.v);
+        qr_names_give(&names, NULL);
     } else if (code == QR_OK) {
         code = qr_gcs_refused(g, &c, &reply, err);
     }

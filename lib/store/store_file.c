@@ -10,9 +10,9 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "store/store.h"
+#include "store/names_impl.h"
 
-enum { MAX_DEPTH = 32, MAX_NAMES = 1 << 20 };
+enum { MAX_DEPTH = 32 };
 struct files { struct qr_store store; char *root; };
 
 static struct files *self(struct qr_store *s) { return (struct files *)s; }
@@ -63,8 +63,6 @@ static enum qr_code remove_object(struct qr_store *s, const char *name, struct q
     return unlink(path) == 0 ? QR_OK : qr_fail_errno(err, errno, "remove %s", path);
 }
 
-struct names { char **v; size_t n; };
-
 /* Our own temporary files and locks are no objects. */
 static bool is_temporary(const char *name) {
     const char *t = strstr(name, ".tmp-");
@@ -74,7 +72,7 @@ static bool is_temporary(const char *name) {
 }
 
 /* Everything below the directory whose names begin with `dir` ("" or "a/b/"); links to directories are not followed. */
-static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix, unsigned depth, struct names *names, struct qr_err *err) {
+static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix, unsigned depth, struct qr_names *names, struct qr_err *err) {
     qr_auto(qr_free_p) char *path = path_of(s, *dir ? dir : *self(s)->root ? "" : ".");
     DIR *d = opendir(path);
     if (!d) return errno == ENOENT || errno == ENOTDIR ? QR_OK : qr_fail_errno(err, errno, "list %s", path);
@@ -91,9 +89,8 @@ static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix
             qr_auto(qr_free_p) char *below = qr_xasprintf("%s/", name);
             code = walk(s, below, prefix, depth + 1, names, err);
         } else if (S_ISREG(st.st_mode) && strlen(name) >= strlen(prefix)) {
-            if (names->n == MAX_NAMES) code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "list %s: more than %d files", path, MAX_NAMES);
-            else if ((names->n & (names->n - 1)) == 0) names->v = qr_xreallocarray(names->v, names->n ? 2 * names->n : 1, sizeof *names->v);
-            if (code == QR_OK) names->v[names->n++] = QR_MOVE(name);
+            if (qr_names_add(names, name)) name = NULL;
+            else code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "list %s: more than %d files", path, (int)QR_NAMES_MAX);
         }
     }
     if (code == QR_OK && errno) code = qr_fail_errno(err, errno, "list %s", path); /* names are missing */
@@ -101,20 +98,12 @@ static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix
     return code;
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
 static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *ret, struct qr_err *err) {
     const char *slash = strrchr(prefix, '/');
     qr_auto(qr_free_p) char *dir = qr_xstrndup(prefix, slash ? (size_t)(slash - prefix) + 1 : 0);
-    struct names names = {0};
+    struct qr_names names = {0};
     enum qr_code code = walk(s, dir, prefix, 0, &names, err);
-    if (code == QR_OK) qr_buf_clear(ret);
-    if (names.n) qsort(names.v, names.n, sizeof *names.v, by_text);
-    for (size_t i = 0; i < names.n; i++) {
-        if (code == QR_OK) qr_buf_printf(ret, "%s%s", i ? "\n" : "", names.v[i]);
-        free(names.v[i]);
-    }
-    free(names.v);
+    qr_names_give(&names, code == QR_OK ? ret : NULL);
     return code;
 }
 

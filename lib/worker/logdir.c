@@ -243,7 +243,7 @@ bool qr_logdir_close(struct qr_logdir *l, int64_t bound_ns) {
     pthread_cond_broadcast(&l->wake);
     bool stopping = false;
     while (l->started && !l->finished && now() < l->deadline_ns + beyond_ns) {
-        if (!stopping && qr_stop_requested()) { /* looked for now and then: it may come while we wait */
+        if (!stopping && qr_stop_requested()) { /* looked for at every turn: it may come while we wait */
             stopping = true;
             if (now() + stopped_ns < l->deadline_ns) l->deadline_ns = now() + stopped_ns;
             pthread_cond_broadcast(&l->wake);

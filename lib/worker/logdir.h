@@ -7,8 +7,8 @@
  *           one flush adds.
  * Outages   are ridden out in the store, a minute at a time, and tried again with what the file holds by then. A refusal is tried again
  *           every five minutes. Both are said once, and when it works again.
- * End       qr_logdir_close uploads what is missing within its bound, or a second from SIGTERM on, and says what could not be. A killed process leaves the objects as
- *           last uploaded: whole records, readable.
+ * End       qr_logdir_close uploads what is missing within its bound, or a second from SIGTERM on, and says what could not be. A killed
+ *           process leaves the objects as last uploaded: whole records, readable.
  * Threads   its own, from the first record on; the functions belong to one other thread.
  */
 #ifndef QR_WORKER_LOGDIR_H

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/counter.h"
 #include "base/mem.h"
 #include "store/store.h"
 
@@ -48,6 +49,9 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const ch
 }
 
 bool qr_outputs_fini(struct qr_outputs *o) {
+    struct qr_err err;
+    if (qr_steps_log_flush(&o->steps, &err) != QR_OK)
+        qr_warn(o->log, "worker", "%zu lines of %s could not be written: %s", qr_steps_log_kept(&o->steps), o->steps.path, err.msg);
     qr_steps_log_fini(&o->steps);
     qr_tensorboard_close(o->events);
     bool ended = qr_logdir_close(o->uploads, o->ended_well ? rest_ns : rest_failed_ns);
@@ -209,9 +213,22 @@ static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batc
 static void show_step(struct qr_outputs *o, const struct qr_step_line *line, const struct qr_step_detail *detail) {
     struct qr_err err;
     if (!o->events || qr_tensorboard_step(o->events, line, detail, &err) == QR_OK) return;
+    qr_count(QR_STORE_PUT_ERRORS, 1);
     qr_warn(o->log, "worker", "TensorBoard events end here: %s", err.msg);
     qr_tensorboard_close(o->events);
     o->events = NULL;
+}
+
+/* Lines can wait for room; training does not. */
+static void keep_log(struct qr_outputs *o, enum qr_code code, const struct qr_err *err) {
+    if (code != QR_OK) qr_count(QR_STORE_PUT_ERRORS, 1);
+    if (code != QR_OK && !o->log_behind)
+        qr_warn(o->log, "worker", "%s. Training goes on, the lines are kept, and it is tried again", err->msg);
+    if (o->steps.gave_up && !o->log_gave_up)
+        qr_warn(o->log, "worker", "%s: more lines wait than are kept: the oldest will be missing", o->steps.path);
+    if (o->log_behind && !o->steps.kept.n) qr_info(o->log, "worker", "%s is written again", o->steps.path);
+    o->log_behind = o->steps.kept.n > 0;
+    o->log_gave_up = o->steps.gave_up;
 }
 
 static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
@@ -233,9 +250,9 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     if (!leader) return QR_OK;
     o->wrote = true;
     show_step(o, line, detail);
-    enum qr_code code = qr_steps_log_write(&o->steps, line, detail->before, detail->n_before, &continues, err);
+    keep_log(o, qr_steps_log_write(&o->steps, line, detail->before, detail->n_before, &continues, err), err);
     if (continues) qr_info(o->log, "worker", "continues the log from step %llu", (unsigned long long)line->step);
-    return code;
+    return QR_OK;
 }
 
 enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs,
@@ -355,6 +372,7 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     qr_result_json(&result, &text);
     code = qr_file_replace(path, qr_buf_view(&text), err);
     qr_buf_free(&text);
+    if (code == QR_OK) code = qr_steps_log_flush(&o->steps, err);
     struct qr_err events;
     if (code == QR_OK && o->events && qr_tensorboard_success(o->events, &events) != QR_OK)
         qr_warn(o->log, "worker", "TensorBoard events: %s", events.msg);

@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-enum { TAIL_BYTES = 64 << 10 };
+static const int64_t retry_every_ns = QR_SECOND;
 
 void qr_steps_log_init(struct qr_steps_log *l, const char *dir) {
     struct stat st;
@@ -27,7 +27,7 @@ void qr_steps_log_init(struct qr_steps_log *l, const char *dir) {
 void qr_steps_log_fini(struct qr_steps_log *l) {
     if (l->fd >= 0) close(l->fd);
     free(l->path);
-    qr_buf_free(&l->text);
+    qr_buf_free(&l->kept);
     qr_buf_free(&l->tail);
 }
 
@@ -60,21 +60,71 @@ static enum qr_code read_range(struct qr_steps_log *l, long long from, long long
     return QR_OK;
 }
 
-/* The file's text holds this line, whole, at its place. */
-static bool has_line(const struct qr_buf *text, const struct qr_buf *line) {
-    const char *p = (const char *)text->p, *end = p + text->n, *hit = p;
-    while (hit < end && (hit = memmem(hit, (size_t)(end - hit), line->p, line->n)) != NULL) {
+/* The text's next line from *at on, without moving past a torn one. */
+static bool next_line(struct qr_bytes text, size_t *at, struct qr_bytes *ret) {
+    const uint8_t *p = text.p + *at, *end = *at < text.n ? memchr(p, '\n', text.n - *at) : NULL;
+    if (!end) return false;
+    *ret = qr_bytes_of(p, (size_t)(end - p) + 1);
+    *at += ret->n;
+    return true;
+}
+
+static uint64_t place_at(struct qr_bytes line) { return place_in((const char *)line.p, line.n); }
+
+/* The text has a whole line of this place, with these bytes. */
+static bool has_line(struct qr_bytes text, struct qr_bytes line) {
+    const uint8_t *p = text.p, *end = text.p + text.n;
+    for (const uint8_t *hit = p; hit < end && (hit = memmem(hit, (size_t)(end - hit), line.p, line.n)) != NULL; hit++)
         if (hit == p || hit[-1] == '\n') return true;
-        hit++;
-    }
     return false;
 }
 
+/* What this worker knows of the run's lines: text, the places of its first and its last, and whether there are several. */
+struct known { struct qr_bytes text; uint64_t oldest, newest; bool several; };
+
+static struct known known_of(struct qr_bytes text) {
+    struct known k = {.text = text};
+    struct qr_bytes line;
+    for (size_t at = 0; next_line(text, &at, &line);) {
+        k.several = k.oldest > 0;
+        k.newest = place_at(line);
+        if (!k.oldest) k.oldest = k.newest;
+    }
+    return k;
+}
+
+/* One of the known lines that could stand in these whole lines does. */
+static bool meets(struct qr_bytes lines, const struct known *k) {
+    struct qr_bytes line, first = {0}, last = {0}, known;
+    for (size_t at = 0; next_line(lines, &at, &line); last = line)
+        if (!first.n) first = line;
+    if (!first.n) return false;
+    for (size_t at = 0; next_line(k->text, &at, &known);)
+        if (place_at(known) >= place_at(first) && place_at(known) <= place_at(last) && has_line(lines, known)) return true;
+    return false;
+}
+
+/* The file has gone on beyond what is known: looked for backward, a window at a time, until its lines are older. l->tail has the last one. */
+static enum qr_code meets_before(struct qr_steps_log *l, long long from, long long end, const struct known *k, bool *ret, struct qr_err *err) {
+    for (*ret = false;;) {
+        struct qr_bytes window = qr_bytes_of(l->tail.p, (size_t)(end - from)), line;
+        size_t cut = 0;
+        if (from > 0 && !next_line(window, &cut, &line)) return QR_OK; /* a line as long as that is none of ours */
+        window = qr_bytes_of(window.p + cut, window.n - cut);
+        *ret = meets(window, k);
+        size_t at = 0;
+        bool older = next_line(window, &at, &line) && place_at(line) < k->oldest;
+        if (*ret || older || from == 0) return QR_OK;
+        end = from + (long long)cut;
+        from = end > QR_STEPS_WINDOW_BYTES ? end - QR_STEPS_WINDOW_BYTES : 0;
+        if (read_range(l, from, end, err) != QR_OK) return err->code;
+    }
+}
+
 /* Cuts a torn line, and all when the file is of another run; *ret_last: place of the last line that stays, 0: none. */
-static enum qr_code look_at_end(struct qr_steps_log *l, long long size, const struct qr_step_line *line, const struct qr_step_line *before,
-                                size_t n_before, uint64_t *ret_last, struct qr_err *err) {
-    uint64_t oldest = place_of(n_before ? &before[0] : line), last = 0;
-    long long from = size > TAIL_BYTES ? size - TAIL_BYTES : 0, whole = 0;
+static enum qr_code look_at_end(struct qr_steps_log *l, long long size, const struct known *k, uint64_t *ret_last, struct qr_err *err) {
+    long long from = size > QR_STEPS_WINDOW_BYTES ? size - QR_STEPS_WINDOW_BYTES : 0, whole = 0;
+    uint64_t last = 0;
     bool ours = false;
     if (read_range(l, from, size, err) != QR_OK) return err->code;
     for (size_t i = l->tail.n; i > 0 && !whole; i--)
@@ -83,18 +133,12 @@ static enum qr_code look_at_end(struct qr_steps_log *l, long long size, const st
         size_t n = (size_t)(whole - from), begin = n - 1;
         while (begin > 0 && l->tail.p[begin - 1] != '\n') begin--;
         last = place_in((const char *)l->tail.p + begin, n - begin);
+        struct qr_bytes end = qr_bytes_of(l->tail.p + begin, n - begin);
+        if (last >= k->oldest && last <= k->newest) ours = meets(end, k);
     }
-    if (last > place_of(line) && from > 0 && read_range(l, 0, whole, err) != QR_OK) return err->code; /* ahead: looked for in all of it */
-    for (size_t k = 0; k <= n_before && last >= oldest && !ours; k++) {
-        const struct qr_step_line *known = k < n_before ? &before[k] : line;
-        if (place_of(known) != last && last <= place_of(line)) continue;
-        qr_buf_clear(&l->text);
-        qr_step_json(known, &l->text);
-        ours = has_line(&l->tail, &l->text);
-    }
+    if (last > k->newest && meets_before(l, from, whole, k, &ours, err) != QR_OK) return err->code;
     /* a step or its evaluation lies between, at most; or this worker knows of no line before (it goes on from a checkpoint) */
-    if (last < oldest) ours = last && (n_before == 0 || last + 2 >= oldest);
-    if (l->tail.n > 2 * TAIL_BYTES) qr_buf_free(&l->tail); /* all of a long log: not kept */
+    if (last < k->oldest) ours = last && (!k->several || last + 2 >= k->oldest);
     *ret_last = ours ? last : 0;
     if (!ours) whole = 0;
     if (whole < size && ftruncate(l->fd, whole) != 0 && errno != EINVAL) return failed(l, "cut the end of", err);
@@ -129,47 +173,99 @@ enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
 }
 
 /* All of it or, of a file, nothing. */
-static enum qr_code append(struct qr_steps_log *l, struct qr_err *err) {
+static enum qr_code append(struct qr_steps_log *l, struct qr_bytes text, struct qr_err *err) {
     size_t done = 0;
-    while (done < l->text.n) {
-        ssize_t n = write(l->fd, l->text.p + done, l->text.n - done);
+    while (done < text.n) {
+        ssize_t n = write(l->fd, text.p + done, text.n - done);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
-            enum qr_code code = failed(l, "write", err);
-            if (l->end >= 0 && ftruncate(l->fd, l->end) != 0) return code;
-            return code;
+            int sys = errno;
+            bool cut = l->end < 0 || ftruncate(l->fd, l->end) == 0;
+            errno = sys;
+            if (!cut) l->end = -1; /* half a line may be there: looked at before the next */
+            return failed(l, "write", err);
         }
         done += (size_t)n;
     }
     return QR_OK;
 }
 
-static enum qr_code write_locked(struct qr_steps_log *l, const struct qr_step_line *line, const struct qr_step_line *before, size_t n_before,
-                                 bool *ret_continues, struct qr_err *err) {
+/* A line that is to be written, with those before it. */
+struct told { const struct qr_step_line *line, *before; size_t n_before; };
+
+/* Into l->kept, unless they are there; without all: of those before, what the file does not have. */
+static void keep(struct qr_steps_log *l, const struct told *t, bool all) {
+    for (size_t i = 0; t && i <= t->n_before; i++) {
+        const struct qr_step_line *line = i < t->n_before ? &t->before[i] : t->line;
+        uint64_t place = place_of(line);
+        if (l->kept.n ? place <= l->kept_last : !all && place <= l->last) continue;
+        qr_step_json(line, &l->kept);
+        l->kept_last = place;
+    }
+    if (l->kept.n <= QR_STEPS_KEPT_BYTES) return;
+    struct qr_bytes given_up;
+    size_t at = 0;
+    while (at < QR_STEPS_KEPT_BYTES / 2 && next_line(qr_buf_view(&l->kept), &at, &given_up)) l->gave_up = true; /* half of it: seldom */
+    memmove(l->kept.p, l->kept.p + at, l->kept.n - at);
+    l->kept.n -= at;
+}
+
+/* l->kept, as far as the file does not have it, and empty then. */
+static enum qr_code write_locked(struct qr_steps_log *l, const struct told *t, struct qr_err *err) {
     struct stat st;
+    struct qr_bytes line;
     uint64_t last = l->last;
-    bool first = l->end < 0;
-    if (fstat(l->fd, &st) != 0) return failed(l, "look at", err);
-    if (S_ISREG(st.st_mode) && st.st_size != l->end && look_at_end(l, st.st_size, line, before, n_before, &last, err) != QR_OK)
-        return err->code;
-    qr_buf_clear(&l->text);
-    for (size_t k = 0; k < n_before; k++)
-        if (place_of(&before[k]) > last) qr_step_json(&before[k], &l->text);
-    if (place_of(line) > last) qr_step_json(line, &l->text);
-    l->last = place_of(line) > last ? place_of(line) : last;
-    if (fstat(l->fd, &st) == 0) l->end = st.st_size;
-    if (append(l, err) != QR_OK) return err->code;
-    l->end += (long long)l->text.n;
-    *ret_continues = first && n_before > 0;
+    bool known = fstat(l->fd, &st) == 0, look = known && S_ISREG(st.st_mode) && st.st_size != l->end;
+    keep(l, t, look || !known);
+    if (!known) return failed(l, "look at", err);
+    struct qr_bytes all = qr_buf_view(&l->kept);
+    struct known k = known_of(all);
+    if (look && look_at_end(l, st.st_size, &k, &last, err) != QR_OK) return err->code;
+    if (look && fstat(l->fd, &st) != 0) return failed(l, "look at", err);
+    size_t at = 0, behind = 0;
+    while (next_line(all, &at, &line) && place_at(line) <= last) behind = at;
+    l->last = last;
+    l->end = st.st_size;
+    if (append(l, qr_bytes_of(all.p + behind, all.n - behind), err) != QR_OK) return err->code;
+    l->end += (long long)(all.n - behind);
+    if (k.newest > last) l->last = k.newest;
+    if (l->kept.cap > QR_STEPS_WINDOW_BYTES) qr_buf_free(&l->kept);
+    else qr_buf_clear(&l->kept);
     return QR_OK;
+}
+
+static enum qr_code try(struct qr_steps_log *l, const struct told *t, struct qr_err *err) {
+    struct qr_err own;
+    if (!err) err = &own;
+    if (l->fd < 0) l->fd = open(l->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (l->fd < 0) {
+        enum qr_code code = failed(l, "open", err);
+        keep(l, t, true);
+        return code;
+    }
+    bool locked = lock(l);
+    enum qr_code code = write_locked(l, t, err);
+    if (locked) flock(l->fd, LOCK_UN);
+    return code;
 }
 
 enum qr_code qr_steps_log_write(struct qr_steps_log *l, const struct qr_step_line *line, const struct qr_step_line *before, size_t n_before,
                                 bool *ret_continues, struct qr_err *err) {
-    if (l->fd < 0) l->fd = open(l->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (l->fd < 0) return failed(l, "open", err);
-    bool locked = lock(l);
-    enum qr_code code = write_locked(l, line, before, n_before, ret_continues, err);
-    if (locked) flock(l->fd, LOCK_UN);
+    const struct told t = {line, before, n_before};
+    bool first = l->end < 0 && !l->kept.n;
+    *ret_continues = false;
+    if (l->kept.n && qr_now_ns(&qr_clock_monotonic) < l->retry_ns) return keep(l, &t, true), QR_OK;
+    enum qr_code code = try(l, &t, err);
+    if (code != QR_OK) l->retry_ns = qr_now_ns(&qr_clock_monotonic) + retry_every_ns;
+    *ret_continues = code == QR_OK && first && n_before > 0;
     return code;
+}
+
+enum qr_code qr_steps_log_flush(struct qr_steps_log *l, struct qr_err *err) { return l->kept.n ? try(l, NULL, err) : QR_OK; }
+
+size_t qr_steps_log_kept(const struct qr_steps_log *l) {
+    struct qr_bytes line;
+    size_t n = 0;
+    for (size_t at = 0; next_line(qr_buf_view(&l->kept), &at, &line);) n++;
+    return n;
 }

@@ -55,6 +55,7 @@ void qr_stop_start(void) {
     sigset_t set = stop_signals();
     pthread_t thread;
     signal(SIGPIPE, SIG_IGN); /* whoever read our progress may be gone */
+    signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error of the write, as a full disk is */
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     if (pthread_create(&thread, NULL, wait_for_signals, NULL) != 0) abort();
     pthread_detach(thread);

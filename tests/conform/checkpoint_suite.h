@@ -3,7 +3,11 @@
 #define CHECKPOINT_SUITE_H
 
 #include <inttypes.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "record/checkpoint.h"
 #include "tests/t.h"
@@ -218,6 +222,65 @@ static inline void checkpoint_suite(struct qr_store *s) {
     keeps_three();
     the_one_before();
     wrong_name();
+}
+
+/* ---- many at once ---- */
+
+/* One of them: publishes each pass from what LATEST says on, leaves some out, and rests now and then. */
+static void publish_passes(struct qr_store *(*open_store)(void), unsigned seed, uint64_t last) {
+    struct qr_checkpoint_latest l = {0};
+    place = (struct qr_checkpoint_place){open_store(), "run/checkpoints", "the place"};
+    while (l.pass < last) {
+        if (qr_checkpoint_peek(&place, &l, &ck_err) != QR_OK) fprintf(stderr, "%s\n", ck_err.msg), _exit(1);
+        seed = seed * 1103515245 + 12345;
+        uint64_t pass = l.pass + 1 + (seed >> 16) % 3;
+        enum qr_code code = save(JOB, pass < last ? pass : last, false, NULL);
+        if (code != QR_OK && code != QR_UNAVAILABLE && code != QR_ABORTED) fprintf(stderr, "%s\n", ck_err.msg), _exit(1);
+        qr_sleep_ns((seed >> 20) % 4 * QR_MS);
+    }
+    _exit(0);
+}
+
+/* Eight processes publish into one place, as two halves of a ring would; every few milliseconds one is killed and another comes. Whoever
+ * looks sees LATEST whole, never going back, and what it names is whole too. s: the place, as this process has it. */
+static inline void checkpoint_race(struct qr_store *s, struct qr_store *(*open_store)(void), const char *what, uint64_t last) {
+    enum { N = 8, KILL_EVERY = 2 };
+    pid_t pids[N];
+    struct qr_checkpoint_latest l = {0};
+    uint64_t seen = 0;
+    unsigned dice = 1;
+    int kills = 0, moves = 0, running = N;
+    qr_buf_clear(&ck_notes);
+    place = (struct qr_checkpoint_place){s, "run/checkpoints", "the place"};
+    for (int i = 0; i < N; i++)
+        if ((pids[i] = fork()) == 0) publish_passes(open_store, (unsigned)i, last);
+    for (int looks = 1; running > 0; looks++) {
+        CHECK(qr_checkpoint_peek(&place, &l, &ck_err) == QR_OK, "%s: %s", what, ck_err.msg);
+        CHECK(l.pass >= seen, "%s: LATEST went from %" PRIu64 " to %" PRIu64, what, seen, l.pass);
+        moves += l.pass > seen;
+        if (l.pass > seen) seen = l.pass;
+        int64_t loaded = seen ? load(NULL) : 0;
+        CHECK(loaded >= (int64_t)seen && ck_notes.n == 0, "%s: %" PRId64 " loads, LATEST said %" PRIu64 ": %s%s", what, loaded, seen,
+              ck_err.msg, qr_buf_string(&ck_notes));
+        dice = dice * 1103515245 + 12345;
+        int victim = (int)(dice >> 16) % N, status;
+        if (looks % KILL_EVERY == 0 && seen < last && pids[victim] > 0) {
+            kill(pids[victim], SIGKILL);
+            waitpid(pids[victim], &status, 0);
+            kills++;
+            if ((pids[victim] = fork()) == 0) publish_passes(open_store, dice, last);
+        }
+        for (int i = 0; i < N; i++) {
+            if (pids[i] <= 0 || waitpid(pids[i], &status, WNOHANG) != pids[i]) continue;
+            CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: one ended with %x", what, status);
+            pids[i] = 0;
+            running--;
+        }
+    }
+    CHECK(load(NULL) == (int64_t)last && ck_notes.n == 0 && moves > 1 && kills > 0, "%s: %d moves, %d kills, %s", what, moves, kills, ck_err.msg);
+    printf("%s: %d processes, %d of them killed, %" PRIu64 " passes: LATEST was seen to move %d times, always forward\n", what, N + kills, kills, last,
+           moves);
+    start_over();
 }
 
 #endif

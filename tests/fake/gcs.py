@@ -8,6 +8,10 @@ Buckets exist when a request names them, but: missing-* (404), forbidden-* (403)
 writes, though the permission is there), auth-* (401 without a token of ours).
 Tokens: /computeMetadata/v1/... (metadata server), /token (RS256 assertions checked against the key given to /control/key; refresh tokens), /sts, /impersonate.
 /control/expire makes all tokens invalid; /control/log is what came, one line per request.
+For whole workers, whose requests carry no name of a test: /control/faults takes instructions as /retry_test does, for them; /control/down
+{"storage" | "token": [HOW, SECONDS]} is an outage, HOW is "503", "reset" or "hang"; /control/hold {"name": PART, "after": bool} stops the next upload
+of such an object, before or after it is stored, until /control/release breaks its connection; /control/state tells of all that and of every object that
+was ever stored.
 Prints its port.
 """
 import base64, hashlib, json, re, socket, struct, sys, threading, time
@@ -43,6 +47,7 @@ class World:
     lock = threading.RLock()
     objects, sessions, tests, tokens = {}, {}, {}, set()
     generation, ids, key, log, idempotency = 1000, 0, None, [], {}
+    down, hold, holding, stored = {}, None, False, []
 
     @classmethod
     def next_id(cls):
@@ -168,6 +173,8 @@ class Handler(BaseHTTPRequestHandler):
     def route(self, path):
         if path.startswith("/retry_test"):
             return self.retry_test(path)
+        if not path.startswith("/control/"):
+            self.outage("storage" if "/storage/" in path else "token")
         if path.startswith(("/computeMetadata/", "/token", "/sts", "/impersonate", "/control/", "/subject")):
             return self.identity(path)
         path = path.removeprefix("/resumable").removeprefix("/upload") if "/upload/" in path else path.removeprefix("/download")
@@ -198,6 +205,36 @@ class Handler(BaseHTTPRequestHandler):
         return {"GET": self.get, "DELETE": self.delete}[self.command]()
 
     # ---- faults ----
+    def outage(self, what):
+        how, end = W.down.get(what, ("", 0))
+        left = end - time.monotonic()
+        if left <= 0:
+            return
+        if how == "503":
+            raise Refuse(503, "fault outage")
+        time.sleep(left if how == "hang" else 0)
+        raise Cut()
+
+    def held(self, name, after):
+        if not W.hold or W.hold["name"] not in name or W.hold["after"] != after:
+            return
+        W.hold, W.holding = None, True
+        while W.holding:
+            time.sleep(0.005)
+        raise Cut()
+
+    def whole_workers(self, path):
+        if path == "/control/faults":
+            W.tests[None] = json.loads(self.data)
+        elif path == "/control/down":
+            W.down = {what: (how, time.monotonic() + seconds) for what, (how, seconds) in json.loads(self.data).items()}
+        elif path == "/control/hold":
+            W.hold = json.loads(self.data)
+        elif path == "/control/release":
+            W.holding = False
+        left = sum(len(q) for q in W.tests.get(None, {"instructions": {}})["instructions"].values())
+        self.answer(200, {"faults_left": left, "holding": W.holding, "stored": W.stored})
+
     def retry_test(self, path):
         if self.command == "POST":
             name = "test-%d" % W.next_id()
@@ -227,6 +264,12 @@ class Handler(BaseHTTPRequestHandler):
             raise Refuse(412, "At least one of the pre-conditions you specified did not hold.")
 
     def store(self, name, data, meta, query):
+        self.held(name, False)
+        o = self.store_now(name, data, meta, query)
+        self.held(name, True)
+        return o
+
+    def store_now(self, name, data, meta, query):
         with W.lock:
             self.check(W.objects.get((self.bucket, name)), query)
             crc = crc32c(data)
@@ -242,6 +285,8 @@ class Handler(BaseHTTPRequestHandler):
                  "md5": base64.b64encode(hashlib.md5(data).digest()).decode(), "type": meta.get("contentType", "application/octet-stream"),
                  "metadata": meta.get("metadata", {}), "time": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())}
             W.objects[self.bucket, name] = o
+            if fault != "wrong-crc32c":
+                W.stored.append([self.bucket, name, hashlib.sha256(data).hexdigest(), time.monotonic()])
             if fault == "lost-acknowledgement":
                 self.used("storage.objects.insert")
                 raise Cut()
@@ -403,6 +448,8 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(status, {"error": error, "error_description": description})
 
     def identity(self, path):
+        if path in ("/control/faults", "/control/down", "/control/hold", "/control/release", "/control/state"):
+            return self.whole_workers(path)
         self.fault("token")
         if path == "/control/key":
             W.key = json.loads(self.data)

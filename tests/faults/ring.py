@@ -80,14 +80,27 @@ def job(name, data=None, train=None, **top):
     return path
 
 
+def certs(job_file):
+    """A folder with a job's certificate, its key and its CA, for Ring's tls=."""
+    out = folder("tls-" + os.path.basename(job_file).removesuffix(".json"))
+    subprocess.run([QRING, "certs", job_file, "--out", out], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+    return out
+
+
+WEIGHTS = ("weights.h5", "weights.safetensors")
 truths = {}
+
+
+def alone(job_file, epochs):
+    """The folder of truth()."""
+    return f"{WORK}/alone-{os.path.basename(job_file)}-{epochs}"
 
 
 def truth(job_file, epochs):
     """(digest, bytes of steps.jsonl) of one worker that nobody disturbed. Once a job and number of epochs."""
     key = (job_file, epochs)
     if key not in truths:
-        out = folder(f"alone-{os.path.basename(job_file)}-{epochs}")
+        out = folder(os.path.basename(alone(job_file, epochs)))
         with open(out + ".log", "w") as log:
             code = subprocess.run([QRINGD, job_file, "--epochs", str(epochs), "--out", out], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                   timeout=300).returncode
@@ -192,6 +205,42 @@ class Ring:
             with open(self.out + "/steps.jsonl", "rb") as f: steps = f.read()
         except OSError as e: return check(f"{self.name}: {e}; {self.last_words()}", False)
         return check(f"{self.name}: digest {mine}, not {digest}", mine == digest) & check(f"{self.name}: each step once in steps.jsonl", steps == log)
+
+    def same_weights(self):
+        """The weights' files are the undisturbed run's, byte for byte, whoever wrote them."""
+        good = self.same()
+        for name in WEIGHTS:
+            with open(f"{alone(self.job, self.epochs)}/{name}", "rb") as f: theirs = f.read()
+            try:
+                with open(f"{self.out}/{name}", "rb") as f: mine = f.read()
+            except OSError as e: mine = str(e)
+            good &= check(f"{self.name}: the bytes of {name}", mine == theirs)
+        return good
+
+    def settle(self, seconds=60, extra=2):
+        """Of a ring that was told many epochs: asks all to leave, and a calm ring of three goes on to the end of an epoch soon after."""
+        for i in self.alive(): self.kill(i, signal.SIGTERM)
+        self.wait(seconds)
+        with open(self.out + "/steps.jsonl") as f: self.epochs = json.loads(f.readlines()[-1])["epoch"] + extra
+        self.worker.clear()
+        self.peers = [f"127.0.0.1:{p}" for p in free_ports(3)]
+        for i in range(3): self.start(i)
+        codes = self.wait(seconds)
+        check(f"{self.name}: the calm ring ends with 0, not {codes}; {self.last_words()}", set(codes.values()) == {0})
+
+    def position(self, i):
+        """Where worker i's log ends now, for says(since=)."""
+        return len(self.log(i))
+
+    def joins(self, i, since=0, seconds=20):
+        """Seconds until worker i, a newcomer, has the state of the others."""
+        took = self.says(i, "took over the state of step", seconds, since)
+        check(f"{self.name}: worker {i} comes into the ring within {seconds} s; {self.last_words()}", took is not None)
+        return seconds if took is None else took
+
+    def regroups(self, i, since=0):
+        """How many generations worker i has begun since that position in its log, its first one left out."""
+        return self.log(i)[since:].count("goes on after step")
 
     def close(self):
         self.closed = True

@@ -6,17 +6,11 @@ import numpy as np
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.util import tensor_util
 
+sys.path.insert(0, "tests")
+import tally
+from tally import check
+
 out, qring, qringd = sys.argv[1:4]
-passed = failed = 0
-
-
-def check(ok, text):
-    global passed, failed
-    if ok:
-        passed += 1
-    else:
-        failed += 1
-        print("not so:", text)
 
 
 def run_of(folder):
@@ -339,5 +333,5 @@ one_number_of_workers()
 numpy_agrees()
 killed()
 in_a_bucket()
-print(f"{passed} passed, {failed} failed, 0 skipped")
-sys.exit(failed > 0)
+print(f"{tally.passed} passed, {tally.failed} failed, 0 skipped")
+sys.exit(tally.failed > 0)

@@ -4,27 +4,9 @@
 # kill -9 and SIGTERM.
 . "$(dirname "$0")/common"
 unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK
-$python tests/fake/gcs.py 0 "$work/port" >/dev/null 2>"$work/fake.log" &
-fake=$! started="$started $!"
-tries=0
-until [ -s "$work/port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
-check "the fake listens" test -s "$work/port" || end
-at=127.0.0.1:$(cat "$work/port")
+fake_storage
 export STORAGE_EMULATOR_HOST="$at" GCE_METADATA_HOST="$at"
 sed 's/"epochs": 50/"epochs": 2/' deploy/jobs/qcnn.json >"$work/job.json"
-# object BUCKET NAME FILE: what is there, as another program reads it
-object() {
-    $python - "$at" "$@" <<'P'
-import sys, urllib.request
-at, bucket, name, out = sys.argv[1:]
-req = urllib.request.Request("http://%s/storage/v1/b/%s/o/%s?alt=media" % (at, bucket, name.replace("/", "%2F")))
-token = urllib.request.Request("http://%s/computeMetadata/v1/instance/service-accounts/default/token" % at, headers={"Metadata-Flavor": "Google"})
-import json
-req.add_header("Authorization", "Bearer " + json.load(urllib.request.urlopen(token))["access_token"])
-open(out, "wb").write(urllib.request.urlopen(req).read())
-P
-}
-
 # logs BUCKET PREFIX DIR [whole]: the bucket's event files are beginnings of those in DIR, of whole records each, with their crc32c;
 # whole: all of them.
 # Prints the bytes that are there.
@@ -215,17 +197,8 @@ done
 kill -CONT "$fake"
 
 # refused at the end: every worker exits with the same permanent code
-# shellcheck disable=SC2046
-set -- $(free_ports 3)
-pids=
-for i in 0 1 2; do
-    (TF_CONFIG=$(tf_config $i "127.0.0.1:$1" "127.0.0.1:$2" "127.0.0.1:$3") exec "$qringd" "$work/job.json" --data-port 0 --out "$work/late" \
-        --weights gs://late-b/w.h5 >"$work/late$i.log" 2>&1 </dev/null) &
-    pids="$pids $!"
-done
-started="$started $pids"
-codes=
-for p in $pids; do wait "$p"; codes="$codes $?"; done
+ring 3 "$work/late@.log" "$work/job.json" --out "$work/late" --weights gs://late-b/w.h5
+ends
 check "403 at the end: exit 2 2 2, not$codes" test "$codes" = " 2 2 2"
 for i in 0 1 2; do check "worker $i names the bucket" holds "$work/late$i.log" "bucket late-b"; done
 end

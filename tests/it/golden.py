@@ -10,17 +10,11 @@ import re
 import struct
 import sys
 
+sys.path.insert(0, "tests")
+import tally
+from tally import check
+
 GOLDEN = "tests/golden/tfq/"
-passed = failed = 0
-
-
-def check(ok, what):
-    global passed, failed
-    if ok:
-        passed += 1
-    else:
-        failed += 1
-        print("not so:", what)
 
 
 def load(name):
@@ -353,4 +347,4 @@ if __name__ == "__main__":
     globals()["cmd_" + sys.argv[1].replace("-", "_")](*sys.argv[2:])
     if os.environ.get("COUNTS"):
         with open(os.environ["COUNTS"], "a") as f:
-            f.write("%d %d\n" % (passed, failed))
+            f.write("%d %d\n" % (tally.passed, tally.failed))

@@ -32,12 +32,7 @@ run_in 60 "$work/many.txt" "$qring" infer "$work/many.json" --weights "$weights"
 check "2000 samples are cut, and it is said who has all" sh -c "test \$(grep -cF ' ... ' '$work/many.txt') = 2 && grep -qF 'writes all 2000' '$work/many.txt'"
 
 # the bucket
-$python tests/fake/gcs.py 0 "$work/port" >/dev/null 2>"$work/fake.log" &
-started="$started $!"
-tries=0
-until [ -s "$work/port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
-check "the fake listens" test -s "$work/port" || end
-at=127.0.0.1:$(cat "$work/port")
+fake_storage
 put() { # OBJECT FILE, into the bucket auth-infer, which wants a token
     $python - "$at" "$1" "$2" <<'P'
 import json, sys, urllib.request as u

@@ -7,11 +7,7 @@ epochs=3000
 sed 's/"name": "qcnn"/"name": "resume"/; s/"epochs": 50/"epochs": '$epochs'/' deploy/jobs/qcnn.json >"$work/job.json"
 often="--checkpoint-interval 20ms --checkpoint-steps 5 --logdir="
 
-$python tests/fake/gcs.py 0 "$work/port" >/dev/null 2>"$work/fake.log" &
-started="$started $!"
-tries=0
-until [ -s "$work/port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
-at=127.0.0.1:$(cat "$work/port")
+fake_storage
 export STORAGE_EMULATOR_HOST="$at" GCE_METADATA_HOST="$at"
 
 lines() { if [ -f "$1" ]; then wc -l <"$1"; else echo 0; fi; }
@@ -140,56 +136,74 @@ run_in 60 "$work/validate.log" "$qring" validate "$work/other.json" --out "$d"; 
 check "validate finds another job's checkpoints: exit 2, not $rc" test $rc = 2
 check "validate names both" grep -q "its hash is [0-9a-f]\{64\}, this job's is" "$work/validate.log"
 
+# the checkpoints of another job, copied: the same settings under another name go on; others are refused, and begin with its weights instead
+d=$work/copied
+started_run "$d" -n 1
+until_lines "$d" 500
+kill -9 $r; wait $r 2>/dev/null
+mkdir -p "$work/heirs"; cp -r "$d/checkpoints" "$work/heirs/"
+sed 's/"name": "resume"/"name": "heirs"/' "$work/job.json" >"$work/heirs.json"
+check "copied: the same settings go on" run_in 120 "$work/heirs.log" "$qring" run "$work/heirs.json" -n 2 --out "$work/heirs" $often
+check "copied: from where they were" grep -q "^goes on from step [0-9]* of $((2 * epochs))" "$work/heirs.log"
+check "copied: the digest" test "$(json_string "$work/heirs/result.json" state_digest)" = "$(json_string "$work/ref/result.json" state_digest)"
+check "copied: the weights" cmp "$work/heirs/weights.h5" "$work/ref/weights.h5"
+mkdir -p "$work/strangers"; cp -r "$d/checkpoints" "$work/strangers/"
+run_in 60 "$work/strangers.log" "$qring" run "$work/other.json" -n 2 --out "$work/strangers"; rc=$?
+check "copied, other settings: exit 2, not $rc" test $rc = 2
+check "copied, other settings: says what to do" grep -q 'train.initial_weights.*LATEST.*--fresh' "$work/strangers.log"
+check "copied, other settings: nothing was trained" test ! -e "$work/strangers/steps.jsonl"
+
 # weights of another job's checkpoint
-sed 's|"epochs": [0-9]*|"epochs": 2, "initial_weights": "'"$d"'/checkpoints/LATEST"|; s/"name": "resume"/"name": "from"/' "$work/job.json" >"$work/from.json"
+begins_with() { # URL FILE NAME: the job of two epochs that begins with those weights
+    sed 's|"epochs": [0-9]*|"epochs": 2, "initial_weights": "'"$1"'"|; s/"name": "resume"/"name": "'"$3"'"/' "$work/job.json" >"$2"
+}
+begins_with "$work/ref-ck/LATEST" "$work/from.json" from
+begins_with "$work/ref/weights.safetensors" "$work/from2.json" from
+cp -r "$work/heirs/checkpoints" "$work/ref-ck"
 check "training from another job's checkpoint" run_in 60 "$work/from.log" "$qring" run "$work/from.json" -n 1 --out "$work/from"
-sed 's|"epochs": [0-9]*|"epochs": 2, "initial_weights": "'"$d"'/weights.safetensors"|; s/"name": "resume"/"name": "from"/' "$work/job.json" >"$work/from2.json"
 check "training from its weights" run_in 60 "$work/from2.log" "$qring" run "$work/from2.json" -n 1 --out "$work/from2"
 check "is the same" cmp "$work/from/weights.h5" "$work/from2/weights.h5"
+check "and not the same as from the start" sh -c "! cmp -s '$work/from/weights.h5' '$work/ref/weights.h5'"
+begins_with "$work/ref-ck/$(sed 's/.*"object":"\([^"]*\).*/\1/' "$work/ref-ck/LATEST")" "$work/from3.json" from
+check "training from a file of its checkpoints" run_in 60 "$work/from3.log" "$qring" run "$work/from3.json" -n 1 --out "$work/from3"
+check "is the same too" cmp "$work/from/weights.h5" "$work/from3/weights.h5"
+sed 's/"qubits": 8/"qubits": 4/; s/"Z4", "Z5", "Z6", "Z7"/"Z2", "Z3"/' "$work/from.json" >"$work/smaller.json"
+run_in 60 "$work/smaller.log" "$qring" run "$work/smaller.json" -n 1 --out "$work/smaller"; rc=$?
+check "another model's checkpoint: exit 2, not $rc" test $rc = 2
+check "another model's checkpoint: both shapes" grep -q "train.initial_weights.*dense/kernel\|train.initial_weights.*pqc" "$work/smaller.log"
 
 # in a bucket: two pods without a disk in common, killed together
-# shellcheck disable=SC2046
-set -- $(free_ports 2)
-pods() { # two workers; started in the background
-    pids=
-    for i in 0 1; do
-        (TF_CONFIG=$(tf_config $i "127.0.0.1:$1" "127.0.0.1:$2") exec "$qringd" "$work/job.json" --data-port 0 --out "$work/pod$i" \
-            --weights gs://auth-bucket/run/w.h5 $often >>"$work/pod$i.log" 2>&1 </dev/null) &
-        pids="$pids $!"
-    done
-    started="$started $pids"; r=${pids##* }
-}
-pods "$1" "$2"
+pods() { ring 2 "$work/pod@.log" "$work/job.json" --out "$work/pod@" --weights gs://auth-bucket/run/w.h5 $often; }
+pods
 until_lines "$work/pod0" 500
 # shellcheck disable=SC2086
 kill -9 $pids; wait $pids 2>/dev/null
-pods "$1" "$2"
-codes=
-for p in $pids; do wait "$p"; codes="$codes $?"; done
+pods
+ends
 check "pods: they end with 0 0, not$codes" test "$codes" = " 0 0"
 for i in 0 1; do check "pod $i went on" grep -q "goes on from step [0-9]*, .*(gs://auth-bucket/run/w.checkpoints)" "$work/pod$i.log"; done
 check "pods: the digest" test "$(json_string "$work/pod0/result.json" state_digest)" = "$(json_string "$work/ref/result.json" state_digest)"
 check "pods: each step once" cmp "$work/pod0/steps.jsonl" "$work/ref/steps.jsonl"
-pods "$1" "$2"
-codes=
-for p in $pids; do wait "$p"; codes="$codes $?"; done
+pods
+ends
 check "pods, again: 0 0, not$codes" test "$codes" = " 0 0"
 check "pods, again: trained already" grep -q "already trained" "$work/pod1.log"
 
+# worker 0 is gone: who leads then uploads, the same bytes
+ring 2 "$work/heir@.log" "$work/job.json" --out "$work/heir@" --weights gs://auth-bucket/heir/w.h5 --min-workers 1 $often
+until_lines "$work/heir0" 500
+kill -9 "$(echo "$pids" | awk '{print $1}')"
+ends
+check "worker 0 gone: the other ends with 0, it with 137, not$codes" test "$codes" = " 137 0"
+check "worker 0 gone: the weights are in the bucket" object auth-bucket heir/w.h5 "$work/heir.h5"
+check "worker 0 gone: the same bytes" cmp "$work/heir.h5" "$work/ref/weights.h5"
+check "worker 0 gone: LATEST is there" object auth-bucket heir/w.checkpoints/LATEST "$work/heir.latest"
+check "worker 0 gone: and done" holds "$work/heir.latest" '"done":true'
+
 # three workers with one folder: the one that leads is killed, the others go on and publish; then they are killed too, and all three start again
-# shellcheck disable=SC2046
-set -- $(free_ports 3)
 d=$work/three
-three() { # three workers in the background
-    pids=
-    for i in 0 1 2; do
-        (TF_CONFIG=$(tf_config $i "127.0.0.1:$1" "127.0.0.1:$2" "127.0.0.1:$3") exec "$qringd" "$work/job.json" --data-port 0 --out "$d" --min-workers 1 \
-            $often >>"$d.$i.log" 2>&1 </dev/null) &
-        pids="$pids $!"
-    done
-    started="$started $pids"; r=${pids##* }
-}
-three "$1" "$2" "$3"
+three() { ring 3 "$d.@.log" "$work/job.json" --out "$d" --min-workers 1 $often; }
+three
 until_lines "$d" 300
 kill -9 "$(echo "$pids" | awk '{print $1}')"
 before=$(latest "$d" pass)
@@ -198,48 +212,27 @@ after=$(latest "$d" pass)
 check "three: the others publish when the leader is dead ($before, $after)" test "${after:-0}" -gt "${before:-0}" -a "${after:-0}" -gt 600
 # shellcheck disable=SC2086
 kill -9 $pids 2>/dev/null; wait $pids 2>/dev/null
-three "$1" "$2" "$3"
-codes=
-for p in $pids; do wait "$p"; codes="$codes $?"; done
+three
+ends
 check "three: they end with 0 0 0, not$codes" test "$codes" = " 0 0 0"
 as_undisturbed "$d" "leader killed, then all"
 
 # two pods without any place in common: who led has checkpoints, the other gets the state from it
-# shellcheck disable=SC2046
-set -- $(free_ports 2)
-apart() {
-    pids=
-    for i in 0 1; do
-        (TF_CONFIG=$(tf_config $i "127.0.0.1:$1" "127.0.0.1:$2") exec "$qringd" "$work/job.json" --data-port 0 --out "$work/apart$i" --min-workers 2 \
-            $often >>"$work/apart$i.log" 2>&1 </dev/null) &
-        pids="$pids $!"
-    done
-    started="$started $pids"; r=${pids##* }
-}
-apart "$1" "$2"
+apart() { ring 2 "$work/apart@.log" "$work/job.json" --out "$work/apart@" --min-workers 2 $often; }
+apart
 until_lines "$work/apart0" 900
 # shellcheck disable=SC2086
 kill -9 $pids; wait $pids 2>/dev/null
 check "apart: one of them has checkpoints" test -s "$work/apart0/checkpoints/LATEST" -a ! -e "$work/apart1/checkpoints/LATEST"
-apart "$1" "$2"
-codes=
-for p in $pids; do wait "$p"; codes="$codes $?"; done
+apart
+ends
 check "apart: they end with 0 0, not$codes" test "$codes" = " 0 0"
 check "apart: the other takes the state over" grep -q "took over the state of step" "$work/apart1.log"
 as_undisturbed "$work/apart0" "apart"
 
 # a bucket that refuses in the middle: all end with the same permanent code, which names it
-# shellcheck disable=SC2046
-set -- $(free_ports 3)
-pids=
-for i in 0 1 2; do
-    (TF_CONFIG=$(tf_config $i "127.0.0.1:$1" "127.0.0.1:$2" "127.0.0.1:$3") exec "$qringd" "$work/job.json" --epochs 1000000 --data-port 0 --out "$work/late" \
-        --checkpoints gs://late-b/ck $often >"$work/late$i.log" 2>&1 </dev/null) &
-    pids="$pids $!"
-done
-started="$started $pids"
-codes=
-for p in $pids; do wait "$p"; codes="$codes $?"; done
+ring 3 "$work/late@.log" "$work/job.json" --epochs 1000000 --out "$work/late" --checkpoints gs://late-b/ck $often
+ends
 check "403 in the middle: exit 2 2 2, not$codes" test "$codes" = " 2 2 2"
 for i in 0 1 2; do check "403: worker $i names the bucket" holds "$work/late$i.log" "bucket late-b"; done
 

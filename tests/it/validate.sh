@@ -101,12 +101,7 @@ says 2 '64 qubits|bytes' "$qring" validate "$(sed 's/"qubits": 8/"qubits": 64/; 
 says 2 'gs://bucket/out|local folder' "$qring" validate "$base" --out gs://bucket/out
 
 # Cloud Storage
-$python "$root/tests/fake/gcs.py" 0 "$work/port" >/dev/null 2>"$work/fake.log" &
-started="$started $!"
-tries=0
-until [ -s "$work/port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
-check "the fake listens" test -s "$work/port" || end
-at=127.0.0.1:$(cat "$work/port")
+fake_storage
 says 2 'gs://auth-bucket|credentials' env NO_GCE_CHECK=true HOME="$work" "$qring" validate "$base" --weights gs://auth-bucket/w.h5
 export STORAGE_EMULATOR_HOST="$at" GCE_METADATA_HOST="$at"
 says 0 'gs://auth-bucket/w.h5' "$qring" validate "$base" --weights gs://auth-bucket/w.h5

@@ -1,12 +1,11 @@
 /* A power cut after every system call of a publisher: what was not synced is lost, torn at every 512 bytes or zeroed; names that were not
  * synced are there or not, in every combination. The same on a disk that lies of its syncs since the last checkpoint. What loads
- * afterwards is the newest checkpoint that was reported published, or the next one: whole. */
+ * afterwards is the newest checkpoint that was reported published, or the next one: whole. Then every file cut at every 512 bytes, and every
+ * bit of the newest checkpoint and of LATEST turned: refused by file and section, and the newest whole one is loaded. */
 #undef _FORTIFY_SOURCE /* its inline forms would be in the way */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "record/checkpoint.h"
+#include "tests/real.h"
 #include "tests/t.h"
 
 /* ---- what the disk was told, in order ---- */
@@ -29,15 +29,6 @@ static bool recording, is_dir[MAX_FD];
 static bool lying; /* the disk: syncs since the last report did nothing */
 static char dir[] = "/tmp/qring-powercut-XXXXXX";
 
-static void *next(const char *name) {
-    void *p = dlsym(RTLD_NEXT, name);
-    if (!p) abort();
-    return p;
-}
-#define REAL(name)                                                                                                                          \
-    static __typeof__(name) *real;                                                                                                          \
-    if (!real) real = (__typeof__(real))(uintptr_t)next(#name)
-
 static bool ours(const char *path) { return recording && strncmp(path, dir, strlen(dir)) == 0; }
 static struct op *note(enum kind kind) {
     if (n_ops == MAX_OPS) abort();
@@ -47,10 +38,7 @@ static struct op *note(enum kind kind) {
 
 int open(const char *path, int flags, ...) {
     REAL(open);
-    va_list ap;
-    va_start(ap, flags);
-    mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
-    va_end(ap);
+    MODE_OF(mode, flags);
     int fd = real(path, flags, mode);
     if (fd < 0 || fd >= MAX_FD) return fd;
     inode_of_fd[fd] = -1;
@@ -107,13 +95,13 @@ int unlink(const char *path) {
 /* ---- publishing ---- */
 
 static struct qr_err err;
+static const struct { const char *name; size_t n; } layout[] = {{"dense/bias", 300}, {"optimizer/m/dense/bias", 40}, {"epoch/sums", 2}};
 static struct qr_checkpoint state_at(uint64_t pass) {
-    enum { N = 300 };
-    struct qr_checkpoint c = {.step = pass, .pass = pass, .n_digested = 1, .contract = "f64-v1"};
-    double values[N];
+    struct qr_checkpoint c = {.step = pass, .pass = pass, .n_digested = 2, .contract = "f64-v1"};
+    double values[300];
     memset(c.job_hash, 'b', 64);
-    for (int i = 0; i < N; i++) values[i] = (double)pass + i;
-    qr_tensors_add(&c.tensors, "dense/bias", 1, (size_t[]){N}, values);
+    for (int i = 0; i < 300; i++) values[i] = (double)pass + i;
+    for (size_t i = 0; i < COUNT(layout); i++) qr_tensors_add(&c.tensors, layout[i].name, 1, &layout[i].n, values);
     qr_checkpoint_digest(&c, c.digest);
     return c;
 }
@@ -251,6 +239,89 @@ static void cut_at(int cut, uint64_t reported, uint64_t known) {
     lying = false;
 }
 
+/* ---- damage ---- */
+
+static struct qr_store *three_published(void) {
+    struct qr_store *s = qr_store_memory_new();
+    for (uint64_t pass = 1; pass <= 3; pass++) publish(s, "c", pass);
+    return s;
+}
+static struct qr_buf content_of(struct qr_store *s, const char *name) {
+    struct qr_buf b = {0};
+    CHECK(s->ops->get(s, name, 1 << 20, &b, &err) == QR_OK, "%s", err.msg);
+    return b;
+}
+/* The object of a pass; heap. */
+static char *object_of(uint64_t pass) {
+    struct qr_checkpoint c = state_at(pass);
+    char *name = qr_xasprintf("c/%.16s-%016" PRIu64 "-%s.safetensors", c.job_hash, c.step, c.digest);
+    qr_checkpoint_fini(&c);
+    return name;
+}
+/* With so many bytes of `name`, some of them damaged: this pass is loaded, whole, and the notes have these words. */
+static bool loads(struct qr_store *s, const char *name, struct qr_bytes content, uint64_t pass, const char *file, const char *section) {
+    const struct qr_checkpoint_place p = {s, "c", "c"};
+    struct qr_checkpoint c = {0}, want = state_at(pass);
+    struct qr_buf notes = {0};
+    bool done;
+    CHECK(s->ops->put(s, name, content, false, &err) == QR_OK, "%s", err.msg);
+    enum qr_code code = qr_checkpoint_load(&p, want.job_hash, &c, &done, &notes, &err);
+    bool fine = code == QR_OK && c.pass == pass && strcmp(c.digest, want.digest) == 0 &&
+                memcmp(c.tensors.v[0].values, want.tensors.v[0].values, 8 * want.tensors.v[0].n) == 0;
+    bool named = fine && strstr(qr_buf_string(&notes), file) && strstr(qr_buf_string(&notes), section);
+    if (!named) fprintf(stderr, "%s: %s, pass %" PRIu64 ", '%s'\n", section, qr_code_name(code), c.pass, qr_buf_string(&notes));
+    qr_checkpoint_fini(&c);
+    qr_checkpoint_fini(&want);
+    qr_buf_free(&notes);
+    return named;
+}
+
+/* Where a byte of the file is, as the refusal must say. In the header anything can come of it, from a length that does not fit to a tensor of
+ * another name. */
+static const char *section_of(struct qr_bytes file, size_t at) {
+    size_t begin = 8 + (size_t)qr_get_u64le(file.p);
+    if (at < begin) return "header";
+    for (size_t i = 0; i < COUNT(layout); begin += 8 * layout[i].n, i++)
+        if (at < begin + 8 * layout[i].n) return layout[i].name;
+    return "?";
+}
+
+static void cut_files(long *ret_cuts) {
+    struct qr_store *s = three_published();
+    qr_auto(qr_free_p) char *object = object_of(3);
+    const char *const names[] = {object, "c/LATEST"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        struct qr_buf whole = content_of(s, names[i]);
+        for (size_t n = 0; n < whole.n; n += i ? 1 : BLOCK, ++*ret_cuts) /* LATEST has no 512 bytes: at each of them */
+            CHECK(loads(s, names[i], qr_bytes_of(whole.p, n), i ? 3 : 2, names[i], i ? "damaged" : ""), "%s cut at %zu", names[i], n);
+        CHECK(s->ops->put(s, names[i], qr_buf_view(&whole), false, &err) == QR_OK);
+        qr_buf_free(&whole);
+    }
+    s->ops->close(s);
+}
+
+static void flip_files(long *ret_bytes, long *ret_flips) {
+    struct qr_store *s = three_published();
+    qr_auto(qr_free_p) char *object = object_of(3);
+    const char *const names[] = {object, "c/LATEST"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        struct qr_buf b = content_of(s, names[i]);
+        size_t header = i ? b.n : 8 + (size_t)qr_get_u64le(b.p);
+        for (size_t at = 0; at < b.n; at++, ++*ret_bytes) {
+            const char *section = i ? "damaged" : section_of(qr_buf_view(&b), at);
+            int few = at < header || at % 64 == 0 ? 8 : 1; /* of the values every bit of some bytes, and one of each */
+            for (int bit = few == 8 ? 0 : (int)(at % 8), end = bit + few; bit < end; bit++, ++*ret_flips) {
+                b.p[at] ^= (uint8_t)(1 << bit);
+                CHECK(loads(s, names[i], qr_buf_view(&b), i ? 3 : 2, names[i], section), "%s: bit %d of byte %zu", names[i], bit, at);
+                b.p[at] ^= (uint8_t)(1 << bit);
+            }
+        }
+        CHECK(s->ops->put(s, names[i], qr_buf_view(&b), false, &err) == QR_OK);
+        qr_buf_free(&b);
+    }
+    s->ops->close(s);
+}
+
 int main(void) {
     char path[200];
     CHECK(mkdtemp(dir) != NULL);
@@ -264,7 +335,16 @@ int main(void) {
         cut_at(cut, reported, reported < 5 ? reported + 1 : 5);
     }
     CHECK(n_ops > 60 && tried > 700, "%d operations, %ld disks", n_ops, tried);
-    printf("%d operations, %ld disks after a cut\n", n_ops, tried);
+    long cuts = 0, bytes = 0, flips = 0;
+    cut_files(&cuts);
+    flip_files(&bytes, &flips);
+    CHECK(cuts > 300 && bytes > 3000 && flips > 10000, "%ld cuts, %ld bytes, %ld flips", cuts, bytes, flips);
+    printf("ROW 23: power cuts after each of %d calls, names lost and reordered, files torn at every 512 bytes: the newest whole one loads on %ld of "
+           "%ld disks (bound all)\n", n_ops, t_failed ? -1 : tried, tried);
+    printf("ROW 23: checkpoint and LATEST cut short at %ld places: named, and the newest whole one loads at %ld (bound all)\n", cuts,
+           t_failed ? -1 : cuts);
+    printf("ROW 24: %ld bits of all %ld bytes of checkpoint and LATEST turned: refused by file and section, the one before loads: %ld (bound all)\n",
+           flips, bytes, t_failed ? -1 : flips);
     struct qr_buf names = {0};
     snprintf(path, sizeof path, "%s/", dir);
     CHECK(s->ops->list(s, path, &names, &err) == QR_OK);

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "tests/fake/client.h"
+#include "tests/real.h"
 
 /* ---- the calls, in between: seen by shared objects too; names are asked for on a thread of libcurl's ---- */
 
@@ -25,9 +26,6 @@ static bool fails(int sys) {
     return true;
 }
 #define SEEN __attribute__((visibility("default")))
-#define REAL(name)                                                                                                                          \
-    static __typeof__(name) *real;                                                                                                          \
-    if (!real) real = (__typeof__(real))(uintptr_t)dlsym(RTLD_NEXT, #name)
 
 SEEN int socket(int domain, int type, int protocol) {
     REAL(socket);

@@ -1,6 +1,9 @@
 /* steps.jsonl: whoever writes, torn, ahead, behind, of another run: each line once. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -112,6 +115,95 @@ static void test_other_run(size_t lines_there, size_t at) {
     qr_steps_log_fini(&l);
 }
 
+static long long file_bytes(void) {
+    struct stat st;
+    return stat(path, &st) == 0 ? (long long)st.st_size : -1;
+}
+static long resident_max_kib(void) {
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return u.ru_maxrss;
+}
+
+/* 100 MB behind the lines that a worker knows: found, or not, in one window of memory. Lines of 1000 bytes; growth: a window, the page cache is none of it,
+ * and what the C library and a sanitizer keep. */
+static void test_long_log(bool ours) {
+    enum { N = 100000, BYTES = 1000, GROWTH_KIB = 4096 };
+    struct qr_steps_log l;
+    qr_steps_log_init(&l, folder);
+    make_lines(ours ? 1 : 5);
+    struct qr_buf begin = text_of(0, n_lines);
+    make_lines(1);
+    put(&begin, begin.n);
+    FILE *f = fopen(path, "a");
+    char filler[BYTES + 1];
+    for (int i = 0; i < N; i++) {
+        int n = snprintf(filler, sizeof filler, "{\"step\":%d,\"pad\":\"", STEPS + 1 + i);
+        memset(filler + n, 'x', (size_t)(BYTES - n));
+        memcpy(filler + BYTES - 3, "\"}\n", 3);
+        fwrite(filler, 1, BYTES, f);
+    }
+    fclose(f);
+    long long before = file_bytes();
+    long resident = resident_max_kib();
+    tell(&l, 5);
+    long grown = resident_max_kib() - resident;
+    CHECK(l.tail.cap <= 2 * QR_STEPS_WINDOW_BYTES && grown <= GROWTH_KIB, "%zu bytes held, grown by %ld KiB", l.tail.cap, grown);
+    if (ours) CHECK(file_bytes() == before, "a line that is there: %lld bytes, %lld before", file_bytes(), before);
+    else CHECK(file_bytes() > 0 && file_bytes() < BYTES, "another run's: %lld bytes", file_bytes());
+    qr_steps_log_fini(&l);
+    qr_buf_free(&begin);
+}
+
+/* A file that takes no more: the lines wait, in order, also those of a file that another has gone on with. */
+static void test_no_room(void) {
+    struct qr_steps_log l;
+    struct qr_err err;
+    struct rlimit was, none;
+    bool continues;
+    CHECK(unlink(path) == 0 || errno == ENOENT);
+    signal(SIGXFSZ, SIG_IGN);
+    qr_steps_log_init(&l, folder);
+    for (size_t i = 0; i < 4; i++) tell(&l, i);
+    getrlimit(RLIMIT_FSIZE, &was);
+    none = was;
+    none.rlim_cur = (rlim_t)file_bytes() + 7;
+    setrlimit(RLIMIT_FSIZE, &none);
+    CHECK(qr_steps_log_write(&l, &line[4], &line[1], 3, &continues, &err) == QR_RESOURCE_EXHAUSTED && strstr(err.msg, path), "%s", err.msg);
+    check_file(4, "half a line is taken back");
+    for (size_t i = 5; i < 10; i++) CHECK(qr_steps_log_write(&l, &line[i], &line[i - 3], 3, &continues, &err) == QR_OK, "not tried: %s", err.msg);
+    CHECK(qr_steps_log_kept(&l) == 6 && qr_steps_log_flush(&l, &err) == QR_RESOURCE_EXHAUSTED, "%zu lines wait", qr_steps_log_kept(&l));
+    setrlimit(RLIMIT_FSIZE, &was);
+    CHECK(qr_steps_log_flush(&l, &err) == QR_OK && qr_steps_log_kept(&l) == 0, "%s", err.msg);
+    check_file(10, "what has waited");
+    setrlimit(RLIMIT_FSIZE, &none);
+    CHECK(qr_steps_log_write(&l, &line[10], &line[7], 3, &continues, &err) != QR_OK);
+    setrlimit(RLIMIT_FSIZE, &was);
+    struct qr_buf others = text_of(0, 13);
+    put(&others, others.n);
+    CHECK(qr_steps_log_write(&l, &line[11], &line[8], 3, &continues, &err) == QR_OK && qr_steps_log_flush(&l, &err) == QR_OK, "%s", err.msg);
+    check_file(13, "another has gone on");
+    for (size_t i = 12; i < n_lines; i++) tell(&l, i);
+    check_file(n_lines, "and what has waited is there once");
+    qr_buf_free(&others);
+    qr_steps_log_fini(&l);
+}
+
+/* More than is kept: the oldest go, and that is known. */
+static void test_gives_up(void) {
+    struct qr_steps_log l;
+    struct qr_err err;
+    bool continues;
+    qr_steps_log_init(&l, "/nowhere");
+    struct qr_step_line many = line[0];
+    for (uint64_t s = 1; !l.gave_up && s < 1000000; s++) {
+        many.step = s;
+        if (qr_steps_log_write(&l, &many, NULL, 0, &continues, &err) == QR_OK) continue;
+    }
+    CHECK(l.gave_up && l.kept.n > QR_STEPS_KEPT_BYTES / 4 && l.kept.n < QR_STEPS_KEPT_BYTES && l.kept.p[0] == '{', "%zu bytes are kept", l.kept.n);
+    qr_steps_log_fini(&l);
+}
+
 int main(void) {
     CHECK(mkdtemp(folder) != NULL);
     snprintf(path, sizeof path, "%s/steps.jsonl", folder);
@@ -124,6 +216,10 @@ int main(void) {
     test_other_run(3, 9);
     test_other_run(9, 9);
     test_other_run(16, 0);
+    test_long_log(true);
+    test_long_log(false);
+    test_no_room();
+    test_gives_up();
     /* a file that cannot be written is named */
     struct qr_steps_log l;
     struct qr_err err;

@@ -1,0 +1,26 @@
+#include "store/names_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+bool qr_names_add(struct qr_names *names, char *name) {
+    if (names->n == QR_NAMES_MAX) return false;
+    if ((names->n & (names->n - 1)) == 0) names->v = qr_xreallocarray(names->v, names->n ? 2 * names->n : 1, sizeof *names->v);
+    names->v[names->n++] = name;
+    return true;
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+void qr_names_give(struct qr_names *names, struct qr_buf *ret) {
+    if (ret) qr_buf_clear(ret);
+    if (names->n) qsort(names->v, names->n, sizeof *names->v, by_text);
+    for (size_t i = 0; i < names->n; i++) {
+        if (ret) qr_buf_printf(ret, "%s%s", i ? "\n" : "", names->v[i]);
+        free(names->v[i]);
+    }
+    free(names->v);
+    *names = (struct qr_names){0};
+}

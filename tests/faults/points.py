@@ -1,0 +1,112 @@
+"""Signals at named points of the program as it is shipped: a worker sends itself one as soon as any of its threads enters a function.
+
+No hook is in the product. In the memory of one process alone the function's first instructions become a jump to a few bytes that say
+kill(getpid(), NUMBER), do what they replaced, and go back. Those bytes lie in ROOM, which a worker that trains never calls. The process is
+stopped for the millisecond that this takes. Functions are named as readelf names them, or "file.c:function" where several have one name.
+"""
+import functools, os, re, signal, struct, subprocess, time
+
+from ring import QRINGD, until
+
+ROOM = "qr_settings_markdown"  # only --print-settings calls it
+JUMP = 5                       # bytes of jmp rel32
+
+
+@functools.cache
+def symbols():
+    """{name and file:name: (address, size)} of the program's functions."""
+    found, file = {}, ""
+    for line in subprocess.run(["readelf", "-sW", QRINGD], capture_output=True, text=True, check=True).stdout.splitlines():
+        word = line.split()
+        if len(word) == 8 and word[3] == "FILE": file = word[7]
+        if len(word) != 8 or word[3] != "FUNC" or word[6] == "UND": continue
+        at, name = (int(word[1], 16), int(word[2], 0)), re.sub(r"\.(isra|constprop)\.\d+$", "", word[7])
+        found.setdefault(name, at)
+        if word[4] == "LOCAL": found[f"{file}:{name}"] = at
+    return found
+
+
+@functools.cache
+def replaced(function):
+    """(address, first bytes): whole instructions that mean the same elsewhere, as many as a jump needs."""
+    address, size = symbols()[function]
+    text = subprocess.run(["objdump", "-d", "-w", f"--start-address={address}", f"--stop-address={address + min(size, 32)}", QRINGD],
+                          capture_output=True, text=True, check=True).stdout
+    code = b""
+    for byte, what in re.findall(r"^ *[0-9a-f]+:\t([0-9a-f ]+?) *\t(.*)$", text, re.M):
+        if re.match(r"j|call|ret|loop|bnd", what) or "(%rip)" in what: break
+        code += bytes.fromhex(byte)
+        if len(code) >= JUMP: return address, code
+    raise LookupError(f"{function} begins with what cannot be moved:\n{text}")
+
+
+def threads(pid):
+    for t in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{t}/stat") as f: state = f.read().rpartition(") ")[2][0]
+            with open(f"/proc/{pid}/task/{t}/syscall") as f: at = f.read().split()[-1]
+            yield state, int(at, 16) if at.startswith("0x") else 0
+        except OSError: pass
+
+
+def stopped(pid): return all(state in "TtXZ" for state, _ in threads(pid))
+
+
+def base_of(pid):
+    with open(f"/proc/{pid}/maps") as f:
+        for line in f:
+            if line.rstrip().endswith(os.path.realpath(QRINGD)): return int(line.split("-")[0], 16)
+    raise ProcessLookupError(f"{pid} is no {QRINGD}")
+
+
+def write(pid, address, code):
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as f:
+        f.seek(address)
+        f.write(code)
+
+
+def trampoline(number, closing, code, here, back):
+    """closing: only where the second argument is 0."""
+    keep = bytes.fromhex("50 51 56 57 41 53")                 # push rax, rcx, rsi, rdi, r11
+    ask = bytes.fromhex("b8 27 00 00 00 0f 05")               # getpid()
+    send = bytes.fromhex("89 c7 be") + struct.pack("<I", number) + bytes.fromhex("b8 3e 00 00 00 0f 05")  # kill(it, number)
+    if closing: ask = bytes.fromhex("48 85 f6 75") + bytes([len(ask + send)]) + ask  # test rsi, rsi; jne over both
+    give = bytes.fromhex("41 5b 5f 5e 59 58")
+    body = keep + ask + send + give + code
+    return body + b"\xe9" + struct.pack("<i", back - (here + len(body) + JUMP))
+
+
+def change(process, function, make):
+    """Writes what make(base) says while the process stands still outside of the bytes that change."""
+    pid, (address, code) = process.pid, replaced(function)
+    for _ in range(200):
+        os.kill(pid, signal.SIGSTOP)
+        if not until(lambda: stopped(pid), 2, 0.0005): raise TimeoutError(f"{pid} does not stop")
+        base = base_of(pid)
+        if not any(address < at - base < address + len(code) for _, at in threads(pid)):
+            for at, bytes_ in make(base): write(pid, base + at, bytes_)
+            return
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.001)
+    raise TimeoutError(f"{pid} is always in {function}")
+
+
+def arm(process, function, number=signal.SIGKILL, closing=False):
+    """From now on whoever enters the function sends the signal to the process."""
+    address, code = replaced(function)
+    room = symbols()[ROOM][0] + 16
+    jump = b"\xe9" + struct.pack("<i", room - (address + JUMP))
+    change(process, function, lambda _: [(room, trampoline(number, closing, code, room, address + len(code))), (address, jump)])
+    os.kill(process.pid, signal.SIGCONT)
+
+
+def disarm(process, function, go_on=True):
+    """As it was. A process that stopped itself there goes on with SIGCONT."""
+    address, code = replaced(function)
+    change(process, function, lambda _: [(address, code)])
+    if go_on: os.kill(process.pid, signal.SIGCONT)
+
+
+def is_stopped(process):
+    """It has stopped itself."""
+    return process.poll() is None and stopped(process.pid)

@@ -1,0 +1,365 @@
+#!/usr/bin/python3
+"""Rows of the fault table about where bytes live: disks that are full, broken, read-only or closed to us; a Cloud Storage (tests/fake/gcs.py) that fails
+in every way it can, its tokens too; everybody killed in the middle of an upload."""
+import json, os, re, resource, shutil, signal, subprocess, sys, time, urllib.request
+
+if os.geteuid() == 0 and os.environ.get("QR_OWN_MOUNTS") != "1" and subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL).returncode == 0:
+    os.environ["QR_OWN_MOUNTS"] = "1"  # what is mounted here goes when this program does
+    os.execvp("unshare", ["unshare", "-m", *sys.argv])
+
+from ring import QRING, ROOT, WORK, Ring, alone, check, folder, free_ports, job, main, row, skip, tell, until
+
+SMALL = dict(model=[{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 4, "stages": 1}}, {"layer": "dense", "units": 1}],
+             data={"rounds": 4})
+OFTEN = ["--checkpoint-interval", "20ms", "--checkpoint-steps", "5", "--logdir="]
+SLOW = ["--allreduce", "ring"]  # many messages a step: few steps for one worker to go through again
+ENDLESS = 1000000
+PATIENCE = 2.0  # a busy machine makes gaps too; a training that waits for a store waits as long as an outage: 5 s
+
+
+def small(name): return job(name, model=SMALL["model"], data=SMALL["data"])
+
+
+def metric(port, name):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as r: text = r.read().decode()
+    return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M).group(1))
+
+
+def latest(folder):
+    try:
+        with open(folder + "/LATEST") as f: return json.load(f)
+    except (OSError, ValueError): return {}
+
+
+def mounted(path, size="64m"):
+    """A small disk there."""
+    os.makedirs(path, exist_ok=True)
+    return subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0777", "tmpfs", path], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def fill(folder):
+    """Takes the room that is left, to the last byte; the file that does."""
+    path = folder + "/filler"
+    with open(path, "wb", buffering=0) as f:
+        for size in (1 << 16, 1 << 12, 1):
+            try:
+                while f.write(b"x" * size): pass
+            except OSError: pass
+    return path
+
+
+def remount(disk, how):
+    """Between two writes: a disk that is being written to cannot be made read-only."""
+    once = lambda: subprocess.run(["mount", "-o", f"remount,{how}", disk], stderr=subprocess.DEVNULL).returncode == 0
+    check(f"{disk} is {how}", until(once, 20, 0.001))
+
+
+def breaks(ctl, calls):
+    """From now on these calls fail for who has broken_disk()'s environment."""
+    with open(ctl + ".new", "w") as f: f.write(calls)
+    os.rename(ctl + ".new", ctl)
+
+
+def broken_disk(root):
+    """The environment of a worker whose calls below root fail when root.ctl names them; None where there is no compiler."""
+    so = WORK + "/broken_disk.so"
+    os.makedirs(WORK, exist_ok=True)
+    if not shutil.which("cc"): return None
+    subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-I", ROOT, "-o", so, ROOT + "/tests/faults/broken_disk.c", "-ldl"], check=True)
+    return {"LD_PRELOAD": so, "QR_BROKEN_DISK": root, "ASAN_OPTIONS": "verify_asan_link_order=0"}
+
+
+def warnings(r, words, since=0): return r.log(0)[since:].count(words)
+
+
+# ---- disks ----
+
+@row(22)
+def checkpoints_on_a_bad_disk():
+    """Of three workers the leader's checkpoints meet one fault after the other: what was published stays, training goes on, it is said once and counted,
+    and when the disk is well again publishing goes on."""
+    http = free_ports(1)[0]
+    disk = folder("disk")
+    mount = os.environ.get("QR_OWN_MOUNTS") == "1" and mounted(disk, "2m")
+    place, ctl = disk + "/checkpoints", disk + ".ctl"
+    env = broken_disk(disk)
+    r = Ring("bad-disk", small("bad-disk"), 3, ENDLESS, [*OFTEN, *SLOW, "--checkpoints", place], env=env)
+    r.start(0, "--http-port", str(http))
+    for i in range(1, 3): r.start(i)
+    r.reaches(50)
+    check("a first checkpoint", until(lambda: latest(place).get("pass", 0) > 10, 20))
+
+    faults = []
+    if mount: faults += [("disk full", lambda: fill(disk), lambda: os.unlink(disk + "/filler")),
+                         ("read-only", lambda: remount(disk, "ro"), lambda: remount(disk, "rw"))]
+    else: skip("a full and a read-only disk: nothing can be mounted here")
+    if env: faults += [(what, lambda text=text: breaks(ctl, text), lambda: os.unlink(ctl)) for what, text in
+                       (("write: EIO", "EIO write"), ("fsync fails", "EIO fsync"), ("rename fails", "EIO rename"))]
+    else: skip("a disk that breaks: no compiler")
+    for what, begin, end in faults:
+        since, errors = r.position(0), metric(http, "qring_checkpoint_errors_total")
+        begin()
+        failed = until(lambda: metric(http, "qring_checkpoint_errors_total") > errors, 20)
+        before, steps, at = latest(place), r.lines(), time.monotonic()
+        check(f"{what}: a failure is counted", failed)
+        time.sleep(0.3 if faults[0][0] != what else 1.3)  # one more try, the first time
+        check(f"{what}: training goes on", r.lines() > steps + 10)
+        check(f"{what}: LATEST stays", latest(place) == before)
+        whole = subprocess.run([QRING, "weights", f"{place}/{before['object']}"], capture_output=True, text=True)
+        check(f"{what}: what it names is whole: {whole.stderr}", whole.returncode == 0)
+        said = warnings(r, "could not be published", since)
+        check(f"{what}: said once, not {said} times", said == 1)
+        gap = r.longest_gap(at - 0.2, time.monotonic())
+        end()
+        again = until(lambda: latest(place).get("pass", 0) > before["pass"], 30)
+        check(f"{what}: publishing goes on; {r.last_words()}", again)
+        tell(22, f"{what} under the checkpoints: LATEST stayed whole, {r.lines() - steps} steps meanwhile, {said} warning, longest gap", f"{gap:.3f} s",
+             "0 corrupted, training goes on")
+    r.settle()
+    r.same()
+
+
+@row(22)
+def permission_lost():
+    """Somebody takes the checkpoints' folder away from us."""
+    disk = folder("closed")
+    os.chmod(disk, 0o777)
+    place = disk + "/checkpoints"
+    prefix = None
+    if os.geteuid() == 0:
+        if not shutil.which("setpriv"): return skip("permission lost: root cannot become another user here")
+        prefix = lambda i: ["setpriv", "--reuid", "65534", "--clear-groups"]
+    r = Ring("closed-ring", small("closed"), 2, ENDLESS, [*OFTEN, *SLOW, "--checkpoints", place], prefix=prefix)
+    os.chmod(r.out, 0o777)
+    os.chmod(r.dir, 0o777)
+    r.start_all(50)
+    if not check("a first checkpoint", until(lambda: latest(place).get("pass", 0) > 10, 20)): return
+    owner = os.stat(place).st_mode & 0o777
+    os.chmod(place, 0o555)
+    check("it is said", r.says(0, "could not be published", 20) is not None)
+    before, steps = latest(place), r.lines()
+    time.sleep(0.5)
+    check("training goes on", r.lines() > steps + 10)
+    check("LATEST stays, and it is said once", latest(place) == before and warnings(r, "could not be published") == 1)
+    os.chmod(place, owner)
+    check("publishing goes on", until(lambda: latest(place)["pass"] > before["pass"], 30))
+    tell(22, "permission for the checkpoints lost: LATEST stayed whole, steps meanwhile", r.lines() - steps, "0 corrupted, training goes on")
+    r.settle()
+    r.same()
+
+
+def step_of(port): return metric(port, "qring_step")
+
+
+@row(22)
+def log_and_curves_on_a_full_disk():
+    """steps.jsonl and the event files meet a full disk, then a limit on file sizes: lines wait, curves end with a sentence; each line once in the end."""
+    if os.environ.get("QR_OWN_MOUNTS") != "1": return skip("a full disk under the log: nothing can be mounted here")
+    http = free_ports(1)[0]
+    r = Ring("full-log", small("full-log"), 2, ENDLESS, [*OFTEN[:4], *SLOW])
+    r.env = broken_disk(r.out) or {}
+    if not mounted(r.out, "8m"): return skip("a full disk under the log: no tmpfs")
+    r.flags += ["--checkpoints", folder("full-log-checkpoints"), "--logdir", r.out + "/logs"]
+    r.start(0, "--http-port", str(http))
+    r.start(1)
+    r.reaches(50)
+    filler = fill(r.out)
+    check("it is said", r.says(0, "Training goes on, the lines are kept", 20) is not None)
+    lines, step, errors = r.lines(), step_of(http), metric(http, 'qring_store_errors_total{op="put"}')
+    time.sleep(1.5)
+    went = step_of(http) - step
+    check("training goes on", went > 10)
+    check(f"no line more: {lines}, {r.lines()}", r.lines() == lines)
+    check("failures are counted", metric(http, 'qring_store_errors_total{op="put"}') >= errors > 0)
+    said = warnings(r, "Training goes on, the lines are kept")
+    check(f"said once, not {said} times", said == 1)
+    check("of the curves too", until(lambda: warnings(r, "TensorBoard events end here") == 1, 10))
+    os.unlink(filler)
+    back = r.says(0, "is written again", 20)
+    check("the lines come when there is room", back is not None and until(lambda: r.lines() > lines + went, 10))
+    tell(22, f"a full disk under steps.jsonl: {went:.0f} steps meanwhile, {said} warning, lines that waited came after", f"{back or -1:.2f} s", "each once")
+    # a limit instead of a disk, and a disk that is broken
+    pid, ctl = r.worker[0].pid, r.out + ".ctl"
+    limit = lambda n: resource.prlimit(pid, resource.RLIMIT_FSIZE, (n, resource.RLIM_INFINITY))
+    faults = [("a limit on files", lambda: limit(os.stat(r.out + "/steps.jsonl").st_size + 1000), lambda: limit(resource.RLIM_INFINITY))]
+    if r.env: faults.append(("write: EIO", lambda: breaks(ctl, "EIO write"), lambda: os.unlink(ctl)))
+    for what, begin, end in faults:
+        since = r.position(0)
+        begin()
+        check(f"{what}: said once", until(lambda: warnings(r, "Training goes on, the lines are kept", since) == 1, 20))
+        step = step_of(http)
+        check(f"{what}: training goes on", until(lambda: step_of(http) > step + 10, 10))
+        end()
+        check(f"{what}: and its end", r.says(0, "is written again", 20, since) is not None)
+    r.settle()
+    r.same()
+
+
+@row(22)
+def no_room_for_the_weights():
+    """The weights are what a run is for: it ends with one permanent code, and a restart writes them once that can be."""
+    if os.environ.get("QR_OWN_MOUNTS") != "1": return skip("no room for the weights: nothing can be mounted here")
+    for name, words in (("full", "No space left"), ("read-only", "Read-only file system")):
+        r = Ring("no-room-" + name, small("no-room"), 2, 600, OFTEN)
+        disk = folder("weights-" + name)
+        if not mounted(disk, "1m"): return skip("no room for the weights: no tmpfs")
+        r.flags += ["--weights", disk + "/w.h5"]
+        r.start_all()
+        filler = fill(disk) if name == "full" else remount(disk, "ro")
+        codes = r.wait()
+        check(f"{name}: exit codes 2, not {codes}; {r.last_words()}", codes == {0: 2, 1: 2})
+        for i in range(2): check(f"{name}: worker {i} says why: {r.last_words()}", words in r.log(i) and disk in r.log(i))
+        check(f"{name}: no half of weights", os.listdir(disk) == (["filler"] if filler else []))
+        if filler: os.unlink(filler)
+        else: remount(disk, "rw")
+        marks = [r.position(i) for i in range(2)]
+        for i in range(2): r.start(i)
+        codes = r.wait()
+        check(f"{name}: exit codes 0, not {codes}; {r.last_words()}", codes == {0: 0, 1: 0})
+        check(f"{name}: it goes on where it was", "goes on from step" in r.log(0)[marks[0]:])
+        with open(disk + "/w.h5", "rb") as f, open(alone(r.job, r.epochs) + "/weights.h5", "rb") as g:
+            check(f"{name}: the weights are there", r.same() and f.read() == g.read())
+        tell(22, f"no room for the weights at the end ({name}): exit 2 with the sentence, and a restart later", "writes them", "nothing lost")
+
+
+# ---- Cloud Storage ----
+
+class Fake:
+    def __init__(self, name):
+        ready = f"{folder('fake-' + name)}/port"
+        self.process = subprocess.Popen(["/usr/bin/python3", "-B", ROOT + "/tests/fake/gcs.py", "0", ready], stdout=subprocess.DEVNULL)
+        check("the fake starts", until(lambda: os.path.exists(ready) and os.path.getsize(ready) > 1, 20))
+        with open(ready) as f: self.at = "127.0.0.1:" + f.read().strip()
+        self.env = {"STORAGE_EMULATOR_HOST": self.at, "GCE_METADATA_HOST": self.at, "NO_GCE_CHECK": "", "GOOGLE_APPLICATION_CREDENTIALS": ""}
+
+    def ask(self, what, body=None):
+        request = urllib.request.Request(f"http://{self.at}/control/{what}", data=None if body is None else json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=20) as r: return json.load(r)
+
+    def stored(self, part): return [o for o in self.ask("state")["stored"] if part in o[1]]
+    def __enter__(self): return self
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def in_bucket(name, fake):
+    return Ring(name, small(name), 3, ENDLESS, [*OFTEN, *SLOW, "--weights", f"gs://auth-bucket/{name}/w.h5"], env=fake.env)
+
+
+def publishes(fake, seconds=40):
+    """A LATEST newer than now is stored within so many seconds: how long that took, or None."""
+    began, n = time.monotonic(), len(fake.stored("/LATEST"))
+    return time.monotonic() - began if until(lambda: len(fake.stored("/LATEST")) > n, seconds, 0.02) else None
+
+
+def calm_ring(name, fake):
+    """A ring that trains and publishes, and its longest gap between steps while nothing is the matter."""
+    r = in_bucket(name, fake)
+    r.start_all(50)
+    check("a first checkpoint", publishes(fake) is not None)
+    began = time.monotonic()
+    time.sleep(1.5)
+    return r, r.longest_gap(began, time.monotonic())
+
+
+def objects_whole(fake, spare=0):
+    """Each checkpoint object was stored once, at most `spare` of them twice, always with the same bytes."""
+    seen, twice = {}, 0
+    for _, name, sha, _ in fake.stored(".safetensors"):
+        if name in seen: twice += 1
+        check(f"the same bytes in {name}", seen.setdefault(name, sha) == sha)
+    check(f"{twice} objects were stored twice", twice <= spare)
+    return len(seen), twice
+
+
+FAULTS = [("429", "insert", "return-429"), ("500", "insert", "return-500"), ("503", "insert", "return-503"), ("412", "insert", "return-412"),
+          ("reset before the reply", "insert", "return-reset-connection"), ("reset mid-upload", "insert", "return-broken-stream-after-512B"),
+          ("503 mid-upload", "insert", "return-503-after-512B"), ("lost ack", "insert", "lost-acknowledgement"),
+          ("wrong crc32c of an upload", "insert", "wrong-crc32c"), ("wrong crc32c of a download", "get", "wrong-crc32c"),
+          ("503 of a download", "get", "return-503"), ("broken download", "get", "return-broken-stream")]
+
+
+@row(25)
+def storage_that_fails():
+    with Fake("fails") as fake:
+        r, calm = calm_ring("fails", fake)
+        gaps = []
+        for what, method, instruction in [*FAULTS, ("expired token", None, None)]:
+            at = time.monotonic()
+            if method: fake.ask("faults", {"instructions": {"storage.objects." + method: [instruction]}})
+            else: fake.ask("expire", {})
+            met = not method or until(lambda: fake.ask("state")["faults_left"] == 0, 20, 0.02)
+            check(f"{what}: it meets the fault", met)
+            check(f"{what}: published again; {r.last_words()}", publishes(fake) is not None)
+            gaps.append((r.longest_gap(at, time.monotonic()), what))
+        objects, twice = objects_whole(fake, spare=1)
+        worst, of = max(gaps)
+        tell(25, f"{len(gaps)} faults of storage, one after the other: longest gap between steps ({of})", f"{worst:.3f} s", f"as without: {calm:.3f} s")
+        check(f"training never waits: {worst:.3f} s, {calm:.3f} s without", worst <= max(4 * calm, PATIENCE))
+        tell(25, f"of {objects} checkpoint objects stored twice", twice, "1, the same bytes")
+        at = time.monotonic()
+        for how in ("503", "hang"):
+            fake.ask("down", {"storage": [how, 2.5]})
+            time.sleep(2.5)
+        gap = r.longest_gap(at, time.monotonic())
+        tell(25, "an outage of 5 s (503, then silence): longest gap between steps", f"{gap:.3f} s", f"as without: {calm:.3f} s")
+        check(f"outage: training never waits: {gap:.3f} s", gap <= max(4 * calm, PATIENCE))
+        check("nothing comes through in an outage", [o for o in fake.stored("") if at + 0.2 < o[3] < at + 4.8] == [])
+        later = lambda: [o[3] for o in fake.stored("/LATEST") if o[3] > at + 4.8]
+        check(f"published after the outage; {r.last_words()}", until(later, 60, 0.02))
+        tell(25, "published again after the outage", f"{(later() or [0])[0] - at - 5:.1f} s", "32 s: the longest wait between tries")
+        r.settle()
+        r.same()
+        with open(r.out + "/weights.safetensors", "rb") as f: check("weights are there", len(f.read()) > 100)
+        check("the final upload is done", [o for o in fake.stored("/w.h5")] != [])
+
+
+@row(26)
+def tokens_that_do_not_come():
+    with Fake("tokens") as fake:
+        r, calm = calm_ring("tokens", fake)
+        at = time.monotonic()
+        fake.ask("down", {"token": ["503", 100]})
+        fake.ask("expire", {})
+        warned = r.says(0, "no success for", 60)  # between two tries, which lie at random
+        check(f"it is said; {r.last_words()}", warned is not None)
+        took = time.monotonic() - at
+        fake.ask("down", {})
+        gap = r.longest_gap(at, time.monotonic())
+        check(f"training goes on: {gap:.3f} s, {calm:.3f} s without", gap <= max(4 * calm, PATIENCE))
+        check(f"published again; {r.last_words()}", publishes(fake, 60) is not None)
+        tell(26, f"the token server down for {took:.0f} s: retried, said once, longest gap between steps", f"{gap:.3f} s", f"as without: {calm:.3f} s")
+        r.settle()
+        r.same()
+
+
+@row(4)
+def killed_during_an_upload():
+    """SIGKILL of all while an upload is under way, before and after it is stored: the next start goes on from a whole one."""
+    with Fake("killed") as fake:
+        r = in_bucket("killed", fake)
+        froms, newest = [], -1
+        for part, after in ((".safetensors", False), (".safetensors", True), ("/LATEST", False), ("/LATEST", True)):
+            marks = [r.position(i) for i in range(3)]
+            for i in range(3): r.start(i)
+            check(f"it trains; {r.last_words()}", publishes(fake) is not None)
+            fake.ask("hold", {"name": part, "after": after})
+            check("the upload is under way", until(lambda: fake.ask("state")["holding"], 20))
+            for i in r.alive(): r.kill(i)
+            r.wait()
+            fake.ask("release", {})
+            went = re.findall(r"goes on from step (\d+)", r.log(0)[marks[0]:])
+            if froms: check(f"killed while {froms[-1]}: the next start goes on from {went} ", len(went) == 1 and int(went[0]) >= newest > 0)
+            check("nothing is damaged", "damaged" not in "".join(r.log(i)[marks[i]:] for i in range(3)))
+            froms.append(part + (" was stored" if after else " was on its way"))
+            newest = max(newest, int(went[0]) if went else 1)
+        for i in range(3): r.start(i)
+        check("and again", publishes(fake) is not None)
+        objects, twice = objects_whole(fake)
+        tell(4, f"SIGKILL of all during {len(froms)} uploads ({objects} checkpoints in the bucket): starts that went on from a whole one", len(froms), "all")
+        r.settle()
+        r.same()
+
+
+main()
