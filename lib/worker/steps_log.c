@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-enum { TAIL_BYTES = 64 << 10 };
+enum { TAIL_BYTES = 64 << 10, PATIENCE_MS = 200 };
 
 void qr_steps_log_init(struct qr_steps_log *l, const char *dir) {
     struct stat st;
@@ -98,18 +98,21 @@ static enum qr_code look_at_end(struct qr_steps_log *l, long long size, const st
     *ret_last = ours ? last : 0;
     if (!ours) whole = 0;
     if (whole < size && ftruncate(l->fd, whole) != 0 && errno != EINVAL) return failed(l, "cut the end of", err);
+    l->end = whole;
     return QR_OK;
 }
 
 /* ---- writing ---- */
 
-static bool lock(const struct qr_steps_log *l) {
+/* Who was stopped in the lock is waited for once: after that the lock is only tried, until it is free again. */
+static bool lock(struct qr_steps_log *l) {
     const struct timespec pause = {.tv_nsec = QR_MS};
-    for (int ms = 0; ms < 5000; ms++) {
-        if (flock(l->fd, LOCK_EX | LOCK_NB) == 0) return true;
+    for (int ms = l->impatient ? PATIENCE_MS : 0; ms <= PATIENCE_MS; ms++) {
+        if (flock(l->fd, LOCK_EX | LOCK_NB) == 0) return l->impatient = false, true;
         if (errno != EWOULDBLOCK && errno != EINTR) return false; /* a file system without locks */
-        nanosleep(&pause, NULL);
+        if (ms < PATIENCE_MS) nanosleep(&pause, NULL);
     }
+    l->impatient = true;
     return false;
 }
 
@@ -119,7 +122,7 @@ enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
     l->last = 0;
     if (!l->was_there) return QR_OK;
     l->was_there = false;
-    if (l->fd < 0) l->fd = open(l->path, O_RDWR | O_APPEND | O_CLOEXEC);
+    if (l->fd < 0) l->fd = open(l->path, O_RDWR | O_CLOEXEC);
     if (l->fd < 0) return errno == ENOENT ? QR_OK : failed(l, "open", err);
     bool locked = lock(l), same = fstat(l->fd, &st) == 0 && st.st_size == l->found_size && st.st_mtim.tv_sec == l->found.tv_sec &&
                                   st.st_mtim.tv_nsec == l->found.tv_nsec;
@@ -128,15 +131,17 @@ enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
     return code;
 }
 
-/* All of it or, of a file, nothing. */
-static enum qr_code append(struct qr_steps_log *l, struct qr_err *err) {
+/* All of it or, of a file, nothing. A file gets it at the place that was the end: the bytes at a place are a function of the run, so one that
+ * was stopped here and wakes when others are far ahead writes what is there already. */
+static enum qr_code put(struct qr_steps_log *l, bool file, struct qr_err *err) {
     size_t done = 0;
     while (done < l->text.n) {
-        ssize_t n = write(l->fd, l->text.p + done, l->text.n - done);
+        const uint8_t *p = l->text.p + done;
+        ssize_t n = file ? pwrite(l->fd, p, l->text.n - done, l->end + (long long)done) : write(l->fd, p, l->text.n - done);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
             enum qr_code code = failed(l, "write", err);
-            if (l->end >= 0 && ftruncate(l->fd, l->end) != 0) return code;
+            if (file && ftruncate(l->fd, l->end) != 0) return code;
             return code;
         }
         done += (size_t)n;
@@ -150,15 +155,16 @@ static enum qr_code write_locked(struct qr_steps_log *l, const struct qr_step_li
     uint64_t last = l->last;
     bool first = l->end < 0;
     if (fstat(l->fd, &st) != 0) return failed(l, "look at", err);
-    if (S_ISREG(st.st_mode) && st.st_size != l->end && look_at_end(l, st.st_size, line, before, n_before, &last, err) != QR_OK)
+    bool file = S_ISREG(st.st_mode);
+    if (!file) l->end = 0;
+    if (file && st.st_size != l->end && look_at_end(l, st.st_size, line, before, n_before, &last, err) != QR_OK)
         return err->code;
     qr_buf_clear(&l->text);
     for (size_t k = 0; k < n_before; k++)
         if (place_of(&before[k]) > last) qr_step_json(&before[k], &l->text);
     if (place_of(line) > last) qr_step_json(line, &l->text);
     l->last = place_of(line) > last ? place_of(line) : last;
-    if (fstat(l->fd, &st) == 0) l->end = st.st_size;
-    if (append(l, err) != QR_OK) return err->code;
+    if (put(l, file, err) != QR_OK) return err->code;
     l->end += (long long)l->text.n;
     *ret_continues = first && n_before > 0;
     return QR_OK;
@@ -166,7 +172,7 @@ static enum qr_code write_locked(struct qr_steps_log *l, const struct qr_step_li
 
 enum qr_code qr_steps_log_write(struct qr_steps_log *l, const struct qr_step_line *line, const struct qr_step_line *before, size_t n_before,
                                 bool *ret_continues, struct qr_err *err) {
-    if (l->fd < 0) l->fd = open(l->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (l->fd < 0) l->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (l->fd < 0) return failed(l, "open", err);
     bool locked = lock(l);
     enum qr_code code = write_locked(l, line, before, n_before, ret_continues, err);
