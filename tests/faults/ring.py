@@ -119,6 +119,7 @@ class Ring:
         self.out, self.flags, self.env = self.dir + "/out", list(flags), env or {}
         self.peers = peers or [f"127.0.0.1:{p}" for p in free_ports(n)]
         self.prefix = prefix or (lambda i: [])  # a command in front, by index: ["ip", "netns", "exec", "pod1"]
+        self.tls = tls
         if tls: self.flags += ["--tls-dir", tls]
         self.worker, self.growth, self.closed = {}, [], False
         os.makedirs(self.out)
@@ -228,7 +229,7 @@ class Ring:
         with open(self.out + "/steps.jsonl") as f: self.epochs = json.loads(f.readlines()[-1])["epoch"] + extra
         self.worker.clear()
         self.peers = [f"127.0.0.1:{p}" for p in free_ports(n)]
-        for i in range(n): self.start(i)
+        for i in range(n): self.start(i, "--min-workers", "1")
         calm = self.wait(seconds)
         check(f"{self.name}: the calm ones end with 0, not {calm}; {self.last_words()}", set(calm.values()) == {0})
         return codes
