@@ -104,7 +104,7 @@ def truth(job_file, epochs):
         out = folder(os.path.basename(alone(job_file, epochs)))
         with open(out + ".log", "w") as log:
             code = subprocess.run([QRINGD, job_file, "--epochs", str(epochs), "--out", out], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                  timeout=300).returncode
+                                  timeout=1500).returncode
         if code: raise SystemExit(f"one worker alone ends with {code}: {out}.log")
         with open(out + "/result.json") as f: digest = json.load(f)["state_digest"]
         with open(out + "/steps.jsonl", "rb") as f: truths[key] = digest, f.read()

@@ -3,7 +3,7 @@
 import re, signal, time
 
 import points
-from ring import Ring, certs, check, figure, job, main, row, tell, turn, until
+from ring import REPEAT, Ring, certs, check, figure, job, main, row, tell, turn, until
 
 ENDLESS = 1000000  # epochs: the row ends the ring when it has seen enough
 
@@ -78,28 +78,32 @@ def whole(r, killed):
     r.close()
 
 
-def groups(all_, n): return [all_[i:i + n] for i in range(0, len(all_), n)]
+def rounds(all_, n):
+    """(number, over TLS?, points) of each ring. Of many repetitions each does a fourth, and the figures are one."""
+    for k, i in enumerate(range(0, len(all_), n)):
+        if REPEAT == 1 or (k + turn[0]) % 4 == 0: yield k, (k + turn[0] // 4) % 2 == 1, all_[i:i + n]
+
+
+def point(what, more, tls): return f"SIGKILL {what if REPEAT == 1 else 'at a point'}{more}{', TLS' * tls}: next step"
 
 
 @row(1, timed=True)
 def points_of_a_step():
     j = job("points", block_size=4)  # so that each of six has a block
-    for k, some in enumerate(groups(STEP, 5)):
-        tls = (k + turn[0]) % 2 == 1
+    for k, tls, some in rounds(STEP, 5):
         r = ring(f"points{k}", j, 6, ENDLESS, "--checkpoint-interval", "0s", "--checkpoint-steps", "20", tls=tls)
         r.start_all()
         killed = []
         for what, function, who in some:
             killed.append(min(r.alive()) if who == "leader" else max(r.alive()))
             at = die_at(r, killed[-1], what, function)
-            if at: figure(1, f"SIGKILL of {who}, {what}{', TLS' * tls}: next step", r.grows_after(at), 1.0)
+            if at: figure(1, point(f"of {who}, {what}", "", tls), r.grows_after(at), 1.0)
         whole(r, killed)
 
 
 @row(1, timed=True)
 def points_of_a_change():
-    for k, some in enumerate(groups(CHANGE, 2)):
-        tls = (k + turn[0]) % 2 == 1
+    for k, tls, some in rounds(CHANGE, 2):
         r = ring(f"changes{k}", job("changes"), 6, ENDLESS, tls=tls)
         r.start_all()
         killed = []
@@ -110,7 +114,7 @@ def points_of_a_change():
             r.kill(first)
             at = dead(r, i, f"{what} ({function})")
             killed += [first, i]
-            if at: figure(1, f"SIGKILL of {who}, {what}, another is dead{', TLS' * tls}: next step", r.grows_after(at), 1.0)
+            if at: figure(1, point(f"of {who}, {what}", ", another is dead", tls), r.grows_after(at), 1.0)
         whole(r, killed)
 
 
@@ -166,6 +170,7 @@ def kill_the_leader():
         at = time.monotonic()
         r.kill(0)
         figure(2, f"SIGKILL of worker 0{', TLS' * tls}: next step", r.grows_after(at), 1.0)
+        for i in r.alive(): check(f"{r.name}: worker {i} names it; {r.last_words()}", r.says(i, "worker 0 (", 5) is not None)
         whole(r, [0])
 
 

@@ -2,7 +2,7 @@
 """Rows of the fault table where a worker has other settings, too little memory, bad numbers, a slow processor or busy neighbours."""
 import json, os, re, signal, subprocess, threading, time, urllib.request
 
-from ring import QRINGD, REPEAT, WORK, Ring, check, figure, folder, free_ports, job, main, row, skip, tell, until
+from ring import QRINGD, WORK, Ring, check, figure, folder, free_ports, job, main, row, skip, tell, until
 
 ENDLESS = 1000000
 
@@ -116,7 +116,7 @@ def slow_worker():
     ports = free_ports(2)
     for i in (0, 1): r.start(i, "--http-port", str(ports[i]))
     r.reaches(4)
-    before, share = shares(r, ports, 2)
+    before, share = shares(r, ports, 1.5)
     check(f"slow: about half of the blocks before: {share:.2f}", 0.3 < share < 0.7)
     end = threading.Event()
 
@@ -128,8 +128,8 @@ def slow_worker():
             time.sleep(0.01)
     t = threading.Thread(target=duty)
     t.start()
-    time.sleep(2)  # speeds are means over some eight steps
-    slow, share = shares(r, ports, 2)
+    time.sleep(1.5)  # speeds are means over some eight steps
+    slow, share = shares(r, ports, 1.5)
     end.set()
     t.join()
     tell(21, "one of two workers at a third of its speed: its part of the blocks (ideal 0.25)", f"{share:.2f}", "0.4")
@@ -139,10 +139,10 @@ def slow_worker():
     r.same()
 
 
-@row(38, timed=True)
+@row(38)
 def busy_neighbours():
     """Eight loops on the same processors for some seconds: nobody is put out."""
-    seconds = 10 if REPEAT > 1 else 5
+    seconds = 5
     r = Ring("busy", job("busy"), 4, ENDLESS, ["--min-workers", "1"])
     r.start_all()
     since = {i: r.position(i) for i in r.alive()}
