@@ -1,0 +1,178 @@
+"""Pods in network namespaces for the fault rows: a bridge, one namespace a pod, partitions by nftables, everything else by tests/faults/proxy.c.
+
+enter() starts the program again inside namespaces of its own: nothing here is seen outside, and all of it ends with the program. Where that is
+forbidden it prints one SKIP and ends. Pods know each other by address (10.77.0.10 + index), or by name where the program runs a DNS server at
+10.77.0.1. Frames go over the bridge, where nftables sees them, or, in `with Proxy(...)`, through the proxy.
+"""
+import os, subprocess, sys, threading, time
+
+import ring
+
+PROXY = os.path.join(ring.ROOT, os.environ.get("QR_B", "build/release"), "tests/faults/proxy")
+GATEWAY = "10.77.0.1"
+os.environ["PATH"] += ":/usr/sbin:/sbin"
+
+
+def run(*command, check=True, text=None):
+    p = subprocess.run(command, input=text, capture_output=True, text=True, stdin=None if text is not None else subprocess.DEVNULL)
+    if check and p.returncode: raise RuntimeError(f"{' '.join(command)}: {(p.stderr or p.stdout).strip()}")
+    return p.stdout
+
+
+def forbidden():
+    """Why there can be no pods here, or None. What is tried ends with the shell that tries it."""
+    for tool in ("unshare", "nsenter", "ip", "nft", "tc", "ss"):
+        if subprocess.run(["sh", "-c", f"command -v {tool}"], stdout=subprocess.DEVNULL).returncode: return f"no {tool}: make deps"
+    trial = ("mount -t tmpfs tmpfs /run && ip link set lo up && ip link add br9 type bridge && ip netns add probe && ip link add a9 type veth peer name b9 netns probe"
+             " && nft add table bridge t && nft add chain bridge t f '{ type filter hook forward priority 0; }' && nft add rule bridge t f numgen random mod 9 0 drop"
+             f" && {PROXY} a9 br9 </dev/null")
+    p = subprocess.run(["unshare", *apart(), "sh", "-c", trial], capture_output=True, text=True)
+    return "network namespaces are forbidden here: " + (p.stderr.strip().splitlines() or ["?"])[-1] if p.returncode else None
+
+
+def apart(): return ["-n", "-m"] if os.geteuid() == 0 else ["-U", "-r", "-n", "-m"]
+
+
+def enter(nameserver=False):
+    """Returns inside. nameserver: names are asked for at the gateway, as Kubernetes' resolv.conf has it."""
+    if os.environ.get("QR_INSIDE") != "yes":
+        why = forbidden()
+        if why:
+            print("SKIP", why)
+            print("0 passed, 0 failed, 1 skipped")
+            sys.exit(0)
+        os.environ["QR_INSIDE"] = "yes"
+        os.execvp("unshare", ["unshare", *apart(), "--fork", "--kill-child", sys.executable, *sys.argv])
+    run("mount", "-t", "tmpfs", "tmpfs", "/run")
+    run("ip", "link", "set", "lo", "up")
+    run("ip", "link", "add", "br0", "type", "bridge")
+    run("ip", "addr", "add", GATEWAY + "/24", "dev", "br0")
+    run("ip", "link", "set", "br0", "up")
+    if not nameserver: return
+    os.makedirs(ring.WORK, exist_ok=True)
+    with open(ring.WORK + "/resolv.conf", "w") as f:
+        f.write(f"nameserver {GATEWAY}\nsearch default.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n")
+    run("mount", "--bind", ring.WORK + "/resolv.conf", os.path.realpath("/etc/resolv.conf"))
+
+
+made = set()
+
+
+def address(i): return f"10.77.0.{10 + i}"
+
+
+def pod(i):
+    """Pod i, made when it is asked for first; its namespace's name."""
+    name = f"p{i}"
+    if i in made: return name
+    made.add(i)
+    run("ip", "netns", "add", name)
+    run("ip", "link", "add", f"v{i}", "type", "veth", "peer", "name", "eth0", "netns", name)
+    run("ip", "link", "set", f"v{i}", "master", "br0", "up")
+    run("nsenter", f"--net=/run/netns/{name}", "sh", "-c",
+        f"ip link set lo up && ip addr add {address(i)}/24 dev eth0 && ip link set eth0 up && ip route add default via {GATEWAY}")
+    return name
+
+
+def inside(i): return ["nsenter", f"--net=/run/netns/{pod(i)}"]
+
+
+class Pods(ring.Ring):
+    """A ring whose worker i runs in pod i (at[i] where that is given), and talks TLS or not."""
+
+    def __init__(self, name, job_file, n, epochs, flags=(), tls=True, peers=None, at=None, **more):
+        self.at = dict(at or {})
+        flags = [*flags, *([] if tls else ["--plaintext"])]
+        for i in range(n): pod(self.at.get(i, i))
+        super().__init__(name, job_file, n, epochs, flags, peers or [f"{address(i)}:2222" for i in range(n)],
+                         prefix=lambda i: inside(self.at.get(i, i)), tls=certificates() if tls is True else tls or None, **more)
+
+    def generations(self): return sum("left" in l or "lost" in l or "silent" in l or "broke" in l for i in self.worker for l in self.log(i).splitlines())
+
+    def rate(self, seconds):
+        """Lines of steps.jsonl a second, from now on."""
+        before, at = self.lines(), time.monotonic()
+        time.sleep(seconds)
+        return (self.lines() - before) / (time.monotonic() - at)
+
+
+def certificates(name="tls", namespace="ml", job="faults"):
+    path = f"{ring.WORK}/{name}"
+    if not os.path.exists(path + "/tls.crt"):
+        run(ring.QRING, "certs", job, "--namespace", namespace, "--service", job, "--out", path)
+    return path
+
+
+# ---- what nftables does to the bridge ----
+
+def nft(*rules):
+    """These rules, and no others, on what passes the bridge: "ip saddr ... drop". None: everything passes."""
+    text = "add table bridge cuts\nflush table bridge cuts\ndelete table bridge cuts\n"
+    if rules:
+        text += "add table bridge cuts\nadd chain bridge cuts forward { type filter hook forward priority 0; }\n"
+        text += "".join(f"add rule bridge cuts forward {r}\n" for r in rules)
+    run("nft", "-f", "-", text=text)
+
+
+def between(some, others):
+    """Rules that cut every pair of these pods, both ways."""
+    return [f"ip saddr {address(a)} ip daddr {address(b)} drop" for x, y in ((some, others), (others, some)) for a in x for b in y]
+
+
+def losing(percent): return [f"ip protocol tcp numgen random mod 1000 < {round(percent * 10)} drop"]
+
+
+def reset(pods):
+    """Ends every TCP connection of these pods as the kernel does it: an error here, an RST to the other end."""
+    for p in [subprocess.Popen([*inside(i), "ss", "-t", "-K", "state", "connected"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+              for i in pods]: p.wait()
+
+
+class Proxy:
+    """The proxy between these pods, in place of the bridge, inside a with."""
+
+    def __init__(self, *pods): self.pods, self.closed = pods, False
+
+    def __enter__(self):
+        for i in self.pods:
+            pod(i)
+            run("ip", "link", "set", f"v{i}", "nomaster")
+        self.process = subprocess.Popen([PROXY, *(f"v{i}" for i in self.pods)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline() != "ready\n": raise RuntimeError("the proxy does not start")
+        return self
+
+    def say(self, order):
+        self.process.stdin.write(order + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def order(self, order):
+        answer = self.say(order)
+        if answer != "ok": raise RuntimeError(f"the proxy answers '{answer}' to '{order}'")
+
+    def count(self): return dict(zip(("frames", "bytes", "lost", "doubled", "reordered", "flipped", "mean_ns", "worst_ns"), map(int, self.say("count").split())))
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+        for i in self.pods: run("ip", "link", "set", f"v{i}", "master", "br0")
+
+
+class Watch(threading.Thread):
+    """Calls look() all the time, and keeps (time, value) of each value that is new and not None."""
+
+    def __init__(self, look):
+        super().__init__(daemon=True)
+        self.look, self.seen, self.closed = look, [], False
+        self.start()
+
+    def run(self):
+        while not self.closed:
+            value = self.look()
+            if value is not None and (not self.seen or self.seen[-1][1] != value): self.seen.append((time.monotonic(), value))
+            time.sleep(0.002)
+
+    def close(self):
+        self.closed = True
+        self.join()
+        return [v for _, v in self.seen]
