@@ -1,30 +1,197 @@
 #!/usr/bin/python3
-"""Rows of the fault table that lie between pods: partitions, loss, delay, resets, slow links, damaged bits."""
-import time
+"""Rows of the fault table that lie between pods: partitions, loss, delay, resets, slow links, damaged bits.
 
-from namespaces import Pods, Proxy, between, enter, nft, reset
-from ring import check, figure, job, main, row, tell
+A pod's frame takes HOP_US to the next, so that a step takes milliseconds however fast the machine is, and a row lasts as many steps as it needs.
+What is left after the disturbance runs over the bridge, as fast as it can.
+"""
+import json, os, subprocess, sys, time
+
+from namespaces import Pods, Proxy, Watch, cut, enter, inside, losing, one_way, partition, reset, run, socket_in
+from ring import QRING, REPEAT, check, figure, job, main, row, tell, until
 
 enter()
+HOP_US, EPOCHS = 500, 1500
+ALL = (0, 1, 2, 3)
+PUBLISH = ["--checkpoint-interval", "100ms", "--checkpoint-steps", "1"]
+
+
+def ring_of_four(name, tls, flags=()):
+    return Pods(name + ("-tls" if tls else "-plain"), job("network"), 4, EPOCHS, ["--http-port", "8080", *flags], tls=tls)
+
+
+def ends_well(r):
+    """All go on until the end, and nothing of what happened is in the result."""
+    codes = r.wait()
+    check(f"{r.name}: exit codes {codes}; {r.last_words()}", set(codes.values()) == {0})
+    r.same()
+
+
+def secured(tls): return "TLS" if tls else "plaintext"
+
+
+def whole(r, seconds=20):
+    """Until all four are members as each of them says; the moment, or None."""
+    good = until(lambda: all(r.metrics(i).get("qring_members") == 4 for i in ALL), seconds)
+    check(f"{r.name}: all four are members again within {seconds} s; {r.last_words()}", good)
+    return time.monotonic() if good else None
+
+
+def latest(r):
+    """Reader of the number of passes that LATEST says. It is replaced, never half there."""
+    def look():
+        try:
+            with open(r.out + "/checkpoints/LATEST") as f: return json.load(f)["pass"]
+        except FileNotFoundError: return None
+    return look
+
+
+def half_and_half(tls):
+    r = ring_of_four("half", tls, PUBLISH)
+    with Proxy(*ALL, delay_us=HOP_US):
+        if not r.start_all(): return
+        watch = Watch(latest(r))
+        at = time.monotonic()
+        cut(partition((0, 1), (2, 3)))
+        both = lambda: all(r.metrics(i).get("qring_members") == 2 for i in ALL)
+        check(f"{r.name}: two halves go on; {r.last_words()}", until(both, 10))
+        figure(8, f"half/half partition, {secured(tls)}: both halves train", time.monotonic() - at, 2.0)
+        steps = [r.metrics(i).get("qring_step", 0) for i in ALL]
+        goes = lambda: all(r.metrics(i).get("qring_step", 0) > s + 20 for i, s in zip(ALL, steps))
+        check(f"{r.name}: every worker goes on, {steps}; {r.last_words()}", until(goes, 10))
+        cut({})
+        at = time.monotonic()
+        if whole(r): figure(8, f"half/half partition, {secured(tls)}: merged after healing", time.monotonic() - at, 2.0)
+        r.grows_after(time.monotonic())
+    ends_well(r)
+    seen = watch.close()
+    check(f"{r.name}: LATEST is one line that never falls: {seen}", len(seen) > 5 and seen == sorted(seen))
+    tell(8, f"LATEST over a shared store, {secured(tls)}", f"{len(seen)} values, none below the one before", "it never falls")
+
+
+@row(8, timed=True)
+def half_and_half_tls(): half_and_half(True)
 
 
 @row(8)
-def first():
-    for tls in (False, True):
-        r = Pods(f"half{tls}", job("half"), 4, 1000, ["--min-workers", "1"], tls=tls)
+def half_and_half_plain(): half_and_half(False)
+
+
+@row(9, timed=True)
+def one_direction():
+    """From the leader to worker 2 nothing comes through: it has the steps' sums, and they end."""
+    r = ring_of_four("oneway", True)
+    with Proxy(*ALL, delay_us=HOP_US):
+        if not r.start_all(): return
+        since = len(r.log(2))
+        cut(one_way(0, 2))
         at = time.monotonic()
-        r.start_all()
-        print("up", time.monotonic() - at)
-        print("rate", r.rate(2))
-        with Proxy(0, 1, 2, 3) as p:
-            time.sleep(.2)
-            print("proxied", r.rate(2), p.count())
-            at = time.monotonic()
-            reset([0])
-            print("reset took", time.monotonic() - at, r.longest_gap(at, at + 1), r.grows_after(at))
-        codes = r.wait()
-        check(f"exit codes {codes}", codes == {0: 0, 1: 0, 2: 0, 3: 0})
-        r.same()
+        took = r.says(2, "worker 0 (10.77.0.10:2222): silent for", 10, since)
+        check(f"{r.name}: worker 2 names worker 0; {r.last_words()}", took is not None)
+        figure(9, "one-way partition: named", took or 10, 1.5)
+        figure(9, "one-way partition: the others go on", r.grows_after(at, 1), 2.0)
+        check(f"{r.name}: three of them, {[r.metrics(i).get('qring_members') for i in ALL]}", until(lambda: r.metrics(0).get("qring_members") == 3, 5))
+        cut({})
+        at = time.monotonic()
+        if whole(r): figure(9, "one-way partition: whole after healing", time.monotonic() - at, 2.0)
+    ends_well(r)
+
+
+@row(10)
+def flapping():
+    r = ring_of_four("flapping", True)
+    seconds = 6
+    with Proxy(*ALL, delay_us=HOP_US) as p:
+        if not r.start_all(): return
+        clean = r.rate(1.5)
+        before, at = r.lines(), time.monotonic()
+        for i in range(seconds):
+            for stall in (1, 0):
+                p.order(f"3 * stall {stall}")
+                p.order(f"* 3 stall {stall}")
+                time.sleep(max(0, at + i + (1 - stall / 2) - time.monotonic()))
+        flapped = (r.lines() - before) / (time.monotonic() - at)
+        share = 100 * flapped / clean
+        tell(10, f"a link that is there every other 500 ms, {seconds} s", f"{share:.0f} % of the clean rate, {r.regroups()} changes of the group", "at least 30 %")
+        check(f"{r.name}: {share:.0f} % of the clean rate", share >= 30)
+    ends_well(r)
+
+
+@row(11)
+def lost_packets():
+    r = ring_of_four("lossy", True)
+    with Proxy(*ALL, delay_us=HOP_US) as p:
+        if not r.start_all(): return
+        clean = r.rate(1)
+        for percent in (1, 5, 20):
+            changes = [r.regroups(i) for i in ALL]
+            cut(losing(percent, ALL))
+            rate = r.rate(3)
+            changed = max(r.regroups(i) - c for i, c in zip(ALL, changes))
+            tell(11, f"{percent} % of all packets lost", f"{rate:.0f} steps/s instead of {clean:.0f}, {changed} changes of the group", "slower only; no change up to 5 %")
+            check(f"{r.name}: steps go on at {percent} %: {r.last_words()}", rate > 0)
+            check(f"{r.name}: nobody is given up at {percent} %: {changed} changes; {r.last_words()}", changed == 0 or percent > 5)
+        cut({})
+        whole(r)
+        changes = [r.regroups(i) for i in ALL]
+        p.order("* * delay 50000 jitter 20000 double 20000 loss 2000")
+        rate = r.rate(4)
+        said, changed = p.count(), max(r.regroups(i) - c for i, c in zip(ALL, changes))
+        tell(11, "50 ± 20 ms, 2 % doubled, 0.2 % lost", f"{rate:.1f} steps/s instead of {clean:.0f}, {said['reordered']} frames out of order, {said['doubled']} twice, "
+             f"{changed} changes of the group", "slower only")
+        check(f"{r.name}: steps go on: {rate}; {r.last_words()}", rate > 0)
+        check(f"{r.name}: nobody is given up: {changed}; {r.last_words()}", changed == 0)
+    ends_well(r)
+
+
+@row(12, timed=True)
+def resets():
+    for tls in (True, False):
+        r = ring_of_four("reset", tls)
+        with Proxy(*ALL, delay_us=HOP_US):
+            if not r.start_all(): return
+            for _ in range(3):
+                time.sleep(0.7)
+                at = time.monotonic()
+                reset(ALL[:3])  # each pair has one of them
+                figure(12, f"RST of every connection, {secured(tls)}: next step", r.grows_after(at, 2), 0.3)
+                whole(r)
+        ends_well(r)
+
+
+@row(13)
+def thin_line():
+    r = ring_of_four("thin", True)
+    with Proxy(*ALL, delay_us=HOP_US):
+        if not r.start_all(): return
+        clean = r.rate(1)
+        for command in ([*inside(3), "tc", "qdisc", "add", "dev", "eth0"], ["tc", "qdisc", "add", "dev", "v3"]):
+            run(*command, "root", "tbf", "rate", "1mbit", "burst", "4kb", "latency", "400ms")
+        rate = r.rate(3)
+        status = run(*inside(0), QRING, "status", "127.0.0.1:8080")
+        print(status)
+        tell(13, "worker 3 has 1 Mbit/s", f"{rate:.1f} steps/s instead of {clean:.0f}, {r.regroups()} changes of the group", "no timeout, and it is named")
+        check(f"{r.name}: steps go on; {r.last_words()}", rate > 0)
+        check(f"{r.name}: nobody is given up", r.regroups() == 0)
+        run(*inside(3), "tc", "qdisc", "del", "dev", "eth0", "root")
+        run("tc", "qdisc", "del", "dev", "v3", "root")
+    ends_well(r)
+
+
+@row(14)
+def damaged_bits():
+    for tls in (True, False):
+        r = ring_of_four("bits", tls)
+        with Proxy(*ALL, delay_us=HOP_US) as p:
+            if not r.start_all(): return
+            p.order("* * flip 5000")
+            until(lambda: p.count()["flipped"] >= 60, 20, 0.1)
+            time.sleep(0.5)
+            flips, changes = p.count()["flipped"], max(r.regroups(i) for i in ALL)
+            p.order("* * flip 0")
+            check(f"{r.name}: {flips} bits were flipped", flips >= 24)
+            whole(r)
+        tell(14, f"damaged bits in TCP's payload, {secured(tls)}", f"{flips} flips, {changes} changes of the group", "0 silent: the digest is the undisturbed run's")
+        ends_well(r)
 
 
 main()
