@@ -7,7 +7,7 @@
  * Orders    one a line on stdin, each answered by one line on stdout:
  *             FROM TO KEY NUMBER ...   FROM, TO: a port, or *; of the keys what is not named stays as it is:
  *               delay US, jitter US (uniform around delay), loss PPM, double PPM, flip PPM (of frames with TCP payload: one bit of it),
- *               rate KBIT (a second; 0: any), stall 1 (nothing passes)
+ *               port N (only frames from or to that port are flipped; 0: all), rate KBIT (a second; 0: any), stall 1 (nothing passes)
  *             clear                    as a plain switch again; what is under way arrives
  *             count                    frames, bytes, lost, doubled, reordered, flipped, ns from the kernel to it and on: mean and worst
  *           It ends with stdin.
@@ -34,7 +34,7 @@
 enum { MAX_PORTS = 16, MAX_FRAME = 70000, MAX_QUEUED = 16384, MAX_MACS = 64, BACKLOG_NS = 400000000, TURN = 64 };
 
 struct path { /* from one port to another */
-    long delay, jitter, loss, twice, flip, rate, stall;
+    long delay, jitter, loss, twice, flip, port, rate, stall;
     int64_t free_ns;     /* when the throttled path has sent what it took */
     uint64_t last;       /* newest frame that went out */
 };
@@ -105,15 +105,16 @@ static void send_frame(struct frame *f) {
 
 /* ---- what happens to a frame ---- */
 
-/* Flips one bit of the TCP payload, if there is any. */
-static void flip(uint8_t *bytes, size_t n) {
+/* Flips one bit of the TCP payload, if there is any, and it is this frame's turn. */
+static void flip(uint8_t *bytes, size_t n, const struct path *p) {
     struct virtio_net_hdr *h = (void *)bytes;
     uint8_t *eth = bytes + sizeof *h, *ip = eth + 14;
     if (n < sizeof *h + 54 || eth[12] != 8 || eth[13] != 0 || ip[9] != IPPROTO_TCP) return;
     size_t total = (size_t)ip[2] << 8 | ip[3], head = (size_t)(ip[0] & 15) * 4;
     uint8_t *tcp = ip + head;
     size_t at = head + (size_t)(tcp[12] >> 4) * 4;
-    if (total <= at || sizeof *h + 14 + total > n) return;
+    bool meant = !p->port || (tcp[0] << 8 | tcp[1]) == p->port || (tcp[2] << 8 | tcp[3]) == p->port;
+    if (total <= at || sizeof *h + 14 + total > n || !meant || !chance(p->flip)) return;
     size_t i = at + dice() % (total - at), word = (i - head) & ~(size_t)1;
     uint32_t old = (uint32_t)(tcp[word] << 8 | tcp[word + 1]);
     ip[i] ^= (uint8_t)(1u << dice() % 8);
@@ -147,7 +148,7 @@ static void queue(int from, int to, const uint8_t *bytes, size_t n, int64_t now)
     long spread = p->jitter ? (long)(dice() % (uint64_t)(2 * p->jitter + 1)) - p->jitter : 0;
     *f = (struct frame){.due_ns = due + (p->delay + spread) * 1000, .came_ns = now, .number = next_number++, .from = from, .to = to, .n = n};
     memcpy(f->bytes, bytes, n);
-    if (chance(p->flip)) flip(f->bytes, n);
+    if (p->flip) flip(f->bytes, n, p);
     push(f);
 }
 
@@ -175,7 +176,7 @@ static void forward(int from, const uint8_t *bytes, size_t n, int64_t now) {
 
 static long *key_of(struct path *p, const char *key) {
     const struct { const char *name; long *at; } keys[] = {
-        {"delay", &p->delay}, {"jitter", &p->jitter}, {"loss", &p->loss}, {"double", &p->twice}, {"flip", &p->flip}, {"rate", &p->rate}, {"stall", &p->stall},
+        {"delay", &p->delay}, {"jitter", &p->jitter}, {"loss", &p->loss}, {"double", &p->twice}, {"flip", &p->flip}, {"port", &p->port},  {"rate", &p->rate}, {"stall", &p->stall},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].name, key) == 0) return keys[i].at;
