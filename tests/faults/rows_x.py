@@ -5,17 +5,21 @@ from ring import check, figure, job, main, row, tell, until
 enter()
 @row(1)
 def x():
-  for k in range(4):
-    r = Pods(f"x{k}", job("x"), 4, 1500, ["--http-port","8080"], tls=True)
+    r = Pods("x", job("x"), 4, 1500, ["--http-port","8080"], tls=True)
     with Proxy(0, 1, 2, 3, delay_us=500) as p:
         r.start_all()
-        p.order("* * port 2222 flip 300000")
-        until(lambda: p.count()["flipped"] >= 30 or len(r.alive()) < 4, 20, 0.1)
-        print(p.count(), r.alive())
-        p.order("* * flip 0")
-        at=time.monotonic()
-        print(until(lambda: all(r.metrics(i).get("qring_members") == 4 for i in range(4)), 20), time.monotonic()-at)
-        if len(r.alive())<4: r.close(); return
+        print("clean", r.rate(1))
+        t0=time.monotonic()
+        edges=[]
+        for i in range(6):
+            for stall in (1, 0):
+                p.order(f"3 * stall {stall}")
+                p.order(f"* 3 stall {stall}")
+                edges.append((time.monotonic()-t0, stall))
+                time.sleep(max(0, t0 + i + (1 - stall / 2) - time.monotonic()))
+        g=[t-t0 for t,_ in r.growth]
+        for (a,s),(b,_) in zip(edges,edges[1:]+[(6,0)]):
+            inn=[x for x in g if a<=x<b]
+            print("stall" if s else "open", f"{a:.3f}", len(inn), [f"{x-a:.3f}" for x in inn[:1]+inn[-1:]])
     r.wait(); r.same()
-    r.close()
 main()
