@@ -81,4 +81,36 @@ def lies():
         check(f"reused-{kind}: the stranger is named: {text[-600:]}", words in text or "certificate" in text)
 
 
+def come_back(who, tls):
+    """Its node is gone with it: nobody at the old address says so. The name follows late, as endpoints do."""
+    r = Named(f"back{who}-" + ("tls" if tls else "plain"), 3, tls=tls, epochs=2000)
+    r.point(0, address(0))
+    if not r.start_all(): return
+    run("ip", "link", "set", f"v{who}", "down")
+    r.kill(who)
+    r.worker[who].wait()
+    check(f"{r.name}: the others go on", until(lambda: "goes on after step" in r.log(2), 10, 0.01))
+    r.at[who] = 5
+    names_lag = 0.5
+    r.start(who)
+    time.sleep(names_lag)
+    r.point(who, address(5))
+    at = time.monotonic()
+    back = until(lambda: "took over the state" in r.log(who), 30, 0.01)
+    if check(f"{r.name}: worker {who} trains again; {r.last_words()}", back):
+        figure(15, f"worker {who} comes back under a new address, {r.name[6:]}: trains after its name follows", time.monotonic() - at, 3.0)
+    codes = r.wait()
+    check(f"{r.name}: exit codes {codes}; {r.last_words()}", codes == {0: 0, 1: 0, 2: 0})
+    r.same()
+    run("ip", "link", "set", f"v{who}", "up")
+
+
+@row(15, timed=True)
+def leader_comes_back(): come_back(0, True)
+
+
+@row(15, timed=True)
+def middle_comes_back(): come_back(1, False)
+
+
 main()
