@@ -104,6 +104,7 @@ static void on_event(struct qr_group *g, const struct qr_link_event *e) {
     case QR_LINK_UP: qr_member_up(g->member, now, e->conn, e->outgoing, e->tag); break;
     case QR_LINK_DOWN: qr_member_down(g->member, now, e->conn, e->reason); break;
     case QR_LINK_MESSAGE:
+        if (group_echo_heard(g, e)) break;
         if (qr_message_decode(e->message, g->in, &err) == QR_OK) qr_member_message(g->member, now, e->conn, g->in);
         else qr_member_garbage(g->member, now, e->conn, err.msg);
         break;
@@ -125,6 +126,7 @@ void qr_group_control_run(struct qr_group *g) {
         g->control->ops->poll(g->control, until_ns, &e);
         pthread_mutex_lock(&g->lock);
         on_event(g, &e);
+        group_echo_ask(g);
         qr_count(QR_TURNS_CONTROL, 1);
         qr_gauge(QR_PEERS_CONNECTED, qr_member_n_connected(g->member));
     }

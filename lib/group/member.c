@@ -440,6 +440,10 @@ void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why) {
 }
 
 const struct qr_generation *qr_member_active(const struct qr_member *m) { return m->active ? &m->generation : NULL; }
+uint32_t qr_member_conn(const struct qr_member *m, uint32_t index) {
+    return index < QR_MAX_MEMBERS && m->peer[index].connected ? m->peer[index].conn : 0;
+}
+
 unsigned qr_member_n_connected(const struct qr_member *m) {
     unsigned n = 0;
     for (uint32_t i = 0; i < m->opt.n_peers; i++) n += m->peer[i].connected;

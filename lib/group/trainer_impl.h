@@ -39,6 +39,8 @@ struct qr_group {
     struct qr_mesh_member *members; /* of the joined generation */
     struct qr_buf out;             /* control thread's */
     struct qr_message *in;         /* control thread's */
+    int64_t echo_asked_ns;         /* control thread's */
+    uint32_t echo_next;
     pthread_mutex_t lock;
     /* under lock: requests of the training thread */
     bool quit, leave, end, refused, interrupted;
@@ -74,6 +76,10 @@ void group_wake_control(struct qr_group *g);
 enum qr_code group_why_stop(struct qr_group *g, struct qr_err *err);
 
 bool group_with_port(const char *address, unsigned port, char *ret, size_t cap); /* no lock: host:port with another port */
+
+/* ---- group_echo.c. Under the lock, from the control thread ---- */
+void group_echo_ask(struct qr_group *g);
+bool group_echo_heard(struct qr_group *g, const struct qr_link_event *e); /* true: it was one, and is dealt with */
 
 /* ---- group_step.c. Under the lock, from the control thread ---- */
 void group_on_suspend(struct qr_group *g);

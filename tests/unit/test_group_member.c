@@ -27,6 +27,7 @@ static uint32_t n_wires;
 static struct letter { uint32_t conn; struct qr_message msg; } *queue;
 static size_t n_queue;
 static int64_t now_ns;
+static bool elastic; /* the boxes made from now on go on when they lose one */
 
 static void wire_up(struct box *from, struct box *to) {
     wires[n_wires] = (struct wire){{from, to}, true};
@@ -62,7 +63,7 @@ static struct box *box(uint32_t slot, uint32_t index, size_t n_peers, uint8_t in
     qr_member_free(b->m);
     *b = (struct box){.index = index};
     struct qr_member_options opt = {.run = "qcnn", .contract = "f32-v1", .fields = fields, .n_fields = 2, .index = index, .n_peers = n_peers, .peers = peers,
-        .count_known = true, .form_timeout_ns = 60 * QR_SECOND, .data_port = 2224, .stop_on_loss = true, .seed = index};
+        .count_known = true, .form_timeout_ns = 60 * QR_SECOND, .data_port = 2224, .stop_on_loss = !elastic, .seed = index};
     memset(opt.incarnation, inc, 16);
     opt.job_hash[0] = fields == fields_32;
     b->m = qr_member_new(&opt, emit, b);
@@ -250,6 +251,33 @@ static void test_losses(void) {
     qr_member_tick(a->m, now_ns);
     CHECK(!a->lost && strstr(a->log, "stood still for 20.0 s"), "%s", a->log);
 }
+/* A data stream and the control connection beside it break, and that one is back at once: the stream is not forgotten for it. */
+static void test_broken_stream(void) {
+    reset();
+    elastic = true;
+    struct box *b[3];
+    for (uint32_t i = 0; i < 3; i++) b[i] = box(i, i, 3, (uint8_t)(i + 1), fields_64);
+    wire_up(b[1], b[0]);
+    wire_up(b[2], b[0]);
+    uint32_t between = n_wires;
+    wire_up(b[2], b[1]);
+    pass(2 * QR_SECOND);
+    CHECK(b[0]->begun && b[1]->begun && b[2]->begun && b[2]->gen.begin.n_members == 3);
+    uint64_t before = b[2]->gen.begin.id.number;
+    qr_member_data_broken(b[1]->m, now_ns, 2, "reset");
+    qr_member_data_broken(b[2]->m, now_ns, 1, "reset");
+    wires[between].open = false;
+    qr_member_down(b[2]->m, now_ns, 2 * between, "reset");
+    qr_member_down(b[1]->m, now_ns, 2 * between + 1, "reset");
+    n_queue = 0; /* what they said of it meanwhile is lost: the third one never hears that there was a break */
+    wire_up(b[2], b[1]);
+    pass(2 * QR_SECOND);
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK(b[i]->begun && b[i]->gen.begin.n_members == 3 && b[i]->gen.begin.id.number > before, "worker %u: generation %llu", i,
+              (unsigned long long)b[i]->gen.begin.id.number);
+    elastic = false;
+}
+
 static void test_timeouts(void) {
     reset();
     struct box *a = box(0, 0, 4, 1, fields_64);
@@ -300,6 +328,7 @@ int main(void) {
     test_strangers();
     test_claims();
     test_losses();
+    test_broken_stream();
     test_timeouts();
     test_base();
     reset();
