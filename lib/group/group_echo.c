@@ -18,7 +18,9 @@ static void say(struct qr_group *g, uint32_t conn, bool answer, uint64_t sent_ns
     memcpy(bytes, magic, 4);
     bytes[AT_ANSWER] = answer;
     qr_set_u64le(bytes + AT_SENT, sent_ns);
-    (void)g->control->ops->send(g->control, conn, qr_bytes_of(bytes, sizeof bytes), (struct qr_bytes){0});
+    qr_buf_clear(&g->out);
+    qr_buf_put(&g->out, bytes, sizeof bytes);
+    (void)group_post(g, conn);
 }
 
 /* Under the lock: the next peer that is there, if it is time. */
@@ -34,14 +36,14 @@ void group_echo_ask(struct qr_group *g) {
     if (conn) say(g, conn, false, (uint64_t)now);
 }
 
-bool group_echo_heard(struct qr_group *g, const struct qr_link_event *e) {
-    if (e->message.n != ECHO_BYTES || memcmp(e->message.p, magic, 4) != 0) return false;
-    uint64_t sent_ns = qr_get_u64le(e->message.p + AT_SENT);
+bool group_echo_heard(struct qr_group *g, uint32_t conn, struct qr_bytes message) {
+    if (message.n != ECHO_BYTES || memcmp(message.p, magic, 4) != 0) return false;
+    uint64_t sent_ns = qr_get_u64le(message.p + AT_SENT);
     int64_t took_ns = (int64_t)((uint64_t)group_now_ns(g) - sent_ns);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
-        if (qr_member_conn(g->member, i) != e->conn) continue; /* a stranger's finds nobody */
+        if (qr_member_conn(g->member, i) != conn) continue; /* a stranger's finds nobody */
         double before_s = qr_peer_get_rtt(i), s = (double)took_ns / 1e9;
-        if (!e->message.p[AT_ANSWER]) say(g, e->conn, true, sent_ns);
+        if (!message.p[AT_ANSWER]) say(g, conn, true, sent_ns);
         else if (took_ns > 0 && took_ns < BELIEVED_NS) qr_peer_rtt(i, before_s > 0 ? before_s + (s - before_s) / 4 : s);
     }
     return true;

@@ -72,6 +72,7 @@ struct qr_group {
 /* ---- group.c. All under the lock ---- */
 static inline int64_t group_now_ns(const struct qr_group *g) { return qr_now_ns(g->o.clock); }
 void group_wake_control(struct qr_group *g);
+bool group_post(struct qr_group *g, uint32_t conn); /* control thread: what is in out, sealed; false: no connection, or a full one */
 /* Why a wait of the training thread must end, but for a new generation. */
 enum qr_code group_why_stop(struct qr_group *g, struct qr_err *err);
 
@@ -79,7 +80,7 @@ bool group_with_port(const char *address, unsigned port, char *ret, size_t cap);
 
 /* ---- group_echo.c. Under the lock, from the control thread ---- */
 void group_echo_ask(struct qr_group *g);
-bool group_echo_heard(struct qr_group *g, const struct qr_link_event *e); /* true: it was one, and is dealt with */
+bool group_echo_heard(struct qr_group *g, uint32_t conn, struct qr_bytes message); /* true: it was one, and is dealt with */
 
 /* ---- group_step.c. Under the lock, from the control thread ---- */
 void group_on_suspend(struct qr_group *g);

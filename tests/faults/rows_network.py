@@ -218,7 +218,7 @@ def thin_line():
 @row(14)
 def damaged_bits():
     for tls in (True, False):
-        r = ring_of_four("bits", tls)
+        r = ring_of_four("bits", tls, ["--form-timeout", "20s"])  # who misses the end looks at LATEST then
         with Proxy(*ALL, delay_us=HOP_US) as p:
             if not r.start_all(): return
             p.order("* * flip 5000")
