@@ -69,6 +69,7 @@ replays  := $(fuzzers:%=%.replay)
 its      := $(sort $(wildcard tests/it/*.sh))
 poisoned := $(B)/tests/it/qringd_poison
 faults   := $(sort $(wildcard tests/faults/rows_*.py))
+proxy    := $(patsubst %.c,$(B)/%,$(wildcard tests/faults/proxy.c))
 lints    := tests/lint/run tests/lint/selftest
 models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
@@ -98,7 +99,7 @@ run: all
 	$(Q)$(BIN)/qring run deploy/jobs/qcnn.json -n 2 --fresh --out out/qcnn
 
 ## make test       everything that proves it, under ten minutes; SAN=address|undefined|thread for sanitizers
-test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned))
+test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned))
 	$(Q)tests/run $(suite)
 
 ## make lint       floors, third-party boundaries, banned calls, sizes, headers, objects, the README's table
@@ -123,7 +124,7 @@ soak: $(progs)
 	$(Q)tests/soak/soak.py $(or $(MINUTES),10)
 
 ## make faults     the rows of the fault table that measure a time, 20 times each (TIMES=20): median and worst; 15 minutes
-faults: $(progs) $(filter %/test_sim_whole,$(tests))
+faults: $(progs) $(proxy) $(filter %/test_sim_whole,$(tests))
 	$(Q)tests/faults/run $(or $(TIMES),20) $(faults) $(filter %/test_sim_whole,$(tests))
 
 ## make bench      start-up time, idle memory, gradients by engine and kernels, all-reduce
@@ -200,7 +201,7 @@ $(progs): $(BIN)/%: $$(call objs,cmd/$$*) $(libqring)
 	$(if $(Q),@echo "  LD    $@")
 	$(Q)$(link)
 
-$(tests) $(benches): %: %.o $(ref_o) $(libqring)
+$(tests) $(benches) $(proxy): %: %.o $(ref_o) $(libqring)
 	$(Q)$(link)
 $(poisoned): ldopt += -Wl,--wrap=qr_coverage_add_block
 $(poisoned): $$(call objs,cmd/qringd) $(B)/tests/it/poison.o $(libqring)

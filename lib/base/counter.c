@@ -52,7 +52,7 @@ double qr_counter_real(enum qr_counter c) {
     return value;
 }
 
-static _Atomic uint64_t peers[QR_N_PEERS], speeds[QR_N_PEERS];
+static _Atomic uint64_t peers[QR_N_PEERS], speeds[QR_N_PEERS], rtts[QR_N_PEERS];
 
 void qr_peer_set(uint32_t index, enum qr_peer peer) {
     if (index < QR_N_PEERS) atomic_store_explicit(&peers[index], (uint64_t)peer, memory_order_relaxed);
@@ -62,6 +62,12 @@ void qr_peer_speed(uint32_t index, double blocks_per_s) {
     if (index < QR_N_PEERS) atomic_store_explicit(&speeds[index], qr_bits_of_double(blocks_per_s), memory_order_relaxed);
 }
 
+void qr_peer_rtt(uint32_t index, double s) {
+    if (index < QR_N_PEERS) atomic_store_explicit(&rtts[index], qr_bits_of_double(s), memory_order_relaxed);
+}
+
 enum qr_peer qr_peer_get(uint32_t index) { return (enum qr_peer)atomic_load_explicit(&peers[index], memory_order_relaxed); }
 
 double qr_peer_get_speed(uint32_t index) { return qr_double_of_bits(atomic_load_explicit(&speeds[index], memory_order_relaxed)); }
+
+double qr_peer_get_rtt(uint32_t index) { return qr_double_of_bits(atomic_load_explicit(&rtts[index], memory_order_relaxed)); }

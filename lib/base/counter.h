@@ -89,7 +89,9 @@ enum { QR_N_PEERS = 64 };
 enum qr_peer { QR_PEER_UNKNOWN, QR_PEER_ABSENT, QR_PEER_MEMBER }; /* of this worker's generation */
 void qr_peer_set(uint32_t index, enum qr_peer peer);
 void qr_peer_speed(uint32_t index, double blocks_per_s); /* smoothed; 0: not known */
+void qr_peer_rtt(uint32_t index, double s);              /* there and back; 0: not known */
 enum qr_peer qr_peer_get(uint32_t index);
 double qr_peer_get_speed(uint32_t index);
+double qr_peer_get_rtt(uint32_t index);
 
 #endif

@@ -341,6 +341,8 @@ void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const
 static void check_peer(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
     if (p->redial_ns && m->now_ns >= p->redial_ns) dial(m, i);
+    bool broken = p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_SETTLE_NS; /* with or without its control connection */
+    if (broken && !m->opt.stop_on_loss && m->active && member_in_generation(m, i) && !m->ending) m->need_new = true;
     if (!p->connected) return;
     int64_t quiet = m->now_ns - p->heard_ns;
     if (quiet >= QR_MEMBER_DEAD_NS) {
@@ -361,7 +363,6 @@ static void check_peer(struct qr_member *m, uint32_t i) {
             member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s", qr_member_peer_text(m, i),
                        (double)stands / 1e9);
     }
-    if (p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_SETTLE_NS && !m->opt.stop_on_loss) m->need_new = true;
     if (p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_GRACE_NS && m->opt.stop_on_loss)
         member_lost(m, i, "is lost: its data stream broke (%s)", p->data_reason);
 }
@@ -411,7 +412,7 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
         if (p->redial_ns) sooner(&at, p->redial_ns);
         if (p->connected) sooner(&at, p->heard_ns + QR_MEMBER_DEAD_NS);
         int64_t settled_ns = p->data_broken_ns + (m->opt.stop_on_loss ? DATA_GRACE_NS : DATA_SETTLE_NS);
-        if (p->connected && p->data_broken_ns && settled_ns > m->now_ns) sooner(&at, settled_ns);
+        if (p->data_broken_ns && settled_ns > m->now_ns) sooner(&at, settled_ns);
     }
     if (m->pending.on) sooner(&at, m->pending.sent_ns + PROMISE_WAIT_NS);
     if (m->backoff_until_ns > m->now_ns) sooner(&at, m->backoff_until_ns);
@@ -488,6 +489,10 @@ bool qr_member_heir(const struct qr_member *m, uint32_t *ret_index, uint32_t *re
 }
 
 const struct qr_generation *qr_member_active(const struct qr_member *m) { return m->active ? &m->generation : NULL; }
+uint32_t qr_member_conn(const struct qr_member *m, uint32_t index) {
+    return index < QR_MAX_MEMBERS && m->peer[index].connected ? m->peer[index].conn : 0;
+}
+
 unsigned qr_member_n_connected(const struct qr_member *m) {
     unsigned n = 0;
     for (uint32_t i = 0; i < m->opt.n_peers; i++) n += m->peer[i].connected;

@@ -128,6 +128,7 @@ bool qr_member_heir(const struct qr_member *m, uint32_t *ret_index, uint32_t *re
 /* NULL between SUSPEND and BEGIN, and before the first. Borrowed until the next event. */
 const struct qr_generation *qr_member_active(const struct qr_member *m);
 unsigned qr_member_n_connected(const struct qr_member *m); /* peers whose hello was accepted and whose connection is open */
+uint32_t qr_member_conn(const struct qr_member *m, uint32_t index); /* of a peer whose hello was accepted; 0: none is open */
 uint64_t qr_member_highest_number(const struct qr_member *m);
 /* "worker 2 (host:port)". Borrowed from the machine until its next use. */
 const char *qr_member_peer_text(struct qr_member *m, uint32_t index);

@@ -208,8 +208,8 @@ static void accept_peer(struct qr_member *m, struct conn *c, const struct qr_hel
     p->data_port = h->data_port;
     p->mismatch.on = false;
     p->differs_since_ns = -1;
-    p->data_broken_ns = 0;
     if (fresh) {
+        p->data_broken_ns = 0; /* of the same process it stays broken until a generation begins */
         p->known = true;
         p->gone = p->frozen = false;
         p->silent_until_ns = 0;

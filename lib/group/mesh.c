@@ -116,23 +116,27 @@ static void on_up(struct qr_mesh *m, const struct qr_link_event *e) {
     m->stranger[m->n_strangers++] = (struct stranger){.conn = e->conn, .since_ns = now_ns(m)};
 }
 
-static void on_down(struct qr_mesh *m, const struct qr_link_event *e) {
-    forget_stranger(m, e->conn);
-    struct peer *p = by_conn(m, e->conn);
-    if (!p) return;
+/* The stream of a member is no more, until the next generation. */
+static void lose(struct qr_mesh *m, struct peer *p, const char *reason) {
     p->conn = 0;
-    if (!p->up) return; /* not a stream yet: it is dialed again */
     p->up = false;
     p->gone = true;
     if (p->dialing) m->o.link->ops->hang_up(m->o.link, p->member.index);
     p->dialing = false;
-    snprintf(p->reason, sizeof p->reason, "%s", e->reason);
+    snprintf(p->reason, sizeof p->reason, "%s", reason);
     if (m->idle) return;
     if (!m->broken_ns) {
         m->broken_ns = now_ns(m);
         m->broken_rank = (uint32_t)(p - m->peer);
     }
     m->o.broken(m->o.ctx, p->member.index, p->reason);
+}
+
+static void on_down(struct qr_mesh *m, const struct qr_link_event *e) {
+    forget_stranger(m, e->conn);
+    struct peer *p = by_conn(m, e->conn);
+    if (p && p->up) lose(m, p, e->reason);
+    else if (p) p->conn = 0; /* not a stream yet: it is dialed again */
 }
 
 static void welcome(struct qr_mesh *m, struct peer *p, uint32_t conn) {
@@ -226,8 +230,13 @@ static bool hand_in(struct qr_mesh *m, struct peer *p, struct qr_bytes message, 
     if (*ret == QR_TAKEN) m->progress_ns = now_ns(m);
     if (*ret == QR_TAKEN_OTHER) m->dropped++;
     if (*ret != QR_TAKEN_BAD) return true;
-    if (err->code == QR_UNAVAILABLE) m->o.broken(m->o.ctx, p->member.index, err->msg);
     (void)qr_wrap(err, "%s", p->member.name);
+    if (err->code != QR_UNAVAILABLE) return false;
+    /* Damaged on its way: what follows in that stream cannot be told from it. It is closed, and a new generation computes the step again. */
+    qr_warn(m->o.log, "group", "%s; the stream is closed", err->msg);
+    if (p->conn && !p->dialing) close_conn(m, p->conn);
+    lose(m, p, "something damaged came on it");
+    err->code = QR_ABORTED;
     return false;
 }
 

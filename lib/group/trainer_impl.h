@@ -44,6 +44,8 @@ struct qr_group {
     struct qr_mesh_member *members; /* of the joined generation */
     struct qr_buf out;             /* control thread's */
     struct qr_message *in;         /* control thread's */
+    int64_t echo_asked_ns;         /* control thread's */
+    uint32_t echo_next;
     pthread_mutex_t lock;
     /* under lock: requests of the training thread */
     bool quit, leave, end, refused, interrupted;
@@ -79,10 +81,15 @@ struct qr_group {
 /* ---- group.c. All under the lock ---- */
 static inline int64_t group_now_ns(const struct qr_group *g) { return qr_now_ns(g->o.clock); }
 void group_wake_control(struct qr_group *g);
+bool group_post(struct qr_group *g, uint32_t conn); /* control thread: what is in out, sealed; false: no connection, or a full one */
 /* Why a wait of the training thread must end, but for a new generation. */
 enum qr_code group_why_stop(struct qr_group *g, struct qr_err *err);
 
 bool group_with_port(const char *address, unsigned port, char *ret, size_t cap); /* no lock: host:port with another port */
+
+/* ---- group_echo.c. Under the lock, from the control thread ---- */
+void group_echo_ask(struct qr_group *g);
+bool group_echo_heard(struct qr_group *g, uint32_t conn, struct qr_bytes message); /* true: it was one, and is dealt with */
 
 /* ---- group_step.c. Under the lock ---- */
 bool group_runs(const struct qr_group *g, struct qr_held *h); /* the taken blocks as runs; false: too many */

@@ -52,6 +52,10 @@ static void put_peers(struct qr_buf *b) {
     for (uint32_t i = 0; i < QR_N_PEERS; i++)
         if (qr_peer_get(i) == QR_PEER_MEMBER && qr_peer_get_speed(i) > 0)
             qr_buf_printf(b, "qring_member_blocks_per_second{index=\"%u\"} %.6g\n", i, qr_peer_get_speed(i));
+    put_head(b, "qring_member_rtt_seconds", "gauge", "How long 2 KB take from this worker to a member and back, smoothed.");
+    for (uint32_t i = 0; i < QR_N_PEERS; i++)
+        if (qr_peer_get(i) == QR_PEER_MEMBER && qr_peer_get_rtt(i) > 0)
+            qr_buf_printf(b, "qring_member_rtt_seconds{index=\"%u\"} %.6g\n", i, qr_peer_get_rtt(i));
 }
 
 /* The customary names, so that common dashboards find them. */

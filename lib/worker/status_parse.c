@@ -132,6 +132,7 @@ static bool take(const struct sample *s, struct qr_status *st) {
     else if (is(s->name, "process_start_time_seconds")) st->start_s = s->value;
     else if (is(s->name, "qring_member") && index_of(s->labels, &index)) st->peer[index] = s->value == 1 ? QR_PEER_MEMBER : QR_PEER_ABSENT;
     else if (is(s->name, "qring_member_blocks_per_second") && index_of(s->labels, &index)) st->speed[index] = s->value;
+    else if (is(s->name, "qring_member_rtt_seconds") && index_of(s->labels, &index)) st->rtt_s[index] = s->value;
     else
         for (int c = 0; c < QR_N_COUNTERS; c++)
             if (is(s->name, qr_counter_table[c].family) && is(s->labels, qr_counter_table[c].labels)) {

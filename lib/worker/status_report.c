@@ -5,7 +5,7 @@
 
 #include "format/json.h"
 
-struct peers { uint32_t slowest, fastest; unsigned n_known; };
+struct peers { uint32_t slowest, fastest, farthest, nearest; unsigned n_known, n_linked; };
 
 static double now(const struct qr_status_pair *s, enum qr_counter c) { return s->is.has[c] ? s->is.value[c] : 0; }
 static double grown(const struct qr_status_pair *s, enum qr_counter c) { return now(s, c) - (s->was.has[c] ? s->was.value[c] : 0); }
@@ -18,6 +18,11 @@ static double age_s(const struct qr_status_pair *s, double at) { return at > 0 &
 static struct peers compare(const struct qr_status *s) {
     struct peers p = {0};
     for (uint32_t i = 0; i < QR_N_PEERS; i++) {
+        if (s->peer[i] == QR_PEER_MEMBER && s->rtt_s[i] > 0) {
+            if (p.n_linked == 0 || s->rtt_s[i] > s->rtt_s[p.farthest]) p.farthest = i;
+            if (p.n_linked == 0 || s->rtt_s[i] < s->rtt_s[p.nearest]) p.nearest = i;
+            p.n_linked++;
+        }
         if (s->peer[i] != QR_PEER_MEMBER || !(s->speed[i] > 0)) continue;
         if (p.n_known == 0 || s->speed[i] < s->speed[p.slowest]) p.slowest = i;
         if (p.n_known == 0 || s->speed[i] > s->speed[p.fastest]) p.fastest = i;
@@ -95,6 +100,9 @@ static void members_text(const struct qr_status_pair *s, struct qr_buf *b) {
     if (any) qr_buf_puts(b, "\n");
     if (p.n_known > 1)
         qr_buf_printf(b, "slowest     worker %u, at %.0f %% of worker %u's speed\n", p.slowest, 100 * st->speed[p.slowest] / st->speed[p.fastest], p.fastest);
+    if (p.n_linked > 1)
+        qr_buf_printf(b, "slow link   2 KB to worker %u and back take %.2g ms, to worker %u %.2g ms\n", p.farthest, 1e3 * st->rtt_s[p.farthest], p.nearest,
+                      1e3 * st->rtt_s[p.nearest]);
     if (st->has[QR_REGROUPS]) {
         qr_buf_printf(b, "changes     %.0f: %.0f joined, %.0f lost or gone", now(s, QR_REGROUPS), now(s, QR_MEMBERS_JOINED), now(s, QR_MEMBERS_LOST));
         if (now(s, QR_PAUSE) > 0) qr_buf_printf(b, "; the last pause took %.2g s", now(s, QR_PAUSE));
@@ -152,11 +160,15 @@ static void put_members(const struct qr_status *s, struct qr_json_writer *w) {
         qr_json_put_key(w, "member");
         qr_json_put_bool(w, s->peer[i] == QR_PEER_MEMBER);
         put_double(w, "blocks_per_second", s->speed[i] > 0 ? s->speed[i] : -1);
+        put_double(w, "rtt_seconds", s->rtt_s[i] > 0 ? s->rtt_s[i] : -1);
         qr_json_close(w, '}');
     }
     qr_json_close(w, ']');
     qr_json_put_key(w, "slowest");
     if (p.n_known > 1) qr_json_put_i64(w, p.slowest);
+    else qr_json_put_null(w);
+    qr_json_put_key(w, "slow_link");
+    if (p.n_linked > 1) qr_json_put_i64(w, p.farthest);
     else qr_json_put_null(w);
 }
 

@@ -193,7 +193,7 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
         .peers = (const char *const *)id->peers, .count_known = id->count_known,
         .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
         .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns,
-        .allreduce = allreduce_of(s->allreduce), .tls = w->tls, .clock = &qr_clock_monotonic, .log = &w->log,
+        .allreduce = allreduce_of(s->allreduce), .echo = true, .tls = w->tls, .clock = &qr_clock_monotonic, .log = &w->log,
     };
     memcpy(opt.job_hash, w->canonical.hash, sizeof opt.job_hash);
     if (solo) {

@@ -53,6 +53,9 @@ static void peers(void) {
     qr_peer_speed(QR_N_PEERS - 1, 0.5);
     qr_peer_set(QR_N_PEERS, QR_PEER_MEMBER); /* beyond the table: nothing */
     qr_peer_speed(UINT32_MAX, 1);
+    qr_peer_rtt(0, 0.25);
+    qr_peer_rtt(UINT32_MAX, 1);
+    CHECK(qr_peer_get_rtt(0) == 0.25 && qr_peer_get_rtt(1) == 0);
     CHECK(qr_peer_get(QR_N_PEERS - 1) == QR_PEER_MEMBER && qr_peer_get_speed(QR_N_PEERS - 1) == 0.5);
 }
 

@@ -257,6 +257,33 @@ static void test_losses(void) {
     qr_member_tick(a->m, now_ns);
     CHECK(!a->lost && strstr(a->log, "stood still for 20.0 s"), "%s", a->log);
 }
+/* A data stream and the control connection beside it break, and that one is back at once: the stream is not forgotten for it. */
+static void test_broken_stream(void) {
+    reset();
+    goes_on = true;
+    struct box *b[3];
+    for (uint32_t i = 0; i < 3; i++) b[i] = box(i, i, 3, (uint8_t)(i + 1), fields_64);
+    wire_up(b[1], b[0]);
+    wire_up(b[2], b[0]);
+    uint32_t between = n_wires;
+    wire_up(b[2], b[1]);
+    pass(2 * QR_SECOND);
+    CHECK(b[0]->begun && b[1]->begun && b[2]->begun && b[2]->gen.begin.n_members == 3);
+    uint64_t before = b[2]->gen.begin.id.number;
+    qr_member_data_broken(b[1]->m, now_ns, 2, "reset");
+    qr_member_data_broken(b[2]->m, now_ns, 1, "reset");
+    wires[between].open = false;
+    qr_member_down(b[2]->m, now_ns, 2 * between, "reset");
+    qr_member_down(b[1]->m, now_ns, 2 * between + 1, "reset");
+    n_queue = 0; /* what they said of it meanwhile is lost: the third one never hears that there was a break */
+    wire_up(b[2], b[1]);
+    pass(2 * QR_SECOND);
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK(b[i]->begun && b[i]->gen.begin.n_members == 3 && b[i]->gen.begin.id.number > before, "worker %u: generation %llu", i,
+              (unsigned long long)b[i]->gen.begin.id.number);
+    goes_on = false;
+}
+
 static void test_timeouts(void) {
     reset();
     struct box *a = box(0, 0, 4, 1, fields_64);
@@ -426,6 +453,7 @@ int main(void) {
     test_strangers();
     test_claims();
     test_losses();
+    test_broken_stream();
     test_timeouts();
     test_base();
     goes_on = true;

@@ -1,0 +1,50 @@
+/* group/group_echo.c — how long it takes to a member and back, for who watches: qr_peer_rtt.
+ *
+ * A message of ECHO_BYTES goes from control thread to control thread, one peer after the other, and comes back at once: control threads never
+ * compute. It is as long as a small step's gradients, so that a thin link shows and not only a long one; TCP's own figure would not do, since
+ * who has nothing to say acknowledges late. Lost ones are not missed. */
+#include <string.h>
+
+#include "base/counter.h"
+#include "group/trainer_impl.h"
+
+enum { ECHO_BYTES = 2048, AT_ANSWER = 4, AT_SENT = 8 };
+#define ASK_EVERY_NS (250 * INT64_C(1000000))
+#define BELIEVED_NS (60 * QR_SECOND)
+static const char magic[] = "qrE1";
+
+static void say(struct qr_group *g, uint32_t conn, bool answer, uint64_t sent_ns) {
+    uint8_t bytes[ECHO_BYTES] = {0};
+    memcpy(bytes, magic, 4);
+    bytes[AT_ANSWER] = answer;
+    qr_set_u64le(bytes + AT_SENT, sent_ns);
+    qr_buf_clear(&g->out);
+    qr_buf_put(&g->out, bytes, sizeof bytes);
+    (void)group_post(g, conn);
+}
+
+/* Under the lock: the next peer that is there, if it is time. */
+void group_echo_ask(struct qr_group *g) {
+    int64_t now = group_now_ns(g);
+    uint32_t conn = 0, n = (uint32_t)g->o.n_peers;
+    if (!g->o.echo || now - g->echo_asked_ns < ASK_EVERY_NS) return;
+    g->echo_asked_ns = now;
+    for (uint32_t tries = 0; tries < n && !conn; tries++) {
+        g->echo_next = (g->echo_next + 1) % n;
+        conn = qr_member_conn(g->member, g->echo_next);
+    }
+    if (conn) say(g, conn, false, (uint64_t)now);
+}
+
+bool group_echo_heard(struct qr_group *g, uint32_t conn, struct qr_bytes message) {
+    if (message.n != ECHO_BYTES || memcmp(message.p, magic, 4) != 0) return false;
+    uint64_t sent_ns = qr_get_u64le(message.p + AT_SENT);
+    int64_t took_ns = (int64_t)((uint64_t)group_now_ns(g) - sent_ns);
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        if (qr_member_conn(g->member, i) != conn) continue; /* a stranger's finds nobody */
+        double before_s = qr_peer_get_rtt(i), s = (double)took_ns / 1e9;
+        if (!message.p[AT_ANSWER]) say(g, conn, true, sent_ns);
+        else if (took_ns > 0 && took_ns < BELIEVED_NS) qr_peer_rtt(i, before_s > 0 ? before_s + (s - before_s) / 4 : s);
+    }
+    return true;
+}

@@ -1,0 +1,81 @@
+"""A cluster's DNS server that lies as told, for pods of namespaces.py: UDP and TCP on the gateway's port 53, one answer a name.
+
+answer["w0.job.default.svc"] = Names.address("10.77.0.10"), Names.NXDOMAIN, ... ; what is not there does not exist. Pods ask with a search list as in
+Kubernetes, so the name that counts is w0.job.default.svc.cluster.local. asked[] has (time, name, what was answered) of each question.
+"""
+import socket, struct, threading, time
+
+from namespaces import GATEWAY
+
+SUFFIX = ".cluster.local"
+
+
+class Names:
+    NXDOMAIN, SERVFAIL, SILENCE = ("nxdomain",), ("servfail",), ("silence",)
+
+    @staticmethod
+    def address(*ips, truncated=False, after=0.0):
+        """truncated: over UDP only half of the answer and the bit that says so. after: seconds until it leaves."""
+        return "address", ips, truncated, after
+
+    def __init__(self):
+        self.answer, self.asked = {}, []
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind((GATEWAY, 53))
+        self.tcp = socket.create_server((GATEWAY, 53), backlog=64)
+        threading.Thread(target=self._datagrams, daemon=True).start()
+        threading.Thread(target=self._connections, daemon=True).start()
+
+    def _datagrams(self):
+        while True:
+            question, who = self.udp.recvfrom(4096)
+            self._later(question, False, lambda a, who=who: self.udp.sendto(a, who))
+
+    def _connections(self):
+        while True:
+            c, _ = self.tcp.accept()
+            threading.Thread(target=self._connection, args=(c,), daemon=True).start()
+
+    def _connection(self, c):
+        def exactly(n):
+            data = b""
+            while len(data) < n:
+                part = c.recv(n - len(data))
+                if not part: raise OSError
+                data += part
+            return data
+        try:
+            while True:
+                question = exactly(struct.unpack(">H", exactly(2))[0])
+                self._later(question, True, lambda a: c.sendall(struct.pack(">H", len(a)) + a))
+        except OSError: c.close()
+
+    def _later(self, question, tcp, send):
+        reply, after = self._reply(question, tcp)
+        def go():
+            try: send(reply)
+            except OSError: pass  # who asked is gone
+        if reply and after: threading.Timer(after, go).start()
+        elif reply: go()
+
+    def _reply(self, question, tcp):
+        ident, = struct.unpack(">H", question[:2])
+        labels, at = [], 12
+        while question[at]:
+            labels.append(question[at + 1:at + 1 + question[at]].decode().lower())
+            at += 1 + question[at]
+        kind, = struct.unpack(">H", question[at + 1:at + 3])
+        name, asked = ".".join(labels), question[12:at + 5]
+        told = self.answer.get(name.removesuffix(SUFFIX), self.NXDOMAIN) if name.endswith(SUFFIX) else self.NXDOMAIN
+        self.asked.append((time.monotonic(), name, told[0] + (" by TCP" if tcp else "")))
+        flags, records, after = 0x8180, [], 0
+        if told is self.SILENCE: return None, 0
+        if told is self.NXDOMAIN: flags |= 3
+        elif told is self.SERVFAIL: flags |= 2
+        else:
+            _, ips, truncated, after = told
+            if kind == 1: records = [b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 0, 4) + socket.inet_aton(ip) for ip in ips]
+            if not tcp and (truncated or len(records) > 25):
+                flags |= 0x200
+                records = records[:len(records) // 2][:25]
+        return struct.pack(">HHHHHH", ident, flags, 1, len(records), 0, 0) + asked + b"".join(records), after

@@ -1,0 +1,116 @@
+#!/usr/bin/python3
+"""Row 15 of the fault table: names that are not there, wrong, late, too many. Two workers each; the second asks for the first one's name."""
+import subprocess, time
+
+from namespaces import Pods, address, certificates, cut, enter, inside, pod, run
+from namespaces_dns import Names
+from ring import check, figure, job, main, row, tell, until
+
+enter(nameserver=True)
+names = Names()
+WRONG_S, EPOCHS, DEAD = 5.0, 60, "10.77.0.99"
+
+
+class Named(Pods):
+    """A ring whose workers know each other by name; the names point to their pods, but for worker 0's."""
+
+    def __init__(self, name, n=2, port=2222, **more):
+        super().__init__(name, more.pop("job_file", None) or job("dns"), n, more.pop("epochs", EPOCHS), peers=[f"{self.of(name, i)}:{port}" for i in range(n)], **more)
+        for i in range(1, n): self.point(i, address(self.at.get(i, i)))
+
+    @staticmethod
+    def of(name, i): return f"w{i}.{name}.default.svc"
+    def point(self, i, *ips, **more): names.answer[self.of(self.name, i)] = Names.address(*ips, **more)
+    def lie(self, what): names.answer[self.of(self.name, 0)] = what
+    def formed(self): return all("all-reduce:" in self.log(i) for i in self.worker)
+
+
+def stranger(port, tls):
+    """A worker of another job, which has the address and the port now."""
+    r = Pods("stranger-" + ("tls" if tls else "plain"), job("other", seed=7), 2, 10, peers=[f"{address(2)}:{port}", f"{DEAD}:{port}"], at={0: 2},
+             tls=certificates("other-tls", "ml", "other") if tls else False)
+    r.start(0)
+    return r
+
+
+@row(15)
+def lies():
+    right = address(0)
+    wrong = {  # name -> (what is answered for WRONG_S, what then; TLS)
+        "nxdomain": (Names.NXDOMAIN, Names.address(right), True),
+        "servfail": (Names.SERVFAIL, Names.address(right), False),
+        "silence": (Names.SILENCE, Names.address(right), False),
+        "stale": (Names.address(DEAD), Names.address(right), True),
+        "reused-plain": (Names.address(address(2)), Names.address(right), False),
+        "reused-tls": (Names.address(address(2)), Names.address(right), True),
+    }
+    odd = {  # name -> the right answer in an odd form, from the start
+        "truncated": Names.address(right, truncated=True),
+        "slow": Names.address(right, after=5.0),
+        "thousand": Names.address(right, *(f"10.77.{i // 250 + 1}.{i % 250 + 1}" for i in range(999))),
+    }
+    rings = {}
+    for k, name in enumerate([*wrong, *odd]):
+        rings[name] = r = Named(name, port=2300 + k, tls=name in wrong and wrong[name][2])
+        r.lie(wrong[name][0] if name in wrong else odd[name])
+        if name.startswith("reused"): stranger(2300 + k, r.name.endswith("tls"))
+    began = time.monotonic()
+    for r in rings.values():
+        for i in range(2): r.start(i)
+    formed = {}
+    def look():
+        for name, r in rings.items():
+            if name not in formed and r.formed(): formed[name] = time.monotonic()
+        return len(formed) == len(rings)
+    until(lambda: look() and False, began + WRONG_S - time.monotonic(), 0.05)
+    for name, (_, then, _) in wrong.items():
+        check(f"{name}: nobody has left, nobody has begun: {rings[name].last_words()}", len(rings[name].alive()) == 2 and name not in formed)
+        names.answer[Named.of(name, 0)] = then
+    told = time.monotonic()
+    until(look, 60, 0.02)
+    for name, r in rings.items():
+        if not check(f"{name}: the ring forms; {r.last_words()}; {[a for a in names.asked if f'.{name}.' in a[1]][-8:]}", name in formed): continue
+        if name in wrong: figure(15, f"{name} for {WRONG_S:.0f} s: formed after the right answer", formed[name] - told, 5.0)
+        else: figure(15, f"{name}: formed", formed[name] - began, 15.0)
+        codes = r.wait()
+        check(f"{name}: exit codes {codes}; {r.last_words()}", codes == {0: 0, 1: 0})
+        r.same()
+    for kind in ("plain", "tls"):
+        text = rings["reused-" + kind].log(1)
+        words = "of another job" if kind == "plain" else "refused"
+        check(f"reused-{kind}: the stranger is named: {text[-600:]}", words in text or "certificate" in text)
+
+
+def come_back(who, tls):
+    """Its node is gone with it: nobody at the old address says so. The name follows late, as endpoints do."""
+    r = Named(f"back{who}-" + ("tls" if tls else "plain"), 3, tls=tls, epochs=2000)
+    r.point(0, address(0))
+    if not r.start_all(): return
+    run("ip", "link", "set", f"v{who}", "down")
+    r.kill(who)
+    r.worker[who].wait()
+    check(f"{r.name}: the others go on", until(lambda: "goes on after step" in r.log(2), 10, 0.01))
+    r.at[who] = 5
+    names_lag = 0.5
+    r.start(who)
+    time.sleep(names_lag)
+    r.point(who, address(5))
+    at = time.monotonic()
+    back = until(lambda: "took over the state" in r.log(who), 30, 0.01)
+    if check(f"{r.name}: worker {who} trains again; {r.last_words()}", back):
+        figure(15, f"worker {who} comes back under a new address, {r.name[6:]}: trains after its name follows", time.monotonic() - at, 3.0)
+    codes = r.wait()
+    check(f"{r.name}: exit codes {codes}; {r.last_words()}", codes == {0: 0, 1: 0, 2: 0})
+    r.same()
+    run("ip", "link", "set", f"v{who}", "up")
+
+
+@row(15, timed=True)
+def leader_comes_back(): come_back(0, True)
+
+
+@row(15, timed=True)
+def middle_comes_back(): come_back(1, False)
+
+
+main()
