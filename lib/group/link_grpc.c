@@ -73,12 +73,11 @@ struct grpc_link {
     struct op op_accept, op_shutdown, op_wake;
     struct dial *dials;
     struct conn *conns;
-    unsigned n_conns, most_conns;
+    unsigned n_conns;
     uint32_t next_id;
     struct link_grpc_borrowed *borrowed;
     grpc_byte_buffer *current; /* the message of the last poll */
-    uint8_t *assembly;
-    size_t assembly_bytes;
+    struct link_grpc_unpacked unpacked;
     grpc_channel *lame;
     grpc_call *wake_call;
     pthread_mutex_t wake_lock;
@@ -113,12 +112,7 @@ static bool batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t 
 
 /* gRPC gives a message that announces its length all the room that it asks for, and looks at the limit when it is whole. Only the
  * quota stands before that: what goes beyond it is cut off, which may hit a connection beside it too. */
-static void fit_quota(struct grpc_link *g) {
-    /* as many as there were at once: what a frozen peer's socket keeps of a closed stream must not keep the others from calling again */
-    if (g->n_conns <= g->most_conns) return;
-    g->most_conns = g->n_conns;
-    grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->most_conns * QUOTA_CONN_BYTES);
-}
+static void fit_quota(struct grpc_link *g) { grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->n_conns * QUOTA_CONN_BYTES); }
 
 static struct conn *new_conn(struct grpc_link *g, bool outgoing) {
     struct conn *c = qr_xcalloc(1, sizeof *c);
@@ -317,28 +311,11 @@ static bool over_by_status(struct grpc_link *g, struct conn *c, struct qr_link_e
     return told;
 }
 
-static struct qr_bytes whole(struct grpc_link *g, grpc_byte_buffer *b) {
-    grpc_slice_buffer *sb = &b->data.raw.slice_buffer;
-    if (sb->count == 1) return qr_bytes_of(GRPC_SLICE_START_PTR(sb->slices[0]), GRPC_SLICE_LENGTH(sb->slices[0]));
-    if (sb->length > g->assembly_bytes) {
-        g->assembly_bytes = sb->length > 512 << 10 ? (size_t)QR_LINK_MAX_MESSAGE + (64 << 10) : 512 << 10;
-        if (g->assembly_bytes < sb->length) g->assembly_bytes = sb->length;
-        free(g->assembly);
-        g->assembly = qr_xmalloc(g->assembly_bytes);
-    }
-    size_t n = 0;
-    for (size_t i = 0; i < sb->count; i++) {
-        memcpy(g->assembly + n, GRPC_SLICE_START_PTR(sb->slices[i]), GRPC_SLICE_LENGTH(sb->slices[i]));
-        n += GRPC_SLICE_LENGTH(sb->slices[i]);
-    }
-    return qr_bytes_of(g->assembly, n);
-}
-
 static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b, struct qr_link_event *ret) {
     if (c->dial) c->dial->backoff_ns = BACKOFF_FIRST_NS; /* it is one of ours and answers */
     g->current = b;
     qr_count(QR_RECEIVED_BYTES, grpc_byte_buffer_length(b));
-    *ret = (struct qr_link_event){.kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag, .message = whole(g, b)};
+    *ret = (struct qr_link_event){.kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag, .message = link_grpc_unpack(&g->unpacked, b)};
     read_more(c);
     return true;
 }
@@ -427,25 +404,12 @@ static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_e
 
 static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned *ret_port, struct qr_err *err) {
     struct grpc_link *g = self(l);
-    const char *colon = strrchr(address, ':');
-    if (!colon || colon == address || !colon[1] || strspn(colon + 1, "0123456789") != strlen(colon + 1))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", address);
+    enum qr_code code = link_grpc_address_check(address, err);
+    if (code != QR_OK) return code;
     QR_ASSERT(!g->server);
     int port = 0;
-    grpc_server *server = link_grpc_server(address, g->tls, g->quota, g->cq, &port);
-    g->server = server;
-    if (port <= 0) { /* a server must be started and shut down before it may go */
-        g->server_down = false;
-        grpc_server_shutdown_and_notify(server, g->cq, &g->op_shutdown);
-        struct qr_link_event none;
-        while (!g->server_down) {
-            grpc_event e = grpc_completion_queue_next(g->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-            if (e.type == GRPC_OP_COMPLETE) handle(g, e.tag, e.success, &none);
-        }
-        grpc_server_destroy(server);
-        g->server = NULL;
-        return link_grpc_listen_failed(address, err);
-    }
+    g->server = link_grpc_server(address, g->tls, g->quota, g->cq, &port);
+    if (!g->server) return link_grpc_listen_failed(address, err);
     want_accept(g);
     *ret_port = (unsigned)port;
     return QR_OK;
@@ -603,7 +567,7 @@ static void link_free(struct qr_link *l) {
     grpc_completion_queue_destroy(g->cq);
     grpc_resource_quota_unref(g->quota);
     pthread_mutex_destroy(&g->wake_lock);
-    free(g->assembly);
+    free(g->unpacked.bytes);
     link_grpc_unborrow(g->borrowed);
     free(g);
     grpc_shutdown_blocking();
@@ -626,7 +590,7 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_l
     g->op_shutdown.kind = OP_SHUTDOWN;
     g->op_wake.kind = OP_WAKE;
     g->quota = grpc_resource_quota_create("qring");
-    grpc_resource_quota_resize(g->quota, QUOTA_BYTES);
+    fit_quota(g);
     g->borrowed = link_grpc_borrowed_new();
     pthread_mutex_init(&g->wake_lock, NULL);
     g->lame = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "never connected");

@@ -9,7 +9,8 @@
 
 /* tls may be NULL: plaintext. */
 grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls); /* "dns:///address"; connects when used */
-/* A started server. *ret_port <= 0: the port could not be bound, and the server is of no use but must be shut down. */
+enum qr_code link_grpc_address_check(const char *address, struct qr_err *err); /* INVALID_ARGUMENT: not host:port */
+/* A started server; NULL: the port could not be bound. */
 grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, grpc_resource_quota *quota, grpc_completion_queue *cq,
                               int *ret_port);
 /* Why that was: asked from the system, since gRPC does not say. */
@@ -21,6 +22,9 @@ struct link_grpc_borrowed *link_grpc_borrowed_new(void);
 void link_grpc_unborrow(void *borrowed); /* the link's own hold on it */
 size_t link_grpc_borrowed(const struct link_grpc_borrowed *b);
 grpc_byte_buffer *link_grpc_pack(struct link_grpc_borrowed *b, struct qr_bytes head, struct qr_bytes body);
+/* A message that came, in one piece: in gRPC's own memory, or put together in bytes. Valid until b is destroyed and until the next call. */
+struct link_grpc_unpacked { uint8_t *bytes; size_t room; }; /* starts empty; bytes: free() */
+struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_buffer *b);
 
 /* link_grpc_tls.c. Borrowed. */
 grpc_channel_credentials *link_grpc_tls_channel(const struct qr_link_tls *tls);
