@@ -36,6 +36,7 @@ struct conn {
     struct dial *dial;       /* who gets it again after a break; NULL when accepted or hung up */
     grpc_channel *channel;   /* of a hung up dial: goes with the call */
     grpc_call *call;
+    grpc_auth_context *guarded; /* of an accepted one */
     struct op op[OP_KINDS];
     unsigned n_ops;          /* batches in flight */
     uint32_t id, tag;
@@ -69,6 +70,7 @@ struct grpc_link {
     grpc_call *accepted;
     grpc_call_details details;
     grpc_metadata_array metadata;
+    int port;
     bool accepting, server_down, freeing;
     struct op op_accept, op_shutdown, op_wake;
     struct dial *dials;
@@ -154,6 +156,7 @@ static void remove_conn(struct grpc_link *g, struct conn *c) {
     grpc_metadata_array_destroy(&c->trailing);
     grpc_slice_unref(c->details);
     grpc_call_unref(c->call);
+    if (c->guarded) link_grpc_guard_over(c->guarded);
     if (c->channel) grpc_channel_destroy(c->channel);
     free(c);
 }
@@ -276,6 +279,7 @@ static void accept_one(struct grpc_link *g, bool ok) {
     }
     struct conn *c = new_conn(g, false);
     c->call = call;
+    c->guarded = link_grpc_guard_accepted(call, qr_now_ns(g->clock));
     c->mark = (grpc_metadata){.key = grpc_slice_from_static_string(MARK), .value = grpc_slice_from_static_string("1")};
     grpc_op start = {.op = GRPC_OP_SEND_INITIAL_METADATA, .data.send_initial_metadata = {.count = 1, .metadata = &c->mark}};
     grpc_op status = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER, .data.recv_close_on_server.cancelled = &c->cancelled};
@@ -408,8 +412,10 @@ static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned
     if (code != QR_OK) return code;
     QR_ASSERT(!g->server);
     int port = 0;
-    g->server = link_grpc_server(address, g->tls, g->quota, g->cq, &port);
+    g->server = link_grpc_server(address, g->tls, g->clock, g->quota, g->cq, &port);
     if (!g->server) return link_grpc_listen_failed(address, err);
+    g->port = port;
+    link_grpc_guard_port(port, true);
     want_accept(g);
     *ret_port = (unsigned)port;
     return QR_OK;
@@ -560,6 +566,7 @@ static void link_free(struct qr_link *l) {
     drain(g, is_busy, qr_now_ns(g->clock) + CANCELLED_NS);
     QR_ASSERT(!is_busy(g)); /* everything was cancelled */
     if (g->server) grpc_server_destroy(g->server);
+    if (g->server) link_grpc_guard_port(g->port, false);
     grpc_call_unref(g->wake_call);
     grpc_channel_destroy(g->lame);
     grpc_completion_queue_shutdown(g->cq);

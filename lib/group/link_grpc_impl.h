@@ -11,8 +11,8 @@
 grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls); /* "dns:///address"; connects when used */
 enum qr_code link_grpc_address_check(const char *address, struct qr_err *err); /* INVALID_ARGUMENT: not host:port */
 /* A started server; NULL: the port could not be bound. */
-grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, grpc_resource_quota *quota, grpc_completion_queue *cq,
-                              int *ret_port);
+grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, const struct qr_clock *clock, grpc_resource_quota *quota,
+                              grpc_completion_queue *cq, int *ret_port);
 /* Why that was: asked from the system, since gRPC does not say. */
 enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err);
 
@@ -25,6 +25,13 @@ grpc_byte_buffer *link_grpc_pack(struct link_grpc_borrowed *b, struct qr_bytes h
 /* A message that came, in one piece: in gRPC's own memory, or put together in bytes. Valid until b is destroyed and until the next call. */
 struct link_grpc_unpacked { uint8_t *bytes; size_t room; }; /* starts empty; bytes: free() */
 struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_buffer *b);
+
+/* link_grpc_guard.c. Connections that open stream after stream are cut: on servers with these credentials, at these ports. Any thread. */
+void link_grpc_guard(grpc_server_credentials *creds, const struct qr_clock *clock);
+void link_grpc_guard_port(int port, bool listens);
+/* A stream that was accepted: its connection is not cut for others' streams. To be given to _over when it has ended. */
+grpc_auth_context *link_grpc_guard_accepted(grpc_call *call, int64_t now_ns);
+void link_grpc_guard_over(grpc_auth_context *context);
 
 /* link_grpc_tls.c. Borrowed. */
 grpc_channel_credentials *link_grpc_tls_channel(const struct qr_link_tls *tls);

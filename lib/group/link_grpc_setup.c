@@ -81,11 +81,12 @@ static void end_unused(grpc_server *server) {
     grpc_completion_queue_destroy(cq);
 }
 
-grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, grpc_resource_quota *quota, grpc_completion_queue *cq,
-                              int *ret_port) {
+grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, const struct qr_clock *clock, grpc_resource_quota *quota,
+                              grpc_completion_queue *cq, int *ret_port) {
     grpc_arg room[MAX_ARGS];
     grpc_channel_args args = server_args(quota, room, MAX_ARGS);
     grpc_server_credentials *creds = tls ? link_grpc_tls_server(tls) : grpc_insecure_server_credentials_create();
+    if (!tls) link_grpc_guard(creds, clock);
     grpc_server *server = grpc_server_create(&args, NULL);
     *ret_port = grpc_server_add_http2_port(server, address, creds);
     if (!tls) grpc_server_credentials_release(creds);
