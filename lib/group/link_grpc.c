@@ -19,8 +19,8 @@
 #include "base/mem.h"
 #include "group/link_grpc_impl.h"
 
-enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, MAX_ACCEPTED = 128, QUOTA_BYTES = 4 << 20,
-       QUOTA_CONN_BYTES = 5 << 20 };
+enum { MAX_ACCEPTED = 128, QUOTA_BYTES = 16 << 20,
+       QUOTA_CONN_BYTES = 16 << 20 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 #define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
 #define RENEW_NS QR_SECOND
@@ -36,15 +36,13 @@ struct conn {
     struct dial *dial;       /* who gets it again after a break; NULL when accepted or hung up */
     grpc_channel *channel;   /* of a hung up dial: goes with the call */
     grpc_call *call;
-    grpc_auth_context *guarded; /* of an accepted one */
+    struct link_grpc_caller *caller; /* of an accepted one */
     struct op op[OP_KINDS];
     unsigned n_ops;          /* batches in flight */
     uint32_t id, tag;
     bool outgoing, up, silent, closing, finish_started, over, paused, reading, sending;
     int64_t close_by_ns;
-    grpc_byte_buffer *queue[QUEUE_MESSAGES];
-    size_t queue_bytes[QUEUE_MESSAGES], queued_bytes;
-    unsigned first, n_queued;
+    struct link_grpc_queue queue;
     grpc_byte_buffer *incoming, *held; /* held: arrived while paused */
     grpc_metadata_array initial, trailing;
     grpc_metadata mark;
@@ -66,12 +64,14 @@ struct grpc_link {
     const struct qr_link_tls *tls; /* NULL: plaintext */
     grpc_completion_queue *cq;
     grpc_server *server;
+    grpc_completion_queue *server_cq; /* cq, or the door's */
+    struct link_grpc_door *door;
     grpc_resource_quota *quota; /* of the server: what messages that are not whole yet may take, of all who called */
     grpc_call *accepted;
     grpc_call_details details;
     grpc_metadata_array metadata;
     int port;
-    bool accepting, server_down, freeing;
+    bool with_door, accepting, server_down, freeing;
     struct op op_accept, op_shutdown, op_wake;
     struct dial *dials;
     struct conn *conns;
@@ -95,7 +95,7 @@ static gpr_timespec at_ns(int64_t ns) {
 static size_t link_unreleased(struct qr_link *l) {
     size_t n = link_grpc_borrowed(self(l)->borrowed);
     for (const struct conn *c = self(l)->conns; c; c = c->next)
-        if (!c->over) n += c->n_queued + c->sending;
+        if (!c->over) n += c->queue.n + c->sending;
     return n;
 }
 
@@ -112,8 +112,8 @@ static bool batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t 
     return true;
 }
 
-/* gRPC gives a message that announces its length all the room that it asks for, and looks at the limit when it is whole. Only the
- * quota stands before that: what goes beyond it is cut off, which may hit a connection beside it too. */
+/* gRPC gives a message that announces its length all the room that it asks for, and looks at the limit when it is whole. Who uses that is
+ * cut by the guard; should it come too late, what goes beyond the quota is cut off, which may hit a connection beside it too. */
 static void fit_quota(struct grpc_link *g) { grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->n_conns * QUOTA_CONN_BYTES); }
 
 static struct conn *new_conn(struct grpc_link *g, bool outgoing) {
@@ -138,25 +138,20 @@ static struct conn *find(struct grpc_link *g, uint32_t id) {
     return NULL;
 }
 
-static void drop_queue(struct conn *c) {
-    for (; c->n_queued; c->n_queued--, c->first = (c->first + 1) % QUEUE_MESSAGES) grpc_byte_buffer_destroy(c->queue[c->first]);
-    c->queued_bytes = 0;
-}
-
 static void remove_conn(struct grpc_link *g, struct conn *c) {
     struct conn **at = &g->conns;
     while (*at != c) at = &(*at)->next;
     *at = c->next;
     g->n_conns--;
     fit_quota(g);
-    drop_queue(c);
+    link_grpc_queue_drop(&c->queue);
     drop(&c->held);
     drop(&c->incoming);
     grpc_metadata_array_destroy(&c->initial);
     grpc_metadata_array_destroy(&c->trailing);
     grpc_slice_unref(c->details);
     grpc_call_unref(c->call);
-    if (c->guarded) link_grpc_guard_over(c->guarded);
+    link_grpc_guard_over(c->caller);
     if (c->channel) grpc_channel_destroy(c->channel);
     free(c);
 }
@@ -181,14 +176,11 @@ static void finish(struct conn *c) {
 
 static void send_more(struct conn *c) {
     if (!c->up || c->sending || c->over) return;
-    if (!c->n_queued) {
+    if (!c->queue.n) {
         if (c->closing) finish(c);
         return;
     }
-    grpc_byte_buffer *b = c->queue[c->first];
-    c->queued_bytes -= c->queue_bytes[c->first];
-    c->first = (c->first + 1) % QUEUE_MESSAGES;
-    c->n_queued--;
+    grpc_byte_buffer *b = link_grpc_queue_take(&c->queue);
     grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = b};
     c->sending = batch(c, OP_SEND, &op, 1);
     grpc_byte_buffer_destroy(b);
@@ -252,7 +244,7 @@ static void want_accept(struct grpc_link *g) {
     grpc_call_details_init(&g->details);
     grpc_metadata_array_init(&g->metadata);
     g->accepting =
-        grpc_server_request_call(g->server, &g->accepted, &g->details, &g->metadata, g->cq, g->cq, &g->op_accept) == GRPC_CALL_OK;
+        grpc_server_request_call(g->server, &g->accepted, &g->details, &g->metadata, g->cq, g->server_cq, &g->op_accept) == GRPC_CALL_OK;
 }
 
 static void accept_one(struct grpc_link *g, bool ok) {
@@ -279,7 +271,7 @@ static void accept_one(struct grpc_link *g, bool ok) {
     }
     struct conn *c = new_conn(g, false);
     c->call = call;
-    c->guarded = link_grpc_guard_accepted(call, qr_now_ns(g->clock));
+    c->caller = link_grpc_guard_accepted(call, qr_now_ns(g->clock));
     c->mark = (grpc_metadata){.key = grpc_slice_from_static_string(MARK), .value = grpc_slice_from_static_string("1")};
     grpc_op start = {.op = GRPC_OP_SEND_INITIAL_METADATA, .data.send_initial_metadata = {.count = 1, .metadata = &c->mark}};
     grpc_op status = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER, .data.recv_close_on_server.cancelled = &c->cancelled};
@@ -297,7 +289,7 @@ static bool over(struct grpc_link *g, struct conn *c, const char *why, struct qr
     if (c->over) return false;
     bool tell = c->up && !c->silent;
     c->over = true;
-    drop_queue(c);
+    link_grpc_queue_drop(&c->queue);
     drop(&c->held);
     retire(g, c);
     if (!tell) return false;
@@ -319,6 +311,7 @@ static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b, st
     if (c->dial) c->dial->backoff_ns = BACKOFF_FIRST_NS; /* it is one of ours and answers */
     g->current = b;
     qr_count(QR_RECEIVED_BYTES, grpc_byte_buffer_length(b));
+    link_grpc_guard_seen(c->caller, grpc_byte_buffer_length(b));
     *ret = (struct qr_link_event){.kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag, .message = link_grpc_unpack(&g->unpacked, b)};
     read_more(c);
     return true;
@@ -390,7 +383,7 @@ static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_e
         break;
     case OP_STATUS: told = over_by_status(g, c, ret); break;
     case OP_FINISH: break;
-    case OP_ACCEPT: accept_one(g, ok); break;
+    case OP_ACCEPT: accept_one(g, g->door ? link_grpc_door_success(g->door) : ok); break;
     case OP_SHUTDOWN: g->server_down = true; break;
     case OP_WAKE:
         pthread_mutex_lock(&g->wake_lock);
@@ -411,8 +404,10 @@ static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned
     enum qr_code code = link_grpc_address_check(address, err);
     if (code != QR_OK) return code;
     QR_ASSERT(!g->server);
+    if (g->with_door && !g->door && (code = link_grpc_door_new(g->clock, g->wake_call, &g->door, err)) != QR_OK) return code;
+    g->server_cq = g->door ? link_grpc_door_cq(g->door) : g->cq;
     int port = 0;
-    g->server = link_grpc_server(address, g->tls, g->clock, g->quota, g->cq, &port);
+    g->server = link_grpc_server(address, g->tls, g->clock, g->quota, g->server_cq, &port);
     if (!g->server) return link_grpc_listen_failed(address, err);
     g->port = port;
     link_grpc_guard_port(port, true);
@@ -466,11 +461,8 @@ static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, stru
     struct grpc_link *g = self(l);
     struct conn *c = find(g, id);
     if (!c || !c->up || c->over || c->silent || head.n > QR_LINK_MAX_MESSAGE || body.n > QR_LINK_MAX_MESSAGE - head.n) return false;
-    if (c->n_queued == QUEUE_MESSAGES || c->queued_bytes + head.n > QUEUE_BYTES) return false;
-    unsigned last = (c->first + c->n_queued++) % QUEUE_MESSAGES;
-    c->queue[last] = link_grpc_pack(g->borrowed, head, body);
-    c->queue_bytes[last] = head.n;
-    c->queued_bytes += head.n;
+    if (link_grpc_queue_full(&c->queue, head.n)) return false;
+    link_grpc_queue_put(&c->queue, link_grpc_pack(g->borrowed, head, body), head.n);
     qr_count(QR_SENT_BYTES, head.n + body.n);
     send_more(c);
     return true;
@@ -498,6 +490,10 @@ static int64_t timers(struct grpc_link *g) {
         else start_dial(g, d);
         if (now_ns + RENEW_NS < due_ns) due_ns = now_ns + RENEW_NS;
     }
+    if (g->door) { /* its thread may be kept by somebody: then this one cuts him off */
+        now_ns = qr_now_ns(g->clock);
+        if (now_ns + LINK_GRPC_LOOK_NS < due_ns) due_ns = now_ns + LINK_GRPC_LOOK_NS;
+    }
     for (struct conn *c = g->conns; c; c = c->next) {
         if (c->close_by_ns == INT64_MAX) continue;
         if (!now_ns) now_ns = qr_now_ns(g->clock);
@@ -523,6 +519,7 @@ static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_eve
     for (;;) {
         int64_t due_ns = timers(g), until_ns = due_ns < deadline_ns ? due_ns : deadline_ns;
         grpc_event e = grpc_completion_queue_next(g->cq, at_ns(until_ns), NULL);
+        if (g->door) link_grpc_guard_look(qr_now_ns(g->clock));
         if (e.type == GRPC_OP_COMPLETE && handle(g, e.tag, e.success, ret)) return;
         if (qr_now_ns(g->clock) >= deadline_ns) return; /* also when events that nobody is told of keep coming */
     }
@@ -566,6 +563,7 @@ static void link_free(struct qr_link *l) {
     drain(g, is_busy, qr_now_ns(g->clock) + CANCELLED_NS);
     QR_ASSERT(!is_busy(g)); /* everything was cancelled */
     if (g->server) grpc_server_destroy(g->server);
+    link_grpc_door_free(g->door);
     if (g->server) link_grpc_guard_port(g->port, false);
     grpc_call_unref(g->wake_call);
     grpc_channel_destroy(g->lame);
@@ -604,4 +602,10 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_l
     g->wake_call = grpc_channel_create_call(g->lame, NULL, 0, g->cq, grpc_slice_from_static_string("/wake"), NULL,
                                             gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     return &g->base;
+}
+
+struct qr_link *qr_link_grpc_new_with_door(const struct qr_clock *clock, const struct qr_link_tls *tls) {
+    struct qr_link *l = qr_link_grpc_new(clock, tls);
+    self(l)->with_door = true;
+    return l;
 }

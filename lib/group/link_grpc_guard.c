@@ -1,20 +1,25 @@
-/* group/link_grpc_guard.c — a connection that opens stream after stream is cut.
+/* group/link_grpc_guard.c — a connection that opens stream after stream, or sends what nobody gets to see, is cut.
  *
- * gRPC 1.51 counts only streams that are open, and only after its settings were acknowledged. A peer that opens and resets streams, or
- * acknowledges nothing, may have as many as it likes; they cost 10 KB each until their owner has heard of them, which he cannot while
- * gRPC reads on, in his thread. One of ours opens one stream, and another after a pause when that one has ended. So calls are counted where
- * gRPC asks whether their metadata will do: in the middle of its reading. What is refused there is gone at once.
- *
- * gRPC closes a stream at its owner's wish, and no connection. So the socket is looked for by the address of its other end, held by a
- * descriptor of our own, and disconnected, which also throws away what was not read yet. The address is known of those whose first stream
- * was accepted; before that, all of whom nothing is known are cut: the good ones among them call again.
+ * Streams   gRPC 1.51 counts only streams that are open, and only after its settings were acknowledged. A peer that opens and resets streams,
+ *           or acknowledges nothing, may have as many as it likes; they cost 10 KB each until their owner has heard of them, which he cannot
+ *           while gRPC reads on, in his thread. One of ours opens one stream, and another after a pause when that one has ended. So calls
+ *           are counted where gRPC asks whether their metadata will do: in the middle of its reading. What is refused there is gone at once.
+ * Bytes     what came over a socket, as the kernel counts it, is compared with the messages that the link's owner was given: headers without
+ *           end, messages larger than any of ours, requests for answers and messages of a stream that is closed show in it, and nothing that
+ *           a good peer may send.
+ * Cutting   gRPC closes a stream at its owner's wish, and no connection. So the socket is looked for by the address of its other end, held by
+ *           a descriptor of our own, and disconnected, which also throws away what was not read yet. The address is known of those whose first
+ *           stream was accepted; before that, all of whom nothing is known are cut: the good ones among them call again.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,20 +30,22 @@
 #include "base/parse.h"
 #include "group/link_grpc_impl.h"
 
-enum { STREAMS_A_SECOND = 64, CALLERS = 512, PORTS = 8 };
+enum { STREAMS_A_SECOND = 64, CALLERS = 512, PORTS = 8, STRANGER_BYTES = 256 << 10, UNSEEN_BYTES = 4 << 20 };
 
 struct address { uint8_t ip[16]; uint16_t port; }; /* IPv4 as ::ffff:a.b.c.d */
-struct caller { /* a connection */
-    const void *context; /* what gRPC knows of its certificate: one for each; NULL: free */
-    bool accepted;       /* its stream is a connection of a link, which holds the context */
-    struct address peer; /* when accepted */
-    unsigned n;          /* streams since */
+struct link_grpc_caller { /* a connection */
+    const void *context;     /* what gRPC knows of its certificate: one for each; NULL: free */
+    grpc_auth_context *held; /* by a stream that is a connection of a link; NULL: not yet */
+    struct address peer;     /* when held */
+    _Atomic uint64_t seen_bytes;
+    unsigned n;              /* streams since */
     int64_t since_ns;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct caller callers[CALLERS];
+static struct link_grpc_caller callers[CALLERS];
 static uint16_t ports[PORTS]; /* of the servers of this process; 0: free */
+static int64_t looked_ns;
 
 static void map_v4(const struct in_addr *v4, uint8_t ip[16]) {
     static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -93,44 +100,60 @@ static bool is_ours(uint16_t port) {
     return false;
 }
 
-static bool is_accepted(const struct address *peer) {
-    for (int i = 0; i < CALLERS; i++)
-        if (callers[i].accepted && same(&callers[i].peer, peer)) return true;
-    return false;
+static struct link_grpc_caller *accepted_from(const struct address *peer) {
+    for (struct link_grpc_caller *c = callers; c < callers + CALLERS; c++)
+        if (c->held && same(&c->peer, peer)) return c;
+    return NULL;
 }
 
-/* A socket that somebody opened to one of our ports: of this peer, or, without one, of anybody who is not known. */
-static bool to_be_cut(int fd, const struct address *peer) {
-    struct address near, far;
-    if (!address_of_socket(fd, true, &far) || !address_of_socket(fd, false, &near) || !is_ours(near.port)) return false;
-    return peer ? same(&far, peer) : !is_accepted(&far);
+/* A socket that somebody opened to one of our ports. */
+static bool is_incoming(int fd, struct address *ret_far) {
+    struct address near;
+    return address_of_socket(fd, true, ret_far) && address_of_socket(fd, false, &near) && is_ours(near.port);
+}
+
+static bool sent_too_much(int fd, const struct address *peer) {
+    struct link_grpc_caller *c = accepted_from(peer);
+    uint64_t most = c ? UNSEEN_BYTES + 2 * atomic_load_explicit(&c->seen_bytes, memory_order_relaxed) : STRANGER_BYTES;
+    struct tcp_info info = {0};
+    socklen_t n = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 && info.tcpi_bytes_received > most;
+}
+
+enum whom { THIS, STRANGERS, WHO_SENT_TOO_MUCH };
+
+static bool to_be_cut(int fd, enum whom whom, const struct address *peer) {
+    struct address far;
+    if (!is_incoming(fd, &far)) return false;
+    return whom == THIS ? same(&far, peer) : whom == STRANGERS ? !accepted_from(&far) : sent_too_much(fd, &far);
 }
 
 /* The copy pins what fd names: whoever closes fd meanwhile, no other socket can be hit. */
-static void cut_if(int fd, const struct address *peer) {
+static void cut_if(int fd, enum whom whom, const struct address *peer) {
     const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-    int own = to_be_cut(fd, peer) ? dup(fd) : -1;
+    int own = to_be_cut(fd, whom, peer) ? dup(fd) : -1;
     if (own < 0) return;
-    if (to_be_cut(own, peer) && connect(own, &nobody, sizeof nobody) == 0) qr_count(QR_LINK_CUT, 1);
+    if (to_be_cut(own, whom, peer) && connect(own, &nobody, sizeof nobody) == 0) qr_count(QR_LINK_CUT, 1);
     close(own);
 }
 
-static void cut(const struct address *peer) {
+/* Under the lock. */
+static void cut(enum whom whom, const struct address *peer) {
     uint64_t fd;
     DIR *d = opendir("/proc/self/fd");
     for (const struct dirent *e; d && (e = readdir(d));)
-        if (qr_parse_u64(e->d_name, &fd)) cut_if((int)fd, peer);
+        if (qr_parse_u64(e->d_name, &fd)) cut_if((int)fd, whom, peer);
     if (d) closedir(d);
 }
 
 /* The connection's entry; a new one takes the place of the one that was quiet for longest. Under the lock. */
-static struct caller *caller_of(const void *context, int64_t now_ns) {
-    struct caller *oldest = NULL;
-    for (struct caller *c = callers; c < callers + CALLERS; c++) {
+static struct link_grpc_caller *caller_of(const void *context, int64_t now_ns) {
+    struct link_grpc_caller *oldest = NULL;
+    for (struct link_grpc_caller *c = callers; c < callers + CALLERS; c++) {
         if (c->context == context) return c;
-        if (!c->accepted && (!oldest || !c->context || (oldest->context && c->since_ns < oldest->since_ns))) oldest = c;
+        if (!c->held && (!oldest || !c->context || (oldest->context && c->since_ns < oldest->since_ns))) oldest = c;
     }
-    if (oldest) *oldest = (struct caller){.context = context, .since_ns = now_ns};
+    if (oldest) *oldest = (struct link_grpc_caller){.context = context, .since_ns = now_ns};
     return oldest;
 }
 
@@ -141,13 +164,13 @@ static void on_call(void *clock, grpc_auth_context *context, const grpc_metadata
     (void)md;
     (void)n;
     pthread_mutex_lock(&lock);
-    struct caller *c = caller_of(context, now_ns);
+    struct link_grpc_caller *c = caller_of(context, now_ns);
     if (c && now_ns - c->since_ns > QR_SECOND) {
         c->since_ns = now_ns;
         c->n = 0;
     }
     bool much = !c || ++c->n > STREAMS_A_SECOND;
-    if (c && c->n % STREAMS_A_SECOND == 1 && much) cut(c->accepted ? &c->peer : NULL);
+    if (c && c->n % STREAMS_A_SECOND == 1 && much) cut(c->held ? THIS : STRANGERS, &c->peer);
     pthread_mutex_unlock(&lock);
     done(done_ctx, NULL, 0, NULL, 0, much ? GRPC_STATUS_RESOURCE_EXHAUSTED : GRPC_STATUS_OK, much ? "too many streams" : NULL);
 }
@@ -167,25 +190,42 @@ void link_grpc_guard_port(int port, bool listens) {
     pthread_mutex_unlock(&lock);
 }
 
-grpc_auth_context *link_grpc_guard_accepted(grpc_call *call, int64_t now_ns) {
+struct link_grpc_caller *link_grpc_guard_accepted(grpc_call *call, int64_t now_ns) {
     grpc_auth_context *context = grpc_call_auth_context(call);
     char *peer = grpc_call_get_peer(call);
     struct address a;
     pthread_mutex_lock(&lock);
-    struct caller *c = context && address_of_text(peer, &a) ? caller_of(context, now_ns) : NULL;
+    struct link_grpc_caller *c = context && address_of_text(peer, &a) ? caller_of(context, now_ns) : NULL;
+    if (c && c->held) c = NULL; /* a second stream of one connection */
     if (c) {
-        c->accepted = true;
+        c->held = context;
         c->peer = a;
     }
     pthread_mutex_unlock(&lock);
+    if (!c && context) grpc_auth_context_release(context);
     gpr_free(peer);
-    return context;
+    return c;
 }
 
-void link_grpc_guard_over(grpc_auth_context *context) {
+void link_grpc_guard_seen(struct link_grpc_caller *c, size_t bytes) {
+    enum { FRAMES = 256 }; /* what a small message costs on its way, and more */
+    if (c) atomic_fetch_add_explicit(&c->seen_bytes, bytes + FRAMES, memory_order_relaxed);
+}
+
+void link_grpc_guard_over(struct link_grpc_caller *c) {
+    if (!c) return;
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < CALLERS; i++)
-        if (callers[i].context == context) callers[i] = (struct caller){0};
+    grpc_auth_context *held = c->held;
+    *c = (struct link_grpc_caller){0};
     pthread_mutex_unlock(&lock);
-    grpc_auth_context_release(context);
+    grpc_auth_context_release(held);
+}
+
+void link_grpc_guard_look(int64_t now_ns) {
+    pthread_mutex_lock(&lock);
+    if (now_ns - looked_ns >= LINK_GRPC_LOOK_NS) {
+        cut(WHO_SENT_TOO_MUCH, NULL);
+        looked_ns = now_ns;
+    }
+    pthread_mutex_unlock(&lock);
 }

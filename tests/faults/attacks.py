@@ -65,7 +65,11 @@ def drip(s, read, seconds):
 
 
 def end(s):
-    """Closes with RST."""
+    """Waits until the other side closes, a second at most; then closes with RST."""
+    try:
+        s.settimeout(1)
+        while s.recv(65536): pass
+    except (OSError, ValueError): pass
     try: s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     except OSError: pass
     s.close()
@@ -137,8 +141,7 @@ def garbage(port, cert):
         s = tcp(port)
         try: s.sendall([dice.randbytes(5000), b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", PREFACE + frame(SETTINGS, 0, 0)][i % 3])
         except OSError: pass
-        if i % 2: end(s)
-        else: s.close()
+        s.close()
 
 
 def rapid_reset(port, cert):
@@ -212,5 +215,6 @@ def resets(port, cert):
         try:
             s = tcp(port)
             if k % 3 == 0: s.send(b"\x16")
-            end(s)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            s.close()
         except OSError: pass

@@ -6,7 +6,7 @@ import json, multiprocessing, os, shutil, signal, socket, ssl, subprocess, threa
 import attacks
 from ring import QRING, QRINGD, Ring, check, folder, free_ports, job, main, row, tell, truth, until
 
-PEER_KB, IDLE_KB, FOREVER = 16 << 10, 64, 1000000
+PEER_KB, IDLE_KB, FOREVER = 16 << 10, 96, 1000000
 fork = multiprocessing.get_context("fork")
 
 
@@ -126,7 +126,7 @@ def harm():
     go("streams reset without a certificate", attacks.rapid_reset_stranger, control, rises=refused)
     go("a TLS record of 64 KB, over and over", attacks.oversize_record, control, rises=refused)
     go("garbage before TLS, 100 times", attacks.garbage, control, rises=refused)
-    go("3000 connects that are reset", attacks.resets, control)
+    go("3000 connects that are reset", attacks.resets, control, 3000 * IDLE_KB, each=3000)
     hello = attacks.client_hello()
     go("1000 connections that say nothing", attacks.many(1000, b"", 1), control, 1000 * IDLE_KB, each=1000)
     go("1000 halves of a handshake", attacks.many(1000, hello[:len(hello) // 2], 1), control, 1000 * IDLE_KB, each=1000)
@@ -252,6 +252,17 @@ def replay(port, what, cert):
     except OSError: pass
 
 
+def again_above_tls(what, r, w, plain, cert):
+    before, lines = w.metrics(), r.lines()
+    replay(w.control, plain, cert)
+    check(f"{what}: training goes on", until(lambda: r.lines() > lines + 50, 20))
+    time.sleep(2)
+    after = w.metrics()
+    changes = after["qring_regroups_total"] - before["qring_regroups_total"]
+    print("DEBUG", what, state(before), state(after), r.alive(), r.last_words())
+    tell(33, f"a session said again {what}", f"{changes:.0f} changes of the ring", "no step lost")
+
+
 @row(33)
 def replays():
     tls = certificates("replays-tls", job("replays"))
@@ -270,12 +281,15 @@ def replays():
     after = w.metrics()
     check(f"replayed bytes change nothing: {state(after)}", state(before) == state(after) and before["qring_tls_accepted_total"] == after["qring_tls_accepted_total"])
     tell(33, "a session's bytes replayed", f"10 times, {refused(after) - refused(before):.0f} refused", "10; no change of state")
-    before, lines = after, r.lines()
-    replay(w.control, plain, tls)
-    check("training goes on", until(lambda: r.lines() > lines + 50, 20))
-    time.sleep(2)
-    after = w.metrics()
-    print("DEBUG same incarnation above TLS", state(before), state(after), r.alive(), r.last_words())
+    again_above_tls("by a holder of the certificate, of a worker that is here", r, w, plain, tls)
+    r.kill(1)
+    r.worker[1].wait()
+    r.start(1)
+    check("a new worker 1 joins", until(lambda: w.metrics()["qring_members"] == 2, 20, 0.05))
+    again_above_tls("by a holder of the certificate, of a worker that was started again since", r, w, plain, tls)
+    if 1 not in r.alive(): r.start(1)
+    check("both train again", until(lambda: w.metrics()["qring_members"] == 2, 30, 0.05))
+    del taps[0].said[:]
     tell(33, "steps, each that of one worker alone", finish(r), "all")
 
 
