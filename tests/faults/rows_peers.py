@@ -259,7 +259,6 @@ def again_above_tls(what, r, w, plain, cert):
     time.sleep(2)
     after = w.metrics()
     changes = after["qring_regroups_total"] - before["qring_regroups_total"]
-    print("DEBUG", what, state(before), state(after), r.alive(), r.last_words())
     tell(33, f"a session said again {what}", f"{changes:.0f} changes of the ring", "no step lost")
 
 
@@ -282,10 +281,13 @@ def replays():
     check(f"replayed bytes change nothing: {state(after)}", state(before) == state(after) and before["qring_tls_accepted_total"] == after["qring_tls_accepted_total"])
     tell(33, "a session's bytes replayed", f"10 times, {refused(after) - refused(before):.0f} refused", "10; no change of state")
     again_above_tls("by a holder of the certificate, of a worker that is here", r, w, plain, tls)
+    before = w.metrics()
     r.kill(1)
     r.worker[1].wait()
     r.start(1)
-    check("a new worker 1 joins", until(lambda: w.metrics()["qring_members"] == 2, 20, 0.05))
+    joined = lambda m: m["qring_members"] == 2 and m["qring_regroups_total"] >= before["qring_regroups_total"] + 2
+    check("a new worker 1 joins", until(lambda: joined(w.metrics()), 20, 0.05))
+    time.sleep(0.5)
     again_above_tls("by a holder of the certificate, of a worker that was started again since", r, w, plain, tls)
     if 1 not in r.alive(): r.start(1)
     check("both train again", until(lambda: w.metrics()["qring_members"] == 2, 30, 0.05))
