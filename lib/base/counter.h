@@ -25,6 +25,9 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_COMPUTE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"compute\"", "Time of the training thread, by phase of a step.")        \
     X(QR_REDUCE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"reduce\"", "")                                                          \
     X(QR_UPDATE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"update\"", "")                                                          \
+    X(QR_MEMBERSHIP_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"membership\"", "Time for what keeps the ring together: the control thread's heartbeats and messages, coverage words, state digests.")\
+    X(QR_COVERAGE_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"coverage\"", "")                                                   \
+    X(QR_DIGEST_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"digest\"", "")                                                       \
     X(QR_BLOCKS, COUNT, "qring_blocks_total", "", "Blocks that this worker computed.")                                                       \
     X(QR_SAMPLES, COUNT, "qring_samples_total", "", "Samples that this worker computed.")                                                    \
     X(QR_PEERS_CONNECTED, GAUGE, "qring_peers_connected", "", "Peers with an open control connection.")                                      \

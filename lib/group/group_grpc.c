@@ -11,6 +11,7 @@ struct thread {
 };
 
 static void *control_thread(void *g) {
+    pthread_setname_np(pthread_self(), "qring-control");
     qr_group_control_run(g);
     return NULL;
 }

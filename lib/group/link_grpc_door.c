@@ -21,6 +21,7 @@ struct link_grpc_door {
 
 static void *mind(void *ctx) {
     struct link_grpc_door *d = ctx;
+    pthread_setname_np(pthread_self(), "qring-door");
     for (;;) {
         int64_t until_ns = qr_now_ns(d->clock) + LINK_GRPC_LOOK_NS;
         gpr_timespec until = {.tv_sec = until_ns / QR_SECOND, .tv_nsec = (int32_t)(until_ns % QR_SECOND), .clock_type = GPR_CLOCK_MONOTONIC};

@@ -131,7 +131,9 @@ static void run_block(struct qr_stepper *s, struct lane *l, struct qr_pool *pool
         l->vector[QR_VECTOR_BAD_IDS] += qr_fixed_from_count(block);
     }
     l->vector[QR_VECTOR_SAMPLES] += qr_fixed_from_count(n);
+    int64_t computed_ns = qr_now_ns(s->opt.clock);
     qr_coverage_add_block(&l->coverage, &w->key, block);
+    qr_count_time(QR_COVERAGE_TIME, qr_now_ns(s->opt.clock) - computed_ns);
     qr_count(QR_BLOCKS, 1);
     qr_count(QR_SAMPLES, n);
     qr_count(QR_TURNS_TRAINING, 1); /* a life sign, also from the pool's threads */
