@@ -112,6 +112,7 @@ static int bind_errno(const char *host, const char *port) {
     int sys = 0, yes = 1;
     for (struct addrinfo *a = list; a && !sys; a = a->ai_next) {
         int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE)) sys = errno;
         if (fd < 0) continue;
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
         if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, 1) != 0) sys = errno;

@@ -4,7 +4,8 @@
 Shares of worker 0's step time, n qubits, one thread each: heartbeats and other control messages (the whole processor time of the control thread and of
 the one at its door, TLS and gRPC included; beside it the span of the membership's own work), coverage words (the span of a block's, times the blocks that
 are hashed in a step: one's own, then all for the sum that is expected), state digests (their span). TLS: step rates of rings that alternate, one with
-certificates and one without; the median of the ratios of neighbours, least and most. SECONDS=4 a run, PAIRS=5.
+certificates and one without; the median of the ratios of
+neighbours, least and most, of the time and the processor time of a step. SECONDS=4 a run, PAIRS=5.
 """
 import json, os, statistics, subprocess, sys, time, urllib.request
 
@@ -17,9 +18,9 @@ OVERHEAD = 'qring_overhead_seconds_total{part="%s"}'
 
 def jobs():
     with open("deploy/jobs/qcnn.json") as f: model = json.load(f)["model"]
-    yield 8, job("n8")
+    yield 8, 16, job("n8", block_size=16)
     model[0]["circuit"]["qubits"], model[0]["readouts"] = 16, [f"Z{k}" for k in range(8, 16)]
-    yield 16, job("n16", model=model)
+    yield 16, 1, job("n16", block_size=1, model=model)
 
 
 def metrics(port):
@@ -64,19 +65,22 @@ def shares(qubits, job_file, n, tls, blocks):
 
 
 def against(qubits, job_file, n, tls):
-    rate = lambda certs: (lambda m, c, s: m["qring_steps_total"] / s)(*one("against", job_file, n, certs))
-    ratios = []
+    def step(certs):
+        m, c, s = one("against", job_file, n, certs)
+        return s / m["qring_steps_total"], sum(c.values()) / m["qring_steps_total"]
+    times, cpus = [], []
     for k in range(PAIRS):
-        first, second = rate(tls if k % 2 else None), rate(None if k % 2 else tls)
-        ratios.append(first / second if not k % 2 else second / first)  # time of a step with TLS over that without
-    print(json.dumps({"bench": "tls_against_plaintext", "qubits": qubits, "workers": n, "pairs": PAIRS, "step_time_ratio_median": round(statistics.median(ratios), 3),
-                      "least": round(min(ratios), 3), "most": round(max(ratios), 3)}), flush=True)
+        a, b = step(tls if k % 2 else None), step(None if k % 2 else tls)
+        with_tls, without = (a, b) if k % 2 else (b, a)
+        times.append(with_tls[0] / without[0])
+        cpus.append(with_tls[1] / without[1])
+    spread = lambda x: [round(min(x), 3), round(statistics.median(x), 3), round(max(x), 3)]
+    print(json.dumps({"bench": "tls_against_plaintext", "qubits": qubits, "workers": n, "pairs": PAIRS, "step_time_least_median_most": spread(times),
+                      "processor_time_least_median_most": spread(cpus)}), flush=True)
 
 
-for qubits, job_file in jobs():
+for qubits, block, job_file in jobs():
     certs = folder(f"tls-{qubits}")
     subprocess.run([QRING, "certs", job_file, "--out", certs], check=True, capture_output=True)
-    with open(job_file) as f: j = json.load(f)
-    blocks = -(-j["train"]["batch_size"] // j.get("block_size", 8))
-    for n in 2, 4: shares(qubits, job_file, n, certs, blocks)
+    for n in 2, 4: shares(qubits, job_file, n, certs, 64 // block)
     for n in 2, 4: against(qubits, job_file, n, certs)
