@@ -25,6 +25,7 @@ enum { MAX_ACCEPTED = 128, QUOTA_BYTES = 16 << 20,
 #define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
 #define RENEW_NS QR_SECOND
 #define CANCELLED_NS (5 * QR_SECOND)
+#define REOPEN_NS (100 * INT64_C(1000000))
 #define METHOD "/qring.Link/Stream"
 #define MARK "qring-link"
 
@@ -71,6 +72,9 @@ struct grpc_link {
     grpc_call_details details;
     grpc_metadata_array metadata;
     int port;
+    char *address;           /* what it listens on, with that port */
+    unsigned failures;       /* of accepting, when the server was started */
+    int64_t reopen_ns;       /* 0: it listens */
     bool with_door, accepting, server_down, freeing;
     struct op op_accept, op_shutdown, op_wake;
     struct dial *dials;
@@ -243,11 +247,13 @@ static void renew(struct grpc_link *g, struct dial *d) {
 static void want_accept(struct grpc_link *g) {
     grpc_call_details_init(&g->details);
     grpc_metadata_array_init(&g->metadata);
+    g->accepted = NULL;
     g->accepting =
         grpc_server_request_call(g->server, &g->accepted, &g->details, &g->metadata, g->cq, g->server_cq, &g->op_accept) == GRPC_CALL_OK;
 }
 
-static void accept_one(struct grpc_link *g, bool ok) {
+static void accept_one(struct grpc_link *g) {
+    bool ok = g->accepted != NULL; /* the door passes an event on, and not how it went */
     bool ours = ok && grpc_slice_str_cmp(g->details.method, METHOD) == 0;
     grpc_call *call = ok ? g->accepted : NULL;
     if (ok) {
@@ -383,7 +389,7 @@ static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_e
         break;
     case OP_STATUS: told = over_by_status(g, c, ret); break;
     case OP_FINISH: break;
-    case OP_ACCEPT: accept_one(g, g->door ? link_grpc_door_success(g->door) : ok); break;
+    case OP_ACCEPT: accept_one(g); break;
     case OP_SHUTDOWN: g->server_down = true; break;
     case OP_WAKE:
         pthread_mutex_lock(&g->wake_lock);
@@ -410,6 +416,8 @@ static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned
     g->server = link_grpc_server(address, g->tls, g->clock, g->quota, g->server_cq, &port);
     if (!g->server) return link_grpc_listen_failed(address, err);
     g->port = port;
+    g->address = qr_xasprintf("%.*s:%d", (int)(strrchr(address, ':') - address), address, port);
+    g->failures = link_grpc_accept_failed(false);
     link_grpc_guard_port(port, true);
     want_accept(g);
     *ret_port = (unsigned)port;
@@ -475,6 +483,24 @@ static void link_pause(struct qr_link *l, uint32_t id, bool paused) {
     read_more(c);
 }
 
+/* gRPC gives up a port for good when it gets no descriptor for who called there. Such a server goes, with its streams, and another comes. */
+static void reopen(struct grpc_link *g, int64_t now_ns) {
+    if (!g->reopen_ns) {
+        grpc_server_shutdown_and_notify(g->server, g->server_cq, &g->op_shutdown);
+        grpc_server_cancel_all_calls(g->server);
+        g->server_down = false;
+    } else if (g->server && g->server_down && !g->accepting) {
+        grpc_server_destroy(g->server);
+        g->server = NULL;
+    } else if (!g->server && (g->server = link_grpc_server(g->address, g->tls, g->clock, g->quota, g->server_cq, &g->port))) {
+        g->failures = link_grpc_accept_failed(false);
+        want_accept(g);
+        g->reopen_ns = 0;
+        return;
+    }
+    g->reopen_ns = now_ns + REOPEN_NS;
+}
+
 /* Starts what is due and says when the next thing is. */
 static int64_t timers(struct grpc_link *g) {
     int64_t due_ns = INT64_MAX, now_ns = 0;
@@ -489,6 +515,11 @@ static int64_t timers(struct grpc_link *g) {
         if (d->conn) renew(g, d);
         else start_dial(g, d);
         if (now_ns + RENEW_NS < due_ns) due_ns = now_ns + RENEW_NS;
+    }
+    if (g->address && !g->freeing && (g->reopen_ns || link_grpc_accept_failed(false) != g->failures)) {
+        now_ns = qr_now_ns(g->clock);
+        if (now_ns >= g->reopen_ns) reopen(g, now_ns);
+        if (g->reopen_ns && g->reopen_ns < due_ns) due_ns = g->reopen_ns;
     }
     if (g->door) { /* its thread may be kept by somebody: then this one cuts him off */
         now_ns = qr_now_ns(g->clock);
@@ -555,16 +586,18 @@ static void link_free(struct qr_link *l) {
     for (struct conn *c = g->conns; c; c = c->next) close_silently(g, c);
     drain(g, has_conns, qr_now_ns(g->clock) + CLOSE_NS);
     for (struct conn *c = g->conns; c; c = c->next) grpc_call_cancel(c->call, NULL);
-    g->server_down = !g->server;
-    if (g->server) {
-        grpc_server_shutdown_and_notify(g->server, g->cq, &g->op_shutdown);
+    if (!g->server) g->server_down = true;
+    else if (!g->reopen_ns) {
+        g->server_down = false;
+        grpc_server_shutdown_and_notify(g->server, g->server_cq, &g->op_shutdown);
         grpc_server_cancel_all_calls(g->server);
     }
     drain(g, is_busy, qr_now_ns(g->clock) + CANCELLED_NS);
     QR_ASSERT(!is_busy(g)); /* everything was cancelled */
     if (g->server) grpc_server_destroy(g->server);
     link_grpc_door_free(g->door);
-    if (g->server) link_grpc_guard_port(g->port, false);
+    if (g->address) link_grpc_guard_port(g->port, false);
+    free(g->address);
     grpc_call_unref(g->wake_call);
     grpc_channel_destroy(g->lame);
     grpc_completion_queue_shutdown(g->cq);

@@ -11,12 +11,17 @@
 #include "base/mem.h"
 #include "group/link_grpc_impl.h"
 
+/* Known from gRPC's log alone. */
+unsigned link_grpc_accept_failed(bool again) {
+    static atomic_uint times;
+    return again ? atomic_fetch_add(&times, 1) + 1 : atomic_load(&times);
+}
+
 struct link_grpc_door {
     const struct qr_clock *clock;
     grpc_call *owner;
     grpc_completion_queue *cq;
     pthread_t thread;
-    atomic_bool success;
 };
 
 static void *mind(void *ctx) {
@@ -29,7 +34,6 @@ static void *mind(void *ctx) {
         if (e.type == GRPC_QUEUE_SHUTDOWN) return NULL;
         link_grpc_guard_look(qr_now_ns(d->clock));
         if (e.type != GRPC_OP_COMPLETE) continue;
-        atomic_store(&d->success, e.success);
         QR_ASSERT(grpc_call_start_batch(d->owner, NULL, 0, e.tag, NULL) == GRPC_CALL_OK);
     }
 }
@@ -51,7 +55,6 @@ enum qr_code link_grpc_door_new(const struct qr_clock *clock, grpc_call *owner, 
 }
 
 grpc_completion_queue *link_grpc_door_cq(const struct link_grpc_door *d) { return d->cq; }
-bool link_grpc_door_success(const struct link_grpc_door *d) { return atomic_load(&d->success); }
 
 void link_grpc_door_free(struct link_grpc_door *d) {
     if (!d) return;

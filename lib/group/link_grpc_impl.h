@@ -44,12 +44,13 @@ struct link_grpc_caller *link_grpc_guard_accepted(grpc_call *call, int64_t now_n
 void link_grpc_guard_seen(struct link_grpc_caller *c, size_t bytes); /* a message that its owner was given */
 void link_grpc_guard_over(struct link_grpc_caller *c);
 
-/* link_grpc_door.c. owner: a call whose queue gets the events of a server on the door's queue, one at a time. */
+/* link_grpc_door.c. owner: a call whose queue gets the events of a server on the door's queue, always as successes. */
 struct link_grpc_door;
 enum qr_code link_grpc_door_new(const struct qr_clock *clock, grpc_call *owner, struct link_grpc_door **ret, struct qr_err *err);
 grpc_completion_queue *link_grpc_door_cq(const struct link_grpc_door *d);
-bool link_grpc_door_success(const struct link_grpc_door *d); /* of the event that was passed on last */
 void link_grpc_door_free(struct link_grpc_door *d);          /* after the server; NULL is fine */
+
+unsigned link_grpc_accept_failed(bool again); /* how often a server of this process has stopped to listen; again: once more */
 
 /* link_grpc_tls.c. Borrowed. */
 grpc_channel_credentials *link_grpc_tls_channel(const struct qr_link_tls *tls);

@@ -128,6 +128,7 @@ enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err) {
     char *host = qr_xstrndup(address + bracketed, (size_t)(colon - address) - 2 * (size_t)bracketed);
     int sys = bind_errno(host, colon + 1);
     free(host);
+    if (sys == EADDRINUSE && strcmp(colon, ":0") == 0) return qr_fail(err, QR_UNAVAILABLE, "cannot listen on %s: no port is free", address);
     if (sys == EADDRINUSE)
         return qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port is in use; choose another or stop the program that has it",
                        address);
