@@ -7,6 +7,8 @@
  * Bytes     what came over a socket, as the kernel counts it, is compared with the messages that the link's owner was given: headers without
  *           end, messages larger than any of ours, requests for answers and messages of a stream that is closed show in it, and nothing that
  *           a good peer may send.
+ * Crowds    a hundred callers of whom nothing is known are more than a ring has; then, and when descriptors become few, those go that have been
+ *           quiet for a moment.
  * Cutting   gRPC closes a stream at its owner's wish, and no connection. So the socket is looked for by the address of its other end, held by
  *           a descriptor of our own, and disconnected, which also throws away what was not read yet. The address is known of those whose first
  *           stream was accepted; before that, all of whom nothing is known are cut: the good ones among them call again.
@@ -22,6 +24,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,7 +33,8 @@
 #include "base/parse.h"
 #include "group/link_grpc_impl.h"
 
-enum { STREAMS_A_SECOND = 64, CALLERS = 512, PORTS = 8, STRANGER_BYTES = 256 << 10, UNSEEN_BYTES = 4 << 20 };
+enum { STREAMS_A_SECOND = 64, CALLERS = 512, PORTS = 8, STRANGER_BYTES = 256 << 10, UNSEEN_BYTES = 4 << 20, CROWD = 128,
+       QUIET_MS = 100 };
 
 struct address { uint8_t ip[16]; uint16_t port; }; /* IPv4 as ::ffff:a.b.c.d */
 struct link_grpc_caller { /* a connection */
@@ -112,38 +116,47 @@ static bool is_incoming(int fd, struct address *ret_far) {
     return address_of_socket(fd, true, ret_far) && address_of_socket(fd, false, &near) && is_ours(near.port);
 }
 
-static bool sent_too_much(int fd, const struct address *peer) {
-    struct link_grpc_caller *c = accepted_from(peer);
-    uint64_t most = c ? UNSEEN_BYTES + 2 * atomic_load_explicit(&c->seen_bytes, memory_order_relaxed) : STRANGER_BYTES;
+enum whom { THIS, STRANGERS, WHO_SENT_TOO_MUCH, QUIET_STRANGERS };
+struct count { unsigned fds, strangers; };
+
+static bool misbehaves(int fd, enum whom whom, const struct link_grpc_caller *known) {
+    uint64_t most = known ? UNSEEN_BYTES + 2 * atomic_load_explicit(&known->seen_bytes, memory_order_relaxed) : STRANGER_BYTES;
     struct tcp_info info = {0};
     socklen_t n = sizeof info;
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 && info.tcpi_bytes_received > most;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) != 0) return false;
+    return whom == QUIET_STRANGERS ? !known && info.tcpi_last_data_recv >= QUIET_MS : info.tcpi_bytes_received > most;
 }
 
-enum whom { THIS, STRANGERS, WHO_SENT_TOO_MUCH };
-
-static bool to_be_cut(int fd, enum whom whom, const struct address *peer) {
+static bool to_be_cut(int fd, enum whom whom, const struct address *peer, struct count *count) {
     struct address far;
     if (!is_incoming(fd, &far)) return false;
-    return whom == THIS ? same(&far, peer) : whom == STRANGERS ? !accepted_from(&far) : sent_too_much(fd, &far);
+    const struct link_grpc_caller *known = accepted_from(&far);
+    count->strangers += !known;
+    return whom == THIS ? same(&far, peer) : whom == STRANGERS ? !known : misbehaves(fd, whom, known);
 }
 
 /* The copy pins what fd names: whoever closes fd meanwhile, no other socket can be hit. */
-static void cut_if(int fd, enum whom whom, const struct address *peer) {
+static void cut_if(int fd, enum whom whom, const struct address *peer, struct count *count) {
     const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-    int own = to_be_cut(fd, whom, peer) ? dup(fd) : -1;
+    struct count again = {0};
+    int own = to_be_cut(fd, whom, peer, count) ? dup(fd) : -1;
     if (own < 0) return;
-    if (to_be_cut(own, whom, peer) && connect(own, &nobody, sizeof nobody) == 0) qr_count(QR_LINK_CUT, 1);
+    if (to_be_cut(own, whom, peer, &again) && connect(own, &nobody, sizeof nobody) == 0) qr_count(QR_LINK_CUT, 1);
     close(own);
 }
 
 /* Under the lock. */
-static void cut(enum whom whom, const struct address *peer) {
+static struct count cut(enum whom whom, const struct address *peer) {
+    struct count count = {0};
     uint64_t fd;
     DIR *d = opendir("/proc/self/fd");
     for (const struct dirent *e; d && (e = readdir(d));)
-        if (qr_parse_u64(e->d_name, &fd)) cut_if((int)fd, whom, peer);
+        if (qr_parse_u64(e->d_name, &fd)) {
+            cut_if((int)fd, whom, peer, &count);
+            count.fds++;
+        }
     if (d) closedir(d);
+    return count;
 }
 
 /* The connection's entry; a new one takes the place of the one that was quiet for longest. Under the lock. */
@@ -170,7 +183,7 @@ static void on_call(void *clock, grpc_auth_context *context, const grpc_metadata
         c->n = 0;
     }
     bool much = !c || ++c->n > STREAMS_A_SECOND;
-    if (c && c->n % STREAMS_A_SECOND == 1 && much) cut(c->held ? THIS : STRANGERS, &c->peer);
+    if (c && c->n % STREAMS_A_SECOND == 1 && much) (void)cut(c->held ? THIS : STRANGERS, &c->peer);
     pthread_mutex_unlock(&lock);
     done(done_ctx, NULL, 0, NULL, 0, much ? GRPC_STATUS_RESOURCE_EXHAUSTED : GRPC_STATUS_OK, much ? "too many streams" : NULL);
 }
@@ -224,7 +237,10 @@ void link_grpc_guard_over(struct link_grpc_caller *c) {
 void link_grpc_guard_look(int64_t now_ns) {
     pthread_mutex_lock(&lock);
     if (now_ns - looked_ns >= LINK_GRPC_LOOK_NS) {
-        cut(WHO_SENT_TOO_MUCH, NULL);
+        struct count n = cut(WHO_SENT_TOO_MUCH, NULL);
+        struct rlimit most;
+        bool few = getrlimit(RLIMIT_NOFILE, &most) == 0 && n.fds > most.rlim_cur / 4 * 3;
+        if (n.strangers > CROWD || (few && n.strangers)) (void)cut(QUIET_STRANGERS, NULL);
         looked_ns = now_ns;
     }
     pthread_mutex_unlock(&lock);

@@ -128,9 +128,9 @@ def harm():
     go("garbage before TLS, 100 times", attacks.garbage, control, rises=refused)
     go("3000 connects that are reset", attacks.resets, control, 3000 * IDLE_KB, each=3000)
     hello = attacks.client_hello()
-    go("1000 connections that say nothing", attacks.many(1000, b"", 1), control, 1000 * IDLE_KB, each=1000)
-    go("1000 halves of a handshake", attacks.many(1000, hello[:len(hello) // 2], 1), control, 1000 * IDLE_KB, each=1000)
-    go("1000 handshakes that stop in the middle", attacks.many(1000, hello, 1), control, 1000 * 2 * IDLE_KB, each=1000)
+    for what, first in ("1000 connections that say nothing", b""), ("1000 halves of a handshake", hello[:len(hello) // 2]), \
+            ("1000 handshakes that stop in the middle", hello):
+        go(what, attacks.many(1000, first, 1), control, 1000 * IDLE_KB, rises=cut, each=1000)
     for p in slow: p.join(10)
     check("slow readers: state", state(before) == state(w.metrics()))
     tell(31, "generations that changed, of a whole run of attacks", int(w.metrics()["qring_regroups_total"]), 0)
