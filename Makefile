@@ -127,7 +127,7 @@ soak: $(progs)
 faults: $(progs) $(proxy) $(filter %/test_sim_whole,$(tests))
 	$(Q)tests/faults/run $(or $(TIMES),20) $(faults) $(filter %/test_sim_whole,$(tests))
 
-## make bench      start-up time, idle memory, gradients by engine and kernels, all-reduce
+## make bench      start-up time, idle memory, gradients by engine and kernels, all-reduce, shares of a step, TLS against plaintext
 bench: $(benches) $(progs)
 	$(Q)tests/bench/run $(benches)
 

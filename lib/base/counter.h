@@ -25,6 +25,9 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_COMPUTE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"compute\"", "Time of the training thread, by phase of a step.")        \
     X(QR_REDUCE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"reduce\"", "")                                                          \
     X(QR_UPDATE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"update\"", "")                                                          \
+    X(QR_MEMBERSHIP_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"membership\"", "Time for what keeps the ring together: the control thread's heartbeats and messages, coverage words, state digests.")\
+    X(QR_COVERAGE_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"coverage\"", "")                                                   \
+    X(QR_DIGEST_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"digest\"", "")                                                       \
     X(QR_BLOCKS, COUNT, "qring_blocks_total", "", "Blocks that this worker computed.")                                                       \
     X(QR_SAMPLES, COUNT, "qring_samples_total", "", "Samples that this worker computed.")                                                    \
     X(QR_BLOCKS_HANDED_OVER, COUNT, "qring_handover_blocks_total", "way=\"out\"", "Blocks whose sum went to another worker when theirs left.")    \
@@ -42,6 +45,7 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_PAUSE, REAL, "qring_last_pause_seconds", "", "From the last step of a generation to the first of the next: the last time.")          \
     X(QR_SENT_BYTES, COUNT, "qring_link_sent_bytes_total", "", "Bytes of messages handed to peers' connections.")                            \
     X(QR_RECEIVED_BYTES, COUNT, "qring_link_received_bytes_total", "", "Bytes of messages that came from peers.")                            \
+    X(QR_LINK_CUT, COUNT, "qring_link_cut_total", "", "Connections that were cut because they opened stream after stream.")                   \
     X(QR_TLS_ACCEPTED, COUNT, "qring_tls_accepted_total", "", "Connections whose peer showed a certificate of this job.")                    \
     X(QR_TLS_REFUSED_NO_CERTIFICATE, COUNT, "qring_tls_refused_total", "reason=\"no_certificate\"", "Connections refused before a message was read, by reason.")\
     X(QR_TLS_REFUSED_WRONG_CA, COUNT, "qring_tls_refused_total", "reason=\"wrong_ca\"", "")                                                  \

@@ -46,11 +46,11 @@ static enum qr_code code_of_errno(int sys) {
     case ENOENT: case ENOTDIR: return QR_NOT_FOUND;
     case EEXIST: case EADDRINUSE: return QR_ALREADY_EXISTS;
     case EACCES: case EPERM: case EROFS: return QR_PERMISSION_DENIED;
-    case ENOMEM: case ENOSPC: case EDQUOT: case EFBIG: case EMFILE: case ENFILE: return QR_RESOURCE_EXHAUSTED;
+    case ENOMEM: case ENOSPC: case EDQUOT: case EFBIG: return QR_RESOURCE_EXHAUSTED;
     case EINVAL: case EISDIR: case ENAMETOOLONG: case ELOOP: return QR_INVALID_ARGUMENT;
     case ETIMEDOUT: return QR_DEADLINE_EXCEEDED;
     case ECONNREFUSED: case ECONNRESET: case EPIPE: case EAGAIN: case EHOSTUNREACH:
-    case ENETUNREACH: case EINTR: return QR_UNAVAILABLE;
+    case ENETUNREACH: case EINTR: case EMFILE: case ENFILE: return QR_UNAVAILABLE;
     case EIO: return QR_DATA_LOSS;
     default: return QR_UNKNOWN;
     }

@@ -157,9 +157,11 @@ void qr_group_control_run(struct qr_group *g) {
         struct qr_link_event e;
         g->control->ops->poll(g->control, until_ns, &e);
         pthread_mutex_lock(&g->lock);
+        int64_t began_ns = group_now_ns(g);
         on_event(g, &e);
         group_hand_news(g);
         group_echo_ask(g);
+        qr_count_time(QR_MEMBERSHIP_TIME, group_now_ns(g) - began_ns);
         qr_count(QR_TURNS_CONTROL, 1);
         qr_gauge(QR_PEERS_CONNECTED, qr_member_n_connected(g->member));
     }

@@ -19,12 +19,13 @@
 #include "base/mem.h"
 #include "group/link_grpc_impl.h"
 
-enum { QUEUE_MESSAGES = 64, QUEUE_BYTES = 8 << 20, MAX_ACCEPTED = 128, QUOTA_BYTES = 4 << 20,
-       QUOTA_CONN_BYTES = 5 << 20 };
+enum { MAX_ACCEPTED = 128, QUOTA_BYTES = 16 << 20,
+       QUOTA_CONN_BYTES = 16 << 20 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 #define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
 #define RENEW_NS QR_SECOND
 #define CANCELLED_NS (5 * QR_SECOND)
+#define REOPEN_NS (100 * INT64_C(1000000))
 #define METHOD "/qring.Link/Stream"
 #define MARK "qring-link"
 
@@ -36,14 +37,13 @@ struct conn {
     struct dial *dial;       /* who gets it again after a break; NULL when accepted or hung up */
     grpc_channel *channel;   /* of a hung up dial: goes with the call */
     grpc_call *call;
+    struct link_grpc_caller *caller; /* of an accepted one */
     struct op op[OP_KINDS];
     unsigned n_ops;          /* batches in flight */
     uint32_t id, tag;
     bool outgoing, up, silent, closing, finish_started, over, paused, reading, sending;
     int64_t close_by_ns;
-    grpc_byte_buffer *queue[QUEUE_MESSAGES];
-    size_t queue_bytes[QUEUE_MESSAGES], queued_bytes;
-    unsigned first, n_queued;
+    struct link_grpc_queue queue;
     grpc_byte_buffer *incoming, *held; /* held: arrived while paused */
     grpc_metadata_array initial, trailing;
     grpc_metadata mark;
@@ -65,20 +65,25 @@ struct grpc_link {
     const struct qr_link_tls *tls; /* NULL: plaintext */
     grpc_completion_queue *cq;
     grpc_server *server;
+    grpc_completion_queue *server_cq; /* cq, or the door's */
+    struct link_grpc_door *door;
     grpc_resource_quota *quota; /* of the server: what messages that are not whole yet may take, of all who called */
     grpc_call *accepted;
     grpc_call_details details;
     grpc_metadata_array metadata;
-    bool accepting, server_down, freeing;
+    int port;
+    char *address;           /* what it listens on, with that port */
+    unsigned failures;       /* of accepting, when the server was started */
+    int64_t reopen_ns;       /* 0: it listens */
+    bool with_door, accepting, server_down, freeing;
     struct op op_accept, op_shutdown, op_wake;
     struct dial *dials;
     struct conn *conns;
-    unsigned n_conns, most_conns;
+    unsigned n_conns;
     uint32_t next_id;
     struct link_grpc_borrowed *borrowed;
     grpc_byte_buffer *current; /* the message of the last poll */
-    uint8_t *assembly;
-    size_t assembly_bytes;
+    struct link_grpc_unpacked unpacked;
     grpc_channel *lame;
     grpc_call *wake_call;
     pthread_mutex_t wake_lock;
@@ -94,7 +99,7 @@ static gpr_timespec at_ns(int64_t ns) {
 static size_t link_unreleased(struct qr_link *l) {
     size_t n = link_grpc_borrowed(self(l)->borrowed);
     for (const struct conn *c = self(l)->conns; c; c = c->next)
-        if (!c->over) n += c->n_queued + c->sending;
+        if (!c->over) n += c->queue.n + c->sending;
     return n;
 }
 
@@ -111,14 +116,9 @@ static bool batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t 
     return true;
 }
 
-/* gRPC gives a message that announces its length all the room that it asks for, and looks at the limit when it is whole. Only the
- * quota stands before that: what goes beyond it is cut off, which may hit a connection beside it too. */
-static void fit_quota(struct grpc_link *g) {
-    /* as many as there were at once: what a frozen peer's socket keeps of a closed stream must not keep the others from calling again */
-    if (g->n_conns <= g->most_conns) return;
-    g->most_conns = g->n_conns;
-    grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->most_conns * QUOTA_CONN_BYTES);
-}
+/* gRPC gives a message that announces its length all the room that it asks for, and looks at the limit when it is whole. Who uses that is
+ * cut by the guard; should it come too late, what goes beyond the quota is cut off, which may hit a connection beside it too. */
+static void fit_quota(struct grpc_link *g) { grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->n_conns * QUOTA_CONN_BYTES); }
 
 static struct conn *new_conn(struct grpc_link *g, bool outgoing) {
     struct conn *c = qr_xcalloc(1, sizeof *c);
@@ -142,24 +142,20 @@ static struct conn *find(struct grpc_link *g, uint32_t id) {
     return NULL;
 }
 
-static void drop_queue(struct conn *c) {
-    for (; c->n_queued; c->n_queued--, c->first = (c->first + 1) % QUEUE_MESSAGES) grpc_byte_buffer_destroy(c->queue[c->first]);
-    c->queued_bytes = 0;
-}
-
 static void remove_conn(struct grpc_link *g, struct conn *c) {
     struct conn **at = &g->conns;
     while (*at != c) at = &(*at)->next;
     *at = c->next;
     g->n_conns--;
     fit_quota(g);
-    drop_queue(c);
+    link_grpc_queue_drop(&c->queue);
     drop(&c->held);
     drop(&c->incoming);
     grpc_metadata_array_destroy(&c->initial);
     grpc_metadata_array_destroy(&c->trailing);
     grpc_slice_unref(c->details);
     grpc_call_unref(c->call);
+    link_grpc_guard_over(c->caller);
     if (c->channel) grpc_channel_destroy(c->channel);
     free(c);
 }
@@ -184,14 +180,11 @@ static void finish(struct conn *c) {
 
 static void send_more(struct conn *c) {
     if (!c->up || c->sending || c->over) return;
-    if (!c->n_queued) {
+    if (!c->queue.n) {
         if (c->closing) finish(c);
         return;
     }
-    grpc_byte_buffer *b = c->queue[c->first];
-    c->queued_bytes -= c->queue_bytes[c->first];
-    c->first = (c->first + 1) % QUEUE_MESSAGES;
-    c->n_queued--;
+    grpc_byte_buffer *b = link_grpc_queue_take(&c->queue);
     grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = b};
     c->sending = batch(c, OP_SEND, &op, 1);
     grpc_byte_buffer_destroy(b);
@@ -254,11 +247,13 @@ static void renew(struct grpc_link *g, struct dial *d) {
 static void want_accept(struct grpc_link *g) {
     grpc_call_details_init(&g->details);
     grpc_metadata_array_init(&g->metadata);
+    g->accepted = NULL;
     g->accepting =
-        grpc_server_request_call(g->server, &g->accepted, &g->details, &g->metadata, g->cq, g->cq, &g->op_accept) == GRPC_CALL_OK;
+        grpc_server_request_call(g->server, &g->accepted, &g->details, &g->metadata, g->cq, g->server_cq, &g->op_accept) == GRPC_CALL_OK;
 }
 
-static void accept_one(struct grpc_link *g, bool ok) {
+static void accept_one(struct grpc_link *g) {
+    bool ok = g->accepted != NULL; /* the door passes an event on, and not how it went */
     bool ours = ok && grpc_slice_str_cmp(g->details.method, METHOD) == 0;
     grpc_call *call = ok ? g->accepted : NULL;
     if (ok) {
@@ -282,6 +277,7 @@ static void accept_one(struct grpc_link *g, bool ok) {
     }
     struct conn *c = new_conn(g, false);
     c->call = call;
+    c->caller = link_grpc_guard_accepted(call, qr_now_ns(g->clock));
     c->mark = (grpc_metadata){.key = grpc_slice_from_static_string(MARK), .value = grpc_slice_from_static_string("1")};
     grpc_op start = {.op = GRPC_OP_SEND_INITIAL_METADATA, .data.send_initial_metadata = {.count = 1, .metadata = &c->mark}};
     grpc_op status = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER, .data.recv_close_on_server.cancelled = &c->cancelled};
@@ -299,7 +295,7 @@ static bool over(struct grpc_link *g, struct conn *c, const char *why, struct qr
     if (c->over) return false;
     bool tell = c->up && !c->silent;
     c->over = true;
-    drop_queue(c);
+    link_grpc_queue_drop(&c->queue);
     drop(&c->held);
     retire(g, c);
     if (!tell) return false;
@@ -317,28 +313,12 @@ static bool over_by_status(struct grpc_link *g, struct conn *c, struct qr_link_e
     return told;
 }
 
-static struct qr_bytes whole(struct grpc_link *g, grpc_byte_buffer *b) {
-    grpc_slice_buffer *sb = &b->data.raw.slice_buffer;
-    if (sb->count == 1) return qr_bytes_of(GRPC_SLICE_START_PTR(sb->slices[0]), GRPC_SLICE_LENGTH(sb->slices[0]));
-    if (sb->length > g->assembly_bytes) {
-        g->assembly_bytes = sb->length > 512 << 10 ? (size_t)QR_LINK_MAX_MESSAGE + (64 << 10) : 512 << 10;
-        if (g->assembly_bytes < sb->length) g->assembly_bytes = sb->length;
-        free(g->assembly);
-        g->assembly = qr_xmalloc(g->assembly_bytes);
-    }
-    size_t n = 0;
-    for (size_t i = 0; i < sb->count; i++) {
-        memcpy(g->assembly + n, GRPC_SLICE_START_PTR(sb->slices[i]), GRPC_SLICE_LENGTH(sb->slices[i]));
-        n += GRPC_SLICE_LENGTH(sb->slices[i]);
-    }
-    return qr_bytes_of(g->assembly, n);
-}
-
 static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b, struct qr_link_event *ret) {
     if (c->dial) c->dial->backoff_ns = BACKOFF_FIRST_NS; /* it is one of ours and answers */
     g->current = b;
     qr_count(QR_RECEIVED_BYTES, grpc_byte_buffer_length(b));
-    *ret = (struct qr_link_event){.kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag, .message = whole(g, b)};
+    link_grpc_guard_seen(c->caller, grpc_byte_buffer_length(b));
+    *ret = (struct qr_link_event){.kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag, .message = link_grpc_unpack(&g->unpacked, b)};
     read_more(c);
     return true;
 }
@@ -409,7 +389,7 @@ static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_e
         break;
     case OP_STATUS: told = over_by_status(g, c, ret); break;
     case OP_FINISH: break;
-    case OP_ACCEPT: accept_one(g, ok); break;
+    case OP_ACCEPT: accept_one(g); break;
     case OP_SHUTDOWN: g->server_down = true; break;
     case OP_WAKE:
         pthread_mutex_lock(&g->wake_lock);
@@ -427,25 +407,18 @@ static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_e
 
 static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned *ret_port, struct qr_err *err) {
     struct grpc_link *g = self(l);
-    const char *colon = strrchr(address, ':');
-    if (!colon || colon == address || !colon[1] || strspn(colon + 1, "0123456789") != strlen(colon + 1))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", address);
+    enum qr_code code = link_grpc_address_check(address, err);
+    if (code != QR_OK) return code;
     QR_ASSERT(!g->server);
+    if (g->with_door && !g->door && (code = link_grpc_door_new(g->clock, g->wake_call, &g->door, err)) != QR_OK) return code;
+    g->server_cq = g->door ? link_grpc_door_cq(g->door) : g->cq;
     int port = 0;
-    grpc_server *server = link_grpc_server(address, g->tls, g->quota, g->cq, &port);
-    g->server = server;
-    if (port <= 0) { /* a server must be started and shut down before it may go */
-        g->server_down = false;
-        grpc_server_shutdown_and_notify(server, g->cq, &g->op_shutdown);
-        struct qr_link_event none;
-        while (!g->server_down) {
-            grpc_event e = grpc_completion_queue_next(g->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-            if (e.type == GRPC_OP_COMPLETE) handle(g, e.tag, e.success, &none);
-        }
-        grpc_server_destroy(server);
-        g->server = NULL;
-        return link_grpc_listen_failed(address, err);
-    }
+    g->server = link_grpc_server(address, g->tls, g->clock, g->quota, g->server_cq, &port);
+    if (!g->server) return link_grpc_listen_failed(address, err);
+    g->port = port;
+    g->address = qr_xasprintf("%.*s:%d", (int)(strrchr(address, ':') - address), address, port);
+    g->failures = link_grpc_accept_failed(false);
+    link_grpc_guard_port(port, true);
     want_accept(g);
     *ret_port = (unsigned)port;
     return QR_OK;
@@ -496,11 +469,8 @@ static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, stru
     struct grpc_link *g = self(l);
     struct conn *c = find(g, id);
     if (!c || !c->up || c->over || c->silent || head.n > QR_LINK_MAX_MESSAGE || body.n > QR_LINK_MAX_MESSAGE - head.n) return false;
-    if (c->n_queued == QUEUE_MESSAGES || c->queued_bytes + head.n > QUEUE_BYTES) return false;
-    unsigned last = (c->first + c->n_queued++) % QUEUE_MESSAGES;
-    c->queue[last] = link_grpc_pack(g->borrowed, head, body);
-    c->queue_bytes[last] = head.n;
-    c->queued_bytes += head.n;
+    if (link_grpc_queue_full(&c->queue, head.n)) return false;
+    link_grpc_queue_put(&c->queue, link_grpc_pack(g->borrowed, head, body), head.n);
     qr_count(QR_SENT_BYTES, head.n + body.n);
     send_more(c);
     return true;
@@ -511,6 +481,24 @@ static void link_pause(struct qr_link *l, uint32_t id, bool paused) {
     if (!c || c->silent) return;
     c->paused = paused;
     read_more(c);
+}
+
+/* gRPC gives up a port for good when it gets no descriptor for who called there. Such a server goes, with its streams, and another comes. */
+static void reopen(struct grpc_link *g, int64_t now_ns) {
+    if (!g->reopen_ns) {
+        grpc_server_shutdown_and_notify(g->server, g->server_cq, &g->op_shutdown);
+        grpc_server_cancel_all_calls(g->server);
+        g->server_down = false;
+    } else if (g->server && g->server_down && !g->accepting) {
+        grpc_server_destroy(g->server);
+        g->server = NULL;
+    } else if (!g->server && (g->server = link_grpc_server(g->address, g->tls, g->clock, g->quota, g->server_cq, &g->port))) {
+        g->failures = link_grpc_accept_failed(false);
+        want_accept(g);
+        g->reopen_ns = 0;
+        return;
+    }
+    g->reopen_ns = now_ns + REOPEN_NS;
 }
 
 /* Starts what is due and says when the next thing is. */
@@ -527,6 +515,15 @@ static int64_t timers(struct grpc_link *g) {
         if (d->conn) renew(g, d);
         else start_dial(g, d);
         if (now_ns + RENEW_NS < due_ns) due_ns = now_ns + RENEW_NS;
+    }
+    if (g->address && !g->freeing && (g->reopen_ns || link_grpc_accept_failed(false) != g->failures)) {
+        now_ns = qr_now_ns(g->clock);
+        if (now_ns >= g->reopen_ns) reopen(g, now_ns);
+        if (g->reopen_ns && g->reopen_ns < due_ns) due_ns = g->reopen_ns;
+    }
+    if (g->door) { /* its thread may be kept by somebody: then this one cuts him off */
+        now_ns = qr_now_ns(g->clock);
+        if (now_ns + LINK_GRPC_LOOK_NS < due_ns) due_ns = now_ns + LINK_GRPC_LOOK_NS;
     }
     for (struct conn *c = g->conns; c; c = c->next) {
         if (c->close_by_ns == INT64_MAX) continue;
@@ -553,6 +550,7 @@ static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_eve
     for (;;) {
         int64_t due_ns = timers(g), until_ns = due_ns < deadline_ns ? due_ns : deadline_ns;
         grpc_event e = grpc_completion_queue_next(g->cq, at_ns(until_ns), NULL);
+        if (g->door) link_grpc_guard_look(qr_now_ns(g->clock));
         if (e.type == GRPC_OP_COMPLETE && handle(g, e.tag, e.success, ret)) return;
         if (qr_now_ns(g->clock) >= deadline_ns) return; /* also when events that nobody is told of keep coming */
     }
@@ -588,14 +586,18 @@ static void link_free(struct qr_link *l) {
     for (struct conn *c = g->conns; c; c = c->next) close_silently(g, c);
     drain(g, has_conns, qr_now_ns(g->clock) + CLOSE_NS);
     for (struct conn *c = g->conns; c; c = c->next) grpc_call_cancel(c->call, NULL);
-    g->server_down = !g->server;
-    if (g->server) {
-        grpc_server_shutdown_and_notify(g->server, g->cq, &g->op_shutdown);
+    if (!g->server) g->server_down = true;
+    else if (!g->reopen_ns) {
+        g->server_down = false;
+        grpc_server_shutdown_and_notify(g->server, g->server_cq, &g->op_shutdown);
         grpc_server_cancel_all_calls(g->server);
     }
     drain(g, is_busy, qr_now_ns(g->clock) + CANCELLED_NS);
     QR_ASSERT(!is_busy(g)); /* everything was cancelled */
     if (g->server) grpc_server_destroy(g->server);
+    link_grpc_door_free(g->door);
+    if (g->address) link_grpc_guard_port(g->port, false);
+    free(g->address);
     grpc_call_unref(g->wake_call);
     grpc_channel_destroy(g->lame);
     grpc_completion_queue_shutdown(g->cq);
@@ -603,7 +605,7 @@ static void link_free(struct qr_link *l) {
     grpc_completion_queue_destroy(g->cq);
     grpc_resource_quota_unref(g->quota);
     pthread_mutex_destroy(&g->wake_lock);
-    free(g->assembly);
+    free(g->unpacked.bytes);
     link_grpc_unborrow(g->borrowed);
     free(g);
     grpc_shutdown_blocking();
@@ -626,11 +628,17 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_l
     g->op_shutdown.kind = OP_SHUTDOWN;
     g->op_wake.kind = OP_WAKE;
     g->quota = grpc_resource_quota_create("qring");
-    grpc_resource_quota_resize(g->quota, QUOTA_BYTES);
+    fit_quota(g);
     g->borrowed = link_grpc_borrowed_new();
     pthread_mutex_init(&g->wake_lock, NULL);
     g->lame = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "never connected");
     g->wake_call = grpc_channel_create_call(g->lame, NULL, 0, g->cq, grpc_slice_from_static_string("/wake"), NULL,
                                             gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     return &g->base;
+}
+
+struct qr_link *qr_link_grpc_new_with_door(const struct qr_clock *clock, const struct qr_link_tls *tls) {
+    struct qr_link *l = qr_link_grpc_new(clock, tls);
+    self(l)->with_door = true;
+    return l;
 }

@@ -17,5 +17,8 @@
 /* clock: CLOCK_MONOTONIC (poll's deadlines are handed to gRPC as such). Never NULL. tls: outlives the link; NULL: plaintext.
  * free closes every connection, waiting about 250 ms for peers that do not answer. */
 struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_link_tls *tls);
+/* The same, where poll must come back in time whoever calls: a thread of the link's own (GRPC_POLL_STRATEGY=poll) takes in callers and
+ * shakes hands, and cuts off who sends more than messages, at all servers of the process. A message takes some 10 us longer. */
+struct qr_link *qr_link_grpc_new_with_door(const struct qr_clock *clock, const struct qr_link_tls *tls);
 
 #endif

@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "group/link.h"
 #include "group/link_grpc_impl.h"
 
-enum { COPY_BELOW_BYTES = 16 << 10 };
+enum { QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, SMALL_BYTES = 512 << 10, LARGEST_BYTES = QR_LINK_MAX_MESSAGE + (64 << 10) };
 
 /* It may outlive the link: the last slice frees it. */
 struct link_grpc_borrowed { atomic_size_t refs; }; /* bodies + 1 for the link */
@@ -42,4 +43,41 @@ grpc_byte_buffer *link_grpc_pack(struct link_grpc_borrowed *b, struct qr_bytes h
     grpc_byte_buffer *packed = grpc_raw_byte_buffer_create(s, copy ? 1 : 2);
     for (int i = 0; i < (copy ? 1 : 2); i++) grpc_slice_unref(s[i]);
     return packed;
+}
+
+bool link_grpc_queue_full(const struct link_grpc_queue *q, size_t bytes) { return q->n == LINK_GRPC_QUEUE || q->all_bytes + bytes > QUEUE_BYTES; }
+
+void link_grpc_queue_put(struct link_grpc_queue *q, grpc_byte_buffer *b, size_t bytes) {
+    unsigned last = (q->first + q->n++) % LINK_GRPC_QUEUE;
+    q->item[last] = b;
+    q->bytes[last] = bytes;
+    q->all_bytes += bytes;
+}
+
+grpc_byte_buffer *link_grpc_queue_take(struct link_grpc_queue *q) {
+    grpc_byte_buffer *b = q->item[q->first];
+    q->all_bytes -= q->bytes[q->first];
+    q->first = (q->first + 1) % LINK_GRPC_QUEUE;
+    q->n--;
+    return b;
+}
+
+void link_grpc_queue_drop(struct link_grpc_queue *q) {
+    while (q->n) grpc_byte_buffer_destroy(link_grpc_queue_take(q));
+}
+
+struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_buffer *b) {
+    const grpc_slice_buffer *sb = &b->data.raw.slice_buffer;
+    if (sb->count == 1) return qr_bytes_of(GRPC_SLICE_START_PTR(sb->slices[0]), GRPC_SLICE_LENGTH(sb->slices[0]));
+    if (sb->length > u->room) {
+        u->room = sb->length <= SMALL_BYTES ? SMALL_BYTES : sb->length <= LARGEST_BYTES ? LARGEST_BYTES : sb->length;
+        free(u->bytes);
+        u->bytes = qr_xmalloc(u->room);
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < sb->count; i++) {
+        memcpy(u->bytes + n, GRPC_SLICE_START_PTR(sb->slices[i]), GRPC_SLICE_LENGTH(sb->slices[i]));
+        n += GRPC_SLICE_LENGTH(sb->slices[i]);
+    }
+    return qr_bytes_of(u->bytes, n);
 }

@@ -1,5 +1,6 @@
 /* group/link_grpc_setup.c — credentials, channel arguments and ports of the gRPC link: the one place for each. */
 #include <errno.h>
+#include <grpc/support/time.h>
 #include <netdb.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -68,17 +69,40 @@ static grpc_channel_args server_args(grpc_resource_quota *quota, grpc_arg *ret, 
     return (grpc_channel_args){.num_args = common.num_args + n_more, .args = ret};
 }
 
-grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, grpc_resource_quota *quota, grpc_completion_queue *cq,
-                              int *ret_port) {
+/* A server must be started and shut down before it may go. */
+static void end_unused(grpc_server *server) {
+    grpc_completion_queue *cq = grpc_completion_queue_create_for_pluck(NULL);
+    grpc_server_register_completion_queue(server, cq, NULL);
+    grpc_server_start(server);
+    grpc_server_shutdown_and_notify(server, cq, server);
+    grpc_completion_queue_pluck(cq, server, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    grpc_server_destroy(server);
+    grpc_completion_queue_shutdown(cq);
+    grpc_completion_queue_destroy(cq);
+}
+
+grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, const struct qr_clock *clock, grpc_resource_quota *quota,
+                              grpc_completion_queue *cq, int *ret_port) {
     grpc_arg room[MAX_ARGS];
     grpc_channel_args args = server_args(quota, room, MAX_ARGS);
     grpc_server_credentials *creds = tls ? link_grpc_tls_server(tls) : grpc_insecure_server_credentials_create();
+    if (!tls) link_grpc_guard(creds, clock);
     grpc_server *server = grpc_server_create(&args, NULL);
-    grpc_server_register_completion_queue(server, cq, NULL);
     *ret_port = grpc_server_add_http2_port(server, address, creds);
     if (!tls) grpc_server_credentials_release(creds);
+    if (*ret_port <= 0) {
+        end_unused(server);
+        return NULL;
+    }
+    grpc_server_register_completion_queue(server, cq, NULL);
     grpc_server_start(server);
     return server;
+}
+
+enum qr_code link_grpc_address_check(const char *address, struct qr_err *err) {
+    const char *colon = strrchr(address, ':');
+    if (colon && colon != address && colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", address);
 }
 
 /* gRPC says only that a port could not be bound; the reason is asked from the system. */
@@ -88,6 +112,7 @@ static int bind_errno(const char *host, const char *port) {
     int sys = 0, yes = 1;
     for (struct addrinfo *a = list; a && !sys; a = a->ai_next) {
         int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE)) sys = errno;
         if (fd < 0) continue;
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
         if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, 1) != 0) sys = errno;
@@ -103,6 +128,7 @@ enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err) {
     char *host = qr_xstrndup(address + bracketed, (size_t)(colon - address) - 2 * (size_t)bracketed);
     int sys = bind_errno(host, colon + 1);
     free(host);
+    if (sys == EADDRINUSE && strcmp(colon, ":0") == 0) return qr_fail(err, QR_UNAVAILABLE, "cannot listen on %s: no port is free", address);
     if (sys == EADDRINUSE)
         return qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port is in use; choose another or stop the program that has it",
                        address);

@@ -91,6 +91,15 @@ static void refuse(struct qr_link_tls *t, enum qr_counter reason, const char *wh
     pthread_mutex_unlock(&t->lock);
 }
 
+static void no_descriptor(void) {
+    link_grpc_accept_failed(true);
+    pthread_mutex_lock(&current_lock);
+    if (current)
+        qr_error(current->log, "group", "nobody who calls can be taken in: no descriptor is left; raise the limit (ulimit -n). The port is opened "
+                                        "again when there are some");
+    pthread_mutex_unlock(&current_lock);
+}
+
 /* What gRPC says of a handshake that failed inside OpenSSL; anything else that it says is our mistake in its words, and comes to us as an
  * error too. */
 static void on_grpc_log(gpr_log_func_args *args) {
@@ -99,6 +108,7 @@ static void on_grpc_log(gpr_log_func_args *args) {
         {"wrong version number", QR_TLS_REFUSED_PLAINTEXT},
         {"http request", QR_TLS_REFUSED_PLAINTEXT},
     };
+    if (strstr(args->message, "Failed accept4")) no_descriptor();
     const char *failed = strstr(args->message, "Handshake failed"), *why = failed ? strstr(failed, "routines:") : NULL;
     enum qr_counter reason = QR_TLS_REFUSED_HANDSHAKE;
     if (!failed) return;
@@ -211,6 +221,7 @@ enum qr_code qr_link_tls_new(const struct qr_link_tls_options *opt, struct qr_li
         grpc_tls_certificate_provider_file_watcher_create(f->key, f->certificate, f->ca, REFRESH_SECONDS);
     t->channel = grpc_tls_credentials_create(options_of(t, files, true));
     t->server = grpc_tls_server_credentials_create(options_of(t, files, false));
+    link_grpc_guard(t->server, opt->clock);
     grpc_tls_certificate_provider_release(files);
     pthread_mutex_lock(&current_lock);
     current = t;

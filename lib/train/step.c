@@ -165,9 +165,10 @@ static void run_block(struct qr_stepper *s, struct lane *l, struct qr_pool *pool
         vector[QR_VECTOR_BAD_IDS] += qr_fixed_from_count(block);
     }
     vector[QR_VECTOR_SAMPLES] += qr_fixed_from_count(n);
-    int64_t took_ns = qr_now_ns(s->opt.clock) - began_ns;
+    int64_t computed_ns = qr_now_ns(s->opt.clock), took_ns = computed_ns - began_ns;
     if (took_ns > l->block_ns) l->block_ns = took_ns;
     end_block(s, l, block);
+    qr_count_time(QR_COVERAGE_TIME, qr_now_ns(s->opt.clock) - computed_ns);
     qr_count(QR_BLOCKS, 1);
     qr_count(QR_SAMPLES, n);
     qr_count(QR_TURNS_TRAINING, 1); /* a life sign, also from the pool's threads */

@@ -209,7 +209,9 @@ static void apply(struct run *r, const struct qr_step_work *w, uint8_t digest[16
     if (ends_epoch) s->epoch++;
     if (eval) qr_state_monitor(s, &r->job->train.early_stopping, monitored(r));
     s->pass++;
+    int64_t applied_ns = qr_now_ns(r->opt->clock);
     qr_state_digest(s, &r->scratch, digest);
+    qr_count_time(QR_DIGEST_TIME, qr_now_ns(r->opt->clock) - applied_ns);
     qr_count_time(QR_UPDATE_TIME, qr_now_ns(r->opt->clock) - began_ns);
 }
 

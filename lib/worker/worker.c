@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/counter.h"
@@ -13,6 +12,7 @@
 #include "worker/http.h"
 #include "worker/last_error.h"
 #include "worker/last_words.h"
+#include "worker/limits.h"
 #include "worker/outputs.h"
 #include "worker/place.h"
 #include "worker/publisher.h"
@@ -444,26 +444,17 @@ static bool cleanup(struct worker *w) {
     return ended && gone;
 }
 
-/* gRPC stops listening for good when descriptors run out, so that connections that say nothing could shut a worker off: as many as this
- * process may have. */
-static void take_descriptors(void) {
-    struct rlimit r;
-    if (getrlimit(RLIMIT_NOFILE, &r) != 0) return;
-    r.rlim_cur = r.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &r);
-}
-
 int qr_worker_main(int argc, char *const *argv, char *const *environment) {
     struct worker w = {.began_ns = qr_now_ns(&qr_clock_monotonic)};
     struct qr_err err = {0};
     setenv("GRPC_POLL_STRATEGY", "poll", 0); /* before gRPC starts; few connections, and nothing to wake */
-    take_descriptors();
-    qr_stop_start();
+    enum qr_code code = qr_limits_take(&err);
+    if (code == QR_OK) qr_stop_start();
     qr_stop_hurry(true); /* until there are weights to write; a bucket may hang before the first step */
     qr_cloud_configure(environment, &w.log);
     qr_settings_init(&w.settings);
     w.log = make_log(&w.settings);
-    enum qr_code code = run(&w, argc, argv, environment, &err);
+    if (code == QR_OK) code = run(&w, argc, argv, environment, &err);
     int exit_code = conclude(&w, code, &err);
     if (!cleanup(&w)) _exit(exit_code); /* what libraries tidy up at exit, that thread may be using */
     return exit_code;

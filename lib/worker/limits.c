@@ -1,0 +1,43 @@
+#include "worker/limits.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+enum { LEAST_DESCRIPTORS = 64, /* ports, files, probes and a dozen peers */
+       LEAST_THREADS = 24 };   /* gRPC's for two links, ours, and a few that compute */
+
+static enum qr_code take_descriptors(struct qr_err *err) {
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0) return QR_OK;
+    if (r.rlim_max < LEAST_DESCRIPTORS)
+        return qr_fail(err, QR_UNAVAILABLE, "this process may open %llu files and connections, and a worker wants %d: raise the limit (ulimit -n)",
+                       (unsigned long long)r.rlim_max, (int)LEAST_DESCRIPTORS);
+    r.rlim_cur = r.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &r);
+    return QR_OK;
+}
+
+static void *wait_for_all(void *gate) {
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+/* No number says how many threads there may be: the user's limit, the cgroup's and memory have their say. All at once, then none. */
+static enum qr_code try_threads(struct qr_err *err) {
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t thread[LEAST_THREADS];
+    int n = 0, sys = 0;
+    pthread_mutex_lock(&gate);
+    while (n < LEAST_THREADS && (sys = pthread_create(&thread[n], NULL, wait_for_all, &gate)) == 0) n++;
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
+    if (n == LEAST_THREADS) return QR_OK;
+    return qr_fail_errno(err, sys, "this process may start %d threads more, and a worker wants %d: raise the limit (ulimit -u, the pod's pids)", n,
+                         (int)LEAST_THREADS);
+}
+
+enum qr_code qr_limits_take(struct qr_err *err) {
+    enum qr_code code = take_descriptors(err);
+    return code == QR_OK ? try_threads(err) : code;
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/python3
+"""What keeping a ring together costs, as shares of the time of a step; and TLS against plaintext. Ratios alone, each within one run: one JSON line a case.
+
+Shares of worker 0's step time, n qubits, one thread each: heartbeats and other control messages (the whole processor time of the control thread and of
+the one at its door, TLS and gRPC included; beside it the span of the membership's own work), coverage words (the span of a block's, times the blocks that
+are hashed in a step: one's own, then all for the sum that is expected), state digests (their span). TLS: step rates of rings that alternate, one with
+certificates and one without; the median of the ratios of
+neighbours, least and most, of the time and the processor time of a step. SECONDS=4 a run, PAIRS=5.
+"""
+import json, os, statistics, subprocess, sys, time, urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "faults"))
+from ring import QRING, Ring, folder, free_ports, job, until
+
+SECONDS, PAIRS = float(os.environ.get("SECONDS", "4")), int(os.environ.get("PAIRS", "5"))
+OVERHEAD = 'qring_overhead_seconds_total{part="%s"}'
+
+
+def jobs():
+    with open("deploy/jobs/qcnn.json") as f: model = json.load(f)["model"]
+    yield 8, 16, job("n8", block_size=16)
+    model[0]["circuit"]["qubits"], model[0]["readouts"] = 16, [f"Z{k}" for k in range(8, 16)]
+    yield 16, 1, job("n16", block_size=1, model=model)
+
+
+def metrics(port):
+    text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20).read().decode()
+    return {k: float(v) for k, v in (l.rsplit(" ", 1) for l in text.splitlines() if not l.startswith("#"))}
+
+
+def cpu(pid):
+    """Seconds of processor time by thread name."""
+    sums = {}
+    for t in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{t}/comm") as f: name = f.read().strip()
+        with open(f"/proc/{pid}/task/{t}/schedstat") as f: sums[name] = sums.get(name, 0) + int(f.read().split()[0]) * 1e-9
+    return sums
+
+
+def one(name, job_file, n, tls):
+    """Changes of the counters and of the threads' time over SECONDS of training, and those seconds."""
+    port = free_ports(1)[0]
+    r = Ring(name, job_file, n, 1000000, ["--checkpoints", "none"], tls=tls)
+    try:
+        r.start(0, "--http-port", str(port))
+        for i in range(1, n): r.start(i)
+        if not until(lambda: r.lines() > 20, 120): raise SystemExit(f"{name} does not train: {r.last_words()}")
+        began, m0, c0 = time.monotonic(), metrics(port), cpu(r.worker[0].pid)
+        time.sleep(SECONDS)
+        m1, c1, ended = metrics(port), cpu(r.worker[0].pid), time.monotonic()
+        return {k: m1[k] - m0[k] for k in m1 if k in m0}, {k: c1[k] - c0.get(k, 0) for k in c1}, ended - began
+    finally: r.close()
+
+
+def shares(qubits, job_file, n, tls, blocks):
+    m, c, s = one("shares", job_file, n, tls)
+    steps, own = m["qring_steps_total"], m["qring_blocks_total"]
+    control = c["qring-control"] + c.get("qring-door", 0)
+    coverage = m[OVERHEAD % "coverage"] / own * (own + steps * blocks)
+    digest, spans = m[OVERHEAD % "digest"], m[OVERHEAD % "membership"]
+    percent = lambda x: round(100 * x / s, 3)
+    print(json.dumps({"bench": "shares", "qubits": qubits, "workers": n, "steps": int(steps), "ms_per_step": round(1e3 * s / steps, 3),
+                      "percent_heartbeats": percent(control), "percent_membership_span": percent(spans), "percent_coverage": percent(coverage),
+                      "percent_digests": percent(digest), "percent_all": percent(control + coverage + digest), "percent_goal": 3}), flush=True)
+
+
+def against(qubits, job_file, n, tls):
+    def step(certs):
+        m, c, s = one("against", job_file, n, certs)
+        return s / m["qring_steps_total"], sum(c.values()) / m["qring_steps_total"]
+    times, cpus = [], []
+    for k in range(PAIRS):
+        a, b = step(tls if k % 2 else None), step(None if k % 2 else tls)
+        with_tls, without = (a, b) if k % 2 else (b, a)
+        times.append(with_tls[0] / without[0])
+        cpus.append(with_tls[1] / without[1])
+    spread = lambda x: [round(min(x), 3), round(statistics.median(x), 3), round(max(x), 3)]
+    print(json.dumps({"bench": "tls_against_plaintext", "qubits": qubits, "workers": n, "pairs": PAIRS, "step_time_least_median_most": spread(times),
+                      "processor_time_least_median_most": spread(cpus)}), flush=True)
+
+
+for qubits, block, job_file in jobs():
+    certs = folder(f"tls-{qubits}")
+    subprocess.run([QRING, "certs", job_file, "--out", certs], check=True, capture_output=True)
+    for n in 2, 4: shares(qubits, job_file, n, certs, 64 // block)
+    for n in 2, 4: against(qubits, job_file, n, certs)

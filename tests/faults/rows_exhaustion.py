@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+"""Row 28: file descriptors, threads and ephemeral ports that run out, at the start and while two workers train."""
+import os, resource, signal, socket, subprocess, sys, threading, time
+
+import attacks
+from ring import QRING, QRINGD, Ring, check, folder, free_ports, job, main, row, skip, tell, truth, until
+
+
+def ends(what, command, env=None, seconds=20, words=()):
+    """The command ends by itself, with a code for another try, and says why; the code."""
+    began = time.monotonic()
+    try: p = subprocess.run(command, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, text=True, errors="replace")
+    except subprocess.TimeoutExpired: return check(f"{what}: it hangs", False)
+    said = p.stderr.strip().splitlines()[-1:] or ["nothing"]
+    check(f"{what}: exit code {p.returncode}, {said}", p.returncode >= 128 and any(w in p.stderr for w in words))
+    tell(28, what, f"exit code {p.returncode} after {time.monotonic() - began:.1f} s", ">= 128")
+    return p.returncode
+
+
+def cpu(pid):
+    with open(f"/proc/{pid}/stat") as f: p = f.read().rsplit(")", 1)[1].split()
+    return (int(p[11]) + int(p[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def certificates(name):
+    out = folder(name + "-tls")
+    subprocess.run([QRING, "certs", name, "--out", out], check=True, capture_output=True)
+    return out
+
+
+def finish(r):
+    """The ring is whole, trains to its end, and has done nothing wrong."""
+    codes = r.wait(120)
+    check(f"{r.name}: exit codes {codes}; {r.last_words()}", set(codes.values()) == {0})
+    r.same()
+
+
+@row(28)
+def few_descriptors():
+    for n in 8, 16, 32, 63:
+        ends(f"{n} descriptors", ["prlimit", f"--nofile={n}:{n}", QRINGD, job("few"), "--out", folder("few")], words=["raise the limit"])
+    r = Ring("enough", job("enough"), 2, 200, ["--min-workers", "2"], prefix=lambda i: ["prlimit", "--nofile=64:64"])
+    r.start_all()
+    finish(r)
+    tell(28, "64 descriptors each", "two workers train to the end", "they train")
+
+
+@row(28)
+def descriptors_run_out():
+    """While they train, there is no descriptor left and strangers call; then there are again, and a worker that is started again joins."""
+    tls = certificates("running-out")
+    r = Ring("running-out", job("running-out"), 2, 1000000, ["--min-workers", "1"], tls=tls)
+    r.start_all()
+    pid, port = r.worker[0].pid, int(r.peers[0].split(":")[1])
+    had, lines, before = resource.prlimit(pid, resource.RLIMIT_NOFILE), r.lines(), cpu(pid)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")), had[1]))
+    calls = []
+    for _ in range(30):
+        try: calls.append(attacks.tcp(port))
+        except OSError: pass
+    time.sleep(2)
+    check("no descriptor left: training goes on", r.lines() > lines + 20)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, had)
+    for s in calls: s.close()
+    lines = r.lines()
+    r.kill(1)
+    r.worker[1].wait()
+    check("worker 0 goes on", until(lambda: r.lines() > lines + 50, 10))
+    r.start(1)
+    began = time.monotonic()
+    joined = r.says(0, "with 2 workers", 20, len(r.log(0)))
+    check(f"a worker that is started again joins when there are descriptors again; {r.last_words()}", joined is not None)
+    tell(28, "descriptors run out while training", f"no pause; {joined or -1:.1f} s until a new worker is in when there are some again", "no end, no hang")
+    check("worker 0 says why", "no descriptor is left" in r.log(0))
+    for i in r.alive(): r.kill(i, signal.SIGTERM)
+    codes = r.wait(20)
+    check(f"asked to stop, they do: {codes}", set(codes.values()) == {143})
+    with open(r.out + "/steps.jsonl", "rb") as f: lines = f.read().splitlines()
+    check("every step is that of one worker alone", truth(r.job, len(lines) // 3 + 1)[1].splitlines()[:len(lines)] == lines)
+
+
+@row(28)
+def no_threads():
+    """A user who may have no more threads: the worker is started with less and less."""
+    if os.geteuid() != 0: return skip("threads: only root can be another user with a limit of his own")
+    user, out = 54321 + os.getpid() % 1000, folder("threads")
+    os.chmod(out, 0o777)
+    for d in out, os.path.dirname(out): os.chmod(d, 0o777)
+    job_file, codes = job("threads"), {}
+    for n in 1, 2, 4, 8, 16, 24:
+        peers = [f"127.0.0.1:{p}" for p in free_ports(2)]
+        command = ["setpriv", f"--reuid={user}", "--clear-groups", "--inh-caps=-all", "prlimit", f"--nproc={n}:{n}", QRINGD, job_file, "--out", f"{out}/{n}", "--index", "0",
+                   "--peers", ",".join(peers), "--data-port", "0", "--threads", "4", "--start-timeout", "2s", "--termination-log", "/dev/null"]
+        try: p = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, text=True, errors="replace")
+        except subprocess.TimeoutExpired:
+            check(f"{n} threads: it hangs", False)
+            continue
+        codes[n] = p.returncode if p.returncode >= 0 else 128 - p.returncode
+        check(f"{n} threads: exit code {p.returncode}: {p.stderr[-300:]}", codes[n] >= 128)
+        check(f"{n} threads: it says so: {p.stderr[-300:]}", "raise the limit (ulimit -u" in p.stderr)
+    tell(28, "1 ... 24 threads for a worker that wants more", f"exit codes {sorted(set(codes.values()))}", ">= 128")
+
+
+def inside():
+    """In a network of its own with eight ephemeral ports: every one of them is taken towards worker 0, then given back."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    with open("/proc/sys/net/ipv4/ip_local_port_range", "w") as f: f.write("40000 40007")
+    r = Ring("ports", job("ports"), 2, 3000, ["--min-workers", "1"], peers=["127.0.0.1:2222", "127.0.0.1:2223"])
+    r.start(0, "--start-timeout", "60s", "--data-port", "2224")
+    held = []
+    check("worker 0 listens", r.says(0, "listening on", 10))
+    try:
+        while len(held) < 9: held.append(attacks.tcp(2222))
+    except OSError: pass
+    check(f"{len(held)} ports are taken", len(held) == 8)
+    r.start(1, "--start-timeout", "60s", "--data-port", "2225")
+    time.sleep(2)
+    busy = cpu(r.worker[1].pid)
+    time.sleep(2)
+    busy = cpu(r.worker[1].pid) - busy
+    check(f"without a port worker 1 waits, and does not spin: {busy:.2f} s in 2 s", r.worker[1].poll() is None and busy < 0.5)
+    for s in held: attacks.end(s)
+    began = time.monotonic()
+    r.reaches(20, 30)
+    tell(28, "no ephemeral port for 4 s", f"trains {time.monotonic() - began:.1f} s after there are some; {100 * busy / 2:.0f} % of a processor meanwhile", "no end, no hang")
+    finish(r)
+
+
+@row(28)
+def no_ports():
+    if "inside" in sys.argv: return
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode: return skip("ports: no network namespace")
+    p = subprocess.run(["unshare", "-n", sys.executable, os.path.abspath(__file__), "inside"], capture_output=True, text=True, timeout=200)
+    print("".join(l + "\n" for l in p.stdout.splitlines() if l.startswith(("ROW", "not so"))), end="")
+    check(f"without ephemeral ports: {p.stdout[-300:]}{p.stderr[-300:]}", p.returncode == 0)
+
+
+if sys.argv[1:] == ["inside"]:
+    import ring
+    del sys.argv[1:], ring.rows[:]
+    ring.rows.append((28, False, inside))
+main()

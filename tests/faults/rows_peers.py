@@ -1,0 +1,340 @@
+#!/usr/bin/python3
+"""Rows 31-34: peers that mean harm, with the job's certificate and without, beside two workers that train over TLS. Memory of the attacked worker,
+its generation, its counters and every step are watched; in the end each step and the digest are those of one worker alone."""
+import json, multiprocessing, os, shutil, signal, socket, ssl, subprocess, threading, time, urllib.request
+
+import attacks
+from ring import QRING, QRINGD, Ring, check, folder, free_ports, job, main, row, tell, truth, until
+
+PEER_KB, IDLE_KB, FOREVER = 16 << 10, 96, 1000000
+fork = multiprocessing.get_context("fork")
+
+
+def certificates(name, *more, out=None):
+    out = out or folder(name)
+    subprocess.run([QRING, "certs", *more, "--out", out], check=True, capture_output=True)
+    return out
+
+
+class Watched:
+    """A worker from outside: its metrics, its memory, its ports."""
+
+    def __init__(self, ring, index, http):
+        self.ring, self.pid, self.http, self.control = ring, ring.worker[index].pid, http, int(ring.peers[index].split(":")[1])
+
+    def metrics(self):
+        text = urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics", timeout=10).read().decode()
+        return {k: float(v) for k, v in (l.rsplit(" ", 1) for l in text.splitlines() if not l.startswith("#"))}
+
+    def kb(self, what):
+        with open(f"/proc/{self.pid}/status") as f: return next(int(l.split()[1]) for l in f if l.startswith(what + ":"))
+
+    def forget_peak(self):
+        with open(f"/proc/{self.pid}/clear_refs", "w") as f: f.write("5")
+
+    def ports(self):
+        """(control, data)"""
+        inodes = set()
+        for fd in os.listdir(f"/proc/{self.pid}/fd"):
+            try: inodes.add(os.readlink(f"/proc/{self.pid}/fd/{fd}"))
+            except OSError: pass
+        found = set()
+        for table in "tcp", "tcp6":
+            with open(f"/proc/net/{table}") as f:
+                for l in f.readlines()[1:]:
+                    p = l.split()
+                    if p[3] == "0A" and f"socket:[{p[9]}]" in inodes: found.add(int(p[1].split(":")[1], 16))
+        return self.control, next(p for p in found if p not in (self.control, self.http))
+
+
+def start(name, n=2, epochs=FOREVER, tls=None, views=None):
+    """A ring of which worker 0 shows its metrics; views: another TF_CONFIG by index."""
+    r = Ring(name, job(name), n, epochs, ["--min-workers", "1"], tls=tls)
+    http = free_ports(1)[0]
+    r.start(0, "--http-port", str(http))
+    for i in range(1, n): r.start(i, env=(views or {}).get(i, lambda r: {})(r))
+    r.reaches(20)
+    return r, Watched(r, 0, http)
+
+
+def finish(r):
+    """Asks all to stop; one worker alone goes on from their checkpoint to the epoch's end, and has the digest of one that began alone."""
+    for i in r.alive(): r.kill(i, signal.SIGTERM)
+    codes = r.wait(20)
+    check(f"{r.name}: asked to stop, they end with {codes}", set(codes.values()) == {143})
+    with open(r.out + "/steps.jsonl") as f: r.epochs = json.loads(f.readlines()[-1])["epoch"] + 1
+    with open(r.dir + "/last.log", "w") as log:
+        code = subprocess.run([QRINGD, r.job, "--epochs", str(r.epochs), "--out", r.out], stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=120).returncode
+    check(f"{r.name}: one worker goes on from their checkpoint: {code}", code == 0)
+    return r.same() and len(truth(r.job, r.epochs)[1].splitlines())
+
+
+STATE = "qring_generation", "qring_members", "qring_regroups_total", "qring_members_lost_total"
+
+
+def state(m): return {k: m[k] for k in STATE}
+
+
+def refused(m): return sum(v for k, v in m.items() if k.startswith("qring_tls_refused_total"))
+
+
+def attack(r, w, number, what, function, port, cert, bound_kb, must_rise=None, each=None):
+    """One attack in a process of its own. Memory, state and progress of the worker meanwhile."""
+    before, lines, began = w.metrics(), r.lines(), time.monotonic()
+    w.forget_peak()
+    had_kb = w.kb("VmRSS")
+    p = fork.Process(target=function, args=(port, cert), daemon=True)
+    p.start()
+    p.join(20)
+    check(f"{what}: the attacker comes to an end", not p.is_alive())
+    if p.is_alive(): p.kill()
+    ended = time.monotonic()
+    grown = w.kb("VmHWM") - had_kb
+    check(f"{what}: training goes on meanwhile and afterwards", until(lambda: r.lines() > lines + 20, 10))
+    rises = lambda m: not must_rise or must_rise(m) > must_rise(before)
+    check(f"{what}: it is counted", until(lambda: rises(w.metrics()), 5, 0.1))
+    after = w.metrics()
+    check(f"{what}: {state(before)} is {state(after)} now", state(before) == state(after))
+    check(f"{what}: {grown} KB more, not {bound_kb}", grown <= bound_kb)
+    more = f", {grown / each:.0f} KB each" if each else ""
+    tell(number, what, f"{grown / 1024:.1f} MB more at most{more}; no step waits longer than {r.longest_gap(began, ended):.2f} s", f"{bound_kb // 1024} MB")
+
+
+@row(31)
+def harm():
+    tls = certificates("harm-tls", job("harm"))
+    r, w = start("harm", tls=tls)
+    control, data = w.ports()
+    cut = lambda m: m["qring_link_cut_total"]
+    go = lambda what, f, port, kb=PEER_KB, rises=None, each=None: attack(r, w, 31, what, f, port, tls, kb, rises, each)
+    slow = [fork.Process(target=f, args=(p, tls), daemon=True) for f in (attacks.slow_reader, attacks.slow_stranger) for p in (control, data)]
+    before, had_kb = w.metrics(), w.kb("VmRSS")
+    for p in slow: p.start()
+    time.sleep(2)
+    tell(31, "slow readers, two with the certificate and two without", f"{(w.kb('VmRSS') - had_kb) / 1024:.1f} MB more", f"{len(slow) * PEER_KB >> 10} MB")
+    check("slow readers: memory", w.kb("VmRSS") - had_kb <= len(slow) * PEER_KB)
+    for name, port in ("control", control), ("data", data):
+        go(f"streams reset 20 000 times, certificate, {name} port", attacks.rapid_reset, port, rises=cut)
+        go(f"a message of 256 MB, {name} port", attacks.oversize_message, port)
+        go(f"an endless stream of messages, {name} port", attacks.endless_stream, port)
+    go("10 000 streams, settings never acknowledged", attacks.streams_unacknowledged, control, rises=cut)
+    go("a reader who asks and does not read", attacks.slow_reader_who_asks, control)
+    go("a frame of 16 MB", attacks.oversize_frame, control)
+    go("headers without end", attacks.endless_headers, control)
+    go("one byte at a time, certificate", attacks.bytewise, control)
+    go("one byte at a time, no certificate", attacks.bytewise_stranger, control, rises=refused)
+    go("streams reset without a certificate", attacks.rapid_reset_stranger, control, rises=refused)
+    go("a TLS record of 64 KB, over and over", attacks.oversize_record, control, rises=refused)
+    go("garbage before TLS, 100 times", attacks.garbage, control, rises=refused)
+    go("3000 connects that are reset", attacks.resets, control, 3000 * IDLE_KB, each=3000)
+    hello = attacks.client_hello()
+    for what, first in ("1000 connections that say nothing", b""), ("1000 halves of a handshake", hello[:len(hello) // 2]), \
+            ("1000 handshakes that stop in the middle", hello):
+        go(what, attacks.many(1000, first, 1), control, 1000 * IDLE_KB, rises=cut, each=1000)
+    for p in slow: p.join(10)
+    check("slow readers: state", state(before) == state(w.metrics()))
+    tell(31, "generations that changed, of a whole run of attacks", int(w.metrics()["qring_regroups_total"]), 0)
+    tell(31, "steps, each that of one worker alone", finish(r), "all")
+
+
+def expired(ca, out):
+    """A certificate of this CA that ended yesterday."""
+    shutil.copytree(ca, out, dirs_exist_ok=True)
+    with open(out + "/ext", "w") as f: f.write("subjectAltName=URI:qring://default/strangers\nextendedKeyUsage=serverAuth,clientAuth\n")
+    run = lambda *a: subprocess.run(["openssl", *a], check=True, capture_output=True)
+    run("req", "-new", "-newkey", "rsa:2048", "-nodes", "-keyout", out + "/tls.key", "-subj", "/CN=x", "-out", out + "/csr")
+    run("x509", "-req", "-in", out + "/csr", "-CA", ca + "/ca.crt", "-CAkey", ca + "/ca.key", "-CAcreateserial", "-days", "-1", "-extfile", out + "/ext",
+        "-out", out + "/tls.crt")
+    return out
+
+
+def call(port, cert):
+    try:
+        s = attacks.h2(port, cert)
+        s.settimeout(2)
+        while s.recv(4096): pass
+    except OSError: pass
+
+
+@row(32)
+def strangers():
+    name = job("strangers")
+    tls = certificates("strangers-tls", name, "--keep-ca")
+    who = {"no_certificate": None, "wrong_ca": certificates("wrong-ca", name),
+           "foreign_job": certificates("foreign-job", "other", "--ca", tls), "expired": expired(tls, folder("expired")),
+           "foreign namespace": certificates("foreign-namespace", name, "--namespace", "elsewhere", "--ca", tls)}
+    r, w = start("strangers", tls=tls)
+    for reason, cert in who.items():
+        key = 'qring_tls_refused_total{reason="%s"}' % reason.replace("foreign namespace", "foreign_job")
+        before = w.metrics()
+        for port in w.ports():
+            for _ in range(5): call(port, cert)
+        check(f"{reason}: counted", until(lambda: w.metrics()[key] >= before[key] + 10, 10, 0.1))
+        after = w.metrics()
+        check(f"{reason}: {state(after)}", state(before) == state(after) and before["qring_tls_accepted_total"] == after["qring_tls_accepted_total"])
+        tell(32, reason, f"10 calls, {after[key] - before[key]:.0f} refused", "10; no change of state")
+    tell(32, "steps, each that of one worker alone", finish(r), "all")
+
+
+class Tap:
+    """Stands between worker 1 and worker 0's control port with the job's certificate, and keeps what worker 1 says: as it came out of TLS, and as it
+    went into the other TLS."""
+
+    def __init__(self, to, cert):
+        self.to, self.cert, self.said = to, cert, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        c.load_cert_chain(self.cert + "/tls.crt", self.cert + "/tls.key")
+        c.load_verify_locations(self.cert + "/ca.crt")
+        c.verify_mode = ssl.CERT_OPTIONAL
+        c.set_alpn_protocols(["h2"])
+        while True:
+            s, _ = self.listener.accept()
+            threading.Thread(target=self._one, args=(c, s), daemon=True).start()
+
+    def _one(self, c, s):
+        try:
+            far, plain, cipher = attacks.tcp(self.to), bytearray(), bytearray()
+            near, there = c.wrap_socket(s, server_side=True), attacks.context(self.cert).wrap_bio(i := ssl.MemoryBIO(), o := ssl.MemoryBIO())
+            lock = threading.Lock()
+            def flush():
+                b = o.read()
+                cipher.extend(b)
+                far.sendall(b)
+            while True:
+                try:
+                    there.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    flush()
+                    i.write(far.recv(65536))
+            flush()
+            self.said.append((plain, cipher))
+            far.settimeout(None)
+            near.settimeout(0.01)
+            def back():
+                try:
+                    while b := far.recv(65536):
+                        i.write(b)
+                        while True:
+                            try:
+                                with lock: p = there.read(65536)
+                            except ssl.SSLWantReadError: break
+                            with lock: near.sendall(p)
+                except (OSError, ssl.SSLError): near.close()
+            threading.Thread(target=back, daemon=True).start()
+            while True:
+                try:
+                    with lock: b = near.recv(65536)
+                except TimeoutError:
+                    time.sleep(0.005)
+                    continue
+                if not b: break
+                with lock:
+                    plain.extend(b)
+                    there.write(b)
+                    flush()
+        except (OSError, ssl.SSLError): pass
+        finally: s.close()
+
+
+def replay(port, what, cert):
+    """Says again what was said once; cert None: as it was on the wire."""
+    try:
+        s = attacks.context(cert).wrap_socket(attacks.tcp(port)) if cert else attacks.tcp(port)
+        s.sendall(what)
+        s.settimeout(1.5)
+        while s.recv(4096): pass
+    except OSError: pass
+
+
+def again_above_tls(what, r, w, plain, cert):
+    before, lines = w.metrics(), r.lines()
+    replay(w.control, plain, cert)
+    check(f"{what}: training goes on", until(lambda: r.lines() > lines + 50, 20))
+    time.sleep(2)
+    after = w.metrics()
+    changes = after["qring_regroups_total"] - before["qring_regroups_total"]
+    tell(33, f"a session said again {what}", f"{changes:.0f} changes of the ring", "no step lost")
+
+
+@row(33)
+def replays():
+    tls = certificates("replays-tls", job("replays"))
+    taps = []
+    def behind_a_tap(r):
+        taps.append(Tap(int(r.peers[0].split(":")[1]), tls))
+        peers = [f"127.0.0.1:{taps[0].port}", r.peers[1]]
+        return {"TF_CONFIG": json.dumps({"cluster": {"worker": peers}, "task": {"type": "worker", "index": 1}})}
+    r, w = start("replays", tls=tls, views={1: behind_a_tap})
+    time.sleep(1)
+    if not check("the tap heard a session", len(taps[0].said) == 1 and len(taps[0].said[0][0]) > 500): return
+    plain, cipher = (bytes(b) for b in taps[0].said[0])
+    before = w.metrics()
+    for _ in range(10): replay(w.control, cipher, None)
+    check("replays of a session's bytes are counted", until(lambda: refused(w.metrics()) >= refused(before) + 10, 10, 0.1))
+    after = w.metrics()
+    check(f"replayed bytes change nothing: {state(after)}", state(before) == state(after) and before["qring_tls_accepted_total"] == after["qring_tls_accepted_total"])
+    tell(33, "a session's bytes replayed", f"10 times, {refused(after) - refused(before):.0f} refused", "10; no change of state")
+    again_above_tls("by a holder of the certificate, of a worker that is here", r, w, plain, tls)
+    before = w.metrics()
+    r.kill(1)
+    r.worker[1].wait()
+    r.start(1)
+    joined = lambda m: m["qring_members"] == 2 and m["qring_regroups_total"] >= before["qring_regroups_total"] + 2
+    check("a new worker 1 joins", until(lambda: joined(w.metrics()), 20, 0.05))
+    time.sleep(0.5)
+    again_above_tls("by a holder of the certificate, of a worker that was started again since", r, w, plain, tls)
+    if 1 not in r.alive(): r.start(1)
+    check("both train again", until(lambda: w.metrics()["qring_members"] == 2, 30, 0.05))
+    del taps[0].said[:]
+    tell(33, "steps, each that of one worker alone", finish(r), "all")
+
+
+@row(34)
+def rotation():
+    name = job("rotation")
+    a, b = certificates("rotation-a", name, "--keep-ca"), certificates("rotation-b", name, "--keep-ca")
+    live, version = folder("rotation-live"), [0]
+    def mount(cert, *cas):
+        """As the kubelet renews a Secret's volume: a new folder, and one link that turns to it."""
+        version[0] += 1
+        new = f"{live}/..{version[0]}"
+        os.mkdir(new)
+        for f in "tls.crt", "tls.key": shutil.copy(f"{cert}/{f}", new)
+        with open(new + "/ca.crt", "w") as out:
+            for ca in cas:
+                with open(ca + "/ca.crt") as f: out.write(f.read())
+        os.symlink(f"..{version[0]}", live + "/..new")
+        os.rename(live + "/..new", live + "/..data")
+    def shown(): return ssl.get_server_certificate(("127.0.0.1", w.control))
+    def serial():
+        s = attacks.context(b if version[0] >= 4 else a).wrap_socket(attacks.tcp(w.control))
+        c = s.getpeercert(True)
+        s.close()
+        return c
+    mount(a, a)
+    for f in "tls.crt", "tls.key", "ca.crt": os.symlink(f"..data/{f}", f"{live}/{f}")
+    r, w = start("rotation", tls=live)
+    before, seen, began = w.metrics(), {serial()}, time.monotonic()
+    certificates("", name, "--ca", a, out=a)
+    for cert, cas in ((a, (a,)), (a, (a, b)), (b, (a, b)), (b, (b,))):
+        mount(cert, *cas)
+        time.sleep(1.3)
+        seen.add(serial())
+    check(f"three certificates were shown: {len(seen)}", len(seen) == 3)
+    call(w.control, a)
+    key = 'qring_tls_refused_total{reason="wrong_ca"}'
+    check("the CA that was taken away is refused", until(lambda: w.metrics()[key] > before[key], 5, 0.1))
+    after = w.metrics()
+    check(f"{state(before)} is {state(after)}", state(before) == state(after))
+    tell(34, "four changes of the files while training", f"{int(after['qring_regroups_total'])} changes of the ring, no step waits longer than "
+         f"{r.longest_gap(began, time.monotonic()):.2f} s", "0 failed steps")
+    tell(34, "steps, each that of one worker alone", finish(r), "all")
+
+
+main()
