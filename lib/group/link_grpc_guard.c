@@ -4,7 +4,7 @@
  *           or acknowledges nothing, may have as many as it likes; they cost 10 KB each until their owner has heard of them, which he cannot
  *           while gRPC reads on, in his thread. One of ours opens one stream, and another after a pause when that one has ended. So calls
  *           are counted where gRPC asks whether their metadata will do: in the middle of its reading. What is refused there is gone at once.
- * Bytes     what came over a socket, as the kernel counts it, is compared with the messages that the link's owner was given: headers without
+ * Bytes     what was read from a socket, as the kernel counts it, is compared with the messages that the link's owner was given: headers without
  *           end, messages larger than any of ours, requests for answers and messages of a stream that is closed show in it, and nothing that
  *           a good peer may send.
  * Crowds    a hundred callers of whom nothing is known are more than a ring has; then, and when descriptors become few, those go that have been
@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -123,8 +124,9 @@ static bool misbehaves(int fd, enum whom whom, const struct link_grpc_caller *kn
     uint64_t most = known ? UNSEEN_BYTES + 2 * atomic_load_explicit(&known->seen_bytes, memory_order_relaxed) : STRANGER_BYTES;
     struct tcp_info info = {0};
     socklen_t n = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) != 0) return false;
-    return whom == QUIET_STRANGERS ? !known && info.tcpi_last_data_recv >= QUIET_MS : info.tcpi_bytes_received > most;
+    int unread = 0; /* what waits in the kernel while its owner computes is nobody's fault, and none of this process's memory */
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) != 0 || ioctl(fd, FIONREAD, &unread) != 0) return false;
+    return whom == QUIET_STRANGERS ? !known && info.tcpi_last_data_recv >= QUIET_MS : info.tcpi_bytes_received > most + (uint64_t)unread;
 }
 
 static bool to_be_cut(int fd, enum whom whom, const struct address *peer, struct count *count) {

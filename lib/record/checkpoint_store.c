@@ -113,21 +113,20 @@ static enum qr_code write_object(const struct qr_checkpoint_place *p, const stru
     return code;
 }
 
-/* All but the newest three of this job and the one that LATEST names. What cannot be removed stays until the next time. */
+/* Of those up to the one that LATEST names, all but the newest three. What cannot be removed stays until the next time. */
 static void prune(const struct qr_checkpoint_place *p, const struct qr_checkpoint_latest *l) {
     qr_auto(qr_free_p) char *prefix = qr_xasprintf("%s/%.*s-", p->dir, (int)CHECKPOINT_HASH_CHARS, l->job_hash);
     qr_auto(qr_free_p) char *named = name_in(p, l->object);
     struct qr_buf names = {0};
     struct qr_err err;
-    size_t n = 0;
     if (p->store->ops->list(p->store, prefix, &names, &err) == QR_OK && names.n) {
-        for (const char *c = qr_buf_string(&names); *c; c++) n += *c == '\n';
-        char *at = (char *)names.p;
-        for (n++; n > QR_CHECKPOINTS_KEPT; n--) {
-            char *end = strchr(at, '\n');
+        /* none behind the named one: another worker may be about to name it */
+        size_t n = 0;
+        for (char *at = (char *)names.p, *end; at && strncmp(at, named, strcspn(at, "\n")) <= 0; at = end ? end + 1 : NULL, n++) end = strchr(at, '\n');
+        for (char *at = (char *)names.p, *end; n > QR_CHECKPOINTS_KEPT; at = end + 1, n--) {
+            end = strchr(at, '\n');
             *end = 0;
-            if (strcmp(at, named) != 0 && p->store->ops->remove(p->store, at, &err) != QR_OK) break;
-            at = end + 1;
+            if (p->store->ops->remove(p->store, at, &err) != QR_OK) break;
         }
     }
     qr_buf_free(&names);
