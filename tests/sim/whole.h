@@ -108,7 +108,8 @@ struct store {
     struct qr_checkpoint_latest newest; /* the last that LATEST was moved to; no pass: none */
     uint64_t acked_pass;          /* LATEST was acknowledged there */
     bool has_newest, lied;        /* lied: something acknowledged was damaged since */
-    bool ahead_of_log, gave_up;   /* a leaver's state was published before its line; the last one was given up, as a local disk's may be */
+    bool ahead_of_log, gave_up, gap; /* a leaver's state was published before its line; the last one was given up, as a local disk's may be;
+                                   * the log lacks a line for that */
     long long synced;             /* of the log */
     unsigned n_saves, n_cuts, n_earlier;
 };
