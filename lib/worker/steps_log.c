@@ -131,8 +131,8 @@ enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
     return code;
 }
 
-/* All of it or, of a file, nothing. A file gets it at the place that was the end: the bytes at a place are a function of the run, so one that
- * was stopped here and wakes when others are far ahead writes what is there already. */
+/* All of it or, of a file, nothing. A file gets it at the place that was the end: the bytes at a place are a function of the run, so one
+ * that was stopped here and wakes when others are far ahead writes what is there already. */
 static enum qr_code put(struct qr_steps_log *l, bool file, struct qr_err *err) {
     size_t done = 0;
     while (done < l->text.n) {

@@ -1,10 +1,11 @@
 /* worker/steps_log.h — steps.jsonl: each stable step's line exactly once, whoever leads, also when several workers write into one folder.
  *
- * What      A line is written under a lock of the file, after a look at its end, at the place where that was. Lines before it that this worker has not
- *           seen there are written first. If somebody else has written since (or this worker never has), the end is compared with the lines that are
- *           known: a torn line is cut, lines that are missing are added, a line that is there is not written again, and a file of another run begins anew.
- * Stopped   in the lock, a worker is waited for once, for 0.2 s; then lines are written without the lock. When it wakes it writes the bytes that are
- *           there already, where they are.
+ * What      A line is written under a lock of the file, after a look at its end, at the place where that was. Lines before it that this
+ *           worker has not seen there are written first. If somebody else has written since (or this worker never has), the end is compared
+ *           with the lines that are known: a torn line is cut, lines that are missing are added, a line that is there is not written again,
+ *           and a file of another run begins anew.
+ * Stopped   in the lock, a worker is waited for once, for 0.2 s; then lines are written without the lock. When it wakes it writes the bytes
+ *           that are there already, where they are.
  * Threads   one.
  */
 #ifndef QR_WORKER_STEPS_LOG_H

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Rows of the fault table that freeze, ask, slow and multiply processes: SIGSTOP, SIGTERM, crash loops, late pods, resizing, doubles, clocks."""
+"""Rows of the fault table that freeze, ask and multiply processes: SIGSTOP, SIGTERM, crash loops, late pods, resizing, doubles, clocks."""
 import os, signal, subprocess, threading, time
 
 import points
@@ -34,27 +34,30 @@ def positions(r): return {i: r.position(i) for i in r.alive()}
 
 # ---- row 5: frozen ----
 
-def freeze(r, i, seconds, figures=True):
-    """SIGSTOP for so long, then SIGCONT: named, the others go on, it comes back."""
+def word(r): return ", plain and TLS by turns" if REPEAT > 1 else ", TLS" * bool(r.tls)
+
+
+def freeze(r, i, seconds):
+    """SIGSTOP: named, and the others go on."""
     since = positions(r)
     watcher = min(set(r.alive()) - {i})
     at = time.monotonic()
     r.kill(i, signal.SIGSTOP)
     named = r.says(watcher, f"worker {i} (", 10, since[watcher])
-    check(f"{r.name}: worker {watcher} names worker {i}", named is not None)
-    if figures and named is not None: figure(5, f"SIGSTOP of {'the leader' if i == 0 else 'one'}{', TLS' * bool(r.tls)}: named", named, 1.5)
-    took = r.grows_after(at)
-    if figures: figure(5, f"SIGSTOP of {'the leader' if i == 0 else 'one'}{', TLS' * bool(r.tls)}: next step", took, 2.0)
+    who = f"SIGSTOP of {'one' if i else 'the leader'}{word(r)}"
+    if check(f"{r.name}: worker {watcher} names worker {i}", named is not None): figure(5, f"{who}: named", named, 1.5)
+    figure(5, f"{who}: next step", r.grows_after(at), 2.0)
     return at, seconds, since
 
 
 def thaw(r, i, frozen):
+    """SIGCONT when its time is over: it comes back."""
     at, seconds, since = frozen
     time.sleep(max(0, at + seconds - time.monotonic()))
     wakes = time.monotonic()
     r.kill(i, signal.SIGCONT)
     r.joins(i, since[i])
-    figure(5, f"SIGCONT after {seconds} s{', TLS' * bool(r.tls)}: longest pause until it is back", r.longest_gap(wakes, time.monotonic()), 1.0)
+    figure(5, f"SIGCONT after {seconds} s{word(r)}: longest pause until it is back", r.longest_gap(wakes, time.monotonic()), 1.0)
 
 
 @row(5, timed=True)
@@ -117,8 +120,8 @@ def steps_a_second(r, seconds):
 
 @row(7)
 def crash_loop():
-    """One that ends at its start, 100 times: it never gets as far as the ring. One that comes in and dies, again and again: it has to wait longer
-    each time. At the same time nobody else is in the way."""
+    """One that ends at its start, 100 times: it never gets as far as the ring. One that comes in and dies, again and again: it has to wait
+    longer each time. Nobody else is in the way of either."""
     r = ring("loop", 3, "--form-timeout", "0.5s")
     for i in (0, 1): r.start(i)
     r.reaches(20)
@@ -127,9 +130,9 @@ def crash_loop():
     ends = []
 
     def loop():
+        command, env = ["nice", "-n", "19", *r.command(2, "--weights", "nowhere.xyz")], {**os.environ, "TF_CONFIG": r.tf_config(2)}
         with open(f"{r.dir}/worker2.log", "a") as log:
-            while len(ends) < 100: ends.append(subprocess.call(r.command(2, "--weights", "nowhere.xyz"), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                                                               env={**os.environ, "TF_CONFIG": r.tf_config(2)}))
+            while len(ends) < 100: ends.append(subprocess.call(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
     t = threading.Thread(target=loop)
     t.start()
     had, began = r.lines(), time.monotonic()
@@ -138,7 +141,7 @@ def crash_loop():
     check(f"loop: it ended with 2 each time: {set(ends)}", set(ends) == {2})
     quiet(r, since, "a process ended 100 times before it said anything")
     tell(7, f"crash loop, 100 ends in {time.monotonic() - began:.1f} s: throughput of the rest", f"{100 * during / before:.0f} %", "95 %")
-    check(f"loop: {during:.0f} steps a second of {before:.0f}", during >= 0.4 * before)  # the loop itself takes its part of the processors
+    check(f"loop: {during:.0f} steps a second of {before:.0f}", during >= 0.4 * before)  # starting 100 programs takes its part of the processors
 
     def come_and_die():
         w = r.start(2)
@@ -188,8 +191,8 @@ def far_apart():
 
 @row(17, timed=True)
 def resize():
-    """2, 8, 3, 1, 5 workers. The two that began know of two names for ever; who comes again has another address. Fewer over TLS: handshakes of
-    eight with each other are most of a second's work for two processors."""
+    """2, 8, 3, 1, 5 workers. The two that began know of two names for ever; who comes again has another address. Fewer over TLS: the
+    handshakes of eight with each other are most of a second's work for two processors."""
     for tls in (False, True):
         r = ring(f"resize{'-tls' * tls}", 2, tls=tls)
         r.start_all()
