@@ -265,7 +265,7 @@ def the_last_step():
         check(f"{r.name}: exit codes {codes}; {r.last_words()}", codes == {w: -signal.SIGKILL if w == i else 0 for w in range(3)})
         if at: figure(40, f"SIGKILL of worker {i}, {what}: the others out with 0", time.monotonic() - at, 5.0)
         if r.same_weights() and function == "qr_weights_encode":
-            tell(2, "SIGKILL of worker 0 while it writes the weights: another writes both files and result.json", "the same bytes", "the same")
+            tell(2, "SIGKILL of worker 0 while it writes the weights: another writes all files", "the same bytes", "the same")
         r.close()
 
 
