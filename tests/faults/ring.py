@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BIN = os.path.join(ROOT, os.environ.get("QR_BIN", "build/bin"))
 QRINGD, QRING = BIN + "/qringd", BIN + "/qring"
 WORK = os.path.join(ROOT, os.environ.get("QR_B", "build/release"), "faults", os.path.basename(sys.argv[0]).removesuffix(".py"))
-SLACK = float(os.environ.get("SLACK", "4"))
+SLACK = float(os.environ.get("SLACK", "4" if os.environ.get("QR_B", "release").endswith("release") else "20"))  # sanitizers are slow
 REPEAT = int(os.environ.get("REPEAT", "1"))
 os.environ["QRING_HTTP_PORT"] = "0"
 os.environ.pop("TF_CONFIG", None)

@@ -52,7 +52,8 @@ CHANGE = [
 ]
 
 
-def ring(name, j, n, epochs, *flags, tls=False): return Ring(name, j, n, epochs, ["--min-workers", "1", *flags], tls=certs(j) if tls else None)
+def ring(name, j, n, epochs, *flags, tls=False):
+    return Ring(name, j, n, epochs, ["--min-workers", "1", *flags], tls=certs(j) if tls else None)
 
 
 def die_at(r, i, what, function, **more):
@@ -78,13 +79,18 @@ def whole(r, killed):
     r.close()
 
 
+def word(tls):
+    """For figures that have TLS by turns."""
+    return ", plain and TLS by turns" if REPEAT > 1 else ", TLS" * tls
+
+
 def rounds(all_, n):
     """(number, over TLS?, points) of each ring. Of many repetitions each does a fourth, and the figures are one."""
     for k, i in enumerate(range(0, len(all_), n)):
         if REPEAT == 1 or (k + turn[0]) % 4 == 0: yield k, (k + turn[0] // 4) % 2 == 1, all_[i:i + n]
 
 
-def point(what, more, tls): return f"SIGKILL {what if REPEAT == 1 else 'at a point'}{more}{', TLS' * tls}: next step"
+def point(what, more, tls): return f"SIGKILL {what if REPEAT == 1 else 'at a point'}{more}{word(tls)}: next step"
 
 
 @row(1, timed=True)
@@ -129,14 +135,14 @@ def points_of_a_return():
     points.replaced("qr_mesh_fetch")  # looked up before the newcomer is under way
     points.arm(r.start(4), "qr_mesh_fetch")
     at = dead(r, 4, "fetching the state (qr_mesh_fetch)")
-    if at: figure(1, f"SIGKILL of one, fetching the state{', TLS' * tls}: next step", r.grows_after(at), 1.0)
+    if at: figure(1, f"SIGKILL of one, fetching the state{word(tls)}: next step", r.grows_after(at), 1.0)
     for i in range(4): points.arm(r.worker[i], "qr_mesh_give")  # the lowest of those that have the newest state gives it
     r.start(4)
     gone = lambda: [i for i in range(4) if r.worker[i].poll() is not None]
     there, at = until(gone, 10, 0.0005), time.monotonic()
     check(f"return: one dies as it gives the state; {r.last_words()}", there)
     for i in set(range(4)) - set(gone()): points.disarm(r.worker[i], "qr_mesh_give")
-    figure(1, f"SIGKILL of one, giving the state{', TLS' * tls}: next step", r.grows_after(at), 1.0)
+    figure(1, f"SIGKILL of one, giving the state{word(tls)}: next step", r.grows_after(at), 1.0)
     if len(gone()) < 4: r.joins(4)  # else the newcomer is the last
     whole(r, gone())
 
@@ -182,12 +188,12 @@ def kill_many():
         r.start_all()
         at = time.monotonic()
         for i in killed: r.kill(i)
-        figure(3, f"SIGKILL of {k} of 5{', TLS' * tls}: next step", r.grows_after(at), 1.0 if k == 4 else 2.0)
+        figure(3, f"SIGKILL of {k} of 5{word(tls)}: next step", r.grows_after(at), 1.0 if k == 4 else 2.0)
         if back:
             at = time.monotonic()
             for i in killed: r.start(i)
             for i in killed: r.joins(i)
-            figure(3, f"{k} come back{', TLS' * tls}: longest pause", r.longest_gap(at, time.monotonic()), 1.0)
+            figure(3, f"{k} come back{word(tls)}: longest pause", r.longest_gap(at, time.monotonic()), 1.0)
         whole(r, [] if back else killed)
 
 
@@ -258,7 +264,8 @@ def the_last_step():
         codes = r.wait()
         check(f"{r.name}: exit codes {codes}; {r.last_words()}", codes == {w: -signal.SIGKILL if w == i else 0 for w in range(3)})
         if at: figure(40, f"SIGKILL of worker {i}, {what}: the others out with 0", time.monotonic() - at, 5.0)
-        r.same_weights()
+        if r.same_weights() and function == "qr_weights_encode":
+            tell(2, "SIGKILL of worker 0 while it writes the weights: another writes all files", "the same bytes", "the same")
         r.close()
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Row 37 in small: random faults on four workers under `qring run --restart`, which starts everybody again, until Ctrl-C. N=20 for twenty seeds,
-SEED=7 for one. `make soak` is the same at length, on workers that nobody restarts at once."""
+"""Row 37 in small: random faults on four workers under `qring run --restart`, which starts everybody again, until Ctrl-C. N=20 for twenty
+seeds, SEED=7 for one. `make soak` is the same at length, on workers that nobody restarts at once."""
 import os, random, signal, subprocess, time
 
 from ring import QRING, Ring, check, job, main, row, tell, until
@@ -38,8 +38,8 @@ def random_faults():
     for seed in [int(os.environ["SEED"])] if "SEED" in os.environ else range(1, int(os.environ.get("N", "2")) + 1):
         r = Ring(f"seed{seed}", job("random"), 4, 1000000)
         with open(r.dir + "/run.log", "w") as log:
-            run = subprocess.Popen([QRING, "run", r.job, "-n", "4", "--restart", "--epochs", str(r.epochs), "--out", r.out], stdin=subprocess.DEVNULL,
-                                   stdout=log, stderr=log)
+            command = [QRING, "run", r.job, "-n", "4", "--restart", "--epochs", str(r.epochs), "--out", r.out]
+            run = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         until(lambda: run.poll() is not None or r.lines() > 20, 60)
         killed, asked, stopped = disturb(run, random.Random(seed), 5)
         lines = r.lines()

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""tests/soak/soak.py MINUTES: six workers on loopback, a random fault every 5 s (kill -9, SIGTERM, SIGSTOP with SIGCONT, one more started), one to six
-of them alive; one is never ended, and must not grow, in memory or descriptors. Then all are asked to leave, and a calm ring of three finishes two
-epochs later: digest and steps.jsonl are those of one worker that nobody disturbed. SEED=7 chooses the faults."""
+"""tests/soak/soak.py MINUTES: six workers on loopback, a random fault every 5 s (kill -9, SIGTERM, SIGSTOP with SIGCONT, one more started),
+one to six of them alive; one is never ended, and must not grow, in memory or descriptors. Then all are asked to leave, and a calm ring of three
+finishes two epochs later: digest and steps.jsonl are those of one worker that nobody disturbed. SEED=7 chooses the faults."""
 import os, random, signal, sys, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "faults"))
@@ -50,8 +50,8 @@ def go_on(r):
             minute = now
             n, (kib, fds) = r.lines(), size(r.worker[survivor].pid)
             sizes.append((kib, fds))
-            print(f"{(now - began) / 60:.1f} min: {n} lines (+{n - before}), {len(r.alive())} alive; worker {survivor}: {kib / 1024:.1f} MiB, "
-                  f"{fds} descriptors; {done}", flush=True)
+            print(f"{(now - began) / 60:.1f} min: {n} lines (+{n - before}), {len(r.alive())} alive; worker {survivor}: "
+                  f"{kib / 1024:.1f} MiB, {fds} descriptors; {done}", flush=True)
             check(f"steps in the minute before {(now - began) / 60:.1f} min", n > before)
             before = n
     for i in stopped: r.kill(i, signal.SIGCONT)
