@@ -104,8 +104,10 @@ static bool meets(struct qr_bytes lines, const struct known *k) {
     return false;
 }
 
-/* The file has gone on beyond what is known: looked for backward, a window at a time, until its lines are older. l->tail has the last one. */
-static enum qr_code meets_before(struct qr_steps_log *l, long long from, long long end, const struct known *k, bool *ret, struct qr_err *err) {
+/* The file has gone on beyond what is known: looked for backward, a window at a time, until its lines are older. l->tail has
+ * the last one. */
+static enum qr_code meets_before(struct qr_steps_log *l, long long from, long long end, const struct known *k, bool *ret,
+                                 struct qr_err *err) {
     for (*ret = false;;) {
         struct qr_bytes window = qr_bytes_of(l->tail.p, (size_t)(end - from)), line;
         size_t cut = 0;
