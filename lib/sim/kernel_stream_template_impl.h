@@ -65,16 +65,8 @@ static void NAME(tile_cross)(const void *phi, const void *lambda, const uint32_t
 #pragma GCC unroll 16
         for (int k = 0; k < QR_CROSS; k++) a[k] = ZERO();
         for (size_t g = 0; g < groups; g++) {
-            const uint32_t *ix = at + 4 * g;
-            V pr[4] RAW, pi[4] RAW, lr[4] RAW, li[4] RAW;
-#pragma GCC unroll 4
-            for (int j = 0; j < 4; j++) {
-                pr[j] = LOAD(&p[ix[j]].re[v]);
-                pi[j] = LOAD(&p[ix[j]].im[v]);
-                lr[j] = LOAD(&l[ix[j]].re[v]);
-                li[j] = LOAD(&l[ix[j]].im[v]);
-            }
-            NAME(cross_group)(pr, pi, lr, li, a);
+            const size_t ix[4] = {at[4 * g], at[4 * g + 1], at[4 * g + 2], at[4 * g + 3]};
+            NAME(cross_group)(p, l, ix, v, a);
         }
 #pragma GCC unroll 16
         for (int k = 0; k < QR_CROSS; k++) STORE(&sum[k][v], a[k]);

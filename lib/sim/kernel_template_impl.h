@@ -134,8 +134,17 @@ static void NAME(apply)(void *cells, unsigned bits, const struct qr_place *at, c
 typedef E NAME(e8) __attribute__((vector_size(8 * sizeof(E))));
 typedef double NAME(d8) __attribute__((vector_size(64)));
 
-INLINE void NAME(cross_group)(const V pr[4], const V pi[4], const V lr[4], const V li[4], V a[QR_CROSS]) {
+/* One group: the cells at ix[0..3]. */
+INLINE void NAME(cross_group)(const struct NAME(cell) *p, const struct NAME(cell) *l, const size_t ix[4], int v, V a[QR_CROSS]) {
+    V pr[4] RAW, pi[4] RAW, lr[4] RAW, li[4] RAW;
     int k = 0;
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+        pr[j] = LOAD(&p[ix[j]].re[v]);
+        pi[j] = LOAD(&p[ix[j]].im[v]);
+        lr[j] = LOAD(&l[ix[j]].re[v]);
+        li[j] = LOAD(&l[ix[j]].im[v]);
+    }
 #pragma GCC unroll 4
     for (int r = 0; r < 4; r++) {
 #pragma GCC unroll 4
@@ -182,15 +191,7 @@ INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) *p, const struct NAME(
         for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) {
             size_t o = (size_t)(i | w->values);
             const size_t ix[4] = {o, o + w->sb, o + w->sa, o + w->sa + w->sb};
-            V pr[4] RAW, pi[4] RAW, lr[4] RAW, li[4] RAW;
-#pragma GCC unroll 4
-            for (int j = 0; j < 4; j++) {
-                pr[j] = LOAD(&p[ix[j]].re[v]);
-                pi[j] = LOAD(&p[ix[j]].im[v]);
-                lr[j] = LOAD(&l[ix[j]].re[v]);
-                li[j] = LOAD(&l[ix[j]].im[v]);
-            }
-            NAME(cross_group)(pr, pi, lr, li, a);
+            NAME(cross_group)(p, l, ix, v, a);
         }
 #pragma GCC unroll 16
         for (int k = 0; k < QR_CROSS; k++) STORE(&sum[k][v], a[k]);

@@ -74,10 +74,7 @@ b umount look >/dev/null
 b rm look >/dev/null
 
 # ---- containers, in a network namespace of their own ----
-timeout -k 10 150 unshare -n -m sh tests/image/containers >"$work/containers.log" 2>&1 </dev/null
+timeout -k 10 300 unshare -n -m sh tests/image/containers >"$work/containers.log" 2>&1 </dev/null
 grep -vE '^[0-9]+ passed' "$work/containers.log"
-counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$work/containers.log" | tail -n 1)
-[ -n "$counts" ] || fail "tests/image/containers ended early: $(tail -n 3 "$work/containers.log")"
-passed=$((passed + $(echo "$counts" | awk '{print $1 + 0}'))) failed=$((failed + $(echo "$counts" | awk '{print $3 + 0}')))
-skipped=$((skipped + $(echo "$counts" | awk '{print $5 + 0}')))
+add "$work/containers.log"
 end
