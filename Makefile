@@ -114,7 +114,7 @@ matrix: $(progs)
 
 ## make soak       random faults on one to six workers, ten minutes (MINUTES=10): the same digest, no growth
 soak: $(progs)
-	$(Q)tests/soak/soak.sh $(or $(MINUTES),10)
+	$(Q)tests/soak/soak.py $(or $(MINUTES),10)
 
 ## make faults     the rows of the fault table that measure a time, 20 times each (TIMES=20): median and worst; 15 minutes
 faults: $(progs) $(filter %/test_sim_whole,$(tests))

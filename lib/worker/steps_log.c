@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 
+enum { PATIENCE_MS = 200 };
 static const int64_t retry_every_ns = QR_SECOND;
 
 void qr_steps_log_init(struct qr_steps_log *l, const char *dir) {
@@ -144,18 +145,21 @@ static enum qr_code look_at_end(struct qr_steps_log *l, long long size, const st
     *ret_last = ours ? last : 0;
     if (!ours) whole = 0;
     if (whole < size && ftruncate(l->fd, whole) != 0 && errno != EINVAL) return failed(l, "cut the end of", err);
+    l->end = whole;
     return QR_OK;
 }
 
 /* ---- writing ---- */
 
-static bool lock(const struct qr_steps_log *l) {
+/* Who was stopped in the lock is waited for once: after that the lock is only tried, until it is free again. */
+static bool lock(struct qr_steps_log *l) {
     const struct timespec pause = {.tv_nsec = QR_MS};
-    for (int ms = 0; ms < 5000; ms++) {
-        if (flock(l->fd, LOCK_EX | LOCK_NB) == 0) return true;
+    for (int ms = l->impatient ? PATIENCE_MS : 0; ms <= PATIENCE_MS; ms++) {
+        if (flock(l->fd, LOCK_EX | LOCK_NB) == 0) return l->impatient = false, true;
         if (errno != EWOULDBLOCK && errno != EINTR) return false; /* a file system without locks */
-        nanosleep(&pause, NULL);
+        if (ms < PATIENCE_MS) nanosleep(&pause, NULL);
     }
+    l->impatient = true;
     return false;
 }
 
@@ -165,7 +169,7 @@ enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
     l->last = 0;
     if (!l->was_there) return QR_OK;
     l->was_there = false;
-    if (l->fd < 0) l->fd = open(l->path, O_RDWR | O_APPEND | O_CLOEXEC);
+    if (l->fd < 0) l->fd = open(l->path, O_RDWR | O_CLOEXEC);
     if (l->fd < 0) return errno == ENOENT ? QR_OK : failed(l, "open", err);
     bool locked = lock(l), same = fstat(l->fd, &st) == 0 && st.st_size == l->found_size && st.st_mtim.tv_sec == l->found.tv_sec &&
                                   st.st_mtim.tv_nsec == l->found.tv_nsec;
@@ -174,18 +178,25 @@ enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
     return code;
 }
 
-/* All of it or, of a file, nothing. */
-static enum qr_code append(struct qr_steps_log *l, struct qr_bytes text, struct qr_err *err) {
+/* After half a line: it goes, unless others have written behind it meanwhile. Then, and when it stays, the end is looked at before the next. */
+static void take_back(struct qr_steps_log *l, size_t done) {
+    struct stat st;
+    bool only_ours = fstat(l->fd, &st) == 0 && st.st_size <= l->end + (long long)done;
+    if (!only_ours || ftruncate(l->fd, l->end) != 0) l->end = -1;
+}
+
+/* All of it or, of a file, nothing. A file gets it at the place that was the end: the bytes at a place are a function of the run, so one
+ * that was stopped here and wakes when others are far ahead writes what is there already. */
+static enum qr_code put(struct qr_steps_log *l, struct qr_bytes text, bool file, struct qr_err *err) {
     size_t done = 0;
     while (done < text.n) {
-        ssize_t n = write(l->fd, text.p + done, text.n - done);
+        const uint8_t *p = text.p + done;
+        ssize_t n = file ? pwrite(l->fd, p, text.n - done, l->end + (long long)done) : write(l->fd, p, text.n - done);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
-            int sys = errno;
-            bool cut = l->end < 0 || ftruncate(l->fd, l->end) == 0;
-            errno = sys;
-            if (!cut) l->end = -1; /* half a line may be there: looked at before the next */
-            return failed(l, "write", err);
+            enum qr_code code = failed(l, "write", err);
+            if (file) take_back(l, done);
+            return code;
         }
         done += (size_t)n;
     }
@@ -217,18 +228,17 @@ static enum qr_code write_locked(struct qr_steps_log *l, const struct told *t, s
     struct stat st;
     struct qr_bytes line;
     uint64_t last = l->last;
-    bool known = fstat(l->fd, &st) == 0, look = known && S_ISREG(st.st_mode) && st.st_size != l->end;
+    bool known = fstat(l->fd, &st) == 0, file = known && S_ISREG(st.st_mode), look = file && st.st_size != l->end;
     keep(l, t, look || !known);
     if (!known) return failed(l, "look at", err);
+    if (!file) l->end = 0;
     struct qr_bytes all = qr_buf_view(&l->kept);
     struct known k = known_of(all);
     if (look && look_at_end(l, st.st_size, &k, &last, err) != QR_OK) return err->code;
-    if (look && fstat(l->fd, &st) != 0) return failed(l, "look at", err);
     size_t at = 0, behind = 0;
     while (next_line(all, &at, &line) && place_at(line) <= last) behind = at;
     l->last = last;
-    l->end = st.st_size;
-    if (append(l, qr_bytes_of(all.p + behind, all.n - behind), err) != QR_OK) return err->code;
+    if (put(l, qr_bytes_of(all.p + behind, all.n - behind), file, err) != QR_OK) return err->code;
     l->end += (long long)(all.n - behind);
     if (k.newest > last) l->last = k.newest;
     if (l->kept.cap > QR_STEPS_WINDOW_BYTES) qr_buf_free(&l->kept);
@@ -239,7 +249,7 @@ static enum qr_code write_locked(struct qr_steps_log *l, const struct told *t, s
 static enum qr_code try(struct qr_steps_log *l, const struct told *t, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
-    if (l->fd < 0) l->fd = open(l->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (l->fd < 0) l->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (l->fd < 0) {
         enum qr_code code = failed(l, "open", err);
         keep(l, t, true);

@@ -1,13 +1,13 @@
 /* worker/steps_log.h — steps.jsonl: each stable step's line exactly once, whoever leads, also when several workers write into one folder.
  *
- * What      A line is written under a lock of the file and after a look at its end. Lines before it that this worker has not seen there are
- *           written first. If somebody else has written since (or this worker never has), the end is compared with the lines that are
- *           known: a torn line is cut, lines that are missing are added, a line that is there is not written again, and a file of another
- *           run begins anew.
+ * What      A line is written under a lock of the file, after a look at its end, at the place where that was. Lines before it that this
+ *           worker has not seen there are written first. If somebody else has written since (or this worker never has), the end is compared
+ *           with the lines that are known: a torn line is cut, lines that are missing are added, a line that is there is not written again,
+ *           and a file of another run begins anew. Of a file of any length one window is in memory (QR_STEPS_WINDOW_BYTES).
  * Failure   A disk that is full or broken keeps no step waiting: the lines are kept here, in at most QR_STEPS_KEPT_BYTES (then the oldest
  *           are given up), and tried again once a second, with the next line.
- * Bound     the lock is waited for 5 s: its holder may have been stopped in the middle; then the line is written without it. Of a file of
- *           any length one window is in memory (QR_STEPS_WINDOW_BYTES).
+ * Stopped   in the lock, a worker is waited for once, for 0.2 s; then lines are written without the lock. When it wakes it writes the bytes
+ *           that are there already, where they are.
  * Threads   one.
  */
 #ifndef QR_WORKER_STEPS_LOG_H
@@ -24,6 +24,7 @@ struct qr_steps_log {
     int fd;              /* -1: not open yet */
     long long end;       /* of the file when this worker wrote last; -1: it never did */
     uint64_t last;       /* place of the last line that is there then */
+    bool impatient;      /* the lock's holder did not give it back in time */
     bool was_there;      /* what a former run left: its size and time */
     long long found_size;
     struct timespec found;

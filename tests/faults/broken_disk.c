@@ -41,6 +41,10 @@ ssize_t write(int fd, const void *p, size_t n) {
     REAL(write);
     return broken(fd, "write") ? -1 : real(fd, p, n);
 }
+ssize_t pwrite(int fd, const void *p, size_t n, off_t at) {
+    REAL(pwrite);
+    return broken(fd, "write") ? -1 : real(fd, p, n, at);
+}
 int rename(const char *from, const char *to) {
     REAL(rename);
     return below(to) && fails("rename") ? -1 : real(from, to);

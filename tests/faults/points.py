@@ -28,16 +28,27 @@ def symbols():
 
 @functools.cache
 def replaced(function):
-    """(address, first bytes): whole instructions that mean the same elsewhere, as many as a jump needs."""
+    """(address, bytes of the first instructions, where in them 32 bits count from the instruction's end): as many as a jump needs."""
     address, size = symbols()[function]
     text = subprocess.run(["objdump", "-d", "-w", f"--start-address={address}", f"--stop-address={address + min(size, 32)}", QRINGD],
                           capture_output=True, text=True, check=True).stdout
-    code = b""
+    code, relative = b"", []
     for byte, what in re.findall(r"^ *[0-9a-f]+:\t([0-9a-f ]+?) *\t(.*)$", text, re.M):
-        if re.match(r"j|call|ret|loop|bnd", what) or "(%rip)" in what: break
-        code += bytes.fromhex(byte)
-        if len(code) >= JUMP: return address, code
+        one = bytes.fromhex(byte)
+        far_jump = one[0] in (0xE8, 0xE9) or (one[0] == 0x0F and one[1] & 0xF0 == 0x80)
+        if re.match(r"j|ret|loop|bnd", what) and not far_jump or ("(%rip)" in what and "$" in what): break
+        code += one
+        if far_jump or "(%rip)" in what: relative.append(len(code))
+        if len(code) >= JUMP: return address, code, relative
     raise LookupError(f"{function} begins with what cannot be moved:\n{text}")
+
+
+def moved(function, here):
+    """Those instructions, to stand at `here`."""
+    address, code, relative = replaced(function)
+    code = bytearray(code)
+    for end in relative: struct.pack_into("<i", code, end - 4, struct.unpack_from("<i", code, end - 4)[0] + address - here)
+    return bytes(code)
 
 
 def threads(pid):
@@ -49,62 +60,66 @@ def threads(pid):
         except OSError: pass
 
 
-def stopped(pid): return all(state in "TtXZ" for state, _ in threads(pid))
+def stopped(pid):
+    states = [state for state, _ in threads(pid)]
+    return bool(states) and all(s in "TtXZ" for s in states)
 
 
 def base_of(pid):
     with open(f"/proc/{pid}/maps") as f:
         for line in f:
             if line.rstrip().endswith(os.path.realpath(QRINGD)): return int(line.split("-")[0], 16)
-    raise ProcessLookupError(f"{pid} is no {QRINGD}")
+    return None  # it has just been started
 
 
 def write(pid, address, code):
     with open(f"/proc/{pid}/mem", "r+b", buffering=0) as f:
         f.seek(address)
-        f.write(code)
+        if f.write(code) != len(code): raise OSError(f"{pid}: its memory cannot be written")
 
 
-def trampoline(number, closing, code, here, back):
+def trampoline(function, number, closing, here):
     """closing: only where the second argument is 0."""
     keep = bytes.fromhex("50 51 56 57 41 53")                 # push rax, rcx, rsi, rdi, r11
     ask = bytes.fromhex("b8 27 00 00 00 0f 05")               # getpid()
     send = bytes.fromhex("89 c7 be") + struct.pack("<I", number) + bytes.fromhex("b8 3e 00 00 00 0f 05")  # kill(it, number)
     if closing: ask = bytes.fromhex("48 85 f6 75") + bytes([len(ask + send)]) + ask  # test rsi, rsi; jne over both
     give = bytes.fromhex("41 5b 5f 5e 59 58")
-    body = keep + ask + send + give + code
-    return body + b"\xe9" + struct.pack("<i", back - (here + len(body) + JUMP))
+    body = keep + ask + send + give
+    body += moved(function, here + len(body))
+    address, code, _ = replaced(function)
+    return body + b"\xe9" + struct.pack("<i", address + len(code) - (here + len(body) + JUMP))
 
 
-def change(process, function, make):
-    """Writes what make(base) says while the process stands still outside of the bytes that change."""
-    pid, (address, code) = process.pid, replaced(function)
+def change(process, function, pieces):
+    """Writes [(address, bytes)] while the process stands still outside of the bytes that change."""
+    pid, (address, code, _) = process.pid, replaced(function)
     for _ in range(200):
         os.kill(pid, signal.SIGSTOP)
         if not until(lambda: stopped(pid), 2, 0.0005): raise TimeoutError(f"{pid} does not stop")
         base = base_of(pid)
-        if not any(address < at - base < address + len(code) for _, at in threads(pid)):
-            for at, bytes_ in make(base): write(pid, base + at, bytes_)
+        if base is not None and not any(address < at - base < address + len(code) for _, at in threads(pid)):
+            for at, piece in pieces: write(pid, base + at, piece)
             return
         os.kill(pid, signal.SIGCONT)
         time.sleep(0.001)
-    raise TimeoutError(f"{pid} is always in {function}")
+    raise TimeoutError(f"{pid} is no {QRINGD}, or is always in {function}")
 
 
 def arm(process, function, number=signal.SIGKILL, closing=False):
     """From now on whoever enters the function sends the signal to the process."""
-    address, code = replaced(function)
-    room = symbols()[ROOM][0] + 16
+    address, room = replaced(function)[0], symbols()[ROOM][0] + 16
     jump = b"\xe9" + struct.pack("<i", room - (address + JUMP))
-    change(process, function, lambda _: [(room, trampoline(number, closing, code, room, address + len(code))), (address, jump)])
+    change(process, function, [(room, trampoline(function, number, closing, room)), (address, jump)])
     os.kill(process.pid, signal.SIGCONT)
 
 
-def disarm(process, function, go_on=True):
-    """As it was. A process that stopped itself there goes on with SIGCONT."""
-    address, code = replaced(function)
-    change(process, function, lambda _: [(address, code)])
-    if go_on: os.kill(process.pid, signal.SIGCONT)
+def disarm(process, function):
+    """As it was. A process that stopped itself there goes on; one that has ended there meanwhile has."""
+    try: change(process, function, [replaced(function)[:2]])
+    except (OSError, TimeoutError):
+        if process.poll() is None: raise
+    if process.poll() is None: os.kill(process.pid, signal.SIGCONT)
 
 
 def is_stopped(process):

@@ -5,7 +5,7 @@ tests/run gives them; `rows_x.py 5 6` runs those rows, and REPEAT=20 repeats the
 figure (`make faults`). Every row compares with one worker that nobody disturbed. Bounds are DESIGN's; on virtual time (tests/sim) they are
 asserted as they are, here, on a machine that may be busy, SLACK times as much must do.
 """
-import json, os, shutil, signal, socket, statistics, subprocess, sys, threading, time
+import json, os, re, shutil, signal, socket, statistics, subprocess, sys, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.path.join(ROOT, os.environ.get("QR_BIN", "build/bin"))
@@ -19,6 +19,7 @@ os.environ.pop("TF_CONFIG", None)
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 figures = {}  # (row, what) -> ([seconds], bound)
 rows, rings = [], []
+turn = [0]  # which of REPEAT this is: rows may take turns in what they vary
 
 
 def check(what, good):
@@ -103,7 +104,7 @@ def truth(job_file, epochs):
         out = folder(os.path.basename(alone(job_file, epochs)))
         with open(out + ".log", "w") as log:
             code = subprocess.run([QRINGD, job_file, "--epochs", str(epochs), "--out", out], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                  timeout=300).returncode
+                                  timeout=1500).returncode
         if code: raise SystemExit(f"one worker alone ends with {code}: {out}.log")
         with open(out + "/result.json") as f: digest = json.load(f)["state_digest"]
         with open(out + "/steps.jsonl", "rb") as f: truths[key] = digest, f.read()
@@ -118,6 +119,7 @@ class Ring:
         self.out, self.flags, self.env = self.dir + "/out", list(flags), env or {}
         self.peers = peers or [f"127.0.0.1:{p}" for p in free_ports(n)]
         self.prefix = prefix or (lambda i: [])  # a command in front, by index: ["ip", "netns", "exec", "pod1"]
+        self.tls = tls
         if tls: self.flags += ["--tls-dir", tls]
         self.worker, self.growth, self.closed = {}, [], False
         os.makedirs(self.out)
@@ -153,7 +155,8 @@ class Ring:
         return self.reaches(lines, seconds)
 
     def reaches(self, lines, seconds=60):
-        return check(f"{self.name}: {lines} lines in steps.jsonl within {seconds} s; {self.last_words()}", until(lambda: self.lines() >= lines, seconds))
+        there = until(lambda: self.lines() >= lines, seconds)
+        return check(f"{self.name}: {lines} lines in steps.jsonl within {seconds} s; {self.last_words()}", there)
 
     def lines(self):
         try:
@@ -173,8 +176,9 @@ class Ring:
     def grows_after(self, at, times=3, seconds=30):
         """Seconds from `at` until steps.jsonl has grown so many times: what was under way when a fault came may pass once."""
         later = lambda: [t for t, _ in self.growth if t > at]
-        if not check(f"{self.name}: training goes on within {seconds} s; {self.last_words()}", until(lambda: len(later()) >= times, seconds)): return seconds
-        return later()[times - 1] - at
+        grew = until(lambda: len(later()) >= times, seconds)
+        check(f"{self.name}: training goes on within {seconds} s; {self.last_words()}", grew)
+        return later()[times - 1] - at if grew else seconds
 
     def longest_gap(self, begin, end):
         """The longest time without growth that touches begin..end."""
@@ -217,26 +221,29 @@ class Ring:
             good &= check(f"{self.name}: the bytes of {name}", mine == theirs)
         return good
 
-    def settle(self, seconds=60, extra=2):
-        """Of a ring that was told many epochs: asks all to leave, and a calm ring of three goes on to the end of an epoch soon after."""
+    def settle(self, n=1, seconds=60, extra=2):
+        """Of a ring that was told more epochs than it will have time for: asks all to leave, and n calm workers go on to the end of an epoch soon
+        after. Then same() can compare. Returns the exit codes of those that were asked."""
         for i in self.alive(): self.kill(i, signal.SIGTERM)
-        self.wait(seconds)
+        codes = self.wait(seconds)
         with open(self.out + "/steps.jsonl") as f: self.epochs = json.loads(f.readlines()[-1])["epoch"] + extra
         self.worker.clear()
-        self.peers = [f"127.0.0.1:{p}" for p in free_ports(3)]
-        for i in range(3): self.start(i)
-        codes = self.wait(seconds)
-        check(f"{self.name}: the calm ring ends with 0, not {codes}; {self.last_words()}", set(codes.values()) == {0})
+        self.peers = [f"127.0.0.1:{p}" for p in free_ports(n)]
+        for i in range(n): self.start(i, "--min-workers", "1")
+        calm = self.wait(seconds)
+        check(f"{self.name}: the calm ones end with 0, not {calm}; {self.last_words()}", set(calm.values()) == {0})
+        return codes
 
     def position(self, i):
         """Where worker i's log ends now, for says(since=)."""
         return len(self.log(i))
 
     def joins(self, i, since=0, seconds=20):
-        """Seconds until worker i, a newcomer, has the state of the others."""
-        took = self.says(i, "took over the state of step", seconds, since)
-        check(f"{self.name}: worker {i} comes into the ring within {seconds} s; {self.last_words()}", took is not None)
-        return seconds if took is None else took
+        """Seconds until worker i, that came or was away, works with others. (One that was frozen may have trained on alone, and lead them then.)"""
+        began = time.monotonic()
+        there = until(lambda: re.search(r"took over the state|goes on after step \d+ with [2-9]", self.log(i)[since:]), seconds, 0.005)
+        check(f"{self.name}: worker {i} comes into the ring within {seconds} s; {self.last_words()}", there)
+        return time.monotonic() - began
 
     def regroups(self, i, since=0):
         """How many generations worker i has begun since that position in its log, its first one left out."""
@@ -259,13 +266,15 @@ def row(number, timed=False):
 
 def main():
     wanted = [int(a) for a in sys.argv[1:]]
-    for _ in range(REPEAT):
+    for turn[0] in range(REPEAT):
         for number, timed, f in rows:
             if (wanted and number not in wanted) or (REPEAT > 1 and not timed): continue
+            began = time.monotonic()
             try: f()
             except Exception as e: check(f"row {number}, {f.__name__}: {type(e).__name__}: {e}", False)
             finally:
                 while rings: rings.pop().close()
+            print(f"    row {number}, {f.__name__}: {time.monotonic() - began:.1f} s in all", flush=True)
     for (number, what), (s, bound) in sorted(figures.items()):
         if REPEAT > 1: print(f"{number:3d}  {what:60s} {len(s):3d} times: median {statistics.median(s):.3f} s, worst {max(s):.3f} s, bound {bound} s")
     print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))

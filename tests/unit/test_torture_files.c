@@ -19,7 +19,7 @@
 
 /* ---- the calls, in between; hidden, so that only what is linked into this program comes here ---- */
 
-enum call { NONE, OPEN, READ, WRITE, FSYNC, CLOSE, RENAME, LINK, UNLINK, MKDIR, MKOSTEMP, STAT, ACCESS, OPENDIR, READDIR, LSEEK, FTRUNCATE, PREAD, FLOCK, FSTATAT };
+enum call { NONE, OPEN, READ, WRITE, FSYNC, CLOSE, RENAME, LINK, UNLINK, MKDIR, MKOSTEMP, STAT, ACCESS, OPENDIR, READDIR, LSEEK, FTRUNCATE, PREAD, PWRITE, FLOCK, FSTATAT };
 static long n_calls, fail_at; /* fail_at 0: nothing fails; -1: nothing fails, but each is counted */
 static enum { ONCE, THIS_CALL, ALL_CALLS } fail_mode;
 static int fail_errno, short_next;
@@ -56,6 +56,14 @@ ssize_t write(int fd, const void *p, size_t n) {
     if (n < 2 || n_calls > fail_at) return -1;
     short_next = 1;
     return real(fd, p, n / 2);
+}
+ssize_t pwrite(int fd, const void *p, size_t n, off_t at) {
+    REAL(pwrite);
+    if (short_next) return short_next = 0, errno = fail_errno, -1;
+    if (!fails(PWRITE)) return real(fd, p, n, at);
+    if (n < 2 || n_calls > fail_at) return -1;
+    short_next = 1;
+    return real(fd, p, n / 2, at);
 }
 int fsync(int fd) { /* nothing here needs to outlive a power cut */
     (void)fd;
@@ -371,7 +379,7 @@ static bool outputs_new(void) {
 
 /* Failures that a caller need not hear of: what is closed was only read, what is looked at is looked at again by what follows. */
 static bool may_pass(const struct try *t) {
-    if (fail_errno == EINTR && (failed == READ || failed == PREAD || failed == WRITE)) return true; /* made again */
+    if (fail_errno == EINTR && (failed == READ || failed == PREAD || failed == WRITE || failed == PWRITE)) return true; /* made again */
     if (t->run == run_outputs && warned) return true; /* a line of the log that was written later */
     if (failed == CLOSE) return !failed_for_writing || ((t->run == run_publish || t->run == run_swap) && failed_lock) ||
         t->run == run_append || t->run == run_outputs; /* its lines are a log */

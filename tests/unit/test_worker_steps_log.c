@@ -2,10 +2,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "tests/t.h"
@@ -49,6 +51,31 @@ static bool tell(struct qr_steps_log *l, size_t i) {
     size_t n = i < 3 ? i : 3;
     CHECK(qr_steps_log_write(l, &line[i], &line[i - n], n, &continues, &err) == QR_OK, "%s", err.msg);
     return continues;
+}
+
+/* A worker is stopped in the lock (its lock is ours here), others go on without it; then it wakes where it was: before its line, or before its look
+ * at the end. */
+static void test_stopped_in_the_lock(size_t at) {
+    struct qr_steps_log a, b;
+    qr_steps_log_init(&a, folder);
+    qr_steps_log_init(&b, folder);
+    CHECK(unlink(path) == 0 || errno == ENOENT);
+    for (size_t i = 0; i < at; i++) tell(&a, i);
+    int holder = open(path, O_RDWR);
+    CHECK(flock(holder, LOCK_EX) == 0);
+    int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
+    for (size_t i = at; i < n_lines; i++) tell(&b, i);
+    CHECK(qr_now_ns(&qr_clock_monotonic) - began_ns < 2 * QR_SECOND, "waits for the lock at every line");
+    check_file(n_lines, "the lock is held");
+    struct qr_buf late = text_of(at, at + 1);
+    CHECK(pwrite(a.fd, late.p, late.n, a.end) == (ssize_t)late.n); /* what it does when it wakes after its look */
+    close(holder);
+    check_file(n_lines, "the late line is there already");
+    for (size_t i = at; i < n_lines; i++) tell(&a, i);
+    check_file(n_lines, "it goes on");
+    qr_buf_free(&late);
+    qr_steps_log_fini(&a);
+    qr_steps_log_fini(&b);
 }
 
 /* A second worker takes over behind line `at`, of which it knows the last three; the file ends with `there` bytes more or less than it says. */
@@ -223,6 +250,8 @@ int main(void) {
     test_long_log(false);
     test_no_room();
     test_gives_up();
+    test_stopped_in_the_lock(1);
+    test_stopped_in_the_lock(7);
     /* a file that cannot be written is named */
     struct qr_steps_log l;
     struct qr_err err;

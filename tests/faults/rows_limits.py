@@ -1,0 +1,165 @@
+#!/usr/bin/python3
+"""Rows of the fault table where a worker has other settings, too little memory, bad numbers, a slow processor or busy neighbours."""
+import json, os, re, signal, subprocess, threading, time, urllib.request
+
+from ring import QRINGD, WORK, Ring, check, figure, folder, free_ports, job, main, row, skip, tell, until
+
+ENDLESS = 1000000
+
+
+# ---- row 18: other settings ----
+
+@row(18, timed=True)
+def other_settings():
+    right = job("settings")
+    wrong = [("spec", dict(train={"optimizer": {"name": "adam", "learning_rate": 0.03}}), "learning_rate", "0.03", "0.02"),
+             ("data", dict(data={"rounds": 21}), "data", None, None),
+             ("version", dict(precision="double"), "contract", "f64-v1", "f32-v1")]
+    for what, change, field, there, here in wrong:
+        r = Ring(f"other-{what}", right, 3, ENDLESS, ["--min-workers", "1", "--form-timeout", "0.3s"])
+        for i in (0, 1): r.start(i)
+        r.reaches(20)
+        had = r.position(0)
+        r.job = job(f"settings-{what}", **change)
+        with open(r.job) as f: text = json.load(f)
+        text["name"] = "settings"
+        with open(r.job, "w") as f: json.dump(text, f)
+        at = time.monotonic()
+        w = r.start(2)
+        until(lambda: w.poll() is not None, 20, 0.001)
+        figure(18, f"another {what}: the worker is out", time.monotonic() - at, 1.0)
+        check(f"other {what}: it ends with 3, not {w.poll()}; {r.last_words()}", w.poll() == 3)
+        found = re.search(r"has other settings under the job name [^:]*: (%s) is (.+?) there and (.+?) here" % field, r.log(2))
+        if check(f"other {what}: field and both values in {r.log(2)[-600:]}", found):
+            tell(18, f"another {what}: it says", f"{found[1]} is {found[2]} there and {found[3]} here", "field and both values")
+            check(f"other {what}: {found[0]}", found[2] != found[3] and (there is None or (found[2], found[3]) == (here, there)))
+        check(f"other {what}: a member says so too", until(lambda: "has other settings" in r.log(0)[had:], 5))
+        check(f"other {what}: the ring goes on as it was", "goes on after step" not in r.log(0)[had:] and r.alive() == [0, 1])
+        r.job = right
+        r.settle()
+        r.same()
+        r.close()
+
+
+# ---- row 27: memory ----
+
+@row(27)
+def too_little_memory():
+    """The limit is what a container would see: its cgroup's file, bound over the machine's in a mount namespace."""
+    n = 20
+    gates = [{"gate": "XX", "qubits": [a, a + 1], "exponent": {"parameter": f"p{a}"}} for a in range(n - 1)]
+    big = job("big", model=[{"layer": "quantum", "circuit": {"qubits": n, "gates": gates}, "readouts": ["Z0"]}])
+    with open(big) as f: text = json.load(f)
+    text["data"] = {"source": "csv", "url": f"{WORK}/big.csv", "train_fraction": 0.5}
+    with open(big, "w") as f: json.dump(text, f)
+    row_ = ",".join(["0.5"] * n + ["1"]) + "\n"
+    with open(f"{WORK}/big.csv", "w") as f: f.write(",".join([f"x{i}" for i in range(n)] + ["y"]) + "\n" + 4 * row_)
+    box = folder("cgroup")
+    with open(box + "/memory.max", "w") as f: f.write(f"{8 << 20}\n")
+    command = ["unshare", "-m", "sh", "-c", f'mount --bind {box} /sys/fs/cgroup && exec "$@"', "sh", QRINGD, big, "--out", WORK + "/big"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    if "unshare" in done.stderr[:40] or "mount:" in done.stderr[:40]: return skip(f"row 27 needs a mount namespace: {done.stderr.strip()}")
+    numbers = re.findall(r"\d{6,}(?= bytes)", done.stderr)
+    check(f"it ends with a permanent code, not {done.returncode}: {done.stderr[-500:]}", 1 <= done.returncode < 124)
+    check(f"both numbers are said: {done.stderr[-500:]}", str(8 << 20) in numbers and any(int(n) > 8 << 20 for n in numbers))
+    check("no step was made", not os.path.exists(WORK + "/big/steps.jsonl"))
+    tell(27, "memory limit below need: refused before the first step, need and limit in bytes", ", ".join(numbers), "both numbers")
+
+
+# ---- row 29: a number that is none ----
+
+@row(29)
+def not_finite():
+    """One sample's label makes its block's sums too large. Everybody finds it in the same sum, and says the same."""
+    with open(f"{WORK}/bad.csv", "w") as f:
+        f.write("a,b,c,d,e,f,g,h,y\n")
+        for i in range(200): f.write(",".join(str(0.01 * (i + q)) for q in range(8)) + (",1e11\n" if i == 77 else f",{1 - 2 * (i % 2)}\n"))
+    bad = job("bad", train={"batch_size": 100, "metrics": []})
+    with open(bad) as f: j = json.load(f)
+    j["data"] = {"source": "csv", "url": f"{WORK}/bad.csv", "train_fraction": 0.75}
+    with open(bad, "w") as f: json.dump(j, f)
+    r = Ring("bad", bad, 3, 100, ["--min-workers", "1"])
+    for i in range(3): r.start(i)
+    codes = set(r.wait(30).values())
+    said = {tuple(re.findall(r"step \d+: sample \d+ \(block \d+[^\"]*", r.log(i))[-1:]) for i in range(3)}
+    check(f"bad: one permanent code, not {codes}; {r.last_words()}", len(codes) == 1 and 1 <= min(codes) < 124)
+    if check(f"bad: one sentence: {said}", len(said) == 1 and () not in said):
+        text = said.pop()[0]
+        check(f"bad: it names the sample: {text}", "sample 77 " in text)
+        tell(29, f"a gradient that is not finite: all three end with {min(codes)} and say", text[:90], "<= 1 step")
+        step = int(re.match(r"step (\d+)", text)[1])
+        check(f"bad: nothing of step {step} is applied: {r.lines()} lines", r.lines() < step)
+
+
+# ---- rows 21, 38: slow, and busy neighbours ----
+
+def blocks(port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as f:
+        return int(re.search(rb"^qring_blocks_total (\d+)", f.read(), re.M)[1])
+
+
+def shares(r, ports, seconds):
+    """(seconds a step, part of the blocks that worker 1 computes)."""
+    had, lines, began = [blocks(p) for p in ports], r.lines(), time.monotonic()
+    time.sleep(seconds)
+    took, steps = time.monotonic() - began, r.lines() - lines
+    new = [blocks(p) - h for p, h in zip(ports, had)]
+    return took / max(1, steps), new[1] / max(1, sum(new))
+
+
+@row(21)
+def slow_worker():
+    """One of two workers gets a third of its processor, by SIGSTOP and SIGCONT: blocks move to the other. With speeds of 1 and 1/3 it
+    should have a quarter of them; a step takes 1.5 times as long as before then, and 3 times where nothing moves."""
+    model = [{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 16, "stages": 1}}, {"layer": "dense", "units": 1}]
+    j = job("slow", block_size=8, model=model, data={"rounds": 16, "train_fraction": 1}, train={"batch_size": 256})
+    r = Ring("slow", j, 2, ENDLESS, ["--min-workers", "1"])
+    ports = free_ports(2)
+    for i in (0, 1): r.start(i, "--http-port", str(ports[i]))
+    r.reaches(4)
+    before, share = shares(r, ports, 1.5)
+    check(f"slow: about half of the blocks before: {share:.2f}", 0.3 < share < 0.7)
+    end = threading.Event()
+
+    def duty():
+        while not end.is_set():
+            r.kill(1, signal.SIGSTOP)
+            time.sleep(0.02)
+            r.kill(1, signal.SIGCONT)
+            time.sleep(0.01)
+    t = threading.Thread(target=duty)
+    t.start()
+    time.sleep(1.5)  # speeds are means over some eight steps
+    slow, share = shares(r, ports, 1.5)
+    end.set()
+    t.join()
+    tell(21, "one of two workers at a third of its speed: its part of the blocks (ideal 0.25)", f"{share:.2f}", "0.4")
+    tell(21, f"a step of {before:.3f} s takes {slow:.3f} s: of the ideal time", f"{slow / (1.5 * before):.2f}", "1.25")
+    check(f"slow: blocks move: {share:.2f} of them are the slow one's", 0.1 < share < 0.45)
+    r.settle(extra=1)
+    r.same()
+
+
+@row(38)
+def busy_neighbours():
+    """Eight loops on the same processors for some seconds: nobody is put out."""
+    seconds = 4
+    r = Ring("busy", job("busy"), 4, ENDLESS, ["--min-workers", "1"])
+    r.start_all()
+    since = {i: r.position(i) for i in r.alive()}
+    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(8)]
+    at = time.monotonic()
+    try: time.sleep(seconds)
+    finally:
+        for p in loops:
+            p.kill()
+            p.wait()
+    figure(38, f"eight busy neighbours for {seconds} s: longest pause", r.longest_gap(at, time.monotonic()), 1.25)
+    ejected = sum(r.log(i)[at_:].count("goes on after step") for i, at_ in since.items())
+    tell(38, f"eight busy neighbours for {seconds} s: ejections", ejected, 0)
+    check(f"busy: {ejected} changes of the ring", ejected == 0)
+    r.settle()
+    r.same()
+
+
+main()

@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+"""tests/soak/soak.py MINUTES: six workers on loopback, a random fault every 5 s (kill -9, SIGTERM, SIGSTOP with SIGCONT, one more started),
+one to six of them alive; one is never ended, and must not grow, in memory or descriptors. Then all are asked to leave, and a calm ring of three
+finishes two epochs later: digest and steps.jsonl are those of one worker that nobody disturbed. SEED=7 chooses the faults."""
+import os, random, signal, sys, time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "faults"))
+from ring import Ring, check, job, main, row, truth
+
+N, EVERY_S = 6, 5
+minutes, seed = float(sys.argv.pop(1)), int(os.environ.get("SEED", os.getpid()))
+dice = random.Random(seed)
+
+
+def size(pid):  # resident KiB, descriptors
+    with open(f"/proc/{pid}/statm") as f: pages = int(f.read().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") // 1024, len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def disturb(r, survivor, stopped, done):
+    here = r.alive()
+    away = [i for i in range(N) if i not in here]
+    others = [i for i in here if i != survivor and i not in stopped]
+    kind = dice.choice(["SIGSTOP"] + ["start"] * 2 * bool(away) + ["kill -9", "SIGTERM"] * bool(others))
+    done[kind] += 1
+    if kind == "start": r.start(dice.choice(away))
+    elif kind == "SIGSTOP":
+        i = dice.choice(here)
+        r.kill(i, signal.SIGSTOP)
+        stopped[i] = time.monotonic() + dice.uniform(0.1, 4)
+    else: r.kill(dice.choice(others), signal.SIGKILL if kind == "kill -9" else signal.SIGTERM)
+
+
+def go_on(r):
+    survivor, stopped, sizes = dice.randrange(N), {}, []
+    done = dict.fromkeys(("kill -9", "SIGTERM", "SIGSTOP", "start"), 0)
+    began = fault = minute = time.monotonic()
+    before = r.lines()
+    while time.monotonic() < began + 60 * minutes:
+        time.sleep(0.1)
+        now = time.monotonic()
+        for i in [i for i, at in stopped.items() if now >= at]:
+            r.kill(i, signal.SIGCONT)
+            del stopped[i]
+        if not check(f"the survivor, worker {survivor}, ended with {r.worker[survivor].poll()}", r.worker[survivor].poll() is None): break
+        if now >= fault + EVERY_S:
+            fault += EVERY_S
+            disturb(r, survivor, stopped, done)
+        if now >= minute + min(60, 20 * minutes):
+            minute = now
+            n, (kib, fds) = r.lines(), size(r.worker[survivor].pid)
+            sizes.append((kib, fds))
+            print(f"{(now - began) / 60:.1f} min: {n} lines (+{n - before}), {len(r.alive())} alive; worker {survivor}: "
+                  f"{kib / 1024:.1f} MiB, {fds} descriptors; {done}", flush=True)
+            check(f"steps in the minute before {(now - began) / 60:.1f} min", n > before)
+            before = n
+    for i in stopped: r.kill(i, signal.SIGCONT)
+    return sizes
+
+
+@row(37)
+def soak():
+    print(f"seed {seed}", flush=True)
+    r = Ring("soak", job("soak", data={"rounds": 640}, train={"batch_size": 1024}), N, 1000000,
+             ["--min-workers", "1", "--form-timeout", "5s", "--checkpoint-interval", "10s"])
+    r.start_all()
+    sizes = go_on(r)
+    # the first minute fills what is kept for good; a ring of six has at most this many connections more than one alone
+    if len(sizes) > 1:
+        check(f"memory grew: {[k for k, _ in sizes]} KiB", sizes[-1][0] <= sizes[0][0] * 1.2 + 8192)
+        check(f"descriptors grew: {[f for _, f in sizes]}", sizes[-1][1] <= sizes[0][1] + 4 * N)
+    r.settle(3, 120)
+    r.same()
+    print(f"{r.lines()} lines of steps.jsonl, {r.epochs} epochs: digest {truth(r.job, r.epochs)[0]}")
+
+
+main()
