@@ -149,6 +149,7 @@ static bool would_fit(struct qr_bytes file, size_t whole_at, size_t at, const ch
     const bool first = at < whole_at;
     const size_t low = first ? at : whole_at, high = first ? whole_at : at;
     char want[CRC_CHARS + 1];
+    if (high - low < CRC_CHARS) return false; /* nobody wrote that */
     uint32_t crc = qr_crc32c(0, file.p, low);
     crc = qr_crc32c(crc, first ? digits : "00000000", CRC_CHARS);
     crc = qr_crc32c(crc, file.p + low + CRC_CHARS, high - low - CRC_CHARS);

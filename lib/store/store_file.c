@@ -72,7 +72,8 @@ static bool is_temporary(const char *name) {
 }
 
 /* Everything below the directory whose names begin with `dir` ("" or "a/b/"); links to directories are not followed. */
-static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix, unsigned depth, struct qr_names *names, struct qr_err *err) {
+static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix, unsigned depth, struct qr_names *names,
+                         struct qr_err *err) {
     qr_auto(qr_free_p) char *path = path_of(s, *dir ? dir : *self(s)->root ? "" : ".");
     DIR *d = opendir(path);
     if (!d) return errno == ENOENT || errno == ENOTDIR ? QR_OK : qr_fail_errno(err, errno, "list %s", path);
@@ -83,8 +84,13 @@ static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix
         qr_auto(qr_free_p) char *name = qr_xasprintf("%s%s", dir, e->d_name);
         size_t common = strlen(name) < strlen(prefix) ? strlen(name) : strlen(prefix);
         struct stat st;
-        if (strncmp(name, prefix, common) != 0 || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
-        if (S_ISLNK(st.st_mode) && (fstatat(dirfd(d), e->d_name, &st, 0) != 0 || S_ISDIR(st.st_mode))) continue;
+        if (strncmp(name, prefix, common) != 0) continue;
+        int sys = fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+        bool link = !sys && S_ISLNK(st.st_mode);
+        if (link) sys = fstatat(dirfd(d), e->d_name, &st, 0) == 0 ? 0 : errno;
+        if (sys == ENOENT || sys == ELOOP) continue; /* taken away meanwhile, or a link to nothing */
+        if (sys) code = qr_fail_errno(err, sys, "list %s: %s", path, e->d_name);
+        if (sys || (link && S_ISDIR(st.st_mode))) continue;
         if (S_ISDIR(st.st_mode) && depth < MAX_DEPTH) {
             qr_auto(qr_free_p) char *below = qr_xasprintf("%s/", name);
             code = walk(s, below, prefix, depth + 1, names, err);

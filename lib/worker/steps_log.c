@@ -105,8 +105,10 @@ static bool meets(struct qr_bytes lines, const struct known *k) {
     return false;
 }
 
-/* The file has gone on beyond what is known: looked for backward, a window at a time, until its lines are older. l->tail has the last one. */
-static enum qr_code meets_before(struct qr_steps_log *l, long long from, long long end, const struct known *k, bool *ret, struct qr_err *err) {
+/* The file has gone on beyond what is known: looked for backward, a window at a time, until its lines are older. l->tail has
+ * the last one. */
+static enum qr_code meets_before(struct qr_steps_log *l, long long from, long long end, const struct known *k, bool *ret,
+                                 struct qr_err *err) {
     for (*ret = false;;) {
         struct qr_bytes window = qr_bytes_of(l->tail.p, (size_t)(end - from)), line;
         size_t cut = 0;
@@ -179,20 +181,25 @@ enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
     return code;
 }
 
-/* All of it or, of a file, nothing. A file gets it at the place that was the end: the bytes at a place are a function of the run, so one that
- * was stopped here and wakes when others are far ahead writes what is there already. */
-static enum qr_code put(struct qr_steps_log *l, bool file, struct qr_bytes text, struct qr_err *err) {
+/* After half a line: it goes, unless others have written behind it meanwhile. Then, and when it stays, the end is looked at before the next. */
+static void take_back(struct qr_steps_log *l, size_t done) {
+    struct stat st;
+    bool only_ours = fstat(l->fd, &st) == 0 && st.st_size <= l->end + (long long)done;
+    if (!only_ours || ftruncate(l->fd, l->end) != 0) l->end = -1;
+}
+
+/* All of it or, of a file, nothing. A file gets it at the place that was the end: the bytes at a place are a function of the run, so one
+ * that was stopped here and wakes when others are far ahead writes what is there already. */
+static enum qr_code put(struct qr_steps_log *l, struct qr_bytes text, bool file, struct qr_err *err) {
     size_t done = 0;
     while (done < text.n) {
         const uint8_t *p = text.p + done;
         ssize_t n = file ? pwrite(l->fd, p, text.n - done, l->end + (long long)done) : write(l->fd, p, text.n - done);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
-            int sys = errno;
-            bool cut = !file || (!l->impatient && ftruncate(l->fd, l->end) == 0);
-            errno = sys;
-            if (!cut) l->end = -1; /* half a line may be there: looked at before the next */
-            return failed(l, "write", err);
+            enum qr_code code = failed(l, "write", err);
+            if (file) take_back(l, done);
+            return code;
         }
         done += (size_t)n;
     }
@@ -227,14 +234,14 @@ static enum qr_code write_locked(struct qr_steps_log *l, const struct told *t, s
     bool known = fstat(l->fd, &st) == 0, file = known && S_ISREG(st.st_mode), look = file && st.st_size != l->end;
     keep(l, t, look || !known);
     if (!known) return failed(l, "look at", err);
+    if (!file) l->end = 0;
     struct qr_bytes all = qr_buf_view(&l->kept);
     struct known k = known_of(all);
     if (look && look_at_end(l, st.st_size, &k, &last, err) != QR_OK) return err->code;
     size_t at = 0, behind = 0;
     while (next_line(all, &at, &line) && place_at(line) <= last) behind = at;
     l->last = last;
-    if (!look) l->end = st.st_size;
-    if (put(l, file, qr_bytes_of(all.p + behind, all.n - behind), err) != QR_OK) return err->code;
+    if (put(l, qr_bytes_of(all.p + behind, all.n - behind), file, err) != QR_OK) return err->code;
     l->end += (long long)(all.n - behind);
     if (k.newest > last) l->last = k.newest;
     if (l->kept.cap > QR_STEPS_WINDOW_BYTES) qr_buf_free(&l->kept);

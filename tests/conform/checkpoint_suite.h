@@ -278,9 +278,10 @@ static inline void checkpoint_race(struct qr_store *s, struct qr_store *(*open_s
             running--;
         }
     }
-    CHECK(load(NULL) == (int64_t)last && ck_notes.n == 0 && moves > 1 && kills > 0, "%s: %d moves, %d kills, %s", what, moves, kills, ck_err.msg);
-    printf("%s: %d processes, %d of them killed, %" PRIu64 " passes: LATEST was seen to move %d times, always forward\n", what, N + kills, kills, last,
-           moves);
+    CHECK(load(NULL) == (int64_t)last && ck_notes.n == 0 && moves > 1 && kills > 0, "%s: %d moves, %d kills, %s", what, moves, kills,
+          ck_err.msg);
+    printf("%s: %d processes, %d of them killed, %" PRIu64 " passes: LATEST was seen to move %d times, always forward\n", what, N + kills,
+           kills, last, moves);
     start_over();
 }
 

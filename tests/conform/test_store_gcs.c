@@ -213,7 +213,8 @@ static void outages(void) {
     struct qr_err err = {0};
     struct broken *b = break_network(599 * QR_SECOND);
     struct qr_store *s = open_with("outage", &o, &b->http);
-    CHECK(put(s, "w", "weights", false, &err) == QR_OK && holds(s, "w", "weights"), "what ends before ten minutes is outlasted: %s", err.msg);
+    CHECK(put(s, "w", "weights", false, &err) == QR_OK && holds(s, "w", "weights"), "what ends before ten minutes is outlasted: %s",
+          err.msg);
     CHECK(longest_ns <= 32 * QR_SECOND && b->attempts > 15 && b->attempts < 200, "%ld attempts, longest wait %lld s", b->attempts, (long long)(longest_ns / QR_SECOND));
     CHECK(notices >= 5 && notices <= 11, "%d: about one a minute", notices);
     s->ops->close(s);

@@ -9,9 +9,9 @@ writes, though the permission is there), auth-* (401 without a token of ours).
 Tokens: /computeMetadata/v1/... (metadata server), /token (RS256 assertions checked against the key given to /control/key; refresh tokens), /sts, /impersonate.
 /control/expire makes all tokens invalid; /control/log is what came, one line per request.
 For whole workers, whose requests carry no name of a test: /control/faults takes instructions as /retry_test does, for them; /control/down
-{"storage" | "token": [HOW, SECONDS]} is an outage, HOW is "503", "reset" or "hang"; /control/hold {"name": PART, "after": bool} stops the next upload
-of such an object, before or after it is stored, until /control/release breaks its connection; /control/state tells of all that and of every object that
-was ever stored.
+{"storage" | "token": [HOW, SECONDS]} is an outage, HOW is "503", "reset" or "hang"; /control/hold {"name": PART, "after": bool} stops the
+next upload of such an object, before or after it is stored, until /control/release breaks its connection; /control/state tells of all that
+and of every object that was ever stored.
 Prints its port.
 """
 import base64, hashlib, json, re, socket, struct, sys, threading, time

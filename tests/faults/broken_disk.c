@@ -1,5 +1,5 @@
-/* A disk that breaks for one process: preloaded into qringd, the calls named in the file $QR_BROKEN_DISK.ctl ("fsync write", with "EIO" or another
- * errno in front) fail for every path below $QR_BROKEN_DISK. Without that file it does nothing. */
+/* A disk that breaks for one process: preloaded into qringd, the calls named in the file $QR_BROKEN_DISK.ctl ("fsync write", with "EIO" or
+ * another errno in front) fail for every path below $QR_BROKEN_DISK. Without that file it does nothing. */
 #undef _FORTIFY_SOURCE
 #include <errno.h>
 #include <stdbool.h>
@@ -40,6 +40,10 @@ int fsync(int fd) {
 ssize_t write(int fd, const void *p, size_t n) {
     REAL(write);
     return broken(fd, "write") ? -1 : real(fd, p, n);
+}
+ssize_t pwrite(int fd, const void *p, size_t n, off_t at) {
+    REAL(pwrite);
+    return broken(fd, "write") ? -1 : real(fd, p, n, at);
 }
 int rename(const char *from, const char *to) {
     REAL(rename);

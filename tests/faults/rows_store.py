@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Rows of the fault table about where bytes live: disks that are full, broken, read-only or closed to us; a Cloud Storage (tests/fake/gcs.py) that fails
-in every way it can, its tokens too; everybody killed in the middle of an upload."""
+"""Rows of the fault table about where bytes live: disks that are full, broken, read-only or closed to us; a Cloud Storage
+(tests/fake/gcs.py) that fails in every way it can, its tokens too; everybody killed in the middle of an upload."""
 import json, os, re, resource, shutil, signal, subprocess, sys, time, urllib.request
 
-if os.geteuid() == 0 and os.environ.get("QR_OWN_MOUNTS") != "1" and subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL).returncode == 0:
+can_mount = os.geteuid() == 0 and subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL).returncode == 0
+if can_mount and os.environ.get("QR_OWN_MOUNTS") != "1":
     os.environ["QR_OWN_MOUNTS"] = "1"  # what is mounted here goes when this program does
     os.execvp("unshare", ["unshare", "-m", *sys.argv])
 
@@ -34,7 +35,8 @@ def latest(folder):
 def mounted(path, size="64m"):
     """A small disk there."""
     os.makedirs(path, exist_ok=True)
-    return subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0777", "tmpfs", path], stderr=subprocess.DEVNULL).returncode == 0
+    return subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0777", "tmpfs", path],
+                          stderr=subprocess.DEVNULL).returncode == 0
 
 
 def fill(folder):
@@ -65,7 +67,8 @@ def broken_disk(root):
     so = WORK + "/broken_disk.so"
     os.makedirs(WORK, exist_ok=True)
     if not shutil.which("cc"): return None
-    subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-I", ROOT, "-o", so, ROOT + "/tests/faults/broken_disk.c", "-ldl"], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-I", ROOT, "-o", so, ROOT + "/tests/faults/broken_disk.c", "-ldl"],
+                   check=True)
     return {"LD_PRELOAD": so, "QR_BROKEN_DISK": root, "ASAN_OPTIONS": "verify_asan_link_order=0"}
 
 
@@ -76,8 +79,8 @@ def warnings(r, words, since=0): return r.log(0)[since:].count(words)
 
 @row(22)
 def checkpoints_on_a_bad_disk():
-    """Of three workers the leader's checkpoints meet one fault after the other: what was published stays, training goes on, it is said once and counted,
-    and when the disk is well again publishing goes on."""
+    """Of three workers the leader's checkpoints meet one fault after the other: what was published stays, training goes on, it is said
+    once and counted, and when the disk is well again publishing goes on."""
     http = free_ports(1)[0]
     disk = folder("disk")
     mount = os.environ.get("QR_OWN_MOUNTS") == "1" and mounted(disk, "2m")
@@ -113,7 +116,8 @@ def checkpoints_on_a_bad_disk():
         end()
         again = until(lambda: latest(place).get("pass", 0) > before["pass"], 30)
         check(f"{what}: publishing goes on; {r.last_words()}", again)
-        tell(22, f"{what} under the checkpoints: LATEST stayed whole, {r.lines() - steps} steps meanwhile, {said} warning, longest gap", f"{gap:.3f} s",
+        tell(22, f"{what} under the checkpoints: LATEST stayed whole, {r.lines() - steps} steps meanwhile, {said} warning, longest gap",
+             f"{gap:.3f} s",
              "0 corrupted, training goes on")
     r.settle()
     r.same()
@@ -143,7 +147,8 @@ def permission_lost():
     check("LATEST stays, and it is said once", latest(place) == before and warnings(r, "could not be published") == 1)
     os.chmod(place, owner)
     check("publishing goes on", until(lambda: latest(place)["pass"] > before["pass"], 30))
-    tell(22, "permission for the checkpoints lost: LATEST stayed whole, steps meanwhile", r.lines() - steps, "0 corrupted, training goes on")
+    tell(22, "permission for the checkpoints lost: LATEST stayed whole, steps meanwhile", r.lines() - steps,
+         "0 corrupted, training goes on")
     r.settle()
     r.same()
 
@@ -153,7 +158,8 @@ def step_of(port): return metric(port, "qring_step")
 
 @row(22)
 def log_and_curves_on_a_full_disk():
-    """steps.jsonl and the event files meet a full disk, then a limit on file sizes: lines wait, curves end with a sentence; each line once in the end."""
+    """steps.jsonl and the event files meet a full disk, then a limit on file sizes: lines wait, curves end with a sentence; each line once
+    in the end."""
     if os.environ.get("QR_OWN_MOUNTS") != "1": return skip("a full disk under the log: nothing can be mounted here")
     http = free_ports(1)[0]
     r = Ring("full-log", small("full-log"), 2, ENDLESS, [*OFTEN[:4], *SLOW])
@@ -177,7 +183,8 @@ def log_and_curves_on_a_full_disk():
     os.unlink(filler)
     back = r.says(0, "is written again", 20)
     check("the lines come when there is room", back is not None and until(lambda: r.lines() > lines + went, 10))
-    tell(22, f"a full disk under steps.jsonl: {went:.0f} steps meanwhile, {said} warning, lines that waited came after", f"{back or -1:.2f} s", "each once")
+    tell(22, f"a full disk under steps.jsonl: {went:.0f} steps meanwhile, {said} warning, lines that waited came after",
+         f"{back or -1:.2f} s", "each once")
     # a limit instead of a disk, and a disk that is broken
     pid, ctl = r.worker[0].pid, r.out + ".ctl"
     limit = lambda n: resource.prlimit(pid, resource.RLIMIT_FSIZE, (n, resource.RLIM_INFINITY))
@@ -219,7 +226,8 @@ def no_room_for_the_weights():
         check(f"{name}: it goes on where it was", "goes on from step" in r.log(0)[marks[0]:])
         with open(disk + "/w.h5", "rb") as f, open(alone(r.job, r.epochs) + "/weights.h5", "rb") as g:
             check(f"{name}: the weights are there", r.same() and f.read() == g.read())
-        tell(22, f"no room for the weights at the end ({name}): exit 2 with the sentence, and a restart later", "writes them", "nothing lost")
+        tell(22, f"no room for the weights at the end ({name}): exit 2 with the sentence, and a restart later", "writes them",
+             "nothing lost")
 
 
 # ---- Cloud Storage ----
@@ -230,7 +238,8 @@ class Fake:
         self.process = subprocess.Popen(["/usr/bin/python3", "-B", ROOT + "/tests/fake/gcs.py", "0", ready], stdout=subprocess.DEVNULL)
         check("the fake starts", until(lambda: os.path.exists(ready) and os.path.getsize(ready) > 1, 20))
         with open(ready) as f: self.at = "127.0.0.1:" + f.read().strip()
-        self.env = {"STORAGE_EMULATOR_HOST": self.at, "GCE_METADATA_HOST": self.at, "NO_GCE_CHECK": "", "GOOGLE_APPLICATION_CREDENTIALS": ""}
+        self.env = {"STORAGE_EMULATOR_HOST": self.at, "GCE_METADATA_HOST": self.at, "NO_GCE_CHECK": "",
+                    "GOOGLE_APPLICATION_CREDENTIALS": ""}
 
     def ask(self, what, body=None):
         request = urllib.request.Request(f"http://{self.at}/control/{what}", data=None if body is None else json.dumps(body).encode())
@@ -273,11 +282,12 @@ def objects_whole(fake, spare=0):
     return len(seen), twice
 
 
-FAULTS = [("429", "insert", "return-429"), ("500", "insert", "return-500"), ("503", "insert", "return-503"), ("412", "insert", "return-412"),
-          ("reset before the reply", "insert", "return-reset-connection"), ("reset mid-upload", "insert", "return-broken-stream-after-512B"),
-          ("503 mid-upload", "insert", "return-503-after-512B"), ("lost ack", "insert", "lost-acknowledgement"),
-          ("wrong crc32c of an upload", "insert", "wrong-crc32c"), ("wrong crc32c of a download", "get", "wrong-crc32c"),
-          ("503 of a download", "get", "return-503"), ("broken download", "get", "return-broken-stream")]
+FAULTS = [("429", "insert", "return-429"), ("500", "insert", "return-500"), ("503", "insert", "return-503"),
+          ("412", "insert", "return-412"), ("reset before the reply", "insert", "return-reset-connection"),
+          ("reset mid-upload", "insert", "return-broken-stream-after-512B"), ("503 mid-upload", "insert", "return-503-after-512B"),
+          ("lost ack", "insert", "lost-acknowledgement"), ("wrong crc32c of an upload", "insert", "wrong-crc32c"),
+          ("wrong crc32c of a download", "get", "wrong-crc32c"), ("503 of a download", "get", "return-503"),
+          ("broken download", "get", "return-broken-stream")]
 
 
 @row(25)
@@ -295,7 +305,8 @@ def storage_that_fails():
             gaps.append((r.longest_gap(at, time.monotonic()), what))
         objects, twice = objects_whole(fake, spare=1)
         worst, of = max(gaps)
-        tell(25, f"{len(gaps)} faults of storage, one after the other: longest gap between steps ({of})", f"{worst:.3f} s", f"as without: {calm:.3f} s")
+        tell(25, f"{len(gaps)} faults of storage, one after the other: longest gap between steps ({of})", f"{worst:.3f} s",
+             f"as without: {calm:.3f} s")
         check(f"training never waits: {worst:.3f} s, {calm:.3f} s without", worst <= max(4 * calm, PATIENCE))
         tell(25, f"of {objects} checkpoint objects stored twice", twice, "1, the same bytes")
         at = time.monotonic()
@@ -329,7 +340,8 @@ def tokens_that_do_not_come():
         gap = r.longest_gap(at, time.monotonic())
         check(f"training goes on: {gap:.3f} s, {calm:.3f} s without", gap <= max(4 * calm, PATIENCE))
         check(f"published again; {r.last_words()}", publishes(fake, 60) is not None)
-        tell(26, f"the token server down for {took:.0f} s: retried, said once, longest gap between steps", f"{gap:.3f} s", f"as without: {calm:.3f} s")
+        tell(26, f"the token server down for {took:.0f} s: retried, said once, longest gap between steps", f"{gap:.3f} s",
+             f"as without: {calm:.3f} s")
         r.settle()
         r.same()
 
@@ -357,7 +369,8 @@ def killed_during_an_upload():
         for i in range(3): r.start(i)
         check("and again", publishes(fake) is not None)
         objects, twice = objects_whole(fake)
-        tell(4, f"SIGKILL of all during {len(froms)} uploads ({objects} checkpoints in the bucket): starts that went on from a whole one", len(froms), "all")
+        tell(4, f"SIGKILL of all during {len(froms)} uploads ({objects} checkpoints in the bucket): starts that went on from a whole one",
+             len(froms), "all")
         r.settle()
         r.same()
 

@@ -1,7 +1,7 @@
 /* A power cut after every system call of a publisher: what was not synced is lost, torn at every 512 bytes or zeroed; names that were not
  * synced are there or not, in every combination. The same on a disk that lies of its syncs since the last checkpoint. What loads
- * afterwards is the newest checkpoint that was reported published, or the next one: whole. Then every file cut at every 512 bytes, and every
- * bit of the newest checkpoint and of LATEST turned: refused by file and section, and the newest whole one is loaded. */
+ * afterwards is the newest checkpoint that was reported published, or the next one: whole. Then every file cut at every 512 bytes, and
+ * every bit of the newest checkpoint and of LATEST turned: refused by file and section, and the newest whole one is loaded. */
 #undef _FORTIFY_SOURCE /* its inline forms would be in the way */
 #include <errno.h>
 #include <fcntl.h>
@@ -276,8 +276,8 @@ static bool loads(struct qr_store *s, const char *name, struct qr_bytes content,
     return named;
 }
 
-/* Where a byte of the file is, as the refusal must say. In the header anything can come of it, from a length that does not fit to a tensor of
- * another name. */
+/* Where a byte of the file is, as the refusal must say. In the header anything can come of it, from a length that does not fit to a tensor
+ * of another name. */
 static const char *section_of(struct qr_bytes file, size_t at) {
     size_t begin = 8 + (size_t)qr_get_u64le(file.p);
     if (at < begin) return "header";
@@ -339,12 +339,12 @@ int main(void) {
     cut_files(&cuts);
     flip_files(&bytes, &flips);
     CHECK(cuts > 300 && bytes > 3000 && flips > 10000, "%ld cuts, %ld bytes, %ld flips", cuts, bytes, flips);
-    printf("ROW 23: power cuts after each of %d calls, names lost and reordered, files torn at every 512 bytes: the newest whole one loads on %ld of "
-           "%ld disks (bound all)\n", n_ops, t_failed ? -1 : tried, tried);
+    printf("ROW 23: power cuts after each of %d calls, names lost and reordered, files torn at every 512 bytes: the newest whole one loads "
+           "on %ld of %ld disks (bound all)\n", n_ops, t_failed ? -1 : tried, tried);
     printf("ROW 23: checkpoint and LATEST cut short at %ld places: named, and the newest whole one loads at %ld (bound all)\n", cuts,
            t_failed ? -1 : cuts);
-    printf("ROW 24: %ld bits of all %ld bytes of checkpoint and LATEST turned: refused by file and section, the one before loads: %ld (bound all)\n",
-           flips, bytes, t_failed ? -1 : flips);
+    printf("ROW 24: %ld bits of all %ld bytes of checkpoint and LATEST turned: refused by file and section, the one before loads: %ld "
+           "(bound all)\n", flips, bytes, t_failed ? -1 : flips);
     struct qr_buf names = {0};
     snprintf(path, sizeof path, "%s/", dir);
     CHECK(s->ops->list(s, path, &names, &err) == QR_OK);

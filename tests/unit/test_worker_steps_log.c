@@ -152,8 +152,8 @@ static long resident_max_kib(void) {
     return u.ru_maxrss;
 }
 
-/* 100 MB behind the lines that a worker knows: found, or not, in one window of memory. Lines of 1000 bytes; growth: a window, the page cache is none of it,
- * and what the C library and a sanitizer keep. */
+/* 100 MB behind the lines that a worker knows: found, or not, in one window of memory. Lines of 1000 bytes; growth: a window, the page
+ * cache is none of it, and what the C library and a sanitizer keep. */
 static void test_long_log(bool ours) {
     enum { N = 100000, BYTES = 1000, GROWTH_KIB = 4096 };
     struct qr_steps_log l;
@@ -198,7 +198,8 @@ static void test_no_room(void) {
     setrlimit(RLIMIT_FSIZE, &none);
     CHECK(qr_steps_log_write(&l, &line[4], &line[1], 3, &continues, &err) == QR_RESOURCE_EXHAUSTED && strstr(err.msg, path), "%s", err.msg);
     check_file(4, "half a line is taken back");
-    for (size_t i = 5; i < 10; i++) CHECK(qr_steps_log_write(&l, &line[i], &line[i - 3], 3, &continues, &err) == QR_OK, "not tried: %s", err.msg);
+    for (size_t i = 5; i < 10; i++)
+        CHECK(qr_steps_log_write(&l, &line[i], &line[i - 3], 3, &continues, &err) == QR_OK, "not tried: %s", err.msg);
     CHECK(qr_steps_log_kept(&l) == 6 && qr_steps_log_flush(&l, &err) == QR_RESOURCE_EXHAUSTED, "%zu lines wait", qr_steps_log_kept(&l));
     setrlimit(RLIMIT_FSIZE, &was);
     CHECK(qr_steps_log_flush(&l, &err) == QR_OK && qr_steps_log_kept(&l) == 0, "%s", err.msg);
@@ -208,7 +209,8 @@ static void test_no_room(void) {
     setrlimit(RLIMIT_FSIZE, &was);
     struct qr_buf others = text_of(0, 13);
     put(&others, others.n);
-    CHECK(qr_steps_log_write(&l, &line[11], &line[8], 3, &continues, &err) == QR_OK && qr_steps_log_flush(&l, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_steps_log_write(&l, &line[11], &line[8], 3, &continues, &err) == QR_OK && qr_steps_log_flush(&l, &err) == QR_OK, "%s",
+          err.msg);
     check_file(13, "another has gone on");
     for (size_t i = 12; i < n_lines; i++) tell(&l, i);
     check_file(n_lines, "and what has waited is there once");
@@ -227,7 +229,8 @@ static void test_gives_up(void) {
         many.step = s;
         if (qr_steps_log_write(&l, &many, NULL, 0, &continues, &err) == QR_OK) continue;
     }
-    CHECK(l.gave_up && l.kept.n > QR_STEPS_KEPT_BYTES / 4 && l.kept.n < QR_STEPS_KEPT_BYTES && l.kept.p[0] == '{', "%zu bytes are kept", l.kept.n);
+    CHECK(l.gave_up && l.kept.n > QR_STEPS_KEPT_BYTES / 4 && l.kept.n < QR_STEPS_KEPT_BYTES && l.kept.p[0] == '{', "%zu bytes are kept",
+          l.kept.n);
     qr_steps_log_fini(&l);
 }
 
