@@ -10,7 +10,7 @@
 
 #include "worker/last_words.h"
 
-enum { LOOK_MS = 250 };
+enum { LOOK_MS = 100 };
 
 static atomic_bool requested, hurry;
 static atomic_int exit_code = 143;

@@ -15,7 +15,7 @@
 #include "worker/publisher.h"
 
 #define QR_STOP_BOUND_NS INT64_C(10000000000)
-#define QR_STOP_HURRY_NS INT64_C(1500000000)
+#define QR_STOP_HURRY_NS INT64_C(700000000)
 #define QR_STOP_PUBLISH_NS INT64_C(5000000000) /* for the last checkpoint */
 
 /* First thing in main, before any other thread. */
