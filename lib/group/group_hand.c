@@ -5,6 +5,7 @@
 #include "group/trainer_impl.h"
 
 #define QUARANTINE_NS (500 * QR_MS)   /* before a block is tried a third time: kills that come in a burst find it in nobody's hands */
+#define WORTH_NAMING_NS (5 * QR_MS)   /* of work: shorter blocks are named several at a time */
 #define HEARD_WITHIN_NS (200 * QR_MS) /* then it is computed unheard: a member that is silent is dropped after 1.25 s */
 
 static unsigned deaths_of(const struct qr_group *g, uint64_t block) {
@@ -119,7 +120,8 @@ enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_
     }
     struct qr_hand hand = {.step = g->held.applied_step};
     const bool alone = l->limit >= l->owned, always = true;
-    size_t many = alone ? 1 : at_once, end = alone ? l->n : l->owned;
+    size_t many = alone ? 1 : at_once, short_ones = !alone && g->block_ns > 0 ? (size_t)(WORTH_NAMING_NS / g->block_ns) : 0, end = alone ? l->n : l->owned;
+    if (short_ones > many) many = short_ones;
     if (alone && g->view.n_members > 1) code = idle_until(g, g->begun_ns + QUARANTINE_NS, &always, err);
     memcpy(hand.digest, g->held.digest, sizeof hand.digest);
     for (size_t i = l->limit; i < end && hand.n < many && hand.n < QR_MESSAGE_MAX_HAND; i++) hand.block[hand.n++] = l->block[i];
