@@ -20,7 +20,7 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one block: DES
 #define FROZEN_NS MS(10000)         /* rule 1 */
 #define GOODBYES_NS MS(5000)        /* DESIGN §9 */
 #define DATA_SETTLE_NS MS(30)       /* most often its process died, and the control connection tells so in a moment */
-#define SETTLED_NS MS(1000)         /* who has not come back by then is gone */
+#define SETTLED_NS MS(500)          /* who has not come back by then is gone */
 #define STALL_NS MS(500)            /* we were not called for so long after the deadline: stopped */
 
 enum conn_state { CONN_FREE, CONN_NEW, CONN_PEER, CONN_MISMATCH };
