@@ -337,7 +337,6 @@ enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, s
     case QR_MESSAGE_GOODBYE:
         qring__goodbye__init(&s.goodbye);
         s.goodbye.why = m->goodbye.why;
-        s.goodbye.lost = m->goodbye.lost;
         s.goodbye.code = m->goodbye.code;
         s.goodbye.text = text_of(&s, m->goodbye.text, "text");
         s.goodbye.blame = blame_of(&s, &m->goodbye.blame);

@@ -147,13 +147,11 @@ struct qr_done {
 enum qr_goodbye_why {
     QR_GOODBYE_LEAVING, /* drain, or a permanent error of its own: text */
     QR_GOODBYE_DONE,    /* after Done, whose code and text it repeats */
-    QR_GOODBYE_LOST,    /* it gives up because `lost` is gone */
-    QR_GOODBYE_REFUSED, /* it stops because of another job hash (rule 8) */
+    QR_GOODBYE_REFUSED = 3, /* it stops because of another job hash (rule 8) */
     QR_GOODBYE_CLAIMED, /* to the receiver: another process has your index now */
 };
 struct qr_goodbye {
     enum qr_goodbye_why why;
-    uint32_t lost;
     enum qr_code code;
     char text[QR_MESSAGE_TEXT_BYTES];
     struct qr_blame blame;           /* of DONE */

@@ -83,7 +83,6 @@ static void act(void *ctx, const struct qr_member_action *a) {
         g->begun_ns = group_now_ns(g);
         group_on_begin(g);
         break;
-    case QR_ACT_LOST:
     case QR_ACT_STOP: tell(&g->stop, a); break;
     case QR_ACT_DONE:
         tell(&g->done, a);

@@ -5,10 +5,11 @@
 #include "group/trainer_impl.h"
 
 #define QUARANTINE_NS (500 * QR_MS)   /* before a block is tried a third time: kills that come in a burst find it in nobody's hands */
+#define WORTH_NAMING_NS (5 * QR_MS)   /* of work: shorter blocks are named several at a time */
 #define HEARD_WITHIN_NS (200 * QR_MS) /* then it is computed unheard: a member that is silent is dropped after 1.25 s */
 
 static unsigned deaths_of(const struct qr_group *g, uint64_t block) {
-    if (g->solo || g->view.n_members < 2 || g->held.applied_step != g->generation->begin.base_step) return 0;
+    if (g->solo || g->held.applied_step != g->generation->begin.base_step) return 0;
     return qr_deaths_of(&g->generation->begin.deaths, block);
 }
 
@@ -100,7 +101,7 @@ static enum qr_code idle_until(struct qr_group *g, int64_t until_ns, const bool 
     return code;
 }
 
-/* Until the members of the generation have heard it, or the time is over. */
+/* Until all that this member hears know it, or the time is over. */
 static enum qr_code await_heard(struct qr_group *g, struct qr_err *err) {
     enum qr_code code = idle_until(g, group_now_ns(g) + HEARD_WITHIN_NS, &g->awaits_hand, err);
     g->awaits_hand = false;
@@ -119,8 +120,9 @@ enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_
     }
     struct qr_hand hand = {.step = g->held.applied_step};
     const bool alone = l->limit >= l->owned, always = true;
-    size_t many = alone ? 1 : at_once, end = alone ? l->n : l->owned;
-    if (alone) code = idle_until(g, g->begun_ns + QUARANTINE_NS, &always, err);
+    size_t many = alone ? 1 : at_once, short_ones = !alone && g->block_ns > 0 ? (size_t)(WORTH_NAMING_NS / g->block_ns) : 0, end = alone ? l->n : l->owned;
+    if (short_ones > many) many = short_ones;
+    if (alone && g->view.n_members > 1) code = idle_until(g, g->begun_ns + QUARANTINE_NS, &always, err);
     memcpy(hand.digest, g->held.digest, sizeof hand.digest);
     for (size_t i = l->limit; i < end && hand.n < many && hand.n < QR_MESSAGE_MAX_HAND; i++) hand.block[hand.n++] = l->block[i];
     if (code == QR_OK) {

@@ -87,10 +87,10 @@ void member_heartbeats(struct qr_member *m) {
 }
 
 /* ---- the ways out ---- */
-static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, uint32_t lost, enum qr_code code, const char *text) {
+static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, enum qr_code code, const char *text) {
     struct qr_goodbye *g = &m->out.goodbye;
     m->out.kind = QR_MESSAGE_GOODBYE;
-    *g = (struct qr_goodbye){.why = why, .lost = lost, .code = code, .blame = m->blame};
+    *g = (struct qr_goodbye){.why = why, .code = code, .blame = m->blame};
     qr_message_text(g->text, sizeof g->text, text);
     member_broadcast(m);
     for (struct conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
@@ -101,7 +101,7 @@ void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why
     if (m->over) return;
     char kept[QR_ERR_MSG_BYTES];
     snprintf(kept, sizeof kept, "%s", text);
-    say_goodbye(m, why, 0, code, kept);
+    say_goodbye(m, why, code, kept);
     m->over = true;
     m->active = false;
     emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept, .blame = m->blame});
@@ -115,25 +115,11 @@ void member_end_all(struct qr_member *m, enum qr_code code, const char *text) {
     member_stop(m, code, QR_GOODBYE_LEAVING, text);
 }
 
-void member_lost(struct qr_member *m, uint32_t index, const char *fmt, ...) {
-    if (m->over) return;
-    char text[QR_ERR_MSG_BYTES];
-    int n = snprintf(text, sizeof text, "%s ", qr_member_peer_text(m, index));
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
-    va_end(ap);
-    say_goodbye(m, QR_GOODBYE_LOST, index, QR_UNAVAILABLE, text);
-    m->over = true;
-    m->active = false;
-    emit(m, &(struct qr_member_action){.kind = QR_ACT_LOST, .index = index, .text = text, .code = QR_UNAVAILABLE});
-}
-
 void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
     if (m->over) return;
     char kept[QR_MESSAGE_TEXT_BYTES];
     qr_message_text(kept, sizeof kept, text);
-    say_goodbye(m, QR_GOODBYE_DONE, 0, code, kept);
+    say_goodbye(m, QR_GOODBYE_DONE, code, kept);
     m->over = true;
     m->active = false;
     emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept, .blame = m->blame});
@@ -146,11 +132,6 @@ void member_peer_down(struct qr_member *m, uint32_t index, const char *reason) {
     p->connected = false;
     if (m->promised.index == index && same_inc(m->promised.incarnation, p->incarnation)) m->promise_exclusive = false;
     if (m->over || m->ending) return;
-    bool ours = member_in_generation(m, index) && m->formed;
-    if (ours && m->opt.stop_on_loss) {
-        member_lost(m, index, "is lost: %s", reason);
-        return;
-    }
     member_log(m, QR_LOG_WARNING, "%s: %s", qr_member_peer_text(m, index), reason);
     member_heartbeats(m);
 }
@@ -253,7 +234,6 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
     }
     struct peer *p = &m->peer[from];
     bool ours = m->formed && member_in_generation(m, from);
-    bool joining = !m->formed && m->promised.number && qr_gen_id_compare(&m->promised, &p->beat.active) == 0;
     p->gone = true;
     if (m->promised.index == from && same_inc(m->promised.incarnation, p->incarnation)) m->promise_exclusive = false; /* as when its connection breaks */
     switch (g->why) {
@@ -268,20 +248,8 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
         m->blame = g->blame;
         member_finish(m, g->code, g->text);
         return;
-    case QR_GOODBYE_LOST:
-        if ((!ours && !joining) || !m->opt.stop_on_loss || m->ending) break;
-        if (g->lost == m->opt.index) member_lost(m, from, "gave up: it lost this worker (%.300s)", g->text);
-        else {
-            snprintf(m->text, sizeof m->text, "%s", qr_member_peer_text(m, from));
-            member_lost(m, g->lost, "is lost, as %s tells: %.300s", m->text, g->text);
-        }
-        return;
     case QR_GOODBYE_LEAVING:
     case QR_GOODBYE_REFUSED: break;
-    }
-    if (ours && m->opt.stop_on_loss && !m->ending) {
-        member_lost(m, from, "left: %.400s", g->text);
-        return;
     }
     member_log(m, QR_LOG_INFO, "%s left: %.400s", qr_member_peer_text(m, from), g->text);
     member_heartbeats(m);
@@ -342,7 +310,7 @@ static void check_peer(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
     if (p->redial_ns && m->now_ns >= p->redial_ns) dial(m, i);
     bool broken = p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_SETTLE_NS; /* with or without its control connection */
-    if (broken && !m->opt.stop_on_loss && m->active && member_in_generation(m, i) && !m->ending) m->need_new = true;
+    if (broken && m->active && member_in_generation(m, i) && !m->ending) m->need_new = true;
     if (!p->connected) return;
     int64_t quiet = m->now_ns - p->heard_ns;
     if (quiet >= QR_MEMBER_DEAD_NS) {
@@ -358,13 +326,8 @@ static void check_peer(struct qr_member *m, uint32_t i) {
     int64_t stands = m->now_ns - p->turns_ns;
     if (p->beat.expected_block_ms && !p->frozen && stands >= limit) {
         p->frozen = true;
-        if (m->opt.stop_on_loss) member_lost(m, i, "is lost: its training thread has stood still for %.1f s", (double)stands / 1e9);
-        else
-            member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s", qr_member_peer_text(m, i),
-                       (double)stands / 1e9);
+        member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s", qr_member_peer_text(m, i), (double)stands / 1e9);
     }
-    if (p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_GRACE_NS && m->opt.stop_on_loss)
-        member_lost(m, i, "is lost: its data stream broke (%s)", p->data_reason);
 }
 
 static void check_end(struct qr_member *m) {
@@ -411,7 +374,7 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
         const struct peer *p = &m->peer[i];
         if (p->redial_ns) sooner(&at, p->redial_ns);
         if (p->connected) sooner(&at, p->heard_ns + QR_MEMBER_DEAD_NS);
-        int64_t settled_ns = p->data_broken_ns + (m->opt.stop_on_loss ? DATA_GRACE_NS : DATA_SETTLE_NS);
+        int64_t settled_ns = p->data_broken_ns + DATA_SETTLE_NS;
         if (p->data_broken_ns && settled_ns > m->now_ns) sooner(&at, settled_ns);
     }
     if (m->pending.on) sooner(&at, m->pending.sent_ns + PROMISE_WAIT_NS);
@@ -464,7 +427,7 @@ void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const
 void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why) {
     member_advance(m, now_ns);
     if (m->over) return;
-    say_goodbye(m, QR_GOODBYE_LEAVING, 0, QR_CANCELLED, why ? why : "");
+    say_goodbye(m, QR_GOODBYE_LEAVING, QR_CANCELLED, why ? why : "");
     m->over = true;
     m->active = false;
 }

@@ -33,7 +33,6 @@ struct qr_member_options {
     unsigned min_workers;      /* 0: ceil(n_peers / 2) where the count is known, else 1 */
     int64_t form_timeout_ns;
     unsigned data_port;
-    bool stop_on_loss;         /* a lost member ends the work (LOST); false: the others begin a new generation */
     uint64_t seed;             /* of the back-off's randomness: differs between processes */
     /* The blocks that rank owns, or may own, of the present step, in the generation that began last, as ret->run. A question, asked under the caller's lock;
      * ctx is emit's. NULL: none */
@@ -69,7 +68,6 @@ enum qr_member_action_kind {
     QR_ACT_LOG,      /* level, text */
     QR_ACT_SUSPEND,  /* a promise was given: this member belongs to no generation until BEGIN */
     QR_ACT_BEGIN,    /* generation: active now */
-    QR_ACT_LOST,     /* index, text: a member of the active generation is gone ("worker 2 (host:port) is lost: ..."). Once; stop_on_loss only */
     QR_ACT_DONE,     /* code, text: the end was told by the leader (or, at the leader, everybody said goodbye or 5 s are over): leave */
     QR_ACT_STOP,     /* code, text: this process must give up: FAILED_PRECONDITION (another job's settings), DEADLINE_EXCEEDED (who did not
                       * answer), UNAVAILABLE (its index was claimed by another process), DATA_LOSS (rule 5, a poison block). Once; nothing follows but CLOSE */
@@ -104,13 +102,12 @@ void qr_member_set_held(struct qr_member *m, const struct qr_held *held);
 /* The trainer's life sign: any number that changes while it computes, or waits in a loop of its own. expected_block_ns 0: not computing. */
 void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_block_ns);
 /* After deaths in this step (generation.begin.deaths) a block that may be their cause is named before it is computed: told to all at once. n 0: none.
- * qr_member_hand_heard: whom this member hears in its generation has answered. */
+ * qr_member_hand_heard: all that this member hears have answered. */
 void qr_member_name_hand(struct qr_member *m, int64_t now_ns, const struct qr_hand *hand);
 bool qr_member_hand_heard(const struct qr_member *m);
 /* How many of these deaths may be the fault of this block: 0: it is computed as ever; 1: only when named; more: alone, too. Pure. */
 unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t block);
-/* A data stream to a member broke. With stop_on_loss: LOST, after a grace of 300 ms in which a goodbye or a break of the control
- * connection may name the true cause; else it asks for a new generation after 30 ms, if that one does not break too. */
+/* A data stream to a member broke: it asks for a new generation after 30 ms, if that one does not break too. */
 void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason);
 /* A coverage word was refused at this step (held.refusals counts them): a new proposal. */
 void qr_member_refused(struct qr_member *m, int64_t now_ns);

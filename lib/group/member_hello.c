@@ -192,9 +192,7 @@ static void replace(struct qr_member *m, uint32_t index, const struct qr_hello *
     if (same || !p->known) return;
     p->connected = false;
     if (m->promised.index == index) m->promise_exclusive = false;
-    if (m->opt.stop_on_loss && m->formed && !m->ending && member_in_generation(m, index))
-        member_lost(m, index, "is lost: it was started again, and nothing is left of what it held");
-    else member_log(m, QR_LOG_INFO, "%s was started again", qr_member_peer_text(m, index));
+    member_log(m, QR_LOG_INFO, "%s was started again", qr_member_peer_text(m, index));
 }
 
 static void accept_peer(struct qr_member *m, struct conn *c, const struct qr_hello *h) {

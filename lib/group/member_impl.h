@@ -19,9 +19,8 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one block: DES
 #define FORM_GRACE_NS MS(5000)      /* after the time to form: for a proposal under way */
 #define FROZEN_NS MS(10000)         /* rule 1 */
 #define GOODBYES_NS MS(5000)        /* DESIGN §9 */
-#define DATA_GRACE_NS MS(300)
 #define DATA_SETTLE_NS MS(30)       /* most often its process died, and the control connection tells so in a moment */
-#define SETTLED_NS MS(1000)         /* who has not come back by then is gone */
+#define SETTLED_NS MS(500)          /* who has not come back by then is gone */
 #define STALL_NS MS(500)            /* we were not called for so long after the deadline: stopped */
 
 enum conn_state { CONN_FREE, CONN_NEW, CONN_PEER, CONN_MISMATCH };
@@ -76,7 +75,7 @@ struct qr_member {
     unsigned min_workers;
     qr_member_emit_fn *emit;
     void *ctx;
-    bool started, over;             /* over: LOST, DONE, STOP or leave: nothing but closing follows */
+    bool started, over;             /* over: DONE, STOP or leave: nothing but closing follows */
     int64_t now_ns, start_ns, beat_ns, newcomer_ns, idle_ns; /* idle_ns: since when in no generation */
     int64_t promised_ns, begun_ns;
     uint64_t highest, sequence, random;
@@ -113,7 +112,6 @@ static inline bool same_inc(const uint8_t *a, const uint8_t *b) { return __built
 /* member.c */
 void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, ...) QR_PRINTF(3, 4);
 void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why, const char *text);
-void member_lost(struct qr_member *m, uint32_t index, const char *fmt, ...) QR_PRINTF(3, 4);
 void member_finish(struct qr_member *m, enum qr_code code, const char *text); /* Done was told */
 void member_send(struct qr_member *m, uint32_t conn); /* m->out */
 void member_broadcast(struct qr_member *m);           /* m->out, to every connected peer */

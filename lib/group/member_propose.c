@@ -162,11 +162,6 @@ static void begun(struct qr_member *m, const struct qr_begin *b) {
     }
     m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_BEGIN, .generation = g});
     member_heartbeats(m);
-    for (uint32_t r = 0; r < b->n_members && m->opt.stop_on_loss; r++) { /* lost between its promise and this Begin */
-        uint32_t i = b->member[r].name.index;
-        if (i != m->opt.index && !(m->peer[i].connected && same_inc(m->peer[i].incarnation, b->member[r].name.incarnation)))
-            member_lost(m, i, "is lost: it went while the group was forming");
-    }
 }
 
 static void begin(struct qr_member *m) {
@@ -299,7 +294,6 @@ static bool waits_in_vain(const struct qr_member *m) {
 }
 
 void member_consider_proposing(struct qr_member *m) {
-    if (m->formed && m->opt.stop_on_loss && m->active) return;
     struct pending *q = &m->pending;
     if (q->on && waits_in_vain(m)) q->on = false;
     if (q->on && m->now_ns - q->sent_ns >= PROMISE_WAIT_NS) { /* again, without the silent */
@@ -312,7 +306,7 @@ void member_consider_proposing(struct qr_member *m) {
     member_check_poison(m, (unsigned)__builtin_popcountll(set));
     give_up_waiting(m, set);
     /* What broke, or too few: its generation can do nothing more. Who may not propose shows the others by this that it needs a new one. */
-    if (m->active && !m->opt.stop_on_loss && (m->need_new || (unsigned)__builtin_popcountll(set) < m->min_workers)) suspend(m);
+    if (m->active && (m->need_new || (unsigned)__builtin_popcountll(set) < m->min_workers)) suspend(m);
     if (m->over || q->on || m->now_ns < m->backoff_until_ns || (!m->formed && member_mismatched(m))) return;
     if ((set & (bit(m->opt.index) - 1)) || !may_form(m, set)) return;
     if (m->active && same_as_active(m, set) && !m->need_new && !differs) return;
@@ -324,7 +318,6 @@ void member_consider_proposing(struct qr_member *m) {
 /* ---- promising ---- */
 static const char *objection(const struct qr_member *m, uint32_t from, const struct qr_propose *p) {
     if (m->ending) return "the work has ended here";
-    if (m->opt.stop_on_loss && m->formed) return "its group runs, and takes nobody in";
     if (member_compare_ids(m, &p->id, &m->promised) < 0 && !(m->opt.mutations & QR_MUTATE_PROMISE_ANY)) return "it promised a greater id";
     bool other = m->promised.index != from || !same_inc(m->promised.incarnation, m->peer[from].incarnation);
     if (m->promised.number && m->promise_exclusive && other && m->promised.index < from && m->now_ns - m->promised_ns < EXCLUSIVE_NS)

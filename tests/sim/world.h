@@ -2,6 +2,8 @@
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
 
+#include <inttypes.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "exact/coverage.h"
@@ -344,7 +346,13 @@ static void emit(void *ctx, const struct qr_member_action *a) {
     case QR_ACT_CLOSE: x->link->ops->close_conn(x->link, a->conn); break;
     case QR_ACT_DIAL: x->link->ops->dial(x->link, a->index, a->text); break;
     case QR_ACT_HANG_UP: x->link->ops->hang_up(x->link, a->index); break;
-    case QR_ACT_LOG: SAY("log: %s", a->text); break;
+    case QR_ACT_LOG:
+        SAY("log: %s", a->text);
+        if (a->level == QR_LOG_WARNING && !x->has_lost && sscanf(a->text, "worker %" SCNu32 " (", &x->lost) == 1) {
+            x->has_lost = true, x->lost_ns = now_of(w);
+            snprintf(x->text, sizeof x->text, "%s", a->text);
+        }
+        break;
     case QR_ACT_SUSPEND: x->active = false; break;
     case QR_ACT_BEGIN:
         if (a->generation->begin.n_members == 1) { /* alone it sends no Propose */
@@ -353,11 +361,10 @@ static void emit(void *ctx, const struct qr_member_action *a) {
         }
         on_begin(w, x, a->generation);
         break;
-    case QR_ACT_LOST: x->has_lost = true, x->lost = a->index, x->lost_ns = now_of(w); goto out;
     case QR_ACT_DONE: x->ended = true; goto out;
     case QR_ACT_STOP: x->stopped = true; goto out;
     out:
-        SAY("%s: %s", a->kind == QR_ACT_LOST ? "LOST" : a->kind == QR_ACT_DONE ? "DONE" : "STOP", a->text);
+        SAY("%s: %s", a->kind == QR_ACT_DONE ? "DONE" : "STOP", a->text);
         x->code = a->code;
         snprintf(x->text, sizeof x->text, "%s", a->text);
         x->active = false;
@@ -379,7 +386,7 @@ static void start(struct world *w, struct node *x) {
     x->link = qr_link_simulated_new(w->net);
     CHECK(x->link->ops->listen(x->link, w->address[index], &port, &err) == QR_OK, "%s", err.msg);
     struct qr_member_options opt = {.run = "toy", .contract = "f64-v1", .index = index, .n_peers = w->n, .peers = w->peers, .count_known = true,
-        .min_workers = w->elastic ? 1 : w->n, .form_timeout_ns = w->elastic ? 20 * QR_SECOND : 600 * QR_SECOND, .stop_on_loss = !w->elastic,
+        .min_workers = w->elastic ? 1 : w->n, .form_timeout_ns = w->elastic ? 20 * QR_SECOND : 600 * QR_SECOND,
         .seed = mix(w->seed + index), .mutations = w->mutations};
     memcpy(opt.incarnation, x->inc, 16);
     contexts[index] = (struct context){w, x};

@@ -88,7 +88,7 @@ static void test_kinds(void) {
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_GOODBYE;
-    in.goodbye = (struct qr_goodbye){.why = QR_GOODBYE_LOST, .lost = 3, .code = QR_UNAVAILABLE, .text = "worker 3 is lost", .blame = {true, 1, 2}};
+    in.goodbye = (struct qr_goodbye){.why = QR_GOODBYE_REFUSED, .code = QR_UNAVAILABLE, .text = "worker 3 is lost", .blame = {true, 1, 2}};
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     for (int k = QR_MESSAGE_FIELD; k <= QR_MESSAGE_DONE; k++) { /* the small ones */
         if (k == QR_MESSAGE_BEGIN || k == QR_MESSAGE_HEARTBEAT || k == QR_MESSAGE_PROMISE) continue;
