@@ -183,10 +183,10 @@ def far_apart():
     time.sleep(0.5)
     quiet(r, since, "formed once")
     whole(r)
-    r = Ring("later", job("apart"), 4, ENDLESS, ["--form-timeout", "0.5s", "--min-workers", "2"])
+    r = Ring("later", job("apart"), 4, ENDLESS, ["--form-timeout", "1.5s", "--min-workers", "2"])
     at = time.monotonic()
     for i in (3, 1): r.start(i)
-    figure(16, "two of four, form timeout of 0.5 s: first step", r.grows_after(at, 1), 1.5)
+    figure(16, "two of four, form timeout of 1.5 s: first step", r.grows_after(at, 1), 2.5)
     for i in (0, 2):
         at = time.monotonic()
         r.start(i)
