@@ -191,10 +191,11 @@ def resets():
             for _ in range(3 if tls else 2):
                 at = time.monotonic()
                 count = reset(ALL[:3])  # each pair has one of them
-                time.sleep(0.8)
+                time.sleep(0.3)
+                r.grows_after(time.monotonic(), 1)
                 check(f"{r.name}: {count} sockets were ended", count >= 6)
                 figure(12, f"RST of every connection, {secured(tls)}: next step", r.longest_gap(at, at + 0.05), 0.3)
-            whole(r)
+                whole(r)
         ends_well(r)
 
 
