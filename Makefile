@@ -3,21 +3,29 @@
 #   V=1             show the commands
 #   SAN=address     sanitizer build in its own tree (address, undefined, thread)
 #   WERROR=         let warnings pass
+#   CROSS=arm64     for arm64, in its own tree, with libraries of its own (make arm64 fetches them)
 
 ifeq ($(origin CC),default)
 CC       := gcc
 endif
 Q        := $(if $(V),,@)
 WERROR   ?= -Werror
-B        := build/$(or $(SAN),release)
-BIN      := $(if $(SAN),$(B)/bin,build/bin)
+B        := build/$(or $(SAN),$(CROSS),release)
+BIN      := $(if $(SAN)$(CROSS),$(B)/bin,build/bin)
+pkgconf  := pkg-config
+ifeq ($(CROSS),arm64)
+sysroot  := $(CURDIR)/build/sysroot-arm64
+CC       := aarch64-linux-gnu-gcc --sysroot=$(sysroot)
+AR       := aarch64-linux-gnu-ar
+pkgconf  := PKG_CONFIG_SYSROOT_DIR=$(sysroot) PKG_CONFIG_LIBDIR=$(sysroot)/usr/lib/aarch64-linux-gnu/pkgconfig:$(sysroot)/usr/share/pkgconfig pkg-config
+endif
 PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib libmicrohttpd
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter test faults lint bench fuzz model matrix image interop interop-gcs chart e2e-api,$(goals)),test,build)
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter test faults lint bench fuzz model matrix image interop interop-gcs chart e2e-api,$(goals)),test,build))
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench fuzz model matrix soak faults image interop interop-gcs manifests chart e2e-api help clean FORCE
+.PHONY: all deps run test lint bench fuzz model matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -30,15 +38,16 @@ $(filter-out run test deps help clean manifests,$(goals)):
 else
 
 # ---- flags: ours, then yours (CPPFLAGS, CFLAGS, LDFLAGS come last) ---------
-pre      := -Ilib -I. -I$(B)/gen -D_GNU_SOURCE $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+machine  := $(shell $(CC) -dumpmachine)
+pre      := -Ilib -I. -I$(B)/gen -D_GNU_SOURCE $(shell $(pkgconf) --cflags $(PKGS) 2>/dev/null)
 gen      := -std=gnu17 -O2 -g -ffp-contract=off -fno-math-errno -fno-common -fvisibility=hidden \
             -ffile-prefix-map=$(CURDIR)=.
 warn     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wformat=2 \
             -Wcast-qual -Wwrite-strings -Wdouble-promotion -Wimplicit-fallthrough $(WERROR)
 harden   := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection \
-            -fcf-protection=full -ftrivial-auto-var-init=zero -fPIE
+            $(if $(filter aarch64%,$(machine)),-mbranch-protection=standard,-fcf-protection=full) -ftrivial-auto-var-init=zero -fPIE
 ldopt    := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
-libs     := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lgrpc -lgpr -lm -pthread
+libs     := $(shell $(pkgconf) --libs $(PKGS) 2>/dev/null) -lgrpc -lgpr -lm -pthread
 ifdef SAN
 harden   := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
 ldopt    := -fsanitize=$(SAN)
@@ -129,6 +138,15 @@ interop: $(progs)
 interop-gcs: $(progs)
 	$(Q)tests/interop/gcs_clients
 
+## make arm64      the build for arm64 under qemu: bit tests of exact, sim and model, committed digests, rings of both kinds of machine (5 minutes)
+arm64:
+	$(Q)tests/arm64/sysroot build/sysroot-arm64
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory CROSS=arm64 arm64-run
+bit_tests := $(foreach t,$(tests),$(if $(filter test_exact% test_sim_kernels test_sim_golden test_sim_gradient test_sim_streaming test_model%,$(notdir $t)),$t))
+arm64-run: $(progs) $(bit_tests)
+	$(Q)tests/arm64/run $(bit_tests)
+
 ## make chart      the chart by Helm 3 and 4, helm-unittest, kubeconform; helm package (Go's module proxy, PyPI, under build/tools)
 chart: $(progs)
 	$(Q)tests/chart/full
@@ -147,7 +165,7 @@ fuzz-run: $(fuzzers)
 # gcc 12's vectorisers form vfmaddsub even under -ffp-contract=off: kernel files are compiled without them.
 novec := -fno-tree-vectorize -fno-tree-slp-vectorize
 kernel   = $(findstring /lib/sim/kernel_$1,$@)
-isa      = $(if $(call kernel),$(novec)) $(if $(call kernel,avx2),-mavx2 -mfma) $(if $(call kernel,avx512),-mavx512f -mavx512dq -mfma)
+isa      = $(if $(call kernel),$(novec)) $(if $(filter x86_64%,$(machine)),$(if $(call kernel,avx2),-mavx2 -mfma) $(if $(call kernel,avx512),-mavx512f -mavx512dq -mfma))
 
 flags   = $(pre) $(gen) $(warn) $(harden) $(CPPFLAGS) $(CFLAGS)
 compile = $(CC) $(flags) $(isa) -MMD -MP -c $< -o $@

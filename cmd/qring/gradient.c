@@ -18,7 +18,7 @@ const char qr_help_gradient[] =
     "  --weights URL          .h5, .npz or .safetensors [the job's initial weights]\n"
     "  --samples 0,3          positions in the training set before shuffling [all]\n"
     "  --of loss|prediction   the mean loss over the samples, or each sample's prediction [loss]\n"
-    "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"
+    "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
     "  --threads T            [the cgroup's]\n"
     "\n"
     "Output, one line of JSON: {\"samples\", \"loss\", \"gradient\"}; with --of prediction one line per sample {\"sample\", \"readouts\",\n"

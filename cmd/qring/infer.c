@@ -23,7 +23,7 @@ const char qr_help_infer[] =
     "                         the tutorial's flags: --weights gs://NAME/PATH in two parts\n"
     "  --predictions FILE     all predictions as CSV: sample, label, prediction; - instead of the text on standard output\n"
     "  --json                 one object on standard output, predictions included\n"
-    "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"
+    "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
     "  --threads T            [the cgroup's]\n";
 
 /* NumPy's, whose print() the tutorial uses: beyond WHOLE only both ends are shown. */

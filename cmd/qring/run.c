@@ -30,7 +30,7 @@ const char qr_help_run[] =
     "  --logdir URL           event files for TensorBoard, in a folder or at gs://; '' for none [OUT/logs]\n"
     "  --epochs E             [the job's]\n"
     "  --threads T            of each worker [this machine's, divided among them]\n"
-    "  --isa NAME             auto, portable, avx2, avx512; all give the same bits\n"
+    "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
     "  --plaintext            no TLS between the workers [TLS, with certificates for this run alone]\n"
     "  --http-port PORT       probes and metrics of worker i on PORT + i [0: none]\n"
     "  --restart              a worker that dies is started again, and joins while the others train\n"

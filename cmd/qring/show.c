@@ -17,7 +17,7 @@ const char qr_help_show[] =
     "\n"
     "Usage: qring show [JOB] [FLAGS]\n"
     "  --columns N            width of the drawing [the terminal's, else 120]\n"
-    "  --isa NAME             the kernels to compile for: auto, portable, avx2, avx512\n"
+    "  --isa NAME             the kernels to compile for: auto, portable, avx2, avx512, neon\n"
     "  --json                 one object on standard output, without the drawing\n";
 
 struct shown { struct qr_job *job; struct qr_dataset data; struct qr_model *model; uint8_t *invisible; };

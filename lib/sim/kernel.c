@@ -10,8 +10,13 @@
 #else
 #define HAVE_X86 0
 #endif
+#if defined __aarch64__
+#define HAVE_NEON 1
+#else
+#define HAVE_NEON 0
+#endif
 
-static const char *const names[QR_ISAS] = {"portable", "avx2", "avx512"};
+static const char *const names[QR_ISAS] = {"portable", "avx2", "avx512", "neon"};
 
 const char *qr_isa_name(enum qr_isa isa) { return names[isa]; }
 
@@ -31,6 +36,7 @@ bool qr_isa_available(enum qr_isa isa) {
     case QR_ISA_AVX512:
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && has_fma();
 #endif
+    case QR_ISA_NEON: return HAVE_NEON;
     default: return false;
     }
 }
@@ -54,14 +60,14 @@ enum qr_code qr_isa_parse(const char *name, enum qr_isa *ret, struct qr_err *err
         enum qr_isa isa = (enum qr_isa)i;
         if (strcmp(name, names[i]) != 0) continue;
         if (!qr_isa_available(isa))
-            return qr_fail(err, QR_INVALID_ARGUMENT, "isa %s: this machine has no %s; it has portable%s%s", name, name,
+            return qr_fail(err, QR_INVALID_ARGUMENT, "isa %s: this machine has no %s; it has portable%s%s%s", name, name,
                            qr_isa_available(QR_ISA_AVX2) ? ", avx2" : "",
-                           qr_isa_available(QR_ISA_AVX512) ? ", avx512" : "");
+                           qr_isa_available(QR_ISA_AVX512) ? ", avx512" : "", HAVE_NEON ? ", neon" : "");
         *ret = isa;
         return QR_OK;
     }
     const char *near = qr_nearest(name, names, QR_ISAS);
-    return qr_fail(err, QR_INVALID_ARGUMENT, "isa \"%.32s\" is unknown%s%s%s; there are auto, portable, avx2, avx512", name,
+    return qr_fail(err, QR_INVALID_ARGUMENT, "isa \"%.32s\" is unknown%s%s%s; there are auto, portable, avx2, avx512, neon", name,
                    near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
@@ -70,6 +76,9 @@ const struct qr_kernels *qr_kernels_of(enum qr_isa isa, enum qr_precision precis
 #if HAVE_X86
     case QR_ISA_AVX2: return qr_kernels_avx2[precision];
     case QR_ISA_AVX512: return qr_kernels_avx512[precision];
+#endif
+#if HAVE_NEON
+    case QR_ISA_NEON: return qr_kernels_neon[precision];
 #endif
     default: return qr_kernels_portable[precision];
     }

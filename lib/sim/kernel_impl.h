@@ -83,6 +83,7 @@ struct qr_kernels {
 };
 
 /* [0] float32, [1] float64 */
-extern const struct qr_kernels *const qr_kernels_portable[2], *const qr_kernels_avx2[2], *const qr_kernels_avx512[2];
+extern const struct qr_kernels *const qr_kernels_portable[2], *const qr_kernels_avx2[2], *const qr_kernels_avx512[2],
+    *const qr_kernels_neon[2];
 
 #endif

@@ -49,7 +49,7 @@ static const struct setting table[] = {
     {"form-timeout", DURATION, AT(form_timeout_ns), NULL, 0, 0, NULL, ANYWHERE, "TIME", "the start-timeout; 10s where no count is known",
      "how long the first generation waits for all before it begins with those who came"},
     {"threads", NUMBER, AT(threads), NULL, 1, 1024, NULL, ANYWHERE, "T", "the cgroup's", "threads that compute"},
-    {"isa", CHOICE, AT(isa), "auto", 0, 0, "auto|portable|avx2|avx512", ANYWHERE, "NAME", NULL, "the kernels: auto, portable, avx2, avx512; all give the same bits"},
+    {"isa", CHOICE, AT(isa), "auto", 0, 0, "auto|portable|avx2|avx512|neon", ANYWHERE, "NAME", NULL, "the kernels: auto, portable, avx2, avx512, neon; all give the same bits"},
     {"allreduce", CHOICE, AT(allreduce), "auto", 0, 0, "auto|ring|doubling|star", ANYWHERE, "NAME", NULL,
      "how sums travel: auto, ring, doubling, star; all give the same bits"},
     {"epochs", NUMBER, AT(epochs), NULL, 1, INT64_C(1) << 53, NULL, ANYWHERE, "E", "the job's", "train this many epochs"},
