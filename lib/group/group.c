@@ -40,8 +40,8 @@ static void count_change(const struct qr_group *g, const struct qr_begin *before
     for (uint32_t r = 0; r < now->n_members; r++) qr_peer_set(now->member[r].name.index, QR_PEER_MEMBER);
 }
 
-/* What goes between control threads ends with its crc32c: a damaged bit of a hello would name another job, of a promise another state. TLS sees
- * it first; plaintext does not. */
+/* What goes between control threads ends with its crc32c: a damaged bit of a hello would name another job, of a promise another state. TLS
+ * sees it first; plaintext does not. */
 bool group_post(struct qr_group *g, uint32_t conn) {
     uint8_t crc[4];
     qr_set_u32le(crc, qr_crc32c(0, g->out.p, g->out.n));

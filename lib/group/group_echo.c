@@ -1,8 +1,8 @@
 /* group/group_echo.c — how long it takes to a member and back, for who watches: qr_peer_rtt.
  *
- * A message of ECHO_BYTES goes from control thread to control thread, one peer after the other, and comes back at once: control threads never
- * compute. It is as long as a small step's gradients, so that a thin link shows and not only a long one; TCP's own figure would not do, since
- * who has nothing to say acknowledges late. Lost ones are not missed. */
+ * A message of ECHO_BYTES goes from control thread to control thread, one peer after the other, and comes back at once: control threads
+ * never compute. It is as long as a small step's gradients, so that a thin link shows and not only a long one; TCP's own figure would not
+ * do, since who has nothing to say acknowledges late. Lost ones are not missed. */
 #include <string.h>
 
 #include "base/counter.h"

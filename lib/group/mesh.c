@@ -232,7 +232,7 @@ static bool hand_in(struct qr_mesh *m, struct peer *p, struct qr_bytes message, 
     if (*ret != QR_TAKEN_BAD) return true;
     (void)qr_wrap(err, "%s", p->member.name);
     if (err->code != QR_UNAVAILABLE) return false;
-    /* Damaged on its way: what follows in that stream cannot be told from it. It is closed, and a new generation computes the step again. */
+    /* Damaged on its way. The stream is closed, both ends ask for a new generation, and the step is computed again there. */
     qr_warn(m->o.log, "group", "%s; the stream is closed", err->msg);
     if (p->conn && !p->dialing) close_conn(m, p->conn);
     lose(m, p, "something damaged came on it");

@@ -1,11 +1,12 @@
-"""Pods in network namespaces for the fault rows: one namespace a pod, nftables at its door, and between them a bridge or tests/faults/proxy.c.
+"""Pods in network namespaces for the fault rows: one namespace a pod, nftables at its door, between them a bridge or tests/faults/proxy.c.
 
-enter() starts the program again inside namespaces of its own: nothing here is seen outside, and all of it ends with the program. Where that is
-forbidden it prints one SKIP and ends. Pods know each other by address (10.77.0.10 + index), or by name where the program runs a DNS server at
-10.77.0.1. Frames go over the bridge, or, in `with Proxy(...)`, through the proxy.
+enter() starts the program again inside namespaces of its own: nothing here is seen outside, and all of it ends with the program. Where that
+is forbidden it prints one SKIP and ends. Pods know each other by address (10.77.0.10 + index), or by name where the program runs a DNS
+server at 10.77.0.1. Frames go over the bridge, or, in `with Proxy(...)`, through the proxy.
 """
 import ctypes, os, socket, struct, subprocess, sys, threading, time
 
+os.environ.setdefault("SLACK", "8")  # four workers, their handshakes and the proxy share what may be two busy cores
 import ring
 
 PROXY = os.path.join(ring.ROOT, os.environ.get("QR_B", "build/release"), "tests/faults/proxy")
@@ -24,8 +25,9 @@ def forbidden():
     """Why there can be no pods here, or None. What is tried ends with the shell that tries it."""
     for tool in ("unshare", "nsenter", "ip", "nft", "tc"):
         if subprocess.run(["sh", "-c", f"command -v {tool}"], stdout=subprocess.DEVNULL).returncode: return f"no {tool}: make deps"
-    trial = ("mount -t tmpfs tmpfs /run && ip link set lo up && ip link add br9 type bridge && ip netns add probe && ip link add a9 type veth peer name b9 netns probe"
-             " && nft add table ip t && nft add chain ip t f '{ type filter hook input priority 0; }' && nft add rule ip t f numgen random mod 9 0 drop"
+    trial = ("mount -t tmpfs tmpfs /run && ip link set lo up && ip link add br9 type bridge && ip netns add probe"
+             " && ip link add a9 type veth peer name b9 netns probe && nft add table ip t"
+             " && nft add chain ip t f '{ type filter hook input priority 0; }' && nft add rule ip t f numgen random mod 9 0 drop"
              f" && {PROXY} a9 br9 </dev/null")
     p = subprocess.run(["unshare", *apart(), "sh", "-c", trial], capture_output=True, text=True)
     return "network namespaces are forbidden here: " + (p.stderr.strip().splitlines() or ["?"])[-1] if p.returncode else None
@@ -137,19 +139,21 @@ def cut(rules):
     """{pod: [rule, ...]} on what comes into these pods, and no rules in any other: "ip saddr 10.77.0.10 drop". {}: everything passes."""
     texts = {i: "add table ip cuts\ndelete table ip cuts\n" for i in made}
     for i, lines in rules.items():
-        texts[i] += "add table ip cuts\nadd chain ip cuts in { type filter hook input priority 0; }\n" + "".join(f"add rule ip cuts in {l}\n" for l in lines)
-    for i, p in [(i, subprocess.Popen([*inside(i), "nft", "-f", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)) for i in texts]:
+        texts[i] += "add table ip cuts\nadd chain ip cuts in { type filter hook input priority 0; }\n"
+        texts[i] += "".join(f"add rule ip cuts in {l}\n" for l in lines)
+    start = lambda i: subprocess.Popen([*inside(i), "nft", "-f", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for i, p in [(i, start(i)) for i in texts]:
         _, said = p.communicate(texts[i])
         if p.returncode: raise RuntimeError(f"nft in pod {i}: {said.strip()}")
 
 
 def one_way(a, b): return {b: [f"ip saddr {address(a)} drop"]}
-def partition(some, others): return {**{a: [f"ip saddr {address(b)} drop" for b in others] for a in some}, **{b: [f"ip saddr {address(a)} drop" for a in some] for b in others}}
+def partition(some, others): return {x: [f"ip saddr {address(y)} drop" for y in far] for near, far in ((some, others), (others, some)) for x in near}
 def losing(percent, pods): return {i: [f"ip protocol tcp numgen random mod 1000 < {round(percent * 10)} drop"] for i in pods}
 
 
 def reset(pods):
-    """Ends every TCP connection of these pods as `ss -K` does it: an error here, an RST to the other end. All within a millisecond or two."""
+    """Ends every TCP connection of these pods as `ss -K` does: an error here, an RST to the other end. All within milliseconds. How many."""
     diag, destroy, dump, acknowledge, established = 20, 21, 0x301, 5, 1 << 1
     found = []
     for i in pods:
@@ -165,7 +169,8 @@ def reset(pods):
                     more = kind == diag
                     at += (n + 3) & ~3
     for s, family, name in found:
-        s.send(struct.pack("=IHHII", 72, destroy, acknowledge, 2, 0) + struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, established) + name)
+        which = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, established) + name
+        s.send(struct.pack("=IHHII", 72, destroy, acknowledge, 2, 0) + which)
     for s in {s for s, _, _ in found}: s.close()
     return len(found)
 
@@ -195,7 +200,9 @@ class Proxy:
         answer = self.say(order)
         if answer != "ok": raise RuntimeError(f"the proxy answers '{answer}' to '{order}'")
 
-    def count(self): return dict(zip(("frames", "bytes", "lost", "doubled", "reordered", "flipped", "mean_ns", "worst_ns"), map(int, self.say("count").split())))
+    def count(self):
+        names = ("frames", "bytes", "lost", "doubled", "reordered", "flipped", "mean_ns", "worst_ns")
+        return dict(zip(names, map(int, self.say("count").split())))
 
     def __exit__(self, *_):
         self.process.stdin.close()

@@ -1,7 +1,7 @@
 """A cluster's DNS server that lies as told, for pods of namespaces.py: UDP and TCP on the gateway's port 53, one answer a name.
 
-answer["w0.job.default.svc"] = Names.address("10.77.0.10"), Names.NXDOMAIN, ... ; what is not there does not exist. Pods ask with a search list as in
-Kubernetes, so the name that counts is w0.job.default.svc.cluster.local. asked[] has (time, name, what was answered) of each question.
+answer["w0.job.default.svc"] = Names.address("10.77.0.10"), Names.NXDOMAIN, ... ; what is not there does not exist. Pods ask with a search
+list as in Kubernetes: the name that counts is w0.job.default.svc.cluster.local. asked[] has (time, name, answer) of each question.
 """
 import socket, struct, threading, time
 

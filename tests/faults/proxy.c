@@ -16,6 +16,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/if_packet.h>
 #include <linux/virtio_net.h>
 #include <net/ethernet.h>
@@ -71,7 +72,9 @@ static bool chance(long ppm) { return ppm > 0 && (long)(dice() % 1000000) < ppm;
 
 /* ---- the queue ---- */
 
-static bool before(const struct frame *a, const struct frame *b) { return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->number < b->number; }
+static bool before(const struct frame *a, const struct frame *b) {
+    return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->number < b->number;
+}
 
 static void push(struct frame *f) {
     size_t i = n_heap++;
@@ -146,7 +149,8 @@ static void queue(int from, int to, const uint8_t *bytes, size_t n, int64_t now)
         return;
     }
     long spread = p->jitter ? (long)(dice() % (uint64_t)(2 * p->jitter + 1)) - p->jitter : 0;
-    *f = (struct frame){.due_ns = due + (p->delay + spread) * 1000, .came_ns = now, .number = next_number++, .from = from, .to = to, .n = n};
+    due += (p->delay + spread) * 1000;
+    *f = (struct frame){.due_ns = due, .came_ns = now, .number = next_number++, .from = from, .to = to, .n = n};
     memcpy(f->bytes, bytes, n);
     if (p->flip) flip(f->bytes, n, p);
     push(f);
@@ -176,7 +180,8 @@ static void forward(int from, const uint8_t *bytes, size_t n, int64_t now) {
 
 static long *key_of(struct path *p, const char *key) {
     const struct { const char *name; long *at; } keys[] = {
-        {"delay", &p->delay}, {"jitter", &p->jitter}, {"loss", &p->loss}, {"double", &p->twice}, {"flip", &p->flip}, {"port", &p->port},  {"rate", &p->rate}, {"stall", &p->stall},
+        {"delay", &p->delay}, {"jitter", &p->jitter}, {"loss", &p->loss}, {"double", &p->twice},
+        {"flip", &p->flip},   {"port", &p->port},     {"rate", &p->rate}, {"stall", &p->stall},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].name, key) == 0) return keys[i].at;
@@ -215,12 +220,12 @@ static void obey(char *line) {
     if (!word) return;
     if (strcmp(word, "count") == 0) {
         uint64_t sent = n_frames ? n_frames : 1;
-        printf("%llu %llu %llu %llu %llu %llu %llu %lld\n", (unsigned long long)n_frames, (unsigned long long)n_bytes, (unsigned long long)n_lost,
-               (unsigned long long)n_doubled, (unsigned long long)n_reordered, (unsigned long long)n_flipped,
-               (unsigned long long)(sum_ns / (int64_t)sent), (long long)worst_ns);
+        printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 "\n", n_frames, n_bytes, n_lost,
+               n_doubled, n_reordered, n_flipped, sum_ns / (int64_t)sent, worst_ns);
     } else {
         if (strcmp(word, "clear") == 0) memset(path, 0, sizeof path);
-        else good = (to = strtok_r(NULL, " \n", &save)) != NULL && ports_of(word, &a, &b) && ports_of(to, &c, &d) && set_keys(a, b, c, d, &save);
+        else if ((to = strtok_r(NULL, " \n", &save)) == NULL) good = false;
+        else good = ports_of(word, &a, &b) && ports_of(to, &c, &d) && set_keys(a, b, c, d, &save);
         puts(good ? "ok" : "what?");
     }
     fflush(stdout);
@@ -247,12 +252,14 @@ static int open_port(const char *name) {
     int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_ALL)), yes = 1, room = 8 << 20;
     struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)if_nametoindex(name)};
     bool good = fd >= 0 && at.sll_ifindex && setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &yes, sizeof yes) == 0 &&
-                setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes, sizeof yes) == 0 && bind(fd, (struct sockaddr *)&at, sizeof at) == 0;
+                setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes, sizeof yes) == 0 &&
+                bind(fd, (struct sockaddr *)&at, sizeof at) == 0;
     if (!good) {
         fprintf(stderr, "proxy: %s: %s\n", name, strerror(errno));
         exit(1);
     }
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room) != 0) (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room) != 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     return fd;
 }
 

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Row 15 of the fault table: names that are not there, wrong, late, too many. Two workers each; the second asks for the first one's name."""
-import subprocess, time
+"""Row 15 of the fault table: names that are not there, wrong, late, too many. Of two workers the second asks for the first one's name."""
+import time
 
-from namespaces import Pods, address, certificates, cut, enter, inside, pod, run
+from namespaces import Pods, address, certificates, enter, run
 from namespaces_dns import Names
-from ring import check, figure, job, main, row, tell, until
+from ring import check, figure, job, main, row, until
 
 enter(nameserver=True)
 names = Names()
@@ -15,7 +15,8 @@ class Named(Pods):
     """A ring whose workers know each other by name; the names point to their pods, but for worker 0's."""
 
     def __init__(self, name, n=2, port=2222, **more):
-        super().__init__(name, more.pop("job_file", None) or job("dns"), n, more.pop("epochs", EPOCHS), peers=[f"{self.of(name, i)}:{port}" for i in range(n)], **more)
+        peers = [f"{self.of(name, i)}:{port}" for i in range(n)]
+        super().__init__(name, job("dns"), n, more.pop("epochs", EPOCHS), peers=peers, **more)
         for i in range(1, n): self.point(i, address(self.at.get(i, i)))
 
     @staticmethod
@@ -27,7 +28,8 @@ class Named(Pods):
 
 def stranger(port, tls):
     """A worker of another job, which has the address and the port now."""
-    r = Pods("stranger-" + ("tls" if tls else "plain"), job("other", seed=7), 2, 10, peers=[f"{address(2)}:{port}", f"{DEAD}:{port}"], at={0: 2},
+    peers = [f"{address(2)}:{port}", f"{DEAD}:{port}"]
+    r = Pods("stranger-" + ("tls" if tls else "plain"), job("other", seed=7), 2, 10, peers=peers, at={0: 2},
              tls=certificates("other-tls", "ml", "other") if tls else False)
     r.start(0)
     return r
@@ -64,12 +66,14 @@ def lies():
         return len(formed) == len(rings)
     until(lambda: look() and False, began + WRONG_S - time.monotonic(), 0.05)
     for name, (_, then, _) in wrong.items():
-        check(f"{name}: nobody has left, nobody has begun: {rings[name].last_words()}", len(rings[name].alive()) == 2 and name not in formed)
+        waits = len(rings[name].alive()) == 2 and name not in formed
+        check(f"{name}: nobody has left, nobody has begun: {rings[name].last_words()}", waits)
         names.answer[Named.of(name, 0)] = then
     told = time.monotonic()
     until(look, 60, 0.02)
     for name, r in rings.items():
-        if not check(f"{name}: the ring forms; {r.last_words()}; {[a for a in names.asked if f'.{name}.' in a[1]][-8:]}", name in formed): continue
+        asked = [a for a in names.asked if f".{name}." in a[1]][-8:]
+        if not check(f"{name}: the ring forms; {r.last_words()}; {asked}", name in formed): continue
         if name in wrong: figure(15, f"{name} for {WRONG_S:.0f} s: formed after the right answer", formed[name] - told, 5.0)
         else: figure(15, f"{name}: formed", formed[name] - began, 15.0)
         codes = r.wait()
