@@ -40,8 +40,10 @@ enum { STREAMS_A_SECOND = 64, CALLERS = 512, PORTS = 8, STRANGER_BYTES = 256 << 
 struct address { uint8_t ip[16]; uint16_t port; }; /* IPv4 as ::ffff:a.b.c.d */
 struct link_grpc_caller { /* a connection */
     const void *context;     /* what gRPC knows of its certificate: one for each; NULL: free */
-    grpc_auth_context *held; /* by a stream that is a connection of a link; NULL: not yet */
-    struct address peer;     /* when held */
+    grpc_auth_context *held; /* by streams that are connections of a link; NULL: not yet, or not any more */
+    unsigned n_held;
+    bool known;              /* it had such a stream: */
+    struct address peer;
     _Atomic uint64_t seen_bytes;
     unsigned n;              /* streams since */
     int64_t since_ns;
@@ -107,7 +109,7 @@ static bool is_ours(uint16_t port) {
 
 static struct link_grpc_caller *accepted_from(const struct address *peer) {
     for (struct link_grpc_caller *c = callers; c < callers + CALLERS; c++)
-        if (c->held && same(&c->peer, peer)) return c;
+        if (c->known && same(&c->peer, peer)) return c;
     return NULL;
 }
 
@@ -211,13 +213,15 @@ struct link_grpc_caller *link_grpc_guard_accepted(grpc_call *call, int64_t now_n
     struct address a;
     pthread_mutex_lock(&lock);
     struct link_grpc_caller *c = context && address_of_text(peer, &a) ? caller_of(context, now_ns) : NULL;
-    if (c && c->held) c = NULL; /* a second stream of one connection */
-    if (c) {
+    bool first = c && !c->held;
+    if (first) {
         c->held = context;
+        c->known = true;
         c->peer = a;
     }
+    if (c) c->n_held++;
     pthread_mutex_unlock(&lock);
-    if (!c && context) grpc_auth_context_release(context);
+    if (!first && context) grpc_auth_context_release(context);
     gpr_free(peer);
     return c;
 }
@@ -230,10 +234,10 @@ void link_grpc_guard_seen(struct link_grpc_caller *c, size_t bytes) {
 void link_grpc_guard_over(struct link_grpc_caller *c) {
     if (!c) return;
     pthread_mutex_lock(&lock);
-    grpc_auth_context *held = c->held;
-    *c = (struct link_grpc_caller){0};
+    grpc_auth_context *held = --c->n_held ? NULL : c->held;
+    if (held) c->held = NULL; /* another stream may follow on the same connection: what it sent before stays known */
     pthread_mutex_unlock(&lock);
-    grpc_auth_context_release(held);
+    if (held) grpc_auth_context_release(held);
 }
 
 void link_grpc_guard_look(int64_t now_ns) {

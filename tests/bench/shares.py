@@ -46,7 +46,9 @@ def one(name, job_file, n, tls):
         for i in range(1, n): r.start(i)
         if not until(lambda: r.lines() > 20, 120): raise SystemExit(f"{name} does not train: {r.last_words()}")
         began, m0, c0 = time.monotonic(), metrics(port), cpu(r.worker[0].pid)
+        enough = lambda m: m["qring_steps_total"] >= m0["qring_steps_total"] + 20 and m["qring_blocks_total"] > m0["qring_blocks_total"]
         time.sleep(SECONDS)
+        until(lambda: enough(metrics(port)), 60, 0.5)
         m1, c1, ended = metrics(port), cpu(r.worker[0].pid), time.monotonic()
         return {k: m1[k] - m0[k] for k in m1 if k in m0}, {k: c1[k] - c0.get(k, 0) for k in c1}, ended - began
     finally: r.close()

@@ -311,7 +311,6 @@ def rotation():
                 with open(ca + "/ca.crt") as f: out.write(f.read())
         os.symlink(f"..{version[0]}", live + "/..new")
         os.rename(live + "/..new", live + "/..data")
-    def shown(): return ssl.get_server_certificate(("127.0.0.1", w.control))
     def serial():
         s = attacks.context(b if version[0] >= 4 else a).wrap_socket(attacks.tcp(w.control))
         c = s.getpeercert(True)
