@@ -64,9 +64,9 @@ enum { CONTROL, TRAINING, PUBLISHING, ACTORS };
 struct node {
     struct whole *w;
     uint32_t index;
-    bool live, killed, paused, finished, leaving, away, told_end, leader, damage_hidden; /* away: it is not started again */
+    bool live, killed, paused, finished, leaving, away, told_end, leader, damage_hidden, saw_end; /* away: it is not started again */
     unsigned lives, news;
-    int64_t start_ns, resume_ns, leave_by_ns, offset_ns, block_ns; /* block_ns: a look at the clock in a step takes up to so long */
+    int64_t looked_ns, start_ns, resume_ns, leave_by_ns, offset_ns, block_ns; /* block_ns: a look at the clock in a step takes up to so long */
     struct qr_clock clock, busy_clock;
     struct qr_log say;
     struct port port[2];          /* control, data */

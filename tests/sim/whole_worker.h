@@ -166,6 +166,7 @@ static enum qr_code begin_from(struct node *x) {
     struct qr_place place = place_of(x);
     uint64_t at_least = s->lied ? 0 : s->acked_pass;
     x->damage_hidden = (w->mutations & PLANT_UNVERIFIED) != 0;
+    x->looked_ns = node_now(x);
     x->code = qr_place_find(&place, &truth.load, truth.canonical.hex, truth.epochs, &x->start, &x->err);
     qr_place_close(&place);
     if (x->killed) return x->code = qr_fail(&x->err, QR_CANCELLED, "killed");
@@ -194,6 +195,25 @@ static enum qr_code begin_from(struct node *x) {
         (unsigned long long)state->pass);
     return QR_OK;
 }
+
+/* For training, as worker.c does it: what is there by now, if the last look is not fresh. */
+static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err) {
+    struct node *x = ctx;
+    struct qr_start start = {0};
+    *ret_found = x->saw_end = false;
+    if (!x->w->store.on || node_now(x) - x->looked_ns < 2 * QR_SECOND) return QR_OK;
+    struct qr_place place = place_of(x);
+    x->looked_ns = node_now(x);
+    enum qr_code code = qr_place_find(&place, &truth.load, truth.canonical.hex, truth.epochs, &start, err);
+    qr_place_close(&place);
+    x->saw_end = start.found == QR_FOUND_DONE;
+    *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;
+    if (*ret_found) qr_state_copy(ret, &start.state);
+    if (*ret_found) say(x, "looks again, and finds step %llu%s", (unsigned long long)start.state.step, x->saw_end ? ", done" : "");
+    qr_start_fini(&start);
+    return code;
+}
+static bool saw_end(void *ctx) { return ((struct node *)ctx)->saw_end; }
 
 static enum qr_code open_group(struct node *x) {
     struct whole *w = x->w;
@@ -240,6 +260,7 @@ static void train(struct node *x) {
         .job = truth.job, .canonical = &truth.canonical, .data = &truth.load.data, .model = truth.load.model, .clock = &x->busy_clock, .log = &x->say,
         .resume = x->start.found == QR_FOUND_STATE ? &x->start.state : NULL, .epochs = truth.epochs,
         .observer = {.ctx = x, .joined = on_joined, .step = on_step, .stable = on_stable}, .finish = on_finish, .finish_ctx = x,
+        .reload = reload, .reload_ctx = x, .ended = saw_end,
     };
     t.group = x->group;
     t.pool = qr_pool_new(1);
