@@ -68,7 +68,7 @@ fuzzers  := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 replays  := $(fuzzers:%=%.replay)
 its      := $(sort $(wildcard tests/it/*.sh))
 poisoned := $(B)/tests/it/qringd_poison
-faults   := $(sort $(wildcard tests/faults/rows_*.py))
+faults   := $(sort $(wildcard tests/faults/rows_*.py)) tests/faults/covered
 proxy    := $(patsubst %.c,$(B)/%,$(wildcard tests/faults/proxy.c))
 lints    := tests/lint/run tests/lint/selftest
 models   := $(wildcard tests/model/check.sh)
@@ -124,8 +124,8 @@ soak: $(progs)
 	$(Q)tests/soak/soak.py $(or $(MINUTES),10)
 
 ## make faults     the rows of the fault table that measure a time, 20 times each (TIMES=20): median and worst; 15 minutes
-faults: $(progs) $(proxy) $(filter %/test_sim_whole,$(tests))
-	$(Q)tests/faults/run $(or $(TIMES),20) $(faults) $(filter %/test_sim_whole,$(tests))
+faults: $(progs) $(proxy) $(filter %/test_sim_bounds,$(tests))
+	$(Q)tests/faults/run $(or $(TIMES),20) $(filter %.py,$(faults)) $(filter %/test_sim_bounds,$(tests))
 
 ## make bench      start-up time, idle memory, gradients by engine and kernels, all-reduce, shares of a step, TLS against plaintext
 bench: $(benches) $(progs)

@@ -340,19 +340,16 @@ enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t 
 
 /* ---- blocks ---- */
 
-/* The first block of rank r and of those after it: blocks are shared out in proportion to speed, equally while one's is not known. Nobody
- * counts for less than a sixteenth of the mean: who gets no block is never measured again. */
+/* The first block of rank r and of those after it: blocks are shared out in proportion to speed; one whose speed is not known counts as
+ * the mean. Nobody counts for less than a sixteenth of the mean: who gets no block is never measured again. */
 static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_blocks) {
     const uint64_t *speed = g->shares.speed;
     uint32_t n = g->view.n_members;
-    uint64_t mean = 0, before = 0, all = 0;
-    bool known = true;
+    uint64_t mean = 0, n_known = 0, before = 0, all = 0;
+    for (uint32_t r = 0; r < n; r++) n_known += speed[r] > 0;
+    for (uint32_t r = 0; r < n; r++) mean += n_known ? speed[r] / n_known : 0;
     for (uint32_t r = 0; r < n; r++) {
-        known = known && speed[r];
-        mean += speed[r] / n;
-    }
-    for (uint32_t r = 0; r < n; r++) {
-        uint64_t weight = !known ? 1 : speed[r] > mean / 16 ? speed[r] : mean / 16 + 1;
+        uint64_t weight = !speed[r] ? mean + 1 : speed[r] > mean / 16 ? speed[r] : mean / 16 + 1;
         if (r < rank) before += weight;
         all += weight;
     }
