@@ -133,7 +133,7 @@ static void begin_slow(struct ring_worker *w, enum ring_event e, const struct qr
 }
 static void ask(struct ring_worker *w, unsigned n) {
     struct drain *d = w->ring->ctx;
-    if ((w->index != d->who && w->index != d->also) || n < (d->in_hand_ns ? 6 : 5)) return;
+    if ((w->index != d->who && w->index != d->also) || n < (d->in_hand_ns ? 8 : 7)) return;
     w->slow = false;
     qr_group_interrupt(w->group);
     ring_pause(d->in_hand_ns);
