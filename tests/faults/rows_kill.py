@@ -24,7 +24,7 @@ STEP = [
     ("telling", "train.c:tell", "one"),
     ("handing the state to the publisher", "qr_publisher_stable", "one"),
     ("making the new state the present one", "train.c:swap", "one"),
-    ("a heartbeat", "member_heartbeats", "one"),
+    ("a heartbeat", "member_heartbeat", "one"),
     ("taking a block", "qr_group_take", "leader"),
     ("computing a block", "qr_model_block", "leader"),
     ("sending a chunk", "qr_chunk_encode", "leader"),
