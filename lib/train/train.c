@@ -86,6 +86,15 @@ static enum qr_code tell(struct run *r, struct qr_err *err) {
     return o->step(o->ctx, leads(r), &r->told[r->lines.n - 1], &detail, err);
 }
 
+/* The log may lack what others should have written. */
+static enum qr_code tell_again(struct run *r, struct qr_err *err) {
+    const struct qr_train_observer *o = &r->opt->observer;
+    size_t n = r->lines.n - r->lines.waits;
+    if (!o->told || n == 0) return QR_OK;
+    set_lines(r);
+    return o->told(o->ctx, leads(r), r->told, n, err);
+}
+
 /* A reduction that was based on the present state has passed. Its line is written before the state is published. */
 static enum qr_code note_stable(struct run *r, struct qr_err *err) {
     const struct qr_train_observer *o = &r->opt->observer;
@@ -378,6 +387,7 @@ static enum qr_code join(struct run *r, struct qr_err *err) {
         else if (start.fetch) code = fetch(r, &start, err);
         else if (start.give) code = give(r, err);
     } while (code == QR_ABORTED);
+    if (code == QR_OK && !r->done && leads(r) && !r->told_leading) code = tell_again(r, err);
     if (code == QR_OK && !r->done) say_members(r, qr_now_ns(r->opt->clock) - began_ns);
     return code;
 }
@@ -503,7 +513,7 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     uint64_t pass, block;
     if (code == QR_DATA_LOSS && qr_group_blames(opt->group, &pass, &block)) say_poison(r, pass, block, err);
     struct qr_err ignored;
-    if (code == QR_CANCELLED) tell(r, &ignored); /* the others may have published the state that it belongs to */
+    if (code == QR_CANCELLED && tell(r, &ignored) == QR_OK) tell_again(r, &ignored); /* the others may have published the state that it belongs to */
     if (code == QR_OK) *ret = result;
     else free(result.params);
     run_fini(r);

@@ -23,6 +23,9 @@ struct qr_train_observer {
     enum qr_code (*joined)(void *ctx, const struct qr_group_view *view, bool fresh, struct qr_err *err);
     /* a step has been applied (TRAIN) or evaluated (EVAL) and is now stable */
     enum qr_code (*step)(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err);
+    /* lines that were told already, oldest first: who led may have died before it wrote the last of them. Of who leads from now on, and of who
+     * leaves (leader: as it was) before others may go on from what it has published */
+    enum qr_code (*told)(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err);
     /* this state is stable: it may be published. Before the first update too. Valid during the call; no allocation is wanted here */
     enum qr_code (*stable)(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err);
     /* for the progress bar: at once, not only when stable. batch 1..n_batches; running: Keras' running means, [0] is the loss. */

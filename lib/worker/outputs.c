@@ -255,6 +255,15 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     return QR_OK;
 }
 
+static enum qr_code on_told(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err) {
+    struct qr_outputs *o = ctx;
+    bool continues = false;
+    if (!leader && access(o->steps.path, F_OK) != 0) return QR_OK; /* a folder of its own, and it never led */
+    keep_log(o, qr_steps_log_write(&o->steps, &line[n - 1], line, n - 1, &continues, err), err);
+    if (continues && leader) qr_info(o->log, "worker", "continues the log from step %llu", (unsigned long long)line[n - 1].step);
+    return QR_OK;
+}
+
 enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs,
                              const char *host, struct qr_err *err) {
     static const char *const optimizers[] = {"sgd", "rmsprop", "adam"}; /* as enum qr_optimizer_kind */
@@ -285,7 +294,7 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, 
 }
 
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o) {
-    return (struct qr_train_observer){.ctx = o, .joined = on_joined, .step = on_step, .stable = on_stable,
+    return (struct qr_train_observer){.ctx = o, .joined = on_joined, .step = on_step, .told = on_told, .stable = on_stable,
                                       .progress = on_progress, .epoch = on_epoch};
 }
 

@@ -55,6 +55,13 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     if (continues) say(x, "continues the log");
     return code;
 }
+static enum qr_code on_told(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err) {
+    struct node *x = ctx;
+    bool continues;
+    (void)leader;
+    if (dead(x, err) != QR_OK) return QR_CANCELLED;
+    return qr_steps_log_write(&x->log, &line[n - 1], line, n - 1, &continues, err);
+}
 static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
     static struct qr_buf scratch;
     struct node *x = ctx;
@@ -259,7 +266,7 @@ static void train(struct node *x) {
     struct qr_train_options t = {
         .job = truth.job, .canonical = &truth.canonical, .data = &truth.load.data, .model = truth.load.model, .clock = &x->busy_clock, .log = &x->say,
         .resume = x->start.found == QR_FOUND_STATE ? &x->start.state : NULL, .epochs = truth.epochs,
-        .observer = {.ctx = x, .joined = on_joined, .step = on_step, .stable = on_stable}, .finish = on_finish, .finish_ctx = x,
+        .observer = {.ctx = x, .joined = on_joined, .step = on_step, .told = on_told, .stable = on_stable}, .finish = on_finish, .finish_ctx = x,
         .reload = reload, .reload_ctx = x, .ended = saw_end,
     };
     t.group = x->group;
