@@ -252,19 +252,23 @@ static void test_loss(void) {
         CHECK(lose[k] > 50 || changes == 0);
     }
 }
+/* Ends the world when all have trained together for so long. */
+static void count_changes(struct whole *w, int64_t together_ns, int64_t ns, unsigned *changes, uint64_t *told) {
+    await_together(w, w->n, together_ns);
+    unsigned joins = w->n_joins;
+    uint64_t before = w->n_told;
+    run_until(w, now_of(w) + ns);
+    *changes += w->n_joins - joins;
+    *told += w->n_told - before;
+    finish(w);
+}
 static void test_thin_line(void) {
     unsigned changes = 0;
     uint64_t told = 0;
     for (uint64_t seed = 1; seed <= n_worlds / 4 + 1; seed++) {
         struct whole *w = begin(seed, 4);
         qr_sim_net_rate(w->net, site_of(&w->node[dice(w, w->n)], 0), 125000);
-        await_together(w, w->n, 10 * QR_SECOND);
-        unsigned joins = w->n_joins;
-        uint64_t before = w->n_told;
-        run_until(w, now_of(w) + 60 * QR_SECOND);
-        changes += w->n_joins - joins;
-        told += w->n_told - before;
-        finish(w);
+        count_changes(w, 10 * QR_SECOND, 60 * QR_SECOND, &changes, &told);
     }
     printf("ROW 13: one worker with 1 Mbit/s, %u min: ejections and timeouts: %u (bound 0), %llu steps\n", n_worlds / 4 + 1, changes, (unsigned long long)told);
     CHECK(changes == 0 && told > 0);
@@ -362,13 +366,7 @@ static void test_busy_machine(void) {
         struct whole *w = begin(seed, 4);
         w->late_ns = MS(200);
         for (unsigned i = 0; i < w->n; i++) w->node[i].block_ns = MS(30);
-        await_together(w, w->n, 20 * QR_SECOND);
-        unsigned joins = w->n_joins;
-        uint64_t before = w->n_told;
-        run_until(w, now_of(w) + 600 * QR_SECOND);
-        changes += w->n_joins - joins;
-        told += w->n_told - before;
-        finish(w);
+        count_changes(w, 20 * QR_SECOND, 600 * QR_SECOND, &changes, &told);
     }
     printf("ROW 38: every thread up to 200 ms late each time it should run, 20 min: ejections: %u (bound 0), %llu steps\n", changes, (unsigned long long)told);
     CHECK(changes == 0 && told > 0);
