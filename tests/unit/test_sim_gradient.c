@@ -4,27 +4,16 @@
 #include "circuit/circuit.h"
 #include "sim/sim.h"
 #include "tests/ref/dense.h"
+#include "tests/ref/problem.h"
 #include "tests/t.h"
 
 #include <math.h>
 
-enum { MAX_OBS = 3, MAX_SAMPLES = 20 };
-
-struct problem {
-    struct qr_circuit *c;
-    struct qr_observable obs[MAX_OBS];
-    size_t n_obs, n_samples;
-    double *theta, *x, *direction, *scale;
-};
-
 static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_samples) {
-    struct problem p = {.n_obs = 1 + seed % MAX_OBS, .n_samples = n_samples};
+    struct problem p = {.n_obs = 1 + seed % 3, .n_samples = n_samples};
     p.c = ref_random_circuit(seed, n, gates);
     for (size_t r = 0; r < p.n_obs; r++) p.obs[r] = ref_random_observable(seed * 7 + r, n);
-    p.theta = qr_xcalloc(p.c->n_params + 1, sizeof(double));
-    p.x = qr_xcalloc(n_samples * p.c->n_columns + 1, sizeof(double));
-    p.direction = qr_xcalloc(n_samples * p.n_obs, sizeof(double));
-    p.scale = qr_xcalloc(n_samples, sizeof(double));
+    problem_room(&p, p.c->n_columns);
     ref_random_numbers(seed + 1, p.c->n_params, -2, 2, p.theta);
     ref_random_numbers(seed + 2, n_samples * p.c->n_columns, -2, 2, p.x);
     ref_random_numbers(seed + 3, n_samples * p.n_obs, -1, 1, p.direction);
@@ -32,40 +21,9 @@ static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_s
     return p;
 }
 
-static void drop(struct problem *p) {
-    qr_circuit_free(p->c);
-    for (size_t r = 0; r < p->n_obs; r++) qr_observable_fini(&p->obs[r]);
-    free(p->theta);
-    free(p->x);
-    free(p->direction);
-    free(p->scale);
-}
-
-struct answer { double z[MAX_SAMPLES * MAX_OBS]; qr_fixed grad[256]; bool ok; };
-
 static struct answer ours(const struct problem *p, const struct qr_circuit *c, const struct qr_observable *obs,
                           enum qr_precision precision, enum qr_isa isa, unsigned threads) {
-    struct qr_err err;
-    struct qr_sim_options opt = {precision, isa, QR_ENGINE_AUTO};
-    struct qr_sim_plan *plan = NULL;
-    struct qr_sim_workspace *ws = NULL;
-    struct answer a;
-    memset(&a, 0, sizeof a);
-    if (qr_sim_compile(c, obs, p->n_obs, &opt, &plan, &err) != QR_OK ||
-        qr_sim_workspace_new(plan, p->n_samples, &ws, &err) != QR_OK) {
-        CHECK(false, "%s", err.msg);
-        return a;
-    }
-    struct qr_sim_bound *b = qr_sim_bound_new(plan);
-    struct qr_pool *pool = threads ? qr_pool_new(threads) : NULL;
-    qr_sim_bind(b, p->theta);
-    qr_sim_forward(b, ws, pool, p->x, c->n_columns, p->n_samples, a.z);
-    a.ok = qr_sim_backward(b, ws, pool, p->direction, p->scale, a.grad);
-    qr_pool_free(pool);
-    qr_sim_workspace_free(ws);
-    qr_sim_bound_free(b);
-    qr_sim_plan_free(plan);
-    return a;
+    return answer_of(p, c, obs, &(struct qr_sim_options){precision, isa, QR_ENGINE_AUTO}, threads, NULL);
 }
 
 /* c is what ran; p->c is what the reference runs (the same on fewer qubits). tolerance is absolute: |z| <= sum of |coefficients|
@@ -95,10 +53,6 @@ static void compare(const struct problem *p, const struct answer *a, double tole
     }
     free(j);
     free(g);
-}
-
-static bool same(const struct answer *a, const struct answer *b) {
-    return a->ok == b->ok && memcmp(a->z, b->z, sizeof a->z) == 0 && memcmp(a->grad, b->grad, sizeof a->grad) == 0;
 }
 
 /* The circuit's qubits scattered over n, with entangled but unwatched company, so that controls and frames fall on lanes, inside

@@ -6,45 +6,14 @@
 #include "sim/planner_impl.h"
 #include "sim/sim.h"
 #include "tests/ref/dense.h"
+#include "tests/ref/problem.h"
 #include "tests/t.h"
 
 #include <math.h>
 
-enum { MAX_OBS = 8, MAX_SAMPLES = 20, MAX_PARAMS = 256 };
-
-struct answer { double z[MAX_SAMPLES * MAX_OBS]; qr_fixed grad[MAX_PARAMS]; bool ok; char engine[64]; };
-struct problem {
-    struct qr_circuit *c;
-    struct qr_observable obs[MAX_OBS];
-    size_t n_obs, n_samples;
-    double theta[MAX_PARAMS], *x, direction[MAX_SAMPLES * MAX_OBS], scale[MAX_SAMPLES];
-};
-
 static struct answer ours(const struct problem *p, enum qr_engine engine, enum qr_precision precision, enum qr_isa isa, unsigned threads,
                           const double *known) {
-    struct qr_err err;
-    struct qr_sim_options opt = {precision, isa, engine};
-    struct qr_sim_plan *plan = NULL;
-    struct qr_sim_workspace *ws = NULL;
-    struct answer a;
-    memset(&a, 0, sizeof a);
-    if (qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) != QR_OK ||
-        qr_sim_workspace_new(plan, p->n_samples, &ws, &err) != QR_OK) {
-        CHECK(false, "%s", err.msg);
-        return a;
-    }
-    snprintf(a.engine, sizeof a.engine, "%s", qr_sim_facts(plan).engine);
-    struct qr_sim_bound *b = qr_sim_bound_new(plan);
-    struct qr_pool *pool = threads ? qr_pool_new(threads) : NULL;
-    qr_sim_bind(b, p->theta);
-    if (known) qr_sim_forward_for_gradient(b, ws, pool, p->x, p->c->n_columns, p->n_samples, known, a.z);
-    else qr_sim_forward(b, ws, pool, p->x, p->c->n_columns, p->n_samples, a.z);
-    a.ok = qr_sim_backward(b, ws, pool, p->direction, p->scale, a.grad);
-    qr_pool_free(pool);
-    qr_sim_workspace_free(ws);
-    qr_sim_bound_free(b);
-    qr_sim_plan_free(plan);
-    return a;
+    return answer_of(p, p->c, p->obs, &(struct qr_sim_options){precision, isa, engine}, threads, known);
 }
 
 static struct problem make(unsigned n, unsigned stages, size_t n_samples, const char *const *obs, size_t n_obs, uint64_t seed) {
@@ -57,18 +26,12 @@ static struct problem make(unsigned n, unsigned stages, size_t n_samples, const 
     p.n_obs = n_obs;
     p.n_samples = n_samples;
     for (size_t r = 0; r < n_obs; r++) CHECK(qr_observable_parse(obs[r], n, &p.obs[r], &err) == QR_OK, "%s", err.msg);
-    p.x = qr_xcalloc(n_samples * n + 1, sizeof *p.x);
+    problem_room(&p, n);
     ref_random_numbers(seed, p.c->n_params, 0, 6.28, p.theta);
     ref_random_numbers(seed + 1, n_samples * n, -2, 2, p.x);
     ref_random_numbers(seed + 2, n_samples * n_obs, -1, 1, p.direction);
     ref_random_numbers(seed + 3, n_samples, -2, 2, p.scale);
     return p;
-}
-
-static void drop(struct problem *p) {
-    qr_circuit_free(p->c);
-    for (size_t r = 0; r < p->n_obs; r++) qr_observable_fini(&p->obs[r]);
-    free(p->x);
 }
 
 /* tolerance: of the largest component. In double: at most ~100 blocks in a row, each 2^-50 off, times a few. In single: the contract's
@@ -164,10 +127,6 @@ static void check_encoding(unsigned n, enum encoding e) {
 }
 
 /* ---- bits ---- */
-
-static bool same(const struct answer *a, const struct answer *b) {
-    return a->ok && b->ok && memcmp(a->z, b->z, sizeof a->z) == 0 && memcmp(a->grad, b->grad, sizeof a->grad) == 0;
-}
 
 static void check_bits(unsigned n, unsigned stages, enum kind kind, enum qr_precision precision, bool portable) {
     struct problem p = case_of(n, stages, kind, n <= 11 ? 19 : 1);

@@ -1,0 +1,66 @@
+/* tests/ref/problem.h — a circuit with read-outs, samples and directions, and what the engines of sim/ make of it. Included once a program. */
+#ifndef TESTS_REF_PROBLEM_H
+#define TESTS_REF_PROBLEM_H
+
+#include "base/mem.h"
+#include "base/pool.h"
+#include "sim/sim.h"
+#include "tests/t.h"
+
+enum { MAX_OBS = 8, MAX_SAMPLES = 20, MAX_PARAMS = 256 };
+
+struct problem {
+    struct qr_circuit *c;
+    struct qr_observable obs[MAX_OBS];
+    size_t n_obs, n_samples;
+    double *theta, *x, *direction, *scale; /* direction: sample-major */
+};
+struct answer { double z[MAX_SAMPLES * MAX_OBS]; qr_fixed grad[MAX_PARAMS]; bool ok; char engine[64]; };
+
+static inline void problem_room(struct problem *p, size_t n_columns) {
+    p->theta = qr_xcalloc(p->c->n_params + 1, sizeof *p->theta);
+    p->x = qr_xcalloc(p->n_samples * n_columns + 1, sizeof *p->x);
+    p->direction = qr_xcalloc(p->n_samples * p->n_obs, sizeof *p->direction);
+    p->scale = qr_xcalloc(p->n_samples, sizeof *p->scale);
+}
+static inline void drop(struct problem *p) {
+    qr_circuit_free(p->c);
+    for (size_t r = 0; r < p->n_obs; r++) qr_observable_fini(&p->obs[r]);
+    free(p->theta);
+    free(p->x);
+    free(p->direction);
+    free(p->scale);
+}
+
+/* c and obs are what runs (p's own, or the same on other qubits). known: the directions of all samples are told before the forward sweep. */
+static inline struct answer answer_of(const struct problem *p, const struct qr_circuit *c, const struct qr_observable *obs,
+                                      const struct qr_sim_options *opt, unsigned threads, const double *known) {
+    struct qr_err err;
+    struct qr_sim_plan *plan = NULL;
+    struct qr_sim_workspace *ws = NULL;
+    struct answer a;
+    memset(&a, 0, sizeof a);
+    if (qr_sim_compile(c, obs, p->n_obs, opt, &plan, &err) != QR_OK || qr_sim_workspace_new(plan, p->n_samples, &ws, &err) != QR_OK) {
+        CHECK(false, "%s", err.msg);
+        return a;
+    }
+    snprintf(a.engine, sizeof a.engine, "%s", qr_sim_facts(plan).engine);
+    struct qr_sim_bound *b = qr_sim_bound_new(plan);
+    struct qr_pool *pool = threads ? qr_pool_new(threads) : NULL;
+    qr_sim_bind(b, p->theta);
+    if (known) qr_sim_forward_for_gradient(b, ws, pool, p->x, c->n_columns, p->n_samples, known, a.z);
+    else qr_sim_forward(b, ws, pool, p->x, c->n_columns, p->n_samples, a.z);
+    a.ok = qr_sim_backward(b, ws, pool, p->direction, p->scale, a.grad);
+    qr_pool_free(pool);
+    qr_sim_workspace_free(ws);
+    qr_sim_bound_free(b);
+    qr_sim_plan_free(plan);
+    return a;
+}
+
+/* To the last bit. */
+static inline bool same(const struct answer *a, const struct answer *b) {
+    return a->ok && b->ok && memcmp(a->z, b->z, sizeof a->z) == 0 && memcmp(a->grad, b->grad, sizeof a->grad) == 0;
+}
+
+#endif
