@@ -36,8 +36,9 @@ def gradients(lines):
         if l["bench"] != "gradient" or l["name"] != "qcnn-pure" or (l["n"] == 8 and l["batch"] != 64): continue
         key = l["who"], l["threads"], l.get("engine") if l["who"] == "qring" else None
         at = key + (l["n"],)
-        if at in best and best[at] < (l.get("part", 1) != 1, l["ns"]): continue  # the whole before a part, then the fastest
-        best[at] = l.get("part", 1) != 1, l["ns"]
+        rank = -l.get("part", 1), l["ns"]  # the whole before a part, then the fastest table
+        if at in best and best[at] < rank: continue
+        best[at] = rank
         got.setdefault(key, {})[l["n"]] = l
     return got
 

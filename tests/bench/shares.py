@@ -50,7 +50,7 @@ def one(name, job_file, n, tls):
         began, m0, c0 = time.monotonic(), metrics(port), cpu(r.worker[0].pid)
         enough = lambda m: m["qring_steps_total"] >= m0["qring_steps_total"] + 20 and m["qring_blocks_total"] > m0["qring_blocks_total"]
         time.sleep(SECONDS)
-        until(lambda: enough(metrics(port)), 60, 0.5)
+        if not until(lambda: enough(metrics(port)), 300, 0.5): raise SystemExit(f"{name} stands still: {r.last_words()}")
         m1, c1, ended = metrics(port), cpu(r.worker[0].pid), time.monotonic()
         return {k: m1[k] - m0[k] for k in m1 if k in m0}, {k: c1[k] - c0.get(k, 0) for k in c1}, ended - began
     finally: r.close()
