@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""qring beside TensorFlow Quantum and PennyLane Lightning. Everybody does one repetition in turn, in processes that live on, so that what
+disturbs the machine meets all alike; a ratio is that of two neighbours in one round. Whether both computed the same is checked first.
+Usage: measure.py TFQ_PYTHON LIGHTNING_PYTHON, from the repository's root; writes build/bench/peers.jsonl. LONG=1: 22 and 23 qubits too.
+RUNS=n: so many repetitions at most. ONLY=gradient or tutorial: the rest is left out."""
+import json
+import os
+import subprocess
+import sys
+
+import cases
+import report
+import tutorial
+from talk import Failed, Peer
+
+WORK = "build/peers/work"
+PYTHON_ENV = {"TF_USE_LEGACY_KERAS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
+HERE = "tests/bench/peers/"
+LEAST_MS = 50  # a repetition goes on for so long: then the first gradient's cold caches do not count
+
+# Who computes the mean gradient how exactly: largest difference from qring's, absolute. TFQ: finite differences of float32 gate matrices.
+TOLERANCE = {"tfq": 1.5e-4, "lightning": 2e-5, "qring": 5e-6}
+# and whoever is off by more than this part of the largest component has computed something else
+OTHER_THING = 0.02
+
+
+class Sides:
+    """The processes, started when first asked."""
+
+    def __init__(self, tfq, lightning):
+        cores = sorted(os.sched_getaffinity(0))
+        self.cores = {1: {cores[-1]}, 2: set(cores[-2:])}
+        self.commands = {"qring": [os.environ.get("QR_B", "build/release") + "/" + HERE + "gradient"], "tfq": [tfq, HERE + "tfq_gradient.py"],
+                         "lightning": [lightning, HERE + "lightning_gradient.py"]}
+        self.running = {}
+
+    def ask(self, key, request):
+        who, threads, engine = key
+        if key not in self.running:
+            extra = [str(threads)] if who == "qring" else []
+            log = "%s/%s-%d%s.log" % (WORK, who, threads, engine)
+            self.running[key] = Peer(who, self.commands[who] + extra, self.cores[threads], log, PYTHON_ENV)
+        try:
+            return self.running[key].ask(request)
+        except Failed:
+            del self.running[key]
+            raise
+
+    def stop(self):
+        for peer in self.running.values():
+            peer.stop()
+
+
+def sides_of(name, n, batch):
+    """(who, threads, engine) of everybody who takes part in a case"""
+    sides = [("qring", 1, ""), ("tfq", 1, ""), ("qring", 2, ""), ("tfq", 2, "")]
+    if name == "qcnn-pure" and n <= 20 and (n, batch) not in ((8, 16), (8, 112)):
+        sides.insert(1, ("lightning", 1, ""))
+    if n == 20:
+        sides.append(("qring", 1, "-blocked"))
+    return sides
+
+
+def agree(key, mine, theirs):
+    """A sentence when two did not compute the same thing, or None."""
+    largest = max(map(abs, mine["gradient"]))
+    off = max([abs(a - b) for a, b in zip(mine["gradient"], theirs["gradient"])] + [abs(mine["readout"] - theirs["readout"])])
+    if len(mine["gradient"]) == len(theirs["gradient"]) and off <= TOLERANCE[key[0]] and off <= OTHER_THING * largest:
+        return None
+    return "%s%s computed something else: off by %.2g, largest component %.2g" % (key[0], key[2], off, largest)
+
+
+def gradient_case(sides, out, name, n, stages, variant, batch, runs):
+    path = "%s/%s-%d-%d" % (WORK, name, n, batch)
+    cases.write_case(path, n, stages, variant, batch)
+    facts, first, ns = {}, None, {}
+    everybody = sides_of(name, n, batch)
+    for key in everybody:
+        facts[key] = sides.ask(key, "open " + (cases.with_engine(path, "blocked") if key[2] else path))
+        result = sides.ask(key, "result")
+        first = first or result
+        problem = agree(key, first, result)
+        if problem:
+            raise Failed(problem)
+        ns[key] = []
+    for _ in range(runs):
+        for key in everybody:
+            ns[key].append(sides.ask(key, "run %d" % LEAST_MS)["ns"] / batch)
+    about = {"bench": "gradient", "name": name, "n": n, "batch": batch}
+    for key in everybody:
+        who, threads, engine = key
+        extra = {"threads": threads}
+        if who == "qring":
+            extra.update(table=facts[key]["table"], engine=facts[key]["engine"], flops=facts[key]["flops"])
+        out.measured(dict(about, who=who, **extra), ns[key])
+    qring = {1: ("qring", 1, ""), 2: ("qring", 2, "")}
+    for key in everybody:
+        if key[0] != "qring":
+            out.ratio(dict(about, threads=key[1], against=key[0]), ns[qring[key[1]]], ns[key])
+    out.ratio(dict(about, threads=2, against="qring, one thread"), ns[qring[2]], ns[qring[1]])
+    if n == 20:
+        out.ratio(dict(about, threads=1, engine="blocked", against="tfq"), ns[("qring", 1, "-blocked")], ns[("tfq", 1, "")])
+
+
+def versions(python, *packages):
+    ask = "import importlib.metadata as m, json, sys; print(json.dumps({p: m.version(p) for p in sys.argv[1:]}))"
+    return json.loads(subprocess.run([python, "-c", ask, *packages], check=True, stdout=subprocess.PIPE).stdout)
+
+
+def main():
+    tfq, lightning = sys.argv[1:3]
+    only, limit = os.environ.get("ONLY"), int(os.environ.get("RUNS", "1000"))
+    os.makedirs(WORK, exist_ok=True)
+    out = report.Report("build/bench/peers.jsonl", dict(versions(tfq, "tensorflow-quantum", "tensorflow", "tf_keras", "cirq-core"),
+                                                        **versions(lightning, "pennylane", "pennylane-lightning")))
+    sides = Sides(tfq, lightning)
+    gradients = cases.GRADIENTS + (cases.LONG_GRADIENTS if os.environ.get("LONG") else [])
+    if len(sides.cores[2]) < 2:
+        out.problem("this machine lends one processor: two are needed")
+    try:
+        for *case, runs in gradients if only in (None, "gradient") else []:
+            try:
+                gradient_case(sides, out, *case, min(runs, limit))
+            except Failed as e:
+                out.problem("%s, %d qubits, batch %d: %s" % (case[0], case[1], case[4], e))
+    finally:
+        sides.stop()
+    if only in (None, "tutorial"):
+        tutorial.compare(out, tfq, WORK, PYTHON_ENV, min(3, limit))
+    return 0 if out.end() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

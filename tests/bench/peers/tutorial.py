@@ -1,0 +1,128 @@
+"""The tutorial, 50 epochs from program start to weights on disk: qring run beside TensorFlow Quantum's Keras model, alone and with two
+workers. Both train on the same samples in the same order from the same weights, and must end at the same validation loss. qring writes what
+it always writes (event files, checkpoints, a log of steps); TFQ nothing but the weights."""
+import json
+import os
+import selectors
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+EPOCHS, MORE_EPOCHS = 50, 1050
+QRING_TIMES = 7      # runs of qring in each round, whose median counts: they are short
+WEIGHTS_S = 300      # until TFQ's weights are on disk
+LINGER_S = 30        # then its workers may take so long to end
+LOSS_TOLERANCE = 1e-3  # of the validation loss, TFQ being off by some 1e-4
+
+
+def job(work):
+    folder = work + "/tutorial"
+    subprocess.run([sys.executable, "tests/it/golden.py", "train-job", folder, "50ep", "single"], check=True)
+    return folder
+
+
+def qring_once(folder, workers, epochs):
+    out = "%s/qring-%d" % (folder, workers)
+    command = [os.environ.get("QR_BIN", "build/bin") + "/qring", "run", folder + "/job.json", "-n", str(workers), "--epochs", str(epochs),
+               "--fresh", "--out", out]
+    start = time.perf_counter_ns()
+    with open(out + ".log", "w") as log:
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=WEIGHTS_S)
+    took = time.perf_counter_ns() - start
+    with open(out + "/result.json") as f:
+        return took, json.load(f)["val_loss"]
+
+
+def qring(folder, workers, epochs):
+    runs = [qring_once(folder, workers, epochs) for _ in range(QRING_TIMES)]
+    return statistics.median(t for t, _ in runs), runs[0][1]
+
+
+def free_ports(n):
+    sockets = [socket.socket() for _ in range(n)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def first_line(process):
+    """What the first worker says when its weights are on disk, or None"""
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(process.stdout, selectors.EVENT_READ)
+        return process.stdout.readline() if waiting.select(WEIGHTS_S) else ""
+
+
+def tfq(python, folder, workers, environment):
+    """(nanoseconds until the weights are on disk, seconds of each epoch, validation loss)"""
+    weights = "%s/tfq-%d.h5" % (folder, workers)
+    if os.path.exists(weights):
+        os.remove(weights)
+    addresses = ["127.0.0.1:%d" % p for p in free_ports(workers)]
+    processes, start = [], time.perf_counter_ns()
+    try:
+        for i in range(workers):
+            env = dict(os.environ, **environment)
+            if workers > 1:
+                env["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}})
+            with open("%s/tfq-%d-%d.log" % (folder, workers, i), "w") as log:
+                processes.append(subprocess.Popen([python, "tests/bench/peers/tfq_tutorial.py", str(EPOCHS), weights], env=env,
+                                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log))
+        said = first_line(processes[0])
+        took = time.perf_counter_ns() - start
+        deadline = time.monotonic() + (LINGER_S if said else 0)
+        for p in processes:
+            try:
+                p.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                pass
+    finally:
+        for p in processes:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
+            p.stdout.close()
+    if not said or not os.path.exists(weights):
+        with open("%s/tfq-%d-0.log" % (folder, workers)) as f:
+            raise RuntimeError("TFQ with %d worker(s) wrote no weights: %s" % (workers, f.read()[-400:].strip()))
+    answer = json.loads(said)
+    return took, answer["epochs"], answer["val_loss"]
+
+
+def check(ours, theirs):
+    if abs(ours - theirs) > LOSS_TOLERANCE:
+        raise RuntimeError("qring and TFQ trained to different validation losses: %.6f and %.6f" % (ours, theirs))
+
+
+def rounds(out, python, folder, environment, runs):
+    ns = {key: [] for key in ("qring-whole", "qring-epoch", "qring-two", "tfq-whole", "tfq-epoch", "tfq-two")}
+    for _ in range(runs):
+        whole, loss = qring(folder, 1, EPOCHS)
+        more, _ = qring(folder, 1, MORE_EPOCHS)
+        ns["qring-whole"].append(whole)
+        ns["qring-epoch"].append((more - whole) / (MORE_EPOCHS - EPOCHS))
+        took, epochs, their_loss = tfq(python, folder, 1, environment)
+        check(loss, their_loss)
+        ns["tfq-whole"].append(took)
+        ns["tfq-epoch"].append(statistics.median(epochs[1:]) * 1e9)  # the first one compiles
+        two, two_loss = qring(folder, 2, EPOCHS)
+        ns["qring-two"].append(two)
+        took, _, their_loss = tfq(python, folder, 2, environment)
+        check(two_loss, their_loss)
+        ns["tfq-two"].append(took)
+    for name, key in (("whole", "whole"), ("epoch", "epoch"), ("two-workers", "two")):
+        about = {"bench": "tutorial", "name": name, "n": 8, "batch": 64, "threads": 2}
+        for who in ("qring", "tfq"):
+            out.measured(dict(about, who=who), ns[who + "-" + key])
+        out.ratio(dict(about, against="tfq"), ns["qring-" + key], ns["tfq-" + key])
+
+
+def compare(out, python, work, environment, runs):
+    try:
+        rounds(out, python, job(work), environment, runs)
+    except (RuntimeError, subprocess.SubprocessError) as e:
+        out.problem("the tutorial: %s" % e)
