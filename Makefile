@@ -23,9 +23,9 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter test faults lint bench fuzz model sim matrix image interop interop-gcs chart e2e-api,$(goals)),test,build))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter test faults lint bench bench-record bench-instructions fuzz model sim matrix image interop interop-gcs chart e2e-api,$(goals)),test,build))
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api help clean FORCE
+.PHONY: all deps run test lint bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -65,6 +65,7 @@ tests    := $(test_c:%.c=$(B)/%)
 ref_o    := $(patsubst %.c,$(B)/%.o,$(wildcard tests/ref/*.c))
 benches  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
 besides  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/peers/gradient.c))
+counted  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/instructions.c))
 fuzzers  := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 replays  := $(fuzzers:%=%.replay)
 its      := $(sort $(wildcard tests/it/*.sh))
@@ -75,14 +76,14 @@ lints    := tests/lint/run tests/lint/selftest
 models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
 
-# Which of the tests a sanitizer build runs: all but the bit matrices, the image and what looks at sources; the thread
+# Which of the tests a sanitizer build runs: all but the bit matrices, the image, instruction counts and what looks at sources; the thread
 # sanitizer those that have threads of their own.
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its) $(faults)
 else ifeq ($(SAN),thread)
 suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http% test_worker_publisher% test_worker_logdir%,$(notdir $t)),$t))
 else
-suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh,$(its)) $(faults)
+suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh tests/it/instructions.sh,$(its)) $(faults)
 endif
 export TSAN_OPTIONS := ignore_noninstrumented_modules=1
 export QR_BIN := $(BIN)
@@ -100,7 +101,7 @@ run: all
 	$(Q)$(BIN)/qring run deploy/jobs/qcnn.json -n 2 --fresh --out out/qcnn
 
 ## make test       everything that proves it, some ten minutes on two cores; SAN=address|undefined|thread for sanitizers
-test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned))
+test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 
 ## make lint       floors, third-party boundaries, banned calls, sizes, headers, objects, the README's table
@@ -128,9 +129,17 @@ soak: $(progs)
 faults: $(progs) $(proxy) $(filter %/test_sim_bounds,$(tests))
 	$(Q)tests/faults/run $(or $(TIMES),20) $(filter %.py,$(faults)) $(filter %/test_sim_bounds,$(tests))
 
-## make bench      start-up time, idle memory, gradients by engine and kernels, all-reduce, shares of a step, TLS against plaintext
+## make bench      every benchmark beside what the machine gives: lines in build/bench/bench.jsonl, a table, the picture; 5 minutes on two quiet cores (LONG=1: more)
 bench: $(benches) $(progs)
 	$(Q)tests/bench/run $(benches)
+
+## make bench-record  the same, and the lines, the picture and README's table are those of this machine from now on
+bench-record: $(benches) $(progs)
+	$(Q)RECORD=1 tests/bench/run $(benches)
+
+## make bench-instructions  counts the instructions of the hot paths anew (make test compares): tests/bench/instructions.tsv
+bench-instructions: $(counted)
+	$(Q)tests/bench/counts write
 
 ## make bench-peers  the same gradients and the tutorial, qring beside TensorFlow Quantum and PennyLane Lightning (3.3 GB from PyPI, under
 ##                 build/peers), all-reduce beside OpenMPI and Gloo: ratios and goals; 12 minutes, LONG=1 for 22 and 23 qubits 30
@@ -207,7 +216,7 @@ $(progs): $(BIN)/%: $$(call objs,cmd/$$*) $(libqring)
 	$(if $(Q),@echo "  LD    $@")
 	$(Q)$(link)
 
-$(tests) $(benches) $(besides) $(proxy): %: %.o $(ref_o) $(libqring)
+$(tests) $(benches) $(counted) $(besides) $(proxy): %: %.o $(ref_o) $(libqring)
 	$(Q)$(link)
 $(poisoned): ldopt += -Wl,--wrap=qr_coverage_add_block
 $(poisoned): $$(call objs,cmd/qringd) $(B)/tests/it/poison.o $(libqring)

@@ -1,162 +1,168 @@
-/* Seconds of one gradient (forward and backward) per sample of the tutorial's circuits, per kernel table, beside the blocked
- * engine's and what the machine gives in the same run: fused multiply-adds from registers, and copying. One JSON line per case.
- * One thread unless an argument says how many. */
-#include "base/mem.h"
-#include "base/parse.h"
-#include "base/pool.h"
-#include "circuit/qcnn.h"
-#include "sim/sim.h"
-#include "tests/t.h"
+/* Nanoseconds of one gradient a sample (a step's set-up, forward, backward, all parameters), by model, qubits, batch, threads, kernel table and
+ * engine. Each case is a process of its own, whose peak memory is its own too; those of one group take turns, run by run, so that what disturbs the
+ * machine disturbs all of them. Each run is beside a look at what the machine gives then: README.md tells how figures are taken.
+ *
+ *   bench_sim                 all groups
+ *   bench_sim WORD            those whose name and qubits have this in them: pure, hybrid-16, filters3-8 ...
+ *   LONG=1                    n = 30 as a whole too */
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <math.h>
-#include <time.h>
+#include "tests/bench/gradient.h"
+#include "tests/bench/peak.h"
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+enum { MAX_CASES = 12, MAX_RUNS = 21 };
+static const double enough_ns = 20e6; /* a run repeats its batch until it lasts so long */
 
-/* Twelve chains of 16 lanes; 0 without AVX-512. */
-static double fma_once(void) {
-#if defined __x86_64__
-    if (!__builtin_cpu_supports("avx512f")) return 0;
-    long n = 1000000;
-    double t = now();
-    __asm__ volatile("1:\n"
-                     "vfmadd213ps %%zmm0, %%zmm0, %%zmm1\nvfmadd213ps %%zmm0, %%zmm0, %%zmm2\nvfmadd213ps %%zmm0, %%zmm0, %%zmm3\n"
-                     "vfmadd213ps %%zmm0, %%zmm0, %%zmm4\nvfmadd213ps %%zmm0, %%zmm0, %%zmm5\nvfmadd213ps %%zmm0, %%zmm0, %%zmm6\n"
-                     "vfmadd213ps %%zmm0, %%zmm0, %%zmm7\nvfmadd213ps %%zmm0, %%zmm0, %%zmm8\nvfmadd213ps %%zmm0, %%zmm0, %%zmm9\n"
-                     "vfmadd213ps %%zmm0, %%zmm0, %%zmm10\nvfmadd213ps %%zmm0, %%zmm0, %%zmm11\nvfmadd213ps %%zmm0, %%zmm0, %%zmm12\n"
-                     "dec %0\njnz 1b\nvzeroupper\n"
-                     : "+r"(n)
-                     :
-                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12");
-    return 1000000.0 * 12 * 32 / (now() - t) * 1e-9;
-#else
-    return 0;
-#endif
-}
+/* What a case says of each run, and at its end. */
+struct turn { double ns, cpu_ns, gflops; };
+struct last { double flop, pass_bytes; int64_t resident_bytes; char engine[16]; };
+struct child { struct gradient_case k; pid_t pid; int ask, answer; double ns[MAX_RUNS], cpu_ns[MAX_RUNS], peak; struct last last; };
 
-static double fma_gflops(void) {
-    double best = 0;
-    for (int r = 0; r < 20; r++) best = fmax(best, fma_once());
-    return best;
-}
-
-static double copy_gbs(size_t bytes) {
-    char *a = qr_xaligned(bytes), *b = qr_xaligned(bytes);
-    double best = 1e9;
-    for (int r = 0; r < 5; r++) {
-        double t = now();
-        memcpy(a, b, bytes);
-        __asm__ volatile("" ::"r"(a) : "memory");
-        t = now() - t;
-        if (t < best) best = t;
-    }
-    free(a);
-    free(b);
-    return 2 * (double)bytes / best * 1e-9; /* read and written */
-}
-
-/* The tutorial's circuits: pure (down to one qubit, one read-out) or hybrid (one stage, a read-out on each qubit that is left). */
-struct bench_case { unsigned n; enum qr_isa isa; enum qr_engine engine; bool hybrid; };
-
-static void set_problem(const struct bench_case *k, struct qr_circuit **c, struct qr_observable *o, size_t *n_obs) {
-    struct qr_err err;
-    struct qr_qcnn_options qo = {k->n, k->hybrid, QR_QCNN_NOTEBOOK};
-    uint64_t remaining;
-    char text[16];
-    bool ok = qr_qcnn_new(&qo, c, &remaining, &err) == QR_OK;
-    for (unsigned q = 0; ok && q < k->n; q++) {
-        if (!(remaining >> q & 1)) continue;
-        snprintf(text, sizeof text, "Z%u", q);
-        ok = qr_observable_parse(text, k->n, &o[(*n_obs)++], &err) == QR_OK;
-    }
-    if (ok) return;
-    fprintf(stderr, "%s\n", err.msg);
+static void must_io(bool good) {
+    if (good) return;
+    fprintf(stderr, "bench_sim: a case ended early\n");
     exit(1);
 }
 
-/* Seconds of one gradient a sample, and of one bind. */
-static double one(const struct bench_case *k, struct qr_pool *pool, double *ret_bind, struct qr_sim_facts *ret_facts) {
-    struct qr_err err;
-    struct qr_circuit *c = NULL;
-    struct qr_observable o[QR_MAX_QUBITS];
-    struct qr_sim_plan *plan = NULL;
-    struct qr_sim_workspace *ws = NULL;
-    struct qr_sim_options so = {QR_SINGLE, k->isa, k->engine};
-    size_t n_obs = 0, samples = k->n <= 11 ? 16 : 1, n = k->n;
-    set_problem(k, &c, o, &n_obs);
-    if (qr_sim_compile(c, o, n_obs, &so, &plan, &err) != QR_OK || qr_sim_workspace_new(plan, samples, &ws, &err) != QR_OK) {
-        fprintf(stderr, "%s\n", err.msg);
-        exit(1);
-    }
-    struct qr_sim_bound *b = qr_sim_bound_new(plan);
-    double *theta = qr_xcalloc(c->n_params, sizeof(double)), *x = qr_xcalloc(samples * n, sizeof(double));
-    double *z = qr_xcalloc(samples * n_obs, sizeof(double)), *d = qr_xcalloc(samples * n_obs, sizeof(double)), s[16];
-    qr_fixed *g = qr_xcalloc(c->n_params, sizeof *g);
-    for (unsigned i = 0; i < c->n_params; i++) theta[i] = 0.37 * i - (int)(0.37 * i / 2) * 2;
-    for (size_t i = 0; i < samples; i++) {
-        x[i * n + i % n] = 0.7;
-        s[i] = 1;
-    }
-    for (size_t i = 0; i < samples * n_obs; i++) d[i] = 1;
-    double start = now(), best = 1e9;
-    int reps = 0;
-    *ret_bind = 1e9;
-    do {
-        double t = now();
-        qr_sim_bind(b, theta);
-        double u = now();
-        qr_sim_forward_for_gradient(b, ws, pool, x, n, samples, d, z);
-        if (!qr_sim_backward(b, ws, pool, d, s, g)) exit(1);
-        double e = now();
-        if (e - u < best) best = e - u;
-        if (u - t < *ret_bind) *ret_bind = u - t;
-        reps++;
-    } while (now() - start < 0.4 || reps < 3);
-    *ret_facts = qr_sim_facts(plan);
-    free(theta);
-    free(x);
-    free(z);
-    free(d);
-    free(g);
-    qr_sim_workspace_free(ws);
-    qr_sim_bound_free(b);
-    qr_sim_plan_free(plan);
-    for (size_t i = 0; i < n_obs; i++) qr_observable_fini(&o[i]);
-    qr_circuit_free(c);
-    return best / (double)samples;
+static struct turn one_run(struct gradient *g, size_t repeat) {
+    struct turn t = {.gflops = peak_gflops(g->pool, g->k.isa, QR_SINGLE, 48)};
+    int64_t start = bench_now_ns(), cpu = bench_cpu_ns();
+    for (size_t i = 0; i < repeat; i++) gradient_run(g);
+    t.ns = (double)(bench_now_ns() - start) / (double)(repeat * g->k.batch);
+    t.cpu_ns = (double)(bench_cpu_ns() - cpu) / (double)(repeat * g->k.batch);
+    return t;
 }
 
-/* The plan that is used beside the blocked one. */
-static void compare(struct bench_case k, struct qr_pool *pool, double gflops, double gbs) {
-    struct qr_sim_facts f, blocked;
-    double bind, other_bind, seconds = one(&k, pool, &bind, &f);
-    k.engine = QR_ENGINE_BLOCKED;
-    double other = one(&k, pool, &other_bind, &blocked);
-    printf("{\"bench\":\"sim_gradient\",\"qubits\":%u,\"circuit\":\"%s\",\"isa\":\"%s\",\"engine\":\"%s\",\"threads\":%u,"
-           "\"us_per_sample\":%.3f,\"us_bind\":%.1f,\"us_blocked\":%.3f,\"blocked_over_this\":%.2f,\"gflops\":%.1f,"
-           "\"fma_ceiling_gflops_per_core\":%.1f,\"copy_ceiling_gb_per_s\":%.1f}\n",
-           k.n, k.hybrid ? "hybrid" : "pure", qr_isa_name(k.isa), f.engine, pool ? qr_pool_size(pool) : 1, seconds * 1e6, bind * 1e6,
-           other * 1e6, other / seconds, f.flop_per_gradient / seconds * 1e-9, gflops, gbs);
+/* The case's process: set up, one run to warm up, then one for each byte that comes. */
+static void serve(const struct gradient_case *k, int ask, int answer) {
+    struct gradient *g = gradient_new(k);
+    struct qr_sim_facts f = qr_sim_facts(qr_model_plan(g->model));
+    size_t repeat = 1;
+    char byte;
+    must_io(read(ask, &byte, 1) == 1);
+    double ns = k->n >= 26 ? enough_ns : one_run(g, 1).ns * (double)k->batch; /* what takes seconds needs no warming */
+    if (ns < enough_ns) repeat = (size_t)(enough_ns / ns) + 1;
+    must_io(write(answer, &byte, 1) == 1);
+    while (read(ask, &byte, 1) == 1 && byte == 'r') {
+        struct turn t = one_run(g, repeat);
+        must_io(write(answer, &t, sizeof t) == sizeof t);
+    }
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    struct last l = {.flop = f.flop_per_gradient / k->part * (double)qr_model_n_filters(g->model), .resident_bytes = u.ru_maxrss * INT64_C(1024)};
+    /* the blocked engine reads and writes one vector in each pass forward, two in each backward */
+    l.pass_bytes = f.n_passes ? 3.0 * (double)f.n_passes * 16 * (double)(UINT64_C(1) << k->n) * (double)qr_model_n_filters(g->model) : 0;
+    snprintf(l.engine, sizeof l.engine, "%s", f.engine);
+    must_io(write(answer, &l, sizeof l) == sizeof l);
+    gradient_free(g);
+    _exit(0);
+}
+
+static void begin(struct child *c) {
+    int ask[2], answer[2];
+    must_io(pipe2(ask, O_CLOEXEC) == 0 && pipe2(answer, O_CLOEXEC) == 0);
     fflush(stdout);
+    c->pid = fork();
+    must_io(c->pid >= 0);
+    if (c->pid == 0) {
+        close(ask[1]);
+        close(answer[0]);
+        serve(&c->k, ask[0], answer[1]);
+    }
+    close(ask[0]);
+    close(answer[1]);
+    c->ask = ask[1];
+    c->answer = answer[0];
+}
+
+static void say(struct child *c, size_t runs) {
+    struct bench_spread ns = bench_spread(c->ns, runs), cpu = bench_spread(c->cpu_ns, runs);
+    bench_open("gradient", gradient_names[c->k.kind]);
+    bench_put_count("n", c->k.n);
+    bench_put_count("batch", (double)c->k.batch);
+    bench_put_count("threads", c->k.threads);
+    bench_put("table", qr_isa_name(c->k.isa));
+    bench_put("engine", c->last.engine);
+    if (c->k.part > 1) bench_put_number("part", 1.0 / c->k.part);
+    bench_put_ns(ns, runs);
+    bench_put_number("cpu_ns", cpu.median);
+    bench_put_count("flops", c->last.flop);
+    if (c->last.pass_bytes > 0) bench_put_count("bytes", c->last.pass_bytes);
+    bench_put_number("gflops", c->last.flop / ns.median);
+    bench_put_number("gflops_ceiling", c->peak);
+    bench_put_number("ceiling_percent", 100 * c->last.flop / ns.median / c->peak);
+    bench_put_count("resident_bytes", (double)c->last.resident_bytes);
+    bench_close();
+}
+
+/* Runs by turns. */
+static void group(struct child *c, size_t n, size_t runs) {
+    char byte = 'w';
+    for (size_t i = 0; i < n; i++) {
+        begin(&c[i]);
+        must_io(write(c[i].ask, &byte, 1) == 1 && read(c[i].answer, &byte, 1) == 1);
+    }
+    byte = 'r';
+    for (size_t r = 0; r < runs; r++)
+        for (size_t i = 0; i < n; i++) {
+            struct turn t;
+            must_io(write(c[i].ask, &byte, 1) == 1 && read(c[i].answer, &t, sizeof t) == sizeof t);
+            c[i].ns[r] = t.ns;
+            c[i].cpu_ns[r] = t.cpu_ns;
+            if (t.gflops > c[i].peak) c[i].peak = t.gflops;
+        }
+    byte = 'e';
+    for (size_t i = 0; i < n; i++) {
+        must_io(write(c[i].ask, &byte, 1) == 1 && read(c[i].answer, &c[i].last, sizeof c[i].last) == sizeof c[i].last);
+        close(c[i].ask);
+        close(c[i].answer);
+        waitpid(c[i].pid, NULL, 0);
+        say(&c[i], runs);
+    }
+}
+
+/* The plan's own engine by one and two threads; generic: the blocked one too; tables: the other ones by one thread. */
+struct plan { enum gradient_kind kind; unsigned n; size_t batch, runs; unsigned part; bool generic, tables; };
+
+static void run_plan(const struct plan *p) {
+    struct child c[MAX_CASES] = {0};
+    size_t n = 0;
+    struct gradient_case k = {p->kind, p->n, p->batch, 1, qr_isa_best(), QR_ENGINE_AUTO, p->part};
+    for (int g = 0; g <= p->generic; g++)
+        for (unsigned t = 1; t <= 2; t++) {
+            k.engine = g ? QR_ENGINE_BLOCKED : QR_ENGINE_AUTO;
+            k.threads = t;
+            c[n++].k = k;
+        }
+    k.engine = QR_ENGINE_AUTO;
+    k.threads = 1;
+    for (int isa = 0; isa < QR_ISAS && p->tables; isa++) {
+        k.isa = (enum qr_isa)isa;
+        if (qr_isa_available(k.isa) && k.isa != qr_isa_best() && (isa != QR_ISA_PORTABLE || p->n <= 12)) c[n++].k = k;
+    }
+    group(c, n, p->runs);
 }
 
 int main(int argc, char **argv) {
-    uint64_t threads = 1;
-    if (argc > 1 && (!qr_parse_u64(argv[1], &threads) || threads < 1 || threads > 256)) return 2;
-    struct qr_pool *pool = threads > 1 ? qr_pool_new((unsigned)threads) : NULL;
-    double gflops = fma_gflops(), gbs = copy_gbs(64 << 20);
-    static const unsigned sizes[] = {8, 12, 16, 20};
-    for (int isa = QR_ISAS - 1; isa >= 0; isa--) {
-        if (!qr_isa_available((enum qr_isa)isa)) continue;
-        for (size_t i = 0; i < COUNT(sizes); i++)
-            if (isa != QR_ISA_PORTABLE || sizes[i] <= 16)
-                compare((struct bench_case){sizes[i], (enum qr_isa)isa, QR_ENGINE_AUTO, false}, pool, gflops, gbs);
-        compare((struct bench_case){8, (enum qr_isa)isa, QR_ENGINE_AUTO, true}, pool, gflops, gbs);
+    static const struct plan plans[] = {
+        {GRADIENT_PURE, 8, 64, 21, 1, true, true},      {GRADIENT_PURE, 8, 16, 21, 1, false, false},   {GRADIENT_PURE, 8, 112, 21, 1, false, false},
+        {GRADIENT_PURE, 12, 32, 15, 1, true, true},     {GRADIENT_PURE, 15, 16, 15, 1, true, false},   {GRADIENT_PURE, 16, 16, 15, 1, true, true},
+        {GRADIENT_PURE, 19, 8, 9, 1, true, false},      {GRADIENT_PURE, 20, 4, 9, 1, true, true},      {GRADIENT_PURE, 22, 4, 9, 1, false, false},
+        {GRADIENT_PURE, 23, 2, 7, 1, false, true},      {GRADIENT_PURE, 24, 1, 7, 1, false, false},    {GRADIENT_PURE, 26, 1, 3, 1, false, false},
+        {GRADIENT_PURE, 28, 1, 3, 1, false, false},     {GRADIENT_PURE, 30, 1, 3, 8, false, false},    {GRADIENT_PURE, 32, 1, 1, 32, false, false},
+        {GRADIENT_HYBRID, 8, 64, 21, 1, true, false},   {GRADIENT_HYBRID, 12, 32, 15, 1, true, false}, {GRADIENT_HYBRID, 16, 16, 15, 1, true, false},
+        {GRADIENT_HYBRID, 20, 4, 9, 1, false, false},   {GRADIENT_HYBRID, 23, 2, 7, 1, false, false},  {GRADIENT_FILTERS, 8, 64, 21, 1, false, false},
+        {GRADIENT_FILTERS, 12, 32, 15, 1, false, false}, {GRADIENT_FILTERS, 16, 16, 9, 1, false, false}, {GRADIENT_FILTERS, 20, 2, 7, 1, false, false},
+    };
+    static const struct plan whole_30 = {GRADIENT_PURE, 30, 1, 1, 1, false, false};
+    char name[64];
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+        snprintf(name, sizeof name, "%s-%u", gradient_names[plans[i].kind], plans[i].n);
+        if (argc < 2 || strstr(name, argv[1])) run_plan(&plans[i]);
     }
-    qr_pool_free(pool);
+    if (getenv("LONG") && (argc < 2 || strstr("qcnn-pure-30", argv[1]))) run_plan(&whole_30);
     return 0;
 }

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_quantum as tfq
 
 sys.path.insert(0, "tests/bench/peers")
-from tfq_qcnn import cluster, model_circuit
+from tfq_qcnn import cluster, stage
 
 out, qring = sys.argv[1:3]
 passed = failed = 0
@@ -27,8 +27,7 @@ def check(ok, what):
 bits = cirq.GridQubit.rect(1, 8)
 source = tf.keras.Input(shape=(), dtype=tf.dtypes.string)
 state = tfq.layers.AddCircuit()(source, prepend=cluster(bits))
-circuit, left = model_circuit(bits, 1, "research")
-quantum = tfq.layers.PQC(circuit, [cirq.Z(b) for b in left])(state)
+quantum = tfq.layers.PQC(stage(0, bits, "research"), [cirq.Z(b) for b in bits[4:]])(state)
 dense = tf.keras.layers.Dense(8)(quantum)
 dense = tf.keras.layers.Dense(1)(dense)
 model = tf.keras.Model(inputs=[source], outputs=[dense])

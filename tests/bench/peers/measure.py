@@ -18,8 +18,9 @@ PYTHON_ENV = {"TF_USE_LEGACY_KERAS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VIS
 HERE = "tests/bench/peers/"
 LEAST_MS = 50  # a repetition goes on for so long: then the first gradient's cold caches do not count
 
-# Who computes the mean gradient how exactly: largest difference from qring's, absolute. TFQ: finite differences of float32 gate matrices.
-TOLERANCE = {"tfq": 1.5e-4, "lightning": 2e-5, "qring": 5e-6}
+# How far a derivative of the loss may be from qring's, absolute. TFQ's read-outs have derivatives up to 7e-5 off (finite differences of float32
+# gate matrices), the loss up to four times that; Lightning's and qring's blocked engine have the rounding of float32 amplitudes.
+TOLERANCE = {"tfq": 3e-4, "lightning": 4e-5, "qring": 1e-5}
 # and whoever is off by more than this part of the largest component has computed something else
 OTHER_THING = 0.02
 
@@ -64,17 +65,15 @@ def sides_of(name, n, batch):
 def agree(key, mine, theirs):
     """A sentence when two did not compute the same thing, or None."""
     largest = max(map(abs, mine["gradient"]))
-    off = max([abs(a - b) for a, b in zip(mine["gradient"], theirs["gradient"])] + [abs(mine["readout"] - theirs["readout"])])
+    off = max([abs(a - b) for a, b in zip(mine["gradient"], theirs["gradient"])] + [abs(mine["loss"] - theirs["loss"])])
     if len(mine["gradient"]) == len(theirs["gradient"]) and off <= TOLERANCE[key[0]] and off <= OTHER_THING * largest:
         return None
     return "%s%s computed something else: off by %.2g, largest component %.2g" % (key[0], key[2], off, largest)
 
 
-def gradient_case(sides, out, name, n, stages, variant, batch, runs):
-    path = "%s/%s-%d-%d" % (WORK, name, n, batch)
-    cases.write_case(path, n, stages, variant, batch)
-    facts, first, ns = {}, None, {}
-    everybody = sides_of(name, n, batch)
+def set_up(sides, everybody, path):
+    """What each says of itself, when all compute the same."""
+    facts, first = {}, None
     for key in everybody:
         facts[key] = sides.ask(key, "open " + (cases.with_engine(path, "blocked") if key[2] else path))
         result = sides.ask(key, "result")
@@ -82,24 +81,41 @@ def gradient_case(sides, out, name, n, stages, variant, batch, runs):
         problem = agree(key, first, result)
         if problem:
             raise Failed(problem)
-        ns[key] = []
-    for _ in range(runs):
+    return facts
+
+
+def figures(key, facts, runs, ns):
+    """The keys of a line that only qring's have"""
+    if key[0] != "qring":
+        return {"threads": key[1]}
+    ceiling, gflops = max(r["gflops_ceiling"] for r in runs), facts["flops"] / report.spread(ns)[0]
+    return {"threads": key[1], "table": facts["table"], "engine": facts["engine"], "flops": facts["flops"], "gflops": round(gflops, 1),
+            "gflops_ceiling": ceiling, "ceiling_percent": round(100 * gflops / ceiling, 1)}
+
+
+def gradient_case(sides, out, name, n, batch, times):
+    path = "%s/%s-%d-%d" % (WORK, name, n, batch)
+    cases.write_case(path, name, n, batch)
+    everybody = sides_of(name, n, batch)
+    facts, runs = set_up(sides, everybody, path), {key: [] for key in everybody}
+    for _ in range(times):
         for key in everybody:
-            ns[key].append(sides.ask(key, "run %d" % LEAST_MS)["ns"] / batch)
-    about = {"bench": "gradient", "name": name, "n": n, "batch": batch}
+            runs[key].append(sides.ask(key, "run %d" % LEAST_MS))
+    ns = {key: [r["ns"] / batch for r in runs[key]] for key in everybody}
+    about, percent = {"bench": "gradient", "name": name, "n": n, "batch": batch}, {}
     for key in everybody:
-        who, threads, engine = key
-        extra = {"threads": threads}
-        if who == "qring":
-            extra.update(table=facts[key]["table"], engine=facts[key]["engine"], flops=facts[key]["flops"])
-        out.measured(dict(about, who=who, **extra), ns[key])
-    qring = {1: ("qring", 1, ""), 2: ("qring", 2, "")}
-    for key in everybody:
-        if key[0] != "qring":
-            out.ratio(dict(about, threads=key[1], against=key[0]), ns[qring[key[1]]], ns[key])
-    out.ratio(dict(about, threads=2, against="qring, one thread"), ns[qring[2]], ns[qring[1]])
+        own = figures(key, facts[key], runs[key], ns[key])
+        percent[key] = own.get("ceiling_percent")
+        out.measured(dict(about, who=key[0], **own), ns[key])
+    for who, threads, engine in everybody:
+        if who != "qring":
+            mine = ("qring", threads, "")
+            out.ratio(dict(about, threads=threads, against=who, ceiling_percent=percent[mine]), ns[mine], ns[(who, threads, engine)])
+    two = ("qring", 2, "")
+    out.ratio(dict(about, threads=2, against="qring, one thread", ceiling_percent=percent[two]), ns[two], ns[("qring", 1, "")])
     if n == 20:
-        out.ratio(dict(about, threads=1, engine="blocked", against="tfq"), ns[("qring", 1, "-blocked")], ns[("tfq", 1, "")])
+        blocked = ("qring", 1, "-blocked")
+        out.ratio(dict(about, threads=1, against="tfq", engine="blocked", ceiling_percent=percent[blocked]), ns[blocked], ns[("tfq", 1, "")])
 
 
 def versions(python, *packages):
@@ -118,11 +134,11 @@ def main():
     if len(sides.cores[2]) < 2:
         out.problem("this machine lends one processor: two are needed")
     try:
-        for *case, runs in gradients if only in (None, "gradient") else []:
+        for *case, times in gradients if only in (None, "gradient") else []:
             try:
-                gradient_case(sides, out, *case, min(runs, limit))
+                gradient_case(sides, out, *case, min(times, limit))
             except Failed as e:
-                out.problem("%s, %d qubits, batch %d: %s" % (case[0], case[1], case[4], e))
+                out.problem("%s, %d qubits, batch %d: %s" % (*case, e))
     finally:
         sides.stop()
     if only in (None, "tutorial"):

@@ -11,7 +11,7 @@ ANSWER_S = 400  # one gradient of TFQ's at 23 qubits takes 40 s
 
 
 def serve(open_case):
-    """open_case(path) returns a function of no arguments that computes one gradient of the batch and returns (mean read-out, mean gradient)
+    """open_case(path) returns a function of no arguments that computes one gradient of the batch and returns (mean loss, its gradient)
     as a function to be called later, so that only the computing is timed."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print goes to stderr
@@ -32,8 +32,8 @@ def serve(open_case):
                     break
             answer = {"ns": took / count, "count": count}
         elif word == "result":
-            readout, gradient = last()
-            answer = {"readout": float(readout), "gradient": [float(g) for g in gradient]}
+            loss, gradient = last()
+            answer = {"loss": float(loss), "gradient": [float(g) for g in gradient]}
         else:
             raise SystemExit("unknown request " + word)
         out.write(json.dumps(answer) + "\n")

@@ -30,7 +30,9 @@ def two_qubit_pool(source, sink, s):
     return c
 
 
-def stage(bits, s, variant):
+def stage(k, bits, variant):
+    """Stage number k on these qubits, of which the first half is pooled away"""
+    s = sympy.symbols("qconv%d:%d" % (21 * k, 21 * k + 21))
     c = cirq.Circuit()
     for a, b in zip(bits[0::2], bits[1::2]):
         c += two_qubit([a, b], s[0:15], variant)
@@ -40,15 +42,6 @@ def stage(bits, s, variant):
     for a, b in zip(bits[:half], bits[half:]):
         c += two_qubit_pool(a, b, s[15:21])
     return c
-
-
-def model_circuit(bits, stages, variant):
-    """The trainable part, and the qubits that are left. stages 0: down to one qubit"""
-    c, k = cirq.Circuit(), 0
-    while len(bits) > 1 and (stages == 0 or k < stages):
-        c += stage(bits, sympy.symbols("qconv%d:%d" % (21 * k, 21 * k + 21)), variant)
-        bits, k = bits[len(bits) // 2:], k + 1
-    return c, bits
 
 
 def cluster(bits):

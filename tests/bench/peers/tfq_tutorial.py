@@ -16,7 +16,7 @@ strategy = tf.distribute.MultiWorkerMirroredStrategy() if distributed else tf.di
 import cirq
 import tensorflow_quantum as tfq
 
-from tfq_qcnn import cluster, model_circuit
+from tfq_qcnn import cluster, stage
 
 
 def load(name):
@@ -42,9 +42,8 @@ circuits = tfq.convert_to_tensor([cirq.Circuit(cirq.rx(a)(bits[q])) for a, q in 
 labels = np.array(data["labels"])
 with strategy.scope():
     source = tf.keras.Input(shape=(), dtype=tf.dtypes.string)
-    circuit, left = model_circuit(bits, 1, "research")
     state = tfq.layers.AddCircuit()(source, prepend=cluster(bits))
-    quantum = tfq.layers.PQC(circuit, [cirq.Z(b) for b in left])(state)
+    quantum = tfq.layers.PQC(stage(0, bits, "research"), [cirq.Z(b) for b in bits[4:]])(state)
     model = tf.keras.Model(inputs=[source], outputs=[tf.keras.layers.Dense(1)(tf.keras.layers.Dense(8)(quantum))])
     model.compile(optimizer=tf.keras.optimizers.Adam(learning_rate=0.02), loss=tf.losses.mse, metrics=["accuracy"])
 initial, at, weights = np.array(load("train_hybrid_research_50ep.json")["initial_weights"]), 0, []

@@ -1,0 +1,99 @@
+/* What tests/bench/counts counts the instructions of, under callgrind: all cases by turns, each warmed up once before, so that nothing is done for
+ * the first time. One thread, AVX2 kernels (callgrind knows no AVX-512): the same instructions on every machine, however busy.
+ *
+ *   instructions              all cases
+ *   instructions CASE TIMES   one, TIMES times: twice is a slowdown that must be noticed
+ *   instructions names        their names in order; nothing where a CPU lacks AVX2 */
+#include <string.h>
+
+#include "base/file.h"
+#include "exact/integer.h"
+#include "format/json.h"
+#include "tests/bench/gradient.h"
+
+enum { MEGABYTE = 1 << 20, NUMBERS = MEGABYTE / QR_FIXED_BYTES };
+
+/* Counting is on while this is on the stack. */
+__attribute__((noinline)) void measured(void (*work)(void *), void *ctx, long times);
+void measured(void (*work)(void *), void *ctx, long times) {
+    for (long i = 0; i < times; i++) work(ctx);
+}
+static void count(void (*work)(void *), void *ctx, long times) {
+    work(ctx);
+    measured(work, ctx, times);
+}
+
+static void gradient_work(void *ctx) { gradient_run(ctx); }
+static void count_gradient(unsigned n, size_t batch, enum qr_engine engine, enum gradient_kind kind, long times) {
+    struct gradient_case k = {kind, n, batch, 1, QR_ISA_AVX2, engine, 1};
+    struct gradient *g = gradient_new(&k);
+    count(gradient_work, g, times);
+    gradient_free(g);
+}
+static void pure_8(long times) { count_gradient(8, 64, QR_ENGINE_AUTO, GRADIENT_PURE, times); }
+static void hybrid_8(long times) { count_gradient(8, 64, QR_ENGINE_AUTO, GRADIENT_HYBRID, times); }
+static void pure_12(long times) { count_gradient(12, 1, QR_ENGINE_AUTO, GRADIENT_PURE, times); }
+static void pure_16(long times) { count_gradient(16, 1, QR_ENGINE_AUTO, GRADIENT_PURE, times); }
+static void generic_8(long times) { count_gradient(8, 16, QR_ENGINE_BLOCKED, GRADIENT_PURE, times); }
+static void generic_12(long times) { count_gradient(12, 1, QR_ENGINE_BLOCKED, GRADIENT_PURE, times); }
+
+struct sums { qr_fixed *acc; uint8_t *wire; double *values; bool ok; };
+static void add_work(void *ctx) {
+    struct sums *s = ctx;
+    qr_fixed_add_bytes(s->acc, s->wire + 1, NUMBERS); /* as it comes out of a message: on no boundary */
+}
+static void exact_work(void *ctx) {
+    struct sums *s = ctx;
+    for (size_t i = 0; i < NUMBERS; i++) {
+        qr_fixed v;
+        if (qr_fixed_from_double(s->values[i], &v)) s->acc[i] += v;
+        else s->ok = false;
+    }
+}
+static void count_sums(void (*work)(void *), long times) {
+    struct sums s = {qr_xcalloc(NUMBERS, QR_FIXED_BYTES), qr_xcalloc(1, MEGABYTE + 1),
+                     qr_xcalloc(NUMBERS, sizeof(double)), true};
+    for (size_t i = 0; i < NUMBERS; i++) s.values[i] = (double)(i * 7919 % 1000) / 1000 - 0.5;
+    count(work, &s, times);
+    if (!s.ok) exit(1);
+    free(s.acc);
+    free(s.wire);
+    free(s.values);
+}
+static void wire_add(long times) { count_sums(add_work, times); }
+static void exact_add(long times) { count_sums(exact_work, times); }
+
+static void json_work(void *ctx) {
+    const struct qr_buf *text = ctx;
+    struct qr_json *root = NULL;
+    struct qr_err err;
+    gradient_must(qr_json_parse(qr_buf_view(text), "qcnn.json", &root, &err), &err);
+    qr_json_free(root);
+}
+static void json(long times) {
+    struct qr_err err;
+    struct qr_buf text = {0};
+    gradient_must(qr_file_read("deploy/jobs/qcnn.json", 1 << 20, &text, &err), &err);
+    count(json_work, &text, times);
+    qr_buf_free(&text);
+}
+
+int main(int argc, char **argv) {
+    static const struct { const char *name; void (*run)(long times); } cases[] = {
+        {"json-parse-tutorial", json},  /* first: its count depends on what the heap has seen */
+        {"gradient-pure-8-batch-64", pure_8},
+        {"gradient-hybrid-8-batch-64", hybrid_8},
+        {"gradient-pure-12", pure_12},
+        {"gradient-pure-16", pure_16},
+        {"gradient-generic-8-batch-16", generic_8},
+        {"gradient-generic-12", generic_12},
+        {"allreduce-add-1MiB", wire_add},
+        {"exact-sum-1MiB", exact_add},
+    };
+    if (!qr_isa_available(QR_ISA_AVX2)) return 0;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (argc == 2) puts(cases[i].name);
+        else if (argc < 2 || strcmp(argv[1], cases[i].name) == 0) cases[i].run(argc > 2 ? strtol(argv[2], NULL, 10) : 1);
+    }
+    return 0;
+}
