@@ -18,8 +18,8 @@ PYTHON_ENV = {"TF_USE_LEGACY_KERAS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VIS
 HERE = "tests/bench/peers/"
 LEAST_MS = 50  # a repetition goes on for so long: then the first gradient's cold caches do not count
 
-# How far a derivative of the loss may be from qring's, absolute. TFQ's read-outs have derivatives up to 7e-5 off (finite differences of float32
-# gate matrices), the loss up to four times that; Lightning's and qring's blocked engine have the rounding of float32 amplitudes.
+# How far a derivative of the loss may be from qring's, absolute. TFQ's read-outs have derivatives up to 7e-5 off (finite differences of
+# float32 gate matrices), the loss up to four times that; Lightning's and qring's blocked engine have the rounding of float32 amplitudes.
 TOLERANCE = {"tfq": 3e-4, "lightning": 4e-5, "qring": 1e-5}
 # and whoever is off by more than this part of the largest component has computed something else
 OTHER_THING = 0.02
@@ -31,8 +31,8 @@ class Sides:
     def __init__(self, tfq, lightning):
         cores = sorted(os.sched_getaffinity(0))
         self.cores = {1: {cores[-1]}, 2: set(cores[-2:])}
-        self.commands = {"qring": [os.environ.get("QR_B", "build/release") + "/" + HERE + "gradient"], "tfq": [tfq, HERE + "tfq_gradient.py"],
-                         "lightning": [lightning, HERE + "lightning_gradient.py"]}
+        self.commands = {"qring": [os.environ.get("QR_B", "build/release") + "/" + HERE + "gradient"],
+                         "tfq": [tfq, HERE + "tfq_gradient.py"], "lightning": [lightning, HERE + "lightning_gradient.py"]}
         self.running = {}
 
     def ask(self, key, request):
@@ -115,20 +115,24 @@ def gradient_case(sides, out, name, n, batch, times):
     out.ratio(dict(about, threads=2, against="qring, one thread", ceiling_percent=percent[two]), ns[two], ns[("qring", 1, "")])
     if n == 20:
         blocked = ("qring", 1, "-blocked")
-        out.ratio(dict(about, threads=1, against="tfq", engine="blocked", ceiling_percent=percent[blocked]), ns[blocked], ns[("tfq", 1, "")])
+        about.update(threads=1, against="tfq", engine="blocked", ceiling_percent=percent[blocked])
+        out.ratio(about, ns[blocked], ns[("tfq", 1, "")])
 
 
-def versions(python, *packages):
+def versions(tfq, lightning):
     ask = "import importlib.metadata as m, json, sys; print(json.dumps({p: m.version(p) for p in sys.argv[1:]}))"
-    return json.loads(subprocess.run([python, "-c", ask, *packages], check=True, stdout=subprocess.PIPE).stdout)
+    pip = [[tfq, "-c", ask, "tensorflow-quantum", "tensorflow", "tf_keras", "cirq-core"],
+           [lightning, "-c", ask, "pennylane", "pennylane-lightning"]]
+    debian = ["dpkg-query", "-W", "-f", '{"${Package}": "${Version}"}\n', "openmpi-bin", "libgloo-dev"]
+    lines = [line for c in [*pip, debian] for line in subprocess.run(c, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()]
+    return {name: version for line in lines for name, version in json.loads(line).items()}
 
 
 def main():
     tfq, lightning = sys.argv[1:3]
     only, limit = os.environ.get("ONLY"), int(os.environ.get("RUNS", "1000"))
     os.makedirs(WORK, exist_ok=True)
-    out = report.Report("build/bench/peers.jsonl", dict(versions(tfq, "tensorflow-quantum", "tensorflow", "tf_keras", "cirq-core"),
-                                                        **versions(lightning, "pennylane", "pennylane-lightning")))
+    out = report.Report("build/bench/peers.jsonl", versions(tfq, lightning))
     sides = Sides(tfq, lightning)
     gradients = cases.GRADIENTS + (cases.LONG_GRADIENTS if os.environ.get("LONG") else [])
     if len(sides.cores[2]) < 2:

@@ -44,7 +44,8 @@ def machine():
 
 def at_the_ceiling(about):
     """From 20 qubits on, three quarters of what the machine's multiply-adds can give are as good as the ratio."""
-    return about["bench"] == "gradient" and about["n"] >= 20 and about["against"] == "tfq" and "engine" not in about and about["ceiling_percent"] >= 75
+    streaming = about["bench"] == "gradient" and about["against"] == "tfq" and "engine" not in about
+    return streaming and about["n"] >= 20 and about["ceiling_percent"] >= 75
 
 
 class Report:
@@ -74,8 +75,8 @@ class Report:
         name = "%s %s%s" % (about["bench"], about["name"], " (%s engine)" % about["engine"] if "engine" in about else "")
         percent = about.get("ceiling_percent")
         row = "%-36s %3d %5d %5d  %9s %5s  %-17s %9s  %7.4g (%.4g - %.4g)" % (
-            name, about["n"], about["batch"], about["threads"], people(statistics.median(ours)), "" if percent is None else "%.0f %%" % percent,
-            about["against"], people(statistics.median(theirs)), median, low, high)
+            name, about["n"], about["batch"], about["threads"], people(statistics.median(ours)),
+            "" if percent is None else "%.0f %%" % percent, about["against"], people(statistics.median(theirs)), median, low, high)
         self.rows.append("%-121s %s" % (row, "" if goal is None else "%4g %s" % (goal, "met" if met else "MISSED")))
         print(self.rows[-1], file=sys.stderr)
 

@@ -1,5 +1,5 @@
-"""TensorFlow Quantum's side: loss and gradient of a batch through the tutorial's layers (AddCircuit, PQC, Dense), compiled by tf.function as
-Keras does it for a training step. The number of threads is that of the processors this process may use."""
+"""TensorFlow Quantum's side: loss and gradient of a batch through the tutorial's layers (AddCircuit, PQC, Dense), compiled by tf.function
+as Keras does it for a training step. The number of threads is that of the processors this process may use."""
 import cirq
 import numpy as np
 import tensorflow as tf
