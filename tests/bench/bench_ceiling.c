@@ -1,5 +1,6 @@
-/* What the machine gives at most, in the same run as everything else: fused multiply-adds from registers by kernel table, precision and threads;
- * memory read, and read and written (a = b + s * c), in each cache and in main memory; TCP over loopback between two processes. */
+/* What the machine gives at most, in the same run as everything else: fused multiply-adds from registers by kernel table, precision and
+ * threads; memory read, and read and written (a = b + s * c), in each cache and in main memory; TCP over loopback between two
+ * processes. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -166,7 +167,8 @@ static bool all(int fd, char *p, size_t n, bool out) {
     return true;
 }
 
-/* One way there, `times` messages of so many bytes; with answers, each waits for the one before and half of the way there and back counts. */
+/* One way there, `times` messages of so many bytes; with answers, each waits for the one before and half of the way there and back
+ * counts. */
 static void tcp(const char *name, size_t bytes, size_t times, bool answers) {
     enum { TCP_RUNS = 11 };
     int fd[2];

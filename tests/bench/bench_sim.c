@@ -1,10 +1,11 @@
-/* Nanoseconds of one gradient a sample (a step's set-up, forward, backward, all parameters), by model, qubits, batch, threads, kernel table and
- * engine. Each case is a process of its own, whose peak memory is its own too; those of one group take turns, run by run, so that what disturbs the
- * machine disturbs all of them. Each run is beside a look at what the machine gives then: README.md tells how figures are taken.
+/* Nanoseconds of one gradient a sample (a step's set-up, forward, backward, all parameters), by model, qubits, batch, threads, kernel
+ * table and engine. Each case is a process of its own, whose peak memory is its own too; those of one group take turns, run by run, so
+ * that what disturbs the machine disturbs all of them. Each run is beside a look at what the machine gives then: README.md tells how
+ * figures are taken.
  *
  *   bench_sim                 all groups
  *   bench_sim WORD            those whose name and qubits have this in them: pure, hybrid-16, filters3-8 ...
- *   LONG=1                    n = 30 as a whole too */
+ *   LONG=1                    n = 30 as a whole too, n = 32 on an eighth */
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -52,9 +53,10 @@ static void serve(const struct gradient_case *k, int ask, int answer) {
     }
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
-    struct last l = {.flop = f.flop_per_gradient / k->part * (double)qr_model_n_filters(g->model), .resident_bytes = u.ru_maxrss * INT64_C(1024)};
+    double filters = (double)qr_model_n_filters(g->model), amplitudes = (double)(UINT64_C(1) << k->n);
+    struct last l = {.flop = f.flop_per_gradient / k->part * filters, .resident_bytes = u.ru_maxrss * INT64_C(1024)};
     /* the blocked engine reads and writes one vector in each pass forward, two in each backward */
-    l.pass_bytes = f.n_passes ? 3.0 * (double)f.n_passes * 16 * (double)(UINT64_C(1) << k->n) * (double)qr_model_n_filters(g->model) : 0;
+    l.pass_bytes = 3.0 * (double)f.n_passes * 16 * amplitudes * filters;
     snprintf(l.engine, sizeof l.engine, "%s", f.engine);
     must_io(write(answer, &l, sizeof l) == sizeof l);
     gradient_free(g);
@@ -146,23 +148,45 @@ static void run_plan(const struct plan *p) {
     group(c, n, p->runs);
 }
 
+static void run_plans(const struct plan *p, size_t n, const char *word) {
+    char name[64];
+    for (size_t i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "%s-%u", gradient_names[p[i].kind], p[i].n);
+        if (strstr(name, word)) run_plan(&p[i]);
+    }
+}
+
 int main(int argc, char **argv) {
     static const struct plan plans[] = {
-        {GRADIENT_PURE, 8, 64, 21, 1, true, true},      {GRADIENT_PURE, 8, 16, 21, 1, false, false},   {GRADIENT_PURE, 8, 112, 21, 1, false, false},
-        {GRADIENT_PURE, 12, 32, 15, 1, true, true},     {GRADIENT_PURE, 15, 16, 15, 1, true, false},   {GRADIENT_PURE, 16, 16, 15, 1, true, true},
-        {GRADIENT_PURE, 19, 8, 9, 1, true, false},      {GRADIENT_PURE, 20, 4, 9, 1, true, true},      {GRADIENT_PURE, 22, 4, 9, 1, false, false},
-        {GRADIENT_PURE, 23, 2, 7, 1, false, true},      {GRADIENT_PURE, 24, 1, 7, 1, false, false},    {GRADIENT_PURE, 26, 1, 3, 1, false, false},
-        {GRADIENT_PURE, 28, 1, 3, 1, false, false},     {GRADIENT_PURE, 30, 1, 3, 8, false, false},    {GRADIENT_PURE, 32, 1, 1, 32, false, false},
-        {GRADIENT_HYBRID, 8, 64, 21, 1, true, false},   {GRADIENT_HYBRID, 12, 32, 15, 1, true, false}, {GRADIENT_HYBRID, 16, 16, 15, 1, true, false},
-        {GRADIENT_HYBRID, 20, 4, 9, 1, false, false},   {GRADIENT_HYBRID, 23, 2, 7, 1, false, false},  {GRADIENT_FILTERS, 8, 64, 21, 1, false, false},
-        {GRADIENT_FILTERS, 12, 32, 15, 1, false, false}, {GRADIENT_FILTERS, 16, 16, 9, 1, false, false}, {GRADIENT_FILTERS, 20, 2, 7, 1, false, false},
+        /* qubits, batch, runs, part, generic, tables */
+        {GRADIENT_PURE, 8, 64, 21, 1, true, true},
+        {GRADIENT_PURE, 8, 16, 21, 1, false, false},
+        {GRADIENT_PURE, 8, 112, 21, 1, false, false},
+        {GRADIENT_PURE, 12, 32, 15, 1, true, true},
+        {GRADIENT_PURE, 15, 16, 15, 1, true, false},
+        {GRADIENT_PURE, 16, 16, 15, 1, true, true},
+        {GRADIENT_PURE, 19, 8, 9, 1, true, false},
+        {GRADIENT_PURE, 20, 4, 9, 1, true, true},
+        {GRADIENT_PURE, 22, 4, 9, 1, false, false},
+        {GRADIENT_PURE, 23, 2, 7, 1, false, true},
+        {GRADIENT_PURE, 24, 1, 7, 1, false, false},
+        {GRADIENT_PURE, 26, 1, 3, 1, false, false},
+        {GRADIENT_PURE, 28, 1, 3, 1, false, false},
+        {GRADIENT_PURE, 30, 1, 3, 8, false, false},
+        {GRADIENT_PURE, 32, 1, 1, 32, false, false},
+        {GRADIENT_HYBRID, 8, 64, 21, 1, true, false},
+        {GRADIENT_HYBRID, 12, 32, 15, 1, true, false},
+        {GRADIENT_HYBRID, 16, 16, 15, 1, true, false},
+        {GRADIENT_HYBRID, 20, 4, 9, 1, false, false},
+        {GRADIENT_HYBRID, 23, 2, 7, 1, false, false},
+        {GRADIENT_FILTERS, 8, 64, 21, 1, false, false},
+        {GRADIENT_FILTERS, 12, 32, 15, 1, false, false},
+        {GRADIENT_FILTERS, 16, 16, 9, 1, false, false},
+        {GRADIENT_FILTERS, 20, 2, 7, 1, false, false},
     };
-    static const struct plan whole_30 = {GRADIENT_PURE, 30, 1, 1, 1, false, false};
-    char name[64];
-    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
-        snprintf(name, sizeof name, "%s-%u", gradient_names[plans[i].kind], plans[i].n);
-        if (argc < 2 || strstr(name, argv[1])) run_plan(&plans[i]);
-    }
-    if (getenv("LONG") && (argc < 2 || strstr("qcnn-pure-30", argv[1]))) run_plan(&whole_30);
+    static const struct plan slow[] = {{GRADIENT_PURE, 30, 1, 1, 1, false, false}, {GRADIENT_PURE, 32, 1, 1, 8, false, false}};
+    const char *word = argc > 1 ? argv[1] : "";
+    run_plans(plans, sizeof plans / sizeof plans[0], word);
+    if (getenv("LONG")) run_plans(slow, sizeof slow / sizeof slow[0], word);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* How fast and how small a worker starts: exec to the line that says that probes are answered, which
- * follows "listening" (median of 20), and its resident memory while it waits
- * for a peer that does not come. Usage: bench_start [qringd] */
+ * follows "listening", with certificates and without; what making certificates takes; and its resident memory while it waits for a peer
+ * that does not come. Usage: bench_start [qringd] */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,15 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/bench/figures.h"
 #include "tests/tls.h"
 
 enum { RUNS = 20, LIMIT_MS = 5000 };
-
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
 
 static unsigned free_port(void) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -42,7 +37,7 @@ static pid_t start(const char *qringd, const char *tls_dir, int *ret_log, int64_
     snprintf(tls, sizeof tls, "--tls-dir=%s", tls_dir);
     snprintf(http, sizeof http, "--http-port=%u", free_port());
     if (pipe(fd) != 0) exit(1);
-    int64_t began = now_ns();
+    int64_t began = bench_now_ns();
     pid_t pid = fork();
     if (pid < 0) exit(1);
     if (pid == 0) {
@@ -65,7 +60,7 @@ static pid_t start(const char *qringd, const char *tls_dir, int *ret_log, int64_
         n += (size_t)got;
         text[n] = 0;
         if (strstr(text, "probes and metrics on")) {
-            *ret_ns = now_ns() - began;
+            *ret_ns = bench_now_ns() - began;
             break;
         }
     }
@@ -91,43 +86,48 @@ static void stop(pid_t pid, int log) {
     close(log);
 }
 
-static int ascending(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static int measure(const char *qringd, const char *tls_dir, const char *what) {
-    int64_t ns[RUNS];
+static int measure(const char *qringd, const char *tls_dir, const char *name) {
+    double ns[RUNS];
     int log;
     for (int i = 0; i < RUNS; i++) {
-        pid_t pid = start(qringd, tls_dir, &log, &ns[i]);
+        int64_t one;
+        pid_t pid = start(qringd, tls_dir, &log, &one);
         stop(pid, log);
-        if (ns[i] < 0) return 1;
+        if (one < 0) return 1;
+        ns[i] = (double)one;
     }
-    qsort(ns, RUNS, sizeof ns[0], ascending);
-    printf("{\"name\":\"start\",\"what\":\"exec to listening%s\",\"runs\":%d,\"ms_min\":%.1f,\"ms_median\":%.1f,\"ms_max\":%.1f,\"ms_goal\":100}\n",
-           what, RUNS, (double)ns[0] / 1e6, (double)ns[RUNS / 2] / 1e6, (double)ns[RUNS - 1] / 1e6);
+    bench_open("start", name);
+    bench_put_ns(bench_spread(ns, RUNS), RUNS);
+    bench_close();
     return 0;
 }
 
 int main(int argc, char **argv) {
     const char *qringd = argc > 1 ? argv[1] : "build/bin/qringd";
+    double made_ns[RUNS];
     int64_t one;
     int log;
     const struct qr_certificate_order order = tls_order("start");
     struct tls_dir dir = tls_dir_new();
-    one = now_ns();
-    struct qr_certificate_set set = tls_make(&order);
-    printf("{\"name\":\"certificates\",\"what\":\"a CA and a certificate, as qring run makes them\",\"ms\":%.2f}\n", (double)(now_ns() - one) / 1e6);
-    tls_dir_put(&dir, &set);
-    qr_certificate_wipe(&set);
-    int bad = measure(qringd, "", "") || measure(qringd, dir.path, ", with certificates");
+    for (int i = 0; i < RUNS; i++) {
+        one = bench_now_ns();
+        struct qr_certificate_set set = tls_make(&order);
+        made_ns[i] = (double)(bench_now_ns() - one);
+        if (i == 0) tls_dir_put(&dir, &set);
+        qr_certificate_wipe(&set);
+    }
+    bench_open("start", "certificates");
+    bench_put_ns(bench_spread(made_ns, RUNS), RUNS);
+    bench_close();
+    int bad = measure(qringd, "", "exec-to-listening") || measure(qringd, dir.path, "exec-to-listening-tls");
     pid_t pid = start(qringd, dir.path, &log, &one);
     struct timespec two_seconds = {2, 0};
     nanosleep(&two_seconds, NULL); /* the worker idles meanwhile: that is what is measured */
     long kb = resident_kb(pid);
     stop(pid, log);
     tls_dir_free(&dir);
-    printf("{\"name\":\"idle\",\"what\":\"resident memory of a worker that waits for its peer\",\"mb\":%.1f,\"mb_goal\":32}\n", (double)kb / 1024);
+    bench_open("start", "idle-tls");
+    bench_put_count("resident_bytes", (double)kb * 1024);
+    bench_close();
     return kb < 0 || bad;
 }

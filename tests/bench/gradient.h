@@ -1,5 +1,5 @@
-/* tests/bench/gradient.h — a batch's gradient as a training step computes it: numbers bound once, then its blocks, over the tutorial's models.
- * bench_sim.c times it, instructions.c counts it. */
+/* tests/bench/gradient.h — a batch's gradient as a training step computes it: numbers bound once, then its blocks, over the tutorial's
+ * models. bench_sim.c times it, instructions.c counts it. */
 #ifndef BENCH_GRADIENT_H
 #define BENCH_GRADIENT_H
 
@@ -13,8 +13,8 @@
 #include "model/model.h"
 #include "sim/stream_impl.h"
 
-/* pure: down to one qubit, whose Z is the prediction. hybrid: one stage, a read-out on each qubit that is left, dense 8, dense 1. filters: three
- * copies of hybrid's circuit in front of the same head. */
+/* pure: down to one qubit, whose Z is the prediction. hybrid: one stage, a read-out on each qubit that is left, dense 8, dense 1.
+ * filters: three copies of hybrid's circuit in front of the same head. */
 enum gradient_kind { GRADIENT_PURE, GRADIENT_HYBRID, GRADIENT_FILTERS };
 static const char *const gradient_names[] = {"qcnn-pure", "qcnn-hybrid", "qcnn-filters3"};
 

@@ -1,5 +1,5 @@
-/* What tests/bench/counts counts the instructions of, under callgrind: all cases by turns, each warmed up once before, so that nothing is done for
- * the first time. One thread, AVX2 kernels (callgrind knows no AVX-512): the same instructions on every machine, however busy.
+/* What tests/bench/counts counts the instructions of, under callgrind: all cases by turns, each warmed up once before, so that nothing is
+ * done for the first time. One thread, AVX2 kernels (callgrind knows no AVX-512): the same instructions on every machine, however busy.
  *
  *   instructions              all cases
  *   instructions CASE TIMES   one, TIMES times: twice is a slowdown that must be noticed

@@ -1,5 +1,5 @@
-/* tests/bench/peak.h — the most fused multiply-adds a second that a kernel table's instructions do from registers: chains enough to cover their
- * latency, no memory. What `ceiling_percent` refers to. */
+/* tests/bench/peak.h — the most fused multiply-adds a second that a kernel table's instructions do from registers: chains enough to cover
+ * their latency, no memory. What `ceiling_percent` refers to. */
 #ifndef BENCH_PEAK_H
 #define BENCH_PEAK_H
 
@@ -83,7 +83,8 @@ static inline void peak_task(void *ctx, size_t i, unsigned worker) {
     const struct peak_each *p = ctx;
     for (int k = 0; k < p->times; k++) p->loop.run();
 }
-/* flop per ns, which is Gflop/s, of all threads of the pool together (NULL: one thread), over `times` runs of the loop on each: 64 are some ms. */
+/* flop per ns, which is Gflop/s, of all threads of the pool together (NULL: one thread), over `times` runs of the loop on each: 64 are
+ * some ms. */
 static inline double peak_gflops(struct qr_pool *pool, enum qr_isa isa, enum qr_precision precision, int times) {
     struct peak_each p = {peak_loop(isa, precision), times};
     size_t threads = pool ? qr_pool_size(pool) : 1;

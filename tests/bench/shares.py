@@ -1,18 +1,20 @@
 #!/usr/bin/python3
-"""What keeping a ring together costs, as shares of the time of a step; and TLS against plaintext. Ratios alone, each within one run: one JSON line a case.
+"""What keeping a ring together costs, as shares of the time of a step; and TLS against plaintext. One JSON line a case (README.md).
 
-Shares of worker 0's step time, n qubits, one thread each: heartbeats and other control messages (the whole processor time of the control thread and of
-the one at its door, TLS and gRPC included; beside it the span of the membership's own work), coverage words (the span of a block's, times the blocks that
-are hashed in a step: one's own, then all for the sum that is expected), state digests (their span). TLS: step rates of rings that alternate, one with
-certificates and one without; the median of the ratios of
-neighbours, least and most, of the time and the processor time of a step. SECONDS=4 a run, PAIRS=5.
+Shares of worker 0's step time, n qubits, one thread each: heartbeats and other control messages (the whole processor time of the control
+thread and of the one at its door, TLS and gRPC included; beside it the span of the membership's own work), coverage words (the span of a
+block's, times the blocks that are hashed in a step: one's own, then all for the sum that is expected), state digests (their span). TLS:
+step rates of rings that alternate, one with certificates and one without; the median of the ratios of neighbours, least and most, of the
+time and the processor time of a step. SECONDS a run (1.5; LONG=1: 4), PAIRS (2; LONG=1: 5).
 """
 import json, os, statistics, subprocess, sys, time, urllib.request
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "faults"))
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "faults"))
 from ring import QRING, Ring, folder, free_ports, job, until
+from lines import say
 
-SECONDS, PAIRS = float(os.environ.get("SECONDS", "4")), int(os.environ.get("PAIRS", "5"))
+LONG = "LONG" in os.environ
+SECONDS, PAIRS = float(os.environ.get("SECONDS", 4 if LONG else 1.5)), int(os.environ.get("PAIRS", 5 if LONG else 2))
 OVERHEAD = 'qring_overhead_seconds_total{part="%s"}'
 
 
@@ -48,7 +50,7 @@ def one(name, job_file, n, tls):
         began, m0, c0 = time.monotonic(), metrics(port), cpu(r.worker[0].pid)
         enough = lambda m: m["qring_steps_total"] >= m0["qring_steps_total"] + 20 and m["qring_blocks_total"] > m0["qring_blocks_total"]
         time.sleep(SECONDS)
-        until(lambda: enough(metrics(port)), 60, 0.5)
+        if not until(lambda: enough(metrics(port)), 300, 0.5): raise SystemExit(f"{name} stands still: {r.last_words()}")
         m1, c1, ended = metrics(port), cpu(r.worker[0].pid), time.monotonic()
         return {k: m1[k] - m0[k] for k in m1 if k in m0}, {k: c1[k] - c0.get(k, 0) for k in c1}, ended - began
     finally: r.close()
@@ -61,9 +63,9 @@ def shares(qubits, job_file, n, tls, blocks):
     coverage = m[OVERHEAD % "coverage"] / own * (own + steps * blocks)
     digest, spans = m[OVERHEAD % "digest"], m[OVERHEAD % "membership"]
     percent = lambda x: round(100 * x / s, 3)
-    print(json.dumps({"bench": "shares", "qubits": qubits, "workers": n, "steps": int(steps), "ms_per_step": round(1e3 * s / steps, 3),
-                      "percent_heartbeats": percent(control), "percent_membership_span": percent(spans), "percent_coverage": percent(coverage),
-                      "percent_digests": percent(digest), "percent_all": percent(control + coverage + digest), "percent_goal": 3}), flush=True)
+    say("shares", "step-overhead", n=qubits, workers=n, ns=round(1e9 * s / steps), runs=int(steps), percent_heartbeats=percent(control),
+        percent_membership_span=percent(spans), percent_coverage=percent(coverage), percent_digests=percent(digest),
+        percent_all=percent(control + coverage + digest))
 
 
 def against(qubits, job_file, n, tls):
@@ -76,9 +78,9 @@ def against(qubits, job_file, n, tls):
         with_tls, without = (a, b) if k % 2 else (b, a)
         times.append(with_tls[0] / without[0])
         cpus.append(with_tls[1] / without[1])
-    spread = lambda x: [round(min(x), 3), round(statistics.median(x), 3), round(max(x), 3)]
-    print(json.dumps({"bench": "tls_against_plaintext", "qubits": qubits, "workers": n, "pairs": PAIRS, "step_time_least_median_most": spread(times),
-                      "processor_time_least_median_most": spread(cpus)}), flush=True)
+    ratio, cpu_ratio = (dict(zip(("", "_low", "_high"), (round(f(x), 3) for f in (statistics.median, min, max)))) for x in (times, cpus))
+    say("shares", "tls-over-plaintext", n=qubits, workers=n, runs=PAIRS, **{"ratio" + k: v for k, v in ratio.items()},
+        **{"cpu_ratio" + k: v for k, v in cpu_ratio.items()})
 
 
 for qubits, block, job_file in jobs():

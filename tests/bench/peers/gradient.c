@@ -2,8 +2,8 @@
  *
  * gradient THREADS reads one request a line and answers each with one line of JSON (talk.py has the other sides):
  *   open FILE   makes the case that FILE describes (cases.py) and runs it once
- *   run MS      gradients, one after the other, until MS milliseconds have passed, at least one: mean nanoseconds of one, and what the
- *               machine's multiply-adds gave before
+ *   run MS      gradients, one after the other, until MS milliseconds have passed, at least one: mean nanoseconds of one, by the clock and
+ *               of processor time, and what the machine's multiply-adds gave before
  *   result      what the last one computed: mean loss and its gradient */
 #include "base/parse.h"
 #include "tests/bench/gradient.h"
@@ -82,14 +82,15 @@ static struct gradient *open_case(const char *path, unsigned threads) {
 
 static void answer_run(struct gradient *g, unsigned ms) {
     double gflops = peak_gflops(g->pool, g->k.isa, QR_SINGLE, 48);
-    int64_t start_ns = bench_now_ns(), took_ns;
+    int64_t cpu_ns = bench_cpu_ns(), start_ns = bench_now_ns(), took_ns;
     int count = 0;
     do {
         gradient_run(g);
         count++;
         took_ns = bench_now_ns() - start_ns;
     } while (took_ns < (int64_t)ms * 1000000);
-    printf("{\"ns\": %.1f, \"count\": %d, \"gflops_ceiling\": %.1f}\n", (double)took_ns / count, count, gflops);
+    cpu_ns = bench_cpu_ns() - cpu_ns;
+    printf("{\"ns\": %.1f, \"cpu_ns\": %.1f, \"gflops_ceiling\": %.1f}\n", (double)took_ns / count, (double)cpu_ns / count, gflops);
 }
 
 static void answer_result(struct gradient *g) {

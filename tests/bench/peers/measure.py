@@ -5,10 +5,13 @@ Usage: measure.py TFQ_PYTHON LIGHTNING_PYTHON, from the repository's root; write
 RUNS=n: so many repetitions at most. ONLY=gradient or tutorial: the rest is left out."""
 import json
 import os
+import statistics
 import subprocess
 import sys
 
+sys.path.insert(0, "tests/bench")
 import cases
+import lines
 import report
 import tutorial
 from talk import Failed, Peer
@@ -84,13 +87,13 @@ def set_up(sides, everybody, path):
     return facts
 
 
-def figures(key, facts, runs, ns):
-    """The keys of a line that only qring's have"""
-    if key[0] != "qring":
-        return {"threads": key[1]}
-    ceiling, gflops = max(r["gflops_ceiling"] for r in runs), facts["flops"] / report.spread(ns)[0]
-    return {"threads": key[1], "table": facts["table"], "engine": facts["engine"], "flops": facts["flops"], "gflops": round(gflops, 1),
-            "gflops_ceiling": ceiling, "ceiling_percent": round(100 * gflops / ceiling, 1)}
+def figures(facts, runs, batch):
+    """The keys of a line beyond the case and who it is; the last ones only qring has"""
+    own = dict(lines.spread([r["ns"] / batch for r in runs]), cpu_ns=round(statistics.median(r["cpu_ns"] for r in runs) / batch))
+    if not facts:
+        return own
+    ceiling, gflops = max(r["gflops_ceiling"] for r in runs), facts["flops"] / own["ns"]
+    return dict(facts, **own, gflops=round(gflops, 2), gflops_ceiling=ceiling, ceiling_percent=round(100 * gflops / ceiling, 1))
 
 
 def gradient_case(sides, out, name, n, batch, times):
@@ -101,22 +104,19 @@ def gradient_case(sides, out, name, n, batch, times):
     for _ in range(times):
         for key in everybody:
             runs[key].append(sides.ask(key, "run %d" % LEAST_MS))
-    ns = {key: [r["ns"] / batch for r in runs[key]] for key in everybody}
-    about, percent = {"bench": "gradient", "name": name, "n": n, "batch": batch}, {}
+    about, own = {"name": name, "n": n, "batch": batch}, {key: figures(facts[key], runs[key], batch) for key in everybody}
     for key in everybody:
-        own = figures(key, facts[key], runs[key], ns[key])
-        percent[key] = own.get("ceiling_percent")
-        out.measured(dict(about, who=key[0], **own), ns[key])
-    for who, threads, engine in everybody:
-        if who != "qring":
-            mine = ("qring", threads, "")
-            out.ratio(dict(about, threads=threads, against=who, ceiling_percent=percent[mine]), ns[mine], ns[(who, threads, engine)])
-    two = ("qring", 2, "")
-    out.ratio(dict(about, threads=2, against="qring, one thread", ceiling_percent=percent[two]), ns[two], ns[("qring", 1, "")])
+        out.measured("gradient", dict(about, who=key[0], threads=key[1], **own[key]))
+
+    def ratio(ours, theirs, against, **more):
+        out.ratio("gradient", dict(about, threads=ours[1], against=against, **more), runs[ours], runs[theirs], own[ours], own[theirs])
+
+    for key in everybody:
+        if key[0] != "qring":
+            ratio(("qring", key[1], ""), key, key[0])
+    ratio(("qring", 2, ""), ("qring", 1, ""), "one thread")
     if n == 20:
-        blocked = ("qring", 1, "-blocked")
-        about.update(threads=1, against="tfq", engine="blocked", ceiling_percent=percent[blocked])
-        out.ratio(about, ns[blocked], ns[("tfq", 1, "")])
+        ratio(("qring", 1, "-blocked"), ("tfq", 1, ""), "tfq", engine="blocked")
 
 
 def versions(tfq, lightning):
@@ -124,8 +124,8 @@ def versions(tfq, lightning):
     pip = [[tfq, "-c", ask, "tensorflow-quantum", "tensorflow", "tf_keras", "cirq-core"],
            [lightning, "-c", ask, "pennylane", "pennylane-lightning"]]
     debian = ["dpkg-query", "-W", "-f", '{"${Package}": "${Version}"}\n', "openmpi-bin", "libgloo-dev"]
-    lines = [line for c in [*pip, debian] for line in subprocess.run(c, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()]
-    return {name: version for line in lines for name, version in json.loads(line).items()}
+    said = [subprocess.run(c, check=True, stdout=subprocess.PIPE, text=True).stdout for c in [*pip, debian]]
+    return {name: version for line in "".join(said).splitlines() for name, version in json.loads(line).items()}
 
 
 def main():

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 
+import lines
+
 EPOCHS, MORE_EPOCHS = 50, 1050
 QRING_TIMES = 7      # runs of qring in each round, whose median counts: they are short
 WEIGHTS_S = 300      # until TFQ's weights are on disk
@@ -115,10 +117,12 @@ def rounds(out, python, folder, environment, runs):
         check(two_loss, their_loss)
         ns["tfq-two"].append(took)
     for name, key in (("whole", "whole"), ("epoch", "epoch"), ("two-workers", "two")):
-        about = {"bench": "tutorial", "name": name, "n": 8, "batch": 64, "threads": 2}
-        for who in ("qring", "tfq"):
-            out.measured(dict(about, who=who), ns[who + "-" + key])
-        out.ratio(dict(about, against="tfq"), ns["qring-" + key], ns["tfq-" + key])
+        about = {"name": name, "n": 8, "batch": 64, "threads": 2}
+        both = [lines.spread(ns[who + "-" + key]) for who in ("qring", "tfq")]
+        for who, figures in zip(("qring", "tfq"), both):
+            out.measured("tutorial", dict(about, who=who, **figures))
+        rounds_of = [[{"ns": v} for v in ns[who + "-" + key]] for who in ("qring", "tfq")]
+        out.ratio("tutorial", dict(about, against="tfq"), *rounds_of, *both)
 
 
 def compare(out, python, work, environment, runs):

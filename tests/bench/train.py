@@ -1,0 +1,90 @@
+#!/usr/bin/python3
+"""Whole trainings by `qring run`, start-up included, and what an epoch takes without it. One JSON line a case.
+
+tutorial         program start to weights on disk: 50 epochs of deploy/jobs/qcnn.json by one worker, by two, and by two threads
+tutorial-epoch   of which an epoch of 112 and 48 samples: 2000 epochs more, divided
+epoch-pure       1000 samples of 23 qubits, batches of 32, two threads (also -hybrid: 12 read-outs, dense 8, dense 1); 64 of the
+                 samples, which `part` says, or with LONG=1 all
+workers          an epoch of 256 samples by one worker and by two of one thread each, by turns; efficiency: first / second / 2
+"""
+import csv, json, os, shutil, subprocess, sys, tempfile, time
+
+from lines import say, spread
+
+LONG = "LONG" in os.environ
+QRING = os.path.abspath(os.path.join(os.environ.get("QR_BIN", "build/bin"), "qring"))
+WORK = tempfile.mkdtemp(prefix="qring-bench-")
+os.environ["QRING_HTTP_PORT"] = "0"
+
+
+def job(name, n, samples, batch, pure):
+    """A job over `samples` samples of n qubits, one excited in each; all train."""
+    x = os.path.join(WORK, name + ".csv")
+    with open(x, "w", newline="") as f:
+        w = csv.writer(f)
+        w.writerow([f"x{q}" for q in range(n)] + ["y"])
+        for i in range(samples): w.writerow([0.7 + 0.001 * i if q == i % n else 0 for q in range(n)] + [1 if i % 2 else -1])
+    circuit = {"ansatz": "qcnn", "qubits": n} if pure else {"ansatz": "qcnn", "qubits": n, "stages": 1}
+    head = [] if pure else [{"layer": "dense", "units": 8}, {"layer": "dense", "units": 1}]
+    path = os.path.join(WORK, name + ".json")
+    with open(path, "w") as f:
+        json.dump({"name": name, "seed": 1, "model": [{"layer": "quantum", "circuit": circuit}] + head, "data": {"source": "csv", "url": x},
+                   "train": {"epochs": 1, "batch_size": batch, "loss": "mse", "optimizer": {"name": "adam", "learning_rate": 0.02}}}, f)
+    return path
+
+
+def run(job_file, epochs, workers, threads):
+    """ns of the whole program, from its start until it has ended; the weights are on disk then."""
+    out = os.path.join(WORK, "out")
+    shutil.rmtree(out, ignore_errors=True)
+    start = time.monotonic_ns()
+    numbers = ["-n", str(workers), "--threads", str(threads), "--epochs", str(epochs)]
+    r = subprocess.run([QRING, "run", job_file, *numbers, "--fresh", "--out", out], capture_output=True, text=True)
+    ns = time.monotonic_ns() - start
+    if r.returncode or not os.path.exists(out + "/weights.h5"): raise SystemExit(f"qring run {job_file}: exit {r.returncode}\n{r.stderr}")
+    return ns
+
+
+def tutorial(runs):
+    rings = [(1, 1), (1, 2), (2, 1)]
+    more = {ring: [] for ring in rings}
+    whole = {ring: [] for ring in rings}
+    for i in range(-1, runs):
+        for ring in rings:
+            short = run("deploy/jobs/qcnn.json", 50, *ring)
+            if i < 0: continue
+            whole[ring].append(short)
+            if i % 3 == 0: more[ring].append((run("deploy/jobs/qcnn.json", 2050, *ring) - short) / 2000)
+    for w, t in rings:
+        say("train", "tutorial", n=8, batch=64, workers=w, threads=t, epochs=50, **spread(whole[w, t]))
+        say("train", "tutorial-epoch", n=8, batch=64, workers=w, threads=t, epochs=1, **spread(more[w, t]))
+
+
+def epoch(kind, samples):
+    path = job(f"epoch-{kind}-{samples}", 23, samples, 32, kind == "pure")
+    part = {} if samples == 1000 else {"part": samples / 1000}
+    say("train", f"epoch-{kind}", n=23, batch=32, workers=1, threads=2, epochs=1, samples=1000, **part, **spread([run(path, 1, 1, 2)]))
+
+
+def workers(n, epochs, runs):
+    path = job(f"workers-{n}", n, 256, 64, False)
+    ns = {1: [], 2: []}
+    for i in range(runs):
+        for w in 1, 2: ns[w].append((run(path, 1 + epochs, w, 1) - run(path, 1, w, 1)) / epochs)
+    one, two = spread(ns[1]), spread(ns[2])
+    say("train", "workers", n=n, batch=64, workers=1, threads=1, epochs=1, **one)
+    say("train", "workers", n=n, batch=64, workers=2, threads=1, epochs=1, **two, efficiency=round(one["ns"] / two["ns"] / 2, 3))
+
+
+def main():
+    what = sys.argv[1:] or ["tutorial", "epoch", "workers"]
+    try:
+        if "tutorial" in what: tutorial(7)
+        if "epoch" in what:
+            for kind in "pure", "hybrid": epoch(kind, 1000 if LONG else 64)
+        if "workers" in what:
+            for n, epochs in (12, 60), (16, 8), (20, 1): workers(n, epochs, 5 if LONG else 3)
+    finally: shutil.rmtree(WORK, ignore_errors=True)
+
+
+main()

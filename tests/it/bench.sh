@@ -1,0 +1,7 @@
+#!/bin/sh
+# The README's figures and its picture are what the recorded lines say.
+. "$(dirname "$0")/common"
+check "figures are the recorded ones" $python tests/bench/draw --check
+check "the recorded lines begin with the machine" sh -c 'head -qn 1 tests/bench/recorded/*.jsonl | grep -v "^{\"bench\": \"machine\"" | wc -l | grep -qx 0'
+check "the table can be made" sh -c 'for f in tests/bench/recorded/*.jsonl; do tests/bench/table "$f"; done >/dev/null'
+end
