@@ -14,7 +14,7 @@ import lines
 
 EPOCHS, MORE_EPOCHS = 50, 1050
 QRING_TIMES = 7      # runs of qring in each round, whose median counts: they are short
-WEIGHTS_S = 300      # until TFQ's weights are on disk
+WEIGHTS_S = 600      # until the weights are on disk: a quiet machine takes TFQ half a minute
 LINGER_S = 30        # then its workers may take so long to end
 LOSS_TOLERANCE = 1e-3  # of the validation loss, TFQ being off by some 1e-4
 
@@ -52,11 +52,17 @@ def free_ports(n):
     return ports
 
 
-def first_line(process):
-    """What the first worker says when its weights are on disk, or None"""
+def first_line(process, log):
+    """What the first worker says when its weights are on disk"""
     with selectors.DefaultSelector() as waiting:
         waiting.register(process.stdout, selectors.EVENT_READ)
-        return process.stdout.readline() if waiting.select(WEIGHTS_S) else ""
+        if not waiting.select(WEIGHTS_S):
+            raise RuntimeError("TFQ has written no weights in %d s" % WEIGHTS_S)
+    said = process.stdout.readline()
+    if not said:
+        with open(log) as f:
+            raise RuntimeError("TFQ ended without weights: " + f.read()[-400:].strip())
+    return json.loads(said)
 
 
 def tfq(python, folder, workers, environment):
@@ -74,9 +80,8 @@ def tfq(python, folder, workers, environment):
             with open("%s/tfq-%d-%d.log" % (folder, workers, i), "w") as log:
                 processes.append(subprocess.Popen([python, "tests/bench/peers/tfq_tutorial.py", str(EPOCHS), weights], env=env,
                                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log))
-        said = first_line(processes[0])
-        took = time.perf_counter_ns() - start
-        deadline = time.monotonic() + (LINGER_S if said else 0)
+        said = first_line(processes[0], "%s/tfq-%d-0.log" % (folder, workers))
+        took, deadline = time.perf_counter_ns() - start, time.monotonic() + LINGER_S
         for p in processes:
             try:
                 p.wait(max(0.1, deadline - time.monotonic()))
@@ -88,11 +93,9 @@ def tfq(python, folder, workers, environment):
                 p.kill()
             p.wait()
             p.stdout.close()
-    if not said or not os.path.exists(weights):
-        with open("%s/tfq-%d-0.log" % (folder, workers)) as f:
-            raise RuntimeError("TFQ with %d worker(s) wrote no weights: %s" % (workers, f.read()[-400:].strip()))
-    answer = json.loads(said)
-    return took, answer["epochs"], answer["val_loss"]
+    if not os.path.exists(weights):
+        raise RuntimeError("TFQ said that its weights were in %s, and they are not" % weights)
+    return took, said["epochs"], said["val_loss"]
 
 
 def check(ours, theirs):
@@ -100,33 +103,33 @@ def check(ours, theirs):
         raise RuntimeError("qring and TFQ trained to different validation losses: %.6f and %.6f" % (ours, theirs))
 
 
-def rounds(out, python, folder, environment, runs):
-    ns = {key: [] for key in ("qring-whole", "qring-epoch", "qring-two", "tfq-whole", "tfq-epoch", "tfq-two")}
-    for _ in range(runs):
-        whole, loss = qring(folder, 1, EPOCHS)
-        more, _ = qring(folder, 1, MORE_EPOCHS)
-        ns["qring-whole"].append(whole)
-        ns["qring-epoch"].append((more - whole) / (MORE_EPOCHS - EPOCHS))
-        took, epochs, their_loss = tfq(python, folder, 1, environment)
-        check(loss, their_loss)
-        ns["tfq-whole"].append(took)
-        ns["tfq-epoch"].append(statistics.median(epochs[1:]) * 1e9)  # the first one compiles
-        two, two_loss = qring(folder, 2, EPOCHS)
-        ns["qring-two"].append(two)
-        took, _, their_loss = tfq(python, folder, 2, environment)
-        check(two_loss, their_loss)
-        ns["tfq-two"].append(took)
-    for name, key in (("whole", "whole"), ("epoch", "epoch"), ("two-workers", "two")):
-        about = {"name": name, "n": 8, "batch": 64, "threads": 2}
-        both = [lines.spread(ns[who + "-" + key]) for who in ("qring", "tfq")]
-        for who, figures in zip(("qring", "tfq"), both):
-            out.measured("tutorial", dict(about, who=who, **figures))
-        rounds_of = [[{"ns": v} for v in ns[who + "-" + key]] for who in ("qring", "tfq")]
-        out.ratio("tutorial", dict(about, against="tfq"), *rounds_of, *both)
+def one_round(ns, python, folder, environment):
+    whole, loss = qring(folder, 1, EPOCHS)
+    more, _ = qring(folder, 1, MORE_EPOCHS)
+    if more <= whole:
+        raise RuntimeError("qring took no longer for %d epochs than for %d: this machine is too busy" % (MORE_EPOCHS, EPOCHS))
+    took, epochs, their_loss = tfq(python, folder, 1, environment)
+    check(loss, their_loss)
+    ns["whole"].append((whole, took))
+    ns["epoch"].append(((more - whole) / (MORE_EPOCHS - EPOCHS), statistics.median(epochs[1:]) * 1e9))  # the first one compiles
+    two, loss = qring(folder, 2, EPOCHS)
+    took, _, their_loss = tfq(python, folder, 2, environment)
+    check(loss, their_loss)
+    ns["two-workers"].append((two, took))
 
 
 def compare(out, python, work, environment, runs):
+    ns = {"whole": [], "epoch": [], "two-workers": []}
     try:
-        rounds(out, python, job(work), environment, runs)
-    except (RuntimeError, subprocess.SubprocessError) as e:
+        folder = job(work)
+        for _ in range(runs):
+            one_round(ns, python, folder, environment)
+    except (RuntimeError, OSError, subprocess.SubprocessError) as e:
         out.problem("the tutorial: %s" % e)
+    for name, pairs in ns.items():
+        if not pairs:
+            continue
+        about, both = {"name": name, "n": 8, "batch": 64, "threads": 2}, [lines.spread(side) for side in zip(*pairs)]
+        for who, figures in zip(("qring", "tfq"), both):
+            out.measured("tutorial", dict(about, who=who, **figures))
+        out.ratio("tutorial", dict(about, against="tfq"), *([{"ns": v} for v in side] for side in zip(*pairs)), *both)
