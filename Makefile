@@ -25,7 +25,7 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 goals    := $(or $(MAKECMDGOALS),all)
 need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter test faults lint bench bench-record bench-instructions fuzz model sim matrix image interop interop-gcs chart e2e-api,$(goals)),test,build))
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench bench-record bench-instructions fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api help clean FORCE
+.PHONY: all deps run test lint bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -64,6 +64,7 @@ test_c   := $(wildcard tests/unit/test_*.c tests/conform/test_*.c tests/sim/test
 tests    := $(test_c:%.c=$(B)/%)
 ref_o    := $(patsubst %.c,$(B)/%.o,$(wildcard tests/ref/*.c))
 benches  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
+besides  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/peers/gradient.c))
 counted  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/instructions.c))
 fuzzers  := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 replays  := $(fuzzers:%=%.replay)
@@ -140,6 +141,11 @@ bench-record: $(benches) $(progs)
 bench-instructions: $(counted)
 	$(Q)tests/bench/counts write
 
+## make bench-peers  the same gradients and the tutorial, qring beside TensorFlow Quantum and PennyLane Lightning (3.3 GB from PyPI, under
+##                 build/peers), all-reduce beside OpenMPI and Gloo: ratios and goals; 12 minutes, LONG=1 for 22 and 23 qubits 30
+bench-peers: $(besides) $(progs)
+	$(Q)tests/bench/peers/run
+
 ## make image      the container image from this checkout: its packages, size and digest; the list of parts is in build/image/
 image:
 	$(Q)tests/image/build $(or $(NAME),qring)
@@ -210,7 +216,7 @@ $(progs): $(BIN)/%: $$(call objs,cmd/$$*) $(libqring)
 	$(if $(Q),@echo "  LD    $@")
 	$(Q)$(link)
 
-$(tests) $(benches) $(counted) $(proxy): %: %.o $(ref_o) $(libqring)
+$(tests) $(benches) $(counted) $(besides) $(proxy): %: %.o $(ref_o) $(libqring)
 	$(Q)$(link)
 $(poisoned): ldopt += -Wl,--wrap=qr_coverage_add_block
 $(poisoned): $$(call objs,cmd/qringd) $(B)/tests/it/poison.o $(libqring)

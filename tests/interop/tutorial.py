@@ -8,9 +8,11 @@ import sys
 
 import cirq
 import numpy as np
-import sympy
 import tensorflow as tf
 import tensorflow_quantum as tfq
+
+sys.path.insert(0, "tests/bench/peers")
+from tfq_qcnn import cluster, stage
 
 out, qring = sys.argv[1:3]
 passed = failed = 0
@@ -22,56 +24,10 @@ def check(ok, what):
     print("ok    " if ok else "not so", what)
 
 
-def one_qubit(q, s):
-    return cirq.Circuit(cirq.X(q) ** s[0], cirq.Y(q) ** s[1], cirq.Z(q) ** s[2])
-
-
-def two_qubit(b, s):
-    c = cirq.Circuit()
-    c += one_qubit(b[0], s[0:3])
-    c += one_qubit(b[1], s[3:6])
-    c += [cirq.ZZ(*b) ** s[7]]  # the research code's numbering: 6 is never used, 9 is used twice
-    c += [cirq.YY(*b) ** s[8]]
-    c += [cirq.XX(*b) ** s[9]]
-    c += one_qubit(b[0], s[9:12])
-    c += one_qubit(b[1], s[12:])
-    return c
-
-
-def two_qubit_pool(source, sink, s):
-    basis = one_qubit(sink, s[0:3])
-    c = cirq.Circuit()
-    c += basis
-    c += one_qubit(source, s[3:6])
-    c.append(cirq.CNOT(source, sink))
-    c.append(basis ** -1)
-    return c
-
-
-def model_circuit(bits):
-    s = sympy.symbols("qconv0:21")
-    c = cirq.Circuit()
-    for a, b in zip(bits[0::2], bits[1::2]):
-        c += two_qubit([a, b], s[0:15])
-    for a, b in zip(bits[1::2], bits[2::2] + [bits[0]]):
-        c += two_qubit([a, b], s[0:15])
-    for a, b in zip(bits[:4], bits[4:]):
-        c += two_qubit_pool(a, b, s[15:21])
-    return c
-
-
-def cluster(bits):
-    c = cirq.Circuit()
-    c.append(cirq.H.on_each(bits))
-    for a, b in zip(bits, bits[1:] + [bits[0]]):
-        c.append(cirq.CZ(a, b))
-    return c
-
-
 bits = cirq.GridQubit.rect(1, 8)
 source = tf.keras.Input(shape=(), dtype=tf.dtypes.string)
 state = tfq.layers.AddCircuit()(source, prepend=cluster(bits))
-quantum = tfq.layers.PQC(model_circuit(bits), [cirq.Z(b) for b in bits[4:]])(state)
+quantum = tfq.layers.PQC(stage(0, bits, "research"), [cirq.Z(b) for b in bits[4:]])(state)
 dense = tf.keras.layers.Dense(8)(quantum)
 dense = tf.keras.layers.Dense(1)(dense)
 model = tf.keras.Model(inputs=[source], outputs=[dense])

@@ -1,0 +1,77 @@
+"""What was measured: lines of JSON (tests/bench/README.md has the keys; the first one has the versions of the peers too) and a table with
+the goals. A ratio is how many times longer `against` takes: the median over the rounds, and least and most; `goal` where there is one,
+`met`. "problem" is what could not be measured."""
+import json
+import os
+import statistics
+import sys
+
+import lines
+
+# the ratio that is wanted: (bench, name, qubits, batch, threads, against, engine)
+GOALS = {("gradient", "qcnn-pure", n, batch, 1, "tfq", None): goal
+         for n, batch, goal in ((8, 64, 1000), (12, 16, 200), (16, 16, 140), (20, 2, 160), (22, 2, 220), (23, 1, 220))}
+GOALS.update({("gradient", "qcnn-pure", n, batch, 1, "lightning", None): goal
+              for n, batch, goal in ((8, 64, 700), (12, 16, 150), (16, 16, 90), (20, 2, 110))})
+GOALS.update({("gradient", "qcnn-pure", n, batch, 2, "one thread", None): 1.8 for n, batch in ((16, 16), (20, 2), (22, 2), (23, 1))})
+GOALS.update({("gradient", "qcnn-pure", 20, 2, 1, "tfq", "blocked"): 45, ("tutorial", "whole", 8, 64, 2, "tfq", None): 200,
+              ("tutorial", "epoch", 8, 64, 2, "tfq", None): 300, ("tutorial", "two-workers", 8, 64, 2, "tfq", None): 100})
+
+HEAD = ("", "n", "batch", "cores", "qring", "of peak", "beside", "theirs", "ratio", "least - most", "processor", "goal")
+
+
+def verdict(key, ratio, percent):
+    """From 20 qubits on, three quarters of what the machine's multiply-adds give are as good as the ratio to TFQ."""
+    goal = GOALS.get(key)
+    if goal is None:
+        return {}
+    at_the_ceiling = key[2] >= 20 and key[5:] == ("tfq", None) and percent >= 75
+    return {"goal": goal, "met": ratio >= goal or at_the_ceiling}
+
+
+class Report:
+    def __init__(self, path, versions):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        self.path, self.rows, self.problems = path, [], []
+        self.file = open(path, "w", buffering=1)
+        where = dict(lines.machine(), versions=versions)
+        self.line(where)
+        print("# " + json.dumps(where), flush=True)
+
+    def line(self, about):
+        self.file.write(json.dumps(about) + "\n")
+
+    def measured(self, bench, figures):
+        self.line({"bench": bench, **figures})
+
+    def ratio(self, bench, about, ours, theirs, our_figures, their_figures):
+        """Round by round: theirs over ours. Rounds have ns, and cpu_ns where processor time is known."""
+        def of(key): return [b[key] / a[key] for a, b in zip(ours, theirs)]
+        ratio, percent = statistics.median(of("ns")), our_figures.get("ceiling_percent")
+        cpu = {"cpu_ratio": round(statistics.median(of("cpu_ns")), 2)} if "cpu_ns" in ours[0] else {}
+        said = verdict((bench, *(about.get(k) for k in ("name", "n", "batch", "threads", "against", "engine"))), ratio, percent)
+        self.line({"bench": bench + "-ratio", "who": "qring", **about, "ratio": round(ratio, 2), "ratio_low": round(min(of("ns")), 2),
+                   "ratio_high": round(max(of("ns")), 2), "runs": len(ours), **cpu, **said})
+        cells = (" ".join([bench, about["name"], about.get("engine", "")]).strip(), about["n"], about["batch"], about["threads"],
+                 lines.time(our_figures["ns"]), "" if percent is None else "%.0f %%" % percent, about["against"],
+                 lines.time(their_figures["ns"]), "%.4g" % ratio, "%.4g - %.4g" % (min(of("ns")), max(of("ns"))),
+                 "%.4g" % cpu["cpu_ratio"] if cpu else "", "%g %s" % (said["goal"], "met" if said["met"] else "MISSED") if said else "")
+        self.rows.append([str(c) for c in cells])
+        print("  ".join(self.rows[-1]), file=sys.stderr)
+
+    def problem(self, sentence):
+        self.problems.append(sentence)
+        self.line({"bench": "problem", "what": sentence})
+        print("not measured: " + sentence, file=sys.stderr)
+
+    def end(self):
+        """The table; true when everything was measured."""
+        width = [max(len(r[i]) for r in [HEAD, *self.rows]) for i in range(len(HEAD))]
+        for row in [HEAD, *self.rows]:
+            print("  ".join(c.ljust(w) if i in (0, 6, 9, 11) else c.rjust(w) for i, (c, w) in enumerate(zip(row, width))).rstrip())
+        goals = [r[-1] for r in self.rows if r[-1]]
+        print("%d ratios, %d of %d goals missed, %d things not measured; lines in %s" % (
+            len(self.rows), sum("MISSED" in g for g in goals), len(goals), len(self.problems), self.path))
+        for p in self.problems:
+            print("not measured: " + p)
+        return not self.problems
