@@ -288,6 +288,23 @@ static void estimate(struct qr_validation *v, int64_t message_ns) {
     v->best = qr_estimate_best(&v->facts, v->max_workers);
 }
 
+/* ---- memory ---- */
+
+static bool in_hdf5(const char *url) {
+    enum qr_weights_format format;
+    return url && qr_weights_format_of(url, &format, NULL) == QR_OK && format == QR_WEIGHTS_H5;
+}
+static bool in_bucket(const char *url) { return url && strncmp(url, "gs://", 5) == 0; }
+
+static void weigh(struct qr_validation *v) {
+    const struct qr_estimate_process process = {
+        .workers = v->has_identity && v->identity.n_peers ? (unsigned)v->identity.n_peers : 1, .tls = qr_tls_given(&v->settings),
+        .hdf5 = in_hdf5(v->weights_url) || in_hdf5(v->job->train.initial_weights),
+        .bucket = in_bucket(v->weights_url) || in_bucket(v->checkpoints_url) || in_bucket(v->logdir),
+    };
+    v->memory = qr_workload_memory(&v->load, &process);
+}
+
 /* ---- all of it ---- */
 
 static bool read_job(struct qr_validation *v, char *const *environment, const struct qr_log *log) {
@@ -321,6 +338,7 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
         check_outputs(&v, log);
         code = qr_workload_load(v.job, v.settings.isa, v.settings.threads > 0 ? (unsigned)v.settings.threads : 0, &v.load, &why);
         v.has_load = code == QR_OK;
+        if (v.has_load) weigh(&v);
         if (code == QR_OK) code = qr_workload_trainable(&v.load, &why);
         if (code == QR_OK) check_checkpoints(&v);
         if (code != QR_OK) found(&v, &why);
