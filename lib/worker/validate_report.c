@@ -184,7 +184,7 @@ static void load_json(const struct qr_validation *v, struct qr_json_writer *w) {
     put_number(w, "parameters", known, known ? (double)qr_model_n_params(l->model) : 0);
     put_number(w, "threads", known, l->n_threads);
     put_number(w, "memory_bytes", known, (double)v->memory.total);
-    put_number(w, "memory_follower_bytes", known, (double)(v->memory.total - v->memory.writer));
+    put_number(w, "memory_follower_bytes", known, (double)v->memory.follower);
     put_number(w, "memory_process_bytes", known, (double)v->memory.process);
     put_number(w, "memory_data_bytes", known, (double)v->memory.data);
     put_number(w, "memory_workspaces_bytes", known, (double)v->memory.workspaces);

@@ -81,7 +81,7 @@ static void memory(void) {
     CHECK(m.total == m.process + 7200 + 4000 + 3280 + 77);
     n.process.hdf5 = true;
     more = qr_estimate_memory(&n);
-    CHECK(more.writer > 0 && more.total == m.total + more.writer && more.process == m.process);
+    CHECK(more.writer > 0 && more.total == m.total + more.writer && more.follower == m.total && more.process == m.process);
     n.process.workers = 2;
     m = qr_estimate_memory(&n);
     CHECK(m.process > more.process);
@@ -90,6 +90,9 @@ static void memory(void) {
     CHECK(more.process > m.process);
     n.process.workers = 3;
     CHECK(qr_estimate_memory(&n).process > more.process);
+    n.file_bytes = UINT64_C(1) << 30; /* reading it takes more than training */
+    m = qr_estimate_memory(&n);
+    CHECK(m.total == m.follower && m.total > n.file_bytes + 7200);
     n.n_samples = UINT64_MAX;
     CHECK(qr_estimate_memory(&n).total == UINT64_MAX);
 }
