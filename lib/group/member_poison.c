@@ -152,12 +152,21 @@ static void carry(const struct qr_member *m, struct qr_deaths *ret, const struct
     }
 }
 
-static void without_members(const struct qr_member *m, struct qr_deaths *d, const struct qr_begin *b) {
+static void without_members(struct qr_deaths *d, const struct qr_begin *b) {
     for (uint32_t i = d->n; i-- > 0;) {
-        bool here = lives(m, &d->death[i].name);
+        bool here = false;
         for (uint32_t r = 0; r < b->n_members && !here; r++) here = same_name(&b->member[r].name, &d->death[i].name);
         if (here) remove_at(d, i);
     }
+}
+
+/* Others heard that it died, and this member has its connection still: it may notice in a moment, and until then nobody is blamed for that death. The list
+ * keeps it, since who told of it may be the next to die. */
+static bool blames(const struct qr_member *m, const struct qr_deaths *d, struct qr_deaths *ret_dead, uint64_t *ret_block) {
+    *ret_dead = *d;
+    for (uint32_t i = ret_dead->n; i-- > 0;)
+        if (lives(m, &ret_dead->death[i].name)) remove_at(ret_dead, i);
+    return find_poison(ret_dead, ret_block);
 }
 
 static void blame(struct qr_member *m, const struct qr_deaths *d, uint64_t block) {
@@ -188,10 +197,10 @@ bool member_begin_deaths(struct qr_member *m, struct pending *q, struct qr_begin
     } else {
         carry(m, d, &q->deaths);
     }
-    without_members(m, d, b);
-    if (!find_poison(d, &block)) return true;
-    struct qr_deaths known = *d; /* b is the message that is used to say it */
-    blame(m, &known, block);
+    without_members(d, b);
+    struct qr_deaths dead; /* a copy: b is the message that is used to say it */
+    if (!blames(m, d, &dead, &block)) return true;
+    blame(m, &dead, block);
     return false;
 }
 
@@ -216,16 +225,17 @@ void member_begun_deaths(struct qr_member *m, const struct qr_begin *b) {
     if (b->from_checkpoint) return;
     add_all(d, &b->deaths);
     if (same_base(&own, d->step, d->digest)) add_all(d, &own);
-    without_members(m, d, b);
+    without_members(d, b);
     say_deaths(m);
 }
 
-/* Too few are left to begin anything: then who is left says it, when nobody came back. */
+/* Too few are left to begin anything: then who is left says it, when nobody came back. And who leads, when it notices late that one of the list is dead. */
 void member_check_poison(struct qr_member *m, unsigned n_here) {
     uint64_t block;
-    struct qr_deaths known = m->deaths;
-    if (m->active || !m->formed || n_here >= m->min_workers || known.n < DEADLY || m->now_ns - m->death_ns < SETTLED_NS) return;
-    if (find_poison(&known, &block)) blame(m, &known, block);
+    struct qr_deaths dead;
+    if (!m->formed || m->deaths.n < DEADLY) return;
+    bool few = n_here < m->min_workers, leads = m->active && m->generation.rank == 0;
+    if ((few ? !m->active && m->now_ns - m->death_ns >= SETTLED_NS : leads) && blames(m, &m->deaths, &dead, &block)) blame(m, &dead, block);
 }
 
 /* ---- what is in hand ---- */

@@ -5,9 +5,12 @@ tests/run gives them; `rows_x.py 5 6` runs those rows, and REPEAT=20 repeats the
 figure (`make faults`). Every row compares with one worker that nobody disturbed. Bounds are DESIGN's; on virtual time (tests/sim) they are
 asserted as they are, here, on a machine that may be busy, SLACK times as much must do.
 """
-import json, os, re, shutil, signal, socket, statistics, subprocess, sys, threading, time
+import json, os, re, shutil, signal, statistics, subprocess, sys, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, ROOT + "/tests")
+from free_ports import free_ports
+
 BIN = os.path.join(ROOT, os.environ.get("QR_BIN", "build/bin"))
 QRINGD, QRING = BIN + "/qringd", BIN + "/qring"
 WORK = os.path.join(ROOT, os.environ.get("QR_B", "build/release"), "faults", os.path.basename(sys.argv[0]).removesuffix(".py"))
@@ -52,14 +55,6 @@ def until(test, seconds, every=0.005):
         if test(): return True
         time.sleep(every)
     return bool(test())
-
-
-def free_ports(n):
-    s = [socket.socket() for _ in range(n)]
-    for x in s: x.bind(("127.0.0.1", 0))
-    ports = [x.getsockname()[1] for x in s]
-    for x in s: x.close()
-    return ports
 
 
 def folder(name):

@@ -300,6 +300,20 @@ static void test_timeouts(void) {
     CHECK(!a->begun && !b->begun);
     pass(2 * QR_SECOND);
     CHECK(a->begun && b->begun && a->gen.begin.n_members == 2);
+    struct box *c = box(2, 2, 4, 3, fields_64); /* reaches one of them only, so it is no member when they end: it need not wait for the rest of its time */
+    wire_up(c, b);
+    pass(5 * QR_SECOND);
+    CHECK(a->begun && a->gen.begin.n_members == 2 && !c->begun && !c->stop);
+    int64_t t = now_ns;
+    qr_member_end(a->m, now_ns, QR_OK, "");
+    deliver();
+    CHECK(b->done && c->stop && c->at_ns == t && c->code == QR_DEADLINE_EXCEEDED && strstr(c->text, "the others have ended the run"), "%s", c->text);
+    reset(); /* one that waits itself, and gives up, has ended nothing */
+    a = box(0, 0, 4, 1, fields_64), b = box(1, 1, 4, 2, fields_64);
+    wire_up(b, a);
+    qr_member_leave(b->m, now_ns, "SIGTERM");
+    deliver();
+    CHECK(!a->stop);
 }
 static void test_base(void) {
     struct qr_held h[3] = {{.applied_step = 4, .base_step = 4, .n_runs = 1, .run = {{0, 3, 2}}},
@@ -337,18 +351,21 @@ static void four(void) {
     pass(100 * MILLI);
     for (uint32_t i = 0; i < 4; i++) CHECK(boxes[i].begun && boxes[i].gen.begin.n_members == 4, "worker %u", i);
 }
-static void cut(uint32_t who, bool dies) {
+/* The others notice it at once, those of `late` when all else has been said. */
+static void cut_late(uint32_t who, bool dies, unsigned late) {
     if (dies) qr_member_free(boxes[who].m), boxes[who].m = NULL;
-    for (uint32_t k = 0; k < n_wires; k++)
-        for (int e = 0; e < 2; e++)
-            if (wires[k].open && wires[k].end[e] == &boxes[who]) {
-                wires[k].open = false;
+    for (int turn = 0; turn < 2; turn++, deliver())
+        for (uint32_t k = 0; k < n_wires; k++)
+            for (int e = 0; e < 2; e++) {
                 struct box *o = wires[k].end[!e];
+                if (!wires[k].open || wires[k].end[e] != &boxes[who] || (late >> o->index & 1) != (unsigned)turn) continue;
+                wires[k].open = false;
                 if (o->m) qr_member_down(o->m, now_ns, 2 * k + (unsigned)!e, "reset");
                 if (!dies) qr_member_down(boxes[who].m, now_ns, 2 * k + (unsigned)e, "reset");
             }
     pass(100 * MILLI);
 }
+static void cut(uint32_t who, bool dies) { cut_late(who, dies, 0); }
 static void name(uint32_t who, uint64_t block) {
     qr_member_name_hand(boxes[who].m, now_ns, &(struct qr_hand){.n = 1, .block = {block}});
     CHECK(!qr_member_hand_heard(boxes[who].m), "nobody has answered");
@@ -371,6 +388,18 @@ static void test_poison(void) {
     CHECK(boxes[0].stop && boxes[0].code == QR_DATA_LOSS && boxes[0].at_ns == t &&
           strcmp(boxes[0].text, "block 35 killed 3 workers, one after the other: worker 3 (d:4), worker 2 (c:3), worker 1 (b:2)") == 0, "%s", boxes[0].text);
 
+    for (unsigned late = 1; late < 8; late++) { /* some hear of a death before they notice it themselves: whoever is left knows of all three */
+        uint32_t last = late & 1 ? 0 : late & 2 ? 1 : 2;
+        four();
+        cut_late(3, true, late);
+        for (uint32_t i = 3; i-- > 0;) {
+            if (i == last) continue;
+            name(i, 35);
+            cut_late(i, true, late);
+        }
+        CHECK(boxes[last].stop && strstr(boxes[last].text, "block 35 killed 3 workers"), "%x: worker %u: %s", late, last, boxes[last].text);
+    }
+
     four(); /* in other blocks, or in none: no poison; nor is a step later */
     cut(3, true);
     name(2, 35);
@@ -385,7 +414,7 @@ static void test_poison(void) {
         if (i < 3) name(i, 35);
         cut(i, true);
     }
-    CHECK(!boxes[0].stop, "somebody may come back");
+    CHECK(!boxes[0].stop, "somebody may come back: %s", boxes[0].text);
     pass(QR_SECOND);
     CHECK(boxes[0].stop && strstr(boxes[0].text, "block 35 killed 3 workers"), "%s", boxes[0].text);
 }

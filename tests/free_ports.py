@@ -1,0 +1,34 @@
+#!/usr/bin/python3
+"""free_ports.py N: N ports on loopback that nobody has. Programs of tests run side by side: each port is given to one of them only, and none is from
+the range that the kernel takes a caller's own port from, or somebody's connection may have it when its worker comes to listen."""
+import fcntl, os, socket, sys, tempfile
+
+FIRST, LAST = 10000, 32000  # Linux gives callers 32768 and up
+COUNTER = os.path.join(tempfile.gettempdir(), f"qring-test-ports-{os.getuid()}")
+
+
+def is_free(port):
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what is only in TIME_WAIT is free: workers set it too
+        try: s.bind(("127.0.0.1", port))
+        except OSError: return False
+        return True
+
+
+def free_ports(n):
+    with os.fdopen(os.open(COUNTER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        text, ports = f.read(), []
+        last = int(text) if text.isdigit() else FIRST
+        for _ in range(LAST - FIRST):
+            if len(ports) == n: break
+            last = last + 1 if FIRST <= last < LAST else FIRST
+            if is_free(last): ports.append(last)
+        f.seek(0)
+        f.truncate()
+        f.write(str(last))
+    if len(ports) < n: raise SystemExit(f"no {n} free ports between {FIRST} and {LAST}")
+    return ports
+
+
+if __name__ == "__main__": print(*free_ports(int(sys.argv[1])))
