@@ -117,9 +117,10 @@ sims     := $(patsubst %,$(B)/tests/sim/test_sim_%,group whole bounds)
 sim: $(sims)
 	$(Q)for t in $(sims); do SEEDS=$(or $(SEEDS),10000) $$t || exit 1; done
 
-## make matrix     every number of workers, threads, kernels and schedules: one digest for each job
+## make matrix     every number of workers, threads, kernels and schedules: one digest for each job; every committed digest by every table
 matrix: $(progs)
 	$(Q)tests/it/bits.sh full
+	$(Q)tests/it/digests.sh full
 
 ## make soak       random faults on one to six workers, ten minutes (MINUTES=10): the same digest, no growth
 soak: $(progs)

@@ -6,17 +6,21 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "cmd/qring/command.h"
+#include "sim/report.h"
 
 const char qr_help_show[] =
     "Draws a job's circuit; says its parameters, gates, blocks and what a gradient costs; lists parameters that no read-out can see.\n"
+    "With --plan: which gates became which blocks, on which qubits, in which order; operations, bytes and memory of each stage.\n"
     "\n"
     "Examples:\n"
     "  qring show                     # the tutorial's model\n"
     "  qring show job.json --columns 200\n"
+    "  qring show job.json --plan\n"
     "  qring show job.json --json\n"
     "\n"
     "Usage: qring show [JOB] [FLAGS]\n"
     "  --columns N            width of the drawing [the terminal's, else 120]\n"
+    "  --plan                 the whole execution plan, without the drawing\n"
     "  --isa NAME             the kernels to compile for: auto, portable, avx2, avx512, neon\n"
     "  --json                 one object on standard output, without the drawing\n";
 
@@ -85,29 +89,41 @@ static void put_flop(struct qr_buf *b, double flop) {
     qr_buf_printf(b, "%.3g %s", flop, units[u]);
 }
 
-static void text_of(const struct shown *s, unsigned columns, struct qr_buf *b) {
+/* Of the blocks that the job trains in. */
+static struct qr_sim_report *report_of(const struct shown *s) {
+    size_t batch = s->job->train.batch_size, block = s->job->block_size;
+    const struct qr_sim_report_options opt = {.n_samples = block < batch ? block : batch, .max_samples = block,
+                                              .head_known = qr_model_head_known(s->model),
+                                              .param_names = (const char *const *)qr_model_circuit(s->model)->param_names};
+    return qr_sim_report_new(qr_model_plan(s->model), &opt);
+}
+
+static void circuit_text(const struct shown *s, bool plan, unsigned columns, struct qr_buf *b) {
     const struct qr_circuit *c = qr_model_circuit(s->model);
-    if (c) {
-        qr_auto(qr_free_p) char *drawing = qr_circuit_draw(c, s->job->readouts, s->job->n_readouts, columns);
-        struct qr_sim_facts f = qr_sim_facts(qr_model_plan(s->model));
-        qr_buf_printf(b, "%s\n", drawing);
-        qr_buf_printf(b, "circuit     %u qubits, %zu gates, %u parameters, %u data columns", c->n_qubits, c->n_gates, c->n_params,
-                      c->n_columns);
-        if (s->job->n_filters > 1) qr_buf_printf(b, "; %u independent copies", s->job->n_filters);
-        qr_buf_puts(b, "\nread-outs   ");
-        for (size_t i = 0; i < s->job->n_readouts; i++) qr_buf_printf(b, "%s%s", i ? ", " : "", s->job->readouts[i].text);
-        qr_buf_printf(b, "\nplan        %s engine: %zu two-qubit blocks", f.engine, f.n_blocks);
-        if (f.n_passes) qr_buf_printf(b, " in %zu passes over the state", f.n_passes);
-        qr_buf_puts(b, "\n");
-        qr_sim_plan_text(qr_model_plan(s->model), b);
+    qr_auto(qr_free_p) char *drawing = plan ? NULL : qr_circuit_draw(c, s->job->readouts, s->job->n_readouts, columns);
+    struct qr_sim_report *r = report_of(s);
+    if (drawing) qr_buf_printf(b, "%s\n", drawing);
+    qr_buf_printf(b, "circuit     %u qubits, %zu gates, %u parameters, %u data columns", c->n_qubits, c->n_gates, c->n_params, c->n_columns);
+    if (s->job->n_filters > 1) qr_buf_printf(b, "; %u independent copies", s->job->n_filters);
+    qr_buf_puts(b, "\nread-outs   ");
+    for (size_t i = 0; i < s->job->n_readouts; i++) qr_buf_printf(b, "%s%s", i ? ", " : "", s->job->readouts[i].text);
+    qr_buf_puts(b, "\ninvisible   ");
+    if (!put_invisible(s, b, NULL)) qr_buf_puts(b, "none: every parameter can move a read-out");
+    else qr_buf_puts(b, " (no read-out sees them: constants here, gradient exactly 0)");
+    qr_buf_puts(b, "\n");
+    qr_sim_report_text(r, plan, b);
+    if (!plan) {
         qr_buf_puts(b, "gradient    ");
-        put_flop(b, f.flop_per_gradient);
+        put_flop(b, r->flop / (double)r->n_samples * s->job->n_filters);
         qr_buf_printf(b, " a sample, all parameters at once; %zu bytes a thread\n", qr_model_bytes_per_thread(s->model));
-        qr_buf_puts(b, "invisible   ");
-        if (!put_invisible(s, b, NULL)) qr_buf_puts(b, "none: every parameter can move a read-out");
-        else qr_buf_puts(b, " (gradient exactly 0)");
-        qr_buf_puts(b, "\n");
     }
+    qr_sim_report_free(r);
+}
+
+static void text_of(const struct shown *s, bool plan, unsigned columns, struct qr_buf *b) {
+    if (qr_model_circuit(s->model)) circuit_text(s, plan, columns, b);
+    else if (plan) qr_buf_puts(b, "plan        none: a job without a circuit\n");
+    if (plan) return;
     qr_buf_printf(b, "blocks      of %zu samples; batches of %llu\n\n", s->job->block_size, (unsigned long long)s->job->train.batch_size);
     qr_model_table(s->model, s->job, b);
 }
@@ -128,16 +144,15 @@ static void json_of(const struct shown *s, struct qr_buf *b) {
     put_number(&w, "batch_size", (double)s->job->train.batch_size);
     put_number(&w, "bytes_per_thread", (double)qr_model_bytes_per_thread(s->model));
     if (c) {
-        struct qr_sim_facts f = qr_sim_facts(qr_model_plan(s->model));
+        struct qr_sim_report *r = report_of(s);
         put_number(&w, "qubits", c->n_qubits);
         put_number(&w, "gates", (double)c->n_gates);
         put_number(&w, "circuit_parameters", c->n_params);
         put_number(&w, "filters", s->job->n_filters);
-        put_number(&w, "blocks", (double)f.n_blocks);
-        put_number(&w, "passes", (double)f.n_passes);
-        put_number(&w, "flop_per_gradient", f.flop_per_gradient);
+        put_number(&w, "blocks", (double)r->n_blocks);
+        put_number(&w, "flop_per_gradient", r->flop / (double)r->n_samples);
         qr_json_put_key(&w, "engine");
-        qr_json_put_string(&w, f.engine);
+        qr_json_put_string(&w, r->engine);
         qr_json_put_key(&w, "readouts");
         qr_json_open(&w, '[');
         for (size_t i = 0; i < s->job->n_readouts; i++) qr_json_put_string(&w, s->job->readouts[i].text);
@@ -146,6 +161,9 @@ static void json_of(const struct shown *s, struct qr_buf *b) {
         qr_json_open(&w, '[');
         put_invisible(s, NULL, &w);
         qr_json_close(&w, ']');
+        qr_json_put_key(&w, "plan");
+        qr_sim_report_json(r, &w);
+        qr_sim_report_free(r);
     }
     qr_json_close(&w, '}');
     qr_buf_puts(b, "\n");
@@ -153,9 +171,9 @@ static void json_of(const struct shown *s, struct qr_buf *b) {
 
 int qr_command_show(const struct qr_command *self, int argc, char **argv) {
     const char *columns = NULL, *isa = "auto";
-    bool help, json = false;
+    bool help, json = false, plan = false;
     unsigned width = 0;
-    const struct qr_flag flags[] = {{"--columns", &columns, NULL}, {"--isa", &isa, NULL}, {"--json", NULL, &json}};
+    const struct qr_flag flags[] = {{"--columns", &columns, NULL}, {"--isa", &isa, NULL}, {"--plan", NULL, &plan}, {"--json", NULL, &json}};
     struct qr_words words;
     struct shown s = {0};
     struct qr_buf text = {0};
@@ -168,7 +186,7 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK) code = read_width(columns, &width, &err);
     if (code == QR_OK) code = load(&s, words.v[0], isa, &err);
     if (code == QR_OK && json) json_of(&s, &text);
-    if (code == QR_OK && !json) text_of(&s, width, &text);
+    if (code == QR_OK && !json) text_of(&s, plan, width, &text);
     fputs(qr_buf_string(&text), stdout);
     qr_buf_free(&text);
     fini(&s);

@@ -1,6 +1,7 @@
 #include "base/mem.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,11 @@ void qr_check_memory(bool there, const char *what) {
     if (there) return;
     fprintf(stderr, "qring: out of memory (%s cannot begin)\n", what);
     abort();
+}
+
+void qr_give_back(void) {
+    (void)mallopt(M_MMAP_THRESHOLD, 128 << 10); /* its first value: glibc raises it to the size of what was freed, and keeps pieces below it */
+    (void)malloc_trim(0);
 }
 
 static size_t product(size_t count, size_t bytes) {

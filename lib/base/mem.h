@@ -34,6 +34,10 @@ QR_MUST_CHECK enum qr_code qr_large_new(size_t count, size_t bytes, const char *
 /* For libraries that tell only that they have no memory to begin with: not there ends as qr_x* do. what: "libcurl". */
 void qr_check_memory(bool there, const char *what);
 
+/* Gives what was freed back to the system, and lets large pieces go back at once from now on: after something large was read and turned into something
+ * else. */
+void qr_give_back(void);
+
 /* Bytes this process may use: the smallest of the cgroup limits (v2, v1) and physical memory.
  * Never 0. Reads /proc and /sys at each call. */
 uint64_t qr_memory_limit_bytes(void);

@@ -196,8 +196,10 @@ static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
 static enum qr_code load_file(const struct qr_data_options *opt, const char *url, struct qr_dataset *ret, struct qr_err *err) {
     struct qr_buf file = {0};
     enum qr_code code = qr_url_read(url, qr_memory_limit_bytes(), &file, err);
+    uint64_t bytes = file.n;
     if (!code) code = opt->source == QR_DATA_NPZ ? from_npz(opt, url, &file, ret, err) : from_csv(opt, url, &file, ret, err);
     qr_buf_free(&file);
+    if (!code) ret->file_bytes = bytes;
     return code;
 }
 
@@ -216,6 +218,7 @@ static enum qr_code load_both(const struct qr_data_options *opt, struct qr_datas
         memcpy(all.x + train.n_samples * train.n_columns, more.x, more.n_samples * more.n_columns * sizeof *all.x);
         memcpy(all.y + train.n_samples * train.n_outputs, more.y, more.n_samples * more.n_outputs * sizeof *all.y);
         all.n_train = train.n_samples;
+        all.file_bytes = train.file_bytes > more.file_bytes ? train.file_bytes : more.file_bytes;
         *ret = all;
     }
     qr_dataset_fini(&train);

@@ -38,6 +38,7 @@ struct qr_dataset {
     size_t n_samples, n_train;   /* samples n_train .. n_samples-1 validate */
     size_t n_columns, n_outputs;
     double *x, *y;               /* row-major; owned */
+    uint64_t file_bytes;         /* of the largest file that it was read from: both were in memory at once */
     uint8_t digest[32];          /* the data manifest in the job hash: SHA-256 of (u64le n_samples, n_train, n_columns, n_outputs, SHA-256 of x, of y) */
 };
 

@@ -42,8 +42,21 @@ unsigned qr_estimate_best(const struct qr_estimate_facts *f, unsigned max_worker
 /* Seconds to sum n_integers over so many workers. */
 double qr_estimate_reduce_s(const struct qr_estimate_facts *f, unsigned n_workers, uint64_t n_integers);
 
-/* Bytes of one worker: itself, the whole data set, the threads' workspaces, weights and what the update keeps beside them. Saturates. */
-struct qr_estimate_memory { uint64_t process, data, workspaces, vectors, total; };
-struct qr_estimate_memory qr_estimate_memory(uint64_t n_samples, uint64_t n_values_per_sample, unsigned lanes, uint64_t bytes_per_lane, uint64_t n_params);
+/* Peak resident bytes of one worker: itself, the data set (and its file while it is read), the threads' workspaces, the numbers of a step, weights and
+ * what the update and the checkpoints keep beside them.
+ * Process   what a run of the 8-qubit tutorial took on Debian 12, x86-64, less its workspaces: code and data of the program and of the libraries that it has
+ *           begun to use, their threads and buffers (estimate.c has each figure). tests/it/memory.sh holds the sum to real workers within 10 %.
+ * Writer    HDF5's share, of the worker that leads and writes the weights; total is with it, follower without. All saturate. */
+struct qr_estimate_process {
+    unsigned threads, workers; /* of the ring; 1: gRPC is never begun */
+    bool tls, hdf5, bucket;    /* between workers; for a file that is read or written; gs:// */
+};
+struct qr_estimate_need {
+    struct qr_estimate_process process;
+    uint64_t file_bytes, n_samples, n_values_per_sample, lanes, bytes_per_lane, bytes_of_state, n_params;
+};
+/* total: while it trains and writes, or, with large data, while the file is read. */
+struct qr_estimate_memory { uint64_t process, writer, data, workspaces, numbers, vectors, total, follower; };
+struct qr_estimate_memory qr_estimate_memory(const struct qr_estimate_need *n);
 
 #endif

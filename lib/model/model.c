@@ -144,6 +144,7 @@ const struct qr_model_tensor *qr_model_tensor(const struct qr_model *m, size_t i
 }
 const struct qr_circuit *qr_model_circuit(const struct qr_model *m) { return m->circuit; }
 const struct qr_sim_plan *qr_model_plan(const struct qr_model *m) { return m->plan; }
+bool qr_model_head_known(const struct qr_model *m) { return m->affine; }
 size_t qr_model_n_inputs(const struct qr_model *m) { return m->n_inputs; }
 size_t qr_model_n_outputs(const struct qr_model *m) { return m->n_outputs; }
 size_t qr_model_n_readouts(const struct qr_model *m) { return m->n_readouts; }

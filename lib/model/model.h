@@ -79,7 +79,11 @@ void qr_model_prepare(struct qr_model_state *s, const double *params); /* no all
 struct qr_model_workspace;
 QR_MUST_CHECK enum qr_code qr_model_workspace_new(const struct qr_model *m, struct qr_model_workspace **ret, struct qr_err *err);
 void qr_model_workspace_free(struct qr_model_workspace *w);
+/* Of a workspace; and of the numbers for one state, which all threads read. */
 size_t qr_model_bytes_per_thread(const struct qr_model *m);
+size_t qr_model_bytes_of_state(const struct qr_model *m);
+/* The head's slope at every read-out is known before any read-out is: it is affine with one output (DESIGN §10). */
+bool qr_model_head_known(const struct qr_model *m);
 /* True when blocks should run on several threads side by side; false when the pool goes inside one block. */
 bool qr_model_blocks_in_parallel(const struct qr_model *m);
 

@@ -131,6 +131,12 @@ void qr_model_workspace_free(struct qr_model_workspace *w) {
 
 size_t qr_model_bytes_per_thread(const struct qr_model *m) {
     size_t bytes = share_out(m, NULL) * sizeof(double) + m->n_params * sizeof(qr_fixed) + (m->n_dense + 1) * m->block_size * sizeof(double *);
-    if (m->plan) bytes += m->n_sims * qr_sim_bytes_per_thread(m->plan);
+    if (m->plan) bytes += m->n_sims * qr_sim_bytes_per_thread(m->plan, m->block_size);
     return bytes;
+}
+
+size_t qr_model_bytes_of_state(const struct qr_model *m) {
+    size_t numbers = 2 * m->widest;
+    for (size_t l = 0; l < m->n_dense; l++) numbers += m->dense[l].n_in * m->dense[l].units;
+    return numbers * sizeof(double) + (m->plan ? m->n_filters * qr_sim_bound_bytes(m->plan) : 0);
 }

@@ -5,15 +5,29 @@
 #include "sim/planner_impl.h"
 #include "sim/stream_run_impl.h"
 
+static void bound_room(struct qr_room *r, const struct qr_sim_plan *p, struct qr_sim_bound *b) {
+    qr_room_take(r, "parameters", p->n_params * sizeof *b->theta, &b->theta);
+    qr_room_take(r, "gates", p->n_numbers * 16 * sizeof *b->matrices, &b->matrices);
+    qr_room_take(r, "gates", p->n_numbers * 32 * sizeof *b->derivatives, &b->derivatives);
+    qr_room_take(r, "blocks", p->n_shapes * sizeof *b->suffix, &b->suffix);
+    qr_room_take(r, "blocks", p->n_shapes * QR_NARROW * sizeof *b->narrow, &b->narrow);
+    qr_room_take(r, "slopes", p->n_slopes * QR_CROSS * sizeof *b->weights, &b->weights);
+}
+
+size_t qr_sim_bound_bytes(const struct qr_sim_plan *p) {
+    struct qr_sim_bound none;
+    struct qr_room r = {.allocate = false};
+    bound_room(&r, p, &none);
+    return r.bytes + (p->stream ? qr_stream_bound_bytes(p) : 0);
+}
+
 struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *p) {
     struct qr_sim_bound *b = qr_xcalloc(1, sizeof *b);
+    struct qr_err err;
+    struct qr_room r = {.allocate = true, .err = &err};
     b->plan = p;
-    b->theta = qr_xcalloc(p->n_params + 1, sizeof *b->theta);
-    b->matrices = qr_xcalloc(p->n_numbers * 16 + 1, sizeof *b->matrices);
-    b->derivatives = qr_xcalloc(p->n_numbers * 32 + 1, sizeof *b->derivatives);
-    b->suffix = qr_xcalloc(p->n_shapes + 1, sizeof *b->suffix);
-    b->narrow = qr_xaligned((p->n_shapes * QR_NARROW + 1) * sizeof *b->narrow);
-    b->weights = qr_xcalloc(p->n_slopes * QR_CROSS + 1, sizeof *b->weights);
+    bound_room(&r, p, b);
+    qr_check_memory(r.code == QR_OK, "numbers of a step");
     if (p->stream) b->stream = qr_stream_bound_new(p);
     return b;
 }

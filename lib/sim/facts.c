@@ -1,9 +1,10 @@
-/* sim/facts.c — compiling: checks, sizes, and what a plan says about itself. */
+/* sim/facts.c — compiling: checks and sizes; the few facts that need no report. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "sim/planner_impl.h"
-#include "sim/stream_run_impl.h"
+#include "base/pool.h"
+#include "sim/generic_impl.h"
 
 /* A number of bytes that may exceed 64 bits, in decimal. */
 static const char *decimal(unsigned __int128 x, char room[48]) {
@@ -17,7 +18,7 @@ static const char *decimal(unsigned __int128 x, char room[48]) {
 static enum qr_code check_memory(const struct qr_sim_plan *p, struct qr_err *err) {
     char room[48];
     unsigned __int128 bytes = (((unsigned __int128)1 << p->cell_bits) * p->cell_bytes) * 2 + p->n_slots * (p->cell_bytes * 2 << p->tile_bits);
-    if (p->stream) bytes = qr_stream_bytes(p);
+    if (p->stream) bytes = qr_sim_bytes_per_thread(p, 1);
     uint64_t limit = qr_memory_limit_bytes();
     if (bytes <= limit) return QR_OK;
     return qr_fail(err, QR_RESOURCE_EXHAUSTED,
@@ -57,6 +58,7 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit, const struct qr_ob
     }
     p->invisible = qr_xcalloc(p->n_params + 1, 1);
     qr_circuit_invisible(circuit, observables, n_observables, p->invisible);
+    snprintf(p->why, sizeof p->why, "it was asked for");
     bool streams = opt->engine == QR_ENGINE_AUTO && qr_stream_plan(p, circuit, observables, n_observables);
     enum qr_code code = check_memory(p, err);
     if (code != QR_OK) {
@@ -92,29 +94,17 @@ bool qr_sim_blocks_in_parallel(const struct qr_sim_plan *p) {
     return p->lanes_are_samples || (p->stream && p->n < QR_STREAM_SHARED_QUBITS);
 }
 
-size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p) {
-    if (p->stream) return qr_stream_bytes(p);
-    size_t states = (p->cell_bytes << p->cell_bits) * 2;
-    size_t tiles = p->tile_bits < p->cell_bits ? p->n_slots * (p->cell_bytes << p->tile_bits) * 2 : 0;
-    return states + tiles + (p->n_wide * QR_WIDE + p->n_data * QR_NARROW) * sizeof(double) +
-           p->n_slots * (p->n_shapes + 1) * QR_CROSS * sizeof(qr_fixed);
+size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p, size_t max_samples) {
+    struct qr_room r = {.allocate = false};
+    qr_sim_workspace_room(p, max_samples, &r);
+    return r.bytes;
 }
 
 struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *p) {
-    struct qr_sim_facts f = {.n_gates = p->n_gates, .n_blocks = p->n_blocks, .n_passes = p->n_passes,
-                             .engine = p->stream ? "streaming" : "blocked"};
-    double amplitudes = 1;
-    if (p->stream) {
-        f.flop_per_gradient = qr_stream_flop(p);
-        return f;
-    }
-    for (unsigned q = 0; q < p->n; q++) amplitudes *= 2;
-    for (size_t i = 0; i < p->n_steps; i++) {
-        double share = 1; /* of the amplitudes, inside the controls */
-        for (uint64_t c = p->blocks[p->steps[i].block].controls; c; c &= c - 1) share /= 2;
-        f.flop_per_gradient += 32 * share * amplitudes;
-        if (p->steps[i].cross) f.flop_per_gradient += 28 * share * amplitudes;
-        if (i > p->first_cross) f.flop_per_gradient += 64 * share * amplitudes;
-    }
+    const struct qr_sim_report_options one = {.n_samples = p->lanes_are_samples ? QR_LANES : 1, .head_known = true};
+    struct qr_sim_report *r = qr_sim_report_new(p, &one);
+    struct qr_sim_facts f = {.n_gates = p->n_gates, .n_blocks = p->n_blocks, .n_passes = p->n_passes, .engine = r->engine,
+                             .flop_per_gradient = r->flop / (double)one.n_samples};
+    qr_sim_report_free(r);
     return f;
 }

@@ -4,51 +4,49 @@
 #include "base/mem.h"
 #include "sim/generic_impl.h"
 
-static void new_slot(const struct qr_sim_plan *p, struct qr_slot *s) {
+static void slot_room(struct qr_room *r, const struct qr_sim_plan *p, struct qr_slot *s) {
     if (p->tile_bits < p->cell_bits) {
-        s->phi = qr_xaligned(p->cell_bytes << p->tile_bits);
-        s->lambda = qr_xaligned(p->cell_bytes << p->tile_bits);
+        qr_room_take(r, "tiles", p->cell_bytes << p->tile_bits, &s->phi);
+        qr_room_take(r, "tiles", p->cell_bytes << p->tile_bits, &s->lambda);
     }
-    s->cross = qr_xcalloc(p->n_shapes * QR_CROSS + 1, sizeof *s->cross);
-    s->z = qr_xcalloc((size_t)p->n_readouts * QR_LANES + 1, sizeof *s->z);
-    s->bad_z = qr_xcalloc((size_t)p->n_readouts * QR_LANES + 1, sizeof *s->bad_z);
+    qr_room_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *s->cross, &s->cross);
+    qr_room_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->z, &s->z);
+    qr_room_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->bad_z, &s->bad_z);
+}
+
+/* The same calls whether room is taken or only counted: then ws has one slot, and all its pointers stay. */
+static void workspace_room(struct qr_room *r, const struct qr_sim_plan *p, size_t max_samples, struct qr_sim_workspace *ws) {
+    qr_room_take(r, "phi", p->cell_bytes << p->cell_bits, &ws->phi);
+    qr_room_take(r, "lambda", p->cell_bytes << p->cell_bits, &ws->lambda);
+    qr_room_take(r, "samples", max_samples * p->n_columns * sizeof *ws->x, &ws->x);
+    qr_room_take(r, "numbers", p->n_wide * QR_WIDE * sizeof *ws->wide, &ws->wide);
+    qr_room_take(r, "numbers", p->n_data * QR_NARROW * sizeof *ws->narrow, &ws->narrow);
+    qr_room_take(r, "sums", p->n_slots * sizeof *ws->slots, &ws->slots);
+    for (unsigned i = 0; i < p->n_slots && r->code == QR_OK; i++) slot_room(r, p, &ws->slots[r->allocate ? i : 0]);
+    qr_room_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *ws->cross, &ws->cross);
+    qr_room_take(r, "samples", p->n_mixed * max_samples * QR_CROSS * sizeof *ws->mixed, &ws->mixed);
+    qr_room_take(r, "sums", p->n_params * sizeof *ws->scratch, &ws->scratch);
+}
+
+void qr_sim_workspace_room(const struct qr_sim_plan *p, size_t max_samples, struct qr_room *r) {
+    struct qr_slot none;
+    struct qr_sim_workspace ws = {.slots = &none};
+    if (p->stream) qr_stream_workspace_room(p, max_samples, r);
+    else workspace_room(r, p, max_samples, &ws);
 }
 
 enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_samples, struct qr_sim_workspace **ret,
                                   struct qr_err *err) {
     struct qr_sim_workspace *ws = qr_xcalloc(1, sizeof *ws);
-    size_t cells = (size_t)1 << p->cell_bits;
-    void *mem = NULL;
+    struct qr_room r = {.allocate = true, .err = err};
     ws->plan = p;
     ws->max_samples = max_samples;
     ws->phi_group = QR_NO_GROUP;
-    if (p->stream) {
-        enum qr_code stream = qr_stream_workspace_new(p, max_samples, &ws->stream, err);
-        if (stream == QR_OK) *ret = ws;
-        else free(ws);
-        return stream;
-    }
-    enum qr_code code = qr_large_new(cells, p->cell_bytes, "state vectors", &mem, err);
-    if (code == QR_OK) {
-        ws->phi = mem;
-        mem = NULL;
-        code = qr_large_new(cells, p->cell_bytes, "state vectors", &mem, err);
-        ws->lambda = mem;
-    }
-    if (code != QR_OK) {
-        qr_sim_workspace_free(ws);
-        return code;
-    }
-    ws->x = qr_xcalloc(max_samples * p->n_columns + 1, sizeof *ws->x);
-    ws->wide = qr_xaligned((p->n_wide * QR_WIDE + 1) * sizeof *ws->wide);
-    ws->narrow = qr_xaligned((p->n_data * QR_NARROW + 1) * sizeof *ws->narrow);
-    ws->slots = qr_xcalloc(p->n_slots, sizeof *ws->slots);
-    for (unsigned i = 0; i < p->n_slots; i++) new_slot(p, &ws->slots[i]);
-    ws->cross = qr_xcalloc(p->n_shapes * QR_CROSS + 1, sizeof *ws->cross);
-    ws->mixed = qr_xcalloc(p->n_mixed * max_samples * QR_CROSS + 1, sizeof *ws->mixed);
-    ws->scratch = qr_xcalloc(p->n_params + 1, sizeof *ws->scratch);
-    *ret = ws;
-    return QR_OK;
+    if (p->stream) r.code = qr_stream_workspace_new(p, max_samples, &ws->stream, err);
+    else workspace_room(&r, p, max_samples, ws);
+    if (r.code == QR_OK) *ret = ws;
+    else qr_sim_workspace_free(ws);
+    return r.code;
 }
 
 void qr_sim_workspace_free(struct qr_sim_workspace *ws) {

@@ -31,6 +31,9 @@ struct qr_sim_workspace {
     struct qr_stream_workspace *stream; /* NULL: all above is used */
 };
 
+/* Counts what a workspace takes. */
+void qr_sim_workspace_room(const struct qr_sim_plan *p, size_t max_samples, struct qr_room *r);
+
 /* One sweep over one group. */
 struct qr_run {
     const struct qr_sim_plan *p;

@@ -107,6 +107,7 @@ struct qr_sim_plan {
     size_t n_data, n_mixed, n_wide;
     size_t first_cross; /* first step in order of execution that owes derivatives; n_steps when none does */
     struct qr_stream *stream; /* NULL: the blocked engine */
+    char why[256];            /* this engine */
 };
 
 /* kernel.c */

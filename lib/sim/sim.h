@@ -9,7 +9,7 @@
  *           threads, kernel table or traversal. Amplitudes are float32 pairs, rounded once per block (sums inside a block are
  *           float64), or float64 with QR_DOUBLE.
  * Cost      about three simulations per gradient, however many parameters.
- * Memory    qr_sim_bytes_per_thread(plan) for each thread's workspace.
+ * Memory    qr_sim_bytes_per_thread for each thread's workspace, qr_sim_bound_bytes for a step's numbers.
  * Threads   a plan is const after compile; a bound belongs to one owner while it is filled and is then read by any; a workspace
 
  *           belongs to one thread (qr_sim_blocks_in_parallel: one block per thread; larger circuits use the pool inside one state).
@@ -61,12 +61,13 @@ bool qr_sim_lanes_are_samples(const struct qr_sim_plan *plan);
 /* A workspace is small (lanes are samples, or a streaming plan of less than 24 qubits): each thread takes blocks of its own. Else
  * the pool goes inside a block. */
 bool qr_sim_blocks_in_parallel(const struct qr_sim_plan *plan);
-size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *plan);
-/* engine: "streaming" or "blocked"; n_passes: over the state, blocked only. */
+/* Bytes of a workspace for blocks of up to max_samples, and of a step's numbers: what is allocated, to the byte. */
+size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *plan, size_t max_samples);
+size_t qr_sim_bound_bytes(const struct qr_sim_plan *plan);
+/* The report's figures (report.h has what they mean) for full lanes and a direction known before the head. engine: "streaming" or "blocked";
+ * n_passes: over the state, blocked only. Costs about a bind. */
 struct qr_sim_facts { size_t n_gates, n_blocks, n_passes; double flop_per_gradient; const char *engine; };
 struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *plan);
-/* The plan for people: layers, what is traced out where, tiles, tail; a few lines. */
-void qr_sim_plan_text(const struct qr_sim_plan *plan, struct qr_buf *to);
 
 struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *plan);
 void qr_sim_bound_free(struct qr_sim_bound *b);

@@ -131,21 +131,25 @@ static const double *chain_numbers(const struct qr_stream_run *r, const struct c
 }
 
 /* U (b0 x b1) */
+struct qr_m4 qr_front_matrix(const struct qr_sim_bound *b, const struct qr_front_block *at, const double *encoding) {
+    static const double one[8] = {1, 0, 0, 0, 0, 0, 1, 0};
+    const double *e0 = at->data[0] < 0 ? one : encoding + (size_t)at->data[0] * 8;
+    const double *e1 = at->data[1] < 0 ? one : encoding + (size_t)at->data[1] * 8;
+    struct qr_m4 k;
+    for (int x = 0; x < 4; x++)
+        for (int y = 0; y < 4; y++) {
+            const double *u = e0 + ((x >> 1) * 2 + (y >> 1)) * 2, *v = e1 + ((x & 1) * 2 + (y & 1)) * 2;
+            k.e[x * 4 + y] = (struct qr_c64){u[0] * v[0] - u[1] * v[1], u[0] * v[1] + u[1] * v[0]};
+        }
+    return qr_m4_mul(&b->suffix[at->shape], &k);
+}
+
 static void chain_encode(const struct qr_stream_run *r, const struct chain *c) {
     for (unsigned h = 0; h < 2; h++)
         for (unsigned i = 0; i < c->n[h]; i++) {
             const struct qr_front_block *b = &c->half[h][i];
             if (b->data[0] < 0 && b->data[1] < 0) continue;
-            const double one[8] = {1, 0, 0, 0, 0, 0, 1, 0};
-            const double *e0 = b->data[0] < 0 ? one : r->ws->encoding + (size_t)b->data[0] * 8;
-            const double *e1 = b->data[1] < 0 ? one : r->ws->encoding + (size_t)b->data[1] * 8;
-            struct qr_m4 k;
-            for (int x = 0; x < 4; x++)
-                for (int y = 0; y < 4; y++) {
-                    const double *u = e0 + ((x >> 1) * 2 + (y >> 1)) * 2, *v = e1 + ((x & 1) * 2 + (y & 1)) * 2;
-                    k.e[x * 4 + y] = (struct qr_c64){u[0] * v[0] - u[1] * v[1], u[0] * v[1] + u[1] * v[0]};
-                }
-            struct qr_m4 m = qr_m4_mul(&r->b->suffix[b->shape], &k);
+            struct qr_m4 m = qr_front_matrix(r->b, b, r->ws->encoding);
             qr_narrow_numbers(&m, r->ws->narrow + (c->first_number + (h ? c->n[0] : 0) + i) * QR_NARROW);
         }
 }

@@ -104,11 +104,8 @@ struct qr_stream {
     bool split;             /* slices may be shared out among threads */
 };
 
-/* stream_plan.c: fills p->stream, and blocks and shapes, when the circuit is of this kind; else false and nothing. */
+/* stream_plan.c: fills p->stream, and blocks and shapes, when the circuit is of this kind; else false, and p->why says what is in the way. */
 bool qr_stream_plan(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs);
 void qr_stream_free(struct qr_stream *s);
-
-/* stream_facts.c: of one sample's gradient */
-double qr_stream_flop(const struct qr_sim_plan *p);
 
 #endif

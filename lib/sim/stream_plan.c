@@ -1,4 +1,6 @@
 /* sim/stream_plan.c — recognises prepare-convolve-pool circuits and lays out their plan. planner.md tells why it is so. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -12,9 +14,18 @@ struct reader {
     struct qr_stream *s;
     struct segment rest, seg[QR_STREAM_SEGMENTS];
     unsigned k[QR_STREAM_SEGMENTS]; /* traced out at the end of each */
-    size_t n_segments;
+    size_t n_segments, n_prepared; /* gates of the preparation */
     uint64_t watched;               /* qubits that some observable reads */
 };
+
+/* False, and the reason. */
+static bool QR_PRINTF(2, 3) refuse(struct qr_sim_plan *p, const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(p->why, sizeof p->why, format, ap);
+    va_end(ap);
+    return false;
+}
 
 static bool constant_one(const struct qr_gate *g) {
     return g->n_args == 1 && g->args[0].kind == QR_ARG_CONSTANT && g->args[0].scale == 1 && g->global_shift == 0;
@@ -171,7 +182,9 @@ static void take_rest(struct reader *r) {
 static bool read_layers(struct reader *r, const struct qr_observable *obs, size_t n_obs) {
     struct qr_stream *s = r->s;
     for (size_t i = 0; i < r->rest.n; i++)
-        if (has_kind(&r->rest.gates[i], QR_ARG_DATA)) return false;
+        if (has_kind(&r->rest.gates[i], QR_ARG_DATA))
+            return refuse(r->p, "gate %zu (%s) brings data in behind the preparation: one-qubit gates, CZ between neighbours, one-qubit gates with data",
+                          r->n_prepared + i, qr_gate_info(r->rest.gates[i].kind)->name);
     unsigned least = s->sliced ? 2 : 1; /* the first layer, and one in the slices */
     while (r->n_segments < QR_STREAM_SEGMENTS - 1 && (r->n_segments < least || r->rest.qubits > 5))
         if (!split_at_pool(r, r->rest.base)) break;
@@ -180,11 +193,16 @@ static bool read_layers(struct reader *r, const struct qr_observable *obs, size_
         for (size_t t = 0; t < obs[i].n_terms; t++) z_only &= !obs[i].terms[t].x;
     if (r->n_segments && (r->n_segments < least || (z_only && r->rest.qubits > 5 && r->n_segments < QR_STREAM_SEGMENTS - 1))) take_rest(r);
     s->diagonal = z_only && !r->rest.n;
-    if (r->n_segments < least || r->rest.qubits < 2 || (r->rest.qubits > QR_STREAM_TAIL_QUBITS && !s->diagonal)) return false;
+    if (r->n_segments < least)
+        return refuse(r->p, "behind %zu layers no pool comes in which source i of the first half controls a CNOT onto qubit i + half and is never used again",
+                      r->n_segments);
+    if (r->rest.qubits < 2 || (r->rest.qubits > QR_STREAM_TAIL_QUBITS && !s->diagonal))
+        return refuse(r->p, "%u qubits are left behind the last pool that streams: there may be 2 to %d, or more where only read-outs of Z follow",
+                      r->rest.qubits, (int)QR_STREAM_TAIL_QUBITS);
     s->n_levels = (unsigned)(r->n_segments - (s->sliced ? 1 : 0));
     s->tail_bits = r->rest.qubits;
     take_rest(r);
-    return s->n_levels <= QR_STREAM_LEVELS;
+    return s->n_levels <= QR_STREAM_LEVELS || refuse(r->p, "%u layers to simulate: there may be %d", s->n_levels, (int)QR_STREAM_LEVELS);
 }
 
 /* ---- blocks to half-layers ---- */
@@ -398,19 +416,22 @@ static bool lay_out(struct reader *r, const struct qr_observable *obs, size_t n_
         c[i].gates = r->seg[i].gates;
         c[i].n_gates = r->seg[i].n;
     }
-    if (r->watched & ((UINT64_C(1) << r->seg[r->n_segments - 1].base) - 1)) return false;
+    if (r->watched & ((UINT64_C(1) << r->seg[r->n_segments - 1].base) - 1)) return refuse(p, "a read-out looks at a qubit that a pool traces out");
     qr_plan_fuse(p, c, r->n_segments, first);
     s->blocks = qr_xcalloc(p->n_blocks + 1, sizeof *s->blocks);
     s->sets = qr_xcalloc(p->n_blocks + 1, sizeof *s->sets);
     size_t i = 0;
-    if (s->sliced && !plan_front(p, first[0], first[1])) return false;
+    if (s->sliced && !plan_front(p, first[0], first[1]))
+        return refuse(p, "the first layer is not pairs (0,1) (2,3) ..., then (1,2) (3,4) ..., closed to a ring where the number of qubits is even");
     if (s->sliced) i = 1;
     for (unsigned l = 0; l < s->n_levels; l++, i++)
-        if (!plan_level(p, l, first[i], first[i + 1], r->seg[i].qubits, r->k[i])) return false;
+        if (!plan_level(p, l, first[i], first[i + 1], r->seg[i].qubits, r->k[i]))
+            return refuse(p, "layer %zu is not at most %d half-layers of disjoint pairs without further controls that reach every qubit", i + 1,
+                          (int)QR_STREAM_HALVES);
     s->tail_first = first[i];
     s->n_tail = first[i + 1] - first[i];
     for (uint32_t b = first[i]; b < first[i + 1]; b++)
-        if (p->blocks[b].controls) return false;
+        if (p->blocks[b].controls) return refuse(p, "a gate on more than two qubits stands behind the last pool");
     s->dim = 1u << s->tail_bits;
     keep_observables(r, obs, n_obs, r->seg[i].base);
     plan_sizes(s);
@@ -419,20 +440,26 @@ static bool lay_out(struct reader *r, const struct qr_observable *obs, size_t n_
 }
 
 bool qr_stream_plan(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs) {
-    if (c->n_qubits < QR_STREAM_MIN_QUBITS || c->n_qubits > QR_STREAM_MAX_QUBITS || !n_obs) return false;
+    if (!n_obs) return refuse(p, "there is no read-out");
+    if (c->n_qubits < QR_STREAM_MIN_QUBITS || c->n_qubits > QR_STREAM_MAX_QUBITS)
+        return refuse(p, "%u qubits: streaming is for %d to %d", c->n_qubits, (int)QR_STREAM_MIN_QUBITS, (int)QR_STREAM_MAX_QUBITS);
     struct reader r = {.p = p, .s = qr_xcalloc(1, sizeof *r.s)};
     p->stream = r.s;
     r.s->n = c->n_qubits;
     r.s->sliced = !p->lanes_are_samples;
     for (size_t i = 0; i < n_obs; i++)
         for (size_t t = 0; t < obs[i].n_terms; t++) r.watched |= obs[i].terms[t].x | obs[i].terms[t].z;
-    size_t done = read_preparation(&r, c);
+    size_t done = r.n_prepared = read_preparation(&r, c);
     r.rest = (struct segment){.gates = qr_xcalloc(c->n_gates + 1, sizeof *r.rest.gates), .n = c->n_gates - done, .qubits = c->n_qubits};
     memcpy(r.rest.gates, c->gates + done, r.rest.n * sizeof *r.rest.gates);
     bool ok = read_layers(&r, obs, n_obs) && lay_out(&r, obs, n_obs);
     free(r.rest.gates);
     for (size_t i = 0; i < r.n_segments; i++) free(r.seg[i].gates);
-    if (ok) return true;
+    if (ok) {
+        snprintf(p->why, sizeof p->why, "a product state, CZ between neighbours, one-qubit gates with the data; then layers of disjoint pairs, each "
+                 "ending in a pool that half of its qubits do not outlive");
+        return true;
+    }
     qr_stream_free(p->stream);
     qr_plan_forget_blocks(p);
     p->stream = NULL;

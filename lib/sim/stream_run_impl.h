@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "sim/room_impl.h"
 #include "sim/stream_impl.h"
 
 /* Numbers for one theta. A matrix of the tail is dim x dim in cells of float64: column c of row r is lane c % 16 of cell
@@ -115,18 +116,26 @@ bool qr_stream_add(const double *values, size_t n, qr_fixed *sums);
 
 /* stream_front.c: one sample of a sliced plan: read-outs' density matrix and, with a direction, all cross matrices into slot 0. */
 void qr_front_run(struct qr_stream_run *r, const double *x);
+/* A block's matrix with its data folded in; encoding: one sample's, as qr_stream_encodings. */
+struct qr_m4 qr_front_matrix(const struct qr_sim_bound *b, const struct qr_front_block *at, const double *encoding);
 /* Both tables before the first block. */
 void qr_front_start(const struct qr_sim_plan *p, struct qr_stream_workspace *ws, unsigned char *left, unsigned char *right);
 
-/* stream.c */
-void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stride, size_t n_lanes, double *ret);
+/* stream_workspace.c */
 struct qr_stream_bound *qr_stream_bound_new(const struct qr_sim_plan *p);
 void qr_stream_bound_free(struct qr_stream_bound *b);
-void qr_stream_bind(struct qr_sim_bound *b);
 enum qr_code qr_stream_workspace_new(const struct qr_sim_plan *p, size_t max_samples, struct qr_stream_workspace **ret,
                                      struct qr_err *err);
 void qr_stream_workspace_free(struct qr_stream_workspace *ws);
-size_t qr_stream_bytes(const struct qr_sim_plan *p);
+/* The right table is there for one variant at a time. */
+bool qr_stream_one_table(const struct qr_stream *s);
+/* Counts what they take. */
+void qr_stream_workspace_room(const struct qr_sim_plan *p, size_t max_samples, struct qr_room *r);
+size_t qr_stream_bound_bytes(const struct qr_sim_plan *p);
+
+/* stream.c */
+void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stride, size_t n_lanes, double *ret);
+void qr_stream_bind(struct qr_sim_bound *b);
 /* direction: NULL when it is not known yet */
 void qr_stream_forward(const struct qr_sim_bound *b, struct qr_stream_workspace *ws, struct qr_pool *pool, const double *x,
                        size_t x_stride, size_t n_samples, bool gradient, const double *direction, double *ret_z);

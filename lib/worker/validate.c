@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/pool.h"
+#include "sim/report.h"
 #include "store/store.h"
 #include "train/state.h"
 #include "train/step.h"
@@ -200,6 +201,17 @@ static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const d
 /* How a wave is timed. */
 struct timing { enum qr_timing kind; uint64_t samples; double scale, wave_s; }; /* samples to run; their time * scale, or wave_s itself, is a wave's */
 
+/* Operations of one sample's gradient, with full lanes, in the order that this head wants. */
+static double gradient_flop(const struct qr_model *m, bool *ret_streams) {
+    const struct qr_sim_plan *plan = qr_model_plan(m);
+    const struct qr_sim_report_options opt = {.n_samples = qr_sim_lanes_are_samples(plan) ? 16 : 1, .head_known = qr_model_head_known(m)};
+    struct qr_sim_report *r = qr_sim_report_new(plan, &opt);
+    double flop = r->flop / (double)opt.n_samples;
+    *ret_streams = strcmp(r->engine, "streaming") == 0;
+    qr_sim_report_free(r);
+    return flop;
+}
+
 static enum qr_code choose_timing(const struct qr_validation *v, struct timing *ret, struct qr_err *err) {
     const struct qr_workload *l = &v->load;
     const struct qr_sim_plan *plan = qr_model_plan(l->model);
@@ -208,13 +220,14 @@ static enum qr_code choose_timing(const struct qr_validation *v, struct timing *
     double flop_per_s;
     *ret = (struct timing){.kind = QR_TIMING_MEASURED, .samples = wave, .scale = 1};
     if (!plan) return QR_OK;
-    struct qr_sim_facts facts = qr_sim_facts(plan);
-    struct qr_sim_options small = {.precision = v->job->precision, .engine = facts.engine[0] == 's' ? QR_ENGINE_AUTO : QR_ENGINE_BLOCKED};
+    bool streams;
+    double flop = gradient_flop(l->model, &streams);
+    struct qr_sim_options small = {.precision = v->job->precision, .engine = streams ? QR_ENGINE_AUTO : QR_ENGINE_BLOCKED};
     enum qr_code code = qr_isa_parse(v->settings.isa, &small.isa, err);
     if (code == QR_OK) code = qr_yardstick(&small, &flop_per_s, err);
     if (code != QR_OK) return code;
     double threads_each = (double)l->n_threads / v->facts.lanes;
-    double sample_s = facts.flop_per_gradient * (double)qr_model_n_filters(l->model) / (flop_per_s * threads_each);
+    double sample_s = flop * (double)qr_model_n_filters(l->model) / (flop_per_s * threads_each);
     if (block > batch) block = batch;
     if (qr_sim_lanes_are_samples(plan)) part = block < 16 ? block : 16; /* one of them takes as long as 16 */
     if (sample_s * (double)block <= run_at_most_s) return QR_OK;
@@ -288,6 +301,23 @@ static void estimate(struct qr_validation *v, int64_t message_ns) {
     v->best = qr_estimate_best(&v->facts, v->max_workers);
 }
 
+/* ---- memory ---- */
+
+static bool in_hdf5(const char *url) {
+    enum qr_weights_format format;
+    return url && qr_weights_format_of(url, &format, NULL) == QR_OK && format == QR_WEIGHTS_H5;
+}
+static bool in_bucket(const char *url) { return url && strncmp(url, "gs://", 5) == 0; }
+
+static void weigh(struct qr_validation *v) {
+    const struct qr_estimate_process process = {
+        .workers = v->has_identity && v->identity.n_peers ? (unsigned)v->identity.n_peers : 1, .tls = qr_tls_given(&v->settings),
+        .hdf5 = in_hdf5(v->weights_url) || in_hdf5(v->job->train.initial_weights),
+        .bucket = in_bucket(v->weights_url) || in_bucket(v->checkpoints_url) || in_bucket(v->logdir),
+    };
+    v->memory = qr_workload_memory(&v->load, &process);
+}
+
 /* ---- all of it ---- */
 
 static bool read_job(struct qr_validation *v, char *const *environment, const struct qr_log *log) {
@@ -321,6 +351,7 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
         check_outputs(&v, log);
         code = qr_workload_load(v.job, v.settings.isa, v.settings.threads > 0 ? (unsigned)v.settings.threads : 0, &v.load, &why);
         v.has_load = code == QR_OK;
+        if (v.has_load) weigh(&v);
         if (code == QR_OK) code = qr_workload_trainable(&v.load, &why);
         if (code == QR_OK) check_checkpoints(&v);
         if (code != QR_OK) found(&v, &why);

@@ -28,6 +28,7 @@ struct qr_validation {
     struct qr_identity identity;
     size_t n_names; struct qr_peer_name *names;
     struct qr_workload load;
+    struct qr_estimate_memory memory; /* of this worker */
     uint64_t epochs;
     char *out, *weights_url, *logdir; /* as a worker would take them; NULL: not known */
     char *checkpoints_url;        /* NULL: no checkpoints, or their place cannot be used */

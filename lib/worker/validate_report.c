@@ -48,18 +48,26 @@ static void ring_text(const struct qr_validation *v, struct qr_buf *b) {
 
 static void load_text(const struct qr_validation *v, struct qr_buf *b) {
     const struct qr_workload *l = &v->load;
-    struct qr_estimate_memory m = qr_workload_memory(l);
+    const struct qr_estimate_memory *m = &v->memory;
     qr_buf_printf(b, "data        %zu samples train, %zu validate; batches of %llu in blocks of %zu\n", l->data.n_train, l->data.n_samples - l->data.n_train,
                   (unsigned long long)v->job->train.batch_size, v->job->block_size);
     qr_buf_printf(b, "model       %zu parameters%s%s\n", qr_model_n_params(l->model), l->initial_from_file ? ", beginning with " : "",
                   l->initial_from_file ? v->job->train.initial_weights : "");
     qr_buf_puts(b, "memory      ");
-    put_bytes(b, m.total);
-    qr_buf_puts(b, " a worker (data ");
-    put_bytes(b, m.data);
+    put_bytes(b, m->total);
+    qr_buf_puts(b, " at most in a worker (the program ");
+    put_bytes(b, m->process);
+    qr_buf_puts(b, ", data ");
+    put_bytes(b, m->data);
     qr_buf_puts(b, ", workspaces ");
-    put_bytes(b, m.workspaces);
-    qr_buf_printf(b, " for %u thread%s); this process may use ", l->n_threads, l->n_threads == 1 ? "" : "s");
+    put_bytes(b, m->workspaces);
+    qr_buf_printf(b, " for %u thread%s", l->n_threads, l->n_threads == 1 ? "" : "s");
+    if (m->writer) {
+        qr_buf_puts(b, ", ");
+        put_bytes(b, m->writer);
+        qr_buf_puts(b, " while the one that leads writes the weights");
+    }
+    qr_buf_puts(b, "); this process may use ");
     put_bytes(b, qr_memory_limit_bytes());
     qr_buf_puts(b, "\n");
 }
@@ -175,7 +183,11 @@ static void load_json(const struct qr_validation *v, struct qr_json_writer *w) {
     put_number(w, "validation_samples", known, (double)(l->data.n_samples - l->data.n_train));
     put_number(w, "parameters", known, known ? (double)qr_model_n_params(l->model) : 0);
     put_number(w, "threads", known, l->n_threads);
-    put_number(w, "memory_bytes", known, known ? (double)qr_workload_memory(l).total : 0);
+    put_number(w, "memory_bytes", known, (double)v->memory.total);
+    put_number(w, "memory_follower_bytes", known, (double)v->memory.follower);
+    put_number(w, "memory_process_bytes", known, (double)v->memory.process);
+    put_number(w, "memory_data_bytes", known, (double)v->memory.data);
+    put_number(w, "memory_workspaces_bytes", known, (double)v->memory.workspaces);
     put_number(w, "memory_limit_bytes", true, (double)qr_memory_limit_bytes());
 }
 

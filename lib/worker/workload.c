@@ -56,13 +56,19 @@ enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, 
     return code;
 }
 
-struct qr_estimate_memory qr_workload_memory(const struct qr_workload *w) {
-    unsigned lanes = qr_model_blocks_in_parallel(w->model) ? w->n_threads : 1;
-    return qr_estimate_memory(w->data.n_samples, w->data.n_columns + w->data.n_outputs, lanes, qr_model_bytes_per_thread(w->model), qr_model_n_params(w->model));
+struct qr_estimate_memory qr_workload_memory(const struct qr_workload *w, const struct qr_estimate_process *process) {
+    struct qr_estimate_need n = {
+        .process = *process, .file_bytes = w->data.file_bytes, .n_samples = w->data.n_samples, .n_values_per_sample = w->data.n_columns + w->data.n_outputs,
+        .lanes = qr_model_blocks_in_parallel(w->model) ? w->n_threads : 1, .bytes_per_lane = qr_model_bytes_per_thread(w->model),
+        .bytes_of_state = qr_model_bytes_of_state(w->model), .n_params = qr_model_n_params(w->model),
+    };
+    n.process.threads = w->n_threads;
+    return qr_estimate_memory(&n);
 }
 
 static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err) {
-    struct qr_estimate_memory need = qr_workload_memory(w);
+    const struct qr_estimate_process any = {.workers = 2, .tls = true, .hdf5 = true, .bucket = true};
+    struct qr_estimate_memory need = qr_workload_memory(w, &any);
     uint64_t limit = qr_memory_limit_bytes();
     if (need.total <= limit) return QR_OK;
     return qr_fail(err, QR_RESOURCE_EXHAUSTED, "job %s needs %llu bytes (%llu of data, %llu of workspaces for %u threads); this process may use %llu: take fewer "
@@ -81,6 +87,7 @@ static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *
     enum qr_code code = QR_OK;
     if (w->job->has_quantum) code = qr_job_model(w->job, isa, 0, &w->model, err); /* too many qubits is known before any data is read */
     if (code == QR_OK) code = qr_job_data(w->job, &w->data, err);
+    if (code == QR_OK) qr_give_back();
     if (code == QR_OK && !w->model) code = qr_job_model(w->job, isa, w->data.n_columns, &w->model, err);
     if (code == QR_OK) code = check_memory(w, err);
     if (code == QR_OK) code = qr_model_check_labels(w->model, w->data.y, w->data.n_samples, err);

@@ -27,8 +27,9 @@ QR_MUST_CHECK enum qr_code qr_workload_load(const struct qr_job *job, const char
                                             struct qr_err *err);
 void qr_workload_fini(struct qr_workload *w);
 
-/* Bytes that a worker with this job holds; what qr_workload_load compares with the limit. */
-struct qr_estimate_memory qr_workload_memory(const struct qr_workload *w);
+/* Peak resident bytes of a worker with this job, in a process of that kind (threads are the workload's). qr_workload_load compares the largest kind with
+ * two workers with the limit. */
+struct qr_estimate_memory qr_workload_memory(const struct qr_workload *w, const struct qr_estimate_process *process);
 
 /* What only training needs, before anything is written: INVALID_ARGUMENT for early stopping without validation data. */
 QR_MUST_CHECK enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err);

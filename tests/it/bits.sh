@@ -11,12 +11,14 @@ cat >"$work/mlp.json" <<J
  "data": {"source": "npz", "url": "$work/mlp.npz", "train_fraction": 0.75},
  "train": {"epochs": 2, "batch_size": 64, "loss": "categorical_crossentropy", "metrics": ["accuracy"], "optimizer": {"name": "adam", "learning_rate": 0.001}}}
 J
-job_file() { case $1 in 0) echo $jobs/tutorial.json ;; 1) echo $jobs/tutorial-block2.json ;; 2) echo $jobs/three-filters.json ;; 3) echo $jobs/pure-12.json ;; 4) echo "$work/mlp.json" ;; esac; }
+job_file() { case $1 in 0) echo $jobs/tutorial.json ;; 1) echo $jobs/tutorial-block2.json ;; 2) echo $jobs/three-filters.json ;; 3) echo $jobs/pure-12.json ;; 4) echo "$work/mlp.json" ;;
+    5) echo $jobs/hybrid-9-angles.json ;; 6) echo $jobs/filters-12.json ;; 7) echo $jobs/hybrid-15-angles.json ;; 8) echo $jobs/pure-24.json ;; esac; }
+fast=; # tables that pure-24 runs by: its threads share the slices of one sample
 isa_name() { case $1 in 0) echo portable ;; 1) echo avx2 ;; 2) echo avx512 ;; esac; }
 sum_name() { case $1 in 0) echo ring ;; 1) echo star ;; 2) echo doubling ;; esac; }
 have=" portable "
 for isa in avx2 avx512; do
-    if run_in 60 "$work/log" "$qring" run $jobs/hybrid-4.json -n 1 --epochs 1 --isa $isa --out "$work/probe"; then have="$have$isa "; else skip "no $isa here: its rows run portable"; fi
+    if run_in 60 "$work/log" "$qring" run $jobs/hybrid-4.json -n 1 --epochs 1 --isa $isa --out "$work/probe"; then have="$have$isa " fast="$fast $isa"; else skip "no $isa here: its rows run portable"; fi
 done
 
 one() { # workers, threads, isa, all-reduce, job number
@@ -39,8 +41,9 @@ one() { # workers, threads, isa, all-reduce, job number
 }
 
 if [ "$1" = full ]; then
-    for number in 0 1 2 3 4; do for n in 1 2 3 5 8; do for t in 1 2; do for isa in portable avx2 avx512; do
+    for number in 0 1 2 3 4 5 6 7 8; do for n in 1 2 3 5 8; do for t in 1 2; do for isa in portable avx2 avx512; do
         case $have in *" $isa "*) ;; *) continue ;; esac
+        if [ $number$isa = 8portable ]; then continue; fi
         for sum in ring star doubling; do if [ $n = 1 ] && [ $sum != ring ]; then continue; fi; one $n $t $isa $sum $number; done
     done; done; done; done
 else
@@ -49,6 +52,15 @@ else
         n=$(echo 1 2 3 5 8 | cut -d' ' -f$((i + 1)))
         one "$n" $(((i + k) % 2 + 1)) "$(isa_name $(((i + k) % 3)))" "$(sum_name $(((i + 2 * k) % 3)))" $k
     done; done
+    for k in 5 6 7; do # plans of slices, and of samples with read-outs first
+        one 1 2 portable ring $k
+        one 2 1 avx2 doubling $k
+        one 3 2 avx512 star $k
+    done
+    for isa in $fast; do
+        one 1 1 "$isa" ring 8
+        one 2 2 "$isa" ring 8
+    done
 fi
 for f in "$work"/*.first; do echo "$(basename "$f" .first): $(cat "$f")"; done
 end

@@ -4,7 +4,9 @@
 
 #include "base/mem.h"
 #include "base/pool.h"
+#include "circuit/qcnn.h"
 #include "sim/sim.h"
+#include "tests/ref/dense.h"
 #include "tests/t.h"
 
 enum { MAX_OBS = 8, MAX_SAMPLES = 20, MAX_PARAMS = 256 };
@@ -30,6 +32,43 @@ static inline void drop(struct problem *p) {
     free(p->x);
     free(p->direction);
     free(p->scale);
+}
+
+/* A QCNN of so many stages (0: down to one qubit) with random parameters, an angle on every qubit, and these read-outs. */
+static inline struct problem qcnn_problem(unsigned n, unsigned stages, size_t n_samples, const char *const *obs, size_t n_obs, uint64_t seed) {
+    struct problem p;
+    memset(&p, 0, sizeof p);
+    struct qr_err err;
+    struct qr_qcnn_options o = {n, stages, QR_QCNN_NOTEBOOK};
+    uint64_t remaining;
+    CHECK(qr_qcnn_new(&o, &p.c, &remaining, &err) == QR_OK, "%s", err.msg);
+    p.n_obs = n_obs;
+    p.n_samples = n_samples;
+    for (size_t r = 0; r < n_obs; r++) CHECK(qr_observable_parse(obs[r], n, &p.obs[r], &err) == QR_OK, "%s", err.msg);
+    problem_room(&p, n);
+    ref_random_numbers(seed, p.c->n_params, 0, 6.28, p.theta);
+    ref_random_numbers(seed + 1, n_samples * n, -2, 2, p.x);
+    ref_random_numbers(seed + 2, n_samples * n_obs, -1, 1, p.direction);
+    ref_random_numbers(seed + 3, n_samples, -2, 2, p.scale);
+    return p;
+}
+
+/* The read-outs that are left after `stages` stages: one on the last qubit, Z on each, or strings with X and Y too. */
+enum kind { LAST, EACH, MIXED };
+
+static inline struct problem case_of(unsigned n, unsigned stages, enum kind kind, size_t samples) {
+    char text[MAX_OBS][48];
+    const char *obs[MAX_OBS];
+    unsigned left = n, n_obs = 0;
+    for (unsigned s = 0; s < stages; s++) left -= left / 2;
+    if (kind == LAST) snprintf(text[n_obs++], sizeof text[0], "Z%u", n - 1);
+    for (unsigned q = n - left; kind == EACH && q < n && n_obs < MAX_OBS; q++) snprintf(text[n_obs++], sizeof text[0], "Z%u", q);
+    if (kind == MIXED) {
+        snprintf(text[n_obs++], sizeof text[0], "0.5*X%u Z%u - Y%u", n - 1, n - 2, n - 2);
+        snprintf(text[n_obs++], sizeof text[0], "Y%u Y%u + 0.25*Z%u", n - 1, n - 2, n - 1);
+    }
+    for (unsigned i = 0; i < n_obs; i++) obs[i] = text[i];
+    return qcnn_problem(n, stages, samples, obs, n_obs, 17 * n + stages);
 }
 
 /* c and obs are what runs (p's own, or the same on other qubits). known: the directions of all samples are told before the forward sweep. */

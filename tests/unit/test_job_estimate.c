@@ -74,10 +74,27 @@ static void best(void) {
 }
 
 static void memory(void) {
-    struct qr_estimate_memory m = qr_estimate_memory(100, 9, 4, 1000, 10);
-    CHECK(m.process == 33554432 && m.data == 7200 && m.workspaces == 4000 && m.vectors == 3280);
-    CHECK(m.total == 33554432 + 7200 + 4000 + 3280);
-    CHECK(qr_estimate_memory(UINT64_MAX, 9, 4, 1000, 10).total == UINT64_MAX);
+    struct qr_estimate_need n = {.process = {.threads = 4, .workers = 1}, .n_samples = 100, .n_values_per_sample = 9, .lanes = 4, .bytes_per_lane = 1000,
+                                 .bytes_of_state = 77, .n_params = 10};
+    struct qr_estimate_memory m = qr_estimate_memory(&n), more;
+    CHECK(m.data == 7200 && m.workspaces == 4000 && m.vectors == 3280 && m.numbers == 77 && !m.writer);
+    CHECK(m.total == m.process + 7200 + 4000 + 3280 + 77);
+    n.process.hdf5 = true;
+    more = qr_estimate_memory(&n);
+    CHECK(more.writer > 0 && more.total == m.total + more.writer && more.follower == m.total && more.process == m.process);
+    n.process.workers = 2;
+    m = qr_estimate_memory(&n);
+    CHECK(m.process > more.process);
+    n.process.tls = true;
+    more = qr_estimate_memory(&n);
+    CHECK(more.process > m.process);
+    n.process.workers = 3;
+    CHECK(qr_estimate_memory(&n).process > more.process);
+    n.file_bytes = UINT64_C(1) << 30; /* reading it takes more than training */
+    m = qr_estimate_memory(&n);
+    CHECK(m.total == m.follower && m.total > n.file_bytes + 7200);
+    n.n_samples = UINT64_MAX;
+    CHECK(qr_estimate_memory(&n).total == UINT64_MAX);
 }
 
 int main(void) {

@@ -1,0 +1,106 @@
+"""memory.py QRING QRINGD FOLDER QUBITS: real workers of circuits of so many qubits ("8,12"), and what `qring validate` says of their memory.
+
+One short step each, alone and two together, with one thread and with two, plaintext and TLS, streaming and blocked. The peak is the kernel's (ru_maxrss of the
+process that ended). A prediction is good within 10 % of it, either way; worker 0's, who writes the weights, and the others'. Prints a table; then the counts."""
+import json, os, socket, subprocess, sys
+
+qring, qringd, folder, qubits = sys.argv[1:]
+MIB = 1048576.0
+passed = failed = 0
+
+
+def job(n, blocked):
+    """One block of one sample, with an angle on every qubit. A CZ across the ring is what no streaming plan has."""
+    name = os.path.join(folder, "%s-%d" % ("blocked" if blocked else "pure", n))
+    with open(name + ".csv", "w") as f:
+        f.write(",".join("x%d" % q for q in range(n)) + ",y\n")
+        for label in (1, -1):
+            f.write(",".join("%.2f" % (0.1 + 0.07 * q * label) for q in range(n)) + ",%d\n" % label)
+    circuit = {"ansatz": "qcnn", "qubits": n}
+    layer = {"layer": "quantum", "circuit": circuit}
+    if blocked:
+        gates = [{"gate": "RX", "qubits": [q], "angle": {"data": q, "scale": 1}} for q in range(n)]
+        gates += [{"gate": "XX", "qubits": [q, (q + 3) % n], "exponent": {"parameter": "p%d" % q, "scale": 1}} for q in range(n)]
+        layer = {"layer": "quantum", "circuit": {"qubits": n, "gates": gates}, "readouts": ["Z0"]}
+    with open(name + ".json", "w") as f:
+        json.dump({"name": "memory", "model": [layer], "data": {"source": "csv", "url": name + ".csv"}, "block_size": 1,
+                   "train": {"epochs": 1, "batch_size": 2 if n < 24 else 1, "loss": "mse", "optimizer": {"name": "adam"}}}, f)
+    return name + ".json"
+
+
+def settings(n_workers):
+    """The environments of n workers on free ports."""
+    sockets = [socket.socket() for _ in range(n_workers)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    peers = ["127.0.0.1:%d" % s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    base = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
+    if n_workers == 1:
+        return [base]
+    return [dict(base, TF_CONFIG=json.dumps({"cluster": {"worker": peers}, "task": {"type": "worker", "index": i}})) for i in range(n_workers)]
+
+
+def peaks(path, environments, flags):
+    """Bytes of each worker, and exit codes."""
+    out = os.path.join(folder, "out")
+    subprocess.run(["rm", "-rf", out], check=True)
+    pids = []
+    for i, environment in enumerate(environments):
+        log = os.open(os.path.join(folder, "log%d" % i), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o644)
+        pids.append(os.posix_spawn(qringd, [qringd, path, "--out", out, "--data-port", "0"] + flags, environment,
+                                   file_actions=[(os.POSIX_SPAWN_DUP2, log, 1), (os.POSIX_SPAWN_DUP2, log, 2)]))
+        os.close(log)
+    ends = [os.wait4(pid, 0) for pid in pids]
+    return [e[2].ru_maxrss * 1024 for e in ends], [e[1] for e in ends]
+
+
+def check(what, measured, predicted):
+    global passed, failed
+    off = predicted / measured - 1
+    print("%-44s measured %8.2f MiB, predicted %8.2f MiB, %+5.1f %%" % (what, measured / MIB, predicted / MIB, 100 * off))
+    if abs(off) <= 0.1:
+        passed += 1
+    else:
+        failed += 1
+        print("not so: %s: within 10 %%" % what)
+
+
+def case(path, what, n_workers, threads, tls):
+    global failed
+    flags = ["--threads", str(threads)] + (["--tls-dir", os.path.join(folder, "tls")] if tls else [])
+    environments = settings(n_workers)
+    said = subprocess.run([qring, "validate", path, "--json", "--fresh", "--out", os.path.join(folder, "out")] + flags, env=environments[0],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if said.returncode != 0:
+        failed += 1
+        print("not so: %s: validate says %s %s" % (what, said.stdout.decode(), said.stderr.decode()))
+        return
+    said = json.loads(said.stdout.decode())
+    measured, codes = peaks(path, environments, flags)
+    if any(codes):
+        failed += 1
+        print("not so: %s: a worker ended with %s: %s" % (what, codes, open(os.path.join(folder, "log0")).read()[-400:]))
+        return
+    what += ", %d thread%s" % (threads, "" if threads == 1 else "s")
+    check(what + (", alone" if n_workers == 1 else ", leads"), measured[0], said["memory_bytes"])
+    for m in measured[1:]:
+        check(what + ", follows", m, said["memory_follower_bytes"])
+
+
+def main():
+    subprocess.run([qring, "certs", "memory", "--out", os.path.join(folder, "tls")], check=True, stdout=subprocess.DEVNULL)
+    for n in map(int, qubits.split(",")):
+        path = job(n, False)
+        case(path, "%d qubits" % n, 1, 1 if n < 24 else 2, False)
+        case(path, "%d qubits, TLS" % n, 2, 2, True)
+        if n in (8, 16, 23):
+            case(path, "%d qubits" % n, 1, 2, False)
+            case(path, "%d qubits, plaintext" % n, 2, 1, False)
+        if n in (8, 20):
+            case(job(n, True), "%d qubits, blocked" % n, 1, 2, False)
+    print("%d passed, %d failed, 0 skipped" % (passed, failed))
+
+
+main()

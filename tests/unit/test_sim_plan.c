@@ -1,0 +1,355 @@
+/* A plan's report against what runs: operations that kernels carry out, bytes that they touch, memory that is allocated, and its words.
+ *
+ * This program has a portable table of its own, in the library's place: the kernels' template over a scalar that counts, so that all the engines do is
+ * counted, in the amplitudes' precision and in the tail's. A call's operations must be those of its shape; their sum those of the report. Above
+ * 12 qubits counting each operation would take minutes: there the calls' shapes are summed, and the machine's fastest table computes. */
+#include "sim/generic_impl.h"
+#include "sim/report_impl.h"
+#include "tests/ref/problem.h"
+#include "tests/t.h"
+
+#include <math.h>
+
+static uint64_t operations; /* of one lane each */
+
+#define TABLE_NAME "counting"
+#define NAME(x) f32_##x
+#define E float
+#define V float
+#define W 1
+#define LOAD(p) (*(p))
+#define STORE(p, v) (*(p) = (v))
+#define SET1(e) (e)
+#define ZERO() 0.0f
+#define MUL(a, b) (operations++, (a) * (b))
+#define ADD(a, b) (operations++, (a) + (b))
+#define SUB(a, b) (operations++, (a) - (b))
+#define FMA(a, b, c) (operations++, __builtin_fmaf((a), (b), (c)))
+#define FNMA(a, b, c) (operations++, __builtin_fmaf(-(a), (b), (c)))
+#define D double
+#define DW 1
+#define DLOAD(p) ((double)*(p))
+#define DSTORE(p, v) (*(p) = (float)(v))
+#define DNUMBERS(p) (*(p))
+#define DPUT(p, v) (*(p) = (v))
+#define DSET1(e) (e)
+#define DMUL(a, b) (operations++, (a) * (b))
+#define DFMA(a, b, c) (operations++, __builtin_fma((a), (b), (c)))
+#define DFNMA(a, b, c) (operations++, __builtin_fma(-(a), (b), (c)))
+#include "sim/kernel_template_impl.h"
+
+#define NAME(x) f64_##x
+#define E double
+#define V double
+#define W 1
+#define LOAD(p) (*(p))
+#define STORE(p, v) (*(p) = (v))
+#define SET1(e) (e)
+#define ZERO() 0.0
+#define MUL(a, b) (operations++, (a) * (b))
+#define ADD(a, b) (operations++, (a) + (b))
+#define SUB(a, b) (operations++, (a) - (b))
+#define FMA(a, b, c) (operations++, __builtin_fma((a), (b), (c)))
+#define FNMA(a, b, c) (operations++, __builtin_fma(-(a), (b), (c)))
+#define D double
+#define DW 1
+#define DLOAD(p) (*(p))
+#define DSTORE(p, v) (*(p) = (v))
+#define DNUMBERS(p) (*(p))
+#define DPUT(p, v) (*(p) = (v))
+#define DSET1(e) (e)
+#define DMUL(a, b) (operations++, (a) * (b))
+#define DFMA(a, b, c) (operations++, __builtin_fma((a), (b), (c)))
+#define DFNMA(a, b, c) (operations++, __builtin_fma(-(a), (b), (c)))
+#include "sim/kernel_template_impl.h"
+
+/* ---- calls, by their shapes ---- */
+
+static const struct qr_kernels *real[2]; /* what computes: the counting table or the fastest */
+static bool counts;                      /* the former */
+static double sum_operations, sum_bytes; /* by shape */
+static unsigned wrong_calls;
+
+/* cells: each of 16 lanes; ops: of a lane of a cell; states: touched */
+static void call(double cells, double ops, double states, size_t elem) {
+    sum_operations += cells * ops * QR_LANES;
+    sum_bytes += cells * states * 2 * QR_LANES * (double)elem;
+}
+static void after(uint64_t before, double said) {
+    if (counts && said != (double)(operations - before)) wrong_calls++;
+}
+
+static unsigned row_entries(const void *numbers, bool wide) {
+    const double *m = numbers;
+    unsigned most = 1;
+    for (unsigned r = 0; r < 4 && !wide; r++) {
+        unsigned n = 0;
+        for (unsigned c = 0; c < 4; c++) n += m[r * 4 + c] != 0 || m[16 + r * 4 + c] != 0;
+        if (n > most) most = n;
+    }
+    return wide || most > 2 ? 4 : most;
+}
+static double inside(unsigned bits, const struct qr_place *at) { return (double)(UINT64_C(1) << (bits - (unsigned)__builtin_popcountll(at->controls))); }
+
+#define COUNTED(...)                                                              \
+    const struct qr_kernels *k = real[sizeof(real_elem) == sizeof(double)];       \
+    uint64_t before = operations;                                                 \
+    double said = sum_operations;                                                 \
+    __VA_ARGS__;                                                                  \
+    said = sum_operations - said
+#define WRAP(T, ELEM)                                                                                                                              \
+    typedef ELEM T##_elem;                                                                                                                         \
+    static void T##_apply_(void *cells, unsigned bits, const struct qr_place *at, const void *numbers, bool wide) {                                \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call(inside(bits, at), 4 * row_entries(numbers, wide), 2, sizeof(ELEM)));                                                          \
+        k->apply(cells, bits, at, numbers, wide);                                                                                                  \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static uint64_t T##_cross_(void *phi, void *lambda, unsigned bits, const struct qr_place *at, const void *numbers, bool wide, uint64_t start,  \
+                               size_t count, double (*acc)[QR_LANES]) {                                                                            \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call(4.0 * (double)count, 14, 2, sizeof(ELEM)));                                                                                   \
+        if (numbers) call(8.0 * (double)count, 4 * row_entries(numbers, wide), 2, sizeof(ELEM));                                                   \
+        if (numbers) said += 8.0 * (double)count * 4 * row_entries(numbers, wide) * QR_LANES;                                                      \
+        uint64_t at_end = k->cross(phi, lambda, bits, at, numbers, wide, start, count, acc);                                                       \
+        after(before, said);                                                                                                                       \
+        return at_end;                                                                                                                             \
+    }                                                                                                                                              \
+    static void T##_fold_(const double (*acc)[QR_LANES], const double scale[QR_LANES], double ret[QR_CROSS]) { real[0]->fold(acc, scale, ret); }   \
+    static void T##_expect_(const void *phi, size_t first, size_t count, const struct qr_pauli_place *at, void *acc) {                             \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call((double)count, 3, 1, sizeof(ELEM)));                                                                                          \
+        k->expect(phi, first, count, at, acc);                                                                                                     \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_observe_(void *lambda, const void *phi, size_t first, size_t count, const struct qr_pauli_place *at, const void *weight) {     \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call((double)count, 2, 3, sizeof(ELEM)));                                                                                          \
+        k->observe(lambda, phi, first, count, at, weight);                                                                                         \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_transpose_(void *cells, const uint64_t offsets[QR_LANES]) {                                                                    \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call(QR_LANES, 0, 2, sizeof(ELEM)));                                                                                               \
+        k->transpose(cells, offsets);                                                                                                              \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_gather_(void *to, const void *from, const uint64_t *offsets, size_t n) {                                                       \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call((double)n, 0, 2, sizeof(ELEM)));                                                                                              \
+        k->gather(to, from, offsets, n);                                                                                                           \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_scatter_(void *to, const void *from, const uint64_t *offsets, size_t n) {                                                      \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call((double)n, 0, 2, sizeof(ELEM)));                                                                                              \
+        k->scatter(to, from, offsets, n);                                                                                                          \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_tile_(const void *in, const uint32_t *ti, void *out, const uint32_t *to, size_t groups, const void *numbers, bool wide) {      \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call(4.0 * (double)groups, 16, 2, sizeof(ELEM)));                                                                                  \
+        k->tile(in, ti, out, to, groups, numbers, wide);                                                                                           \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_tile_cross_(const void *phi, const void *lambda, const uint32_t *at, size_t groups, double (*acc)[QR_LANES]) {                 \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call(4.0 * (double)groups, 14, 2, sizeof(ELEM)));                                                                                  \
+        k->tile_cross(phi, lambda, at, groups, acc);                                                                                               \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_mix_(const void *a, const void *b, void *out, size_t rows, unsigned n, bool add) {                                             \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call((double)rows, 4.0 * n, add ? 3 : 2, sizeof(ELEM)));                                                                           \
+        k->mix(a, b, out, rows, n, add);                                                                                                           \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_columns_(const void *a, const void *b, size_t rows, unsigned n, double (*acc)[QR_LANES]) {                                     \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call((double)rows, 4.0 * n, 2, sizeof(ELEM)));                                                                                     \
+        k->columns(a, b, rows, n, acc);                                                                                                            \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_dense_(const void *phi, void *lambda, unsigned dim, unsigned flip, const void *numbers, const void *weights) {                 \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call(dim, 4.0 * dim + (weights ? 2 : 0), weights ? 3 : 2, sizeof(ELEM)));                                                          \
+        k->dense(phi, lambda, dim, flip, numbers, weights);                                                                                        \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_density_(const void *phi, unsigned bits, size_t slices, unsigned shift, void *sums) {                                          \
+        typedef T##_elem real_elem;                                                                                                                \
+        double half = (double)(1u << bits) / 2;                                                                                                    \
+        COUNTED(call((double)(slices << bits), 16 * half * (half + 1) / 2 / (2 * half), 1, sizeof(ELEM)));                                         \
+        k->density(phi, bits, slices, shift, sums);                                                                                                \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_diagonal_(const void *phi, void *lambda, size_t cells, const void *numbers, const void *weights, void *sums) {                 \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call((double)cells, (sums ? 2 : 0) + (!lambda ? 0 : weights ? 3 : 2), !lambda ? 1 : weights ? 3 : 2, sizeof(ELEM)));               \
+        k->diagonal(phi, lambda, cells, numbers, weights, sums);                                                                                   \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_fold_sums_(const void *sums, size_t n, const double scale[QR_LANES], double *ret) {                                            \
+        real[sizeof(ELEM) == sizeof(double)]->fold_sums(sums, n, scale, ret);                                                                      \
+    }                                                                                                                                              \
+    static void T##_weigh_(const void *sums, size_t n, const double *weights, double ret[QR_LANES]) {                                              \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call((double)n, 1, 0.5, sizeof(ELEM)));                                                                                            \
+        k->weigh(sums, n, weights, ret);                                                                                                           \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_encode_(const double *m, const double *b, void *ret) {                                                                         \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call(32, 16 * (4 + 16 + 1) / 32.0, 1, sizeof(ELEM)));                                                                              \
+        k->encode(m, b, ret);                                                                                                                      \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static const struct qr_kernels T##_wrapped = {                                                                                                 \
+        .name = "counted", .apply = T##_apply_, .cross = T##_cross_, .fold = T##_fold_, .expect = T##_expect_, .observe = T##_observe_,            \
+        .transpose = T##_transpose_, .gather = T##_gather_, .scatter = T##_scatter_, .tile = T##_tile_, .tile_cross = T##_tile_cross_,             \
+        .mix = T##_mix_, .columns = T##_columns_, .dense = T##_dense_, .density = T##_density_, .diagonal = T##_diagonal_,                         \
+        .fold_sums = T##_fold_sums_, .weigh = T##_weigh_, .encode = T##_encode_}
+WRAP(f32, float);
+WRAP(f64, double);
+const struct qr_kernels *const qr_kernels_portable[2] = {&f32_wrapped, &f64_wrapped};
+
+/* ---- allocations that stay: by base/mem.h's functions (files of the cgroup are read through the library's malloc) ---- */
+
+static size_t allocated;
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { ALLOCATIONS_SEEN = 0 };
+#else
+enum { ALLOCATIONS_SEEN = 1, RECENT = 64 };
+static struct { void *p; size_t n; } recent[RECENT]; /* from calloc: some are given back at once */
+static size_t n_recent;
+void *__libc_calloc(size_t count, size_t n);
+void *__libc_memalign(size_t align, size_t n);
+void __libc_free(void *p);
+__attribute__((visibility("default"))) void *calloc(size_t count, size_t n) {
+    void *p = __libc_calloc(count, n);
+    allocated += count * n;
+    recent[n_recent % RECENT].p = p;
+    recent[n_recent++ % RECENT].n = count * n;
+    return p;
+}
+__attribute__((visibility("default"))) int posix_memalign(void **ret, size_t align, size_t n) {
+    allocated += n;
+    *ret = __libc_memalign(align, n);
+    return *ret ? 0 : 12;
+}
+__attribute__((visibility("default"))) void free(void *p) {
+    for (size_t i = 0; p && i < RECENT; i++) {
+        if (recent[i].p != p) continue;
+        allocated -= recent[i].n;
+        recent[i].p = NULL;
+    }
+    __libc_free(p);
+}
+#endif
+
+/* ---- a plan and what it does ---- */
+
+static size_t n_cases;
+
+/* Bytes of everything are exact; of operations the counted ones too, where the kernels count. */
+static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_precision precision, bool known, bool count, const char *wanted) {
+    struct qr_err err;
+    struct qr_sim_options opt = {precision, QR_ISA_PORTABLE, engine};
+    struct qr_sim_plan *plan = NULL;
+    struct qr_sim_workspace *ws = NULL;
+    double z[MAX_SAMPLES * MAX_OBS];
+    qr_fixed grad[MAX_PARAMS] = {0};
+    unsigned n = p->c->n_qubits;
+    counts = count;
+    for (int k = 0; k < 2; k++) real[k] = count || qr_isa_best() == QR_ISA_PORTABLE ? k ? &f64_table : &f32_table : qr_kernels_of(qr_isa_best(), (enum qr_precision)k);
+    CHECK(qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) == QR_OK, "%s", err.msg);
+    CHECK(!wanted || strcmp(qr_sim_facts(plan).engine, wanted) == 0, "n %u: %s", n, plan->why);
+    allocated = 0;
+    CHECK(qr_sim_workspace_new(plan, p->n_samples, &ws, &err) == QR_OK, "%s", err.msg);
+    size_t heads = sizeof *ws + (plan->stream ? sizeof *ws->stream : 0), said = qr_sim_bytes_per_thread(plan, p->n_samples) + heads;
+    CHECK(!ALLOCATIONS_SEEN || said == allocated, "n %u %s: a workspace takes %zu bytes, the plan says %zu", n, plan->why, allocated, said);
+    allocated = 0;
+    struct qr_sim_bound *b = qr_sim_bound_new(plan);
+    heads = sizeof *b + (plan->stream ? sizeof *b->stream : 0);
+    said = qr_sim_bound_bytes(plan) + heads;
+    CHECK(!ALLOCATIONS_SEEN || said == allocated, "n %u %s: numbers of a step take %zu bytes, the plan says %zu", n, plan->why, allocated, said);
+
+    struct qr_sim_report *r = qr_sim_report_new(plan, &(struct qr_sim_report_options){.n_samples = p->n_samples, .head_known = known});
+    double per_step_flop = 0, per_step_bytes = 0;
+    for (size_t i = 0; i < r->n_stages; i++) {
+        if (!r->stages[i].once_a_step) continue;
+        per_step_flop += r->stages[i].flop;
+        per_step_bytes += r->stages[i].bytes;
+    }
+    CHECK(r->workspace_bytes == qr_sim_bytes_per_thread(plan, p->n_samples), "n %u", n);
+    sum_operations = sum_bytes = wrong_calls = 0;
+    uint64_t before = operations;
+    qr_sim_bind(b, p->theta);
+    CHECK(2 * sum_operations == per_step_flop && sum_bytes == per_step_bytes, "n %u: a bind takes %.17g flop, %.17g bytes; the plan says %.17g, %.17g", n,
+          2 * sum_operations, sum_bytes, per_step_flop, per_step_bytes);
+    qr_sim_forward_for_gradient(b, ws, NULL, p->x, p->c->n_columns, p->n_samples, known ? p->direction : NULL, z);
+    CHECK(qr_sim_backward(b, ws, NULL, p->direction, p->scale, grad));
+    CHECK(fabs(2 * sum_operations - per_step_flop - r->flop) <= 1e-9 * r->flop, "n %u %s: %.17g flop by the calls' shapes, the plan says %.17g", n, plan->why,
+          2 * sum_operations - per_step_flop, r->flop);
+    CHECK(fabs(sum_bytes - per_step_bytes - r->bytes) <= 1e-9 * r->bytes, "n %u %s: %.17g bytes, the plan says %.17g", n, plan->why, sum_bytes - per_step_bytes,
+          r->bytes);
+    CHECK(!wrong_calls, "n %u: %u calls of kernels did other operations than their shapes say", n, wrong_calls);
+    CHECK(!count || fabs(2 * (double)(operations - before) - per_step_flop - r->flop) <= 1e-9 * r->flop, "n %u %s: counted %.17g flop, the plan says %.17g", n,
+          plan->why, 2 * (double)(operations - before) - per_step_flop, r->flop);
+    n_cases++;
+    qr_sim_report_free(r);
+    qr_sim_workspace_free(ws);
+    qr_sim_bound_free(b);
+    qr_sim_plan_free(plan);
+}
+
+/* The same direction for all samples, told before or not; each its own. */
+static void check_orders(struct problem *p, enum qr_engine engine, enum qr_precision precision, bool count, const char *wanted) {
+    check_plan(p, engine, precision, false, count, wanted);
+    for (size_t i = 1; i < p->n_samples; i++) memcpy(p->direction + i * p->n_obs, p->direction, p->n_obs * sizeof *p->direction);
+    check_plan(p, engine, precision, true, count, wanted);
+}
+
+static void check_streaming(unsigned n, unsigned stages, enum kind kind, size_t samples, enum qr_precision precision, bool count) {
+    struct problem p = case_of(n, stages, kind, samples);
+    check_orders(&p, QR_ENGINE_AUTO, precision, count, "streaming");
+    drop(&p);
+}
+
+static void check_blocked(unsigned n, unsigned stages, size_t samples, bool count) {
+    struct problem p = case_of(n, stages, stages ? EACH : LAST, samples);
+    check_orders(&p, QR_ENGINE_BLOCKED, QR_SINGLE, count, "blocked");
+    drop(&p);
+}
+
+/* Gates of all kinds, with controls. */
+static void check_random(unsigned n, uint64_t seed, size_t samples) {
+    struct problem p = {.c = ref_random_circuit(seed, n, 40 + 2 * n), .n_obs = 2, .n_samples = samples};
+    for (unsigned r = 0; r < 2; r++) p.obs[r] = ref_random_observable(seed + r, n);
+    problem_room(&p, p.c->n_columns);
+    ref_random_numbers(seed, p.c->n_params, 0, 6.28, p.theta);
+    ref_random_numbers(seed + 1, samples * p.c->n_columns, -2, 2, p.x);
+    ref_random_numbers(seed + 2, samples * 2, -1, 1, p.direction);
+    ref_random_numbers(seed + 3, samples, -2, 2, p.scale);
+    check_orders(&p, QR_ENGINE_BLOCKED, n % 2 ? QR_DOUBLE : QR_SINGLE, n < 12, "blocked");
+    drop(&p);
+}
+
+int main(void) {
+    unsigned top = t_qubits();
+    for (unsigned n = 8; n <= 20 && n <= top; n++) {
+        size_t samples = n <= 11 ? 17 : n <= 16 ? 2 : 1;
+        check_streaming(n, 0, LAST, samples, QR_SINGLE, n <= 12);
+        check_streaming(n, 1, EACH, samples, n % 2 ? QR_DOUBLE : QR_SINGLE, n <= 12);
+    }
+    check_streaming(10, 1, MIXED, 5, QR_SINGLE, true);
+    check_streaming(12, 2, EACH, 1, QR_DOUBLE, true);
+    if (top >= 21) check_streaming(21, 0, LAST, 1, QR_SINGLE, false);
+    for (unsigned n = 8; n <= 14 && n <= top; n++) {
+        check_blocked(n, 0, n <= 11 ? 17 : 2, n < 10);
+        check_blocked(n, 1, n <= 11 ? 16 : 1, n < 10);
+    }
+    for (unsigned n = 2; n <= 14 && n <= top; n++) check_random(n, 70 + n, n <= 11 ? 18 : 2);
+    printf("%zu plans\n", n_cases);
+    return t_end();
+}
