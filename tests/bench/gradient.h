@@ -13,8 +13,8 @@
 #include "model/model.h"
 #include "sim/stream_impl.h"
 
-/* pure: down to one qubit, whose Z is the prediction. hybrid: one stage, a read-out on each qubit that is left, dense 8, dense 1.
- * filters: three copies of hybrid's circuit in front of the same head. */
+/* pure: down to one qubit, whose Z is the prediction. hybrid: one stage, a read-out on each qubit that another was pooled
+ * onto, dense 8, dense 1. filters: three copies of hybrid's circuit in front of the same head. */
 enum gradient_kind { GRADIENT_PURE, GRADIENT_HYBRID, GRADIENT_FILTERS };
 static const char *const gradient_names[] = {"qcnn-pure", "qcnn-hybrid", "qcnn-filters3"};
 
@@ -59,7 +59,7 @@ static inline void gradient_model(struct gradient *g) {
     char text[16];
     gradient_must(qr_qcnn_new(&qcnn, &g->circuit, &remaining, &err), &err);
     for (unsigned q = 0; q < g->k.n; q++) {
-        if (!(remaining >> q & 1)) continue;
+        if (!(remaining >> q & 1) || g->n_readouts == g->k.n / 2) continue;
         snprintf(text, sizeof text, "Z%u", q);
         gradient_must(qr_observable_parse(text, g->k.n, &g->readouts[g->n_readouts++], &err), &err);
     }

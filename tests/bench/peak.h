@@ -47,18 +47,16 @@ static inline void peak_neon_f64(void) { PEAK_LOOP("2d"); }
 #endif
 /* The portable table's multiply-adds are libm's, one number at a time. */
 static inline void peak_portable_f32(void) {
-    volatile float zero = 0;
-    float x = zero, c[PEAK_CHAINS] = {0};
+    float c[PEAK_CHAINS] = {0};
     for (long i = 0; i < PEAK_TURNS / 8; i++)
-        for (int k = 0; k < PEAK_CHAINS; k++) c[k] = fmaf(x, x, c[k]);
-    for (int k = 0; k < PEAK_CHAINS; k++) zero = c[k];
+        for (int k = 0; k < PEAK_CHAINS; k++) c[k] = fmaf(0.5F, 0.25F, c[k]);
+    __asm__ volatile("" : : "r"(c) : "memory");
 }
 static inline void peak_portable_f64(void) {
-    volatile double zero = 0;
-    double x = zero, c[PEAK_CHAINS] = {0};
+    double c[PEAK_CHAINS] = {0};
     for (long i = 0; i < PEAK_TURNS / 8; i++)
-        for (int k = 0; k < PEAK_CHAINS; k++) c[k] = fma(x, x, c[k]);
-    for (int k = 0; k < PEAK_CHAINS; k++) zero = c[k];
+        for (int k = 0; k < PEAK_CHAINS; k++) c[k] = fma(0.5, 0.25, c[k]);
+    __asm__ volatile("" : : "r"(c) : "memory");
 }
 
 struct peak_loop { void (*run)(void); double flop; };

@@ -3,7 +3,7 @@
 
 tutorial         program start to weights on disk: 50 epochs of deploy/jobs/qcnn.json by one worker, by two, and by two threads
 tutorial-epoch   of which an epoch of 112 and 48 samples: 2000 epochs more, divided
-epoch-pure       1000 samples of 23 qubits, batches of 32, two threads (also -hybrid: 12 read-outs, dense 8, dense 1); 64 of the
+epoch-pure       1000 samples of 23 qubits, batches of 32, two threads (also -hybrid: 11 read-outs, dense 8, dense 1); 64 of the
                  samples, which `part` says, or with LONG=1 all
 workers          an epoch of 256 samples by one worker and by two of one thread each, by turns; efficiency: first / second / 2
 """
@@ -24,11 +24,14 @@ def job(name, n, samples, batch, pure):
         w = csv.writer(f)
         w.writerow([f"x{q}" for q in range(n)] + ["y"])
         for i in range(samples): w.writerow([0.7 + 0.001 * i if q == i % n else 0 for q in range(n)] + [1 if i % 2 else -1])
-    circuit = {"ansatz": "qcnn", "qubits": n} if pure else {"ansatz": "qcnn", "qubits": n, "stages": 1}
+    quantum = {"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": n}}
     head = [] if pure else [{"layer": "dense", "units": 8}, {"layer": "dense", "units": 1}]
+    if not pure:
+        quantum["circuit"]["stages"] = 1
+        quantum["readouts"] = [f"Z{q}" for q in range(n // 2, n // 2 * 2)]  # each qubit that another was pooled onto
     path = os.path.join(WORK, name + ".json")
     with open(path, "w") as f:
-        json.dump({"name": name, "seed": 1, "model": [{"layer": "quantum", "circuit": circuit}] + head, "data": {"source": "csv", "url": x},
+        json.dump({"name": name, "seed": 1, "model": [quantum] + head, "data": {"source": "csv", "url": x},
                    "train": {"epochs": 1, "batch_size": batch, "loss": "mse", "optimizer": {"name": "adam", "learning_rate": 0.02}}}, f)
     return path
 

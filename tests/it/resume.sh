@@ -101,6 +101,8 @@ as_undisturbed "$d" "--fresh" "$work/other"
 d=$work/damaged
 started_run "$d" -n 1
 until_lines "$d" 500
+tries=0 # and until there is one before it
+until [ "$(ls "$d/checkpoints" | grep -c safetensors)" -ge 2 ] || [ $tries -gt 1500 ]; do tries=$((tries + 1)); sleep 0.02; done
 kill -9 $r; wait $r 2>/dev/null
 newest=$d/checkpoints/$(latest "$d" object)
 printf X | dd of="$newest" bs=1 seek=$(($(wc -c <"$newest") - 77)) conv=notrunc 2>/dev/null
