@@ -144,7 +144,7 @@ bench-instructions: $(counted)
 
 ## make bench-peers  the same gradients and the tutorial, qring beside TensorFlow Quantum and PennyLane Lightning (3.3 GB from PyPI, under
 ##                 build/peers), all-reduce beside OpenMPI and Gloo: ratios and goals; 12 minutes, LONG=1 for 22 and 23 qubits 30
-bench-peers: $(besides) $(progs)
+bench-peers: $(besides) $(filter %/bench_allreduce,$(benches)) $(progs)
 	$(Q)tests/bench/peers/run
 
 ## make image      the container image from this checkout: its packages, size and digest; the list of parts is in build/image/
