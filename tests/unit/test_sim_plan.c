@@ -335,6 +335,84 @@ static void check_random(unsigned n, uint64_t seed, size_t samples) {
     drop(&p);
 }
 
+/* ---- words, and the reason for an engine ---- */
+
+static void check_words(const struct problem *p, enum qr_engine engine, const char *const *says, size_t n_says) {
+    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, engine};
+    struct qr_sim_plan *plan = NULL;
+    struct qr_err err;
+    struct qr_buf text = {0}, flat = {0};
+    CHECK(qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) == QR_OK, "%s", err.msg);
+    struct qr_sim_report *r = qr_sim_report_new(plan, &(struct qr_sim_report_options){.n_samples = 1});
+    qr_sim_report_text(r, true, &text);
+    for (const char *c = qr_buf_string(&text); *c; c++) /* as if lines were as long as they like */
+        if (*c != '\n') qr_buf_printf(&flat, "%c", *c);
+        else if (strncmp(c + 1, "            ", 12) == 0) c += 12, qr_buf_puts(&flat, " ");
+        else qr_buf_puts(&flat, "\n");
+    for (size_t i = 0; i < n_says; i++) CHECK(strstr(qr_buf_string(&flat), says[i]), "n %u: no \"%s\" in\n%s", p->c->n_qubits, says[i], qr_buf_string(&flat));
+    qr_buf_free(&text);
+    qr_buf_free(&flat);
+    qr_sim_report_free(r);
+    qr_sim_plan_free(plan);
+}
+
+static void check_case(unsigned n, unsigned stages, enum kind kind, enum qr_engine engine, const char *const *says, size_t n_says) {
+    struct problem p = case_of(n, stages, kind, 1);
+    check_words(&p, engine, says, n_says);
+    drop(&p);
+}
+
+/* A gate more at the end of a QCNN. */
+static void check_refused(unsigned n, const struct qr_gate *more, const char *reason) {
+    struct problem p = case_of(n, 0, LAST, 1);
+    struct qr_err err;
+    CHECK(qr_circuit_add(p.c, more, &err) == QR_OK, "%s", err.msg);
+    check_words(&p, QR_ENGINE_AUTO, (const char *const[]){"blocked engine", reason}, 2);
+    drop(&p);
+}
+
+static void check_texts(void) {
+    static const char *const pure_8[] = {"16 samples", "layer 1   qubits 0-7: 4 blocks", "0-3 are traced out by the pool onto 4-7", "matrix of 16 x 16",
+                                         "one read-out: lambda's direction is known", "8 one-qubit gates and 8 CZ"};
+    static const char *const pure_16[] = {"a table of 2^8 (qubits 0-7) times one of 2^8 (8-15) for 4 outcomes, 16 products", "256 of 2^8 amplitudes",
+                                          "layer 2   qubits 8-15", "8-11 are traced out by the pool onto 12-15", "tail      4 qubits"};
+    static const char *const hybrid_15[] = {"for 1 outcome, 8 products", "across the cut: 6-7;", "read-outs of Z only", "read-outs first"};
+    static const char *const shared_24[] = {"all share the slices of one sample"};
+    static const char *const asked[] = {"blocked engine", "it was asked for", "forward, read-outs to the head"};
+    static const char *const small[] = {"blocked engine", "7 qubits: streaming is for 8 to 36"};
+    static const char *const mixed_14[] = {"blocked engine", "7 qubits are left behind the last pool that streams: there may be 2 to 6"};
+    check_case(8, 0, LAST, QR_ENGINE_AUTO, pure_8, COUNT(pure_8));
+    check_case(16, 0, LAST, QR_ENGINE_AUTO, pure_16, COUNT(pure_16));
+    check_case(15, 1, EACH, QR_ENGINE_AUTO, hybrid_15, COUNT(hybrid_15));
+    check_case(24, 0, LAST, QR_ENGINE_AUTO, shared_24, COUNT(shared_24));
+    check_case(8, 0, LAST, QR_ENGINE_BLOCKED, asked, COUNT(asked));
+    check_case(7, 0, LAST, QR_ENGINE_AUTO, small, COUNT(small));
+    check_case(14, 1, MIXED, QR_ENGINE_AUTO, mixed_14, COUNT(mixed_14));
+    const struct qr_gate data = {.kind = QR_GATE_X, .n_targets = 1, .n_args = 1, .targets = {8}, .args = {{QR_ARG_DATA, 1, 0}}};
+    check_refused(9, &data, "(X) brings data in behind the preparation");
+    const struct qr_gate onto_a_source = {.kind = QR_GATE_ZZ, .n_targets = 2, .n_args = 1, .targets = {0, 11}, .args = {{QR_ARG_CONSTANT, 0.3, 0}}};
+    check_refused(12, &onto_a_source, "behind 0 layers no pool comes");
+}
+
+/* Streaming memory is O(2^(n/2)). 32 qubits with as many threads as there are processors here, up to four. */
+static void check_memory(void) {
+    size_t last = 0;
+    for (unsigned n = 12; n <= 36; n++) {
+        struct problem p = case_of(n, 0, LAST, 1);
+        struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_AUTO};
+        struct qr_sim_plan *plan = NULL;
+        struct qr_err err;
+        CHECK(qr_sim_compile(p.c, p.obs, 1, &opt, &plan, &err) == QR_OK, "%s", err.msg);
+        size_t bytes = qr_sim_bytes_per_thread(plan, 1);
+        CHECK(plan->stream && bytes > last / 2, "n %u", n);
+        if (n == 24) CHECK(bytes < (size_t)32 << 20, "%zu bytes", bytes);
+        if (n == 32 && qr_cpu_limit() <= 4) CHECK(bytes <= (size_t)200 * 1000 * 1000, "%zu bytes", bytes);
+        last = bytes;
+        qr_sim_plan_free(plan);
+        drop(&p);
+    }
+}
+
 int main(void) {
     unsigned top = t_qubits();
     for (unsigned n = 8; n <= 20 && n <= top; n++) {
@@ -350,6 +428,8 @@ int main(void) {
         check_blocked(n, 1, n <= 11 ? 16 : 1, n < 10);
     }
     for (unsigned n = 2; n <= 14 && n <= top; n++) check_random(n, 70 + n, n <= 11 ? 18 : 2);
+    check_texts();
+    check_memory();
     printf("%zu plans\n", n_cases);
     return t_end();
 }
