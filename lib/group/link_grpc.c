@@ -12,6 +12,7 @@
 #include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,8 @@ enum { MAX_ACCEPTED = 128, QUOTA_BYTES = 16 << 20,
 #define RENEW_NS QR_SECOND
 #define CANCELLED_NS (5 * QR_SECOND)
 #define REOPEN_NS (100 * INT64_C(1000000))
+#define TAKEN_NS QR_MS               /* who lets others run and gets the processor back only after this is beside somebody who computes: */
+#define SLEEP_NS (100 * QR_MS)       /* so long he sleeps at once */
 #define METHOD "/qring.Link/Stream"
 #define MARK "qring-link"
 
@@ -83,6 +86,8 @@ struct grpc_link {
     uint32_t next_id;
     struct link_grpc_borrowed *borrowed;
     grpc_byte_buffer *current; /* the message of the last poll */
+    uint32_t delivered;        /* its connection; 0: none */
+    int64_t sleep_until_ns;    /* until then poll sleeps at once, whatever look_ns */
     struct link_grpc_unpacked unpacked;
     grpc_channel *lame;
     grpc_call *wake_call;
@@ -318,8 +323,9 @@ static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b, st
     g->current = b;
     qr_count(QR_RECEIVED_BYTES, grpc_byte_buffer_length(b));
     link_grpc_guard_seen(c->caller, grpc_byte_buffer_length(b));
-    *ret = (struct qr_link_event){.kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag, .message = link_grpc_unpack(&g->unpacked, b)};
-    read_more(c);
+    *ret = (struct qr_link_event){.kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
+    ret->message = link_grpc_unpack(&g->unpacked, b, g->base.in_pieces ? &ret->pieces : NULL);
+    g->delivered = c->id;
     return true;
 }
 
@@ -536,10 +542,31 @@ static int64_t timers(struct grpc_link *g) {
     return due_ns;
 }
 
+/* After the owner has worked in what came: a read tells the other side at once how much more it may send, and his answer is to go first. */
+static void read_after(struct grpc_link *g) {
+    struct conn *c = g->delivered ? find(g, g->delivered) : NULL;
+    g->delivered = 0;
+    drop(&g->current);
+    if (c) read_more(c);
+}
+
+static grpc_event next_event(struct grpc_link *g, int64_t until_ns) {
+    int64_t now_ns = g->base.look_ns ? qr_now_ns(g->clock) : 0, look_until_ns = now_ns + g->base.look_ns;
+    while (now_ns < look_until_ns && now_ns < until_ns && now_ns >= g->sleep_until_ns) {
+        grpc_event e = grpc_completion_queue_next(g->cq, at_ns(0), NULL);
+        if (e.type != GRPC_QUEUE_TIMEOUT) return e;
+        int64_t before_ns = now_ns;
+        sched_yield();
+        now_ns = qr_now_ns(g->clock);
+        if (now_ns - before_ns > TAKEN_NS) g->sleep_until_ns = now_ns + SLEEP_NS;
+    }
+    return grpc_completion_queue_next(g->cq, at_ns(until_ns), NULL);
+}
+
 static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_event *ret) {
     struct grpc_link *g = self(l);
     *ret = (struct qr_link_event){.kind = QR_LINK_NOTHING};
-    drop(&g->current);
+    read_after(g);
     for (struct conn *c = g->conns; c; c = c->next)
         if (c->held && !c->paused) {
             grpc_byte_buffer *b = c->held;
@@ -549,7 +576,7 @@ static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_eve
         }
     for (;;) {
         int64_t due_ns = timers(g), until_ns = due_ns < deadline_ns ? due_ns : deadline_ns;
-        grpc_event e = grpc_completion_queue_next(g->cq, at_ns(until_ns), NULL);
+        grpc_event e = next_event(g, until_ns);
         if (g->door) link_grpc_guard_look(qr_now_ns(g->clock));
         if (e.type == GRPC_OP_COMPLETE && handle(g, e.tag, e.success, ret)) return;
         if (qr_now_ns(g->clock) >= deadline_ns) return; /* also when events that nobody is told of keep coming */
@@ -606,6 +633,7 @@ static void link_free(struct qr_link *l) {
     grpc_resource_quota_unref(g->quota);
     pthread_mutex_destroy(&g->wake_lock);
     free(g->unpacked.bytes);
+    free(g->unpacked.piece);
     link_grpc_unborrow(g->borrowed);
     free(g);
     grpc_shutdown_blocking();

@@ -66,9 +66,22 @@ void link_grpc_queue_drop(struct link_grpc_queue *q) {
     while (q->n) grpc_byte_buffer_destroy(link_grpc_queue_take(q));
 }
 
-struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_buffer *b) {
+static struct qr_pieces pieces_of(struct link_grpc_unpacked *u, const grpc_slice_buffer *sb) {
+    if (sb->count > u->cap) {
+        u->cap = 2 * sb->count;
+        u->piece = qr_xreallocarray(u->piece, u->cap, sizeof *u->piece);
+    }
+    for (size_t i = 0; i < sb->count; i++) u->piece[i] = qr_bytes_of(GRPC_SLICE_START_PTR(sb->slices[i]), GRPC_SLICE_LENGTH(sb->slices[i]));
+    return (struct qr_pieces){u->piece, sb->count, sb->length};
+}
+
+struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_buffer *b, struct qr_pieces *ret_pieces) {
     const grpc_slice_buffer *sb = &b->data.raw.slice_buffer;
     if (sb->count == 1) return qr_bytes_of(GRPC_SLICE_START_PTR(sb->slices[0]), GRPC_SLICE_LENGTH(sb->slices[0]));
+    if (ret_pieces && sb->count) {
+        *ret_pieces = pieces_of(u, sb);
+        return qr_bytes_of(NULL, sb->length);
+    }
     if (sb->length > u->room) {
         u->room = sb->length <= SMALL_BYTES ? SMALL_BYTES : sb->length <= LARGEST_BYTES ? LARGEST_BYTES : sb->length;
         free(u->bytes);

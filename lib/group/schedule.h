@@ -6,8 +6,8 @@
  * ring      2(N-1) rounds; block b of N goes once round while it is summed and once more while it is handed out. Least bytes; for long
  *           vectors.
  * star      2 rounds: all to rank 0, and back. Fewest hops for N > 2.
- * doubling  log2 N rounds, each an exchange of the sum so far with the rank that differs in one bit. N a power of two; else it becomes
- *           star.
+ * doubling  log2 N rounds, each an exchange of the sum so far with the rank that differs in one bit. Where N is no power of two, the ranks
+ *           from the next lower one P on first give what they have to rank - P, and at last get the sum from there: two rounds more.
  * Parts     a block travels in parts of at most QR_CHUNK_MAX_COUNT integers. An empty block is one empty part: its coverage word counts.
  * Source    Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms" (2009); Thakur et al., "Optimization of collective communication"
  *           (2005).
@@ -22,6 +22,7 @@ struct qr_schedule {
     uint32_t n_ranks, rank;
     uint64_t n;             /* integers */
     uint32_t n_rounds;      /* rounds in which a rank may receive */
+    uint32_t core, n_folds; /* doubling: P, and 1 where there are ranks beyond it, else 0 */
     uint32_t n_parts;       /* of the largest block: parts are numbered below it */
 };
 /* Auto: star up to 64 KB (doubling where N = 2), above it ring. n_ranks >= 1; below 2^31 parts. A function of its arguments alone. */
@@ -48,6 +49,12 @@ struct qr_slot_send {
     uint64_t offset;
     uint32_t count;
 };
+/* What comes in this round adds to what the round before has summed up here, and can only be worked in after that. */
+bool qr_schedule_builds_on_round_before(const struct qr_schedule *s, uint32_t round);
+/* What is sent in this round is this rank's contribution alone: nothing was to be added here before. */
+bool qr_schedule_sends_own(const struct qr_schedule *s, uint32_t round);
+/* What is received in this round is the whole sum, or makes it whole here. */
+bool qr_schedule_is_final(const struct qr_schedule *s, uint32_t round);
 typedef void qr_schedule_send_fn(void *ctx, const struct qr_slot_send *s);
 /* What may be sent at once, from the member's own contribution. */
 void qr_schedule_first(const struct qr_schedule *s, qr_schedule_send_fn *send, void *ctx);
