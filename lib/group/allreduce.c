@@ -9,7 +9,8 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "integers are sent from where they lie");
 
-enum { STRIDE_BYTES = 12 << 10 }; /* so much of a piece, and of the sum, stay in the nearest cache while they are worked on */
+enum { STRIDE_BYTES = 12 << 10, /* so much of a piece, and of the sum, stay in the nearest cache while they are worked on */
+       AHEAD = 2 };             /* chunks that a member of the ring has sent more than it got: what is under way everywhere fits the caches */
 
 struct outgoing {
     struct qr_slot_send slot;
@@ -98,11 +99,17 @@ static bool try_send(struct qr_reduction *r, struct outgoing *o) {
     return ops->send(r->a.link, r->a.conn[slot->to], qr_bytes_of(head, sizeof head), qr_bytes_of(from, bytes));
 }
 
+/* Round the ring all counts agree in sum, so somebody may always send: no member waits for itself. */
+static bool far_ahead(const struct qr_reduction *r, size_t i) {
+    return r->s.kind == QR_ALLREDUCE_RING && i >= r->n_received + AHEAD && r->n_received < r->n_expected;
+}
+
 void qr_reduction_pump(struct qr_reduction *r) {
     uint64_t full = 0; /* ranks whose queue has no room */
     uint32_t n_full = 0;
     for (size_t i = r->first_out; i < r->n_out && n_full + 1 < r->a.n_ranks; i++) {
         struct outgoing *o = &r->out[i];
+        if (far_ahead(r, i)) break;
         if (o->sent || full >> o->slot.to & 1) continue;
         if (try_send(r, o)) {
             o->sent = true;

@@ -245,7 +245,7 @@ static void renew(struct grpc_link *g, struct dial *d) {
     c->channel = d->channel;
     c->silent = true;
     grpc_call_cancel(c->call, NULL);
-    d->channel = link_grpc_channel(d->address, g->tls);
+    d->channel = link_grpc_channel(d->address, g->tls, !g->with_door);
     start_dial(g, d);
 }
 
@@ -419,7 +419,7 @@ static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned
     if (g->with_door && !g->door && (code = link_grpc_door_new(g->clock, g->wake_call, &g->door, err)) != QR_OK) return code;
     g->server_cq = g->door ? link_grpc_door_cq(g->door) : g->cq;
     int port = 0;
-    g->server = link_grpc_server(address, g->tls, g->clock, g->quota, g->server_cq, &port);
+    g->server = link_grpc_server(address, g->tls, g->clock, g->quota, !g->with_door, g->server_cq, &port);
     if (!g->server) return link_grpc_listen_failed(address, err);
     g->port = port;
     g->address = qr_xasprintf("%.*s:%d", (int)(strrchr(address, ':') - address), address, port);
@@ -436,7 +436,7 @@ static void link_dial(struct qr_link *l, uint32_t tag, const char *address) {
     d->tag = tag;
     d->backoff_ns = BACKOFF_FIRST_NS;
     d->address = qr_xstrdup(address);
-    d->channel = link_grpc_channel(address, g->tls);
+    d->channel = link_grpc_channel(address, g->tls, !g->with_door);
     d->next = g->dials;
     g->dials = d;
     start_dial(g, d);
@@ -498,7 +498,7 @@ static void reopen(struct grpc_link *g, int64_t now_ns) {
     } else if (g->server && g->server_down && !g->accepting) {
         grpc_server_destroy(g->server);
         g->server = NULL;
-    } else if (!g->server && (g->server = link_grpc_server(g->address, g->tls, g->clock, g->quota, g->server_cq, &g->port))) {
+    } else if (!g->server && (g->server = link_grpc_server(g->address, g->tls, g->clock, g->quota, !g->with_door, g->server_cq, &g->port))) {
         g->failures = link_grpc_accept_failed(false);
         want_accept(g);
         g->reopen_ns = 0;
@@ -647,6 +647,7 @@ static const struct qr_link_ops grpc_ops = {
 struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_link_tls *tls) {
     struct grpc_link *g = qr_xcalloc(1, sizeof *g);
     link_grpc_log_hook();
+    link_grpc_keep_memory();
     grpc_init();
     g->base.ops = &grpc_ops;
     g->clock = clock;

@@ -8,15 +8,16 @@
 #include "group/link.h"
 #include "group/link_grpc_tls.h"
 
-/* tls may be NULL: plaintext. */
-grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls); /* "dns:///address"; connects when used */
+/* tls may be NULL: plaintext. wide: for long messages. */
+grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls, bool wide); /* "dns:///address"; connects when used */
 enum qr_code link_grpc_address_check(const char *address, struct qr_err *err); /* INVALID_ARGUMENT: not host:port */
 /* A started server; NULL: the port could not be bound. */
 grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, const struct qr_clock *clock, grpc_resource_quota *quota,
-                              grpc_completion_queue *cq, int *ret_port);
+                              bool wide, grpc_completion_queue *cq, int *ret_port);
 /* Why that was: asked from the system, since gRPC does not say. */
 enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err);
 
+void link_grpc_keep_memory(void); /* link_grpc_body.c; of the whole process */
 /* link_grpc_body.c. A message of head and body; a long body is not copied, and counts as borrowed until gRPC has let go of it. */
 struct link_grpc_borrowed;
 struct link_grpc_borrowed *link_grpc_borrowed_new(void);
