@@ -7,7 +7,7 @@
 #include "group/mesh.h"
 #include "tests/t.h"
 
-enum { MAX_N = 8 };
+enum { MAX_N = 9 };
 struct world;
 struct worker {
     struct world *w;
@@ -174,7 +174,7 @@ static void *run_free(void *arg) {
     return NULL;
 }
 static void test_run_free(void) {
-    for (uint32_t n = 2; n <= MAX_N; n += 2) {
+    for (uint32_t n = 2; n <= MAX_N; n++) {
         struct world w;
         open_world(&w, n, 200);
         on_all(&w, run_free);
