@@ -2,7 +2,7 @@
 
 #include "format/chunk.h"
 
-enum { STAR_MAX_BYTES = 64 << 10 };
+enum { EXCHANGE_MAX_BYTES = 16 << 10, HOPS_MAX_BYTES = 256 << 10, STAR_MAX_BYTES = 2 << 20 };
 
 const char *const qr_allreduce_names[4] = {"auto", "ring", "doubling", "star"};
 
@@ -32,11 +32,9 @@ static bool part_range(const struct qr_schedule *s, uint32_t block, uint32_t par
 }
 
 static enum qr_allreduce choose(enum qr_allreduce wish, uint32_t n_ranks, uint64_t n) {
-    if (wish == QR_ALLREDUCE_AUTO) {
-        if (n > STAR_MAX_BYTES / QR_FIXED_BYTES) return QR_ALLREDUCE_RING;
-        return n_ranks == 2 ? QR_ALLREDUCE_DOUBLING : QR_ALLREDUCE_STAR;
-    }
-    return wish;
+    if (wish != QR_ALLREDUCE_AUTO) return wish;
+    if (n > (n_ranks == 2 ? EXCHANGE_MAX_BYTES : HOPS_MAX_BYTES) / QR_FIXED_BYTES) return QR_ALLREDUCE_RING;
+    return n_ranks == 2 || n * (n_ranks - 1) > STAR_MAX_BYTES / QR_FIXED_BYTES ? QR_ALLREDUCE_DOUBLING : QR_ALLREDUCE_STAR;
 }
 
 struct qr_schedule qr_schedule_make(enum qr_allreduce wish, uint32_t n_ranks, uint32_t rank, uint64_t n) {
