@@ -9,7 +9,7 @@
 
 enum { MAX_RANKS = 64, MAX_STRANGERS = 64 };
 #define SLICE_NS (50 * INT64_C(1000000))
-#define LOOK_NS (200 * INT64_C(1000))     /* to look is for peers that are nearly as far: another 200 us of the processor would be lost on one that computes */
+#define LOOK_NS (200 * INT64_C(1000))     /* members that have computed as long as each other are no further apart */
 #define GREET_WITHIN_NS (5 * QR_SECOND)
 #define TELL_AFTER_NS (5 * QR_SECOND)     /* a line names whom a reduction waits for */
 #define STALLED_AFTER_NS (600 * QR_SECOND)
