@@ -22,9 +22,8 @@ void qr_chunk_encode(const struct qr_chunk *c, uint8_t ret[QR_CHUNK_HEADER_BYTES
     qr_set_u32le(ret + 76, qr_crc32c(0, ret, 76));
 }
 
-bool qr_chunk_decode(struct qr_bytes message, struct qr_chunk *ret, struct qr_bytes *ret_integers) {
-    const uint8_t *p = message.p;
-    if (message.n < QR_CHUNK_HEADER_BYTES || memcmp(p, chunk_magic, 4) != 0 || qr_get_u32le(p + 76) != qr_crc32c(0, p, 76)) return false;
+bool qr_chunk_decode_head(const uint8_t p[QR_CHUNK_HEADER_BYTES], size_t message_bytes, struct qr_chunk *ret) {
+    if (message_bytes < QR_CHUNK_HEADER_BYTES || memcmp(p, chunk_magic, 4) != 0 || qr_get_u32le(p + 76) != qr_crc32c(0, p, 76)) return false;
     struct qr_chunk c = {
         .kind = p[4], .schedule = p[5], .phase = p[6], .generation = qr_get_u64le(p + 8), .step = qr_get_u64le(p + 16), .total = qr_get_u64le(p + 24),
         .offset = qr_get_u64le(p + 32), .count = qr_get_u32le(p + 40), .round = qr_get_u32le(p + 44), .part = qr_get_u32le(p + 48),
@@ -32,8 +31,16 @@ bool qr_chunk_decode(struct qr_bytes message, struct qr_chunk *ret, struct qr_by
     };
     memcpy(c.coverage, p + 56, 16);
     if (p[7] != 0 || c.phase > 1 || c.count > QR_CHUNK_MAX_COUNT || c.offset > c.total || c.count > c.total - c.offset) return false;
-    struct qr_bytes integers = qr_bytes_of(p + QR_CHUNK_HEADER_BYTES, message.n - QR_CHUNK_HEADER_BYTES);
-    if (integers.n != (size_t)c.count * 16 || qr_crc32c(0, integers.p, integers.n) != c.crc) return false;
+    if (message_bytes - QR_CHUNK_HEADER_BYTES != (size_t)c.count * 16) return false;
+    *ret = c;
+    return true;
+}
+
+bool qr_chunk_decode(struct qr_bytes message, struct qr_chunk *ret, struct qr_bytes *ret_integers) {
+    struct qr_chunk c;
+    if (!qr_chunk_decode_head(message.p, message.n, &c)) return false;
+    struct qr_bytes integers = qr_bytes_of(message.p + QR_CHUNK_HEADER_BYTES, message.n - QR_CHUNK_HEADER_BYTES);
+    if (qr_crc32c(0, integers.p, integers.n) != c.crc) return false;
     *ret = c;
     *ret_integers = integers;
     return true;

@@ -33,6 +33,8 @@ struct qr_chunk {
     uint32_t crc;        /* of the integers */
 };
 void qr_chunk_encode(const struct qr_chunk *c, uint8_t ret[QR_CHUNK_HEADER_BYTES]);
+/* Checks the header (the first bytes of a message of so many) and that length; the integers' crc32c is the caller's to compare. */
+bool qr_chunk_decode_head(const uint8_t head[QR_CHUNK_HEADER_BYTES], size_t message_bytes, struct qr_chunk *ret);
 /* Checks the header, the length of the message and the integers' crc32c. */
 bool qr_chunk_decode(struct qr_bytes message, struct qr_chunk *ret, struct qr_bytes *ret_integers);
 

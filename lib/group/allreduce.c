@@ -9,10 +9,17 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "integers are sent from where they lie");
 
+enum { STRIDE_BYTES = 12 << 10, /* so much of a piece, and of the sum, stay in the nearest cache while they are worked on */
+       AHEAD = 2 };             /* chunks that a member of the ring has sent more than it got: what is under way everywhere fits the caches */
+
 struct outgoing {
     struct qr_slot_send slot;
     uint32_t crc;
     bool has_crc, sent;
+};
+struct worked { /* what a slot's integers sum to once it is worked in */
+    struct qr_coverage coverage;
+    uint32_t crc; /* of those integers, where they are sent on */
 };
 struct qr_reduction {
     struct qr_reduction_args a;
@@ -21,22 +28,22 @@ struct qr_reduction {
     struct qr_coverage own, total;
     uint64_t n_received, n_expected;
     /* by slot = round * n_parts + part */
-    struct qr_coverage *coverage; /* of what the slot's integers sum to once it is worked in */
-    size_t coverage_cap;
+    struct worked *worked;
+    size_t worked_cap;
     uint8_t *got;                 /* by slot; in star at rank 0 by from * n_parts + part */
     size_t got_cap;
     uint32_t *arrived;            /* star at rank 0: senders in, by part */
     size_t arrived_cap;
     struct outgoing *out;
     size_t out_cap, n_out, first_out;
-    qr_fixed *scratch;            /* doubling: the sums after rounds 1 .. log2 N - 1 */
+    qr_fixed *scratch;            /* doubling: the sums before rounds 1, 2, ... that add */
     size_t scratch_cap;
 };
 
 struct qr_reduction *qr_reduction_new(void) { return qr_xcalloc(1, sizeof(struct qr_reduction)); }
 void qr_reduction_free(struct qr_reduction *r) {
     if (!r) return;
-    free(r->coverage);
+    free(r->worked);
     free(r->got);
     free(r->arrived);
     free(r->out);
@@ -52,15 +59,17 @@ void qr_reduction_free(struct qr_reduction *r) {
         }                                                  \
     } while (0)
 
-/* Sum so far before `round` of a doubling; elsewhere what is summed up in ret_sum. Round 0 is always the contribution itself. */
+/* Where the sum of all that came in the rounds before `round` lies: the whole one, and all that grows in place, in ret_sum. */
 static qr_fixed *partial(const struct qr_reduction *r, uint32_t round) {
-    if (r->s.kind == QR_ALLREDUCE_DOUBLING && round < r->s.n_rounds) return r->scratch + (size_t)(round - 1) * r->s.n;
+    if (r->s.kind == QR_ALLREDUCE_DOUBLING && !qr_schedule_is_final(&r->s, round - 1)) return r->scratch + (size_t)(round - 1) * r->s.n;
     return r->a.sum;
 }
 
-static const qr_fixed *source(const struct qr_reduction *r, uint32_t round) { return round == 0 ? r->c.vector : partial(r, round); }
-static struct qr_coverage *coverage_at(const struct qr_reduction *r, uint32_t round, uint32_t part) {
-    return &r->coverage[(size_t)round * r->s.n_parts + part];
+static const qr_fixed *source(const struct qr_reduction *r, uint32_t round) {
+    return qr_schedule_sends_own(&r->s, round) ? r->c.vector : partial(r, round);
+}
+static struct worked *worked_at(const struct qr_reduction *r, uint32_t round, uint32_t part) {
+    return &r->worked[(size_t)round * r->s.n_parts + part];
 }
 
 static void queue_send(void *ctx, const struct qr_slot_send *slot) {
@@ -73,8 +82,9 @@ static bool try_send(struct qr_reduction *r, struct outgoing *o) {
     const struct qr_slot_send *slot = &o->slot;
     const qr_fixed *from = slot->count ? source(r, slot->round) + slot->offset : NULL;
     size_t bytes = (size_t)slot->count * QR_FIXED_BYTES;
+    const struct worked *own = qr_schedule_sends_own(&r->s, slot->round) ? NULL : worked_at(r, slot->round - 1, slot->part);
     if (!o->has_crc) {
-        o->crc = qr_crc32c(0, from, bytes);
+        o->crc = own ? own->crc : qr_crc32c(0, from, bytes);
         o->has_crc = true;
     }
     struct qr_chunk chunk = {
@@ -82,11 +92,16 @@ static bool try_send(struct qr_reduction *r, struct outgoing *o) {
         .step = r->c.key.step, .total = r->s.n, .offset = slot->offset, .count = slot->count, .round = slot->round, .part = slot->part,
         .rank = r->a.rank, .crc = o->crc,
     };
-    qr_coverage_store(chunk.coverage, slot->round == 0 ? r->own : *coverage_at(r, slot->round - 1, slot->part));
+    qr_coverage_store(chunk.coverage, own ? own->coverage : r->own);
     uint8_t head[QR_CHUNK_HEADER_BYTES];
     qr_chunk_encode(&chunk, head);
     const struct qr_link_ops *ops = r->a.link->ops;
     return ops->send(r->a.link, r->a.conn[slot->to], qr_bytes_of(head, sizeof head), qr_bytes_of(from, bytes));
+}
+
+/* Round the ring all counts agree in sum, so somebody may always send: no member waits for itself. */
+static bool far_ahead(const struct qr_reduction *r, size_t i) {
+    return r->s.kind == QR_ALLREDUCE_RING && i >= r->n_received + AHEAD && r->n_received < r->n_expected;
 }
 
 void qr_reduction_pump(struct qr_reduction *r) {
@@ -94,6 +109,7 @@ void qr_reduction_pump(struct qr_reduction *r) {
     uint32_t n_full = 0;
     for (size_t i = r->first_out; i < r->n_out && n_full + 1 < r->a.n_ranks; i++) {
         struct outgoing *o = &r->out[i];
+        if (far_ahead(r, i)) break;
         if (o->sent || full >> o->slot.to & 1) continue;
         if (try_send(r, o)) {
             o->sent = true;
@@ -112,7 +128,7 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
     r->c = *args->contribution;
     r->s = qr_schedule_make(args->wish, args->n_ranks, args->rank, r->c.n);
     if (r->s.kind == QR_ALLREDUCE_DOUBLING && r->s.n_rounds > 1) {
-        size_t need = (size_t)(r->s.n_rounds - 1) * r->c.n;
+        size_t need = (size_t)(r->s.n_rounds - 1 - r->s.n_folds) * r->c.n;
         if (need > r->scratch_cap) {
             free(r->scratch);
             r->scratch = NULL;
@@ -125,7 +141,7 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
         }
     }
     size_t slots = (size_t)(r->s.n_rounds ? r->s.n_rounds : 1) * r->s.n_parts, by_rank = (size_t)args->n_ranks * r->s.n_parts;
-    GROW(r->coverage, r->coverage_cap, slots);
+    GROW(r->worked, r->worked_cap, slots);
     GROW(r->got, r->got_cap, slots > by_rank ? slots : by_rank);
     GROW(r->arrived, r->arrived_cap, r->s.n_parts);
     size_t n_sends = (size_t)qr_schedule_n_sends(&r->s);
@@ -144,38 +160,87 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
     return QR_OK;
 }
 
-/* sum = before + the integers of the message. */
-static void add_to(qr_fixed *sum, const qr_fixed *before, const uint8_t *integers, size_t n) {
+/* Integers that come in, bytes of any alignment in pieces that are cut anywhere. */
+struct inflow {
+    qr_fixed *to;           /* the next integer's place */
+    const qr_fixed *before; /* what it is added to, which may be that place; NULL: it is taken as it is */
+    uint8_t cut[QR_FIXED_BYTES];
+    size_t n_cut;           /* of an integer in which a piece ended */
+    uint32_t crc, crc_sum;  /* of what came; and of what it made, where that is sent on */
+    bool sent_on;
+};
+
+static void put(struct inflow *f, const uint8_t *integers, size_t n) {
     if (!n) return;
-    if (sum != before) memcpy(sum, before, n * sizeof *sum);
-    qr_fixed_add_bytes(sum, integers, n);
+    if (!f->before) {
+        qr_fixed_load(f->to, integers, n);
+    } else {
+        if (f->to != f->before) memcpy(f->to, f->before, n * sizeof *f->to);
+        qr_fixed_add_bytes(f->to, integers, n);
+        f->before += n;
+        if (f->sent_on) f->crc_sum = qr_crc32c(f->crc_sum, f->to, n * sizeof *f->to);
+    }
+    f->to += n;
 }
 
-static void work_in(struct qr_reduction *r, const struct qr_chunk *c, const struct qr_slot *slot, const uint8_t *integers) {
-    struct qr_coverage *mine = coverage_at(r, c->round, c->part), theirs = qr_coverage_load(c->coverage);
-    if (slot->phase == QR_SLOT_TAKE) {
-        if (slot->count) qr_fixed_load(r->a.sum + slot->offset, integers, slot->count);
-        *mine = theirs;
-        qr_schedule_next(&r->s, c->round, c->part, queue_send, r);
-        return;
+static void flow_in(struct inflow *f, const uint8_t *p, size_t n) {
+    for (size_t now; n; p += now, n -= now) {
+        now = n < STRIDE_BYTES ? n : STRIDE_BYTES;
+        f->crc = qr_crc32c(f->crc, p, now);
+        size_t mended = f->n_cut == 0 ? 0 : now < QR_FIXED_BYTES - f->n_cut ? now : QR_FIXED_BYTES - f->n_cut;
+        if (mended) {
+            memcpy(f->cut + f->n_cut, p, mended);
+            f->n_cut += mended;
+            if (f->n_cut < QR_FIXED_BYTES) continue;
+            put(f, f->cut, 1);
+        }
+        size_t whole = (now - mended) / QR_FIXED_BYTES;
+        put(f, p + mended, whole);
+        f->n_cut = now - mended - whole * QR_FIXED_BYTES;
+        memcpy(f->cut, p + now - f->n_cut, f->n_cut);
     }
-    bool first = true; /* the first to be added here: to the contribution */
-    const qr_fixed *before = r->c.vector;
-    struct qr_coverage covered = r->own;
-    if (r->s.kind == QR_ALLREDUCE_STAR) first = r->arrived[c->part]++ == 0;
-    if (!first) {
+}
+
+/* The integers of a message, behind its header. */
+static void flow_message(struct inflow *f, struct qr_pieces message) {
+    size_t skip = QR_CHUNK_HEADER_BYTES;
+    for (size_t i = 0; i < message.n_pieces; i++) {
+        struct qr_bytes piece = message.piece[i];
+        size_t skipped = skip < piece.n ? skip : piece.n;
+        skip -= skipped;
+        flow_in(f, piece.p + skipped, piece.n - skipped);
+    }
+}
+
+/* False when the integers are not those that were sent. */
+static bool work_in(struct qr_reduction *r, const struct qr_chunk *c, const struct qr_slot *slot, struct qr_pieces message) {
+    struct worked *mine = worked_at(r, c->round, c->part);
+    const qr_fixed *before = r->c.vector; /* what is added to first is the contribution */
+    struct qr_coverage covered = r->own, theirs = qr_coverage_load(c->coverage);
+    if (r->s.kind == QR_ALLREDUCE_STAR && slot->phase == QR_SLOT_ADD && r->arrived[c->part]++ > 0) {
         before = r->a.sum;
-        covered = *mine;
-    }
-    if (r->s.kind == QR_ALLREDUCE_DOUBLING && c->round > 0) {
+        covered = mine->coverage;
+    } else if (qr_schedule_builds_on_round_before(&r->s, c->round)) {
         before = partial(r, c->round);
-        covered = *coverage_at(r, c->round - 1, c->part);
+        covered = worked_at(r, c->round - 1, c->part)->coverage;
     }
-    qr_fixed *sum = partial(r, c->round + 1);
-    if (slot->count) add_to(sum + slot->offset, before + slot->offset, integers, slot->count);
-    *mine = qr_coverage_sum(covered, theirs);
-    if (r->s.kind != QR_ALLREDUCE_STAR || r->arrived[c->part] == r->a.n_ranks - 1)
-        qr_schedule_next(&r->s, c->round, c->part, queue_send, r);
+    bool add = slot->phase == QR_SLOT_ADD, all_here = r->s.kind != QR_ALLREDUCE_STAR || r->arrived[c->part] == r->a.n_ranks - 1;
+    struct inflow f = {.sent_on = all_here && (r->s.kind != QR_ALLREDUCE_DOUBLING || r->s.n_folds || !qr_schedule_is_final(&r->s, c->round))};
+    if (slot->count) {
+        f.to = (add ? partial(r, c->round + 1) : r->a.sum) + slot->offset;
+        f.before = add ? before + slot->offset : NULL;
+        flow_message(&f, message);
+    }
+    if (f.crc != c->crc) return false;
+    mine->coverage = add ? qr_coverage_sum(covered, theirs) : theirs;
+    mine->crc = add ? f.crc_sum : f.crc;
+    if (!add || all_here) qr_schedule_next(&r->s, c->round, c->part, queue_send, r);
+    return true;
+}
+
+static enum qr_taken damaged(size_t n, struct qr_err *err) {
+    qr_fail(err, QR_UNAVAILABLE, "sent a damaged chunk (%zu bytes, or its crc32c is wrong)", n);
+    return QR_TAKEN_BAD;
 }
 
 static const char *kind_name(unsigned kind) {
@@ -188,13 +253,11 @@ static size_t got_index(const struct qr_reduction *r, uint32_t round, uint32_t p
     return (size_t)(by_sender ? from : round) * r->s.n_parts + part;
 }
 
-enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, struct qr_bytes message, struct qr_err *err) {
+enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, struct qr_pieces message, struct qr_err *err) {
     struct qr_chunk c;
-    struct qr_bytes integers;
-    if (!qr_chunk_decode(message, &c, &integers)) {
-        qr_fail(err, QR_UNAVAILABLE, "sent a damaged chunk (%zu bytes, or its crc32c is wrong)", message.n);
-        return QR_TAKEN_BAD;
-    }
+    uint8_t head[QR_CHUNK_HEADER_BYTES];
+    qr_pieces_copy(message, sizeof head, head);
+    if (!qr_chunk_decode_head(head, message.n, &c)) return damaged(message.n, err);
     if (c.generation != r->a.generation) return QR_TAKEN_OTHER;
     if (c.step != r->c.key.step) return QR_TAKEN_LATER;
     if (c.kind != (uint8_t)r->c.key.kind) { /* a step has one kind; only the number of epochs is not in the job hash */
@@ -218,32 +281,25 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
         qr_fail(err, QR_INTERNAL, "sent a chunk that is not its turn (round %" PRIu32 ", part %" PRIu32 ")", c.round, c.part);
         return QR_TAKEN_BAD;
     }
-    if (r->s.kind == QR_ALLREDUCE_DOUBLING && c.round > 0 && !r->got[got_index(r, c.round - 1, c.part, from_rank)]) return QR_TAKEN_LATER;
+    if (qr_schedule_builds_on_round_before(&r->s, c.round) && !r->got[got_index(r, c.round - 1, c.part, from_rank)]) return QR_TAKEN_LATER;
     r->got[got_index(r, c.round, c.part, from_rank)] = 1;
     r->n_received++;
-    work_in(r, &c, &slot, integers.p);
+    if (!work_in(r, &c, &slot, message)) return damaged(message.n, err);
     qr_reduction_pump(r);
     return QR_TAKEN;
 }
 
 bool qr_reduction_done(const struct qr_reduction *r) { return r->n_received == r->n_expected && r->first_out == r->n_out; }
 
-/* Slots whose integers are the whole sum: the last addition and all that is taken. */
-static bool is_final(const struct qr_reduction *r, uint32_t round) {
-    if (r->s.kind == QR_ALLREDUCE_RING) return round + 2 >= r->a.n_ranks;
-    if (r->s.kind == QR_ALLREDUCE_STAR) return (round == 0) == (r->a.rank == 0);
-    return round + 1 == r->s.n_rounds;
-}
-
 enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err) {
     const char *kind = kind_name(r->c.key.kind);
     bool fine = r->a.n_ranks > 1 || qr_coverage_equal(r->own, r->total);
     uint32_t bad_part = 0;
     for (uint32_t round = 0; fine && round < r->s.n_rounds; round++)
-        for (uint32_t part = 0; fine && is_final(r, round) && part < r->s.n_parts; part++) {
+        for (uint32_t part = 0; fine && qr_schedule_is_final(&r->s, round) && part < r->s.n_parts; part++) {
             bool by_sender = r->s.kind == QR_ALLREDUCE_STAR && r->a.rank == 0;
             bool there = by_sender ? r->arrived[part] != 0 : r->got[got_index(r, round, part, 0)] != 0;
-            if (there && !qr_coverage_equal(*coverage_at(r, round, part), r->total)) {
+            if (there && !qr_coverage_equal(worked_at(r, round, part)->coverage, r->total)) {
                 fine = false;
                 bad_part = part;
             }

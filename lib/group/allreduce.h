@@ -4,7 +4,8 @@
  *           polls the link and hands each message in. The contribution is only read, the sum grows in ret_sum, so a reduction may be
  *           thrown away at any point.
  * Checks    each chunk: crc32c, place in the schedule, once. At the end: the coverage word of every chunk against the total
- *           (exact/coverage.h).
+ *           (exact/coverage.h). Integers are added from where gRPC has put them, cut anywhere, and their crc32c is known only after that: a
+ *           damaged chunk has spoiled the sum, and the reduction is lost.
  * Memory    parts are sent from where they lie: vector and sum stay untouched by others until done() and the link's unreleased() is 0.
  *           Bookkeeping is kept for the next reduction: no allocation when it is no larger.
  * Threads   the data link's owner.
@@ -39,7 +40,7 @@ void qr_reduction_free(struct qr_reduction *r); /* NULL is fine */
 
 /* Starts and sends what can be sent. RESOURCE_EXHAUSTED when scratch (doubling above 64 KB only) does not fit. */
 QR_MUST_CHECK enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reduction_args *args, struct qr_err *err);
-enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, struct qr_bytes message, struct qr_err *err);
+enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, struct qr_pieces message, struct qr_err *err);
 /* Sends what waits for room in the link's queues: after each poll. */
 void qr_reduction_pump(struct qr_reduction *r);
 /* All is received and handed to the link. */

@@ -13,10 +13,25 @@
 #define QR_GROUP_LINK_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/bytes.h"
 
 enum { QR_LINK_MAX_MESSAGE = (1 << 20) };
+
+/* One message as it lies in memory: n_pieces views, in order, of n bytes together. */
+struct qr_pieces { const struct qr_bytes *piece; size_t n_pieces, n; };
+static inline struct qr_pieces qr_pieces_of(const struct qr_bytes *whole) { return (struct qr_pieces){whole, 1, whole->n}; }
+/* Its first bytes, at most n of them; returns how many. */
+static inline size_t qr_pieces_copy(struct qr_pieces m, size_t n, uint8_t *ret) {
+    size_t have = 0;
+    for (size_t i = 0; i < m.n_pieces && have < n; i++) {
+        size_t more = m.piece[i].n < n - have ? m.piece[i].n : n - have;
+        if (more) memcpy(ret + have, m.piece[i].p, more);
+        have += more;
+    }
+    return have;
+}
 
 enum qr_link_event_kind { QR_LINK_NOTHING, QR_LINK_WOKEN, QR_LINK_UP, QR_LINK_DOWN, QR_LINK_MESSAGE };
 struct qr_link_event {
@@ -24,7 +39,8 @@ struct qr_link_event {
     uint32_t conn;
     bool outgoing;           /* UP: we dialed; tag is dial's */
     uint32_t tag;
-    struct qr_bytes message; /* MESSAGE: valid until the next poll */
+    struct qr_bytes message; /* MESSAGE: valid until the next poll. p is NULL when it is in pieces */
+    struct qr_pieces pieces; /* MESSAGE: several pieces, as it came, for an owner who takes it so; else none */
     char reason[160];        /* DOWN */
 };
 
@@ -49,7 +65,13 @@ struct qr_link_ops {
     void (*wake)(struct qr_link *l); /* makes poll return WOKEN soon (at once while polling) */
     void (*free)(struct qr_link *l);
 };
-struct qr_link { const struct qr_link_ops *ops; };
+struct qr_link {
+    const struct qr_link_ops *ops;
+    /* The owner's wishes; a form that has no use for them does without. */
+    bool in_pieces;          /* messages may come in pieces: no copy is made to join them */
+    int64_t look_ns;         /* so long poll looks, again and again, before it sleeps, since to sleep and be woken takes longer than a
+                              * message; it lets others run in between, and stops looking for a while when they take the processor */
+};
 
 /* In-process: links of one hub reach each other by address strings; threads of one process. */
 struct qr_link_hub;

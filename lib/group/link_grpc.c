@@ -12,83 +12,21 @@
 #include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/counter.h"
 #include "base/mem.h"
-#include "group/link_grpc_impl.h"
+#include "group/link_grpc_state_impl.h"
 
-enum { MAX_ACCEPTED = 128, QUOTA_BYTES = 16 << 20,
-       QUOTA_CONN_BYTES = 16 << 20 };
+enum { QUOTA_BYTES = 16 << 20, QUOTA_CONN_BYTES = 16 << 20 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 #define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
 #define RENEW_NS QR_SECOND
 #define CANCELLED_NS (5 * QR_SECOND)
-#define REOPEN_NS (100 * INT64_C(1000000))
-#define METHOD "/qring.Link/Stream"
-#define MARK "qring-link"
-
-enum op_kind { OP_START, OP_RECV, OP_SEND, OP_STATUS, OP_FINISH, OP_ACCEPT, OP_SHUTDOWN, OP_WAKE, OP_KINDS };
-struct op { enum op_kind kind; struct conn *conn; };
-
-struct conn {
-    struct conn *next;
-    struct dial *dial;       /* who gets it again after a break; NULL when accepted or hung up */
-    grpc_channel *channel;   /* of a hung up dial: goes with the call */
-    grpc_call *call;
-    struct link_grpc_caller *caller; /* of an accepted one */
-    struct op op[OP_KINDS];
-    unsigned n_ops;          /* batches in flight */
-    uint32_t id, tag;
-    bool outgoing, up, silent, closing, finish_started, over, paused, reading, sending;
-    int64_t close_by_ns;
-    struct link_grpc_queue queue;
-    grpc_byte_buffer *incoming, *held; /* held: arrived while paused */
-    grpc_metadata_array initial, trailing;
-    grpc_metadata mark;
-    grpc_status_code status;
-    grpc_slice details;
-    int cancelled;
-};
-struct dial {
-    struct dial *next;
-    uint32_t tag;
-    grpc_channel *channel;
-    struct conn *conn;
-    int64_t next_ns, backoff_ns, fresh_ns; /* fresh_ns: since when the channel tries */
-    char *address;
-};
-struct grpc_link {
-    struct qr_link base;
-    const struct qr_clock *clock;
-    const struct qr_link_tls *tls; /* NULL: plaintext */
-    grpc_completion_queue *cq;
-    grpc_server *server;
-    grpc_completion_queue *server_cq; /* cq, or the door's */
-    struct link_grpc_door *door;
-    grpc_resource_quota *quota; /* of the server: what messages that are not whole yet may take, of all who called */
-    grpc_call *accepted;
-    grpc_call_details details;
-    grpc_metadata_array metadata;
-    int port;
-    char *address;           /* what it listens on, with that port */
-    unsigned failures;       /* of accepting, when the server was started */
-    int64_t reopen_ns;       /* 0: it listens */
-    bool with_door, accepting, server_down, freeing;
-    struct op op_accept, op_shutdown, op_wake;
-    struct dial *dials;
-    struct conn *conns;
-    unsigned n_conns;
-    uint32_t next_id;
-    struct link_grpc_borrowed *borrowed;
-    grpc_byte_buffer *current; /* the message of the last poll */
-    struct link_grpc_unpacked unpacked;
-    grpc_channel *lame;
-    grpc_call *wake_call;
-    pthread_mutex_t wake_lock;
-    bool wake_pending; /* under wake_lock */
-};
+#define TAKEN_NS QR_MS               /* who lets others run and gets the processor back only after this is beside somebody who computes: */
+#define SLEEP_NS (100 * QR_MS)       /* so long he sleeps at once */
 
 static struct grpc_link *self(struct qr_link *l) { return (struct grpc_link *)l; }
 static gpr_timespec at_ns(int64_t ns) {
@@ -110,7 +48,7 @@ static void drop(grpc_byte_buffer **b) {
 
 /* ---- one connection ---- */
 
-static bool batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t n) {
+bool link_grpc_batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t n) {
     if (grpc_call_start_batch(c->call, ops, n, &c->op[kind], NULL) != GRPC_CALL_OK) return false;
     c->n_ops++;
     return true;
@@ -120,7 +58,7 @@ static bool batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t 
  * cut by the guard; should it come too late, what goes beyond the quota is cut off, which may hit a connection beside it too. */
 static void fit_quota(struct grpc_link *g) { grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->n_conns * QUOTA_CONN_BYTES); }
 
-static struct conn *new_conn(struct grpc_link *g, bool outgoing) {
+struct conn *link_grpc_conn_new(struct grpc_link *g, bool outgoing) {
     struct conn *c = qr_xcalloc(1, sizeof *c);
     for (int k = 0; k < OP_KINDS; k++) c->op[k] = (struct op){(enum op_kind)k, c};
     c->outgoing = outgoing;
@@ -163,7 +101,7 @@ static void remove_conn(struct grpc_link *g, struct conn *c) {
 static void read_more(struct conn *c) {
     if (!c->up || c->reading || c->paused || c->held || c->over) return;
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &c->incoming};
-    c->reading = batch(c, OP_RECV, &op, 1);
+    c->reading = link_grpc_batch(c, OP_RECV, &op, 1);
 }
 
 /* The stream's end from our side, after all that was queued. */
@@ -174,7 +112,7 @@ static void finish(struct conn *c) {
         op.data.send_status_from_server.status = GRPC_STATUS_OK;
         op.data.send_status_from_server.status_details = &c->details; /* empty */
     }
-    c->finish_started = batch(c, OP_FINISH, &op, 1);
+    c->finish_started = link_grpc_batch(c, OP_FINISH, &op, 1);
     if (!c->finish_started) grpc_call_cancel(c->call, NULL);
 }
 
@@ -186,7 +124,7 @@ static void send_more(struct conn *c) {
     }
     grpc_byte_buffer *b = link_grpc_queue_take(&c->queue);
     grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = b};
-    c->sending = batch(c, OP_SEND, &op, 1);
+    c->sending = link_grpc_batch(c, OP_SEND, &op, 1);
     grpc_byte_buffer_destroy(b);
 }
 
@@ -213,12 +151,12 @@ static void retire(struct grpc_link *g, struct conn *c) {
 }
 
 static void start_dial(struct grpc_link *g, struct dial *d) {
-    struct conn *c = new_conn(g, true);
+    struct conn *c = link_grpc_conn_new(g, true);
     c->dial = d;
     c->tag = d->tag;
     d->conn = c;
     d->fresh_ns = qr_now_ns(g->clock);
-    c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq, grpc_slice_from_static_string(METHOD), NULL,
+    c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq, grpc_slice_from_static_string(LINK_GRPC_METHOD), NULL,
                                        gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     grpc_op start[2] = {
         {.op = GRPC_OP_SEND_INITIAL_METADATA,
@@ -228,7 +166,7 @@ static void start_dial(struct grpc_link *g, struct dial *d) {
     grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
                       .data.recv_status_on_client = {.trailing_metadata = &c->trailing, .status = &c->status,
                                                      .status_details = &c->details}};
-    QR_ASSERT(batch(c, OP_START, start, 2) && batch(c, OP_STATUS, &status, 1));
+    QR_ASSERT(link_grpc_batch(c, OP_START, start, 2) && link_grpc_batch(c, OP_STATUS, &status, 1));
 }
 
 /* A resolver waits ever longer after a name that does not exist (1 s to 2 min), and cannot be told not to: a new channel asks at once. */
@@ -240,48 +178,8 @@ static void renew(struct grpc_link *g, struct dial *d) {
     c->channel = d->channel;
     c->silent = true;
     grpc_call_cancel(c->call, NULL);
-    d->channel = link_grpc_channel(d->address, g->tls);
+    d->channel = link_grpc_channel(d->address, g->tls, !g->with_door);
     start_dial(g, d);
-}
-
-static void want_accept(struct grpc_link *g) {
-    grpc_call_details_init(&g->details);
-    grpc_metadata_array_init(&g->metadata);
-    g->accepted = NULL;
-    g->accepting =
-        grpc_server_request_call(g->server, &g->accepted, &g->details, &g->metadata, g->cq, g->server_cq, &g->op_accept) == GRPC_CALL_OK;
-}
-
-static void accept_one(struct grpc_link *g) {
-    bool ok = g->accepted != NULL; /* the door passes an event on, and not how it went */
-    bool ours = ok && grpc_slice_str_cmp(g->details.method, METHOD) == 0;
-    grpc_call *call = ok ? g->accepted : NULL;
-    if (ok) {
-        grpc_slice_unref(g->details.method);
-        grpc_slice_unref(g->details.host);
-    }
-    grpc_metadata_array_destroy(&g->metadata);
-    g->accepting = false;
-    if (!ok || g->freeing) {
-        if (call) {
-            grpc_call_cancel(call, NULL);
-            grpc_call_unref(call);
-        }
-        return;
-    }
-    want_accept(g);
-    if (!ours || g->n_conns >= MAX_ACCEPTED) {
-        grpc_call_cancel_with_status(call, ours ? GRPC_STATUS_RESOURCE_EXHAUSTED : GRPC_STATUS_UNIMPLEMENTED, "not here", NULL);
-        grpc_call_unref(call);
-        return;
-    }
-    struct conn *c = new_conn(g, false);
-    c->call = call;
-    c->caller = link_grpc_guard_accepted(call, qr_now_ns(g->clock));
-    c->mark = (grpc_metadata){.key = grpc_slice_from_static_string(MARK), .value = grpc_slice_from_static_string("1")};
-    grpc_op start = {.op = GRPC_OP_SEND_INITIAL_METADATA, .data.send_initial_metadata = {.count = 1, .metadata = &c->mark}};
-    grpc_op status = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER, .data.recv_close_on_server.cancelled = &c->cancelled};
-    QR_ASSERT(batch(c, OP_STATUS, &status, 1) && batch(c, OP_START, &start, 1));
 }
 
 /* ---- events ---- */
@@ -318,8 +216,9 @@ static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b, st
     g->current = b;
     qr_count(QR_RECEIVED_BYTES, grpc_byte_buffer_length(b));
     link_grpc_guard_seen(c->caller, grpc_byte_buffer_length(b));
-    *ret = (struct qr_link_event){.kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag, .message = link_grpc_unpack(&g->unpacked, b)};
-    read_more(c);
+    *ret = (struct qr_link_event){.kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
+    ret->message = link_grpc_unpack(&g->unpacked, b, g->base.in_pieces ? &ret->pieces : NULL);
+    g->delivered = c->id;
     return true;
 }
 
@@ -356,7 +255,7 @@ static bool started(struct conn *c, bool ok, struct qr_link_event *ret) {
     if (c->outgoing) {
         bool marked = false;
         for (size_t i = 0; ok && i < c->initial.count; i++)
-            if (grpc_slice_str_cmp(c->initial.metadata[i].key, MARK) == 0) marked = true;
+            if (grpc_slice_str_cmp(c->initial.metadata[i].key, LINK_GRPC_MARK) == 0) marked = true;
         if (!marked) {
             if (ok) grpc_call_cancel(c->call, NULL);
             return false; /* the status tells the rest */
@@ -389,7 +288,7 @@ static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_e
         break;
     case OP_STATUS: told = over_by_status(g, c, ret); break;
     case OP_FINISH: break;
-    case OP_ACCEPT: accept_one(g); break;
+    case OP_ACCEPT: link_grpc_accept(g); break;
     case OP_SHUTDOWN: g->server_down = true; break;
     case OP_WAKE:
         pthread_mutex_lock(&g->wake_lock);
@@ -405,32 +304,13 @@ static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_e
 
 /* ---- the operations ---- */
 
-static enum qr_code link_listen(struct qr_link *l, const char *address, unsigned *ret_port, struct qr_err *err) {
-    struct grpc_link *g = self(l);
-    enum qr_code code = link_grpc_address_check(address, err);
-    if (code != QR_OK) return code;
-    QR_ASSERT(!g->server);
-    if (g->with_door && !g->door && (code = link_grpc_door_new(g->clock, g->wake_call, &g->door, err)) != QR_OK) return code;
-    g->server_cq = g->door ? link_grpc_door_cq(g->door) : g->cq;
-    int port = 0;
-    g->server = link_grpc_server(address, g->tls, g->clock, g->quota, g->server_cq, &port);
-    if (!g->server) return link_grpc_listen_failed(address, err);
-    g->port = port;
-    g->address = qr_xasprintf("%.*s:%d", (int)(strrchr(address, ':') - address), address, port);
-    g->failures = link_grpc_accept_failed(false);
-    link_grpc_guard_port(port, true);
-    want_accept(g);
-    *ret_port = (unsigned)port;
-    return QR_OK;
-}
-
 static void link_dial(struct qr_link *l, uint32_t tag, const char *address) {
     struct grpc_link *g = self(l);
     struct dial *d = qr_xcalloc(1, sizeof *d);
     d->tag = tag;
     d->backoff_ns = BACKOFF_FIRST_NS;
     d->address = qr_xstrdup(address);
-    d->channel = link_grpc_channel(address, g->tls);
+    d->channel = link_grpc_channel(address, g->tls, !g->with_door);
     d->next = g->dials;
     g->dials = d;
     start_dial(g, d);
@@ -483,24 +363,6 @@ static void link_pause(struct qr_link *l, uint32_t id, bool paused) {
     read_more(c);
 }
 
-/* gRPC gives up a port for good when it gets no descriptor for who called there. Such a server goes, with its streams, and another comes. */
-static void reopen(struct grpc_link *g, int64_t now_ns) {
-    if (!g->reopen_ns) {
-        grpc_server_shutdown_and_notify(g->server, g->server_cq, &g->op_shutdown);
-        grpc_server_cancel_all_calls(g->server);
-        g->server_down = false;
-    } else if (g->server && g->server_down && !g->accepting) {
-        grpc_server_destroy(g->server);
-        g->server = NULL;
-    } else if (!g->server && (g->server = link_grpc_server(g->address, g->tls, g->clock, g->quota, g->server_cq, &g->port))) {
-        g->failures = link_grpc_accept_failed(false);
-        want_accept(g);
-        g->reopen_ns = 0;
-        return;
-    }
-    g->reopen_ns = now_ns + REOPEN_NS;
-}
-
 /* Starts what is due and says when the next thing is. */
 static int64_t timers(struct grpc_link *g) {
     int64_t due_ns = INT64_MAX, now_ns = 0;
@@ -516,11 +378,8 @@ static int64_t timers(struct grpc_link *g) {
         else start_dial(g, d);
         if (now_ns + RENEW_NS < due_ns) due_ns = now_ns + RENEW_NS;
     }
-    if (g->address && !g->freeing && (g->reopen_ns || link_grpc_accept_failed(false) != g->failures)) {
-        now_ns = qr_now_ns(g->clock);
-        if (now_ns >= g->reopen_ns) reopen(g, now_ns);
-        if (g->reopen_ns && g->reopen_ns < due_ns) due_ns = g->reopen_ns;
-    }
+    int64_t reopen_ns = link_grpc_keep_listening(g);
+    if (reopen_ns < due_ns) due_ns = reopen_ns;
     if (g->door) { /* its thread may be kept by somebody: then this one cuts him off */
         now_ns = qr_now_ns(g->clock);
         if (now_ns + LINK_GRPC_LOOK_NS < due_ns) due_ns = now_ns + LINK_GRPC_LOOK_NS;
@@ -536,10 +395,31 @@ static int64_t timers(struct grpc_link *g) {
     return due_ns;
 }
 
+/* After the owner has worked in what came: a read tells the other side at once how much more it may send, and his answer is to go first. */
+static void read_after(struct grpc_link *g) {
+    struct conn *c = g->delivered ? find(g, g->delivered) : NULL;
+    g->delivered = 0;
+    drop(&g->current);
+    if (c) read_more(c);
+}
+
+static grpc_event next_event(struct grpc_link *g, int64_t until_ns) {
+    int64_t now_ns = g->base.look_ns ? qr_now_ns(g->clock) : 0, look_until_ns = now_ns + g->base.look_ns;
+    while (now_ns < look_until_ns && now_ns < until_ns && now_ns >= g->sleep_until_ns) {
+        grpc_event e = grpc_completion_queue_next(g->cq, at_ns(0), NULL);
+        if (e.type != GRPC_QUEUE_TIMEOUT) return e;
+        int64_t before_ns = now_ns;
+        sched_yield();
+        now_ns = qr_now_ns(g->clock);
+        if (now_ns - before_ns > TAKEN_NS) g->sleep_until_ns = now_ns + SLEEP_NS;
+    }
+    return grpc_completion_queue_next(g->cq, at_ns(until_ns), NULL);
+}
+
 static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_event *ret) {
     struct grpc_link *g = self(l);
     *ret = (struct qr_link_event){.kind = QR_LINK_NOTHING};
-    drop(&g->current);
+    read_after(g);
     for (struct conn *c = g->conns; c; c = c->next)
         if (c->held && !c->paused) {
             grpc_byte_buffer *b = c->held;
@@ -549,7 +429,7 @@ static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_eve
         }
     for (;;) {
         int64_t due_ns = timers(g), until_ns = due_ns < deadline_ns ? due_ns : deadline_ns;
-        grpc_event e = grpc_completion_queue_next(g->cq, at_ns(until_ns), NULL);
+        grpc_event e = next_event(g, until_ns);
         if (g->door) link_grpc_guard_look(qr_now_ns(g->clock));
         if (e.type == GRPC_OP_COMPLETE && handle(g, e.tag, e.success, ret)) return;
         if (qr_now_ns(g->clock) >= deadline_ns) return; /* also when events that nobody is told of keep coming */
@@ -586,12 +466,7 @@ static void link_free(struct qr_link *l) {
     for (struct conn *c = g->conns; c; c = c->next) close_silently(g, c);
     drain(g, has_conns, qr_now_ns(g->clock) + CLOSE_NS);
     for (struct conn *c = g->conns; c; c = c->next) grpc_call_cancel(c->call, NULL);
-    if (!g->server) g->server_down = true;
-    else if (!g->reopen_ns) {
-        g->server_down = false;
-        grpc_server_shutdown_and_notify(g->server, g->server_cq, &g->op_shutdown);
-        grpc_server_cancel_all_calls(g->server);
-    }
+    link_grpc_stop_listening(g);
     drain(g, is_busy, qr_now_ns(g->clock) + CANCELLED_NS);
     QR_ASSERT(!is_busy(g)); /* everything was cancelled */
     if (g->server) grpc_server_destroy(g->server);
@@ -606,19 +481,21 @@ static void link_free(struct qr_link *l) {
     grpc_resource_quota_unref(g->quota);
     pthread_mutex_destroy(&g->wake_lock);
     free(g->unpacked.bytes);
+    free(g->unpacked.piece);
     link_grpc_unborrow(g->borrowed);
     free(g);
     grpc_shutdown_blocking();
 }
 
 static const struct qr_link_ops grpc_ops = {
-    .listen = link_listen, .dial = link_dial, .hang_up = link_hang_up, .close_conn = link_close_conn, .send = link_send,
+    .listen = link_grpc_listen, .dial = link_dial, .hang_up = link_hang_up, .close_conn = link_close_conn, .send = link_send,
     .unreleased = link_unreleased, .pause = link_pause, .poll = link_poll, .wake = link_wake, .free = link_free,
 };
 
 struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_link_tls *tls) {
     struct grpc_link *g = qr_xcalloc(1, sizeof *g);
     link_grpc_log_hook();
+    link_grpc_keep_memory();
     grpc_init();
     g->base.ops = &grpc_ops;
     g->clock = clock;

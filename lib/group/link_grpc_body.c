@@ -1,6 +1,7 @@
 /* group/link_grpc_body.c — messages as gRPC takes them, and the bodies that it still reads. */
 #include <grpc/byte_buffer.h>
 #include <grpc/slice.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -8,7 +9,15 @@
 #include "group/link.h"
 #include "group/link_grpc_impl.h"
 
-enum { QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, SMALL_BYTES = 512 << 10, LARGEST_BYTES = QR_LINK_MAX_MESSAGE + (64 << 10) };
+enum { QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, SMALL_BYTES = 512 << 10, KEPT_BYTES = 4 << 20,
+        LARGEST_BYTES = QR_LINK_MAX_MESSAGE + (64 << 10) };
+
+/* gRPC reads into buffers of up to a chunk, and frees them when the message has been worked in. By default the C library would hand each
+ * back to the system, and every chunk would be written into pages that must be cleared and mapped first. */
+void link_grpc_keep_memory(void) {
+    mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+    mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+}
 
 /* It may outlive the link: the last slice frees it. */
 struct link_grpc_borrowed { atomic_size_t refs; }; /* bodies + 1 for the link */
@@ -66,9 +75,22 @@ void link_grpc_queue_drop(struct link_grpc_queue *q) {
     while (q->n) grpc_byte_buffer_destroy(link_grpc_queue_take(q));
 }
 
-struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_buffer *b) {
+static struct qr_pieces pieces_of(struct link_grpc_unpacked *u, const grpc_slice_buffer *sb) {
+    if (sb->count > u->cap) {
+        u->cap = 2 * sb->count;
+        u->piece = qr_xreallocarray(u->piece, u->cap, sizeof *u->piece);
+    }
+    for (size_t i = 0; i < sb->count; i++) u->piece[i] = qr_bytes_of(GRPC_SLICE_START_PTR(sb->slices[i]), GRPC_SLICE_LENGTH(sb->slices[i]));
+    return (struct qr_pieces){u->piece, sb->count, sb->length};
+}
+
+struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_buffer *b, struct qr_pieces *ret_pieces) {
     const grpc_slice_buffer *sb = &b->data.raw.slice_buffer;
     if (sb->count == 1) return qr_bytes_of(GRPC_SLICE_START_PTR(sb->slices[0]), GRPC_SLICE_LENGTH(sb->slices[0]));
+    if (ret_pieces && sb->count) {
+        *ret_pieces = pieces_of(u, sb);
+        return qr_bytes_of(NULL, sb->length);
+    }
     if (sb->length > u->room) {
         u->room = sb->length <= SMALL_BYTES ? SMALL_BYTES : sb->length <= LARGEST_BYTES ? LARGEST_BYTES : sb->length;
         free(u->bytes);

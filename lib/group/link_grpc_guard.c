@@ -34,7 +34,7 @@
 #include "base/parse.h"
 #include "group/link_grpc_impl.h"
 
-enum { STREAMS_A_SECOND = 64, CALLERS = 512, PORTS = 8, STRANGER_BYTES = 256 << 10, UNSEEN_BYTES = 4 << 20, CROWD = 128,
+enum { STREAMS_A_SECOND = 64, CALLERS = 512, PORTS = 8, STRANGER_BYTES = 256 << 10, UNSEEN_BYTES = 5 << 20, CROWD = 128,
        QUIET_MS = 100 };
 
 struct address { uint8_t ip[16]; uint16_t port; }; /* IPv4 as ::ffff:a.b.c.d */

@@ -5,17 +5,19 @@
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
 
+#include "group/link.h"
 #include "group/link_grpc_tls.h"
 
-/* tls may be NULL: plaintext. */
-grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls); /* "dns:///address"; connects when used */
+/* tls may be NULL: plaintext. wide: for long messages. */
+grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls, bool wide); /* "dns:///address"; connects when used */
 enum qr_code link_grpc_address_check(const char *address, struct qr_err *err); /* INVALID_ARGUMENT: not host:port */
 /* A started server; NULL: the port could not be bound. */
 grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, const struct qr_clock *clock, grpc_resource_quota *quota,
-                              grpc_completion_queue *cq, int *ret_port);
+                              bool wide, grpc_completion_queue *cq, int *ret_port);
 /* Why that was: asked from the system, since gRPC does not say. */
 enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err);
 
+void link_grpc_keep_memory(void); /* link_grpc_body.c; of the whole process */
 /* link_grpc_body.c. A message of head and body; a long body is not copied, and counts as borrowed until gRPC has let go of it. */
 struct link_grpc_borrowed;
 struct link_grpc_borrowed *link_grpc_borrowed_new(void);
@@ -29,9 +31,10 @@ bool link_grpc_queue_full(const struct link_grpc_queue *q, size_t bytes); /* for
 void link_grpc_queue_put(struct link_grpc_queue *q, grpc_byte_buffer *b, size_t bytes);
 grpc_byte_buffer *link_grpc_queue_take(struct link_grpc_queue *q); /* the oldest; there is one */
 void link_grpc_queue_drop(struct link_grpc_queue *q);
-/* A message that came, in one piece: in gRPC's own memory, or put together in bytes. Valid until b is destroyed and until the next call. */
-struct link_grpc_unpacked { uint8_t *bytes; size_t room; }; /* starts empty; bytes: free() */
-struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_buffer *b);
+/* A message that came: in gRPC's own memory, or put together in bytes. Valid until b is destroyed and until the next call. Where pieces are
+ * wanted (else NULL) and it has several, they are told instead and the message is without bytes. */
+struct link_grpc_unpacked { uint8_t *bytes; size_t room; struct qr_bytes *piece; size_t cap; }; /* starts empty; bytes, piece: free() */
+struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_buffer *b, struct qr_pieces *ret_pieces);
 
 /* link_grpc_guard.c. Connections that open stream after stream are cut, on servers with these credentials at these ports. Any thread. */
 #define LINK_GRPC_LOOK_NS (25 * INT64_C(1000000))

@@ -10,18 +10,20 @@
 #include "group/link.h"
 #include "group/link_grpc_impl.h"
 
-enum { MAX_ARGS = 20, MAX_STREAMS = 2, MAX_METADATA_BYTES = 4 << 10, WINDOW_BYTES = 512 << 10, HANDSHAKE_MS = 10000, IDLE_MS = 30000 };
+enum { MAX_ARGS = 20, MAX_STREAMS = 2, MAX_METADATA_BYTES = 4 << 10, READ_BYTES = 256 << 10, HANDSHAKE_MS = 10000, IDLE_MS = 30000 };
 
-static grpc_channel_args channel_args(void) {
+/* Without its probe gRPC keeps a connection's window at 64 KB for good: every chunk that is longer stands still once, until the other side
+ * has let go of the rest. With it the window is soon 4 MB, which links of small messages do without. */
+static size_t channel_args(bool wide, grpc_arg ret[MAX_ARGS]) {
     static char local_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, retries[] = GRPC_ARG_ENABLE_RETRIES,
         reuseport[] = GRPC_ARG_ALLOW_REUSEPORT,
                 dns[] = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, first[] = GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
                 least[] = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, most[] = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
                     receive[] = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
                 proxy[] = GRPC_ARG_ENABLE_HTTP_PROXY, config[] = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION,
-                        probe[] = GRPC_ARG_HTTP2_BDP_PROBE, window[] = GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES;
+                        probe[] = GRPC_ARG_HTTP2_BDP_PROBE, read[] = GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE;
 #define INTEGER(k, v) {.type = GRPC_ARG_INTEGER, .key = (k), .value.integer = (v)}
-    static grpc_arg args[] = {
+    const grpc_arg args[] = {
         INTEGER(local_pool, 1), /* two channels to one address are two connections */
         INTEGER(retries, 0),    /* the retry filter would keep references to bodies and send them again */
         INTEGER(reuseport, 0),  /* else two servers share one port without an error */
@@ -32,15 +34,17 @@ static grpc_channel_args channel_args(void) {
         INTEGER(receive, QR_LINK_MAX_MESSAGE + (64 << 10)),
         INTEGER(proxy, 0),      /* peers are reached directly, whatever http_proxy says */
         INTEGER(config, 1),     /* no TXT queries */
-        INTEGER(probe, 0),      /* windows that grow by themselves would fill the server's quota with what a reader has not asked for */
-        INTEGER(window, WINDOW_BYTES),
+        INTEGER(probe, wide),
+        INTEGER(read, READ_BYTES), /* one chunk, to be worked in while the cache has it */
     };
 #undef INTEGER
-    return (grpc_channel_args){.num_args = sizeof args / sizeof args[0], .args = args};
+    memcpy(ret, args, sizeof args);
+    return sizeof args / sizeof *args;
 }
 
-grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls) {
-    grpc_channel_args args = channel_args();
+grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls, bool wide) {
+    grpc_arg room[MAX_ARGS];
+    grpc_channel_args args = {.num_args = channel_args(wide, room), .args = room};
     grpc_channel_credentials *creds = tls ? link_grpc_tls_channel(tls) : grpc_insecure_credentials_create();
     char *target = qr_xasprintf("dns:///%s", address);
     grpc_channel *channel = grpc_channel_create(target, creds, &args);
@@ -50,7 +54,7 @@ grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *t
 }
 
 /* What strangers may cost: a server's arguments beside those of a channel. */
-static grpc_channel_args server_args(grpc_resource_quota *quota, grpc_arg *ret, size_t max) {
+static size_t server_args(grpc_resource_quota *quota, bool wide, grpc_arg ret[MAX_ARGS]) {
     static char streams[] = GRPC_ARG_MAX_CONCURRENT_STREAMS, metadata[] = GRPC_ARG_MAX_METADATA_SIZE,
         handshake[] = GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                 idle[] = GRPC_ARG_MAX_CONNECTION_IDLE_MS, memory[] = GRPC_ARG_RESOURCE_QUOTA;
@@ -61,12 +65,10 @@ static grpc_channel_args server_args(grpc_resource_quota *quota, grpc_arg *ret, 
         {.type = GRPC_ARG_INTEGER, .key = idle, .value.integer = IDLE_MS},
         {.type = GRPC_ARG_POINTER, .key = memory, .value.pointer = {quota, grpc_resource_quota_arg_vtable()}},
     };
-    const grpc_channel_args common = channel_args();
-    size_t n_more = sizeof more / sizeof *more;
-    QR_ASSERT(common.num_args + n_more <= max);
-    memcpy(ret, common.args, common.num_args * sizeof *ret);
-    memcpy(ret + common.num_args, more, sizeof more);
-    return (grpc_channel_args){.num_args = common.num_args + n_more, .args = ret};
+    size_t n = channel_args(wide, ret), n_more = sizeof more / sizeof *more;
+    QR_ASSERT(n + n_more <= MAX_ARGS);
+    memcpy(ret + n, more, sizeof more);
+    return n + n_more;
 }
 
 /* A server must be started and shut down before it may go. */
@@ -82,9 +84,9 @@ static void end_unused(grpc_server *server) {
 }
 
 grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, const struct qr_clock *clock, grpc_resource_quota *quota,
-                              grpc_completion_queue *cq, int *ret_port) {
+                              bool wide, grpc_completion_queue *cq, int *ret_port) {
     grpc_arg room[MAX_ARGS];
-    grpc_channel_args args = server_args(quota, room, MAX_ARGS);
+    grpc_channel_args args = {.num_args = server_args(quota, wide, room), .args = room};
     grpc_server_credentials *creds = tls ? link_grpc_tls_server(tls) : grpc_insecure_server_credentials_create();
     if (!tls) link_grpc_guard(creds, clock);
     grpc_server *server = grpc_server_create(&args, NULL);

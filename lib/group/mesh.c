@@ -9,6 +9,7 @@
 
 enum { MAX_RANKS = 64, MAX_STRANGERS = 64 };
 #define SLICE_NS (50 * INT64_C(1000000))
+#define LOOK_NS (200 * INT64_C(1000))     /* members that have computed as long as each other are no further apart */
 #define GREET_WITHIN_NS (5 * QR_SECOND)
 #define TELL_AFTER_NS (5 * QR_SECOND)     /* a line names whom a reduction waits for */
 #define STALLED_AFTER_NS (600 * QR_SECOND)
@@ -48,6 +49,7 @@ struct qr_mesh {
     struct qr_buf *fetched;  /* where a state goes that is being fetched, or NULL */
     uint32_t fetch_rank;
     bool fetch_whole;
+    struct qr_buf whole;     /* a part of a state that came in pieces */
     int64_t progress_ns;
     uint64_t dropped;
 };
@@ -56,12 +58,14 @@ struct qr_mesh *qr_mesh_new(const struct qr_mesh_options *opt) {
     struct qr_mesh *m = qr_xcalloc(1, sizeof *m);
     m->o = *opt;
     m->reduction = qr_reduction_new();
+    m->o.link->in_pieces = true;
     return m;
 }
 
 void qr_mesh_free(struct qr_mesh *m) {
     if (!m) return;
     for (uint32_t r = 0; r < MAX_RANKS; r++) qr_buf_free(&m->peer[r].held);
+    qr_buf_free(&m->whole);
     qr_reduction_free(m->reduction);
     free(m);
 }
@@ -198,21 +202,28 @@ static void welcome_early(struct qr_mesh *m) {
     }
 }
 
-static void hold(struct qr_mesh *m, struct peer *p, struct qr_bytes message) {
+static void gather(struct qr_buf *ret, struct qr_pieces message) {
+    qr_buf_clear(ret);
+    uint8_t *room = qr_buf_grow(ret, message.n);
+    QR_ASSERT(room);
+    qr_pieces_copy(message, message.n, room);
+}
+
+static void hold(struct qr_mesh *m, struct peer *p, struct qr_pieces message) {
     QR_ASSERT(!p->holding);
-    qr_buf_clear(&p->held);
-    qr_buf_put(&p->held, message.p, message.n);
+    gather(&p->held, message);
     p->holding = true;
     m->o.link->ops->pause(m->o.link, p->conn, true);
 }
 
 /* A part of a state: of the one that is being fetched, or of no use. */
-static enum qr_taken take_state(struct qr_mesh *m, struct peer *p, struct qr_bytes message, struct qr_err *err) {
+static enum qr_taken take_state(struct qr_mesh *m, struct peer *p, struct qr_pieces message, struct qr_err *err) {
     struct qr_state_part part;
     struct qr_bytes bytes;
     if (!m->fetched && !m->reducing) return QR_TAKEN_LATER;
     if (!m->fetched || p != &m->peer[m->fetch_rank] || m->fetch_whole) return QR_TAKEN;
-    if (!qr_state_part_decode(message, &part, &bytes) || part.offset != m->fetched->n) {
+    if (message.n_pieces > 1) gather(&m->whole, message);
+    if (!qr_state_part_decode(message.n_pieces > 1 ? qr_buf_view(&m->whole) : *message.piece, &part, &bytes) || part.offset != m->fetched->n) {
         qr_fail(err, QR_UNAVAILABLE, "sent a damaged part of a state (%zu bytes)", message.n);
         return QR_TAKEN_BAD;
     }
@@ -223,9 +234,10 @@ static enum qr_taken take_state(struct qr_mesh *m, struct peer *p, struct qr_byt
 }
 
 /* Hands one message in. False: the reduction is lost, *err says why. */
-static bool hand_in(struct qr_mesh *m, struct peer *p, struct qr_bytes message, enum qr_taken *ret, struct qr_err *err) {
+static bool hand_in(struct qr_mesh *m, struct peer *p, struct qr_pieces message, enum qr_taken *ret, struct qr_err *err) {
+    uint8_t name[4];
     *ret = QR_TAKEN_LATER;
-    if (qr_state_part_is(message)) *ret = take_state(m, p, message, err);
+    if (qr_state_part_is(qr_bytes_of(name, qr_pieces_copy(message, sizeof name, name)))) *ret = take_state(m, p, message, err);
     else if (m->reducing) *ret = qr_reduction_message(m->reduction, (uint32_t)(p - m->peer), message, err);
     if (*ret == QR_TAKEN) m->progress_ns = now_ns(m);
     if (*ret == QR_TAKEN_OTHER) m->dropped++;
@@ -248,7 +260,8 @@ static bool offer_held(struct qr_mesh *m, struct qr_err *err) {
             struct peer *p = &m->peer[r];
             if (!p->holding) continue;
             enum qr_taken taken;
-            if (!hand_in(m, p, qr_buf_view(&p->held), &taken, err)) return false;
+            struct qr_bytes held = qr_buf_view(&p->held);
+            if (!hand_in(m, p, qr_pieces_of(&held), &taken, err)) return false;
             if (taken == QR_TAKEN_LATER) continue;
             p->holding = false;
             again = true;
@@ -260,13 +273,15 @@ static bool offer_held(struct qr_mesh *m, struct qr_err *err) {
 
 static bool on_message(struct qr_mesh *m, const struct qr_link_event *e, struct qr_err *err) {
     struct peer *p = by_conn(m, e->conn);
+    struct qr_pieces message = e->pieces.n_pieces ? e->pieces : qr_pieces_of(&e->message);
     if (!p || !p->up) {
-        on_greeting(m, e->conn, e->message);
+        uint8_t greeting[QR_GREETING_BYTES + 1]; /* one byte more shows what is too long */
+        on_greeting(m, e->conn, qr_bytes_of(greeting, qr_pieces_copy(message, sizeof greeting, greeting)));
         return true;
     }
     enum qr_taken taken = QR_TAKEN_LATER;
-    if (!hand_in(m, p, e->message, &taken, err)) return false;
-    if (taken == QR_TAKEN_LATER) hold(m, p, e->message);
+    if (!hand_in(m, p, message, &taken, err)) return false;
+    if (taken == QR_TAKEN_LATER) hold(m, p, message);
     return taken != QR_TAKEN || offer_held(m, err);
 }
 
@@ -460,6 +475,7 @@ enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish, const str
     enum qr_code code = qr_reduction_begin(m->reduction, &args, err);
     if (code != QR_OK) return code;
     m->reducing = true;
+    m->o.link->look_ns = LOOK_NS;
     bool told = false;
     if (!offer_held(m, err)) code = err->code;
     while (code == QR_OK && !qr_reduction_done(m->reduction)) {
@@ -469,6 +485,7 @@ enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish, const str
     }
     if (code == QR_OK) m->reducing = false;
     if (code == QR_OK) code = wait_released(m, err);
+    m->o.link->look_ns = 0;
     if (code != QR_OK) {
         abandon(m);
         return code;

@@ -2,11 +2,10 @@
 
 #include "format/chunk.h"
 
-enum { STAR_MAX_BYTES = 64 << 10 };
+enum { EXCHANGE_MAX_BYTES = 16 << 10, HOPS_MAX_BYTES = 256 << 10, STAR_MAX_BYTES = 2 << 20 };
 
 const char *const qr_allreduce_names[4] = {"auto", "ring", "doubling", "star"};
 
-static bool power_of_two(uint32_t n) { return (n & (n - 1)) == 0; }
 static uint32_t log2_of(uint32_t n) {
     uint32_t k = 0;
     while (n >> (k + 1)) k++;
@@ -33,16 +32,18 @@ static bool part_range(const struct qr_schedule *s, uint32_t block, uint32_t par
 }
 
 static enum qr_allreduce choose(enum qr_allreduce wish, uint32_t n_ranks, uint64_t n) {
-    if (wish == QR_ALLREDUCE_AUTO) {
-        if (n > STAR_MAX_BYTES / QR_FIXED_BYTES) return QR_ALLREDUCE_RING;
-        return n_ranks == 2 ? QR_ALLREDUCE_DOUBLING : QR_ALLREDUCE_STAR;
-    }
-    return wish == QR_ALLREDUCE_DOUBLING && !power_of_two(n_ranks) ? QR_ALLREDUCE_STAR : wish;
+    if (wish != QR_ALLREDUCE_AUTO) return wish;
+    if (n > (n_ranks == 2 ? EXCHANGE_MAX_BYTES : HOPS_MAX_BYTES) / QR_FIXED_BYTES) return QR_ALLREDUCE_RING;
+    return n_ranks == 2 || n * (n_ranks - 1) > STAR_MAX_BYTES / QR_FIXED_BYTES ? QR_ALLREDUCE_DOUBLING : QR_ALLREDUCE_STAR;
 }
 
 struct qr_schedule qr_schedule_make(enum qr_allreduce wish, uint32_t n_ranks, uint32_t rank, uint64_t n) {
     struct qr_schedule s = {.kind = choose(wish, n_ranks, n), .n_ranks = n_ranks, .rank = rank, .n = n};
-    if (n_ranks > 1) s.n_rounds = s.kind == QR_ALLREDUCE_RING ? 2 * (n_ranks - 1) : s.kind == QR_ALLREDUCE_STAR ? 2 : log2_of(n_ranks);
+    if (s.kind == QR_ALLREDUCE_DOUBLING) {
+        s.core = UINT32_C(1) << log2_of(n_ranks);
+        s.n_folds = s.core < n_ranks;
+    }
+    if (n_ranks > 1) s.n_rounds = s.kind == QR_ALLREDUCE_RING ? 2 * (n_ranks - 1) : s.kind == QR_ALLREDUCE_STAR ? 2 : log2_of(n_ranks) + 2 * s.n_folds;
     uint32_t blocks = s.kind == QR_ALLREDUCE_RING ? n_ranks : 1;
     for (uint32_t b = 0; b < blocks; b++)
         if (parts_of(&s, b) > s.n_parts) s.n_parts = parts_of(&s, b);
@@ -59,6 +60,36 @@ static uint32_t ring_block(const struct qr_schedule *s, uint32_t sender, uint32_
     return round < n - 1 ? (sender + n - round) % n : (sender + 1 + n - (round - (n - 1))) % n;
 }
 
+/* ---- doubling ---- */
+
+static bool beyond(const struct qr_schedule *s) { return s->rank >= s->core; }
+static bool has_fold(const struct qr_schedule *s) { return s->rank + s->core < s->n_ranks; }
+/* With whom a rank of the core exchanges in a round between the folds. */
+static uint32_t doubling_peer(const struct qr_schedule *s, uint32_t round) { return s->rank ^ UINT32_C(1) << (round - s->n_folds); }
+
+static bool doubling_receives(const struct qr_schedule *s, uint32_t round, uint32_t from, enum qr_slot_phase *ret_phase) {
+    bool into_core = s->n_folds && round == 0, out_of_core = s->n_folds && round + 1 == s->n_rounds;
+    *ret_phase = out_of_core ? QR_SLOT_TAKE : QR_SLOT_ADD;
+    if (into_core) return !beyond(s) && from == s->rank + s->core;
+    if (out_of_core) return beyond(s) && from == s->rank - s->core;
+    return !beyond(s) && from == doubling_peer(s, round);
+}
+
+bool qr_schedule_builds_on_round_before(const struct qr_schedule *s, uint32_t round) {
+    return s->kind == QR_ALLREDUCE_DOUBLING && !beyond(s) && round > (has_fold(s) ? 0 : s->n_folds);
+}
+
+bool qr_schedule_sends_own(const struct qr_schedule *s, uint32_t round) {
+    if (s->kind == QR_ALLREDUCE_DOUBLING && !beyond(s)) return !qr_schedule_builds_on_round_before(s, round);
+    return round == 0;
+}
+
+bool qr_schedule_is_final(const struct qr_schedule *s, uint32_t round) {
+    if (s->kind == QR_ALLREDUCE_RING) return round + 2 >= s->n_ranks;
+    if (s->kind == QR_ALLREDUCE_STAR) return (round == 0) == (s->rank == 0);
+    return round + 1 == s->n_rounds - (beyond(s) ? 0 : s->n_folds);
+}
+
 bool qr_schedule_receives(const struct qr_schedule *s, uint32_t round, uint32_t part, uint32_t from, struct qr_slot *ret) {
     if (round >= s->n_rounds || from >= s->n_ranks || from == s->rank) return false;
     uint32_t block = 0;
@@ -70,7 +101,7 @@ bool qr_schedule_receives(const struct qr_schedule *s, uint32_t round, uint32_t 
     } else if (s->kind == QR_ALLREDUCE_STAR) {
         if (round == 0 ? s->rank != 0 : from != 0) return false;
         phase = round == 0 ? QR_SLOT_ADD : QR_SLOT_TAKE;
-    } else if (from != (s->rank ^ (UINT32_C(1) << round))) {
+    } else if (!doubling_receives(s, round, from, &phase)) {
         return false;
     }
     struct qr_slot slot = {.from = from, .phase = phase};
@@ -82,7 +113,7 @@ bool qr_schedule_receives(const struct qr_schedule *s, uint32_t round, uint32_t 
 uint64_t qr_schedule_n_receives(const struct qr_schedule *s) {
     if (s->n_ranks < 2) return 0;
     if (s->kind == QR_ALLREDUCE_STAR) return (uint64_t)s->n_parts * (s->rank == 0 ? s->n_ranks - 1 : 1);
-    if (s->kind == QR_ALLREDUCE_DOUBLING) return (uint64_t)s->n_parts * s->n_rounds;
+    if (s->kind == QR_ALLREDUCE_DOUBLING) return (uint64_t)s->n_parts * (beyond(s) ? 1 : s->n_rounds - 2 * s->n_folds + has_fold(s));
     uint64_t n = 0;
     uint32_t before = (s->rank + s->n_ranks - 1) % s->n_ranks;
     for (uint32_t round = 0; round < s->n_rounds; round++) n += parts_of(s, ring_block(s, before, round));
@@ -91,7 +122,7 @@ uint64_t qr_schedule_n_receives(const struct qr_schedule *s) {
 
 uint64_t qr_schedule_n_sends(const struct qr_schedule *s) {
     if (s->kind != QR_ALLREDUCE_RING || s->n_ranks < 2)
-        return qr_schedule_n_receives(s); /* symmetric pairs; star's leader sends as many as it receives */
+        return qr_schedule_n_receives(s); /* who sends to a rank hears from it as often */
     uint64_t n = 0;
     for (uint32_t round = 0; round < s->n_rounds; round++) n += parts_of(s, ring_block(s, s->rank, round));
     return n;
@@ -112,8 +143,10 @@ void qr_schedule_first(const struct qr_schedule *s, qr_schedule_send_fn *send, v
     if (s->n_ranks < 2) return;
     for (uint32_t part = 0; part < s->n_parts; part++) {
         if (s->kind == QR_ALLREDUCE_RING) ring_send(s, 0, part, send, ctx);
-        else if (s->kind == QR_ALLREDUCE_DOUBLING) send_part(s, s->rank ^ 1, 0, part, 0, QR_SLOT_ADD, send, ctx);
-        else if (s->rank != 0) send_part(s, 0, 0, part, 0, QR_SLOT_ADD, send, ctx);
+        else if (s->kind == QR_ALLREDUCE_DOUBLING && beyond(s)) send_part(s, s->rank - s->core, 0, part, 0, QR_SLOT_ADD, send, ctx);
+        else if (s->kind == QR_ALLREDUCE_DOUBLING) {
+            if (!has_fold(s)) send_part(s, s->rank ^ 1, s->n_folds, part, 0, QR_SLOT_ADD, send, ctx);
+        } else if (s->rank != 0) send_part(s, 0, 0, part, 0, QR_SLOT_ADD, send, ctx);
     }
 }
 
@@ -121,7 +154,9 @@ void qr_schedule_next(const struct qr_schedule *s, uint32_t round, uint32_t part
     if (s->kind == QR_ALLREDUCE_RING) { /* what came in this round goes on in the next: the same block */
         if (round + 1 < s->n_rounds) ring_send(s, round + 1, part, send, ctx);
     } else if (s->kind == QR_ALLREDUCE_DOUBLING) {
-        if (round + 1 < s->n_rounds) send_part(s, s->rank ^ (UINT32_C(2) << round), round + 1, part, 0, QR_SLOT_ADD, send, ctx);
+        if (beyond(s)) return;
+        if (!qr_schedule_is_final(s, round)) send_part(s, doubling_peer(s, round + 1), round + 1, part, 0, QR_SLOT_ADD, send, ctx);
+        else if (has_fold(s)) send_part(s, s->rank + s->core, round + 1, part, 0, QR_SLOT_TAKE, send, ctx);
     } else if (s->rank == 0) {
         for (uint32_t to = 1; to < s->n_ranks; to++) send_part(s, to, 1, part, 0, QR_SLOT_TAKE, send, ctx);
     }

@@ -6,8 +6,8 @@
  * ring      2(N-1) rounds; block b of N goes once round while it is summed and once more while it is handed out. Least bytes; for long
  *           vectors.
  * star      2 rounds: all to rank 0, and back. Fewest hops for N > 2.
- * doubling  log2 N rounds, each an exchange of the sum so far with the rank that differs in one bit. N a power of two; else it becomes
- *           star.
+ * doubling  log2 N rounds, each an exchange of the sum so far with the rank that differs in one bit. Where N is no power of two, the ranks
+ *           from the next lower one P on first give what they have to rank - P, and at last get the sum from there: two rounds more.
  * Parts     a block travels in parts of at most QR_CHUNK_MAX_COUNT integers. An empty block is one empty part: its coverage word counts.
  * Source    Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms" (2009); Thakur et al., "Optimization of collective communication"
  *           (2005).
@@ -22,9 +22,24 @@ struct qr_schedule {
     uint32_t n_ranks, rank;
     uint64_t n;             /* integers */
     uint32_t n_rounds;      /* rounds in which a rank may receive */
+    uint32_t core, n_folds; /* doubling: P, and 1 where there are ranks beyond it, else 0 */
     uint32_t n_parts;       /* of the largest block: parts are numbered below it */
 };
-/* Auto: star up to 64 KB (doubling where N = 2), above it ring. n_ranks >= 1; below 2^31 parts. A function of its arguments alone. */
+/* Auto: two ranks, doubling up to 16 KB; more of them, up to 256 KB, star while no more than 2 MB go through rank 0 each way (eight ranks),
+ * else doubling; above that ring. Measured with tests/bench/peers/allreduce --schedules --realtime (AMD EPYC, two processors, all ranks on
+ * them; microseconds, ring / doubling / star, medians of three rounds beside other work):
+ *      bytes   2 ranks           3 ranks           4 ranks           6 ranks            8 ranks             16 ranks
+ *      256     36 / 21 / 21      103 / 58 / 44     198 / 101 / 65    638 / 176 / 119    930 / 276 / 163     5884 / 1673 / 503
+ *      16 K    43 / 34 / 36      117 / 67 / 57     214 / 96 / 90     638 / 228 / 192    1027 / 399 / 213    6085 / 1795 / 705
+ *      32 K    44 / 47 / 48      122 / 77 / 71     233 / 113 / 98                       1045 / 433 / 278
+ *      64 K    58 / 67 / 74      152 / 124 / 101   278 / 165 / 140   755 / 403 / 376    1089 / 668 / 418    5967 / 3017 / 1191
+ *      256 K   166 / 178 / 194   264 / 290 / 240   414 / 443 / 318   1285 / 1178 / 761  1483 / 1893 / 981   8331 / 7935 / 3141
+ *      512 K   277 / 262 / 311   552 / 574 / 447   678 / 1341 / 933                     2809 / 5177 / 2978
+ *      1 M     491 / 540 / 596   1441 / 1532 / 1686  1917 / 3235 / 2387                 6643 / 10846 / 5924
+ * Here every message costs its receiver's processor time from a rank that has work too, so the schedule with the fewest messages wins for
+ * longest. Between machines what goes through rank 0 is a queue instead: that is what the 2 MB are for, which is reasoned and not measured.
+ *
+ * n_ranks >= 1; below 2^31 parts. A function of its arguments alone. */
 struct qr_schedule qr_schedule_make(enum qr_allreduce wish, uint32_t n_ranks, uint32_t rank, uint64_t n);
 const char *qr_schedule_name(enum qr_allreduce wish, uint32_t n_ranks, uint64_t n); /* "ring" "star" "doubling" "alone" */
 
@@ -48,6 +63,12 @@ struct qr_slot_send {
     uint64_t offset;
     uint32_t count;
 };
+/* What comes in this round adds to what the round before has summed up here, and can only be worked in after that. */
+bool qr_schedule_builds_on_round_before(const struct qr_schedule *s, uint32_t round);
+/* What is sent in this round is this rank's contribution alone: nothing was to be added here before. */
+bool qr_schedule_sends_own(const struct qr_schedule *s, uint32_t round);
+/* What is received in this round is the whole sum, or makes it whole here. */
+bool qr_schedule_is_final(const struct qr_schedule *s, uint32_t round);
 typedef void qr_schedule_send_fn(void *ctx, const struct qr_slot_send *s);
 /* What may be sent at once, from the member's own contribution. */
 void qr_schedule_first(const struct qr_schedule *s, qr_schedule_send_fn *send, void *ctx);

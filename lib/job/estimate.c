@@ -7,17 +7,12 @@ enum { VECTOR_HEAD = 18 }; /* bad blocks, the sum of their ids, samples, read-ou
 
 static uint64_t up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
-static unsigned log2_of(unsigned n) {
-    unsigned l = 0;
-    for (; n > 1; n /= 2) l++;
-    return l;
-}
-
 double qr_estimate_reduce_s(const struct qr_estimate_facts *f, unsigned n, uint64_t n_integers) {
     if (n < 2) return 0;
     double whole_s = (double)n_integers * QR_FIXED_BYTES / f->bytes_per_s;
-    switch (qr_schedule_make(f->allreduce, n, 0, n_integers).kind) {
-    case QR_ALLREDUCE_DOUBLING: return log2_of(n) * (f->message_s + whole_s);
+    struct qr_schedule s = qr_schedule_make(f->allreduce, n, 0, n_integers);
+    switch (s.kind) {
+    case QR_ALLREDUCE_DOUBLING: return s.n_rounds * (f->message_s + whole_s);
     case QR_ALLREDUCE_RING: return 2 * (n - 1) * (f->message_s + whole_s / n);
     default: return 2 * (f->message_s + (n - 1) * whole_s);
     }

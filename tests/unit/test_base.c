@@ -89,6 +89,14 @@ static void test_checksums(void) {
     CHECK(qr_crc32c(0, block, 32) == 0x62a8ab43u);
     CHECK(qr_crc32c(0, "123456789", 9) == 0xe3069283u && qr_crc32(0, "123456789", 9) == 0xcbf43926u);
     CHECK(qr_crc32c(qr_crc32c(0, "1234", 4), "56789", 5) == 0xe3069283u);
+    /* long ones, which are taken in several stretches at once, byte by byte from any address */
+    static uint8_t text[20000];
+    for (size_t i = 0; i < sizeof text; i++) text[i] = (uint8_t)(i * i >> 5 ^ i);
+    for (size_t n = 0; n < sizeof text - 7; n += n < 100 || n % 1024 > 1000 ? 1 : 23) {
+        uint32_t whole = qr_crc32c(5, text + n % 7, n), bytewise = 5;
+        for (size_t i = 0; i < n; i++) bytewise = qr_crc32c(bytewise, text + n % 7 + i, 1);
+        CHECK(whole == bytewise, "%zu bytes", n);
+    }
     uint8_t digest[32];
     char hex[65];
     qr_sha256("abc", 3, digest); /* FIPS 180-4 example */

@@ -7,7 +7,7 @@
 #include "group/mesh.h"
 #include "tests/t.h"
 
-enum { MAX_N = 8 };
+enum { MAX_N = 9 };
 struct world;
 struct worker {
     struct world *w;
@@ -174,7 +174,7 @@ static void *run_free(void *arg) {
     return NULL;
 }
 static void test_run_free(void) {
-    for (uint32_t n = 2; n <= MAX_N; n += 2) {
+    for (uint32_t n = 2; n <= MAX_N; n++) {
         struct world w;
         open_world(&w, n, 200);
         on_all(&w, run_free);
@@ -262,10 +262,16 @@ static void test_strangers(void) {
 
 static void test_schedules(void) {
     CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, 1, 10), "alone") == 0);
-    CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, 2, 4096), "doubling") == 0);
-    CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, 3, 4096), "star") == 0); /* 64 KB */
-    CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, 3, 4097), "ring") == 0);
-    CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_DOUBLING, 6, 10), "star") == 0);
+    static const struct { uint32_t n_ranks; uint64_t bytes; const char *last, *next; } most[] = {
+        {2, 16 << 10, "doubling", "ring"}, {3, 256 << 10, "star", "ring"}, {9, 256 << 10, "star", "ring"},
+        {10, 256 << 10, "doubling", "ring"}, {17, 128 << 10, "star", "doubling"}, {64, 32 << 10, "star", "doubling"},
+    };
+    for (size_t k = 0; k < sizeof most / sizeof *most; k++) {
+        CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, most[k].n_ranks, most[k].bytes / 16), most[k].last) == 0, "%u ranks", most[k].n_ranks);
+        uint64_t more = most[k].bytes / 16 + (most[k].n_ranks == 64 ? 100 : 1);
+        CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, most[k].n_ranks, more), most[k].next) == 0, "%u ranks", most[k].n_ranks);
+    }
+    CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_DOUBLING, 6, 10), "doubling") == 0);
     CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_DOUBLING, 8, 1 << 20), "doubling") == 0);
     /* what all send is what all receive; the ring sends about 2 (N-1)/N of the vector per member */
     for (uint32_t n = 2; n <= 64; n++)

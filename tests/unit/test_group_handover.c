@@ -73,7 +73,7 @@ static char said[QR_ERR_MSG_BYTES];
 static const struct qr_log log_kept = {.level = QR_LOG_INFO, .write = keep, .ctx = said};
 static const char *const peers[] = {"w0:1", "w1:1", "w2:1"};
 static const struct qr_link_ops ops = {.send = sends};
-static struct qr_link link = {&ops};
+static struct qr_link link = {.ops = &ops};
 
 /* Worker 1 of a generation of three, in the step of BLOCKS blocks behind state 6; it has computed blocks 10 and 11. */
 static struct qr_group *member(void) {

@@ -79,7 +79,7 @@ static void many_streams(struct hostile *h) {
     }
 }
 static void by_grpc(enum harm what, const char *address, const struct qr_link_tls *tls) {
-    struct hostile h = {.channel = link_grpc_channel(address, tls), .cq = grpc_completion_queue_create_for_next(NULL)};
+    struct hostile h = {.channel = link_grpc_channel(address, tls, true), .cq = grpc_completion_queue_create_for_next(NULL)};
     static char metadata[1 << 20];
     memset(metadata, 'x', sizeof metadata);
     if (what == OVERSIZE) oversize(&h);
