@@ -3,8 +3,7 @@
     objects.py scaled FILE FILE     the same release at two sizes: which fields differ, one a line
     objects.py command FILE NAME    the command of the pods that the ring of that name has, with its environment, for a shell
     objects.py secret FILE FOLDER   the files of its one Secret, as a pod has them
-    objects.py builtin FILE         FILE without objects of kinds that are not Kubernetes' own
-    objects.py typo FILE KEY        FILE with that key's last letter doubled, everywhere
+    objects.py builtin FILE...      the objects in them of kinds that are Kubernetes' own
     objects.py closed SCHEMA        a values schema without room for unknown keys"""
 import base64
 import json
@@ -247,15 +246,8 @@ def secret(path, folder):
             f.write(text)
 
 
-def builtin(path):
-    print(yaml.safe_dump_all([d for d in objects(path) if d["apiVersion"] in ("v1", "apps/v1", "batch/v1", "networking.k8s.io/v1")]))
-
-
-def typo(path, key):
-    with open(path, encoding="utf-8") as f:
-        text, n = re.subn(r"(?m)(^|[\s{,-])%s:" % re.escape(key), r"\1%s:" % (key + key[-1]), f.read())
-    hold("%s: no %s to misspell" % (path, key), n)
-    print(text)
+def builtin(*paths):
+    print(yaml.safe_dump_all([d for p in paths for d in objects(p) if d["apiVersion"] in ("v1", "apps/v1", "batch/v1", "networking.k8s.io/v1")]))
 
 
 def closed(schema, at="values"):
@@ -276,7 +268,7 @@ def main():
         with open(args[0], encoding="utf-8") as f:
             closed(json.load(f))
     else:
-        {"scaled": scaled, "command": command, "secret": secret, "builtin": builtin, "typo": typo}[what](*args)
+        {"scaled": scaled, "command": command, "secret": secret, "builtin": builtin}[what](*args)
     for b in bad:
         print("not so: " + b, file=sys.stderr)
     sys.exit(1 if bad else 0)

@@ -53,10 +53,16 @@ if [ -n "$py_exe" ]; then
     done <<T
 jobset|JOB_COMPLETION_INDEX=1|"source":"job_index" "index":1 "peers":["qcnn-workers-0-0.qcnn:2222","qcnn-workers-0-1.qcnn:2222"]
 trainjob|JOB_COMPLETION_INDEX=1|"source":"job_index" "index":1 "peers":["qcnn-node-0-0.qcnn:2222","qcnn-node-0-1.qcnn:2222"]
-statefulset|JOB_COMPLETION_INDEX=1|"index":1 "peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]
 tfjob-restarts|TF_CONFIG='$(tf_config 1 qcnn-worker-0.default.svc:2222 qcnn-worker-1.default.svc:2222)'|"source":"tf_config" "index":1 "peers":["qcnn-worker-0.default.svc:2222","qcnn-worker-1.default.svc:2222"]
 tfjob-restarts||"source":"single" "index":0
 T
+    printf 'hostname qcnn-1 && %s --print-identity\n' "$(in_pod deploy/jobs/statefulset.yaml qcnn 1 "$job")" >"$work/who.sh"
+    if unshare -U -r -u true 2>/dev/null; then
+        check "a pod of statefulset.yaml starts" run_in 10 "$work/who.log" unshare -U -r -u sh "$work/who.sh"
+        for words in '"source":"statefulset"' '"index":1' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
+            check "a pod of statefulset.yaml says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"
+        done
+    else skip "a name of one's own is forbidden here: the StatefulSet's pod is not asked who it is"; fi
     printf '%s --print-identity\n' "$(in_pod deploy/jobs/tfjob.yaml qcnn 1 "$job")" >"$work/tfjob.sh"
     for flag in --weights-gcs-bucket= --weights-gcs-path=qcnn_weights.h5 --logdir=gs:// --profiler-port=2223; do
         check "the TFJob has the tutorial's flag $flag" holds "$work/tfjob.sh" " $flag"
