@@ -260,7 +260,7 @@ clean() {
         gcloud container clusters delete "$CLUSTER" "--location=$REGION" "--project=$PROJECT" --quiet
     taken gcloud artifacts repositories describe "$REPOSITORY" "--location=$REGION" "--project=$PROJECT" -- \
         gcloud artifacts repositories delete "$REPOSITORY" "--location=$REGION" "--project=$PROJECT" --quiet
-    taken gcloud storage buckets describe "gs://$BUCKET" -- gcloud storage rm --recursive "gs://$BUCKET"
+    taken gcloud storage buckets describe "gs://$BUCKET" -- gcloud storage rm "gs://$BUCKET" --recursive
     line gcloud projects remove-iam-policy-binding "$PROJECT" "--member=serviceAccount:$nodes" \
         --role=roles/container.defaultNodeServiceAccount --condition=None
     does "$words >/dev/null 2>&1 || true"

@@ -77,7 +77,7 @@ T
     check "without plaintext a worker refuses to start: exit $rc" test $rc = 2
     check "and says why" holds "$work/plain.log" plaintext
     # two pods by their Service's names
-    if ring deploy/jobs/qcnn.yaml qcnn "$job"; then
+    if ring_of deploy/jobs/qcnn.yaml qcnn "$job"; then
         check "two pods train and end with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
         run_in 60 "$work/one.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/one"
         one=$(json_string "$work/one/result.json" state_digest)
@@ -134,7 +134,7 @@ fi
 # certificates: those that Helm makes, and those of qring certs, by the two commands that deploy/jobs/qcnn.yaml names
 tls_ring() { # WHAT FILE IDENTITY: two pods with the Secret of FILE
     tls_of "$2"
-    ring "$2" qcnn "$root/deploy/jobs/qcnn.json" || return 0 # said above
+    ring_of "$2" qcnn "$root/deploy/jobs/qcnn.json" || return 0 # said above
     check "$1: two pods end with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
     got=$(json_string "$work/out0/result.json" state_digest)
     check "$1: to the digest of qring run: '$got', '$one'" test -n "$one" -a "$got" = "$one"
@@ -162,12 +162,12 @@ fi
 # helm test: its ring ends with 0 0 only where steps were finished
 template qcnn charts/qring >"$work/tested.yaml"
 [ -z "$py_exe" ] || tls_of "$work/tested.yaml"
-if [ -n "$py_exe" ] && ring "$work/tested.yaml" qcnn-test "$root/deploy/jobs/qcnn.json"; then
+if [ -n "$py_exe" ] && ring_of "$work/tested.yaml" qcnn-test "$root/deploy/jobs/qcnn.json"; then
     check "helm test's ring ends with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
     check "and has written its two steps" test "$(grep -c '"kind":"TRAIN"' "$work/out0/test/steps.jsonl")" = 2
     check "and weights of its own" test -s "$work/out0/test/weights.h5"
     sed 's/cluster-excitations/no-such-source/' deploy/jobs/qcnn.json >"$work/broken.json"
-    ring "$work/tested.yaml" qcnn-test "$work/broken.json"
+    ring_of "$work/tested.yaml" qcnn-test "$work/broken.json"
     check "with a broken job file it ends with 2 2, not '$ends'" test "$ends" = "2 2"
 fi
 # what the notes tell to type; helm template leaves them out, so they are rendered as a file

@@ -162,4 +162,134 @@ cp deploy/jobs/qcnn.json "$work/my \$job.json"
 fresh
 cloud JOB="$work/my \$job.json" "$gke" train >"$work/said" 2>&1
 check "a job file's name stays one word: $(tail -n 1 "$work/said")" holds "$work/state/calls" "<job=$work/my \$job.json>"
+
+# ---- metrics: alerts, dashboard, pages ----
+port=$(free_ports 1)
+(exec "$qringd" --epochs 100000000 --out "$work/single" --http-port "$port" --http-bind 127.0.0.1 --port 0 --data-port 0 >"$work/single.log" 2>&1 </dev/null) &
+single=$!; started="$started $single"
+tries=0
+until $python -c "import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen('http://127.0.0.1:$port/metrics', timeout=2).read())" >"$work/metrics" 2>/dev/null &&
+    [ -s "$work/metrics" ]; do tries=$((tries + 1)); [ $tries -lt 100 ] || break; sleep 0.1; done
+kill -9 $single
+sed -n 's/^# TYPE \([a-z_]*\) .*/\1/p' "$work/metrics" | sort -u >"$work/families"
+check "a worker has families of metrics: $(wc -l <"$work/families")" test "$(wc -l <"$work/families")" -gt 40
+for page in README.md deploy/README.md deploy/kustomize/monitoring/alerts.yaml deploy/kustomize/monitoring/dashboard.json; do
+    grep -oE '\b(qring|process)_[a-z_]+' "$page" | grep -v '_$' | sort -u >"$work/named"
+    check "$page names metrics" test -s "$work/named"
+    check "each metric in $page is one that a worker has: $(comm -23 "$work/named" "$work/families" | paste -sd' ')" \
+        test -z "$(comm -23 "$work/named" "$work/families")"
+done
+grep '^qring_' "$work/families" >"$work/ours"
+grep -oE '\bqring_[a-z_]+' README.md | sort -u >"$work/named"
+check "and each that a worker has is in README.md: $(comm -23 "$work/ours" "$work/named" | paste -sd' ')" test -z "$(comm -23 "$work/ours" "$work/named")"
+check "the dashboard: JSON, panels with what they show, none twice, none on another" $python - <<'P'
+import json
+d = json.load(open("deploy/kustomize/monitoring/dashboard.json", encoding="utf-8"))
+panels = d["panels"]
+assert len({p["id"] for p in panels}) == len(panels) > 15
+places = set()
+for p in panels:
+    g = p["gridPos"]
+    assert g["x"] + g["w"] <= 24
+    for x in range(g["x"], g["x"] + g["w"]):
+        for y in range(g["y"], g["y"] + g["h"]):
+            assert (x, y) not in places, p["title"]
+            places.add((x, y))
+    assert p["type"] == "row" or p["targets"], p["title"]
+P
+grep -oE 'alert: Qring[A-Za-z]+' deploy/kustomize/monitoring/alerts.yaml | sed 's/.* //' | sort >"$work/alerts"
+grep -oE '^\| Qring[A-Za-z]+' deploy/README.md | sed 's/.* //' | sort >"$work/told"
+check "deploy/README.md tells of each alert, and of no other: $(diff "$work/alerts" "$work/told" | head -n 3)" cmp "$work/alerts" "$work/told"
+if command -v promtool >/dev/null; then
+    $python - "$work" <<'P'
+import json, sys, yaml
+rules = yaml.safe_load(open("deploy/kustomize/monitoring/alerts.yaml", encoding="utf-8"))["spec"]
+# the dashboard's expressions too, with values for its variables: promtool parses what is a rule
+panels = json.load(open("deploy/kustomize/monitoring/dashboard.json", encoding="utf-8"))["panels"]
+shown = [t["expr"].replace("$namespace", "n").replace("$ring", "r") for p in panels for t in p.get("targets", [])]
+yaml.safe_dump(rules, open(sys.argv[1] + "/rules.yaml", "w", encoding="utf-8"))
+yaml.safe_dump({"groups": [{"name": "shown", "rules": [{"record": "shown:%d" % i, "expr": e} for i, e in enumerate(shown)]}]},
+               open(sys.argv[1] + "/shown.yaml", "w", encoding="utf-8"))
+P
+    for f in rules shown; do
+        promtool check rules "$work/$f.yaml" >"$work/promtool" 2>&1; rc=$?
+        check "promtool takes $f: $(tail -n 3 "$work/promtool")" test $rc = 0
+    done
+    cp tests/chart/alerts_test.yaml "$work"
+    promtool test rules "$work/alerts_test.yaml" >"$work/promtool" 2>&1; rc=$?
+    check "alerts ring when they should, and else not: $(tail -n 12 "$work/promtool")" test $rc = 0
+    while read -r alert; do check "$alert is tried" grep -q "alertname: $alert" tests/chart/alerts_test.yaml; done <"$work/alerts"
+else skip "no promtool (apt-get install prometheus): its opinion of alerts and dashboard is missing"; fi
+
+# ---- the log of a lost worker ----
+sed 's/"name": "qcnn"/"name": "lost"/' deploy/jobs/qcnn.json >"$work/lost.json"
+ring 3 "$work/lost@.log" "$work/lost.json" --out "$work/lost@" --epochs 100000000 --log-format json --min-workers 1 --threads 1
+soon() { # WORDS [TIMES]: in worker 0's log, within 30 s
+    tries=0
+    until [ -e "$work/lost0.log" ] && [ "$(grep -cE -- "$1" "$work/lost0.log")" -ge "${2:-1}" ]; do tries=$((tries + 1)); [ $tries -lt 300 ] || return 1; sleep 0.1; done
+}
+# shellcheck disable=SC2086
+set -- $pids
+check "three workers train" soon 'epoch 3/'
+kill -9 "$3"
+check "two go on" soon 'goes on after step [0-9]+ with 2 workers'
+kill -STOP "$2"
+check "one goes on" soon 'goes on after step [0-9]+ with 1 worker'
+kill -CONT "$2"
+check "and two again" soon 'goes on after step [0-9]+ with 2 workers' 2
+kill -TERM "$2"
+check "one is asked to leave" soon 'left: it was asked to stop'
+sleep 0.3
+kill -TERM "$1"
+check "the last too" soon 'drained on SIGTERM'
+sed -n '/<!-- lost -->/,/<!-- \/lost -->/s/^| `\([^`]*\)` |.*/\1/p' deploy/README.md >"$work/lines"
+check "deploy/README.md has lines" test "$(wc -l <"$work/lines")" -ge 5
+while read -r words; do # names and numbers of that run are not those of this one
+    pattern=$(echo "$words" | sed 's/qcnn-[0-9]*\.qcnn:2222/ADDRESS/; s/([0-9, ]*)/(0)/; s/[()]/\\&/g; s/[0-9][0-9.]*/[0-9., ]+/g; s/ADDRESS/[0-9.:]+/')
+    check "a log has '$words' ($pattern)" grep -qE -- "$pattern" "$work/lost0.log"
+done <"$work/lines"
+
+# ---- the tutorial: its TFJob, its flags, its TF_CONFIG; only image and command are ours ----
+if [ -z "$py_exe" ]; then skip "the tutorial's manifest cannot be read"; end; fi
+# shellcheck disable=SC2086
+if ! unshare $as true 2>/dev/null || ! PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null; then
+    skip "namespaces are forbidden here: the tutorial's pods do not run"; end
+fi
+pod() { # INDEX ADDRESS: a pod of the TFJob as the operator starts it
+    names='"qcnn-worker-0.default.svc:2222","qcnn-worker-1.default.svc:2222"'
+    printf "QRING_BIND=%s QRING_HTTP_BIND=%s TF_CONFIG='%s' " "$2" "$2" \
+        "{\"cluster\":{\"worker\":[$names]},\"task\":{\"type\":\"worker\",\"index\":$1},\"environment\":\"cloud\"}"
+    objects command deploy/jobs/tfjob.yaml qcnn | sed "s| qringd | $qringd |; s|/tmp/qcnn|$work/tf$1|"
+}
+cat >"$work/tutorial.sh" <<R
+PATH="$PATH:/usr/sbin:/sbin" ip link set lo up || exit 99
+printf '127.0.0.2 qcnn-worker-0.default.svc\n127.0.0.3 qcnn-worker-1.default.svc\n' >"$work/hosts" && mount --bind "$work/hosts" /etc/hosts || exit 99
+unset QRING_HTTP_PORT
+export STORAGE_EMULATOR_HOST=127.0.0.1:4443 GCE_METADATA_HOST=127.0.0.1:4443
+$python "$root/tests/fake/gcs.py" 4443 >/dev/null 2>&1 &
+fake=\$!
+until $python -c 'import socket; socket.create_connection(("127.0.0.1", 4443), 1)' 2>/dev/null; do sleep 0.1; done
+( $(pod 1 127.0.0.3) ) >"$work/tf1.log" 2>&1 &
+one=\$!
+( $(pod 0 127.0.0.2) ) >"$work/tf0.log" 2>&1; a=\$?
+wait \$one; b=\$?
+$qring infer --weights-gcs-bucket=my-bucket --weights-gcs-path=qcnn_weights.h5 >"$work/tf-infer.txt" 2>"$work/tf-infer.log"; c=\$?
+get() { $python -c 'import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen("http://127.0.0.1:4443/storage/v1/b/my-bucket/o" + sys.argv[1]).read())' "\$1"; }
+get '/qcnn_weights.h5?alt=media' >"$work/tf.h5"
+get '?prefix=qcnn-logs/' >"$work/tf-logs.json"
+kill \$fake
+echo "\$a \$b \$c"
+R
+# shellcheck disable=SC2086
+ends=$(timeout -k 5 120 unshare $as --kill-child sh "$work/tutorial.sh" 2>"$work/tutorial.log" </dev/null)
+check "trained by two, uploaded, inferred: '$ends', not '0 0 0': $(tail -n 2 "$work/tf0.log") $(cat "$work/tf-infer.log" "$work/tutorial.log")" test "$ends" = "0 0 0"
+for i in 0 1; do
+    check "worker $i is who the operator says" holds "$work/tf$i.log" "I am a worker, index $i, at qcnn-worker-$i.default.svc:2222 (tf_config"
+done
+check "the same job here" run_in 90 "$work/here.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/here"
+check "the uploaded weights are those of qring run" cmp "$work/tf.h5" "$work/here/weights.h5"
+for part in train validation; do check "TensorBoard's files for $part are in the bucket" holds "$work/tf-logs.json" "qcnn-logs/$part/events.out.tfevents"; done
+"$qring" infer deploy/jobs/qcnn.json --weights "$work/here/weights.h5" >"$work/here.txt" 2>&1
+check "the predictions are those of a laptop" cmp "$work/tf-infer.txt" "$work/here.txt"
+check "Results, Test Labels, Mean squared error" test "$(grep -cE '^(Results|Test Labels|Mean squared error: )' "$work/tf-infer.txt")" = 3
 end
