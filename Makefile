@@ -156,9 +156,10 @@ interop: $(progs)
 	$(Q)tests/interop/run_tensorboard
 	$(Q)tests/interop/run
 
-## make interop-gcs  Cloud Storage: Google's Python client, rclone, gcloud, fake-gcs-server (under build/interop)
+## make interop-gcs  Cloud Storage: Google's Python client, rclone, gcloud, fake-gcs-server (under build/interop); gcloud parses what gke.sh calls
 interop-gcs: $(progs)
 	$(Q)tests/interop/gcs_clients
+	$(Q)tests/interop/gke_commands
 
 ## make arm64      the build for arm64 under qemu: bit tests of exact, sim and model, committed digests, rings of both kinds of machine (5 minutes)
 arm64:
@@ -236,11 +237,12 @@ $(B)/.flags: FORCE
 .SECONDARY:
 endif
 
-## make manifests  deploy/jobs/qcnn.yaml and infer.yaml from charts/qring; the chart's job file and README (Helm by go install)
+## make manifests  deploy/jobs/*.yaml from charts/qring, its job file and README (Helm by go install); deploy/kustomize, rendered (kubectl)
 manifests:
 	cp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
 	helm=$$(tests/chart/tools helm3) && tests/chart/render "$$helm" deploy/jobs
 	tests/chart/readme --write
+	tests/chart/kustomize/render tests/chart/kustomize
 
 ## make help       this list
 help:

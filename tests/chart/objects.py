@@ -1,10 +1,9 @@
 """What rendered manifests promise beyond their schema. Prints each promise that is not kept; exit 1.
     objects.py safe FILE...         restricted pods, requests = limits, selectors and references that meet, names that fit
     objects.py scaled FILE FILE     the same release at two sizes: which fields differ, one a line
-    objects.py command FILE JOB     the command of that Job's or TFJob's pods with its environment, for a shell
+    objects.py command FILE NAME    the command of the pods that the ring of that name has, with its environment, for a shell
     objects.py secret FILE FOLDER   the files of its one Secret, as a pod has them
-    objects.py builtin FILE         FILE without objects of kinds that are not Kubernetes' own
-    objects.py typo FILE KEY        FILE with that key's last letter doubled, everywhere
+    objects.py builtin FILE...      the objects in them of kinds that are Kubernetes' own
     objects.py closed SCHEMA        a values schema without room for unknown keys"""
 import base64
 import json
@@ -28,7 +27,25 @@ def objects(path):
         return [d for d in yaml.safe_load_all(f) if d is not None]
 
 
-def restricted(name, pod):
+# who runs a ring's pods, and with which restartPolicy; the training operator puts its own into the pods
+RESTARTS = {"Job": "Never", "JobSet": "Never", "TrainingRuntime": "Never", "StatefulSet": "Always", "TFJob": None}
+
+
+def job_of(d):
+    """The Job's spec in it, or None."""
+    if d["kind"] == "Job":
+        return d["spec"]
+    within = {"JobSet": d["spec"], "TrainingRuntime": d["spec"].get("template", {}).get("spec")}.get(d["kind"])
+    return within["replicatedJobs"][0]["template"]["spec"] if within else None
+
+
+def template_of(d):
+    if d["kind"] == "TFJob":
+        return d["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    return (job_of(d) or d["spec"])["template"]
+
+
+def restricted(name, pod, restart):
     """Pod Security Standards, restricted, and what this chart adds."""
     own = pod["securityContext"]
     hold(name + ": runAsNonRoot as 65532", own.get("runAsNonRoot") is True and own.get("runAsUser") == own.get("runAsGroup") == 65532)
@@ -36,7 +53,7 @@ def restricted(name, pod):
     hold(name + ": no token", pod.get("automountServiceAccountToken") is False)
     host = ("hostNetwork", "hostPID", "hostIPC", "initContainers", "shareProcessNamespace")
     hold(name + ": nothing of the host", not any(pod.get(k) for k in host))
-    hold(name + ": restartPolicy Never", pod["restartPolicy"] == "Never")
+    hold(name + ": restartPolicy %s" % restart, pod.get("restartPolicy") == restart)
     allowed = {"configMap", "emptyDir", "persistentVolumeClaim", "secret", "projected", "csi", "ephemeral", "downwardAPI"}
     for volume in pod["volumes"]:
         hold("%s: volume %s" % (name, volume["name"]), set(volume) - {"name"} <= allowed)
@@ -54,9 +71,8 @@ def restricted(name, pod):
         hold(name + ": one image, by tag or digest", re.match(r"[^:@]+(:[^:@/]+|@sha256:[0-9a-f]{64})$", c["image"]))
 
 
-def encrypted(name, job, known):
+def encrypted(name, pod, known):
     """A ring's pods have the folder of a Secret, and say so; or none, and say that."""
-    pod = job["spec"]["template"]["spec"]
     c = pod["containers"][0]
     volume = [v for v in pod["volumes"] if v["name"] == "tls"]
     mount = [m for m in c["volumeMounts"] if m["name"] == "tls"]
@@ -94,6 +110,45 @@ def selects(selector, labels):
     return bool(selector) and all(labels.get(k) == v for k, v in selector.items())
 
 
+def probed(name, container):
+    hold(name + ": ports", {p["containerPort"] for p in container["ports"]} == {2222, 2224, 8080})
+    probes = [container[p]["httpGet"]["path"] for p in ("startupProbe", "readinessProbe", "livenessProbe")]
+    hold(name + ": probes", probes == ["/readyz", "/readyz", "/healthz"])
+    startup = container["startupProbe"]
+    # an operation on a bucket before the port opens may be tried again for 600 s: two of them, and the worker's own end comes first
+    hold(name + ": time to start", startup["periodSeconds"] * startup["failureThreshold"] >= 1300)
+
+
+def elsewhere(name, d, known):
+    """What the ways to launch other than a Job promise."""
+    spec, pod = d["spec"], template_of(d)["spec"]
+    container = pod["containers"][0]
+    env = {e["name"]: e.get("value") for e in container.get("env", [])}
+    called = {"StatefulSet": "qringd", "JobSet": "qringd", "TFJob": "tensorflow", "TrainingRuntime": "node"}[d["kind"]]
+    hold(name + ": the container that its controller looks for", [c["name"] for c in pod["containers"]] == [called])
+    hold(name + ": a bucket for checkpoints, since pods have nothing in common", any(a.startswith("--weights=gs://") for a in container["args"]))
+    peers = {"StatefulSet": name + "-{i}.%s:2222" % name, "JobSet": name + "-workers-0-{i}.%s:2222" % name, "TFJob": None,
+             "TrainingRuntime": "$(JOBSET_NAME)-node-0-{i}.$(JOBSET_NAME):2222"}[d["kind"]]
+    hold(name + ": peers by the names that the controller gives", env.get("QRING_PEER_TEMPLATE") == peers)
+    if d["kind"] == "StatefulSet":
+        service = known["Service", spec["serviceName"]]["spec"]
+        hold(name + ": names before readiness", service["publishNotReadyAddresses"] is True and service["clusterIP"] == "None")
+        hold(name + ": the selectors", selects(service["selector"], template_of(d)["metadata"]["labels"]) and
+             selects(spec["selector"]["matchLabels"], template_of(d)["metadata"]["labels"]))
+        hold(name + ": all at once", spec["podManagementPolicy"] == "Parallel")
+    elif d["kind"] == "TFJob":
+        worker = spec["tfReplicaSpecs"]["Worker"]
+        hold(name + ": codes decide, and all must end", worker["restartPolicy"] == "ExitCode" and spec["successPolicy"] == "AllWorkers")
+        hold(name + ": the operator's port", container["ports"][0] == {"name": "tfjob-port", "containerPort": 2222})
+    else:
+        within = spec if d["kind"] == "JobSet" else spec["template"]["spec"]
+        hold(name + ": 1-127 end it", within["failurePolicy"]["rules"] == [
+            {"name": "permanent", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}])
+        job = job_of(d)
+        hold(name + ": Indexed", job["completionMode"] == "Indexed" and job["completions"] == job["parallelism"])
+        hold(name + ": the controller's Service is not ours", ("Service", name) not in known and "subdomain" not in pod)
+
+
 def ring(name, job, known):
     spec = job["spec"]
     template = spec["template"]
@@ -109,12 +164,6 @@ def ring(name, job, known):
         targets = {p["targetPort"] for p in service["spec"]["ports"]}
         hold(name + ": the Service's ports are the container's", targets == {p["name"] for p in container["ports"]})
     hold(name + ": peers by the pods' names", env["QRING_PEER_TEMPLATE"]["value"] == "%s-{i}.%s:2222" % (name, pod["subdomain"]))
-    hold(name + ": ports", {p["containerPort"] for p in container["ports"]} == {2222, 2224, 8080})
-    probes = [container[p]["httpGet"]["path"] for p in ("startupProbe", "readinessProbe", "livenessProbe")]
-    hold(name + ": probes", probes == ["/readyz", "/readyz", "/healthz"])
-    startup = container["startupProbe"]
-    # an operation on a bucket before the port opens may be tried again for 600 s: two of them, and the worker's own end comes first
-    hold(name + ": time to start", startup["periodSeconds"] * startup["failureThreshold"] >= 1300)
     hold(name + ": a pod's name fits", len("%s-%d-abcde" % (name, spec["completions"] - 1)) <= 63)
     hold(name + ": tries are bounded", ("backoffLimit" in spec) != ("backoffLimitPerIndex" in spec))
     hold(name + ": one index that has none left ends the Job", spec.get("maxFailedIndexes", 0) == 0)
@@ -124,24 +173,29 @@ def safe(path):
     all_objects = objects(path)
     known = {(d["kind"], d["metadata"]["name"]): d for d in all_objects}
     hold(path + ": each object once", len(known) == len(all_objects))
-    jobs = [d for d in all_objects if d["kind"] == "Job"]
-    hold(path + ": a Job", jobs)
+    jobs = [d for d in all_objects if d["kind"] in RESTARTS]
+    hold(path + ": a Job or another who runs pods", jobs)
     for job in jobs:
-        name, pod = job["metadata"]["name"], job["spec"]["template"]["spec"]
+        name, pod = job["metadata"]["name"], template_of(job)["spec"]
         hold("%s: at most 52 characters" % name, len(name) <= 52 and re.match(r"[a-z]([-a-z0-9]*[a-z0-9])?$", name))
-        restricted(name, pod)
-        policy_of_failures(name, job["spec"])
+        restricted(name, pod, RESTARTS[job["kind"]])
+        if job_of(job):
+            policy_of_failures(name, job_of(job))
         for volume in pod["volumes"]:
             if "configMap" in volume:
                 got = known.get(("ConfigMap", volume["configMap"]["name"]), {"data": {}})["data"]
                 hold(name + ": the ConfigMap has the job file", all(i["key"] in got for i in volume["configMap"]["items"]))
                 hold(name + ": which is JSON", isinstance(json.loads(got.get("job.json", "null")), dict))
-        if job["spec"].get("completionMode"):
+        if job["kind"] != "Job":
+            elsewhere(name, job, known)
+        elif job["spec"].get("completionMode"):
             ring(name, job, known)
-            encrypted(name, job, known)
+        if pod["containers"][0]["command"] == ["qringd"]:
+            probed(name, pod["containers"][0])
+            encrypted(name, pod, known)
         policies = [d for d in all_objects if d["kind"] == "NetworkPolicy"]
         for policy in policies:
-            labels = job["spec"]["template"]["metadata"]["labels"]
+            labels = template_of(job)["metadata"]["labels"]
             hold(name + ": the policy selects the pods", selects(policy["spec"]["podSelector"]["matchLabels"], labels))
             hold(name + ": the policy is for both ways", policy["spec"]["policyTypes"] == ["Ingress", "Egress"])
     for d in all_objects:
@@ -169,15 +223,17 @@ def scaled(a, b):
 
 def command(path, name):
     known = {(d["kind"], d["metadata"]["name"]): d for d in objects(path)}
-    if ("TFJob", name) in known:
-        template = known["TFJob", name]["spec"]["tfReplicaSpecs"]["Worker"]["template"]
-    else:
-        template = known["Job", name]["spec"]["template"]
+    (template,) = [template_of(d) for (kind, n), d in known.items() if n == name and kind in RESTARTS]
     container = template["spec"]["containers"][0]
-    words = ["env"]
+    env = {}
     for e in container.get("env", []):
-        ref = e.get("valueFrom", {}).get("configMapKeyRef")
-        words.append("%s=%s" % (e["name"], known["ConfigMap", ref["name"]]["data"][ref["key"]] if ref else e["value"]))
+        source = e.get("valueFrom", {})
+        if "configMapKeyRef" in source:
+            value = known["ConfigMap", source["configMapKeyRef"]["name"]]["data"][source["configMapKeyRef"]["key"]]
+        else:
+            value = name if "fieldRef" in source else e["value"]  # the only field asked for is the JobSet's name: that of its TrainJob
+        env[e["name"]] = re.sub(r"\$\((\w+)\)", lambda m: env[m.group(1)], value)  # as the kubelet does, with those before it
+    words = ["env"] + ["%s=%s" % pair for pair in env.items()]
     print(" ".join(shlex.quote(w) for w in words + container["command"] + container["args"]))
 
 
@@ -190,15 +246,8 @@ def secret(path, folder):
             f.write(text)
 
 
-def builtin(path):
-    print(yaml.safe_dump_all([d for d in objects(path) if d["apiVersion"] in ("v1", "batch/v1", "networking.k8s.io/v1")]))
-
-
-def typo(path, key):
-    with open(path, encoding="utf-8") as f:
-        text, n = re.subn(r"(?m)(^|[\s{,-])%s:" % re.escape(key), r"\1%s:" % (key + key[-1]), f.read())
-    hold("%s: no %s to misspell" % (path, key), n)
-    print(text)
+def builtin(*paths):
+    print(yaml.safe_dump_all([d for p in paths for d in objects(p) if d["apiVersion"] in ("v1", "apps/v1", "batch/v1", "networking.k8s.io/v1")]))
 
 
 def closed(schema, at="values"):
@@ -219,7 +268,7 @@ def main():
         with open(args[0], encoding="utf-8") as f:
             closed(json.load(f))
     else:
-        {"scaled": scaled, "command": command, "secret": secret, "builtin": builtin, "typo": typo}[what](*args)
+        {"scaled": scaled, "command": command, "secret": secret, "builtin": builtin}[what](*args)
     for b in bad:
         print("not so: " + b, file=sys.stderr)
     sys.exit(1 if bad else 0)

@@ -41,9 +41,18 @@ def certificate():
         return of_definition(yaml.safe_load(f))
 
 
+DEFINITIONS = {("kubeflow.org/v1", "TFJob"): "crd-tfjob.json", ("jobset.x-k8s.io/v1alpha2", "JobSet"): "crd-jobset.json",
+               ("trainer.kubeflow.org/v1alpha1", "TrainJob"): "crd-trainjobs.json",
+               ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"): "crd-trainingruntimes.json"}
+
+
 def schema_of(api, kind):
-    if api == "kubeflow.org/v1" and kind == "TFJob":
-        return of_definition(load("crd-tfjob.json"))
+    if (api, kind) in DEFINITIONS:
+        return of_definition(load(DEFINITIONS[api, kind]))
+    for known in load("monitoring.json") if api.startswith("monitoring.") else []:
+        if (api, kind) == (known["group"] + "/" + known["version"], known["names"]["kind"]):
+            close(known["schema"])
+            return known["schema"]
     if api == "cert-manager.io/v1" and kind == "Certificate" and "CERTMANAGER" in os.environ:
         return certificate()
     whole = load("api__v1.json" if api == "v1" else "apis__%s__%s.json" % tuple(api.split("/")))

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Manifests and chart: what is committed is what the chart renders; nothing unknown is in it (our copies of Kubernetes' schemas,
+# Manifests and chart (Job, StatefulSet, JobSet, TFJob, TrainJob): what is committed is what the chart renders; nothing unknown is in it (our copies of Kubernetes' schemas,
 # kubernetes-validate for 1.30 to 1.37) and a misspelt key is found; wrong values are refused by name; pods are restricted; scaling changes
 # two numbers of the Job and no pod; the rendered commands form a ring, with the certificates that Helm makes and with ours, and predict. Helm and
 # cert-manager's definitions come by Go's module proxy and the validators by pip, under build/tools; without them their part is skipped.
@@ -11,72 +11,31 @@ CERTMANAGER=$(tests/chart/tools certmanager 2>"$work/certmanager.log") && export
     unset CERTMANAGER; skip "no definition of a Certificate: $(tail -n 1 "$work/certmanager.log")"; }
 check "the chart's README is what values.yaml says" tests/chart/readme
 check "the chart's job file is deploy/jobs/qcnn.json" cmp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
-manifests="deploy/jobs/qcnn.yaml deploy/jobs/infer.yaml deploy/jobs/tfjob.yaml"
+rendered="qcnn infer statefulset jobset tfjob-restarts trainjob" # by make manifests
+manifests=$(for f in $rendered tfjob tensorboard; do printf 'deploy/jobs/%s.yaml ' "$f"; done)
 
-# ---- validators ----
-if py=$(tests/chart/tools python 2>"$work/python.log"); then
-    py_exe=${py%% *} py_path=${py#* }
-else
-    py_exe=; skip "no validators, so no manifest is checked: $(tail -n 1 "$work/python.log")"
-fi
-py() { PYTHONPATH=$py_path "$py_exe" "$@"; }
-says_nothing() { "$@" >"$work/said" 2>&1 && [ ! -s "$work/said" ]; }
-strict() { py tests/chart/strict.py "$@"; }
-against() { # MINOR FILE...: Kubernetes' own kinds; another's are not asked about
-    kubernetes=$1; shift
-    for manifest in "$@"; do objects builtin "$manifest" >"$work/builtin.yaml" && known "$kubernetes" "$work/builtin.yaml" || return 1; done
-}
-known() { py -c 'import sys, kubernetes_validate.__main__ as m; sys.exit(m.main())' --strict --quiet --no-warn -k "$@"; }
-objects() { py tests/chart/objects.py "$@"; }
-in_pod() { # FILE JOB INDEX JOBFILE: the command that pod runs, its folders under $work
-    objects command "$1" "$2" |
-        sed "s|/etc/qring/job.json|$4|; s|/out|$work/out$3|g; s| qringd | $qringd |; s| qring infer | $qring infer |
-        s|/etc/qring/tls|$work/tls|"
-}
-tls_of() { rm -rf "$work/tls"; objects secret "$1" "$work/tls"; } # FILE: what its Secret gives the pods
-as="-n -m"; [ "$(id -u)" = 0 ] || as="-U -r -n -m"
-# ring FILE JOB JOBFILE: pods 0 and 1 by the names of their Service, on two addresses of a loopback interface of their own; their exit codes
-# into ends. Not 0 where that cannot be had.
-ring() {
-    unshare $as true 2>/dev/null && PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || return 1
-    rm -rf "$work/out0" "$work/out1"
-    cat >"$work/ring.sh" <<R
-PATH="$PATH:/usr/sbin:/sbin" ip link set lo up || exit 99
-printf '127.0.0.2 $2-0.qcnn\n127.0.0.3 $2-1.qcnn\n' >"$work/hosts" && mount --bind "$work/hosts" /etc/hosts || exit 99
-unset QRING_HTTP_PORT
-QRING_BIND=127.0.0.3 QRING_HTTP_BIND=127.0.0.3 JOB_COMPLETION_INDEX=1 $(in_pod "$1" "$2" 1 "$3") >"$work/ring1.log" 2>&1 &
-QRING_BIND=127.0.0.2 QRING_HTTP_BIND=127.0.0.2 JOB_COMPLETION_INDEX=0 $(in_pod "$1" "$2" 0 "$3") >"$work/ring0.log" 2>&1; a=\$?
-wait \$!; b=\$?
-echo "\$a \$b"
-R
-    # shellcheck disable=SC2086
-    ends=$(timeout -k 5 60 unshare $as --kill-child sh "$work/ring.sh" 2>"$work/ring.log" </dev/null)
-}
-misspelt() { # FILE KEY...: each of them with its last letter doubled is refused
-    f=$1; shift
-    for key in "$@"; do
-        objects typo "$f" "$key" >"$work/typo.yaml" || { fail "no $key in $f"; continue; }
-        if strict "$work/typo.yaml" >"$work/said" 2>&1; then fail "our schemas accept a misspelt $key in $f"
-        elif ! grep -q "$key${key#"${key%?}"}" "$work/said"; then fail "the refusal of $key in $f does not name it: $(cat "$work/said")"
-        else pass; fi
-        case $f in *tfjob*) continue ;; esac
-        if against 1.36 "$work/typo.yaml" >"$work/said" 2>&1; then fail "kubernetes-validate accepts a misspelt $key in $f"; else pass; fi
-    done
-}
+. tests/chart/common
 if [ -n "$py_exe" ]; then
     # shellcheck disable=SC2086
     check "our schemas accept the manifests: $(strict $manifests 2>&1 | head -n 3)" says_nothing strict $manifests
     for minor in 30 31 32 33 34 35 36 37; do
-        check "Kubernetes 1.$minor knows all of qcnn.yaml and infer.yaml" against 1.$minor deploy/jobs/qcnn.yaml deploy/jobs/infer.yaml
+        # shellcheck disable=SC2086
+        check "Kubernetes 1.$minor knows all of its own kinds in $manifests" against 1.$minor $manifests
     done
     misspelt deploy/jobs/qcnn.yaml completions maxFailedIndexes onExitCodes subdomain readOnlyRootFilesystem publishNotReadyAddresses \
         egress automountServiceAccountToken configMapKeyRef httpGet topologyKey
     misspelt deploy/jobs/infer.yaml backoffLimit command podSelector seccompProfile
     misspelt deploy/jobs/tfjob.yaml tfReplicaSpecs replicas cleanPodPolicy image containerPort
+    misspelt deploy/jobs/statefulset.yaml serviceName podManagementPolicy replicas restartPolicy
+    misspelt deploy/jobs/jobset.yaml replicatedJobs maxRestarts onJobFailureReasons enableDNSHostnames backoffLimitPerIndex secretName
+    misspelt deploy/jobs/tfjob-restarts.yaml successPolicy restartPolicy containerPort topologySpreadConstraints
+    misspelt deploy/jobs/trainjob.yaml mlPolicy numNodes runtimeRef failurePolicy fieldRef onExitCodes
+    misspelt deploy/jobs/tensorboard.yaml ipBlock strategy targetPort
     sed 's/replicas: 2$/replicas: two/' deploy/jobs/tfjob.yaml >"$work/typo.yaml"
     check "a number that is none is refused" sh -c "! PYTHONPATH='$py_path' $py_exe tests/chart/strict.py '$work/typo.yaml' >/dev/null 2>&1"
-    check "manifests keep their promises: $(objects safe deploy/jobs/qcnn.yaml deploy/jobs/infer.yaml 2>&1 | head -n 3)" \
-        says_nothing objects safe deploy/jobs/qcnn.yaml deploy/jobs/infer.yaml
+    for f in $rendered; do
+        check "deploy/jobs/$f.yaml keeps its promises: $(objects safe "deploy/jobs/$f.yaml" 2>&1 | head -n 3)" says_nothing objects safe "deploy/jobs/$f.yaml"
+    done
     check "the schema of the values has no room for unknown keys" says_nothing objects closed charts/qring/values.schema.json
 
     # what a pod would run: who it is, the ring and its digest, the predictions
@@ -86,6 +45,24 @@ if [ -n "$py_exe" ]; then
     for words in '"source":"job_index"' '"index":1' '"address":"qcnn-1.qcnn:2222"' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
         check "and says $words" holds "$work/who.log" "$words"
     done
+    # the other ways to launch: FILE|WHAT THE CONTROLLER GIVES POD 1|WHO IT IS THEN
+    while IFS='|' read -r f with who; do
+        printf '%s %s --print-identity\n' "$with" "$(in_pod "deploy/jobs/$f.yaml" qcnn 1 "$job")" >"$work/who.sh"
+        check "a pod of $f.yaml starts" run_in 10 "$work/who.log" sh "$work/who.sh"
+        for words in $who; do check "a pod of $f.yaml says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"; done
+    done <<T
+jobset|JOB_COMPLETION_INDEX=1|"source":"job_index" "index":1 "peers":["qcnn-workers-0-0.qcnn:2222","qcnn-workers-0-1.qcnn:2222"]
+trainjob|JOB_COMPLETION_INDEX=1|"source":"job_index" "index":1 "peers":["qcnn-node-0-0.qcnn:2222","qcnn-node-0-1.qcnn:2222"]
+tfjob-restarts|TF_CONFIG='$(tf_config 1 qcnn-worker-0.default.svc:2222 qcnn-worker-1.default.svc:2222)'|"source":"tf_config" "index":1 "peers":["qcnn-worker-0.default.svc:2222","qcnn-worker-1.default.svc:2222"]
+tfjob-restarts||"source":"single" "index":0
+T
+    printf 'hostname qcnn-1 && %s --print-identity\n' "$(in_pod deploy/jobs/statefulset.yaml qcnn 1 "$job")" >"$work/who.sh"
+    if unshare -U -r -u true 2>/dev/null; then
+        check "a pod of statefulset.yaml starts" run_in 10 "$work/who.log" unshare -U -r -u sh "$work/who.sh"
+        for words in '"source":"statefulset"' '"index":1' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
+            check "a pod of statefulset.yaml says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"
+        done
+    else skip "a name of one's own is forbidden here: the StatefulSet's pod is not asked who it is"; fi
     printf '%s --print-identity\n' "$(in_pod deploy/jobs/tfjob.yaml qcnn 1 "$job")" >"$work/tfjob.sh"
     for flag in --weights-gcs-bucket= --weights-gcs-path=qcnn_weights.h5 --logdir=gs:// --profiler-port=2223; do
         check "the TFJob has the tutorial's flag $flag" holds "$work/tfjob.sh" " $flag"
@@ -100,7 +77,7 @@ if [ -n "$py_exe" ]; then
     check "without plaintext a worker refuses to start: exit $rc" test $rc = 2
     check "and says why" holds "$work/plain.log" plaintext
     # two pods by their Service's names
-    if ring deploy/jobs/qcnn.yaml qcnn "$job"; then
+    if ring_of deploy/jobs/qcnn.yaml qcnn "$job"; then
         check "two pods train and end with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
         run_in 60 "$work/one.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/one"
         one=$(json_string "$work/one/result.json" state_digest)
@@ -121,7 +98,8 @@ if ! wait $compiling; then skip "no Helm, so the chart is not rendered: $(tail -
 helm=$(cat "$work/helm")
 mkdir -p "$work/rendered"
 check "the chart renders" tests/chart/render "$helm" "$work/rendered"
-for f in qcnn.yaml infer.yaml; do
+for f in $rendered; do
+    f=$f.yaml
     check "deploy/jobs/$f is what the chart renders (make manifests): $(diff "deploy/jobs/$f" "$work/rendered/$f" | head -n 5)" \
         cmp "deploy/jobs/$f" "$work/rendered/$f"
 done
@@ -156,7 +134,7 @@ fi
 # certificates: those that Helm makes, and those of qring certs, by the two commands that deploy/jobs/qcnn.yaml names
 tls_ring() { # WHAT FILE IDENTITY: two pods with the Secret of FILE
     tls_of "$2"
-    ring "$2" qcnn "$root/deploy/jobs/qcnn.json" || return 0 # said above
+    ring_of "$2" qcnn "$root/deploy/jobs/qcnn.json" || return 0 # said above
     check "$1: two pods end with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
     got=$(json_string "$work/out0/result.json" state_digest)
     check "$1: to the digest of qring run: '$got', '$one'" test -n "$one" -a "$got" = "$one"
@@ -184,12 +162,12 @@ fi
 # helm test: its ring ends with 0 0 only where steps were finished
 template qcnn charts/qring >"$work/tested.yaml"
 [ -z "$py_exe" ] || tls_of "$work/tested.yaml"
-if [ -n "$py_exe" ] && ring "$work/tested.yaml" qcnn-test "$root/deploy/jobs/qcnn.json"; then
+if [ -n "$py_exe" ] && ring_of "$work/tested.yaml" qcnn-test "$root/deploy/jobs/qcnn.json"; then
     check "helm test's ring ends with 0 0, not '$ends': $(tail -n 2 "$work/ring0.log")" test "$ends" = "0 0"
     check "and has written its two steps" test "$(grep -c '"kind":"TRAIN"' "$work/out0/test/steps.jsonl")" = 2
     check "and weights of its own" test -s "$work/out0/test/weights.h5"
     sed 's/cluster-excitations/no-such-source/' deploy/jobs/qcnn.json >"$work/broken.json"
-    ring "$work/tested.yaml" qcnn-test "$work/broken.json"
+    ring_of "$work/tested.yaml" qcnn-test "$work/broken.json"
     check "with a broken job file it ends with 2 2, not '$ends'" test "$ends" = "2 2"
 fi
 # what the notes tell to type; helm template leaves them out, so they are rendered as a file
@@ -215,6 +193,7 @@ while IFS='|' read -r value words; do
     else pass; fi
 done <<T
 mode=serve|'/mode'
+launch=pod|'/launch'
 replicas=0|'/replicas'
 replicas=65|'/replicas'
 replicas=two|'/replicas'

@@ -53,9 +53,11 @@ annotations:
   {{- end }}
 {{- end -}}
 
-{{- /* dict "root" $ "keep" whether /out may be the claim. */}}
+{{- /* dict "root" $ "keep" whether /out may be the claim "restart" the restartPolicy, "operator" for none. */}}
 {{- define "qring.pod.spec" -}}
-restartPolicy: Never
+{{- if ne (.restart | default "Never") "operator" -}}
+restartPolicy: {{ .restart | default "Never" }}
+{{ end -}}
 serviceAccountName: {{ include "qring.account" .root }}
 automountServiceAccountToken: false
 enableServiceLinks: false

@@ -1,5 +1,7 @@
-{{- /* An Indexed Job of qringd pods that find each other by name:
-       dict "root" $ "name" NAME "component" NAME "replicas" N "fixed" BOOL "retries" N "args" LIST.
+{{- /* A ring of qringd pods that find each other by name:
+       dict "root" $ "name" NAME "component" NAME "replicas" N "fixed" BOOL "retries" N "args" LIST, and where it is no Indexed Job:
+       "container" NAME, "restart" the pods' restartPolicy ("operator": somebody else sets it), "peers" the template of their names ("none":
+       TF_CONFIG has them).
        fixed: N is in the pods' environment. Else they read it from the ConfigMap when they start. */}}
 {{- define "qring.ring" -}}
 completionMode: Indexed
@@ -13,72 +15,90 @@ maxFailedIndexes: 0
 # The others train on without a lost pod, and its successor joins them. The pods' tries are counted together.
 backoffLimit: {{ mul .retries .replicas }}
 {{- end }}
-{{- include "qring.job.limits" (dict "root" .root "container" "qringd") }}
+{{- include "qring.job.limits" (dict "root" .root "container" (.container | default "qringd")) }}
 template:
-  metadata:
-    {{- include "qring.pod.metadata" . | nindent 4 }}
-  spec:
-    subdomain: {{ include "qring.name" .root }}
-    {{- if .root.Values.spread }}
-    topologySpreadConstraints:
-      - maxSkew: 1
-        topologyKey: kubernetes.io/hostname
-        whenUnsatisfiable: ScheduleAnyway
-        labelSelector:
-          matchLabels:
-            {{- include "qring.selector" .root | nindent 12 }}
-            app.kubernetes.io/component: {{ .component }}
-    {{- end }}
-    {{- include "qring.pod.spec" (dict "root" .root "keep" (not .fixed)) | nindent 4 }}
-    containers:
-      - name: qringd
-        {{- include "qring.container" . | nindent 8 }}
-        command: [qringd]
-        args:
-          - /etc/qring/job.json
-          {{- if include "qring.tls.secret" .root }}
-          - --tls-dir=/etc/qring/tls
+  {{- include "qring.ring.pod" . | nindent 2 }}
+{{- end -}}
+
+{{- define "qring.ring.pod" -}}
+metadata:
+  {{- include "qring.pod.metadata" . | nindent 2 }}
+spec:
+  {{- if not .restart }}
+  subdomain: {{ include "qring.name" .root }}
+  {{- end }}
+  {{- if .root.Values.spread }}
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "qring.selector" .root | nindent 10 }}
+          app.kubernetes.io/component: {{ .component }}
+  {{- end }}
+  {{- include "qring.pod.spec" (dict "root" .root "keep" (not .fixed) "restart" .restart) | nindent 2 }}
+  containers:
+    - name: {{ .container | default "qringd" }}
+      {{- include "qring.container" . | nindent 6 }}
+      command: [qringd]
+      args:
+        - /etc/qring/job.json
+        {{- if include "qring.tls.secret" .root }}
+        - --tls-dir=/etc/qring/tls
+        {{- else }}
+        - --plaintext
+        {{- end }}
+        {{- range .args }}
+        - {{ . | quote }}
+        {{- end }}
+      {{- $peers := .peers | default (printf "%s-{i}.%s:2222" .name (include "qring.name" .root)) }}
+      {{- if or (ne $peers "none") .root.Values.extraEnv }}
+      env:
+        {{- if ne $peers "none" }}
+        {{- if eq (.restart | default "Never") "Always" }}
+        # Its index a pod has from its own name, NAME-0, NAME-1, ...
+        {{- else }}
+        # Its index a pod has from JOB_COMPLETION_INDEX, which Kubernetes sets.
+        {{- end }}
+        {{- with .before }}
+        {{- . | nindent 8 }}
+        {{- end }}
+        - name: QRING_PEER_TEMPLATE
+          value: {{ $peers | quote }}
+        - name: QRING_REPLICAS
+          {{- if .fixed }}
+          value: {{ .replicas | quote }}
           {{- else }}
-          - --plaintext
+          # Not a number here: pods of a Job cannot change, so a number would be wrong in every pod that starts after scaling.
+          # Without any the ring would begin with whoever came within ten seconds, which a slow image pull outlasts.
+          valueFrom:
+            configMapKeyRef: {name: {{ include "qring.name" .root }}, key: replicas}
           {{- end }}
-          {{- range .args }}
-          - {{ . | quote }}
-          {{- end }}
-        env:
-          # Its index a pod has from JOB_COMPLETION_INDEX, which Kubernetes sets.
-          - name: QRING_PEER_TEMPLATE
-            value: {{ printf "%s-{i}.%s:2222" .name (include "qring.name" .root) | quote }}
-          - name: QRING_REPLICAS
-            {{- if .fixed }}
-            value: {{ .replicas | quote }}
-            {{- else }}
-            # Not a number here: pods of a Job cannot change, so a number would be wrong in every pod that starts after scaling.
-            # Without any the ring would begin with whoever came within ten seconds, which a slow image pull outlasts.
-            valueFrom:
-              configMapKeyRef: {name: {{ include "qring.name" .root }}, key: replicas}
-            {{- end }}
-          {{- with .root.Values.extraEnv }}
-          {{- toYaml . | nindent 10 }}
-          {{- end }}
-        ports:
-          - {name: control, containerPort: 2222}
-          - {name: data, containerPort: 2224}
-          - {name: http, containerPort: 8080}
-        # /readyz: it listens. Nobody waits for a ring here, and no peer's silence restarts a pod. Before it listens it reads job, data and
-        # weights, and asks whether a bucket can be written; each may be tried again for 600 s, then the worker ends itself with a sentence
-        # and 138. 1800 s let it: two such waits and the rest.
-        startupProbe:
-          httpGet: {path: /readyz, port: http}
-          periodSeconds: 2
-          timeoutSeconds: 2
-          failureThreshold: 900
-        readinessProbe:
-          httpGet: {path: /readyz, port: http}
-          periodSeconds: 5
-          timeoutSeconds: 2
-        livenessProbe:
-          httpGet: {path: /healthz, port: http}
-          periodSeconds: 10
-          timeoutSeconds: 5
-          failureThreshold: 6
+        {{- end }}
+        {{- with .root.Values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- end }}
+      ports:
+        - {name: {{ ternary "tfjob-port" "control" (eq $peers "none") }}, containerPort: 2222}
+        - {name: data, containerPort: 2224}
+        - {name: http, containerPort: 8080}
+      # /readyz: it listens. Nobody waits for a ring here, and no peer's silence restarts a pod. Before it listens it reads job, data and
+      # weights, and asks whether a bucket can be written; each may be tried again for 600 s, then the worker ends itself with a sentence
+      # and 138. 1800 s let it: two such waits and the rest.
+      startupProbe:
+        httpGet: {path: /readyz, port: http}
+        periodSeconds: 2
+        timeoutSeconds: 2
+        failureThreshold: 900
+      readinessProbe:
+        httpGet: {path: /readyz, port: http}
+        periodSeconds: 5
+        timeoutSeconds: 2
+      livenessProbe:
+        httpGet: {path: /healthz, port: http}
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
 {{- end -}}

@@ -1,0 +1,127 @@
+{{- /* The other ways to launch the ring of train.yaml, for clusters that have them: each with the dict of qring.ring. */}}
+{{- define "qring.statefulset" }}
+# For clusters without Indexed Jobs (before 1.24), and for kubectl scale. A StatefulSet knows no end: a worker that is done is started again, finds
+# its job trained in the bucket, and ends at once, ever more slowly ("CrashLoopBackOff" after exit 0); so it does after 1-127, where a Job
+# would have failed. Read the log, then delete it.
+apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  name: {{ .name }}
+  {{- include "qring.job.metadata" . | nindent 2 }}
+spec:
+  serviceName: {{ .name }}
+  replicas: {{ .replicas }}
+  # All at once. One after the other (OrderedReady) would do too, since no pod's readiness waits for another's, but slowly.
+  podManagementPolicy: Parallel
+  selector:
+    matchLabels:
+      {{- include "qring.selector" .root | nindent 6 }}
+      app.kubernetes.io/component: {{ .component }}
+  template:
+    {{- include "qring.ring.pod" (merge (dict "restart" "Always") .) | nindent 4 }}
+{{- end }}
+
+{{- define "qring.jobset" }}
+# For clusters with JobSet. Its controller makes the headless Service, NAME, with names of pods that are not ready.
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata:
+  name: {{ .name }}
+  {{- include "qring.job.metadata" . | nindent 2 }}
+spec:
+  network:
+    subdomain: {{ .name }}
+    enableDNSHostnames: true
+    publishNotReadyAddresses: true
+  failurePolicy:
+    # All pods anew, from the last checkpoint, when one index has used up its own tries; the ring survives less than that by itself.
+    maxRestarts: {{ .retries }}
+    restartStrategy: BlockingRecreate
+    rules:
+      # 1-127: trying again will not help.
+      - name: permanent
+        action: FailJobSet
+        onJobFailureReasons: [PodFailurePolicy]
+  replicatedJobs:
+    - name: workers
+      # one Job of all workers; its size cannot change while it runs, but where the gate ElasticJobSet is on
+      replicas: 1
+      template:
+        spec:
+          {{- include "qring.ring" (merge (dict "restart" "Never" "peers" (printf "%s-workers-0-{i}.%s:2222" .name .name)) .) | nindent 10 }}
+{{- end }}
+
+{{- define "qring.tfjob" }}
+# For clusters with the training operator: a TFJob that uses what the operator has now. deploy/jobs/tfjob.yaml is the tutorial's own.
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata:
+  name: {{ .name }}
+  {{- include "qring.job.metadata" . | nindent 2 }}
+spec:
+  # Done when all are. By default it is when worker 0 exits with 0, which an old operator would also see where worker 0 was asked to leave.
+  successPolicy: AllWorkers
+  runPolicy:
+    # Pods and their logs stay until the TFJob is deleted.
+    cleanPodPolicy: None
+    {{- with .root.Values.activeDeadlineSeconds }}
+    activeDeadlineSeconds: {{ . }}
+    {{- end }}
+    {{- with .root.Values.ttlSecondsAfterFinished }}
+    ttlSecondsAfterFinished: {{ . }}
+    {{- end }}
+    # No backoffLimit: with ExitCode, where pods are made anew, the operator never counts up to it. Workers give up by themselves.
+  tfReplicaSpecs:
+    # worker in TF_CONFIG and in the pods' names, NAME-worker-0. One alone gets no TF_CONFIG and needs none, but nobody can join it later.
+    Worker:
+      replicas: {{ .replicas }}
+      # 1-127 end the TFJob; 138 and 143 make the pod anew under the same name. Operators before 1.5 know 130, 137, 138 and 143 alone as such
+      # codes, all later ones each from 128 on. Where such an old one is scaled down, add --exit-on-drain=0 (extraArgs): it takes 143 of a
+      # worker that it removes for the failure of the whole.
+      restartPolicy: ExitCode
+      template:
+        # TF_CONFIG goes into the container called tensorflow, and no other. The Services come after the pods, with names of ready pods alone:
+        # /readyz says "listens", and waits for nobody. Pods that run keep the TF_CONFIG of their start: members are who answers.
+        {{- include "qring.ring.pod" (merge (dict "restart" "operator" "container" "tensorflow" "peers" "none") .) | nindent 8 }}
+{{- end }}
+
+{{- define "qring.trainingruntime" }}
+# For clusters with Kubeflow Trainer v2: how qring runs, for any TrainJob that names it. Not with a TrainJob beside it: Trainer refuses one whose
+# runtime is not there yet, and Helm would send it first.
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata:
+  name: {{ .name }}
+  {{- include "qring.job.metadata" . | nindent 2 }}
+spec:
+  # The plain policy: Trainer sets the number of pods and nothing in them.
+  mlPolicy:
+    numNodes: {{ .replicas }}
+  template:
+    spec:
+      failurePolicy:
+        maxRestarts: {{ .retries }}
+        restartStrategy: BlockingRecreate
+        rules:
+          - name: permanent
+            action: FailJobSet
+            onJobFailureReasons: [PodFailurePolicy]
+      replicatedJobs:
+        # the name, the label and the container's name by which Trainer knows what to fill in
+        - name: node
+          template:
+            metadata:
+              labels:
+                trainer.kubeflow.org/trainjob-ancestor-step: trainer
+            spec:
+              {{- $ring := merge (dict "restart" "Never" "container" "node" "peers" "$(JOBSET_NAME)-node-0-{i}.$(JOBSET_NAME):2222") . }}
+              {{- $_ := set $ring "before" (include "qring.trainingruntime.env" .) }}
+              {{- include "qring.ring" $ring | nindent 14 }}
+{{- end }}
+
+{{- define "qring.trainingruntime.env" -}}
+# The JobSet that Trainer makes is called as its TrainJob is, and so is its Service.
+- name: JOBSET_NAME
+  valueFrom:
+    fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/jobset-name']"}
+{{- end }}

@@ -1,0 +1,295 @@
+#!/bin/sh
+# What operators get beside the chart. deploy/kustomize: what is committed is what it renders, valid, a misspelt key is found. deploy/gke/gke.sh: the
+# dry run is whole, in order, twice the same and calls nobody; with programs that stand in for gcloud, kubectl, helm and docker it can be given
+# again, also after it broke off, and clean takes away all that infra made; no value becomes anything else than a name. Alerts and dashboard:
+# promtool takes them, the alerts ring when they should, every metric named there and in the pages is one that a worker has. The tutorial's own
+# TFJob with its flags and TF_CONFIG: trained, uploaded, inferred. The log of a lost worker is as deploy/README.md says.
+. "$(dirname "$0")/common"
+unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK
+. tests/chart/common
+
+# ---- kustomize ----
+if kubectl kustomize deploy/jobs >"$work/base.yaml" 2>"$work/kustomize.log"; then
+    check "kustomize makes the base and its components" tests/chart/kustomize/render "$work/rendered"
+    for s in gke prometheus kueue; do
+        check "tests/chart/kustomize/$s.yaml is what it makes (make manifests): $(diff "tests/chart/kustomize/$s.yaml" "$work/rendered/$s.yaml" 2>&1 | head -n 3)" \
+            cmp "tests/chart/kustomize/$s.yaml" "$work/rendered/$s.yaml"
+    done
+else skip "no kubectl with kustomize ($(tail -n 1 "$work/kustomize.log")): the committed renderings are looked at, not made anew"; fi
+if [ -n "$py_exe" ]; then
+    made="tests/chart/kustomize/gke.yaml tests/chart/kustomize/prometheus.yaml tests/chart/kustomize/kueue.yaml"
+    # shellcheck disable=SC2086
+    {
+        check "our schemas accept them: $(strict $made 2>&1 | head -n 3)" says_nothing strict $made
+        check "they keep their promises: $(objects safe $made 2>&1 | head -n 3)" says_nothing objects safe $made
+        for minor in 30 31 32 33 34 35 36 37; do check "Kubernetes 1.$minor knows all of its own kinds" against 1.$minor $made; done
+    }
+    misspelt tests/chart/kustomize/gke.yaml fromPod endpoints targetLabels nodeSelector tolerations interval
+    misspelt tests/chart/kustomize/prometheus.yaml podMetricsEndpoints relabelings sourceLabels expr alert groups annotations
+    misspelt tests/chart/kustomize/kueue.yaml annotations labels
+fi
+for words in 'cloud.google.com/gke-spot: "true"' 'tls-dir=/etc/qring/tls' 'weights=gs://my-bucket/' 'kind: PodMonitoring' 'port: 443'; do
+    check "the GKE overlay has $words" holds tests/chart/kustomize/gke.yaml "$words"
+done
+check "the queue's name is on the Job" holds tests/chart/kustomize/kueue.yaml 'kueue.x-k8s.io/queue-name: my-queue'
+check "nothing public: no load balancer, no node's port" sh -c "! grep -rlE 'LoadBalancer|NodePort|hostPort' deploy"
+
+# ---- deploy/gke/gke.sh ----
+gke=$root/deploy/gke/gke.sh
+mkdir -p "$work/tools"
+for tool in gcloud kubectl helm docker sleep gke-gcloud-auth-plugin; do ln -s "$root/tests/fake/gke_tools" "$work/tools/$tool"; done
+fresh() { rm -rf "$work/state"; mkdir -p "$work/state/there"; : >"$work/state/calls"; }
+cloud() { env -i STATE="$work/state" BREAK_AT="${BREAK_AT-}" PATH="$work/tools:$PATH" PROJECT=my-project TAG=1 "$@" </dev/null; } # a clean environment
+there() { find "$work/state/there" -type f -name "${1:-*}" | wc -l; }
+called() { grep -cE "$1" "$work/state/calls"; }
+fresh
+cloud "$gke" --dry-run all >"$work/all" 2>"$work/said"; rc=$?
+check "a dry run of all: exit $rc, $(cat "$work/said")" test $rc = 0
+cloud "$gke" --dry-run all >"$work/all2" 2>&1
+check "twice the same" cmp "$work/all" "$work/all2"
+cloud "$gke" all --dry-run >"$work/all2" 2>&1
+check "wherever the flag stands" cmp "$work/all" "$work/all2"
+check "and calls nobody: $(head -n 2 "$work/state/calls")" test ! -s "$work/state/calls"
+check "it can be typed: a shell reads it" sh -n "$work/all"
+before=0 # each of these, in this order
+while read -r words; do
+    at=$(grep -nE -- "$words" "$work/all" | head -n 1 | cut -d: -f1)
+    check "all has '$words' after line $before: ${at:-nowhere}" test "${at:-0}" -gt "$before"
+    before=${at:-$before}
+done <<'T'
+services enable .*container.*artifactregistry.*storage
+artifacts repositories create
+storage buckets create
+iam service-accounts create
+projects add-iam-policy-binding .*defaultNodeServiceAccount
+artifacts repositories add-iam-policy-binding .*artifactregistry.reader
+container clusters create-auto
+container clusters get-credentials
+projects describe
+storage buckets add-iam-policy-binding .*principal://iam.*ns/default/sa/qcnn" --role=roles/storage.objectUser
+auth configure-docker
+docker build
+docker push
+helm install qcnn .*spot=true
+helm upgrade qcnn .*replicas=4
+kubectl .*wait .*job/qcnn
+helm install qcnn-infer
+kubectl .*logs job/qcnn-infer
+tensorboard.yaml .*apply
+^# for http://localhost:6006 type: kubectl
+clusters list
+T
+check "no key, no account of Google's for pods, no bucket tool of old" sh -c "! grep -E 'keys create|gsutil|iam.gke.io|[/.]gcr[.]io' '$work/all' '$gke'"
+grep -oE '^gcloud .*|\|\| gcloud .*' "$work/all" | grep -vE 'configure-docker|gcloud (projects|storage buckets (describe|add))' >"$work/gcloud"
+check "each gcloud command says which project: $(grep -v -- --project= "$work/gcloud" | head -n 1)" sh -c "! grep -v -- --project= '$work/gcloud'"
+check "each kubectl and helm command says which cluster" sh -c "! grep -E '^(kubectl|helm)' '$work/all' | grep -v context=gke_my-project_us-west1_qring"
+if command -v shellcheck >/dev/null; then check "shellcheck finds nothing in gke.sh" shellcheck "$gke"
+else skip "no shellcheck (apt-get install shellcheck): its opinion of gke.sh is missing"; fi
+
+# for real, with stand-ins; what is printed by a dry run, typed into a shell, is the same
+cloud "$gke" all >"$work/real.log" 2>&1; rc=$?
+check "all, done: exit $rc, $(tail -n 1 "$work/real.log")" test $rc = 0
+check "there are two releases, and of Google's a cluster, a registry, a bucket, an account, five grants" test "$(there 'helm*') $(there 'gcloud*')" = "2 9"
+sed "s|$root|ROOT|g" "$work/state/calls" >"$work/calls"
+fresh
+cloud sh -e "$work/all" >"$work/typed.log" 2>&1
+check "the dry run, typed, makes the same calls: $(diff "$work/calls" "$work/state/calls" | head -n 3)" sh -c "sed 's|$root|ROOT|g' '$work/state/calls' | cmp - '$work/calls'"
+check "TensorBoard's bucket is this one" holds "$work/state/applied" --logdir=gs://my-project-qring/qcnn/logs
+: >"$work/state/calls"
+cloud "$gke" all >"$work/again.log" 2>&1; rc=$?
+check "all once more: exit $rc, $(tail -n 1 "$work/again.log")" test $rc = 0
+check "makes nothing twice: $(grep -E '<create' "$work/state/calls" | head -n 1)" test "$(called '<create|helm <install> <qcnn>')" = 0
+cloud "$gke" clean >"$work/said" 2>&1; rc=$?
+check "clean without anybody to ask: exit 2, not $rc" test $rc = 2
+check "says what it would remove, and wants --yes" sh -c "grep -q 'gs://my-project-qring with all results' '$work/said' && grep -q -- --yes '$work/said'"
+check "and has removed nothing" test "$(there 'gcloud*')" = 9
+cloud "$gke" stop >"$work/stop.log" 2>&1; rc=$?
+check "stop: exit $rc; no release is left" test "$rc $(there 'helm*')" = "0 0"
+: >"$work/state/calls"
+cloud "$gke" clean --yes >"$work/clean.log" 2>&1; rc=$?
+check "clean: exit $rc, $(tail -n 1 "$work/clean.log")" test $rc = 0
+check "nothing that infra made is left: $(ls "$work/state/there")" test "$(there)" = 0
+: >"$work/state/calls"
+cloud "$gke" clean --yes >"$work/clean.log" 2>&1; rc=$?
+check "clean once more: exit $rc, $(tail -n 1 "$work/clean.log")" test $rc = 0
+check "removes nothing" test "$(called '<delete>|<rm>')" = 0
+check "and ends with what costs money" sh -c "tail -n 3 '$work/state/calls' | grep -q '<list>'"
+# broken off at each of its calls, then given again
+fresh
+cloud "$gke" infra >/dev/null 2>&1
+n=$(wc -l <"$work/state/calls") k=1 broken=0 whole=0
+while [ $k -le "$n" ]; do
+    fresh
+    BREAK_AT=$k cloud "$gke" infra >"$work/broken.log" 2>&1 && broken=$((broken + 1)) # but where the list of costs fails: that is no failure
+    : >"$work/state/calls"
+    cloud "$gke" infra >"$work/whole.log" 2>&1 && [ "$(there 'gcloud*')" = 9 ] && whole=$((whole + 1))
+    k=$((k + 1))
+done
+check "infra, broken off at each of its $n calls and given again: $whole whole" test "$whole" = "$n"
+check "only questions may go unanswered: $broken of $n" test "$broken" -le 5
+# what cannot be
+refuses() { # WORDS ENV... -- ARGS...: exit 2, these words, nothing called, nothing done
+    words=$1; shift
+    fresh
+    (cd "$work" && cloud "$@") >"$work/said" 2>&1; rc=$?
+    check "$*: exit 2, not $rc" test $rc = 2
+    check "$*: says '$words', not $(head -n 1 "$work/said")" holds "$work/said" "$words"
+    check "$*: calls nobody" test ! -s "$work/state/calls" -a ! -e "$work/pwned"
+}
+refuses 'PROJECT is not set' PROJECT= "$gke" infra
+refuses 'a command is missing' "$gke"
+refuses "unknown command 'destroy'" "$gke" destroy
+refuses 'unknown flag --force' "$gke" clean --force
+refuses "'5' is too much" "$gke" scale 4 5
+refuses "SCALE_TO='0'" "$gke" scale 0
+refuses 'no file' JOB="$work/none.json" "$gke" train
+refuses 'a comma' JOB="a,b.json" "$gke" train
+hostile() { # VARIABLE VALUE
+    fresh
+    (cd "$work" && cloud "$1=$2" "$gke" --dry-run all) >"$work/said" 2>&1; rc=$?
+    if [ $rc != 2 ] || ! grep -q "^gke.sh: $1" "$work/said" || [ -s "$work/state/calls" ] || [ -e "$work/pwned" ]; then
+        fail "$1='$2': exit $rc, $(head -n 1 "$work/said")"
+    else pass; fi
+}
+for value in '$(touch pwned)' '`touch pwned`' "a'b" 'a"b' 'a b' 'a,b=c' --all '*' 'a|b' 'Ä' 'a
+b'; do hostile BUCKET "$value"; done
+for variable in PROJECT REGION CLUSTER NAMESPACE NAME REPOSITORY TAG REPLICAS SCALE_TO SPOT TIMEOUT BUILDER; do
+    hostile $variable 'a;touch pwned'
+    hostile $variable "1
+\$(touch pwned)"
+done
+cp deploy/jobs/qcnn.json "$work/my \$job.json"
+fresh
+cloud JOB="$work/my \$job.json" "$gke" train >"$work/said" 2>&1
+check "a job file's name stays one word: $(tail -n 1 "$work/said")" holds "$work/state/calls" "<job=$work/my \$job.json>"
+
+# ---- metrics: alerts, dashboard, pages ----
+port=$(free_ports 1)
+(exec "$qringd" --epochs 100000000 --out "$work/single" --http-port "$port" --http-bind 127.0.0.1 --port 0 --data-port 0 >"$work/single.log" 2>&1 </dev/null) &
+single=$!; started="$started $single"
+tries=0
+until $python -c "import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen('http://127.0.0.1:$port/metrics', timeout=2).read())" >"$work/metrics" 2>/dev/null &&
+    [ -s "$work/metrics" ]; do tries=$((tries + 1)); [ $tries -lt 100 ] || break; sleep 0.1; done
+kill -9 $single
+sed -n 's/^# TYPE \([a-z_]*\) .*/\1/p' "$work/metrics" | sort -u >"$work/families"
+check "a worker has families of metrics: $(wc -l <"$work/families")" test "$(wc -l <"$work/families")" -gt 40
+for page in README.md deploy/README.md deploy/kustomize/monitoring/alerts.yaml deploy/kustomize/monitoring/dashboard.json; do
+    grep -oE '\b(qring|process)_[a-z_]+' "$page" | grep -v '_$' | sort -u >"$work/named"
+    check "$page names metrics" test -s "$work/named"
+    check "each metric in $page is one that a worker has: $(comm -23 "$work/named" "$work/families" | paste -sd' ')" \
+        test -z "$(comm -23 "$work/named" "$work/families")"
+done
+grep '^qring_' "$work/families" >"$work/ours"
+grep -oE '\bqring_[a-z_]+' README.md | sort -u >"$work/named"
+check "and each that a worker has is in README.md: $(comm -23 "$work/ours" "$work/named" | paste -sd' ')" test -z "$(comm -23 "$work/ours" "$work/named")"
+check "the dashboard: JSON, panels with what they show, none twice, none on another" $python - <<'P'
+import json
+d = json.load(open("deploy/kustomize/monitoring/dashboard.json", encoding="utf-8"))
+panels = d["panels"]
+assert len({p["id"] for p in panels}) == len(panels) > 15
+places = set()
+for p in panels:
+    g = p["gridPos"]
+    assert g["x"] + g["w"] <= 24
+    for x in range(g["x"], g["x"] + g["w"]):
+        for y in range(g["y"], g["y"] + g["h"]):
+            assert (x, y) not in places, p["title"]
+            places.add((x, y))
+    assert p["type"] == "row" or p["targets"], p["title"]
+P
+grep -oE 'alert: Qring[A-Za-z]+' deploy/kustomize/monitoring/alerts.yaml | sed 's/.* //' | sort >"$work/alerts"
+grep -oE '^\| Qring[A-Za-z]+' deploy/README.md | sed 's/.* //' | sort >"$work/told"
+check "deploy/README.md tells of each alert, and of no other: $(diff "$work/alerts" "$work/told" | head -n 3)" cmp "$work/alerts" "$work/told"
+if command -v promtool >/dev/null; then
+    $python - "$work" <<'P'
+import json, sys, yaml
+rules = yaml.safe_load(open("deploy/kustomize/monitoring/alerts.yaml", encoding="utf-8"))["spec"]
+# the dashboard's expressions too, with values for its variables: promtool parses what is a rule
+panels = json.load(open("deploy/kustomize/monitoring/dashboard.json", encoding="utf-8"))["panels"]
+shown = [t["expr"].replace("$namespace", "n").replace("$ring", "r") for p in panels for t in p.get("targets", [])]
+yaml.safe_dump(rules, open(sys.argv[1] + "/rules.yaml", "w", encoding="utf-8"))
+yaml.safe_dump({"groups": [{"name": "shown", "rules": [{"record": "shown:%d" % i, "expr": e} for i, e in enumerate(shown)]}]},
+               open(sys.argv[1] + "/shown.yaml", "w", encoding="utf-8"))
+P
+    for f in rules shown; do
+        promtool check rules "$work/$f.yaml" >"$work/promtool" 2>&1; rc=$?
+        check "promtool takes $f: $(tail -n 3 "$work/promtool")" test $rc = 0
+    done
+    cp tests/chart/alerts_test.yaml "$work"
+    promtool test rules "$work/alerts_test.yaml" >"$work/promtool" 2>&1; rc=$?
+    check "alerts ring when they should, and else not: $(tail -n 12 "$work/promtool")" test $rc = 0
+    while read -r alert; do check "$alert is tried" grep -q "alertname: $alert" tests/chart/alerts_test.yaml; done <"$work/alerts"
+else skip "no promtool (apt-get install prometheus): its opinion of alerts and dashboard is missing"; fi
+
+# ---- the log of a lost worker ----
+sed 's/"name": "qcnn"/"name": "lost"/' deploy/jobs/qcnn.json >"$work/lost.json"
+ring 3 "$work/lost@.log" "$work/lost.json" --out "$work/lost@" --epochs 100000000 --log-format json --min-workers 1 --threads 1
+soon() { # WORDS [TIMES]: in worker 0's log, within 30 s
+    tries=0
+    until [ -e "$work/lost0.log" ] && [ "$(grep -cE -- "$1" "$work/lost0.log")" -ge "${2:-1}" ]; do tries=$((tries + 1)); [ $tries -lt 300 ] || return 1; sleep 0.1; done
+}
+# shellcheck disable=SC2086
+set -- $pids
+check "three workers train" soon 'epoch 3/'
+kill -9 "$3"
+check "two go on" soon 'goes on after step [0-9]+ with 2 workers'
+kill -STOP "$2"
+check "one goes on" soon 'goes on after step [0-9]+ with 1 worker'
+kill -CONT "$2"
+check "and two again" soon 'goes on after step [0-9]+ with 2 workers' 2
+kill -TERM "$2"
+check "one is asked to leave" soon 'left: it was asked to stop'
+sleep 0.3
+kill -TERM "$1"
+check "the last too" soon 'drained on SIGTERM'
+sed -n '/<!-- lost -->/,/<!-- \/lost -->/s/^| `\([^`]*\)` |.*/\1/p' deploy/README.md >"$work/lines"
+check "deploy/README.md has lines" test "$(wc -l <"$work/lines")" -ge 5
+while read -r words; do # names and numbers of that run are not those of this one
+    pattern=$(echo "$words" | sed 's/qcnn-[0-9]*\.qcnn:2222/ADDRESS/; s/([0-9, ]*)/(0)/; s/[()]/\\&/g; s/[0-9][0-9.]*/[0-9., ]+/g; s/ADDRESS/[0-9.:]+/')
+    check "a log has '$words' ($pattern)" grep -qE -- "$pattern" "$work/lost0.log"
+done <"$work/lines"
+
+# ---- the tutorial: its TFJob, its flags, its TF_CONFIG; only image and command are ours ----
+if [ -z "$py_exe" ]; then skip "the tutorial's manifest cannot be read"; end; fi
+# shellcheck disable=SC2086
+if ! unshare $as true 2>/dev/null || ! PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null; then
+    skip "namespaces are forbidden here: the tutorial's pods do not run"; end
+fi
+pod() { # INDEX ADDRESS: a pod of the TFJob as the operator starts it
+    names='"qcnn-worker-0.default.svc:2222","qcnn-worker-1.default.svc:2222"'
+    printf "QRING_BIND=%s QRING_HTTP_BIND=%s TF_CONFIG='%s' " "$2" "$2" \
+        "{\"cluster\":{\"worker\":[$names]},\"task\":{\"type\":\"worker\",\"index\":$1},\"environment\":\"cloud\"}"
+    objects command deploy/jobs/tfjob.yaml qcnn | sed "s| qringd | $qringd |; s|/tmp/qcnn|$work/tf$1|"
+}
+cat >"$work/tutorial.sh" <<R
+PATH="$PATH:/usr/sbin:/sbin" ip link set lo up || exit 99
+printf '127.0.0.2 qcnn-worker-0.default.svc\n127.0.0.3 qcnn-worker-1.default.svc\n' >"$work/hosts" && mount --bind "$work/hosts" /etc/hosts || exit 99
+unset QRING_HTTP_PORT
+export STORAGE_EMULATOR_HOST=127.0.0.1:4443 GCE_METADATA_HOST=127.0.0.1:4443
+$python "$root/tests/fake/gcs.py" 4443 >/dev/null 2>&1 &
+fake=\$!
+until $python -c 'import socket; socket.create_connection(("127.0.0.1", 4443), 1)' 2>/dev/null; do sleep 0.1; done
+( $(pod 1 127.0.0.3) ) >"$work/tf1.log" 2>&1 &
+one=\$!
+( $(pod 0 127.0.0.2) ) >"$work/tf0.log" 2>&1; a=\$?
+wait \$one; b=\$?
+$qring infer --weights-gcs-bucket=my-bucket --weights-gcs-path=qcnn_weights.h5 >"$work/tf-infer.txt" 2>"$work/tf-infer.log"; c=\$?
+get() { $python -c 'import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen("http://127.0.0.1:4443/storage/v1/b/my-bucket/o" + sys.argv[1]).read())' "\$1"; }
+get '/qcnn_weights.h5?alt=media' >"$work/tf.h5"
+get '?prefix=qcnn-logs/' >"$work/tf-logs.json"
+kill \$fake
+echo "\$a \$b \$c"
+R
+# shellcheck disable=SC2086
+ends=$(timeout -k 5 120 unshare $as --kill-child sh "$work/tutorial.sh" 2>"$work/tutorial.log" </dev/null)
+check "trained by two, uploaded, inferred: '$ends', not '0 0 0': $(tail -n 2 "$work/tf0.log") $(cat "$work/tf-infer.log" "$work/tutorial.log")" test "$ends" = "0 0 0"
+for i in 0 1; do
+    check "worker $i is who the operator says" holds "$work/tf$i.log" "I am a worker, index $i, at qcnn-worker-$i.default.svc:2222 (tf_config"
+done
+check "the same job here" run_in 90 "$work/here.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/here"
+check "the uploaded weights are those of qring run" cmp "$work/tf.h5" "$work/here/weights.h5"
+for part in train validation; do check "TensorBoard's files for $part are in the bucket" holds "$work/tf-logs.json" "qcnn-logs/$part/events.out.tfevents"; done
+"$qring" infer deploy/jobs/qcnn.json --weights "$work/here/weights.h5" >"$work/here.txt" 2>&1
+check "the predictions are those of a laptop" cmp "$work/tf-infer.txt" "$work/here.txt"
+check "Results, Test Labels, Mean squared error" test "$(grep -cE '^(Results|Test Labels|Mean squared error: )' "$work/tf-infer.txt")" = 3
+end
