@@ -61,6 +61,9 @@ class Api:
     def create(self, d):
         return self.ask("POST", self.path_of(d).rsplit("/", 1)[0], d)
 
+    def create_at(self, path, d):
+        return self.ask("POST", path, d)
+
     def apply(self, d):
         """Server-side apply: fields that the server does not know are refused."""
         return self.ask("PATCH", self.path_of(d) + "?fieldManager=test&force=true", d, "application/apply-patch+yaml")
