@@ -117,8 +117,10 @@ class Ring:
     def lose(self, index, what, how):
         old = self.pods()[index]["metadata"]
         how("%s/%s" % (PODS, old["name"]))
-        check("%s: pod %d has a successor" % (self.name, index),
-              until(lambda: self.pods().get(index, {"metadata": old})["metadata"]["uid"] != old["uid"], 120), stop=True)
+        good = until(lambda: self.pods().get(index, {"metadata": old})["metadata"]["uid"] != old["uid"], 120)
+        if not good:
+            self.tell()
+        check("%s: pod %d has a successor" % (self.name, index), good, stop=True)
         self.reaches(4, "pod %d %s" % (index, what))
 
     def tell(self):
@@ -254,7 +256,7 @@ def disturbed(ring):
         "apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": pod.rsplit("/", 1)[1], "namespace": "default"}}))
     at = time.monotonic()
     ring.scale(1)
-    check("scaled to 1: the others are gone", until(lambda: sorted(ring.pods()) == [0], 60), stop=True)
+    check("scaled to 1: the others are gone", until(lambda: sorted(ring.pods()) == [0], 120), stop=True)
     say("%s: scaled from 4 to 1: gone after %.1f s" % (ring.name, time.monotonic() - at))
     ring.reaches(1, "alone")
     ends(ring, work + "/alone")

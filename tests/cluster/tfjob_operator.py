@@ -30,9 +30,16 @@ def now():
 
 def exit_code(pod):
     for c in pod.get("status", {}).get("containerStatuses") or []:
-        if c["name"] == "tensorflow":
-            return c.get("state", {}).get("terminated", {}).get("exitCode")
-    return None
+        if c["name"] == "tensorflow" and "terminated" in c.get("state", {}):
+            return c["state"]["terminated"]["exitCode"]
+    return 0xbeef # the operator's own word for "none"
+
+
+def mislaid(pod):
+    """A kubelet of 1.20 may remove a container of a pod that is being deleted before it has written down how that ended, and then calls the pod
+    Failed, whatever the exit code was (1.22 and later do not). What the worker did cannot be told from it."""
+    return "deletionTimestamp" in pod["metadata"] and any(
+        c.get("lastState", {}).get("terminated", {}).get("reason") == "ContainerStatusUnknown" for c in pod["status"].get("containerStatuses") or [])
 
 
 def restarts(pod):
@@ -130,7 +137,7 @@ class Job:
         """Is a failed pod to be made again?"""
         policy = self.replicas[kind].get("restartPolicy", "Never")
         if policy == "ExitCode":
-            return self.retryable(exit_code(pod) or 0)
+            return self.retryable(exit_code(pod))
         return policy in ("OnFailure", "Always") and not self.operator.old
 
     def condition(self, kind, message):
@@ -168,6 +175,11 @@ class Job:
                 if k != kind.lower():
                     continue
                 phase, leaving = pod.get("status", {}).get("phase"), "deletionTimestamp" in pod["metadata"]
+                if phase == "Failed" and mislaid(pod):
+                    if pod["metadata"]["uid"] not in self.operator.mislaid:
+                        self.operator.mislaid.add(pod["metadata"]["uid"])
+                        self.say("pod %s-%s-%d: the kubelet has mislaid its exit code" % (self.name, k, index))
+                    continue
                 if index >= self.count(kind) and not leaving:
                     self.say("pod %s-%s-%d is out of range: deleted" % (self.name, k, index))
                     self.drop(kind, index, True)
@@ -179,9 +191,8 @@ class Job:
                 n["succeeded"] += phase == "Succeeded"
                 n["failed"] += phase == "Failed"
                 if phase == "Failed" and not self.again(kind, pod):
-                    last = (pod["status"].get("containerStatuses") or [{}])[0].get("state", {}).get("terminated", {})
-                    failed.append("%d %s replica(s) failed: pod %s-%s-%d, exit code %s, %s" % (
-                        n["failed"], kind, self.name, k, index, last.get("exitCode"), last.get("message", "").strip()))
+                    failed.append("%d %s replica(s) failed: pod %s-%s-%d, exit code %s: %s" % (
+                        n["failed"], kind, self.name, k, index, exit_code(pod), json.dumps(pod["status"])))
                 if phase == "Succeeded" and self.decides(kind, index):
                     done.append(index)
             missing = [i for i in range(self.count(kind)) if (kind.lower(), i) not in self.pods]
@@ -222,7 +233,7 @@ class Job:
 
 class Operator:
     def __init__(self, config, old):
-        self.api, self.old = Api(config), old
+        self.api, self.old, self.mislaid = Api(config), old, set()
 
     def turn(self):
         for d in self.api.list(API, "TFJob"):
