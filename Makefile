@@ -23,9 +23,9 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter test faults lint bench bench-record bench-instructions fuzz model sim matrix image interop interop-gcs chart e2e-api,$(goals)),test,build))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter test faults lint bench bench-record bench-instructions fuzz model sim matrix image interop interop-gcs chart e2e-api e2e,$(goals)),test,build))
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api help clean FORCE
+.PHONY: all deps run test lint bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api e2e help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -177,6 +177,10 @@ chart: $(progs)
 ## make e2e-api    the manifests, and Helm's upgrades, on a real API server: Kubernetes 1.20, from Debian's source package (5 minutes, once, under build/api)
 e2e-api: $(progs)
 	$(Q)tests/chart/api
+
+## make e2e        the manifests on a real cluster made here, kubelet and all: scaled, killed, evicted (root; 8 minutes, the first time 25; under build/cluster)
+e2e: $(progs)
+	$(Q)tests/cluster/e2e
 
 ## make fuzz       libFuzzer on every parser (clang), a minute each; SECONDS=10 for less
 fuzz: # glibc gives clang no CMPLX; the warnings are gcc's to give

@@ -12,7 +12,7 @@ For whole workers, whose requests carry no name of a test: /control/faults takes
 {"storage" | "token": [HOW, SECONDS]} is an outage, HOW is "503", "reset" or "hang"; /control/hold {"name": PART, "after": bool} stops the
 next upload of such an object, before or after it is stored, until /control/release breaks its connection; /control/state tells of all that
 and of every object that was ever stored.
-Prints its port.
+gcs.py [PORT [FILE [ADDRESS]]] writes its port to FILE, and prints it.
 """
 import base64, hashlib, json, re, socket, struct, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -523,7 +523,8 @@ class Server(ThreadingHTTPServer):
 
 
 if __name__ == "__main__":
-    server = Server(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 0), Handler)
+    host = sys.argv[3] if len(sys.argv) > 3 else "127.0.0.1"
+    server = Server((host, int(sys.argv[1]) if len(sys.argv) > 1 else 0), Handler)
     if len(sys.argv) > 2:  # where the port is written once it listens
         with open(sys.argv[2], "w") as f:
             f.write("%d\n" % server.server_address[1])
