@@ -94,7 +94,7 @@ bool qr_sim_blocks_in_parallel(const struct qr_sim_plan *p) {
 
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p) {
     if (p->stream) return qr_stream_bytes(p);
-    size_t states = (p->cell_bytes << p->cell_bits) * 2;
+    size_t states = (p->cell_bytes << p->cell_bits) * (p->first_pass ? 3 : 2);
     size_t tiles = p->tile_bits < p->cell_bits ? p->n_slots * (p->cell_bytes << p->tile_bits) * 2 : 0;
     return states + tiles + (p->n_wide * QR_WIDE + p->n_data * QR_NARROW) * sizeof(double) +
            p->n_slots * (p->n_shapes + 1) * QR_CROSS * sizeof(qr_fixed);
@@ -109,12 +109,13 @@ struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *p) {
         return f;
     }
     for (unsigned q = 0; q < p->n; q++) amplitudes *= 2;
-    for (size_t i = 0; i < p->n_steps; i++) {
+    for (size_t i = 0; i < p->n_steps; i++) { /* fixed blocks that are simulated once do not count */
+        if (p->steps[i].transpose) continue;
         double share = 1; /* of the amplitudes, inside the controls */
         for (uint64_t c = p->blocks[p->steps[i].block].controls; c; c &= c - 1) share /= 2;
-        f.flop_per_gradient += 32 * share * amplitudes;
+        if (!p->first_pass || i >= p->passes[p->first_pass].first_step) f.flop_per_gradient += 32 * share * amplitudes;
         if (p->steps[i].cross) f.flop_per_gradient += 28 * share * amplitudes;
-        if (i > p->first_cross) f.flop_per_gradient += 64 * share * amplitudes;
+        if (p->steps[i].back) f.flop_per_gradient += 64 * share * amplitudes;
     }
     return f;
 }

@@ -34,6 +34,11 @@ enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_sample
         mem = NULL;
         code = qr_large_new(cells, p->cell_bytes, "state vectors", &mem, err);
         ws->lambda = mem;
+        mem = NULL;
+    }
+    if (code == QR_OK && p->first_pass) {
+        code = qr_large_new(cells, p->cell_bytes, "state vectors", &mem, err);
+        ws->start = mem;
     }
     if (code != QR_OK) {
         qr_sim_workspace_free(ws);
@@ -64,6 +69,7 @@ void qr_sim_workspace_free(struct qr_sim_workspace *ws) {
     free(ws->slots);
     free(ws->phi);
     free(ws->lambda);
+    free(ws->start);
     free(ws->x);
     free(ws->wide);
     free(ws->narrow);
