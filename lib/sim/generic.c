@@ -18,6 +18,7 @@ static void slot_room(struct qr_room *r, const struct qr_sim_plan *p, struct qr_
 static void workspace_room(struct qr_room *r, const struct qr_sim_plan *p, size_t max_samples, struct qr_sim_workspace *ws) {
     qr_room_take(r, "phi", p->cell_bytes << p->cell_bits, &ws->phi);
     qr_room_take(r, "lambda", p->cell_bytes << p->cell_bits, &ws->lambda);
+    if (p->first_pass) qr_room_take(r, "fixed start", p->cell_bytes << p->cell_bits, &ws->start);
     qr_room_take(r, "samples", max_samples * p->n_columns * sizeof *ws->x, &ws->x);
     qr_room_take(r, "numbers", p->n_wide * QR_WIDE * sizeof *ws->wide, &ws->wide);
     qr_room_take(r, "numbers", p->n_data * QR_NARROW * sizeof *ws->narrow, &ws->narrow);
@@ -62,6 +63,7 @@ void qr_sim_workspace_free(struct qr_sim_workspace *ws) {
     free(ws->slots);
     free(ws->phi);
     free(ws->lambda);
+    free(ws->start);
     free(ws->x);
     free(ws->wide);
     free(ws->narrow);

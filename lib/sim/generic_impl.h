@@ -23,6 +23,8 @@ struct qr_sim_workspace {
     double *x;            /* max_samples * n_columns: the samples of the last forward */
     int64_t phi_group;    /* whose final state phi holds */
     unsigned char *phi, *lambda;
+    unsigned char *start; /* the state before pass first_pass; NULL where that is 0 */
+    bool started;         /* it is there */
     double *wide, *narrow; /* n_wide * QR_WIDE, n_data * QR_NARROW */
     struct qr_slot *slots;
     qr_fixed *cross;      /* n_shapes * QR_CROSS */
@@ -42,6 +44,7 @@ struct qr_run {
     struct qr_pool *pool;
     size_t first, n;              /* samples of the group */
     const struct qr_plan_pass *pass;
+    unsigned char *from;          /* the state that a pass reads: ws->phi, or ws->start */
     const double *direction;      /* n * n_readouts, of the group */
     double scale[QR_LANES];       /* of each lane; 0 in empty ones */
 };

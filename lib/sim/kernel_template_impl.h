@@ -122,12 +122,72 @@ INLINE uint64_t NAME(sparse_range)(struct NAME(cell) *c, const struct NAME(walk)
     return i;
 }
 
+/* Rows of one entry each, all 1 or -1 (CNOT, CZ, SWAP, X): only the cells that change are touched, and nothing is rounded. */
+struct NAME(moves) { int n, from[4], to[4]; E sign[4]; };
+
+INLINE bool NAME(moves_of)(const struct NAME(sparse) *s, struct NAME(moves) *ret) {
+    ret->n = 0;
+    for (int r = 0; r < 4; r++) {
+        double re = s->re[r][0];
+        if (s->n != 1 || s->im[r][0] != 0 || (re != 1 && re != -1)) return false;
+        if (s->column[r][0] == r && re == 1) continue;
+        ret->from[ret->n] = s->column[r][0];
+        ret->to[ret->n] = r;
+        ret->sign[ret->n++] = (E)re;
+    }
+    return true;
+}
+
+INLINE void NAME(move_group)(struct NAME(cell) *c, size_t sa, size_t sb, const struct NAME(moves) *m, int n) {
+    struct NAME(cell) *q[4] = {c, c + sb, c + sa, c + sa + sb};
+    for (int v = 0; v < QR_LANES; v += W) {
+        V x[4][2] RAW;
+#pragma GCC unroll 4
+        for (int k = 0; k < n; k++) {
+            V sign = SET1(m->sign[k]);
+            x[k][0] = MUL(sign, LOAD(&q[m->from[k]]->re[v]));
+            x[k][1] = MUL(sign, LOAD(&q[m->from[k]]->im[v]));
+        }
+#pragma GCC unroll 4
+        for (int k = 0; k < n; k++) {
+            STORE(&q[m->to[k]]->re[v], x[k][0]);
+            STORE(&q[m->to[k]]->im[v], x[k][1]);
+        }
+    }
+}
+
+INLINE uint64_t NAME(move_range)(struct NAME(cell) *c, const struct NAME(walk) *w, const struct NAME(moves) *m, int n, uint64_t i,
+                                 size_t count) {
+    for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) NAME(move_group)(c + (i | w->values), w->sa, w->sb, m, n);
+    return i;
+}
+
+/* A matrix looked at once: how its rows are best summed. */
+enum NAME(way) { NAME(WIDE), NAME(DENSE), NAME(SPARSE), NAME(MOVES) };
+struct NAME(matrix) { enum NAME(way) way; const void *numbers; struct NAME(sparse) sparse; struct NAME(moves) moves; };
+
+INLINE void NAME(look)(const void *numbers, bool wide, struct NAME(matrix) *ret) {
+    ret->numbers = numbers;
+    if (wide) ret->way = NAME(WIDE);
+    else if (!NAME(sparse_of)(numbers, &ret->sparse)) ret->way = NAME(DENSE);
+    else ret->way = NAME(moves_of)(&ret->sparse, &ret->moves) ? NAME(MOVES) : NAME(SPARSE);
+}
+
+INLINE void NAME(multiply)(struct NAME(cell) *c, const struct NAME(walk) *w, const struct NAME(matrix) *m, uint64_t i, size_t count) {
+    const struct NAME(moves) *v = &m->moves;
+    if (m->way == NAME(WIDE)) NAME(apply_range)(c, w, m->numbers, true, i, count);
+    else if (m->way == NAME(DENSE)) NAME(apply_range)(c, w, m->numbers, false, i, count);
+    else if (m->way == NAME(SPARSE)) NAME(sparse_range)(c, w, &m->sparse, i, count);
+    else if (v->n == 1) NAME(move_range)(c, w, v, 1, i, count);
+    else if (v->n == 2) NAME(move_range)(c, w, v, 2, i, count);
+    else if (v->n > 2) NAME(move_range)(c, w, v, v->n, i, count);
+}
+
 static void NAME(apply)(void *cells, unsigned bits, const struct qr_place *at, const void *numbers, bool wide) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
-    struct NAME(sparse) s RAW;
-    if (wide) NAME(apply_range)(cells, &w, numbers, true, 0, w.n);
-    else if (NAME(sparse_of)(numbers, &s)) NAME(sparse_range)(cells, &w, &s, 0, w.n);
-    else NAME(apply_range)(cells, &w, numbers, false, 0, w.n);
+    struct NAME(matrix) m RAW;
+    NAME(look)(numbers, wide, &m);
+    NAME(multiply)(cells, &w, &m, 0, w.n);
 }
 
 /* K = M - M^adjoint, M_ij = sum phi_i conj(lambda_j), over one batch of groups; its sums go into float64 lanes. */
@@ -204,21 +264,15 @@ INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) *p, const struct NAME(
 static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct qr_place *at, const void *numbers,
                             bool wide, uint64_t start, size_t count, double (*acc)[QR_LANES]) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
-    struct NAME(sparse) s RAW;
-    bool sparse = numbers && !wide && NAME(sparse_of)(numbers, &s);
+    struct NAME(matrix) m RAW;
     uint64_t i = start;
+    if (numbers) NAME(look)(numbers, wide, &m);
     for (size_t done = 0; done < count; done += QR_BATCH_GROUPS) {
         size_t batch = count - done < QR_BATCH_GROUPS ? count - done : QR_BATCH_GROUPS;
         uint64_t next = NAME(cross_batch)(phi, lambda, &w, i, batch, acc);
-        if (numbers && wide) {
-            NAME(apply_range)(phi, &w, numbers, true, i, batch);
-            NAME(apply_range)(lambda, &w, numbers, true, i, batch);
-        } else if (sparse) {
-            NAME(sparse_range)(phi, &w, &s, i, batch);
-            NAME(sparse_range)(lambda, &w, &s, i, batch);
-        } else if (numbers) {
-            NAME(apply_range)(phi, &w, numbers, false, i, batch);
-            NAME(apply_range)(lambda, &w, numbers, false, i, batch);
+        if (numbers) {
+            NAME(multiply)(phi, &w, &m, i, batch);
+            NAME(multiply)(lambda, &w, &m, i, batch);
         }
         i = next;
     }
@@ -286,8 +340,49 @@ static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t co
     }
 }
 
+/* Half of a square of 2h x 2h lanes changes places with another, from the largest squares down: shuffles in registers. */
+typedef E NAME(e16) __attribute__((vector_size(16 * sizeof(E))));
+typedef __typeof__(__builtin_choose_expr(sizeof(E) == 4, 0, 0ll)) NAME(index);
+typedef NAME(index) NAME(i16) __attribute__((vector_size(16 * sizeof(E))));
+INLINE void NAME(swap_squares)(NAME(e16) r[QR_LANES], const int h) {
+    NAME(i16) keep, give;
+#pragma GCC unroll 16
+    for (int l = 0; l < QR_LANES; l++) {
+        keep[l] = l & h ? QR_LANES + (l & ~h) : l;
+        give[l] = l & h ? QR_LANES + l : l | h;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < QR_LANES; i++) {
+        if (i & h) continue;
+        NAME(e16) x = __builtin_shuffle(r[i], r[i | h], keep);
+        r[i | h] = __builtin_shuffle(r[i], r[i | h], give);
+        r[i] = x;
+    }
+}
+INLINE void NAME(transpose_part)(E *const part[QR_LANES]) {
+    NAME(e16) r[QR_LANES];
+#pragma GCC unroll 16
+    for (int j = 0; j < QR_LANES; j++) memcpy(&r[j], part[j], sizeof r[j]);
+    NAME(swap_squares)(r, 8);
+    NAME(swap_squares)(r, 4);
+    NAME(swap_squares)(r, 2);
+    NAME(swap_squares)(r, 1);
+#pragma GCC unroll 16
+    for (int j = 0; j < QR_LANES; j++) memcpy(part[j], &r[j], sizeof r[j]);
+}
+
 static void NAME(transpose)(void *cells, const uint64_t offsets[QR_LANES]) {
     struct NAME(cell) *c = cells;
+    if (W == QR_LANES) {
+        E *re[QR_LANES], *im[QR_LANES];
+        for (int j = 0; j < QR_LANES; j++) {
+            re[j] = c[offsets[j]].re;
+            im[j] = c[offsets[j]].im;
+        }
+        NAME(transpose_part)(re);
+        NAME(transpose_part)(im);
+        return;
+    }
     for (int a = 1; a < QR_LANES; a++) {
         struct NAME(cell) *x = c + offsets[a];
         for (int b = 0; b < a; b++) {

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "sim/planner_impl.h"
 
-enum { NEVER = 1 << 30 };
+enum { NEVER = 1 << 30 }; /* later than any block */
 
 struct layout {
     unsigned pos[QR_MAX_QUBITS]; /* physical bit of a qubit; the first lane_bits are lanes */
@@ -13,7 +13,26 @@ struct layout {
 };
 
 static uint64_t bit(unsigned b) { return UINT64_C(1) << b; }
+static uint64_t qubits_of(const struct qr_plan_block *b) { return b->controls | bit(b->q[0]) | bit(b->q[1]); }
 static bool is_lane(const struct layout *l, unsigned q) { return l->pos[q] < l->lane_bits; }
+
+/* Fixed blocks with nothing but fixed blocks before them need no sample and no theta. */
+static size_t mark_start(const struct qr_sim_plan *p, bool *ret) {
+    uint64_t later = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_blocks; i++) {
+        const struct qr_plan_block *b = &p->blocks[i];
+        const struct qr_plan_shape *s = &p->shapes[b->shape];
+        uint64_t all = qubits_of(b);
+        bool fixed = true;
+        for (uint32_t o = s->first_op; o < s->first_op + s->n_ops; o++)
+            for (unsigned k = 0; k < p->ops[o].gate.n_args; k++) fixed &= p->ops[o].gate.args[k].kind == QR_ARG_CONSTANT;
+        ret[i] = fixed && !(all & later);
+        if (ret[i]) n++;
+        else later |= all;
+    }
+    return n;
+}
 
 /* Place in the list of the first block still to do on each qubit. */
 static void next_use(const struct qr_sim_plan *p, const bool *done, unsigned *ret) {
@@ -24,9 +43,7 @@ static void next_use(const struct qr_sim_plan *p, const bool *done, unsigned *re
 }
 
 /* The four qubits among `from` that are wanted last. */
-static void latest(const struct qr_sim_plan *p, const bool *done, uint64_t from, unsigned ret[QR_LANE_BITS]) {
-    unsigned use[QR_MAX_QUBITS];
-    next_use(p, done, use);
+static void latest(const struct qr_sim_plan *p, const unsigned *use, uint64_t from, unsigned ret[QR_LANE_BITS]) {
     for (int k = 0; k < QR_LANE_BITS; k++) {
         unsigned best = QR_MAX_QUBITS;
         for (unsigned q = 0; q < p->n; q++)
@@ -41,8 +58,9 @@ static void first_layout(const struct qr_sim_plan *p, struct layout *l) {
         for (unsigned q = 0; q < p->n; q++) l->pos[q] = p->n - 1 - q;
         return;
     }
-    unsigned lanes[QR_LANE_BITS];
-    latest(p, l->done, p->n == 64 ? ~UINT64_C(0) : bit(p->n) - 1, lanes);
+    unsigned lanes[QR_LANE_BITS], use[QR_MAX_QUBITS];
+    next_use(p, l->done, use);
+    latest(p, use, p->n == 64 ? ~UINT64_C(0) : bit(p->n) - 1, lanes);
     uint64_t taken = 0;
     for (unsigned k = 0; k < QR_LANE_BITS; k++) {
         l->pos[lanes[k]] = k;
@@ -53,33 +71,15 @@ static void first_layout(const struct qr_sim_plan *p, struct layout *l) {
         if (!(taken & bit(q))) l->pos[q] = next++;
 }
 
-static struct qr_plan_pass *new_pass(struct qr_sim_plan *p) {
-    p->passes = qr_xreallocarray(p->passes, p->n_passes + 1, sizeof *p->passes);
-    struct qr_plan_pass *pass = &p->passes[p->n_passes++];
-    *pass = (struct qr_plan_pass){.first_step = (uint32_t)p->n_steps};
-    return pass;
-}
-
-static void transpose_pass(struct qr_sim_plan *p, struct layout *l) {
-    uint64_t cells = 0;
-    for (unsigned q = 0; q < p->n; q++)
-        if (!is_lane(l, q)) cells |= bit(q);
-    unsigned in[QR_LANE_BITS], out[QR_LANE_BITS] = {0};
-    latest(p, l->done, cells, in);
-    for (unsigned q = 0; q < p->n; q++)
-        if (is_lane(l, q)) out[l->pos[q]] = q;
-    struct qr_plan_pass *pass = new_pass(p);
-    pass->transpose = true;
-    for (unsigned k = 0; k < QR_LANE_BITS; k++) {
-        unsigned cell = l->pos[in[k]];
-        pass->swap[k] = (uint8_t)(cell - l->lane_bits);
-        l->pos[in[k]] = k;
-        l->pos[out[k]] = cell;
-    }
-}
-
 /* Bits of `mask` below bit b, counted. */
 static unsigned rank_in(uint64_t mask, unsigned b) { return (unsigned)__builtin_popcountll(mask & (bit(b) - 1)); }
+
+static struct qr_plan_step *new_step(struct qr_sim_plan *p) {
+    p->steps = qr_xreallocarray(p->steps, p->n_steps + 1, sizeof *p->steps);
+    struct qr_plan_step *s = &p->steps[p->n_steps++];
+    *s = (struct qr_plan_step){.lanes = 0xffff, .wide_slot = QR_NO_SLOT};
+    return s;
+}
 
 static void add_step(struct qr_sim_plan *p, const struct layout *l, uint64_t tile, uint32_t block) {
     const struct qr_plan_block *b = &p->blocks[block];
@@ -103,7 +103,7 @@ static void add_step(struct qr_sim_plan *p, const struct layout *l, uint64_t til
     bool data = p->shapes[b->shape].data_slot != QR_NO_SLOT;
     if (p->lanes_are_samples) s.wide_slot = data ? p->shapes[b->shape].data_slot : QR_NO_SLOT;
     else if (s.lanes != 0xffff) s.wide_slot = (uint32_t)p->n_wide++;
-    p->steps[p->n_steps++] = s;
+    *new_step(p) = s;
 }
 
 /* Cells of the tile: where each lies. */
@@ -117,36 +117,83 @@ static void add_offsets(struct qr_sim_plan *p, struct qr_plan_pass *pass) {
     p->n_offsets += n;
 }
 
-/* One pass with as many blocks as fit: those whose frame is inside the tile, which grows to tile_bits, and that
- * no skipped block comes before. False when the next blocks all want lanes. */
-static bool block_pass(struct qr_sim_plan *p, struct layout *l, size_t *left, uint32_t *chosen) {
+/* The blocks that one pass takes, in program order: greedily, a block enters when its frame is on lanes or inside the tile, which grows
+ * to tile_bits, and no block left out before it touches its qubits. Returns how many. */
+static size_t choose(const struct qr_sim_plan *p, const struct layout *l, const bool *only, uint64_t *ret_tile, uint32_t *ret) {
     uint64_t tile = 0, blocked = 0;
     size_t n = 0;
     for (size_t i = 0; i < p->n_blocks; i++) {
-        if (l->done[i]) continue;
+        if (l->done[i] || (only && !only[i])) continue;
         const struct qr_plan_block *b = &p->blocks[i];
-        uint64_t all = b->controls | bit(b->q[0]) | bit(b->q[1]), want = tile;
-        bool lanes = is_lane(l, b->q[0]) || is_lane(l, b->q[1]);
-        if (!lanes) want |= bit(l->pos[b->q[0]] - l->lane_bits) | bit(l->pos[b->q[1]] - l->lane_bits);
-        if (lanes || (all & blocked) || (unsigned)__builtin_popcountll(want) > p->tile_bits) {
+        uint64_t all = qubits_of(b), want = tile;
+        for (int k = 0; k < 2; k++)
+            if (!is_lane(l, b->q[k])) want |= bit(l->pos[b->q[k]] - l->lane_bits);
+        if ((all & blocked) || (unsigned)__builtin_popcountll(want) > p->tile_bits) {
             blocked |= all;
             continue;
         }
         tile = want;
-        chosen[n++] = (uint32_t)i;
+        ret[n++] = (uint32_t)i;
     }
-    if (!n) return false;
     for (unsigned c = 0; (unsigned)__builtin_popcountll(tile) < p->tile_bits; c++) tile |= bit(c);
-    struct qr_plan_pass *pass = new_pass(p);
-    pass->tile = tile;
-    add_offsets(p, pass);
+    *ret_tile = tile;
+    return n;
+}
+
+/* Those of the chosen blocks that touch no lane and that no other has to come before; the others stay, in order. */
+static size_t add_ready(struct qr_sim_plan *p, struct layout *l, uint64_t tile, uint32_t *chosen, size_t n) {
+    uint64_t blocked = 0;
+    size_t left = 0;
     for (size_t i = 0; i < n; i++) {
+        const struct qr_plan_block *b = &p->blocks[chosen[i]];
+        if (is_lane(l, b->q[0]) || is_lane(l, b->q[1]) || (qubits_of(b) & blocked)) {
+            blocked |= qubits_of(b);
+            chosen[left++] = chosen[i];
+            continue;
+        }
         add_step(p, l, tile, chosen[i]);
         l->done[chosen[i]] = true;
     }
-    pass->n_steps = (uint32_t)n;
-    *left -= n;
-    return true;
+    return left;
+}
+
+/* The lanes change places with the qubits of the tile that are wanted last: in this pass, then later. Those that the pass's next block
+ * needs stay. */
+static void add_transpose(struct qr_sim_plan *p, struct layout *l, uint64_t tile, const uint32_t *chosen, size_t n) {
+    uint64_t cells = 0;
+    unsigned use[QR_MAX_QUBITS];
+    next_use(p, l->done, use);
+    for (unsigned q = 0; q < p->n; q++) use[q] += use[q] == NEVER ? NEVER : (unsigned)p->n_blocks;
+    for (size_t i = n; i-- > 0;)
+        for (int k = 0; k < 2; k++) use[p->blocks[chosen[i]].q[k]] = (unsigned)i;
+    for (unsigned q = 0; q < p->n; q++)
+        if (!is_lane(l, q) && (tile & bit(l->pos[q] - l->lane_bits))) cells |= bit(q);
+    for (int k = 0; k < 2; k++) cells &= ~bit(p->blocks[chosen[0]].q[k]);
+    unsigned in[QR_LANE_BITS], out[QR_LANE_BITS] = {0};
+    latest(p, use, cells, in);
+    for (unsigned q = 0; q < p->n; q++)
+        if (is_lane(l, q)) out[l->pos[q]] = q;
+    struct qr_plan_step *s = new_step(p);
+    s->transpose = true;
+    for (unsigned k = 0; k < QR_LANE_BITS; k++) {
+        unsigned cell = l->pos[in[k]];
+        s->swap[k] = (uint8_t)rank_in(tile, cell - l->lane_bits);
+        l->pos[in[k]] = k;
+        l->pos[out[k]] = cell;
+    }
+}
+
+/* Returns how many blocks it has. */
+static size_t add_pass(struct qr_sim_plan *p, struct layout *l, const bool *only, uint32_t *chosen) {
+    struct qr_plan_pass pass = {.first_step = (uint32_t)p->n_steps};
+    size_t n = choose(p, l, only, &pass.tile, chosen);
+    add_offsets(p, &pass);
+    for (size_t left = add_ready(p, l, pass.tile, chosen, n); left; left = add_ready(p, l, pass.tile, chosen, left))
+        add_transpose(p, l, pass.tile, chosen, left);
+    pass.n_steps = (uint32_t)p->n_steps - pass.first_step;
+    p->passes = qr_xreallocarray(p->passes, p->n_passes + 1, sizeof *p->passes);
+    p->passes[p->n_passes++] = pass;
+    return n;
 }
 
 static void place_terms(struct qr_sim_plan *p, const struct layout *l, const struct qr_observable *obs, size_t n_obs) {
@@ -171,18 +218,36 @@ static void place_terms(struct qr_sim_plan *p, const struct layout *l, const str
         }
 }
 
+/* A step's adjoint is wanted only where an earlier step that owes derivatives, or whose adjoint is wanted, shares a qubit with it:
+ * what happens on other qubits does not show in a cross matrix. */
+static void mark_back(struct qr_sim_plan *p) {
+    uint64_t owed = 0;
+    for (size_t i = 0; i < p->n_steps; i++) {
+        if (p->steps[i].transpose) continue;
+        uint64_t all = qubits_of(&p->blocks[p->steps[i].block]);
+        p->steps[i].back = all & owed;
+        if (p->steps[i].cross || p->steps[i].back) owed |= all;
+    }
+}
+
 void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size_t n_obs) {
     struct layout l = {.lane_bits = p->lanes_are_samples ? 0 : QR_LANE_BITS,
                        .done = qr_xcalloc(p->n_blocks + 1, sizeof *l.done)};
     uint32_t *chosen = qr_xcalloc(p->n_blocks + 1, sizeof *chosen);
-    p->steps = qr_xcalloc(p->n_blocks + 1, sizeof *p->steps);
+    bool *start = qr_xcalloc(p->n_blocks + 1, sizeof *start);
     if (p->lanes_are_samples) p->n_wide = p->n_data;
     first_layout(p, &l);
-    for (size_t left = p->n_blocks; left;)
-        if (!block_pass(p, &l, &left, chosen)) transpose_pass(p, &l);
+    size_t left = p->n_blocks, before = mark_start(p, start);
+    if (p->cell_bits < 32 && p->cell_bytes << p->cell_bits <= QR_START_MAX_BYTES) {
+        for (left -= before; before;) before -= add_pass(p, &l, start, chosen);
+        p->first_pass = p->n_passes;
+    }
+    while (left) left -= add_pass(p, &l, NULL, chosen);
     for (p->first_cross = 0; p->first_cross < p->n_steps; p->first_cross++)
         if (p->steps[p->first_cross].cross) break;
+    mark_back(p);
     place_terms(p, &l, obs, n_obs);
+    free(start);
     free(chosen);
     free(l.done);
 }

@@ -4,8 +4,6 @@
 
 #include "sim/generic_impl.h"
 
-enum { TRANSPOSE_GROUPS = 64 }; /* of 16 cells, in one item */
-
 /* ---- threads ---- */
 
 struct items {
@@ -107,16 +105,32 @@ static uint64_t tile_base(const struct qr_run *r, size_t tile) {
     return deposit(tile, all & ~r->pass->tile);
 }
 
+static void transpose(const struct qr_run *r, const struct qr_plan_step *st, unsigned char *cells) {
+    const struct qr_sim_plan *p = r->p;
+    uint64_t swapped = 0, offsets[QR_LANES], all = (UINT64_C(1) << p->tile_bits) - 1, g = 0;
+    for (unsigned k = 0; k < QR_LANE_BITS; k++) swapped |= UINT64_C(1) << st->swap[k];
+    for (unsigned j = 0; j < QR_LANES; j++) {
+        offsets[j] = 0;
+        for (unsigned k = 0; k < QR_LANE_BITS; k++)
+            if (j >> k & 1) offsets[j] |= UINT64_C(1) << st->swap[k];
+    }
+    do {
+        p->kernels->transpose(cells + g * p->cell_bytes, offsets);
+        g = ((g | ~(all & ~swapped)) + 1) & all & ~swapped;
+    } while (g);
+}
+
 static void forward_tile(struct qr_run *r, size_t tile, struct qr_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     bool whole = p->tile_bits == p->cell_bits;
     uint64_t base = tile_base(r, tile);
     const uint64_t *offsets = p->offsets + r->pass->first_offset;
     unsigned char *at = r->ws->phi + base * p->cell_bytes, *cells = whole ? at : slot->phi;
-    if (!whole) p->kernels->gather(cells, at, offsets, (size_t)1 << p->tile_bits);
+    if (!whole) p->kernels->gather(cells, r->from + base * p->cell_bytes, offsets, (size_t)1 << p->tile_bits);
     for (uint32_t i = 0; i < r->pass->n_steps; i++) {
         const struct qr_plan_step *st = &p->steps[r->pass->first_step + i];
-        if ((base & st->outer_controls) != st->outer_values) continue;
+        if (st->transpose) transpose(r, st, cells);
+        if (st->transpose || (base & st->outer_controls) != st->outer_values) continue;
         p->kernels->apply(cells, p->tile_bits, &st->place, numbers_of(r, st, false), st->wide_slot != QR_NO_SLOT);
     }
     if (!whole) p->kernels->scatter(at, cells, offsets, (size_t)1 << p->tile_bits);
@@ -152,9 +166,10 @@ static void backward_step(struct qr_run *r, const struct qr_plan_step *st, unsig
                           struct qr_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     const struct qr_kernels *k = p->kernels;
-    bool last = (size_t)(st - p->steps) == p->first_cross, wide = st->wide_slot != QR_NO_SLOT;
-    const void *numbers = numbers_of(r, st, true);
+    bool wide = st->wide_slot != QR_NO_SLOT;
+    const void *numbers = st->back ? numbers_of(r, st, true) : NULL;
     if (!st->cross) {
+        if (!st->back) return;
         k->apply(phi, p->tile_bits, &st->place, numbers, wide);
         k->apply(lambda, p->tile_bits, &st->place, numbers, wide);
         return;
@@ -165,7 +180,7 @@ static void backward_step(struct qr_run *r, const struct qr_plan_step *st, unsig
         size_t n = groups - done < QR_PIECE_GROUPS ? groups - done : QR_PIECE_GROUPS;
         _Alignas(64) double acc[QR_CROSS][QR_LANES];
         memset(acc, 0, sizeof acc);
-        at = k->cross(phi, lambda, p->tile_bits, &st->place, last ? NULL : numbers, wide, at, n, acc);
+        at = k->cross(phi, lambda, p->tile_bits, &st->place, numbers, wide, at, n, acc);
         add_piece(r, st, (const double(*)[QR_LANES])acc, slot);
     }
 }
@@ -185,6 +200,11 @@ static void backward_tile(struct qr_run *r, size_t tile, struct qr_slot *slot) {
     for (uint32_t i = r->pass->n_steps; i-- > 0;) {
         const struct qr_plan_step *st = &p->steps[r->pass->first_step + i];
         if ((size_t)(st - p->steps) < p->first_cross) break;
+        if (st->transpose) {
+            transpose(r, st, phi);
+            transpose(r, st, lambda);
+            continue;
+        }
         if ((base & st->outer_controls) != st->outer_values) continue;
         backward_step(r, st, phi, lambda, slot);
     }
@@ -194,52 +214,41 @@ static void backward_tile(struct qr_run *r, size_t tile, struct qr_slot *slot) {
     }
 }
 
-static void transpose(struct qr_run *r, size_t item, unsigned char *state) {
-    const struct qr_sim_plan *p = r->p;
-    uint64_t swapped = 0, offsets[QR_LANES], all = (UINT64_C(1) << p->cell_bits) - 1;
-    for (unsigned k = 0; k < QR_LANE_BITS; k++) swapped |= UINT64_C(1) << r->pass->swap[k];
-    for (unsigned j = 0; j < QR_LANES; j++) {
-        offsets[j] = 0;
-        for (unsigned k = 0; k < QR_LANE_BITS; k++)
-            if (j >> k & 1) offsets[j] |= UINT64_C(1) << r->pass->swap[k];
-    }
-    size_t groups = (size_t)1 << (p->cell_bits - QR_LANE_BITS), first = item * TRANSPOSE_GROUPS;
-    uint64_t g = deposit(first, all & ~swapped);
-    for (size_t i = first; i < groups && i < first + TRANSPOSE_GROUPS; i++) {
-        p->kernels->transpose(state + g * p->cell_bytes, offsets);
-        g = ((g | ~(all & ~swapped)) + 1) & all & ~swapped;
-    }
-}
-static void transpose_phi(struct qr_run *r, size_t item, struct qr_slot *slot) {
-    (void)slot;
-    transpose(r, item, r->ws->phi);
-}
-static void transpose_both(struct qr_run *r, size_t item, struct qr_slot *slot) {
-    (void)slot;
-    transpose(r, item, r->ws->phi);
-    transpose(r, item, r->ws->lambda);
-}
-
 /* ---- sweeps ---- */
 
-static size_t items_of(const struct qr_run *r) {
-    const struct qr_sim_plan *p = r->p;
-    if (!r->pass->transpose) return (size_t)1 << (p->cell_bits - p->tile_bits);
-    return (((size_t)1 << (p->cell_bits - QR_LANE_BITS)) + TRANSPOSE_GROUPS - 1) / TRANSPOSE_GROUPS;
+static size_t n_tiles(const struct qr_run *r) { return (size_t)1 << (r->p->cell_bits - r->p->tile_bits); }
+
+static void forward_passes(struct qr_run *r, size_t first, size_t end) {
+    for (size_t i = first; i < end; i++) {
+        r->pass = &r->p->passes[i];
+        qr_run_items(r, n_tiles(r), forward_tile);
+        r->from = r->ws->phi;
+    }
 }
 
-void qr_run_forward(struct qr_run *r) {
+/* |0...0>, and through the fixed blocks where their state is kept. */
+static void begin(struct qr_run *r) {
     const struct qr_sim_plan *p = r->p;
-    prepare(r);
     memset(r->ws->phi, 0, p->cell_bytes << p->cell_bits);
     for (unsigned l = 0; l < (p->lanes_are_samples ? QR_LANES : 1); l++) {
         if (p->opt.precision == QR_DOUBLE) ((double *)(void *)r->ws->phi)[l] = 1;
         else ((float *)(void *)r->ws->phi)[l] = 1;
     }
-    for (size_t i = 0; i < p->n_passes; i++) {
-        r->pass = &p->passes[i];
-        qr_run_items(r, items_of(r), r->pass->transpose ? transpose_phi : forward_tile);
-    }
+    if (!p->first_pass) return;
+    forward_passes(r, 0, p->first_pass);
+    memcpy(r->ws->start, r->ws->phi, p->cell_bytes << p->cell_bits);
+    r->ws->started = true;
+}
+
+void qr_run_forward(struct qr_run *r) {
+    const struct qr_sim_plan *p = r->p;
+    prepare(r);
+    r->from = r->ws->phi;
+    if (!r->ws->started) begin(r);
+    else if (p->first_pass == p->n_passes || p->tile_bits == p->cell_bits)
+        memcpy(r->ws->phi, r->ws->start, p->cell_bytes << p->cell_bits);
+    else r->from = r->ws->start; /* the first pass reads there */
+    forward_passes(r, p->first_pass, p->n_passes);
 }
 
 void qr_run_backward(struct qr_run *r) {
@@ -247,6 +256,6 @@ void qr_run_backward(struct qr_run *r) {
     for (size_t i = p->n_passes; i-- > 0;) {
         r->pass = &p->passes[i];
         if (r->pass->first_step + r->pass->n_steps <= p->first_cross) break;
-        qr_run_items(r, items_of(r), r->pass->transpose ? transpose_both : backward_tile);
+        qr_run_items(r, n_tiles(r), backward_tile);
     }
 }

@@ -18,6 +18,7 @@ struct fuser {
     unsigned n;
     bool in_pairs;      /* what waits at the end on two neighbours becomes one block */
     bool *data, *param; /* per gate: has a data argument; has a parameter that some observable sees */
+    bool *fixed;        /* and has neither data nor any parameter */
     struct draft *drafts;
     size_t n_drafts, cap_drafts;
     struct list pending[QR_MAX_QUBITS]; /* one-qubit gates after the last block on the qubit */
@@ -49,6 +50,12 @@ static bool has_param(const struct fuser *f, const struct list *l) {
     for (size_t i = 0; i < l->n; i++)
         if (f->param[l->gates[i]]) return true;
     return false;
+}
+
+static bool is_fixed(const struct fuser *f, const struct list *l) {
+    for (size_t i = 0; i < l->n; i++)
+        if (!f->fixed[l->gates[i]]) return false;
+    return true;
 }
 
 static struct draft *new_draft(struct fuser *f, unsigned a, unsigned b) {
@@ -85,9 +92,9 @@ static void fuse_one(struct fuser *f, uint32_t gate, unsigned q) {
     struct list one = {.gates = &gate, .n = 1};
     struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
     /* A block without parameters is not given any as long as a later one can take them: blocks before the first
-     * parameter cost nothing on the way back. */
-    if (!f->pending[q].n && d && d->plain && may_follow(f, &d->ops, &one) &&
-        !(f->param[gate] && !has_param(f, &d->ops))) {
+     * parameter cost nothing on the way back. Nor is a fixed block given data: what is fixed is simulated once for all samples. */
+    if (!f->pending[q].n && d && d->plain && may_follow(f, &d->ops, &one) && !(f->param[gate] && !has_param(f, &d->ops)) &&
+        !(f->data[gate] && is_fixed(f, &d->ops))) {
         push(&d->ops, gate);
         return;
     }
@@ -279,13 +286,17 @@ static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const str
     f->n = c->n_qubits < 2 ? 2 : c->n_qubits;
     f->data = qr_xcalloc(c->n_gates + 1, sizeof *f->data);
     f->param = qr_xcalloc(c->n_gates + 1, sizeof *f->param);
+    f->fixed = qr_xcalloc(c->n_gates + 1, sizeof *f->fixed);
     for (unsigned q = 0; q < QR_MAX_QUBITS; q++) f->last[q] = -1;
-    for (size_t i = 0; i < c->n_gates; i++)
+    for (size_t i = 0; i < c->n_gates; i++) {
+        f->fixed[i] = true;
         for (unsigned k = 0; k < c->gates[i].n_args; k++) {
             const struct qr_gate_arg *a = &c->gates[i].args[k];
             f->data[i] |= a->kind == QR_ARG_DATA;
             f->param[i] |= a->kind == QR_ARG_PARAMETER && !p->invisible[a->index];
+            f->fixed[i] &= a->kind == QR_ARG_CONSTANT;
         }
+    }
     for (size_t i = 0; i < c->n_gates; i++) fuse_gate(f, (uint32_t)i);
     for (unsigned q = 0; q < f->n; q++) flush(f, q);
 }
@@ -303,6 +314,7 @@ void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size
         free(f[s].drafts);
         free(f[s].data);
         free(f[s].param);
+        free(f[s].fixed);
     }
     free(f);
 }

@@ -12,6 +12,7 @@ enum {
     QR_PIECE_CELLS = 1024,           /* cells of one piece of a read-out: one term each */
     QR_NARROW = 64,                  /* numbers of a matrix and its adjoint, the same in all lanes */
     QR_WIDE = 1024,                  /* and one set per lane */
+    QR_START_MAX_BYTES = 1 << 26,    /* states up to here are kept as they are behind the fixed blocks */
     QR_NO_SLOT = UINT32_MAX,
 };
 
@@ -50,19 +51,20 @@ struct qr_plan_block {
     uint64_t controls, control_values;  /* outside the frame; bit q: qubit q */
 };
 
-/* A block at its place in a pass. */
+/* A block at its place in a pass, or an exchange of all lanes with four cell bits of the tile. */
 struct qr_plan_step {
+    bool transpose;
+    uint8_t swap[QR_LANE_BITS];   /* of the tile: the bits that change places with the lane bits; nothing below counts then */
     uint32_t block, shape;
     struct qr_place place;
     uint64_t outer_controls, outer_values; /* cell bits outside the tile */
     uint16_t lanes;      /* lanes whose controls hold */
     uint32_t wide_slot;  /* per-lane numbers, or QR_NO_SLOT */
     bool cross;          /* owes derivatives */
+    bool back;           /* its adjoint stands between the final state and one that does */
 };
 
 struct qr_plan_pass {
-    bool transpose;
-    uint8_t swap[QR_LANE_BITS];   /* cell bits that change places with the lane bits */
     uint32_t first_step, n_steps;
     uint64_t tile;                /* cell bits of the tile */
     uint32_t first_offset;        /* cell offsets of a tile's cells; unused when the tile is the whole state */
@@ -100,6 +102,7 @@ struct qr_sim_plan {
     size_t n_steps;
     struct qr_plan_pass *passes;
     size_t n_passes;
+    size_t first_pass;   /* those before hold fixed blocks only: once for all samples and thetas. 0: nothing is kept */
     uint64_t *offsets;
     size_t n_offsets;
     struct qr_plan_term *terms;

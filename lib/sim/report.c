@@ -52,14 +52,22 @@ void qr_report_block(struct qr_report_build *b, uint32_t block, unsigned part, u
     r->shapes[from->shape].n_blocks++;
 }
 
-unsigned qr_report_row(const double *numbers) {
-    unsigned most = 1;
+struct qr_report_way qr_report_way(const double *numbers) {
+    unsigned most = 1, moved = 0;
+    bool moves = true;
     for (unsigned r = 0; r < 4; r++) {
         unsigned n = 0;
-        for (unsigned c = 0; c < 4; c++) n += numbers[r * 4 + c] != 0 || numbers[16 + r * 4 + c] != 0;
+        for (unsigned c = 0; c < 4; c++) {
+            double re = numbers[r * 4 + c], im = numbers[16 + r * 4 + c];
+            if (re == 0 && im == 0) continue;
+            n++;
+            moves = moves && im == 0 && (re == 1 || re == -1);
+            moved += c != r || re != 1;
+        }
         if (n > most) most = n;
     }
-    return most > 2 ? 4 : most;
+    if (moves && most == 1) return (struct qr_report_way){0, (uint8_t)moved};
+    return (struct qr_report_way){most > 2 ? 4 : (uint8_t)most, 0};
 }
 
 /* ---- shapes ---- */
@@ -91,7 +99,7 @@ static void put_op(const struct qr_plan_op *op, const char *const *names, struct
     if (g->n_args > 1) qr_buf_puts(to, ")");
 }
 
-static void probe_row(struct qr_report_build *b, uint32_t shape) {
+static void probe_way(struct qr_report_build *b, uint32_t shape) {
     const struct qr_plan_shape *s = &b->p->shapes[shape];
     double own[QR_NARROW];
     const double *numbers = b->probe->narrow + (size_t)shape * QR_NARROW;
@@ -100,7 +108,7 @@ static void probe_row(struct qr_report_build *b, uint32_t shape) {
         qr_narrow_numbers(&m, own);
         numbers = own;
     }
-    for (int adjoint = 0; adjoint < 2; adjoint++) b->row[shape][adjoint] = (uint8_t)qr_report_row(numbers + adjoint * QR_NARROW / 2);
+    for (int adjoint = 0; adjoint < 2; adjoint++) b->way[shape][adjoint] = qr_report_way(numbers + adjoint * QR_NARROW / 2);
 }
 
 static void list_shapes(struct qr_report_build *b, const char *const *names) {
@@ -114,8 +122,8 @@ static void list_shapes(struct qr_report_build *b, const char *const *names) {
             if (k) qr_buf_puts(&text, " ");
             put_op(&p->ops[s->first_op + k], names, &text);
         }
-        probe_row(b, i);
-        b->r->shapes[i] = (struct qr_sim_shape){.gates = qr_xstrdup(qr_buf_string(&text)), .n_gates = s->n_ops, .n_slopes = s->n_slopes, .row = b->row[i][0]};
+        probe_way(b, i);
+        b->r->shapes[i] = (struct qr_sim_shape){.gates = qr_xstrdup(qr_buf_string(&text)), .n_gates = s->n_ops, .n_slopes = s->n_slopes, .row = b->way[i][0].row};
         qr_buf_free(&text);
     }
 }
@@ -129,7 +137,7 @@ static void make_probe(struct qr_report_build *b) {
     for (unsigned i = 0; i < p->n_columns; i++) b->x[i] = 0.2 + 0.9 / (i + 1.5);
     b->probe = qr_sim_bound_new(p);
     qr_sim_bind(b->probe, theta);
-    b->row = qr_xcalloc(p->n_shapes + 1, sizeof *b->row);
+    b->way = qr_xcalloc(p->n_shapes + 1, sizeof *b->way);
     free(theta);
 }
 
@@ -167,12 +175,12 @@ struct qr_sim_report *qr_sim_report_new(const struct qr_sim_plan *p, const struc
     else qr_report_blocked(&b);
     say_order(&b);
     for (size_t i = 0; i < r->n_stages; i++) {
-        if (r->stages[i].once_a_step) continue;
+        if (r->stages[i].when != QR_EACH_BLOCK) continue;
         r->flop += r->stages[i].flop;
         r->bytes += r->stages[i].bytes;
     }
     qr_sim_bound_free(b.probe);
-    free(b.row);
+    free(b.way);
     free(b.x);
     return r;
 }

@@ -13,12 +13,14 @@
 #include "format/json.h"
 #include "sim/sim.h"
 
-/* What of one gradient of a block of samples, or of a step's start, is done where. */
+/* Of each block of samples; of a step's start; of a workspace's first use. */
+enum qr_sim_when { QR_EACH_BLOCK, QR_EACH_STEP, QR_ONCE };
+/* What is done where. */
 struct qr_sim_stage {
     char name[16];      /* "layer 2" */
     const char *what;
-    bool once_a_step;   /* else: of a block */
-    double flop, bytes; /* of the block, or of the step */
+    enum qr_sim_when when;
+    double flop, bytes;
 };
 /* Memory of a name. */
 struct qr_sim_buffer { const char *name; size_t bytes; };
@@ -28,7 +30,7 @@ struct qr_sim_shape {
     char *gates;        /* "X1^qconv0 ... ZZ^qconv6": 1 and 2 are the frame's qubits */
     unsigned n_gates, n_blocks;
     unsigned n_slopes;  /* derivatives that it owes */
-    unsigned row;       /* entries of a row that are not 0: 4, or less where the blocked engine's kernels save the rest */
+    unsigned row;       /* entries of a row that are not 0: 4, or less where the kernels save the rest; 0: cells only move, or change their sign */
 };
 struct qr_sim_block {
     unsigned part;      /* 0-based: layers of a streaming plan, its tail last; passes of a blocked one */
@@ -53,7 +55,7 @@ struct qr_sim_report {
     struct qr_sim_stage *stages;
     struct qr_sim_buffer *buffers; /* of a workspace */
     size_t workspace_bytes, bound_bytes; /* one workspace a thread (or for all: sim.h); numbers of a step once */
-    double flop, bytes;   /* of the block, without what is done once a step */
+    double flop, bytes;   /* of the block alone */
 };
 
 struct qr_sim_report_options {

@@ -5,12 +5,16 @@
 #include "sim/planner_impl.h"
 #include "sim/report.h"
 
+/* How kernels' `apply` multiplies: `row` entries a row (1, 2 or 4); 0: rows of one entry 1 or -1, by which `moved` of four cells change. */
+struct qr_report_way { uint8_t row, moved; };
+static const struct qr_report_way qr_report_dense = {4, 0};
+
 struct qr_report_build {
     const struct qr_sim_plan *p;
     struct qr_sim_report *r;
     struct qr_sim_bound *probe;  /* bound to parameters that make nothing trivial */
     double *x;                   /* a sample of that kind */
-    uint8_t (*row)[2];           /* of each shape: entries of a row, of its matrix and of its adjoint's */
+    struct qr_report_way (*way)[2]; /* of each shape: of its matrix, and of its adjoint */
 };
 
 /* The stage of that name, added when it is new; valid until the next call. */
@@ -19,8 +23,8 @@ void qr_report_line(struct qr_report_build *b, const char *key, const char *form
 void qr_report_part(struct qr_report_build *b, const char *format, ...) QR_PRINTF(2, 3);
 /* base: the circuit's number of the block's qubit 0. */
 void qr_report_block(struct qr_report_build *b, uint32_t block, unsigned part, unsigned half, unsigned base);
-/* 1, 2 or 4: the most entries in a row of a matrix, as kernels' `apply` tells them (numbers: as qr_narrow_numbers, or its second half). */
-unsigned qr_report_row(const double *numbers);
+/* numbers: as qr_narrow_numbers, or its second half. */
+struct qr_report_way qr_report_way(const double *numbers);
 
 /* stream_facts.c, generic_facts.c: lines, parts, blocks and stages; the options' n_samples are r's. */
 void qr_report_streaming(struct qr_report_build *b);
@@ -34,10 +38,11 @@ static inline void qr_cost(struct qr_sim_stage *s, double operations, double byt
     s->flop += operations * QR_FLOP;
     s->bytes += bytes;
 }
-/* A 4x4 (row: entries of its rows) on that many cells. */
-static inline void qr_cost_apply(struct qr_sim_stage *s, double cells, unsigned row, size_t cell) {
-    s->flop += cells * row * QR_FLOP_COMPLEX;
-    s->bytes += 2 * cells * (double)cell;
+/* A 4x4 on that many cells. */
+static inline void qr_cost_apply(struct qr_sim_stage *s, double cells, struct qr_report_way way, size_t cell) {
+    double touched = way.row ? cells : cells * way.moved / 4;
+    s->flop += way.row ? cells * way.row * QR_FLOP_COMPLEX : touched * 2 * QR_FLOP;
+    s->bytes += 2 * touched * (double)cell;
 }
 /* Cross numbers of two states of that many cells each. */
 static inline void qr_cost_cross(struct qr_sim_stage *s, double cells, size_t cell) {

@@ -70,16 +70,17 @@ static void put_shapes(const struct qr_sim_report *r, struct qr_buf *to) {
 }
 
 static void put_stages(const struct qr_sim_report *r, struct qr_buf *to) {
+    static const char *const when[] = {"", "once a step: ", "once: "};
     double n = (double)r->n_samples;
     qr_buf_printf(to, "\nstages      (a sample, in blocks of %zu)\n", r->n_samples);
-    for (int step = 0; step < 2; step++)
+    for (unsigned w = QR_EACH_BLOCK; w <= QR_ONCE; w++)
         for (size_t i = 0; i < r->n_stages; i++) {
             const struct qr_sim_stage *s = &r->stages[i];
-            if (s->once_a_step != step) continue;
+            if (s->when != w) continue;
             qr_buf_printf(to, "  %-13s ", s->name);
-            put_count(to, step ? s->flop : s->flop / n, "flop");
-            put_count(to, step ? s->bytes : s->bytes / n, "B");
-            qr_buf_printf(to, "   %s%s\n", step ? "once a step: " : "", s->what);
+            put_count(to, w ? s->flop : s->flop / n, "flop");
+            put_count(to, w ? s->bytes : s->bytes / n, "B");
+            qr_buf_printf(to, "   %s%s\n", when[w], s->what);
         }
     qr_buf_printf(to, "  %-13s ", "in sum");
     put_count(to, r->flop / n, "flop");
@@ -172,7 +173,7 @@ static void costs_json(const struct qr_sim_report *r, struct qr_json_writer *w) 
         qr_json_open(w, '{');
         put_string(w, "stage", s->name);
         put_string(w, "what", s->what);
-        put_string(w, "per", s->once_a_step ? "step" : "block");
+        put_string(w, "per", s->when == QR_EACH_BLOCK ? "block" : s->when == QR_EACH_STEP ? "step" : "workspace");
         put_number(w, "flop", s->flop);
         put_number(w, "bytes", s->bytes);
         qr_json_close(w, '}');

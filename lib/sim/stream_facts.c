@@ -29,9 +29,9 @@ static void level_cost(struct qr_report_build *b, const struct sweep *w, unsigne
         for (uint32_t i = half->first_set; i < half->first_set + half->n_sets; i++)
             for (uint32_t j = 0; j < s->sets[i].n_blocks; j++) {
                 const struct qr_plan_shape *shape = &b->p->shapes[s->blocks[s->sets[i].first_block + j].shape];
-                qr_cost_apply(stage, cells, 4, b->p->cell_bytes);
+                qr_cost_apply(stage, cells, qr_report_dense, b->p->cell_bytes);
                 if (w->back && shape->n_slopes) qr_cost_cross(stage, cells, b->p->cell_bytes);
-                if (w->back && (h > 0 || level > 0 || s->sliced)) qr_cost_apply(stage, cells, 4, b->p->cell_bytes);
+                if (w->back && (h > 0 || level > 0 || s->sliced)) qr_cost_apply(stage, cells, qr_report_dense, b->p->cell_bytes);
             }
     }
 }
@@ -64,7 +64,7 @@ static void tail_gradient_cost(struct qr_report_build *b, double times) {
     struct qr_sim_stage *stage = qr_report_stage(b, "tail's slopes", "blocks of the tail on density matrices, float64");
     for (uint32_t i = s->tail_first; i < s->tail_first + s->n_tail; i++) {
         uint32_t shape = b->p->blocks[i].shape;
-        qr_cost_apply(stage, times * 2 * tail_cells(s), b->row[shape][0], cell);
+        qr_cost_apply(stage, times * 2 * tail_cells(s), b->way[shape][0], cell);
         if (b->p->shapes[shape].n_slopes) qr_cost_cross(stage, times * tail_cells(s), cell);
     }
 }
@@ -73,9 +73,9 @@ static void bind_cost(struct qr_report_build *b) {
     const struct qr_stream *s = b->p->stream;
     if (!s->n_tail) return;
     struct qr_sim_stage *stage = qr_report_stage(b, "bind", "read-outs carried back through the tail, float64");
-    stage->once_a_step = true;
+    stage->when = QR_EACH_STEP;
     for (uint32_t i = s->tail_first; i < s->tail_first + s->n_tail; i++)
-        qr_cost_apply(stage, 2 * tail_cells(s) * b->p->n_readouts, b->row[b->p->blocks[i].shape][1], 2 * QR_LANES * sizeof(double));
+        qr_cost_apply(stage, 2 * tail_cells(s) * b->p->n_readouts, b->way[b->p->blocks[i].shape][1], 2 * QR_LANES * sizeof(double));
 }
 
 /* ---- the first layer where it is never simulated as a whole ---- */
@@ -89,11 +89,11 @@ static void chain_cost(struct qr_report_build *b, bool back, unsigned bits, stru
             double numbers[QR_NARROW];
             struct qr_m4 m = qr_front_matrix(b->probe, &half[h][i], encoding);
             qr_narrow_numbers(&m, numbers);
-            qr_cost_apply(qr_report_stage(b, "tables", "layer 1 on sources and on sinks alone"), cells, qr_report_row(numbers), cell);
+            qr_cost_apply(qr_report_stage(b, "tables", "layer 1 on sources and on sinks alone"), cells, qr_report_way(numbers), cell);
             if (!back) continue;
             struct qr_sim_stage *stage = qr_report_stage(b, "tables, back", "slopes of layer 1");
             if (b->p->shapes[half[h][i].shape].n_slopes) qr_cost_cross(stage, cells, cell);
-            if (h) qr_cost_apply(stage, cells, qr_report_row(numbers + QR_NARROW / 2), cell);
+            if (h) qr_cost_apply(stage, cells, qr_report_way(numbers + QR_NARROW / 2), cell);
         }
 }
 
@@ -108,7 +108,7 @@ static void front_cost(struct qr_report_build *b, const struct sweep *w) {
     chain_cost(b, w->back, f->right_bits, f->right, f->n_right, encoding);
     free(encoding);
     unsigned builds = qr_stream_one_table(s) ? 1 + w->back : 1;
-    if (f->variants > 1) qr_cost_apply(qr_report_stage(b, "tables", NULL), builds * all, 4, cell);
+    if (f->variants > 1) qr_cost_apply(qr_report_stage(b, "tables", NULL), builds * all, qr_report_dense, cell);
     qr_cost_products(qr_report_stage(b, "slices", "a slice from the tables, and their derivatives from its lambda"), cells, f->terms, 2, cell);
     if (!w->back) return;
     struct qr_sim_stage *stage = qr_report_stage(b, "slices", NULL);
@@ -117,7 +117,7 @@ static void front_cost(struct qr_report_build *b, const struct sweep *w) {
     stage = qr_report_stage(b, "tables, back", NULL);
     if (!f->centre_first && b->p->shapes[f->centre].n_slopes) qr_cost_cross(stage, all, cell);
     if (f->wrap && b->p->shapes[f->around].n_slopes) qr_cost_cross(stage, all, cell);
-    if (f->variants > 1) qr_cost_apply(stage, all, 4, cell);
+    if (f->variants > 1) qr_cost_apply(stage, all, qr_report_dense, cell);
 }
 
 static void encode_cost(struct qr_report_build *b) {

@@ -175,6 +175,51 @@ static void lanes_are_strangers(void) {
     drop(&p);
 }
 
+/* What a workspace keeps (the state behind the fixed blocks) serves any later samples and any theta: a used one gives the bits of a new
+ * one. 15: a pass reads what is kept in tiles. */
+static void used_workspace(void) {
+    static const unsigned sizes[] = {8, 13, 15};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        unsigned place[64];
+        struct problem p = make(500 + i, 5, 40, 1), q = p;
+        struct qr_circuit *c = scatter(p.c, sizes[i], 7 + i, place);
+        struct qr_observable obs[MAX_OBS];
+        for (size_t r = 0; r < p.n_obs; r++) obs[r] = move(&p.obs[r], place, 5);
+        problem_room(&q, p.c->n_columns);
+        ref_random_numbers(1, p.c->n_params, -2, 2, q.theta);
+        ref_random_numbers(2, p.c->n_columns, -2, 2, q.x);
+        ref_random_numbers(3, p.n_obs, -1, 1, q.direction);
+        q.scale[0] = 0.7;
+        struct answer fresh = ours(&q, c, obs, QR_SINGLE, qr_isa_best(), 0), used;
+        memset(&used, 0, sizeof used);
+        struct qr_sim_options opt = {QR_SINGLE, qr_isa_best(), QR_ENGINE_AUTO};
+        struct qr_sim_plan *plan = NULL;
+        struct qr_sim_workspace *ws = NULL;
+        struct qr_err err;
+        CHECK(qr_sim_compile(c, obs, p.n_obs, &opt, &plan, &err) == QR_OK && qr_sim_workspace_new(plan, 1, &ws, &err) == QR_OK, "%s", err.msg);
+        struct qr_sim_bound *b = qr_sim_bound_new(plan);
+        const struct problem *turns[] = {&p, &q};
+        for (size_t t = 0; t < COUNT(turns); t++) {
+            qr_fixed *grad = t ? used.grad : qr_xcalloc(MAX_PARAMS, sizeof *grad);
+            qr_sim_bind(b, turns[t]->theta);
+            qr_sim_forward(b, ws, NULL, turns[t]->x, c->n_columns, 1, used.z);
+            used.ok = qr_sim_backward(b, ws, NULL, turns[t]->direction, turns[t]->scale, grad);
+            if (!t) free(grad);
+        }
+        CHECK(same(&used, &fresh), "n = %u", sizes[i]);
+        qr_sim_workspace_free(ws);
+        qr_sim_bound_free(b);
+        qr_sim_plan_free(plan);
+        for (size_t r = 0; r < p.n_obs; r++) qr_observable_fini(&obs[r]);
+        qr_circuit_free(c);
+        free(q.theta);
+        free(q.x);
+        free(q.direction);
+        free(q.scale);
+        drop(&p);
+    }
+}
+
 static void bad_numbers(void) {
     struct problem p = make(78, 4, 30, 3);
     p.scale[1] = INFINITY;
@@ -215,6 +260,7 @@ int main(void) {
     too_large();
     small();
     lanes_are_strangers();
+    used_workspace();
     bad_numbers();
     large();
     return t_end();

@@ -152,6 +152,42 @@ static void blocks(const struct qr_kernels *k, const struct qr_kernels *portable
     drop(&w);
 }
 
+/* Exact moves: CNOT both ways, CZ, SWAP, X, -1, and a cycle; every cell is one of the old ones or its negative. */
+static void permutations(const struct qr_kernels *k, int precision) {
+    static const struct { uint8_t column[4]; int8_t sign[4]; } cases[] = {
+        {{0, 1, 3, 2}, {1, 1, 1, 1}}, {{0, 3, 2, 1}, {1, 1, 1, 1}},   {{0, 1, 2, 3}, {1, 1, 1, -1}}, {{0, 2, 1, 3}, {1, 1, 1, 1}},
+        {{2, 3, 0, 1}, {1, 1, 1, 1}}, {{0, 1, 2, 3}, {-1, -1, -1, -1}}, {{1, 2, 3, 0}, {1, -1, 1, -1}}, {{0, 1, 2, 3}, {1, 1, 1, 1}},
+    };
+    struct work w = make(precision);
+    size_t bytes = bytes_of(CELLS, precision);
+    struct qr_place at;
+    for (size_t c = 0; c < COUNT(cases); c++)
+        for (unsigned variant = 0; variant < 2; variant++) {
+            if (!place(4, 1, variant, &at)) continue;
+            memset(w.narrow, 0, 64 * sizeof *w.narrow);
+            for (size_t r = 0; r < 4; r++) w.narrow[r * 4 + cases[c].column[r]] = cases[c].sign[r];
+            void *x = copy_of(w.phi, bytes), *y = copy_of(w.lambda, bytes);
+            k->apply(x, BITS, &at, w.narrow, false);
+            bool right = true;
+            for (size_t i = 0; i < CELLS; i++)
+                for (size_t l = 0; l < QR_LANES; l++) {
+                    size_t r = (i >> 4 & 1) << 1 | (i >> 1 & 1), from = cases[c].column[r];
+                    bool on = (i & at.controls) == at.values;
+                    size_t source = on ? (i & ~(size_t)18) | (from & 2) << 3 | (from & 1) << 1 : i;
+                    right &= amplitude(x, precision, i, l) == (on ? cases[c].sign[r] : 1) * amplitude(w.phi, precision, source, l);
+                }
+            CHECK(right, "%s permutation %zu", k->name, c);
+            _Alignas(64) double acc[QR_CROSS][QR_LANES] = {{0}};
+            void *z = copy_of(w.phi, bytes);
+            k->cross(z, y, BITS, &at, w.narrow, false, 0, (size_t)CELLS >> (2 + variant), acc);
+            CHECK(memcmp(x, z, bytes) == 0, "%s permutation %zu after its cross matrix", k->name, c);
+            free(x);
+            free(y);
+            free(z);
+        }
+    drop(&w);
+}
+
 static void folds(const struct qr_kernels *k, const struct qr_kernels *portable) {
     _Alignas(64) double acc[QR_CROSS][QR_LANES], scale[QR_LANES], p[QR_CROSS], q[QR_CROSS];
     for (int i = 0; i < QR_CROSS * QR_LANES; i++) acc[i / QR_LANES][i % QR_LANES] = uniform() * ldexp(1, i % 40);
@@ -233,6 +269,7 @@ int main(void) {
             const struct qr_kernels *portable = qr_kernels_of(QR_ISA_PORTABLE, (enum qr_precision)precision);
             blocks(k, portable, precision, false);
             blocks(k, portable, precision, true);
+            permutations(k, precision);
             folds(k, portable);
             readouts(k, portable, precision);
             moves(k, precision);

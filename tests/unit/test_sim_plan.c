@@ -79,15 +79,29 @@ static void after(uint64_t before, double said) {
     if (counts && said != (double)(operations - before)) wrong_calls++;
 }
 
-static unsigned row_entries(const void *numbers, bool wide) {
+/* Operations of a lane of a cell, and cells touched, of a 4x4 on one cell. */
+struct shape { double ops, cells; };
+static struct shape shape_of(const void *numbers, bool wide) {
     const double *m = numbers;
-    unsigned most = 1;
+    unsigned most = 1, moved = 0;
+    bool moves = !wide;
     for (unsigned r = 0; r < 4 && !wide; r++) {
         unsigned n = 0;
         for (unsigned c = 0; c < 4; c++) n += m[r * 4 + c] != 0 || m[16 + r * 4 + c] != 0;
         if (n > most) most = n;
+        for (unsigned c = 0; c < 4; c++) {
+            if (m[r * 4 + c] == 0 && m[16 + r * 4 + c] == 0) continue;
+            moves = moves && fabs(m[r * 4 + c]) == 1 && m[16 + r * 4 + c] == 0;
+            moved += c != r || m[r * 4 + c] != 1;
+        }
     }
-    return wide || most > 2 ? 4 : most;
+    if (moves && most == 1) return (struct shape){2 * moved / 4.0, moved / 4.0};
+    return (struct shape){4 * (wide || most > 2 ? 4 : most), 1};
+}
+static void call_matrix(double cells, const void *numbers, bool wide, size_t elem) {
+    struct shape s = shape_of(numbers, wide);
+    sum_operations += cells * s.ops * QR_LANES;
+    sum_bytes += cells * s.cells * 2 * 2 * QR_LANES * (double)elem;
 }
 static double inside(unsigned bits, const struct qr_place *at) { return (double)(UINT64_C(1) << (bits - (unsigned)__builtin_popcountll(at->controls))); }
 
@@ -101,16 +115,14 @@ static double inside(unsigned bits, const struct qr_place *at) { return (double)
     typedef ELEM T##_elem;                                                                                                                         \
     static void T##_apply_(void *cells, unsigned bits, const struct qr_place *at, const void *numbers, bool wide) {                                \
         typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call(inside(bits, at), 4 * row_entries(numbers, wide), 2, sizeof(ELEM)));                                                          \
+        COUNTED(call_matrix(inside(bits, at), numbers, wide, sizeof(ELEM)));                                                                       \
         k->apply(cells, bits, at, numbers, wide);                                                                                                  \
         after(before, said);                                                                                                                       \
     }                                                                                                                                              \
     static uint64_t T##_cross_(void *phi, void *lambda, unsigned bits, const struct qr_place *at, const void *numbers, bool wide, uint64_t start,  \
                                size_t count, double (*acc)[QR_LANES]) {                                                                            \
         typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call(4.0 * (double)count, 14, 2, sizeof(ELEM)));                                                                                   \
-        if (numbers) call(8.0 * (double)count, 4 * row_entries(numbers, wide), 2, sizeof(ELEM));                                                   \
-        if (numbers) said += 8.0 * (double)count * 4 * row_entries(numbers, wide) * QR_LANES;                                                      \
+        COUNTED(call(4.0 * (double)count, 14, 2, sizeof(ELEM)); if (numbers) call_matrix(8.0 * (double)count, numbers, wide, sizeof(ELEM)));       \
         uint64_t at_end = k->cross(phi, lambda, bits, at, numbers, wide, start, count, acc);                                                       \
         after(before, said);                                                                                                                       \
         return at_end;                                                                                                                             \
@@ -275,27 +287,29 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
     CHECK(!ALLOCATIONS_SEEN || said == allocated, "n %u %s: numbers of a step take %zu bytes, the plan says %zu", n, plan->why, allocated, said);
 
     struct qr_sim_report *r = qr_sim_report_new(plan, &(struct qr_sim_report_options){.n_samples = p->n_samples, .head_known = known});
-    double per_step_flop = 0, per_step_bytes = 0;
+    double flop[3] = {0}, bytes[3] = {0}; /* by when */
     for (size_t i = 0; i < r->n_stages; i++) {
-        if (!r->stages[i].once_a_step) continue;
-        per_step_flop += r->stages[i].flop;
-        per_step_bytes += r->stages[i].bytes;
+        flop[r->stages[i].when] += r->stages[i].flop;
+        bytes[r->stages[i].when] += r->stages[i].bytes;
     }
-    CHECK(r->workspace_bytes == qr_sim_bytes_per_thread(plan, p->n_samples), "n %u", n);
+    CHECK(r->workspace_bytes == qr_sim_bytes_per_thread(plan, p->n_samples) && flop[QR_EACH_BLOCK] == r->flop && bytes[QR_EACH_BLOCK] == r->bytes, "n %u", n);
     sum_operations = sum_bytes = wrong_calls = 0;
-    uint64_t before = operations;
     qr_sim_bind(b, p->theta);
-    CHECK(2 * sum_operations == per_step_flop && sum_bytes == per_step_bytes, "n %u: a bind takes %.17g flop, %.17g bytes; the plan says %.17g, %.17g", n,
-          2 * sum_operations, sum_bytes, per_step_flop, per_step_bytes);
-    qr_sim_forward_for_gradient(b, ws, NULL, p->x, p->c->n_columns, p->n_samples, known ? p->direction : NULL, z);
-    CHECK(qr_sim_backward(b, ws, NULL, p->direction, p->scale, grad));
-    CHECK(fabs(2 * sum_operations - per_step_flop - r->flop) <= 1e-9 * r->flop, "n %u %s: %.17g flop by the calls' shapes, the plan says %.17g", n, plan->why,
-          2 * sum_operations - per_step_flop, r->flop);
-    CHECK(fabs(sum_bytes - per_step_bytes - r->bytes) <= 1e-9 * r->bytes, "n %u %s: %.17g bytes, the plan says %.17g", n, plan->why, sum_bytes - per_step_bytes,
-          r->bytes);
+    CHECK(2 * sum_operations == flop[QR_EACH_STEP] && sum_bytes == bytes[QR_EACH_STEP], "n %u: a bind takes %.17g flop, %.17g bytes; the plan says %.17g, %.17g", n,
+          2 * sum_operations, sum_bytes, flop[QR_EACH_STEP], bytes[QR_EACH_STEP]);
+    for (int again = 0; again < 2; again++) {
+        double want_flop = flop[QR_EACH_BLOCK] + (again ? 0 : flop[QR_ONCE]), want_bytes = bytes[QR_EACH_BLOCK] + (again ? 0 : bytes[QR_ONCE]);
+        uint64_t before = operations;
+        sum_operations = sum_bytes = 0;
+        qr_sim_forward_for_gradient(b, ws, NULL, p->x, p->c->n_columns, p->n_samples, known ? p->direction : NULL, z);
+        CHECK(qr_sim_backward(b, ws, NULL, p->direction, p->scale, grad));
+        CHECK(fabs(2 * sum_operations - want_flop) <= 1e-9 * want_flop, "n %u %s: %.17g flop by the calls' shapes, the plan says %.17g", n, plan->why,
+              2 * sum_operations, want_flop);
+        CHECK(fabs(sum_bytes - want_bytes) <= 1e-9 * want_bytes, "n %u %s: %.17g bytes, the plan says %.17g", n, plan->why, sum_bytes, want_bytes);
+        CHECK(!count || fabs(2 * (double)(operations - before) - want_flop) <= 1e-9 * want_flop, "n %u %s: counted %.17g flop, the plan says %.17g", n, plan->why,
+              2 * (double)(operations - before), want_flop);
+    }
     CHECK(!wrong_calls, "n %u: %u calls of kernels did other operations than their shapes say", n, wrong_calls);
-    CHECK(!count || fabs(2 * (double)(operations - before) - per_step_flop - r->flop) <= 1e-9 * r->flop, "n %u %s: counted %.17g flop, the plan says %.17g", n,
-          plan->why, 2 * (double)(operations - before) - per_step_flop, r->flop);
     n_cases++;
     qr_sim_report_free(r);
     qr_sim_workspace_free(ws);

@@ -1,0 +1,114 @@
+/* No plan allocates during a step: binding, read-outs and gradients of both engines, alone and on a pool. */
+#include "base/mem.h"
+#include "base/pool.h"
+#include "circuit/qcnn.h"
+#include "sim/sim.h"
+#include "tests/ref/problem.h"
+#include "tests/t.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { COUNTS = 0 }; /* a sanitizer has an allocator of its own */
+static atomic_long n_calls;
+#else
+enum { COUNTS = 1 };
+static atomic_long n_calls;
+/* In front of the C library's. */
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t n, size_t bytes);
+void *__libc_realloc(void *p, size_t bytes);
+void *__libc_memalign(size_t align, size_t bytes);
+void *malloc(size_t bytes) {
+    atomic_fetch_add(&n_calls, 1);
+    return __libc_malloc(bytes);
+}
+void *calloc(size_t n, size_t bytes) {
+    atomic_fetch_add(&n_calls, 1);
+    return __libc_calloc(n, bytes);
+}
+void *realloc(void *p, size_t bytes) {
+    atomic_fetch_add(&n_calls, 1);
+    return __libc_realloc(p, bytes);
+}
+int posix_memalign(void **ret, size_t align, size_t bytes) {
+    atomic_fetch_add(&n_calls, 1);
+    *ret = __libc_memalign(align, bytes);
+    return *ret ? 0 : ENOMEM;
+}
+#endif
+
+struct shape { unsigned n, stages; bool mixed; }; /* mixed: a gate with data and a parameter too */
+
+static void set(struct problem *p, const struct shape *s, size_t n_samples) {
+    struct qr_err err;
+    struct qr_qcnn_options o = {s->n, s->stages, QR_QCNN_NOTEBOOK};
+    uint64_t remaining;
+    char text[16];
+    memset(p, 0, sizeof *p);
+    CHECK(qr_qcnn_new(&o, &p->c, &remaining, &err) == QR_OK, "%s", err.msg);
+    for (unsigned q = 0; q < s->n && p->n_obs < MAX_OBS; q++) {
+        if (!(remaining >> q & 1)) continue;
+        snprintf(text, sizeof text, "Z%u", q);
+        CHECK(qr_observable_parse(text, s->n, &p->obs[p->n_obs++], &err) == QR_OK, "%s", err.msg);
+    }
+    struct qr_gate g = {.kind = QR_GATE_PHASED_X, .n_targets = 1, .n_args = 2, .targets = {(uint16_t)(s->n - 1)},
+                        .args = {{QR_ARG_DATA, 0.3, 0}, {QR_ARG_PARAMETER, 0.4, 1}}};
+    if (s->mixed) CHECK(qr_circuit_add(p->c, &g, &err) == QR_OK, "%s", err.msg);
+    p->n_samples = n_samples;
+    problem_room(p, s->n);
+    for (unsigned k = 0; k < p->c->n_params; k++) p->theta[k] = 0.3 * k;
+    for (size_t i = 0; i < n_samples * s->n; i++) p->x[i] = 0.1 * (double)(i % 17);
+    for (size_t i = 0; i < n_samples * p->n_obs; i++) p->direction[i] = 0.5;
+    for (size_t i = 0; i < n_samples; i++) p->scale[i] = 1;
+}
+
+static void check(const struct shape *s, enum qr_engine engine, enum qr_precision precision, unsigned threads) {
+    struct problem p;
+    set(&p, s, s->n <= 11 ? 19 : 2);
+    struct qr_sim_options opt = {precision, qr_isa_best(), engine};
+    struct qr_sim_plan *plan = NULL;
+    struct qr_sim_workspace *ws = NULL;
+    struct qr_err err;
+    double z[MAX_SAMPLES * MAX_OBS];
+    static qr_fixed grad[1024];
+    CHECK(qr_sim_compile(p.c, p.obs, p.n_obs, &opt, &plan, &err) == QR_OK && qr_sim_workspace_new(plan, p.n_samples, &ws, &err) == QR_OK,
+          "%s", err.msg);
+    struct qr_sim_bound *b = qr_sim_bound_new(plan);
+    struct qr_pool *pool = threads ? qr_pool_new(threads) : NULL;
+    long before = atomic_load(&n_calls);
+    for (int step = 0; step < 2; step++) {
+        qr_sim_bind(b, p.theta);
+        qr_sim_forward(b, ws, pool, p.x, s->n, p.n_samples, z);
+        qr_sim_forward_for_gradient(b, ws, pool, p.x, s->n, p.n_samples, p.direction, z);
+        bool ok = qr_sim_backward(b, ws, pool, p.direction, p.scale, grad);
+        qr_sim_forward_for_gradient(b, ws, pool, p.x, s->n, p.n_samples, NULL, z);
+        ok = qr_sim_backward(b, ws, pool, p.direction, p.scale, grad) && ok;
+        CHECK(ok);
+    }
+    long calls = atomic_load(&n_calls) - before;
+    CHECK(calls == 0, "n %u stages %u %s, %u threads: %ld calls", s->n, s->stages, qr_sim_facts(plan).engine, threads, calls);
+    qr_pool_free(pool);
+    qr_sim_workspace_free(ws);
+    qr_sim_bound_free(b);
+    qr_sim_plan_free(plan);
+    drop(&p);
+}
+
+int main(void) {
+    if (!COUNTS) SKIP("a sanitizer allocates for itself");
+    void *probe = qr_xmalloc(1);
+    CHECK(!COUNTS || atomic_load(&n_calls) > 0, "calls are not counted");
+    free(probe);
+    static const struct shape shapes[] = {{5, 1, true}, {8, 1, false}, {9, 0, false}, {12, 0, false}, {13, 1, false}, {15, 0, true}, {16, 0, false}};
+    unsigned top = t_qubits();
+    for (size_t i = 0; i < COUNT(shapes) && shapes[i].n <= top; i++)
+        for (unsigned threads = 0; threads <= 2; threads += 2) {
+            check(&shapes[i], QR_ENGINE_BLOCKED, QR_SINGLE, threads);
+            check(&shapes[i], QR_ENGINE_AUTO, QR_SINGLE, threads);
+            if (shapes[i].n <= 12) check(&shapes[i], QR_ENGINE_AUTO, QR_DOUBLE, threads);
+        }
+    if (top >= 24) check(&(struct shape){24, 1, false}, QR_ENGINE_AUTO, QR_SINGLE, 2); /* threads share slices */
+    return t_end();
+}
