@@ -1,6 +1,6 @@
 """memory.py QRING QRINGD FOLDER QUBITS: real workers of circuits of so many qubits ("8,12"), and what `qring validate` says of their memory.
 
-One short step each, alone and two together, with one thread and with two, plaintext and TLS, streaming and blocked. The peak is the kernel's (ru_maxrss of the
+One short step each, alone and two together, with one thread and with two, plaintext and TLS, streaming and blocked, three filters, a large file of data. The peak is the kernel's (ru_maxrss of the
 process that ended). A prediction is good within 10 % of it, either way; worker 0's, who writes the weights, and the others'. Prints a table; then the counts."""
 import json, os, socket, subprocess, sys
 
@@ -9,22 +9,27 @@ MIB = 1048576.0
 passed = failed = 0
 
 
-def job(n, blocked):
-    """One block of one sample, with an angle on every qubit. A CZ across the ring is what no streaming plan has."""
-    name = os.path.join(folder, "%s-%d" % ("blocked" if blocked else "pure", n))
+def job(n, kind, rows=2):
+    """One sample in a block, with an angle on every qubit. XX between qubits that are no neighbours is what no streaming plan has."""
+    name = os.path.join(folder, "%s-%d" % (kind, n))
     with open(name + ".csv", "w") as f:
         f.write(",".join("x%d" % q for q in range(n)) + ",y\n")
-        for label in (1, -1):
-            f.write(",".join("%.2f" % (0.1 + 0.07 * q * label) for q in range(n)) + ",%d\n" % label)
-    circuit = {"ansatz": "qcnn", "qubits": n}
-    layer = {"layer": "quantum", "circuit": circuit}
-    if blocked:
+        for i in range(rows):
+            label = 1 - 2 * (i % 2)
+            f.write(",".join("%.6f" % (0.1 + 0.07 * q * label) for q in range(n)) + ",%d\n" % label)
+    layer, head, block = {"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": n}}, [], 1
+    if kind == "blocked":
         gates = [{"gate": "RX", "qubits": [q], "angle": {"data": q, "scale": 1}} for q in range(n)]
         gates += [{"gate": "XX", "qubits": [q, (q + 3) % n], "exponent": {"parameter": "p%d" % q, "scale": 1}} for q in range(n)]
         layer = {"layer": "quantum", "circuit": {"qubits": n, "gates": gates}, "readouts": ["Z0"]}
+    if kind == "filters":
+        layer["circuit"]["stages"], layer["filters"] = 1, 3
+        head, block = [{"layer": "dense", "units": 4, "activation": "tanh"}, {"layer": "dense", "units": 1}], 16
+    if kind == "large data":
+        block = 16
     with open(name + ".json", "w") as f:
-        json.dump({"name": "memory", "model": [layer], "data": {"source": "csv", "url": name + ".csv"}, "block_size": 1,
-                   "train": {"epochs": 1, "batch_size": 2 if n < 24 else 1, "loss": "mse", "optimizer": {"name": "adam"}}}, f)
+        json.dump({"name": "memory", "model": [layer] + head, "data": {"source": "csv", "url": name + ".csv"}, "block_size": block,
+                   "train": {"epochs": 1, "batch_size": rows if n < 24 else 1, "loss": "mse", "optimizer": {"name": "adam"}}}, f)
     return name + ".json"
 
 
@@ -92,14 +97,16 @@ def case(path, what, n_workers, threads, tls):
 def main():
     subprocess.run([qring, "certs", "memory", "--out", os.path.join(folder, "tls")], check=True, stdout=subprocess.DEVNULL)
     for n in map(int, qubits.split(",")):
-        path = job(n, False)
+        path = job(n, "pure")
         case(path, "%d qubits" % n, 1, 1 if n < 24 else 2, False)
         case(path, "%d qubits, TLS" % n, 2, 2, True)
         if n in (8, 16, 23):
             case(path, "%d qubits" % n, 1, 2, False)
             case(path, "%d qubits, plaintext" % n, 2, 1, False)
         if n in (8, 20):
-            case(job(n, True), "%d qubits, blocked" % n, 1, 2, False)
+            case(job(n, "blocked"), "%d qubits, blocked" % n, 1, 2, False)
+    case(job(16, "filters"), "16 qubits, three filters", 1, 2, False)
+    case(job(8, "large data", 50000), "8 qubits, 50000 samples", 1, 1, False)
     print("%d passed, %d failed, 0 skipped" % (passed, failed))
 
 
