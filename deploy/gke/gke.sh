@@ -167,7 +167,7 @@ infra() {
     line gcloud artifacts repositories add-iam-policy-binding "$REPOSITORY" "--location=$REGION" "--project=$PROJECT" \
         "--member=serviceAccount:$nodes" --role=roles/artifactregistry.reader
     again "$words >/dev/null"
-    say "a cluster: Autopilot, billed by what pods ask for (5 to 10 minutes)"
+    say "a cluster: Autopilot, billed by what pods ask for (this takes minutes)"
     made gcloud container clusters describe "$CLUSTER" "--location=$REGION" "--project=$PROJECT" -- \
         gcloud container clusters create-auto "$CLUSTER" "--location=$REGION" "--project=$PROJECT" --release-channel=regular \
         "--service-account=$nodes" --enable-dns-access --labels=app=qring

@@ -118,6 +118,19 @@ for values in tests/chart/values/*.yaml; do
     for minor in 30 37; do check "Kubernetes 1.$minor knows all of $values" against 1.$minor "$out"; done
     check "no registry is built in with $values" sh -c "! grep -E 'image: ' '$out' | grep -vE 'qring:0.1.0|registry.example/'"
 done
+# what deploy/gke/gke.sh would install
+for command in train infer; do
+    PROJECT=my-project TAG=1 deploy/gke/gke.sh --dry-run $command 2>&1 | sed -n "s/^\(helm status .* || \)\{0,1\}helm install //p" >"$work/said"
+    check "gke.sh $command installs one release" test "$(wc -l <"$work/said")" = 1
+    sed 's/ --create-namespace//; s/ --kube-context=[^ ]*//' "$work/said" | sed "s|^|'$helm' template --kube-version 1.33.0 |" >"$work/gke.sh"
+    sh "$work/gke.sh" >"$work/gke.yaml" 2>"$work/said"; rc=$?
+    check "the chart takes the values of gke.sh $command: $(tail -n 1 "$work/said")" test $rc = 0
+    for words in 'image: "us-west1-docker.pkg.dev/my-project/qring/qring:1"' 'weights=gs://my-project-qring/qcnn/weights.h5' gke-spot 'port: 443'; do
+        check "gke.sh $command: $words" holds "$work/gke.yaml" "$words"
+    done
+    [ -z "$py_exe" ] || check "gke.sh $command: $(strict "$work/gke.yaml" 2>&1 | head -n 2)" says_nothing strict "$work/gke.yaml"
+    [ -z "$py_exe" ] || check "gke.sh $command: $(objects safe "$work/gke.yaml" 2>&1 | head -n 2)" says_nothing objects safe "$work/gke.yaml"
+done
 # a cluster that knows no tries for each index
 "$helm" template a-release charts/qring --kube-version 1.27.0 >"$work/old.yaml" 2>&1
 check "1.27: tries are counted for the whole Job" sh -c "grep -q 'backoffLimit: 12' '$work/old.yaml' && ! grep -q PerIndex '$work/old.yaml'"
