@@ -26,7 +26,7 @@ enum { QUOTA_BYTES = 16 << 20, QUOTA_CONN_BYTES = 16 << 20 };
 #define RENEW_NS QR_SECOND
 #define CANCELLED_NS (5 * QR_SECOND)
 #define TAKEN_NS QR_MS               /* who lets others run and gets the processor back only after this is beside somebody who computes: */
-#define SLEEP_NS (100 * QR_MS)       /* so long he sleeps at once */
+#define SLEEP_NS QR_SECOND            /* so long he sleeps at once */
 
 static struct grpc_link *self(struct qr_link *l) { return (struct grpc_link *)l; }
 static gpr_timespec at_ns(int64_t ns) {
