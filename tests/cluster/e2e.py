@@ -4,10 +4,10 @@ import copy
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
+import traceback
 import urllib.error
 import urllib.request
 
@@ -63,8 +63,8 @@ def stored(bucket, name):
 
 
 def store(bucket, name, data):
-    request = urllib.request.Request("http://%s/upload/storage/v1/b/%s/o?uploadType=media&name=%s" % (STORE, bucket, name.replace("/", "%2F")),
-                                     data=data, headers={"Authorization": "Bearer " + token()})
+    url = "http://%s/upload/storage/v1/b/%s/o?uploadType=media&name=%s" % (STORE, bucket, name.replace("/", "%2F"))
+    request = urllib.request.Request(url, data=data, headers={"Authorization": "Bearer " + token()})
     urllib.request.urlopen(request, timeout=10).close()
 
 
@@ -126,8 +126,10 @@ class Ring:
     def tell(self):
         for index, p in sorted(self.pods().items()):
             status = p.get("status", {})
-            print("  pod %d: %s %s" % (index, status.get("phase"), json.dumps(status.get("containerStatuses") or status.get("conditions"))[:600]))
-            for e in api.ask("GET", "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=" + p["metadata"]["name"])["items"][-4:]:
+            what = json.dumps(status.get("containerStatuses") or status.get("conditions"))
+            print("  pod %d: %s %s" % (index, status.get("phase"), what[:600]))
+            events = api.ask("GET", "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=" + p["metadata"]["name"])
+            for e in events["items"][-4:]:
                 print("    event:", e["message"][:200])
             try:
                 print("    " + api.ask("GET", "%s/%s/log?tailLines=4" % (PODS, p["metadata"]["name"])).replace("\n", "\n    "), flush=True)
@@ -199,10 +201,11 @@ class TFJob(Ring):
 
 
 def read(file, bucket, **more):
-    """The objects of a manifest for this cluster: its bucket is ours, two processors are enough for all its pods, and the variables that say
-    where storage is and what to train are the test's. Nothing else changes, and no argument."""
+    """The objects of a manifest for this cluster: its bucket and weights' name are ours, two processors are enough for all its pods, and the
+    variables that say where storage is and what to train are the test's. Nothing else changes."""
     with open("%s/%s" % (manifests, file), encoding="utf-8") as f:
-        objects = [d for d in yaml.safe_load_all(f.read().replace("my-bucket", bucket)) if d]
+        text = f.read().replace("my-bucket", bucket).replace("qcnn_weights.h5", "qcnn/weights.h5")
+    objects = [d for d in yaml.safe_load_all(text) if d]
     for d in objects:
         d["metadata"].setdefault("namespace", "default")
         spec = d.get("spec", {})
@@ -238,9 +241,12 @@ def big(objects):
     return objects
 
 
+def qring(*args):
+    return subprocess.run([os.environ["QR_BIN"] + "/qring", *args], check=True, capture_output=True, text=True).stdout
+
+
 def secret():
-    made = subprocess.run([os.environ["QR_BIN"] + "/qring", "certs", "qcnn", "--secret"], check=True, capture_output=True, text=True).stdout
-    return yaml.safe_load(made)
+    return yaml.safe_load(qring("certs", "qcnn", "--secret"))
 
 
 def disturbed(ring):
@@ -252,14 +258,16 @@ def disturbed(ring):
         said = [ring.peers(i) for i in range(4)]
         check("the older pods' TF_CONFIG is stale: %s" % said, said == [2, 2, 4, 4])
     ring.lose(2, "deleted by force", lambda pod: api.delete(pod, gracePeriodSeconds=0))
-    ring.lose(1, "evicted", lambda pod: api.create_at(pod + "/eviction", {
-        "apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": pod.rsplit("/", 1)[1], "namespace": "default"}}))
+    ring.lose(1, "evicted", lambda pod: api.create({
+        "apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": pod.rsplit("/", 1)[1], "namespace": "default"}},
+        pod + "/eviction"))
     at = time.monotonic()
     ring.scale(1)
-    check("scaled to 1: the others are gone", until(lambda: sorted(ring.pods()) == [0], 120), stop=True)
-    say("%s: scaled from 4 to 1: gone after %.1f s" % (ring.name, time.monotonic() - at))
-    ring.reaches(1, "alone")
+    good = until(lambda: ring.sees(ring.pods().get(0, {}), "qring_members") == 1, 120)
+    check("%s: scaled from 4 to 1: it trains alone" % ring.name, good and not ring.latest().get("done"), stop=True)
+    say("%s: scaled from 4 to 1: alone after %.1f s, step %d" % (ring.name, time.monotonic() - at, ring.steps()))
     ends(ring, work + "/alone")
+    check("%s: the other pods are gone" % ring.name, until(lambda: sorted(ring.pods()) == [0], 120))
 
 
 def ends(ring, folder, seconds=900):
@@ -313,26 +321,19 @@ def case_tfjob():
     """The tutorial's manifest, restartPolicy Never: who is asked to leave must exit with 0."""
     ring = TFJob("tfjob", "TFJob", "app=qcnn", "auth-tfjob")
     objects = read("tfjob.yaml", ring.bucket, QRING_EPOCHS=epochs, QRING_EXIT_ON_DRAIN="0", QRING_JOB=pure(ring.bucket))
-    for d in objects: # the flags of the tutorial name the object; where checkpoints go follows from it
-        text = json.dumps(d).replace("qcnn_weights.h5", "qcnn/weights.h5")
-        d.clear()
-        d.update(json.loads(text))
     apply(objects)
     disturbed(ring)
     remove(objects)
 
 
 def case_last():
-    """Three workers to their end: the tutorial's own model and epochs; names that exist once a pod is ready; worker 0 is the last to exit, as the
-    operator takes the others' pods away at that moment (cleanPodPolicy Running); then inference."""
+    """Three workers to their end: the tutorial's own model and epochs; names that exist once a pod is ready; worker 0 is the last to exit, as
+    the operator takes the others' pods away at that moment (cleanPodPolicy Running); then inference."""
     out = work + "/tutorial"
-    subprocess.run([os.environ["QR_BIN"] + "/qring", "run", "deploy/jobs/qcnn.json", "-n", "1", "--fresh", "--out", out], check=True, capture_output=True)
+    qring("run", "deploy/jobs/qcnn.json", "-n", "1", "--fresh", "--out", out)
     ring = TFJob("last", "TFJob", "app=qcnn", "auth-last")
     objects = read("tfjob.yaml", ring.bucket)
     for d in objects:
-        text = json.dumps(d).replace("qcnn_weights.h5", "qcnn/weights.h5")
-        d.clear()
-        d.update(json.loads(text))
         d["spec"]["runPolicy"]["cleanPodPolicy"] = "Running"
         worker = d["spec"]["tfReplicaSpecs"]["Worker"]
         worker["replicas"] = 3
@@ -373,8 +374,7 @@ def inference(ring, out):
     check("infer: the Job has completed", until(lambda: (api.find(path) or {}).get("status", {}).get("succeeded") == 1, 90))
     pods = api.list("v1", "Pod", "default", "app.kubernetes.io/component=infer")
     said = api.ask("GET", "%s/%s/log" % (PODS, pods[0]["metadata"]["name"])) if pods else ""
-    here_said = subprocess.run([os.environ["QR_BIN"] + "/qring", "infer", "deploy/jobs/qcnn.json", "--weights", out + "/weights.h5"],
-                               check=True, capture_output=True, text=True).stdout
+    here_said = qring("infer", "deploy/jobs/qcnn.json", "--weights", out + "/weights.h5")
     check("infer: the pod prints what qring infer prints here", here_said.strip() and here_said.strip() in said)
     say("infer: " + here_said.strip().splitlines()[-1])
     for d in objects:
@@ -407,8 +407,8 @@ def operate():
     d.pop("status", None)
     api.apply(d)
     check("TFJob is served", until(lambda: api.find("/apis/%s/tfjobs" % TFJOB), 30), stop=True)
-    return subprocess.Popen([here + "/tfjob_operator.py", os.environ["KUBECONFIG"]], stdout=open(work + "/operator.log", "w", encoding="utf-8"),
-                            stderr=subprocess.STDOUT)
+    log = open(work + "/operator.log", "w", encoding="utf-8")
+    return subprocess.Popen([here + "/tfjob_operator.py", os.environ["KUBECONFIG"]], stdout=log, stderr=log)
 
 
 CASES = {"statefulset": case_statefulset, "job": case_job, "tfjob": case_tfjob, "last": case_last, "restarts": case_restarts}
@@ -416,15 +416,17 @@ CASES = {"statefulset": case_statefulset, "job": case_job, "tfjob": case_tfjob, 
 
 def main():
     log = open(work + "/store.log", "w", encoding="utf-8")
-    helpers = [subprocess.Popen(["/usr/bin/python3", "tests/fake/gcs.py", STORE.split(":")[1], work + "/store.port", STORE.split(":")[0]], stdout=log, stderr=log)]
+    host, port = STORE.split(":")
+    helpers = [subprocess.Popen(["/usr/bin/python3", "tests/fake/gcs.py", port, work + "/store.port", host], stdout=log, stderr=log)]
     try:
         check("there is a bucket", until(lambda: token(), 20), stop=True)
         helpers.append(operate())
         for name in sys.argv[4:] or CASES:
             try:
                 CASES[name]()
-            except Stop:
-                print("not so: %s broke off" % name, flush=True)
+            except Exception as e: # pylint: disable=broad-except
+                counts["failed"] += not isinstance(e, Stop)
+                print("not so: %s broke off %s" % (name, "" if isinstance(e, Stop) else traceback.format_exc()), flush=True)
                 for path in ("/apis/%s/namespaces/default/tfjobs" % TFJOB, "/apis/batch/v1/namespaces/default/jobs",
                              "/apis/apps/v1/namespaces/default/statefulsets"):
                     api.delete(path, propagationPolicy="Background")
@@ -432,7 +434,7 @@ def main():
     except Stop:
         pass
     for p in helpers:
-        p.send_signal(signal.SIGTERM)
+        p.terminate()
     print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
     return 1 if counts["failed"] else 0
 

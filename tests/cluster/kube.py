@@ -40,7 +40,8 @@ class Api:
     @staticmethod
     def path(api, kind, namespace=None, name=None):
         plural = PLURALS.get(kind, kind.lower() + "s")
-        return "".join([GROUPS.get(api, "/apis/" + api), "/namespaces/" + namespace if namespace else "", "/", plural, "/" + name if name else ""])
+        group = GROUPS.get(api, "/apis/" + api)
+        return "".join([group, "/namespaces/" + namespace if namespace else "", "/", plural, "/" + name if name else ""])
 
     def path_of(self, d):
         cluster_wide = d["kind"] in ("CustomResourceDefinition", "Namespace")
@@ -58,11 +59,8 @@ class Api:
                 return None
             raise
 
-    def create(self, d):
-        return self.ask("POST", self.path_of(d).rsplit("/", 1)[0], d)
-
-    def create_at(self, path, d):
-        return self.ask("POST", path, d)
+    def create(self, d, path=None):
+        return self.ask("POST", path or self.path_of(d).rsplit("/", 1)[0], d)
 
     def apply(self, d):
         """Server-side apply: fields that the server does not know are refused."""

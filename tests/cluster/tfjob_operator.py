@@ -2,12 +2,13 @@
 """A stand-in for the TFJob operator: tfjob_operator.py KUBECONFIG [--old]. It does what the training operator 1.9 was read to do, with --old what
 tf-operator 1.1 was seen to do, as far as a worker can notice:
 
-- pods are made first, in no order, their Services after them: one headless Service a replica, which selects that one pod by its labels and, as it does
-  not publish what is not ready, gives it a name only once the pod is ready;
-- TF_CONFIG goes into the container "tensorflow" when the pod is made and never again: after scaling the older pods have a stale one. One replica
-  in all gets none; enableDynamicWorker gets the sparse form;
-- restartPolicy ExitCode: the pod is never restarted but deleted and made again after a code that can be retried (from 1.5 on 128 and above, before
-  130, 137, 138, 143); under OnFailure and Always the kubelet restarts it, and from 1.6 on a pod in phase Failed is made again too (an eviction);
+- pods are made first, in no order, their Services after them: one headless Service a replica, which selects that one pod by its labels and,
+  as it does not publish what is not ready, gives it a name only once the pod is ready;
+- TF_CONFIG goes into the container "tensorflow" when the pod is made and never again: after scaling the older pods have a stale one. One
+  replica in all gets none; enableDynamicWorker gets the sparse form;
+- restartPolicy ExitCode: the pod is never restarted but deleted and made again after a code that can be retried (from 1.5 on 128 and above,
+  before 130, 137, 138, 143); under OnFailure and Always the kubelet restarts it, and from 1.6 on a pod in phase Failed is made again too (an
+  eviction);
 - a failed replica that is not made again fails the job, also one that is just being scaled away; worker 0's success, or the chief's, is the job's;
 - at its end cleanPodPolicy (None, before 1.6 Running) decides which pods go, and their Services with them.
 """
@@ -95,7 +96,8 @@ class Job:
         return {**{PREFIX + k: v for k, v in bare.items()}, "group-name": "kubeflow.org", **bare}
 
     def owner(self):
-        return [{"apiVersion": API, "kind": "TFJob", "name": self.name, "uid": self.d["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True}]
+        return [{"apiVersion": API, "kind": "TFJob", "name": self.name, "uid": self.d["metadata"]["uid"], "controller": True,
+                 "blockOwnerDeletion": True}]
 
     def make_pod(self, kind, index):
         template, container, _ = self.template(kind)
