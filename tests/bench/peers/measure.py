@@ -5,6 +5,7 @@ Usage: measure.py TFQ_PYTHON LIGHTNING_PYTHON, from the repository's root; write
 RUNS=n: so many repetitions at most. ONLY=gradient or tutorial: the rest is left out."""
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -129,6 +130,7 @@ def versions(tfq, lightning):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the processes that were started end too
     tfq, lightning = sys.argv[1:3]
     only, limit = os.environ.get("ONLY"), int(os.environ.get("RUNS", "1000"))
     os.makedirs(WORK, exist_ok=True)
