@@ -38,7 +38,7 @@ struct qr_reduction;
 struct qr_reduction *qr_reduction_new(void);
 void qr_reduction_free(struct qr_reduction *r); /* NULL is fine */
 
-/* Starts and sends what can be sent. RESOURCE_EXHAUSTED when scratch (doubling above 64 KB only) does not fit. */
+/* Starts and sends what can be sent. RESOURCE_EXHAUSTED when scratch (doubling over more than two members) does not fit. */
 QR_MUST_CHECK enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reduction_args *args, struct qr_err *err);
 enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, struct qr_pieces message, struct qr_err *err);
 /* Sends what waits for room in the link's queues: after each poll. */
