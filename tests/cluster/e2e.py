@@ -387,6 +387,22 @@ def inference(ring, out):
         api.delete(api.path_of(d), propagationPolicy="Background")
 
 
+def case_refused():
+    """restartPolicy ExitCode and a permanent code: the TFJob fails at once with the worker's last words, and no pod is made again."""
+    ring = TFJob("refused", "TFJob", "app=qcnn", "auth-refused")
+    objects = read("tfjob.yaml", ring.bucket, QRING_EPOCHS="none")
+    for d in objects:
+        d["spec"]["tfReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
+    apply(objects)
+    check("refused: the TFJob has failed", until(lambda: "Failed" in ring.conditions(), 90, 0.5))
+    said = [c["message"] for c in (api.find(ring.path) or {}).get("status", {}).get("conditions", []) if c["type"] == "Failed"]
+    check("refused: by exit code 2, with what the worker said: %s" % said, said and "exit code 2: " in said[0] and "is not a number" in said[0])
+    with open(work + "/operator.log", encoding="utf-8") as f:
+        check("refused: no pod was made twice", f.read().split("Created")[-1].count("made pod") == 2)
+    say("refused: " + (said or ["nothing"])[0])
+    remove(objects)
+
+
 def case_restarts():
     """restartPolicy ExitCode, every worker's success: 143 is tried again, and no failure where a worker is scaled away."""
     if absent("tfjob-restarts.yaml"):
@@ -415,7 +431,8 @@ def operate():
     return subprocess.Popen([here + "/tfjob_operator.py", os.environ["KUBECONFIG"]], stdout=log, stderr=log)
 
 
-CASES = {"statefulset": case_statefulset, "job": case_job, "tfjob": case_tfjob, "last": case_last, "restarts": case_restarts}
+CASES = {"statefulset": case_statefulset, "job": case_job, "tfjob": case_tfjob, "last": case_last,
+         "refused": case_refused, "restarts": case_restarts}
 
 
 def main():

@@ -195,8 +195,9 @@ class Job:
                 n["succeeded"] += phase == "Succeeded"
                 n["failed"] += phase == "Failed"
                 if phase == "Failed" and not self.again(kind, pod):
+                    states = [c.get("state", {}).get("terminated", {}) for c in pod["status"].get("containerStatuses") or []]
                     failed.append("%d %s replica(s) failed: pod %s-%s-%d, exit code %s: %s" % (
-                        n["failed"], kind, self.name, k, index, exit_code(pod), json.dumps(pod["status"])))
+                        n["failed"], kind, self.name, k, index, exit_code(pod), " ".join(t.get("message", "") for t in states).strip()))
                 if phase == "Succeeded" and self.decides(kind, index):
                     done.append(index)
             missing = [i for i in range(self.count(kind)) if (kind.lower(), i) not in self.pods]
