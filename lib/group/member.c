@@ -244,6 +244,7 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
         member_stop(m, QR_UNAVAILABLE, QR_GOODBYE_LEAVING, m->text);
         return;
     case QR_GOODBYE_DONE:
+        m->others_done = m->others_done || (!m->formed && g->code == QR_OK && p->beat.phase != QR_PHASE_STARTING);
         if (!ours || m->ending) return;
         m->blame = g->blame;
         member_finish(m, g->code, g->text);

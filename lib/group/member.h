@@ -70,7 +70,7 @@ enum qr_member_action_kind {
     QR_ACT_BEGIN,    /* generation: active now */
     QR_ACT_DONE,     /* code, text: the end was told by the leader (or, at the leader, everybody said goodbye or 5 s are over): leave */
     QR_ACT_STOP,     /* code, text: this process must give up: FAILED_PRECONDITION (another job's settings), DEADLINE_EXCEEDED (who did not
-                      * answer), UNAVAILABLE (its index was claimed by another process), DATA_LOSS (rule 5, a poison block). Once; nothing follows but CLOSE */
+                      * answer; or that the others have ended without this one), UNAVAILABLE (its index was claimed by another process), DATA_LOSS (rule 5, a poison block). Once; nothing follows but CLOSE */
 };
 struct qr_member_action {
     enum qr_member_action_kind kind;

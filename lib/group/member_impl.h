@@ -82,6 +82,7 @@ struct qr_member {
     struct qr_gen_id promised;
     bool promise_exclusive;
     bool formed;                    /* was in a generation once */
+    bool others_done;               /* they have ended the run while this one waited to be taken in */
     bool active;                    /* generation holds, and is not suspended */
     struct qr_generation generation; /* the last one */
     bool need_new;                  /* a data stream broke, or a coverage word was refused */

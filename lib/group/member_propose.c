@@ -268,6 +268,10 @@ static bool may_form(const struct qr_member *m, uint64_t set) {
 
 static void give_up_waiting(struct qr_member *m, uint64_t set) {
     int64_t waited = m->now_ns - (m->formed ? m->idle_ns : m->start_ns);
+    if (m->others_done && !m->formed) { /* rule 7: whether this run is theirs, its end, LATEST says */
+        member_stop(m, QR_DEADLINE_EXCEEDED, QR_GOODBYE_LEAVING, "the others have ended the run before this worker was taken in");
+        return;
+    }
     if (m->active || waited < m->opt.form_timeout_ns) return;
     unsigned size = (unsigned)__builtin_popcountll(set);
     if (size >= m->min_workers && waited < m->opt.form_timeout_ns + FORM_GRACE_NS) return;

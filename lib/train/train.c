@@ -387,6 +387,7 @@ static enum qr_code join(struct run *r, struct qr_err *err) {
         else if (start.fetch) code = fetch(r, &start, err);
         else if (start.give) code = give(r, err);
     } while (code == QR_ABORTED);
+    if (!r->epoch_began_ns) r->epoch_began_ns = qr_now_ns(r->opt->clock); /* of an epoch that began in an earlier process, its rest */
     if (code == QR_OK && !r->done && leads(r) && !r->told_leading) code = tell_again(r, err);
     if (code == QR_OK && !r->done) say_members(r, qr_now_ns(r->opt->clock) - began_ns);
     return code;

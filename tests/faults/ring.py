@@ -145,9 +145,15 @@ class Ring:
         return self.worker[i]
 
     def start_all(self, lines=20, seconds=60):
-        """All of them, until so many lines are in steps.jsonl."""
+        """All of them, until so many lines are in steps.jsonl and nobody waits to be taken in."""
         for i in range(self.n): self.start(i)
-        return self.reaches(lines, seconds)
+        return self.reaches(lines, seconds) & self.joined(seconds)
+
+    def joined(self, seconds=60):
+        """Waits until all that were started work in one ring; not for rings that other things have disturbed by then."""
+        n = len(self.worker)
+        there = n == 1 or until(lambda: all(f"over {n} workers" in self.log(i) for i in self.worker), seconds, 0.01)
+        return check(f"{self.name}: all {n} are in the ring within {seconds} s; {self.last_words()}", there)
 
     def reaches(self, lines, seconds=60):
         there = until(lambda: self.lines() >= lines, seconds)

@@ -18,6 +18,7 @@ def other_settings():
     for what, change, field, there, here in wrong:
         r = Ring(f"other-{what}", right, 3, ENDLESS, ["--min-workers", "1", "--form-timeout", "0.3s"])
         for i in (0, 1): r.start(i)
+        r.joined()
         r.reaches(20)
         had = r.position(0)
         r.job = job(f"settings-{what}", **change)

@@ -53,6 +53,7 @@ def start(name, n=2, epochs=FOREVER, tls=None, views=None):
     http = free_ports(1)[0]
     r.start(0, "--http-port", str(http))
     for i in range(1, n): r.start(i, env=(views or {}).get(i, lambda r: {})(r))
+    r.joined()
     r.reaches(20)
     return r, Watched(r, 0, http)
 

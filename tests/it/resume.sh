@@ -101,11 +101,15 @@ as_undisturbed "$d" "--fresh" "$work/other"
 d=$work/damaged
 started_run "$d" -n 1
 until_lines "$d" 500
+tries=0 # and until there is one before it
+until [ "$(ls "$d/checkpoints" | grep -c 'safetensors$')" -ge 3 ] || [ $tries -gt 1500 ]; do tries=$((tries + 1)); sleep 0.02; done
 kill -9 $r; wait $r 2>/dev/null
 newest=$d/checkpoints/$(latest "$d" object)
 printf X | dd of="$newest" bs=1 seek=$(($(wc -c <"$newest") - 77)) conv=notrunc 2>/dev/null
 started_run "$d" -n 1
-until_lines "$d" 1200
+begun=$(lines "$d/steps.jsonl")
+until grep -q "newest whole checkpoint is" "$d.log" || ! kill -0 $r 2>/dev/null; do sleep 0.02; done
+until_lines "$d" $((begun + 300))
 kill -9 $r; wait $r 2>/dev/null
 check "damaged: named" grep -q "$newest is damaged: the bytes of tensor" "$d.log"
 check "damaged: the one before" grep -q "the newest whole checkpoint is that of step" "$d.log"
@@ -248,4 +252,7 @@ if [ -d /dev/shm ] && [ "$(id -u)" = 0 ] && mkdir -p "$work/full" && mount -t tm
 else
     skip "a full disk: no tmpfs can be mounted here"
 fi
+# an epoch that an earlier process began
+long=$(grep -rh ' - [0-9]\{4,\}\.[0-9]*s - ' --include='*.log' "$work" | head -n 1)
+check "no epoch took an hour: $long" test -z "$long"
 end

@@ -300,6 +300,20 @@ static void test_timeouts(void) {
     CHECK(!a->begun && !b->begun);
     pass(2 * QR_SECOND);
     CHECK(a->begun && b->begun && a->gen.begin.n_members == 2);
+    struct box *c = box(2, 2, 4, 3, fields_64); /* reaches one of them only, so it is no member when they end: it need not wait for the rest of its time */
+    wire_up(c, b);
+    pass(5 * QR_SECOND);
+    CHECK(a->begun && a->gen.begin.n_members == 2 && !c->begun && !c->stop);
+    int64_t t = now_ns;
+    qr_member_end(a->m, now_ns, QR_OK, "");
+    deliver();
+    CHECK(b->done && c->stop && c->at_ns == t && c->code == QR_DEADLINE_EXCEEDED && strstr(c->text, "the others have ended the run"), "%s", c->text);
+    reset(); /* one that waits itself, and gives up, has ended nothing */
+    a = box(0, 0, 4, 1, fields_64), b = box(1, 1, 4, 2, fields_64);
+    wire_up(b, a);
+    qr_member_leave(b->m, now_ns, "SIGTERM");
+    deliver();
+    CHECK(!a->stop);
 }
 static void test_base(void) {
     struct qr_held h[3] = {{.applied_step = 4, .base_step = 4, .n_runs = 1, .run = {{0, 3, 2}}},
