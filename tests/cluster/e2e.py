@@ -150,7 +150,7 @@ class StatefulSet(Ring):
 
 
 class Jobs(Ring):
-    """The Indexed Job of deploy/jobs/qcnn.yaml for a cluster that has none: a Job an index, with what the index would have given its pod."""
+    """The Indexed Job of qcnn.yaml for a cluster that knows none: a Job an index, with what the index would have given its pod."""
 
     def take(self, job):
         self.job = job
@@ -201,7 +201,7 @@ class TFJob(Ring):
 
 
 def read(file, bucket, **more):
-    """The objects of a manifest for this cluster: its bucket and weights' name are ours, two processors are enough for all its pods, and the
+    """The objects of a manifest for this cluster: bucket and weights' name are ours, two processors are enough for all its pods, and the
     variables that say where storage is and what to train are the test's. Nothing else changes."""
     with open("%s/%s" % (manifests, file), encoding="utf-8") as f:
         text = f.read().replace("my-bucket", bucket).replace("qcnn_weights.h5", "qcnn/weights.h5")
@@ -215,6 +215,14 @@ def read(file, bucket, **more):
                 env = {"STORAGE_EMULATOR_HOST": STORE, "GCE_METADATA_HOST": STORE, **more}
                 c["env"] = (c.get("env") or []) + [{"name": k, "value": v} for k, v in env.items()]
     return objects
+
+
+def absent(file):
+    there = os.path.exists("%s/%s" % (manifests, file))
+    if not there:
+        counts["skipped"] += 1
+        print("SKIP there is no %s in %s" % (file, manifests), flush=True)
+    return not there
 
 
 def apply(objects):
@@ -286,9 +294,7 @@ def ends(ring, folder, seconds=900):
 
 
 def case_statefulset():
-    if not os.path.exists(manifests + "/statefulset.yaml"):
-        counts["skipped"] += 1
-        print("SKIP there is no statefulset.yaml in " + manifests)
+    if absent("statefulset.yaml"):
         return
     ring = StatefulSet("statefulset", "StatefulSet", "app.kubernetes.io/component=train", "auth-statefulset")
     objects = big(read("statefulset.yaml", ring.bucket, QRING_EPOCHS=epochs)) + [secret()]
@@ -327,8 +333,8 @@ def case_tfjob():
 
 
 def case_last():
-    """Three workers to their end: the tutorial's own model and epochs; names that exist once a pod is ready; worker 0 is the last to exit, as
-    the operator takes the others' pods away at that moment (cleanPodPolicy Running); then inference."""
+    """Three workers to their end: the tutorial's own model and epochs; names that exist once a pod is ready; worker 0 is the last to exit,
+    as the operator takes the others' pods away at that moment (cleanPodPolicy Running); then inference."""
     out = work + "/tutorial"
     qring("run", "deploy/jobs/qcnn.json", "-n", "1", "--fresh", "--out", out)
     ring = TFJob("last", "TFJob", "app=qcnn", "auth-last")
@@ -381,11 +387,25 @@ def inference(ring, out):
         api.delete(api.path_of(d), propagationPolicy="Background")
 
 
+def case_refused():
+    """restartPolicy ExitCode and a permanent code: the TFJob fails at once with the worker's last words, and no pod is made again."""
+    ring = TFJob("refused", "TFJob", "app=qcnn", "auth-refused")
+    objects = read("tfjob.yaml", ring.bucket, QRING_EPOCHS="none")
+    for d in objects:
+        d["spec"]["tfReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
+    apply(objects)
+    check("refused: the TFJob has failed", until(lambda: "Failed" in ring.conditions(), 90, 0.5))
+    said = [c["message"] for c in (api.find(ring.path) or {}).get("status", {}).get("conditions", []) if c["type"] == "Failed"]
+    check("refused: by exit code 2, with what the worker said: %s" % said, said and "exit code 2: " in said[0] and "is not a number" in said[0])
+    with open(work + "/operator.log", encoding="utf-8") as f:
+        check("refused: no pod was made twice", f.read().split("Created")[-1].count("made pod") == 2)
+    say("refused: " + (said or ["nothing"])[0])
+    remove(objects)
+
+
 def case_restarts():
     """restartPolicy ExitCode, every worker's success: 143 is tried again, and no failure where a worker is scaled away."""
-    if not os.path.exists(manifests + "/tfjob-restarts.yaml"):
-        counts["skipped"] += 1
-        print("SKIP there is no tfjob-restarts.yaml in " + manifests)
+    if absent("tfjob-restarts.yaml"):
         return
     ring = TFJob("restarts", "TFJob", "app.kubernetes.io/component=train", "auth-restarts")
     objects = big(read("tfjob-restarts.yaml", ring.bucket, QRING_EPOCHS=epochs)) + [secret()]
@@ -411,7 +431,8 @@ def operate():
     return subprocess.Popen([here + "/tfjob_operator.py", os.environ["KUBECONFIG"]], stdout=log, stderr=log)
 
 
-CASES = {"statefulset": case_statefulset, "job": case_job, "tfjob": case_tfjob, "last": case_last, "restarts": case_restarts}
+CASES = {"statefulset": case_statefulset, "job": case_job, "tfjob": case_tfjob, "last": case_last,
+         "refused": case_refused, "restarts": case_restarts}
 
 
 def main():

@@ -1,4 +1,4 @@
-"""The API of a cluster, by a kubeconfig of tests/cluster/node: a server, a token, and a certificate that nobody else can have made there."""
+"""The API of a cluster, by a kubeconfig of tests/cluster/node: a server and a token. The certificate is of this run, made there."""
 import json
 import ssl
 import time
@@ -45,7 +45,8 @@ class Api:
 
     def path_of(self, d):
         cluster_wide = d["kind"] in ("CustomResourceDefinition", "Namespace")
-        return self.path(d["apiVersion"], d["kind"], None if cluster_wide else d["metadata"].get("namespace", "default"), d["metadata"]["name"])
+        namespace = None if cluster_wide else d["metadata"].get("namespace", "default")
+        return self.path(d["apiVersion"], d["kind"], namespace, d["metadata"]["name"])
 
     def list(self, api, kind, namespace=None, labels=""):
         return self.ask("GET", self.path(api, kind, namespace) + ("?labelSelector=" + labels if labels else ""))["items"]

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""The names of a cluster: names.py KUBECONFIG FILE PID writes the addresses of Services, and behind headless ones those of pods that are ready
-(or of all, where the Service says publishNotReadyAddresses), as a hosts file, and has dnsmasq, the process PID, read it again. It reads
-Endpoints, as every cluster's DNS does, so it knows what the control plane makes of readiness and of hostnames, and nothing else."""
+"""The names of a cluster: names.py KUBECONFIG FILE PID writes the addresses of Services, and behind headless ones those of pods that are
+ready (or of all, where the Service says publishNotReadyAddresses), as a hosts file, and has dnsmasq, the process PID, read it again. It
+reads Endpoints, as every cluster's DNS does, so it knows what the control plane makes of readiness and of hostnames, and nothing else."""
 import os
 import signal
 import sys

@@ -1,15 +1,16 @@
 #!/usr/bin/python3
-"""A stand-in for the TFJob operator: tfjob_operator.py KUBECONFIG [--old]. It does what the training operator 1.9 was read to do, with --old what
-tf-operator 1.1 was seen to do, as far as a worker can notice:
+"""A stand-in for the TFJob operator: tfjob_operator.py KUBECONFIG [--old]. It does what the training operator 1.9 was read to do, with
+--old what tf-operator 1.1 was seen to do, as far as a worker can notice:
 
 - pods are made first, in no order, their Services after them: one headless Service a replica, which selects that one pod by its labels and,
   as it does not publish what is not ready, gives it a name only once the pod is ready;
 - TF_CONFIG goes into the container "tensorflow" when the pod is made and never again: after scaling the older pods have a stale one. One
   replica in all gets none; enableDynamicWorker gets the sparse form;
 - restartPolicy ExitCode: the pod is never restarted but deleted and made again after a code that can be retried (from 1.5 on 128 and above,
-  before 130, 137, 138, 143); under OnFailure and Always the kubelet restarts it, and from 1.6 on a pod in phase Failed is made again too (an
-  eviction);
-- a failed replica that is not made again fails the job, also one that is just being scaled away; worker 0's success, or the chief's, is the job's;
+  before 130, 137, 138, 143); under OnFailure and Always the kubelet restarts it, and from 1.6 on a pod in phase Failed is made again too
+  (an eviction);
+- a failed replica that is not made again fails the job, also one that is just being scaled away; worker 0's success, or the chief's, is
+  the job's;
 - at its end cleanPodPolicy (None, before 1.6 Running) decides which pods go, and their Services with them.
 """
 import json
@@ -37,10 +38,11 @@ def exit_code(pod):
 
 
 def mislaid(pod):
-    """A kubelet of 1.20 may remove a container of a pod that is being deleted before it has written down how that ended, and then calls the pod
-    Failed, whatever the exit code was (1.22 and later do not). What the worker did cannot be told from it."""
-    return "deletionTimestamp" in pod["metadata"] and any(
-        c.get("lastState", {}).get("terminated", {}).get("reason") == "ContainerStatusUnknown" for c in pod["status"].get("containerStatuses") or [])
+    """A kubelet may remove a container of a pod that is being deleted before it has written down how that ended, and then calls the pod
+    Failed with 137, whatever the exit code was (kubernetes/kubernetes issue 104107; 1.20 does it often). What the worker did cannot be told
+    from it; the real operator fails a TFJob whose policy is Never for it."""
+    last = [c.get("lastState", {}).get("terminated", {}) for c in pod["status"].get("containerStatuses") or []]
+    return "deletionTimestamp" in pod["metadata"] and any(t.get("reason") == "ContainerStatusUnknown" for t in last)
 
 
 def restarts(pod):
@@ -193,8 +195,9 @@ class Job:
                 n["succeeded"] += phase == "Succeeded"
                 n["failed"] += phase == "Failed"
                 if phase == "Failed" and not self.again(kind, pod):
+                    states = [c.get("state", {}).get("terminated", {}) for c in pod["status"].get("containerStatuses") or []]
                     failed.append("%d %s replica(s) failed: pod %s-%s-%d, exit code %s: %s" % (
-                        n["failed"], kind, self.name, k, index, exit_code(pod), json.dumps(pod["status"])))
+                        n["failed"], kind, self.name, k, index, exit_code(pod), " ".join(t.get("message", "") for t in states).strip()))
                 if phase == "Succeeded" and self.decides(kind, index):
                     done.append(index)
             missing = [i for i in range(self.count(kind)) if (kind.lower(), i) not in self.pods]
