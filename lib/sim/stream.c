@@ -158,7 +158,7 @@ static unsigned slots_of(const struct qr_stream *s) {
     return (unsigned)(cpus < items ? cpus : items);
 }
 
-struct sizes { size_t state[QR_STREAM_LEVELS], lambda, sums, density, right, left, left_grad, chain, wide, wide_grad, table, table_grad, grads; };
+struct sizes { size_t state[QR_STREAM_LEVELS], lambda, sums, density, batches, right, left, left_grad, chain, wide, wide_grad, table, table_grad, grads; };
 
 static struct sizes sizes_of(const struct qr_sim_plan *p) {
     const struct qr_stream *s = p->stream;
@@ -167,6 +167,7 @@ static struct sizes sizes_of(const struct qr_sim_plan *p) {
     for (unsigned l = 0; l < s->n_levels; l++) z.state[l] = p->cell_bytes << s->levels[l].m;
     z.lambda = z.state[0];
     if (!s->sliced) return z;
+    if (!s->diagonal) z.batches = (s->density_numbers + QR_CROSS) * QR_LANES * sizeof(double);
     z.right = items_of(s) > 1 ? p->cell_bytes << f->m : 0;
     size_t fixed_left = s->split ? f->n_slices * 2 * QR_LANES * sizeof(qr_fixed) : 0;
     size_t fixed_right = items_of(s) > 1 ? ((size_t)2 * QR_LANES << f->m) * sizeof(qr_fixed) : 0;
@@ -189,7 +190,7 @@ size_t qr_stream_bytes(const struct qr_sim_plan *p) {
     for (unsigned l = 0; l < s->n_levels; l++) slot += s->levels[l].n_halves * z.state[l];
     slot *= slots_of(s);
     if (!s->sliced) return slot + z.sums + z.density + z.state[0] + s->n_coefs * p->elem_bytes;
-    return slot + slots_of(s) * (z.sums + z.density) + 2 * z.left + z.left_grad + 2 * z.chain + z.wide + z.wide_grad + z.table + z.table_grad +
+    return slot + slots_of(s) * (z.sums + z.density + z.batches) + 2 * z.left + z.left_grad + 2 * z.chain + z.wide + z.wide_grad + z.table + z.table_grad +
            z.grads + (s->split ? 0 : z.left + z.chain) + ((size_t)16 << s->front.m);
 }
 
@@ -220,6 +221,7 @@ static enum qr_code new_slot(const struct qr_sim_plan *p, struct qr_stream_slot 
     if (!s->sliced) return QR_OK;
     NEED(z.sums, &slot->sums);
     NEED(z.density, &slot->density);
+    if (z.batches) NEED(z.batches, &slot->density_batches);
     memset(slot->sums, 0, z.sums);
     memset(slot->density, 0, z.density);
     slot->mixing = qr_xaligned(2 * QR_LANES * p->cell_bytes);
@@ -334,6 +336,7 @@ static void free_slot(struct qr_stream_slot *slot) {
     if (!slot->mixing) return; /* sums and density are the groups' then */
     free(slot->sums);
     free(slot->density);
+    free(slot->density_batches);
     free(slot->mixing);
 }
 
