@@ -61,7 +61,7 @@ struct qr_kernels {
     void (*tile)(const void *in, const uint32_t *ti, void *out, const uint32_t *to, size_t groups, const void *numbers, bool wide);
     /* acc[k][lane] += the cross numbers of those groups, summed in E */
     void (*tile_cross)(const void *phi, const void *lambda, const uint32_t *at, size_t groups, double (*acc)[QR_LANES]);
-    /* out[z] = or += sum_j (lane j of a[z]) * b[j], j < n; rows a multiple of 4 */
+    /* out[z] = or += sum_j (lane j of a[z]) * b[j], j < n: each half of the terms by itself; rows a multiple of 4 */
     void (*mix)(const void *a, const void *b, void *out, size_t rows, unsigned n, bool add);
     /* acc[2k], acc[2k + 1] += re, im of sum_z conj(lane k of a[z]) * b[z], k < n (8 or 16); batches summed in E */
     void (*columns)(const void *a, const void *b, size_t rows, unsigned n, double (*acc)[QR_LANES]);
@@ -71,6 +71,8 @@ struct qr_kernels {
     /* sums of phi[i ^ f] conj(phi[j ^ f]) over `slices` runs of 2^bits cells, f = the run's number << flip_shift: in tiles of 2 x 2,
      * i ascending, j from i; within a tile row-major; re[16 lanes], im[16 lanes] */
     void (*density)(const void *phi, unsigned bits, size_t slices, unsigned flip_shift, void *sums);
+    /* acc[k][lane] += sums[k][lane], k < n; sums become 0 */
+    void (*collect)(void *sums, size_t n, double (*acc)[QR_LANES]);
     /* lambda[z] = numbers[z] * phi[z], unless lambda is NULL; with weights as above. sums[z][lane] += |phi[z]|^2, unless sums is NULL */
     void (*diagonal)(const void *phi, void *lambda, size_t cells, const void *numbers, const void *weights, void *sums);
     /* ret[k] = tree over lanes of sums[k][lane] * scale[lane] */

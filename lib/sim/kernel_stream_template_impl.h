@@ -5,6 +5,14 @@
  */
 struct NAME(coef) { E re[16], im[16]; };
 
+/* re, im += a b */
+INLINE void NAME(add_product)(V ar, V ai, V br, V bi, V *re, V *im) {
+    *re = FMA(ar, br, *re);
+    *im = FMA(ar, bi, *im);
+    *re = FNMA(ai, bi, *re);
+    *im = FMA(ai, br, *im);
+}
+
 INLINE void NAME(tile_groups)(const int ng, const struct NAME(cell) *in, const uint32_t *ti, struct NAME(cell) *out,
                               const uint32_t *to, const void *numbers, bool wide) {
     const struct NAME(cell) *w = numbers;
@@ -74,30 +82,29 @@ static void NAME(tile_cross)(const void *phi, const void *lambda, const uint32_t
     NAME(add_sums)(sum, acc, QR_CROSS);
 }
 
-/* Rows z of out, four at a time: the lanes of a are the numbers that multiply b's cells. */
+/* Rows z of out, four at a time: the lanes of a are the numbers that multiply b's cells. Two halves of the terms, then their sum: shorter
+ * chains are rounded less. */
 INLINE void NAME(mix_rows)(const struct NAME(cell) *a, const struct NAME(cell) *b, struct NAME(cell) *out, unsigned n, bool add) {
     for (int v = 0; v < QR_LANES; v += W) {
-        V r[4] RAW, i[4] RAW;
+        V r[2][4] RAW, i[2][4] RAW;
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++) {
 #pragma GCC unroll 4
-        for (int t = 0; t < 4; t++) {
-            r[t] = add ? LOAD(&out[t].re[v]) : ZERO();
-            i[t] = add ? LOAD(&out[t].im[v]) : ZERO();
-        }
-        for (unsigned j = 0; j < n; j++) {
-            V br = LOAD(&b[j].re[v]), bi = LOAD(&b[j].im[v]);
+            for (int t = 0; t < 4; t++) r[h][t] = i[h][t] = ZERO();
+            for (unsigned j = h ? n / 2 : 0; j < (h ? n : n / 2); j++) {
+                V br = LOAD(&b[j].re[v]), bi = LOAD(&b[j].im[v]);
 #pragma GCC unroll 4
-            for (int t = 0; t < 4; t++) {
-                V x = SET1(a[t].re[j]), y = SET1(a[t].im[j]);
-                r[t] = FMA(x, br, r[t]);
-                i[t] = FMA(x, bi, i[t]);
-                r[t] = FNMA(y, bi, r[t]);
-                i[t] = FMA(y, br, i[t]);
+                for (int t = 0; t < 4; t++) {
+                    V x = SET1(a[t].re[j]), y = SET1(a[t].im[j]);
+                    NAME(add_product)(x, y, br, bi, &r[h][t], &i[h][t]);
+                }
             }
         }
 #pragma GCC unroll 4
         for (int t = 0; t < 4; t++) {
-            STORE(&out[t].re[v], r[t]);
-            STORE(&out[t].im[v], i[t]);
+            V re = ADD(r[0][t], r[1][t]), im = ADD(i[0][t], i[1][t]);
+            STORE(&out[t].re[v], add ? ADD(LOAD(&out[t].re[v]), re) : re);
+            STORE(&out[t].im[v], add ? ADD(LOAD(&out[t].im[v]), im) : im);
         }
     }
 }
@@ -163,10 +170,7 @@ static void NAME(dense)(const void *phi, void *lambda, unsigned dim, unsigned fl
 #pragma GCC unroll 4
                 for (int t = 0; t < 4; t++) {
                     V c = SET1(a[(size_t)t * dim + j]), s = SET1(b[(size_t)t * dim + j]);
-                    r[t] = FMA(c, x, r[t]);
-                    i[t] = FMA(c, y, i[t]);
-                    r[t] = FNMA(s, y, r[t]);
-                    i[t] = FMA(s, x, i[t]);
+                    NAME(add_product)(c, s, x, y, &r[t], &i[t]);
                 }
             }
 #pragma GCC unroll 4
@@ -217,6 +221,11 @@ static void NAME(density)(const void *phi, unsigned bits, size_t slices, unsigne
     for (unsigned i = 0; i < 1u << bits; i += 2)
         for (unsigned j = i; j < 1u << bits; j += 2, sum += 8 * QR_LANES)
             NAME(density_tile)(phi, bits, slices, flip_shift, i, j, sum);
+}
+
+static void NAME(collect)(void *sums, size_t n, double (*acc)[QR_LANES]) {
+    NAME(add_sums)(sums, acc, (int)n);
+    memset(sums, 0, n * QR_LANES * sizeof(E));
 }
 
 static void NAME(diagonal)(const void *phi, void *lambda, size_t cells, const void *numbers, const void *weights, void *sums) {

@@ -415,6 +415,7 @@ static void NAME(scatter)(void *to, const void *from, const uint64_t *offsets, s
         .fold = NAME(fold), .expect = NAME(expect), .observe = NAME(observe), .transpose = NAME(transpose),            \
         .gather = NAME(gather), .scatter = NAME(scatter), .tile = NAME(tile), .tile_cross = NAME(tile_cross),          \
         .mix = NAME(mix), .columns = NAME(columns), .dense = NAME(dense), .density = NAME(density),                    \
+        .collect = NAME(collect),                                                                                      \
         .diagonal = NAME(diagonal),                                                                                    \
         .fold_sums = NAME(fold_sums), .weigh = NAME(weigh), .encode = NAME(encode)                                     \
     }

@@ -110,10 +110,12 @@ static void front_cost(struct qr_report_build *b, const struct sweep *w) {
     unsigned builds = qr_stream_one_table(s) ? 1 + w->back : 1;
     if (f->variants > 1) qr_cost_apply(qr_report_stage(b, "tables", NULL), builds * all, qr_report_dense, cell);
     qr_cost_products(qr_report_stage(b, "slices", "a slice from the tables, and their derivatives from its lambda"), cells, f->terms, 2, cell);
-    if (!w->back) return;
     struct qr_sim_stage *stage = qr_report_stage(b, "slices", NULL);
+    qr_cost(stage, cells * 2, 0); /* two halves of the terms, added */
+    if (!w->back) return;
     qr_cost_products(stage, cells, f->terms, 2, cell);
     qr_cost_products(stage, cells, QR_LANES, 3, cell);
+    qr_cost(stage, cells * 4, 0); /* and to what is there */
     stage = qr_report_stage(b, "tables, back", NULL);
     if (!f->centre_first && b->p->shapes[f->centre].n_slopes) qr_cost_cross(stage, all, cell);
     if (f->wrap && b->p->shapes[f->around].n_slopes) qr_cost_cross(stage, all, cell);

@@ -14,6 +14,7 @@ enum {
     QR_STREAM_TAIL_QUBITS = 6,  /* at most; more than 5 only when nothing else is left to do */
     QR_STREAM_SET_BITS = 6,     /* cells of a tile: 2^6, 8 KiB in float32 */
     QR_STREAM_PIECE_TERMS = 1024,
+    QR_STREAM_BATCH_TERMS = 64, /* of a density matrix: summed in the amplitudes' precision */
     QR_STREAM_SPLIT_CHUNKS = 16, /* chunks of one piece of the table's derivative where slices are shared out among threads */
     QR_STREAM_NARROW = 64,      /* coefficients of a matrix and its adjoint, the same in all lanes */
     QR_STREAM_WIDE = 1024,      /* and one set per lane */

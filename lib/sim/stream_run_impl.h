@@ -34,7 +34,8 @@ struct qr_stream_slot {
     double (*sums)[QR_LANES]; /* n_blocks * QR_CROSS */
     uint32_t *terms;         /* of each set's piece so far */
     unsigned char *density;
-    uint32_t density_terms;
+    double (*density_batches)[QR_LANES]; /* of the piece so far; lanes are slices and the tail is not diagonal */
+    uint32_t density_terms, batch_terms;
     unsigned char *right;    /* a piece of the right table's derivative */
     unsigned char *mixing;   /* 16 cells each: coefficients, their conjugates */
     qr_fixed *cross;         /* n_shapes * QR_CROSS */

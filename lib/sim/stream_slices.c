@@ -59,17 +59,32 @@ static void end_set(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t
     slot->terms[set] = 0;
 }
 
-static void end_density(struct qr_stream_run *r, struct qr_stream_slot *slot) {
+static void end_diagonal(struct qr_stream_run *r, struct qr_stream_slot *slot) {
     enum { AT_ONCE = 64 };
     double v[AT_ONCE];
-    if (!slot->density_terms) return;
     for (size_t i = 0; i < r->s->density_numbers; i += AT_ONCE) {
         size_t n = r->s->density_numbers - i < AT_ONCE ? r->s->density_numbers - i : AT_ONCE;
         r->k->fold_sums(slot->density + i * QR_LANES * r->p->elem_bytes, n, ones, v);
         if (!qr_stream_add(v, n, slot->density_sum + i)) slot->bad = true;
     }
     memset(slot->density, 0, r->s->density_numbers * QR_LANES * r->p->elem_bytes);
-    slot->density_terms = 0;
+}
+
+static void end_density(struct qr_stream_run *r, struct qr_stream_slot *slot) {
+    if (!slot->density_terms) return;
+    slot->density_terms = slot->batch_terms = 0;
+    if (r->s->diagonal) {
+        end_diagonal(r, slot);
+        return;
+    }
+    size_t n = r->s->density_numbers;
+    r->k->collect(slot->density, n, slot->density_batches);
+    for (size_t i = 0; i < n; i += QR_CROSS) {
+        double v[QR_CROSS];
+        r->k->fold((const double(*)[QR_LANES])slot->density_batches + i, ones, v);
+        if (!qr_stream_add(v, n - i < QR_CROSS ? n - i : QR_CROSS, slot->density_sum + i)) slot->bad = true;
+    }
+    memset(slot->density_batches, 0, n * sizeof *slot->density_batches);
 }
 
 void qr_stream_flush(struct qr_stream_run *r, struct qr_stream_slot *slot) {
@@ -159,7 +174,11 @@ static void reach_tail(struct qr_stream_run *r, struct qr_stream_slot *slot, con
                     (unsigned)(t << shift), r->direction->dense, NULL);
     r->k->density(phi, s->tail_bits, slices, shift, slot->density);
     slot->density_terms += (uint32_t)(2 * slices);
+    slot->batch_terms += (uint32_t)(2 * slices);
     if (s->sliced && slot->density_terms >= QR_STREAM_PIECE_TERMS) end_density(r, slot);
+    if (!s->sliced || slot->batch_terms < QR_STREAM_BATCH_TERMS) return;
+    r->k->collect(slot->density, s->density_numbers, slot->density_batches);
+    slot->batch_terms = 0;
 }
 
 void qr_stream_level(struct qr_stream_run *r, struct qr_stream_slot *slot, unsigned level, const unsigned char *in,

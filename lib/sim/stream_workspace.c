@@ -78,6 +78,7 @@ static void slot_room(struct qr_room *r, const struct qr_sim_plan *p, struct qr_
     qr_room_take(r, "tiles", 2 * QR_LANES * p->cell_bytes, &slot->mixing);
     qr_room_take(r, "sums", s->n_blocks * SUMS_BYTES, &slot->sums);
     qr_room_take(r, "sums", s->density_numbers * QR_LANES * p->elem_bytes, &slot->density);
+    if (!s->diagonal) qr_room_take(r, "sums", (s->density_numbers + QR_CROSS) * sizeof *slot->density_batches, &slot->density_batches);
 }
 
 /* The tables' starts are the same for all samples; kept where they are small. */
@@ -208,6 +209,7 @@ static void free_slot(struct qr_stream_slot *slot) {
     if (!slot->mixing) return; /* sums and density are the groups' then */
     free(slot->sums);
     free(slot->density);
+    free(slot->density_batches);
     free(slot->mixing);
 }
 

@@ -128,6 +128,7 @@ static double inside(unsigned bits, const struct qr_place *at) { return (double)
         return at_end;                                                                                                                             \
     }                                                                                                                                              \
     static void T##_fold_(const double (*acc)[QR_LANES], const double scale[QR_LANES], double ret[QR_CROSS]) { real[0]->fold(acc, scale, ret); }   \
+    static void T##_collect_(void *sums, size_t n, double (*acc)[QR_LANES]) { real[sizeof(ELEM) == sizeof(double)]->collect(sums, n, acc); }       \
     static void T##_expect_(const void *phi, size_t first, size_t count, const struct qr_pauli_place *at, void *acc) {                             \
         typedef T##_elem real_elem;                                                                                                                \
         COUNTED(call((double)count, 3, 1, sizeof(ELEM)));                                                                                          \
@@ -172,7 +173,7 @@ static double inside(unsigned bits, const struct qr_place *at) { return (double)
     }                                                                                                                                              \
     static void T##_mix_(const void *a, const void *b, void *out, size_t rows, unsigned n, bool add) {                                             \
         typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call((double)rows, 4.0 * n, add ? 3 : 2, sizeof(ELEM)));                                                                           \
+        COUNTED(call((double)rows, 4.0 * n + (add ? 4 : 2), add ? 3 : 2, sizeof(ELEM)));                                                            \
         k->mix(a, b, out, rows, n, add);                                                                                                           \
         after(before, said);                                                                                                                       \
     }                                                                                                                                              \
@@ -220,7 +221,7 @@ static double inside(unsigned bits, const struct qr_place *at) { return (double)
         .name = "counted", .apply = T##_apply_, .cross = T##_cross_, .fold = T##_fold_, .expect = T##_expect_, .observe = T##_observe_,            \
         .transpose = T##_transpose_, .gather = T##_gather_, .scatter = T##_scatter_, .tile = T##_tile_, .tile_cross = T##_tile_cross_,             \
         .mix = T##_mix_, .columns = T##_columns_, .dense = T##_dense_, .density = T##_density_, .diagonal = T##_diagonal_,                         \
-        .fold_sums = T##_fold_sums_, .weigh = T##_weigh_, .encode = T##_encode_}
+        .collect = T##_collect_, .fold_sums = T##_fold_sums_, .weigh = T##_weigh_, .encode = T##_encode_}
 WRAP(f32, float);
 WRAP(f64, double);
 const struct qr_kernels *const qr_kernels_portable[2] = {&f32_wrapped, &f64_wrapped};
