@@ -201,8 +201,8 @@ class TFJob(Ring):
 
 
 def read(file, bucket, **more):
-    """The objects of a manifest for this cluster: bucket and weights' name are ours, two processors are enough for all its pods, and the
-    variables that say where storage is and what to train are the test's. Nothing else changes."""
+    """The objects of a manifest for this cluster: bucket and weights' name are ours, two processors are enough for all its pods, their
+    grace period is 10 s, and the variables that say where storage is and what to train are the test's. Nothing else changes."""
     with open("%s/%s" % (manifests, file), encoding="utf-8") as f:
         text = f.read().replace("my-bucket", bucket).replace("qcnn_weights.h5", "qcnn/weights.h5")
     objects = [d for d in yaml.safe_load_all(text) if d]
@@ -210,6 +210,8 @@ def read(file, bucket, **more):
         d["metadata"].setdefault("namespace", "default")
         spec = d.get("spec", {})
         for template in [spec.get("template")] + [r["template"] for r in spec.get("tfReplicaSpecs", {}).values()]:
+            if template: # a kubelet of 1.20 may wait for it, twice even, though the worker is out within a second
+                template["spec"]["terminationGracePeriodSeconds"] = 10
             for c in template["spec"]["containers"] if template else []:
                 c.setdefault("resources", {}).setdefault("requests", {})["cpu"] = "100m"
                 env = {"STORAGE_EMULATOR_HOST": STORE, "GCE_METADATA_HOST": STORE, **more}
