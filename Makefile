@@ -178,7 +178,7 @@ chart: $(progs)
 e2e-api: $(progs)
 	$(Q)tests/chart/api
 
-## make e2e        the manifests on a real cluster made here, kubelet and all: scaled, killed, evicted (root; 8 minutes, the first time 25; under build/cluster)
+## make e2e        the manifests on a real cluster made here, kubelet and all: scaled, killed, evicted (root; 12 minutes, the first time 25; under build/cluster)
 e2e: $(progs)
 	$(Q)tests/cluster/e2e
 
