@@ -235,6 +235,11 @@ static void ring_noise(void *ctx, enum qr_log_level level, const char *module, c
     fprintf(stderr, "%.4f %s: %s\n", (double)(qr_now_ns(&qr_clock_monotonic) % (1000 * QR_SECOND)) / 1e9, module, message);
 }
 
+/* It was started again and not taken in before the others ended: it would look at LATEST now, which these rings do not have. */
+static inline bool ring_came_too_late(const struct ring_worker *w) {
+    return w->code == QR_DEADLINE_EXCEEDED && strstr(w->err.msg, "the others have ended the run before this worker was taken in");
+}
+
 static void ring_init(struct ring *r, const char *job, uint32_t n) {
     struct qr_err err = {0};
     *r = (struct ring){.n = n, .min_workers = 1, .form_ns = 10 * QR_SECOND};

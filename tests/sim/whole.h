@@ -117,6 +117,9 @@ struct whole {
     uint64_t seed, random, turns, print; /* print: of all that happened */
     bool done;                    /* one has ended well */
     unsigned n, n_lives, broken_rules, n_kills, n_joins, mutations, n_said;
+    unsigned n_blamed;            /* ended for a block that killed three, when chance had killed three */
+    unsigned kills_now, kills_before; /* in the step that is under way, and in the one before */
+    uint64_t kills_top;           /* the last step that anybody had told by then */
     struct qr_sim_net *net;
     struct store store;
     struct node node[MAX_NODES];

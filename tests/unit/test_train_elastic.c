@@ -33,7 +33,7 @@ static void check_ring(struct ring *r, const char *what) {
     unsigned ended = 0;
     for (uint32_t i = 0; i < r->n; i++) {
         struct ring_worker *w = &r->worker[i];
-        if (atomic_load(&w->killed)) continue;
+        if (atomic_load(&w->killed) || ring_came_too_late(w)) continue;
         CHECK(w->code == QR_OK, "%s: worker %u: %s", what, i, w->err.msg);
         if (w->result.by_others) continue;
         ended++;
