@@ -32,6 +32,15 @@ class Watched:
     def forget_peak(self):
         with open(f"/proc/{self.pid}/clear_refs", "w") as f: f.write("5")
 
+    def settle(self):
+        """What the attacker has left behind is worked off, and is not the next one's: memory stands still for half a second."""
+        since, last = time.monotonic(), self.kb("VmRSS")
+        for _ in range(100):
+            time.sleep(0.1)
+            now = self.kb("VmRSS")
+            if abs(now - last) > 256: since, last = time.monotonic(), now
+            elif time.monotonic() - since >= 0.5: return
+
     def ports(self):
         """(control, data)"""
         inodes = set()
@@ -90,6 +99,7 @@ def attack(r, w, number, what, function, port, cert, bound_kb, must_rise=None, e
     check(f"{what}: the attacker comes to an end", not p.is_alive())
     if p.is_alive(): p.kill()
     ended = time.monotonic()
+    w.settle()
     grown = w.kb("VmHWM") - had_kb
     check(f"{what}: training goes on meanwhile and afterwards", until(lambda: r.lines() > lines + 20, 10))
     rises = lambda m: not must_rise or must_rise(m) > must_rise(before)
