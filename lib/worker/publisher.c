@@ -253,6 +253,13 @@ bool qr_publisher_free(struct qr_publisher *p) {
     return true;
 }
 
+bool qr_publisher_looked(struct qr_publisher *p) {
+    pthread_mutex_lock(&p->lock);
+    bool looked = p->looked;
+    pthread_mutex_unlock(&p->lock);
+    return looked;
+}
+
 bool qr_publisher_ended(struct qr_publisher *p) {
     if (!p) return false;
     pthread_mutex_lock(&p->lock);

@@ -44,6 +44,8 @@ QR_MUST_CHECK enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done
 bool qr_publisher_refused(struct qr_publisher *p);
 /* True when LATEST said, at the last look, that training has ended. */
 bool qr_publisher_ended(struct qr_publisher *p);
+/* True when a look was taken since qr_publisher_hurry: there was something to publish. */
+bool qr_publisher_looked(struct qr_publisher *p);
 /* This worker leaves: what is newer than the last published state is published now. NULL is fine. */
 void qr_publisher_hurry(struct qr_publisher *p);
 /* Until that is done, failed, or so much time has passed. NULL is fine. */

@@ -312,6 +312,16 @@ static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
     return code;
 }
 
+/* The publisher has looked when it had something to publish; who never had looks here. */
+static bool others_ended(struct worker *w) {
+    struct qr_start start = {0};
+    struct qr_err unknown;
+    if (!w->publisher || qr_publisher_looked(w->publisher)) return qr_publisher_ended(w->publisher);
+    bool yes = look(w, &start, &unknown) == QR_OK && w->ended;
+    qr_start_fini(&start);
+    return yes;
+}
+
 /* Whoever ends early leaves its newest stable state behind, and may learn that the others have ended; when nothing can be published, all end for
  * the same reason. */
 static enum qr_code leave_state(struct worker *w, enum qr_code code, const struct qr_err *err) {
@@ -322,7 +332,7 @@ static enum qr_code leave_state(struct worker *w, enum qr_code code, const struc
     } else if (!w->told_end && w->outputs.leader && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK) {
         qr_debug(&w->log, "worker", "%s", told.msg);
     }
-    if (qr_exit_code(code) != 138 || !qr_publisher_ended(w->publisher)) return code;
+    if (qr_exit_code(code) != 138 || !others_ended(w)) return code;
     qr_info(&w->log, "worker", "%s; but training has ended, and everything is written", err->msg);
     return QR_OK;
 }

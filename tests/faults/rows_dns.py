@@ -87,7 +87,7 @@ def lies():
 
 def come_back(who, tls):
     """Its node is gone with it: nobody at the old address says so. The name follows late, as endpoints do."""
-    r = Named(f"back{who}-" + ("tls" if tls else "plain"), 3, tls=tls, epochs=5000)
+    r = Named(f"back{who}-" + ("tls" if tls else "plain"), 3, tls=tls, epochs=12000)
     r.point(0, address(0))
     if not r.start_all(): return
     run("ip", "link", "set", f"v{who}", "down")
