@@ -45,7 +45,7 @@ static pid_t start(const char *qringd, const char *tls_dir, int *ret_log, int64_
         dup2(fd[1], 2);
         close(fd[0]);
         close(fd[1]);
-        execl(qringd, qringd, "deploy/jobs/qcnn.json", "--data-port=0", http, tls, (char *)NULL);
+        execl(qringd, qringd, "deploy/jobs/qcnn.json", "--data-port=0", "--checkpoints=none", "--out=build/bench/start", http, tls, (char *)NULL);
         _exit(127);
     }
     close(fd[1]);
