@@ -341,7 +341,7 @@ enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t 
 /* ---- blocks ---- */
 
 /* The first block of rank r and of those after it: blocks are shared out in proportion to speed; one whose speed is not known counts as
- * the mean. Nobody counts for less than a sixteenth of the mean: who gets no block is never measured again. */
+ * the mean. Nobody counts for less than a sixteenth of the mean. */
 static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_blocks) {
     const uint64_t *speed = g->shares.speed;
     uint32_t n = g->view.n_members;
@@ -356,14 +356,20 @@ static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_blo
     return (uint64_t)((unsigned __int128)n_blocks * before / all);
 }
 
+enum { FORGET_STEPS = 64 };
+
 void qr_group_weigh(struct qr_group *g, uint64_t n_blocks, const uint64_t *ns) {
     uint64_t count[QR_MAX_MEMBERS];
     /* the first step of a generation is shared out by its Begin */
     if (g->solo || g->view.n_members < 2 || g->held.applied_step <= g->base_step + 1) return;
     for (uint32_t r = 0; r < g->view.n_members; r++) count[r] = first_of(g, r + 1, n_blocks) - first_of(g, r, n_blocks);
+    uint64_t mean = 0;
+    for (uint32_t r = 0; r < g->view.n_members; r++) mean += g->shares.speed[r] / g->view.n_members;
     for (uint32_t r = 0; r < g->view.n_members; r++) {
         uint64_t *speed = &g->shares.speed[r], now = (count[r] << 30) / (ns[r] + 1) + 1;
         if (count[r] && now < UINT64_C(1) << 50) *speed = *speed ? (7 * *speed + now) / 8 : now;
+        /* who got no block was not measured: what was a slow start is forgotten, until it gets one again */
+        if (!count[r] && *speed && *speed < mean) *speed += (mean - *speed) / FORGET_STEPS + 1;
         qr_peer_speed(g->view.index[r], (double)*speed * 1e9 / (double)(1 << 30));
     }
 }

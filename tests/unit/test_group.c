@@ -130,7 +130,8 @@ static void test_refused_coverage(void) {
 }
 /* ---- blocks are shared out by speed ---- */
 
-enum { BLOCKS = 120 };
+/* One member takes so many times as long for a block, up to that step. */
+static struct { uint64_t blocks, steps, slow_rank, slow_steps, times; } pace;
 static void *weighed(void *arg) {
     static const uint8_t digest[16];
     struct worker *w = arg;
@@ -144,31 +145,31 @@ static void *weighed(void *arg) {
     pthread_create(&thread, NULL, control, w->g);
     qr_group_set_thread(w->g, NULL, join, &thread);
     w->code = qr_group_form(w->g, &w->view, &w->err);
-    for (uint64_t step = 0; step < 10 && w->code == QR_OK; step++) {
+    for (uint64_t step = 0; step < pace.steps && w->code == QR_OK; step++) {
         qr_fixed mine[4] = {0}, sum[4];
-        struct qr_contribution c = {.key = {.step = step}, .n_blocks = BLOCKS, .vector = mine, .n = 1 + w->n};
+        struct qr_contribution c = {.key = {.step = step}, .n_blocks = pace.blocks, .vector = mine, .n = 1 + w->n};
         size_t left = 0;
         uint64_t block, ns[3];
-        w->code = qr_group_open_step(w->g, BLOCKS, &left, &w->err);
+        w->code = qr_group_open_step(w->g, pace.blocks, &left, &w->err);
         w->n_taken = 0;
         while (w->code == QR_OK && qr_group_take(w->g, &block)) {
             qr_coverage_add_block(&c.coverage, &c.key, block);
             w->n_taken++;
         }
         if (w->code == QR_OK && w->n_taken != left) w->code = qr_fail(&w->err, QR_INTERNAL, "%zu blocks, not %zu", w->n_taken, left);
-        mine[1 + w->view.rank] = qr_fixed_from_count(w->n_taken * (w->view.rank == 2 ? 4000 : 1000)); /* the third is four times as slow */
+        bool slow = w->view.rank == pace.slow_rank && step < pace.slow_steps;
+        mine[1 + w->view.rank] = qr_fixed_from_count(w->n_taken * (slow ? 1000 * pace.times : 1000));
         if (w->code == QR_OK) w->code = qr_group_reduce(w->g, &c, sum, &w->err);
         if (w->code == QR_OK) w->code = qr_group_commit(w->g, step + 1, digest, &w->err);
         for (int r = 0; r < 3; r++) ns[r] = qr_fixed_to_count(sum[1 + r]);
-        if (w->code == QR_OK) qr_group_weigh(w->g, BLOCKS, ns);
+        if (w->code == QR_OK) qr_group_weigh(w->g, pace.blocks, ns);
     }
-    if (w->code == QR_OK) w->code = one_step(w, 12, QR_STEP_CLOSE, 0);
+    if (w->code == QR_OK) w->code = one_step(w, pace.steps + 2, QR_STEP_CLOSE, 0);
     if (w->code == QR_OK) w->code = qr_group_done(w->g, NULL, 5 * QR_SECOND, &w->err);
     qr_group_close(w->g);
     return NULL;
 }
-static void test_speed(void) {
-    struct worker w[3] = {{0}};
+static void three_weighed(struct worker w[3]) {
     struct qr_link_hub *hub = qr_link_hub_new();
     for (uint32_t i = 0; i < 3; i++) {
         w[i].hub = hub, w[i].index = i, w[i].n = 3;
@@ -177,9 +178,18 @@ static void test_speed(void) {
     for (uint32_t i = 0; i < 3; i++) pthread_join(w[i].training, NULL);
     qr_link_hub_free(hub);
     for (uint32_t i = 0; i < 3; i++) CHECK(w[i].code == QR_OK, "worker %u: %s", i, w[i].err.msg);
+}
+static void test_speed(void) {
+    struct worker w[3] = {{0}};
+    pace.blocks = 120, pace.steps = pace.slow_steps = 10, pace.slow_rank = 2, pace.times = 4;
+    three_weighed(w);
     /* speeds are as 4 : 4 : 1 */
-    CHECK(w[0].n_taken + w[1].n_taken + w[2].n_taken == BLOCKS && w[2].n_taken >= 12 && w[2].n_taken <= 14, "%zu %zu %zu", w[0].n_taken, w[1].n_taken,
+    CHECK(w[0].n_taken + w[1].n_taken + w[2].n_taken == pace.blocks && w[2].n_taken >= 12 && w[2].n_taken <= 14, "%zu %zu %zu", w[0].n_taken, w[1].n_taken,
           w[2].n_taken);
+    struct worker v[3] = {{0}}; /* a slow start, and so few blocks that it gets none: it is not left out for good */
+    pace.blocks = 4, pace.steps = 300, pace.slow_rank = 0, pace.slow_steps = 3, pace.times = 100;
+    three_weighed(v);
+    CHECK(v[0].n_taken >= 1 && v[0].n_taken + v[1].n_taken + v[2].n_taken == pace.blocks, "%zu %zu %zu", v[0].n_taken, v[1].n_taken, v[2].n_taken);
 }
 
 static void test_solo(void) {
