@@ -100,7 +100,7 @@ deps:
 run: all
 	$(Q)$(BIN)/qring run deploy/jobs/qcnn.json -n 2 --fresh --out out/qcnn
 
-## make test       everything that proves it, some ten minutes on two cores; SAN=address|undefined|thread for sanitizers
+## make test       everything that proves it, some twelve minutes on two cores; SAN=address|undefined|thread for sanitizers
 test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 
