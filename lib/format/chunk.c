@@ -22,7 +22,7 @@ void qr_chunk_encode(const struct qr_chunk *c, uint8_t ret[QR_CHUNK_HEADER_BYTES
     qr_set_u32le(ret + 76, qr_crc32c(0, ret, 76));
 }
 
-bool qr_chunk_decode_head(const uint8_t p[QR_CHUNK_HEADER_BYTES], size_t message_bytes, struct qr_chunk *ret) {
+bool qr_chunk_decode(const uint8_t p[QR_CHUNK_HEADER_BYTES], size_t message_bytes, struct qr_chunk *ret) {
     if (message_bytes < QR_CHUNK_HEADER_BYTES || memcmp(p, chunk_magic, 4) != 0 || qr_get_u32le(p + 76) != qr_crc32c(0, p, 76)) return false;
     struct qr_chunk c = {
         .kind = p[4], .schedule = p[5], .phase = p[6], .generation = qr_get_u64le(p + 8), .step = qr_get_u64le(p + 16), .total = qr_get_u64le(p + 24),
@@ -33,16 +33,6 @@ bool qr_chunk_decode_head(const uint8_t p[QR_CHUNK_HEADER_BYTES], size_t message
     if (p[7] != 0 || c.phase > 1 || c.count > QR_CHUNK_MAX_COUNT || c.offset > c.total || c.count > c.total - c.offset) return false;
     if (message_bytes - QR_CHUNK_HEADER_BYTES != (size_t)c.count * 16) return false;
     *ret = c;
-    return true;
-}
-
-bool qr_chunk_decode(struct qr_bytes message, struct qr_chunk *ret, struct qr_bytes *ret_integers) {
-    struct qr_chunk c;
-    if (!qr_chunk_decode_head(message.p, message.n, &c)) return false;
-    struct qr_bytes integers = qr_bytes_of(message.p + QR_CHUNK_HEADER_BYTES, message.n - QR_CHUNK_HEADER_BYTES);
-    if (qr_crc32c(0, integers.p, integers.n) != c.crc) return false;
-    *ret = c;
-    *ret_integers = integers;
     return true;
 }
 

@@ -34,9 +34,7 @@ struct qr_chunk {
 };
 void qr_chunk_encode(const struct qr_chunk *c, uint8_t ret[QR_CHUNK_HEADER_BYTES]);
 /* Checks the header (the first bytes of a message of so many) and that length; the integers' crc32c is the caller's to compare. */
-bool qr_chunk_decode_head(const uint8_t head[QR_CHUNK_HEADER_BYTES], size_t message_bytes, struct qr_chunk *ret);
-/* Checks the header, the length of the message and the integers' crc32c. */
-bool qr_chunk_decode(struct qr_bytes message, struct qr_chunk *ret, struct qr_bytes *ret_integers);
+bool qr_chunk_decode(const uint8_t head[QR_CHUNK_HEADER_BYTES], size_t message_bytes, struct qr_chunk *ret);
 
 /*  offset  0 "qrG1"   4 index   8 generation   16 incarnation (16)   32 zero   36 crc32c of bytes 0..35 */
 struct qr_greeting {

@@ -257,7 +257,7 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
     struct qr_chunk c;
     uint8_t head[QR_CHUNK_HEADER_BYTES];
     qr_pieces_copy(message, sizeof head, head);
-    if (!qr_chunk_decode_head(head, message.n, &c)) return damaged(message.n, err);
+    if (!qr_chunk_decode(head, message.n, &c)) return damaged(message.n, err);
     if (c.generation != r->a.generation) return QR_TAKEN_OTHER;
     if (c.step != r->c.key.step) return QR_TAKEN_LATER;
     if (c.kind != (uint8_t)r->c.key.kind) { /* a step has one kind; only the number of epochs is not in the job hash */

@@ -97,34 +97,6 @@ static bool run_all(uint32_t n, enum qr_allreduce schedule, const struct tls_dir
     return good;
 }
 
-/* What one TCP connection moves one way in writes of 256 KB. */
-static void raw_tcp(void) {
-    enum { WRITE = 256 << 10, TIMES = 4096 };
-    unsigned port;
-    int l = listener(&port);
-    pid_t pid = fork();
-    char *p = qr_xcalloc(1, WRITE);
-    if (pid == 0) {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (connect(fd, (struct sockaddr *)&a, sizeof a) != 0) _exit(1);
-        for (int i = 0; i < TIMES; i++)
-            if (write(fd, p, WRITE) != WRITE) _exit(1);
-        _exit(0);
-    }
-    int fd = accept(l, NULL, NULL);
-    int64_t start = now_ns();
-    double total = 0;
-    for (ssize_t k; (k = read(fd, p, WRITE)) > 0;) total += (double)k;
-    double ns = (double)(now_ns() - start);
-    waitpid(pid, NULL, 0);
-    printf("{\"bench\": \"raw_tcp\", \"bytes\": %d, \"ns\": %.0f, \"gb_per_s\": %.3f}\n", (int)WRITE, ns / TIMES, total / ns);
-    fflush(stdout);
-    close(fd);
-    close(l);
-    free(p);
-}
-
 int main(int argc, char **argv) {
     static const struct option options[] = {{"ranks", 1, NULL, 'n'}, {"schedule", 1, NULL, 's'}, {"tls", 0, NULL, 't'}, {0}};
     uint64_t n = 0, bytes;
@@ -146,7 +118,6 @@ int main(int argc, char **argv) {
     struct tls_dir dir = tls_dir_new();
     tls_dir_put(&dir, &set);
     if (n) good = run_all((uint32_t)n, (enum qr_allreduce)schedule, with_tls ? &dir : NULL);
-    else raw_tcp();
     for (uint32_t turn = 0; !n && turn < 6; turn++) /* 2 workers, 2 over TLS, 4, 4 over TLS, 8, 8 over TLS */
         good = run_all(2U << turn / 2, QR_ALLREDUCE_AUTO, turn % 2 ? &dir : NULL) && good;
     qr_certificate_wipe(&set);
