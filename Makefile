@@ -77,11 +77,11 @@ models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
 
 # Which of the tests a sanitizer build runs: all but the bit matrices, the image, instruction counts and what looks at sources; the thread
-# sanitizer those that have threads of their own.
+# sanitizer those that have threads of their own, the simulated group and the fault rows (whole workers on virtual time are one thread).
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its) $(faults)
 else ifeq ($(SAN),thread)
-suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http% test_worker_publisher% test_worker_logdir%,$(notdir $t)),$t))
+suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http% test_worker_publisher% test_worker_logdir% test_sim_group,$(notdir $t)),$t)) $(faults)
 else
 suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh tests/it/instructions.sh,$(its)) $(faults)
 endif

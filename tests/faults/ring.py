@@ -14,7 +14,8 @@ from free_ports import free_ports
 BIN = os.path.join(ROOT, os.environ.get("QR_BIN", "build/bin"))
 QRINGD, QRING = BIN + "/qringd", BIN + "/qring"
 WORK = os.path.join(ROOT, os.environ.get("QR_B", "build/release"), "faults", os.path.basename(sys.argv[0]).removesuffix(".py"))
-SLACK = float(os.environ.get("SLACK", "4" if os.environ.get("QR_B", "release").endswith("release") else "20"))  # sanitizers are slow
+SANITIZED = not os.environ.get("QR_B", "release").endswith("release")  # slow, and its memory is another
+SLACK = float(os.environ.get("SLACK", "20" if SANITIZED else "4"))
 REPEAT = int(os.environ.get("REPEAT", "1"))
 os.environ["QRING_HTTP_PORT"] = "0"
 os.environ.pop("TF_CONFIG", None)
@@ -256,6 +257,9 @@ class Ring:
             if w.poll() is None:
                 w.kill()
                 w.wait()
+        for i in self.worker:
+            report = re.search(r"^.*(Sanitizer: |runtime error: ).*$", self.log(i), re.M)  # also of those that were killed afterwards
+            if report: check(f"worker {i}: {report[0]}", False)
 
 
 def row(number, timed=False):

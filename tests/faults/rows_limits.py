@@ -118,7 +118,10 @@ def slow_worker():
     ports = free_ports(2)
     for i in (0, 1): r.start(i, "--http-port", str(ports[i]))
     r.reaches(4)
-    before, share = shares(r, ports, 1.5)
+    since = time.monotonic()
+    r.reaches(6)
+    two = time.monotonic() - since
+    before, share = shares(r, ports, max(1.5, 2 * two))
     check(f"slow: about half of the blocks before: {share:.2f}", 0.3 < share < 0.7)
     end = threading.Event()
 
@@ -130,8 +133,8 @@ def slow_worker():
             time.sleep(0.01)
     t = threading.Thread(target=duty)
     t.start()
-    time.sleep(1.5)  # speeds are means over some eight steps
-    slow, share = shares(r, ports, 1.5)
+    time.sleep(max(1.5, 8 * before))  # speeds are means over some eight steps
+    slow, share = shares(r, ports, max(1.5, 4 * before))
     end.set()
     t.join()
     tell(21, "one of two workers at a third of its speed: its part of the blocks (ideal 0.25)", f"{share:.2f}", "0.4")
