@@ -166,7 +166,7 @@ def log_and_curves_on_a_full_disk():
     r.env = broken_disk(r.out) or {}
     if not mounted(r.out, "8m"): return skip("a full disk under the log: no tmpfs")
     r.flags += ["--checkpoints", folder("full-log-checkpoints"), "--logdir", r.out + "/logs"]
-    r.start(0, "--http-port", str(http))
+    r.start(0, "--http-port", str(http), wrap=("bash", "-c", f'exec "$@" > >(exec cat >>{r.dir}/worker0.log) 2>&1', "bash"))  # no limit for what it says
     r.start(1)
     r.reaches(50)
     filler = fill(r.out)

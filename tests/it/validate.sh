@@ -40,7 +40,8 @@ one, two = v["workers"][:2]
 assert one["workers"] == 1 and one["speed_up"] == 1 and len(v["workers"]) == 64
 assert one["seconds_per_step"] >= 4 * v["seconds_per_wave"] > 0
 assert two["seconds_per_step"] > v["message_seconds_assumed"] == 2e-4
-assert v["best_workers"] == min(v["workers"], key=lambda r: (r["seconds_per_step"], r["workers"]))["workers"]  # a slow machine's may be two
+most = min((r for r in v["workers"] if 2 * r["speed_up"] >= r["workers"]), key=lambda r: r["seconds"])  # half of each worker's time is of use
+assert v["best_workers"] == most["workers"], (v["best_workers"], most)  # one, but on a slow machine
 for r in v["workers"]:
     assert abs(r["pod_hours"] - r["workers"] * r["seconds"] / 3600) <= 1e-12 * r["pod_hours"]
     assert abs(r["cost"] - 3 * r["pod_hours"]) <= 1e-12 * r["cost"]
