@@ -1,4 +1,4 @@
-/* How long one all-reduce takes between processes on loopback, and what raw TCP between two processes moves at most. One JSON line per case.
+/* How long one all-reduce takes between processes on loopback. One JSON line per case.
  *
  *   bench_allreduce [--ranks N] [--schedule auto|ring|doubling|star] [--tls] [BYTES...]        without arguments: a short tour
  *
