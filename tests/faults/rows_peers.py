@@ -6,7 +6,8 @@ import json, multiprocessing, os, shutil, signal, socket, ssl, subprocess, threa
 import attacks
 from ring import QRING, QRINGD, SANITIZED, Ring, check, folder, free_ports, job, main, row, tell, truth, until
 
-PEER_KB, IDLE_KB, FOREVER = 16 << 10, 96, 1000000
+MARGIN = 6 if SANITIZED else 1  # what is freed waits in quarantine, and everything has room around it
+PEER_KB, IDLE_KB, FOREVER = MARGIN * 16 << 10, MARGIN * 96, 1000000
 fork = multiprocessing.get_context("fork")
 
 
@@ -90,7 +91,6 @@ def refused(m): return sum(v for k, v in m.items() if k.startswith("qring_tls_re
 
 def attack(r, w, number, what, function, port, cert, bound_kb, must_rise=None, each=None):
     """One attack in a process of its own. Memory, state and progress of the worker meanwhile."""
-    if SANITIZED: bound_kb *= 6  # what is freed waits in quarantine, and everything has a margin
     before, lines, began = w.metrics(), r.lines(), time.monotonic()
     w.forget_peak()
     had_kb = w.kb("VmRSS")
@@ -124,7 +124,7 @@ def harm():
     for p in slow: p.start()
     time.sleep(2)
     tell(31, "slow readers, two with the certificate and two without", f"{(w.kb('VmRSS') - had_kb) / 1024:.1f} MB more", f"{len(slow) * PEER_KB >> 10} MB")
-    check("slow readers: memory", w.kb("VmRSS") - had_kb <= len(slow) * PEER_KB * (6 if SANITIZED else 1))
+    check("slow readers: memory", w.kb("VmRSS") - had_kb <= len(slow) * PEER_KB)
     for name, port in ("control", control), ("data", data):
         go(f"streams reset 20 000 times, certificate, {name} port", attacks.rapid_reset, port, rises=cut)
         go(f"a message of 256 MB, {name} port", attacks.oversize_message, port)

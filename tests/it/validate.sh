@@ -40,8 +40,6 @@ one, two = v["workers"][:2]
 assert one["workers"] == 1 and one["speed_up"] == 1 and len(v["workers"]) == 64
 assert one["seconds_per_step"] >= 4 * v["seconds_per_wave"] > 0
 assert two["seconds_per_step"] > v["message_seconds_assumed"] == 2e-4
-most = min((r for r in v["workers"] if 2 * r["speed_up"] >= r["workers"]), key=lambda r: r["seconds"])  # half of each worker's time is of use
-assert v["best_workers"] == most["workers"], (v["best_workers"], most)  # one, but on a slow machine
 for r in v["workers"]:
     assert abs(r["pod_hours"] - r["workers"] * r["seconds"] / 3600) <= 1e-12 * r["pod_hours"]
     assert abs(r["cost"] - 3 * r["pod_hours"]) <= 1e-12 * r["cost"]
@@ -53,6 +51,16 @@ check "--json: outside the ring there is no index" $python -c "import json; asse
 sed 's/"qubits": 8, "stages": 1/"qubits": 16, "stages": 1/; s/, "readouts": \[[^]]*\]//; s/"rounds": 20/"rounds": 4/' "$base" >"$work/wide.json"
 "$qring" validate "$work/wide.json" --threads 1 --json >"$work/wide.out" 2>"$work/wide.log"
 check "16 qubits: more than one worker pays off" $python -c "import json; v = json.load(open('$work/wide.out')); assert v['best_workers'] > 1, v['best_workers']"
+# who pays off most is the fastest number that makes use of half of each worker's time: one for the tutorial, but on a slow machine
+for out in v.json wide.out; do
+    check "$out: the best number is the table's" $python -c "
+import json
+v = json.load(open('$work/$out'))
+of_use = [r for r in v['workers'] if 2 * r['speed_up'] >= r['workers']]
+best = min(of_use, key=lambda r: r['seconds'])['workers']
+assert v['best_workers'] == best, (v['best_workers'], best)
+assert '$out' == 'v.json' or len(of_use) < len(v['workers'])"
+done
 
 # circuits that take seconds a sample: some seconds all the same, and it says what was measured
 for row_of in "23 scaled" "32 estimated"; do

@@ -61,6 +61,10 @@ static void best(void) {
     CHECK(qr_estimate_best(&f, 64) == 4, "%u", qr_estimate_best(&f, 64));
     CHECK(qr_estimate_best(&f, 3) == 3 || qr_estimate_best(&f, 3) == 2, "%u", qr_estimate_best(&f, 3));
     CHECK(qr_estimate_best(&f, 1) == 1);
+    f = (struct qr_estimate_facts){.n_train = 64, .batch_size = 64, .block_size = 1, .lanes = 1, .epochs = 1, .train_wave_s = 0.001, .own_s = 0.004, .bytes_per_s = 1e18};
+    /* 4 + 64 / n ms: 16 take 8 ms of 68, a speed-up of 8.5 >= 8; 22 take 7 ms, 9.7 < 11: half of their time is of no use, though 64 take 5 ms */
+    CHECK(qr_estimate_best(&f, 64) == 16, "%u", qr_estimate_best(&f, 64));
+    f = base;
     f.train_wave_s = 0.0001; /* a step takes 0.4 ms and a message 0.2 */
     f.validate_wave_s = 0.00004;
     f.own_s = 0;
