@@ -329,11 +329,8 @@ static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size
     r->k->mix(slot->lambda, slot->mixing + QR_LANES * r->p->cell_bytes, right, rows, QR_LANES, true);
 }
 
-static void run_item(void *ctx, size_t i, unsigned worker) {
-    (void)worker;
-    struct qr_stream_run *r = ctx;
-    struct qr_stream_slot *slot = &r->ws->slots[i];
-    size_t first = (r->first_item + i) * r->s->item_chunks, rows = (size_t)1 << r->s->front.m;
+static void run_item(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t item) {
+    size_t first = item * r->s->item_chunks, rows = (size_t)1 << r->s->front.m;
     unsigned char *right = slot->right;
     if (!right) right = r->ws->table_grad + r->variant * rows * r->p->cell_bytes;
     else memset(right, 0, rows * r->p->cell_bytes);
@@ -357,15 +354,33 @@ static void run_serial(struct qr_stream_run *r) {
     qr_stream_flush(r, slot);
 }
 
-enum { SUM_NUMBERS = 8192 }; /* of the right table's derivative, in one item */
+/* An item's right derivative becomes integers, part by part: each thread begins at another one. */
+static void sum_right(struct qr_stream_run *r, struct qr_stream_slot *slot) {
+    struct qr_stream_workspace *ws = r->ws;
+    size_t n = ((size_t)2 * QR_LANES << r->s->front.m) / QR_STREAM_SUM_PARTS, first = (size_t)(slot - ws->slots);
+    for (size_t k = 0; k < QR_STREAM_SUM_PARTS; k++) {
+        size_t i = (first + k) % QR_STREAM_SUM_PARTS;
+        pthread_mutex_lock(&ws->sum_lock[i]);
+        if (!add_fixed(r, slot->right + i * n * r->p->elem_bytes, n, ws->right_sum + i * n)) slot->bad = true;
+        pthread_mutex_unlock(&ws->sum_lock[i]);
+    }
+}
 
-static void sum_item(void *ctx, size_t i, unsigned worker) {
+/* The items of a variant, by as many threads as have nothing else to do, each with a slot of its own. */
+struct items {
+    struct qr_stream_run *run;
+    size_t n;
+    atomic_size_t next;
+};
+
+static void run_items(void *ctx, size_t i, unsigned worker) {
     (void)worker;
-    struct qr_stream_run *r = ctx;
-    for (unsigned s = 0; s < r->ws->n_slots; s++)
-        if (r->ws->slots[s].right && r->ws->slots[s].terms[r->s->n_sets])
-            if (!add_fixed(r, r->ws->slots[s].right + i * SUM_NUMBERS * r->p->elem_bytes, SUM_NUMBERS, r->ws->right_sum + i * SUM_NUMBERS))
-                atomic_store(&r->ws->bad_sum, true);
+    struct items *x = ctx;
+    struct qr_stream_slot *slot = &x->run->ws->slots[i];
+    for (size_t item; (item = atomic_fetch_add_explicit(&x->next, 1, memory_order_relaxed)) < x->n;) {
+        run_item(x->run, slot, item);
+        if (x->run->direction) sum_right(x->run, slot);
+    }
 }
 
 static void take_right(const struct qr_stream_run *r, size_t numbers) {
@@ -380,23 +395,16 @@ static void take_right(const struct qr_stream_run *r, size_t numbers) {
 /* All slices of one variant. Where there is one piece only, its sum stays as it is. */
 static void run_variant(struct qr_stream_run *r) {
     const struct qr_stream_front *f = &r->s->front;
-    size_t items = f->n_slices / QR_LANES / r->s->item_chunks, numbers = (size_t)2 * QR_LANES << f->m;
-    size_t most = r->pool ? qr_pool_size(r->pool) : 1;
-    if (most > r->ws->n_slots) most = r->ws->n_slots;
-    if (items == 1) {
+    struct items items = {.run = r, .n = f->n_slices / QR_LANES / r->s->item_chunks};
+    size_t numbers = (size_t)2 * QR_LANES << f->m, threads = qr_pool_size(r->pool);
+    if (items.n == 1) {
         memset(r->ws->table_grad + r->variant * numbers * r->p->elem_bytes, 0, numbers * r->p->elem_bytes);
-        r->first_item = 0;
-        run_item(r, 0, 0);
+        run_item(r, &r->ws->slots[0], 0);
         return;
     }
     build_variant(r, r->variant, f->centre_first ? r->ws->wide_grad : r->ws->table, r->ws->table);
     if (r->direction) memset(r->ws->right_sum, 0, numbers * sizeof *r->ws->right_sum);
-    for (r->first_item = 0; r->first_item < items; r->first_item += most) {
-        size_t n = items - r->first_item < most ? items - r->first_item : most;
-        for (size_t i = 0; i < r->ws->n_slots; i++) r->ws->slots[i].terms[r->s->n_sets] = i < n;
-        qr_pool_for(n > 1 ? r->pool : NULL, n, run_item, r);
-        if (r->direction) qr_pool_for(n > 1 ? r->pool : NULL, numbers / SUM_NUMBERS, sum_item, r);
-    }
+    qr_pool_for(r->pool, threads < r->ws->n_slots ? threads : r->ws->n_slots, run_items, &items);
     if (r->direction) take_right(r, numbers);
 }
 

@@ -70,7 +70,7 @@ static void slot_room(struct qr_room *r, const struct qr_sim_plan *p, struct qr_
         for (unsigned h = 0; h < s->levels[l].n_halves; h++) qr_room_take(r, "phi", p->cell_bytes << s->levels[l].m, &slot->phi[l][h]);
     qr_room_take(r, "lambda", p->cell_bytes << s->levels[0].m, &slot->lambda);
     qr_room_take(r, "tiles", 3 * (p->cell_bytes << QR_STREAM_SET_BITS), &slot->tile);
-    qr_room_take(r, "sums", (s->n_sets + 1) * sizeof *slot->terms, &slot->terms);
+    qr_room_take(r, "sums", s->n_sets * sizeof *slot->terms, &slot->terms);
     qr_room_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *slot->cross, &slot->cross);
     qr_room_take(r, "sums", s->density_numbers * sizeof *slot->density_sum, &slot->density_sum);
     if (!s->sliced) return;
@@ -187,6 +187,7 @@ enum qr_code qr_stream_workspace_new(const struct qr_sim_plan *p, size_t max_sam
     struct qr_room r = {.allocate = true, .err = err};
     ws->max_samples = max_samples;
     ws->n_slots = slots_of(p->stream);
+    for (int i = 0; i < QR_STREAM_SUM_PARTS; i++) pthread_mutex_init(&ws->sum_lock[i], NULL);
     workspace_room(&r, p, max_samples, ws);
     if (r.code == QR_OK) {
         begin(p, ws);
@@ -223,5 +224,6 @@ void qr_stream_workspace_free(struct qr_stream_workspace *ws) {
                          ws->start, ws->sample_cross, ws->left[0], ws->left[1], ws->right[0], ws->right[1], ws->left_grad, ws->wide_table,
                          ws->wide_grad, ws->slice_grad, ws->narrow, ws->amplitudes, ws->left_start, ws->right_start};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    for (int i = 0; i < QR_STREAM_SUM_PARTS; i++) pthread_mutex_destroy(&ws->sum_lock[i]);
     free(ws);
 }
