@@ -310,17 +310,20 @@ static void left_derivative(const struct qr_stream_run *r, struct qr_stream_slot
         size_t n = rows - z < QR_STREAM_PIECE_TERMS ? rows - z : QR_STREAM_PIECE_TERMS;
         memset(sums, 0, sizeof sums);
         r->k->columns(table + z * r->p->cell_bytes, slot->lambda + z * r->p->cell_bytes, n, f->terms, sums);
+        pthread_mutex_t *lock = &r->ws->sum_lock[chunk % QR_STREAM_SUM_PARTS]; /* another variant's thread may be at this chunk */
+        pthread_mutex_lock(lock);
         if (!qr_stream_add(&sums[0][0], numbers, r->ws->slice_sum + at * QR_LANES)) slot->bad = true;
+        pthread_mutex_unlock(lock);
     }
 }
 
 /* One variant of a chunk whose coefficients are loaded. */
-static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk, unsigned char *right) {
+static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk, unsigned variant, unsigned char *right) {
     const struct qr_stream_front *f = &r->s->front;
-    const unsigned char *table = r->ws->table + (r->ws->one_table ? 0 : r->variant * (r->p->cell_bytes << f->m));
+    const unsigned char *table = r->ws->table + (r->ws->one_table ? 0 : variant * (r->p->cell_bytes << f->m));
     unsigned char *in = slot->phi[0][0];
     size_t rows = (size_t)1 << f->m;
-    uint64_t a = f->centre_first ? 0 : f->wrap ? r->variant >> 1 : r->variant, d = f->wrap ? r->variant & 1 : 0;
+    uint64_t a = f->centre_first ? 0 : f->wrap ? variant >> 1 : variant, d = f->wrap ? variant & 1 : 0;
     uint64_t word = (uint64_t)chunk * QR_LANES | a << QR_FLIP_A | d << QR_FLIP_D;
     r->k->mix(table, slot->mixing, in, rows, f->terms, false);
     qr_stream_level(r, slot, 0, in, slot->lambda, word, true);
@@ -329,14 +332,13 @@ static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size
     r->k->mix(slot->lambda, slot->mixing + QR_LANES * r->p->cell_bytes, right, rows, QR_LANES, true);
 }
 
-static void run_item(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t item) {
-    size_t first = item * r->s->item_chunks, rows = (size_t)1 << r->s->front.m;
-    unsigned char *right = slot->right;
-    if (!right) right = r->ws->table_grad + r->variant * rows * r->p->cell_bytes;
-    else memset(right, 0, rows * r->p->cell_bytes);
+static void run_item(struct qr_stream_run *r, struct qr_stream_slot *slot, unsigned variant, size_t item) {
+    size_t first = item * r->s->item_chunks, bytes = r->p->cell_bytes << r->s->front.m;
+    unsigned char *right = slot->right ? slot->right : r->ws->table_grad + variant * bytes;
+    memset(right, 0, bytes);
     for (size_t c = 0; c < r->s->item_chunks; c++) {
         load_mixing(r, slot, first + c);
-        run_chunk(r, slot, first + c, right);
+        run_chunk(r, slot, first + c, variant, right);
     }
     qr_stream_flush(r, slot);
 }
@@ -349,7 +351,7 @@ static void run_serial(struct qr_stream_run *r) {
     if (r->direction) memset(r->ws->table_grad, 0, f->variants * table);
     for (size_t c = 0; c < f->n_slices / QR_LANES; c++) {
         load_mixing(r, slot, c);
-        for (r->variant = 0; r->variant < f->variants; r->variant++) run_chunk(r, slot, c, r->ws->table_grad + r->variant * table);
+        for (unsigned v = 0; v < f->variants; v++) run_chunk(r, slot, c, v, r->ws->table_grad + v * table);
     }
     qr_stream_flush(r, slot);
 }
@@ -366,25 +368,32 @@ static void sum_right(struct qr_stream_run *r, struct qr_stream_slot *slot) {
     }
 }
 
-/* The items of a variant, by as many threads as have nothing else to do, each with a slot of its own. */
+/* Items, by as many threads as have nothing else to do, each with a slot of its own. */
 struct items {
     struct qr_stream_run *run;
-    size_t n;
+    unsigned variant;     /* of the first */
+    size_t n, of_variant;
     atomic_size_t next;
 };
 
-static void run_items(void *ctx, size_t i, unsigned worker) {
+static void run_items(void *ctx, size_t slot_of_mine, unsigned worker) {
     (void)worker;
     struct items *x = ctx;
-    struct qr_stream_slot *slot = &x->run->ws->slots[i];
-    for (size_t item; (item = atomic_fetch_add_explicit(&x->next, 1, memory_order_relaxed)) < x->n;) {
-        run_item(x->run, slot, item);
-        if (x->run->direction) sum_right(x->run, slot);
+    struct qr_stream_slot *slot = &x->run->ws->slots[slot_of_mine];
+    for (size_t i; (i = atomic_fetch_add_explicit(&x->next, 1, memory_order_relaxed)) < x->n;) {
+        run_item(x->run, slot, x->variant + (unsigned)(i / x->of_variant), i % x->of_variant);
+        if (slot->right && x->run->direction) sum_right(x->run, slot);
     }
 }
 
-static void take_right(const struct qr_stream_run *r, size_t numbers) {
-    unsigned char *to = r->ws->table_grad + r->variant * numbers * r->p->elem_bytes;
+static void share_out(struct qr_stream_run *r, unsigned first, unsigned n_variants) {
+    size_t each = r->s->front.n_slices / QR_LANES / r->s->item_chunks, threads = qr_pool_size(r->pool);
+    struct items items = {.run = r, .variant = first, .n = n_variants * each, .of_variant = each};
+    qr_pool_for(r->pool, threads < r->ws->n_slots ? threads : r->ws->n_slots, run_items, &items);
+}
+
+static void take_right(const struct qr_stream_run *r, unsigned variant, size_t numbers) {
+    unsigned char *to = r->ws->table_grad + variant * numbers * r->p->elem_bytes;
     for (size_t i = 0; i < numbers; i++) {
         double x = qr_fixed_to_double(r->ws->right_sum[i]);
         if (r->p->opt.precision == QR_DOUBLE) ((double *)(void *)to)[i] = x;
@@ -392,20 +401,13 @@ static void take_right(const struct qr_stream_run *r, size_t numbers) {
     }
 }
 
-/* All slices of one variant. Where there is one piece only, its sum stays as it is. */
-static void run_variant(struct qr_stream_run *r) {
-    const struct qr_stream_front *f = &r->s->front;
-    struct items items = {.run = r, .n = f->n_slices / QR_LANES / r->s->item_chunks};
-    size_t numbers = (size_t)2 * QR_LANES << f->m, threads = qr_pool_size(r->pool);
-    if (items.n == 1) {
-        memset(r->ws->table_grad + r->variant * numbers * r->p->elem_bytes, 0, numbers * r->p->elem_bytes);
-        run_item(r, &r->ws->slots[0], 0);
-        return;
-    }
-    build_variant(r, r->variant, f->centre_first ? r->ws->wide_grad : r->ws->table, r->ws->table);
+/* All slices of one variant, whose table takes the place of the one before. */
+static void run_variant(struct qr_stream_run *r, unsigned variant) {
+    size_t numbers = (size_t)2 * QR_LANES << r->s->front.m;
+    build_variant(r, variant, r->s->front.centre_first ? r->ws->wide_grad : r->ws->table, r->ws->table);
     if (r->direction) memset(r->ws->right_sum, 0, numbers * sizeof *r->ws->right_sum);
-    qr_pool_for(r->pool, threads < r->ws->n_slots ? threads : r->ws->n_slots, run_items, &items);
-    if (r->direction) take_right(r, numbers);
+    share_out(r, variant, 1);
+    if (r->direction) take_right(r, variant, numbers);
 }
 
 /* lambda of the left chain's end. */
@@ -447,7 +449,9 @@ void qr_front_run(struct qr_stream_run *r, const double *x) {
     if (r->direction && r->s->split) memset(ws->slice_sum, 0, chunks * QR_LANES * 2 * QR_LANES * sizeof *ws->slice_sum);
     else if (r->direction) memset(ws->slice_grad, 0, chunks * 2 * QR_LANES * sizeof *ws->slice_grad);
     if (!r->s->split) run_serial(r);
-    for (r->variant = 0; r->s->split && r->variant < f->variants; r->variant++) run_variant(r);
+    else if (!ws->one_table) share_out(r, 0, f->variants); /* an item is a variant, and its sum stays as it is */
+    else
+        for (unsigned v = 0; v < f->variants; v++) run_variant(r, v);
     if (!r->direction) return;
     if (ws->one_table) build_table(r); /* all of them now, where the integers were */
     chain_backward(r, &right, unbuild_table(r));

@@ -55,11 +55,16 @@ static size_t items_of(const struct qr_stream *s) { return s->sliced ? s->front.
 
 bool qr_stream_one_table(const struct qr_stream *s) { return items_of(s) > 1; }
 
+/* What threads may share out at a time: a variant's items, or the variants. */
+size_t qr_stream_shares(const struct qr_stream *s) {
+    if (!s->split) return 1;
+    return qr_stream_one_table(s) ? items_of(s) : s->front.variants;
+}
+
 static unsigned slots_of(const struct qr_stream *s) {
-    size_t cpus = qr_cpu_limit(), items = items_of(s), least = s->front.m < 14 ? 4 : 1; /* small ones may be asked for more */
-    if (!s->split || items == 1) return 1;
+    size_t cpus = qr_cpu_limit(), shares = qr_stream_shares(s), least = s->front.m < 14 ? 4 : 1; /* small ones may be asked for more */
     if (cpus < least) cpus = least;
-    return (unsigned)(cpus < items ? cpus : items);
+    return (unsigned)(cpus < shares ? cpus : shares);
 }
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
