@@ -147,6 +147,8 @@ check "validate names both" grep -q "its hash is [0-9a-f]\{64\}, this job's is" 
 d=$work/copied
 started_run "$d" -n 1
 until_lines "$d" 500
+tries=0 # and until there is a checkpoint to copy
+until [ -e "$d/checkpoints/LATEST" ] || [ $tries -gt 1500 ]; do tries=$((tries + 1)); sleep 0.02; done
 kill -9 $r; wait $r 2>/dev/null
 mkdir -p "$work/heirs"; cp -r "$d/checkpoints" "$work/heirs/"
 sed 's/"name": "resume"/"name": "heirs"/' "$work/job.json" >"$work/heirs.json"
