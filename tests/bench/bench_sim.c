@@ -18,9 +18,15 @@ enum { MAX_CASES = 12, MAX_RUNS = 21 };
 static const double enough_ns = 20e6; /* a run repeats its batch until it lasts so long */
 
 /* What a case says of each run, and at its end. */
-struct turn { double ns, cpu_ns, gflops; };
+struct turn { double ns, cpu_ns, blocked_percent, gflops; };
 struct last { double flop, pass_bytes; int64_t resident_bytes; char engine[16]; };
-struct child { struct gradient_case k; pid_t pid; int ask, answer; double ns[MAX_RUNS], cpu_ns[MAX_RUNS], peak; struct last last; };
+struct child {
+    struct gradient_case k;
+    pid_t pid;
+    int ask, answer;
+    double ns[MAX_RUNS], cpu_ns[MAX_RUNS], blocked_percent[MAX_RUNS], peak;
+    struct last last;
+};
 
 static void must_io(bool good) {
     if (good) return;
@@ -30,10 +36,12 @@ static void must_io(bool good) {
 
 static struct turn one_run(struct gradient *g, size_t repeat) {
     struct turn t = {.gflops = peak_gflops(g->pool, g->k.isa, QR_SINGLE, 48)};
-    int64_t start = bench_now_ns(), cpu = bench_cpu_ns();
+    int64_t busy = bench_busy_ns(), start = bench_now_ns(), cpu = bench_cpu_ns();
     for (size_t i = 0; i < repeat; i++) gradient_run(g);
     t.ns = (double)(bench_now_ns() - start) / (double)(repeat * g->k.batch);
     t.cpu_ns = (double)(bench_cpu_ns() - cpu) / (double)(repeat * g->k.batch);
+    double threads_ns = (double)g->k.threads * (double)(bench_now_ns() - start);
+    t.blocked_percent = 100 * fmax(0, 1 - (double)(bench_busy_ns() - busy) / threads_ns);
     return t;
 }
 
@@ -82,6 +90,7 @@ static void begin(struct child *c) {
 
 static void say(struct child *c, size_t runs) {
     struct bench_spread ns = bench_spread(c->ns, runs), cpu = bench_spread(c->cpu_ns, runs);
+    struct bench_spread blocked = bench_spread(c->blocked_percent, runs);
     bench_open("gradient", gradient_names[c->k.kind]);
     bench_put_count("n", c->k.n);
     bench_put_count("batch", (double)c->k.batch);
@@ -91,6 +100,7 @@ static void say(struct child *c, size_t runs) {
     if (c->k.part > 1) bench_put_number("part", 1.0 / c->k.part);
     bench_put_ns(ns, runs);
     bench_put_number("cpu_ns", cpu.median);
+    if (c->k.threads > 1) bench_put_number("blocked_percent", blocked.median);
     bench_put_count("flops", c->last.flop);
     if (c->last.pass_bytes > 0) bench_put_count("bytes", c->last.pass_bytes);
     bench_put_number("gflops", c->last.flop / ns.median);
@@ -114,6 +124,7 @@ static void group(struct child *c, size_t n, size_t runs) {
             must_io(write(c[i].ask, &byte, 1) == 1 && read(c[i].answer, &t, sizeof t) == sizeof t);
             c[i].ns[r] = t.ns;
             c[i].cpu_ns[r] = t.cpu_ns;
+            c[i].blocked_percent[r] = t.blocked_percent;
             if (t.gflops > c[i].peak) c[i].peak = t.gflops;
         }
     byte = 'e';

@@ -3,6 +3,7 @@
 #ifndef BENCH_FIGURES_H
 #define BENCH_FIGURES_H
 
+#include <dirent.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +19,22 @@ static inline int64_t bench_clock_ns(clockid_t which) {
 static inline int64_t bench_now_ns(void) { return bench_clock_ns(CLOCK_MONOTONIC); }
 /* Processor time of all threads. */
 static inline int64_t bench_cpu_ns(void) { return bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
+
+/* What all threads ran, and what they waited for a processor that others had: the rest of the time they were blocked. */
+static inline int64_t bench_busy_ns(void) {
+    int64_t sum = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *e; tasks && (e = readdir(tasks));) {
+        char path[300];
+        long long ran = 0, waited = 0;
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", e->d_name);
+        FILE *f = e->d_name[0] == '.' ? NULL : fopen(path, "r");
+        if (f && fscanf(f, "%lld %lld", &ran, &waited) == 2) sum += ran + waited;
+        if (f) fclose(f);
+    }
+    if (tasks) closedir(tasks);
+    return sum;
+}
 
 static inline int bench_ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
