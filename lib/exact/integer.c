@@ -1,5 +1,6 @@
 #include "exact/integer.h"
 
+#include <math.h>
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire integers are little-endian and copied as they are");
@@ -7,30 +8,43 @@ _Static_assert(sizeof(qr_fixed) == QR_FIXED_BYTES, "a Q64.64 has 16 bytes");
 
 typedef unsigned __int128 wide; /* sums wrap; signed ones must not */
 
+/* Adding this rounds a double below 2^51 to an integer, ties to even, and leaves that integer in its lowest bits. */
+static const double to_integer = 0x1.8p52;
+
+static int64_t bits_of(double x) {
+    int64_t b;
+    memcpy(&b, &x, sizeof b);
+    return b;
+}
+
+/* |x| < 2^40: three integers, of 48, 28 and 28 bits. Only the last is rounded, all else is exact; what stands above it is even. */
+static wide fixed_of(double x) {
+    double y = x * 0x1p8, a = y + to_integer;
+    double r = (y - (a - to_integer)) * 0x1p28, b = r + to_integer;
+    double c = (r - (b - to_integer)) * 0x1p28 + to_integer;
+    int64_t none = bits_of(to_integer), high = bits_of(a) - none, low = (bits_of(b) - none) * (1 << 28) + (bits_of(c) - none);
+    return ((wide)high << 56) + (wide)low;
+}
+
 bool qr_fixed_from_double(double x, qr_fixed *ret) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    unsigned exponent = (unsigned)(bits >> 52) & 0x7ff;
-    if (exponent >= 1023 + 40) return false; /* |x| >= 2^40, infinities, NaN */
-    uint64_t m = bits & 0xfffffffffffff;
-    if (exponent) m |= 0x10000000000000;
-    int shift = (int)exponent - 1011; /* |x| * 2^64 = m * 2^shift (subnormals round to 0 anyway) */
-    wide v;
-    if (shift >= 0) {
-        v = (wide)m << shift;
-    } else if (shift < -54) {
-        v = 0;
-    } else {
-        uint64_t rest = m << (64 + shift); /* the bits that go, at the top of a word */
-        uint64_t whole = m >> -shift;
-        v = whole + (rest > 1ull << 63 || (rest == 1ull << 63 && (whole & 1)));
-    }
-    *ret = (qr_fixed)(bits >> 63 ? -v : v);
+    if (!(fabs(x) < 0x1p40)) return false; /* infinities and NaN too */
+    *ret = (qr_fixed)fixed_of(x);
     return true;
 }
 
+bool qr_fixed_add_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
+    bool good = true;
+    for (size_t i = 0; i < n; i++) good &= fabs(x[i]) < 0x1p40;
+    for (size_t i = 0; i < n && good; i++) acc[i] = (qr_fixed)((wide)acc[i] + fixed_of(x[i]));
+    return good;
+}
+
+/* Below 2^20 the upper 53 bits or fewer are a sum without rounding, so that the last addition rounds once. */
 double qr_fixed_to_double(qr_fixed sum) {
-    return (double)sum * 0x1p-64;
+    int64_t high = (int64_t)(sum >> 64);
+    uint64_t low = (uint64_t)sum;
+    if (high >= 1 << 20 || high < -(1 << 20)) return (double)sum * 0x1p-64;
+    return ((double)high + (double)(int64_t)(low >> 32) * 0x1p-32) + (double)(int64_t)(low & 0xffffffff) * 0x1p-64;
 }
 
 qr_fixed qr_fixed_from_count(uint64_t count) {

@@ -176,7 +176,7 @@ static void cross(struct qr_stream_run *r, void *phi, void *lambda, unsigned bit
         memset(acc, 0, sizeof acc);
         next = r->k->cross(phi, lambda, bits, at, NULL, false, next, n, acc);
         r->k->fold((const double(*)[QR_LANES])acc, ones, k);
-        if (!qr_stream_add(k, QR_CROSS, slot->cross + (size_t)shape * QR_CROSS)) slot->bad = true;
+        if (!qr_fixed_add_doubles(slot->cross + (size_t)shape * QR_CROSS, k, QR_CROSS)) slot->bad = true;
     }
 }
 
@@ -310,7 +310,7 @@ static void left_derivative(const struct qr_stream_run *r, struct qr_stream_slot
         size_t n = rows - z < QR_STREAM_PIECE_TERMS ? rows - z : QR_STREAM_PIECE_TERMS;
         memset(sums, 0, sizeof sums);
         r->k->columns(table + z * r->p->cell_bytes, slot->lambda + z * r->p->cell_bytes, n, f->terms, sums);
-        if (!qr_stream_add(&sums[0][0], numbers, r->ws->slice_sum + at * QR_LANES)) slot->bad = true;
+        if (!qr_fixed_add_doubles(r->ws->slice_sum + at * QR_LANES, &sums[0][0], numbers)) slot->bad = true;
     }
 }
 

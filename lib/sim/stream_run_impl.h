@@ -113,7 +113,6 @@ void qr_stream_level(struct qr_stream_run *r, struct qr_stream_slot *slot, unsig
                      unsigned char *lambda, uint64_t word, bool input_too);
 /* Ends all pieces: lanes are slices. */
 void qr_stream_flush(struct qr_stream_run *r, struct qr_stream_slot *slot);
-bool qr_stream_add(const double *values, size_t n, qr_fixed *sums);
 
 /* stream_front.c: one sample of a sliced plan: read-outs' density matrix and, with a direction, all cross matrices into slot 0. */
 void qr_front_run(struct qr_stream_run *r, const double *x);

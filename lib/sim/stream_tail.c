@@ -182,16 +182,6 @@ static void set_density(const struct qr_stream *s, const double *rho, double *re
                 }
 }
 
-bool qr_stream_add(const double *values, size_t n, qr_fixed *sums) {
-    bool ok = true;
-    for (size_t i = 0; i < n; i++) {
-        qr_fixed f;
-        if (qr_fixed_from_double(values[i], &f)) sums[i] += f;
-        else ok = false;
-    }
-    return ok;
-}
-
 bool qr_tail_gradient(const struct qr_sim_bound *b, const double *after, double *const matrix[3], const double *rho, qr_fixed *cross) {
     static const double ones[QR_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     const struct qr_sim_plan *p = b->plan;
@@ -212,7 +202,7 @@ bool qr_tail_gradient(const struct qr_sim_bound *b, const double *after, double 
         for (size_t g = 0; g < groups(s); g++)
             kernels(p)->cross(matrix[0] + g * part, matrix[2] + g * part, s->tail_bits, &at, NULL, false, 0, s->dim / 4, acc);
         kernels(p)->fold((const double(*)[QR_LANES])acc, ones, k);
-        ok &= qr_stream_add(k, QR_CROSS, cross + (size_t)shape * QR_CROSS);
+        ok &= qr_fixed_add_doubles(cross + (size_t)shape * QR_CROSS, k, QR_CROSS);
     }
     return ok;
 }
