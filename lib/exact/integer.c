@@ -11,31 +11,41 @@ typedef unsigned __int128 wide; /* sums wrap; signed ones must not */
 /* Adding this rounds a double below 2^51 to an integer, ties to even, and leaves that integer in its lowest bits. */
 static const double to_integer = 0x1.8p52;
 
-static int64_t bits_of(double x) {
-    int64_t b;
-    memcpy(&b, &x, sizeof b);
-    return b;
-}
+typedef double two_doubles __attribute__((vector_size(16)));
+typedef int64_t two_integers __attribute__((vector_size(16)));
+
+/* x * 2^64 = high * 2^56 + low. */
+struct two_fixed { two_integers high, low; };
 
 /* |x| < 2^40: three integers, of 48, 28 and 28 bits. Only the last is rounded, all else is exact; what stands above it is even. */
-static wide fixed_of(double x) {
-    double y = x * 0x1p8, a = y + to_integer;
-    double r = (y - (a - to_integer)) * 0x1p28, b = r + to_integer;
-    double c = (r - (b - to_integer)) * 0x1p28 + to_integer;
-    int64_t none = bits_of(to_integer), high = bits_of(a) - none, low = (bits_of(b) - none) * (1 << 28) + (bits_of(c) - none);
-    return ((wide)high << 56) + (wide)low;
+static inline struct two_fixed fixed_of(two_doubles x) {
+    const two_doubles none = {to_integer, to_integer};
+    two_doubles y = x * 0x1p8, a = y + none;
+    two_doubles r = (y - (a - none)) * 0x1p28, b = r + none;
+    two_doubles c = (r - (b - none)) * 0x1p28 + none;
+    return (struct two_fixed){(two_integers)a - (two_integers)none,
+                              (((two_integers)b - (two_integers)none) << 28) + ((two_integers)c - (two_integers)none)};
+}
+
+static inline wide one_of(const struct two_fixed *f, int i) {
+    return ((wide)f->high[i] << 56) + (wide)f->low[i];
 }
 
 bool qr_fixed_from_double(double x, qr_fixed *ret) {
     if (!(fabs(x) < 0x1p40)) return false; /* infinities and NaN too */
-    *ret = (qr_fixed)fixed_of(x);
+    struct two_fixed f = fixed_of((two_doubles){x, 0});
+    *ret = (qr_fixed)one_of(&f, 0);
     return true;
 }
 
 bool qr_fixed_add_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
     bool good = true;
     for (size_t i = 0; i < n; i++) good &= fabs(x[i]) < 0x1p40;
-    for (size_t i = 0; i < n && good; i++) acc[i] = (qr_fixed)((wide)acc[i] + fixed_of(x[i]));
+    for (size_t i = 0; i < n && good; i += 2) {
+        struct two_fixed f = fixed_of((two_doubles){x[i], i + 1 < n ? x[i + 1] : 0});
+        acc[i] = (qr_fixed)((wide)acc[i] + one_of(&f, 0));
+        if (i + 1 < n) acc[i + 1] = (qr_fixed)((wide)acc[i + 1] + one_of(&f, 1));
+    }
     return good;
 }
 

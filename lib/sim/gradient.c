@@ -41,10 +41,5 @@ bool qr_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, const qr_f
                                                  mixed + (s->mixed_slot * mixed_stride + n) * QR_CROSS);
         }
     }
-    qr_fixed f;
-    for (unsigned k = 0; k < p->n_params; k++)
-        if (!qr_fixed_from_double(scratch[k], &f)) return false;
-    for (unsigned k = 0; k < p->n_params; k++)
-        if (qr_fixed_from_double(scratch[k], &f)) ret_grad[k] += f;
-    return true;
+    return qr_fixed_add_doubles(ret_grad, scratch, p->n_params);
 }
