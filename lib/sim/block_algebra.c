@@ -102,6 +102,20 @@ void qr_slope_weights(const struct qr_m4 *s, const struct qr_m4 *g, double scale
     for (int i = 0; i < 4; i++) ret[k++] = -2 * scale * d.e[i * 5].im;
 }
 
+/* Each as qr_slope_value has it, side by side. */
+void qr_two_slopes(const double w[2 * QR_CROSS], const double k[QR_CROSS], double ret[2]) {
+    pair s = {0, 0};
+#pragma GCC unroll 8
+    for (int i = 0; i < QR_CROSS; i += 2) {
+        pair a, b;
+        memcpy(&a, w + i, sizeof a);
+        memcpy(&b, w + QR_CROSS + i, sizeof b);
+        s += (pair){a[0], b[0]} * k[i];
+        s += (pair){a[1], b[1]} * k[i + 1];
+    }
+    memcpy(ret, &s, sizeof s);
+}
+
 double qr_slope_value(const double w[QR_CROSS], const double k[QR_CROSS]) {
     double s = 0;
     for (int i = 0; i < QR_CROSS; i++) s += w[i] * k[i];

@@ -30,10 +30,19 @@ bool qr_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, const qr_f
         if (!s->n_slopes) continue;
         double k[QR_CROSS];
         to_double(cross + i * QR_CROSS, k);
-        for (uint32_t j = s->first_slope; j < s->first_slope + s->n_slopes; j++) {
+        for (uint32_t j = s->first_slope, end = j + s->n_slopes; j < end; j++) {
             const struct qr_plan_slope *d = &p->slopes[j];
+            const double *w = b->weights + (size_t)j * QR_CROSS;
+            if (!d->mixed && j + 1 < end && !d[1].mixed) {
+                double two[2];
+                qr_two_slopes(w, k, two);
+                scratch[d->param] += two[0];
+                scratch[d[1].param] += two[1];
+                j++;
+                continue;
+            }
             if (!d->mixed) {
-                scratch[d->param] += qr_slope_value(b->weights + (size_t)j * QR_CROSS, k);
+                scratch[d->param] += qr_slope_value(w, k);
                 continue;
             }
             for (size_t n = 0; n < n_samples; n++)

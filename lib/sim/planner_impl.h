@@ -136,6 +136,7 @@ struct qr_m4 qr_m4_generator(const struct qr_plan_op *op, const double complex *
 /* The 16 weights with which the numbers of a cross matrix give Re Tr(s g s^adjoint K), times scale. */
 void qr_slope_weights(const struct qr_m4 *s, const struct qr_m4 *g, double scale, double ret[QR_CROSS]);
 double qr_slope_value(const double w[QR_CROSS], const double k[QR_CROSS]);
+void qr_two_slopes(const double w[2 * QR_CROSS], const double k[QR_CROSS], double ret[2]); /* of slopes that follow each other */
 /* As numbers of a kernel: 16 real then 16 imaginary parts of m, then the same of its adjoint. */
 void qr_narrow_numbers(const struct qr_m4 *m, double ret[QR_NARROW]);
 /* The same into one lane of a wide slot. */
