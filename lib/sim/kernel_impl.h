@@ -86,6 +86,8 @@ struct qr_kernels {
     /* out <- a matrix of its own for each of lanes 0-7 on the place; the other lanes stay. numbers: for each of the 16 entries re[8],
      * im[8], 64-byte aligned. out may be in. */
     void (*apply_half)(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers);
+    /* out <- a matrix for each lane on the place; numbers as apply's wide ones; at least two groups. out may be in. */
+    void (*apply_wide)(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers);
     /* lane l of to <- lane 4 + l / 4 of from */
     void (*repeat)(const void *from, void *to, size_t cells);
     /* cells[i] += cells[n + i], then cells[2 n + i] ... */

@@ -340,6 +340,56 @@ static void NAME(apply_half)(const void *in, void *out, unsigned bits, const str
     }
 }
 
+/* Two groups share the numbers where there are registers for it. */
+INLINE void NAME(wide_groups)(const int ng, const struct NAME(cell) *const x[2], struct NAME(cell) *const y[2], const size_t cell[4],
+                              const struct NAME(wide) *w) {
+    for (int v = 0; v < QR_LANES; v += DW) {
+        D xr[2][4] RAW, xi[2][4] RAW;
+#pragma GCC unroll 2
+        for (int g = 0; g < ng; g++) {
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) {
+                xr[g][j] = DLOAD(&x[g][cell[j]].re[v]);
+                xi[g][j] = DLOAD(&x[g][cell[j]].im[v]);
+            }
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; r++) {
+            D yr[2] RAW, yi[2] RAW;
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) {
+                D cr = DNUMBERS(&w[r * 4 + j].re[v]), ci = DNUMBERS(&w[r * 4 + j].im[v]);
+#pragma GCC unroll 2
+                for (int g = 0; g < ng; g++) {
+                    yr[g] = j ? DFMA(cr, xr[g][j], yr[g]) : DMUL(cr, xr[g][j]);
+                    yi[g] = j ? DFMA(cr, xi[g][j], yi[g]) : DMUL(cr, xi[g][j]);
+                    yr[g] = DFNMA(ci, xi[g][j], yr[g]);
+                    yi[g] = DFMA(ci, xr[g][j], yi[g]);
+                }
+            }
+#pragma GCC unroll 2
+            for (int g = 0; g < ng; g++) {
+                DSTORE(&y[g][cell[r]].re[v], yr[g]);
+                DSTORE(&y[g][cell[r]].im[v], yi[g]);
+            }
+        }
+    }
+}
+
+static void NAME(apply_wide)(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers) {
+    struct NAME(walk) w = NAME(walk_of)(bits, at);
+    const struct NAME(wide) *c = (const void *)numbers;
+    const size_t cell[4] = {0, w.sb, w.sa, w.sa + w.sb};
+    uint64_t i = 0;
+    for (size_t g = 0; g < w.n; g += W == QR_LANES ? 2 : 1) { /* two or more groups */
+        uint64_t second = NAME(next)(&w, i);
+        const struct NAME(cell) *const x[2] = {(const struct NAME(cell) *)in + i, (const struct NAME(cell) *)in + second};
+        struct NAME(cell) *const y[2] = {(struct NAME(cell) *)out + i, (struct NAME(cell) *)out + second};
+        NAME(wide_groups)(W == QR_LANES ? 2 : 1, x, y, cell, c);
+        i = W == QR_LANES ? NAME(next)(&w, second) : second;
+    }
+}
+
 static void NAME(repeat)(const void *from, void *to, size_t cells) {
     const struct NAME(cell) *x = from;
     struct NAME(cell) *y = to;

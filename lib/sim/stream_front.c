@@ -221,8 +221,8 @@ static void swap_terms(const struct qr_stream_run *r, unsigned char *chain, unsi
 static void build_variant(const struct qr_stream_run *r, unsigned v, unsigned char *chain, unsigned char *table) {
     const struct qr_stream_front *f = &r->s->front;
     struct qr_place at = wide_place(f);
-    memcpy(chain, r->ws->right[1], r->p->cell_bytes << f->right_bits);
-    if (f->variants > 1) r->k->apply(chain, f->right_bits, &at, r->b->stream->wide + (size_t)v * QR_WIDE, true);
+    if (f->variants == 1) memcpy(chain, r->ws->right[1], r->p->cell_bytes << f->right_bits);
+    else r->k->apply_wide(r->ws->right[1], chain, f->right_bits, &at, r->b->stream->wide + (size_t)v * QR_WIDE);
     if (f->centre_first) swap_terms(r, chain, table, true);
 }
 
@@ -254,7 +254,7 @@ static unsigned char *unbuild_table(struct qr_stream_run *r) {
     }
     for (unsigned v = 0; v < f->variants; v++) {
         unsigned char *from = ws->wide_grad + v * chain;
-        if (f->variants > 1) r->k->apply(from, f->right_bits, &at, r->b->stream->wide + (size_t)v * QR_WIDE + QR_WIDE / 2, true);
+        if (f->variants > 1) r->k->apply_wide(from, from, f->right_bits, &at, r->b->stream->wide + (size_t)v * QR_WIDE + QR_WIDE / 2);
     }
     r->k->add_parts(ws->wide_grad, (size_t)1 << f->right_bits, f->variants);
     return ws->wide_grad;

@@ -274,6 +274,13 @@ static void tables(const struct qr_kernels *k, const struct qr_kernels *portable
         k->apply_half(y, y, BITS, &at, numbers);
         for (size_t i = 0; i < CELLS; i++) right &= amplitude(x, precision, i, 7) == amplitude(y, precision, i, 7);
         CHECK(right, "%s apply_half in place %u", k->name, p);
+        memcpy(y, w.phi, bytes);
+        portable->apply(y, BITS, &at, w.wide, true);
+        k->apply_wide(w.phi, x, BITS, &at, w.wide);
+        CHECK(memcmp(x, y, bytes) == 0, "%s apply_wide %u", k->name, p);
+        memcpy(x, w.phi, bytes);
+        k->apply_wide(x, x, BITS, &at, w.wide);
+        CHECK(memcmp(x, y, bytes) == 0, "%s apply_wide in place %u", k->name, p);
     }
     bool repeated = true;
     k->repeat(w.phi, x, CELLS);

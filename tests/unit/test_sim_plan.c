@@ -223,6 +223,12 @@ static double inside(unsigned bits, const struct qr_place *at) { return (double)
         k->apply_half(in, out, bits, at, numbers);                                                                                                 \
         after(before, said);                                                                                                                       \
     }                                                                                                                                              \
+    static void T##_apply_wide_(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers) {                      \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call((double)(UINT64_C(1) << bits), 16, 2, sizeof(ELEM)));                                                                         \
+        k->apply_wide(in, out, bits, at, numbers);                                                                                                 \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
     static void T##_add_parts_(void *cells, size_t n, unsigned parts) {                                                                            \
         typedef T##_elem real_elem;                                                                                                                \
         COUNTED(call((double)n, 2.0 * (parts - 1), parts + 1, sizeof(ELEM)));                                                                      \
@@ -241,7 +247,7 @@ static double inside(unsigned bits, const struct qr_place *at) { return (double)
         .transpose = T##_transpose_, .gather = T##_gather_, .scatter = T##_scatter_, .tile = T##_tile_, .tile_cross = T##_tile_cross_,             \
         .mix = T##_mix_, .columns = T##_columns_, .dense = T##_dense_, .density = T##_density_, .diagonal = T##_diagonal_,                         \
         .collect = T##_collect_, .fold_sums = T##_fold_sums_, .weigh = T##_weigh_, .encode = T##_encode_,                        \
-        .apply_half = T##_apply_half_, .add_parts = T##_add_parts_, .repeat = T##_repeat_,                                                         \
+        .apply_half = T##_apply_half_, .apply_wide = T##_apply_wide_, .add_parts = T##_add_parts_, .repeat = T##_repeat_,                          \
         .numbers_of_slices = T##_numbers_of_slices_, .table_of_slices = T##_table_of_slices_}
 WRAP(f32, float);
 WRAP(f64, double);
