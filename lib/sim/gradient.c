@@ -15,8 +15,7 @@ static double mixed_slope(const struct qr_sim_bound *b, const struct qr_plan_sha
     double a[2] = {0, 0}, w[QR_CROSS], k[QR_CROSS];
     for (unsigned i = 0; i < op->gate.n_args; i++) a[i] = qr_gate_arg_value(&op->gate.args[i], b->theta, x);
     qr_gate_matrix(&op->gate, a, u, du);
-    struct qr_m4 g = qr_m4_generator(op, u, du + d->arg * (op->gate.n_targets == 2 ? 16u : 4u));
-    qr_slope_weights(&b->suffix[s - b->plan->shapes], &g, d->scale, w);
+    qr_slope_weights(&b->suffix[s - b->plan->shapes], op, u, du + d->arg * (op->gate.n_targets == 2 ? 16u : 4u), d->scale, w);
     to_double(cross, k);
     return qr_slope_value(w, k);
 }
