@@ -17,12 +17,15 @@ static const double *entry_of(const struct qr_stream *s, const double *m, unsign
 }
 
 static void adjoint(const struct qr_stream *s, const double *m, double *ret) {
-    for (unsigned r = 0; r < s->dim; r++)
-        for (unsigned c = 0; c < s->dim; c++) {
-            const double *from = entry_of(s, m, r, c);
-            double *to = entry(s, ret, c, r);
-            to[0] = from[0];
-            to[QR_LANES] = -from[QR_LANES];
+    unsigned lanes = s->dim < QR_LANES ? s->dim : QR_LANES;
+    for (unsigned first = 0; first < s->dim; first += QR_LANES)
+        for (unsigned r = 0; r < s->dim; r++) {
+            const double *from = entry_of(s, m, r, first);
+            double *to = entry(s, ret, first, r);
+            for (unsigned l = 0; l < lanes; l++, from++, to += 2 * QR_LANES) {
+                to[0] = from[0];
+                to[QR_LANES] = -from[QR_LANES];
+            }
         }
 }
 
