@@ -279,12 +279,14 @@ static void load_mixing(const struct qr_stream_run *r, struct qr_stream_slot *sl
 }
 
 static bool add_fixed(const struct qr_stream_run *r, const unsigned char *from, size_t n, qr_fixed *to) {
+    enum { AT_ONCE = 64 };
+    double x[AT_ONCE] QR_RAW;
     bool ok = true;
-    for (size_t i = 0; i < n; i++) {
-        double x = r->p->opt.precision == QR_DOUBLE ? ((const double *)(const void *)from)[i] : (double)((const float *)(const void *)from)[i];
-        qr_fixed v;
-        if (qr_fixed_from_double(x, &v)) to[i] += v;
-        else ok = false;
+    for (size_t i = 0; i < n; i += AT_ONCE) {
+        size_t many = n - i < AT_ONCE ? n - i : AT_ONCE;
+        for (size_t j = 0; j < many; j++)
+            x[j] = r->p->opt.precision == QR_DOUBLE ? ((const double *)(const void *)from)[i + j] : (double)((const float *)(const void *)from)[i + j];
+        ok &= qr_fixed_add_doubles(to + i, x, many);
     }
     return ok;
 }
