@@ -18,6 +18,8 @@ enum { QR_FIXED_BYTES = 16 };
 /* False, and *ret untouched, for NaN, infinity and |x| >= 2^40. */
 bool qr_fixed_from_double(double x, qr_fixed *ret);
 double qr_fixed_to_double(qr_fixed sum);
+/* acc[i] += x[i], unless one of them is out of range: then false, and acc stays. */
+bool qr_fixed_add_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n);
 /* A plain count (samples, correct predictions, block ids): count * 2^64 would waste range, so counts enter
  * as the integer itself in the high word: value = count << 64. count < 2^40. */
 qr_fixed qr_fixed_from_count(uint64_t count);

@@ -16,6 +16,7 @@
 enum {
     QR_LANES = 16,
     QR_LANE_BITS = 4,
+    QR_HALF_LANES = 8,
     QR_BATCH_GROUPS = 16, /* of 4 cells, so 64 terms of a lane: summed in the amplitudes' precision */
     QR_BATCH_ROWS = 64,   /* the same where cells come one by one */
     QR_CROSS = 16, /* numbers of a cross matrix: re, im of K01 K02 K03 K12 K13 K23, then Im K00/2 .. Im K33/2 */
@@ -82,6 +83,19 @@ struct qr_kernels {
     /* wide coefficients, and after them their adjoint's, of m (b0 x b1); m: narrow numbers; b: 2x2 matrices per lane, entry e of
      * frame position f at (f * 4 + e) * 32: re[16], im[16] */
     void (*encode)(const double *m, const double *b, void *ret);
+    /* out <- a matrix of its own for each of lanes 0-7 on the place; the other lanes stay. numbers: for each of the 16 entries re[8],
+     * im[8], 64-byte aligned. out may be in. */
+    void (*apply_half)(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers);
+    /* out <- a matrix for each lane on the place; numbers as apply's wide ones; at least two groups. out may be in. */
+    void (*apply_wide)(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers);
+    /* lane l of to <- lane 4 + l / 4 of from */
+    void (*repeat)(const void *from, void *to, size_t cells);
+    /* cells[i] += cells[n + i], then cells[2 n + i] ... */
+    void (*add_parts)(void *cells, size_t n, unsigned parts);
+    /* term t of slice l: numbers of the table at l * stride + at[t], imaginary parts QR_LANES further. Into lane l of there[t], and its
+     * conjugate into lane t of back[l]; and sums of terms, re in sums[2 t], im in sums[2 t + 1], to those places */
+    void (*numbers_of_slices)(const void *table, size_t stride, const uint32_t *at, unsigned terms, void *there, void *back);
+    void (*table_of_slices)(const double (*sums)[QR_LANES], void *table, size_t stride, const uint32_t *at, unsigned terms);
 };
 
 /* [0] float32, [1] float64 */

@@ -416,7 +416,9 @@ static void NAME(scatter)(void *to, const void *from, const uint64_t *offsets, s
         .gather = NAME(gather), .scatter = NAME(scatter), .tile = NAME(tile), .tile_cross = NAME(tile_cross),          \
         .mix = NAME(mix), .columns = NAME(columns), .dense = NAME(dense), .density = NAME(density),                    \
         .collect = NAME(collect),                                                                                      \
-        .diagonal = NAME(diagonal),                                                                                    \
+        .diagonal = NAME(diagonal), .apply_half = NAME(apply_half), .apply_wide = NAME(apply_wide),                    \
+        .repeat = NAME(repeat), .add_parts = NAME(add_parts), .numbers_of_slices = NAME(numbers_of_slices),                                    \
+        .table_of_slices = NAME(table_of_slices),                                                                      \
         .fold_sums = NAME(fold_sums), .weigh = NAME(weigh), .encode = NAME(encode)                                     \
     }
 static const struct qr_kernels NAME(table) = TABLE;

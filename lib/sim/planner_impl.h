@@ -131,11 +131,14 @@ struct qr_m4 qr_m4_mul(const struct qr_m4 *a, const struct qr_m4 *b);
 struct qr_m4 qr_m4_mul_adjoint(const struct qr_m4 *a, const struct qr_m4 *b);
 /* A gate's matrix in its block's frame. derivative: zero, not identity, where its control does not hold. */
 struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, bool derivative);
-/* (dG) G^adjoint of argument arg in the frame: d from qr_gate_matrix. */
-struct qr_m4 qr_m4_generator(const struct qr_plan_op *op, const double complex *u, const double complex *d);
-/* The 16 weights with which the numbers of a cross matrix give Re Tr(s g s^adjoint K), times scale. */
-void qr_slope_weights(const struct qr_m4 *s, const struct qr_m4 *g, double scale, double ret[QR_CROSS]);
+/* a times that; zeros may have another sign than in the whole product. */
+struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op, const double complex *m, bool derivative);
+/* The 16 weights with which the numbers of a cross matrix give Re Tr(s g s^adjoint K), times scale; g = (dG) G^adjoint in the frame, d of one
+ * argument, both from qr_gate_matrix. */
+void qr_slope_weights(const struct qr_m4 *s, const struct qr_plan_op *op, const double complex *u, const double complex *d, double scale,
+                      double ret[QR_CROSS]);
 double qr_slope_value(const double w[QR_CROSS], const double k[QR_CROSS]);
+void qr_two_slopes(const double w[2 * QR_CROSS], const double k[QR_CROSS], double ret[2]); /* of slopes that follow each other */
 /* As numbers of a kernel: 16 real then 16 imaginary parts of m, then the same of its adjoint. */
 void qr_narrow_numbers(const struct qr_m4 *m, double ret[QR_NARROW]);
 /* The same into one lane of a wide slot. */
