@@ -11,6 +11,7 @@ struct qr_slot {
     qr_fixed *cross;             /* n_shapes * QR_CROSS */
     qr_fixed *z;                 /* n_readouts * QR_LANES; lane 0 alone when lanes are amplitudes */
     bool *bad_z;                 /* the same shape */
+    size_t next;                 /* the item that this thread does after this one; none: their number */
     bool bad;                    /* a cross number left the range */
 };
 

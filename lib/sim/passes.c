@@ -113,7 +113,7 @@ static void add_offsets(struct qr_sim_plan *p, struct qr_plan_pass *pass) {
     size_t n = (size_t)1 << p->tile_bits;
     p->offsets = qr_xreallocarray(p->offsets, p->n_offsets + n, sizeof *p->offsets);
     uint64_t o = 0;
-    for (size_t i = 0; i < n; i++, o = ((o | ~pass->tile) + 1) & pass->tile) p->offsets[p->n_offsets + i] = o;
+    for (size_t i = 0; i < n; i++, o = ((o | ~pass->tile) + 1) & pass->tile) p->offsets[p->n_offsets + i] = qr_cell_at(o);
     p->n_offsets += n;
 }
 
