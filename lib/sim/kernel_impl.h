@@ -17,15 +17,14 @@ enum {
     QR_LANES = 16,
     QR_LANE_BITS = 4,
     QR_TILE_BITS = 10,    /* cells of one tile: 2^10, 128 KiB in float32 */
-    QR_SAMPLE_LANES_MAX_QUBITS = 11, /* up to here the lanes are samples, and the tile the whole state */
     QR_BATCH_GROUPS = 16, /* of 4 cells, so 64 terms of a lane: summed in the amplitudes' precision */
     QR_BATCH_ROWS = 64,   /* the same where cells come one by one */
     QR_CROSS = 16, /* numbers of a cross matrix: re, im of K01 K02 K03 K12 K13 K23, then Im K00/2 .. Im K33/2 */
 };
 
-/* Where cell i of a state lies. A tile's cells are far apart, by powers of two that would all meet in a few sets of the caches: higher bits turn
- * the lower ones, within a piece of a tile's size. States that are one tile lie as they are; qr_cell_at(i ^ j) = qr_cell_at(i) ^ qr_cell_at(j). */
-static inline uint64_t qr_cell_at(uint64_t i) { return i ^ (i >> QR_SAMPLE_LANES_MAX_QUBITS & ((1 << QR_TILE_BITS) - 1)); }
+/* Where cell i of a state lies that is more than one tile. A tile's cells are far apart, by powers of two that would all meet in a few sets of
+ * the caches: higher bits turn the lower ones, within a piece of a tile's size. qr_cell_at(i ^ j) = qr_cell_at(i) ^ qr_cell_at(j). */
+static inline uint64_t qr_cell_at(uint64_t i) { return i ^ (i >> 5 & ((1 << QR_TILE_BITS) - 1)); }
 
 /* The next tile's cells, fetched into L2 beside the work on this one: cells offsets[i] ^ base, i < n, of from[0], then of from[1]. */
 struct qr_ahead {
@@ -47,6 +46,7 @@ struct qr_pauli_place {
     uint64_t x, z;           /* cell bits */
     uint8_t x_lane, z_lane;  /* lane bits */
     uint8_t n_y;             /* mod 4 */
+    bool turned;             /* cells lie at their qr_cell_at, not in order */
 };
 
 struct qr_kernels {
@@ -60,7 +60,7 @@ struct qr_kernels {
                       uint64_t start, size_t count, double (*acc)[QR_LANES]);
     /* ret[k] = tree over lanes of acc[k][lane] * scale[lane] */
     void (*fold)(const double (*acc)[QR_LANES], const double scale[QR_LANES], double ret[QR_CROSS]);
-    /* acc[lane] += <phi|P|phi> over cells first..first+count-1 (each at its qr_cell_at), without the signs of z_lane */
+    /* acc[lane] += <phi|P|phi> over cells first..first+count-1, without the signs of z_lane */
     void (*expect)(const void *phi, size_t first, size_t count, const struct qr_pauli_place *at, void *acc);
     /* lambda[i] += weight[lane] * (P phi)[i], without the signs of z_lane */
     void (*observe)(void *lambda, const void *phi, size_t first, size_t count, const struct qr_pauli_place *at,

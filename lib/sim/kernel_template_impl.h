@@ -327,12 +327,14 @@ INLINE const struct NAME(cell) *NAME(source)(const struct NAME(cell) *c, unsigne
     return room;
 }
 
+INLINE uint64_t NAME(cell_at)(const struct qr_pauli_place *at, uint64_t i) { return at->turned ? qr_cell_at(i) : i; }
+
 static void NAME(expect)(const void *phi, size_t first, size_t count, const struct qr_pauli_place *at, void *acc) {
     const struct NAME(cell) *p = phi;
     E *sum = acc;
     for (size_t i = first; i < first + count; i++) {
         struct NAME(cell) room RAW;
-        const struct NAME(cell) *b = p + qr_cell_at(i), *a = NAME(source)(p + qr_cell_at(i ^ at->x), at->x_lane, &room);
+        const struct NAME(cell) *b = p + NAME(cell_at)(at, i), *a = NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane, &room);
         bool minus = (__builtin_popcountll(i & at->z) & 1) != (at->n_y == 1 || at->n_y == 2);
         for (int v = 0; v < QR_LANES; v += W) {
             V ar = LOAD(&a->re[v]), ai = LOAD(&a->im[v]), br = LOAD(&b->re[v]), bi = LOAD(&b->im[v]);
@@ -351,8 +353,8 @@ static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t co
     bool swap = at->n_y & 1;
     for (size_t i = first; i < first + count; i++) {
         struct NAME(cell) room RAW;
-        const struct NAME(cell) *a = NAME(source)(p + qr_cell_at(i ^ at->x), at->x_lane, &room);
-        struct NAME(cell) *o = to + qr_cell_at(i);
+        const struct NAME(cell) *a = NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane, &room);
+        struct NAME(cell) *o = to + NAME(cell_at)(at, i);
         bool odd = __builtin_popcountll((i ^ at->x) & at->z) & 1;
         bool minus_re = odd != (at->n_y == 1 || at->n_y == 2), minus_im = odd != (at->n_y == 2 || at->n_y == 3);
         for (int v = 0; v < QR_LANES; v += W) {

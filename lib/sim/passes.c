@@ -205,6 +205,7 @@ static void place_terms(struct qr_sim_plan *p, const struct layout *l, const str
             const struct qr_pauli_term *from = &obs[r].terms[t];
             struct qr_plan_term *to = &p->terms[p->n_terms++];
             *to = (struct qr_plan_term){.readout = (uint32_t)r, .coefficient = from->coefficient};
+            to->place.turned = p->tile_bits < p->cell_bits;
             to->place.n_y = (uint8_t)(__builtin_popcountll(from->x & from->z) & 3);
             for (unsigned q = 0; q < p->n_qubits; q++) {
                 if (is_lane(l, q)) {

@@ -6,6 +6,7 @@
 #include "sim/sim.h"
 
 enum {
+    QR_SAMPLE_LANES_MAX_QUBITS = 11, /* up to here the lanes are samples */
     QR_PIECE_GROUPS = 256,           /* groups of 4 cells: 4 terms a group and number, so 1024 terms a lane */
     QR_PIECE_CELLS = 1024,           /* cells of one piece of a read-out: one term each */
     QR_NARROW = 64,                  /* numbers of a matrix and its adjoint, the same in all lanes */
