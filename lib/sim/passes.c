@@ -198,6 +198,7 @@ static size_t add_pass(struct qr_sim_plan *p, struct layout *l, const bool *only
 
 static void place_terms(struct qr_sim_plan *p, const struct layout *l, const struct qr_observable *obs, size_t n_obs) {
     size_t n = 0;
+    uint64_t paired = 0;
     for (size_t r = 0; r < n_obs; r++) n += obs[r].n_terms;
     p->terms = qr_xcalloc(n + 1, sizeof *p->terms);
     for (size_t r = 0; r < n_obs; r++)
@@ -216,7 +217,9 @@ static void place_terms(struct qr_sim_plan *p, const struct layout *l, const str
                     if (from->z & bit(q)) to->place.z |= bit(l->pos[q] - l->lane_bits);
                 }
             }
+            paired |= to->place.x;
         }
+    p->tiles_observe = p->tile_bits < p->cell_bits && p->n_passes && !(paired & ~p->passes[p->n_passes - 1].tile);
 }
 
 /* A step's adjoint is wanted only where an earlier step that owes derivatives, or whose adjoint is wanted, shares a qubit with it:

@@ -217,11 +217,11 @@ static void backward_tile(struct qr_run *r, size_t tile, struct qr_slot *slot) {
     const uint64_t *offsets = p->offsets + r->pass->first_offset;
     size_t cells = (size_t)1 << p->tile_bits;
     unsigned char *phi = whole ? r->ws->phi : slot->phi, *lambda = whole ? r->ws->lambda : slot->lambda;
-    if (!whole) {
-        p->kernels->gather(phi, r->ws->phi, qr_cell_at(base), offsets, cells);
-        p->kernels->gather(lambda, r->ws->lambda, qr_cell_at(base), offsets, cells);
-    }
-    struct qr_ahead ahead = ahead_of(r, slot, r->ws->phi, r->ws->lambda);
+    bool observe = p->tiles_observe && r->pass == &p->passes[p->n_passes - 1];
+    if (!whole) p->kernels->gather(phi, r->ws->phi, qr_cell_at(base), offsets, cells);
+    if (observe) qr_run_observe_tile(r, base, lambda, phi);
+    else if (!whole) p->kernels->gather(lambda, r->ws->lambda, qr_cell_at(base), offsets, cells);
+    struct qr_ahead ahead = ahead_of(r, slot, r->ws->phi, observe ? NULL : r->ws->lambda);
     for (uint32_t i = r->pass->n_steps; i-- > 0;) {
         const struct qr_plan_step *st = &p->steps[r->pass->first_step + i];
         if ((size_t)(st - p->steps) < p->first_cross) break;

@@ -106,6 +106,7 @@ struct qr_sim_plan {
     size_t n_offsets;
     struct qr_plan_term *terms;
     size_t n_terms;
+    bool tiles_observe; /* the last pass's tiles have all cells that the terms pair: lambda begins there, not as a state */
     size_t n_data, n_mixed, n_wide;
     size_t first_cross; /* first step in order of execution that owes derivatives; n_steps when none does */
     struct qr_stream *stream; /* NULL: the blocked engine */
