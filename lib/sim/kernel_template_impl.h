@@ -385,28 +385,24 @@ INLINE void NAME(swap_squares)(NAME(e16) r[QR_LANES], const int h) {
         r[i] = x;
     }
 }
-INLINE void NAME(transpose_part)(E *const part[QR_LANES]) {
-    NAME(e16) r[QR_LANES];
+INLINE E *NAME(row)(struct NAME(cell) *c, bool im) { return im ? c->im : c->re; }
+INLINE void NAME(transpose_part)(struct NAME(cell) *c, const uint64_t offsets[QR_LANES], bool im) {
+    NAME(e16) r[QR_LANES] RAW;
 #pragma GCC unroll 16
-    for (int j = 0; j < QR_LANES; j++) memcpy(&r[j], part[j], sizeof r[j]);
+    for (int j = 0; j < QR_LANES; j++) memcpy(&r[j], NAME(row)(c + offsets[j], im), sizeof r[j]);
     NAME(swap_squares)(r, 8);
     NAME(swap_squares)(r, 4);
     NAME(swap_squares)(r, 2);
     NAME(swap_squares)(r, 1);
 #pragma GCC unroll 16
-    for (int j = 0; j < QR_LANES; j++) memcpy(part[j], &r[j], sizeof r[j]);
+    for (int j = 0; j < QR_LANES; j++) memcpy(NAME(row)(c + offsets[j], im), &r[j], sizeof r[j]);
 }
 
 static void NAME(transpose)(void *cells, const uint64_t offsets[QR_LANES]) {
     struct NAME(cell) *c = cells;
     if (W == QR_LANES) {
-        E *re[QR_LANES], *im[QR_LANES];
-        for (int j = 0; j < QR_LANES; j++) {
-            re[j] = c[offsets[j]].re;
-            im[j] = c[offsets[j]].im;
-        }
-        NAME(transpose_part)(re);
-        NAME(transpose_part)(im);
+        NAME(transpose_part)(c, offsets, false);
+        NAME(transpose_part)(c, offsets, true);
         return;
     }
     for (int a = 1; a < QR_LANES; a++) {
