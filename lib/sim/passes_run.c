@@ -221,7 +221,7 @@ static void backward_tile(struct qr_run *r, size_t tile, struct qr_slot *slot) {
     if (!whole) p->kernels->gather(phi, r->ws->phi, qr_cell_at(base), offsets, cells);
     if (observe) qr_run_observe_tile(r, base, lambda, phi);
     else if (!whole) p->kernels->gather(lambda, r->ws->lambda, qr_cell_at(base), offsets, cells);
-    struct qr_ahead ahead = ahead_of(r, slot, r->ws->phi, observe ? NULL : r->ws->lambda);
+    struct qr_ahead ahead = ahead_of(r, slot, r->ws->phi, r->ws->lambda); /* written at the end, even where it is not read */
     for (uint32_t i = r->pass->n_steps; i-- > 0;) {
         const struct qr_plan_step *st = &p->steps[r->pass->first_step + i];
         if ((size_t)(st - p->steps) < p->first_cross) break;
