@@ -7,7 +7,6 @@
 
 enum {
     QR_SAMPLE_LANES_MAX_QUBITS = 11, /* up to here the lanes are samples */
-    QR_TILE_BITS = 10,               /* cells of one tile: 2^10, 128 KiB in float32 */
     QR_PIECE_GROUPS = 256,           /* groups of 4 cells: 4 terms a group and number, so 1024 terms a lane */
     QR_PIECE_CELLS = 1024,           /* cells of one piece of a read-out: one term each */
     QR_NARROW = 64,                  /* numbers of a matrix and its adjoint, the same in all lanes */
@@ -67,7 +66,7 @@ struct qr_plan_step {
 struct qr_plan_pass {
     uint32_t first_step, n_steps;
     uint64_t tile;                /* cell bits of the tile */
-    uint32_t first_offset;        /* cell offsets of a tile's cells; unused when the tile is the whole state */
+    uint32_t first_offset;        /* where a tile's cells lie (qr_cell_at); unused when the tile is the whole state */
 };
 
 struct qr_plan_term {
@@ -107,6 +106,7 @@ struct qr_sim_plan {
     size_t n_offsets;
     struct qr_plan_term *terms;
     size_t n_terms;
+    bool tiles_observe; /* the last pass's tiles have all cells that the terms pair: lambda begins there, not as a state */
     size_t n_data, n_mixed, n_wide;
     size_t first_cross; /* first step in order of execution that owes derivatives; n_steps when none does */
     struct qr_stream *stream; /* NULL: the blocked engine */

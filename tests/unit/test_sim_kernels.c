@@ -242,9 +242,9 @@ static void moves(const struct qr_kernels *k, int precision) {
     k->transpose(x, offsets);
     CHECK(memcmp(x, w.phi, bytes) == 0);
     for (uint64_t i = 0; i < CELLS; i++) offsets[i] = (i * 37 + 5) % CELLS;
-    k->gather(x, w.phi, offsets, CELLS);
-    CHECK(amplitude(x, precision, 1, 3) == amplitude(w.phi, precision, offsets[1], 3));
-    k->scatter(w.lambda, x, offsets, CELLS);
+    k->gather(x, w.phi, 3, offsets, CELLS);
+    CHECK(amplitude(x, precision, 1, 3) == amplitude(w.phi, precision, offsets[1] ^ 3, 3));
+    k->scatter(w.lambda, x, 3, offsets, CELLS);
     CHECK(memcmp(w.lambda, w.phi, bytes) == 0);
     free(x);
     drop(&w);

@@ -147,16 +147,16 @@ static double inside(unsigned bits, const struct qr_place *at) { return (double)
         k->transpose(cells, offsets);                                                                                                              \
         after(before, said);                                                                                                                       \
     }                                                                                                                                              \
-    static void T##_gather_(void *to, const void *from, const uint64_t *offsets, size_t n) {                                                       \
+    static void T##_gather_(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n) {                                        \
         typedef T##_elem real_elem;                                                                                                                \
         COUNTED(call((double)n, 0, 2, sizeof(ELEM)));                                                                                              \
-        k->gather(to, from, offsets, n);                                                                                                           \
+        k->gather(to, from, base, offsets, n);                                                                                                     \
         after(before, said);                                                                                                                       \
     }                                                                                                                                              \
-    static void T##_scatter_(void *to, const void *from, const uint64_t *offsets, size_t n) {                                                      \
+    static void T##_scatter_(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n) {                                       \
         typedef T##_elem real_elem;                                                                                                                \
         COUNTED(call((double)n, 0, 2, sizeof(ELEM)));                                                                                              \
-        k->scatter(to, from, offsets, n);                                                                                                          \
+        k->scatter(to, from, base, offsets, n);                                                                                                    \
         after(before, said);                                                                                                                       \
     }                                                                                                                                              \
     static void T##_tile_(const void *in, const uint32_t *ti, void *out, const uint32_t *to, size_t groups, const void *numbers, bool wide) {      \
