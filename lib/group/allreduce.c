@@ -175,8 +175,7 @@ static void put(struct inflow *f, const uint8_t *integers, size_t n) {
     if (!f->before) {
         qr_fixed_load(f->to, integers, n);
     } else {
-        if (f->to != f->before) memcpy(f->to, f->before, n * sizeof *f->to);
-        qr_fixed_add_bytes(f->to, integers, n);
+        qr_fixed_sum_bytes(f->to, f->before, integers, n);
         f->before += n;
         if (f->sent_on) f->crc_sum = qr_crc32c(f->crc_sum, f->to, n * sizeof *f->to);
     }
