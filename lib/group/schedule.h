@@ -8,6 +8,9 @@
  * star      2 rounds: all to rank 0, and back. Fewest hops for N > 2.
  * doubling  log2 N rounds, each an exchange of the sum so far with the rank that differs in one bit. Where N is no power of two, the ranks
  *           from the next lower one P on first give what they have to rank - P, and at last get the sum from there: two rounds more.
+ * halving   2 log2 N rounds: each exchanges half of what a rank still sums with the rank that differs in one bit, the highest first, and
+ *           then the wholes the other way round. As few bytes as the ring in far fewer messages, but a round waits for all of the one
+ *           before. Where N is no power of two it is the ring.
  * Parts     a block travels in parts of at most QR_CHUNK_MAX_COUNT integers. An empty block is one empty part: its coverage word counts.
  * Source    Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms" (2009); Thakur et al., "Optimization of collective communication"
  *           (2005).
@@ -52,6 +55,7 @@ struct qr_slot {
 };
 /* What this rank receives in (round, part, from): false when there is no such slot. Star's round 0 at rank 0 has a slot per sender, so
  * `from` is an argument; elsewhere it must be the one sender. */
+uint32_t qr_schedule_n_parts(const struct qr_schedule *s, uint32_t round); /* halving: what this rank receives in a round */
 bool qr_schedule_receives(const struct qr_schedule *s, uint32_t round, uint32_t part, uint32_t from, struct qr_slot *ret);
 uint64_t qr_schedule_n_receives(const struct qr_schedule *s);
 uint64_t qr_schedule_n_sends(const struct qr_schedule *s);
@@ -72,7 +76,8 @@ bool qr_schedule_is_final(const struct qr_schedule *s, uint32_t round);
 typedef void qr_schedule_send_fn(void *ctx, const struct qr_slot_send *s);
 /* What may be sent at once, from the member's own contribution. */
 void qr_schedule_first(const struct qr_schedule *s, qr_schedule_send_fn *send, void *ctx);
-/* What (round, part) makes ready, after it has been worked in. In star's round 0 at rank 0: to be called when all senders' parts are in. */
+/* What (round, part) makes ready, after it has been worked in. In star's round 0 at rank 0: to be called when all senders' parts are in.
+ * In halving: once a round, when it and all before it are whole; part says nothing. */
 void qr_schedule_next(const struct qr_schedule *s, uint32_t round, uint32_t part, qr_schedule_send_fn *send, void *ctx);
 
 #endif

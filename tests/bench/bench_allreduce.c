@@ -1,6 +1,6 @@
 /* How long one all-reduce takes between processes on loopback. One JSON line per case.
  *
- *   bench_allreduce [--ranks N] [--schedule auto|ring|doubling|star] [--tls] [BYTES...]        without arguments: a short tour
+ *   bench_allreduce [--ranks N] [--schedule auto|ring|doubling|star|halving] [--tls] [BYTES...]        without arguments: a short tour
  *
  * Workers are forks; rank 0 prints. Median, low and high tenth over the repetitions of one run; the group is formed once for all sizes. */
 #include <arpa/inet.h>
@@ -108,7 +108,7 @@ int main(int argc, char **argv) {
         if (c == 'n' && qr_parse_u64(optarg, &n) && n >= 2 && n <= MAX_N) continue;
         if (c == 't') with_tls = true;
         else if (c == 's') {
-            for (schedule = 3; schedule > 0 && strcmp(qr_allreduce_names[schedule], optarg) != 0;) schedule--;
+            for (schedule = QR_ALLREDUCE_KINDS - 1; schedule > 0 && strcmp(qr_allreduce_names[schedule], optarg) != 0;) schedule--;
         } else return 2;
     }
     if (optind < argc) n_sizes = 0;
