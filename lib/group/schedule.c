@@ -38,7 +38,8 @@ static bool part_range(const struct qr_schedule *s, struct span b, uint32_t part
 static enum qr_allreduce choose(enum qr_allreduce wish, uint32_t n_ranks, uint64_t n) {
     if (wish == QR_ALLREDUCE_HALVING && (n_ranks & (n_ranks - 1))) return QR_ALLREDUCE_RING;
     if (wish != QR_ALLREDUCE_AUTO) return wish;
-    if (n > (n_ranks == 2 ? EXCHANGE_MAX_BYTES : HOPS_MAX_BYTES) / QR_FIXED_BYTES) return QR_ALLREDUCE_RING;
+    bool halves = n_ranks > 2 && (n_ranks & (n_ranks - 1)) == 0 && n <= (uint64_t)n_ranks * QR_CHUNK_MAX_COUNT;
+    if (n > (n_ranks == 2 ? EXCHANGE_MAX_BYTES : HOPS_MAX_BYTES) / QR_FIXED_BYTES) return halves ? QR_ALLREDUCE_HALVING : QR_ALLREDUCE_RING;
     return n_ranks == 2 || n * (n_ranks - 1) > STAR_MAX_BYTES / QR_FIXED_BYTES ? QR_ALLREDUCE_DOUBLING : QR_ALLREDUCE_STAR;
 }
 

@@ -264,7 +264,7 @@ static void test_schedules(void) {
     CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, 1, 10), "alone") == 0);
     static const struct { uint32_t n_ranks; uint64_t bytes; const char *last, *next; } most[] = {
         {2, 16 << 10, "doubling", "ring"}, {3, 256 << 10, "star", "ring"}, {9, 256 << 10, "star", "ring"},
-        {10, 256 << 10, "doubling", "ring"}, {17, 128 << 10, "star", "doubling"}, {64, 32 << 10, "star", "doubling"},
+        {10, 256 << 10, "doubling", "ring"}, {4, 256 << 10, "star", "halving"}, {4, 1 << 20, "halving", "ring"}, {8, 2 << 20, "halving", "ring"}, {17, 128 << 10, "star", "doubling"}, {64, 32 << 10, "star", "doubling"},
     };
     for (size_t k = 0; k < sizeof most / sizeof *most; k++) {
         CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, most[k].n_ranks, most[k].bytes / 16), most[k].last) == 0, "%u ranks", most[k].n_ranks);
@@ -273,6 +273,7 @@ static void test_schedules(void) {
     }
     CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_DOUBLING, 6, 10), "doubling") == 0);
     CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_DOUBLING, 8, 1 << 20), "doubling") == 0);
+    CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_HALVING, 8, 10), "halving") == 0 && strcmp(qr_schedule_name(QR_ALLREDUCE_HALVING, 6, 10), "ring") == 0);
     /* what all send is what all receive; the ring sends about 2 (N-1)/N of the vector per member */
     for (uint32_t n = 2; n <= 64; n++)
         for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++) {
