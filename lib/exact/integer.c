@@ -45,7 +45,15 @@ void qr_fixed_add(qr_fixed *restrict acc, const qr_fixed *restrict term, size_t 
     for (size_t i = 0; i < n; i++) acc[i] = (qr_fixed)((wide)acc[i] + (wide)term[i]);
 }
 
-void qr_fixed_sum_bytes(qr_fixed *ret, const qr_fixed *a, const uint8_t *le, size_t n) {
+void qr_fixed_add_bytes(qr_fixed *restrict acc, const uint8_t *restrict le, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        wide t;
+        memcpy(&t, le + QR_FIXED_BYTES * i, sizeof t);
+        acc[i] = (qr_fixed)((wide)acc[i] + t);
+    }
+}
+
+void qr_fixed_sum_bytes(qr_fixed *restrict ret, const qr_fixed *restrict a, const uint8_t *restrict le, size_t n) {
     for (size_t i = 0; i < n; i++) {
         wide t;
         memcpy(&t, le + QR_FIXED_BYTES * i, sizeof t);

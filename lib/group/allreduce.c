@@ -177,7 +177,8 @@ static void put(struct inflow *f, const uint8_t *integers, size_t n) {
     if (!f->before) {
         qr_fixed_load(f->to, integers, n);
     } else {
-        qr_fixed_sum_bytes(f->to, f->before, integers, n);
+        if (f->to == f->before) qr_fixed_add_bytes(f->to, integers, n);
+        else qr_fixed_sum_bytes(f->to, f->before, integers, n);
         f->before += n;
         if (f->sent_on) f->crc_sum = qr_crc32c(f->crc_sum, f->to, n * sizeof *f->to);
     }
