@@ -86,6 +86,14 @@ void qr_fixed_add_bytes(qr_fixed *restrict acc, const uint8_t *restrict le, size
     }
 }
 
+void qr_fixed_sum_bytes(qr_fixed *restrict ret, const qr_fixed *restrict a, const uint8_t *restrict le, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        wide t;
+        memcpy(&t, le + QR_FIXED_BYTES * i, sizeof t);
+        ret[i] = (qr_fixed)((wide)a[i] + t);
+    }
+}
+
 void qr_fixed_load(qr_fixed *restrict ret, const uint8_t *restrict le, size_t n) {
     if (n) memcpy(ret, le, n * QR_FIXED_BYTES);
 }

@@ -28,6 +28,7 @@ uint64_t qr_fixed_to_count(qr_fixed sum);
 void qr_fixed_add(qr_fixed *restrict acc, const qr_fixed *restrict term, size_t n);
 /* The same from/to wire bytes of any alignment. */
 void qr_fixed_add_bytes(qr_fixed *restrict acc, const uint8_t *restrict le, size_t n);
+void qr_fixed_sum_bytes(qr_fixed *restrict ret, const qr_fixed *restrict a, const uint8_t *restrict le, size_t n); /* ret = a + le */
 void qr_fixed_load(qr_fixed *restrict ret, const uint8_t *restrict le, size_t n);
 void qr_fixed_store(uint8_t *restrict ret_le, const qr_fixed *restrict v, size_t n);
 

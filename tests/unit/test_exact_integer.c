@@ -108,6 +108,9 @@ static void test_order_and_bytes(void) {
         memcpy(other, b, sizeof b);
         qr_fixed_add_bytes(other, wire + shift % 3, N);
         CHECK(memcmp(other, sum, sizeof sum) == 0, "shift %zu", shift);
+        memset(other, 0, sizeof other);
+        qr_fixed_sum_bytes(other, b, wire + shift % 3, N);
+        CHECK(memcmp(other, sum, sizeof sum) == 0, "shift %zu", shift);
     }
     qr_fixed minus_two = -2;
     uint8_t le[16];
