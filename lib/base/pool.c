@@ -13,23 +13,31 @@
 #include "base/mem.h"
 #include "base/parse.h"
 
-struct qr_pool {
-    unsigned size;
-    pthread_t *threads; /* size - 1 */
-    pthread_mutex_t lock;
-    pthread_cond_t start, done;
-    /* guarded by lock: */
-    unsigned long round;
-    unsigned busy;
-    bool stop;
-    /* of the present loop; written under lock before the round starts: */
+/* A loop in progress, on the stack of who called for it. */
+struct loop {
     qr_pool_task_fn task;
     void *ctx;
     size_t n;
     atomic_size_t next;
+    struct loop *older; /* guarded by the pool's lock, as is: */
+    unsigned helpers;   /* threads besides the caller that are in it */
+    bool inner;         /* called for by a task of another */
+};
+
+struct qr_pool {
+    unsigned size;
+    pthread_t *threads; /* size - 1 */
+    pthread_mutex_t lock;
+    pthread_cond_t work, done; /* a loop began; for callers that wait: a helper was the last to leave, or an inner loop began */
+    /* guarded by lock: */
+    struct loop *newest;
+    bool stop;
 };
 
 struct thread_arg { struct qr_pool *pool; unsigned worker; };
+
+/* Whose task this thread is in, and as which of its threads. */
+static _Thread_local struct { const struct qr_pool *pool; unsigned worker; } inside;
 
 /* DESIGN §5: rounding to nearest and subnormal numbers decide bits. */
 static void assert_float_environment(void) {
@@ -42,26 +50,39 @@ static void assert_float_environment(void) {
     QR_ASSERT(back * 2.0f == tinyf); /* 0 under DAZ */
 }
 
-static void run_tasks(struct qr_pool *p, unsigned worker) {
+static void run_tasks(struct loop *l, unsigned worker) {
     assert_float_environment();
-    for (size_t i; (i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->n;)
-        p->task(p->ctx, i, worker);
+    for (size_t i; (i = atomic_fetch_add_explicit(&l->next, 1, memory_order_relaxed)) < l->n;) l->task(l->ctx, i, worker);
+}
+
+/* The newest loop that has something left. */
+static struct loop *open_loop(const struct qr_pool *p) {
+    struct loop *l = p->newest;
+    while (l && atomic_load_explicit(&l->next, memory_order_relaxed) >= l->n) l = l->older;
+    return l;
+}
+
+/* Under the lock, which is away while tasks run. */
+static void help(struct qr_pool *p, struct loop *l, unsigned worker) {
+    l->helpers++;
+    pthread_mutex_unlock(&p->lock);
+    inside.pool = p;
+    inside.worker = worker;
+    run_tasks(l, worker);
+    inside.pool = NULL;
+    pthread_mutex_lock(&p->lock);
+    if (--l->helpers == 0) pthread_cond_broadcast(&p->done);
 }
 
 static void *thread_main(void *arg) {
     struct thread_arg a = *(struct thread_arg *)arg;
     free(arg);
     struct qr_pool *p = a.pool;
-    unsigned long seen = 0;
     pthread_mutex_lock(&p->lock);
-    for (;;) {
-        while (p->round == seen && !p->stop) pthread_cond_wait(&p->start, &p->lock);
-        if (p->stop) break;
-        seen = p->round;
-        pthread_mutex_unlock(&p->lock);
-        run_tasks(p, a.worker);
-        pthread_mutex_lock(&p->lock);
-        if (--p->busy == 0) pthread_cond_signal(&p->done);
+    while (!p->stop) {
+        struct loop *l = open_loop(p);
+        if (l) help(p, l, a.worker);
+        else pthread_cond_wait(&p->work, &p->lock);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -73,7 +94,7 @@ struct qr_pool *qr_pool_new(unsigned n_threads) {
     p->size = n_threads;
     p->threads = qr_xcalloc(n_threads, sizeof *p->threads);
     pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->start, NULL);
+    pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->done, NULL);
     for (unsigned i = 1; i < n_threads; i++) {
         struct thread_arg *a = qr_xmalloc(sizeof *a);
@@ -87,11 +108,11 @@ void qr_pool_free(struct qr_pool *p) {
     if (!p) return;
     pthread_mutex_lock(&p->lock);
     p->stop = true;
-    pthread_cond_broadcast(&p->start);
+    pthread_cond_broadcast(&p->work);
     pthread_mutex_unlock(&p->lock);
     for (unsigned i = 1; i < p->size; i++) pthread_join(p->threads[i - 1], NULL);
     pthread_cond_destroy(&p->done);
-    pthread_cond_destroy(&p->start);
+    pthread_cond_destroy(&p->work);
     pthread_mutex_destroy(&p->lock);
     free(p->threads);
     free(p);
@@ -99,24 +120,40 @@ void qr_pool_free(struct qr_pool *p) {
 
 unsigned qr_pool_size(const struct qr_pool *p) { return p ? p->size : 1; }
 
+/* Under the lock: until all helpers have left the loop. Its caller helps inner ones meanwhile, unless it is one itself. */
+static void join(struct qr_pool *p, struct loop *l) {
+    while (l->helpers) {
+        struct loop *other = l->inner ? NULL : open_loop(p);
+        if (other) help(p, other, 0);
+        else pthread_cond_wait(&p->done, &p->lock);
+    }
+    struct loop **at = &p->newest;
+    while (*at != l) at = &(*at)->older;
+    *at = l->older;
+}
+
 void qr_pool_for(struct qr_pool *p, size_t n, qr_pool_task_fn task, void *ctx) {
+    bool inner = p && inside.pool == p;
+    unsigned worker = inner ? inside.worker : 0;
+    struct loop l = {.task = task, .ctx = ctx, .n = n, .inner = inner};
     if (!p || p->size == 1 || n <= 1) {
-        assert_float_environment();
-        for (size_t i = 0; i < n; i++) task(ctx, i, 0);
+        run_tasks(&l, worker);
         return;
     }
     pthread_mutex_lock(&p->lock);
-    p->task = task;
-    p->ctx = ctx;
-    p->n = n;
-    atomic_store_explicit(&p->next, 0, memory_order_relaxed);
-    p->busy = p->size - 1;
-    p->round++;
-    pthread_cond_broadcast(&p->start);
+    l.older = p->newest;
+    p->newest = &l;
+    pthread_cond_broadcast(&p->work);
+    if (inner) pthread_cond_broadcast(&p->done);
     pthread_mutex_unlock(&p->lock);
-    run_tasks(p, 0);
+    if (!inner) {
+        inside.pool = p;
+        inside.worker = 0;
+    }
+    run_tasks(&l, worker);
+    if (!inner) inside.pool = NULL;
     pthread_mutex_lock(&p->lock);
-    while (p->busy) pthread_cond_wait(&p->done, &p->lock);
+    join(p, &l);
     pthread_mutex_unlock(&p->lock);
 }
 

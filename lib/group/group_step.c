@@ -340,8 +340,8 @@ enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t 
 
 /* ---- blocks ---- */
 
-/* The first block of rank r and of those after it: blocks are shared out in proportion to speed; one whose speed is not known counts as
- * the mean. Nobody counts for less than a sixteenth of the mean. */
+/* The first block of rank r and of those after it: blocks are shared out in proportion to speed, rounded to the nearest, so that what the clocks
+ * of equals differ by moves none; one whose speed is not known counts as the mean. Nobody counts for less than a sixteenth of the mean. */
 static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_blocks) {
     const uint64_t *speed = g->shares.speed;
     uint32_t n = g->view.n_members;
@@ -353,7 +353,7 @@ static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_blo
         if (r < rank) before += weight;
         all += weight;
     }
-    return (uint64_t)((unsigned __int128)n_blocks * before / all);
+    return (uint64_t)((2 * (unsigned __int128)n_blocks * before + all) / (2 * (unsigned __int128)all));
 }
 
 enum { FORGET_STEPS = 64 };

@@ -84,13 +84,14 @@ size_t qr_model_bytes_per_thread(const struct qr_model *m);
 size_t qr_model_bytes_of_state(const struct qr_model *m);
 /* The head's slope at every read-out is known before any read-out is: it is affine with one output (DESIGN §10). */
 bool qr_model_head_known(const struct qr_model *m);
-/* True when blocks should run on several threads side by side; false when the pool goes inside one block. */
+/* True when blocks should run on several threads side by side; false when the pool goes inside one block only. */
 bool qr_model_blocks_in_parallel(const struct qr_model *m);
 
 /* One block, n <= block_size samples: sample i has x[i] (n_inputs values) and y[i] (n_outputs values; one-hot for categorical). Adds to
  * ret_sums[n_sums] the loss and metric sums, and, unless ret_grad is NULL, to ret_grad[n_params] the gradient of the loss sum. Integers:
  * a pure function of (state, samples). False, and nothing added, when a number (input, read-out,
- * value before an activation, loss, gradient) is not finite or leaves +-2^40. No allocation. */
+ * value before an activation, loss, gradient) is not finite or leaves +-2^40. pool: NULL, or whose idle threads help; a task of it may
+ * give it too. No allocation. */
 QR_MUST_CHECK bool qr_model_block(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool,
                                   const double *const *x, const double *const *y, size_t n,
                                   qr_fixed *ret_sums, qr_fixed *ret_grad);

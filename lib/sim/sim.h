@@ -12,7 +12,8 @@
  * Memory    qr_sim_bytes_per_thread for each thread's workspace, qr_sim_bound_bytes for a step's numbers.
  * Threads   a plan is const after compile; a bound belongs to one owner while it is filled and is then read by any; a workspace
 
- *           belongs to one thread (qr_sim_blocks_in_parallel: one block per thread; larger circuits use the pool inside one state).
+ *           belongs to one thread (qr_sim_blocks_in_parallel: one block per thread). The pool works inside one state where that is large: with all
+ *           its threads, or, called from a task of the same pool, with those that have nothing else to do.
  */
 #ifndef QR_SIM_SIM_H
 #define QR_SIM_SIM_H
@@ -79,8 +80,8 @@ QR_MUST_CHECK enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *plan, 
 void qr_sim_workspace_free(struct qr_sim_workspace *ws);
 
 /* Read-outs of n_samples <= max_samples samples: ret_z[s * n_readouts + r]; x[s * x_stride + column]. Keeps the final states in
- * the workspace for qr_sim_backward when they fit (lanes = samples), else recomputes. pool may be NULL. No
- * allocation. */
+ * the workspace for qr_sim_backward when they fit (lanes = samples), else recomputes. pool may be NULL, or one of whose tasks this is
+ * one. No allocation. */
 void qr_sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
                     const double *x, size_t x_stride, size_t n_samples, double *ret_z);
 

@@ -257,9 +257,8 @@ static bool run_sample(struct qr_stream_run *r, size_t sample, double *ret_z) {
         memset(ws->slots[i].density_sum, 0, s->density_numbers * sizeof(qr_fixed));
         ws->slots[i].bad = false;
     }
-    atomic_store(&ws->bad_sum, false);
     qr_front_run(r, ws->x + sample * p->n_columns);
-    bool ok = !atomic_load(&ws->bad_sum);
+    bool ok = true;
     double *rho = ws->scratch + p->n_params;
     for (unsigned i = 0; i < ws->n_slots; i++) {
         ok &= !ws->slots[i].bad;

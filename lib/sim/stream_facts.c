@@ -207,10 +207,14 @@ static void tail_line(struct qr_report_build *b) {
 
 static void threads_line(struct qr_report_build *b) {
     const struct qr_stream *s = b->p->stream;
-    size_t items = s->sliced ? s->front.n_slices / QR_LANES / s->item_chunks : 1;
-    if (qr_sim_blocks_in_parallel(b->p)) qr_report_line(b, "threads", "each takes blocks of samples, in a workspace of its own");
-    else qr_report_line(b, "threads", "all share the slices of one sample: %zu items of %zu slices for each outcome across the cut", items,
-                        (size_t)s->item_chunks * QR_LANES);
+    bool apart = qr_sim_blocks_in_parallel(b->p), shared = s->sliced && qr_stream_shares(s) > 1;
+    const char *own = "each takes blocks of samples, in a workspace of its own";
+    char items[128] = "";
+    if (shared)
+        snprintf(items, sizeof items, "the slices of one sample: %zu times %zu for each outcome across the cut",
+                 s->front.n_slices / QR_LANES / s->item_chunks, (size_t)s->item_chunks * QR_LANES);
+    if (apart) qr_report_line(b, "threads", "%s%s%s", own, shared ? "; who finds no more shares " : "", items);
+    else qr_report_line(b, "threads", "all share %s", items);
 }
 
 static void prepare_line(struct qr_report_build *b) {

@@ -304,17 +304,20 @@ static void left_derivative(const struct qr_stream_run *r, struct qr_stream_slot
         size_t n = rows - z < QR_STREAM_PIECE_TERMS ? rows - z : QR_STREAM_PIECE_TERMS;
         memset(sums, 0, sizeof sums);
         r->k->columns(table + z * r->p->cell_bytes, slot->lambda + z * r->p->cell_bytes, n, f->terms, sums);
+        pthread_mutex_t *lock = &r->ws->sum_lock[chunk % QR_STREAM_SUM_PARTS]; /* another variant's thread may be at this chunk */
+        pthread_mutex_lock(lock);
         if (!qr_fixed_add_doubles(r->ws->slice_sum + at * QR_LANES, &sums[0][0], numbers)) slot->bad = true;
+        pthread_mutex_unlock(lock);
     }
 }
 
 /* One variant of a chunk whose coefficients are loaded. add: to what is in right. */
-static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk, unsigned char *right, bool add) {
+static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk, unsigned variant, unsigned char *right, bool add) {
     const struct qr_stream_front *f = &r->s->front;
-    const unsigned char *table = r->ws->table + (r->ws->one_table ? 0 : r->variant * (r->p->cell_bytes << f->m));
+    const unsigned char *table = r->ws->table + (r->ws->one_table ? 0 : variant * (r->p->cell_bytes << f->m));
     unsigned char *in = slot->phi[0][0];
     size_t rows = (size_t)1 << f->m;
-    uint64_t a = f->centre_first ? 0 : f->wrap ? r->variant >> 1 : r->variant, d = f->wrap ? r->variant & 1 : 0;
+    uint64_t a = f->centre_first ? 0 : f->wrap ? variant >> 1 : variant, d = f->wrap ? variant & 1 : 0;
     uint64_t word = (uint64_t)chunk * QR_LANES | a << QR_FLIP_A | d << QR_FLIP_D;
     r->k->mix(table, slot->mixing, in, rows, f->terms, false);
     qr_stream_level(r, slot, 0, in, slot->lambda, word, true);
@@ -323,16 +326,12 @@ static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size
     r->k->mix(slot->lambda, slot->mixing + QR_LANES * r->p->cell_bytes, right, rows, QR_LANES, add);
 }
 
-static void run_item(void *ctx, size_t i, unsigned worker) {
-    (void)worker;
-    struct qr_stream_run *r = ctx;
-    struct qr_stream_slot *slot = &r->ws->slots[i];
-    size_t first = (r->first_item + i) * r->s->item_chunks, rows = (size_t)1 << r->s->front.m;
-    unsigned char *right = slot->right;
-    if (!right) right = r->ws->table_grad + r->variant * rows * r->p->cell_bytes;
+static void run_item(struct qr_stream_run *r, struct qr_stream_slot *slot, unsigned variant, size_t item) {
+    size_t first = item * r->s->item_chunks;
+    unsigned char *right = slot->right ? slot->right : r->ws->table_grad + variant * (r->p->cell_bytes << r->s->front.m);
     for (size_t c = 0; c < r->s->item_chunks; c++) {
         load_mixing(r, slot, first + c);
-        run_chunk(r, slot, first + c, right, c > 0);
+        run_chunk(r, slot, first + c, variant, right, c > 0);
     }
     qr_stream_flush(r, slot);
 }
@@ -344,25 +343,49 @@ static void run_serial(struct qr_stream_run *r) {
     size_t table = r->p->cell_bytes << f->m;
     for (size_t c = 0; c < f->n_slices / QR_LANES; c++) {
         load_mixing(r, slot, c);
-        for (r->variant = 0; r->variant < f->variants; r->variant++)
-            run_chunk(r, slot, c, r->ws->table_grad + r->variant * table, c > 0);
+        for (unsigned v = 0; v < f->variants; v++) run_chunk(r, slot, c, v, r->ws->table_grad + v * table, c > 0);
     }
     qr_stream_flush(r, slot);
 }
 
-enum { SUM_NUMBERS = 8192 }; /* of the right table's derivative, in one item */
-
-static void sum_item(void *ctx, size_t i, unsigned worker) {
-    (void)worker;
-    struct qr_stream_run *r = ctx;
-    for (unsigned s = 0; s < r->ws->n_slots; s++)
-        if (r->ws->slots[s].right && r->ws->slots[s].terms[r->s->n_sets])
-            if (!add_fixed(r, r->ws->slots[s].right + i * SUM_NUMBERS * r->p->elem_bytes, SUM_NUMBERS, r->ws->right_sum + i * SUM_NUMBERS))
-                atomic_store(&r->ws->bad_sum, true);
+/* An item's right derivative becomes integers, part by part: each thread begins at another one. */
+static void sum_right(struct qr_stream_run *r, struct qr_stream_slot *slot) {
+    struct qr_stream_workspace *ws = r->ws;
+    size_t n = ((size_t)2 * QR_LANES << r->s->front.m) / QR_STREAM_SUM_PARTS, first = (size_t)(slot - ws->slots);
+    for (size_t k = 0; k < QR_STREAM_SUM_PARTS; k++) {
+        size_t i = (first + k) % QR_STREAM_SUM_PARTS;
+        pthread_mutex_lock(&ws->sum_lock[i]);
+        if (!add_fixed(r, slot->right + i * n * r->p->elem_bytes, n, ws->right_sum + i * n)) slot->bad = true;
+        pthread_mutex_unlock(&ws->sum_lock[i]);
+    }
 }
 
-static void take_right(const struct qr_stream_run *r, size_t numbers) {
-    unsigned char *to = r->ws->table_grad + r->variant * numbers * r->p->elem_bytes;
+/* Items, by as many threads as have nothing else to do, each with a slot of its own. */
+struct items {
+    struct qr_stream_run *run;
+    unsigned variant;     /* of the first */
+    size_t n, of_variant;
+    atomic_size_t next;
+};
+
+static void run_items(void *ctx, size_t slot_of_mine, unsigned worker) {
+    (void)worker;
+    struct items *x = ctx;
+    struct qr_stream_slot *slot = &x->run->ws->slots[slot_of_mine];
+    for (size_t i; (i = atomic_fetch_add_explicit(&x->next, 1, memory_order_relaxed)) < x->n;) {
+        run_item(x->run, slot, x->variant + (unsigned)(i / x->of_variant), i % x->of_variant);
+        if (slot->right && x->run->direction) sum_right(x->run, slot);
+    }
+}
+
+static void share_out(struct qr_stream_run *r, unsigned first, unsigned n_variants) {
+    size_t each = r->s->front.n_slices / QR_LANES / r->s->item_chunks, threads = qr_pool_size(r->pool);
+    struct items items = {.run = r, .variant = first, .n = n_variants * each, .of_variant = each};
+    qr_pool_for(r->pool, threads < r->ws->n_slots ? threads : r->ws->n_slots, run_items, &items);
+}
+
+static void take_right(const struct qr_stream_run *r, unsigned variant, size_t numbers) {
+    unsigned char *to = r->ws->table_grad + variant * numbers * r->p->elem_bytes;
     for (size_t i = 0; i < numbers; i++) {
         double x = qr_fixed_to_double(r->ws->right_sum[i]);
         if (r->p->opt.precision == QR_DOUBLE) ((double *)(void *)to)[i] = x;
@@ -370,26 +393,13 @@ static void take_right(const struct qr_stream_run *r, size_t numbers) {
     }
 }
 
-/* All slices of one variant. Where there is one piece only, its sum stays as it is. */
-static void run_variant(struct qr_stream_run *r) {
-    const struct qr_stream_front *f = &r->s->front;
-    size_t items = f->n_slices / QR_LANES / r->s->item_chunks, numbers = (size_t)2 * QR_LANES << f->m;
-    size_t most = r->pool ? qr_pool_size(r->pool) : 1;
-    if (most > r->ws->n_slots) most = r->ws->n_slots;
-    if (items == 1) {
-        r->first_item = 0;
-        run_item(r, 0, 0);
-        return;
-    }
-    build_variant(r, r->variant, f->centre_first ? r->ws->wide_grad : r->ws->table, r->ws->table);
+/* All slices of one variant, whose table takes the place of the one before. */
+static void run_variant(struct qr_stream_run *r, unsigned variant) {
+    size_t numbers = (size_t)2 * QR_LANES << r->s->front.m;
+    build_variant(r, variant, r->s->front.centre_first ? r->ws->wide_grad : r->ws->table, r->ws->table);
     if (r->direction) memset(r->ws->right_sum, 0, numbers * sizeof *r->ws->right_sum);
-    for (r->first_item = 0; r->first_item < items; r->first_item += most) {
-        size_t n = items - r->first_item < most ? items - r->first_item : most;
-        for (size_t i = 0; i < r->ws->n_slots; i++) r->ws->slots[i].terms[r->s->n_sets] = i < n;
-        qr_pool_for(n > 1 ? r->pool : NULL, n, run_item, r);
-        if (r->direction) qr_pool_for(n > 1 ? r->pool : NULL, numbers / SUM_NUMBERS, sum_item, r);
-    }
-    if (r->direction) take_right(r, numbers);
+    share_out(r, variant, 1);
+    if (r->direction) take_right(r, variant, numbers);
 }
 
 /* lambda of the left chain's end. */
@@ -425,7 +435,9 @@ void qr_front_run(struct qr_stream_run *r, const double *x) {
     if (r->direction && r->s->split) memset(ws->slice_sum, 0, chunks * QR_LANES * 2 * QR_LANES * sizeof *ws->slice_sum);
     else if (r->direction) memset(ws->slice_grad, 0, chunks * 2 * QR_LANES * sizeof *ws->slice_grad);
     if (!r->s->split) run_serial(r);
-    for (r->variant = 0; r->s->split && r->variant < f->variants; r->variant++) run_variant(r);
+    else if (!ws->one_table) share_out(r, 0, f->variants); /* an item is a variant, and its sum stays as it is */
+    else
+        for (unsigned v = 0; v < f->variants; v++) run_variant(r, v);
     if (!r->direction) return;
     if (ws->one_table) build_table(r); /* all of them now, where the integers were */
     chain_backward(r, &right, unbuild_table(r));

@@ -2,6 +2,7 @@
 #ifndef QR_SIM_STREAM_RUN_IMPL_H
 #define QR_SIM_STREAM_RUN_IMPL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "sim/room_impl.h"
@@ -43,6 +44,8 @@ struct qr_stream_slot {
     bool bad;
 };
 
+enum { QR_STREAM_SUM_PARTS = 16 };
+
 struct qr_stream_workspace {
     const struct qr_sim_bound *bound;
     size_t max_samples, n_samples;
@@ -74,7 +77,7 @@ struct qr_stream_workspace {
     unsigned char *table, *table_grad; /* the right table; and in the numbering of the right chain, all variants */
     unsigned char *wide_table, *wide_grad;
     double (*slice_grad)[QR_LANES];    /* derivatives of the left table's numbers: per chunk and term re, im */
-    atomic_bool bad_sum;               /* a number of right_sum left the range */
+    pthread_mutex_t sum_lock[QR_STREAM_SUM_PARTS]; /* of right_sum and slice_sum, part by part */
     qr_fixed *slice_sum, *right_sum;   /* sums where slices are shared out: in left_grad's and wide_table's place, which wait */
     double *narrow;                    /* of the first layer's blocks that hold data */
     double complex *amplitudes;
@@ -91,8 +94,6 @@ struct qr_stream_run {
     struct qr_pool *pool;
     const struct qr_stream_direction *direction; /* NULL: read-outs only */
     bool each;                                   /* every lane has its own direction instead */
-    unsigned variant;                            /* of the items in progress */
-    size_t first_item;
 };
 
 /* stream_tail.c */
@@ -132,6 +133,7 @@ enum qr_code qr_stream_workspace_new(const struct qr_sim_plan *p, size_t max_sam
 void qr_stream_workspace_free(struct qr_stream_workspace *ws);
 /* The right table is there for one variant at a time. */
 bool qr_stream_one_table(const struct qr_stream *s);
+size_t qr_stream_shares(const struct qr_stream *s);
 /* Counts what they take. */
 void qr_stream_workspace_room(const struct qr_sim_plan *p, size_t max_samples, struct qr_room *r);
 size_t qr_stream_bound_bytes(const struct qr_sim_plan *p);

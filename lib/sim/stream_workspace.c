@@ -55,11 +55,16 @@ static size_t items_of(const struct qr_stream *s) { return s->sliced ? s->front.
 
 bool qr_stream_one_table(const struct qr_stream *s) { return items_of(s) > 1; }
 
+/* What threads may share out at a time: a variant's items, or the variants. */
+size_t qr_stream_shares(const struct qr_stream *s) {
+    if (!s->split) return 1;
+    return qr_stream_one_table(s) ? items_of(s) : s->front.variants;
+}
+
 static unsigned slots_of(const struct qr_stream *s) {
-    size_t cpus = qr_cpu_limit(), items = items_of(s), least = s->front.m < 14 ? 4 : 1; /* small ones may be asked for more */
-    if (!s->split || items == 1) return 1;
+    size_t cpus = qr_cpu_limit(), shares = qr_stream_shares(s), least = s->front.m < 14 ? 4 : 1; /* small ones may be asked for more */
     if (cpus < least) cpus = least;
-    return (unsigned)(cpus < items ? cpus : items);
+    return (unsigned)(cpus < shares ? cpus : shares);
 }
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
@@ -70,7 +75,7 @@ static void slot_room(struct qr_room *r, const struct qr_sim_plan *p, struct qr_
         for (unsigned h = 0; h < s->levels[l].n_halves; h++) qr_room_take(r, "phi", p->cell_bytes << s->levels[l].m, &slot->phi[l][h]);
     qr_room_take(r, "lambda", p->cell_bytes << s->levels[0].m, &slot->lambda);
     qr_room_take(r, "tiles", 3 * (p->cell_bytes << QR_STREAM_SET_BITS), &slot->tile);
-    qr_room_take(r, "sums", (s->n_sets + 1) * sizeof *slot->terms, &slot->terms);
+    qr_room_take(r, "sums", s->n_sets * sizeof *slot->terms, &slot->terms);
     qr_room_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *slot->cross, &slot->cross);
     qr_room_take(r, "sums", s->density_numbers * sizeof *slot->density_sum, &slot->density_sum);
     if (!s->sliced) return;
@@ -187,6 +192,7 @@ enum qr_code qr_stream_workspace_new(const struct qr_sim_plan *p, size_t max_sam
     struct qr_room r = {.allocate = true, .err = err};
     ws->max_samples = max_samples;
     ws->n_slots = slots_of(p->stream);
+    for (int i = 0; i < QR_STREAM_SUM_PARTS; i++) pthread_mutex_init(&ws->sum_lock[i], NULL);
     workspace_room(&r, p, max_samples, ws);
     if (r.code == QR_OK) {
         begin(p, ws);
@@ -223,5 +229,6 @@ void qr_stream_workspace_free(struct qr_stream_workspace *ws) {
                          ws->start, ws->sample_cross, ws->left[0], ws->left[1], ws->right[0], ws->right[1], ws->left_grad, ws->wide_table,
                          ws->wide_grad, ws->slice_grad, ws->narrow, ws->amplitudes, ws->left_start, ws->right_start};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    for (int i = 0; i < QR_STREAM_SUM_PARTS; i++) pthread_mutex_destroy(&ws->sum_lock[i]);
     free(ws);
 }

@@ -151,14 +151,14 @@ static void end_block(struct qr_stepper *s, struct lane *l, uint64_t block) {
     if (s->long_blocks) pthread_mutex_unlock(&s->lock);
 }
 
-static void run_block(struct qr_stepper *s, struct lane *l, struct qr_pool *pool, size_t block) {
+static void run_block(struct qr_stepper *s, struct lane *l, size_t block) {
     const struct qr_step_work *w = s->work;
     struct qr_range r = qr_block_at(w->range, s->opt.block_size, block);
     size_t n = r.end - r.begin;
     qr_fixed *vector = begin_block(s, l, block), *sums = vector + QR_VECTOR_SUMS;
     int64_t began_ns = qr_now_ns(s->opt.clock);
     point(s, l, w, r.begin, n);
-    if (qr_model_block(s->numbers, l->workspace, pool, l->x, l->y, n, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL)) {
+    if (qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL)) {
         count_readouts(s, l, n, vector);
     } else {
         vector[QR_VECTOR_BAD] += qr_fixed_from_count(1);
@@ -178,7 +178,7 @@ static void task(void *ctx, size_t i, unsigned worker) {
     struct qr_stepper *s = ctx;
     uint64_t block;
     (void)i;
-    if (s->take(s->take_ctx, &block)) run_block(s, &s->lanes[worker], NULL, (size_t)block);
+    if (s->take(s->take_ctx, &block)) run_block(s, &s->lanes[worker], (size_t)block);
 }
 
 void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members) {
@@ -207,7 +207,7 @@ void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t 
     pthread_mutex_unlock(&s->lock);
     if (qr_model_blocks_in_parallel(s->opt.model)) qr_pool_for(s->opt.pool, n_left, task, s);
     else
-        while (take(ctx, &block)) run_block(s, &s->lanes[0], s->opt.pool, (size_t)block);
+        while (take(ctx, &block)) run_block(s, &s->lanes[0], (size_t)block);
     pthread_mutex_lock(&s->lock);
     s->long_blocks = false;
     pthread_mutex_unlock(&s->lock);
@@ -286,8 +286,7 @@ static bool sample_is_good(struct qr_stepper *s, const struct qr_step_work *w, s
     struct lane *l = &s->lanes[0];
     qr_fixed *sums = l->vector + QR_VECTOR_SUMS;
     point(s, l, w, position, 1);
-    return qr_model_block(s->numbers, l->workspace, qr_model_blocks_in_parallel(s->opt.model) ? NULL : s->opt.pool, l->x, l->y,
-                          1, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL);
+    return qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, 1, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL);
 }
 
 enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step, uint64_t bad, uint64_t bad_ids,

@@ -113,7 +113,7 @@ static inline void gradient_block(void *ctx, size_t i, unsigned worker) {
     size_t first = i * g->block, n = g->k.batch - first < g->block ? g->k.batch - first : g->block;
     unsigned lane = g->n_lanes == 1 ? 0 : worker;
     qr_fixed *sums = g->values + lane * g->n_values;
-    if (!qr_model_block(g->state, g->lanes[lane], g->n_lanes == 1 ? g->pool : NULL, g->x_rows + first, g->y_rows + first, n, sums,
+    if (!qr_model_block(g->state, g->lanes[lane], g->pool, g->x_rows + first, g->y_rows + first, n, sums,
                         sums + qr_model_n_sums(g->model)))
         atomic_store(&g->bad, true);
 }

@@ -1,5 +1,6 @@
 /* Errors, bytes, parsing, checksums, files and the pool. */
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -174,6 +175,64 @@ static void test_pool(void) {
     CHECK(qr_cpu_limit() >= 1);
 }
 
+/* Tasks that call for loops of their own: all of every loop is done, and by the time that the call returns. */
+struct nest { struct qr_pool *pool; size_t n; atomic_int done, early, bad_worker; };
+static void inner_hit(void *ctx, size_t i, unsigned worker) {
+    struct nest *n = *(struct nest **)ctx;
+    (void)i;
+    if (worker >= qr_pool_size(n->pool)) atomic_fetch_add(&n->bad_worker, 1);
+    atomic_fetch_add(&((struct nest **)ctx)[1]->done, 1);
+}
+static void outer_hit(void *ctx, size_t i, unsigned worker) {
+    struct nest *n = ctx, mine = {.n = 0}, *both[2] = {n, &mine};
+    if (worker >= qr_pool_size(n->pool)) atomic_fetch_add(&n->bad_worker, 1);
+    for (size_t k = 0; k < 3; k++) {
+        qr_pool_for(n->pool, n->n + i % 2, inner_hit, both);
+        if (atomic_load(&mine.done) != (int)((k + 1) * (n->n + i % 2))) atomic_fetch_add(&n->early, 1);
+    }
+    atomic_fetch_add(&n->done, 1);
+}
+static void test_pool_nested(void) {
+    for (unsigned size = 1; size <= 4; size++) {
+        struct nest n = {.pool = qr_pool_new(size)};
+        int all = 0;
+        for (size_t round = 0; round < 40; round++) {
+            n.n = round % 5;
+            qr_pool_for(n.pool, round % 7, outer_hit, &n);
+            all += (int)(round % 7);
+            CHECK(atomic_load(&n.done) == all, "%zu: %d", round, atomic_load(&n.done));
+        }
+        CHECK(atomic_load(&n.early) == 0 && atomic_load(&n.bad_worker) == 0);
+        qr_pool_free(n.pool);
+    }
+}
+
+/* Who has nothing left to do helps: two inner tasks wait for each other, which takes two threads, whichever of them called. */
+struct meet { struct qr_pool *pool; size_t calls; atomic_int here, alone; };
+static void wait_for_other(void *ctx, size_t i, unsigned worker) {
+    struct meet *m = ctx;
+    (void)i, (void)worker;
+    atomic_fetch_add(&m->here, 1);
+    int64_t until_ns = qr_now_ns(&qr_clock_monotonic) + 60 * QR_SECOND;
+    while (atomic_load(&m->here) < 2 && qr_now_ns(&qr_clock_monotonic) < until_ns) sched_yield();
+    if (atomic_load(&m->here) < 2) atomic_fetch_add(&m->alone, 1);
+}
+static void call_or_not(void *ctx, size_t i, unsigned worker) {
+    struct meet *m = ctx;
+    (void)worker;
+    if (i == m->calls) qr_pool_for(m->pool, 2, wait_for_other, m);
+}
+static void test_pool_helps(void) {
+    struct meet m = {.pool = qr_pool_new(2)};
+    for (int round = 0; round < 30; round++) {
+        m.calls = (size_t)round % 3;
+        atomic_store(&m.here, 0);
+        qr_pool_for(m.pool, m.calls + 1, call_or_not, &m);
+        CHECK(atomic_load(&m.here) == 2 && atomic_load(&m.alone) == 0, "%d", round);
+    }
+    qr_pool_free(m.pool);
+}
+
 static char logged[256];
 static void keep(void *ctx, enum qr_log_level level, const char *module, const char *message) {
     (void)ctx;
@@ -196,6 +255,8 @@ int main(void) {
     test_files();
     test_memory();
     test_pool();
+    test_pool_nested();
+    test_pool_helps();
     test_log();
     return t_end();
 }

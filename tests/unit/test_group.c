@@ -130,8 +130,8 @@ static void test_refused_coverage(void) {
 }
 /* ---- blocks are shared out by speed ---- */
 
-/* One member takes so many times as long for a block, up to that step. */
-static struct { uint64_t blocks, steps, slow_rank, slow_steps, times; } pace;
+/* One member takes so long for a block, up to that step; others, and it later, 1000 ns. */
+static struct { uint64_t blocks, steps, slow_rank, slow_steps, slow_ns; } pace;
 static void *weighed(void *arg) {
     static const uint8_t digest[16];
     struct worker *w = arg;
@@ -158,7 +158,7 @@ static void *weighed(void *arg) {
         }
         if (w->code == QR_OK && w->n_taken != left) w->code = qr_fail(&w->err, QR_INTERNAL, "%zu blocks, not %zu", w->n_taken, left);
         bool slow = w->view.rank == pace.slow_rank && step < pace.slow_steps;
-        mine[1 + w->view.rank] = qr_fixed_from_count(w->n_taken * (slow ? 1000 * pace.times : 1000));
+        mine[1 + w->view.rank] = qr_fixed_from_count(w->n_taken * (slow ? pace.slow_ns : 1000));
         if (w->code == QR_OK) w->code = qr_group_reduce(w->g, &c, sum, &w->err);
         if (w->code == QR_OK) w->code = qr_group_commit(w->g, step + 1, digest, &w->err);
         for (int r = 0; r < 3; r++) ns[r] = qr_fixed_to_count(sum[1 + r]);
@@ -181,13 +181,17 @@ static void three_weighed(struct worker w[3]) {
 }
 static void test_speed(void) {
     struct worker w[3] = {{0}};
-    pace.blocks = 120, pace.steps = pace.slow_steps = 10, pace.slow_rank = 2, pace.times = 4;
+    pace.blocks = 120, pace.steps = pace.slow_steps = 10, pace.slow_rank = 2, pace.slow_ns = 4000;
     three_weighed(w);
     /* speeds are as 4 : 4 : 1 */
     CHECK(w[0].n_taken + w[1].n_taken + w[2].n_taken == pace.blocks && w[2].n_taken >= 12 && w[2].n_taken <= 14, "%zu %zu %zu", w[0].n_taken, w[1].n_taken,
           w[2].n_taken);
+    struct worker u[3] = {{0}}; /* a hundredth slower is no reason to own fewer of few */
+    pace.blocks = 12, pace.slow_rank = 0, pace.slow_ns = 1010;
+    three_weighed(u);
+    CHECK(u[0].n_taken == 4 && u[1].n_taken == 4 && u[2].n_taken == 4, "%zu %zu %zu", u[0].n_taken, u[1].n_taken, u[2].n_taken);
     struct worker v[3] = {{0}}; /* a slow start, and so few blocks that it gets none: it is not left out for good */
-    pace.blocks = 4, pace.steps = 300, pace.slow_rank = 0, pace.slow_steps = 3, pace.times = 100;
+    pace.blocks = 4, pace.steps = 300, pace.slow_rank = 0, pace.slow_steps = 3, pace.slow_ns = 100000;
     three_weighed(v);
     CHECK(v[0].n_taken >= 1 && v[0].n_taken + v[1].n_taken + v[2].n_taken == pace.blocks, "%zu %zu %zu", v[0].n_taken, v[1].n_taken, v[2].n_taken);
 }

@@ -1,6 +1,7 @@
 /* Quantum layers with and without a head: predictions and gradients against golden/tfq, training against its recorded run, heads of
  * every plan against differences. */
 #include <math.h>
+#include <stdatomic.h>
 
 #include "base/mem.h"
 #include "circuit/qcnn.h"
@@ -299,6 +300,46 @@ static void test_same_bits(void) {
     qr_pool_free(pool);
 }
 
+/* Blocks on threads of their own, whose slices threads with nothing left take too: the integers of one thread. */
+struct shared { struct setup u[3]; struct qr_pool *pool; double x[5][20]; qr_fixed sums[3][3], grad[3][MOST_WEIGHTS]; atomic_int bad; };
+static void shared_block(void *ctx, size_t i, unsigned worker) {
+    struct shared *b = ctx;
+    static const double label = 1;
+    const double *x = b->x[i], *y = &label;
+    /* the numbers of a state are read by all, a workspace is one thread's */
+    if (!qr_model_block(b->u[0].s, b->u[worker].w, b->pool, &x, &y, 1, b->sums[worker], b->grad[worker])) atomic_fetch_add(&b->bad, 1);
+}
+static void test_blocks_share_slices(void) {
+    qr_fixed first[MOST_WEIGHTS + 3];
+    for (unsigned threads = 1; threads <= 3; threads++) {
+        struct shared b = {.pool = qr_pool_new(threads)};
+        for (int k = 0; k < 3; k++) {
+            b.u[k] = make(20, 1, QR_QCNN_NOTEBOOK, 1, head, 2, QR_MSE, QR_SINGLE);
+            if (!k) continue;
+            qr_model_workspace_free(b.u[k].w);
+            struct qr_err err;
+            must(qr_model_workspace_new(b.u[0].m, &b.u[k].w, &err), &err);
+        }
+        double params[MOST_WEIGHTS];
+        CHECK(qr_model_blocks_in_parallel(b.u[0].m) && qr_model_n_params(b.u[0].m) <= MOST_WEIGHTS);
+        qr_model_init(b.u[0].m, 6, params);
+        qr_model_prepare(b.u[0].s, params);
+        for (size_t i = 0; i < 5; i++)
+            for (size_t q = 0; q < 20; q++) b.x[i][q] = qr_random_uniform(3, QR_RANDOM_DATA, (uint32_t)i, q);
+        qr_pool_for(b.pool, 5, shared_block, &b);
+        CHECK(atomic_load(&b.bad) == 0);
+        qr_fixed all[MOST_WEIGHTS + 3] = {0};
+        for (int k = 0; k < 3; k++) {
+            qr_fixed_add(all, b.sums[k], 3);
+            qr_fixed_add(all + 3, b.grad[k], qr_model_n_params(b.u[0].m));
+        }
+        if (threads == 1) memcpy(first, all, sizeof all);
+        CHECK(memcmp(first, all, sizeof all) == 0 && all[0] != 0 && all[3] != 0, "%u threads", threads);
+        for (int k = 3; k-- > 0;) drop(&b.u[k]); /* the first has the model of all */
+        qr_pool_free(b.pool);
+    }
+}
+
 static void test_tensors(void) {
     struct setup u = make(8, 1, QR_QCNN_RESEARCH, 3, head, 2, QR_MSE, QR_SINGLE);
     CHECK(strcmp(qr_model_tensor(u.m, 0)->name, "pqc/parameters") == 0 && strcmp(qr_model_tensor(u.m, 2)->name, "pqc_2/parameters") == 0);
@@ -325,6 +366,7 @@ int main(void) {
     }
     test_heads();
     test_same_bits();
+    test_blocks_share_slices();
     test_tensors();
     return t_end();
 }
