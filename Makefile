@@ -23,9 +23,9 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter test faults lint bench bench-record bench-instructions fuzz model sim matrix image interop interop-gcs chart e2e-api e2e,$(goals)),test,build))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter test faults lint bench bench-record bench-instructions fuzz model sim matrix image interop interop-gcs chart e2e-api e2e cluster,$(goals)),test,build))
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api e2e help clean FORCE
+.PHONY: all deps run test lint bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -177,6 +177,10 @@ chart: $(progs)
 ## make e2e-api    the manifests, and Helm's upgrades, on a real API server: Kubernetes 1.20, from Debian's source package (5 minutes, once, under build/api)
 e2e-api: $(progs)
 	$(Q)tests/chart/api
+
+## make cluster    a cluster of one node on this machine, with this checkout's image, to type kubectl at (root; the first time ten to 25 minutes, as e2e)
+cluster: $(progs)
+	$(Q)tests/cluster/up
 
 ## make e2e        the manifests on a real cluster made here, kubelet and all: scaled, killed, evicted (root; 12 minutes, the first time 25; under build/cluster)
 e2e: $(progs)

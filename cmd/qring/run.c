@@ -53,6 +53,7 @@ struct run {
     struct qr_progress progress;
     struct qr_buf wrote;
     bool done, has_val_loss;
+    char digest[33];
     double loss, val_loss;
 };
 
@@ -262,8 +263,10 @@ static enum qr_code find_worker(char **ret, struct qr_err *err) {
 
 static void on_done(struct run *r, const struct qr_json *event) {
     const struct qr_json *val = qr_json_get(event, "val_loss");
-    const char *path;
+    const char *path, *digest;
     r->done = true;
+    if (qr_json_string(qr_json_get(event, "state_digest"), "state_digest", &digest, NULL) == QR_OK)
+        snprintf(r->digest, sizeof r->digest, "%s", digest);
     if (qr_json_double(qr_json_get(event, "loss"), "loss", -1e308, 1e308, &r->loss, NULL) != QR_OK) r->loss = 0;
     r->has_val_loss = val && qr_json_double(val, "val_loss", -1e308, 1e308, &r->val_loss, NULL) == QR_OK;
     qr_buf_clear(&r->wrote);
@@ -305,6 +308,7 @@ static int conclude(struct run *r, const struct qr_local_result *result) {
         return result->terminated && result->exit_code == 0 ? (int)r->settings.exit_on_drain : result->exit_code;
     }
     fprintf(r->people, "wrote\n%s", qr_buf_string(&r->wrote));
+    if (*r->digest) fprintf(r->people, "state_digest: %s\n", r->digest);
     if (r->has_val_loss) fprintf(r->people, "loss: %.4f - val_loss: %.4f\n", r->loss, r->val_loss);
     else fprintf(r->people, "loss: %.4f\n", r->loss);
     if (r->json) print_result(r);

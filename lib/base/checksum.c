@@ -4,6 +4,9 @@
 #include <string.h>
 #include <xxhash.h>
 #include <zlib.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 /* Slicing-by-8 tables for the reflected Castagnoli polynomial, made at first use. */
 static uint32_t table[8][256];
@@ -63,6 +66,47 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
     while (n--) r = __builtin_ia32_crc32qi(r, *p++);
     return r;
 }
+
+/* Wide multiplications without carry: what was read is moved past what comes next, as (low half) * x^(bits + 32) + (high half) * x^(bits - 32)
+ * modulo the polynomial, all reflected, and is added there. Four registers of 64 bytes run side by side; what is left in them in the end is a
+ * message of 64 bytes with the same remainder. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ" (2009). */
+enum { LANES = 64, ABREAST = 4 * LANES };
+static struct { uint64_t low, high; } past_lanes, past_abreast;
+
+static uint64_t reflected_power(unsigned exponent) { /* x^exponent modulo the polynomial; 33 bits, as the product of two reflected ones is one off */
+    uint32_t r = 1u << 31;
+    while (exponent--) r = r >> 1 ^ (r & 1 ? 0x82f63b78u : 0);
+    return (uint64_t)r << 1;
+}
+
+static void make_powers(void) {
+    past_lanes.low = reflected_power(8 * LANES + 32);
+    past_lanes.high = reflected_power(8 * LANES - 32);
+    past_abreast.low = reflected_power(8 * ABREAST + 32);
+    past_abreast.high = reflected_power(8 * ABREAST - 32);
+}
+
+#define WIDE __attribute__((target("sse4.2,avx512f,vpclmulqdq")))
+WIDE static inline __m512i moved(__m512i a, __m512i past, __m512i next) {
+    return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(a, past, 0x00), _mm512_clmulepi64_epi128(a, past, 0x11), next, 0x96);
+}
+
+/* n is a multiple of ABREAST, and not 0. */
+WIDE static uint32_t crc32c_wide(uint32_t crc, const uint8_t *p, size_t n) {
+    const __m512i past = _mm512_set4_epi64((int64_t)past_abreast.high, (int64_t)past_abreast.low, (int64_t)past_abreast.high, (int64_t)past_abreast.low);
+    const __m512i last = _mm512_set4_epi64((int64_t)past_lanes.high, (int64_t)past_lanes.low, (int64_t)past_lanes.high, (int64_t)past_lanes.low);
+    __m512i a = _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
+    __m512i b = _mm512_loadu_si512(p + LANES), c = _mm512_loadu_si512(p + 2 * LANES), d = _mm512_loadu_si512(p + 3 * LANES);
+    for (p += ABREAST, n -= ABREAST; n; p += ABREAST, n -= ABREAST) {
+        a = moved(a, past, _mm512_loadu_si512(p));
+        b = moved(b, past, _mm512_loadu_si512(p + LANES));
+        c = moved(c, past, _mm512_loadu_si512(p + 2 * LANES));
+        d = moved(d, past, _mm512_loadu_si512(p + 3 * LANES));
+    }
+    uint8_t rest[LANES];
+    _mm512_storeu_si512(rest, moved(moved(moved(a, last, b), last, c), last, d));
+    return crc32c_sse42(0, rest, sizeof rest);
+}
 #endif
 
 __attribute__((constructor)) static void init(void) {
@@ -70,11 +114,18 @@ __attribute__((constructor)) static void init(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("sse4.2")) make_zeros();
+    make_powers();
 #endif
 }
 
 uint32_t qr_crc32c(uint32_t crc, const void *p, size_t n) {
 #if defined(__x86_64__)
+    if (n >= ABREAST && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq")) {
+        size_t whole = n / ABREAST * ABREAST;
+        crc = ~crc32c_wide(~crc, p, whole);
+        p = (const uint8_t *)p + whole;
+        n -= whole;
+    }
     if (__builtin_cpu_supports("sse4.2")) return ~crc32c_sse42(~crc, p, n);
 #endif
     return ~crc32c_table(~crc, p, n);

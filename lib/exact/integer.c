@@ -1,5 +1,6 @@
 #include "exact/integer.h"
 
+#include <math.h>
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire integers are little-endian and copied as they are");
@@ -7,30 +8,62 @@ _Static_assert(sizeof(qr_fixed) == QR_FIXED_BYTES, "a Q64.64 has 16 bytes");
 
 typedef unsigned __int128 wide; /* sums wrap; signed ones must not */
 
+/* Adding this rounds a double below 2^51 to an integer, ties to even, and leaves that integer in its lowest bits. */
+static const double to_integer = 0x1.8p52;
+
+typedef double two_doubles __attribute__((vector_size(16)));
+typedef int64_t two_integers __attribute__((vector_size(16)));
+
+/* x * 2^64 = high * 2^56 + low. */
+struct two_fixed { two_integers high, low; };
+
+/* |x| < 2^40: three integers, of 48, 28 and 28 bits. Only the last is rounded, all else is exact; what stands above it is even. */
+static inline struct two_fixed fixed_of(two_doubles x) {
+    const two_doubles none = {to_integer, to_integer};
+    two_doubles y = x * 0x1p8, a = y + none;
+    two_doubles r = (y - (a - none)) * 0x1p28, b = r + none;
+    two_doubles c = (r - (b - none)) * 0x1p28 + none;
+    return (struct two_fixed){(two_integers)a - (two_integers)none,
+                              (((two_integers)b - (two_integers)none) << 28) + ((two_integers)c - (two_integers)none)};
+}
+
+/* Word by word: a shift across both is many times slower. */
+static inline wide one_of(const struct two_fixed *f, int i) {
+    int64_t high = f->high[i];
+    return ((wide)(uint64_t)(high >> 8) << 64 | (uint64_t)high << 56) + (wide)f->low[i];
+}
+
 bool qr_fixed_from_double(double x, qr_fixed *ret) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    unsigned exponent = (unsigned)(bits >> 52) & 0x7ff;
-    if (exponent >= 1023 + 40) return false; /* |x| >= 2^40, infinities, NaN */
-    uint64_t m = bits & 0xfffffffffffff;
-    if (exponent) m |= 0x10000000000000;
-    int shift = (int)exponent - 1011; /* |x| * 2^64 = m * 2^shift (subnormals round to 0 anyway) */
-    wide v;
-    if (shift >= 0) {
-        v = (wide)m << shift;
-    } else if (shift < -54) {
-        v = 0;
-    } else {
-        uint64_t rest = m << (64 + shift); /* the bits that go, at the top of a word */
-        uint64_t whole = m >> -shift;
-        v = whole + (rest > 1ull << 63 || (rest == 1ull << 63 && (whole & 1)));
-    }
-    *ret = (qr_fixed)(bits >> 63 ? -v : v);
+    if (!(fabs(x) < 0x1p40)) return false; /* infinities and NaN too */
+    struct two_fixed f = fixed_of((two_doubles){x, 0});
+    *ret = (qr_fixed)one_of(&f, 0);
     return true;
 }
 
+bool qr_fixed_add_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
+    bool good = true;
+    for (size_t i = 0; i < n; i++) good &= fabs(x[i]) < 0x1p40;
+    if (!good) return false;
+    for (size_t i = 0; i + 2 <= n; i += 2) {
+        two_doubles v;
+        memcpy(&v, x + i, sizeof v);
+        struct two_fixed f = fixed_of(v);
+        acc[i] = (qr_fixed)((wide)acc[i] + one_of(&f, 0));
+        acc[i + 1] = (qr_fixed)((wide)acc[i + 1] + one_of(&f, 1));
+    }
+    if (n % 2) {
+        struct two_fixed f = fixed_of((two_doubles){x[n - 1], 0});
+        acc[n - 1] = (qr_fixed)((wide)acc[n - 1] + one_of(&f, 0));
+    }
+    return true;
+}
+
+/* Below 2^20 the upper 53 bits or fewer are a sum without rounding, so that the last addition rounds once. */
 double qr_fixed_to_double(qr_fixed sum) {
-    return (double)sum * 0x1p-64;
+    int64_t high = (int64_t)(sum >> 64);
+    uint64_t low = (uint64_t)sum;
+    if (high >= 1 << 20 || high < -(1 << 20)) return (double)sum * 0x1p-64;
+    return ((double)high + (double)(int64_t)(low >> 32) * 0x1p-32) + (double)(int64_t)(low & 0xffffffff) * 0x1p-64;
 }
 
 qr_fixed qr_fixed_from_count(uint64_t count) {
@@ -50,6 +83,14 @@ void qr_fixed_add_bytes(qr_fixed *restrict acc, const uint8_t *restrict le, size
         wide t;
         memcpy(&t, le + QR_FIXED_BYTES * i, sizeof t);
         acc[i] = (qr_fixed)((wide)acc[i] + t);
+    }
+}
+
+void qr_fixed_sum_bytes(qr_fixed *restrict ret, const qr_fixed *restrict a, const uint8_t *restrict le, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        wide t;
+        memcpy(&t, le + QR_FIXED_BYTES * i, sizeof t);
+        ret[i] = (qr_fixed)((wide)a[i] + t);
     }
 }
 

@@ -18,6 +18,8 @@ enum { QR_FIXED_BYTES = 16 };
 /* False, and *ret untouched, for NaN, infinity and |x| >= 2^40. */
 bool qr_fixed_from_double(double x, qr_fixed *ret);
 double qr_fixed_to_double(qr_fixed sum);
+/* acc[i] += x[i], unless one of them is out of range: then false, and acc stays. */
+bool qr_fixed_add_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n);
 /* A plain count (samples, correct predictions, block ids): count * 2^64 would waste range, so counts enter
  * as the integer itself in the high word: value = count << 64. count < 2^40. */
 qr_fixed qr_fixed_from_count(uint64_t count);
@@ -26,6 +28,7 @@ uint64_t qr_fixed_to_count(qr_fixed sum);
 void qr_fixed_add(qr_fixed *restrict acc, const qr_fixed *restrict term, size_t n);
 /* The same from/to wire bytes of any alignment. */
 void qr_fixed_add_bytes(qr_fixed *restrict acc, const uint8_t *restrict le, size_t n);
+void qr_fixed_sum_bytes(qr_fixed *restrict ret, const qr_fixed *restrict a, const uint8_t *restrict le, size_t n); /* ret = a + le */
 void qr_fixed_load(qr_fixed *restrict ret, const uint8_t *restrict le, size_t n);
 void qr_fixed_store(uint8_t *restrict ret_le, const qr_fixed *restrict v, size_t n);
 

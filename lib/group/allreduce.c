@@ -32,8 +32,9 @@ struct qr_reduction {
     size_t worked_cap;
     uint8_t *got;                 /* by slot; in star at rank 0 by from * n_parts + part */
     size_t got_cap;
-    uint32_t *arrived;            /* star at rank 0: senders in, by part */
+    uint32_t *arrived;            /* star at rank 0: senders in, by part; halving: parts in, by round */
     size_t arrived_cap;
+    uint32_t n_whole;             /* halving: rounds that are whole, and all before them */
     struct outgoing *out;
     size_t out_cap, n_out, first_out;
     qr_fixed *scratch;            /* doubling: the sums before rounds 1, 2, ... that add */
@@ -82,9 +83,10 @@ static bool try_send(struct qr_reduction *r, struct outgoing *o) {
     const struct qr_slot_send *slot = &o->slot;
     const qr_fixed *from = slot->count ? source(r, slot->round) + slot->offset : NULL;
     size_t bytes = (size_t)slot->count * QR_FIXED_BYTES;
-    const struct worked *own = qr_schedule_sends_own(&r->s, slot->round) ? NULL : worked_at(r, slot->round - 1, slot->part);
+    bool halves = r->s.kind == QR_ALLREDUCE_HALVING; /* a round's parts are other stretches than those of the round before, whose words are one */
+    const struct worked *own = qr_schedule_sends_own(&r->s, slot->round) ? NULL : worked_at(r, slot->round - 1, halves ? 0 : slot->part);
     if (!o->has_crc) {
-        o->crc = own ? own->crc : qr_crc32c(0, from, bytes);
+        o->crc = own && !halves ? own->crc : qr_crc32c(0, from, bytes);
         o->has_crc = true;
     }
     struct qr_chunk chunk = {
@@ -143,13 +145,13 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
     size_t slots = (size_t)(r->s.n_rounds ? r->s.n_rounds : 1) * r->s.n_parts, by_rank = (size_t)args->n_ranks * r->s.n_parts;
     GROW(r->worked, r->worked_cap, slots);
     GROW(r->got, r->got_cap, slots > by_rank ? slots : by_rank);
-    GROW(r->arrived, r->arrived_cap, r->s.n_parts);
+    GROW(r->arrived, r->arrived_cap, r->s.n_parts > r->s.n_rounds ? r->s.n_parts : r->s.n_rounds);
     size_t n_sends = (size_t)qr_schedule_n_sends(&r->s);
     GROW(r->out, r->out_cap, n_sends);
     memset(r->got, 0, r->got_cap);
     memset(r->arrived, 0, r->arrived_cap * sizeof *r->arrived);
     r->n_out = r->first_out = 0;
-    r->n_received = 0;
+    r->n_received = r->n_whole = 0;
     r->n_expected = qr_schedule_n_receives(&r->s);
     r->own = r->c.coverage;
     qr_coverage_add_member(&r->own, &r->c.key, args->rank);
@@ -175,8 +177,8 @@ static void put(struct inflow *f, const uint8_t *integers, size_t n) {
     if (!f->before) {
         qr_fixed_load(f->to, integers, n);
     } else {
-        if (f->to != f->before) memcpy(f->to, f->before, n * sizeof *f->to);
-        qr_fixed_add_bytes(f->to, integers, n);
+        if (f->to == f->before) qr_fixed_add_bytes(f->to, integers, n);
+        else qr_fixed_sum_bytes(f->to, f->before, integers, n);
         f->before += n;
         if (f->sent_on) f->crc_sum = qr_crc32c(f->crc_sum, f->to, n * sizeof *f->to);
     }
@@ -212,8 +214,21 @@ static void flow_message(struct inflow *f, struct qr_pieces message) {
     }
 }
 
+/* Halving: what a round has brought is sent on as one, so that all of it must hold the same; a word of nothing is never the total. */
+static void rounds_on(struct qr_reduction *r) {
+    for (uint32_t n; r->n_whole < r->s.n_rounds && r->arrived[r->n_whole] == (n = qr_schedule_n_parts(&r->s, r->n_whole)); r->n_whole++) {
+        struct worked *first = worked_at(r, r->n_whole, 0);
+        bool same = r->n_whole < r->s.n_rounds / 2 ||
+                    qr_coverage_equal(first->coverage, worked_at(r, r->n_whole - 1, 0)->coverage);
+        for (uint32_t part = 1; part < n; part++) same = same && qr_coverage_equal(first->coverage, first[part].coverage);
+        if (!same) first->coverage = (struct qr_coverage){0};
+        qr_schedule_next(&r->s, r->n_whole, 0, queue_send, r);
+    }
+}
+
 /* False when the integers are not those that were sent. */
 static bool work_in(struct qr_reduction *r, const struct qr_chunk *c, const struct qr_slot *slot, struct qr_pieces message) {
+    bool halves = r->s.kind == QR_ALLREDUCE_HALVING;
     struct worked *mine = worked_at(r, c->round, c->part);
     const qr_fixed *before = r->c.vector; /* what is added to first is the contribution */
     struct qr_coverage covered = r->own, theirs = qr_coverage_load(c->coverage);
@@ -222,10 +237,10 @@ static bool work_in(struct qr_reduction *r, const struct qr_chunk *c, const stru
         covered = mine->coverage;
     } else if (qr_schedule_builds_on_round_before(&r->s, c->round)) {
         before = partial(r, c->round);
-        covered = worked_at(r, c->round - 1, c->part)->coverage;
+        covered = worked_at(r, c->round - 1, halves ? 0 : c->part)->coverage;
     }
     bool add = slot->phase == QR_SLOT_ADD, all_here = r->s.kind != QR_ALLREDUCE_STAR || r->arrived[c->part] == r->a.n_ranks - 1;
-    struct inflow f = {.sent_on = all_here && (r->s.kind != QR_ALLREDUCE_DOUBLING || r->s.n_folds || !qr_schedule_is_final(&r->s, c->round))};
+    struct inflow f = {.sent_on = all_here && !halves && (r->s.kind != QR_ALLREDUCE_DOUBLING || r->s.n_folds || !qr_schedule_is_final(&r->s, c->round))};
     if (slot->count) {
         f.to = (add ? partial(r, c->round + 1) : r->a.sum) + slot->offset;
         f.before = add ? before + slot->offset : NULL;
@@ -234,7 +249,10 @@ static bool work_in(struct qr_reduction *r, const struct qr_chunk *c, const stru
     if (f.crc != c->crc) return false;
     mine->coverage = add ? qr_coverage_sum(covered, theirs) : theirs;
     mine->crc = add ? f.crc_sum : f.crc;
-    if (!add || all_here) qr_schedule_next(&r->s, c->round, c->part, queue_send, r);
+    if (halves) {
+        r->arrived[c->round]++;
+        rounds_on(r);
+    } else if (!add || all_here) qr_schedule_next(&r->s, c->round, c->part, queue_send, r);
     return true;
 }
 
@@ -271,7 +289,7 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
         qr_fail(err, QR_INTERNAL,
                 "reduces a vector of %" PRIu64 " integers by %s as rank %" PRIu32 ", this worker one of %" PRIu64 " by %s and knows it as rank %" PRIu32
                 ": the workers run different programs or settings (--allreduce)",
-                c.total, c.schedule < 4 ? qr_allreduce_names[c.schedule] : "an unknown schedule", c.rank, r->s.n,
+                c.total, c.schedule < QR_ALLREDUCE_KINDS ? qr_allreduce_names[c.schedule] : "an unknown schedule", c.rank, r->s.n,
                 qr_allreduce_names[r->s.kind], from_rank);
         return QR_TAKEN_BAD;
     }
@@ -281,7 +299,9 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
         qr_fail(err, QR_INTERNAL, "sent a chunk that is not its turn (round %" PRIu32 ", part %" PRIu32 ")", c.round, c.part);
         return QR_TAKEN_BAD;
     }
-    if (qr_schedule_builds_on_round_before(&r->s, c.round) && !r->got[got_index(r, c.round - 1, c.part, from_rank)]) return QR_TAKEN_LATER;
+    if (qr_schedule_builds_on_round_before(&r->s, c.round) &&
+        (r->s.kind == QR_ALLREDUCE_HALVING ? r->n_whole < c.round : !r->got[got_index(r, c.round - 1, c.part, from_rank)]))
+        return QR_TAKEN_LATER;
     r->got[got_index(r, c.round, c.part, from_rank)] = 1;
     r->n_received++;
     if (!work_in(r, &c, &slot, message)) return damaged(message.n, err);

@@ -22,8 +22,8 @@
 #include "exact/coverage.h"
 #include "exact/integer.h"
 
-enum qr_allreduce { QR_ALLREDUCE_AUTO, QR_ALLREDUCE_RING, QR_ALLREDUCE_DOUBLING, QR_ALLREDUCE_STAR };
-extern const char *const qr_allreduce_names[4]; /* "auto" "ring" "doubling" "star" */
+enum qr_allreduce { QR_ALLREDUCE_AUTO, QR_ALLREDUCE_RING, QR_ALLREDUCE_DOUBLING, QR_ALLREDUCE_STAR, QR_ALLREDUCE_HALVING, QR_ALLREDUCE_KINDS };
+extern const char *const qr_allreduce_names[QR_ALLREDUCE_KINDS]; /* "auto" "ring" "doubling" "star" "halving" */
 
 struct qr_link_tls;
 struct qr_group_field { const char *name, *value; }; /* one canonical field of the job: compared in hellos */

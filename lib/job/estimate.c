@@ -13,6 +13,7 @@ double qr_estimate_reduce_s(const struct qr_estimate_facts *f, unsigned n, uint6
     struct qr_schedule s = qr_schedule_make(f->allreduce, n, 0, n_integers);
     switch (s.kind) {
     case QR_ALLREDUCE_DOUBLING: return s.n_rounds * (f->message_s + whole_s);
+    case QR_ALLREDUCE_HALVING: return s.n_rounds * f->message_s + 2 * (n - 1) * (whole_s / n);
     case QR_ALLREDUCE_RING: return 2 * (n - 1) * (f->message_s + whole_s / n);
     default: return 2 * (f->message_s + (n - 1) * whole_s);
     }

@@ -58,11 +58,9 @@ static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
         while (slope > s->first_slope && p->slopes[slope - 1].op == s->first_op + i) {
             const struct qr_plan_slope *d = &p->slopes[--slope];
             const double complex *du = b->derivatives + (size_t)op->number * 32 + d->arg * square(op);
-            struct qr_m4 g = qr_m4_generator(op, u, du);
-            qr_slope_weights(&after, &g, d->scale, b->weights + (size_t)slope * QR_CROSS);
+            qr_slope_weights(&after, op, u, du, d->scale, b->weights + (size_t)slope * QR_CROSS);
         }
-        struct qr_m4 m = qr_m4_embed(op, u, false);
-        after = qr_m4_mul(&after, &m);
+        after = qr_m4_mul_gate(&after, op, u, false);
     }
     b->suffix[shape] = after;
     if (!s->n_prefix) qr_narrow_numbers(&after, b->narrow + shape * QR_NARROW);
@@ -95,8 +93,7 @@ struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_
         } else {
             u = b->matrices + (size_t)op->number * 16;
         }
-        struct qr_m4 m = qr_m4_embed(op, u, false);
-        after = qr_m4_mul(&after, &m);
+        after = qr_m4_mul_gate(&after, op, u, false);
     }
     return after;
 }

@@ -75,7 +75,31 @@ struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, b
     return u;
 }
 
-struct qr_m4 qr_m4_generator(const struct qr_plan_op *op, const double complex *u, const double complex *d) {
+/* On one qubit alone a column has two entries that are not zero. */
+struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op, const double complex *m, bool derivative) {
+    if (op->gate.n_targets == 2 || op->has_control) {
+        struct qr_m4 u RAW = qr_m4_embed(op, m, derivative);
+        return qr_m4_mul(a, &u);
+    }
+    struct qr_m4 p RAW;
+    pair y[4] RAW, turned[4] RAW;
+    memcpy(y, m, sizeof y);
+    for (int k = 0; k < 4; k++) turned[k] = (pair){-y[k][1], y[k][0]};
+    int step = op->t[0] ? 1 : 2, other = 3 - step;
+    for (int i = 0; i < 8; i++) {
+        int at = i / 2 * 4 + i % 2 * other;
+        const struct qr_c64 *x0 = &a->e[at], *x1 = x0 + step;
+        pair s0 = x0->re * y[0] + x0->im * turned[0], s1 = x0->re * y[1] + x0->im * turned[1];
+        s0 += x1->re * y[2] + x1->im * turned[2];
+        s1 += x1->re * y[3] + x1->im * turned[3];
+        memcpy(&p.e[at], &s0, sizeof s0);
+        memcpy(&p.e[at + step], &s1, sizeof s1);
+    }
+    return p;
+}
+
+/* s g, g = (dG) G^adjoint in the frame. */
+static struct qr_m4 mul_generator(const struct qr_m4 *s, const struct qr_plan_op *op, const double complex *u, const double complex *d) {
     if (op->gate.n_targets == 1) { /* the product first: a quarter of the entries */
         double complex g[4];
         for (int r = 0; r < 2; r++)
@@ -84,22 +108,47 @@ struct qr_m4 qr_m4_generator(const struct qr_plan_op *op, const double complex *
                 g[r * 2 + c] = CMPLX((x[0] * y[0] + x[1] * y[1]) + (x[2] * y[2] + x[3] * y[3]),
                                      (x[1] * y[0] - x[0] * y[1]) + (x[3] * y[2] - x[2] * y[3]));
             }
-        return qr_m4_embed(op, g, true);
+        return qr_m4_mul_gate(s, op, g, true);
     }
-    struct qr_m4 a RAW = qr_m4_embed(op, d, true), b RAW = qr_m4_embed(op, u, false);
-    return qr_m4_mul_adjoint(&a, &b);
+    struct qr_m4 a RAW = qr_m4_embed(op, d, true), b RAW = qr_m4_embed(op, u, false), g RAW = qr_m4_mul_adjoint(&a, &b);
+    return qr_m4_mul(s, &g);
 }
 
-/* D = s g s^adjoint is anti-Hermitian and so is K: Re Tr(D K) = sum_{i<j} 2 Re(D_ji K_ij) - 2 sum_i Im D_ii Im K_ii / 2. */
-void qr_slope_weights(const struct qr_m4 *s, const struct qr_m4 *g, double scale, double ret[QR_CROSS]) {
-    struct qr_m4 t RAW = qr_m4_mul(s, g), d RAW = qr_m4_mul_adjoint(&t, s);
-    int k = 0;
-    for (int i = 0; i < 4; i++)
-        for (int j = i + 1; j < 4; j++) {
-            ret[k++] = 2 * scale * d.e[j * 4 + i].re;
-            ret[k++] = -2 * scale * d.e[j * 4 + i].im;
+/* D = s g s^adjoint is anti-Hermitian and so is K: Re Tr(D K) = sum_{i<j} 2 Re(D_ji K_ij) - 2 sum_i Im D_ii Im K_ii / 2. So the lower half of D
+ * is enough. */
+void qr_slope_weights(const struct qr_m4 *s, const struct qr_plan_op *op, const double complex *u, const double complex *d, double scale,
+                      double ret[QR_CROSS]) {
+    static const int place[4][4] = {{12, 0, 2, 4}, {0, 13, 6, 8}, {2, 6, 14, 10}, {4, 8, 10, 15}};
+    struct qr_m4 t RAW = mul_generator(s, op, u, d);
+    pair y[16] RAW, turned[16] RAW; /* the adjoint's columns, and i times that */
+    for (int k = 0; k < 16; k++) {
+        y[k] = (pair){s->e[k].re, -s->e[k].im};
+        turned[k] = (pair){s->e[k].im, s->e[k].re};
+    }
+    for (int j = 0; j < 4; j++)
+        for (int i = 0; i <= j; i++) {
+            const struct qr_c64 *x = &t.e[j * 4];
+            pair z = x[0].re * y[i * 4] + x[0].im * turned[i * 4];
+#pragma GCC unroll 3
+            for (int k = 1; k < 4; k++) z += x[k].re * y[i * 4 + k] + x[k].im * turned[i * 4 + k];
+            double *to = ret + place[j][i];
+            if (i < j) *to++ = 2 * scale * z[0];
+            *to = -2 * scale * z[1];
         }
-    for (int i = 0; i < 4; i++) ret[k++] = -2 * scale * d.e[i * 5].im;
+}
+
+/* Each as qr_slope_value has it, side by side. */
+void qr_two_slopes(const double w[2 * QR_CROSS], const double k[QR_CROSS], double ret[2]) {
+    pair s = {0, 0};
+#pragma GCC unroll 8
+    for (int i = 0; i < QR_CROSS; i += 2) {
+        pair a, b;
+        memcpy(&a, w + i, sizeof a);
+        memcpy(&b, w + QR_CROSS + i, sizeof b);
+        s += (pair){a[0], b[0]} * k[i];
+        s += (pair){a[1], b[1]} * k[i + 1];
+    }
+    memcpy(ret, &s, sizeof s);
 }
 
 double qr_slope_value(const double w[QR_CROSS], const double k[QR_CROSS]) {

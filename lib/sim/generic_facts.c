@@ -40,7 +40,7 @@ static void backward_cost(struct qr_report_build *b) {
         const struct qr_plan_pass *pass = &p->passes[i];
         if (pass->first_step + pass->n_steps <= p->first_cross) continue;
         for (int state = 0; state < 2; state++) {
-            move_cost(p, s);
+            if (state == 0 || i + 1 < p->n_passes || !p->tiles_observe) move_cost(p, s);
             if (pass->first_step > p->first_cross) move_cost(p, s); /* nothing reads what the last pass leaves */
         }
     }

@@ -11,6 +11,7 @@ struct qr_slot {
     qr_fixed *cross;             /* n_shapes * QR_CROSS */
     qr_fixed *z;                 /* n_readouts * QR_LANES; lane 0 alone when lanes are amplitudes */
     bool *bad_z;                 /* the same shape */
+    size_t next;                 /* the item that this thread does after this one; none: their number */
     bool bad;                    /* a cross number left the range */
 };
 
@@ -56,8 +57,10 @@ void qr_run_backward(struct qr_run *r);
 typedef void (*qr_run_item_fn)(struct qr_run *r, size_t item, struct qr_slot *slot);
 void qr_run_items(struct qr_run *r, size_t n, qr_run_item_fn fn);
 
-/* readout.c: adds this group's read-outs into the slots' z; sets ws->lambda. */
+/* readout.c: adds this group's read-outs into the slots' z; sets ws->lambda, unless tiles do it. */
 void qr_run_expect(struct qr_run *r);
 void qr_run_observe(struct qr_run *r);
+/* The same for one tile of the last pass, at base, whose cells are here one after the other: where the plan's tiles_observe. */
+void qr_run_observe_tile(const struct qr_run *r, uint64_t base, unsigned char *lambda, const unsigned char *phi);
 
 #endif

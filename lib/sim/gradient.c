@@ -15,8 +15,7 @@ static double mixed_slope(const struct qr_sim_bound *b, const struct qr_plan_sha
     double a[2] = {0, 0}, w[QR_CROSS], k[QR_CROSS];
     for (unsigned i = 0; i < op->gate.n_args; i++) a[i] = qr_gate_arg_value(&op->gate.args[i], b->theta, x);
     qr_gate_matrix(&op->gate, a, u, du);
-    struct qr_m4 g = qr_m4_generator(op, u, du + d->arg * (op->gate.n_targets == 2 ? 16u : 4u));
-    qr_slope_weights(&b->suffix[s - b->plan->shapes], &g, d->scale, w);
+    qr_slope_weights(&b->suffix[s - b->plan->shapes], op, u, du + d->arg * (op->gate.n_targets == 2 ? 16u : 4u), d->scale, w);
     to_double(cross, k);
     return qr_slope_value(w, k);
 }
@@ -30,10 +29,19 @@ bool qr_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, const qr_f
         if (!s->n_slopes) continue;
         double k[QR_CROSS];
         to_double(cross + i * QR_CROSS, k);
-        for (uint32_t j = s->first_slope; j < s->first_slope + s->n_slopes; j++) {
+        for (uint32_t j = s->first_slope, end = j + s->n_slopes; j < end; j++) {
             const struct qr_plan_slope *d = &p->slopes[j];
+            const double *w = b->weights + (size_t)j * QR_CROSS;
+            if (!d->mixed && j + 1 < end && !d[1].mixed) {
+                double two[2];
+                qr_two_slopes(w, k, two);
+                scratch[d->param] += two[0];
+                scratch[d[1].param] += two[1];
+                j++;
+                continue;
+            }
             if (!d->mixed) {
-                scratch[d->param] += qr_slope_value(b->weights + (size_t)j * QR_CROSS, k);
+                scratch[d->param] += qr_slope_value(w, k);
                 continue;
             }
             for (size_t n = 0; n < n_samples; n++)
@@ -41,10 +49,5 @@ bool qr_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, const qr_f
                                                  mixed + (s->mixed_slot * mixed_stride + n) * QR_CROSS);
         }
     }
-    qr_fixed f;
-    for (unsigned k = 0; k < p->n_params; k++)
-        if (!qr_fixed_from_double(scratch[k], &f)) return false;
-    for (unsigned k = 0; k < p->n_params; k++)
-        if (qr_fixed_from_double(scratch[k], &f)) ret_grad[k] += f;
-    return true;
+    return qr_fixed_add_doubles(ret_grad, scratch, p->n_params);
 }

@@ -16,15 +16,30 @@
 enum {
     QR_LANES = 16,
     QR_LANE_BITS = 4,
+    QR_HALF_LANES = 8,
+    QR_TILE_BITS = 10,    /* cells of one tile: 2^10, 128 KiB in float32 */
     QR_BATCH_GROUPS = 16, /* of 4 cells, so 64 terms of a lane: summed in the amplitudes' precision */
     QR_BATCH_ROWS = 64,   /* the same where cells come one by one */
     QR_CROSS = 16, /* numbers of a cross matrix: re, im of K01 K02 K03 K12 K13 K23, then Im K00/2 .. Im K33/2 */
+};
+
+/* Where cell i of a state lies that is more than one tile. A tile's cells are far apart, by powers of two that would all meet in a few sets of
+ * the caches: higher bits turn the lower ones, within a piece of a tile's size. qr_cell_at(i ^ j) = qr_cell_at(i) ^ qr_cell_at(j). */
+static inline uint64_t qr_cell_at(uint64_t i) { return i ^ (i >> 5 & ((1 << QR_TILE_BITS) - 1)); }
+
+/* The next tile's cells, fetched into L2 beside the work on this one: cells offsets[i] ^ base, i < n, of from[0], then of from[1]. */
+struct qr_ahead {
+    const unsigned char *from[2];
+    const uint64_t *offsets;
+    uint64_t base;
+    size_t n, vector, next; /* what comes next: cell `next` of from[vector]; nothing when vector is 2 */
 };
 
 /* Where in a tile a 4x4 acts: cells whose bits `controls` read `values`. */
 struct qr_place {
     uint8_t bit[2]; /* cell bit of frame position 0 (more significant) and 1 */
     uint64_t controls, values;
+    struct qr_ahead *ahead; /* a cell a group; NULL: none */
 };
 
 /* A Pauli string on cell and lane bits: i^n_y X^x Z^z. */
@@ -32,6 +47,7 @@ struct qr_pauli_place {
     uint64_t x, z;           /* cell bits */
     uint8_t x_lane, z_lane;  /* lane bits */
     uint8_t n_y;             /* mod 4 */
+    bool turned;             /* cells lie at their qr_cell_at, not in order */
 };
 
 struct qr_kernels {
@@ -52,9 +68,9 @@ struct qr_kernels {
                     const void *weight);
     /* 16 cells at offsets: cell j lane l changes places with cell l lane j */
     void (*transpose)(void *cells, const uint64_t offsets[QR_LANES]);
-    /* to[i] = from[offsets[i]] and back */
-    void (*gather)(void *to, const void *from, const uint64_t *offsets, size_t n);
-    void (*scatter)(void *to, const void *from, const uint64_t *offsets, size_t n);
+    /* to[i] = from[offsets[i] ^ base] and back */
+    void (*gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n);
+    void (*scatter)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n);
 
     /* ---- the streaming engine's: coefficients in E (kernel_stream_template_impl.h), sums in the amplitudes' precision ---- */
     /* out[to[4g + r]] = sum_j c[r][j] in[ti[4g + j]], for `groups` groups; in may be out when to is ti */
@@ -82,6 +98,19 @@ struct qr_kernels {
     /* wide coefficients, and after them their adjoint's, of m (b0 x b1); m: narrow numbers; b: 2x2 matrices per lane, entry e of
      * frame position f at (f * 4 + e) * 32: re[16], im[16] */
     void (*encode)(const double *m, const double *b, void *ret);
+    /* out <- a matrix of its own for each of lanes 0-7 on the place; the other lanes stay. numbers: for each of the 16 entries re[8],
+     * im[8], 64-byte aligned. out may be in. */
+    void (*apply_half)(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers);
+    /* out <- a matrix for each lane on the place; numbers as apply's wide ones; at least two groups. out may be in. */
+    void (*apply_wide)(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers);
+    /* lane l of to <- lane 4 + l / 4 of from */
+    void (*repeat)(const void *from, void *to, size_t cells);
+    /* cells[i] += cells[n + i], then cells[2 n + i] ... */
+    void (*add_parts)(void *cells, size_t n, unsigned parts);
+    /* term t of slice l: numbers of the table at l * stride + at[t], imaginary parts QR_LANES further. Into lane l of there[t], and its
+     * conjugate into lane t of back[l]; and sums of terms, re in sums[2 t], im in sums[2 t + 1], to those places */
+    void (*numbers_of_slices)(const void *table, size_t stride, const uint32_t *at, unsigned terms, void *there, void *back);
+    void (*table_of_slices)(const double (*sums)[QR_LANES], void *table, size_t stride, const uint32_t *at, unsigned terms);
 };
 
 /* [0] float32, [1] float64 */

@@ -304,3 +304,139 @@ static void NAME(encode)(const double *m, const double *b, void *ret) {
             }
     }
 }
+
+/* ---- the first layer's tables ---- */
+
+static void NAME(apply_half)(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers) {
+    struct NAME(walk) w = NAME(walk_of)(bits, at);
+    uint64_t i = 0;
+    for (size_t g = 0; g < w.n; g++, i = NAME(next)(&w, i)) {
+        const struct NAME(cell) *x = (const struct NAME(cell) *)in + i;
+        struct NAME(cell) *y = (struct NAME(cell) *)out + i;
+        const size_t cell[4] = {0, w.sb, w.sa, w.sa + w.sb};
+        for (int v = 0; v < QR_HALF_LANES; v += DW) {
+            D xr[4] RAW, xi[4] RAW;
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) {
+                xr[j] = DLOAD(&x[cell[j]].re[v]);
+                xi[j] = DLOAD(&x[cell[j]].im[v]);
+            }
+#pragma GCC unroll 4
+            for (int r = 0; r < 4; r++) {
+                D yr = DSET1(0), yi = DSET1(0);
+                const double *c = numbers + (size_t)r * 8 * QR_HALF_LANES + v;
+#pragma GCC unroll 4
+                for (int j = 0; j < 4; j++, c += 2 * QR_HALF_LANES) {
+                    D cr = DNUMBERS(c), ci = DNUMBERS(c + QR_HALF_LANES);
+                    yr = j ? DFMA(cr, xr[j], yr) : DMUL(cr, xr[j]);
+                    yi = j ? DFMA(cr, xi[j], yi) : DMUL(cr, xi[j]);
+                    yr = DFNMA(ci, xi[j], yr);
+                    yi = DFMA(ci, xr[j], yi);
+                }
+                DSTORE(&y[cell[r]].re[v], yr);
+                DSTORE(&y[cell[r]].im[v], yi);
+            }
+        }
+    }
+}
+
+/* Two groups share the numbers where there are registers for it. */
+INLINE void NAME(wide_groups)(const int ng, const struct NAME(cell) *const x[2], struct NAME(cell) *const y[2], const size_t cell[4],
+                              const struct NAME(wide) *w) {
+    for (int v = 0; v < QR_LANES; v += DW) {
+        D xr[2][4] RAW, xi[2][4] RAW;
+#pragma GCC unroll 2
+        for (int g = 0; g < ng; g++) {
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) {
+                xr[g][j] = DLOAD(&x[g][cell[j]].re[v]);
+                xi[g][j] = DLOAD(&x[g][cell[j]].im[v]);
+            }
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; r++) {
+            D yr[2] RAW, yi[2] RAW;
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) {
+                D cr = DNUMBERS(&w[r * 4 + j].re[v]), ci = DNUMBERS(&w[r * 4 + j].im[v]);
+#pragma GCC unroll 2
+                for (int g = 0; g < ng; g++) {
+                    yr[g] = j ? DFMA(cr, xr[g][j], yr[g]) : DMUL(cr, xr[g][j]);
+                    yi[g] = j ? DFMA(cr, xi[g][j], yi[g]) : DMUL(cr, xi[g][j]);
+                    yr[g] = DFNMA(ci, xi[g][j], yr[g]);
+                    yi[g] = DFMA(ci, xr[g][j], yi[g]);
+                }
+            }
+#pragma GCC unroll 2
+            for (int g = 0; g < ng; g++) {
+                DSTORE(&y[g][cell[r]].re[v], yr[g]);
+                DSTORE(&y[g][cell[r]].im[v], yi[g]);
+            }
+        }
+    }
+}
+
+static void NAME(apply_wide)(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers) {
+    struct NAME(walk) w = NAME(walk_of)(bits, at);
+    const struct NAME(wide) *c = (const void *)numbers;
+    const size_t cell[4] = {0, w.sb, w.sa, w.sa + w.sb};
+    uint64_t i = 0;
+    for (size_t g = 0; g < w.n; g += W == QR_LANES ? 2 : 1) { /* two or more groups */
+        uint64_t second = NAME(next)(&w, i);
+        const struct NAME(cell) *const x[2] = {(const struct NAME(cell) *)in + i, (const struct NAME(cell) *)in + second};
+        struct NAME(cell) *const y[2] = {(struct NAME(cell) *)out + i, (struct NAME(cell) *)out + second};
+        NAME(wide_groups)(W == QR_LANES ? 2 : 1, x, y, cell, c);
+        i = W == QR_LANES ? NAME(next)(&w, second) : second;
+    }
+}
+
+static void NAME(repeat)(const void *from, void *to, size_t cells) {
+    const struct NAME(cell) *x = from;
+    struct NAME(cell) *y = to;
+    const NAME(i16) lanes = {4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7};
+    for (size_t i = 0; i < cells; i++) {
+        NAME(e16) re, im;
+        memcpy(&re, x[i].re, sizeof re);
+        memcpy(&im, x[i].im, sizeof im);
+        re = __builtin_shuffle(re, lanes);
+        im = __builtin_shuffle(im, lanes);
+        memcpy(y[i].re, &re, sizeof re);
+        memcpy(y[i].im, &im, sizeof im);
+    }
+}
+
+static void NAME(add_parts)(void *cells, size_t n, unsigned parts) {
+    struct NAME(cell) *c = cells;
+    for (size_t i = 0; i < n; i++)
+        for (int v = 0; v < QR_LANES; v += W) {
+            V re = LOAD(&c[i].re[v]), im = LOAD(&c[i].im[v]);
+            for (unsigned k = 1; k < parts; k++) {
+                re = ADD(re, LOAD(&c[k * n + i].re[v]));
+                im = ADD(im, LOAD(&c[k * n + i].im[v]));
+            }
+            STORE(&c[i].re[v], re);
+            STORE(&c[i].im[v], im);
+        }
+}
+
+static void NAME(numbers_of_slices)(const void *table, size_t stride, const uint32_t *at, unsigned terms, void *there, void *back) {
+    const E *from = table;
+    struct NAME(cell) *x = there, *y = back;
+    for (size_t l = 0; l < QR_LANES; l++, from += stride)
+        for (size_t t = 0; t < terms; t++) {
+            E re = from[at[t]], im = from[at[t] + QR_LANES];
+            x[t].re[l] = re;
+            x[t].im[l] = im;
+            y[l].re[t] = re;
+            y[l].im[t] = -im;
+        }
+}
+
+static void NAME(table_of_slices)(const double (*sums)[QR_LANES], void *table, size_t stride, const uint32_t *at, unsigned terms) {
+    E *to = table;
+    for (size_t l = 0; l < QR_LANES; l++, to += stride)
+        for (size_t t = 0; t < terms; t++) {
+            to[at[t]] = (E)sums[2 * t][l];
+            to[at[t] + QR_LANES] = (E)sums[2 * t + 1][l];
+        }
+}

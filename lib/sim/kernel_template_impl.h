@@ -15,7 +15,7 @@ struct NAME(narrow) { double re[16], im[16]; };
 struct NAME(wide) { _Alignas(64) double re[QR_LANES]; double im[QR_LANES]; };
 
 /* Walks the groups: indices with the frame's bits zero and the controls' bits as wanted. */
-struct NAME(walk) { uint64_t free, values; size_t sa, sb, n; };
+struct NAME(walk) { uint64_t free, values; size_t sa, sb, n; struct qr_ahead *ahead; };
 
 INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_place *at) {
     uint64_t all = bits == 64 ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1;
@@ -25,15 +25,27 @@ INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_place *at)
     w.free = all & ~(uint64_t)w.sa & ~(uint64_t)w.sb & ~at->controls;
     w.values = at->values;
     w.n = (size_t)1 << __builtin_popcountll(w.free);
+    w.ahead = at->ahead;
     return w;
 }
 INLINE uint64_t NAME(next)(const struct NAME(walk) *w, uint64_t i) { return ((i | ~w->free) + 1) & w->free; }
+
+/* One more cell of the next tile. */
+INLINE void NAME(fetch)(struct qr_ahead *a) {
+    if (!a || a->vector == 2) return;
+    const unsigned char *c = a->from[a->vector] + (a->offsets[a->next] ^ a->base) * sizeof(struct NAME(cell));
+    for (size_t line = 0; line < sizeof(struct NAME(cell)); line += 64) __builtin_prefetch(c + line, 0, 2);
+    if (++a->next < a->n) return;
+    a->next = 0;
+    a->vector++;
+}
 
 /* Sums are float64 and rounded once when stored: planner.md has why. */
 INLINE void NAME(apply_group)(struct NAME(cell) *c, size_t sa, size_t sb, const void *numbers, bool wide) {
     struct NAME(cell) *q[4] = {c, c + sb, c + sa, c + sa + sb};
     const struct NAME(wide) *w = numbers;
     const struct NAME(narrow) *n = numbers;
+    const int rows = sizeof(D) == 64 ? 4 : 1; /* summed side by side where there are 32 registers: eight sums fill both multipliers */
     for (int v = 0; v < QR_LANES; v += DW) {
         D xr[4] RAW, xi[4] RAW;
 #pragma GCC unroll 4
@@ -42,27 +54,38 @@ INLINE void NAME(apply_group)(struct NAME(cell) *c, size_t sa, size_t sb, const 
             xi[j] = DLOAD(&q[j]->im[v]);
         }
 #pragma GCC unroll 4
-        for (int r = 0; r < 4; r++) {
-            D yr = DSET1(0), yi = DSET1(0);
+        for (int first = 0; first < 4; first += rows) {
+            D yr[4] RAW, yi[4] RAW;
 #pragma GCC unroll 4
             for (int j = 0; j < 4; j++) {
-                D cr = wide ? DNUMBERS(&w[r * 4 + j].re[v]) : DSET1(n->re[r * 4 + j]);
-                D ci = wide ? DNUMBERS(&w[r * 4 + j].im[v]) : DSET1(n->im[r * 4 + j]);
-                yr = j ? DFMA(cr, xr[j], yr) : DMUL(cr, xr[j]);
-                yi = j ? DFMA(cr, xi[j], yi) : DMUL(cr, xi[j]);
-                yr = DFNMA(ci, xi[j], yr);
-                yi = DFMA(ci, xr[j], yi);
+#pragma GCC unroll 4
+                for (int r = first; r < first + rows; r++) {
+                    D cr = wide ? DNUMBERS(&w[r * 4 + j].re[v]) : DSET1(n->re[r * 4 + j]);
+                    yr[r] = j ? DFMA(cr, xr[j], yr[r]) : DMUL(cr, xr[j]);
+                    yi[r] = j ? DFMA(cr, xi[j], yi[r]) : DMUL(cr, xi[j]);
+                }
+#pragma GCC unroll 4
+                for (int r = first; r < first + rows; r++) {
+                    D ci = wide ? DNUMBERS(&w[r * 4 + j].im[v]) : DSET1(n->im[r * 4 + j]);
+                    yr[r] = DFNMA(ci, xi[j], yr[r]);
+                    yi[r] = DFMA(ci, xr[j], yi[r]);
+                }
             }
-            DSTORE(&q[r]->re[v], yr);
-            DSTORE(&q[r]->im[v], yi);
+#pragma GCC unroll 4
+            for (int r = first; r < first + rows; r++) {
+                DSTORE(&q[r]->re[v], yr[r]);
+                DSTORE(&q[r]->im[v], yi[r]);
+            }
         }
     }
 }
 
 INLINE uint64_t NAME(apply_range)(struct NAME(cell) *c, const struct NAME(walk) *w, const void *numbers, bool wide,
                                   uint64_t i, size_t count) {
-    for (size_t g = 0; g < count; g++, i = NAME(next)(w, i))
+    for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) {
+        NAME(fetch)(w->ahead);
         NAME(apply_group)(c + (i | w->values), w->sa, w->sb, numbers, wide);
+    }
     return i;
 }
 
@@ -304,12 +327,14 @@ INLINE const struct NAME(cell) *NAME(source)(const struct NAME(cell) *c, unsigne
     return room;
 }
 
+INLINE uint64_t NAME(cell_at)(const struct qr_pauli_place *at, uint64_t i) { return at->turned ? qr_cell_at(i) : i; }
+
 static void NAME(expect)(const void *phi, size_t first, size_t count, const struct qr_pauli_place *at, void *acc) {
     const struct NAME(cell) *p = phi;
     E *sum = acc;
     for (size_t i = first; i < first + count; i++) {
         struct NAME(cell) room RAW;
-        const struct NAME(cell) *b = p + i, *a = NAME(source)(p + (i ^ at->x), at->x_lane, &room);
+        const struct NAME(cell) *b = p + NAME(cell_at)(at, i), *a = NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane, &room);
         bool minus = (__builtin_popcountll(i & at->z) & 1) != (at->n_y == 1 || at->n_y == 2);
         for (int v = 0; v < QR_LANES; v += W) {
             V ar = LOAD(&a->re[v]), ai = LOAD(&a->im[v]), br = LOAD(&b->re[v]), bi = LOAD(&b->im[v]);
@@ -328,14 +353,15 @@ static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t co
     bool swap = at->n_y & 1;
     for (size_t i = first; i < first + count; i++) {
         struct NAME(cell) room RAW;
-        const struct NAME(cell) *a = NAME(source)(p + (i ^ at->x), at->x_lane, &room);
+        const struct NAME(cell) *a = NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane, &room);
+        struct NAME(cell) *o = to + NAME(cell_at)(at, i);
         bool odd = __builtin_popcountll((i ^ at->x) & at->z) & 1;
         bool minus_re = odd != (at->n_y == 1 || at->n_y == 2), minus_im = odd != (at->n_y == 2 || at->n_y == 3);
         for (int v = 0; v < QR_LANES; v += W) {
             V x = LOAD(swap ? &a->im[v] : &a->re[v]), y = LOAD(swap ? &a->re[v] : &a->im[v]);
-            V re = LOAD(&to[i].re[v]), im = LOAD(&to[i].im[v]), c = LOAD(&w[v]);
-            STORE(&to[i].re[v], minus_re ? FNMA(c, x, re) : FMA(c, x, re));
-            STORE(&to[i].im[v], minus_im ? FNMA(c, y, im) : FMA(c, y, im));
+            V re = LOAD(&o->re[v]), im = LOAD(&o->im[v]), c = LOAD(&w[v]);
+            STORE(&o->re[v], minus_re ? FNMA(c, x, re) : FMA(c, x, re));
+            STORE(&o->im[v], minus_im ? FNMA(c, y, im) : FMA(c, y, im));
         }
     }
 }
@@ -359,28 +385,24 @@ INLINE void NAME(swap_squares)(NAME(e16) r[QR_LANES], const int h) {
         r[i] = x;
     }
 }
-INLINE void NAME(transpose_part)(E *const part[QR_LANES]) {
-    NAME(e16) r[QR_LANES];
+INLINE E *NAME(row)(struct NAME(cell) *c, bool im) { return im ? c->im : c->re; }
+INLINE void NAME(transpose_part)(struct NAME(cell) *c, const uint64_t offsets[QR_LANES], bool im) {
+    NAME(e16) r[QR_LANES] RAW;
 #pragma GCC unroll 16
-    for (int j = 0; j < QR_LANES; j++) memcpy(&r[j], part[j], sizeof r[j]);
+    for (int j = 0; j < QR_LANES; j++) memcpy(&r[j], NAME(row)(c + offsets[j], im), sizeof r[j]);
     NAME(swap_squares)(r, 8);
     NAME(swap_squares)(r, 4);
     NAME(swap_squares)(r, 2);
     NAME(swap_squares)(r, 1);
 #pragma GCC unroll 16
-    for (int j = 0; j < QR_LANES; j++) memcpy(part[j], &r[j], sizeof r[j]);
+    for (int j = 0; j < QR_LANES; j++) memcpy(NAME(row)(c + offsets[j], im), &r[j], sizeof r[j]);
 }
 
 static void NAME(transpose)(void *cells, const uint64_t offsets[QR_LANES]) {
     struct NAME(cell) *c = cells;
     if (W == QR_LANES) {
-        E *re[QR_LANES], *im[QR_LANES];
-        for (int j = 0; j < QR_LANES; j++) {
-            re[j] = c[offsets[j]].re;
-            im[j] = c[offsets[j]].im;
-        }
-        NAME(transpose_part)(re);
-        NAME(transpose_part)(im);
+        NAME(transpose_part)(c, offsets, false);
+        NAME(transpose_part)(c, offsets, true);
         return;
     }
     for (int a = 1; a < QR_LANES; a++) {
@@ -396,15 +418,15 @@ static void NAME(transpose)(void *cells, const uint64_t offsets[QR_LANES]) {
     }
 }
 
-static void NAME(gather)(void *to, const void *from, const uint64_t *offsets, size_t n) {
+static void NAME(gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n) {
     struct NAME(cell) *t = to;
     const struct NAME(cell) *f = from;
-    for (size_t i = 0; i < n; i++) t[i] = f[offsets[i]];
+    for (size_t i = 0; i < n; i++) t[i] = f[offsets[i] ^ base];
 }
-static void NAME(scatter)(void *to, const void *from, const uint64_t *offsets, size_t n) {
+static void NAME(scatter)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n) {
     struct NAME(cell) *t = to;
     const struct NAME(cell) *f = from;
-    for (size_t i = 0; i < n; i++) t[offsets[i]] = f[i];
+    for (size_t i = 0; i < n; i++) t[offsets[i] ^ base] = f[i];
 }
 
 #include "sim/kernel_stream_template_impl.h"
@@ -416,7 +438,9 @@ static void NAME(scatter)(void *to, const void *from, const uint64_t *offsets, s
         .gather = NAME(gather), .scatter = NAME(scatter), .tile = NAME(tile), .tile_cross = NAME(tile_cross),          \
         .mix = NAME(mix), .columns = NAME(columns), .dense = NAME(dense), .density = NAME(density),                    \
         .collect = NAME(collect),                                                                                      \
-        .diagonal = NAME(diagonal),                                                                                    \
+        .diagonal = NAME(diagonal), .apply_half = NAME(apply_half), .apply_wide = NAME(apply_wide),                    \
+        .repeat = NAME(repeat), .add_parts = NAME(add_parts), .numbers_of_slices = NAME(numbers_of_slices),                                    \
+        .table_of_slices = NAME(table_of_slices),                                                                      \
         .fold_sums = NAME(fold_sums), .weigh = NAME(weigh), .encode = NAME(encode)                                     \
     }
 static const struct qr_kernels NAME(table) = TABLE;

@@ -113,7 +113,7 @@ static void add_offsets(struct qr_sim_plan *p, struct qr_plan_pass *pass) {
     size_t n = (size_t)1 << p->tile_bits;
     p->offsets = qr_xreallocarray(p->offsets, p->n_offsets + n, sizeof *p->offsets);
     uint64_t o = 0;
-    for (size_t i = 0; i < n; i++, o = ((o | ~pass->tile) + 1) & pass->tile) p->offsets[p->n_offsets + i] = o;
+    for (size_t i = 0; i < n; i++, o = ((o | ~pass->tile) + 1) & pass->tile) p->offsets[p->n_offsets + i] = qr_cell_at(o);
     p->n_offsets += n;
 }
 
@@ -198,6 +198,7 @@ static size_t add_pass(struct qr_sim_plan *p, struct layout *l, const bool *only
 
 static void place_terms(struct qr_sim_plan *p, const struct layout *l, const struct qr_observable *obs, size_t n_obs) {
     size_t n = 0;
+    uint64_t paired = 0;
     for (size_t r = 0; r < n_obs; r++) n += obs[r].n_terms;
     p->terms = qr_xcalloc(n + 1, sizeof *p->terms);
     for (size_t r = 0; r < n_obs; r++)
@@ -205,6 +206,7 @@ static void place_terms(struct qr_sim_plan *p, const struct layout *l, const str
             const struct qr_pauli_term *from = &obs[r].terms[t];
             struct qr_plan_term *to = &p->terms[p->n_terms++];
             *to = (struct qr_plan_term){.readout = (uint32_t)r, .coefficient = from->coefficient};
+            to->place.turned = p->tile_bits < p->cell_bits;
             to->place.n_y = (uint8_t)(__builtin_popcountll(from->x & from->z) & 3);
             for (unsigned q = 0; q < p->n_qubits; q++) {
                 if (is_lane(l, q)) {
@@ -215,7 +217,9 @@ static void place_terms(struct qr_sim_plan *p, const struct layout *l, const str
                     if (from->z & bit(q)) to->place.z |= bit(l->pos[q] - l->lane_bits);
                 }
             }
+            paired |= to->place.x;
         }
+    p->tiles_observe = p->tile_bits < p->cell_bits && p->n_passes && !(paired & ~p->passes[p->n_passes - 1].tile);
 }
 
 /* A step's adjoint is wanted only where an earlier step that owes derivatives, or whose adjoint is wanted, shares a qubit with it:

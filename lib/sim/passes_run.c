@@ -13,11 +13,19 @@ struct items {
     atomic_size_t next;
 };
 
+static size_t take(struct items *it) {
+    size_t i = atomic_fetch_add_explicit(&it->next, 1, memory_order_relaxed);
+    return i < it->n ? i : it->n;
+}
+
 static void slot_task(void *ctx, size_t slot, unsigned worker) {
     (void)worker;
     struct items *it = ctx;
-    for (size_t i; (i = atomic_fetch_add_explicit(&it->next, 1, memory_order_relaxed)) < it->n;)
-        it->fn(it->run, i, &it->run->ws->slots[slot]);
+    struct qr_slot *mine = &it->run->ws->slots[slot];
+    for (size_t i = take(it); i < it->n; i = mine->next) {
+        mine->next = take(it);
+        it->fn(it->run, i, mine);
+    }
 }
 
 void qr_run_items(struct qr_run *r, size_t n, qr_run_item_fn fn) {
@@ -105,6 +113,18 @@ static uint64_t tile_base(const struct qr_run *r, size_t tile) {
     return deposit(tile, all & ~r->pass->tile);
 }
 
+static size_t n_tiles(const struct qr_run *r) { return (size_t)1 << (r->p->cell_bits - r->p->tile_bits); }
+
+/* The tile that this thread takes next; lambda NULL: one vector. */
+static struct qr_ahead ahead_of(const struct qr_run *r, const struct qr_slot *slot, const unsigned char *phi, const unsigned char *lambda) {
+    bool none = slot->next == n_tiles(r);
+    return (struct qr_ahead){.from = {lambda ? lambda : phi, phi},
+                             .offsets = r->p->offsets + r->pass->first_offset,
+                             .base = none ? 0 : qr_cell_at(tile_base(r, slot->next)),
+                             .n = (size_t)1 << r->p->tile_bits,
+                             .vector = none ? 2 : lambda ? 0 : 1};
+}
+
 static void transpose(const struct qr_run *r, const struct qr_plan_step *st, unsigned char *cells) {
     const struct qr_sim_plan *p = r->p;
     uint64_t swapped = 0, offsets[QR_LANES], all = (UINT64_C(1) << p->tile_bits) - 1, g = 0;
@@ -125,15 +145,18 @@ static void forward_tile(struct qr_run *r, size_t tile, struct qr_slot *slot) {
     bool whole = p->tile_bits == p->cell_bits;
     uint64_t base = tile_base(r, tile);
     const uint64_t *offsets = p->offsets + r->pass->first_offset;
-    unsigned char *at = r->ws->phi + base * p->cell_bytes, *cells = whole ? at : slot->phi;
-    if (!whole) p->kernels->gather(cells, r->from + base * p->cell_bytes, offsets, (size_t)1 << p->tile_bits);
+    unsigned char *cells = whole ? r->ws->phi : slot->phi;
+    if (!whole) p->kernels->gather(cells, r->from, qr_cell_at(base), offsets, (size_t)1 << p->tile_bits);
+    struct qr_ahead ahead = ahead_of(r, slot, r->from, NULL);
     for (uint32_t i = 0; i < r->pass->n_steps; i++) {
         const struct qr_plan_step *st = &p->steps[r->pass->first_step + i];
         if (st->transpose) transpose(r, st, cells);
         if (st->transpose || (base & st->outer_controls) != st->outer_values) continue;
-        p->kernels->apply(cells, p->tile_bits, &st->place, numbers_of(r, st, false), st->wide_slot != QR_NO_SLOT);
+        struct qr_place place = st->place;
+        place.ahead = &ahead;
+        p->kernels->apply(cells, p->tile_bits, &place, numbers_of(r, st, false), st->wide_slot != QR_NO_SLOT);
     }
-    if (!whole) p->kernels->scatter(at, cells, offsets, (size_t)1 << p->tile_bits);
+    if (!whole) p->kernels->scatter(r->ws->phi, cells, qr_cell_at(base), offsets, (size_t)1 << p->tile_bits);
 }
 
 /* The numbers of one piece enter the integers. */
@@ -163,24 +186,26 @@ static void add_piece(struct qr_run *r, const struct qr_plan_step *st, const dou
 }
 
 static void backward_step(struct qr_run *r, const struct qr_plan_step *st, unsigned char *phi, unsigned char *lambda,
-                          struct qr_slot *slot) {
+                          struct qr_ahead *ahead, struct qr_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     const struct qr_kernels *k = p->kernels;
     bool wide = st->wide_slot != QR_NO_SLOT;
     const void *numbers = st->back ? numbers_of(r, st, true) : NULL;
+    struct qr_place place = st->place;
+    place.ahead = ahead;
     if (!st->cross) {
         if (!st->back) return;
-        k->apply(phi, p->tile_bits, &st->place, numbers, wide);
-        k->apply(lambda, p->tile_bits, &st->place, numbers, wide);
+        k->apply(phi, p->tile_bits, &place, numbers, wide);
+        k->apply(lambda, p->tile_bits, &place, numbers, wide);
         return;
     }
-    size_t groups = (size_t)1 << (p->tile_bits - 2 - (unsigned)__builtin_popcountll(st->place.controls));
+    size_t groups = (size_t)1 << (p->tile_bits - 2 - (unsigned)__builtin_popcountll(place.controls));
     uint64_t at = 0;
     for (size_t done = 0; done < groups; done += QR_PIECE_GROUPS) {
         size_t n = groups - done < QR_PIECE_GROUPS ? groups - done : QR_PIECE_GROUPS;
         _Alignas(64) double acc[QR_CROSS][QR_LANES];
         memset(acc, 0, sizeof acc);
-        at = k->cross(phi, lambda, p->tile_bits, &st->place, numbers, wide, at, n, acc);
+        at = k->cross(phi, lambda, p->tile_bits, &place, numbers, wide, at, n, acc);
         add_piece(r, st, (const double(*)[QR_LANES])acc, slot);
     }
 }
@@ -191,12 +216,12 @@ static void backward_tile(struct qr_run *r, size_t tile, struct qr_slot *slot) {
     uint64_t base = tile_base(r, tile);
     const uint64_t *offsets = p->offsets + r->pass->first_offset;
     size_t cells = (size_t)1 << p->tile_bits;
-    unsigned char *at_phi = r->ws->phi + base * p->cell_bytes, *at_lambda = r->ws->lambda + base * p->cell_bytes;
-    unsigned char *phi = whole ? at_phi : slot->phi, *lambda = whole ? at_lambda : slot->lambda;
-    if (!whole) {
-        p->kernels->gather(phi, at_phi, offsets, cells);
-        p->kernels->gather(lambda, at_lambda, offsets, cells);
-    }
+    unsigned char *phi = whole ? r->ws->phi : slot->phi, *lambda = whole ? r->ws->lambda : slot->lambda;
+    bool observe = p->tiles_observe && r->pass == &p->passes[p->n_passes - 1];
+    if (!whole) p->kernels->gather(phi, r->ws->phi, qr_cell_at(base), offsets, cells);
+    if (observe) qr_run_observe_tile(r, base, lambda, phi);
+    else if (!whole) p->kernels->gather(lambda, r->ws->lambda, qr_cell_at(base), offsets, cells);
+    struct qr_ahead ahead = ahead_of(r, slot, r->ws->phi, r->ws->lambda); /* written at the end, even where it is not read */
     for (uint32_t i = r->pass->n_steps; i-- > 0;) {
         const struct qr_plan_step *st = &p->steps[r->pass->first_step + i];
         if ((size_t)(st - p->steps) < p->first_cross) break;
@@ -206,17 +231,15 @@ static void backward_tile(struct qr_run *r, size_t tile, struct qr_slot *slot) {
             continue;
         }
         if ((base & st->outer_controls) != st->outer_values) continue;
-        backward_step(r, st, phi, lambda, slot);
+        backward_step(r, st, phi, lambda, &ahead, slot);
     }
     if (!whole && r->pass->first_step > p->first_cross) {
-        p->kernels->scatter(at_phi, phi, offsets, cells);
-        p->kernels->scatter(at_lambda, lambda, offsets, cells);
+        p->kernels->scatter(r->ws->phi, phi, qr_cell_at(base), offsets, cells);
+        p->kernels->scatter(r->ws->lambda, lambda, qr_cell_at(base), offsets, cells);
     }
 }
 
 /* ---- sweeps ---- */
-
-static size_t n_tiles(const struct qr_run *r) { return (size_t)1 << (r->p->cell_bits - r->p->tile_bits); }
 
 static void forward_passes(struct qr_run *r, size_t first, size_t end) {
     for (size_t i = first; i < end; i++) {

@@ -7,7 +7,6 @@
 
 enum {
     QR_SAMPLE_LANES_MAX_QUBITS = 11, /* up to here the lanes are samples */
-    QR_TILE_BITS = 10,               /* cells of one tile: 2^10, 128 KiB in float32 */
     QR_PIECE_GROUPS = 256,           /* groups of 4 cells: 4 terms a group and number, so 1024 terms a lane */
     QR_PIECE_CELLS = 1024,           /* cells of one piece of a read-out: one term each */
     QR_NARROW = 64,                  /* numbers of a matrix and its adjoint, the same in all lanes */
@@ -67,7 +66,7 @@ struct qr_plan_step {
 struct qr_plan_pass {
     uint32_t first_step, n_steps;
     uint64_t tile;                /* cell bits of the tile */
-    uint32_t first_offset;        /* cell offsets of a tile's cells; unused when the tile is the whole state */
+    uint32_t first_offset;        /* where a tile's cells lie (qr_cell_at); unused when the tile is the whole state */
 };
 
 struct qr_plan_term {
@@ -107,6 +106,7 @@ struct qr_sim_plan {
     size_t n_offsets;
     struct qr_plan_term *terms;
     size_t n_terms;
+    bool tiles_observe; /* the last pass's tiles have all cells that the terms pair: lambda begins there, not as a state */
     size_t n_data, n_mixed, n_wide;
     size_t first_cross; /* first step in order of execution that owes derivatives; n_steps when none does */
     struct qr_stream *stream; /* NULL: the blocked engine */
@@ -131,11 +131,14 @@ struct qr_m4 qr_m4_mul(const struct qr_m4 *a, const struct qr_m4 *b);
 struct qr_m4 qr_m4_mul_adjoint(const struct qr_m4 *a, const struct qr_m4 *b);
 /* A gate's matrix in its block's frame. derivative: zero, not identity, where its control does not hold. */
 struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, bool derivative);
-/* (dG) G^adjoint of argument arg in the frame: d from qr_gate_matrix. */
-struct qr_m4 qr_m4_generator(const struct qr_plan_op *op, const double complex *u, const double complex *d);
-/* The 16 weights with which the numbers of a cross matrix give Re Tr(s g s^adjoint K), times scale. */
-void qr_slope_weights(const struct qr_m4 *s, const struct qr_m4 *g, double scale, double ret[QR_CROSS]);
+/* a times that; zeros may have another sign than in the whole product. */
+struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op, const double complex *m, bool derivative);
+/* The 16 weights with which the numbers of a cross matrix give Re Tr(s g s^adjoint K), times scale; g = (dG) G^adjoint in the frame, d of one
+ * argument, both from qr_gate_matrix. */
+void qr_slope_weights(const struct qr_m4 *s, const struct qr_plan_op *op, const double complex *u, const double complex *d, double scale,
+                      double ret[QR_CROSS]);
 double qr_slope_value(const double w[QR_CROSS], const double k[QR_CROSS]);
+void qr_two_slopes(const double w[2 * QR_CROSS], const double k[QR_CROSS], double ret[2]); /* of slopes that follow each other */
 /* As numbers of a kernel: 16 real then 16 imaginary parts of m, then the same of its adjoint. */
 void qr_narrow_numbers(const struct qr_m4 *m, double ret[QR_NARROW]);
 /* The same into one lane of a wide slot. */

@@ -49,26 +49,52 @@ static void expect_item(struct qr_run *r, size_t item, struct qr_slot *slot) {
     }
 }
 
+/* lambda += the term on phi; place: its own, or in a tile; minus: of what lies outside. */
+static void add_term(const struct qr_run *r, const struct qr_plan_term *t, const struct qr_pauli_place *place, bool minus, unsigned char *lambda,
+                     const unsigned char *phi, size_t first, size_t n) {
+    const struct qr_sim_plan *p = r->p;
+    _Alignas(64) double weight[QR_LANES]; /* or floats */
+    for (unsigned l = 0; l < QR_LANES; l++) {
+        double w = 0;
+        if (!p->lanes_are_samples) {
+            w = r->direction[t->readout] * t->coefficient;
+            if (odd_lane(l ^ place->x_lane, place->z_lane) != minus) w = -w;
+        } else if (l < r->n) {
+            w = r->direction[l * p->n_readouts + t->readout] * t->coefficient;
+        }
+        if (p->opt.precision == QR_DOUBLE) weight[l] = w;
+        else ((float *)weight)[l] = (float)w;
+    }
+    p->kernels->observe(lambda, phi, first, n, place, weight);
+}
+
 static void observe_item(struct qr_run *r, size_t item, struct qr_slot *slot) {
     (void)slot;
     const struct qr_sim_plan *p = r->p;
     size_t first = item * QR_PIECE_CELLS, n = piece_cells(r, first);
     memset(r->ws->lambda + first * p->cell_bytes, 0, n * p->cell_bytes);
+    for (size_t i = 0; i < p->n_terms; i++) add_term(r, &p->terms[i], &p->terms[i].place, false, r->ws->lambda, r->ws->phi, first, n);
+}
+
+/* The bits of x that lie in mask, one after the other. */
+static uint64_t collect(uint64_t x, uint64_t mask) {
+    uint64_t o = 0;
+    for (unsigned k = 0; mask; mask &= mask - 1, k++)
+        if (x & mask & -mask) o |= UINT64_C(1) << k;
+    return o;
+}
+
+void qr_run_observe_tile(const struct qr_run *r, uint64_t base, unsigned char *lambda, const unsigned char *phi) {
+    const struct qr_sim_plan *p = r->p;
+    size_t n = (size_t)1 << p->tile_bits;
+    memset(lambda, 0, n * p->cell_bytes);
     for (size_t i = 0; i < p->n_terms; i++) {
         const struct qr_plan_term *t = &p->terms[i];
-        _Alignas(64) double weight[QR_LANES]; /* or floats */
-        for (unsigned l = 0; l < QR_LANES; l++) {
-            double w = 0;
-            if (!p->lanes_are_samples) {
-                w = r->direction[t->readout] * t->coefficient;
-                if (odd_lane(l ^ t->place.x_lane, t->place.z_lane)) w = -w;
-            } else if (l < r->n) {
-                w = r->direction[l * p->n_readouts + t->readout] * t->coefficient;
-            }
-            if (p->opt.precision == QR_DOUBLE) weight[l] = w;
-            else ((float *)weight)[l] = (float)w;
-        }
-        p->kernels->observe(r->ws->lambda, r->ws->phi, first, n, &t->place, weight);
+        struct qr_pauli_place place = t->place;
+        place.x = collect(place.x, r->pass->tile);
+        place.z = collect(place.z, r->pass->tile);
+        place.turned = false;
+        add_term(r, t, &place, __builtin_parityll(t->place.z & base), lambda, phi, 0, n);
     }
 }
 
@@ -76,4 +102,6 @@ static size_t n_pieces(const struct qr_run *r) {
     return (((size_t)1 << r->p->cell_bits) + QR_PIECE_CELLS - 1) / QR_PIECE_CELLS;
 }
 void qr_run_expect(struct qr_run *r) { qr_run_items(r, n_pieces(r), expect_item); }
-void qr_run_observe(struct qr_run *r) { qr_run_items(r, n_pieces(r), observe_item); }
+void qr_run_observe(struct qr_run *r) {
+    if (!r->p->tiles_observe) qr_run_items(r, n_pieces(r), observe_item);
+}

@@ -179,7 +179,7 @@ static bool scale_group(struct qr_stream_run *r, size_t group, const double scal
         for (size_t piece = 0; piece < ws->n_pieces && r->p->shapes[s->blocks[i].shape].n_slopes; piece++) {
             double k[QR_CROSS];
             r->k->fold((const double(*)[QR_LANES])(sums + (i * ws->n_pieces + piece) * QR_CROSS), scale, k);
-            ok &= qr_stream_add(k, QR_CROSS, ws->cross + (size_t)s->blocks[i].shape * QR_CROSS);
+            ok &= qr_fixed_add_doubles(ws->cross + (size_t)s->blocks[i].shape * QR_CROSS, k, QR_CROSS);
         }
     return ok;
 }
@@ -197,7 +197,7 @@ static bool scale_density(struct qr_stream_run *r, const double *scale, const do
         for (size_t l = 0; l < QR_LANES && g * QR_LANES + l < ws->n_samples; l++)
             lanes[l] = scale[g * QR_LANES + l] * (row ? row[(g * QR_LANES + l) * r->p->n_readouts] : 1);
         r->k->fold_sums(ws->kept + (g + 1) * ws->group_bytes - n * QR_LANES * r->p->elem_bytes, n, lanes, rho);
-        ok &= qr_stream_add(rho, n, sum);
+        ok &= qr_fixed_add_doubles(sum, rho, n);
     }
     for (size_t i = 0; i < n; i++) rho[i] = qr_fixed_to_double(sum[i]);
     return ok;
@@ -289,9 +289,10 @@ static bool slices_backward(const struct qr_sim_bound *b, struct qr_stream_works
             struct qr_stream_run r = run_of(b, ws, pool, &ws->direction);
             ok &= run_sample(&r, i, NULL);
         }
-        for (size_t k = 0; k < n_cross; k++) {
-            double v = qr_fixed_to_double(ws->sample_cross[i * n_cross + k]) * f;
-            ok &= qr_stream_add(&v, 1, ws->cross + k);
+        for (size_t k = 0; k < n_cross; k += QR_CROSS) {
+            double v[QR_CROSS];
+            for (size_t j = 0; j < QR_CROSS; j++) v[j] = qr_fixed_to_double(ws->sample_cross[i * n_cross + k + j]) * f;
+            ok &= qr_fixed_add_doubles(ws->cross + k, v, QR_CROSS);
         }
     }
     return ok;

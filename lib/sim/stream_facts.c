@@ -80,20 +80,26 @@ static void bind_cost(struct qr_report_build *b) {
 
 /* ---- the first layer where it is never simulated as a whole ---- */
 
-static void chain_cost(struct qr_report_build *b, bool back, unsigned bits, struct qr_front_block *const half[2], const unsigned n[2],
+/* On 8 lanes of that many cells: whatever the matrix is. */
+static void half_cost(struct qr_sim_stage *stage, double cells, size_t cell) { qr_cost_apply(stage, cells / 2, qr_report_dense, cell); }
+
+/* forward: by itself. encoding: where all 16 lanes are carried back; else NULL. */
+static void chain_cost(struct qr_report_build *b, bool forward, bool back, unsigned bits, struct qr_front_block *const half[2], const unsigned n[2],
                        const double *encoding) {
     double cells = (double)(UINT64_C(1) << bits);
     size_t cell = b->p->cell_bytes;
     for (unsigned h = 0; h < 2; h++)
         for (unsigned i = 0; i < n[h]; i++) {
-            double numbers[QR_NARROW];
-            struct qr_m4 m = qr_front_matrix(b->probe, &half[h][i], encoding);
-            qr_narrow_numbers(&m, numbers);
-            qr_cost_apply(qr_report_stage(b, "tables", "layer 1 on sources and on sinks alone"), cells, qr_report_way(numbers), cell);
+            if (forward) half_cost(qr_report_stage(b, "tables", "layer 1 on sources and on sinks alone"), cells, cell);
             if (!back) continue;
             struct qr_sim_stage *stage = qr_report_stage(b, "tables, back", "slopes of layer 1");
             if (b->p->shapes[half[h][i].shape].n_slopes) qr_cost_cross(stage, cells, cell);
-            if (h) qr_cost_apply(stage, cells, qr_report_way(numbers + QR_NARROW / 2), cell);
+            if (h && !encoding) half_cost(stage, cells, cell);
+            if (!h || !encoding) continue;
+            double numbers[QR_NARROW];
+            struct qr_m4 m = qr_front_matrix(b->probe, &half[h][i], encoding);
+            qr_narrow_numbers(&m, numbers);
+            qr_cost_apply(stage, cells, qr_report_way(numbers + QR_NARROW / 2), cell);
         }
 }
 
@@ -104,8 +110,9 @@ static void front_cost(struct qr_report_build *b, const struct sweep *w) {
     size_t cell = b->p->cell_bytes;
     double *encoding = qr_xcalloc((size_t)s->n * 8, sizeof *encoding);
     qr_stream_encodings(s, b->x, 0, 1, encoding);
-    chain_cost(b, w->back, f->k, f->left, f->n_left, encoding);
-    chain_cost(b, w->back, f->right_bits, f->right, f->n_right, encoding);
+    bool one = qr_front_one_chain(f);
+    chain_cost(b, true, w->back, f->k, f->left, f->n_left, NULL);
+    chain_cost(b, !one, w->back, f->right_bits, f->right, f->n_right, one ? encoding : NULL);
     free(encoding);
     unsigned builds = qr_stream_one_table(s) ? 1 + w->back : 1;
     if (f->variants > 1) qr_cost_apply(qr_report_stage(b, "tables", NULL), builds * all, qr_report_dense, cell);
@@ -114,12 +121,14 @@ static void front_cost(struct qr_report_build *b, const struct sweep *w) {
     qr_cost(stage, cells * 2, 0); /* two halves of the terms, added */
     if (!w->back) return;
     qr_cost_products(stage, cells, f->terms, 2, cell);
+    double pieces = s->split ? (double)(f->n_slices / QR_LANES / s->item_chunks) : 1, first = f->variants * pieces * (double)(UINT64_C(1) << f->m);
     qr_cost_products(stage, cells, QR_LANES, 3, cell);
-    qr_cost(stage, cells * 4, 0); /* and to what is there */
+    qr_cost(stage, cells * 4 - first * 2, -first * (double)cell); /* and to what is there, but for a piece's first */
     stage = qr_report_stage(b, "tables, back", NULL);
     if (!f->centre_first && b->p->shapes[f->centre].n_slopes) qr_cost_cross(stage, all, cell);
     if (f->wrap && b->p->shapes[f->around].n_slopes) qr_cost_cross(stage, all, cell);
     if (f->variants > 1) qr_cost_apply(stage, all, qr_report_dense, cell);
+    qr_cost(stage, (all - chain) * 2, (all + chain) * (double)cell); /* variants, added */
 }
 
 static void encode_cost(struct qr_report_build *b) {

@@ -18,22 +18,6 @@ static void put(const struct qr_sim_plan *p, unsigned char *cells, size_t cell, 
     }
 }
 
-static void copy_lane(const struct qr_sim_plan *p, unsigned char *to, size_t cell, unsigned lane, const unsigned char *from, size_t from_cell,
-                      unsigned from_lane, bool conjugate) {
-    size_t a = cell * 2 * QR_LANES + lane, b = from_cell * 2 * QR_LANES + from_lane;
-    if (p->opt.precision == QR_DOUBLE) {
-        double *x = (double *)(void *)to;
-        const double *y = (const double *)(const void *)from;
-        x[a] = y[b];
-        x[a + QR_LANES] = conjugate ? -y[b + QR_LANES] : y[b + QR_LANES];
-    } else {
-        float *x = (float *)(void *)to;
-        const float *y = (const float *)(const void *)from;
-        x[a] = y[b];
-        x[a + QR_LANES] = conjugate ? -y[b + QR_LANES] : y[b + QR_LANES];
-    }
-}
-
 /* Product state of qubits first..first+n-1 with the CZ between them; the first is the most significant bit. */
 static void product(const struct qr_stream *s, unsigned first, unsigned n, double complex *ret) {
     ret[0] = 1;
@@ -76,12 +60,13 @@ static void start_left(const struct qr_sim_plan *plan, double complex *a, unsign
 static void start_right(const struct qr_sim_plan *plan, double complex *a, unsigned char *to) {
     const struct qr_stream *s = plan->stream;
     const struct qr_stream_front *f = &s->front;
-    unsigned k = f->k, m = f->m, lanes = f->centre_first ? f->terms / 2 : f->terms;
+    unsigned k = f->k, m = f->m, lanes = f->centre_first ? f->terms / 2 : f->terms, first = qr_front_one_chain(f) ? 4 : 0;
+    unsigned step = qr_front_one_chain(f) ? 4 : 1;
     bool centre = s->edges >> (k - 1) & 1, ring = s->edges >> (s->n - 1) & 1;
-    memset(to, 0, plan->cell_bytes << f->right_bits);
+    if (!qr_front_one_chain(f)) memset(to, 0, plan->cell_bytes << f->right_bits);
     product(s, k, m, a);
     for (size_t z = 0; z < (size_t)1 << m; z++)
-        for (unsigned u = 0; u < lanes; u++) {
+        for (unsigned u = 0; u < lanes; u += step) {
             unsigned per = f->wrap ? 2 : 1, q, p;
             if (f->centre_first) {
                 q = u / per & 1;
@@ -92,7 +77,7 @@ static void start_right(const struct qr_sim_plan *plan, double complex *a, unsig
             }
             bool minus = (centre && p && z >> (m - 1)) != (ring && q && (z & 1));
             if (!f->centre_first) {
-                put(plan, to, z, u, c64(a[z], minus));
+                put(plan, to, z, first + u / step, c64(a[z], minus));
                 continue;
             }
             const struct qr_c64 *v = s->state[k - 1];
@@ -102,13 +87,14 @@ static void start_right(const struct qr_sim_plan *plan, double complex *a, unsig
 
 void qr_front_start(const struct qr_sim_plan *p, struct qr_stream_workspace *ws, unsigned char *left, unsigned char *right) {
     start_left(p, ws->amplitudes, left);
-    start_right(p, ws->amplitudes, right);
+    start_right(p, ws->amplitudes, qr_front_one_chain(&p->stream->front) ? left : right);
 }
 
-/* ---- chains: O(2^(n/2)), with the blocked engine's kernels ---- */
+/* ---- chains: O(2^(n/2)), with sums in float64 as the blocked engine has ---- */
 
 struct chain {
-    struct qr_front_block *const *half;
+    bool half; /* lanes 8-15 are zero */
+    struct qr_front_block *const *blocks;
     const unsigned *n;
     unsigned bits;
     unsigned char *const *state;
@@ -117,15 +103,15 @@ struct chain {
 
 static struct chain left_chain(const struct qr_stream_run *r) {
     const struct qr_stream_front *f = &r->s->front;
-    return (struct chain){f->left, f->n_left, f->k, r->ws->left, 0};
+    return (struct chain){true, f->left, f->n_left, f->k, r->ws->left, 0};
 }
 static struct chain right_chain(const struct qr_stream_run *r) {
     const struct qr_stream_front *f = &r->s->front;
-    return (struct chain){f->right, f->n_right, f->right_bits, r->ws->right, f->n_left[0] + f->n_left[1]};
+    return (struct chain){!qr_front_one_chain(f), f->right, f->n_right, f->right_bits, r->ws->right, f->n_left[0] + f->n_left[1]};
 }
 
 static const double *chain_numbers(const struct qr_stream_run *r, const struct chain *c, unsigned h, unsigned i) {
-    const struct qr_front_block *b = &c->half[h][i];
+    const struct qr_front_block *b = &c->blocks[h][i];
     if (b->data[0] < 0 && b->data[1] < 0) return r->b->narrow + (size_t)b->shape * QR_NARROW;
     return r->ws->narrow + (c->first_number + (h ? c->n[0] : 0) + i) * QR_NARROW;
 }
@@ -147,21 +133,32 @@ struct qr_m4 qr_front_matrix(const struct qr_sim_bound *b, const struct qr_front
 static void chain_encode(const struct qr_stream_run *r, const struct chain *c) {
     for (unsigned h = 0; h < 2; h++)
         for (unsigned i = 0; i < c->n[h]; i++) {
-            const struct qr_front_block *b = &c->half[h][i];
+            const struct qr_front_block *b = &c->blocks[h][i];
             if (b->data[0] < 0 && b->data[1] < 0) continue;
             struct qr_m4 m = qr_front_matrix(r->b, b, r->ws->encoding);
             qr_narrow_numbers(&m, r->ws->narrow + (c->first_number + (h ? c->n[0] : 0) + i) * QR_NARROW);
         }
 }
 
-static void chain_forward(const struct qr_stream_run *r, const struct chain *c) {
-    for (unsigned h = 0; h < 2; h++) {
-        if (h) memcpy(c->state[1], c->state[0], r->p->cell_bytes << c->bits);
-        for (unsigned i = 0; i < c->n[h]; i++) {
-            struct qr_place at = {.bit = {c->half[h][i].bit[0], c->half[h][i].bit[1]}};
-            r->k->apply(c->state[h], c->bits, &at, chain_numbers(r, c, h, i), false);
-        }
+/* The same numbers in lanes 0-3, others in lanes 4-7. */
+static void half_numbers(const double *first, const double *second, double *ret) {
+    for (size_t e = 0; e < 32; e++, ret += QR_HALF_LANES) {
+        double a = first[e / 2 + e % 2 * 16], b = second[e / 2 + e % 2 * 16];
+        ret[0] = ret[1] = ret[2] = ret[3] = a;
+        ret[4] = ret[5] = ret[6] = ret[7] = b;
     }
+}
+
+/* c's, and in lanes 4-7 other's. */
+static void chain_forward(const struct qr_stream_run *r, const struct chain *c, const struct chain *other, const unsigned char *from) {
+    _Alignas(64) double numbers[32 * QR_HALF_LANES] QR_RAW;
+    for (unsigned h = 0; h < 2; h++)
+        for (unsigned i = 0; i < c->n[h]; i++) {
+            struct qr_place at = {.bit = {c->blocks[h][i].bit[0], c->blocks[h][i].bit[1]}};
+            half_numbers(chain_numbers(r, c, h, i), chain_numbers(r, other, h, i), numbers);
+            r->k->apply_half(from, c->state[h], c->bits, &at, numbers);
+            from = c->state[h];
+        }
 }
 
 static void cross(struct qr_stream_run *r, void *phi, void *lambda, unsigned bits, const struct qr_place *at, uint32_t shape) {
@@ -176,20 +173,30 @@ static void cross(struct qr_stream_run *r, void *phi, void *lambda, unsigned bit
         memset(acc, 0, sizeof acc);
         next = r->k->cross(phi, lambda, bits, at, NULL, false, next, n, acc);
         r->k->fold((const double(*)[QR_LANES])acc, ones, k);
-        if (!qr_stream_add(k, QR_CROSS, slot->cross + (size_t)shape * QR_CROSS)) slot->bad = true;
+        if (!qr_fixed_add_doubles(slot->cross + (size_t)shape * QR_CROSS, k, QR_CROSS)) slot->bad = true;
     }
+}
+
+static void undo(const struct qr_stream_run *r, const struct chain *c, unsigned h, unsigned i, unsigned char *lambda) {
+    const struct qr_front_block *b = &c->blocks[h][i];
+    const double *adjoint = chain_numbers(r, c, h, i) + QR_NARROW / 2;
+    struct qr_place at = {.bit = {b->bit[0], b->bit[1]}};
+    _Alignas(64) double numbers[32 * QR_HALF_LANES] QR_RAW;
+    if (!c->half) {
+        r->k->apply(lambda, c->bits, &at, adjoint, false);
+        return;
+    }
+    half_numbers(adjoint, adjoint, numbers);
+    r->k->apply_half(lambda, lambda, c->bits, &at, numbers);
 }
 
 static void chain_backward(struct qr_stream_run *r, const struct chain *c, unsigned char *lambda) {
     for (unsigned h = 2; h-- > 0;) {
         for (unsigned i = 0; i < c->n[h]; i++) {
-            struct qr_place at = {.bit = {c->half[h][i].bit[0], c->half[h][i].bit[1]}};
-            cross(r, c->state[h], lambda, c->bits, &at, c->half[h][i].shape);
+            struct qr_place at = {.bit = {c->blocks[h][i].bit[0], c->blocks[h][i].bit[1]}};
+            cross(r, c->state[h], lambda, c->bits, &at, c->blocks[h][i].shape);
         }
-        for (unsigned i = 0; h && i < c->n[h]; i++) {
-            struct qr_place at = {.bit = {c->half[h][i].bit[0], c->half[h][i].bit[1]}};
-            r->k->apply(lambda, c->bits, &at, chain_numbers(r, c, h, i) + QR_NARROW / 2, false);
-        }
+        for (unsigned i = 0; h && i < c->n[h]; i++) undo(r, c, h, i, lambda);
     }
 }
 
@@ -214,8 +221,8 @@ static void swap_terms(const struct qr_stream_run *r, unsigned char *chain, unsi
 static void build_variant(const struct qr_stream_run *r, unsigned v, unsigned char *chain, unsigned char *table) {
     const struct qr_stream_front *f = &r->s->front;
     struct qr_place at = wide_place(f);
-    memcpy(chain, r->ws->right[1], r->p->cell_bytes << f->right_bits);
-    if (f->variants > 1) r->k->apply(chain, f->right_bits, &at, r->b->stream->wide + (size_t)v * QR_WIDE, true);
+    if (f->variants == 1) memcpy(chain, r->ws->right[1], r->p->cell_bytes << f->right_bits);
+    else r->k->apply_wide(r->ws->right[1], chain, f->right_bits, &at, r->b->stream->wide + (size_t)v * QR_WIDE);
     if (f->centre_first) swap_terms(r, chain, table, true);
 }
 
@@ -247,52 +254,39 @@ static unsigned char *unbuild_table(struct qr_stream_run *r) {
     }
     for (unsigned v = 0; v < f->variants; v++) {
         unsigned char *from = ws->wide_grad + v * chain;
-        if (f->variants > 1) r->k->apply(from, f->right_bits, &at, r->b->stream->wide + (size_t)v * QR_WIDE + QR_WIDE / 2, true);
-        if (!v) continue;
-        size_t n = chain / r->p->elem_bytes;
-        if (r->p->opt.precision == QR_DOUBLE)
-            for (size_t i = 0; i < n; i++) ((double *)(void *)ws->wide_grad)[i] += ((const double *)(const void *)from)[i];
-        else
-            for (size_t i = 0; i < n; i++) ((float *)(void *)ws->wide_grad)[i] += ((const float *)(const void *)from)[i];
+        if (f->variants > 1) r->k->apply_wide(from, from, f->right_bits, &at, r->b->stream->wide + (size_t)v * QR_WIDE + QR_WIDE / 2);
     }
+    r->k->add_parts(ws->wide_grad, (size_t)1 << f->right_bits, f->variants);
     return ws->wide_grad;
 }
 
 /* ---- slices ---- */
 
-/* Slice and term to the left table's cell and lane. */
-static void left_at(const struct qr_stream_front *f, size_t slice, unsigned term, size_t *cell, unsigned *lane) {
-    size_t e = f->wrap ? (size_t)(term & 1) << (f->k - 1) : 0;
-    unsigned t = f->wrap ? term >> 1 : term;
-    if (f->centre_first) {
-        *cell = e | slice;
-        *lane = t;
-    } else {
-        *cell = e | slice << 1 | (t & 1);
-        *lane = t >> 1;
+/* Where the left table has a slice's terms: numbers from one slice to the next, and from its first to each. */
+static size_t left_at(const struct qr_stream_front *f, uint32_t ret[QR_LANES]) {
+    for (unsigned t = 0; t < f->terms; t++) {
+        uint32_t e = f->wrap ? (uint32_t)(t & 1) << (f->k - 1) : 0, u = f->wrap ? t >> 1 : t;
+        ret[t] = f->centre_first ? e * 2 * QR_LANES + u : (e | (u & 1)) * 2 * QR_LANES + (u >> 1);
     }
+    return f->centre_first ? 2 * QR_LANES : 4 * QR_LANES;
 }
 
 static void load_mixing(const struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk) {
-    const struct qr_stream_front *f = &r->s->front;
-    unsigned char *there = slot->mixing, *back = there + QR_LANES * r->p->cell_bytes;
-    for (unsigned l = 0; l < QR_LANES; l++)
-        for (unsigned t = 0; t < f->terms; t++) {
-            size_t cell;
-            unsigned lane;
-            left_at(f, chunk * QR_LANES + l, t, &cell, &lane);
-            copy_lane(r->p, there, t, l, r->ws->left[1], cell, lane, false);
-            copy_lane(r->p, back, l, t, r->ws->left[1], cell, lane, true);
-        }
+    uint32_t at[QR_LANES];
+    size_t stride = left_at(&r->s->front, at);
+    r->k->numbers_of_slices(r->ws->left[1] + chunk * QR_LANES * stride * r->p->elem_bytes, stride, at, r->s->front.terms, slot->mixing,
+                            slot->mixing + QR_LANES * r->p->cell_bytes);
 }
 
 static bool add_fixed(const struct qr_stream_run *r, const unsigned char *from, size_t n, qr_fixed *to) {
+    enum { AT_ONCE = 64 };
+    double x[AT_ONCE] QR_RAW;
     bool ok = true;
-    for (size_t i = 0; i < n; i++) {
-        double x = r->p->opt.precision == QR_DOUBLE ? ((const double *)(const void *)from)[i] : (double)((const float *)(const void *)from)[i];
-        qr_fixed v;
-        if (qr_fixed_from_double(x, &v)) to[i] += v;
-        else ok = false;
+    for (size_t i = 0; i < n; i += AT_ONCE) {
+        size_t many = n - i < AT_ONCE ? n - i : AT_ONCE;
+        for (size_t j = 0; j < many; j++)
+            x[j] = r->p->opt.precision == QR_DOUBLE ? ((const double *)(const void *)from)[i + j] : (double)((const float *)(const void *)from)[i + j];
+        ok &= qr_fixed_add_doubles(to + i, x, many);
     }
     return ok;
 }
@@ -312,13 +306,13 @@ static void left_derivative(const struct qr_stream_run *r, struct qr_stream_slot
         r->k->columns(table + z * r->p->cell_bytes, slot->lambda + z * r->p->cell_bytes, n, f->terms, sums);
         pthread_mutex_t *lock = &r->ws->sum_lock[chunk % QR_STREAM_SUM_PARTS]; /* another variant's thread may be at this chunk */
         pthread_mutex_lock(lock);
-        if (!qr_stream_add(&sums[0][0], numbers, r->ws->slice_sum + at * QR_LANES)) slot->bad = true;
+        if (!qr_fixed_add_doubles(r->ws->slice_sum + at * QR_LANES, &sums[0][0], numbers)) slot->bad = true;
         pthread_mutex_unlock(lock);
     }
 }
 
-/* One variant of a chunk whose coefficients are loaded. */
-static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk, unsigned variant, unsigned char *right) {
+/* One variant of a chunk whose coefficients are loaded. add: to what is in right. */
+static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk, unsigned variant, unsigned char *right, bool add) {
     const struct qr_stream_front *f = &r->s->front;
     const unsigned char *table = r->ws->table + (r->ws->one_table ? 0 : variant * (r->p->cell_bytes << f->m));
     unsigned char *in = slot->phi[0][0];
@@ -329,16 +323,15 @@ static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size
     qr_stream_level(r, slot, 0, in, slot->lambda, word, true);
     if (!r->direction) return;
     left_derivative(r, slot, chunk, table);
-    r->k->mix(slot->lambda, slot->mixing + QR_LANES * r->p->cell_bytes, right, rows, QR_LANES, true);
+    r->k->mix(slot->lambda, slot->mixing + QR_LANES * r->p->cell_bytes, right, rows, QR_LANES, add);
 }
 
 static void run_item(struct qr_stream_run *r, struct qr_stream_slot *slot, unsigned variant, size_t item) {
-    size_t first = item * r->s->item_chunks, bytes = r->p->cell_bytes << r->s->front.m;
-    unsigned char *right = slot->right ? slot->right : r->ws->table_grad + variant * bytes;
-    memset(right, 0, bytes);
+    size_t first = item * r->s->item_chunks;
+    unsigned char *right = slot->right ? slot->right : r->ws->table_grad + variant * (r->p->cell_bytes << r->s->front.m);
     for (size_t c = 0; c < r->s->item_chunks; c++) {
         load_mixing(r, slot, first + c);
-        run_chunk(r, slot, first + c, variant, right);
+        run_chunk(r, slot, first + c, variant, right, c > 0);
     }
     qr_stream_flush(r, slot);
 }
@@ -348,10 +341,9 @@ static void run_serial(struct qr_stream_run *r) {
     const struct qr_stream_front *f = &r->s->front;
     struct qr_stream_slot *slot = &r->ws->slots[0];
     size_t table = r->p->cell_bytes << f->m;
-    if (r->direction) memset(r->ws->table_grad, 0, f->variants * table);
     for (size_t c = 0; c < f->n_slices / QR_LANES; c++) {
         load_mixing(r, slot, c);
-        for (unsigned v = 0; v < f->variants; v++) run_chunk(r, slot, c, v, r->ws->table_grad + v * table);
+        for (unsigned v = 0; v < f->variants; v++) run_chunk(r, slot, c, v, r->ws->table_grad + v * table, c > 0);
     }
     qr_stream_flush(r, slot);
 }
@@ -418,14 +410,11 @@ static unsigned char *left_lambda(const struct qr_stream_run *r) {
     double *grad = &ws->slice_grad[0][0];
     for (size_t i = 0; r->s->split && i < all; i++) grad[i] = qr_fixed_to_double(ws->slice_sum[i]);
     memset(ws->left_grad, 0, r->p->cell_bytes << f->k);
-    for (size_t slice = 0; slice < f->n_slices; slice++)
-        for (unsigned t = 0; t < f->terms; t++) {
-            size_t cell;
-            unsigned lane;
-            left_at(f, slice, t, &cell, &lane);
-            const double *from = grad + (slice / QR_LANES * QR_LANES + t) * 2 * QR_LANES + slice % QR_LANES;
-            put(r->p, ws->left_grad, cell, lane, (struct qr_c64){from[0], from[QR_LANES]});
-        }
+    uint32_t at[QR_LANES];
+    size_t stride = left_at(f, at);
+    for (size_t slice = 0; slice < f->n_slices; slice += QR_LANES)
+        r->k->table_of_slices((const double(*)[QR_LANES])ws->slice_grad + slice * 2, ws->left_grad + slice * stride * r->p->elem_bytes, stride,
+                              at, f->terms);
     return ws->left_grad;
 }
 
@@ -434,17 +423,14 @@ void qr_front_run(struct qr_stream_run *r, const double *x) {
     struct qr_stream_workspace *ws = r->ws;
     struct chain left = left_chain(r), right = right_chain(r);
     size_t chunks = f->n_slices / QR_LANES;
+    bool one = qr_front_one_chain(f);
     qr_stream_encodings(r->s, x, 0, 1, ws->encoding);
     chain_encode(r, &left);
     chain_encode(r, &right);
-    if (ws->left_start) {
-        memcpy(ws->left[0], ws->left_start, r->p->cell_bytes << f->k);
-        memcpy(ws->right[0], ws->right_start, r->p->cell_bytes << f->right_bits);
-    } else {
-        qr_front_start(r->p, ws, ws->left[0], ws->right[0]);
-    }
-    chain_forward(r, &left);
-    chain_forward(r, &right);
+    if (!ws->left_start) qr_front_start(r->p, ws, ws->left[0], ws->right[0]);
+    chain_forward(r, &left, one ? &right : &left, ws->left_start ? ws->left_start : ws->left[0]);
+    if (!one) chain_forward(r, &right, &right, ws->right_start ? ws->right_start : ws->right[0]);
+    for (unsigned h = 0; h < 2 && one; h++) r->k->repeat(ws->left[h], ws->right[h], (size_t)1 << f->right_bits);
     if (!ws->one_table) build_table(r);
     if (r->direction && r->s->split) memset(ws->slice_sum, 0, chunks * QR_LANES * 2 * QR_LANES * sizeof *ws->slice_sum);
     else if (r->direction) memset(ws->slice_grad, 0, chunks * 2 * QR_LANES * sizeof *ws->slice_grad);

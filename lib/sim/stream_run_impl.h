@@ -114,13 +114,15 @@ void qr_stream_level(struct qr_stream_run *r, struct qr_stream_slot *slot, unsig
                      unsigned char *lambda, uint64_t word, bool input_too);
 /* Ends all pieces: lanes are slices. */
 void qr_stream_flush(struct qr_stream_run *r, struct qr_stream_slot *slot);
-bool qr_stream_add(const double *values, size_t n, qr_fixed *sums);
 
 /* stream_front.c: one sample of a sliced plan: read-outs' density matrix and, with a direction, all cross matrices into slot 0. */
 void qr_front_run(struct qr_stream_run *r, const double *x);
 /* A block's matrix with its data folded in; encoding: one sample's, as qr_stream_encodings. */
 struct qr_m4 qr_front_matrix(const struct qr_sim_bound *b, const struct qr_front_block *at, const double *encoding);
-/* Both tables before the first block. */
+/* Of the right chain's 16 lanes only four differ here: they are beside the left chain's, in its lanes 4 to 7, and both chains, which have the
+ * same places, are one until all 16 are wanted. */
+static inline bool qr_front_one_chain(const struct qr_stream_front *f) { return f->wrap && !f->centre_first; }
+/* Both tables before the first block; in one chain all is left's. */
 void qr_front_start(const struct qr_sim_plan *p, struct qr_stream_workspace *ws, unsigned char *left, unsigned char *right);
 
 /* stream_workspace.c */

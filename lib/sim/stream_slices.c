@@ -47,7 +47,7 @@ static void apply_set(struct qr_stream_run *r, struct qr_stream_slot *slot, cons
 static void take_cross(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_block *b) {
     double (*acc)[QR_LANES] = slot->sums + (size_t)b->cross * QR_CROSS, k[QR_CROSS];
     r->k->fold((const double(*)[QR_LANES])acc, ones, k);
-    if (!qr_stream_add(k, QR_CROSS, slot->cross + (size_t)b->shape * QR_CROSS)) slot->bad = true;
+    if (!qr_fixed_add_doubles(slot->cross + (size_t)b->shape * QR_CROSS, k, QR_CROSS)) slot->bad = true;
     memset(acc, 0, QR_CROSS * sizeof *acc);
 }
 
@@ -65,7 +65,7 @@ static void end_diagonal(struct qr_stream_run *r, struct qr_stream_slot *slot) {
     for (size_t i = 0; i < r->s->density_numbers; i += AT_ONCE) {
         size_t n = r->s->density_numbers - i < AT_ONCE ? r->s->density_numbers - i : AT_ONCE;
         r->k->fold_sums(slot->density + i * QR_LANES * r->p->elem_bytes, n, ones, v);
-        if (!qr_stream_add(v, n, slot->density_sum + i)) slot->bad = true;
+        if (!qr_fixed_add_doubles(slot->density_sum + i, v, n)) slot->bad = true;
     }
     memset(slot->density, 0, r->s->density_numbers * QR_LANES * r->p->elem_bytes);
 }
@@ -82,7 +82,7 @@ static void end_density(struct qr_stream_run *r, struct qr_stream_slot *slot) {
     for (size_t i = 0; i < n; i += QR_CROSS) {
         double v[QR_CROSS];
         r->k->fold((const double(*)[QR_LANES])slot->density_batches + i, ones, v);
-        if (!qr_stream_add(v, n - i < QR_CROSS ? n - i : QR_CROSS, slot->density_sum + i)) slot->bad = true;
+        if (!qr_fixed_add_doubles(slot->density_sum + i, v, n - i < QR_CROSS ? n - i : QR_CROSS)) slot->bad = true;
     }
     memset(slot->density_batches, 0, n * sizeof *slot->density_batches);
 }

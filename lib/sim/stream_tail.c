@@ -17,12 +17,15 @@ static const double *entry_of(const struct qr_stream *s, const double *m, unsign
 }
 
 static void adjoint(const struct qr_stream *s, const double *m, double *ret) {
-    for (unsigned r = 0; r < s->dim; r++)
-        for (unsigned c = 0; c < s->dim; c++) {
-            const double *from = entry_of(s, m, r, c);
-            double *to = entry(s, ret, c, r);
-            to[0] = from[0];
-            to[QR_LANES] = -from[QR_LANES];
+    unsigned lanes = s->dim < QR_LANES ? s->dim : QR_LANES;
+    for (unsigned first = 0; first < s->dim; first += QR_LANES)
+        for (unsigned r = 0; r < s->dim; r++) {
+            const double *from = entry_of(s, m, r, first);
+            double *to = entry(s, ret, first, r);
+            for (unsigned l = 0; l < lanes; l++, from++, to += 2 * QR_LANES) {
+                to[0] = from[0];
+                to[QR_LANES] = -from[QR_LANES];
+            }
         }
 }
 
@@ -182,16 +185,6 @@ static void set_density(const struct qr_stream *s, const double *rho, double *re
                 }
 }
 
-bool qr_stream_add(const double *values, size_t n, qr_fixed *sums) {
-    bool ok = true;
-    for (size_t i = 0; i < n; i++) {
-        qr_fixed f;
-        if (qr_fixed_from_double(values[i], &f)) sums[i] += f;
-        else ok = false;
-    }
-    return ok;
-}
-
 bool qr_tail_gradient(const struct qr_sim_bound *b, const double *after, double *const matrix[3], const double *rho, qr_fixed *cross) {
     static const double ones[QR_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     const struct qr_sim_plan *p = b->plan;
@@ -212,7 +205,7 @@ bool qr_tail_gradient(const struct qr_sim_bound *b, const double *after, double 
         for (size_t g = 0; g < groups(s); g++)
             kernels(p)->cross(matrix[0] + g * part, matrix[2] + g * part, s->tail_bits, &at, NULL, false, 0, s->dim / 4, acc);
         kernels(p)->fold((const double(*)[QR_LANES])acc, ones, k);
-        ok &= qr_stream_add(k, QR_CROSS, cross + (size_t)shape * QR_CROSS);
+        ok &= qr_fixed_add_doubles(cross + (size_t)shape * QR_CROSS, k, QR_CROSS);
     }
     return ok;
 }

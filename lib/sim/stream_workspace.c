@@ -110,7 +110,7 @@ static void tables_room(struct qr_room *r, const struct qr_sim_plan *p, struct q
     qr_room_take(r, "right table", (size_t)16 << f->m, &ws->amplitudes);
     if (start_kept(s)) {
         qr_room_take(r, "left table", left, &ws->left_start);
-        qr_room_take(r, "right table", chain, &ws->right_start);
+        if (!qr_front_one_chain(f)) qr_room_take(r, "right table", chain, &ws->right_start);
     }
     qr_room_take(r, "numbers", (size_t)4 * s->n * QR_NARROW * sizeof *ws->narrow, &ws->narrow);
 }

@@ -337,8 +337,10 @@ static enum qr_code write_weights(const char *url, const struct qr_workload *w, 
 static void say_done(struct qr_outputs *o, const struct qr_train_result *r, const char *safetensors, const char *result) {
     const char *const wrote[] = {o->weights_url, safetensors, result};
     if (r->has_val)
-        qr_info(o->log, "worker", "done: %llu steps, loss %.4f, val_loss %.4f", (unsigned long long)r->steps, r->loss, r->val_loss);
-    else qr_info(o->log, "worker", "done: %llu steps, loss %.4f", (unsigned long long)r->steps, r->loss);
+        qr_info(o->log, "worker", "done: %llu steps, loss %.4f, val_loss %.4f, state_digest %s", (unsigned long long)r->steps, r->loss,
+                r->val_loss, r->state_digest);
+    else
+        qr_info(o->log, "worker", "done: %llu steps, loss %.4f, state_digest %s", (unsigned long long)r->steps, r->loss, r->state_digest);
     qr_info(o->log, "worker", "wrote %s, %s, %s and %s/steps.jsonl", o->weights_url, safetensors, result, o->dir);
     const char *curves = o->logdir_url ? o->logdir_url : o->logdir;
     if (o->events) qr_info(o->log, "worker", "tensorboard --logdir %s shows the curves", curves);

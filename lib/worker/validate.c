@@ -278,7 +278,7 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
 
 static enum qr_allreduce allreduce_of(const char *name) {
     enum qr_allreduce kind = QR_ALLREDUCE_AUTO;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < QR_ALLREDUCE_KINDS; i++)
         if (strcmp(qr_allreduce_names[i], name) == 0) kind = (enum qr_allreduce)i;
     return kind;
 }

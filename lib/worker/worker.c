@@ -173,7 +173,7 @@ static enum qr_code choose_address(struct worker *w, struct qr_err *err) {
 
 static enum qr_allreduce allreduce_of(const char *name) {
     enum qr_allreduce found = QR_ALLREDUCE_AUTO;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < QR_ALLREDUCE_KINDS; i++)
         if (strcmp(qr_allreduce_names[i], name) == 0) found = (enum qr_allreduce)i;
     return found;
 }
@@ -254,15 +254,24 @@ static uint64_t epochs_of(const struct worker *w) {
 /* A group that forms sooner after the last look need not look again. */
 static const int64_t look_again_ns = 2 * QR_SECOND;
 
+static void say_trained(const struct worker *w, const struct qr_state *s, const char *url) {
+    struct qr_buf scratch = {0};
+    uint8_t digest[16];
+    char hex[33];
+    qr_state_digest(s, &scratch, digest);
+    qr_hex(digest, sizeof digest, hex);
+    qr_buf_free(&scratch);
+    qr_info(&w->log, "worker", "already trained: %llu steps, %llu epochs (%s), state_digest %s; --fresh trains again",
+            (unsigned long long)s->step, (unsigned long long)s->epoch, url, hex);
+}
+
 static enum qr_code look(struct worker *w, struct qr_start *start, struct qr_err *err) {
     const char *url = w->outputs.checkpoints_url;
     w->looked_ns = qr_now_ns(&qr_clock_monotonic);
     enum qr_code code = qr_place_look(url, &w->load, epochs_of(w), start, err);
     qr_place_warn(&start->notes, &w->log);
     w->ended = start->found == QR_FOUND_DONE;
-    if (w->ended)
-        qr_info(&w->log, "worker", "already trained: %llu steps, %llu epochs (%s); --fresh trains again",
-                (unsigned long long)start->state.step, (unsigned long long)start->state.epoch, url);
+    if (w->ended) say_trained(w, &start->state, url);
     return code;
 }
 

@@ -1,6 +1,6 @@
 /* How long one all-reduce takes between processes on loopback. One JSON line per case.
  *
- *   bench_allreduce [--ranks N] [--schedule auto|ring|doubling|star] [--tls] [BYTES...]        without arguments: a short tour
+ *   bench_allreduce [--ranks N] [--schedule auto|ring|doubling|star|halving] [--tls] [BYTES...]        without arguments: a short tour
  *
  * Workers are forks; rank 0 prints. Median, low and high tenth over the repetitions of one run; the group is formed once for all sizes. */
 #include <arpa/inet.h>
@@ -43,9 +43,11 @@ static void time_size(struct qr_group *g, uint32_t rank, uint32_t n, size_t byte
     qr_fixed *v = qr_xcalloc(len + 1, sizeof *v), *sum = qr_xcalloc(len + 1, sizeof *sum);
     for (size_t k = 0; k < len; k++) v[k] = (qr_fixed)k + rank;
     int runs = runs_of(bytes);
+    struct used before = {0};
     for (int i = -WARM_UP; i < runs; i++, (*step)++) {
         struct qr_contribution c = {.key = {.step = *step}, .n_blocks = n, .vector = v, .n = len};
         qr_coverage_add_block(&c.coverage, &c.key, rank);
+        if (i == 0) before = used_so_far();
         int64_t start = now_ns();
         if (qr_group_reduce(g, &c, sum, &err) != QR_OK) die(&err);
         if (i >= 0) ns[i] = now_ns() - start;
@@ -53,7 +55,7 @@ static void time_size(struct qr_group *g, uint32_t rank, uint32_t n, size_t byte
     }
     char name[32];
     snprintf(name, sizeof name, "%s%s", qr_group_schedule_name(g, len), tls ? "+tls" : "");
-    if (rank == 0) print_line("qring", (int)n, bytes, name, ns, runs);
+    if (rank == 0) print_line("qring", (int)n, bytes, name, ns, runs, before);
     free(v);
     free(sum);
 }
@@ -106,7 +108,7 @@ int main(int argc, char **argv) {
         if (c == 'n' && qr_parse_u64(optarg, &n) && n >= 2 && n <= MAX_N) continue;
         if (c == 't') with_tls = true;
         else if (c == 's') {
-            for (schedule = 3; schedule > 0 && strcmp(qr_allreduce_names[schedule], optarg) != 0;) schedule--;
+            for (schedule = QR_ALLREDUCE_KINDS - 1; schedule > 0 && strcmp(qr_allreduce_names[schedule], optarg) != 0;) schedule--;
         } else return 2;
     }
     if (optind < argc) n_sizes = 0;

@@ -44,11 +44,7 @@ static void add_work(void *ctx) {
 }
 static void exact_work(void *ctx) {
     struct sums *s = ctx;
-    for (size_t i = 0; i < NUMBERS; i++) {
-        qr_fixed v;
-        if (qr_fixed_from_double(s->values[i], &v)) s->acc[i] += v;
-        else s->ok = false;
-    }
+    if (!qr_fixed_add_doubles(s->acc, s->values, NUMBERS)) s->ok = false;
 }
 static void count_sums(void (*work)(void *), long times) {
     struct sums s = {qr_xcalloc(NUMBERS, QR_FIXED_BYTES), qr_xcalloc(1, MEGABYTE + 1),

@@ -44,7 +44,9 @@ if [ "$1" = full ]; then
     for number in 0 1 2 3 4 5 6 7 8; do for n in 1 2 3 5 8; do for t in 1 2; do for isa in portable avx2 avx512; do
         case $have in *" $isa "*) ;; *) continue ;; esac
         if [ $number$isa = 8portable ]; then continue; fi
-        for sum in ring star doubling; do if [ $n = 1 ] && [ $sum != ring ]; then continue; fi; one $n $t $isa $sum $number; done
+        for sum in ring star doubling halving; do
+            case $n$sum in 1ring | 2* | 8*) ;; 1* | *halving) continue ;; esac # a halving of three or five is a ring
+            one $n $t $isa $sum $number; done
     done; done; done; done
 else
     for i in 0 1 2 3 4; do for k in 0 1 2 3 4; do
@@ -52,6 +54,8 @@ else
         n=$(echo 1 2 3 5 8 | cut -d' ' -f$((i + 1)))
         one "$n" $(((i + k) % 2 + 1)) "$(isa_name $(((i + k) % 3)))" "$(sum_name $(((i + 2 * k) % 3)))" $k
     done; done
+    one 2 2 avx2 halving 1
+    one 8 1 avx512 halving 4
     for k in 5 6 7; do # plans of slices, and of samples with read-outs first
         one 1 2 portable ring $k
         one 2 1 avx2 doubling $k

@@ -71,13 +71,16 @@ check "SIGTERM: the log has the lines up to the checkpoint ($had, $pass)" test "
 check "SIGTERM: it goes on" run_in 120 "$d.last" "$qring" run "$work/job.json" -n 3 --out "$d" $often
 check "SIGTERM: from pass $pass" grep -q "goes on from step $(latest_step=$((pass - pass / 3)); echo $latest_step) " "$d.last"
 as_undisturbed "$d" "SIGTERM, then 3 workers"
+digest=$(json_string "$d/result.json" state_digest)
+check "SIGTERM: the digest is printed" grep -qx "state_digest: $digest" "$d.last"
+check "SIGTERM: and in the log" grep -q "done: .*state_digest $digest" "$d/worker-0.log"
 
 # done, more epochs, fewer
 check "done: again" run_in 60 "$work/done.log" "$qring" run "$work/job.json" -n 2 --out "$d" --json
 check "done: says so" grep -q "already trained: $((2 * epochs)) steps, $epochs epochs.*--fresh trains again" "$work/done.log"
 check "done: the result again" grep -q state_digest "$work/done.log"
 check "done: a worker alone says so too" run_in 60 "$work/done1.log" "$qringd" "$work/job.json" --out "$d"
-check "done: in its log" grep -q "already trained" "$work/done1.log"
+check "done: in its log" grep -q "already trained.*state_digest $(json_string "$d/result.json" state_digest);" "$work/done1.log"
 check "more epochs, undisturbed" run_in 120 "$work/more.log" "$qring" run "$work/job.json" -n 1 --out "$work/more" --epochs $((epochs + 40)) --logdir=
 check "more epochs go on" run_in 120 "$work/more2.log" "$qring" run "$work/job.json" -n 2 --out "$d" --epochs $((epochs + 40)) --logdir=
 check "more epochs: from where it ended" grep -q "goes on from step $((2 * epochs)) of $((2 * epochs + 80))" "$work/more2.log"

@@ -64,6 +64,32 @@ static void test_to_double(void) {
     }
 }
 
+/* Against the compiler's conversion, at every length; and a run of terms against one after the other. */
+static void test_many(void) {
+    enum { N = 19 };
+    for (int k = 0; k < 100000; k++) {
+        qr_fixed v = (qr_fixed)((unsigned __int128)next() << 64 | next()) >> next() % 128;
+        CHECK(qr_fixed_to_double(v) == (double)v * 0x1p-64, "%a", (double)v);
+        v = ((qr_fixed)1 << next() % 127) + (int64_t)(next() % 5) - 2;
+        CHECK(qr_fixed_to_double(v) == (double)v * 0x1p-64 && qr_fixed_to_double(-v) == (double)-v * 0x1p-64, "%a", (double)v);
+    }
+    double x[N];
+    qr_fixed acc[N], want[N], one;
+    for (int i = 0; i < N; i++) {
+        x[i] = ldexp((double)(next() >> 11) * 0x1p-53 - 0.5, (int)(next() % 40) - 20);
+        acc[i] = want[i] = (qr_fixed)next() << 20;
+        CHECK(qr_fixed_from_double(x[i], &one));
+        want[i] += one;
+    }
+    CHECK(qr_fixed_add_doubles(acc, x, N) && memcmp(acc, want, sizeof acc) == 0);
+    CHECK(qr_fixed_add_doubles(acc, x, 0) && memcmp(acc, want, sizeof acc) == 0);
+    static const double refused[] = {0x1p40, -0x1p40, INFINITY, NAN};
+    for (size_t i = 0; i < COUNT(refused); i++) {
+        x[N - 1] = refused[i];
+        CHECK(!qr_fixed_add_doubles(acc, x, N) && memcmp(acc, want, sizeof acc) == 0);
+    }
+}
+
 static void test_order_and_bytes(void) {
     enum { N = 257 };
     static qr_fixed a[N], b[N], sum[N], other[N];
@@ -81,6 +107,9 @@ static void test_order_and_bytes(void) {
         CHECK(memcmp(other, a, sizeof a) == 0);
         memcpy(other, b, sizeof b);
         qr_fixed_add_bytes(other, wire + shift % 3, N);
+        CHECK(memcmp(other, sum, sizeof sum) == 0, "shift %zu", shift);
+        memset(other, 0, sizeof other);
+        qr_fixed_sum_bytes(other, b, wire + shift % 3, N);
         CHECK(memcmp(other, sum, sizeof sum) == 0, "shift %zu", shift);
     }
     qr_fixed minus_two = -2;
@@ -102,6 +131,7 @@ static void test_order_and_bytes(void) {
 int main(void) {
     test_from_double();
     test_to_double();
+    test_many();
     test_order_and_bytes();
     return t_end();
 }

@@ -146,7 +146,7 @@ static bool is_serial_sum(const struct world *w, size_t length) {
 static void test_pieces(void) {
     static const size_t lengths[] = {0, 1, 2, 7, 100, 767, 769, 4097};
     for (uint32_t n = 1; n <= MAX_N; n++)
-        for (int wish = QR_ALLREDUCE_AUTO; wish <= QR_ALLREDUCE_STAR; wish++)
+        for (int wish = QR_ALLREDUCE_AUTO; wish < QR_ALLREDUCE_KINDS; wish++)
             for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
                 struct world w;
                 begin(&w, n, (enum qr_allreduce)wish, lengths[k]);
@@ -157,9 +157,9 @@ static void test_pieces(void) {
 
 /* More than a chunk, and not a multiple of it. */
 static void test_parts(void) {
-    static const struct { uint32_t n; size_t length; } cases[] = {{2, 2 * CHUNK}, {2, 5 * CHUNK + 3}, {3, 3 * CHUNK + 1}, {5, CHUNK - 1}, {6, 2 * CHUNK + 9}};
+    static const struct { uint32_t n; size_t length; } cases[] = {{2, 2 * CHUNK}, {2, 5 * CHUNK + 3}, {3, 3 * CHUNK + 1}, {5, CHUNK - 1}, {6, 2 * CHUNK + 9}, {4, 9 * CHUNK + 5}, {8, 5 * CHUNK + 1}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-        for (int wish = QR_ALLREDUCE_RING; wish <= QR_ALLREDUCE_STAR; wish++) {
+        for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++) {
             struct world w;
             begin(&w, cases[k].n, (enum qr_allreduce)wish, cases[k].length);
             CHECK(run(&w) && is_serial_sum(&w, cases[k].length), "%s of %zu integers over %u", qr_allreduce_names[wish], cases[k].length, cases[k].n);
@@ -178,7 +178,7 @@ static void test_ahead(void) {
 
 /* A byte that changed on its way, wherever it is, also at the ends of pieces: refused by name, and nobody is done. */
 static void test_damage(void) {
-    for (int wish = QR_ALLREDUCE_RING; wish <= QR_ALLREDUCE_STAR; wish++)
+    for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++)
         for (size_t at = 0; at < 80 + 16 * 50; at += 7) {
             struct world w;
             struct qr_err err = {0};
@@ -205,7 +205,42 @@ static void test_cut(void) {
     }
 }
 
-/* In a doubling over any number of members, all that is sent is awaited by him to whom it goes, and nothing else. */
+/* In a halving half the vector is under way at once, and a round is sent on when all of it has come. */
+static void test_halving_rounds(void) {
+    struct world w;
+    struct qr_err err = {0};
+    begin(&w, 4, QR_ALLREDUCE_HALVING, 12 * CHUNK); /* six chunks a member and round, then three */
+    CHECK(w.n_letters == 4 * 6, "%zu chunks are under way", w.n_letters);
+    for (size_t i = 0; i < 5; i++) { /* those that go to rank 0, but for the last */
+        struct letter **at = &w.first;
+        while ((*at)->to != 0) at = &(*at)->next;
+        CHECK(hand_in(&w, *at, &err) == QR_TAKEN && w.n_letters == 4 * 6 - i, "%s", err.msg);
+        drop(&w, at);
+    }
+    CHECK(run(&w) && is_serial_sum(&w, 12 * CHUNK));
+    end(&w);
+}
+
+/* A chunk in the middle of a round that holds something else than those beside it: what is sent on is one word, and nobody may apply the sum. */
+static void test_halving_words(void) {
+    for (int at = 0; at < 4 * 2; at++) {
+        struct world w;
+        struct qr_err err = {0};
+        begin(&w, 4, QR_ALLREDUCE_HALVING, 4 * CHUNK); /* two chunks a member and round */
+        struct letter *x = w.first;
+        for (int i = 0; i < at; i++) x = x->next;
+        struct qr_chunk c;
+        CHECK(qr_chunk_decode(x->bytes, x->n, &c) && c.round == 0);
+        c.coverage[3] ^= 1;
+        qr_chunk_encode(&c, x->bytes);
+        CHECK(!run(&w));
+        for (uint32_t r = 0; r < 4; r++)
+            CHECK(qr_reduction_done(w.reduction[r]) && qr_reduction_check(w.reduction[r], &err) == QR_DATA_LOSS, "chunk %d, rank %u", at, r);
+        end(&w);
+    }
+}
+
+/* In a halving, or a doubling over any number of members, all that is sent is awaited by him to whom it goes, and nothing else. */
 struct sent { const struct qr_schedule *s; uint32_t rank; uint64_t n, missed; };
 static void note_send(void *ctx, const struct qr_slot_send *x) {
     struct sent *k = ctx;
@@ -214,6 +249,28 @@ static void note_send(void *ctx, const struct qr_slot_send *x) {
     k->n++;
     if (!qr_schedule_receives(&other, x->round, x->part, k->rank, &slot) || slot.offset != x->offset || slot.count != x->count || slot.phase != x->phase)
         k->missed++;
+}
+static void test_halving(void) {
+    for (uint32_t n = 2; n <= 64; n *= 2)
+        for (uint32_t r = 0; r < n; r++) {
+            struct qr_schedule s = qr_schedule_make(QR_ALLREDUCE_HALVING, n, r, 70 * CHUNK + 5);
+            struct sent k = {.s = &s, .rank = r};
+            struct qr_slot slot;
+            uint64_t got = 0, integers = 0;
+            qr_schedule_first(&s, note_send, &k);
+            for (uint32_t round = 0; round < s.n_rounds; round++) {
+                for (uint32_t part = 0; part < s.n_parts; part++)
+                    for (uint32_t from = 0; from < n; from++)
+                        if (qr_schedule_receives(&s, round, part, from, &slot)) {
+                            got++;
+                            integers += slot.count;
+                        }
+                qr_schedule_next(&s, round, 0, note_send, &k);
+            }
+            CHECK(k.missed == 0 && k.n == qr_schedule_n_sends(&s) && got == qr_schedule_n_receives(&s), "rank %u of %u", r, n);
+            uint64_t least = 2 * (s.n - s.n / n);
+            CHECK(integers + 2 * n > least && integers < least + 2 * n, "rank %u of %u gets %llu", r, n, (unsigned long long)integers);
+        }
 }
 static void test_doubling(void) {
     for (uint32_t n = 2; n <= 64; n++) {
@@ -240,6 +297,9 @@ static void test_doubling(void) {
 
 int main(void) {
     test_doubling();
+    test_halving();
+    test_halving_rounds();
+    test_halving_words();
     test_pieces();
     test_parts();
     test_ahead();

@@ -50,6 +50,9 @@ static void reductions(void) {
     f.allreduce = QR_ALLREDUCE_DOUBLING; /* 3 rounds of all of it, 16 us; for 6 the 2 of 4, and one each to take two in and to tell them */
     CHECK(near(qr_estimate_reduce_s(&f, 8, 1000), 3 * 216e-6));
     CHECK(near(qr_estimate_reduce_s(&f, 6, 1000), 4 * 216e-6));
+    f.allreduce = QR_ALLREDUCE_HALVING; /* 3 rounds there and 3 back, with seven eighths of 16 us each way; for 6 a ring */
+    CHECK(near(qr_estimate_reduce_s(&f, 8, 1000), 6 * 200e-6 + 28e-6));
+    CHECK(near(qr_estimate_reduce_s(&f, 6, 1200), 10 * (200e-6 + 3.2e-6)));
     f.allreduce = QR_ALLREDUCE_AUTO; /* 160 kB: ring */
     CHECK(near(qr_estimate_reduce_s(&f, 2, 10000), 2 * (200e-6 + 80e-6)));
 }

@@ -131,9 +131,9 @@ static void small(void) {
 }
 
 static void large(void) {
-    static const unsigned sizes[] = {11, 12, 13, 15}; /* 11: two pieces; 15: two tiles */
-    for (uint64_t seed = 1; seed <= 12; seed++) {
-        unsigned n = sizes[seed % 4], place[64];
+    static const unsigned sizes[] = {11, 12, 13, 15, 17}; /* 11: two pieces; 15: two tiles; 17: eight */
+    for (uint64_t seed = 1; seed <= 15; seed++) {
+        unsigned n = sizes[seed % 5], place[64];
         struct problem p = make(seed + 1000, 5, 30, 2);
         struct qr_circuit *c = scatter(p.c, n, seed, place);
         struct qr_observable obs[MAX_OBS];

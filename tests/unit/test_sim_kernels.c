@@ -242,10 +242,93 @@ static void moves(const struct qr_kernels *k, int precision) {
     k->transpose(x, offsets);
     CHECK(memcmp(x, w.phi, bytes) == 0);
     for (uint64_t i = 0; i < CELLS; i++) offsets[i] = (i * 37 + 5) % CELLS;
-    k->gather(x, w.phi, offsets, CELLS);
-    CHECK(amplitude(x, precision, 1, 3) == amplitude(w.phi, precision, offsets[1], 3));
-    k->scatter(w.lambda, x, offsets, CELLS);
+    k->gather(x, w.phi, 3, offsets, CELLS);
+    CHECK(amplitude(x, precision, 1, 3) == amplitude(w.phi, precision, offsets[1] ^ 3, 3));
+    k->scatter(w.lambda, x, 3, offsets, CELLS);
     CHECK(memcmp(w.lambda, w.phi, bytes) == 0);
+    free(x);
+    drop(&w);
+}
+
+/* The first layer's tables. A matrix of its own for each of 8 lanes is what apply does with it in all; the rest are copies and sums. */
+static void tables(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
+    struct work w = make(precision);
+    size_t bytes = bytes_of(CELLS, precision);
+    double *numbers = qr_xaligned(32 * QR_HALF_LANES * sizeof *numbers);
+    for (size_t e = 0; e < 16; e++)
+        for (size_t l = 0; l < 2 * QR_HALF_LANES; l++) numbers[e * 2 * QR_HALF_LANES + l] = w.wide[e * 32 + l / 8 * 16 + l % 8];
+    void *x = copy_of(w.lambda, bytes), *y = copy_of(w.phi, bytes);
+    struct qr_place at;
+    for (unsigned p = 0; p < BITS * BITS; p++) {
+        if (!place(p / BITS, p % BITS, 0, &at)) continue;
+        memcpy(x, w.lambda, bytes);
+        memcpy(y, w.phi, bytes);
+        k->apply_half(w.phi, x, BITS, &at, numbers);
+        portable->apply(y, BITS, &at, w.wide, true);
+        bool right = true;
+        for (size_t i = 0; i < CELLS; i++)
+            for (size_t l = 0; l < QR_LANES; l++)
+                right &= amplitude(x, precision, i, l) == amplitude(l < QR_HALF_LANES ? y : w.lambda, precision, i, l);
+        CHECK(right, "%s apply_half %u", k->name, p);
+        memcpy(y, w.phi, bytes);
+        k->apply_half(y, y, BITS, &at, numbers);
+        for (size_t i = 0; i < CELLS; i++) right &= amplitude(x, precision, i, 7) == amplitude(y, precision, i, 7);
+        CHECK(right, "%s apply_half in place %u", k->name, p);
+        memcpy(y, w.phi, bytes);
+        portable->apply(y, BITS, &at, w.wide, true);
+        k->apply_wide(w.phi, x, BITS, &at, w.wide);
+        CHECK(memcmp(x, y, bytes) == 0, "%s apply_wide %u", k->name, p);
+        memcpy(x, w.phi, bytes);
+        k->apply_wide(x, x, BITS, &at, w.wide);
+        CHECK(memcmp(x, y, bytes) == 0, "%s apply_wide in place %u", k->name, p);
+    }
+    bool repeated = true;
+    k->repeat(w.phi, x, CELLS);
+    for (size_t i = 0; i < CELLS * QR_LANES; i++)
+        repeated &= amplitude(x, precision, i / 16, i % 16) == amplitude(w.phi, precision, i / 16, 4 + i % 16 / 4);
+    CHECK(repeated, "%s repeat", k->name);
+    for (unsigned parts = 1; parts <= 4; parts *= 2) {
+        memcpy(x, w.phi, bytes);
+        memcpy(y, w.phi, bytes);
+        k->add_parts(x, CELLS / 4, parts);
+        portable->add_parts(y, CELLS / 4, parts);
+        CHECK(memcmp(x, y, bytes) == 0, "%s add_parts %u", k->name, parts);
+        double complex sum = 0;
+        for (unsigned i = 0; i < parts; i++) sum += amplitude(w.phi, precision, 3 + i * CELLS / 4, 5);
+        CHECK(cabs(sum - amplitude(x, precision, 3, 5)) <= 8 * tolerance[precision]);
+    }
+    free(x);
+    free(y);
+    free(numbers);
+    drop(&w);
+}
+
+/* There and back, in an order of terms that is no table's. */
+static void slices(const struct qr_kernels *k, int precision) {
+    enum { TERMS = 8, STRIDE = 64 };
+    struct work w = make(precision);
+    void *there = random_cells(TERMS, precision), *back = random_cells(QR_LANES, precision), *x = qr_xaligned(bytes_of(CELLS, precision));
+    double sums[2 * TERMS][QR_LANES];
+    uint32_t at[TERMS];
+    bool right = true;
+    for (uint32_t t = 0; t < TERMS; t++) at[t] = t * 5 % 16 + (t & 1) * 32;
+    k->numbers_of_slices(w.phi, STRIDE, at, TERMS, there, back);
+    for (size_t l = 0; l < QR_LANES; l++)
+        for (size_t t = 0; t < TERMS; t++) {
+            double complex z = amplitude(w.phi, precision, l * 2 + (t & 1), t * 5 % 16);
+            right &= amplitude(there, precision, t, l) == z && amplitude(back, precision, l, t) == conj(z);
+            sums[2 * t][l] = creal(z);
+            sums[2 * t + 1][l] = cimag(z);
+        }
+    CHECK(right, "%s numbers_of_slices", k->name);
+    k->table_of_slices((const double(*)[QR_LANES])sums, x, STRIDE, at, TERMS);
+    for (size_t i = 0; i < QR_LANES * TERMS; i++) {
+        size_t cell = i / TERMS * 2 + (i & 1), lane = i % TERMS * 5 % 16;
+        right &= amplitude(x, precision, cell, lane) == amplitude(w.phi, precision, cell, lane);
+    }
+    CHECK(right, "%s table_of_slices", k->name);
+    free(there);
+    free(back);
     free(x);
     drop(&w);
 }
@@ -273,6 +356,8 @@ int main(void) {
             folds(k, portable);
             readouts(k, portable, precision);
             moves(k, precision);
+            tables(k, portable, precision);
+            slices(k, precision);
         }
     return t_end();
 }

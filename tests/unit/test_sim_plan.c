@@ -147,16 +147,16 @@ static double inside(unsigned bits, const struct qr_place *at) { return (double)
         k->transpose(cells, offsets);                                                                                                              \
         after(before, said);                                                                                                                       \
     }                                                                                                                                              \
-    static void T##_gather_(void *to, const void *from, const uint64_t *offsets, size_t n) {                                                       \
+    static void T##_gather_(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n) {                                        \
         typedef T##_elem real_elem;                                                                                                                \
         COUNTED(call((double)n, 0, 2, sizeof(ELEM)));                                                                                              \
-        k->gather(to, from, offsets, n);                                                                                                           \
+        k->gather(to, from, base, offsets, n);                                                                                                     \
         after(before, said);                                                                                                                       \
     }                                                                                                                                              \
-    static void T##_scatter_(void *to, const void *from, const uint64_t *offsets, size_t n) {                                                      \
+    static void T##_scatter_(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n) {                                       \
         typedef T##_elem real_elem;                                                                                                                \
         COUNTED(call((double)n, 0, 2, sizeof(ELEM)));                                                                                              \
-        k->scatter(to, from, offsets, n);                                                                                                          \
+        k->scatter(to, from, base, offsets, n);                                                                                                    \
         after(before, said);                                                                                                                       \
     }                                                                                                                                              \
     static void T##_tile_(const void *in, const uint32_t *ti, void *out, const uint32_t *to, size_t groups, const void *numbers, bool wide) {      \
@@ -217,11 +217,38 @@ static double inside(unsigned bits, const struct qr_place *at) { return (double)
         k->encode(m, b, ret);                                                                                                                      \
         after(before, said);                                                                                                                       \
     }                                                                                                                                              \
+    static void T##_apply_half_(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers) {                      \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call((double)(UINT64_C(1) << bits) / 2, 16, 2, sizeof(ELEM)));                                                                     \
+        k->apply_half(in, out, bits, at, numbers);                                                                                                 \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_apply_wide_(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers) {                      \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call((double)(UINT64_C(1) << bits), 16, 2, sizeof(ELEM)));                                                                         \
+        k->apply_wide(in, out, bits, at, numbers);                                                                                                 \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_add_parts_(void *cells, size_t n, unsigned parts) {                                                                            \
+        typedef T##_elem real_elem;                                                                                                                \
+        COUNTED(call((double)n, 2.0 * (parts - 1), parts + 1, sizeof(ELEM)));                                                                      \
+        k->add_parts(cells, n, parts);                                                                                                             \
+        after(before, said);                                                                                                                       \
+    }                                                                                                                                              \
+    static void T##_repeat_(const void *from, void *to, size_t cells) { real[sizeof(ELEM) == sizeof(double)]->repeat(from, to, cells); }           \
+    static void T##_numbers_of_slices_(const void *table, size_t stride, const uint32_t *at, unsigned terms, void *there, void *back) {            \
+        real[sizeof(ELEM) == sizeof(double)]->numbers_of_slices(table, stride, at, terms, there, back);                                            \
+    }                                                                                                                                              \
+    static void T##_table_of_slices_(const double (*sums)[QR_LANES], void *table, size_t stride, const uint32_t *at, unsigned terms) {             \
+        real[sizeof(ELEM) == sizeof(double)]->table_of_slices(sums, table, stride, at, terms);                                                     \
+    }                                                                                                                                              \
     static const struct qr_kernels T##_wrapped = {                                                                                                 \
         .name = "counted", .apply = T##_apply_, .cross = T##_cross_, .fold = T##_fold_, .expect = T##_expect_, .observe = T##_observe_,            \
         .transpose = T##_transpose_, .gather = T##_gather_, .scatter = T##_scatter_, .tile = T##_tile_, .tile_cross = T##_tile_cross_,             \
         .mix = T##_mix_, .columns = T##_columns_, .dense = T##_dense_, .density = T##_density_, .diagonal = T##_diagonal_,                         \
-        .collect = T##_collect_, .fold_sums = T##_fold_sums_, .weigh = T##_weigh_, .encode = T##_encode_}
+        .collect = T##_collect_, .fold_sums = T##_fold_sums_, .weigh = T##_weigh_, .encode = T##_encode_,                        \
+        .apply_half = T##_apply_half_, .apply_wide = T##_apply_wide_, .add_parts = T##_add_parts_, .repeat = T##_repeat_,                          \
+        .numbers_of_slices = T##_numbers_of_slices_, .table_of_slices = T##_table_of_slices_}
 WRAP(f32, float);
 WRAP(f64, double);
 const struct qr_kernels *const qr_kernels_portable[2] = {&f32_wrapped, &f64_wrapped};

@@ -89,7 +89,7 @@ static void test_refused(void) {
         {"--threads=2x", NULL, "'2x'"},
         {"--port=65536", NULL, "0 ... 65535"},
         {"--isa=avx", NULL, "'avx' is none of auto|portable|avx2|avx512"},
-        {"--allreduce=", NULL, "none of auto|ring|doubling|star"},
+        {"--allreduce=", NULL, "none of auto|ring|doubling|star|halving"},
         {"--form-timeout=soon", NULL, "'soon' is no length of time"},
         {"--plaintext=maybe", NULL, "neither true nor false"},
         {"a.json", "b.json", "two jobs are named, 'a.json' and 'b.json'"},

@@ -34,6 +34,7 @@ static int run(const std::string &dir, int rank, int n, const std::string &how, 
         std::vector<int64_t> v(len);
         std::vector<int64_t> ns(MOST_RUNS);
         int runs = runs_of(bytes);
+        struct used before = {};
         gloo::AllreduceOptions options(context);
         options.setOutput(v.data(), len);
         options.setReduceFunction(add);
@@ -42,6 +43,7 @@ static int run(const std::string &dir, int rank, int n, const std::string &how, 
         if (how == "halving") halving.reset(new gloo::AllreduceHalvingDoubling<int64_t>(context, {v.data()}, (int)len));
         for (int i = -WARM_UP; i < runs; i++) {
             for (size_t k = 0; i == -WARM_UP && k < len; k++) v[k] = (int64_t)k + rank;
+            if (i == 0) before = used_so_far();
             int64_t start = now_ns();
             if (halving) halving->run();
             else gloo::allreduce(options);
@@ -49,7 +51,7 @@ static int run(const std::string &dir, int rank, int n, const std::string &how, 
             for (size_t k = 0; i == -WARM_UP && k < len; v[k++] = 0)
                 if (v[k] != n * (int64_t)k + (int64_t)n * (n - 1) / 2) return fprintf(stderr, "gloo: wrong sum\n"), 1;
         }
-        if (rank == 0) print_line("gloo", n, bytes, how.c_str(), ns.data(), runs);
+        if (rank == 0) print_line("gloo", n, bytes, how.c_str(), ns.data(), runs, before);
     }
     usleep(300000); /* a rank that leaves breaks the pairs of those that are not through yet */
     return 0;
