@@ -8,7 +8,7 @@
  * No include guard: that is the point.
  */
 #define INLINE static inline __attribute__((always_inline))
-#define RAW __attribute__((uninitialized)) /* zeroing these would cost as much as the work */
+#define RAW QR_RAW
 
 struct NAME(cell) { _Alignas(64) E re[QR_LANES]; E im[QR_LANES]; };
 struct NAME(narrow) { double re[16], im[16]; };
