@@ -9,14 +9,15 @@
 #include "group/link.h"
 #include "group/link_grpc_impl.h"
 
-enum { QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, SMALL_BYTES = 512 << 10, KEPT_BYTES = 4 << 20,
+enum { QUEUE_BYTES = 8 << 20, COPY_BELOW_BYTES = 16 << 10, SMALL_BYTES = 512 << 10, KEPT_BYTES = 8 << 20, MAPPED_BYTES = 4 << 20,
         LARGEST_BYTES = QR_LINK_MAX_MESSAGE + (64 << 10) };
 
 /* gRPC reads into buffers of up to a chunk, and frees them when the message has been worked in. By default the C library would hand each
- * back to the system, and every chunk would be written into pages that must be cleared and mapped first. */
+ * back to the system, and every chunk would be written into pages that must be cleared and mapped first. What lies
+ * unread in a stream is read at once: two windows of a ring, when its members share processors. */
 void link_grpc_keep_memory(void) {
     mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
-    mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+    mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
 }
 
 /* It may outlive the link: the last slice frees it. */

@@ -1,10 +1,8 @@
 /* sim/block_algebra.c — 4x4 algebra in float64: from gates to a block's matrix, from a cross matrix to derivatives. */
 #include <string.h>
 
+#include "base/mem.h"
 #include "sim/planner_impl.h"
-
-#define RAW __attribute__((uninitialized)) /* zeroing these would cost as much as the work */
-
 
 struct qr_m4 qr_m4_identity(void) {
     struct qr_m4 m;
@@ -18,13 +16,13 @@ typedef double pair __attribute__((vector_size(16)));
 
 /* Each product and sum as in complex algebra by hand, k ascending; nothing fused. */
 struct qr_m4 qr_m4_mul(const struct qr_m4 *a, const struct qr_m4 *b) {
-    struct qr_m4 m RAW;
-    pair y[16] RAW, turned[16] RAW; /* b, and i b */
+    struct qr_m4 m QR_RAW;
+    pair y[16] QR_RAW, turned[16] QR_RAW; /* b, and i b */
     memcpy(y, b->e, sizeof y);
     for (int k = 0; k < 16; k++) turned[k] = (pair){-b->e[k].im, b->e[k].re};
     for (int r = 0; r < 4; r++) {
         const struct qr_c64 *x = &a->e[r * 4];
-        pair s[4] RAW;
+        pair s[4] QR_RAW;
 #pragma GCC unroll 4
         for (int c = 0; c < 4; c++) s[c] = x[0].re * y[c] + x[0].im * turned[c];
 #pragma GCC unroll 3
@@ -37,7 +35,7 @@ struct qr_m4 qr_m4_mul(const struct qr_m4 *a, const struct qr_m4 *b) {
 }
 
 struct qr_m4 qr_m4_mul_adjoint(const struct qr_m4 *a, const struct qr_m4 *b) {
-    struct qr_m4 t RAW;
+    struct qr_m4 t QR_RAW;
     for (int r = 0; r < 4; r++)
         for (int c = 0; c < 4; c++) t.e[r * 4 + c] = (struct qr_c64){b->e[c * 4 + r].re, -b->e[c * 4 + r].im};
     return qr_m4_mul(a, &t);
@@ -53,7 +51,7 @@ static void put_two(const struct qr_plan_op *op, const double complex *m, struct
 }
 
 struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, bool derivative) {
-    struct qr_m4 u RAW;
+    struct qr_m4 u QR_RAW;
     if (op->gate.n_targets == 2) {
         put_two(op, m, &u);
         return u;
@@ -78,11 +76,11 @@ struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, b
 /* On one qubit alone a column has two entries that are not zero. */
 struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op, const double complex *m, bool derivative) {
     if (op->gate.n_targets == 2 || op->has_control) {
-        struct qr_m4 u RAW = qr_m4_embed(op, m, derivative);
+        struct qr_m4 u QR_RAW = qr_m4_embed(op, m, derivative);
         return qr_m4_mul(a, &u);
     }
-    struct qr_m4 p RAW;
-    pair y[4] RAW, turned[4] RAW;
+    struct qr_m4 p QR_RAW;
+    pair y[4] QR_RAW, turned[4] QR_RAW;
     memcpy(y, m, sizeof y);
     for (int k = 0; k < 4; k++) turned[k] = (pair){-y[k][1], y[k][0]};
     int step = op->t[0] ? 1 : 2, other = 3 - step;
@@ -110,7 +108,7 @@ static struct qr_m4 mul_generator(const struct qr_m4 *s, const struct qr_plan_op
             }
         return qr_m4_mul_gate(s, op, g, true);
     }
-    struct qr_m4 a RAW = qr_m4_embed(op, d, true), b RAW = qr_m4_embed(op, u, false), g RAW = qr_m4_mul_adjoint(&a, &b);
+    struct qr_m4 a QR_RAW = qr_m4_embed(op, d, true), b QR_RAW = qr_m4_embed(op, u, false), g QR_RAW = qr_m4_mul_adjoint(&a, &b);
     return qr_m4_mul(s, &g);
 }
 
@@ -119,8 +117,8 @@ static struct qr_m4 mul_generator(const struct qr_m4 *s, const struct qr_plan_op
 void qr_slope_weights(const struct qr_m4 *s, const struct qr_plan_op *op, const double complex *u, const double complex *d, double scale,
                       double ret[QR_CROSS]) {
     static const int place[4][4] = {{12, 0, 2, 4}, {0, 13, 6, 8}, {2, 6, 14, 10}, {4, 8, 10, 15}};
-    struct qr_m4 t RAW = mul_generator(s, op, u, d);
-    pair y[16] RAW, turned[16] RAW; /* the adjoint's columns, and i times that */
+    struct qr_m4 t QR_RAW = mul_generator(s, op, u, d);
+    pair y[16] QR_RAW, turned[16] QR_RAW; /* the adjoint's columns, and i times that */
     for (int k = 0; k < 16; k++) {
         y[k] = (pair){s->e[k].re, -s->e[k].im};
         turned[k] = (pair){s->e[k].im, s->e[k].re};

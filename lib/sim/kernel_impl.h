@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/mem.h"
+
 enum {
     QR_LANES = 16,
     QR_LANE_BITS = 4,

@@ -8,7 +8,7 @@
  * No include guard: that is the point.
  */
 #define INLINE static inline __attribute__((always_inline))
-#define RAW __attribute__((uninitialized)) /* zeroing these would cost as much as the work */
+#define RAW QR_RAW
 
 struct NAME(cell) { _Alignas(64) E re[QR_LANES]; E im[QR_LANES]; };
 struct NAME(narrow) { double re[16], im[16]; };
@@ -252,13 +252,10 @@ INLINE void NAME(cross_group)(const struct NAME(cell) *p, const struct NAME(cell
 /* A batch's sums into float64 lanes. */
 INLINE void NAME(add_sums)(E (*sum)[QR_LANES], double (*acc)[QR_LANES], int n) {
     for (int k = 0; k < n; k++)
-        for (int h = 0; h < QR_LANES; h += 8) {
-            NAME(e8) s;
-            NAME(d8) t;
-            memcpy(&s, &sum[k][h], sizeof s);
+        for (int h = 0; h < QR_LANES; h += DW) {
+            D t;
             memcpy(&t, &acc[k][h], sizeof t);
-            t += __builtin_convertvector(s, NAME(d8));
-            memcpy(&acc[k][h], &t, sizeof t);
+            DPUT(&acc[k][h], t + DLOAD(&sum[k][h]));
         }
 }
 
