@@ -101,14 +101,16 @@ static struct qr_observable move(const struct qr_observable *o, const unsigned *
     return m;
 }
 
-/* Its first term with X on each idle qubit besides. Their gates are XX, so the idle qubits' parity stays even and such a term's expectation
- * and gradient are 0; but lambda pairs cells of different tiles, which without them the last pass's tiles have all to themselves. */
-static void pair_idle(struct qr_observable *o, const unsigned *place, unsigned n_busy, unsigned n) {
-    uint64_t busy = 0;
-    for (unsigned q = 0; q < n_busy; q++) busy |= UINT64_C(1) << place[q];
+/* The idle qubits' gates are XX, so their parity stays even. Z on all of them changes nothing, but signs of whole tiles. The first term
+ * with X on one of them has expectation and gradient 0, but lambda then pairs cells of different tiles. */
+static void observe_idle(struct qr_observable *o, const unsigned *place, unsigned n_busy, unsigned n, bool pair) {
+    uint64_t idle = (UINT64_C(1) << n) - 1;
+    for (unsigned q = 0; q < n_busy; q++) idle &= ~(UINT64_C(1) << place[q]);
+    for (size_t t = 0; t < o->n_terms; t++) o->terms[t].z |= idle;
+    if (!pair) return;
     o->terms = qr_xreallocarray(o->terms, o->n_terms + n, sizeof *o->terms);
     for (unsigned q = 0; q < n; q++) {
-        if (busy >> q & 1) continue;
+        if (!(idle >> q & 1)) continue;
         struct qr_pauli_term t = o->terms[0];
         t.x |= UINT64_C(1) << q;
         o->terms[o->n_terms++] = t;
@@ -152,7 +154,7 @@ static void large(void) {
         struct qr_circuit *c = scatter(p.c, n, seed, place);
         struct qr_observable obs[MAX_OBS];
         for (size_t r = 0; r < p.n_obs; r++) obs[r] = move(&p.obs[r], place, 5);
-        if (seed & 1) pair_idle(&obs[0], place, 5, n);
+        observe_idle(&obs[0], place, 5, n, seed & 1);
         for (int precision = 0; precision < 2; precision++) {
             struct answer a = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), 0);
             CHECK(a.ok);
