@@ -24,9 +24,12 @@ struct loop {
     bool inner;         /* called for by a task of another */
 };
 
+struct seat { pthread_t thread; bool asleep, kept_off; };
+
 struct qr_pool {
     unsigned size;
-    pthread_t *threads; /* size - 1 */
+    cpu_set_t cpus;     /* that the pool's maker may use; none: not known */
+    struct seat *seats; /* size - 1; all but thread is guarded by lock */
     pthread_mutex_t lock;
     pthread_cond_t work, done; /* a loop began; for callers that wait: a helper was the last to leave, or an inner loop began */
     /* guarded by lock: */
@@ -74,6 +77,27 @@ static void help(struct qr_pool *p, struct loop *l, unsigned worker) {
     if (--l->helpers == 0) pthread_cond_broadcast(&p->done);
 }
 
+/* Under the lock. Some kernels wake a thread on the CPU of who wakes it, though its own is idle, and only a balancer, milliseconds later, lets it
+ * go: longer than most loops. So who sleeps is kept off the caller's CPU until it is awake. */
+static void spread(struct qr_pool *p) {
+    cpu_set_t others = p->cpus;
+    int here = sched_getcpu();
+    if (here < 0 || here >= CPU_SETSIZE) return;
+    CPU_CLR(here, &others);
+    if (CPU_COUNT(&others) == 0) return;
+    for (struct seat *s = p->seats; s < p->seats + p->size - 1; s++)
+        if (s->asleep) s->kept_off = pthread_setaffinity_np(s->thread, sizeof others, &others) == 0; /* where that is forbidden, so be it */
+}
+
+/* Under the lock. */
+static void sleep_until_work(struct qr_pool *p, struct seat *s) {
+    s->asleep = true;
+    pthread_cond_wait(&p->work, &p->lock);
+    s->asleep = false;
+    if (s->kept_off) pthread_setaffinity_np(pthread_self(), sizeof p->cpus, &p->cpus);
+    s->kept_off = false;
+}
+
 static void *thread_main(void *arg) {
     struct thread_arg a = *(struct thread_arg *)arg;
     free(arg);
@@ -82,7 +106,7 @@ static void *thread_main(void *arg) {
     while (!p->stop) {
         struct loop *l = open_loop(p);
         if (l) help(p, l, a.worker);
-        else pthread_cond_wait(&p->work, &p->lock);
+        else sleep_until_work(p, &p->seats[a.worker - 1]);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -92,14 +116,15 @@ struct qr_pool *qr_pool_new(unsigned n_threads) {
     QR_ASSERT(n_threads >= 1);
     struct qr_pool *p = qr_xcalloc(1, sizeof *p);
     p->size = n_threads;
-    p->threads = qr_xcalloc(n_threads, sizeof *p->threads);
+    p->seats = qr_xcalloc(n_threads, sizeof *p->seats);
+    if (pthread_getaffinity_np(pthread_self(), sizeof p->cpus, &p->cpus) != 0) CPU_ZERO(&p->cpus);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->done, NULL);
     for (unsigned i = 1; i < n_threads; i++) {
         struct thread_arg *a = qr_xmalloc(sizeof *a);
         *a = (struct thread_arg){.pool = p, .worker = i};
-        QR_ASSERT(pthread_create(&p->threads[i - 1], NULL, thread_main, a) == 0);
+        QR_ASSERT(pthread_create(&p->seats[i - 1].thread, NULL, thread_main, a) == 0);
     }
     return p;
 }
@@ -110,11 +135,11 @@ void qr_pool_free(struct qr_pool *p) {
     p->stop = true;
     pthread_cond_broadcast(&p->work);
     pthread_mutex_unlock(&p->lock);
-    for (unsigned i = 1; i < p->size; i++) pthread_join(p->threads[i - 1], NULL);
+    for (unsigned i = 1; i < p->size; i++) pthread_join(p->seats[i - 1].thread, NULL);
     pthread_cond_destroy(&p->done);
     pthread_cond_destroy(&p->work);
     pthread_mutex_destroy(&p->lock);
-    free(p->threads);
+    free(p->seats);
     free(p);
 }
 
@@ -143,6 +168,7 @@ void qr_pool_for(struct qr_pool *p, size_t n, qr_pool_task_fn task, void *ctx) {
     pthread_mutex_lock(&p->lock);
     l.older = p->newest;
     p->newest = &l;
+    spread(p);
     pthread_cond_broadcast(&p->work);
     if (inner) pthread_cond_broadcast(&p->done);
     pthread_mutex_unlock(&p->lock);

@@ -3,7 +3,8 @@
  * One owner calls qr_pool_for; indices are taken dynamically, so nothing that a task computes may
  * depend on who ran it (DESIGN §5: all sums above a piece are integers). A task may call it too: threads that find
  * nothing left in the outer loop help in the inner ones, and where there are none the task runs all of its own. With 1 thread,
- * or n <= 1, everything runs on the caller. Waiting is passive. Before its tasks of a loop every thread
+ * or n <= 1, everything runs on the caller. Waiting is passive; who is woken begins on another CPU than the caller's, where
+ * the pool's maker may use others, and is free to move from then on. Before its tasks of a loop every thread
  * asserts round-to-nearest and neither FTZ nor DAZ (a shared library built with fast-math sets them).
  */
 #ifndef QR_BASE_POOL_H

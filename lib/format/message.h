@@ -17,8 +17,8 @@
 #include "base/bytes.h"
 
 enum {
-    QR_PROTOCOL_MIN = 1,
-    QR_PROTOCOL_MAX = 1,
+    QR_PROTOCOL_MIN = 2, /* 2: halving; blocks shared out to the nearest */
+    QR_PROTOCOL_MAX = 2,
     QR_MESSAGE_MAX_BYTES = 65536,
     QR_MAX_MEMBERS = 64,
     QR_INCARNATION_BYTES = 16,

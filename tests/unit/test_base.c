@@ -207,12 +207,14 @@ static void test_pool_nested(void) {
     }
 }
 
-/* Who has nothing left to do helps: two inner tasks wait for each other, which takes two threads, whichever of them called. */
-struct meet { struct qr_pool *pool; size_t calls; atomic_int here, alone; };
+/* Who has nothing left to do helps, wherever the kernel wants it: two inner tasks wait for each other, which takes two threads, whichever of them called. */
+struct meet { struct qr_pool *pool; size_t calls; cpu_set_t cpus; atomic_int here, alone, tied; };
 static void wait_for_other(void *ctx, size_t i, unsigned worker) {
     struct meet *m = ctx;
+    cpu_set_t cpus;
     (void)i, (void)worker;
     atomic_fetch_add(&m->here, 1);
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0 || !CPU_EQUAL(&cpus, &m->cpus)) atomic_fetch_add(&m->tied, 1);
     int64_t until_ns = qr_now_ns(&qr_clock_monotonic) + 60 * QR_SECOND;
     while (atomic_load(&m->here) < 2 && qr_now_ns(&qr_clock_monotonic) < until_ns) sched_yield();
     if (atomic_load(&m->here) < 2) atomic_fetch_add(&m->alone, 1);
@@ -224,11 +226,13 @@ static void call_or_not(void *ctx, size_t i, unsigned worker) {
 }
 static void test_pool_helps(void) {
     struct meet m = {.pool = qr_pool_new(2)};
+    CHECK(sched_getaffinity(0, sizeof m.cpus, &m.cpus) == 0);
     for (int round = 0; round < 30; round++) {
         m.calls = (size_t)round % 3;
         atomic_store(&m.here, 0);
         qr_pool_for(m.pool, m.calls + 1, call_or_not, &m);
         CHECK(atomic_load(&m.here) == 2 && atomic_load(&m.alone) == 0, "%d", round);
+        CHECK(atomic_load(&m.tied) == 0, "%d: a thread is not free to go where its maker is", round);
     }
     qr_pool_free(m.pool);
 }

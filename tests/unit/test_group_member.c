@@ -171,7 +171,7 @@ static void test_strangers(void) {
     struct box *a = box(0, 0, 2, 1, fields_64), *b = box(1, 1, 2, 2, fields_64);
     struct qr_message *hello = qr_xcalloc(1, sizeof *hello);
     hello->kind = QR_MESSAGE_HELLO;
-    hello->hello = (struct qr_hello){.protocol_min = 1, .protocol_max = 1, .contract = "f32-v1", .run = "other", .index = 1};
+    hello->hello = (struct qr_hello){.protocol_min = QR_PROTOCOL_MIN, .protocol_max = QR_PROTOCOL_MAX, .contract = "f32-v1", .run = "other", .index = 1};
     wires[n_wires++] = (struct wire){{b, a}, true};
     qr_member_up(a->m, now_ns, 1, false, 0);
     qr_member_message(a->m, now_ns, 1, hello);
@@ -183,10 +183,10 @@ static void test_strangers(void) {
     wires[n_wires++] = (struct wire){{b, a}, true};
     qr_member_up(a->m, now_ns, 3, false, 0);
     qr_member_message(a->m, now_ns, 3, hello);
-    CHECK(strstr(a->log, "protocol is 9-9 there and 1-1 here"), "%s", a->log);
+    CHECK(strstr(a->log, "protocol is 9-9 there and 2-2 here"), "%s", a->log);
     wires[n_wires++] = (struct wire){{b, a}, true};
     qr_member_up(b->m, now_ns, 4, true, 0); /* who answers at a:1 says it is worker 1 */
-    hello->hello.protocol_min = 1;
+    hello->hello.protocol_min = QR_PROTOCOL_MIN;
     memcpy(hello->hello.job_hash, b->m->opt.job_hash, 32);
     memset(hello->hello.incarnation, 5, 16);
     qr_member_message(b->m, now_ns, 4, hello);
