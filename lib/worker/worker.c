@@ -467,6 +467,7 @@ int qr_worker_main(int argc, char *const *argv, char *const *environment) {
     struct worker w = {.began_ns = qr_now_ns(&qr_clock_monotonic)};
     struct qr_err err = {0};
     setenv("GRPC_POLL_STRATEGY", "poll", 0); /* before gRPC starts; few connections, and nothing to wake */
+    setenv("RES_OPTIONS", "timeout:1 attempts:4 retrans:1000 retry:4", 0); /* a question of DNS that was lost is asked again after 1 s, not 5: libc, c-ares */
     enum qr_code code = qr_limits_take(&err);
     if (code == QR_OK) qr_stop_start();
     qr_stop_hurry(true); /* until there are weights to write; a bucket may hang before the first step */

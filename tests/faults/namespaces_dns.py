@@ -14,12 +14,12 @@ class Names:
     NXDOMAIN, SERVFAIL, SILENCE = ("nxdomain",), ("servfail",), ("silence",)
 
     @staticmethod
-    def address(*ips, truncated=False, after=0.0):
-        """truncated: over UDP only half of the answer and the bit that says so. after: seconds until it leaves."""
-        return "address", ips, truncated, after
+    def address(*ips, truncated=False, after=0.0, lost=False):
+        """truncated: over UDP only half of the answer and the bit that says so. after: seconds until it leaves. lost: each question's first."""
+        return "address", ips, truncated, after, lost
 
     def __init__(self):
-        self.answer, self.asked = {}, []
+        self.answer, self.asked, self.heard = {}, [], set()
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind((GATEWAY, 53))
         self.tcp = socket.create_server((GATEWAY, 53), backlog=64)
@@ -73,7 +73,10 @@ class Names:
         if told is self.NXDOMAIN: flags |= 3
         elif told is self.SERVFAIL: flags |= 2
         else:
-            _, ips, truncated, after = told
+            _, ips, truncated, after, lost = told
+            if lost and question not in self.heard:
+                self.heard.add(question)
+                return None, 0
             if kind == 1: records = [b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 0, 4) + socket.inet_aton(ip) for ip in ips]
             if not tcp and (truncated or len(records) > 25):
                 flags |= 0x200
