@@ -9,6 +9,7 @@
 #ifndef QR_BASE_COUNTER_H
 #define QR_BASE_COUNTER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECONDS };
@@ -43,6 +44,7 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_MEMBERS_LOST, COUNT, "qring_members_lost_total", "", "Members of a generation that the next did not have: lost, or gone.")          \
     X(QR_WRONG_STATES, COUNT, "qring_wrong_states_total", "", "States of this worker that a majority computed otherwise: look at its machine.") \
     X(QR_PAUSE, REAL, "qring_last_pause_seconds", "", "From the last step of a generation to the first of the next: the last time.")          \
+    X(QR_DATA_STREAMS_SILENT, COUNT, "qring_data_streams_silent_total", "", "Data connections that passed nothing while both ends waited.")   \
     X(QR_SENT_BYTES, COUNT, "qring_link_sent_bytes_total", "", "Bytes of messages handed to peers' connections.")                            \
     X(QR_RECEIVED_BYTES, COUNT, "qring_link_received_bytes_total", "", "Bytes of messages that came from peers.")                            \
     X(QR_LINK_CUT, COUNT, "qring_link_cut_total", "", "Connections that were cut because they opened stream after stream.")                   \
@@ -92,9 +94,11 @@ double qr_counter_real(enum qr_counter c);             /* REAL */
 enum { QR_N_PEERS = 64 };
 enum qr_peer { QR_PEER_UNKNOWN, QR_PEER_ABSENT, QR_PEER_MEMBER }; /* of this worker's generation */
 void qr_peer_set(uint32_t index, enum qr_peer peer);
+void qr_peer_no_data(uint32_t index, bool no_data);      /* it answers, and no data passes between it and this worker */
 void qr_peer_speed(uint32_t index, double blocks_per_s); /* smoothed; 0: not known */
 void qr_peer_rtt(uint32_t index, double s);              /* there and back; 0: not known */
 enum qr_peer qr_peer_get(uint32_t index);
+bool qr_peer_get_no_data(uint32_t index);
 double qr_peer_get_speed(uint32_t index);
 double qr_peer_get_rtt(uint32_t index);
 

@@ -4,7 +4,9 @@
 
 #include "base/checksum.h"
 
-static const uint8_t chunk_magic[4] = {'q', 'r', 'C', '1'}, greeting_magic[4] = {'q', 'r', 'G', '1'}, state_magic[4] = {'q', 'r', 'S', '1'};
+static const uint8_t chunk_magic[4] = {'q', 'r', 'C', '1'}, state_magic[4] = {'q', 'r', 'S', '1'};
+static const uint8_t greeting_magic[4] = {'q', 'r', 'G', '2'}, mark_magic[4] = {'q', 'r', 'M', '1'};
+const uint8_t qr_beat[QR_BEAT_BYTES] = {'q', 'r', 'B', '1'};
 
 void qr_chunk_encode(const struct qr_chunk *c, uint8_t ret[QR_CHUNK_HEADER_BYTES]) {
     memcpy(ret, chunk_magic, 4);
@@ -36,24 +38,48 @@ bool qr_chunk_decode(const uint8_t p[QR_CHUNK_HEADER_BYTES], size_t message_byte
     return true;
 }
 
+static void put_crc(uint8_t *message, size_t at) { qr_set_u32le(message + at, qr_crc32c(0, message, at)); }
+static bool crc_is_right(const uint8_t *message, size_t at) { return qr_get_u32le(message + at) == qr_crc32c(0, message, at); }
+
 void qr_greeting_encode(const struct qr_greeting *g, uint8_t ret[QR_GREETING_BYTES]) {
+    memset(ret, 0, QR_GREETING_BYTES);
     memcpy(ret, greeting_magic, 4);
     qr_set_u32le(ret + 4, g->index);
-    qr_set_u64le(ret + 8, g->generation);
-    memcpy(ret + 16, g->incarnation, 16);
-    qr_set_u32le(ret + 32, 0);
-    qr_set_u32le(ret + 36, qr_crc32c(0, ret, 36));
+    qr_set_u32le(ret + 8, g->to_index);
+    memcpy(ret + 12, g->incarnation, 16);
+    memcpy(ret + 28, g->to_incarnation, 16);
+    put_crc(ret, QR_GREETING_BYTES - 4);
 }
 
 bool qr_greeting_decode(struct qr_bytes message, struct qr_greeting *ret) {
     const uint8_t *p = message.p;
-    if (message.n != QR_GREETING_BYTES || memcmp(p, greeting_magic, 4) != 0 || qr_get_u32le(p + 32) != 0 ||
-        qr_get_u32le(p + 36) != qr_crc32c(0, p, 36))
-        return false;
-    *ret = (struct qr_greeting){.index = qr_get_u32le(p + 4), .generation = qr_get_u64le(p + 8)};
+    if (message.n != QR_GREETING_BYTES || memcmp(p, greeting_magic, 4) != 0) return false;
+    if (!crc_is_right(p, QR_GREETING_BYTES - 4)) return false;
+    for (size_t i = 44; i < QR_GREETING_BYTES - 4; i++)
+        if (p[i] != 0) return false;
+    *ret = (struct qr_greeting){.index = qr_get_u32le(p + 4), .to_index = qr_get_u32le(p + 8)};
+    memcpy(ret->incarnation, p + 12, 16);
+    memcpy(ret->to_incarnation, p + 28, 16);
+    return true;
+}
+
+void qr_mark_encode(const struct qr_gen_id *id, uint8_t ret[QR_MARK_BYTES]) {
+    memcpy(ret, mark_magic, 4);
+    qr_set_u32le(ret + 4, id->index);
+    qr_set_u64le(ret + 8, id->number);
+    memcpy(ret + 16, id->incarnation, 16);
+    put_crc(ret, QR_MARK_BYTES - 4);
+}
+
+bool qr_mark_decode(struct qr_bytes message, struct qr_gen_id *ret) {
+    const uint8_t *p = message.p;
+    if (message.n != QR_MARK_BYTES || memcmp(p, mark_magic, 4) != 0 || !crc_is_right(p, QR_MARK_BYTES - 4)) return false;
+    *ret = (struct qr_gen_id){.number = qr_get_u64le(p + 8), .index = qr_get_u32le(p + 4)};
     memcpy(ret->incarnation, p + 16, 16);
     return true;
 }
+
+bool qr_beat_is(struct qr_bytes message) { return message.n == QR_BEAT_BYTES && memcmp(message.p, qr_beat, QR_BEAT_BYTES) == 0; }
 
 void qr_state_part_encode(const struct qr_state_part *s, struct qr_bytes bytes, uint8_t ret[QR_STATE_PART_HEADER_BYTES]) {
     memcpy(ret, state_magic, 4);

@@ -69,6 +69,9 @@ static void act(void *ctx, const struct qr_member_action *a) {
     case QR_ACT_CLOSE: ops->close_conn(g->control, a->conn); return;
     case QR_ACT_DIAL: ops->dial(g->control, a->index, a->text); return;
     case QR_ACT_HANG_UP: ops->hang_up(g->control, a->index); return;
+    case QR_ACT_PEER:
+    case QR_ACT_PEER_GONE:
+    case QR_ACT_RENEW_DATA: group_data_wanted(g, a); break;
     case QR_ACT_LOG: qr_log_at(g->o.log, a->level, "group", "%s", a->text); return;
     case QR_ACT_SUSPEND:
         if (g->begun && !g->paused_ns) g->paused_ns = g->committed_ns;
@@ -93,11 +96,7 @@ static void act(void *ctx, const struct qr_member_action *a) {
 }
 
 static void do_requests(struct qr_group *g) {
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (g->data_broken[i]) {
-            g->data_broken[i] = false;
-            if (g->broken_serial == g->serial) qr_member_data_broken(g->member, group_now_ns(g), i, g->data_reason[i]);
-        }
+    group_data_requests(g);
     group_hand_requests(g);
     if (g->refused) {
         g->refused = false;
@@ -162,6 +161,7 @@ void qr_group_control_run(struct qr_group *g) {
         group_echo_ask(g);
         qr_count_time(QR_MEMBERSHIP_TIME, group_now_ns(g) - began_ns);
         qr_count(QR_TURNS_CONTROL, 1);
+        g->awaits_data = qr_member_awaits_data(g->member);
         qr_gauge(QR_PEERS_CONNECTED, qr_member_n_connected(g->member));
     }
     pthread_mutex_unlock(&g->lock);
@@ -251,7 +251,11 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
         m.seed = opt->seed;
     }
     g->member = qr_member_new(&m, act, g);
-    struct qr_mesh_options mesh = {.link = data, .clock = opt->clock, .log = opt->log, .ctx = g, .stop = group_mesh_stop, .broken = group_mesh_broken};
+    struct qr_mesh_options mesh = {
+        .link = data, .clock = opt->clock, .log = opt->log, .index = opt->index, .ctx = g, .stop = group_mesh_stop,
+        .up = group_mesh_up, .down = group_mesh_down, .waiting = group_mesh_waiting,
+    };
+    memcpy(mesh.incarnation, m.incarnation, sizeof mesh.incarnation);
     g->mesh = qr_mesh_new(&mesh);
     *ret = g;
     *ret_port = port;

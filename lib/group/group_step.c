@@ -11,7 +11,6 @@
 #include "group/trainer_impl.h"
 
 #define FORM_GRACE_NS (60 * QR_SECOND)    /* the machine ends its own waits before that */
-#define CONNECT_FIRST_NS (20 * QR_SECOND) /* no generation before: the port is closed, or nobody is there */
 #define CONNECT_NS (600 * QR_SECOND)      /* a member may still compute a block; the machine notices the frozen and the dead */
 #define GOODBYES_WITHIN_NS (8 * QR_SECOND)
 #define TRANSFER_NS (600 * QR_SECOND)
@@ -124,19 +123,9 @@ enum qr_code group_mesh_stop(void *ctx, struct qr_err *err) {
     enum qr_code code = g->joined ? group_go_on(g, err) : group_why_stop(g, err);
     qr_member_set_turns(g->member, ++g->turns, 0);
     unlock(g);
+    group_data_roster(g);
     qr_count(QR_TURNS_TRAINING, 1);
     return code;
-}
-
-void group_mesh_broken(void *ctx, uint32_t index, const char *reason) {
-    struct qr_group *g = ctx;
-    if (index >= QR_MAX_MEMBERS) return;
-    lock(g);
-    g->data_broken[index] = true;
-    g->broken_serial = g->joined;
-    snprintf(g->data_reason[index], sizeof g->data_reason[index], "%s", reason);
-    group_wake_control(g);
-    unlock(g);
 }
 
 /* ---- generations ---- */
@@ -161,21 +150,9 @@ enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, const uint8_t dig
     return first && g->start ? g->start(g->thread_ctx, g, err) : QR_OK;
 }
 
-static enum qr_code members_of(struct qr_group *g, struct qr_err *err) {
+static void members_of(struct qr_group *g) {
     const struct qr_begin *begin = &g->generation->begin;
-    for (uint32_t r = 0; r < begin->n_members; r++) {
-        const struct qr_begin_member *b = &begin->member[r];
-        /* one that came with more settings than ours: it dials us */
-        bool known = b->name.index < g->o.n_peers;
-        const char *address = known ? g->o.peers[b->name.index] : "address unknown";
-        struct qr_mesh_member *m = &g->members[r];
-        *m = (struct qr_mesh_member){.index = b->name.index};
-        memcpy(m->incarnation, b->name.incarnation, sizeof m->incarnation);
-        snprintf(m->name, sizeof m->name, "worker %" PRIu32 " (%.120s)", b->name.index, address);
-        if (known ? !group_with_port(address, b->data_port, m->address, sizeof m->address) : b->name.index < g->o.index)
-            return qr_fail(err, QR_INTERNAL, "the address '%s' of worker %" PRIu32 " is not host:port", address, b->name.index);
-    }
-    return QR_OK;
+    for (uint32_t r = 0; r < begin->n_members; r++) g->members[r] = group_peer(g, &begin->member[r].name, begin->member[r].data_port);
 }
 
 /* Who gives whom the state: the j-th member that lacks the base is served by the j-th holder, modulo holders. Rank of the server, or n. */
@@ -198,23 +175,25 @@ static bool gives(const struct qr_generation *gen) {
 }
 
 /* The generation that began last, as the trainer must follow it. Under the lock. */
-static enum qr_code describe(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
+static void describe(struct qr_group *g, struct qr_group_start *ret) {
     const struct qr_generation *gen = g->generation;
     const struct qr_begin *b = &gen->begin;
     g->joined = g->serial;
-    g->joined_hash = gen->id_hash;
+    g->joined_id = b->id;
+    g->reduced_ns = 0;
     *ret = (struct qr_group_start){.view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
                                    .base_step = b->base_step, .whole = b->n_members == g->o.n_peers, .reload = b->from_checkpoint, .first = gen->first,
                                    .fetch = !b->from_checkpoint && !has_base(g)};
     memcpy(ret->base_digest, b->base_digest, sizeof ret->base_digest);
     ret->give = !ret->fetch && !ret->reload && gives(gen);
     for (uint32_t r = 0; r < b->n_members; r++) ret->view.index[r] = b->member[r].name.index;
-    return members_of(g, err);
+    members_of(g);
 }
 
 static enum qr_code wait_for_begin(struct qr_group *g, int64_t deadline_ns, struct qr_group_start *ret, struct qr_err *err) {
     uint64_t left = g->joined;
     enum qr_code code = QR_OK;
+    qr_mesh_leave(g->mesh);
     lock(g);
     g->joined = 0;
     while ((code = group_why_stop(g, err)) == QR_OK && !g->done.is && !(g->begun && g->serial > left)) {
@@ -226,7 +205,7 @@ static enum qr_code wait_for_begin(struct qr_group *g, int64_t deadline_ns, stru
         if (code != QR_OK) break;
     }
     if (code == QR_OK && g->done.is) *ret = (struct qr_group_start){.done = true};
-    else if (code == QR_OK) code = describe(g, ret, err);
+    else if (code == QR_OK) describe(g, ret);
     unlock(g);
     return code;
 }
@@ -256,8 +235,9 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
     while (code == QR_ABORTED) {
         code = wait_for_begin(g, deadline_ns, ret, err);
         if (code != QR_OK || ret->done) break;
-        code = qr_mesh_form(g->mesh, g->joined_hash, g->members, ret->view.n_members, ret->view.rank,
-                            group_now_ns(g) + (g->has_joined ? CONNECT_NS : CONNECT_FIRST_NS), err);
+        group_data_roster(g);
+        int64_t by_ns = group_now_ns(g) + CONNECT_NS;
+        code = qr_mesh_form(g->mesh, &g->joined_id, g->members, ret->view.n_members, ret->view.rank, by_ns, err);
     }
     if (code != QR_OK) return noted(g, code, err);
     if (ret->done) return QR_OK;
@@ -266,7 +246,6 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
     ret->n_more = 0;
     handover_take(g, &ret->more, &ret->n_more, &ret->more_coverage);
     g->ledger.dropped = false;
-    g->has_joined = true;
     g->view = ret->view;
     g->base_step = ret->base_step;
     g->shares = (struct shares){0};
@@ -479,6 +458,7 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
         return code != QR_OK ? code : qr_reduction_check(g->alone, err);
     }
     code = qr_mesh_reduce(g->mesh, g->o.allreduce, c, ret_sum, err);
+    if (code == QR_OK) group_data_linger(g);
     if (code == QR_CANCELLED) return leaves(g, c, err);
     return code == QR_DATA_LOSS ? refused(g, err) : noted(g, code, err);
 }

@@ -29,7 +29,7 @@ static size_t channel_args(bool wide, grpc_arg ret[MAX_ARGS]) {
         INTEGER(reuseport, 0),  /* else two servers share one port without an error */
         INTEGER(dns, 500),      /* a pod that comes back elsewhere is found in half a second, not in 30 */
         INTEGER(first, 50),
-        INTEGER(least, 500),    /* in fact the least time that one attempt to connect is given */
+        INTEGER(least, wide ? 5000 : 500), /* in fact the least time that one attempt to connect is given: who listens on wide links may compute */
         INTEGER(most, 1000),
         INTEGER(receive, QR_LINK_MAX_MESSAGE + (64 << 10)),
         INTEGER(proxy, 0),      /* peers are reached directly, whatever http_proxy says */

@@ -78,6 +78,8 @@ void member_heartbeat(struct qr_member *m) {
             memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
         }
     h->hand = m->hand;
+    if (m->waits) h->wait_ms = (uint64_t)((m->wait.turn_ns - m->wait.since_ns) / MS(1));
+    h->no_data = member_no_data(m);
 }
 
 void member_heartbeats(struct qr_member *m) {
@@ -213,9 +215,11 @@ static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_hea
     /* what it refused for may be gone: that one hears somebody no more, and another does already, is over in a moment */
     if (h->n_heard != p->beat.n_heard || memcmp(h->heard, p->beat.heard, h->n_heard * sizeof *h->heard) != 0) m->backoff_until_ns = m->now_ns;
     struct qr_hand hand = p->beat.hand;
+    uint64_t no_data = p->beat.no_data;
     p->beat = *h;
     p->beat_ns = m->now_ns;
     member_answer_hand(m, from, &hand, &p->beat);
+    member_hear_no_data(m, from, no_data, h->no_data);
     if (moved) {
         p->turns_ns = m->now_ns;
         if (p->frozen) {
@@ -235,6 +239,7 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
     struct peer *p = &m->peer[from];
     bool ours = m->formed && member_in_generation(m, from);
     p->gone = true;
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_PEER_GONE, .index = from});
     if (m->promised.index == from && same_inc(m->promised.incarnation, p->incarnation)) m->promise_exclusive = false; /* as when its connection breaks */
     switch (g->why) {
     case QR_GOODBYE_CLAIMED:
@@ -313,6 +318,7 @@ static void check_peer(struct qr_member *m, uint32_t i) {
     bool broken = p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_SETTLE_NS; /* with or without its control connection */
     if (broken && m->active && member_in_generation(m, i) && !m->ending) m->need_new = true;
     if (!p->connected) return;
+    member_check_data(m, i);
     int64_t quiet = m->now_ns - p->heard_ns;
     if (quiet >= QR_MEMBER_DEAD_NS) {
         struct conn *c = member_conn(m, p->conn);
@@ -393,15 +399,6 @@ void qr_member_set_held(struct qr_member *m, const struct qr_held *held) {
 void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_block_ns) {
     m->turns = turns;
     m->block_ms = expected_block_ns <= 0 ? 0 : (uint64_t)expected_block_ns / 1000000 + 1;
-}
-
-void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason) {
-    member_advance(m, now_ns);
-    struct peer *p = &m->peer[index];
-    if (m->over || m->ending || !m->active || !member_in_generation(m, index) || p->data_broken_ns) return;
-    p->data_broken_ns = m->now_ns;
-    snprintf(p->data_reason, sizeof p->data_reason, "%s", reason);
-    member_consider(m);
 }
 
 void qr_member_refused(struct qr_member *m, int64_t now_ns) {

@@ -46,6 +46,7 @@ enum qr_member_mutation {
     QR_MUTATE_KEEP_OTHER_BASE = 8,       /* keeps blocks of another state */
     QR_MUTATE_NO_SUSPEND = 16,           /* works on in the old generation after a promise */
     QR_MUTATE_ID_IS_NUMBER = 32,         /* compares ids by number alone, and answers a Propose again */
+    QR_MUTATE_CONTROL_IS_ENOUGH = 64,    /* hears whoever answers, whether data passes or not */
 };
 
 /* A generation as its member sees it: the Begin, and this member's rank in it. */
@@ -65,6 +66,9 @@ enum qr_member_action_kind {
     QR_ACT_CLOSE,    /* conn: close_conn */
     QR_ACT_DIAL,     /* index, text = address: dial with tag = index */
     QR_ACT_HANG_UP,  /* index: hang_up; a DIAL may follow later */
+    QR_ACT_PEER,     /* index, incarnation, data_port: this process answers; a data stream to it is wanted, the higher index dials */
+    QR_ACT_PEER_GONE,  /* index: it said goodbye: no data stream any more */
+    QR_ACT_RENEW_DATA, /* index: its data stream passes no data: another is wanted */
     QR_ACT_LOG,      /* level, text */
     QR_ACT_SUSPEND,  /* a promise was given: this member belongs to no generation until BEGIN */
     QR_ACT_BEGIN,    /* generation: active now */
@@ -80,6 +84,7 @@ struct qr_member_action {
     const char *text;
     const struct qr_message *message;
     const struct qr_generation *generation;
+    const uint8_t *incarnation; unsigned data_port; /* PEER */
     struct qr_blame blame; /* STOP, DONE */
 };
 typedef void qr_member_emit_fn(void *ctx, const struct qr_member_action *a);
@@ -107,8 +112,21 @@ void qr_member_name_hand(struct qr_member *m, int64_t now_ns, const struct qr_ha
 bool qr_member_hand_heard(const struct qr_member *m);
 /* How many of these deaths may be the fault of this block: 0: it is computed as ever; 1: only when named; more: alone, too. Pure. */
 unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t block);
-/* A data stream to a member broke: it asks for a new generation after 30 ms, if that one does not break too. */
-void qr_member_data_broken(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason);
+/* The data stream to that process of a peer is up: both have greeted. Only who is heard on control and data counts as heard (rule 1). */
+void qr_member_data_up(struct qr_member *m, int64_t now_ns, uint32_t index, const uint8_t incarnation[QR_INCARNATION_BYTES]);
+/* It broke, and is dialed again. lost: with work of the active generation: it asks for a new one after 30 ms, if that one does not break too. A
+ * member of the last generation counts as heard until its silence shows otherwise; anybody else not before the stream is up again. */
+void qr_member_data_down(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason, bool lost);
+/* The training thread's wait for the others of the active generation; NULL: it waits for nobody. Two that both wait and do not hear each other's
+ * beats for 1.5 s and allow_ns pass no data: neither counts as heard by the other until a new stream is up. Emits nothing. */
+struct qr_data_wait {
+    int64_t since_ns, turn_ns;         /* it has polled the data streams from then until then */
+    int64_t allow_ns;                  /* what the length of its messages explains */
+    int64_t heard_ns[QR_MAX_MEMBERS];  /* by index: the last message from a member */
+};
+void qr_member_set_wait(struct qr_member *m, const struct qr_data_wait *w);
+/* Somebody answers whose data stream is not up: the training thread should poll now and then. */
+bool qr_member_awaits_data(const struct qr_member *m);
 /* A coverage word was refused at this step (held.refusals counts them): a new proposal. */
 void qr_member_refused(struct qr_member *m, int64_t now_ns);
 

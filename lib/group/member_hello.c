@@ -207,7 +207,6 @@ static void accept_peer(struct qr_member *m, struct conn *c, const struct qr_hel
     p->mismatch.on = false;
     p->differs_since_ns = -1;
     if (fresh) {
-        p->data_broken_ns = 0; /* of the same process it stays broken until a generation begins */
         p->known = true;
         p->gone = p->frozen = false;
         p->silent_until_ns = 0;
@@ -216,6 +215,7 @@ static void accept_peer(struct qr_member *m, struct conn *c, const struct qr_hel
         memset(&p->beat, 0, sizeof p->beat);
         p->hand_answered = 0;
         m->newcomer_ns = m->now_ns;
+        member_data_fresh(m, h->index);
         member_log(m, QR_LOG_INFO, "%s answered", qr_member_peer_text(m, h->index));
     }
     memcpy(p->beat.incarnation, h->incarnation, QR_INCARNATION_BYTES);

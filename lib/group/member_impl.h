@@ -20,6 +20,8 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one block: DES
 #define FROZEN_NS MS(10000)         /* rule 1 */
 #define GOODBYES_NS MS(5000)        /* DESIGN §9 */
 #define DATA_SETTLE_NS MS(30)       /* most often its process died, and the control connection tells so in a moment */
+#define SILENT_NS MS(1500)          /* six beats on a data stream */
+#define NO_STREAM_NS MS(3000)       /* a peer answers, and its data stream is not there: said after so long */
 #define SETTLED_NS MS(500)          /* who has not come back by then is gone */
 #define STALL_NS MS(500)            /* we were not called for so long after the deadline: stopped */
 
@@ -40,6 +42,10 @@ struct mismatch {
     struct { char name[QR_MESSAGE_NAME_BYTES], here[128], there[128]; bool told; } field[SHOWN_FIELDS];
 };
 
+/* Its data stream. BROKEN: it was up in the last generation, and is dialed again: nobody knows yet that it will not come. BAD: it was up, or should
+ * have been, and nothing passed: only another stream changes that. */
+enum data_state { DATA_NONE, DATA_UP, DATA_BROKEN, DATA_BAD };
+
 struct peer {
     bool known;                     /* it was accepted once: incarnation holds */
     bool connected;
@@ -56,8 +62,10 @@ struct peer {
     int64_t turns_ns;               /* since when beat.trainer_turns stands still */
     int64_t redial_ns;              /* 0: nothing to dial */
     uint64_t hand_answered;         /* sequence of our last heartbeat whose hand it answered */
-    int64_t data_broken_ns;         /* 0: not */
-    char data_reason[160];
+    enum data_state data;
+    bool data_told;                 /* that it does not come up */
+    int64_t data_since_ns;          /* since when that state holds */
+    int64_t data_broken_ns;         /* work of the generation may be lost with its stream; 0: not */
     struct mismatch mismatch;
 };
 
@@ -97,6 +105,8 @@ struct qr_member {
     uint64_t hand_sequence;         /* of the heartbeat that said so first */
     struct qr_blame blame;          /* why it is over */
     uint64_t turns, block_ms;
+    bool waits;                     /* the training thread; then wait holds */
+    struct qr_data_wait wait;
     bool ending;
     int64_t end_ns;
     enum qr_code end_code;
@@ -145,6 +155,14 @@ void member_on_busy(struct qr_member *m, const struct qr_busy *b);
 void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *b);
 void member_consider_proposing(struct qr_member *m); /* proposes when rule 3 says so; stops when the time to form is over */
 int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a, const struct qr_gen_id *b);
+
+/* member_data.c: rule 1 for the data streams */
+bool member_passes_data(const struct peer *p);
+void member_data_fresh(struct qr_member *m, uint32_t index); /* another process answers */
+void member_data_begun(struct qr_member *m);                 /* a generation begins */
+void member_check_data(struct qr_member *m, uint32_t index);
+uint64_t member_no_data(const struct qr_member *m);
+void member_hear_no_data(struct qr_member *m, uint32_t from, uint64_t before, uint64_t now); /* what its heartbeats say */
 
 /* member_poison.c */
 #define QR_EVERY_BLOCK ((struct qr_run){.first = 0, .count = UINT64_C(1) << 40, .stride = 1})

@@ -10,9 +10,13 @@ int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a, con
 }
 
 /* ---- rule 1: hearing ---- */
+static bool passes_data(const struct qr_member *m, const struct peer *p) {
+    return member_passes_data(p) || (m->opt.mutations & QR_MUTATE_CONTROL_IS_ENOUGH);
+}
+
 bool member_hears(const struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
-    return index != m->opt.index && p->connected && !p->gone && !p->frozen;
+    return index != m->opt.index && p->connected && !p->gone && !p->frozen && passes_data(m, p);
 }
 
 static bool lists(const struct qr_member *m, uint32_t a, uint32_t b) {
@@ -79,7 +83,8 @@ static void missing_text(struct qr_member *m, uint64_t set, char *ret, size_t ca
         if ((set & bit(i)) || i == m->opt.index) continue;
         count++;
         if (shown == 6 || n + 100 >= cap) continue;
-        int k = snprintf(ret + n, cap - n, "%s%.90s", shown ? ", " : "", qr_member_peer_text(m, i));
+        const char *how = m->peer[i].connected && !member_passes_data(&m->peer[i]) ? "no data connection with " : "";
+        int k = snprintf(ret + n, cap - n, "%s%s%.90s", shown ? ", " : "", how, qr_member_peer_text(m, i));
         if (k > 0) n += (size_t)k < cap - n ? (size_t)k : cap - n - 1;
         shown++;
     }
@@ -155,9 +160,9 @@ static void begun(struct qr_member *m, const struct qr_begin *b) {
     m->need_new = false;
     m->backoff_doublings = 0;
     m->pending.on = false;
+    member_data_begun(m);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         m->peer[i].differs_since_ns = -1;
-        m->peer[i].data_broken_ns = 0;
         m->peer[i].turns_ns = m->now_ns;
     }
     m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_BEGIN, .generation = g});

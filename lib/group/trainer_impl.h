@@ -29,6 +29,19 @@ struct shares {
     uint64_t speed[QR_MAX_MEMBERS]; /* blocks in 2^30 ns, smoothed; 0: not known */
 };
 
+/* Whose data stream the machine wants, for the training thread, which has that link. */
+struct roster_entry {
+    bool changed, expected, renew;
+    struct qr_mesh_member who;
+};
+/* What became of a data stream, for the machine. In this order: lost, then up or not. */
+struct stream_news {
+    bool changed, lost, up;
+    uint64_t lost_serial;       /* the generation whose work is lost */
+    uint8_t incarnation[QR_INCARNATION_BYTES];
+    char reason[160];
+};
+
 struct qr_group {
     struct qr_group_options o;
     bool solo;
@@ -40,7 +53,7 @@ struct qr_group {
     enum qr_code (*start)(void *ctx, struct qr_group *g, struct qr_err *err);
     void (*join)(void *ctx);
     void *thread_ctx;
-    bool is_ready, has_joined;
+    bool is_ready;
     struct qr_mesh_member *members; /* of the joined generation */
     struct qr_buf out;             /* control thread's */
     struct qr_message *in;         /* control thread's */
@@ -54,9 +67,7 @@ struct qr_group {
     char why_leave[QR_ERR_MSG_BYTES]; /* what the others are told; the first error */
     struct qr_hand hand;           /* to be named when name_hand, and until it is heard when awaits_hand */
     bool name_hand, awaits_hand;
-    bool data_broken[QR_MAX_MEMBERS];
-    uint64_t broken_serial;        /* the generation that those are of */
-    char data_reason[QR_MAX_MEMBERS][160];
+    struct stream_news stream[QR_MAX_MEMBERS];
     uint64_t turns;
     int64_t block_ns;              /* how long a block takes; 0: not known */
     /* under lock: facts from the machine */
@@ -66,6 +77,9 @@ struct qr_group {
     int64_t committed_ns;          /* the last commit; 0: none yet */
     int64_t paused_ns;             /* the last commit of a generation that ended; 0: there was one since */
     struct qr_generation *generation;
+    struct roster_entry roster[QR_MAX_MEMBERS];
+    bool roster_changed;
+    bool awaits_data;              /* somebody answers whose data stream is not up */
     struct told stop, done;
     int64_t done_ns;               /* when that was told */
     /* under lock: the trainer's state */
@@ -75,7 +89,8 @@ struct qr_group {
     struct shares shares;          /* the training thread's, as is */
     uint64_t base_step;            /* of the joined generation */
     uint64_t joined;               /* the serial that the trainer works in; 0: none */
-    uint64_t joined_hash;          /* of its id */
+    struct qr_gen_id joined_id;
+    int64_t reduced_ns;            /* training thread's: the end of the last reduction; 0: none in this generation */
 };
 
 /* ---- group.c. All under the lock ---- */
@@ -90,6 +105,18 @@ bool group_with_port(const char *address, unsigned port, char *ret, size_t cap);
 /* ---- group_echo.c. Under the lock, from the control thread ---- */
 void group_echo_ask(struct qr_group *g);
 bool group_echo_heard(struct qr_group *g, uint32_t conn, struct qr_bytes message); /* true: it was one, and is dealt with */
+
+/* ---- group_data.c: between the machine and the data streams ---- */
+/* Control thread, under the lock. */
+void group_data_wanted(struct qr_group *g, const struct qr_member_action *a); /* PEER, PEER_GONE, RENEW_DATA */
+void group_data_requests(struct qr_group *g);
+/* Training thread, not under the lock. */
+void group_data_roster(struct qr_group *g);   /* the mesh learns whom it is to expect */
+void group_data_linger(struct qr_group *g);   /* after a reduction: newcomers' streams come up while somebody polls */
+void group_mesh_up(void *ctx, uint32_t index, const uint8_t incarnation[QR_INCARNATION_BYTES]);
+void group_mesh_down(void *ctx, uint32_t index, const char *reason, bool lost);
+void group_mesh_waiting(void *ctx, const struct qr_data_wait *w);
+struct qr_mesh_member group_peer(const struct qr_group *g, const struct qr_member_name *name, unsigned data_port);
 
 /* ---- group_step.c. Under the lock ---- */
 bool group_runs(const struct qr_group *g, struct qr_held *h); /* the taken blocks as runs; false: too many */
@@ -106,8 +133,7 @@ void group_hand_requests(struct qr_group *g); /* control thread */
 void group_hand_news(struct qr_group *g);
 void group_owned(void *g, uint32_t rank, struct qr_death *ret);
 
-/* Link callbacks of the mesh. */
+/* Asked by the mesh in every turn. */
 enum qr_code group_mesh_stop(void *ctx, struct qr_err *err);
-void group_mesh_broken(void *ctx, uint32_t index, const char *reason);
 
 #endif

@@ -60,7 +60,7 @@ static void run_stop(struct world *w) {
 static void trouble(struct world *w) {
     struct node *x = &w->node[dice(w, w->n)], *o = &w->node[dice(w, w->n)];
     unsigned slot = (unsigned)dice(w, 2);
-    switch (dice(w, w->faulty ? 9 : 6)) {
+    switch (dice(w, w->faulty ? 11 : 8)) {
     case 0:
         if (!x->live || x->finished) break;
         SAY("is killed");
@@ -87,7 +87,17 @@ static void trouble(struct world *w) {
         SAY("is stopped");
         x->paused = true, x->resume_ns = now_of(w) + MS(20) + (int64_t)dice(w, 3000) * MS(1);
         break;
-    case 6: qr_sim_net_faults(w->net, (unsigned)dice(w, 100), (unsigned)dice(w, 100), (unsigned)dice(w, 100)); break;
+    case 6:
+        if (x == o || !x->live || !o->live) break;
+        SAY("sends no data to worker %u", o->index);
+        w->deaf[x->index][o->index] = true;
+        w->deaf[o->index][x->index] = dice(w, 2);
+        break;
+    case 7:
+        hears_again(w, x, o);
+        hears_again(w, o, x);
+        break;
+    case 8: qr_sim_net_faults(w->net, (unsigned)dice(w, 100), (unsigned)dice(w, 100), (unsigned)dice(w, 100)); break;
     default: /* an old message comes again */
         if (!x->live || x->paused || x->finished || !x->stale[slot].kind || x->stale_from[slot] >= w->n || !x->conn[x->stale_from[slot]]) break;
         SAY("gets an old %s again", qr_message_kind_name(x->stale[slot].kind));
@@ -109,6 +119,7 @@ static void clean_up(struct world *w) { /* the processes that gave up start agai
 static void run_elastic(struct world *w) {
     int64_t quiet = MS(500) + (int64_t)dice(w, 6000) * MS(1), next = 0;
     w->faulty = dice(w, 2);
+    w->cut_data = dice(w, 3) == 0; /* ... or hear each other, and no data passes */
     w->cut = dice(w, 4) == 0; /* workers 0 and 1 never hear each other again: no clique of all */
     while (now_of(w) < quiet && !w->broken_rules) {
         if (now_of(w) >= next) {
@@ -121,8 +132,11 @@ static void run_elastic(struct world *w) {
     qr_sim_net_faults(w->net, 0, 0, 0);
     for (unsigned i = 0; i < w->n; i++) {
         w->node[i].resume_ns = w->node[i].paused ? now_of(w) : 0;
-        for (unsigned k = 0; k < w->n; k++)
+        for (unsigned k = 0; k < w->n; k++) {
             if (w->node[i].link && w->node[k].link) qr_sim_net_block(w->net, w->node[i].link, w->node[k].link, w->cut && i + k == 1);
+            if (w->cut_data && i + k == 1) w->deaf[i][k] = true;
+            else hears_again(w, &w->node[i], &w->node[k]);
+        }
     }
     w->quiet_ns = quiet;
     /* Longest waits after quiet: 20 s to form where a peer has finished and gone, 3 s back-off, a ban of 30 s: 60 s hold them. */
@@ -137,7 +151,7 @@ static void run_elastic(struct world *w) {
     struct node *x = &w->node[0];
     for (unsigned i = 0; i < w->n && !all; i++)
         if (!w->node[i].finished) x = &w->node[i];
-    RULE(all || w->mutations, "after quiet everybody finishes");
+    RULE(all || (w->mutations & ~(unsigned)QR_MUTATE_CONTROL_IS_ENOUGH), "after quiet everybody finishes");
 }
 
 static bool one(uint64_t seed, unsigned mutations, enum plant plant, int planted, bool loud, struct world *w) {
@@ -176,6 +190,7 @@ static void test_mutations(void) {
         {QR_MUTATE_BEGIN_WITHOUT_PROMISE, "begin without promise"}, {QR_MUTATE_PROMISE_ANY, "promise any id"},
         {QR_MUTATE_KEEP_OVERLAP, "keep overlapping blocks"},        {QR_MUTATE_KEEP_OTHER_BASE, "keep blocks of another state"},
         {QR_MUTATE_NO_SUSPEND, "works on after a promise"},         {QR_MUTATE_ID_IS_NUMBER, "ids are numbers only"},
+        {QR_MUTATE_CONTROL_IS_ENOUGH, "hears who passes no data"},
     };
     static struct world w;
     for (size_t k = 0; k < COUNT(mutation); k++) {

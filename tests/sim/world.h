@@ -34,13 +34,18 @@ struct node {
     /* trainer */
     uint64_t step, value, stable, mine, held, aside;
     bool sent, closed_over;
+    /* data streams, by index */
+    bool wanted[MAX_NODES], lost_data[MAX_NODES];
+    uint8_t wanted_inc[MAX_NODES][16];
+    int64_t heard_ns[MAX_NODES], waits_ns;
     unsigned refusals;
     struct part part[2][MAX_NODES], early[2][MAX_NODES]; /* by step parity and index; early: of the promised id */
     struct part own, last;    /* the contribution without its member's word; the one sent for the step before */
 };
 struct world {
     uint64_t seed, random;
-    bool elastic, loud, faulty, cut;
+    bool elastic, loud, faulty, cut, cut_data;
+    bool deaf[MAX_NODES][MAX_NODES]; /* nothing that the first sends on data streams comes to the second */
     unsigned n, mutations;
     enum plant plant;
     int planted;              /* how often still */
@@ -126,7 +131,8 @@ static void set_mine(struct world *w, struct node *x) {
 static bool has_base(const struct node *x) { return x->active && x->step >= x->gen.begin.base_step; }
 
 enum tag { TAG_CONTROL, TAG_PART, TAG_FETCH, TAG_STATE };
-static void send_data(struct node *x, uint32_t to, enum tag tag, const struct part *p) {
+static void send_data(const struct world *w, struct node *x, uint32_t to, enum tag tag, const struct part *p) {
+    if (w->deaf[x->index][to]) return;
     uint8_t b[1 + 8 + 4 + 8 + 8 + 16];
     b[0] = (uint8_t)tag;
     qr_set_u64le(b + 1, x->gen.id_hash);
@@ -136,9 +142,9 @@ static void send_data(struct node *x, uint32_t to, enum tag tag, const struct pa
     qr_coverage_store(b + 29, p->word);
     if (x->conn[to]) x->link->ops->send(x->link, x->conn[to], qr_bytes_of(b, sizeof b), qr_bytes_of(NULL, 0));
 }
-static void send_part(struct node *x, const struct part *p) {
+static void send_part(const struct world *w, struct node *x, const struct part *p) {
     for (uint32_t r = 0; r < x->gen.begin.n_members; r++)
-        if (r != x->gen.rank) send_data(x, x->gen.begin.member[r].name.index, TAG_PART, p);
+        if (r != x->gen.rank) send_data(w, x, x->gen.begin.member[r].name.index, TAG_PART, p);
 }
 /* A block goes into the contribution: a vector that is never taken apart again. */
 static void add_block(struct world *w, struct node *x, unsigned b) {
@@ -234,19 +240,19 @@ static void train(struct world *w, struct node *x) {
         if (now < x->again_ns) return;
         x->again_ns = now + MS(100);
         for (uint32_t r = 0; r < x->gen.begin.n_members; r++)
-            if (x->gen.begin.member[r].holder) send_data(x, x->gen.begin.member[r].name.index, TAG_FETCH, &(struct part){.step = x->gen.begin.base_step});
+            if (x->gen.begin.member[r].holder) send_data(w, x, x->gen.begin.member[r].name.index, TAG_FETCH, &(struct part){.step = x->gen.begin.base_step});
         return;
     }
     if (x->mine & ~x->held) return;
     struct part *own = &x->part[x->step & 1][x->index];
     if (!x->sent) {
         *own = make_part(w, x);
-        send_part(x, own);
+        send_part(w, x, own);
         x->sent = true;
         x->again_ns = now + MS(100);
     } else if (now >= x->again_ns) { /* the network may lose it */
-        send_part(x, own);
-        if (x->last.here && x->last.step + 1 == x->step) send_part(x, &x->last);
+        send_part(w, x, own);
+        if (x->last.here && x->last.step + 1 == x->step) send_part(w, x, &x->last);
         x->again_ns = now + MS(100);
     }
     if (!x->closed_over) apply(w, x);
@@ -258,7 +264,7 @@ static void on_data(struct world *w, struct node *x, const uint8_t *b) {
     bool ours = x->gen.begin.n_members && hash == x->gen.id_hash && x->active;
     if (b[0] == TAG_PART && ours && (p.step == x->step || p.step == x->step + 1)) x->part[p.step & 1][from] = p;
     else if (b[0] == TAG_PART && !ours && x->pending_hash == hash) x->early[p.step & 1][from] = p; /* waits for its Begin */
-    else if (b[0] == TAG_FETCH && ours && x->step >= p.step) send_data(x, from, TAG_STATE, &(struct part){.step = x->step, .sum = x->value});
+    else if (b[0] == TAG_FETCH && ours && x->step >= p.step) send_data(w, x, from, TAG_STATE, &(struct part){.step = x->step, .sum = x->value});
     else if (b[0] == TAG_STATE && ours && p.step > x->step && !has_base(x)) {
         SAY("fetches step %llu", (unsigned long long)p.step);
         RULE(p.sum == ref_of(w, p.step), "a fetched state is the undisturbed run's");
@@ -354,6 +360,15 @@ static void emit(void *ctx, const struct qr_member_action *a) {
         }
         break;
     case QR_ACT_SUSPEND: x->active = false; break;
+    case QR_ACT_PEER:
+        x->wanted[a->index] = true;
+        memcpy(x->wanted_inc[a->index], a->incarnation, 16);
+        break;
+    case QR_ACT_PEER_GONE: x->wanted[a->index] = false; break;
+    case QR_ACT_RENEW_DATA:
+        SAY("gives up its data stream to worker %u", a->index);
+        x->wanted[a->index] = true;
+        break;
     case QR_ACT_BEGIN:
         if (a->generation->begin.n_members == 1) { /* alone it sends no Propose */
             note_promise(w, x, &a->generation->begin.id);
@@ -399,6 +414,33 @@ static void end_process(struct node *x) {
     qr_member_free(x->m);
     x->m = NULL, x->live = false, x->active = false;
 }
+/* The streams come up where data passes both ways; who waits, and sees no beat where nothing passes, says so. */
+static void serve_data(struct world *w, struct node *x) {
+    struct qr_data_wait wait = {.turn_ns = now_of(w)};
+    bool waits = x->active && (x->sent || !has_base(x));
+    if (!waits) x->waits_ns = 0;
+    else if (!x->waits_ns) x->waits_ns = now_of(w);
+    wait.since_ns = x->waits_ns;
+    for (unsigned i = 0; i < w->n; i++) {
+        const struct node *o = &w->node[i];
+        bool passes = !w->deaf[i][x->index] && !w->deaf[x->index][i];
+        if (!w->deaf[i][x->index]) x->heard_ns[i] = now_of(w);
+        wait.heard_ns[i] = x->heard_ns[i];
+        if (x->lost_data[i]) qr_member_data_down(x->m, now_of(w), i, "reset", true);
+        x->wanted[i] = x->wanted[i] || x->lost_data[i];
+        x->lost_data[i] = false;
+        if (!x->wanted[i] || !passes || !o->live || memcmp(o->inc, x->wanted_inc[i], 16) != 0) continue;
+        x->wanted[i] = false;
+        qr_member_data_up(x->m, now_of(w), i, x->wanted_inc[i]);
+    }
+    qr_member_set_wait(x->m, waits ? &wait : NULL);
+}
+/* What was sent meanwhile is lost: as when a stream breaks. */
+static void hears_again(struct world *w, struct node *a, struct node *b) {
+    if (!w->deaf[a->index][b->index]) return;
+    w->deaf[a->index][b->index] = false;
+    a->lost_data[b->index] = b->lost_data[a->index] = true;
+}
 static void serve(struct world *w, struct node *x) {
     static struct qr_message msg;
     struct qr_link_event ev;
@@ -428,6 +470,7 @@ static void serve(struct world *w, struct node *x) {
         }
         qr_member_message(x->m, now_of(w), ev.conn, &msg);
     }
+    serve_data(w, x);
     if (now_of(w) >= qr_member_deadline_ns(x->m)) qr_member_tick(x->m, now_of(w));
     train(w, x);
 }

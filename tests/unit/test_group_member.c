@@ -17,6 +17,8 @@ struct box {
     int64_t at_ns;
     enum qr_code code;
     char text[QR_ERR_MSG_BYTES], log[4096];
+    struct { bool wanted, held_back; uint8_t inc[16]; } data[MAX]; /* a data stream comes up as soon as both want it, unless a test says so */
+    unsigned renewed;
     struct qr_generation gen;
 };
 static struct box boxes[MAX];
@@ -52,6 +54,15 @@ static void emit(void *ctx, const struct qr_member_action *a) {
         break;
     case QR_ACT_CLOSE: wires[a->conn / 2].open = false; break;
     case QR_ACT_SUSPEND: b->begun = false; break;
+    case QR_ACT_PEER:
+        b->data[a->index].wanted = true;
+        memcpy(b->data[a->index].inc, a->incarnation, 16);
+        break;
+    case QR_ACT_PEER_GONE: b->data[a->index].wanted = false; break;
+    case QR_ACT_RENEW_DATA:
+        b->data[a->index].wanted = true;
+        b->renewed++;
+        break;
     case QR_ACT_DIAL:
     case QR_ACT_HANG_UP: break;
     }
@@ -74,12 +85,22 @@ static struct box *box(uint32_t slot, uint32_t index, size_t n_peers, uint8_t in
     qr_member_start(b->m, now_ns);
     return b;
 }
+static void data_streams(void) {
+    for (int i = 0; i < MAX; i++)
+        for (uint32_t k = 0; boxes[i].m && k < MAX; k++) {
+            if (!boxes[i].data[k].wanted || boxes[i].data[k].held_back) continue;
+            boxes[i].data[k].wanted = false;
+            qr_member_data_up(boxes[i].m, now_ns, k, boxes[i].data[k].inc);
+        }
+}
 static void deliver(void) {
     for (size_t i = 0; i < n_queue; i++) { /* answers come behind */
         uint32_t conn = queue[i].conn;
         if (boxes[0].m && wires[conn / 2].end[conn & 1]->m) qr_member_message(wires[conn / 2].end[conn & 1]->m, now_ns, conn, &queue[i].msg);
     }
     n_queue = 0;
+    data_streams();
+    if (n_queue) deliver();
 }
 static void pass(int64_t ns) {
     int64_t until = now_ns + ns;
@@ -233,7 +254,7 @@ static void test_losses(void) {
             c->m = NULL;
         }
         if (how == 2) qr_member_leave(c->m, now_ns, "SIGTERM");
-        if (how == 3) qr_member_data_broken(a->m, now_ns, 2, "reset by peer"); /* all are there: the same begin again */
+        if (how == 3) qr_member_data_down(a->m, now_ns, 2, "reset by peer", true); /* all are there: the same begin again */
         if (how == 4) qr_member_down(a->m, now_ns, 3, "reset"), wires[1].open = false; /* only one sees it: the other hears of it */
         pass(1500 * MILLI);
         static const char *const words[] = {"worker 2 (c:3): the connection broke (reset)", "worker 2 (c:3): silent for 1.2", "worker 2 (c:3) left: SIGTERM", "",
@@ -272,8 +293,8 @@ static void test_broken_stream(void) {
     pass(2 * QR_SECOND);
     CHECK(b[0]->begun && b[1]->begun && b[2]->begun && b[2]->gen.begin.n_members == 3);
     uint64_t before = b[2]->gen.begin.id.number;
-    qr_member_data_broken(b[1]->m, now_ns, 2, "reset");
-    qr_member_data_broken(b[2]->m, now_ns, 1, "reset");
+    qr_member_data_down(b[1]->m, now_ns, 2, "reset", true);
+    qr_member_data_down(b[2]->m, now_ns, 1, "reset", true);
     wires[between].open = false;
     qr_member_down(b[2]->m, now_ns, 2 * between, "reset");
     qr_member_down(b[1]->m, now_ns, 2 * between + 1, "reset");

@@ -1,0 +1,127 @@
+/* group/group_data.c — between the machine on the control thread and the data streams on the training thread.
+ *
+ * The machine says whose stream is wanted (the roster); the training thread, which has the data link, dials when it polls next, and tells back
+ * what became of it. So a newcomer's streams come up beside training, and it is taken in when they are there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/counter.h"
+#include "base/mem.h"
+#include "group/trainer_impl.h"
+
+#define LONG_STEP_NS (100 * QR_MS) /* shorter steps poll often enough */
+#define LINGER_NS (200 * QR_MS)    /* some round trips of a handshake */
+enum { LINGER_PART = 20 };         /* of the step's time */
+
+struct qr_mesh_member group_peer(const struct qr_group *g, const struct qr_member_name *name, unsigned data_port) {
+    /* one that came with more settings than ours: it dials us */
+    const char *address = name->index < g->o.n_peers ? g->o.peers[name->index] : "address unknown";
+    struct qr_mesh_member who = {.index = name->index};
+    memcpy(who.incarnation, name->incarnation, sizeof who.incarnation);
+    snprintf(who.name, sizeof who.name, "worker %u (%.120s)", name->index, address);
+    if (!group_with_port(address, data_port, who.address, sizeof who.address)) *who.address = '\0';
+    return who;
+}
+
+/* ---- control thread ---- */
+
+void group_data_wanted(struct qr_group *g, const struct qr_member_action *a) {
+    struct roster_entry *e = &g->roster[a->index];
+    if (a->kind == QR_ACT_PEER) {
+        struct qr_member_name name = {.index = a->index};
+        memcpy(name.incarnation, a->incarnation, sizeof name.incarnation);
+        e->who = group_peer(g, &name, a->data_port);
+        e->renew = false;
+    }
+    e->expected = a->kind != QR_ACT_PEER_GONE;
+    e->renew = e->renew || a->kind == QR_ACT_RENEW_DATA;
+    e->changed = g->roster_changed = true;
+    if (a->kind == QR_ACT_RENEW_DATA) qr_count(QR_DATA_STREAMS_SILENT, 1);
+    qr_peer_no_data(a->index, a->kind == QR_ACT_RENEW_DATA);
+}
+
+void group_data_requests(struct qr_group *g) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        struct stream_news *n = &g->stream[i];
+        if (!n->changed) continue;
+        bool lost = n->lost && n->lost_serial == g->serial, up = n->up;
+        if (n->lost || !up) qr_member_data_down(g->member, group_now_ns(g), i, n->reason, lost);
+        if (up) qr_member_data_up(g->member, group_now_ns(g), i, n->incarnation);
+        n->changed = n->lost = false;
+        if (up) qr_peer_no_data(i, false);
+    }
+}
+
+/* ---- training thread ---- */
+
+void group_data_roster(struct qr_group *g) {
+    struct roster_entry changed[QR_MAX_MEMBERS];
+    uint32_t index[QR_MAX_MEMBERS], n = 0;
+    pthread_mutex_lock(&g->lock);
+    for (uint32_t i = 0; g->roster_changed && i < QR_MAX_MEMBERS; i++)
+        if (g->roster[i].changed) {
+            index[n] = i;
+            changed[n++] = g->roster[i];
+            g->roster[i].changed = g->roster[i].renew = false;
+        }
+    g->roster_changed = false;
+    pthread_mutex_unlock(&g->lock);
+    for (uint32_t k = 0; k < n; k++) {
+        if (changed[k].expected) qr_mesh_expect(g->mesh, &changed[k].who);
+        else qr_mesh_forget(g->mesh, index[k]);
+        if (changed[k].renew) qr_mesh_renew(g->mesh, index[k]);
+    }
+}
+
+static bool awaits_data(struct qr_group *g) {
+    pthread_mutex_lock(&g->lock);
+    bool yes = g->awaits_data && group_current(g);
+    pthread_mutex_unlock(&g->lock);
+    return yes;
+}
+
+/* Between two long steps nobody polls the data link, and a handshake would never come to its end. */
+void group_data_linger(struct qr_group *g) {
+    int64_t now = group_now_ns(g), step_ns = g->reduced_ns ? now - g->reduced_ns : 0;
+    g->reduced_ns = now;
+    if (step_ns < LONG_STEP_NS) return;
+    int64_t part_ns = step_ns / LINGER_PART, until_ns = now + (part_ns < LINGER_NS ? part_ns : LINGER_NS);
+    struct qr_err ignored; /* the next call meets what ends this */
+    while (awaits_data(g) && group_now_ns(g) < until_ns)
+        if (qr_mesh_idle(g->mesh, until_ns, &ignored) != QR_OK) break;
+    g->reduced_ns = group_now_ns(g);
+}
+
+/* ---- the mesh's callbacks ---- */
+
+void group_mesh_up(void *ctx, uint32_t index, const uint8_t incarnation[QR_INCARNATION_BYTES]) {
+    struct qr_group *g = ctx;
+    pthread_mutex_lock(&g->lock);
+    struct stream_news *n = &g->stream[index];
+    n->changed = n->up = true;
+    memcpy(n->incarnation, incarnation, sizeof n->incarnation);
+    group_wake_control(g);
+    pthread_mutex_unlock(&g->lock);
+}
+
+void group_mesh_down(void *ctx, uint32_t index, const char *reason, bool lost) {
+    struct qr_group *g = ctx;
+    pthread_mutex_lock(&g->lock);
+    struct stream_news *n = &g->stream[index];
+    n->changed = true;
+    n->up = false;
+    if (lost) {
+        n->lost = true;
+        n->lost_serial = g->joined;
+    }
+    snprintf(n->reason, sizeof n->reason, "%s", reason);
+    group_wake_control(g);
+    pthread_mutex_unlock(&g->lock);
+}
+
+void group_mesh_waiting(void *ctx, const struct qr_data_wait *w) {
+    struct qr_group *g = ctx;
+    pthread_mutex_lock(&g->lock);
+    qr_member_set_wait(g->member, w);
+    pthread_mutex_unlock(&g->lock);
+}
