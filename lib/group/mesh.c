@@ -153,8 +153,8 @@ static bool on_message(struct qr_mesh *m, const struct qr_link_event *e, struct 
     }
     p->heard_ns = mesh_now_ns(m);
     if (on_short(m, p, message)) return true;
-    if (!p->in || m->over) { /* left over from a generation that is over here */
-        m->dropped++;
+    if (!p->in || m->over) { /* left over from a generation that is over */
+        m->dropped += !p->in;
         return true;
     }
     enum qr_taken taken = QR_TAKEN_LATER;

@@ -1,4 +1,4 @@
-/* Data messages from a stranger: headers of chunks, greetings, parts of states, what leavers hand over. What decodes must be within its bounds, and encode to the same bytes. */
+/* Data messages from a stranger: headers of chunks, greetings, marks, parts of states, what leavers hand over. What decodes must be within its bounds, and encode to the same bytes. */
 #include "format/chunk.h"
 #include "format/handover.h"
 
@@ -8,17 +8,22 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct qr_chunk c;
-    uint8_t again[QR_CHUNK_HEADER_BYTES];
+    static uint8_t again[QR_GREETING_BYTES]; /* the longest */
     if (qr_chunk_decode(data, size, &c)) {
         if (size - QR_CHUNK_HEADER_BYTES != (size_t)c.count * 16) abort();
         if (c.count > QR_CHUNK_MAX_COUNT || c.offset + c.count > c.total) abort();
         qr_chunk_encode(&c, again);
-        if (memcmp(again, data, sizeof again) != 0) abort();
+        if (memcmp(again, data, QR_CHUNK_HEADER_BYTES) != 0) abort();
     }
     struct qr_greeting g;
     if (qr_greeting_decode(qr_bytes_of(data, size), &g)) {
         qr_greeting_encode(&g, again);
         if (memcmp(again, data, QR_GREETING_BYTES) != 0) abort();
+    }
+    struct qr_gen_id id;
+    if (qr_mark_decode(qr_bytes_of(data, size), &id)) {
+        qr_mark_encode(&id, again);
+        if (memcmp(again, data, QR_MARK_BYTES) != 0 || qr_beat_is(qr_bytes_of(data, size))) abort();
     }
     struct qr_state_part part;
     struct qr_bytes bytes;

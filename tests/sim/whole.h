@@ -34,7 +34,6 @@ enum plant {
     PLANT_UNSTABLE = 1 << 16,   /* publishes a state that is not stable yet */
     PLANT_PLAIN_WRITE = 1 << 17, /* LATEST moved by a plain write instead of compare-and-swap */
     PLANT_UNVERIFIED = 1 << 18, /* a damaged checkpoint is loaded as if it were whole */
-    PLANT_DEAF = 1 << 19,       /* who gives up a reduction does not hear those who greet for the next generation */
     PLANT_GROUP = (1 << 16) - 1,
 };
 
@@ -45,7 +44,7 @@ struct port {
     struct qr_link base;
     struct qr_link *inner;
     struct node *node;
-    bool woken, closing;          /* closing: streams were closed, and nothing dialed or sent since */
+    bool woken;
     int64_t slow_ns;              /* until then each body is held for a while */
     int64_t held_ns[MAX_SENT];    /* bodies that are not released: until when; 0: free */
 };
@@ -127,6 +126,7 @@ struct whole {
     const char *peers[MAX_NODES];
     uint64_t said_hash;
     bool offsets;                 /* clocks that began at different times */
+    bool no_data;                 /* at the end, and from then on, two members hear each other and pass no data */
     int64_t every_ns, form_ns;
     uint64_t every_steps;
     unsigned min_workers;
@@ -234,21 +234,17 @@ static enum qr_code port_listen(struct qr_link *l, const char *address, unsigned
     return inner_of(l)->ops->listen(inner_of(l), address, ret_port, err);
 }
 static void port_dial(struct qr_link *l, uint32_t tag, const char *address) {
-    port_of(l)->closing = false;
     inner_of(l)->ops->dial(inner_of(l), tag, address);
 }
 static void port_hang_up(struct qr_link *l, uint32_t tag) {
-    port_of(l)->closing = true;
     inner_of(l)->ops->hang_up(inner_of(l), tag);
 }
 static void port_close(struct qr_link *l, uint32_t conn) {
-    port_of(l)->closing = true;
     inner_of(l)->ops->close_conn(inner_of(l), conn);
 }
 static bool port_send(struct qr_link *l, uint32_t conn, struct qr_bytes head, struct qr_bytes body) {
     struct port *p = port_of(l);
     int64_t now = now_of(p->node->w);
-    p->closing = false;
     if (!p->inner->ops->send(p->inner, conn, head, body)) return false;
     for (int i = 0; i < MAX_SENT && body.n && now < p->slow_ns; i++)
         if (p->held_ns[i] <= now) {
@@ -268,13 +264,10 @@ static void port_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_eve
     struct port *p = port_of(l);
     struct whole *w = p->node->w;
     int64_t until_ns = deadline_ns == INT64_MAX ? deadline_ns : deadline_ns - p->node->offset_ns;
-    /* as abandon() in mesh.c polls: everything was closed, bodies are not back yet, a millisecond at a time */
-    bool deaf = (w->mutations & PLANT_DEAF) && p->closing && until_ns - now_of(w) == MS(1) && port_unreleased(l) > 0;
     if (!ready(p)) wait_for(w, until_ns, p, NULL);
     *ret = (struct qr_link_event){.kind = p->woken ? QR_LINK_WOKEN : QR_LINK_NOTHING};
     if (!p->woken) p->inner->ops->poll(p->inner, now_of(w), ret);
     p->woken = false;
-    if (deaf && (ret->kind == QR_LINK_UP || ret->kind == QR_LINK_MESSAGE)) ret->kind = QR_LINK_NOTHING;
 }
 static void port_wake(struct qr_link *l) { port_of(l)->woken = true; }
 static void port_free(struct qr_link *l) { inner_of(l)->ops->free(inner_of(l)); }

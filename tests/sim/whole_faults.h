@@ -97,6 +97,11 @@ static void heal(struct whole *w) {
         qr_sim_net_rate(w->net, site_of(x, 0), 0);
         for (unsigned o = 0; o < w->n; o++) cut(x, &w->node[o], false);
     }
+    if (w->no_data && w->n > 1) { /* two never pass data to each other again */
+        say(&w->node[0], "passes no data to worker 1, for good");
+        block(&w->node[0], &w->node[1], 1, true);
+        if (dice(w, 2)) block(&w->node[1], &w->node[0], 1, true);
+    }
     qr_sim_net_lie(w->net, NULL, NULL);
     w->store.fault = 0;
 }
@@ -112,6 +117,7 @@ static void flavour(struct whole *w, struct plan *p) {
     w->every_ns = dice(w, 2) ? 0 : dice_ns(w, 500) * MS(1);
     w->every_steps = 1 + dice(w, 3);
     w->offsets = dice(w, 2);
+    w->no_data = dice(w, 6) == 0;
     *p = (struct plan){.calm = dice(w, 8) == 0, .power = s->on && dice(w, 3) == 0, .halves = w->n > 1 && dice(w, 8) == 0,
                        .n_cuts = 1 + (unsigned)dice(w, 3), .after_saves = dice(w, 6), .set = 1 + (unsigned)dice(w, (1u << w->n) - 1), .quiet_ns = MS(200) + dice_ns(w, 4000) * MS(1), .every_ms = 1 + dice_ns(w, 400)};
     if (p->calm) return;
@@ -129,7 +135,13 @@ static void power_cut(struct whole *w, struct plan *p) {
 }
 static bool acts(const struct node *x) { return x->live && !x->killed && !x->paused; }
 static void trouble_links(struct whole *w, struct node *x, struct node *o) {
-    switch (dice(w, 7)) {
+    switch (dice(w, 9)) {
+    case 7:
+    case 8:
+        say(x, "passes no data to worker %u", o->index);
+        block(x, o, 1, true);
+        if (dice(w, 2)) block(o, x, 1, true);
+        break;
     case 0:
         say(x, "cannot reach worker %u", o->index);
         for (int k = 0, twice = (int)dice(w, 2); k <= twice; k++) {

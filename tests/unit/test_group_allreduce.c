@@ -38,10 +38,13 @@ static enum qr_code go_on(void *ctx, struct qr_err *err) {
     struct worker *k = ctx;
     return k->lost ? qr_fail(err, QR_UNAVAILABLE, "worker %u is lost", k->lost) : QR_OK;
 }
-static void broken(void *ctx, uint32_t index, const char *reason) {
+static void up(void *ctx, uint32_t index, const uint8_t incarnation[16]) { (void)ctx, (void)index, (void)incarnation; }
+static void down(void *ctx, uint32_t index, const char *reason, bool lost) {
     (void)reason;
-    ((struct worker *)ctx)->lost = index;
+    if (lost) ((struct worker *)ctx)->lost = index;
 }
+static void waiting(void *ctx, const struct qr_data_wait *w) { (void)ctx, (void)w; }
+static const struct qr_gen_id generation = {.number = 0x1234};
 
 static uint64_t mix(uint64_t x) {
     x ^= x >> 33, x *= UINT64_C(0xff51afd7ed558ccd), x ^= x >> 29, x *= UINT64_C(0xc4ceb9fe1a85ec53);
@@ -69,7 +72,7 @@ static struct qr_contribution contribution(const struct world *w, uint32_t rank,
 
 static void *form_one(void *arg) {
     struct worker *k = arg;
-    k->code = qr_mesh_form(k->mesh, 0x1234, k->w->member, k->w->n, k->rank, qr_now_ns(&qr_clock_monotonic) + 10 * QR_SECOND, &k->err);
+    k->code = qr_mesh_form(k->mesh, &generation, k->w->member, k->w->n, k->rank, qr_now_ns(&qr_clock_monotonic) + 10 * QR_SECOND, &k->err);
     return NULL;
 }
 static void *reduce_one(void *arg) {
@@ -99,7 +102,10 @@ static void open_world(struct world *w, uint32_t n, size_t max_length) {
         memset(w->member[r].incarnation, (int)r + 1, 16);
         snprintf(w->member[r].name, sizeof w->member[r].name, "worker %u (m:%u)", r + 3, port);
         snprintf(w->member[r].address, sizeof w->member[r].address, "m:%u", port);
-        struct qr_mesh_options o = {.link = k->link, .clock = &qr_clock_monotonic, .ctx = k, .stop = go_on, .broken = broken};
+        struct qr_mesh_options o = {
+            .link = k->link, .clock = &qr_clock_monotonic, .index = r + 3, .ctx = k, .stop = go_on, .up = up, .down = down, .waiting = waiting,
+        };
+        memcpy(o.incarnation, w->member[r].incarnation, 16);
         k->mesh = qr_mesh_new(&o);
         k->vector = qr_xcalloc(max_length + 1, sizeof *k->vector);
         k->sum = qr_xcalloc(max_length + 1, sizeof *k->sum);
@@ -240,11 +246,14 @@ static void test_other_end(void) {
 static void test_strangers(void) {
     struct world w;
     open_world(&w, 3, 50);
-    struct qr_greeting old = {.index = 4, .generation = 0x999}, imposter = {.index = 4, .generation = 0x1234};
-    memset(imposter.incarnation, 99, 16);
+    /* one who means somebody else, and one whom nobody expects: that one may be expected soon, and waits */
+    struct qr_greeting wrong = {.index = 4, .to_index = 3}, early = {.index = 4, .to_index = 3};
+    memset(wrong.to_incarnation, 98, 16);
+    memcpy(early.to_incarnation, w.member[0].incarnation, 16);
+    memset(early.incarnation, 99, 16);
     uint8_t message[3][QR_GREETING_BYTES] = {"GET / HTTP/1.1"};
-    qr_greeting_encode(&old, message[1]);
-    qr_greeting_encode(&imposter, message[2]);
+    qr_greeting_encode(&wrong, message[1]);
+    qr_greeting_encode(&early, message[2]);
     struct qr_link *l[3];
     for (int i = 0; i < 3; i++) {
         l[i] = qr_link_memory_new(w.hub);
@@ -255,7 +264,7 @@ static void test_strangers(void) {
     }
     for (int k = 0; k < 5; k++) CHECK(sums(&w, QR_ALLREDUCE_AUTO, 50));
     uint64_t dropped = qr_mesh_dropped(w.worker[0].mesh);
-    CHECK(dropped == 2, "%llu dropped", (unsigned long long)dropped); /* who greets for another generation waits until that is formed here */
+    CHECK(dropped == 2, "%llu dropped", (unsigned long long)dropped); /* the third waits */
     for (int i = 0; i < 3; i++) l[i]->ops->free(l[i]);
     close_world(&w, dropped);
 }
@@ -304,13 +313,22 @@ static void test_chunk(void) {
         m[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
     for (size_t n = 0; n < n_bytes + 20; n++) CHECK(qr_chunk_decode(m, n, &back) == (n == n_bytes), "%zu bytes", n);
-    struct qr_greeting g = {.index = 5, .generation = 1234567}, g2;
+    struct qr_greeting g = {.index = 5, .to_index = 9}, g2;
     memset(g.incarnation, 3, 16);
+    memset(g.to_incarnation, 7, 16);
     uint8_t gb[QR_GREETING_BYTES];
     qr_greeting_encode(&g, gb);
-    CHECK(qr_greeting_decode(qr_bytes_of(gb, sizeof gb), &g2) && g2.index == 5 && g2.generation == 1234567 && memcmp(g.incarnation, g2.incarnation, 16) == 0);
+    CHECK(qr_greeting_decode(qr_bytes_of(gb, sizeof gb), &g2) && memcmp(&g, &g2, sizeof g) == 0);
     gb[9] ^= 1;
     CHECK(!qr_greeting_decode(qr_bytes_of(gb, sizeof gb), &g2));
+    struct qr_gen_id id = {.number = 77, .index = 3, .incarnation = {1, 2, 3}}, id2;
+    uint8_t mark[QR_MARK_BYTES];
+    qr_mark_encode(&id, mark);
+    CHECK(qr_mark_decode(qr_bytes_of(mark, sizeof mark), &id2) && qr_gen_id_compare(&id, &id2) == 0);
+    CHECK(!qr_mark_decode(qr_bytes_of(mark, sizeof mark - 1), &id2) && !qr_beat_is(qr_bytes_of(mark, sizeof mark)));
+    mark[9] ^= 1;
+    CHECK(!qr_mark_decode(qr_bytes_of(mark, sizeof mark), &id2));
+    CHECK(qr_beat_is(qr_bytes_of(qr_beat, sizeof qr_beat)) && !qr_beat_is(qr_bytes_of(qr_beat, sizeof qr_beat - 1)));
 }
 
 int main(void) {
