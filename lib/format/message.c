@@ -249,7 +249,7 @@ static void put_heartbeat(struct scratch *s, const struct qr_heartbeat *h) {
     p->expected_block_ms = h->expected_block_ms;
     p->hand = hand_of(s, &h->hand);
     p->hand_heard = h->hand_heard;
-    p->wait_ms = h->wait_ms;
+    p->polled_ms = h->polled_ms;
     p->no_data = h->no_data;
     p->n_heard = h->n_heard;
     p->heard = names_of(s, h->heard, h->n_heard, "members heard");

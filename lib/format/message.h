@@ -102,7 +102,7 @@ struct qr_heartbeat {
     uint32_t n_heard;
     struct qr_member_name heard[QR_MAX_MEMBERS];
     struct qr_hand hand;
-    uint64_t wait_ms;                /* so long its training thread has waited for the others of `active`, on the data streams; 0: it does not */
+    uint64_t polled_ms;              /* so long its training thread has polled the data streams without a pause; 0: it does not */
     uint64_t no_data;                /* bit i: no data passes between it and index i, though they hear each other */
     uint64_t hand_heard;             /* the sequence of the receiver's heartbeat whose hand this one answers; 0: none */
 };

@@ -191,7 +191,7 @@ static enum qr_code take_heartbeat(const Qring__Heartbeat *p, struct qr_heartbea
     h->expected_block_ms = p->expected_block_ms;
     TRY(take_hand(p->hand, &h->hand, err));
     h->hand_heard = p->hand_heard;
-    TRY(take_number(p->wait_ms, &h->wait_ms, err));
+    TRY(take_number(p->polled_ms, &h->polled_ms, err));
     h->no_data = p->no_data;
     return take_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
 }

@@ -162,6 +162,7 @@ void qr_group_control_run(struct qr_group *g) {
         qr_count_time(QR_MEMBERSHIP_TIME, group_now_ns(g) - began_ns);
         qr_count(QR_TURNS_CONTROL, 1);
         g->awaits_data = qr_member_awaits_data(g->member);
+        for (uint32_t i = 0; i < g->o.n_peers; i++) qr_peer_no_data(i, qr_member_lacks_data(g->member, i));
         qr_gauge(QR_PEERS_CONNECTED, qr_member_n_connected(g->member));
     }
     pthread_mutex_unlock(&g->lock);
@@ -253,7 +254,7 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
     g->member = qr_member_new(&m, act, g);
     struct qr_mesh_options mesh = {
         .link = data, .clock = opt->clock, .log = opt->log, .index = opt->index, .ctx = g, .stop = group_mesh_stop,
-        .up = group_mesh_up, .down = group_mesh_down, .waiting = group_mesh_waiting,
+        .up = group_mesh_up, .down = group_mesh_down, .polled = group_mesh_polled,
     };
     memcpy(mesh.incarnation, m.incarnation, sizeof mesh.incarnation);
     g->mesh = qr_mesh_new(&mesh);

@@ -37,7 +37,6 @@ void group_data_wanted(struct qr_group *g, const struct qr_member_action *a) {
     e->renew = e->renew || a->kind == QR_ACT_RENEW_DATA;
     e->changed = g->roster_changed = true;
     if (a->kind == QR_ACT_RENEW_DATA) qr_count(QR_DATA_STREAMS_SILENT, 1);
-    qr_peer_no_data(a->index, a->kind == QR_ACT_RENEW_DATA);
 }
 
 void group_data_requests(struct qr_group *g) {
@@ -48,7 +47,6 @@ void group_data_requests(struct qr_group *g) {
         if (n->lost || !up) qr_member_data_down(g->member, group_now_ns(g), i, n->reason, lost);
         if (up) qr_member_data_up(g->member, group_now_ns(g), i, n->incarnation);
         n->changed = n->lost = false;
-        if (up) qr_peer_no_data(i, false);
     }
 }
 
@@ -119,9 +117,9 @@ void group_mesh_down(void *ctx, uint32_t index, const char *reason, bool lost) {
     pthread_mutex_unlock(&g->lock);
 }
 
-void group_mesh_waiting(void *ctx, const struct qr_data_wait *w) {
+void group_mesh_polled(void *ctx, const struct qr_polled *how) {
     struct qr_group *g = ctx;
     pthread_mutex_lock(&g->lock);
-    qr_member_set_wait(g->member, w);
+    qr_member_set_polled(g->member, how);
     pthread_mutex_unlock(&g->lock);
 }

@@ -78,7 +78,7 @@ void member_heartbeat(struct qr_member *m) {
             memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
         }
     h->hand = m->hand;
-    if (m->waits) h->wait_ms = (uint64_t)((m->wait.turn_ns - m->wait.since_ns) / MS(1));
+    h->polled_ms = (uint64_t)((m->polled.turn_ns - m->polled.since_ns) / MS(1));
     h->no_data = member_no_data(m);
 }
 

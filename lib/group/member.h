@@ -117,16 +117,17 @@ void qr_member_data_up(struct qr_member *m, int64_t now_ns, uint32_t index, cons
 /* It broke, and is dialed again. lost: with work of the active generation: it asks for a new one after 30 ms, if that one does not break too. A
  * member of the last generation counts as heard until its silence shows otherwise; anybody else not before the stream is up again. */
 void qr_member_data_down(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason, bool lost);
-/* The training thread's wait for the others of the active generation; NULL: it waits for nobody. Two that both wait and do not hear each other's
- * beats for 1.5 s and allow_ns pass no data: neither counts as heard by the other until a new stream is up. Emits nothing. */
-struct qr_data_wait {
-    int64_t since_ns, turn_ns;         /* it has polled the data streams from then until then */
+/* How the training thread has polled the data streams of the active generation. Two that both poll without a pause send each other beats; where none
+ * comes for 1.6 s and allow_ns no data passes: neither counts as heard by the other until a new stream is up. Emits nothing. */
+struct qr_polled {
+    int64_t since_ns, turn_ns;         /* without a pause from then until then */
     int64_t allow_ns;                  /* what the length of its messages explains */
     int64_t heard_ns[QR_MAX_MEMBERS];  /* by index: the last message from a member */
 };
-void qr_member_set_wait(struct qr_member *m, const struct qr_data_wait *w);
+void qr_member_set_polled(struct qr_member *m, const struct qr_polled *how);
 /* Somebody answers whose data stream is not up: the training thread should poll now and then. */
 bool qr_member_awaits_data(const struct qr_member *m);
+bool qr_member_lacks_data(const struct qr_member *m, uint32_t index); /* it answers, and its stream has not been there for 3 s, or passes nothing */
 /* A coverage word was refused at this step (held.refusals counts them): a new proposal. */
 void qr_member_refused(struct qr_member *m, int64_t now_ns);
 

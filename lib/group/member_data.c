@@ -43,21 +43,27 @@ static void give_up_stream(struct qr_member *m, uint32_t i) {
     member_heartbeats(m);
 }
 
-/* Both have waited for so long, as far as this one knows, without a word from that one on its data stream. */
+/* So long both have polled, as far as this one knows, without a word from that one on its data stream. */
 static int64_t silent_ns(const struct qr_member *m, uint32_t i) {
     const struct peer *p = &m->peer[i];
-    if (!m->waits || !p->beat.wait_ms || qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) != 0) return 0;
-    int64_t until = p->beat_ns < m->wait.turn_ns ? p->beat_ns : m->wait.turn_ns;
-    int64_t since = m->wait.since_ns > m->begun_ns ? m->wait.since_ns : m->begun_ns;
-    int64_t waits_since = p->beat_ns - MS(p->beat.wait_ms);
-    if (waits_since > since) since = waits_since;
-    if (m->wait.heard_ns[i] > since) since = m->wait.heard_ns[i];
+    if (!p->beat.polled_ms || qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) != 0) return 0;
+    int64_t until = p->beat_ns < m->polled.turn_ns ? p->beat_ns : m->polled.turn_ns;
+    int64_t since = m->polled.since_ns > m->begun_ns ? m->polled.since_ns : m->begun_ns;
+    int64_t polls_since = p->beat_ns - MS(p->beat.polled_ms);
+    if (polls_since > since) since = polls_since;
+    if (m->polled.heard_ns[i] > since) since = m->polled.heard_ns[i];
     return until - since;
+}
+
+bool qr_member_lacks_data(const struct qr_member *m, uint32_t index) {
+    const struct peer *p = &m->peer[index];
+    if (!p->connected || p->gone || member_passes_data(p)) return false;
+    return p->data == DATA_BAD || m->now_ns - p->data_since_ns >= NO_STREAM_NS;
 }
 
 static void say_missing(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
-    if (member_passes_data(p) || p->data_told || p->gone || p->beat.expected_block_ms || m->now_ns - p->data_since_ns < NO_STREAM_NS) return;
+    if (p->data_told || p->beat.expected_block_ms || !qr_member_lacks_data(m, i)) return;
     p->data_told = true;
     if (p->data == DATA_NONE)
         member_log(m, QR_LOG_WARNING, "%s answers, but no data connection with it has come up for %.0f s (data port %u): is the port open?",
@@ -69,8 +75,8 @@ void member_check_data(struct qr_member *m, uint32_t i) {
     say_missing(m, i);
     if (!m->active || !member_in_generation(m, i) || p->gone || m->ending || p->data == DATA_BAD) return;
     int64_t silent = silent_ns(m, i);
-    if (silent < SILENT_NS + m->wait.allow_ns) return;
-    member_log(m, QR_LOG_WARNING, "%s: no data has come from it for %.2f s, though it answers and waits: the group goes on without one of us",
+    if (silent < SILENT_NS + m->polled.allow_ns) return;
+    member_log(m, QR_LOG_WARNING, "%s: no data has come from it for %.2f s, though it answers: the group goes on without one of us",
                qr_member_peer_text(m, i), (double)silent / 1e9);
     give_up_stream(m, i);
 }
@@ -115,10 +121,7 @@ void qr_member_data_down(struct qr_member *m, int64_t now_ns, uint32_t index, co
     member_consider(m);
 }
 
-void qr_member_set_wait(struct qr_member *m, const struct qr_data_wait *w) {
-    m->waits = w != NULL;
-    if (w) m->wait = *w;
-}
+void qr_member_set_polled(struct qr_member *m, const struct qr_polled *how) { m->polled = *how; }
 
 bool qr_member_awaits_data(const struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)

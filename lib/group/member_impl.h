@@ -20,7 +20,7 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one block: DES
 #define FROZEN_NS MS(10000)         /* rule 1 */
 #define GOODBYES_NS MS(5000)        /* DESIGN §9 */
 #define DATA_SETTLE_NS MS(30)       /* most often its process died, and the control connection tells so in a moment */
-#define SILENT_NS MS(1500)          /* six beats on a data stream */
+#define SILENT_NS MS(1600)          /* six beats on a data stream */
 #define NO_STREAM_NS MS(3000)       /* a peer answers, and its data stream is not there: said after so long */
 #define SETTLED_NS MS(500)          /* who has not come back by then is gone */
 #define STALL_NS MS(500)            /* we were not called for so long after the deadline: stopped */
@@ -105,8 +105,7 @@ struct qr_member {
     uint64_t hand_sequence;         /* of the heartbeat that said so first */
     struct qr_blame blame;          /* why it is over */
     uint64_t turns, block_ms;
-    bool waits;                     /* the training thread; then wait holds */
-    struct qr_data_wait wait;
+    struct qr_polled polled;        /* by the training thread */
     bool ending;
     int64_t end_ns;
     enum qr_code end_code;

@@ -11,7 +11,7 @@
 #define SLICE_NS (50 * QR_MS)
 #define LOOK_NS (QR_MS / 5)                /* members that have computed as long as each other are no further apart */
 #define BEAT_NS (250 * QR_MS)
-#define PAUSED_NS (500 * QR_MS)            /* who did not turn for so long was stopped, or starved: his wait begins anew */
+#define PAUSED_NS (500 * QR_MS)            /* who did not turn for so long computed, was stopped, or starved */
 #define TELL_AFTER_NS (5 * QR_SECOND)      /* a line names whom a reduction waits for */
 #define STALLED_AFTER_NS (600 * QR_SECOND)
 #define BROKEN_FOR_NS (2 * QR_SECOND)      /* within this the control thread gives the true reason */
@@ -175,36 +175,27 @@ static enum qr_code take_event(struct qr_mesh *m, int64_t until_ns, struct qr_er
 /* ---- waits ---- */
 
 /* So long a message may be on its way from each member: what a chunk of so many bytes explains on a thin line. */
-static void begin_wait(struct qr_mesh *m, size_t bytes) {
+static void expect_bytes(struct qr_mesh *m, size_t bytes) {
     size_t chunk = bytes < QR_CHUNK_MAX_BYTES ? bytes : QR_CHUNK_MAX_BYTES;
-    m->wait_since_ns = 0;
-    m->wait_allow_ns = (int64_t)(chunk * m->n / SLOW_BYTES_PER_MS) * QR_MS;
+    m->polled.allow_ns = (int64_t)(chunk * m->n / SLOW_BYTES_PER_MS) * QR_MS;
 }
 
-static void end_wait(struct qr_mesh *m) {
-    m->wait_since_ns = 0;
-    if (m->wait_told) m->o.waiting(m->o.ctx, NULL);
-    m->wait_told = false;
-}
-
-/* After a quarter of a second of waiting: the others hear that this stream passes data, and the group whom this one hears. */
+/* The members hear that these streams pass data, and the group whom this one has heard. */
 static void beat(struct qr_mesh *m, int64_t now) {
-    struct qr_data_wait w = {.since_ns = m->wait_since_ns, .turn_ns = now, .allow_ns = m->wait_allow_ns};
-    m->wait_beat_ns = now + BEAT_NS;
+    m->beat_ns = now + BEAT_NS;
     for (uint32_t r = 0; r < m->n; r++) {
         struct peer *p = at_rank(m, r);
         if (r == m->rank) continue;
         if (p->up) (void)m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(qr_beat, sizeof qr_beat), (struct qr_bytes){0});
-        w.heard_ns[p->who.index] = p->holding ? now : p->heard_ns; /* what is not read cannot be judged */
+        m->polled.heard_ns[p->who.index] = p->holding ? now : p->heard_ns; /* what is not read cannot be judged */
     }
-    m->wait_told = true;
-    m->o.waiting(m->o.ctx, &w);
+    m->o.polled(m->o.ctx, &m->polled);
 }
 
-static void wait_on(struct qr_mesh *m, int64_t now) {
-    if (!m->wait_since_ns || now - m->wait_turn_ns > PAUSED_NS) m->wait_since_ns = now;
-    m->wait_turn_ns = now;
-    if (now - m->wait_since_ns >= BEAT_NS && now >= m->wait_beat_ns) beat(m, now);
+static void polls(struct qr_mesh *m, int64_t now) {
+    if (now - m->polled.turn_ns > PAUSED_NS) m->polled.since_ns = now;
+    m->polled.turn_ns = now;
+    if (now >= m->beat_ns && !m->over) beat(m, now);
 }
 
 /* One turn of every wait: an event, the reasons to stop, strangers who never greet. */
@@ -216,7 +207,7 @@ static enum qr_code turn(struct qr_mesh *m, int64_t until_ns, struct qr_err *err
         const struct peer *p = &m->peer[m->broken_index];
         return qr_fail(err, QR_UNAVAILABLE, "%s is gone: %s", p->who.name, p->reason);
     }
-    if (!m->idle) wait_on(m, now);
+    polls(m, now);
     mesh_look_at_strangers(m);
     return take_event(m, until_ns < slice_ns ? until_ns : slice_ns, err);
 }
@@ -270,7 +261,6 @@ enum qr_code qr_mesh_idle(struct qr_mesh *m, int64_t until_ns, struct qr_err *er
 
 void qr_mesh_leave(struct qr_mesh *m) {
     struct qr_gen_id id;
-    end_wait(m);
     m->reducing = false;
     m->over = true;
     m->broken_ns = 0;
@@ -329,7 +319,6 @@ enum qr_code qr_mesh_form(struct qr_mesh *m, const struct qr_gen_id *id, const s
                           uint32_t rank, int64_t deadline_ns, struct qr_err *err) {
     QR_ASSERT(n_members >= 1 && n_members <= QR_MAX_MEMBERS && rank < n_members);
     begin_generation(m, id, members, n_members, rank);
-    begin_wait(m, 0);
     int64_t all_in_ns = 0;
     enum qr_code code = QR_OK;
     while (code == QR_OK) {
@@ -345,7 +334,6 @@ enum qr_code qr_mesh_form(struct qr_mesh *m, const struct qr_gen_id *id, const s
             code = turn(m, deadline_ns, err);
         }
     }
-    end_wait(m);
     if (code != QR_OK) qr_mesh_leave(m);
     return code;
 }
@@ -373,9 +361,8 @@ static enum qr_code give(struct qr_mesh *m, struct peer *p, struct qr_bytes stat
 }
 
 enum qr_code qr_mesh_give(struct qr_mesh *m, uint32_t rank, struct qr_bytes state, int64_t deadline_ns, struct qr_err *err) {
-    begin_wait(m, state.n);
+    expect_bytes(m, state.n);
     enum qr_code code = give(m, at_rank(m, rank), state, deadline_ns, err);
-    end_wait(m);
     if (code != QR_OK) abandon(m);
     return code;
 }
@@ -384,7 +371,7 @@ enum qr_code qr_mesh_fetch(struct qr_mesh *m, uint32_t rank, struct qr_buf *ret,
     struct qr_err own;
     if (!err) err = &own;
     enum qr_code code = QR_OK;
-    begin_wait(m, QR_CHUNK_MAX_BYTES); /* how long it is nobody has said yet */
+    expect_bytes(m, QR_CHUNK_MAX_BYTES); /* how long it is nobody has said yet */
     m->fetched = ret;
     m->fetch_rank = rank;
     m->fetch_whole = false;
@@ -395,7 +382,6 @@ enum qr_code qr_mesh_fetch(struct qr_mesh *m, uint32_t rank, struct qr_buf *ret,
             code = qr_fail(err, QR_DEADLINE_EXCEEDED, "%s does not send the state that this worker lacks", at_rank(m, rank)->who.name);
     }
     m->fetched = NULL;
-    end_wait(m);
     if (code != QR_OK) qr_mesh_leave(m);
     return code;
 }
@@ -428,7 +414,6 @@ static enum qr_code reduce(struct qr_mesh *m, struct qr_err *err) {
     if (code == QR_OK) m->reducing = false;
     if (code == QR_OK) code = wait_released(m, err);
     m->o.link->look_ns = 0;
-    end_wait(m);
     return code;
 }
 
@@ -440,7 +425,7 @@ enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish, const str
     struct qr_reduction_args args = {.link = m->o.link, .conn = m->conn, .n_ranks = m->n, .rank = m->rank, .generation = m->generation,
                                      .wish = wish, .contribution = c, .sum = ret_sum};
     m->progress_ns = mesh_now_ns(m);
-    begin_wait(m, c->n * sizeof *c->vector);
+    expect_bytes(m, c->n * sizeof *c->vector);
     enum qr_code code = qr_reduction_begin(m->reduction, &args, err);
     if (code != QR_OK) return code;
     code = reduce(m, err);

@@ -6,8 +6,8 @@
  * Early     who greets before it is expected here waits for that, its stream unread, for 5 s; a mark of a generation that is not formed yet
  *           waits for it, and what a member sends ahead of this one's step: one message here, the rest unread in its stream.
  * Waiting   every wait polls the link in slices of at most 50 ms and asks `stop` in between: that is how the control thread, a signal or a
- *           lost member ends it. Who waits for more than 250 ms sends beats, and tells `waiting` whom it has heard on the streams: of two
- *           that both wait, and whose beats do not arrive, the stream passes no data.
+ *           lost member ends it. While it polls it sends a beat on each member's stream four times a second, and tells `polled` whom it
+ *           has heard: of two that both poll without a pause, and whose beats do not arrive, the stream passes no data.
  * Failure   a stream that breaks, or brings a damaged chunk, is told to `down`; when work of the generation may be lost with it, `stop`
  *           should soon give the reason, else UNAVAILABLE names the member after 2 s. Streams are dialed again for ever, at most once a
  *           second.
@@ -29,7 +29,7 @@ struct qr_mesh_options {
     enum qr_code (*stop)(void *ctx, struct qr_err *err);               /* QR_OK: go on */
     void (*up)(void *ctx, uint32_t index, const uint8_t incarnation[QR_INCARNATION_BYTES]); /* both have greeted */
     void (*down)(void *ctx, uint32_t index, const char *reason, bool lost); /* lost: work of this generation may be */
-    void (*waiting)(void *ctx, const struct qr_data_wait *w);          /* now and then, and NULL when it is over */
+    void (*polled)(void *ctx, const struct qr_polled *how);            /* with each beat */
 };
 struct qr_mesh_member {
     uint32_t index;

@@ -54,10 +54,9 @@ struct qr_mesh {
     bool fetch_whole;
     struct qr_buf whole;     /* a part of a state that came in pieces */
     int64_t progress_ns;
-    /* a wait for the others */
-    int64_t wait_since_ns;   /* 0: none; else since then this thread has turned without a pause */
-    int64_t wait_turn_ns, wait_beat_ns, wait_allow_ns;
-    bool wait_told;
+    /* how this thread has polled */
+    struct qr_polled polled; /* heard_ns is filled in when it is told */
+    int64_t beat_ns;         /* when the next beats are due */
 };
 
 static inline int64_t mesh_now_ns(const struct qr_mesh *m) { return qr_now_ns(m->o.clock); }

@@ -115,7 +115,7 @@ void group_data_roster(struct qr_group *g);   /* the mesh learns whom it is to e
 void group_data_linger(struct qr_group *g);   /* after a reduction: newcomers' streams come up while somebody polls */
 void group_mesh_up(void *ctx, uint32_t index, const uint8_t incarnation[QR_INCARNATION_BYTES]);
 void group_mesh_down(void *ctx, uint32_t index, const char *reason, bool lost);
-void group_mesh_waiting(void *ctx, const struct qr_data_wait *w);
+void group_mesh_polled(void *ctx, const struct qr_polled *how);
 struct qr_mesh_member group_peer(const struct qr_group *g, const struct qr_member_name *name, unsigned data_port);
 
 /* ---- group_step.c. Under the lock ---- */

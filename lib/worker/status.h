@@ -22,6 +22,7 @@ struct qr_status {
     char version[40], contract[40], isa[40];
     double uptime_s, start_s;          /* start_s since 1970; 0: not told */
     enum qr_peer peer[QR_N_PEERS];
+    bool no_data[QR_N_PEERS];          /* it answers, and no data passes between it and this worker */
     double speed[QR_N_PEERS];          /* blocks a second; 0: not known */
     double rtt_s[QR_N_PEERS];          /* 2 KB to it and back; 0: not known */
 };

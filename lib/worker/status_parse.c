@@ -131,6 +131,7 @@ static bool take(const struct sample *s, struct qr_status *st) {
     if (is(s->name, "qring_uptime_seconds")) st->uptime_s = s->value;
     else if (is(s->name, "process_start_time_seconds")) st->start_s = s->value;
     else if (is(s->name, "qring_member") && index_of(s->labels, &index)) st->peer[index] = s->value == 1 ? QR_PEER_MEMBER : QR_PEER_ABSENT;
+    else if (is(s->name, "qring_peer_no_data") && index_of(s->labels, &index)) st->no_data[index] = s->value == 1;
     else if (is(s->name, "qring_member_blocks_per_second") && index_of(s->labels, &index)) st->speed[index] = s->value;
     else if (is(s->name, "qring_member_rtt_seconds") && index_of(s->labels, &index)) st->rtt_s[index] = s->value;
     else

@@ -98,6 +98,8 @@ static void members_text(const struct qr_status_pair *s, struct qr_buf *b) {
         any = any || n;
     }
     if (any) qr_buf_puts(b, "\n");
+    for (uint32_t i = 0; i < QR_N_PEERS; i++)
+        if (st->no_data[i]) qr_buf_printf(b, "broken link no data passes between this worker and worker %u, which answers\n", i);
     if (p.n_known > 1)
         qr_buf_printf(b, "slowest     worker %u, at %.0f %% of worker %u's speed\n", p.slowest, 100 * st->speed[p.slowest] / st->speed[p.fastest], p.fastest);
     if (p.n_linked > 1)
@@ -159,6 +161,8 @@ static void put_members(const struct qr_status *s, struct qr_json_writer *w) {
         qr_json_put_i64(w, i);
         qr_json_put_key(w, "member");
         qr_json_put_bool(w, s->peer[i] == QR_PEER_MEMBER);
+        qr_json_put_key(w, "no_data");
+        qr_json_put_bool(w, s->no_data[i]);
         put_double(w, "blocks_per_second", s->speed[i] > 0 ? s->speed[i] : -1);
         put_double(w, "rtt_seconds", s->rtt_s[i] > 0 ? s->rtt_s[i] : -1);
         qr_json_close(w, '}');

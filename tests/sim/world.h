@@ -37,7 +37,7 @@ struct node {
     /* data streams, by index */
     bool wanted[MAX_NODES], lost_data[MAX_NODES];
     uint8_t wanted_inc[MAX_NODES][16];
-    int64_t heard_ns[MAX_NODES], waits_ns;
+    int64_t heard_ns[MAX_NODES], polls_ns;
     unsigned refusals;
     struct part part[2][MAX_NODES], early[2][MAX_NODES]; /* by step parity and index; early: of the promised id */
     struct part own, last;    /* the contribution without its member's word; the one sent for the step before */
@@ -414,18 +414,16 @@ static void end_process(struct node *x) {
     qr_member_free(x->m);
     x->m = NULL, x->live = false, x->active = false;
 }
-/* The streams come up where data passes both ways; who waits, and sees no beat where nothing passes, says so. */
+/* The streams come up where data passes both ways; who sees no beat where nothing passes says so. */
 static void serve_data(struct world *w, struct node *x) {
-    struct qr_data_wait wait = {.turn_ns = now_of(w)};
-    bool waits = x->active && (x->sent || !has_base(x));
-    if (!waits) x->waits_ns = 0;
-    else if (!x->waits_ns) x->waits_ns = now_of(w);
-    wait.since_ns = x->waits_ns;
+    struct qr_polled how = {.turn_ns = now_of(w)};
+    if (!x->active || !x->polls_ns) x->polls_ns = now_of(w); /* its trainer takes no time */
+    how.since_ns = x->polls_ns;
     for (unsigned i = 0; i < w->n; i++) {
         const struct node *o = &w->node[i];
         bool passes = !w->deaf[i][x->index] && !w->deaf[x->index][i];
         if (!w->deaf[i][x->index]) x->heard_ns[i] = now_of(w);
-        wait.heard_ns[i] = x->heard_ns[i];
+        how.heard_ns[i] = x->heard_ns[i];
         if (x->lost_data[i]) qr_member_data_down(x->m, now_of(w), i, "reset", true);
         x->wanted[i] = x->wanted[i] || x->lost_data[i];
         x->lost_data[i] = false;
@@ -433,7 +431,7 @@ static void serve_data(struct world *w, struct node *x) {
         x->wanted[i] = false;
         qr_member_data_up(x->m, now_of(w), i, x->wanted_inc[i]);
     }
-    qr_member_set_wait(x->m, waits ? &wait : NULL);
+    qr_member_set_polled(x->m, &how);
 }
 /* What was sent meanwhile is lost: as when a stream breaks. */
 static void hears_again(struct world *w, struct node *a, struct node *b) {

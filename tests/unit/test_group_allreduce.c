@@ -43,7 +43,7 @@ static void down(void *ctx, uint32_t index, const char *reason, bool lost) {
     (void)reason;
     if (lost) ((struct worker *)ctx)->lost = index;
 }
-static void waiting(void *ctx, const struct qr_data_wait *w) { (void)ctx, (void)w; }
+static void polled(void *ctx, const struct qr_polled *how) { (void)ctx, (void)how; }
 static const struct qr_gen_id generation = {.number = 0x1234};
 
 static uint64_t mix(uint64_t x) {
@@ -103,7 +103,7 @@ static void open_world(struct world *w, uint32_t n, size_t max_length) {
         snprintf(w->member[r].name, sizeof w->member[r].name, "worker %u (m:%u)", r + 3, port);
         snprintf(w->member[r].address, sizeof w->member[r].address, "m:%u", port);
         struct qr_mesh_options o = {
-            .link = k->link, .clock = &qr_clock_monotonic, .index = r + 3, .ctx = k, .stop = go_on, .up = up, .down = down, .waiting = waiting,
+            .link = k->link, .clock = &qr_clock_monotonic, .index = r + 3, .ctx = k, .stop = go_on, .up = up, .down = down, .polled = polled,
         };
         memcpy(o.incarnation, w->member[r].incarnation, 16);
         k->mesh = qr_mesh_new(&o);

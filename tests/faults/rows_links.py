@@ -1,0 +1,101 @@
+#!/usr/bin/python3
+"""Row 42 of the fault table: links whose control port works and whose data port does not. Five workers; two of them pass no data to each other
+(both ways, one way, at the leader, new connections reset), or one passes none to anybody. Training goes on without one of the two, at no less than
+half the rate from 3 s on; both are named; healed, all five are members again within 10 s. DROP_SECONDS=100 drops for so long instead of six."""
+import os, time
+
+from namespaces import Pods, address, cut, enter, inside, reset, run
+from ring import QRING, check, figure, job, main, row, tell, until
+
+enter()
+ALL = (0, 1, 2, 3, 4)
+SECONDS = float(os.environ.get("DROP_SECONDS", "6"))
+PORT = 2224
+
+
+def from_data_port(a, b):
+    """What pod b does with what comes from pod a on data connections, whoever dialed."""
+    return [f"ip saddr {address(a)} tcp dport {PORT} drop", f"ip saddr {address(a)} tcp sport {PORT} drop"]
+
+
+def dropped(pairs):
+    rules = {}
+    for a, b in pairs: rules.setdefault(b, []).extend(from_data_port(a, b))
+    return rules
+
+
+def both(a, b): return [(a, b), (b, a)]
+
+
+def refused(a, b):
+    """New data connections are reset; the higher one dials."""
+    return {a: [f"ip saddr {address(b)} tcp dport {PORT} tcp flags & (syn|ack) == syn reject with tcp reset"]}
+
+
+def members(r): return [r.metrics(i).get("qring_members") for i in ALL]
+
+
+def without_data(what, rules, pair, reset_too=False):
+    r = Pods("links-" + what.replace(" ", "-"), job("links"), 5, 1000000, ["--http-port", "8080", "--data-port", str(PORT)])
+    if not r.start_all(): return
+    good = until(lambda: members(r) == [5] * 5, 20)
+    check(f"{r.name}: all five at the beginning: {members(r)}; {r.last_words()}", good)
+    clean = r.rate(2)
+    cut(rules)
+    if reset_too: reset(pair)
+    at = time.monotonic()
+    gap = r.grows_after(at + 0.5, 1)
+    time.sleep(max(0, at + 3 - time.monotonic()))
+    rate = r.rate(SECONDS)
+    said = f"{rate:.0f} steps/s instead of {clean:.0f} from 3 s on, for {SECONDS:.0f} s"
+    tell(42, what, said, "half")
+    check(f"{r.name}: {said}; {r.last_words()}", rate >= clean / 2)
+    left = [i for i in ALL if r.metrics(i).get("qring_members") == 4]
+    check(f"{r.name}: four of them go on: {members(r)}", len(left) == 4)
+    log = "".join(r.log(i) for i in ALL)
+    named = any(words in log for words in ("no data has come from it", "no data comes from this worker", "no data connection with it"))
+    check(f"{r.name}: the pair is in the logs", named)
+    a, b = pair
+    metric = lambda x, y: r.metrics(x).get(f'qring_peer_no_data{{index="{y}"}}')
+    check(f"{r.name}: the pair is in the metrics: {metric(a, b)} {metric(b, a)}", 1 in (metric(a, b), metric(b, a)))
+    status = run(*inside(a), QRING, "status", "127.0.0.1:8080", check=False) + run(*inside(b), QRING, "status", "127.0.0.1:8080", check=False)
+    check(f"{r.name}: the pair is in the status:\n{status}", "no data" in status)
+    check(f"{r.name}: nobody has left; {r.last_words()}", r.alive() == list(ALL))
+    cut({})
+    at = time.monotonic()
+    good = until(lambda: members(r) == [5] * 5, 20)
+    check(f"{r.name}: all five are members again: {members(r)}; {r.last_words()}", good)
+    figure(42, f"{what}: healed, all five again", time.monotonic() - at, 10.0)
+    r.settle()
+    r.same()
+
+
+@row(42, timed=True)
+def both_ways(): without_data("both ways between 1 and 3", dropped(both(1, 3)), (1, 3))
+
+
+@row(42)
+def one_way_up(): without_data("one way from 1 to 3", dropped([(1, 3)]), (1, 3))
+
+
+@row(42)
+def one_way_down(): without_data("one way from 3 to 1", dropped([(3, 1)]), (1, 3))
+
+
+@row(42)
+def at_the_leader(): without_data("both ways between 0 and 2", dropped(both(0, 2)), (0, 2))
+
+
+@row(42)
+def two_lowest(): without_data("both ways between 0 and 1", dropped(both(0, 1)), (0, 1))
+
+
+@row(42)
+def one_with_all(): without_data("both ways between 2 and all", dropped([p for i in ALL if i != 2 for p in both(2, i)]), (0, 2))
+
+
+@row(42)
+def new_ones_reset(): without_data("new connections reset between 1 and 3", refused(1, 3), (1, 3), reset_too=True)
+
+
+main()
