@@ -21,7 +21,7 @@ static enum qr_code dead(const struct node *x, struct qr_err *err) { return x->k
 
 /* ---- what the step loop tells ---- */
 
-static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, bool fresh, struct qr_err *err) {
+static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs, bool fresh, struct qr_err *err) {
     struct node *x = ctx;
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
     say(x, "JOINS generation %llu: rank %u of %u%s", (unsigned long long)view->generation, view->rank, view->n_members, fresh ? ", from the start" : "");
@@ -29,6 +29,7 @@ static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, bool 
     x->joins++;
     x->n_members = view->n_members;
     x->leader = view->rank == 0;
+    if (x->publisher) qr_publisher_plan(x->publisher, epochs);
     return fresh ? qr_steps_log_fresh(&x->log, err) : QR_OK;
 }
 static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err) {

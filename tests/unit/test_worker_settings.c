@@ -167,6 +167,26 @@ static void test_texts(void) {
     qr_settings_fini(&s);
 }
 
+/* Each row says whether it may differ between workers, whose counts, and what a newcomer with another is told. */
+static void test_between(void) {
+    static const struct { const char *name; enum qr_setting_between between; } rows[] = {
+        {"epochs", QR_SETTING_RING}, {"allreduce", QR_SETTING_RING}, {"min-workers", QR_SETTING_RING}, {"fresh", QR_SETTING_FIRST}, {"plaintext", QR_SETTING_EQUAL},
+        {"tls-ca", QR_SETTING_EQUAL}, {"out", QR_SETTING_LEADER}, {"checkpoints", QR_SETTING_LEADER}, {"checkpoint-interval", QR_SETTING_LEADER}, {"threads", QR_SETTING_OWN},
+    };
+    const char *told;
+    size_t n[QR_SETTING_EQUAL + 1] = {0};
+    for (size_t i = 0; qr_settings_name(i); i++) {
+        enum qr_setting_between b = qr_settings_between(qr_settings_name(i), &told);
+        CHECK(b > QR_SETTING_NONE && b <= QR_SETTING_EQUAL, "--%s does not say whose value counts", qr_settings_name(i));
+        CHECK(told || (b != QR_SETTING_RING && b != QR_SETTING_EQUAL), "--%s: what is a newcomer with another told?", qr_settings_name(i));
+        CHECK(!told || b != QR_SETTING_OWN, "--%s", qr_settings_name(i));
+        n[b]++;
+    }
+    for (size_t i = 0; i < COUNT(rows); i++) CHECK(qr_settings_between(rows[i].name, NULL) == rows[i].between, "--%s", rows[i].name);
+    CHECK(n[QR_SETTING_RING] == 3, "a fourth wants a place in struct qr_common");
+    CHECK(qr_settings_between("nothing", &told) == QR_SETTING_NONE && !told && qr_settings_between("progress-fd", NULL) == QR_SETTING_OWN);
+}
+
 int main(void) {
     test_defaults();
     test_order();
@@ -175,5 +195,6 @@ int main(void) {
     test_environment();
     test_job();
     test_texts();
+    test_between();
     return t_end();
 }
