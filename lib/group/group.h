@@ -51,6 +51,7 @@ enum qr_group_mutation {
     QR_MUTATE_COMMIT_ANYWAY = 256,   /* commits when its generation is over */
     QR_MUTATE_KEEP_ANYWAY = 512,     /* keeps what a Begin drops */
     QR_MUTATE_TAKE_SUSPENDED = 1024, /* takes blocks between promise and Begin */
+    QR_MUTATE_OWN_SCHEDULE = 2048,   /* sums by its own all-reduce, not by the ring's */
 };
 struct qr_group_view {
     uint64_t generation;             /* its number */

@@ -224,7 +224,7 @@ static enum qr_code describe(struct qr_group *g, struct qr_group_start *ret, str
     const struct qr_begin *b = &gen->begin;
     g->joined = g->serial;
     g->joined_hash = gen->id_hash;
-    g->wish = (enum qr_allreduce)b->common.allreduce;
+    if (!(g->o.mutations & QR_MUTATE_OWN_SCHEDULE)) g->wish = (enum qr_allreduce)b->common.allreduce;
     *ret = (struct qr_group_start){.epochs = b->common.epochs,
                                    .view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
                                    .base_step = b->base_step, .whole = b->n_members == g->o.n_peers, .reload = b->from_checkpoint, .first = g->first,

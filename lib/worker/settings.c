@@ -92,6 +92,23 @@ static const struct setting table[] = {
 enum { N = sizeof table / sizeof *table };
 _Static_assert((int)N <= (int)QR_SETTINGS_MAX, "origin has a place for every row");
 
+/* What else may differ between two workers of one ring. Keys of the job file that are not here are in the job hash: the first of that kind, "*". */
+#define HASH_SAYS "worker N has other settings under the job name: KEY is THERE there and HERE here" /* group/member_hello.c; exit code 3 */
+static const struct { const char *what; enum qr_setting_between between; const char *told; } beside[] = {
+    {"*", EQUAL, HASH_SAYS},
+    {"data", EQUAL, HASH_SAYS},                /* what is in the files, wherever they lie */
+    {"data.url", OWN, NULL},
+    {"data.validation_url", OWN, NULL},
+    {"name", EQUAL, "turned away worker N of another job: name is THERE there and HERE here"},
+    {"train.epochs", RING, RING_SAYS},
+    {"train.initial_weights", EQUAL, HASH_SAYS}, /* the file's bytes, wherever it lies */
+    {"worker", OWN, NULL},                     /* each of its keys as its setting */
+    {"the program's protocol", EQUAL, HASH_SAYS},
+    {"the program's arithmetic", EQUAL, HASH_SAYS},
+    {"the program's version", OWN, NULL},
+    {"the processor", OWN, NULL},
+};
+
 static char **text_at(struct qr_settings *s, const struct setting *t) { return (char **)(void *)((char *)s + t->at); }
 static int64_t *number_at(struct qr_settings *s, const struct setting *t) { return (int64_t *)(void *)((char *)s + t->at); }
 static bool *switch_at(struct qr_settings *s, const struct setting *t) { return (bool *)(void *)((char *)s + t->at); }
@@ -398,6 +415,14 @@ enum qr_setting_between qr_settings_between(const char *name, const char **ret_t
     const struct setting *t = find(name);
     if (ret_told) *ret_told = t ? t->told : NULL;
     return t ? t->between : QR_SETTING_NONE;
+}
+
+enum qr_setting_between qr_settings_between_key(const char *path, const char **ret_told) {
+    size_t found = 0;
+    for (size_t i = 1; i < sizeof beside / sizeof *beside; i++)
+        if (strcmp(beside[i].what, path) == 0) found = i;
+    if (ret_told) *ret_told = beside[found].told;
+    return beside[found].between;
 }
 
 int qr_settings_arity(const char *name) {

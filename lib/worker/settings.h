@@ -86,6 +86,8 @@ void qr_settings_markdown(struct qr_buf *ret); /* the README's table */
 
 /* *ret_told (may be NULL): what a newcomer with another value reads in its log; NULL: nothing. */
 enum qr_setting_between qr_settings_between(const char *name, const char **ret_told);
+/* The same for a key of the job file ("train.epochs"). */
+enum qr_setting_between qr_settings_between_key(const char *path, const char **ret_told);
 /* 0: no such flag; 1: a flag without a value; 2: one that takes a value. name without dashes. */
 int qr_settings_arity(const char *name);
 /* The i-th name ("data-port"), NULL at the end; hidden ones are left out. For completion and nearest names. */

@@ -2,11 +2,11 @@
 """Row 41: a newcomer with other settings. It never ends a ring that works: where a value must be one for all the ring's counts, and the newcomer says so;
 where each may have its own nobody minds; else it alone is refused, with key and both values. Early is with the others, late into a ring that works; the
 newcomer has the lowest index, and so leads and proposes, or the highest. Digest and steps.jsonl are those of one worker alone."""
-import json, os, re, signal, time
+import json, os, re, shutil, signal, subprocess, time
 
-from ring import SANITIZED, Ring, certs, check, folder, free_ports, job, main, row, tell, truth, until
+from ring import QRINGD, SANITIZED, Ring, certs, check, folder, free_ports, job, main, row, tell, truth, until
 
-EPOCHS, FOREVER = 400 if SANITIZED else 800, 1000000
+EPOCHS, FOREVER = 400 if SANITIZED else 500, 1000000
 MORE, FEWER = 100000, 40
 KINDS = "ring", "doubling", "star", "halving", "auto"
 
@@ -187,6 +187,44 @@ def fresh():
     check(f"{r.name}: all anew: {codes}", set(codes.values()) == {0})
     r.epochs = 5
     r.same()
+
+
+@row(41)
+def places():
+    """A newcomer leads, and where it was told to write it cannot any more: it leaves, and who leads next writes to the ring's places."""
+    r = ring("weights")
+    works(r, 0)
+    aside = folder("aside-weights")
+    r.start(0, "--out", aside, "--checkpoints", "none")
+    r.joins(0)
+    os.rename(aside, aside + "-away")
+    open(aside, "w").close()
+    codes = r.wait(120)
+    os.unlink(aside)
+    good = check(f"{r.name}: it alone ends with 2: {codes}; {r.last_words()}", codes == {0: 2, 1: 0, 2: 0})
+    with open(r.out + "/result.json") as f: mine = json.load(f)["state_digest"]
+    good &= check(f"{r.name}: the digest, not {mine}", mine == truth(r.job, r.epochs)[0])
+    tell(41, "a newcomer leads and cannot write its --out", codes if not good else "it alone ends with 2, the others write theirs", "codes 2, 0, 0")
+    stranger = folder("aside-stranger")  # the checkpoints of another job
+    other = job("other-checkpoints-of", seed=99)
+    with open(stranger + ".log", "w") as log:
+        subprocess.run([QRINGD, other, "--epochs", "2", "--out", stranger], stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True, timeout=60)
+    r = ring("checkpoints", 3, FOREVER)
+    works(r, 0)
+    aside = folder("aside-checkpoints")
+    r.start(0, "--checkpoints", aside + "/there", "--checkpoint-interval", "300ms", "--checkpoint-steps", "1")
+    r.joins(0)
+    shutil.rmtree(aside + "/there", ignore_errors=True)
+    shutil.copytree(stranger + "/checkpoints", aside + "/there", dirs_exist_ok=True)
+    gone = r.worker[0]
+    check(f"{r.name}: it ends", until(lambda: gone.poll() is not None, 30))
+    good = check(f"{r.name}: with 2, not {gone.returncode}; {r.log(0)[-300:]}", gone.returncode == 2)
+    good &= r.reaches(r.lines() + 10) & check(f"{r.name}: the others train on", r.alive() == [1, 2])
+    del r.worker[0]
+    codes = r.settle()
+    good &= check(f"{r.name}: asked to leave they end with 143, not {codes}", set(codes.values()) == {143})
+    good &= r.same()
+    tell(41, "a newcomer leads and may not write its --checkpoints", "it alone ends with 2, the same digest" if good else codes, "code 2 for it")
 
 
 @row(41)

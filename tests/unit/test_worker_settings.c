@@ -1,4 +1,7 @@
 /* The settings table: flags, environment, job file, default, in this order; what is refused, and with which words. */
+#include "base/file.h"
+#include "base/mem.h"
+#include "job/canonical.h"
 #include "tests/t.h"
 #include "worker/settings.h"
 
@@ -187,6 +190,58 @@ static void test_between(void) {
     CHECK(qr_settings_between("nothing", &told) == QR_SETTING_NONE && !told && qr_settings_between("progress-fd", NULL) == QR_SETTING_OWN);
 }
 
+/* Keys of the job: those that differ without a word are those that the hash leaves out. */
+#define MODEL "\"model\":[{\"layer\":\"dense\",\"units\":1}]"
+#define NPZ(file, more) "\"data\":{\"source\":\"csv\",\"url\":\"/tmp/qring-settings-" file ".csv\"" more "}"
+static void hash_of(const char *text, char ret[65]) {
+    struct qr_job *j = NULL;
+    struct qr_err err = {0};
+    struct qr_dataset d = {0};
+    struct qr_job_canonical c;
+    CHECK(qr_job_parse(qr_bytes_of_string(text), "test", &j, &err) == QR_OK && qr_job_data(j, &d, &err) == QR_OK, "%s: %s", text, err.msg);
+    qr_job_canonical(j, &d, NULL, &c);
+    snprintf(ret, 65, "%s", c.hex);
+    qr_job_canonical_fini(&c);
+    qr_dataset_fini(&d);
+    qr_job_free(j);
+}
+static void test_keys(void) {
+    static const struct { const char *key, *text; } rows[] = {
+        {"name", "{" MODEL "," NPZ("a", "") ",\"name\":\"other\"}"}, {"seed", "{" MODEL "," NPZ("a", "") ",\"seed\":7}"},
+        {"precision", "{" MODEL "," NPZ("a", "") ",\"precision\":\"double\"}"}, {"block_size", "{" MODEL "," NPZ("a", "") ",\"block_size\":2}"},
+        {"model", "{\"model\":[{\"layer\":\"dense\",\"units\":1,\"activation\":\"tanh\"}]," NPZ("a", "") "}"},
+        {"data.url", "{" MODEL "," NPZ("b", "") "}"}, {"data", "{" MODEL "," NPZ("c", "") "}"},
+        {"data.train_fraction", "{" MODEL "," NPZ("a", ",\"train_fraction\":0.5") "}"},
+        {"train.epochs", "{" MODEL "," NPZ("a", "") ",\"train\":{\"epochs\":9}}"}, {"train.batch_size", "{" MODEL "," NPZ("a", "") ",\"train\":{\"batch_size\":2}}"},
+        {"train.loss", "{" MODEL "," NPZ("a", "") ",\"train\":{\"loss\":\"mae\"}}"},
+        {"train.metrics", "{" MODEL "," NPZ("a", "") ",\"train\":{\"metrics\":[\"mae\"]}}"},
+        {"train.optimizer", "{" MODEL "," NPZ("a", "") ",\"train\":{\"optimizer\":{\"name\":\"sgd\"}}}"},
+        {"train.shuffle", "{" MODEL "," NPZ("a", "") ",\"train\":{\"shuffle\":false}}"},
+        {"train.early_stopping", "{" MODEL "," NPZ("a", ",\"train_fraction\":0.5") ",\"train\":{\"early_stopping\":{}}}"},
+        {"worker", "{" MODEL "," NPZ("a", "") ",\"worker\":{\"threads\":2}}"},
+    };
+    static const char *const files[] = {"a", "b", "c"};
+    struct qr_err err;
+    const char *told;
+    char hash[65], other[65], path[64];
+    for (size_t i = 0; i < COUNT(files); i++) {
+        snprintf(path, sizeof path, "/tmp/qring-settings-%s.csv", files[i]);
+        CHECK(qr_file_replace(path, qr_bytes_of_string(i < 2 ? "x,y\n1,0\n2,1\n3,0\n4,1\n" : "x,y\n1,0\n2,1\n3,0\n4,0\n"), &err) == QR_OK, "%s", err.msg);
+    }
+    hash_of("{" MODEL "," NPZ("a", "") "}", hash);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        hash_of(rows[i].text, other);
+        enum qr_setting_between b = qr_settings_between_key(rows[i].key, &told);
+        bool hashed = strcmp(hash, other) != 0, says = b == QR_SETTING_EQUAL && told && strstr(told, "KEY is");
+        CHECK(hashed == says, "%s: %s the job hash", rows[i].key, hashed ? "in" : "not in");
+        CHECK((b == QR_SETTING_OWN) == !told, "%s", rows[i].key);
+    }
+    for (size_t i = 0; i < COUNT(files); i++) {
+        snprintf(path, sizeof path, "/tmp/qring-settings-%s.csv", files[i]);
+        remove(path);
+    }
+}
+
 int main(void) {
     test_defaults();
     test_order();
@@ -196,5 +251,6 @@ int main(void) {
     test_job();
     test_texts();
     test_between();
+    test_keys();
     return t_end();
 }
