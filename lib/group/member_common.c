@@ -26,15 +26,20 @@ const struct qr_common *qr_member_common(const struct qr_member *m) {
 
 static uint64_t step_of(const struct qr_held *h) { return h->stateless ? 0 : h->applied_step; }
 
-/* Of those who were in a generation the most advanced one's, if two rings of one job meet. */
+/* They differ where two rings of one job meet, one of which began apart: then what most of them have, and of equally many the most advanced. NULL: nobody
+ * was in a generation. */
 static const struct qr_common *handed_on(const struct pending *q) {
     const struct qr_common *ret = NULL;
+    uint32_t most = 0;
     uint64_t step = 0;
-    for (uint32_t r = 0; r < q->propose.n_members; r++)
-        if (q->common[r].epochs && (!ret || step_of(&q->held[r]) > step)) {
-            ret = &q->common[r];
-            step = step_of(&q->held[r]);
-        }
+    for (uint32_t r = 0; r < q->propose.n_members; r++) {
+        uint32_t votes = 0;
+        for (uint32_t k = 0; k < q->propose.n_members; k++) votes += memcmp(&q->common[k], &q->common[r], sizeof *q->common) == 0;
+        if (q->common[r].epochs == 0 || votes < most || (votes == most && step_of(&q->held[r]) <= step)) continue;
+        ret = &q->common[r];
+        most = votes;
+        step = step_of(&q->held[r]);
+    }
     return ret;
 }
 

@@ -52,7 +52,7 @@ static bool one(struct whole *w, uint64_t seed, unsigned planted) {
 
 int main(void) {
     const char *text = getenv("SEED"), *many = getenv("SEEDS"), *mutation = getenv("MUTATION");
-    uint64_t n = many ? strtoull(many, NULL, 10) : 100, kills = 0, joins = 0, blamed = 0;
+    uint64_t n = many ? strtoull(many, NULL, 10) : 50, kills = 0, joins = 0, blamed = 0;
     unsigned planted = 0;
     find_truth(8);
     for (size_t k = 0; text && mutation && k < COUNT(mutations); k++)

@@ -529,6 +529,14 @@ static void test_others_settings(void) {
             CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3), "worker %u came, then %u again", newcomer, gone);
         }
     }
+    two_work(2); /* one has begun alone, and is ahead of them: still theirs */
+    with(box(2, 2, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 1);
+    pass(61 * QR_SECOND);
+    CHECK(boxes[2].begun && boxes[2].gen.begin.n_members == 1 && boxes[2].gen.begin.common.epochs == 900);
+    tell_state(2, 20, 5, false);
+    come(2);
+    pass(QR_SECOND);
+    CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[0].gen.begin.base_step == 20);
     reset(); /* early: the leader's */
     for (uint32_t i = 0; i < 3; i++) with(box(i, i, 3, (uint8_t)(1 + i), fields_64), 900 - i, (enum qr_allreduce)(i + 1), 1 + i);
     for (uint32_t i = 0; i < 3; i++)
