@@ -113,7 +113,7 @@ model:
 	$(Q)tests/model/check.sh more
 
 ## make sim        whole workers on virtual time, every processor: 10000 worlds (SEEDS=n; SEED=n replays one), planted bugs, the fault table's bounds
-sims     := $(patsubst %,$(B)/tests/sim/test_sim_%,group whole bounds)
+sims     := $(patsubst %,$(B)/tests/sim/test_sim_%,group whole settings bounds)
 sim: $(sims)
 	$(Q)for t in $(sims); do SEEDS=$(or $(SEEDS),10000) $$t || exit 1; done
 

@@ -92,6 +92,10 @@ struct ring_worker {
     struct qr_group_view view;
     bool slow;                 /* each look at a step's clock takes look_ns: two to a block. Of the training thread */
     unsigned looks;            /* since it is slow */
+    uint64_t epochs;           /* its own settings; 0: the job's, the ring's */
+    unsigned min_workers;
+    bool has_wish;
+    enum qr_allreduce wish;
 };
 struct ring {
     struct qr_job *job;
@@ -135,9 +139,10 @@ static void ring_event(struct ring_worker *w, enum ring_event e, const struct qr
 static enum qr_code dead(struct ring_worker *w, struct qr_err *err) {
     return atomic_load(&w->killed) ? qr_fail(err, QR_CANCELLED, "killed") : QR_OK;
 }
-static enum qr_code ring_joined(void *ctx, const struct qr_group_view *view, bool fresh, struct qr_err *err) {
+static enum qr_code ring_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs, bool fresh, struct qr_err *err) {
     struct ring_worker *w = ctx;
     w->view = *view;
+    (void)epochs;
     ring_event(w, RING_JOINED, NULL);
     if (dead(w, err) != QR_OK) return QR_CANCELLED;
     return fresh ? qr_steps_log_fresh(&w->log, err) : QR_OK;
@@ -189,8 +194,8 @@ static enum qr_code ring_live(struct ring_worker *w) {
     struct qr_group_field field = {"contract", "f64-v1"};
     struct qr_group_options o = {.run = "ring", .fields = &field, .n_fields = 1, .index = w->index, .n_peers = w->n_known ? w->n_known : ring->n,
                                  .peers = ring_peers,
-                                 .count_known = true, .min_workers = ring->min_workers, .listen_address = ring_peers[w->index],
-                                 .form_timeout_ns = ring->form_ns, .allreduce = ring->wish, .clock = &qr_clock_monotonic, .log = &ring->noise};
+                                 .count_known = true, .min_workers = w->min_workers ? w->min_workers : ring->min_workers, .listen_address = ring_peers[w->index],
+                                 .form_timeout_ns = ring->form_ns, .allreduce = w->has_wish ? w->wish : ring->wish, .clock = &qr_clock_monotonic, .log = &ring->noise};
     memcpy(o.job_hash, ring->canonical.hash, sizeof o.job_hash);
     struct fused *f = qr_xcalloc(1, sizeof *f);
     w->control_link = qr_link_memory_new(ring->hub);
@@ -206,7 +211,7 @@ static enum qr_code ring_live(struct ring_worker *w) {
     qr_steps_log_init(&w->log, ring->dir);
     const struct qr_train_options t = {
         .job = ring->job, .canonical = &ring->canonical, .data = &ring->data, .model = ring->model, .group = w->group, .pool = pool,
-        .clock = ring->looked ? &busy : &qr_clock_monotonic, .log = &ring->noise, .reload = ring->reload, .reload_ctx = w, .ended = ring->ended,
+        .clock = ring->looked ? &busy : &qr_clock_monotonic, .log = &ring->noise, .epochs = w->epochs, .reload = ring->reload, .reload_ctx = w, .ended = ring->ended,
         .observer = {.ctx = w, .joined = ring_joined, .step = ring_step, .stable = ring->stable}, .finish = ring_finish, .finish_ctx = w,
     };
     free(w->result.params);

@@ -42,6 +42,10 @@ bool qr_message_run_ok(const struct qr_run *r) {
     return (unsigned __int128)r->stride * (r->count - 1) + r->first < QR_MESSAGE_BLOCK_LIMIT;
 }
 
+bool qr_message_common_ok(const struct qr_common *c) {
+    return c->epochs >= 1 && c->epochs <= UINT64_C(1) << 53 && c->allreduce < QR_MESSAGE_ALLREDUCES && c->min_workers >= 1 && c->min_workers <= QR_MAX_MEMBERS;
+}
+
 void qr_message_text(char *ret, size_t cap, const char *s) {
     size_t n = 0, cut = 0; /* cut: the longest whole prefix that leaves room for "..." */
     while (*s) {
@@ -77,6 +81,7 @@ struct scratch {
     Qring__Death death[QR_MESSAGE_MAX_DEATHS], *the_dead[QR_MESSAGE_MAX_DEATHS];
     Qring__MemberName dead_name[QR_MESSAGE_MAX_DEATHS];
     Qring__Blame blame;
+    Qring__Common common;
     union {
         Qring__Hello hello;
         Qring__FieldText field_text;
@@ -201,6 +206,17 @@ static Qring__Blame *blame_of(struct scratch *s, const struct qr_blame *b) {
     return &s->blame;
 }
 
+static Qring__Common *common_of(struct scratch *s, const struct qr_common *c) {
+    if (c->epochs == 0) return NULL;
+    if (!qr_message_common_ok(c)) s->bad = "settings in common";
+    qring__common__init(&s->common);
+    s->common.epochs = c->epochs;
+    s->common.allreduce = c->allreduce;
+    s->common.min_workers = c->min_workers;
+    s->common.places = c->places;
+    return &s->common;
+}
+
 static void put_hello(struct scratch *s, const struct qr_hello *h) {
     Qring__Hello *p = &s->hello;
     qring__hello__init(p);
@@ -251,6 +267,7 @@ static void put_heartbeat(struct scratch *s, const struct qr_heartbeat *h) {
     p->hand_heard = h->hand_heard;
     p->polled_ms = h->polled_ms;
     p->no_data = h->no_data;
+    p->common = common_of(s, &h->common);
     p->n_heard = h->n_heard;
     p->heard = names_of(s, h->heard, h->n_heard, "members heard");
 }
@@ -267,6 +284,7 @@ static void put_promise(struct scratch *s, const struct qr_promise *q) {
     p->refusals = q->held.refusals;
     p->stateless = q->held.stateless;
     p->deaths = deaths_of(s, &q->deaths);
+    p->common = common_of(s, &q->common);
     p->n_held = q->held.n_runs;
     p->held = runs_of(s, 0, q->held.run, q->held.n_runs);
 }
@@ -279,6 +297,8 @@ static void put_begin(struct scratch *s, const struct qr_begin *b) {
     p->base_digest = bytes_of(b->base_digest, sizeof b->base_digest);
     p->from_checkpoint = b->from_checkpoint;
     p->deaths = deaths_of(s, &b->deaths);
+    p->common = common_of(s, &b->common);
+    if (b->common.epochs == 0) s->bad = "settings in common";
     if (b->n_members > QR_MAX_MEMBERS) s->bad = "members";
     p->n_members = s->bad ? 0 : b->n_members;
     for (size_t i = 0; i < p->n_members; i++) {

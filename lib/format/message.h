@@ -17,8 +17,8 @@
 #include "base/bytes.h"
 
 enum {
-    QR_PROTOCOL_MIN = 2, /* 2: halving; blocks shared out to the nearest */
-    QR_PROTOCOL_MAX = 2,
+    QR_PROTOCOL_MIN = 3, /* 2: halving; blocks shared out to the nearest. 3: settings in common */
+    QR_PROTOCOL_MAX = 3,
     QR_MESSAGE_MAX_BYTES = 65536,
     QR_MAX_MEMBERS = 64,
     QR_INCARNATION_BYTES = 16,
@@ -28,6 +28,7 @@ enum {
     QR_MESSAGE_MAX_RUNS = 16,    /* of held blocks, for each member */
     QR_MESSAGE_MAX_HAND = 16,    /* blocks that a worker names at once */
     QR_MESSAGE_MAX_DEATHS = 32,  /* of one step */
+    QR_MESSAGE_ALLREDUCES = 5,   /* enum qr_allreduce */
 };
 
 /* A generation's id: compared by number, then index, then incarnation (as bytes). All zero: none. */
@@ -88,6 +89,14 @@ struct qr_field_text {
     char value[QR_MESSAGE_TEXT_BYTES];
     bool absent;                     /* the sender's job has no such field */
 };
+/* The settings that all members of a ring have in common: the first leader's, and from then on what generation hands on to generation. epochs 0: there
+ * are none, for its sender was in no generation yet; nothing of it is sent. */
+struct qr_common {
+    uint64_t epochs;                 /* at most 2^53 */
+    uint32_t allreduce;              /* enum qr_allreduce */
+    uint32_t min_workers;            /* 1..64 */
+    uint64_t places;                 /* digest of the texts that say where results and checkpoints go */
+};
 struct qr_heartbeat {
     uint64_t sequence;               /* grows; an older one is ignored */
     uint8_t incarnation[QR_INCARNATION_BYTES];
@@ -105,6 +114,7 @@ struct qr_heartbeat {
     uint64_t polled_ms;              /* so long its training thread has polled the data streams without a pause; 0: it does not */
     uint64_t no_data;                /* bit i: no data passes between it and index i, though they hear each other */
     uint64_t hand_heard;             /* the sequence of the receiver's heartbeat whose hand this one answers; 0: none */
+    struct qr_common common;
 };
 struct qr_propose {
     struct qr_gen_id id;
@@ -121,7 +131,7 @@ struct qr_held {
     uint32_t n_runs;                 /* 0: holds nothing */
     struct qr_run run[QR_MESSAGE_MAX_RUNS];
 };
-struct qr_promise { struct qr_gen_id id; struct qr_held held; struct qr_deaths deaths; };
+struct qr_promise { struct qr_gen_id id; struct qr_held held; struct qr_deaths deaths; struct qr_common common; };
 struct qr_busy { struct qr_gen_id id; uint64_t highest_number; char why[QR_MESSAGE_TEXT_BYTES]; };
 /* What a generation starts from. Blocks in no `kept` run belong round robin: the j-th of them, ascending, to rank j mod n_members. */
 struct qr_begin {
@@ -138,6 +148,7 @@ struct qr_begin {
         struct qr_run kept[QR_MESSAGE_MAX_RUNS];
     } member[QR_MAX_MEMBERS];
     struct qr_deaths deaths;         /* since the base, of processes that are not members now */
+    struct qr_common common;         /* always there */
 };
 /* The block, of the step that follows state `step`, whose fault it is that all end; is false: none. */
 struct qr_blame { bool is; uint64_t step, block; };

@@ -152,6 +152,14 @@ static enum qr_code take_deaths(const Qring__Deaths *p, struct qr_deaths *ret, s
     return QR_OK;
 }
 
+static enum qr_code take_common(const Qring__Common *p, struct qr_common *ret, struct qr_err *err) {
+    *ret = (struct qr_common){0};
+    if (p == NULL) return QR_OK;
+    *ret = (struct qr_common){.epochs = p->epochs, .allreduce = p->allreduce, .min_workers = p->min_workers, .places = p->places};
+    if (!qr_message_common_ok(ret)) REFUSE("settings in common: outside their limits");
+    return QR_OK;
+}
+
 static enum qr_code take_hello(const Qring__Hello *p, struct qr_hello *h, struct qr_err *err) {
     if (p->protocol_min > p->protocol_max) REFUSE("protocol: from %u to %u", p->protocol_min, p->protocol_max);
     h->protocol_min = p->protocol_min;
@@ -193,6 +201,7 @@ static enum qr_code take_heartbeat(const Qring__Heartbeat *p, struct qr_heartbea
     h->hand_heard = p->hand_heard;
     TRY(take_number(p->polled_ms, &h->polled_ms, err));
     h->no_data = p->no_data;
+    TRY(take_common(p->common, &h->common, err));
     return take_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
 }
 
@@ -206,6 +215,7 @@ static enum qr_code take_promise(const Qring__Promise *p, struct qr_promise *q, 
     TRY(take_bytes_or_none(&p->base_digest, q->held.base_digest, sizeof q->held.base_digest, "base digest", err));
     q->held.refusals = p->refusals;
     TRY(take_deaths(p->deaths, &q->deaths, err));
+    TRY(take_common(p->common, &q->common, err));
     return take_runs(p->held, p->n_held, q->held.run, &q->held.n_runs, err);
 }
 
@@ -214,6 +224,8 @@ static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct
     b->base_step = p->base_step;
     TRY(take_bytes_or_none(&p->base_digest, b->base_digest, sizeof b->base_digest, "base digest", err));
     b->from_checkpoint = p->from_checkpoint != 0;
+    if (p->common == NULL) REFUSE("settings in common: missing");
+    TRY(take_common(p->common, &b->common, err));
     if (p->n_members == 0 || p->n_members > QR_MAX_MEMBERS) REFUSE("members: %zu, from 1 to %d", p->n_members, QR_MAX_MEMBERS);
     for (size_t i = 0; i < p->n_members; i++) {
         const Qring__BeginMember *in = p->members[i];

@@ -11,5 +11,6 @@ bool qr_message_string_ok(const char *s);
 #define QR_MESSAGE_BLOCK_LIMIT (UINT64_C(1) << 40)
 #define QR_MESSAGE_NUMBER_LIMIT (UINT64_C(1) << 62)
 bool qr_message_run_ok(const struct qr_run *r);
+bool qr_message_common_ok(const struct qr_common *c); /* one that is there */
 
 #endif

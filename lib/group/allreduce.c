@@ -278,17 +278,15 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
     if (!qr_chunk_decode(head, message.n, &c)) return damaged(message.n, err);
     if (c.generation != r->a.generation) return QR_TAKEN_OTHER;
     if (c.step != r->c.key.step) return QR_TAKEN_LATER;
-    if (c.kind != (uint8_t)r->c.key.kind) { /* a step has one kind; only the number of epochs is not in the job hash */
-        qr_fail(err, QR_INVALID_ARGUMENT,
-                "is at a step of kind %s where this worker is at one of kind %s: give all workers the same --epochs",
-                kind_name(c.kind), kind_name(r->c.key.kind));
+    if (c.kind != (uint8_t)r->c.key.kind) { /* a step has one kind, from one state and one number of epochs: one of the two has another state */
+        qr_fail(err, QR_UNAVAILABLE, "is at a step of kind %s where this worker is at one of kind %s", kind_name(c.kind), kind_name(r->c.key.kind));
         return QR_TAKEN_BAD;
     }
     struct qr_slot slot;
     if (c.total != r->s.n || c.schedule != (uint8_t)r->s.kind || c.rank != from_rank) {
-        qr_fail(err, QR_INTERNAL,
+        qr_fail(err, QR_UNAVAILABLE,
                 "reduces a vector of %" PRIu64 " integers by %s as rank %" PRIu32 ", this worker one of %" PRIu64 " by %s and knows it as rank %" PRIu32
-                ": the workers run different programs or settings (--allreduce)",
+                ": the workers run different programs",
                 c.total, c.schedule < QR_ALLREDUCE_KINDS ? qr_allreduce_names[c.schedule] : "an unknown schedule", c.rank, r->s.n,
                 qr_allreduce_names[r->s.kind], from_rank);
         return QR_TAKEN_BAD;

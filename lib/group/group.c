@@ -82,6 +82,7 @@ static void act(void *ctx, const struct qr_member_action *a) {
         count_change(g, &g->generation->begin, &a->generation->begin);
         *g->generation = *a->generation;
         g->begun = true;
+        g->first |= a->generation->first;
         g->serial++;
         g->begun_ns = group_now_ns(g);
         group_on_begin(g);
@@ -189,6 +190,7 @@ enum qr_code group_why_stop(struct qr_group *g, struct qr_err *err) {
 static struct qr_group *new_group(const struct qr_group_options *opt) {
     struct qr_group *g = qr_xcalloc(1, sizeof *g);
     g->o = *opt;
+    g->wish = opt->allreduce;
     pthread_mutex_init(&g->lock, NULL);
     return g;
 }
@@ -205,6 +207,12 @@ static const char *contract_of(const struct qr_group_options *opt) {
     for (size_t i = 0; i < opt->n_fields; i++)
         if (strcmp(opt->fields[i].name, "contract") == 0) return opt->fields[i].value;
     return "";
+}
+
+static uint64_t digest_of(const char *text) {
+    uint8_t d[QR_XXH3_BYTES];
+    qr_xxh3(text ? text : "", text ? strlen(text) : 0, d);
+    return qr_get_u64le(d);
 }
 
 /* host:port with another port. False when it is too long or has none. */
@@ -240,7 +248,8 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
     struct qr_member_options m = {
         .run = opt->run, .contract = contract_of(opt), .fields = opt->fields, .n_fields = opt->n_fields, .index = opt->index,
         .n_peers = opt->n_peers,
-        .peers = opt->peers, .count_known = opt->count_known, .min_workers = opt->min_workers, .form_timeout_ns = opt->form_timeout_ns,
+        .peers = opt->peers, .count_known = opt->count_known, .min_workers = opt->min_workers, .allreduce = opt->allreduce,
+        .places = digest_of(opt->places), .form_timeout_ns = opt->form_timeout_ns,
         .data_port = data_port, .mutations = opt->mutations & 255, .owned = group_owned,
     };
     memcpy(m.job_hash, opt->job_hash, sizeof m.job_hash);

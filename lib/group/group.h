@@ -38,7 +38,8 @@ struct qr_group_options {
     const char *listen_address;      /* "0.0.0.0:2222"; port 0 = any */
     unsigned data_port;              /* 2224; 0 = any */
     int64_t form_timeout_ns;
-    enum qr_allreduce allreduce;
+    enum qr_allreduce allreduce;     /* this and min_workers: of the first leader's options they count for all, as qr_group_plan's epochs do */
+    const char *places;              /* a text that says where results go: qr_group_leads_for_all compares it; borrowed; NULL: "" */
     const struct qr_link_tls *tls;   /* group/link_grpc_tls.h; outlives the group; NULL: plaintext */
     const struct qr_clock *clock;
     const struct qr_log *log;
@@ -50,6 +51,7 @@ enum qr_group_mutation {
     QR_MUTATE_COMMIT_ANYWAY = 256,   /* commits when its generation is over */
     QR_MUTATE_KEEP_ANYWAY = 512,     /* keeps what a Begin drops */
     QR_MUTATE_TAKE_SUSPENDED = 1024, /* takes blocks between promise and Begin */
+    QR_MUTATE_OWN_SCHEDULE = 2048,   /* sums by its own all-reduce, not by the ring's */
 };
 struct qr_group_view {
     uint64_t generation;             /* its number */
@@ -65,6 +67,14 @@ QR_MUST_CHECK enum qr_code qr_group_open(const struct qr_group_options *opt, str
                                          struct qr_err *err);
 void qr_group_close(struct qr_group *g); /* says goodbye, bounded at 1 s; NULL is fine */
 
+/* Before qr_group_ready: how many epochs this process would train, and how many reductions an epoch has. Those of the first generation's leader count for
+ * all until the ring ends (member.md); a state beyond their end is not gone on from. */
+void qr_group_plan(struct qr_group *g, uint64_t epochs, uint64_t reductions);
+/* The ring's, as far as it is known here, else one's own; 0 before qr_group_plan. Any thread but the control thread. */
+uint64_t qr_group_epochs(struct qr_group *g);
+/* True when this member's results go where those of the ring's first leader went: what it cannot write there nobody can. */
+bool qr_group_leads_for_all(struct qr_group *g);
+
 /* The state that this member begins with: reductions applied, and its digest. Starts the control thread; nobody is met before. Steps of up to
  * max_blocks blocks will then allocate nothing. */
 QR_MUST_CHECK enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, const uint8_t digest[16], size_t max_blocks, struct qr_err *err);
@@ -72,10 +82,12 @@ QR_MUST_CHECK enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, con
 /* Where a generation starts, as this member must follow it. */
 struct qr_group_start {
     struct qr_group_view view;
+    uint64_t epochs;                 /* that the ring trains: qr_group_plan's of its first leader */
     uint64_t base_step;              /* reductions applied in the state that all go on from */
     uint8_t base_digest[16];
     bool whole;                      /* all that the settings name are members: nobody can be at work elsewhere */
-    bool first;                      /* this member leads, and nobody was in a generation before: others may have trained on since it started */
+    bool first;                      /* this member leads, or did so until now, and nobody was in a generation before: others may have trained on
+                                      * since it started */
     bool fetch;                      /* this member has another state: fetch the base before anything else */
     bool reload;                     /* two states of base_step differ, and nobody knows which is right: the state of the last checkpoint, or the
                                       * first one, then qr_group_reloaded and join again. Nothing else is done in this generation */

@@ -137,6 +137,27 @@ static void make_room(struct ledger *l, size_t n_blocks) {
     l->cap = n_blocks;
 }
 
+void qr_group_plan(struct qr_group *g, uint64_t epochs, uint64_t reductions) {
+    lock(g);
+    g->planned = epochs;
+    if (!g->solo) qr_member_set_plan(g->member, epochs, reductions);
+    unlock(g);
+}
+
+uint64_t qr_group_epochs(struct qr_group *g) {
+    lock(g);
+    uint64_t epochs = g->solo || !g->planned ? g->planned : qr_member_common(g->member)->epochs;
+    unlock(g);
+    return epochs;
+}
+
+bool qr_group_leads_for_all(struct qr_group *g) {
+    lock(g);
+    bool yes = g->solo || qr_member_common(g->member)->places == qr_member_own(g->member)->places;
+    unlock(g);
+    return yes;
+}
+
 enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, const uint8_t digest[16], size_t max_blocks, struct qr_err *err) {
     lock(g);
     make_room(&g->ledger, max_blocks);
@@ -181,8 +202,10 @@ static void describe(struct qr_group *g, struct qr_group_start *ret) {
     g->joined = g->serial;
     g->joined_id = b->id;
     g->reduced_ns = 0;
-    *ret = (struct qr_group_start){.view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
-                                   .base_step = b->base_step, .whole = b->n_members == g->o.n_peers, .reload = b->from_checkpoint, .first = gen->first,
+    if (!(g->o.mutations & QR_MUTATE_OWN_SCHEDULE)) g->wish = (enum qr_allreduce)b->common.allreduce;
+    *ret = (struct qr_group_start){.epochs = b->common.epochs,
+                                   .view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
+                                   .base_step = b->base_step, .whole = b->n_members == g->o.n_peers, .reload = b->from_checkpoint, .first = g->first,
                                    .fetch = !b->from_checkpoint && !has_base(g)};
     memcpy(ret->base_digest, b->base_digest, sizeof ret->base_digest);
     ret->give = !ret->fetch && !ret->reload && gives(gen);
@@ -220,7 +243,7 @@ static void tell_view(const struct qr_group *g) {
 static enum qr_code join_solo(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
     lock(g);
     enum qr_code code = group_why_stop(g, err);
-    *ret = (struct qr_group_start){.view = g->view, .base_step = g->held.applied_step,
+    *ret = (struct qr_group_start){.view = g->view, .epochs = g->planned, .base_step = g->held.applied_step,
                                    .whole = true};
     memcpy(ret->base_digest, g->held.digest, sizeof ret->base_digest);
     unlock(g);
@@ -245,7 +268,7 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
     ret->keep = !g->ledger.dropped;
     ret->n_more = 0;
     handover_take(g, &ret->more, &ret->n_more, &ret->more_coverage);
-    g->ledger.dropped = false;
+    g->ledger.dropped = g->first = false;
     g->view = ret->view;
     g->base_step = ret->base_step;
     g->shares = (struct shares){0};
@@ -457,7 +480,7 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
         code = qr_reduction_begin(g->alone, &args, err);
         return code != QR_OK ? code : qr_reduction_check(g->alone, err);
     }
-    code = qr_mesh_reduce(g->mesh, g->o.allreduce, c, ret_sum, err);
+    code = qr_mesh_reduce(g->mesh, g->wish, c, ret_sum, err);
     if (code == QR_OK) group_data_linger(g);
     if (code == QR_CANCELLED) return leaves(g, c, err);
     return code == QR_DATA_LOSS ? refused(g, err) : noted(g, code, err);
@@ -495,4 +518,4 @@ enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error
     return code;
 }
 
-const char *qr_group_schedule_name(const struct qr_group *g, size_t n) { return qr_schedule_name(g->o.allreduce, g->view.n_members, n); }
+const char *qr_group_schedule_name(const struct qr_group *g, size_t n) { return qr_schedule_name(g->wish, g->view.n_members, n); }

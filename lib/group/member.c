@@ -32,6 +32,15 @@ bool member_in_generation(const struct qr_member *m, uint32_t index) {
     return false;
 }
 
+/* As the process that it is now. */
+static bool member_is_of_generation(const struct qr_member *m, uint32_t index) {
+    for (uint32_t r = 0; r < m->generation.begin.n_members; r++) {
+        const struct qr_member_name *name = &m->generation.begin.member[r].name;
+        if (name->index == index) return same_inc(name->incarnation, m->peer[index].incarnation);
+    }
+    return false;
+}
+
 struct conn *member_conn(struct qr_member *m, uint32_t id) {
     for (struct conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
         if (c->state != CONN_FREE && c->id == id) return c;
@@ -80,6 +89,7 @@ void member_heartbeat(struct qr_member *m) {
     h->hand = m->hand;
     h->polled_ms = (uint64_t)((m->polled.turn_ns - m->polled.since_ns) / MS(1));
     h->no_data = member_no_data(m);
+    if (m->formed) h->common = m->common;
 }
 
 void member_heartbeats(struct qr_member *m) {
@@ -145,7 +155,8 @@ struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_e
     m->opt = *opt;
     m->emit = emit_fn;
     m->ctx = ctx;
-    m->min_workers = opt->min_workers ? opt->min_workers : opt->count_known ? (unsigned)(opt->n_peers + 1) / 2 : 1;
+    m->own = (struct qr_common){.epochs = 1, .allreduce = opt->allreduce, .places = opt->places};
+    m->own.min_workers = opt->min_workers ? opt->min_workers : opt->count_known ? (unsigned)(opt->n_peers + 1) / 2 : 1;
     m->random = opt->seed ^ UINT64_C(0x9e3779b97f4a7c15);
     m->peer[opt->index].known = true;
     memcpy(m->peer[opt->index].incarnation, opt->incarnation, QR_INCARNATION_BYTES);
@@ -237,7 +248,7 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
         return;
     }
     struct peer *p = &m->peer[from];
-    bool ours = m->formed && member_in_generation(m, from);
+    bool ours = m->formed && member_is_of_generation(m, from);
     p->gone = true;
     emit(m, &(struct qr_member_action){.kind = QR_ACT_PEER_GONE, .index = from});
     if (m->promised.index == from && same_inc(m->promised.incarnation, p->incarnation)) m->promise_exclusive = false; /* as when its connection breaks */
@@ -265,7 +276,10 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
  * has failed: alone it would begin what failed; and where too few are left, who knows of a poison block tells the others. */
 static bool may_end(const struct qr_member *m, uint32_t from, const struct qr_done *d) {
     if (d->blame.is && m->formed && !m->active && member_in_generation(m, from)) return true;
-    bool promised = m->promised.number && m->promised.index == from, leads = m->formed && m->generation.begin.member[0].name.index == from;
+    const struct qr_member_name *leader = &m->generation.begin.member[0].name;
+    const uint8_t *who = m->peer[from].incarnation; /* a newcomer that has its index is not it */
+    bool promised = m->promised.number && m->promised.index == from && same_inc(m->promised.incarnation, who);
+    bool leads = m->formed && leader->index == from && same_inc(leader->incarnation, who);
     return promised || leads || (!m->formed && d->code != QR_OK && m->peer[from].beat.phase == QR_PHASE_MEMBER);
 }
 

@@ -30,7 +30,10 @@ struct qr_member_options {
     uint8_t incarnation[QR_INCARNATION_BYTES];
     size_t n_peers; const char *const *peers; /* host:port by index, with oneself; borrowed; 1..64 */
     bool count_known;          /* false: peers only probes, nobody is waited for by name */
+    /* Of the first leader these count for all (member.md): */
     unsigned min_workers;      /* 0: ceil(n_peers / 2) where the count is known, else 1 */
+    enum qr_allreduce allreduce;
+    uint64_t places;           /* qr_common.places */
     int64_t form_timeout_ns;
     unsigned data_port;
     uint64_t seed;             /* of the back-off's randomness: differs between processes */
@@ -45,8 +48,9 @@ enum qr_member_mutation {
     QR_MUTATE_KEEP_OVERLAP = 4,          /* keeps held sets that overlap */
     QR_MUTATE_KEEP_OTHER_BASE = 8,       /* keeps blocks of another state */
     QR_MUTATE_NO_SUSPEND = 16,           /* works on in the old generation after a promise */
+    QR_MUTATE_LEADER_DECIDES = 64,       /* takes its own settings as the ring's when it proposes */
     QR_MUTATE_ID_IS_NUMBER = 32,         /* compares ids by number alone, and answers a Propose again */
-    QR_MUTATE_CONTROL_IS_ENOUGH = 64,    /* hears whoever answers, whether data passes or not */
+    QR_MUTATE_CONTROL_IS_ENOUGH = 128,   /* hears whoever answers, whether data passes or not */
 };
 
 /* A generation as its member sees it: the Begin, and this member's rank in it. */
@@ -94,6 +98,8 @@ struct qr_member;
 struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_emit_fn *emit, void *ctx);
 void qr_member_free(struct qr_member *m); /* NULL is fine */
 
+/* Before the start: how many epochs this process would train, and how many reductions an epoch has (0: not known, then no state lies beyond any). */
+void qr_member_set_plan(struct qr_member *m, uint64_t epochs, uint64_t reductions);
 void qr_member_start(struct qr_member *m, int64_t now_ns); /* first call: dials, starts the clocks; alone (n_peers 1) it begins at once */
 void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgoing, uint32_t tag);
 void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *reason);
@@ -135,6 +141,11 @@ void qr_member_refused(struct qr_member *m, int64_t now_ns);
 void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *text);
 /* This process leaves before the end (drain, or an error of its own): Goodbye to all; nothing is emitted afterwards but CLOSE. */
 void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why);
+
+/* The ring's settings as far as they are known here: of one's own generation, else of who is heard and was in one, else one's own. Borrowed until the
+ * next event. */
+const struct qr_common *qr_member_common(const struct qr_member *m);
+const struct qr_common *qr_member_own(const struct qr_member *m); /* as this process was started */
 
 /* Whose connection it is, for what is no message of the machine's; it counts as a sign of life. False before its hello was accepted. */
 bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32_t *ret_index);

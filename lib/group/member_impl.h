@@ -75,12 +75,14 @@ struct pending {
     uint64_t promised_ranks;
     int64_t sent_ns;
     struct qr_held held[QR_MAX_MEMBERS];
+    struct qr_common common[QR_MAX_MEMBERS];
     struct qr_deaths deaths, deaths_before; /* of the highest step that a promise names, and of the one before */
 };
 
 struct qr_member {
     struct qr_member_options opt;
-    unsigned min_workers;
+    struct qr_common own, common;   /* as it was started; of the last generation */
+    uint64_t reductions;            /* of an epoch; 0: not known */
     qr_member_emit_fn *emit;
     void *ctx;
     bool started, over;             /* over: DONE, STOP or leave: nothing but closing follows */
@@ -162,6 +164,11 @@ void member_data_begun(struct qr_member *m);                 /* a generation beg
 void member_check_data(struct qr_member *m, uint32_t index);
 uint64_t member_no_data(const struct qr_member *m);
 void member_hear_no_data(struct qr_member *m, uint32_t from, uint64_t before, uint64_t now); /* what its heartbeats say */
+/* member_common.c: settings that differ and may */
+static inline unsigned member_min_workers(const struct qr_member *m) { return qr_member_common(m)->min_workers; }
+/* The ring's settings into *b, and no state beyond their end among q->held. False: this process has ended the first generation before it began. */
+QR_MUST_CHECK bool member_begin_common(struct qr_member *m, struct pending *q, struct qr_begin *b);
+void member_begun_common(struct qr_member *m, const struct qr_begin *b);
 
 /* member_poison.c */
 #define QR_EVERY_BLOCK ((struct qr_run){.first = 0, .count = UINT64_C(1) << 40, .stride = 1})

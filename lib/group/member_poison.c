@@ -234,7 +234,7 @@ void member_check_poison(struct qr_member *m, unsigned n_here) {
     uint64_t block;
     struct qr_deaths dead;
     if (!m->formed || m->deaths.n < DEADLY) return;
-    bool few = n_here < m->min_workers, leads = m->active && m->generation.rank == 0;
+    bool few = n_here < member_min_workers(m), leads = m->active && m->generation.rank == 0;
     if ((few ? !m->active && m->now_ns - m->death_ns >= SETTLED_NS : leads) && blames(m, &m->deaths, &dead, &block)) blame(m, &dead, block);
 }
 

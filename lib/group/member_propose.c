@@ -150,6 +150,7 @@ static void begun(struct qr_member *m, const struct qr_begin *b) {
     if (b->from_checkpoint) m->split_step = b->base_step + 1;
     else member_say_own_wrong(m, b);
     member_begun_deaths(m, b);
+    member_begun_common(m, b);
     g->first = all_fresh(m, b);
     g->begin = *b;
     g->id_hash = qr_gen_id_hash(&b->id);
@@ -182,6 +183,7 @@ static void begin(struct qr_member *m) {
         b->member[r].data_port = i == m->opt.index ? m->opt.data_port : m->peer[i].data_port;
     }
     q->on = false;
+    if (!member_begin_common(m, q, b)) return;
     enum base_choice choice = member_choose_base(q->held, m->opt.mutations, b);
     if (choice == BASE_NONE && m->split_step) b->base_step = m->split_step - 1;
     char text[QR_MESSAGE_TEXT_BYTES], states[QR_MESSAGE_TEXT_BYTES];
@@ -223,6 +225,7 @@ static void propose(struct qr_member *m, uint64_t set) {
     q->deaths.n = q->deaths_before.n = 0;
     q->promised_ranks = 1; /* the proposer is the lowest of the set: rank 0 */
     q->held[0] = m->held;
+    q->common[0] = m->formed ? m->common : (struct qr_common){0};
     m->out.kind = QR_MESSAGE_PROPOSE;
     m->out.propose = *p;
     for (uint64_t rest = set & ~bit(m->opt.index); rest; rest &= rest - 1) member_send(m, m->peer[__builtin_ctzll(rest)].conn);
@@ -255,17 +258,22 @@ static bool same_as_active(const struct qr_member *m, uint64_t set) {
     return now == set;
 }
 
-/* Rule 8: may a first generation of these be proposed now? */
-static bool may_form(const struct qr_member *m, uint64_t set) {
+/* One of these was in a generation: what they form is not the first. */
+static bool runs(const struct qr_member *m, uint64_t set) {
+    bool yes = m->formed;
+    for (uint64_t rest = set & ~bit(m->opt.index); rest && !yes; rest &= rest - 1) yes = m->peer[__builtin_ctzll(rest)].beat.phase == QR_PHASE_MEMBER;
+    return yes;
+}
+
+/* Rule 8: may a generation of these be proposed now? */
+static bool may_form(struct qr_member *m, uint64_t set) {
     unsigned size = (unsigned)__builtin_popcountll(set);
-    bool running = m->formed, expired = m->now_ns - m->start_ns >= m->opt.form_timeout_ns;
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
-        if (!(set & bit(i)) || i == m->opt.index) continue;
-        running = running || m->peer[i].beat.phase == QR_PHASE_MEMBER;
-        expired = expired || m->peer[i].beat.form_expired;
-    }
-    if (size < m->min_workers) return false;
-    if (running) return true;
+    bool expired = m->now_ns - m->start_ns >= m->opt.form_timeout_ns;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if ((set & bit(i)) && i != m->opt.index) expired = expired || m->peer[i].beat.form_expired;
+    if (size < member_min_workers(m)) return false;
+    if (runs(m, set)) return true;
+    if (member_mismatched(m)) return false;
     if (m->opt.count_known && size == m->opt.n_peers) return true;
     if (!m->opt.count_known && m->now_ns - m->newcomer_ns >= NEWCOMERS_NS) return true;
     return expired;
@@ -279,12 +287,12 @@ static void give_up_waiting(struct qr_member *m, uint64_t set) {
     }
     if (m->active || waited < m->opt.form_timeout_ns) return;
     unsigned size = (unsigned)__builtin_popcountll(set);
-    if (size >= m->min_workers && waited < m->opt.form_timeout_ns + FORM_GRACE_NS) return;
+    if (size >= member_min_workers(m) && waited < m->opt.form_timeout_ns + FORM_GRACE_NS) return;
     char who[480], text[QR_ERR_MSG_BYTES];
     missing_text(m, set, who, sizeof who);
     if (who[0])
         snprintf(text, sizeof text, "no group within %.0f s: %s did not answer (%u of %zu are here, %u are needed)", (double)waited / 1e9,
-                 who, size, m->opt.n_peers, m->min_workers);
+                 who, size, m->opt.n_peers, member_min_workers(m));
     else
         snprintf(text, sizeof text, "no group within %.0f s, though all answered: the group that runs does not take this worker in",
                  (double)waited / 1e9);
@@ -315,8 +323,8 @@ void member_consider_proposing(struct qr_member *m) {
     member_check_poison(m, (unsigned)__builtin_popcountll(set));
     give_up_waiting(m, set);
     /* What broke, or too few: its generation can do nothing more. Who may not propose shows the others by this that it needs a new one. */
-    if (m->active && (m->need_new || (unsigned)__builtin_popcountll(set) < m->min_workers)) suspend(m);
-    if (m->over || q->on || m->now_ns < m->backoff_until_ns || (!m->formed && member_mismatched(m))) return;
+    if (m->active && (m->need_new || (unsigned)__builtin_popcountll(set) < member_min_workers(m))) suspend(m);
+    if (m->over || q->on || m->now_ns < m->backoff_until_ns) return;
     if ((set & (bit(m->opt.index) - 1)) || !may_form(m, set)) return;
     if (m->active && same_as_active(m, set) && !m->need_new && !differs) return;
     bool others = m->promised.number && !m->active && m->promised.index != m->opt.index;
@@ -348,7 +356,9 @@ void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propo
     int order = member_compare_ids(m, &p->id, &m->promised);
     if (order == 0 && !(m->opt.mutations & (QR_MUTATE_ID_IS_NUMBER | QR_MUTATE_PROMISE_ANY))) return; /* never twice */
     if (p->id.number > m->highest) m->highest = p->id.number;
-    const char *why = member_mismatched(m) && !m->formed ? "a worker with other settings answers" : objection(m, from, p);
+    uint64_t set = 0;
+    for (uint32_t k = 0; k < p->n_members; k++) set |= bit(p->member[k].index);
+    const char *why = member_mismatched(m) && !runs(m, set) ? "a worker with other settings answers" : objection(m, from, p);
     if (why) {
         m->out.kind = QR_MESSAGE_BUSY;
         m->out.busy = (struct qr_busy){.id = p->id, .highest_number = m->highest};
@@ -360,6 +370,7 @@ void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propo
     promise(m, &p->id);
     m->out.kind = QR_MESSAGE_PROMISE;
     m->out.promise = (struct qr_promise){.id = p->id, .held = m->held, .deaths = m->deaths};
+    if (m->formed) m->out.promise.common = m->common;
     member_send(m, m->peer[from].conn);
 }
 
@@ -377,6 +388,7 @@ void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promi
         if (q->propose.member[r].index == from && same_inc(q->propose.member[r].incarnation, m->peer[from].incarnation)) {
             q->promised_ranks |= bit(r);
             q->held[r] = p->held;
+            q->common[r] = p->common;
             member_gather_deaths(q, &p->deaths);
         }
     if ((unsigned)__builtin_popcountll(q->promised_ranks) == q->propose.n_members) {

@@ -72,6 +72,7 @@ struct qr_group {
     int64_t block_ns;              /* how long a block takes; 0: not known */
     /* under lock: facts from the machine */
     bool begun;                    /* generation is active */
+    bool first;                    /* one that it has led before it joined any was the first */
     uint64_t serial;               /* Begins so far */
     int64_t begun_ns;              /* the last */
     int64_t committed_ns;          /* the last commit; 0: none yet */
@@ -91,6 +92,8 @@ struct qr_group {
     uint64_t joined;               /* the serial that the trainer works in; 0: none */
     struct qr_gen_id joined_id;
     int64_t reduced_ns;            /* training thread's: the end of the last reduction; 0: none in this generation */
+    enum qr_allreduce wish;        /* the ring's, in the joined generation; the training thread's */
+    uint64_t planned;              /* epochs of qr_group_plan; 0: not called */
 };
 
 /* ---- group.c. All under the lock ---- */

@@ -73,6 +73,11 @@ struct qr_tensorboard *qr_tensorboard_new(const struct qr_tensorboard_options *o
     return t;
 }
 
+void qr_tensorboard_set_number(struct qr_tensorboard *t, const char *name, double value) {
+    for (size_t i = 0; i < t->opt.n_hparams; i++)
+        if (strcmp(t->hparams[i].name, name) == 0) t->hparams[i].number = value;
+}
+
 static double wall_seconds(const struct qr_tensorboard *t) { return (double)qr_now_ns(t->opt.wall) / (double)QR_SECOND; }
 
 /* ---- files ---- */

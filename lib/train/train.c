@@ -12,7 +12,7 @@
 struct run {
     const struct qr_train_options *opt;
     const struct qr_job *job;
-    uint64_t epochs;
+    uint64_t epochs;                 /* the ring's */
     size_t n_batches;                /* of an epoch */
     struct qr_group_view view;
     struct qr_state state, spare;    /* spare: the next one until it is committed, then the one before */
@@ -337,7 +337,8 @@ static enum qr_code look(struct run *r, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
     bool found = false;
     struct qr_err why;
-    if (!o->reload || !o->ended) return QR_OK;
+    if (o->anew) return o->anew(o->reload_ctx, err);
+    if (!leads(r) || !o->reload || !o->ended) return QR_OK;
     if (o->reload(o->reload_ctx, &r->spare, &found, &why) != QR_OK) {
         qr_warn(o->log, "train", "whether others have trained on is not known: %s", why.msg);
         return QR_OK;
@@ -366,6 +367,13 @@ static void say_members(struct run *r, int64_t took_ns) {
                 r->view.n_members, r->view.n_members == 1 ? "" : "s", who, (double)took_ns / 1e9);
 }
 
+/* The first leader's number counts for all. */
+static void plan(struct run *r, uint64_t epochs) {
+    r->epochs = epochs;
+    qr_gauge(QR_EPOCHS_PLANNED, (int64_t)epochs);
+    qr_gauge(QR_STEPS_PLANNED, (int64_t)(epochs * r->n_batches));
+}
+
 /* Until this member works in a generation and has its base, or the others have ended the run (r->done). */
 static enum qr_code join(struct run *r, struct qr_err *err) {
     const struct qr_train_observer *o = &r->opt->observer;
@@ -377,12 +385,13 @@ static enum qr_code join(struct run *r, struct qr_err *err) {
         r->done = start.done;
         if (r->done) return QR_OK;
         r->view = start.view;
+        plan(r, start.epochs);
         r->n_joined++;
         qr_stepper_seat(r->stepper, r->view.rank, r->view.n_members);
         if (!start.keep) qr_stepper_clear(r->stepper);
         if (start.n_more) qr_stepper_add(r->stepper, start.more, start.n_more, start.more_coverage);
         if (start.first && ((code = look(r, err)) != QR_OK || r->done)) continue;
-        if (o->joined && !start.reload && (code = o->joined(o->ctx, &r->view, start.whole && start.base_step == 0, err)) != QR_OK) return code;
+        if (o->joined && !start.reload && (code = o->joined(o->ctx, &r->view, r->epochs, start.whole && start.base_step == 0, err)) != QR_OK) return code;
         if (start.reload) code = reload(r, err);
         else if (start.fetch) code = fetch(r, &start, err);
         else if (start.give) code = give(r, err);
@@ -406,7 +415,7 @@ static void name_values(struct run *r) {
 }
 
 static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, struct qr_err *err) {
-    *r = (struct run){.opt = opt, .job = opt->job, .epochs = opt->epochs ? opt->epochs : opt->job->train.epochs};
+    *r = (struct run){.opt = opt, .job = opt->job};
     const struct qr_model *m = opt->model;
     r->has_val = opt->data->n_samples > opt->data->n_train;
     if (r->job->train.early_stopping.on && !r->has_val)
@@ -431,8 +440,8 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     for (size_t i = 0; i < r->n_tensors; i++) r->tensor_sizes[i] = qr_model_tensor(m, i)->n;
     qr_stepper_prepare(r->stepper, r->state.weights);
     show_values(r);
-    qr_gauge(QR_EPOCHS_PLANNED, (int64_t)r->epochs);
-    qr_gauge(QR_STEPS_PLANNED, (int64_t)(r->epochs * r->n_batches));
+    plan(r, opt->epochs ? opt->epochs : opt->job->train.epochs);
+    qr_group_plan(opt->group, r->epochs, r->n_batches + r->has_val);
     qr_state_digest(&r->state, &r->scratch, r->digest);
     size_t batch = qr_block_count(qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->block_size);
     size_t validation = qr_block_count((struct qr_range){opt->data->n_train, opt->data->n_samples}, r->job->block_size);

@@ -18,9 +18,9 @@
  * now tells a line that the leader before may have written, and lines before it in detail->before (record/result.h). */
 struct qr_train_observer {
     void *ctx;
-    /* this member works in another generation from now on. fresh: everybody is in it, and it starts at step 0: nothing has been
-     * told of this run */
-    enum qr_code (*joined)(void *ctx, const struct qr_group_view *view, bool fresh, struct qr_err *err);
+    /* this member works in another generation from now on, which trains so many epochs. fresh: everybody is in it, and it starts at step 0:
+     * nothing has been told of this run */
+    enum qr_code (*joined)(void *ctx, const struct qr_group_view *view, uint64_t epochs, bool fresh, struct qr_err *err);
     /* a step has been applied (TRAIN) or evaluated (EVAL) and is now stable */
     enum qr_code (*step)(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err);
     /* lines that were told already, oldest first: who led may have died before it wrote the last of them. Of who leads from now on, and of who
@@ -62,7 +62,9 @@ struct qr_train_options {
     /* Who leads a first generation reloads too: others may have trained on since these started (DESIGN §8 rule 7). Then this says whether what was
      * reloaded is the end of the run. NULL: no such look is taken. */
     bool (*ended)(void *ctx);
-    uint64_t epochs;                /* overrides the job's when not 0 */
+    /* Instead of that look, for who wants nothing of what was trained before: who leads the first generation takes it away. NULL: it looks. */
+    enum qr_code (*anew)(void *ctx, struct qr_err *err);
+    uint64_t epochs;                /* overrides the job's when not 0; a ring's first leader's count for all (qr_group_plan) */
     struct qr_group *group;         /* not ready yet: qr_train_run says what state it begins with */
     struct qr_pool *pool;
     const struct qr_clock *clock;

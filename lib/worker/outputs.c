@@ -236,9 +236,11 @@ static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *sta
     return o->publisher ? qr_publisher_stable(o->publisher, leader, state, err) : QR_OK;
 }
 
-static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, bool fresh, struct qr_err *err) {
+static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs, bool fresh, struct qr_err *err) {
     struct qr_outputs *o = ctx;
     o->leader = view->rank == 0;
+    if (o->publisher) qr_publisher_plan(o->publisher, epochs);
+    if (o->events) qr_tensorboard_set_number(o->events, "epochs", (double)epochs);
     return fresh ? qr_steps_log_fresh(&o->steps, err) : QR_OK;
 }
 

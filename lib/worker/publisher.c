@@ -253,6 +253,12 @@ bool qr_publisher_free(struct qr_publisher *p) {
     return true;
 }
 
+void qr_publisher_plan(struct qr_publisher *p, uint64_t epochs) {
+    pthread_mutex_lock(&p->lock);
+    p->opt.epochs = epochs;
+    pthread_mutex_unlock(&p->lock);
+}
+
 bool qr_publisher_looked(struct qr_publisher *p) {
     pthread_mutex_lock(&p->lock);
     bool looked = p->looked;

@@ -25,7 +25,7 @@ struct qr_publisher_options { /* all borrowed for the publisher's life */
     const struct qr_state *begin; /* published already; NULL: none. Only read by qr_publisher_new */
     int64_t every_ns;
     uint64_t every_steps;
-    uint64_t epochs;           /* of the whole training */
+    uint64_t epochs;           /* of the whole training, until qr_publisher_plan says more */
     const struct qr_clock *clock;
     const struct qr_log *log;
 };
@@ -35,6 +35,8 @@ QR_MUST_CHECK enum qr_code qr_publisher_new(const struct qr_publisher_options *o
  * fine. */
 bool qr_publisher_free(struct qr_publisher *p);
 
+/* The ring trains so many epochs, whatever this worker was started with. */
+void qr_publisher_plan(struct qr_publisher *p, uint64_t epochs);
 /* An error: why training must end. */
 QR_MUST_CHECK enum qr_code qr_publisher_stable(struct qr_publisher *p, bool leader, const struct qr_state *state, struct qr_err *err);
 /* Publishes the last state that was handed over; done: the weights are written. OK too where a local disk keeps it from that, with a

@@ -17,6 +17,15 @@
 #include "format/json.h"
 
 enum qr_setting_origin { QR_ORIGIN_DEFAULT, QR_ORIGIN_JOB, QR_ORIGIN_ENVIRONMENT, QR_ORIGIN_FLAG };
+/* Whose value counts where the workers of one ring have others. Nothing that a newcomer says ends a ring that works. */
+enum qr_setting_between {
+    QR_SETTING_NONE,   /* no such setting */
+    QR_SETTING_OWN,    /* each has its own, and it concerns nobody else */
+    QR_SETTING_RING,   /* the first leader's counts for all until the ring ends (group/member.md) */
+    QR_SETTING_LEADER, /* that of who leads, as long as it does */
+    QR_SETTING_FIRST,  /* that of the first leader, once, before the ring begins */
+    QR_SETTING_EQUAL,  /* must be the same: else the newcomer does not get into the ring, and it alone gives up */
+};
 enum { QR_SETTINGS_MAX = 48 };
 
 struct qr_settings {
@@ -75,6 +84,10 @@ void qr_settings_log(const struct qr_settings *s, const struct qr_log *log);
 void qr_settings_help(struct qr_buf *ret);     /* the options part of qringd --help */
 void qr_settings_markdown(struct qr_buf *ret); /* the README's table */
 
+/* *ret_told (may be NULL): what a newcomer with another value reads in its log; NULL: nothing. */
+enum qr_setting_between qr_settings_between(const char *name, const char **ret_told);
+/* The same for a key of the job file ("train.epochs"). */
+enum qr_setting_between qr_settings_between_key(const char *path, const char **ret_told);
 /* 0: no such flag; 1: a flag without a value; 2: one that takes a value. name without dashes. */
 int qr_settings_arity(const char *name);
 /* The i-th name ("data-port"), NULL at the end; hidden ones are left out. For completion and nearest names. */

@@ -151,7 +151,9 @@ static void check_checkpoints(struct qr_validation *v) {
     struct qr_start start;
     struct qr_err err;
     if (!v->checkpoints_url || v->settings.fresh) return;
-    if (qr_place_look(v->checkpoints_url, &v->load, epochs, &start, &err) != QR_OK) found(v, &err);
+    enum qr_code code = qr_place_look(v->checkpoints_url, &v->load, epochs, &start, &err);
+    if (code == QR_OK) code = qr_place_within(v->checkpoints_url, &v->load, epochs, &start, &err);
+    if (code != QR_OK) found(v, &err);
     qr_start_fini(&start);
 }
 

@@ -33,7 +33,7 @@ struct worker {
     struct qr_outputs outputs;
     struct qr_job_canonical canonical;
     struct qr_group_field *fields;
-    char *listen;
+    char *listen, *places;
     struct qr_link_tls *tls; /* NULL: plaintext */
     struct qr_group *group;
     struct qr_pool *pool;
@@ -181,6 +181,7 @@ static enum qr_allreduce allreduce_of(const char *name) {
 static enum qr_code open_group(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     const struct qr_identity *id = &w->identity;
+    w->places = qr_xasprintf("%s\n%s\n%s", w->outputs.dir, w->outputs.weights_url, w->outputs.checkpoints_url ? w->outputs.checkpoints_url : "none");
     int64_t form_ns = s->form_timeout_ns >= 0 ? s->form_timeout_ns : id->count_known ? s->start_timeout_ns : 10 * QR_SECOND;
     bool solo = id->role == QR_ROLE_SINGLE;
     unsigned port = 0;
@@ -193,7 +194,7 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
         .peers = (const char *const *)id->peers, .count_known = id->count_known,
         .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
         .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns,
-        .allreduce = allreduce_of(s->allreduce), .echo = true, .tls = w->tls, .clock = &qr_clock_monotonic, .log = &w->log,
+        .allreduce = allreduce_of(s->allreduce), .places = w->places, .echo = true, .tls = w->tls, .clock = &qr_clock_monotonic, .log = &w->log,
     };
     memcpy(opt.job_hash, w->canonical.hash, sizeof opt.job_hash);
     if (solo) {
@@ -247,7 +248,10 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
 
 /* ---- checkpoints ---- */
 
+/* The ring's, once it is known. */
 static uint64_t epochs_of(const struct worker *w) {
+    uint64_t ring = w->group ? qr_group_epochs(w->group) : 0;
+    if (ring) return ring;
     return w->settings.epochs > 0 ? (uint64_t)w->settings.epochs : w->job->train.epochs;
 }
 
@@ -280,9 +284,14 @@ static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     const char *url = w->outputs.checkpoints_url;
     struct qr_start *start = &w->start;
     if (!url) return QR_OK;
-    if (w->settings.fresh) return w->identity.index <= 0 ? qr_place_forget(url, err) : QR_OK; /* one of them is enough */
+    bool solo = w->identity.role == QR_ROLE_SINGLE;
+    if (w->settings.fresh) return solo ? qr_place_forget(url, err) : QR_OK; /* a ring may be at work: anew() */
     enum qr_code code = look(w, start, err);
+    if (code == QR_OK && solo) code = qr_place_within(url, &w->load, epochs_of(w), start, err);
     w->finished = w->ended;
+    if (start->found == QR_FOUND_BEYOND && !solo)
+        qr_warn(&w->log, "worker", "the checkpoint of step %llu lies beyond %llu epochs (%s): this worker looks for a ring that trains more",
+                (unsigned long long)start->state.step, (unsigned long long)epochs_of(w), url);
     if (start->found == QR_FOUND_STATE)
         qr_info(&w->log, "worker", "goes on from step %llu, %llu epochs finished (%s)", (unsigned long long)start->state.step,
                 (unsigned long long)start->state.epoch, url);
@@ -296,6 +305,7 @@ static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, str
     *ret_found = w->ended = false;
     if (!w->outputs.checkpoints_url || qr_now_ns(&qr_clock_monotonic) - w->looked_ns < look_again_ns) return QR_OK;
     enum qr_code code = look(w, &start, err);
+    if (code == QR_OK) code = qr_place_within(w->outputs.checkpoints_url, &w->load, epochs_of(w), &start, err);
     *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;
     if (*ret_found) qr_state_copy(ret, &start.state);
     qr_start_fini(&start);
@@ -304,8 +314,16 @@ static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, str
 
 static bool ended(void *ctx) { return ((struct worker *)ctx)->ended; }
 
+/* --fresh, where no ring is at work: what is there goes, of any job. */
+static enum qr_code anew(void *ctx, struct qr_err *err) {
+    struct worker *w = ctx;
+    return w->outputs.checkpoints_url ? qr_place_forget(w->outputs.checkpoints_url, err) : QR_OK;
+}
+
 /* The state to go on from, or NULL. */
-static const struct qr_state *resumed(const struct worker *w) { return w->start.found == QR_FOUND_STATE ? &w->start.state : NULL; }
+static const struct qr_state *resumed(const struct worker *w) {
+    return w->start.found == QR_FOUND_STATE || w->start.found == QR_FOUND_BEYOND ? &w->start.state : NULL;
+}
 
 static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
     if (!w->outputs.checkpoints_url) return QR_OK;
@@ -331,14 +349,14 @@ static bool others_ended(struct worker *w) {
     return yes;
 }
 
-/* Whoever ends early leaves its newest stable state behind, and may learn that the others have ended; when nothing can be published, all end for
- * the same reason. */
+/* Whoever ends early leaves its newest stable state behind, and may learn that the others have ended; when nothing can be published where the ring
+ * publishes, all end for the same reason. */
 static enum qr_code leave_state(struct worker *w, enum qr_code code, const struct qr_err *err) {
     struct qr_err told;
     if (!qr_publisher_refused(w->publisher)) {
         qr_publisher_hurry(w->publisher);
         qr_publisher_await(w->publisher, QR_STOP_PUBLISH_NS);
-    } else if (!w->told_end && w->outputs.leader && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK) {
+    } else if (!w->told_end && w->outputs.leader && qr_group_leads_for_all(w->group) && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK) {
         qr_debug(&w->log, "worker", "%s", told.msg);
     }
     if (qr_exit_code(code) != 138 || !others_ended(w)) return code;
@@ -360,6 +378,7 @@ static enum qr_code finish(void *ctx, const struct qr_group_view *view, const st
     if (view->rank == 0) {
         double seconds = (double)(qr_now_ns(&qr_clock_monotonic) - w->began_ns) / 1e9;
         wrote = qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, view->n_members, seconds, err);
+        if (wrote != QR_OK && !qr_group_leads_for_all(w->group)) return wrote; /* who leads next has places of its own */
     }
     enum qr_code done = qr_group_done(w->group, wrote == QR_OK ? NULL : err, written_within_ns, &done_err);
     w->told_end = done != QR_ABORTED;
@@ -384,7 +403,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
         .job = w->job, .canonical = &w->canonical, .data = &w->load.data, .model = w->load.model, .initial = w->load.initial,
         .resume = resumed(w), .epochs = epochs, .group = w->group, .pool = w->pool,
         .clock = &qr_clock_monotonic, .log = &w->log, .observer = qr_outputs_observer(&w->outputs),
-        .reload = reload, .reload_ctx = w, .ended = w->settings.fresh ? NULL : ended, /* what --fresh found is not gone on from */
+        .reload = reload, .reload_ctx = w, .ended = ended, .anew = w->settings.fresh ? anew : NULL,
         .finish = finish, .finish_ctx = w,
     };
     qr_http_watch(w->http, QR_HTTP_TRAINING, true);
@@ -459,6 +478,7 @@ static bool cleanup(struct worker *w) {
     qr_settings_fini(&w->settings);
     free(w->fields);
     free(w->listen);
+    free(w->places);
     qr_http_close(w->http);
     return ended && gone;
 }

@@ -80,6 +80,9 @@ struct node {
     char digest[33];
     int64_t told_ns, named_ns, ended_ns; /* when it last told a step, first named the victim as gone, ended */
     unsigned joins, n_members;
+    uint64_t epochs;              /* its own settings; the truth's, auto, 1, unless the world has others */
+    enum qr_allreduce wish;
+    unsigned fewest;
 };
 struct object { char name[120]; struct qr_buf bytes, good; uint64_t version; bool damaged; }; /* good: before the damage */
 enum verb { GET, PUT, CREATE, REMOVE, LIST, SWAP };
@@ -125,6 +128,7 @@ struct whole {
     char address[MAX_NODES][32], dir[64];
     const char *peers[MAX_NODES];
     uint64_t said_hash;
+    bool others;                  /* who is started again has other settings */
     bool offsets;                 /* clocks that began at different times */
     bool no_data;                 /* at the end, and from then on, two members hear each other and pass no data */
     int64_t every_ns, form_ns;

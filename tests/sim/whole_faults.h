@@ -85,7 +85,7 @@ static void kill_all(struct whole *w, bool power) {
     say(&w->node[0], "(power) everything is off");
     store_power_cut(w);
 }
-static void heal(struct whole *w) {
+static inline void heal(struct whole *w) {
     for (unsigned i = 0; i < w->n; i++) {
         struct node *x = &w->node[i];
         if (x->paused) x->resume_ns = now_of(w);
@@ -109,7 +109,7 @@ static void heal(struct whole *w) {
 
 struct plan { bool calm, power, halves; unsigned set, n_cuts; uint64_t after_saves; int64_t quiet_ns, every_ms; };
 
-static void flavour(struct whole *w, struct plan *p) {
+static inline void flavour(struct whole *w, struct plan *p) {
     struct store *s = &w->store;
     s->on = dice(w, 6) > 0;
     s->cloud = s->on && dice(w, 5) < 2;
@@ -127,7 +127,7 @@ static void flavour(struct whole *w, struct plan *p) {
     if (dice(w, 8) == 0) qr_sim_net_rate(w->net, site_of(&w->node[dice(w, w->n)], 0), 50000 + dice_ns(w, 400000));
 }
 /* Once so many checkpoints were written, at any moment; then after more of them again. */
-static void power_cut(struct whole *w, struct plan *p) {
+static inline void power_cut(struct whole *w, struct plan *p) {
     if (!p->power || !p->n_cuts || w->done || w->store.n_saves < p->after_saves || dice(w, 60)) return;
     kill_all(w, !w->store.cloud);
     p->after_saves = w->store.n_saves + dice(w, 6);
@@ -176,7 +176,7 @@ static void trouble_links(struct whole *w, struct node *x, struct node *o) {
     default: qr_sim_net_rate(w->net, site_of(x, 0), dice(w, 2) ? 0 : 20000 + dice_ns(w, 200000));
     }
 }
-static void trouble(struct whole *w) {
+static inline void trouble(struct whole *w) {
     struct node *x = &w->node[dice(w, w->n)], *o = &w->node[dice(w, w->n)];
     switch (dice(w, 10)) {
     case 0:

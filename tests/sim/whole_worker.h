@@ -21,7 +21,7 @@ static enum qr_code dead(const struct node *x, struct qr_err *err) { return x->k
 
 /* ---- what the step loop tells ---- */
 
-static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, bool fresh, struct qr_err *err) {
+static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs, bool fresh, struct qr_err *err) {
     struct node *x = ctx;
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
     say(x, "JOINS generation %llu: rank %u of %u%s", (unsigned long long)view->generation, view->rank, view->n_members, fresh ? ", from the start" : "");
@@ -29,6 +29,7 @@ static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, bool 
     x->joins++;
     x->n_members = view->n_members;
     x->leader = view->rank == 0;
+    if (x->publisher) qr_publisher_plan(x->publisher, epochs);
     return fresh ? qr_steps_log_fresh(&x->log, err) : QR_OK;
 }
 static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err) {
@@ -167,6 +168,14 @@ static void close_publisher(struct node *x) {
 
 /* ---- begin ---- */
 
+static uint64_t ring_epochs(struct node *x) {
+    uint64_t ring = x->group ? qr_group_epochs(x->group) : 0;
+    return ring ? ring : x->epochs;
+}
+static const struct qr_state *goes_on_from(const struct node *x) {
+    return x->start.found == QR_FOUND_STATE || x->start.found == QR_FOUND_BEYOND ? &x->start.state : NULL;
+}
+
 static enum qr_code begin_from(struct node *x) {
     struct whole *w = x->w;
     const struct store *s = &w->store;
@@ -174,7 +183,7 @@ static enum qr_code begin_from(struct node *x) {
     uint64_t at_least = s->lied ? 0 : s->acked_pass;
     x->damage_hidden = (w->mutations & PLANT_UNVERIFIED) != 0;
     x->looked_ns = node_now(x);
-    x->code = qr_place_find(&place, &truth.load, truth.canonical.hex, truth.epochs, &x->start, &x->err);
+    x->code = qr_place_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x), &x->start, &x->err);
     qr_place_close(&place);
     if (x->killed) return x->code = qr_fail(&x->err, QR_CANCELLED, "killed");
     for (const char *at = qr_buf_string(&x->start.notes); *at; at += strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n'))
@@ -211,7 +220,7 @@ static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, str
     if (!x->w->store.on || node_now(x) - x->looked_ns < 2 * QR_SECOND) return QR_OK;
     struct qr_place place = place_of(x);
     x->looked_ns = node_now(x);
-    enum qr_code code = qr_place_find(&place, &truth.load, truth.canonical.hex, truth.epochs, &start, err);
+    enum qr_code code = qr_place_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x), &start, err);
     qr_place_close(&place);
     x->saw_end = start.found == QR_FOUND_DONE;
     *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;
@@ -226,7 +235,7 @@ static enum qr_code open_group(struct node *x) {
     struct whole *w = x->w;
     static const struct qr_group_field field = {"contract", "f64-v1"};
     struct qr_group_options o = {.run = "whole", .fields = &field, .n_fields = 1, .index = x->index, .n_peers = w->n, .peers = w->peers,
-                                 .count_known = true, .min_workers = w->min_workers, .listen_address = w->address[x->index], .data_port = 2224,
+                                 .count_known = true, .min_workers = x->fewest, .allreduce = x->wish, .listen_address = w->address[x->index], .data_port = 2224,
                                  .form_timeout_ns = w->form_ns, .clock = &x->clock, .log = &x->say,
                                  .seed = mix(w->seed * 1000 + x->index * 100 + x->lives) | 1, .mutations = w->mutations & PLANT_GROUP};
     unsigned port;
@@ -244,8 +253,8 @@ static void open_publisher(struct node *x) {
     snprintf(path, sizeof path, "%s/steps.jsonl", w->dir);
     const struct qr_publisher_options opt = {
         .url = place.url, .log_path = path, .job = truth.job, .model = truth.load.model, .job_hash = truth.canonical.hex,
-        .begin = x->start.found == QR_FOUND_STATE ? &x->start.state : NULL, .every_ns = w->every_ns, .every_steps = w->every_steps,
-        .epochs = truth.epochs, .clock = &x->clock, .log = &x->say,
+        .begin = goes_on_from(x), .every_ns = w->every_ns, .every_steps = w->every_steps,
+        .epochs = x->epochs, .clock = &x->clock, .log = &x->say,
     };
     const struct qr_publisher_threads threads = {x, publishing_start, publishing_wait, publishing_wake, publishing_end};
     (void)qr_publisher_over(&opt, &place, &threads);
@@ -265,7 +274,7 @@ static void train(struct node *x) {
     struct qr_train_result result = {0};
     struct qr_train_options t = {
         .job = truth.job, .canonical = &truth.canonical, .data = &truth.load.data, .model = truth.load.model, .clock = &x->busy_clock, .log = &x->say,
-        .resume = x->start.found == QR_FOUND_STATE ? &x->start.state : NULL, .epochs = truth.epochs,
+        .resume = goes_on_from(x), .epochs = x->epochs,
         .observer = {.ctx = x, .joined = on_joined, .step = on_step, .told = on_told, .stable = on_stable}, .finish = on_finish, .finish_ctx = x,
         .reload = reload, .reload_ctx = x, .ended = saw_end,
     };
@@ -306,6 +315,10 @@ static void start_node(struct node *x) {
     x->start = (struct qr_start){0};
     x->joins = 0;
     *x->digest = 0;
+    bool others = w->others && x->lives > 1 && !w->done;
+    x->epochs = others ? 1 + dice(w, 2 * truth.epochs) : truth.epochs;
+    x->wish = w->others ? (enum qr_allreduce)dice(w, QR_ALLREDUCE_KINDS) : QR_ALLREDUCE_AUTO;
+    x->fewest = others ? 1 + (unsigned)dice(w, MAX_NODES) : w->min_workers;
     if (w->offsets) x->offset_ns = dice_ns(w, INT64_C(1) << 50);
     x->clock = (struct qr_clock){node_now, x};
     x->busy_clock = (struct qr_clock){busy_now, x};

@@ -190,7 +190,7 @@ static void whole_fini(struct whole *w) {
 /* ---- all at once ---- */
 
 /* Nobody of one half reaches the other. */
-static void halve(struct whole *w, unsigned set, bool on) {
+static inline void halve(struct whole *w, unsigned set, bool on) {
     for (unsigned i = 0; i < w->n; i++)
         for (unsigned k = 0; k < w->n; k++)
             if ((set >> i & 1) != (set >> k & 1)) cut(&w->node[i], &w->node[k], on);

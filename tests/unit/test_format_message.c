@@ -58,6 +58,7 @@ static void fill_begin(void) { /* the largest message */
             m->kept[m->n_kept] = (struct qr_run){(UINT64_C(1) << 39) + m->n_kept, 1 << 18, 1 << 20};
     }
     fill_deaths(&b->deaths);
+    b->common = (struct qr_common){UINT64_C(1) << 53, 4, 64, UINT64_MAX};
 }
 static bool round_trip(void) {
     qr_buf_clear(&buf);
@@ -76,11 +77,11 @@ static void test_kinds(void) {
     in.kind = QR_MESSAGE_HEARTBEAT;
     in.heartbeat = (struct qr_heartbeat){.sequence = 9, .promised = id_of(4, 1, 1), .highest_number = 8, .refusals = 1, .applied_step = 3, .stable_step = 2,
         .phase = QR_PHASE_DONE, .form_expired = true, .trainer_turns = 99, .expected_block_ms = 20, .n_heard = 1, .heard = {{.index = 5}},
-        .hand = {.step = 3, .digest = {7}, .n = 2, .block = {9, (UINT64_C(1) << 40) - 1}}, .hand_heard = 77};
+        .hand = {.step = 3, .digest = {7}, .n = 2, .block = {9, (UINT64_C(1) << 40) - 1}}, .hand_heard = 77, .common = {3, 2, 1, 9}};
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_PROMISE;
-    in.promise = (struct qr_promise){.id = id_of(4, 1, 1), .held = {.applied_step = 7, .stable_step = 6, .base_step = 7, .n_runs = 1, .run = {{1, 2, 3}}}};
+    in.promise = (struct qr_promise){.id = id_of(4, 1, 1), .held = {.applied_step = 7, .stable_step = 6, .base_step = 7, .n_runs = 1, .run = {{1, 2, 3}}}, .common = {600, 4, 2, 1}};
     memset(in.promise.held.digest, 4, 16);
     fill_deaths(&in.promise.deaths);
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
@@ -115,6 +116,10 @@ static void test_encode_limits(void) {
     fill_begin(), in.begin.deaths.n++, refused("deaths");
     fill_begin(), in.begin.deaths.death[9].run[3].stride = 0, refused("runs of blocks");
     fill_begin(), in.begin.deaths.death[9].name.index = 64, refused("deaths");
+    fill_begin(), in.begin.common.epochs = 0, refused("settings in common");
+    fill_begin(), in.begin.common.allreduce = 5, refused("settings in common");
+    fill_begin(), in.begin.common.min_workers = 65, refused("settings in common");
+    fill_begin(), in.begin.common.epochs++, refused("settings in common");
     memset(&in, 0, sizeof in), in.kind = QR_MESSAGE_HEARTBEAT, in.heartbeat.hand.n = 17, refused("blocks in hand");
     in.heartbeat.hand.n = 1, in.heartbeat.hand.block[0] = UINT64_C(1) << 40, refused("blocks in hand");
     in.kind = (enum qr_message_kind)0, refused("no message of kind 0");
@@ -132,6 +137,7 @@ static void test_decode_limits(void) {
     LIES("\x0a\x02\x28\x40", "index 64");
     LIES("\x4a\x02\x08\x09", "why: 9");
     LIES("\x1a\x02\x12\x00", "incarnation: 0 bytes");
+    LIES("\x1a\x17\x12\x10" "0123456789abcdef" "\xa2\x01\x02\x08\x05", "settings in common: outside"); /* a heartbeat's: epochs and no more */
     LIES("\xff\xff\xff", "not a protobuf message");
     LIES("\x72\x01x", "no kind");
     char *big = qr_xcalloc(1, 70000);

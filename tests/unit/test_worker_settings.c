@@ -1,4 +1,7 @@
 /* The settings table: flags, environment, job file, default, in this order; what is refused, and with which words. */
+#include "base/file.h"
+#include "base/mem.h"
+#include "job/canonical.h"
 #include "tests/t.h"
 #include "worker/settings.h"
 
@@ -167,6 +170,78 @@ static void test_texts(void) {
     qr_settings_fini(&s);
 }
 
+/* Each row says whether it may differ between workers, whose counts, and what a newcomer with another is told. */
+static void test_between(void) {
+    static const struct { const char *name; enum qr_setting_between between; } rows[] = {
+        {"epochs", QR_SETTING_RING}, {"allreduce", QR_SETTING_RING}, {"min-workers", QR_SETTING_RING}, {"fresh", QR_SETTING_FIRST}, {"plaintext", QR_SETTING_EQUAL},
+        {"tls-ca", QR_SETTING_EQUAL}, {"out", QR_SETTING_LEADER}, {"checkpoints", QR_SETTING_LEADER}, {"checkpoint-interval", QR_SETTING_LEADER}, {"threads", QR_SETTING_OWN},
+    };
+    const char *told;
+    size_t n[QR_SETTING_EQUAL + 1] = {0};
+    for (size_t i = 0; qr_settings_name(i); i++) {
+        enum qr_setting_between b = qr_settings_between(qr_settings_name(i), &told);
+        CHECK(b > QR_SETTING_NONE && b <= QR_SETTING_EQUAL, "--%s does not say whose value counts", qr_settings_name(i));
+        CHECK(told || (b != QR_SETTING_RING && b != QR_SETTING_EQUAL), "--%s: what is a newcomer with another told?", qr_settings_name(i));
+        CHECK(!told || b != QR_SETTING_OWN, "--%s", qr_settings_name(i));
+        n[b]++;
+    }
+    for (size_t i = 0; i < COUNT(rows); i++) CHECK(qr_settings_between(rows[i].name, NULL) == rows[i].between, "--%s", rows[i].name);
+    CHECK(n[QR_SETTING_RING] == 3, "a fourth wants a place in struct qr_common");
+    CHECK(qr_settings_between("nothing", &told) == QR_SETTING_NONE && !told && qr_settings_between("progress-fd", NULL) == QR_SETTING_OWN);
+}
+
+/* Keys of the job: those that differ without a word are those that the hash leaves out. */
+#define MODEL "\"model\":[{\"layer\":\"dense\",\"units\":1}]"
+#define NPZ(file, more) "\"data\":{\"source\":\"csv\",\"url\":\"/tmp/qring-settings-" file ".csv\"" more "}"
+static void hash_of(const char *text, char ret[65]) {
+    struct qr_job *j = NULL;
+    struct qr_err err = {0};
+    struct qr_dataset d = {0};
+    struct qr_job_canonical c;
+    CHECK(qr_job_parse(qr_bytes_of_string(text), "test", &j, &err) == QR_OK && qr_job_data(j, &d, &err) == QR_OK, "%s: %s", text, err.msg);
+    qr_job_canonical(j, &d, NULL, &c);
+    snprintf(ret, 65, "%s", c.hex);
+    qr_job_canonical_fini(&c);
+    qr_dataset_fini(&d);
+    qr_job_free(j);
+}
+static void test_keys(void) {
+    static const struct { const char *key, *text; } rows[] = {
+        {"name", "{" MODEL "," NPZ("a", "") ",\"name\":\"other\"}"}, {"seed", "{" MODEL "," NPZ("a", "") ",\"seed\":7}"},
+        {"precision", "{" MODEL "," NPZ("a", "") ",\"precision\":\"double\"}"}, {"block_size", "{" MODEL "," NPZ("a", "") ",\"block_size\":2}"},
+        {"model", "{\"model\":[{\"layer\":\"dense\",\"units\":1,\"activation\":\"tanh\"}]," NPZ("a", "") "}"},
+        {"data.url", "{" MODEL "," NPZ("b", "") "}"}, {"data", "{" MODEL "," NPZ("c", "") "}"},
+        {"data.train_fraction", "{" MODEL "," NPZ("a", ",\"train_fraction\":0.5") "}"},
+        {"train.epochs", "{" MODEL "," NPZ("a", "") ",\"train\":{\"epochs\":9}}"}, {"train.batch_size", "{" MODEL "," NPZ("a", "") ",\"train\":{\"batch_size\":2}}"},
+        {"train.loss", "{" MODEL "," NPZ("a", "") ",\"train\":{\"loss\":\"mae\"}}"},
+        {"train.metrics", "{" MODEL "," NPZ("a", "") ",\"train\":{\"metrics\":[\"mae\"]}}"},
+        {"train.optimizer", "{" MODEL "," NPZ("a", "") ",\"train\":{\"optimizer\":{\"name\":\"sgd\"}}}"},
+        {"train.shuffle", "{" MODEL "," NPZ("a", "") ",\"train\":{\"shuffle\":false}}"},
+        {"train.early_stopping", "{" MODEL "," NPZ("a", ",\"train_fraction\":0.5") ",\"train\":{\"early_stopping\":{}}}"},
+        {"worker", "{" MODEL "," NPZ("a", "") ",\"worker\":{\"threads\":2}}"},
+    };
+    static const char *const files[] = {"a", "b", "c"};
+    struct qr_err err;
+    const char *told;
+    char hash[65], other[65], path[64];
+    for (size_t i = 0; i < COUNT(files); i++) {
+        snprintf(path, sizeof path, "/tmp/qring-settings-%s.csv", files[i]);
+        CHECK(qr_file_replace(path, qr_bytes_of_string(i < 2 ? "x,y\n1,0\n2,1\n3,0\n4,1\n" : "x,y\n1,0\n2,1\n3,0\n4,0\n"), &err) == QR_OK, "%s", err.msg);
+    }
+    hash_of("{" MODEL "," NPZ("a", "") "}", hash);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        hash_of(rows[i].text, other);
+        enum qr_setting_between b = qr_settings_between_key(rows[i].key, &told);
+        bool hashed = strcmp(hash, other) != 0, says = b == QR_SETTING_EQUAL && told && strstr(told, "KEY is");
+        CHECK(hashed == says, "%s: %s the job hash", rows[i].key, hashed ? "in" : "not in");
+        CHECK((b == QR_SETTING_OWN) == !told, "%s", rows[i].key);
+    }
+    for (size_t i = 0; i < COUNT(files); i++) {
+        snprintf(path, sizeof path, "/tmp/qring-settings-%s.csv", files[i]);
+        remove(path);
+    }
+}
+
 int main(void) {
     test_defaults();
     test_order();
@@ -175,5 +250,7 @@ int main(void) {
     test_environment();
     test_job();
     test_texts();
+    test_between();
+    test_keys();
     return t_end();
 }

@@ -1,0 +1,279 @@
+#!/usr/bin/python3
+"""Row 41: a newcomer with other settings. It never ends a ring that works: where a value must be one for all the ring's counts, and the newcomer says so;
+where each may have its own nobody minds; else it alone is refused, with key and both values. Early is with the others, late into a ring that works; the
+newcomer has the lowest index, and so leads and proposes, or the highest. Digest and steps.jsonl are those of one worker alone."""
+import json, os, re, shutil, signal, subprocess, time
+
+from ring import QRINGD, SANITIZED, Ring, certs, check, folder, free_ports, job, main, row, tell, truth, until
+
+EPOCHS, FOREVER = 400 if SANITIZED else 700, 1000000
+MORE, FEWER = 100000, 40
+KINDS = "ring", "doubling", "star", "halving", "auto"
+
+
+def ring(name, n=3, epochs=EPOCHS, *flags, **more):
+    return Ring("other-" + name, job("other-" + name), n, epochs, ["--min-workers", "1", "--form-timeout", "2s", *flags], **more)
+
+
+def works(r, *without):
+    """All but these, until they train."""
+    for i in range(r.n):
+        if i not in without: r.start(i, "--form-timeout", "300ms")
+    r.reaches(20)
+
+
+def digest_in(out):
+    try:
+        with open(out + "/result.json") as f: return json.load(f)["state_digest"]
+    except OSError as e: return str(e)
+
+
+def says_once(r, i, key, own, theirs):
+    words = f"{key} is {own} here and {theirs} in the ring, whose value counts until it ends: to change it, stop all workers"
+    n = len(re.findall(re.escape(words), r.log(i)))
+    check(f"{r.name}: worker {i} says once, not {n} times, that {words}", n == 1)
+    others = [k for k in r.worker if k != i and " here and " in r.log(k)]
+    check(f"{r.name}: {others} say nothing of it", not others)
+
+
+def ends(r, what, seconds=120):
+    codes = r.wait(seconds)
+    good = check(f"{r.name}: all end with 0, not {codes}; {r.last_words()}", set(codes.values()) == {0})
+    good &= r.same()
+    tell(41, what, f"all end with {sorted(set(codes.values()))}, {'the same digest' if good else 'ANOTHER DIGEST'}", "codes 0, the same digest")
+
+
+@row(41)
+def epochs_late():
+    for index in (0, 2):
+        for word, other in (("fewer", FEWER), ("more", MORE)):
+            r = ring(f"late-{word}-{index}")
+            works(r, index)
+            r.start(index, "--epochs", str(other))
+            r.joins(index)
+            says_once(r, index, "epochs", other, r.epochs)
+            ends(r, f"{word} epochs, late, {'lowest' if index == 0 else 'highest'} index")
+
+
+@row(41)
+def epochs_early():
+    """Nobody works yet: the first leader's count for all."""
+    for word, other in (("fewer", FEWER), ("more", 2 * EPOCHS)):
+        for index in (0, 2):
+            r = ring(f"early-{word}-{index}")
+            for i in range(3): r.start(i, *(["--epochs", str(other)] if i == index else []))
+            if index == 0: r.epochs = other
+            ends(r, f"{word} epochs, early, {'lowest' if index == 0 else 'highest'} index")
+            for i in range(3):
+                said = r.log(i).count("epochs is ")
+                check(f"{r.name}: worker {i} says so {said} times", said == (i != 0 if index == 0 else i == 2))
+
+
+@row(41)
+def epochs_beyond():
+    """The newcomer finds a checkpoint beyond its own epochs: the ring's. And with nobody that trains more it is told so, and ends."""
+    r = ring("beyond", 3, EPOCHS, "--checkpoint-interval", "10ms", "--checkpoint-steps", "1")
+    works(r, 0)
+    r.reaches(3 * FEWER + 30)
+    until(lambda: os.path.exists(r.out + "/checkpoints/LATEST"), 10)
+    r.start(0, "--epochs", "2", "--form-timeout", "300ms")
+    r.joins(0)
+    ends(r, "fewer epochs than a checkpoint has, late, lowest index")
+    check(f"{r.name}: the newcomer says that it looks for the ring", "this worker looks for a ring that trains more" in r.log(0))
+    r.worker.clear()
+    for i in range(3): r.start(i, "--epochs", "2")
+    codes = r.wait(60)
+    check(f"{r.name}: the end is the end for fewer epochs too: {codes}", set(codes.values()) == {0})
+    r = ring("nobody", 3, FOREVER, "--checkpoint-interval", "10ms", "--checkpoint-steps", "1")
+    works(r, 0)
+    r.reaches(30)
+    for i in r.alive(): r.kill(i, signal.SIGTERM)
+    r.wait(20)
+    at = {i: r.position(i) for i in r.worker}
+    for i in range(3): r.start(i, "--epochs", "2", "--form-timeout", "20s")
+    codes = r.wait(60)
+    check(f"{r.name}: too few epochs for what is trained: {codes}; {r.last_words()}", set(codes.values()) == {2})
+    said = [i for i in at if "epochs are trained already, and worker 0" in r.log(i)[at[i]:] and "give more --epochs" in r.log(i)[at[i]:]]
+    check(f"{r.name}: {said} say why", said == [1, 2])
+    tell(41, "fewer epochs than are trained, and no ring works", f"codes {sorted(set(codes.values()))}, and why", "code 2")
+
+
+@row(41)
+def allreduce():
+    """Two work with one all-reduce; then four come at once, each with another: above, below and between."""
+    for kind in KINDS:
+        r = ring(f"allreduce-{kind}", 6, FOREVER, "--allreduce", kind)
+        works(r, 0, 2, 3, 5)
+        other = dict(zip((0, 2, 3, 5), (k for k in KINDS if k != kind)))
+        for i in other: r.start(i, "--allreduce", other[i])
+        for i in other: r.joins(i)
+        check(f"{r.name}: all six work together; {r.last_words()}", until(lambda: "with 6 workers" in r.log(1), 20))
+        r.reaches(r.lines() + 10)
+        for i in other: says_of(r, i, "allreduce", other[i], kind)
+        ended = [i for i in range(6) if i not in r.alive()]
+        check(f"{r.name}: nobody ends, not {ended}; {r.last_words()}", not ended)
+        codes = r.settle()
+        good = check(f"{r.name}: asked to leave they end with 143, not {codes}", set(codes.values()) == {143}) & r.same()
+        tell(41, f"allreduce {kind}, then {', '.join(other.values())}", "all six train, the same digest" if good else "ANOTHER END", "the same digest")
+
+
+def says_of(r, i, key, own, theirs):
+    n = r.log(i).count(f"{key} is {own} here and {theirs} in the ring")
+    check(f"{r.name}: worker {i} says once, not {n} times, that {key} is {own} here and {theirs} in the ring", n == 1)
+
+
+@row(41)
+def everything():
+    """One newcomer in which every setting that may differ does."""
+    for index in (0, 2):
+        r = ring(f"everything-{index}", 3, EPOCHS, "--allreduce", "doubling")
+        works(r, index)
+        aside = folder(f"aside-{index}")
+        mine = r.peers[index].split(":")[1]
+        flags = ["--index", str(index), "--peers", ",".join(p.replace("127.0.0.1", "localhost") for p in r.peers + ["localhost:9"]), "--max-workers", "9",
+                 "--min-workers", "4", "--port", mine, "--bind", "127.0.0.1", "--http-port", str(free_ports(1)[0]), "--http-bind", "127.0.0.1",
+                 "--start-timeout", "33s", "--form-timeout", "22s", "--threads", "2", "--isa", "portable", "--allreduce", "ring", "--epochs", str(FEWER),
+                 "--out", aside, "--weights", aside + "/other.npz", "--checkpoints", aside + "/other", "--checkpoint-interval", "50ms",
+                 "--checkpoint-steps", "7", "--fresh", "--logdir", aside + "/logs", "--profiler-port", "2223", "--log-level", "debug", "--log-format", "text",
+                 "--exit-on-drain", "7", "--termination-log", aside + "/last"]
+        r.start(index, *flags, env={"TF_CONFIG": ""})
+        r.joins(index)
+        for key, own, theirs in ("epochs", FEWER, r.epochs), ("allreduce", "ring", "doubling"), ("min-workers", 4, 1): says_of(r, index, key, own, theirs)
+        check(f"{r.name}: it says whose places count", "out, weights or checkpoints name other places here than in the ring" in r.log(index))
+        codes = r.wait(120)
+        good = check(f"{r.name}: all end with 0, not {codes}; {r.last_words()}", set(codes.values()) == {0})
+        digest = digest_in(aside if index == 0 else r.out)
+        good &= check(f"{r.name}: digest {digest} in the leader's folder", digest == truth(r.job, r.epochs)[0])
+        if index == 2: good &= r.same()
+        tell(41, f"every setting that may differ does, {'lowest' if index == 0 else 'highest'} index", "codes 0, the same digest" if good else codes, "codes 0, the same digest")
+
+
+@row(41)
+def more_needed():
+    """A newcomer that wants more workers than there are: the ring's number counts. One below all others is the one that would propose."""
+    for index in (0, 2):
+        r = ring(f"needs-{index}", 3)
+        works(r, index)
+        r.start(index, "--min-workers", "60")
+        r.joins(index)
+        at = time.monotonic()
+        r.kill(1)
+        r.grows_after(at, seconds=10)
+        says_of(r, index, "min-workers", 60, 1)
+        codes = r.wait(120)
+        good = check(f"{r.name}: the other two end with 0: {codes}; {r.last_words()}", {c for i, c in codes.items() if i != 1} == {0}) & r.same()
+        tell(41, f"min-workers 60 in a ring of three, {'lowest' if index == 0 else 'highest'} index", "trains on, also after a death" if good else codes, "trains on")
+
+
+@row(41)
+def fresh():
+    """--fresh of a newcomer takes nothing away from a ring that works, and does where none works."""
+    r = ring("fresh", 3, FOREVER, "--checkpoint-interval", "2s", "--checkpoint-steps", "1")
+    works(r, 0)
+    latest = r.out + "/checkpoints/LATEST"
+    until(lambda: os.path.exists(latest), 20)
+    r.start(0, "--fresh")
+    gone = until(lambda: not os.path.exists(latest), 1, 0.002)
+    check(f"{r.name}: LATEST stays", not gone)
+    r.joins(0)
+    tell(41, "--fresh, late, lowest index", "the ring's checkpoints stay" if not gone else "THEY ARE GONE", "they stay")
+    r.settle()
+    r.same()
+    r.worker.clear()
+    r.peers = [f"127.0.0.1:{p}" for p in free_ports(3)]
+    for i in range(3): r.start(i, "--fresh", "--epochs", "5")
+    codes = r.wait(60)
+    check(f"{r.name}: all anew: {codes}", set(codes.values()) == {0})
+    r.epochs = 5
+    r.same()
+
+
+@row(41)
+def places():
+    """A newcomer leads, and where it was told to write it cannot any more: it leaves, and who leads next writes to the ring's places."""
+    r = ring("weights")
+    works(r, 0)
+    aside = folder("aside-weights")
+    r.start(0, "--out", aside, "--checkpoints", "none")
+    r.joins(0)
+    os.rename(aside, r.dir + "/away")
+    open(aside, "w").close()
+    codes = r.wait(120)
+    os.unlink(aside)
+    good = check(f"{r.name}: it alone ends with 2: {codes}; {r.last_words()}", codes == {0: 2, 1: 0, 2: 0})
+    good = good and check(f"{r.name}: the digest", digest_in(r.out) == truth(r.job, r.epochs)[0])
+    tell(41, "a newcomer leads and cannot write its --out", codes if not good else "it alone ends with 2, the others write theirs", "codes 2, 0, 0")
+    stranger = folder("aside-stranger")  # the checkpoints of another job
+    other = job("other-checkpoints-of", seed=99)
+    with open(stranger + ".log", "w") as log:
+        subprocess.run([QRINGD, other, "--epochs", "2", "--out", stranger], stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True, timeout=60)
+    r = ring("checkpoints", 3, FOREVER)
+    works(r, 0)
+    aside = folder("aside-checkpoints")
+    r.start(0, "--checkpoints", aside + "/there", "--checkpoint-interval", "300ms", "--checkpoint-steps", "1")
+    r.joins(0)
+    shutil.rmtree(aside + "/there", ignore_errors=True)
+    shutil.copytree(stranger + "/checkpoints", aside + "/there", dirs_exist_ok=True)
+    gone = r.worker[0]
+    check(f"{r.name}: it ends", until(lambda: gone.poll() is not None, 30))
+    good = check(f"{r.name}: with 2, not {gone.returncode}; {r.log(0)[-300:]}", gone.returncode == 2)
+    good &= r.reaches(r.lines() + 10) & check(f"{r.name}: the others train on", r.alive() == [1, 2])
+    del r.worker[0]
+    codes = r.settle()
+    good &= check(f"{r.name}: asked to leave they end with 143, not {codes}", set(codes.values()) == {143})
+    good &= r.same()
+    tell(41, "a newcomer leads and may not write its --checkpoints", "it alone ends with 2, the same digest" if good else codes, "code 2 for it")
+
+
+@row(41)
+def other_job():
+    """Another seed under the same name: the newcomer alone is refused, with the key and both values, wherever it comes and whatever happens meanwhile."""
+    for index in (0, 3):
+        r = ring(f"seed-{index}", 4, FOREVER)
+        with open(r.job) as f: j = json.load(f)
+        j["seed"] = 77
+        with open(r.dir + "/other.json", "w") as f: json.dump(j, f)
+        works(r, index)
+        own, other = r.job, r.dir + "/other.json"
+        first = [i for i in range(4) if i != index][0]
+        r.job = other
+        stranger = r.start(index)
+        check(f"{r.name}: the stranger ends", until(lambda: stranger.poll() is not None, 20))
+        check(f"{r.name}: with 3, not {stranger.returncode}", stranger.returncode == 3)
+        check(f"{r.name}: it names key and values", re.search(r"seed is \d+ there and 77 here", r.log(index)))
+        since = r.position(index)
+        stranger = r.start(index)  # and again: while it is there the leader dies, and another worker of the ring comes again beside it
+        r.says(index, "has other settings", since=since)
+        r.kill(first)
+        r.worker[first].wait()
+        r.job = own
+        at = r.position(first)
+        r.start(first)
+        r.joins(first, since=at)
+        r.reaches(r.lines() + 10)
+        if stranger.poll() is None: stranger.kill()  # it has 30 s where no leader refused it
+        check(f"{r.name}: with 3, if at all, not {stranger.wait()}", stranger.returncode in (3, -9))
+        del r.worker[index]
+        ended = [i for i in r.worker if i not in r.alive()]
+        check(f"{r.name}: nobody ends, not {ended}; {r.last_words()}", not ended)
+        codes = r.settle()
+        good = check(f"{r.name}: asked to leave they end with 143, not {codes}", set(codes.values()) == {143}) & r.same()
+        tell(41, f"another seed, {'lowest' if index == 0 else 'highest'} index, and the leader dies", "it alone is refused, the same digest" if good else codes, "code 3 for it")
+
+
+@row(41)
+def tls_or_not():
+    """A newcomer without TLS in a ring with it, and the other way round: it does not get in, and it alone gives up."""
+    t = certs(job("other-tls"))
+    for word, flags, more in ("TLS into a plain ring", [], ["--tls-dir", t]), ("plain into a TLS ring", ["--tls-dir", t], ["--tls-dir", "", "--plaintext"]):
+        for index in (0, 2):
+            r = Ring(f"other-tls-{word.split()[0]}-{index}", job("other-tls"), 3, EPOCHS, ["--min-workers", "1", "--form-timeout", "300ms", *flags])
+            works(r, index)
+            r.start(index, *more, "--form-timeout", "500ms", "--min-workers", "2")
+            gone = r.worker.pop(index)
+            check(f"{r.name}: the newcomer gives up", until(lambda: gone.poll() is not None, 60))
+            check(f"{r.name}: with 138, not {gone.returncode}; {r.log(index)[-300:]}", gone.returncode == 138)
+            ends(r, f"{word}, {'lowest' if index == 0 else 'highest'} index")
+
+
+if __name__ == "__main__": main()

@@ -1,0 +1,102 @@
+/* Workers with other settings in one ring: the first leader's count for all, early and late, whoever leads then. Real step loops over links in memory. */
+#include "tests/ring.h"
+
+#define JOB "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},{\"layer\":\"dense\",\"units\":1}]," \
+    "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},\"precision\":\"double\",\"block_size\":1," \
+    "\"train\":{\"epochs\":20,\"batch_size\":28,\"loss\":\"mse\",\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}"
+enum { EPOCHS = 20, FEWER = 4, MORE = 2000 };
+#define LATE_NS (120 * QR_MS)
+
+static struct { char digest[33]; struct qr_buf lines; } truth[2]; /* of EPOCHS, of FEWER */
+
+static void undisturbed(int which, uint64_t epochs) {
+    struct ring r;
+    ring_init(&r, JOB, 1);
+    r.worker[0].epochs = epochs;
+    ring_run(&r);
+    CHECK(r.worker[0].code == QR_OK && r.worker[0].result.epochs == epochs, "%s", r.worker[0].err.msg);
+    memcpy(truth[which].digest, r.worker[0].result.state_digest, sizeof truth[which].digest);
+    truth[which].lines = ring_log(&r);
+    ring_fini(&r);
+}
+
+static void open_ring(struct ring *r, uint32_t n) {
+    ring_init(r, JOB, n);
+    r->step_ns = 8 * QR_MS;
+}
+static void late(struct ring *r, uint32_t i) {
+    r->form_ns = 40 * QR_MS; /* the others begin without it */
+    r->worker[i].start_ns = LATE_NS;
+}
+static void check_ends(struct ring *r, int which, const char *what) {
+    ring_run(r);
+    struct qr_buf lines = ring_log(r);
+    for (uint32_t i = 0; i < r->n; i++) {
+        const struct ring_worker *w = &r->worker[i];
+        CHECK(w->code == QR_OK, "%s: worker %u: %s", what, i, w->err.msg);
+        CHECK(w->code != QR_OK || w->result.by_others || strcmp(w->result.state_digest, truth[which].digest) == 0, "%s: worker %u", what, i);
+        CHECK(w->view.n_members == r->n, "%s: worker %u saw %u members at last", what, i, w->view.n_members);
+    }
+    CHECK(lines.n == truth[which].lines.n && memcmp(lines.p, truth[which].lines.p, lines.n) == 0, "%s: the log", what);
+    qr_buf_free(&lines);
+    ring_fini(r);
+}
+
+static void test_epochs(void) {
+    struct ring r;
+    char what[80];
+    for (uint32_t i = 0; i < 3; i += 2)
+        for (int fewer = 0; fewer < 2; fewer++)
+            for (int is_late = 0; is_late < 2; is_late++) {
+                snprintf(what, sizeof what, "worker %u with %s epochs, %s", i, fewer ? "fewer" : "more", is_late ? "late" : "early");
+                if (i == 0 && !is_late && !fewer) continue; /* its value counts, and trains for long */
+                open_ring(&r, 3);
+                r.worker[i].epochs = fewer ? FEWER : MORE;
+                if (is_late) late(&r, i);
+                check_ends(&r, i == 0 && !is_late && fewer, what);
+            }
+}
+/* Two begin; four come with the other four, below, between and above. Then all at once: the leader's. */
+static void test_allreduce(void) {
+    struct ring r;
+    char what[80];
+    for (int kind = 0; kind < QR_ALLREDUCE_KINDS; kind++)
+        for (int is_late = 0; is_late < 2; is_late++) {
+            static const uint32_t come[] = {0, 2, 3, 5};
+            int other = 0;
+            open_ring(&r, 6);
+            r.wish = (enum qr_allreduce)kind;
+            for (size_t k = 0; k < COUNT(come); k++, other++) {
+                struct ring_worker *w = &r.worker[come[k]];
+                other += other == kind;
+                w->has_wish = true;
+                w->wish = (enum qr_allreduce)other;
+                if (is_late) late(&r, come[k]);
+            }
+            snprintf(what, sizeof what, "all-reduce %s and all others, %s", qr_allreduce_names[kind], is_late ? "late" : "early");
+            check_ends(&r, 0, what);
+        }
+}
+/* More than there are: nobody waits for them. */
+static void test_min_workers(void) {
+    struct ring r;
+    for (uint32_t i = 0; i < 3; i += 2) {
+        open_ring(&r, 3);
+        r.worker[i].min_workers = 60;
+        late(&r, i);
+        check_ends(&r, 0, "a newcomer that wants 60 workers");
+    }
+    open_ring(&r, 3);
+    r.worker[2].min_workers = 60;
+    check_ends(&r, 0, "one of the first that wants 60 workers");
+}
+
+int main(void) {
+    undisturbed(0, EPOCHS);
+    undisturbed(1, FEWER);
+    test_epochs();
+    test_allreduce();
+    test_min_workers();
+    for (int k = 0; k < 2; k++) qr_buf_free(&truth[k].lines);
+    return t_end();
+}
