@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "local/throwaway.h"
 
@@ -125,8 +126,9 @@ static enum qr_code start_one(struct pool *pool, unsigned i, bool again, struct 
     struct process *p = &pool->p[i];
     int pipe_fd[2];
     qr_auto(qr_free_p) char *path = qr_xasprintf("%s/worker-%u.log", pool->opt->log_dir, i);
-    qr_auto(qr_close_p) int log = open(path, O_WRONLY | O_CREAT | (again ? 0 : O_TRUNC) | O_APPEND | O_CLOEXEC, 0666);
-    if (log < 0) return qr_fail_errno(err, errno, "open %s", path);
+    qr_auto(qr_close_p) int log = -1;
+    enum qr_code code = qr_file_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | (again ? 0 : O_TRUNC), &log, err);
+    if (code != QR_OK) return qr_wrap(err, "the log of worker %u (--out)", i);
     if (pipe2(pipe_fd, O_CLOEXEC) != 0) return qr_fail_errno(err, errno, "make a pipe for worker %u", i);
     qr_auto(qr_free_p) char *http = qr_xasprintf("--http-port=%u", pool->opt->http_port ? pool->opt->http_port + i : 0);
     qr_auto(qr_free_p) char **argv = arguments_of(pool->opt, &pool->certificates, http), **env = environment_of(pool->opt, p->config);

@@ -67,7 +67,8 @@ bool qr_outputs_fini(struct qr_outputs *o) {
 }
 
 static enum qr_code check_folder(const char *dir, struct qr_err *err) {
-    static const char *const files[] = {"weights.h5", "weights.safetensors", "result.json", "steps.jsonl"};
+    static const struct { const char *name; bool grows; } files[] = { /* what does not grow is replaced by name, whatever has the name */
+        {"weights.h5", false}, {"weights.safetensors", false}, {"result.json", false}, {"steps.jsonl", true}};
     struct qr_store *store;
     struct stat st;
     char *path;
@@ -80,10 +81,12 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     free(path);
     code = qr_dir_writable(dir, err);
     for (size_t i = 0; i < sizeof files / sizeof *files && code == QR_OK; i++) {
-        qr_auto(qr_free_p) char *file = qr_path_join(dir, files[i]);
-        if (stat(file, &st) == 0 && S_ISDIR(st.st_mode))
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is a directory, and a file of that name is to be written; choose another --out",
-                           file);
+        qr_auto(qr_free_p) char *file = qr_path_join(dir, files[i].name);
+        bool directory = lstat(file, &st) == 0 && S_ISDIR(st.st_mode);
+        const char *odd = directory ? "a directory" : files[i].grows ? qr_file_odd(file) : NULL;
+        if (odd)
+            code = qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s is %s, and a file of that name is to be written; take it away, or choose another --out", file, odd);
     }
     return code;
 }
