@@ -377,6 +377,12 @@ void qr_settings_markdown(struct qr_buf *ret) {
     }
 }
 
+enum qr_setting_origin qr_settings_origin(const struct qr_settings *s, const char *name) {
+    const struct setting *t = find(name);
+    QR_ASSERT(t);
+    return (enum qr_setting_origin)s->origin[t - table];
+}
+
 int qr_settings_arity(const char *name) {
     const struct setting *t = find(name);
     return !t ? 0 : t->type == SWITCH ? 1 : 2;

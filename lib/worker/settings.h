@@ -75,6 +75,9 @@ void qr_settings_log(const struct qr_settings *s, const struct qr_log *log);
 void qr_settings_help(struct qr_buf *ret);     /* the options part of qringd --help */
 void qr_settings_markdown(struct qr_buf *ret); /* the README's table */
 
+/* Where the value of a setting came from; name without dashes, of the table. */
+enum qr_setting_origin qr_settings_origin(const struct qr_settings *s, const char *name);
+
 /* 0: no such flag; 1: a flag without a value; 2: one that takes a value. name without dashes. */
 int qr_settings_arity(const char *name);
 /* The i-th name ("data-port"), NULL at the end; hidden ones are left out. For completion and nearest names. */
