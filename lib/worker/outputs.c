@@ -56,6 +56,7 @@ bool qr_outputs_fini(struct qr_outputs *o) {
     qr_tensorboard_close(o->events);
     bool ended = qr_logdir_close(o->uploads, o->ended_well ? rest_ns : rest_failed_ns);
     if (o->logdir && !o->logdir_was_there) rmdir(o->logdir); /* when nothing went there */
+    qr_run_lock_release(&o->lock);
     free(o->logdir);
     free(o->logdir_url);
     if (o->dir && !o->dir_was_there && !o->wrote) rmdir(o->dir);
@@ -142,6 +143,12 @@ enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     if (code == QR_OK) code = qr_outputs_check_weights(o, err);
     if (code == QR_OK) code = qr_outputs_check_checkpoints(o, err);
     return code == QR_OK ? qr_outputs_check_logdir(o, err) : code;
+}
+
+enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name, const char *ring, struct qr_err *err) {
+    const struct qr_run_lock_options opt = {.dir = o->dir, .job = job_name, .ring = ring, .patience_ns = QR_SECOND, .log = o->log};
+    enum qr_code code = qr_run_lock_take(&opt, &o->lock, err);
+    return code == QR_OK ? code : qr_wrap(err, "results (--out)");
 }
 
 /* ---- progress ---- */

@@ -73,6 +73,7 @@ static const struct setting table[] = {
     {"exit-on-drain", NUMBER, AT(exit_on_drain), "143", 0, 255, NULL, ANYWHERE, "CODE", NULL, "the exit code after SIGTERM; 0 where a TFJob is scaled down"},
     {"termination-log", TEXT, AT(termination_log), NULL, 0, 0, NULL, ANYWHERE, "FILE", "/dev/termination-log", "the file that gets the reason for the end, where it exists"},
     {"progress-fd", NUMBER, AT(progress_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL, "JSON lines of progress for qring run"},
+    {"lock-fd", NUMBER, AT(lock_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL, "the lock on OUT, inherited from qring run"},
     {"print-identity", SWITCH, AT(print_identity), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "say who this worker believes it is, as JSON, and exit"},
     {"print-settings", CHOICE, AT(print_settings), NULL, 0, 0, "markdown", HIDDEN, "FORMAT", NULL, "this table, for the README"},
     {"help", SWITCH, AT(help), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "this text"},

@@ -47,7 +47,7 @@ struct qr_settings {
     char *log_level, *log_format;
     int64_t exit_on_drain;
     char *termination_log; /* NULL: /dev/termination-log where it exists */
-    int64_t progress_fd;
+    int64_t progress_fd, lock_fd; /* of qring run; -1: none. lock_fd: the lock on OUT is held by it */
     bool print_identity, help, version;
     char *print_settings;
 
