@@ -145,8 +145,9 @@ enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     return code == QR_OK ? qr_outputs_check_logdir(o, err) : code;
 }
 
-enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name, const char *ring, struct qr_err *err) {
-    const struct qr_run_lock_options opt = {.dir = o->dir, .job = job_name, .ring = ring, .patience_ns = QR_SECOND, .log = o->log};
+enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name, const struct qr_identity *id, struct qr_err *err) {
+    const struct qr_run_lock_options opt = {.dir = o->dir, .job = job_name, .peers = id ? (const char *const *)id->peers : NULL,
+                                            .n_peers = id ? id->n_peers : 0, .patience_ns = QR_SECOND, .log = o->log};
     enum qr_code code = qr_run_lock_take(&opt, &o->lock, err);
     return code == QR_OK ? code : qr_wrap(err, "results (--out)");
 }

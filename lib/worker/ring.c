@@ -32,8 +32,6 @@ enum qr_code qr_ring_role(const struct qr_identity *id, struct qr_err *err) {
                    "themselves. Take the PS replicas out of the job");
 }
 
-const char *qr_ring_first(const struct qr_identity *id) { return id->n_peers ? id->peers[0] : NULL; }
-
 static bool is_loopback(const char *host) {
     return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 || strncmp(host, "127.", 4) == 0;
 }

@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "format/json.h"
 
-enum { GATE, RUN, TEXT_BYTES = 8192, PAUSE_NS = 10 * QR_MS }; /* two bytes to lock; nothing need be there */
+enum { GATE, RUN, TEXT_BYTES = 1 << 15, PAUSE_NS = 10 * QR_MS }; /* two bytes to lock; nothing need be there */
 
 /* type: F_WRLCK, F_RDLCK or F_UNLCK. 0 or errno. */
 static int set_lock(int fd, short type, off_t byte) {
@@ -31,8 +31,10 @@ static enum qr_code write_text(const struct qr_run_lock_options *opt, const stru
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "job");
     qr_json_put_string(&w, opt->job);
-    qr_json_put_key(&w, "ring");
-    qr_json_put_string(&w, opt->ring ? opt->ring : "");
+    qr_json_put_key(&w, "peers");
+    qr_json_open(&w, '[');
+    for (size_t i = 0; i < opt->n_peers; i++) qr_json_put_string(&w, opt->peers[i]);
+    qr_json_close(&w, ']');
     qr_json_put_key(&w, "host");
     qr_json_put_string(&w, host);
     qr_json_put_key(&w, "pid");
@@ -47,9 +49,9 @@ static enum qr_code write_text(const struct qr_run_lock_options *opt, const stru
 
 /* NULL: what is there is not ours, or torn. */
 static struct qr_json *read_text(int fd) {
-    char text[TEXT_BYTES];
+    qr_auto(qr_free_p) char *text = qr_xmalloc(TEXT_BYTES);
     struct qr_json *ret = NULL;
-    ssize_t n = pread(fd, text, sizeof text, 0);
+    ssize_t n = pread(fd, text, TEXT_BYTES, 0);
     if (n <= 0 || qr_json_parse(qr_bytes_of(text, (size_t)n), "lock", &ret, NULL) != QR_OK) return NULL;
     if (qr_json_type(ret) == QR_JSON_OBJECT) return ret;
     qr_json_free(ret);
@@ -61,14 +63,26 @@ static const char *text_of(const struct qr_json *who, const char *key) {
     return who && qr_json_string(qr_json_get(who, key), key, &ret, NULL) == QR_OK ? ret : "";
 }
 
+static const struct qr_json *first_peer(const struct qr_json *who) {
+    const struct qr_json *peers = who ? qr_json_get(who, "peers") : NULL;
+    return peers && qr_json_type(peers) == QR_JSON_ARRAY ? qr_json_first(peers) : NULL;
+}
+
 static bool same_ring(const struct qr_run_lock_options *opt, const struct qr_json *who) {
-    return opt->ring && *opt->ring && strcmp(text_of(who, "ring"), opt->ring) == 0 && strcmp(text_of(who, "job"), opt->job) == 0;
+    const char *address;
+    if (strcmp(text_of(who, "job"), opt->job) != 0) return false;
+    for (const struct qr_json *p = first_peer(who); p; p = qr_json_next(p))
+        for (size_t i = 0; i < opt->n_peers; i++)
+            if (qr_json_string(p, "peers", &address, NULL) == QR_OK && strcmp(address, opt->peers[i]) == 0) return true;
+    return false;
 }
 
 static enum qr_code refuse(const struct qr_run_lock_options *opt, const struct qr_json *who, struct qr_err *err) {
     char here[256] = "";
     int64_t pid = 0;
-    const char *ring = text_of(who, "ring"), *host = text_of(who, "host");
+    const struct qr_json *peer = first_peer(who);
+    const char *ring = "", *host = text_of(who, "host");
+    if (peer && qr_json_string(peer, "peers", &ring, NULL) != QR_OK) ring = "";
     gethostname(here, sizeof here - 1);
     bool elsewhere = *host && strcmp(host, here) != 0;
     if (!who || qr_json_i64(qr_json_get(who, "pid"), "pid", 0, INT64_MAX, &pid, NULL) != QR_OK)
@@ -91,7 +105,7 @@ static enum qr_code take_run(const struct qr_run_lock_options *opt, struct qr_ru
     int sys = set_lock(l->fd, F_WRLCK, RUN);
     if (sys == 0) {
         enum qr_code code = write_text(opt, l, err);
-        if (code == QR_OK && opt->ring) sys = set_lock(l->fd, F_RDLCK, RUN);
+        if (code == QR_OK && opt->n_peers) sys = set_lock(l->fd, F_RDLCK, RUN);
         return code != QR_OK || sys == 0 ? code : qr_fail_errno(err, sys, "lock %s", l->path);
     }
     if (!is_held(sys)) return qr_fail_errno(err, sys, "lock %s", l->path);

@@ -1,7 +1,7 @@
 /* worker/run_lock.h — one run in a folder at a time.
  *
- * What      A lock on FOLDER/.qring.lock. Workers of one ring share it: a ring is a job's name and the address of its first worker, which all
- *           that ever belong to it know, whoever lives and leads. Everybody else has it alone: a single worker, and `qring run`, whose workers
+ * What      A lock on FOLDER/.qring.lock. Workers of one ring share it: those that have the same job's name and know a peer's address in common,
+ *           whoever lives and leads, and however many they are by now. Everybody else has it alone: a single worker, and `qring run`, whose workers
  *           inherit it. The file says who began, for who is refused.
  * Lifetime  the kernel gives it back when the last process that has it ends, however it ends. Whoever is the last takes the file away; after a
  *           kill it stays, and means nothing.
@@ -13,6 +13,7 @@
 #define QR_WORKER_RUN_LOCK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/log.h"
@@ -25,7 +26,8 @@ struct qr_run_lock {
 struct qr_run_lock_options {
     const char *dir;  /* is there, and can be written */
     const char *job;  /* its name */
-    const char *ring; /* the first worker's address; NULL: for this process alone, and whoever inherits the descriptor */
+    const char *const *peers; /* all workers' addresses that are known */
+    size_t n_peers;           /* 0: for this process alone, and whoever inherits the descriptor */
     int64_t patience_ns; /* how long a lock that is held is waited for: its holder may be just ending */
     const struct qr_log *log;
 };

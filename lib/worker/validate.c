@@ -138,8 +138,7 @@ static void check_outputs(struct qr_validation *v, const struct qr_log *log) {
         v->outputs_good = false;
         found(v, &err);
     }
-    const char *ring = v->has_identity ? qr_ring_first(&v->identity) : NULL;
-    if (v->outputs_good && qr_outputs_lock(&outputs, v->job->name, ring, &err) != QR_OK) {
+    if (v->outputs_good && qr_outputs_lock(&outputs, v->job->name, v->has_identity ? &v->identity : NULL, &err) != QR_OK) {
         v->outputs_good = false;
         found(v, &err);
     }

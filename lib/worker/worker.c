@@ -239,7 +239,7 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     enum qr_code code = qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
     if (code == QR_OK) code = qr_workload_trainable(&w->load, err);
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
-    if (code == QR_OK && s->lock_fd < 0) code = qr_outputs_lock(&w->outputs, w->job->name, qr_ring_first(&w->identity), err);
+    if (code == QR_OK && s->lock_fd < 0) code = qr_outputs_lock(&w->outputs, w->job->name, &w->identity, err);
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->load.data, w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
     qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u thread%s", w->job->name,
