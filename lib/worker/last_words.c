@@ -30,33 +30,27 @@ static bool may_replace(const struct stat *st) {
     return !only_empty || (S_ISREG(st->st_mode) && st->st_nlink == 1 && (st->st_size == 0 || ours));
 }
 
-/* -1: there is none, or it is not for us. Not O_CREAT: the file is the kubelet's. A FIFO without a reader is not waited for. */
-static int open_file(bool *ret_refused) {
-    struct stat st;
-    int fd = open(file, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (only_empty ? O_NOFOLLOW : 0));
-    if (fd < 0) {
-        *ret_refused = only_empty && lstat(file, &st) == 0;
-        return -1;
-    }
-    *ret_refused = fstat(fd, &st) != 0 || !may_replace(&st);
-    if (!*ret_refused) return fd;
-    close(fd);
-    return -1;
-}
-
+/* Looks without opening: who reads from a FIFO would take that for the end. */
 bool qr_last_words_refused(void) {
-    bool refused;
+    struct stat st;
     pthread_mutex_lock(&lock);
-    int fd = open_file(&refused);
-    if (fd >= 0) close(fd);
+    bool refused = only_empty && lstat(file, &st) == 0 && !may_replace(&st);
     pthread_mutex_unlock(&lock);
     return refused;
 }
 
+/* -1: there is none, or it is not for us. Not O_CREAT: the file is the kubelet's. A FIFO without a reader is not waited for. */
+static int open_file(void) {
+    struct stat st;
+    int fd = open(file, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (only_empty ? O_NOFOLLOW : 0));
+    if (fd < 0 || (fstat(fd, &st) == 0 && may_replace(&st))) return fd;
+    close(fd);
+    return -1;
+}
+
 void qr_last_words(const char *text) {
-    bool refused;
     pthread_mutex_lock(&lock);
-    int fd = open_file(&refused);
+    int fd = open_file();
     if (fd >= 0) {
         if (ftruncate(fd, 0) == 0 || !only_empty) dprintf(fd, "%s\n", text); /* a device cannot be cut */
         if (fstat(fd, &wrote) != 0) wrote = (struct stat){0};

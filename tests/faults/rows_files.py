@@ -255,6 +255,7 @@ def two_runs():
             figure(50, f"{first} trains, then {second} into its folder: refused", took, 2.0)
             there = os.path.exists(out + "/checkpoints")
             check(f"{first}, then {second}: nothing was taken away", there or before == 0)
+        ends(f"{first}, then qring validate", [QRING, "validate", base, "--out", out], 2, [out, "is in use", f"process {p.pid}"])
         n = lines(out)
         check(f"{first}: it trains on", p.poll() is None and until(lambda: lines(out) > n, 10))
         leave(p)  # kill -9: what it held is free
