@@ -48,6 +48,7 @@ struct run {
     size_t n_arguments;
     struct qr_job *job;
     char *out;
+    struct qr_run_lock lock; /* on out, for this command and its workers */
     enum qr_isa isa;
     FILE *people;             /* where the table and the bar go */
     struct qr_progress progress;
@@ -75,7 +76,7 @@ static enum qr_code set_workers(struct run *r, const char *text, struct qr_err *
 
 static enum qr_code worker_flag(struct run *r, const char *name, const char *value, struct qr_err *err) {
     static const char *const ours[] = {"index", "peers", "peer-template", "replicas", "port", "bind", "print-identity", "print-settings",
-                                       "version", "progress-fd"};
+                                       "version", "progress-fd", "lock-fd"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (strcmp(name, ours[i]) == 0)
             return qr_fail(err, QR_INVALID_ARGUMENT, "--%s is not for qring run, which tells each worker who it is; try qringd", name);
@@ -198,6 +199,9 @@ static enum qr_code check_job(struct run *r, struct qr_err *err) {
     }
     code = qr_workload_trainable(&load, err);
     if (code == QR_OK) code = qr_outputs_check(&outputs, err);
+    if (code == QR_OK) code = qr_outputs_lock(&outputs, r->job->name, NULL, err);
+    r->lock = outputs.lock;
+    outputs.lock = (struct qr_run_lock){0};
     r->out = qr_xstrdup(outputs.dir);
     if (code == QR_OK) {
         struct qr_buf table = {0};
@@ -326,7 +330,7 @@ static enum qr_code start(struct run *r, int *ret_exit_code, struct qr_err *err)
     r->progress = (struct qr_progress){.out = r->people, .terminal = isatty(fileno(r->people)), .clock = &qr_clock_monotonic};
     const struct qr_local_options opt = {
         .program = program, .n_workers = r->n_workers, .arguments = (const char *const *)r->arguments, .n_arguments = r->n_arguments,
-        .environment = environ, .log_dir = r->out, .tls = r->tls, .http_port = r->http_port, .restart = r->restart, .event = on_event,
+        .environment = environ, .log_dir = r->out, .lock_fd = r->lock.held ? &r->lock.fd : NULL, .tls = r->tls, .http_port = r->http_port, .restart = r->restart, .event = on_event,
         .lost = on_lost, .ctx = r,
     };
     if ((code = qr_local_run(&opt, &result, err)) != QR_OK) return code;
@@ -345,6 +349,7 @@ int qr_command_run(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK && r.help) fputs(self->help, stdout);
     else if (code == QR_OK) code = start(&r, &exit_code, &err);
     for (size_t i = 0; i < r.n_arguments; i++) free(r.arguments[i]);
+    qr_run_lock_release(&r.lock);
     if (r.job) qr_job_free(r.job);
     qr_settings_fini(&r.settings);
     qr_buf_free(&r.wrote);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,12 +19,65 @@ char *qr_path_join(const char *dir, const char *name) {
 
 bool qr_file_exists(const char *path) { return access(path, F_OK) == 0; }
 
+/* NULL: an ordinary file. */
+static const char *odd_kind(const struct stat *st) {
+    switch (st->st_mode & S_IFMT) {
+    case S_IFREG: return NULL;
+    case S_IFDIR: return "a directory";
+    case S_IFIFO: return "a FIFO";
+    case S_IFSOCK: return "a socket";
+    case S_IFLNK: return "a symbolic link";
+    default: return "a device";
+    }
+}
+
+const char *qr_file_odd(const char *path) {
+    struct stat st;
+    if (lstat(path, &st) != 0) return NULL;
+    const char *kind = odd_kind(&st);
+    return kind || st.st_nlink < 2 ? kind : "a file with several names (hard links)";
+}
+
+static enum qr_code refuse_odd(const char *path, const char *kind, int flags, struct qr_err *err) {
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s, no ordinary file; %s", path, kind,
+                   flags & O_NOFOLLOW ? "take it away, or choose another place" : "write what it has to say into a file and name that");
+}
+
+static enum qr_code look_at(int fd, const char *path, int flags, struct qr_err *err) {
+    struct stat st;
+    if (fstat(fd, &st) != 0) return qr_fail_errno(err, errno, "%s", path);
+    const char *kind = odd_kind(&st);
+    if (kind) return refuse_odd(path, kind, flags, err);
+    if ((flags & O_NOFOLLOW) && st.st_nlink > 1)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s has %ju names (hard links): what is written here would change the others too; "
+                                                 "take it away, or choose another place",
+                       path, (uintmax_t)st.st_nlink);
+    if ((flags & O_TRUNC) && ftruncate(fd, 0) != 0) return qr_fail_errno(err, errno, "empty %s", path);
+    return QR_OK;
+}
+
+enum qr_code qr_file_open(const char *path, int flags, int *ret, struct qr_err *err) {
+    /* nothing is emptied before it has been looked at; a FIFO would be waited for, a terminal taken over */
+    qr_auto(qr_close_p) int fd = open(path, (flags & ~O_TRUNC) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        int sys = errno;
+        struct stat st;
+        bool there = (flags & O_NOFOLLOW ? lstat(path, &st) : stat(path, &st)) == 0;
+        const char *kind = there ? odd_kind(&st) : NULL;
+        return kind ? refuse_odd(path, kind, flags, err) : qr_fail_errno(err, sys, "%s", path);
+    }
+    enum qr_code code = look_at(fd, path, flags, err);
+    if (code != QR_OK) return code;
+    *ret = fd;
+    fd = -1;
+    return QR_OK;
+}
+
 static enum qr_code read_fd(int fd, const char *path, size_t max_bytes, struct qr_buf *ret,
                             struct qr_err *err) {
     struct stat st;
     if (fstat(fd, &st) != 0) return qr_fail_errno(err, errno, "%s", path);
-    if (S_ISDIR(st.st_mode)) return qr_fail_errno(err, EISDIR, "%s", path);
-    if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max_bytes)
+    if ((uint64_t)st.st_size > max_bytes)
         return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s has %lld bytes; at most %zu are read", path,
                        (long long)st.st_size, max_bytes);
     struct qr_buf buf = {.max = max_bytes};
@@ -50,9 +104,9 @@ static enum qr_code read_fd(int fd, const char *path, size_t max_bytes, struct q
 }
 
 enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
-    qr_auto(qr_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return qr_fail_errno(err, errno, "%s", path);
-    return read_fd(fd, path, max_bytes, ret, err);
+    qr_auto(qr_close_p) int fd = -1;
+    enum qr_code code = qr_file_open(path, O_RDONLY, &fd, err);
+    return code == QR_OK ? read_fd(fd, path, max_bytes, ret, err) : code;
 }
 
 /* What is there already is asked for only when mkdir fails: some file systems refuse before they look. */
@@ -110,7 +164,7 @@ int qr_sync_parent(const char *path) {
 }
 
 int qr_file_sync(const char *path) {
-    qr_auto(qr_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    qr_auto(qr_close_p) int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) return errno == ENOENT ? 0 : errno;
     return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
 }
@@ -152,8 +206,9 @@ struct qr_appender { int fd; char *path; };
 enum qr_code qr_appender_open(const char *path, bool truncate, struct qr_appender **ret,
                               struct qr_err *err) {
     if (make_parent(path, err) != QR_OK) return qr_wrap(err, "open %s", path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (truncate ? O_TRUNC : 0), 0666);
-    if (fd < 0) return qr_fail_errno(err, errno, "open %s", path);
+    int fd = -1;
+    enum qr_code code = qr_file_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | (truncate ? O_TRUNC : 0), &fd, err);
+    if (code != QR_OK) return qr_wrap(err, "open");
     struct qr_appender *a = qr_xcalloc(1, sizeof *a);
     a->fd = fd;
     a->path = qr_xstrdup(path);
@@ -162,7 +217,7 @@ enum qr_code qr_appender_open(const char *path, bool truncate, struct qr_appende
 }
 
 enum qr_code qr_appender_write(struct qr_appender *a, struct qr_bytes bytes, struct qr_err *err) {
-    off_t before = lseek(a->fd, 0, SEEK_END); /* -1: a pipe */
+    off_t before = lseek(a->fd, 0, SEEK_END);
     int sys = write_all(a->fd, bytes);
     if (!sys) return QR_OK;
     if (before >= 0 && ftruncate(a->fd, before) != 0) /* half a line stays */

@@ -9,8 +9,16 @@
 
 #include "base/bytes.h"
 
+/* Opens an ordinary file and nothing else: FIFO, device, socket and directory are INVALID_ARGUMENT naming
+ * the kind, and never waited for. flags as open(2)'s. With O_NOFOLLOW (files that this program writes)
+ * also a symbolic link and a file with several names. O_TRUNC empties only what was not refused. The
+ * descriptor is the caller's, and closes on exec. */
+QR_MUST_CHECK enum qr_code qr_file_open(const char *path, int flags, int *ret, struct qr_err *err);
+/* What stands at path that a program cannot call its own file: "a symbolic link", "a FIFO", "a file with
+ * several names (hard links)" …; NULL: an ordinary file, or nothing. Static. */
+const char *qr_file_odd(const char *path);
 /* The whole file into *ret (caller frees). DATA_LOSS-free: a file above max_bytes is
- * RESOURCE_EXHAUSTED naming both sizes. Refuses directories. */
+ * RESOURCE_EXHAUSTED naming both sizes. As qr_file_open: ordinary files only, also through links. */
 QR_MUST_CHECK enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret,
                                         struct qr_err *err);
 /* Replaces path at once or not at all: temporary file beside it, write, fsync, rename, fsync of the
@@ -32,12 +40,12 @@ char *qr_file_temporary(const char *path);
 /* "a" and "b.h5" → "a/b.h5"; heap. */
 char *qr_path_join(const char *dir, const char *name);
 
-/* A file that grows by whole lines (steps.jsonl). */
+/* An ordinary file that grows by whole records; links are refused. */
 struct qr_appender;
 QR_MUST_CHECK enum qr_code qr_appender_open(const char *path, bool truncate,
                                             struct qr_appender **ret, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_appender_write(struct qr_appender *a, struct qr_bytes bytes,
-                                             struct qr_err *err); /* all or, of a file, nothing */
+                                             struct qr_err *err); /* all or nothing */
 void qr_appender_close(struct qr_appender *a);
 
 #endif

@@ -92,8 +92,9 @@ static enum qr_code check_finite(const struct qr_tensor *t, const char *url, str
     return QR_OK;
 }
 
-static enum qr_code shape_npz(const struct qr_data_options *opt, const char *url, const struct qr_tensor *x, const struct qr_tensor *y,
-                              struct qr_dataset *ret, struct qr_err *err) {
+/* What the headers say: before memory is taken for values. *ret_want: columns of y in the data set. */
+static enum qr_code check_shapes(const struct qr_data_options *opt, const char *url, const struct qr_tensor *x, const struct qr_tensor *y,
+                                 size_t *ret_want, struct qr_err *err) {
     if (x->rank != 2 && !(x->rank == 1 && opt->n_columns <= 1))
         return qr_fail(err, QR_DATA_LOSS, "%s: array x has %u dimension%s; it must be samples × columns (reshape it)", url, x->rank, x->rank == 1 ? "" : "s");
     if (y->rank != 1 && y->rank != 2)
@@ -105,24 +106,41 @@ static enum qr_code shape_npz(const struct qr_data_options *opt, const char *url
     size_t want = opt->n_outputs ? opt->n_outputs : have;
     if (have == 0 || (have != want && have != 1))
         return qr_fail(err, QR_DATA_LOSS, "%s: y has %zu columns, but the model has %zu output%s", url, have, want, want == 1 ? "" : "s");
-    if (!(code = check_finite(x, url, err))) code = check_finite(y, url, err);
-    struct qr_dataset d;
-    if (code || (code = qr_dataset_room(&d, n, n_columns, want, err))) return code;
-    memcpy(d.x, x->values, n * n_columns * sizeof *d.x);
-    for (size_t i = 0; i < n && !code; i++) code = put_label(opt, y->values + i * have, have, want, d.y + i * want, url, i, err);
+    *ret_want = want;
+    return QR_OK;
+}
+
+/* Takes x's values over. */
+static enum qr_code take_arrays(const struct qr_data_options *opt, const char *url, struct qr_tensor *x, const struct qr_tensor *y, size_t want,
+                                struct qr_dataset *ret, struct qr_err *err) {
+    size_t have = y->rank == 2 ? y->dims[1] : 1;
+    void *labels = NULL;
+    enum qr_code code = check_finite(x, url, err);
+    if (!code) code = check_finite(y, url, err);
+    if (!code) code = qr_large_new(x->dims[0] * want, sizeof(double), "the data set's y", &labels, err);
+    if (code) return code;
+    struct qr_dataset d = {.n_samples = x->dims[0], .n_columns = x->rank == 2 ? x->dims[1] : 1, .n_outputs = want, .y = labels};
+    for (size_t i = 0; i < d.n_samples && !code; i++) code = put_label(opt, y->values + i * have, have, want, d.y + i * want, url, i, err);
+    if (!code) d.x = QR_MOVE(x->values);
     if (code) qr_dataset_fini(&d);
     else *ret = d;
     return code;
 }
 
 static enum qr_code from_npz(const struct qr_data_options *opt, const char *url, struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
+    static const char *const names[] = {"x", "y", NULL};
     struct qr_tensors t = {0};
     const struct qr_tensor *x, *y;
-    enum qr_code code = qr_npz_read(qr_buf_view(file), url, qr_memory_limit_bytes(), &t, err);
+    size_t want = 0;
+    enum qr_code code = qr_npz_shapes(qr_buf_view(file), url, &t, err);
+    if (code) return code;
+    if (!(code = find_array(&t, "x", url, &x, err)) && !(code = find_array(&t, "y", url, &y, err))) code = check_shapes(opt, url, x, y, &want, err);
+    qr_tensors_free(&t);
+    if (!code) code = qr_npz_read(qr_buf_view(file), url, names, qr_memory_limit_bytes(), &t, err);
     qr_buf_free(file);
     if (code) return code;
-    if (!(code = find_array(&t, "x", url, &x, err)) && !(code = find_array(&t, "y", url, &y, err)))
-        code = shape_npz(opt, url, x, y, ret, err);
+    size_t x_is = strcmp(t.v[0].name, "x") != 0;
+    code = take_arrays(opt, url, &t.v[x_is], &t.v[!x_is], want, ret, err);
     qr_tensors_free(&t);
     return code;
 }

@@ -136,71 +136,169 @@ static enum qr_code transpose(struct qr_tensor *t, const char *what, struct qr_e
     return QR_OK;
 }
 
-static enum qr_code read_npy(struct qr_bytes file, const char *what, const char *name, struct qr_tensors *ret, struct qr_err *err) {
-    if (file.n < MAGIC_BYTES + 4 || memcmp(file.p, magic, MAGIC_BYTES) != 0)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not an npy array (or is cut short)", what, name);
-    unsigned version = file.p[6];
-    size_t at = version == 1 ? 10 : 12;
-    if (version < 1 || version > 3 || file.n < at)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has npy version %u; 1 to 3 are read", what, name, version);
-    size_t n = version == 1 ? qr_get_u16le(file.p + 8) : qr_get_u32le(file.p + 8);
-    if (n > file.n - at || n > MAX_HEADER_BYTES)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': a header of %zu bytes does not fit (is it cut short?)", what, name, n);
-    struct header h = {.p = (const char *)file.p + at, .n = n};
-    bool good = read_header(&h);
+/* One member: what its headers say. */
+struct array {
+    const struct qr_zip_member *member;
     struct qr_element e;
-    if (h.descr[0] && !element_of(h.descr, &e))
+    bool fortran;
+    unsigned rank;
+    size_t dims[QR_MAX_RANK], n; /* n: their product */
+    char descr[32];
+};
+
+/* The npy header, and whether the rest is as long as it says. */
+static enum qr_code read_head(struct qr_zip_stream *s, const char *what, const char *name, struct array *ret, struct qr_err *err) {
+    uint8_t begin[12];
+    uint64_t size = ret->member->size;
+    enum qr_code code = QR_OK;
+    if (size >= MAGIC_BYTES + 4) code = qr_zip_stream_read(s, begin, MAGIC_BYTES + 4, err);
+    if (code != QR_OK) return code;
+    if (size < MAGIC_BYTES + 4 || memcmp(begin, magic, MAGIC_BYTES) != 0)
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not an npy array (or is cut short)", what, name);
+    unsigned version = begin[6];
+    size_t at = version == 1 ? 10 : 12;
+    if (version < 1 || version > 3 || size < at)
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has npy version %u; 1 to 3 are read", what, name, version);
+    if (version > 1 && (code = qr_zip_stream_read(s, begin + 10, 2, err)) != QR_OK) return code;
+    size_t n = version == 1 ? qr_get_u16le(begin + 8) : qr_get_u32le(begin + 8);
+    if (n > size - at || n > MAX_HEADER_BYTES)
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': a header of %zu bytes does not fit (is it cut short?)", what, name, n);
+    qr_auto(qr_free_p) char *text = qr_xcalloc(n + 1, 1);
+    if ((code = qr_zip_stream_read(s, text, n, err)) != QR_OK) return code;
+    struct header h = {.p = text, .n = n};
+    bool good = read_header(&h), huge = false;
+    if (h.descr[0] && !element_of(h.descr, &ret->e))
         return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has dtype '%s'; numbers of f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1 are read", what, name, h.descr);
     if (!good) return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': the npy header makes no sense at its character %zu", what, name, h.at);
-    char shape[QR_SHAPE_CHARS];
-    qr_shape_text(h.rank, h.dims, shape);
-    size_t want = e.bytes, have = file.n - at - n;
-    bool huge = false;
+    uint64_t want = ret->e.bytes, have = size - at - n;
     for (unsigned d = 0; d < h.rank; d++) huge |= __builtin_mul_overflow(want, h.dims[d], &want);
-    if (huge || want != have)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has shape %s of '%s' but %zu bytes of values", what, name, shape, h.descr, have);
-    struct qr_tensor *t;
-    enum qr_code code = qr_tensors_add_large(ret, name, h.rank, h.dims, what, &t, err);
-    if (code != QR_OK) return code;
-    size_t bad = qr_element_decode(e, file.p + at + n, t->n, t->values);
-    if (bad < t->n)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': element %zu (type '%s') is %s", what, name, bad, h.descr,
-                       e.kind == 'b' ? "neither False nor True" : "an integer above 2^53, which float64 cannot hold");
-    return h.fortran && h.rank > 1 && t->n > 1 ? transpose(t, what, err) : QR_OK;
+    if (huge || want != have) {
+        char shape[QR_SHAPE_CHARS];
+        qr_shape_text(h.rank, h.dims, shape);
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has shape %s of '%s' but %llu bytes of values", what, name, shape, h.descr,
+                       (unsigned long long)have);
+    }
+    ret->n = (size_t)(want / ret->e.bytes);
+    ret->fortran = h.fortran;
+    ret->rank = h.rank;
+    memcpy(ret->dims, h.dims, sizeof ret->dims);
+    memcpy(ret->descr, h.descr, sizeof ret->descr);
+    return QR_OK;
 }
 
-enum qr_code qr_npz_read(struct qr_bytes file, const char *what, size_t max_bytes, struct qr_tensors *ret, struct qr_err *err) {
+/* The values, decoded while they are unpacked: the packed bytes and the numbers are all that is in memory. */
+static enum qr_code read_values(struct qr_zip_stream *s, const struct array *a, const char *what, struct qr_tensor *t, struct qr_err *err) {
+    enum { STEP = 1 << 10 }; /* elements */
+    uint8_t some[STEP * 8];
+    for (size_t i = 0; i < t->n; i += STEP) {
+        size_t n = t->n - i < STEP ? t->n - i : STEP;
+        enum qr_code code = qr_zip_stream_read(s, some, n * a->e.bytes, err);
+        if (code != QR_OK) return code;
+        size_t bad = qr_element_decode(a->e, some, n, t->values + i);
+        if (bad < n)
+            return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': element %zu (type '%s') is %s", what, t->name, i + bad, a->descr,
+                           a->e.kind == 'b' ? "neither False nor True" : "an integer above 2^53, which float64 cannot hold");
+    }
+    return qr_zip_stream_end(s, err);
+}
+
+static enum qr_code read_array(const struct qr_zip *z, const struct array *a, const char *what, struct qr_tensors *to, struct qr_err *err) {
+    struct array again = *a;
+    struct qr_zip_stream *s;
+    struct qr_tensor *t;
+    qr_auto(qr_free_p) char *name = qr_xstrndup(a->member->name, strlen(a->member->name) - 4);
+    enum qr_code code = qr_zip_stream_open(z, a->member, &s, err);
+    if (code != QR_OK) return code;
+    if ((code = read_head(s, what, name, &again, err)) == QR_OK) code = qr_tensors_add_large(to, name, a->rank, a->dims, what, &t, err);
+    if (code == QR_OK) code = read_values(s, a, what, t, err);
+    qr_zip_stream_close(s);
+    return code == QR_OK && a->fortran && a->rank > 1 && a->n > 1 ? transpose(t, what, err) : code;
+}
+
+/* ---- all of them ---- */
+
+struct archive { struct qr_zip zip; struct qr_zip_member *members; struct array *arrays; };
+
+static void close_archive(struct archive *a) {
+    free(a->members);
+    free(a->arrays);
+}
+
+/* Every member's headers, and nothing else of it. */
+static enum qr_code open_archive(struct qr_bytes file, const char *what, struct archive *a, struct qr_err *err) {
     if (file.n >= MAGIC_BYTES && memcmp(file.p, magic, MAGIC_BYTES) == 0)
         return qr_fail(err, QR_DATA_LOSS, "%s: a single .npy array; an .npz is needed: numpy.savez(file, x=..., y=...)", what);
-    struct qr_zip z;
-    enum qr_code code = qr_zip_open(file, what, &z, err);
+    enum qr_code code = qr_zip_open(file, what, &a->zip, err);
+    if (code == QR_OK) code = qr_zip_members(&a->zip, &a->members, err);
     if (code != QR_OK) return code;
+    a->arrays = qr_xcalloc(a->zip.n_members + 1, sizeof *a->arrays);
+    for (size_t i = 0; i < a->zip.n_members && code == QR_OK; i++) {
+        const struct qr_zip_member *m = &a->members[i];
+        size_t n = strlen(m->name);
+        struct qr_zip_stream *s;
+        if (n <= 4 || strcmp(m->name + n - 4, ".npy") != 0)
+            return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not an .npy array", what, m->name);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(m->name, a->members[k].name) == 0) return qr_fail(err, QR_DATA_LOSS, "%s: two members are named '%s'", what, m->name);
+        qr_auto(qr_free_p) char *name = qr_xstrndup(m->name, n - 4);
+        a->arrays[i].member = m;
+        if ((code = qr_zip_stream_open(&a->zip, m, &s, err)) != QR_OK) break;
+        code = read_head(s, what, name, &a->arrays[i], err);
+        qr_zip_stream_close(s);
+    }
+    return code;
+}
+
+static bool wanted(const struct array *a, const char *const *names) {
+    size_t n = strlen(a->member->name) - 4;
+    for (; names && *names; names++)
+        if (strlen(*names) == n && memcmp(*names, a->member->name, n) == 0) return true;
+    return !names;
+}
+
+enum qr_code qr_npz_shapes(struct qr_bytes file, const char *what, struct qr_tensors *ret, struct qr_err *err) {
+    struct archive a = {0};
+    enum qr_code code = open_archive(file, what, &a, err);
     struct qr_tensors t = {0};
-    struct qr_buf room = {0};
-    uint64_t at = z.directory;
-    for (uint64_t i = 0; code == QR_OK && i < z.n_members; i++) {
-        struct qr_zip_member m;
-        struct qr_bytes content;
-        if ((code = qr_zip_member(&z, &at, &m, err)) != QR_OK) break;
-        size_t n = strlen(m.name);
-        if (n <= 4 || strcmp(m.name + n - 4, ".npy") != 0) {
-            code = qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not an .npy array", what, m.name);
-            break;
-        }
-        if ((code = qr_zip_content(&z, &m, max_bytes, &room, &content, err)) != QR_OK) break;
-        max_bytes -= content.n; /* the members share the bound */
-        m.name[n - 4] = 0;
-        if (qr_tensors_find(&t, m.name)) code = qr_fail(err, QR_DATA_LOSS, "%s: two members are named '%s.npy'", what, m.name);
-        else code = read_npy(content, what, m.name, &t, err);
+    if (code == QR_OK) t.v = qr_xcalloc(a.zip.n_members + 1, sizeof *t.v);
+    for (; code == QR_OK && t.n < a.zip.n_members; t.n++) {
+        const struct array *x = &a.arrays[t.n];
+        t.v[t.n] = (struct qr_tensor){.name = qr_xstrndup(x->member->name, strlen(x->member->name) - 4), .rank = x->rank, .n = x->n};
+        memcpy(t.v[t.n].dims, x->dims, sizeof x->dims);
     }
-    qr_buf_free(&room);
-    if (code == QR_OK && at != z.directory_end) code = qr_fail(err, QR_DATA_LOSS, "%s: the zip directory has more entries than it says", what);
-    if (code != QR_OK) {
-        qr_tensors_free(&t);
-        return code;
+    close_archive(&a);
+    if (code == QR_OK) *ret = t;
+    return code;
+}
+
+/* Before any of it is taken. */
+static enum qr_code check_memory(const struct archive *a, const char *const *names, const char *what, size_t max_bytes, struct qr_err *err) {
+    uint64_t sum = a->zip.file.n;
+    for (size_t i = 0; i < a->zip.n_members; i++) {
+        const struct array *x = &a->arrays[i];
+        uint64_t bytes = 0;
+        if (!wanted(x, names)) continue;
+        /* one in Fortran's order is there twice while it is turned */
+        bool huge = __builtin_mul_overflow((uint64_t)x->n, (x->fortran ? 2 : 1) * sizeof(double), &bytes) || __builtin_add_overflow(sum, bytes, &sum);
+        if (huge || sum > max_bytes)
+            return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                           "%s: member '%s' would take %llu bytes as float64 numbers, %llu with the file and what is before it; at most %zu may be used",
+                           what, x->member->name, (unsigned long long)bytes, (unsigned long long)sum, max_bytes);
     }
-    *ret = t;
     return QR_OK;
+}
+
+enum qr_code qr_npz_read(struct qr_bytes file, const char *what, const char *const *names, size_t max_bytes, struct qr_tensors *ret, struct qr_err *err) {
+    struct archive a = {0};
+    struct qr_tensors t = {0};
+    enum qr_code code = open_archive(file, what, &a, err);
+    if (code == QR_OK) code = check_memory(&a, names, what, max_bytes, err);
+    for (size_t i = 0; code == QR_OK && i < a.zip.n_members; i++)
+        if (wanted(&a.arrays[i], names)) code = read_array(&a.zip, &a.arrays[i], what, &t, err);
+    close_archive(&a);
+    if (code == QR_OK) *ret = t;
+    else qr_tensors_free(&t);
+    return code;
 }
 
 void qr_npz_write(const struct qr_tensors *t, struct qr_buf *ret) {

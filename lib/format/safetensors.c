@@ -63,10 +63,15 @@ void qr_safetensors_write(const struct qr_tensors *t, const struct qr_metadata *
         }
 }
 
-/* Where a tensor's bytes lie. */
-struct range { uint64_t begin, end; size_t tensor; };
+/* What the header says of a tensor, and where its bytes lie. */
+struct entry {
+    const char *name; /* borrowed from the JSON */
+    struct qr_element e;
+    size_t rank, dims[QR_MAX_RANK];
+    uint64_t begin, end;
+};
 static int by_begin(const void *a, const void *b) {
-    const struct range *x = a, *y = b;
+    const struct entry *x = *(struct entry *const *)a, *y = *(struct entry *const *)b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->end < y->end ? -1 : x->end > y->end;
 }
@@ -75,7 +80,8 @@ struct reader {
     const char *what;
     struct qr_bytes data;
     struct qr_tensors t;
-    struct range *ranges;
+    size_t n;
+    struct entry *entries; /* in the header's order */
 };
 
 static const struct { const char *name; struct qr_element e; } types[] = {
@@ -128,12 +134,18 @@ static enum qr_code read_entry(struct reader *r, const struct qr_json *v, struct
     if (huge || bytes != (size_t)(at[1] - at[0]))
         return qr_fail(err, QR_DATA_LOSS, "%s hold %lld bytes; shape %s of %s needs another size", where, (long long)(at[1] - at[0]), text, dtype);
 
+    struct entry *to = &r->entries[r->n++];
+    *to = (struct entry){.name = name, .e = *e, .rank = rank, .begin = (uint64_t)at[0], .end = (uint64_t)at[1]};
+    memcpy(to->dims, dims, rank * sizeof *dims);
+    return QR_OK;
+}
+
+static enum qr_code read_values(struct reader *r, const struct entry *x, struct qr_err *err) {
     struct qr_tensor *t;
-    r->ranges[r->t.n] = (struct range){(uint64_t)at[0], (uint64_t)at[1], r->t.n};
-    enum qr_code code = qr_tensors_add_large(&r->t, name, (unsigned)rank, dims, r->what, &t, err);
+    enum qr_code code = qr_tensors_add_large(&r->t, x->name, (unsigned)x->rank, x->dims, r->what, &t, err);
     if (code != QR_OK) return code;
-    size_t bad = qr_element_decode(*e, r->data.p + at[0], t->n, t->values);
-    return bad == t->n ? QR_OK : qr_fail(err, QR_DATA_LOSS, "%.150s: tensor '%.100s': element %zu is not a number that float64 can hold", r->what, name, bad);
+    size_t bad = qr_element_decode(x->e, r->data.p + x->begin, t->n, t->values);
+    return bad == t->n ? QR_OK : qr_fail(err, QR_DATA_LOSS, "%.150s: tensor '%.100s': element %zu is not a number that float64 can hold", r->what, x->name, bad);
 }
 
 static enum qr_code read_metadata(const struct qr_json *v, const char *what, struct qr_err *err) {
@@ -148,14 +160,17 @@ static enum qr_code read_metadata(const struct qr_json *v, const char *what, str
     return QR_OK;
 }
 
+/* Before memory is taken for any: a small file whose tensors are all the same bytes would want much. */
 static enum qr_code check_ranges(struct reader *r, struct qr_err *err) {
-    qsort(r->ranges, r->t.n, sizeof *r->ranges, by_begin);
+    qr_auto(qr_free_p) struct entry **by = qr_xcalloc(r->n + 1, sizeof(struct entry *));
+    for (size_t i = 0; i < r->n; i++) by[i] = &r->entries[i];
+    qsort(by, r->n, sizeof(struct entry *), by_begin);
     uint64_t at = 0;
-    for (size_t i = 0; i < r->t.n; i++) {
-        const struct range *x = &r->ranges[i];
+    for (size_t i = 0; i < r->n; i++) {
+        const struct entry *x = by[i];
         if (x->begin != at)
             return qr_fail(err, QR_DATA_LOSS, "%s: tensor '%.100s' begins at byte %llu of the values, where the one before ends at %llu: %s", r->what,
-                           r->t.v[x->tensor].name, (unsigned long long)x->begin, (unsigned long long)at, x->begin < at ? "they overlap" : "there is a hole");
+                           x->name, (unsigned long long)x->begin, (unsigned long long)at, x->begin < at ? "they overlap" : "there is a hole");
         at = x->end;
     }
     if (at != r->data.n)
@@ -167,12 +182,14 @@ static enum qr_code read_entries(struct reader *r, const struct qr_json *root, s
     char where[256];
     snprintf(where, sizeof where, "%.150s: header", r->what);
     if (qr_json_want(root, where, QR_JSON_OBJECT, err) != QR_OK) return lost(err);
-    r->ranges = qr_xcalloc(qr_json_size(root), sizeof *r->ranges);
+    r->entries = qr_xcalloc(qr_json_size(root) + 1, sizeof *r->entries);
     for (const struct qr_json *m = qr_json_first(root); m; m = qr_json_next(m)) {
         enum qr_code code = strcmp(qr_json_key(m), "__metadata__") == 0 ? read_metadata(m, r->what, err) : read_entry(r, m, err);
         if (code != QR_OK) return code;
     }
-    return check_ranges(r, err);
+    enum qr_code code = check_ranges(r, err);
+    for (size_t i = 0; i < r->n && code == QR_OK; i++) code = read_values(r, &r->entries[i], err);
+    return code;
 }
 
 enum qr_code qr_safetensors_header(struct qr_bytes file, const char *what, struct qr_json **ret, struct qr_err *err) {
@@ -194,7 +211,7 @@ enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct 
     size_t n = qr_get_u64le(file.p);
     struct reader r = {.what = what, .data = {file.p + 8 + n, file.n - 8 - n}};
     code = read_entries(&r, root, err);
-    free(r.ranges);
+    free(r.entries);
     if (code == QR_OK) *ret = r.t;
     else qr_tensors_free(&r.t);
     return code;

@@ -1,14 +1,17 @@
+#include <stdlib.h>
 #include <string.h>
 #define ZLIB_CONST /* next_in is only read */
 #include <zlib.h>
 
 #include "base/checksum.h"
+#include "base/mem.h"
 #include "format/zip_impl.h"
 
 enum {
     LOCAL_BYTES = 30, CENTRAL_BYTES = 46, END_BYTES = 22, END64_BYTES = 56, LOCATOR_BYTES = 20,
     LOCAL_SIGN = 0x04034b50, CENTRAL_SIGN = 0x02014b50, END_SIGN = 0x06054b50, END64_SIGN = 0x06064b50, LOCATOR_SIGN = 0x07064b50,
-    ENCRYPTED = 1, ZIP64_EXTRA = 1,
+    ENCRYPTED = 1, SIZES_BEHIND = 8, ZIP64_EXTRA = 1,
+    MOST_BYTES_OF_ONE = 1032, /* deflate: 258 bytes of two bits */
     DATE_1980 = 0x21, /* 1 January 1980, the earliest that zip can say */
 };
 
@@ -78,7 +81,39 @@ static bool widen(const uint8_t *extra, size_t n, uint64_t *size, uint64_t *pack
     return *size != UINT32_MAX && *packed != UINT32_MAX && *offset != UINT32_MAX;
 }
 
-enum qr_code qr_zip_member(const struct qr_zip *z, uint64_t *at, struct qr_zip_member *ret, struct qr_err *err) {
+/* A member's own header says what the directory says of it, unless it says that its sizes come behind its bytes. */
+static bool local_agrees(const uint8_t *local, const uint8_t *extra, size_t extra_n, const struct qr_zip_member *m) {
+    uint64_t size = qr_get_u32le(local + 22), packed = qr_get_u32le(local + 18), none = 0;
+    if (qr_get_u16le(local + 8) != m->method) return false;
+    if (qr_get_u16le(local + 6) & SIZES_BEHIND) return true;
+    return widen(extra, extra_n, &size, &packed, &none) && size == m->size && packed == m->packed && qr_get_u32le(local + 14) == m->crc;
+}
+
+/* Where its bytes lie, and whether they can be what the directory says. */
+static enum qr_code find_data(const struct qr_zip *z, uint64_t offset, struct qr_zip_member *m, struct qr_err *err) {
+    size_t name_n = strlen(m->name);
+    const uint8_t *local = inside(z, offset, LOCAL_BYTES + name_n) ? z->file.p + offset : NULL;
+    if (!local || qr_get_u32le(local) != LOCAL_SIGN || qr_get_u16le(local + 26) != name_n || memcmp(local + LOCAL_BYTES, m->name, name_n) != 0)
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not where the zip directory says", z->what, m->name);
+    size_t extra_n = qr_get_u16le(local + 28);
+    uint64_t extra = offset + LOCAL_BYTES + name_n, data = extra + extra_n;
+    if (!inside(z, data, m->packed) || data + m->packed > z->directory)
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is said to have %llu bytes, more than the file holds (is it cut short?)", z->what, m->name,
+                       (unsigned long long)m->packed);
+    if (m->method == 0 && m->packed != m->size)
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is stored with two different sizes", z->what, m->name);
+    if (m->method == 8 && m->size / MOST_BYTES_OF_ONE > m->packed)
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is said to unpack to %llu bytes, but its %llu packed ones are at most %llu", z->what, m->name,
+                       (unsigned long long)m->size, (unsigned long long)m->packed, (unsigned long long)m->packed * MOST_BYTES_OF_ONE);
+    if (!local_agrees(local, z->file.p + extra, extra_n, m))
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has another size, method or crc32 in its own header than in the zip directory", z->what, m->name);
+    m->begin = offset;
+    m->data = qr_bytes_of(z->file.p + data, m->packed);
+    return QR_OK;
+}
+
+/* The member whose directory entry stands at *at; moves *at behind it. */
+static enum qr_code read_entry(const struct qr_zip *z, uint64_t *at, struct qr_zip_member *ret, struct qr_err *err) {
     uint64_t left = z->directory_end - *at;
     const uint8_t *p = z->file.p + *at;
     if (left < CENTRAL_BYTES || qr_get_u32le(p) != CENTRAL_SIGN)
@@ -91,77 +126,133 @@ enum qr_code qr_zip_member(const struct qr_zip *z, uint64_t *at, struct qr_zip_m
     memcpy(m.name, p + CENTRAL_BYTES, name_n);
     if (qr_get_u16le(p + 8) & ENCRYPTED) return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is encrypted", z->what, m.name);
     if (m.method != 0 && m.method != 8)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is packed by zip method %u; save it with numpy.savez or savez_compressed", z->what,
-                       m.name, m.method);
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is packed by zip method %u; save it with numpy.savez or savez_compressed", z->what, m.name,
+                       m.method);
     if (!widen(p + CENTRAL_BYTES + name_n, extra_n, &m.size, &m.packed, &offset))
         return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has a damaged zip64 size", z->what, m.name);
-    const uint8_t *local = inside(z, offset, LOCAL_BYTES + name_n) ? z->file.p + offset : NULL;
-    if (!local || qr_get_u32le(local) != LOCAL_SIGN || qr_get_u16le(local + 26) != name_n || memcmp(local + LOCAL_BYTES, m.name, name_n) != 0)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not where the zip directory says", z->what, m.name);
-    uint64_t data = offset + LOCAL_BYTES + name_n + qr_get_u16le(local + 28);
-    if (!inside(z, data, m.packed) || data + m.packed > z->directory)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is said to have %llu bytes, more than the file holds (is it cut short?)", z->what, m.name,
-                       (unsigned long long)m.packed);
-    if (m.method == 0 && m.packed != m.size)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is stored with two different sizes", z->what, m.name);
-    m.data = qr_bytes_of(z->file.p + data, m.packed);
+    if (find_data(z, offset, &m, err) != QR_OK) return err ? err->code : QR_DATA_LOSS;
     *ret = m;
     *at += CENTRAL_BYTES + name_n + extra_n + comment_n;
     return QR_OK;
 }
 
-static const char no_memory[] = "cannot be unpacked: no memory";
-
-/* Raw deflate in steps, so that memory follows what really comes out and not what the directory says. */
-static const char *inflate_into(struct qr_bytes in, uint64_t size, struct qr_buf *out) {
-    enum { STEP = 1 << 20 };
-    z_stream s = {0};
-    if (inflateInit2(&s, -MAX_WBITS) != Z_OK) return no_memory;
-    const char *why = NULL;
-    int rc = Z_OK;
-    while (!why && rc != Z_STREAM_END) {
-        if (s.avail_in == 0 && in.n) { /* zlib counts in 32 bits */
-            s.avail_in = in.n < STEP ? (uInt)in.n : STEP;
-            s.next_in = in.p;
-            in = qr_bytes_of(in.p + s.avail_in, in.n - s.avail_in);
-        }
-        size_t have = out->n, room = size - have < STEP ? size - have + 1 : STEP;
-        uint8_t *at = qr_buf_grow(out, room);
-        if (!at) {
-            why = "is too large to be unpacked";
-            break;
-        }
-        s.next_out = at;
-        s.avail_out = (uInt)room;
-        rc = inflate(&s, Z_NO_FLUSH);
-        out->n = have + room - s.avail_out;
-        if (out->n > size) why = "unpacks to more bytes than the zip directory says";
-        else if (rc == Z_BUF_ERROR || (rc == Z_OK && !s.avail_in && !in.n && s.avail_out)) why = "is cut short";
-        else if (rc == Z_MEM_ERROR) why = no_memory;
-        else if (rc != Z_OK && rc != Z_STREAM_END) why = "is damaged (its packed bytes make no sense)";
-    }
-    inflateEnd(&s);
-    if (!why && out->n != size) why = "unpacks to fewer bytes than the zip directory says";
-    return why;
+static int by_begin(const void *a, const void *b) {
+    const struct qr_zip_member *x = *(struct qr_zip_member *const *)a, *y = *(struct qr_zip_member *const *)b;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-enum qr_code qr_zip_content(const struct qr_zip *z, const struct qr_zip_member *m, size_t max_bytes, struct qr_buf *room, struct qr_bytes *ret,
-                            struct qr_err *err) {
-    if (m->size > max_bytes)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' would take %llu bytes; at most %zu are read", z->what, m->name, (unsigned long long)m->size,
-                       max_bytes);
-    struct qr_bytes content = m->data;
-    if (m->method == 8) {
-        qr_buf_clear(room);
-        room->max = (size_t)m->size + 1;
-        const char *why = inflate_into(m->data, m->size, room);
-        if (why) return qr_fail(err, why == no_memory ? QR_RESOURCE_EXHAUSTED : QR_DATA_LOSS, "%s: member '%s' %s", z->what, m->name, why);
-        content = qr_buf_view(room);
-    }
-    if (qr_crc32(0, content.p, content.n) != m->crc)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is damaged (its crc32 differs)", z->what, m->name);
-    *ret = content;
+/* Bytes that are unpacked for two members would be a small file that holds much. */
+static enum qr_code check_overlap(const struct qr_zip *z, struct qr_zip_member *m, struct qr_err *err) {
+    size_t n = z->n_members;
+    qr_auto(qr_free_p) struct qr_zip_member **by = qr_xcalloc(n + 1, sizeof(struct qr_zip_member *));
+    for (size_t i = 0; i < n; i++) by[i] = &m[i];
+    qsort(by, n, sizeof(struct qr_zip_member *), by_begin);
+    for (size_t i = 1; i < n; i++)
+        if (by[i]->begin < (uint64_t)(by[i - 1]->data.p - z->file.p) + by[i - 1]->packed)
+            return qr_fail(err, QR_DATA_LOSS, "%s: members '%s' and '%s' overlap", z->what, by[i - 1]->name, by[i]->name);
     return QR_OK;
+}
+
+enum qr_code qr_zip_members(const struct qr_zip *z, struct qr_zip_member **ret, struct qr_err *err) {
+    qr_auto(qr_free_p) struct qr_zip_member *m = qr_xcalloc(z->n_members + 1, sizeof *m);
+    uint64_t at = z->directory;
+    enum qr_code code = QR_OK;
+    for (size_t i = 0; i < z->n_members && code == QR_OK; i++) code = read_entry(z, &at, &m[i], err);
+    if (code == QR_OK && at != z->directory_end) code = qr_fail(err, QR_DATA_LOSS, "%s: the zip directory has more entries than it says", z->what);
+    if (code == QR_OK) code = check_overlap(z, m, err);
+    if (code == QR_OK) *ret = QR_MOVE(m);
+    return code;
+}
+
+/* ---- a member's bytes ---- */
+
+struct qr_zip_stream {
+    const struct qr_zip *zip;
+    const struct qr_zip_member *member;
+    z_stream z;
+    struct qr_bytes in; /* not yet given to zlib; of a stored member, not yet read */
+    uint64_t left;      /* bytes that are still to come, as the directory says */
+    uint32_t crc;
+    bool ended;         /* zlib has said so */
+};
+
+static enum qr_code wrong(const struct qr_zip_stream *s, const char *why, struct qr_err *err) {
+    return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' %s", s->zip->what, s->member->name, why);
+}
+
+static enum qr_code no_memory(const struct qr_zip_stream *s, struct qr_err *err) {
+    return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: member '%s' cannot be unpacked: no memory", s->zip->what, s->member->name);
+}
+
+enum qr_code qr_zip_stream_open(const struct qr_zip *z, const struct qr_zip_member *m, struct qr_zip_stream **ret, struct qr_err *err) {
+    struct qr_zip_stream *s = qr_xcalloc(1, sizeof *s);
+    *s = (struct qr_zip_stream){.zip = z, .member = m, .in = m->data, .left = m->size};
+    if (m->method == 8 && inflateInit2(&s->z, -MAX_WBITS) != Z_OK) { /* raw deflate */
+        enum qr_code code = no_memory(s, err);
+        free(s);
+        return code;
+    }
+    *ret = s;
+    return QR_OK;
+}
+
+void qr_zip_stream_close(struct qr_zip_stream *s) {
+    if (!s) return;
+    if (s->member->method == 8) inflateEnd(&s->z);
+    free(s);
+}
+
+/* At most n bytes of what the packed ones make; *ret_n less only at the end. */
+static enum qr_code inflate_some(struct qr_zip_stream *s, uint8_t *to, size_t n, size_t *ret_n, struct qr_err *err) {
+    enum { STEP = 1 << 20 }; /* zlib counts in 32 bits */
+    size_t done = 0;
+    while (done < n && !s->ended) {
+        if (s->z.avail_in == 0 && s->in.n) {
+            s->z.avail_in = s->in.n < STEP ? (uInt)s->in.n : STEP;
+            s->z.next_in = s->in.p;
+            s->in = qr_bytes_of(s->in.p + s->z.avail_in, s->in.n - s->z.avail_in);
+        }
+        uInt room = n - done < STEP ? (uInt)(n - done) : STEP;
+        s->z.next_out = to + done;
+        s->z.avail_out = room;
+        int rc = inflate(&s->z, Z_NO_FLUSH);
+        done += room - s->z.avail_out;
+        s->ended = rc == Z_STREAM_END;
+        if (rc == Z_MEM_ERROR) return no_memory(s, err);
+        if (rc == Z_BUF_ERROR || (rc == Z_OK && !s->z.avail_in && !s->in.n && s->z.avail_out)) return wrong(s, "is cut short", err);
+        if (rc != Z_OK && rc != Z_STREAM_END) return wrong(s, "is damaged (its packed bytes make no sense)", err);
+    }
+    *ret_n = done;
+    return QR_OK;
+}
+
+enum qr_code qr_zip_stream_read(struct qr_zip_stream *s, void *to, size_t n, struct qr_err *err) {
+    size_t got = n;
+    enum qr_code code = QR_OK;
+    if (n > s->left) return wrong(s, "is shorter than what it says of itself", err);
+    if (s->member->method == 8) {
+        code = inflate_some(s, to, n, &got, err);
+    } else if (n) {
+        memcpy(to, s->in.p, n);
+        s->in = qr_bytes_of(s->in.p + n, s->in.n - n);
+    }
+    if (code != QR_OK) return code;
+    if (got < n) return wrong(s, "unpacks to fewer bytes than the zip directory says", err);
+    s->crc = qr_crc32(s->crc, to, n);
+    s->left -= n;
+    return QR_OK;
+}
+
+enum qr_code qr_zip_stream_end(struct qr_zip_stream *s, struct qr_err *err) {
+    uint8_t more;
+    size_t got = 0;
+    QR_ASSERT(s->left == 0);
+    if (s->member->method == 8) {
+        enum qr_code code = inflate_some(s, &more, 1, &got, err);
+        if (code != QR_OK) return code;
+    }
+    if (got) return wrong(s, "unpacks to more bytes than the zip directory says", err);
+    return s->crc == s->member->crc ? QR_OK : wrong(s, "is damaged (its crc32 differs)", err);
 }
 
 static void put16(struct qr_buf *out, unsigned v) {

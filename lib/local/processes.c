@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "local/throwaway.h"
 
-enum { PROGRESS_FD = 3, MAX_LINE = 1 << 16 };
+enum { PROGRESS_FD = 3, LOCK_FD = 90, MAX_LINE = 1 << 16 }; /* LOCK_FD: or the next that is free */
 /* The leader waits 5 s for goodbyes; one asked to stop has 10 s of its own. */
 static const int64_t after_done_ns = 10 * QR_SECOND, after_refusal_ns = 3 * QR_SECOND, after_stop_ns = 12 * QR_SECOND,
     after_term_ns = 3 * QR_SECOND, restart_first_ns = QR_SECOND / 2, restart_last_ns = 8 * QR_SECOND;
@@ -35,6 +36,7 @@ struct process {
 
 struct pool {
     const struct qr_local_options *opt;
+    int lock;            /* as inherited; -1: none */
     struct qr_throwaway certificates; /* none without opt->tls */
     struct process p[QR_LOCAL_MAX_WORKERS];
     unsigned alive, n;
@@ -75,7 +77,8 @@ static char *tf_config(const unsigned *ports, unsigned n, unsigned index) {
 static bool names_identity(const char *e) {
     static const char *const names[] = {"TF_CONFIG=", "JOB_COMPLETION_INDEX=", "QRING_INDEX=", "QRING_PEERS=", "QRING_PEER_TEMPLATE=",
                                         "QRING_REPLICAS=",
-                                        "QRING_PORT=", "QRING_BIND=", "QRING_DATA_PORT=", "QRING_PROGRESS_FD=", "QRING_JOB="};
+                                        "QRING_PORT=", "QRING_BIND=", "QRING_DATA_PORT=", "QRING_PROGRESS_FD=", "QRING_LOCK_FD=",
+                                        "QRING_JOB="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(e, names[i], strlen(names[i])) == 0) return true;
     return false;
@@ -93,14 +96,16 @@ static char **environment_of(const struct qr_local_options *opt, char *config) {
 }
 
 /* The array is the caller's, its texts are borrowed. */
-static char **arguments_of(const struct qr_local_options *opt, const struct qr_throwaway *certificates, char *http) {
-    char **argv = qr_xcalloc(opt->n_arguments + 5 + QR_THROWAWAY_FILES, sizeof *argv);
+static char **arguments_of(const struct pool *pool, char *http, char *lock) {
+    const struct qr_local_options *opt = pool->opt;
+    char **argv = qr_xcalloc(opt->n_arguments + 6 + QR_THROWAWAY_FILES, sizeof *argv);
     size_t n = 0;
     argv[n++] = (char *)(uintptr_t)opt->program;
     argv[n++] = (char *)(uintptr_t) "--progress-fd=3";
     argv[n++] = http;
     if (opt->n_workers > 1) argv[n++] = (char *)(uintptr_t) "--data-port=0";
-    for (int i = 0; i < QR_THROWAWAY_FILES && certificates->argument[i]; i++) argv[n++] = certificates->argument[i];
+    if (pool->lock >= 0) argv[n++] = lock;
+    for (int i = 0; i < QR_THROWAWAY_FILES && pool->certificates.argument[i]; i++) argv[n++] = pool->certificates.argument[i];
     for (size_t i = 0; i < opt->n_arguments; i++) argv[n++] = (char *)(uintptr_t)opt->arguments[i];
     return argv;
 }
@@ -115,6 +120,7 @@ static _Noreturn void become_worker(const struct pool *pool, pid_t parent, int l
     else if (dup2(events, PROGRESS_FD) < 0) _exit(127);
     if (null > PROGRESS_FD) close(null);
     qr_throwaway_inherit(&pool->certificates);
+    if (pool->lock >= 0) fcntl(pool->lock, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
     execve(argv[0], argv, env);
     dprintf(2, "cannot run %s: %s\n", argv[0], strerror(errno));
@@ -125,11 +131,13 @@ static enum qr_code start_one(struct pool *pool, unsigned i, bool again, struct 
     struct process *p = &pool->p[i];
     int pipe_fd[2];
     qr_auto(qr_free_p) char *path = qr_xasprintf("%s/worker-%u.log", pool->opt->log_dir, i);
-    qr_auto(qr_close_p) int log = open(path, O_WRONLY | O_CREAT | (again ? 0 : O_TRUNC) | O_APPEND | O_CLOEXEC, 0666);
-    if (log < 0) return qr_fail_errno(err, errno, "open %s", path);
+    qr_auto(qr_close_p) int log = -1;
+    enum qr_code code = qr_file_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | (again ? 0 : O_TRUNC), &log, err);
+    if (code != QR_OK) return qr_wrap(err, "the log of worker %u (--out)", i);
     if (pipe2(pipe_fd, O_CLOEXEC) != 0) return qr_fail_errno(err, errno, "make a pipe for worker %u", i);
     qr_auto(qr_free_p) char *http = qr_xasprintf("--http-port=%u", pool->opt->http_port ? pool->opt->http_port + i : 0);
-    qr_auto(qr_free_p) char **argv = arguments_of(pool->opt, &pool->certificates, http), **env = environment_of(pool->opt, p->config);
+    qr_auto(qr_free_p) char *lock = qr_xasprintf("--lock-fd=%d", pool->lock);
+    qr_auto(qr_free_p) char **argv = arguments_of(pool, http, lock), **env = environment_of(pool->opt, p->config);
     pid_t self = getpid(), pid = fork();
     if (pid == 0) become_worker(pool, self, log, pipe_fd[1], argv, env);
     int sys = errno;
@@ -350,6 +358,8 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
     enum qr_code code = QR_OK;
     sigset_t mask;
     pool->opt = opt;
+    pool->lock = opt->lock_fd ? fcntl(*opt->lock_fd, F_DUPFD_CLOEXEC, LOCK_FD) : -1;
+    if (opt->lock_fd && pool->lock < 0) code = qr_fail_errno(err, errno, "hand on the lock of %s", opt->log_dir);
     pool->first_wrong = pool->first_killed = -1;
     sigemptyset(&mask);
     sigaddset(&mask, SIGINT);
@@ -357,7 +367,7 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
     sigaddset(&mask, SIGCHLD);
     sigprocmask(SIG_BLOCK, &mask, &pool->old_mask);
     pool->signals = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (pool->signals < 0) code = qr_fail_errno(err, errno, "signalfd");
+    if (code == QR_OK && pool->signals < 0) code = qr_fail_errno(err, errno, "signalfd");
     if (code == QR_OK && opt->tls && opt->n_workers > 1) code = qr_throwaway_make(&pool->certificates, err);
     for (int attempt = 0; code == QR_OK && attempt < 2; attempt++) {
         if (attempt > 0) forget(pool);
@@ -375,6 +385,7 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
     forget(pool);
     qr_throwaway_fini(&pool->certificates);
     if (pool->signals >= 0) close(pool->signals);
+    if (pool->lock >= 0) close(pool->lock);
     sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
     free(pool);
     return code;

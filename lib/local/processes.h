@@ -22,6 +22,7 @@ struct qr_local_options {
     size_t n_arguments;
     char *const *environment;      /* TF_CONFIG and our names for identity are taken out */
     const char *log_dir;           /* worker-<i>.log */
+    const int *lock_fd;            /* every worker inherits it, as --lock-fd; NULL: none */
     bool tls;                      /* with certificates that live as long as the run; not for one worker */
     unsigned http_port;            /* probes and metrics of worker i on http_port + i; 0: none */
     bool restart;                  /* a worker that is lost is started again */

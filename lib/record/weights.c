@@ -114,7 +114,7 @@ static enum qr_code encode_keras(const struct qr_weights_layout *layout, const d
 
 /* ---- holding a file against a layout ------------------------------------------------------------------------------ */
 
-static enum qr_code check_entry(const struct qr_weights_entry *e, const struct qr_tensor *t, const char *what, struct qr_err *err) {
+static enum qr_code check_shape(const struct qr_weights_entry *e, const struct qr_tensor *t, const char *what, struct qr_err *err) {
     bool same = t->rank == e->rank;
     for (unsigned d = 0; d < e->rank && same; d++) same = t->dims[d] == e->dims[d];
     if (!same && t->rank == 1 && e->rank == 1)
@@ -127,6 +127,12 @@ static enum qr_code check_entry(const struct qr_weights_entry *e, const struct q
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s has shape %s in the file, the job's model has %s; these are the weights of another model", what, e->name,
                        there, here);
     }
+    return QR_OK;
+}
+
+static enum qr_code check_entry(const struct qr_weights_entry *e, const struct qr_tensor *t, const char *what, struct qr_err *err) {
+    enum qr_code code = check_shape(e, t, what, err);
+    if (code != QR_OK) return code;
     for (size_t i = 0; i < t->n; i++)
         if (!isfinite(t->values[i])) return qr_fail(err, QR_DATA_LOSS, "%s: %s[%zu] is %g; weights must be finite", what, e->name, i, t->values[i]);
     return QR_OK;
@@ -178,6 +184,7 @@ static enum qr_code match_keras(const struct qr_keras_file *k, const char *what,
     return QR_OK;
 }
 
+/* ret NULL: t has names and shapes alone. */
 static enum qr_code match_names(const struct qr_tensors *t, const char *what, const struct qr_weights_layout *layout, double *ret, struct qr_err *err) {
     for (size_t i = 0; i < layout->n; i++) {
         const struct qr_weights_entry *e = &layout->entries[i];
@@ -187,8 +194,9 @@ static enum qr_code match_names(const struct qr_tensors *t, const char *what, co
             qr_shape_text(e->rank, e->dims, shape);
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s %s of the job's model is not in the file; these are the weights of another model", what, e->name, shape);
         }
-        enum qr_code code = check_entry(e, x, what, err);
+        enum qr_code code = ret ? check_entry(e, x, what, err) : check_shape(e, x, what, err);
         if (code != QR_OK) return code;
+        if (!ret) continue;
         memcpy(ret, x->values, x->n * sizeof *ret);
         ret += x->n;
     }
@@ -232,7 +240,16 @@ static enum qr_code read_checkpoint(struct qr_bytes file, const char *what, stru
 }
 
 static enum qr_code read_tensors(enum qr_weights_format f, struct qr_bytes file, const char *what, struct qr_tensors *ret, struct qr_err *err) {
-    return f == QR_WEIGHTS_NPZ ? qr_npz_read(file, what, max_npz_bytes, ret, err) : qr_safetensors_read(file, what, ret, err);
+    return f == QR_WEIGHTS_NPZ ? qr_npz_read(file, what, NULL, max_npz_bytes, ret, err) : qr_safetensors_read(file, what, ret, err);
+}
+
+/* A small npz can hold much: another model's is refused before it is unpacked. */
+static enum qr_code check_npz(struct qr_bytes file, const char *what, const struct qr_weights_layout *layout, struct qr_err *err) {
+    struct qr_tensors shapes = {0};
+    enum qr_code code = qr_npz_shapes(file, what, &shapes, err);
+    if (code == QR_OK) code = match_names(&shapes, what, layout, NULL, err);
+    qr_tensors_free(&shapes);
+    return code;
 }
 
 enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr_bytes file, const char *what, const struct qr_weights_layout *layout, double *ret_values,
@@ -249,6 +266,7 @@ enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr_bytes file, c
     } else {
         struct qr_tensors t = {0};
         bool checkpoint = f == QR_WEIGHTS_SAFETENSORS && qr_checkpoint_is(file);
+        if (f == QR_WEIGHTS_NPZ && (code = check_npz(file, what, layout, err)) != QR_OK) return code;
         code = checkpoint ? read_checkpoint(file, what, &t, err) : read_tensors(f, file, what, &t, err);
         if (code != QR_OK) return code;
         code = match_names(&t, what, layout, values, err);

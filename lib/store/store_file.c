@@ -153,8 +153,8 @@ static enum qr_code lock(const char *path, int *ret_fd, struct qr_err *err) {
     qr_auto(qr_free_p) char *dir = qr_xstrndup(path, slash ? (size_t)(slash - path) + 1 : 0);
     qr_auto(qr_free_p) char *file = qr_xasprintf("%s.%s.lock", dir, slash ? slash + 1 : path);
     if (*dir && qr_dir_make(dir, err) != QR_OK) return qr_wrap(err, "write %s", path);
-    int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) return qr_fail_errno(err, errno, "write %s: lock %s", path, file);
+    int fd = -1;
+    if (qr_file_open(file, O_RDWR | O_CREAT | O_NOFOLLOW, &fd, err) != QR_OK) return qr_wrap(err, "write %s: lock", path);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         int sys = errno;
         close(fd);

@@ -56,6 +56,7 @@ bool qr_outputs_fini(struct qr_outputs *o) {
     qr_tensorboard_close(o->events);
     bool ended = qr_logdir_close(o->uploads, o->ended_well ? rest_ns : rest_failed_ns);
     if (o->logdir && !o->logdir_was_there) rmdir(o->logdir); /* when nothing went there */
+    qr_run_lock_release(&o->lock);
     free(o->logdir);
     free(o->logdir_url);
     if (o->dir && !o->dir_was_there && !o->wrote) rmdir(o->dir);
@@ -67,7 +68,8 @@ bool qr_outputs_fini(struct qr_outputs *o) {
 }
 
 static enum qr_code check_folder(const char *dir, struct qr_err *err) {
-    static const char *const files[] = {"weights.h5", "weights.safetensors", "result.json", "steps.jsonl"};
+    static const struct { const char *name; bool grows; } files[] = { /* what does not grow is replaced by name, whatever has the name */
+        {"weights.h5", false}, {"weights.safetensors", false}, {"result.json", false}, {"steps.jsonl", true}};
     struct qr_store *store;
     struct stat st;
     char *path;
@@ -80,10 +82,12 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     free(path);
     code = qr_dir_writable(dir, err);
     for (size_t i = 0; i < sizeof files / sizeof *files && code == QR_OK; i++) {
-        qr_auto(qr_free_p) char *file = qr_path_join(dir, files[i]);
-        if (stat(file, &st) == 0 && S_ISDIR(st.st_mode))
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is a directory, and a file of that name is to be written; choose another --out",
-                           file);
+        qr_auto(qr_free_p) char *file = qr_path_join(dir, files[i].name);
+        bool directory = lstat(file, &st) == 0 && S_ISDIR(st.st_mode);
+        const char *odd = directory ? "a directory" : files[i].grows ? qr_file_odd(file) : NULL;
+        if (odd)
+            code = qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s is %s, and a file of that name is to be written; take it away, or choose another --out", file, odd);
     }
     return code;
 }
@@ -139,6 +143,13 @@ enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     if (code == QR_OK) code = qr_outputs_check_weights(o, err);
     if (code == QR_OK) code = qr_outputs_check_checkpoints(o, err);
     return code == QR_OK ? qr_outputs_check_logdir(o, err) : code;
+}
+
+enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name, const struct qr_identity *id, struct qr_err *err) {
+    const struct qr_run_lock_options opt = {.dir = o->dir, .job = job_name, .peers = id ? (const char *const *)id->peers : NULL,
+                                            .n_peers = id ? id->n_peers : 0, .patience_ns = QR_SECOND, .log = o->log};
+    enum qr_code code = qr_run_lock_take(&opt, &o->lock, err);
+    return code == QR_OK ? code : qr_wrap(err, "results (--out)");
 }
 
 /* ---- progress ---- */

@@ -13,11 +13,13 @@
 #define QR_WORKER_OUTPUTS_H
 
 #include "base/file.h"
+#include "cluster/identity.h"
 #include "job/canonical.h"
 #include "record/tensorboard.h"
 #include "train/train.h"
 #include "worker/logdir.h"
 #include "worker/publisher.h"
+#include "worker/run_lock.h"
 #include "worker/settings.h"
 #include "worker/steps_log.h"
 #include "worker/workload.h"
@@ -30,6 +32,7 @@ struct qr_outputs {
     char *checkpoints_url; /* a folder; NULL: no checkpoints */
     bool dir_was_there, logdir_was_there;
     bool wrote;         /* anything */
+    struct qr_run_lock lock;
     struct qr_steps_log steps;
     struct qr_publisher *publisher;  /* borrowed; NULL: no checkpoints */
     struct qr_tensorboard *events;
@@ -46,6 +49,9 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const ch
 bool qr_outputs_fini(struct qr_outputs *o);
 /* Proves that everything could be written, before anything is spent. */
 QR_MUST_CHECK enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err);
+/* This run alone writes into DIR from here to qr_outputs_fini (run_lock.h); after qr_outputs_check. id: whose peers share it; NULL:
+ * nobody. */
+QR_MUST_CHECK enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name, const struct qr_identity *id, struct qr_err *err);
 /* Its parts: local folders; the places of weights and checkpoints, which may be in a bucket; the bucket of the events, if there is one. */
 QR_MUST_CHECK enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err);

@@ -84,6 +84,7 @@ static const struct setting table[] = {
     {"exit-on-drain", NUMBER, AT(exit_on_drain), "143", 0, 255, NULL, ANYWHERE, "CODE", NULL, "the exit code after SIGTERM; 0 where a TFJob is scaled down", OWN, NULL},
     {"termination-log", TEXT, AT(termination_log), NULL, 0, 0, NULL, ANYWHERE, "FILE", "/dev/termination-log", "the file that gets the reason for the end, where it exists", OWN, NULL},
     {"progress-fd", NUMBER, AT(progress_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL, "JSON lines of progress for qring run", OWN, NULL},
+    {"lock-fd", NUMBER, AT(lock_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL, "the lock on OUT, inherited from qring run", OWN, NULL},
     {"print-identity", SWITCH, AT(print_identity), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "say who this worker believes it is, as JSON, and exit", OWN, NULL},
     {"print-settings", CHOICE, AT(print_settings), NULL, 0, 0, "markdown", HIDDEN, "FORMAT", NULL, "this table, for the README", OWN, NULL},
     {"help", SWITCH, AT(help), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "this text", OWN, NULL},
@@ -423,6 +424,12 @@ enum qr_setting_between qr_settings_between_key(const char *path, const char **r
         if (strcmp(beside[i].what, path) == 0) found = i;
     if (ret_told) *ret_told = beside[found].told;
     return beside[found].between;
+}
+
+enum qr_setting_origin qr_settings_origin(const struct qr_settings *s, const char *name) {
+    const struct setting *t = find(name);
+    QR_ASSERT(t);
+    return (enum qr_setting_origin)s->origin[t - table];
 }
 
 int qr_settings_arity(const char *name) {

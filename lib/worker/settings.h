@@ -56,7 +56,7 @@ struct qr_settings {
     char *log_level, *log_format;
     int64_t exit_on_drain;
     char *termination_log; /* NULL: /dev/termination-log where it exists */
-    int64_t progress_fd;
+    int64_t progress_fd, lock_fd; /* of qring run; -1: none. lock_fd: the lock on OUT is held by it */
     bool print_identity, help, version;
     char *print_settings;
 
@@ -88,6 +88,9 @@ void qr_settings_markdown(struct qr_buf *ret); /* the README's table */
 enum qr_setting_between qr_settings_between(const char *name, const char **ret_told);
 /* The same for a key of the job file ("train.epochs"). */
 enum qr_setting_between qr_settings_between_key(const char *path, const char **ret_told);
+/* Where the value of a setting came from; name without dashes, of the table. */
+enum qr_setting_origin qr_settings_origin(const struct qr_settings *s, const char *name);
+
 /* 0: no such flag; 1: a flag without a value; 2: one that takes a value. name without dashes. */
 int qr_settings_arity(const char *name);
 /* The i-th name ("data-port"), NULL at the end; hidden ones are left out. For completion and nearest names. */

@@ -18,7 +18,7 @@ static const int64_t retry_every_ns = QR_SECOND;
 void qr_steps_log_init(struct qr_steps_log *l, const char *dir) {
     struct stat st;
     *l = (struct qr_steps_log){.path = qr_path_join(dir, "steps.jsonl"), .fd = -1, .end = -1};
-    l->was_there = stat(l->path, &st) == 0 && S_ISREG(st.st_mode);
+    l->was_there = lstat(l->path, &st) == 0 && S_ISREG(st.st_mode);
     if (l->was_there) {
         l->found_size = st.st_size;
         l->found = st.st_mtim;
@@ -34,6 +34,13 @@ void qr_steps_log_fini(struct qr_steps_log *l) {
 
 static enum qr_code failed(const struct qr_steps_log *l, const char *what, struct qr_err *err) {
     return qr_fail_errno(err, errno, "%s %s", what, l->path);
+}
+
+/* Never through a link, which may have come since the folder was looked at. */
+static enum qr_code open_log(struct qr_steps_log *l, int flags, struct qr_err *err) {
+    if (l->fd >= 0) return QR_OK;
+    enum qr_code code = qr_file_open(l->path, O_RDWR | O_NOFOLLOW | flags, &l->fd, err);
+    return code == QR_OK ? code : qr_wrap(err, "open");
 }
 
 /* ---- what the file ends with ---- */
@@ -172,11 +179,11 @@ enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
     l->last = 0;
     if (!l->was_there) return QR_OK;
     l->was_there = false;
-    if (l->fd < 0) l->fd = open(l->path, O_RDWR | O_CLOEXEC);
-    if (l->fd < 0) return errno == ENOENT ? QR_OK : failed(l, "open", err);
+    enum qr_code code = open_log(l, 0, err);
+    if (code != QR_OK) return code == QR_NOT_FOUND ? QR_OK : code;
     bool locked = lock(l), same = fstat(l->fd, &st) == 0 && st.st_size == l->found_size && st.st_mtim.tv_sec == l->found.tv_sec &&
                                   st.st_mtim.tv_nsec == l->found.tv_nsec;
-    enum qr_code code = same && ftruncate(l->fd, 0) != 0 ? failed(l, "empty", err) : QR_OK;
+    code = same && ftruncate(l->fd, 0) != 0 ? failed(l, "empty", err) : QR_OK;
     if (locked) flock(l->fd, LOCK_UN);
     return code;
 }
@@ -188,17 +195,16 @@ static void take_back(struct qr_steps_log *l, size_t done) {
     if (!only_ours || ftruncate(l->fd, l->end) != 0) l->end = -1;
 }
 
-/* All of it or, of a file, nothing. A file gets it at the place that was the end: the bytes at a place are a function of the run, so one
- * that was stopped here and wakes when others are far ahead writes what is there already. */
-static enum qr_code put(struct qr_steps_log *l, struct qr_bytes text, bool file, struct qr_err *err) {
+/* All of it or nothing, at the place that was the end: the bytes at a place are a function of the run, so one that was stopped here and wakes
+ * when others are far ahead writes what is there already. */
+static enum qr_code put(struct qr_steps_log *l, struct qr_bytes text, struct qr_err *err) {
     size_t done = 0;
     while (done < text.n) {
-        const uint8_t *p = text.p + done;
-        ssize_t n = file ? pwrite(l->fd, p, text.n - done, l->end + (long long)done) : write(l->fd, p, text.n - done);
+        ssize_t n = pwrite(l->fd, text.p + done, text.n - done, l->end + (long long)done);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
             enum qr_code code = failed(l, "write", err);
-            if (file) take_back(l, done);
+            take_back(l, done);
             return code;
         }
         done += (size_t)n;
@@ -231,17 +237,16 @@ static enum qr_code write_locked(struct qr_steps_log *l, const struct told *t, s
     struct stat st;
     struct qr_bytes line;
     uint64_t last = l->last;
-    bool known = fstat(l->fd, &st) == 0, file = known && S_ISREG(st.st_mode), look = file && st.st_size != l->end;
+    bool known = fstat(l->fd, &st) == 0, look = known && st.st_size != l->end;
     keep(l, t, look || !known);
     if (!known) return failed(l, "look at", err);
-    if (!file) l->end = 0;
     struct qr_bytes all = qr_buf_view(&l->kept);
     struct known k = known_of(all);
     if (look && look_at_end(l, st.st_size, &k, &last, err) != QR_OK) return err->code;
     size_t at = 0, behind = 0;
     while (next_line(all, &at, &line) && place_at(line) <= last) behind = at;
     l->last = last;
-    if (put(l, qr_bytes_of(all.p + behind, all.n - behind), file, err) != QR_OK) return err->code;
+    if (put(l, qr_bytes_of(all.p + behind, all.n - behind), err) != QR_OK) return err->code;
     l->end += (long long)(all.n - behind);
     if (k.newest > last) l->last = k.newest;
     if (l->kept.cap > QR_STEPS_WINDOW_BYTES) qr_buf_free(&l->kept);
@@ -252,14 +257,13 @@ static enum qr_code write_locked(struct qr_steps_log *l, const struct told *t, s
 static enum qr_code try(struct qr_steps_log *l, const struct told *t, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
-    if (l->fd < 0) l->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (l->fd < 0) {
-        enum qr_code code = failed(l, "open", err);
+    enum qr_code code = open_log(l, O_CREAT, err);
+    if (code != QR_OK) {
         keep(l, t, true);
         return code;
     }
     bool locked = lock(l);
-    enum qr_code code = write_locked(l, t, err);
+    code = write_locked(l, t, err);
     if (locked) flock(l->fd, LOCK_UN);
     return code;
 }

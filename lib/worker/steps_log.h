@@ -8,6 +8,7 @@
  *           are given up), and tried again once a second, with the next line.
  * Stopped   in the lock, a worker is waited for once, for 0.2 s; then lines are written without the lock. When it wakes it writes the bytes
  *           that are there already, where they are.
+ * Links     are not written through: a steps.jsonl that is a symbolic link, has several names or is no ordinary file is an error.
  * Threads   one.
  */
 #ifndef QR_WORKER_STEPS_LOG_H

@@ -138,6 +138,10 @@ static void check_outputs(struct qr_validation *v, const struct qr_log *log) {
         v->outputs_good = false;
         found(v, &err);
     }
+    if (v->outputs_good && qr_outputs_lock(&outputs, v->job->name, v->has_identity ? &v->identity : NULL, &err) != QR_OK) {
+        v->outputs_good = false;
+        found(v, &err);
+    }
     v->out = qr_xstrdup(outputs.dir);
     if (outputs.logdir) v->logdir = qr_xstrdup(outputs.logdir_url ? outputs.logdir_url : outputs.logdir);
     v->weights_url = qr_xstrdup(outputs.weights_url);

@@ -92,13 +92,13 @@ static enum qr_code read_settings(struct worker *w, int argc, char *const *argv,
         free(unknown[i]);
     }
     qr_stop_exit_code((int)s->exit_on_drain); /* the job may be long in coming */
-    qr_last_words_to(s->termination_log);
+    qr_last_words_to(s->termination_log, false);
     if (code == QR_OK) code = qr_job_load(s->job, &w->job, err);
     if (code == QR_OK) code = qr_settings_job(s, w->job->worker, err);
     if (code == QR_OK) code = qr_settings_check(s, err);
     w->log = make_log(s);
     qr_stop_exit_code((int)s->exit_on_drain);
-    qr_last_words_to(s->termination_log);
+    qr_last_words_to(s->termination_log, qr_settings_origin(s, "termination-log") == QR_ORIGIN_JOB);
     return code;
 }
 
@@ -146,6 +146,9 @@ static enum qr_code check_role(struct worker *w, struct qr_err *err) {
 static void warn_of_settings(const struct worker *w) {
     const struct qr_settings *s = &w->settings;
     qr_settings_log(s, &w->log);
+    if (qr_last_words_refused())
+        qr_warn(&w->log, "worker", "worker.termination_log: %s is not overwritten by the word of a job file, unless it is an empty ordinary file; "
+                                   "the reason for the end goes to this log alone (--termination-log is your own word)", s->termination_log);
     if (s->profiler_port > 0)
         qr_warn(&w->log, "worker", "--profiler-port is accepted, but this program has no profiler: nothing is bound to port %lld",
                 (long long)s->profiler_port);
@@ -237,6 +240,7 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     enum qr_code code = qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
     if (code == QR_OK) code = qr_workload_trainable(&w->load, err);
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
+    if (code == QR_OK && s->lock_fd < 0) code = qr_outputs_lock(&w->outputs, w->job->name, &w->identity, err);
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->load.data, w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
     qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u thread%s", w->job->name,

@@ -8,10 +8,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     struct qr_tensors t = {0}, back = {0};
     struct qr_err err;
-    if (qr_npz_read(qr_bytes_of(data, n), "file", MAX_BYTES, &t, &err) != QR_OK) return 0;
+    if (qr_npz_read(qr_bytes_of(data, n), "file", NULL, MAX_BYTES, &t, &err) != QR_OK) return 0;
     struct qr_buf once = {0}, twice = {0};
     qr_npz_write(&t, &once);
-    QR_ASSERT(qr_npz_read(qr_buf_view(&once), "written", 64 * MAX_BYTES, &back, &err) == QR_OK);
+    QR_ASSERT(qr_npz_read(qr_buf_view(&once), "written", NULL, 64 * MAX_BYTES, &back, &err) == QR_OK);
     qr_npz_write(&back, &twice);
     QR_ASSERT(once.n == twice.n && __builtin_memcmp(once.p, twice.p, once.n) == 0);
     qr_tensors_free(&t);

@@ -106,6 +106,38 @@ save("npz", "good-zip64.npz", local + body + central + end64 + locator + end)
 save("npz", "bad-zip64-locator.npz", local + body + central + end64 + end)
 
 
+def archive(name, members, local=None, where=None):
+    """Deflated members (name, packed, size, crc): what the directory says. local, where: {name: what their own header says, where they are said to lie}."""
+    data, directory = b"", b""
+    for k, packed, size, crc in members:
+        at = (where or {}).get(k, len(data))
+        method, flags, *said = (local or {}).get(k, (8, 0, crc, len(packed), size))
+        data += struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, flags, method, 0, 33, *said, len(k), 0) + k.encode() + packed
+        directory += struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, 20, 0, 8, 0, 33, crc, len(packed), size, len(k), 0, 0, 0, 0, 0, at) + k.encode()
+    save("npz", name, data + directory + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, len(members), len(members), len(directory), len(data), 0))
+
+
+def deflate(data):
+    c = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return c.compress(data) + c.flush()
+
+
+whole = npy("{'descr': '<f8', 'fortran_order': False, 'shape': (4,), }\n", struct.pack("<4d", 1, 2, 3, 4))
+one = ("x.npy", deflate(whole), len(whole), zlib.crc32(whole))
+archive("good-deflated.npz", [one])
+archive("good-sizes-behind.npz", [one], local={"x.npy": (8, 8, 0, 0, 0)})
+archive("bad-both-less.npz", [("x.npy", deflate(whole + bytes(8)), len(whole), zlib.crc32(whole))])
+archive("bad-both-more.npz", [("x.npy", deflate(whole[:-8]), len(whole), zlib.crc32(whole))])
+archive("bad-own-size.npz", [one], local={"x.npy": (8, 0, one[3], len(one[1]), 1 << 20)})
+archive("bad-own-method.npz", [one], local={"x.npy": (0, 0, one[3], len(one[1]), one[2])})
+huge = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2147483648,), }\n")
+archive("bad-ratio.npz", [("x.npy", deflate(huge + bytes(1000)), len(huge) + (1 << 31), 0)])
+small = npy("{'descr': '|b1', 'fortran_order': False, 'shape': (500000,), }\n", bytes(500000))
+archive("bad-many.npz", [(f"{k}.npy", deflate(small), len(small), zlib.crc32(small)) for k in "abcdefgh"])
+inner = struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, 0, 8, 0, 33, *(one[3], len(one[1]), one[2]), 5, 0) + b"y.npy" + one[1]
+archive("bad-overlap.npz", [("x.npy", inner, 1000, 0), ("y.npy", one[1], one[2], one[3])], where={"y.npy": 35})
+
+
 def safe(name, header, data=b"", length=None):
     h = header if isinstance(header, bytes) else json.dumps(header).encode()
     save("safetensors", name, struct.pack("<Q", len(h) if length is None else length) + h + data)
@@ -122,6 +154,7 @@ for name, code in types:
     header[name.lower()] = t(name, [2, 2], len(data), len(data) + len(v))
     data += v
 safe("good-types.safetensors", header, data)
+safe("bad-all-one.safetensors", {f"t{i}": t("U8", [64], 0, 64) for i in range(64)}, b"\0" * 64)
 safe("good-order.safetensors", {"b": t("F32", [2], 4, 12), "a": t("F32", [], 0, 4), "e": t("F32", [0, 5], 12, 12)}, b"\0" * 12)
 safe("good-padded.safetensors", b'{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}      ', b"\0" * 8)
 safe("good-empty.safetensors", {})

@@ -68,6 +68,19 @@ open('$work/huge.safetensors', 'wb').write(struct.pack('<Q', 1 << 60) + t)
 " || fail "cannot make the damaged files"
 for f in cut inf lying noise; do run 4 "$f.npz" "$(data npz $f.npz)"; done
 
+# what is no ordinary file is refused, not waited for; bombs
+mkfifo "$work/fifo.csv"
+run 2 'fifo.csv|is a FIFO' "$(data csv fifo.csv)"
+run 2 'is a FIFO' "$work/fifo.csv"
+run 2 '/dev/zero|is a device' /dev/zero
+for f in bad-ratio bad-overlap bad-both-less; do cp "tests/fuzz/corpus/npz/$f.npz" "$work/$f.npz"; run 4 "$f.npz" "$(data npz $f.npz)"; done
+echo precious >"$work/precious"
+mkdir "$out"
+ln -s "$work/precious" "$out/steps.jsonl"
+run 2 'steps.jsonl|symbolic link|--out' "$base"
+rm "$out/steps.jsonl"
+check "a link to elsewhere was not written through" test "$(cat "$work/precious")" = precious
+
 # weights
 infer() { wrong "$1" "$2" "$qring" infer "$base" --weights "$3"; }
 infer 4 'cut.h5' "$work/cut.h5"

@@ -1,8 +1,11 @@
 /* Errors, bytes, parsing, checksums, files and the pool. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -108,6 +111,38 @@ static void test_checksums(void) {
     CHECK(strcmp(hex, "99aa06d3014798d86001c324468d497f") == 0, "%s", hex);
 }
 
+/* What is no ordinary file is refused by its kind, and not waited for; what is written goes through no link. */
+static void odd_files(const char *dir, const char *ordinary) {
+    struct qr_buf got = {0};
+    struct qr_err err;
+    struct qr_appender *a = NULL;
+    int fd = -1;
+    qr_auto(qr_free_p) char *fifo = qr_path_join(dir, "fifo"), *link_to = qr_path_join(dir, "link"), *twin = qr_path_join(dir, "twin"),
+                            *sock = qr_path_join(dir, "socket");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", sock);
+    int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(mkfifo(fifo, 0600) == 0 && symlink(ordinary, link_to) == 0 && bind(s, (struct sockaddr *)&address, sizeof address) == 0);
+    const struct { const char *path, *kind; } odd[] = {{fifo, "is a FIFO"}, {sock, "is a socket"}, {"/dev/zero", "is a device"}, {dir, "is a directory"}};
+    for (size_t i = 0; i < COUNT(odd); i++) {
+        CHECK(qr_file_read(odd[i].path, 100, &got, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, odd[i].kind), "%s", err.msg);
+        CHECK(strstr(err.msg, odd[i].path) && strstr(err.msg, "no ordinary file"), "%s", err.msg);
+        CHECK(qr_appender_open(odd[i].path, true, &a, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, odd[i].kind), "%s", err.msg);
+        CHECK(qr_file_odd(odd[i].path) && strstr(odd[i].kind, qr_file_odd(odd[i].path)));
+    }
+    CHECK(qr_file_read(link_to, 100, &got, &err) == QR_OK && got.n == 4, "%s", err.msg);
+    CHECK(qr_file_open(link_to, O_WRONLY | O_TRUNC | O_NOFOLLOW, &fd, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "is a symbolic link"), "%s", err.msg);
+    CHECK(!qr_file_odd(ordinary) && !qr_file_odd("/nowhere/x") && strstr(qr_file_odd(link_to), "symbolic link"));
+    CHECK(link(ordinary, twin) == 0 && strstr(qr_file_odd(twin), "hard links"));
+    CHECK(qr_file_open(twin, O_WRONLY | O_TRUNC | O_NOFOLLOW, &fd, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "2 names"), "%s", err.msg);
+    CHECK(qr_file_read(twin, 100, &got, &err) == QR_OK && got.n == 4 && fd == -1, "it was not emptied, and reads");
+    CHECK(qr_file_sync(fifo) != -1); /* it comes back */
+    const char *const made[] = {fifo, sock, link_to, twin};
+    for (size_t i = 0; i < COUNT(made); i++) unlink(made[i]);
+    close(s);
+    qr_buf_free(&got);
+}
+
 static void test_files(void) {
     char dir[] = "/tmp/qring-test-XXXXXX";
     CHECK(mkdtemp(dir) != NULL);
@@ -121,6 +156,7 @@ static void test_files(void) {
     CHECK(qr_file_read(path, 3, &got, &err) == QR_RESOURCE_EXHAUSTED && strstr(err.msg, "c.txt") && got.n == 4);
     CHECK(qr_file_read(dir, 100, &got, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, dir));
     CHECK(qr_file_read("/nowhere/x", 3, &got, &err) == QR_NOT_FOUND);
+    odd_files(dir, path);
     qr_buf_free(&got);
     char *under_file = qr_path_join(path, "x");
     CHECK(qr_file_replace(under_file, qr_bytes_of_string(""), &err) != QR_OK && strstr(err.msg, "c.txt"));

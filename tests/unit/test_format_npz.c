@@ -16,7 +16,7 @@ static enum qr_code read_case(const char *name, struct qr_tensors *t, struct qr_
     *err = (struct qr_err){0};
     snprintf(path, sizeof path, "tests/fuzz/corpus/npz/%s", name);
     CHECK(qr_file_read(path, 1 << 24, &b, err) == QR_OK, "%s", err->msg);
-    enum qr_code code = qr_npz_read(qr_buf_view(&b), name, MAX_BYTES, t, err);
+    enum qr_code code = qr_npz_read(qr_buf_view(&b), name, NULL, MAX_BYTES, t, err);
     CHECK(code == QR_OK || (t->v == NULL && t->n == 0));
     qr_buf_free(&b);
     return code;
@@ -45,6 +45,11 @@ static void good(void) {
     qr_tensors_free(&t);
     CHECK(read_case("good-zip64.npz", &t, &err) == QR_OK && t.n == 1 && t.v[0].values[0] == 1.5, "%s", err.msg);
     qr_tensors_free(&t);
+    static const char *const deflated[] = {"good-deflated.npz", "good-sizes-behind.npz"};
+    for (size_t i = 0; i < COUNT(deflated); i++) {
+        CHECK(read_case(deflated[i], &t, &err) == QR_OK && t.n == 1 && t.v[0].n == 4 && t.v[0].values[3] == 4, "%s", err.msg);
+        qr_tensors_free(&t);
+    }
     CHECK(read_case("good-v2.npz", &t, &err) == QR_OK && t.n == 1, "%s", err.msg);
     qr_tensors_free(&t);
 }
@@ -57,8 +62,11 @@ static void bad(void) {
         {"bad-lying-shape.npz", "has shape (1000000000000,) of '<f8' but 8 bytes"}, {"bad-overflow-shape.npz", "has shape (4294967296, 4294967296)"},
         {"bad-shape-digits.npz", "makes no sense"}, {"bad-header.npz", "makes no sense"}, {"bad-header-code.npz", "makes no sense"}, {"bad-header-length.npz", "does not fit"},
         {"bad-version.npz", "npy version 9"}, {"bad-bool.npz", "element 1 (type '|b1') is neither False nor True"}, {"bad-bzip2.npz", "zip method 12"},
-        {"bad-bomb.npz", "would take 3000"}, {"bad-twice.npz", "two members are named 'x.npy'"}, {"bad-crc.npz", "crc32 differs"},
-        {"bad-size-less.npz", "unpacks to more bytes"}, {"bad-size-more.npz", "at most 1048576 are read"}, {"bad-offset.npz", "not where the zip directory says"},
+        {"bad-twice.npz", "two members are named 'x.npy'"}, {"bad-crc.npz", "crc32 differs"},
+        {"bad-size-less.npz", "in its own header than in the zip directory"}, {"bad-size-more.npz", "2147483647 bytes, but its 110 packed ones are at most 113520"},
+        {"bad-both-less.npz", "unpacks to more bytes"}, {"bad-both-more.npz", "unpacks to fewer bytes"}, {"bad-own-size.npz", "another size, method or crc32 in its own"},
+        {"bad-own-method.npz", "another size, method or crc32 in its own"}, {"bad-ratio.npz", "'x.npy' is said to unpack to 21474837"}, {"bad-overlap.npz", "'x.npy' and 'y.npy' overlap"},
+        {"bad-offset.npz", "not where the zip directory says"},
         {"bad-empty.npz", "not a whole zip file"}, {"bad-zip64-locator.npz", "zip64 end record is missing"},
         {"bad-cut-30-good-savez.npz", "cut short"}, {"bad-cut-60-good-savez.npz", "cut short"}, {"bad-cut-90-good-compressed.npz", "cut short"},
     };
@@ -69,6 +77,27 @@ static void bad(void) {
         CHECK(strncmp(err.msg, rows[i].name, strlen(rows[i].name)) == 0 && strstr(err.msg, rows[i].words), "%s", err.msg);
         qr_tensors_free(&t);
     }
+}
+
+/* Whole files that hold more than may be used, alone or together: both numbers, before memory is taken. */
+static void too_large(void) {
+    static const struct { const char *name, *words; } rows[] = {
+        {"bad-bomb.npz", "member 'x.npy' would take 24000000 bytes as float64 numbers, 24003"}, {"bad-many.npz", "member 'a.npy' would take 4000000 bytes"}};
+    struct qr_tensors t;
+    struct qr_err err;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        CHECK(read_case(rows[i].name, &t, &err) == QR_RESOURCE_EXHAUSTED && strstr(err.msg, rows[i].words) && strstr(err.msg, "at most 1048576 may be used"),
+              "%s", err.msg);
+    }
+    struct qr_buf b = {0};
+    CHECK(qr_file_read("tests/fuzz/corpus/npz/bad-many.npz", 1 << 24, &b, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_npz_read(qr_buf_view(&b), "many", NULL, 20 << 20, &t, &err) == QR_RESOURCE_EXHAUSTED && strstr(err.msg, "member 'f.npy'") && t.n == 0, "%s", err.msg);
+    static const char *const two[] = {"c", "h", "not there", NULL};
+    CHECK(qr_npz_read(qr_buf_view(&b), "many", two, 20 << 20, &t, &err) == QR_OK && t.n == 2 && t.v[0].n == 500000 && strcmp(t.v[1].name, "h") == 0, "%s", err.msg);
+    qr_tensors_free(&t);
+    CHECK(qr_npz_shapes(qr_buf_view(&b), "many", &t, &err) == QR_OK && t.n == 8 && t.v[7].rank == 1 && t.v[7].dims[0] == 500000 && !t.v[7].values, "%s", err.msg);
+    qr_tensors_free(&t);
+    qr_buf_free(&b);
 }
 
 static void ours(void) {
@@ -82,7 +111,7 @@ static void ours(void) {
     qr_npz_write(&t, &a);
     qr_npz_write(&t, &b);
     CHECK(a.n == b.n && memcmp(a.p, b.p, a.n) == 0);
-    CHECK(qr_npz_read(qr_buf_view(&a), "ours", MAX_BYTES, &back, &err) == QR_OK && back.n == 3, "%s", err.msg);
+    CHECK(qr_npz_read(qr_buf_view(&a), "ours", NULL, MAX_BYTES, &back, &err) == QR_OK && back.n == 3, "%s", err.msg);
     for (size_t i = 0; i < back.n; i++)
         CHECK(strcmp(back.v[i].name, t.v[i].name) == 0 && back.v[i].n == t.v[i].n && memcmp(back.v[i].values, t.v[i].values, 8 * t.v[i].n) == 0, "%s", t.v[i].name);
     if (system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") == 0) {
@@ -110,6 +139,7 @@ static void ours(void) {
 int main(void) {
     good();
     bad();
+    too_large();
     ours();
     return t_end();
 }

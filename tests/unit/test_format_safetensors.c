@@ -35,7 +35,7 @@ static void good(void) {
 
 static void bad(void) {
     static const struct { const char *name, *words; } rows[] = {
-        {"bad-hole.safetensors", "tensor 'b' begins at byte 8 of the values, where the one before ends at 4: there is a hole"}, {"bad-overlap.safetensors", "they overlap"},
+        {"bad-hole.safetensors", "tensor 'b' begins at byte 8 of the values, where the one before ends at 4: there is a hole"}, {"bad-overlap.safetensors", "they overlap"}, {"bad-all-one.safetensors", "they overlap"},
         {"bad-outside.safetensors", "lie outside the file's 8 bytes"}, {"bad-behind.safetensors", "4 bytes behind the last tensor"},
         {"bad-shape.safetensors", "hold 8 bytes; shape (3,) of F32"}, {"bad-overflow.safetensors", "needs another size"}, {"bad-negative.safetensors", "tensor 'a': shape is -1"},
         {"bad-backwards.safetensors", "[4, 0]"}, {"bad-half.safetensors", "dtype is 'F16'"}, {"bad-key.safetensors", "unknown key 'stride'"},

@@ -67,7 +67,7 @@ static enum qr_code tensors_read(enum qr_code code, struct qr_tensors *t, uint64
 static enum qr_code run_npz(struct qr_err *err) {
     static uint64_t first;
     struct qr_tensors t = {0};
-    enum qr_code code = qr_npz_read(qr_buf_view(&file), "the file", 1 << 24, &t, err);
+    enum qr_code code = qr_npz_read(qr_buf_view(&file), "the file", NULL, 1 << 24, &t, err);
     return tensors_read(code, &t, &first, err);
 }
 static enum qr_code run_safetensors(struct qr_err *err) {
