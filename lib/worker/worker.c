@@ -193,7 +193,8 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
         .peers = (const char *const *)id->peers, .count_known = id->count_known,
         .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
         .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns,
-        .allreduce = allreduce_of(s->allreduce), .echo = true, .tls = w->tls, .clock = &qr_clock_monotonic, .log = &w->log,
+        .allreduce = allreduce_of(s->allreduce), .echo = true, .tls = w->tls, .clock = &qr_clock_monotonic, .awake = &qr_clock_awake,
+        .log = &w->log,
     };
     memcpy(opt.job_hash, w->canonical.hash, sizeof opt.job_hash);
     if (solo) {
@@ -313,7 +314,7 @@ static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
     const struct qr_publisher_options opt = {
         .url = w->outputs.checkpoints_url, .log_path = steps, .job = w->job, .model = w->load.model, .job_hash = w->canonical.hex,
         .begin = resumed(w), .every_ns = w->settings.checkpoint_interval_ns, .every_steps = (uint64_t)w->settings.checkpoint_steps,
-        .epochs = epochs_of(w), .clock = &qr_clock_monotonic, .log = &w->log,
+        .epochs = epochs_of(w), .clock = &qr_clock_awake, .log = &w->log,
     };
     enum qr_code code = qr_publisher_new(&opt, &w->publisher, err);
     w->outputs.publisher = w->publisher;
