@@ -6,6 +6,7 @@
 #include "cmd/qring/command.h"
 #include "job/canonical.h"
 #include "worker/cloud.h"
+#include "worker/ending.h"
 #include "worker/worker.h"
 
 const struct qr_command qr_commands[] = {
@@ -63,6 +64,8 @@ static int unknown_command(const char *name) {
 
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
+    struct qr_err err;
+    if (qr_ending_begin(&err) != QR_OK) return qr_conclude(err.code, &err);
     if (!name) {
         print_help(stderr);
         return 2;

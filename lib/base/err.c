@@ -1,6 +1,7 @@
 #include "base/err.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,8 +112,16 @@ int qr_exit_code(enum qr_code code) {
     return 1;
 }
 
+static volatile sig_atomic_t said_why;
+
+void qr_abort(void) {
+    said_why = 1;
+    abort();
+}
+bool qr_has_said_why(void) { return said_why; }
+
 void qr_assert_failed(const char *cond, const char *file, int line) {
     fprintf(stderr, "qring: internal error: %s does not hold (%s:%d). Please report this.\n", cond,
             file, line);
-    abort();
+    qr_abort();
 }

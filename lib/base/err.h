@@ -9,6 +9,8 @@
 #ifndef QR_BASE_ERR_H
 #define QR_BASE_ERR_H
 
+#include <stdbool.h>
+
 #define QR_MUST_CHECK __attribute__((warn_unused_result))
 #define QR_PRINTF(fmt_ix, arg_ix) __attribute__((format(printf, fmt_ix, arg_ix)))
 
@@ -70,5 +72,8 @@ int qr_exit_code(enum qr_code code);
 /* For our own bugs only, never for input. Prints the condition and aborts. On in every build. */
 #define QR_ASSERT(cond) ((cond) ? (void)0 : qr_assert_failed(#cond, __FILE__, __LINE__))
 _Noreturn void qr_assert_failed(const char *cond, const char *file, int line);
+/* abort(), once a line on stderr has said why. Whether that has happened: any thread, also in a signal's handler. */
+_Noreturn void qr_abort(void);
+bool qr_has_said_why(void);
 
 #endif

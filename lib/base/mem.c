@@ -10,13 +10,13 @@
 static void *check(void *p, size_t bytes) {
     if (p || bytes == 0) return p;
     fprintf(stderr, "qring: out of memory (%zu bytes wanted)\n", bytes);
-    abort();
+    qr_abort();
 }
 
 void qr_check_memory(bool there, const char *what) {
     if (there) return;
     fprintf(stderr, "qring: out of memory (%s cannot begin)\n", what);
-    abort();
+    qr_abort();
 }
 
 void qr_give_back(void) {

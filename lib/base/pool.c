@@ -124,7 +124,10 @@ struct qr_pool *qr_pool_new(unsigned n_threads) {
     for (unsigned i = 1; i < n_threads; i++) {
         struct thread_arg *a = qr_xmalloc(sizeof *a);
         *a = (struct thread_arg){.pool = p, .worker = i};
-        QR_ASSERT(pthread_create(&p->seats[i - 1].thread, NULL, thread_main, a) == 0);
+        if (pthread_create(&p->seats[i - 1].thread, NULL, thread_main, a) == 0) continue;
+        free(a);
+        p->size = i;
+        break;
     }
     return p;
 }

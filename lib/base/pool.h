@@ -16,7 +16,7 @@
 
 struct qr_pool;
 
-/* n_threads >= 1, the caller's included. Aborts when threads cannot be made. */
+/* n_threads >= 1, the caller's included. Where the system gives no more threads it is smaller: qr_pool_size tells. */
 struct qr_pool *qr_pool_new(unsigned n_threads);
 void qr_pool_free(struct qr_pool *pool);
 unsigned qr_pool_size(const struct qr_pool *pool);

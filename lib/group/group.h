@@ -42,6 +42,7 @@ struct qr_group_options {
     const char *places;              /* a text that says where results go: qr_group_leads_for_all compares it; borrowed; NULL: "" */
     const struct qr_link_tls *tls;   /* group/link_grpc_tls.h; outlives the group; NULL: plaintext */
     const struct qr_clock *clock;
+    const struct qr_clock *awake;    /* qr_clock_awake, for waits of minutes: forming, the leader's last word; NULL: clock */
     const struct qr_log *log;
     bool echo;                       /* asks the peers in turn for an echo: how far they are (qr_peer_rtt) */
     uint64_t seed;                   /* of this process' incarnation and back-off; 0: the machine's entropy. The simulator replays by it */

@@ -221,9 +221,9 @@ static enum qr_code wait_for_begin(struct qr_group *g, int64_t deadline_ns, stru
     g->joined = 0;
     while ((code = group_why_stop(g, err)) == QR_OK && !g->done.is && !(g->begun && g->serial > left)) {
         unlock(g);
-        if (group_now_ns(g) >= deadline_ns)
+        if (group_awake_ns(g) >= deadline_ns)
             code = qr_fail(err, QR_DEADLINE_EXCEEDED, "no group formed within %" PRId64 " s", g->o.form_timeout_ns / QR_SECOND);
-        else code = qr_mesh_idle(g->mesh, deadline_ns, err);
+        else code = qr_mesh_idle(g->mesh, group_clock_of(g, deadline_ns), err);
         lock(g);
         if (code != QR_OK) break;
     }
@@ -253,7 +253,7 @@ static enum qr_code join_solo(struct qr_group *g, struct qr_group_start *ret, st
 enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
-    int64_t deadline_ns = group_now_ns(g) + g->o.form_timeout_ns + FORM_GRACE_NS;
+    int64_t deadline_ns = group_awake_ns(g) + g->o.form_timeout_ns + FORM_GRACE_NS;
     enum qr_code code = g->solo ? join_solo(g, ret, err) : QR_ABORTED;
     while (code == QR_ABORTED) {
         code = wait_for_begin(g, deadline_ns, ret, err);
@@ -493,7 +493,7 @@ enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error
     if (!err) err = &own;
     bool leads = g->view.rank == 0, failed = leader_error && leader_error->code != QR_OK;
     if (g->solo) return failed ? qr_fail(err, leader_error->code, "%s", leader_error->msg) : QR_OK;
-    int64_t deadline_ns = group_now_ns(g) + (leads ? GOODBYES_WITHIN_NS : timeout_ns);
+    int64_t deadline_ns = group_awake_ns(g) + (leads ? GOODBYES_WITHIN_NS : timeout_ns);
     lock(g);
     enum qr_code code = g->done.is ? QR_OK : group_go_on(g, err);
     if (leads && code == QR_OK && !g->done.is) {
@@ -504,11 +504,11 @@ enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error
     }
     while (code == QR_OK && !g->done.is) {
         unlock(g);
-        if (group_now_ns(g) >= deadline_ns && leads) return QR_OK; /* the work is written: late goodbyes change nothing */
-        if (group_now_ns(g) >= deadline_ns)
+        if (group_awake_ns(g) >= deadline_ns && leads) return QR_OK; /* the work is written: late goodbyes change nothing */
+        if (group_awake_ns(g) >= deadline_ns)
             return qr_fail(err, QR_DEADLINE_EXCEEDED, "worker %" PRIu32 ", which leads, did not say within %" PRId64 " s that everything is written",
                            g->view.index[0], timeout_ns / QR_SECOND);
-        code = qr_mesh_idle(g->mesh, deadline_ns, err);
+        code = qr_mesh_idle(g->mesh, group_clock_of(g, deadline_ns), err);
         lock(g);
         if (g->done.is) code = g->done.code == QR_OK ? QR_OK : qr_fail(err, g->done.code, "%s", g->done.text);
         else if (code == QR_ABORTED && leads && g->end_code == QR_OK) code = QR_OK; /* all is written, and Done is on its way */

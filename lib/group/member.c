@@ -165,14 +165,19 @@ struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_e
 
 void qr_member_free(struct qr_member *m) { free(m); }
 
-/* Time moves. When nobody called for long after the deadline, this process was stopped: the others' silence in that time says nothing. */
+/* Time moves. When nobody called for long after the deadline, this process was stopped: the others' silence in that time says nothing, and it does not
+ * count as time in which a group was to form. */
 void member_advance(struct qr_member *m, int64_t now_ns) {
     int64_t gap = now_ns - m->now_ns;
     if (m->started && gap > QR_MEMBER_HEARTBEAT_NS + STALL_NS) {
         for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
             m->peer[i].heard_ns += gap;
             m->peer[i].turns_ns += gap;
+            m->peer[i].data_since_ns += gap;
         }
+        m->start_ns += gap;
+        m->newcomer_ns += gap;
+        m->idle_ns += gap;
         if (!m->over) member_log(m, QR_LOG_WARNING, "this worker's group thread stood still for %.1f s", (double)gap / 1e9);
     }
     if (gap > 0) m->now_ns = now_ns;

@@ -98,6 +98,9 @@ struct qr_group {
 
 /* ---- group.c. All under the lock ---- */
 static inline int64_t group_now_ns(const struct qr_group *g) { return qr_now_ns(g->o.clock); }
+static inline int64_t group_awake_ns(const struct qr_group *g) { return qr_now_ns(g->o.awake ? g->o.awake : g->o.clock); }
+/* When that is until_ns, it is this by the group's clock, unless this process stands still meanwhile. */
+static inline int64_t group_clock_of(const struct qr_group *g, int64_t until_ns) { return group_now_ns(g) + (until_ns - group_awake_ns(g)); }
 void group_wake_control(struct qr_group *g);
 bool group_post(struct qr_group *g, uint32_t conn); /* control thread: what is in out, sealed; false: no connection, or a full one */
 /* Why a wait of the training thread must end, but for a new generation. */

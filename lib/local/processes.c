@@ -233,7 +233,7 @@ static char *sentence_of(const struct process *p) {
 }
 
 static void set_deadline(struct pool *pool, int64_t ns) {
-    if (!pool->deadline_ns) pool->deadline_ns = qr_now_ns(&qr_clock_monotonic) + ns;
+    if (!pool->deadline_ns) pool->deadline_ns = qr_now_ns(&qr_clock_awake) + ns;
 }
 
 /* One that was lost: the others go on, and it may come back. */
@@ -241,7 +241,7 @@ static void on_loss(struct pool *pool, unsigned i) {
     struct process *p = &pool->p[i];
     bool again = pool->opt->restart && pool->stage == 0 && !pool->done && !pool->interrupted;
     p->delay_ns = !p->delay_ns ? restart_first_ns : 2 * p->delay_ns < restart_last_ns ? 2 * p->delay_ns : restart_last_ns;
-    if (again) p->restart_ns = qr_now_ns(&qr_clock_monotonic) + p->delay_ns;
+    if (again) p->restart_ns = qr_now_ns(&qr_clock_awake) + p->delay_ns;
     qr_auto(qr_free_p) char *sentence = sentence_of(p);
     if (pool->stage == 0 && pool->opt->lost) pool->opt->lost(pool->opt->ctx, i, sentence, pool->alive, again);
 }
@@ -278,7 +278,7 @@ static void restart(struct pool *pool) {
     for (unsigned i = 0; i < pool->n; i++) {
         struct process *p = &pool->p[i];
         if (p->restart_ns && (pool->done || pool->stage || pool->interrupted)) p->restart_ns = 0;
-        if (!p->restart_ns || qr_now_ns(&qr_clock_monotonic) < p->restart_ns) continue;
+        if (!p->restart_ns || qr_now_ns(&qr_clock_awake) < p->restart_ns) continue;
         p->restart_ns = 0;
         if (start_one(pool, i, true, &err) != QR_OK && pool->opt->lost) pool->opt->lost(pool->opt->ctx, i, err.msg, pool->alive, false);
     }
@@ -292,12 +292,12 @@ static void on_signal(struct pool *pool) {
         pool->stage = pool->interrupted ? 2 : 1;
         pool->terminated = pool->interrupted ? pool->terminated : info.ssi_signo == SIGTERM;
         pool->interrupted = true;
-        pool->deadline_ns = qr_now_ns(&qr_clock_monotonic) + after_stop_ns;
+        pool->deadline_ns = qr_now_ns(&qr_clock_awake) + after_stop_ns;
     }
 }
 
 static void lose_patience(struct pool *pool) {
-    int64_t now = qr_now_ns(&qr_clock_monotonic);
+    int64_t now = qr_now_ns(&qr_clock_awake);
     if (!pool->deadline_ns || now < pool->deadline_ns) return;
     signal_all(pool, pool->stage == 0 ? SIGTERM : SIGKILL);
     pool->stage = pool->stage == 0 ? 1 : 2;
@@ -309,6 +309,7 @@ static void wait_for_all(struct pool *pool) {
         struct pollfd fds[QR_LOCAL_MAX_WORKERS + 1] = {{.fd = pool->signals, .events = POLLIN}};
         for (unsigned i = 0; i < pool->n; i++) fds[i + 1] = (struct pollfd){.fd = pool->p[i].events, .events = POLLIN};
         poll(fds, pool->n + 1, 200);
+        qr_awake_pulse(); /* what was stopped together with its workers gives them their time */
         for (unsigned i = 0; i < pool->n; i++)
             if (fds[i + 1].revents) read_events(pool, i);
         on_signal(pool);

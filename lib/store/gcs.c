@@ -77,7 +77,7 @@ static void why(const struct qr_gcs_reply *reply, const struct qr_err *err, char
 }
 
 bool qr_gcs_wait(const struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, const struct qr_err *err) {
-    int64_t now = qr_now_ns(g->opt.clock);
+    int64_t now = qr_gcs_awake_ns(&g->opt);
     if (g->opt.notice && now - r->began_ns >= first_notice_ns && (!r->noticed_ns || now - r->noticed_ns >= next_notice_ns)) {
         char reason[300];
         why(reply, err, reason, sizeof reason);
@@ -92,7 +92,7 @@ bool qr_gcs_wait(const struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr
 enum qr_code qr_gcs_gave_up(const struct qr_gcs *g, const struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, struct qr_err *err) {
     char reason[300];
     why(reply, err, reason, sizeof reason);
-    long long seconds = (long long)((qr_now_ns(g->opt.clock) - r->began_ns) / QR_SECOND);
+    long long seconds = (long long)((qr_gcs_awake_ns(&g->opt) - r->began_ns) / QR_SECOND);
     return qr_fail(err, QR_UNAVAILABLE, "gs://%s/%s: %s: no success in %lld s, at the last: %s; please retry", g->bucket, c->name, c->doing, seconds, reason);
 }
 

@@ -26,6 +26,7 @@ struct qr_gcs_options {
     bool no_metadata;           /* NO_GCE_CHECK */
     const char *extra_header;   /* sent with every storage request: a fault test's name */
     const struct qr_clock *clock, *wall; /* wall: what the time is, for signed requests */
+    const struct qr_clock *awake;        /* qr_clock_awake, by which an outage has lasted so long; NULL: clock */
     void (*sleep)(int64_t ns);
     void (*notice)(void *ctx, const char *sentence); /* now and then while an operation is retried, for a log; NULL: silent */
     void *notice_ctx;

@@ -178,14 +178,14 @@ static enum qr_code from_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
     struct qr_gcs_request req = {.method = "GET", .url = url, .headers = {"Metadata-Flavor: Google"}, .n_headers = 1, .max_reply_bytes = MAX_TOKEN_BYTES,
                                  .timeout_ms = TOKEN_TIMEOUT_MS, .direct = true};
     struct qr_gcs_reply reply = {0};
-    if (!a->began_ns) a->began_ns = qr_now_ns(a->opt->clock) + 1;
+    if (!a->began_ns) a->began_ns = qr_gcs_awake_ns(a->opt) + 1;
     enum qr_code code = a->http->send(a->http, &req, &reply, err);
     if (code == QR_OK && reply.status == 200 && !reply.from_metadata)
         code = qr_fail(err, QR_UNAVAILABLE, "%s answers, but is no metadata server", host);
     else if (code == QR_OK) code = read_token(a, "the metadata server", "access_token", &reply, err);
     if (reply.body.p) OPENSSL_cleanse(reply.body.p, reply.body.n);
     qr_gcs_reply_fini(&reply);
-    if (code == QR_UNAVAILABLE && !a->ever && qr_now_ns(a->opt->clock) - a->began_ns > patience_ns) {
+    if (code == QR_UNAVAILABLE && !a->ever && qr_gcs_awake_ns(a->opt) - a->began_ns > patience_ns) {
         struct qr_err last = *err;
         return qr_fail(err, QR_UNAUTHENTICATED, "no credentials for Cloud Storage: GOOGLE_APPLICATION_CREDENTIALS is not set, gcloud has no file (gcloud auth "
                        "application-default login), and there is no metadata server (%.200s)", last.msg);

@@ -40,6 +40,7 @@ struct qr_gcs_http *qr_gcs_http_curl(void);
 /* ---- retries ---- */
 
 struct qr_gcs_retry { const struct qr_gcs_options *opt; int64_t began_ns, noticed_ns; unsigned n; };
+int64_t qr_gcs_awake_ns(const struct qr_gcs_options *opt);
 void qr_gcs_retry_begin(struct qr_gcs_retry *r, const struct qr_gcs_options *opt); /* also when there was progress */
 /* Waits a random time in [0, min(32 s, 2^n s)], at least what the server asked for; false when the deadline has passed. */
 bool qr_gcs_retry_wait(struct qr_gcs_retry *r, int64_t retry_after_s);

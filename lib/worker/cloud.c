@@ -30,7 +30,7 @@ void qr_cloud_configure(char *const *environment, const struct qr_log *log) {
         .emulator_host = variable(environment, "STORAGE_EMULATOR_HOST"),
         .credentials = variable(environment, "GOOGLE_APPLICATION_CREDENTIALS"),
         .gcloud_dir = gcloud_dir, .metadata_host = variable(environment, "GCE_METADATA_HOST"), .no_metadata = none,
-        .clock = &qr_clock_monotonic, .wall = &qr_clock_wall, .sleep = qr_sleep_ns, .stopping = qr_stop_requested,
+        .clock = &qr_clock_monotonic, .awake = &qr_clock_awake, .wall = &qr_clock_wall, .sleep = qr_sleep_ns, .stopping = qr_stop_requested,
         .notice = say, .notice_ctx = (void *)(uintptr_t)log,
     };
     qr_store_configure(&options);

@@ -1,6 +1,7 @@
 #include "worker/limits.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <sys/resource.h>
 
 enum { LEAST_DESCRIPTORS = 64, /* ports, files, probes and a dozen peers */
@@ -33,8 +34,10 @@ static enum qr_code try_threads(struct qr_err *err) {
     pthread_mutex_unlock(&gate);
     for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
     if (n == LEAST_THREADS) return QR_OK;
-    return qr_fail_errno(err, sys, "this process may start %d threads more, and a worker wants %d: raise the limit (ulimit -u, the pod's pids)", n,
-                         (int)LEAST_THREADS);
+    struct rlimit r;
+    bool space = getrlimit(RLIMIT_AS, &r) == 0 && r.rlim_cur != RLIM_INFINITY; /* a thread's stack is of it */
+    return qr_fail_errno(err, sys, "this process may start %d threads more, and a worker wants %d: raise the limit (ulimit -u, the pod's pids%s)", n,
+                         (int)LEAST_THREADS, space ? ", ulimit -v" : "");
 }
 
 enum qr_code qr_limits_take(struct qr_err *err) {

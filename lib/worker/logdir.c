@@ -36,9 +36,10 @@ struct qr_logdir {
     struct qr_err last;
 };
 
-static int64_t now(void) { return qr_now_ns(&qr_clock_monotonic); }
+static int64_t now(void) { return qr_now_ns(&qr_clock_awake); }
 
 static void wait_until(struct qr_logdir *l, pthread_cond_t *c, int64_t ns) {
+    ns = qr_monotonic_of(&qr_clock_awake, ns);
     const struct timespec at = {.tv_sec = (time_t)(ns / QR_SECOND), .tv_nsec = (long)(ns % QR_SECOND)};
     pthread_cond_timedwait(c, &l->lock, &at);
 }

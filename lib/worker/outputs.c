@@ -11,7 +11,7 @@
 
 /* A bucket's own patience, and a little. */
 static const int64_t last_checkpoint_ns = 620 * QR_SECOND;
-static const int64_t rest_ns = 30 * QR_SECOND, rest_failed_ns = 2 * QR_SECOND;
+static const int64_t rest_failed_ns = 2 * QR_SECOND;
 
 static bool in_cloud(const char *url) { return strncmp(url, "gs://", 5) == 0; }
 
@@ -54,7 +54,7 @@ bool qr_outputs_fini(struct qr_outputs *o) {
         qr_warn(o->log, "worker", "%zu lines of %s could not be written: %s", qr_steps_log_kept(&o->steps), o->steps.path, err.msg);
     qr_steps_log_fini(&o->steps);
     qr_tensorboard_close(o->events);
-    bool ended = qr_logdir_close(o->uploads, o->ended_well ? rest_ns : rest_failed_ns);
+    bool ended = qr_logdir_close(o->uploads, o->ended_well ? QR_OUTPUTS_UPLOAD_NS : rest_failed_ns);
     if (o->logdir && !o->logdir_was_there) rmdir(o->logdir); /* when nothing went there */
     qr_run_lock_release(&o->lock);
     free(o->logdir);

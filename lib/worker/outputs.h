@@ -44,8 +44,13 @@ struct qr_outputs {
     const struct qr_log *log;
     bool leader;
 };
+#define QR_OUTPUTS_UPLOAD_NS (30 * QR_SECOND)                         /* for the rest of the events */
+#define QR_OUTPUTS_CLOSE_NS (QR_OUTPUTS_UPLOAD_NS + QR_SECOND)        /* and for files of ours */
+#define QR_OUTPUTS_CLOSE_ASKED_NS (QR_SECOND + QR_SECOND / 2)
+
 void qr_outputs_init(struct qr_outputs *o, const struct qr_settings *s, const char *job_name, const struct qr_log *log);
-/* Takes away an empty directory that qr_outputs_check made. False: the process must end by _exit (logdir.h). */
+/* Takes away an empty directory that qr_outputs_check made. Within QR_OUTPUTS_CLOSE_NS, or QR_OUTPUTS_CLOSE_ASKED_NS after SIGTERM, unless a disk
+ * hangs. False: the process must end by _exit (logdir.h). */
 bool qr_outputs_fini(struct qr_outputs *o);
 /* Proves that everything could be written, before anything is spent. */
 QR_MUST_CHECK enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err);

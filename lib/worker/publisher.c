@@ -11,8 +11,7 @@
 #include "worker/publisher_impl.h"
 
 enum { MAX_DELAY_S = 30 };
-static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 60 * QR_SECOND, busy_ns = 50 * QR_MS, idle_ns = 3600 * QR_SECOND,
-    close_ns = 500 * QR_MS;
+static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 60 * QR_SECOND, busy_ns = 50 * QR_MS, idle_ns = 3600 * QR_SECOND;
 
 struct publisher_slot { struct qr_state state; bool full; };
 
@@ -149,6 +148,7 @@ struct thread {
     pthread_cond_t changed;
     void (*body)(struct qr_publisher *p);
     struct qr_publisher *p;
+    const struct qr_clock *clock;
 };
 
 static void *thread_main(void *ctx) {
@@ -157,22 +157,28 @@ static void *thread_main(void *ctx) {
     return NULL;
 }
 
-static void thread_start(void *ctx, void (*body)(struct qr_publisher *p), struct qr_publisher *p) {
+static int thread_start(void *ctx, void (*body)(struct qr_publisher *p), struct qr_publisher *p) {
     struct thread *t = ctx;
     t->body = body;
     t->p = p;
-    if (pthread_create(&t->id, NULL, thread_main, t) != 0) qr_assert_failed("a thread for checkpoints", __FILE__, __LINE__);
+    return pthread_create(&t->id, NULL, thread_main, t);
 }
 
 static void thread_wait(void *ctx, pthread_mutex_t *lock, int64_t until_ns) {
     struct thread *t = ctx;
-    const struct timespec ts = {.tv_sec = until_ns / QR_SECOND, .tv_nsec = until_ns % QR_SECOND};
+    int64_t ns = qr_monotonic_of(t->clock, until_ns);
+    const struct timespec ts = {.tv_sec = ns / QR_SECOND, .tv_nsec = ns % QR_SECOND};
     pthread_cond_timedwait(&t->changed, lock, &ts);
 }
 
 static void thread_wake(void *ctx) {
     struct thread *t = ctx;
     pthread_cond_broadcast(&t->changed);
+}
+
+static void free_thread(struct thread *t) {
+    pthread_cond_destroy(&t->changed);
+    free(t);
 }
 
 static void thread_end(void *ctx, bool hangs) {
@@ -182,12 +188,12 @@ static void thread_end(void *ctx, bool hangs) {
         return;
     }
     pthread_join(t->id, NULL);
-    pthread_cond_destroy(&t->changed);
-    free(t);
+    free_thread(t);
 }
 
-static struct qr_publisher_threads system_thread(void) {
+static struct qr_publisher_threads system_thread(const struct qr_clock *clock) {
     struct thread *t = qr_xcalloc(1, sizeof *t);
+    t->clock = clock;
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -198,8 +204,19 @@ static struct qr_publisher_threads system_thread(void) {
 
 /* ---- the training thread ---- */
 
-struct qr_publisher *qr_publisher_over(const struct qr_publisher_options *opt, const struct qr_place *place,
-                                       const struct qr_publisher_threads *threads) {
+static void free_publisher(struct qr_publisher *p) {
+    qr_place_close(&p->place);
+    qr_state_fini(&p->newest.state);
+    qr_state_fini(&p->work.state);
+    pthread_mutex_destroy(&p->lock);
+    free(p->url);
+    free(p->log_path);
+    free(p->job_hash);
+    free(p);
+}
+
+enum qr_code qr_publisher_over(const struct qr_publisher_options *opt, const struct qr_place *place, const struct qr_publisher_threads *threads,
+                               struct qr_publisher **ret, struct qr_err *err) {
     struct qr_publisher *p = qr_xcalloc(1, sizeof *p);
     p->opt = *opt;
     p->place = *place;
@@ -218,22 +235,28 @@ struct qr_publisher *qr_publisher_over(const struct qr_publisher_options *opt, c
         qr_gauge(QR_CHECKPOINT_STEP, (int64_t)opt->begin->step);
     }
     pthread_mutex_init(&p->lock, NULL);
-    p->threads.start(p->threads.ctx, run, p);
-    return p;
+    int sys = p->threads.start(p->threads.ctx, run, p);
+    if (sys) {
+        free_publisher(p);
+        return qr_fail_errno(err, sys, "start the thread for checkpoints");
+    }
+    *ret = p;
+    return QR_OK;
 }
 
 enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_publisher **ret, struct qr_err *err) {
     struct qr_place place;
     enum qr_code code = qr_place_open(opt->url, &place, err);
     if (code != QR_OK) return code;
-    const struct qr_publisher_threads threads = system_thread();
-    *ret = qr_publisher_over(opt, &place, &threads);
-    return QR_OK;
+    const struct qr_publisher_threads threads = system_thread(opt->clock);
+    code = qr_publisher_over(opt, &place, &threads, ret, err);
+    if (code != QR_OK) free_thread(threads.ctx);
+    return code;
 }
 
 bool qr_publisher_free(struct qr_publisher *p) {
     if (!p) return true;
-    int64_t deadline_ns = now_ns(p) + close_ns;
+    int64_t deadline_ns = now_ns(p) + QR_PUBLISHER_CLOSE_NS;
     pthread_mutex_lock(&p->lock);
     while (p->busy && now_ns(p) < deadline_ns) wait_until(p, deadline_ns);
     bool busy = p->busy;
@@ -242,14 +265,7 @@ bool qr_publisher_free(struct qr_publisher *p) {
     pthread_mutex_unlock(&p->lock);
     p->threads.end(p->threads.ctx, busy);
     if (busy) return false; /* it hangs in a store; the process ends with it */
-    qr_place_close(&p->place);
-    qr_state_fini(&p->newest.state);
-    qr_state_fini(&p->work.state);
-    pthread_mutex_destroy(&p->lock);
-    free(p->url);
-    free(p->log_path);
-    free(p->job_hash);
-    free(p);
+    free_publisher(p);
     return true;
 }
 

@@ -26,12 +26,15 @@ struct qr_publisher_options { /* all borrowed for the publisher's life */
     int64_t every_ns;
     uint64_t every_steps;
     uint64_t epochs;           /* of the whole training, until qr_publisher_plan says more */
-    const struct qr_clock *clock;
+    const struct qr_clock *clock; /* qr_clock_awake: ten minutes of an outage are of its own */
     const struct qr_log *log;
 };
+#define QR_PUBLISHER_CLOSE_NS (500 * (int64_t)QR_MS)
+
 struct qr_publisher;
+/* UNAVAILABLE when there is no thread for it. */
 QR_MUST_CHECK enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_publisher **ret, struct qr_err *err);
-/* Waits half a second at most. False: its thread hangs in a store and goes on using what it borrowed until the process ends. NULL is
+/* Waits QR_PUBLISHER_CLOSE_NS at most. False: its thread hangs in a store and goes on using what it borrowed until the process ends. NULL is
  * fine. */
 bool qr_publisher_free(struct qr_publisher *p);
 

@@ -8,16 +8,16 @@
 
 struct qr_publisher_threads {
     void *ctx;
-    /* body runs beside the caller, and returns before `end` does. */
-    void (*start)(void *ctx, void (*body)(struct qr_publisher *p), struct qr_publisher *p);
+    /* body runs beside the caller, and returns before `end` does. Returns 0; an errno: there is no thread for it, and `end` is not called. */
+    int (*start)(void *ctx, void (*body)(struct qr_publisher *p), struct qr_publisher *p);
     /* With the lock held, and again at the return; not meanwhile. Until wake, or that time of the publisher's clock, or for no reason. Any thread. */
     void (*wait)(void *ctx, pthread_mutex_t *lock, int64_t until_ns);
     void (*wake)(void *ctx);
     /* The last call. hangs: body does not return within a bound; it is left behind. */
     void (*end)(void *ctx, bool hangs);
 };
-/* As qr_publisher_new. Takes the place over. */
-struct qr_publisher *qr_publisher_over(const struct qr_publisher_options *opt, const struct qr_place *place,
-                                       const struct qr_publisher_threads *threads);
+/* As qr_publisher_new. Takes the place over, also when it fails. */
+QR_MUST_CHECK enum qr_code qr_publisher_over(const struct qr_publisher_options *opt, const struct qr_place *place,
+                                             const struct qr_publisher_threads *threads, struct qr_publisher **ret, struct qr_err *err);
 
 #endif

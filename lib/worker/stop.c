@@ -8,15 +8,25 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "worker/ending.h"
 #include "worker/last_words.h"
 
-enum { LOOK_MS = 100 };
+enum { LOOK_MS = 100, PULSE_MS = 500 };
 
+static const char *const while_stopping = "after it was asked to stop";
 static atomic_bool requested, hurry;
 static atomic_int exit_code = 143;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct qr_group *watched;
 static struct qr_publisher *publisher;
+
+/* The end, once it is decided. Nobody waits who holds its lock. */
+static struct {
+    pthread_mutex_t lock;
+    bool is, asked;   /* asked: the watchdog is that of a request */
+    int code;
+    int64_t asked_ns; /* for the part that is under way, when asked to stop */
+} end = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static sigset_t stop_signals(void) {
     sigset_t set;
@@ -26,23 +36,62 @@ static sigset_t stop_signals(void) {
     return set;
 }
 
-static void *wait_for_signals(void *unused) {
-    const struct timespec look = {.tv_nsec = LOOK_MS * QR_MS};
-    char words[80];
+/* True when a signal came. */
+static bool waited(int ms) {
+    const struct timespec look = {.tv_nsec = ms * QR_MS};
     sigset_t set = stop_signals();
-    int signal_number;
-    bool twice = false;
-    (void)unused;
-    while (sigwait(&set, &signal_number) != 0) continue;
-    atomic_store(&requested, true);
+    bool came = sigtimedwait(&set, NULL, &look) > 0; /* interrupted by the watchdog's ticks: a short wait, so more of them */
+    qr_awake_pulse();
+    return came;
+}
+
+static bool is_ending(void) {
+    pthread_mutex_lock(&end.lock);
+    bool is = end.is;
+    pthread_mutex_unlock(&end.lock);
+    return is;
+}
+
+/* The watchdog while nothing is decided: then it is left alone. */
+static void watch_stopping(int64_t bound_ns) {
+    pthread_mutex_lock(&end.lock);
+    end.asked = true;
+    if (!end.is) qr_ending_within(bound_ns, atomic_load(&exit_code), while_stopping);
+    else qr_ending_hasten(end.asked_ns);
+    pthread_mutex_unlock(&end.lock);
+}
+
+static void ask(void) {
+    watch_stopping(QR_STOP_ASK_NS);
     pthread_mutex_lock(&lock);
     if (watched) qr_group_interrupt(watched);
     qr_publisher_hurry(publisher);
     pthread_mutex_unlock(&lock);
-    for (int64_t waited_ns = 0; waited_ns < (atomic_load(&hurry) ? QR_STOP_HURRY_NS : QR_STOP_BOUND_NS); waited_ns += LOOK_MS * QR_MS) {
-        int again;
-        while ((again = sigtimedwait(&set, NULL, &look)) < 0 && errno == EINTR) continue;
-        if ((twice = again > 0)) break;
+    watch_stopping(QR_STOP_BOUND_NS + QR_STOP_PUBLISH_NS + QR_STOP_ASK_NS);
+}
+
+/* Until the process has begun to end by itself, a second signal has come, or the time is over. True: the second signal. */
+static bool asked_twice(void) {
+    int64_t began_ns = qr_now_ns(&qr_clock_awake);
+    while (!is_ending() && qr_now_ns(&qr_clock_awake) - began_ns < (atomic_load(&hurry) ? QR_STOP_HURRY_NS : QR_STOP_BOUND_NS))
+        if (waited(LOOK_MS)) return true;
+    return false;
+}
+
+static void *wait_for_signals(void *unused) {
+    char words[80];
+    sigset_t tick;
+    (void)unused;
+    sigemptyset(&tick);
+    sigaddset(&tick, qr_ending_signal());
+    pthread_sigmask(SIG_UNBLOCK, &tick, NULL);
+    while (!waited(PULSE_MS)) continue;
+    atomic_store(&requested, true);
+    ask();
+    bool twice = asked_twice();
+    while (is_ending()) {
+        if (twice) _exit(end.code);
+        twice = waited(LOOK_MS);
     }
     pthread_mutex_lock(&lock); /* nobody frees it now */
     if (!twice) qr_publisher_await(publisher, QR_STOP_PUBLISH_NS);
@@ -51,14 +100,36 @@ static void *wait_for_signals(void *unused) {
     _exit(atomic_load(&exit_code));
 }
 
-void qr_stop_start(void) {
+enum qr_code qr_stop_start(struct qr_err *err) {
     sigset_t set = stop_signals();
     pthread_t thread;
+    sigaddset(&set, qr_ending_signal());
     signal(SIGPIPE, SIG_IGN); /* whoever read our progress may be gone */
     signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error of the write, as a full disk is */
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    if (pthread_create(&thread, NULL, wait_for_signals, NULL) != 0) abort();
+    qr_awake_pulse();
+    int sys = pthread_create(&thread, NULL, wait_for_signals, NULL);
+    if (sys) {
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* the main thread takes them then, as they come */
+        return qr_fail_errno(err, sys, "start the thread for signals");
+    }
     pthread_detach(thread);
+    return QR_OK;
+}
+
+void qr_stop_within(int64_t bound_ns, int code, const char *what) {
+    pthread_mutex_lock(&end.lock);
+    if (!end.is && !end.asked) qr_ending_within(bound_ns, code, what);
+    pthread_mutex_unlock(&end.lock);
+}
+
+void qr_stop_end(int code, const struct qr_stop_part *part) {
+    pthread_mutex_lock(&end.lock);
+    end.is = true;
+    end.code = code;
+    end.asked_ns = part->asked_ns;
+    qr_ending_within(end.asked ? part->asked_ns : part->calm_ns, code, part->what);
+    pthread_mutex_unlock(&end.lock);
 }
 
 void qr_stop_exit_code(int code) { atomic_store(&exit_code, code); }

@@ -9,6 +9,7 @@
 #include "base/pool.h"
 #include "group/group.h"
 #include "worker/cloud.h"
+#include "worker/ending.h"
 #include "worker/http.h"
 #include "worker/last_error.h"
 #include "worker/last_words.h"
@@ -23,6 +24,7 @@
 #include "worker/workload.h"
 
 enum { MAX_UNKNOWN = 8 };
+static const int64_t port_again_ns = QR_SECOND / 4;
 
 struct worker {
     struct qr_settings settings;
@@ -181,6 +183,26 @@ static enum qr_allreduce allreduce_of(const char *name) {
     return found;
 }
 
+/* A forerunner may have the port a little longer: it is on its way out, or was stopped and is about to be killed. */
+static enum qr_code await_port(struct worker *w, enum qr_code (*open)(struct worker *w, struct qr_err *err), struct qr_err *err) {
+    enum qr_code code = open(w, err);
+    if (code != QR_ALREADY_EXISTS) return code;
+    qr_info(&w->log, "worker", "%s. Trying again for %lld s", err->msg, (long long)(QR_PORT_WAIT_NS / QR_SECOND));
+    for (int64_t waited_ns = 0; code == QR_ALREADY_EXISTS && waited_ns < QR_PORT_WAIT_NS && !qr_stop_requested(); waited_ns += port_again_ns) {
+        qr_sleep_ns(port_again_ns);
+        code = open(w, err);
+    }
+    return code == QR_ALREADY_EXISTS && qr_stop_requested() ? qr_fail(err, QR_CANCELLED, "asked to stop while a port was in use") : code;
+}
+
+/* gRPC may wait for a thread that it does not get. */
+static enum qr_code open_links(struct worker *w, const struct qr_group_options *opt, unsigned *ret_port, struct qr_err *err) {
+    qr_stop_within(QR_OPEN_BOUND_NS, qr_exit_code(QR_UNAVAILABLE), "while the ports for peers were opened: are there threads left (ulimit -u, the pod's pids)?");
+    enum qr_code code = qr_group_open(opt, &w->group, ret_port, err);
+    qr_stop_within(0, 0, NULL);
+    return code;
+}
+
 static enum qr_code open_group(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     const struct qr_identity *id = &w->identity;
@@ -189,6 +211,7 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
     bool solo = id->role == QR_ROLE_SINGLE;
     unsigned port = 0;
     enum qr_code code = QR_OK;
+    free(w->fields); /* of a try before */
     w->fields = qr_xcalloc(w->canonical.n, sizeof *w->fields);
     for (size_t i = 0; i < w->canonical.n; i++)
         w->fields[i] = (struct qr_group_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
@@ -197,14 +220,15 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
         .peers = (const char *const *)id->peers, .count_known = id->count_known,
         .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
         .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns,
-        .allreduce = allreduce_of(s->allreduce), .places = w->places, .echo = true, .tls = w->tls, .clock = &qr_clock_monotonic, .log = &w->log,
+        .allreduce = allreduce_of(s->allreduce), .places = w->places, .echo = true, .tls = w->tls, .clock = &qr_clock_monotonic,
+        .awake = &qr_clock_awake, .log = &w->log,
     };
     memcpy(opt.job_hash, w->canonical.hash, sizeof opt.job_hash);
     if (solo) {
         w->group = qr_group_solo(&opt);
         qr_info(&w->log, "worker", "working alone: no ports are bound");
     } else {
-        if ((code = qr_group_open(&opt, &w->group, &port, err)) != QR_OK) return code;
+        if ((code = open_links(w, &opt, &port, err)) != QR_OK) return code;
         qr_info(&w->log, "worker", "listening on %s (control port %u, data port %lld%s)", w->listen, port, (long long)s->data_port,
                 s->data_port ? "" : ": any");
         qr_outputs_say_listening(&w->outputs, port);
@@ -335,7 +359,7 @@ static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
     const struct qr_publisher_options opt = {
         .url = w->outputs.checkpoints_url, .log_path = steps, .job = w->job, .model = w->load.model, .job_hash = w->canonical.hex,
         .begin = resumed(w), .every_ns = w->settings.checkpoint_interval_ns, .every_steps = (uint64_t)w->settings.checkpoint_steps,
-        .epochs = epochs_of(w), .clock = &qr_clock_monotonic, .log = &w->log,
+        .epochs = epochs_of(w), .clock = &qr_clock_awake, .log = &w->log,
     };
     enum qr_code code = qr_publisher_new(&opt, &w->publisher, err);
     w->outputs.publisher = w->publisher;
@@ -403,6 +427,9 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     if (qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host, err) != QR_OK) return err->code;
     if (open_publisher(w, err) != QR_OK) return err->code;
     w->pool = qr_pool_new(w->load.n_threads);
+    if (qr_pool_size(w->pool) < w->load.n_threads)
+        qr_warn(&w->log, "worker", "%u threads compute, not %u: the system gives no more (ulimit -u, the pod's pids, ulimit -v); the result is the same",
+                qr_pool_size(w->pool), w->load.n_threads);
     const struct qr_train_options opt = {
         .job = w->job, .canonical = &w->canonical, .data = &w->load.data, .model = w->load.model, .initial = w->load.initial,
         .resume = resumed(w), .epochs = epochs, .group = w->group, .pool = w->pool,
@@ -439,41 +466,62 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     if ((code = prepare(w, err)) != QR_OK) return code;
     if ((code = begin_from(w, err)) != QR_OK || w->finished) return code;
     if (qr_stop_requested()) return qr_fail(err, QR_CANCELLED, "asked to stop before training began");
-    if ((code = open_group(w, err)) != QR_OK) return code;
-    if ((code = open_http(w, err)) != QR_OK) return code;
+    if ((code = await_port(w, open_group, err)) != QR_OK) return code;
+    if ((code = await_port(w, open_http, err)) != QR_OK) return code;
     return train(w, err);
 }
 
 /* ---- the end ---- */
 
+/* Its parts, and how long each may take; asked: after SIGTERM. What is beyond that is a library's, and left behind (worker/stop.h). */
+enum { LAST_WORDS, PUBLISHER, GROUP, OUTPUTS, REST };
+static const struct qr_stop_part parts[] = {
+    [LAST_WORDS] = {2 * QR_SECOND, QR_SECOND, "while the last words were written"},
+    [PUBLISHER] = {QR_PUBLISHER_CLOSE_NS + QR_SECOND / 2, QR_PUBLISHER_CLOSE_NS + QR_SECOND / 4, "while the checkpoints were closed"},
+    [GROUP] = {3 * QR_SECOND, QR_SECOND, "while the connections were closed"},
+    [OUTPUTS] = {QR_OUTPUTS_CLOSE_NS, QR_OUTPUTS_CLOSE_ASKED_NS, "while the outputs were closed"},
+    [REST] = {2 * QR_SECOND, QR_SECOND / 2, "while everything was tidied up"},
+};
+
+static int exit_code_of(const struct worker *w, enum qr_code code, bool *ret_asked) {
+    *ret_asked = code != QR_OK && qr_stop_requested() && (code == QR_CANCELLED || qr_exit_code(code) == 138);
+    return *ret_asked ? (int)w->settings.exit_on_drain : qr_exit_code(code);
+}
+
+/* The exit code is decided here. */
 static int conclude(struct worker *w, enum qr_code code, const struct qr_err *err) {
-    if (code == QR_OK) return 0;
-    bool asked = qr_stop_requested() && (code == QR_CANCELLED || qr_exit_code(code) == 138);
+    bool asked;
+    int exit_code = exit_code_of(w, code, &asked);
+    qr_stop_end(exit_code, &parts[LAST_WORDS]);
     if (asked) {
         char words[80];
         qr_last_words_drained(words, sizeof words);
         qr_info(&w->log, "worker", "%s (%s)", words, err->msg);
         qr_last_words(words);
-        return (int)w->settings.exit_on_drain;
+    } else if (code != QR_OK) {
+        qr_error(&w->log, "worker", "%s", err->msg);
+        if (w->has_outputs) qr_outputs_say_error(&w->outputs, err);
+        qr_last_words(err->msg);
     }
-    qr_error(&w->log, "worker", "%s", err->msg);
-    if (w->has_outputs) qr_outputs_say_error(&w->outputs, err);
-    qr_last_words(err->msg);
-    return qr_exit_code(code);
+    return exit_code;
 }
 
 /* False: a thread that hangs in a request was left behind. */
-static bool cleanup(struct worker *w) {
+static bool cleanup(struct worker *w, int exit_code) {
     bool ended = true;
     qr_stop_watch(NULL);
     qr_http_ready(w->http, false);
     qr_http_watch(w->http, QR_HTTP_CONTROL, false);
+    qr_stop_end(exit_code, &parts[PUBLISHER]);
     qr_stop_publish(NULL);
     bool gone = qr_publisher_free(w->publisher);
+    qr_stop_end(exit_code, &parts[GROUP]);
     qr_group_close(w->group);
     qr_link_tls_free(w->tls);
     qr_pool_free(w->pool);
+    qr_stop_end(exit_code, &parts[OUTPUTS]);
     if (w->has_outputs) ended = qr_outputs_fini(&w->outputs);
+    qr_stop_end(exit_code, &parts[REST]);
     qr_job_canonical_fini(&w->canonical);
     qr_start_fini(&w->start);
     if (gone) qr_workload_fini(&w->load); /* else its thread may look at the model and the job, until the process ends */
@@ -487,19 +535,24 @@ static bool cleanup(struct worker *w) {
     return ended && gone;
 }
 
-int qr_worker_main(int argc, char *const *argv, char *const *environment) {
+static __attribute__((noinline)) int work(int argc, char *const *argv, char *const *environment, enum qr_code code, struct qr_err *err) {
     struct worker w = {.began_ns = qr_now_ns(&qr_clock_monotonic)};
-    struct qr_err err = {0};
     setenv("GRPC_POLL_STRATEGY", "poll", 0); /* before gRPC starts; few connections, and nothing to wake */
     setenv("RES_OPTIONS", "timeout:1 attempts:4 retrans:1000 retry:4", 0); /* a question of DNS that was lost is asked again after 1 s, not 5: libc, c-ares */
-    enum qr_code code = qr_limits_take(&err);
-    if (code == QR_OK) qr_stop_start();
+    if (code == QR_OK) code = qr_limits_take(err);
+    if (code == QR_OK) code = qr_stop_start(err);
     qr_stop_hurry(true); /* until there are weights to write; a bucket may hang before the first step */
     qr_cloud_configure(environment, &w.log);
     qr_settings_init(&w.settings);
     w.log = make_log(&w.settings);
-    if (code == QR_OK) code = run(&w, argc, argv, environment, &err);
-    int exit_code = conclude(&w, code, &err);
-    if (!cleanup(&w)) _exit(exit_code); /* what libraries tidy up at exit, that thread may be using */
+    if (code == QR_OK) code = run(&w, argc, argv, environment, err);
+    int exit_code = conclude(&w, code, err);
+    if (!cleanup(&w, exit_code)) _exit(exit_code); /* what libraries tidy up at exit, that thread may be using */
     return exit_code;
+}
+
+int qr_worker_main(int argc, char *const *argv, char *const *environment) {
+    struct qr_err err = {0};
+    enum qr_code code = qr_ending_begin(&err); /* before anything that takes stack */
+    return work(argc, argv, environment, code, &err);
 }

@@ -126,11 +126,12 @@ static void join_control(void *ctx) {
     await_actor(x, &x->actor[CONTROL]);
 }
 static void run_publishing(struct node *x) { x->publish(x->publisher); }
-static void publishing_start(void *ctx, void (*body)(struct qr_publisher *p), struct qr_publisher *p) {
+static int publishing_start(void *ctx, void (*body)(struct qr_publisher *p), struct qr_publisher *p) {
     struct node *x = ctx;
     x->publish = body;
     x->publisher = p;
     begin_actor(&x->actor[PUBLISHING], x, run_publishing);
+    return 0;
 }
 static void publishing_wait(void *ctx, pthread_mutex_t *lock, int64_t until_ns) {
     struct node *x = ctx;
@@ -257,7 +258,8 @@ static void open_publisher(struct node *x) {
         .epochs = x->epochs, .clock = &x->clock, .log = &x->say,
     };
     const struct qr_publisher_threads threads = {x, publishing_start, publishing_wait, publishing_wake, publishing_end};
-    (void)qr_publisher_over(&opt, &place, &threads);
+    struct qr_publisher *made; /* publishing_start keeps it */
+    QR_ASSERT(qr_publisher_over(&opt, &place, &threads, &made, &x->err) == QR_OK);
 }
 
 static enum qr_code leave_state(struct node *x, enum qr_code code) {

@@ -1,4 +1,4 @@
-/* Errors, bytes, parsing, checksums, files and the pool. */
+/* Clocks, errors, bytes, parsing, checksums, files and the pool. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -17,6 +17,33 @@
 #include "base/parse.h"
 #include "base/pool.h"
 #include "tests/t.h"
+
+static int64_t given(void *ctx) { return *(int64_t *)ctx; }
+
+/* A process that was stopped has not used its patience up; one that looks often, or late by less than the stride, sees all the time that passes. */
+static void test_clock(void) {
+    struct qr_awake a = {0};
+    int64_t ns = 100 * QR_SECOND;
+    CHECK(qr_awake_look(&a, ns) == ns);
+    for (int i = 0; i < 100; i++) qr_awake_look(&a, ns += QR_SECOND / 2);
+    CHECK(qr_awake_look(&a, ns) == ns && a.asleep_ns == 0);
+    ns += QR_AWAKE_STRIDE_NS;
+    CHECK(qr_awake_look(&a, ns) == ns, "late by the stride is late, and no more");
+    int64_t before = qr_awake_look(&a, ns);
+    ns += 3600 * QR_SECOND;
+    int64_t after = qr_awake_look(&a, ns);
+    CHECK(after - before == QR_AWAKE_STRIDE_NS && a.asleep_ns == 3600 * QR_SECOND - QR_AWAKE_STRIDE_NS, "%.1f s", (double)(after - before) / 1e9);
+    CHECK(qr_awake_look(&a, ns - QR_SECOND) == after, "it does not go back");
+    CHECK(qr_awake_look(&a, ns + QR_SECOND) == after + QR_SECOND);
+
+    int64_t awake = qr_now_ns(&qr_clock_awake), real = qr_now_ns(&qr_clock_monotonic);
+    CHECK(real >= awake && real - awake < 10 * QR_SECOND, "without a pulse it is the monotonic one");
+    qr_awake_pulse();
+    CHECK(qr_now_ns(&qr_clock_awake) >= awake);
+    int64_t now = 7 * QR_SECOND, at = qr_monotonic_of(&(struct qr_clock){given, &now}, 9 * QR_SECOND), later = qr_now_ns(&qr_clock_monotonic);
+    CHECK(at >= real + 2 * QR_SECOND && at <= later + 2 * QR_SECOND, "two seconds of another clock");
+    CHECK(qr_monotonic_of(&(struct qr_clock){given, &now}, INT64_MAX) == INT64_MAX);
+}
 
 static void test_errors(void) {
     struct qr_err err = {0};
@@ -288,6 +315,7 @@ static void test_log(void) {
 }
 
 int main(void) {
+    test_clock();
     test_errors();
     test_bytes();
     test_parse();

@@ -1,7 +1,10 @@
+#undef _FORTIFY_SOURCE
 /* What a cgroup allows, read from made-up files below a folder of ours: v2, v1, both, and nonsense. What the cpuset allows, also on a machine
- * with more processors than a cpu_set_t holds. */
+ * with more processors than a cpu_set_t holds. How many threads there may be. */
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +15,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/pool.h"
+#include "tests/real.h"
 #include "tests/t.h"
 
 static char root[] = "/tmp/qring-limits-XXXXXX";
@@ -117,6 +121,31 @@ static void memory(void) {
     }
 }
 
+/* Stands before libc's: so many threads there are. */
+static int threads_left;
+int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*body)(void *), void *restrict arg) {
+    REAL(pthread_create);
+    return threads_left-- > 0 ? real(thread, attr, body, arg) : EAGAIN;
+}
+
+static void add(void *sum, size_t i, unsigned worker) {
+    CHECK(worker <= 3, "worker %u", worker);
+    atomic_fetch_add((atomic_size_t *)sum, i);
+}
+
+/* A pool does with the threads that there are. */
+static void threads(void) {
+    for (int n = 0; n <= 3; n++) {
+        atomic_size_t sum = 0;
+        threads_left = n;
+        struct qr_pool *p = qr_pool_new(8);
+        CHECK(qr_pool_size(p) == (unsigned)n + 1, "%u threads of 8, where %d more were given", qr_pool_size(p), n);
+        qr_pool_for(p, 1000, add, &sum);
+        CHECK(atomic_load(&sum) == 499500);
+        qr_pool_free(p);
+    }
+}
+
 int main(void) {
     if (!mkdtemp(root)) return 1;
     physical = qr_memory_limit_bytes_under(root); /* no files: the machine's and the cpuset's */
@@ -125,6 +154,7 @@ int main(void) {
     processors();
     many_processors();
     memory();
+    threads();
     remove_all();
     static const char *const folders[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory", "/sys/fs/cgroup", "/sys/fs", "/sys", ""};
     char path[256];

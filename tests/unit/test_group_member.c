@@ -279,6 +279,17 @@ static void test_losses(void) {
     now_ns += 20 * QR_SECOND;
     qr_member_tick(a->m, now_ns);
     CHECK(a->begun && a->gen.begin.n_members == 2 && strstr(a->log, "stood still for 20.0 s"), "%s", a->log);
+    reset(); /* nor is it time in which a group was to form */
+    a = box(0, 0, 2, 1, fields_64);
+    pass(20 * QR_SECOND);
+    now_ns += 300 * QR_SECOND;
+    qr_member_tick(a->m, now_ns);
+    pass(30 * QR_SECOND);
+    CHECK(!a->begun && !a->stop, "stopped for five of six minutes, of one that it may take: %s", a->text);
+    b = box(1, 1, 2, 2, fields_64);
+    wire_up(b, a);
+    deliver();
+    CHECK(a->begun && b->begun && a->gen.begin.n_members == 2, "%s", a->log);
     few = 0;
 }
 /* A data stream and the control connection beside it break, and that one is back at once: the stream is not forgotten for it. */

@@ -1,4 +1,5 @@
 /* The publisher: when it publishes and who, what it does when it cannot, what a worker that leaves leaves behind. */
+#include <errno.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +9,7 @@
 #include "base/mem.h"
 #include "store/gcs.h"
 #include "tests/t.h"
-#include "worker/publisher.h"
+#include "worker/publisher_impl.h"
 
 static struct qr_err err;
 static char dir[] = "/tmp/qring-publisher-XXXXXX";
@@ -154,6 +155,25 @@ static void local_trouble(void) {
     CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
 }
 
+static int no_thread(void *ctx, void (*body)(struct qr_publisher *p), struct qr_publisher *p) {
+    (void)body;
+    (void)p;
+    ++*(int *)ctx;
+    return EAGAIN;
+}
+
+/* No thread for it: please retry, and nothing is left. */
+static void threadless(const char *url) {
+    int asked = 0;
+    struct qr_publisher *p = NULL;
+    struct qr_place place;
+    const struct qr_publisher_threads threads = {.ctx = &asked, .start = no_thread};
+    const struct qr_publisher_options opt = {.url = url, .log_path = "/dev/null", .job = job, .model = model, .job_hash = hash, .epochs = 1,
+                                             .clock = &qr_clock_monotonic, .log = &log_of_test};
+    CHECK(qr_place_open(url, &place, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_publisher_over(&opt, &place, &threads, &p, &err) == QR_UNAVAILABLE && !p && asked == 1 && strstr(err.msg, "thread"), "%s", err.msg);
+}
+
 /* A bucket that does not answer for ten minutes: please retry. */
 static void unreachable(void) {
     const struct qr_gcs_options gcs = {.emulator_host = "127.0.0.1:1", .clock = &virtual_clock, .wall = &qr_clock_wall,
@@ -194,6 +214,7 @@ int main(void) {
     others(url);
     CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
     local_trouble();
+    threadless(url);
     unreachable();
     static const char *const left[] = {"run/checkpoints/.LATEST.lock", "file/checkpoints/.LATEST.lock", "run/checkpoints", "run",
                                        "file/checkpoints", "file", ""};
