@@ -156,9 +156,11 @@ interop: $(progs)
 	$(Q)tests/interop/run_tensorboard
 	$(Q)tests/interop/run
 
-## make interop-gcs  Cloud Storage: Google's Python client, rclone, gcloud, fake-gcs-server (under build/interop); gcloud parses what gke.sh calls
-interop-gcs: $(progs)
+## make interop-gcs  Cloud Storage: Google's Python client, rclone, gcloud, fake-gcs-server (under build/interop); gcloud parses what gke.sh calls;
+##                 TESTBENCH=DIR: Google's storage test bench from this checkout, every instruction at every verb
+interop-gcs: $(progs) $(filter %/test_store_gcs_faults,$(tests))
 	$(Q)tests/interop/gcs_clients
+	$(Q)TESTBENCH=$(TESTBENCH) tests/interop/gcs_testbench
 	$(Q)tests/interop/gke_commands
 
 ## make arm64      the build for arm64 under qemu: bit tests of exact, sim and model, committed digests, rings of both kinds of machine (5 minutes)

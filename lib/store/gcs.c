@@ -40,6 +40,14 @@ static bool ours(const struct qr_gcs *g, const char *url) {
     return strncmp(url, g->base, n) == 0 && url[n] == '/';
 }
 
+/* Of a success that cannot be read nobody knows whether it is one. */
+static enum qr_code read_success(const struct qr_gcs_request *req, const struct qr_gcs_reply *reply, struct qr_err *err) {
+    enum qr_code code = req->read(req->ctx, reply, err);
+    if (code != QR_INVALID_ARGUMENT) return code;
+    struct qr_err reason = *err;
+    return qr_fail(err, QR_UNAVAILABLE, "a reply (%d) that cannot be read: %.200s", reply->status, reason.msg);
+}
+
 enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err) {
     qr_auto(qr_free_p) char *token = c->token ? qr_xasprintf("x-goog-gcs-idempotency-token: %s", c->token) : NULL;
     *ret = (struct qr_gcs_reply){0};
@@ -53,6 +61,7 @@ enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_gcs_call *c, const
         if (g->opt.extra_header) r.headers[r.n_headers++] = g->opt.extra_header;
         r.direct = g->opt.emulator_host || g->opt.endpoint;
         code = g->http->send(g->http, &r, ret, err);
+        if (code == QR_OK && qr_gcs_success(ret->status) && req->read) return read_success(req, ret, err);
         if (code != QR_OK || ret->status != 401 || !authorization || tries) return code;
         qr_gcs_auth_drop(g->auth);
         qr_gcs_reply_fini(ret);
@@ -72,7 +81,7 @@ enum qr_code qr_gcs_send(struct qr_gcs *g, struct qr_gcs_retry *r, const struct 
 static void why(const struct qr_gcs_reply *reply, const struct qr_err *err, char *ret, size_t bytes) {
     char text[200];
     qr_gcs_error_text(qr_buf_view(&reply->body), text, sizeof text);
-    if (reply->status && reply->status != 200 && reply->status != 206) snprintf(ret, bytes, "%d%s%s", reply->status, *text ? ", " : "", text);
+    if (reply->status && !qr_gcs_success(reply->status)) snprintf(ret, bytes, "%d%s%s", reply->status, *text ? ", " : "", text);
     else snprintf(ret, bytes, "%.250s", err ? err->msg : "");
 }
 
@@ -115,7 +124,7 @@ enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_gcs_call *c,
     }
 }
 
-static void object_url(const struct qr_gcs *g, const char *name, struct qr_buf *ret) {
+void qr_gcs_object_url(const struct qr_gcs *g, const char *name, struct qr_buf *ret) {
     qr_buf_printf(ret, "%s/storage/v1/b/%s/o/", g->base, g->bucket);
     qr_gcs_escape(ret, name);
 }
@@ -142,14 +151,12 @@ static enum qr_code stat_object(struct qr_gcs *g, const struct qr_gcs_call *c, s
     struct qr_gcs_reply reply = {0};
     struct qr_buf url = {0};
     qr_gcs_retry_begin(&retry, &g->opt);
-    object_url(g, c->name, &url);
+    qr_gcs_object_url(g, c->name, &url);
     qr_buf_puts(&url, "?fields=size,generation,crc32c,metadata");
-    struct qr_gcs_request req = {.method = "GET", .url = qr_buf_string(&url), .max_reply_bytes = QR_GCS_REPLY_BYTES};
+    struct qr_gcs_request req = {.method = "GET", .url = qr_buf_string(&url), .max_reply_bytes = QR_GCS_REPLY_BYTES, .read = qr_gcs_read_object, .ctx = ret};
     enum qr_code code = qr_gcs_send(g, &retry, c, &req, &reply, err);
-    if (code == QR_OK && reply.status == 200) {
-        code = qr_gcs_object_parse(qr_buf_view(&reply.body), ret, err);
-        if (code != QR_OK) qr_wrap(err, "gs://%s/%s", g->bucket, c->name);
-        else *ret_found = true;
+    if (code == QR_OK && qr_gcs_success(reply.status)) {
+        *ret_found = true;
     } else if (code == QR_OK) {
         code = qr_gcs_refused(g, c, &reply, err);
         char text[200];
@@ -167,38 +174,11 @@ static enum qr_code not_found(const struct qr_gcs *g, const char *name, struct q
 
 /* ---- get ---- */
 
-/* One generation's bytes; a stream that breaks off goes on where it ended. *ret_gone: this generation was replaced meanwhile. */
-static enum qr_code download(struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_gcs_object *o, struct qr_buf *ret, bool *ret_gone, struct qr_err *err) {
+/* What answered wrongly may have been in between, and go. */
+static bool wait_a_little(const struct qr_gcs *g) {
     struct qr_gcs_retry retry;
-    struct qr_buf url = {0};
-    enum qr_code code = QR_OK;
     qr_gcs_retry_begin(&retry, &g->opt);
-    object_url(g, c->name, &url);
-    qr_buf_printf(&url, "?alt=media&generation=%llu", (unsigned long long)o->generation);
-    while (code == QR_OK && ret->n < o->size && !*ret_gone) {
-        struct qr_gcs_reply reply = {0};
-        qr_auto(qr_free_p) char *range = qr_xasprintf("Range: bytes=%zu-", ret->n);
-        struct qr_gcs_request req = {.method = "GET", .url = qr_buf_string(&url), .headers = {range}, .n_headers = ret->n ? 1 : 0, .max_reply_bytes = (size_t)o->size};
-        if (req.max_reply_bytes < QR_GCS_REPLY_BYTES) req.max_reply_bytes = QR_GCS_REPLY_BYTES; /* an error may be longer than the object */
-        size_t before = ret->n;
-        enum qr_code got = qr_gcs_attempt(g, c, &req, &reply, err);
-        if (got != QR_OK && got != QR_UNAVAILABLE) code = qr_wrap(err, "gs://%s/%s: %s", g->bucket, c->name, c->doing);
-        else if (reply.status == 200 || reply.status == 206) {
-            if (reply.status == 200) qr_buf_clear(ret), before = 0; /* the server gave everything */
-            if (reply.body.n > o->size - ret->n) code = qr_fail(err, QR_DATA_LOSS, "gs://%s/%s: more bytes came than the %llu it has", g->bucket, c->name, (unsigned long long)o->size);
-            else qr_buf_put(ret, reply.body.p, reply.body.n);
-            if (code == QR_OK && got == QR_OK && ret->n < o->size) qr_fail(err, QR_UNAVAILABLE, "only %zu bytes of %llu came", ret->n, (unsigned long long)o->size);
-        } else if (got == QR_OK && reply.status == 404) {
-            *ret_gone = true;
-        } else if (got == QR_OK && !qr_gcs_retryable(reply.status)) {
-            code = qr_gcs_refused(g, c, &reply, err);
-        }
-        if (ret->n > before) qr_gcs_retry_begin(&retry, &g->opt); /* progress: the patience begins anew */
-        if (code == QR_OK && ret->n < o->size && !*ret_gone && !qr_gcs_wait(g, &retry, c, &reply, err)) code = qr_gcs_gave_up(g, &retry, c, &reply, err);
-        qr_gcs_reply_fini(&reply);
-    }
-    qr_buf_free(&url);
-    return code;
+    return qr_gcs_retry_wait(&retry, 0);
 }
 
 /* *ret_generation 0: there is no such object, and *ret is as it was. */
@@ -209,25 +189,23 @@ static enum qr_code get_generation(struct qr_gcs *g, const char *name, size_t ma
     *ret_generation = 0;
     for (int tries = 0; code == QR_OK; tries++) {
         struct qr_gcs_object o;
-        bool found = false, gone = false;
+        bool found = false;
         if ((code = stat_object(g, &c, &o, &found, err)) != QR_OK) return code;
         if (!found) return QR_OK;
         if (o.size > max_bytes)
             return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s has %llu bytes; at most %zu are read", g->bucket, name, (unsigned long long)o.size, max_bytes);
         struct qr_buf content = {.max = max_bytes + 1};
-        code = download(g, &c, &o, &content, &gone, err);
-        bool whole = code == QR_OK && !gone && content.n == o.size && qr_crc32c(0, content.p, content.n) == o.crc32c;
-        if (whole) {
+        code = qr_gcs_download(g, &c, &o, &content, err);
+        bool again = (code == QR_ABORTED || code == QR_DATA_LOSS) && tries + 1 < MAX_TRIES && wait_a_little(g);
+        if (code == QR_OK) {
             qr_buf_clear(ret);
             qr_buf_put(ret, content.p, content.n);
             if (!qr_buf_ok(ret)) code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s: %zu bytes are too many", g->bucket, name, content.n);
             *ret_generation = o.generation;
-        } else if (code == QR_OK && tries + 1 == MAX_TRIES) {
-            code = gone ? qr_fail(err, QR_ABORTED, "gs://%s/%s is replaced faster than it can be read; please retry", g->bucket, name)
-                        : qr_fail(err, QR_DATA_LOSS, "gs://%s/%s: what came %d times does not have the object's crc32c", g->bucket, name, tries + 1);
         }
         qr_buf_free(&content);
-        if (whole) break;
+        if (!again) break;
+        code = QR_OK;
     }
     return code;
 }
@@ -314,7 +292,7 @@ static enum qr_code remove_object(struct qr_store *s, const char *name, struct q
         bool found = false;
         if ((code = stat_object(g, &c, &o, &found, err)) != QR_OK) return code;
         if (!found) return not_found(g, name, err);
-        object_url(g, name, &url);
+        qr_gcs_object_url(g, name, &url);
         qr_buf_printf(&url, "?generation=%llu&ifGenerationMatch=%llu", (unsigned long long)o.generation, (unsigned long long)o.generation);
         struct qr_gcs_request req = {.method = "DELETE", .url = qr_buf_string(&url), .max_reply_bytes = QR_GCS_REPLY_BYTES};
         qr_gcs_retry_begin(&retry, &g->opt);
@@ -330,19 +308,30 @@ static enum qr_code remove_object(struct qr_store *s, const char *name, struct q
 
 /* ---- list ---- */
 
-static enum qr_code add_page(const struct qr_gcs *g, struct qr_bytes body, struct qr_names *names, char **ret_next, struct qr_err *err) {
-    struct qr_json *root = NULL;
+/* {"items": [{"name": …}], "nextPageToken": …} */
+static enum qr_code read_page(void *ctx, const struct qr_gcs_reply *reply, struct qr_err *err) {
+    struct qr_json **ret = ctx, *root = NULL;
     const char *name;
-    enum qr_code code = qr_json_parse(body, "a page of names", &root, err);
-    for (const struct qr_json *i = qr_json_first(qr_json_get(root, "items")); i && code == QR_OK; i = qr_json_next(i)) {
-        if ((code = qr_json_string(qr_json_get(i, "name"), "items.name", &name, err)) != QR_OK || strpbrk(name, "\r\n")) continue;
-        qr_auto(qr_free_p) char *own = qr_xstrdup(name);
-        if (qr_names_add(names, own)) own = NULL;
-        else code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "more than %d objects", (int)QR_NAMES_MAX);
-    }
-    if (code == QR_OK && qr_json_string(qr_json_get(root, "nextPageToken"), "", &name, NULL) == QR_OK && *name) *ret_next = qr_xstrdup(name);
+    enum qr_code code = qr_json_parse(qr_buf_view(&reply->body), "a page of names", &root, err);
+    if (code == QR_OK) code = qr_json_want(root, "a page of names", QR_JSON_OBJECT, err);
+    for (const struct qr_json *i = qr_json_first(qr_json_get(root, "items")); i && code == QR_OK; i = qr_json_next(i))
+        code = qr_json_string(qr_json_get(i, "name"), "items.name", &name, err);
+    if (code == QR_OK) *ret = QR_MOVE(root);
     qr_json_free(root);
-    return code == QR_OK ? code : qr_wrap(err, "gs://%s: list", g->bucket);
+    return code;
+}
+
+static enum qr_code add_page(const struct qr_gcs *g, const struct qr_json *page, struct qr_names *names, char **ret_next, struct qr_err *err) {
+    const char *name;
+    for (const struct qr_json *i = qr_json_first(qr_json_get(page, "items")); i; i = qr_json_next(i)) {
+        if (qr_json_string(qr_json_get(i, "name"), "items.name", &name, err) != QR_OK || strpbrk(name, "\r\n")) continue;
+        char *own = qr_xstrdup(name);
+        if (qr_names_add(names, own)) continue;
+        free(own);
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s: list: more than %d objects", g->bucket, (int)QR_NAMES_MAX);
+    }
+    if (qr_json_string(qr_json_get(page, "nextPageToken"), "", &name, NULL) == QR_OK && *name) *ret_next = qr_xstrdup(name);
+    return QR_OK;
 }
 
 static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct qr_names *names, struct qr_err *err) {
@@ -359,9 +348,10 @@ static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct qr_n
         qr_gcs_escape(&url, prefix);
         if (page) qr_buf_puts(&url, "&pageToken="), qr_gcs_escape(&url, page);
         free(QR_MOVE(page));
-        struct qr_gcs_request req = {.method = "GET", .url = qr_buf_string(&url), .max_reply_bytes = QR_GCS_REPLY_BYTES};
+        qr_auto(qr_json_free_p) struct qr_json *said = NULL;
+        struct qr_gcs_request req = {.method = "GET", .url = qr_buf_string(&url), .max_reply_bytes = QR_GCS_REPLY_BYTES, .read = read_page, .ctx = &said};
         code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
-        if (code == QR_OK) code = reply.status == 200 ? add_page(g, qr_buf_view(&reply.body), names, &page, err) : qr_gcs_refused(g, &c, &reply, err);
+        if (code == QR_OK) code = said ? add_page(g, said, names, &page, err) : qr_gcs_refused(g, &c, &reply, err);
         qr_gcs_reply_fini(&reply);
         qr_buf_free(&url);
         if (!page) break;
@@ -378,21 +368,27 @@ static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *
 
 /* ---- may we write? ---- */
 
-static enum qr_code missing_permission(const struct qr_gcs *g, const struct qr_gcs_call *c, struct qr_bytes body, struct qr_err *err) {
-    static const char *const needed[] = {"storage.objects.create", "storage.objects.get", "storage.objects.delete"};
-    struct qr_json *root = NULL;
-    const char *text;
-    enum qr_code code = qr_json_parse(body, "the bucket's permissions", &root, err);
-    for (size_t i = 0; i < 3 && code == QR_OK; i++) {
-        bool granted = false;
-        for (const struct qr_json *p = qr_json_first(qr_json_get(root, "permissions")); p; p = qr_json_next(p))
-            granted |= qr_json_string(p, "", &text, NULL) == QR_OK && strcmp(text, needed[i]) == 0;
-        if (!granted)
-            code = qr_fail(err, QR_PERMISSION_DENIED, "gs://%s/%s could not be written: the permission %s is missing; grant this worker's service account "
-                           "roles/storage.objectUser on bucket %s", g->bucket, c->name, needed[i], g->bucket);
-    }
+static enum qr_code read_permissions(void *ctx, const struct qr_gcs_reply *reply, struct qr_err *err) {
+    struct qr_json **ret = ctx, *root = NULL;
+    enum qr_code code = qr_json_parse(qr_buf_view(&reply->body), "the bucket's permissions", &root, err);
+    if (code == QR_OK) code = qr_json_want(root, "the bucket's permissions", QR_JSON_OBJECT, err);
+    if (code == QR_OK) *ret = QR_MOVE(root);
     qr_json_free(root);
     return code;
+}
+
+static enum qr_code missing_permission(const struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_json *said, struct qr_err *err) {
+    static const char *const needed[] = {"storage.objects.create", "storage.objects.get", "storage.objects.delete"};
+    const char *text;
+    for (size_t i = 0; i < 3; i++) {
+        bool granted = false;
+        for (const struct qr_json *p = qr_json_first(qr_json_get(said, "permissions")); p; p = qr_json_next(p))
+            granted |= qr_json_string(p, "", &text, NULL) == QR_OK && strcmp(text, needed[i]) == 0;
+        if (!granted)
+            return qr_fail(err, QR_PERMISSION_DENIED, "gs://%s/%s could not be written: the permission %s is missing; grant this worker's service account "
+                           "roles/storage.objectUser on bucket %s", g->bucket, c->name, needed[i], g->bucket);
+    }
+    return QR_OK;
 }
 
 /* The bucket is asked what we may do there; nothing is written. A server that does not know the question is asked for a list instead. */
@@ -403,11 +399,12 @@ static enum qr_code check_writable(struct qr_store *s, const char *prefix, struc
     struct qr_gcs_reply reply = {0};
     qr_auto(qr_free_p) char *url = qr_xasprintf("%s/storage/v1/b/%s/iam/testPermissions?permissions=storage.objects.create&permissions=storage.objects.get&"
                                                 "permissions=storage.objects.delete", g->base, g->bucket);
-    struct qr_gcs_request req = {.method = "GET", .url = url, .max_reply_bytes = QR_GCS_REPLY_BYTES};
+    qr_auto(qr_json_free_p) struct qr_json *said = NULL;
+    struct qr_gcs_request req = {.method = "GET", .url = url, .max_reply_bytes = QR_GCS_REPLY_BYTES, .read = read_permissions, .ctx = &said};
     if (check_prefix(g, prefix, err) != QR_OK) return err->code;
     qr_gcs_retry_begin(&retry, &g->opt);
     enum qr_code code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
-    if (code == QR_OK && reply.status == 200) code = missing_permission(g, &c, qr_buf_view(&reply.body), err);
+    if (said) code = missing_permission(g, &c, said, err);
     else if (code == QR_OK && (reply.status == 404 || reply.status == 405 || reply.status == 501) && !qr_gcs_is_error(qr_buf_view(&reply.body))) {
         struct qr_names names = {0};
         code = list_pages(g, prefix, &names, err);

@@ -24,7 +24,7 @@ struct qr_gcs_auth {
     struct qr_json *file;
     char *header;            /* "Authorization: Bearer …" */
     int64_t expires_ns, began_ns;
-    bool ever;               /* a token came at least once */
+    bool there;              /* a metadata server has answered, if only that it cannot */
 };
 
 struct qr_gcs_auth *qr_gcs_auth_new(const struct qr_gcs_options *opt, struct qr_gcs_http *http) {
@@ -118,7 +118,6 @@ static void keep(struct qr_gcs_auth *a, const char *token, int64_t seconds) {
     qr_gcs_auth_drop(a);
     a->header = qr_xasprintf("Authorization: Bearer %s", token);
     a->expires_ns = qr_now_ns(a->opt->clock) + seconds * QR_SECOND;
-    a->ever = true;
 }
 
 static bool is_token(const char *t) {
@@ -136,7 +135,8 @@ static enum qr_code read_token(struct qr_gcs_auth *a, const char *what, const ch
     if (r->status != 200) {
         if (code != QR_OK || qr_json_string(qr_json_get(root, "error"), "error", &reason, NULL) != QR_OK) reason = "no reason given";
         if (code != QR_OK || qr_json_string(qr_json_get(root, "error_description"), "", &description, NULL) != QR_OK) description = "";
-        bool again = qr_gcs_retryable(r->status) || strcmp(reason, "internal_failure") == 0 || strcmp(reason, "server_error") == 0 || strcmp(reason, "temporarily_unavailable") == 0;
+        bool cut = code != QR_OK && (r->status == 400 || r->status == 401); /* RFC 6749 5.2: a refusal says why, in JSON */
+        bool again = cut || qr_gcs_retryable(r->status) || strcmp(reason, "internal_failure") == 0 || strcmp(reason, "server_error") == 0 || strcmp(reason, "temporarily_unavailable") == 0;
         code = qr_fail(err, again ? QR_UNAVAILABLE : QR_UNAUTHENTICATED, "%s gives no token: %d, %.80s%s%.200s%s", what, r->status, reason, *description ? ": " : "",
                        description, again ? "" : "; are the credentials still valid?");
     } else if (code != QR_OK || qr_json_string(qr_json_get(root, key), key, &token, NULL) != QR_OK || !is_token(token)) {
@@ -180,12 +180,17 @@ static enum qr_code from_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
     struct qr_gcs_reply reply = {0};
     if (!a->began_ns) a->began_ns = qr_gcs_awake_ns(a->opt) + 1;
     enum qr_code code = a->http->send(a->http, &req, &reply, err);
+    a->there |= reply.from_metadata;
     if (code == QR_OK && reply.status == 200 && !reply.from_metadata)
         code = qr_fail(err, QR_UNAVAILABLE, "%s answers, but is no metadata server", host);
     else if (code == QR_OK) code = read_token(a, "the metadata server", "access_token", &reply, err);
     if (reply.body.p) OPENSSL_cleanse(reply.body.p, reply.body.n);
     qr_gcs_reply_fini(&reply);
+<<<<<<< HEAD
     if (code == QR_UNAVAILABLE && !a->ever && qr_gcs_awake_ns(a->opt) - a->began_ns > patience_ns) {
+=======
+    if (code == QR_UNAVAILABLE && !a->there && qr_now_ns(a->opt->clock) - a->began_ns > patience_ns) {
+>>>>>>> gcs
         struct qr_err last = *err;
         return qr_fail(err, QR_UNAUTHENTICATED, "no credentials for Cloud Storage: GOOGLE_APPLICATION_CREDENTIALS is not set, gcloud has no file (gcloud auth "
                        "application-default login), and there is no metadata server (%.200s)", last.msg);
@@ -312,16 +317,17 @@ static enum qr_code subject_token(struct qr_gcs_auth *a, struct qr_buf *ret, str
     const struct qr_json *source = qr_json_get(a->file, "credential_source"), *format = qr_json_get(source, "format");
     const char *file, *url, *type = "text", *key;
     struct qr_json *root = NULL;
-    enum qr_code code;
+    enum qr_code code, lost = QR_INVALID_ARGUMENT; /* a file that cannot be read stays as it is; a server's reply may have been cut */
     if (qr_json_string(qr_json_get(source, "file"), "file", &file, NULL) == QR_OK) code = qr_file_read(file, MAX_TOKEN_BYTES, ret, err);
-    else if (qr_json_string(qr_json_get(source, "url"), "url", &url, NULL) == QR_OK) code = fetch_subject(a, source, url, ret, err);
+    else if (qr_json_string(qr_json_get(source, "url"), "url", &url, NULL) == QR_OK) code = fetch_subject(a, source, url, ret, err), lost = QR_UNAVAILABLE;
     else return qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: credential_source has neither a file nor a url; other sources are not supported", a->path);
     if (code != QR_OK) return qr_wrap(err, "the subject token");
     if (format && qr_json_string(qr_json_get(format, "type"), "type", &type, NULL) != QR_OK) type = "text";
     if (strcmp(type, "json") == 0) {
         const char *token;
         code = qr_json_string(qr_json_get(format, "subject_token_field_name"), "credential_source.format.subject_token_field_name", &key, err);
-        if (code == QR_OK) code = qr_json_parse(qr_buf_view(ret), "the subject token", &root, err);
+        if (code == QR_OK && qr_json_parse(qr_buf_view(ret), "the subject token", &root, err) != QR_OK)
+            code = qr_fail(err, lost, "credentials %s: the subject token is no JSON", a->path);
         if (code == QR_OK) code = qr_json_string(qr_json_get(root, key), key, &token, err);
         if (code == QR_OK) {
             qr_buf_clear(ret);
@@ -330,7 +336,8 @@ static enum qr_code subject_token(struct qr_gcs_auth *a, struct qr_buf *ret, str
         qr_json_free(root);
     }
     while (ret->n && (ret->p[ret->n - 1] == '\n' || ret->p[ret->n - 1] == '\r' || ret->p[ret->n - 1] == ' ')) ret->p[--ret->n] = 0;
-    if (code == QR_OK && ret->n == 0) return qr_fail(err, QR_UNAUTHENTICATED, "credentials %s: the subject token is empty", a->path);
+    if (code == QR_OK && ret->n == 0)
+        return qr_fail(err, lost == QR_UNAVAILABLE ? lost : QR_UNAUTHENTICATED, "credentials %s: the subject token is empty", a->path);
     return code;
 }
 

@@ -25,6 +25,14 @@ static void read_range(struct qr_gcs_reply *r, const char *value) {
     if (r->has_range) r->range_end = end;
 }
 
+static void read_piece(struct qr_gcs_reply *r, const char *value) {
+    static const char unit[] = "bytes ";
+    if (strncmp(value, unit, strlen(unit)) != 0) return;
+    const char *begin = value + strlen(unit), *dash = strchr(begin, '-');
+    qr_auto(qr_free_p) char *text = qr_xstrndup(begin, dash ? (size_t)(dash - begin) : 0);
+    r->has_piece = qr_parse_u64(text, &r->piece_begin);
+}
+
 void qr_gcs_reply_header(struct qr_gcs_reply *r, const char *line, size_t n) {
     const char *colon = memchr(line, ':', n);
     uint64_t seconds;
@@ -37,6 +45,12 @@ void qr_gcs_reply_header(struct qr_gcs_reply *r, const char *line, size_t n) {
     qr_auto(qr_free_p) char *value = qr_xstrndup(begin, (size_t)(end - begin));
     if (is(line, name, "range")) {
         read_range(r, value);
+    } else if (is(line, name, "content-range")) {
+        read_piece(r, value);
+    } else if (is(line, name, "content-length")) {
+        if (!qr_parse_u64(value, &r->length)) r->length = 0;
+    } else if (is(line, name, "x-goog-generation")) {
+        if (!qr_parse_u64(value, &r->generation)) r->generation = 0;
     } else if (is(line, name, "location")) {
         free(r->location);
         r->location = QR_MOVE(value);

@@ -6,6 +6,7 @@
 
 enum { QR_GCS_MAX_HEADERS = 12, QR_GCS_REPLY_BYTES = 4 << 20, QR_GCS_CHUNK_BYTES = 8 << 20, QR_GCS_QUANTUM_BYTES = 256 << 10, QR_GCS_ID_BYTES = 37 };
 
+struct qr_gcs_reply;
 struct qr_gcs_request {
     const char *method, *url;
     const char *headers[QR_GCS_MAX_HEADERS]; /* "Name: value" */
@@ -15,6 +16,10 @@ struct qr_gcs_request {
     size_t max_reply_bytes;
     int64_t timeout_ms;       /* of the whole attempt; 0: only the guard against stalls */
     bool direct;              /* past any proxy */
+    /* Takes what a success (2xx) says into ctx, for qr_gcs_attempt; NULL: nothing is wanted of it, or its body is an object's bytes. One that says
+     * INVALID_ARGUMENT has left ctx as it was: the reply is lost, like one that never came. */
+    enum qr_code (*read)(void *ctx, const struct qr_gcs_reply *reply, struct qr_err *err);
+    void *ctx;
 };
 struct qr_gcs_reply {
     int status;               /* 0: no reply came */
@@ -22,6 +27,10 @@ struct qr_gcs_reply {
     char *location;           /* heap */
     bool has_range;           /* Range: bytes=0-N */
     uint64_t range_end;       /* N */
+    bool has_piece;           /* Content-Range: bytes N-… */
+    uint64_t piece_begin;     /* N */
+    uint64_t length;          /* Content-Length; 0: not said */
+    uint64_t generation;      /* of the object whose bytes these are; 0: not said */
     int64_t retry_after_s;    /* 0: none */
     bool from_metadata;       /* Metadata-Flavor: Google */
 };
@@ -71,7 +80,8 @@ struct qr_gcs_call { const char *name, *doing, *token; }; /* token: constant ove
 
 void qr_gcs_id(char ret[QR_GCS_ID_BYTES]); /* a random UUID */
 void qr_gcs_escape(struct qr_buf *ret, const char *text);
-/* One attempt with credentials; a 401 is tried once more with a fresh token. OK: look at the status. */
+/* One attempt with credentials; a 401 is tried once more with a fresh token. OK: look at the status; a success has been read. UNAVAILABLE: no
+ * whole reply came, or one that cannot be read; *ret has what came of it. */
 QR_MUST_CHECK enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err);
 /* Attempts until there is a reply that retrying cannot better. */
 QR_MUST_CHECK enum qr_code qr_gcs_send(struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_request *req,
@@ -82,13 +92,21 @@ bool qr_gcs_wait(const struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr
 enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, struct qr_err *err);
 /* After the deadline. *err comes in as the last attempt's. */
 enum qr_code qr_gcs_gave_up(const struct qr_gcs *g, const struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, struct qr_err *err);
-QR_MUST_CHECK enum qr_code qr_gcs_object_parse(struct qr_bytes body, struct qr_gcs_object *ret, struct qr_err *err);
+bool qr_gcs_success(int status); /* 2xx */
+/* A request's read: what a reply says about an object, into a struct qr_gcs_object. */
+QR_MUST_CHECK enum qr_code qr_gcs_read_object(void *ctx, const struct qr_gcs_reply *reply, struct qr_err *err);
 /* The reason in an error's body, cut and printable; "" where there is none. */
 void qr_gcs_error_text(struct qr_bytes body, char *ret, size_t bytes);
 /* True when the body is the API's own JSON error. */
 bool qr_gcs_is_error(struct qr_bytes body);
 bool qr_gcs_crc32c_parse(const char *base64, uint32_t *ret);
 void qr_gcs_crc32c_text(uint32_t crc, char ret[9]);
+
+/* ".../o/NAME" */
+void qr_gcs_object_url(const struct qr_gcs *g, const char *name, struct qr_buf *ret);
+/* The bytes of one generation into ret (empty, with room for them), its crc32c checked; a stream that breaks off goes on where it ended. ABORTED:
+ * this generation is not there any more; DATA_LOSS: other bytes came. After both it helps to look at the object again. */
+QR_MUST_CHECK enum qr_code qr_gcs_download(struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_gcs_object *o, struct qr_buf *ret, struct qr_err *err);
 
 /* Uploads under ifGenerationMatch. *ret_status 200: *ret is the object as the server describes it. 412: it is not our generation any more, or the
  * upload succeeded before. 400: the checksum did not fit, or the server disliked the request (err says so). */

@@ -26,11 +26,12 @@ static bool number(const struct qr_json *v, uint64_t *ret) {
     return qr_json_string(v, "", &text, NULL) == QR_OK && qr_parse_u64(text, ret);
 }
 
-enum qr_code qr_gcs_object_parse(struct qr_bytes body, struct qr_gcs_object *ret, struct qr_err *err) {
+enum qr_code qr_gcs_read_object(void *ctx, const struct qr_gcs_reply *reply, struct qr_err *err) {
+    struct qr_gcs_object *ret = ctx;
     struct qr_json *root = NULL;
     struct qr_gcs_object o = {0};
     const char *text;
-    enum qr_code code = qr_json_parse(body, "the object's description", &root, err);
+    enum qr_code code = qr_json_parse(qr_buf_view(&reply->body), "the object's description", &root, err);
     if (code != QR_OK) return code;
     if (!number(qr_json_get(root, "size"), &o.size) || !number(qr_json_get(root, "generation"), &o.generation) ||
         qr_json_string(qr_json_get(root, "crc32c"), "crc32c", &text, NULL) != QR_OK || !qr_gcs_crc32c_parse(text, &o.crc32c))

@@ -8,6 +8,8 @@ void qr_gcs_retry_begin(struct qr_gcs_retry *r, const struct qr_gcs_options *opt
     *r = (struct qr_gcs_retry){.opt = opt, .began_ns = qr_gcs_awake_ns(opt)};
 }
 
+bool qr_gcs_success(int status) { return status / 100 == 2; }
+
 bool qr_gcs_retryable(int status) { return status == 408 || status == 429 || (status >= 500 && status <= 599); }
 
 bool qr_gcs_retry_wait(struct qr_gcs_retry *r, int64_t retry_after_s) {

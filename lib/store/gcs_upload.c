@@ -5,7 +5,7 @@
 #include "format/json.h"
 #include "store/gcs_impl.h"
 
-enum { MAX_RESTARTS = 8 };
+enum { MAX_RESTARTS = 8, MAX_UNREADABLE = 3 };
 
 struct upload {
     struct qr_gcs *g;
@@ -16,7 +16,8 @@ struct upload {
     char token[QR_GCS_ID_BYTES];
     struct qr_buf metadata, url, session;
     struct qr_gcs_retry retry;
-    unsigned restarts;
+    unsigned restarts, unreadable; /* unreadable: one after the other */
+    struct qr_gcs_object *object;  /* as the server describes it */
     uint64_t at, best; /* bytes that the server has; the most that it ever had */
 };
 
@@ -41,17 +42,17 @@ static void put_url(struct upload *u, const char *type) {
                   (unsigned long long)u->generation);
 }
 
-/* A reply that ends an upload: 200 and 201 with the object, 412 and 400 for the caller to look at, the others as errors. */
-static enum qr_code conclude(const struct upload *u, const struct qr_gcs_reply *reply, struct qr_gcs_object *ret, int *ret_status, struct qr_err *err) {
-    *ret_status = reply->status == 201 ? 200 : reply->status;
-    if (*ret_status == 200) return qr_gcs_object_parse(qr_buf_view(&reply->body), ret, err);
+/* A reply that ends an upload: a success, whose object has been read, 412 and 400 for the caller to look at, the others as errors. */
+static enum qr_code conclude(const struct upload *u, const struct qr_gcs_reply *reply, int *ret_status, struct qr_err *err) {
+    *ret_status = qr_gcs_success(reply->status) ? 200 : reply->status;
+    if (*ret_status == 200) return QR_OK;
     enum qr_code code = qr_gcs_refused(u->g, &u->call, reply, err);
     return reply->status == 412 || reply->status == 400 ? QR_OK : code;
 }
 
 /* ---- in one request ---- */
 
-static enum qr_code multipart(struct upload *u, struct qr_gcs_object *ret, int *ret_status, struct qr_err *err) {
+static enum qr_code multipart(struct upload *u, int *ret_status, struct qr_err *err) {
     char boundary[QR_GCS_ID_BYTES];
     struct qr_buf body = {0};
     struct qr_gcs_reply reply = {0};
@@ -64,9 +65,9 @@ static enum qr_code multipart(struct upload *u, struct qr_gcs_object *ret, int *
     qr_buf_put(&body, u->content.p, u->content.n);
     qr_buf_printf(&body, "\r\n--%s--\r\n", boundary);
     struct qr_gcs_request req = {.method = "POST", .url = qr_buf_string(&u->url), .headers = {type}, .n_headers = 1, .has_body = true, .body = qr_buf_view(&body),
-                                 .max_reply_bytes = QR_GCS_REPLY_BYTES};
+                                 .max_reply_bytes = QR_GCS_REPLY_BYTES, .read = qr_gcs_read_object, .ctx = u->object};
     enum qr_code code = qr_gcs_send(u->g, &u->retry, &u->call, &req, &reply, err);
-    if (code == QR_OK) code = conclude(u, &reply, ret, ret_status, err);
+    if (code == QR_OK) code = conclude(u, &reply, ret_status, err);
     qr_gcs_reply_fini(&reply);
     qr_buf_free(&body);
     return code;
@@ -74,22 +75,25 @@ static enum qr_code multipart(struct upload *u, struct qr_gcs_object *ret, int *
 
 /* ---- in many ---- */
 
+static enum qr_code read_session(void *ctx, const struct qr_gcs_reply *reply, struct qr_err *err) {
+    struct qr_buf *ret = ctx;
+    if (!reply->location || !strstr(reply->location, "://")) return qr_fail(err, QR_INVALID_ARGUMENT, "it does not say where the upload goes on");
+    qr_buf_clear(ret);
+    qr_buf_puts(ret, reply->location);
+    return QR_OK;
+}
+
 static enum qr_code open_session(struct upload *u, int *ret_status, struct qr_err *err) {
     struct qr_gcs_reply reply = {0};
     qr_auto(qr_free_p) char *length = qr_xasprintf("X-Upload-Content-Length: %zu", u->content.n);
     struct qr_gcs_request req = {.method = "POST", .url = qr_buf_string(&u->url), .headers = {"Content-Type: application/json; charset=UTF-8", "X-Upload-Content-Type: application/octet-stream", length},
-                                 .n_headers = 3, .has_body = true, .body = qr_buf_view(&u->metadata), .max_reply_bytes = QR_GCS_REPLY_BYTES};
+                                 .n_headers = 3, .has_body = true, .body = qr_buf_view(&u->metadata), .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                 .read = read_session, .ctx = &u->session};
     enum qr_code code = qr_gcs_send(u->g, &u->retry, &u->call, &req, &reply, err);
     u->at = 0;
-    qr_buf_clear(&u->session);
-    if (code == QR_OK && (reply.status == 200 || reply.status == 201)) {
-        *ret_status = 308;
-        if (reply.location && strstr(reply.location, "://")) qr_buf_puts(&u->session, reply.location);
-        else code = qr_fail(err, QR_INTERNAL, "gs://%s/%s: the server opened an upload and did not say where", u->g->bucket, u->name);
-    } else if (code == QR_OK) {
-        struct qr_gcs_object none;
-        code = conclude(u, &reply, &none, ret_status, err);
-    }
+    u->unreadable = 0;
+    if (code == QR_OK && qr_gcs_success(reply.status)) *ret_status = 308;
+    else if (code == QR_OK) code = conclude(u, &reply, ret_status, err);
     qr_gcs_reply_fini(&reply);
     return code;
 }
@@ -99,7 +103,8 @@ static enum qr_code put_chunk(struct upload *u, bool ask, struct qr_gcs_reply *r
     size_t total = u->content.n, left = total - (size_t)u->at, n = left > QR_GCS_CHUNK_BYTES ? QR_GCS_CHUNK_BYTES : left;
     qr_auto(qr_free_p) char *range = ask || n == 0 ? qr_xasprintf("Content-Range: bytes */%zu", total)
                                                    : qr_xasprintf("Content-Range: bytes %zu-%zu/%zu", (size_t)u->at, (size_t)u->at + n - 1, total);
-    struct qr_gcs_request req = {.method = "PUT", .url = qr_buf_string(&u->session), .headers = {range}, .n_headers = 1, .has_body = true, .max_reply_bytes = QR_GCS_REPLY_BYTES};
+    struct qr_gcs_request req = {.method = "PUT", .url = qr_buf_string(&u->session), .headers = {range}, .n_headers = 1, .has_body = true, .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                 .read = qr_gcs_read_object, .ctx = u->object};
     if (!ask && n) req.body = qr_bytes_of(u->content.p + u->at, n);
     return qr_gcs_attempt(u->g, &u->call, &req, reply, err);
 }
@@ -120,10 +125,13 @@ enum next { SEND, ASK, RESTART, END };
 
 static enum next after(struct upload *u, enum qr_code code, const struct qr_gcs_reply *reply, bool *ret_wait) {
     uint64_t before = u->at;
+    bool success = qr_gcs_success(reply->status);
     *ret_wait = true;
-    if (code == QR_UNAVAILABLE) return ASK;
-    if (code != QR_OK) return END;
-    if (reply->status == 308) {
+    if (code != QR_OK && code != QR_UNAVAILABLE) return END;
+    if (code == QR_UNAVAILABLE && success && !reply->has_range && ++u->unreadable >= MAX_UNREADABLE) return RESTART; /* ends with 412 where this upload is done */
+    if (code == QR_UNAVAILABLE && !(success && reply->has_range)) return ASK;
+    u->unreadable = 0;
+    if (reply->status == 308 || code == QR_UNAVAILABLE) { /* what says how many bytes are kept describes no object */
         if (!advance(u, reply)) return RESTART;
         *ret_wait = u->at <= before;
         return u->at == u->content.n ? ASK : SEND;
@@ -132,7 +140,7 @@ static enum next after(struct upload *u, enum qr_code code, const struct qr_gcs_
     return qr_gcs_retryable(reply->status) ? ASK : END;
 }
 
-static enum qr_code resumable(struct upload *u, struct qr_gcs_object *ret, int *ret_status, struct qr_err *err) {
+static enum qr_code resumable(struct upload *u, int *ret_status, struct qr_err *err) {
     put_url(u, "resumable");
     enum qr_code code = open_session(u, ret_status, err);
     enum next next = SEND;
@@ -143,7 +151,7 @@ static enum qr_code resumable(struct upload *u, struct qr_gcs_object *ret, int *
         next = after(u, sent, &reply, &wait);
         if (asked && next == SEND) wait = false; /* it has been waited for before the question */
         if (next == RESTART && u->restarts++ == MAX_RESTARTS) next = END;
-        if (next == END) code = sent != QR_OK ? qr_wrap(err, "gs://%s/%s: upload", u->g->bucket, u->name) : conclude(u, &reply, ret, ret_status, err);
+        if (next == END) code = sent != QR_OK ? qr_wrap(err, "gs://%s/%s: upload", u->g->bucket, u->name) : conclude(u, &reply, ret_status, err);
         else if (wait && !qr_gcs_wait(u->g, &u->retry, &u->call, &reply, err)) code = qr_gcs_gave_up(u->g, &u->retry, &u->call, &reply, err);
         else if (next == RESTART) {
             code = open_session(u, ret_status, err);
@@ -156,12 +164,12 @@ static enum qr_code resumable(struct upload *u, struct qr_gcs_object *ret, int *
 
 enum qr_code qr_gcs_upload(struct qr_gcs *g, const char *name, struct qr_bytes content, uint64_t generation, const char *write_id, struct qr_gcs_object *ret,
                            int *ret_status, struct qr_err *err) {
-    struct upload u = {.g = g, .name = name, .write_id = write_id, .content = content, .generation = generation};
+    struct upload u = {.g = g, .name = name, .write_id = write_id, .content = content, .generation = generation, .object = ret};
     qr_gcs_id(u.token);
     u.call = (struct qr_gcs_call){name, "upload", u.token};
     qr_gcs_retry_begin(&u.retry, &g->opt);
     put_metadata(&u);
-    enum qr_code code = content.n <= QR_GCS_CHUNK_BYTES ? multipart(&u, ret, ret_status, err) : resumable(&u, ret, ret_status, err);
+    enum qr_code code = content.n <= QR_GCS_CHUNK_BYTES ? multipart(&u, ret_status, err) : resumable(&u, ret_status, err);
     qr_buf_free(&u.metadata);
     qr_buf_free(&u.url);
     qr_buf_free(&u.session);

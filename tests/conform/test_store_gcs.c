@@ -1,6 +1,6 @@
-/* Cloud Storage against tests/fake/gcs.py: the suite of every store, Google's eight groups of retry conformance, faults of the network and of the server,
- * credentials. Time is virtual: a sleep moves the clock. STORAGE_TESTBENCH=http://host:port runs the eight groups against another server with /retry_test. */
+/* Cloud Storage against tests/fake/gcs.py: the suite of every store, outages, refusals, credentials. Faults: test_store_gcs_faults.c. */
 #include "tests/conform/checkpoint_suite.h"
+#include "tests/conform/gcs_bench.h"
 #include "tests/conform/store_suite.h"
 
 #include <openssl/evp.h>
@@ -10,172 +10,8 @@
 #include <fcntl.h>
 
 #include "base/file.h"
-#include "format/json.h"
-#include "store/gcs_impl.h"
-#include "tests/fake/fake.h"
 
-static int64_t virtual_ns, slept_ns, longest_ns, sleeps;
-static bool stopping;
-static int64_t now(void *ctx) { return (void)ctx, virtual_ns; }
-static void pass(int64_t ns) {
-    virtual_ns += ns, slept_ns += ns, sleeps++;
-    if (ns > longest_ns) longest_ns = ns;
-}
-static bool is_stopping(void) { return stopping; }
-static const struct qr_clock virtual_clock = {now, NULL};
-
-static char endpoint[128], host[64], header[80], dir[] = "/tmp/qring-gcs-XXXXXX";
-
-static struct qr_gcs_options options(void) {
-    return (struct qr_gcs_options){.emulator_host = endpoint, .clock = &virtual_clock, .wall = &qr_clock_wall, .sleep = pass, .stopping = is_stopping};
-}
-static struct qr_store *open_with(const char *bucket, const struct qr_gcs_options *o, struct qr_gcs_http *http) {
-    struct qr_store *s = NULL;
-    struct qr_err err = {0};
-    CHECK(qr_store_gcs_new(bucket, o, http, &s, &err) == QR_OK, "%s", err.msg);
-    return s;
-}
-
-/* ---- the fake ---- */
-
-static struct qr_json *ask(const char *method, const char *path, const char *body) {
-    struct qr_gcs_http *h = qr_gcs_http_curl();
-    qr_auto(qr_free_p) char *url = qr_xasprintf("%s%s", endpoint, path);
-    struct qr_gcs_request req = {.method = method, .url = url, .headers = {"Content-Type: application/json"}, .n_headers = 1, .has_body = body != NULL, .max_reply_bytes = 1 << 20, .direct = true};
-    if (body) req.body = qr_bytes_of_string(body);
-    struct qr_gcs_reply reply;
-    struct qr_err err = {0};
-    struct qr_json *root = NULL;
-    CHECK(h->send(h, &req, &reply, &err) == QR_OK && reply.status == 200, "%s %s: %d %s", method, path, reply.status, err.msg);
-    if (reply.status == 200) CHECK(qr_json_parse(qr_buf_view(&reply.body), path, &root, &err) == QR_OK, "%s", err.msg);
-    qr_gcs_reply_fini(&reply);
-    h->close(h);
-    return root;
-}
-static void tell(const char *path, const char *body) { qr_json_free(ask("POST", path, body)); }
-
-/* Lines of the fake's log since the last call that begin so. */
-static int logged(const char *begin) {
-    struct qr_json *root = ask("GET", "/control/log", NULL);
-    const char *line;
-    int n = 0;
-    for (const struct qr_json *l = qr_json_first(qr_json_get(root, "log")); l; l = qr_json_next(l))
-        n += qr_json_string(l, "", &line, NULL) == QR_OK && strncmp(line, begin, strlen(begin)) == 0;
-    qr_json_free(root);
-    return n;
-}
-
-/* ---- retry conformance ---- */
-
-enum op { GET, STAT_FREE_LIST, PUT, CREATE, REMOVE, CHECK_WRITE, SWAP };
-struct row { int group; const char *faults; enum op op; size_t bytes; enum qr_code want; const char *words; bool used; };
-
-static uint8_t *large;
-enum { LARGE = (17 << 20) + 12345, KIB = 1024 };
-
-static enum qr_code act(struct qr_store *s, const struct row *r, struct qr_err *err) {
-    struct qr_buf b = {0};
-    enum qr_code code = QR_OK;
-    switch (r->op) {
-    case GET: code = s->ops->get(s, "there", LARGE, &b, err); break;
-    case STAT_FREE_LIST: code = s->ops->list(s, "the", &b, err); break;
-    case PUT: code = s->ops->put(s, "there", qr_bytes_of(large, r->bytes), false, err); break;
-    case CREATE: code = s->ops->put(s, "new", qr_bytes_of(large, r->bytes), true, err); break;
-    case REMOVE: code = s->ops->remove(s, "there", err); break;
-    case CHECK_WRITE: code = s->ops->check_writable(s, "there", err); break;
-    case SWAP: {
-        struct qr_store_version v;
-        code = s->ops->get_version(s, "there", LARGE, &b, &v, err);
-        if (code == QR_OK) code = s->ops->swap(s, "there", qr_bytes_of(large, r->bytes), &v, err);
-        break;
-    }
-    }
-    if (r->op == GET && code == QR_OK) CHECK(b.n == r->bytes && memcmp(b.p, large, b.n) == 0, "%s: %zu bytes", r->faults, b.n);
-    if (r->op == STAT_FREE_LIST && code == QR_OK) CHECK(strcmp(qr_buf_string(&b), "there") == 0, "%s", qr_buf_string(&b));
-    qr_buf_free(&b);
-    return code;
-}
-
-static void holds_bytes(struct qr_store *s, const char *name, size_t n, const char *faults) {
-    struct qr_buf b = {0};
-    struct qr_err err = {0};
-    CHECK(s->ops->get(s, name, LARGE, &b, &err) == QR_OK && b.n == n && (!n || memcmp(b.p, large, n) == 0), "%s: %s", faults, err.msg);
-    qr_buf_free(&b);
-}
-
-static void conform(const struct row *r) {
-    struct qr_gcs_options o = options();
-    struct qr_store *plain = open_with("conform", &o, NULL);
-    struct qr_err err = {0};
-    bool completed = false;
-    const char *id = "";
-    qr_auto(qr_free_p) char *body = qr_xasprintf("{\"instructions\":{%s},\"transport\":\"HTTP\"}", r->faults);
-    if (plain->ops->remove(plain, "new", &err) != QR_OK) CHECK(err.code == QR_NOT_FOUND, "%s", err.msg);
-    CHECK(plain->ops->put(plain, "there", qr_bytes_of(large, r->op == GET ? r->bytes : 3), false, &err) == QR_OK, "%s", err.msg);
-    struct qr_json *test = ask("POST", "/retry_test", body);
-    CHECK(qr_json_string(qr_json_get(test, "id"), "id", &id, &err) == QR_OK);
-    snprintf(header, sizeof header, "x-retry-test-id: %s", id);
-    qr_auto(qr_free_p) char *path = qr_xasprintf("/retry_test/%s", id);
-    qr_json_free(test);
-    o.extra_header = header;
-    struct qr_store *s = open_with("conform", &o, NULL);
-    enum qr_code code = act(s, r, &err);
-    CHECK(code == r->want && (code == QR_OK || strstr(err.msg, r->words)), "group %d, %s: %s %s", r->group, r->faults, qr_code_name(code), code == QR_OK ? "" : err.msg);
-    test = ask("GET", path, NULL);
-    CHECK(qr_json_bool(qr_json_get(test, "completed"), "completed", &completed, &err) == QR_OK && completed == r->used, "group %d, %s: completed is %d", r->group, r->faults, completed);
-    qr_json_free(test);
-    if (code == QR_OK && (r->op == PUT || r->op == SWAP)) holds_bytes(plain, "there", r->bytes, r->faults);
-    if (code == QR_OK && r->op == CREATE) holds_bytes(plain, "new", r->bytes, r->faults);
-    s->ops->close(s);
-    plain->ops->close(plain);
-}
-
-#define INSERT(...) "\"storage.objects.insert\":[" __VA_ARGS__ "]"
-#define GETS(...) "\"storage.objects.get\":[" __VA_ARGS__ "]"
-static const struct row google[] = {
-    {1, "\"storage.objects.list\":[\"return-503\",\"return-503\"]", STAT_FREE_LIST, 0, QR_OK, "", true},
-    {1, "\"storage.objects.list\":[\"return-reset-connection\",\"return-503\"]", STAT_FREE_LIST, 0, QR_OK, "", true},
-    {1, GETS("\"return-503\",\"return-reset-connection\""), GET, 10, QR_OK, "", true},
-    {1, GETS("\"return-408\",\"return-429\",\"return-500\",\"return-502\",\"return-504\""), GET, 10, QR_OK, "", true},
-    {1, "\"storage.buckets.testIamPermissions\":[\"return-503\",\"return-503\"]", CHECK_WRITE, 0, QR_OK, "", true},
-    /* 2: every write of ours has its precondition */
-    {2, INSERT("\"return-503\",\"return-503\""), CREATE, 100, QR_OK, "", true},
-    {2, INSERT("\"return-reset-connection\",\"return-503\""), PUT, 100, QR_OK, "", true},
-    {2, "\"storage.objects.delete\":[\"return-503\",\"return-reset-connection\"]", REMOVE, 0, QR_OK, "", true},
-    /* 3, 4: there is no write without one, and none that is not idempotent; what is refused as such is not tried again */
-    {3, INSERT("\"return-412\",\"return-503\""), CREATE, 100, QR_FAILED_PRECONDITION, "gs://conform/new is there already", false},
-    {4, "\"storage.objects.delete\":[\"return-403\",\"return-503\"]", REMOVE, 0, QR_PERMISSION_DENIED, "on bucket conform", false},
-    {5, INSERT("\"return-400\",\"return-503\""), CREATE, 100, QR_INVALID_ARGUMENT, "gs://conform/new", false},
-    {5, INSERT("\"return-401\",\"return-503\""), CREATE, 100, QR_UNAUTHENTICATED, "credentials", false},
-    {5, GETS("\"return-400\",\"return-503\""), GET, 10, QR_INVALID_ARGUMENT, "gs://conform/there", false},
-    {6, INSERT("\"return-503\",\"return-400\""), CREATE, 100, QR_INVALID_ARGUMENT, "400", true},
-    {6, INSERT("\"return-reset-connection\",\"return-401\""), CREATE, 100, QR_UNAUTHENTICATED, "401", true},
-    {7, INSERT("\"return-reset-connection\",\"return-503\""), CREATE, LARGE, QR_OK, "", true},
-    {7, INSERT("\"return-408\""), CREATE, LARGE, QR_OK, "", true},
-    {7, INSERT("\"return-503-after-256K\""), CREATE, LARGE, QR_OK, "", true},
-    {7, INSERT("\"return-503-after-8192K\",\"return-408\""), CREATE, LARGE, QR_OK, "", true},
-    {7, INSERT("\"return-503-after-256K\""), PUT, LARGE, QR_OK, "", true},
-    {8, GETS("\"return-broken-stream\",\"return-broken-stream\""), GET, 600 * KIB, QR_OK, "", true},
-    {8, GETS("\"return-broken-stream-after-256K\""), GET, 600 * KIB, QR_OK, "", true},
-};
-static const struct row ours[] = {
-    {0, INSERT("\"return-503-after-256K\""), CREATE, 600 * KIB, QR_OK, "", true},
-    {0, INSERT("\"return-broken-stream-after-8192K\",\"return-reset-connection\""), CREATE, LARGE, QR_OK, "", true},
-    {0, INSERT("\"return-503-after-300K\""), CREATE, LARGE, QR_OK, "", true},         /* a server that keeps an odd number of bytes */
-    {0, INSERT("\"return-503-after-8192K\",\"lost-session\""), CREATE, LARGE, QR_OK, "", true},
-    {0, INSERT("\"return-503-after-8192K\",\"return-404\""), CREATE, LARGE, QR_OK, "", true},
-    {0, INSERT("\"lost-acknowledgement\""), CREATE, 100, QR_OK, "", true},
-    {0, INSERT("\"lost-acknowledgement\""), PUT, 100, QR_OK, "", true},
-    {0, INSERT("\"lost-acknowledgement\",\"return-503\""), SWAP, 100, QR_OK, "", true}, /* our own success is found again behind the 412 */
-    {0, INSERT("\"return-503\",\"return-reset-connection\""), SWAP, 100, QR_OK, "", true},
-    {0, INSERT("\"return-412\""), SWAP, 100, QR_FAILED_PRECONDITION, "has been changed meanwhile", true},
-    {0, INSERT("\"wrong-crc32c\""), SWAP, 100, QR_OK, "", true},
-    {0, INSERT("\"lost-acknowledgement\""), CREATE, 0, QR_OK, "", true},
-    {0, "\"storage.objects.delete\":[\"lost-acknowledgement\"]", REMOVE, 0, QR_OK, "", true},
-    {0, INSERT("\"wrong-crc32c\""), CREATE, 100, QR_OK, "", true},
-    {0, INSERT("\"wrong-crc32c\",\"wrong-crc32c\",\"wrong-crc32c\",\"wrong-crc32c\""), PUT, 100, QR_DATA_LOSS, "gs://conform/there", true},
-    {0, GETS("\"wrong-crc32c\""), GET, 10, QR_OK, "", true},
-};
+static char dir[] = "/tmp/qring-gcs-XXXXXX";
 
 /* ---- the network, broken by us ---- */
 
@@ -483,7 +319,7 @@ static void files_of_credentials(void) {
 
 /* A failed upload keeps its idempotency token; the next operation has another. */
 static void idempotency(void) {
-    static const struct row r = {0, INSERT("\"return-503\",\"return-reset-connection\""), CREATE, 100, QR_OK, "", true};
+    static const struct row r = {0, INSERT("\"return-503\",\"return-reset-connection\""), CREATE, 100, QR_OK, "", true, NULL};
     logged("");
     conform(&r);
     struct qr_json *root = ask("GET", "/control/log", NULL);
@@ -494,7 +330,7 @@ static void idempotency(void) {
     CHECK(first == 1 && last == 3, "%lld, %lld", (long long)first, (long long)last); /* the preparation's, and this one's three attempts */
     qr_json_free(root);
     /* a lost acknowledgement is found by reading: one upload that counts, one that is refused, and no third */
-    static const struct row lost = {0, INSERT("\"lost-acknowledgement\""), CREATE, 100, QR_OK, "", true};
+    static const struct row lost = {0, INSERT("\"lost-acknowledgement\""), CREATE, 100, QR_OK, "", true, NULL};
     logged("");
     conform(&lost);
     int uploads = logged("POST /upload");
@@ -507,38 +343,31 @@ static struct qr_store *open_shared(void) {
 }
 
 int main(void) {
-    const char *testbench = getenv("STORAGE_TESTBENCH");
     virtual_ns = 1000 * QR_SECOND;
     CHECK(mkdtemp(dir) != NULL);
-    large = qr_xmalloc(LARGE);
-    for (size_t i = 0; i < LARGE; i++) large[i] = (uint8_t)(i * 2654435761U >> 13);
-    pid_t pid = testbench ? 0 : start_fake(host, sizeof host);
+    make_pattern();
+    pid_t pid = start_fake(host, sizeof host);
     if (pid < 0) {
         SKIP("there is no /usr/bin/python3 for the fake of Cloud Storage");
         rmdir(dir);
         return t_end();
     }
-    if (testbench) snprintf(endpoint, sizeof endpoint, "%s", testbench);
-    else snprintf(endpoint, sizeof endpoint, "http://%s", host);
-    for (size_t i = 0; i < COUNT(google); i++) conform(&google[i]);
-    if (!testbench) {
-        struct qr_gcs_options o = options();
-        struct qr_store *s = open_with("suite", &o, NULL);
-        suite(s);
-        checkpoint_suite(s);
-        checkpoint_race(s, open_shared, "a bucket", 30);
-        s->ops->close(s);
-        for (size_t i = 0; i < COUNT(ours); i++) conform(&ours[i]);
-        idempotency();
-        outages();
-        refusals();
-        emulators();
-        metadata_server();
-        files_of_credentials();
-        kill(pid, SIGTERM);
-        waitpid(pid, NULL, 0);
-    }
-    free(large);
+    snprintf(endpoint, sizeof endpoint, "http://%s", host);
+    struct qr_gcs_options o = options();
+    struct qr_store *s = open_with("suite", &o, NULL);
+    suite(s);
+    checkpoint_suite(s);
+    checkpoint_race(s, open_shared, "a bucket", 30);
+    s->ops->close(s);
+    idempotency();
+    outages();
+    refusals();
+    emulators();
+    metadata_server();
+    files_of_credentials();
+    kill(pid, SIGTERM);
+    waitpid(pid, NULL, 0);
+    free(pattern);
     CHECK(rmdir(dir) == 0, "%s is not empty", dir);
     return t_end();
 }

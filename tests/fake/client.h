@@ -3,32 +3,12 @@
 #ifndef FAKE_CLIENT_H
 #define FAKE_CLIENT_H
 
-#include <curl/curl.h>
-#include <dlfcn.h>
-#include <stdarg.h>
 #include <stdbool.h>
 
 #include "base/clock.h"
 #include "store/gcs.h"
 #include "tests/fake/fake.h"
-
-/* Where a server falls silent, or libcurl has no memory to note that it waits for a socket, it waits until our guard against stalls: a second
- * here, half a minute elsewhere. */
-#undef curl_easy_setopt
-CURLcode curl_easy_setopt(CURL *c, CURLoption option, ...) {
-    static CURLcode (*real)(CURL *c, CURLoption option, ...);
-    if (!real) real = (CURLcode(*)(CURL *, CURLoption, ...))(uintptr_t)dlsym(RTLD_NEXT, "curl_easy_setopt");
-    va_list ap;
-    va_start(ap, option);
-    CURLcode rc;
-    if (option == CURLOPT_LOW_SPEED_TIME) rc = real(c, option, 1L);
-    else if (option == CURLOPT_TIMEOUT_MS) rc = real(c, option, va_arg(ap, long) ? 1000L : 0L);
-    else if (option / 10000 * 10000 == CURLOPTTYPE_OFF_T) rc = real(c, option, va_arg(ap, curl_off_t));
-    else if (option / 10000 * 10000 == CURLOPTTYPE_LONG) rc = real(c, option, va_arg(ap, long));
-    else rc = real(c, option, va_arg(ap, void *));
-    va_end(ap);
-    return rc;
-}
+#include "tests/fake/guard.h"
 
 static int64_t virtual_ns = 1000 * QR_SECOND;
 static int64_t now(void *ctx) { return (void)ctx, virtual_ns; }

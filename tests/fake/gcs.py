@@ -2,8 +2,11 @@
 """A Cloud Storage for tests, on loopback, in memory: the JSON API as far as the client uses it, with faults on request.
 
 Faults: POST /retry_test {"instructions": {"storage.objects.insert": ["return-503", ...]}} as in Google's storage test bench; requests that carry
-x-retry-test-id: ID meet them in order. Ours beyond its: lost-acknowledgement (done, and the reply is cut off), wrong-crc32c (the stored bytes are
-damaged once), lost-session (404 for a session).
+x-retry-test-id: ID meet them in order. All of its instructions for HTTP are known (BENCH), also those of its header x-goog-emulator-instructions.
+Ours beyond its (OURS): lost-acknowledgement (done, and the reply is cut off), wrong-crc32c (the stored bytes are damaged once), lost-session
+(404 for a session), no-location (a session is opened, and not said where), ignore-range (200 from the start), other-range (206 from the start),
+replaced (the object is another generation before it is read); and replies of 200 that cannot be read: cut-reply-after-YB (whole for HTTP),
+short-reply (the end comes before Content-Length), chunked-reply (the last chunk does not come), html-reply; of the token server cut-refusal.
 Buckets exist when a request names them, but: missing-* (404), forbidden-* (403), readonly-* (no permission to create), late-* (403 for
 writes, though the permission is there), auth-* (401 without a token of ours).
 Tokens: /computeMetadata/v1/... (metadata server), /token (RS256 assertions checked against the key given to /control/key; refresh tokens), /sts, /impersonate.
@@ -14,7 +17,7 @@ next upload of such an object, before or after it is stored, until /control/rele
 and of every object that was ever stored.
 gcs.py [PORT [FILE [ADDRESS]]] writes its port to FILE, and prints it.
 """
-import base64, hashlib, json, re, socket, struct, sys, threading, time
+import base64, gzip, hashlib, json, re, socket, struct, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -57,6 +60,11 @@ class World:
 
 W = World
 QUANTUM = 256 << 10
+# What a reply suffers: after so many bytes the connection breaks, or nothing comes for so many seconds; or its body is another.
+REPLY = re.compile(r"return-broken-stream(?:-final-chunk)?(?:-after-(\d+)([BK]))?|stall-for-(\d+)s-after-(\d+)K|cut-reply-after-(\d+)B|(?:short|chunked|html)-reply")
+BENCH = re.compile(REPLY.pattern + r"|return-\d+(?:-after-\d+K)?|return-reset-connection|redirect-(?:send-token|send-handle-and-token|expect-token)-[a-z-]+|return-\d+-if-dp-enforced")
+OURS = re.compile(r"lost-acknowledgement|wrong-crc32c|lost-session|no-location|ignore-range|other-range|replaced|cut-refusal|return-broken-stream-after-\d+B|return-\d+-after-\d+B")
+GRPC = re.compile(r"redirect-|return-\d+-if-dp-enforced")  # for gRPC alone: nothing happens
 
 
 class Refuse(Exception):
@@ -108,21 +116,50 @@ class Handler(BaseHTTPRequestHandler):
             raise Cut()
         return data
 
-    def answer(self, status, body=b"", headers=(), cut=None):
+    def answer(self, status, body=b"", headers=()):
         if isinstance(body, (dict, list)):
             body = json.dumps(body).encode()
             headers = [("Content-Type", "application/json; charset=UTF-8"), *headers]
+        if self.pending and 200 <= status < 300 and body:
+            return self.suffer(status, body, headers)
         self.send_response(status)
         for k, v in headers:
             self.send_header(k, v)
         if status != 204:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if cut is not None:
-            self.wfile.write(body[:cut])
-            raise Cut()
         if status != 204:
             self.wfile.write(body)
+
+    def suffer(self, status, body, headers):
+        """A reply with the fault that waits for it; a body too short for that passes as it is."""
+        (method, what), self.pending = self.pending, None
+        m = REPLY.fullmatch(what)
+        at = int(m.group(5) or m.group(4) or m.group(1) or 4) * (1024 if m.group(4) or m.group(2) == "K" else 1)
+        if "reply" not in what and len(body) <= at or "final-chunk" in what and not self.final:
+            return self.answer(status, body, headers)
+        self.used(method)
+        if "final-chunk" in what or what.startswith("cut-reply"):
+            return self.answer(status, body[:at], headers)
+        if what == "html-reply":
+            return self.answer(status, b"<!doctype html><title>Sign in</title>", [("Content-Type", "text/html")])
+        self.send_response(status)
+        for k, v in headers:
+            self.send_header(k, v)
+        if what == "chunked-reply":
+            self.send_header("Transfer-Encoding", "chunked")
+            body = b"%x\r\n%s\r\n" % (len(body) // 2, body[:len(body) // 2])
+        else:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if what.startswith("stall"):
+            self.wfile.write(body[:at])
+            time.sleep(int(m.group(3)))
+            return self.wfile.write(body[at:])
+        self.wfile.write(body if what == "chunked-reply" else body[:len(body) // 2] if what == "short-reply" else body[:at])
+        if what.startswith("return"):
+            raise Cut()
+        self.close_connection = True
 
     def error(self, status, message):
         self.answer(status, {"error": {"code": status, "message": message, "errors": [{"reason": "fault", "message": message}]}})
@@ -138,6 +175,7 @@ class Handler(BaseHTTPRequestHandler):
         self.url = urlsplit(self.path)
         self.query = {k: v[-1] for k, v in parse_qs(self.url.query, keep_blank_values=True).items()}
         path = self.url.path
+        self.pending, self.final = None, False
         try:
             self.data = self.body()
             W.log.append("%s %s" % (self.command, path if "upload_id" not in self.query else path + " session"))
@@ -153,13 +191,19 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = run
 
     def fault(self, method):
-        """The next instruction for this request, or None. Those with -after- are left to who can count bytes."""
+        """The next instruction for this request, or None. What its reply suffers waits for that; those that count bytes of uploads or name a
+        state of ours are left to who knows."""
         test = W.tests.get(self.headers.get("x-retry-test-id"))
         queue = test["instructions"].get(method) if test else None
         if not queue:
             return None
         first = queue[0]
-        if "-after-" in first or first in ("return-broken-stream", "lost-acknowledgement", "wrong-crc32c", "lost-session"):
+        if "broken-stream-after" in first and method == "storage.objects.insert" or GRPC.match(first):
+            return first
+        if REPLY.fullmatch(first) and not (first.startswith("stall") and method == "storage.objects.insert"):
+            self.pending = method, first
+            return first
+        if "-after-" in first or OURS.fullmatch(first):
             return first
         queue.pop(0)
         if first == "return-reset-connection":
@@ -167,8 +211,20 @@ class Handler(BaseHTTPRequestHandler):
         m = re.fullmatch(r"return-(\d+)", first)
         raise Refuse(int(m.group(1)), "fault " + first)
 
+    def emulator(self):
+        """The test bench's other way to ask for a fault: a header, for this request alone."""
+        return self.headers.get("x-goog-emulator-instructions", "")
+
+    def stall(self, fault, had, has):
+        """An upload stands still when it has so many bytes."""
+        m = re.fullmatch(r"stall-for-(\d+)s-after-(\d+)K", fault or "")
+        if m and had <= int(m.group(2)) * 1024 <= has:
+            self.used("storage.objects.insert")
+            time.sleep(int(m.group(1)))
+
     def used(self, method):
-        W.tests[self.headers["x-retry-test-id"]]["instructions"][method].pop(0)
+        if method:
+            W.tests[self.headers.get("x-retry-test-id")]["instructions"][method].pop(0)
 
     def route(self, path):
         if path.startswith("/retry_test"):
@@ -226,6 +282,7 @@ class Handler(BaseHTTPRequestHandler):
     def whole_workers(self, path):
         if path == "/control/faults":
             W.tests[None] = json.loads(self.data)
+            self.known(W.tests[None])
         elif path == "/control/down":
             W.down = {what: (how, time.monotonic() + seconds) for what, (how, seconds) in json.loads(self.data).items()}
         elif path == "/control/hold":
@@ -235,10 +292,17 @@ class Handler(BaseHTTPRequestHandler):
         left = sum(len(q) for q in W.tests.get(None, {"instructions": {}})["instructions"].values())
         self.answer(200, {"faults_left": left, "holding": W.holding, "stored": W.stored})
 
+    @staticmethod
+    def known(test):
+        for first in sum(test["instructions"].values(), []):
+            if not BENCH.fullmatch(first) and not OURS.fullmatch(first):
+                raise Refuse(400, "no such instruction: " + first)
+
     def retry_test(self, path):
         if self.command == "POST":
             name = "test-%d" % W.next_id()
             W.tests[name] = {"id": name, "instructions": json.loads(self.data)["instructions"]}
+            self.known(W.tests[name])
             return self.answer(200, W.tests[name])
         test = W.tests.get(path.rsplit("/", 1)[1])
         if not test:
@@ -280,10 +344,12 @@ class Handler(BaseHTTPRequestHandler):
                 data = bytes([data[0] ^ 1]) + data[1:]
                 crc = crc32c(data)
                 self.used("storage.objects.insert")
+            if self.emulator() == "inject-upload-data-error":
+                raise Refuse(412, "the bytes were damaged, and the crc32c is another")
             W.generation += 1
             o = {"bucket": self.bucket, "name": name, "data": data, "generation": W.generation, "crc32c": crc,
                  "md5": base64.b64encode(hashlib.md5(data).digest()).decode(), "type": meta.get("contentType", "application/octet-stream"),
-                 "metadata": meta.get("metadata", {}), "time": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())}
+                 "metadata": meta.get("metadata", {}), "encoding": meta.get("contentEncoding"), "time": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())}
             W.objects[self.bucket, name] = o
             if fault != "wrong-crc32c":
                 W.stored.append([self.bucket, name, hashlib.sha256(data).hexdigest(), time.monotonic()])
@@ -309,11 +375,10 @@ class Handler(BaseHTTPRequestHandler):
             meta = json.loads(re.split(rb"\r?\n\r?\n", parts[1], maxsplit=1)[1])
             data = re.split(rb"\r?\n\r?\n", mark.join(parts[2:-1]), maxsplit=1)[1]
             data = data[:-2] if data.endswith(b"\r\n") else data[:-1]
-            if fault and "-after-" in fault:
-                limit = after(fault)
-                if len(self.data) >= limit:
-                    self.used("storage.objects.insert")
-                    raise (Cut() if "stream" in fault else Refuse(int(fault.split("-")[1]), "fault " + fault))
+            if 0 <= after(fault) <= len(self.data):
+                self.used("storage.objects.insert")
+                raise (Cut() if "stream" in fault else Refuse(int(fault.split("-")[1]), "fault " + fault))
+            self.stall(fault, 0, len(data))
             return self.answer(200, self.resource(self.store(meta.get("name", self.query.get("name")), data, meta, self.query)))
         if kind == "resumable":
             meta = json.loads(self.data) if self.data else {}
@@ -321,6 +386,9 @@ class Handler(BaseHTTPRequestHandler):
             self.check(W.objects.get((self.bucket, name)))
             upload = "session-%d" % W.next_id()
             W.sessions[upload] = {"name": name, "meta": meta, "query": self.query, "data": bytearray(), "done": None}
+            if fault == "no-location":
+                self.used("storage.objects.insert")
+                return self.answer(200)
             return self.answer(200, b"", [("Location", "http://%s%s?uploadType=resumable&upload_id=%s" % (self.headers["host"], self.url.path, upload))])
         raise Refuse(400, "uploadType")
 
@@ -335,9 +403,10 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "DELETE":
             del W.sessions[self.query["upload_id"]]
             return self.answer(499)
-        if s["done"]:
-            return self.answer(200, self.resource(s["done"]))
         fault = self.fault("storage.objects.insert")
+        if s["done"]:
+            self.final = True
+            return self.answer(200, self.resource(s["done"]))
         if fault == "lost-session" and s["data"]:
             self.used("storage.objects.insert")
             del W.sessions[self.query["upload_id"]]
@@ -355,13 +424,21 @@ class Handler(BaseHTTPRequestHandler):
             last = total is not None and at + len(self.data) == total
             if not last and len(self.data) % QUANTUM:
                 raise Refuse(400, "a chunk that is not a multiple of 256 KiB")
-            if fault and "-after-" in fault and at + len(self.data) >= after(fault):
+            if self.emulator() == "return-503-after-256K" and QUANTUM <= at + len(self.data):
+                s["data"][at:] = self.data[:max(QUANTUM - at, 0)]
+                raise Refuse(503, "fault " + self.emulator())
+            had = len(s["data"])
+            self.stall(fault, at, at + len(self.data))
+            if len(s["data"]) != had:
+                raise Cut()  # somebody went on meanwhile
+            if 0 <= after(fault) <= at + len(self.data):
                 s["data"][at:] = self.data[:after(fault) - at]
                 self.used("storage.objects.insert")
                 raise (Cut() if "stream" in fault else Refuse(int(fault.split("-")[1]), "fault " + fault))
             s["data"][at:] = self.data
         if total is not None and len(s["data"]) == total:
             s["done"] = self.complete(s)
+            self.final = True
             return self.answer(200, self.resource(s["done"]))
         return self.persisted(s)
 
@@ -382,10 +459,19 @@ class Handler(BaseHTTPRequestHandler):
         self.check(o)
         if self.query.get("alt") != "media":
             return self.answer(200, self.resource(o))
-        data, status, cut, headers = o["data"], 200, None, []
+        data, status, headers, first = o["data"], 200, [], 0
+        if fault == "replaced":
+            self.used("storage.objects.get")
+            W.generation += 1
+            W.objects[self.bucket, self.name] = dict(o, generation=W.generation)
+            raise Refuse(404, "No such object: %s/%s" % (self.bucket, self.name))
+        plain = o["encoding"] == "gzip" and "gzip" not in self.headers.get("accept-encoding", "")
         m = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range", ""))
-        first = 0
-        if m:
+        if m and fault in ("ignore-range", "other-range"):
+            self.used("storage.objects.get")
+            if fault == "other-range":
+                return self.answer(206, data, [("Content-Range", "bytes 0-%d/%d" % (len(data) - 1, len(data)))])
+        elif m and not plain:
             first, end = int(m.group(1)), int(m.group(2) or len(data) - 1)
             if first >= len(data):
                 raise Refuse(416, "The requested range cannot be satisfied.")
@@ -393,15 +479,37 @@ class Handler(BaseHTTPRequestHandler):
             data, status = data[first:end + 1], 206
         if fault == "wrong-crc32c":
             self.used("storage.objects.get")
+        if (fault == "wrong-crc32c" or self.emulator() == "return-corrupted-data") and data:
             data = bytes([data[0] ^ 1]) + data[1:]
-        elif fault == "return-broken-stream" or (fault and first <= after(fault) < first + len(data)):
+        elif re.fullmatch(r"return-\d+-after-\d+K", fault or "") and first <= after(fault) < first + len(data):
             self.used("storage.objects.get")
-            cut = len(data) // 2 if fault == "return-broken-stream" else after(fault) - first
-            if fault.split("-")[1].isdigit():
-                raise Refuse(int(fault.split("-")[1]), "fault " + fault)
+            raise Refuse(int(fault.split("-")[1]), "fault " + fault)
+        if plain:  # as Google's: who does not say that gzip will do gets it unpacked, whatever part was asked for
+            data = gzip.decompress(data)
         headers += [("Content-Type", o["type"]), ("x-goog-generation", str(o["generation"])), ("x-goog-hash", "crc32c=%s,md5=%s" % (o["crc32c"], o["md5"])),
                     ("x-goog-stored-content-length", str(len(o["data"])))]
-        self.answer(status, data, headers, cut)
+        self.emulated(first, len(data))
+        self.answer(status, data, headers)
+
+    def emulated(self, first, n):
+        """The header's instructions for downloads; those that stall stand still for its last word, T seconds, where the test bench has ten."""
+        how = self.emulator()
+        pause = re.fullmatch(r"(stall-always|stall-at-256KiB)(?:/(\d+))?", how)
+        if how == "return-broken-stream" and n > 1 << 20:
+            self.breaks("return-broken-stream-after-1024K")
+        elif how == "return-503-after-256K" and first == 0 and n > QUANTUM:
+            self.breaks("return-broken-stream-after-256K")
+        elif re.fullmatch(r"return-503-after-256K/retry-[12]", how):
+            if first:
+                raise Refuse(503, "fault " + how)
+            if n > QUANTUM:
+                self.breaks("return-broken-stream-after-256K")
+        elif pause and (first == 0 or pause.group(1) == "stall-always"):
+            self.breaks("stall-for-%ss-after-%dK" % (pause.group(2) or 10, 0 if pause.group(1) == "stall-always" else 256))
+
+    def breaks(self, how):
+        if not self.pending:
+            self.pending = None, how
 
     def delete(self):
         fault = self.fault("storage.objects.delete")
@@ -450,7 +558,10 @@ class Handler(BaseHTTPRequestHandler):
     def identity(self, path):
         if path in ("/control/faults", "/control/down", "/control/hold", "/control/release", "/control/state"):
             return self.whole_workers(path)
-        self.fault("token")
+        if not path.startswith("/control/"):
+            if self.fault("token") == "cut-refusal":
+                self.used("token")
+                return self.answer(400, b'{"error": "temporarily_un')
         if path == "/control/key":
             W.key = json.loads(self.data)
             return self.answer(200, {})
@@ -506,7 +617,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def after(fault):
-    m = re.search(r"-after-(\d+)([KB]?)$", fault)
+    """How much of an upload or a download comes through before it breaks; -1: it is another kind of fault."""
+    m = re.fullmatch(r"return-(?:\d+|broken-stream)-after-(\d+)([KB])", fault or "")
     return int(m.group(1)) * (1024 if m.group(2) == "K" else 1) if m else -1
 
 
