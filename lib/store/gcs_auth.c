@@ -186,11 +186,7 @@ static enum qr_code from_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
     else if (code == QR_OK) code = read_token(a, "the metadata server", "access_token", &reply, err);
     if (reply.body.p) OPENSSL_cleanse(reply.body.p, reply.body.n);
     qr_gcs_reply_fini(&reply);
-<<<<<<< HEAD
-    if (code == QR_UNAVAILABLE && !a->ever && qr_gcs_awake_ns(a->opt) - a->began_ns > patience_ns) {
-=======
-    if (code == QR_UNAVAILABLE && !a->there && qr_now_ns(a->opt->clock) - a->began_ns > patience_ns) {
->>>>>>> gcs
+    if (code == QR_UNAVAILABLE && !a->there && qr_gcs_awake_ns(a->opt) - a->began_ns > patience_ns) {
         struct qr_err last = *err;
         return qr_fail(err, QR_UNAUTHENTICATED, "no credentials for Cloud Storage: GOOGLE_APPLICATION_CREDENTIALS is not set, gcloud has no file (gcloud auth "
                        "application-default login), and there is no metadata server (%.200s)", last.msg);

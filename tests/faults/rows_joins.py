@@ -1,0 +1,59 @@
+#!/usr/bin/python3
+"""Row 47 of the fault table: a worker comes into a ring of three that trains, again and again. How long the others' steps pause for it, quiet and
+beside two busy processes. JOINS=40 for a median and a worst that mean something."""
+import os, signal, subprocess, sys, time
+
+from ring import Ring, check, figure, job, main, row, statistics, tell, until
+
+JOINS = int(os.environ.get("JOINS", "4"))
+
+
+class Busy:
+    """Two processes that compute without end, inside a with."""
+
+    def __enter__(self): self.those = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+
+    def __exit__(self, *_):
+        for p in self.those:
+            p.kill()
+            p.wait()
+
+
+class Quiet:
+    def __enter__(self): pass
+    def __exit__(self, *_): pass
+
+
+def pauses_of_joins(what, beside):
+    r = Ring("joins-" + what.split()[0], job("joins"), 4, 1000000, ["--min-workers", "1"])
+    if not r.start_all(): return
+    pauses, came = [], []
+    with beside:
+        for _ in range(JOINS):
+            r.kill(3)
+            r.worker[3].wait()
+            left = until(lambda: "over 3 workers" in r.log(0) or "with 3 workers" in r.log(0), 5)
+            r.grows_after(time.monotonic(), 20)
+            at = time.monotonic()
+            since = r.position(3)
+            r.start(3)
+            came.append(r.joins(3, since))
+            end = time.monotonic()
+            r.grows_after(end, 5)
+            pauses.append(r.longest_gap(at, end + 0.2))
+    tell(47, f"{what}: from its start to a member", f"median {statistics.median(came):.3f} s, worst {max(came):.3f} s of {JOINS}", "none")
+    tell(47, f"{what}: the others' longest pause", f"median {statistics.median(pauses):.3f} s, worst {max(pauses):.3f} s of {JOINS}", "1 s")
+    figure(47, f"{what}: the others' longest pause, worst of {JOINS}", max(pauses), 1.0)
+    r.settle()
+    r.same()
+
+
+@row(47, timed=True)
+def quiet(): pauses_of_joins("quiet machine", Quiet())
+
+
+@row(47, timed=True)
+def beside(): pauses_of_joins("beside two busy processes", Busy())
+
+
+main()
