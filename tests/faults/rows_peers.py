@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """Rows 31-34: peers that mean harm, with the job's certificate and without, beside two workers that train over TLS. Memory of the attacked worker,
 its generation, its counters and every step are watched; in the end each step and the digest are those of one worker alone."""
-import json, os, shutil, socket, ssl, subprocess, threading, time
+import json, os, shutil, socket, ssl, threading, time
 
 import attacks
 from ring import check, folder, job, main, row, tell, until
-from watched import IDLE_KB, PEER_KB, attack, call, certificates, finish, fork, refused, start, state
+from watched import IDLE_KB, PEER_KB, attack, call, certificates, finish, fork, issued, refused, start, state
 
 
 @row(31)
@@ -45,23 +45,12 @@ def harm():
     tell(31, "steps, each that of one worker alone", finish(r), "all")
 
 
-def expired(ca, out):
-    """A certificate of this CA that ended yesterday."""
-    shutil.copytree(ca, out, dirs_exist_ok=True)
-    with open(out + "/ext", "w") as f: f.write("subjectAltName=URI:qring://default/strangers\nextendedKeyUsage=serverAuth,clientAuth\n")
-    run = lambda *a: subprocess.run(["openssl", *a], check=True, capture_output=True)
-    run("req", "-new", "-newkey", "rsa:2048", "-nodes", "-keyout", out + "/tls.key", "-subj", "/CN=x", "-out", out + "/csr")
-    run("x509", "-req", "-in", out + "/csr", "-CA", ca + "/ca.crt", "-CAkey", ca + "/ca.key", "-CAcreateserial", "-days", "-1", "-extfile", out + "/ext",
-        "-out", out + "/tls.crt")
-    return out
-
-
 @row(32)
 def strangers():
     name = job("strangers")
     tls = certificates("strangers-tls", name, "--keep-ca")
     who = {"no_certificate": None, "wrong_ca": certificates("wrong-ca", name),
-           "foreign_job": certificates("foreign-job", "other", "--ca", tls), "expired": expired(tls, folder("expired")),
+           "foreign_job": certificates("foreign-job", "other", "--ca", tls), "expired": issued(tls, "expired", ["URI.1=qring://default/strangers"], days=-1),
            "foreign namespace": certificates("foreign-namespace", name, "--namespace", "elsewhere", "--ca", tls)}
     r, w = start("strangers", tls=tls)
     for reason, cert in who.items():

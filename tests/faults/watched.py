@@ -1,6 +1,6 @@
 """A ring that a stranger disturbs, and one of its workers seen from outside: its metrics, memory and ports; one attack after the other, each held
 against bounds. tests/faults/rows_peers.py and others use it."""
-import json, multiprocessing, os, signal, subprocess, time, urllib.request
+import json, multiprocessing, os, shutil, signal, subprocess, time, urllib.request
 
 import attacks
 from ring import QRING, QRINGD, SANITIZED, Ring, check, folder, free_ports, job, tell, truth, until
@@ -13,6 +13,19 @@ fork = multiprocessing.get_context("fork")
 def certificates(name, *more, out=None):
     out = out or folder(name)
     subprocess.run([QRING, "certs", *more, "--out", out], check=True, capture_output=True)
+    return out
+
+
+def issued(ca, name, names, days=1):
+    """A certificate of this CA, whose key is in the folder, with these names: "DNS.1=text"."""
+    out = folder(name)
+    shutil.copytree(ca, out, dirs_exist_ok=True)
+    with open(out + "/ext", "w") as f:
+        f.write("subjectAltName=@names\nextendedKeyUsage=serverAuth,clientAuth\n[names]\n" + "".join(n + "\n" for n in names))
+    run = lambda *a: subprocess.run(["openssl", *a], check=True, capture_output=True)
+    run("req", "-new", "-newkey", "rsa:2048", "-nodes", "-keyout", out + "/tls.key", "-subj", "/CN=x", "-out", out + "/csr")
+    run("x509", "-req", "-in", out + "/csr", "-CA", ca + "/ca.crt", "-CAkey", ca + "/ca.key", "-CAcreateserial", "-days", str(days), "-extfile", out + "/ext",
+        "-out", out + "/tls.crt")
     return out
 
 
