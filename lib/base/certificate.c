@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-enum { MAX_NAMES = 64, MAX_CHAIN = 16, SECURITY_LEVEL = 2 }; /* 2: 112 bits, as Debian's TLS asks for; no SHA-1, no RSA below 2048 */
+enum { MAX_NAMES = 64, MAX_CHAIN = 16, DNS_MAX = 253, SECURITY_LEVEL = 2 }; /* 2: 112 bits, as Debian's TLS asks for; no SHA-1, no RSA below 2048 */
 
 static int no_password(char *buf, int size, int rwflag, void *ctx) {
     (void)buf;
@@ -66,11 +66,8 @@ bool qr_certificate_readable(const char *pem) { return each(pem, NULL, NULL) > 0
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-/* A name as text, borrowed; NULL when it is of another kind or holds what a text cannot. */
-static const char *name_text(const GENERAL_NAME *n, int kind) {
-    int type;
-    const ASN1_STRING *s = GENERAL_NAME_get0_value(n, &type);
-    if (type != kind) return NULL;
+/* A name as text, borrowed; NULL when it holds what a text cannot. */
+static const char *name_text(const ASN1_STRING *s) {
     const char *text = (const char *)ASN1_STRING_get0_data(s);
     size_t bytes = (size_t)ASN1_STRING_length(s);
     if (!bytes || strnlen(text, bytes) != bytes || bytes >= QR_CERTIFICATE_TEXT) return NULL;
@@ -79,34 +76,80 @@ static const char *name_text(const GENERAL_NAME *n, int kind) {
     return text;
 }
 
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
+
+static bool is_uri(const char *text) {
+    size_t scheme = strspn(text, LETTERS DIGITS "+-.");
+    return strspn(text, LETTERS) > 0 && text[scheme] == ':';
+}
+
+bool certificate_is_dns_name(const char *text) {
+    size_t n = strlen(text);
+    if (n > DNS_MAX) return false;
+    if (strncmp(text, "*.", 2) == 0) text += 2;
+    for (;; text++) {
+        size_t label = strspn(text, LETTERS DIGITS "-_");
+        if (!label) return false;
+        text += label;
+        if (*text != '.') return !*text;
+    }
+}
+
 static void common_name(X509 *x, char ret[QR_CERTIFICATE_TEXT]) {
     if (X509_NAME_get_text_by_NID(X509_get_subject_name(x), NID_commonName, ret, QR_CERTIFICATE_TEXT) < 0) ret[0] = 0;
     for (char *c = ret; *c; c++)
         if (*c < ' ' || *c > '~') *c = '?';
 }
 
-/* "" when the certificate has no names. */
-static void identity_of(X509 *x, char ret[QR_CERTIFICATE_TEXT]) {
-    GENERAL_NAMES *names = X509_get_ext_d2i(x, NID_subject_alt_name, NULL, NULL);
-    const char *uri = NULL, *dns[MAX_NAMES];
-    size_t n_dns = 0;
-    ret[0] = 0;
-    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
-        const GENERAL_NAME *n = sk_GENERAL_NAME_value(names, i);
-        const char *text = name_text(n, GEN_URI), *host = name_text(n, GEN_DNS);
-        if (text && (!uri || (strncmp(text, "qring://", 8) == 0 && strncmp(uri, "qring://", 8) != 0))) uri = text;
-        if (host && n_dns < MAX_NAMES) dns[n_dns++] = host;
+/* The names that count, borrowed. */
+struct names { const char *uri, *dns[MAX_NAMES]; size_t n_dns; };
+
+/* What is wrong with it, or NULL. E-mail addresses, IP addresses and names of other kinds say nothing here. */
+static const char *add_name(struct names *s, const GENERAL_NAME *n) {
+    int kind;
+    const void *value = GENERAL_NAME_get0_value(n, &kind);
+    if (kind != GEN_URI && kind != GEN_DNS) return NULL;
+    const char *text = name_text(value);
+    if (kind == GEN_URI) {
+        if (!text || !is_uri(text)) return "a URI in it is none";
+        bool ours = strncmp(text, "qring://", 8) == 0;
+        if (!s->uri || (ours && strncmp(s->uri, "qring://", 8) != 0)) s->uri = text;
+        return NULL;
     }
-    if (uri) {
-        snprintf(ret, QR_CERTIFICATE_TEXT, "%s", uri);
-    } else {
-        qsort(dns, n_dns, sizeof *dns, by_text);
-        size_t used = 0;
-        for (size_t i = 0; i < n_dns && used < QR_CERTIFICATE_TEXT; i++)
-            used += (size_t)snprintf(ret + used, QR_CERTIFICATE_TEXT - used, "%s%s", i ? "," : "", dns[i]);
-        if (used >= QR_CERTIFICATE_TEXT) ret[0] = 0; /* a cut list could be equal to another */
+    if (!text || !certificate_is_dns_name(text)) return "a DNS name in it is none";
+    if (s->n_dns == MAX_NAMES) return "it has too many names";
+    s->dns[s->n_dns++] = text;
+    return NULL;
+}
+
+static const char *identity_from(struct names *s, struct qr_certificate_identity *ret) {
+    if (s->uri) {
+        ret->kind = QR_IDENTITY_URI;
+        snprintf(ret->text, sizeof ret->text, "%s", s->uri);
+        return NULL;
     }
+    size_t used = 0;
+    qsort(s->dns, s->n_dns, sizeof *s->dns, by_text);
+    for (size_t i = 0; i < s->n_dns && used < sizeof ret->text; i++)
+        used += (size_t)snprintf(ret->text + used, sizeof ret->text - used, "%s%s", i ? "," : "", s->dns[i]);
+    if (used >= sizeof ret->text) return "it has too many names"; /* a cut list could be equal to another */
+    if (s->n_dns) ret->kind = QR_IDENTITY_DNS;
+    return NULL;
+}
+
+/* What is wrong with the names, or NULL; *ret is no identity when there are none, or something is wrong. */
+static const char *identity_of(X509 *x, struct qr_certificate_identity *ret) {
+    int found;
+    GENERAL_NAMES *names = X509_get_ext_d2i(x, NID_subject_alt_name, &found, NULL);
+    struct names s = {0};
+    const char *why = names || found == -1 ? NULL : "its names cannot be read";
+    *ret = (struct qr_certificate_identity){0};
+    for (int i = 0; !why && i < sk_GENERAL_NAME_num(names); i++) why = add_name(&s, sk_GENERAL_NAME_value(names, i));
+    if (!why) why = identity_from(&s, ret);
+    if (why) *ret = (struct qr_certificate_identity){0};
     GENERAL_NAMES_free(names);
+    return why;
 }
 
 /* ---- is it good? ---- */
@@ -149,21 +192,26 @@ static enum qr_peer_fault verify(X509 *leaf, const char *ca, const char *chain, 
     return e == X509_V_OK ? QR_PEER_FINE : fault_of(e);
 }
 
-enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const char *chain, const char *identity, bool server,
-                                       int64_t unix_s, char ret_who[QR_CERTIFICATE_TEXT], const char **ret_why) {
-    char theirs[QR_CERTIFICATE_TEXT];
+enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const char *chain, const struct qr_certificate_identity *identity,
+                                       bool server, int64_t unix_s, char ret_who[QR_CERTIFICATE_TEXT], const char **ret_why) {
+    struct qr_certificate_identity theirs;
     X509 *x = certificate_first(leaf);
     ret_who[0] = 0;
     *ret_why = "it is no certificate";
     ERR_clear_error();
     if (!x) return QR_PEER_UNFIT;
-    identity_of(x, theirs);
-    if (theirs[0]) snprintf(ret_who, QR_CERTIFICATE_TEXT, "%s", theirs);
+    const char *odd = identity_of(x, &theirs);
+    if (theirs.kind) snprintf(ret_who, QR_CERTIFICATE_TEXT, "%s", theirs.text);
     else common_name(x, ret_who);
     enum qr_peer_fault fault = verify(x, ca, chain, server, unix_s, ret_why);
     X509_free(x);
-    if (fault == QR_PEER_FINE && (!theirs[0] || strcmp(theirs, identity) != 0)) fault = QR_PEER_FOREIGN_JOB;
-    return fault;
+    if (fault != QR_PEER_FINE) return fault;
+    if (odd) {
+        *ret_why = odd;
+        return QR_PEER_UNFIT;
+    }
+    bool same = theirs.kind && theirs.kind == identity->kind && strcmp(theirs.text, identity->text) == 0;
+    return same ? QR_PEER_FINE : QR_PEER_FOREIGN_JOB;
 }
 
 /* ---- our own ---- */
@@ -245,23 +293,22 @@ enum qr_code qr_certificate_check(const struct qr_certificate_files *f, int64_t 
                                   struct qr_err *err) {
     struct own own = {0};
     X509 *x = NULL;
-    char identity[QR_CERTIFICATE_TEXT];
+    struct qr_certificate_identity identity = {0};
     enum qr_code code = qr_file_read(f->certificate, QR_CERTIFICATE_FILE_MAX, &own.certificate, err);
     if (code == QR_OK) code = qr_file_read(f->key, QR_CERTIFICATE_FILE_MAX, &own.key, err);
     if (code == QR_OK) code = qr_file_read(f->ca, QR_CERTIFICATE_FILE_MAX, &own.ca, err);
     if (code == QR_OK) code = check_pair(f, &own, &x, err);
     if (code == QR_OK) code = check_trust(f, &own, x, unix_s, err);
     if (code == QR_OK) {
-        identity_of(x, identity);
-        if (!identity[0])
+        const char *odd = identity_of(x, &identity);
+        if (odd)
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: the certificate cannot serve: %s", f->certificate, odd);
+        else if (!identity.kind)
             code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: the certificate does not say whose it is; give it a URI name "
                                                      "qring://NAMESPACE/JOB, as qring certs does",
                            f->certificate);
     }
-    if (code == QR_OK) {
-        *ret = (struct qr_certificate_own){.not_after_s = seconds_of(X509_get0_notAfter(x))};
-        memcpy(ret->identity, identity, sizeof identity);
-    }
+    if (code == QR_OK) *ret = (struct qr_certificate_own){.identity = identity, .not_after_s = seconds_of(X509_get0_notAfter(x))};
     X509_free(x);
     if (own.key.p) OPENSSL_cleanse(own.key.p, own.key.cap);
     qr_buf_free(&own.certificate);

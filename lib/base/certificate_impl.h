@@ -3,11 +3,14 @@
 #define QR_BASE_CERTIFICATE_IMPL_H
 
 #include <openssl/x509.h>
+#include <stdbool.h>
 
 /* The first certificate of a PEM text; NULL when there is none. The caller's. */
 X509 *certificate_first(const char *pem);
 /* A key that is not encrypted; NULL when there is none. The caller's. */
 EVP_PKEY *certificate_key(const char *pem);
+/* What may stand among a certificate's DNS names: certificate.h says. */
+bool certificate_is_dns_name(const char *text);
 /* OpenSSL's last reason as text, and an empty queue. Static or of this thread. */
 const char *certificate_reason(void);
 

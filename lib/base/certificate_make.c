@@ -127,6 +127,9 @@ static enum qr_code check_order(const struct qr_certificate_order *o, struct qr_
         if (!is_name(names[i]))
             return qr_fail(err, QR_INVALID_ARGUMENT, "the %s '%.100s' cannot stand in a certificate: use at most 99 letters, digits, '-', "
                                                      "'_', '.'", what[i], names[i]);
+    if (o->service && (!certificate_is_dns_name(o->service) || !certificate_is_dns_name(o->name_space)))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "no DNS name can be made of the service '%.100s' in the namespace '%.100s': between two dots there "
+                                                 "must be something", o->service, o->name_space);
     return QR_OK;
 }
 

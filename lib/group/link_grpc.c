@@ -13,6 +13,7 @@
 #include <grpc/support/time.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -380,10 +381,6 @@ static int64_t timers(struct grpc_link *g) {
     }
     int64_t reopen_ns = link_grpc_keep_listening(g);
     if (reopen_ns < due_ns) due_ns = reopen_ns;
-    if (g->door) { /* its thread may be kept by somebody: then this one cuts him off */
-        now_ns = qr_now_ns(g->clock);
-        if (now_ns + LINK_GRPC_LOOK_NS < due_ns) due_ns = now_ns + LINK_GRPC_LOOK_NS;
-    }
     for (struct conn *c = g->conns; c; c = c->next) {
         if (c->close_by_ns == INT64_MAX) continue;
         if (!now_ns) now_ns = qr_now_ns(g->clock);
@@ -429,8 +426,9 @@ static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_eve
         }
     for (;;) {
         int64_t due_ns = timers(g), until_ns = due_ns < deadline_ns ? due_ns : deadline_ns;
+        atomic_store_explicit(&g->due_ns, until_ns, memory_order_relaxed);
         grpc_event e = next_event(g, until_ns);
-        if (g->door) link_grpc_guard_look(qr_now_ns(g->clock));
+        atomic_store_explicit(&g->due_ns, INT64_MAX, memory_order_relaxed);
         if (e.type == GRPC_OP_COMPLETE && handle(g, e.tag, e.success, ret)) return;
         if (qr_now_ns(g->clock) >= deadline_ns) return; /* also when events that nobody is told of keep coming */
     }
@@ -471,7 +469,7 @@ static void link_free(struct qr_link *l) {
     QR_ASSERT(!is_busy(g)); /* everything was cancelled */
     if (g->server) grpc_server_destroy(g->server);
     link_grpc_door_free(g->door);
-    if (g->address) link_grpc_guard_port(g->port, false);
+    if (g->address) link_grpc_guard_port(g->port, 0, NULL);
     free(g->address);
     grpc_call_unref(g->wake_call);
     grpc_channel_destroy(g->lame);
@@ -506,6 +504,7 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_l
     g->op_wake.kind = OP_WAKE;
     g->quota = grpc_resource_quota_create("qring");
     fit_quota(g);
+    atomic_init(&g->due_ns, INT64_MAX);
     g->borrowed = link_grpc_borrowed_new();
     pthread_mutex_init(&g->wake_lock, NULL);
     g->lame = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "never connected");

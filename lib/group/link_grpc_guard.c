@@ -6,7 +6,8 @@
  *           are counted where gRPC asks whether their metadata will do: in the middle of its reading. What is refused there is gone at once.
  * Bytes     what was read from a socket, as the kernel counts it, is compared with the messages that the link's owner was given: headers without
  *           end, messages larger than any of ours, requests for answers and messages of a stream that is closed show in it, and nothing that
- *           a good peer may send.
+ *           a good peer may send. Frames of some kinds take gRPC a microsecond a byte: while an owner does not come back from it when he wanted
+ *           to, who has sent more than a little of that is cut.
  * Crowds    a hundred callers of whom nothing is known are more than a ring has; then, and when descriptors become few, those go that have been
  *           quiet for a moment.
  * Cutting   gRPC closes a stream at its owner's wish, and no connection. So the socket is looked for by the address of its other end, held by
@@ -19,6 +20,7 @@
 #include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
 #include <linux/tcp.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,8 +36,10 @@
 #include "base/parse.h"
 #include "group/link_grpc_impl.h"
 
-enum { STREAMS_A_SECOND = 64, CALLERS = 512, PORTS = 8, STRANGER_BYTES = 256 << 10, UNSEEN_BYTES = 5 << 20, CROWD = 128,
-       QUIET_MS = 100 };
+enum { STREAMS_A_SECOND = 64, CALLERS = 512, PORTS = 8, STRANGER_BYTES = 256 << 10, CROWD = 128, QUIET_MS = 100,
+       KEPT_BYTES = 64 << 10 };
+#define TRIM_NS QR_SECOND
+#define KEPT_NS (100 * QR_MS)
 
 struct address { uint8_t ip[16]; uint16_t port; }; /* IPv4 as ::ffff:a.b.c.d */
 struct link_grpc_caller { /* a connection */
@@ -51,8 +55,8 @@ struct link_grpc_caller { /* a connection */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct link_grpc_caller callers[CALLERS];
-static uint16_t ports[PORTS]; /* of the servers of this process; 0: free */
-static int64_t looked_ns;
+static struct port { uint16_t number; uint64_t unseen_bytes; const _Atomic int64_t *due_ns; } ports[PORTS]; /* of this process' servers; number 0: free */
+static int64_t looked_ns, cut_ns, trimmed_ns;
 
 static void map_v4(const struct in_addr *v4, uint8_t ip[16]) {
     static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -101,10 +105,14 @@ static bool same(const struct address *a, const struct address *b) {
     return a->port == b->port && memcmp(a->ip, b->ip, sizeof a->ip) == 0;
 }
 
-static bool is_ours(uint16_t port) {
-    for (int i = 0; i < PORTS; i++)
-        if (ports[i] == port) return true;
-    return false;
+/* How much may come at this port that is in none of its messages; 0: it is not ours. */
+static uint64_t unseen_bytes_at(uint16_t number, int64_t now_ns) {
+    for (const struct port *p = ports; p < ports + PORTS; p++) {
+        if (p->number != number) continue;
+        bool kept = p->due_ns && now_ns - atomic_load_explicit(p->due_ns, memory_order_relaxed) > KEPT_NS;
+        return kept ? KEPT_BYTES : p->unseen_bytes;
+    }
+    return 0;
 }
 
 static struct link_grpc_caller *accepted_from(const struct address *peer) {
@@ -113,17 +121,17 @@ static struct link_grpc_caller *accepted_from(const struct address *peer) {
     return NULL;
 }
 
-/* A socket that somebody opened to one of our ports. */
-static bool is_incoming(int fd, struct address *ret_far) {
+/* Of a socket that somebody opened to one of our ports: that port's bound. Else 0. */
+static uint64_t incoming(int fd, struct address *ret_far, int64_t now_ns) {
     struct address near;
-    return address_of_socket(fd, true, ret_far) && address_of_socket(fd, false, &near) && is_ours(near.port);
+    return address_of_socket(fd, true, ret_far) && address_of_socket(fd, false, &near) ? unseen_bytes_at(near.port, now_ns) : 0;
 }
 
 enum whom { THIS, STRANGERS, WHO_SENT_TOO_MUCH, QUIET_STRANGERS };
-struct count { unsigned fds, strangers; };
+struct count { unsigned fds, strangers, cut; };
 
-static bool misbehaves(int fd, enum whom whom, const struct link_grpc_caller *known) {
-    uint64_t most = known ? UNSEEN_BYTES + 2 * atomic_load_explicit(&known->seen_bytes, memory_order_relaxed) : STRANGER_BYTES;
+static bool misbehaves(int fd, enum whom whom, const struct link_grpc_caller *known, uint64_t unseen_bytes) {
+    uint64_t most = known ? unseen_bytes + 2 * atomic_load_explicit(&known->seen_bytes, memory_order_relaxed) : STRANGER_BYTES;
     struct tcp_info info = {0};
     socklen_t n = sizeof info;
     int unread = 0; /* what waits in the kernel while its owner computes is nobody's fault, and none of this process's memory */
@@ -131,35 +139,40 @@ static bool misbehaves(int fd, enum whom whom, const struct link_grpc_caller *kn
     return whom == QUIET_STRANGERS ? !known && info.tcpi_last_data_recv >= QUIET_MS : info.tcpi_bytes_received > most + (uint64_t)unread;
 }
 
-static bool to_be_cut(int fd, enum whom whom, const struct address *peer, struct count *count) {
+static bool to_be_cut(int fd, enum whom whom, const struct address *peer, int64_t now_ns, struct count *count) {
     struct address far;
-    if (!is_incoming(fd, &far)) return false;
+    uint64_t unseen_bytes = incoming(fd, &far, now_ns);
+    if (!unseen_bytes) return false;
     const struct link_grpc_caller *known = accepted_from(&far);
     count->strangers += !known;
-    return whom == THIS ? same(&far, peer) : whom == STRANGERS ? !known : misbehaves(fd, whom, known);
+    return whom == THIS ? same(&far, peer) : whom == STRANGERS ? !known : misbehaves(fd, whom, known, unseen_bytes);
 }
 
 /* The copy pins what fd names: whoever closes fd meanwhile, no other socket can be hit. */
-static void cut_if(int fd, enum whom whom, const struct address *peer, struct count *count) {
+static void cut_if(int fd, enum whom whom, const struct address *peer, int64_t now_ns, struct count *count) {
     const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
     struct count again = {0};
-    int own = to_be_cut(fd, whom, peer, count) ? dup(fd) : -1;
+    int own = to_be_cut(fd, whom, peer, now_ns, count) ? dup(fd) : -1;
     if (own < 0) return;
-    if (to_be_cut(own, whom, peer, &again) && connect(own, &nobody, sizeof nobody) == 0) qr_count(QR_LINK_CUT, 1);
+    if (to_be_cut(own, whom, peer, now_ns, &again) && connect(own, &nobody, sizeof nobody) == 0) {
+        qr_count(QR_LINK_CUT, 1);
+        count->cut++;
+    }
     close(own);
 }
 
 /* Under the lock. */
-static struct count cut(enum whom whom, const struct address *peer) {
+static struct count cut(enum whom whom, const struct address *peer, int64_t now_ns) {
     struct count count = {0};
     uint64_t fd;
     DIR *d = opendir("/proc/self/fd");
     for (const struct dirent *e; d && (e = readdir(d));)
         if (qr_parse_u64(e->d_name, &fd)) {
-            cut_if((int)fd, whom, peer, &count);
+            cut_if((int)fd, whom, peer, now_ns, &count);
             count.fds++;
         }
     if (d) closedir(d);
+    if (count.cut) cut_ns = now_ns;
     return count;
 }
 
@@ -187,7 +200,7 @@ static void on_call(void *clock, grpc_auth_context *context, const grpc_metadata
         c->n = 0;
     }
     bool much = !c || ++c->n > STREAMS_A_SECOND;
-    if (c && c->n % STREAMS_A_SECOND == 1 && much) (void)cut(c->held ? THIS : STRANGERS, &c->peer);
+    if (c && c->n % STREAMS_A_SECOND == 1 && much) (void)cut(c->held ? THIS : STRANGERS, &c->peer, now_ns);
     pthread_mutex_unlock(&lock);
     done(done_ctx, NULL, 0, NULL, 0, much ? GRPC_STATUS_RESOURCE_EXHAUSTED : GRPC_STATUS_OK, much ? "too many streams" : NULL);
 }
@@ -197,11 +210,11 @@ void link_grpc_guard(grpc_server_credentials *creds, const struct qr_clock *cloc
     grpc_server_credentials_set_auth_metadata_processor(creds, (grpc_auth_metadata_processor){.process = on_call, .state = state.out});
 }
 
-void link_grpc_guard_port(int port, bool listens) {
+void link_grpc_guard_port(int port, uint64_t unseen_bytes, const _Atomic int64_t *due_ns) {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < PORTS; i++)
-        if (ports[i] == (listens ? 0 : port)) {
-            ports[i] = listens ? (uint16_t)port : 0;
+        if (ports[i].number == (unseen_bytes ? 0 : port)) {
+            ports[i] = (struct port){unseen_bytes ? (uint16_t)port : 0, unseen_bytes, due_ns};
             break;
         }
     pthread_mutex_unlock(&lock);
@@ -240,14 +253,23 @@ void link_grpc_guard_over(struct link_grpc_caller *c) {
     if (held) grpc_auth_context_release(held);
 }
 
+/* What was cut a moment ago is freed by now, in the arenas of several threads, of which each would keep some megabytes. */
+static bool time_to_trim(int64_t now_ns) {
+    if (!cut_ns || now_ns - cut_ns >= 2 * TRIM_NS || now_ns - trimmed_ns < TRIM_NS) return false;
+    trimmed_ns = now_ns;
+    return true;
+}
+
 void link_grpc_guard_look(int64_t now_ns) {
     pthread_mutex_lock(&lock);
+    bool trim = time_to_trim(now_ns);
     if (now_ns - looked_ns >= LINK_GRPC_LOOK_NS) {
-        struct count n = cut(WHO_SENT_TOO_MUCH, NULL);
+        struct count n = cut(WHO_SENT_TOO_MUCH, NULL, now_ns);
         struct rlimit most;
         bool few = getrlimit(RLIMIT_NOFILE, &most) == 0 && n.fds > most.rlim_cur / 4 * 3;
-        if (n.strangers > CROWD || (few && n.strangers)) (void)cut(QUIET_STRANGERS, NULL);
+        if (n.strangers > CROWD || (few && n.strangers)) (void)cut(QUIET_STRANGERS, NULL, now_ns);
         looked_ns = now_ns;
     }
     pthread_mutex_unlock(&lock);
+    if (trim) malloc_trim(0);
 }

@@ -6,7 +6,9 @@
 #include "base/mem.h"
 #include "group/link_grpc_state_impl.h"
 
-enum { MAX_ACCEPTED = 128 };
+/* gRPC reads ahead of a link's owner: a message and a window of 64 KB, and of a wide link that is summing 16 MB, up to 3.5 MB beyond twice what he has
+ * seen. */
+enum { MAX_ACCEPTED = 128, UNSEEN_BYTES = QR_LINK_MAX_MESSAGE + (256 << 10), UNSEEN_WIDE_BYTES = 5 << 20 };
 #define REOPEN_NS (100 * INT64_C(1000000))
 
 static void want_accept(struct grpc_link *g) {
@@ -62,7 +64,7 @@ enum qr_code link_grpc_listen(struct qr_link *l, const char *address, unsigned *
     g->port = port;
     g->address = qr_xasprintf("%.*s:%d", (int)(strrchr(address, ':') - address), address, port);
     g->failures = link_grpc_accept_failed(false);
-    link_grpc_guard_port(port, true);
+    link_grpc_guard_port(port, g->with_door ? UNSEEN_BYTES : UNSEEN_WIDE_BYTES, g->with_door ? &g->due_ns : NULL);
     want_accept(g);
     *ret_port = (unsigned)port;
     return QR_OK;

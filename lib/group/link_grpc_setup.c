@@ -57,12 +57,15 @@ grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *t
 static size_t server_args(grpc_resource_quota *quota, bool wide, grpc_arg ret[MAX_ARGS]) {
     static char streams[] = GRPC_ARG_MAX_CONCURRENT_STREAMS, metadata[] = GRPC_ARG_MAX_METADATA_SIZE,
         handshake[] = GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                idle[] = GRPC_ARG_MAX_CONNECTION_IDLE_MS, memory[] = GRPC_ARG_RESOURCE_QUOTA;
+                idle[] = GRPC_ARG_MAX_CONNECTION_IDLE_MS, memory[] = GRPC_ARG_RESOURCE_QUOTA,
+                strikes[] = GRPC_ARG_HTTP2_MAX_PING_STRIKES;
     const grpc_arg more[] = {
         {.type = GRPC_ARG_INTEGER, .key = streams, .value.integer = MAX_STREAMS},
         {.type = GRPC_ARG_INTEGER, .key = metadata, .value.integer = MAX_METADATA_BYTES},
         {.type = GRPC_ARG_INTEGER, .key = handshake, .value.integer = HANDSHAKE_MS},
         {.type = GRPC_ARG_INTEGER, .key = idle, .value.integer = IDLE_MS},
+        {.type = GRPC_ARG_INTEGER, .key = strikes, .value.integer = 0}, /* 0: PINGs are answered. gRPC 1.51 would part from who sends too many by a
+                                   farewell and an error of 300 bytes for each PING, and keeps them all while he does not read */
         {.type = GRPC_ARG_POINTER, .key = memory, .value.pointer = {quota, grpc_resource_quota_arg_vtable()}},
     };
     size_t n = channel_args(wide, ret), n_more = sizeof more / sizeof *more;

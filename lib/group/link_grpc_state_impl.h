@@ -65,6 +65,7 @@ struct grpc_link {
     struct link_grpc_borrowed *borrowed;
     grpc_byte_buffer *current; /* the message of the last poll */
     uint32_t delivered;        /* its connection; 0: none */
+    _Atomic int64_t due_ns;    /* as link_grpc_guard_port */
     int64_t sleep_until_ns;    /* until then poll sleeps at once, whatever look_ns */
     struct link_grpc_unpacked unpacked;
     grpc_channel *lame;

@@ -160,7 +160,7 @@ static int verify(void *ctx, grpc_tls_custom_verification_check_request *r, grpc
     (void)done_ctx;
     qr_auto(qr_free_p) char *ca = current_ca(t);
     int64_t now_s = qr_now_ns(t->wall) / QR_SECOND;
-    enum qr_peer_fault fault = qr_certificate_peer(ca, leaf ? leaf : "", chain, t->own.identity, v->peer_is_server, now_s, name, &why);
+    enum qr_peer_fault fault = qr_certificate_peer(ca, leaf ? leaf : "", chain, &t->own.identity, v->peer_is_server, now_s, name, &why);
     *ret_status = fault == QR_PEER_FINE ? GRPC_STATUS_OK : GRPC_STATUS_UNAUTHENTICATED;
     if (fault == QR_PEER_FINE) {
         qr_count(QR_TLS_ACCEPTED, 1);

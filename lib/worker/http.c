@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,9 +17,11 @@
 #include "worker/health.h"
 #include "worker/last_error.h"
 
-enum { POOL_BYTES = 8192, LOOK_MS = 1000, BACKLOG = 64 };
+/* LEAVING: places beyond o.connections for those that were cut off and are not closed yet. BACKLOG: who does not fit into it tries again after a
+ * second, which is too late for a probe. */
+enum { POOL_BYTES = 8192, LOOK_MS = 1000, BACKLOG = 1024, LEAVING = 32 };
 
-struct visit { bool open; int fd; int64_t since_ns; };
+struct visit { enum { NOBODY, HERE, CUT_OFF } state; int fd; int64_t since_ns; uint64_t turn; uint8_t address[16]; }; /* IPv4 as ::ffff:a.b.c.d */
 
 struct qr_http {
     struct qr_http_options o;
@@ -29,7 +32,8 @@ struct qr_http {
     atomic_bool quit, ready;
     struct qr_watch watch[QR_HTTP_N_WATCHES];
     /* the thread's */
-    struct visit *visits; /* o.connections of them */
+    struct visit *visits; /* o.connections + LEAVING of them */
+    uint64_t turns;
     struct qr_buf text;
 };
 
@@ -90,33 +94,81 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
     return say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "not listening for peers\n");
 }
 
-/* ---- the time of a connection ---- */
+/* ---- who may stay, and for how long ---- */
+
+static unsigned places(const struct qr_http *h) { return h->o.connections + LEAVING; }
+
+static void cut_off(struct visit *v) {
+    shutdown(v->fd, SHUT_RDWR); /* MHD sees the end and closes it */
+    v->state = CUT_OFF;
+}
+
+static void address_of(const struct sockaddr *sa, uint8_t ret[16]) {
+    static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
+    union { const struct sockaddr *any; const struct sockaddr_in *v4; const struct sockaddr_in6 *v6; } a = {.any = sa};
+    memset(ret, 0, 16);
+    if (sa->sa_family == AF_INET6) {
+        memcpy(ret, &a.v6->sin6_addr, 16);
+    } else if (sa->sa_family == AF_INET) {
+        memcpy(ret, v4_prefix, sizeof v4_prefix);
+        memcpy(ret + sizeof v4_prefix, &a.v4->sin_addr, 4);
+    }
+}
+
+static unsigned n_from(const struct qr_http *h, const uint8_t address[16]) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < places(h); i++) n += h->visits[i].state == HERE && memcmp(h->visits[i].address, address, 16) == 0;
+    return n;
+}
+
+/* The oldest of those that have the address; NULL: of the address that has most. */
+static struct visit *oldest(struct qr_http *h, const uint8_t *address) {
+    struct visit *found = NULL;
+    unsigned most = 0;
+    for (struct visit *v = h->visits; v < h->visits + places(h); v++) {
+        if (v->state != HERE || (address && memcmp(v->address, address, 16) != 0)) continue;
+        unsigned n = address ? 1 : n_from(h, v->address);
+        if (found && (n < most || (n == most && v->turn > found->turn))) continue;
+        found = v;
+        most = n;
+    }
+    return found;
+}
+
+/* A probe asks and is answered within moments, so it is not who came last that goes when all places are taken. */
+static void make_room(struct qr_http *h, const struct visit *newcomer) {
+    unsigned here = 0;
+    for (unsigned i = 0; i < places(h); i++) here += h->visits[i].state == HERE;
+    if (n_from(h, newcomer->address) > h->o.per_address) cut_off(oldest(h, newcomer->address));
+    else if (here > h->o.connections) cut_off(oldest(h, NULL));
+}
 
 static void on_connection(void *ctx, struct MHD_Connection *c, void **per_connection, enum MHD_ConnectionNotificationCode what) {
     struct qr_http *h = ctx;
     struct visit *v = *per_connection;
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
-        if (v) v->open = false;
+        if (v) v->state = NOBODY;
         *per_connection = NULL;
         return;
     }
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-    for (unsigned i = 0; info && i < h->o.connections; i++)
-        if (!h->visits[i].open) {
-            h->visits[i] = (struct visit){true, info->connect_fd, qr_now_ns(h->o.clock)};
-            *per_connection = &h->visits[i];
-            return;
-        }
+    const union MHD_ConnectionInfo *fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *from = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (!fd || !from) return;
+    for (v = h->visits; v < h->visits + places(h) && v->state != NOBODY;) v++;
+    QR_ASSERT(v < h->visits + places(h)); /* MHD takes no more */
+    *v = (struct visit){.state = HERE, .fd = fd->connect_fd, .since_ns = qr_now_ns(h->o.clock), .turn = ++h->turns};
+    address_of(from->client_addr, v->address);
+    *per_connection = v;
+    make_room(h, v);
 }
 
 /* MHD's own timeout starts again with every byte: a client that sends one in a while would stay for hours. Returns when to look again. */
-static int64_t cut_off(struct qr_http *h, int64_t now_ns) {
+static int64_t cut_off_late(struct qr_http *h, int64_t now_ns) {
     int64_t next_ns = now_ns + LOOK_MS * QR_MS;
-    for (unsigned i = 0; i < h->o.connections; i++) {
-        struct visit *v = &h->visits[i];
-        if (!v->open) continue;
+    for (struct visit *v = h->visits; v < h->visits + places(h); v++) {
+        if (v->state != HERE) continue;
         int64_t end_ns = v->since_ns + h->o.timeout_ns;
-        if (end_ns <= now_ns) shutdown(v->fd, SHUT_RDWR); /* MHD sees the end and closes it */
+        if (end_ns <= now_ns) cut_off(v);
         else if (end_ns < next_ns) next_ns = end_ns;
     }
     return next_ns;
@@ -128,7 +180,7 @@ static void *serve(void *ctx) {
         MHD_UNSIGNED_LONG_LONG mhd_ms;
         int64_t now_ns = qr_now_ns(h->o.clock);
         for (int i = 0; i < QR_HTTP_N_WATCHES; i++) qr_watch_sample(&h->watch[i], now_ns);
-        int64_t wait_ms = (cut_off(h, now_ns) - now_ns) / QR_MS + 1;
+        int64_t wait_ms = (cut_off_late(h, now_ns) - now_ns) / QR_MS + 1;
         if (MHD_get_timeout(h->daemon, &mhd_ms) == MHD_YES && mhd_ms < (MHD_UNSIGNED_LONG_LONG)wait_ms) wait_ms = (int64_t)mhd_ms;
         struct pollfd p[2] = {{.fd = h->epoll, .events = POLLIN}, {.fd = h->wake, .events = POLLIN}};
         poll(p, 2, (int)wait_ms);
@@ -217,9 +269,7 @@ static void free_http(struct qr_http *h) {
 /* Takes the socket over. */
 static enum qr_code start(struct qr_http *h, int fd, struct qr_err *err) {
     h->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                                 h->o.connections,
-                                 MHD_OPTION_PER_IP_CONNECTION_LIMIT, h->o.per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                                 (size_t)POOL_BYTES,
+                                 places(h), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
                                  MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(h->o.timeout_ns / QR_SECOND) + 1, MHD_OPTION_NOTIFY_CONNECTION,
                                  on_connection, h, MHD_OPTION_END);
     if (!h->daemon) {
@@ -242,7 +292,7 @@ enum qr_code qr_http_open(const struct qr_http_options *opt, struct qr_http **re
     struct qr_http *h = qr_xcalloc(1, sizeof *h);
     h->o = *opt;
     set_defaults(h);
-    h->visits = qr_xcalloc(h->o.connections, sizeof *h->visits);
+    h->visits = qr_xcalloc(places(h), sizeof *h->visits);
     h->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (h->wake < 0) {
         close(fd);

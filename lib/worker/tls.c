@@ -57,7 +57,7 @@ static void say(const struct qr_certificate_own *own, const struct qr_log *log) 
     time_t end = (time_t)own->not_after_s;
     int64_t left_s = own->not_after_s - qr_now_ns(&qr_clock_wall) / QR_SECOND;
     if (gmtime_r(&end, &tm)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm);
-    qr_info(log, "worker", "TLS between workers: as %s, until %s", own->identity, date);
+    qr_info(log, "worker", "TLS between workers: as %s, until %s", own->identity.text, date);
     if (left_s < 86400)
         qr_warn(log, "worker", "the certificate ends in %.1f hours: connections that stand stay, new ones fail from then on; new files "
                                "are taken as they come",

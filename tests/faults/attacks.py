@@ -1,8 +1,9 @@
-"""What a peer can send that means harm: raw TCP, TLS and HTTP/2 frames, with the job's certificate and without. tests/faults/rows_peers.py uses it."""
-import os, random, socket, ssl, struct, time
+"""What a peer can send that means harm: raw TCP, TLS and HTTP/2 frames, with the job's certificate and without. tests/faults/rows_peers.py
+and rows_flood.py use it."""
+import os, random, socket, ssl, struct, threading, time
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 6, 7, 8, 9
 
 
 def literal(name, value): return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
@@ -89,6 +90,58 @@ def slow_reader_who_asks(port, cert):
     s = h2(port, cert, small=True)
     pour(s, frame(SETTINGS, 0, 0) * 1000, 32 << 20, 3)
     end(s)
+
+
+FLOODS = {  # what may be sent without end, and is in no message
+    "PING": frame(PING, 0, 0, bytes(8)),
+    "PING acknowledged that nobody sent": frame(PING, 1, 0, bytes(8)),
+    "SETTINGS": frame(SETTINGS, 0, 0),
+    "SETTINGS that change": frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1 << 16)) + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1 << 20)),
+    "WINDOW_UPDATE": frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)) + frame(WINDOW_UPDATE, 0, 1, struct.pack(">I", 1)),
+    "DATA with nothing in it": frame(DATA, 0, 1),
+    "DATA of messages with nothing in them": frame(DATA, 0, 1, message(b"")),
+    "DATA of one byte, and 255 of padding": frame(DATA, 8, 1, b"\xff\0" + bytes(255)),
+    "PRIORITY": frame(PRIORITY, 0, 1, bytes(5)) + frame(PRIORITY, 0, 3, bytes(5)),
+    "RST_STREAM": frame(RST_STREAM, 0, 1, struct.pack(">I", 8)),
+    "GOAWAY": frame(GOAWAY, 0, 0, bytes(8)),
+    "frames of no kind": frame(200, 0, 0, bytes(8)),
+}
+
+
+def flood(kind, reads, most=16 << 20):
+    """One such frame, over and over; the answers are read, or not."""
+    def attack(port, cert):
+        try: s = h2(port, cert, small=not reads)
+        except OSError: return
+        if reads: threading.Thread(target=swallow, args=(s,), daemon=True).start()
+        pour(s, FLOODS[kind] * (16384 // len(FLOODS[kind])), most)
+        end(s)
+    return attack
+
+
+def empty_continuations(port, cert):
+    s = h2(port, cert, stream=False)
+    s.sendall(frame(HEADERS, 0, 1, REQUEST))
+    pour(s, frame(CONTINUATION, 0, 1) * 1000, 16 << 20)
+    end(s)
+
+
+def swallow(s):
+    try:
+        while s.recv(65536): pass
+    except (OSError, ValueError): pass
+
+
+def at_once(attacks):
+    """All of them at the same time. Those that are cut in their handshake, because of what another sends, have had their turn."""
+    def one(attack, port, cert):
+        try: attack(port, cert)
+        except OSError: pass
+    def all_of_them(port, cert):
+        them = [threading.Thread(target=one, args=(a, port, cert)) for a in attacks]
+        for t in them: t.start()
+        for t in them: t.join()
+    return all_of_them
 
 
 def slow_stranger(port, cert):

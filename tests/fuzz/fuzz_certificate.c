@@ -19,11 +19,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         "lCC8B1xgPW3pKubanrLNLgIgXA2uGQNvHebevJQ1VxsP+H/IK4HuqBxuQfGoDY04\n"
         "bPU=\n"
         "-----END CERTIFICATE-----\n";
+    static const struct qr_certificate_identity job = {QR_IDENTITY_URI, "qring://ml/qcnn"};
     char who[QR_CERTIFICATE_TEXT];
     const char *why;
     if (n > 1 << 16) return 0;
     char *pem = qr_xstrndup((const char *)data, n);
-    if (qr_certificate_peer(ca, pem, pem, "qring://ml/qcnn", n % 2, 1800000000, who, &why) == QR_PEER_FINE) abort();
+    if (qr_certificate_peer(ca, pem, pem, &job, n % 2, 1800000000, who, &why) == QR_PEER_FINE) abort();
     if (strlen(who) >= sizeof who || !why) abort();
     (void)qr_certificate_readable(pem);
     free(pem);

@@ -1,0 +1,34 @@
+#!/usr/bin/python3
+"""Row 45: what an HTTP/2 connection may be sent without end and is in no message (PINGs, settings, headers ...), by a holder of the job's certificate
+who reads the answers or does not; one connection and eight at once, beside two workers that train over TLS."""
+import attacks
+from ring import check, job, main, row, tell, until
+from watched import PEER_KB, attack, certificates, finish, start
+
+EIGHT, EIGHT_KB = 8, 2 * PEER_KB
+
+
+@row(45)
+def floods():
+    tls = certificates("floods-tls", job("floods"))
+    r, w = start("floods", tls=tls)
+    control, data = w.ports()
+    cut = lambda m: m["qring_link_cut_total"]
+    go = lambda what, functions, port, kb=EIGHT_KB: attack(r, w, 45, what, attacks.at_once(functions), port, tls, kb, must_rise=cut)
+    first_kb = w.kb("VmRSS")
+    pings, kinds = attacks.flood("PING", reads=False), list(attacks.FLOODS)
+    go("PINGs without end, answers unread, one connection", [pings], control, PEER_KB)
+    for name, port in ("control", control), ("data", data):
+        go(f"PINGs without end, answers unread, eight connections, {name} port", [pings] * EIGHT, port)
+        go(f"headers without end, eight connections, {name} port", [attacks.endless_headers, attacks.empty_continuations] * (EIGHT // 2), port)
+        for said, reads in ("read", True), ("unread", False):
+            go(f"frames of {len(kinds)} kinds without end, a connection each, answers {said}, {name} port", [attacks.flood(k, reads) for k in kinds], port)
+    grown = lambda: w.kb("VmRSS") - first_kb
+    until(lambda: grown() <= PEER_KB, 5, 0.1)
+    left_kb = grown()
+    check(f"of all of them {left_kb} KB stay, not {PEER_KB}", left_kb <= PEER_KB)
+    tell(45, "what stays of all of them", f"{left_kb / 1024:.1f} MB", f"{PEER_KB >> 10} MB")
+    tell(45, "steps, each that of one worker alone", finish(r), "all")
+
+
+main()

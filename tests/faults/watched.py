@@ -1,0 +1,132 @@
+"""A ring that a stranger disturbs, and one of its workers seen from outside: its metrics, memory and ports; one attack after the other, each held
+against bounds. tests/faults/rows_peers.py and others use it."""
+import json, multiprocessing, os, shutil, signal, subprocess, time, urllib.request
+
+import attacks
+from ring import QRING, QRINGD, SANITIZED, Ring, check, folder, free_ports, job, tell, truth, until
+
+MARGIN = 6 if SANITIZED else 1  # what is freed waits in quarantine, and everything has room around it
+PEER_KB, IDLE_KB, FOREVER = MARGIN * 16 << 10, MARGIN * 96, 1000000
+fork = multiprocessing.get_context("fork")
+
+
+def certificates(name, *more, out=None):
+    out = out or folder(name)
+    subprocess.run([QRING, "certs", *more, "--out", out], check=True, capture_output=True)
+    return out
+
+
+def issued(ca, name, names, days=1):
+    """A certificate of this CA, whose key is in the folder, with these names: "DNS.1=text"."""
+    out = folder(name)
+    shutil.copytree(ca, out, dirs_exist_ok=True)
+    with open(out + "/ext", "w") as f:
+        f.write("subjectAltName=@names\nextendedKeyUsage=serverAuth,clientAuth\n[names]\n" + "".join(n + "\n" for n in names))
+    run = lambda *a: subprocess.run(["openssl", *a], check=True, capture_output=True)
+    run("req", "-new", "-newkey", "rsa:2048", "-nodes", "-keyout", out + "/tls.key", "-subj", "/CN=x", "-out", out + "/csr")
+    run("x509", "-req", "-in", out + "/csr", "-CA", ca + "/ca.crt", "-CAkey", ca + "/ca.key", "-CAcreateserial", "-days", str(days), "-extfile", out + "/ext",
+        "-out", out + "/tls.crt")
+    return out
+
+
+class Watched:
+    """A worker from outside: its metrics, its memory, its ports."""
+
+    def __init__(self, ring, index, http):
+        self.ring, self.pid, self.http, self.control = ring, ring.worker[index].pid, http, int(ring.peers[index].split(":")[1])
+
+    def metrics(self):
+        text = urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics", timeout=10).read().decode()
+        return {k: float(v) for k, v in (l.rsplit(" ", 1) for l in text.splitlines() if not l.startswith("#"))}
+
+    def kb(self, what):
+        with open(f"/proc/{self.pid}/status") as f: return next(int(l.split()[1]) for l in f if l.startswith(what + ":"))
+
+    def forget_peak(self):
+        with open(f"/proc/{self.pid}/clear_refs", "w") as f: f.write("5")
+
+    def settle(self):
+        """What the attacker has left behind is worked off, and is not the next one's: memory stands still for half a second."""
+        since, last = time.monotonic(), self.kb("VmRSS")
+        for _ in range(100):
+            time.sleep(0.1)
+            now = self.kb("VmRSS")
+            if abs(now - last) > 256: since, last = time.monotonic(), now
+            elif time.monotonic() - since >= 0.5: return
+
+    def ports(self):
+        """(control, data)"""
+        inodes = set()
+        for fd in os.listdir(f"/proc/{self.pid}/fd"):
+            try: inodes.add(os.readlink(f"/proc/{self.pid}/fd/{fd}"))
+            except OSError: pass
+        found = set()
+        for table in "tcp", "tcp6":
+            with open(f"/proc/net/{table}") as f:
+                for l in f.readlines()[1:]:
+                    p = l.split()
+                    if p[3] == "0A" and f"socket:[{p[9]}]" in inodes: found.add(int(p[1].split(":")[1], 16))
+        return self.control, next(p for p in found if p not in (self.control, self.http))
+
+
+def start(name, n=2, epochs=FOREVER, tls=None, views=None):
+    """A ring of which worker 0 shows its metrics; views: another TF_CONFIG by index."""
+    r = Ring(name, job(name), n, epochs, ["--min-workers", "1"], tls=tls)
+    http = free_ports(1)[0]
+    r.start(0, "--http-port", str(http))
+    for i in range(1, n): r.start(i, env=(views or {}).get(i, lambda r: {})(r))
+    r.joined()
+    r.reaches(20)
+    return r, Watched(r, 0, http)
+
+
+def finish(r):
+    """Asks all to stop; one worker alone goes on from their checkpoint to the epoch's end, and has the digest of one that began alone."""
+    for i in r.alive(): r.kill(i, signal.SIGTERM)
+    codes = r.wait(20)
+    check(f"{r.name}: asked to stop, they end with {codes}", set(codes.values()) == {143})
+    with open(r.out + "/steps.jsonl") as f: r.epochs = json.loads(f.readlines()[-1])["epoch"] + 1
+    with open(r.dir + "/last.log", "w") as log:
+        code = subprocess.run([QRINGD, r.job, "--epochs", str(r.epochs), "--out", r.out], stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=120).returncode
+    check(f"{r.name}: one worker goes on from their checkpoint: {code}", code == 0)
+    return r.same() and len(truth(r.job, r.epochs)[1].splitlines())
+
+
+STATE = "qring_generation", "qring_members", "qring_regroups_total", "qring_members_lost_total"
+
+
+def state(m): return {k: m[k] for k in STATE}
+
+
+def refused(m): return sum(v for k, v in m.items() if k.startswith("qring_tls_refused_total"))
+
+
+def attack(r, w, number, what, function, port, cert, bound_kb, must_rise=None, each=None):
+    """One attack in a process of its own. Memory, state and progress of the worker meanwhile."""
+    before, lines, began = w.metrics(), r.lines(), time.monotonic()
+    w.forget_peak()
+    had_kb = w.kb("VmRSS")
+    p = fork.Process(target=function, args=(port, cert), daemon=True)
+    p.start()
+    p.join(20)
+    check(f"{what}: the attacker comes to an end", not p.is_alive())
+    if p.is_alive(): p.kill()
+    ended = time.monotonic()
+    w.settle()
+    grown = w.kb("VmHWM") - had_kb
+    check(f"{what}: training goes on meanwhile and afterwards", until(lambda: r.lines() > lines + 20, 10))
+    rises = lambda m: not must_rise or must_rise(m) > must_rise(before)
+    check(f"{what}: it is counted", until(lambda: rises(w.metrics()), 5, 0.1))
+    after = w.metrics()
+    check(f"{what}: {state(before)} is {state(after)} now", state(before) == state(after))
+    check(f"{what}: {grown} KB more, not {bound_kb}", grown <= bound_kb)
+    more = f", {grown / each:.0f} KB each" if each else ""
+    tell(number, what, f"{grown / 1024:.1f} MB more at most{more}; no step waits longer than {r.longest_gap(began, ended):.2f} s", f"{bound_kb // 1024} MB")
+
+
+def call(port, cert):
+    try:
+        s = attacks.h2(port, cert)
+        s.settimeout(2)
+        while s.recv(4096): pass
+    except OSError: pass
