@@ -78,15 +78,16 @@ static bool awaits_data(struct qr_group *g) {
     return yes;
 }
 
-/* Between two long steps nobody polls the data link, and a handshake would never come to its end. */
+/* Who is alone waits for nobody, and polls nothing while he trains; between two long steps nobody does. A newcomer's handshake would never end. */
 void group_data_linger(struct qr_group *g) {
     int64_t now = group_now_ns(g), step_ns = g->reduced_ns ? now - g->reduced_ns : 0;
-    g->reduced_ns = now;
-    if (step_ns < LONG_STEP_NS) return;
-    int64_t part_ns = step_ns / LINGER_PART, until_ns = now + (part_ns < LINGER_NS ? part_ns : LINGER_NS);
+    int64_t part_ns = step_ns < LONG_STEP_NS ? 0 : step_ns / LINGER_PART;
+    int64_t until_ns = now + (part_ns < LINGER_NS ? part_ns : LINGER_NS);
     struct qr_err ignored; /* the next call meets what ends this */
-    while (awaits_data(g) && group_now_ns(g) < until_ns)
-        if (qr_mesh_idle(g->mesh, until_ns, &ignored) != QR_OK) break;
+    bool more = awaits_data(g);
+    while (more) {
+        more = qr_mesh_idle(g->mesh, until_ns, &ignored) == QR_OK && awaits_data(g) && group_now_ns(g) < until_ns;
+    }
     g->reduced_ns = group_now_ns(g);
 }
 

@@ -147,7 +147,8 @@ void member_check_mismatch(struct qr_member *m);
 void member_mismatch_goodbye(struct qr_member *m, uint32_t index);
 
 /* member_propose.c */
-bool member_hears(const struct qr_member *m, uint32_t index);
+bool member_answers(const struct qr_member *m, uint32_t index); /* on its control connection */
+bool member_hears(const struct qr_member *m, uint32_t index);   /* ... and its data stream passes data */
 bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b); /* both list each other; a or b may be oneself */
 uint64_t member_set(const struct qr_member *m);
 void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propose *p);

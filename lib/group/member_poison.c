@@ -251,7 +251,7 @@ void qr_member_name_hand(struct qr_member *m, int64_t now_ns, const struct qr_ha
 
 bool qr_member_hand_heard(const struct qr_member *m) {
     for (uint32_t i = 0; m->active && i < QR_MAX_MEMBERS; i++)
-        if (member_hears(m, i) && m->peer[i].hand_answered < m->hand_sequence) return false;
+        if (member_answers(m, i) && m->peer[i].hand_answered < m->hand_sequence) return false;
     return true;
 }
 

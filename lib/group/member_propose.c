@@ -14,9 +14,13 @@ static bool passes_data(const struct qr_member *m, const struct peer *p) {
     return member_passes_data(p) || (m->opt.mutations & QR_MUTATE_CONTROL_IS_ENOUGH);
 }
 
-bool member_hears(const struct qr_member *m, uint32_t index) {
+bool member_answers(const struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
-    return index != m->opt.index && p->connected && !p->gone && !p->frozen && passes_data(m, p);
+    return index != m->opt.index && p->connected && !p->gone && !p->frozen;
+}
+
+bool member_hears(const struct qr_member *m, uint32_t index) {
+    return member_answers(m, index) && passes_data(m, &m->peer[index]);
 }
 
 static bool lists(const struct qr_member *m, uint32_t a, uint32_t b) {
