@@ -9,9 +9,9 @@
 #include "base/mem.h"
 #include "group/trainer_impl.h"
 
-#define LONG_STEP_NS (100 * QR_MS) /* shorter steps poll often enough */
+#define LONG_NS (100 * QR_MS)      /* who polls more often than this need not wait there */
 #define LINGER_NS (200 * QR_MS)    /* some round trips of a handshake */
-enum { LINGER_PART = 20 };         /* of the step's time */
+enum { LINGER_PART = 20 };         /* of the time since the last time */
 
 struct qr_mesh_member group_peer(const struct qr_group *g, const struct qr_member_name *name, unsigned data_port) {
     /* one that came with more settings than ours: it dials us */
@@ -78,18 +78,17 @@ static bool awaits_data(struct qr_group *g) {
     return yes;
 }
 
-/* Who is alone waits for nobody, and polls nothing while he trains; between two long steps nobody does. A newcomer's handshake would never end. */
 void group_data_linger(struct qr_group *g) {
-    int64_t now = group_now_ns(g), step_ns = g->reduced_ns ? now - g->reduced_ns : 0;
-    int64_t part_ns = step_ns < LONG_STEP_NS ? 0 : step_ns / LINGER_PART;
+    int64_t now = group_now_ns(g), since_ns = g->lingered_ns ? now - g->lingered_ns : 0;
+    int64_t part_ns = since_ns < LONG_NS ? 0 : since_ns / LINGER_PART;
     int64_t until_ns = now + (part_ns < LINGER_NS ? part_ns : LINGER_NS);
     struct qr_err ignored; /* the next call meets what ends this */
     bool more = awaits_data(g);
-    while (more) {
-        more = qr_mesh_idle(g->mesh, until_ns, &ignored) == QR_OK && awaits_data(g) && group_now_ns(g) < until_ns;
-    }
-    g->reduced_ns = group_now_ns(g);
+    while (more) more = qr_mesh_idle(g->mesh, until_ns, &ignored) == QR_OK && awaits_data(g) && group_now_ns(g) < until_ns;
+    g->lingered_ns = group_now_ns(g);
 }
+
+bool group_data_is_due(const struct qr_group *g) { return g->awaits_data && pthread_equal(pthread_self(), g->trainer); }
 
 /* ---- the mesh's callbacks ---- */
 

@@ -201,7 +201,8 @@ static void describe(struct qr_group *g, struct qr_group_start *ret) {
     const struct qr_begin *b = &gen->begin;
     g->joined = g->serial;
     g->joined_id = b->id;
-    g->reduced_ns = 0;
+    g->lingered_ns = 0;
+    g->trainer = pthread_self();
     if (!(g->o.mutations & QR_MUTATE_OWN_SCHEDULE)) g->wish = (enum qr_allreduce)b->common.allreduce;
     *ret = (struct qr_group_start){.epochs = b->common.epochs,
                                    .view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
@@ -431,6 +432,11 @@ void qr_group_tell_finished(struct qr_group *g, qr_group_finished_fn *finished, 
 bool qr_group_take(struct qr_group *g, uint64_t *ret_block) {
     struct ledger *l = &g->ledger;
     lock(g);
+    if (!g->solo && group_data_is_due(g)) {
+        unlock(g);
+        group_data_linger(g);
+        lock(g);
+    }
     bool yes = l->open && l->n_taken < l->limit && !g->interrupted;
     if (yes && l->n_taken == 0) l->began_ns = group_now_ns(g);
     if (yes) *ret_block = l->block[l->n_taken++];

@@ -91,7 +91,8 @@ struct qr_group {
     uint64_t base_step;            /* of the joined generation */
     uint64_t joined;               /* the serial that the trainer works in; 0: none */
     struct qr_gen_id joined_id;
-    int64_t reduced_ns;            /* training thread's: the end of the last reduction; 0: none in this generation */
+    pthread_t trainer;             /* the training thread, once it has joined */
+    int64_t lingered_ns;           /* training thread's: when it polled last for newcomers; 0: not in this generation */
     enum qr_allreduce wish;        /* the ring's, in the joined generation; the training thread's */
     uint64_t planned;              /* epochs of qr_group_plan; 0: not called */
 };
@@ -118,7 +119,10 @@ void group_data_wanted(struct qr_group *g, const struct qr_member_action *a); /*
 void group_data_requests(struct qr_group *g);
 /* Training thread, not under the lock. */
 void group_data_roster(struct qr_group *g);   /* the mesh learns whom it is to expect */
-void group_data_linger(struct qr_group *g);   /* after a reduction: newcomers' streams come up while somebody polls */
+/* Between blocks and after a reduction, while somebody's stream is awaited: a handshake goes on only while this thread polls. Who is alone waits for
+ * nobody, and who computes for long polls too seldom. */
+void group_data_linger(struct qr_group *g);
+bool group_data_is_due(const struct qr_group *g); /* under the lock, any thread: the caller is that thread, and should linger */
 void group_mesh_up(void *ctx, uint32_t index, const uint8_t incarnation[QR_INCARNATION_BYTES]);
 void group_mesh_down(void *ctx, uint32_t index, const char *reason, bool lost);
 void group_mesh_polled(void *ctx, const struct qr_polled *how);

@@ -9,13 +9,13 @@
 
 /* first: where it is seen for the first time; a short run begins there. */
 static const struct mutation { unsigned bit; uint64_t first; const char *name; } mutations[] = {
-    {QR_MUTATE_KEEP_OVERLAP, 212, "keep overlapping blocks"},
-    {QR_MUTATE_NO_SUSPEND, 945, "works on after a promise"},
+    {QR_MUTATE_KEEP_OVERLAP, 304, "keep overlapping blocks"},
+    {QR_MUTATE_NO_SUSPEND, 1025, "works on after a promise"},
     {QR_MUTATE_COMMIT_ANYWAY, 123, "commits after its generation"},
-    {QR_MUTATE_KEEP_ANYWAY, 212, "keeps what a Begin drops"},
-    {QR_MUTATE_TAKE_SUSPENDED, 388, "takes blocks while suspended"},
+    {QR_MUTATE_KEEP_ANYWAY, 304, "keeps what a Begin drops"},
+    {QR_MUTATE_TAKE_SUSPENDED, 445, "takes blocks while suspended"},
     {PLANT_UNSTABLE, 1, "publishes an unstable state"},
-    {PLANT_PLAIN_WRITE, 2993, "LATEST moved by a plain write"},
+    {PLANT_PLAIN_WRITE, 3185, "LATEST moved by a plain write"},
     {PLANT_UNVERIFIED, 127, "a checkpoint loaded without verifying"},
     {QR_MUTATE_CONTROL_IS_ENOUGH, 12, "hears who passes no data"},
 };
