@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""tests/soak/soak.py MINUTES: six workers on loopback, a random fault every 5 s (kill -9, SIGTERM, SIGSTOP with SIGCONT, one more started),
-one to six of them alive; one is never ended, and must not grow, in memory or descriptors. Then all are asked to leave, and a calm ring of three
+"""tests/soak/soak.py MINUTES: six workers on loopback, over TLS, a random fault every 5 s (kill -9, SIGTERM, SIGSTOP with SIGCONT, one more started,
+a limit on descriptors, address space or data tightened around what one has, for some seconds), one to six of them alive; one is never ended or limited, and must not grow, in memory or descriptors. Then all are asked to leave, and a calm ring of three
 finishes two epochs later: digest and steps.jsonl are those of one worker that nobody disturbed. SEED=7 chooses the faults."""
-import os, random, signal, sys, time
+import os, random, resource, signal, sys, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "faults"))
-from ring import Ring, check, job, main, row, truth
+from ring import Ring, certs, check, job, main, row, truth
 
 N, EVERY_S = 6, 5
 minutes, seed = float(sys.argv.pop(1)), int(os.environ.get("SEED", os.getpid()))
@@ -17,23 +17,44 @@ def size(pid):  # resident KiB, descriptors
     return pages * os.sysconf("SC_PAGE_SIZE") // 1024, len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def disturb(r, survivor, stopped, done):
+def tighten(pid):
+    """One limit of a process, a little above what it has; what undoes it."""
+    kib, fds = size(pid)
+    with open(f"/proc/{pid}/statm") as f: space = int(f.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    what, room = dice.choice([(resource.RLIMIT_NOFILE, fds + dice.randrange(4)), (resource.RLIMIT_AS, space + dice.randrange(8 << 20)),
+                              (resource.RLIMIT_DATA, dice.randrange(1 << 20, 64 << 20))])
+    before = resource.prlimit(pid, what)
+    resource.prlimit(pid, what, (min(room, before[1]) if before[1] >= 0 else room, before[1]))
+    return what, before
+
+
+def loosen(limited, now):
+    for pid in [p for p, (_, _, until) in limited.items() if now >= until]:
+        what, before, _ = limited.pop(pid)
+        try: resource.prlimit(pid, what, before)
+        except ProcessLookupError: pass  # it has ended of it
+
+
+def disturb(r, survivor, stopped, limited, done):
     here = r.alive()
     away = [i for i in range(N) if i not in here]
     others = [i for i in here if i != survivor and i not in stopped]
-    kind = dice.choice(["SIGSTOP"] + ["start"] * 2 * bool(away) + ["kill -9", "SIGTERM"] * bool(others))
+    kind = dice.choice(["SIGSTOP"] + ["start"] * 2 * bool(away) + ["kill -9", "SIGTERM", "limit"] * bool(others))
     done[kind] += 1
     if kind == "start": r.start(dice.choice(away))
     elif kind == "SIGSTOP":
         i = dice.choice(here)
         r.kill(i, signal.SIGSTOP)
         stopped[i] = time.monotonic() + dice.uniform(0.1, 4)
+    elif kind == "limit":
+        pid = r.worker[dice.choice(others)].pid
+        if pid not in limited: limited[pid] = (*tighten(pid), time.monotonic() + dice.uniform(0.5, 10))
     else: r.kill(dice.choice(others), signal.SIGKILL if kind == "kill -9" else signal.SIGTERM)
 
 
 def go_on(r):
-    survivor, stopped, sizes = dice.randrange(N), {}, []
-    done = dict.fromkeys(("kill -9", "SIGTERM", "SIGSTOP", "start"), 0)
+    survivor, stopped, limited, sizes = dice.randrange(N), {}, {}, []
+    done = dict.fromkeys(("kill -9", "SIGTERM", "SIGSTOP", "limit", "start"), 0)
     began = fault = minute = time.monotonic()
     before = r.lines()
     while time.monotonic() < began + 60 * minutes:
@@ -42,10 +63,11 @@ def go_on(r):
         for i in [i for i, at in stopped.items() if now >= at]:
             r.kill(i, signal.SIGCONT)
             del stopped[i]
+        loosen(limited, now)
         if not check(f"the survivor, worker {survivor}, ended with {r.worker[survivor].poll()}", r.worker[survivor].poll() is None): break
         if now >= fault + EVERY_S:
             fault += EVERY_S
-            disturb(r, survivor, stopped, done)
+            disturb(r, survivor, stopped, limited, done)
         if now >= minute + min(60, 20 * minutes):
             minute = now
             n, (kib, fds) = r.lines(), size(r.worker[survivor].pid)
@@ -55,14 +77,15 @@ def go_on(r):
             check(f"steps in the minute before {(now - began) / 60:.1f} min", n > before)
             before = n
     for i in stopped: r.kill(i, signal.SIGCONT)
+    loosen(limited, float("inf"))
     return sizes
 
 
 @row(37)
 def soak():
     print(f"seed {seed}", flush=True)
-    r = Ring("soak", job("soak", data={"rounds": 640}, train={"batch_size": 1024}), N, 1000000,
-             ["--min-workers", "1", "--form-timeout", "5s", "--checkpoint-interval", "10s"])
+    j = job("soak", data={"rounds": 640}, train={"batch_size": 1024})
+    r = Ring("soak", j, N, 1000000, ["--min-workers", "1", "--form-timeout", "5s", "--checkpoint-interval", "10s"], tls=certs(j))
     r.start_all()
     sizes = go_on(r)
     # the first minute fills what is kept for good; a ring of six has at most this many connections more than one alone
