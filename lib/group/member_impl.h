@@ -21,6 +21,7 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one block: DES
 #define GOODBYES_NS MS(5000)        /* DESIGN §9 */
 #define DATA_SETTLE_NS MS(30)       /* most often its process died, and the control connection tells so in a moment */
 #define SILENT_NS MS(1600)          /* six beats on a data stream */
+#define POLLS_NS MS(500)            /* who polls says so twice as often */
 #define NO_STREAM_NS MS(3000)       /* a peer answers, and its data stream is not there: said after so long */
 #define SETTLED_NS MS(500)          /* who has not come back by then is gone */
 #define STALL_NS MS(500)            /* we were not called for so long after the deadline: stopped */
