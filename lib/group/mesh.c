@@ -396,6 +396,7 @@ static void miss_lost(struct qr_mesh *m) {
         m->broken_ns = mesh_now_ns(m);
         m->broken_index = p->who.index;
         m->o.down(m->o.ctx, p->who.index, p->reason, true);
+        if (p->up) m->o.up(m->o.ctx, p->who.index, p->who.incarnation); /* another in its place, by now */
     }
 }
 
