@@ -211,6 +211,7 @@ static void describe(struct qr_group *g, struct qr_group_start *ret) {
     ret->give = !ret->fetch && !ret->reload && gives(gen);
     for (uint32_t r = 0; r < b->n_members; r++) ret->view.index[r] = b->member[r].name.index;
     members_of(g);
+    group_data_again(g);
 }
 
 static enum qr_code wait_for_begin(struct qr_group *g, int64_t deadline_ns, struct qr_group_start *ret, struct qr_err *err) {
@@ -258,7 +259,6 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
     while (code == QR_ABORTED) {
         code = wait_for_begin(g, deadline_ns, ret, err);
         if (code != QR_OK || ret->done) break;
-        group_data_roster(g);
         int64_t by_ns = group_now_ns(g) + CONNECT_NS;
         code = qr_mesh_form(g->mesh, &g->joined_id, g->members, ret->view.n_members, ret->view.rank, by_ns, err);
     }

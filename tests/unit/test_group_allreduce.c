@@ -296,6 +296,43 @@ static void test_breaks_idle(void) {
     close_world(&w, 0);
 }
 
+static int64_t later_ns; /* than it is */
+static int64_t later(void *ctx) {
+    (void)ctx;
+    return qr_now_ns(&qr_clock_monotonic) + later_ns;
+}
+/* One whom it dialed takes the call and does not greet back: half a connection. After 10 s of waiting it is dialed anew, and not because of 10 s of work. */
+static void test_calls(void) {
+    struct qr_link_hub *hub = qr_link_hub_new();
+    const struct qr_clock clock = {.now_ns = later};
+    struct worker k = {.link = qr_link_memory_new(hub)};
+    struct qr_link *other = qr_link_memory_new(hub);
+    struct qr_mesh_member who = {.index = 1, .incarnation = {1}, .name = "worker 1"};
+    struct qr_err err;
+    unsigned port, ups = 0, ups_at[60];
+    CHECK(other->ops->listen(other, "m:0", &port, &err) == QR_OK);
+    snprintf(who.address, sizeof who.address, "m:%u", port);
+    struct qr_mesh_options o = {.link = k.link, .clock = &clock, .index = 2, .incarnation = {2}, .ctx = &k, .stop = go_on, .up = up, .down = down, .polled = polled};
+    k.mesh = qr_mesh_new(&o);
+    qr_mesh_expect(k.mesh, &who);
+    for (int i = 0; i < 60; i++) {
+        for (int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + 5 * QR_MS; qr_now_ns(&qr_clock_monotonic) < end_ns;) {
+            struct qr_link_event e;
+            CHECK(qr_mesh_idle(k.mesh, qr_now_ns(&qr_clock_monotonic) + QR_MS, &err) == QR_OK);
+            other->ops->poll(other, qr_now_ns(&qr_clock_monotonic) + QR_MS, &e);
+            ups += e.kind == QR_LINK_UP;
+        }
+        ups_at[i] = ups;
+        later_ns += i == 10 ? 60 * QR_SECOND : 400 * QR_MS;
+    }
+    CHECK(ups_at[9] == 1 && ups_at[30] == 1 && ups_at[59] == 2, "%u %u %u", ups_at[9], ups_at[30], ups_at[59]);
+    later_ns = 0;
+    k.link->ops->free(k.link);
+    other->ops->free(other);
+    qr_mesh_free(k.mesh);
+    qr_link_hub_free(hub);
+}
+
 static void test_schedules(void) {
     CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, 1, 10), "alone") == 0);
     static const struct { uint32_t n_ranks; uint64_t bytes; const char *last, *next; } most[] = {
@@ -368,5 +405,6 @@ int main(void) {
     test_other_end();
     test_strangers();
     test_breaks_idle();
+    test_calls();
     return t_end();
 }
