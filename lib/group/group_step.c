@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "group/trainer_impl.h"
 
-#define FORM_GRACE_NS (60 * QR_SECOND)    /* the machine ends its own waits before that */
+#define FORM_GRACE_NS (660 * QR_SECOND)   /* the machine ends its own waits before that */
 #define CONNECT_NS (600 * QR_SECOND)      /* a member may still compute a block; the machine notices the frozen and the dead */
 #define GOODBYES_WITHIN_NS (8 * QR_SECOND)
 #define TRANSFER_NS (600 * QR_SECOND)

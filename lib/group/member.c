@@ -235,6 +235,7 @@ static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_hea
     uint64_t no_data = p->beat.no_data;
     p->beat = *h;
     p->beat_ns = m->now_ns;
+    if (h->active.number) p->worked_ns = m->now_ns;
     member_answer_hand(m, from, &hand, &p->beat);
     member_hear_no_data(m, from, no_data, h->no_data);
     if (moved) {

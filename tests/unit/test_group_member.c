@@ -668,6 +668,30 @@ static void test_waited_before(void) {
     CHECK(a->begun && b->begun && !a->renewed && !b->renewed, "%s", a->log);
 }
 
+/* A ring answers, and no data passes with it yet: its steps are long, or a port is closed. A newcomer that could begin alone does not begin a second ring. */
+static void test_beside_a_ring(void) {
+    reset();
+    few = 1;
+    struct box *a = box(0, 0, 2, 1, fields_64), *b = box(1, 1, 2, 2, fields_64);
+    wire_up(b, a);
+    pass(QR_SECOND);
+    CHECK(a->begun && b->begun);
+    struct box *c = box(2, 2, 3, 3, fields_64);
+    a->data[2].held_back = b->data[2].held_back = c->data[0].held_back = c->data[1].held_back = true;
+    wire_up(c, a);
+    wire_up(c, b);
+    pass(61 * QR_SECOND);
+    CHECK(!c->begun && !c->stop, "%s", c->text);
+    qr_member_refused(a->m, now_ns); /* the ring changes: for a moment nobody works */
+    pass(QR_SECOND);
+    CHECK(!c->begun && a->begun && b->begun);
+    CHECK(!c->stop);
+    pass(600 * QR_SECOND);
+    CHECK(!c->begun && c->stop && c->code == QR_DEADLINE_EXCEEDED && strstr(c->text, "no data connection with "), "%s", c->text);
+    CHECK(a->begun && b->begun);
+    few = 0;
+}
+
 int main(void) {
     queue = qr_xcalloc(QUEUE, sizeof *queue);
     test_forms_and_ends();
@@ -688,6 +712,7 @@ int main(void) {
     test_stranger_beside();
     test_end_of_another();
     test_waited_before();
+    test_beside_a_ring();
     reset();
     free(queue);
     return t_end();
