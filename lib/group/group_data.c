@@ -52,6 +52,12 @@ void group_data_requests(struct qr_group *g) {
 
 /* ---- training thread ---- */
 
+void group_data_again(struct qr_group *g) {
+    const struct qr_begin *b = &g->generation->begin;
+    for (uint32_t r = 0; r < b->n_members; r++)
+        if (b->member[r].name.index != g->o.index) g->roster[b->member[r].name.index].changed = g->roster_changed = true;
+}
+
 void group_data_roster(struct qr_group *g) {
     struct roster_entry changed[QR_MAX_MEMBERS];
     uint32_t index[QR_MAX_MEMBERS], n = 0;

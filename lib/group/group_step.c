@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "group/trainer_impl.h"
 
-#define FORM_GRACE_NS (60 * QR_SECOND)    /* the machine ends its own waits before that */
+#define FORM_GRACE_NS (660 * QR_SECOND)   /* the machine ends its own waits before that */
 #define CONNECT_NS (600 * QR_SECOND)      /* a member may still compute a block; the machine notices the frozen and the dead */
 #define GOODBYES_WITHIN_NS (8 * QR_SECOND)
 #define TRANSFER_NS (600 * QR_SECOND)
@@ -212,6 +212,7 @@ static void describe(struct qr_group *g, struct qr_group_start *ret) {
     ret->give = !ret->fetch && !ret->reload && gives(gen);
     for (uint32_t r = 0; r < b->n_members; r++) ret->view.index[r] = b->member[r].name.index;
     members_of(g);
+    group_data_again(g);
 }
 
 static enum qr_code wait_for_begin(struct qr_group *g, int64_t deadline_ns, struct qr_group_start *ret, struct qr_err *err) {
@@ -259,7 +260,6 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
     while (code == QR_ABORTED) {
         code = wait_for_begin(g, deadline_ns, ret, err);
         if (code != QR_OK || ret->done) break;
-        group_data_roster(g);
         int64_t by_ns = group_now_ns(g) + CONNECT_NS;
         code = qr_mesh_form(g->mesh, &g->joined_id, g->members, ret->view.n_members, ret->view.rank, by_ns, err);
     }

@@ -87,7 +87,8 @@ void member_heartbeat(struct qr_member *m) {
             memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
         }
     h->hand = m->hand;
-    h->polled_ms = (uint64_t)((m->polled.turn_ns - m->polled.since_ns) / MS(1));
+    bool polls = m->now_ns - m->polled.turn_ns < POLLS_NS; /* else it computes by now, and sends no beats */
+    h->polled_ms = polls ? (uint64_t)((m->polled.turn_ns - m->polled.since_ns) / MS(1)) : 0;
     h->no_data = member_no_data(m);
     if (m->formed) h->common = m->common;
 }
@@ -234,6 +235,7 @@ static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_hea
     uint64_t no_data = p->beat.no_data;
     p->beat = *h;
     p->beat_ns = m->now_ns;
+    if (h->active.number) p->worked_ns = m->now_ns;
     member_answer_hand(m, from, &hand, &p->beat);
     member_hear_no_data(m, from, no_data, h->no_data);
     if (moved) {

@@ -209,7 +209,7 @@ static void accept_peer(struct qr_member *m, struct conn *c, const struct qr_hel
     if (fresh) {
         p->known = true;
         p->gone = p->frozen = false;
-        p->silent_until_ns = 0;
+        p->silent_until_ns = p->worked_ns = 0;
         p->turns_ns = m->now_ns;
         memcpy(p->incarnation, h->incarnation, QR_INCARNATION_BYTES);
         memset(&p->beat, 0, sizeof p->beat);

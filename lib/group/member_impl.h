@@ -17,10 +17,12 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one block: DES
 #define MISMATCH_KEEP_NS MS(3000)   /* a mismatched peer counts so long after its connection went down */
 #define NEWCOMERS_NS MS(10000)      /* rule 8: count unknown */
 #define FORM_GRACE_NS MS(5000)      /* after the time to form: for a proposal under way */
+#define BESIDE_NS MS(600000)        /* and for a step of a ring that works and answers */
 #define FROZEN_NS MS(10000)         /* rule 1 */
 #define GOODBYES_NS MS(5000)        /* DESIGN §9 */
 #define DATA_SETTLE_NS MS(30)       /* most often its process died, and the control connection tells so in a moment */
 #define SILENT_NS MS(1600)          /* six beats on a data stream */
+#define POLLS_NS MS(500)            /* who polls says so twice as often */
 #define NO_STREAM_NS MS(3000)       /* a peer answers, and its data stream is not there: said after so long */
 #define SETTLED_NS MS(500)          /* who has not come back by then is gone */
 #define STALL_NS MS(500)            /* we were not called for so long after the deadline: stopped */
@@ -59,6 +61,7 @@ struct peer {
     int64_t differs_since_ns;       /* -1: it does not */
     int64_t silent_until_ns;        /* left out of proposals */
     int64_t dropped_ns, banned_until_ns, ban_ns;
+    int64_t worked_ns;              /* when it said last that it works in a generation; 0: never */
     int64_t turns_ns;               /* since when beat.trainer_turns stands still */
     int64_t redial_ns;              /* 0: nothing to dial */
     uint64_t hand_answered;         /* sequence of our last heartbeat whose hand it answered */

@@ -269,6 +269,15 @@ static bool runs(const struct qr_member *m, uint64_t set) {
     return yes;
 }
 
+/* A ring works, and answers, but no data has passed with it yet: what would begin without it is another ring of the same job. */
+static bool works_beside(const struct qr_member *m, uint64_t set) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        const struct peer *p = &m->peer[i];
+        if (!(set & bit(i)) && p->connected && !p->gone && p->worked_ns && m->now_ns - p->worked_ns < FORM_GRACE_NS) return true;
+    }
+    return false;
+}
+
 /* Rule 8: may a generation of these be proposed now? */
 static bool may_form(struct qr_member *m, uint64_t set) {
     unsigned size = (unsigned)__builtin_popcountll(set);
@@ -277,7 +286,7 @@ static bool may_form(struct qr_member *m, uint64_t set) {
         if ((set & bit(i)) && i != m->opt.index) expired = expired || m->peer[i].beat.form_expired;
     if (size < member_min_workers(m)) return false;
     if (runs(m, set)) return true;
-    if (member_mismatched(m)) return false;
+    if (member_mismatched(m) || works_beside(m, set)) return false;
     if (m->opt.count_known && size == m->opt.n_peers) return true;
     if (!m->opt.count_known && m->now_ns - m->newcomer_ns >= NEWCOMERS_NS) return true;
     return expired;
@@ -291,7 +300,8 @@ static void give_up_waiting(struct qr_member *m, uint64_t set) {
     }
     if (m->active || waited < m->opt.form_timeout_ns) return;
     unsigned size = (unsigned)__builtin_popcountll(set);
-    if (size >= member_min_workers(m) && waited < m->opt.form_timeout_ns + FORM_GRACE_NS) return;
+    bool beside = works_beside(m, set); /* its data stream comes up at the end of a step */
+    if ((beside || size >= member_min_workers(m)) && waited < m->opt.form_timeout_ns + (beside ? BESIDE_NS : FORM_GRACE_NS)) return;
     char who[480], text[QR_ERR_MSG_BYTES];
     missing_text(m, set, who, sizeof who);
     if (who[0])

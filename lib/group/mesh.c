@@ -181,7 +181,6 @@ static void expect_bytes(struct qr_mesh *m, size_t bytes) {
 
 /* The members hear that these streams pass data, and the group whom this one has heard. */
 static void beat(struct qr_mesh *m, int64_t now) {
-    m->beat_ns = now + BEAT_NS;
     for (uint32_t r = 0; r < m->n; r++) {
         struct peer *p = at_rank(m, r);
         if (r == m->rank) continue;
@@ -194,7 +193,10 @@ static void beat(struct qr_mesh *m, int64_t now) {
 static void polls(struct qr_mesh *m, int64_t now) {
     if (now - m->polled.turn_ns > PAUSED_NS) m->polled.since_ns = now;
     m->polled.turn_ns = now;
-    if (now >= m->beat_ns && !m->over) beat(m, now);
+    if (now < m->beat_ns) return;
+    m->beat_ns = now + BEAT_NS;
+    mesh_look_at_calls(m);
+    if (!m->over) beat(m, now);
 }
 
 /* One turn of every wait: an event, the reasons to stop, strangers who never greet. */
@@ -395,6 +397,7 @@ static void miss_lost(struct qr_mesh *m) {
         m->broken_ns = mesh_now_ns(m);
         m->broken_index = p->who.index;
         m->o.down(m->o.ctx, p->who.index, p->reason, true);
+        if (p->up) m->o.up(m->o.ctx, p->who.index, p->who.incarnation); /* another in its place, by now */
     }
 }
 

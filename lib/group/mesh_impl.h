@@ -14,6 +14,7 @@ struct peer {
     struct qr_mesh_member who;
     bool dialing, up;            /* up: both have greeted */
     uint32_t conn;               /* 0: none */
+    int64_t called_ns;           /* dialing: since when it is there */
     bool member;                 /* of this generation, at that rank */
     uint32_t rank;
     bool mark_due;               /* this one's mark could not be sent yet */
@@ -69,6 +70,7 @@ void mesh_on_up(struct qr_mesh *m, const struct qr_link_event *e);
 void mesh_on_down(struct qr_mesh *m, const struct qr_link_event *e);
 void mesh_on_greeting(struct qr_mesh *m, uint32_t conn, struct qr_bytes bytes); /* the first message on a stream */
 void mesh_look_at_strangers(struct qr_mesh *m); /* who does not greet, or is expected by nobody, is let go */
+void mesh_look_at_calls(struct qr_mesh *m);     /* whom we have dialed, and who does not greet back, may have lost the stream: another */
 void mesh_lose(struct qr_mesh *m, struct peer *p, const char *reason); /* its stream is no more */
 void mesh_hold(struct qr_mesh *m, struct peer *p, struct qr_pieces message);
 void mesh_let_go(struct qr_mesh *m, struct peer *p); /* what is held is forgotten, its stream read on */

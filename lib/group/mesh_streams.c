@@ -5,6 +5,7 @@
 #include "group/mesh_impl.h"
 
 #define GREET_WITHIN_NS (5 * QR_SECOND)
+#define ANSWER_WITHIN_NS (10 * QR_SECOND) /* who polls has answered by then, or let go whom he does not expect */
 
 static bool same(const uint8_t a[16], const uint8_t b[16]) { return memcmp(a, b, 16) == 0; }
 
@@ -30,15 +31,29 @@ static void forget_stranger(struct qr_mesh *m, uint32_t conn) {
     if (s) *s = m->stranger[--m->n_strangers];
 }
 
+/* While this thread computed nobody was read: that is no silence of theirs. */
+static int64_t waited_ns(const struct qr_mesh *m, int64_t since_ns) {
+    return mesh_now_ns(m) - (since_ns > m->polled.since_ns ? since_ns : m->polled.since_ns);
+}
+
 void mesh_look_at_strangers(struct qr_mesh *m) {
     for (size_t i = 0; i < m->n_strangers; i++)
-        if (mesh_now_ns(m) - m->stranger[i].since_ns > GREET_WITHIN_NS) {
+        if (waited_ns(m, m->stranger[i].since_ns) > GREET_WITHIN_NS) {
             uint32_t conn = m->stranger[i].conn;
             forget_stranger(m, conn);
             mesh_close(m, conn);
             m->dropped++;
             return;
         }
+}
+
+void mesh_look_at_calls(struct qr_mesh *m) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        struct peer *p = &m->peer[i];
+        if (!p->dialing || p->up || !p->conn || waited_ns(m, p->called_ns) <= ANSWER_WITHIN_NS) continue;
+        mesh_close(m, p->conn); /* it is dialed again */
+        p->conn = 0;
+    }
 }
 
 /* ---- a stream comes ---- */
@@ -67,6 +82,7 @@ void mesh_on_up(struct qr_mesh *m, const struct qr_link_event *e) {
             return;
         }
         p->conn = e->conn;
+        p->called_ns = mesh_now_ns(m);
         (void)greet(m, p); /* a connection that is gone already tells so itself */
         return;
     }

@@ -117,6 +117,8 @@ bool group_echo_heard(struct qr_group *g, uint32_t conn, struct qr_bytes message
 /* Control thread, under the lock. */
 void group_data_wanted(struct qr_group *g, const struct qr_member_action *a); /* PEER, PEER_GONE, RENEW_DATA */
 void group_data_requests(struct qr_group *g);
+/* Training thread, under the lock: a Begin is to be followed. Who answers by now as one of its members, or has left, counts after that. */
+void group_data_again(struct qr_group *g);
 /* Training thread, not under the lock. */
 void group_data_roster(struct qr_group *g);   /* the mesh learns whom it is to expect */
 /* Between blocks and after a reduction, while somebody's stream is awaited: a handshake goes on only while this thread polls. Who is alone waits for

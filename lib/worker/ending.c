@@ -93,11 +93,10 @@ static void on_fatal(int number) {
     if (number == SIGABRT && qr_has_said_why()) return; /* and abort() goes on */
     if (!memory_is_short()) {
         say("ended by ", name, ", in a library or by a defect. Please report this with the lines before");
-        if (number == SIGSEGV) raise(number);
+        raise(number); /* somebody else may have sent it: then nothing ends by itself */
         return;
     }
     say("out of memory (", name, " in a library that got none)");
-    if (number == SIGABRT) return;
     signal(SIGABRT, SIG_DFL);
     abort();
 }

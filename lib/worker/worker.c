@@ -206,12 +206,13 @@ static enum qr_code open_links(struct worker *w, const struct qr_group_options *
 static enum qr_code open_group(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     const struct qr_identity *id = &w->identity;
+    free(w->places); /* of a try before */
     w->places = qr_xasprintf("%s\n%s\n%s", w->outputs.dir, w->outputs.weights_url, w->outputs.checkpoints_url ? w->outputs.checkpoints_url : "none");
     int64_t form_ns = s->form_timeout_ns >= 0 ? s->form_timeout_ns : id->count_known ? s->start_timeout_ns : 10 * QR_SECOND;
     bool solo = id->role == QR_ROLE_SINGLE;
     unsigned port = 0;
     enum qr_code code = QR_OK;
-    free(w->fields); /* of a try before */
+    free(w->fields);
     w->fields = qr_xcalloc(w->canonical.n, sizeof *w->fields);
     for (size_t i = 0; i < w->canonical.n; i++)
         w->fields[i] = (struct qr_group_field){w->canonical.fields[i].name, w->canonical.fields[i].value};

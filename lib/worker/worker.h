@@ -11,7 +11,8 @@
  *             own and peers' names in DNS         a question: 4 s each name server; missing ones: the form timeout
  *             a port that is in use               QR_PORT_WAIT_NS each for peers and for probes
  *             gRPC's threads for the links        QR_OPEN_BOUND_NS
- *             the ring                            --form-timeout (--start-timeout where the count is known), and 5 s for a proposal under way
+ *             the ring                            --form-timeout (--start-timeout where the count is known), and 5 s for a proposal under way, 10 min beside a ring
+ *                                                 that works and answers: its data ports are read at the end of a step
  *             a state to fetch from a member      10 min without it; the member's death at once
  * The end   qr_worker_main's parts: 2 s for the last words, 1 s for checkpoints, 3 s for connections, 31 s for events on their way to a bucket (2 s after a
  *           bad end), 2 s for the rest; after SIGTERM 1, 0.75, 1, 1.5 and 0.5 s. Most take milliseconds. The code that was decided holds in each.

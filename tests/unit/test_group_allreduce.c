@@ -19,6 +19,8 @@ struct worker {
     enum qr_code code;
     struct qr_err err;
     uint32_t lost;   /* index of a member whose stream broke; 0: none */
+    uint32_t renew;  /* index of a member whose stream is to be another, in its next wait */
+    unsigned ups;    /* so often it was told that a stream is up */
     size_t longer;   /* its vector has so many integers more than the others' */
     bool closes;     /* it is done where the others train */
 };
@@ -36,9 +38,16 @@ struct world {
 
 static enum qr_code go_on(void *ctx, struct qr_err *err) {
     struct worker *k = ctx;
+    uint32_t renew = k->renew;
+    k->renew = 0;
+    if (renew) qr_mesh_renew(k->mesh, renew);
     return k->lost ? qr_fail(err, QR_UNAVAILABLE, "worker %u is lost", k->lost) : QR_OK;
 }
-static void up(void *ctx, uint32_t index, const uint8_t incarnation[16]) { (void)ctx, (void)index, (void)incarnation; }
+static void up(void *ctx, uint32_t index, const uint8_t incarnation[16]) {
+    struct worker *k = ctx;
+    (void)index, (void)incarnation;
+    k->ups++;
+}
 static void down(void *ctx, uint32_t index, const char *reason, bool lost) {
     (void)reason;
     if (lost) ((struct worker *)ctx)->lost = index;
@@ -269,6 +278,61 @@ static void test_strangers(void) {
     close_world(&w, dropped);
 }
 
+/* A stream breaks while nothing is reduced, and another is up before the next reduction: its work is lost all the same, and it is up. */
+static void test_breaks_idle(void) {
+    struct world w;
+    struct qr_err err;
+    open_world(&w, 2, 10);
+    struct worker *a = &w.worker[0], *b = &w.worker[1];
+    CHECK(sums(&w, QR_ALLREDUCE_AUTO, 5) && a->ups == 1 && b->ups == 1);
+    b->renew = w.member[0].index;
+    bool good = true;
+    for (int64_t by_ns = qr_now_ns(&qr_clock_monotonic) + 5 * QR_SECOND; good && (a->ups < 2 || b->ups < 2) && qr_now_ns(&qr_clock_monotonic) < by_ns;)
+        for (int i = 0; i < 2; i++) good &= qr_mesh_idle(w.worker[i].mesh, qr_now_ns(&qr_clock_monotonic) + QR_MS, &err) == QR_OK;
+    CHECK(good && a->ups == 2 && b->ups == 2 && !a->lost && !b->lost);
+    struct qr_contribution c = contribution(&w, 0, 2, 5);
+    CHECK(qr_mesh_reduce(a->mesh, QR_ALLREDUCE_AUTO, &c, a->sum, &err) == QR_UNAVAILABLE && a->lost);
+    CHECK(a->ups == 3, "it is told after that that another is up: %u", a->ups);
+    close_world(&w, 0);
+}
+
+static int64_t later_ns; /* than it is */
+static int64_t later(void *ctx) {
+    (void)ctx;
+    return qr_now_ns(&qr_clock_monotonic) + later_ns;
+}
+/* One whom it dialed takes the call and does not greet back: half a connection. After 10 s of waiting it is dialed anew, and not because of 10 s of work. */
+static void test_calls(void) {
+    struct qr_link_hub *hub = qr_link_hub_new();
+    const struct qr_clock clock = {.now_ns = later};
+    struct worker k = {.link = qr_link_memory_new(hub)};
+    struct qr_link *other = qr_link_memory_new(hub);
+    struct qr_mesh_member who = {.index = 1, .incarnation = {1}, .name = "worker 1"};
+    struct qr_err err;
+    unsigned port, ups = 0, ups_at[60];
+    CHECK(other->ops->listen(other, "m:0", &port, &err) == QR_OK);
+    snprintf(who.address, sizeof who.address, "m:%u", port);
+    struct qr_mesh_options o = {.link = k.link, .clock = &clock, .index = 2, .incarnation = {2}, .ctx = &k, .stop = go_on, .up = up, .down = down, .polled = polled};
+    k.mesh = qr_mesh_new(&o);
+    qr_mesh_expect(k.mesh, &who);
+    for (int i = 0; i < 60; i++) {
+        for (int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + 5 * QR_MS; qr_now_ns(&qr_clock_monotonic) < end_ns;) {
+            struct qr_link_event e;
+            CHECK(qr_mesh_idle(k.mesh, qr_now_ns(&qr_clock_monotonic) + QR_MS, &err) == QR_OK);
+            other->ops->poll(other, qr_now_ns(&qr_clock_monotonic) + QR_MS, &e);
+            ups += e.kind == QR_LINK_UP;
+        }
+        ups_at[i] = ups;
+        later_ns += i == 10 ? 60 * QR_SECOND : 400 * QR_MS;
+    }
+    CHECK(ups_at[9] == 1 && ups_at[30] == 1 && ups_at[59] == 2, "%u %u %u", ups_at[9], ups_at[30], ups_at[59]);
+    later_ns = 0;
+    k.link->ops->free(k.link);
+    other->ops->free(other);
+    qr_mesh_free(k.mesh);
+    qr_link_hub_free(hub);
+}
+
 static void test_schedules(void) {
     CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, 1, 10), "alone") == 0);
     static const struct { uint32_t n_ranks; uint64_t bytes; const char *last, *next; } most[] = {
@@ -340,5 +404,7 @@ int main(void) {
     test_other_length();
     test_other_end();
     test_strangers();
+    test_breaks_idle();
+    test_calls();
     return t_end();
 }

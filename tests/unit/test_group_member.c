@@ -652,6 +652,46 @@ static void test_end_of_another(void) {
         CHECK(!boxes[1].done && !boxes[1].stop && strstr(boxes[1].log, "worker 0 (a:1) was started again"), "%s", boxes[1].log);
     }
 }
+/* It waited for the others for 3 s, and computes now: that it sends nothing is no fault of its stream. */
+static void test_waited_before(void) {
+    reset();
+    struct box *a = box(0, 0, 2, 1, fields_64), *b = box(1, 1, 2, 2, fields_64);
+    wire_up(b, a);
+    pass(4 * QR_SECOND);
+    CHECK(a->begun && b->begun);
+    int64_t t = now_ns;
+    qr_member_set_polled(b->m, &(struct qr_polled){.since_ns = t - 3 * QR_SECOND, .turn_ns = t, .heard_ns = {t}});
+    for (struct qr_polled how = {.since_ns = t, .heard_ns = {[1] = t}}; now_ns < t + 5 * QR_SECOND; pass(250 * MILLI)) {
+        how.turn_ns = now_ns;
+        qr_member_set_polled(a->m, &how);
+    }
+    CHECK(a->begun && b->begun && !a->renewed && !b->renewed, "%s", a->log);
+}
+
+/* A ring answers, and no data passes with it yet: its steps are long, or a port is closed. A newcomer that could begin alone does not begin a second ring. */
+static void test_beside_a_ring(void) {
+    reset();
+    few = 1;
+    struct box *a = box(0, 0, 2, 1, fields_64), *b = box(1, 1, 2, 2, fields_64);
+    wire_up(b, a);
+    pass(QR_SECOND);
+    CHECK(a->begun && b->begun);
+    struct box *c = box(2, 2, 3, 3, fields_64);
+    a->data[2].held_back = b->data[2].held_back = c->data[0].held_back = c->data[1].held_back = true;
+    wire_up(c, a);
+    wire_up(c, b);
+    pass(61 * QR_SECOND);
+    CHECK(!c->begun && !c->stop, "%s", c->text);
+    qr_member_refused(a->m, now_ns); /* the ring changes: for a moment nobody works */
+    pass(QR_SECOND);
+    CHECK(!c->begun && a->begun && b->begun);
+    CHECK(!c->stop);
+    pass(600 * QR_SECOND);
+    CHECK(!c->begun && c->stop && c->code == QR_DEADLINE_EXCEEDED && strstr(c->text, "no data connection with "), "%s", c->text);
+    CHECK(a->begun && b->begun);
+    few = 0;
+}
+
 int main(void) {
     queue = qr_xcalloc(QUEUE, sizeof *queue);
     test_forms_and_ends();
@@ -671,6 +711,8 @@ int main(void) {
     test_beyond();
     test_stranger_beside();
     test_end_of_another();
+    test_waited_before();
+    test_beside_a_ring();
     reset();
     free(queue);
     return t_end();
