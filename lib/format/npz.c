@@ -149,7 +149,8 @@ static enum qr_code read_npy(struct qr_bytes file, const char *what, const char 
     struct header h = {.p = (const char *)file.p + at, .n = n};
     bool good = read_header(&h);
     struct qr_element e;
-    if (h.descr[0] && !element_of(h.descr, &e))
+    /* a type that is refused is named first, whatever else is wrong */
+    if ((good || h.descr[0]) && !element_of(h.descr, &e))
         return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has dtype '%s'; numbers of f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1 are read", what, name, h.descr);
     if (!good) return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': the npy header makes no sense at its character %zu", what, name, h.at);
     char shape[QR_SHAPE_CHARS];
