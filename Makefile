@@ -23,17 +23,17 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter test faults lint bench bench-record bench-instructions fuzz model sim matrix image interop interop-gcs chart e2e-api e2e cluster,$(goals)),test,build))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep,$(goals)),deep,$(if $(filter test faults lint bench bench-record bench-instructions fuzz model sim matrix image interop interop-gcs chart e2e-api e2e cluster,$(goals)),test,build)))
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api e2e cluster help clean FORCE
+.PHONY: all deps run test lint lint-deep bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
 # pkg-config's answers below would be empty now: install first, then read this file again.
-run test:
+run test lint-deep:
 	@tests/deps install $(need)
 	@+$(MAKE) --no-print-directory $@
-$(filter-out run test deps help clean manifests,$(goals)):
+$(filter-out run test lint-deep deps help clean manifests,$(goals)):
 	@echo "missing: $(missing). Type: make deps" >&2; exit 2
 else
 
@@ -73,6 +73,7 @@ poisoned := $(B)/tests/it/qringd_poison
 faults   := $(sort $(wildcard tests/faults/rows_*.py)) tests/faults/covered
 proxy    := $(patsubst %.c,$(B)/%,$(wildcard tests/faults/proxy.c))
 lints    := tests/lint/run tests/lint/selftest
+analysed := $(patsubst %.c,$(B)/deep/%.found,$(lib_c) $(wildcard cmd/*/*.c))
 models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
 
@@ -107,6 +108,10 @@ test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(pr
 ## make lint       floors, third-party boundaries, banned calls, sizes, headers, objects, the README's table
 lint: $(lib_o) $(progs)
 	$(Q)tests/lint/run
+
+## make lint-deep  gcc -fanalyzer, clang's analyzer and cppcheck on lib and cmd: each finding mended, or answered in tests/lint/deep.answers (minutes; -j2)
+lint-deep: $(analysed)
+	$(Q)tests/lint/deep judge $^
 
 ## make model      the Spin models (membership, checkpoints, poison blocks), at larger bounds than make test has
 model:
@@ -206,6 +211,11 @@ $(B)/%.o: %.c $(B)/.flags | $(gen_c) $(gen_h)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC    $<")
 	$(Q)$(compile)
+
+$(B)/deep/%.found: %.c tests/lint/deep $(B)/.flags | $(gen_c) $(gen_h)
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  DEEP  $<")
+	$(Q)tests/lint/deep one $< $@ $(pre) $(gen) $(CPPFLAGS) $(CFLAGS) $(isa)
 
 $(B)/gen/%.pb-c.c: proto/%.proto
 	@mkdir -p $(@D)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static void *check(void *p, size_t bytes) {
-    if (p || bytes == 0) return p;
+    if (p) return p;
     fprintf(stderr, "qring: out of memory (%zu bytes wanted)\n", bytes);
     qr_abort();
 }

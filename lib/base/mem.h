@@ -18,16 +18,23 @@
 /* A local that is written before it is read, in a function that is called often: zeroing it, as the build does, would cost as much as the work. */
 #define QR_RAW __attribute__((uninitialized))
 
-void *qr_xmalloc(size_t bytes);
-void *qr_xcalloc(size_t count, size_t bytes); /* zeroed */
-void *qr_xrealloc(void *p, size_t bytes);
-void *qr_xreallocarray(void *p, size_t count, size_t bytes);
-char *qr_xstrdup(const char *s);
-char *qr_xstrndup(const char *s, size_t n);
-char *qr_xasprintf(const char *fmt, ...) QR_PRINTF(1, 2);
+/* New memory, never NULL, that free() takes back: gcc's analyzer follows it from there. clang knows no malloc with a function that takes back. */
+#ifdef __clang__
+#define QR_NEW __attribute__((malloc, returns_nonnull))
+#else
+#define QR_NEW __attribute__((malloc, malloc(free, 1), returns_nonnull))
+#endif
+
+QR_NEW void *qr_xmalloc(size_t bytes);
+QR_NEW void *qr_xcalloc(size_t count, size_t bytes); /* zeroed */
+void *qr_xrealloc(void *p, size_t bytes) __attribute__((returns_nonnull));
+void *qr_xreallocarray(void *p, size_t count, size_t bytes) __attribute__((returns_nonnull));
+QR_NEW char *qr_xstrdup(const char *s);
+QR_NEW char *qr_xstrndup(const char *s, size_t n);
+QR_NEW char *qr_xasprintf(const char *fmt, ...) QR_PRINTF(1, 2);
 
 /* 64-byte aligned, zeroed; aborts when memory is out. */
-void *qr_xaligned(size_t bytes);
+QR_NEW void *qr_xaligned(size_t bytes);
 
 /* 64-byte aligned, zeroed, for `what` ("state vectors"). RESOURCE_EXHAUSTED with bytes needed and
  * bytes there when it exceeds the memory limit of this process (qr_memory_limit_bytes), or overflows. */

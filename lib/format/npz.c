@@ -167,7 +167,8 @@ static enum qr_code read_head(struct qr_zip_stream *s, const char *what, const c
     if ((code = qr_zip_stream_read(s, text, n, err)) != QR_OK) return code;
     struct header h = {.p = text, .n = n};
     bool good = read_header(&h), huge = false;
-    if (h.descr[0] && !element_of(h.descr, &ret->e))
+    /* a type that is refused is named first, whatever else is wrong */
+    if ((good || h.descr[0]) && !element_of(h.descr, &ret->e))
         return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has dtype '%s'; numbers of f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1 are read", what, name, h.descr);
     if (!good) return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': the npy header makes no sense at its character %zu", what, name, h.at);
     uint64_t want = ret->e.bytes, have = size - at - n;

@@ -398,8 +398,8 @@ static void NAME(repeat)(const void *from, void *to, size_t cells) {
         NAME(e16) re, im;
         memcpy(&re, x[i].re, sizeof re);
         memcpy(&im, x[i].im, sizeof im);
-        re = __builtin_shuffle(re, lanes);
-        im = __builtin_shuffle(im, lanes);
+        re = SHUFFLE(re, re, lanes);
+        im = SHUFFLE(im, im, lanes);
         memcpy(y[i].re, &re, sizeof re);
         memcpy(y[i].im, &im, sizeof im);
     }

@@ -367,6 +367,16 @@ static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t co
 typedef E NAME(e16) __attribute__((vector_size(16 * sizeof(E))));
 typedef __typeof__(__builtin_choose_expr(sizeof(E) == 4, 0, 0ll)) NAME(index);
 typedef NAME(index) NAME(i16) __attribute__((vector_size(16 * sizeof(E))));
+#ifdef __clang__ /* which shuffles by constants only; make fuzz and make lint-deep read this with it */
+#define SHUFFLE(a, b, lanes) ({                                                             \
+    NAME(e16) put;                                                                          \
+    for (int l = 0; l < QR_LANES; l++)                                                      \
+        put[l] = (lanes)[l] < QR_LANES ? (a)[(lanes)[l]] : (b)[(lanes)[l] - QR_LANES];      \
+    put;                                                                                    \
+})
+#else
+#define SHUFFLE(a, b, lanes) __builtin_shuffle((a), (b), (lanes))
+#endif
 INLINE void NAME(swap_squares)(NAME(e16) r[QR_LANES], const int h) {
     NAME(i16) keep, give;
 #pragma GCC unroll 16
@@ -377,8 +387,8 @@ INLINE void NAME(swap_squares)(NAME(e16) r[QR_LANES], const int h) {
 #pragma GCC unroll 16
     for (int i = 0; i < QR_LANES; i++) {
         if (i & h) continue;
-        NAME(e16) x = __builtin_shuffle(r[i], r[i | h], keep);
-        r[i | h] = __builtin_shuffle(r[i], r[i | h], give);
+        NAME(e16) x = SHUFFLE(r[i], r[i | h], keep);
+        r[i | h] = SHUFFLE(r[i], r[i | h], give);
         r[i] = x;
     }
 }
@@ -444,6 +454,7 @@ static const struct qr_kernels NAME(table) = TABLE;
 
 #undef TABLE
 #undef INLINE
+#undef SHUFFLE
 #undef RAW
 #undef E
 #undef V

@@ -248,7 +248,8 @@ static enum qr_code upload(struct qr_gcs *g, const char *name, struct qr_bytes c
         int status = 0;
         if ((code = qr_gcs_upload(g, name, content, generation, write_id, &o, &status, err)) != QR_OK) return code;
         if (status == 200 && o.size == content.n && o.crc32c == qr_crc32c(0, content.p, content.n)) return QR_OK;
-        struct qr_err refusal = status == 200 ? (struct qr_err){0} : *err;
+        struct qr_err refusal = {0};
+        if (status != 200) refusal = *err;
         if ((code = stat_object(g, &c, &o, &found, err)) != QR_OK) return code; /* what is there now decides, whatever the reply was */
         if (found && is_ours(&o, content, write_id)) return QR_OK;
         bool damaged = found && strcmp(o.write_id, write_id) == 0; /* what we sent is there, and its bytes are other ones */

@@ -33,6 +33,12 @@ static enum qr_code act(struct qr_store *s, unsigned which, const char *name, st
     }
 }
 
+static bool announces(char *text, struct qr_gcs_object *ret) {
+    const struct qr_gcs_reply reply = {.status = 200, .body = {.p = (uint8_t *)text, .n = strlen(text)}};
+    struct qr_err err;
+    return qr_gcs_read_object(ret, &reply, &err) == QR_OK;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const struct qr_clock clock = {now, NULL};
@@ -53,8 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (code == QR_OK && data[0] % 6 == 0) { /* one of the replies announced just these bytes */
         bool announced = false;
         for (size_t i = 0; i < a.n; i++)
-            announced |= strlen(part[i]) > 3 && qr_gcs_object_parse(qr_bytes_of_string(part[i] + 3), &o, NULL) == QR_OK && o.size == b.n &&
-                         o.crc32c == qr_crc32c(0, b.p, b.n);
+            announced |= strlen(part[i]) > 3 && announces(part[i] + 3, &o) && o.size == b.n && o.crc32c == qr_crc32c(0, b.p, b.n);
         QR_ASSERT(announced);
     }
     s->ops->close(s);

@@ -67,6 +67,7 @@ zipped("bad-lying-shape.npz", [("x.npy", npy("{'descr': '<f8', 'fortran_order': 
 zipped("bad-overflow-shape.npz", [("x.npy", npy("{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }\n"))])
 zipped("bad-shape-digits.npz", [("x.npy", npy("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999,), }\n"))])
 zipped("bad-header.npz", [("x.npy", npy("{'descr': '<f8', 'shape': (1,) }\n", b"\0" * 8))])
+zipped("bad-no-type.npz", [("x.npy", npy("{'descr': '', 'fortran_order': False, 'shape': (100000,), }\n"))])
 zipped("bad-header-code.npz", [("x.npy", npy("__import__('os')\n"))])
 zipped("bad-header-length.npz", [("x.npy", b"\x93NUMPY\1\0\xff\xff{}")])
 zipped("bad-version.npz", [("x.npy", npy("{}", version=9))])

@@ -61,6 +61,7 @@ static void bad(void) {
         {"bad-single.npz", "a single .npy array"}, {"bad-not-npy.npz", "'readme.txt' is not an .npy array"}, {"bad-no-magic.npz", "is not an npy array"},
         {"bad-lying-shape.npz", "has shape (1000000000000,) of '<f8' but 8 bytes"}, {"bad-overflow-shape.npz", "has shape (4294967296, 4294967296)"},
         {"bad-shape-digits.npz", "makes no sense"}, {"bad-header.npz", "makes no sense"}, {"bad-header-code.npz", "makes no sense"}, {"bad-header-length.npz", "does not fit"},
+        {"bad-no-type.npz", "member 'x' has dtype ''"},
         {"bad-version.npz", "npy version 9"}, {"bad-bool.npz", "element 1 (type '|b1') is neither False nor True"}, {"bad-bzip2.npz", "zip method 12"},
         {"bad-twice.npz", "two members are named 'x.npy'"}, {"bad-crc.npz", "crc32 differs"},
         {"bad-size-less.npz", "in its own header than in the zip directory"}, {"bad-size-more.npz", "2147483647 bytes, but its 110 packed ones are at most 113520"},
