@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "format/chunk.h"
 #include "group/mesh_impl.h"
 
 #define SLICE_NS (50 * QR_MS)

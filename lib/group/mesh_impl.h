@@ -3,6 +3,7 @@
 #define QR_GROUP_MESH_IMPL_H
 
 #include "base/mem.h"
+#include "format/chunk.h"
 #include "group/mesh.h"
 
 enum { MAX_STRANGERS = 64 };

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "format/chunk.h"
 #include "group/mesh_impl.h"
 
 #define GREET_WITHIN_NS (5 * QR_SECOND)
