@@ -122,6 +122,20 @@ def library_breaks_at_the_end():
     figure(43, "gRPC's shutdown hangs, and a second SIGTERM: out", time.monotonic() - at, 0.2)
 
 
+@row(43)
+def somebody_aborts_it():
+    """SIGABRT from outside (a supervisor that wants a core) ends a worker at once, after its line."""
+    r = waits_for_peer("aborted", free_ports(3))
+    r.start(0)
+    check(f"it waits: {r.last_words()}", r.says(0, "probes and metrics on", 10) is not None)
+    at = time.monotonic()
+    r.kill(0, signal.SIGABRT)
+    code = until(lambda: r.worker[0].poll() is not None, 5) and r.worker[0].poll()
+    check(f"SIGABRT: {code}; {r.last_words()}", code == -signal.SIGABRT and "ended by SIGABRT" in r.log(0))
+    figure(43, "SIGABRT from outside: out", time.monotonic() - at, 1)
+    r.close()
+
+
 # ---- row 48: stacks and address spaces ----
 
 @row(48)

@@ -1,0 +1,123 @@
+/* tests/boxes.h — membership machines wired to each other without delay, on virtual time. */
+#ifndef QR_TESTS_BOXES_H
+#define QR_TESTS_BOXES_H
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "group/member.h"
+#include "group/member_impl.h"
+#include "tests/t.h"
+
+enum { MAX = 4, QUEUE = 512 };
+#define MILLI INT64_C(1000000)
+static const char *const peers[4] = {"a:1", "b:2", "c:3", "d:4"};
+static const struct qr_group_field fields_64[] = {{"train.batch_size", "64"}, {"seed", "1"}}, fields_32[] = {{"train.batch_size", "32"}, {"seed", "1"}};
+
+struct box {
+    struct qr_member *m;
+    uint32_t index;
+    bool begun, done, stop;
+    int64_t at_ns;
+    enum qr_code code;
+    char text[QR_ERR_MSG_BYTES], log[4096];
+    struct { bool wanted, held_back; uint8_t inc[16]; } data[MAX]; /* a data stream comes up as soon as both want it, unless a test says so */
+    unsigned renewed;
+    struct qr_generation gen;
+};
+static struct box boxes[MAX];
+static unsigned few; /* min_workers; 0: half */
+/* connection numbers: 2k at the dialing end, 2k + 1 at the other; wires never break unless a test says so */
+static struct wire { struct box *end[2]; bool open; } wires[64];
+static uint32_t n_wires;
+static struct letter { uint32_t conn; struct qr_message msg; } *queue;
+static size_t n_queue;
+static int64_t now_ns;
+
+static void wire_up(struct box *from, struct box *to) {
+    wires[n_wires] = (struct wire){{from, to}, true};
+    uint32_t k = n_wires++;
+    qr_member_up(from->m, now_ns, 2 * k, true, to->index);
+    qr_member_up(to->m, now_ns, 2 * k + 1, false, 0);
+}
+static void emit(void *ctx, const struct qr_member_action *a) {
+    struct box *b = ctx;
+    switch (a->kind) {
+    case QR_ACT_SEND:
+        if (wires[a->conn / 2].open && n_queue < QUEUE) queue[n_queue++] = (struct letter){a->conn ^ 1, *a->message};
+        break;
+    case QR_ACT_LOG:
+        if (strlen(b->log) + strlen(a->text) + 2 < sizeof b->log) strcat(strcat(b->log, a->text), "\n");
+        break;
+    case QR_ACT_BEGIN: b->begun = true, b->gen = *a->generation; break;
+    case QR_ACT_DONE: b->done = true; goto text;
+    case QR_ACT_STOP: b->stop = true; goto text;
+    text:
+        b->code = a->code, b->at_ns = now_ns;
+        snprintf(b->text, sizeof b->text, "%s", a->text);
+        break;
+    case QR_ACT_CLOSE: wires[a->conn / 2].open = false; break;
+    case QR_ACT_SUSPEND: b->begun = false; break;
+    case QR_ACT_PEER:
+        b->data[a->index].wanted = true;
+        memcpy(b->data[a->index].inc, a->incarnation, 16);
+        break;
+    case QR_ACT_PEER_GONE: b->data[a->index].wanted = false; break;
+    case QR_ACT_RENEW_DATA:
+        b->data[a->index].wanted = true;
+        b->renewed++;
+        break;
+    case QR_ACT_DIAL:
+    case QR_ACT_HANG_UP: break;
+    }
+}
+/* Block 10 r + 0 ... 10 r + 9 are rank r's. */
+static void owned(void *ctx, uint32_t rank, struct qr_death *ret) {
+    (void)ctx;
+    ret->n_runs = 1;
+    ret->run[0] = (struct qr_run){10 * rank, 10, 1};
+}
+static struct box *box(uint32_t slot, uint32_t index, size_t n_peers, uint8_t inc, const struct qr_group_field *fields) {
+    struct box *b = &boxes[slot];
+    qr_member_free(b->m);
+    *b = (struct box){.index = index};
+    struct qr_member_options opt = {.run = "qcnn", .contract = "f32-v1", .fields = fields, .n_fields = 2, .index = index, .n_peers = n_peers, .peers = peers,
+        .count_known = true, .form_timeout_ns = 60 * QR_SECOND, .data_port = 2224, .min_workers = few, .seed = index, .owned = owned};
+    memset(opt.incarnation, inc, 16);
+    opt.job_hash[0] = fields == fields_32;
+    b->m = qr_member_new(&opt, emit, b);
+    qr_member_start(b->m, now_ns);
+    return b;
+}
+static void data_streams(void) {
+    for (int i = 0; i < MAX; i++)
+        for (uint32_t k = 0; boxes[i].m && k < MAX; k++) {
+            if (!boxes[i].data[k].wanted || boxes[i].data[k].held_back) continue;
+            boxes[i].data[k].wanted = false;
+            qr_member_data_up(boxes[i].m, now_ns, k, boxes[i].data[k].inc);
+        }
+}
+static void deliver(void) {
+    for (size_t i = 0; i < n_queue; i++) { /* answers come behind */
+        uint32_t conn = queue[i].conn;
+        if (wires[conn / 2].end[conn & 1]->m) qr_member_message(wires[conn / 2].end[conn & 1]->m, now_ns, conn, &queue[i].msg);
+    }
+    n_queue = 0;
+    data_streams();
+    if (n_queue) deliver();
+}
+static void pass(int64_t ns) {
+    int64_t until = now_ns + ns;
+    deliver();
+    while (now_ns < until) {
+        now_ns += 10 * MILLI;
+        for (int i = 0; i < MAX; i++)
+            if (boxes[i].m && now_ns >= qr_member_deadline_ns(boxes[i].m)) qr_member_tick(boxes[i].m, now_ns);
+        deliver();
+    }
+}
+static void reset(void) {
+    for (int i = 0; i < MAX; i++) qr_member_free(boxes[i].m), boxes[i] = (struct box){0};
+    n_wires = 0, n_queue = 0, now_ns = QR_SECOND;
+}
+
+#endif
