@@ -173,10 +173,10 @@ static enum qr_code take_event(struct qr_mesh *m, int64_t until_ns, struct qr_er
 
 /* ---- waits ---- */
 
-/* So long a message may be on its way from each member: what a chunk of so many bytes explains on a thin line. */
+/* So long messages of so many bytes may be on their way on a thin line: one chunk out and one in, or a short vector whole from each member. */
 static void expect_bytes(struct qr_mesh *m, size_t bytes) {
-    size_t chunk = bytes < QR_CHUNK_MAX_BYTES ? bytes : QR_CHUNK_MAX_BYTES;
-    m->polled.allow_ns = (int64_t)(chunk * m->n / SLOW_BYTES_PER_MS) * QR_MS;
+    size_t most = bytes < QR_CHUNK_MAX_BYTES ? bytes * m->n : 2 * QR_CHUNK_MAX_BYTES;
+    m->polled.allow_ns = (int64_t)(most / SLOW_BYTES_PER_MS) * QR_MS;
 }
 
 /* The members hear that these streams pass data, and the group whom this one has heard. */

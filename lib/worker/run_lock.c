@@ -150,7 +150,7 @@ enum qr_code qr_run_lock_take(const struct qr_run_lock_options *opt, struct qr_r
     }
     if (l.fd >= 0) close(l.fd);
     if (sys) {
-        unlink(l.path);
+        if (sys != ENOLCK) unlink(l.path); /* that may pass, and be another one's lock */
         char text[128];
         qr_warn(opt->log, "worker", "%s: the file system has no locks (%s): a second run in this folder would not be noticed", opt->dir,
                 strerror_r(sys, text, sizeof text));
