@@ -248,7 +248,8 @@ def two_runs():
     seconds = {"qring run": run, "qring run --fresh": run + ["--fresh"], "a lone qringd": single, "a worker of another ring": single + pair}
     for first in "qring run", "a lone qringd":
         p = started(seconds[first], where + "/first.log")
-        check(f"{first}: it trains", until(lambda: lines(out) > 20, 20))
+        holds = lambda: os.path.exists(out + "/.qring.lock") and str(p.pid) in content(out + "/.qring.lock").decode()
+        check(f"{first}: it trains", until(lambda: holds() and lines(out) > 20, 20))
         for second, command in list(seconds.items())[0 if first == "qring run" else 1 :: 1 if first == "qring run" else 2]:
             before = os.stat(out + "/checkpoints/LATEST").st_ino if os.path.exists(out + "/checkpoints/LATEST") else 0
             took, _ = ends(f"{first}, then {second}", command, 2, [out, "is in use", f"process {p.pid}", os.uname().nodename, "--out"])
