@@ -345,6 +345,8 @@ static void check_peer(struct qr_member *m, uint32_t i) {
         struct conn *c = member_conn(m, p->conn);
         if (c) member_close(m, c);
         member_died(m, i);
+        member_dropped(m, p);
+        p->fell_silent = true;
         snprintf(m->text, sizeof m->text, "silent for %.2f s", (double)quiet / 1e9);
         member_peer_down(m, i, m->text);
         return;

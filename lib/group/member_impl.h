@@ -61,6 +61,7 @@ struct peer {
     int64_t differs_since_ns;       /* -1: it does not */
     int64_t silent_until_ns;        /* left out of proposals */
     int64_t dropped_ns, banned_until_ns, ban_ns;
+    bool fell_silent;               /* that was when it was dropped: the Begin without it is no second time */
     int64_t worked_ns;              /* when it said last that it works in a generation; 0: never */
     int64_t turns_ns;               /* since when beat.trainer_turns stands still */
     int64_t redial_ns;              /* 0: nothing to dial */
@@ -159,6 +160,7 @@ void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promi
 void member_on_busy(struct qr_member *m, const struct qr_busy *b);
 void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *b);
 void member_consider_proposing(struct qr_member *m); /* proposes when rule 3 says so; stops when the time to form is over */
+void member_dropped(struct qr_member *m, struct peer *p); /* by a Begin without it, or by its silence */
 int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a, const struct qr_gen_id *b);
 
 /* member_data.c: rule 1 for the data streams */

@@ -135,6 +135,15 @@ static bool all_fresh(const struct qr_member *m, const struct qr_begin *b) {
     return true;
 }
 
+/* Rule 3: dropped twice in 10 s, it may return only after 1, 2, 4 ... 30 s. */
+void member_dropped(struct qr_member *m, struct peer *p) {
+    bool again = p->dropped_ns && m->now_ns - p->dropped_ns < MS(10000);
+    p->ban_ns = !again ? 0 : p->ban_ns ? 2 * p->ban_ns : MS(1000);
+    if (p->ban_ns > MS(30000)) p->ban_ns = MS(30000);
+    if (again) p->banned_until_ns = m->now_ns + p->ban_ns;
+    p->dropped_ns = m->now_ns;
+}
+
 /* A generation is active here now. */
 static void begun(struct qr_member *m, const struct qr_begin *b) {
     bool had = m->formed;
@@ -144,12 +153,8 @@ static void begun(struct qr_member *m, const struct qr_begin *b) {
         bool stays = false;
         for (uint32_t r = 0; r < b->n_members; r++) stays = stays || b->member[r].name.index == i;
         if (stays || !member_in_generation(m, i)) continue;
-        if (p->dropped_ns && m->now_ns - p->dropped_ns < MS(10000)) {
-            p->ban_ns = p->ban_ns ? 2 * p->ban_ns : MS(1000);
-            if (p->ban_ns > MS(30000)) p->ban_ns = MS(30000);
-            p->banned_until_ns = m->now_ns + p->ban_ns;
-        } else p->ban_ns = 0;
-        p->dropped_ns = m->now_ns;
+        if (!p->fell_silent) member_dropped(m, p);
+        p->fell_silent = false;
     }
     if (b->from_checkpoint) m->split_step = b->base_step + 1;
     else member_say_own_wrong(m, b);
@@ -349,6 +354,8 @@ void member_consider_proposing(struct qr_member *m) {
 /* ---- promising ---- */
 static const char *objection(const struct qr_member *m, uint32_t from, const struct qr_propose *p) {
     if (m->ending) return "the work has ended here";
+    bool here = m->active && member_in_generation(m, from);
+    if (!here && m->now_ns < m->peer[from].banned_until_ns) return "it was lost again and again a moment ago";
     if (member_compare_ids(m, &p->id, &m->promised) < 0 && !(m->opt.mutations & QR_MUTATE_PROMISE_ANY)) return "it promised a greater id";
     bool other = m->promised.index != from || !same_inc(m->promised.incarnation, m->peer[from].incarnation);
     if (m->promised.number && m->promise_exclusive && other && m->promised.index < from && m->now_ns - m->promised_ns < EXCLUSIVE_NS)

@@ -9,14 +9,14 @@
 
 /* first: where it is seen for the first time; a short run begins there. */
 static const struct mutation { unsigned bit; uint64_t first; const char *name; } mutations[] = {
-    {QR_MUTATE_KEEP_OVERLAP, 304, "keep overlapping blocks"},
-    {QR_MUTATE_NO_SUSPEND, 1025, "works on after a promise"},
-    {QR_MUTATE_COMMIT_ANYWAY, 123, "commits after its generation"},
-    {QR_MUTATE_KEEP_ANYWAY, 304, "keeps what a Begin drops"},
-    {QR_MUTATE_TAKE_SUSPENDED, 445, "takes blocks while suspended"},
+    {QR_MUTATE_KEEP_OVERLAP, 374, "keep overlapping blocks"},
+    {QR_MUTATE_NO_SUSPEND, 1042, "works on after a promise"},
+    {QR_MUTATE_COMMIT_ANYWAY, 178, "commits after its generation"},
+    {QR_MUTATE_KEEP_ANYWAY, 374, "keeps what a Begin drops"},
+    {QR_MUTATE_TAKE_SUSPENDED, 492, "takes blocks while suspended"},
     {PLANT_UNSTABLE, 1, "publishes an unstable state"},
-    {PLANT_PLAIN_WRITE, 3185, "LATEST moved by a plain write"},
-    {PLANT_UNVERIFIED, 127, "a checkpoint loaded without verifying"},
+    {PLANT_PLAIN_WRITE, 4587, "LATEST moved by a plain write"},
+    {PLANT_UNVERIFIED, 142, "a checkpoint loaded without verifying"},
     {QR_MUTATE_CONTROL_IS_ENOUGH, 12, "hears who passes no data"},
 };
 /* Seeds that have failed once (or would have, had they been there), and why. They are run always. */

@@ -37,10 +37,43 @@ static void test_beside_a_ring(void) {
     few = 0;
 }
 
+/* The lowest answers, says its hello, and falls silent: again and again, as a process whose library has lost a thread. The others form without it. */
+static void test_flapping(void) {
+    reset();
+    few = 1;
+    struct box *a = box(0, 0, 4, 1, fields_64), *b[3];
+    for (uint32_t i = 0; i < 3; i++) b[i] = box(i + 1, i + 1, 4, (uint8_t)(i + 2), fields_64);
+    for (uint32_t i = 0; i < 3; i++) {
+        wire_up(b[i], a);
+        for (uint32_t k = 0; k < i; k++) wire_up(b[i], b[k]);
+    }
+    pass(QR_SECOND);
+    CHECK(a->begun && b[0]->gen.begin.n_members == 4);
+    unsigned works = 0, looks = 0;
+    uint32_t first = 0; /* of its wires; those among the others stay */
+    for (int64_t t = now_ns; now_ns < t + 40 * QR_SECOND; pass(100 * MILLI)) {
+        if ((now_ns - t) % (2 * QR_SECOND) == 0) { /* it speaks for half a second, each time on new connections */
+            for (uint32_t i = 0; i < 3; i++) {
+                if (first) wires[first + i].open = false;
+            }
+            first = n_wires < 60 ? n_wires : first;
+            for (uint32_t i = 0; i < 3 && n_wires < 63; i++) wire_up(b[i], a);
+        }
+        if ((now_ns - t) % (2 * QR_SECOND) >= 500 * MILLI)
+            for (uint32_t w = 0; w < n_wires; w++)
+                if (wires[w].end[1] == a) wires[w].open = false;
+        looks++;
+        for (uint32_t i = 0; i < 3; i++) works += b[i]->begun && b[i]->gen.begin.n_members == 3;
+    }
+    CHECK(10 * works > 8 * 3 * looks, "they worked %u of %u times", works, 3 * looks);
+    few = 0;
+}
+
 int main(void) {
     queue = qr_xcalloc(QUEUE, sizeof *queue);
     test_waited_before();
     test_beside_a_ring();
+    test_flapping();
     reset();
     free(queue);
     return t_end();
