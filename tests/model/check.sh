@@ -123,7 +123,7 @@ if [ "$1" = more ]; then
     one holds 'end: three broken streams' FAULTS=3 KINDS=2
     one holds 'end: links that carry no data and heal at any time' FAULTS=1 KINDS=8
     one holds 'end: a stream that breaks and is dialed again' FAULTS=1 KINDS=16
-    one holds 'end: two links that carry no data' FAULTS=2 KINDS=8 HEAL=1
+    one holds 'end: two links that carry no data, kills' FAULTS=2 KINDS=12 HEAL=1
     build poison safety
     one fails 'blame: known, two named together and a third by chance' POISON=1 CHANCE=1
 fi
