@@ -3,10 +3,11 @@
 
    Three workers begin in one generation. FAULTS times, at any moment: a connection breaks or comes back (each end notices in its own time), or a data
    stream breaks and is there again at once (one end notices, no connection does), or a worker is killed for good, or a data stream gets silent while
-   control goes on (what one sends to another on it is lost, or both ways), or a data stream breaks and is dialed again. A silence heals between two ticks, each
-   way at its own time, or never (HEAL: not once a worker was refused more often in a row). Messages of one connection keep their order, and are faster than a
-   tick; those of different connections, and what is due at one tick, come in any order. A back-off is 100, 200 or 400 ms, doubled as often as in the
-   code, whichever is worst.
+   control goes on (what one sends to another on it is lost, or both ways), or a data stream breaks and is dialed again. A silence begins between two ticks or
+   before news of another stream is noticed; it heals between two ticks, each way at its own time, or never (HEAL: not once
+   a worker was refused more often in a row). Messages of one connection keep their order, and are faster than a tick; those of
+   different connections, and what is due at one tick, come in any order. A back-off is 100, 200 or 400 ms, doubled as often as in the code, whichever is
+   worst.
 
    Data streams: each end has its own view of one (member_data.c). All poll without a pause: of two in one generation an end that hears no beat for 1.6 s gives
    the stream up, and its heartbeat says so. What it closes the other end notices in its own time, but never where nothing comes through: then only the
