@@ -1,7 +1,7 @@
 #!/bin/bash
 # check.sh [more] — the runs of the Spin models here: what must hold, and the mutations that must fail. One line each: what it proves or which property
 # caught the mutation, states, depth, seconds; then "N passed, N failed, N skipped". group.pml: who belongs, and what is applied; propose.pml: that
-# it comes to an end, with times; latest.pml: checkpoints and LATEST; poison.pml: a block that kills. Their headers say what each leaves out.
+# it comes to an end, with times, data streams too; latest.pml: checkpoints and LATEST; poison.pml: a block that kills. Their headers say what each leaves out.
 # Without an argument: the bounds of make test, under 40 s and 1 GB on one core. "more": larger bounds, minutes, at most 6 GB. A search counts as a pass
 # only when it is complete: no error, no depth or memory limit reached, no bits for states.
 here=$(cd "$(dirname "$0")" && pwd) passed=0 failed=0
@@ -19,7 +19,7 @@ build() { # model, safety|fair|live, then -D options: what the next runs use
     case $kind in
     safety) how='-DSAFETY -DNOCLAIM -DNOFAIR' ;;
     fair) flags='-a -f' how='-DNFAIR=3' ;; # weak fairness
-    live) flags='-a' how='-DNOFAIR -DNOREDUCE' ;;
+    live) flags='-a' how='-DNOFAIR -DNOREDUCE -DT_REVERSE' ;; # in the other order: these mutations are met sooner, what holds costs the same
     esac
     rm -f pan* ./*.trail out
     # shellcheck disable=SC2086
@@ -89,6 +89,11 @@ one fails 'end: proposes without those it hears' FAULTS=1 MUT=3
 one fails 'end: a member that is heard may be left out' FAULTS=1 MUT=5
 one fails 'end: no look at who reports another generation' FAULTS=1 MUT=6
 one fails 'end: no second try when a Begin is overdue' FAULTS=2 KINDS=1 MUT=7
+one holds 'end: links that carry control and no data, each way and both' FAULTS=1 KINDS=8 HEAL=1
+one fails 'end: hears who passes no data' FAULTS=1 KINDS=8 HEAL=1 MUT=9
+one fails 'end: a stream that was given up is not renewed' FAULTS=1 KINDS=8 HEAL=1 MUT=10
+one fails 'end: that the other has given the stream up counts for nothing' FAULTS=1 KINDS=8 HEAL=1 MUT=11
+one fails 'end: the silence of a stream is not seen' FAULTS=1 KINDS=8 HEAL=1 MUT=12
 
 build poison safety
 one holds 'blame, bound' POISON=0
@@ -116,6 +121,9 @@ if [ "$1" = more ]; then
     build propose live
     one holds 'end: two faults of links' FAULTS=2 KINDS=1
     one holds 'end: three broken streams' FAULTS=3 KINDS=2
+    one holds 'end: links that carry no data and heal at any time' FAULTS=1 KINDS=8
+    one holds 'end: a stream that breaks and is dialed again' FAULTS=1 KINDS=16
+    one holds 'end: two links that carry no data, kills' FAULTS=2 KINDS=12 HEAL=1
     build poison safety
     one fails 'blame: known, two named together and a third by chance' POISON=1 CHANCE=1
 fi

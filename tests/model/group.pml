@@ -4,8 +4,10 @@
    lowest: timers, heartbeats and links only decide when, so every graph of links, every false suspicion and every late timer is among the runs. A message,
    once sent, is a fact in the table of proposals: its receiver takes it at any later time or never (loss, delay, reordering, one-way cuts), but a
    message is for one process and dies with its connection. A member may suspend itself at any time (a broken data stream, a refused coverage word, too
-   few). A crash loses everything; a restart has another incarnation, larger or smaller, and starts from the newest published state. A leaver (LEAVE=1; 2: no crashes)
-   hands what it has computed to any other worker at the same step: the code asks for the same generation too. The receiver holds it apart.
+   few). Links that carry control and no data add nothing here: whom the machine then hears only decides when who proposes whom, its need of a new
+   generation is such a suspension, and a contribution that never comes is a message never taken. A crash loses everything; a restart has another
+   incarnation, larger or smaller, and starts from the newest published state. A leaver (LEAVE=1; 2: no crashes) hands what it has computed to any other
+   worker at the same step: the code asks for the same generation too. The receiver holds it apart.
 
    Held at every moment (Spin's assertions):
      once    every sum that is applied has each block exactly once, computed from the state that it is applied to: so one state per step
