@@ -76,7 +76,7 @@ def epochs_beyond():
     works(r, 0)
     r.reaches(3 * FEWER + 30)
     until(lambda: os.path.exists(r.out + "/checkpoints/LATEST"), 10)
-    r.start(0, "--epochs", "2", "--form-timeout", "300ms")
+    r.start(0, "--epochs", "2", "--form-timeout", "2s")
     r.joins(0)
     ends(r, "fewer epochs than a checkpoint has, late, lowest index")
     check(f"{r.name}: the newcomer says that it looks for the ring", "this worker looks for a ring that trains more" in r.log(0))
