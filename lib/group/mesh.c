@@ -150,6 +150,7 @@ static bool on_message(struct qr_mesh *m, const struct qr_link_event *e, struct 
         mesh_on_greeting(m, e->conn, qr_bytes_of(greeting, qr_pieces_copy(message, sizeof greeting, greeting)));
         return true;
     }
+    if (p->holding) return true; /* what a paused stream still had when it broke: it is lost with it */
     p->heard_ns = mesh_now_ns(m);
     if (on_short(m, p, message)) return true;
     if (!p->in || m->over) { /* left over from a generation that is over */

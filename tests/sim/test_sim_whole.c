@@ -21,6 +21,7 @@ static const struct mutation { unsigned bit; uint64_t first; const char *name; }
 };
 /* Seeds that have failed once (or would have, had they been there), and why. They are run always. */
 static const struct { uint64_t seed; const char *was; } regressions[] = {
+    {2205, "a stream that broke while it was paused brought a second mark"},
     {720, "who gave up a reduction threw away greetings for the next generation"},
 };
 
