@@ -256,8 +256,9 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
     }
     struct peer *p = &m->peer[from];
     bool ours = m->formed && member_is_of_generation(m, from);
+    bool ends = ours && g->why == QR_GOODBYE_DONE; /* what it sent last may still be on its way: its stream ends by itself */
     p->gone = true;
-    emit(m, &(struct qr_member_action){.kind = QR_ACT_PEER_GONE, .index = from});
+    if (!ends) emit(m, &(struct qr_member_action){.kind = QR_ACT_PEER_GONE, .index = from});
     if (m->promised.index == from && same_inc(m->promised.incarnation, p->incarnation)) m->promise_exclusive = false; /* as when its connection breaks */
     switch (g->why) {
     case QR_GOODBYE_CLAIMED:
