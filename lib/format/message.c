@@ -285,6 +285,8 @@ static void put_promise(struct scratch *s, const struct qr_promise *q) {
     p->stateless = q->held.stateless;
     p->deaths = deaths_of(s, &q->deaths);
     p->common = common_of(s, &q->common);
+    p->ring_age_ms = q->ring_age_ms;
+    if (q->ring_age_ms > QR_MESSAGE_MAX_AGE_MS) s->bad = "the ring's age";
     p->n_held = q->held.n_runs;
     p->held = runs_of(s, 0, q->held.run, q->held.n_runs);
 }
@@ -298,6 +300,8 @@ static void put_begin(struct scratch *s, const struct qr_begin *b) {
     p->from_checkpoint = b->from_checkpoint;
     p->deaths = deaths_of(s, &b->deaths);
     p->common = common_of(s, &b->common);
+    p->ring_age_ms = b->ring_age_ms;
+    if (b->ring_age_ms > QR_MESSAGE_MAX_AGE_MS) s->bad = "the ring's age";
     if (b->common.epochs == 0) s->bad = "settings in common";
     if (b->n_members > QR_MAX_MEMBERS) s->bad = "members";
     p->n_members = s->bad ? 0 : b->n_members;

@@ -31,6 +31,8 @@ enum {
     QR_MESSAGE_ALLREDUCES = 5,   /* enum qr_allreduce */
 };
 
+#define QR_MESSAGE_MAX_AGE_MS (UINT64_C(1) << 43) /* in nanoseconds it is still an int64_t */
+
 /* A generation's id: compared by number, then index, then incarnation (as bytes). All zero: none. */
 struct qr_gen_id {
     uint64_t number; /* below 2^62 on the wire */
@@ -131,7 +133,13 @@ struct qr_held {
     uint32_t n_runs;                 /* 0: holds nothing */
     struct qr_run run[QR_MESSAGE_MAX_RUNS];
 };
-struct qr_promise { struct qr_gen_id id; struct qr_held held; struct qr_deaths deaths; struct qr_common common; };
+struct qr_promise {
+    struct qr_gen_id id;
+    struct qr_held held;
+    struct qr_deaths deaths;
+    struct qr_common common;
+    uint64_t ring_age_ms;            /* since that ring's first generation began; at most QR_MESSAGE_MAX_AGE_MS */
+};
 struct qr_busy { struct qr_gen_id id; uint64_t highest_number; char why[QR_MESSAGE_TEXT_BYTES]; };
 /* What a generation starts from. Blocks in no `kept` run belong round robin: the j-th of them, ascending, to rank j mod n_members. */
 struct qr_begin {
@@ -149,6 +157,7 @@ struct qr_begin {
     } member[QR_MAX_MEMBERS];
     struct qr_deaths deaths;         /* since the base, of processes that are not members now */
     struct qr_common common;         /* always there */
+    uint64_t ring_age_ms;
 };
 /* The block, of the step that follows state `step`, whose fault it is that all end; is false: none. */
 struct qr_blame { bool is; uint64_t step, block; };

@@ -160,6 +160,12 @@ static enum qr_code take_common(const Qring__Common *p, struct qr_common *ret, s
     return QR_OK;
 }
 
+static enum qr_code take_age(uint64_t ms, uint64_t *ret, struct qr_err *err) {
+    if (ms > QR_MESSAGE_MAX_AGE_MS) REFUSE("the ring's age: outside its limits");
+    *ret = ms;
+    return QR_OK;
+}
+
 static enum qr_code take_hello(const Qring__Hello *p, struct qr_hello *h, struct qr_err *err) {
     if (p->protocol_min > p->protocol_max) REFUSE("protocol: from %u to %u", p->protocol_min, p->protocol_max);
     h->protocol_min = p->protocol_min;
@@ -216,6 +222,7 @@ static enum qr_code take_promise(const Qring__Promise *p, struct qr_promise *q, 
     q->held.refusals = p->refusals;
     TRY(take_deaths(p->deaths, &q->deaths, err));
     TRY(take_common(p->common, &q->common, err));
+    TRY(take_age(p->ring_age_ms, &q->ring_age_ms, err));
     return take_runs(p->held, p->n_held, q->held.run, &q->held.n_runs, err);
 }
 
@@ -226,6 +233,7 @@ static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct
     b->from_checkpoint = p->from_checkpoint != 0;
     if (p->common == NULL) REFUSE("settings in common: missing");
     TRY(take_common(p->common, &b->common, err));
+    TRY(take_age(p->ring_age_ms, &b->ring_age_ms, err));
     if (p->n_members == 0 || p->n_members > QR_MAX_MEMBERS) REFUSE("members: %zu, from 1 to %d", p->n_members, QR_MAX_MEMBERS);
     for (size_t i = 0; i < p->n_members; i++) {
         const Qring__BeginMember *in = p->members[i];

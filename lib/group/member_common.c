@@ -22,23 +22,23 @@ const struct qr_common *qr_member_common(const struct qr_member *m) {
     return &m->own;
 }
 
+uint64_t member_ring_age_ms(const struct qr_member *m) {
+    uint64_t ms = m->formed ? (uint64_t)((m->now_ns - m->ring_since_ns) / MS(1)) : 0;
+    return ms < QR_MESSAGE_MAX_AGE_MS ? ms : QR_MESSAGE_MAX_AGE_MS;
+}
+
 /* ---- who proposes ---- */
 
 static uint64_t step_of(const struct qr_held *h) { return h->stateless ? 0 : h->applied_step; }
 
-/* They differ where two rings of one job meet, one of which began apart: then what most of them have, and of equally many the most advanced. NULL: nobody
- * was in a generation. */
-static const struct qr_common *handed_on(const struct pending *q) {
+/* They differ where two rings of one job meet, one of which began apart: then the older one's. NULL: nobody was in a generation. */
+static const struct qr_common *handed_on(const struct pending *q, uint64_t *ret_age_ms) {
     const struct qr_common *ret = NULL;
-    uint32_t most = 0;
-    uint64_t step = 0;
+    *ret_age_ms = 0;
     for (uint32_t r = 0; r < q->propose.n_members; r++) {
-        uint32_t votes = 0;
-        for (uint32_t k = 0; k < q->propose.n_members; k++) votes += memcmp(&q->common[k], &q->common[r], sizeof *q->common) == 0;
-        if (q->common[r].epochs == 0 || votes < most || (votes == most && step_of(&q->held[r]) <= step)) continue;
+        if (q->common[r].epochs == 0 || (ret && q->ring_age_ms[r] <= *ret_age_ms)) continue;
         ret = &q->common[r];
-        most = votes;
-        step = step_of(&q->held[r]);
+        *ret_age_ms = q->ring_age_ms[r];
     }
     return ret;
 }
@@ -48,7 +48,7 @@ static bool beyond(const struct qr_member *m, const struct qr_held *h, uint64_t 
 }
 
 bool member_begin_common(struct qr_member *m, struct pending *q, struct qr_begin *b) {
-    const struct qr_common *ring = handed_on(q);
+    const struct qr_common *ring = handed_on(q, &b->ring_age_ms);
     if (m->opt.mutations & QR_MUTATE_LEADER_DECIDES) ring = NULL;
     b->common = ring ? *ring : m->own;
     if (!ring && beyond(m, &q->held[0], b->common.epochs)) { /* no ring has begun: nobody's work is lost */
@@ -83,6 +83,7 @@ void member_begun_common(struct qr_member *m, const struct qr_begin *b) {
     const struct qr_common *own = &m->own, *ring = &b->common;
     bool known = m->formed && memcmp(&m->common, ring, sizeof *ring) == 0;
     m->common = *ring;
+    m->ring_since_ns = m->now_ns - MS(b->ring_age_ms);
     if (known) return;
     say_number(m, "epochs", own->epochs, ring->epochs);
     say_number(m, "min-workers", own->min_workers, ring->min_workers);

@@ -80,12 +80,14 @@ struct pending {
     int64_t sent_ns;
     struct qr_held held[QR_MAX_MEMBERS];
     struct qr_common common[QR_MAX_MEMBERS];
+    uint64_t ring_age_ms[QR_MAX_MEMBERS];
     struct qr_deaths deaths, deaths_before; /* of the highest step that a promise names, and of the one before */
 };
 
 struct qr_member {
     struct qr_member_options opt;
     struct qr_common own, common;   /* as it was started; of the last generation */
+    int64_t ring_since_ns;          /* when the first generation of that ring began */
     uint64_t reductions;            /* of an epoch; 0: not known */
     qr_member_emit_fn *emit;
     void *ctx;
@@ -173,6 +175,7 @@ void member_hear_no_data(struct qr_member *m, uint32_t from, uint64_t before, ui
 /* member_common.c: settings that differ and may */
 static inline unsigned member_min_workers(const struct qr_member *m) { return qr_member_common(m)->min_workers; }
 /* The ring's settings into *b, and no state beyond their end among q->held. False: this process has ended the first generation before it began. */
+uint64_t member_ring_age_ms(const struct qr_member *m);
 QR_MUST_CHECK bool member_begin_common(struct qr_member *m, struct pending *q, struct qr_begin *b);
 void member_begun_common(struct qr_member *m, const struct qr_begin *b);
 

@@ -235,6 +235,7 @@ static void propose(struct qr_member *m, uint64_t set) {
     q->promised_ranks = 1; /* the proposer is the lowest of the set: rank 0 */
     q->held[0] = m->held;
     q->common[0] = m->formed ? m->common : (struct qr_common){0};
+    q->ring_age_ms[0] = member_ring_age_ms(m);
     m->out.kind = QR_MESSAGE_PROPOSE;
     m->out.propose = *p;
     for (uint64_t rest = set & ~bit(m->opt.index); rest; rest &= rest - 1) member_send(m, m->peer[__builtin_ctzll(rest)].conn);
@@ -390,7 +391,7 @@ void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propo
     m->pending.on = false; /* a proposer that has promised a greater id sends no Begin */
     promise(m, &p->id);
     m->out.kind = QR_MESSAGE_PROMISE;
-    m->out.promise = (struct qr_promise){.id = p->id, .held = m->held, .deaths = m->deaths};
+    m->out.promise = (struct qr_promise){.id = p->id, .held = m->held, .deaths = m->deaths, .ring_age_ms = member_ring_age_ms(m)};
     if (m->formed) m->out.promise.common = m->common;
     member_send(m, m->peer[from].conn);
 }
@@ -410,6 +411,7 @@ void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promi
             q->promised_ranks |= bit(r);
             q->held[r] = p->held;
             q->common[r] = p->common;
+            q->ring_age_ms[r] = p->ring_age_ms;
             member_gather_deaths(q, &p->deaths);
         }
     if ((unsigned)__builtin_popcountll(q->promised_ranks) == q->propose.n_members) {

@@ -13,7 +13,8 @@ static const struct { unsigned bit; const char *name; } mutations[] = {
 enum { MAX_KILLS = 25 };
 static struct whole world;
 
-static bool formed(const struct node *x) { return x->live && !x->killed && x->joins > 0; }
+/* Newcomers that heard only each other for a while are a ring of their own, which is not it. */
+static bool formed(const struct node *x) { return x->live && !x->killed && x->joins > 0 && x->ring_epochs == truth.epochs; }
 static unsigned n_formed(const struct whole *w) {
     unsigned n = 0;
     for (unsigned i = 0; i < w->n; i++) n += formed(&w->node[i]);

@@ -80,6 +80,7 @@ struct node {
     char digest[33];
     int64_t told_ns, named_ns, ended_ns; /* when it last told a step, first named the victim as gone, ended */
     unsigned joins, n_members;
+    uint64_t ring_epochs;         /* of the generation that it joined last */
     uint64_t epochs;              /* its own settings; the truth's, auto, 1, unless the world has others */
     enum qr_allreduce wish;
     unsigned fewest;

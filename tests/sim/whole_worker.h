@@ -27,6 +27,7 @@ static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint6
     say(x, "JOINS generation %llu: rank %u of %u%s", (unsigned long long)view->generation, view->rank, view->n_members, fresh ? ", from the start" : "");
     x->w->n_joins++;
     x->joins++;
+    x->ring_epochs = epochs;
     x->n_members = view->n_members;
     x->leader = view->rank == 0;
     if (x->publisher) qr_publisher_plan(x->publisher, epochs);

@@ -59,6 +59,7 @@ static void fill_begin(void) { /* the largest message */
     }
     fill_deaths(&b->deaths);
     b->common = (struct qr_common){UINT64_C(1) << 53, 4, 64, UINT64_MAX};
+    b->ring_age_ms = QR_MESSAGE_MAX_AGE_MS;
 }
 static bool round_trip(void) {
     qr_buf_clear(&buf);
@@ -81,7 +82,7 @@ static void test_kinds(void) {
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_PROMISE;
-    in.promise = (struct qr_promise){.id = id_of(4, 1, 1), .held = {.applied_step = 7, .stable_step = 6, .base_step = 7, .n_runs = 1, .run = {{1, 2, 3}}}, .common = {600, 4, 2, 1}};
+    in.promise = (struct qr_promise){.id = id_of(4, 1, 1), .held = {.applied_step = 7, .stable_step = 6, .base_step = 7, .n_runs = 1, .run = {{1, 2, 3}}}, .common = {600, 4, 2, 1}, .ring_age_ms = 77};
     memset(in.promise.held.digest, 4, 16);
     fill_deaths(&in.promise.deaths);
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
@@ -114,6 +115,7 @@ static void test_encode_limits(void) {
     fill_begin(), in.begin.member[2].kept[1].count = 0, refused("runs of blocks");
     fill_begin(), in.begin.id.number = UINT64_C(1) << 62, refused("generation id");
     fill_begin(), in.begin.deaths.n++, refused("deaths");
+    fill_begin(), in.begin.ring_age_ms++, refused("the ring's age");
     fill_begin(), in.begin.deaths.death[9].run[3].stride = 0, refused("runs of blocks");
     fill_begin(), in.begin.deaths.death[9].name.index = 64, refused("deaths");
     fill_begin(), in.begin.common.epochs = 0, refused("settings in common");
