@@ -21,6 +21,8 @@ import base64, gzip, hashlib, json, re, socket, struct, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import tokens
+
 TABLE = []
 for _i in range(256):
     _c = _i
@@ -89,8 +91,9 @@ class Lines:
         return getattr(self.stream, name)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(tokens.Tokens, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    world = W
     disable_nagle_algorithm = True
 
     def setup(self):
@@ -545,75 +548,6 @@ class Handler(BaseHTTPRequestHandler):
         if len(items) > size:
             out["nextPageToken"] = items[size - 1]["name"]
         self.answer(200, out)
-
-    # ---- who are you ----
-    def token(self, field="access_token", seconds=3600):
-        name = "ya29.token-%d" % W.next_id()
-        W.tokens.add(name)
-        return {field: name, "expires_in": seconds, "token_type": "Bearer"}
-
-    def oauth_error(self, status, error, description):
-        self.answer(status, {"error": error, "error_description": description})
-
-    def identity(self, path):
-        if path in ("/control/faults", "/control/down", "/control/hold", "/control/release", "/control/state"):
-            return self.whole_workers(path)
-        if not path.startswith("/control/"):
-            if self.fault("token") == "cut-refusal":
-                self.used("token")
-                return self.answer(400, b'{"error": "temporarily_un')
-        if path == "/control/key":
-            W.key = json.loads(self.data)
-            return self.answer(200, {})
-        if path == "/control/expire":
-            W.tokens.clear()
-            return self.answer(200, {})
-        if path == "/control/log":
-            log, W.log, tokens, W.idempotency = W.log, [], W.idempotency, {}
-            return self.answer(200, {"log": log, "idempotency": sorted(tokens.values())})
-        if path.startswith("/computeMetadata/"):
-            if self.headers.get("metadata-flavor") != "Google":
-                return self.answer(403, b"Missing Metadata-Flavor:Google header.")
-            return self.answer(200, self.token(), [("Metadata-Flavor", "Google")])
-        if path == "/subject":
-            return self.answer(200, {"id_token": "subject-of-a-pod"}) if self.headers.get("x-asks") == "qring" else self.answer(403)
-        if path == "/impersonate":
-            if self.headers.get("authorization", "").removeprefix("Bearer ") not in W.tokens or json.loads(self.data)["lifetime"] != "3600s":
-                return self.oauth_error(403, "forbidden", "not a token of ours")
-            t = self.token("accessToken")
-            return self.answer(200, {"accessToken": t["accessToken"], "expireTime": "2099-01-01T00:00:00Z"})
-        f = {k: v[0] for k, v in parse_qs(self.data.decode()).items()}
-        if path == "/sts":
-            good = {"grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "requested_token_type": "urn:ietf:params:oauth:token-type:access_token",
-                    "subject_token": "subject-of-a-pod", "subject_token_type": "urn:ietf:params:oauth:token-type:jwt", "audience": "//iam/pool",
-                    "scope": "https://www.googleapis.com/auth/cloud-platform"}
-            return self.answer(200, self.token()) if f == good else self.oauth_error(400, "invalid_grant", "the subject token is not accepted")
-        if f.get("grant_type") == "refresh_token":
-            good = {"grant_type": "refresh_token", "client_id": "id", "client_secret": "secret&=", "refresh_token": "1//refresh"}
-            return self.answer(200, self.token()) if f == good else self.oauth_error(400, "invalid_grant", "Token has been expired or revoked.")
-        why = self.assertion(f)
-        return self.oauth_error(400, "invalid_grant", why) if why else self.answer(200, self.token())
-
-    def assertion(self, f):
-        """Empty when the signed request is right (RFC 7523, RFC 8017 8.2.2), else why not."""
-        try:
-            head, claims, signature = f["assertion"].split(".")
-            un64 = lambda t: base64.urlsafe_b64decode(t + "=" * (-len(t) % 4))
-            h, c, n, e = json.loads(un64(head)), json.loads(un64(claims)), int(W.key["n"], 16), int(W.key["e"], 16)
-            if any("=" in part for part in (head, claims, signature)) or f["grant_type"] != "urn:ietf:params:oauth:grant-type:jwt-bearer":
-                return "form"
-            if h != {"alg": "RS256", "typ": "JWT", "kid": "key-1"}:
-                return "header"
-            size = (n.bit_length() + 7) // 8
-            digest = bytes.fromhex("3031300d060960864801650304020105000420") + hashlib.sha256((head + "." + claims).encode()).digest()
-            want = b"\0\1" + b"\xff" * (size - 3 - len(digest)) + b"\0" + digest
-            if pow(int.from_bytes(un64(signature), "big"), e, n).to_bytes(size, "big") != want:
-                return "Invalid JWT Signature."
-            if c["iss"] != "worker@project.iam" or not c["aud"].endswith("/token") or "devstorage" not in c["scope"]:
-                return "claims"
-            return "" if c["exp"] - c["iat"] == 3600 and abs(c["iat"] - time.time()) < 300 else "Invalid JWT: the clock"
-        except (KeyError, ValueError, TypeError) as x:
-            return "malformed: %r" % x
 
 
 def after(fault):
