@@ -76,8 +76,8 @@ static void welcome(struct qr_mesh *m, struct peer *p) {
 
 void mesh_on_up(struct qr_mesh *m, const struct qr_link_event *e) {
     if (e->outgoing) {
-        struct peer *p = e->tag < QR_MAX_MEMBERS ? &m->peer[e->tag] : NULL;
-        if (!p || !p->dialing) {
+        struct peer *p = &m->peer[e->tag % QR_MAX_MEMBERS];
+        if (e->tag >= QR_MAX_MEMBERS || !p->dialing) {
             mesh_close(m, e->conn);
             return;
         }

@@ -139,8 +139,10 @@ static struct visit *oldest(struct qr_http *h, const uint8_t *address) {
 static void make_room(struct qr_http *h, const struct visit *newcomer) {
     unsigned here = 0;
     for (unsigned i = 0; i < places(h); i++) here += h->visits[i].state == HERE;
-    if (n_from(h, newcomer->address) > h->o.per_address) cut_off(oldest(h, newcomer->address));
-    else if (here > h->o.connections) cut_off(oldest(h, NULL));
+    struct visit *goes = NULL;
+    if (n_from(h, newcomer->address) > h->o.per_address) goes = oldest(h, newcomer->address);
+    else if (here > h->o.connections) goes = oldest(h, NULL);
+    if (goes) cut_off(goes);
 }
 
 static void on_connection(void *ctx, struct MHD_Connection *c, void **per_connection, enum MHD_ConnectionNotificationCode what) {
