@@ -1,0 +1,50 @@
+#!/bin/sh
+# deploy/jobs/README.md, the job file's reference: each row's type, limits, names, default and example
+# against the program, and the page's own job from the CSV file to the predictions, as the page has it.
+. "$(dirname "$0")/common"
+unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK QRING_JOB QRING_WEIGHTS
+page=$root/deploy/jobs/README.md
+
+QR_BIN=$QR_BIN tests/lint/jobs --deep >"$work/rows.log" 2>&1
+add "$work/rows.log"
+grep "^deploy/" "$work/rows.log"
+
+# the walk: blocks with a file's name become that file, blocks of sh are typed one after the other
+here=$work/flowers; mkdir "$here"
+awk -v dir="$here" '/<!-- walk -->/ { on = 1 } /<!-- \/walk -->/ { on = 0 }
+    on && /^```/ { if (to != "") { close(to); to = ""; next }
+        to = dir "/" ($2 != "" ? $2 : $1 == "```sh" ? sprintf("step%02d", ++steps) : "shown"); next }
+    on && to != "" { print >to }' "$page"
+check "the page has a walk of several steps" test -s "$here/step03"
+cd "$here" || exit 1
+PATH=$root/$QR_BIN:$PATH; export PATH
+result=out/flowers/result.json
+for step in step*; do
+    run_in 120 "$step.log" sh -e "$step"; rc=$?
+    check "$step of the page ends with 0, not $rc: $(tail -n 3 "$step.log")" test $rc = 0
+    [ ! -e $result ] || json_string $result state_digest >>digests
+done
+while read -r line; do
+    check "the page shows what qring prints: $line" holds step02.log "$line"
+done <shown
+check "validate finds nothing against it" holds step02.log "Nothing was found that would stop it"
+epochs=$(sed -n 's/.*"epochs": *\([0-9]*\).*/\1/p' $result)
+check "training stops by itself, not after $epochs epochs" test "$epochs" -lt 200
+check "three classes are told apart" grep -qE '^60 samples .* accuracy: (0\.9|1\.0)' step02.log
+best=$(sed -n 's/.*"kind":"EVAL".*"loss":\([0-9.e-]*\),.*/\1/p' out/flowers/steps.jsonl | sort -g | head -n 1)
+# the file of weights has float32
+check "the weights are those of the best epoch, $best" \
+    holds step02.log "validation set) - loss: $(printf '%.4f' "$best") -"
+head=sample,label_0,label_1,label_2,prediction_0,prediction_1,prediction_2
+check "each prediction is a row of three: header" test "$(head -n 1 predictions.csv)" = $head
+check "and one row a sample" test "$(wc -l <predictions.csv)" = 61
+check "two workers and three" test "$(wc -l <digests)" = 2
+check "have one digest" test "$(sort -u digests | wc -l)" = 1
+run_in 60 again.log qring run flowers.json; rc=$?
+check "the second time: exit 0, not $rc" test $rc = 0
+check "as it has been trained" holds again.log 'already trained'
+sed -i 's/0.02/0.03/' flowers.json
+run_in 60 other.log qring run flowers.json; rc=$?
+check "another job in the same folder is refused: exit 2, not $rc" test $rc = 2
+check "and --fresh is named" holds other.log '--fresh'
+end
