@@ -105,7 +105,7 @@ run: all
 test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 
-## make lint       floors, third-party boundaries, banned calls, sizes, headers, objects, the pages of settings and of the job file
+## make lint       floors, third-party boundaries, banned calls, sizes, headers, objects, pages
 lint: $(lib_o) $(progs)
 	$(Q)tests/lint/run
 
@@ -139,7 +139,7 @@ faults: $(progs) $(proxy) $(filter %/test_sim_bounds,$(tests))
 bench: $(benches) $(progs)
 	$(Q)tests/bench/run $(benches)
 
-## make bench-record  the same, and the lines, the picture and README's table are those of this machine from now on
+## make bench-record  the same, and the lines, the picture and the tables of tests/bench/README.md are those of this machine from now on
 bench-record: $(benches) $(progs)
 	$(Q)RECORD=1 tests/bench/run $(benches)
 

@@ -86,7 +86,7 @@ static const struct setting table[] = {
     {"progress-fd", NUMBER, AT(progress_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL, "JSON lines of progress for qring run", OWN, NULL},
     {"lock-fd", NUMBER, AT(lock_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL, "the lock on OUT, inherited from qring run", OWN, NULL},
     {"print-identity", SWITCH, AT(print_identity), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "say who this worker believes it is, as JSON, and exit", OWN, NULL},
-    {"print-settings", CHOICE, AT(print_settings), NULL, 0, 0, "markdown", HIDDEN, "FORMAT", NULL, "this table, for the README", OWN, NULL},
+    {"print-settings", CHOICE, AT(print_settings), NULL, 0, 0, "markdown", HIDDEN, "FORMAT", NULL, "this table, for cmd/README.md", OWN, NULL},
     {"help", SWITCH, AT(help), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "this text", OWN, NULL},
     {"version", SWITCH, AT(version), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "the version and the contract's names", OWN, NULL},
 };

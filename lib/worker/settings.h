@@ -1,7 +1,7 @@
 /* worker/settings.h — one table of settings: flags, environment, the job's `worker` object, defaults.
  *
  * What      The table drives the flags (--a-b), the environment (QRING_A_B), the keys of the job file's `worker` object ("a_b" or "a-b"),
- *           --help, the README's table and the log at the start, which says of each value where it came from.
+ *           --help, cmd/README.md's table and the log at the start, which says of each value where it came from.
  * Order     flag, environment, job file, default: whichever is first, in whatever order they are read.
  * Values    texts are heap strings or NULL where unset; an empty text unsets. Numbers are int64, -1 where unset; durations are _ns.
  * Ownership a settings object owns its texts. Const after start; any thread may read it.
@@ -82,7 +82,7 @@ QR_MUST_CHECK enum qr_code qr_settings_check(const struct qr_settings *s, struct
 /* Lines "from flags: index=1, …", one for each origin that has any. */
 void qr_settings_log(const struct qr_settings *s, const struct qr_log *log);
 void qr_settings_help(struct qr_buf *ret);     /* the options part of qringd --help */
-void qr_settings_markdown(struct qr_buf *ret); /* the README's table */
+void qr_settings_markdown(struct qr_buf *ret); /* cmd/README.md's table */
 
 /* *ret_told (may be NULL): what a newcomer with another value reads in its log; NULL: nothing. */
 enum qr_setting_between qr_settings_between(const char *name, const char **ret_told);

@@ -2,8 +2,9 @@
  *
  * What      The signals are blocked in every thread and taken by one thread that waits for them. The first one asks: the flag is set and
  *           the group, if there is one, is interrupted, so that every wait returns CANCELLED. The process then has QR_STOP_BOUND_NS, or
- *           QR_STOP_HURRY_NS while nothing but a computation would be lost; a second signal, or the end of that time, ends it at once with
- *           the drain's exit code and its last words.
+ *           QR_STOP_HURRY_NS while nothing but a computation would be lost. At the end of that time the last checkpoint has
+ *           QR_STOP_PUBLISH_NS more; then, or at a second signal, it ends with the drain's exit code and its last words.
+ *           deploy/README.md says what that makes for each thing that a worker does.
  * The end   Once the code is decided, each part of the end has a time of its own (struct qr_stop_part), and a shorter one when asked to stop, also
  *           while it is under way. A part that takes longer is left as it is, and the process ends with that code (worker/ending.h): whatever a
  *           library does, it has ended when the sum of the parts has passed. A second signal meanwhile ends it at once.

@@ -173,15 +173,15 @@ until $python -c "import sys, urllib.request as u; sys.stdout.buffer.write(u.url
 kill -9 $single
 sed -n 's/^# TYPE \([a-z_]*\) .*/\1/p' "$work/metrics" | sort -u >"$work/families"
 check "a worker has families of metrics: $(wc -l <"$work/families")" test "$(wc -l <"$work/families")" -gt 40
-for page in README.md deploy/README.md deploy/kustomize/monitoring/alerts.yaml deploy/kustomize/monitoring/dashboard.json; do
+for page in deploy/README.md deploy/kustomize/monitoring/alerts.yaml deploy/kustomize/monitoring/dashboard.json; do
     grep -oE '\b(qring|process)_[a-z_]+' "$page" | grep -v '_$' | sort -u >"$work/named"
     check "$page names metrics" test -s "$work/named"
     check "each metric in $page is one that a worker has: $(comm -23 "$work/named" "$work/families" | paste -sd' ')" \
         test -z "$(comm -23 "$work/named" "$work/families")"
 done
 grep '^qring_' "$work/families" >"$work/ours"
-grep -oE '\bqring_[a-z_]+' README.md | sort -u >"$work/named"
-check "and each that a worker has is in README.md: $(comm -23 "$work/ours" "$work/named" | paste -sd' ')" test -z "$(comm -23 "$work/ours" "$work/named")"
+grep -oE '\bqring_[a-z_]+' deploy/README.md | sort -u >"$work/named"
+check "and each that a worker has is in deploy/README.md: $(comm -23 "$work/ours" "$work/named" | paste -sd' ')" test -z "$(comm -23 "$work/ours" "$work/named")"
 check "the dashboard: JSON, panels with what they show, none twice, none on another" $python - <<'P'
 import json
 d = json.load(open("deploy/kustomize/monitoring/dashboard.json", encoding="utf-8"))
