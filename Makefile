@@ -105,7 +105,7 @@ run: all
 test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 
-## make lint       floors, third-party boundaries, banned calls, sizes, headers, objects, pages
+## make lint       floors, third-party boundaries, banned calls, sizes, headers, objects, pages, citations
 lint: $(lib_o) $(progs)
 	$(Q)tests/lint/run
 

@@ -42,7 +42,7 @@ struct thread_arg { struct qr_pool *pool; unsigned worker; };
 /* Whose task this thread is in, and as which of its threads. */
 static _Thread_local struct { const struct qr_pool *pool; unsigned worker; } inside;
 
-/* DESIGN §5: rounding to nearest and subnormal numbers decide bits. */
+/* exact/contract.md §6: rounding to nearest and subnormal numbers decide bits. */
 static void assert_float_environment(void) {
     QR_ASSERT(fegetround() == FE_TONEAREST);
     volatile double tiny = 0x1p-1022;

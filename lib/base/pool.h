@@ -1,7 +1,7 @@
 /* base/pool.h — a persistent thread pool for loops.
  *
  * One owner calls qr_pool_for; indices are taken dynamically, so nothing that a task computes may
- * depend on who ran it (DESIGN §5: all sums above a piece are integers). A task may call it too: threads that find
+ * depend on who ran it (exact/contract.md §2: all sums above a piece are integers). A task may call it too: threads that find
  * nothing left in the outer loop help in the inner ones, and where there are none the task runs all of its own. With 1 thread,
  * or n <= 1, everything runs on the caller. Waiting is passive; who is woken begins on another CPU than the caller's, where
  * the pool's maker may use others, and is free to move from then on. Before its tasks of a loop every thread

@@ -3,7 +3,7 @@
  * Conventions (Cirq's and TFQ's): qubit 0 is the most significant bit of an amplitude's index. X^t has
  * exponent t in half-turns and matrix e^{i pi g t} [ (I+P)/2 + e^{i pi t} (I-P)/2 ] with global shift g
  * (RX(angle) is X^(angle/pi) with g = -1/2). Phases matter as soon as a gate is controlled.
- * reference: TFQ's gate set (XP YP ZP HP XXP YYP ZZP CZP CNP SP ISP PXP PISP FSIM I), any gate with
+ * Gates: TFQ's set (XP YP ZP HP XXP YYP ZZP CZP CNP SP ISP PXP PISP FSIM I), any gate with
  * controls on 0 or 1.
  * Ownership a circuit owns its gates and names. Built once, then const; any thread may read it.
  */
@@ -106,7 +106,7 @@ QR_MUST_CHECK enum qr_code qr_observable_parse(const char *text, unsigned n_qubi
 void qr_observable_fini(struct qr_observable *o);
 
 /* Parameters with an exactly zero gradient for these observables: outside the light cone, or diagonal and meeting only
- * diagonal gates and controls until their qubit is traced out (DESIGN §6). ret[n_params] true = no
+ * diagonal gates and controls until their qubit is traced out (train/step.md §8). ret[n_params] true = no
  * observable can see it. Found by commutation, walking back from the observables. */
 void qr_circuit_invisible(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
                           uint8_t *ret);

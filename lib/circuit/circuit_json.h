@@ -1,4 +1,4 @@
-/* circuit/circuit_json.h — circuits as they stand in job files (DESIGN §11).
+/* circuit/circuit_json.h — circuits as they stand in job files.
  *
  * Ansatz    {"ansatz": "qcnn", "qubits", "stages"?, "variant"?: "notebook" | "research", "filters"?}; how many copies ("filters") is read by
  *           the job room, since the copies are the layer's

@@ -1,4 +1,4 @@
-/* Kinds of gates: names, matrices and derivatives. Formulas: Cirq's, as listed in tfq.md §3.8. */
+/* Kinds of gates: names, matrices and derivatives. Formulas: those of cirq.ops and of TFQ's serializer. */
 #include <math.h>
 #include <string.h>
 #include <strings.h>

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* Symbols of one stage (tfq.md §2.2): 0-14 the convolution, 15-20 the pooling. */
+/* Symbols of one stage, as in TFQ's tutorial: 0-14 the convolution, 15-20 the pooling. */
 enum { SYMBOLS_PER_STAGE = 21, POOL_FIRST = 15, MIN_QUBITS = 4 };
 
 struct builder {

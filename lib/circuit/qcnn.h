@@ -1,9 +1,10 @@
 /* circuit/qcnn.h — the quantum convolutional network of TFQ's tutorial, for any n >= 4.
  *
  * Cluster state (H on all, ring of CZ), RX(x_q) on every qubit, then stages of convolution and pooling
- * (reference: tfq.md §2; odd sizes as in simulation.md §1: pairs truncated by zip, pooling keeps the unpaired last
- * qubits: 22 -> 11 -> 6 -> 3 -> 2 -> 1). Symbols are "qconv<k>", 21 a stage; unused ones do not become parameters, so
- * parameters are in natural (numeric) order of the used symbols.
+ * (those of TensorFlow Quantum's tutorial "Quantum Convolutional Neural Network",
+ * docs/tutorials/qcnn.ipynb; odd sizes: pairs truncated by zip, pooling keeps the unpaired last
+ * qubits: 22 -> 11 -> 6 -> 3 -> 2 -> 1). Symbols are "qconv<k>", 21 a stage; unused ones do not
+ * become parameters, so parameters are in natural (numeric) order of the used symbols.
  */
 #ifndef QR_CIRCUIT_QCNN_H
 #define QR_CIRCUIT_QCNN_H

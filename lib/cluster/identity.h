@@ -1,4 +1,4 @@
-/* cluster/identity.h — who am I, who may be my peers (DESIGN §7; reference kubernetes.md §1-2).
+/* cluster/identity.h — who am I, who may be my peers (identity.md).
  *
  * First match wins: our settings (index + peers or template) → TF_CONFIG → JOB_COMPLETION_INDEX with a template → StatefulSet ordinal (with a
  * template) → single. TF_CONFIG that is set but wrong is INVALID_ARGUMENT, never a fall-through.

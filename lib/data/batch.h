@@ -1,4 +1,4 @@
-/* data/batch.h — global order, batches, blocks (DESIGN §6).
+/* data/batch.h — global order, batches, blocks (train/step.md §3).
  *
  * Order     ascending by (Philox(seed, SHUFFLE, epoch, sample), sample); file order without shuffle. Epochs from 0.
  * Batch     batch_size consecutive positions of the order; ceil(n / batch) steps an epoch, the last is short. Nothing

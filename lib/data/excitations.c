@@ -1,4 +1,4 @@
-/* TFQ's tutorial data (tfq.md §1.3): one RX of a random angle on each qubit in turn of a cluster state; small angles are +1. */
+/* The data of TFQ's tutorial (generate_data in qcnn_common.py): one RX of a random angle on each qubit in turn of a cluster state; small angles are +1. */
 #include <math.h>
 
 #include "data/dataset_impl.h"

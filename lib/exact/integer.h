@@ -1,4 +1,4 @@
-/* exact/integer.h — Q64.64 sums: the only additions above a piece (DESIGN §5).
+/* exact/integer.h — Q64.64 sums: the only additions above a piece (contract.md §3).
  *
  * A float64 enters by round-to-nearest-even of x * 2^64 and must have |x| < 2^40. At most 2^22 such
  * terms are added, so no sum overflows and every order gives the same bits. On the wire an integer is 16

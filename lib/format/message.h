@@ -7,7 +7,7 @@
  *           checked, memory bounded against unknown-field amplification. DATA_LOSS says what is wrong; *ret is then unspecified.
  * Unknown   fields and enum values of later versions are skipped, unknown kinds are refused: a protocol number guards them.
  * Threads   pure; no state.
- * Source    DESIGN §7 (hello), §8 (rules 1-5), reference collectives.md §8 (protobuf-c's pitfalls).
+ * Source    group/protocol.md §2 to §5; message_decode.c has protobuf-c's pitfalls.
  */
 #ifndef QR_FORMAT_MESSAGE_H
 #define QR_FORMAT_MESSAGE_H

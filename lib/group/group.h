@@ -1,7 +1,7 @@
 /* group/group.h — the group as the step loop sees it.
  *
  * What      forms generations, one after the other, while members come and go; sums contributions so that every block counts exactly once;
- *           ends together (DESIGN §8). Built from member.c (pure rules), a control link with its thread, and a data link driven by the
+ *           ends together (protocol.md). Built from member.c (pure rules), a control link with its thread, and a data link driven by the
  *           calling (training) thread. elastic.md shows how the step loop goes with it.
  * Order     qr_group_ready, then again and again: qr_group_join; give or fetch the state; for each step qr_group_open_step, qr_group_take
  *           until it says no, qr_group_reduce, qr_group_commit; after the closing reduction qr_group_done.
@@ -69,7 +69,7 @@ QR_MUST_CHECK enum qr_code qr_group_open(const struct qr_group_options *opt, str
 void qr_group_close(struct qr_group *g); /* says goodbye, bounded at 1 s; NULL is fine */
 
 /* Before qr_group_ready: how many epochs this process would train, and how many reductions an epoch has. Those of the first generation's leader count for
- * all until the ring ends (member.md); a state beyond their end is not gone on from. */
+ * all until the ring ends (protocol.md §5); a state beyond their end is not gone on from. */
 void qr_group_plan(struct qr_group *g, uint64_t epochs, uint64_t reductions);
 /* The ring's, as far as it is known here, else one's own; 0 before qr_group_plan. Any thread but the control thread. */
 uint64_t qr_group_epochs(struct qr_group *g);
@@ -113,7 +113,8 @@ QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, 
 /* The blocks of the present step that are this member's. *ret_left: those not taken yet. */
 QR_MUST_CHECK enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *ret_left, struct qr_err *err);
 /* Those that may be taken now, when all before have been computed; at_once: as many as are computed at the same time. All, but after deaths in this
- * step: blocks that may be their cause come last, so many at once or one by one, and the others know of them before (member.md). 0: no more. */
+ * step: blocks that may be their cause come last, so many at once or one by one, and the others know of them before
+ * (protocol.md §8). 0: no more. */
 QR_MUST_CHECK enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_left, struct qr_err *err);
 /* The next of them: whoever takes it computes it, whatever comes. False: no more, or the generation is over. */
 bool qr_group_take(struct qr_group *g, uint64_t *ret_block);

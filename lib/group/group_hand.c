@@ -1,5 +1,5 @@
-/* group/group_hand.c — after deaths in a step: which blocks may be their cause, and that the others know of one before it is computed. member.md has
- * the reasons. */
+/* group/group_hand.c — after deaths in a step: which blocks may be their cause, and that the others
+ * know of one before it is computed. protocol.md §8 has the reasons. */
 #include <string.h>
 
 #include "group/trainer_impl.h"

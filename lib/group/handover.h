@@ -1,4 +1,5 @@
-/* group/handover.h — the blocks that a leaver has computed go to another member (DESIGN §8 rule 6; elastic.md). Inside the group.
+/* group/handover.h — the blocks that a leaver has computed go to another member
+ * (protocol.md rule 6; elastic.md). Inside the group.
  *
  * What      A leaver's training thread leaves its sum with the control thread, which sends it to the lowest other member and says goodbye when the
  *           answer comes, or after QR_HANDOVER_ANSWER_NS. The lowest proposes next, so what it holds apart is in its own promise, and nobody has

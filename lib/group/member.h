@@ -1,4 +1,4 @@
-/* group/member.h — who is in the group: the rules of DESIGN §8 as a pure machine.
+/* group/member.h — who is in the group: the rules of protocol.md §4 as a pure machine.
  *
  * What      Events and the time go in (functions below), actions come out (the emit callback). No clock, no I/O, no threads, no log:
  *           a line to log is an action. Memory only in qr_member_new. member.md says which function keeps which rule.
@@ -30,7 +30,7 @@ struct qr_member_options {
     uint8_t incarnation[QR_INCARNATION_BYTES];
     size_t n_peers; const char *const *peers; /* host:port by index, with oneself; borrowed; 1..64 */
     bool count_known;          /* false: peers only probes, nobody is waited for by name */
-    /* Of the first leader these count for all (member.md): */
+    /* Of the first leader these count for all (protocol.md §5): */
     unsigned min_workers;      /* 0: ceil(n_peers / 2) where the count is known, else 1 */
     enum qr_allreduce allreduce;
     uint64_t places;           /* qr_common.places */

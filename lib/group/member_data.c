@@ -1,4 +1,5 @@
-/* group/member_data.c — rule 1 for the data streams: who is heard on control alone is not heard. member.md says why. */
+/* group/member_data.c — rule 1 for the data streams: who is heard on control alone is not heard.
+ * protocol.md rule 1 says how, member.md why. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* group/member_hello.c — who answers, with what settings, under which index (DESIGN §7; rule 8). */
+/* group/member_hello.c — who answers, with what settings, under which index (protocol.md §3, rule 8). */
 #include <stdio.h>
 #include <string.h>
 

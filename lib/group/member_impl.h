@@ -4,7 +4,7 @@
 
 #include "group/member.h"
 
-enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one block: DESIGN §6 */ };
+enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one block: protocol.md §8 */ };
 
 #define MS(n) ((int64_t)(n) * 1000000)
 #define BEGIN_OVERDUE_NS MS(500)    /* rule 3 */
@@ -19,7 +19,7 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one block: DES
 #define FORM_GRACE_NS MS(5000)      /* after the time to form: for a proposal under way */
 #define BESIDE_NS MS(600000)        /* and for a step of a ring that works and answers */
 #define FROZEN_NS MS(10000)         /* rule 1 */
-#define GOODBYES_NS MS(5000)        /* DESIGN §9 */
+#define GOODBYES_NS MS(5000)        /* protocol.md §9 */
 #define DATA_SETTLE_NS MS(30)       /* most often its process died, and the control connection tells so in a moment */
 #define SILENT_NS MS(1600)          /* six beats on a data stream */
 #define POLLS_NS MS(500)            /* who polls says so twice as often */

@@ -1,4 +1,5 @@
-/* group/member_poison.c — DESIGN §6: a block that kills whoever computes it ends the job before the ring is gone. member.md has the reasons. */
+/* group/member_poison.c — a block that kills whoever computes it ends the job before the ring is
+ * gone: protocol.md §8. */
 #include <stdio.h>
 #include <string.h>
 

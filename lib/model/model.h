@@ -3,7 +3,8 @@
  * A model is at most one quantum layer (with 1 or more filters: independent copies of one circuit on the same input, read-outs
  * concatenated filter-major) followed by dense layers; or dense layers only. Parameters live in one float64 vector, in model
  * order: pqc/parameters, pqc_1/parameters ..., dense/kernel (in x out, row-major), dense/bias, dense_1/kernel ...; quantum ones in natural
- * symbol order. Dense algebra is float64: one accumulator per output, index ascending (DESIGN §5).
+ * symbol order. Dense algebra is float64: one accumulator per output, index ascending
+ * (exact/contract.md §1).
  * Source    losses, metrics and their keys are tf-keras 2.18's.
  * Threads   a model is const after qr_model_new; prepare writes a qr_model_state (one owner); blocks may run side by side, each with its own
  *           workspace.
@@ -82,7 +83,8 @@ void qr_model_workspace_free(struct qr_model_workspace *w);
 /* Of a workspace; and of the numbers for one state, which all threads read. */
 size_t qr_model_bytes_per_thread(const struct qr_model *m);
 size_t qr_model_bytes_of_state(const struct qr_model *m);
-/* The head's slope at every read-out is known before any read-out is: it is affine with one output (DESIGN §10). */
+/* The head's slope at every read-out is known before any read-out is: it is affine with one output
+ * (sim/planner.md#when-the-head-is-known). */
 bool qr_model_head_known(const struct qr_model *m);
 /* True when blocks should run on several threads side by side; false when the pool goes inside one block only. */
 bool qr_model_blocks_in_parallel(const struct qr_model *m);

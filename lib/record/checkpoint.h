@@ -1,4 +1,4 @@
-/* record/checkpoint.h — one state of a run as a file that is whole and verified, or not seen (DESIGN §9).
+/* record/checkpoint.h — one state of a run as a file that is whole and verified, or not seen (publication.md).
  *
  * File      safetensors, F64, named by job hash, step and digest; its metadata say format, contract, job hash, step, epoch, pass and
  *           digest, and the crc32c of each tensor and of the whole file (counted with zeros in its place). No time, host, generation or

@@ -2,7 +2,7 @@
  *
  * Data      A cell is 16 lanes: E re[16], im[16], 64-byte aligned. A tile is 2^bits cells.
  * Bits      Every table evaluates the same expressions with the same fused multiply-adds in the same
- *           order, so all tables give the same bits (DESIGN §5); tests/unit/test_sim_kernels.c holds them to it.
+ *           order, so all tables give the same bits (exact/contract.md §1); tests/unit/test_sim_kernels.c holds them to it.
  * Numbers   float64 in both precisions. narrow: re[16], im[16] of a 4x4 matrix, row-major, the same for all lanes. wide: for each
  *           of the 16 entries re[16 lanes], im[16 lanes], 64-byte aligned.
  */

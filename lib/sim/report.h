@@ -46,7 +46,7 @@ struct qr_sim_report {
     const char *engine; /* "streaming", "blocked" */
     char *why;
     size_t n_gates, n_samples;
-    bool read_outs_first; /* a streaming plan's; else lambda's direction is known before the head, and both sweeps are one (DESIGN §10) */
+    bool read_outs_first; /* a streaming plan's; else lambda's direction is known before the head, and both sweeps are one (planner.md#when-the-head-is-known) */
     size_t n_lines, n_shapes, n_blocks, n_stages, n_buffers, n_parts;
     struct qr_sim_line *lines;
     struct qr_sim_shape *shapes;

@@ -4,8 +4,8 @@
  *           d(sum_r direction[s][r] z[s][r])/d(theta) for all parameters in one backward sweep.
  * Method    Gates are fused into two-qubit blocks; the backward pass carries two vectors and takes
  *           per block the cross matrix K = M - M^dagger, M = Tr_rest |phi><lambda|, from which small dense float64
- *           algebra gives every derivative in the block (DESIGN §10; simulation.md §4). planner.md has the details.
- * Numbers   The arithmetic contract of DESIGN §5. Results are a pure function of (plan, theta, samples): not of
+ *           algebra gives every derivative in the block. planner.md has the details.
+ * Numbers   The arithmetic contract (exact/contract.md). Results are a pure function of (plan, theta, samples): not of
  *           threads, kernel table or traversal. Amplitudes are float32 pairs, rounded once per block (sums inside a block are
  *           float64), or float64 with QR_DOUBLE.
  * Cost      about three simulations per gradient, however many parameters.

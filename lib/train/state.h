@@ -1,4 +1,4 @@
-/* train/state.h — what training changes: weights, moments, products, counters (DESIGN §2 "state").
+/* train/state.h — what training changes: weights, moments, products, counters (step.md §1).
  *
  * Everything is float64 and a pure function of (job, data, step). The digest names it: XXH3-128 of contract name,
  * u64 step, u64 epoch, then weights, moments, products, accumulators and stopping counters, little-endian, in model order.

@@ -1,4 +1,4 @@
-/* train/train.h — the step loop: blocks → model → reduce → update → record (DESIGN §6).
+/* train/train.h — the step loop: blocks → model → reduce → update → record (step.md).
  *
  * Every result is a pure function of (job, data): workers, threads and kernels never show, nor does it show who came and went meanwhile
  * (group/elastic.md). What comes next follows from the state alone, so a state that was fetched is gone on with like one's own. Only stable
@@ -59,8 +59,9 @@ struct qr_train_options {
      * when there is none; training then goes on from `resume`, or from the start. NULL: there is none. */
     enum qr_code (*reload)(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err);
     void *reload_ctx;
-    /* Who leads a first generation reloads too: others may have trained on since these started (DESIGN §8 rule 7). Then this says whether what was
-     * reloaded is the end of the run. NULL: no such look is taken. */
+    /* Who leads a first generation reloads too: others may have trained on since these started
+     * (group/protocol.md rule 7). Then this says whether what was reloaded is the end of the run. NULL: no
+     * such look is taken. */
     bool (*ended)(void *ctx);
     /* Instead of that look, for who wants nothing of what was trained before: who leads the first generation takes it away. NULL: it looks. */
     enum qr_code (*anew)(void *ctx, struct qr_err *err);

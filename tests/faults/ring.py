@@ -2,7 +2,7 @@
 
 A program of rows is a list of functions under @row(NUMBER, ...) and ends with main(). It runs from the repository's root with QR_BIN and QR_B as
 tests/run gives them; `rows_x.py 5 6` runs those rows, and REPEAT=20 repeats the rows that measure a time and prints median and worst of each
-figure (`make faults`). Every row compares with one worker that nobody disturbed. Bounds are DESIGN's; on virtual time (tests/sim) they are
+figure (`make faults`). Every row compares with one worker that nobody disturbed. Bounds are those of tests/faults/README.md; on virtual time (tests/sim) they are
 asserted as they are, here, on a machine that may be busy, SLACK times as much must do.
 """
 import json, os, re, shutil, signal, statistics, subprocess, sys, threading, time

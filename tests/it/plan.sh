@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common"
 "$qring" show --plan >"$work/said" 2>&1 || fail "show --plan: exit $?"
 awk '/^```$/ { if (inside) exit; inside = 1; next } inside' lib/sim/planner.md >"$work/page"
-check "planner.md has the plan that is printed: $(diff "$work/page" "$work/said" | head -n 6)" cmp -s "$work/page" "$work/said"
+check "lib/sim/planner.md has the plan that is printed: $(diff "$work/page" "$work/said" | head -n 6)" cmp -s "$work/page" "$work/said"
 "$qring" show --json >"$work/json" || fail "show --json: exit $?"
 check "--json: the same numbers" $python - "$work/json" "$work/said" <<'J'
 import json, re, sys

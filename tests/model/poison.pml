@@ -1,4 +1,5 @@
-/* poison.pml — the rule of DESIGN §6 about a block that kills whoever computes it, for Spin 6: lib/group/member_poison.c and group_hand.c.
+/* poison.pml — a block that kills whoever computes it (lib/group/protocol.md §8), for Spin 6: lib/group/member_poison.c and
+   group_hand.c.
 
    N workers share the B blocks of one step; a worker computes up to two at once. Block `poison` (one of them, or none) kills its worker. CHANCE workers more may
    die at any moment; dead ones come back as new processes, or do not. When one dies the others begin a generation: unfinished blocks and those that

@@ -21,7 +21,7 @@ static size_t parametrised(const struct qr_circuit *c) {
     return n;
 }
 
-/* simulation.md §1; gates there count one data gate, ours stands on every qubit. */
+/* Counted by another program, with one data gate; ours stands on every qubit. */
 static void sizes(void) {
     static const struct { unsigned n, gates, parametrised, params; } table[] = {
         {8, 297, 273, 63},   {12, 465, 429, 84},  {16, 633, 585, 84}, {20, 801, 741, 105},

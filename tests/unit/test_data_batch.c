@@ -1,4 +1,5 @@
-/* Order, batches, blocks: a permutation that depends on (seed, epoch) alone, sorted as DESIGN says; ranges without gaps. */
+/* Order, batches, blocks: a permutation that depends on (seed, epoch) alone, sorted as
+ * lib/train/step.md §3 says; ranges without gaps. */
 #include "data/batch.h"
 #include "exact/random.h"
 #include "tests/t.h"

@@ -258,7 +258,7 @@ static void test_base(void) {
         if (member_runs_disjoint(&x, &y) == meet) CHECK(false, "runs %llu", (unsigned long long)i);
     }
 }
-/* ---- DESIGN §6: a block that kills ---- */
+/* ---- lib/group/protocol.md §8: a block that kills ---- */
 static void four(void) {
     reset();
     for (uint32_t i = 0; i < 4; i++) box(i, i, 4, (uint8_t)(i + 1), fields_64);
