@@ -81,14 +81,14 @@ libqring := $(B)/libqring.a
 listed    = $(shell sed -n 's/^$1  *//p' tests/order 2>/dev/null)
 quick    := $(filter-out $(call listed,slow),$(patsubst %.c,%,$(wildcard tests/unit/test_*.c))) $(call listed,check)
 
-# Which of the tests a sanitizer build runs: all but the bit matrices, the image, instruction counts and what looks at sources; the thread
+# Which of the tests a sanitizer build runs: all but the bit matrices, the image, what is installed, instruction counts and what looks at sources; the thread
 # sanitizer those that have threads of their own, the simulated group and the fault rows (whole workers on virtual time are one thread).
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its) $(faults)
 else ifeq ($(SAN),thread)
 suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http% test_worker_publisher% test_worker_logdir% test_sim_group,$(notdir $t)),$t)) $(filter %.py,$(faults))
 else
-suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh tests/it/instructions.sh,$(its)) $(faults)
+suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh tests/it/install.sh tests/it/instructions.sh,$(its)) $(faults)
 endif
 checked  := $(filter $(patsubst %,$(B)/%,$(quick)) $(quick),$(suite))
 export TSAN_OPTIONS := ignore_noninstrumented_modules=1
