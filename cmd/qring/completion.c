@@ -249,7 +249,8 @@ static void put_fish_quoted(const char *text) {
 
 static void put_fish_value(struct value v) {
     static const char *const action[] = {
-        " -x", "", " -r -F", " -x -a '(__fish_complete_suffix .json)'", " -x -a '(__fish_complete_directories)'",
+        " -x", "", " -r -F", " -x -a '(__fish_complete_suffix .json)'",
+        " -x -a '(__fish_complete_directories)'",
     };
     if (v.kind != WORDS) {
         fputs(action[v.kind], stdout);

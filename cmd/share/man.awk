@@ -1,6 +1,7 @@
-# A man page from a help text on standard input; name, summary, version and see ("qring qringd") are given. A help text has
-# paragraphs that say what it is, "Examples:", "Usage: …" with the flags below it ("  --out DIR   the folder …"), "Commands:",
-# "Exit codes: …" and more paragraphs. Programs say their summary themselves: "qring - train …".
+# A man page from a help text on standard input; name, summary, version and see ("qring qringd") are
+# given. A help text has paragraphs that say what it is, "Examples:", "Usage: …" with the flags
+# below it ("  --out DIR   the folder …"), "Commands:", "Exit codes: …" and more paragraphs.
+# Programs say their summary themselves: "qring - train …".
 function roff(s) {
     gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s); gsub(/'/, "\\(aq", s); gsub(/`/, "\\(ga", s)
     gsub(/\^/, "\\(ha", s); gsub(/~/, "\\(ti", s)

@@ -1,6 +1,7 @@
-"""What shells make of keys typed at them: tests/install/typed.py PREFIX WORK. bash (with Debian's bash-completion), zsh and fish
-run on a terminal with the completions installed under PREFIX; each case is what is typed, with TAB, and the words that the
-program then gets. The shells are typed at side by side. Prints "N passed, N failed, N skipped"."""
+"""What shells make of keys typed at them: tests/install/typed.py PREFIX WORK. bash (with Debian's
+bash-completion), zsh and fish run on a terminal with the completions installed under PREFIX;
+each case is what is typed, with TAB, and the words that the program then gets. The shells are
+typed at side by side. Prints "N passed, N failed, N skipped"."""
 import os
 import pty
 import re
@@ -17,7 +18,7 @@ counts = {"passed": 0, "failed": 0, "skipped": 0}
 # The files there are.
 FILES = ["jobs/tutorial.json", "jobs/notes.txt", "trained.h5", "only/", "two words/job.json", "plain"]
 
-# Typed (TAB is where the completion is asked for), the program's words; the shells that are asked, if not all.
+# Typed (TAB is where the completion is asked for), and the words that the program gets.
 CASES = [
     ("qring va\t", ["validate"]),
     ("qring comp\tf\t", ["completion", "fish"]),

@@ -1,10 +1,14 @@
 #!/bin/bash
-# check.sh [more] — the runs of the Spin models here: what must hold, and the mutations that must fail. One line each: what it proves or which property
-# caught the mutation, states, depth, seconds; then "N passed, N failed, N skipped". group.pml: who belongs, and what is applied; propose.pml: that
-# it comes to an end, with times, data streams too; latest.pml: checkpoints and LATEST; poison.pml: a block that kills. Their headers say what each leaves out.
-# The runs are in searches: the bounds of make test, some 20 s on two cores and 1 GB on each. "more": searches.more too, larger bounds, minutes, at most
-# 6 GB. A search counts as a pass only when it is complete: no error, no depth or memory limit reached, no bits for states.
-# As many parts run at a time as there are processors (QR_LANES); with "more" one, which may want all of the memory, and whose states are compressed.
+# check.sh [more] — the runs of the Spin models here: what must hold, and the mutations that must
+# fail. One line each: what it proves or which property caught the mutation, states, depth, seconds;
+# then "N passed, N failed, N skipped". group.pml: who belongs, and what is applied; propose.pml:
+# that it comes to an end, with times, data streams too; latest.pml: checkpoints and LATEST;
+# poison.pml: a block that kills. Their headers say what each leaves out. The runs are in searches:
+# the bounds of make test, some 20 s on two cores and 1 GB on each. "more": searches.more too,
+# larger bounds, minutes, at most 6 GB. A search counts as a pass only when it is complete: no
+# error, no depth or memory limit reached, no bits for states. As many parts run at a time as there
+# are processors (QR_LANES); with "more" one, which may want all of the memory, and whose states are
+# compressed.
 here=$(cd "$(dirname "$0")" && pwd) passed=0 failed=0
 if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then
     echo "SKIP spin or gcc is missing: make deps"
