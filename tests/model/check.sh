@@ -4,7 +4,7 @@
 # then "N passed, N failed, N skipped". group.pml: who belongs, and what is applied; propose.pml:
 # that it comes to an end, with times, data streams too; latest.pml: checkpoints and LATEST;
 # poison.pml: a block that kills. Their headers say what each leaves out. The runs are in searches:
-# the bounds of make test, some 20 s on two cores and 1 GB on each. "more": searches.more too,
+# the bounds of make test, 38 s of processor time, 1 GB a part. "more": searches.more too,
 # larger bounds, minutes, at most 6 GB. A search counts as a pass only when it is complete: no
 # error, no depth or memory limit reached, no bits for states. As many parts run at a time as there
 # are processors (QR_LANES); with "more" one, which may want all of the memory, and whose states are
