@@ -4,6 +4,7 @@
 #   SAN=address     sanitizer build in its own tree (address, undefined, thread)
 #   WERROR=         let warnings pass
 #   CROSS=arm64     for arm64, in its own tree, with libraries of its own (make arm64 fetches them)
+#   PREFIX=/usr/local, DESTDIR=   where make install puts things, and an empty root to put them in
 
 ifeq ($(origin CC),default)
 CC       := gcc
@@ -23,17 +24,17 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep,$(goals)),deep,$(if $(filter test faults lint bench bench-record bench-instructions fuzz model sim matrix image interop interop-gcs chart e2e-api e2e cluster,$(goals)),test,build)))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep,$(goals)),deep,$(if $(filter test check faults lint bench bench-record bench-instructions fuzz model sim matrix image interop interop-gcs chart e2e-api e2e cluster,$(goals)),test,build)))
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run test lint lint-deep bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api e2e cluster help clean FORCE
+.PHONY: all deps run install dist check test lint lint-deep bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
 # pkg-config's answers below would be empty now: install first, then read this file again.
-run test lint-deep:
+run test check lint-deep:
 	@tests/deps install $(need)
 	@+$(MAKE) --no-print-directory $@
-$(filter-out run test lint-deep deps help clean manifests,$(goals)):
+$(filter-out run test check lint-deep deps help clean manifests,$(goals)):
 	@echo "missing: $(missing). Type: make deps" >&2; exit 2
 else
 
@@ -57,7 +58,7 @@ endif
 lib_c    := $(wildcard lib/*/*.c)
 protos   := $(wildcard proto/*.proto)
 gen_c    := $(protos:proto/%.proto=$(B)/gen/%.pb-c.c)
-gen_h    := $(B)/gen/builtin_job.h
+gen_h    := $(B)/gen/builtin_job.h $(B)/gen/version.h
 lib_o    := $(lib_c:%.c=$(B)/%.o) $(gen_c:%.c=%.o)
 progs    := $(patsubst cmd/%/main.c,$(BIN)/%,$(wildcard cmd/*/main.c))
 test_c   := $(wildcard tests/unit/test_*.c tests/conform/test_*.c tests/sim/test_*.c)
@@ -77,15 +78,19 @@ analysed := $(patsubst %.c,$(B)/deep/%.found,$(lib_c) $(wildcard cmd/*/*.c))
 models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
 
-# Which of the tests a sanitizer build runs: all but the bit matrices, the image, instruction counts and what looks at sources; the thread
+listed    = $(shell sed -n 's/^$1  *//p' tests/order 2>/dev/null)
+quick    := $(filter-out $(call listed,slow),$(patsubst %.c,%,$(wildcard tests/unit/test_*.c))) $(call listed,check)
+
+# Which of the tests a sanitizer build runs: all but the bit matrices, the image, what is installed, instruction counts and what looks at sources; the thread
 # sanitizer those that have threads of their own, the simulated group and the fault rows (whole workers on virtual time are one thread).
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its) $(faults)
 else ifeq ($(SAN),thread)
 suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http% test_worker_publisher% test_worker_logdir% test_sim_group,$(notdir $t)),$t)) $(filter %.py,$(faults))
 else
-suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh tests/it/instructions.sh,$(its)) $(faults)
+suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh tests/it/install.sh tests/it/instructions.sh,$(its)) $(faults)
 endif
+checked  := $(filter $(patsubst %,$(B)/%,$(quick)) $(quick),$(suite))
 export TSAN_OPTIONS := ignore_noninstrumented_modules=1
 export QR_BIN := $(BIN)
 export QR_B := $(B)
@@ -97,15 +102,31 @@ all: $(libqring) $(progs)
 deps:
 	@tests/deps install test
 
+## make install    programs, man pages, completions of bash, zsh and fish; PREFIX=/usr/local DESTDIR=
+PREFIX   ?= /usr/local
+install: $(progs) $(B)/share/.made
+	install -d $(DESTDIR)$(PREFIX)/bin && install -m 755 $(progs) $(DESTDIR)$(PREFIX)/bin
+	cd $(B)/share && find * -type f -exec install -D -m 644 '{}' '$(abspath $(DESTDIR)/$(PREFIX))/share/{}' ';'
+
+## make dist       build/dist/qring-VERSION.tar.gz of the last commit; builds and installs from it in an empty folder; what to tag
+dist:
+	$(Q)tests/install/dist
+
 ## make run        trains the tutorial's model with two real workers on loopback; the results are in out/qcnn
 run: all
 	$(Q)$(BIN)/qring run deploy/jobs/qcnn.json -n 2 --fresh --out out/qcnn
+
+## make check      for every edit, under a minute: lint, and the tests of tests/unit that tests/order does not call slow
+check:
+	$(Q)$(MAKE) --no-print-directory $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc)) check-run
+check-run: $(filter $(B)/%,$(checked)) $(progs) $(lib_o)
+	$(Q)QR_LOGS=$(B)/check tests/run $(checked)
 
 ## make test       everything that proves it, some twelve minutes on two cores; SAN=address|undefined|thread for sanitizers
 test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 
-## make lint       floors, third-party boundaries, banned calls, sizes, headers, objects, pages, citations
+## make lint       floors, third-party boundaries, banned calls, sizes, headers, objects, words, pages, citations, versions
 lint: $(lib_o) $(progs)
 	$(Q)tests/lint/run
 
@@ -202,20 +223,20 @@ fuzz-run: $(fuzzers)
 # ---- how ------------------------------------------------------------------
 # gcc 12's vectorisers form vfmaddsub even under -ffp-contract=off: kernel files are compiled without them.
 novec := -fno-tree-vectorize -fno-tree-slp-vectorize
-kernel   = $(findstring /lib/sim/kernel_$1,$@)
-isa      = $(if $(call kernel),$(novec)) $(if $(filter x86_64%,$(machine)),$(if $(call kernel,avx2),-mavx2 -mfma) $(if $(call kernel,avx512),-mavx512f -mavx512dq -mfma))
+kernel   = $(findstring /lib/sim/kernel_$2,$1)
+isa      = $(if $(call kernel,$1),$(novec)) $(if $(filter x86_64%,$(machine)),$(if $(call kernel,$1,avx2),-mavx2 -mfma) $(if $(call kernel,$1,avx512),-mavx512f -mavx512dq -mfma))
 
 flags   = $(pre) $(gen) $(warn) $(harden) $(CPPFLAGS) $(CFLAGS)
-compile = $(CC) $(flags) $(isa) -MMD -MP -c $< -o $@
+compile = $(CC) $(flags) $(call isa,$2) -MMD -MP -c $1 -o $2
 $(B)/%.o: %.c $(B)/.flags | $(gen_c) $(gen_h)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC    $<")
-	$(Q)$(compile)
+	$(Q)$(call compile,$<,$@)
 
 $(B)/deep/%.found: %.c tests/lint/deep $(B)/.flags | $(gen_c) $(gen_h)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  DEEP  $<")
-	$(Q)tests/lint/deep one $< $@ $(pre) $(gen) $(CPPFLAGS) $(CFLAGS) $(isa)
+	$(Q)tests/lint/deep one $< $@ $(pre) $(gen) $(CPPFLAGS) $(CFLAGS) $(call isa,$@)
 
 $(B)/gen/%.pb-c.c: proto/%.proto
 	@mkdir -p $(@D)
@@ -223,7 +244,10 @@ $(B)/gen/%.pb-c.c: proto/%.proto
 	$(Q)protoc-c --proto_path=proto --c_out=$(B)/gen $<
 $(B)/gen/%.pb-c.o: $(B)/gen/%.pb-c.c $(B)/.flags
 	$(Q)$(CC) $(pre) $(gen) -w $(harden) -c $< -o $@
-$(gen_h): deploy/jobs/qcnn.json
+$(B)/gen/version.h: lib/VERSION
+	@mkdir -p $(@D)
+	$(Q)sed 's/.*/#define QR_VERSION "&"/' $< > $@
+$(B)/gen/builtin_job.h: deploy/jobs/qcnn.json
 	@mkdir -p $(@D)
 	$(Q)( echo 'static const char qr_builtin_job[] = {'; od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g'; echo '0};' ) > $@
 
@@ -248,17 +272,35 @@ $(replays): %.replay: %.o $(B)/tests/fuzz/replay.o $(libqring)
 $(fuzzers): %: %.o $(libqring)
 	$(Q)$(CC) -fsanitize=fuzzer,address $^ $(libs) -o $@
 
+# Man pages and completions are what the programs say of themselves.
+$(B)/share/.made: $(progs) $(wildcard cmd/share/*) lib/VERSION
+	$(Q)cmd/share/make "$(if $(CROSS),qemu-aarch64 -L $(sysroot) )$(BIN)" $(@D) && touch $@
+
+## make compile_commands.json  how each file is compiled, by the present flags, for editors and analyzers
+database := $(lib_c) $(wildcard cmd/*/*.c tests/ref/*.c) $(test_c) $(patsubst $(B)/%,%.c,$(benches) $(counted) $(besides) $(fuzzers) $(proxy)) tests/fuzz/replay.c tests/it/poison.c
+quoted    = "$(subst ",\",$(subst \,\\,$1))"
+comma    := ,
+define entry
+$(if $(filter-out $(firstword $(database)),$1),$(comma)
+){"directory": $(call quoted,$(CURDIR)), "file": $(call quoted,$1), "output": $(call quoted,$(B)/$(1:.c=.o)),
+ "command": $(call quoted,$(call compile,$1,$(B)/$(1:.c=.o)))}
+endef
+compile_commands.json: $(gen_c) $(gen_h) FORCE
+	$(file >$@,[$(foreach c,$(database),$(call entry,$c))])
+	@:
+
 # A change of flags rebuilds everything; an unchanged one rebuilds nothing.
 $(B)/.flags: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(subst $(CURDIR),.,$(flags))' | cmp -s - $@ || echo '$(CC) $(subst $(CURDIR),.,$(flags))' > $@
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
-.PHONY: fuzz-run
+-include $(shell find $(B) -name '*.d' -type f 2>/dev/null)
+.PHONY: fuzz-run check-run
 .SECONDARY:
 endif
 
 ## make manifests  deploy/jobs/*.yaml from charts/qring, its job file and README (Helm by go install); deploy/kustomize, rendered (kubectl)
 manifests:
+	tests/lint/version --write
 	cp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
 	helm=$$(tests/chart/tools helm3) && tests/chart/render "$$helm" deploy/jobs
 	tests/chart/readme --write

@@ -10,8 +10,7 @@
 /* argv[0] is the command's own name. Returns the exit code. */
 struct qr_command {
     const char *name, *usage, *summary;
-    const char *help;   /* examples first, then flags */
-    const char *flags;  /* for completion: "--out --epochs …" */
+    const char *help; /* examples first, then flags; completions and man pages are made from it */
     int (*run)(const struct qr_command *self, int argc, char **argv);
 };
 extern const struct qr_command qr_commands[];
@@ -28,6 +27,14 @@ int qr_command_certs(const struct qr_command *self, int argc, char **argv);
 int qr_command_completion(const struct qr_command *self, int argc, char **argv);
 extern const char qr_help_run[], qr_help_infer[], qr_help_gradient[], qr_help_validate[], qr_help_status[], qr_help_show[], qr_help_weights[], qr_help_certs[],
     qr_help_completion[];
+
+/* A flag as a help text explains it: "  --out DIR   the folder …" has name "--out", value "DIR"
+ * ("" for a switch) and about "the folder …". */
+struct qr_help_flag { char name[40], value[40], about[120]; };
+/* The next flag of a help text; *at is its beginning at first. False: there is no other. */
+bool qr_help_flag(const char **at, struct qr_help_flag *ret);
+/* Flags of qringd that qring run does not take, as it tells each worker who it is. No dashes. */
+bool qr_run_refuses(const char *name);
 
 /* One flag of a command: text takes a value, on does not. */
 struct qr_flag { const char *name; const char **text; bool *on; };

@@ -1,11 +1,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "cmd/qring/command.h"
 #include "worker/settings.h"
 
 const char qr_help_completion[] =
-    "Prints a shell's completion for qring.\n"
+    "Prints a shell's completion for qring and qringd: commands, flags, their values, files.\n"
+    "make install puts it in place.\n"
     "\n"
     "Examples:\n"
     "  source <(qring completion bash)                  # in ~/.bashrc\n"
@@ -14,51 +16,288 @@ const char qr_help_completion[] =
     "\n"
     "Usage: qring completion bash|zsh|fish\n";
 
-/* These take every flag of the worker too. */
-static bool takes_settings(const struct qr_command *c) { return strcmp(c->name, "run") == 0 || strcmp(c->name, "validate") == 0; }
+/* What may follow: nothing that a shell could know, words, or paths. */
+enum kind { ANYTHING, WORDS, FILES, JOBS, FOLDERS };
+static const char *const kind_name[] = {"anything", "words", "files", "jobs", "folders"};
+struct value { enum kind kind; const char *words; /* "auto|portable" */ };
 
-static void put_flags(const struct qr_command *c) {
-    fputs(c->flags, stdout);
-    if (!takes_settings(c)) return;
-    for (size_t i = 0; qr_settings_name(i); i++) {
-        char flag[64];
-        snprintf(flag, sizeof flag, "--%s", qr_settings_name(i));
-        if (!strstr(c->flags, flag)) printf(" %s", flag);
+/* A command, or qringd: its flags and what else it takes. */
+struct set {
+    const char *name;
+    char takes[40]; /* "JOB" */
+    struct qr_help_flag flags[QR_SETTINGS_MAX + 32];
+    size_t n;
+};
+
+static struct value by_name(const char *value) {
+    if (strchr(value, '|')) return (struct value){WORDS, value};
+    if (strcmp(value, "JOB") == 0) return (struct value){.kind = JOBS};
+    if (strcmp(value, "DIR") == 0) return (struct value){.kind = FOLDERS};
+    static const char *const files[] = {"FILE", "FILE...", "URL", "OUT"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (strcmp(value, files[i]) == 0) return (struct value){.kind = FILES};
+    return (struct value){.kind = ANYTHING};
+}
+
+static struct value of_flag(const struct qr_help_flag *f) {
+    const char *choices = qr_settings_choices(f->name + strspn(f->name, "-"));
+    return choices ? (struct value){WORDS, choices} : by_name(f->value);
+}
+
+static bool has(const struct set *s, const char *name) {
+    for (size_t i = 0; i < s->n; i++)
+        if (strcmp(s->flags[i].name, name) == 0) return true;
+    return false;
+}
+
+/* The flags that a help text explains and that are not there yet. */
+static void add(struct set *s, const char *help, bool but_refused) {
+    struct qr_help_flag f;
+    while (qr_help_flag(&help, &f)) {
+        if (has(s, f.name) || (but_refused && qr_run_refuses(f.name + 2))) continue;
+        QR_ASSERT(s->n < sizeof s->flags / sizeof *s->flags);
+        s->flags[s->n++] = f;
     }
 }
 
-static void put_names(void) {
+static void collect(struct set *s, const struct qr_command *c) {
+    const char *takes = c ? c->usage + strlen(c->name) + 1 : "JOB";
+    takes += *takes == '[';
+    *s = (struct set){.name = c ? c->name : "qringd"};
+    snprintf(s->takes, sizeof s->takes, "%.*s", (int)strcspn(takes, " ]"), takes);
+    if (c) add(s, c->help, false);
+    if (!c || strstr(c->help, "every flag of qringd")) { /* as the texts of run and validate say */
+        struct qr_buf settings = {0};
+        qr_settings_help(&settings);
+        add(s, qr_buf_string(&settings), c && strcmp(c->name, "run") == 0);
+        qr_buf_free(&settings);
+    }
+    add(s, "  --help  its help text\n", false);
+}
+
+/* For all commands, and at last for qringd. */
+static void for_each(void (*put)(const struct set *)) {
+    static struct set s;
+    for (size_t i = 0; i <= qr_n_commands; i++) {
+        collect(&s, i < qr_n_commands ? &qr_commands[i] : NULL);
+        put(&s);
+    }
+}
+
+/* Inside of single quotes of bash and zsh; escaped: which characters want a backslash there. */
+static void put_quoted(const char *text, const char *escaped) {
+    for (const char *c = text; *c; c++) {
+        if (*c == '\'') fputs("'\\''", stdout);
+        else if (strchr(escaped, *c)) printf("\\%c", *c);
+        else putchar(*c);
+    }
+}
+
+static void put_words(const char *words) {
+    for (const char *c = words; *c; c++) putchar(*c == '|' ? ' ' : *c);
+}
+
+static void put_commands(void) {
     for (size_t i = 0; i < qr_n_commands; i++) printf("%s ", qr_commands[i].name);
-    printf("help");
+    fputs("help", stdout);
 }
 
-static void bash(const char *wrap) {
-    printf("_qring() {\n    local cur=${COMP_WORDS[COMP_CWORD]} words=\n    case ${COMP_CWORD}:${COMP_WORDS[1]} in\n    1:*) words='");
-    put_names();
-    printf("' ;;\n");
-    for (size_t i = 0; i < qr_n_commands; i++) {
-        printf("    *:%s) words='", qr_commands[i].name);
-        put_flags(&qr_commands[i]);
-        printf("' ;;\n");
+/* ---- bash ---- */
+
+static const char bash_head[] =
+    "# bash completion of qring and qringd: qring completion bash\n"
+    "_qring() {\n"
+    "    local cur=${COMP_WORDS[COMP_CWORD]} flag=${COMP_WORDS[COMP_CWORD-1]}\n"
+    "    local command=${COMP_WORDS[1]} flags= kind=words words=\n"
+    "    COMPREPLY=()\n"
+    "    case $cur:$flag in # --flag=value is three words\n"
+    "    =:*) cur= ;;\n"
+    "    *:=) flag=${COMP_WORDS[COMP_CWORD-2]} ;;\n"
+    "    esac\n"
+    "    if [ \"${1##*/}\" = qringd ]; then command=qringd\n"
+    "    elif [ \"$COMP_CWORD\" = 1 ]; then command=; fi\n"
+    "    case $command in\n";
+static const char bash_tail[] =
+    "    esac\n"
+    "    case $cur in -*) [ -z \"$flags\" ] || kind=words words=$flags ;; esac\n"
+    "    local IFS=$' \\n'\n"
+    "    case $kind in\n"
+    "    words) COMPREPLY=($(compgen -W \"${words:-$flags}\" -- \"$cur\")) ;;\n"
+    "    files) compopt -o default ;;\n"
+    "    folders) compopt -o dirnames ;;\n"
+    "    jobs)\n"
+    "        IFS=$'\\n'\n"
+    "        COMPREPLY=($(compgen -f -X '!*.json' -- \"$cur\") $(compgen -d -- \"$cur\"))\n"
+    "        compopt -o filenames -o default ;;\n"
+    "    esac\n"
+    "}\n"
+    "complete -F _qring qring qringd\n";
+
+static void put_bash_value(struct value v) {
+    printf("kind=%s", kind_name[v.kind]);
+    if (v.kind != WORDS) return;
+    fputs(" words='", stdout);
+    put_words(v.words);
+    putchar('\'');
+}
+
+static void put_bash(const struct set *s) {
+    struct value takes = by_name(s->takes);
+    printf("    %s)\n        ", s->name);
+    put_bash_value(takes.kind == ANYTHING ? (struct value){WORDS, ""} : takes);
+    printf("\n        flags='");
+    for (size_t i = 0; i < s->n; i++) printf("%s%s", i ? " " : "", s->flags[i].name);
+    printf("'\n        case $flag in\n");
+    for (size_t i = 0; i < s->n; i++) {
+        if (!s->flags[i].value[0]) continue;
+        printf("        %s) ", s->flags[i].name);
+        put_bash_value(of_flag(&s->flags[i]));
+        fputs(" flags= ;;\n", stdout);
     }
-    printf("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-           "    [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- \"$cur\"))\n}\n%s", wrap);
+    fputs("        esac ;;\n", stdout);
+}
+
+static void bash(void) {
+    fputs(bash_head, stdout);
+    fputs("    '') flags='--help --version' words='", stdout);
+    put_commands();
+    fputs("' ;;\n    help) words='", stdout);
+    put_commands();
+    fputs("' ;;\n", stdout);
+    for_each(put_bash);
+    fputs(bash_tail, stdout);
+}
+
+/* ---- zsh ---- */
+
+static void put_zsh_value(struct value v, const char *name) {
+    static const char *const action[] = {" ", "", "_files", "_files -g \"*.json\"", "_files -/"};
+    putchar(':');
+    put_quoted(name, ":\\");
+    putchar(':');
+    if (v.kind != WORDS) {
+        fputs(action[v.kind], stdout);
+        return;
+    }
+    putchar('(');
+    put_words(v.words);
+    putchar(')');
+}
+
+static void put_zsh(const struct set *s) {
+    struct value takes = by_name(s->takes);
+    printf("    %s)\n        _arguments", s->name);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct qr_help_flag *f = &s->flags[i];
+        const char *joined = !f->value[0] ? "" : f->name[1] == '-' ? "=" : "+";
+        printf(" \\\n            '%s%s[", f->name, joined);
+        put_quoted(f->about[0] ? f->about : f->value, "]\\");
+        putchar(']');
+        if (f->value[0]) put_zsh_value(of_flag(f), f->value);
+        putchar('\'');
+    }
+    if (takes.kind != ANYTHING) {
+        printf(" \\\n            '%s", strstr(s->takes, "...") ? "*" : "1");
+        put_zsh_value(takes, s->takes);
+        putchar('\'');
+    }
+    fputs(" ;;\n", stdout);
+}
+
+static void put_zsh_commands(void) {
+    for (size_t i = 0; i < qr_n_commands; i++) {
+        printf("        '%s:", qr_commands[i].name);
+        put_quoted(qr_commands[i].summary, ":\\");
+        fputs("'\n", stdout);
+    }
+    fputs("        'help:its help text, or a command'\\''s'\n", stdout);
+}
+
+static void zsh(void) {
+    fputs("#compdef qring qringd\n"
+          "# zsh completion of qring and qringd: qring completion zsh\n"
+          "_qring() {\n"
+          "    local -a commands=(\n", stdout);
+    put_zsh_commands();
+    fputs("    )\n"
+          "    local command=qringd\n"
+          "    if [[ ${words[1]:t} != qringd ]]; then\n"
+          "        if (( CURRENT == 2 )); then\n"
+          "            _describe command commands\n"
+          "            [[ $words[2] != -* ]] || compadd -- --help --version\n"
+          "            return\n"
+          "        fi\n"
+          "        command=$words[2]\n"
+          "        shift words\n"
+          "        (( CURRENT-- ))\n"
+          "    fi\n"
+          "    case $command in\n"
+          "    help) _describe command commands ;;\n", stdout);
+    for_each(put_zsh);
+    fputs("    esac\n"
+          "}\n"
+          "if [[ $funcstack[1] == _qring ]]; then _qring \"$@\"\n"
+          "else compdef _qring qring qringd; fi\n", stdout);
+}
+
+/* ---- fish ---- */
+
+/* Inside of its single quotes a backslash comes before a quote. */
+static void put_fish_quoted(const char *text) {
+    for (const char *c = text; *c; c++) printf(*c == '\'' || *c == '\\' ? "\\%c" : "%c", *c);
+}
+
+static void put_fish_value(struct value v) {
+    static const char *const action[] = {
+        " -x", "", " -r -F", " -x -a '(__fish_complete_suffix .json)'",
+        " -x -a '(__fish_complete_directories)'",
+    };
+    if (v.kind != WORDS) {
+        fputs(action[v.kind], stdout);
+        return;
+    }
+    fputs(" -x -a '", stdout);
+    put_words(v.words);
+    putchar('\'');
+}
+
+static void put_fish(const struct set *s) {
+    char when[80] = "complete -c qringd";
+    struct value takes = by_name(s->takes);
+    if (strcmp(s->name, "qringd") != 0)
+        snprintf(when, sizeof when, "complete -c qring -n '__fish_seen_subcommand_from %s'",
+                 s->name);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct qr_help_flag *f = &s->flags[i];
+        bool long_one = f->name[1] == '-';
+        printf("%s -%c %s", when, long_one ? 'l' : 's', f->name + 1 + long_one);
+        if (f->value[0]) put_fish_value(of_flag(f));
+        fputs(" -d '", stdout);
+        put_fish_quoted(f->about[0] ? f->about : f->value);
+        fputs("'\n", stdout);
+    }
+    if (takes.kind == ANYTHING) return;
+    printf("%s", when);
+    put_fish_value(takes);
+    putchar('\n');
 }
 
 static void fish(void) {
+    fputs("# fish completion of qring and qringd: qring completion fish\n"
+          "complete -c qring -f\n"
+          "complete -c qringd -f\n"
+          "complete -c qring -n __fish_use_subcommand -l help -d 'the commands'\n"
+          "complete -c qring -n __fish_use_subcommand -l version -d 'the version'\n"
+          "complete -c qring -n __fish_use_subcommand -a help -d 'the commands, or one of them'\n"
+          "complete -c qring -n '__fish_seen_subcommand_from help' -a '", stdout);
+    put_commands();
+    fputs("'\n", stdout);
     for (size_t i = 0; i < qr_n_commands; i++) {
-        const struct qr_command *c = &qr_commands[i];
-        printf("complete -c qring -n __fish_use_subcommand -a %s -d '%s'\n", c->name, c->summary);
-        for (const char *f = c->flags; *f; f += strspn(f, " ")) {
-            int n = (int)strcspn(f, " ");
-            if (strncmp(f, "--", 2) == 0) printf("complete -c qring -n '__fish_seen_subcommand_from %s' -l %.*s\n", c->name, n - 2, f + 2);
-            else if (*f == '-') printf("complete -c qring -n '__fish_seen_subcommand_from %s' -s %.*s\n", c->name, n - 1, f + 1);
-            else printf("complete -c qring -n '__fish_seen_subcommand_from %s' -a %.*s\n", c->name, n, f);
-            f += n;
-        }
-        if (!takes_settings(c)) continue;
-        for (size_t k = 0; qr_settings_name(k); k++) printf("complete -c qring -n '__fish_seen_subcommand_from %s' -l %s\n", c->name, qr_settings_name(k));
+        printf("complete -c qring -n __fish_use_subcommand -a %s -d '", qr_commands[i].name);
+        put_fish_quoted(qr_commands[i].summary);
+        fputs("'\n", stdout);
     }
+    for_each(put_fish);
 }
 
 int qr_command_completion(const struct qr_command *self, int argc, char **argv) {
@@ -72,11 +311,9 @@ int qr_command_completion(const struct qr_command *self, int argc, char **argv) 
     }
     const char *shell = words.n ? words.v[0] : "";
     if (code != QR_OK) return qr_conclude(code, &err);
-    if (strcmp(shell, "bash") == 0) bash("complete -F _qring qring\n");
-    else if (strcmp(shell, "zsh") == 0) {
-        printf("#compdef qring\nautoload -U +X bashcompinit && bashcompinit\n");
-        bash("complete -F _qring qring\n");
-    } else if (strcmp(shell, "fish") == 0) fish();
+    if (strcmp(shell, "bash") == 0) bash();
+    else if (strcmp(shell, "zsh") == 0) zsh();
+    else if (strcmp(shell, "fish") == 0) fish();
     else code = qr_fail(&err, QR_INVALID_ARGUMENT, "which shell: bash, zsh or fish?");
     return qr_conclude(code, &err);
 }

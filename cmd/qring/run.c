@@ -74,12 +74,17 @@ static enum qr_code set_workers(struct run *r, const char *text, struct qr_err *
     return QR_OK;
 }
 
-static enum qr_code worker_flag(struct run *r, const char *name, const char *value, struct qr_err *err) {
+bool qr_run_refuses(const char *name) {
     static const char *const ours[] = {"index", "peers", "peer-template", "replicas", "port", "bind", "print-identity", "print-settings",
                                        "version", "progress-fd", "lock-fd"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        if (strcmp(name, ours[i]) == 0)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "--%s is not for qring run, which tells each worker who it is; try qringd", name);
+        if (strcmp(name, ours[i]) == 0) return true;
+    return false;
+}
+
+static enum qr_code worker_flag(struct run *r, const char *name, const char *value, struct qr_err *err) {
+    if (qr_run_refuses(name))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--%s is not for qring run, which tells each worker who it is; try qringd", name);
     enum qr_code code = qr_settings_set(&r->settings, name, value, err);
     if (strcmp(name, "fresh") == 0) return code; /* done once, before any worker */
     if (strcmp(name, "http-port") == 0) r->http_port = code == QR_OK && r->settings.http_port > 0 ? (unsigned)r->settings.http_port : 0;

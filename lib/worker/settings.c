@@ -437,6 +437,11 @@ int qr_settings_arity(const char *name) {
     return !t ? 0 : t->type == SWITCH ? 1 : 2;
 }
 
+const char *qr_settings_choices(const char *name) {
+    const struct setting *t = find(name);
+    return t ? t->choices : NULL;
+}
+
 const char *qr_settings_name(size_t i) {
     for (size_t k = 0; k < N; k++)
         if (table[k].place != HIDDEN && i-- == 0) return table[k].name;

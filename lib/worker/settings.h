@@ -93,6 +93,9 @@ enum qr_setting_origin qr_settings_origin(const struct qr_settings *s, const cha
 
 /* 0: no such flag; 1: a flag without a value; 2: one that takes a value. name without dashes. */
 int qr_settings_arity(const char *name);
+/* "auto|portable|avx2": the values that a setting may have; NULL where they are not so few. name
+ * without dashes. */
+const char *qr_settings_choices(const char *name);
 /* The i-th name ("data-port"), NULL at the end; hidden ones are left out. For completion and nearest names. */
 const char *qr_settings_name(size_t i);
 /* Sets one value as a flag does ("threads", "2"). */

@@ -20,7 +20,8 @@
 #ifndef QR_WORKER_WORKER_H
 #define QR_WORKER_WORKER_H
 
-#define QR_VERSION "0.1.0"
+#include "version.h" /* QR_VERSION, by make from lib/VERSION */
+
 #define QR_PORT_WAIT_NS INT64_C(10000000000)
 #define QR_OPEN_BOUND_NS INT64_C(5000000000)
 

@@ -163,6 +163,8 @@ static void test_texts(void) {
         CHECK(qr_settings_arity(qr_settings_name(i)) > 0);
     }
     CHECK(!strstr(qr_buf_string(&b), "progress-fd") && qr_settings_arity("progress-fd") == 2 && qr_settings_arity("nothing") == 0);
+    CHECK(strcmp(qr_settings_choices("allreduce"), "auto|ring|doubling|star|halving") == 0);
+    CHECK(!qr_settings_choices("threads") && !qr_settings_choices("nothing"));
     qr_buf_clear(&b);
     qr_settings_help(&b);
     CHECK(strstr(qr_buf_string(&b), "--data-port PORT") && strstr(qr_buf_string(&b), "[2224]"));
