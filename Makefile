@@ -152,7 +152,7 @@ matrix: $(progs)
 soak: $(progs)
 	$(Q)tests/soak/soak.py $(or $(MINUTES),10)
 
-## make faults     the rows of the fault table that measure a time, 20 times each (TIMES=20): median and worst; three quarters of an hour
+## make faults     the rows of the fault table that measure a time, 20 times each (TIMES=20): median and worst; half an hour
 faults: $(progs) $(proxy) $(filter %/test_sim_bounds,$(tests))
 	$(Q)tests/faults/run $(or $(TIMES),20) $(filter %.py,$(faults)) $(filter %/test_sim_bounds,$(tests))
 

@@ -123,6 +123,6 @@ check "the bucket was asked for its permissions" grep -q testPermissions "$work/
 check "nothing was uploaded" sh -c "! grep -q /upload/ '$work/requests'"
 
 # the shells know it
-check "bash completes it" sh -c "'$qring' completion bash | grep -A 0 '\\*:validate)' | grep -q -- '--price-per-cpu-hour.*--peer-template'"
+check "bash completes it" sh -c "'$qring' completion bash | grep -A 2 '^    validate)' | grep -q -- '--price-per-cpu-hour.*--peer-template'"
 check "fish completes it" sh -c "'$qring' completion fish | grep -q 'seen_subcommand_from validate. -l peer-template'"
 end
