@@ -10,7 +10,7 @@
 /* first: where it is seen for the first time; a short run begins there. */
 static const struct mutation { unsigned bit; uint64_t first; const char *name; } mutations[] = {
     {QR_MUTATE_KEEP_OVERLAP, 374, "keep overlapping blocks"},
-    {QR_MUTATE_NO_SUSPEND, 1042, "works on after a promise"},
+    {QR_MUTATE_NO_SUSPEND, 221, "works on after a promise"},
     {QR_MUTATE_COMMIT_ANYWAY, 178, "commits after its generation"},
     {QR_MUTATE_KEEP_ANYWAY, 374, "keeps what a Begin drops"},
     {QR_MUTATE_TAKE_SUSPENDED, 492, "takes blocks while suspended"},
