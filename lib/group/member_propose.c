@@ -111,11 +111,6 @@ static void back_off(struct qr_member *m) {
     m->backoff_until_ns = m->now_ns + wait;
 }
 
-void member_try_again(struct qr_member *m) {
-    m->backoff_until_ns = m->now_ns;
-    m->backoff_doublings = 0;
-}
-
 /* From here to a Begin this worker belongs to no generation. Always safe: to the others it is only slow. */
 static void suspend(struct qr_member *m) {
     m->active = false;
