@@ -72,7 +72,7 @@ enum qr_member_action_kind {
     QR_ACT_HANG_UP,  /* index: hang_up; a DIAL may follow later */
     QR_ACT_PEER,     /* index, incarnation, data_port: this process answers; a data stream to it is wanted, the higher index dials */
     QR_ACT_PEER_GONE,  /* index: it said goodbye: no data stream any more */
-    QR_ACT_RENEW_DATA, /* index: its data stream passes no data: another is wanted */
+    QR_ACT_RENEW_DATA, /* index: another data stream is wanted in the place of this one; `silent`: it passes no data */
     QR_ACT_LOG,      /* level, text */
     QR_ACT_SUSPEND,  /* a promise was given: this member belongs to no generation until BEGIN */
     QR_ACT_BEGIN,    /* generation: active now */
@@ -89,6 +89,7 @@ struct qr_member_action {
     const struct qr_message *message;
     const struct qr_generation *generation;
     const uint8_t *incarnation; unsigned data_port; /* PEER */
+    bool silent;           /* RENEW_DATA */
     struct qr_blame blame; /* STOP, DONE */
 };
 typedef void qr_member_emit_fn(void *ctx, const struct qr_member_action *a);
@@ -131,6 +132,8 @@ struct qr_polled {
     int64_t heard_ns[QR_MAX_MEMBERS];  /* by index: the last message from a member */
 };
 void qr_member_set_polled(struct qr_member *m, const struct qr_polled *how);
+/* The generation whose Begin may still come: promised, and its proposer has been there since. False: none. */
+bool qr_member_awaits_begin(const struct qr_member *m, struct qr_gen_id *ret);
 /* Somebody answers whose data stream is not up: the training thread should poll now and then. */
 bool qr_member_awaits_data(const struct qr_member *m);
 bool qr_member_lacks_data(const struct qr_member *m, uint32_t index); /* it answers, and its stream has not been there for 3 s, or passes nothing */
