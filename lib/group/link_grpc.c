@@ -25,6 +25,7 @@ enum { QUOTA_BYTES = 16 << 20, QUOTA_CONN_BYTES = 16 << 20 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 #define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
 #define RENEW_NS QR_SECOND
+#define CONNECTING_NS (30 * QR_SECOND) /* gRPC gives up by itself after 20 s */
 #define CANCELLED_NS (5 * QR_SECOND)
 #define TAKEN_NS QR_MS               /* who lets others run and gets the processor back only after this is beside somebody who computes: */
 #define SLEEP_NS QR_SECOND            /* so long he sleeps at once */
@@ -289,6 +290,7 @@ static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_e
         break;
     case OP_STATUS: told = over_by_status(g, c, ret); break;
     case OP_FINISH: break;
+    case OP_CONNECTED: c->connecting = false; break;
     case OP_ACCEPT: link_grpc_accept(g); break;
     case OP_SHUTDOWN: g->server_down = true; break;
     case OP_WAKE:
@@ -317,6 +319,15 @@ static void link_dial(struct qr_link *l, uint32_t tag, const char *address) {
     start_dial(g, d);
 }
 
+/* gRPC 1.51 never gives back what a TLS handshake has (125 KB) when its channel goes in the middle of it: it goes afterwards. */
+static void await_connected(struct grpc_link *g, struct conn *c) {
+    if (c->up || g->freeing || grpc_channel_check_connectivity_state(c->channel, 0) != GRPC_CHANNEL_CONNECTING) return;
+    c->connecting = true;
+    c->n_ops++;
+    grpc_channel_watch_connectivity_state(c->channel, GRPC_CHANNEL_CONNECTING, at_ns(qr_now_ns(g->clock) + CONNECTING_NS), g->cq,
+                                          &c->op[OP_CONNECTED]);
+}
+
 static void link_hang_up(struct qr_link *l, uint32_t tag) {
     struct grpc_link *g = self(l);
     for (struct dial **at = &g->dials; *at;) {
@@ -329,6 +340,7 @@ static void link_hang_up(struct qr_link *l, uint32_t tag) {
         if (d->conn) {
             d->conn->channel = d->channel;
             d->conn->dial = NULL;
+            await_connected(g, d->conn);
             close_silently(g, d->conn);
         } else {
             grpc_channel_destroy(d->channel);
@@ -461,7 +473,12 @@ static void link_free(struct qr_link *l) {
     g->freeing = true;
     drop(&g->current);
     while (g->dials) link_hang_up(l, g->dials->tag);
-    for (struct conn *c = g->conns; c; c = c->next) close_silently(g, c);
+    for (struct conn *c = g->conns; c; c = c->next) {
+        close_silently(g, c);
+        if (!c->connecting) continue;
+        grpc_channel_destroy(c->channel); /* which ends the wait for it */
+        c->channel = NULL;
+    }
     drain(g, has_conns, qr_now_ns(g->clock) + CLOSE_NS);
     for (struct conn *c = g->conns; c; c = c->next) grpc_call_cancel(c->call, NULL);
     link_grpc_stop_listening(g);

@@ -10,7 +10,7 @@
 #define LINK_GRPC_METHOD "/qring.Link/Stream"
 #define LINK_GRPC_MARK "qring-link" /* in what the server answers first: it is one of ours */
 
-enum op_kind { OP_START, OP_RECV, OP_SEND, OP_STATUS, OP_FINISH, OP_ACCEPT, OP_SHUTDOWN, OP_WAKE, OP_KINDS };
+enum op_kind { OP_START, OP_RECV, OP_SEND, OP_STATUS, OP_FINISH, OP_CONNECTED, OP_ACCEPT, OP_SHUTDOWN, OP_WAKE, OP_KINDS };
 struct op { enum op_kind kind; struct conn *conn; };
 
 struct conn {
@@ -23,6 +23,7 @@ struct conn {
     unsigned n_ops;          /* batches in flight */
     uint32_t id, tag;
     bool outgoing, up, silent, closing, finish_started, over, paused, reading, sending;
+    bool connecting;         /* hung up before its channel was connected: OP_CONNECTED says when it is, or has failed */
     int64_t close_by_ns;
     struct link_grpc_queue queue;
     grpc_byte_buffer *incoming, *held; /* held: arrived while paused */
