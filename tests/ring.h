@@ -13,7 +13,9 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "group/group_impl.h"
+#include "group/group.h"
+#include "group/group_over_impl.h"
+#include "tests/support/link_memory.h"
 #include "tests/t.h"
 #include "train/train.h"
 #include "worker/steps_log.h"
@@ -191,7 +193,7 @@ static int64_t ring_now(void *ctx) {
 }
 static enum qr_code ring_live(struct ring_worker *w) {
     struct ring *ring = w->ring;
-    struct qr_group_field field = {"contract", "f64-v1"};
+    struct qr_field field = {"contract", "f64-v1"};
     struct qr_group_options o = {.run = "ring", .fields = &field, .n_fields = 1, .index = w->index, .n_peers = w->n_known ? w->n_known : ring->n,
                                  .peers = ring_peers,
                                  .count_known = true, .min_workers = w->min_workers ? w->min_workers : ring->min_workers, .listen_address = ring_peers[w->index],

@@ -1,4 +1,4 @@
-/* exact/coverage.h — exactly once is checked, not assumed (group/protocol.md §6).
+/* exact/coverage.h — exactly once is checked, not assumed (membership/protocol.md §6).
  *
  * A coverage word is the sum mod 2^128 of H(job hash, base digest, step, kind, block) over the blocks
  * added into a vector, plus H(job hash, base digest, step, kind, "member", rank) once per member. It must equal the total over

@@ -1,4 +1,4 @@
-/* format/handover.h — what a leaver computed of the present step, as one message (group/protocol.md
+/* format/handover.h — what a leaver computed of the present step, as one message (membership/protocol.md
  * rule 6). Without runs it is the answer: it has come.
  *
  * What      base, kind, the blocks as runs, the coverage word over exactly these blocks, and the integers of their sum, 16 bytes each, little-endian.

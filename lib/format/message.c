@@ -3,12 +3,22 @@
 
 #include <string.h>
 
+#include "base/checksum.h"
 #include "group.pb-c.h"
 
 int qr_gen_id_compare(const struct qr_gen_id *a, const struct qr_gen_id *b) {
     if (a->number != b->number) return a->number < b->number ? -1 : 1;
     if (a->index != b->index) return a->index < b->index ? -1 : 1;
     return memcmp(a->incarnation, b->incarnation, QR_INCARNATION_BYTES);
+}
+
+uint64_t qr_gen_id_hash(const struct qr_gen_id *id) {
+    uint8_t b[12 + QR_INCARNATION_BYTES], digest[QR_XXH3_BYTES];
+    qr_set_u64le(b, id->number);
+    qr_set_u32le(b + 8, id->index);
+    memcpy(b + 12, id->incarnation, QR_INCARNATION_BYTES);
+    qr_xxh3(b, sizeof b, digest);
+    return qr_get_u64le(digest);
 }
 
 const char *qr_message_kind_name(enum qr_message_kind k) {

@@ -7,7 +7,7 @@
  *           checked, memory bounded against unknown-field amplification. DATA_LOSS says what is wrong; *ret is then unspecified.
  * Unknown   fields and enum values of later versions are skipped, unknown kinds are refused: a protocol number guards them.
  * Threads   pure; no state.
- * Source    group/protocol.md §2 to §5; message_decode.c has protobuf-c's pitfalls.
+ * Source    membership/protocol.md §2 to §5; message_decode.c has protobuf-c's pitfalls.
  */
 #ifndef QR_FORMAT_MESSAGE_H
 #define QR_FORMAT_MESSAGE_H
@@ -40,6 +40,7 @@ struct qr_gen_id {
     uint8_t incarnation[QR_INCARNATION_BYTES];
 };
 int qr_gen_id_compare(const struct qr_gen_id *a, const struct qr_gen_id *b); /* <0, 0, >0 */
+uint64_t qr_gen_id_hash(const struct qr_gen_id *id); /* every message on a data stream carries it */
 static inline bool qr_gen_id_none(const struct qr_gen_id *id) { return id->number == 0; }
 
 /* count blocks: first, first + stride, ... Round-robin shares are one run. */
@@ -85,6 +86,8 @@ struct qr_hello {
     uint32_t n_heard;
     struct qr_member_name heard[QR_MAX_MEMBERS];
 };
+/* A setting of a job: its digest goes in the hello, and where that differs its text. */
+struct qr_field { const char *name, *value; };
 /* One side's text of a setting that differs. */
 struct qr_field_text {
     char name[QR_MESSAGE_NAME_BYTES];

@@ -13,7 +13,7 @@
 #include "base/counter.h"
 #include "base/mem.h"
 #include "format/handover.h"
-#include "group/trainer_impl.h"
+#include "group/group_impl.h"
 
 /* ---- the control thread ---- */
 

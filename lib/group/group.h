@@ -1,7 +1,7 @@
 /* group/group.h — the group as the step loop sees it.
  *
  * What      forms generations, one after the other, while members come and go; sums contributions so that every block counts exactly once;
- *           ends together (protocol.md). Built from member.c (pure rules), a control link with its thread, and a data link driven by the
+ *           ends together (membership/protocol.md). Built from membership (pure rules), a control link with its thread, and a data link driven by the
  *           calling (training) thread. elastic.md shows how the step loop goes with it.
  * Order     qr_group_ready, then again and again: qr_group_join; give or fetch the state; for each step qr_group_open_step, qr_group_take
  *           until it says no, qr_group_reduce, qr_group_commit; after the closing reduction qr_group_done.
@@ -19,18 +19,16 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "collective/contribution.h"
 #include "exact/coverage.h"
 #include "exact/integer.h"
-
-enum qr_allreduce { QR_ALLREDUCE_AUTO, QR_ALLREDUCE_RING, QR_ALLREDUCE_DOUBLING, QR_ALLREDUCE_STAR, QR_ALLREDUCE_HALVING, QR_ALLREDUCE_KINDS };
-extern const char *const qr_allreduce_names[QR_ALLREDUCE_KINDS]; /* "auto" "ring" "doubling" "star" "halving" */
+#include "format/message.h"
 
 struct qr_link_tls;
-struct qr_group_field { const char *name, *value; }; /* one canonical field of the job: compared in hellos */
 struct qr_group_options {
     const char *run;                 /* the job's name */
     uint8_t job_hash[32];
-    const struct qr_group_field *fields; size_t n_fields; /* borrowed for the group's life */
+    const struct qr_field *fields; size_t n_fields; /* borrowed for the group's life */
     uint32_t index;
     size_t n_peers; const char *const *peers; /* host:port by index with oneself; borrowed */
     bool count_known;
@@ -40,7 +38,7 @@ struct qr_group_options {
     int64_t form_timeout_ns;
     enum qr_allreduce allreduce;     /* this and min_workers: of the first leader's options they count for all, as qr_group_plan's epochs do */
     const char *places;              /* a text that says where results go: qr_group_leads_for_all compares it; borrowed; NULL: "" */
-    const struct qr_link_tls *tls;   /* group/link_grpc_tls.h; outlives the group; NULL: plaintext */
+    const struct qr_link_tls *tls;   /* link/link_grpc_tls.h; outlives the group; NULL: plaintext */
     const struct qr_clock *clock;
     const struct qr_clock *awake;    /* qr_clock_awake, for waits of minutes: forming, the leader's last word; NULL: clock */
     const struct qr_log *log;
@@ -57,7 +55,7 @@ enum qr_group_mutation {
 struct qr_group_view {
     uint64_t generation;             /* its number */
     uint32_t n_members, rank;        /* rank 0 leads */
-    uint32_t index[64];              /* of each rank */
+    uint32_t index[QR_MAX_MEMBERS];  /* of each rank */
 };
 
 struct qr_group;
@@ -69,7 +67,7 @@ QR_MUST_CHECK enum qr_code qr_group_open(const struct qr_group_options *opt, str
 void qr_group_close(struct qr_group *g); /* says goodbye, bounded at 1 s; NULL is fine */
 
 /* Before qr_group_ready: how many epochs this process would train, and how many reductions an epoch has. Those of the first generation's leader count for
- * all until the ring ends (protocol.md §5); a state beyond their end is not gone on from. */
+ * all until the ring ends (membership/protocol.md §5); a state beyond their end is not gone on from. */
 void qr_group_plan(struct qr_group *g, uint64_t epochs, uint64_t reductions);
 /* The ring's, as far as it is known here, else one's own; 0 before qr_group_plan. Any thread but the control thread. */
 uint64_t qr_group_epochs(struct qr_group *g);
@@ -114,7 +112,7 @@ QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, 
 QR_MUST_CHECK enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *ret_left, struct qr_err *err);
 /* Those that may be taken now, when all before have been computed; at_once: as many as are computed at the same time. All, but after deaths in this
  * step: blocks that may be their cause come last, so many at once or one by one, and the others know of them before
- * (protocol.md §8). 0: no more. */
+ * (membership/protocol.md §8). 0: no more. */
 QR_MUST_CHECK enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_left, struct qr_err *err);
 /* The next of them: whoever takes it computes it, whatever comes. False: no more, or the generation is over. */
 bool qr_group_take(struct qr_group *g, uint64_t *ret_block);
@@ -129,14 +127,6 @@ void qr_group_expect(struct qr_group *g, int64_t block_ns);
 /* qr_group_ready with a state of step 0, then qr_group_join: for who only reduces. */
 QR_MUST_CHECK enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct qr_err *err);
 
-/* What this member adds to one reduction. The vector is never written. */
-struct qr_contribution {
-    struct qr_coverage_key key;
-    uint64_t n_blocks;               /* of the whole step */
-    struct qr_coverage coverage;     /* over the blocks in `vector`; the member's own word is added inside */
-    const qr_fixed *vector; size_t n;
-    size_t n_by_rank;                /* the last so many are by rank: of this generation only */
-};
 /* After qr_group_open_step: what this member's sum will look like, coverage and vector left out. What a leaver hands over must look so too. */
 void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shape);
 /* For a leaver whose blocks in hand take longer than it may wait: what it has finished. Called on the control thread while blocks are computed, under

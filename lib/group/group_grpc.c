@@ -2,8 +2,9 @@
 #include <pthread.h>
 
 #include "base/mem.h"
-#include "group/group_impl.h"
-#include "group/link_grpc.h"
+#include "group/group.h"
+#include "group/group_over_impl.h"
+#include "link/link_grpc.h"
 
 struct thread {
     pthread_t id;

@@ -1,8 +1,8 @@
 /* group/group_hand.c — after deaths in a step: which blocks may be their cause, and that the others
- * know of one before it is computed. protocol.md §8 has the reasons. */
+ * know of one before it is computed. membership/protocol.md §8 has the reasons. */
 #include <string.h>
 
-#include "group/trainer_impl.h"
+#include "group/group_impl.h"
 
 #define QUARANTINE_NS (500 * QR_MS)   /* before a block is tried a third time: kills that come in a burst find it in nobody's hands */
 #define WORTH_NAMING_NS (5 * QR_MS)   /* of work: shorter blocks are named several at a time */

@@ -8,7 +8,7 @@
 
 #include "base/counter.h"
 #include "base/mem.h"
-#include "group/trainer_impl.h"
+#include "group/group_impl.h"
 
 #define FORM_GRACE_NS (660 * QR_SECOND)   /* the machine ends its own waits before that */
 #define CONNECT_NS (600 * QR_SECOND)      /* a member may still compute a block; the machine notices the frozen and the dead */

@@ -1,5 +1,5 @@
 /* group/handover.h — the blocks that a leaver has computed go to another member
- * (protocol.md rule 6; elastic.md). Inside the group.
+ * (membership/protocol.md rule 6; elastic.md). Inside the group.
  *
  * What      A leaver's training thread leaves its sum with the control thread, which sends it to the lowest other member and says goodbye when the
  *           answer comes, or after QR_HANDOVER_ANSWER_NS. The lowest proposes next, so what it holds apart is in its own promise, and nobody has
@@ -16,7 +16,10 @@
 #include "exact/coverage.h"
 #include "exact/integer.h"
 #include "format/message.h"
-#include "group/group.h"
+
+struct qr_contribution;
+struct qr_group;
+struct qr_group_finished;
 
 #define QR_HANDOVER_WORTH_NS (50 * QR_MS)   /* since the first block of the step */
 #define QR_HANDOVER_WITHIN_NS (200 * QR_MS) /* a leaver waits so long for the blocks in hand */
@@ -35,7 +38,7 @@ struct handover {
                                  * added: the training thread's, from a join to the next */
     bool gives;                 /* given is set */
     /* a leaver's */
-    qr_group_finished_fn *finished;
+    bool (*finished)(void *ctx, struct qr_group_finished *ret); /* qr_group_tell_finished */
     void *finished_ctx;
     int64_t leave_by_ns;        /* 0: no wait */
     bool awaits;                /* sent, and not answered */

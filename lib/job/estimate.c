@@ -1,7 +1,7 @@
 #include "job/estimate.h"
 
+#include "collective/schedule.h"
 #include "exact/integer.h"
-#include "group/schedule.h"
 
 enum { VECTOR_HEAD = 18 }; /* bad blocks, the sum of their ids, samples, read-outs (train/step.h) */
 

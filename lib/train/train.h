@@ -60,7 +60,7 @@ struct qr_train_options {
     enum qr_code (*reload)(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err);
     void *reload_ctx;
     /* Who leads a first generation reloads too: others may have trained on since these started
-     * (group/protocol.md rule 7). Then this says whether what was reloaded is the end of the run. NULL: no
+     * (membership/protocol.md rule 7). Then this says whether what was reloaded is the end of the run. NULL: no
      * such look is taken. */
     bool (*ended)(void *ctx);
     /* Instead of that look, for who wants nothing of what was trained before: who leads the first generation takes it away. NULL: it looks. */

@@ -30,9 +30,9 @@ struct setting {
 #define LEADER QR_SETTING_LEADER
 #define FIRST QR_SETTING_FIRST
 #define EQUAL QR_SETTING_EQUAL
-#define RING_SAYS "NAME is HERE here and THERE in the ring, whose value counts until it ends" /* group/member_common.c */
+#define RING_SAYS "NAME is HERE here and THERE in the ring, whose value counts until it ends" /* membership/member_common.c */
 #define PLACES_SAY "out, weights or checkpoints name other places here than in the ring: who leads writes to its own"
-#define TLS_SAYS "no connection: what TLS says of it, and at last who did not answer" /* group/link_grpc_tls.c */
+#define TLS_SAYS "no connection: what TLS says of it, and at last who did not answer" /* link/link_grpc_tls.c */
 
 #define AT(member) offsetof(struct qr_settings, member)
 static const struct setting table[] = {
@@ -94,7 +94,7 @@ enum { N = sizeof table / sizeof *table };
 _Static_assert((int)N <= (int)QR_SETTINGS_MAX, "origin has a place for every row");
 
 /* What else may differ between two workers of one ring. Keys of the job file that are not here are in the job hash: the first of that kind, "*". */
-#define HASH_SAYS "worker N has other settings under the job name: KEY is THERE there and HERE here" /* group/member_hello.c; exit code 3 */
+#define HASH_SAYS "worker N has other settings under the job name: KEY is THERE there and HERE here" /* membership/member_hello.c; exit code 3 */
 static const struct { const char *what; enum qr_setting_between between; const char *told; } beside[] = {
     {"*", EQUAL, HASH_SAYS},
     {"data", EQUAL, HASH_SAYS},                /* what is in the files, wherever they lie */

@@ -34,7 +34,7 @@ struct worker {
     struct qr_workload load;
     struct qr_outputs outputs;
     struct qr_job_canonical canonical;
-    struct qr_group_field *fields;
+    struct qr_field *fields;
     char *listen, *places;
     struct qr_link_tls *tls; /* NULL: plaintext */
     struct qr_group *group;
@@ -215,7 +215,7 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
     free(w->fields);
     w->fields = qr_xcalloc(w->canonical.n, sizeof *w->fields);
     for (size_t i = 0; i < w->canonical.n; i++)
-        w->fields[i] = (struct qr_group_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
+        w->fields[i] = (struct qr_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
     struct qr_group_options opt = {
         .run = w->job->name, .fields = w->fields, .n_fields = w->canonical.n, .index = (uint32_t)id->index, .n_peers = id->n_peers,
         .peers = (const char *const *)id->peers, .count_known = id->count_known,

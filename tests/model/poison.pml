@@ -1,4 +1,4 @@
-/* poison.pml — a block that kills whoever computes it (lib/group/protocol.md §8), for Spin 6: lib/group/member_poison.c and
+/* poison.pml — a block that kills whoever computes it (lib/membership/protocol.md §8), for Spin 6: lib/membership/member_poison.c and
    group_hand.c.
 
    N workers share the B blocks of one step; a worker computes up to two at once. Block `poison` (one of them, or none) kills its worker. CHANCE workers more may

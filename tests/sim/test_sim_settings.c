@@ -3,7 +3,7 @@
  * permanent code.
  *
  * SEEDS=n: so many seeds. SEED=n replays one; MUTATION=name adds a planted bug to it. */
-#include "group/member.h"
+#include "membership/member.h"
 #include "tests/sim/whole_faults.h"
 
 static const struct { unsigned bit; const char *name; } mutations[] = {

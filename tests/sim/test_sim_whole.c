@@ -4,7 +4,7 @@
  *
  * SEEDS=n: so many seeds, by JOBS processes (default: the processors). SEED=n replays one, twice: it prints what happened, and both runs must be
  * the same. MUTATION=name adds a planted bug to it. */
-#include "group/member.h"
+#include "membership/member.h"
 #include "tests/sim/whole_faults.h"
 
 /* first: where it is seen for the first time; a short run begins there. */

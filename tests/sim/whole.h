@@ -18,8 +18,9 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "group/group_impl.h"
-#include "group/link_simulated.h"
+#include "group/group.h"
+#include "group/group_over_impl.h"
+#include "tests/support/link_simulated.h"
 #include "tests/t.h"
 #include "train/train.h"
 #include "worker/place.h"

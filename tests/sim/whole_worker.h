@@ -235,7 +235,7 @@ static bool saw_end(void *ctx) { return ((struct node *)ctx)->saw_end; }
 
 static enum qr_code open_group(struct node *x) {
     struct whole *w = x->w;
-    static const struct qr_group_field field = {"contract", "f64-v1"};
+    static const struct qr_field field = {"contract", "f64-v1"};
     struct qr_group_options o = {.run = "whole", .fields = &field, .n_fields = 1, .index = x->index, .n_peers = w->n, .peers = w->peers,
                                  .count_known = true, .min_workers = x->fewest, .allreduce = x->wish, .listen_address = w->address[x->index], .data_port = 2224,
                                  .form_timeout_ns = w->form_ns, .clock = &x->clock, .log = &x->say,

@@ -82,7 +82,7 @@ static void end_node(struct whole *w, struct node *x) {
         if (*x->digest && strcmp(x->digest, truth.digest) != 0) broken(w, x, "the digest is the undisturbed run's", x->digest);
         return;
     }
-    /* Three kills within a step of few blocks may all hit one, which lib/group/protocol.md §8 cannot tell from poison.
+    /* Three kills within a step of few blocks may all hit one, which lib/membership/protocol.md §8 cannot tell from poison.
      * Whoever starts the job again has its weights. */
     bool blamed = x->code == QR_DATA_LOSS && strstr(x->err.msg, " killed 3 workers, one after the other") && w->kills_now + w->kills_before >= 3;
     w->n_blamed += blamed;

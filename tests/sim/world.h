@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "exact/coverage.h"
-#include "group/link_simulated.h"
-#include "group/member.h"
+#include "membership/member.h"
+#include "tests/support/link_simulated.h"
 #include "tests/t.h"
 
 enum { MAX_NODES = 8, BLOCKS = 11, MAX_STEPS = 12, MAX_GENS = 4096 };

@@ -2,7 +2,9 @@
 #include <pthread.h>
 
 #include "base/mem.h"
-#include "group/group_impl.h"
+#include "group/group.h"
+#include "group/group_over_impl.h"
+#include "tests/support/link_memory.h"
 #include "tests/t.h"
 
 enum { MAX_N = 6, LENGTH = 6000 };
@@ -66,7 +68,7 @@ static enum qr_code work(struct worker *w) {
 }
 static void *train(void *arg) {
     struct worker *w = arg;
-    struct qr_group_field fields[2] = {{"contract", "f32-v1"}, {"seed", w->field}};
+    struct qr_field fields[2] = {{"contract", "f32-v1"}, {"seed", w->field}};
     struct qr_group_options o = {.run = "test", .fields = fields, .n_fields = 2, .index = w->index, .n_peers = w->n, .peers = peers, .count_known = true,
                                  .min_workers = w->n, .listen_address = peers[w->index], .form_timeout_ns = 3 * QR_SECOND, .allreduce = w->wish,
                                  .clock = &qr_clock_monotonic};
@@ -135,7 +137,7 @@ static struct { uint64_t blocks, steps, slow_rank, slow_steps, slow_ns; } pace;
 static void *weighed(void *arg) {
     static const uint8_t digest[16];
     struct worker *w = arg;
-    struct qr_group_field fields[1] = {{"contract", "f32-v1"}};
+    struct qr_field fields[1] = {{"contract", "f32-v1"}};
     struct qr_group_options o = {.run = "test", .fields = fields, .n_fields = 1, .index = w->index, .n_peers = w->n, .peers = peers, .count_known = true,
                                  .min_workers = w->n, .listen_address = peers[w->index], .form_timeout_ns = 3 * QR_SECOND, .clock = &qr_clock_monotonic};
     unsigned port;

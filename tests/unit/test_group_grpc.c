@@ -100,7 +100,7 @@ static enum qr_code steps(struct qr_group *g, const struct qr_group_view *view, 
 static enum qr_code worker(enum scenario what, uint32_t index, uint32_t n, int to, struct qr_err *err) {
     const char *peers[MAX_N];
     for (uint32_t i = 0; i < n; i++) peers[i] = address[i];
-    struct qr_group_field field = {"contract", "f32-v1"};
+    struct qr_field field = {"contract", "f32-v1"};
     struct qr_group_options o = {
         .run = "test", .fields = &field, .n_fields = 1, .index = index, .n_peers = n, .peers = peers, .count_known = true,
         .listen_address = address[index], .form_timeout_ns = (what == LONELY ? 1 : 20) * QR_SECOND, .allreduce = QR_ALLREDUCE_AUTO,

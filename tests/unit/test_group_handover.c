@@ -2,7 +2,7 @@
 #include "base/counter.h"
 #include "base/mem.h"
 #include "format/handover.h"
-#include "group/trainer_impl.h"
+#include "group/group_impl.h"
 #include "tests/t.h"
 
 enum { N = 5, BLOCKS = 40, ME = 1, LEAVER = 2 };

@@ -1,6 +1,6 @@
 /* A block that kills whoever computes it ends the job after its third victim, and random kills, as many as they may be, do not. */
 #define qr_schedule qr_group_schedule /* the tag of another struct in model/optimizer.h */
-#include "group/trainer_impl.h"
+#include "group/group_impl.h"
 #undef qr_schedule
 #include "tests/ring.h"
 

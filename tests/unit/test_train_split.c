@@ -1,7 +1,7 @@
 /* A machine that computes wrongly: the majority's state holds, without one all go back to the last checkpoint, and at the second time at one step the
  * job ends. */
 #define qr_schedule qr_group_schedule /* the tag of another struct in model/optimizer.h */
-#include "group/trainer_impl.h"
+#include "group/group_impl.h"
 #undef qr_schedule
 #include "base/counter.h"
 #include "tests/ring.h"
