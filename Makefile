@@ -135,7 +135,7 @@ lint: $(lib_o) $(progs)
 lint-deep: $(analysed)
 	$(Q)tests/lint/deep judge $^
 
-## make model      the Spin models (membership, checkpoints, poison blocks), at larger bounds than make test has
+## make model      the Spin models (membership, checkpoints, poison micro-batches), at larger bounds than make test has
 model:
 	$(Q)tests/model/check.sh more
 
@@ -267,7 +267,7 @@ $(tests): %: %.o $(ref_o) $(doubles) $(libqring)
 	$(Q)$(link)
 $(benches) $(counted) $(besides) $(proxy): %: %.o $(ref_o) $(libqring)
 	$(Q)$(link)
-$(poisoned): ldopt += -Wl,--wrap=qr_coverage_add_block
+$(poisoned): ldopt += -Wl,--wrap=qr_coverage_add_micro_batch
 $(poisoned): $$(call objs,cmd/qringd) $(B)/tests/it/poison.o $(libqring)
 	$(Q)$(link)
 $(replays): %.replay: %.o $(B)/tests/fuzz/replay.o $(libqring)

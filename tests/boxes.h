@@ -70,7 +70,7 @@ static void emit(void *ctx, const struct qr_member_action *a) {
     case QR_ACT_HANG_UP: break;
     }
 }
-/* Block 10 r + 0 ... 10 r + 9 are rank r's. */
+/* Micro-batch 10 r + 0 ... 10 r + 9 are rank r's. */
 static void owned(void *ctx, uint32_t rank, struct qr_death *ret) {
     (void)ctx;
     ret->n_runs = 1;

@@ -155,7 +155,7 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
     r->n_expected = qr_schedule_n_receives(&r->s);
     r->own = r->c.coverage;
     qr_coverage_add_member(&r->own, &r->c.key, args->rank);
-    r->total = qr_coverage_total(&r->c.key, r->c.n_blocks, args->n_ranks);
+    r->total = qr_coverage_total(&r->c.key, r->c.n_micro_batches, args->n_ranks);
     if (args->n_ranks == 1 && r->c.n) memcpy(args->sum, r->c.vector, r->c.n * sizeof(qr_fixed));
     qr_schedule_first(&r->s, queue_send, r);
     qr_reduction_pump(r);
@@ -325,8 +325,8 @@ enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err
     if (fine) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,
                    "coverage refused at step %" PRIu64 " (%s): the sum of part %" PRIu32 " over %" PRIu32 " workers does not hold each of %" PRIu64
-                   " blocks exactly once, or not all from one state; nobody applies it",
-                   r->c.key.step, kind, bad_part, r->a.n_ranks, r->c.n_blocks);
+                   " micro-batches exactly once, or not all from one state; nobody applies it",
+                   r->c.key.step, kind, bad_part, r->a.n_ranks, r->c.n_micro_batches);
 }
 
 uint32_t qr_reduction_waits_for(const struct qr_reduction *r) {

@@ -24,8 +24,8 @@ static unsigned __int128 word_of(const struct qr_coverage_key *key, const char w
     return qr_coverage_load(digest).word;
 }
 
-void qr_coverage_add_block(struct qr_coverage *c, const struct qr_coverage_key *key, uint64_t block) {
-    c->word += word_of(key, "block\0\0", block);
+void qr_coverage_add_micro_batch(struct qr_coverage *c, const struct qr_coverage_key *key, uint64_t micro_batch) {
+    c->word += word_of(key, "block\0\0", micro_batch);
 }
 
 void qr_coverage_add_member(struct qr_coverage *c, const struct qr_coverage_key *key, uint32_t rank) {
@@ -36,9 +36,9 @@ struct qr_coverage qr_coverage_sum(struct qr_coverage a, struct qr_coverage b) {
     return (struct qr_coverage){a.word + b.word};
 }
 
-struct qr_coverage qr_coverage_total(const struct qr_coverage_key *key, uint64_t n_blocks, uint32_t n_members) {
+struct qr_coverage qr_coverage_total(const struct qr_coverage_key *key, uint64_t n_micro_batches, uint32_t n_members) {
     struct qr_coverage c = {0};
-    for (uint64_t i = 0; i < n_blocks; i++) qr_coverage_add_block(&c, key, i);
+    for (uint64_t i = 0; i < n_micro_batches; i++) qr_coverage_add_micro_batch(&c, key, i);
     for (uint32_t i = 0; i < n_members; i++) qr_coverage_add_member(&c, key, i);
     return c;
 }

@@ -1,7 +1,7 @@
 /* format/handover.h — what a leaver computed of the present step, as one message (membership/protocol.md
  * rule 6). Without runs it is the answer: it has come.
  *
- * What      base, kind, the blocks as runs, the coverage word over exactly these blocks, and the integers of their sum, 16 bytes each, little-endian.
+ * What      base, kind, the micro-batches as runs, the coverage word over exactly these micro-batches, and the integers of their sum, 16 bytes each, little-endian.
  * Checks    a crc32c over everything. Decode, of bytes from a stranger: false and *ret untouched when anything is wrong; nothing is allocated.
  *           Whether runs, coverage and base belong together is the group's to say.
  * Threads   pure.

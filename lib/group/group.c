@@ -17,8 +17,8 @@
 
 /* ---- the control thread ---- */
 
-static void tell(struct told *t, const struct qr_member_action *a) {
-    *t = (struct told){.is = true, .code = a->code, .blame = a->blame};
+static void tell(struct verdict *t, const struct qr_member_action *a) {
+    *t = (struct verdict){.is = true, .code = a->code, .blame = a->blame};
     snprintf(t->text, sizeof t->text, "%s", a->text ? a->text : "");
 }
 
@@ -74,7 +74,7 @@ static void act(void *ctx, const struct qr_member_action *a) {
     case QR_ACT_RENEW_DATA: group_data_wanted(g, a); break;
     case QR_ACT_LOG: qr_log_at(g->o.log, a->level, "group", "%s", a->text); return;
     case QR_ACT_SUSPEND:
-        if (g->begun && !g->paused_ns) g->paused_ns = g->committed_ns;
+        if (g->begun && !g->paused_ns) g->paused_ns = g->applied_ns;
         g->begun = false;
         group_on_suspend(g);
         break;
@@ -98,7 +98,7 @@ static void act(void *ctx, const struct qr_member_action *a) {
 
 static void do_requests(struct qr_group *g) {
     group_data_requests(g);
-    group_hand_requests(g);
+    group_suspects_requests(g);
     if (g->refused) {
         g->refused = false;
         qr_member_refused(g->member, group_now_ns(g));
@@ -158,7 +158,7 @@ void qr_group_control_run(struct qr_group *g) {
         pthread_mutex_lock(&g->lock);
         int64_t began_ns = group_now_ns(g);
         on_event(g, &e);
-        group_hand_news(g);
+        group_suspects_news(g);
         group_echo_ask(g);
         qr_count_time(QR_MEMBERSHIP_TIME, group_now_ns(g) - began_ns);
         qr_count(QR_TURNS_CONTROL, 1);
@@ -295,7 +295,7 @@ void qr_group_close(struct qr_group *g) {
     qr_reduction_free(g->alone);
     qr_buf_free(&g->out);
     handover_fini(&g->handover);
-    free(g->ledger.block);
+    free(g->ledger.micro_batch);
     free(g->ledger.mine);
     free(g->members);
     free(g->in);

@@ -1,10 +1,10 @@
 /* group/group.h — the group as the step loop sees it.
  *
- * What      forms generations, one after the other, while members come and go; sums contributions so that every block counts exactly once;
+ * What      forms generations, one after the other, while members come and go; sums contributions so that every micro-batch counts exactly once;
  *           ends together (membership/protocol.md). Built from membership (pure rules), a control link with its thread, and a data link driven by the
  *           calling (training) thread. elastic.md shows how the step loop goes with it.
  * Order     qr_group_ready, then again and again: qr_group_join; give or fetch the state; for each step qr_group_open_step, qr_group_take
- *           until it says no, qr_group_reduce, qr_group_commit; after the closing reduction qr_group_done.
+ *           until it says no, qr_group_reduce, qr_group_apply; after the closing reduction qr_group_done.
  * ABORTED   from any of these: the generation is over; go on with qr_group_join. The contribution stays as it is until join says otherwise.
  * Failure   UNAVAILABLE, DEADLINE_EXCEEDED: no group any more within the bounds; the caller exits 138. Refusals by the job's leader:
  *           FAILED_PRECONDITION with field and both values. Every wait has a bound.
@@ -47,9 +47,9 @@ struct qr_group_options {
     unsigned mutations;              /* enum qr_group_mutation and qr_member_mutation; 0 but in the simulator, which proves that it would see each */
 };
 enum qr_group_mutation {
-    QR_MUTATE_COMMIT_ANYWAY = 256,   /* commits when its generation is over */
+    QR_MUTATE_APPLY_ANYWAY = 256,   /* applies when its generation is over */
     QR_MUTATE_KEEP_ANYWAY = 512,     /* keeps what a Begin drops */
-    QR_MUTATE_TAKE_SUSPENDED = 1024, /* takes blocks between promise and Begin */
+    QR_MUTATE_TAKE_SUSPENDED = 1024, /* takes micro-batches between promise and Begin */
     QR_MUTATE_OWN_SCHEDULE = 2048,   /* sums by its own all-reduce, not by the ring's */
 };
 struct qr_group_view {
@@ -75,8 +75,8 @@ uint64_t qr_group_epochs(struct qr_group *g);
 bool qr_group_leads_for_all(struct qr_group *g);
 
 /* The state that this member begins with: reductions applied, and its digest. Starts the control thread; nobody is met before. Steps of up to
- * max_blocks blocks will then allocate nothing. */
-QR_MUST_CHECK enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, const uint8_t digest[16], size_t max_blocks, struct qr_err *err);
+ * max_micro_batches micro-batches will then allocate nothing. */
+QR_MUST_CHECK enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, const uint8_t digest[16], size_t max_micro_batches, struct qr_err *err);
 
 /* Where a generation starts, as this member must follow it. */
 struct qr_group_start {
@@ -92,7 +92,7 @@ struct qr_group_start {
                                       * first one, then qr_group_reloaded and join again. Nothing else is done in this generation */
     bool give;                       /* some lack it, and this member serves them: qr_group_give with the state's bytes */
     bool done;                       /* nothing begins any more: the leader said that everything is written. The rest is not set */
-    bool keep;                       /* the blocks taken at this step count on; else what was computed of it must be forgotten */
+    bool keep;                       /* the micro-batches taken at this step count on; else what was computed of it must be forgotten */
     size_t n_more;                   /* not 0: then these are added: what a member that left handed over. Valid until the next join */
     const qr_fixed *more; struct qr_coverage more_coverage;
 };
@@ -103,37 +103,37 @@ QR_MUST_CHECK enum qr_code qr_group_join(struct qr_group *g, struct qr_group_sta
 QR_MUST_CHECK enum qr_code qr_group_give(struct qr_group *g, struct qr_bytes state, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_err *err);
 /* This member has that state from now on (applied or fetched): refused when the generation is over, for then it must not. What was held is gone. */
-QR_MUST_CHECK enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_group_apply(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
 
-/* As commit, with the state that a generation that says `reload` asks for, or a newer one than its base; then ABORTED, and join begins the next. */
+/* As apply, with the state that a generation that says `reload` asks for, or a newer one than its base; then ABORTED, and join begins the next. */
 QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
 
-/* The blocks of the present step that are this member's. *ret_left: those not taken yet. */
-QR_MUST_CHECK enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *ret_left, struct qr_err *err);
+/* The micro-batches of the present step that are this member's. *ret_left: those not taken yet. */
+QR_MUST_CHECK enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_micro_batches, size_t *ret_left, struct qr_err *err);
 /* Those that may be taken now, when all before have been computed; at_once: as many as are computed at the same time. All, but after deaths in this
- * step: blocks that may be their cause come last, so many at once or one by one, and the others know of them before
+ * step: micro-batches that may be their cause come last, so many at once or one by one, and the others know of them before
  * (membership/protocol.md §8). 0: no more. */
 QR_MUST_CHECK enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_left, struct qr_err *err);
 /* The next of them: whoever takes it computes it, whatever comes. False: no more, or the generation is over. */
-bool qr_group_take(struct qr_group *g, uint64_t *ret_block);
-/* True when all have ended because a block of the step after state *ret_step killed three workers. */
-bool qr_group_blames(struct qr_group *g, uint64_t *ret_step, uint64_t *ret_block);
-/* After the commit of a training step of n_blocks: ns[r] is what rank r's blocks took, from the sum, so equal at all members. Who is faster
- * owns more blocks of the next steps of this generation. It cannot change a result. */
-void qr_group_weigh(struct qr_group *g, uint64_t n_blocks, const uint64_t *ns);
-/* How long a block took at most: a member that takes none for five times as long, and at least 10 s, is frozen to the others. 0: not known. */
-void qr_group_expect(struct qr_group *g, int64_t block_ns);
+bool qr_group_take(struct qr_group *g, uint64_t *ret_micro_batch);
+/* True when all have ended because a micro-batch of the step after state *ret_step killed three workers. */
+bool qr_group_blames(struct qr_group *g, uint64_t *ret_step, uint64_t *ret_micro_batch);
+/* After the application of a training step of n_micro_batches: ns[r] is what rank r's micro-batches took, from the sum, so equal at all members. Who is faster
+ * owns more micro-batches of the next steps of this generation. It cannot change a result. */
+void qr_group_weigh(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns);
+/* How long a micro-batch took at most: a member that takes none for five times as long, and at least 10 s, is frozen to the others. 0: not known. */
+void qr_group_expect(struct qr_group *g, int64_t micro_batch_ns);
 
 /* qr_group_ready with a state of step 0, then qr_group_join: for who only reduces. */
 QR_MUST_CHECK enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct qr_err *err);
 
 /* After qr_group_open_step: what this member's sum will look like, coverage and vector left out. What a leaver hands over must look so too. */
 void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shape);
-/* For a leaver whose blocks in hand take longer than it may wait: what it has finished. Called on the control thread while blocks are computed, under
+/* For a leaver whose micro-batches in flight take longer than it may wait: what it has finished. Called on the control thread while micro-batches are computed, under
  * the group's lock; it calls nothing of the group. False: this cannot be told now. Unset with NULL before ctx goes. */
 struct qr_group_finished {
     const qr_fixed *vector; size_t n; struct qr_coverage coverage;
-    const uint64_t *hand; size_t n_hand; /* taken, and not finished */
+    const uint64_t *in_flight; size_t n_in_flight; /* taken, and not finished */
 };
 typedef bool qr_group_finished_fn(void *ctx, struct qr_group_finished *ret);
 void qr_group_tell_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx);
@@ -147,7 +147,7 @@ QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_c
  * over, and with it perhaps its leader: join, and close again. */
 QR_MUST_CHECK enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error, int64_t timeout_ns,
                                          struct qr_err *err);
-/* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves. Blocks in hand may be finished for 200 ms before that, where
+/* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves. Micro-batches in flight may be finished for 200 ms before that, where
  * a step's sum is worth handing over (handover.h): qr_group_reduce takes it, and returns CANCELLED. After that it goes without those. */
 void qr_group_interrupt(struct qr_group *g);
 /* Which schedule a reduction of n integers uses now: for the log of the first step. */

@@ -12,9 +12,9 @@ _Static_assert(QR_HANDOVER_HEADER_BYTES + QR_MESSAGE_MAX_RUNS * 24 + QR_HANDOVER
                "a handover is one message");
 
 static uint64_t count_of(const struct qr_run *run, uint32_t n) {
-    uint64_t blocks = 0;
-    for (uint32_t i = 0; i < n; i++) blocks += run[i].count;
-    return blocks;
+    uint64_t micro_batches = 0;
+    for (uint32_t i = 0; i < n; i++) micro_batches += run[i].count;
+    return micro_batches;
 }
 
 /* ---- the leaver ---- */
@@ -36,7 +36,7 @@ static void prepare(struct qr_group *g, const struct qr_held *held, const qr_fix
     qr_coverage_store(out.coverage, coverage);
     qr_buf_clear(&h->frame);
     qr_handover_encode(&out, &h->frame);
-    h->frame_blocks = count_of(held->run, held->n_runs);
+    h->frame_micro_batches = count_of(held->run, held->n_runs);
 }
 
 static bool of_this_state(const struct qr_group *g, const struct qr_coverage_key *key) {
@@ -50,13 +50,13 @@ void handover_prepare(struct qr_group *g, const struct qr_contribution *c) {
     prepare(g, &held, c->vector, c->coverage);
 }
 
-/* The taken blocks but those in hand, in front. How many. */
+/* The taken micro-batches but those in flight, in front. How many. */
 static size_t sort_finished(struct ledger *l, const struct qr_group_finished *f) {
     size_t n = 0;
     for (size_t i = 0; i < l->n_taken; i++) {
-        bool in_hand = false;
-        for (size_t k = 0; k < f->n_hand; k++) in_hand = in_hand || f->hand[k] == l->block[i];
-        if (!in_hand) l->block[n++] = l->block[i];
+        bool in_flight = false;
+        for (size_t k = 0; k < f->n_in_flight; k++) in_flight = in_flight || f->in_flight[k] == l->micro_batch[i];
+        if (!in_flight) l->micro_batch[n++] = l->micro_batch[i];
     }
     return n;
 }
@@ -70,7 +70,7 @@ void handover_prepare_finished(struct qr_group *g) {
     if (h->frame.n || !h->finished || !handover_worth(g) || !of_this_state(g, &h->key) || !h->finished(h->finished_ctx, &f) || f.n != h->n) return;
     l->n = l->n_taken = sort_finished(l, &f); /* nothing is taken any more, and this member leaves in any case */
     l->open = false;
-    for (size_t i = 0; i < l->n_taken; i++) qr_coverage_add_block(&all, &h->key, l->block[i]);
+    for (size_t i = 0; i < l->n_taken; i++) qr_coverage_add_micro_batch(&all, &h->key, l->micro_batch[i]);
     if (l->n_taken == 0 || !qr_coverage_equal(all, f.coverage) || !group_runs(g, &held)) return; /* one was just taken */
     prepare(g, &held, f.vector, f.coverage);
 }
@@ -82,8 +82,8 @@ bool handover_send(struct qr_group *g) {
                 g->control->ops->send(g->control, conn, qr_buf_view(&h->frame), (struct qr_bytes){0});
     qr_buf_free(&h->frame);
     if (!sent) return false;
-    qr_count(QR_BLOCKS_HANDED_OVER, h->frame_blocks);
-    qr_info(g->o.log, "group", "hands over %" PRIu64 " block%s of step %" PRIu64 " to %s", h->frame_blocks, h->frame_blocks == 1 ? "" : "s",
+    qr_count(QR_MICRO_BATCHES_HANDED_OVER, h->frame_micro_batches);
+    qr_info(g->o.log, "group", "hands over %" PRIu64 " micro-batch%s of step %" PRIu64 " to %s", h->frame_micro_batches, h->frame_micro_batches == 1 ? "" : "es",
             g->held.applied_step + 1, qr_member_peer_text(g->member, index));
     h->awaits = true;
     h->leave_by_ns = group_now_ns(g) + QR_HANDOVER_ANSWER_NS;
@@ -97,7 +97,7 @@ void handover_expect(struct qr_group *g, const struct qr_contribution *shape) {
     struct handover *h = &g->handover;
     h->known = true;
     h->key = shape->key;
-    h->n_blocks = shape->n_blocks;
+    h->n_micro_batches = shape->n_micro_batches;
     h->n = shape->n - shape->n_by_rank;
 }
 
@@ -119,10 +119,10 @@ static void exchange(struct handover_sum *a, struct handover_sum *b) {
     *b = s;
 }
 
-/* Its runs are blocks of this step, none twice. */
+/* Its runs are micro-batches of this step, none twice. */
 static bool runs_fit(const struct handover *h, const struct qr_handover *in) {
     for (uint32_t i = 0; i < in->n_runs; i++) {
-        if (in->run[i].first + (in->run[i].count - 1) * in->run[i].stride >= h->n_blocks) return false;
+        if (in->run[i].first + (in->run[i].count - 1) * in->run[i].stride >= h->n_micro_batches) return false;
         for (uint32_t k = 0; k < i; k++)
             if (!qr_runs_disjoint(&in->run[i], &in->run[k])) return false;
     }
@@ -132,7 +132,7 @@ static bool runs_fit(const struct handover *h, const struct qr_handover *in) {
 static bool covers(const struct handover *h, const struct qr_handover *in) {
     struct qr_coverage all = {0};
     for (uint32_t i = 0; i < in->n_runs; i++)
-        for (uint64_t k = 0; k < in->run[i].count; k++) qr_coverage_add_block(&all, &h->key, in->run[i].first + k * in->run[i].stride);
+        for (uint64_t k = 0; k < in->run[i].count; k++) qr_coverage_add_micro_batch(&all, &h->key, in->run[i].first + k * in->run[i].stride);
     return qr_coverage_equal(all, qr_coverage_load(in->coverage));
 }
 
@@ -149,12 +149,12 @@ static uint32_t rank_of(const struct qr_begin *b, uint32_t index) {
     return r;
 }
 
-/* No Begin that this member knows has given these blocks to another one. The sender may not have heard of the last Begin yet. */
+/* No Begin that this member knows has given these micro-batches to another one. The sender may not have heard of the last Begin yet. */
 static bool owns(const struct qr_group *g, uint32_t index, const struct qr_handover *in) {
     const struct qr_begin *b = &g->generation->begin;
     if (in->generation == g->generation->id_hash) return true;
     if (g->held.applied_step != b->base_step) return false;
-    qr_generation_blocks(b, rank_of(b, index), g->handover.n_blocks, g->ledger.mine);
+    qr_generation_micro_batches(b, rank_of(b, index), g->handover.n_micro_batches, g->ledger.mine);
     for (uint32_t i = 0; i < in->n_runs; i++)
         for (uint64_t k = 0; k < in->run[i].count; k++)
             if (!g->ledger.mine[in->run[i].first + k * in->run[i].stride]) return false;
@@ -169,11 +169,11 @@ static const char *objection(const struct qr_group *g, uint32_t index, const str
         memcmp(in->base_digest, h->key.base_digest, sizeof in->base_digest) != 0)
         return "this worker is at another step";
     if (in->integers.n != h->n * QR_FIXED_BYTES) return "its length is not that of this job's sums";
-    if (!runs_fit(h, in)) return "it names blocks twice, or blocks that the step does not have";
-    if (!owns(g, index, in)) return "its blocks are others' by now";
-    if (!covers(h, in)) return "its coverage word is not that of its blocks";
+    if (!runs_fit(h, in)) return "it names micro-batches twice, or micro-batches that the step does not have";
+    if (!owns(g, index, in)) return "its micro-batches are others' by now";
+    if (!covers(h, in)) return "its coverage word is not that of its micro-batches";
     if (h->n_runs + in->n_runs > QR_MESSAGE_MAX_RUNS) return "with what others handed over it is in too many pieces";
-    if (!apart_from(in->run, in->n_runs, h->run, h->n_runs)) return "another worker handed over some of its blocks";
+    if (!apart_from(in->run, in->n_runs, h->run, h->n_runs)) return "another worker handed over some of its micro-batches";
     return NULL;
 }
 
@@ -213,9 +213,9 @@ void handover_received(struct qr_group *g, uint32_t conn, uint32_t index, struct
     sum->coverage = qr_coverage_sum(sum->coverage, qr_coverage_load(in.coverage));
     memcpy(h->run + h->n_runs, in.run, in.n_runs * sizeof *h->run);
     h->n_runs += in.n_runs;
-    uint64_t blocks = count_of(in.run, in.n_runs);
-    qr_info(g->o.log, "group", "%s hands over %" PRIu64 " block%s of step %" PRIu64, qr_member_peer_text(g->member, index), blocks,
-            blocks == 1 ? "" : "s", in.step + 1);
+    uint64_t micro_batches = count_of(in.run, in.n_runs);
+    qr_info(g->o.log, "group", "%s hands over %" PRIu64 " micro-batch%s of step %" PRIu64, qr_member_peer_text(g->member, index), micro_batches,
+            micro_batches == 1 ? "" : "es", in.step + 1);
     if (!g->begun) group_on_suspend(g); /* its promise may be still to come */
 }
 
@@ -224,7 +224,7 @@ void handover_join(struct qr_group *g, struct qr_held *held) {
     if (!h->n_runs) return;
     if (held->n_runs + h->n_runs > QR_MESSAGE_MAX_RUNS || !apart_from(held->run, held->n_runs, h->run, h->n_runs)) {
         qr_count(QR_HANDOVERS_REFUSED, 1);
-        qr_warn(g->o.log, "group", "what was handed over is dropped, and computed again: with this worker's own blocks it is in too many pieces");
+        qr_warn(g->o.log, "group", "what was handed over is dropped, and computed again: with this worker's own micro-batches it is in too many pieces");
         handover_drop(g);
         return;
     }
@@ -236,16 +236,16 @@ void handover_begun(struct qr_group *g, const struct qr_run *kept, uint32_t n_ke
     struct handover *h = &g->handover;
     struct ledger *l = &g->ledger;
     if (!h->n_runs) return;
-    uint64_t blocks = count_of(h->run, h->n_runs);
+    uint64_t micro_batches = count_of(h->run, h->n_runs);
     bool joined = n_kept == n_own + h->n_runs && memcmp(kept + n_own, h->run, h->n_runs * sizeof *h->run) == 0;
-    if (!joined || blocks > l->cap - l->n_taken) { /* it came after the promise: its blocks belong to others by now */
+    if (!joined || micro_batches > l->cap - l->n_taken) { /* it came after the promise: its micro-batches belong to others by now */
         qr_count(QR_HANDOVERS_REFUSED, 1);
         qr_warn(g->o.log, "group", "what was handed over is dropped, and computed again: it came too late");
         h->n_runs = 0;
         return;
     }
     for (uint32_t i = 0; i < h->n_runs; i++)
-        for (uint64_t k = 0; k < h->run[i].count; k++) l->block[l->n_taken++] = h->run[i].first + k * h->run[i].stride;
+        for (uint64_t k = 0; k < h->run[i].count; k++) l->micro_batch[l->n_taken++] = h->run[i].first + k * h->run[i].stride;
     l->n = l->n_taken;
     if (h->gives) {
         qr_fixed_add(h->given.vector, h->apart.vector, h->n);
@@ -253,7 +253,7 @@ void handover_begun(struct qr_group *g, const struct qr_run *kept, uint32_t n_ke
     } else exchange(&h->given, &h->apart);
     h->gives = true;
     h->n_runs = 0;
-    qr_count(QR_BLOCKS_TAKEN_OVER, blocks);
+    qr_count(QR_MICRO_BATCHES_TAKEN_OVER, micro_batches);
 }
 
 bool handover_take(struct qr_group *g, const qr_fixed **ret_vector, size_t *ret_n, struct qr_coverage *ret_coverage) {

@@ -11,24 +11,24 @@
 #include "link/link.h"
 #include "membership/member.h"
 
-struct told { bool is; enum qr_code code; char text[QR_ERR_MSG_BYTES]; struct qr_blame blame; };
+struct verdict { bool is; enum qr_code code; char text[QR_ERR_MSG_BYTES]; struct qr_blame blame; };
 
-/* The blocks of the present step that are this member's, in the order in which they are taken. Under the group's lock. */
+/* The micro-batches of the present step that are this member's, in the order in which they are taken. Under the group's lock. */
 struct ledger {
-    uint64_t *block;
+    uint64_t *micro_batch;
     uint8_t *mine;              /* scratch, as long */
     size_t n, cap, n_taken;
-    size_t limit, plain, owned; /* block[0..limit): may be taken now; [0..plain): no death may be their fault; [plain..owned): of one */
-    uint64_t step, n_blocks, serial; /* that it was opened for, in the generation of that serial; 0: not opened */
+    size_t limit, plain, owned; /* micro_batch[0..limit): may be taken now; [0..plain): no death may be their fault; [plain..owned): of one */
+    uint64_t step, n_micro_batches, serial; /* that it was opened for, in the generation of that serial; 0: not opened */
     uint64_t first[QR_MAX_MEMBERS + 1]; /* by rank, after the first step of a generation */
-    bool open;                  /* blocks may be taken */
+    bool open;                  /* micro-batches may be taken */
     int64_t began_ns;           /* when the first of those taken was */
     bool dropped;               /* a Begin emptied it; the trainer does not know yet */
 };
 
-/* How many blocks each rank owns: from 0 on, rank by rank. A function of what every member of the generation has seen. */
+/* How many micro-batches each rank owns: from 0 on, rank by rank. A function of what every member of the generation has seen. */
 struct shares {
-    uint64_t speed[QR_MAX_MEMBERS]; /* blocks in 2^30 ns, smoothed; 0: not known */
+    uint64_t speed[QR_MAX_MEMBERS]; /* micro-batches in 2^30 ns, smoothed; 0: not known */
 };
 
 /* Whose data stream the machine wants, for the training thread, which has that link. */
@@ -67,23 +67,23 @@ struct qr_group {
     enum qr_code end_code;
     char end_text[QR_ERR_MSG_BYTES];
     char why_leave[QR_ERR_MSG_BYTES]; /* what the others are told; the first error */
-    struct qr_hand hand;           /* to be named when name_hand, and until it is heard when awaits_hand */
-    bool name_hand, awaits_hand;
+    struct qr_in_flight in_flight;           /* to be named when name_in_flight, and until it is heard when awaits_in_flight */
+    bool name_in_flight, awaits_in_flight;
     struct stream_news stream[QR_MAX_MEMBERS];
     uint64_t turns;
-    int64_t block_ns;              /* how long a block takes; 0: not known */
+    int64_t micro_batch_ns;              /* how long a micro-batch takes; 0: not known */
     /* under lock: facts from the machine */
     bool begun;                    /* generation is active */
     bool first;                    /* one that it has led before it joined any was the first */
     uint64_t serial;               /* Begins so far */
     int64_t begun_ns;              /* the last */
-    int64_t committed_ns;          /* the last commit; 0: none yet */
-    int64_t paused_ns;             /* the last commit of a generation that ended; 0: there was one since */
+    int64_t applied_ns;          /* when a state was applied last; 0: none yet */
+    int64_t paused_ns;             /* when the generation that ended applied its last state; 0: one was applied since */
     struct qr_generation *generation;
     struct roster_entry roster[QR_MAX_MEMBERS];
     bool roster_changed;
     bool awaits_data;              /* somebody answers whose data stream is not up */
-    struct told stop, done;
+    struct verdict stop, done;
     int64_t done_ns;               /* when that was told */
     /* under lock: the trainer's state */
     struct qr_held held;
@@ -123,7 +123,7 @@ void group_data_requests(struct qr_group *g);
 void group_data_again(struct qr_group *g);
 /* Training thread, not under the lock. */
 void group_data_roster(struct qr_group *g);   /* the mesh learns whom it is to expect */
-/* Between blocks and after a reduction, while somebody's stream is awaited: a handshake goes on only while this thread polls. Who is alone waits for
+/* Between micro-batches and after a reduction, while somebody's stream is awaited: a handshake goes on only while this thread polls. Who is alone waits for
  * nobody, and who computes for long polls too seldom. */
 void group_data_linger(struct qr_group *g);
 bool group_data_is_due(const struct qr_group *g); /* under the lock, any thread: the caller is that thread, and should linger */
@@ -133,7 +133,7 @@ void group_mesh_polled(void *ctx, const struct qr_polled *how);
 struct qr_mesh_member group_peer(const struct qr_group *g, const struct qr_member_name *name, unsigned data_port);
 
 /* ---- group_step.c. Under the lock ---- */
-bool group_runs(const struct qr_group *g, struct qr_held *h); /* the taken blocks as runs; false: too many */
+bool group_runs(const struct qr_group *g, struct qr_held *h); /* the taken micro-batches as runs; false: too many */
 /* From the control thread. */
 void group_drop_held(struct qr_group *g);
 void group_on_suspend(struct qr_group *g);
@@ -141,10 +141,10 @@ void group_on_begin(struct qr_group *g);
 bool group_current(const struct qr_group *g); /* the generation that the trainer works in is still the active one */
 enum qr_code group_go_on(struct qr_group *g, struct qr_err *err);
 
-/* ---- group_hand.c. Under the lock ---- */
-void group_sort_blocks(struct qr_group *g); /* of an opened ledger: plain ones first */
-void group_hand_requests(struct qr_group *g); /* control thread */
-void group_hand_news(struct qr_group *g);
+/* ---- group_in_flight.c. Under the lock ---- */
+void group_sort_micro_batches(struct qr_group *g); /* of an opened ledger: plain ones first */
+void group_suspects_requests(struct qr_group *g); /* control thread */
+void group_suspects_news(struct qr_group *g);
 void group_owned(void *g, uint32_t rank, struct qr_death *ret);
 
 /* Asked by the mesh in every turn. */

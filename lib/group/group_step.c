@@ -1,6 +1,6 @@
-/* group/group_step.c — what the step loop asks for: generations joined, blocks taken, sums, commits, the end. elastic.md has the whole picture.
+/* group/group_step.c — what the step loop asks for: generations joined, micro-batches taken, sums, states applied, the end. elastic.md has the whole picture.
  *
- * What the machine says of this member's training is g->held; it changes only here, under the lock: at a commit, when a promise freezes the
+ * What the machine says of this member's training is g->held; it changes only here, under the lock: when a state is applied, when a promise freezes the
  * ledger, when a Begin keeps or empties it. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "group/group_impl.h"
 
 #define FORM_GRACE_NS (660 * QR_SECOND)   /* the machine ends its own waits before that */
-#define CONNECT_NS (600 * QR_SECOND)      /* a member may still compute a block; the machine notices the frozen and the dead */
+#define CONNECT_NS (600 * QR_SECOND)      /* a member may still compute a micro-batch; the machine notices the frozen and the dead */
 #define GOODBYES_WITHIN_NS (8 * QR_SECOND)
 #define TRANSFER_NS (600 * QR_SECOND)
 
@@ -61,7 +61,7 @@ bool group_runs(const struct qr_group *g, struct qr_held *h) {
     h->n_runs = 0;
     for (size_t i = 0; i < l->n_taken; i++) {
         struct qr_run *r = h->n_runs ? &h->run[h->n_runs - 1] : NULL;
-        uint64_t b = l->block[i], last = r ? r->first + (r->count - 1) * r->stride : 0;
+        uint64_t b = l->micro_batch[i], last = r ? r->first + (r->count - 1) * r->stride : 0;
         if (r && b > last && (r->count == 1 || b - last == r->stride)) {
             r->stride = b - last;
             r->count++;
@@ -130,11 +130,11 @@ enum qr_code group_mesh_stop(void *ctx, struct qr_err *err) {
 
 /* ---- generations ---- */
 
-static void make_room(struct ledger *l, size_t n_blocks) {
-    if (l->cap >= n_blocks) return;
-    l->block = qr_xreallocarray(l->block, n_blocks, sizeof *l->block);
-    l->mine = qr_xreallocarray(l->mine, n_blocks, 1);
-    l->cap = n_blocks;
+static void make_room(struct ledger *l, size_t n_micro_batches) {
+    if (l->cap >= n_micro_batches) return;
+    l->micro_batch = qr_xreallocarray(l->micro_batch, n_micro_batches, sizeof *l->micro_batch);
+    l->mine = qr_xreallocarray(l->mine, n_micro_batches, 1);
+    l->cap = n_micro_batches;
 }
 
 void qr_group_plan(struct qr_group *g, uint64_t epochs, uint64_t reductions) {
@@ -158,10 +158,10 @@ bool qr_group_leads_for_all(struct qr_group *g) {
     return yes;
 }
 
-enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, const uint8_t digest[16], size_t max_blocks, struct qr_err *err) {
+enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, const uint8_t digest[16], size_t max_micro_batches, struct qr_err *err) {
     lock(g);
-    make_room(&g->ledger, max_blocks);
-    g->held = (struct qr_held){.applied_step = step, .stable_step = step};
+    make_room(&g->ledger, max_micro_batches);
+    g->held = (struct qr_held){.applied_step = step, .committed_step = step};
     memcpy(g->held.digest, digest, sizeof g->held.digest);
     drop_held(g);
     tell_held(g);
@@ -312,18 +312,18 @@ enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_er
     return noted(g, code, err);
 }
 
-enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err) {
+enum qr_code qr_group_apply(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err) {
     lock(g);
     enum qr_code code = group_go_on(g, err);
-    if (code == QR_ABORTED && (g->o.mutations & QR_MUTATE_COMMIT_ANYWAY)) code = QR_OK;
+    if (code == QR_ABORTED && (g->o.mutations & QR_MUTATE_APPLY_ANYWAY)) code = QR_OK;
     if (code == QR_OK) {
-        g->committed_ns = group_now_ns(g);
-        if (g->paused_ns) qr_gauge_real(QR_PAUSE, (double)(g->committed_ns - g->paused_ns) / 1e9);
+        g->applied_ns = group_now_ns(g);
+        if (g->paused_ns) qr_gauge_real(QR_PAUSE, (double)(g->applied_ns - g->paused_ns) / 1e9);
         g->paused_ns = 0;
         drop_held(g);
         g->ledger.dropped = g->handover.known = false;
-        /* the state before the applied one is stable: a reduction based on it has passed */
-        g->held = (struct qr_held){.applied_step = step, .stable_step = step ? step - 1 : 0};
+        /* the state before the applied one is committed: a reduction based on it has passed */
+        g->held = (struct qr_held){.applied_step = step, .committed_step = step ? step - 1 : 0};
         memcpy(g->held.digest, digest, sizeof g->held.digest);
         tell_held(g);
     }
@@ -332,7 +332,7 @@ enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t di
 }
 
 enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err) {
-    enum qr_code code = qr_group_commit(g, step, digest, err);
+    enum qr_code code = qr_group_apply(g, step, digest, err);
     if (code != QR_OK) return code;
     lock(g);
     g->refused = true;
@@ -341,11 +341,11 @@ enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t 
     return aborted(err);
 }
 
-/* ---- blocks ---- */
+/* ---- micro-batches ---- */
 
-/* The first block of rank r and of those after it: blocks are shared out in proportion to speed, rounded to the nearest, so that what the clocks
+/* The first micro-batch of rank r and of those after it: micro-batches are shared out in proportion to speed, rounded to the nearest, so that what the clocks
  * of equals differ by moves none; one whose speed is not known counts as the mean. Nobody counts for less than a sixteenth of the mean. */
-static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_blocks) {
+static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_micro_batches) {
     const uint64_t *speed = g->shares.speed;
     uint32_t n = g->view.n_members;
     uint64_t mean = 0, n_known = 0, before = 0, all = 0;
@@ -356,59 +356,59 @@ static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_blo
         if (r < rank) before += weight;
         all += weight;
     }
-    return (uint64_t)((2 * (unsigned __int128)n_blocks * before + all) / (2 * (unsigned __int128)all));
+    return (uint64_t)((2 * (unsigned __int128)n_micro_batches * before + all) / (2 * (unsigned __int128)all));
 }
 
 enum { FORGET_STEPS = 64 };
 
-void qr_group_weigh(struct qr_group *g, uint64_t n_blocks, const uint64_t *ns) {
+void qr_group_weigh(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns) {
     uint64_t count[QR_MAX_MEMBERS];
     /* the first step of a generation is shared out by its Begin */
     if (g->solo || g->view.n_members < 2 || g->held.applied_step <= g->base_step + 1) return;
-    for (uint32_t r = 0; r < g->view.n_members; r++) count[r] = first_of(g, r + 1, n_blocks) - first_of(g, r, n_blocks);
+    for (uint32_t r = 0; r < g->view.n_members; r++) count[r] = first_of(g, r + 1, n_micro_batches) - first_of(g, r, n_micro_batches);
     uint64_t mean = 0;
     for (uint32_t r = 0; r < g->view.n_members; r++) mean += g->shares.speed[r] / g->view.n_members;
     for (uint32_t r = 0; r < g->view.n_members; r++) {
         uint64_t *speed = &g->shares.speed[r], now = (count[r] << 30) / (ns[r] + 1) + 1;
         if (count[r] && now < UINT64_C(1) << 50) *speed = *speed ? (7 * *speed + now) / 8 : now;
-        /* who got no block was not measured: what was a slow start is forgotten, until it gets one again */
+        /* who got no micro-batch was not measured: what was a slow start is forgotten, until it gets one again */
         if (!count[r] && *speed && *speed < mean) *speed += (mean - *speed) / FORGET_STEPS + 1;
         qr_peer_speed(g->view.index[r], (double)*speed * 1e9 / (double)(1 << 30));
     }
 }
 
-/* l->mine[b] = 1 for each block that is this member's at this step. Under the lock. */
-static void assign(struct qr_group *g, uint64_t n_blocks) {
+/* l->mine[b] = 1 for each micro-batch that is this member's at this step. Under the lock. */
+static void assign(struct qr_group *g, uint64_t n_micro_batches) {
     struct ledger *l = &g->ledger;
-    make_room(l, n_blocks);
+    make_room(l, n_micro_batches);
     if (!g->solo && g->held.applied_step == g->generation->begin.base_step) {
-        qr_generation_blocks(&g->generation->begin, g->generation->rank, n_blocks, l->mine);
+        qr_generation_micro_batches(&g->generation->begin, g->generation->rank, n_micro_batches, l->mine);
         return;
     }
-    for (uint32_t r = 0; r <= g->view.n_members; r++) l->first[r] = first_of(g, r, n_blocks);
-    for (uint64_t b = 0; b < n_blocks; b++) l->mine[b] = b >= l->first[g->view.rank] && b < l->first[g->view.rank + 1];
+    for (uint32_t r = 0; r <= g->view.n_members; r++) l->first[r] = first_of(g, r, n_micro_batches);
+    for (uint64_t b = 0; b < n_micro_batches; b++) l->mine[b] = b >= l->first[g->view.rank] && b < l->first[g->view.rank + 1];
 }
 
-enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *ret_left, struct qr_err *err) {
+enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_micro_batches, size_t *ret_left, struct qr_err *err) {
     struct ledger *l = &g->ledger;
     lock(g);
     enum qr_code code = group_go_on(g, err);
     if (code == QR_OK) {
-        assign(g, n_blocks);
+        assign(g, n_micro_batches);
         for (size_t i = 0; i < l->n_taken && code == QR_OK; i++) {
-            if (l->block[i] >= n_blocks || !l->mine[l->block[i]])
-                code = qr_fail(err, QR_INTERNAL, "block %" PRIu64 " was computed here and is somebody else's", l->block[i]);
-            else l->mine[l->block[i]] = 0;
+            if (l->micro_batch[i] >= n_micro_batches || !l->mine[l->micro_batch[i]])
+                code = qr_fail(err, QR_INTERNAL, "micro-batch %" PRIu64 " was computed here and is somebody else's", l->micro_batch[i]);
+            else l->mine[l->micro_batch[i]] = 0;
         }
     }
     if (code == QR_OK) {
         l->n = l->n_taken;
-        for (uint64_t b = 0; b < n_blocks; b++)
-            if (l->mine[b]) l->block[l->n++] = b;
+        for (uint64_t b = 0; b < n_micro_batches; b++)
+            if (l->mine[b]) l->micro_batch[l->n++] = b;
         l->step = g->held.applied_step;
-        l->n_blocks = n_blocks;
+        l->n_micro_batches = n_micro_batches;
         l->serial = g->serial;
-        group_sort_blocks(g);
+        group_sort_micro_batches(g);
         l->open = true;
         *ret_left = l->n - l->n_taken;
     }
@@ -429,7 +429,7 @@ void qr_group_tell_finished(struct qr_group *g, qr_group_finished_fn *finished, 
     unlock(g);
 }
 
-bool qr_group_take(struct qr_group *g, uint64_t *ret_block) {
+bool qr_group_take(struct qr_group *g, uint64_t *ret_micro_batch) {
     struct ledger *l = &g->ledger;
     lock(g);
     if (!g->solo && group_data_is_due(g)) {
@@ -439,15 +439,15 @@ bool qr_group_take(struct qr_group *g, uint64_t *ret_block) {
     }
     bool yes = l->open && l->n_taken < l->limit && !g->interrupted;
     if (yes && l->n_taken == 0) l->began_ns = group_now_ns(g);
-    if (yes) *ret_block = l->block[l->n_taken++];
-    if (yes && !g->solo) qr_member_set_turns(g->member, ++g->turns, g->block_ns);
+    if (yes) *ret_micro_batch = l->micro_batch[l->n_taken++];
+    if (yes && !g->solo) qr_member_set_turns(g->member, ++g->turns, g->micro_batch_ns);
     unlock(g);
     return yes;
 }
 
-void qr_group_expect(struct qr_group *g, int64_t block_ns) {
+void qr_group_expect(struct qr_group *g, int64_t micro_batch_ns) {
     lock(g);
-    g->block_ns = block_ns;
+    g->micro_batch_ns = micro_batch_ns;
     unlock(g);
 }
 

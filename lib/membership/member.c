@@ -76,17 +76,17 @@ void member_heartbeat(struct qr_member *m) {
     h->highest_number = m->highest;
     h->refusals = m->held.refusals;
     h->applied_step = m->held.applied_step;
-    h->stable_step = m->held.stable_step;
+    h->committed_step = m->held.committed_step;
     h->phase = m->ending ? QR_PHASE_DONE : m->formed ? QR_PHASE_MEMBER : QR_PHASE_STARTING;
     h->form_expired = !m->formed && m->now_ns - m->start_ns >= m->opt.form_timeout_ns;
     h->trainer_turns = m->turns;
-    h->expected_block_ms = m->block_ms;
+    h->expected_micro_batch_ms = m->micro_batch_ms;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (member_hears(m, i)) {
             h->heard[h->n_heard].index = i;
             memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
         }
-    h->hand = m->hand;
+    h->in_flight = m->in_flight;
     bool polls = m->now_ns - m->polled.turn_ns < POLLS_NS; /* else it computes by now, and sends no beats */
     h->polled_ms = polls ? (uint64_t)((m->polled.turn_ns - m->polled.since_ns) / MS(1)) : 0;
     h->no_data = member_no_data(m);
@@ -228,15 +228,15 @@ void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const ch
 static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_heartbeat *h) {
     struct peer *p = &m->peer[from];
     if (!same_inc(h->incarnation, p->incarnation) || h->sequence <= p->beat.sequence) return;
-    bool moved = h->trainer_turns != p->beat.trainer_turns || h->expected_block_ms == 0;
+    bool moved = h->trainer_turns != p->beat.trainer_turns || h->expected_micro_batch_ms == 0;
     /* what it refused for may be gone: that one hears somebody no more, and another does already, is over in a moment */
     if (h->n_heard != p->beat.n_heard || memcmp(h->heard, p->beat.heard, h->n_heard * sizeof *h->heard) != 0) m->backoff_until_ns = m->now_ns;
-    struct qr_hand hand = p->beat.hand;
+    struct qr_in_flight in_flight = p->beat.in_flight;
     uint64_t no_data = p->beat.no_data;
     p->beat = *h;
     p->beat_ns = m->now_ns;
     if (h->active.number) p->worked_ns = m->now_ns;
-    member_answer_hand(m, from, &hand, &p->beat);
+    member_answer_in_flight(m, from, &in_flight, &p->beat);
     member_hear_no_data(m, from, no_data, h->no_data);
     if (moved) {
         p->turns_ns = m->now_ns;
@@ -281,7 +281,7 @@ static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_good
 }
 
 /* From its leader, or from the proposer that it promised, which found that there is nothing to go on from. A newcomer also believes a member that its group
- * has failed: alone it would begin what failed; and where too few are left, who knows of a poison block tells the others. */
+ * has failed: alone it would begin what failed; and where too few are left, who knows of a poison micro-batch tells the others. */
 static bool may_end(const struct qr_member *m, uint32_t from, const struct qr_done *d) {
     if (d->blame.is && m->formed && !m->active && member_in_generation(m, from)) return true;
     const struct qr_member_name *leader = &m->generation.begin.member[0].name;
@@ -353,9 +353,9 @@ static void check_peer(struct qr_member *m, uint32_t i) {
         return;
     }
     if (!m->active || !member_in_generation(m, i) || p->gone || m->ending) return;
-    int64_t limit = (int64_t)p->beat.expected_block_ms > FROZEN_NS / MS(1) / 5 ? 5 * MS(p->beat.expected_block_ms) : FROZEN_NS;
+    int64_t limit = (int64_t)p->beat.expected_micro_batch_ms > FROZEN_NS / MS(1) / 5 ? 5 * MS(p->beat.expected_micro_batch_ms) : FROZEN_NS;
     int64_t stands = m->now_ns - p->turns_ns;
-    if (p->beat.expected_block_ms && !p->frozen && stands >= limit) {
+    if (p->beat.expected_micro_batch_ms && !p->frozen && stands >= limit) {
         p->frozen = true;
         member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s", qr_member_peer_text(m, i), (double)stands / 1e9);
     }
@@ -420,9 +420,9 @@ void qr_member_set_held(struct qr_member *m, const struct qr_held *held) {
     m->held = *held;
     member_forget_deaths(m);
 }
-void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_block_ns) {
+void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_micro_batch_ns) {
     m->turns = turns;
-    m->block_ms = expected_block_ns <= 0 ? 0 : (uint64_t)expected_block_ns / 1000000 + 1;
+    m->micro_batch_ms = expected_micro_batch_ns <= 0 ? 0 : (uint64_t)expected_micro_batch_ns / 1000000 + 1;
 }
 
 void qr_member_refused(struct qr_member *m, int64_t now_ns) {

@@ -38,7 +38,7 @@ struct qr_member_options {
     int64_t form_timeout_ns;
     unsigned data_port;
     uint64_t seed;             /* of the back-off's randomness: differs between processes */
-    /* The blocks that rank owns, or may own, of the present step, in the generation that began last, as ret->run. A question, asked under the caller's lock;
+    /* The micro-batches that rank owns, or may own, of the present step, in the generation that began last, as ret->run. A question, asked under the caller's lock;
      * ctx is emit's. NULL: none */
     void (*owned)(void *ctx, uint32_t rank, struct qr_death *ret);
     unsigned mutations;        /* enum qr_member_mutation; 0 but in the simulator, which proves that it would see each of them */
@@ -47,7 +47,7 @@ enum qr_member_mutation {
     QR_MUTATE_BEGIN_WITHOUT_PROMISE = 1, /* takes a Begin whose id it has not promised, or promised no longer */
     QR_MUTATE_PROMISE_ANY = 2,           /* promises also a smaller id */
     QR_MUTATE_KEEP_OVERLAP = 4,          /* keeps held sets that overlap */
-    QR_MUTATE_KEEP_OTHER_BASE = 8,       /* keeps blocks of another state */
+    QR_MUTATE_KEEP_OTHER_BASE = 8,       /* keeps micro-batches of another state */
     QR_MUTATE_NO_SUSPEND = 16,           /* works on in the old generation after a promise */
     QR_MUTATE_LEADER_DECIDES = 64,       /* takes its own settings as the ring's when it proposes */
     QR_MUTATE_ID_IS_NUMBER = 32,         /* compares ids by number alone, and answers a Propose again */
@@ -61,11 +61,11 @@ struct qr_generation {
     uint32_t rank;             /* begin.member[rank] is this process; rank 0 leads */
     bool first;                /* at rank 0: nobody in it was in a generation before, as far as heartbeats tell (rule 7) */
 };
-/* ret_mine[b] = 1 for each block b < n_blocks of the base step that belongs to `rank` (kept ones too, when it keeps), else 0. For later
+/* ret_mine[b] = 1 for each micro-batch b < n_micro_batches of the base step that belongs to `rank` (kept ones too, when it keeps), else 0. For later
  * steps: b mod n_members == rank. */
-void qr_generation_blocks(const struct qr_begin *begin, uint32_t rank, uint64_t n_blocks, uint8_t *ret_mine);
+void qr_generation_micro_batches(const struct qr_begin *begin, uint32_t rank, uint64_t n_micro_batches, uint8_t *ret_mine);
 
-bool qr_runs_disjoint(const struct qr_run *a, const struct qr_run *b); /* no block is in both */
+bool qr_runs_disjoint(const struct qr_run *a, const struct qr_run *b); /* no micro-batch is in both */
 
 enum qr_member_action_kind {
     QR_ACT_SEND,     /* conn, message: encode and send on the control link */
@@ -80,7 +80,7 @@ enum qr_member_action_kind {
     QR_ACT_BEGIN,    /* generation: active now */
     QR_ACT_DONE,     /* code, text: the end was told by the leader (or, at the leader, everybody said goodbye or 5 s are over): leave */
     QR_ACT_STOP,     /* code, text: this process must give up: FAILED_PRECONDITION (another job's settings), DEADLINE_EXCEEDED (who did not
-                      * answer; or that the others have ended without this one), UNAVAILABLE (its index was claimed by another process), DATA_LOSS (rule 5, a poison block). Once; nothing follows but CLOSE */
+                      * answer; or that the others have ended without this one), UNAVAILABLE (its index was claimed by another process), DATA_LOSS (rule 5, a poison micro-batch). Once; nothing follows but CLOSE */
 };
 struct qr_member_action {
     enum qr_member_action_kind kind;
@@ -110,16 +110,16 @@ void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const
 void qr_member_tick(struct qr_member *m, int64_t now_ns);
 int64_t qr_member_deadline_ns(const struct qr_member *m); /* of the next tick; never later than one heartbeat */
 
-/* The trainer's state (see Trainer above): before start, after each applied step, and when a block is finished or dropped. */
+/* The trainer's state (see Trainer above): before start, after each applied step, and when a micro-batch is finished or dropped. */
 void qr_member_set_held(struct qr_member *m, const struct qr_held *held);
-/* The trainer's life sign: any number that changes while it computes, or waits in a loop of its own. expected_block_ns 0: not computing. */
-void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_block_ns);
-/* After deaths in this step (generation.begin.deaths) a block that may be their cause is named before it is computed: told to all at once. n 0: none.
- * qr_member_hand_heard: all that this member hears have answered. */
-void qr_member_name_hand(struct qr_member *m, int64_t now_ns, const struct qr_hand *hand);
-bool qr_member_hand_heard(const struct qr_member *m);
-/* How many of these deaths may be the fault of this block: 0: it is computed as ever; 1: only when named; more: alone, too. Pure. */
-unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t block);
+/* The trainer's life sign: any number that changes while it computes, or waits in a loop of its own. expected_micro_batch_ns 0: not computing. */
+void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_micro_batch_ns);
+/* After deaths in this step (generation.begin.deaths) a micro-batch that may be their cause is named before it is computed: told to all at once. n 0: none.
+ * qr_member_in_flight_heard: all that this member hears have answered. */
+void qr_member_name_in_flight(struct qr_member *m, int64_t now_ns, const struct qr_in_flight *in_flight);
+bool qr_member_in_flight_heard(const struct qr_member *m);
+/* How many of these deaths may be the fault of this micro-batch: 0: it is computed as ever; 1: only when named; more: alone, too. Pure. */
+unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t micro_batch);
 /* The data stream to that process of a peer is up: both have greeted. Only who is heard on control and data counts as heard (rule 1). */
 void qr_member_data_up(struct qr_member *m, int64_t now_ns, uint32_t index, const uint8_t incarnation[QR_INCARNATION_BYTES]);
 /* It broke, and is dialed again. lost: with work of the active generation: it asks for a new one after 30 ms, if that one does not break too. A

@@ -1,4 +1,4 @@
-/* membership/member_base.c — rule 5: what a generation starts from, and whose blocks count. */
+/* membership/member_base.c — rule 5: what a generation starts from, and whose micro-batches count. */
 #include <string.h>
 
 #include "membership/member_impl.h"
@@ -34,7 +34,7 @@ bool qr_runs_disjoint(const struct qr_run *a, const struct qr_run *b) {
 static bool disjoint_from(const struct qr_held *h, const struct qr_begin *b, uint32_t ranks) {
     for (uint32_t i = 0; i < h->n_runs; i++)
         for (uint32_t j = i + 1; j < h->n_runs; j++)
-            if (!qr_runs_disjoint(&h->run[i], &h->run[j])) return false; /* it would count one block twice by itself */
+            if (!qr_runs_disjoint(&h->run[i], &h->run[j])) return false; /* it would count one micro-batch twice by itself */
     for (uint32_t r = 0; r < ranks; r++)
         for (uint32_t k = 0; k < b->member[r].n_kept; k++)
             for (uint32_t i = 0; i < h->n_runs; i++)
@@ -86,16 +86,16 @@ enum base_choice member_choose_base(const struct qr_held *held, unsigned mutatio
     return BASE_OK;
 }
 
-void qr_generation_blocks(const struct qr_begin *begin, uint32_t rank, uint64_t n_blocks, uint8_t *ret_mine) {
+void qr_generation_micro_batches(const struct qr_begin *begin, uint32_t rank, uint64_t n_micro_batches, uint8_t *ret_mine) {
     enum { FREE, MINE, TAKEN };
-    memset(ret_mine, FREE, n_blocks);
+    memset(ret_mine, FREE, n_micro_batches);
     for (uint32_t r = 0; r < begin->n_members; r++)
         for (uint32_t k = 0; k < begin->member[r].n_kept; k++) {
             const struct qr_run *run = &begin->member[r].kept[k];
-            for (uint64_t i = 0, at = run->first; i < run->count && at < n_blocks; i++, at += run->stride)
+            for (uint64_t i = 0, at = run->first; i < run->count && at < n_micro_batches; i++, at += run->stride)
                 if (ret_mine[at] != MINE) ret_mine[at] = r == rank ? MINE : TAKEN;
         }
-    for (uint64_t at = 0, j = 0; at < n_blocks; at++) {
+    for (uint64_t at = 0, j = 0; at < n_micro_batches; at++) {
         if (ret_mine[at] == FREE) ret_mine[at] = j++ % begin->n_members == rank ? MINE : TAKEN;
         ret_mine[at] = ret_mine[at] == MINE;
     }

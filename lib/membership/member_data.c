@@ -64,7 +64,7 @@ bool qr_member_lacks_data(const struct qr_member *m, uint32_t index) {
 
 static void say_missing(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
-    if (p->data_told || p->beat.expected_block_ms || !qr_member_lacks_data(m, i)) return;
+    if (p->data_told || p->beat.expected_micro_batch_ms || !qr_member_lacks_data(m, i)) return;
     p->data_told = true;
     if (p->data == DATA_NONE)
         member_log(m, QR_LOG_WARNING, "%s answers, but no data connection with it has come up for %.0f s (data port %u): is the port open?",

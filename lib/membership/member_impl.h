@@ -4,7 +4,7 @@
 
 #include "membership/member.h"
 
-enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one block: protocol.md §8 */ };
+enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one micro-batch: protocol.md §8 */ };
 
 #define MS(n) ((int64_t)(n) * 1000000)
 #define BEGIN_OVERDUE_NS MS(500)    /* rule 3 */
@@ -65,7 +65,7 @@ struct peer {
     int64_t worked_ns;              /* when it said last that it works in a generation; 0: never */
     int64_t turns_ns;               /* since when beat.trainer_turns stands still */
     int64_t redial_ns;              /* 0: nothing to dial */
-    uint64_t hand_answered;         /* sequence of our last heartbeat whose hand it answered */
+    uint64_t in_flight_answered;         /* sequence of our last heartbeat whose micro-batches in flight it answered */
     enum data_state data;
     bool data_told;                 /* that it does not come up */
     int64_t data_since_ns;          /* since when that state holds */
@@ -109,10 +109,10 @@ struct qr_member {
     struct qr_held held;
     struct qr_deaths deaths;        /* since the state that it is based on */
     int64_t death_ns;               /* the last that was noticed here */
-    struct qr_hand hand;            /* what this one computes, where it must be known */
-    uint64_t hand_sequence;         /* of the heartbeat that said so first */
+    struct qr_in_flight in_flight;            /* what this one computes, where it must be known */
+    uint64_t in_flight_sequence;         /* of the heartbeat that said so first */
     struct qr_blame blame;          /* why it is over */
-    uint64_t turns, block_ms;
+    uint64_t turns, micro_batch_ms;
     struct qr_polled polled;        /* by the training thread */
     bool ending;
     int64_t end_ns;
@@ -180,7 +180,7 @@ QR_MUST_CHECK bool member_begin_common(struct qr_member *m, struct pending *q, s
 void member_begun_common(struct qr_member *m, const struct qr_begin *b);
 
 /* member_poison.c */
-#define QR_EVERY_BLOCK ((struct qr_run){.first = 0, .count = UINT64_C(1) << 40, .stride = 1})
+#define QR_EVERY_MICRO_BATCH ((struct qr_run){.first = 0, .count = UINT64_C(1) << 40, .stride = 1})
 void member_died(struct qr_member *m, uint32_t index);
 void member_lives(struct qr_member *m, uint32_t index);
 void member_forget_deaths(struct qr_member *m); /* the member's state has changed */
@@ -188,7 +188,7 @@ void member_gather_deaths(struct pending *q, const struct qr_deaths *d);
 QR_MUST_CHECK bool member_begin_deaths(struct qr_member *m, struct pending *q, struct qr_begin *b);
 void member_begun_deaths(struct qr_member *m, const struct qr_begin *b);
 void member_check_poison(struct qr_member *m, unsigned n_here);
-void member_answer_hand(struct qr_member *m, uint32_t from, const struct qr_hand *before, const struct qr_heartbeat *h);
+void member_answer_in_flight(struct qr_member *m, uint32_t from, const struct qr_in_flight *before, const struct qr_heartbeat *h);
 
 /* member_split.c: states that differ */
 void member_say_wrong(struct qr_member *m, const struct qr_held *held, const struct qr_begin *b);

@@ -1,4 +1,4 @@
-/* membership/member_poison.c — a block that kills whoever computes it ends the job before the ring is
+/* membership/member_poison.c — a micro-batch that kills whoever computes it ends the job before the ring is
  * gone: protocol.md §8. */
 #include <stdio.h>
 #include <string.h>
@@ -18,35 +18,35 @@ static void set_base(struct qr_deaths *d, uint64_t step, const uint8_t *digest) 
     memcpy(d->digest, digest, sizeof d->digest);
 }
 
-/* ---- which block ---- */
+/* ---- which micro-batch ---- */
 
-static bool has_block(const struct qr_death *x, uint64_t block) {
+static bool has_micro_batch(const struct qr_death *x, uint64_t micro_batch) {
     for (uint32_t i = 0; i < x->n_runs; i++) {
         const struct qr_run *r = &x->run[i];
-        if (block >= r->first && (block - r->first) % r->stride == 0 && (block - r->first) / r->stride < r->count) return true;
+        if (micro_batch >= r->first && (micro_batch - r->first) % r->stride == 0 && (micro_batch - r->first) / r->stride < r->count) return true;
     }
     return false;
 }
 
-/* After the first unnamed death that may be its fault a block is only computed when it has been named: more of those say nothing about it. */
-unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t block) {
+/* After the first unnamed death that may be its fault a micro-batch is only computed when it has been named: more of those say nothing about it. */
+unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t micro_batch) {
     unsigned named = 0, owned = 0;
     for (uint32_t i = 0; i < d->n; i++)
-        if (has_block(&d->death[i], block)) *(d->death[i].named ? &named : &owned) += 1;
+        if (has_micro_batch(&d->death[i], micro_batch)) *(d->death[i].named ? &named : &owned) += 1;
     return named + (owned > 0);
 }
 
-/* Three, and more than twice as many as all others of this step: chance spreads over the blocks, and kills several at once. */
-static bool is_poison(const struct qr_deaths *d, uint64_t block) {
-    unsigned n = qr_deaths_of(d, block);
+/* Three, and more than twice as many as all others of this step: chance spreads over the micro-batches, and kills several at once. */
+static bool is_poison(const struct qr_deaths *d, uint64_t micro_batch) {
+    unsigned n = qr_deaths_of(d, micro_batch);
     return n >= DEADLY && n > 2 * (d->n - n);
 }
 
-static bool find_poison(const struct qr_deaths *d, uint64_t *ret_block) {
+static bool find_poison(const struct qr_deaths *d, uint64_t *ret_micro_batch) {
     for (uint32_t i = 0; i < d->n; i++)
         for (uint32_t k = 0; d->death[i].named && k < d->death[i].n_runs; k++)
             if (is_poison(d, d->death[i].run[k].first)) {
-                *ret_block = d->death[i].run[k].first;
+                *ret_micro_batch = d->death[i].run[k].first;
                 return true;
             }
     return false;
@@ -65,7 +65,7 @@ static void remove_at(struct qr_deaths *d, uint32_t at) {
     memmove(&d->death[at], &d->death[at + 1], (d->n - at) * sizeof d->death[0]);
 }
 
-/* The oldest goes when there is no room. Of two reports of one death the one that names blocks knows more. */
+/* The oldest goes when there is no room. Of two reports of one death the one that names micro-batches knows more. */
 static void add(struct qr_deaths *d, const struct qr_death *x) {
     for (uint32_t i = 0; i < d->n; i++)
         if (same_name(&d->death[i].name, &x->name)) {
@@ -103,9 +103,9 @@ void member_died(struct qr_member *m, uint32_t index) {
     while (rank < b->n_members && !same_name(&b->member[rank].name, &x.name)) rank++;
     if (rank == b->n_members) return;
     if (!same_base(&m->deaths, m->held.applied_step, m->held.digest)) set_base(&m->deaths, m->held.applied_step, m->held.digest);
-    const struct qr_hand *h = &p->beat.hand;
+    const struct qr_in_flight *h = &p->beat.in_flight;
     x.named = h->n > 0 && h->step == m->deaths.step && memcmp(h->digest, m->deaths.digest, sizeof h->digest) == 0;
-    for (uint32_t i = 0; x.named && i < h->n; i++) x.run[x.n_runs++] = (struct qr_run){.first = h->block[i], .count = 1, .stride = 1};
+    for (uint32_t i = 0; x.named && i < h->n; i++) x.run[x.n_runs++] = (struct qr_run){.first = h->micro_batch[i], .count = 1, .stride = 1};
     if (!x.named && m->opt.owned) m->opt.owned(m->ctx, rank, &x);
     add(&m->deaths, &x);
     m->death_ns = m->now_ns;
@@ -142,13 +142,13 @@ void member_gather_deaths(struct pending *q, const struct qr_deaths *d) {
     }
 }
 
-/* They died in the generation that is left, when this member or another had not applied the base: of any block of it. */
+/* They died in the generation that is left, when this member or another had not applied the base: of any micro-batch of it. */
 static void carry(const struct qr_member *m, struct qr_deaths *ret, const struct qr_deaths *before) {
     for (uint32_t i = 0; i < before->n && before->step + 1 == ret->step; i++) {
         struct qr_death x = before->death[i];
         if (x.named || (m->formed && x.generation != m->generation.begin.id.number)) continue;
         x.n_runs = 1;
-        x.run[0] = QR_EVERY_BLOCK;
+        x.run[0] = QR_EVERY_MICRO_BATCH;
         add(ret, &x);
     }
 }
@@ -163,32 +163,32 @@ static void without_members(struct qr_deaths *d, const struct qr_begin *b) {
 
 /* Others heard that it died, and this member has its connection still: it may notice in a moment, and until then nobody is blamed for that death. The list
  * keeps it, since who told of it may be the next to die. */
-static bool blames(const struct qr_member *m, const struct qr_deaths *d, struct qr_deaths *ret_dead, uint64_t *ret_block) {
+static bool blames(const struct qr_member *m, const struct qr_deaths *d, struct qr_deaths *ret_dead, uint64_t *ret_micro_batch) {
     *ret_dead = *d;
     for (uint32_t i = ret_dead->n; i-- > 0;)
         if (lives(m, &ret_dead->death[i].name)) remove_at(ret_dead, i);
-    return find_poison(ret_dead, ret_block);
+    return find_poison(ret_dead, ret_micro_batch);
 }
 
-static void blame(struct qr_member *m, const struct qr_deaths *d, uint64_t block) {
+static void blame(struct qr_member *m, const struct qr_deaths *d, uint64_t micro_batch) {
     char text[QR_MESSAGE_TEXT_BYTES];
-    unsigned n_dead = qr_deaths_of(d, block), shown = 0;
+    unsigned n_dead = qr_deaths_of(d, micro_batch), shown = 0;
     bool owner = false;
-    int n = snprintf(text, sizeof text, "block %llu killed %u workers, one after the other:", (unsigned long long)block, n_dead);
+    int n = snprintf(text, sizeof text, "micro-batch %llu killed %u workers, one after the other:", (unsigned long long)micro_batch, n_dead);
     for (uint32_t i = 0; i < d->n && n > 0 && (size_t)n < sizeof text; i++) {
         const struct qr_death *x = &d->death[i];
-        if (!has_block(x, block) || (!x->named && owner) || shown == SHOWN_DEAD) continue;
+        if (!has_micro_batch(x, micro_batch) || (!x->named && owner) || shown == SHOWN_DEAD) continue;
         owner = owner || !x->named;
         n += snprintf(text + n, sizeof text - (size_t)n, "%s %.100s", shown++ ? "," : "", qr_member_peer_text(m, x->name.index));
     }
     if (n_dead > shown && n > 0 && (size_t)n < sizeof text) snprintf(text + n, sizeof text - (size_t)n, " and %u more", n_dead - shown);
-    m->blame = (struct qr_blame){.is = true, .step = d->step, .block = block};
+    m->blame = (struct qr_blame){.is = true, .step = d->step, .micro_batch = micro_batch};
     member_end_all(m, QR_DATA_LOSS, text);
 }
 
-/* The generation that begins without them makes deaths of what was a broken connection. False: a block of the base is poison, and all has ended. */
+/* The generation that begins without them makes deaths of what was a broken connection. False: a micro-batch of the base is poison, and all has ended. */
 bool member_begin_deaths(struct qr_member *m, struct pending *q, struct qr_begin *b) {
-    uint64_t block;
+    uint64_t micro_batch;
     struct qr_deaths *d = &b->deaths;
     member_gather_deaths(q, &m->deaths);
     set_base(d, b->base_step, b->base_digest);
@@ -200,8 +200,8 @@ bool member_begin_deaths(struct qr_member *m, struct pending *q, struct qr_begin
     }
     without_members(d, b);
     struct qr_deaths dead; /* a copy: b is the message that is used to say it */
-    if (!blames(m, d, &dead, &block)) return true;
-    blame(m, &dead, block);
+    if (!blames(m, d, &dead, &micro_batch)) return true;
+    blame(m, &dead, micro_batch);
     return false;
 }
 
@@ -214,7 +214,7 @@ static void say_deaths(struct qr_member *m) {
         for (uint32_t k = 0; k < x->n_runs && n < sizeof runs; k++)
             n += (size_t)snprintf(runs + n, sizeof runs - n, " %llu+%llux%llu", (unsigned long long)x->run[k].first, (unsigned long long)x->run[k].count,
                                   (unsigned long long)x->run[k].stride);
-        member_log(m, QR_LOG_DEBUG, "%s died in the step after state %llu; it %s blocks%s", qr_member_peer_text(m, x->name.index),
+        member_log(m, QR_LOG_DEBUG, "%s died in the step after state %llu; it %s micro-batches%s", qr_member_peer_text(m, x->name.index),
                    (unsigned long long)d->step, x->named ? "had named" : "owned", n ? runs : " none");
     }
 }
@@ -232,35 +232,35 @@ void member_begun_deaths(struct qr_member *m, const struct qr_begin *b) {
 
 /* Too few are left to begin anything: then who is left says it, when nobody came back. And who leads, when it notices late that one of the list is dead. */
 void member_check_poison(struct qr_member *m, unsigned n_here) {
-    uint64_t block;
+    uint64_t micro_batch;
     struct qr_deaths dead;
     if (!m->formed || m->deaths.n < DEADLY) return;
     bool few = n_here < member_min_workers(m), leads = m->active && m->generation.rank == 0;
-    if ((few ? !m->active && m->now_ns - m->death_ns >= SETTLED_NS : leads) && blames(m, &m->deaths, &dead, &block)) blame(m, &dead, block);
+    if ((few ? !m->active && m->now_ns - m->death_ns >= SETTLED_NS : leads) && blames(m, &m->deaths, &dead, &micro_batch)) blame(m, &dead, micro_batch);
 }
 
-/* ---- what is in hand ---- */
+/* ---- what is in flight ---- */
 
-void qr_member_name_hand(struct qr_member *m, int64_t now_ns, const struct qr_hand *hand) {
+void qr_member_name_in_flight(struct qr_member *m, int64_t now_ns, const struct qr_in_flight *in_flight) {
     member_advance(m, now_ns);
-    m->hand = *hand;
+    m->in_flight = *in_flight;
     if (m->over) return;
     member_heartbeats(m);
-    m->hand_sequence = m->sequence;
+    m->in_flight_sequence = m->sequence;
     member_consider(m);
 }
 
-bool qr_member_hand_heard(const struct qr_member *m) {
+bool qr_member_in_flight_heard(const struct qr_member *m) {
     for (uint32_t i = 0; m->active && i < QR_MAX_MEMBERS; i++)
-        if (member_answers(m, i) && m->peer[i].hand_answered < m->hand_sequence) return false;
+        if (member_answers(m, i) && m->peer[i].in_flight_answered < m->in_flight_sequence) return false;
     return true;
 }
 
 /* At once, and to it alone: it waits for this. */
-void member_answer_hand(struct qr_member *m, uint32_t from, const struct qr_hand *before, const struct qr_heartbeat *h) {
-    if (h->hand_heard > m->peer[from].hand_answered) m->peer[from].hand_answered = h->hand_heard;
-    if (h->hand.n == 0 || (before->n == h->hand.n && memcmp(before, &h->hand, sizeof *before) == 0)) return;
+void member_answer_in_flight(struct qr_member *m, uint32_t from, const struct qr_in_flight *before, const struct qr_heartbeat *h) {
+    if (h->in_flight_heard > m->peer[from].in_flight_answered) m->peer[from].in_flight_answered = h->in_flight_heard;
+    if (h->in_flight.n == 0 || (before->n == h->in_flight.n && memcmp(before, &h->in_flight, sizeof *before) == 0)) return;
     member_heartbeat(m);
-    m->out.heartbeat.hand_heard = h->sequence;
+    m->out.heartbeat.in_flight_heard = h->sequence;
     member_send(m, m->peer[from].conn);
 }

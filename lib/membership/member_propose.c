@@ -415,7 +415,7 @@ void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promi
             member_gather_deaths(q, &p->deaths);
         }
     if ((unsigned)__builtin_popcountll(q->promised_ranks) == q->propose.n_members) {
-        q->held[0] = m->held; /* a block that was finished since it proposed counts too: its own promise reports the present */
+        q->held[0] = m->held; /* a micro-batch that was finished since it proposed counts too: its own promise reports the present */
         begin(m);
     }
 }

@@ -44,7 +44,7 @@ struct qr_tensorboard *qr_tensorboard_new(const struct qr_tensorboard_options *o
 /* Another value of a hyperparameter that is a number, before the first step. */
 void qr_tensorboard_set_number(struct qr_tensorboard *t, const char *name, double value);
 
-/* A stable step, on the leader only. Fails as files fail; call nothing but close then. */
+/* A committed step, on the leader only. Fails as files fail; call nothing but close then. */
 QR_MUST_CHECK enum qr_code qr_tensorboard_step(struct qr_tensorboard *t, const struct qr_step_line *line, const struct qr_step_detail *detail,
                                                struct qr_err *err);
 /* The session ended well. Without it the session stays open: a run that was killed, or will go on. */

@@ -298,7 +298,7 @@ bool qr_publisher_refused(struct qr_publisher *p) {
     return refused;
 }
 
-enum qr_code qr_publisher_stable(struct qr_publisher *p, bool leader, const struct qr_state *state, struct qr_err *err) {
+enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, const struct qr_state *state, struct qr_err *err) {
     enum qr_code code = QR_OK;
     pthread_mutex_lock(&p->lock);
     if (p->fatal) {

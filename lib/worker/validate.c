@@ -260,7 +260,7 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
     struct qr_estimate_facts *f = &v->facts;
     struct qr_pool *pool = qr_pool_new(l->n_threads);
     const struct qr_stepper_options opt = {
-        .model = l->model, .data = &l->data, .block_size = v->job->block_size, .rank = 0, .n_members = 1, .pool = pool, .clock = &qr_clock_monotonic,
+        .model = l->model, .data = &l->data, .micro_batch_size = v->job->block_size, .rank = 0, .n_members = 1, .pool = pool, .clock = &qr_clock_monotonic,
     };
     struct measurement m = {0};
     struct timing t;

@@ -378,7 +378,7 @@ static bool others_ended(struct worker *w) {
     return yes;
 }
 
-/* Whoever ends early leaves its newest stable state behind, and may learn that the others have ended; when nothing can be published where the ring
+/* Whoever ends early leaves its newest committed state behind, and may learn that the others have ended; when nothing can be published where the ring
  * publishes, all end for the same reason. */
 static enum qr_code leave_state(struct worker *w, enum qr_code code, const struct qr_err *err) {
     struct qr_err told;
@@ -442,7 +442,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     enum qr_code code = qr_train_run(&opt, &result, err);
     qr_stop_hurry(false);
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
-    qr_debug(&w->log, "worker", "computed %lld blocks", (long long)qr_counter_value(QR_BLOCKS));
+    qr_debug(&w->log, "worker", "computed %lld micro-batches", (long long)qr_counter_value(QR_MICRO_BATCHES));
     if (code != QR_OK) code = leave_state(w, code, err);
     if (code == QR_OK && result.by_others) qr_info(&w->log, "worker", "the others have ended the run, and everything is written");
     free(result.params);

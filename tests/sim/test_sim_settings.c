@@ -47,7 +47,7 @@ static bool one(struct whole *w, uint64_t seed, unsigned planted) {
         if (w->done) stop_the_late(w);
         turn(w, now_of(w) < next_ns ? next_ns : now_of(w) + MS(100));
     }
-    if (w->n_blamed == 0) check_end(w); /* chance has killed three in one block: all begin anew, with what they have */
+    if (w->n_blamed == 0) check_end(w); /* chance has killed three in one micro-batch: all begin anew, with what they have */
     return w->broken_rules == 0 || w->n_blamed > 0;
 }
 
@@ -77,7 +77,7 @@ int main(void) {
         }
         CHECK(seen, "mutation \"%s\" was not seen", mutations[k].name);
     }
-    printf("%llu kills, %llu generations joined by workers with other settings, %llu blamed a block\n", (unsigned long long)kills, (unsigned long long)joins,
+    printf("%llu kills, %llu generations joined by workers with other settings, %llu blamed a micro-batch\n", (unsigned long long)kills, (unsigned long long)joins,
            (unsigned long long)blamed);
     free_truth();
     return t_end();

@@ -32,7 +32,7 @@ enum { MAX_NODES = 8, MAX_LIVES = 100, STACK_BYTES = 512 << 10, MAX_SAID = 700, 
 
 /* Bugs that are planted here; the smaller bits are the group's. */
 enum plant {
-    PLANT_UNSTABLE = 1 << 16,   /* publishes a state that is not stable yet */
+    PLANT_UNCOMMITTED = 1 << 16,   /* publishes a state that is not committed yet */
     PLANT_PLAIN_WRITE = 1 << 17, /* LATEST moved by a plain write instead of compare-and-swap */
     PLANT_UNVERIFIED = 1 << 18, /* a damaged checkpoint is loaded as if it were whole */
     PLANT_GROUP = (1 << 16) - 1,
@@ -66,7 +66,7 @@ struct node {
     uint32_t index;
     bool live, killed, paused, finished, leaving, away, told_end, leader, damage_hidden, saw_end; /* away: it is not started again */
     unsigned lives, news;
-    int64_t looked_ns, start_ns, resume_ns, leave_by_ns, offset_ns, block_ns; /* block_ns: a look at the clock in a step takes up to so long */
+    int64_t looked_ns, start_ns, resume_ns, leave_by_ns, offset_ns, micro_batch_ns; /* micro_batch_ns: a look at the clock in a step takes up to so long */
     struct qr_clock clock, busy_clock;
     struct qr_log say;
     struct port port[2];          /* control, data */
@@ -79,7 +79,7 @@ struct node {
     enum qr_code code;
     struct qr_err err;
     char digest[33];
-    int64_t told_ns, named_ns, ended_ns; /* when it last told a step, first named the victim as gone, ended */
+    int64_t reported_ns, named_ns, ended_ns; /* when it last told a step, first named the victim as gone, ended */
     unsigned joins, n_members;
     uint64_t ring_epochs;         /* of the generation that it joined last */
     uint64_t epochs;              /* its own settings; the truth's, auto, 1, unless the world has others */
@@ -121,7 +121,7 @@ struct whole {
     uint64_t seed, random, turns, print; /* print: of all that happened */
     bool done;                    /* one has ended well */
     unsigned n, n_lives, broken_rules, n_kills, n_joins, mutations, n_said;
-    unsigned n_blamed;            /* ended for a block that killed three, when chance had killed three */
+    unsigned n_blamed;            /* ended for a micro-batch that killed three, when chance had killed three */
     unsigned kills_now, kills_before; /* in the step that is under way, and in the one before */
     uint64_t kills_top;           /* the last step that anybody had told by then */
     struct qr_sim_net *net;
@@ -139,7 +139,7 @@ struct whole {
     ucontext_t scheduler;
     struct actor *now;            /* who runs */
     unsigned victims;             /* whose loss is timed: a set of indices */
-    uint64_t top, n_told;         /* the last step that anybody told, and how many there were */
+    uint64_t top, n_reported;         /* the last step that anybody told, and how many there were */
     int64_t top_ns, longest_ns;   /* when; the longest pause between two since longest_ns was cleared */
     int64_t late_ns;              /* a thread may be so late each time: a neighbour has the processor */
     const char *rule;

@@ -14,7 +14,7 @@ static int64_t node_now(void *ctx) {
 }
 static int64_t busy_now(void *ctx) {
     struct node *x = ctx;
-    wait_until(x->w, now_of(x->w) + dice_ns(x->w, x->block_ns));
+    wait_until(x->w, now_of(x->w) + dice_ns(x->w, x->micro_batch_ns));
     return node_now(x);
 }
 static enum qr_code dead(const struct node *x, struct qr_err *err) { return x->killed ? qr_fail(err, QR_CANCELLED, "killed") : QR_OK; }
@@ -42,29 +42,29 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     qr_buf_clear(&text);
     qr_step_json(line, &text);
     if (place >= truth.n_lines || text.n != truth.line[place].n || memcmp(text.p, truth.line[place].p, text.n) != 0)
-        broken(x->w, x, "every stable step is the undisturbed run's", qr_buf_string(&text));
-    x->told_ns = now_of(x->w);
+        broken(x->w, x, "every committed step is the undisturbed run's", qr_buf_string(&text));
+    x->reported_ns = now_of(x->w);
     x->leader = leader;
     if (place > x->w->top) {
         int64_t pause_ns = now_of(x->w) - x->w->top_ns;
         if (pause_ns > x->w->longest_ns) x->w->longest_ns = pause_ns;
         x->w->top = place;
         x->w->top_ns = now_of(x->w);
-        x->w->n_told++;
+        x->w->n_reported++;
     }
     say(x, "TELLS step %llu%s%s", (unsigned long long)line->step, line->eval ? " (evaluation)" : "", leader ? ", and leads" : "");
     enum qr_code code = leader ? qr_steps_log_write(&x->log, line, detail->before, detail->n_before, &continues, err) : QR_OK;
     if (continues) say(x, "continues the log");
     return code;
 }
-static enum qr_code on_told(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err) {
+static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err) {
     struct node *x = ctx;
     bool continues;
     (void)leader;
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
     return qr_steps_log_write(&x->log, &line[n - 1], line, n - 1, &continues, err);
 }
-static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
     static struct qr_buf scratch;
     struct node *x = ctx;
     uint8_t digest[16];
@@ -73,10 +73,10 @@ static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *sta
     qr_state_digest(state, &scratch, digest);
     qr_hex(digest, sizeof digest, hex);
     bool known = state->pass < truth.n_passes;
-    if (!known || strcmp(hex, truth.digest_at[state->pass]) != 0) broken(x->w, x, "every stable state is the undisturbed run's", hex);
+    if (!known || strcmp(hex, truth.digest_at[state->pass]) != 0) broken(x->w, x, "every committed state is the undisturbed run's", hex);
     if (!x->publisher) return QR_OK;
-    if ((x->w->mutations & PLANT_UNSTABLE) && state->pass + 1 < truth.n_passes) state = &truth.state[state->pass + 1];
-    return qr_publisher_stable(x->publisher, leader, state, err);
+    if ((x->w->mutations & PLANT_UNCOMMITTED) && state->pass + 1 < truth.n_passes) state = &truth.state[state->pass + 1];
+    return qr_publisher_committed(x->publisher, leader, state, err);
 }
 static enum qr_code on_finish(void *ctx, const struct qr_group_view *view, const struct qr_train_result *result, struct qr_err *err) {
     struct node *x = ctx;
@@ -278,7 +278,7 @@ static void train(struct node *x) {
     struct qr_train_options t = {
         .job = truth.job, .canonical = &truth.canonical, .data = &truth.load.data, .model = truth.load.model, .clock = &x->busy_clock, .log = &x->say,
         .resume = goes_on_from(x), .epochs = x->epochs,
-        .observer = {.ctx = x, .joined = on_joined, .step = on_step, .told = on_told, .stable = on_stable}, .finish = on_finish, .finish_ctx = x,
+        .observer = {.ctx = x, .joined = on_joined, .step = on_step, .reported = on_reported, .committed = on_committed}, .finish = on_finish, .finish_ctx = x,
         .reload = reload, .reload_ctx = x, .ended = saw_end,
     };
     t.group = x->group;

@@ -51,7 +51,7 @@ static void find_truth(uint64_t epochs) {
     truth.epochs = epochs ? epochs : truth.job->train.epochs;
     struct qr_train_options t = {.job = truth.job, .canonical = &truth.canonical, .data = &truth.load.data, .model = truth.load.model,
                                  .group = qr_group_solo(&g), .pool = qr_pool_new(1), .clock = &qr_clock_monotonic, .epochs = truth.epochs,
-                                 .observer.step = keep_line, .observer.stable = keep_state};
+                                 .observer.step = keep_line, .observer.committed = keep_state};
     CHECK(qr_train_run(&t, &result, &err) == QR_OK, "%s", err.msg);
     memcpy(truth.digest, result.state_digest, sizeof truth.digest);
     free(result.params);
@@ -75,14 +75,14 @@ static void free_truth(void) {
 
 static void end_node(struct whole *w, struct node *x) {
     x->live = false;
-    x->told_ns = x->ended_ns = now_of(w);
+    x->reported_ns = x->ended_ns = now_of(w);
     say(x, "has ended: %s %s", qr_code_name(x->code), x->code == QR_OK ? "" : x->err.msg);
     if (!x->killed && x->code == QR_OK) {
         x->finished = w->done = true;
         if (*x->digest && strcmp(x->digest, truth.digest) != 0) broken(w, x, "the digest is the undisturbed run's", x->digest);
         return;
     }
-    /* Three kills within a step of few blocks may all hit one, which lib/membership/protocol.md §8 cannot tell from poison.
+    /* Three kills within a step of few micro-batches may all hit one, which lib/membership/protocol.md §8 cannot tell from poison.
      * Whoever starts the job again has its weights. */
     bool blamed = x->code == QR_DATA_LOSS && strstr(x->err.msg, " killed 3 workers, one after the other") && w->kills_now + w->kills_before >= 3;
     w->n_blamed += blamed;
@@ -160,13 +160,13 @@ static void whole_init(struct whole *w, uint64_t seed, unsigned n_max) {
     w->net = qr_sim_net_new(&opt);
     snprintf(w->dir, sizeof w->dir, "%s/qring-whole-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     CHECK(mkdtemp(w->dir) != NULL);
-    int64_t block_ns = dice(w, 4) ? MS(1 + dice_ns(w, 8)) : MS(100);
+    int64_t micro_batch_ns = dice(w, 4) ? MS(1 + dice_ns(w, 8)) : MS(100);
     for (unsigned i = 0; i < MAX_NODES; i++) {
         struct node *x = &w->node[i];
         x->w = w;
         x->index = i;
         for (int k = 0; k < ACTORS; k++) x->actor[k].stack = stacks[i][k];
-        x->block_ns = block_ns * (dice(w, 5) == 0 ? 3 + dice_ns(w, 6) : 1); /* some are slow */
+        x->micro_batch_ns = micro_batch_ns * (dice(w, 5) == 0 ? 3 + dice_ns(w, 6) : 1); /* some are slow */
         x->start_ns = i < w->n ? 1 + dice_ns(w, 3) * dice_ns(w, 200) * MS(1) : 0;
         snprintf(w->address[i], sizeof w->address[i], "host%u:2222", i);
         w->peers[i] = w->address[i];

@@ -33,8 +33,8 @@ struct world {
     /* of the reduction under test */
     enum qr_allreduce wish;
     size_t length;
-    uint64_t step, n_blocks;
-    enum { FAIR, BLOCK_TWICE, BLOCK_MISSED, OTHER_STATE } lie; /* of the last rank */
+    uint64_t step, n_micro_batches;
+    enum { FAIR, MICRO_BATCH_TWICE, MICRO_BATCH_MISSED, OTHER_STATE } lie; /* of the last rank */
 };
 
 static enum qr_code go_on(void *ctx, struct qr_err *err) {
@@ -66,17 +66,17 @@ static qr_fixed value(uint32_t rank, size_t i, uint64_t step) {
     return (qr_fixed)((unsigned __int128)(uint64_t)((int64_t)a >> 24) << 64 | b);
 }
 static struct qr_contribution contribution(const struct world *w, uint32_t rank, uint64_t step, size_t length) {
-    struct qr_contribution c = {.key = {.step = step, .kind = QR_STEP_TRAIN}, .n_blocks = w->n_blocks, .vector = w->worker[rank].vector, .n = length};
+    struct qr_contribution c = {.key = {.step = step, .kind = QR_STEP_TRAIN}, .n_micro_batches = w->n_micro_batches, .vector = w->worker[rank].vector, .n = length};
     memset(c.key.job_hash, 7, 32);
     memset(c.key.base_digest, (int)step, 16);
     struct qr_coverage_key key = c.key;
     bool liar = rank == w->n - 1;
     if (liar && w->lie == OTHER_STATE) key.base_digest[3] ^= 1;
-    for (uint64_t b = rank; b < w->n_blocks; b += w->n) {
-        if (liar && w->lie == BLOCK_MISSED && b + w->n >= w->n_blocks) continue;
-        qr_coverage_add_block(&c.coverage, &key, b);
+    for (uint64_t b = rank; b < w->n_micro_batches; b += w->n) {
+        if (liar && w->lie == MICRO_BATCH_MISSED && b + w->n >= w->n_micro_batches) continue;
+        qr_coverage_add_micro_batch(&c.coverage, &key, b);
     }
-    if (liar && w->lie == BLOCK_TWICE) qr_coverage_add_block(&c.coverage, &key, 0);
+    if (liar && w->lie == MICRO_BATCH_TWICE) qr_coverage_add_micro_batch(&c.coverage, &key, 0);
     return c;
 }
 
@@ -100,7 +100,7 @@ static void on_all(struct world *w, void *(*f)(void *)) {
     for (uint32_t r = 0; r < w->n; r++) pthread_join(w->worker[r].thread, NULL);
 }
 static void open_world(struct world *w, uint32_t n, size_t max_length) {
-    *w = (struct world){.n = n, .hub = qr_link_hub_new(), .n_blocks = 2 * n + 1};
+    *w = (struct world){.n = n, .hub = qr_link_hub_new(), .n_micro_batches = 2 * n + 1};
     for (uint32_t r = 0; r < n; r++) {
         struct worker *k = &w->worker[r];
         struct qr_err err;
@@ -202,7 +202,7 @@ static void test_run_free(void) {
 static void test_coverage_refused(void) {
     for (uint32_t n = 1; n <= 5; n++)
         for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++)
-            for (int lie = BLOCK_TWICE; lie <= OTHER_STATE; lie++) {
+            for (int lie = MICRO_BATCH_TWICE; lie <= OTHER_STATE; lie++) {
                 struct world w;
                 open_world(&w, n, 10);
                 w.wish = (enum qr_allreduce)wish, w.length = 7, w.step = 12;

@@ -40,9 +40,9 @@ static void choose_ports(void) {
 }
 
 static struct qr_contribution contribution(uint32_t rank, uint32_t n_ranks, uint64_t step, enum qr_step_kind kind, qr_fixed *v, size_t n) {
-    struct qr_contribution c = {.key = {.step = step, .kind = kind}, .n_blocks = 7, .vector = v, .n = n};
+    struct qr_contribution c = {.key = {.step = step, .kind = kind}, .n_micro_batches = 7, .vector = v, .n = n};
     memset(c.key.base_digest, (int)(step * 3 + 1), 16);
-    for (uint64_t b = rank; b < c.n_blocks; b += n_ranks) qr_coverage_add_block(&c.coverage, &c.key, b);
+    for (uint64_t b = rank; b < c.n_micro_batches; b += n_ranks) qr_coverage_add_micro_batch(&c.coverage, &c.key, b);
     for (size_t i = 0; i < n; i++) v[i] = (qr_fixed)(i * 3 + rank + step) << 60;
     return c;
 }
@@ -57,7 +57,7 @@ static enum qr_code one_step(struct qr_group *g, const struct qr_group_view *v, 
     }
     uint8_t digest[16];
     memset(digest, (int)(step * 3 + 4), sizeof digest);
-    if (code == QR_OK) code = qr_group_commit(g, step + 1, digest, err);
+    if (code == QR_OK) code = qr_group_apply(g, step + 1, digest, err);
     free(mine), free(sum);
     return code;
 }

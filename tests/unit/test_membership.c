@@ -63,7 +63,7 @@ static void test_settings(void) {
     a = box(0, 0, 2, 1, fields_64), b = box(1, 1, 2, 2, fields_64);
     wire_up(b, a);
     deliver();
-    qr_member_set_held(a->m, &(struct qr_held){.applied_step = 2, .stable_step = 1});
+    qr_member_set_held(a->m, &(struct qr_held){.applied_step = 2, .committed_step = 1});
     c = box(2, 2, 3, 3, fields_32);
     t = now_ns;
     wire_up(c, a);
@@ -239,7 +239,7 @@ static void test_base(void) {
     CHECK(member_choose_base(h, 0, &b) == BASE_OK && b.base_step == 4); /* 0 2 4 against 1 4: not disjoint; rank 2 is behind */
     CHECK(b.member[0].keep && !b.member[1].keep && !b.member[2].keep && b.member[0].holder && b.member[1].holder && !b.member[2].holder);
     uint8_t mine[3][9];
-    for (uint32_t r = 0; r < 3; r++) qr_generation_blocks(&b, r, 9, mine[r]);
+    for (uint32_t r = 0; r < 3; r++) qr_generation_micro_batches(&b, r, 9, mine[r]);
     for (int k = 0; k < 9; k++) CHECK(mine[0][k] + mine[1][k] + mine[2][k] == 1, "block %d", k);
     CHECK(mine[0][0] && mine[0][2] && mine[0][4] && mine[0][1] && mine[1][3] && mine[2][5] && mine[0][6]);
     h[1].digest[0] = 1;
@@ -247,7 +247,7 @@ static void test_base(void) {
     CHECK(member_choose_base(h, 0, &b) == BASE_SPLIT && b.from_checkpoint);
     h[2].applied_step = 4, h[0].refusals = 1;
     b = (struct qr_begin){.n_members = 3};
-    CHECK(member_choose_base(h, 0, &b) == BASE_OK && !b.member[0].keep, "after a refusal nobody's blocks are kept");
+    CHECK(member_choose_base(h, 0, &b) == BASE_OK && !b.member[0].keep, "after a refusal nobody's micro-batches are kept");
     h[2].refusals = 2;
     CHECK(member_choose_base(h, 0, &b) == BASE_REFUSED_TWICE);
     for (uint64_t i = 0; i < 4000; i++) { /* disjointness against enumeration */
@@ -258,7 +258,7 @@ static void test_base(void) {
         if (qr_runs_disjoint(&x, &y) == meet) CHECK(false, "runs %llu", (unsigned long long)i);
     }
 }
-/* ---- lib/membership/protocol.md §8: a block that kills ---- */
+/* ---- lib/membership/protocol.md §8: a micro-batch that kills ---- */
 static void four(void) {
     reset();
     for (uint32_t i = 0; i < 4; i++) box(i, i, 4, (uint8_t)(i + 1), fields_64);
@@ -282,13 +282,13 @@ static void cut_late(uint32_t who, bool dies, unsigned late) {
     pass(100 * MILLI);
 }
 static void cut(uint32_t who, bool dies) { cut_late(who, dies, 0); }
-static void name(uint32_t who, uint64_t block) {
-    qr_member_name_hand(boxes[who].m, now_ns, &(struct qr_hand){.n = 1, .block = {block}});
-    CHECK(!qr_member_hand_heard(boxes[who].m), "nobody has answered");
+static void name(uint32_t who, uint64_t micro_batch) {
+    qr_member_name_in_flight(boxes[who].m, now_ns, &(struct qr_in_flight){.n = 1, .micro_batch = {micro_batch}});
+    CHECK(!qr_member_in_flight_heard(boxes[who].m), "nobody has answered");
     deliver();
-    CHECK(qr_member_hand_heard(boxes[who].m), "all have");
+    CHECK(qr_member_in_flight_heard(boxes[who].m), "all have");
 }
-static unsigned deaths(uint32_t who, uint64_t block) { return qr_deaths_of(&boxes[who].gen.begin.deaths, block); }
+static unsigned deaths(uint32_t who, uint64_t micro_batch) { return qr_deaths_of(&boxes[who].gen.begin.deaths, micro_batch); }
 
 static void test_poison(void) {
     four();
@@ -302,7 +302,7 @@ static void test_poison(void) {
     int64_t t = now_ns;
     cut(1, true);
     CHECK(boxes[0].stop && boxes[0].code == QR_DATA_LOSS && boxes[0].at_ns == t &&
-          strcmp(boxes[0].text, "block 35 killed 3 workers, one after the other: worker 3 (d:4), worker 2 (c:3), worker 1 (b:2)") == 0, "%s", boxes[0].text);
+          strcmp(boxes[0].text, "micro-batch 35 killed 3 workers, one after the other: worker 3 (d:4), worker 2 (c:3), worker 1 (b:2)") == 0, "%s", boxes[0].text);
 
     for (unsigned late = 1; late < 8; late++) { /* some hear of a death before they notice it themselves: whoever is left knows of all three */
         uint32_t last = late & 1 ? 0 : late & 2 ? 1 : 2;
@@ -313,10 +313,10 @@ static void test_poison(void) {
             name(i, 35);
             cut_late(i, true, late);
         }
-        CHECK(boxes[last].stop && strstr(boxes[last].text, "block 35 killed 3 workers"), "%x: worker %u: %s", late, last, boxes[last].text);
+        CHECK(boxes[last].stop && strstr(boxes[last].text, "micro-batch 35 killed 3 workers"), "%x: worker %u: %s", late, last, boxes[last].text);
     }
 
-    four(); /* in other blocks, or in none: no poison; nor is a step later */
+    four(); /* in other micro-batches, or in none: no poison; nor is a step later */
     cut(3, true);
     name(2, 35);
     cut(2, true);
@@ -332,7 +332,7 @@ static void test_poison(void) {
     }
     CHECK(!boxes[0].stop, "somebody may come back: %s", boxes[0].text);
     pass(QR_SECOND);
-    CHECK(boxes[0].stop && strstr(boxes[0].text, "block 35 killed 3 workers"), "%s", boxes[0].text);
+    CHECK(boxes[0].stop && strstr(boxes[0].text, "micro-batch 35 killed 3 workers"), "%s", boxes[0].text);
 }
 /* A connection that breaks is no death when the same process comes back; a goodbye is none either. */
 static void test_no_deaths(void) {

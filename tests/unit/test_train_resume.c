@@ -12,12 +12,12 @@ struct run {
     struct qr_model *model;
     struct qr_job_canonical canonical;
     struct qr_pool *pool;
-    /* what was told */
+    /* what was reported */
     struct qr_buf lines[MAX_PASSES];  /* by pass, from 1 */
-    struct qr_buf files[MAX_PASSES];  /* the checkpoint of each stable state */
-    uint64_t first, n_lines;          /* the pass that the run began from; lines told in it */
+    struct qr_buf files[MAX_PASSES];  /* the checkpoint of each committed state */
+    uint64_t first, n_lines;          /* the pass that the run began from; lines reported in it */
     bool keep, same_lines;
-    uint64_t cut_at;                  /* no step is told beyond */
+    uint64_t cut_at;                  /* no step is reported beyond */
 };
 static struct qr_err err;
 
@@ -34,11 +34,11 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     qr_buf_free(&text);
     return QR_OK;
 }
-static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *s, struct qr_err *e) {
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *s, struct qr_err *e) {
     struct run *r = ctx;
     struct qr_checkpoint c;
     (void)leader;
-    if (s->pass != r->first + r->n_lines) return qr_fail(e, QR_INTERNAL, "pass %d is stable, %d lines were told", (int)s->pass,
+    if (s->pass != r->first + r->n_lines) return qr_fail(e, QR_INTERNAL, "pass %d is committed, %d lines were reported", (int)s->pass,
                                                          (int)r->n_lines);
     if (r->keep) {
         qr_state_save(s, r->job, r->model, r->canonical.hex, &c);
@@ -54,7 +54,7 @@ static enum qr_code train(struct run *r, const struct qr_state *from, uint64_t e
     struct qr_group *group = qr_group_solo(&g);
     struct qr_train_options o = {.job = r->job, .canonical = &r->canonical, .data = &r->data, .model = r->model, .group = group,
                                  .pool = r->pool, .clock = &qr_clock_monotonic, .resume = from, .epochs = epochs,
-                                 .observer = {.ctx = r, .step = on_step, .stable = on_stable}};
+                                 .observer = {.ctx = r, .step = on_step, .committed = on_committed}};
     r->first = from ? from->pass : 0;
     r->n_lines = 0;
     r->same_lines = true;

@@ -38,7 +38,7 @@ static void err_once(struct ring_worker *w, unsigned n) {
     }
     plan.busy = reduced;
 }
-static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
     struct ring_worker *w = ctx;
     union { const struct qr_state *in; struct qr_state *out; } u = {state};
     (void)leader, (void)err;
@@ -68,7 +68,7 @@ static void run(struct ring *r, uint32_t n, uint32_t who, unsigned times, bool i
     ring_init(r, job, n);
     r->looked = err_once;
     for (uint32_t i = 0; i < n; i++) r->worker[i].slow = true;
-    r->stable = on_stable;
+    r->committed = on_committed;
     r->reload = reload;
     if (!getenv("NOISE")) r->noise = (struct qr_log){.level = QR_LOG_ERROR, .write = keep_errors};
     plan.who = who;
