@@ -227,7 +227,7 @@ static void rounds_on(struct qr_reduction *r) {
 }
 
 /* False when the integers are not those that were sent. */
-static bool work_in(struct qr_reduction *r, const struct qr_chunk *c, const struct qr_slot *slot, struct qr_pieces message) {
+static bool work_in(struct qr_reduction *r, const struct qr_chunk *c, const struct qr_schedule_slot *slot, struct qr_pieces message) {
     bool halves = r->s.kind == QR_ALLREDUCE_HALVING;
     struct worked *mine = worked_at(r, c->round, c->part);
     const qr_fixed *before = r->c.vector; /* what is added to first is the contribution */
@@ -282,7 +282,7 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
         qr_fail(err, QR_UNAVAILABLE, "is at a step of kind %s where this worker is at one of kind %s", kind_name(c.kind), kind_name(r->c.key.kind));
         return QR_TAKEN_BAD;
     }
-    struct qr_slot slot;
+    struct qr_schedule_slot slot;
     if (c.total != r->s.n || c.schedule != (uint8_t)r->s.kind || c.rank != from_rank) {
         qr_fail(err, QR_UNAVAILABLE,
                 "reduces a vector of %" PRIu64 " integers by %s as rank %" PRIu32 ", this worker one of %" PRIu64 " by %s and knows it as rank %" PRIu32
@@ -330,7 +330,7 @@ enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err
 }
 
 uint32_t qr_reduction_waits_for(const struct qr_reduction *r) {
-    struct qr_slot slot;
+    struct qr_schedule_slot slot;
     for (uint32_t round = 0; round < r->s.n_rounds; round++)
         for (uint32_t from = 0; from < r->a.n_ranks; from++)
             for (uint32_t part = 0; part < r->s.n_parts; part++)

@@ -38,18 +38,18 @@ void qr_mesh_free(struct qr_mesh *m) {
 
 uint64_t qr_mesh_dropped(const struct qr_mesh *m) { return m->dropped; }
 
-static struct peer *at_rank(struct qr_mesh *m, uint32_t rank) { return &m->peer[m->index_of[rank]]; }
+static struct mesh_peer *at_rank(struct qr_mesh *m, uint32_t rank) { return &m->peer[m->index_of[rank]]; }
 
 /* ---- marks ---- */
 
-void mesh_send_mark(struct qr_mesh *m, struct peer *p) {
+void mesh_send_mark(struct qr_mesh *m, struct mesh_peer *p) {
     uint8_t bytes[QR_MARK_BYTES];
     qr_mark_encode(&m->id, bytes);
     p->mark_due = !m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(bytes, sizeof bytes), (struct qr_bytes){0});
 }
 
 /* It is in this generation, or in a later one: then its stream waits for that; or this one has left that behind. */
-static void on_mark(struct qr_mesh *m, struct peer *p, const struct qr_gen_id *id, struct qr_pieces message) {
+static void on_mark(struct qr_mesh *m, struct mesh_peer *p, const struct qr_gen_id *id, struct qr_pieces message) {
     int order = qr_gen_id_compare(id, &m->id);
     if (order > 0) {
         mesh_hold(m, p, message);
@@ -61,10 +61,10 @@ static void on_mark(struct qr_mesh *m, struct peer *p, const struct qr_gen_id *i
     }
 }
 
-static bool held_mark(const struct peer *p, struct qr_gen_id *ret) { return p->holding && qr_mark_decode(qr_buf_view(&p->held), ret); }
+static bool held_mark(const struct mesh_peer *p, struct qr_gen_id *ret) { return p->holding && qr_mark_decode(qr_buf_view(&p->held), ret); }
 
 /* What was held for an earlier generation is of no use; a mark of this one is what its sender begins with. */
-static void sort_held(struct qr_mesh *m, struct peer *p) {
+static void sort_held(struct qr_mesh *m, struct mesh_peer *p) {
     struct qr_gen_id id;
     bool mark = held_mark(p, &id);
     int order = mark ? qr_gen_id_compare(&id, &m->id) : -1;
@@ -76,7 +76,7 @@ static void sort_held(struct qr_mesh *m, struct peer *p) {
 /* ---- messages ---- */
 
 /* A part of a state: of the one that is being fetched, or of no use. */
-static enum qr_taken take_state(struct qr_mesh *m, struct peer *p, struct qr_pieces message, struct qr_err *err) {
+static enum qr_taken take_state(struct qr_mesh *m, struct mesh_peer *p, struct qr_pieces message, struct qr_err *err) {
     struct qr_state_part part;
     struct qr_bytes bytes;
     if (!m->fetched && !m->reducing) return QR_TAKEN_LATER;
@@ -94,7 +94,7 @@ static enum qr_taken take_state(struct qr_mesh *m, struct peer *p, struct qr_pie
 }
 
 /* Hands one message in. False: the reduction is lost, *err says why. */
-static bool hand_in(struct qr_mesh *m, struct peer *p, struct qr_pieces message, enum qr_taken *ret, struct qr_err *err) {
+static bool hand_in(struct qr_mesh *m, struct mesh_peer *p, struct qr_pieces message, enum qr_taken *ret, struct qr_err *err) {
     uint8_t name[4];
     *ret = QR_TAKEN_LATER;
     if (qr_state_part_is(qr_bytes_of(name, qr_pieces_copy(message, sizeof name, name)))) *ret = take_state(m, p, message, err);
@@ -118,7 +118,7 @@ static bool offer_held(struct qr_mesh *m, struct qr_err *err) {
     for (bool again = m->reducing || m->fetched; again;) {
         again = false;
         for (uint32_t r = 0; r < m->n; r++) {
-            struct peer *p = at_rank(m, r);
+            struct mesh_peer *p = at_rank(m, r);
             if (!p->holding || held_mark(p, &id)) continue;
             enum qr_taken taken;
             struct qr_bytes held = qr_buf_view(&p->held);
@@ -132,7 +132,7 @@ static bool offer_held(struct qr_mesh *m, struct qr_err *err) {
 }
 
 /* The short ones are the mesh's own. True when it was one. */
-static bool on_short(struct qr_mesh *m, struct peer *p, struct qr_pieces message) {
+static bool on_short(struct qr_mesh *m, struct mesh_peer *p, struct qr_pieces message) {
     uint8_t room[QR_MARK_BYTES];
     struct qr_gen_id id;
     if (message.n > QR_MARK_BYTES) return false;
@@ -143,7 +143,7 @@ static bool on_short(struct qr_mesh *m, struct peer *p, struct qr_pieces message
 }
 
 static bool on_message(struct qr_mesh *m, const struct qr_link_event *e, struct qr_err *err) {
-    struct peer *p = mesh_by_conn(m, e->conn);
+    struct mesh_peer *p = mesh_by_conn(m, e->conn);
     struct qr_pieces message = e->pieces.n_pieces ? e->pieces : qr_pieces_of(&e->message);
     if (!p || !p->up) {
         uint8_t greeting[QR_GREETING_BYTES + 1]; /* one byte more shows what is too long */
@@ -183,7 +183,7 @@ static void expect_bytes(struct qr_mesh *m, size_t bytes) {
 /* The members hear that these streams pass data, and the group whom this one has heard. */
 static void beat(struct qr_mesh *m, int64_t now) {
     for (uint32_t r = 0; r < m->n; r++) {
-        struct peer *p = at_rank(m, r);
+        struct mesh_peer *p = at_rank(m, r);
         if (r == m->rank) continue;
         if (p->up) (void)m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(qr_beat, sizeof qr_beat), (struct qr_bytes){0});
         m->polled.heard_ns[p->who.index] = p->holding ? now : p->heard_ns; /* what is not read cannot be judged */
@@ -206,7 +206,7 @@ static enum qr_code turn(struct qr_mesh *m, int64_t until_ns, struct qr_err *err
     if (code != QR_OK) return code;
     int64_t now = mesh_now_ns(m), slice_ns = now + SLICE_NS;
     if (m->broken_ns && !m->idle && now - m->broken_ns > BROKEN_FOR_NS) {
-        const struct peer *p = &m->peer[m->broken_index];
+        const struct mesh_peer *p = &m->peer[m->broken_index];
         return qr_fail(err, QR_UNAVAILABLE, "%s is gone: %s", p->who.name, p->reason);
     }
     polls(m, now);
@@ -278,7 +278,7 @@ static void abandon(struct qr_mesh *m) {
     while (unreleased(m) && mesh_now_ns(m) < by_ns) (void)take_event(m, mesh_now_ns(m) + QR_MS, &ignored);
     if (!unreleased(m)) return;
     for (uint32_t r = 0; r < m->n; r++) {
-        struct peer *p = at_rank(m, r);
+        struct mesh_peer *p = at_rank(m, r);
         if (p->conn) mesh_close(m, p->conn);
         mesh_lose(m, p, "it did not take what it was given");
     }
@@ -296,7 +296,7 @@ static void begin_generation(struct qr_mesh *m, const struct qr_gen_id *id, cons
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) m->peer[i].member = m->peer[i].in = m->peer[i].lost = m->peer[i].mark_due = false;
     for (uint32_t r = 0; r < n_members; r++) m->index_of[r] = members[r].index;
     for (uint32_t r = 0; r < n_members; r++) {
-        struct peer *p = at_rank(m, r);
+        struct mesh_peer *p = at_rank(m, r);
         if (r == rank) continue;
         p->member = true;
         p->rank = r;
@@ -309,7 +309,7 @@ static void begin_generation(struct qr_mesh *m, const struct qr_gen_id *id, cons
 /* The first that is not in it yet, or n. */
 static uint32_t missing_rank(struct qr_mesh *m) {
     for (uint32_t r = 0; r < m->n; r++) {
-        struct peer *p = at_rank(m, r);
+        struct mesh_peer *p = at_rank(m, r);
         if (r == m->rank) continue;
         if (p->mark_due && p->up) mesh_send_mark(m, p);
         if (!p->in || p->mark_due) return r;
@@ -342,7 +342,7 @@ enum qr_code qr_mesh_form(struct qr_mesh *m, const struct qr_gen_id *id, const s
 
 /* ---- a state changes hands ---- */
 
-static enum qr_code give(struct qr_mesh *m, struct peer *p, struct qr_bytes state, int64_t deadline_ns, struct qr_err *err) {
+static enum qr_code give(struct qr_mesh *m, struct mesh_peer *p, struct qr_bytes state, int64_t deadline_ns, struct qr_err *err) {
     struct qr_link *l = m->o.link;
     enum qr_code code = QR_OK;
     for (size_t at = 0; at < state.n && code == QR_OK;) {
@@ -393,7 +393,7 @@ enum qr_code qr_mesh_fetch(struct qr_mesh *m, uint32_t rank, struct qr_buf *ret,
 /* A stream that broke while nothing was reduced is missed now. */
 static void miss_lost(struct qr_mesh *m) {
     for (uint32_t r = 0; r < m->n && !m->broken_ns; r++) {
-        struct peer *p = at_rank(m, r);
+        struct mesh_peer *p = at_rank(m, r);
         if (r == m->rank || p->in) continue;
         m->broken_ns = mesh_now_ns(m);
         m->broken_index = p->who.index;

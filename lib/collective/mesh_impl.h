@@ -9,7 +9,7 @@
 enum { MAX_STRANGERS = 64 };
 
 /* By index. Its stream lives as long as its process: generations come and go on it. */
-struct peer {
+struct mesh_peer {
     bool expected;               /* who is set: it is to be connected */
     struct qr_mesh_member who;
     bool dialing, up;            /* up: both have greeted */
@@ -33,7 +33,7 @@ struct stranger { /* accepted, and not known to be anybody's yet */
 };
 struct qr_mesh {
     struct qr_mesh_options o;
-    struct peer peer[QR_MAX_MEMBERS];
+    struct mesh_peer peer[QR_MAX_MEMBERS];
     struct stranger stranger[MAX_STRANGERS];
     size_t n_strangers;
     uint64_t dropped;
@@ -65,18 +65,18 @@ static inline int64_t mesh_now_ns(const struct qr_mesh *m) { return qr_now_ns(m-
 static inline void mesh_close(struct qr_mesh *m, uint32_t conn) { m->o.link->ops->close_conn(m->o.link, conn); }
 
 /* ---- mesh_streams.c ---- */
-struct peer *mesh_by_conn(struct qr_mesh *m, uint32_t conn);
+struct mesh_peer *mesh_by_conn(struct qr_mesh *m, uint32_t conn);
 void mesh_on_up(struct qr_mesh *m, const struct qr_link_event *e);
 void mesh_on_down(struct qr_mesh *m, const struct qr_link_event *e);
 void mesh_on_greeting(struct qr_mesh *m, uint32_t conn, struct qr_bytes bytes); /* the first message on a stream */
 void mesh_look_at_strangers(struct qr_mesh *m); /* who does not greet, or is expected by nobody, is let go */
 void mesh_look_at_calls(struct qr_mesh *m);     /* whom we have dialed, and who does not greet back, may have lost the stream: another */
-void mesh_lose(struct qr_mesh *m, struct peer *p, const char *reason); /* its stream is no more */
-void mesh_hold(struct qr_mesh *m, struct peer *p, struct qr_pieces message);
-void mesh_let_go(struct qr_mesh *m, struct peer *p); /* what is held is forgotten, its stream read on */
+void mesh_lose(struct qr_mesh *m, struct mesh_peer *p, const char *reason); /* its stream is no more */
+void mesh_hold(struct qr_mesh *m, struct mesh_peer *p, struct qr_pieces message);
+void mesh_let_go(struct qr_mesh *m, struct mesh_peer *p); /* what is held is forgotten, its stream read on */
 void mesh_gather(struct qr_buf *ret, struct qr_pieces message);
 
 /* ---- mesh.c ---- */
-void mesh_send_mark(struct qr_mesh *m, struct peer *p);
+void mesh_send_mark(struct qr_mesh *m, struct mesh_peer *p);
 
 #endif

@@ -9,7 +9,7 @@
 
 static bool same(const uint8_t a[16], const uint8_t b[16]) { return memcmp(a, b, 16) == 0; }
 
-struct peer *mesh_by_conn(struct qr_mesh *m, uint32_t conn) {
+struct mesh_peer *mesh_by_conn(struct qr_mesh *m, uint32_t conn) {
     if (conn == 0) return NULL;
     for (uint32_t r = 0; r < m->n; r++) /* almost always one of these */
         if (m->peer[m->index_of[r]].conn == conn) return &m->peer[m->index_of[r]];
@@ -49,7 +49,7 @@ void mesh_look_at_strangers(struct qr_mesh *m) {
 
 void mesh_look_at_calls(struct qr_mesh *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
-        struct peer *p = &m->peer[i];
+        struct mesh_peer *p = &m->peer[i];
         if (!p->dialing || p->up || !p->conn || waited_ns(m, p->called_ns) <= ANSWER_WITHIN_NS) continue;
         mesh_close(m, p->conn); /* it is dialed again */
         p->conn = 0;
@@ -58,7 +58,7 @@ void mesh_look_at_calls(struct qr_mesh *m) {
 
 /* ---- a stream comes ---- */
 
-static bool greet(struct qr_mesh *m, const struct peer *p) {
+static bool greet(struct qr_mesh *m, const struct mesh_peer *p) {
     struct qr_greeting g = {.index = m->o.index, .to_index = p->who.index};
     uint8_t bytes[QR_GREETING_BYTES];
     memcpy(g.incarnation, m->o.incarnation, sizeof g.incarnation);
@@ -67,7 +67,7 @@ static bool greet(struct qr_mesh *m, const struct peer *p) {
     return m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(bytes, sizeof bytes), (struct qr_bytes){0});
 }
 
-static void welcome(struct qr_mesh *m, struct peer *p) {
+static void welcome(struct qr_mesh *m, struct mesh_peer *p) {
     p->up = true;
     p->heard_ns = m->progress_ns = mesh_now_ns(m);
     m->o.up(m->o.ctx, p->who.index, p->who.incarnation);
@@ -76,7 +76,7 @@ static void welcome(struct qr_mesh *m, struct peer *p) {
 
 void mesh_on_up(struct qr_mesh *m, const struct qr_link_event *e) {
     if (e->outgoing) {
-        struct peer *p = &m->peer[e->tag % QR_MAX_MEMBERS];
+        struct mesh_peer *p = &m->peer[e->tag % QR_MAX_MEMBERS];
         if (e->tag >= QR_MAX_MEMBERS || !p->dialing) {
             mesh_close(m, e->conn);
             return;
@@ -94,13 +94,13 @@ void mesh_on_up(struct qr_mesh *m, const struct qr_link_event *e) {
 }
 
 /* Who dialed us, as it says: the peer, when it is expected so. */
-static struct peer *caller_of(struct qr_mesh *m, const struct qr_greeting *g) {
+static struct mesh_peer *caller_of(struct qr_mesh *m, const struct qr_greeting *g) {
     if (g->index <= m->o.index || g->index >= QR_MAX_MEMBERS) return NULL;
-    struct peer *p = &m->peer[g->index];
+    struct mesh_peer *p = &m->peer[g->index];
     return p->expected && same(p->who.incarnation, g->incarnation) ? p : NULL;
 }
 
-static void take_caller(struct qr_mesh *m, struct peer *p, uint32_t conn) {
+static void take_caller(struct qr_mesh *m, struct mesh_peer *p, uint32_t conn) {
     uint32_t old = p->conn;
     forget_stranger(m, conn);
     if (p->up) mesh_lose(m, p, "it connected anew");
@@ -112,10 +112,10 @@ static void take_caller(struct qr_mesh *m, struct peer *p, uint32_t conn) {
 
 void mesh_on_greeting(struct qr_mesh *m, uint32_t conn, struct qr_bytes bytes) {
     struct qr_greeting g;
-    struct peer *p = mesh_by_conn(m, conn); /* we dialed: it answers */
+    struct mesh_peer *p = mesh_by_conn(m, conn); /* we dialed: it answers */
     struct stranger *s = stranger_of(m, conn);
     bool to_us = qr_greeting_decode(bytes, &g) && g.to_index == m->o.index && same(g.to_incarnation, m->o.incarnation);
-    struct peer *caller = to_us && s ? caller_of(m, &g) : NULL;
+    struct mesh_peer *caller = to_us && s ? caller_of(m, &g) : NULL;
     if (to_us && p && p->who.index == g.index && same(p->who.incarnation, g.incarnation)) {
         welcome(m, p);
     } else if (caller) {
@@ -136,7 +136,7 @@ void mesh_on_greeting(struct qr_mesh *m, uint32_t conn, struct qr_bytes bytes) {
 static void welcome_early(struct qr_mesh *m) {
     for (size_t i = 0; i < m->n_strangers;) {
         struct stranger s = m->stranger[i];
-        struct peer *p = s.early ? caller_of(m, &s.greeting) : NULL;
+        struct mesh_peer *p = s.early ? caller_of(m, &s.greeting) : NULL;
         if (!p) {
             i++;
             continue;
@@ -149,7 +149,7 @@ static void welcome_early(struct qr_mesh *m) {
 
 /* ---- a stream goes ---- */
 
-void mesh_lose(struct qr_mesh *m, struct peer *p, const char *reason) {
+void mesh_lose(struct qr_mesh *m, struct mesh_peer *p, const char *reason) {
     bool was_up = p->up;
     bool work = p->member && p->in && !m->over; /* of this generation: what was under way may be lost */
     p->conn = 0;
@@ -166,7 +166,7 @@ void mesh_lose(struct qr_mesh *m, struct peer *p, const char *reason) {
 
 void mesh_on_down(struct qr_mesh *m, const struct qr_link_event *e) {
     forget_stranger(m, e->conn);
-    struct peer *p = mesh_by_conn(m, e->conn);
+    struct mesh_peer *p = mesh_by_conn(m, e->conn);
     if (p) mesh_lose(m, p, e->reason); /* whose dial it was dials again */
 }
 
@@ -174,7 +174,7 @@ void mesh_on_down(struct qr_mesh *m, const struct qr_link_event *e) {
 
 void qr_mesh_expect(struct qr_mesh *m, const struct qr_mesh_member *who) {
     QR_ASSERT(who->index < QR_MAX_MEMBERS && who->index != m->o.index);
-    struct peer *p = &m->peer[who->index];
+    struct mesh_peer *p = &m->peer[who->index];
     if (p->expected && same(p->who.incarnation, who->incarnation)) return;
     qr_mesh_forget(m, who->index);
     p->expected = true;
@@ -188,7 +188,7 @@ void qr_mesh_expect(struct qr_mesh *m, const struct qr_mesh_member *who) {
 }
 
 /* Both ends of it; a dial goes on afresh. */
-static void close_stream(struct qr_mesh *m, struct peer *p, const char *reason) {
+static void close_stream(struct qr_mesh *m, struct mesh_peer *p, const char *reason) {
     uint32_t conn = p->conn;
     if (p->dialing) m->o.link->ops->hang_up(m->o.link, p->who.index);
     else if (conn) mesh_close(m, conn);
@@ -196,14 +196,14 @@ static void close_stream(struct qr_mesh *m, struct peer *p, const char *reason) 
 }
 
 void qr_mesh_renew(struct qr_mesh *m, uint32_t index) {
-    struct peer *p = &m->peer[index];
+    struct mesh_peer *p = &m->peer[index];
     if (!p->expected) return;
     close_stream(m, p, "no data passed");
     if (p->dialing) m->o.link->ops->dial(m->o.link, index, p->who.address);
 }
 
 void qr_mesh_forget(struct qr_mesh *m, uint32_t index) {
-    struct peer *p = &m->peer[index];
+    struct mesh_peer *p = &m->peer[index];
     if (!p->expected) return;
     close_stream(m, p, "it is gone");
     p->expected = p->dialing = false;
@@ -218,14 +218,14 @@ void mesh_gather(struct qr_buf *ret, struct qr_pieces message) {
     qr_pieces_copy(message, message.n, room);
 }
 
-void mesh_hold(struct qr_mesh *m, struct peer *p, struct qr_pieces message) {
+void mesh_hold(struct qr_mesh *m, struct mesh_peer *p, struct qr_pieces message) {
     QR_ASSERT(!p->holding);
     mesh_gather(&p->held, message);
     p->holding = true;
     m->o.link->ops->pause(m->o.link, p->conn, true);
 }
 
-void mesh_let_go(struct qr_mesh *m, struct peer *p) {
+void mesh_let_go(struct qr_mesh *m, struct mesh_peer *p) {
     if (!p->holding) return;
     p->holding = false;
     p->heard_ns = mesh_now_ns(m); /* what it said meanwhile is still to be read */

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "format/message.h"
+#include "base/bounds.h"
 
 struct qr_polled {
     int64_t since_ns, turn_ns;         /* without a pause from then until then */

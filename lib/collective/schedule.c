@@ -116,7 +116,7 @@ bool qr_schedule_is_final(const struct qr_schedule *s, uint32_t round) {
     return round + 1 == s->n_rounds - (beyond(s) ? 0 : s->n_folds);
 }
 
-bool qr_schedule_receives(const struct qr_schedule *s, uint32_t round, uint32_t part, uint32_t from, struct qr_slot *ret) {
+bool qr_schedule_receives(const struct qr_schedule *s, uint32_t round, uint32_t part, uint32_t from, struct qr_schedule_slot *ret) {
     if (round >= s->n_rounds || from >= s->n_ranks || from == s->rank) return false;
     struct span block = one(0);
     enum qr_slot_phase phase = QR_SLOT_ADD;
@@ -134,7 +134,7 @@ bool qr_schedule_receives(const struct qr_schedule *s, uint32_t round, uint32_t 
     } else if (!doubling_receives(s, round, from, &phase)) {
         return false;
     }
-    struct qr_slot slot = {.from = from, .phase = phase};
+    struct qr_schedule_slot slot = {.from = from, .phase = phase};
     if (!part_range(s, block, part, &slot.offset, &slot.count)) return false;
     *ret = slot;
     return true;

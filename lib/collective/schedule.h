@@ -55,7 +55,7 @@ struct qr_schedule qr_schedule_make(enum qr_allreduce wish, uint32_t n_ranks, ui
 const char *qr_schedule_name(enum qr_allreduce wish, uint32_t n_ranks, uint64_t n); /* "ring" "star" "doubling" "alone" */
 
 enum qr_slot_phase { QR_SLOT_ADD = 0, QR_SLOT_TAKE = 1 };
-struct qr_slot {
+struct qr_schedule_slot {
     uint32_t from;          /* the rank that sends it */
     enum qr_slot_phase phase;
     uint64_t offset;
@@ -64,7 +64,7 @@ struct qr_slot {
 /* What this rank receives in (round, part, from): false when there is no such slot. Star's round 0 at rank 0 has a slot per sender, so
  * `from` is an argument; elsewhere it must be the one sender. */
 uint32_t qr_schedule_n_parts(const struct qr_schedule *s, uint32_t round); /* halving: what this rank receives in a round */
-bool qr_schedule_receives(const struct qr_schedule *s, uint32_t round, uint32_t part, uint32_t from, struct qr_slot *ret);
+bool qr_schedule_receives(const struct qr_schedule *s, uint32_t round, uint32_t part, uint32_t from, struct qr_schedule_slot *ret);
 uint64_t qr_schedule_n_receives(const struct qr_schedule *s);
 uint64_t qr_schedule_n_sends(const struct qr_schedule *s);
 

@@ -5,7 +5,7 @@
 #include "group.pb-c.h"
 
 /* protobuf-c keeps unknown fields and allocates 50 times their size; every allocation comes from here instead, and ends with it. The
- * largest honest message (a Begin of 64 members and 32 deaths, with 16 runs each) needs 250 KB. */
+ * largest honest message (a Begin of QR_MAX_MEMBERS members and 32 deaths, with 16 runs each) needs 250 KB. */
 struct arena {
     size_t used;
     _Alignas(16) uint8_t bytes[272 * 1024];
@@ -76,7 +76,7 @@ static enum qr_code take_id(const Qring__GenerationId *id, bool needed, struct q
 }
 
 static enum qr_code take_phase(uint32_t v, enum qr_phase *ret, struct qr_err *err) {
-    if (v > QR_PHASE_DONE) REFUSE("phase: %u is none", v);
+    if (v != QR_PHASE_STARTING && v != QR_PHASE_MEMBER && v != QR_PHASE_DONE) REFUSE("phase: %u is none", v);
     *ret = (enum qr_phase)v;
     return QR_OK;
 }

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 
+#include "base/bounds.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -41,8 +41,8 @@ static bool member_is_of_generation(const struct qr_member *m, uint32_t index) {
     return false;
 }
 
-struct conn *member_conn(struct qr_member *m, uint32_t id) {
-    for (struct conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
+struct member_conn *member_conn(struct qr_member *m, uint32_t id) {
+    for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
         if (c->state != CONN_FREE && c->id == id) return c;
     return NULL;
 }
@@ -56,7 +56,7 @@ void member_broadcast(struct qr_member *m) {
         if (m->peer[i].connected) member_send(m, m->peer[i].conn);
 }
 
-void member_close(struct qr_member *m, struct conn *c) {
+void member_close(struct qr_member *m, struct member_conn *c) {
     emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = c->id});
     if (c->outgoing) {
         emit(m, &(struct qr_member_action){.kind = QR_ACT_HANG_UP, .index = c->tag});
@@ -106,7 +106,7 @@ static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, enum qr_co
     *g = (struct qr_goodbye){.why = why, .code = code, .blame = m->blame};
     qr_message_text(g->text, sizeof g->text, text);
     member_broadcast(m);
-    for (struct conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
+    for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
         if (c->state == CONN_MISMATCH) member_send(m, c->id);
 }
 
@@ -199,20 +199,20 @@ void qr_member_start(struct qr_member *m, int64_t now_ns) {
 
 void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgoing, uint32_t tag) {
     member_advance(m, now_ns);
-    struct conn *c = m->conns;
+    struct member_conn *c = m->conns;
     while (c < m->conns + MAX_CONNS && c->state != CONN_FREE) c++;
     if (c == m->conns + MAX_CONNS || m->over) {
         emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = conn});
         if (!m->over) member_log(m, QR_LOG_WARNING, "a connection was closed: %d are open already", MAX_CONNS);
         return;
     }
-    *c = (struct conn){.state = CONN_NEW, .id = conn, .tag = tag, .outgoing = outgoing, .since_ns = m->now_ns};
+    *c = (struct member_conn){.state = CONN_NEW, .id = conn, .tag = tag, .outgoing = outgoing, .since_ns = m->now_ns};
     member_send_hello(m, conn);
 }
 
 void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *reason) {
     member_advance(m, now_ns);
-    struct conn *c = member_conn(m, conn);
+    struct member_conn *c = member_conn(m, conn);
     if (c == NULL) return;
     enum conn_state was = c->state;
     c->state = CONN_FREE;
@@ -248,7 +248,7 @@ static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_hea
     if (h->highest_number > m->highest) m->highest = h->highest_number;
 }
 
-static void on_goodbye(struct qr_member *m, struct conn *c, const struct qr_goodbye *g) {
+static void on_goodbye(struct qr_member *m, struct member_conn *c, const struct qr_goodbye *g) {
     uint32_t from = c->index;
     if (c->state == CONN_MISMATCH) {
         if (g->why == QR_GOODBYE_REFUSED) member_mismatch_goodbye(m, from);
@@ -293,7 +293,7 @@ static bool may_end(const struct qr_member *m, uint32_t from, const struct qr_do
 
 void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const struct qr_message *msg) {
     member_advance(m, now_ns);
-    struct conn *c = member_conn(m, conn);
+    struct member_conn *c = member_conn(m, conn);
     if (c == NULL || m->over) return;
     if (msg->kind == QR_MESSAGE_HELLO) member_on_hello(m, c, &msg->hello);
     else if (msg->kind == QR_MESSAGE_FIELD) member_on_field(m, c, &msg->field);
@@ -320,7 +320,7 @@ void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const
 
 void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *what) {
     member_advance(m, now_ns);
-    struct conn *c = member_conn(m, conn);
+    struct member_conn *c = member_conn(m, conn);
     if (c == NULL || m->over) return;
     enum conn_state was = c->state;
     uint32_t index = c->index;
@@ -343,7 +343,7 @@ static void check_peer(struct qr_member *m, uint32_t i) {
     member_check_data(m, i);
     int64_t quiet = m->now_ns - p->heard_ns;
     if (quiet >= QR_MEMBER_DEAD_NS) {
-        struct conn *c = member_conn(m, p->conn);
+        struct member_conn *c = member_conn(m, p->conn);
         if (c) member_close(m, c);
         member_died(m, i);
         member_dropped(m, p);
@@ -381,7 +381,7 @@ void qr_member_tick(struct qr_member *m, int64_t now_ns) {
 /* Everything that time or a change of the peers may ask for. After each event. */
 static void look_around(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS && !m->over; i++) check_peer(m, i);
-    for (struct conn *c = m->conns; c < m->conns + MAX_CONNS && !m->over; c++)
+    for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS && !m->over; c++)
         if (c->state == CONN_NEW && m->now_ns - c->since_ns >= HELLO_WAIT_NS) member_close(m, c);
     if (!m->over) check_end(m);
     if (!m->over && m->now_ns >= m->beat_ns) member_heartbeats(m);
@@ -456,7 +456,7 @@ void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why) {
 
 bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32_t *ret_index) {
     member_advance(m, now_ns);
-    const struct conn *c = member_conn(m, conn);
+    const struct member_conn *c = member_conn(m, conn);
     if (c == NULL || c->state != CONN_PEER) return false;
     *ret_index = c->index;
     m->peer[c->index].heard_ns = m->now_ns;

@@ -15,6 +15,7 @@
 #ifndef QR_MEMBERSHIP_MEMBER_H
 #define QR_MEMBERSHIP_MEMBER_H
 
+#include "base/bounds.h"
 #include "base/log.h"
 #include "collective/contribution.h"
 #include "collective/polled.h"

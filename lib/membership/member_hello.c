@@ -42,7 +42,7 @@ void member_send_hello(struct qr_member *m, uint32_t conn) {
 }
 
 /* ---- settings that differ ---- */
-static void add_field(struct qr_member *m, struct conn *c, struct mismatch *mm, const char *name, const char *here, const char *there) {
+static void add_field(struct qr_member *m, struct member_conn *c, struct mismatch *mm, const char *name, const char *here, const char *there) {
     if (mm->n < SHOWN_FIELDS) {
         qr_message_text(mm->field[mm->n].name, sizeof mm->field[mm->n].name, name);
         qr_message_text(mm->field[mm->n].here, sizeof mm->field[mm->n].here, here ? here : "(none)");
@@ -61,7 +61,7 @@ static void add_field(struct qr_member *m, struct conn *c, struct mismatch *mm, 
 }
 
 /* Which settings differ: those that we have, in our order, then those that only the other has. Both sides send the text of each. */
-static void compare_fields(struct qr_member *m, struct conn *c, struct mismatch *mm, const struct qr_hello *h) {
+static void compare_fields(struct qr_member *m, struct member_conn *c, struct mismatch *mm, const struct qr_hello *h) {
     char here[80], there[80];
     if (h->protocol_max < QR_PROTOCOL_MIN || h->protocol_min > QR_PROTOCOL_MAX) {
         snprintf(here, sizeof here, "%d-%d", QR_PROTOCOL_MIN, QR_PROTOCOL_MAX);
@@ -104,7 +104,7 @@ static const char *mismatch_text(struct qr_member *m, uint32_t index, char *ret,
     return ret;
 }
 
-static void mismatch_found(struct qr_member *m, struct conn *c, const struct qr_hello *h) {
+static void mismatch_found(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
     struct mismatch *mm = &m->peer[h->index].mismatch;
     bool again = mm->on && same_inc(mm->incarnation, h->incarnation);
     int64_t since = mm->on ? mm->since_ns : m->now_ns;
@@ -123,7 +123,7 @@ static void mismatch_found(struct qr_member *m, struct conn *c, const struct qr_
     if (!again && mm->n_text == mm->n) member_log(m, QR_LOG_ERROR, "%s", mismatch_text(m, h->index, m->text, sizeof m->text));
 }
 
-void member_on_field(struct qr_member *m, struct conn *c, const struct qr_field_text *f) {
+void member_on_field(struct qr_member *m, struct member_conn *c, const struct qr_field_text *f) {
     if (c->state == CONN_NEW) { /* the other side turned us away before, or without, its hello: a stranger's word */
         member_log(m, QR_LOG_WARNING, "a worker turned this one away: its %s is %.200s", f->name, f->absent ? "(none)" : f->value);
         return;
@@ -184,7 +184,7 @@ static void replace(struct qr_member *m, uint32_t index, const struct qr_hello *
     struct peer *p = &m->peer[index];
     bool same = same_inc(p->incarnation, h->incarnation);
     if (!same && p->connected) tell_claimed(m, p, index);
-    struct conn *old = p->connected ? member_conn(m, p->conn) : NULL;
+    struct member_conn *old = p->connected ? member_conn(m, p->conn) : NULL;
     if (old) {
         m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = old->id});
         old->state = CONN_FREE;
@@ -195,7 +195,7 @@ static void replace(struct qr_member *m, uint32_t index, const struct qr_hello *
     member_log(m, QR_LOG_INFO, "%s was started again", qr_member_peer_text(m, index));
 }
 
-static void accept_peer(struct qr_member *m, struct conn *c, const struct qr_hello *h) {
+static void accept_peer(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
     struct peer *p = &m->peer[h->index];
     bool fresh = !p->known || !same_inc(p->incarnation, h->incarnation);
     c->state = CONN_PEER;
@@ -231,7 +231,7 @@ static void accept_peer(struct qr_member *m, struct conn *c, const struct qr_hel
     member_heartbeats(m);
 }
 
-void member_on_hello(struct qr_member *m, struct conn *c, const struct qr_hello *h) {
+void member_on_hello(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
     if (c->state != CONN_NEW) {
         bool same = same_inc(c->state == CONN_PEER ? m->peer[c->index].incarnation : m->peer[c->index].mismatch.incarnation,
                              h->incarnation);

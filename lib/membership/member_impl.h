@@ -28,7 +28,7 @@ enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one micro-batc
 #define STALL_NS MS(500)            /* we were not called for so long after the deadline: stopped */
 
 enum conn_state { CONN_FREE, CONN_NEW, CONN_PEER, CONN_MISMATCH };
-struct conn {
+struct member_conn {
     enum conn_state state;
     uint32_t id, tag, index;
     bool outgoing;
@@ -118,7 +118,7 @@ struct qr_member {
     int64_t end_ns;
     enum qr_code end_code;
     char end_text[QR_MESSAGE_TEXT_BYTES];
-    struct conn conns[MAX_CONNS];
+    struct member_conn conns[MAX_CONNS];
     struct peer peer[QR_MAX_MEMBERS]; /* by index; one's own is used for `known` and incarnation only */
     struct qr_message out;
     char peer_text[320], text[QR_ERR_MSG_BYTES];
@@ -138,16 +138,16 @@ void member_heartbeats(struct qr_member *m);          /* to all */
 /* Everybody that hears this one ends like it, for the same reason. */
 void member_end_all(struct qr_member *m, enum qr_code code, const char *text);
 void member_advance(struct qr_member *m, int64_t now_ns); /* time moves */
-void member_close(struct qr_member *m, struct conn *c); /* and dials again later, when it was we who dialed */
-struct conn *member_conn(struct qr_member *m, uint32_t id);
+void member_close(struct qr_member *m, struct member_conn *c); /* and dials again later, when it was we who dialed */
+struct member_conn *member_conn(struct qr_member *m, uint32_t id);
 void member_peer_down(struct qr_member *m, uint32_t index, const char *reason);
 bool member_in_generation(const struct qr_member *m, uint32_t index); /* the last generation, active or suspended */
 void member_consider(struct qr_member *m); /* after each event: everything that time or a change of the peers may ask for */
 
 /* member_hello.c */
 void member_send_hello(struct qr_member *m, uint32_t conn);
-void member_on_hello(struct qr_member *m, struct conn *c, const struct qr_hello *h);
-void member_on_field(struct qr_member *m, struct conn *c, const struct qr_field_text *f);
+void member_on_hello(struct qr_member *m, struct member_conn *c, const struct qr_hello *h);
+void member_on_field(struct qr_member *m, struct member_conn *c, const struct qr_field_text *f);
 bool member_mismatched(struct qr_member *m); /* a named peer answers with another job hash, now */
 void member_check_mismatch(struct qr_member *m);
 void member_mismatch_goodbye(struct qr_member *m, uint32_t index);

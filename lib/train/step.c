@@ -5,11 +5,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/bounds.h"
 #include "base/counter.h"
 #include "base/mem.h"
 #include "format/handover.h"
 
-enum { MAX_MEMBERS = 64 };
 #define LONG_MICRO_BATCH_NS (20 * QR_MS)
 
 /* One thread's share of a step. */
@@ -70,7 +70,7 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     s->numbers = qr_model_state_new(opt->model);
     size_t n_lanes = qr_model_blocks_in_parallel(opt->model) ? qr_pool_size(opt->pool) : 1;
     s->lanes = qr_xcalloc(n_lanes, sizeof *s->lanes);
-    s->vector = qr_xaligned((n_values(s, QR_STEP_TRAIN) + MAX_MEMBERS) * sizeof *s->vector);
+    s->vector = qr_xaligned((n_values(s, QR_STEP_TRAIN) + QR_MAX_MEMBERS) * sizeof *s->vector);
     s->finished = qr_xaligned(n_values(s, QR_STEP_TRAIN) * sizeof *s->finished);
     pthread_mutex_init(&s->lock, NULL);
     for (; s->n_lanes < n_lanes; s->n_lanes++) {
@@ -182,7 +182,7 @@ static void task(void *ctx, size_t i, unsigned worker) {
 }
 
 void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members) {
-    QR_ASSERT(rank < n_members && n_members <= MAX_MEMBERS);
+    QR_ASSERT(rank < n_members && n_members <= QR_MAX_MEMBERS);
     s->opt.rank = rank;
     s->opt.n_members = n_members;
 }

@@ -3,13 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bounds.h"
 #include "base/counter.h"
 #include "base/mem.h"
 #include "train/state.h"
 #include "train/step.h"
 #include "train/transfer.h"
 
-struct run {
+struct train_run {
     const struct qr_train_options *opt;
     const struct qr_job *job;
     uint64_t epochs;                 /* the ring's */
@@ -38,11 +39,11 @@ struct run {
     uint64_t in_flight[QR_STEPPER_IN_FLIGHT]; /* the control thread's */
 };
 
-static bool leads(const struct run *r) { return r->view.rank == 0; }
+static bool leads(const struct train_run *r) { return r->view.rank == 0; }
 
 /* ---- what is reported ---- */
 
-static void set_lines(struct run *r) {
+static void set_lines(struct train_run *r) {
     for (size_t k = 0; k < r->lines.n; k++) {
         const struct qr_reported *t = &r->lines.line[k];
         r->reported[k] = (struct qr_step_line){.step = t->step, .epoch = t->epoch, .eval = t->eval, .samples = t->samples, .loss = t->value[0],
@@ -52,13 +53,13 @@ static void set_lines(struct run *r) {
 }
 
 /* Keras' running means: sums since the epoch began over samples since then. */
-static void running_means(const struct run *r, struct qr_named_value *ret) {
+static void running_means(const struct train_run *r, struct qr_named_value *ret) {
     double samples = r->state.sums[r->n_values];
     for (size_t i = 0; i < r->n_values; i++) ret[i].value = samples > 0 ? r->state.sums[i] / samples : 0;
 }
 
 /* The present state is committed: a reduction that was based on it has passed. What led to it may be reported, once, and by who leads now in any case. */
-static enum qr_code report(struct run *r, struct qr_err *err) {
+static enum qr_code report(struct train_run *r, struct qr_err *err) {
     if (r->lines.n == 0 || (!r->lines.waits && (r->reported_leading || !leads(r)))) return QR_OK;
     const struct qr_reported *last = &r->lines.line[r->lines.n - 1];
     uint64_t place = 2 * last->step + last->eval;
@@ -87,7 +88,7 @@ static enum qr_code report(struct run *r, struct qr_err *err) {
 }
 
 /* The log may lack what others should have written. */
-static enum qr_code report_again(struct run *r, struct qr_err *err) {
+static enum qr_code report_again(struct train_run *r, struct qr_err *err) {
     const struct qr_train_observer *o = &r->opt->observer;
     size_t n = r->lines.n - r->lines.waits;
     if (!o->reported || n == 0) return QR_OK;
@@ -96,13 +97,13 @@ static enum qr_code report_again(struct run *r, struct qr_err *err) {
 }
 
 /* A reduction that was based on the present state has passed. Its line is written before the state is published. */
-static enum qr_code note_committed(struct run *r, struct qr_err *err) {
+static enum qr_code note_committed(struct train_run *r, struct qr_err *err) {
     const struct qr_train_observer *o = &r->opt->observer;
     if (report(r, err) != QR_OK) return err->code;
     return o->committed ? o->committed(o->ctx, leads(r), &r->state, err) : QR_OK;
 }
 
-static void say_schedule(struct run *r, size_t n) {
+static void say_schedule(struct train_run *r, size_t n) {
     if (r->said_schedule || r->view.n_members < 2) return;
     r->said_schedule = true;
     qr_info(r->opt->log, "train", "all-reduce: %s over %u workers, %zu integers (%zu bytes) a step",
@@ -111,10 +112,10 @@ static void say_schedule(struct run *r, size_t n) {
 
 /* ---- what comes next: a function of the state alone ---- */
 
-static size_t batch_of(const struct run *r) { return (size_t)(r->state.step - r->state.epoch * r->n_batches); }
+static size_t batch_of(const struct train_run *r) { return (size_t)(r->state.step - r->state.epoch * r->n_batches); }
 
 /* kind, range, sample: of the k-th reduction of an epoch. */
-static void work_at(struct run *r, uint64_t epoch, size_t k, struct qr_step_work *ret) {
+static void work_at(struct train_run *r, uint64_t epoch, size_t k, struct qr_step_work *ret) {
     const struct qr_dataset *d = r->opt->data;
     bool train = k < r->n_batches;
     ret->kind = train ? QR_STEP_TRAIN : QR_STEP_EVAL;
@@ -124,7 +125,7 @@ static void work_at(struct run *r, uint64_t epoch, size_t k, struct qr_step_work
     r->ordered = epoch + 1;
 }
 
-static void next_work(struct run *r, struct qr_step_work *ret) {
+static void next_work(struct train_run *r, struct qr_step_work *ret) {
     const struct qr_state *s = &r->state;
     *ret = (struct qr_step_work){.kind = QR_STEP_CLOSE};
     memcpy(ret->key.job_hash, r->opt->canonical->hash, sizeof ret->key.job_hash);
@@ -141,7 +142,7 @@ static void next_work(struct run *r, struct qr_step_work *ret) {
 
 /* For the group's control thread. */
 static bool finished(void *run, struct qr_group_finished *ret) {
-    struct run *r = run;
+    struct train_run *r = run;
     ret->in_flight = r->in_flight;
     return qr_stepper_finished(r->stepper, &ret->vector, &ret->n, &ret->coverage, r->in_flight, &ret->n_in_flight);
 }
@@ -149,7 +150,7 @@ static bool finished(void *run, struct qr_group_finished *ret) {
 static bool take(void *group, uint64_t *ret_micro_batch) { return qr_group_take(group, ret_micro_batch); }
 
 /* Our micro-batches, or what is left of them, then the sum over the group: r->sum. */
-static enum qr_code reduce(struct run *r, const struct qr_step_work *w, struct qr_err *err) {
+static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, struct qr_err *err) {
     static const qr_fixed nothing;
     struct qr_group *g = r->opt->group;
     struct qr_contribution c = {.key = w->key, .vector = &nothing, .n = 1}; /* a closing reduction's */
@@ -178,12 +179,12 @@ static enum qr_code reduce(struct run *r, const struct qr_step_work *w, struct q
     return qr_stepper_blame(r->stepper, w, r->state.step + 1, bad, qr_fixed_to_count(r->sum[QR_VECTOR_BAD_IDS]), err);
 }
 
-static void means(const struct run *r, uint64_t samples, double *ret) {
+static void means(const struct train_run *r, uint64_t samples, double *ret) {
     for (size_t i = 0; i < r->n_values; i++) ret[i] = qr_model_mean(r->opt->model, i, r->sum + QR_VECTOR_SUMS, samples);
 }
 
 /* An epoch's sums stay until the next one's first update, so that the state has one digest between two reductions. */
-static void update(struct run *r, uint64_t samples) {
+static void update(struct train_run *r, uint64_t samples) {
     struct qr_state *s = &r->spare;
     if (batch_of(r) == 0) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
     const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + r->n_values;
@@ -196,14 +197,14 @@ static void update(struct run *r, uint64_t samples) {
     s->step++;
 }
 
-static double monitored(const struct run *r) {
+static double monitored(const struct train_run *r) {
     for (size_t i = 0; i < r->n_values; i++)
         if (strcmp(r->val_values[i].name, r->job->train.early_stopping.monitor) == 0) return r->spare.validation[i];
     return r->spare.validation[0];
 }
 
 /* The next state, as the spare, with its digest and its line. */
-static void update_spare(struct run *r, const struct qr_step_work *w, uint8_t digest[16], struct qr_reported *line) {
+static void update_spare(struct train_run *r, const struct qr_step_work *w, uint8_t digest[16], struct qr_reported *line) {
     struct qr_state *s = &r->spare;
     int64_t began_ns = qr_now_ns(r->opt->clock);
     uint64_t samples = qr_fixed_to_count(r->sum[QR_VECTOR_SAMPLES]);
@@ -224,13 +225,13 @@ static void update_spare(struct run *r, const struct qr_step_work *w, uint8_t di
     qr_count_time(QR_UPDATE_TIME, qr_now_ns(r->opt->clock) - began_ns);
 }
 
-static void show_values(struct run *r) {
+static void show_values(struct train_run *r) {
     running_means(r, r->values);
     for (size_t i = 0; i < r->n_values; i++) r->val_values[i].value = r->state.validation[i];
 }
 
 /* The spare is the state from now on. */
-static void swap(struct run *r, const uint8_t digest[16]) {
+static void swap(struct train_run *r, const uint8_t digest[16]) {
     struct qr_state s = r->state;
     double *gradient = r->gradient;
     r->state = r->spare;
@@ -243,7 +244,7 @@ static void swap(struct run *r, const uint8_t digest[16]) {
     show_values(r);
 }
 
-static void show(struct run *r, const struct qr_reported *line) {
+static void show(struct train_run *r, const struct qr_reported *line) {
     const struct qr_train_observer *o = &r->opt->observer;
     if (!line->eval) {
         uint64_t batch = line->step - (line->epoch - 1) * r->n_batches;
@@ -257,15 +258,15 @@ static void show(struct run *r, const struct qr_reported *line) {
     o->epoch(o->ctx, line->epoch, r->epochs, r->n_batches, seconds, r->epoch_values, r->n_values * (r->has_val ? 2 : 1));
 }
 
-static void weigh(struct run *r, const struct qr_step_work *w) {
+static void weigh(struct train_run *r, const struct qr_step_work *w) {
     const qr_fixed *took = r->sum + qr_stepper_vector_length(r->stepper, w->kind) - r->view.n_members;
-    uint64_t ns[64];
+    uint64_t ns[QR_MAX_MEMBERS];
     for (uint32_t k = 0; k < r->view.n_members; k++) ns[k] = qr_fixed_to_count(took[k]);
     qr_group_weigh(r->opt->group, qr_stepper_micro_batches(r->stepper, w), ns);
 }
 
 /* The reduction has passed: the next state is this member's if its generation still stands. */
-static enum qr_code apply(struct run *r, const struct qr_step_work *w, struct qr_err *err) {
+static enum qr_code apply(struct train_run *r, const struct qr_step_work *w, struct qr_err *err) {
     struct qr_reported line;
     uint8_t digest[16];
     update_spare(r, w, digest, &line);
@@ -282,7 +283,7 @@ static enum qr_code apply(struct run *r, const struct qr_step_work *w, struct qr
 
 /* ---- generations ---- */
 
-static enum qr_code fetch(struct run *r, const struct qr_group_start *start, struct qr_err *err) {
+static enum qr_code fetch(struct train_run *r, const struct qr_group_start *start, struct qr_err *err) {
     qr_buf_clear(&r->bytes);
     enum qr_code code = qr_group_fetch(r->opt->group, &r->bytes, err);
     if (code == QR_OK)
@@ -299,7 +300,7 @@ static enum qr_code fetch(struct run *r, const struct qr_group_start *start, str
 }
 
 /* As it is before anything has been computed here: the job's first state, or that of the checkpoint that this process began from. */
-static void begin_state(const struct run *r, struct qr_state *s) {
+static void begin_state(const struct train_run *r, struct qr_state *s) {
     const struct qr_train_options *opt = r->opt;
     qr_state_fini(s);
     qr_state_init(s, r->job, opt->model);
@@ -309,7 +310,7 @@ static void begin_state(const struct run *r, struct qr_state *s) {
 }
 
 /* The spare is a checkpoint's: the next generation goes on from it. */
-static enum qr_code go_from_spare(struct run *r, const char *goes, const char *where, struct qr_err *err) {
+static enum qr_code go_from_spare(struct train_run *r, const char *goes, const char *where, struct qr_err *err) {
     uint8_t digest[16];
     qr_state_digest(&r->spare, &r->scratch, digest);
     enum qr_code code = qr_group_reloaded(r->opt->group, r->spare.pass, digest, err);
@@ -321,7 +322,7 @@ static enum qr_code go_from_spare(struct run *r, const char *goes, const char *w
 }
 
 /* The members' states differ, and who is right is not known: back to what is known to be. */
-static enum qr_code reload(struct run *r, struct qr_err *err) {
+static enum qr_code reload(struct train_run *r, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
     bool found = false;
     enum qr_code code = o->reload ? o->reload(o->reload_ctx, &r->spare, &found, err) : QR_OK;
@@ -333,7 +334,7 @@ static enum qr_code reload(struct run *r, struct qr_err *err) {
 enum { ENDED_WITHIN_S = 60 };
 
 /* Rule 7: these have just started, some time ago; have others trained on? r->done: to the end. */
-static enum qr_code look(struct run *r, struct qr_err *err) {
+static enum qr_code look(struct train_run *r, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
     bool found = false;
     struct qr_err why;
@@ -351,13 +352,13 @@ static enum qr_code look(struct run *r, struct qr_err *err) {
     return go_from_spare(r, "on from", "others have trained on since this worker started", err);
 }
 
-static enum qr_code give(struct run *r, struct qr_err *err) {
+static enum qr_code give(struct train_run *r, struct qr_err *err) {
     qr_buf_clear(&r->bytes);
     qr_transfer_encode(&r->state, r->gradient, &r->lines, &r->bytes);
     return qr_group_give(r->opt->group, qr_buf_view(&r->bytes), err);
 }
 
-static void say_members(struct run *r, int64_t took_ns) {
+static void say_members(struct train_run *r, int64_t took_ns) {
     char who[400] = "";
     size_t n = 0;
     for (uint32_t k = 0; k < r->view.n_members && n < sizeof who - 8; k++)
@@ -368,14 +369,14 @@ static void say_members(struct run *r, int64_t took_ns) {
 }
 
 /* The first leader's number counts for all. */
-static void plan(struct run *r, uint64_t epochs) {
+static void plan(struct train_run *r, uint64_t epochs) {
     r->epochs = epochs;
     qr_gauge(QR_EPOCHS_PLANNED, (int64_t)epochs);
     qr_gauge(QR_STEPS_PLANNED, (int64_t)(epochs * r->n_batches));
 }
 
 /* Until this member works in a generation and has its base, or the others have ended the run (r->done). */
-static enum qr_code join(struct run *r, struct qr_err *err) {
+static enum qr_code join(struct train_run *r, struct qr_err *err) {
     const struct qr_train_observer *o = &r->opt->observer;
     int64_t began_ns = qr_now_ns(r->opt->clock);
     enum qr_code code;
@@ -405,7 +406,7 @@ static enum qr_code join(struct run *r, struct qr_err *err) {
 /* As qr_metric_names. */
 static const char *const val_metric_names[] = {"val_accuracy", "val_binary_accuracy", "val_mse", "val_mae"};
 
-static void name_values(struct run *r) {
+static void name_values(struct train_run *r) {
     r->n_values = qr_model_n_sums(r->opt->model);
     QR_ASSERT(r->n_values <= 9);
     r->values[0].name = "loss";
@@ -414,8 +415,8 @@ static void name_values(struct run *r) {
     for (size_t i = 1; i < r->n_values; i++) r->val_values[i].name = val_metric_names[r->job->train.metrics[i - 1]];
 }
 
-static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, struct qr_err *err) {
-    *r = (struct run){.opt = opt, .job = opt->job};
+static enum qr_code run_init(struct train_run *r, const struct qr_train_options *opt, struct qr_err *err) {
+    *r = (struct train_run){.opt = opt, .job = opt->job};
     const struct qr_model *m = opt->model;
     r->has_val = opt->data->n_samples > opt->data->n_train;
     if (r->job->train.early_stopping.on && !r->has_val)
@@ -429,7 +430,7 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     begin_state(r, &r->state);
     qr_order_init(&r->order, opt->data->n_train);
     qr_state_init(&r->spare, r->job, m);
-    qr_stepper_seat(r->stepper, 0, 64);
+    qr_stepper_seat(r->stepper, 0, QR_MAX_MEMBERS);
     r->sum = qr_xaligned(qr_stepper_vector_length(r->stepper, QR_STEP_TRAIN) * sizeof *r->sum);
     r->clipped = qr_xaligned(r->state.n_params * sizeof *r->clipped);
     r->gradient = qr_xaligned(r->state.n_params * sizeof *r->gradient);
@@ -449,7 +450,7 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     return qr_group_ready(opt->group, r->state.pass, r->digest, batch > validation ? batch : validation, err);
 }
 
-static void run_fini(struct run *r) {
+static void run_fini(struct train_run *r) {
     qr_group_tell_finished(r->opt->group, NULL, NULL);
     qr_stepper_free(r->stepper);
     qr_state_fini(&r->state);
@@ -464,7 +465,7 @@ static void run_fini(struct run *r) {
     free(r->tensor_sizes);
 }
 
-static void fill_result(const struct run *r, struct qr_train_result *ret) {
+static void fill_result(const struct train_run *r, struct qr_train_result *ret) {
     const struct qr_state *s = &r->state;
     bool best = r->job->train.early_stopping.on && r->job->train.early_stopping.restore_best && s->stop[QR_STOP_BEST_EPOCH] > 0;
     *ret = (struct qr_train_result){.steps = s->step, .epochs = s->epoch, .loss = r->values[0].value, .has_val = r->has_val,
@@ -478,7 +479,7 @@ static void fill_result(const struct run *r, struct qr_train_result *ret) {
 }
 
 /* The empty closing reduction has passed: everybody had the final state, and it may be published. */
-static enum qr_code finish(struct run *r, struct qr_train_result *ret, struct qr_err *err) {
+static enum qr_code finish(struct train_run *r, struct qr_train_result *ret, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
     enum qr_code code = note_committed(r, err);
     if (code != QR_OK) return code;
@@ -490,7 +491,7 @@ static enum qr_code finish(struct run *r, struct qr_train_result *ret, struct qr
 }
 
 /* Which samples a micro-batch that killed three workers holds: said alike by all, also by who has not that state. */
-static void say_poison(struct run *r, uint64_t pass, uint64_t micro_batch, struct qr_err *err) {
+static void say_poison(struct train_run *r, uint64_t pass, uint64_t micro_batch, struct qr_err *err) {
     char who[200] = "", why[QR_ERR_MSG_BYTES];
     size_t n = 0, each = r->n_batches + r->has_val, k = (size_t)(pass % each);
     struct qr_step_work w;
@@ -504,7 +505,7 @@ static void say_poison(struct run *r, uint64_t pass, uint64_t micro_batch, struc
             (unsigned long long)step, why, w.kind == QR_STEP_TRAIN ? "training" : "validation", who);
 }
 
-static enum qr_code one_pass(struct run *r, struct qr_train_result *ret, struct qr_err *err) {
+static enum qr_code one_pass(struct train_run *r, struct qr_train_result *ret, struct qr_err *err) {
     struct qr_step_work w;
     next_work(r, &w);
     enum qr_code code = reduce(r, &w, err);
@@ -515,7 +516,7 @@ static enum qr_code one_pass(struct run *r, struct qr_train_result *ret, struct 
 enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_result *ret, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
-    struct run *r = qr_xcalloc(1, sizeof *r);
+    struct train_run *r = qr_xcalloc(1, sizeof *r);
     struct qr_train_result result = {.by_others = true};
     enum qr_code code = run_init(r, opt, err);
     if (code == QR_OK) code = join(r, err);

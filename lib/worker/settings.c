@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "base/parse.h"
 
@@ -41,8 +42,8 @@ static const struct setting table[] = {
     {"peer-template", TEXT, AT(peer_template), NULL, 0, 0, NULL, ANYWHERE, "TEXT", "from TF_CONFIG",
      "the workers' names with {i} for the index: name-{i}.service:2222; the index may come from JOB_COMPLETION_INDEX or the host's name", OWN, NULL},
     {"replicas", TEXT, AT(replicas), NULL, 0, 0, NULL, ANYWHERE, "N", "probed", "how many workers the template names", OWN, NULL},
-    {"max-workers", NUMBER, AT(max_workers), "64", 1, 64, NULL, ANYWHERE, "N", NULL, "the most workers there can be: 0 ... N-1 are probed where no count is known", OWN, NULL},
-    {"min-workers", NUMBER, AT(min_workers), NULL, 1, 64, NULL, ANYWHERE, "N", "half of them", "the fewest workers that begin without the others", RING, RING_SAYS},
+    {"max-workers", NUMBER, AT(max_workers), "64", 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", NULL, "the most workers there can be: 0 ... N-1 are probed where no count is known", OWN, NULL},
+    {"min-workers", NUMBER, AT(min_workers), NULL, 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", "half of them", "the fewest workers that begin without the others", RING, RING_SAYS},
     {"port", NUMBER, AT(port), NULL, 0, 65535, NULL, ANYWHERE, "PORT", "one's own address's, else 2222", "the control port to bind", OWN, NULL},
     {"data-port", NUMBER, AT(data_port), "2224", 0, 65535, NULL, ANYWHERE, "PORT", NULL, "the data port to bind; 0: any", OWN, NULL},
     {"bind", TEXT, AT(bind), NULL, 0, 0, NULL, ANYWHERE, "HOST", "all; loopback when every peer is", "the address to bind both ports to", OWN, NULL},

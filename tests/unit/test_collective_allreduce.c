@@ -244,7 +244,7 @@ static void test_halving_words(void) {
 struct sent { const struct qr_schedule *s; uint32_t rank; uint64_t n, missed; };
 static void note_send(void *ctx, const struct qr_slot_send *x) {
     struct sent *k = ctx;
-    struct qr_slot slot;
+    struct qr_schedule_slot slot;
     struct qr_schedule other = qr_schedule_make(k->s->kind, k->s->n_ranks, x->to, k->s->n);
     k->n++;
     if (!qr_schedule_receives(&other, x->round, x->part, k->rank, &slot) || slot.offset != x->offset || slot.count != x->count || slot.phase != x->phase)
@@ -255,7 +255,7 @@ static void test_halving(void) {
         for (uint32_t r = 0; r < n; r++) {
             struct qr_schedule s = qr_schedule_make(QR_ALLREDUCE_HALVING, n, r, 70 * CHUNK + 5);
             struct sent k = {.s = &s, .rank = r};
-            struct qr_slot slot;
+            struct qr_schedule_slot slot;
             uint64_t got = 0, integers = 0;
             qr_schedule_first(&s, note_send, &k);
             for (uint32_t round = 0; round < s.n_rounds; round++) {
@@ -279,7 +279,7 @@ static void test_doubling(void) {
         for (uint32_t r = 0; r < n; r++) {
             struct qr_schedule s = qr_schedule_make(QR_ALLREDUCE_DOUBLING, n, r, 2 * CHUNK + 1);
             struct sent k = {.s = &s, .rank = r};
-            struct qr_slot slot;
+            struct qr_schedule_slot slot;
             uint64_t got = 0;
             CHECK(s.n_rounds == most + ((n & (n - 1)) ? 2 : 0), "%u ranks: %u rounds", n, s.n_rounds);
             qr_schedule_first(&s, note_send, &k);
