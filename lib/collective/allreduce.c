@@ -91,7 +91,7 @@ static bool try_send(struct qr_reduction *r, struct outgoing *o) {
     }
     struct qr_chunk chunk = {
         .kind = (uint8_t)r->c.key.kind, .schedule = (uint8_t)r->s.kind, .phase = (uint8_t)slot->phase, .generation = r->a.generation,
-        .step = r->c.key.step, .total = r->s.n, .offset = slot->offset, .count = slot->count, .round = slot->round, .part = slot->part,
+        .reductions = r->c.key.reductions, .total = r->s.n, .offset = slot->offset, .count = slot->count, .round = slot->round, .part = slot->part,
         .rank = r->a.rank, .crc = o->crc,
     };
     qr_coverage_store(chunk.coverage, own ? own->coverage : r->own);
@@ -277,8 +277,8 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
     qr_pieces_copy(message, sizeof head, head);
     if (!qr_chunk_decode(head, message.n, &c)) return damaged(message.n, err);
     if (c.generation != r->a.generation) return QR_TAKEN_OTHER;
-    if (c.step != r->c.key.step) return QR_TAKEN_LATER;
-    if (c.kind != (uint8_t)r->c.key.kind) { /* a step has one kind, from one state and one number of epochs: one of the two has another state */
+    if (c.reductions != r->c.key.reductions) return QR_TAKEN_LATER;
+    if (c.kind != (uint8_t)r->c.key.kind) { /* a reduction has one kind, from one state and one number of epochs: one of the two has another state */
         qr_fail(err, QR_UNAVAILABLE, "is at a step of kind %s where this worker is at one of kind %s", kind_name(c.kind), kind_name(r->c.key.kind));
         return QR_TAKEN_BAD;
     }
@@ -326,7 +326,7 @@ enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err
     return qr_fail(err, QR_DATA_LOSS,
                    "coverage refused at step %" PRIu64 " (%s): the sum of part %" PRIu32 " over %" PRIu32 " workers does not hold each of %" PRIu64
                    " micro-batches exactly once, or not all from one state; nobody applies it",
-                   r->c.key.step, kind, bad_part, r->a.n_ranks, r->c.n_micro_batches);
+                   r->c.key.reductions, kind, bad_part, r->a.n_ranks, r->c.n_micro_batches);
 }
 
 uint32_t qr_reduction_waits_for(const struct qr_reduction *r) {

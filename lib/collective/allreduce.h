@@ -1,4 +1,4 @@
-/* collective/allreduce.h — one reduction as a step machine: messages in, chunks out over a data link, the sum at the end.
+/* collective/allreduce.h — one reduction as a machine of small turns: messages in, chunks out over a data link, the sum at the end.
  *
  * What      Works a schedule (schedule.h) over connections that the caller owns. It never waits and never reads the clock: the caller
  *           polls the link and hands each message in. The contribution is only read, the sum grows in ret_sum, so a reduction may be
@@ -29,7 +29,7 @@ struct qr_reduction_args {
 };
 enum qr_taken {
     QR_TAKEN,       /* worked in */
-    QR_TAKEN_LATER, /* of another step, or of a round that is not reached: pause the connection, keep the bytes, hand them in again when this reduction
+    QR_TAKEN_LATER, /* of another reduction, or of a round that is not reached: pause the connection, keep the bytes, hand them in again when this reduction
                      * has taken another message, or the next one has begun */
     QR_TAKEN_OTHER, /* of another generation: drop and count */
     QR_TAKEN_BAD,   /* damaged, or not what the schedule says: *err. The reduction is lost */

@@ -13,7 +13,7 @@ extern const char *const qr_allreduce_names[QR_ALLREDUCE_KINDS]; /* "auto" "ring
 /* The vector is never written. */
 struct qr_contribution {
     struct qr_coverage_key key;
-    uint64_t n_micro_batches;               /* of the whole step */
+    uint64_t n_micro_batches;               /* of the whole reduction */
     struct qr_coverage coverage;     /* over the micro-batches in `vector`; the member's own word is added inside */
     const qr_fixed *vector; size_t n;
     size_t n_by_rank;                /* the last so many are by rank: of this generation only */

@@ -104,7 +104,7 @@ static bool hand_in(struct qr_mesh *m, struct mesh_peer *p, struct qr_pieces mes
     if (*ret != QR_TAKEN_BAD) return true;
     (void)qr_wrap(err, "%s", p->who.name);
     if (err->code != QR_UNAVAILABLE) return false;
-    /* Damaged on its way. The stream is closed, both ends ask for a new generation, and the step is computed again there. */
+    /* Damaged on its way. The stream is closed, both ends ask for a new generation, and the reduction is computed again there. */
     qr_warn(m->o.log, "group", "%s; the stream is closed", err->msg);
     if (p->conn) mesh_close(m, p->conn);
     mesh_lose(m, p, "something damaged came on it");

@@ -4,7 +4,7 @@
  *           whom) and the stream is up once both have. It lives as long as its two processes: generations come and go on it, and a mark
  *           says where each begins. So a newcomer's streams come up beside training, before any generation has it.
  * Early     who greets before it is expected here waits for that, its stream unread, for 5 s; a mark of a generation that is not formed yet
- *           waits for it, and what a member sends ahead of this one's step: one message here, the rest unread in its stream.
+ *           waits for it, and what a member sends ahead of this one's reduction: one message here, the rest unread in its stream.
  * Waiting   every wait polls the link in slices of at most 50 ms and asks `stop` in between: that is how the control thread, a signal or a
  *           lost member ends it. While it polls it sends a beat on each member's stream four times a second, and tells `polled` whom it
  *           has heard: of two that both poll without a pause, and whose beats do not arrive, the stream passes no data.

@@ -4,7 +4,7 @@
 
 #include "base/checksum.h"
 
-/* job hash 32, base digest 16, step 8, kind 4, then "block" or "member" padded with NUL to 8, then the number, 8. All little-endian.
+/* job hash 32, base digest 16, reductions 8, kind 4, then "block" or "member" padded with NUL to 8, then the number, 8. All little-endian.
  * The digest (canonical bytes) is read as a little-endian number. */
 enum { WORD_BYTES = 32 + 16 + 8 + 4 + 8 + 8 };
 
@@ -16,7 +16,7 @@ static unsigned __int128 word_of(const struct qr_coverage_key *key, const char w
     uint8_t text[WORD_BYTES], digest[QR_XXH3_BYTES];
     memcpy(text, key->job_hash, 32);
     memcpy(text + 32, key->base_digest, 16);
-    put_le(text + 48, key->step, 8);
+    put_le(text + 48, key->reductions, 8);
     put_le(text + 56, (uint64_t)key->kind, 4);
     memcpy(text + 60, what, 8);
     put_le(text + 68, number, 8);

@@ -167,7 +167,7 @@ static Qring__InFlight *in_flight_of(struct scratch *s, const struct qr_in_fligh
         return NULL;
     }
     qring__in_flight__init(&s->in_flight);
-    s->in_flight.step = h->step;
+    s->in_flight.reductions = h->reductions;
     s->in_flight.digest = bytes_of(h->digest, sizeof h->digest);
     s->in_flight.n_micro_batches = h->n;
     s->in_flight.micro_batches = s->micro_batch;
@@ -185,7 +185,7 @@ static Qring__Deaths *deaths_of(struct scratch *s, const struct qr_deaths *d) {
         return NULL;
     }
     qring__deaths__init(&s->deaths);
-    s->deaths.step = d->step;
+    s->deaths.reductions = d->reductions;
     s->deaths.digest = bytes_of(d->digest, sizeof d->digest);
     s->deaths.n_deaths = d->n;
     s->deaths.deaths = s->the_dead;
@@ -211,7 +211,7 @@ static Qring__Blame *blame_of(struct scratch *s, const struct qr_blame *b) {
     if (!b->is) return NULL;
     if (b->micro_batch >= QR_MESSAGE_MICRO_BATCH_LIMIT) s->bad = "blamed micro-batch";
     qring__blame__init(&s->blame);
-    s->blame.step = b->step;
+    s->blame.reductions = b->reductions;
     s->blame.micro_batch = b->micro_batch;
     return &s->blame;
 }
@@ -246,7 +246,7 @@ static void put_hello(struct scratch *s, const struct qr_hello *h) {
         s->fields[i] = &s->field[i];
     }
     p->fields = s->fields;
-    p->committed_step = h->committed_step;
+    p->committed_reductions = h->committed_reductions;
     p->phase = h->phase;
     p->leader = h->leader;
     p->generation = id_of(s, 0, &h->generation);
@@ -267,8 +267,8 @@ static void put_heartbeat(struct scratch *s, const struct qr_heartbeat *h) {
     p->promised = id_of(s, 1, &h->promised);
     p->highest_number = h->highest_number;
     p->refusals = h->refusals;
-    p->applied_step = h->applied_step;
-    p->committed_step = h->committed_step;
+    p->applied_reductions = h->applied_reductions;
+    p->committed_reductions = h->committed_reductions;
     p->phase = h->phase;
     p->form_expired = h->form_expired;
     p->trainer_turns = h->trainer_turns;
@@ -286,10 +286,10 @@ static void put_promise(struct scratch *s, const struct qr_promise *q) {
     Qring__Promise *p = &s->promise;
     qring__promise__init(p);
     p->id = id_of(s, 0, &q->id);
-    p->applied_step = q->held.applied_step;
+    p->applied_reductions = q->held.applied_reductions;
     p->digest = bytes_of(q->held.digest, sizeof q->held.digest);
-    p->committed_step = q->held.committed_step;
-    p->base_step = q->held.base_step;
+    p->committed_reductions = q->held.committed_reductions;
+    p->base_reductions = q->held.base_reductions;
     p->base_digest = bytes_of(q->held.base_digest, sizeof q->held.base_digest);
     p->refusals = q->held.refusals;
     p->stateless = q->held.stateless;
@@ -305,7 +305,7 @@ static void put_begin(struct scratch *s, const struct qr_begin *b) {
     Qring__Begin *p = &s->begin;
     qring__begin__init(p);
     p->id = id_of(s, 0, &b->id);
-    p->base_step = b->base_step;
+    p->base_reductions = b->base_reductions;
     p->base_digest = bytes_of(b->base_digest, sizeof b->base_digest);
     p->from_checkpoint = b->from_checkpoint;
     p->deaths = deaths_of(s, &b->deaths);

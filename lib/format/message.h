@@ -27,7 +27,7 @@ enum {
     QR_MESSAGE_TEXT_BYTES = 512, /* of any text, with its NUL: qr_message_text cuts */
     QR_MESSAGE_MAX_RUNS = 16,    /* of held micro-batches, for each member */
     QR_MESSAGE_MAX_IN_FLIGHT = 16,    /* micro-batches that a worker names at once */
-    QR_MESSAGE_MAX_DEATHS = 32,  /* of one step */
+    QR_MESSAGE_MAX_DEATHS = 32,  /* of one reduction */
     QR_MESSAGE_ALLREDUCES = 5,   /* enum qr_allreduce */
 };
 
@@ -53,9 +53,9 @@ enum qr_message_kind {
 };
 const char *qr_message_kind_name(enum qr_message_kind k); /* "hello" ...; "?" */
 
-/* The micro-batches that a worker computes now, of the step that follows this state. n 0: it names none, and step and digest are not sent. */
-struct qr_in_flight { uint64_t step; uint8_t digest[16]; uint32_t n; uint64_t micro_batch[QR_MESSAGE_MAX_IN_FLIGHT]; };
-/* A process that died in a step. named: it had said that it computes these micro-batches; else they are those that it owned. */
+/* The micro-batches that a worker computes now, of the reduction that follows this state. n 0: it names none, and reductions and digest are not sent. */
+struct qr_in_flight { uint64_t reductions; uint8_t digest[16]; uint32_t n; uint64_t micro_batch[QR_MESSAGE_MAX_IN_FLIGHT]; };
+/* A process that died in a reduction. named: it had said that it computes these micro-batches; else they are those that it owned. */
 struct qr_death {
     struct qr_member_name name;
     uint64_t generation;             /* the number of the one that it was in */
@@ -63,8 +63,8 @@ struct qr_death {
     uint32_t n_runs;
     struct qr_run run[QR_MESSAGE_MAX_RUNS];
 };
-/* Of the step that follows this state; in order of generation, index, incarnation. n 0: step and digest are not sent. */
-struct qr_deaths { uint64_t step; uint8_t digest[16]; uint32_t n; struct qr_death death[QR_MESSAGE_MAX_DEATHS]; };
+/* Of the reduction that follows this state; in order of generation, index, incarnation. n 0: reductions and digest are not sent. */
+struct qr_deaths { uint64_t reductions; uint8_t digest[16]; uint32_t n; struct qr_death death[QR_MESSAGE_MAX_DEATHS]; };
 
 enum qr_phase { QR_PHASE_STARTING = 0, QR_PHASE_MEMBER = 1, QR_PHASE_DONE = 3 }; /* on the wire; 2 is nobody's */
 
@@ -77,7 +77,7 @@ struct qr_hello {
     uint8_t job_hash[32];
     uint32_t n_fields;
     struct { char name[QR_MESSAGE_NAME_BYTES]; uint64_t digest; } field[QR_MESSAGE_MAX_FIELDS];
-    uint64_t committed_step;
+    uint64_t committed_reductions;
     enum qr_phase phase;
     bool leader;                     /* rank 0 of its generation */
     struct qr_gen_id generation;     /* active */
@@ -107,8 +107,8 @@ struct qr_heartbeat {
     uint8_t incarnation[QR_INCARNATION_BYTES];
     struct qr_gen_id active, promised;
     uint64_t highest_number;
-    uint32_t refusals;               /* of coverage words, at the present step */
-    uint64_t applied_step, committed_step;
+    uint32_t refusals;               /* of coverage words, at the present reduction */
+    uint64_t applied_reductions, committed_reductions;
     enum qr_phase phase;
     bool form_expired;               /* its time to form is over */
     uint64_t trainer_turns;          /* the training thread's life sign */
@@ -129,9 +129,9 @@ struct qr_propose {
 /* The state of a member's training, as a promise reports it. */
 struct qr_held {
     bool stateless;                  /* it has no state: it reads the last checkpoint. Nothing else is set */
-    uint64_t applied_step; uint8_t digest[16]; /* the state it has */
-    uint64_t committed_step;
-    uint64_t base_step; uint8_t base_digest[16]; /* the state that the held micro-batches were computed from */
+    uint64_t applied_reductions; uint8_t digest[16]; /* the state it has */
+    uint64_t committed_reductions;
+    uint64_t base_reductions; uint8_t base_digest[16]; /* the state that the held micro-batches were computed from */
     uint32_t refusals;
     uint32_t n_runs;                 /* 0: holds nothing */
     struct qr_run run[QR_MESSAGE_MAX_RUNS];
@@ -147,8 +147,8 @@ struct qr_busy { struct qr_gen_id id; uint64_t highest_number; char why[QR_MESSA
 /* What a generation starts from. Micro-batches in no `kept` run belong round robin: the j-th of them, ascending, to rank j mod n_members. */
 struct qr_begin {
     struct qr_gen_id id;
-    uint64_t base_step; uint8_t base_digest[16];
-    bool from_checkpoint;            /* no majority at base_step, the highest: base_digest is not set, everybody loads LATEST */
+    uint64_t base_reductions; uint8_t base_digest[16];
+    bool from_checkpoint;            /* no majority at base_reductions, the highest: base_digest is not set, everybody loads LATEST */
     uint32_t n_members;              /* in order of rank */
     struct qr_begin_member {
         struct qr_member_name name;
@@ -162,8 +162,8 @@ struct qr_begin {
     struct qr_common common;         /* always there */
     uint64_t ring_age_ms;
 };
-/* The micro-batch, of the step that follows state `step`, whose fault it is that all end; is false: none. */
-struct qr_blame { bool is; uint64_t step, micro_batch; };
+/* The micro-batch, of the reduction that follows the state after so many, whose fault it is that all end; is false: none. */
+struct qr_blame { bool is; uint64_t reductions, micro_batch; };
 struct qr_done {
     enum qr_code code;               /* QR_OK: everything is written */
     char text[QR_MESSAGE_TEXT_BYTES];

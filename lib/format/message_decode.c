@@ -123,7 +123,7 @@ static enum qr_code take_in_flight(const Qring__InFlight *p, struct qr_in_flight
     memset(ret, 0, sizeof *ret);
     if (p == NULL) return QR_OK;
     if (p->n_micro_batches == 0 || p->n_micro_batches > QR_MESSAGE_MAX_IN_FLIGHT) REFUSE("micro-batches in flight: %zu, from 1 to %d", p->n_micro_batches, QR_MESSAGE_MAX_IN_FLIGHT);
-    ret->step = p->step;
+    ret->reductions = p->reductions;
     TRY(take_bytes(&p->digest, ret->digest, sizeof ret->digest, "digest of micro-batches in flight", err));
     for (size_t i = 0; i < p->n_micro_batches; i++) {
         if (p->micro_batches[i] >= QR_MESSAGE_MICRO_BATCH_LIMIT) REFUSE("micro-batches in flight: a number is too large");
@@ -137,7 +137,7 @@ static enum qr_code take_deaths(const Qring__Deaths *p, struct qr_deaths *ret, s
     memset(ret, 0, sizeof *ret);
     if (p == NULL) return QR_OK;
     if (p->n_deaths == 0 || p->n_deaths > QR_MESSAGE_MAX_DEATHS) REFUSE("deaths: %zu, from 1 to %d", p->n_deaths, QR_MESSAGE_MAX_DEATHS);
-    ret->step = p->step;
+    ret->reductions = p->reductions;
     TRY(take_bytes(&p->digest, ret->digest, sizeof ret->digest, "digest of deaths", err));
     for (size_t i = 0; i < p->n_deaths; i++) {
         const Qring__Death *in = p->deaths[i];
@@ -181,7 +181,7 @@ static enum qr_code take_hello(const Qring__Hello *p, struct qr_hello *h, struct
         h->field[i].digest = p->fields[i]->digest;
     }
     h->n_fields = (uint32_t)p->n_fields;
-    h->committed_step = p->committed_step;
+    h->committed_reductions = p->committed_reductions;
     TRY(take_phase(p->phase, &h->phase, err));
     h->leader = p->leader != 0;
     TRY(take_id(p->generation, false, &h->generation, "generation", err));
@@ -197,8 +197,8 @@ static enum qr_code take_heartbeat(const Qring__Heartbeat *p, struct qr_heartbea
     TRY(take_id(p->promised, false, &h->promised, "promised", err));
     TRY(take_number(p->highest_number, &h->highest_number, err));
     h->refusals = p->refusals;
-    h->applied_step = p->applied_step;
-    h->committed_step = p->committed_step;
+    h->applied_reductions = p->applied_reductions;
+    h->committed_reductions = p->committed_reductions;
     TRY(take_phase(p->phase, &h->phase, err));
     h->form_expired = p->form_expired != 0;
     h->trainer_turns = p->trainer_turns;
@@ -214,10 +214,10 @@ static enum qr_code take_heartbeat(const Qring__Heartbeat *p, struct qr_heartbea
 static enum qr_code take_promise(const Qring__Promise *p, struct qr_promise *q, struct qr_err *err) {
     TRY(take_id(p->id, true, &q->id, "id", err));
     q->held.stateless = p->stateless != 0;
-    q->held.applied_step = p->applied_step;
+    q->held.applied_reductions = p->applied_reductions;
     TRY(take_bytes_or_none(&p->digest, q->held.digest, sizeof q->held.digest, "digest", err));
-    q->held.committed_step = p->committed_step;
-    q->held.base_step = p->base_step;
+    q->held.committed_reductions = p->committed_reductions;
+    q->held.base_reductions = p->base_reductions;
     TRY(take_bytes_or_none(&p->base_digest, q->held.base_digest, sizeof q->held.base_digest, "base digest", err));
     q->held.refusals = p->refusals;
     TRY(take_deaths(p->deaths, &q->deaths, err));
@@ -228,7 +228,7 @@ static enum qr_code take_promise(const Qring__Promise *p, struct qr_promise *q, 
 
 static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct qr_err *err) {
     TRY(take_id(p->id, true, &b->id, "id", err));
-    b->base_step = p->base_step;
+    b->base_reductions = p->base_reductions;
     TRY(take_bytes_or_none(&p->base_digest, b->base_digest, sizeof b->base_digest, "base digest", err));
     b->from_checkpoint = p->from_checkpoint != 0;
     if (p->common == NULL) REFUSE("settings in common: missing");
@@ -255,7 +255,7 @@ static enum qr_code take_blame(const Qring__Blame *p, struct qr_blame *ret, stru
     *ret = (struct qr_blame){0};
     if (p == NULL) return QR_OK;
     if (p->micro_batch >= QR_MESSAGE_MICRO_BATCH_LIMIT) REFUSE("blamed micro-batch: the number is too large");
-    *ret = (struct qr_blame){.is = true, .step = p->step, .micro_batch = p->micro_batch};
+    *ret = (struct qr_blame){.is = true, .reductions = p->reductions, .micro_batch = p->micro_batch};
     return QR_OK;
 }
 

@@ -3,7 +3,7 @@
  * What      forms generations, one after the other, while members come and go; sums contributions so that every micro-batch counts exactly once;
  *           ends together (membership/protocol.md). Built from membership (pure rules), a control link with its thread, and a data link driven by the
  *           calling (training) thread. elastic.md shows how the step loop goes with it.
- * Order     qr_group_ready, then again and again: qr_group_join; give or fetch the state; for each step qr_group_open_step, qr_group_take
+ * Order     qr_group_ready, then again and again: qr_group_join; give or fetch the state; for each reduction qr_group_open_reduction, qr_group_take
  *           until it says no, qr_group_reduce, qr_group_apply; after the closing reduction qr_group_done.
  * ABORTED   from any of these: the generation is over; go on with qr_group_join. The contribution stays as it is until join says otherwise.
  * Failure   UNAVAILABLE, DEADLINE_EXCEEDED: no group any more within the bounds; the caller exits 138. Refusals by the job's leader:
@@ -77,23 +77,23 @@ bool qr_group_leads_for_all(struct qr_group *g);
 
 /* The state that this member begins with: reductions applied, and its digest. Starts the control thread; nobody is met before. Steps of up to
  * max_micro_batches micro-batches will then allocate nothing. */
-QR_MUST_CHECK enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, const uint8_t digest[16], size_t max_micro_batches, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_group_ready(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], size_t max_micro_batches, struct qr_err *err);
 
 /* Where a generation starts, as this member must follow it. */
 struct qr_group_start {
     struct qr_group_view view;
     uint64_t epochs;                 /* that the ring trains: qr_group_plan's of its first leader */
-    uint64_t base_step;              /* reductions applied in the state that all go on from */
+    uint64_t base_reductions;              /* reductions applied in the state that all go on from */
     uint8_t base_digest[16];
     bool whole;                      /* all that the settings name are members: nobody can be at work elsewhere */
     bool first;                      /* this member leads, or did so until now, and nobody was in a generation before: others may have trained on
                                       * since it started */
     bool fetch;                      /* this member has another state: fetch the base before anything else */
-    bool reload;                     /* two states of base_step differ, and nobody knows which is right: the state of the last checkpoint, or the
+    bool reload;                     /* two states of base_reductions differ, and nobody knows which is right: the state of the last checkpoint, or the
                                       * first one, then qr_group_reloaded and join again. Nothing else is done in this generation */
     bool give;                       /* some lack it, and this member serves them: qr_group_give with the state's bytes */
     bool done;                       /* nothing begins any more: the leader said that everything is written. The rest is not set */
-    bool keep;                       /* the micro-batches taken at this step count on; else what was computed of it must be forgotten */
+    bool keep;                       /* the micro-batches taken at this reduction count on; else what was computed of it must be forgotten */
     size_t n_more;                   /* not 0: then these are added: what a member that left handed over. Valid until the next join */
     const qr_fixed *more; struct qr_coverage more_coverage;
 };
@@ -104,31 +104,31 @@ QR_MUST_CHECK enum qr_code qr_group_join(struct qr_group *g, struct qr_group_sta
 QR_MUST_CHECK enum qr_code qr_group_give(struct qr_group *g, struct qr_bytes state, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_err *err);
 /* This member has that state from now on (applied or fetched): refused when the generation is over, for then it must not. What was held is gone. */
-QR_MUST_CHECK enum qr_code qr_group_apply(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], struct qr_err *err);
 
 /* As apply, with the state that a generation that says `reload` asks for, or a newer one than its base; then ABORTED, and join begins the next. */
-QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], struct qr_err *err);
 
-/* The micro-batches of the present step that are this member's. *ret_left: those not taken yet. */
-QR_MUST_CHECK enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_micro_batches, size_t *ret_left, struct qr_err *err);
+/* The micro-batches of the present reduction that are this member's. *ret_left: those not taken yet. */
+QR_MUST_CHECK enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batches, size_t *ret_left, struct qr_err *err);
 /* Those that may be taken now, when all before have been computed; at_once: as many as are computed at the same time. All, but after deaths in this
  * step: micro-batches that may be their cause come last, so many at once or one by one, and the others know of them before
  * (membership/protocol.md §8). 0: no more. */
 QR_MUST_CHECK enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_left, struct qr_err *err);
 /* The next of them: whoever takes it computes it, whatever comes. False: no more, or the generation is over. */
 bool qr_group_take(struct qr_group *g, uint64_t *ret_micro_batch);
-/* True when all have ended because a micro-batch of the step after state *ret_step killed three workers. */
-bool qr_group_blames(struct qr_group *g, uint64_t *ret_step, uint64_t *ret_micro_batch);
+/* True when all have ended because a micro-batch of the reduction after state *ret_reductions killed three workers. */
+bool qr_group_blames(struct qr_group *g, uint64_t *ret_reductions, uint64_t *ret_micro_batch);
 /* After the application of a training step of n_micro_batches: ns[r] is what rank r's micro-batches took, from the sum, so equal at all members. Who is faster
- * owns more micro-batches of the next steps of this generation. It cannot change a result. */
+ * owns more micro-batches of the next reductions of this generation. It cannot change a result. */
 void qr_group_weigh(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns);
 /* How long a micro-batch took at most: a member that takes none for five times as long, and at least 10 s, is frozen to the others. 0: not known. */
 void qr_group_expect(struct qr_group *g, int64_t micro_batch_ns);
 
-/* qr_group_ready with a state of step 0, then qr_group_join: for who only reduces. */
+/* qr_group_ready with a state of 0 reductions, then qr_group_join: for who only reduces. */
 QR_MUST_CHECK enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct qr_err *err);
 
-/* After qr_group_open_step: what this member's sum will look like, coverage and vector left out. What a leaver hands over must look so too. */
+/* After qr_group_open_reduction: what this member's sum will look like, coverage and vector left out. What a leaver hands over must look so too. */
 void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shape);
 /* For a leaver whose micro-batches in flight take longer than it may wait: what it has finished. Called on the control thread while micro-batches are computed, under
  * the group's lock; it calls nothing of the group. False: this cannot be told now. Unset with NULL before ctx goes. */
@@ -139,7 +139,7 @@ struct qr_group_finished {
 typedef bool qr_group_finished_fn(void *ctx, struct qr_group_finished *ret);
 void qr_group_tell_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx);
 /* ret_sum[n]: the sum over all members, checked by coverage. ret_sum may not alias vector. A refused coverage word is ABORTED, and at the
- * second time at one step DATA_LOSS for all; alone it is DATA_LOSS at once. CANCELLED after qr_group_interrupt. */
+ * second time at one reduction DATA_LOSS for all; alone it is DATA_LOSS at once. CANCELLED after qr_group_interrupt. */
 QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum,
                                            struct qr_err *err);
 
@@ -149,9 +149,9 @@ QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_c
 QR_MUST_CHECK enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error, int64_t timeout_ns,
                                          struct qr_err *err);
 /* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves. Micro-batches in flight may be finished for 200 ms before that, where
- * a step's sum is worth handing over (handover.h): qr_group_reduce takes it, and returns CANCELLED. After that it goes without those. */
+ * a sum is worth handing over (handover.h): qr_group_reduce takes it, and returns CANCELLED. After that it goes without those. */
 void qr_group_interrupt(struct qr_group *g);
-/* Which schedule a reduction of n integers uses now: for the log of the first step. */
+/* Which schedule a reduction of n integers uses now: for the log of the first reduction. */
 const char *qr_group_schedule_name(const struct qr_group *g, size_t n);
 
 #endif

@@ -29,7 +29,7 @@ bool handover_worth(const struct qr_group *g) {
 /* held: the runs. vector: h->n integers over exactly these. */
 static void prepare(struct qr_group *g, const struct qr_held *held, const qr_fixed *vector, struct qr_coverage coverage) {
     struct handover *h = &g->handover;
-    struct qr_handover out = {.kind = (uint8_t)h->key.kind, .generation = g->generation->id_hash, .step = h->key.step, .n_runs = held->n_runs,
+    struct qr_handover out = {.kind = (uint8_t)h->key.kind, .generation = g->generation->id_hash, .reductions = h->key.reductions, .n_runs = held->n_runs,
                               .integers = qr_bytes_of(vector, h->n * sizeof *vector)};
     memcpy(out.base_digest, h->key.base_digest, sizeof out.base_digest);
     memcpy(out.run, held->run, sizeof out.run);
@@ -40,7 +40,7 @@ static void prepare(struct qr_group *g, const struct qr_held *held, const qr_fix
 }
 
 static bool of_this_state(const struct qr_group *g, const struct qr_coverage_key *key) {
-    return key->step == g->held.applied_step && memcmp(key->base_digest, g->held.digest, sizeof g->held.digest) == 0;
+    return key->reductions == g->held.applied_reductions && memcmp(key->base_digest, g->held.digest, sizeof g->held.digest) == 0;
 }
 
 void handover_prepare(struct qr_group *g, const struct qr_contribution *c) {
@@ -84,7 +84,7 @@ bool handover_send(struct qr_group *g) {
     if (!sent) return false;
     qr_count(QR_MICRO_BATCHES_HANDED_OVER, h->frame_micro_batches);
     qr_info(g->o.log, "group", "hands over %" PRIu64 " micro-batch%s of step %" PRIu64 " to %s", h->frame_micro_batches, h->frame_micro_batches == 1 ? "" : "es",
-            g->held.applied_step + 1, qr_member_peer_text(g->member, index));
+            g->held.applied_reductions + 1, qr_member_peer_text(g->member, index));
     h->awaits = true;
     h->leave_by_ns = group_now_ns(g) + QR_HANDOVER_ANSWER_NS;
     group_drop_held(g);
@@ -119,7 +119,7 @@ static void exchange(struct handover_sum *a, struct handover_sum *b) {
     *b = s;
 }
 
-/* Its runs are micro-batches of this step, none twice. */
+/* Its runs are micro-batches of this reduction, none twice. */
 static bool runs_fit(const struct handover *h, const struct qr_handover *in) {
     for (uint32_t i = 0; i < in->n_runs; i++) {
         if (in->run[i].first + (in->run[i].count - 1) * in->run[i].stride >= h->n_micro_batches) return false;
@@ -153,7 +153,7 @@ static uint32_t rank_of(const struct qr_begin *b, uint32_t index) {
 static bool owns(const struct qr_group *g, uint32_t index, const struct qr_handover *in) {
     const struct qr_begin *b = &g->generation->begin;
     if (in->generation == g->generation->id_hash) return true;
-    if (g->held.applied_step != b->base_step) return false;
+    if (g->held.applied_reductions != b->base_reductions) return false;
     qr_generation_micro_batches(b, rank_of(b, index), g->handover.n_micro_batches, g->ledger.mine);
     for (uint32_t i = 0; i < in->n_runs; i++)
         for (uint64_t k = 0; k < in->run[i].count; k++)
@@ -165,7 +165,7 @@ static bool owns(const struct qr_group *g, uint32_t index, const struct qr_hando
 static const char *objection(const struct qr_group *g, uint32_t index, const struct qr_handover *in) {
     const struct handover *h = &g->handover;
     if (!g->serial || rank_of(&g->generation->begin, index) == g->generation->begin.n_members) return "it is of no member of this generation";
-    if (!h->known || in->step != h->key.step || in->kind != (uint8_t)h->key.kind ||
+    if (!h->known || in->reductions != h->key.reductions || in->kind != (uint8_t)h->key.kind ||
         memcmp(in->base_digest, h->key.base_digest, sizeof in->base_digest) != 0)
         return "this worker is at another step";
     if (in->integers.n != h->n * QR_FIXED_BYTES) return "its length is not that of this job's sums";
@@ -215,7 +215,7 @@ void handover_received(struct qr_group *g, uint32_t conn, uint32_t index, struct
     h->n_runs += in.n_runs;
     uint64_t micro_batches = count_of(in.run, in.n_runs);
     qr_info(g->o.log, "group", "%s hands over %" PRIu64 " micro-batch%s of step %" PRIu64, qr_member_peer_text(g->member, index), micro_batches,
-            micro_batches == 1 ? "" : "es", in.step + 1);
+            micro_batches == 1 ? "" : "es", in.reductions + 1);
     if (!g->begun) group_on_suspend(g); /* its promise may be still to come */
 }
 

@@ -13,14 +13,14 @@
 
 struct verdict { bool is; enum qr_code code; char text[QR_ERR_MSG_BYTES]; struct qr_blame blame; };
 
-/* The micro-batches of the present step that are this member's, in the order in which they are taken. Under the group's lock. */
+/* The micro-batches of the present reduction that are this member's, in the order in which they are taken. Under the group's lock. */
 struct ledger {
     uint64_t *micro_batch;
     uint8_t *mine;              /* scratch, as long */
     size_t n, cap, n_taken;
     size_t limit, plain, owned; /* micro_batch[0..limit): may be taken now; [0..plain): no death may be their fault; [plain..owned): of one */
-    uint64_t step, n_micro_batches, serial; /* that it was opened for, in the generation of that serial; 0: not opened */
-    uint64_t first[QR_MAX_MEMBERS + 1]; /* by rank, after the first step of a generation */
+    uint64_t reductions, n_micro_batches, serial; /* that it was opened for, in the generation of that serial; 0: not opened */
+    uint64_t first[QR_MAX_MEMBERS + 1]; /* by rank, after the first reduction of a generation */
     bool open;                  /* micro-batches may be taken */
     int64_t began_ns;           /* when the first of those taken was */
     bool dropped;               /* a Begin emptied it; the trainer does not know yet */
@@ -90,7 +90,7 @@ struct qr_group {
     struct ledger ledger;
     struct handover handover;
     struct shares shares;          /* the training thread's, as is */
-    uint64_t base_step;            /* of the joined generation */
+    uint64_t base_reductions;            /* of the joined generation */
     uint64_t joined;               /* the serial that the trainer works in; 0: none */
     struct qr_gen_id joined_id;
     pthread_t trainer;             /* the training thread, once it has joined */
@@ -141,7 +141,7 @@ void group_on_begin(struct qr_group *g);
 bool group_current(const struct qr_group *g); /* the generation that the trainer works in is still the active one */
 enum qr_code group_go_on(struct qr_group *g, struct qr_err *err);
 
-/* ---- group_in_flight.c. Under the lock ---- */
+/* ---- group_suspects.c. Under the lock ---- */
 void group_sort_micro_batches(struct qr_group *g); /* of an opened ledger: plain ones first */
 void group_suspects_requests(struct qr_group *g); /* control thread */
 void group_suspects_news(struct qr_group *g);

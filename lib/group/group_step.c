@@ -76,7 +76,7 @@ bool group_runs(const struct qr_group *g, struct qr_held *h) {
 static void tell_held(struct qr_group *g) {
     struct qr_held *h = &g->held;
     if (g->solo) return;
-    h->base_step = h->applied_step;
+    h->base_reductions = h->applied_reductions;
     memcpy(h->base_digest, h->digest, sizeof h->base_digest);
     if (!group_runs(g, h)) {
         drop_held(g);
@@ -98,7 +98,7 @@ void group_on_suspend(struct qr_group *g) {
 
 static bool has_base(const struct qr_group *g) {
     const struct qr_begin *b = &g->generation->begin;
-    return !b->from_checkpoint && !g->held.stateless && g->held.applied_step == b->base_step && memcmp(g->held.digest, b->base_digest, sizeof g->held.digest) == 0;
+    return !b->from_checkpoint && !g->held.stateless && g->held.applied_reductions == b->base_reductions && memcmp(g->held.digest, b->base_digest, sizeof g->held.digest) == 0;
 }
 
 void group_on_begin(struct qr_group *g) {
@@ -107,7 +107,7 @@ void group_on_begin(struct qr_group *g) {
     g->ledger.open = false;
     const struct qr_begin_member *me = &b->member[gen->rank];
     struct qr_held own;
-    if (!b->from_checkpoint && !has_base(g) && !g->held.stateless && g->held.applied_step == b->base_step) qr_count(QR_WRONG_STATES, 1);
+    if (!b->from_checkpoint && !has_base(g) && !g->held.stateless && g->held.applied_reductions == b->base_reductions) qr_count(QR_WRONG_STATES, 1);
     if (b->from_checkpoint) g->held = (struct qr_held){.stateless = true}; /* until it has read one: nobody goes on from what it had */
     if (has_base(g) && me->keep) {
         g->ledger.n = g->ledger.n_taken;
@@ -158,10 +158,10 @@ bool qr_group_leads_for_all(struct qr_group *g) {
     return yes;
 }
 
-enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, const uint8_t digest[16], size_t max_micro_batches, struct qr_err *err) {
+enum qr_code qr_group_ready(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], size_t max_micro_batches, struct qr_err *err) {
     lock(g);
     make_room(&g->ledger, max_micro_batches);
-    g->held = (struct qr_held){.applied_step = step, .committed_step = step};
+    g->held = (struct qr_held){.applied_reductions = reductions, .committed_reductions = reductions};
     memcpy(g->held.digest, digest, sizeof g->held.digest);
     drop_held(g);
     tell_held(g);
@@ -206,7 +206,7 @@ static void describe(struct qr_group *g, struct qr_group_start *ret) {
     if (!(g->o.mutations & QR_MUTATE_OWN_SCHEDULE)) g->wish = (enum qr_allreduce)b->common.allreduce;
     *ret = (struct qr_group_start){.epochs = b->common.epochs,
                                    .view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
-                                   .base_step = b->base_step, .whole = b->n_members == g->o.n_peers, .reload = b->from_checkpoint, .first = g->first,
+                                   .base_reductions = b->base_reductions, .whole = b->n_members == g->o.n_peers, .reload = b->from_checkpoint, .first = g->first,
                                    .fetch = !b->from_checkpoint && !has_base(g)};
     memcpy(ret->base_digest, b->base_digest, sizeof ret->base_digest);
     ret->give = !ret->fetch && !ret->reload && gives(gen);
@@ -245,7 +245,7 @@ static void tell_view(const struct qr_group *g) {
 static enum qr_code join_solo(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
     lock(g);
     enum qr_code code = group_why_stop(g, err);
-    *ret = (struct qr_group_start){.view = g->view, .epochs = g->planned, .base_step = g->held.applied_step,
+    *ret = (struct qr_group_start){.view = g->view, .epochs = g->planned, .base_reductions = g->held.applied_reductions,
                                    .whole = true};
     memcpy(ret->base_digest, g->held.digest, sizeof ret->base_digest);
     unlock(g);
@@ -271,7 +271,7 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
     handover_take(g, &ret->more, &ret->n_more, &ret->more_coverage);
     g->ledger.dropped = g->first = false;
     g->view = ret->view;
-    g->base_step = ret->base_step;
+    g->base_reductions = ret->base_reductions;
     g->shares = (struct shares){0};
     unlock(g);
     tell_view(g);
@@ -312,7 +312,7 @@ enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_er
     return noted(g, code, err);
 }
 
-enum qr_code qr_group_apply(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err) {
+enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], struct qr_err *err) {
     lock(g);
     enum qr_code code = group_go_on(g, err);
     if (code == QR_ABORTED && (g->o.mutations & QR_MUTATE_APPLY_ANYWAY)) code = QR_OK;
@@ -323,7 +323,7 @@ enum qr_code qr_group_apply(struct qr_group *g, uint64_t step, const uint8_t dig
         drop_held(g);
         g->ledger.dropped = g->handover.known = false;
         /* the state before the applied one is committed: a reduction based on it has passed */
-        g->held = (struct qr_held){.applied_step = step, .committed_step = step ? step - 1 : 0};
+        g->held = (struct qr_held){.applied_reductions = reductions, .committed_reductions = reductions ? reductions - 1 : 0};
         memcpy(g->held.digest, digest, sizeof g->held.digest);
         tell_held(g);
     }
@@ -331,8 +331,8 @@ enum qr_code qr_group_apply(struct qr_group *g, uint64_t step, const uint8_t dig
     return noted(g, code, err);
 }
 
-enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err) {
-    enum qr_code code = qr_group_apply(g, step, digest, err);
+enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], struct qr_err *err) {
+    enum qr_code code = qr_group_apply(g, reductions, digest, err);
     if (code != QR_OK) return code;
     lock(g);
     g->refused = true;
@@ -359,12 +359,12 @@ static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_mic
     return (uint64_t)((2 * (unsigned __int128)n_micro_batches * before + all) / (2 * (unsigned __int128)all));
 }
 
-enum { FORGET_STEPS = 64 };
+enum { FORGET_REDUCTIONS = 64 };
 
 void qr_group_weigh(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns) {
     uint64_t count[QR_MAX_MEMBERS];
-    /* the first step of a generation is shared out by its Begin */
-    if (g->solo || g->view.n_members < 2 || g->held.applied_step <= g->base_step + 1) return;
+    /* the first reduction of a generation is shared out by its Begin */
+    if (g->solo || g->view.n_members < 2 || g->held.applied_reductions <= g->base_reductions + 1) return;
     for (uint32_t r = 0; r < g->view.n_members; r++) count[r] = first_of(g, r + 1, n_micro_batches) - first_of(g, r, n_micro_batches);
     uint64_t mean = 0;
     for (uint32_t r = 0; r < g->view.n_members; r++) mean += g->shares.speed[r] / g->view.n_members;
@@ -372,16 +372,16 @@ void qr_group_weigh(struct qr_group *g, uint64_t n_micro_batches, const uint64_t
         uint64_t *speed = &g->shares.speed[r], now = (count[r] << 30) / (ns[r] + 1) + 1;
         if (count[r] && now < UINT64_C(1) << 50) *speed = *speed ? (7 * *speed + now) / 8 : now;
         /* who got no micro-batch was not measured: what was a slow start is forgotten, until it gets one again */
-        if (!count[r] && *speed && *speed < mean) *speed += (mean - *speed) / FORGET_STEPS + 1;
+        if (!count[r] && *speed && *speed < mean) *speed += (mean - *speed) / FORGET_REDUCTIONS + 1;
         qr_peer_speed(g->view.index[r], (double)*speed * 1e9 / (double)(1 << 30));
     }
 }
 
-/* l->mine[b] = 1 for each micro-batch that is this member's at this step. Under the lock. */
+/* l->mine[b] = 1 for each micro-batch that is this member's at this reduction. Under the lock. */
 static void assign(struct qr_group *g, uint64_t n_micro_batches) {
     struct ledger *l = &g->ledger;
     make_room(l, n_micro_batches);
-    if (!g->solo && g->held.applied_step == g->generation->begin.base_step) {
+    if (!g->solo && g->held.applied_reductions == g->generation->begin.base_reductions) {
         qr_generation_micro_batches(&g->generation->begin, g->generation->rank, n_micro_batches, l->mine);
         return;
     }
@@ -389,7 +389,7 @@ static void assign(struct qr_group *g, uint64_t n_micro_batches) {
     for (uint64_t b = 0; b < n_micro_batches; b++) l->mine[b] = b >= l->first[g->view.rank] && b < l->first[g->view.rank + 1];
 }
 
-enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_micro_batches, size_t *ret_left, struct qr_err *err) {
+enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batches, size_t *ret_left, struct qr_err *err) {
     struct ledger *l = &g->ledger;
     lock(g);
     enum qr_code code = group_go_on(g, err);
@@ -405,7 +405,7 @@ enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_micro_batches, si
         l->n = l->n_taken;
         for (uint64_t b = 0; b < n_micro_batches; b++)
             if (l->mine[b]) l->micro_batch[l->n++] = b;
-        l->step = g->held.applied_step;
+        l->reductions = g->held.applied_reductions;
         l->n_micro_batches = n_micro_batches;
         l->serial = g->serial;
         group_sort_micro_batches(g);

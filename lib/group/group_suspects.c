@@ -1,4 +1,4 @@
-/* group/group_in_flight.c — after deaths in a step: which micro-batches may be their cause, and that the others
+/* group/group_suspects.c — after deaths in a reduction: which micro-batches may be their cause, and that the others
  * know of one before it is computed. membership/protocol.md §8 has the reasons. */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #define HEARD_WITHIN_NS (200 * QR_MS) /* then it is computed unheard: a member that is silent is dropped after 1.25 s */
 
 static unsigned deaths_of(const struct qr_group *g, uint64_t micro_batch) {
-    if (g->solo || g->held.applied_step != g->generation->begin.base_step) return 0;
+    if (g->solo || g->held.applied_reductions != g->generation->begin.base_reductions) return 0;
     return qr_deaths_of(&g->generation->begin.deaths, micro_batch);
 }
 
@@ -70,12 +70,12 @@ void group_owned(void *ctx, uint32_t rank, struct qr_death *ret) {
     struct ledger *l = &g->ledger;
     ret->n_runs = 0;
     if (l->serial == g->serial && l->n_micro_batches == 0) return;
-    if (l->serial != g->serial || l->step != g->held.applied_step) { /* it was faster than this member */
+    if (l->serial != g->serial || l->reductions != g->held.applied_reductions) { /* it was faster than this member */
         ret->n_runs = 1;
         ret->run[0] = (struct qr_run){.first = 0, .count = UINT64_C(1) << 40, .stride = 1};
         return;
     }
-    if (g->held.applied_step == g->generation->begin.base_step) qr_generation_micro_batches(&g->generation->begin, rank, l->n_micro_batches, l->mine);
+    if (g->held.applied_reductions == g->generation->begin.base_reductions) qr_generation_micro_batches(&g->generation->begin, rank, l->n_micro_batches, l->mine);
     else
         for (uint64_t b = 0; b < l->n_micro_batches; b++) l->mine[b] = b >= l->first[rank] && b < l->first[rank + 1];
     runs_of_mine(g, ret);
@@ -118,7 +118,7 @@ enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_
         pthread_mutex_unlock(&g->lock);
         return code;
     }
-    struct qr_in_flight in_flight = {.step = g->held.applied_step};
+    struct qr_in_flight in_flight = {.reductions = g->held.applied_reductions};
     const bool alone = l->limit >= l->owned, always = true;
     size_t many = alone ? 1 : at_once, short_ones = !alone && g->micro_batch_ns > 0 ? (size_t)(WORTH_NAMING_NS / g->micro_batch_ns) : 0, end = alone ? l->n : l->owned;
     if (short_ones > many) many = short_ones;
@@ -140,13 +140,13 @@ enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_
     return code;
 }
 
-bool qr_group_blames(struct qr_group *g, uint64_t *ret_step, uint64_t *ret_micro_batch) {
+bool qr_group_blames(struct qr_group *g, uint64_t *ret_reductions, uint64_t *ret_micro_batch) {
     pthread_mutex_lock(&g->lock);
     const struct verdict *t = g->stop.is ? &g->stop : &g->done;
     struct qr_blame blame = t->is ? t->blame : (struct qr_blame){0};
     pthread_mutex_unlock(&g->lock);
     if (blame.is) {
-        *ret_step = blame.step;
+        *ret_reductions = blame.reductions;
         *ret_micro_batch = blame.micro_batch;
     }
     return blame.is;

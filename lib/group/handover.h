@@ -21,14 +21,14 @@ struct qr_contribution;
 struct qr_group;
 struct qr_group_finished;
 
-#define QR_HANDOVER_WORTH_NS (50 * QR_MS)   /* since the first micro-batch of the step */
+#define QR_HANDOVER_WORTH_NS (50 * QR_MS)   /* since the first micro-batch of the reduction */
 #define QR_HANDOVER_WITHIN_NS (200 * QR_MS) /* a leaver waits so long for the micro-batches in flight */
 #define QR_HANDOVER_ANSWER_NS (100 * QR_MS)
 
 struct handover_sum { qr_fixed *vector; size_t cap; struct qr_coverage coverage; };
-/* What this member's sums of the present step look like, and what is held apart. */
+/* What this member's sums of the present reduction look like, and what is held apart. */
 struct handover {
-    bool known;                 /* the next three are set: a step is open, or was opened from this base */
+    bool known;                 /* the next three are set: a reduction is open, or was opened from this base */
     struct qr_coverage_key key;
     uint64_t n_micro_batches;
     size_t n;
@@ -57,7 +57,7 @@ void handover_prepare_finished(struct qr_group *g);
 bool handover_send(struct qr_group *g);
 
 /* ---- the receiver ---- */
-/* What its sums of the open step look like. */
+/* What its sums of the open reduction look like. */
 void handover_expect(struct qr_group *g, const struct qr_contribution *shape);
 void handover_received(struct qr_group *g, uint32_t conn, uint32_t index, struct qr_bytes message); /* or an answer */
 /* A promise: what is held apart joins what it reports. */

@@ -75,8 +75,8 @@ void member_heartbeat(struct qr_member *m) {
     h->promised = m->promised;
     h->highest_number = m->highest;
     h->refusals = m->held.refusals;
-    h->applied_step = m->held.applied_step;
-    h->committed_step = m->held.committed_step;
+    h->applied_reductions = m->held.applied_reductions;
+    h->committed_reductions = m->held.committed_reductions;
     h->phase = m->ending ? QR_PHASE_DONE : m->formed ? QR_PHASE_MEMBER : QR_PHASE_STARTING;
     h->form_expired = !m->formed && m->now_ns - m->start_ns >= m->opt.form_timeout_ns;
     h->trainer_turns = m->turns;

@@ -39,7 +39,7 @@ struct qr_member_options {
     int64_t form_timeout_ns;
     unsigned data_port;
     uint64_t seed;             /* of the back-off's randomness: differs between processes */
-    /* The micro-batches that rank owns, or may own, of the present step, in the generation that began last, as ret->run. A question, asked under the caller's lock;
+    /* The micro-batches that rank owns, or may own, of the present reduction, in the generation that began last, as ret->run. A question, asked under the caller's lock;
      * ctx is emit's. NULL: none */
     void (*owned)(void *ctx, uint32_t rank, struct qr_death *ret);
     unsigned mutations;        /* enum qr_member_mutation; 0 but in the simulator, which proves that it would see each of them */
@@ -62,8 +62,8 @@ struct qr_generation {
     uint32_t rank;             /* begin.member[rank] is this process; rank 0 leads */
     bool first;                /* at rank 0: nobody in it was in a generation before, as far as heartbeats tell (rule 7) */
 };
-/* ret_mine[b] = 1 for each micro-batch b < n_micro_batches of the base step that belongs to `rank` (kept ones too, when it keeps), else 0. For later
- * steps: b mod n_members == rank. */
+/* ret_mine[b] = 1 for each micro-batch b < n_micro_batches of the base reduction that belongs to `rank` (kept ones too, when it keeps), else 0. For later
+ * reductions: b mod n_members == rank. */
 void qr_generation_micro_batches(const struct qr_begin *begin, uint32_t rank, uint64_t n_micro_batches, uint8_t *ret_mine);
 
 bool qr_runs_disjoint(const struct qr_run *a, const struct qr_run *b); /* no micro-batch is in both */
@@ -111,11 +111,11 @@ void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const
 void qr_member_tick(struct qr_member *m, int64_t now_ns);
 int64_t qr_member_deadline_ns(const struct qr_member *m); /* of the next tick; never later than one heartbeat */
 
-/* The trainer's state (see Trainer above): before start, after each applied step, and when a micro-batch is finished or dropped. */
+/* The trainer's state (see Trainer above): before start, after each state that it applies, and when a micro-batch is finished or dropped. */
 void qr_member_set_held(struct qr_member *m, const struct qr_held *held);
 /* The trainer's life sign: any number that changes while it computes, or waits in a loop of its own. expected_micro_batch_ns 0: not computing. */
 void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_micro_batch_ns);
-/* After deaths in this step (generation.begin.deaths) a micro-batch that may be their cause is named before it is computed: told to all at once. n 0: none.
+/* After deaths in this reduction (generation.begin.deaths) a micro-batch that may be their cause is named before it is computed: told to all at once. n 0: none.
  * qr_member_in_flight_heard: all that this member hears have answered. */
 void qr_member_name_in_flight(struct qr_member *m, int64_t now_ns, const struct qr_in_flight *in_flight);
 bool qr_member_in_flight_heard(const struct qr_member *m);
@@ -132,7 +132,7 @@ void qr_member_set_polled(struct qr_member *m, const struct qr_polled *how);
 /* Somebody answers whose data stream is not up: the training thread should poll now and then. */
 bool qr_member_awaits_data(const struct qr_member *m);
 bool qr_member_lacks_data(const struct qr_member *m, uint32_t index); /* it answers, and its stream has not been there for 3 s, or passes nothing */
-/* A coverage word was refused at this step (held.refusals counts them): a new proposal. */
+/* A coverage word was refused at this reduction (held.refusals counts them): a new proposal. */
 void qr_member_refused(struct qr_member *m, int64_t now_ns);
 
 /* Leader only, when the work has ended: tells all, then DONE at the last goodbye or after 5 s. code QR_OK or what went wrong. */

@@ -42,13 +42,13 @@ static bool disjoint_from(const struct qr_held *h, const struct qr_begin *b, uin
     return true;
 }
 
-static bool has(const struct qr_held *h, uint64_t step) { return !h->stateless && h->applied_step == step; }
+static bool has(const struct qr_held *h, uint64_t reductions) { return !h->stateless && h->applied_reductions == reductions; }
 
 enum base_choice member_choose_base(const struct qr_held *held, unsigned mutations, struct qr_begin *b) {
     uint64_t top = 0;
     uint32_t n_top = 0, best = 0, best_votes = 0, refusals = 0;
     for (uint32_t r = 0; r < b->n_members; r++)
-        if (!held[r].stateless && held[r].applied_step > top) top = held[r].applied_step;
+        if (!held[r].stateless && held[r].applied_reductions > top) top = held[r].applied_reductions;
     for (uint32_t r = 0; r < b->n_members; r++) {
         if (!has(&held[r], top)) continue;
         n_top++;
@@ -61,7 +61,7 @@ enum base_choice member_choose_base(const struct qr_held *held, unsigned mutatio
             best_votes = votes;
         }
     }
-    b->base_step = top;
+    b->base_reductions = top;
     if (refusals >= 2) return BASE_REFUSED_TWICE;
     if (2 * best_votes <= n_top) {
         b->from_checkpoint = true;
@@ -76,7 +76,7 @@ enum base_choice member_choose_base(const struct qr_held *held, unsigned mutatio
         const struct qr_held *h = &held[r];
         struct qr_begin_member *out = &b->member[r];
         out->holder = has(h, top) && memcmp(h->digest, b->base_digest, sizeof h->digest) == 0;
-        bool same = h->base_step == top && memcmp(h->base_digest, b->base_digest, sizeof h->base_digest) == 0;
+        bool same = h->base_reductions == top && memcmp(h->base_digest, b->base_digest, sizeof h->base_digest) == 0;
         if (mutations & QR_MUTATE_KEEP_OTHER_BASE) same = true;
         bool apart = (mutations & QR_MUTATE_KEEP_OVERLAP) || disjoint_from(h, b, r);
         out->keep = !h->stateless && h->n_runs > 0 && refusals == 0 && same && apart;

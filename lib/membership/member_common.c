@@ -10,7 +10,7 @@ _Static_assert((int)QR_MESSAGE_ALLREDUCES == (int)QR_ALLREDUCE_KINDS, "a message
 
 void qr_member_set_plan(struct qr_member *m, uint64_t epochs, uint64_t reductions) {
     m->own.epochs = epochs;
-    m->reductions = reductions;
+    m->epoch_reductions = reductions;
 }
 
 const struct qr_common *qr_member_own(const struct qr_member *m) { return &m->own; }
@@ -29,7 +29,7 @@ uint64_t member_ring_age_ms(const struct qr_member *m) {
 
 /* ---- who proposes ---- */
 
-static uint64_t step_of(const struct qr_held *h) { return h->stateless ? 0 : h->applied_step; }
+static uint64_t applied_by(const struct qr_held *h) { return h->stateless ? 0 : h->applied_reductions; }
 
 /* They differ where two rings of one job meet, one of which began apart: then the older one's. NULL: nobody was in a generation. */
 static const struct qr_common *handed_on(const struct pending *q, uint64_t *ret_age_ms) {
@@ -44,7 +44,7 @@ static const struct qr_common *handed_on(const struct pending *q, uint64_t *ret_
 }
 
 static bool beyond(const struct qr_member *m, const struct qr_held *h, uint64_t epochs) {
-    return m->reductions && step_of(h) && (step_of(h) - 1) / m->reductions >= epochs;
+    return m->epoch_reductions && applied_by(h) && (applied_by(h) - 1) / m->epoch_reductions >= epochs;
 }
 
 bool member_begin_common(struct qr_member *m, struct pending *q, struct qr_begin *b) {
@@ -55,7 +55,7 @@ bool member_begin_common(struct qr_member *m, struct pending *q, struct qr_begin
         char text[QR_MESSAGE_TEXT_BYTES];
         snprintf(text, sizeof text, "%" PRIu64 " epochs are trained already, and %s, which leads, has --epochs %" PRIu64
                  ": give more --epochs, or --fresh to train again from the start",
-                 q->held[0].applied_step / m->reductions, qr_member_peer_text(m, m->opt.index), b->common.epochs);
+                 q->held[0].applied_reductions / m->epoch_reductions, qr_member_peer_text(m, m->opt.index), b->common.epochs);
         member_end_all(m, QR_INVALID_ARGUMENT, text);
         return false;
     }

@@ -27,7 +27,7 @@ void member_send_hello(struct qr_member *m, uint32_t conn) {
         h->field[i].digest = digest_of(m->opt.fields[i].value);
         h->n_fields++;
     }
-    h->committed_step = m->held.committed_step;
+    h->committed_reductions = m->held.committed_reductions;
     h->phase = m->formed ? QR_PHASE_MEMBER : QR_PHASE_STARTING;
     h->leader = m->active && m->generation.rank == 0;
     if (m->active) h->generation = m->generation.begin.id;
@@ -111,7 +111,7 @@ static void mismatch_found(struct qr_member *m, struct member_conn *c, const str
     struct mismatch before = *mm;
     *mm = (struct mismatch){.on = true, .since_ns = since};
     memcpy(mm->incarnation, h->incarnation, sizeof mm->incarnation);
-    mm->by_leader = h->leader && h->phase == QR_PHASE_MEMBER && h->committed_step > 0;
+    mm->by_leader = h->leader && h->phase == QR_PHASE_MEMBER && h->committed_reductions > 0;
     c->state = CONN_MISMATCH;
     c->index = h->index;
     compare_fields(m, c, mm, h);
@@ -224,7 +224,7 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
     if (p->beat.sequence == 0) { /* a heartbeat that came before knows better */
         p->beat.active = h->generation;
         p->beat.phase = h->phase;
-        p->beat.committed_step = h->committed_step;
+        p->beat.committed_reductions = h->committed_reductions;
     }
     if (h->highest_number > m->highest) m->highest = h->highest_number;
     member_lives(m, h->index);

@@ -39,7 +39,7 @@ struct mismatch {
     bool on;
     int64_t since_ns, down_ns;      /* down_ns: 0 while connected */
     uint8_t incarnation[QR_INCARNATION_BYTES];
-    bool by_leader;                 /* of a generation with a step committed */
+    bool by_leader;                 /* of a generation that has committed a state */
     unsigned n, n_text;
     struct { char name[QR_MESSAGE_NAME_BYTES], here[128], there[128]; bool told; } field[SHOWN_FIELDS];
 };
@@ -81,14 +81,14 @@ struct pending {
     struct qr_held held[QR_MAX_MEMBERS];
     struct qr_common common[QR_MAX_MEMBERS];
     uint64_t ring_age_ms[QR_MAX_MEMBERS];
-    struct qr_deaths deaths, deaths_before; /* of the highest step that a promise names, and of the one before */
+    struct qr_deaths deaths, deaths_before; /* of the highest state that a promise names, and of the one before */
 };
 
 struct qr_member {
     struct qr_member_options opt;
     struct qr_common own, common;   /* as it was started; of the last generation */
     int64_t ring_since_ns;          /* when the first generation of that ring began */
-    uint64_t reductions;            /* of an epoch; 0: not known */
+    uint64_t epoch_reductions;      /* of an epoch; 0: not known */
     qr_member_emit_fn *emit;
     void *ctx;
     bool started, over;             /* over: DONE, STOP or leave: nothing but closing follows */
@@ -105,7 +105,7 @@ struct qr_member {
     struct pending pending;
     int64_t backoff_until_ns;
     unsigned backoff_doublings;
-    uint64_t split_step;            /* of the last base without a majority, + 1 */
+    uint64_t split_reductions;            /* of the last base without a majority, + 1 */
     struct qr_held held;
     struct qr_deaths deaths;        /* since the state that it is based on */
     int64_t death_ns;               /* the last that was noticed here */
@@ -193,7 +193,7 @@ void member_answer_in_flight(struct qr_member *m, uint32_t from, const struct qr
 /* member_split.c: states that differ */
 void member_say_wrong(struct qr_member *m, const struct qr_held *held, const struct qr_begin *b);
 void member_say_own_wrong(struct qr_member *m, const struct qr_begin *b);
-/* The states at the highest step, each with who has it. */
+/* The states at the highest state, each with who has it. */
 void member_states_text(struct qr_member *m, const struct qr_held *held, const struct qr_begin *b, char *ret, size_t cap);
 
 /* member_base.c. Fills base and members' holder/keep/kept of *b, whose members are named. held[r] is rank r's. */

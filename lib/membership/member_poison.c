@@ -8,12 +8,12 @@
 enum { SHOWN_DEAD = 4 };
 
 static bool same_name(const struct qr_member_name *a, const struct qr_member_name *b) { return a->index == b->index && same_inc(a->incarnation, b->incarnation); }
-static bool same_base(const struct qr_deaths *d, uint64_t step, const uint8_t *digest) {
-    return d->step == step && memcmp(d->digest, digest, sizeof d->digest) == 0;
+static bool same_base(const struct qr_deaths *d, uint64_t reductions, const uint8_t *digest) {
+    return d->reductions == reductions && memcmp(d->digest, digest, sizeof d->digest) == 0;
 }
 
-static void set_base(struct qr_deaths *d, uint64_t step, const uint8_t *digest) {
-    d->step = step;
+static void set_base(struct qr_deaths *d, uint64_t reductions, const uint8_t *digest) {
+    d->reductions = reductions;
     d->n = 0;
     memcpy(d->digest, digest, sizeof d->digest);
 }
@@ -36,7 +36,7 @@ unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t micro_batch) {
     return named + (owned > 0);
 }
 
-/* Three, and more than twice as many as all others of this step: chance spreads over the micro-batches, and kills several at once. */
+/* Three, and more than twice as many as all others of this reduction: chance spreads over the micro-batches, and kills several at once. */
 static bool is_poison(const struct qr_deaths *d, uint64_t micro_batch) {
     unsigned n = qr_deaths_of(d, micro_batch);
     return n >= DEADLY && n > 2 * (d->n - n);
@@ -102,9 +102,9 @@ void member_died(struct qr_member *m, uint32_t index) {
     memcpy(x.name.incarnation, p->incarnation, QR_INCARNATION_BYTES);
     while (rank < b->n_members && !same_name(&b->member[rank].name, &x.name)) rank++;
     if (rank == b->n_members) return;
-    if (!same_base(&m->deaths, m->held.applied_step, m->held.digest)) set_base(&m->deaths, m->held.applied_step, m->held.digest);
+    if (!same_base(&m->deaths, m->held.applied_reductions, m->held.digest)) set_base(&m->deaths, m->held.applied_reductions, m->held.digest);
     const struct qr_in_flight *h = &p->beat.in_flight;
-    x.named = h->n > 0 && h->step == m->deaths.step && memcmp(h->digest, m->deaths.digest, sizeof h->digest) == 0;
+    x.named = h->n > 0 && h->reductions == m->deaths.reductions && memcmp(h->digest, m->deaths.digest, sizeof h->digest) == 0;
     for (uint32_t i = 0; x.named && i < h->n; i++) x.run[x.n_runs++] = (struct qr_run){.first = h->micro_batch[i], .count = 1, .stride = 1};
     if (!x.named && m->opt.owned) m->opt.owned(m->ctx, rank, &x);
     add(&m->deaths, &x);
@@ -116,13 +116,13 @@ void member_lives(struct qr_member *m, uint32_t index) {
         if (m->deaths.death[i].name.index == index && lives(m, &m->deaths.death[i].name)) remove_at(&m->deaths, i);
 }
 
-/* What is over by the state that this member has now. A death that was noticed a moment ago stays for one step: who died may have been ahead. */
+/* What is over by the state that this member has now. A death that was noticed a moment ago stays for one reduction: who died may have been ahead. */
 void member_forget_deaths(struct qr_member *m) {
     struct qr_deaths *d = &m->deaths;
     const struct qr_held *h = &m->held;
-    if (d->n == 0 || h->stateless || h->applied_step < d->step || same_base(d, h->applied_step, h->digest)) return;
+    if (d->n == 0 || h->stateless || h->applied_reductions < d->reductions || same_base(d, h->applied_reductions, h->digest)) return;
     for (uint32_t i = d->n; i-- > 0;)
-        if (h->applied_step != d->step + 1 || d->death[i].named || d->death[i].generation != m->generation.begin.id.number) remove_at(d, i);
+        if (h->applied_reductions != d->reductions + 1 || d->death[i].named || d->death[i].generation != m->generation.begin.id.number) remove_at(d, i);
 }
 
 /* ---- what a Begin says of them ---- */
@@ -130,21 +130,21 @@ void member_forget_deaths(struct qr_member *m) {
 void member_gather_deaths(struct pending *q, const struct qr_deaths *d) {
     struct qr_deaths *now = &q->deaths, *before = &q->deaths_before;
     if (d->n == 0) return;
-    if (now->n == 0 || d->step > now->step) {
-        if (now->n && d->step == now->step + 1) *before = *now;
+    if (now->n == 0 || d->reductions > now->reductions) {
+        if (now->n && d->reductions == now->reductions + 1) *before = *now;
         else before->n = 0;
         *now = *d;
-    } else if (same_base(now, d->step, d->digest)) {
+    } else if (same_base(now, d->reductions, d->digest)) {
         add_all(now, d);
-    } else if (d->step + 1 == now->step) {
-        if (!before->n) set_base(before, d->step, d->digest);
+    } else if (d->reductions + 1 == now->reductions) {
+        if (!before->n) set_base(before, d->reductions, d->digest);
         add_all(before, d);
     }
 }
 
 /* They died in the generation that is left, when this member or another had not applied the base: of any micro-batch of it. */
 static void carry(const struct qr_member *m, struct qr_deaths *ret, const struct qr_deaths *before) {
-    for (uint32_t i = 0; i < before->n && before->step + 1 == ret->step; i++) {
+    for (uint32_t i = 0; i < before->n && before->reductions + 1 == ret->reductions; i++) {
         struct qr_death x = before->death[i];
         if (x.named || (m->formed && x.generation != m->generation.begin.id.number)) continue;
         x.n_runs = 1;
@@ -182,7 +182,7 @@ static void blame(struct qr_member *m, const struct qr_deaths *d, uint64_t micro
         n += snprintf(text + n, sizeof text - (size_t)n, "%s %.100s", shown++ ? "," : "", qr_member_peer_text(m, x->name.index));
     }
     if (n_dead > shown && n > 0 && (size_t)n < sizeof text) snprintf(text + n, sizeof text - (size_t)n, " and %u more", n_dead - shown);
-    m->blame = (struct qr_blame){.is = true, .step = d->step, .micro_batch = micro_batch};
+    m->blame = (struct qr_blame){.is = true, .reductions = d->reductions, .micro_batch = micro_batch};
     member_end_all(m, QR_DATA_LOSS, text);
 }
 
@@ -191,8 +191,8 @@ bool member_begin_deaths(struct qr_member *m, struct pending *q, struct qr_begin
     uint64_t micro_batch;
     struct qr_deaths *d = &b->deaths;
     member_gather_deaths(q, &m->deaths);
-    set_base(d, b->base_step, b->base_digest);
-    if (same_base(&q->deaths, d->step, d->digest)) {
+    set_base(d, b->base_reductions, b->base_digest);
+    if (same_base(&q->deaths, d->reductions, d->digest)) {
         add_all(d, &q->deaths);
         carry(m, d, &q->deaths_before);
     } else {
@@ -215,17 +215,17 @@ static void say_deaths(struct qr_member *m) {
             n += (size_t)snprintf(runs + n, sizeof runs - n, " %llu+%llux%llu", (unsigned long long)x->run[k].first, (unsigned long long)x->run[k].count,
                                   (unsigned long long)x->run[k].stride);
         member_log(m, QR_LOG_DEBUG, "%s died in the step after state %llu; it %s micro-batches%s", qr_member_peer_text(m, x->name.index),
-                   (unsigned long long)d->step, x->named ? "had named" : "owned", n ? runs : " none");
+                   (unsigned long long)d->reductions, x->named ? "had named" : "owned", n ? runs : " none");
     }
 }
 
 /* The list of the Begin, and who has gone since this member promised. */
 void member_begun_deaths(struct qr_member *m, const struct qr_begin *b) {
     struct qr_deaths *d = &m->deaths, own = m->deaths;
-    set_base(d, b->base_step, b->base_digest);
+    set_base(d, b->base_reductions, b->base_digest);
     if (b->from_checkpoint) return;
     add_all(d, &b->deaths);
-    if (same_base(&own, d->step, d->digest)) add_all(d, &own);
+    if (same_base(&own, d->reductions, d->digest)) add_all(d, &own);
     without_members(d, b);
     say_deaths(m);
 }

@@ -156,7 +156,7 @@ static void begun(struct qr_member *m, const struct qr_begin *b) {
         if (!p->fell_silent) member_dropped(m, p);
         p->fell_silent = false;
     }
-    if (b->from_checkpoint) m->split_step = b->base_step + 1;
+    if (b->from_checkpoint) m->split_reductions = b->base_reductions + 1;
     else member_say_own_wrong(m, b);
     member_begun_deaths(m, b);
     member_begun_common(m, b);
@@ -194,18 +194,18 @@ static void begin(struct qr_member *m) {
     q->on = false;
     if (!member_begin_common(m, q, b)) return;
     enum base_choice choice = member_choose_base(q->held, m->opt.mutations, b);
-    if (choice == BASE_NONE && m->split_step) b->base_step = m->split_step - 1;
+    if (choice == BASE_NONE && m->split_reductions) b->base_reductions = m->split_reductions - 1;
     char text[QR_MESSAGE_TEXT_BYTES], states[QR_MESSAGE_TEXT_BYTES];
     member_states_text(m, q->held, b, states, sizeof states);
-    if (choice == BASE_REFUSED_TWICE || (choice == BASE_SPLIT && m->split_step == b->base_step + 1)) {
-        snprintf(text, sizeof text, "step %llu: %s; %.400s", (unsigned long long)b->base_step,
+    if (choice == BASE_REFUSED_TWICE || (choice == BASE_SPLIT && m->split_reductions == b->base_reductions + 1)) {
+        snprintf(text, sizeof text, "step %llu: %s; %.400s", (unsigned long long)b->base_reductions,
                  choice == BASE_SPLIT ? "the workers' states differ, twice, and no majority agrees" : "its sum was refused twice", states);
         member_end_all(m, QR_DATA_LOSS, text);
         return;
     }
     if (choice == BASE_SPLIT)
         member_log(m, QR_LOG_ERROR, "step %llu: the workers' states differ and no majority agrees: all go back to the last checkpoint; %s",
-                   (unsigned long long)b->base_step, states);
+                   (unsigned long long)b->base_reductions, states);
     if (choice == BASE_OK) member_say_wrong(m, q->held, b);
     if (choice == BASE_OK && !member_begin_deaths(m, q, b)) return;
     struct qr_begin kept = *b; /* m->out is used again */

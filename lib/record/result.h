@@ -20,7 +20,7 @@ void qr_result_json(const struct qr_result *r, struct qr_buf *ret);
 
 /* One line per committed step. */
 struct qr_step_line {
-    uint64_t step, epoch; /* from 1; of an EVAL pass: the step of the state it evaluated */
+    uint64_t step, epoch; /* from 1; of an EVAL: the step of the state it evaluated */
     bool eval;
     uint64_t samples; double loss;
     const struct qr_named_value *metrics; size_t n_metrics;
@@ -30,7 +30,7 @@ enum { QR_READOUT_BUCKETS = 30 };
 /* What else is known of a committed step. All borrowed for the length of the call. */
 struct qr_step_detail {
     const double *weights;     /* n_params, model order: of the state after the step */
-    const double *gradient;    /* n_params: the mean gradient before clipping; NULL for an EVAL pass */
+    const double *gradient;    /* n_params: the mean gradient before clipping; NULL for an EVAL */
     const uint64_t *readouts;  /* QR_READOUT_BUCKETS counts of all samples' read-outs at the weights before the step; NULL: none */
     double readout_bound;
     double learning_rate;      /* of the step after this one */

@@ -7,7 +7,7 @@
  *           validation/: epoch_loss, epoch_<metric>, evaluation_<loss, metric>_vs_iterations.
  *           Both: Readouts, the values that the quantum layer gave for all samples of the batch (whoever computed them), at the weights
  *           before the step: what the tutorial's ReadoutHistogramLayer wrote, but at true steps. 30 buckets over all that a read-out can
- *           be (-1 ... 1 for Z), so that steps compare. Every step up to 128, then 64 for each doubling; every validation pass.
+ *           be (-1 ... 1 for Z), so that steps compare. Every step up to 128, then 64 for each doubling; every validation.
  *           The folder itself: the HParams plugin's experiment, session start and end, and its metrics each epoch: loss, <metric>, val_loss,
  *           val_<metric>. (It finds none in train/ and validation/ when the folder itself is TensorBoard's --logdir: it looks for "./train".)
  * Files     made by the first record, new ones for each process (so one writer each), only ever extended, and by whole records: at most a

@@ -64,7 +64,7 @@ static size_t walk_state(struct tensor_walk *w, struct qr_state *s) {
 
 void qr_state_save(const struct qr_state *s, const struct qr_job *job, const struct qr_model *m, const char *job_hash,
                    struct qr_checkpoint *ret) {
-    struct qr_checkpoint c = {.step = s->step, .epoch = s->epoch, .pass = s->pass};
+    struct qr_checkpoint c = {.step = s->step, .epoch = s->epoch, .reductions = s->reductions};
     struct tensor_walk w = {.job = job, .model = m, .each = put, .out = &c.tensors};
     struct qr_state view = *s; /* only read: put copies */
     struct qr_buf scratch = {0};
@@ -85,7 +85,7 @@ enum qr_code qr_state_load(const struct qr_checkpoint *c, const struct qr_job *j
     qr_state_init(&s, job, m);
     s.step = c->step;
     s.epoch = c->epoch;
-    s.pass = c->pass;
+    s.reductions = c->reductions;
     enum qr_code code = QR_OK;
     size_t n_digested = walk_state(&w, &s);
     if (strcmp(c->contract, s.contract) != 0)

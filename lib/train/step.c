@@ -39,11 +39,11 @@ struct qr_stepper {
     void *take_ctx;
 };
 
-static size_t n_values(const struct qr_stepper *s, enum qr_step_kind kind) {
-    return QR_VECTOR_SUMS + s->n_sums + (kind == QR_STEP_TRAIN ? s->n_params : 0);
+static size_t n_values(const struct qr_stepper *s, enum qr_reduction_kind kind) {
+    return QR_VECTOR_SUMS + s->n_sums + (kind == QR_REDUCTION_TRAIN ? s->n_params : 0);
 }
 
-size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_step_kind kind) {
+size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_reduction_kind kind) {
     return n_values(s, kind) + s->opt.n_members;
 }
 
@@ -53,8 +53,8 @@ size_t qr_stepper_micro_batches(const struct qr_stepper *s, const struct qr_step
 
 static enum qr_code lane_init(struct qr_stepper *s, struct lane *l, struct qr_err *err) {
     if (qr_model_workspace_new(s->opt.model, &l->workspace, err) != QR_OK) return err->code;
-    l->vector = qr_xaligned(n_values(s, QR_STEP_TRAIN) * sizeof *l->vector);
-    if (n_values(s, QR_STEP_TRAIN) <= QR_HANDOVER_MAX_COUNT) l->fresh = qr_xaligned(n_values(s, QR_STEP_TRAIN) * sizeof *l->fresh);
+    l->vector = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->vector);
+    if (n_values(s, QR_REDUCTION_TRAIN) <= QR_HANDOVER_MAX_COUNT) l->fresh = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->fresh);
     l->x = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->x);
     l->y = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->y);
     return QR_OK;
@@ -70,8 +70,8 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     s->numbers = qr_model_state_new(opt->model);
     size_t n_lanes = qr_model_blocks_in_parallel(opt->model) ? qr_pool_size(opt->pool) : 1;
     s->lanes = qr_xcalloc(n_lanes, sizeof *s->lanes);
-    s->vector = qr_xaligned((n_values(s, QR_STEP_TRAIN) + QR_MAX_MEMBERS) * sizeof *s->vector);
-    s->finished = qr_xaligned(n_values(s, QR_STEP_TRAIN) * sizeof *s->finished);
+    s->vector = qr_xaligned((n_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *s->vector);
+    s->finished = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *s->finished);
     pthread_mutex_init(&s->lock, NULL);
     for (; s->n_lanes < n_lanes; s->n_lanes++) {
         enum qr_code code = lane_init(s, &s->lanes[s->n_lanes], err);
@@ -158,7 +158,7 @@ static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_b
     qr_fixed *vector = begin_micro_batch(s, l, micro_batch), *sums = vector + QR_VECTOR_SUMS;
     int64_t began_ns = qr_now_ns(s->opt.clock);
     point(s, l, w, r.begin, n);
-    if (qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL)) {
+    if (qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n, sums, w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL)) {
         count_readouts(s, l, n, vector);
     } else {
         vector[QR_VECTOR_BAD] += qr_fixed_from_count(1);
@@ -190,7 +190,7 @@ void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members) {
 void qr_stepper_clear(struct qr_stepper *s) {
     s->took_ns = 0;
     for (size_t i = 0; i < s->n_lanes; i++) {
-        memset(s->lanes[i].vector, 0, n_values(s, QR_STEP_TRAIN) * sizeof *s->lanes[i].vector);
+        memset(s->lanes[i].vector, 0, n_values(s, QR_REDUCTION_TRAIN) * sizeof *s->lanes[i].vector);
         s->lanes[i].coverage = (struct qr_coverage){0};
     }
 }
@@ -235,7 +235,7 @@ bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size
     return yes;
 }
 
-void qr_stepper_sum(struct qr_stepper *s, enum qr_step_kind kind, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage) {
+void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage) {
     size_t values = n_values(s, kind);
     memset(s->vector, 0, qr_stepper_vector_length(s, kind) * sizeof *s->vector);
     *ret_coverage = (struct qr_coverage){0};
@@ -249,7 +249,7 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_step_kind kind, const qr_fixed
 
 void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n, struct qr_coverage coverage) {
     struct lane *l = &s->lanes[0];
-    QR_ASSERT(n <= n_values(s, QR_STEP_TRAIN));
+    QR_ASSERT(n <= n_values(s, QR_REDUCTION_TRAIN));
     qr_fixed_add(l->vector, vector, n);
     l->coverage = qr_coverage_sum(l->coverage, coverage);
 }
@@ -286,12 +286,12 @@ static bool sample_is_good(struct qr_stepper *s, const struct qr_step_work *w, s
     struct lane *l = &s->lanes[0];
     qr_fixed *sums = l->vector + QR_VECTOR_SUMS;
     point(s, l, w, position, 1);
-    return qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, 1, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL);
+    return qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, 1, sums, w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL);
 }
 
 enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step, uint64_t bad, uint64_t bad_ids,
                               struct qr_err *err) {
-    const char *kind = w->kind == QR_STEP_TRAIN ? "training" : "validation";
+    const char *kind = w->kind == QR_REDUCTION_TRAIN ? "training" : "validation";
     /* one bad micro-batch is known by its id; of several only the sum is, so they are looked for in order */
     size_t first = bad == 1 ? (size_t)bad_ids : 0, end = bad == 1 ? first + 1 : qr_stepper_micro_batches(s, w);
     for (size_t b = first; b < end; b++) {

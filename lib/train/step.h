@@ -1,7 +1,7 @@
 /* train/step.h — one reduction's worth of work: the micro-batches of a batch that are ours → one integer vector.
  *
  * Vector    [bad micro-batches, sum of ids of bad micro-batches, samples, read-outs by value, loss, metric sums in job order, gradients in model order,
- *           nanoseconds per rank]; an EVAL pass has no gradients. Read-outs: 15 integers with the counts of two buckets each (for
+ *           nanoseconds per rank]; an EVAL reduction has no gradients. Read-outs: 15 integers with the counts of two buckets each (for
  *           TensorBoard; 240 bytes, so the histogram is that of all samples, exact, and the same for any number of workers).
  * Micro-batches    are added one by one, by as many threads as the pool has, until `take` has no more: a contribution may be begun, interrupted
  *           and gone on with, in another generation too (group/elastic.md).
@@ -37,13 +37,13 @@ void qr_stepper_free(struct qr_stepper *s);
 
 /* The samples of a step: positions begin..end-1 of sample[] (NULL: the positions themselves). */
 struct qr_step_work {
-    enum qr_step_kind kind;
+    enum qr_reduction_kind kind;
     struct qr_range range;
     const uint32_t *sample;
     struct qr_coverage_key key;
 };
 size_t qr_stepper_micro_batches(const struct qr_stepper *s, const struct qr_step_work *w);
-size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_step_kind kind);
+size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_reduction_kind kind);
 /* Numbers for this state's weights. */
 void qr_stepper_prepare(struct qr_stepper *s, const double *weights);
 /* This member's place from now on: where its nanoseconds go, and how long the vector is. */
@@ -61,7 +61,7 @@ enum { QR_STEPPER_IN_FLIGHT = 256 };
 bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size_t *ret_n, struct qr_coverage *ret_coverage,
                          uint64_t ret_in_flight[QR_STEPPER_IN_FLIGHT], size_t *ret_n_in_flight);
 /* What was added: *ret_vector stays the stepper's until the next sum. */
-void qr_stepper_sum(struct qr_stepper *s, enum qr_step_kind kind, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage);
+void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage);
 unsigned qr_stepper_at_once(const struct qr_stepper *s); /* so many micro-batches are computed at the same time */
 int64_t qr_stepper_micro_batch_ns(const struct qr_stepper *s); /* the longest that a micro-batch took; 0: none yet */
 /* All at once, without a group: the micro-batches b with b mod n_members = rank. */

@@ -118,7 +118,7 @@ static size_t batch_of(const struct train_run *r) { return (size_t)(r->state.ste
 static void work_at(struct train_run *r, uint64_t epoch, size_t k, struct qr_step_work *ret) {
     const struct qr_dataset *d = r->opt->data;
     bool train = k < r->n_batches;
-    ret->kind = train ? QR_STEP_TRAIN : QR_STEP_EVAL;
+    ret->kind = train ? QR_REDUCTION_TRAIN : QR_REDUCTION_EVAL;
     ret->range = train ? qr_batch_at(d->n_train, r->job->train.batch_size, k) : (struct qr_range){d->n_train, d->n_samples};
     ret->sample = train ? r->order.index : NULL;
     if (r->ordered != epoch + 1) qr_order_fill(&r->order, r->job->seed, epoch, r->job->train.shuffle);
@@ -127,14 +127,14 @@ static void work_at(struct train_run *r, uint64_t epoch, size_t k, struct qr_ste
 
 static void next_work(struct train_run *r, struct qr_step_work *ret) {
     const struct qr_state *s = &r->state;
-    *ret = (struct qr_step_work){.kind = QR_STEP_CLOSE};
+    *ret = (struct qr_step_work){.kind = QR_REDUCTION_CLOSE};
     memcpy(ret->key.job_hash, r->opt->canonical->hash, sizeof ret->key.job_hash);
     memcpy(ret->key.base_digest, r->digest, sizeof ret->key.base_digest);
     if (s->epoch < r->epochs && s->stop[QR_STOP_STOPPED] == 0) {
         work_at(r, s->epoch, batch_of(r), ret);
         if (batch_of(r) == 0) r->epoch_began_ns = qr_now_ns(r->opt->clock);
     }
-    ret->key.step = s->pass;
+    ret->key.reductions = s->reductions;
     ret->key.kind = ret->kind;
 }
 
@@ -155,9 +155,9 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
     struct qr_group *g = r->opt->group;
     struct qr_contribution c = {.key = w->key, .vector = &nothing, .n = 1}; /* a closing reduction's */
     size_t left = 0;
-    bool close = w->kind == QR_STEP_CLOSE;
+    bool close = w->kind == QR_REDUCTION_CLOSE;
     if (!close) c.n_micro_batches = qr_stepper_micro_batches(r->stepper, w);
-    enum qr_code code = qr_group_open_step(g, c.n_micro_batches, &left, err);
+    enum qr_code code = qr_group_open_reduction(g, c.n_micro_batches, &left, err);
     if (code != QR_OK) return code;
     if (!close) {
         c.n = qr_stepper_vector_length(r->stepper, w->kind);
@@ -208,7 +208,7 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
     struct qr_state *s = &r->spare;
     int64_t began_ns = qr_now_ns(r->opt->clock);
     uint64_t samples = qr_fixed_to_count(r->sum[QR_VECTOR_SAMPLES]);
-    bool eval = w->kind == QR_STEP_EVAL, ends_epoch = eval || (batch_of(r) + 1 == r->n_batches && !r->has_val);
+    bool eval = w->kind == QR_REDUCTION_EVAL, ends_epoch = eval || (batch_of(r) + 1 == r->n_batches && !r->has_val);
     QR_ASSERT(samples == w->range.end - w->range.begin);
     qr_state_copy(s, &r->state);
     if (eval) means(r, samples, s->validation);
@@ -218,7 +218,7 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
     qr_stepper_readouts(r->sum, line->readouts);
     if (ends_epoch) s->epoch++;
     if (eval) qr_state_monitor(s, &r->job->train.early_stopping, monitored(r));
-    s->pass++;
+    s->reductions++;
     int64_t applied_ns = qr_now_ns(r->opt->clock);
     qr_state_digest(s, &r->scratch, digest);
     qr_count_time(QR_DIGEST_TIME, qr_now_ns(r->opt->clock) - applied_ns);
@@ -270,8 +270,8 @@ static enum qr_code apply(struct train_run *r, const struct qr_step_work *w, str
     struct qr_reported line;
     uint8_t digest[16];
     update_spare(r, w, digest, &line);
-    enum qr_code code = qr_group_apply(r->opt->group, r->spare.pass, digest, err);
-    if (code == QR_OK && w->kind == QR_STEP_TRAIN) weigh(r, w);
+    enum qr_code code = qr_group_apply(r->opt->group, r->spare.reductions, digest, err);
+    if (code == QR_OK && w->kind == QR_REDUCTION_TRAIN) weigh(r, w);
     if (code == QR_OK) code = note_committed(r, err);
     if (code != QR_OK) return code;
     swap(r, digest);
@@ -287,9 +287,9 @@ static enum qr_code fetch(struct train_run *r, const struct qr_group_start *star
     qr_buf_clear(&r->bytes);
     enum qr_code code = qr_group_fetch(r->opt->group, &r->bytes, err);
     if (code == QR_OK)
-        code = qr_transfer_decode(qr_buf_view(&r->bytes), start->base_step, start->base_digest, &r->scratch, &r->spare, r->next_gradient,
+        code = qr_transfer_decode(qr_buf_view(&r->bytes), start->base_reductions, start->base_digest, &r->scratch, &r->spare, r->next_gradient,
                                   &r->fetched_lines, err);
-    if (code == QR_OK) code = qr_group_apply(r->opt->group, start->base_step, start->base_digest, err);
+    if (code == QR_OK) code = qr_group_apply(r->opt->group, start->base_reductions, start->base_digest, err);
     if (code != QR_OK) return code;
     swap(r, start->base_digest);
     r->lines = r->fetched_lines;
@@ -313,7 +313,7 @@ static void begin_state(const struct train_run *r, struct qr_state *s) {
 static enum qr_code go_from_spare(struct train_run *r, const char *goes, const char *where, struct qr_err *err) {
     uint8_t digest[16];
     qr_state_digest(&r->spare, &r->scratch, digest);
-    enum qr_code code = qr_group_reloaded(r->opt->group, r->spare.pass, digest, err);
+    enum qr_code code = qr_group_reloaded(r->opt->group, r->spare.reductions, digest, err);
     if (code != QR_ABORTED) return code;
     swap(r, digest);
     r->lines = (struct qr_lines){0};
@@ -348,7 +348,7 @@ static enum qr_code look(struct train_run *r, struct qr_err *err) {
         r->done = true;
         return qr_group_done(o->group, NULL, ENDED_WITHIN_S * QR_SECOND, err);
     }
-    if (!found || r->spare.pass <= r->state.pass) return QR_OK;
+    if (!found || r->spare.reductions <= r->state.reductions) return QR_OK;
     return go_from_spare(r, "on from", "others have trained on since this worker started", err);
 }
 
@@ -392,7 +392,7 @@ static enum qr_code join(struct train_run *r, struct qr_err *err) {
         if (!start.keep) qr_stepper_clear(r->stepper);
         if (start.n_more) qr_stepper_add(r->stepper, start.more, start.n_more, start.more_coverage);
         if (start.first && ((code = look(r, err)) != QR_OK || r->done)) continue;
-        if (o->joined && !start.reload && (code = o->joined(o->ctx, &r->view, r->epochs, start.whole && start.base_step == 0, err)) != QR_OK) return code;
+        if (o->joined && !start.reload && (code = o->joined(o->ctx, &r->view, r->epochs, start.whole && start.base_reductions == 0, err)) != QR_OK) return code;
         if (start.reload) code = reload(r, err);
         else if (start.fetch) code = fetch(r, &start, err);
         else if (start.give) code = give(r, err);
@@ -431,7 +431,7 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     qr_order_init(&r->order, opt->data->n_train);
     qr_state_init(&r->spare, r->job, m);
     qr_stepper_seat(r->stepper, 0, QR_MAX_MEMBERS);
-    r->sum = qr_xaligned(qr_stepper_vector_length(r->stepper, QR_STEP_TRAIN) * sizeof *r->sum);
+    r->sum = qr_xaligned(qr_stepper_vector_length(r->stepper, QR_REDUCTION_TRAIN) * sizeof *r->sum);
     r->clipped = qr_xaligned(r->state.n_params * sizeof *r->clipped);
     r->gradient = qr_xaligned(r->state.n_params * sizeof *r->gradient);
     r->next_gradient = qr_xaligned(r->state.n_params * sizeof *r->next_gradient);
@@ -447,7 +447,7 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     size_t batch = qr_micro_batch_count(qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->block_size);
     size_t validation = qr_micro_batch_count((struct qr_range){opt->data->n_train, opt->data->n_samples}, r->job->block_size);
     qr_group_tell_finished(opt->group, finished, r);
-    return qr_group_ready(opt->group, r->state.pass, r->digest, batch > validation ? batch : validation, err);
+    return qr_group_ready(opt->group, r->state.reductions, r->digest, batch > validation ? batch : validation, err);
 }
 
 static void run_fini(struct train_run *r) {
@@ -491,25 +491,25 @@ static enum qr_code finish(struct train_run *r, struct qr_train_result *ret, str
 }
 
 /* Which samples a micro-batch that killed three workers holds: said alike by all, also by who has not that state. */
-static void say_poison(struct train_run *r, uint64_t pass, uint64_t micro_batch, struct qr_err *err) {
+static void say_poison(struct train_run *r, uint64_t reductions, uint64_t micro_batch, struct qr_err *err) {
     char who[200] = "", why[QR_ERR_MSG_BYTES];
-    size_t n = 0, each = r->n_batches + r->has_val, k = (size_t)(pass % each);
+    size_t n = 0, each = r->n_batches + r->has_val, k = (size_t)(reductions % each);
     struct qr_step_work w;
-    work_at(r, pass / each, k, &w);
-    uint64_t step = pass / each * r->n_batches + (w.kind == QR_STEP_TRAIN ? k + 1 : r->n_batches);
+    work_at(r, reductions / each, k, &w);
+    uint64_t step = reductions / each * r->n_batches + (w.kind == QR_REDUCTION_TRAIN ? k + 1 : r->n_batches);
     struct qr_range at = qr_micro_batch_at(w.range, r->job->block_size, (size_t)micro_batch);
     for (size_t i = at.begin; i < at.end && n < sizeof who - 16; i++)
         n += (size_t)snprintf(who + n, sizeof who - n, "%s%zu", i > at.begin ? ", " : "", w.sample ? w.sample[i] : i);
     snprintf(why, sizeof why, "%s", err->msg);
     qr_fail(err, err->code, "step %llu: %s; %s samples %s are in it: look at their values, and at the memory that a worker may use",
-            (unsigned long long)step, why, w.kind == QR_STEP_TRAIN ? "training" : "validation", who);
+            (unsigned long long)step, why, w.kind == QR_REDUCTION_TRAIN ? "training" : "validation", who);
 }
 
-static enum qr_code one_pass(struct train_run *r, struct qr_train_result *ret, struct qr_err *err) {
+static enum qr_code one_reduction(struct train_run *r, struct qr_train_result *ret, struct qr_err *err) {
     struct qr_step_work w;
     next_work(r, &w);
     enum qr_code code = reduce(r, &w, err);
-    if (code == QR_OK) code = w.kind == QR_STEP_CLOSE ? finish(r, ret, err) : apply(r, &w, err);
+    if (code == QR_OK) code = w.kind == QR_REDUCTION_CLOSE ? finish(r, ret, err) : apply(r, &w, err);
     return code == QR_ABORTED ? join(r, err) : code;
 }
 
@@ -520,9 +520,9 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     struct qr_train_result result = {.by_others = true};
     enum qr_code code = run_init(r, opt, err);
     if (code == QR_OK) code = join(r, err);
-    while (code == QR_OK && !r->done) code = one_pass(r, &result, err);
-    uint64_t pass, micro_batch;
-    if (code == QR_DATA_LOSS && qr_group_blames(opt->group, &pass, &micro_batch)) say_poison(r, pass, micro_batch, err);
+    while (code == QR_OK && !r->done) code = one_reduction(r, &result, err);
+    uint64_t reductions, micro_batch;
+    if (code == QR_DATA_LOSS && qr_group_blames(opt->group, &reductions, &micro_batch)) say_poison(r, reductions, micro_batch, err);
     struct qr_err ignored;
     if (code == QR_CANCELLED && report(r, &ignored) == QR_OK) report_again(r, &ignored); /* the others may have published the state that it belongs to */
     if (code == QR_OK) *ret = result;

@@ -30,7 +30,7 @@ void qr_lines_add(struct qr_lines *l, const struct qr_reported *t); /* the oldes
 /* Appends. gradient: n_params. */
 void qr_transfer_encode(const struct qr_state *s, const double *gradient, const struct qr_lines *l, struct qr_buf *ret);
 /* ret_state was made for this job; it, ret_gradient and ret_lines are untouched on failure. UNAVAILABLE: damaged, or not what the digest names. */
-QR_MUST_CHECK enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t pass, const uint8_t digest[16], struct qr_buf *scratch,
+QR_MUST_CHECK enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t reductions, const uint8_t digest[16], struct qr_buf *scratch,
                                               struct qr_state *ret_state, double *ret_gradient, struct qr_lines *ret_lines, struct qr_err *err);
 
 #endif

@@ -11,7 +11,7 @@ ENDLESS = 1000000  # epochs: the row ends the ring when it has seen enough
 
 # what it is about to do, the function, who dies: "one" that follows, or the "leader"
 STEP = [
-    ("opening a step", "qr_group_open_step", "one"),
+    ("opening a reduction", "qr_group_open_reduction", "one"),
     ("taking a micro-batch", "qr_group_take", "one"),
     ("computing a micro-batch", "qr_model_block", "one"),
     ("starting the reduction", "qr_mesh_reduce", "one"),

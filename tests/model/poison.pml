@@ -1,5 +1,5 @@
 /* poison.pml — a micro-batch that kills whoever computes it (lib/membership/protocol.md §8), for Spin 6: lib/membership/member_poison.c and
-   group_in_flight.c.
+   group_suspects.c.
 
    N workers share the B micro-batches of one step; a worker computes up to two at once. Micro-batch `poison` (one of them, or none) kills its worker. CHANCE workers more may
    die at any moment; dead ones come back as new processes, or do not. When one dies the others begin a generation: unfinished micro-batches and those that

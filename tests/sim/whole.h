@@ -109,8 +109,8 @@ struct store {
     size_t n;
     uint64_t versions;
     struct request *requests, *lock; /* lock: LATEST's, of a file system */
-    struct qr_checkpoint_latest newest; /* the last that LATEST was moved to; no pass: none */
-    uint64_t acked_pass;          /* LATEST was acknowledged there */
+    struct qr_checkpoint_latest newest; /* the last that LATEST was moved to; no reductions: none */
+    uint64_t acked_reductions;          /* LATEST was acknowledged there */
     bool has_newest, lied;        /* lied: something acknowledged was damaged since */
     bool ahead_of_log, gave_up, gap; /* a leaver's state was published before its line; the last one was given up, as a local disk's may be;
                                    * the log lacks a line for that */
@@ -152,8 +152,8 @@ static struct {
     struct qr_job_canonical canonical;
     char digest[33];
     uint64_t epochs;
-    size_t n_passes, n_lines;
-    struct qr_state *state;       /* by pass, with its digest and where the log then ends */
+    size_t n_reductions, n_lines;
+    struct qr_state *state;       /* by reductions, with its digest and where the log then ends */
     char (*digest_at)[33];
     size_t *log_end;
     struct qr_buf *line;          /* by 2 * step + eval */

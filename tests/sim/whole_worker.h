@@ -72,10 +72,10 @@ static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
     qr_state_digest(state, &scratch, digest);
     qr_hex(digest, sizeof digest, hex);
-    bool known = state->pass < truth.n_passes;
-    if (!known || strcmp(hex, truth.digest_at[state->pass]) != 0) broken(x->w, x, "every committed state is the undisturbed run's", hex);
+    bool known = state->reductions < truth.n_reductions;
+    if (!known || strcmp(hex, truth.digest_at[state->reductions]) != 0) broken(x->w, x, "every committed state is the undisturbed run's", hex);
     if (!x->publisher) return QR_OK;
-    if ((x->w->mutations & PLANT_UNCOMMITTED) && state->pass + 1 < truth.n_passes) state = &truth.state[state->pass + 1];
+    if ((x->w->mutations & PLANT_UNCOMMITTED) && state->reductions + 1 < truth.n_reductions) state = &truth.state[state->reductions + 1];
     return qr_publisher_committed(x->publisher, leader, state, err);
 }
 static enum qr_code on_finish(void *ctx, const struct qr_group_view *view, const struct qr_train_result *result, struct qr_err *err) {
@@ -182,7 +182,7 @@ static enum qr_code begin_from(struct node *x) {
     struct whole *w = x->w;
     const struct store *s = &w->store;
     struct qr_place place = place_of(x);
-    uint64_t at_least = s->lied ? 0 : s->acked_pass;
+    uint64_t at_least = s->lied ? 0 : s->acked_reductions;
     x->damage_hidden = (w->mutations & PLANT_UNVERIFIED) != 0;
     x->looked_ns = node_now(x);
     x->code = qr_place_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x), &x->start, &x->err);
@@ -202,15 +202,15 @@ static enum qr_code begin_from(struct node *x) {
     qr_state_digest(state, &scratch, digest);
     qr_buf_free(&scratch);
     qr_hex(digest, sizeof digest, hex);
-    bool good = state->pass < truth.n_passes && strcmp(hex, truth.digest_at[state->pass]) == 0;
+    bool good = state->reductions < truth.n_reductions && strcmp(hex, truth.digest_at[state->reductions]) == 0;
     if (!good) broken(w, x, "what is loaded is the undisturbed run's", hex);
-    if (state->pass < at_least && !x->start.notes.n) broken(w, x, "an older checkpoint is loaded loudly", hex);
-    if (s->has_newest && state->pass < s->newest.pass && x->start.notes.n) w->store.n_earlier++;
+    if (state->reductions < at_least && !x->start.notes.n) broken(w, x, "an older checkpoint is loaded loudly", hex);
+    if (s->has_newest && state->reductions < s->newest.reductions && x->start.notes.n) w->store.n_earlier++;
     if (x->damage_hidden)
         for (size_t i = 0; i < s->n; i++)
             if (s->v[i].damaged && s->has_newest && strcmp(s->v[i].name + strlen("run/"), s->newest.object) == 0) state->weights[0] += 0x1p-30;
-    say(x, "%s step %llu (pass %llu)", x->start.found == QR_FOUND_DONE ? "finds all done at" : "goes on from", (unsigned long long)state->step,
-        (unsigned long long)state->pass);
+    say(x, "%s step %llu (%llu reductions)", x->start.found == QR_FOUND_DONE ? "finds all done at" : "goes on from", (unsigned long long)state->step,
+        (unsigned long long)state->reductions);
     return QR_OK;
 }
 

@@ -22,16 +22,16 @@ static enum qr_code keep_state(void *ctx, bool leader, const struct qr_state *st
     struct qr_buf scratch = {0};
     uint8_t digest[16];
     (void)ctx, (void)leader, (void)err;
-    CHECK(state->pass == truth.n_passes);
-    truth.state = qr_xreallocarray(truth.state, truth.n_passes + 1, sizeof *truth.state);
-    truth.digest_at = qr_xreallocarray(truth.digest_at, truth.n_passes + 1, sizeof *truth.digest_at);
-    truth.log_end = qr_xreallocarray(truth.log_end, truth.n_passes + 1, sizeof *truth.log_end);
-    struct qr_state *s = &truth.state[truth.n_passes];
+    CHECK(state->reductions == truth.n_reductions);
+    truth.state = qr_xreallocarray(truth.state, truth.n_reductions + 1, sizeof *truth.state);
+    truth.digest_at = qr_xreallocarray(truth.digest_at, truth.n_reductions + 1, sizeof *truth.digest_at);
+    truth.log_end = qr_xreallocarray(truth.log_end, truth.n_reductions + 1, sizeof *truth.log_end);
+    struct qr_state *s = &truth.state[truth.n_reductions];
     qr_state_init(s, truth.job, truth.load.model);
     qr_state_copy(s, state);
     qr_state_digest(state, &scratch, digest);
-    qr_hex(digest, sizeof digest, truth.digest_at[truth.n_passes]);
-    truth.log_end[truth.n_passes++] = truth.log.n;
+    qr_hex(digest, sizeof digest, truth.digest_at[truth.n_reductions]);
+    truth.log_end[truth.n_reductions++] = truth.log.n;
     qr_buf_free(&scratch);
     return QR_OK;
 }
@@ -59,7 +59,7 @@ static void find_truth(uint64_t epochs) {
     qr_pool_free(t.pool);
 }
 static void free_truth(void) {
-    for (size_t i = 0; i < truth.n_passes; i++) qr_state_fini(&truth.state[i]);
+    for (size_t i = 0; i < truth.n_reductions; i++) qr_state_fini(&truth.state[i]);
     for (size_t i = 0; i < truth.n_lines; i++) qr_buf_free(&truth.line[i]);
     free(truth.state);
     free(truth.digest_at);

@@ -96,14 +96,14 @@ static void digest_of(uint64_t step, uint64_t value, uint8_t ret[16]) {
     qr_set_u64le(ret + 8, value);
 }
 static struct qr_coverage_key key_of(const struct world *w, const struct node *x) {
-    struct qr_coverage_key k = {.step = x->step, .kind = x->step == w->steps ? QR_STEP_CLOSE : QR_STEP_TRAIN};
+    struct qr_coverage_key k = {.reductions = x->step, .kind = x->step == w->steps ? QR_REDUCTION_CLOSE : QR_REDUCTION_TRAIN};
     digest_of(x->step, x->value, k.base_digest);
     return k;
 }
 static uint64_t step_micro_batches(const struct world *w, const struct node *x) { return x->step == w->steps ? 0 : MICRO_BATCHES; }
 
 static void tell_held(struct world *w, struct node *x) {
-    struct qr_held h = {.applied_step = x->step, .committed_step = x->committed, .base_step = x->step, .refusals = x->refusals};
+    struct qr_held h = {.applied_reductions = x->step, .committed_reductions = x->committed, .base_reductions = x->step, .refusals = x->refusals};
     (void)w;
     digest_of(x->step, x->value, h.digest);
     memcpy(h.base_digest, h.digest, 16);
@@ -121,14 +121,14 @@ static void tell_held(struct world *w, struct node *x) {
 static void set_mine(struct world *w, struct node *x) {
     uint8_t mine[MICRO_BATCHES];
     x->mine = 0;
-    if (x->step == x->gen.begin.base_step) {
+    if (x->step == x->gen.begin.base_reductions) {
         qr_generation_micro_batches(&x->gen.begin, x->gen.rank, step_micro_batches(w, x), mine);
         for (unsigned b = 0; b < step_micro_batches(w, x); b++) x->mine |= (uint64_t)mine[b] << b;
     } else
         for (unsigned b = 0; b < step_micro_batches(w, x); b++)
             if (b % x->gen.begin.n_members == x->gen.rank) x->mine |= UINT64_C(1) << b;
 }
-static bool has_base(const struct node *x) { return x->active && x->step >= x->gen.begin.base_step; }
+static bool has_base(const struct node *x) { return x->active && x->step >= x->gen.begin.base_reductions; }
 
 enum tag { TAG_CONTROL, TAG_PART, TAG_FETCH, TAG_STATE };
 static void send_data(const struct world *w, struct node *x, uint32_t to, enum tag tag, const struct part *p) {
@@ -240,7 +240,7 @@ static void train(struct world *w, struct node *x) {
         if (now < x->again_ns) return;
         x->again_ns = now + MS(100);
         for (uint32_t r = 0; r < x->gen.begin.n_members; r++)
-            if (x->gen.begin.member[r].holder) send_data(w, x, x->gen.begin.member[r].name.index, TAG_FETCH, &(struct part){.step = x->gen.begin.base_step});
+            if (x->gen.begin.member[r].holder) send_data(w, x, x->gen.begin.member[r].name.index, TAG_FETCH, &(struct part){.step = x->gen.begin.base_reductions});
         return;
     }
     if (x->mine & ~x->held) return;
@@ -276,7 +276,7 @@ static void on_data(struct world *w, struct node *x, const uint8_t *b) {
     }
 }
 static void on_begin(struct world *w, struct node *x, const struct qr_generation *g) {
-    uint64_t digest = mix(g->begin.base_step) ^ g->begin.from_checkpoint;
+    uint64_t digest = mix(g->begin.base_reductions) ^ g->begin.from_checkpoint;
     for (uint32_t r = 0; r < g->begin.n_members; r++) {
         const struct qr_begin_member *b = &g->begin.member[r];
         digest = mix(digest ^ b->name.index ^ qr_get_u64le(b->name.incarnation) ^ (uint64_t)b->keep << 9 ^ (uint64_t)b->holder << 8);
@@ -293,15 +293,15 @@ static void on_begin(struct world *w, struct node *x, const struct qr_generation
     RULE(g->begin.member[0].name.index == g->begin.id.index, "the proposer leads");
     RULE(qr_gen_id_compare(&x->promised, &g->begin.id) == 0, "takes a Begin only for the greatest id that it promised");
     SAY("BEGIN %llu.%u: rank %u of %u, base %llu keep %d, own step %llu held %llx", (unsigned long long)g->begin.id.number, g->begin.id.index, g->rank,
-        g->begin.n_members, (unsigned long long)g->begin.base_step, g->begin.member[g->rank].keep, (unsigned long long)x->step, (unsigned long long)x->held);
+        g->begin.n_members, (unsigned long long)g->begin.base_reductions, g->begin.member[g->rank].keep, (unsigned long long)x->step, (unsigned long long)x->held);
     x->gen = *g;
     x->active = true;
     memcpy(x->part, x->early, sizeof x->part);
     memset(x->early, 0, sizeof x->early);
     x->pending_hash = 0;
     x->sent = false, x->last.here = false;
-    if (x->step > g->begin.base_step) RULE(false, "nobody goes back");
-    if (x->step == g->begin.base_step) {
+    if (x->step > g->begin.base_reductions) RULE(false, "nobody goes back");
+    if (x->step == g->begin.base_reductions) {
         if (!g->begin.member[g->rank].keep) x->held = 0;
         set_mine(w, x);
         add_aside(w, x);

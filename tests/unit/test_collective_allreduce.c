@@ -52,7 +52,7 @@ static void begin(struct world *w, uint32_t n, enum qr_allreduce wish, size_t le
         w->vector[r] = qr_xcalloc(length + 1, sizeof(qr_fixed));
         w->sum[r] = qr_xcalloc(length + 1, sizeof(qr_fixed));
         for (size_t i = 0; i < length; i++) w->vector[r][i] = value(r, i);
-        struct qr_contribution c = {.key = {.step = 4}, .n_micro_batches = n, .vector = w->vector[r], .n = length};
+        struct qr_contribution c = {.key = {.reductions = 4}, .n_micro_batches = n, .vector = w->vector[r], .n = length};
         qr_coverage_add_micro_batch(&c.coverage, &c.key, r);
         struct qr_reduction_args a = {.link = &w->post[r].link, .conn = w->conn, .n_ranks = n, .rank = r, .generation = 77, .wish = wish,
                                       .contribution = &c, .sum = w->sum[r]};

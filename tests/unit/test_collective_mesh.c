@@ -66,7 +66,7 @@ static qr_fixed value(uint32_t rank, size_t i, uint64_t step) {
     return (qr_fixed)((unsigned __int128)(uint64_t)((int64_t)a >> 24) << 64 | b);
 }
 static struct qr_contribution contribution(const struct world *w, uint32_t rank, uint64_t step, size_t length) {
-    struct qr_contribution c = {.key = {.step = step, .kind = QR_STEP_TRAIN}, .n_micro_batches = w->n_micro_batches, .vector = w->worker[rank].vector, .n = length};
+    struct qr_contribution c = {.key = {.reductions = step, .kind = QR_REDUCTION_TRAIN}, .n_micro_batches = w->n_micro_batches, .vector = w->worker[rank].vector, .n = length};
     memset(c.key.job_hash, 7, 32);
     memset(c.key.base_digest, (int)step, 16);
     struct qr_coverage_key key = c.key;
@@ -88,7 +88,7 @@ static void *form_one(void *arg) {
 static void *reduce_one(void *arg) {
     struct worker *k = arg;
     struct qr_contribution c = contribution(k->w, k->rank, k->w->step, k->w->length + k->longer);
-    if (k->closes) c.key.kind = QR_STEP_CLOSE;
+    if (k->closes) c.key.kind = QR_REDUCTION_CLOSE;
     k->code = qr_mesh_reduce(k->mesh, k->w->wish, &c, k->sum, &k->err);
     if (k->code == QR_OK || k->code == QR_DATA_LOSS) return NULL;
     k->link->ops->free(k->link); /* it gives up: its streams break */
@@ -362,7 +362,7 @@ static void test_schedules(void) {
 
 static void test_chunk(void) {
     qr_fixed v[3] = {1, -2, (qr_fixed)1 << 100};
-    struct qr_chunk c = {.kind = 2, .schedule = 3, .phase = 1, .generation = 99, .step = 7, .total = 10, .offset = 7, .count = 3, .round = 4, .part = 5, .rank = 6,
+    struct qr_chunk c = {.kind = 2, .schedule = 3, .phase = 1, .generation = 99, .reductions = 7, .total = 10, .offset = 7, .count = 3, .round = 4, .part = 5, .rank = 6,
                          .crc = qr_crc32c(0, v, sizeof v)};
     memset(c.coverage, 0x5a, 16);
     uint8_t m[QR_CHUNK_HEADER_BYTES];
@@ -370,7 +370,7 @@ static void test_chunk(void) {
     qr_chunk_encode(&c, m);
     struct qr_chunk back;
     CHECK(qr_chunk_decode(m, n_bytes, &back));
-    CHECK(back.generation == 99 && back.step == 7 && back.total == 10 && back.offset == 7 && back.count == 3 && back.round == 4 && back.part == 5 &&
+    CHECK(back.generation == 99 && back.reductions == 7 && back.total == 10 && back.offset == 7 && back.count == 3 && back.round == 4 && back.part == 5 &&
           back.rank == 6 && back.kind == 2 && back.schedule == 3 && back.phase == 1 && memcmp(back.coverage, c.coverage, 16) == 0 && back.crc == c.crc);
     for (size_t bit = 0; bit < 8 * sizeof m; bit++) { /* a crc finds every single flipped bit */
         m[bit / 8] ^= (uint8_t)(1 << bit % 8);

@@ -6,7 +6,7 @@
 enum { MICRO_BATCHES = 7, MEMBERS = 3 };
 
 static struct qr_coverage_key key_of(void) {
-    struct qr_coverage_key k = {.step = 41, .kind = QR_STEP_TRAIN};
+    struct qr_coverage_key k = {.reductions = 41, .kind = QR_REDUCTION_TRAIN};
     for (int i = 0; i < 32; i++) k.job_hash[i] = (uint8_t)(i * 7);
     for (int i = 0; i < 16; i++) k.base_digest[i] = (uint8_t)(200 - i);
     return k;
@@ -65,8 +65,8 @@ static void test_other_keys_are_refused(void) {
     struct qr_coverage total = qr_coverage_total(&k, MICRO_BATCHES, MEMBERS);
     struct qr_coverage_key other[4] = {k, k, k, k};
     other[0].base_digest[15] ^= 1; /* another state */
-    other[1].step++;
-    other[2].kind = QR_STEP_EVAL;
+    other[1].reductions++;
+    other[2].kind = QR_REDUCTION_EVAL;
     other[3].job_hash[0] ^= 0x80;
     for (int i = 0; i < 4; i++) {
         struct qr_coverage c = part(&k, 0x7f & ~4u, 7);

@@ -26,13 +26,13 @@ static void fill_hello(void) {
         snprintf(h->field[h->n_fields].name, sizeof h->field[0].name, "field.%u", h->n_fields);
         h->field[h->n_fields].digest = UINT64_MAX - h->n_fields;
     }
-    h->committed_step = 12, h->phase = QR_PHASE_MEMBER, h->leader = true;
+    h->committed_reductions = 12, h->phase = QR_PHASE_MEMBER, h->leader = true;
     h->generation = id_of(5, 2, 3);
     h->highest_number = 77, h->data_port = 65535;
     for (h->n_heard = 0; h->n_heard < 64; h->n_heard++) h->heard[h->n_heard].index = h->n_heard;
 }
 static void fill_deaths(struct qr_deaths *d) {
-    d->step = UINT64_MAX;
+    d->reductions = UINT64_MAX;
     memset(d->digest, 250, sizeof d->digest);
     for (d->n = 0; d->n < QR_MESSAGE_MAX_DEATHS; d->n++) {
         struct qr_death *x = &d->death[d->n];
@@ -48,7 +48,7 @@ static void fill_begin(void) { /* the largest message */
     in.kind = QR_MESSAGE_BEGIN;
     struct qr_begin *b = &in.begin;
     b->id = id_of((UINT64_C(1) << 62) - 1, 63, 255);
-    b->base_step = UINT64_MAX;
+    b->base_reductions = UINT64_MAX;
     for (b->n_members = 0; b->n_members < 64; b->n_members++) {
         struct qr_begin_member *m = &b->member[b->n_members];
         m->name.index = b->n_members;
@@ -76,13 +76,13 @@ static void test_kinds(void) {
     printf("the largest message: %zu bytes\n", buf.n);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_HEARTBEAT;
-    in.heartbeat = (struct qr_heartbeat){.sequence = 9, .promised = id_of(4, 1, 1), .highest_number = 8, .refusals = 1, .applied_step = 3, .committed_step = 2,
+    in.heartbeat = (struct qr_heartbeat){.sequence = 9, .promised = id_of(4, 1, 1), .highest_number = 8, .refusals = 1, .applied_reductions = 3, .committed_reductions = 2,
         .phase = QR_PHASE_DONE, .form_expired = true, .trainer_turns = 99, .expected_micro_batch_ms = 20, .n_heard = 1, .heard = {{.index = 5}},
-        .in_flight = {.step = 3, .digest = {7}, .n = 2, .micro_batch = {9, (UINT64_C(1) << 40) - 1}}, .in_flight_heard = 77, .common = {3, 2, 1, 9}};
+        .in_flight = {.reductions = 3, .digest = {7}, .n = 2, .micro_batch = {9, (UINT64_C(1) << 40) - 1}}, .in_flight_heard = 77, .common = {3, 2, 1, 9}};
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_PROMISE;
-    in.promise = (struct qr_promise){.id = id_of(4, 1, 1), .held = {.applied_step = 7, .committed_step = 6, .base_step = 7, .n_runs = 1, .run = {{1, 2, 3}}}, .common = {600, 4, 2, 1}, .ring_age_ms = 77};
+    in.promise = (struct qr_promise){.id = id_of(4, 1, 1), .held = {.applied_reductions = 7, .committed_reductions = 6, .base_reductions = 7, .n_runs = 1, .run = {{1, 2, 3}}}, .common = {600, 4, 2, 1}, .ring_age_ms = 77};
     memset(in.promise.held.digest, 4, 16);
     fill_deaths(&in.promise.deaths);
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);

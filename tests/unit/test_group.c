@@ -33,10 +33,10 @@ static void *control(void *g) {
 }
 static void join(void *thread) { pthread_join(*(pthread_t *)thread, NULL); }
 
-static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_step_kind kind, size_t n) {
+static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_reduction_kind kind, size_t n) {
     static const uint8_t digest[16];
     qr_fixed *mine = qr_xcalloc(n + 1, sizeof *mine), *sum = qr_xcalloc(n + 1, sizeof *sum);
-    struct qr_contribution c = {.key = {.step = step, .kind = kind}, .n_micro_batches = 9, .vector = mine, .n = n};
+    struct qr_contribution c = {.key = {.reductions = step, .kind = kind}, .n_micro_batches = 9, .vector = mine, .n = n};
     for (uint64_t b = w->view.rank; b < c.n_micro_batches; b += w->view.n_members) {
         qr_coverage_add_micro_batch(&c.coverage, &c.key, b);
         /* what a micro-batch adds depends on the micro-batch alone: the sum is that of any number of workers */
@@ -53,17 +53,17 @@ static enum qr_code work(struct worker *w) {
     enum qr_code code = qr_group_form(w->g, &w->view, &w->err);
     for (uint64_t step = 0; step < 12 && code == QR_OK; step++) {
         if (w->role == LEAVES_AT_5 && step == 5) return QR_OK;
-        code = one_step(w, step, QR_STEP_TRAIN, step % 3 == 2 ? LENGTH : 40);
+        code = one_step(w, step, QR_REDUCTION_TRAIN, step % 3 == 2 ? LENGTH : 40);
         for (int again = 0; code == QR_ABORTED && w->role != LEAVES_AT_5 && again < 2 && w->tells_lies; again++) {
             struct qr_group_start start;
             code = qr_group_join(w->g, &start, &w->err);
             if (code != QR_OK) break;
             w->view = start.view;
-            code = one_step(w, step, QR_STEP_TRAIN, step % 3 == 2 ? LENGTH : 40);
+            code = one_step(w, step, QR_REDUCTION_TRAIN, step % 3 == 2 ? LENGTH : 40);
         }
     }
     snprintf(w->schedule, sizeof w->schedule, "%s", qr_group_schedule_name(w->g, 40));
-    if (code == QR_OK) code = one_step(w, 12, QR_STEP_CLOSE, 0);
+    if (code == QR_OK) code = one_step(w, 12, QR_REDUCTION_CLOSE, 0);
     return code == QR_OK ? qr_group_done(w->g, NULL, 5 * QR_SECOND, &w->err) : code;
 }
 static void *train(void *arg) {
@@ -149,10 +149,10 @@ static void *weighed(void *arg) {
     w->code = qr_group_form(w->g, &w->view, &w->err);
     for (uint64_t step = 0; step < pace.steps && w->code == QR_OK; step++) {
         qr_fixed mine[4] = {0}, sum[4];
-        struct qr_contribution c = {.key = {.step = step}, .n_micro_batches = pace.micro_batches, .vector = mine, .n = 1 + w->n};
+        struct qr_contribution c = {.key = {.reductions = step}, .n_micro_batches = pace.micro_batches, .vector = mine, .n = 1 + w->n};
         size_t left = 0;
         uint64_t micro_batch, ns[3];
-        w->code = qr_group_open_step(w->g, pace.micro_batches, &left, &w->err);
+        w->code = qr_group_open_reduction(w->g, pace.micro_batches, &left, &w->err);
         w->n_taken = 0;
         while (w->code == QR_OK && qr_group_take(w->g, &micro_batch)) {
             qr_coverage_add_micro_batch(&c.coverage, &c.key, micro_batch);
@@ -166,7 +166,7 @@ static void *weighed(void *arg) {
         for (int r = 0; r < 3; r++) ns[r] = qr_fixed_to_count(sum[1 + r]);
         if (w->code == QR_OK) qr_group_weigh(w->g, pace.micro_batches, ns);
     }
-    if (w->code == QR_OK) w->code = one_step(w, pace.steps + 2, QR_STEP_CLOSE, 0);
+    if (w->code == QR_OK) w->code = one_step(w, pace.steps + 2, QR_REDUCTION_CLOSE, 0);
     if (w->code == QR_OK) w->code = qr_group_done(w->g, NULL, 5 * QR_SECOND, &w->err);
     qr_group_close(w->g);
     return NULL;
@@ -202,13 +202,13 @@ static void test_solo(void) {
     struct qr_group_options o = {.index = 0, .clock = &qr_clock_monotonic};
     struct worker w = {.g = qr_group_solo(&o)};
     CHECK(qr_group_form(w.g, &w.view, &w.err) == QR_OK && w.view.n_members == 1);
-    CHECK(one_step(&w, 1, QR_STEP_TRAIN, 10) == QR_OK, "%s", w.err.msg);
+    CHECK(one_step(&w, 1, QR_REDUCTION_TRAIN, 10) == QR_OK, "%s", w.err.msg);
     w.role = LIES_AT_5;
-    CHECK(one_step(&w, 5, QR_STEP_TRAIN, 10) == QR_DATA_LOSS, "%s", w.err.msg);
+    CHECK(one_step(&w, 5, QR_REDUCTION_TRAIN, 10) == QR_DATA_LOSS, "%s", w.err.msg);
     struct qr_err refused = {.code = QR_NOT_FOUND, .msg = "no bucket"};
     CHECK(qr_group_done(w.g, &refused, QR_SECOND, &w.err) == QR_NOT_FOUND && strstr(w.err.msg, "no bucket"));
     qr_group_interrupt(w.g);
-    CHECK(one_step(&w, 6, QR_STEP_TRAIN, 10) == QR_CANCELLED);
+    CHECK(one_step(&w, 6, QR_REDUCTION_TRAIN, 10) == QR_CANCELLED);
     qr_group_close(w.g);
     qr_group_close(NULL);
 }

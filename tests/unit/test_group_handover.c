@@ -10,9 +10,9 @@ enum { N = 5, MICRO_BATCHES = 40, ME = 1, LEAVER = 2 };
 /* ---- bytes ---- */
 
 static struct qr_handover good(const qr_fixed *vector) {
-    struct qr_handover h = {.kind = QR_STEP_TRAIN, .generation = 77, .step = 6, .n_runs = 2, .run = {{1, 3, 3}, {20, 2, 1}},
+    struct qr_handover h = {.kind = QR_REDUCTION_TRAIN, .generation = 77, .reductions = 6, .n_runs = 2, .run = {{1, 3, 3}, {20, 2, 1}},
                             .integers = qr_bytes_of(vector, N * sizeof *vector)};
-    struct qr_coverage_key key = {.step = 6};
+    struct qr_coverage_key key = {.reductions = 6};
     struct qr_coverage all = {0};
     memset(h.base_digest, 9, sizeof h.base_digest);
     memset(key.base_digest, 9, sizeof key.base_digest);
@@ -29,7 +29,7 @@ static void test_bytes(void) {
     struct qr_buf bytes = {0}, again = {0};
     qr_handover_encode(&h, &bytes);
     CHECK(qr_handover_is(qr_buf_view(&bytes)) && qr_handover_decode(qr_buf_view(&bytes), &back));
-    CHECK(back.kind == h.kind && back.step == 6 && back.generation == 77 && back.n_runs == 2 && back.integers.n == sizeof vector);
+    CHECK(back.kind == h.kind && back.reductions == 6 && back.generation == 77 && back.n_runs == 2 && back.integers.n == sizeof vector);
     CHECK(memcmp(back.integers.p, vector, sizeof vector) == 0 && memcmp(back.run, h.run, 2 * sizeof *h.run) == 0);
     qr_handover_encode(&back, &again);
     CHECK(again.n == bytes.n && memcmp(again.p, bytes.p, bytes.n) == 0);
@@ -75,7 +75,7 @@ static const char *const peers[] = {"w0:1", "w1:1", "w2:1"};
 static const struct qr_link_ops ops = {.send = sends};
 static struct qr_link link = {.ops = &ops};
 
-/* Worker 1 of a generation of three, in the step of BLOCKS micro-batches behind state 6; it has computed micro-batches 10 and 11. */
+/* Worker 1 of a generation of three, in the reduction of MICRO_BATCHES micro-batches behind state 6; it has computed micro-batches 10 and 11. */
 static struct qr_group *member(void) {
     struct qr_group *g = qr_xcalloc(1, sizeof *g);
     struct qr_member_options o = {.run = "t", .contract = "f64-v1", .index = ME, .n_peers = 3, .peers = peers, .count_known = true};
@@ -83,18 +83,18 @@ static struct qr_group *member(void) {
     g->member = qr_member_new(&o, nothing, NULL);
     g->control = &link;
     g->generation = qr_xcalloc(1, sizeof *g->generation);
-    *g->generation = (struct qr_generation){.id_hash = 77, .rank = ME, .begin = {.base_step = 6, .n_members = 3}};
+    *g->generation = (struct qr_generation){.id_hash = 77, .rank = ME, .begin = {.base_reductions = 6, .n_members = 3}};
     for (uint32_t r = 0; r < 3; r++) g->generation->begin.member[r] = (struct qr_begin_member){.name.index = r, .holder = true};
     g->serial = g->joined = 1;
     g->begun = true;
     g->view.n_members = 3;
-    g->held = (struct qr_held){.applied_step = 6};
+    g->held = (struct qr_held){.applied_reductions = 6};
     memset(g->held.digest, 9, sizeof g->held.digest);
     memset(g->generation->begin.base_digest, 9, 16);
     g->ledger = (struct ledger){.micro_batch = qr_xcalloc(MICRO_BATCHES, sizeof(uint64_t)), .mine = qr_xcalloc(MICRO_BATCHES, 1), .n = 3, .cap = MICRO_BATCHES, .n_taken = 2, .open = true};
     g->ledger.micro_batch[0] = 10;
     g->ledger.micro_batch[1] = 11;
-    struct qr_contribution shape = {.key = {.step = 6}, .n_micro_batches = MICRO_BATCHES, .n = N + 3, .n_by_rank = 3};
+    struct qr_contribution shape = {.key = {.reductions = 6}, .n_micro_batches = MICRO_BATCHES, .n = N + 3, .n_by_rank = 3};
     memset(shape.key.base_digest, 9, 16);
     memset(shape.key.job_hash, 8, 32);
     handover_expect(g, &shape);
@@ -184,13 +184,13 @@ static void test_refused(void) {
     const qr_fixed vector[N] = {1, -2, 3, 4, 5};
     struct qr_group *g = member();
     struct qr_handover h = good(vector);
-    h.step = 5;
+    h.reductions = 5;
     refused(g, &h, "at another step");
     h = good(vector);
     h.base_digest[3] ^= 1;
     refused(g, &h, "at another step");
     h = good(vector);
-    h.kind = QR_STEP_EVAL;
+    h.kind = QR_REDUCTION_EVAL;
     refused(g, &h, "at another step");
     h = good(vector);
     h.integers.n -= 16;
@@ -217,7 +217,7 @@ static void test_refused(void) {
     CHECK(strstr(said, "it is damaged") && g->handover.n_runs == 0, "%s", said);
     handover_received(g, 5, 9, qr_buf_view(&bytes));
     qr_buf_free(&bytes);
-    g->handover.known = false; /* no step is open from this base */
+    g->handover.known = false; /* no reduction is open from this base */
     refused(g, &h, "at another step");
     member_free(g);
     /* it overlaps with what this member has computed: seen at the promise */

@@ -63,7 +63,7 @@ static void test_settings(void) {
     a = box(0, 0, 2, 1, fields_64), b = box(1, 1, 2, 2, fields_64);
     wire_up(b, a);
     deliver();
-    qr_member_set_held(a->m, &(struct qr_held){.applied_step = 2, .committed_step = 1});
+    qr_member_set_held(a->m, &(struct qr_held){.applied_reductions = 2, .committed_reductions = 1});
     c = box(2, 2, 3, 3, fields_32);
     t = now_ns;
     wire_up(c, a);
@@ -232,11 +232,11 @@ static void test_timeouts(void) {
     CHECK(!a->stop);
 }
 static void test_base(void) {
-    struct qr_held h[3] = {{.applied_step = 4, .base_step = 4, .n_runs = 1, .run = {{0, 3, 2}}},
-                           {.applied_step = 4, .base_step = 4, .n_runs = 1, .run = {{1, 2, 3}}},
-                           {.applied_step = 3, .base_step = 3, .n_runs = 1, .run = {{7, 1, 1}}}};
+    struct qr_held h[3] = {{.applied_reductions = 4, .base_reductions = 4, .n_runs = 1, .run = {{0, 3, 2}}},
+                           {.applied_reductions = 4, .base_reductions = 4, .n_runs = 1, .run = {{1, 2, 3}}},
+                           {.applied_reductions = 3, .base_reductions = 3, .n_runs = 1, .run = {{7, 1, 1}}}};
     struct qr_begin b = {.n_members = 3};
-    CHECK(member_choose_base(h, 0, &b) == BASE_OK && b.base_step == 4); /* 0 2 4 against 1 4: not disjoint; rank 2 is behind */
+    CHECK(member_choose_base(h, 0, &b) == BASE_OK && b.base_reductions == 4); /* 0 2 4 against 1 4: not disjoint; rank 2 is behind */
     CHECK(b.member[0].keep && !b.member[1].keep && !b.member[2].keep && b.member[0].holder && b.member[1].holder && !b.member[2].holder);
     uint8_t mine[3][9];
     for (uint32_t r = 0; r < 3; r++) qr_generation_micro_batches(&b, r, 9, mine[r]);
@@ -245,7 +245,7 @@ static void test_base(void) {
     h[1].digest[0] = 1;
     b = (struct qr_begin){.n_members = 3};
     CHECK(member_choose_base(h, 0, &b) == BASE_SPLIT && b.from_checkpoint);
-    h[2].applied_step = 4, h[0].refusals = 1;
+    h[2].applied_reductions = 4, h[0].refusals = 1;
     b = (struct qr_begin){.n_members = 3};
     CHECK(member_choose_base(h, 0, &b) == BASE_OK && !b.member[0].keep, "after a refusal nobody's micro-batches are kept");
     h[2].refusals = 2;
@@ -355,14 +355,14 @@ static void test_no_deaths(void) {
 }
 /* ---- rule 5: states that differ ---- */
 static void tell_state(uint32_t who, uint64_t step, uint8_t digest, bool stateless) {
-    struct qr_held h = {.stateless = stateless, .applied_step = step, .base_step = step};
+    struct qr_held h = {.stateless = stateless, .applied_reductions = step, .base_reductions = step};
     h.digest[0] = h.base_digest[0] = digest;
     qr_member_set_held(boxes[who].m, &h);
 }
 static void test_split(void) {
-    struct qr_held h[3] = {{.stateless = true}, {.applied_step = 4}, {.applied_step = 2}};
+    struct qr_held h[3] = {{.stateless = true}, {.applied_reductions = 4}, {.applied_reductions = 2}};
     struct qr_begin b = {.n_members = 3};
-    CHECK(member_choose_base(h, 0, &b) == BASE_OK && b.base_step == 4 && !b.member[0].holder && b.member[1].holder, "who has no state has no vote");
+    CHECK(member_choose_base(h, 0, &b) == BASE_OK && b.base_reductions == 4 && !b.member[0].holder && b.member[1].holder, "who has no state has no vote");
     h[1].stateless = h[2].stateless = true;
     b = (struct qr_begin){.n_members = 3};
     CHECK(member_choose_base(h, 0, &b) == BASE_NONE && b.from_checkpoint);
@@ -379,12 +379,12 @@ static void test_split(void) {
         qr_member_refused(boxes[0].m, now_ns);
         deliver();
         if (round == 1) break;
-        CHECK(boxes[3].begun && boxes[3].gen.begin.from_checkpoint && boxes[3].gen.begin.base_step == 7);
+        CHECK(boxes[3].begun && boxes[3].gen.begin.from_checkpoint && boxes[3].gen.begin.base_reductions == 7);
         for (uint32_t i = 0; i < 4; i++) tell_state(i, 0, 0, true);
         tell_state(1, 3, 5, false);
         qr_member_refused(boxes[0].m, now_ns);
         deliver();
-        CHECK(boxes[3].begun && !boxes[3].gen.begin.from_checkpoint && boxes[3].gen.begin.base_step == 3 && boxes[3].gen.begin.member[1].holder &&
+        CHECK(boxes[3].begun && !boxes[3].gen.begin.from_checkpoint && boxes[3].gen.begin.base_reductions == 3 && boxes[3].gen.begin.member[1].holder &&
               !boxes[3].gen.begin.member[0].holder, "who has read it first is the base");
     }
     for (uint32_t i = 0; i < 4; i++)
@@ -452,7 +452,7 @@ static void test_others_settings(void) {
     tell_state(2, 20, 5, false);
     come(2);
     pass(QR_SECOND);
-    CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[0].gen.begin.base_step == 20);
+    CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[0].gen.begin.base_reductions == 20);
     reset(); /* early: the leader's */
     for (uint32_t i = 0; i < 3; i++) with(box(i, i, 3, (uint8_t)(1 + i), fields_64), 900 - i, (enum qr_allreduce)(i + 1), 1 + i);
     for (uint32_t i = 0; i < 3; i++)
@@ -469,14 +469,14 @@ static void test_beyond(void) {
         tell_state(newcomer, 71, 5, false);
         come(newcomer);
         pass(QR_SECOND);
-        CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[1].gen.begin.base_step == 0 && !boxes[1].gen.begin.member[newcomer].holder, "step %llu",
-              (unsigned long long)boxes[1].gen.begin.base_step);
+        CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[1].gen.begin.base_reductions == 0 && !boxes[1].gen.begin.member[newcomer].holder, "step %llu",
+              (unsigned long long)boxes[1].gen.begin.base_reductions);
         two_work(newcomer); /* the last one of them is */
         with(box(newcomer, newcomer, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 1);
         tell_state(newcomer, 70, 5, false);
         come(newcomer);
         pass(QR_SECOND);
-        CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[1].gen.begin.base_step == 70);
+        CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[1].gen.begin.base_reductions == 70);
     }
     reset();
     for (uint32_t i = 0; i < 2; i++) {

@@ -6,7 +6,7 @@ static const char job[] = "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circu
     "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},"
     "\"precision\":\"double\",\"block_size\":1,\"train\":{\"epochs\":4,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"
     "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
-enum { KEPT_PASS = 7 };
+enum { KEPT_REDUCTIONS = 7 };
 
 static struct {
     struct qr_state kept;
@@ -20,7 +20,7 @@ static struct { bool found, ended, fails; atomic_uint n_looks; } store;
 static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
     struct ring_worker *w = ctx;
     (void)leader, (void)err;
-    if (!truth.keeps || truth.has_kept || state->pass != KEPT_PASS) return QR_OK;
+    if (!truth.keeps || truth.has_kept || state->reductions != KEPT_REDUCTIONS) return QR_OK;
     qr_state_init(&truth.kept, w->ring->job, w->ring->model);
     qr_state_copy(&truth.kept, state);
     truth.has_kept = true;
@@ -60,7 +60,7 @@ static void undisturbed(void) {
     memcpy(truth.digest, r.worker[0].result.state_digest, sizeof truth.digest);
     truth.lines = ring_log(&r);
     size_t n_train = r.data.n_train, n_val = r.data.n_samples - n_train;
-    size_t each = (n_train + 8) / 9 + 1, epochs = KEPT_PASS / each, left = KEPT_PASS % each; /* micro-batches of one sample; 9 to a step */
+    size_t each = (n_train + 8) / 9 + 1, epochs = KEPT_REDUCTIONS / each, left = KEPT_REDUCTIONS % each; /* micro-batches of one sample; 9 to a step */
     truth.micro_batches_behind = truth.micro_batches - (int64_t)(epochs * (n_train + n_val) + left * 9);
     ring_fini(&r);
 }

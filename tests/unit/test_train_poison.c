@@ -8,10 +8,10 @@ static const char job[] = "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circu
     "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},"
     "\"precision\":\"double\",\"block_size\":1,\"train\":{\"epochs\":3,\"batch_size\":28,\"loss\":\"mse\","
     "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
-enum { BAD_PASS = 2, BAD_STEP = 2 /* an evaluation is a pass too */ };
+enum { BAD_REDUCTION = 2, BAD_STEP = 2 /* an evaluation is a reduction too */ };
 
 static struct {
-    uint64_t micro_batch;             /* the poison micro-batch of BAD_PASS, or none */
+    uint64_t micro_batch;             /* the poison micro-batch of BAD_REDUCTION, or none */
     int64_t micro_batch_ns;           /* a micro-batch of that step takes so long */
     unsigned n_kills;           /* random ones, in that step */
     int64_t every_ns;
@@ -28,7 +28,7 @@ static uint64_t dice(uint64_t n) {
 }
 static bool computes(struct qr_group *g, uint64_t *ret_micro_batch) {
     pthread_mutex_lock(&g->lock);
-    bool yes = g->held.applied_step == BAD_PASS && g->ledger.n_taken > 0;
+    bool yes = g->held.applied_reductions == BAD_REDUCTION && g->ledger.n_taken > 0;
     *ret_micro_batch = yes ? g->ledger.micro_batch[g->ledger.n_taken - 1] : 0;
     pthread_mutex_unlock(&g->lock);
     return yes;
