@@ -190,6 +190,7 @@ enum qr_code group_why_stop(struct qr_group *g, struct qr_err *err) {
 static struct qr_group *new_group(const struct qr_group_options *opt) {
     struct qr_group *g = qr_xcalloc(1, sizeof *g);
     g->o = *opt;
+    if (opt->faults) g->faults = *opt->faults;
     g->wish = opt->allreduce;
     pthread_mutex_init(&g->lock, NULL);
     return g;
@@ -250,7 +251,7 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
         .n_peers = opt->n_peers,
         .peers = opt->peers, .count_known = opt->count_known, .min_workers = opt->min_workers, .allreduce = opt->allreduce,
         .places = digest_of(opt->places), .form_timeout_ns = opt->form_timeout_ns,
-        .data_port = data_port, .mutations = opt->mutations & 255, .owned = group_owned,
+        .data_port = data_port, .faults = g->faults.member, .owned = group_owned,
     };
     memcpy(m.job_hash, opt->job_hash, sizeof m.job_hash);
     qr_entropy(m.incarnation, sizeof m.incarnation);

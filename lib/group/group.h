@@ -25,6 +25,7 @@
 #include "exact/integer.h"
 #include "format/message.h"
 
+struct qr_group_faults;
 struct qr_link_tls;
 struct qr_group_options {
     const char *run;                 /* the job's name */
@@ -45,13 +46,7 @@ struct qr_group_options {
     const struct qr_log *log;
     bool echo;                       /* asks the peers in turn for an echo: how far they are (qr_peer_rtt) */
     uint64_t seed;                   /* of this process' incarnation and back-off; 0: the machine's entropy. The simulator replays by it */
-    unsigned mutations;              /* enum qr_group_mutation and qr_member_mutation; 0 but in the simulator, which proves that it would see each */
-};
-enum qr_group_mutation {
-    QR_MUTATE_APPLY_ANYWAY = 256,   /* applies when its generation is over */
-    QR_MUTATE_KEEP_ANYWAY = 512,     /* keeps what a Begin drops */
-    QR_MUTATE_TAKE_SUSPENDED = 1024, /* takes micro-batches between promise and Begin */
-    QR_MUTATE_OWN_SCHEDULE = 2048,   /* sums by its own all-reduce, not by the ring's */
+    const struct qr_group_faults *faults; /* group_over_impl.h; NULL: none. Only the simulator plants some, to prove that it would see each */
 };
 struct qr_group_view {
     uint64_t generation;             /* its number */

@@ -46,6 +46,7 @@ struct stream_news {
 
 struct qr_group {
     struct qr_group_options o;
+    struct qr_group_faults faults;
     bool solo;
     struct qr_link *control, *data;
     struct qr_member *member;

@@ -92,7 +92,7 @@ void group_drop_held(struct qr_group *g) {
 }
 
 void group_on_suspend(struct qr_group *g) {
-    if (!(g->o.mutations & QR_MUTATE_TAKE_SUSPENDED)) g->ledger.open = false;
+    if (!g->faults.take_suspended) g->ledger.open = false;
     tell_held(g);
 }
 
@@ -112,7 +112,7 @@ void group_on_begin(struct qr_group *g) {
     if (has_base(g) && me->keep) {
         g->ledger.n = g->ledger.n_taken;
         handover_begun(g, me->kept, me->n_kept, group_runs(g, &own) ? own.n_runs : 0);
-    } else if (g->o.mutations & QR_MUTATE_KEEP_ANYWAY) g->ledger.n = g->ledger.n_taken;
+    } else if (g->faults.keep_anyway) g->ledger.n = g->ledger.n_taken;
     else drop_held(g);
     tell_held(g);
 }
@@ -203,7 +203,7 @@ static void describe(struct qr_group *g, struct qr_group_start *ret) {
     g->joined_id = b->id;
     g->lingered_ns = 0;
     g->trainer = pthread_self();
-    if (!(g->o.mutations & QR_MUTATE_OWN_SCHEDULE)) g->wish = (enum qr_allreduce)b->common.allreduce;
+    if (!g->faults.own_schedule) g->wish = (enum qr_allreduce)b->common.allreduce;
     *ret = (struct qr_group_start){.epochs = b->common.epochs,
                                    .view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
                                    .base_reductions = b->base_reductions, .whole = b->n_members == g->o.n_peers, .reload = b->from_checkpoint, .first = g->first,
@@ -315,7 +315,7 @@ enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_er
 enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], struct qr_err *err) {
     lock(g);
     enum qr_code code = group_go_on(g, err);
-    if (code == QR_ABORTED && (g->o.mutations & QR_MUTATE_APPLY_ANYWAY)) code = QR_OK;
+    if (code == QR_ABORTED && g->faults.apply_anyway) code = QR_OK;
     if (code == QR_OK) {
         g->applied_ns = group_now_ns(g);
         if (g->paused_ns) qr_gauge_real(QR_PAUSE, (double)(g->applied_ns - g->paused_ns) / 1e9);

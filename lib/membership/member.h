@@ -24,6 +24,18 @@
 #define QR_MEMBER_HEARTBEAT_NS INT64_C(250000000)
 #define QR_MEMBER_DEAD_NS INT64_C(1250000000)
 
+/* Rules that a machine leaves out when it is told to. Only tests/support/planted.h tells it: the product has none. */
+struct qr_member_faults {
+    bool begin_without_promise; /* takes a Begin whose id it has not promised, or promised no longer */
+    bool promise_any;           /* promises also a smaller id */
+    bool keep_overlap;          /* keeps held sets that overlap */
+    bool keep_other_base;       /* keeps micro-batches of another state */
+    bool no_suspend;            /* works on in the old generation after a promise */
+    bool leader_decides;        /* takes its own settings as the ring's when it proposes */
+    bool id_is_number;          /* compares ids by number alone, and answers a Propose again */
+    bool control_is_enough;     /* hears whoever answers, whether data passes or not */
+};
+
 struct qr_member_options {
     const char *run, *contract;
     uint8_t job_hash[32];
@@ -42,17 +54,7 @@ struct qr_member_options {
     /* The micro-batches that rank owns, or may own, of the present reduction, in the generation that began last, as ret->run. A question, asked under the caller's lock;
      * ctx is emit's. NULL: none */
     void (*owned)(void *ctx, uint32_t rank, struct qr_death *ret);
-    unsigned mutations;        /* enum qr_member_mutation; 0 but in the simulator, which proves that it would see each of them */
-};
-enum qr_member_mutation {
-    QR_MUTATE_BEGIN_WITHOUT_PROMISE = 1, /* takes a Begin whose id it has not promised, or promised no longer */
-    QR_MUTATE_PROMISE_ANY = 2,           /* promises also a smaller id */
-    QR_MUTATE_KEEP_OVERLAP = 4,          /* keeps held sets that overlap */
-    QR_MUTATE_KEEP_OTHER_BASE = 8,       /* keeps micro-batches of another state */
-    QR_MUTATE_NO_SUSPEND = 16,           /* works on in the old generation after a promise */
-    QR_MUTATE_LEADER_DECIDES = 64,       /* takes its own settings as the ring's when it proposes */
-    QR_MUTATE_ID_IS_NUMBER = 32,         /* compares ids by number alone, and answers a Propose again */
-    QR_MUTATE_CONTROL_IS_ENOUGH = 128,   /* hears whoever answers, whether data passes or not */
+    struct qr_member_faults faults; /* none but in the simulator, which proves that it would see each of them */
 };
 
 /* A generation as its member sees it: the Begin, and this member's rank in it. */

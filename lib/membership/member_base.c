@@ -44,7 +44,7 @@ static bool disjoint_from(const struct qr_held *h, const struct qr_begin *b, uin
 
 static bool has(const struct qr_held *h, uint64_t reductions) { return !h->stateless && h->applied_reductions == reductions; }
 
-enum base_choice member_choose_base(const struct qr_held *held, unsigned mutations, struct qr_begin *b) {
+enum base_choice member_choose_base(const struct qr_held *held, const struct qr_member_faults *faults, struct qr_begin *b) {
     uint64_t top = 0;
     uint32_t n_top = 0, best = 0, best_votes = 0, refusals = 0;
     for (uint32_t r = 0; r < b->n_members; r++)
@@ -77,8 +77,8 @@ enum base_choice member_choose_base(const struct qr_held *held, unsigned mutatio
         struct qr_begin_member *out = &b->member[r];
         out->holder = has(h, top) && memcmp(h->digest, b->base_digest, sizeof h->digest) == 0;
         bool same = h->base_reductions == top && memcmp(h->base_digest, b->base_digest, sizeof h->base_digest) == 0;
-        if (mutations & QR_MUTATE_KEEP_OTHER_BASE) same = true;
-        bool apart = (mutations & QR_MUTATE_KEEP_OVERLAP) || disjoint_from(h, b, r);
+        if (faults->keep_other_base) same = true;
+        bool apart = faults->keep_overlap || disjoint_from(h, b, r);
         out->keep = !h->stateless && h->n_runs > 0 && refusals == 0 && same && apart;
         out->n_kept = out->keep ? h->n_runs : 0;
         memcpy(out->kept, h->run, out->n_kept * sizeof *h->run);

@@ -49,7 +49,7 @@ static bool beyond(const struct qr_member *m, const struct qr_held *h, uint64_t 
 
 bool member_begin_common(struct qr_member *m, struct pending *q, struct qr_begin *b) {
     const struct qr_common *ring = handed_on(q, &b->ring_age_ms);
-    if (m->opt.mutations & QR_MUTATE_LEADER_DECIDES) ring = NULL;
+    if (m->opt.faults.leader_decides) ring = NULL;
     b->common = ring ? *ring : m->own;
     if (!ring && beyond(m, &q->held[0], b->common.epochs)) { /* no ring has begun: nobody's work is lost */
         char text[QR_MESSAGE_TEXT_BYTES];

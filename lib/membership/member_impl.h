@@ -198,6 +198,6 @@ void member_states_text(struct qr_member *m, const struct qr_held *held, const s
 
 /* member_base.c. Fills base and members' holder/keep/kept of *b, whose members are named. held[r] is rank r's. */
 enum base_choice { BASE_OK, BASE_SPLIT, BASE_NONE, BASE_REFUSED_TWICE }; /* NONE: all of them read the last checkpoint */
-enum base_choice member_choose_base(const struct qr_held *held, unsigned mutations, struct qr_begin *b);
+enum base_choice member_choose_base(const struct qr_held *held, const struct qr_member_faults *faults, struct qr_begin *b);
 
 #endif

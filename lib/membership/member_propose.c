@@ -5,13 +5,13 @@
 #include "membership/member_impl.h"
 
 int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a, const struct qr_gen_id *b) {
-    if (m->opt.mutations & QR_MUTATE_ID_IS_NUMBER) return a->number < b->number ? -1 : a->number > b->number;
+    if (m->opt.faults.id_is_number) return a->number < b->number ? -1 : a->number > b->number;
     return qr_gen_id_compare(a, b);
 }
 
 /* ---- rule 1: hearing ---- */
 static bool passes_data(const struct qr_member *m, const struct peer *p) {
-    return member_passes_data(p) || (m->opt.mutations & QR_MUTATE_CONTROL_IS_ENOUGH);
+    return member_passes_data(p) || m->opt.faults.control_is_enough;
 }
 
 bool member_answers(const struct qr_member *m, uint32_t index) {
@@ -124,7 +124,7 @@ static void promise(struct qr_member *m, const struct qr_gen_id *id) {
     m->promised_ns = m->now_ns;
     m->promise_exclusive = true;
     if (id->number > m->highest) m->highest = id->number;
-    if (m->active && !(m->opt.mutations & QR_MUTATE_NO_SUSPEND)) suspend(m);
+    if (m->active && !m->opt.faults.no_suspend) suspend(m);
 }
 
 /* Rule 7: all of them are fresh, and somebody else may have trained on since they started. */
@@ -193,7 +193,7 @@ static void begin(struct qr_member *m) {
     }
     q->on = false;
     if (!member_begin_common(m, q, b)) return;
-    enum base_choice choice = member_choose_base(q->held, m->opt.mutations, b);
+    enum base_choice choice = member_choose_base(q->held, &m->opt.faults, b);
     if (choice == BASE_NONE && m->split_reductions) b->base_reductions = m->split_reductions - 1;
     char text[QR_MESSAGE_TEXT_BYTES], states[QR_MESSAGE_TEXT_BYTES];
     member_states_text(m, q->held, b, states, sizeof states);
@@ -357,7 +357,7 @@ static const char *objection(const struct qr_member *m, uint32_t from, const str
     if (m->ending) return "the work has ended here";
     bool here = m->active && member_in_generation(m, from);
     if (!here && m->now_ns < m->peer[from].banned_until_ns) return "it was lost again and again a moment ago";
-    if (member_compare_ids(m, &p->id, &m->promised) < 0 && !(m->opt.mutations & QR_MUTATE_PROMISE_ANY)) return "it promised a greater id";
+    if (member_compare_ids(m, &p->id, &m->promised) < 0 && !m->opt.faults.promise_any) return "it promised a greater id";
     bool other = m->promised.index != from || !same_inc(m->promised.incarnation, m->peer[from].incarnation);
     if (m->promised.number && m->promise_exclusive && other && m->promised.index < from && m->now_ns - m->promised_ns < EXCLUSIVE_NS)
         return "it promised a lower index within the last second";
@@ -376,7 +376,7 @@ void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propo
         mine = mine || (p->member[k].index == m->opt.index && same_inc(p->member[k].incarnation, m->opt.incarnation));
     if (!mine || p->id.index != from || !same_inc(p->id.incarnation, m->peer[from].incarnation) || p->member[0].index != from) return;
     int order = member_compare_ids(m, &p->id, &m->promised);
-    if (order == 0 && !(m->opt.mutations & (QR_MUTATE_ID_IS_NUMBER | QR_MUTATE_PROMISE_ANY))) return; /* never twice */
+    if (order == 0 && !m->opt.faults.id_is_number && !m->opt.faults.promise_any) return; /* never twice */
     if (p->id.number > m->highest) m->highest = p->id.number;
     uint64_t set = 0;
     for (uint32_t k = 0; k < p->n_members; k++) set |= bit(p->member[k].index);
@@ -425,9 +425,9 @@ void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *
     for (uint32_t r = 0; r < b->n_members; r++)
         mine = mine || (b->member[r].name.index == m->opt.index && same_inc(b->member[r].name.incarnation, m->opt.incarnation));
     if (!mine || b->id.index != from || !same_inc(b->id.incarnation, m->peer[from].incarnation)) return;
-    if (m->opt.mutations & QR_MUTATE_BEGIN_WITHOUT_PROMISE) promised = true;
+    if (m->opt.faults.begin_without_promise) promised = true;
     /* once: one that came again after this member had suspended itself would take it back */
     if (!promised || (m->generation.begin.n_members && qr_gen_id_compare(&b->id, &m->generation.begin.id) == 0)) return;
-    if (m->pending.on && !(m->opt.mutations & QR_MUTATE_BEGIN_WITHOUT_PROMISE)) return; /* its own promise is the greater one */
+    if (m->pending.on && !m->opt.faults.begin_without_promise) return; /* its own promise is the greater one */
     begun(m, b);
 }

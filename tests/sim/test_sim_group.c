@@ -151,7 +151,7 @@ static void run_elastic(struct world *w) {
     struct node *x = &w->node[0];
     for (unsigned i = 0; i < w->n && !all; i++)
         if (!w->node[i].finished) x = &w->node[i];
-    RULE(all || (w->mutations & ~(unsigned)QR_MUTATE_CONTROL_IS_ENOUGH), "after quiet everybody finishes");
+    RULE(all || (w->mutations & ~(unsigned)PLANTED_CONTROL_IS_ENOUGH), "after quiet everybody finishes");
 }
 
 static bool one(uint64_t seed, unsigned mutations, enum plant plant, int planted, bool loud, struct world *w) {
@@ -187,10 +187,10 @@ static void test_seeds(uint64_t first, uint64_t n, bool loud) {
 }
 static void test_mutations(void) {
     static const struct { unsigned m; const char *name; } mutation[] = {
-        {QR_MUTATE_BEGIN_WITHOUT_PROMISE, "begin without promise"}, {QR_MUTATE_PROMISE_ANY, "promise any id"},
-        {QR_MUTATE_KEEP_OVERLAP, "keep overlapping micro-batches"},        {QR_MUTATE_KEEP_OTHER_BASE, "keep micro-batches of another state"},
-        {QR_MUTATE_NO_SUSPEND, "works on after a promise"},         {QR_MUTATE_ID_IS_NUMBER, "ids are numbers only"},
-        {QR_MUTATE_CONTROL_IS_ENOUGH, "hears who passes no data"},
+        {PLANTED_BEGIN_WITHOUT_PROMISE, "begin without promise"}, {PLANTED_PROMISE_ANY, "promise any id"},
+        {PLANTED_KEEP_OVERLAP, "keep overlapping micro-batches"},        {PLANTED_KEEP_OTHER_BASE, "keep micro-batches of another state"},
+        {PLANTED_NO_SUSPEND, "works on after a promise"},         {PLANTED_ID_IS_NUMBER, "ids are numbers only"},
+        {PLANTED_CONTROL_IS_ENOUGH, "hears who passes no data"},
     };
     static struct world w;
     for (size_t k = 0; k < COUNT(mutation); k++) {

@@ -7,8 +7,8 @@
 #include "tests/sim/whole_faults.h"
 
 static const struct { unsigned bit; const char *name; } mutations[] = {
-    {QR_MUTATE_LEADER_DECIDES, "who proposes takes its own settings"},
-    {QR_MUTATE_OWN_SCHEDULE, "sums by its own all-reduce"},
+    {PLANTED_LEADER_DECIDES, "who proposes takes its own settings"},
+    {PLANTED_OWN_SCHEDULE, "sums by its own all-reduce"},
 };
 enum { MAX_KILLS = 25 };
 static struct whole world;

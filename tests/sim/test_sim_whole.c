@@ -9,15 +9,15 @@
 
 /* first: where it is seen for the first time; a short run begins there. */
 static const struct mutation { unsigned bit; uint64_t first; const char *name; } mutations[] = {
-    {QR_MUTATE_KEEP_OVERLAP, 374, "keep overlapping micro-batches"},
-    {QR_MUTATE_NO_SUSPEND, 221, "works on after a promise"},
-    {QR_MUTATE_APPLY_ANYWAY, 178, "applies after its generation"},
-    {QR_MUTATE_KEEP_ANYWAY, 374, "keeps what a Begin drops"},
-    {QR_MUTATE_TAKE_SUSPENDED, 492, "takes micro-batches while suspended"},
+    {PLANTED_KEEP_OVERLAP, 374, "keep overlapping micro-batches"},
+    {PLANTED_NO_SUSPEND, 221, "works on after a promise"},
+    {PLANTED_APPLY_ANYWAY, 178, "applies after its generation"},
+    {PLANTED_KEEP_ANYWAY, 374, "keeps what a Begin drops"},
+    {PLANTED_TAKE_SUSPENDED, 492, "takes micro-batches while suspended"},
     {PLANT_UNCOMMITTED, 1, "publishes an uncommitted state"},
     {PLANT_PLAIN_WRITE, 4587, "LATEST moved by a plain write"},
     {PLANT_UNVERIFIED, 142, "a checkpoint loaded without verifying"},
-    {QR_MUTATE_CONTROL_IS_ENOUGH, 12, "hears who passes no data"},
+    {PLANTED_CONTROL_IS_ENOUGH, 12, "hears who passes no data"},
 };
 /* Seeds that have failed once (or would have, had they been there), and why. They are run always. */
 static const struct { uint64_t seed; const char *was; } regressions[] = {

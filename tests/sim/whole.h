@@ -21,6 +21,7 @@
 #include "group/group.h"
 #include "group/group_over_impl.h"
 #include "tests/support/link_simulated.h"
+#include "tests/support/planted.h"
 #include "tests/t.h"
 #include "train/train.h"
 #include "worker/place.h"
@@ -30,12 +31,11 @@
 enum { MAX_NODES = 8, MAX_LIVES = 100, STACK_BYTES = 512 << 10, MAX_SAID = 700, MAX_SENT = 64 };
 #define MS(n) ((int64_t)(n) * 1000000)
 
-/* Bugs that are planted here; the smaller bits are the group's. */
+/* Bugs that are planted here; the smaller bits are planted.h's. */
 enum plant {
     PLANT_UNCOMMITTED = 1 << 16,   /* publishes a state that is not committed yet */
     PLANT_PLAIN_WRITE = 1 << 17, /* LATEST moved by a plain write instead of compare-and-swap */
     PLANT_UNVERIFIED = 1 << 18, /* a damaged checkpoint is loaded as if it were whole */
-    PLANT_GROUP = (1 << 16) - 1,
 };
 
 struct whole;

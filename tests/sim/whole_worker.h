@@ -236,10 +236,11 @@ static bool saw_end(void *ctx) { return ((struct node *)ctx)->saw_end; }
 static enum qr_code open_group(struct node *x) {
     struct whole *w = x->w;
     static const struct qr_field field = {"contract", "f64-v1"};
+    const struct qr_group_faults faults = planted_faults(w->mutations);
     struct qr_group_options o = {.run = "whole", .fields = &field, .n_fields = 1, .index = x->index, .n_peers = w->n, .peers = w->peers,
                                  .count_known = true, .min_workers = x->fewest, .allreduce = x->wish, .listen_address = w->address[x->index], .data_port = 2224,
                                  .form_timeout_ns = w->form_ns, .clock = &x->clock, .log = &x->say,
-                                 .seed = mix(w->seed * 1000 + x->index * 100 + x->lives) | 1, .mutations = w->mutations & PLANT_GROUP};
+                                 .seed = mix(w->seed * 1000 + x->index * 100 + x->lives) | 1, .faults = &faults};
     unsigned port;
     memcpy(o.job_hash, truth.canonical.hash, sizeof o.job_hash);
     x->code = qr_group_over(&o, &x->port[0].base, &x->port[1].base, &x->group, &port, &x->err);

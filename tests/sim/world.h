@@ -9,6 +9,7 @@
 #include "exact/coverage.h"
 #include "membership/member.h"
 #include "tests/support/link_simulated.h"
+#include "tests/support/planted.h"
 #include "tests/t.h"
 
 enum { MAX_NODES = 8, MICRO_BATCHES = 11, MAX_STEPS = 12, MAX_GENS = 4096 };
@@ -402,7 +403,7 @@ static void start(struct world *w, struct node *x) {
     CHECK(x->link->ops->listen(x->link, w->address[index], &port, &err) == QR_OK, "%s", err.msg);
     struct qr_member_options opt = {.run = "toy", .contract = "f64-v1", .index = index, .n_peers = w->n, .peers = w->peers, .count_known = true,
         .min_workers = w->elastic ? 1 : w->n, .form_timeout_ns = w->elastic ? 20 * QR_SECOND : 600 * QR_SECOND,
-        .seed = mix(w->seed + index), .mutations = w->mutations};
+        .seed = mix(w->seed + index), .faults = planted_faults(w->mutations).member};
     memcpy(opt.incarnation, x->inc, 16);
     contexts[index] = (struct context){w, x};
     x->m = qr_member_new(&opt, emit, &contexts[index]);

@@ -231,12 +231,13 @@ static void test_timeouts(void) {
     deliver();
     CHECK(!a->stop);
 }
+static const struct qr_member_faults no_faults;
 static void test_base(void) {
     struct qr_held h[3] = {{.applied_reductions = 4, .base_reductions = 4, .n_runs = 1, .run = {{0, 3, 2}}},
                            {.applied_reductions = 4, .base_reductions = 4, .n_runs = 1, .run = {{1, 2, 3}}},
                            {.applied_reductions = 3, .base_reductions = 3, .n_runs = 1, .run = {{7, 1, 1}}}};
     struct qr_begin b = {.n_members = 3};
-    CHECK(member_choose_base(h, 0, &b) == BASE_OK && b.base_reductions == 4); /* 0 2 4 against 1 4: not disjoint; rank 2 is behind */
+    CHECK(member_choose_base(h, &no_faults, &b) == BASE_OK && b.base_reductions == 4); /* 0 2 4 against 1 4: not disjoint; rank 2 is behind */
     CHECK(b.member[0].keep && !b.member[1].keep && !b.member[2].keep && b.member[0].holder && b.member[1].holder && !b.member[2].holder);
     uint8_t mine[3][9];
     for (uint32_t r = 0; r < 3; r++) qr_generation_micro_batches(&b, r, 9, mine[r]);
@@ -244,12 +245,12 @@ static void test_base(void) {
     CHECK(mine[0][0] && mine[0][2] && mine[0][4] && mine[0][1] && mine[1][3] && mine[2][5] && mine[0][6]);
     h[1].digest[0] = 1;
     b = (struct qr_begin){.n_members = 3};
-    CHECK(member_choose_base(h, 0, &b) == BASE_SPLIT && b.from_checkpoint);
+    CHECK(member_choose_base(h, &no_faults, &b) == BASE_SPLIT && b.from_checkpoint);
     h[2].applied_reductions = 4, h[0].refusals = 1;
     b = (struct qr_begin){.n_members = 3};
-    CHECK(member_choose_base(h, 0, &b) == BASE_OK && !b.member[0].keep, "after a refusal nobody's micro-batches are kept");
+    CHECK(member_choose_base(h, &no_faults, &b) == BASE_OK && !b.member[0].keep, "after a refusal nobody's micro-batches are kept");
     h[2].refusals = 2;
-    CHECK(member_choose_base(h, 0, &b) == BASE_REFUSED_TWICE);
+    CHECK(member_choose_base(h, &no_faults, &b) == BASE_REFUSED_TWICE);
     for (uint64_t i = 0; i < 4000; i++) { /* disjointness against enumeration */
         struct qr_run x = {i % 7, 1 + i % 5, 1 + i / 7 % 6}, y = {i / 5 % 11, 1 + i / 3 % 6, 1 + i / 11 % 5};
         bool meet = false;
@@ -362,10 +363,10 @@ static void tell_state(uint32_t who, uint64_t step, uint8_t digest, bool statele
 static void test_split(void) {
     struct qr_held h[3] = {{.stateless = true}, {.applied_reductions = 4}, {.applied_reductions = 2}};
     struct qr_begin b = {.n_members = 3};
-    CHECK(member_choose_base(h, 0, &b) == BASE_OK && b.base_reductions == 4 && !b.member[0].holder && b.member[1].holder, "who has no state has no vote");
+    CHECK(member_choose_base(h, &no_faults, &b) == BASE_OK && b.base_reductions == 4 && !b.member[0].holder && b.member[1].holder, "who has no state has no vote");
     h[1].stateless = h[2].stateless = true;
     b = (struct qr_begin){.n_members = 3};
-    CHECK(member_choose_base(h, 0, &b) == BASE_NONE && b.from_checkpoint);
+    CHECK(member_choose_base(h, &no_faults, &b) == BASE_NONE && b.from_checkpoint);
     four(); /* three against one */
     for (uint32_t i = 0; i < 4; i++) tell_state(i, 7, i == 2 ? 9 : 1, false);
     qr_member_refused(boxes[0].m, now_ns);
