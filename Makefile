@@ -123,7 +123,7 @@ check:
 check-run: $(filter $(B)/%,$(checked)) $(progs) $(lib_o)
 	$(Q)QR_LOGS=$(B)/check tests/run $(checked)
 
-## make test       everything that proves it, some twelve minutes on two cores; SAN=address|undefined|thread for sanitizers
+## make test       everything that proves it, a quarter of an hour on two cores; SAN=address|undefined|thread for sanitizers
 test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 

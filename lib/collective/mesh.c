@@ -270,6 +270,12 @@ void qr_mesh_leave(struct qr_mesh *m) {
         if (!held_mark(&m->peer[i], &id)) mesh_let_go(m, &m->peer[i]);
 }
 
+void qr_mesh_await(struct qr_mesh *m, const struct qr_gen_id *id) {
+    struct qr_gen_id held;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (held_mark(&m->peer[i], &held) && !(id && qr_gen_id_compare(&held, id) == 0)) mesh_let_go(m, &m->peer[i]);
+}
+
 /* After a failure. Streams that still read the caller's memory are closed: they come up again. */
 static void abandon(struct qr_mesh *m) {
     struct qr_err ignored; /* every event is taken as usual: nothing that it brings can fail any more */
@@ -402,6 +408,13 @@ static void miss_lost(struct qr_mesh *m) {
     }
 }
 
+/* A reduction that waits for nobody, of a ring of one above all, polls nothing: what streams have to tell is heard all the same. */
+static enum qr_code hear(struct qr_mesh *m, struct qr_err *err) {
+    int64_t now = mesh_now_ns(m);
+    if (now - m->polled.turn_ns < SLICE_NS) return QR_OK;
+    return turn(m, now, err);
+}
+
 static enum qr_code reduce(struct qr_mesh *m, struct qr_err *err) {
     enum qr_code code = QR_OK;
     bool told = false;
@@ -409,6 +422,7 @@ static enum qr_code reduce(struct qr_mesh *m, struct qr_err *err) {
     m->o.link->look_ns = LOOK_NS;
     miss_lost(m);
     if (!offer_held(m, err)) code = err->code;
+    if (code == QR_OK) code = hear(m, err);
     while (code == QR_OK && !qr_reduction_done(m->reduction)) {
         code = turn(m, INT64_MAX, err);
         if (code == QR_OK) qr_reduction_pump(m->reduction);

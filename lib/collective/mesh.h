@@ -62,6 +62,9 @@ QR_MUST_CHECK enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce w
 QR_MUST_CHECK enum qr_code qr_mesh_give(struct qr_mesh *m, uint32_t rank, struct qr_bytes state, int64_t deadline_ns, struct qr_err *err);
 /* What a member gives, appended to ret. */
 QR_MUST_CHECK enum qr_code qr_mesh_fetch(struct qr_mesh *m, uint32_t rank, struct qr_buf *ret, int64_t deadline_ns, struct qr_err *err);
+/* Between generations: only the one of this id (NULL: none) may still begin here. Streams that were held for another are read on: while one is held, its
+ * orderly end is not seen (link.h). */
+void qr_mesh_await(struct qr_mesh *m, const struct qr_gen_id *id);
 /* Waits for one event, at most 50 ms: while nothing is reduced. What `stop` says. */
 QR_MUST_CHECK enum qr_code qr_mesh_idle(struct qr_mesh *m, int64_t until_ns, struct qr_err *err);
 uint64_t qr_mesh_dropped(const struct qr_mesh *m); /* messages of other generations, and strangers' */

@@ -36,7 +36,7 @@ void group_data_wanted(struct qr_group *g, const struct qr_member_action *a) {
     e->expected = a->kind != QR_ACT_PEER_GONE;
     e->renew = e->renew || a->kind == QR_ACT_RENEW_DATA;
     e->changed = g->roster_changed = true;
-    if (a->kind == QR_ACT_RENEW_DATA) qr_count(QR_DATA_STREAMS_SILENT, 1);
+    if (a->silent) qr_count(QR_DATA_STREAMS_SILENT, 1);
 }
 
 void group_data_requests(struct qr_group *g) {

@@ -222,7 +222,10 @@ static enum qr_code wait_for_begin(struct qr_group *g, int64_t deadline_ns, stru
     lock(g);
     g->joined = 0;
     while ((code = group_why_stop(g, err)) == QR_OK && !g->done.is && !(g->begun && g->serial > left)) {
+        struct qr_gen_id promised;
+        bool awaits = qr_member_awaits_begin(g->member, &promised);
         unlock(g);
+        qr_mesh_await(g->mesh, awaits ? &promised : NULL);
         if (group_awake_ns(g) >= deadline_ns)
             code = qr_fail(err, QR_DEADLINE_EXCEEDED, "no group formed within %" PRId64 " s", g->o.form_timeout_ns / QR_SECOND);
         else code = qr_mesh_idle(g->mesh, group_clock_of(g, deadline_ns), err);

@@ -58,8 +58,8 @@ struct qr_link_ops {
     bool (*send)(struct qr_link *l, uint32_t conn, struct qr_bytes head, struct qr_bytes body);
     /* Bodies still borrowed, and messages that still wait to go out (which needs polling): 0 when the owner may turn to something else. */
     size_t (*unreleased)(struct qr_link *l);
-    /* Stops reading from a connection until resumed: back-pressure for data of the next step. A break is told also while paused; what was
-     * unread is then lost. */
+    /* Stops reading from a connection until resumed: back-pressure for data of the next reduction. A broken connection is told also while paused,
+     * what was unread is then lost; the orderly end of the other side only when all before it was read: no pause without an end. */
     void (*pause)(struct qr_link *l, uint32_t conn, bool paused);
     /* Waits until deadline_ns (of the link's clock) for one event; NOTHING when it passes. */
     void (*poll)(struct qr_link *l, int64_t deadline_ns, struct qr_link_event *ret);

@@ -230,7 +230,7 @@ static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_hea
     if (!same_inc(h->incarnation, p->incarnation) || h->sequence <= p->beat.sequence) return;
     bool moved = h->trainer_turns != p->beat.trainer_turns || h->expected_micro_batch_ms == 0;
     /* what it refused for may be gone: that one hears somebody no more, and another does already, is over in a moment */
-    if (h->n_heard != p->beat.n_heard || memcmp(h->heard, p->beat.heard, h->n_heard * sizeof *h->heard) != 0) m->backoff_until_ns = m->now_ns;
+    if (h->n_heard != p->beat.n_heard || memcmp(h->heard, p->beat.heard, h->n_heard * sizeof *h->heard) != 0) member_try_again(m);
     struct qr_in_flight in_flight = p->beat.in_flight;
     uint64_t no_data = p->beat.no_data;
     p->beat = *h;
@@ -345,6 +345,7 @@ static void check_peer(struct qr_member *m, uint32_t i) {
     if (quiet >= QR_MEMBER_DEAD_NS) {
         struct member_conn *c = member_conn(m, p->conn);
         if (c) member_close(m, c);
+        member_data_anew(m, i);
         member_died(m, i);
         member_dropped(m, p);
         p->fell_silent = true;

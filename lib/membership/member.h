@@ -77,7 +77,7 @@ enum qr_member_action_kind {
     QR_ACT_HANG_UP,  /* index: hang_up; a DIAL may follow later */
     QR_ACT_PEER,     /* index, incarnation, data_port: this process answers; a data stream to it is wanted, the higher index dials */
     QR_ACT_PEER_GONE,  /* index: it said goodbye: no data stream any more */
-    QR_ACT_RENEW_DATA, /* index: its data stream passes no data: another is wanted */
+    QR_ACT_RENEW_DATA, /* index: another data stream is wanted in the place of this one; `silent`: it passes no data */
     QR_ACT_LOG,      /* level, text */
     QR_ACT_SUSPEND,  /* a promise was given: this member belongs to no generation until BEGIN */
     QR_ACT_BEGIN,    /* generation: active now */
@@ -94,6 +94,7 @@ struct qr_member_action {
     const struct qr_message *message;
     const struct qr_generation *generation;
     const uint8_t *incarnation; unsigned data_port; /* PEER */
+    bool silent;           /* RENEW_DATA */
     struct qr_blame blame; /* STOP, DONE */
 };
 typedef void qr_member_emit_fn(void *ctx, const struct qr_member_action *a);
@@ -131,6 +132,8 @@ void qr_member_data_down(struct qr_member *m, int64_t now_ns, uint32_t index, co
 /* How the training thread has polled the data streams of the active generation. Two that both poll without a pause send each other beats; where none
  * comes for 1.6 s and allow_ns no data passes: neither counts as heard by the other until a new stream is up. Emits nothing. */
 void qr_member_set_polled(struct qr_member *m, const struct qr_polled *how);
+/* The generation whose Begin may still come: promised, and its proposer has been there since. False: none. */
+bool qr_member_awaits_begin(const struct qr_member *m, struct qr_gen_id *ret);
 /* Somebody answers whose data stream is not up: the training thread should poll now and then. */
 bool qr_member_awaits_data(const struct qr_member *m);
 bool qr_member_lacks_data(const struct qr_member *m, uint32_t index); /* it answers, and its stream has not been there for 3 s, or passes nothing */

@@ -22,6 +22,11 @@ void member_data_fresh(struct qr_member *m, uint32_t index) {
     m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_PEER, .index = index, .incarnation = p->incarnation, .data_port = p->data_port});
 }
 
+void member_data_soon(struct qr_member *m, uint32_t i) {
+    if (m->peer[i].data != DATA_NONE || i > m->opt.index) return; /* the higher index dials */
+    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
+}
+
 void member_data_begun(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         m->peer[i].data_broken_ns = 0;
@@ -40,8 +45,14 @@ uint64_t member_no_data(const struct qr_member *m) {
 static void give_up_stream(struct qr_member *m, uint32_t i) {
     set_state(m, &m->peer[i], DATA_BAD);
     if (m->active && member_in_generation(m, i)) m->need_new = true;
-    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
+    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i, .silent = true});
     member_heartbeats(m);
+}
+
+void member_data_anew(struct qr_member *m, uint32_t i) {
+    if (!member_passes_data(&m->peer[i])) return;
+    set_state(m, &m->peer[i], DATA_NONE);
+    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
 }
 
 /* So long both have polled, as far as this one knows, without a word from that one on its data stream. */
@@ -107,6 +118,7 @@ void qr_member_data_up(struct qr_member *m, int64_t now_ns, uint32_t index, cons
         member_log(m, QR_LOG_INFO, "%s: its data connection is up after %.1f s", qr_member_peer_text(m, index),
                    (double)(m->now_ns - p->data_since_ns) / 1e9);
     set_state(m, p, DATA_UP);
+    member_try_again(m);
     member_heartbeats(m);
     member_consider(m);
 }

@@ -217,6 +217,8 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
         m->newcomer_ns = m->now_ns;
         member_data_fresh(m, h->index);
         member_log(m, QR_LOG_INFO, "%s answered", qr_member_peer_text(m, h->index));
+    } else {
+        member_data_soon(m, h->index);
     }
     memcpy(p->beat.incarnation, h->incarnation, QR_INCARNATION_BYTES);
     p->beat.n_heard = h->n_heard;

@@ -153,6 +153,7 @@ void member_check_mismatch(struct qr_member *m);
 void member_mismatch_goodbye(struct qr_member *m, uint32_t index);
 
 /* member_propose.c */
+void member_try_again(struct qr_member *m); /* who is linked has changed: what was refused may pass now, and what comes next is a first try */
 bool member_answers(const struct qr_member *m, uint32_t index); /* on its control connection */
 bool member_hears(const struct qr_member *m, uint32_t index);   /* ... and its data stream passes data */
 bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b); /* both list each other; a or b may be oneself */
@@ -168,6 +169,8 @@ int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a, con
 /* member_data.c: rule 1 for the data streams */
 bool member_passes_data(const struct peer *p);
 void member_data_fresh(struct qr_member *m, uint32_t index); /* another process answers */
+void member_data_anew(struct qr_member *m, uint32_t i); /* it fell silent: TCP would send again what was lost later and later, also after the way is free */
+void member_data_soon(struct qr_member *m, uint32_t i); /* it is heard again: its data port is tried now, not when the next try is due */
 void member_data_begun(struct qr_member *m);                 /* a generation begins */
 void member_check_data(struct qr_member *m, uint32_t index);
 uint64_t member_no_data(const struct qr_member *m);

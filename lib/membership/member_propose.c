@@ -111,6 +111,16 @@ static void back_off(struct qr_member *m) {
     m->backoff_until_ns = m->now_ns + wait;
 }
 
+void member_try_again(struct qr_member *m) {
+    m->backoff_until_ns = m->now_ns;
+    m->backoff_doublings = 0;
+}
+
+bool qr_member_awaits_begin(const struct qr_member *m, struct qr_gen_id *ret) {
+    *ret = m->promised;
+    return m->promised.number && m->promise_exclusive && !m->active;
+}
+
 /* From here to a Begin this worker belongs to no generation. Always safe: to the others it is only slow. */
 static void suspend(struct qr_member *m) {
     m->active = false;

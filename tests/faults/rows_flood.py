@@ -2,19 +2,17 @@
 """Row 45: what an HTTP/2 connection may be sent without end and is in no message (PINGs, settings, headers ...), by a holder of the job's certificate
 who reads the answers or does not; one connection and eight at once, beside two workers that train over TLS."""
 import attacks
-from ring import check, job, main, row, tell, until
-from watched import PEER_KB, attack, certificates, finish, start
+from ring import check, main, row, tell, until
+from watched import PEER_KB, besieged, cut, finish
 
 EIGHT, EIGHT_KB = 8, 2 * PEER_KB
 
 
 @row(45)
 def floods():
-    tls = certificates("floods-tls", job("floods"))
-    r, w = start("floods", tls=tls)
+    r, w, _, one = besieged("floods", 45)
     control, data = w.ports()
-    cut = lambda m: m["qring_link_cut_total"]
-    go = lambda what, functions, port, kb=EIGHT_KB: attack(r, w, 45, what, attacks.at_once(functions), port, tls, kb, must_rise=cut)
+    go = lambda what, functions, port, kb=EIGHT_KB: one(what, attacks.at_once(functions), port, kb, rises=cut)
     first_kb = w.kb("VmRSS")
     pings, kinds = attacks.flood("PING", reads=False), list(attacks.FLOODS)
     go("PINGs without end, answers unread, one connection", [pings], control, PEER_KB)

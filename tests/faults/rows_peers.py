@@ -5,16 +5,13 @@ import json, os, shutil, socket, ssl, threading, time
 
 import attacks
 from ring import check, folder, job, main, row, tell, until
-from watched import IDLE_KB, PEER_KB, attack, call, certificates, finish, fork, issued, refused, start, state
+from watched import IDLE_KB, PEER_KB, besieged, call, certificates, cut, finish, fork, issued, refused, start, state
 
 
 @row(31)
 def harm():
-    tls = certificates("harm-tls", job("harm"))
-    r, w = start("harm", tls=tls)
+    r, w, tls, go = besieged("harm", 31)
     control, data = w.ports()
-    cut = lambda m: m["qring_link_cut_total"]
-    go = lambda what, f, port, kb=PEER_KB, rises=None, each=None: attack(r, w, 31, what, f, port, tls, kb, rises, each)
     slow = [fork.Process(target=f, args=(p, tls), daemon=True) for f in (attacks.slow_reader, attacks.slow_stranger) for p in (control, data)]
     before, had_kb = w.metrics(), w.kb("VmRSS")
     for p in slow: p.start()

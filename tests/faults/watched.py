@@ -124,6 +124,17 @@ def attack(r, w, number, what, function, port, cert, bound_kb, must_rise=None, e
     tell(number, what, f"{grown / 1024:.1f} MB more at most{more}; no step waits longer than {r.longest_gap(began, ended):.2f} s", f"{bound_kb // 1024} MB")
 
 
+def cut(m): return m["qring_link_cut_total"]
+
+
+def besieged(name, number):
+    """Two workers that train over TLS; worker 0 watched, its certificate, and go(what, attack, port): one attack of that row on it."""
+    tls = certificates(f"{name}-tls", job(name))
+    r, w = start(name, tls=tls)
+    go = lambda what, f, port, kb=PEER_KB, rises=None, each=None: attack(r, w, number, what, f, port, tls, kb, rises, each)
+    return r, w, tls, go
+
+
 def call(port, cert):
     try:
         s = attacks.h2(port, cert)

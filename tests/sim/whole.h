@@ -28,6 +28,7 @@
 #include "worker/publisher_impl.h"
 #include "worker/steps_log.h"
 
+enum { MAX_INSTANT = 200000 }; /* turns of all at one instant: more, and time stands still */
 enum { MAX_NODES = 8, MAX_LIVES = 100, STACK_BYTES = 512 << 10, MAX_SAID = 700, MAX_SENT = 64 };
 #define MS(n) ((int64_t)(n) * 1000000)
 
@@ -119,6 +120,8 @@ struct store {
 };
 struct whole {
     uint64_t seed, random, turns, print; /* print: of all that happened */
+    int64_t instant_ns;
+    unsigned instant_turns; /* at this instant */
     bool done;                    /* one has ended well */
     unsigned n, n_lives, broken_rules, n_kills, n_joins, mutations, n_said;
     unsigned n_blamed;            /* ended for a micro-batch that killed three, when chance had killed three */

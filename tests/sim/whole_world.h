@@ -131,6 +131,9 @@ static void turn(struct whole *w, int64_t limit_ns) {
         return;
     }
     struct actor *a = can[dice(w, n)];
+    if (w->instant_ns != now_of(w)) w->instant_turns = 0;
+    w->instant_ns = now_of(w);
+    if (++w->instant_turns == MAX_INSTANT) broken(w, a->node, "time goes on", "somebody polls without a wait");
     resume(w, a);
     if (w->late_ns) a->frozen_ns = now_of(w) + dice_ns(w, w->late_ns);
     if (a->done && a == &a->node->actor[TRAINING]) end_node(w, a->node);

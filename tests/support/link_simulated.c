@@ -30,6 +30,7 @@ struct side {
     struct sim_link *link;
     uint32_t number;
     bool open;               /* its owner may send, and hears */
+    bool outgoing;           /* its owner dialed */
     bool up;                 /* its owner was told */
     bool paused;
     struct list way;         /* messages under way to it */
@@ -168,14 +169,17 @@ static bool blocked(const struct qr_sim_net *net, const struct sim_link *from, c
     return net->blocked[from->site][to->site];
 }
 
-static void tell_down(struct side *s, const char *reason) {
-    if (!s->open) return;
+/* False: nobody is told. */
+static bool tell_down(struct side *s, const char *reason) {
+    if (!s->open) return false;
     s->open = false;
     list_clear(&s->way);
-    if (!s->up || s->link->dead) return;
+    if (!s->up || s->link->dead) return false;
     struct item *it = item_new(QR_LINK_DOWN, s->number, 0);
+    it->outgoing = s->outgoing;
     snprintf(it->reason, sizeof it->reason, "%s", reason);
     list_add(&s->link->events, it);
+    return true;
 }
 
 static void dial_again(struct sim_link *l, struct sim_conn *c) {
@@ -202,7 +206,7 @@ static void close_side(struct qr_sim_net *net, struct sim_conn *c, int s) {
 
 static void reset(struct sim_conn *c) {
     bool was = c->side[0].open;
-    for (int s = 0; s < 2; s++) tell_down(&c->side[s], "reset");
+    for (int s = 0; s < 2; s++) (void)tell_down(&c->side[s], "reset");
     if (was) dial_again(c->side[0].link, c);
 }
 
@@ -243,7 +247,7 @@ static void do_dial(struct qr_sim_net *net, struct sim_link *l, struct dial *d) 
     }
     struct sim_conn *c = qr_xcalloc(1, sizeof *c);
     c->tag = d->tag;
-    c->side[0] = (struct side){.link = l, .number = ++net->conns_made, .open = true};
+    c->side[0] = (struct side){.link = l, .number = ++net->conns_made, .open = true, .outgoing = true};
     c->side[1] = (struct side){.link = to, .number = ++net->conns_made, .open = true};
     c->next = net->conns;
     net->conns = c;
@@ -277,8 +281,8 @@ static void happen(struct qr_sim_net *net, const struct event *e) {
         if (s->way.first->kind == QR_LINK_UP) s->up = true;
         list_add(&s->link->events, list_cut(&s->way, &s->way.first));
     } else if (e->what == DO_BREAK) {
-        tell_down(s, "closed by the other side");
-        if (e->side == 0) dial_again(s->link, e->conn);
+        bool told = tell_down(s, "closed by the other side");
+        if (e->side == 0 && !told) dial_again(s->link, e->conn); /* else when its owner has read on to the end */
     }
 }
 
@@ -350,6 +354,7 @@ static void sim_close_conn(struct qr_link *base, uint32_t conn) {
     if (s == NULL) return;
     close_side(sim_of(base)->net, c, (int)(s - c->side));
     forget_events(sim_of(base), conn);
+    if (s == &c->side[0]) dial_again(sim_of(base), c);
 }
 
 /* What the line adds: n bytes at its rate, behind what it carries already, and packets that are sent again. */
@@ -439,6 +444,11 @@ bool qr_sim_link_ready(const struct qr_link *l) {
     return sim_of(u.out)->woken || first_ready(sim_of(u.out)) != NULL;
 }
 
+static void end_of_call(struct sim_link *l, uint32_t conn) {
+    struct sim_conn *c;
+    if (side_of(l, conn, &c)) dial_again(l, c);
+}
+
 static void sim_poll(struct qr_link *base, int64_t deadline_ns, struct qr_link_event *ret) {
     struct sim_link *l = sim_of(base);
     struct qr_sim_net *net = l->net;
@@ -454,6 +464,7 @@ static void sim_poll(struct qr_link *base, int64_t deadline_ns, struct qr_link_e
             ret->tag = it->tag;
             ret->outgoing = it->outgoing;
             if (it->kind == QR_LINK_MESSAGE) ret->message = qr_bytes_of(it->bytes, it->n);
+            if (it->kind == QR_LINK_DOWN && it->outgoing) end_of_call(l, it->conn);
             snprintf(ret->reason, sizeof ret->reason, "%s", it->reason);
             return;
         }

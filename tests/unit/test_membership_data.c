@@ -69,11 +69,27 @@ static void test_flapping(void) {
     few = 0;
 }
 
+/* Who fell silent has lost its data stream with its connection, to both: another comes up before it is heard again. */
+static void test_silent(void) {
+    reset();
+    few = 1;
+    struct box *a = two(0, 0), *b = two(1, 1);
+    wire_up(b, a);
+    pass(QR_SECOND);
+    CHECK(a->begun && b->begun && a->gen.begin.n_members == 2 && !a->renewed && !b->renewed);
+    wires[n_wires - 1].open = false; /* nobody is told */
+    pass(1500 * MILLI);
+    CHECK(a->renewed == 1 && b->renewed == 1, "%u %u; %s", a->renewed, b->renewed, a->log);
+    CHECK(a->gen.begin.n_members == 1 && b->gen.begin.n_members == 1);
+    few = 0;
+}
+
 int main(void) {
     queue = qr_xcalloc(QUEUE, sizeof *queue);
     test_waited_before();
     test_beside_a_ring();
     test_flapping();
+    test_silent();
     reset();
     free(queue);
     return t_end();
