@@ -240,7 +240,8 @@ static bool work_in(struct qr_reduction *r, const struct qr_chunk *c, const stru
         covered = worked_at(r, c->round - 1, halves ? 0 : c->part)->coverage;
     }
     bool add = slot->phase == QR_SLOT_ADD, all_here = r->s.kind != QR_ALLREDUCE_STAR || r->arrived[c->part] == r->a.n_ranks - 1;
-    struct inflow f = {.sent_on = all_here && !halves && (r->s.kind != QR_ALLREDUCE_DOUBLING || r->s.n_folds || !qr_schedule_is_final(&r->s, c->round))};
+    bool ends_here = r->s.kind == QR_ALLREDUCE_DOUBLING && !r->s.n_folds && qr_schedule_is_final(&r->s, c->round);
+    struct inflow f = {.sent_on = all_here && !halves && !ends_here};
     if (slot->count) {
         f.to = (add ? partial(r, c->round + 1) : r->a.sum) + slot->offset;
         f.before = add ? before + slot->offset : NULL;

@@ -22,8 +22,11 @@ static uint64_t count_of(const struct qr_run *run, uint32_t n) {
 bool handover_worth(const struct qr_group *g) {
     const struct ledger *l = &g->ledger;
     const struct handover *h = &g->handover;
-    if (g->solo || g->view.n_members < 2 || !g->serial || !h->known || h->n > QR_HANDOVER_MAX_COUNT) return false;
-    return l->n_taken > 0 && !l->dropped && !h->gives && group_now_ns(g) - l->began_ns >= QR_HANDOVER_WORTH_NS;
+    bool somebody = !g->solo && g->view.n_members > 1 && g->serial;
+    bool fits = h->known && h->n <= QR_HANDOVER_MAX_COUNT;
+    if (!somebody || !fits) return false;
+    bool its_own = l->n_taken > 0 && !l->dropped && !h->gives; /* all that was taken is in the sum */
+    return its_own && group_now_ns(g) - l->began_ns >= QR_HANDOVER_WORTH_NS;
 }
 
 /* held: the runs. vector: h->n integers over exactly these. */
@@ -46,7 +49,10 @@ static bool of_this_state(const struct qr_group *g, const struct qr_coverage_key
 void handover_prepare(struct qr_group *g, const struct qr_contribution *c) {
     struct handover *h = &g->handover;
     struct qr_held held;
-    if (!handover_worth(g) || !of_this_state(g, &h->key) || !of_this_state(g, &c->key) || c->n != h->n + c->n_by_rank || !group_runs(g, &held)) return;
+    if (!handover_worth(g)) return;
+    if (!of_this_state(g, &h->key) || !of_this_state(g, &c->key)) return;
+    if (c->n != h->n + c->n_by_rank) return; /* what is by rank is not handed over */
+    if (!group_runs(g, &held)) return;
     prepare(g, &held, c->vector, c->coverage);
 }
 
@@ -67,7 +73,9 @@ void handover_prepare_finished(struct qr_group *g) {
     struct qr_group_finished f;
     struct qr_held held;
     struct qr_coverage all = {0};
-    if (h->frame.n || !h->finished || !handover_worth(g) || !of_this_state(g, &h->key) || !h->finished(h->finished_ctx, &f) || f.n != h->n) return;
+    if (h->frame.n || !h->finished) return; /* it is prepared, or cannot be */
+    if (!handover_worth(g) || !of_this_state(g, &h->key)) return;
+    if (!h->finished(h->finished_ctx, &f) || f.n != h->n) return;
     l->n = l->n_taken = sort_finished(l, &f); /* nothing is taken any more, and this member leaves in any case */
     l->open = false;
     for (size_t i = 0; i < l->n_taken; i++) qr_coverage_add_micro_batch(&all, &h->key, l->micro_batch[i]);

@@ -349,7 +349,9 @@ static void link_close_conn(struct qr_link *l, uint32_t id) {
 static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, struct qr_bytes body) {
     struct grpc_link *g = self(l);
     struct conn *c = find(g, id);
-    if (!c || !c->up || c->over || c->silent || head.n > QR_LINK_MAX_MESSAGE || body.n > QR_LINK_MAX_MESSAGE - head.n) return false;
+    bool there = c && c->up && !c->over && !c->silent;
+    bool fits = head.n <= QR_LINK_MAX_MESSAGE && body.n <= QR_LINK_MAX_MESSAGE - head.n;
+    if (!there || !fits) return false;
     if (link_grpc_queue_full(&c->queue, head.n)) return false;
     link_grpc_queue_put(&c->queue, link_grpc_pack(g->borrowed, head, body), head.n);
     qr_count(QR_SENT_BYTES, head.n + body.n);

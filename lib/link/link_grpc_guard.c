@@ -181,7 +181,10 @@ static struct link_grpc_caller *caller_of(const void *context, int64_t now_ns) {
     struct link_grpc_caller *oldest = NULL;
     for (struct link_grpc_caller *c = callers; c < callers + CALLERS; c++) {
         if (c->context == context) return c;
-        if (!c->held && (!oldest || !c->context || (oldest->context && c->since_ns < oldest->since_ns))) oldest = c;
+        if (c->held) continue;
+        bool is_free = !c->context; /* better than any that is used */
+        bool older = oldest && oldest->context && c->since_ns < oldest->since_ns;
+        if (!oldest || is_free || older) oldest = c;
     }
     if (oldest) *oldest = (struct link_grpc_caller){.context = context, .since_ns = now_ns};
     return oldest;

@@ -289,7 +289,9 @@ static bool runs(const struct qr_member *m, uint64_t set) {
 static bool works_beside(const struct qr_member *m, uint64_t set) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
-        if (!(set & bit(i)) && p->connected && !p->gone && p->worked_ns && m->now_ns - p->worked_ns < FORM_GRACE_NS) return true;
+        bool answers = p->connected && !p->gone;
+        bool works = p->worked_ns && m->now_ns - p->worked_ns < FORM_GRACE_NS;
+        if (!(set & bit(i)) && answers && works) return true;
     }
     return false;
 }
@@ -369,8 +371,8 @@ static const char *objection(const struct qr_member *m, uint32_t from, const str
     if (!here && m->now_ns < m->peer[from].banned_until_ns) return "it was lost again and again a moment ago";
     if (member_compare_ids(m, &p->id, &m->promised) < 0 && !m->opt.faults.promise_any) return "it promised a greater id";
     bool other = m->promised.index != from || !same_inc(m->promised.incarnation, m->peer[from].incarnation);
-    if (m->promised.number && m->promise_exclusive && other && m->promised.index < from && m->now_ns - m->promised_ns < EXCLUSIVE_NS)
-        return "it promised a lower index within the last second";
+    bool exclusive = m->promised.number && m->promise_exclusive && m->now_ns - m->promised_ns < EXCLUSIVE_NS;
+    if (exclusive && other && m->promised.index < from) return "it promised a lower index within the last second";
     for (uint32_t r = 0; generation_works(m) && r < m->generation.begin.n_members; r++) {
         uint32_t i = m->generation.begin.member[r].name.index;
         bool named = i == m->opt.index;

@@ -156,7 +156,8 @@ enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struc
         bool there = at.version.there && !at.damaged;
         if (code == QR_OK && there) code = same_state(p, &at.l, c, err);
         if (code != QR_OK) return code;
-        bool newer = there && at.l.reductions > c->reductions, same = there && at.l.reductions == c->reductions && (at.l.done || !done);
+        bool newer = there && at.l.reductions > c->reductions;
+        bool same = there && at.l.reductions == c->reductions && (at.l.done || !done); /* and says no less */
         if (newer || (same && tries > 0)) {
             *ret_latest = at.l;
             return QR_OK;
@@ -297,9 +298,11 @@ enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *p, const char 
 /* ---- forget ---- */
 
 static bool is_checkpoint_name(const char *name) {
-    size_t n = strlen(name), hex = strspn(name, "0123456789abcdef");
-    return hex == CHECKPOINT_HASH_CHARS && name[hex] == '-' && strspn(name + hex + 1, "0123456789") == 16 && n > 12 &&
-           strcmp(name + n - 12, ".safetensors") == 0;
+    static const char ending[] = ".safetensors";
+    size_t n = strlen(name), n_ending = sizeof ending - 1, hex = strspn(name, "0123456789abcdef");
+    if (hex != CHECKPOINT_HASH_CHARS || name[hex] != '-') return false;
+    if (strspn(name + hex + 1, "0123456789") != 16) return false; /* the step */
+    return n > n_ending && strcmp(name + n - n_ending, ending) == 0;
 }
 
 enum qr_code qr_checkpoint_forget(const struct qr_checkpoint_place *p, struct qr_err *err) {
