@@ -64,6 +64,7 @@ progs    := $(patsubst cmd/%/main.c,$(BIN)/%,$(wildcard cmd/*/main.c))
 test_c   := $(wildcard tests/unit/test_*.c tests/conform/test_*.c tests/sim/test_*.c)
 tests    := $(test_c:%.c=$(B)/%)
 ref_o    := $(patsubst %.c,$(B)/%.o,$(wildcard tests/ref/*.c))
+doubles  := $(patsubst %.c,$(B)/%.o,$(wildcard tests/support/*.c))
 benches  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
 besides  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/peers/gradient.c))
 counted  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/instructions.c))
@@ -86,7 +87,7 @@ quick    := $(filter-out $(call listed,slow),$(patsubst %.c,%,$(wildcard tests/u
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its) $(faults)
 else ifeq ($(SAN),thread)
-suite    := $(foreach t,$(tests),$(if $(filter test_base% test_group% test_link% test_member% test_train% test_worker_http% test_worker_publisher% test_worker_logdir% test_sim_group,$(notdir $t)),$t)) $(filter %.py,$(faults))
+suite    := $(foreach t,$(tests),$(if $(filter test_base% test_collective% test_group% test_link% test_member% test_train% test_worker_http% test_worker_publisher% test_worker_logdir% test_sim_group,$(notdir $t)),$t)) $(filter %.py,$(faults))
 else
 suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh tests/it/install.sh tests/it/instructions.sh,$(its)) $(faults)
 endif
@@ -134,7 +135,7 @@ lint: $(lib_o) $(progs)
 lint-deep: $(analysed)
 	$(Q)tests/lint/deep judge $^
 
-## make model      the Spin models (membership, checkpoints, poison blocks), at larger bounds than make test has
+## make model      the Spin models (membership, checkpoints, poison micro-batches), at larger bounds than make test has
 model:
 	$(Q)tests/model/check.sh more
 
@@ -262,9 +263,11 @@ $(progs): $(BIN)/%: $$(call objs,cmd/$$*) $(libqring)
 	$(if $(Q),@echo "  LD    $@")
 	$(Q)$(link)
 
-$(tests) $(benches) $(counted) $(besides) $(proxy): %: %.o $(ref_o) $(libqring)
+$(tests): %: %.o $(ref_o) $(doubles) $(libqring)
 	$(Q)$(link)
-$(poisoned): ldopt += -Wl,--wrap=qr_coverage_add_block
+$(benches) $(counted) $(besides) $(proxy): %: %.o $(ref_o) $(libqring)
+	$(Q)$(link)
+$(poisoned): ldopt += -Wl,--wrap=qr_coverage_add_micro_batch
 $(poisoned): $$(call objs,cmd/qringd) $(B)/tests/it/poison.o $(libqring)
 	$(Q)$(link)
 $(replays): %.replay: %.o $(B)/tests/fuzz/replay.o $(libqring)
@@ -277,7 +280,7 @@ $(B)/share/.made: $(progs) $(wildcard cmd/share/*) lib/VERSION
 	$(Q)cmd/share/make "$(if $(CROSS),qemu-aarch64 -L $(sysroot) )$(BIN)" $(@D) && touch $@
 
 ## make compile_commands.json  how each file is compiled, by the present flags, for editors and analyzers
-database := $(lib_c) $(wildcard cmd/*/*.c tests/ref/*.c) $(test_c) $(patsubst $(B)/%,%.c,$(benches) $(counted) $(besides) $(fuzzers) $(proxy)) tests/fuzz/replay.c tests/it/poison.c
+database := $(lib_c) $(wildcard cmd/*/*.c tests/ref/*.c tests/support/*.c) $(test_c) $(patsubst $(B)/%,%.c,$(benches) $(counted) $(besides) $(fuzzers) $(proxy)) tests/fuzz/replay.c tests/it/poison.c
 quoted    = "$(subst ",\",$(subst \,\\,$1))"
 comma    := ,
 define entry

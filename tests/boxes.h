@@ -4,14 +4,14 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "group/member.h"
-#include "group/member_impl.h"
+#include "membership/member.h"
+#include "membership/member_impl.h"
 #include "tests/t.h"
 
 enum { MAX = 4, QUEUE = 512 };
 #define MILLI INT64_C(1000000)
 static const char *const peers[4] = {"a:1", "b:2", "c:3", "d:4"};
-static const struct qr_group_field fields_64[] = {{"train.batch_size", "64"}, {"seed", "1"}}, fields_32[] = {{"train.batch_size", "32"}, {"seed", "1"}};
+static const struct qr_field fields_64[] = {{"train.batch_size", "64"}, {"seed", "1"}}, fields_32[] = {{"train.batch_size", "32"}, {"seed", "1"}};
 
 struct box {
     struct qr_member *m;
@@ -70,13 +70,13 @@ static void emit(void *ctx, const struct qr_member_action *a) {
     case QR_ACT_HANG_UP: break;
     }
 }
-/* Block 10 r + 0 ... 10 r + 9 are rank r's. */
+/* Micro-batch 10 r + 0 ... 10 r + 9 are rank r's. */
 static void owned(void *ctx, uint32_t rank, struct qr_death *ret) {
     (void)ctx;
     ret->n_runs = 1;
     ret->run[0] = (struct qr_run){10 * rank, 10, 1};
 }
-static struct box *box(uint32_t slot, uint32_t index, size_t n_peers, uint8_t inc, const struct qr_group_field *fields) {
+static struct box *box(uint32_t slot, uint32_t index, size_t n_peers, uint8_t inc, const struct qr_field *fields) {
     struct box *b = &boxes[slot];
     qr_member_free(b->m);
     *b = (struct box){.index = index};

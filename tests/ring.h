@@ -13,7 +13,9 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "group/group_impl.h"
+#include "group/group.h"
+#include "group/group_over_impl.h"
+#include "tests/support/link_memory.h"
 #include "tests/t.h"
 #include "train/train.h"
 #include "worker/steps_log.h"
@@ -90,7 +92,7 @@ struct ring_worker {
     struct qr_err err;
     struct qr_train_result result;
     struct qr_group_view view;
-    bool slow;                 /* each look at a step's clock takes look_ns: two to a block. Of the training thread */
+    bool slow;                 /* each look at a step's clock takes look_ns: two to a micro-batch. Of the training thread */
     unsigned looks;            /* since it is slow */
     uint64_t epochs;           /* its own settings; 0: the job's, the ring's */
     unsigned min_workers;
@@ -107,7 +109,7 @@ struct ring {
     enum qr_allreduce wish;
     int64_t step_ns;           /* a leader sleeps so long in each step: time for others to come */
     int64_t form_ns;
-    enum qr_code (*stable)(void *worker, bool leader, const struct qr_state *state, struct qr_err *err);
+    enum qr_code (*committed)(void *worker, bool leader, const struct qr_state *state, struct qr_err *err);
     enum qr_code (*reload)(void *worker, struct qr_state *ret, bool *ret_found, struct qr_err *err);
     bool (*ended)(void *worker);
     int64_t look_ns;
@@ -191,7 +193,7 @@ static int64_t ring_now(void *ctx) {
 }
 static enum qr_code ring_live(struct ring_worker *w) {
     struct ring *ring = w->ring;
-    struct qr_group_field field = {"contract", "f64-v1"};
+    struct qr_field field = {"contract", "f64-v1"};
     struct qr_group_options o = {.run = "ring", .fields = &field, .n_fields = 1, .index = w->index, .n_peers = w->n_known ? w->n_known : ring->n,
                                  .peers = ring_peers,
                                  .count_known = true, .min_workers = w->min_workers ? w->min_workers : ring->min_workers, .listen_address = ring_peers[w->index],
@@ -212,7 +214,7 @@ static enum qr_code ring_live(struct ring_worker *w) {
     const struct qr_train_options t = {
         .job = ring->job, .canonical = &ring->canonical, .data = &ring->data, .model = ring->model, .group = w->group, .pool = pool,
         .clock = ring->looked ? &busy : &qr_clock_monotonic, .log = &ring->noise, .epochs = w->epochs, .reload = ring->reload, .reload_ctx = w, .ended = ring->ended,
-        .observer = {.ctx = w, .joined = ring_joined, .step = ring_step, .stable = ring->stable}, .finish = ring_finish, .finish_ctx = w,
+        .observer = {.ctx = w, .joined = ring_joined, .step = ring_step, .committed = ring->committed}, .finish = ring_finish, .finish_ctx = w,
     };
     free(w->result.params);
     w->result = (struct qr_train_result){0};

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "group/link_grpc_tls.h"
+#include "link/link_grpc_tls.h"
 #include "tests/t.h"
 
 struct tls_dir { char path[96], certificate[128], key[128], ca[128]; };

@@ -12,15 +12,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/bounds.h"
+
 enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECONDS };
 
 /* id, kind, family, labels, help. Rows of one family stand together and have one kind; the help of the first is shown. */
 #define QR_COUNTERS(X)                                                                                                                       \
-    X(QR_STEP, GAUGE, "qring_step", "", "The last stable training step.")                                                                    \
+    X(QR_STEP, GAUGE, "qring_step", "", "The last committed training step.")                                                                    \
     X(QR_STEPS_PLANNED, GAUGE, "qring_steps_planned", "", "Training steps of the whole job.")                                                \
-    X(QR_EPOCH, GAUGE, "qring_epoch", "", "The epoch of the last stable step, from 1.")                                                      \
+    X(QR_EPOCH, GAUGE, "qring_epoch", "", "The epoch of the last committed step, from 1.")                                                      \
     X(QR_EPOCHS_PLANNED, GAUGE, "qring_epochs_planned", "", "Epochs of the whole job.")                                                      \
-    X(QR_LOSS, REAL, "qring_loss", "", "The batch loss of the last stable step.")                                                            \
+    X(QR_LOSS, REAL, "qring_loss", "", "The batch loss of the last committed step.")                                                            \
     X(QR_VAL_LOSS, REAL, "qring_val_loss", "", "The loss of the last validation pass.")                                                      \
     X(QR_STEPS, COUNT, "qring_steps_total", "", "Training steps that this process applied.")                                                 \
     X(QR_COMPUTE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"compute\"", "Time of the training thread, by phase of a step.")        \
@@ -29,11 +31,11 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_MEMBERSHIP_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"membership\"", "Time for what keeps the ring together: the control thread's heartbeats and messages, coverage words, state digests.")\
     X(QR_COVERAGE_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"coverage\"", "")                                                   \
     X(QR_DIGEST_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"digest\"", "")                                                       \
-    X(QR_BLOCKS, COUNT, "qring_blocks_total", "", "Blocks that this worker computed.")                                                       \
+    X(QR_MICRO_BATCHES, COUNT, "qring_blocks_total", "", "Micro-batches that this worker computed.")                                                       \
     X(QR_SAMPLES, COUNT, "qring_samples_total", "", "Samples that this worker computed.")                                                    \
-    X(QR_BLOCKS_HANDED_OVER, COUNT, "qring_handover_blocks_total", "way=\"out\"", "Blocks whose sum went to another worker when theirs left.")    \
-    X(QR_BLOCKS_TAKEN_OVER, COUNT, "qring_handover_blocks_total", "way=\"in\"", "")                                                          \
-    X(QR_HANDOVERS_REFUSED, COUNT, "qring_handover_refused_total", "", "Sums of leavers that did not fit: their blocks are computed again.") \
+    X(QR_MICRO_BATCHES_HANDED_OVER, COUNT, "qring_handover_blocks_total", "way=\"out\"", "Micro-batches whose sum went to another worker when theirs left.")    \
+    X(QR_MICRO_BATCHES_TAKEN_OVER, COUNT, "qring_handover_blocks_total", "way=\"in\"", "")                                                          \
+    X(QR_HANDOVERS_REFUSED, COUNT, "qring_handover_refused_total", "", "Sums of leavers that did not fit: their micro-batches are computed again.") \
     X(QR_PEERS_CONNECTED, GAUGE, "qring_peers_connected", "", "Peers with an open control connection.")                                      \
     X(QR_MEMBERS, GAUGE, "qring_members", "", "Members of this worker's generation, itself included; 0 before the first.")                   \
     X(QR_GENERATION, GAUGE, "qring_generation", "", "The number of this worker's generation; 0 before the first.")                           \
@@ -91,11 +93,10 @@ int64_t qr_counter_value(enum qr_counter c);           /* all but REAL; SECONDS 
 double qr_counter_real(enum qr_counter c);             /* REAL */
 
 /* The peers of this process by index, as its group sees them. An index beyond the table is left out. */
-enum { QR_N_PEERS = 64 };
 enum qr_peer { QR_PEER_UNKNOWN, QR_PEER_ABSENT, QR_PEER_MEMBER }; /* of this worker's generation */
 void qr_peer_set(uint32_t index, enum qr_peer peer);
 void qr_peer_no_data(uint32_t index, bool no_data);      /* it answers, and no data passes between it and this worker */
-void qr_peer_speed(uint32_t index, double blocks_per_s); /* smoothed; 0: not known */
+void qr_peer_speed(uint32_t index, double micro_batches_per_s); /* smoothed; 0: not known */
 void qr_peer_rtt(uint32_t index, double s);              /* there and back; 0: not known */
 enum qr_peer qr_peer_get(uint32_t index);
 bool qr_peer_get_no_data(uint32_t index);

@@ -4,7 +4,7 @@
 
 #include "base/checksum.h"
 
-/* job hash 32, base digest 16, step 8, kind 4, then "block" or "member" padded with NUL to 8, then the number, 8. All little-endian.
+/* job hash 32, base digest 16, reductions 8, kind 4, then "block" or "member" padded with NUL to 8, then the number, 8. All little-endian.
  * The digest (canonical bytes) is read as a little-endian number. */
 enum { WORD_BYTES = 32 + 16 + 8 + 4 + 8 + 8 };
 
@@ -16,7 +16,7 @@ static unsigned __int128 word_of(const struct qr_coverage_key *key, const char w
     uint8_t text[WORD_BYTES], digest[QR_XXH3_BYTES];
     memcpy(text, key->job_hash, 32);
     memcpy(text + 32, key->base_digest, 16);
-    put_le(text + 48, key->step, 8);
+    put_le(text + 48, key->reductions, 8);
     put_le(text + 56, (uint64_t)key->kind, 4);
     memcpy(text + 60, what, 8);
     put_le(text + 68, number, 8);
@@ -24,8 +24,8 @@ static unsigned __int128 word_of(const struct qr_coverage_key *key, const char w
     return qr_coverage_load(digest).word;
 }
 
-void qr_coverage_add_block(struct qr_coverage *c, const struct qr_coverage_key *key, uint64_t block) {
-    c->word += word_of(key, "block\0\0", block);
+void qr_coverage_add_micro_batch(struct qr_coverage *c, const struct qr_coverage_key *key, uint64_t micro_batch) {
+    c->word += word_of(key, "block\0\0", micro_batch);
 }
 
 void qr_coverage_add_member(struct qr_coverage *c, const struct qr_coverage_key *key, uint32_t rank) {
@@ -36,9 +36,9 @@ struct qr_coverage qr_coverage_sum(struct qr_coverage a, struct qr_coverage b) {
     return (struct qr_coverage){a.word + b.word};
 }
 
-struct qr_coverage qr_coverage_total(const struct qr_coverage_key *key, uint64_t n_blocks, uint32_t n_members) {
+struct qr_coverage qr_coverage_total(const struct qr_coverage_key *key, uint64_t n_micro_batches, uint32_t n_members) {
     struct qr_coverage c = {0};
-    for (uint64_t i = 0; i < n_blocks; i++) qr_coverage_add_block(&c, key, i);
+    for (uint64_t i = 0; i < n_micro_batches; i++) qr_coverage_add_micro_batch(&c, key, i);
     for (uint32_t i = 0; i < n_members; i++) qr_coverage_add_member(&c, key, i);
     return c;
 }

@@ -1,8 +1,8 @@
-/* exact/coverage.h — exactly once is checked, not assumed (group/protocol.md §6).
+/* exact/coverage.h — exactly once is checked, not assumed (membership/protocol.md §6).
  *
- * A coverage word is the sum mod 2^128 of H(job hash, base digest, step, kind, block) over the blocks
- * added into a vector, plus H(job hash, base digest, step, kind, "member", rank) once per member. It must equal the total over
- * all blocks 0..n_blocks-1 and ranks 0..n_members-1, else nobody applies the sum. H is XXH3-128 of the
+ * A coverage word is the sum mod 2^128 of H(job hash, base digest, reductions, kind, micro-batch) over the micro-batches
+ * added into a vector, plus H(job hash, base digest, reductions, kind, "member", rank) once per member. It must equal the total over
+ * all micro-batches 0..n_micro_batches-1 and ranks 0..n_members-1, else nobody applies the sum. H is XXH3-128 of the
  * fields' little-endian bytes. 16 bytes little-endian on the wire.
  */
 #ifndef QR_EXACT_COVERAGE_H
@@ -11,22 +11,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum qr_step_kind { QR_STEP_TRAIN = 0, QR_STEP_EVAL = 1, QR_STEP_CLOSE = 2 };
+enum qr_reduction_kind { QR_REDUCTION_TRAIN = 0, QR_REDUCTION_EVAL = 1, QR_REDUCTION_CLOSE = 2 };
 
 struct qr_coverage { unsigned __int128 word; };
 
 /* What all words of one reduction have in common. */
 struct qr_coverage_key {
     uint8_t job_hash[32];
-    uint8_t base_digest[16]; /* XXH3-128 of the state that the step starts from */
-    uint64_t step;           /* of the base state */
-    enum qr_step_kind kind;
+    uint8_t base_digest[16]; /* XXH3-128 of the state that the reduction starts from */
+    uint64_t reductions;           /* of the base state */
+    enum qr_reduction_kind kind;
 };
 
-void qr_coverage_add_block(struct qr_coverage *c, const struct qr_coverage_key *key, uint64_t block);
+void qr_coverage_add_micro_batch(struct qr_coverage *c, const struct qr_coverage_key *key, uint64_t micro_batch);
 void qr_coverage_add_member(struct qr_coverage *c, const struct qr_coverage_key *key, uint32_t rank);
 struct qr_coverage qr_coverage_sum(struct qr_coverage a, struct qr_coverage b);
-struct qr_coverage qr_coverage_total(const struct qr_coverage_key *key, uint64_t n_blocks,
+struct qr_coverage qr_coverage_total(const struct qr_coverage_key *key, uint64_t n_micro_batches,
                                      uint32_t n_members);
 bool qr_coverage_equal(struct qr_coverage a, struct qr_coverage b);
 void qr_coverage_store(uint8_t ret_le[16], struct qr_coverage c);

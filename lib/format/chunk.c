@@ -12,7 +12,7 @@ void qr_chunk_encode(const struct qr_chunk *c, uint8_t ret[QR_CHUNK_HEADER_BYTES
     memcpy(ret, chunk_magic, 4);
     ret[4] = c->kind, ret[5] = c->schedule, ret[6] = c->phase, ret[7] = 0;
     qr_set_u64le(ret + 8, c->generation);
-    qr_set_u64le(ret + 16, c->step);
+    qr_set_u64le(ret + 16, c->reductions);
     qr_set_u64le(ret + 24, c->total);
     qr_set_u64le(ret + 32, c->offset);
     qr_set_u32le(ret + 40, c->count);
@@ -27,7 +27,7 @@ void qr_chunk_encode(const struct qr_chunk *c, uint8_t ret[QR_CHUNK_HEADER_BYTES
 bool qr_chunk_decode(const uint8_t p[QR_CHUNK_HEADER_BYTES], size_t message_bytes, struct qr_chunk *ret) {
     if (message_bytes < QR_CHUNK_HEADER_BYTES || memcmp(p, chunk_magic, 4) != 0 || qr_get_u32le(p + 76) != qr_crc32c(0, p, 76)) return false;
     struct qr_chunk c = {
-        .kind = p[4], .schedule = p[5], .phase = p[6], .generation = qr_get_u64le(p + 8), .step = qr_get_u64le(p + 16), .total = qr_get_u64le(p + 24),
+        .kind = p[4], .schedule = p[5], .phase = p[6], .generation = qr_get_u64le(p + 8), .reductions = qr_get_u64le(p + 16), .total = qr_get_u64le(p + 24),
         .offset = qr_get_u64le(p + 32), .count = qr_get_u32le(p + 40), .round = qr_get_u32le(p + 44), .part = qr_get_u32le(p + 48),
         .rank = qr_get_u32le(p + 52), .crc = qr_get_u32le(p + 72),
     };

@@ -17,14 +17,14 @@
 
 enum { QR_CHUNK_HEADER_BYTES = 80, QR_CHUNK_MAX_BYTES = 256 << 10, QR_CHUNK_MAX_COUNT = QR_CHUNK_MAX_BYTES / 16 };
 
-/*  offset  0 "qrC1"   4 kind, schedule, phase, 0   8 generation   16 step   24 total   32 offset   40 count   44 round   48 part   52 rank (of the sender)
+/*  offset  0 "qrC1"   4 kind, schedule, phase, 0   8 generation   16 reductions   24 total   32 offset   40 count   44 round   48 part   52 rank (of the sender)
  *         56 coverage (16)   72 crc32c of the integers   76 crc32c of bytes 0..75 */
 struct qr_chunk {
-    uint8_t kind;        /* enum qr_step_kind */
+    uint8_t kind;        /* enum qr_reduction_kind */
     uint8_t schedule;    /* enum qr_allreduce, never auto */
     uint8_t phase;       /* 0 a partial sum, to be added; 1 the whole sum, to be taken */
     uint64_t generation; /* hash of the id */
-    uint64_t step;       /* of the base state */
+    uint64_t reductions;       /* of the base state */
     uint64_t total;      /* integers of the whole vector */
     uint64_t offset;     /* of the first integer here */
     uint32_t count;      /* integers here */

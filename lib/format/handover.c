@@ -16,7 +16,7 @@ void qr_handover_encode(const struct qr_handover *h, struct qr_buf *ret) {
     head[4] = h->kind;
     head[5] = (uint8_t)h->n_runs;
     qr_set_u64le(head + 8, h->generation);
-    qr_set_u64le(head + 16, h->step);
+    qr_set_u64le(head + 16, h->reductions);
     memcpy(head + 24, h->base_digest, sizeof h->base_digest);
     memcpy(head + 40, h->coverage, sizeof h->coverage);
     qr_set_u32le(head + 56, (uint32_t)(h->integers.n / INTEGER_BYTES));
@@ -43,7 +43,7 @@ bool qr_handover_decode(struct qr_bytes message, struct qr_handover *ret) {
     size_t runs = (size_t)n_runs * RUN_BYTES, integers = (size_t)count * INTEGER_BYTES;
     if (message.n != QR_HANDOVER_HEADER_BYTES + runs + integers + CRC_BYTES) return false;
     if (qr_get_u32le(p + message.n - CRC_BYTES) != qr_crc32c(0, p, message.n - CRC_BYTES)) return false;
-    struct qr_handover h = {.kind = p[4], .generation = qr_get_u64le(p + 8), .step = qr_get_u64le(p + 16), .n_runs = n_runs};
+    struct qr_handover h = {.kind = p[4], .generation = qr_get_u64le(p + 8), .reductions = qr_get_u64le(p + 16), .n_runs = n_runs};
     memcpy(h.base_digest, p + 24, sizeof h.base_digest);
     memcpy(h.coverage, p + 40, sizeof h.coverage);
     for (uint32_t i = 0; i < n_runs; i++) {

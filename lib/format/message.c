@@ -3,12 +3,22 @@
 
 #include <string.h>
 
+#include "base/checksum.h"
 #include "group.pb-c.h"
 
 int qr_gen_id_compare(const struct qr_gen_id *a, const struct qr_gen_id *b) {
     if (a->number != b->number) return a->number < b->number ? -1 : 1;
     if (a->index != b->index) return a->index < b->index ? -1 : 1;
     return memcmp(a->incarnation, b->incarnation, QR_INCARNATION_BYTES);
+}
+
+uint64_t qr_gen_id_hash(const struct qr_gen_id *id) {
+    uint8_t b[12 + QR_INCARNATION_BYTES], digest[QR_XXH3_BYTES];
+    qr_set_u64le(b, id->number);
+    qr_set_u32le(b + 8, id->index);
+    memcpy(b + 12, id->incarnation, QR_INCARNATION_BYTES);
+    qr_xxh3(b, sizeof b, digest);
+    return qr_get_u64le(digest);
 }
 
 const char *qr_message_kind_name(enum qr_message_kind k) {
@@ -36,10 +46,10 @@ bool qr_message_string_ok(const char *s) {
 }
 
 bool qr_message_run_ok(const struct qr_run *r) {
-    if (r->count == 0 || r->stride == 0 || r->first >= QR_MESSAGE_BLOCK_LIMIT || r->count > QR_MESSAGE_BLOCK_LIMIT ||
-        r->stride > QR_MESSAGE_BLOCK_LIMIT)
+    if (r->count == 0 || r->stride == 0 || r->first >= QR_MESSAGE_MICRO_BATCH_LIMIT || r->count > QR_MESSAGE_MICRO_BATCH_LIMIT ||
+        r->stride > QR_MESSAGE_MICRO_BATCH_LIMIT)
         return false;
-    return (unsigned __int128)r->stride * (r->count - 1) + r->first < QR_MESSAGE_BLOCK_LIMIT;
+    return (unsigned __int128)r->stride * (r->count - 1) + r->first < QR_MESSAGE_MICRO_BATCH_LIMIT;
 }
 
 bool qr_message_common_ok(const struct qr_common *c) {
@@ -75,8 +85,8 @@ struct scratch {
     Qring__FieldDigest field[QR_MESSAGE_MAX_FIELDS], *fields[QR_MESSAGE_MAX_FIELDS];
     Qring__BeginMember member[QR_MAX_MEMBERS], *members[QR_MAX_MEMBERS];
     Qring__Run run[MAX_RUNS], *runs[MAX_RUNS];
-    Qring__Hand hand;
-    uint64_t block[QR_MESSAGE_MAX_HAND];
+    Qring__InFlight in_flight;
+    uint64_t micro_batch[QR_MESSAGE_MAX_IN_FLIGHT];
     Qring__Deaths deaths;
     Qring__Death death[QR_MESSAGE_MAX_DEATHS], *the_dead[QR_MESSAGE_MAX_DEATHS];
     Qring__MemberName dead_name[QR_MESSAGE_MAX_DEATHS];
@@ -136,11 +146,11 @@ static Qring__MemberName **names_of(struct scratch *s, const struct qr_member_na
 /* at: the first of n places in run[], runs[] */
 static Qring__Run **runs_of(struct scratch *s, size_t at, const struct qr_run *run, size_t n) {
     if (n > QR_MESSAGE_MAX_RUNS) {
-        s->bad = "runs of blocks";
+        s->bad = "runs of micro-batches";
         n = 0;
     }
     for (size_t i = 0; i < n; i++) {
-        if (!qr_message_run_ok(&run[i])) s->bad = "runs of blocks";
+        if (!qr_message_run_ok(&run[i])) s->bad = "runs of micro-batches";
         qring__run__init(&s->run[at + i]);
         s->run[at + i].first = run[i].first;
         s->run[at + i].count = run[i].count;
@@ -150,22 +160,22 @@ static Qring__Run **runs_of(struct scratch *s, size_t at, const struct qr_run *r
     return &s->runs[at];
 }
 
-static Qring__Hand *hand_of(struct scratch *s, const struct qr_hand *h) {
+static Qring__InFlight *in_flight_of(struct scratch *s, const struct qr_in_flight *h) {
     if (h->n == 0) return NULL;
-    if (h->n > QR_MESSAGE_MAX_HAND) {
-        s->bad = "blocks in hand";
+    if (h->n > QR_MESSAGE_MAX_IN_FLIGHT) {
+        s->bad = "micro-batches in flight";
         return NULL;
     }
-    qring__hand__init(&s->hand);
-    s->hand.step = h->step;
-    s->hand.digest = bytes_of(h->digest, sizeof h->digest);
-    s->hand.n_blocks = h->n;
-    s->hand.blocks = s->block;
+    qring__in_flight__init(&s->in_flight);
+    s->in_flight.reductions = h->reductions;
+    s->in_flight.digest = bytes_of(h->digest, sizeof h->digest);
+    s->in_flight.n_micro_batches = h->n;
+    s->in_flight.micro_batches = s->micro_batch;
     for (size_t i = 0; i < h->n; i++) {
-        if (h->block[i] >= QR_MESSAGE_BLOCK_LIMIT) s->bad = "blocks in hand";
-        s->block[i] = h->block[i];
+        if (h->micro_batch[i] >= QR_MESSAGE_MICRO_BATCH_LIMIT) s->bad = "micro-batches in flight";
+        s->micro_batch[i] = h->micro_batch[i];
     }
-    return &s->hand;
+    return &s->in_flight;
 }
 
 static Qring__Deaths *deaths_of(struct scratch *s, const struct qr_deaths *d) {
@@ -175,7 +185,7 @@ static Qring__Deaths *deaths_of(struct scratch *s, const struct qr_deaths *d) {
         return NULL;
     }
     qring__deaths__init(&s->deaths);
-    s->deaths.step = d->step;
+    s->deaths.reductions = d->reductions;
     s->deaths.digest = bytes_of(d->digest, sizeof d->digest);
     s->deaths.n_deaths = d->n;
     s->deaths.deaths = s->the_dead;
@@ -190,8 +200,8 @@ static Qring__Deaths *deaths_of(struct scratch *s, const struct qr_deaths *d) {
         out->name = &s->dead_name[i];
         out->generation = in->generation;
         out->named = in->named;
-        out->n_blocks = in->n_runs;
-        out->blocks = runs_of(s, RUNS_OF_DEATHS + i * QR_MESSAGE_MAX_RUNS, in->run, in->n_runs);
+        out->n_micro_batches = in->n_runs;
+        out->micro_batches = runs_of(s, RUNS_OF_DEATHS + i * QR_MESSAGE_MAX_RUNS, in->run, in->n_runs);
         s->the_dead[i] = out;
     }
     return &s->deaths;
@@ -199,10 +209,10 @@ static Qring__Deaths *deaths_of(struct scratch *s, const struct qr_deaths *d) {
 
 static Qring__Blame *blame_of(struct scratch *s, const struct qr_blame *b) {
     if (!b->is) return NULL;
-    if (b->block >= QR_MESSAGE_BLOCK_LIMIT) s->bad = "blamed block";
+    if (b->micro_batch >= QR_MESSAGE_MICRO_BATCH_LIMIT) s->bad = "blamed micro-batch";
     qring__blame__init(&s->blame);
-    s->blame.step = b->step;
-    s->blame.block = b->block;
+    s->blame.reductions = b->reductions;
+    s->blame.micro_batch = b->micro_batch;
     return &s->blame;
 }
 
@@ -236,7 +246,7 @@ static void put_hello(struct scratch *s, const struct qr_hello *h) {
         s->fields[i] = &s->field[i];
     }
     p->fields = s->fields;
-    p->stable_step = h->stable_step;
+    p->committed_reductions = h->committed_reductions;
     p->phase = h->phase;
     p->leader = h->leader;
     p->generation = id_of(s, 0, &h->generation);
@@ -257,14 +267,14 @@ static void put_heartbeat(struct scratch *s, const struct qr_heartbeat *h) {
     p->promised = id_of(s, 1, &h->promised);
     p->highest_number = h->highest_number;
     p->refusals = h->refusals;
-    p->applied_step = h->applied_step;
-    p->stable_step = h->stable_step;
+    p->applied_reductions = h->applied_reductions;
+    p->committed_reductions = h->committed_reductions;
     p->phase = h->phase;
     p->form_expired = h->form_expired;
     p->trainer_turns = h->trainer_turns;
-    p->expected_block_ms = h->expected_block_ms;
-    p->hand = hand_of(s, &h->hand);
-    p->hand_heard = h->hand_heard;
+    p->expected_micro_batch_ms = h->expected_micro_batch_ms;
+    p->in_flight = in_flight_of(s, &h->in_flight);
+    p->in_flight_heard = h->in_flight_heard;
     p->polled_ms = h->polled_ms;
     p->no_data = h->no_data;
     p->common = common_of(s, &h->common);
@@ -276,10 +286,10 @@ static void put_promise(struct scratch *s, const struct qr_promise *q) {
     Qring__Promise *p = &s->promise;
     qring__promise__init(p);
     p->id = id_of(s, 0, &q->id);
-    p->applied_step = q->held.applied_step;
+    p->applied_reductions = q->held.applied_reductions;
     p->digest = bytes_of(q->held.digest, sizeof q->held.digest);
-    p->stable_step = q->held.stable_step;
-    p->base_step = q->held.base_step;
+    p->committed_reductions = q->held.committed_reductions;
+    p->base_reductions = q->held.base_reductions;
     p->base_digest = bytes_of(q->held.base_digest, sizeof q->held.base_digest);
     p->refusals = q->held.refusals;
     p->stateless = q->held.stateless;
@@ -295,7 +305,7 @@ static void put_begin(struct scratch *s, const struct qr_begin *b) {
     Qring__Begin *p = &s->begin;
     qring__begin__init(p);
     p->id = id_of(s, 0, &b->id);
-    p->base_step = b->base_step;
+    p->base_reductions = b->base_reductions;
     p->base_digest = bytes_of(b->base_digest, sizeof b->base_digest);
     p->from_checkpoint = b->from_checkpoint;
     p->deaths = deaths_of(s, &b->deaths);

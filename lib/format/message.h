@@ -7,27 +7,27 @@
  *           checked, memory bounded against unknown-field amplification. DATA_LOSS says what is wrong; *ret is then unspecified.
  * Unknown   fields and enum values of later versions are skipped, unknown kinds are refused: a protocol number guards them.
  * Threads   pure; no state.
- * Source    group/protocol.md §2 to §5; message_decode.c has protobuf-c's pitfalls.
+ * Source    membership/protocol.md §2 to §5; message_decode.c has protobuf-c's pitfalls.
  */
 #ifndef QR_FORMAT_MESSAGE_H
 #define QR_FORMAT_MESSAGE_H
 
 #include <stdbool.h>
 
+#include "base/bounds.h"
 #include "base/bytes.h"
 
 enum {
-    QR_PROTOCOL_MIN = 3, /* 2: halving; blocks shared out to the nearest. 3: settings in common */
+    QR_PROTOCOL_MIN = 3, /* 2: halving; micro-batches shared out to the nearest. 3: settings in common */
     QR_PROTOCOL_MAX = 3,
     QR_MESSAGE_MAX_BYTES = 65536,
-    QR_MAX_MEMBERS = 64,
     QR_INCARNATION_BYTES = 16,
     QR_MESSAGE_MAX_FIELDS = 128, /* of a job, in a hello */
     QR_MESSAGE_NAME_BYTES = 48,  /* of a field's name, with its NUL */
     QR_MESSAGE_TEXT_BYTES = 512, /* of any text, with its NUL: qr_message_text cuts */
-    QR_MESSAGE_MAX_RUNS = 16,    /* of held blocks, for each member */
-    QR_MESSAGE_MAX_HAND = 16,    /* blocks that a worker names at once */
-    QR_MESSAGE_MAX_DEATHS = 32,  /* of one step */
+    QR_MESSAGE_MAX_RUNS = 16,    /* of held micro-batches, for each member */
+    QR_MESSAGE_MAX_IN_FLIGHT = 16,    /* micro-batches that a worker names at once */
+    QR_MESSAGE_MAX_DEATHS = 32,  /* of one reduction */
     QR_MESSAGE_ALLREDUCES = 5,   /* enum qr_allreduce */
 };
 
@@ -40,10 +40,11 @@ struct qr_gen_id {
     uint8_t incarnation[QR_INCARNATION_BYTES];
 };
 int qr_gen_id_compare(const struct qr_gen_id *a, const struct qr_gen_id *b); /* <0, 0, >0 */
+uint64_t qr_gen_id_hash(const struct qr_gen_id *id); /* every message on a data stream carries it */
 static inline bool qr_gen_id_none(const struct qr_gen_id *id) { return id->number == 0; }
 
-/* count blocks: first, first + stride, ... Round-robin shares are one run. */
-struct qr_run { uint64_t first, count, stride; }; /* count >= 1, stride >= 1, every block below 2^40 */
+/* count micro-batches: first, first + stride, ... Round-robin shares are one run. */
+struct qr_run { uint64_t first, count, stride; }; /* count >= 1, stride >= 1, every micro-batch below 2^40 */
 struct qr_member_name { uint32_t index; uint8_t incarnation[QR_INCARNATION_BYTES]; };
 
 enum qr_message_kind {
@@ -52,9 +53,9 @@ enum qr_message_kind {
 };
 const char *qr_message_kind_name(enum qr_message_kind k); /* "hello" ...; "?" */
 
-/* The blocks that a worker computes now, of the step that follows this state. n 0: it names none, and step and digest are not sent. */
-struct qr_hand { uint64_t step; uint8_t digest[16]; uint32_t n; uint64_t block[QR_MESSAGE_MAX_HAND]; };
-/* A process that died in a step. named: it had said that it computes these blocks; else they are those that it owned. */
+/* The micro-batches that a worker computes now, of the reduction that follows this state. n 0: it names none, and reductions and digest are not sent. */
+struct qr_in_flight { uint64_t reductions; uint8_t digest[16]; uint32_t n; uint64_t micro_batch[QR_MESSAGE_MAX_IN_FLIGHT]; };
+/* A process that died in a reduction. named: it had said that it computes these micro-batches; else they are those that it owned. */
 struct qr_death {
     struct qr_member_name name;
     uint64_t generation;             /* the number of the one that it was in */
@@ -62,10 +63,10 @@ struct qr_death {
     uint32_t n_runs;
     struct qr_run run[QR_MESSAGE_MAX_RUNS];
 };
-/* Of the step that follows this state; in order of generation, index, incarnation. n 0: step and digest are not sent. */
-struct qr_deaths { uint64_t step; uint8_t digest[16]; uint32_t n; struct qr_death death[QR_MESSAGE_MAX_DEATHS]; };
+/* Of the reduction that follows this state; in order of generation, index, incarnation. n 0: reductions and digest are not sent. */
+struct qr_deaths { uint64_t reductions; uint8_t digest[16]; uint32_t n; struct qr_death death[QR_MESSAGE_MAX_DEATHS]; };
 
-enum qr_phase { QR_PHASE_STARTING, QR_PHASE_MEMBER, QR_PHASE_LEAVING, QR_PHASE_DONE };
+enum qr_phase { QR_PHASE_STARTING = 0, QR_PHASE_MEMBER = 1, QR_PHASE_DONE = 3 }; /* on the wire; 2 is nobody's */
 
 struct qr_hello {
     uint32_t protocol_min, protocol_max;
@@ -76,7 +77,7 @@ struct qr_hello {
     uint8_t job_hash[32];
     uint32_t n_fields;
     struct { char name[QR_MESSAGE_NAME_BYTES]; uint64_t digest; } field[QR_MESSAGE_MAX_FIELDS];
-    uint64_t stable_step;
+    uint64_t committed_reductions;
     enum qr_phase phase;
     bool leader;                     /* rank 0 of its generation */
     struct qr_gen_id generation;     /* active */
@@ -85,6 +86,8 @@ struct qr_hello {
     uint32_t n_heard;
     struct qr_member_name heard[QR_MAX_MEMBERS];
 };
+/* A setting of a job: its digest goes in the hello, and where that differs its text. */
+struct qr_field { const char *name, *value; };
 /* One side's text of a setting that differs. */
 struct qr_field_text {
     char name[QR_MESSAGE_NAME_BYTES];
@@ -96,7 +99,7 @@ struct qr_field_text {
 struct qr_common {
     uint64_t epochs;                 /* at most 2^53 */
     uint32_t allreduce;              /* enum qr_allreduce */
-    uint32_t min_workers;            /* 1..64 */
+    uint32_t min_workers;            /* 1..QR_MAX_MEMBERS */
     uint64_t places;                 /* digest of the texts that say where results and checkpoints go */
 };
 struct qr_heartbeat {
@@ -104,18 +107,18 @@ struct qr_heartbeat {
     uint8_t incarnation[QR_INCARNATION_BYTES];
     struct qr_gen_id active, promised;
     uint64_t highest_number;
-    uint32_t refusals;               /* of coverage words, at the present step */
-    uint64_t applied_step, stable_step;
+    uint32_t refusals;               /* of coverage words, at the present reduction */
+    uint64_t applied_reductions, committed_reductions;
     enum qr_phase phase;
     bool form_expired;               /* its time to form is over */
     uint64_t trainer_turns;          /* the training thread's life sign */
-    uint64_t expected_block_ms;      /* 0: the training thread computes nothing, do not judge it */
+    uint64_t expected_micro_batch_ms;      /* 0: the training thread computes nothing, do not judge it */
     uint32_t n_heard;
     struct qr_member_name heard[QR_MAX_MEMBERS];
-    struct qr_hand hand;
+    struct qr_in_flight in_flight;
     uint64_t polled_ms;              /* so long its training thread has polled the data streams without a pause; 0: it does not */
     uint64_t no_data;                /* bit i: no data passes between it and index i, though they hear each other */
-    uint64_t hand_heard;             /* the sequence of the receiver's heartbeat whose hand this one answers; 0: none */
+    uint64_t in_flight_heard;             /* the sequence of the receiver's heartbeat whose micro-batches in flight this one answers; 0: none */
     struct qr_common common;
 };
 struct qr_propose {
@@ -126,9 +129,9 @@ struct qr_propose {
 /* The state of a member's training, as a promise reports it. */
 struct qr_held {
     bool stateless;                  /* it has no state: it reads the last checkpoint. Nothing else is set */
-    uint64_t applied_step; uint8_t digest[16]; /* the state it has */
-    uint64_t stable_step;
-    uint64_t base_step; uint8_t base_digest[16]; /* the state that the held blocks were computed from */
+    uint64_t applied_reductions; uint8_t digest[16]; /* the state it has */
+    uint64_t committed_reductions;
+    uint64_t base_reductions; uint8_t base_digest[16]; /* the state that the held micro-batches were computed from */
     uint32_t refusals;
     uint32_t n_runs;                 /* 0: holds nothing */
     struct qr_run run[QR_MESSAGE_MAX_RUNS];
@@ -141,17 +144,17 @@ struct qr_promise {
     uint64_t ring_age_ms;            /* since that ring's first generation began; at most QR_MESSAGE_MAX_AGE_MS */
 };
 struct qr_busy { struct qr_gen_id id; uint64_t highest_number; char why[QR_MESSAGE_TEXT_BYTES]; };
-/* What a generation starts from. Blocks in no `kept` run belong round robin: the j-th of them, ascending, to rank j mod n_members. */
+/* What a generation starts from. Micro-batches in no `kept` run belong round robin: the j-th of them, ascending, to rank j mod n_members. */
 struct qr_begin {
     struct qr_gen_id id;
-    uint64_t base_step; uint8_t base_digest[16];
-    bool from_checkpoint;            /* no majority at base_step, the highest: base_digest is not set, everybody loads LATEST */
+    uint64_t base_reductions; uint8_t base_digest[16];
+    bool from_checkpoint;            /* no majority at base_reductions, the highest: base_digest is not set, everybody loads LATEST */
     uint32_t n_members;              /* in order of rank */
     struct qr_begin_member {
         struct qr_member_name name;
         uint32_t data_port;
         bool holder;                 /* has the base */
-        bool keep;                   /* its held blocks count, they are `kept`; else it drops what it holds once it has the base */
+        bool keep;                   /* its held micro-batches count, they are `kept`; else it drops what it holds once it has the base */
         uint32_t n_kept;
         struct qr_run kept[QR_MESSAGE_MAX_RUNS];
     } member[QR_MAX_MEMBERS];
@@ -159,8 +162,8 @@ struct qr_begin {
     struct qr_common common;         /* always there */
     uint64_t ring_age_ms;
 };
-/* The block, of the step that follows state `step`, whose fault it is that all end; is false: none. */
-struct qr_blame { bool is; uint64_t step, block; };
+/* The micro-batch, of the reduction that follows the state after so many, whose fault it is that all end; is false: none. */
+struct qr_blame { bool is; uint64_t reductions, micro_batch; };
 struct qr_done {
     enum qr_code code;               /* QR_OK: everything is written */
     char text[QR_MESSAGE_TEXT_BYTES];

@@ -5,7 +5,7 @@
 #include "group.pb-c.h"
 
 /* protobuf-c keeps unknown fields and allocates 50 times their size; every allocation comes from here instead, and ends with it. The
- * largest honest message (a Begin of 64 members and 32 deaths, with 16 runs each) needs 250 KB. */
+ * largest honest message (a Begin of QR_MAX_MEMBERS members and 32 deaths, with 16 runs each) needs 250 KB. */
 struct arena {
     size_t used;
     _Alignas(16) uint8_t bytes[272 * 1024];
@@ -76,7 +76,7 @@ static enum qr_code take_id(const Qring__GenerationId *id, bool needed, struct q
 }
 
 static enum qr_code take_phase(uint32_t v, enum qr_phase *ret, struct qr_err *err) {
-    if (v > QR_PHASE_DONE) REFUSE("phase: %u is none", v);
+    if (v != QR_PHASE_STARTING && v != QR_PHASE_MEMBER && v != QR_PHASE_DONE) REFUSE("phase: %u is none", v);
     *ret = (enum qr_phase)v;
     return QR_OK;
 }
@@ -104,10 +104,10 @@ static enum qr_code take_names(Qring__MemberName *const *in, size_t n, struct qr
 }
 
 static enum qr_code take_runs(Qring__Run *const *in, size_t n, struct qr_run *ret, uint32_t *ret_n, struct qr_err *err) {
-    if (n > QR_MESSAGE_MAX_RUNS) REFUSE("runs of blocks: %zu, at most %d", n, QR_MESSAGE_MAX_RUNS);
+    if (n > QR_MESSAGE_MAX_RUNS) REFUSE("runs of micro-batches: %zu, at most %d", n, QR_MESSAGE_MAX_RUNS);
     for (size_t i = 0; i < n; i++) {
         ret[i] = (struct qr_run){in[i]->first, in[i]->count, in[i]->stride};
-        if (!qr_message_run_ok(&ret[i])) REFUSE("runs of blocks: run %zu is empty or too long", i);
+        if (!qr_message_run_ok(&ret[i])) REFUSE("runs of micro-batches: run %zu is empty or too long", i);
     }
     *ret_n = (uint32_t)n;
     return QR_OK;
@@ -119,17 +119,17 @@ static enum qr_code take_port(uint32_t v, uint32_t *ret, struct qr_err *err) {
     return QR_OK;
 }
 
-static enum qr_code take_hand(const Qring__Hand *p, struct qr_hand *ret, struct qr_err *err) {
+static enum qr_code take_in_flight(const Qring__InFlight *p, struct qr_in_flight *ret, struct qr_err *err) {
     memset(ret, 0, sizeof *ret);
     if (p == NULL) return QR_OK;
-    if (p->n_blocks == 0 || p->n_blocks > QR_MESSAGE_MAX_HAND) REFUSE("blocks in hand: %zu, from 1 to %d", p->n_blocks, QR_MESSAGE_MAX_HAND);
-    ret->step = p->step;
-    TRY(take_bytes(&p->digest, ret->digest, sizeof ret->digest, "digest of a hand", err));
-    for (size_t i = 0; i < p->n_blocks; i++) {
-        if (p->blocks[i] >= QR_MESSAGE_BLOCK_LIMIT) REFUSE("blocks in hand: a number is too large");
-        ret->block[i] = p->blocks[i];
+    if (p->n_micro_batches == 0 || p->n_micro_batches > QR_MESSAGE_MAX_IN_FLIGHT) REFUSE("micro-batches in flight: %zu, from 1 to %d", p->n_micro_batches, QR_MESSAGE_MAX_IN_FLIGHT);
+    ret->reductions = p->reductions;
+    TRY(take_bytes(&p->digest, ret->digest, sizeof ret->digest, "digest of micro-batches in flight", err));
+    for (size_t i = 0; i < p->n_micro_batches; i++) {
+        if (p->micro_batches[i] >= QR_MESSAGE_MICRO_BATCH_LIMIT) REFUSE("micro-batches in flight: a number is too large");
+        ret->micro_batch[i] = p->micro_batches[i];
     }
-    ret->n = (uint32_t)p->n_blocks;
+    ret->n = (uint32_t)p->n_micro_batches;
     return QR_OK;
 }
 
@@ -137,7 +137,7 @@ static enum qr_code take_deaths(const Qring__Deaths *p, struct qr_deaths *ret, s
     memset(ret, 0, sizeof *ret);
     if (p == NULL) return QR_OK;
     if (p->n_deaths == 0 || p->n_deaths > QR_MESSAGE_MAX_DEATHS) REFUSE("deaths: %zu, from 1 to %d", p->n_deaths, QR_MESSAGE_MAX_DEATHS);
-    ret->step = p->step;
+    ret->reductions = p->reductions;
     TRY(take_bytes(&p->digest, ret->digest, sizeof ret->digest, "digest of deaths", err));
     for (size_t i = 0; i < p->n_deaths; i++) {
         const Qring__Death *in = p->deaths[i];
@@ -146,7 +146,7 @@ static enum qr_code take_deaths(const Qring__Deaths *p, struct qr_deaths *ret, s
         TRY(take_name(in->name, &out->name, "deaths", err));
         TRY(take_number(in->generation, &out->generation, err));
         out->named = in->named != 0;
-        TRY(take_runs(in->blocks, in->n_blocks, out->run, &out->n_runs, err));
+        TRY(take_runs(in->micro_batches, in->n_micro_batches, out->run, &out->n_runs, err));
     }
     ret->n = (uint32_t)p->n_deaths;
     return QR_OK;
@@ -181,7 +181,7 @@ static enum qr_code take_hello(const Qring__Hello *p, struct qr_hello *h, struct
         h->field[i].digest = p->fields[i]->digest;
     }
     h->n_fields = (uint32_t)p->n_fields;
-    h->stable_step = p->stable_step;
+    h->committed_reductions = p->committed_reductions;
     TRY(take_phase(p->phase, &h->phase, err));
     h->leader = p->leader != 0;
     TRY(take_id(p->generation, false, &h->generation, "generation", err));
@@ -197,14 +197,14 @@ static enum qr_code take_heartbeat(const Qring__Heartbeat *p, struct qr_heartbea
     TRY(take_id(p->promised, false, &h->promised, "promised", err));
     TRY(take_number(p->highest_number, &h->highest_number, err));
     h->refusals = p->refusals;
-    h->applied_step = p->applied_step;
-    h->stable_step = p->stable_step;
+    h->applied_reductions = p->applied_reductions;
+    h->committed_reductions = p->committed_reductions;
     TRY(take_phase(p->phase, &h->phase, err));
     h->form_expired = p->form_expired != 0;
     h->trainer_turns = p->trainer_turns;
-    h->expected_block_ms = p->expected_block_ms;
-    TRY(take_hand(p->hand, &h->hand, err));
-    h->hand_heard = p->hand_heard;
+    h->expected_micro_batch_ms = p->expected_micro_batch_ms;
+    TRY(take_in_flight(p->in_flight, &h->in_flight, err));
+    h->in_flight_heard = p->in_flight_heard;
     TRY(take_number(p->polled_ms, &h->polled_ms, err));
     h->no_data = p->no_data;
     TRY(take_common(p->common, &h->common, err));
@@ -214,10 +214,10 @@ static enum qr_code take_heartbeat(const Qring__Heartbeat *p, struct qr_heartbea
 static enum qr_code take_promise(const Qring__Promise *p, struct qr_promise *q, struct qr_err *err) {
     TRY(take_id(p->id, true, &q->id, "id", err));
     q->held.stateless = p->stateless != 0;
-    q->held.applied_step = p->applied_step;
+    q->held.applied_reductions = p->applied_reductions;
     TRY(take_bytes_or_none(&p->digest, q->held.digest, sizeof q->held.digest, "digest", err));
-    q->held.stable_step = p->stable_step;
-    q->held.base_step = p->base_step;
+    q->held.committed_reductions = p->committed_reductions;
+    q->held.base_reductions = p->base_reductions;
     TRY(take_bytes_or_none(&p->base_digest, q->held.base_digest, sizeof q->held.base_digest, "base digest", err));
     q->held.refusals = p->refusals;
     TRY(take_deaths(p->deaths, &q->deaths, err));
@@ -228,7 +228,7 @@ static enum qr_code take_promise(const Qring__Promise *p, struct qr_promise *q, 
 
 static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct qr_err *err) {
     TRY(take_id(p->id, true, &b->id, "id", err));
-    b->base_step = p->base_step;
+    b->base_reductions = p->base_reductions;
     TRY(take_bytes_or_none(&p->base_digest, b->base_digest, sizeof b->base_digest, "base digest", err));
     b->from_checkpoint = p->from_checkpoint != 0;
     if (p->common == NULL) REFUSE("settings in common: missing");
@@ -245,7 +245,7 @@ static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct
         out->holder = in->holder != 0;
         out->keep = in->keep != 0;
         TRY(take_runs(in->kept, in->n_kept, out->kept, &out->n_kept, err));
-        if (!out->keep && out->n_kept) REFUSE("members: rank %zu keeps nothing, but blocks are listed", i);
+        if (!out->keep && out->n_kept) REFUSE("members: rank %zu keeps nothing, but micro-batches are listed", i);
     }
     b->n_members = (uint32_t)p->n_members;
     return take_deaths(p->deaths, &b->deaths, err);
@@ -254,8 +254,8 @@ static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct
 static enum qr_code take_blame(const Qring__Blame *p, struct qr_blame *ret, struct qr_err *err) {
     *ret = (struct qr_blame){0};
     if (p == NULL) return QR_OK;
-    if (p->block >= QR_MESSAGE_BLOCK_LIMIT) REFUSE("blamed block: the number is too large");
-    *ret = (struct qr_blame){.is = true, .step = p->step, .block = p->block};
+    if (p->micro_batch >= QR_MESSAGE_MICRO_BATCH_LIMIT) REFUSE("blamed micro-batch: the number is too large");
+    *ret = (struct qr_blame){.is = true, .reductions = p->reductions, .micro_batch = p->micro_batch};
     return QR_OK;
 }
 

@@ -13,12 +13,12 @@
 #include "base/counter.h"
 #include "base/mem.h"
 #include "format/handover.h"
-#include "group/trainer_impl.h"
+#include "group/group_impl.h"
 
 /* ---- the control thread ---- */
 
-static void tell(struct told *t, const struct qr_member_action *a) {
-    *t = (struct told){.is = true, .code = a->code, .blame = a->blame};
+static void tell(struct verdict *t, const struct qr_member_action *a) {
+    *t = (struct verdict){.is = true, .code = a->code, .blame = a->blame};
     snprintf(t->text, sizeof t->text, "%s", a->text ? a->text : "");
 }
 
@@ -74,7 +74,7 @@ static void act(void *ctx, const struct qr_member_action *a) {
     case QR_ACT_RENEW_DATA: group_data_wanted(g, a); break;
     case QR_ACT_LOG: qr_log_at(g->o.log, a->level, "group", "%s", a->text); return;
     case QR_ACT_SUSPEND:
-        if (g->begun && !g->paused_ns) g->paused_ns = g->committed_ns;
+        if (g->begun && !g->paused_ns) g->paused_ns = g->applied_ns;
         g->begun = false;
         group_on_suspend(g);
         break;
@@ -98,7 +98,7 @@ static void act(void *ctx, const struct qr_member_action *a) {
 
 static void do_requests(struct qr_group *g) {
     group_data_requests(g);
-    group_hand_requests(g);
+    group_suspects_requests(g);
     if (g->refused) {
         g->refused = false;
         qr_member_refused(g->member, group_now_ns(g));
@@ -158,7 +158,7 @@ void qr_group_control_run(struct qr_group *g) {
         pthread_mutex_lock(&g->lock);
         int64_t began_ns = group_now_ns(g);
         on_event(g, &e);
-        group_hand_news(g);
+        group_suspects_news(g);
         group_echo_ask(g);
         qr_count_time(QR_MEMBERSHIP_TIME, group_now_ns(g) - began_ns);
         qr_count(QR_TURNS_CONTROL, 1);
@@ -190,6 +190,7 @@ enum qr_code group_why_stop(struct qr_group *g, struct qr_err *err) {
 static struct qr_group *new_group(const struct qr_group_options *opt) {
     struct qr_group *g = qr_xcalloc(1, sizeof *g);
     g->o = *opt;
+    if (opt->faults) g->faults = *opt->faults;
     g->wish = opt->allreduce;
     pthread_mutex_init(&g->lock, NULL);
     return g;
@@ -250,7 +251,7 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
         .n_peers = opt->n_peers,
         .peers = opt->peers, .count_known = opt->count_known, .min_workers = opt->min_workers, .allreduce = opt->allreduce,
         .places = digest_of(opt->places), .form_timeout_ns = opt->form_timeout_ns,
-        .data_port = data_port, .mutations = opt->mutations & 255, .owned = group_owned,
+        .data_port = data_port, .faults = g->faults.member, .owned = group_owned,
     };
     memcpy(m.job_hash, opt->job_hash, sizeof m.job_hash);
     qr_entropy(m.incarnation, sizeof m.incarnation);
@@ -295,7 +296,7 @@ void qr_group_close(struct qr_group *g) {
     qr_reduction_free(g->alone);
     qr_buf_free(&g->out);
     handover_fini(&g->handover);
-    free(g->ledger.block);
+    free(g->ledger.micro_batch);
     free(g->ledger.mine);
     free(g->members);
     free(g->in);

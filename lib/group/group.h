@@ -1,10 +1,10 @@
 /* group/group.h — the group as the step loop sees it.
  *
- * What      forms generations, one after the other, while members come and go; sums contributions so that every block counts exactly once;
- *           ends together (protocol.md). Built from member.c (pure rules), a control link with its thread, and a data link driven by the
+ * What      forms generations, one after the other, while members come and go; sums contributions so that every micro-batch counts exactly once;
+ *           ends together (membership/protocol.md). Built from membership (pure rules), a control link with its thread, and a data link driven by the
  *           calling (training) thread. elastic.md shows how the step loop goes with it.
- * Order     qr_group_ready, then again and again: qr_group_join; give or fetch the state; for each step qr_group_open_step, qr_group_take
- *           until it says no, qr_group_reduce, qr_group_commit; after the closing reduction qr_group_done.
+ * Order     qr_group_ready, then again and again: qr_group_join; give or fetch the state; for each reduction qr_group_open_reduction, qr_group_take
+ *           until it says no, qr_group_reduce, qr_group_apply; after the closing reduction qr_group_done.
  * ABORTED   from any of these: the generation is over; go on with qr_group_join. The contribution stays as it is until join says otherwise.
  * Failure   UNAVAILABLE, DEADLINE_EXCEEDED: no group any more within the bounds; the caller exits 138. Refusals by the job's leader:
  *           FAILED_PRECONDITION with field and both values. Every wait has a bound.
@@ -16,21 +16,21 @@
 
 #include <stdbool.h>
 
+#include "base/bounds.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "collective/contribution.h"
 #include "exact/coverage.h"
 #include "exact/integer.h"
+#include "format/message.h"
 
-enum qr_allreduce { QR_ALLREDUCE_AUTO, QR_ALLREDUCE_RING, QR_ALLREDUCE_DOUBLING, QR_ALLREDUCE_STAR, QR_ALLREDUCE_HALVING, QR_ALLREDUCE_KINDS };
-extern const char *const qr_allreduce_names[QR_ALLREDUCE_KINDS]; /* "auto" "ring" "doubling" "star" "halving" */
-
+struct qr_group_faults;
 struct qr_link_tls;
-struct qr_group_field { const char *name, *value; }; /* one canonical field of the job: compared in hellos */
 struct qr_group_options {
     const char *run;                 /* the job's name */
     uint8_t job_hash[32];
-    const struct qr_group_field *fields; size_t n_fields; /* borrowed for the group's life */
+    const struct qr_field *fields; size_t n_fields; /* borrowed for the group's life */
     uint32_t index;
     size_t n_peers; const char *const *peers; /* host:port by index with oneself; borrowed */
     bool count_known;
@@ -40,24 +40,18 @@ struct qr_group_options {
     int64_t form_timeout_ns;
     enum qr_allreduce allreduce;     /* this and min_workers: of the first leader's options they count for all, as qr_group_plan's epochs do */
     const char *places;              /* a text that says where results go: qr_group_leads_for_all compares it; borrowed; NULL: "" */
-    const struct qr_link_tls *tls;   /* group/link_grpc_tls.h; outlives the group; NULL: plaintext */
+    const struct qr_link_tls *tls;   /* link/link_grpc_tls.h; outlives the group; NULL: plaintext */
     const struct qr_clock *clock;
     const struct qr_clock *awake;    /* qr_clock_awake, for waits of minutes: forming, the leader's last word; NULL: clock */
     const struct qr_log *log;
     bool echo;                       /* asks the peers in turn for an echo: how far they are (qr_peer_rtt) */
     uint64_t seed;                   /* of this process' incarnation and back-off; 0: the machine's entropy. The simulator replays by it */
-    unsigned mutations;              /* enum qr_group_mutation and qr_member_mutation; 0 but in the simulator, which proves that it would see each */
-};
-enum qr_group_mutation {
-    QR_MUTATE_COMMIT_ANYWAY = 256,   /* commits when its generation is over */
-    QR_MUTATE_KEEP_ANYWAY = 512,     /* keeps what a Begin drops */
-    QR_MUTATE_TAKE_SUSPENDED = 1024, /* takes blocks between promise and Begin */
-    QR_MUTATE_OWN_SCHEDULE = 2048,   /* sums by its own all-reduce, not by the ring's */
+    const struct qr_group_faults *faults; /* group_over_impl.h; NULL: none. Only the simulator plants some, to prove that it would see each */
 };
 struct qr_group_view {
     uint64_t generation;             /* its number */
     uint32_t n_members, rank;        /* rank 0 leads */
-    uint32_t index[64];              /* of each rank */
+    uint32_t index[QR_MAX_MEMBERS];  /* of each rank */
 };
 
 struct qr_group;
@@ -69,7 +63,7 @@ QR_MUST_CHECK enum qr_code qr_group_open(const struct qr_group_options *opt, str
 void qr_group_close(struct qr_group *g); /* says goodbye, bounded at 1 s; NULL is fine */
 
 /* Before qr_group_ready: how many epochs this process would train, and how many reductions an epoch has. Those of the first generation's leader count for
- * all until the ring ends (protocol.md §5); a state beyond their end is not gone on from. */
+ * all until the ring ends (membership/protocol.md §5); a state beyond their end is not gone on from. */
 void qr_group_plan(struct qr_group *g, uint64_t epochs, uint64_t reductions);
 /* The ring's, as far as it is known here, else one's own; 0 before qr_group_plan. Any thread but the control thread. */
 uint64_t qr_group_epochs(struct qr_group *g);
@@ -77,24 +71,24 @@ uint64_t qr_group_epochs(struct qr_group *g);
 bool qr_group_leads_for_all(struct qr_group *g);
 
 /* The state that this member begins with: reductions applied, and its digest. Starts the control thread; nobody is met before. Steps of up to
- * max_blocks blocks will then allocate nothing. */
-QR_MUST_CHECK enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, const uint8_t digest[16], size_t max_blocks, struct qr_err *err);
+ * max_micro_batches micro-batches will then allocate nothing. */
+QR_MUST_CHECK enum qr_code qr_group_ready(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], size_t max_micro_batches, struct qr_err *err);
 
 /* Where a generation starts, as this member must follow it. */
 struct qr_group_start {
     struct qr_group_view view;
     uint64_t epochs;                 /* that the ring trains: qr_group_plan's of its first leader */
-    uint64_t base_step;              /* reductions applied in the state that all go on from */
+    uint64_t base_reductions;              /* reductions applied in the state that all go on from */
     uint8_t base_digest[16];
     bool whole;                      /* all that the settings name are members: nobody can be at work elsewhere */
     bool first;                      /* this member leads, or did so until now, and nobody was in a generation before: others may have trained on
                                       * since it started */
     bool fetch;                      /* this member has another state: fetch the base before anything else */
-    bool reload;                     /* two states of base_step differ, and nobody knows which is right: the state of the last checkpoint, or the
+    bool reload;                     /* two states of base_reductions differ, and nobody knows which is right: the state of the last checkpoint, or the
                                       * first one, then qr_group_reloaded and join again. Nothing else is done in this generation */
     bool give;                       /* some lack it, and this member serves them: qr_group_give with the state's bytes */
     bool done;                       /* nothing begins any more: the leader said that everything is written. The rest is not set */
-    bool keep;                       /* the blocks taken at this step count on; else what was computed of it must be forgotten */
+    bool keep;                       /* the micro-batches taken at this reduction count on; else what was computed of it must be forgotten */
     size_t n_more;                   /* not 0: then these are added: what a member that left handed over. Valid until the next join */
     const qr_fixed *more; struct qr_coverage more_coverage;
 };
@@ -105,50 +99,42 @@ QR_MUST_CHECK enum qr_code qr_group_join(struct qr_group *g, struct qr_group_sta
 QR_MUST_CHECK enum qr_code qr_group_give(struct qr_group *g, struct qr_bytes state, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_err *err);
 /* This member has that state from now on (applied or fetched): refused when the generation is over, for then it must not. What was held is gone. */
-QR_MUST_CHECK enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], struct qr_err *err);
 
-/* As commit, with the state that a generation that says `reload` asks for, or a newer one than its base; then ABORTED, and join begins the next. */
-QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err);
+/* As apply, with the state that a generation that says `reload` asks for, or a newer one than its base; then ABORTED, and join begins the next. */
+QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], struct qr_err *err);
 
-/* The blocks of the present step that are this member's. *ret_left: those not taken yet. */
-QR_MUST_CHECK enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *ret_left, struct qr_err *err);
+/* The micro-batches of the present reduction that are this member's. *ret_left: those not taken yet. */
+QR_MUST_CHECK enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batches, size_t *ret_left, struct qr_err *err);
 /* Those that may be taken now, when all before have been computed; at_once: as many as are computed at the same time. All, but after deaths in this
- * step: blocks that may be their cause come last, so many at once or one by one, and the others know of them before
- * (protocol.md §8). 0: no more. */
+ * step: micro-batches that may be their cause come last, so many at once or one by one, and the others know of them before
+ * (membership/protocol.md §8). 0: no more. */
 QR_MUST_CHECK enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_left, struct qr_err *err);
 /* The next of them: whoever takes it computes it, whatever comes. False: no more, or the generation is over. */
-bool qr_group_take(struct qr_group *g, uint64_t *ret_block);
-/* True when all have ended because a block of the step after state *ret_step killed three workers. */
-bool qr_group_blames(struct qr_group *g, uint64_t *ret_step, uint64_t *ret_block);
-/* After the commit of a training step of n_blocks: ns[r] is what rank r's blocks took, from the sum, so equal at all members. Who is faster
- * owns more blocks of the next steps of this generation. It cannot change a result. */
-void qr_group_weigh(struct qr_group *g, uint64_t n_blocks, const uint64_t *ns);
-/* How long a block took at most: a member that takes none for five times as long, and at least 10 s, is frozen to the others. 0: not known. */
-void qr_group_expect(struct qr_group *g, int64_t block_ns);
+bool qr_group_take(struct qr_group *g, uint64_t *ret_micro_batch);
+/* True when all have ended because a micro-batch of the reduction after state *ret_reductions killed three workers. */
+bool qr_group_blames(struct qr_group *g, uint64_t *ret_reductions, uint64_t *ret_micro_batch);
+/* After the application of a training step of n_micro_batches: ns[r] is what rank r's micro-batches took, from the sum, so equal at all members. Who is faster
+ * owns more micro-batches of the next reductions of this generation. It cannot change a result. */
+void qr_group_weigh(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns);
+/* How long a micro-batch took at most: a member that takes none for five times as long, and at least 10 s, is frozen to the others. 0: not known. */
+void qr_group_expect(struct qr_group *g, int64_t micro_batch_ns);
 
-/* qr_group_ready with a state of step 0, then qr_group_join: for who only reduces. */
+/* qr_group_ready with a state of 0 reductions, then qr_group_join: for who only reduces. */
 QR_MUST_CHECK enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct qr_err *err);
 
-/* What this member adds to one reduction. The vector is never written. */
-struct qr_contribution {
-    struct qr_coverage_key key;
-    uint64_t n_blocks;               /* of the whole step */
-    struct qr_coverage coverage;     /* over the blocks in `vector`; the member's own word is added inside */
-    const qr_fixed *vector; size_t n;
-    size_t n_by_rank;                /* the last so many are by rank: of this generation only */
-};
-/* After qr_group_open_step: what this member's sum will look like, coverage and vector left out. What a leaver hands over must look so too. */
+/* After qr_group_open_reduction: what this member's sum will look like, coverage and vector left out. What a leaver hands over must look so too. */
 void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shape);
-/* For a leaver whose blocks in hand take longer than it may wait: what it has finished. Called on the control thread while blocks are computed, under
+/* For a leaver whose micro-batches in flight take longer than it may wait: what it has finished. Called on the control thread while micro-batches are computed, under
  * the group's lock; it calls nothing of the group. False: this cannot be told now. Unset with NULL before ctx goes. */
 struct qr_group_finished {
     const qr_fixed *vector; size_t n; struct qr_coverage coverage;
-    const uint64_t *hand; size_t n_hand; /* taken, and not finished */
+    const uint64_t *in_flight; size_t n_in_flight; /* taken, and not finished */
 };
 typedef bool qr_group_finished_fn(void *ctx, struct qr_group_finished *ret);
 void qr_group_tell_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx);
 /* ret_sum[n]: the sum over all members, checked by coverage. ret_sum may not alias vector. A refused coverage word is ABORTED, and at the
- * second time at one step DATA_LOSS for all; alone it is DATA_LOSS at once. CANCELLED after qr_group_interrupt. */
+ * second time at one reduction DATA_LOSS for all; alone it is DATA_LOSS at once. CANCELLED after qr_group_interrupt. */
 QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum,
                                            struct qr_err *err);
 
@@ -157,10 +143,10 @@ QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_c
  * over, and with it perhaps its leader: join, and close again. */
 QR_MUST_CHECK enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error, int64_t timeout_ns,
                                          struct qr_err *err);
-/* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves. Blocks in hand may be finished for 200 ms before that, where
- * a step's sum is worth handing over (handover.h): qr_group_reduce takes it, and returns CANCELLED. After that it goes without those. */
+/* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves. Micro-batches in flight may be finished for 200 ms before that, where
+ * a sum is worth handing over (handover.h): qr_group_reduce takes it, and returns CANCELLED. After that it goes without those. */
 void qr_group_interrupt(struct qr_group *g);
-/* Which schedule a reduction of n integers uses now: for the log of the first step. */
+/* Which schedule a reduction of n integers uses now: for the log of the first reduction. */
 const char *qr_group_schedule_name(const struct qr_group *g, size_t n);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/counter.h"
 #include "base/mem.h"
-#include "group/trainer_impl.h"
+#include "group/group_impl.h"
 
 #define LONG_NS (100 * QR_MS)      /* who polls more often than this need not wait there */
 #define LINGER_NS (200 * QR_MS)    /* some round trips of a handshake */

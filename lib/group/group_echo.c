@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/counter.h"
-#include "group/trainer_impl.h"
+#include "group/group_impl.h"
 
 enum { ECHO_BYTES = 2048, AT_ANSWER = 4, AT_SENT = 8 };
 #define ASK_EVERY_NS (250 * INT64_C(1000000))

@@ -1,6 +1,6 @@
-/* group/group_step.c — what the step loop asks for: generations joined, blocks taken, sums, commits, the end. elastic.md has the whole picture.
+/* group/group_step.c — what the step loop asks for: generations joined, micro-batches taken, sums, states applied, the end. elastic.md has the whole picture.
  *
- * What the machine says of this member's training is g->held; it changes only here, under the lock: at a commit, when a promise freezes the
+ * What the machine says of this member's training is g->held; it changes only here, under the lock: when a state is applied, when a promise freezes the
  * ledger, when a Begin keeps or empties it. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,10 +8,10 @@
 
 #include "base/counter.h"
 #include "base/mem.h"
-#include "group/trainer_impl.h"
+#include "group/group_impl.h"
 
 #define FORM_GRACE_NS (660 * QR_SECOND)   /* the machine ends its own waits before that */
-#define CONNECT_NS (600 * QR_SECOND)      /* a member may still compute a block; the machine notices the frozen and the dead */
+#define CONNECT_NS (600 * QR_SECOND)      /* a member may still compute a micro-batch; the machine notices the frozen and the dead */
 #define GOODBYES_WITHIN_NS (8 * QR_SECOND)
 #define TRANSFER_NS (600 * QR_SECOND)
 
@@ -61,7 +61,7 @@ bool group_runs(const struct qr_group *g, struct qr_held *h) {
     h->n_runs = 0;
     for (size_t i = 0; i < l->n_taken; i++) {
         struct qr_run *r = h->n_runs ? &h->run[h->n_runs - 1] : NULL;
-        uint64_t b = l->block[i], last = r ? r->first + (r->count - 1) * r->stride : 0;
+        uint64_t b = l->micro_batch[i], last = r ? r->first + (r->count - 1) * r->stride : 0;
         if (r && b > last && (r->count == 1 || b - last == r->stride)) {
             r->stride = b - last;
             r->count++;
@@ -76,7 +76,7 @@ bool group_runs(const struct qr_group *g, struct qr_held *h) {
 static void tell_held(struct qr_group *g) {
     struct qr_held *h = &g->held;
     if (g->solo) return;
-    h->base_step = h->applied_step;
+    h->base_reductions = h->applied_reductions;
     memcpy(h->base_digest, h->digest, sizeof h->base_digest);
     if (!group_runs(g, h)) {
         drop_held(g);
@@ -92,13 +92,13 @@ void group_drop_held(struct qr_group *g) {
 }
 
 void group_on_suspend(struct qr_group *g) {
-    if (!(g->o.mutations & QR_MUTATE_TAKE_SUSPENDED)) g->ledger.open = false;
+    if (!g->faults.take_suspended) g->ledger.open = false;
     tell_held(g);
 }
 
 static bool has_base(const struct qr_group *g) {
     const struct qr_begin *b = &g->generation->begin;
-    return !b->from_checkpoint && !g->held.stateless && g->held.applied_step == b->base_step && memcmp(g->held.digest, b->base_digest, sizeof g->held.digest) == 0;
+    return !b->from_checkpoint && !g->held.stateless && g->held.applied_reductions == b->base_reductions && memcmp(g->held.digest, b->base_digest, sizeof g->held.digest) == 0;
 }
 
 void group_on_begin(struct qr_group *g) {
@@ -107,12 +107,12 @@ void group_on_begin(struct qr_group *g) {
     g->ledger.open = false;
     const struct qr_begin_member *me = &b->member[gen->rank];
     struct qr_held own;
-    if (!b->from_checkpoint && !has_base(g) && !g->held.stateless && g->held.applied_step == b->base_step) qr_count(QR_WRONG_STATES, 1);
+    if (!b->from_checkpoint && !has_base(g) && !g->held.stateless && g->held.applied_reductions == b->base_reductions) qr_count(QR_WRONG_STATES, 1);
     if (b->from_checkpoint) g->held = (struct qr_held){.stateless = true}; /* until it has read one: nobody goes on from what it had */
     if (has_base(g) && me->keep) {
         g->ledger.n = g->ledger.n_taken;
         handover_begun(g, me->kept, me->n_kept, group_runs(g, &own) ? own.n_runs : 0);
-    } else if (g->o.mutations & QR_MUTATE_KEEP_ANYWAY) g->ledger.n = g->ledger.n_taken;
+    } else if (g->faults.keep_anyway) g->ledger.n = g->ledger.n_taken;
     else drop_held(g);
     tell_held(g);
 }
@@ -130,11 +130,11 @@ enum qr_code group_mesh_stop(void *ctx, struct qr_err *err) {
 
 /* ---- generations ---- */
 
-static void make_room(struct ledger *l, size_t n_blocks) {
-    if (l->cap >= n_blocks) return;
-    l->block = qr_xreallocarray(l->block, n_blocks, sizeof *l->block);
-    l->mine = qr_xreallocarray(l->mine, n_blocks, 1);
-    l->cap = n_blocks;
+static void make_room(struct ledger *l, size_t n_micro_batches) {
+    if (l->cap >= n_micro_batches) return;
+    l->micro_batch = qr_xreallocarray(l->micro_batch, n_micro_batches, sizeof *l->micro_batch);
+    l->mine = qr_xreallocarray(l->mine, n_micro_batches, 1);
+    l->cap = n_micro_batches;
 }
 
 void qr_group_plan(struct qr_group *g, uint64_t epochs, uint64_t reductions) {
@@ -158,10 +158,10 @@ bool qr_group_leads_for_all(struct qr_group *g) {
     return yes;
 }
 
-enum qr_code qr_group_ready(struct qr_group *g, uint64_t step, const uint8_t digest[16], size_t max_blocks, struct qr_err *err) {
+enum qr_code qr_group_ready(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], size_t max_micro_batches, struct qr_err *err) {
     lock(g);
-    make_room(&g->ledger, max_blocks);
-    g->held = (struct qr_held){.applied_step = step, .stable_step = step};
+    make_room(&g->ledger, max_micro_batches);
+    g->held = (struct qr_held){.applied_reductions = reductions, .committed_reductions = reductions};
     memcpy(g->held.digest, digest, sizeof g->held.digest);
     drop_held(g);
     tell_held(g);
@@ -203,10 +203,10 @@ static void describe(struct qr_group *g, struct qr_group_start *ret) {
     g->joined_id = b->id;
     g->lingered_ns = 0;
     g->trainer = pthread_self();
-    if (!(g->o.mutations & QR_MUTATE_OWN_SCHEDULE)) g->wish = (enum qr_allreduce)b->common.allreduce;
+    if (!g->faults.own_schedule) g->wish = (enum qr_allreduce)b->common.allreduce;
     *ret = (struct qr_group_start){.epochs = b->common.epochs,
                                    .view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
-                                   .base_step = b->base_step, .whole = b->n_members == g->o.n_peers, .reload = b->from_checkpoint, .first = g->first,
+                                   .base_reductions = b->base_reductions, .whole = b->n_members == g->o.n_peers, .reload = b->from_checkpoint, .first = g->first,
                                    .fetch = !b->from_checkpoint && !has_base(g)};
     memcpy(ret->base_digest, b->base_digest, sizeof ret->base_digest);
     ret->give = !ret->fetch && !ret->reload && gives(gen);
@@ -248,7 +248,7 @@ static void tell_view(const struct qr_group *g) {
 static enum qr_code join_solo(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
     lock(g);
     enum qr_code code = group_why_stop(g, err);
-    *ret = (struct qr_group_start){.view = g->view, .epochs = g->planned, .base_step = g->held.applied_step,
+    *ret = (struct qr_group_start){.view = g->view, .epochs = g->planned, .base_reductions = g->held.applied_reductions,
                                    .whole = true};
     memcpy(ret->base_digest, g->held.digest, sizeof ret->base_digest);
     unlock(g);
@@ -274,7 +274,7 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
     handover_take(g, &ret->more, &ret->n_more, &ret->more_coverage);
     g->ledger.dropped = g->first = false;
     g->view = ret->view;
-    g->base_step = ret->base_step;
+    g->base_reductions = ret->base_reductions;
     g->shares = (struct shares){0};
     unlock(g);
     tell_view(g);
@@ -315,18 +315,18 @@ enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_er
     return noted(g, code, err);
 }
 
-enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err) {
+enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], struct qr_err *err) {
     lock(g);
     enum qr_code code = group_go_on(g, err);
-    if (code == QR_ABORTED && (g->o.mutations & QR_MUTATE_COMMIT_ANYWAY)) code = QR_OK;
+    if (code == QR_ABORTED && g->faults.apply_anyway) code = QR_OK;
     if (code == QR_OK) {
-        g->committed_ns = group_now_ns(g);
-        if (g->paused_ns) qr_gauge_real(QR_PAUSE, (double)(g->committed_ns - g->paused_ns) / 1e9);
+        g->applied_ns = group_now_ns(g);
+        if (g->paused_ns) qr_gauge_real(QR_PAUSE, (double)(g->applied_ns - g->paused_ns) / 1e9);
         g->paused_ns = 0;
         drop_held(g);
         g->ledger.dropped = g->handover.known = false;
-        /* the state before the applied one is stable: a reduction based on it has passed */
-        g->held = (struct qr_held){.applied_step = step, .stable_step = step ? step - 1 : 0};
+        /* the state before the applied one is committed: a reduction based on it has passed */
+        g->held = (struct qr_held){.applied_reductions = reductions, .committed_reductions = reductions ? reductions - 1 : 0};
         memcpy(g->held.digest, digest, sizeof g->held.digest);
         tell_held(g);
     }
@@ -334,8 +334,8 @@ enum qr_code qr_group_commit(struct qr_group *g, uint64_t step, const uint8_t di
     return noted(g, code, err);
 }
 
-enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t digest[16], struct qr_err *err) {
-    enum qr_code code = qr_group_commit(g, step, digest, err);
+enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], struct qr_err *err) {
+    enum qr_code code = qr_group_apply(g, reductions, digest, err);
     if (code != QR_OK) return code;
     lock(g);
     g->refused = true;
@@ -344,11 +344,11 @@ enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t step, const uint8_t 
     return aborted(err);
 }
 
-/* ---- blocks ---- */
+/* ---- micro-batches ---- */
 
-/* The first block of rank r and of those after it: blocks are shared out in proportion to speed, rounded to the nearest, so that what the clocks
+/* The first micro-batch of rank r and of those after it: micro-batches are shared out in proportion to speed, rounded to the nearest, so that what the clocks
  * of equals differ by moves none; one whose speed is not known counts as the mean. Nobody counts for less than a sixteenth of the mean. */
-static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_blocks) {
+static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_micro_batches) {
     const uint64_t *speed = g->shares.speed;
     uint32_t n = g->view.n_members;
     uint64_t mean = 0, n_known = 0, before = 0, all = 0;
@@ -359,59 +359,59 @@ static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_blo
         if (r < rank) before += weight;
         all += weight;
     }
-    return (uint64_t)((2 * (unsigned __int128)n_blocks * before + all) / (2 * (unsigned __int128)all));
+    return (uint64_t)((2 * (unsigned __int128)n_micro_batches * before + all) / (2 * (unsigned __int128)all));
 }
 
-enum { FORGET_STEPS = 64 };
+enum { FORGET_REDUCTIONS = 64 };
 
-void qr_group_weigh(struct qr_group *g, uint64_t n_blocks, const uint64_t *ns) {
+void qr_group_weigh(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns) {
     uint64_t count[QR_MAX_MEMBERS];
-    /* the first step of a generation is shared out by its Begin */
-    if (g->solo || g->view.n_members < 2 || g->held.applied_step <= g->base_step + 1) return;
-    for (uint32_t r = 0; r < g->view.n_members; r++) count[r] = first_of(g, r + 1, n_blocks) - first_of(g, r, n_blocks);
+    /* the first reduction of a generation is shared out by its Begin */
+    if (g->solo || g->view.n_members < 2 || g->held.applied_reductions <= g->base_reductions + 1) return;
+    for (uint32_t r = 0; r < g->view.n_members; r++) count[r] = first_of(g, r + 1, n_micro_batches) - first_of(g, r, n_micro_batches);
     uint64_t mean = 0;
     for (uint32_t r = 0; r < g->view.n_members; r++) mean += g->shares.speed[r] / g->view.n_members;
     for (uint32_t r = 0; r < g->view.n_members; r++) {
         uint64_t *speed = &g->shares.speed[r], now = (count[r] << 30) / (ns[r] + 1) + 1;
         if (count[r] && now < UINT64_C(1) << 50) *speed = *speed ? (7 * *speed + now) / 8 : now;
-        /* who got no block was not measured: what was a slow start is forgotten, until it gets one again */
-        if (!count[r] && *speed && *speed < mean) *speed += (mean - *speed) / FORGET_STEPS + 1;
+        /* who got no micro-batch was not measured: what was a slow start is forgotten, until it gets one again */
+        if (!count[r] && *speed && *speed < mean) *speed += (mean - *speed) / FORGET_REDUCTIONS + 1;
         qr_peer_speed(g->view.index[r], (double)*speed * 1e9 / (double)(1 << 30));
     }
 }
 
-/* l->mine[b] = 1 for each block that is this member's at this step. Under the lock. */
-static void assign(struct qr_group *g, uint64_t n_blocks) {
+/* l->mine[b] = 1 for each micro-batch that is this member's at this reduction. Under the lock. */
+static void assign(struct qr_group *g, uint64_t n_micro_batches) {
     struct ledger *l = &g->ledger;
-    make_room(l, n_blocks);
-    if (!g->solo && g->held.applied_step == g->generation->begin.base_step) {
-        qr_generation_blocks(&g->generation->begin, g->generation->rank, n_blocks, l->mine);
+    make_room(l, n_micro_batches);
+    if (!g->solo && g->held.applied_reductions == g->generation->begin.base_reductions) {
+        qr_generation_micro_batches(&g->generation->begin, g->generation->rank, n_micro_batches, l->mine);
         return;
     }
-    for (uint32_t r = 0; r <= g->view.n_members; r++) l->first[r] = first_of(g, r, n_blocks);
-    for (uint64_t b = 0; b < n_blocks; b++) l->mine[b] = b >= l->first[g->view.rank] && b < l->first[g->view.rank + 1];
+    for (uint32_t r = 0; r <= g->view.n_members; r++) l->first[r] = first_of(g, r, n_micro_batches);
+    for (uint64_t b = 0; b < n_micro_batches; b++) l->mine[b] = b >= l->first[g->view.rank] && b < l->first[g->view.rank + 1];
 }
 
-enum qr_code qr_group_open_step(struct qr_group *g, uint64_t n_blocks, size_t *ret_left, struct qr_err *err) {
+enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batches, size_t *ret_left, struct qr_err *err) {
     struct ledger *l = &g->ledger;
     lock(g);
     enum qr_code code = group_go_on(g, err);
     if (code == QR_OK) {
-        assign(g, n_blocks);
+        assign(g, n_micro_batches);
         for (size_t i = 0; i < l->n_taken && code == QR_OK; i++) {
-            if (l->block[i] >= n_blocks || !l->mine[l->block[i]])
-                code = qr_fail(err, QR_INTERNAL, "block %" PRIu64 " was computed here and is somebody else's", l->block[i]);
-            else l->mine[l->block[i]] = 0;
+            if (l->micro_batch[i] >= n_micro_batches || !l->mine[l->micro_batch[i]])
+                code = qr_fail(err, QR_INTERNAL, "micro-batch %" PRIu64 " was computed here and is somebody else's", l->micro_batch[i]);
+            else l->mine[l->micro_batch[i]] = 0;
         }
     }
     if (code == QR_OK) {
         l->n = l->n_taken;
-        for (uint64_t b = 0; b < n_blocks; b++)
-            if (l->mine[b]) l->block[l->n++] = b;
-        l->step = g->held.applied_step;
-        l->n_blocks = n_blocks;
+        for (uint64_t b = 0; b < n_micro_batches; b++)
+            if (l->mine[b]) l->micro_batch[l->n++] = b;
+        l->reductions = g->held.applied_reductions;
+        l->n_micro_batches = n_micro_batches;
         l->serial = g->serial;
-        group_sort_blocks(g);
+        group_sort_micro_batches(g);
         l->open = true;
         *ret_left = l->n - l->n_taken;
     }
@@ -432,7 +432,7 @@ void qr_group_tell_finished(struct qr_group *g, qr_group_finished_fn *finished, 
     unlock(g);
 }
 
-bool qr_group_take(struct qr_group *g, uint64_t *ret_block) {
+bool qr_group_take(struct qr_group *g, uint64_t *ret_micro_batch) {
     struct ledger *l = &g->ledger;
     lock(g);
     if (!g->solo && group_data_is_due(g)) {
@@ -442,15 +442,15 @@ bool qr_group_take(struct qr_group *g, uint64_t *ret_block) {
     }
     bool yes = l->open && l->n_taken < l->limit && !g->interrupted;
     if (yes && l->n_taken == 0) l->began_ns = group_now_ns(g);
-    if (yes) *ret_block = l->block[l->n_taken++];
-    if (yes && !g->solo) qr_member_set_turns(g->member, ++g->turns, g->block_ns);
+    if (yes) *ret_micro_batch = l->micro_batch[l->n_taken++];
+    if (yes && !g->solo) qr_member_set_turns(g->member, ++g->turns, g->micro_batch_ns);
     unlock(g);
     return yes;
 }
 
-void qr_group_expect(struct qr_group *g, int64_t block_ns) {
+void qr_group_expect(struct qr_group *g, int64_t micro_batch_ns) {
     lock(g);
-    g->block_ns = block_ns;
+    g->micro_batch_ns = micro_batch_ns;
     unlock(g);
 }
 

@@ -1,10 +1,10 @@
-/* group/handover.h — the blocks that a leaver has computed go to another member
- * (protocol.md rule 6; elastic.md). Inside the group.
+/* group/handover.h — the micro-batches that a leaver has computed go to another member
+ * (membership/protocol.md rule 6; elastic.md). Inside the group.
  *
  * What      A leaver's training thread leaves its sum with the control thread, which sends it to the lowest other member and says goodbye when the
  *           answer comes, or after QR_HANDOVER_ANSWER_NS. The lowest proposes next, so what it holds apart is in its own promise, and nobody has
  *           proposed without it. A Begin gives it to it, or it is forgotten.
- * Checks    generation, base, kind, length, blocks, and the coverage word of exactly these blocks; what does not fit is dropped, with a warning,
+ * Checks    generation, base, kind, length, micro-batches, and the coverage word of exactly these micro-batches; what does not fit is dropped, with a warning,
  *           and counted. One message, at most QR_HANDOVER_MAX_COUNT integers: a longer sum is not handed over, nor one that took less than
  *           QR_HANDOVER_WORTH_NS.
  * Threads   all under the group's lock.
@@ -16,45 +16,48 @@
 #include "exact/coverage.h"
 #include "exact/integer.h"
 #include "format/message.h"
-#include "group/group.h"
 
-#define QR_HANDOVER_WORTH_NS (50 * QR_MS)   /* since the first block of the step */
-#define QR_HANDOVER_WITHIN_NS (200 * QR_MS) /* a leaver waits so long for the blocks in hand */
+struct qr_contribution;
+struct qr_group;
+struct qr_group_finished;
+
+#define QR_HANDOVER_WORTH_NS (50 * QR_MS)   /* since the first micro-batch of the reduction */
+#define QR_HANDOVER_WITHIN_NS (200 * QR_MS) /* a leaver waits so long for the micro-batches in flight */
 #define QR_HANDOVER_ANSWER_NS (100 * QR_MS)
 
 struct handover_sum { qr_fixed *vector; size_t cap; struct qr_coverage coverage; };
-/* What this member's sums of the present step look like, and what is held apart. */
+/* What this member's sums of the present reduction look like, and what is held apart. */
 struct handover {
-    bool known;                 /* the next three are set: a step is open, or was opened from this base */
+    bool known;                 /* the next three are set: a reduction is open, or was opened from this base */
     struct qr_coverage_key key;
-    uint64_t n_blocks;
+    uint64_t n_micro_batches;
     size_t n;
     uint32_t n_runs;            /* 0: nothing is held apart */
     struct qr_run run[QR_MESSAGE_MAX_RUNS];
-    struct handover_sum apart, given, added; /* given: by a Begin, to this member; its blocks are in the ledger, and the trainer has not added it yet.
+    struct handover_sum apart, given, added; /* given: by a Begin, to this member; its micro-batches are in the ledger, and the trainer has not added it yet.
                                  * added: the training thread's, from a join to the next */
     bool gives;                 /* given is set */
     /* a leaver's */
-    qr_group_finished_fn *finished;
+    bool (*finished)(void *ctx, struct qr_group_finished *ret); /* qr_group_tell_finished */
     void *finished_ctx;
     int64_t leave_by_ns;        /* 0: no wait */
     bool awaits;                /* sent, and not answered */
     struct qr_buf frame;
-    uint64_t frame_blocks;
+    uint64_t frame_micro_batches;
     bool left;                  /* the goodbye is said */
 };
 
 /* ---- the leaver ---- */
 bool handover_worth(const struct qr_group *g);
-/* c holds all blocks that were taken. */
+/* c holds all micro-batches that were taken. */
 void handover_prepare(struct qr_group *g, const struct qr_contribution *c);
-/* The blocks in hand take too long: what is finished, without them. */
+/* The micro-batches in flight take too long: what is finished, without them. */
 void handover_prepare_finished(struct qr_group *g);
 /* The control thread, before its goodbye: true when an answer is to be waited for, until h->leave_by_ns. What was sent is held here no longer. */
 bool handover_send(struct qr_group *g);
 
 /* ---- the receiver ---- */
-/* What its sums of the open step look like. */
+/* What its sums of the open reduction look like. */
 void handover_expect(struct qr_group *g, const struct qr_contribution *shape);
 void handover_received(struct qr_group *g, uint32_t conn, uint32_t index, struct qr_bytes message); /* or an answer */
 /* A promise: what is held apart joins what it reports. */

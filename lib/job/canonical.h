@@ -3,7 +3,7 @@
  * One line per field, "name=value", fixed order, numbers with 17 digits: contract, seed, block_size, circuit, readouts,
  * filters, dense, loss, metrics, optimizer, batch_size, shuffle, data (manifest digest), initial_weights (digest) ... Not epochs, paths, intervals or worker counts.
  * The job hash is SHA-256 of that text. Two workers compare hashes and, when they differ, the fields
- * (group/protocol.md §3).
+ * (membership/protocol.md §3).
  */
 #ifndef QR_JOB_CANONICAL_H
 #define QR_JOB_CANONICAL_H

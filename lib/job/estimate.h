@@ -10,14 +10,14 @@
  * Pays off  the number of workers that ends soonest, among those with a speed-up of at least half their number; the fewest of equals. So a
  *           recommended run never costs more than twice the pod-hours of a single worker.
  * Pure      a function of its arguments. Seconds are as measured or assumed by the caller.
- * Source    the schedules are group/schedule.h's.
+ * Source    the schedules are collective/schedule.h's.
  */
 #ifndef QR_JOB_ESTIMATE_H
 #define QR_JOB_ESTIMATE_H
 
 #include <stdbool.h>
 
-#include "group/group.h"
+#include "collective/contribution.h"
 
 struct qr_estimate_facts {
     uint64_t n_train, n_validate, batch_size, block_size, epochs, n_params, n_sums;

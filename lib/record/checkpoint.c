@@ -89,19 +89,19 @@ void qr_checkpoint_digest(const struct qr_checkpoint *c, char ret[33]) {
 /* ---- the file ---- */
 
 enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *ret, uint32_t *ret_crc32c, struct qr_err *err) {
-    char step[NUMBER_CHARS], epoch[NUMBER_CHARS], pass[NUMBER_CHARS], digested[NUMBER_CHARS], format[48], digest[33];
+    char step[NUMBER_CHARS], epoch[NUMBER_CHARS], reductions[NUMBER_CHARS], digested[NUMBER_CHARS], format[48], digest[33];
     qr_checkpoint_digest(c, digest);
     if (strcmp(digest, c->digest) != 0)
         return qr_fail(err, QR_INTERNAL, "the state of step %" PRIu64 " has digest %s and should have %s: it was damaged in memory",
                        c->step, digest, c->digest);
     snprintf(step, sizeof step, "%" PRIu64, c->step);
     snprintf(epoch, sizeof epoch, "%" PRIu64, c->epoch);
-    snprintf(pass, sizeof pass, "%" PRIu64, c->pass);
+    snprintf(reductions, sizeof reductions, "%" PRIu64, c->reductions);
     snprintf(digested, sizeof digested, "%zu", c->n_digested);
     snprintf(format, sizeof format, FORMAT_NAME "%d", (int)QR_CHECKPOINT_FORMAT);
     struct qr_metadata *m = qr_xcalloc(OWN_METADATA + c->tensors.n, sizeof *m);
     const struct qr_metadata own[OWN_METADATA] = {
-        {"format", format}, {"contract", c->contract}, {"job_hash", c->job_hash}, {"step", step}, {"epoch", epoch}, {"pass", pass},
+        {"format", format}, {"contract", c->contract}, {"job_hash", c->job_hash}, {"step", step}, {"epoch", epoch}, {"pass", reductions},
         {"digest", c->digest}, {"digested", digested}, {"crc32c", "00000000"}};
     memcpy(m, own, sizeof own);
     char (*crc)[CRC_CHARS + 1] = qr_xcalloc(c->tensors.n + 1, sizeof *crc);
@@ -209,8 +209,8 @@ static enum qr_code read_fields(const struct qr_json *metadata, const char *what
     uint64_t digested = 0;
     if (strlen(contract) >= sizeof c->contract || !is_hex(hash, HASH_CHARS) || !is_hex(digest, DIGEST_CHARS) ||
         !qr_parse_u64(text_of(metadata, "step"), &c->step) || !qr_parse_u64(text_of(metadata, "epoch"), &c->epoch) ||
-        !qr_parse_u64(text_of(metadata, "pass"), &c->pass) || !qr_parse_u64(text_of(metadata, "digested"), &digested) ||
-        c->step >> 53 || c->epoch >> 53 || c->pass >> 53)
+        !qr_parse_u64(text_of(metadata, "pass"), &c->reductions) || !qr_parse_u64(text_of(metadata, "digested"), &digested) ||
+        c->step >> 53 || c->epoch >> 53 || c->reductions >> 53)
         return qr_fail(err, QR_DATA_LOSS, "%s: its metadata lack contract, job_hash, step, epoch, pass, digest or digested", what);
     snprintf(c->contract, sizeof c->contract, "%s", contract);
     memcpy(c->job_hash, hash, HASH_CHARS + 1);
@@ -268,7 +268,7 @@ void qr_checkpoint_latest_encode(const struct qr_checkpoint_latest *l, struct qr
     put_text(&w, "job_hash", l->job_hash);
     put_number(&w, "step", l->step);
     put_number(&w, "epoch", l->epoch);
-    put_number(&w, "pass", l->pass);
+    put_number(&w, "pass", l->reductions);
     put_text(&w, "digest", l->digest);
     put_text(&w, "object", l->object);
     put_text(&w, "crc32c", crc);
@@ -290,7 +290,7 @@ enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what,
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
     struct qr_checkpoint_latest l = {0};
     const char *hash, *digest, *object, *crc;
-    int64_t format, step, epoch, pass, most = INT64_C(1) << 53;
+    int64_t format, step, epoch, reductions, most = INT64_C(1) << 53;
     if (text.n < tail || memcmp(text.p + text.n - tail, CHECK_KEY, strlen(CHECK_KEY)) != 0 ||
         memcmp(text.p + text.n - strlen(end), end, strlen(end)) != 0 || !crc_fits(text, text.n - strlen(end) - CRC_CHARS) ||
         qr_json_parse(text, what, &root, NULL) != QR_OK || qr_json_type(root) != QR_JSON_OBJECT ||
@@ -304,14 +304,14 @@ enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what,
         qr_json_string(qr_json_get(root, "digest"), "", &digest, NULL) != QR_OK || !is_hex(digest, DIGEST_CHARS) ||
         qr_json_i64(qr_json_get(root, "step"), "", 0, most, &step, NULL) != QR_OK ||
         qr_json_i64(qr_json_get(root, "epoch"), "", 0, most, &epoch, NULL) != QR_OK ||
-        qr_json_i64(qr_json_get(root, "pass"), "", 0, most, &pass, NULL) != QR_OK ||
+        qr_json_i64(qr_json_get(root, "pass"), "", 0, most, &reductions, NULL) != QR_OK ||
         qr_json_string(qr_json_get(root, "object"), "", &object, NULL) != QR_OK ||
         qr_json_string(qr_json_get(root, "crc32c"), "", &crc, NULL) != QR_OK || !crc_value(crc, &l.crc32c) ||
         qr_json_bool(qr_json_get(root, "done"), "", &l.done, NULL) != QR_OK)
         return latest_damaged(what, err);
     l.step = (uint64_t)step;
     l.epoch = (uint64_t)epoch;
-    l.pass = (uint64_t)pass;
+    l.reductions = (uint64_t)reductions;
     memcpy(l.job_hash, hash, HASH_CHARS + 1);
     memcpy(l.digest, digest, DIGEST_CHARS + 1);
     checkpoint_name(l.job_hash, l.step, l.digest, l.object, sizeof l.object);

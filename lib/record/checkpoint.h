@@ -1,12 +1,12 @@
 /* record/checkpoint.h — one state of a run as a file that is whole and verified, or not seen (publication.md).
  *
- * File      safetensors, F64, named by job hash, step and digest; its metadata say format, contract, job hash, step, epoch, pass and
+ * File      safetensors, F64, named by job hash, step and digest; its metadata say format, contract, job hash, step, epoch, reductions (as "pass") and
  *           digest, and the crc32c of each tensor and of the whole file (counted with zeros in its place). No time, host, generation or
  *           number of workers: equal states, equal bytes. So one bit that is not as written is found, and the section that it is in is
  *           named.
  * LATEST    one line of JSON beside the files: job hash, step, digest, object, crc32c, done, and a crc32c of its own. It moves by
  *           compare-and-swap, and only to a later state of the same job. A file is created, read back and compared before LATEST names it.
- * Numbers   step counts updates, pass counts updates and evaluations; two states of one job with equal pass are equal.
+ * Numbers   step counts updates, reductions counts updates and evaluations; two states of one job with equal reductions are equal.
  * Versions  a later version of this format says so behind an intact checksum: UNIMPLEMENTED, and nothing older is taken instead.
  * Threads   none of its own; a place is used by one thread at a time.
  */
@@ -21,7 +21,7 @@ enum { QR_CHECKPOINT_FORMAT = 1, QR_CHECKPOINTS_KEPT = 3 };
 
 struct qr_checkpoint {
     char job_hash[65], contract[24];
-    uint64_t step, epoch, pass;
+    uint64_t step, epoch, reductions;
     char digest[33];           /* of the state, hex */
     struct qr_tensors tensors; /* owned; in the file's order */
     size_t n_digested;         /* the digest covers the first so many, one after the other */
@@ -44,7 +44,7 @@ extern const char *const qr_checkpoint_others[];
 struct qr_checkpoint_latest {
     char job_hash[65], digest[33];
     char object[128];          /* the file's name beside LATEST: follows from job hash, step and digest */
-    uint64_t step, epoch, pass;
+    uint64_t step, epoch, reductions;
     uint32_t crc32c;
     bool done;                 /* training ended there, and the weights are written */
 };
@@ -64,7 +64,7 @@ QR_MUST_CHECK enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_place *
 /* Publishes: the file, then LATEST, then takes away old files. *ret_latest: what LATEST says then; when that is of a later state already,
  * nothing is written, which is success.
  * done: the weights are written too. notes: sentences worth a warning, a line each. INVALID_ARGUMENT: another job's checkpoints are there,
- * naming both; INTERNAL: LATEST names another state of the same pass; UNAVAILABLE: try again; else the store's errors. */
+ * naming both; INTERNAL: LATEST names another state after as many reductions; UNAVAILABLE: try again; else the store's errors. */
 QR_MUST_CHECK enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, bool done,
                                               struct qr_checkpoint_latest *ret_latest, struct qr_buf *notes, struct qr_err *err);
 

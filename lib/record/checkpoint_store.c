@@ -78,7 +78,7 @@ static enum qr_code meet_present(const struct qr_checkpoint_place *p, const stru
         return QR_OK;
     }
     if (code == QR_OK && qr_checkpoint_decode(qr_buf_view(&there), what, &old, &why) == QR_OK && strcmp(old.job_hash, c->job_hash) == 0 &&
-        old.pass == c->pass) {
+        old.reductions == c->reductions) {
         *crc32c = qr_crc32c(0, there.p, there.n);
     } else if (code == QR_OK || code == QR_RESOURCE_EXHAUSTED) {
         qr_auto(qr_free_p) char *sentence = qr_xasprintf("%s was damaged, and is written again", what);
@@ -134,7 +134,7 @@ static void prune(const struct qr_checkpoint_place *p, const struct qr_checkpoin
 
 static enum qr_code same_state(const struct qr_checkpoint_place *p, const struct qr_checkpoint_latest *at, const struct qr_checkpoint *c,
                                struct qr_err *err) {
-    if (at->pass != c->pass || strcmp(at->digest, c->digest) == 0) return QR_OK;
+    if (at->reductions != c->reductions || strcmp(at->digest, c->digest) == 0) return QR_OK;
     return qr_fail(err, QR_INTERNAL,
                    "%s/LATEST names state %s at step %" PRIu64 ", and this worker has %s there: one job, two results. A machine "
                    "computes wrongly, or the program differs", p->url, at->digest, at->step, c->digest);
@@ -143,7 +143,7 @@ static enum qr_code same_state(const struct qr_checkpoint_place *p, const struct
 enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c, bool done,
                                 struct qr_checkpoint_latest *ret_latest,
                                 struct qr_buf *notes, struct qr_err *err) {
-    struct qr_checkpoint_latest l = {.step = c->step, .epoch = c->epoch, .pass = c->pass, .done = done};
+    struct qr_checkpoint_latest l = {.step = c->step, .epoch = c->epoch, .reductions = c->reductions, .done = done};
     qr_auto(qr_free_p) char *name = name_in(p, "LATEST");
     struct pointer at;
     bool written = false;
@@ -156,7 +156,8 @@ enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struc
         bool there = at.version.there && !at.damaged;
         if (code == QR_OK && there) code = same_state(p, &at.l, c, err);
         if (code != QR_OK) return code;
-        bool newer = there && at.l.pass > c->pass, same = there && at.l.pass == c->pass && (at.l.done || !done);
+        bool newer = there && at.l.reductions > c->reductions;
+        bool same = there && at.l.reductions == c->reductions && (at.l.done || !done); /* and says no less */
         if (newer || (same && tries > 0)) {
             *ret_latest = at.l;
             return QR_OK;
@@ -236,7 +237,7 @@ static enum qr_code load_by_name(const struct qr_checkpoint_place *p, const char
             if (err) note(notes, err->msg);
             code = QR_OK;
         } else if (code == QR_OK) {
-            struct qr_checkpoint *worse = *ret->job_hash && ret->pass > c.pass ? &c : ret;
+            struct qr_checkpoint *worse = *ret->job_hash && ret->reductions > c.reductions ? &c : ret;
             qr_checkpoint_fini(worse);
             if (worse == ret) *ret = c;
         }
@@ -297,9 +298,11 @@ enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *p, const char 
 /* ---- forget ---- */
 
 static bool is_checkpoint_name(const char *name) {
-    size_t n = strlen(name), hex = strspn(name, "0123456789abcdef");
-    return hex == CHECKPOINT_HASH_CHARS && name[hex] == '-' && strspn(name + hex + 1, "0123456789") == 16 && n > 12 &&
-           strcmp(name + n - 12, ".safetensors") == 0;
+    static const char ending[] = ".safetensors";
+    size_t n = strlen(name), n_ending = sizeof ending - 1, hex = strspn(name, "0123456789abcdef");
+    if (hex != CHECKPOINT_HASH_CHARS || name[hex] != '-') return false;
+    if (strspn(name + hex + 1, "0123456789") != 16) return false; /* the step */
+    return n > n_ending && strcmp(name + n - n_ending, ending) == 0;
 }
 
 enum qr_code qr_checkpoint_forget(const struct qr_checkpoint_place *p, struct qr_err *err) {

@@ -18,25 +18,25 @@ struct qr_result {
 };
 void qr_result_json(const struct qr_result *r, struct qr_buf *ret);
 
-/* One line per stable step. */
+/* One line per committed step. */
 struct qr_step_line {
-    uint64_t step, epoch; /* from 1; of an EVAL pass: the step of the state it evaluated */
+    uint64_t step, epoch; /* from 1; of an EVAL: the step of the state it evaluated */
     bool eval;
     uint64_t samples; double loss;
     const struct qr_named_value *metrics; size_t n_metrics;
 };
 /* Read-outs by value: buckets of equal width over [-bound, bound], the last one with its right edge. */
 enum { QR_READOUT_BUCKETS = 30 };
-/* What else is known of a stable step. All borrowed for the length of the call. */
+/* What else is known of a committed step. All borrowed for the length of the call. */
 struct qr_step_detail {
     const double *weights;     /* n_params, model order: of the state after the step */
-    const double *gradient;    /* n_params: the mean gradient before clipping; NULL for an EVAL pass */
+    const double *gradient;    /* n_params: the mean gradient before clipping; NULL for an EVAL */
     const uint64_t *readouts;  /* QR_READOUT_BUCKETS counts of all samples' read-outs at the weights before the step; NULL: none */
     double readout_bound;
     double learning_rate;      /* of the step after this one */
     bool ends_epoch;           /* the epoch's last line: its validation, or its last step where there is none */
     const struct qr_named_value *running; size_t n_running; /* Keras' running means of the epoch: loss, metrics in job order */
-    const struct qr_step_line *before; size_t n_before; /* the lines just before, oldest first: another process told them, and may have been cut off */
+    const struct qr_step_line *before; size_t n_before; /* the lines just before, oldest first: another process reported them, and may have been cut off */
 };
 /* {"step":1,"epoch":1,"kind":"TRAIN","samples":64,"loss":…,"metrics":{"accuracy":…}}\n */
 void qr_step_json(const struct qr_step_line *l, struct qr_buf *ret);

@@ -7,7 +7,7 @@
  *           validation/: epoch_loss, epoch_<metric>, evaluation_<loss, metric>_vs_iterations.
  *           Both: Readouts, the values that the quantum layer gave for all samples of the batch (whoever computed them), at the weights
  *           before the step: what the tutorial's ReadoutHistogramLayer wrote, but at true steps. 30 buckets over all that a read-out can
- *           be (-1 ... 1 for Z), so that steps compare. Every step up to 128, then 64 for each doubling; every validation pass.
+ *           be (-1 ... 1 for Z), so that steps compare. Every step up to 128, then 64 for each doubling; every validation.
  *           The folder itself: the HParams plugin's experiment, session start and end, and its metrics each epoch: loss, <metric>, val_loss,
  *           val_<metric>. (It finds none in train/ and validation/ when the folder itself is TensorBoard's --logdir: it looks for "./train".)
  * Files     made by the first record, new ones for each process (so one writer each), only ever extended, and by whole records: at most a
@@ -44,7 +44,7 @@ struct qr_tensorboard *qr_tensorboard_new(const struct qr_tensorboard_options *o
 /* Another value of a hyperparameter that is a number, before the first step. */
 void qr_tensorboard_set_number(struct qr_tensorboard *t, const char *name, double value);
 
-/* A stable step, on the leader only. Fails as files fail; call nothing but close then. */
+/* A committed step, on the leader only. Fails as files fail; call nothing but close then. */
 QR_MUST_CHECK enum qr_code qr_tensorboard_step(struct qr_tensorboard *t, const struct qr_step_line *line, const struct qr_step_detail *detail,
                                                struct qr_err *err);
 /* The session ended well. Without it the session stays open: a run that was killed, or will go on. */

@@ -8,21 +8,21 @@
 enum { NAME_CHARS = 128 };
 
 /* One walk over the tensors of a state, to write them or to read them: the names, shapes and order are said once. */
-struct walk {
+struct tensor_walk {
     const struct qr_job *job;
     const struct qr_model *model;
-    void (*each)(struct walk *w, const char *name, unsigned rank, const size_t *dims, double *values);
+    void (*each)(struct tensor_walk *w, const char *name, unsigned rank, const size_t *dims, double *values);
     struct qr_tensors *out;        /* writing */
     const struct qr_tensors *in;   /* reading */
     size_t at;
     char wrong[NAME_CHARS];        /* the first tensor that is not as it should be */
 };
 
-static void put(struct walk *w, const char *name, unsigned rank, const size_t *dims, double *values) {
+static void put(struct tensor_walk *w, const char *name, unsigned rank, const size_t *dims, double *values) {
     qr_tensors_add(w->out, name, rank, dims, values);
 }
 
-static void get(struct walk *w, const char *name, unsigned rank, const size_t *dims, double *values) {
+static void get(struct tensor_walk *w, const char *name, unsigned rank, const size_t *dims, double *values) {
     const struct qr_tensor *t = w->at < w->in->n ? &w->in->v[w->at] : NULL;
     bool same = t && strcmp(t->name, name) == 0 && t->rank == rank;
     for (unsigned d = 0; d < rank && same; d++) same = t->dims[d] == dims[d];
@@ -32,7 +32,7 @@ static void get(struct walk *w, const char *name, unsigned rank, const size_t *d
 }
 
 /* As many as there are weights, named as they are. */
-static void weights(struct walk *w, const char *before, double *values) {
+static void weights(struct tensor_walk *w, const char *before, double *values) {
     for (size_t i = 0; i < qr_model_n_tensors(w->model); i++) {
         const struct qr_model_tensor *t = qr_model_tensor(w->model, i);
         char name[NAME_CHARS];
@@ -41,10 +41,10 @@ static void weights(struct walk *w, const char *before, double *values) {
     }
 }
 
-static void row(struct walk *w, const char *name, size_t n, double *values) { w->each(w, name, 1, &n, values); }
+static void row(struct tensor_walk *w, const char *name, size_t n, double *values) { w->each(w, name, 1, &n, values); }
 
 /* Returns how many the digest covers. */
-static size_t walk_state(struct walk *w, struct qr_state *s) {
+static size_t walk_state(struct tensor_walk *w, struct qr_state *s) {
     const struct qr_optimizer_options *o = &w->job->train.optimizer;
     const struct qr_early_stopping *e = &w->job->train.early_stopping;
     size_t n = qr_model_n_tensors(w->model);
@@ -64,8 +64,8 @@ static size_t walk_state(struct walk *w, struct qr_state *s) {
 
 void qr_state_save(const struct qr_state *s, const struct qr_job *job, const struct qr_model *m, const char *job_hash,
                    struct qr_checkpoint *ret) {
-    struct qr_checkpoint c = {.step = s->step, .epoch = s->epoch, .pass = s->pass};
-    struct walk w = {.job = job, .model = m, .each = put, .out = &c.tensors};
+    struct qr_checkpoint c = {.step = s->step, .epoch = s->epoch, .reductions = s->reductions};
+    struct tensor_walk w = {.job = job, .model = m, .each = put, .out = &c.tensors};
     struct qr_state view = *s; /* only read: put copies */
     struct qr_buf scratch = {0};
     uint8_t digest[16];
@@ -81,11 +81,11 @@ void qr_state_save(const struct qr_state *s, const struct qr_job *job, const str
 enum qr_code qr_state_load(const struct qr_checkpoint *c, const struct qr_job *job, const struct qr_model *m, struct qr_state *ret,
                            struct qr_err *err) {
     struct qr_state s;
-    struct walk w = {.job = job, .model = m, .each = get, .in = &c->tensors};
+    struct tensor_walk w = {.job = job, .model = m, .each = get, .in = &c->tensors};
     qr_state_init(&s, job, m);
     s.step = c->step;
     s.epoch = c->epoch;
-    s.pass = c->pass;
+    s.reductions = c->reductions;
     enum qr_code code = QR_OK;
     size_t n_digested = walk_state(&w, &s);
     if (strcmp(c->contract, s.contract) != 0)

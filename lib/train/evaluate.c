@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 
-/* Everything that one pass over samples needs; blocks of the size that training would use are not required: a prediction
+/* Everything that one pass over samples needs; micro-batches of the size that training would use are not required: a prediction
  * does not depend on its neighbours. */
 struct pass {
     const struct qr_model *m;
@@ -12,17 +12,17 @@ struct pass {
     struct qr_pool *pool;
     struct qr_model_state *numbers;
     struct qr_model_workspace *workspace;
-    size_t block;
+    size_t micro_batch;
     const double **x, **y;
 };
 
 static enum qr_code pass_init(struct pass *p, const struct qr_model *m, const double *params, const struct qr_dataset *data,
                               struct qr_pool *pool, struct qr_err *err) {
-    *p = (struct pass){.m = m, .data = data, .pool = pool, .block = qr_model_block_size(m)};
+    *p = (struct pass){.m = m, .data = data, .pool = pool, .micro_batch = qr_model_block_size(m)};
     if (qr_model_workspace_new(m, &p->workspace, err) != QR_OK) return err->code;
     p->numbers = qr_model_state_new(m);
-    p->x = qr_xcalloc(p->block, sizeof *p->x);
-    p->y = qr_xcalloc(p->block, sizeof *p->y);
+    p->x = qr_xcalloc(p->micro_batch, sizeof *p->x);
+    p->y = qr_xcalloc(p->micro_batch, sizeof *p->y);
     qr_model_prepare(p->numbers, params);
     return QR_OK;
 }
@@ -48,9 +48,9 @@ static enum qr_code not_finite(const size_t *sample, size_t n, struct qr_err *er
 }
 
 /* Loss and metric sums, and gradient sums unless grad is NULL. */
-static enum qr_code sum_blocks(struct pass *p, const size_t *sample, size_t n, qr_fixed *sums, qr_fixed *grad, struct qr_err *err) {
-    for (size_t at = 0; at < n; at += p->block) {
-        size_t k = n - at < p->block ? n - at : p->block;
+static enum qr_code sum_micro_batches(struct pass *p, const size_t *sample, size_t n, qr_fixed *sums, qr_fixed *grad, struct qr_err *err) {
+    for (size_t at = 0; at < n; at += p->micro_batch) {
+        size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
         point(p, sample + at, k);
         if (!qr_model_block(p->numbers, p->workspace, p->pool, p->x, p->y, k, sums, grad))
             return not_finite(sample + at, k, err);
@@ -58,12 +58,12 @@ static enum qr_code sum_blocks(struct pass *p, const size_t *sample, size_t n, q
     return QR_OK;
 }
 
-static enum qr_code predict_blocks(struct pass *p, const size_t *sample, size_t n, double *ret_p, double *ret_z, struct qr_err *err) {
+static enum qr_code predict_micro_batches(struct pass *p, const size_t *sample, size_t n, double *ret_p, double *ret_z, struct qr_err *err) {
     size_t n_outputs = qr_model_n_outputs(p->m), n_readouts = qr_model_n_readouts(p->m);
-    double *unused = ret_p ? NULL : qr_xcalloc(p->block * n_outputs, sizeof *unused);
+    double *unused = ret_p ? NULL : qr_xcalloc(p->micro_batch * n_outputs, sizeof *unused);
     enum qr_code code = QR_OK;
-    for (size_t at = 0; at < n && code == QR_OK; at += p->block) {
-        size_t k = n - at < p->block ? n - at : p->block;
+    for (size_t at = 0; at < n && code == QR_OK; at += p->micro_batch) {
+        size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
         point(p, sample + at, k);
         if (!qr_model_predict(p->numbers, p->workspace, p->pool, p->x, k, ret_p ? ret_p + at * n_outputs : unused,
                               ret_z ? ret_z + at * n_readouts : NULL))
@@ -79,9 +79,9 @@ enum qr_code qr_evaluate(const struct qr_model *m, const double *params, const s
     size_t n_sums = qr_model_n_sums(m);
     qr_fixed *sums = qr_xaligned(n_sums * sizeof *sums);
     enum qr_code code = pass_init(&p, m, params, data, pool, err);
-    if (code == QR_OK && (ret_p || ret_z)) code = predict_blocks(&p, sample, n, ret_p, ret_z, err);
+    if (code == QR_OK && (ret_p || ret_z)) code = predict_micro_batches(&p, sample, n, ret_p, ret_z, err);
     if (code == QR_OK && ret_means) {
-        code = sum_blocks(&p, sample, n, sums, NULL, err);
+        code = sum_micro_batches(&p, sample, n, sums, NULL, err);
         for (size_t i = 0; i < n_sums && code == QR_OK; i++) ret_means[i] = qr_model_mean(m, i, sums, n);
     }
     pass_fini(&p);
@@ -95,7 +95,7 @@ enum qr_code qr_loss_gradient(const struct qr_model *m, const double *params, co
     size_t n_params = qr_model_n_params(m), n_sums = qr_model_n_sums(m);
     qr_fixed *sums = qr_xaligned((n_sums + n_params) * sizeof *sums), *grad = sums + n_sums;
     enum qr_code code = pass_init(&p, m, params, data, pool, err);
-    if (code == QR_OK) code = sum_blocks(&p, sample, n, sums, grad, err);
+    if (code == QR_OK) code = sum_micro_batches(&p, sample, n, sums, grad, err);
     if (code == QR_OK) {
         *ret_loss = qr_model_mean(m, 0, sums, n);
         for (size_t i = 0; i < n_params; i++) ret_grad[i] = qr_fixed_to_double(grad[i]) / (double)n;

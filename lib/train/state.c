@@ -39,7 +39,7 @@ void qr_state_copy(struct qr_state *to, const struct qr_state *from) {
     QR_ASSERT(to->n_all == from->n_all && to->n_params == from->n_params);
     to->step = from->step;
     to->epoch = from->epoch;
-    to->pass = from->pass;
+    to->reductions = from->reductions;
     memcpy(to->stop, from->stop, sizeof to->stop);
     memcpy(to->all, from->all, from->n_all * sizeof *to->all);
 }

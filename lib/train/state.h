@@ -15,7 +15,7 @@ struct qr_state {
     const char *contract;
     uint64_t step;        /* updates applied */
     uint64_t epoch;       /* epochs finished */
-    uint64_t pass;        /* reductions applied: updates and evaluations; what the group counts */
+    uint64_t reductions;  /* applied: updates and evaluations; what the group counts */
     size_t n_params, n_moments, n_products, n_sums;
     double *weights;      /* n_params */
     double *moments;      /* n_moments * n_params */

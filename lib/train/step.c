@@ -5,23 +5,23 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/bounds.h"
 #include "base/counter.h"
 #include "base/mem.h"
 #include "format/handover.h"
 
-enum { MAX_MEMBERS = 64 };
-#define LONG_BLOCK_NS (20 * QR_MS)
+#define LONG_MICRO_BATCH_NS (20 * QR_MS)
 
 /* One thread's share of a step. */
 struct lane {
     struct qr_model_workspace *workspace;
     qr_fixed *vector;         /* bad, ids, samples, read-outs, sums, gradients */
     struct qr_coverage coverage;
-    qr_fixed *fresh;          /* one block's, where blocks are long: it is added when it is finished. NULL: sums are too long for that */
-    uint64_t hand;            /* the block, while busy */
+    qr_fixed *fresh;          /* one micro-batch's, where micro-batches are long: it is added when it is finished. NULL: sums are too long for that */
+    uint64_t in_flight;            /* the micro-batch, while busy */
     bool busy;
-    const double **x, **y;    /* block_size pointers each */
-    int64_t block_ns;         /* the longest */
+    const double **x, **y;    /* micro_batch_size pointers each */
+    int64_t micro_batch_ns;         /* the longest */
 };
 
 struct qr_stepper {
@@ -32,31 +32,31 @@ struct qr_stepper {
     qr_fixed *vector;         /* the contribution: a lane's layout, then nanoseconds per rank */
     int64_t took_ns;          /* for what was added */
     pthread_mutex_t lock;     /* of the lanes, while one is looked at from another thread */
-    bool long_blocks;         /* under lock: work goes on, and its blocks are computed apart */
+    bool long_micro_batches;         /* under lock: work goes on, and its micro-batches are computed apart */
     qr_fixed *finished;       /* what such a look gets */
     const struct qr_step_work *work; /* of the running work */
     qr_stepper_take_fn *take;
     void *take_ctx;
 };
 
-static size_t n_values(const struct qr_stepper *s, enum qr_step_kind kind) {
-    return QR_VECTOR_SUMS + s->n_sums + (kind == QR_STEP_TRAIN ? s->n_params : 0);
+static size_t n_values(const struct qr_stepper *s, enum qr_reduction_kind kind) {
+    return QR_VECTOR_SUMS + s->n_sums + (kind == QR_REDUCTION_TRAIN ? s->n_params : 0);
 }
 
-size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_step_kind kind) {
+size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_reduction_kind kind) {
     return n_values(s, kind) + s->opt.n_members;
 }
 
-size_t qr_stepper_blocks(const struct qr_stepper *s, const struct qr_step_work *w) {
-    return qr_block_count(w->range, s->opt.block_size);
+size_t qr_stepper_micro_batches(const struct qr_stepper *s, const struct qr_step_work *w) {
+    return qr_micro_batch_count(w->range, s->opt.micro_batch_size);
 }
 
 static enum qr_code lane_init(struct qr_stepper *s, struct lane *l, struct qr_err *err) {
     if (qr_model_workspace_new(s->opt.model, &l->workspace, err) != QR_OK) return err->code;
-    l->vector = qr_xaligned(n_values(s, QR_STEP_TRAIN) * sizeof *l->vector);
-    if (n_values(s, QR_STEP_TRAIN) <= QR_HANDOVER_MAX_COUNT) l->fresh = qr_xaligned(n_values(s, QR_STEP_TRAIN) * sizeof *l->fresh);
-    l->x = qr_xcalloc(s->opt.block_size, sizeof *l->x);
-    l->y = qr_xcalloc(s->opt.block_size, sizeof *l->y);
+    l->vector = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->vector);
+    if (n_values(s, QR_REDUCTION_TRAIN) <= QR_HANDOVER_MAX_COUNT) l->fresh = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->fresh);
+    l->x = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->x);
+    l->y = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->y);
     return QR_OK;
 }
 
@@ -70,8 +70,8 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     s->numbers = qr_model_state_new(opt->model);
     size_t n_lanes = qr_model_blocks_in_parallel(opt->model) ? qr_pool_size(opt->pool) : 1;
     s->lanes = qr_xcalloc(n_lanes, sizeof *s->lanes);
-    s->vector = qr_xaligned((n_values(s, QR_STEP_TRAIN) + MAX_MEMBERS) * sizeof *s->vector);
-    s->finished = qr_xaligned(n_values(s, QR_STEP_TRAIN) * sizeof *s->finished);
+    s->vector = qr_xaligned((n_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *s->vector);
+    s->finished = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *s->finished);
     pthread_mutex_init(&s->lock, NULL);
     for (; s->n_lanes < n_lanes; s->n_lanes++) {
         enum qr_code code = lane_init(s, &s->lanes[s->n_lanes], err);
@@ -132,57 +132,57 @@ void qr_stepper_readouts(const qr_fixed *vector, uint64_t ret[QR_READOUT_BUCKETS
     for (size_t k = 0; k < QR_READOUT_BUCKETS; k++) ret[k] = (uint64_t)(vector[QR_VECTOR_READOUTS + k / 2] >> 64 * (k % 2));
 }
 
-/* A lane's sums, or a fresh vector that is added to them when the block is finished. */
-static qr_fixed *begin_block(struct qr_stepper *s, struct lane *l, uint64_t block) {
-    if (!s->long_blocks) return l->vector;
+/* A lane's sums, or a fresh vector that is added to them when the micro-batch is finished. */
+static qr_fixed *begin_micro_batch(struct qr_stepper *s, struct lane *l, uint64_t micro_batch) {
+    if (!s->long_micro_batches) return l->vector;
     memset(l->fresh, 0, n_values(s, s->work->kind) * sizeof *l->fresh);
     pthread_mutex_lock(&s->lock);
-    l->hand = block;
+    l->in_flight = micro_batch;
     l->busy = true;
     pthread_mutex_unlock(&s->lock);
     return l->fresh;
 }
 
-static void end_block(struct qr_stepper *s, struct lane *l, uint64_t block) {
-    if (s->long_blocks) pthread_mutex_lock(&s->lock);
-    if (s->long_blocks) qr_fixed_add(l->vector, l->fresh, n_values(s, s->work->kind));
-    qr_coverage_add_block(&l->coverage, &s->work->key, block);
+static void end_micro_batch(struct qr_stepper *s, struct lane *l, uint64_t micro_batch) {
+    if (s->long_micro_batches) pthread_mutex_lock(&s->lock);
+    if (s->long_micro_batches) qr_fixed_add(l->vector, l->fresh, n_values(s, s->work->kind));
+    qr_coverage_add_micro_batch(&l->coverage, &s->work->key, micro_batch);
     l->busy = false;
-    if (s->long_blocks) pthread_mutex_unlock(&s->lock);
+    if (s->long_micro_batches) pthread_mutex_unlock(&s->lock);
 }
 
-static void run_block(struct qr_stepper *s, struct lane *l, size_t block) {
+static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_batch) {
     const struct qr_step_work *w = s->work;
-    struct qr_range r = qr_block_at(w->range, s->opt.block_size, block);
+    struct qr_range r = qr_micro_batch_at(w->range, s->opt.micro_batch_size, micro_batch);
     size_t n = r.end - r.begin;
-    qr_fixed *vector = begin_block(s, l, block), *sums = vector + QR_VECTOR_SUMS;
+    qr_fixed *vector = begin_micro_batch(s, l, micro_batch), *sums = vector + QR_VECTOR_SUMS;
     int64_t began_ns = qr_now_ns(s->opt.clock);
     point(s, l, w, r.begin, n);
-    if (qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL)) {
+    if (qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n, sums, w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL)) {
         count_readouts(s, l, n, vector);
     } else {
         vector[QR_VECTOR_BAD] += qr_fixed_from_count(1);
-        vector[QR_VECTOR_BAD_IDS] += qr_fixed_from_count(block);
+        vector[QR_VECTOR_BAD_IDS] += qr_fixed_from_count(micro_batch);
     }
     vector[QR_VECTOR_SAMPLES] += qr_fixed_from_count(n);
     int64_t computed_ns = qr_now_ns(s->opt.clock), took_ns = computed_ns - began_ns;
-    if (took_ns > l->block_ns) l->block_ns = took_ns;
-    end_block(s, l, block);
+    if (took_ns > l->micro_batch_ns) l->micro_batch_ns = took_ns;
+    end_micro_batch(s, l, micro_batch);
     qr_count_time(QR_COVERAGE_TIME, qr_now_ns(s->opt.clock) - computed_ns);
-    qr_count(QR_BLOCKS, 1);
+    qr_count(QR_MICRO_BATCHES, 1);
     qr_count(QR_SAMPLES, n);
     qr_count(QR_TURNS_TRAINING, 1); /* a life sign, also from the pool's threads */
 }
 
 static void task(void *ctx, size_t i, unsigned worker) {
     struct qr_stepper *s = ctx;
-    uint64_t block;
+    uint64_t micro_batch;
     (void)i;
-    if (s->take(s->take_ctx, &block)) run_block(s, &s->lanes[worker], (size_t)block);
+    if (s->take(s->take_ctx, &micro_batch)) run_micro_batch(s, &s->lanes[worker], (size_t)micro_batch);
 }
 
 void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members) {
-    QR_ASSERT(rank < n_members && n_members <= MAX_MEMBERS);
+    QR_ASSERT(rank < n_members && n_members <= QR_MAX_MEMBERS);
     s->opt.rank = rank;
     s->opt.n_members = n_members;
 }
@@ -190,26 +190,26 @@ void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members) {
 void qr_stepper_clear(struct qr_stepper *s) {
     s->took_ns = 0;
     for (size_t i = 0; i < s->n_lanes; i++) {
-        memset(s->lanes[i].vector, 0, n_values(s, QR_STEP_TRAIN) * sizeof *s->lanes[i].vector);
+        memset(s->lanes[i].vector, 0, n_values(s, QR_REDUCTION_TRAIN) * sizeof *s->lanes[i].vector);
         s->lanes[i].coverage = (struct qr_coverage){0};
     }
 }
 
 void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left, qr_stepper_take_fn *take, void *ctx) {
     int64_t began_ns = qr_now_ns(s->opt.clock);
-    uint64_t block;
-    int64_t block_ns = qr_stepper_block_ns(s);
+    uint64_t micro_batch;
+    int64_t micro_batch_ns = qr_stepper_micro_batch_ns(s);
     s->take = take;
     s->take_ctx = ctx;
     pthread_mutex_lock(&s->lock);
     s->work = w;
-    s->long_blocks = s->lanes[0].fresh && (block_ns == 0 || block_ns >= LONG_BLOCK_NS);
+    s->long_micro_batches = s->lanes[0].fresh && (micro_batch_ns == 0 || micro_batch_ns >= LONG_MICRO_BATCH_NS);
     pthread_mutex_unlock(&s->lock);
     if (qr_model_blocks_in_parallel(s->opt.model)) qr_pool_for(s->opt.pool, n_left, task, s);
     else
-        while (take(ctx, &block)) run_block(s, &s->lanes[0], (size_t)block);
+        while (take(ctx, &micro_batch)) run_micro_batch(s, &s->lanes[0], (size_t)micro_batch);
     pthread_mutex_lock(&s->lock);
-    s->long_blocks = false;
+    s->long_micro_batches = false;
     pthread_mutex_unlock(&s->lock);
     int64_t took_ns = qr_now_ns(s->opt.clock) - began_ns;
     s->took_ns += took_ns;
@@ -217,25 +217,25 @@ void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t 
 }
 
 bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size_t *ret_n, struct qr_coverage *ret_coverage,
-                         uint64_t ret_hand[QR_STEPPER_HANDS], size_t *ret_n_hand) {
+                         uint64_t ret_in_flight[QR_STEPPER_IN_FLIGHT], size_t *ret_n_in_flight) {
     pthread_mutex_lock(&s->lock);
-    bool yes = s->long_blocks && s->n_lanes <= QR_STEPPER_HANDS;
+    bool yes = s->long_micro_batches && s->n_lanes <= QR_STEPPER_IN_FLIGHT;
     *ret_n = yes ? n_values(s, s->work->kind) : 0;
-    *ret_n_hand = 0;
+    *ret_n_in_flight = 0;
     *ret_coverage = (struct qr_coverage){0};
     memset(s->finished, 0, *ret_n * sizeof *s->finished);
     for (size_t i = 0; yes && i < s->n_lanes; i++) {
         const struct lane *l = &s->lanes[i];
         qr_fixed_add(s->finished, l->vector, *ret_n);
         *ret_coverage = qr_coverage_sum(*ret_coverage, l->coverage);
-        if (l->busy) ret_hand[(*ret_n_hand)++] = l->hand;
+        if (l->busy) ret_in_flight[(*ret_n_in_flight)++] = l->in_flight;
     }
     *ret_vector = s->finished;
     pthread_mutex_unlock(&s->lock);
     return yes;
 }
 
-void qr_stepper_sum(struct qr_stepper *s, enum qr_step_kind kind, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage) {
+void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage) {
     size_t values = n_values(s, kind);
     memset(s->vector, 0, qr_stepper_vector_length(s, kind) * sizeof *s->vector);
     *ret_coverage = (struct qr_coverage){0};
@@ -249,32 +249,32 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_step_kind kind, const qr_fixed
 
 void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n, struct qr_coverage coverage) {
     struct lane *l = &s->lanes[0];
-    QR_ASSERT(n <= n_values(s, QR_STEP_TRAIN));
+    QR_ASSERT(n <= n_values(s, QR_REDUCTION_TRAIN));
     qr_fixed_add(l->vector, vector, n);
     l->coverage = qr_coverage_sum(l->coverage, coverage);
 }
 
 unsigned qr_stepper_at_once(const struct qr_stepper *s) { return (unsigned)s->n_lanes; }
 
-int64_t qr_stepper_block_ns(const struct qr_stepper *s) {
+int64_t qr_stepper_micro_batch_ns(const struct qr_stepper *s) {
     int64_t longest_ns = 0;
     for (size_t i = 0; i < s->n_lanes; i++)
-        if (s->lanes[i].block_ns > longest_ns) longest_ns = s->lanes[i].block_ns;
+        if (s->lanes[i].micro_batch_ns > longest_ns) longest_ns = s->lanes[i].micro_batch_ns;
     return longest_ns;
 }
 
-/* Block b belongs to rank b mod members. */
+/* Micro-batch b belongs to rank b mod members. */
 struct turns { atomic_size_t next; size_t n, first, stride; };
-static bool take_turns(void *ctx, uint64_t *ret_block) {
+static bool take_turns(void *ctx, uint64_t *ret_micro_batch) {
     struct turns *t = ctx;
     size_t i = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
-    *ret_block = t->first + i * t->stride;
+    *ret_micro_batch = t->first + i * t->stride;
     return i < t->n;
 }
 
 void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage) {
-    size_t n_blocks = qr_stepper_blocks(s, w), rank = s->opt.rank, n = s->opt.n_members;
-    struct turns t = {.n = n_blocks > rank ? (n_blocks - rank - 1) / n + 1 : 0, .first = rank, .stride = n};
+    size_t n_micro_batches = qr_stepper_micro_batches(s, w), rank = s->opt.rank, n = s->opt.n_members;
+    struct turns t = {.n = n_micro_batches > rank ? (n_micro_batches - rank - 1) / n + 1 : 0, .first = rank, .stride = n};
     atomic_init(&t.next, 0);
     qr_stepper_clear(s);
     qr_stepper_work(s, w, t.n, take_turns, &t);
@@ -286,24 +286,24 @@ static bool sample_is_good(struct qr_stepper *s, const struct qr_step_work *w, s
     struct lane *l = &s->lanes[0];
     qr_fixed *sums = l->vector + QR_VECTOR_SUMS;
     point(s, l, w, position, 1);
-    return qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, 1, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL);
+    return qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, 1, sums, w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL);
 }
 
 enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step, uint64_t bad, uint64_t bad_ids,
                               struct qr_err *err) {
-    const char *kind = w->kind == QR_STEP_TRAIN ? "training" : "validation";
-    /* one bad block is known by its id; of several only the sum is, so they are looked for in order */
-    size_t first = bad == 1 ? (size_t)bad_ids : 0, end = bad == 1 ? first + 1 : qr_stepper_blocks(s, w);
+    const char *kind = w->kind == QR_REDUCTION_TRAIN ? "training" : "validation";
+    /* one bad micro-batch is known by its id; of several only the sum is, so they are looked for in order */
+    size_t first = bad == 1 ? (size_t)bad_ids : 0, end = bad == 1 ? first + 1 : qr_stepper_micro_batches(s, w);
     for (size_t b = first; b < end; b++) {
-        struct qr_range r = qr_block_at(w->range, s->opt.block_size, b);
+        struct qr_range r = qr_micro_batch_at(w->range, s->opt.micro_batch_size, b);
         for (size_t i = r.begin; i < r.end; i++)
             if (!sample_is_good(s, w, i))
                 return qr_fail(err, QR_OUT_OF_RANGE,
-                               "step %llu: sample %zu (block %zu of the %s batch) gives a loss or gradient that is not finite or "
+                               "step %llu: sample %zu (micro-batch %zu of the %s batch) gives a loss or gradient that is not finite or "
                                "reaches 2^40; look at this sample's values and label, or lower learning_rate",
                                (unsigned long long)step, sample_at(w, i), b, kind);
     }
     return qr_fail(err, QR_OUT_OF_RANGE,
-                   "step %llu: the sum of a %s block reaches 2^40 although each of its samples alone does not; lower learning_rate "
+                   "step %llu: the sum of a %s micro-batch reaches 2^40 although each of its samples alone does not; lower learning_rate "
                    "or block_size", (unsigned long long)step, kind);
 }

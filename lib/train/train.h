@@ -1,7 +1,7 @@
-/* train/train.h — the step loop: blocks → model → reduce → update → record (step.md).
+/* train/train.h — the step loop: micro-batches → model → reduce → update → record (step.md).
  *
  * Every result is a pure function of (job, data): workers, threads and kernels never show, nor does it show who came and went meanwhile
- * (group/elastic.md). What comes next follows from the state alone, so a state that was fetched is gone on with like one's own. Only stable
+ * (group/elastic.md). What comes next follows from the state alone, so a state that was fetched is gone on with like one's own. Only committed
  * states are reported.
  */
 #ifndef QR_TRAIN_TRAIN_H
@@ -15,20 +15,20 @@
 #include "train/state.h"
 
 /* Called on the training thread, on every member; a recorder acts only where leader is true. All may be NULL. Who leads may change: who leads
- * now tells a line that the leader before may have written, and lines before it in detail->before (record/result.h). */
+ * now reports a line that the leader before may have written, and lines before it in detail->before (record/result.h). */
 struct qr_train_observer {
     void *ctx;
     /* this member works in another generation from now on, which trains so many epochs. fresh: everybody is in it, and it starts at step 0:
-     * nothing has been told of this run */
+     * nothing has been reported of this run */
     enum qr_code (*joined)(void *ctx, const struct qr_group_view *view, uint64_t epochs, bool fresh, struct qr_err *err);
-    /* a step has been applied (TRAIN) or evaluated (EVAL) and is now stable */
+    /* a step has been applied (TRAIN) or evaluated (EVAL) and is now committed */
     enum qr_code (*step)(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err);
-    /* lines that were told already, oldest first: who led may have died before it wrote the last of them. Of who leads from now on, and of who
+    /* lines that were reported already, oldest first: who led may have died before it wrote the last of them. Of who leads from now on, and of who
      * leaves (leader: as it was) before others may go on from what it has published */
-    enum qr_code (*told)(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err);
-    /* this state is stable: it may be published. Before the first update too. Valid during the call; no allocation is wanted here */
-    enum qr_code (*stable)(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err);
-    /* for the progress bar: at once, not only when stable. batch 1..n_batches; running: Keras' running means, [0] is the loss. */
+    enum qr_code (*reported)(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err);
+    /* this state is committed: it may be published. Before the first update too. Valid during the call; no allocation is wanted here */
+    enum qr_code (*committed)(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err);
+    /* for the progress bar: at once, not only when committed. batch 1..n_batches; running: Keras' running means, [0] is the loss. */
     void (*progress)(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch, uint64_t n_batches,
                      const struct qr_named_value *running, size_t n);
     void (*epoch)(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches, double seconds,
@@ -60,7 +60,7 @@ struct qr_train_options {
     enum qr_code (*reload)(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err);
     void *reload_ctx;
     /* Who leads a first generation reloads too: others may have trained on since these started
-     * (group/protocol.md rule 7). Then this says whether what was reloaded is the end of the run. NULL: no
+     * (membership/protocol.md rule 7). Then this says whether what was reloaded is the end of the run. NULL: no
      * such look is taken. */
     bool (*ended)(void *ctx);
     /* Instead of that look, for who wants nothing of what was trained before: who leads the first generation takes it away. NULL: it looks. */
@@ -77,7 +77,7 @@ struct qr_train_options {
     void *finish_ctx;
 };
 
-/* ret: also what finish was given. OUT_OF_RANGE names the sample whose numbers are bad, DATA_LOSS the samples of a block that killed three workers:
+/* ret: also what finish was given. OUT_OF_RANGE names the sample whose numbers are bad, DATA_LOSS the samples of a micro-batch that killed three workers:
  * the same sentence on all members. */
 QR_MUST_CHECK enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_result *ret, struct qr_err *err);
 

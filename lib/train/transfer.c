@@ -7,7 +7,7 @@
 
 enum { COUNTERS = 3, LINE_WORDS = 5 + QR_LINE_VALUES + QR_READOUT_BUCKETS };
 
-void qr_lines_add(struct qr_lines *l, const struct qr_told *t) {
+void qr_lines_add(struct qr_lines *l, const struct qr_reported *t) {
     if (l->n == QR_LINES_KEPT) memmove(l->line, l->line + 1, --l->n * sizeof *l->line);
     l->line[l->n++] = *t;
 }
@@ -40,15 +40,15 @@ void qr_transfer_encode(const struct qr_state *s, const double *gradient, const 
     QR_ASSERT(begin != NULL);
     uint8_t *at = put_u64(begin, s->step);
     at = put_u64(at, s->epoch);
-    at = put_u64(at, s->pass);
+    at = put_u64(at, s->reductions);
     at = put_reals(at, s->all, s->n_all);
     at = put_reals(at, s->stop, QR_STOP_COUNTERS);
     at = put_reals(at, gradient, s->n_params);
     at = put_u64(at, l->n);
     at = put_u64(at, l->waits);
     for (size_t i = 0; i < QR_LINES_KEPT; i++) {
-        static const struct qr_told none;
-        const struct qr_told *t = i < l->n ? &l->line[i] : &none;
+        static const struct qr_reported none;
+        const struct qr_reported *t = i < l->n ? &l->line[i] : &none;
         at = put_u64(at, t->step);
         at = put_u64(at, t->epoch);
         at = put_u64(at, t->samples);
@@ -69,7 +69,7 @@ static const uint8_t *get_lines(const uint8_t *at, struct qr_lines *ret) {
     ret->n = n < QR_LINES_KEPT ? (size_t)n : QR_LINES_KEPT;
     ret->waits = flag != 0;
     for (size_t i = 0; i < QR_LINES_KEPT; i++) {
-        struct qr_told *t = &ret->line[i];
+        struct qr_reported *t = &ret->line[i];
         at = get_u64(at, &t->step);
         at = get_u64(at, &t->epoch);
         at = get_u64(at, &t->samples);
@@ -83,7 +83,7 @@ static const uint8_t *get_lines(const uint8_t *at, struct qr_lines *ret) {
     return at;
 }
 
-enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t pass, const uint8_t digest[16], struct qr_buf *scratch,
+enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t reductions, const uint8_t digest[16], struct qr_buf *scratch,
                                 struct qr_state *ret_state, double *ret_gradient, struct qr_lines *ret_lines, struct qr_err *err) {
     size_t n = length_of(ret_state);
     uint8_t sum[QR_XXH3_BYTES], found[16];
@@ -96,12 +96,12 @@ enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t pass, const uint
     qr_state_point(&s);
     const uint8_t *at = get_u64(bytes.p, &s.step);
     at = get_u64(at, &s.epoch);
-    at = get_u64(at, &s.pass);
+    at = get_u64(at, &s.reductions);
     at = get_reals(at, s.all, s.n_all);
     at = get_reals(at, s.stop, QR_STOP_COUNTERS);
     qr_state_digest(&s, scratch, found);
     enum qr_code code = QR_OK;
-    if (s.pass != pass || memcmp(found, digest, sizeof found) != 0)
+    if (s.reductions != reductions || memcmp(found, digest, sizeof found) != 0)
         code = qr_fail(err, QR_UNAVAILABLE, "the state that came is not the one that the group goes on from");
     if (code == QR_OK) {
         qr_state_copy(ret_state, &s);

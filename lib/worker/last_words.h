@@ -17,7 +17,7 @@ void qr_last_words_to(const char *path, bool from_job_file); /* copied; NULL: th
 /* The file is there, and is not one that the words of a job file may replace. */
 bool qr_last_words_refused(void);
 void qr_last_words(const char *text);
-/* "step 17 of 100: drained on SIGTERM", by base/counter.h; before the first stable step "before the first step: ...". */
+/* "step 17 of 100: drained on SIGTERM", by base/counter.h; before the first committed step "before the first step: ...". */
 void qr_last_words_drained(char *ret, size_t bytes);
 
 #endif

@@ -242,9 +242,9 @@ static void keep_log(struct qr_outputs *o, enum qr_code code, const struct qr_er
     o->log_gave_up = o->steps.gave_up;
 }
 
-static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
     struct qr_outputs *o = ctx;
-    return o->publisher ? qr_publisher_stable(o->publisher, leader, state, err) : QR_OK;
+    return o->publisher ? qr_publisher_committed(o->publisher, leader, state, err) : QR_OK;
 }
 
 static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs, bool fresh, struct qr_err *err) {
@@ -268,7 +268,7 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     return QR_OK;
 }
 
-static enum qr_code on_told(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err) {
+static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err) {
     struct qr_outputs *o = ctx;
     bool continues = false;
     if (!leader && access(o->steps.path, F_OK) != 0) return QR_OK; /* a folder of its own, and it never led */
@@ -307,7 +307,7 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, 
 }
 
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o) {
-    return (struct qr_train_observer){.ctx = o, .joined = on_joined, .step = on_step, .told = on_told, .stable = on_stable,
+    return (struct qr_train_observer){.ctx = o, .joined = on_joined, .step = on_step, .reported = on_reported, .committed = on_committed,
                                       .progress = on_progress, .epoch = on_epoch};
 }
 

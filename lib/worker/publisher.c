@@ -26,7 +26,7 @@ struct qr_publisher {
     /* under lock */
     struct publisher_slot newest, work; /* work is the thread's while it is busy */
     bool busy, due, quit, hurry, looked, finishing, finished, done, fatal, said;
-    uint64_t published_pass, taken_step; /* of the last state that was taken to be published */
+    uint64_t published_reductions, taken_step; /* of the last state that was taken to be published */
     int64_t taken_ns, retry_ns, failing_since_ns, said_ns;
     unsigned failures;
     struct qr_err why;             /* of fatal */
@@ -43,7 +43,7 @@ static void wake(struct qr_publisher *p) { p->threads.wake(p->threads.ctx); }
 /* ---- the thread ---- */
 
 static bool wanted(const struct qr_publisher *p) {
-    bool newer = (p->newest.full && p->newest.state.pass > p->published_pass) || (p->work.full && p->work.state.pass > p->published_pass);
+    bool newer = (p->newest.full && p->newest.state.reductions > p->published_reductions) || (p->work.full && p->work.state.reductions > p->published_reductions);
     if (p->fatal) return false;
     if (p->finishing && !p->finished) return true;
     if (p->hurry && !p->looked && (p->newest.full || p->work.full)) return true; /* what the others have done meanwhile is worth a look */
@@ -58,7 +58,7 @@ static enum qr_code publish(struct qr_publisher *p, bool done, struct qr_checkpo
     qr_state_save(&p->work.state, p->opt.job, p->opt.model, p->job_hash, &c);
     enum qr_code code = qr_checkpoint_save(&p->place.at, &c, done, ret, &notes, err);
     qr_place_warn(&notes, &p->log);
-    if (code == QR_OK && ret->pass == c.pass) {
+    if (code == QR_OK && ret->reductions == c.reductions) {
         qr_count(QR_CHECKPOINTS, 1);
         qr_gauge(QR_CHECKPOINT_STEP, (int64_t)c.step);
         qr_gauge(QR_CHECKPOINT_TIME, qr_now_ns(&qr_clock_wall) / QR_SECOND);
@@ -118,7 +118,7 @@ static void attempt(struct qr_publisher *p) {
     p->busy = false;
     if (code == QR_OK) {
         if (p->said) qr_info(&p->log, "checkpoint", "step %" PRIu64 " is published", p->work.state.step);
-        p->published_pass = p->work.state.pass;
+        p->published_reductions = p->work.state.reductions;
         p->failures = 0;
         p->said = false;
         p->last.code = QR_OK;
@@ -230,7 +230,7 @@ enum qr_code qr_publisher_over(const struct qr_publisher_options *opt, const str
     qr_state_init(&p->work.state, opt->job, opt->model);
     p->taken_ns = now_ns(p);
     if (opt->begin) {
-        p->published_pass = opt->begin->pass;
+        p->published_reductions = opt->begin->reductions;
         p->taken_step = opt->begin->step;
         qr_gauge(QR_CHECKPOINT_STEP, (int64_t)opt->begin->step);
     }
@@ -298,7 +298,7 @@ bool qr_publisher_refused(struct qr_publisher *p) {
     return refused;
 }
 
-enum qr_code qr_publisher_stable(struct qr_publisher *p, bool leader, const struct qr_state *state, struct qr_err *err) {
+enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, const struct qr_state *state, struct qr_err *err) {
     enum qr_code code = QR_OK;
     pthread_mutex_lock(&p->lock);
     if (p->fatal) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "base/parse.h"
 
@@ -30,9 +31,9 @@ struct setting {
 #define LEADER QR_SETTING_LEADER
 #define FIRST QR_SETTING_FIRST
 #define EQUAL QR_SETTING_EQUAL
-#define RING_SAYS "NAME is HERE here and THERE in the ring, whose value counts until it ends" /* group/member_common.c */
+#define RING_SAYS "NAME is HERE here and THERE in the ring, whose value counts until it ends" /* membership/member_common.c */
 #define PLACES_SAY "out, weights or checkpoints name other places here than in the ring: who leads writes to its own"
-#define TLS_SAYS "no connection: what TLS says of it, and at last who did not answer" /* group/link_grpc_tls.c */
+#define TLS_SAYS "no connection: what TLS says of it, and at last who did not answer" /* link/link_grpc_tls.c */
 
 #define AT(member) offsetof(struct qr_settings, member)
 static const struct setting table[] = {
@@ -41,8 +42,8 @@ static const struct setting table[] = {
     {"peer-template", TEXT, AT(peer_template), NULL, 0, 0, NULL, ANYWHERE, "TEXT", "from TF_CONFIG",
      "the workers' names with {i} for the index: name-{i}.service:2222; the index may come from JOB_COMPLETION_INDEX or the host's name", OWN, NULL},
     {"replicas", TEXT, AT(replicas), NULL, 0, 0, NULL, ANYWHERE, "N", "probed", "how many workers the template names", OWN, NULL},
-    {"max-workers", NUMBER, AT(max_workers), "64", 1, 64, NULL, ANYWHERE, "N", NULL, "the most workers there can be: 0 ... N-1 are probed where no count is known", OWN, NULL},
-    {"min-workers", NUMBER, AT(min_workers), NULL, 1, 64, NULL, ANYWHERE, "N", "half of them", "the fewest workers that begin without the others", RING, RING_SAYS},
+    {"max-workers", NUMBER, AT(max_workers), "64", 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", NULL, "the most workers there can be: 0 ... N-1 are probed where no count is known", OWN, NULL},
+    {"min-workers", NUMBER, AT(min_workers), NULL, 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", "half of them", "the fewest workers that begin without the others", RING, RING_SAYS},
     {"port", NUMBER, AT(port), NULL, 0, 65535, NULL, ANYWHERE, "PORT", "one's own address's, else 2222", "the control port to bind", OWN, NULL},
     {"data-port", NUMBER, AT(data_port), "2224", 0, 65535, NULL, ANYWHERE, "PORT", NULL, "the data port to bind; 0: any", OWN, NULL},
     {"bind", TEXT, AT(bind), NULL, 0, 0, NULL, ANYWHERE, "HOST", "all; loopback when every peer is", "the address to bind both ports to", OWN, NULL},
@@ -94,7 +95,7 @@ enum { N = sizeof table / sizeof *table };
 _Static_assert((int)N <= (int)QR_SETTINGS_MAX, "origin has a place for every row");
 
 /* What else may differ between two workers of one ring. Keys of the job file that are not here are in the job hash: the first of that kind, "*". */
-#define HASH_SAYS "worker N has other settings under the job name: KEY is THERE there and HERE here" /* group/member_hello.c; exit code 3 */
+#define HASH_SAYS "worker N has other settings under the job name: KEY is THERE there and HERE here" /* membership/member_hello.c; exit code 3 */
 static const struct { const char *what; enum qr_setting_between between; const char *told; } beside[] = {
     {"*", EQUAL, HASH_SAYS},
     {"data", EQUAL, HASH_SAYS},                /* what is in the files, wherever they lie */

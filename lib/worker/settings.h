@@ -21,7 +21,7 @@ enum qr_setting_origin { QR_ORIGIN_DEFAULT, QR_ORIGIN_JOB, QR_ORIGIN_ENVIRONMENT
 enum qr_setting_between {
     QR_SETTING_NONE,   /* no such setting */
     QR_SETTING_OWN,    /* each has its own, and it concerns nobody else */
-    QR_SETTING_RING,   /* the first leader's counts for all until the ring ends (group/protocol.md §5) */
+    QR_SETTING_RING,   /* the first leader's counts for all until the ring ends (membership/protocol.md §5) */
     QR_SETTING_LEADER, /* that of who leads, as long as it does */
     QR_SETTING_FIRST,  /* that of the first leader, once, before the ring begins */
     QR_SETTING_EQUAL,  /* must be the same: else the newcomer does not get into the ring, and it alone gives up */

@@ -1,4 +1,4 @@
-/* worker/steps_log.h — steps.jsonl: each stable step's line exactly once, whoever leads, also when several workers write into one folder.
+/* worker/steps_log.h — steps.jsonl: each committed step's line exactly once, whoever leads, also when several workers write into one folder.
  *
  * What      A line is written under a lock of the file, after a look at its end, at the place where that was. Lines before it that this
  *           worker has not seen there are written first. If somebody else has written since (or this worker never has), the end is compared

@@ -6,7 +6,7 @@
 #ifndef QR_WORKER_TLS_H
 #define QR_WORKER_TLS_H
 
-#include "group/link_grpc_tls.h"
+#include "link/link_grpc_tls.h"
 #include "worker/settings.h"
 
 #define QR_TLS_BEGIN_NS INT64_C(60000000000)

@@ -247,10 +247,10 @@ static enum qr_code choose_timing(const struct qr_validation *v, struct timing *
 static enum qr_code run_waves(struct qr_validation *v, struct measurement *m, const struct timing *t, struct qr_err *err) {
     struct qr_estimate_facts *f = &v->facts;
     const qr_fixed *vector;
-    m->work = (struct qr_step_work){.kind = QR_STEP_TRAIN, .range = {0, t->samples}};
+    m->work = (struct qr_step_work){.kind = QR_REDUCTION_TRAIN, .range = {0, t->samples}};
     f->train_wave_s = fastest_s(m, &vector) * t->scale;
     if (vector[QR_VECTOR_BAD]) return qr_stepper_blame(m->stepper, &m->work, 1, 1, 0, err);
-    m->work.kind = QR_STEP_EVAL;
+    m->work.kind = QR_REDUCTION_EVAL;
     if (f->n_validate) f->validate_wave_s = fastest_s(m, &vector) * t->scale;
     return QR_OK;
 }
@@ -260,7 +260,7 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
     struct qr_estimate_facts *f = &v->facts;
     struct qr_pool *pool = qr_pool_new(l->n_threads);
     const struct qr_stepper_options opt = {
-        .model = l->model, .data = &l->data, .block_size = v->job->block_size, .rank = 0, .n_members = 1, .pool = pool, .clock = &qr_clock_monotonic,
+        .model = l->model, .data = &l->data, .micro_batch_size = v->job->block_size, .rank = 0, .n_members = 1, .pool = pool, .clock = &qr_clock_monotonic,
     };
     struct measurement m = {0};
     struct timing t;

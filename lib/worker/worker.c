@@ -34,7 +34,7 @@ struct worker {
     struct qr_workload load;
     struct qr_outputs outputs;
     struct qr_job_canonical canonical;
-    struct qr_group_field *fields;
+    struct qr_field *fields;
     char *listen, *places;
     struct qr_link_tls *tls; /* NULL: plaintext */
     struct qr_group *group;
@@ -215,7 +215,7 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
     free(w->fields);
     w->fields = qr_xcalloc(w->canonical.n, sizeof *w->fields);
     for (size_t i = 0; i < w->canonical.n; i++)
-        w->fields[i] = (struct qr_group_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
+        w->fields[i] = (struct qr_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
     struct qr_group_options opt = {
         .run = w->job->name, .fields = w->fields, .n_fields = w->canonical.n, .index = (uint32_t)id->index, .n_peers = id->n_peers,
         .peers = (const char *const *)id->peers, .count_known = id->count_known,
@@ -378,7 +378,7 @@ static bool others_ended(struct worker *w) {
     return yes;
 }
 
-/* Whoever ends early leaves its newest stable state behind, and may learn that the others have ended; when nothing can be published where the ring
+/* Whoever ends early leaves its newest committed state behind, and may learn that the others have ended; when nothing can be published where the ring
  * publishes, all end for the same reason. */
 static enum qr_code leave_state(struct worker *w, enum qr_code code, const struct qr_err *err) {
     struct qr_err told;
@@ -442,7 +442,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     enum qr_code code = qr_train_run(&opt, &result, err);
     qr_stop_hurry(false);
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
-    qr_debug(&w->log, "worker", "computed %lld blocks", (long long)qr_counter_value(QR_BLOCKS));
+    qr_debug(&w->log, "worker", "computed %lld micro-batches", (long long)qr_counter_value(QR_MICRO_BATCHES));
     if (code != QR_OK) code = leave_state(w, code, err);
     if (code == QR_OK && result.by_others) qr_info(&w->log, "worker", "the others have ended the run, and everything is written");
     free(result.params);

@@ -45,8 +45,8 @@ static void time_size(struct qr_group *g, uint32_t rank, uint32_t n, size_t byte
     int runs = runs_of(bytes);
     struct used before = {0};
     for (int i = -WARM_UP; i < runs; i++, (*step)++) {
-        struct qr_contribution c = {.key = {.step = *step}, .n_blocks = n, .vector = v, .n = len};
-        qr_coverage_add_block(&c.coverage, &c.key, rank);
+        struct qr_contribution c = {.key = {.reductions = *step}, .n_micro_batches = n, .vector = v, .n = len};
+        qr_coverage_add_micro_batch(&c.coverage, &c.key, rank);
         if (i == 0) before = used_so_far();
         int64_t start = now_ns();
         if (qr_group_reduce(g, &c, sum, &err) != QR_OK) die(&err);

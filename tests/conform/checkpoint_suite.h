@@ -20,12 +20,12 @@
 static struct qr_err ck_err;
 static struct qr_buf ck_notes;
 
-/* The state that "training" has after so many passes; two passes a step, as with an evaluation after each. */
-static struct qr_checkpoint state_at(const char *job, uint64_t pass) {
-    struct qr_checkpoint c = {.step = (pass + 1) / 2, .epoch = pass / 2, .pass = pass, .n_digested = 3, .contract = "f32-v1"};
-    double kernel[12], sums[2] = {(double)pass, 64};
+/* The state that "training" has after so many reductions; two a step, as with an evaluation after each. */
+static struct qr_checkpoint state_at(const char *job, uint64_t reductions) {
+    struct qr_checkpoint c = {.step = (reductions + 1) / 2, .epoch = reductions / 2, .reductions = reductions, .n_digested = 3, .contract = "f32-v1"};
+    double kernel[12], sums[2] = {(double)reductions, 64};
     memcpy(c.job_hash, job, sizeof c.job_hash);
-    for (int i = 0; i < 12; i++) kernel[i] = (double)pass + i / 7.0;
+    for (int i = 0; i < 12; i++) kernel[i] = (double)reductions + i / 7.0;
     qr_tensors_add(&c.tensors, "dense/kernel", 2, (size_t[]){3, 4}, kernel);
     qr_tensors_add(&c.tensors, "optimizer/m/dense/kernel", 2, (size_t[]){3, 4}, NULL);
     qr_tensors_add(&c.tensors, "epoch/sums", 1, (size_t[]){2}, sums);
@@ -33,8 +33,8 @@ static struct qr_checkpoint state_at(const char *job, uint64_t pass) {
     qr_checkpoint_digest(&c, c.digest);
     return c;
 }
-static struct qr_buf encoded(const char *job, uint64_t pass) {
-    struct qr_checkpoint c = state_at(job, pass);
+static struct qr_buf encoded(const char *job, uint64_t reductions) {
+    struct qr_checkpoint c = state_at(job, reductions);
     struct qr_buf b = {0};
     CHECK(qr_checkpoint_encode(&c, &b, NULL, &ck_err) == QR_OK, "%s", ck_err.msg);
     qr_checkpoint_fini(&c);
@@ -43,49 +43,49 @@ static struct qr_buf encoded(const char *job, uint64_t pass) {
 static bool same(const struct qr_checkpoint *a, const struct qr_checkpoint *b) {
     bool is = strcmp(a->job_hash, b->job_hash) == 0 && strcmp(a->contract, b->contract) == 0 && strcmp(a->digest, b->digest) == 0 &&
         a->step == b->step &&
-              a->epoch == b->epoch && a->pass == b->pass && a->n_digested == b->n_digested && a->tensors.n == b->tensors.n;
+              a->epoch == b->epoch && a->reductions == b->reductions && a->n_digested == b->n_digested && a->tensors.n == b->tensors.n;
     for (size_t i = 0; is && i < a->tensors.n; i++)
         is = strcmp(a->tensors.v[i].name, b->tensors.v[i].name) == 0 && a->tensors.v[i].n == b->tensors.v[i].n &&
              memcmp(a->tensors.v[i].values, b->tensors.v[i].values, a->tensors.v[i].n * sizeof(double)) == 0;
     return is;
 }
 static struct qr_checkpoint_place place;
-static enum qr_code save(const char *job, uint64_t pass, bool done, bool *ret_published) {
-    struct qr_checkpoint c = state_at(job, pass);
+static enum qr_code save(const char *job, uint64_t reductions, bool done, bool *ret_published) {
+    struct qr_checkpoint c = state_at(job, reductions);
     struct qr_checkpoint_latest l = {0};
     qr_buf_clear(&ck_notes);
     ck_err = (struct qr_err){0};
     enum qr_code code = qr_checkpoint_save(&place, &c, done, &l, &ck_notes, &ck_err);
-    if (ret_published) *ret_published = l.pass == pass;
+    if (ret_published) *ret_published = l.reductions == reductions;
     qr_checkpoint_fini(&c);
     return code;
 }
-/* What a start finds: the pass, -1 for none, -2 for an error. */
+/* What a start finds: how many reductions, -1 for none, -2 for an error. */
 static int64_t load(bool *ret_done) {
     struct qr_checkpoint c = {0}, want;
     bool done;
-    int64_t pass = -1;
+    int64_t reductions = -1;
     qr_buf_clear(&ck_notes);
     ck_err = (struct qr_err){0};
     if (qr_checkpoint_load(&place, JOB, &c, ret_done ? ret_done : &done, &ck_notes, &ck_err) != QR_OK) return -2;
     if (*c.job_hash) {
-        pass = (int64_t)c.pass;
-        want = state_at(JOB, c.pass);
-        CHECK(same(&c, &want), "what was loaded of pass %" PRId64 " is not what was saved", pass);
+        reductions = (int64_t)c.reductions;
+        want = state_at(JOB, c.reductions);
+        CHECK(same(&c, &want), "what was loaded of the state after %" PRId64 " reductions is not what was saved", reductions);
         qr_checkpoint_fini(&want);
     }
     qr_checkpoint_fini(&c);
-    return pass;
+    return reductions;
 }
-static char *object_of(const char *job, uint64_t pass) {
-    struct qr_checkpoint c = state_at(job, pass);
+static char *object_of(const char *job, uint64_t reductions) {
+    struct qr_checkpoint c = state_at(job, reductions);
     char *name = qr_xasprintf("run/checkpoints/%.16s-%016" PRIu64 "-%s.safetensors", job, c.step, c.digest);
     qr_checkpoint_fini(&c);
     return name;
 }
-static bool there(const char *job, uint64_t pass) {
+static bool there(const char *job, uint64_t reductions) {
     struct qr_buf b = {0};
-    qr_auto(qr_free_p) char *name = object_of(job, pass);
+    qr_auto(qr_free_p) char *name = object_of(job, reductions);
     bool is = place.store->ops->get(place.store, name, 1 << 20, &b, &ck_err) == QR_OK;
     qr_buf_free(&b);
     return is;
@@ -100,8 +100,8 @@ static void damage(const char *name, int how) {
     else CHECK(place.store->ops->put(place.store, name, qr_buf_view(&b), false, &ck_err) == QR_OK, "%s", ck_err.msg);
     qr_buf_free(&b);
 }
-static void damage_object(uint64_t pass, int how) {
-    qr_auto(qr_free_p) char *name = object_of(JOB, pass);
+static void damage_object(uint64_t reductions, int how) {
+    qr_auto(qr_free_p) char *name = object_of(JOB, reductions);
     damage(name, how);
 }
 #define LATEST "run/checkpoints/LATEST"
@@ -124,7 +124,7 @@ static void forward_only(void) {
           "an older state changes nothing: %s", ck_err.msg);
     CHECK(save(JOB, 12, true, &published) == QR_OK && published && load(&done) == 12 && done, "%s", ck_err.msg);
     CHECK(save(JOB, 12, false, &published) == QR_OK && published && load(&done) == 12 && done, "done stays: %s", ck_err.msg);
-    CHECK(qr_checkpoint_peek(&place, &l, &ck_err) == QR_OK && l.pass == 12 && l.step == 6 && l.done, "%s", ck_err.msg);
+    CHECK(qr_checkpoint_peek(&place, &l, &ck_err) == QR_OK && l.reductions == 12 && l.step == 6 && l.done, "%s", ck_err.msg);
     CHECK(save(JOB, 14, false, &published) == QR_OK && published && load(&done) == 14 && !done, "more epochs go on: %s", ck_err.msg);
     CHECK(save(OTHER, 20, false, NULL) == QR_INVALID_ARGUMENT && strstr(ck_err.msg, JOB) && strstr(ck_err.msg, OTHER) && strstr(ck_err.msg,
                                                                                           "the place"), "%s", ck_err.msg);
@@ -144,8 +144,8 @@ static void forward_only(void) {
 }
 
 static void keeps_three(void) {
-    for (uint64_t pass = 2; pass <= 20; pass += 2) CHECK(save(JOB, pass, false, NULL) == QR_OK, "%s", ck_err.msg);
-    for (uint64_t pass = 2; pass <= 20; pass += 2) CHECK(there(JOB, pass) == (pass >= 16), "pass %" PRIu64, pass);
+    for (uint64_t reductions = 2; reductions <= 20; reductions += 2) CHECK(save(JOB, reductions, false, NULL) == QR_OK, "%s", ck_err.msg);
+    for (uint64_t reductions = 2; reductions <= 20; reductions += 2) CHECK(there(JOB, reductions) == (reductions >= 16), "%" PRIu64 " reductions", reductions);
     static const char text[] = "a person's note";
     CHECK(place.store->ops->put(place.store, "run/checkpoints/README", qr_bytes_of_string(text), false, &ck_err) == QR_OK);
     struct qr_buf names = {0};
@@ -156,9 +156,9 @@ static void keeps_three(void) {
     CHECK(place.store->ops->remove(place.store, "run/checkpoints/README", &ck_err) == QR_OK);
     /* later files than the one that LATEST names: another worker may be about to name one. They are counted when LATEST has gone by. */
     CHECK(save(JOB, 2, false, NULL) == QR_OK);
-    for (uint64_t pass = 30; pass <= 38; pass += 2) {
-        struct qr_buf b = encoded(JOB, pass);
-        qr_auto(qr_free_p) char *name = object_of(JOB, pass);
+    for (uint64_t reductions = 30; reductions <= 38; reductions += 2) {
+        struct qr_buf b = encoded(JOB, reductions);
+        qr_auto(qr_free_p) char *name = object_of(JOB, reductions);
         CHECK(place.store->ops->put(place.store, name, qr_buf_view(&b), true, &ck_err) == QR_OK);
         qr_buf_free(&b);
     }
@@ -174,7 +174,7 @@ static void the_one_before(void) {
     bool done;
     for (size_t w = 0; w < COUNT(ways); w++) {
         /* 5 and 6 are of one step */
-        for (uint64_t pass = 2; pass <= 7; pass++) CHECK(save(JOB, pass, pass == 7, NULL) == QR_OK, "%s", ck_err.msg);
+        for (uint64_t reductions = 2; reductions <= 7; reductions++) CHECK(save(JOB, reductions, reductions == 7, NULL) == QR_OK, "%s", ck_err.msg);
         damage_object(7, ways[w]);
         CHECK(load(&done) == 6 && !done && noted("the newest whole checkpoint is that of step 3") && noted("0000000000000004"), "%s %s",
               ck_err.msg, qr_buf_string(&ck_notes));
@@ -188,7 +188,7 @@ static void the_one_before(void) {
         damage_object(5, ways[w]);
         CHECK(load(NULL) == -2 && ck_err.code == QR_DATA_LOSS && strstr(ck_err.msg, "--fresh"), "%s", ck_err.msg);
         start_over();
-        for (uint64_t pass = 2; pass <= 5; pass++) CHECK(save(JOB, pass, false, NULL) == QR_OK, "%s", ck_err.msg);
+        for (uint64_t reductions = 2; reductions <= 5; reductions++) CHECK(save(JOB, reductions, false, NULL) == QR_OK, "%s", ck_err.msg);
         damage(LATEST, ways[w]);
         CHECK(load(NULL) == 5 && noted(ways[w] < 0 ? "there is no LATEST" : "LATEST is damaged"), "%s %s", ck_err.msg,
               qr_buf_string(&ck_notes));
@@ -229,14 +229,14 @@ static inline void checkpoint_suite(struct qr_store *s) {
 
 /* ---- many at once ---- */
 
-/* One of them: publishes each pass from what LATEST says on, leaves some out, and rests now and then, until it is told to end. */
-static void publish_passes(struct qr_store *(*open_store)(void), unsigned seed, const atomic_bool *end) {
+/* One of them: publishes each state from what LATEST says on, leaves some out, and rests now and then, until it is told to end. */
+static void publish_reductions(struct qr_store *(*open_store)(void), unsigned seed, const atomic_bool *end) {
     struct qr_checkpoint_latest l = {0};
     place = (struct qr_checkpoint_place){open_store(), "run/checkpoints", "the place"};
     while (!atomic_load(end)) {
         if (qr_checkpoint_peek(&place, &l, &ck_err) != QR_OK) fprintf(stderr, "%s\n", ck_err.msg), _exit(1);
         seed = seed * 1103515245 + 12345;
-        enum qr_code code = save(JOB, l.pass + 1 + (seed >> 16) % 3, false, NULL);
+        enum qr_code code = save(JOB, l.reductions + 1 + (seed >> 16) % 3, false, NULL);
         if (code != QR_OK && code != QR_UNAVAILABLE && code != QR_ABORTED) fprintf(stderr, "%s\n", ck_err.msg), _exit(1);
         qr_sleep_ns((seed >> 20) % 4 * QR_MS);
     }
@@ -244,9 +244,9 @@ static void publish_passes(struct qr_store *(*open_store)(void), unsigned seed, 
 }
 
 /* Eight processes publish into one place, as two halves of a ring would; every few milliseconds one is killed and another comes. Whoever
- * looks sees LATEST whole, never going back, and what it names is whole too. It ends when so many passes were published and enough of both
+ * looks sees LATEST whole, never going back, and what it names is whole too. It ends when so many states were published and enough of both
  * was seen, however slow the one that looks is. s: the place, as this process has it. */
-static inline void checkpoint_race(struct qr_store *s, struct qr_store *(*open_store)(void), const char *what, uint64_t passes) {
+static inline void checkpoint_race(struct qr_store *s, struct qr_store *(*open_store)(void), const char *what, uint64_t enough) {
     enum { N = 8, KILL_EVERY = 2, ENOUGH = 5, LOOKS_MAX = 10000 };
     atomic_bool *end = mmap(NULL, sizeof *end, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t pids[N];
@@ -257,23 +257,23 @@ static inline void checkpoint_race(struct qr_store *s, struct qr_store *(*open_s
     qr_buf_clear(&ck_notes);
     place = (struct qr_checkpoint_place){s, "run/checkpoints", "the place"};
     for (int i = 0; i < N; i++)
-        if ((pids[i] = fork()) == 0) publish_passes(open_store, (unsigned)i, end);
+        if ((pids[i] = fork()) == 0) publish_reductions(open_store, (unsigned)i, end);
     for (int looks = 1; running > 0; looks++) {
         CHECK(qr_checkpoint_peek(&place, &l, &ck_err) == QR_OK, "%s: %s", what, ck_err.msg);
-        CHECK(l.pass >= seen, "%s: LATEST went from %" PRIu64 " to %" PRIu64, what, seen, l.pass);
-        moves += l.pass > seen;
-        if (l.pass > seen) seen = l.pass;
+        CHECK(l.reductions >= seen, "%s: LATEST went from %" PRIu64 " to %" PRIu64, what, seen, l.reductions);
+        moves += l.reductions > seen;
+        if (l.reductions > seen) seen = l.reductions;
         int64_t loaded = seen ? load(NULL) : 0;
         CHECK(loaded >= (int64_t)seen && ck_notes.n == 0, "%s: %" PRId64 " loads, LATEST said %" PRIu64 ": %s%s", what, loaded, seen,
               ck_err.msg, qr_buf_string(&ck_notes));
-        if ((seen >= passes && kills >= ENOUGH && moves >= ENOUGH) || looks == LOOKS_MAX) atomic_store(end, true);
+        if ((seen >= enough && kills >= ENOUGH && moves >= ENOUGH) || looks == LOOKS_MAX) atomic_store(end, true);
         dice = dice * 1103515245 + 12345;
         int victim = (int)(dice >> 16) % N, status;
         if (looks % KILL_EVERY == 0 && !atomic_load(end) && pids[victim] > 0) {
             kill(pids[victim], SIGKILL);
             waitpid(pids[victim], &status, 0);
             kills++;
-            if ((pids[victim] = fork()) == 0) publish_passes(open_store, dice, end);
+            if ((pids[victim] = fork()) == 0) publish_reductions(open_store, dice, end);
         }
         for (int i = 0; i < N; i++) {
             if (pids[i] <= 0 || waitpid(pids[i], &status, WNOHANG) != pids[i]) continue;
@@ -282,10 +282,10 @@ static inline void checkpoint_race(struct qr_store *s, struct qr_store *(*open_s
             running--;
         }
     }
-    CHECK(qr_checkpoint_peek(&place, &l, &ck_err) == QR_OK && load(NULL) >= (int64_t)l.pass && ck_notes.n == 0, "%s: %s", what, ck_err.msg);
-    CHECK(l.pass >= passes && moves >= ENOUGH && kills >= ENOUGH, "%s: %" PRIu64 " passes, %d moves, %d kills", what, l.pass, moves, kills);
-    printf("%s: %d processes, %d of them killed, %" PRIu64 " passes: LATEST was seen to move %d times, always forward\n", what, N + kills,
-           kills, l.pass, moves);
+    CHECK(qr_checkpoint_peek(&place, &l, &ck_err) == QR_OK && load(NULL) >= (int64_t)l.reductions && ck_notes.n == 0, "%s: %s", what, ck_err.msg);
+    CHECK(l.reductions >= enough && moves >= ENOUGH && kills >= ENOUGH, "%s: %" PRIu64 " reductions, %d moves, %d kills", what, l.reductions, moves, kills);
+    printf("%s: %d processes, %d of them killed, %" PRIu64 " reductions: LATEST was seen to move %d times, always forward\n", what, N + kills,
+           kills, l.reductions, moves);
     munmap(end, sizeof *end);
     start_over();
 }

@@ -3,7 +3,7 @@
 #define LINK_FORMS_H
 
 #include "base/clock.h"
-#include "group/link.h"
+#include "link/link.h"
 
 struct link_form {
     const char *name, *host;         /* host: what to listen on */

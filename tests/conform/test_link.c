@@ -1,10 +1,11 @@
-/* The same cases over every form of the link (group/link.h): what one form allows and another does not would hide there until production.
+/* The same cases over every form of the link (link/link.h): what one form allows and another does not would hide there until production.
  *
  * One thread polls all links of a case in turn, 1 ms each, so that every form (also the simulated one) can be driven. */
 #include "base/mem.h"
-#include "group/link_grpc.h"
-#include "group/link_simulated.h"
+#include "link/link_grpc.h"
 #include "tests/conform/link_forms.h"
+#include "tests/support/link_memory.h"
+#include "tests/support/link_simulated.h"
 #include "tests/t.h"
 #include "tests/tls.h"
 

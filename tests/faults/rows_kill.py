@@ -11,26 +11,26 @@ ENDLESS = 1000000  # epochs: the row ends the ring when it has seen enough
 
 # what it is about to do, the function, who dies: "one" that follows, or the "leader"
 STEP = [
-    ("opening a step", "qr_group_open_step", "one"),
-    ("taking a block", "qr_group_take", "one"),
-    ("computing a block", "qr_model_block", "one"),
+    ("opening a reduction", "qr_group_open_reduction", "one"),
+    ("taking a micro-batch", "qr_group_take", "one"),
+    ("computing a micro-batch", "qr_model_block", "one"),
     ("starting the reduction", "qr_mesh_reduce", "one"),
     ("sending a chunk", "qr_chunk_encode", "one"),
     ("taking a chunk", "qr_reduction_message", "one"),
     ("checking the sum", "qr_reduction_check", "one"),
-    ("applying the step", "qr_optimizer_apply", "one"),
-    ("committing it", "qr_group_commit", "one"),
-    ("between commit and telling", "qr_group_weigh", "one"),
-    ("telling", "train.c:tell", "one"),
-    ("handing the state to the publisher", "qr_publisher_stable", "one"),
+    ("updating the weights", "qr_optimizer_apply", "one"),
+    ("applying it", "qr_group_apply", "one"),
+    ("between applying and reporting", "qr_group_weigh", "one"),
+    ("reporting", "train.c:report", "one"),
+    ("handing the state to the publisher", "qr_publisher_committed", "one"),
     ("making the new state the present one", "train.c:swap", "one"),
     ("a heartbeat", "member_heartbeat", "one"),
-    ("taking a block", "qr_group_take", "leader"),
-    ("computing a block", "qr_model_block", "leader"),
+    ("taking a micro-batch", "qr_group_take", "leader"),
+    ("computing a micro-batch", "qr_model_block", "leader"),
     ("sending a chunk", "qr_chunk_encode", "leader"),
     ("checking the sum", "qr_reduction_check", "leader"),
-    ("committing it", "qr_group_commit", "leader"),
-    ("between commit and telling", "qr_group_weigh", "leader"),
+    ("applying it", "qr_group_apply", "leader"),
+    ("between applying and reporting", "qr_group_weigh", "leader"),
     ("writing a line of steps.jsonl", "qr_steps_log_write", "leader"),
     ("in the lock of steps.jsonl", "qr_step_json", "leader"),
     ("making the new state the present one", "train.c:swap", "leader"),
@@ -95,7 +95,7 @@ def point(what, more, tls): return f"SIGKILL {what if REPEAT == 1 else 'at a poi
 
 @row(1, timed=True)
 def points_of_a_step():
-    j = job("points", block_size=4)  # so that each of six has a block
+    j = job("points", block_size=4)  # so that each of six has a micro-batch
     for k, tls, some in rounds(STEP, 5):
         r = ring(f"points{k}", j, 6, ENDLESS, "--checkpoint-interval", "0s", "--checkpoint-steps", "20", tls=tls)
         r.start_all()
@@ -153,7 +153,7 @@ def freeze_at_points():
     r = ring("frozen", job("frozen"), 4, ENDLESS)
     r.start_all()
     for who, what, function in ((3, "starting the reduction", "qr_mesh_reduce"), (2, "promised, the Begin has come", "member_on_begin"),
-                                (1, "committing", "qr_group_commit"), (0, "in the lock of steps.jsonl", "qr_step_json")):
+                                (1, "applying", "qr_group_apply"), (0, "in the lock of steps.jsonl", "qr_step_json")):
         w = r.worker[who]
         points.arm(w, function, signal.SIGSTOP)
         if "Begin" in what: r.kill(3)

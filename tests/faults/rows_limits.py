@@ -71,7 +71,7 @@ def too_little_memory():
 
 @row(29)
 def not_finite():
-    """One sample's label makes its block's sums too large. Everybody finds it in the same sum, and says the same."""
+    """One sample's label makes its micro-batch's sums too large. Everybody finds it in the same sum, and says the same."""
     with open(f"{WORK}/bad.csv", "w") as f:
         f.write("a,b,c,d,e,f,g,h,y\n")
         for i in range(200): f.write(",".join(str(0.01 * (i + q)) for q in range(8)) + (",1e11\n" if i == 77 else f",{1 - 2 * (i % 2)}\n"))
@@ -82,7 +82,7 @@ def not_finite():
     r = Ring("bad", bad, 3, 100, ["--min-workers", "1"])
     for i in range(3): r.start(i)
     codes = set(r.wait(30).values())
-    said = {tuple(re.findall(r"step \d+: sample \d+ \(block \d+[^\"]*", r.log(i))[-1:]) for i in range(3)}
+    said = {tuple(re.findall(r"step \d+: sample \d+ \(micro-batch \d+[^\"]*", r.log(i))[-1:]) for i in range(3)}
     check(f"bad: one permanent code, not {codes}; {r.last_words()}", len(codes) == 1 and 1 <= min(codes) < 124)
     if check(f"bad: one sentence: {said}", len(said) == 1 and () not in said):
         text = said.pop()[0]
@@ -94,23 +94,23 @@ def not_finite():
 
 # ---- rows 21, 38: slow, and busy neighbours ----
 
-def blocks(port):
+def micro_batches(port):
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as f:
         return int(re.search(rb"^qring_blocks_total (\d+)", f.read(), re.M)[1])
 
 
 def shares(r, ports, seconds):
-    """(seconds a step, part of the blocks that worker 1 computes)."""
-    had, lines, began = [blocks(p) for p in ports], r.lines(), time.monotonic()
+    """(seconds a step, part of the micro-batches that worker 1 computes)."""
+    had, lines, began = [micro_batches(p) for p in ports], r.lines(), time.monotonic()
     time.sleep(seconds)
     took, steps = time.monotonic() - began, r.lines() - lines
-    new = [blocks(p) - h for p, h in zip(ports, had)]
+    new = [micro_batches(p) - h for p, h in zip(ports, had)]
     return took / max(1, steps), new[1] / max(1, sum(new))
 
 
 @row(21)
 def slow_worker():
-    """One of two workers gets a third of its processor, by SIGSTOP and SIGCONT: blocks move to the other. With speeds of 1 and 1/3 it
+    """One of two workers gets a third of its processor, by SIGSTOP and SIGCONT: micro-batches move to the other. With speeds of 1 and 1/3 it
     should have a quarter of them; a step takes 1.5 times as long as before then, and 3 times where nothing moves."""
     model = [{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 16, "stages": 1}}, {"layer": "dense", "units": 1}]
     j = job("slow", block_size=8, model=model, data={"rounds": 16, "train_fraction": 1}, train={"batch_size": 256})
@@ -122,7 +122,7 @@ def slow_worker():
     r.reaches(6)
     two = time.monotonic() - since
     before, share = shares(r, ports, max(1.5, 2 * two))
-    check(f"slow: about half of the blocks before: {share:.2f}", 0.3 < share < 0.7)
+    check(f"slow: about half of the micro-batches before: {share:.2f}", 0.3 < share < 0.7)
     end = threading.Event()
 
     def duty():
@@ -137,9 +137,9 @@ def slow_worker():
     slow, share = shares(r, ports, max(1.5, 4 * before))
     end.set()
     t.join()
-    tell(21, "one of two workers at a third of its speed: its part of the blocks (ideal 0.25)", f"{share:.2f}", "0.4")
+    tell(21, "one of two workers at a third of its speed: its part of the micro-batches (ideal 0.25)", f"{share:.2f}", "0.4")
     tell(21, f"a step of {before:.3f} s takes {slow:.3f} s: of the ideal time", f"{slow / (1.5 * before):.2f}", "1.25")
-    check(f"slow: blocks move: {share:.2f} of them are the slow one's", 0.1 < share < 0.45)
+    check(f"slow: micro-batches move: {share:.2f} of them are the slow one's", 0.1 < share < 0.45)
     r.settle(extra=1)
     r.same()
 

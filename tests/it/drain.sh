@@ -1,5 +1,5 @@
 #!/bin/sh
-# SIGTERM in the middle of a step: what the leaver has computed is handed over, and each block of the run is computed once, by all together. How soon it
+# SIGTERM in the middle of a step: what the leaver has computed is handed over, and each micro-batch of the run is computed once, by all together. How soon it
 # is out, and how long the others stand still (row 6 of the fault table). The bounds are generous here: the machine may be busy.
 . "$(dirname "$0")/common"
 cat >"$work/slow.json" <<'END'
@@ -49,11 +49,11 @@ start_three() { # folder, job, flags
 wait_three() { codes=; for p in $pids; do wait "$p"; codes="$codes $?"; done; }
 at_most() { $python -c "import sys; sys.exit(not $1 <= $2)"; }
 # sum_of WORDS: over the workers' logs, of the number behind these words
-sum_of() { cat "$d"/worker?.log | sed -n "s/.*$1 \\([0-9]*\\) block.*/\\1/p" | awk '{n += $1} END {print n + 0}'; }
+sum_of() { cat "$d"/worker?.log | sed -n "s/.*$1 \\([0-9]*\\) micro-batch.*/\\1/p" | awk '{n += $1} END {print n + 0}'; }
 
 check "one worker, the slow job" run_in 100 "$work/alone.log" "$qringd" "$work/slow.json" --out "$work/alone" --log-level debug
-blocks=$(sed -n 's/.*computed \([0-9]*\) block.*/\1/p' "$work/alone.log")
-check "5 steps of 1600 blocks are 8000, not $blocks" test "$blocks" = 8000
+micro_batches=$(sed -n 's/.*computed \([0-9]*\) micro-batch.*/\1/p' "$work/alone.log")
+check "5 steps of 1600 micro-batches are 8000, not $micro_batches" test "$micro_batches" = 8000
 for who in 0 1; do
     start_three "slow$who" "$work/slow.json"
     # shellcheck disable=SC2086
@@ -65,11 +65,11 @@ for who in 0 1; do
     check "worker $who leaves the slow job: exit codes are $want, not$codes" test "$codes" = " $want"
     check "worker $who leaves the slow job: the digest" test "$(json_string "$d/out/result.json" state_digest)" = "$(json_string "$work/alone/result.json" state_digest)"
     check "worker $who leaves the slow job: each step once in steps.jsonl" cmp -s "$d/out/steps.jsonl" "$work/alone/steps.jsonl"
-    out=$(sed -n 's/.*hands over \([0-9]*\) block.* to worker.*/\1/p' "$d/worker$who.log")
+    out=$(sed -n 's/.*hands over \([0-9]*\) micro-batch.* to worker.*/\1/p' "$d/worker$who.log")
     check "worker $who hands over what it has computed" test "${out:-0}" -gt 0
-    check "worker $who: each block is computed once: $(sum_of computed) of $blocks" test "$(sum_of computed)" = "$blocks"
+    check "worker $who: each micro-batch is computed once: $(sum_of computed) of $micro_batches" test "$(sum_of computed)" = "$micro_batches"
     check "worker $who is out within 3 s: $1" at_most "$1" 3
-    echo "ROW 6: SIGTERM in a slow step, $out blocks handed over, $(($(sum_of computed) - blocks)) computed twice: out after $1 s (bound 1.0 s)"
+    echo "ROW 6: SIGTERM in a slow step, $out micro-batches handed over, $(($(sum_of computed) - micro_batches)) computed twice: out after $1 s (bound 1.0 s)"
 done
 check "one worker, the fast job" run_in 100 "$work/fast.log" "$qringd" "$work/fast.json" --epochs 2000 --out "$work/fast"
 for who in 2 0; do

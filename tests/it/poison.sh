@@ -1,10 +1,10 @@
 #!/bin/sh
-# One block of one step kills whichever worker computes it: after three deaths the others end, all with the same sentence and a permanent code.
+# One micro-batch of one step kills whichever worker computes it: after three deaths the others end, all with the same sentence and a permanent code.
 . "$(dirname "$0")/common"
 qringd=$root/$QR_B/tests/it/qringd_poison
 [ -x "$qringd" ] || { fail "no $qringd: make test builds it"; end; }
 sed 's/"name": "qcnn"/"name": "poison", "block_size": 1/' deploy/jobs/qcnn.json >"$work/job.json"
-step=40 block=13 # of 64
+step=40 micro_batch=13 # of 64
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 count_gone() { # how many of $pids have ended
@@ -20,7 +20,7 @@ ring() { # workers, flags
     pids= i=0
     while [ $i -lt "$n" ]; do
         # shellcheck disable=SC2086
-        (POISON="$step $block" TF_CONFIG=$(tf_config $i $addresses) exec "$qringd" "$work/job.json" --data-port 0 --epochs 100 --out "$d/out" "$@" \
+        (POISON="$step $micro_batch" TF_CONFIG=$(tf_config $i $addresses) exec "$qringd" "$work/job.json" --data-port 0 --epochs 100 --out "$d/out" "$@" \
             >"$d/worker$i.log" 2>&1 </dev/null) &
         pids="$pids $!" started="$started $!" i=$((i + 1))
     done
@@ -36,7 +36,7 @@ ring() { # workers, flags
         if [ $rc = 137 ]; then killed=$((killed + 1)); fi
         if [ $rc = 4 ]; then
             ended=$((ended + 1))
-            words=$(grep -o "step [0-9]*: block $block killed 3 workers, one after the other: [^\"]*" "$d/worker$i.log" | tail -n 1)
+            words=$(grep -o "step [0-9]*: micro-batch $micro_batch killed 3 workers, one after the other: [^\"]*" "$d/worker$i.log" | tail -n 1)
             [ -z "$said" ] || check "worker $i of $n says what the others say: $words" test "$words" = "$said"
             said=$words
         fi
@@ -46,7 +46,7 @@ ring() { # workers, flags
     check "the sentence names workers and samples: $said" test -n "$(echo "$said" | grep 'worker [0-9] (127.0.0.1:[0-9]*), .*; training samples [0-9]* are in it')"
     took=$((last - third))
     check "within 6 s of the third death, not $took ms" test $took -lt 6000
-    echo "poison block in a ring of $n: all ended $((took / 1000)).$(printf %03d $((took % 1000))) s after the third death (bound 2 s): $said"
+    echo "poison micro-batch in a ring of $n: all ended $((took / 1000)).$(printf %03d $((took % 1000))) s after the third death (bound 2 s): $said"
 }
 ring 4 --min-workers 1 --log-level debug
 ring 5 --min-workers 3 --threads 2 --log-level debug

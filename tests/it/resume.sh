@@ -60,7 +60,7 @@ for n in 1 2; do
     check "-n $n: LATEST is done" test "$(latest "$d" done)" = true
 done
 
-# SIGTERM: the newest stable state is published on the way out; another number of workers goes on
+# SIGTERM: the newest committed state is published on the way out; another number of workers goes on
 d=$work/asked
 started_run "$d" -n 2 --checkpoint-interval 1h
 until_lines "$d" 300

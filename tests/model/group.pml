@@ -1,6 +1,6 @@
-/* group.pml — what lib/group/member.c, group_step.c and handover.c do, for Spin 6: who is in a generation, what it starts from, what is applied.
+/* group.pml — what lib/membership/member.c, group/group_step.c and group_handover.c do, for Spin 6: who is in a generation, what it starts from, what is applied.
 
-   Three workers train S steps of B blocks, then an empty closing reduction. Any worker may at any time propose any set of live workers of which it is the
+   Three workers train S steps of B micro-batches, then an empty closing reduction. Any worker may at any time propose any set of live workers of which it is the
    lowest: timers, heartbeats and links only decide when, so every graph of links, every false suspicion and every late timer is among the runs. A message,
    once sent, is a fact in the table of proposals: its receiver takes it at any later time or never (loss, delay, reordering, one-way cuts), but a
    message is for one process and dies with its connection. A member may suspend itself at any time (a broken data stream, a refused coverage word, too
@@ -10,15 +10,15 @@
    worker at the same step: the code asks for the same generation too. The receiver holds it apart.
 
    Held at every moment (Spin's assertions):
-     once    every sum that is applied has each block exactly once, computed from the state that it is applied to: so one state per step
+     once    every sum that is applied has each micro-batch exactly once, computed from the state that it is applied to: so one state per step
      ids     no two proposals have one id
      front   nobody takes a Begin whose base lies behind its own state, and no fetch goes back: no applied step is lost while one that has it lives
      between nobody applies between its promise and a Begin
-     stable  what a member publishes every live member of that generation has
+     committed  what a member publishes every live member of that generation has
    and compiled with -DCALM=1: when faults stop for ever, whenever that is, everybody alive finishes with at most CALM_G further proposals, or fewer than
    MINW are alive ("end": liveness as safety, since after that moment all is finite; the timers are ideal there, propose.pml has their rules).
-   Environment: G proposals while faults last, FAULTS crashes and leaves, LEAVE, MINW, MUT (below). Compiled: B blocks, S steps, SLOTS proposals in all,
-   CALM_G. Not modelled: times, Busy and back-off (propose.pml), files (latest.pml), bad blocks (poison.pml), chunks of a ring, states that differ at one
+   Environment: G proposals while faults last, FAULTS crashes and leaves, LEAVE, MINW, MUT (below). Compiled: B micro-batches, S steps, SLOTS proposals in all,
+   CALM_G. Not modelled: times, Busy and back-off (propose.pml), files (latest.pml), bad micro-batches (poison.pml), chunks of a ring, states that differ at one
    step (no arithmetic is wrong here), more than three workers. */
 #define N 3
 #ifndef B
@@ -39,7 +39,7 @@ static int setting(const char *name) { const char *v = getenv(name); return v ? 
 }
 hidden byte mut, limit, minw, leaves;
 #define KEEP_OVERLAP (mut == 1)    /* held sets that overlap are kept */
-#define KEEP_OTHER_BASE (mut == 2) /* blocks of another state are kept */
+#define KEEP_OTHER_BASE (mut == 2) /* micro-batches of another state are kept */
 #define NO_SUSPEND (mut == 3)      /* works on in the old generation after a promise */
 #define BEGIN_UNPROMISED (mut == 4)/* takes a Begin that it has not promised, or promised no longer */
 #define PROMISE_ANY (mut == 5)     /* promises a smaller id too */
@@ -47,7 +47,7 @@ hidden byte mut, limit, minw, leaves;
 #define APPLY_EARLY (mut == 7)     /* applies without waiting for everybody's contribution */
 #define PUBLISH_EARLY (mut == 8)   /* publishes what it has just applied */
 #define HAND_AT_ONCE (mut == 9)    /* what is handed over is joined when it comes */
-#define HAND_OVERLAP (mut == 10)   /* ... and joined though some of its blocks are the receiver's own */
+#define HAND_OVERLAP (mut == 10)   /* ... and joined though some of its micro-batches are the receiver's own */
 #define HAND_OTHER_BASE (mut == 11)/* ... and taken from a leaver at another step */
 #define HAND_LATE (mut == 12)      /* ... and joined at a Begin though it came after the promise */
 #define BEGIN_AGAIN (mut == 13)    /* a Begin that comes again is taken again */
@@ -60,7 +60,7 @@ hidden byte mut, limit, minw, leaves;
 bool up[N], done[N];
 byte inc[N], born[N];  /* incarnation; proposals that were made before this process */
 byte step[N];          /* its state */
-byte held[N], vec[N];  /* blocks in its contribution; the contribution: two bits of count for each block, and from bit 6 the step it was computed from */
+byte held[N], vec[N];  /* micro-batches in its contribution; the contribution: two bits of count for each micro-batch, and from bit 6 the step it was computed from */
 byte prom[N], act[N];  /* proposal promised, generation acted in (0: none) */
 byte seen[N];          /* highest number */
 bool sus[N];           /* it has suspended itself since it began act */
@@ -178,7 +178,7 @@ inline do_begin(i, k) {
      a++
   :: else -> break
   od;
-  a = 0; b = 0;                                                   /* the j-th block that nobody keeps: rank j mod n */
+  a = 0; b = 0;                                                   /* the j-th micro-batch that nobody keeps: rank j mod n */
   do
   :: a < B && c < S ->
      if
@@ -228,7 +228,7 @@ inline do_apply(i) {
   :: else -> assert(!bad && n0 == 1 && n1 == 1 && (B < 3 || n2 == 1))                                             /* once */
   fi;
   b = 0;
-  do :: b < N -> if :: has(set[act[i]], b) && up[b] && born[b] < act[i] -> assert(step[b] >= step[i] + PUBLISH_EARLY) :: else fi; b++ :: else -> break od;   /* stable */
+  do :: b < N -> if :: has(set[act[i]], b) && up[b] && born[b] < act[i] -> assert(step[b] >= step[i] + PUBLISH_EARLY) :: else fi; b++ :: else -> break od;   /* committed */
   if :: step[i] == S -> done[i] = 1 :: else -> step[i] = step[i] + 1; clear(i) fi;
   a = 0; b = 0; c = 0; n0 = 0; n1 = 0; n2 = 0; bad = 0;
   do_send(i)
@@ -287,7 +287,7 @@ end:
   :: atomic { mayfetch(i, 2) -> d_step { do_fetch(i, 2) } }
   :: atomic { settled(i) && step[i] >= base[act[i]] && (todo(act[i], i, step[i]) & ~held[i]) != 0 -> d_step { do_compute(i) } }
   :: atomic { settled(i) && step[i] >= base[act[i]] && everyone(i) ->
-       if :: step[i] > latest -> latest = step[i] :: skip fi;         /* the base is stable now: published, or not yet */
+       if :: step[i] > latest -> latest = step[i] :: skip fi;         /* the base is committed now: published, or not yet */
        d_step { do_apply(i) } }
   od
 }

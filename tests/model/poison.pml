@@ -1,19 +1,19 @@
-/* poison.pml — a block that kills whoever computes it (lib/group/protocol.md §8), for Spin 6: lib/group/member_poison.c and
-   group_hand.c.
+/* poison.pml — a micro-batch that kills whoever computes it (lib/membership/protocol.md §8), for Spin 6: lib/membership/member_poison.c and
+   group_suspects.c.
 
-   N workers share the B blocks of one step; a worker computes up to two at once. Block `poison` (one of them, or none) kills its worker. CHANCE workers more may
-   die at any moment; dead ones come back as new processes, or do not. When one dies the others begin a generation: unfinished blocks and those that
-   died with their owner are dealt out anew, in any way, and the Begin carries the list of deaths. A block in hand is computed on.
+   N workers share the B micro-batches of one step; a worker computes up to two at once. Micro-batch `poison` (one of them, or none) kills its worker. CHANCE workers more may
+   die at any moment; dead ones come back as new processes, or do not. When one dies the others begin a generation: unfinished micro-batches and those that
+   died with their owner are dealt out anew, in any way, and the Begin carries the list of deaths. A micro-batch in flight is computed on.
 
-     an unnamed death  makes all unfinished blocks of its owner suspects, that are none yet; they count one death, however many such deaths come
-     a suspect         is computed after all others, and only when the others have been told that it is in hand; one with a second death alone
-     a named death     counts for the blocks named
-     three             on one block, and more than all other deaths of this step, end the job for all, naming it
+     an unnamed death  makes all unfinished micro-batches of its owner suspects, that are none yet; they count one death, however many such deaths come
+     a suspect         is computed after all others, and only when the others have been told that it is in flight; one with a second death alone
+     a named death     counts for the micro-batches named
+     three             on one micro-batch, and more than all other deaths of this step, end the job for all, naming it
 
    Held at every moment (assertions):
-     blame    the job ends for the block that kills, never for an innocent one: when there is none up to two may die by chance; beside one that kills
+     blame    the job ends for the micro-batch that kills, never for an innocent one: when there is none up to two may die by chance; beside one that kills
               none may, for two that were named together and a third death by chance look like three (check.sh shows it)
-     bound    a poison block kills three, not the ring one by one
+     bound    a poison micro-batch kills three, not the ring one by one
    and under weak fairness (ltl end): the job ends, or the step is applied.
    Not modelled: who has heard of what (a name is heard by all, or the 200 ms are over, which is a fault of its own), lists that overflow, deaths
    noticed one step late, a ring in which all die at once: what they knew is gone with them. Environment: POISON (B: none), CHANCE, MUT. */
@@ -31,14 +31,14 @@ static int setting(const char *name) { const char *v = getenv(name); return v ? 
 }
 hidden byte mut, poison;
 #define NOT_TOLD (mut == 1)      /* suspects are computed without a word */
-#define OWNED_COUNT (mut == 2)   /* every unnamed death counts for all unfinished blocks of its owner, and may end the job */
+#define OWNED_COUNT (mut == 2)   /* every unnamed death counts for all unfinished micro-batches of its owner, and may end the job */
 #define FORGOTTEN (mut == 3)     /* a Begin does not carry the list */
-#define TOGETHER (mut == 4)      /* blocks with two deaths are computed two at once too */
+#define TOGETHER (mut == 4)      /* micro-batches with two deaths are computed two at once too */
 
 bool up[N];
-byte own[N], hand[N], fin[N];    /* blocks: to be begun, in hand, finished */
-bool named[N];                   /* the others have been told what is in hand */
-byte times[B], suspects, total;  /* the list: named deaths of each block; unnamed ones; all */
+byte own[N], hand[N], fin[N];    /* micro-batches: to be begun, in flight, finished */
+bool named[N];                   /* the others have been told what is in flight */
+byte times[B], suspects, total;  /* the list: named deaths of each micro-batch; unnamed ones; all */
 bool over, applied;
 byte killed, chance;
 hidden byte a, c;
@@ -83,7 +83,7 @@ inline deal(b) {
   fi
 }
 #define rest (OWNED_COUNT || NOT_TOLD -> own[i] : plain(own[i]))
-inline take(i) {                                                            /* one block of c, or two; any */
+inline take(i) {                                                            /* one micro-batch of c, or two; any */
   if
   :: has(c, 0) -> hand[i] = 1
   :: has(c, 1) -> hand[i] = 2

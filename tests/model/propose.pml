@@ -1,4 +1,4 @@
-/* propose.pml — when lib/group/member_propose.c proposes, promises, refuses and waits, for Spin 6: that it comes to an end. The handlers below are those of
+/* propose.pml — when lib/membership/member_propose.c proposes, promises, refuses and waits, for Spin 6: that it comes to an end. The handlers below are those of
    the code, function by function, with their durations in ticks of 100 ms; what a generation starts from and what is applied is in group.pml.
 
    Three workers begin in one generation. FAULTS times, at any moment: a connection breaks or comes back (each end notices in its own time), or a data

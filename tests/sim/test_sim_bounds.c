@@ -1,5 +1,5 @@
 /* The bounds of the fault table on virtual time, with whole workers: how soon a loss is named, how long training pauses, what a bad network costs.
- * Every stable step is compared with the undisturbed run's, as in test_sim_whole. WORLDS=n: so many worlds for each row (10). */
+ * Every committed step is compared with the undisturbed run's, as in test_sim_whole. WORLDS=n: so many worlds for each row (10). */
 #include "tests/sim/whole_world.h"
 
 static struct whole world;
@@ -29,7 +29,7 @@ static struct whole *begin(uint64_t seed, unsigned n) {
     w->offsets = true;
     for (unsigned i = 0; i < n; i++) {
         w->node[i].start_ns = 1 + dice_ns(w, 50) * MS(1);
-        w->node[i].block_ns = MS(4);
+        w->node[i].micro_batch_ns = MS(4);
     }
     return w;
 }
@@ -73,7 +73,7 @@ enum how { KILLED, STOPPED, CUT_OFF };
 struct loss { int64_t named_ns, on_ns; };
 static void lose(struct whole *w, unsigned set, enum how how) {
     w->victims = set;
-    for (unsigned i = 0; i < w->n; i++) w->node[i].named_ns = w->node[i].told_ns = 0;
+    for (unsigned i = 0; i < w->n; i++) w->node[i].named_ns = w->node[i].reported_ns = 0;
     for (unsigned i = 0; i < w->n; i++) {
         struct node *x = &w->node[i];
         if (!(set >> i & 1)) continue;
@@ -93,7 +93,7 @@ static void time_loss(struct whole *w, struct loss *ret) {
         all = true;
         for (unsigned i = 0; i < w->n; i++) {
             const struct node *x = &w->node[i];
-            if (x->named_ns && x->told_ns > x->named_ns && !first_ns[i]) first_ns[i] = x->told_ns;
+            if (x->named_ns && x->reported_ns > x->named_ns && !first_ns[i]) first_ns[i] = x->reported_ns;
             all = all && ((w->victims >> i & 1) || first_ns[i]);
         }
     }
@@ -169,8 +169,8 @@ static void test_one_way(void) {
         for (unsigned i = 0; i < w->n; i++)
             if (w->node[i].named_ns) sooner(&first_ns, w->node[i].named_ns);
         worst(&named_ns, first_ns - at_ns);
-        uint64_t told = w->n_told + 1;
-        while (w->n_told < told && now_of(w) < at_ns + 4 * QR_SECOND && goes_on(w)) turn(w, at_ns + 4 * QR_SECOND);
+        uint64_t told = w->n_reported + 1;
+        while (w->n_reported < told && now_of(w) < at_ns + 4 * QR_SECOND && goes_on(w)) turn(w, at_ns + 4 * QR_SECOND);
         worst(&on_ns, now_of(w) - at_ns);
         finish(w);
     }
@@ -193,7 +193,7 @@ static void test_halves(void) {
         run_until(w, now_of(w) + 4 * QR_SECOND);
         uint64_t lead[2] = {0};
         for (unsigned i = 0; i < w->n; i++)
-            if (now_of(w) - w->node[i].told_ns < QR_SECOND) lead[set >> i & 1]++;
+            if (now_of(w) - w->node[i].reported_ns < QR_SECOND) lead[set >> i & 1]++;
         both += lead[0] && lead[1];
         halve(w, set, false);
         int64_t at_ns = now_of(w);
@@ -211,14 +211,14 @@ static void test_halves(void) {
 
 static uint64_t flapping(uint64_t seed, bool flaps) {
     struct whole *w = begin(seed, 4);
-    for (unsigned i = 0; i < w->n; i++) w->node[i].block_ns = MS(40);
+    for (unsigned i = 0; i < w->n; i++) w->node[i].micro_batch_ns = MS(40);
     await_together(w, w->n, 10 * QR_SECOND);
-    uint64_t told = w->n_told;
+    uint64_t told = w->n_reported;
     for (int k = 0; k < 600 && goes_on(w); k++) {
         if (flaps) cut(&w->node[0], &w->node[1], k % 2); /* a star's middle is one of them */
         run_until(w, now_of(w) + MS(500));
     }
-    told = w->n_told - told;
+    told = w->n_reported - told;
     finish(w);
     return told;
 }
@@ -240,10 +240,10 @@ static void test_loss(void) {
             unsigned joins = w->n_joins;
             for (unsigned i = 0; i < w->n; i++)
                 for (int link = 0; link < 2; link++) qr_sim_net_lossy(w->net, site_of(&w->node[i], link), lose[k] / 2); /* at both ends */
-            uint64_t before = w->n_told;
+            uint64_t before = w->n_reported;
             run_until(w, now_of(w) + 60 * QR_SECOND);
             changes += w->n_joins - joins;
-            told += w->n_told - before;
+            told += w->n_reported - before;
             minutes++;
             finish(w);
         }
@@ -256,10 +256,10 @@ static void test_loss(void) {
 static void count_changes(struct whole *w, int64_t together_ns, int64_t ns, unsigned *changes, uint64_t *told) {
     await_together(w, w->n, together_ns);
     unsigned joins = w->n_joins;
-    uint64_t before = w->n_told;
+    uint64_t before = w->n_reported;
     run_until(w, now_of(w) + ns);
     *changes += w->n_joins - joins;
-    *told += w->n_told - before;
+    *told += w->n_reported - before;
     finish(w);
 }
 static void test_thin_line(void) {
@@ -365,7 +365,7 @@ static void test_busy_machine(void) {
     for (uint64_t seed = 1; seed <= 2; seed++) {
         struct whole *w = begin(seed, 4);
         w->late_ns = MS(200);
-        for (unsigned i = 0; i < w->n; i++) w->node[i].block_ns = MS(30);
+        for (unsigned i = 0; i < w->n; i++) w->node[i].micro_batch_ns = MS(30);
         count_changes(w, 20 * QR_SECOND, 600 * QR_SECOND, &changes, &told);
     }
     printf("ROW 38: every thread up to 200 ms late each time it should run, 20 min: ejections: %u (bound 0), %llu steps\n", changes, (unsigned long long)told);

@@ -1,6 +1,6 @@
-/* N membership machines in one process, virtual time, seeds: any start order, delays, loss, repeats, disorder, blocks, stops, kills, restarts.
+/* N membership machines in one process, virtual time, seeds: any start order, delays, loss, repeats, disorder, links cut, stops, kills, restarts.
  *
- * Each member carries a toy trainer: integer sums over blocks, with coverage words, sent to every other member of its generation. What must hold is
+ * Each member carries a toy trainer: integer sums over micro-batches, with coverage words, sent to every other member of its generation. What must hold is
  * checked at each action; a run that breaks a rule prints its seed. SEED=n replays one seed (with its events), N=n the number of seeds.
  * The last part plants faults (in the machine, in the trainer) and demands that they are seen: a check that cannot fail proves nothing. */
 #include "tests/sim/world.h"
@@ -151,7 +151,7 @@ static void run_elastic(struct world *w) {
     struct node *x = &w->node[0];
     for (unsigned i = 0; i < w->n && !all; i++)
         if (!w->node[i].finished) x = &w->node[i];
-    RULE(all || (w->mutations & ~(unsigned)QR_MUTATE_CONTROL_IS_ENOUGH), "after quiet everybody finishes");
+    RULE(all || (w->mutations & ~(unsigned)PLANTED_CONTROL_IS_ENOUGH), "after quiet everybody finishes");
 }
 
 static bool one(uint64_t seed, unsigned mutations, enum plant plant, int planted, bool loud, struct world *w) {
@@ -187,10 +187,10 @@ static void test_seeds(uint64_t first, uint64_t n, bool loud) {
 }
 static void test_mutations(void) {
     static const struct { unsigned m; const char *name; } mutation[] = {
-        {QR_MUTATE_BEGIN_WITHOUT_PROMISE, "begin without promise"}, {QR_MUTATE_PROMISE_ANY, "promise any id"},
-        {QR_MUTATE_KEEP_OVERLAP, "keep overlapping blocks"},        {QR_MUTATE_KEEP_OTHER_BASE, "keep blocks of another state"},
-        {QR_MUTATE_NO_SUSPEND, "works on after a promise"},         {QR_MUTATE_ID_IS_NUMBER, "ids are numbers only"},
-        {QR_MUTATE_CONTROL_IS_ENOUGH, "hears who passes no data"},
+        {PLANTED_BEGIN_WITHOUT_PROMISE, "begin without promise"}, {PLANTED_PROMISE_ANY, "promise any id"},
+        {PLANTED_KEEP_OVERLAP, "keep overlapping micro-batches"},        {PLANTED_KEEP_OTHER_BASE, "keep micro-batches of another state"},
+        {PLANTED_NO_SUSPEND, "works on after a promise"},         {PLANTED_ID_IS_NUMBER, "ids are numbers only"},
+        {PLANTED_CONTROL_IS_ENOUGH, "hears who passes no data"},
     };
     static struct world w;
     for (size_t k = 0; k < COUNT(mutation); k++) {

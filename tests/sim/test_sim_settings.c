@@ -3,12 +3,12 @@
  * permanent code.
  *
  * SEEDS=n: so many seeds. SEED=n replays one; MUTATION=name adds a planted bug to it. */
-#include "group/member.h"
+#include "membership/member.h"
 #include "tests/sim/whole_faults.h"
 
 static const struct { unsigned bit; const char *name; } mutations[] = {
-    {QR_MUTATE_LEADER_DECIDES, "who proposes takes its own settings"},
-    {QR_MUTATE_OWN_SCHEDULE, "sums by its own all-reduce"},
+    {PLANTED_LEADER_DECIDES, "who proposes takes its own settings"},
+    {PLANTED_OWN_SCHEDULE, "sums by its own all-reduce"},
 };
 enum { MAX_KILLS = 25 };
 static struct whole world;
@@ -47,7 +47,7 @@ static bool one(struct whole *w, uint64_t seed, unsigned planted) {
         if (w->done) stop_the_late(w);
         turn(w, now_of(w) < next_ns ? next_ns : now_of(w) + MS(100));
     }
-    if (w->n_blamed == 0) check_end(w); /* chance has killed three in one block: all begin anew, with what they have */
+    if (w->n_blamed == 0) check_end(w); /* chance has killed three in one micro-batch: all begin anew, with what they have */
     return w->broken_rules == 0 || w->n_blamed > 0;
 }
 
@@ -77,7 +77,7 @@ int main(void) {
         }
         CHECK(seen, "mutation \"%s\" was not seen", mutations[k].name);
     }
-    printf("%llu kills, %llu generations joined by workers with other settings, %llu blamed a block\n", (unsigned long long)kills, (unsigned long long)joins,
+    printf("%llu kills, %llu generations joined by workers with other settings, %llu blamed a micro-batch\n", (unsigned long long)kills, (unsigned long long)joins,
            (unsigned long long)blamed);
     free_truth();
     return t_end();

@@ -1,23 +1,23 @@
 /* Whole workers on virtual time: kills, restarts, stops, frozen threads, cuts both ways and one way, halves that train apart, resets, lost packets,
- * links that carry control but no data, thin lines, streams that are slow to give back what they were lent, wrong names, leaving, slow ones, store faults, power cuts. Every stable step,
+ * links that carry control but no data, thin lines, streams that are slow to give back what they were lent, wrong names, leaving, slow ones, store faults, power cuts. Every committed step,
  * state and digest, what LATEST names and the log are those of one worker that nobody disturbed.
  *
  * SEEDS=n: so many seeds, by JOBS processes (default: the processors). SEED=n replays one, twice: it prints what happened, and both runs must be
  * the same. MUTATION=name adds a planted bug to it. */
-#include "group/member.h"
+#include "membership/member.h"
 #include "tests/sim/whole_faults.h"
 
 /* first: where it is seen for the first time; a short run begins there. */
 static const struct mutation { unsigned bit; uint64_t first; const char *name; } mutations[] = {
-    {QR_MUTATE_KEEP_OVERLAP, 374, "keep overlapping blocks"},
-    {QR_MUTATE_NO_SUSPEND, 221, "works on after a promise"},
-    {QR_MUTATE_COMMIT_ANYWAY, 178, "commits after its generation"},
-    {QR_MUTATE_KEEP_ANYWAY, 374, "keeps what a Begin drops"},
-    {QR_MUTATE_TAKE_SUSPENDED, 492, "takes blocks while suspended"},
-    {PLANT_UNSTABLE, 1, "publishes an unstable state"},
+    {PLANTED_KEEP_OVERLAP, 374, "keep overlapping micro-batches"},
+    {PLANTED_NO_SUSPEND, 221, "works on after a promise"},
+    {PLANTED_APPLY_ANYWAY, 178, "applies after its generation"},
+    {PLANTED_KEEP_ANYWAY, 374, "keeps what a Begin drops"},
+    {PLANTED_TAKE_SUSPENDED, 492, "takes micro-batches while suspended"},
+    {PLANT_UNCOMMITTED, 1, "publishes an uncommitted state"},
     {PLANT_PLAIN_WRITE, 4587, "LATEST moved by a plain write"},
     {PLANT_UNVERIFIED, 142, "a checkpoint loaded without verifying"},
-    {QR_MUTATE_CONTROL_IS_ENOUGH, 12, "hears who passes no data"},
+    {PLANTED_CONTROL_IS_ENOUGH, 12, "hears who passes no data"},
 };
 /* Seeds that have failed once (or would have, had they been there), and why. They are run always. */
 static const struct { uint64_t seed; const char *was; } regressions[] = {
@@ -182,8 +182,8 @@ int main(void) {
            (double)(ended.tv_sec - began.tv_sec) + (double)(ended.tv_nsec - began.tv_nsec) / 1e9, jobs, (unsigned long long)tally->kills,
            (unsigned long long)tally->joins, (unsigned long long)tally->ended, (unsigned long long)tally->saves, (unsigned long long)tally->cuts,
            (unsigned long long)tally->earlier);
-    printf("%llu jobs were ended for a block in which chance had killed three, and went on when they were started again\n", (unsigned long long)tally->blamed);
-    CHECK(tally->blamed <= 1 + tally->done_seeds / 1000, "%llu jobs ended for an innocent block", (unsigned long long)tally->blamed);
+    printf("%llu jobs were ended for a micro-batch in which chance had killed three, and went on when they were started again\n", (unsigned long long)tally->blamed);
+    CHECK(tally->blamed <= 1 + tally->done_seeds / 1000, "%llu jobs ended for an innocent micro-batch", (unsigned long long)tally->blamed);
     if (tally->gaps) /* see check_log */
         printf("%llu runs whose log lacks a line that its leader died before writing (SEED=%llu is one)\n", (unsigned long long)tally->gaps,
                (unsigned long long)tally->first_gap);

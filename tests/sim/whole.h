@@ -18,8 +18,10 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "group/group_impl.h"
-#include "group/link_simulated.h"
+#include "group/group.h"
+#include "group/group_over_impl.h"
+#include "tests/support/link_simulated.h"
+#include "tests/support/planted.h"
 #include "tests/t.h"
 #include "train/train.h"
 #include "worker/place.h"
@@ -30,12 +32,11 @@ enum { MAX_INSTANT = 200000 }; /* turns of all at one instant: more, and time st
 enum { MAX_NODES = 8, MAX_LIVES = 100, STACK_BYTES = 512 << 10, MAX_SAID = 700, MAX_SENT = 64 };
 #define MS(n) ((int64_t)(n) * 1000000)
 
-/* Bugs that are planted here; the smaller bits are the group's. */
+/* Bugs that are planted here; the smaller bits are planted.h's. */
 enum plant {
-    PLANT_UNSTABLE = 1 << 16,   /* publishes a state that is not stable yet */
+    PLANT_UNCOMMITTED = 1 << 16,   /* publishes a state that is not committed yet */
     PLANT_PLAIN_WRITE = 1 << 17, /* LATEST moved by a plain write instead of compare-and-swap */
     PLANT_UNVERIFIED = 1 << 18, /* a damaged checkpoint is loaded as if it were whole */
-    PLANT_GROUP = (1 << 16) - 1,
 };
 
 struct whole;
@@ -66,7 +67,7 @@ struct node {
     uint32_t index;
     bool live, killed, paused, finished, leaving, away, told_end, leader, damage_hidden, saw_end; /* away: it is not started again */
     unsigned lives, news;
-    int64_t looked_ns, start_ns, resume_ns, leave_by_ns, offset_ns, block_ns; /* block_ns: a look at the clock in a step takes up to so long */
+    int64_t looked_ns, start_ns, resume_ns, leave_by_ns, offset_ns, micro_batch_ns; /* micro_batch_ns: a look at the clock in a step takes up to so long */
     struct qr_clock clock, busy_clock;
     struct qr_log say;
     struct port port[2];          /* control, data */
@@ -79,7 +80,7 @@ struct node {
     enum qr_code code;
     struct qr_err err;
     char digest[33];
-    int64_t told_ns, named_ns, ended_ns; /* when it last told a step, first named the victim as gone, ended */
+    int64_t reported_ns, named_ns, ended_ns; /* when it last told a step, first named the victim as gone, ended */
     unsigned joins, n_members;
     uint64_t ring_epochs;         /* of the generation that it joined last */
     uint64_t epochs;              /* its own settings; the truth's, auto, 1, unless the world has others */
@@ -109,8 +110,8 @@ struct store {
     size_t n;
     uint64_t versions;
     struct request *requests, *lock; /* lock: LATEST's, of a file system */
-    struct qr_checkpoint_latest newest; /* the last that LATEST was moved to; no pass: none */
-    uint64_t acked_pass;          /* LATEST was acknowledged there */
+    struct qr_checkpoint_latest newest; /* the last that LATEST was moved to; no reductions: none */
+    uint64_t acked_reductions;          /* LATEST was acknowledged there */
     bool has_newest, lied;        /* lied: something acknowledged was damaged since */
     bool ahead_of_log, gave_up, gap; /* a leaver's state was published before its line; the last one was given up, as a local disk's may be;
                                    * the log lacks a line for that */
@@ -123,7 +124,7 @@ struct whole {
     unsigned instant_turns; /* at this instant */
     bool done;                    /* one has ended well */
     unsigned n, n_lives, broken_rules, n_kills, n_joins, mutations, n_said;
-    unsigned n_blamed;            /* ended for a block that killed three, when chance had killed three */
+    unsigned n_blamed;            /* ended for a micro-batch that killed three, when chance had killed three */
     unsigned kills_now, kills_before; /* in the step that is under way, and in the one before */
     uint64_t kills_top;           /* the last step that anybody had told by then */
     struct qr_sim_net *net;
@@ -141,7 +142,7 @@ struct whole {
     ucontext_t scheduler;
     struct actor *now;            /* who runs */
     unsigned victims;             /* whose loss is timed: a set of indices */
-    uint64_t top, n_told;         /* the last step that anybody told, and how many there were */
+    uint64_t top, n_reported;         /* the last step that anybody told, and how many there were */
     int64_t top_ns, longest_ns;   /* when; the longest pause between two since longest_ns was cleared */
     int64_t late_ns;              /* a thread may be so late each time: a neighbour has the processor */
     const char *rule;
@@ -154,8 +155,8 @@ static struct {
     struct qr_job_canonical canonical;
     char digest[33];
     uint64_t epochs;
-    size_t n_passes, n_lines;
-    struct qr_state *state;       /* by pass, with its digest and where the log then ends */
+    size_t n_reductions, n_lines;
+    struct qr_state *state;       /* by reductions, with its digest and where the log then ends */
     char (*digest_at)[33];
     size_t *log_end;
     struct qr_buf *line;          /* by 2 * step + eval */

@@ -234,7 +234,7 @@ static void check_end(struct whole *w) {
         if (w->node[i].live || !w->node[i].finished) broken(w, &w->node[i], "after quiet everybody finishes", "it has not");
     if (!w->done) return;
     check_log(w);
-    if (s->on && !s->gave_up && !(s->has_newest && s->newest.done && s->newest.pass + 1 == truth.n_passes)) broken(w, &w->node[0], "LATEST says done", "it does not");
+    if (s->on && !s->gave_up && !(s->has_newest && s->newest.done && s->newest.reductions + 1 == truth.n_reductions)) broken(w, &w->node[0], "LATEST says done", "it does not");
 }
 
 #endif

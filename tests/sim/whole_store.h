@@ -70,16 +70,16 @@ static void check_move(struct whole *w, const struct node *x, const struct qr_bu
     struct qr_checkpoint_latest l;
     struct qr_err err = {0};
     if (qr_checkpoint_latest_decode(qr_buf_view(text), "LATEST", &l, &err) != QR_OK) broken(w, x, "LATEST is written whole", err.msg);
-    else if (l.pass >= truth.n_passes) broken(w, x, "LATEST names a state of the run", l.object);
-    else if (strcmp(l.digest, truth.digest_at[l.pass]) != 0) broken(w, x, "LATEST names the undisturbed run's state", l.object);
-    else if (s->has_newest && (l.pass < s->newest.pass || (l.pass == s->newest.pass && s->newest.done && !l.done)))
+    else if (l.reductions >= truth.n_reductions) broken(w, x, "LATEST names a state of the run", l.object);
+    else if (strcmp(l.digest, truth.digest_at[l.reductions]) != 0) broken(w, x, "LATEST names the undisturbed run's state", l.object);
+    else if (s->has_newest && (l.reductions < s->newest.reductions || (l.reductions == s->newest.reductions && s->newest.done && !l.done)))
         broken(w, x, "LATEST never goes back", l.object);
-    else if ((long long)truth.log_end[l.pass] > s->synced) {
+    else if ((long long)truth.log_end[l.reductions] > s->synced) {
         /* who leaves without leading publishes what it has, also when the leader has not written that line yet, and never will if it dies now */
         if (x->leader && !s->ahead_of_log) broken(w, x, "the log is on disk as far as the published state goes", l.object);
         s->ahead_of_log = true;
     }
-    say(x, "MOVES LATEST to step %llu (pass %llu)%s", (unsigned long long)l.step, (unsigned long long)l.pass, l.done ? ", done" : "");
+    say(x, "MOVES LATEST to step %llu (%llu reductions)%s", (unsigned long long)l.step, (unsigned long long)l.reductions, l.done ? ", done" : "");
     s->newest = l;
     s->has_newest = true;
     s->n_saves++;
@@ -232,8 +232,8 @@ static enum qr_code ask(struct node *x, struct request *r, struct qr_err *err) {
     drop_request(s, r);
     enum qr_code code = x->killed ? QR_INTERNAL : r->code;
     struct qr_checkpoint_latest l;
-    if (code == QR_OK && r->verb == SWAP && qr_checkpoint_latest_decode(qr_buf_view(&r->bytes), "LATEST", &l, NULL) == QR_OK && l.pass > s->acked_pass)
-        s->acked_pass = l.pass;
+    if (code == QR_OK && r->verb == SWAP && qr_checkpoint_latest_decode(qr_buf_view(&r->bytes), "LATEST", &l, NULL) == QR_OK && l.reductions > s->acked_reductions)
+        s->acked_reductions = l.reductions;
     if (code != QR_OK) qr_fail(err, code, "%s %s: a computed fault, or a lost race", verbs[r->verb], r->name);
     if (code == QR_UNAVAILABLE && !x->killed) say(x, "cannot %s %s%s", verbs[r->verb], r->name, r->lose_answer && !r->fail ? " (done, the answer is lost)" : "");
     return code;

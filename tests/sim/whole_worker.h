@@ -14,7 +14,7 @@ static int64_t node_now(void *ctx) {
 }
 static int64_t busy_now(void *ctx) {
     struct node *x = ctx;
-    wait_until(x->w, now_of(x->w) + dice_ns(x->w, x->block_ns));
+    wait_until(x->w, now_of(x->w) + dice_ns(x->w, x->micro_batch_ns));
     return node_now(x);
 }
 static enum qr_code dead(const struct node *x, struct qr_err *err) { return x->killed ? qr_fail(err, QR_CANCELLED, "killed") : QR_OK; }
@@ -42,29 +42,29 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     qr_buf_clear(&text);
     qr_step_json(line, &text);
     if (place >= truth.n_lines || text.n != truth.line[place].n || memcmp(text.p, truth.line[place].p, text.n) != 0)
-        broken(x->w, x, "every stable step is the undisturbed run's", qr_buf_string(&text));
-    x->told_ns = now_of(x->w);
+        broken(x->w, x, "every committed step is the undisturbed run's", qr_buf_string(&text));
+    x->reported_ns = now_of(x->w);
     x->leader = leader;
     if (place > x->w->top) {
         int64_t pause_ns = now_of(x->w) - x->w->top_ns;
         if (pause_ns > x->w->longest_ns) x->w->longest_ns = pause_ns;
         x->w->top = place;
         x->w->top_ns = now_of(x->w);
-        x->w->n_told++;
+        x->w->n_reported++;
     }
     say(x, "TELLS step %llu%s%s", (unsigned long long)line->step, line->eval ? " (evaluation)" : "", leader ? ", and leads" : "");
     enum qr_code code = leader ? qr_steps_log_write(&x->log, line, detail->before, detail->n_before, &continues, err) : QR_OK;
     if (continues) say(x, "continues the log");
     return code;
 }
-static enum qr_code on_told(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err) {
+static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err) {
     struct node *x = ctx;
     bool continues;
     (void)leader;
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
     return qr_steps_log_write(&x->log, &line[n - 1], line, n - 1, &continues, err);
 }
-static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
     static struct qr_buf scratch;
     struct node *x = ctx;
     uint8_t digest[16];
@@ -72,11 +72,11 @@ static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *sta
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
     qr_state_digest(state, &scratch, digest);
     qr_hex(digest, sizeof digest, hex);
-    bool known = state->pass < truth.n_passes;
-    if (!known || strcmp(hex, truth.digest_at[state->pass]) != 0) broken(x->w, x, "every stable state is the undisturbed run's", hex);
+    bool known = state->reductions < truth.n_reductions;
+    if (!known || strcmp(hex, truth.digest_at[state->reductions]) != 0) broken(x->w, x, "every committed state is the undisturbed run's", hex);
     if (!x->publisher) return QR_OK;
-    if ((x->w->mutations & PLANT_UNSTABLE) && state->pass + 1 < truth.n_passes) state = &truth.state[state->pass + 1];
-    return qr_publisher_stable(x->publisher, leader, state, err);
+    if ((x->w->mutations & PLANT_UNCOMMITTED) && state->reductions + 1 < truth.n_reductions) state = &truth.state[state->reductions + 1];
+    return qr_publisher_committed(x->publisher, leader, state, err);
 }
 static enum qr_code on_finish(void *ctx, const struct qr_group_view *view, const struct qr_train_result *result, struct qr_err *err) {
     struct node *x = ctx;
@@ -182,7 +182,7 @@ static enum qr_code begin_from(struct node *x) {
     struct whole *w = x->w;
     const struct store *s = &w->store;
     struct qr_place place = place_of(x);
-    uint64_t at_least = s->lied ? 0 : s->acked_pass;
+    uint64_t at_least = s->lied ? 0 : s->acked_reductions;
     x->damage_hidden = (w->mutations & PLANT_UNVERIFIED) != 0;
     x->looked_ns = node_now(x);
     x->code = qr_place_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x), &x->start, &x->err);
@@ -202,15 +202,15 @@ static enum qr_code begin_from(struct node *x) {
     qr_state_digest(state, &scratch, digest);
     qr_buf_free(&scratch);
     qr_hex(digest, sizeof digest, hex);
-    bool good = state->pass < truth.n_passes && strcmp(hex, truth.digest_at[state->pass]) == 0;
+    bool good = state->reductions < truth.n_reductions && strcmp(hex, truth.digest_at[state->reductions]) == 0;
     if (!good) broken(w, x, "what is loaded is the undisturbed run's", hex);
-    if (state->pass < at_least && !x->start.notes.n) broken(w, x, "an older checkpoint is loaded loudly", hex);
-    if (s->has_newest && state->pass < s->newest.pass && x->start.notes.n) w->store.n_earlier++;
+    if (state->reductions < at_least && !x->start.notes.n) broken(w, x, "an older checkpoint is loaded loudly", hex);
+    if (s->has_newest && state->reductions < s->newest.reductions && x->start.notes.n) w->store.n_earlier++;
     if (x->damage_hidden)
         for (size_t i = 0; i < s->n; i++)
             if (s->v[i].damaged && s->has_newest && strcmp(s->v[i].name + strlen("run/"), s->newest.object) == 0) state->weights[0] += 0x1p-30;
-    say(x, "%s step %llu (pass %llu)", x->start.found == QR_FOUND_DONE ? "finds all done at" : "goes on from", (unsigned long long)state->step,
-        (unsigned long long)state->pass);
+    say(x, "%s step %llu (%llu reductions)", x->start.found == QR_FOUND_DONE ? "finds all done at" : "goes on from", (unsigned long long)state->step,
+        (unsigned long long)state->reductions);
     return QR_OK;
 }
 
@@ -235,11 +235,12 @@ static bool saw_end(void *ctx) { return ((struct node *)ctx)->saw_end; }
 
 static enum qr_code open_group(struct node *x) {
     struct whole *w = x->w;
-    static const struct qr_group_field field = {"contract", "f64-v1"};
+    static const struct qr_field field = {"contract", "f64-v1"};
+    const struct qr_group_faults faults = planted_faults(w->mutations);
     struct qr_group_options o = {.run = "whole", .fields = &field, .n_fields = 1, .index = x->index, .n_peers = w->n, .peers = w->peers,
                                  .count_known = true, .min_workers = x->fewest, .allreduce = x->wish, .listen_address = w->address[x->index], .data_port = 2224,
                                  .form_timeout_ns = w->form_ns, .clock = &x->clock, .log = &x->say,
-                                 .seed = mix(w->seed * 1000 + x->index * 100 + x->lives) | 1, .mutations = w->mutations & PLANT_GROUP};
+                                 .seed = mix(w->seed * 1000 + x->index * 100 + x->lives) | 1, .faults = &faults};
     unsigned port;
     memcpy(o.job_hash, truth.canonical.hash, sizeof o.job_hash);
     x->code = qr_group_over(&o, &x->port[0].base, &x->port[1].base, &x->group, &port, &x->err);
@@ -278,7 +279,7 @@ static void train(struct node *x) {
     struct qr_train_options t = {
         .job = truth.job, .canonical = &truth.canonical, .data = &truth.load.data, .model = truth.load.model, .clock = &x->busy_clock, .log = &x->say,
         .resume = goes_on_from(x), .epochs = x->epochs,
-        .observer = {.ctx = x, .joined = on_joined, .step = on_step, .told = on_told, .stable = on_stable}, .finish = on_finish, .finish_ctx = x,
+        .observer = {.ctx = x, .joined = on_joined, .step = on_step, .reported = on_reported, .committed = on_committed}, .finish = on_finish, .finish_ctx = x,
         .reload = reload, .reload_ctx = x, .ended = saw_end,
     };
     t.group = x->group;

@@ -22,16 +22,16 @@ static enum qr_code keep_state(void *ctx, bool leader, const struct qr_state *st
     struct qr_buf scratch = {0};
     uint8_t digest[16];
     (void)ctx, (void)leader, (void)err;
-    CHECK(state->pass == truth.n_passes);
-    truth.state = qr_xreallocarray(truth.state, truth.n_passes + 1, sizeof *truth.state);
-    truth.digest_at = qr_xreallocarray(truth.digest_at, truth.n_passes + 1, sizeof *truth.digest_at);
-    truth.log_end = qr_xreallocarray(truth.log_end, truth.n_passes + 1, sizeof *truth.log_end);
-    struct qr_state *s = &truth.state[truth.n_passes];
+    CHECK(state->reductions == truth.n_reductions);
+    truth.state = qr_xreallocarray(truth.state, truth.n_reductions + 1, sizeof *truth.state);
+    truth.digest_at = qr_xreallocarray(truth.digest_at, truth.n_reductions + 1, sizeof *truth.digest_at);
+    truth.log_end = qr_xreallocarray(truth.log_end, truth.n_reductions + 1, sizeof *truth.log_end);
+    struct qr_state *s = &truth.state[truth.n_reductions];
     qr_state_init(s, truth.job, truth.load.model);
     qr_state_copy(s, state);
     qr_state_digest(state, &scratch, digest);
-    qr_hex(digest, sizeof digest, truth.digest_at[truth.n_passes]);
-    truth.log_end[truth.n_passes++] = truth.log.n;
+    qr_hex(digest, sizeof digest, truth.digest_at[truth.n_reductions]);
+    truth.log_end[truth.n_reductions++] = truth.log.n;
     qr_buf_free(&scratch);
     return QR_OK;
 }
@@ -51,7 +51,7 @@ static void find_truth(uint64_t epochs) {
     truth.epochs = epochs ? epochs : truth.job->train.epochs;
     struct qr_train_options t = {.job = truth.job, .canonical = &truth.canonical, .data = &truth.load.data, .model = truth.load.model,
                                  .group = qr_group_solo(&g), .pool = qr_pool_new(1), .clock = &qr_clock_monotonic, .epochs = truth.epochs,
-                                 .observer.step = keep_line, .observer.stable = keep_state};
+                                 .observer.step = keep_line, .observer.committed = keep_state};
     CHECK(qr_train_run(&t, &result, &err) == QR_OK, "%s", err.msg);
     memcpy(truth.digest, result.state_digest, sizeof truth.digest);
     free(result.params);
@@ -59,7 +59,7 @@ static void find_truth(uint64_t epochs) {
     qr_pool_free(t.pool);
 }
 static void free_truth(void) {
-    for (size_t i = 0; i < truth.n_passes; i++) qr_state_fini(&truth.state[i]);
+    for (size_t i = 0; i < truth.n_reductions; i++) qr_state_fini(&truth.state[i]);
     for (size_t i = 0; i < truth.n_lines; i++) qr_buf_free(&truth.line[i]);
     free(truth.state);
     free(truth.digest_at);
@@ -75,14 +75,14 @@ static void free_truth(void) {
 
 static void end_node(struct whole *w, struct node *x) {
     x->live = false;
-    x->told_ns = x->ended_ns = now_of(w);
+    x->reported_ns = x->ended_ns = now_of(w);
     say(x, "has ended: %s %s", qr_code_name(x->code), x->code == QR_OK ? "" : x->err.msg);
     if (!x->killed && x->code == QR_OK) {
         x->finished = w->done = true;
         if (*x->digest && strcmp(x->digest, truth.digest) != 0) broken(w, x, "the digest is the undisturbed run's", x->digest);
         return;
     }
-    /* Three kills within a step of few blocks may all hit one, which lib/group/protocol.md §8 cannot tell from poison.
+    /* Three kills within a step of few micro-batches may all hit one, which lib/membership/protocol.md §8 cannot tell from poison.
      * Whoever starts the job again has its weights. */
     bool blamed = x->code == QR_DATA_LOSS && strstr(x->err.msg, " killed 3 workers, one after the other") && w->kills_now + w->kills_before >= 3;
     w->n_blamed += blamed;
@@ -163,13 +163,13 @@ static void whole_init(struct whole *w, uint64_t seed, unsigned n_max) {
     w->net = qr_sim_net_new(&opt);
     snprintf(w->dir, sizeof w->dir, "%s/qring-whole-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     CHECK(mkdtemp(w->dir) != NULL);
-    int64_t block_ns = dice(w, 4) ? MS(1 + dice_ns(w, 8)) : MS(100);
+    int64_t micro_batch_ns = dice(w, 4) ? MS(1 + dice_ns(w, 8)) : MS(100);
     for (unsigned i = 0; i < MAX_NODES; i++) {
         struct node *x = &w->node[i];
         x->w = w;
         x->index = i;
         for (int k = 0; k < ACTORS; k++) x->actor[k].stack = stacks[i][k];
-        x->block_ns = block_ns * (dice(w, 5) == 0 ? 3 + dice_ns(w, 6) : 1); /* some are slow */
+        x->micro_batch_ns = micro_batch_ns * (dice(w, 5) == 0 ? 3 + dice_ns(w, 6) : 1); /* some are slow */
         x->start_ns = i < w->n ? 1 + dice_ns(w, 3) * dice_ns(w, 200) * MS(1) : 0;
         snprintf(w->address[i], sizeof w->address[i], "host%u:2222", i);
         w->peers[i] = w->address[i];

@@ -7,11 +7,12 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "exact/coverage.h"
-#include "group/link_simulated.h"
-#include "group/member.h"
+#include "membership/member.h"
+#include "tests/support/link_simulated.h"
+#include "tests/support/planted.h"
 #include "tests/t.h"
 
-enum { MAX_NODES = 8, BLOCKS = 11, MAX_STEPS = 12, MAX_GENS = 4096 };
+enum { MAX_NODES = 8, MICRO_BATCHES = 11, MAX_STEPS = 12, MAX_GENS = 4096 };
 enum plant { PLANT_NONE, PLANT_TWICE, PLANT_MISSED, PLANT_OTHER_STATE };
 #define MS(n) ((int64_t)(n) * 1000000)
 
@@ -22,7 +23,7 @@ struct node {
     uint8_t inc[16];
     struct qr_link *link;
     struct qr_member *m;
-    int64_t start_ns, resume_ns, lost_ns, block_ns, again_ns;
+    int64_t start_ns, resume_ns, lost_ns, micro_batch_ns, again_ns;
     enum qr_code code;
     char text[512];
     uint32_t conn[MAX_NODES]; /* last connection on which index spoke */
@@ -32,7 +33,7 @@ struct node {
     struct qr_generation gen;
     uint64_t pending_hash;    /* of the promised id: its data waits */
     /* trainer */
-    uint64_t step, value, stable, mine, held, aside;
+    uint64_t step, value, committed, mine, held, aside;
     bool sent, closed_over;
     /* data streams, by index */
     bool wanted[MAX_NODES], lost_data[MAX_NODES];
@@ -82,10 +83,10 @@ static void broken(struct world *w, const char *rule, const struct node *x) {
 #define SAY(...) do { if (w->loud) { printf("%9.4f worker %u ", (double)now_of(w) / 1e9, x->index); printf(__VA_ARGS__); putchar('\n'); } } while (0)
 
 /* ---- the toy trainer ---- */
-static uint64_t block_sum(uint64_t value, uint64_t step, unsigned b) { return mix(value ^ ((step % MAX_STEPS) << 32) ^ b) >> 20; }
+static uint64_t micro_batch_sum(uint64_t value, uint64_t step, unsigned b) { return mix(value ^ ((step % MAX_STEPS) << 32) ^ b) >> 20; }
 static uint64_t whole_sum(uint64_t value, uint64_t step) {
     uint64_t s = 0;
-    for (unsigned b = 0; b < BLOCKS; b++) s += block_sum(value, step, b);
+    for (unsigned b = 0; b < MICRO_BATCHES; b++) s += micro_batch_sum(value, step, b);
     return s;
 }
 static uint64_t next_value(uint64_t value, uint64_t sum) { return mix(value * 31 + sum); }
@@ -96,14 +97,14 @@ static void digest_of(uint64_t step, uint64_t value, uint8_t ret[16]) {
     qr_set_u64le(ret + 8, value);
 }
 static struct qr_coverage_key key_of(const struct world *w, const struct node *x) {
-    struct qr_coverage_key k = {.step = x->step, .kind = x->step == w->steps ? QR_STEP_CLOSE : QR_STEP_TRAIN};
+    struct qr_coverage_key k = {.reductions = x->step, .kind = x->step == w->steps ? QR_REDUCTION_CLOSE : QR_REDUCTION_TRAIN};
     digest_of(x->step, x->value, k.base_digest);
     return k;
 }
-static uint64_t step_blocks(const struct world *w, const struct node *x) { return x->step == w->steps ? 0 : BLOCKS; }
+static uint64_t step_micro_batches(const struct world *w, const struct node *x) { return x->step == w->steps ? 0 : MICRO_BATCHES; }
 
 static void tell_held(struct world *w, struct node *x) {
-    struct qr_held h = {.applied_step = x->step, .stable_step = x->stable, .base_step = x->step, .refusals = x->refusals};
+    struct qr_held h = {.applied_reductions = x->step, .committed_reductions = x->committed, .base_reductions = x->step, .refusals = x->refusals};
     (void)w;
     digest_of(x->step, x->value, h.digest);
     memcpy(h.base_digest, h.digest, 16);
@@ -114,21 +115,21 @@ static void tell_held(struct world *w, struct node *x) {
         rest &= rest - 1;
         if (rest == 0) break;
         r->stride = (unsigned)__builtin_ctzll(rest) - a;
-        for (uint64_t at = a + r->stride; at < BLOCKS && (rest >> at & 1); at += r->stride) r->count++, rest &= ~(UINT64_C(1) << at);
+        for (uint64_t at = a + r->stride; at < MICRO_BATCHES && (rest >> at & 1); at += r->stride) r->count++, rest &= ~(UINT64_C(1) << at);
     }
     qr_member_set_held(x->m, &h);
 }
 static void set_mine(struct world *w, struct node *x) {
-    uint8_t mine[BLOCKS];
+    uint8_t mine[MICRO_BATCHES];
     x->mine = 0;
-    if (x->step == x->gen.begin.base_step) {
-        qr_generation_blocks(&x->gen.begin, x->gen.rank, step_blocks(w, x), mine);
-        for (unsigned b = 0; b < step_blocks(w, x); b++) x->mine |= (uint64_t)mine[b] << b;
+    if (x->step == x->gen.begin.base_reductions) {
+        qr_generation_micro_batches(&x->gen.begin, x->gen.rank, step_micro_batches(w, x), mine);
+        for (unsigned b = 0; b < step_micro_batches(w, x); b++) x->mine |= (uint64_t)mine[b] << b;
     } else
-        for (unsigned b = 0; b < step_blocks(w, x); b++)
+        for (unsigned b = 0; b < step_micro_batches(w, x); b++)
             if (b % x->gen.begin.n_members == x->gen.rank) x->mine |= UINT64_C(1) << b;
 }
-static bool has_base(const struct node *x) { return x->active && x->step >= x->gen.begin.base_step; }
+static bool has_base(const struct node *x) { return x->active && x->step >= x->gen.begin.base_reductions; }
 
 enum tag { TAG_CONTROL, TAG_PART, TAG_FETCH, TAG_STATE };
 static void send_data(const struct world *w, struct node *x, uint32_t to, enum tag tag, const struct part *p) {
@@ -146,8 +147,8 @@ static void send_part(const struct world *w, struct node *x, const struct part *
     for (uint32_t r = 0; r < x->gen.begin.n_members; r++)
         if (r != x->gen.rank) send_data(w, x, x->gen.begin.member[r].name.index, TAG_PART, p);
 }
-/* A block goes into the contribution: a vector that is never taken apart again. */
-static void add_block(struct world *w, struct node *x, unsigned b) {
+/* A micro-batch goes into the contribution: a vector that is never taken apart again. */
+static void add_micro_batch(struct world *w, struct node *x, unsigned b) {
     struct qr_coverage_key key = key_of(w, x);
     unsigned times = 1;
     uint64_t value = x->value;
@@ -160,8 +161,8 @@ static void add_block(struct world *w, struct node *x, unsigned b) {
     if (x->held == 0) x->own = (struct part){0};
     x->held |= UINT64_C(1) << b;
     for (; times; times--) {
-        x->own.sum += block_sum(value, x->step, b);
-        qr_coverage_add_block(&x->own.word, &key, b);
+        x->own.sum += micro_batch_sum(value, x->step, b);
+        qr_coverage_add_micro_batch(&x->own.word, &key, b);
     }
 }
 static struct part make_part(struct world *w, struct node *x) {
@@ -172,12 +173,12 @@ static struct part make_part(struct world *w, struct node *x) {
     return p;
 }
 static void add_aside(struct world *w, struct node *x) { /* what was finished between promise and Begin, if it is still wanted */
-    for (unsigned b = 0; b < BLOCKS; b++)
-        if (x->aside & x->mine & ~x->held & (UINT64_C(1) << b)) add_block(w, x, b);
+    for (unsigned b = 0; b < MICRO_BATCHES; b++)
+        if (x->aside & x->mine & ~x->held & (UINT64_C(1) << b)) add_micro_batch(w, x, b);
     x->aside = 0;
 }
 static void publish(struct world *w, struct node *x) {
-    if (x->stable > w->latest) w->latest = x->stable;
+    if (x->committed > w->latest) w->latest = x->committed;
 }
 static void apply(struct world *w, struct node *x) {
     struct qr_coverage_key key = key_of(w, x);
@@ -188,7 +189,7 @@ static void apply(struct world *w, struct node *x) {
         total.sum += p->sum;
         total.word = qr_coverage_sum(total.word, p->word);
     }
-    if (!qr_coverage_equal(total.word, qr_coverage_total(&key, step_blocks(w, x), x->gen.begin.n_members))) {
+    if (!qr_coverage_equal(total.word, qr_coverage_total(&key, step_micro_batches(w, x), x->gen.begin.n_members))) {
         SAY("REFUSES step %llu", (unsigned long long)x->step);
         w->refused++, x->refusals++;
         x->active = false;
@@ -200,9 +201,9 @@ static void apply(struct world *w, struct node *x) {
     RULE(total.sum == (x->step == w->steps ? 0 : whole_sum(ref_of(w, x->step), x->step)), "no wrong sum is applied");
     for (uint32_t r = 0; r < x->gen.begin.n_members; r++) {
         const struct node *o = &w->node[x->gen.begin.member[r].name.index];
-        if (o->live && !memcmp(o->inc, x->gen.begin.member[r].name.incarnation, 16)) RULE(o->step >= x->step, "a stable state is everybody's");
+        if (o->live && !memcmp(o->inc, x->gen.begin.member[r].name.incarnation, 16)) RULE(o->step >= x->step, "a committed state is everybody's");
     }
-    x->stable = x->step;
+    x->committed = x->step;
     x->last = x->part[x->step & 1][x->index];
     x->refusals = 0;
     if (x->gen.rank == 0) publish(w, x);
@@ -225,13 +226,13 @@ static void train(struct world *w, struct node *x) {
     if (!x->live || x->finished || x->ended) return;
     int64_t now = now_of(w);
     qr_member_set_turns(x->m, (uint64_t)now / 1000000, MS(20));
-    if (now >= x->block_ns) { /* one block is ready */
-        x->block_ns = now + MS(1) + (int64_t)dice(w, 20) * MS(1);
+    if (now >= x->micro_batch_ns) { /* one micro-batch is ready */
+        x->micro_batch_ns = now + MS(1) + (int64_t)dice(w, 20) * MS(1);
         bool settled = qr_gen_id_compare(&x->promised, &x->gen.begin.id) == 0 && x->active;
         uint64_t todo = x->mine & ~x->held & ~x->aside;
         if (x->gen.begin.n_members && todo && !x->closed_over) {
             uint64_t b = todo & -todo;
-            if (settled && has_base(x)) add_block(w, x, (unsigned)__builtin_ctzll(b)), tell_held(w, x);
+            if (settled && has_base(x)) add_micro_batch(w, x, (unsigned)__builtin_ctzll(b)), tell_held(w, x);
             else if (!x->active) x->aside |= b; /* computed on between promise and Begin: set aside */
         }
     }
@@ -240,7 +241,7 @@ static void train(struct world *w, struct node *x) {
         if (now < x->again_ns) return;
         x->again_ns = now + MS(100);
         for (uint32_t r = 0; r < x->gen.begin.n_members; r++)
-            if (x->gen.begin.member[r].holder) send_data(w, x, x->gen.begin.member[r].name.index, TAG_FETCH, &(struct part){.step = x->gen.begin.base_step});
+            if (x->gen.begin.member[r].holder) send_data(w, x, x->gen.begin.member[r].name.index, TAG_FETCH, &(struct part){.step = x->gen.begin.base_reductions});
         return;
     }
     if (x->mine & ~x->held) return;
@@ -276,7 +277,7 @@ static void on_data(struct world *w, struct node *x, const uint8_t *b) {
     }
 }
 static void on_begin(struct world *w, struct node *x, const struct qr_generation *g) {
-    uint64_t digest = mix(g->begin.base_step) ^ g->begin.from_checkpoint;
+    uint64_t digest = mix(g->begin.base_reductions) ^ g->begin.from_checkpoint;
     for (uint32_t r = 0; r < g->begin.n_members; r++) {
         const struct qr_begin_member *b = &g->begin.member[r];
         digest = mix(digest ^ b->name.index ^ qr_get_u64le(b->name.incarnation) ^ (uint64_t)b->keep << 9 ^ (uint64_t)b->holder << 8);
@@ -293,15 +294,15 @@ static void on_begin(struct world *w, struct node *x, const struct qr_generation
     RULE(g->begin.member[0].name.index == g->begin.id.index, "the proposer leads");
     RULE(qr_gen_id_compare(&x->promised, &g->begin.id) == 0, "takes a Begin only for the greatest id that it promised");
     SAY("BEGIN %llu.%u: rank %u of %u, base %llu keep %d, own step %llu held %llx", (unsigned long long)g->begin.id.number, g->begin.id.index, g->rank,
-        g->begin.n_members, (unsigned long long)g->begin.base_step, g->begin.member[g->rank].keep, (unsigned long long)x->step, (unsigned long long)x->held);
+        g->begin.n_members, (unsigned long long)g->begin.base_reductions, g->begin.member[g->rank].keep, (unsigned long long)x->step, (unsigned long long)x->held);
     x->gen = *g;
     x->active = true;
     memcpy(x->part, x->early, sizeof x->part);
     memset(x->early, 0, sizeof x->early);
     x->pending_hash = 0;
     x->sent = false, x->last.here = false;
-    if (x->step > g->begin.base_step) RULE(false, "nobody goes back");
-    if (x->step == g->begin.base_step) {
+    if (x->step > g->begin.base_reductions) RULE(false, "nobody goes back");
+    if (x->step == g->begin.base_reductions) {
         if (!g->begin.member[g->rank].keep) x->held = 0;
         set_mine(w, x);
         add_aside(w, x);
@@ -393,7 +394,7 @@ static void start(struct world *w, struct node *x) {
     x->index = index, x->inc_count = count + 1;
     x->live = true;
     qr_set_u64le(x->inc, mix(w->seed * 1000 + index * 100 + count));
-    x->step = x->stable = w->latest;
+    x->step = x->committed = w->latest;
     x->value = ref_of(w, x->step);
     SAY("starts at step %llu", (unsigned long long)x->step);
     struct qr_err err;
@@ -402,7 +403,7 @@ static void start(struct world *w, struct node *x) {
     CHECK(x->link->ops->listen(x->link, w->address[index], &port, &err) == QR_OK, "%s", err.msg);
     struct qr_member_options opt = {.run = "toy", .contract = "f64-v1", .index = index, .n_peers = w->n, .peers = w->peers, .count_known = true,
         .min_workers = w->elastic ? 1 : w->n, .form_timeout_ns = w->elastic ? 20 * QR_SECOND : 600 * QR_SECOND,
-        .seed = mix(w->seed + index), .mutations = w->mutations};
+        .seed = mix(w->seed + index), .faults = planted_faults(w->mutations).member};
     memcpy(opt.incarnation, x->inc, 16);
     contexts[index] = (struct context){w, x};
     x->m = qr_member_new(&opt, emit, &contexts[index]);
@@ -478,7 +479,7 @@ static void turn(struct world *w, int64_t limit_ns) {
     for (unsigned i = 0; i < w->n; i++) {
         const struct node *x = &w->node[i];
         int64_t t = x->live ? x->paused ? x->resume_ns : qr_member_deadline_ns(x->m) : INT64_MAX;
-        if (x->live && !x->paused && x->gen.begin.n_members && x->block_ns > now_of(w) && x->block_ns < t) t = x->block_ns;
+        if (x->live && !x->paused && x->gen.begin.n_members && x->micro_batch_ns > now_of(w) && x->micro_batch_ns < t) t = x->micro_batch_ns;
         if (!x->live && x->start_ns > 0) t = x->start_ns;
         if (t < at) at = t;
     }

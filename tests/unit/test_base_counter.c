@@ -12,7 +12,7 @@ enum { THREADS = 4, EACH = 20000 };
 static void *count(void *unused) {
     (void)unused;
     for (int i = 0; i < EACH; i++) {
-        qr_count(QR_BLOCKS, 1);
+        qr_count(QR_MICRO_BATCHES, 1);
         qr_count_time(QR_REDUCE_TIME, 3);
         qr_gauge(QR_STEP, i);
         qr_gauge_real(QR_LOSS, 0.5);
@@ -23,7 +23,7 @@ static void *count(void *unused) {
 /* No addition is lost; a gauge holds some value that was set. */
 static void threads(void) {
     pthread_t t[THREADS];
-    int64_t blocks = qr_counter_value(QR_BLOCKS), ns = qr_counter_value(QR_REDUCE_TIME);
+    int64_t blocks = qr_counter_value(QR_MICRO_BATCHES), ns = qr_counter_value(QR_REDUCE_TIME);
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&t[i], NULL, count, NULL) != 0) exit(1);
     for (int i = 0; i < 1000; i++) {
@@ -31,7 +31,7 @@ static void threads(void) {
         if (step < 0 || step >= EACH) CHECK(false, "a step that nobody set: %lld", (long long)step);
     }
     for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
-    CHECK(qr_counter_value(QR_BLOCKS) - blocks == (int64_t)THREADS * EACH);
+    CHECK(qr_counter_value(QR_MICRO_BATCHES) - blocks == (int64_t)THREADS * EACH);
     CHECK(qr_counter_value(QR_REDUCE_TIME) - ns == (int64_t)3 * THREADS * EACH);
     CHECK(qr_counter_value(QR_STEP) == EACH - 1);
     CHECK(qr_counter_real(QR_LOSS) == 0.5);
@@ -48,15 +48,15 @@ static void kinds(void) {
 }
 
 static void peers(void) {
-    CHECK(qr_peer_get(QR_N_PEERS - 1) == QR_PEER_UNKNOWN && qr_peer_get_speed(0) == 0);
-    qr_peer_set(QR_N_PEERS - 1, QR_PEER_MEMBER);
-    qr_peer_speed(QR_N_PEERS - 1, 0.5);
-    qr_peer_set(QR_N_PEERS, QR_PEER_MEMBER); /* beyond the table: nothing */
+    CHECK(qr_peer_get(QR_MAX_MEMBERS - 1) == QR_PEER_UNKNOWN && qr_peer_get_speed(0) == 0);
+    qr_peer_set(QR_MAX_MEMBERS - 1, QR_PEER_MEMBER);
+    qr_peer_speed(QR_MAX_MEMBERS - 1, 0.5);
+    qr_peer_set(QR_MAX_MEMBERS, QR_PEER_MEMBER); /* beyond the table: nothing */
     qr_peer_speed(UINT32_MAX, 1);
     qr_peer_rtt(0, 0.25);
     qr_peer_rtt(UINT32_MAX, 1);
     CHECK(qr_peer_get_rtt(0) == 0.25 && qr_peer_get_rtt(1) == 0);
-    CHECK(qr_peer_get(QR_N_PEERS - 1) == QR_PEER_MEMBER && qr_peer_get_speed(QR_N_PEERS - 1) == 0.5);
+    CHECK(qr_peer_get(QR_MAX_MEMBERS - 1) == QR_PEER_MEMBER && qr_peer_get_speed(QR_MAX_MEMBERS - 1) == 0.5);
 }
 
 /* Rows of a family stand together; counters and only they end in _total; each family has its help. */

@@ -1,4 +1,4 @@
-/* Order, batches, blocks: a permutation that depends on (seed, epoch) alone, sorted as
+/* Order, batches, micro-batches: a permutation that depends on (seed, epoch) alone, sorted as
  * lib/train/step.md §3 says; ranges without gaps. */
 #include "data/batch.h"
 #include "exact/random.h"
@@ -44,21 +44,21 @@ static void ranges(void) {
     for (size_t a = 0; a < COUNT(sizes); a++)
         for (size_t b = 0; b < COUNT(sizes); b++)
             for (size_t k = 0; k < COUNT(sizes); k++) {
-                size_t n = sizes[a], batch = sizes[b], block = sizes[k], at = 0, wrong = 0;
+                size_t n = sizes[a], batch = sizes[b], micro_batch = sizes[k], at = 0, wrong = 0;
                 for (size_t i = 0; i < qr_batch_count(n, batch); i++) {
                     struct qr_range r = qr_batch_at(n, batch, i);
                     wrong += r.begin != at || r.end <= r.begin || r.end - r.begin > batch || (r.end - r.begin < batch && r.end != n);
-                    for (size_t j = 0; j < qr_block_count(r, block); j++) {
-                        struct qr_range s = qr_block_at(r, block, j);
-                        wrong += s.begin != at || s.end <= s.begin || s.end > r.end || s.end - s.begin > block || (s.end - s.begin < block && s.end != r.end);
+                    for (size_t j = 0; j < qr_micro_batch_count(r, micro_batch); j++) {
+                        struct qr_range s = qr_micro_batch_at(r, micro_batch, j);
+                        wrong += s.begin != at || s.end <= s.begin || s.end > r.end || s.end - s.begin > micro_batch || (s.end - s.begin < micro_batch && s.end != r.end);
                         at = s.end;
                     }
                     wrong += at != r.end;
                 }
-                CHECK(wrong == 0 && at == n, "%zu samples, batch %zu, block %zu", n, batch, block);
+                CHECK(wrong == 0 && at == n, "%zu samples, batch %zu, micro-batch %zu", n, batch, micro_batch);
             }
     CHECK(qr_batch_count(112, 64) == 2 && qr_batch_at(112, 64, 1).end == 112 && qr_batch_count(0, 64) == 0);
-    CHECK(qr_block_count(qr_batch_at(112, 64, 1), 16) == 3);
+    CHECK(qr_micro_batch_count(qr_batch_at(112, 64, 1), 16) == 3);
 }
 
 int main(void) {

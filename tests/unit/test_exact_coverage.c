@@ -1,28 +1,28 @@
-/* Coverage words: exactly the set of all blocks and members passes, and nothing else. */
+/* Coverage words: exactly the set of all micro-batches and members passes, and nothing else. */
 #include "exact/coverage.h"
 
 #include "tests/t.h"
 
-enum { BLOCKS = 7, MEMBERS = 3 };
+enum { MICRO_BATCHES = 7, MEMBERS = 3 };
 
 static struct qr_coverage_key key_of(void) {
-    struct qr_coverage_key k = {.step = 41, .kind = QR_STEP_TRAIN};
+    struct qr_coverage_key k = {.reductions = 41, .kind = QR_REDUCTION_TRAIN};
     for (int i = 0; i < 32; i++) k.job_hash[i] = (uint8_t)(i * 7);
     for (int i = 0; i < 16; i++) k.base_digest[i] = (uint8_t)(200 - i);
     return k;
 }
 
-/* Blocks first..last-1 and the members of the mask, under one key. */
-static struct qr_coverage part(const struct qr_coverage_key *k, unsigned blocks, unsigned members) {
+/* Micro-batches first..last-1 and the members of the mask, under one key. */
+static struct qr_coverage part(const struct qr_coverage_key *k, unsigned micro_batches, unsigned members) {
     struct qr_coverage c = {0};
-    for (unsigned b = 0; b < BLOCKS; b++) if (blocks >> b & 1) qr_coverage_add_block(&c, k, b);
+    for (unsigned b = 0; b < MICRO_BATCHES; b++) if (micro_batches >> b & 1) qr_coverage_add_micro_batch(&c, k, b);
     for (unsigned r = 0; r < MEMBERS; r++) if (members >> r & 1) qr_coverage_add_member(&c, k, r);
     return c;
 }
 
 static void test_whole_passes(void) {
     struct qr_coverage_key k = key_of();
-    struct qr_coverage total = qr_coverage_total(&k, BLOCKS, MEMBERS);
+    struct qr_coverage total = qr_coverage_total(&k, MICRO_BATCHES, MEMBERS);
     /* In any split and order. */
     struct qr_coverage a = part(&k, 0x55, 1), b = part(&k, 0x20, 4), c = part(&k, 0x0a, 2);
     CHECK(qr_coverage_equal(qr_coverage_sum(qr_coverage_sum(a, b), c), total));
@@ -37,16 +37,16 @@ static void test_whole_passes(void) {
 
 static void test_wrong_sums_are_refused(void) {
     struct qr_coverage_key k = key_of();
-    struct qr_coverage total = qr_coverage_total(&k, BLOCKS, MEMBERS);
-    for (unsigned b = 0; b < BLOCKS; b++) {
+    struct qr_coverage total = qr_coverage_total(&k, MICRO_BATCHES, MEMBERS);
+    for (unsigned b = 0; b < MICRO_BATCHES; b++) {
         struct qr_coverage twice = total;
-        qr_coverage_add_block(&twice, &k, b);
+        qr_coverage_add_micro_batch(&twice, &k, b);
         CHECK(!qr_coverage_equal(twice, total), "block %u twice", b);
         CHECK(!qr_coverage_equal(part(&k, 0x7f & ~(1u << b), 7), total), "block %u missing", b);
         /* One counted twice in place of another: the count alone would not show it. */
         struct qr_coverage swapped = part(&k, 0x7f & ~(1u << b), 7);
-        qr_coverage_add_block(&swapped, &k, (b + 1) % BLOCKS);
-        CHECK(!qr_coverage_equal(swapped, total), "block %u for %u", (b + 1) % BLOCKS, b);
+        qr_coverage_add_micro_batch(&swapped, &k, (b + 1) % MICRO_BATCHES);
+        CHECK(!qr_coverage_equal(swapped, total), "block %u for %u", (b + 1) % MICRO_BATCHES, b);
     }
     for (unsigned r = 0; r < MEMBERS; r++) {
         CHECK(!qr_coverage_equal(part(&k, 0x7f, 7 & ~(1u << r)), total), "member %u missing", r);
@@ -54,24 +54,24 @@ static void test_wrong_sums_are_refused(void) {
         qr_coverage_add_member(&twice, &k, r);
         CHECK(!qr_coverage_equal(twice, total), "member %u twice", r);
     }
-    /* A block in the place of a member of the same number. */
+    /* A micro-batch in the place of a member of the same number. */
     struct qr_coverage mixed = part(&k, 0x7f, 6);
-    qr_coverage_add_block(&mixed, &k, 0);
+    qr_coverage_add_micro_batch(&mixed, &k, 0);
     CHECK(!qr_coverage_equal(mixed, total));
 }
 
 static void test_other_keys_are_refused(void) {
     struct qr_coverage_key k = key_of();
-    struct qr_coverage total = qr_coverage_total(&k, BLOCKS, MEMBERS);
+    struct qr_coverage total = qr_coverage_total(&k, MICRO_BATCHES, MEMBERS);
     struct qr_coverage_key other[4] = {k, k, k, k};
     other[0].base_digest[15] ^= 1; /* another state */
-    other[1].step++;
-    other[2].kind = QR_STEP_EVAL;
+    other[1].reductions++;
+    other[2].kind = QR_REDUCTION_EVAL;
     other[3].job_hash[0] ^= 0x80;
     for (int i = 0; i < 4; i++) {
         struct qr_coverage c = part(&k, 0x7f & ~4u, 7);
-        qr_coverage_add_block(&c, &other[i], 2);
-        CHECK(!qr_coverage_equal(c, total), "a block of another key, field %d", i);
+        qr_coverage_add_micro_batch(&c, &other[i], 2);
+        CHECK(!qr_coverage_equal(c, total), "a micro-batch of another key, field %d", i);
         c = part(&k, 0x7f, 6);
         qr_coverage_add_member(&c, &other[i], 0);
         CHECK(!qr_coverage_equal(c, total), "a member of another key, field %d", i);
@@ -82,7 +82,7 @@ static void test_other_keys_are_refused(void) {
 static void test_known_word(void) {
     struct qr_coverage_key k = key_of();
     struct qr_coverage c = {0};
-    qr_coverage_add_block(&c, &k, 5);
+    qr_coverage_add_micro_batch(&c, &k, 5);
     CHECK((uint64_t)(c.word >> 64) == 0x33853d43edf6362du && (uint64_t)c.word == 0xc4bab2267e43d066u, "%016llx %016llx", (unsigned long long)(c.word >> 64),
           (unsigned long long)c.word);
 }

@@ -26,13 +26,13 @@ static void fill_hello(void) {
         snprintf(h->field[h->n_fields].name, sizeof h->field[0].name, "field.%u", h->n_fields);
         h->field[h->n_fields].digest = UINT64_MAX - h->n_fields;
     }
-    h->stable_step = 12, h->phase = QR_PHASE_MEMBER, h->leader = true;
+    h->committed_reductions = 12, h->phase = QR_PHASE_MEMBER, h->leader = true;
     h->generation = id_of(5, 2, 3);
     h->highest_number = 77, h->data_port = 65535;
     for (h->n_heard = 0; h->n_heard < 64; h->n_heard++) h->heard[h->n_heard].index = h->n_heard;
 }
 static void fill_deaths(struct qr_deaths *d) {
-    d->step = UINT64_MAX;
+    d->reductions = UINT64_MAX;
     memset(d->digest, 250, sizeof d->digest);
     for (d->n = 0; d->n < QR_MESSAGE_MAX_DEATHS; d->n++) {
         struct qr_death *x = &d->death[d->n];
@@ -48,7 +48,7 @@ static void fill_begin(void) { /* the largest message */
     in.kind = QR_MESSAGE_BEGIN;
     struct qr_begin *b = &in.begin;
     b->id = id_of((UINT64_C(1) << 62) - 1, 63, 255);
-    b->base_step = UINT64_MAX;
+    b->base_reductions = UINT64_MAX;
     for (b->n_members = 0; b->n_members < 64; b->n_members++) {
         struct qr_begin_member *m = &b->member[b->n_members];
         m->name.index = b->n_members;
@@ -76,13 +76,13 @@ static void test_kinds(void) {
     printf("the largest message: %zu bytes\n", buf.n);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_HEARTBEAT;
-    in.heartbeat = (struct qr_heartbeat){.sequence = 9, .promised = id_of(4, 1, 1), .highest_number = 8, .refusals = 1, .applied_step = 3, .stable_step = 2,
-        .phase = QR_PHASE_DONE, .form_expired = true, .trainer_turns = 99, .expected_block_ms = 20, .n_heard = 1, .heard = {{.index = 5}},
-        .hand = {.step = 3, .digest = {7}, .n = 2, .block = {9, (UINT64_C(1) << 40) - 1}}, .hand_heard = 77, .common = {3, 2, 1, 9}};
+    in.heartbeat = (struct qr_heartbeat){.sequence = 9, .promised = id_of(4, 1, 1), .highest_number = 8, .refusals = 1, .applied_reductions = 3, .committed_reductions = 2,
+        .phase = QR_PHASE_DONE, .form_expired = true, .trainer_turns = 99, .expected_micro_batch_ms = 20, .n_heard = 1, .heard = {{.index = 5}},
+        .in_flight = {.reductions = 3, .digest = {7}, .n = 2, .micro_batch = {9, (UINT64_C(1) << 40) - 1}}, .in_flight_heard = 77, .common = {3, 2, 1, 9}};
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_PROMISE;
-    in.promise = (struct qr_promise){.id = id_of(4, 1, 1), .held = {.applied_step = 7, .stable_step = 6, .base_step = 7, .n_runs = 1, .run = {{1, 2, 3}}}, .common = {600, 4, 2, 1}, .ring_age_ms = 77};
+    in.promise = (struct qr_promise){.id = id_of(4, 1, 1), .held = {.applied_reductions = 7, .committed_reductions = 6, .base_reductions = 7, .n_runs = 1, .run = {{1, 2, 3}}}, .common = {600, 4, 2, 1}, .ring_age_ms = 77};
     memset(in.promise.held.digest, 4, 16);
     fill_deaths(&in.promise.deaths);
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
@@ -112,18 +112,18 @@ static void test_encode_limits(void) {
     fill_hello(), in.hello.heard[3].index = 2, refused("members heard");
     fill_hello(), strcpy(in.hello.run, "a\nb"), refused("run");
     fill_hello(), in.hello.index = 64, refused("index");
-    fill_begin(), in.begin.member[2].kept[1].count = 0, refused("runs of blocks");
+    fill_begin(), in.begin.member[2].kept[1].count = 0, refused("runs of micro-batches");
     fill_begin(), in.begin.id.number = UINT64_C(1) << 62, refused("generation id");
     fill_begin(), in.begin.deaths.n++, refused("deaths");
     fill_begin(), in.begin.ring_age_ms++, refused("the ring's age");
-    fill_begin(), in.begin.deaths.death[9].run[3].stride = 0, refused("runs of blocks");
+    fill_begin(), in.begin.deaths.death[9].run[3].stride = 0, refused("runs of micro-batches");
     fill_begin(), in.begin.deaths.death[9].name.index = 64, refused("deaths");
     fill_begin(), in.begin.common.epochs = 0, refused("settings in common");
     fill_begin(), in.begin.common.allreduce = 5, refused("settings in common");
     fill_begin(), in.begin.common.min_workers = 65, refused("settings in common");
     fill_begin(), in.begin.common.epochs++, refused("settings in common");
-    memset(&in, 0, sizeof in), in.kind = QR_MESSAGE_HEARTBEAT, in.heartbeat.hand.n = 17, refused("blocks in hand");
-    in.heartbeat.hand.n = 1, in.heartbeat.hand.block[0] = UINT64_C(1) << 40, refused("blocks in hand");
+    memset(&in, 0, sizeof in), in.kind = QR_MESSAGE_HEARTBEAT, in.heartbeat.in_flight.n = 17, refused("micro-batches in flight");
+    in.heartbeat.in_flight.n = 1, in.heartbeat.in_flight.micro_batch[0] = UINT64_C(1) << 40, refused("micro-batches in flight");
     in.kind = (enum qr_message_kind)0, refused("no message of kind 0");
 }
 static void lies(const char *bytes, size_t n, const char *words) {

@@ -2,7 +2,9 @@
 #include <pthread.h>
 
 #include "base/mem.h"
-#include "group/group_impl.h"
+#include "group/group.h"
+#include "group/group_over_impl.h"
+#include "tests/support/link_memory.h"
 #include "tests/t.h"
 
 enum { MAX_N = 6, LENGTH = 6000 };
@@ -21,7 +23,7 @@ struct worker {
     struct qr_err err;
     char schedule[16];
     uint64_t hash;          /* of all sums */
-    size_t n_taken;         /* blocks, at the last step */
+    size_t n_taken;         /* micro-batches, at the last step */
 };
 static const char *const peers[MAX_N] = {"w0:2222", "w1:2222", "w2:2222", "w3:2222", "w4:2222", "w5:2222"};
 
@@ -31,19 +33,19 @@ static void *control(void *g) {
 }
 static void join(void *thread) { pthread_join(*(pthread_t *)thread, NULL); }
 
-static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_step_kind kind, size_t n) {
+static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_reduction_kind kind, size_t n) {
     static const uint8_t digest[16];
     qr_fixed *mine = qr_xcalloc(n + 1, sizeof *mine), *sum = qr_xcalloc(n + 1, sizeof *sum);
-    struct qr_contribution c = {.key = {.step = step, .kind = kind}, .n_blocks = 9, .vector = mine, .n = n};
-    for (uint64_t b = w->view.rank; b < c.n_blocks; b += w->view.n_members) {
-        qr_coverage_add_block(&c.coverage, &c.key, b);
-        /* what a block adds depends on the block alone: the sum is that of any number of workers */
+    struct qr_contribution c = {.key = {.reductions = step, .kind = kind}, .n_micro_batches = 9, .vector = mine, .n = n};
+    for (uint64_t b = w->view.rank; b < c.n_micro_batches; b += w->view.n_members) {
+        qr_coverage_add_micro_batch(&c.coverage, &c.key, b);
+        /* what a micro-batch adds depends on the micro-batch alone: the sum is that of any number of workers */
         for (size_t i = 0; i < n; i++) mine[i] += (qr_fixed)((b + 1) * (i + 3) * (step + 1)) << 50;
     }
-    if (w->role == LIES_AT_5 && step == 5) qr_coverage_add_block(&c.coverage, &c.key, 3);
+    if (w->role == LIES_AT_5 && step == 5) qr_coverage_add_micro_batch(&c.coverage, &c.key, 3);
     enum qr_code code = qr_group_reduce(w->g, &c, sum, &w->err);
     for (size_t i = 0; i < n; i++) w->hash = w->hash * UINT64_C(6364136223846793005) + (uint64_t)(sum[i] >> 40) + 1;
-    if (code == QR_OK) code = qr_group_commit(w->g, step + 1, digest, &w->err);
+    if (code == QR_OK) code = qr_group_apply(w->g, step + 1, digest, &w->err);
     free(mine), free(sum);
     return code;
 }
@@ -51,22 +53,22 @@ static enum qr_code work(struct worker *w) {
     enum qr_code code = qr_group_form(w->g, &w->view, &w->err);
     for (uint64_t step = 0; step < 12 && code == QR_OK; step++) {
         if (w->role == LEAVES_AT_5 && step == 5) return QR_OK;
-        code = one_step(w, step, QR_STEP_TRAIN, step % 3 == 2 ? LENGTH : 40);
+        code = one_step(w, step, QR_REDUCTION_TRAIN, step % 3 == 2 ? LENGTH : 40);
         for (int again = 0; code == QR_ABORTED && w->role != LEAVES_AT_5 && again < 2 && w->tells_lies; again++) {
             struct qr_group_start start;
             code = qr_group_join(w->g, &start, &w->err);
             if (code != QR_OK) break;
             w->view = start.view;
-            code = one_step(w, step, QR_STEP_TRAIN, step % 3 == 2 ? LENGTH : 40);
+            code = one_step(w, step, QR_REDUCTION_TRAIN, step % 3 == 2 ? LENGTH : 40);
         }
     }
     snprintf(w->schedule, sizeof w->schedule, "%s", qr_group_schedule_name(w->g, 40));
-    if (code == QR_OK) code = one_step(w, 12, QR_STEP_CLOSE, 0);
+    if (code == QR_OK) code = one_step(w, 12, QR_REDUCTION_CLOSE, 0);
     return code == QR_OK ? qr_group_done(w->g, NULL, 5 * QR_SECOND, &w->err) : code;
 }
 static void *train(void *arg) {
     struct worker *w = arg;
-    struct qr_group_field fields[2] = {{"contract", "f32-v1"}, {"seed", w->field}};
+    struct qr_field fields[2] = {{"contract", "f32-v1"}, {"seed", w->field}};
     struct qr_group_options o = {.run = "test", .fields = fields, .n_fields = 2, .index = w->index, .n_peers = w->n, .peers = peers, .count_known = true,
                                  .min_workers = w->n, .listen_address = peers[w->index], .form_timeout_ns = 3 * QR_SECOND, .allreduce = w->wish,
                                  .clock = &qr_clock_monotonic};
@@ -128,14 +130,14 @@ static void test_refused_coverage(void) {
     }
     CHECK(refused == 3, "%u", refused);
 }
-/* ---- blocks are shared out by speed ---- */
+/* ---- micro-batches are shared out by speed ---- */
 
-/* One member takes so long for a block, up to that step; others, and it later, 1000 ns. */
-static struct { uint64_t blocks, steps, slow_rank, slow_steps, slow_ns; } pace;
+/* One member takes so long for a micro-batch, up to that step; others, and it later, 1000 ns. */
+static struct { uint64_t micro_batches, steps, slow_rank, slow_steps, slow_ns; } pace;
 static void *weighed(void *arg) {
     static const uint8_t digest[16];
     struct worker *w = arg;
-    struct qr_group_field fields[1] = {{"contract", "f32-v1"}};
+    struct qr_field fields[1] = {{"contract", "f32-v1"}};
     struct qr_group_options o = {.run = "test", .fields = fields, .n_fields = 1, .index = w->index, .n_peers = w->n, .peers = peers, .count_known = true,
                                  .min_workers = w->n, .listen_address = peers[w->index], .form_timeout_ns = 3 * QR_SECOND, .clock = &qr_clock_monotonic};
     unsigned port;
@@ -147,24 +149,24 @@ static void *weighed(void *arg) {
     w->code = qr_group_form(w->g, &w->view, &w->err);
     for (uint64_t step = 0; step < pace.steps && w->code == QR_OK; step++) {
         qr_fixed mine[4] = {0}, sum[4];
-        struct qr_contribution c = {.key = {.step = step}, .n_blocks = pace.blocks, .vector = mine, .n = 1 + w->n};
+        struct qr_contribution c = {.key = {.reductions = step}, .n_micro_batches = pace.micro_batches, .vector = mine, .n = 1 + w->n};
         size_t left = 0;
-        uint64_t block, ns[3];
-        w->code = qr_group_open_step(w->g, pace.blocks, &left, &w->err);
+        uint64_t micro_batch, ns[3];
+        w->code = qr_group_open_reduction(w->g, pace.micro_batches, &left, &w->err);
         w->n_taken = 0;
-        while (w->code == QR_OK && qr_group_take(w->g, &block)) {
-            qr_coverage_add_block(&c.coverage, &c.key, block);
+        while (w->code == QR_OK && qr_group_take(w->g, &micro_batch)) {
+            qr_coverage_add_micro_batch(&c.coverage, &c.key, micro_batch);
             w->n_taken++;
         }
-        if (w->code == QR_OK && w->n_taken != left) w->code = qr_fail(&w->err, QR_INTERNAL, "%zu blocks, not %zu", w->n_taken, left);
+        if (w->code == QR_OK && w->n_taken != left) w->code = qr_fail(&w->err, QR_INTERNAL, "%zu micro-batches, not %zu", w->n_taken, left);
         bool slow = w->view.rank == pace.slow_rank && step < pace.slow_steps;
         mine[1 + w->view.rank] = qr_fixed_from_count(w->n_taken * (slow ? pace.slow_ns : 1000));
         if (w->code == QR_OK) w->code = qr_group_reduce(w->g, &c, sum, &w->err);
-        if (w->code == QR_OK) w->code = qr_group_commit(w->g, step + 1, digest, &w->err);
+        if (w->code == QR_OK) w->code = qr_group_apply(w->g, step + 1, digest, &w->err);
         for (int r = 0; r < 3; r++) ns[r] = qr_fixed_to_count(sum[1 + r]);
-        if (w->code == QR_OK) qr_group_weigh(w->g, pace.blocks, ns);
+        if (w->code == QR_OK) qr_group_weigh(w->g, pace.micro_batches, ns);
     }
-    if (w->code == QR_OK) w->code = one_step(w, pace.steps + 2, QR_STEP_CLOSE, 0);
+    if (w->code == QR_OK) w->code = one_step(w, pace.steps + 2, QR_REDUCTION_CLOSE, 0);
     if (w->code == QR_OK) w->code = qr_group_done(w->g, NULL, 5 * QR_SECOND, &w->err);
     qr_group_close(w->g);
     return NULL;
@@ -181,32 +183,32 @@ static void three_weighed(struct worker w[3]) {
 }
 static void test_speed(void) {
     struct worker w[3] = {{0}};
-    pace.blocks = 120, pace.steps = pace.slow_steps = 10, pace.slow_rank = 2, pace.slow_ns = 4000;
+    pace.micro_batches = 120, pace.steps = pace.slow_steps = 10, pace.slow_rank = 2, pace.slow_ns = 4000;
     three_weighed(w);
     /* speeds are as 4 : 4 : 1 */
-    CHECK(w[0].n_taken + w[1].n_taken + w[2].n_taken == pace.blocks && w[2].n_taken >= 12 && w[2].n_taken <= 14, "%zu %zu %zu", w[0].n_taken, w[1].n_taken,
+    CHECK(w[0].n_taken + w[1].n_taken + w[2].n_taken == pace.micro_batches && w[2].n_taken >= 12 && w[2].n_taken <= 14, "%zu %zu %zu", w[0].n_taken, w[1].n_taken,
           w[2].n_taken);
     struct worker u[3] = {{0}}; /* a hundredth slower is no reason to own fewer of few */
-    pace.blocks = 12, pace.slow_rank = 0, pace.slow_ns = 1010;
+    pace.micro_batches = 12, pace.slow_rank = 0, pace.slow_ns = 1010;
     three_weighed(u);
     CHECK(u[0].n_taken == 4 && u[1].n_taken == 4 && u[2].n_taken == 4, "%zu %zu %zu", u[0].n_taken, u[1].n_taken, u[2].n_taken);
-    struct worker v[3] = {{0}}; /* a slow start, and so few blocks that it gets none: it is not left out for good */
-    pace.blocks = 4, pace.steps = 300, pace.slow_rank = 0, pace.slow_steps = 3, pace.slow_ns = 100000;
+    struct worker v[3] = {{0}}; /* a slow start, and so few micro-batches that it gets none: it is not left out for good */
+    pace.micro_batches = 4, pace.steps = 300, pace.slow_rank = 0, pace.slow_steps = 3, pace.slow_ns = 100000;
     three_weighed(v);
-    CHECK(v[0].n_taken >= 1 && v[0].n_taken + v[1].n_taken + v[2].n_taken == pace.blocks, "%zu %zu %zu", v[0].n_taken, v[1].n_taken, v[2].n_taken);
+    CHECK(v[0].n_taken >= 1 && v[0].n_taken + v[1].n_taken + v[2].n_taken == pace.micro_batches, "%zu %zu %zu", v[0].n_taken, v[1].n_taken, v[2].n_taken);
 }
 
 static void test_solo(void) {
     struct qr_group_options o = {.index = 0, .clock = &qr_clock_monotonic};
     struct worker w = {.g = qr_group_solo(&o)};
     CHECK(qr_group_form(w.g, &w.view, &w.err) == QR_OK && w.view.n_members == 1);
-    CHECK(one_step(&w, 1, QR_STEP_TRAIN, 10) == QR_OK, "%s", w.err.msg);
+    CHECK(one_step(&w, 1, QR_REDUCTION_TRAIN, 10) == QR_OK, "%s", w.err.msg);
     w.role = LIES_AT_5;
-    CHECK(one_step(&w, 5, QR_STEP_TRAIN, 10) == QR_DATA_LOSS, "%s", w.err.msg);
+    CHECK(one_step(&w, 5, QR_REDUCTION_TRAIN, 10) == QR_DATA_LOSS, "%s", w.err.msg);
     struct qr_err refused = {.code = QR_NOT_FOUND, .msg = "no bucket"};
     CHECK(qr_group_done(w.g, &refused, QR_SECOND, &w.err) == QR_NOT_FOUND && strstr(w.err.msg, "no bucket"));
     qr_group_interrupt(w.g);
-    CHECK(one_step(&w, 6, QR_STEP_TRAIN, 10) == QR_CANCELLED);
+    CHECK(one_step(&w, 6, QR_REDUCTION_TRAIN, 10) == QR_CANCELLED);
     qr_group_close(w.g);
     qr_group_close(NULL);
 }

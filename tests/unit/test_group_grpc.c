@@ -39,14 +39,14 @@ static void choose_ports(void) {
     for (int i = 0; i < MAX_N; i++) close(fd[i]);
 }
 
-static struct qr_contribution contribution(uint32_t rank, uint32_t n_ranks, uint64_t step, enum qr_step_kind kind, qr_fixed *v, size_t n) {
-    struct qr_contribution c = {.key = {.step = step, .kind = kind}, .n_blocks = 7, .vector = v, .n = n};
+static struct qr_contribution contribution(uint32_t rank, uint32_t n_ranks, uint64_t step, enum qr_reduction_kind kind, qr_fixed *v, size_t n) {
+    struct qr_contribution c = {.key = {.reductions = step, .kind = kind}, .n_micro_batches = 7, .vector = v, .n = n};
     memset(c.key.base_digest, (int)(step * 3 + 1), 16);
-    for (uint64_t b = rank; b < c.n_blocks; b += n_ranks) qr_coverage_add_block(&c.coverage, &c.key, b);
+    for (uint64_t b = rank; b < c.n_micro_batches; b += n_ranks) qr_coverage_add_micro_batch(&c.coverage, &c.key, b);
     for (size_t i = 0; i < n; i++) v[i] = (qr_fixed)(i * 3 + rank + step) << 60;
     return c;
 }
-static enum qr_code one_step(struct qr_group *g, const struct qr_group_view *v, uint64_t step, enum qr_step_kind kind, size_t n, struct qr_err *err) {
+static enum qr_code one_step(struct qr_group *g, const struct qr_group_view *v, uint64_t step, enum qr_reduction_kind kind, size_t n, struct qr_err *err) {
     qr_fixed *mine = qr_xcalloc(n + 1, sizeof *mine), *sum = qr_xcalloc(n + 1, sizeof *sum);
     struct qr_contribution c = contribution(v->rank, v->n_members, step, kind, mine, n);
     enum qr_code code = qr_group_reduce(g, &c, sum, err);
@@ -57,7 +57,7 @@ static enum qr_code one_step(struct qr_group *g, const struct qr_group_view *v, 
     }
     uint8_t digest[16];
     memset(digest, (int)(step * 3 + 4), sizeof digest);
-    if (code == QR_OK) code = qr_group_commit(g, step + 1, digest, err);
+    if (code == QR_OK) code = qr_group_apply(g, step + 1, digest, err);
     free(mine), free(sum);
     return code;
 }
@@ -79,19 +79,19 @@ static enum qr_code steps(struct qr_group *g, const struct qr_group_view *view, 
     enum qr_code code = QR_OK;
     for (uint64_t step = 0; code == QR_OK && (what == FOREVER || step < 18); step++) {
         if (step % 7 == view->rank) qr_sleep_ns(2 * QR_MS);
-        code = one_step(g, view, step, step % 5 == 4 ? QR_STEP_EVAL : QR_STEP_TRAIN, lengths[step % 6], err);
+        code = one_step(g, view, step, step % 5 == 4 ? QR_REDUCTION_EVAL : QR_REDUCTION_TRAIN, lengths[step % 6], err);
     }
     if (code == QR_ABORTED) { /* those who are left go on: one more step */
         struct qr_group_start start;
         code = qr_group_join(g, &start, err);
-        if (code == QR_OK) code = one_step(g, &start.view, 1000, QR_STEP_TRAIN, 10, err);
+        if (code == QR_OK) code = one_step(g, &start.view, 1000, QR_REDUCTION_TRAIN, 10, err);
         if (code != QR_OK) return code;
         went_on_ns = qr_now_ns(&qr_clock_monotonic);
         qr_sleep_ns(200 * QR_MS); /* who leaves at once may leave the others without its last chunk */
         return qr_fail(err, QR_ABORTED, "%s", warnings);
     }
     if (code != QR_OK) return code;
-    code = one_step(g, view, 18, QR_STEP_CLOSE, 0, err);
+    code = one_step(g, view, 18, QR_REDUCTION_CLOSE, 0, err);
     struct qr_err refused = {.code = QR_PERMISSION_DENIED, .msg = "bucket b: 403"};
     if (code == QR_OK && view->rank == 0) qr_sleep_ns(50 * QR_MS); /* it writes the weights */
     if (code == QR_OK) code = qr_group_done(g, what == LEADER_FAILS ? &refused : NULL, 5 * QR_SECOND, err);
@@ -100,7 +100,7 @@ static enum qr_code steps(struct qr_group *g, const struct qr_group_view *view, 
 static enum qr_code worker(enum scenario what, uint32_t index, uint32_t n, int to, struct qr_err *err) {
     const char *peers[MAX_N];
     for (uint32_t i = 0; i < n; i++) peers[i] = address[i];
-    struct qr_group_field field = {"contract", "f32-v1"};
+    struct qr_field field = {"contract", "f32-v1"};
     struct qr_group_options o = {
         .run = "test", .fields = &field, .n_fields = 1, .index = index, .n_peers = n, .peers = peers, .count_known = true,
         .listen_address = address[index], .form_timeout_ns = (what == LONELY ? 1 : 20) * QR_SECOND, .allreduce = QR_ALLREDUCE_AUTO,

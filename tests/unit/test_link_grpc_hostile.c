@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 
 #include "base/counter.h"
-#include "group/link_grpc.h"
-#include "group/link_grpc_impl.h"
+#include "link/link_grpc.h"
+#include "link/link_grpc_parts_impl.h"
 #include "tests/tls.h"
 
 #ifdef __SANITIZE_ADDRESS__

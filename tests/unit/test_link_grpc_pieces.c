@@ -1,7 +1,7 @@
 /* The gRPC link for an owner who takes messages in pieces, and who would rather look than sleep. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "group/link_grpc.h"
+#include "link/link_grpc.h"
 #include "tests/t.h"
 
 enum { LARGEST = QR_LINK_MAX_MESSAGE };

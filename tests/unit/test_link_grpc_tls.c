@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "base/counter.h"
-#include "group/link_grpc.h"
+#include "link/link_grpc.h"
 #include "tests/tls.h"
 
 #ifdef __SANITIZE_ADDRESS__

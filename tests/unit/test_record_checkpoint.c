@@ -112,9 +112,9 @@ static void forgeries(void) {
     }
 }
 
-static struct qr_checkpoint_latest latest_at(uint64_t pass) {
-    struct qr_checkpoint c = state_at(JOB, pass);
-    struct qr_checkpoint_latest l = {.step = c.step, .epoch = c.epoch, .pass = pass, .crc32c = 0x12ab, .done = true};
+static struct qr_checkpoint_latest latest_at(uint64_t reductions) {
+    struct qr_checkpoint c = state_at(JOB, reductions);
+    struct qr_checkpoint_latest l = {.step = c.step, .epoch = c.epoch, .reductions = reductions, .crc32c = 0x12ab, .done = true};
     memcpy(l.job_hash, c.job_hash, sizeof l.job_hash);
     memcpy(l.digest, c.digest, sizeof l.digest);
     snprintf(l.object, sizeof l.object, "%.16s-%016" PRIu64 "-%s.safetensors", l.job_hash, l.step, l.digest);
@@ -128,7 +128,7 @@ static void latest(void) {
     size_t accepted = 0;
     qr_checkpoint_latest_encode(&l, &b);
     CHECK(qr_checkpoint_latest_decode(qr_buf_view(&b), "LATEST", &back, &ck_err) == QR_OK, "%s", ck_err.msg);
-    CHECK(back.step == 5 && back.epoch == 4 && back.pass == 9 && back.crc32c == 0x12ab && back.done && strcmp(back.object, l.object) == 0 &&
+    CHECK(back.step == 5 && back.epoch == 4 && back.reductions == 9 && back.crc32c == 0x12ab && back.done && strcmp(back.object, l.object) == 0 &&
           strcmp(back.job_hash, JOB) == 0 && strcmp(back.digest, l.digest) == 0);
     for (size_t i = 0; i < b.n; i++) {
         for (int bit = 0; bit < 8; bit++) {

@@ -171,7 +171,7 @@ static void test_run(const char *dir) {
     struct qr_tensorboard *t = start(dir);
     struct qr_err err = {0};
     read_all(dir);
-    CHECK(n_files == 0); /* nothing before the first stable step */
+    CHECK(n_files == 0); /* nothing before the first committed step */
     for (uint64_t s = 1; s <= 6; s++) {
         now_ns += 10 * QR_MS;
         tell(t, s, false);

@@ -19,7 +19,7 @@
 /* ---- what the disk was told, in order ---- */
 
 enum kind { CREATE, DATA, SYNC, RENAME, LINK, UNLINK, SYNC_NAMES, REPORTED };
-struct op { enum kind kind; int inode; char from[160], to[160]; size_t bytes; uint64_t pass; };
+struct op { enum kind kind; int inode; char from[160], to[160]; size_t bytes; uint64_t reductions; };
 struct inode { char path[160]; uint8_t *p; size_t n; };
 enum { MAX_OPS = 2000, MAX_INODES = 400, MAX_FD = 256, BLOCK = 512 };
 static struct op ops[MAX_OPS];
@@ -96,24 +96,24 @@ int unlink(const char *path) {
 
 static struct qr_err err;
 static const struct { const char *name; size_t n; } layout[] = {{"dense/bias", 300}, {"optimizer/m/dense/bias", 40}, {"epoch/sums", 2}};
-static struct qr_checkpoint state_at(uint64_t pass) {
-    struct qr_checkpoint c = {.step = pass, .pass = pass, .n_digested = 2, .contract = "f64-v1"};
+static struct qr_checkpoint state_at(uint64_t reductions) {
+    struct qr_checkpoint c = {.step = reductions, .reductions = reductions, .n_digested = 2, .contract = "f64-v1"};
     double values[300];
     memset(c.job_hash, 'b', 64);
-    for (int i = 0; i < 300; i++) values[i] = (double)pass + i;
+    for (int i = 0; i < 300; i++) values[i] = (double)reductions + i;
     for (size_t i = 0; i < COUNT(layout); i++) qr_tensors_add(&c.tensors, layout[i].name, 1, &layout[i].n, values);
     qr_checkpoint_digest(&c, c.digest);
     return c;
 }
-static void publish(struct qr_store *s, const char *where, uint64_t pass) {
+static void publish(struct qr_store *s, const char *where, uint64_t reductions) {
     const struct qr_checkpoint_place p = {s, where, where};
-    struct qr_checkpoint c = state_at(pass);
+    struct qr_checkpoint c = state_at(reductions);
     struct qr_buf notes = {0};
     struct qr_checkpoint_latest l = {0};
-    CHECK(qr_checkpoint_save(&p, &c, pass == 6, &l, &notes, &err) == QR_OK && l.pass == pass, "%s", err.msg);
+    CHECK(qr_checkpoint_save(&p, &c, reductions == 6, &l, &notes, &err) == QR_OK && l.reductions == reductions, "%s", err.msg);
     qr_buf_free(&notes);
     qr_checkpoint_fini(&c);
-    if (recording) note(REPORTED)->pass = pass;
+    if (recording) note(REPORTED)->reductions = reductions;
 }
 
 /* ---- a disk after the cut ---- */
@@ -187,15 +187,15 @@ static void look(struct qr_store *s, int cut, uint64_t reported, uint64_t known)
     memset(hash, 'b', 64);
     enum qr_code code = qr_checkpoint_load(&p, hash, &c, &done, &notes, &err);
     tried++;
-    bool fine = code == QR_OK && c.pass >= reported && c.pass <= known;
+    bool fine = code == QR_OK && c.reductions >= reported && c.reductions <= known;
     if (lying && reported == 0 && code == QR_DATA_LOSS && strstr(err.msg, "--fresh")) { /* of the first one all is lost: that is said */
         qr_buf_free(&notes);
         return;
     }
-    CHECK(fine, "cut %d: %s; pass %" PRIu64 " loads, %" PRIu64 " was reported. %s", cut, code == QR_OK ? "" : err.msg, c.pass, reported,
+    CHECK(fine, "cut %d: %s; the state after %" PRIu64 " reductions loads, %" PRIu64 " was reported. %s", cut, code == QR_OK ? "" : err.msg, c.reductions, reported,
           qr_buf_string(&notes));
     if (code == QR_OK && *c.job_hash) {
-        want = state_at(c.pass);
+        want = state_at(c.reductions);
         CHECK(strcmp(want.digest, c.digest) == 0 && memcmp(want.tensors.v[0].values, c.tensors.v[0].values, 8 * want.tensors.v[0].n) == 0,
               "cut %d", cut);
         qr_checkpoint_fini(&want);
@@ -243,7 +243,7 @@ static void cut_at(int cut, uint64_t reported, uint64_t known) {
 
 static struct qr_store *three_published(void) {
     struct qr_store *s = qr_store_memory_new();
-    for (uint64_t pass = 1; pass <= 3; pass++) publish(s, "c", pass);
+    for (uint64_t reductions = 1; reductions <= 3; reductions++) publish(s, "c", reductions);
     return s;
 }
 static struct qr_buf content_of(struct qr_store *s, const char *name) {
@@ -251,25 +251,25 @@ static struct qr_buf content_of(struct qr_store *s, const char *name) {
     CHECK(s->ops->get(s, name, 1 << 20, &b, &err) == QR_OK, "%s", err.msg);
     return b;
 }
-/* The object of a pass; heap. */
-static char *object_of(uint64_t pass) {
-    struct qr_checkpoint c = state_at(pass);
+/* The object of the state after so many reductions; heap. */
+static char *object_of(uint64_t reductions) {
+    struct qr_checkpoint c = state_at(reductions);
     char *name = qr_xasprintf("c/%.16s-%016" PRIu64 "-%s.safetensors", c.job_hash, c.step, c.digest);
     qr_checkpoint_fini(&c);
     return name;
 }
-/* With so many bytes of `name`, some of them damaged: this pass is loaded, whole, and the notes have these words. */
-static bool loads(struct qr_store *s, const char *name, struct qr_bytes content, uint64_t pass, const char *file, const char *section) {
+/* With so many bytes of `name`, some of them damaged: this state is loaded, whole, and the notes have these words. */
+static bool loads(struct qr_store *s, const char *name, struct qr_bytes content, uint64_t reductions, const char *file, const char *section) {
     const struct qr_checkpoint_place p = {s, "c", "c"};
-    struct qr_checkpoint c = {0}, want = state_at(pass);
+    struct qr_checkpoint c = {0}, want = state_at(reductions);
     struct qr_buf notes = {0};
     bool done;
     CHECK(s->ops->put(s, name, content, false, &err) == QR_OK, "%s", err.msg);
     enum qr_code code = qr_checkpoint_load(&p, want.job_hash, &c, &done, &notes, &err);
-    bool fine = code == QR_OK && c.pass == pass && strcmp(c.digest, want.digest) == 0 &&
+    bool fine = code == QR_OK && c.reductions == reductions && strcmp(c.digest, want.digest) == 0 &&
                 memcmp(c.tensors.v[0].values, want.tensors.v[0].values, 8 * want.tensors.v[0].n) == 0;
     bool named = fine && strstr(qr_buf_string(&notes), file) && strstr(qr_buf_string(&notes), section);
-    if (!named) fprintf(stderr, "%s: %s, pass %" PRIu64 ", '%s'\n", section, qr_code_name(code), c.pass, qr_buf_string(&notes));
+    if (!named) fprintf(stderr, "%s: %s, %" PRIu64 " reductions, '%s'\n", section, qr_code_name(code), c.reductions, qr_buf_string(&notes));
     qr_checkpoint_fini(&c);
     qr_checkpoint_fini(&want);
     qr_buf_free(&notes);
@@ -327,11 +327,11 @@ int main(void) {
     CHECK(mkdtemp(dir) != NULL);
     struct qr_store *s = qr_store_file_new("");
     recording = true;
-    for (uint64_t pass = 1; pass <= 5; pass++) publish(s, dir, pass);
+    for (uint64_t reductions = 1; reductions <= 5; reductions++) publish(s, dir, reductions);
     recording = false;
     uint64_t reported = 0;
     for (int cut = 0; cut <= n_ops; cut++) {
-        if (cut && ops[cut - 1].kind == REPORTED) reported = ops[cut - 1].pass;
+        if (cut && ops[cut - 1].kind == REPORTED) reported = ops[cut - 1].reductions;
         cut_at(cut, reported, reported < 5 ? reported + 1 : 5);
     }
     CHECK(n_ops > 60 && tried > 700, "%d operations, %ld disks", n_ops, tried);

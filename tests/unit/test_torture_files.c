@@ -273,19 +273,19 @@ static enum qr_code run_swap(void) { return with_store(store_swap); }
 
 /* ---- checkpoints: three are there, a fourth is published ---- */
 
-static struct qr_checkpoint state_at(uint64_t pass) {
-    struct qr_checkpoint c = {.step = pass, .pass = pass, .n_digested = 1, .contract = "f32-v1"};
+static struct qr_checkpoint state_at(uint64_t reductions) {
+    struct qr_checkpoint c = {.step = reductions, .reductions = reductions, .n_digested = 1, .contract = "f32-v1"};
     memset(c.job_hash, 'a', 64);
-    double value = (double)pass;
+    double value = (double)reductions;
     qr_tensors_add(&c.tensors, "dense/bias", 1, (size_t[]){1}, &value);
     qr_checkpoint_digest(&c, c.digest);
     return c;
 }
-static enum qr_code publish(uint64_t pass) {
+static enum qr_code publish(uint64_t reductions) {
     qr_auto(qr_free_p) char *place_dir = at("checkpoints");
     struct qr_store *s = qr_store_file_new("");
     const struct qr_checkpoint_place p = {s, place_dir, place_dir};
-    struct qr_checkpoint c = state_at(pass);
+    struct qr_checkpoint c = state_at(reductions);
     struct qr_buf notes = {0};
     struct qr_checkpoint_latest l;
     enum qr_code code = qr_checkpoint_save(&p, &c, false, &l, &notes, &err);
@@ -295,16 +295,16 @@ static enum qr_code publish(uint64_t pass) {
     return code;
 }
 static void three_published(void) {
-    for (uint64_t pass = 1; pass <= 3; pass++) CHECK(publish(pass) == QR_OK, "%s", err.msg);
+    for (uint64_t reductions = 1; reductions <= 3; reductions++) CHECK(publish(reductions) == QR_OK, "%s", err.msg);
 }
 static enum qr_code run_publish(void) { return publish(4); }
-static bool loads(uint64_t pass) {
+static bool loads(uint64_t reductions) {
     qr_auto(qr_free_p) char *place_dir = at("checkpoints");
     struct qr_store *s = qr_store_file_new("");
     const struct qr_checkpoint_place p = {s, place_dir, place_dir};
-    struct qr_checkpoint c = {0}, want = state_at(pass);
+    struct qr_checkpoint c = {0}, want = state_at(reductions);
     struct qr_buf notes = {0};
-    bool done, is = qr_checkpoint_load(&p, want.job_hash, &c, &done, &notes, &err) == QR_OK && c.pass == pass && strcmp(c.digest,
+    bool done, is = qr_checkpoint_load(&p, want.job_hash, &c, &done, &notes, &err) == QR_OK && c.reductions == reductions && strcmp(c.digest,
                                                                                           want.digest) == 0;
     is &= notes.n == 0;
     qr_buf_free(&notes);

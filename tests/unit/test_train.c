@@ -162,7 +162,7 @@ static void check_readouts(const struct seen *s, const struct qr_step_line *line
     CHECK(sum == n * n_readouts);
 }
 
-/* One step and one evaluation an epoch: the weights told with a line are those that it speaks of, the gradient is the one at the weights before. */
+/* One step and one evaluation an epoch: the weights reported with a line are those that it speaks of, the gradient is the one at the weights before. */
 static void check_detail(struct seen *s, const struct qr_step_line *line, const struct qr_step_detail *detail) {
     const struct fixture *f = s->f;
     size_t sample[28], k = qr_model_n_params(f->model);
@@ -204,7 +204,7 @@ static void test_lines_and_early_stopping(void) {
     struct qr_err err = {0};
     o.observer = (struct qr_train_observer){.ctx = &seen, .step = keep};
     CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
-    /* one step and one evaluation an epoch, every one told, in order */
+    /* one step and one evaluation an epoch, every one reported, in order */
     CHECK(seen.n == 2 * r.epochs && r.steps == r.epochs, "%zu lines, %llu epochs", seen.n, (unsigned long long)r.epochs);
     size_t best = 0;
     for (size_t e = 0; e < r.epochs; e++) {

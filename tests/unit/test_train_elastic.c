@@ -10,16 +10,16 @@
 static const char job[] = JOB(6);
 
 static char digest[33];
-static int64_t n_blocks; /* of the run */
+static int64_t n_micro_batches; /* of the run */
 static struct qr_buf lines;
 
 /* One worker, nobody else. */
 static void undisturbed(void) {
     struct ring r;
     ring_init(&r, job, 1);
-    n_blocks = -qr_counter_value(QR_BLOCKS);
+    n_micro_batches = -qr_counter_value(QR_MICRO_BATCHES);
     ring_run(&r);
-    n_blocks += qr_counter_value(QR_BLOCKS);
+    n_micro_batches += qr_counter_value(QR_MICRO_BATCHES);
     CHECK(r.worker[0].code == QR_OK, "%s", r.worker[0].err.msg);
     memcpy(digest, r.worker[0].result.state_digest, sizeof digest);
     lines = ring_log(&r);
@@ -86,7 +86,7 @@ static void follow(struct ring_worker *w, enum ring_event e, const struct qr_ste
     if (p->leaves) qr_group_interrupt(w->ring->worker[p->whom].group);
     else ring_kill(w);
 }
-static const char *const event_names[] = {"it has joined", "a step is told", "it is to write", "it has written"};
+static const char *const event_names[] = {"it has joined", "a step is reported", "it is to write", "it has written"};
 
 /* At named points: the leader and another one; before and after what the world sees. */
 static void test_killed_at(void) {
@@ -124,26 +124,26 @@ static void test_leaves(void) {
 
 /* ---- handing over ---- */
 
-/* In the first step a block takes 120 ms. Worker `who` is asked to stop in its first or second; `also` too.
- * in_hand_ns: its second takes so much longer. */
-struct drain { uint32_t who, also; int64_t in_hand_ns; };
+/* In the first step a micro-batch takes 120 ms. Worker `who` is asked to stop in its first or second; `also` too.
+ * in_flight_ns: its second takes so much longer. */
+struct drain { uint32_t who, also; int64_t in_flight_ns; };
 static void begin_slow(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
     (void)line;
     w->slow = e == RING_JOINED && w->view.n_members == w->ring->n; /* the first step is shared out equally */
 }
 static void ask(struct ring_worker *w, unsigned n) {
     struct drain *d = w->ring->ctx;
-    if ((w->index != d->who && w->index != d->also) || n < (d->in_hand_ns ? 8 : 7)) return;
+    if ((w->index != d->who && w->index != d->also) || n < (d->in_flight_ns ? 8 : 7)) return;
     w->slow = false;
     qr_group_interrupt(w->group);
-    ring_pause(d->in_hand_ns);
+    ring_pause(d->in_flight_ns);
 }
 
-/* What a leaver has computed is not computed again: all members together compute each block of the run once. */
+/* What a leaver has computed is not computed again: all members together compute each micro-batch of the run once. */
 static void test_hands_over(void) {
     for (uint32_t k = 0; k < 6; k++) {
-        struct drain d = {.who = k % 3, .also = k == 4 ? 2 : k % 3, .in_hand_ns = k == 5 ? 700 * QR_MS : 0};
-        int64_t want = n_blocks + (d.in_hand_ns > 0); /* the others do not wait for that one */
+        struct drain d = {.who = k % 3, .also = k == 4 ? 2 : k % 3, .in_flight_ns = k == 5 ? 700 * QR_MS : 0};
+        int64_t want = n_micro_batches + (d.in_flight_ns > 0); /* the others do not wait for that one */
         struct ring r;
         char what[96];
         ring_init(&r, job, k == 3 ? 2 : 3);
@@ -151,14 +151,14 @@ static void test_hands_over(void) {
         r.looked = ask;
         r.look_ns = 60 * QR_MS;
         r.ctx = &d;
-        int64_t blocks = qr_counter_value(QR_BLOCKS), out = qr_counter_value(QR_BLOCKS_HANDED_OVER), in = qr_counter_value(QR_BLOCKS_TAKEN_OVER);
+        int64_t micro_batches = qr_counter_value(QR_MICRO_BATCHES), out = qr_counter_value(QR_MICRO_BATCHES_HANDED_OVER), in = qr_counter_value(QR_MICRO_BATCHES_TAKEN_OVER);
         ring_run(&r);
-        blocks = qr_counter_value(QR_BLOCKS) - blocks;
-        out = qr_counter_value(QR_BLOCKS_HANDED_OVER) - out;
-        in = qr_counter_value(QR_BLOCKS_TAKEN_OVER) - in;
-        snprintf(what, sizeof what, "workers %u and %u of %u leave in a step%s", d.who, d.also, r.n, d.in_hand_ns ? ", with a long block in hand" : "");
-        printf("%s: %lld blocks computed of %lld, %lld handed over\n", what, (long long)blocks, (long long)n_blocks, (long long)out);
-        CHECK(blocks == want, "%s: %lld blocks were computed, not %lld", what, (long long)blocks, (long long)want);
+        micro_batches = qr_counter_value(QR_MICRO_BATCHES) - micro_batches;
+        out = qr_counter_value(QR_MICRO_BATCHES_HANDED_OVER) - out;
+        in = qr_counter_value(QR_MICRO_BATCHES_TAKEN_OVER) - in;
+        snprintf(what, sizeof what, "workers %u and %u of %u leave in a step%s", d.who, d.also, r.n, d.in_flight_ns ? ", with a long micro-batch in flight" : "");
+        printf("%s: %lld micro-batches computed of %lld, %lld handed over\n", what, (long long)micro_batches, (long long)n_micro_batches, (long long)out);
+        CHECK(micro_batches == want, "%s: %lld micro-batches were computed, not %lld", what, (long long)micro_batches, (long long)want);
         CHECK(out == in && out > 0, "%s: %lld handed over, %lld taken over", what, (long long)out, (long long)in);
         for (uint32_t i = 0; i < r.n; i++) {
             if (i != d.who && i != d.also) continue;

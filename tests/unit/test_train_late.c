@@ -6,21 +6,21 @@ static const char job[] = "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circu
     "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},"
     "\"precision\":\"double\",\"block_size\":1,\"train\":{\"epochs\":4,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"
     "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
-enum { KEPT_PASS = 7 };
+enum { KEPT_REDUCTIONS = 7 };
 
 static struct {
     struct qr_state kept;
     bool has_kept, keeps;
-    int64_t blocks, blocks_behind; /* of the whole run; after the kept state */
+    int64_t micro_batches, micro_batches_behind; /* of the whole run; after the kept state */
     char digest[33];
     struct qr_buf lines;
 } truth;
 static struct { bool found, ended, fails; atomic_uint n_looks; } store;
 
-static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
     struct ring_worker *w = ctx;
     (void)leader, (void)err;
-    if (!truth.keeps || truth.has_kept || state->pass != KEPT_PASS) return QR_OK;
+    if (!truth.keeps || truth.has_kept || state->reductions != KEPT_REDUCTIONS) return QR_OK;
     qr_state_init(&truth.kept, w->ring->job, w->ring->model);
     qr_state_copy(&truth.kept, state);
     truth.has_kept = true;
@@ -41,65 +41,65 @@ static bool ended(void *ctx) {
 
 static int64_t run(struct ring *r, uint32_t n) {
     ring_init(r, job, n);
-    r->stable = on_stable;
+    r->committed = on_committed;
     r->reload = reload;
     r->ended = ended;
     atomic_store(&store.n_looks, 0);
-    int64_t before = qr_counter_value(QR_BLOCKS);
+    int64_t before = qr_counter_value(QR_MICRO_BATCHES);
     ring_run(r);
     for (uint32_t i = 0; i < n; i++) CHECK(r->worker[i].code == QR_OK, "worker %u: %s", i, r->worker[i].err.msg);
-    return qr_counter_value(QR_BLOCKS) - before;
+    return qr_counter_value(QR_MICRO_BATCHES) - before;
 }
 
 static void undisturbed(void) {
     struct ring r;
     truth.keeps = true;
-    truth.blocks = run(&r, 1);
+    truth.micro_batches = run(&r, 1);
     truth.keeps = false;
-    CHECK(truth.has_kept && truth.blocks > 0);
+    CHECK(truth.has_kept && truth.micro_batches > 0);
     memcpy(truth.digest, r.worker[0].result.state_digest, sizeof truth.digest);
     truth.lines = ring_log(&r);
     size_t n_train = r.data.n_train, n_val = r.data.n_samples - n_train;
-    size_t each = (n_train + 8) / 9 + 1, epochs = KEPT_PASS / each, left = KEPT_PASS % each; /* blocks of one sample; 9 to a step */
-    truth.blocks_behind = truth.blocks - (int64_t)(epochs * (n_train + n_val) + left * 9);
+    size_t each = (n_train + 8) / 9 + 1, epochs = KEPT_REDUCTIONS / each, left = KEPT_REDUCTIONS % each; /* micro-batches of one sample; 9 to a step */
+    truth.micro_batches_behind = truth.micro_batches - (int64_t)(epochs * (n_train + n_val) + left * 9);
     ring_fini(&r);
 }
 
-static void check_trained(struct ring *r, int64_t blocks, int64_t want, const char *what) {
+static void check_trained(struct ring *r, int64_t micro_batches, int64_t want, const char *what) {
     struct qr_buf text = ring_log(r);
     for (uint32_t i = 0; i < r->n; i++) CHECK(strcmp(r->worker[i].result.state_digest, truth.digest) == 0, "%s: worker %u", what, i);
-    CHECK(blocks == want, "%s: %lld blocks were computed, not %lld", what, (long long)blocks, (long long)want);
+    CHECK(micro_batches == want, "%s: %lld micro-batches were computed, not %lld", what, (long long)micro_batches, (long long)want);
     CHECK(text.n && text.n <= truth.lines.n && memcmp(text.p, truth.lines.p + truth.lines.n - text.n, text.n) == 0, "%s: the log's end", what);
-    CHECK((text.n == truth.lines.n) == (want == truth.blocks), "%s: the log's length", what);
+    CHECK((text.n == truth.lines.n) == (want == truth.micro_batches), "%s: the log's length", what);
     qr_buf_free(&text);
 }
 
 int main(void) {
     struct ring r;
-    int64_t blocks;
+    int64_t micro_batches;
     undisturbed();
     for (uint32_t n = 2; n <= 4; n++) {
         store.found = true;
-        blocks = run(&r, n);
+        micro_batches = run(&r, n);
         /* some are computed from the start's state before the leader has looked: at most the first step's */
-        CHECK(blocks >= truth.blocks_behind && blocks <= truth.blocks_behind + 9, "%u: %lld blocks, not %lld", n, (long long)blocks,
-              (long long)truth.blocks_behind);
-        check_trained(&r, truth.blocks_behind, truth.blocks_behind, "newer");
+        CHECK(micro_batches >= truth.micro_batches_behind && micro_batches <= truth.micro_batches_behind + 9, "%u: %lld micro-batches, not %lld", n, (long long)micro_batches,
+              (long long)truth.micro_batches_behind);
+        check_trained(&r, truth.micro_batches_behind, truth.micro_batches_behind, "newer");
         CHECK(atomic_load(&store.n_looks) == 1, "one looks, not %u", atomic_load(&store.n_looks));
         ring_fini(&r);
     }
     store.found = false;
-    blocks = run(&r, 3);
-    check_trained(&r, blocks, truth.blocks, "nothing there");
+    micro_batches = run(&r, 3);
+    check_trained(&r, micro_batches, truth.micro_batches, "nothing there");
     ring_fini(&r);
     store.fails = true;
-    blocks = run(&r, 3);
-    check_trained(&r, blocks, truth.blocks, "the store does not answer");
+    micro_batches = run(&r, 3);
+    check_trained(&r, micro_batches, truth.micro_batches, "the store does not answer");
     ring_fini(&r);
     store.fails = false;
     store.found = store.ended = true;
-    blocks = run(&r, 3);
-    CHECK(blocks <= 9 && atomic_load(&r.n_wrote) == 0, "%lld blocks computed, %u wrote", (long long)blocks, atomic_load(&r.n_wrote));
+    micro_batches = run(&r, 3);
+    CHECK(micro_batches <= 9 && atomic_load(&r.n_wrote) == 0, "%lld micro-batches computed, %u wrote", (long long)micro_batches, atomic_load(&r.n_wrote));
     for (uint32_t i = 0; i < 3; i++) CHECK(r.worker[i].result.by_others, "worker %u: nothing is left to do", i);
     ring_fini(&r);
     qr_state_fini(&truth.kept);

@@ -1,6 +1,6 @@
-/* A block that kills whoever computes it ends the job after its third victim, and random kills, as many as they may be, do not. */
+/* A micro-batch that kills whoever computes it ends the job after its third victim, and random kills, as many as they may be, do not. */
 #define qr_schedule qr_group_schedule /* the tag of another struct in model/optimizer.h */
-#include "group/trainer_impl.h"
+#include "group/group_impl.h"
 #undef qr_schedule
 #include "tests/ring.h"
 
@@ -8,11 +8,11 @@ static const char job[] = "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circu
     "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},"
     "\"precision\":\"double\",\"block_size\":1,\"train\":{\"epochs\":3,\"batch_size\":28,\"loss\":\"mse\","
     "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
-enum { BAD_PASS = 2, BAD_STEP = 2 /* an evaluation is a pass too */ };
+enum { BAD_REDUCTION = 2, BAD_STEP = 2 /* an evaluation is a reduction too */ };
 
 static struct {
-    uint64_t block;             /* the poison block of BAD_PASS, or none */
-    int64_t block_ns;           /* a block of that step takes so long */
+    uint64_t micro_batch;             /* the poison micro-batch of BAD_REDUCTION, or none */
+    int64_t micro_batch_ns;           /* a micro-batch of that step takes so long */
     unsigned n_kills;           /* random ones, in that step */
     int64_t every_ns;
     pthread_mutex_t lock;
@@ -26,25 +26,25 @@ static uint64_t dice(uint64_t n) {
     plan.random = plan.random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (plan.random >> 33) % n;
 }
-static bool computes(struct qr_group *g, uint64_t *ret_block) {
+static bool computes(struct qr_group *g, uint64_t *ret_micro_batch) {
     pthread_mutex_lock(&g->lock);
-    bool yes = g->held.applied_step == BAD_PASS && g->ledger.n_taken > 0;
-    *ret_block = yes ? g->ledger.block[g->ledger.n_taken - 1] : 0;
+    bool yes = g->held.applied_reductions == BAD_REDUCTION && g->ledger.n_taken > 0;
+    *ret_micro_batch = yes ? g->ledger.micro_batch[g->ledger.n_taken - 1] : 0;
     pthread_mutex_unlock(&g->lock);
     return yes;
 }
-/* A step looks at the clock at the beginning and the end of each block: there its worker dies, when it is its turn. */
+/* A step looks at the clock at the beginning and the end of each micro-batch: there its worker dies, when it is its turn. */
 static void die(struct ring_worker *w, unsigned n) {
-    uint64_t block;
+    uint64_t micro_batch;
     int64_t now = qr_now_ns(&qr_clock_monotonic);
     (void)n;
-    if (atomic_load(&w->killed) || !w->group || !computes(w->group, &block)) return;
-    ring_pause(plan.block_ns / 2);
+    if (atomic_load(&w->killed) || !w->group || !computes(w->group, &micro_batch)) return;
+    ring_pause(plan.micro_batch_ns / 2);
     pthread_mutex_lock(&plan.lock);
     bool random = plan.n_random < plan.n_kills && (now = qr_now_ns(&qr_clock_monotonic)) >= plan.next_ns && dice(2) == 0;
-    bool dies = random || block == plan.block;
+    bool dies = random || micro_batch == plan.micro_batch;
     if (dies) {
-        if (++plan.n_deaths == 3 && plan.block != UINT64_MAX && w->again_ns != INT64_MAX) w->again_ns = 300 * QR_MS; /* by then an operator knows that the job has failed */
+        if (++plan.n_deaths == 3 && plan.micro_batch != UINT64_MAX && w->again_ns != INT64_MAX) w->again_ns = 300 * QR_MS; /* by then an operator knows that the job has failed */
         plan.last_ns = now;
     }
     if (random) {
@@ -54,31 +54,31 @@ static void die(struct ring_worker *w, unsigned n) {
     pthread_mutex_unlock(&plan.lock);
     if (dies) ring_kill(w);
 }
-static void prepare(struct ring *r, uint32_t n, uint64_t block, int64_t again_ns, uint64_t seed) {
+static void prepare(struct ring *r, uint32_t n, uint64_t micro_batch, int64_t again_ns, uint64_t seed) {
     ring_init(r, job, n);
     r->looked = die;
     plan.ring = r;
-    plan.block = block;
+    plan.micro_batch = micro_batch;
     plan.n_deaths = plan.n_random = plan.n_kills = 0;
     plan.n_at_once = 1;
     plan.next_ns = 0;
     plan.random = seed;
-    plan.block_ns = QR_MS;
+    plan.micro_batch_ns = QR_MS;
     for (uint32_t i = 0; i < n; i++) r->worker[i].again_ns = again_ns, r->worker[i].slow = true;
 }
 
 /* Who lives on ends with the sentence; all say the same one. */
-static void test_poison(uint32_t n, int64_t again_ns, int64_t block_ns, uint64_t block, unsigned min_workers) {
+static void test_poison(uint32_t n, int64_t again_ns, int64_t micro_batch_ns, uint64_t micro_batch, unsigned min_workers) {
     struct ring r;
-    prepare(&r, n, block, again_ns, block);
-    plan.block_ns = block_ns;
+    prepare(&r, n, micro_batch, again_ns, micro_batch);
+    plan.micro_batch_ns = micro_batch_ns;
     r.min_workers = min_workers;
     ring_run(&r);
     int64_t took_ns = qr_now_ns(&qr_clock_monotonic) - plan.last_ns;
     const char *said = NULL;
     char words[80];
     unsigned n_said = 0;
-    snprintf(words, sizeof words, "step %d: block %llu killed 3 workers, one after the other: worker ", BAD_STEP, (unsigned long long)block);
+    snprintf(words, sizeof words, "step %d: micro-batch %llu killed 3 workers, one after the other: worker ", BAD_STEP, (unsigned long long)micro_batch);
     for (uint32_t i = 0; i < n; i++) {
         struct ring_worker *w = &r.worker[i];
         if (atomic_load(&w->killed)) continue;
@@ -93,7 +93,7 @@ static void test_poison(uint32_t n, int64_t again_ns, int64_t block_ns, uint64_t
     CHECK(n_said >= (n > 3 ? n - 3 : 1), "%u said it", n_said);
     CHECK(took_ns < 10 * QR_SECOND, "%.2f s", (double)took_ns / 1e9);
     if (again_ns == INT64_MAX)
-        printf("poison block in a ring of %u: all ended %.2f s after the third death: %s\n", n, (double)took_ns / 1e9, said ? said : "?");
+        printf("poison micro-batch in a ring of %u: all ended %.2f s after the third death: %s\n", n, (double)took_ns / 1e9, said ? said : "?");
     ring_fini(&r);
 }
 
@@ -104,7 +104,7 @@ static void test_random_kills(const char *digest, const struct qr_buf *lines, un
     plan.n_kills = 30;
     plan.every_ns = 12 * QR_MS;
     plan.n_at_once = n_at_once;
-    plan.block_ns = 6 * QR_MS;
+    plan.micro_batch_ns = 6 * QR_MS;
     r.form_ns = QR_SECOND;
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     ring_run(&r);

@@ -1,23 +1,23 @@
-/* Training is cut off after every pass and goes on from the checkpoint of that pass, as bytes: the same lines, result and digest as
+/* Training is cut off after every reduction and goes on from the checkpoint after it, as bytes: the same lines, result and digest as
  * undisturbed. */
 #include "base/mem.h"
 #include "tests/t.h"
 #include "train/checkpoint.h"
 #include "train/train.h"
 
-enum { MAX_PASSES = 64 };
+enum { MAX_REDUCTIONS = 64 };
 struct run {
     struct qr_job *job;
     struct qr_dataset data;
     struct qr_model *model;
     struct qr_job_canonical canonical;
     struct qr_pool *pool;
-    /* what was told */
-    struct qr_buf lines[MAX_PASSES];  /* by pass, from 1 */
-    struct qr_buf files[MAX_PASSES];  /* the checkpoint of each stable state */
-    uint64_t first, n_lines;          /* the pass that the run began from; lines told in it */
+    /* what was reported */
+    struct qr_buf lines[MAX_REDUCTIONS];  /* by reductions, from 1 */
+    struct qr_buf files[MAX_REDUCTIONS];  /* the checkpoint of each committed state */
+    uint64_t first, n_lines;          /* the reductions that the run began after; lines reported in it */
     bool keep, same_lines;
-    uint64_t cut_at;                  /* no step is told beyond */
+    uint64_t cut_at;                  /* no step is reported beyond */
 };
 static struct qr_err err;
 
@@ -26,23 +26,23 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     struct run *r = ctx;
     struct qr_buf text = {0};
     (void)leader, (void)detail, (void)e;
-    uint64_t pass = r->first + ++r->n_lines;
-    if (pass >= MAX_PASSES) return qr_fail(e, QR_INTERNAL, "too many passes");
+    uint64_t reductions = r->first + ++r->n_lines;
+    if (reductions >= MAX_REDUCTIONS) return qr_fail(e, QR_INTERNAL, "too many passes");
     qr_step_json(line, &text);
-    if (r->keep) qr_buf_put(&r->lines[pass], text.p, text.n);
-    else r->same_lines &= strcmp(qr_buf_string(&text), qr_buf_string(&r->lines[pass])) == 0;
+    if (r->keep) qr_buf_put(&r->lines[reductions], text.p, text.n);
+    else r->same_lines &= strcmp(qr_buf_string(&text), qr_buf_string(&r->lines[reductions])) == 0;
     qr_buf_free(&text);
     return QR_OK;
 }
-static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *s, struct qr_err *e) {
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *s, struct qr_err *e) {
     struct run *r = ctx;
     struct qr_checkpoint c;
     (void)leader;
-    if (s->pass != r->first + r->n_lines) return qr_fail(e, QR_INTERNAL, "pass %d is stable, %d lines were told", (int)s->pass,
+    if (s->reductions != r->first + r->n_lines) return qr_fail(e, QR_INTERNAL, "the state after %d reductions is committed, %d lines were reported", (int)s->reductions,
                                                          (int)r->n_lines);
     if (r->keep) {
         qr_state_save(s, r->job, r->model, r->canonical.hex, &c);
-        CHECK(qr_checkpoint_encode(&c, &r->files[s->pass], NULL, &err) == QR_OK, "%s", err.msg);
+        CHECK(qr_checkpoint_encode(&c, &r->files[s->reductions], NULL, &err) == QR_OK, "%s", err.msg);
         qr_checkpoint_fini(&c);
     }
     return QR_OK;
@@ -54,8 +54,8 @@ static enum qr_code train(struct run *r, const struct qr_state *from, uint64_t e
     struct qr_group *group = qr_group_solo(&g);
     struct qr_train_options o = {.job = r->job, .canonical = &r->canonical, .data = &r->data, .model = r->model, .group = group,
                                  .pool = r->pool, .clock = &qr_clock_monotonic, .resume = from, .epochs = epochs,
-                                 .observer = {.ctx = r, .step = on_step, .stable = on_stable}};
-    r->first = from ? from->pass : 0;
+                                 .observer = {.ctx = r, .step = on_step, .committed = on_committed}};
+    r->first = from ? from->reductions : 0;
     r->n_lines = 0;
     r->same_lines = true;
     enum qr_code code = qr_train_run(&o, ret, &err);
@@ -71,7 +71,7 @@ static bool same_result(const struct run *r, const struct qr_train_result *a, co
     return is && memcmp(a->params, b->params, qr_model_n_params(r->model) * sizeof *a->params) == 0;
 }
 
-static void each_pass(const char *what, const char *text) {
+static void each_reduction(const char *what, const char *text) {
     struct run *r = qr_xcalloc(1, sizeof *r);
     struct qr_train_result whole = {0}, part;
     CHECK(qr_job_parse(qr_bytes_of_string(text), what, &r->job, &err) == QR_OK, "%s", err.msg);
@@ -84,25 +84,25 @@ static void each_pass(const char *what, const char *text) {
     CHECK(train(r, NULL, 0, &whole) == QR_OK, "%s: %s", what, err.msg);
     r->keep = false;
     uint64_t passes = r->n_lines;
-    CHECK(passes > 5 && r->files[passes].n, "%s: %d passes", what, (int)passes);
+    CHECK(passes > 5 && r->files[passes].n, "%s: %d reductions", what, (int)passes);
     for (uint64_t p = 0; p <= passes; p++) {
         struct qr_checkpoint c = {0};
         struct qr_state s;
         qr_state_init(&s, r->job, r->model);
         CHECK(qr_checkpoint_decode(qr_buf_view(&r->files[p]), what, &c, &err) == QR_OK, "%s", err.msg);
-        CHECK(qr_state_load(&c, r->job, r->model, &s, &err) == QR_OK && s.pass == p, "%s", err.msg);
+        CHECK(qr_state_load(&c, r->job, r->model, &s, &err) == QR_OK && s.reductions == p, "%s", err.msg);
         part = (struct qr_train_result){0};
-        CHECK(train(r, &s, 0, &part) == QR_OK, "%s, from pass %d: %s", what, (int)p, err.msg);
-        CHECK(r->same_lines && r->n_lines == passes - p, "%s, from pass %d: %d lines, %s", what, (int)p, (int)r->n_lines, r->same_lines
+        CHECK(train(r, &s, 0, &part) == QR_OK, "%s, from reduction %d: %s", what, (int)p, err.msg);
+        CHECK(r->same_lines && r->n_lines == passes - p, "%s, from reduction %d: %d lines, %s", what, (int)p, (int)r->n_lines, r->same_lines
               ? "the same" : "other ones");
-        CHECK(part.params && same_result(r, &whole, &part), "%s, from pass %d: %s and %s", what, (int)p, whole.state_digest,
+        CHECK(part.params && same_result(r, &whole, &part), "%s, from reduction %d: %s and %s", what, (int)p, whole.state_digest,
               part.state_digest);
         free(part.params);
         qr_checkpoint_fini(&c);
         qr_state_fini(&s);
     }
     free(whole.params);
-    for (size_t i = 0; i < MAX_PASSES; i++) qr_buf_free(&r->lines[i]), qr_buf_free(&r->files[i]);
+    for (size_t i = 0; i < MAX_REDUCTIONS; i++) qr_buf_free(&r->lines[i]), qr_buf_free(&r->files[i]);
     qr_pool_free(r->pool);
     qr_job_canonical_fini(&r->canonical);
     qr_model_free(r->model);
@@ -144,13 +144,13 @@ static void strangers(void) {
     "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":8" data "},\"train\":{\"loss\":\"mse\"," train "}}"
 
 int main(void) {
-    each_pass("adam with validation", QCNN(",\"train_fraction\":0.7", "\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\",\"mae\"]"));
-    each_pass("no validation, momentum", QCNN("",
+    each_reduction("adam with validation", QCNN(",\"train_fraction\":0.7", "\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\",\"mae\"]"));
+    each_reduction("no validation, momentum", QCNN("",
                                               "\"epochs\":4,\"batch_size\":12,\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":0.1,\"momentum\":0.9}"));
-    each_pass("a schedule", QCNN(",\"train_fraction\":0.7",
+    each_reduction("a schedule", QCNN(",\"train_fraction\":0.7",
                                  "\"epochs\":4,\"batch_size\":9,\"optimizer\":{\"name\":\"rmsprop\",\"learning_rate\":"
               "{\"schedule\":\"exponential\",\"initial_learning_rate\":0.1,\"decay_steps\":2,\"decay_rate\":0.5}}"));
-    each_pass("early stopping that keeps the best", QCNN(",\"train_fraction\":0.7",
+    each_reduction("early stopping that keeps the best", QCNN(",\"train_fraction\":0.7",
                                                          "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adam\","
               "\"learning_rate\":0.9},\"early_stopping\":{\"monitor\":\"val_loss\",\"patience\":2,\"restore_best_weights\":true}"));
     strangers();

@@ -1,7 +1,7 @@
 /* A machine that computes wrongly: the majority's state holds, without one all go back to the last checkpoint, and at the second time at one step the
  * job ends. */
 #define qr_schedule qr_group_schedule /* the tag of another struct in model/optimizer.h */
-#include "group/trainer_impl.h"
+#include "group/group_impl.h"
 #undef qr_schedule
 #include "base/counter.h"
 #include "tests/ring.h"
@@ -10,12 +10,12 @@ static const char job[] = "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circu
     "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},"
     "\"precision\":\"double\",\"block_size\":1,\"train\":{\"epochs\":4,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"
     "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
-enum { KEPT_PASS = 6, WRONG_PASS = 9 };
+enum { KEPT_REDUCTIONS = 6, WRONG_REDUCTION = 9 };
 
 static struct {
     uint32_t who;
-    unsigned n_wrong, times;       /* it computes the state after WRONG_PASS wrongly, so many times; n_wrong: so far */
-    struct qr_state kept, *state;  /* kept: the undisturbed run's after KEPT_PASS; state: who's, where it lies */
+    unsigned n_wrong, times;       /* it computes the state after WRONG_REDUCTION wrongly, so many times; n_wrong: so far */
+    struct qr_state kept, *state;  /* kept: the undisturbed run's after KEPT_REDUCTIONS; state: who's, where it lies */
     bool has_kept, in_store, busy;
     atomic_uint n_reloads;
     pthread_mutex_t lock;
@@ -30,7 +30,7 @@ static void err_once(struct ring_worker *w, unsigned n) {
     (void)n;
     if (w->index != plan.who || !g || !plan.state || plan.n_wrong >= plan.times) return;
     pthread_mutex_lock(&g->lock);
-    bool reduced = g->held.applied_step == WRONG_PASS && !g->ledger.open && g->ledger.n_taken > 0 && g->begun;
+    bool reduced = g->held.applied_reductions == WRONG_REDUCTION && !g->ledger.open && g->ledger.n_taken > 0 && g->begun;
     pthread_mutex_unlock(&g->lock);
     if (reduced && !plan.busy) {
         plan.state->weights[0] += 0x1p-40;
@@ -38,12 +38,12 @@ static void err_once(struct ring_worker *w, unsigned n) {
     }
     plan.busy = reduced;
 }
-static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
     struct ring_worker *w = ctx;
     union { const struct qr_state *in; struct qr_state *out; } u = {state};
     (void)leader, (void)err;
     if (w->index == plan.who) plan.state = u.out;
-    if (plan.has_kept || state->pass != KEPT_PASS) return QR_OK;
+    if (plan.has_kept || state->reductions != KEPT_REDUCTIONS) return QR_OK;
     qr_state_init(&plan.kept, w->ring->job, w->ring->model);
     qr_state_copy(&plan.kept, state);
     plan.has_kept = true;
@@ -68,7 +68,7 @@ static void run(struct ring *r, uint32_t n, uint32_t who, unsigned times, bool i
     ring_init(r, job, n);
     r->looked = err_once;
     for (uint32_t i = 0; i < n; i++) r->worker[i].slow = true;
-    r->stable = on_stable;
+    r->committed = on_committed;
     r->reload = reload;
     if (!getenv("NOISE")) r->noise = (struct qr_log){.level = QR_LOG_ERROR, .write = keep_errors};
     plan.who = who;
@@ -99,9 +99,9 @@ static void test_majority(void) {
         int64_t before = qr_counter_value(QR_WRONG_STATES);
         run(&r, 3, who, 1, false);
         check_same(&r, "a majority");
-        snprintf(words, sizeof words, "step %d: worker %u (w%u:2222) computed wrongly: its state is ", WRONG_PASS + 1, who, who);
+        snprintf(words, sizeof words, "step %d: worker %u (w%u:2222) computed wrongly: its state is ", WRONG_REDUCTION + 1, who, who);
         CHECK(who == 0 || strstr(plan.log, words), "%s", plan.log);
-        snprintf(words, sizeof words, "step %d: this worker computed wrongly: its state is ", WRONG_PASS + 1);
+        snprintf(words, sizeof words, "step %d: this worker computed wrongly: its state is ", WRONG_REDUCTION + 1);
         CHECK(strstr(plan.log, words) && strstr(plan.log, "and that of the majority is "), "%s", plan.log);
         CHECK(atomic_load(&plan.n_reloads) == 0 && qr_counter_value(QR_WRONG_STATES) == before + 1);
         ring_fini(&r);

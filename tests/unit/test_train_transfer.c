@@ -15,11 +15,11 @@ static void fill(struct qr_state *s, double x) {
     s->stop[QR_STOP_WAIT] = x;
     s->step = 5;
     s->epoch = 1;
-    s->pass = 6;
+    s->reductions = 6;
 }
 static struct qr_lines some_lines(void) {
     struct qr_lines l = {0};
-    for (uint64_t i = 0; i < 6; i++) qr_lines_add(&l, &(struct qr_told){.step = i, .epoch = 1, .samples = 4, .eval = i == 4, .value = {0.5, (double)i}, .readouts = {i}});
+    for (uint64_t i = 0; i < 6; i++) qr_lines_add(&l, &(struct qr_reported){.step = i, .epoch = 1, .samples = 4, .eval = i == 4, .value = {0.5, (double)i}, .readouts = {i}});
     l.waits = true;
     CHECK(l.n == QR_LINES_KEPT && l.line[0].step == 2 && l.line[3].step == 5 && l.line[2].eval);
     return l;
@@ -38,7 +38,7 @@ static void test_transfer(void) {
     for (size_t i = 0; i < n; i++) gradient[i] = 1.0 / (double)(i + 1);
     qr_state_digest(&s, &scratch, digest);
     qr_transfer_encode(&s, gradient, &lines, &bytes);
-    /* one bit anywhere, a byte less, another digest, another pass: refused, and nothing has changed */
+    /* one bit anywhere, a byte less, another digest, another number of reductions: refused, and nothing has changed */
     for (size_t at = 0; at < bytes.n; at += at < 64 ? 1 : 37) {
         bytes.p[at] ^= 4;
         CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &scratch, &got, got_gradient, &got_lines, &err) == QR_UNAVAILABLE, "byte %zu", at);
@@ -51,7 +51,7 @@ static void test_transfer(void) {
     digest[3] ^= 1;
     CHECK(got.weights[0] == -3 && got_gradient[0] == 0 && got_lines.n == 0);
     CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &scratch, &got, got_gradient, &got_lines, &err) == QR_OK, "%s", err.msg);
-    CHECK(memcmp(got.all, s.all, s.n_all * sizeof *s.all) == 0 && memcmp(got.stop, s.stop, sizeof s.stop) == 0 && got.step == 5 && got.epoch == 1 && got.pass == 6);
+    CHECK(memcmp(got.all, s.all, s.n_all * sizeof *s.all) == 0 && memcmp(got.stop, s.stop, sizeof s.stop) == 0 && got.step == 5 && got.epoch == 1 && got.reductions == 6);
     CHECK(memcmp(gradient, got_gradient, n * sizeof *gradient) == 0 && got_lines.waits && got_lines.n == lines.n);
     for (size_t i = 0; i < lines.n; i++)
         CHECK(got_lines.line[i].step == lines.line[i].step && got_lines.line[i].eval == lines.line[i].eval && got_lines.line[i].value[1] == lines.line[i].value[1] &&

@@ -56,9 +56,9 @@ static struct qr_publisher *publisher(const char *url, const char *job_hash, int
 static enum qr_code hand_over(struct qr_publisher *p, bool leader, uint64_t step) {
     struct qr_state s;
     qr_state_init(&s, job, model);
-    s.step = s.pass = step;
+    s.step = s.reductions = step;
     for (size_t i = 0; i < s.n_params; i++) s.weights[i] = (double)step + (double)i;
-    enum qr_code code = qr_publisher_stable(p, leader, &s, &err);
+    enum qr_code code = qr_publisher_committed(p, leader, &s, &err);
     qr_state_fini(&s);
     return code;
 }

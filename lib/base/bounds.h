@@ -1,0 +1,7 @@
+/* base/bounds.h — what many rooms must agree on. */
+#ifndef QR_BASE_BOUNDS_H
+#define QR_BASE_BOUNDS_H
+
+enum { QR_MAX_MEMBERS = 64 }; /* of a ring; indices and ranks are below. A set of them is a uint64_t */
+
+#endif

@@ -1,0 +1,488 @@
+/* membership/member.c — the membership machine: connections, hearing, and the ways out. */
+#include "membership/member.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "membership/member_impl.h"
+
+static void emit(struct qr_member *m, const struct qr_member_action *a) { m->emit(m->ctx, a); }
+
+void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, ...) {
+    char line[QR_ERR_MSG_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_LOG, .level = level, .text = line});
+}
+
+const char *qr_member_peer_text(struct qr_member *m, uint32_t index) {
+    const char *address = index < m->opt.n_peers ? m->opt.peers[index] : "address unknown";
+    snprintf(m->peer_text, sizeof m->peer_text, "worker %u (%.*s)", index, 256, address);
+    return m->peer_text;
+}
+
+bool member_in_generation(const struct qr_member *m, uint32_t index) {
+    for (uint32_t r = 0; m->formed && r < m->generation.begin.n_members; r++)
+        if (m->generation.begin.member[r].name.index == index) return true;
+    return false;
+}
+
+/* As the process that it is now. */
+static bool member_is_of_generation(const struct qr_member *m, uint32_t index) {
+    for (uint32_t r = 0; r < m->generation.begin.n_members; r++) {
+        const struct qr_member_name *name = &m->generation.begin.member[r].name;
+        if (name->index == index) return same_inc(name->incarnation, m->peer[index].incarnation);
+    }
+    return false;
+}
+
+struct member_conn *member_conn(struct qr_member *m, uint32_t id) {
+    for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
+        if (c->state != CONN_FREE && c->id == id) return c;
+    return NULL;
+}
+
+void member_send(struct qr_member *m, uint32_t conn) {
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_SEND, .conn = conn, .message = &m->out});
+}
+
+void member_broadcast(struct qr_member *m) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (m->peer[i].connected) member_send(m, m->peer[i].conn);
+}
+
+void member_close(struct qr_member *m, struct member_conn *c) {
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = c->id});
+    if (c->outgoing) {
+        emit(m, &(struct qr_member_action){.kind = QR_ACT_HANG_UP, .index = c->tag});
+        m->peer[c->tag].redial_ns = m->now_ns + REDIAL_NS;
+    }
+    c->state = CONN_FREE;
+}
+
+void member_heartbeat(struct qr_member *m) {
+    struct qr_heartbeat *h = &m->out.heartbeat;
+    m->out.kind = QR_MESSAGE_HEARTBEAT;
+    memset(h, 0, sizeof *h);
+    h->sequence = ++m->sequence;
+    memcpy(h->incarnation, m->opt.incarnation, sizeof h->incarnation);
+    if (m->active) h->active = m->generation.begin.id;
+    h->promised = m->promised;
+    h->highest_number = m->highest;
+    h->refusals = m->held.refusals;
+    h->applied_reductions = m->held.applied_reductions;
+    h->committed_reductions = m->held.committed_reductions;
+    h->phase = m->ending ? QR_PHASE_DONE : m->formed ? QR_PHASE_MEMBER : QR_PHASE_STARTING;
+    h->form_expired = !m->formed && m->now_ns - m->start_ns >= m->opt.form_timeout_ns;
+    h->trainer_turns = m->turns;
+    h->expected_micro_batch_ms = m->micro_batch_ms;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (member_hears(m, i)) {
+            h->heard[h->n_heard].index = i;
+            memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
+        }
+    h->in_flight = m->in_flight;
+    bool polls = m->now_ns - m->polled.turn_ns < POLLS_NS; /* else it computes by now, and sends no beats */
+    h->polled_ms = polls ? (uint64_t)((m->polled.turn_ns - m->polled.since_ns) / MS(1)) : 0;
+    h->no_data = member_no_data(m);
+    if (m->formed) h->common = m->common;
+}
+
+void member_heartbeats(struct qr_member *m) {
+    member_heartbeat(m);
+    m->beat_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS;
+    member_broadcast(m);
+}
+
+/* ---- the ways out ---- */
+static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, enum qr_code code, const char *text) {
+    struct qr_goodbye *g = &m->out.goodbye;
+    m->out.kind = QR_MESSAGE_GOODBYE;
+    *g = (struct qr_goodbye){.why = why, .code = code, .blame = m->blame};
+    qr_message_text(g->text, sizeof g->text, text);
+    member_broadcast(m);
+    for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
+        if (c->state == CONN_MISMATCH) member_send(m, c->id);
+}
+
+void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why, const char *text) {
+    if (m->over) return;
+    char kept[QR_ERR_MSG_BYTES];
+    snprintf(kept, sizeof kept, "%s", text);
+    say_goodbye(m, why, code, kept);
+    m->over = true;
+    m->active = false;
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept, .blame = m->blame});
+}
+
+void member_end_all(struct qr_member *m, enum qr_code code, const char *text) {
+    m->out.kind = QR_MESSAGE_DONE;
+    m->out.done = (struct qr_done){.code = code, .blame = m->blame};
+    qr_message_text(m->out.done.text, sizeof m->out.done.text, text);
+    member_broadcast(m);
+    member_stop(m, code, QR_GOODBYE_LEAVING, text);
+}
+
+void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
+    if (m->over) return;
+    char kept[QR_MESSAGE_TEXT_BYTES];
+    qr_message_text(kept, sizeof kept, text);
+    say_goodbye(m, QR_GOODBYE_DONE, code, kept);
+    m->over = true;
+    m->active = false;
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept, .blame = m->blame});
+}
+
+/* A peer cannot be heard any more: its connection broke, it fell silent, or it left. */
+void member_peer_down(struct qr_member *m, uint32_t index, const char *reason) {
+    struct peer *p = &m->peer[index];
+    if (!p->connected) return;
+    p->connected = false;
+    if (m->promised.index == index && same_inc(m->promised.incarnation, p->incarnation)) m->promise_exclusive = false;
+    if (m->over || m->ending) return;
+    member_log(m, QR_LOG_WARNING, "%s: %s", qr_member_peer_text(m, index), reason);
+    member_heartbeats(m);
+}
+
+/* ---- events ---- */
+struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_emit_fn *emit_fn, void *ctx) {
+    QR_ASSERT(opt->n_peers >= 1 && opt->n_peers <= QR_MAX_MEMBERS && opt->index < QR_MAX_MEMBERS);
+    struct qr_member *m = qr_xcalloc(1, sizeof *m);
+    m->opt = *opt;
+    m->emit = emit_fn;
+    m->ctx = ctx;
+    m->own = (struct qr_common){.epochs = 1, .allreduce = opt->allreduce, .places = opt->places};
+    m->own.min_workers = opt->min_workers ? opt->min_workers : opt->count_known ? (unsigned)(opt->n_peers + 1) / 2 : 1;
+    m->random = opt->seed ^ UINT64_C(0x9e3779b97f4a7c15);
+    m->peer[opt->index].known = true;
+    memcpy(m->peer[opt->index].incarnation, opt->incarnation, QR_INCARNATION_BYTES);
+    return m;
+}
+
+void qr_member_free(struct qr_member *m) { free(m); }
+
+/* Time moves. When nobody called for long after the deadline, this process was stopped: the others' silence in that time says nothing, and it does not
+ * count as time in which a group was to form. */
+void member_advance(struct qr_member *m, int64_t now_ns) {
+    int64_t gap = now_ns - m->now_ns;
+    if (m->started && gap > QR_MEMBER_HEARTBEAT_NS + STALL_NS) {
+        for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+            m->peer[i].heard_ns += gap;
+            m->peer[i].turns_ns += gap;
+            m->peer[i].data_since_ns += gap;
+        }
+        m->start_ns += gap;
+        m->newcomer_ns += gap;
+        m->idle_ns += gap;
+        if (!m->over) member_log(m, QR_LOG_WARNING, "this worker's group thread stood still for %.1f s", (double)gap / 1e9);
+    }
+    if (gap > 0) m->now_ns = now_ns;
+}
+
+static void dial(struct qr_member *m, uint32_t index) {
+    m->peer[index].redial_ns = 0;
+    emit(m, &(struct qr_member_action){.kind = QR_ACT_DIAL, .index = index, .text = m->opt.peers[index]});
+}
+
+void qr_member_start(struct qr_member *m, int64_t now_ns) {
+    m->now_ns = m->start_ns = m->newcomer_ns = m->idle_ns = now_ns;
+    m->beat_ns = now_ns + QR_MEMBER_HEARTBEAT_NS;
+    m->started = true;
+    for (uint32_t i = 0; i < m->opt.index && i < m->opt.n_peers; i++) dial(m, i);
+    member_consider(m);
+}
+
+void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgoing, uint32_t tag) {
+    member_advance(m, now_ns);
+    struct member_conn *c = m->conns;
+    while (c < m->conns + MAX_CONNS && c->state != CONN_FREE) c++;
+    if (c == m->conns + MAX_CONNS || m->over) {
+        emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = conn});
+        if (!m->over) member_log(m, QR_LOG_WARNING, "a connection was closed: %d are open already", MAX_CONNS);
+        return;
+    }
+    *c = (struct member_conn){.state = CONN_NEW, .id = conn, .tag = tag, .outgoing = outgoing, .since_ns = m->now_ns};
+    member_send_hello(m, conn);
+}
+
+void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *reason) {
+    member_advance(m, now_ns);
+    struct member_conn *c = member_conn(m, conn);
+    if (c == NULL) return;
+    enum conn_state was = c->state;
+    c->state = CONN_FREE;
+    if (was == CONN_MISMATCH && m->peer[c->index].mismatch.on) m->peer[c->index].mismatch.down_ns = m->now_ns;
+    if (was == CONN_PEER && m->peer[c->index].connected && m->peer[c->index].conn == conn) {
+        snprintf(m->text, sizeof m->text, "the connection broke (%.200s)", reason && *reason ? reason : "closed by the other side");
+        member_died(m, c->index);
+        member_peer_down(m, c->index, m->text);
+    }
+    member_consider(m);
+}
+
+static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_heartbeat *h) {
+    struct peer *p = &m->peer[from];
+    if (!same_inc(h->incarnation, p->incarnation) || h->sequence <= p->beat.sequence) return;
+    bool moved = h->trainer_turns != p->beat.trainer_turns || h->expected_micro_batch_ms == 0;
+    /* what it refused for may be gone: that one hears somebody no more, and another does already, is over in a moment */
+    if (h->n_heard != p->beat.n_heard || memcmp(h->heard, p->beat.heard, h->n_heard * sizeof *h->heard) != 0) member_try_again(m);
+    struct qr_in_flight in_flight = p->beat.in_flight;
+    uint64_t no_data = p->beat.no_data;
+    p->beat = *h;
+    p->beat_ns = m->now_ns;
+    if (h->active.number) p->worked_ns = m->now_ns;
+    member_answer_in_flight(m, from, &in_flight, &p->beat);
+    member_hear_no_data(m, from, no_data, h->no_data);
+    if (moved) {
+        p->turns_ns = m->now_ns;
+        if (p->frozen) {
+            p->frozen = false;
+            member_log(m, QR_LOG_INFO, "%s: its training thread moves again", qr_member_peer_text(m, from));
+        }
+    }
+    if (h->highest_number > m->highest) m->highest = h->highest_number;
+}
+
+static void on_goodbye(struct qr_member *m, struct member_conn *c, const struct qr_goodbye *g) {
+    uint32_t from = c->index;
+    if (c->state == CONN_MISMATCH) {
+        if (g->why == QR_GOODBYE_REFUSED) member_mismatch_goodbye(m, from);
+        return;
+    }
+    struct peer *p = &m->peer[from];
+    bool ours = m->formed && member_is_of_generation(m, from);
+    bool ends = ours && g->why == QR_GOODBYE_DONE; /* what it sent last may still be on its way: its stream ends by itself */
+    p->gone = true;
+    if (!ends) emit(m, &(struct qr_member_action){.kind = QR_ACT_PEER_GONE, .index = from});
+    if (m->promised.index == from && same_inc(m->promised.incarnation, p->incarnation)) m->promise_exclusive = false; /* as when its connection breaks */
+    switch (g->why) {
+    case QR_GOODBYE_CLAIMED:
+        snprintf(m->text, sizeof m->text,
+                 "another process claimed index %u (%s tells so): this one is its forerunner or a double, and gives up",
+                 m->opt.index, qr_member_peer_text(m, from));
+        member_stop(m, QR_UNAVAILABLE, QR_GOODBYE_LEAVING, m->text);
+        return;
+    case QR_GOODBYE_DONE:
+        m->others_done = m->others_done || (!m->formed && g->code == QR_OK && p->beat.phase != QR_PHASE_STARTING);
+        if (!ours || m->ending) return;
+        m->blame = g->blame;
+        member_finish(m, g->code, g->text);
+        return;
+    case QR_GOODBYE_LEAVING:
+    case QR_GOODBYE_REFUSED: break;
+    }
+    member_log(m, QR_LOG_INFO, "%s left: %.400s", qr_member_peer_text(m, from), g->text);
+    member_heartbeats(m);
+}
+
+/* From its leader, or from the proposer that it promised, which found that there is nothing to go on from. A newcomer also believes a member that its group
+ * has failed: alone it would begin what failed; and where too few are left, who knows of a poison micro-batch tells the others. */
+static bool may_end(const struct qr_member *m, uint32_t from, const struct qr_done *d) {
+    if (d->blame.is && m->formed && !m->active && member_in_generation(m, from)) return true;
+    const struct qr_member_name *leader = &m->generation.begin.member[0].name;
+    const uint8_t *who = m->peer[from].incarnation; /* a newcomer that has its index is not it */
+    bool promised = m->promised.number && m->promised.index == from && same_inc(m->promised.incarnation, who);
+    bool leads = m->formed && leader->index == from && same_inc(leader->incarnation, who);
+    return promised || leads || (!m->formed && d->code != QR_OK && m->peer[from].beat.phase == QR_PHASE_MEMBER);
+}
+
+void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const struct qr_message *msg) {
+    member_advance(m, now_ns);
+    struct member_conn *c = member_conn(m, conn);
+    if (c == NULL || m->over) return;
+    if (msg->kind == QR_MESSAGE_HELLO) member_on_hello(m, c, &msg->hello);
+    else if (msg->kind == QR_MESSAGE_FIELD) member_on_field(m, c, &msg->field);
+    else if (msg->kind == QR_MESSAGE_GOODBYE && c->state != CONN_NEW) on_goodbye(m, c, &msg->goodbye);
+    else if (c->state == CONN_PEER) {
+        uint32_t from = c->index;
+        m->peer[from].heard_ns = m->now_ns;
+        switch (msg->kind) {
+        case QR_MESSAGE_HEARTBEAT: on_heartbeat(m, from, &msg->heartbeat); break;
+        case QR_MESSAGE_PROPOSE: member_on_propose(m, from, &msg->propose); break;
+        case QR_MESSAGE_PROMISE: member_on_promise(m, from, &msg->promise); break;
+        case QR_MESSAGE_BUSY: member_on_busy(m, &msg->busy); break;
+        case QR_MESSAGE_BEGIN: member_on_begin(m, from, &msg->begin); break;
+        case QR_MESSAGE_DONE:
+            if (m->ending || !may_end(m, from, &msg->done)) break;
+            m->blame = msg->done.blame;
+            member_finish(m, msg->done.code, msg->done.text);
+            break;
+        default: break;
+        }
+    }
+    member_consider(m);
+}
+
+void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *what) {
+    member_advance(m, now_ns);
+    struct member_conn *c = member_conn(m, conn);
+    if (c == NULL || m->over) return;
+    enum conn_state was = c->state;
+    uint32_t index = c->index;
+    member_log(m, QR_LOG_WARNING, "a connection was closed: %s", what);
+    member_close(m, c);
+    if (was == CONN_PEER) {
+        snprintf(m->text, sizeof m->text, "it sent what is no message (%.300s)", what);
+        member_peer_down(m, index, m->text);
+    }
+    member_consider(m);
+}
+
+/* ---- time ---- */
+static void check_peer(struct qr_member *m, uint32_t i) {
+    struct peer *p = &m->peer[i];
+    if (p->redial_ns && m->now_ns >= p->redial_ns) dial(m, i);
+    bool broken = p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_SETTLE_NS; /* with or without its control connection */
+    if (broken && m->active && member_in_generation(m, i) && !m->ending) m->need_new = true;
+    if (!p->connected) return;
+    member_check_data(m, i);
+    int64_t quiet = m->now_ns - p->heard_ns;
+    if (quiet >= QR_MEMBER_DEAD_NS) {
+        struct member_conn *c = member_conn(m, p->conn);
+        if (c) member_close(m, c);
+        member_data_anew(m, i);
+        member_died(m, i);
+        member_dropped(m, p);
+        p->fell_silent = true;
+        snprintf(m->text, sizeof m->text, "silent for %.2f s", (double)quiet / 1e9);
+        member_peer_down(m, i, m->text);
+        return;
+    }
+    if (!m->active || !member_in_generation(m, i) || p->gone || m->ending) return;
+    int64_t limit = (int64_t)p->beat.expected_micro_batch_ms > FROZEN_NS / MS(1) / 5 ? 5 * MS(p->beat.expected_micro_batch_ms) : FROZEN_NS;
+    int64_t stands = m->now_ns - p->turns_ns;
+    if (p->beat.expected_micro_batch_ms && !p->frozen && stands >= limit) {
+        p->frozen = true;
+        member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s", qr_member_peer_text(m, i), (double)stands / 1e9);
+    }
+}
+
+static void check_end(struct qr_member *m) {
+    if (!m->ending || m->over) return;
+    bool all = true;
+    for (uint32_t r = 0; m->formed && r < m->generation.begin.n_members; r++) {
+        uint32_t i = m->generation.begin.member[r].name.index;
+        all = all && (i == m->opt.index || !m->peer[i].connected || m->peer[i].gone);
+    }
+    if (!all && m->now_ns - m->end_ns < GOODBYES_NS) return;
+    if (!all) member_log(m, QR_LOG_WARNING, "not every worker said goodbye within %.0f s", (double)GOODBYES_NS / 1e9);
+    member_finish(m, m->end_code, m->end_text);
+}
+
+void qr_member_tick(struct qr_member *m, int64_t now_ns) {
+    member_advance(m, now_ns);
+    member_consider(m);
+}
+
+/* Everything that time or a change of the peers may ask for. After each event. */
+static void look_around(struct qr_member *m) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS && !m->over; i++) check_peer(m, i);
+    for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS && !m->over; c++)
+        if (c->state == CONN_NEW && m->now_ns - c->since_ns >= HELLO_WAIT_NS) member_close(m, c);
+    if (!m->over) check_end(m);
+    if (!m->over && m->now_ns >= m->beat_ns) member_heartbeats(m);
+}
+
+void member_consider(struct qr_member *m) {
+    if (!m->started || m->over) return;
+    look_around(m);
+    if (!m->over) member_check_mismatch(m);
+    if (!m->over && !m->ending) member_consider_proposing(m);
+}
+
+static void sooner(int64_t *at, int64_t t) {
+    if (t < *at) *at = t;
+}
+
+int64_t qr_member_deadline_ns(const struct qr_member *m) {
+    int64_t at = m->beat_ns < m->now_ns + QR_MEMBER_HEARTBEAT_NS ? m->beat_ns : m->now_ns + QR_MEMBER_HEARTBEAT_NS;
+    if (m->over || !m->started) return m->now_ns + QR_MEMBER_HEARTBEAT_NS;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        const struct peer *p = &m->peer[i];
+        if (p->redial_ns) sooner(&at, p->redial_ns);
+        if (p->connected) sooner(&at, p->heard_ns + QR_MEMBER_DEAD_NS);
+        int64_t settled_ns = p->data_broken_ns + DATA_SETTLE_NS;
+        if (p->data_broken_ns && settled_ns > m->now_ns) sooner(&at, settled_ns);
+    }
+    if (m->pending.on) sooner(&at, m->pending.sent_ns + PROMISE_WAIT_NS);
+    if (m->backoff_until_ns > m->now_ns) sooner(&at, m->backoff_until_ns);
+    if (m->ending) sooner(&at, m->end_ns + GOODBYES_NS);
+    if (!m->formed && m->start_ns + m->opt.form_timeout_ns > m->now_ns) sooner(&at, m->start_ns + m->opt.form_timeout_ns);
+    return at > m->now_ns ? at : m->now_ns + 1;
+}
+
+/* ---- the caller's side ---- */
+void qr_member_set_held(struct qr_member *m, const struct qr_held *held) {
+    m->held = *held;
+    member_forget_deaths(m);
+}
+void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_micro_batch_ns) {
+    m->turns = turns;
+    m->micro_batch_ms = expected_micro_batch_ns <= 0 ? 0 : (uint64_t)expected_micro_batch_ns / 1000000 + 1;
+}
+
+void qr_member_refused(struct qr_member *m, int64_t now_ns) {
+    member_advance(m, now_ns);
+    m->need_new = true;
+    member_consider(m);
+}
+
+void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *text) {
+    member_advance(m, now_ns);
+    if (m->over || m->ending) return;
+    m->ending = true;
+    m->end_ns = m->now_ns;
+    m->end_code = code;
+    qr_message_text(m->end_text, sizeof m->end_text, text ? text : "");
+    m->out.kind = QR_MESSAGE_DONE;
+    m->out.done = (struct qr_done){.code = code};
+    memcpy(m->out.done.text, m->end_text, sizeof m->end_text);
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (m->peer[i].connected && member_in_generation(m, i)) member_send(m, m->peer[i].conn);
+    member_consider(m);
+}
+
+void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why) {
+    member_advance(m, now_ns);
+    if (m->over) return;
+    say_goodbye(m, QR_GOODBYE_LEAVING, QR_CANCELLED, why ? why : "");
+    m->over = true;
+    m->active = false;
+}
+
+bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32_t *ret_index) {
+    member_advance(m, now_ns);
+    const struct member_conn *c = member_conn(m, conn);
+    if (c == NULL || c->state != CONN_PEER) return false;
+    *ret_index = c->index;
+    m->peer[c->index].heard_ns = m->now_ns;
+    return true;
+}
+
+bool qr_member_heir(const struct qr_member *m, uint32_t *ret_index, uint32_t *ret_conn) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (member_in_generation(m, i) && member_hears(m, i)) {
+            *ret_index = i;
+            *ret_conn = m->peer[i].conn;
+            return true;
+        }
+    return false;
+}
+
+const struct qr_generation *qr_member_active(const struct qr_member *m) { return m->active ? &m->generation : NULL; }
+uint32_t qr_member_conn(const struct qr_member *m, uint32_t index) {
+    return index < QR_MAX_MEMBERS && m->peer[index].connected ? m->peer[index].conn : 0;
+}
+
+unsigned qr_member_n_connected(const struct qr_member *m) {
+    unsigned n = 0;
+    for (uint32_t i = 0; i < m->opt.n_peers; i++) n += m->peer[i].connected;
+    return n;
+}
+
+uint64_t qr_member_highest_number(const struct qr_member *m) { return m->highest; }

@@ -1,0 +1,274 @@
+/* membership/member_hello.c — who answers, with what settings, under which index (protocol.md §3, rule 8). */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checksum.h"
+#include "membership/member_impl.h"
+
+static uint64_t digest_of(const char *value) {
+    uint8_t d[QR_XXH3_BYTES];
+    qr_xxh3(value, strlen(value), d);
+    return qr_get_u64le(d);
+}
+
+void member_send_hello(struct qr_member *m, uint32_t conn) {
+    struct qr_hello *h = &m->out.hello;
+    m->out.kind = QR_MESSAGE_HELLO;
+    memset(h, 0, sizeof *h);
+    h->protocol_min = QR_PROTOCOL_MIN;
+    h->protocol_max = QR_PROTOCOL_MAX;
+    qr_message_text(h->contract, sizeof h->contract, m->opt.contract);
+    qr_message_text(h->run, sizeof h->run, m->opt.run);
+    h->index = m->opt.index;
+    memcpy(h->incarnation, m->opt.incarnation, sizeof h->incarnation);
+    memcpy(h->job_hash, m->opt.job_hash, sizeof h->job_hash);
+    for (size_t i = 0; i < m->opt.n_fields && i < QR_MESSAGE_MAX_FIELDS; i++) {
+        qr_message_text(h->field[i].name, sizeof h->field[i].name, m->opt.fields[i].name);
+        h->field[i].digest = digest_of(m->opt.fields[i].value);
+        h->n_fields++;
+    }
+    h->committed_reductions = m->held.committed_reductions;
+    h->phase = m->formed ? QR_PHASE_MEMBER : QR_PHASE_STARTING;
+    h->leader = m->active && m->generation.rank == 0;
+    if (m->active) h->generation = m->generation.begin.id;
+    h->highest_number = m->highest;
+    h->data_port = m->opt.data_port;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (member_hears(m, i)) {
+            h->heard[h->n_heard].index = i;
+            memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
+        }
+    member_send(m, conn);
+}
+
+/* ---- settings that differ ---- */
+static void add_field(struct qr_member *m, struct member_conn *c, struct mismatch *mm, const char *name, const char *here, const char *there) {
+    if (mm->n < SHOWN_FIELDS) {
+        qr_message_text(mm->field[mm->n].name, sizeof mm->field[mm->n].name, name);
+        qr_message_text(mm->field[mm->n].here, sizeof mm->field[mm->n].here, here ? here : "(none)");
+        mm->field[mm->n].told = there != NULL;
+        qr_message_text(mm->field[mm->n].there, sizeof mm->field[mm->n].there, there ? there : "(not told)");
+        mm->n_text += there != NULL;
+        mm->n++;
+    }
+    struct qr_field_text *f = &m->out.field; /* the other side learns our value, be it shown here or not */
+    m->out.kind = QR_MESSAGE_FIELD;
+    memset(f, 0, sizeof *f);
+    qr_message_text(f->name, sizeof f->name, name);
+    qr_message_text(f->value, sizeof f->value, here ? here : "");
+    f->absent = here == NULL;
+    member_send(m, c->id);
+}
+
+/* Which settings differ: those that we have, in our order, then those that only the other has. Both sides send the text of each. */
+static void compare_fields(struct qr_member *m, struct member_conn *c, struct mismatch *mm, const struct qr_hello *h) {
+    char here[80], there[80];
+    if (h->protocol_max < QR_PROTOCOL_MIN || h->protocol_min > QR_PROTOCOL_MAX) {
+        snprintf(here, sizeof here, "%d-%d", QR_PROTOCOL_MIN, QR_PROTOCOL_MAX);
+        snprintf(there, sizeof there, "%u-%u", h->protocol_min, h->protocol_max);
+        add_field(m, c, mm, "protocol", here, there);
+        return; /* of what the other protocol means by its fields nothing is known */
+    }
+    if (strcmp(h->run, m->opt.run) != 0) {
+        add_field(m, c, mm, "name", m->opt.run, h->run);
+        return; /* another job altogether */
+    }
+    if (strcmp(h->contract, m->opt.contract) != 0) add_field(m, c, mm, "contract", m->opt.contract, h->contract);
+    for (size_t i = 0; i < m->opt.n_fields && i < QR_MESSAGE_MAX_FIELDS && mm->n < SHOWN_FIELDS; i++) {
+        char name[QR_MESSAGE_NAME_BYTES];
+        qr_message_text(name, sizeof name, m->opt.fields[i].name);
+        uint32_t k = 0;
+        while (k < h->n_fields && strcmp(h->field[k].name, name) != 0) k++;
+        if (strcmp(name, "contract") == 0) continue;
+        if (k == h->n_fields) add_field(m, c, mm, name, m->opt.fields[i].value, "(none)");
+        else if (h->field[k].digest != digest_of(m->opt.fields[i].value)) add_field(m, c, mm, name, m->opt.fields[i].value, NULL);
+    }
+    for (uint32_t k = 0; k < h->n_fields && mm->n < SHOWN_FIELDS; k++) {
+        size_t i = 0;
+        while (i < m->opt.n_fields && strncmp(m->opt.fields[i].name, h->field[k].name, QR_MESSAGE_NAME_BYTES - 4) != 0) i++;
+        if (i == m->opt.n_fields) add_field(m, c, mm, h->field[k].name, NULL, NULL);
+    }
+    if (mm->n == 0) {
+        qr_hex(m->opt.job_hash, sizeof m->opt.job_hash, here);
+        qr_hex(h->job_hash, sizeof h->job_hash, there);
+        add_field(m, c, mm, "job hash", here, there);
+    }
+}
+
+static const char *mismatch_text(struct qr_member *m, uint32_t index, char *ret, size_t cap) {
+    const struct mismatch *mm = &m->peer[index].mismatch;
+    int n = snprintf(ret, cap, "%s has other settings under the job name \"%.80s\":", qr_member_peer_text(m, index), m->opt.run);
+    for (unsigned k = 0; k < mm->n && n > 0 && (size_t)n < cap; k++)
+        n += snprintf(ret + n, cap - (size_t)n, "%s %s is %s there and %s here (worker %u)", k ? ";" : "", mm->field[k].name,
+                      mm->field[k].there, mm->field[k].here, m->opt.index);
+    return ret;
+}
+
+static void mismatch_found(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
+    struct mismatch *mm = &m->peer[h->index].mismatch;
+    bool again = mm->on && same_inc(mm->incarnation, h->incarnation);
+    int64_t since = mm->on ? mm->since_ns : m->now_ns;
+    struct mismatch before = *mm;
+    *mm = (struct mismatch){.on = true, .since_ns = since};
+    memcpy(mm->incarnation, h->incarnation, sizeof mm->incarnation);
+    mm->by_leader = h->leader && h->phase == QR_PHASE_MEMBER && h->committed_reductions > 0;
+    c->state = CONN_MISMATCH;
+    c->index = h->index;
+    compare_fields(m, c, mm, h);
+    for (unsigned k = 0; again && k < mm->n && k < before.n; k++)
+        if (before.field[k].told && !mm->field[k].told) {
+            mm->field[k] = before.field[k];
+            mm->n_text++;
+        }
+    if (!again && mm->n_text == mm->n) member_log(m, QR_LOG_ERROR, "%s", mismatch_text(m, h->index, m->text, sizeof m->text));
+}
+
+void member_on_field(struct qr_member *m, struct member_conn *c, const struct qr_field_text *f) {
+    if (c->state == CONN_NEW) { /* the other side turned us away before, or without, its hello: a stranger's word */
+        member_log(m, QR_LOG_WARNING, "a worker turned this one away: its %s is %.200s", f->name, f->absent ? "(none)" : f->value);
+        return;
+    }
+    if (c->state != CONN_MISMATCH) return;
+    struct mismatch *mm = &m->peer[c->index].mismatch;
+    for (unsigned k = 0; k < mm->n; k++) {
+        if (mm->field[k].told || strcmp(mm->field[k].name, f->name) != 0) continue;
+        qr_message_text(mm->field[k].there, sizeof mm->field[k].there, f->absent ? "(none)" : f->value);
+        mm->field[k].told = true;
+        if (++mm->n_text == mm->n) member_log(m, QR_LOG_ERROR, "%s", mismatch_text(m, c->index, m->text, sizeof m->text));
+    }
+}
+
+static bool mismatch_counts(const struct qr_member *m, uint32_t i) {
+    const struct mismatch *mm = &m->peer[i].mismatch;
+    return mm->on && i < m->opt.n_peers && (mm->down_ns == 0 || m->now_ns - mm->down_ns < MISMATCH_KEEP_NS);
+}
+
+bool member_mismatched(struct qr_member *m) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (mismatch_counts(m, i)) return true;
+    return false;
+}
+
+static void refuse(struct qr_member *m, uint32_t i) {
+    char text[QR_ERR_MSG_BYTES];
+    member_stop(m, QR_FAILED_PRECONDITION, QR_GOODBYE_REFUSED, mismatch_text(m, i, text, sizeof text));
+}
+
+void member_check_mismatch(struct qr_member *m) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS && !m->over; i++) {
+        struct mismatch *mm = &m->peer[i].mismatch;
+        if (mm->on && mm->down_ns && m->now_ns - mm->down_ns >= MISMATCH_KEEP_NS) mm->on = false;
+        if (!mismatch_counts(m, i) || m->formed) continue;
+        int64_t age = m->now_ns - mm->since_ns;
+        bool told = mm->n_text == mm->n || age >= REDIAL_NS;
+        if ((mm->by_leader && told) || age >= MISMATCH_STOP_NS) refuse(m, i);
+    }
+}
+
+/* The other one's 30 s are over a little before ours: what it was refused for holds here too. */
+void member_mismatch_goodbye(struct qr_member *m, uint32_t index) {
+    if (!m->formed && mismatch_counts(m, index) && m->now_ns - m->peer[index].mismatch.since_ns >= MISMATCH_STOP_NS * 5 / 6)
+        refuse(m, index);
+}
+
+/* ---- a hello ---- */
+static void tell_claimed(struct qr_member *m, struct peer *p, uint32_t index) {
+    m->out.kind = QR_MESSAGE_GOODBYE;
+    m->out.goodbye = (struct qr_goodbye){.why = QR_GOODBYE_CLAIMED};
+    snprintf(m->out.goodbye.text, sizeof m->out.goodbye.text, "another process claimed index %u later", index);
+    member_send(m, p->conn);
+}
+
+/* Of two claims to one index the last wins. The one before is told and let go. */
+static void replace(struct qr_member *m, uint32_t index, const struct qr_hello *h) {
+    struct peer *p = &m->peer[index];
+    bool same = same_inc(p->incarnation, h->incarnation);
+    if (!same && p->connected) tell_claimed(m, p, index);
+    struct member_conn *old = p->connected ? member_conn(m, p->conn) : NULL;
+    if (old) {
+        m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = old->id});
+        old->state = CONN_FREE;
+    }
+    if (same || !p->known) return;
+    p->connected = false;
+    if (m->promised.index == index) m->promise_exclusive = false;
+    member_log(m, QR_LOG_INFO, "%s was started again", qr_member_peer_text(m, index));
+}
+
+static void accept_peer(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
+    struct peer *p = &m->peer[h->index];
+    bool fresh = !p->known || !same_inc(p->incarnation, h->incarnation);
+    c->state = CONN_PEER;
+    c->index = h->index;
+    p->connected = true;
+    p->conn = c->id;
+    p->heard_ns = p->up_ns = m->now_ns;
+    p->data_port = h->data_port;
+    p->mismatch.on = false;
+    p->differs_since_ns = -1;
+    if (fresh) {
+        p->known = true;
+        p->gone = p->frozen = false;
+        p->silent_until_ns = p->worked_ns = 0;
+        p->turns_ns = m->now_ns;
+        memcpy(p->incarnation, h->incarnation, QR_INCARNATION_BYTES);
+        memset(&p->beat, 0, sizeof p->beat);
+        p->in_flight_answered = 0;
+        m->newcomer_ns = m->now_ns;
+        member_data_fresh(m, h->index);
+        member_log(m, QR_LOG_INFO, "%s answered", qr_member_peer_text(m, h->index));
+    } else {
+        member_data_soon(m, h->index);
+    }
+    memcpy(p->beat.incarnation, h->incarnation, QR_INCARNATION_BYTES);
+    p->beat.n_heard = h->n_heard;
+    memcpy(p->beat.heard, h->heard, sizeof p->beat.heard);
+    if (p->beat.sequence == 0) { /* a heartbeat that came before knows better */
+        p->beat.active = h->generation;
+        p->beat.phase = h->phase;
+        p->beat.committed_reductions = h->committed_reductions;
+    }
+    if (h->highest_number > m->highest) m->highest = h->highest_number;
+    member_lives(m, h->index);
+    member_heartbeats(m);
+}
+
+void member_on_hello(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
+    if (c->state != CONN_NEW) {
+        bool same = same_inc(c->state == CONN_PEER ? m->peer[c->index].incarnation : m->peer[c->index].mismatch.incarnation,
+                             h->incarnation);
+        if (same && h->index == c->index) return; /* a repeat */
+        uint32_t index = c->index;
+        bool peer = c->state == CONN_PEER;
+        member_close(m, c);
+        if (peer) member_peer_down(m, index, "it changed its name on one connection");
+        return;
+    }
+    bool stranger = strcmp(h->run, m->opt.run) != 0;
+    bool settings = h->protocol_max < QR_PROTOCOL_MIN || h->protocol_min > QR_PROTOCOL_MAX || strcmp(h->contract, m->opt.contract) != 0 ||
+                    memcmp(h->job_hash, m->opt.job_hash, sizeof h->job_hash) != 0;
+    if (stranger) { /* never makes a member exit */
+        struct mismatch unused = {.on = true};
+        compare_fields(m, c, &unused, h);
+        member_log(m, QR_LOG_WARNING, "turned away worker %u of another job: %s is \"%.100s\" there and \"%.100s\" here", h->index,
+                   unused.field[0].name, unused.field[0].there, unused.field[0].here);
+        member_close(m, c);
+        return;
+    }
+    if (h->index == m->opt.index || (c->outgoing ? h->index != c->tag : h->index < m->opt.index)) {
+        if (same_inc(h->incarnation, m->opt.incarnation)) snprintf(m->text, sizeof m->text, "a connection of this worker to itself");
+        else if (c->outgoing)
+            snprintf(m->text, sizeof m->text, "who answers at %.200s says that it is worker %u, not %u", m->opt.peers[c->tag], h->index,
+                     c->tag);
+        else snprintf(m->text, sizeof m->text, "a worker that says that it is worker %u dialed worker %u", h->index, m->opt.index);
+        member_log(m, QR_LOG_WARNING, "a connection was closed: %s", m->text);
+        member_close(m, c);
+        return;
+    }
+    if (settings) {
+        mismatch_found(m, c, h);
+        return;
+    }
+    replace(m, h->index, h);
+    if (!m->over) accept_peer(m, c, h);
+}

@@ -1,0 +1,266 @@
+/* membership/member_poison.c — a micro-batch that kills whoever computes it ends the job before the ring is
+ * gone: protocol.md §8. */
+#include <stdio.h>
+#include <string.h>
+
+#include "membership/member_impl.h"
+
+enum { SHOWN_DEAD = 4 };
+
+static bool same_name(const struct qr_member_name *a, const struct qr_member_name *b) { return a->index == b->index && same_inc(a->incarnation, b->incarnation); }
+static bool same_base(const struct qr_deaths *d, uint64_t reductions, const uint8_t *digest) {
+    return d->reductions == reductions && memcmp(d->digest, digest, sizeof d->digest) == 0;
+}
+
+static void set_base(struct qr_deaths *d, uint64_t reductions, const uint8_t *digest) {
+    d->reductions = reductions;
+    d->n = 0;
+    memcpy(d->digest, digest, sizeof d->digest);
+}
+
+/* ---- which micro-batch ---- */
+
+static bool has_micro_batch(const struct qr_death *x, uint64_t micro_batch) {
+    for (uint32_t i = 0; i < x->n_runs; i++) {
+        const struct qr_run *r = &x->run[i];
+        if (micro_batch >= r->first && (micro_batch - r->first) % r->stride == 0 && (micro_batch - r->first) / r->stride < r->count) return true;
+    }
+    return false;
+}
+
+/* After the first unnamed death that may be its fault a micro-batch is only computed when it has been named: more of those say nothing about it. */
+unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t micro_batch) {
+    unsigned named = 0, owned = 0;
+    for (uint32_t i = 0; i < d->n; i++)
+        if (has_micro_batch(&d->death[i], micro_batch)) *(d->death[i].named ? &named : &owned) += 1;
+    return named + (owned > 0);
+}
+
+/* Three, and more than twice as many as all others of this reduction: chance spreads over the micro-batches, and kills several at once. */
+static bool is_poison(const struct qr_deaths *d, uint64_t micro_batch) {
+    unsigned n = qr_deaths_of(d, micro_batch);
+    return n >= DEADLY && n > 2 * (d->n - n);
+}
+
+static bool find_poison(const struct qr_deaths *d, uint64_t *ret_micro_batch) {
+    for (uint32_t i = 0; i < d->n; i++)
+        for (uint32_t k = 0; d->death[i].named && k < d->death[i].n_runs; k++)
+            if (is_poison(d, d->death[i].run[k].first)) {
+                *ret_micro_batch = d->death[i].run[k].first;
+                return true;
+            }
+    return false;
+}
+
+/* ---- who died ---- */
+
+static int compare_deaths(const struct qr_death *a, const struct qr_death *b) {
+    if (a->generation != b->generation) return a->generation < b->generation ? -1 : 1;
+    if (a->name.index != b->name.index) return a->name.index < b->name.index ? -1 : 1;
+    return memcmp(a->name.incarnation, b->name.incarnation, QR_INCARNATION_BYTES);
+}
+
+static void remove_at(struct qr_deaths *d, uint32_t at) {
+    d->n--;
+    memmove(&d->death[at], &d->death[at + 1], (d->n - at) * sizeof d->death[0]);
+}
+
+/* The oldest goes when there is no room. Of two reports of one death the one that names micro-batches knows more. */
+static void add(struct qr_deaths *d, const struct qr_death *x) {
+    for (uint32_t i = 0; i < d->n; i++)
+        if (same_name(&d->death[i].name, &x->name)) {
+            if (x->named && !d->death[i].named) d->death[i] = *x;
+            return;
+        }
+    if (d->n == QR_MESSAGE_MAX_DEATHS) {
+        if (compare_deaths(x, &d->death[0]) < 0) return;
+        remove_at(d, 0);
+    }
+    uint32_t at = d->n;
+    while (at > 0 && compare_deaths(x, &d->death[at - 1]) < 0) at--;
+    memmove(&d->death[at + 1], &d->death[at], (d->n - at) * sizeof d->death[0]);
+    d->death[at] = *x;
+    d->n++;
+}
+
+static void add_all(struct qr_deaths *d, const struct qr_deaths *from) {
+    for (uint32_t i = 0; i < from->n; i++) add(d, &from->death[i]);
+}
+
+static bool lives(const struct qr_member *m, const struct qr_member_name *name) {
+    const struct peer *p = &m->peer[name->index];
+    return p->connected && same_inc(p->incarnation, name->incarnation);
+}
+
+/* Its connection broke or it fell silent, in a generation that it was in. Whether it is gone shows when it does not come back. */
+void member_died(struct qr_member *m, uint32_t index) {
+    const struct peer *p = &m->peer[index];
+    const struct qr_begin *b = &m->generation.begin;
+    struct qr_death x = {.name.index = index, .generation = b->id.number};
+    uint32_t rank = 0;
+    if (!m->formed || m->over || m->ending || p->gone || m->held.stateless) return;
+    memcpy(x.name.incarnation, p->incarnation, QR_INCARNATION_BYTES);
+    while (rank < b->n_members && !same_name(&b->member[rank].name, &x.name)) rank++;
+    if (rank == b->n_members) return;
+    if (!same_base(&m->deaths, m->held.applied_reductions, m->held.digest)) set_base(&m->deaths, m->held.applied_reductions, m->held.digest);
+    const struct qr_in_flight *h = &p->beat.in_flight;
+    x.named = h->n > 0 && h->reductions == m->deaths.reductions && memcmp(h->digest, m->deaths.digest, sizeof h->digest) == 0;
+    for (uint32_t i = 0; x.named && i < h->n; i++) x.run[x.n_runs++] = (struct qr_run){.first = h->micro_batch[i], .count = 1, .stride = 1};
+    if (!x.named && m->opt.owned) m->opt.owned(m->ctx, rank, &x);
+    add(&m->deaths, &x);
+    m->death_ns = m->now_ns;
+}
+
+void member_lives(struct qr_member *m, uint32_t index) {
+    for (uint32_t i = m->deaths.n; i-- > 0;)
+        if (m->deaths.death[i].name.index == index && lives(m, &m->deaths.death[i].name)) remove_at(&m->deaths, i);
+}
+
+/* What is over by the state that this member has now. A death that was noticed a moment ago stays for one reduction: who died may have been ahead. */
+void member_forget_deaths(struct qr_member *m) {
+    struct qr_deaths *d = &m->deaths;
+    const struct qr_held *h = &m->held;
+    if (d->n == 0 || h->stateless || h->applied_reductions < d->reductions || same_base(d, h->applied_reductions, h->digest)) return;
+    for (uint32_t i = d->n; i-- > 0;)
+        if (h->applied_reductions != d->reductions + 1 || d->death[i].named || d->death[i].generation != m->generation.begin.id.number) remove_at(d, i);
+}
+
+/* ---- what a Begin says of them ---- */
+
+void member_gather_deaths(struct pending *q, const struct qr_deaths *d) {
+    struct qr_deaths *now = &q->deaths, *before = &q->deaths_before;
+    if (d->n == 0) return;
+    if (now->n == 0 || d->reductions > now->reductions) {
+        if (now->n && d->reductions == now->reductions + 1) *before = *now;
+        else before->n = 0;
+        *now = *d;
+    } else if (same_base(now, d->reductions, d->digest)) {
+        add_all(now, d);
+    } else if (d->reductions + 1 == now->reductions) {
+        if (!before->n) set_base(before, d->reductions, d->digest);
+        add_all(before, d);
+    }
+}
+
+/* They died in the generation that is left, when this member or another had not applied the base: of any micro-batch of it. */
+static void carry(const struct qr_member *m, struct qr_deaths *ret, const struct qr_deaths *before) {
+    for (uint32_t i = 0; i < before->n && before->reductions + 1 == ret->reductions; i++) {
+        struct qr_death x = before->death[i];
+        if (x.named || (m->formed && x.generation != m->generation.begin.id.number)) continue;
+        x.n_runs = 1;
+        x.run[0] = QR_EVERY_MICRO_BATCH;
+        add(ret, &x);
+    }
+}
+
+static void without_members(struct qr_deaths *d, const struct qr_begin *b) {
+    for (uint32_t i = d->n; i-- > 0;) {
+        bool here = false;
+        for (uint32_t r = 0; r < b->n_members && !here; r++) here = same_name(&b->member[r].name, &d->death[i].name);
+        if (here) remove_at(d, i);
+    }
+}
+
+/* Others heard that it died, and this member has its connection still: it may notice in a moment, and until then nobody is blamed for that death. The list
+ * keeps it, since who told of it may be the next to die. */
+static bool blames(const struct qr_member *m, const struct qr_deaths *d, struct qr_deaths *ret_dead, uint64_t *ret_micro_batch) {
+    *ret_dead = *d;
+    for (uint32_t i = ret_dead->n; i-- > 0;)
+        if (lives(m, &ret_dead->death[i].name)) remove_at(ret_dead, i);
+    return find_poison(ret_dead, ret_micro_batch);
+}
+
+static void blame(struct qr_member *m, const struct qr_deaths *d, uint64_t micro_batch) {
+    char text[QR_MESSAGE_TEXT_BYTES];
+    unsigned n_dead = qr_deaths_of(d, micro_batch), shown = 0;
+    bool owner = false;
+    int n = snprintf(text, sizeof text, "micro-batch %llu killed %u workers, one after the other:", (unsigned long long)micro_batch, n_dead);
+    for (uint32_t i = 0; i < d->n && n > 0 && (size_t)n < sizeof text; i++) {
+        const struct qr_death *x = &d->death[i];
+        if (!has_micro_batch(x, micro_batch) || (!x->named && owner) || shown == SHOWN_DEAD) continue;
+        owner = owner || !x->named;
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s %.100s", shown++ ? "," : "", qr_member_peer_text(m, x->name.index));
+    }
+    if (n_dead > shown && n > 0 && (size_t)n < sizeof text) snprintf(text + n, sizeof text - (size_t)n, " and %u more", n_dead - shown);
+    m->blame = (struct qr_blame){.is = true, .reductions = d->reductions, .micro_batch = micro_batch};
+    member_end_all(m, QR_DATA_LOSS, text);
+}
+
+/* The generation that begins without them makes deaths of what was a broken connection. False: a micro-batch of the base is poison, and all has ended. */
+bool member_begin_deaths(struct qr_member *m, struct pending *q, struct qr_begin *b) {
+    uint64_t micro_batch;
+    struct qr_deaths *d = &b->deaths;
+    member_gather_deaths(q, &m->deaths);
+    set_base(d, b->base_reductions, b->base_digest);
+    if (same_base(&q->deaths, d->reductions, d->digest)) {
+        add_all(d, &q->deaths);
+        carry(m, d, &q->deaths_before);
+    } else {
+        carry(m, d, &q->deaths);
+    }
+    without_members(d, b);
+    struct qr_deaths dead; /* a copy: b is the message that is used to say it */
+    if (!blames(m, d, &dead, &micro_batch)) return true;
+    blame(m, &dead, micro_batch);
+    return false;
+}
+
+static void say_deaths(struct qr_member *m) {
+    const struct qr_deaths *d = &m->deaths;
+    for (uint32_t i = 0; i < d->n; i++) {
+        const struct qr_death *x = &d->death[i];
+        char runs[200] = "";
+        size_t n = 0;
+        for (uint32_t k = 0; k < x->n_runs && n < sizeof runs; k++)
+            n += (size_t)snprintf(runs + n, sizeof runs - n, " %llu+%llux%llu", (unsigned long long)x->run[k].first, (unsigned long long)x->run[k].count,
+                                  (unsigned long long)x->run[k].stride);
+        member_log(m, QR_LOG_DEBUG, "%s died in the step after state %llu; it %s micro-batches%s", qr_member_peer_text(m, x->name.index),
+                   (unsigned long long)d->reductions, x->named ? "had named" : "owned", n ? runs : " none");
+    }
+}
+
+/* The list of the Begin, and who has gone since this member promised. */
+void member_begun_deaths(struct qr_member *m, const struct qr_begin *b) {
+    struct qr_deaths *d = &m->deaths, own = m->deaths;
+    set_base(d, b->base_reductions, b->base_digest);
+    if (b->from_checkpoint) return;
+    add_all(d, &b->deaths);
+    if (same_base(&own, d->reductions, d->digest)) add_all(d, &own);
+    without_members(d, b);
+    say_deaths(m);
+}
+
+/* Too few are left to begin anything: then who is left says it, when nobody came back. And who leads, when it notices late that one of the list is dead. */
+void member_check_poison(struct qr_member *m, unsigned n_here) {
+    uint64_t micro_batch;
+    struct qr_deaths dead;
+    if (!m->formed || m->deaths.n < DEADLY) return;
+    bool few = n_here < member_min_workers(m), leads = m->active && m->generation.rank == 0;
+    if ((few ? !m->active && m->now_ns - m->death_ns >= SETTLED_NS : leads) && blames(m, &m->deaths, &dead, &micro_batch)) blame(m, &dead, micro_batch);
+}
+
+/* ---- what is in flight ---- */
+
+void qr_member_name_in_flight(struct qr_member *m, int64_t now_ns, const struct qr_in_flight *in_flight) {
+    member_advance(m, now_ns);
+    m->in_flight = *in_flight;
+    if (m->over) return;
+    member_heartbeats(m);
+    m->in_flight_sequence = m->sequence;
+    member_consider(m);
+}
+
+bool qr_member_in_flight_heard(const struct qr_member *m) {
+    for (uint32_t i = 0; m->active && i < QR_MAX_MEMBERS; i++)
+        if (member_answers(m, i) && m->peer[i].in_flight_answered < m->in_flight_sequence) return false;
+    return true;
+}
+
+/* At once, and to it alone: it waits for this. */
+void member_answer_in_flight(struct qr_member *m, uint32_t from, const struct qr_in_flight *before, const struct qr_heartbeat *h) {
+    if (h->in_flight_heard > m->peer[from].in_flight_answered) m->peer[from].in_flight_answered = h->in_flight_heard;
+    if (h->in_flight.n == 0 || (before->n == h->in_flight.n && memcmp(before, &h->in_flight, sizeof *before) == 0)) return;
+    member_heartbeat(m);
+    m->out.heartbeat.in_flight_heard = h->sequence;
+    member_send(m, m->peer[from].conn);
+}

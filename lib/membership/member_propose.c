@@ -1,0 +1,445 @@
+/* membership/member_propose.c — rules 3, 4, 5 and 8: who proposes a generation, who promises it, how it begins. */
+#include <stdio.h>
+#include <string.h>
+
+#include "membership/member_impl.h"
+
+int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a, const struct qr_gen_id *b) {
+    if (m->opt.faults.id_is_number) return a->number < b->number ? -1 : a->number > b->number;
+    return qr_gen_id_compare(a, b);
+}
+
+/* ---- rule 1: hearing ---- */
+static bool passes_data(const struct qr_member *m, const struct peer *p) {
+    return member_passes_data(p) || m->opt.faults.control_is_enough;
+}
+
+bool member_answers(const struct qr_member *m, uint32_t index) {
+    const struct peer *p = &m->peer[index];
+    return index != m->opt.index && p->connected && !p->gone && !p->frozen;
+}
+
+bool member_hears(const struct qr_member *m, uint32_t index) {
+    return member_answers(m, index) && passes_data(m, &m->peer[index]);
+}
+
+static bool lists(const struct qr_member *m, uint32_t a, uint32_t b) {
+    if (a == m->opt.index) return member_hears(m, b);
+    const struct qr_heartbeat *h = &m->peer[a].beat;
+    for (uint32_t i = 0; i < h->n_heard; i++)
+        if (h->heard[i].index == b) return same_inc(h->heard[i].incarnation, m->peer[b].incarnation);
+    return false;
+}
+
+bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b) { return lists(m, a, b) && lists(m, b, a); }
+
+/* It says that it works in this generation, or has said nothing since that began, a moment ago. */
+static bool works_in(const struct qr_member *m, const struct peer *p) {
+    if (qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) == 0) return true;
+    return p->beat_ns <= m->begun_ns && m->now_ns - m->begun_ns < DIFFERS_NS;
+}
+
+/* All of the generation are still linked with each other, as the same processes, and none has promised itself away: it works. */
+static bool generation_works(const struct qr_member *m) {
+    const struct qr_begin *b = &m->generation.begin;
+    if (!m->active) return false;
+    for (uint32_t r = 0; r < b->n_members; r++) {
+        uint32_t i = b->member[r].name.index;
+        const struct peer *p = &m->peer[i];
+        if (!same_inc(p->incarnation, b->member[r].name.incarnation)) return false;
+        if (i != m->opt.index && !works_in(m, p)) return false;
+        for (uint32_t k = 0; k < r; k++)
+            if (!member_linked(m, i, b->member[k].name.index)) return false;
+    }
+    return true;
+}
+
+/* Greedy in index order, among those that this worker is linked with: each next index that all already in it hear both ways. A generation
+ * that works is where it starts from: its members would refuse a set without one of them, and this worker is one of them. */
+uint64_t member_set(const struct qr_member *m) {
+    uint64_t set = 0;
+    uint32_t me = m->opt.index;
+    for (uint32_t r = 0; generation_works(m) && r < m->generation.begin.n_members; r++)
+        set |= bit(m->generation.begin.member[r].name.index);
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        if (set & bit(i)) continue;
+        const struct peer *p = &m->peer[i];
+        if (i != me) {
+            bool kept = m->active && member_in_generation(m, i);
+            if (!member_linked(m, me, i) || m->now_ns < p->silent_until_ns || (!kept && m->now_ns < p->banned_until_ns)) continue;
+        }
+        bool all = true;
+        for (uint64_t rest = set; rest && all; rest &= rest - 1) {
+            uint32_t j = (uint32_t)__builtin_ctzll(rest);
+            all = j == me || i == me || member_linked(m, i, j);
+        }
+        if (all) set |= bit(i);
+    }
+    return set;
+}
+
+/* ---- texts of those that are missing ---- */
+static void missing_text(struct qr_member *m, uint64_t set, char *ret, size_t cap) {
+    size_t n = 0;
+    unsigned shown = 0, count = 0;
+    ret[0] = '\0';
+    for (uint32_t i = 0; i < m->opt.n_peers; i++) {
+        if ((set & bit(i)) || i == m->opt.index) continue;
+        count++;
+        if (shown == 6 || n + 100 >= cap) continue;
+        const char *how = m->peer[i].connected && !member_passes_data(&m->peer[i]) ? "no data connection with " : "";
+        int k = snprintf(ret + n, cap - n, "%s%s%.90s", shown ? ", " : "", how, qr_member_peer_text(m, i));
+        if (k > 0) n += (size_t)k < cap - n ? (size_t)k : cap - n - 1;
+        shown++;
+    }
+    if (count > shown) snprintf(ret + n, cap - n, " and %u more", count - shown);
+}
+
+/* ---- proposing ---- */
+static uint64_t random_of(struct qr_member *m) { /* splitmix64 */
+    uint64_t z = m->random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static void back_off(struct qr_member *m) {
+    int64_t wait = MS(50) + (int64_t)(random_of(m) % 350) * MS(1);
+    wait <<= m->backoff_doublings;
+    if (wait > MS(3000)) wait = MS(3000);
+    if (m->backoff_doublings < 6) m->backoff_doublings++;
+    m->backoff_until_ns = m->now_ns + wait;
+}
+
+void member_try_again(struct qr_member *m) {
+    m->backoff_until_ns = m->now_ns;
+    m->backoff_doublings = 0;
+}
+
+bool qr_member_awaits_begin(const struct qr_member *m, struct qr_gen_id *ret) {
+    *ret = m->promised;
+    return m->promised.number && m->promise_exclusive && !m->active;
+}
+
+/* From here to a Begin this worker belongs to no generation. Always safe: to the others it is only slow. */
+static void suspend(struct qr_member *m) {
+    m->active = false;
+    m->idle_ns = m->now_ns;
+    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_SUSPEND});
+    member_heartbeats(m); /* the others need not think that their generation still works */
+}
+
+static void promise(struct qr_member *m, const struct qr_gen_id *id) {
+    m->promised = *id;
+    m->promised_ns = m->now_ns;
+    m->promise_exclusive = true;
+    if (id->number > m->highest) m->highest = id->number;
+    if (m->active && !m->opt.faults.no_suspend) suspend(m);
+}
+
+/* Rule 7: all of them are fresh, and somebody else may have trained on since they started. */
+static bool all_fresh(const struct qr_member *m, const struct qr_begin *b) {
+    if (m->formed || b->member[0].name.index != m->opt.index) return false;
+    for (uint32_t r = 1; r < b->n_members; r++)
+        if (m->peer[b->member[r].name.index].beat.phase != QR_PHASE_STARTING) return false;
+    return true;
+}
+
+/* Rule 3: dropped twice in 10 s, it may return only after 1, 2, 4 ... 30 s. */
+void member_dropped(struct qr_member *m, struct peer *p) {
+    bool again = p->dropped_ns && m->now_ns - p->dropped_ns < MS(10000);
+    p->ban_ns = !again ? 0 : p->ban_ns ? 2 * p->ban_ns : MS(1000);
+    if (p->ban_ns > MS(30000)) p->ban_ns = MS(30000);
+    if (again) p->banned_until_ns = m->now_ns + p->ban_ns;
+    p->dropped_ns = m->now_ns;
+}
+
+/* A generation is active here now. */
+static void begun(struct qr_member *m, const struct qr_begin *b) {
+    bool had = m->formed;
+    struct qr_generation *g = &m->generation;
+    for (uint32_t i = 0; had && i < QR_MAX_MEMBERS; i++) { /* dropped twice in 10 s: back only after 1, 2, 4 ... 30 s */
+        struct peer *p = &m->peer[i];
+        bool stays = false;
+        for (uint32_t r = 0; r < b->n_members; r++) stays = stays || b->member[r].name.index == i;
+        if (stays || !member_in_generation(m, i)) continue;
+        if (!p->fell_silent) member_dropped(m, p);
+        p->fell_silent = false;
+    }
+    if (b->from_checkpoint) m->split_reductions = b->base_reductions + 1;
+    else member_say_own_wrong(m, b);
+    member_begun_deaths(m, b);
+    member_begun_common(m, b);
+    g->first = all_fresh(m, b);
+    g->begin = *b;
+    g->id_hash = qr_gen_id_hash(&b->id);
+    for (uint32_t r = 0; r < b->n_members; r++)
+        if (b->member[r].name.index == m->opt.index) g->rank = r;
+    m->active = m->formed = true;
+    m->begun_ns = m->now_ns;
+    m->need_new = false;
+    m->backoff_doublings = 0;
+    m->pending.on = false;
+    member_data_begun(m);
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        m->peer[i].differs_since_ns = -1;
+        m->peer[i].turns_ns = m->now_ns;
+    }
+    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_BEGIN, .generation = g});
+    member_heartbeats(m);
+}
+
+static void begin(struct qr_member *m) {
+    struct pending *q = &m->pending;
+    struct qr_begin *b = &m->out.begin;
+    m->out.kind = QR_MESSAGE_BEGIN;
+    memset(b, 0, sizeof *b);
+    b->id = q->propose.id;
+    b->n_members = q->propose.n_members;
+    for (uint32_t r = 0; r < b->n_members; r++) {
+        b->member[r].name = q->propose.member[r];
+        uint32_t i = b->member[r].name.index;
+        b->member[r].data_port = i == m->opt.index ? m->opt.data_port : m->peer[i].data_port;
+    }
+    q->on = false;
+    if (!member_begin_common(m, q, b)) return;
+    enum base_choice choice = member_choose_base(q->held, &m->opt.faults, b);
+    if (choice == BASE_NONE && m->split_reductions) b->base_reductions = m->split_reductions - 1;
+    char text[QR_MESSAGE_TEXT_BYTES], states[QR_MESSAGE_TEXT_BYTES];
+    member_states_text(m, q->held, b, states, sizeof states);
+    if (choice == BASE_REFUSED_TWICE || (choice == BASE_SPLIT && m->split_reductions == b->base_reductions + 1)) {
+        snprintf(text, sizeof text, "step %llu: %s; %.400s", (unsigned long long)b->base_reductions,
+                 choice == BASE_SPLIT ? "the workers' states differ, twice, and no majority agrees" : "its sum was refused twice", states);
+        member_end_all(m, QR_DATA_LOSS, text);
+        return;
+    }
+    if (choice == BASE_SPLIT)
+        member_log(m, QR_LOG_ERROR, "step %llu: the workers' states differ and no majority agrees: all go back to the last checkpoint; %s",
+                   (unsigned long long)b->base_reductions, states);
+    if (choice == BASE_OK) member_say_wrong(m, q->held, b);
+    if (choice == BASE_OK && !member_begin_deaths(m, q, b)) return;
+    struct qr_begin kept = *b; /* m->out is used again */
+    for (uint32_t r = 0; r < kept.n_members; r++) {
+        uint32_t i = kept.member[r].name.index;
+        if (i != m->opt.index && m->peer[i].connected) member_send(m, m->peer[i].conn);
+    }
+    begun(m, &kept);
+}
+
+static void propose(struct qr_member *m, uint64_t set) {
+    struct pending *q = &m->pending;
+    struct qr_propose *p = &q->propose;
+    memset(p, 0, sizeof *p);
+    p->id.number = m->highest + 1;
+    p->id.index = m->opt.index;
+    memcpy(p->id.incarnation, m->opt.incarnation, QR_INCARNATION_BYTES);
+    for (uint64_t rest = set; rest; rest &= rest - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(rest);
+        p->member[p->n_members].index = i;
+        memcpy(p->member[p->n_members++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
+    }
+    promise(m, &p->id);
+    q->on = true;
+    q->sent_ns = m->now_ns;
+    q->deaths.n = q->deaths_before.n = 0;
+    q->promised_ranks = 1; /* the proposer is the lowest of the set: rank 0 */
+    q->held[0] = m->held;
+    q->common[0] = m->formed ? m->common : (struct qr_common){0};
+    q->ring_age_ms[0] = member_ring_age_ms(m);
+    m->out.kind = QR_MESSAGE_PROPOSE;
+    m->out.propose = *p;
+    for (uint64_t rest = set & ~bit(m->opt.index); rest; rest &= rest - 1) member_send(m, m->peer[__builtin_ctzll(rest)].conn);
+    if (p->n_members == 1) begin(m);
+}
+
+/* A member of the generation reports another active id, or has promised a greater one, for so long that its Begin must be lost. */
+static bool somebody_differs(struct qr_member *m) {
+    bool yes = false;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        struct peer *p = &m->peer[i];
+        if (!member_in_generation(m, i) || !member_hears(m, i)) continue;
+        bool differs = qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) != 0 ||
+                       member_compare_ids(m, &p->beat.promised, &m->generation.begin.id) > 0;
+        if (!differs) p->differs_since_ns = -1;
+        else if (p->differs_since_ns < 0) p->differs_since_ns = m->now_ns;
+        yes = yes || (differs && m->now_ns - p->differs_since_ns >= DIFFERS_NS);
+    }
+    return yes;
+}
+
+static bool same_as_active(const struct qr_member *m, uint64_t set) {
+    const struct qr_begin *b = &m->generation.begin;
+    uint64_t now = 0;
+    for (uint32_t r = 0; r < b->n_members; r++) {
+        uint32_t i = b->member[r].name.index;
+        if (!same_inc(m->peer[i].incarnation, b->member[r].name.incarnation)) return false;
+        now |= bit(i);
+    }
+    return now == set;
+}
+
+/* One of these was in a generation: what they form is not the first. */
+static bool runs(const struct qr_member *m, uint64_t set) {
+    bool yes = m->formed;
+    for (uint64_t rest = set & ~bit(m->opt.index); rest && !yes; rest &= rest - 1) yes = m->peer[__builtin_ctzll(rest)].beat.phase == QR_PHASE_MEMBER;
+    return yes;
+}
+
+/* A ring works, and answers, but no data has passed with it yet: what would begin without it is another ring of the same job. */
+static bool works_beside(const struct qr_member *m, uint64_t set) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
+        const struct peer *p = &m->peer[i];
+        bool answers = p->connected && !p->gone;
+        bool works = p->worked_ns && m->now_ns - p->worked_ns < FORM_GRACE_NS;
+        if (!(set & bit(i)) && answers && works) return true;
+    }
+    return false;
+}
+
+/* Rule 8: may a generation of these be proposed now? */
+static bool may_form(struct qr_member *m, uint64_t set) {
+    unsigned size = (unsigned)__builtin_popcountll(set);
+    bool expired = m->now_ns - m->start_ns >= m->opt.form_timeout_ns;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if ((set & bit(i)) && i != m->opt.index) expired = expired || m->peer[i].beat.form_expired;
+    if (size < member_min_workers(m)) return false;
+    if (runs(m, set)) return true;
+    if (member_mismatched(m) || works_beside(m, set)) return false;
+    if (m->opt.count_known && size == m->opt.n_peers) return true;
+    if (!m->opt.count_known && m->now_ns - m->newcomer_ns >= NEWCOMERS_NS) return true;
+    return expired;
+}
+
+static void give_up_waiting(struct qr_member *m, uint64_t set) {
+    int64_t waited = m->now_ns - (m->formed ? m->idle_ns : m->start_ns);
+    if (m->others_done && !m->formed) { /* rule 7: whether this run is theirs, its end, LATEST says */
+        member_stop(m, QR_DEADLINE_EXCEEDED, QR_GOODBYE_LEAVING, "the others have ended the run before this worker was taken in");
+        return;
+    }
+    if (m->active || waited < m->opt.form_timeout_ns) return;
+    unsigned size = (unsigned)__builtin_popcountll(set);
+    bool beside = works_beside(m, set); /* its data stream comes up at the end of a step */
+    if ((beside || size >= member_min_workers(m)) && waited < m->opt.form_timeout_ns + (beside ? BESIDE_NS : FORM_GRACE_NS)) return;
+    char who[480], text[QR_ERR_MSG_BYTES];
+    missing_text(m, set, who, sizeof who);
+    if (who[0])
+        snprintf(text, sizeof text, "no group within %.0f s: %s did not answer (%u of %zu are here, %u are needed)", (double)waited / 1e9,
+                 who, size, m->opt.n_peers, member_min_workers(m));
+    else
+        snprintf(text, sizeof text, "no group within %.0f s, though all answered: the group that runs does not take this worker in",
+                 (double)waited / 1e9);
+    member_stop(m, QR_DEADLINE_EXCEEDED, QR_GOODBYE_LEAVING, text);
+}
+
+/* For the promise of one that is gone by now. */
+static bool waits_in_vain(const struct qr_member *m) {
+    const struct pending *q = &m->pending;
+    for (uint32_t r = 0; r < q->propose.n_members; r++) {
+        const struct qr_member_name *name = &q->propose.member[r];
+        if (q->promised_ranks & bit(r)) continue;
+        if (!member_hears(m, name->index) || !same_inc(m->peer[name->index].incarnation, name->incarnation)) return true;
+    }
+    return false;
+}
+
+void member_consider_proposing(struct qr_member *m) {
+    struct pending *q = &m->pending;
+    if (q->on && waits_in_vain(m)) q->on = false;
+    if (q->on && m->now_ns - q->sent_ns >= PROMISE_WAIT_NS) { /* again, without the silent */
+        q->on = false;
+        for (uint32_t r = 0; r < q->propose.n_members; r++)
+            if (!(q->promised_ranks & bit(r))) m->peer[q->propose.member[r].index].silent_until_ns = m->now_ns + QR_MEMBER_DEAD_NS;
+    }
+    bool differs = m->active && somebody_differs(m);
+    uint64_t set = member_set(m);
+    member_check_poison(m, (unsigned)__builtin_popcountll(set));
+    give_up_waiting(m, set);
+    /* What broke, or too few: its generation can do nothing more. Who may not propose shows the others by this that it needs a new one. */
+    if (m->active && (m->need_new || (unsigned)__builtin_popcountll(set) < member_min_workers(m))) suspend(m);
+    if (m->over || q->on || m->now_ns < m->backoff_until_ns) return;
+    if ((set & (bit(m->opt.index) - 1)) || !may_form(m, set)) return;
+    if (m->active && same_as_active(m, set) && !m->need_new && !differs) return;
+    bool others = m->promised.number && !m->active && m->promised.index != m->opt.index;
+    if (others && m->promise_exclusive && m->now_ns - m->promised_ns < BEGIN_OVERDUE_NS) return;
+    propose(m, set);
+}
+
+/* ---- promising ---- */
+static const char *objection(const struct qr_member *m, uint32_t from, const struct qr_propose *p) {
+    if (m->ending) return "the work has ended here";
+    bool here = m->active && member_in_generation(m, from);
+    if (!here && m->now_ns < m->peer[from].banned_until_ns) return "it was lost again and again a moment ago";
+    if (member_compare_ids(m, &p->id, &m->promised) < 0 && !m->opt.faults.promise_any) return "it promised a greater id";
+    bool other = m->promised.index != from || !same_inc(m->promised.incarnation, m->peer[from].incarnation);
+    bool exclusive = m->promised.number && m->promise_exclusive && m->now_ns - m->promised_ns < EXCLUSIVE_NS;
+    if (exclusive && other && m->promised.index < from) return "it promised a lower index within the last second";
+    for (uint32_t r = 0; generation_works(m) && r < m->generation.begin.n_members; r++) {
+        uint32_t i = m->generation.begin.member[r].name.index;
+        bool named = i == m->opt.index;
+        for (uint32_t k = 0; k < p->n_members; k++) named = named || p->member[k].index == i;
+        if (!named && member_linked(m, m->opt.index, i)) return "a member of its generation that it hears is left out";
+    }
+    return NULL;
+}
+
+void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propose *p) {
+    bool mine = false;
+    for (uint32_t k = 0; k < p->n_members; k++)
+        mine = mine || (p->member[k].index == m->opt.index && same_inc(p->member[k].incarnation, m->opt.incarnation));
+    if (!mine || p->id.index != from || !same_inc(p->id.incarnation, m->peer[from].incarnation) || p->member[0].index != from) return;
+    int order = member_compare_ids(m, &p->id, &m->promised);
+    if (order == 0 && !m->opt.faults.id_is_number && !m->opt.faults.promise_any) return; /* never twice */
+    if (p->id.number > m->highest) m->highest = p->id.number;
+    uint64_t set = 0;
+    for (uint32_t k = 0; k < p->n_members; k++) set |= bit(p->member[k].index);
+    const char *why = member_mismatched(m) && !runs(m, set) ? "a worker with other settings answers" : objection(m, from, p);
+    if (why) {
+        m->out.kind = QR_MESSAGE_BUSY;
+        m->out.busy = (struct qr_busy){.id = p->id, .highest_number = m->highest};
+        qr_message_text(m->out.busy.why, sizeof m->out.busy.why, why);
+        member_send(m, m->peer[from].conn);
+        return;
+    }
+    m->pending.on = false; /* a proposer that has promised a greater id sends no Begin */
+    promise(m, &p->id);
+    m->out.kind = QR_MESSAGE_PROMISE;
+    m->out.promise = (struct qr_promise){.id = p->id, .held = m->held, .deaths = m->deaths, .ring_age_ms = member_ring_age_ms(m)};
+    if (m->formed) m->out.promise.common = m->common;
+    member_send(m, m->peer[from].conn);
+}
+
+void member_on_busy(struct qr_member *m, const struct qr_busy *b) {
+    if (b->highest_number > m->highest) m->highest = b->highest_number;
+    if (!m->pending.on || qr_gen_id_compare(&b->id, &m->pending.propose.id) != 0) return;
+    m->pending.on = false;
+    back_off(m);
+}
+
+void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promise *p) {
+    struct pending *q = &m->pending;
+    if (!q->on || qr_gen_id_compare(&p->id, &q->propose.id) != 0) return;
+    for (uint32_t r = 0; r < q->propose.n_members; r++)
+        if (q->propose.member[r].index == from && same_inc(q->propose.member[r].incarnation, m->peer[from].incarnation)) {
+            q->promised_ranks |= bit(r);
+            q->held[r] = p->held;
+            q->common[r] = p->common;
+            q->ring_age_ms[r] = p->ring_age_ms;
+            member_gather_deaths(q, &p->deaths);
+        }
+    if ((unsigned)__builtin_popcountll(q->promised_ranks) == q->propose.n_members) {
+        q->held[0] = m->held; /* a micro-batch that was finished since it proposed counts too: its own promise reports the present */
+        begin(m);
+    }
+}
+
+void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *b) {
+    bool mine = false, promised = m->promised.number && member_compare_ids(m, &b->id, &m->promised) == 0;
+    for (uint32_t r = 0; r < b->n_members; r++)
+        mine = mine || (b->member[r].name.index == m->opt.index && same_inc(b->member[r].name.incarnation, m->opt.incarnation));
+    if (!mine || b->id.index != from || !same_inc(b->id.incarnation, m->peer[from].incarnation)) return;
+    if (m->opt.faults.begin_without_promise) promised = true;
+    /* once: one that came again after this member had suspended itself would take it back */
+    if (!promised || (m->generation.begin.n_members && qr_gen_id_compare(&b->id, &m->generation.begin.id) == 0)) return;
+    if (m->pending.on && !m->opt.faults.begin_without_promise) return; /* its own promise is the greater one */
+    begun(m, b);
+}
