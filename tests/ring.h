@@ -14,9 +14,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "group/group_impl.h"
+#include "output/steps_log.h"
 #include "tests/t.h"
 #include "train/train.h"
-#include "worker/steps_log.h"
 
 enum { RING_MAX = 6 };
 

@@ -4,11 +4,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "base/certificate.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/parse.h"
+#include "certificate/x509.h"
 #include "cmd/qring/command.h"
 
 const char qr_help_certs[] =

@@ -5,8 +5,9 @@
 #include "base/parse.h"
 #include "cmd/qring/command.h"
 #include "job/canonical.h"
-#include "worker/cloud.h"
+#include "store/gcs_environment.h"
 #include "worker/ending.h"
+#include "worker/stop.h"
 #include "worker/worker.h"
 
 const struct qr_command qr_commands[] = {
@@ -93,7 +94,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     const struct qr_command *command = find(name);
-    qr_cloud_configure(environ, qr_command_log());
+    qr_cloud_configure(environ, qr_stop_requested, qr_command_log());
     int code = command ? command->run(command, argc - 1, argv + 1) : unknown_command(name);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         qr_error(qr_command_log(), "qring", "standard output cannot be written");

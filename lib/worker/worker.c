@@ -8,20 +8,20 @@
 #include "base/mem.h"
 #include "base/pool.h"
 #include "group/group.h"
-#include "worker/cloud.h"
+#include "job/workload.h"
+#include "monitor/http.h"
+#include "monitor/last_error.h"
+#include "monitor/last_words.h"
+#include "output/place.h"
+#include "output/publisher.h"
+#include "store/gcs_environment.h"
 #include "worker/ending.h"
-#include "worker/http.h"
-#include "worker/last_error.h"
-#include "worker/last_words.h"
 #include "worker/limits.h"
-#include "worker/outputs.h"
-#include "worker/place.h"
-#include "worker/publisher.h"
+#include "worker/results.h"
 #include "worker/ring.h"
 #include "worker/settings.h"
 #include "worker/stop.h"
 #include "worker/tls.h"
-#include "worker/workload.h"
 
 enum { MAX_UNKNOWN = 8 };
 static const int64_t port_again_ns = QR_SECOND / 4;
@@ -460,7 +460,8 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
         return QR_OK;
     }
     warn_of_settings(w);
-    qr_outputs_init(&w->outputs, &w->settings, w->job->name, &w->log);
+    const struct qr_outputs_options where = qr_results_where(&w->settings, &w->log);
+    qr_outputs_init(&w->outputs, &where, w->job->name);
     w->has_outputs = true;
     if ((code = check_role(w, err)) != QR_OK || w->finished) return code;
     if (w->identity.role != QR_ROLE_SINGLE && (code = choose_address(w, err)) != QR_OK) return code;
@@ -543,7 +544,7 @@ static __attribute__((noinline)) int work(int argc, char *const *argv, char *con
     if (code == QR_OK) code = qr_limits_take(err);
     if (code == QR_OK) code = qr_stop_start(err);
     qr_stop_hurry(true); /* until there are weights to write; a bucket may hang before the first step */
-    qr_cloud_configure(environment, &w.log);
+    qr_cloud_configure(environment, qr_stop_requested, &w.log);
     qr_settings_init(&w.settings);
     w.log = make_log(&w.settings);
     if (code == QR_OK) code = run(&w, argc, argv, environment, err);

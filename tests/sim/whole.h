@@ -20,11 +20,11 @@
 #include "base/mem.h"
 #include "group/group_impl.h"
 #include "group/link_simulated.h"
+#include "output/place.h"
+#include "output/publisher_impl.h"
+#include "output/steps_log.h"
 #include "tests/t.h"
 #include "train/train.h"
-#include "worker/place.h"
-#include "worker/publisher_impl.h"
-#include "worker/steps_log.h"
 
 enum { MAX_NODES = 8, MAX_LIVES = 100, STACK_BYTES = 512 << 10, MAX_SAID = 700, MAX_SENT = 64 };
 #define MS(n) ((int64_t)(n) * 1000000)
