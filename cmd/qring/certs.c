@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/parse.h"
-#include "certificate/x509.h"
+#include "cluster/certificate.h"
 #include "cmd/qring/command.h"
 
 const char qr_help_certs[] =

@@ -1,61 +1,55 @@
-/* certificate/x509.h — X.509 for the connections between workers: what a peer shows, what we show, and making both. By OpenSSL.
+/* certificate/x509.h — X.509 by OpenSSL: what a certificate says, whether a CA issued it, whether a key is its own, and new ones. Whose a
+ * certificate is, is cluster/certificate.h's to say.
  *
- * Identity  what of a certificate says whose it is: its URI "qring://NAMESPACE/JOB"; else its first URI; else its DNS names, sorted. Nothing else
- *           does, the common name neither. All workers of a job show certificates of one identity, whatever names and addresses they are dialled by;
- *           a URI is never equal to DNS names.
+ * PEM       texts; of several certificates in one the first is meant, unless a chain is.
  * Names     a URI has a scheme and printable characters without blanks. A DNS name has labels of letters, digits, '-' and '_', the first may be
- *           '*'. A certificate with a URI or DNS name that is none is not taken, whatever else it holds.
+ *           '*'. Names of other kinds say nothing.
  * Time      seconds since 1970, given by the caller.
- * Secrets   keys are never part of an error; buffers that held one are wiped by qr_certificate_wipe.
+ * Secrets   keys are never part of an error; buffers that held one are the caller's to wipe.
  * Threads   any.
  */
 #ifndef QR_CERTIFICATE_X509_H
 #define QR_CERTIFICATE_X509_H
 
+#include <stdbool.h>
+
 #include "base/bytes.h"
 
-enum { QR_CERTIFICATE_SOON_S = 600 };
-enum { QR_CERTIFICATE_TEXT = 1024, QR_CERTIFICATE_FILE_MAX = 1 << 20 };
+enum { QR_X509_TEXT = 1024, QR_X509_DATE = 64 };
 
-/* ---- ours ---- */
-
-struct qr_certificate_files { const char *certificate, *key, *ca; }; /* paths of PEM files; certificate: the leaf, then intermediates */
-enum qr_identity_kind { QR_IDENTITY_NONE, QR_IDENTITY_URI, QR_IDENTITY_DNS };
-struct qr_certificate_identity { enum qr_identity_kind kind; char text[QR_CERTIFICATE_TEXT]; }; /* DNS: names with ',' between them */
-struct qr_certificate_own {
-    struct qr_certificate_identity identity;
-    int64_t not_after_s;
-};
-/* Reads all three and proves that they can serve: readable, the key not encrypted and the certificate's own, the certificate valid at
- * unix_s, issued by the CA, for servers and clients. The code is qr_exit_code 2's, the sentence names the file; but UNAVAILABLE where all that is
- * wrong is that it begins within the next QR_CERTIFICATE_SOON_S: the clocks of who made it and of this machine differ a little. */
-QR_MUST_CHECK enum qr_code qr_certificate_check(const struct qr_certificate_files *files, int64_t unix_s, struct qr_certificate_own *ret,
-                                                struct qr_err *err);
-
-/* ---- a peer's ---- */
-
-enum qr_peer_fault { QR_PEER_FINE, QR_PEER_WRONG_CA, QR_PEER_EXPIRED, QR_PEER_NOT_YET_VALID, QR_PEER_FOREIGN_JOB, QR_PEER_UNFIT };
-/* Is this the certificate of a worker of the job `identity`? ca: one or more PEM certificates, each trusted for itself. leaf and chain (may
- * be NULL): as the peer sent them, PEM. server: the peer answers (else it called). ret_who: whose it is, for a log line: printable, "" when
- * it cannot be read. ret_why: what is wrong with it in OpenSSL's words or ours, or ""; static. */
-enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const char *chain, const struct qr_certificate_identity *identity,
-                                       bool server, int64_t unix_s, char ret_who[QR_CERTIFICATE_TEXT], const char **ret_why);
 /* True when the text holds at least one certificate and nothing that cannot be read as one. */
-bool qr_certificate_readable(const char *pem);
+bool qr_x509_readable(const char *pem);
+/* What may stand among a certificate's DNS names. */
+bool qr_x509_is_dns_name(const char *text);
 
-/* ---- new ones ---- */
+/* Who takes a certificate's URIs and DNS names, in its order: borrowed, shorter than QR_X509_TEXT. Returns what is wrong with it, static, or NULL. */
+struct qr_x509_taker { const char *(*take)(void *ctx, bool uri, const char *text); void *ctx; };
+/* False: it is no certificate. *ret_wrong: the first thing that is wrong with a name, which ends it; NULL: nothing. Static. */
+bool qr_x509_names(const char *pem, const struct qr_x509_taker *taker, const char **ret_wrong);
+/* Printable; "" when there is none. */
+void qr_x509_common_name(const char *pem, char ret[QR_X509_TEXT]);
 
-struct qr_certificate_order {
-    const char *name_space, *job;      /* of the URI: letters, digits, '-', '_', '.' */
-    const char *service;               /* the headless Service: DNS names *.service.namespace.svc and shorter; NULL: none. As job, a DNS name */
+struct qr_x509_dates { int64_t ends_s; char begins[QR_X509_DATE], ends[QR_X509_DATE]; }; /* for people: "Nov 22 21:00:00 2026 GMT" */
+/* Only of a certificate. */
+void qr_x509_dates(const char *pem, struct qr_x509_dates *ret);
+
+enum qr_x509_pair { QR_X509_PAIR, QR_X509_NO_CERTIFICATE, QR_X509_NO_KEY, QR_X509_KEY_ENCRYPTED, QR_X509_OTHER_KEY };
+enum qr_x509_pair qr_x509_pair(const char *pem, const char *key);
+
+enum qr_x509_trust { QR_X509_GOOD, QR_X509_WRONG_CA, QR_X509_EXPIRED, QR_X509_NOT_YET_VALID, QR_X509_UNFIT };
+/* Did one of these CAs issue this certificate, for a server (else for a client), and is it valid then? ca: each trusted for itself. chain (may be
+ * NULL): certificates between the two. *ret_why: what is wrong with it in OpenSSL's words, or ""; static. */
+enum qr_x509_trust qr_x509_verify(const char *ca, const char *pem, const char *chain, bool server, int64_t unix_s, const char **ret_why);
+
+struct qr_x509_order {
+    const char *common_name, *ca_common_name;
+    const char *names;                 /* as OpenSSL writes them: "URI:...,DNS:...,IP:..." */
     int64_t not_before_s, not_after_s;
     int64_t ca_not_after_s;            /* of a new CA; 0: as its certificate */
     const char *ca, *ca_key;           /* PEM of a CA to go on with; both NULL: a new one */
 };
-struct qr_certificate_set { struct qr_buf certificate, key, ca, ca_key; }; /* PEM */
-/* ECDSA P-256, a key of its own for each. ret->ca_key is the new CA's or a copy of the order's. */
-QR_MUST_CHECK enum qr_code qr_certificate_make(const struct qr_certificate_order *order, struct qr_certificate_set *ret,
-                                               struct qr_err *err);
-void qr_certificate_wipe(struct qr_certificate_set *set);
+/* ECDSA P-256, a key of its own for each. What was appended to ret_ when it fails is the caller's too. */
+QR_MUST_CHECK enum qr_code qr_x509_make(const struct qr_x509_order *order, struct qr_buf *ret_certificate, struct qr_buf *ret_key,
+                                        struct qr_buf *ret_ca, struct qr_buf *ret_ca_key, struct qr_err *err);
 
 #endif

@@ -6,12 +6,10 @@
 #include <stdbool.h>
 
 /* The first certificate of a PEM text; NULL when there is none. The caller's. */
-X509 *certificate_first(const char *pem);
+X509 *x509_first(const char *pem);
 /* A key that is not encrypted; NULL when there is none. The caller's. */
-EVP_PKEY *certificate_key(const char *pem);
-/* What may stand among a certificate's DNS names: x509.h says. */
-bool certificate_is_dns_name(const char *text);
+EVP_PKEY *x509_key(const char *pem);
 /* OpenSSL's last reason as text, and an empty queue. Static or of this thread. */
-const char *certificate_reason(void);
+const char *x509_reason(void);
 
 #endif

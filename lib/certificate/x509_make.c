@@ -1,4 +1,3 @@
-/* certificate/x509_make.c — new certificates: a CA of a job's own, and the one certificate that all its workers show. */
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
@@ -13,11 +12,6 @@
 #include "certificate/x509_impl.h"
 
 enum { COMMON_NAME_MAX = 64 }; /* ub-common-name, RFC 5280 */
-
-static bool is_name(const char *s) {
-    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
-    return n > 0 && n < 100 && !s[n];
-}
 
 static bool add_extension(X509 *x, X509 *issuer, int nid, const char *value) {
     X509V3_CTX ctx;
@@ -49,9 +43,8 @@ static X509 *new_certificate(EVP_PKEY *key, const char *common_name, const X509_
     return NULL;
 }
 
-static X509 *new_ca(EVP_PKEY *key, const struct qr_certificate_order *o) {
-    qr_auto(qr_free_p) char *name = qr_xasprintf("qring CA of %s/%s", o->name_space, o->job);
-    X509 *x = new_certificate(key, name, NULL, o->not_before_s, o->ca_not_after_s ? o->ca_not_after_s : o->not_after_s);
+static X509 *new_ca(EVP_PKEY *key, const struct qr_x509_order *o) {
+    X509 *x = new_certificate(key, o->ca_common_name, NULL, o->not_before_s, o->ca_not_after_s ? o->ca_not_after_s : o->not_after_s);
     if (x && add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
         add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") && add_extension(x, x, NID_subject_key_identifier, "hash") &&
         X509_sign(x, key, EVP_sha256()) > 0)
@@ -60,25 +53,11 @@ static X509 *new_ca(EVP_PKEY *key, const struct qr_certificate_order *o) {
     return NULL;
 }
 
-/* Names for other programs (openssl, grpcurl) that go by the name they dialled; workers go by the URI. */
-static char *names_of(const struct qr_certificate_order *o) {
-    struct qr_buf b = {0};
-    qr_buf_printf(&b, "URI:qring://%s/%s,DNS:localhost,IP:127.0.0.1,IP:::1", o->name_space, o->job);
-    if (o->service) {
-        qr_buf_printf(&b, ",DNS:*.%s", o->service);
-        qr_buf_printf(&b, ",DNS:*.%s.%s", o->service, o->name_space);
-        qr_buf_printf(&b, ",DNS:*.%s.%s.svc", o->service, o->name_space);
-        qr_buf_printf(&b, ",DNS:*.%s.%s.svc.cluster.local", o->service, o->name_space);
-    }
-    return (char *)b.p;
-}
-
-static X509 *new_leaf(EVP_PKEY *key, X509 *ca, EVP_PKEY *ca_key, const struct qr_certificate_order *o) {
-    qr_auto(qr_free_p) char *name = qr_xasprintf("qring worker of %s/%s", o->name_space, o->job), *names = names_of(o);
-    X509 *x = new_certificate(key, name, X509_get_subject_name(ca), o->not_before_s, o->not_after_s);
+static X509 *new_leaf(EVP_PKEY *key, X509 *ca, EVP_PKEY *ca_key, const struct qr_x509_order *o) {
+    X509 *x = new_certificate(key, o->common_name, X509_get_subject_name(ca), o->not_before_s, o->not_after_s);
     if (x && add_extension(x, ca, NID_basic_constraints, "critical,CA:FALSE") &&
         add_extension(x, ca, NID_key_usage, "critical,digitalSignature") &&
-        add_extension(x, ca, NID_ext_key_usage, "serverAuth,clientAuth") && add_extension(x, ca, NID_subject_alt_name, names) &&
+        add_extension(x, ca, NID_ext_key_usage, "serverAuth,clientAuth") && add_extension(x, ca, NID_subject_alt_name, o->names) &&
         add_extension(x, ca, NID_subject_key_identifier, "hash") && add_extension(x, ca, NID_authority_key_identifier, "keyid:always") &&
         X509_sign(x, ca_key, EVP_sha256()) > 0)
         return x;
@@ -110,34 +89,13 @@ static bool put_key(EVP_PKEY *key, struct qr_buf *ret) {
     return good;
 }
 
-void qr_certificate_wipe(struct qr_certificate_set *s) {
-    struct qr_buf *all[] = {&s->certificate, &s->key, &s->ca, &s->ca_key};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i]->p) OPENSSL_cleanse(all[i]->p, all[i]->cap);
-        qr_buf_free(all[i]);
-    }
-}
-
 /* ---- the order ---- */
 
-static enum qr_code check_order(const struct qr_certificate_order *o, struct qr_err *err) {
-    const char *const names[] = {o->name_space, o->job, o->service ? o->service : "none"};
-    static const char *const what[] = {"namespace", "job", "service"};
-    for (int i = 0; i < 3; i++)
-        if (!is_name(names[i]))
-            return qr_fail(err, QR_INVALID_ARGUMENT, "the %s '%.100s' cannot stand in a certificate: use at most 99 letters, digits, '-', "
-                                                     "'_', '.'", what[i], names[i]);
-    if (o->service && (!certificate_is_dns_name(o->service) || !certificate_is_dns_name(o->name_space)))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "no DNS name can be made of the service '%.100s' in the namespace '%.100s': between two dots there "
-                                                 "must be something", o->service, o->name_space);
-    return QR_OK;
-}
-
 /* The CA to sign with: the order's or a new one. */
-static enum qr_code take_ca(const struct qr_certificate_order *o, X509 **ret, EVP_PKEY **ret_key, struct qr_err *err) {
-    *ret_key = o->ca_key ? certificate_key(o->ca_key) : EVP_EC_gen("P-256");
-    *ret = !*ret_key ? NULL : o->ca ? certificate_first(o->ca) : new_ca(*ret_key, o);
-    if (!*ret) return qr_fail(err, QR_INVALID_ARGUMENT, "no certificate and key of a CA: %s", certificate_reason());
+static enum qr_code take_ca(const struct qr_x509_order *o, X509 **ret, EVP_PKEY **ret_key, struct qr_err *err) {
+    *ret_key = o->ca_key ? x509_key(o->ca_key) : EVP_EC_gen("P-256");
+    *ret = !*ret_key ? NULL : o->ca ? x509_first(o->ca) : new_ca(*ret_key, o);
+    if (!*ret) return qr_fail(err, QR_INVALID_ARGUMENT, "no certificate and key of a CA: %s", x509_reason());
     if (X509_check_private_key(*ret, *ret_key) != 1) {
         ERR_clear_error();
         return qr_fail(err, QR_INVALID_ARGUMENT, "the CA's key is not that of the CA's certificate");
@@ -148,25 +106,21 @@ static enum qr_code take_ca(const struct qr_certificate_order *o, X509 **ret, EV
     return QR_OK;
 }
 
-enum qr_code qr_certificate_make(const struct qr_certificate_order *o, struct qr_certificate_set *ret, struct qr_err *err) {
-    struct qr_certificate_set set = {0};
+enum qr_code qr_x509_make(const struct qr_x509_order *o, struct qr_buf *ret_certificate, struct qr_buf *ret_key, struct qr_buf *ret_ca,
+                          struct qr_buf *ret_ca_key, struct qr_err *err) {
     EVP_PKEY *ca_key = NULL, *key = NULL;
     X509 *ca = NULL, *leaf = NULL;
-    enum qr_code code = check_order(o, err);
-    if (code == QR_OK) code = take_ca(o, &ca, &ca_key, err);
+    enum qr_code code = take_ca(o, &ca, &ca_key, err);
     if (code == QR_OK) {
         key = EVP_EC_gen("P-256");
         leaf = key ? new_leaf(key, ca, ca_key, o) : NULL;
-        if (!leaf || !put_certificate(leaf, &set.certificate) || !put_key(key, &set.key) || !put_certificate(ca, &set.ca) ||
-            !put_key(ca_key, &set.ca_key))
-            code = qr_fail(err, QR_INTERNAL, "make a certificate: %s", certificate_reason());
+        if (!leaf || !put_certificate(leaf, ret_certificate) || !put_key(key, ret_key) || !put_certificate(ca, ret_ca) || !put_key(ca_key, ret_ca_key))
+            code = qr_fail(err, QR_INTERNAL, "make a certificate: %s", x509_reason());
     }
     X509_free(leaf);
     X509_free(ca);
     EVP_PKEY_free(key);
     EVP_PKEY_free(ca_key);
     ERR_clear_error();
-    if (code == QR_OK) *ret = set;
-    else qr_certificate_wipe(&set);
     return code;
 }

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "certificate/x509.h"
+#include "cluster/certificate.h"
 
 enum { FIRST_FD = 100, DAYS = 365 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "certificate/x509.h"
+#include "cluster/certificate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "certificate/x509.h"
+#include "cluster/certificate.h"
 #include "tests/t.h"
 #include "tests/tls.h"
 
