@@ -3,7 +3,7 @@
 #include "exact/integer.h"
 #include "group/schedule.h"
 
-enum { VECTOR_HEAD = 18 }; /* bad blocks, the sum of their ids, samples, read-outs (train/step.h) */
+enum { VECTOR_HEAD = 18 }; /* bad micro-batches, the sum of their ids, samples, read-outs (train/step.h) */
 
 static uint64_t up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
@@ -21,7 +21,7 @@ double qr_estimate_reduce_s(const struct qr_estimate_facts *f, unsigned n, uint6
 
 /* One reduction over so many samples. */
 static double pass_s(const struct qr_estimate_facts *f, unsigned n, uint64_t samples, double wave_s, uint64_t n_integers) {
-    uint64_t busiest = up(up(samples, f->block_size), n);
+    uint64_t busiest = up(up(samples, f->micro_batch_size), n);
     return f->own_s + (double)up(busiest, f->lanes) * wave_s + qr_estimate_reduce_s(f, n, n_integers + n);
 }
 

@@ -1,8 +1,8 @@
 /* preflight/estimate.h — how long a job will take, and the number of workers that pays off.
  *
  * Model     A step of n workers takes  own + waves * wave + reduce:
- *             waves   blocks of the batch go round-robin, so the busiest worker has ceil(blocks / n); `lanes` of them run side by side, a short
- *                     block counted as a whole one;
+ *             waves   micro-batches go round-robin, so the busiest worker has ceil(their number / n); `lanes` of them run side by
+ *                     side, a short one counted as a whole one;
  *             reduce  the schedule's rounds, each one message and its bytes: doubling log2 n of the whole vector, and 2 more where n is no power
  *                     of two; star 2, and n-1 vectors through worker 0 each way; ring 2(n-1) of an n-th, halving as many bytes in
  *                     2 log2 n. With one worker nothing.
@@ -20,9 +20,9 @@
 #include "group/group.h"
 
 struct qr_estimate_facts {
-    uint64_t n_train, n_validate, batch_size, block_size, epochs, n_params, n_sums;
-    unsigned lanes;             /* blocks that run side by side on one worker: its threads, or 1 where all threads share one block */
-    double train_wave_s, validate_wave_s; /* so many blocks, with and without the gradient */
+    uint64_t n_train, n_validate, batch_size, micro_batch_size, epochs, n_params, n_sums;
+    unsigned lanes;             /* micro-batches that run side by side on one worker: its threads, or 1 where all threads share one */
+    double train_wave_s, validate_wave_s; /* so many micro-batches, with and without the gradient */
     double own_s;               /* of a step on each worker whatever n is: numbers for the state, the update */
     double message_s;           /* from the send on one pod to the receipt on another */
     double bytes_per_s;         /* between two pods */
@@ -36,7 +36,7 @@ struct qr_estimate_row {
     double speedup;             /* of the total against one worker's */
     double pod_hours;           /* n_workers * total_s / 3600 */
 };
-/* n_workers >= 1, block_size, batch_size, lanes >= 1. */
+/* n_workers >= 1, micro_batch_size, batch_size, lanes >= 1. */
 struct qr_estimate_row qr_estimate_row(const struct qr_estimate_facts *f, unsigned n_workers);
 /* The number of workers in 1 ... max_workers that pays off. */
 unsigned qr_estimate_best(const struct qr_estimate_facts *f, unsigned max_workers);

@@ -180,7 +180,7 @@ static double fastest_s(struct measurement *m, const qr_fixed **ret_vector) {
     return (double)best_ns / 1e9;
 }
 
-/* What each worker does besides its blocks: numbers for the state, the update. */
+/* What each worker does besides its micro-batches: numbers for the state, the update. */
 static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const double *gradient) {
     const struct qr_model *m = v->load.model;
     size_t n = qr_model_n_params(m), n_tensors = qr_model_n_tensors(m), *sizes = qr_xcalloc(n_tensors + 1, sizeof *sizes);
@@ -222,8 +222,8 @@ static double gradient_flop(const struct qr_model *m, bool *ret_streams) {
 static enum qr_code choose_timing(const struct qr_validation *v, struct timing *ret, struct qr_err *err) {
     const struct qr_workload *l = &v->load;
     const struct qr_sim_plan *plan = qr_model_plan(l->model);
-    uint64_t block = v->job->block_size, n_train = l->data.n_train, batch = v->facts.batch_size < n_train ? v->facts.batch_size : n_train;
-    uint64_t wave = v->facts.lanes * block < batch ? v->facts.lanes * block : batch, part = 1;
+    uint64_t size = v->job->micro_batch_size, n_train = l->data.n_train, batch = v->facts.batch_size < n_train ? v->facts.batch_size : n_train;
+    uint64_t wave = v->facts.lanes * size < batch ? v->facts.lanes * size : batch, part = 1;
     double flop_per_s;
     *ret = (struct timing){.kind = QR_TIMING_MEASURED, .samples = wave, .scale = 1};
     if (!plan) return QR_OK;
@@ -235,13 +235,13 @@ static enum qr_code choose_timing(const struct qr_validation *v, struct timing *
     if (code != QR_OK) return code;
     double threads_each = (double)l->n_threads / v->facts.lanes;
     double sample_s = flop * (double)qr_model_n_filters(l->model) / (flop_per_s * threads_each);
-    if (block > batch) block = batch;
-    if (qr_sim_lanes_are_samples(plan)) part = block < 16 ? block : 16; /* one of them takes as long as 16 */
-    if (sample_s * (double)block <= run_at_most_s) return QR_OK;
-    ret->scale = (double)block / (double)part;
+    if (size > batch) size = batch;
+    if (qr_sim_lanes_are_samples(plan)) part = size < 16 ? size : 16; /* one of them takes as long as 16 */
+    if (sample_s * (double)size <= run_at_most_s) return QR_OK;
+    ret->scale = (double)size / (double)part;
     ret->samples = part;
     ret->kind = sample_s * (double)part <= run_at_most_s ? QR_TIMING_SCALED : QR_TIMING_ESTIMATED;
-    ret->wave_s = sample_s * (double)block;
+    ret->wave_s = sample_s * (double)size;
     return QR_OK;
 }
 
@@ -261,7 +261,7 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
     struct qr_estimate_facts *f = &v->facts;
     struct qr_pool *pool = qr_pool_new(l->n_threads);
     const struct qr_stepper_options opt = {
-        .model = l->model, .data = &l->data, .block_size = v->job->block_size, .rank = 0, .n_members = 1, .pool = pool, .clock = &qr_clock_monotonic,
+        .model = l->model, .data = &l->data, .block_size = v->job->micro_batch_size, .rank = 0, .n_members = 1, .pool = pool, .clock = &qr_clock_monotonic,
     };
     struct measurement m = {0};
     struct timing t;
@@ -296,7 +296,7 @@ static void estimate(struct qr_validation *v, int64_t message_ns) {
     v->epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
     v->facts = (struct qr_estimate_facts){
         .n_train = l->data.n_train, .n_validate = l->data.n_samples - l->data.n_train, .batch_size = v->job->train.batch_size,
-        .block_size = v->job->block_size, .epochs = v->epochs, .n_params = qr_model_n_params(l->model), .n_sums = qr_model_n_sums(l->model),
+        .micro_batch_size = v->job->micro_batch_size, .epochs = v->epochs, .n_params = qr_model_n_params(l->model), .n_sums = qr_model_n_sums(l->model),
         .lanes = qr_model_blocks_in_parallel(l->model) ? l->n_threads : 1, .message_s = (double)message_ns / 1e9, .bytes_per_s = assumed_bytes_per_s,
         .allreduce = allreduce_of(v->settings.allreduce),
     };

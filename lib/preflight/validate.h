@@ -1,6 +1,6 @@
 /* preflight/validate.h — everything a run would need, tried before anything is spent: what `qring validate` says.
  *
- * What      settings and job as a worker reads them; its ring and every name in it; data, model, memory; folders and buckets; one wave of blocks
+ * What      settings and job as a worker reads them; its ring and every name in it; data, model, memory; folders and buckets; one wave of micro-batches
  *           timed here (enum qr_timing), and from it seconds, pod-hours and the number of workers that pays off (preflight/estimate.h).
  * Bounds    names 10 s together; the measurement some seconds, however large the circuit; stores as long as they take.
  * Leaves    nothing: folders that the checks made are taken away, nothing is trained or uploaded.
@@ -16,7 +16,7 @@
 struct qr_finding { enum qr_code code; char *sentence; };
 struct qr_peer_name { char *peer, *address; enum qr_code code; bool must; }; /* address NULL: not found; must: not only a candidate */
 
-/* Where the seconds of a wave of blocks come from. MEASURED: it was run. SCALED: a wave would take over two seconds; one sample of a block was run.
+/* Where the seconds of a wave of micro-batches come from. MEASURED: it was run. SCALED: a wave would take over two seconds; one sample of a micro-batch was run.
  * ESTIMATED: so would that; the operations of a gradient (sim/sim.h) at the rate of a 16-qubit circuit with the same kernels and engine, which was
  * run. Memory decides for large states: expect a factor of 2 either way. */
 enum qr_timing { QR_TIMING_NONE, QR_TIMING_MEASURED, QR_TIMING_SCALED, QR_TIMING_ESTIMATED };

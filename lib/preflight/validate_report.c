@@ -10,11 +10,11 @@ static bool is_shown(const struct qr_validation *v, unsigned n) {
     return odd == 1 || (odd == 3 && n <= 12) || n == v->best || n == v->identity.n_peers || n == v->max_workers;
 }
 
-/* Beyond one worker a block there is nothing to gain. */
+/* Beyond one worker a micro-batch there is nothing to gain. */
 static unsigned last_row(const struct qr_validation *v) {
     const struct qr_estimate_facts *f = &v->facts;
-    uint64_t batch = f->batch_size < f->n_train ? f->batch_size : f->n_train, blocks = (batch + f->block_size - 1) / f->block_size;
-    uint64_t last = blocks > v->identity.n_peers ? blocks : v->identity.n_peers;
+    uint64_t batch = f->batch_size < f->n_train ? f->batch_size : f->n_train, micro_batches = (batch + f->micro_batch_size - 1) / f->micro_batch_size;
+    uint64_t last = micro_batches > v->identity.n_peers ? micro_batches : v->identity.n_peers;
     if (last < 4) last = 4;
     return last < v->max_workers ? (unsigned)last : v->max_workers;
 }
@@ -49,8 +49,8 @@ static void ring_text(const struct qr_validation *v, struct qr_buf *b) {
 static void load_text(const struct qr_validation *v, struct qr_buf *b) {
     const struct qr_workload *l = &v->load;
     const struct qr_memory_estimate *m = &v->memory;
-    qr_buf_printf(b, "data        %zu samples train, %zu validate; batches of %llu in blocks of %zu\n", l->data.n_train, l->data.n_samples - l->data.n_train,
-                  (unsigned long long)v->job->train.batch_size, v->job->block_size);
+    qr_buf_printf(b, "data        %zu samples train, %zu validate; batches of %llu in micro-batches of %zu\n", l->data.n_train, l->data.n_samples - l->data.n_train,
+                  (unsigned long long)v->job->train.batch_size, v->job->micro_batch_size);
     qr_buf_printf(b, "model       %zu parameters%s%s\n", qr_model_n_params(l->model), l->initial_from_file ? ", beginning with " : "",
                   l->initial_from_file ? v->job->train.initial_weights : "");
     qr_buf_puts(b, "memory      ");
@@ -88,7 +88,7 @@ static void advice_text(const struct qr_validation *v, struct qr_buf *b) {
 
 static const char *timing_text(enum qr_timing t) {
     switch (t) {
-    case QR_TIMING_SCALED: return "from a part of a block measured here";
+    case QR_TIMING_SCALED: return "from a part of a micro-batch measured here";
     case QR_TIMING_ESTIMATED: return "estimated from the number of operations and a small circuit's speed here (maybe twice or half as much)";
     default: return "measured here";
     }
@@ -101,7 +101,7 @@ static const char *timing_name(enum qr_timing t) {
 
 static void time_text(const struct qr_validation *v, struct qr_buf *b) {
     const struct qr_estimate_facts *f = &v->facts;
-    qr_buf_printf(b, "time        %u block%s at a time: ", f->lanes, f->lanes == 1 ? "" : "s");
+    qr_buf_printf(b, "time        %u micro-batch%s at a time: ", f->lanes, f->lanes == 1 ? "" : "es");
     put_seconds(b, f->train_wave_s);
     qr_buf_printf(b, ", %s with %u thread%s; assumed between pods: ", timing_text(v->timing), v->load.n_threads,
                   v->load.n_threads == 1 ? "" : "s");

@@ -299,11 +299,11 @@ enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w
         for (size_t i = r.begin; i < r.end; i++)
             if (!sample_is_good(s, w, i))
                 return qr_fail(err, QR_OUT_OF_RANGE,
-                               "step %llu: sample %zu (block %zu of the %s batch) gives a loss or gradient that is not finite or "
+                               "step %llu: sample %zu (micro-batch %zu of the %s batch) gives a loss or gradient that is not finite or "
                                "reaches 2^40; look at this sample's values and label, or lower learning_rate",
                                (unsigned long long)step, sample_at(w, i), b, kind);
     }
     return qr_fail(err, QR_OUT_OF_RANGE,
-                   "step %llu: the sum of a %s block reaches 2^40 although each of its samples alone does not; lower learning_rate "
-                   "or block_size", (unsigned long long)step, kind);
+                   "step %llu: the sum of a %s micro-batch reaches 2^40 although each of its samples alone does not; lower learning_rate "
+                   "or micro_batch_size", (unsigned long long)step, kind);
 }

@@ -423,7 +423,7 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
                        "train.early_stopping watches %s, but there is no validation data; give data.train_fraction below 1 or "
                        "data.validation_url", r->job->train.early_stopping.monitor);
     name_values(r);
-    const struct qr_stepper_options so = {.model = m, .data = opt->data, .block_size = r->job->block_size, .rank = 0,
+    const struct qr_stepper_options so = {.model = m, .data = opt->data, .block_size = r->job->micro_batch_size, .rank = 0,
                                           .n_members = 1, .pool = opt->pool, .clock = opt->clock};
     if (qr_stepper_new(&so, &r->stepper, err) != QR_OK) return err->code;
     begin_state(r, &r->state);
@@ -443,8 +443,8 @@ static enum qr_code run_init(struct run *r, const struct qr_train_options *opt, 
     plan(r, opt->epochs ? opt->epochs : opt->job->train.epochs);
     qr_group_plan(opt->group, r->epochs, r->n_batches + r->has_val);
     qr_state_digest(&r->state, &r->scratch, r->digest);
-    size_t batch = qr_block_count(qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->block_size);
-    size_t validation = qr_block_count((struct qr_range){opt->data->n_train, opt->data->n_samples}, r->job->block_size);
+    size_t batch = qr_block_count(qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->micro_batch_size);
+    size_t validation = qr_block_count((struct qr_range){opt->data->n_train, opt->data->n_samples}, r->job->micro_batch_size);
     qr_group_tell_finished(opt->group, finished, r);
     return qr_group_ready(opt->group, r->state.pass, r->digest, batch > validation ? batch : validation, err);
 }
@@ -496,7 +496,7 @@ static void say_poison(struct run *r, uint64_t pass, uint64_t block, struct qr_e
     struct qr_step_work w;
     work_at(r, pass / each, k, &w);
     uint64_t step = pass / each * r->n_batches + (w.kind == QR_STEP_TRAIN ? k + 1 : r->n_batches);
-    struct qr_range at = qr_block_at(w.range, r->job->block_size, (size_t)block);
+    struct qr_range at = qr_block_at(w.range, r->job->micro_batch_size, (size_t)block);
     for (size_t i = at.begin; i < at.end && n < sizeof who - 16; i++)
         n += (size_t)snprintf(who + n, sizeof who - n, "%s%zu", i > at.begin ? ", " : "", w.sample ? w.sample[i] : i);
     snprintf(why, sizeof why, "%s", err->msg);

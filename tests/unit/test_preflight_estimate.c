@@ -10,7 +10,7 @@ static bool near(double got, double want) { return fabs(got - want) <= 1e-13 * f
 
 /* 160 samples, batches of 64 in blocks of 16: two whole batches of 4 blocks and a short one of 2; 48 validation samples, 3 blocks. */
 static const struct qr_estimate_facts base = {
-    .n_train = 160, .n_validate = 48, .batch_size = 64, .block_size = 16, .epochs = 10, .n_params = 20, .n_sums = 2, .lanes = 1,
+    .n_train = 160, .n_validate = 48, .batch_size = 64, .micro_batch_size = 16, .epochs = 10, .n_params = 20, .n_sums = 2, .lanes = 1,
     .train_wave_s = 0.010, .validate_wave_s = 0.004, .own_s = 0.001, .message_s = 0.0002, .bytes_per_s = 1e9,
 };
 
@@ -64,7 +64,7 @@ static void best(void) {
     CHECK(qr_estimate_best(&f, 64) == 4, "%u", qr_estimate_best(&f, 64));
     CHECK(qr_estimate_best(&f, 3) == 3 || qr_estimate_best(&f, 3) == 2, "%u", qr_estimate_best(&f, 3));
     CHECK(qr_estimate_best(&f, 1) == 1);
-    f = (struct qr_estimate_facts){.n_train = 64, .batch_size = 64, .block_size = 1, .lanes = 1, .epochs = 1, .train_wave_s = 0.001, .own_s = 0.004, .bytes_per_s = 1e18};
+    f = (struct qr_estimate_facts){.n_train = 64, .batch_size = 64, .micro_batch_size = 1, .lanes = 1, .epochs = 1, .train_wave_s = 0.001, .own_s = 0.004, .bytes_per_s = 1e18};
     /* 4 + 64 / n ms: 16 take 8 ms of 68, a speed-up of 8.5 >= 8; 22 take 7 ms, 9.7 < 11: half of their time is of no use, though 64 take 5 ms */
     CHECK(qr_estimate_best(&f, 64) == 16, "%u", qr_estimate_best(&f, 64));
     f = base;
