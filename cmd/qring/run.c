@@ -67,9 +67,9 @@ static void pass_on(struct run_command *r, char *argument) {
 
 static enum qr_code set_workers(struct run_command *r, const char *text, struct qr_err *err) {
     uint64_t n;
-    if (!text || !qr_parse_u64(text, &n) || n < 1 || n > QR_LOCAL_MAX_WORKERS)
+    if (!text || !qr_parse_u64(text, &n) || n < 1 || n > QR_MAX_MEMBERS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "-n: '%.40s' is not a number of workers in 1 ... %d", text ? text : "",
-                       QR_LOCAL_MAX_WORKERS);
+                       QR_MAX_MEMBERS);
     r->n_workers = (unsigned)n;
     return QR_OK;
 }

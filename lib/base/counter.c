@@ -52,22 +52,22 @@ double qr_counter_real(enum qr_counter c) {
     return value;
 }
 
-static _Atomic uint64_t peers[QR_N_PEERS], silent[QR_N_PEERS], speeds[QR_N_PEERS], rtts[QR_N_PEERS];
+static _Atomic uint64_t peers[QR_MAX_MEMBERS], silent[QR_MAX_MEMBERS], speeds[QR_MAX_MEMBERS], rtts[QR_MAX_MEMBERS];
 
 void qr_peer_set(uint32_t index, enum qr_peer peer) {
-    if (index < QR_N_PEERS) atomic_store_explicit(&peers[index], (uint64_t)peer, memory_order_relaxed);
+    if (index < QR_MAX_MEMBERS) atomic_store_explicit(&peers[index], (uint64_t)peer, memory_order_relaxed);
 }
 
 void qr_peer_speed(uint32_t index, double blocks_per_s) {
-    if (index < QR_N_PEERS) atomic_store_explicit(&speeds[index], qr_bits_of_double(blocks_per_s), memory_order_relaxed);
+    if (index < QR_MAX_MEMBERS) atomic_store_explicit(&speeds[index], qr_bits_of_double(blocks_per_s), memory_order_relaxed);
 }
 
 void qr_peer_rtt(uint32_t index, double s) {
-    if (index < QR_N_PEERS) atomic_store_explicit(&rtts[index], qr_bits_of_double(s), memory_order_relaxed);
+    if (index < QR_MAX_MEMBERS) atomic_store_explicit(&rtts[index], qr_bits_of_double(s), memory_order_relaxed);
 }
 
 void qr_peer_no_data(uint32_t index, bool no_data) {
-    if (index < QR_N_PEERS) atomic_store_explicit(&silent[index], no_data, memory_order_relaxed);
+    if (index < QR_MAX_MEMBERS) atomic_store_explicit(&silent[index], no_data, memory_order_relaxed);
 }
 
 bool qr_peer_get_no_data(uint32_t index) { return atomic_load_explicit(&silent[index], memory_order_relaxed) != 0; }

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/bounds.h"
+
 enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECONDS };
 
 /* id, kind, family, labels, help. Rows of one family stand together and have one kind; the help of the first is shown. */
@@ -91,7 +93,6 @@ int64_t qr_counter_value(enum qr_counter c);           /* all but REAL; SECONDS 
 double qr_counter_real(enum qr_counter c);             /* REAL */
 
 /* The peers of this process by index, as its group sees them. An index beyond the table is left out. */
-enum { QR_N_PEERS = 64 };
 enum qr_peer { QR_PEER_UNKNOWN, QR_PEER_ABSENT, QR_PEER_MEMBER }; /* of this worker's generation */
 void qr_peer_set(uint32_t index, enum qr_peer peer);
 void qr_peer_no_data(uint32_t index, bool no_data);      /* it answers, and no data passes between it and this worker */

@@ -27,7 +27,7 @@ struct qr_identity_inputs {
     const char *job_completion_index;
     const char *hostname;      /* for the StatefulSet ordinal */
     unsigned default_port;     /* 2222 */
-    unsigned max_workers;      /* 64 */
+    unsigned max_workers;      /* at most QR_MAX_MEMBERS */
 };
 
 struct qr_identity {

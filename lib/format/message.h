@@ -14,13 +14,13 @@
 
 #include <stdbool.h>
 
+#include "base/bounds.h"
 #include "base/bytes.h"
 
 enum {
     QR_PROTOCOL_MIN = 3, /* 2: halving; blocks shared out to the nearest. 3: settings in common */
     QR_PROTOCOL_MAX = 3,
     QR_MESSAGE_MAX_BYTES = 65536,
-    QR_MAX_MEMBERS = 64,
     QR_INCARNATION_BYTES = 16,
     QR_MESSAGE_MAX_FIELDS = 128, /* of a job, in a hello */
     QR_MESSAGE_NAME_BYTES = 48,  /* of a field's name, with its NUL */
@@ -96,7 +96,7 @@ struct qr_field_text {
 struct qr_common {
     uint64_t epochs;                 /* at most 2^53 */
     uint32_t allreduce;              /* enum qr_allreduce */
-    uint32_t min_workers;            /* 1..64 */
+    uint32_t min_workers;            /* 1..QR_MAX_MEMBERS */
     uint64_t places;                 /* digest of the texts that say where results and checkpoints go */
 };
 struct qr_heartbeat {

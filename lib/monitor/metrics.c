@@ -46,17 +46,17 @@ static void put_row(struct qr_buf *b, enum qr_counter c) {
 
 static void put_peers(struct qr_buf *b) {
     put_head(b, "qring_member", "gauge", "1: this peer is a member of this worker's generation, 0: it is not.");
-    for (uint32_t i = 0; i < QR_N_PEERS; i++)
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (qr_peer_get(i) != QR_PEER_UNKNOWN) qr_buf_printf(b, "qring_member{index=\"%u\"} %d\n", i, qr_peer_get(i) == QR_PEER_MEMBER);
     put_head(b, "qring_peer_no_data", "gauge", "1: this peer answers, but no data passes between it and this worker.");
-    for (uint32_t i = 0; i < QR_N_PEERS; i++)
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (qr_peer_get(i) != QR_PEER_UNKNOWN) qr_buf_printf(b, "qring_peer_no_data{index=\"%u\"} %d\n", i, qr_peer_get_no_data(i));
     put_head(b, "qring_member_blocks_per_second", "gauge", "How fast a member computes blocks, smoothed.");
-    for (uint32_t i = 0; i < QR_N_PEERS; i++)
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (qr_peer_get(i) == QR_PEER_MEMBER && qr_peer_get_speed(i) > 0)
             qr_buf_printf(b, "qring_member_blocks_per_second{index=\"%u\"} %.6g\n", i, qr_peer_get_speed(i));
     put_head(b, "qring_member_rtt_seconds", "gauge", "How long 2 KB take from this worker to a member and back, smoothed.");
-    for (uint32_t i = 0; i < QR_N_PEERS; i++)
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (qr_peer_get(i) == QR_PEER_MEMBER && qr_peer_get_rtt(i) > 0)
             qr_buf_printf(b, "qring_member_rtt_seconds{index=\"%u\"} %.6g\n", i, qr_peer_get_rtt(i));
 }

@@ -21,10 +21,10 @@ struct qr_status {
     double value[QR_N_COUNTERS];
     char version[40], contract[40], isa[40];
     double uptime_s, start_s;          /* start_s since 1970; 0: not told */
-    enum qr_peer peer[QR_N_PEERS];
-    bool no_data[QR_N_PEERS];          /* it answers, and no data passes between it and this worker */
-    double speed[QR_N_PEERS];          /* blocks a second; 0: not known */
-    double rtt_s[QR_N_PEERS];          /* 2 KB to it and back; 0: not known */
+    enum qr_peer peer[QR_MAX_MEMBERS];
+    bool no_data[QR_MAX_MEMBERS];          /* it answers, and no data passes between it and this worker */
+    double speed[QR_MAX_MEMBERS];          /* blocks a second; 0: not known */
+    double rtt_s[QR_MAX_MEMBERS];          /* 2 KB to it and back; 0: not known */
 };
 /* INVALID_ARGUMENT with the line's number when the text is not format 0.0.4, or not of a qring worker. */
 QR_MUST_CHECK enum qr_code qr_status_parse(struct qr_bytes text, struct qr_status *ret, struct qr_err *err);

@@ -114,7 +114,7 @@ static bool index_of(struct qr_bytes labels, uint32_t *ret) {
     char text[24];
     uint64_t index;
     label(labels, "index", text, sizeof text);
-    if (!qr_parse_u64(text, &index) || index >= QR_N_PEERS) return false;
+    if (!qr_parse_u64(text, &index) || index >= QR_MAX_MEMBERS) return false;
     *ret = (uint32_t)index;
     return true;
 }

@@ -17,7 +17,7 @@ static double age_s(const struct qr_status_pair *s, double at) { return at > 0 &
 
 static struct peers compare(const struct qr_status *s) {
     struct peers p = {0};
-    for (uint32_t i = 0; i < QR_N_PEERS; i++) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         if (s->peer[i] == QR_PEER_MEMBER && s->rtt_s[i] > 0) {
             if (p.n_linked == 0 || s->rtt_s[i] > s->rtt_s[p.farthest]) p.farthest = i;
             if (p.n_linked == 0 || s->rtt_s[i] < s->rtt_s[p.nearest]) p.nearest = i;
@@ -90,7 +90,7 @@ static void members_text(const struct qr_status_pair *s, struct qr_buf *b) {
     bool any = false;
     for (int what = QR_PEER_MEMBER; what >= QR_PEER_ABSENT; what--) {
         unsigned n = 0;
-        for (uint32_t i = 0; i < QR_N_PEERS; i++) {
+        for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
             if ((int)st->peer[i] != what) continue;
             qr_buf_printf(b, "%sworker %u", n++ ? ", " : heads[what], i);
             if (what == QR_PEER_MEMBER && st->speed[i] > 0) qr_buf_printf(b, " (%.3g blocks/s)", st->speed[i]);
@@ -98,7 +98,7 @@ static void members_text(const struct qr_status_pair *s, struct qr_buf *b) {
         any = any || n;
     }
     if (any) qr_buf_puts(b, "\n");
-    for (uint32_t i = 0; i < QR_N_PEERS; i++)
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (st->no_data[i]) qr_buf_printf(b, "broken link no data passes between this worker and worker %u, which answers\n", i);
     if (p.n_known > 1)
         qr_buf_printf(b, "slowest     worker %u, at %.0f %% of worker %u's speed\n", p.slowest, 100 * st->speed[p.slowest] / st->speed[p.fastest], p.fastest);
@@ -154,7 +154,7 @@ static void put_members(const struct qr_status *s, struct qr_json_writer *w) {
     struct peers p = compare(s);
     qr_json_put_key(w, "peers");
     qr_json_open(w, '[');
-    for (uint32_t i = 0; i < QR_N_PEERS; i++) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         if (s->peer[i] == QR_PEER_UNKNOWN) continue;
         qr_json_open(w, '{');
         qr_json_put_key(w, "index");

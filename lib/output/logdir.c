@@ -5,8 +5,6 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "store/gcs.h"
-#include "store/gcs_environment.h"
 
 enum { READ_MAX_BYTES = 4 * QR_LOGDIR_FILE_BYTES };
 static const int64_t interval_ns = 10 * QR_SECOND, refused_ns = 300 * QR_SECOND, outage_ns = 60 * QR_SECOND, again_ns = QR_SECOND / 10,
@@ -195,16 +193,9 @@ enum qr_code qr_logdir_open(const struct qr_logdir_options *opt, struct qr_logdi
     const char *bucket = strstr(url, "://") ? strstr(url, "://") + 3 : url, *slash = strchr(bucket, '/');
     struct qr_store *store = opt->store;
     if (!store) {
-        qr_auto(qr_free_p) char *name = qr_xstrndup(bucket, slash ? (size_t)(slash - bucket) : strlen(bucket));
-        struct qr_gcs_options gcs = *qr_cloud_options();
-        gcs.stopping = give_up;
-        gcs.stop_deadline_ns = 1;
-        gcs.deadline_ns = outage_ns;
-        gcs.sleep = nap;
-        gcs.notice = NULL;
-        enum qr_code code = qr_store_gcs_new(name, &gcs, NULL, &store, err);
-        if (code != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
-        store = qr_store_counted(store);
+        const struct qr_store_waits waits = {.deadline_ns = outage_ns, .stop_deadline_ns = 1, .stopping = give_up, .sleep = nap};
+        qr_auto(qr_free_p) char *below = qr_xasprintf("%s/train/", url), *name = NULL;
+        if (qr_store_resolve_waiting(below, &waits, &store, &name, err) != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
     }
     struct qr_logdir *l = qr_xcalloc(1, sizeof *l);
     pthread_condattr_t monotonic;

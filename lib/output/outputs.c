@@ -7,19 +7,17 @@
 #include "base/checksum.h"
 #include "base/counter.h"
 #include "base/mem.h"
-#include "store/store.h"
+#include "store/gcs.h"
 
 /* A bucket's own patience, and a little. */
 static const int64_t last_checkpoint_ns = 620 * QR_SECOND;
 static const int64_t rest_failed_ns = 2 * QR_SECOND;
 
-static bool in_cloud(const char *url) { return strncmp(url, "gs://", 5) == 0; }
-
 /* The folder of a path or file URL; another URL as it is, for qr_outputs_check to refuse. */
 static char *folder_of(const char *out) {
     struct qr_store *store;
     char *path;
-    if (in_cloud(out)) return qr_xstrdup(out);
+    if (qr_url_remote(out)) return qr_xstrdup(out);
     if (qr_store_resolve(out, &store, &path, NULL) != QR_OK) return qr_xstrdup(out);
     store->ops->close(store);
     return path;
@@ -29,7 +27,7 @@ static char *folder_of(const char *out) {
 static char *checkpoints_of(const struct qr_outputs *o, const struct qr_outputs_options *opt) {
     if (opt->checkpoints) return strcmp(opt->checkpoints, "none") == 0 ? NULL : qr_xstrdup(opt->checkpoints);
     const char *dot = strrchr(o->weights_url, '.');
-    if (in_cloud(o->weights_url) && dot) return qr_xasprintf("%.*s.checkpoints", (int)(dot - o->weights_url), o->weights_url);
+    if (qr_url_remote(o->weights_url) && dot) return qr_xasprintf("%.*s.checkpoints", (int)(dot - o->weights_url), o->weights_url);
     return qr_path_join(o->dir, "checkpoints");
 }
 
@@ -37,13 +35,13 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt,
     *o = (struct qr_outputs){.progress_fd = opt->progress_fd, .stopping = opt->stopping, .log = opt->log};
     o->dir = opt->out ? folder_of(opt->out) : qr_path_join("out", job_name);
     if (opt->weights) o->weights_url = qr_xstrdup(opt->weights);
-    else if (opt->weights_gcs_bucket) o->weights_url = qr_xasprintf("gs://%s/%s", opt->weights_gcs_bucket, opt->weights_gcs_path);
+    else if (opt->weights_gcs_bucket) o->weights_url = qr_gcs_url(opt->weights_gcs_bucket, opt->weights_gcs_path);
     else o->weights_url = qr_path_join(o->dir, "weights.h5");
     o->checkpoints_url = checkpoints_of(o, opt);
     o->dir_was_there = qr_file_exists(o->dir);
     qr_steps_log_init(&o->steps, o->dir);
     if (!opt->logdir) return;
-    if (in_cloud(opt->logdir)) o->logdir_url = qr_xstrdup(opt->logdir);
+    if (qr_url_remote(opt->logdir)) o->logdir_url = qr_xstrdup(opt->logdir);
     o->logdir = o->logdir_url ? qr_path_join(o->dir, "logs") : folder_of(opt->logdir);
     o->logdir_was_there = qr_file_exists(o->logdir);
 }
@@ -67,20 +65,26 @@ bool qr_outputs_fini(struct qr_outputs *o) {
     return ended;
 }
 
+/* A URL of no kind is no path. */
+static enum qr_code check_path(const char *path, struct qr_err *err) {
+    struct qr_store *store;
+    char *name;
+    enum qr_code code = qr_store_resolve(path, &store, &name, err);
+    if (code != QR_OK) return code;
+    store->ops->close(store);
+    free(name);
+    return QR_OK;
+}
+
 static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     static const struct { const char *name; bool grows; } files[] = { /* what does not grow is replaced by name, whatever has the name */
         {"weights.h5", false}, {"weights.safetensors", false}, {"result.json", false}, {"steps.jsonl", true}};
-    struct qr_store *store;
     struct stat st;
-    char *path;
-    if (in_cloud(dir))
+    if (qr_url_remote(dir))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s: a run's files go to a local folder; --weights gs://BUCKET/NAME sends the weights to a bucket", dir);
-    enum qr_code code = qr_store_resolve(dir, &store, &path, err);
-    if (code != QR_OK) return code;
-    store->ops->close(store);
-    free(path);
-    code = qr_dir_writable(dir, err);
+    enum qr_code code = check_path(dir, err);
+    if (code == QR_OK) code = qr_dir_writable(dir, err);
     for (size_t i = 0; i < sizeof files / sizeof *files && code == QR_OK; i++) {
         qr_auto(qr_free_p) char *file = qr_path_join(dir, files[i].name);
         bool directory = lstat(file, &st) == 0 && S_ISDIR(st.st_mode);
@@ -94,11 +98,7 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
 
 enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err) {
     if (check_folder(o->dir, err) != QR_OK) return qr_wrap(err, "results (--out, --weights)");
-    if (o->logdir && strstr(o->logdir, "://"))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--logdir: %s: unknown kind of URL; file:///dir/name and plain paths are known", o->logdir);
-    if (o->logdir && strncmp(o->logdir, "gs:", 3) == 0)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--logdir: %s: a bucket's folder is gs://BUCKET/FOLDER; a local one of that name is ./%s",
-                       o->logdir, o->logdir);
+    if (o->logdir && check_path(o->logdir, err) != QR_OK) return qr_wrap(err, "--logdir");
     if (o->logdir && qr_dir_writable(o->logdir, err) != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
     return QR_OK;
 }
@@ -124,7 +124,7 @@ enum qr_code qr_outputs_check_checkpoints(struct qr_outputs *o, struct qr_err *e
     enum qr_code code = qr_checkpoint_folder_open(o->checkpoints_url, &p, err);
     if (code == QR_OK) {
         code = p.at.store->ops->check_writable(p.at.store, p.dir, err);
-        if (code == QR_OK && !in_cloud(p.url) && stat(p.dir, &st) == 0 && !S_ISDIR(st.st_mode))
+        if (code == QR_OK && !qr_url_remote(p.url) && stat(p.dir, &st) == 0 && !S_ISDIR(st.st_mode))
             code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is a file, and a folder of that name is to be made", p.dir);
         qr_checkpoint_folder_close(&p);
     }

@@ -225,7 +225,7 @@ enum qr_code qr_publisher_over(const struct qr_publisher_options *opt, const str
     p->url = qr_xstrdup(p->place.url);
     p->log_path = qr_xstrdup(opt->log_path);
     p->job_hash = qr_xstrdup(opt->job_hash);
-    p->cloud = strncmp(opt->url, "gs://", 5) == 0;
+    p->cloud = qr_url_remote(opt->url);
     qr_state_init(&p->newest.state, opt->job, opt->model);
     qr_state_init(&p->work.state, opt->job, opt->model);
     p->taken_ns = now_ns(p);

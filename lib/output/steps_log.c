@@ -196,7 +196,7 @@ static void take_back(struct qr_steps_log *l, size_t done) {
 
 /* All of it or nothing, at the place that was the end: the bytes at a place are a function of the run, so one that was stopped here and wakes
  * when others are far ahead writes what is there already. */
-static enum qr_code put(struct qr_steps_log *l, struct qr_bytes text, struct qr_err *err) {
+static enum qr_code append(struct qr_steps_log *l, struct qr_bytes text, struct qr_err *err) {
     size_t done = 0;
     while (done < text.n) {
         ssize_t n = pwrite(l->fd, text.p + done, text.n - done, l->end + (long long)done);
@@ -245,7 +245,7 @@ static enum qr_code write_locked(struct qr_steps_log *l, const struct told_lines
     size_t at = 0, behind = 0;
     while (next_line(all, &at, &line) && place_at(line) <= last) behind = at;
     l->last = last;
-    if (put(l, qr_bytes_of(all.p + behind, all.n - behind), err) != QR_OK) return err->code;
+    if (append(l, qr_bytes_of(all.p + behind, all.n - behind), err) != QR_OK) return err->code;
     l->end += (long long)(all.n - behind);
     if (k.newest > last) l->last = k.newest;
     if (l->kept.cap > QR_STEPS_WINDOW_BYTES) qr_buf_free(&l->kept);

@@ -93,7 +93,7 @@ static void note_missing(struct folders *f, const char *path) {
 static void note_parent(struct folders *f, const char *url) {
     struct qr_store *store;
     char *name;
-    if (strncmp(url, "gs://", 5) == 0 || qr_store_resolve(url, &store, &name, NULL) != QR_OK) return;
+    if (qr_url_remote(url) || qr_store_resolve(url, &store, &name, NULL) != QR_OK) return;
     store->ops->close(store);
     char *slash = strrchr(name, '/');
     if (slash && slash != name) {
@@ -283,13 +283,6 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
     return code;
 }
 
-static enum qr_allreduce allreduce_of(const char *name) {
-    enum qr_allreduce kind = QR_ALLREDUCE_AUTO;
-    for (int i = 0; i < QR_ALLREDUCE_KINDS; i++)
-        if (strcmp(qr_allreduce_names[i], name) == 0) kind = (enum qr_allreduce)i;
-    return kind;
-}
-
 static void estimate(struct qr_validation *v, int64_t message_ns) {
     const struct qr_workload *l = &v->load;
     struct qr_err err;
@@ -298,7 +291,7 @@ static void estimate(struct qr_validation *v, int64_t message_ns) {
         .n_train = l->data.n_train, .n_validate = l->data.n_samples - l->data.n_train, .batch_size = v->job->train.batch_size,
         .micro_batch_size = v->job->micro_batch_size, .epochs = v->epochs, .n_params = qr_model_n_params(l->model), .n_sums = qr_model_n_sums(l->model),
         .lanes = qr_model_blocks_in_parallel(l->model) ? l->n_threads : 1, .message_s = (double)message_ns / 1e9, .bytes_per_s = assumed_bytes_per_s,
-        .allreduce = allreduce_of(v->settings.allreduce),
+        .allreduce = qr_ring_allreduce(&v->settings),
     };
     if (measure(v, &err) != QR_OK) {
         found(v, &err);
@@ -314,13 +307,12 @@ static bool in_hdf5(const char *url) {
     enum qr_weights_format format;
     return url && qr_weights_format_of(url, &format, NULL) == QR_OK && format == QR_WEIGHTS_H5;
 }
-static bool in_bucket(const char *url) { return url && strncmp(url, "gs://", 5) == 0; }
 
 static void weigh(struct qr_validation *v) {
     const struct qr_memory_process process = {
         .workers = v->has_identity && v->identity.n_peers ? (unsigned)v->identity.n_peers : 1, .tls = qr_tls_given(&v->settings),
         .hdf5 = in_hdf5(v->weights_url) || in_hdf5(v->job->train.initial_weights),
-        .bucket = in_bucket(v->weights_url) || in_bucket(v->checkpoints_url) || in_bucket(v->logdir),
+        .bucket = qr_url_remote(v->weights_url) || qr_url_remote(v->checkpoints_url) || qr_url_remote(v->logdir),
     };
     v->memory = qr_workload_memory(&v->load, &process);
 }

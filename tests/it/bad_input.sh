@@ -25,7 +25,7 @@ run() { code=$1 words=$2 file=$3; shift 3; wrong "$code" "$words" "$qring" run "
 
 # a slash too few is no folder's name
 run 2 'gs:/bucket/w.h5|two slashes' "$base" --weights gs:/bucket/w.h5
-run 2 'gs:bucket/logs|gs://BUCKET' "$base" --logdir gs:bucket/logs
+run 2 '--logdir|gs:bucket/logs|gs://bucket/name has two slashes' "$base" --logdir gs:bucket/logs
 run 2 '--logdir|two slashes' "$base" --logdir gs://
 
 # job files

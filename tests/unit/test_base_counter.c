@@ -48,15 +48,15 @@ static void kinds(void) {
 }
 
 static void peers(void) {
-    CHECK(qr_peer_get(QR_N_PEERS - 1) == QR_PEER_UNKNOWN && qr_peer_get_speed(0) == 0);
-    qr_peer_set(QR_N_PEERS - 1, QR_PEER_MEMBER);
-    qr_peer_speed(QR_N_PEERS - 1, 0.5);
-    qr_peer_set(QR_N_PEERS, QR_PEER_MEMBER); /* beyond the table: nothing */
+    CHECK(qr_peer_get(QR_MAX_MEMBERS - 1) == QR_PEER_UNKNOWN && qr_peer_get_speed(0) == 0);
+    qr_peer_set(QR_MAX_MEMBERS - 1, QR_PEER_MEMBER);
+    qr_peer_speed(QR_MAX_MEMBERS - 1, 0.5);
+    qr_peer_set(QR_MAX_MEMBERS, QR_PEER_MEMBER); /* beyond the table: nothing */
     qr_peer_speed(UINT32_MAX, 1);
     qr_peer_rtt(0, 0.25);
     qr_peer_rtt(UINT32_MAX, 1);
     CHECK(qr_peer_get_rtt(0) == 0.25 && qr_peer_get_rtt(1) == 0);
-    CHECK(qr_peer_get(QR_N_PEERS - 1) == QR_PEER_MEMBER && qr_peer_get_speed(QR_N_PEERS - 1) == 0.5);
+    CHECK(qr_peer_get(QR_MAX_MEMBERS - 1) == QR_PEER_MEMBER && qr_peer_get_speed(QR_MAX_MEMBERS - 1) == 0.5);
 }
 
 /* Rows of a family stand together; counters and only they end in _total; each family has its help. */

@@ -98,6 +98,24 @@ static void hash_of(const char *text, char ret[65], size_t *ret_fields) {
     qr_job_free(job);
 }
 
+/* A mismatch shows a field's text to people: as they would write it, not 0.029999999999999999. */
+static void test_texts(void) {
+    struct qr_err err = {0};
+    struct qr_job *job = NULL;
+    struct qr_dataset data = {0};
+    struct qr_job_canonical c;
+    const char *rate = NULL;
+    CHECK(qr_job_parse(qr_bytes_of_string(JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.03}}")), "the test", &job, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_job_data(job, &data, &err) == QR_OK, "%s", err.msg);
+    qr_job_canonical(job, &data, NULL, &c);
+    for (size_t i = 0; i < c.n; i++)
+        if (strcmp(c.fields[i].name, "learning_rate") == 0) rate = c.fields[i].value;
+    CHECK(rate && strcmp(rate, "0.03") == 0, "%s", rate ? rate : "missing");
+    qr_job_canonical_fini(&c);
+    qr_dataset_fini(&data);
+    qr_job_free(job);
+}
+
 static void test_hash(void) {
     /* {what it is, does it change the hash} */
     static const struct { const char *text; int same; } variants[] = {

@@ -178,7 +178,7 @@ static void threadless(const char *url) {
 static void unreachable(void) {
     const struct qr_gcs_options gcs = {.emulator_host = "127.0.0.1:1", .clock = &virtual_clock, .wall = &qr_clock_wall,
                                        .sleep = virtual_sleep};
-    qr_store_configure(&gcs);
+    qr_gcs_configure(&gcs);
     int64_t began_ns = virtual_now(NULL);
     struct qr_checkpoint_folder place;
     CHECK(qr_checkpoint_folder_open("gs://bucket", &place, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "gs://bucket/NAME"), "%s", err.msg);
