@@ -54,6 +54,7 @@ struct run_command {
     struct qr_progress progress;
     struct qr_buf wrote;
     bool done, has_val_loss;
+    struct qr_buf stopped;   /* why training ended before its last epoch; empty: it did not */
     char digest[33];
     double loss, val_loss;
 };
@@ -203,6 +204,8 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
         free(outputs.checkpoints_url);
         outputs.checkpoints_url = qr_path_join(outputs.dir, "checkpoints");
     }
+    const char *doubt = qr_job_doubt(r->job);
+    if (doubt) qr_warn(qr_command_log(), "qring", "%s", doubt);
     code = qr_workload_trainable(&load, err);
     if (code == QR_OK) code = qr_outputs_check(&outputs, err);
     if (code == QR_OK) code = qr_outputs_lock(&outputs, r->job->name, NULL, err);
@@ -279,6 +282,8 @@ static void on_done(struct run_command *r, const struct qr_json *event) {
         snprintf(r->digest, sizeof r->digest, "%s", digest);
     if (qr_json_double(qr_json_get(event, "loss"), "loss", -1e308, 1e308, &r->loss, NULL) != QR_OK) r->loss = 0;
     r->has_val_loss = val && qr_json_double(val, "val_loss", -1e308, 1e308, &r->val_loss, NULL) == QR_OK;
+    qr_buf_clear(&r->stopped);
+    if (qr_json_string(qr_json_get(event, "stopped"), "stopped", &path, NULL) == QR_OK) qr_buf_puts(&r->stopped, path);
     qr_buf_clear(&r->wrote);
     for (const struct qr_json *p = qr_json_first(qr_json_get(event, "wrote")); p; p = qr_json_next(p))
         if (qr_json_string(p, "wrote", &path, NULL) == QR_OK) qr_buf_printf(&r->wrote, "  %s\n", path);
@@ -317,6 +322,7 @@ static int conclude(struct run_command *r, const struct qr_local_result *result)
         if (result->interrupted) fprintf(r->people, "stopped: all workers have ended\n");
         return result->terminated && result->exit_code == 0 ? (int)r->settings.exit_on_drain : result->exit_code;
     }
+    if (r->stopped.n) fprintf(r->people, "%s\n", qr_buf_string(&r->stopped));
     fprintf(r->people, "wrote\n%s", qr_buf_string(&r->wrote));
     if (*r->digest) fprintf(r->people, "state_digest: %s\n", r->digest);
     if (r->has_val_loss) fprintf(r->people, "loss: %.4f - val_loss: %.4f\n", r->loss, r->val_loss);
@@ -359,6 +365,7 @@ int qr_command_run(const struct qr_command *self, int argc, char **argv) {
     if (r.job) qr_job_free(r.job);
     qr_settings_fini(&r.settings);
     qr_buf_free(&r.wrote);
+    qr_buf_free(&r.stopped);
     free(r.out);
     return code == QR_OK ? exit_code : qr_conclude(code, &err);
 }

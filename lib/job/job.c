@@ -146,6 +146,13 @@ void qr_job_free(struct qr_job *job) {
     free(job);
 }
 
+const char *qr_job_doubt(const struct qr_job *job) {
+    bool softmax = job->n_dense && job->dense[job->n_dense - 1].activation == QR_SOFTMAX;
+    if (job->train.loss != QR_CATEGORICAL_CROSSENTROPY || softmax) return NULL;
+    return "train.loss: categorical_crossentropy takes the last layer's values for probabilities, and its activation is no softmax: values below 0 give no "
+           "meaningful loss; give the last dense layer \"activation\": \"softmax\"";
+}
+
 enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns, struct qr_model **ret,
                           struct qr_err *err) {
     const struct qr_model_options opt = {

@@ -52,6 +52,8 @@ QR_MUST_CHECK enum qr_code qr_job_parse(struct qr_bytes text, const char *what, 
 /* The built-in copy of deploy/jobs/qcnn.json when url is NULL; else read from a path or URL. */
 QR_MUST_CHECK enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *err);
 void qr_job_free(struct qr_job *job);
+/* What is allowed and seldom meant, as a sentence for a warning; NULL: nothing. Static. */
+const char *qr_job_doubt(const struct qr_job *job);
 
 /* Builds the model of a job. isa from the settings. n_inputs of a purely classical model comes from the data. */
 QR_MUST_CHECK enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns, struct qr_model **ret,

@@ -24,7 +24,7 @@ enum { QR_HTTP_CONNECTIONS = 32, QR_HTTP_CONNECTIONS_PER_ADDRESS = 16 };
 #define QR_HTTP_TIMEOUT_NS (10 * QR_SECOND)
 #define QR_HTTP_CONTROL_BOUND_NS (15 * QR_SECOND)
 #define QR_HTTP_TRAINING_BOUND_NS (60 * QR_SECOND)
-#define QR_HTTP_TRAINING_FIRST_NS (3600 * QR_SECOND) /* the first block: nobody knows yet how long one takes */
+#define QR_HTTP_TRAINING_FIRST_NS (3600 * QR_SECOND) /* the first micro-batch: nobody knows yet how long one takes */
 
 enum qr_http_watch { QR_HTTP_CONTROL, QR_HTTP_TRAINING, QR_HTTP_N_WATCHES };
 

@@ -51,7 +51,7 @@ static void put_peers(struct qr_buf *b) {
     put_head(b, "qring_peer_no_data", "gauge", "1: this peer answers, but no data passes between it and this worker.");
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (qr_peer_get(i) != QR_PEER_UNKNOWN) qr_buf_printf(b, "qring_peer_no_data{index=\"%u\"} %d\n", i, qr_peer_get_no_data(i));
-    put_head(b, "qring_member_blocks_per_second", "gauge", "How fast a member computes blocks, smoothed.");
+    put_head(b, "qring_member_blocks_per_second", "gauge", "How fast a member computes micro-batches, smoothed.");
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (qr_peer_get(i) == QR_PEER_MEMBER && qr_peer_get_speed(i) > 0)
             qr_buf_printf(b, "qring_member_blocks_per_second{index=\"%u\"} %.6g\n", i, qr_peer_get_speed(i));

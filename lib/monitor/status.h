@@ -23,7 +23,7 @@ struct qr_status {
     double uptime_s, start_s;          /* start_s since 1970; 0: not told */
     enum qr_peer peer[QR_MAX_MEMBERS];
     bool no_data[QR_MAX_MEMBERS];          /* it answers, and no data passes between it and this worker */
-    double speed[QR_MAX_MEMBERS];          /* blocks a second; 0: not known */
+    double speed[QR_MAX_MEMBERS];          /* micro-batches a second; 0: not known */
     double rtt_s[QR_MAX_MEMBERS];          /* 2 KB to it and back; 0: not known */
 };
 /* INVALID_ARGUMENT with the line's number when the text is not format 0.0.4, or not of a qring worker. */

@@ -93,7 +93,7 @@ static void members_text(const struct qr_status_pair *s, struct qr_buf *b) {
         for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
             if ((int)st->peer[i] != what) continue;
             qr_buf_printf(b, "%sworker %u", n++ ? ", " : heads[what], i);
-            if (what == QR_PEER_MEMBER && st->speed[i] > 0) qr_buf_printf(b, " (%.3g blocks/s)", st->speed[i]);
+            if (what == QR_PEER_MEMBER && st->speed[i] > 0) qr_buf_printf(b, " (%.3g micro-batches/s)", st->speed[i]);
         }
         any = any || n;
     }

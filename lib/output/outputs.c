@@ -103,6 +103,14 @@ enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err) 
     return QR_OK;
 }
 
+/* What is there is replaced by name: fine for a file or a link, not for what others use in another way. */
+static enum qr_code check_replaceable(const char *path, struct qr_err *err) {
+    struct stat st;
+    if (lstat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s, and a file of that name is to be written; take it away, or choose another name", path,
+                   qr_file_odd(path));
+}
+
 enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err) {
     enum qr_weights_format format;
     struct qr_store *store;
@@ -110,7 +118,8 @@ enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err) 
     enum qr_code code = qr_weights_format_of(o->weights_url, &format, err);
     if (code == QR_OK) code = qr_store_resolve(o->weights_url, &store, &name, err);
     if (code == QR_OK) {
-        code = store->ops->check_writable(store, name, err);
+        if (!qr_url_remote(o->weights_url)) code = check_replaceable(name, err);
+        if (code == QR_OK) code = store->ops->check_writable(store, name, err);
         store->ops->close(store);
         free(name);
     }
@@ -250,6 +259,7 @@ static enum qr_code on_stable(void *ctx, bool leader, const struct qr_state *sta
 static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs, bool fresh, struct qr_err *err) {
     struct qr_outputs *o = ctx;
     o->leader = view->rank == 0;
+    o->epochs = epochs;
     if (o->publisher) qr_publisher_plan(o->publisher, epochs);
     if (o->events) qr_tensorboard_set_number(o->events, "epochs", (double)epochs);
     return fresh ? qr_steps_log_fresh(&o->steps, err) : QR_OK;
@@ -347,35 +357,50 @@ static enum qr_code write_weights(const char *url, const struct qr_workload *w, 
     return code;
 }
 
-static void say_done(struct qr_outputs *o, const struct qr_train_result *r, const char *safetensors, const char *result) {
+static char *why_stopped(const struct qr_early_stopping *e, uint64_t epoch, uint64_t epochs) {
+    struct qr_buf b = {0};
+    qr_buf_printf(&b, "stopped early after epoch %llu of %llu: %s has not improved", (unsigned long long)epoch, (unsigned long long)epochs, e->monitor);
+    if (e->min_delta > 0) qr_buf_printf(&b, " by more than %g", e->min_delta);
+    if (e->patience > 1) qr_buf_printf(&b, " for %llu epochs", (unsigned long long)e->patience);
+    if (e->restore_best) qr_buf_puts(&b, "; the weights are the best epoch's");
+    return (char *)b.p;
+}
+
+static void say_done(struct qr_outputs *o, const struct qr_workload *w, const struct qr_train_result *r, const char *safetensors, const char *result) {
     const char *const wrote[] = {o->weights_url, safetensors, result};
     if (r->has_val)
         qr_info(o->log, "worker", "done: %llu steps, loss %.4f, val_loss %.4f, state_digest %s", (unsigned long long)r->steps, r->loss,
                 r->val_loss, r->state_digest);
     else
         qr_info(o->log, "worker", "done: %llu steps, loss %.4f, state_digest %s", (unsigned long long)r->steps, r->loss, r->state_digest);
+    qr_auto(qr_free_p) char *stopped = r->stopped_early ? why_stopped(&w->job->train.early_stopping, r->epochs, o->epochs) : NULL;
+    if (stopped) qr_info(o->log, "worker", "%s", stopped);
     qr_info(o->log, "worker", "wrote %s, %s, %s and %s/steps.jsonl", o->weights_url, safetensors, result, o->dir);
     const char *curves = o->logdir_url ? o->logdir_url : o->logdir;
     if (o->events) qr_info(o->log, "worker", "tensorboard --logdir %s shows the curves", curves);
     if (o->progress_fd < 0) return;
-    struct qr_json_writer w = begin(o, "done");
-    qr_json_put_key(&w, "loss");
-    qr_json_put_double(&w, r->loss);
-    qr_json_put_key(&w, "val_loss");
-    if (r->has_val) qr_json_put_double(&w, r->val_loss);
-    else qr_json_put_null(&w);
-    qr_json_put_key(&w, "state_digest");
-    qr_json_put_string(&w, r->state_digest);
-    qr_json_put_key(&w, "stopped_early");
-    qr_json_put_bool(&w, r->stopped_early);
-    qr_json_put_key(&w, "wrote");
-    qr_json_open(&w, '[');
-    for (size_t i = 0; i < 3; i++) qr_json_put_string(&w, wrote[i]);
+    struct qr_json_writer j = begin(o, "done");
+    qr_json_put_key(&j, "loss");
+    qr_json_put_double(&j, r->loss);
+    qr_json_put_key(&j, "val_loss");
+    if (r->has_val) qr_json_put_double(&j, r->val_loss);
+    else qr_json_put_null(&j);
+    qr_json_put_key(&j, "state_digest");
+    qr_json_put_string(&j, r->state_digest);
+    qr_json_put_key(&j, "stopped_early");
+    qr_json_put_bool(&j, r->stopped_early);
+    if (stopped) {
+        qr_json_put_key(&j, "stopped");
+        qr_json_put_string(&j, stopped);
+    }
+    qr_json_put_key(&j, "wrote");
+    qr_json_open(&j, '[');
+    for (size_t i = 0; i < 3; i++) qr_json_put_string(&j, wrote[i]);
     qr_auto(qr_free_p) char *steps = qr_path_join(o->dir, "steps.jsonl");
-    qr_json_put_string(&w, steps);
-    if (o->events) qr_json_put_string(&w, curves);
-    qr_json_close(&w, ']');
-    qr_json_close(&w, '}');
+    qr_json_put_string(&j, steps);
+    if (o->events) qr_json_put_string(&j, curves);
+    qr_json_close(&j, ']');
+    qr_json_close(&j, '}');
     emit(o);
 }
 
@@ -401,7 +426,7 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     if (code == QR_OK && o->events && qr_tensorboard_success(o->events, &events) != QR_OK)
         qr_warn(o->log, "worker", "TensorBoard events: %s", events.msg);
     if (code == QR_OK && o->publisher) code = qr_publisher_finish(o->publisher, true, last_checkpoint_ns, err);
-    if (code == QR_OK) say_done(o, r, safetensors, path);
+    if (code == QR_OK) say_done(o, w, r, safetensors, path);
     o->ended_well = code == QR_OK;
     return code;
 }

@@ -51,6 +51,7 @@ struct qr_outputs {
     bool (*stopping)(void);
     const struct qr_log *log;
     bool leader;
+    uint64_t epochs;    /* that the ring trains; 0: not known yet */
 };
 #define QR_OUTPUTS_UPLOAD_NS (30 * QR_SECOND)                         /* for the rest of the events */
 #define QR_OUTPUTS_CLOSE_NS (QR_OUTPUTS_UPLOAD_NS + QR_SECOND)        /* and for files of ours */

@@ -346,6 +346,8 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
         return code;
     }
     if (!v.settings.help && read_job(&v, environment, log)) {
+        const char *doubt = qr_job_doubt(v.job);
+        if (doubt) qr_warn(log, "qring", "%s", doubt);
         check_ring(&v, environment);
         check_outputs(&v, log);
         code = qr_workload_load(v.job, v.settings.isa, v.settings.threads > 0 ? (unsigned)v.settings.threads : 0, &v.load, &why);

@@ -28,7 +28,7 @@
 QR_MUST_CHECK enum qr_code qr_stop_start(struct qr_err *err);
 void qr_stop_exit_code(int code);          /* 143 until told otherwise */
 bool qr_stop_requested(void);
-/* Until there are weights to write. Before training a bucket may hang; while steps are computed a block may take minutes, and the others have
+/* Until there are weights to write. Before training a bucket may hang; while steps are computed a micro-batch may take minutes, and the others have
  * heard our goodbye already. */
 void qr_stop_hurry(bool on);
 /* For what a library may hang in before anything is decided: as qr_ending_within, while nobody asks to stop. */
@@ -38,7 +38,7 @@ struct qr_stop_part { int64_t calm_ns, asked_ns; const char *what; }; /* what: a
 void qr_stop_end(int code, const struct qr_stop_part *part);
 /* The group to interrupt, at once when the request has been made already; NULL before it is closed. */
 void qr_stop_watch(struct qr_group *group);
-/* Who publishes a newer stable state when the request comes, also while a block is computed; NULL before it is freed. */
+/* Who publishes a newer stable state when the request comes, also while a micro-batch is computed; NULL before it is freed. */
 void qr_stop_publish(struct qr_publisher *publisher);
 
 #endif

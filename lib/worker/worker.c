@@ -254,6 +254,8 @@ static enum qr_code open_http(struct worker *w, struct qr_err *err) {
 
 static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
+    const char *doubt = qr_job_doubt(w->job);
+    if (doubt) qr_warn(&w->log, "worker", "%s", doubt);
     enum qr_code code = qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
     if (code == QR_OK) code = qr_workload_trainable(&w->load, err);
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);

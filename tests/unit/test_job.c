@@ -9,6 +9,8 @@
 #define DATA "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2}"
 #define JOB(...) "{" MODEL "," DATA __VA_ARGS__ "}"
 
+#define SCHEDULE(name, keys) ",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":{\"schedule\":\"" name "\"" keys "}}}"
+
 struct row { const char *name, *text; enum qr_code code; const char *words[3]; };
 
 static const struct row rows[] = {
@@ -55,6 +57,12 @@ static const struct row rows[] = {
     {"another optimizer's key", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"beta_1\":0.9}}"), QR_INVALID_ARGUMENT, {"train.optimizer", "beta_1"}},
     {"two clips", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"clipnorm\":1,\"clipvalue\":1}}"), QR_INVALID_ARGUMENT, {"one of"}},
     {"decay steps", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":{\"schedule\":\"exponential\"}}}"), QR_INVALID_ARGUMENT, {"decay_steps"}},
+    {"alpha for exponential", JOB(SCHEDULE("exponential", ",\"decay_steps\":3,\"decay_rate\":0.5,\"alpha\":0")), QR_INVALID_ARGUMENT, {"learning_rate.alpha", "the exponential schedule", "cosine does"}},
+    {"staircase for step", JOB(SCHEDULE("step", ",\"decay_steps\":3,\"decay_rate\":0.5,\"staircase\":true")), QR_INVALID_ARGUMENT, {"learning_rate.staircase", "the step schedule"}},
+    {"decay_rate for cosine", JOB(SCHEDULE("cosine", ",\"decay_steps\":3,\"decay_rate\":0.5")), QR_INVALID_ARGUMENT, {"learning_rate.decay_rate", "the cosine schedule"}},
+    {"decay_steps for constant", JOB(SCHEDULE("constant", ",\"decay_steps\":3")), QR_INVALID_ARGUMENT, {"learning_rate.decay_steps", "the constant schedule"}},
+    {"all that exponential uses", JOB(SCHEDULE("exponential", ",\"decay_steps\":3,\"decay_rate\":0.5,\"staircase\":true")), QR_OK, {0}},
+    {"all that cosine uses", JOB(SCHEDULE("cosine", ",\"decay_steps\":3,\"alpha\":0.1")), QR_OK, {0}},
     {"monitor", JOB(",\"train\":{\"early_stopping\":{\"monitor\":\"val_accuracy\"}}"), QR_INVALID_ARGUMENT, {"monitor", "val_accuracy"}},
     {"worker not an object", JOB(",\"worker\":[]"), QR_INVALID_ARGUMENT, {"worker"}},
     {"the old name of micro_batch_size", JOB(",\"block_size\":4"), QR_INVALID_ARGUMENT, {"block_size is now micro_batch_size"}},
@@ -154,7 +162,25 @@ static void test_builtin(void) {
     CHECK(qr_job_load("nowhere/job.json", &job, &err) == QR_NOT_FOUND && strstr(err.msg, "nowhere/job.json"), "%s", err.msg);
 }
 
+static void test_doubt(void) {
+#define CLASSES(activation) "{\"model\":[{\"layer\":\"dense\",\"units\":3" activation "}],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"}," \
+    "\"train\":{\"loss\":\"categorical_crossentropy\"}}"
+    static const struct { const char *text; bool doubt; } rows_of_doubt[] = {
+        {CLASSES(""), true}, {CLASSES(",\"activation\":\"sigmoid\""), true}, {CLASSES(",\"activation\":\"softmax\""), false}, {JOB(), false},
+        {JOB(",\"train\":{\"loss\":\"categorical_crossentropy\"}"), true},
+    };
+    for (size_t i = 0; i < COUNT(rows_of_doubt); i++) {
+        struct qr_err err = {0};
+        struct qr_job *job = NULL;
+        CHECK(qr_job_parse(qr_bytes_of_string(rows_of_doubt[i].text), "the test", &job, &err) == QR_OK, "%s", err.msg);
+        const char *said = qr_job_doubt(job);
+        CHECK(rows_of_doubt[i].doubt == (said != NULL) && (!said || strstr(said, "softmax")), "row %zu", i);
+        qr_job_free(job);
+    }
+}
+
 int main(void) {
+    test_doubt();
     test_rows();
     test_texts();
     test_hash();
