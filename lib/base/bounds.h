@@ -1,8 +1,7 @@
-/* base/bounds.h — bounds that several rooms share. */
+/* base/bounds.h — what many rooms must agree on. */
 #ifndef QR_BASE_BOUNDS_H
 #define QR_BASE_BOUNDS_H
 
-/* The most members that a ring can have, and indices that a worker can have. */
-#define QR_MAX_MEMBERS 64
+enum { QR_MAX_MEMBERS = 64 }; /* of a ring; indices and ranks are below. A set of them is a uint64_t */
 
 #endif

@@ -58,8 +58,8 @@ void qr_peer_set(uint32_t index, enum qr_peer peer) {
     if (index < QR_MAX_MEMBERS) atomic_store_explicit(&peers[index], (uint64_t)peer, memory_order_relaxed);
 }
 
-void qr_peer_speed(uint32_t index, double blocks_per_s) {
-    if (index < QR_MAX_MEMBERS) atomic_store_explicit(&speeds[index], qr_bits_of_double(blocks_per_s), memory_order_relaxed);
+void qr_peer_speed(uint32_t index, double micro_batches_per_s) {
+    if (index < QR_MAX_MEMBERS) atomic_store_explicit(&speeds[index], qr_bits_of_double(micro_batches_per_s), memory_order_relaxed);
 }
 
 void qr_peer_rtt(uint32_t index, double s) {

@@ -31,11 +31,11 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_MEMBERSHIP_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"membership\"", "Time for what keeps the ring together: the control thread's heartbeats and messages, coverage words, state digests.")\
     X(QR_COVERAGE_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"coverage\"", "")                                                   \
     X(QR_DIGEST_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"digest\"", "")                                                       \
-    X(QR_BLOCKS, COUNT, "qring_blocks_total", "", "Micro-batches that this worker computed.")                                                       \
+    X(QR_BLOCKS, COUNT, "qring_blocks_total", "", "Blocks that this worker computed.")                                                       \
     X(QR_SAMPLES, COUNT, "qring_samples_total", "", "Samples that this worker computed.")                                                    \
-    X(QR_BLOCKS_HANDED_OVER, COUNT, "qring_handover_blocks_total", "way=\"out\"", "Micro-batches whose sum went to another worker when theirs left.")    \
+    X(QR_BLOCKS_HANDED_OVER, COUNT, "qring_handover_blocks_total", "way=\"out\"", "Blocks whose sum went to another worker when theirs left.")    \
     X(QR_BLOCKS_TAKEN_OVER, COUNT, "qring_handover_blocks_total", "way=\"in\"", "")                                                          \
-    X(QR_HANDOVERS_REFUSED, COUNT, "qring_handover_refused_total", "", "Sums of leavers that did not fit: their micro-batches are computed again.") \
+    X(QR_HANDOVERS_REFUSED, COUNT, "qring_handover_refused_total", "", "Sums of leavers that did not fit: their blocks are computed again.") \
     X(QR_PEERS_CONNECTED, GAUGE, "qring_peers_connected", "", "Peers with an open control connection.")                                      \
     X(QR_MEMBERS, GAUGE, "qring_members", "", "Members of this worker's generation, itself included; 0 before the first.")                   \
     X(QR_GENERATION, GAUGE, "qring_generation", "", "The number of this worker's generation; 0 before the first.")                           \
@@ -96,7 +96,7 @@ double qr_counter_real(enum qr_counter c);             /* REAL */
 enum qr_peer { QR_PEER_UNKNOWN, QR_PEER_ABSENT, QR_PEER_MEMBER }; /* of this worker's generation */
 void qr_peer_set(uint32_t index, enum qr_peer peer);
 void qr_peer_no_data(uint32_t index, bool no_data);      /* it answers, and no data passes between it and this worker */
-void qr_peer_speed(uint32_t index, double blocks_per_s); /* smoothed; 0: not known */
+void qr_peer_speed(uint32_t index, double micro_batches_per_s); /* smoothed; 0: not known */
 void qr_peer_rtt(uint32_t index, double s);              /* there and back; 0: not known */
 enum qr_peer qr_peer_get(uint32_t index);
 bool qr_peer_get_no_data(uint32_t index);

@@ -27,7 +27,7 @@ struct qr_identity_inputs {
     const char *job_completion_index;
     const char *hostname;      /* for the StatefulSet ordinal */
     unsigned default_port;     /* 2222 */
-    unsigned max_workers;      /* at most QR_MAX_MEMBERS */
+    unsigned max_workers;      /* QR_MAX_MEMBERS at most */
 };
 
 struct qr_identity {

@@ -6,12 +6,12 @@
 
 /* protobuf-c keeps unknown fields and allocates 50 times their size; every allocation comes from here instead, and ends with it. The
  * largest honest message (a Begin of 64 members and 32 deaths, with 16 runs each) needs 250 KB. */
-struct message_arena {
+struct arena {
     size_t used;
     _Alignas(16) uint8_t bytes[272 * 1024];
 };
 static void *arena_alloc(void *ctx, size_t n) {
-    struct message_arena *a = ctx;
+    struct arena *a = ctx;
     n = (n + 15) & ~(size_t)15;
     if (n > sizeof a->bytes - a->used) return NULL;
     void *p = a->bytes + a->used;
@@ -296,7 +296,7 @@ static enum qr_code take(const Qring__Message *in, struct qr_message *ret, struc
 
 enum qr_code qr_message_decode(struct qr_bytes bytes, struct qr_message *ret, struct qr_err *err) {
     if (bytes.n > QR_MESSAGE_MAX_BYTES) REFUSE("control message of %zu bytes: at most %d are taken", bytes.n, QR_MESSAGE_MAX_BYTES);
-    struct message_arena arena __attribute__((uninitialized));
+    struct arena arena __attribute__((uninitialized));
     arena.used = 0;
     ProtobufCAllocator allocator = {.alloc = arena_alloc, .free = arena_free, .allocator_data = &arena};
     const Qring__Message *in = qring__message__unpack(&allocator, bytes.n, bytes.p);

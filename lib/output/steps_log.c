@@ -212,10 +212,10 @@ static enum qr_code append(struct qr_steps_log *l, struct qr_bytes text, struct 
 }
 
 /* A line that is to be written, with those before it. */
-struct told_lines { const struct qr_step_line *line, *before; size_t n_before; };
+struct reported { const struct qr_step_line *line, *before; size_t n_before; };
 
 /* Into l->kept, unless they are there; without all: of those before, what the file does not have. */
-static void keep(struct qr_steps_log *l, const struct told_lines *t, bool all) {
+static void keep(struct qr_steps_log *l, const struct reported *t, bool all) {
     for (size_t i = 0; t && i <= t->n_before; i++) {
         const struct qr_step_line *line = i < t->n_before ? &t->before[i] : t->line;
         uint64_t place = place_of(line);
@@ -232,7 +232,7 @@ static void keep(struct qr_steps_log *l, const struct told_lines *t, bool all) {
 }
 
 /* l->kept, as far as the file does not have it, and empty then. */
-static enum qr_code write_locked(struct qr_steps_log *l, const struct told_lines *t, struct qr_err *err) {
+static enum qr_code write_locked(struct qr_steps_log *l, const struct reported *t, struct qr_err *err) {
     struct stat st;
     struct qr_bytes line;
     uint64_t last = l->last;
@@ -253,7 +253,7 @@ static enum qr_code write_locked(struct qr_steps_log *l, const struct told_lines
     return QR_OK;
 }
 
-static enum qr_code try(struct qr_steps_log *l, const struct told_lines *t, struct qr_err *err) {
+static enum qr_code try(struct qr_steps_log *l, const struct reported *t, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     enum qr_code code = open_log(l, O_CREAT, err);
@@ -269,7 +269,7 @@ static enum qr_code try(struct qr_steps_log *l, const struct told_lines *t, stru
 
 enum qr_code qr_steps_log_write(struct qr_steps_log *l, const struct qr_step_line *line, const struct qr_step_line *before, size_t n_before,
                                 bool *ret_continues, struct qr_err *err) {
-    const struct told_lines t = {line, before, n_before};
+    const struct reported t = {line, before, n_before};
     bool first = l->end < 0 && !l->kept.n;
     *ret_continues = false;
     if (l->kept.n && qr_now_ns(&qr_clock_monotonic) < l->retry_ns) return keep(l, &t, true), QR_OK;

@@ -46,8 +46,6 @@ static const char *print_choice(size_t i) { return i == 0 ? "markdown" : NULL; }
 #define PLACES_SAY "out, weights or checkpoints name other places here than in the ring: who leads writes to its own"
 #define TLS_SAYS "no connection: what TLS says of it, and at last who did not answer" /* group/link_grpc_tls.c */
 
-#define TEXT_OF(number) TEXT_OF_(number)
-#define TEXT_OF_(number) #number
 #define AT(member) offsetof(struct qr_settings, member)
 static const struct setting table[] = {
     {"index", TEXT, AT(index), NULL, 0, 0, NULL, ANYWHERE, "I", "from TF_CONFIG", "this worker's index, with --peers or --peer-template", OWN, NULL},
@@ -55,7 +53,7 @@ static const struct setting table[] = {
     {"peer-template", TEXT, AT(peer_template), NULL, 0, 0, NULL, ANYWHERE, "TEXT", "from TF_CONFIG",
      "the workers' names with {i} for the index: name-{i}.service:2222; the index may come from JOB_COMPLETION_INDEX or the host's name", OWN, NULL},
     {"replicas", TEXT, AT(replicas), NULL, 0, 0, NULL, ANYWHERE, "N", "probed", "how many workers the template names", OWN, NULL},
-    {"max-workers", NUMBER, AT(max_workers), TEXT_OF(QR_MAX_MEMBERS), 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", NULL, "the most workers there can be: 0 ... N-1 are probed where no count is known", OWN, NULL},
+    {"max-workers", NUMBER, AT(max_workers), "64", 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", NULL, "the most workers there can be: 0 ... N-1 are probed where no count is known", OWN, NULL},
     {"min-workers", NUMBER, AT(min_workers), NULL, 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", "half of them", "the fewest workers that begin without the others", RING, RING_SAYS},
     {"port", NUMBER, AT(port), NULL, 0, 65535, NULL, ANYWHERE, "PORT", "one's own address's, else 2222", "the control port to bind", OWN, NULL},
     {"data-port", NUMBER, AT(data_port), "2224", 0, 65535, NULL, ANYWHERE, "PORT", NULL, "the data port to bind; 0: any", OWN, NULL},
@@ -105,6 +103,7 @@ static const struct setting table[] = {
     {"version", SWITCH, AT(version), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "the version and the contract's names", OWN, NULL},
 };
 enum { N = sizeof table / sizeof *table };
+_Static_assert(QR_MAX_MEMBERS == 64, "the default of max-workers is that text");
 _Static_assert((int)N <= (int)QR_SETTINGS_MAX, "origin has a place for every row");
 
 /* What else may differ between two workers of one ring. Keys of the job file that are not here are in the job hash: the first of that kind, "*". */

@@ -38,7 +38,7 @@ struct qr_stop_part { int64_t calm_ns, asked_ns; const char *what; }; /* what: a
 void qr_stop_end(int code, const struct qr_stop_part *part);
 /* The group to interrupt, at once when the request has been made already; NULL before it is closed. */
 void qr_stop_watch(struct qr_group *group);
-/* Who publishes a newer stable state when the request comes, also while a micro-batch is computed; NULL before it is freed. */
+/* Who publishes a newer committed state when the request comes, also while a micro-batch is computed; NULL before it is freed. */
 void qr_stop_publish(struct qr_publisher *publisher);
 
 #endif
