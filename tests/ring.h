@@ -16,9 +16,9 @@
 #include "group/group.h"
 #include "group/group_over_impl.h"
 #include "tests/support/link_memory.h"
+#include "output/steps_log.h"
 #include "tests/t.h"
 #include "train/train.h"
-#include "worker/steps_log.h"
 
 enum { RING_MAX = 6 };
 

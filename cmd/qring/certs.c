@@ -4,11 +4,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "base/certificate.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/parse.h"
+#include "cluster/certificate.h"
 #include "cmd/qring/command.h"
 
 const char qr_help_certs[] =
@@ -91,7 +91,7 @@ static enum qr_code check(struct certs *c, const struct qr_words *words, struct 
 
 /* ---- where it goes ---- */
 
-static enum qr_code put(const char *dir, const char *name, const struct qr_buf *text, struct qr_err *err) {
+static enum qr_code write_pem(const char *dir, const char *name, const struct qr_buf *text, struct qr_err *err) {
     qr_auto(qr_free_p) char *path = qr_path_join(dir, name);
     return qr_file_replace(path, qr_buf_view(text), err);
 }
@@ -114,10 +114,10 @@ static enum qr_code may_replace(const struct certs *c, struct qr_err *err) {
 static enum qr_code write_files(const struct certs *c, struct qr_err *err) {
     enum qr_code code = may_replace(c, err);
     mode_t mask = umask(0077);
-    if (code == QR_OK) code = put(c->out, "ca.crt", &c->set.ca, err);
-    if (code == QR_OK && c->keep_ca) code = put(c->out, "ca.key", &c->set.ca_key, err);
-    if (code == QR_OK) code = put(c->out, "tls.crt", &c->set.certificate, err);
-    if (code == QR_OK) code = put(c->out, "tls.key", &c->set.key, err);
+    if (code == QR_OK) code = write_pem(c->out, "ca.crt", &c->set.ca, err);
+    if (code == QR_OK && c->keep_ca) code = write_pem(c->out, "ca.key", &c->set.ca_key, err);
+    if (code == QR_OK) code = write_pem(c->out, "tls.crt", &c->set.certificate, err);
+    if (code == QR_OK) code = write_pem(c->out, "tls.key", &c->set.key, err);
     umask(mask);
     return code;
 }

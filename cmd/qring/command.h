@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "base/log.h"
-#include "worker/workload.h"
+#include "job/workload.h"
 
 /* argv[0] is the command's own name. Returns the exit code. */
 struct qr_command {

@@ -5,8 +5,9 @@
 #include "base/parse.h"
 #include "cmd/qring/command.h"
 #include "job/canonical.h"
-#include "worker/cloud.h"
+#include "store/store.h"
 #include "worker/ending.h"
+#include "worker/stop.h"
 #include "worker/worker.h"
 
 const struct qr_command qr_commands[] = {
@@ -60,7 +61,7 @@ static const struct qr_command *find(const char *name) {
 }
 
 static int unknown_command(const char *name) {
-    const char *names[16];
+    const char *names[sizeof qr_commands / sizeof *qr_commands + 1];
     for (size_t i = 0; i < qr_n_commands; i++) names[i] = qr_commands[i].name;
     names[qr_n_commands] = "help";
     const char *near = qr_nearest(name, names, qr_n_commands + 1);
@@ -93,7 +94,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     const struct qr_command *command = find(name);
-    qr_cloud_configure(environ, qr_command_log());
+    qr_store_configure(environ, qr_stop_requested, qr_command_log());
     int code = command ? command->run(command, argc - 1, argv + 1) : unknown_command(name);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         qr_error(qr_command_log(), "qring", "standard output cannot be written");

@@ -9,8 +9,8 @@
 #include "data/batch.h"
 #include "local/processes.h"
 #include "local/progress.h"
-#include "worker/outputs.h"
-#include "worker/place.h"
+#include "output/place.h"
+#include "worker/results.h"
 #include "worker/settings.h"
 #include "worker/tls.h"
 
@@ -40,7 +40,7 @@ const char qr_help_run[] =
     "Ctrl-C stops all workers and ends with 0; so does SIGTERM, with 143 (--exit-on-drain). When a worker dies, the others go on, and the\n"
     "results are the same bits; when all die, this command ends with 138.\n";
 
-struct run {
+struct run_command {
     struct qr_settings settings;
     unsigned n_workers, n_threads, http_port;
     bool json, help, restart, trained, tls; /* tls: with certificates made for this run */
@@ -54,22 +54,23 @@ struct run {
     struct qr_progress progress;
     struct qr_buf wrote;
     bool done, has_val_loss;
+    struct qr_buf stopped;   /* why training ended before its last epoch; empty: it did not */
     char digest[33];
     double loss, val_loss;
 };
 
-static void pass_on(struct run *r, char *argument) {
+static void pass_on(struct run_command *r, char *argument) {
     QR_ASSERT(r->n_arguments < sizeof r->arguments / sizeof *r->arguments);
     r->arguments[r->n_arguments++] = argument;
 }
 
 /* ---- arguments ---- */
 
-static enum qr_code set_workers(struct run *r, const char *text, struct qr_err *err) {
+static enum qr_code set_workers(struct run_command *r, const char *text, struct qr_err *err) {
     uint64_t n;
-    if (!text || !qr_parse_u64(text, &n) || n < 1 || n > QR_LOCAL_MAX_WORKERS)
+    if (!text || !qr_parse_u64(text, &n) || n < 1 || n > QR_MAX_MEMBERS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "-n: '%.40s' is not a number of workers in 1 ... %d", text ? text : "",
-                       QR_LOCAL_MAX_WORKERS);
+                       QR_MAX_MEMBERS);
     r->n_workers = (unsigned)n;
     return QR_OK;
 }
@@ -82,7 +83,7 @@ bool qr_run_refuses(const char *name) {
     return false;
 }
 
-static enum qr_code worker_flag(struct run *r, const char *name, const char *value, struct qr_err *err) {
+static enum qr_code worker_flag(struct run_command *r, const char *name, const char *value, struct qr_err *err) {
     if (qr_run_refuses(name))
         return qr_fail(err, QR_INVALID_ARGUMENT, "--%s is not for qring run, which tells each worker who it is; try qringd", name);
     enum qr_code code = qr_settings_set(&r->settings, name, value, err);
@@ -103,7 +104,7 @@ static enum qr_code unknown_flag(const char *name, struct qr_err *err) {
     return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; qring run --help and qringd --help list them", name);
 }
 
-static enum qr_code long_flag(struct run *r, const char *text, const char *next, int *ret_took, struct qr_err *err) {
+static enum qr_code long_flag(struct run_command *r, const char *text, const char *next, int *ret_took, struct qr_err *err) {
     const char *equals = strchr(text, '=');
     qr_auto(qr_free_p) char *name = qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
     int arity = qr_settings_arity(name);
@@ -126,7 +127,7 @@ static enum qr_code long_flag(struct run *r, const char *text, const char *next,
     return worker_flag(r, name, value, err);
 }
 
-static enum qr_code read_arguments(struct run *r, int argc, char **argv, struct qr_err *err) {
+static enum qr_code read_arguments(struct run_command *r, int argc, char **argv, struct qr_err *err) {
     enum qr_code code = QR_OK;
     for (int i = 1; i < argc && code == QR_OK; i++) {
         const char *a = argv[i];
@@ -155,7 +156,7 @@ static enum qr_code read_arguments(struct run *r, int argc, char **argv, struct 
 /* ---- before any worker ---- */
 
 /* What an earlier run left: taken away, or gone on from, or all there is to do. Said here, once. */
-static enum qr_code look_back(struct run *r, const struct qr_outputs *outputs, const struct qr_workload *load, struct qr_err *err) {
+static enum qr_code look_back(struct run_command *r, const struct qr_outputs *outputs, const struct qr_workload *load, struct qr_err *err) {
     uint64_t epochs = r->settings.epochs > 0 ? (uint64_t)r->settings.epochs : r->job->train.epochs;
     unsigned long long planned = epochs * qr_batch_count(load->data.n_train, r->job->train.batch_size);
     const char *url = outputs->checkpoints_url;
@@ -176,7 +177,7 @@ static enum qr_code look_back(struct run *r, const struct qr_outputs *outputs, c
 }
 
 /* Everything that can be wrong with the job, the data or the outputs is said here, once, and nothing is left behind. */
-static enum qr_code check_job(struct run *r, struct qr_err *err) {
+static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     struct qr_settings *s = &r->settings;
     struct qr_workload load;
     struct qr_outputs outputs;
@@ -197,11 +198,14 @@ static enum qr_code check_job(struct run *r, struct qr_err *err) {
     unsigned share = qr_cpu_limit() / r->n_workers;
     r->n_threads = s->threads > 0 ? (unsigned)s->threads : share ? share : 1;
     if ((code = qr_workload_load(r->job, s->isa, r->n_threads, &load, err)) != QR_OK) return code;
-    qr_outputs_init(&outputs, s, r->job->name, qr_command_log());
+    const struct qr_outputs_options where = qr_results_where(s, qr_command_log());
+    qr_outputs_init(&outputs, &where, r->job->name);
     if (!s->checkpoints) {
         free(outputs.checkpoints_url);
         outputs.checkpoints_url = qr_path_join(outputs.dir, "checkpoints");
     }
+    const char *doubt = qr_job_doubt(r->job);
+    if (doubt) qr_warn(qr_command_log(), "qring", "%s", doubt);
     code = qr_workload_trainable(&load, err);
     if (code == QR_OK) code = qr_outputs_check(&outputs, err);
     if (code == QR_OK) code = qr_outputs_lock(&outputs, r->job->name, NULL, err);
@@ -227,7 +231,7 @@ static enum qr_code check_job(struct run *r, struct qr_err *err) {
 }
 
 /* In front of what the person gave, which then wins; what run decides itself comes last. */
-static void arrange_arguments(struct run *r) {
+static void arrange_arguments(struct run_command *r) {
     char *given[96];
     size_t n = r->n_arguments;
     memcpy(given, r->arguments, n * sizeof *given);
@@ -270,7 +274,7 @@ static enum qr_code find_worker(char **ret, struct qr_err *err) {
 
 /* ---- while it runs ---- */
 
-static void on_done(struct run *r, const struct qr_json *event) {
+static void on_done(struct run_command *r, const struct qr_json *event) {
     const struct qr_json *val = qr_json_get(event, "val_loss");
     const char *path, *digest;
     r->done = true;
@@ -278,26 +282,28 @@ static void on_done(struct run *r, const struct qr_json *event) {
         snprintf(r->digest, sizeof r->digest, "%s", digest);
     if (qr_json_double(qr_json_get(event, "loss"), "loss", -1e308, 1e308, &r->loss, NULL) != QR_OK) r->loss = 0;
     r->has_val_loss = val && qr_json_double(val, "val_loss", -1e308, 1e308, &r->val_loss, NULL) == QR_OK;
+    qr_buf_clear(&r->stopped);
+    if (qr_json_string(qr_json_get(event, "stopped"), "stopped", &path, NULL) == QR_OK) qr_buf_puts(&r->stopped, path);
     qr_buf_clear(&r->wrote);
     for (const struct qr_json *p = qr_json_first(qr_json_get(event, "wrote")); p; p = qr_json_next(p))
         if (qr_json_string(p, "wrote", &path, NULL) == QR_OK) qr_buf_printf(&r->wrote, "  %s\n", path);
 }
 
 static void on_event(void *ctx, const struct qr_json *event) {
-    struct run *r = ctx;
+    struct run_command *r = ctx;
     const char *kind;
     if (qr_json_string(qr_json_get(event, "event"), "event", &kind, NULL) == QR_OK && strcmp(kind, "done") == 0) on_done(r, event);
     qr_progress_event(&r->progress, event);
 }
 
 static void on_lost(void *ctx, unsigned worker, const char *sentence, unsigned n_left, bool comes_back) {
-    struct run *r = ctx;
+    struct run_command *r = ctx;
     qr_progress_end(&r->progress);
     qr_warn(qr_command_log(), "qring", "worker %u: %s; %u %s on%s", worker, sentence, n_left, n_left == 1 ? "goes" : "go",
             comes_back ? ", and it is started again" : "");
 }
 
-static void print_result(const struct run *r) {
+static void print_result(const struct run_command *r) {
     qr_auto(qr_free_p) char *path = qr_path_join(r->out, "result.json");
     struct qr_buf text = {0};
     struct qr_err err;
@@ -305,7 +311,7 @@ static void print_result(const struct run *r) {
     qr_buf_free(&text);
 }
 
-static int conclude(struct run *r, const struct qr_local_result *result) {
+static int conclude(struct run_command *r, const struct qr_local_result *result) {
     qr_progress_end(&r->progress);
     if (result->sentence) {
         qr_error(qr_command_log(), "qring", "worker %d: %s (its log: %s/worker-%d.log)", result->worker, result->sentence, r->out,
@@ -316,6 +322,7 @@ static int conclude(struct run *r, const struct qr_local_result *result) {
         if (result->interrupted) fprintf(r->people, "stopped: all workers have ended\n");
         return result->terminated && result->exit_code == 0 ? (int)r->settings.exit_on_drain : result->exit_code;
     }
+    if (r->stopped.n) fprintf(r->people, "%s\n", qr_buf_string(&r->stopped));
     fprintf(r->people, "wrote\n%s", qr_buf_string(&r->wrote));
     if (*r->digest) fprintf(r->people, "state_digest: %s\n", r->digest);
     if (r->has_val_loss) fprintf(r->people, "loss: %.4f - val_loss: %.4f\n", r->loss, r->val_loss);
@@ -324,7 +331,7 @@ static int conclude(struct run *r, const struct qr_local_result *result) {
     return result->exit_code;
 }
 
-static enum qr_code start(struct run *r, int *ret_exit_code, struct qr_err *err) {
+static enum qr_code start(struct run_command *r, int *ret_exit_code, struct qr_err *err) {
     qr_auto(qr_free_p) char *program = NULL;
     struct qr_local_result result = {0};
     enum qr_code code = find_worker(&program, err);
@@ -345,7 +352,7 @@ static enum qr_code start(struct run *r, int *ret_exit_code, struct qr_err *err)
 }
 
 int qr_command_run(const struct qr_command *self, int argc, char **argv) {
-    struct run r = {.n_workers = 1};
+    struct run_command r = {.n_workers = 1};
     struct qr_err err = {0};
     int exit_code = 0;
     qr_settings_init(&r.settings);
@@ -358,6 +365,7 @@ int qr_command_run(const struct qr_command *self, int argc, char **argv) {
     if (r.job) qr_job_free(r.job);
     qr_settings_fini(&r.settings);
     qr_buf_free(&r.wrote);
+    qr_buf_free(&r.stopped);
     free(r.out);
     return code == QR_OK ? exit_code : qr_conclude(code, &err);
 }

@@ -89,10 +89,10 @@ static void put_flop(struct qr_buf *b, double flop) {
     qr_buf_printf(b, "%.3g %s", flop, units[u]);
 }
 
-/* Of the blocks that the job trains in. */
+/* Of the micro-batches that the job trains in. */
 static struct qr_sim_report *report_of(const struct shown *s) {
-    size_t batch = s->job->train.batch_size, block = s->job->block_size;
-    const struct qr_sim_report_options opt = {.n_samples = block < batch ? block : batch, .max_samples = block,
+    size_t batch = s->job->train.batch_size, size = s->job->micro_batch_size;
+    const struct qr_sim_report_options opt = {.n_samples = size < batch ? size : batch, .max_samples = size,
                                               .head_known = qr_model_head_known(s->model),
                                               .param_names = (const char *const *)qr_model_circuit(s->model)->param_names};
     return qr_sim_report_new(qr_model_plan(s->model), &opt);
@@ -124,7 +124,7 @@ static void text_of(const struct shown *s, bool plan, unsigned columns, struct q
     if (qr_model_circuit(s->model)) circuit_text(s, plan, columns, b);
     else if (plan) qr_buf_puts(b, "plan        none: a job without a circuit\n");
     if (plan) return;
-    qr_buf_printf(b, "blocks      of %zu samples; batches of %llu\n\n", s->job->block_size, (unsigned long long)s->job->train.batch_size);
+    qr_buf_printf(b, "batches     of %llu samples, in micro-batches of %zu\n\n", (unsigned long long)s->job->train.batch_size, s->job->micro_batch_size);
     qr_model_table(s->model, s->job, b);
 }
 
@@ -140,7 +140,7 @@ static void json_of(const struct shown *s, struct qr_buf *b) {
     qr_json_put_key(&w, "job");
     qr_json_put_string(&w, s->job->name);
     put_number(&w, "parameters", (double)qr_model_n_params(s->model));
-    put_number(&w, "block_size", (double)s->job->block_size);
+    put_number(&w, "micro_batch_size", (double)s->job->micro_batch_size);
     put_number(&w, "batch_size", (double)s->job->train.batch_size);
     put_number(&w, "bytes_per_thread", (double)qr_model_bytes_per_thread(s->model));
     if (c) {

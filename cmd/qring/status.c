@@ -1,7 +1,7 @@
 #include <stdio.h>
 
 #include "cmd/qring/command.h"
-#include "worker/status.h"
+#include "monitor/status.h"
 
 const char qr_help_status[] =
     "Asks a running worker's port for probes and metrics how it goes: who is in the ring, steps a second, the slowest member, checkpoints, refused\n"

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "cmd/qring/command.h"
-#include "worker/validate.h"
+#include "preflight/validate.h"
 
 const char qr_help_validate[] =
     "Tries everything that a run would need, before anything is spent: the ring it would form and every name in it, credentials and bucket, data,\n"

@@ -11,6 +11,7 @@
 
 enum { LINE_BYTES = 2048 };
 
+const char *const qr_log_level_names[] = {"debug", "info", "warning", "error", NULL};
 static const char *const severities[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
 static const enum qr_log_format formats[] = {QR_LOG_TEXT, QR_LOG_JSON};
 

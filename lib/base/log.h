@@ -12,6 +12,7 @@
 #include "base/err.h"
 
 enum qr_log_level { QR_LOG_DEBUG, QR_LOG_INFO, QR_LOG_WARNING, QR_LOG_ERROR };
+extern const char *const qr_log_level_names[]; /* "debug" "info" "warning" "error", by enum qr_log_level; then NULL */
 enum qr_log_format { QR_LOG_TEXT, QR_LOG_JSON };
 
 struct qr_log {

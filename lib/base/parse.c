@@ -133,3 +133,10 @@ void qr_number_text(double x, char ret[32]) {
         if (qr_parse_double(ret, &back) && back == x) return;
     }
 }
+
+const char *qr_variable(char *const *environment, const char *name) {
+    size_t n = strlen(name);
+    for (; *environment; environment++)
+        if (strncmp(*environment, name, n) == 0 && (*environment)[n] == '=') return *environment + n + 1;
+    return NULL;
+}

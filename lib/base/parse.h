@@ -1,4 +1,4 @@
-/* base/parse.h — numbers from text, whole and strict.
+/* base/parse.h — numbers from text, whole and strict; names in lists of names.
  *
  * The whole string must be the number: no blanks, no trailing characters, no locale. False and *ret
  * untouched otherwise, also when out of range.
@@ -22,6 +22,9 @@ bool qr_parse_double_n(const char *s, size_t n, double *ret);
 /* The known name nearest to `name` (edits and swaps of neighbours at most a third of its length, at
  * least 1; case ignored), or NULL: for "did you mean ...?". */
 const char *qr_nearest(const char *name, const char *const *known, size_t n_known);
+
+/* The value of a name in NULL-terminated "NAME=value" texts, borrowed; NULL: it is not there. */
+const char *qr_variable(char *const *environment, const char *name);
 
 /* The shortest of 15, 16 or 17 digits that reads back as x: 0.03, not 0.029999999999999999. */
 void qr_number_text(double x, char ret[32]);

@@ -13,7 +13,7 @@
 enum { MAX_COLUMNS = 1 << 16 };
 
 /* Reads cell by cell. A cell's text is unquoted into `cell`. */
-struct reader {
+struct csv_reader {
     const char *p;
     size_t n, at;
     struct qr_buf cell;
@@ -21,7 +21,7 @@ struct reader {
     const char *bad; /* what is wrong with the quoting */
 };
 
-static void end_of_cell(struct reader *r) {
+static void end_of_cell(struct csv_reader *r) {
     r->ends_row = true;
     if (r->at >= r->n) return;
     char c = r->p[r->at++];
@@ -29,7 +29,7 @@ static void end_of_cell(struct reader *r) {
     else if (c == '\r' && r->at < r->n && r->p[r->at] == '\n') r->at++;
 }
 
-static bool next_cell(struct reader *r) {
+static bool next_cell(struct csv_reader *r) {
     qr_buf_clear(&r->cell);
     if (r->at < r->n && r->p[r->at] == '"') {
         for (r->at++;; r->at++) {
@@ -96,7 +96,7 @@ static bool valid_name(const struct qr_buf *cell) {
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static enum qr_code read_names(struct reader *r, const char *what, struct qr_csv *c, struct qr_err *err) {
+static enum qr_code read_names(struct csv_reader *r, const char *what, struct qr_csv *c, struct qr_err *err) {
     size_t cap = 0;
     do {
         if (!next_cell(r)) return qr_fail(err, QR_DATA_LOSS, "%s: header line: %s", what, r->bad);
@@ -120,13 +120,13 @@ static enum qr_code read_names(struct reader *r, const char *what, struct qr_csv
 }
 
 /* At most this many cells follow: one per separator, and one. */
-static size_t count_cells(const struct reader *r) {
+static size_t count_cells(const struct csv_reader *r) {
     size_t n = 1;
     for (size_t i = r->at; i < r->n; i++) n += r->p[i] == ',' || r->p[i] == '\n' || r->p[i] == '\r';
     return n;
 }
 
-static enum qr_code read_row(struct reader *r, const char *what, struct qr_csv *c, struct qr_err *err) {
+static enum qr_code read_row(struct csv_reader *r, const char *what, struct qr_csv *c, struct qr_err *err) {
     size_t row = c->n_rows + 1, column = 0;
     do {
         if (!next_cell(r)) return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column %zu: %s", what, row, column + 1, r->bad);
@@ -149,7 +149,7 @@ static enum qr_code read_row(struct reader *r, const char *what, struct qr_csv *
     return QR_OK;
 }
 
-static enum qr_code read_all(struct reader *r, const char *what, size_t max_cells, struct qr_csv *c, struct qr_err *err) {
+static enum qr_code read_all(struct csv_reader *r, const char *what, size_t max_cells, struct qr_csv *c, struct qr_err *err) {
     if (r->n == 0) return qr_fail(err, QR_DATA_LOSS, "%s is empty; a header line with the columns' names is needed", what);
     enum qr_code code = read_names(r, what, c, err);
     if (code != QR_OK) return code;
@@ -171,7 +171,7 @@ static enum qr_code read_all(struct reader *r, const char *what, size_t max_cell
 
 enum qr_code qr_csv_read(struct qr_bytes text, const char *what, size_t max_cells, struct qr_csv *ret, struct qr_err *err) {
     if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0) text = qr_bytes_of(text.p + 3, text.n - 3);
-    struct reader r = {.p = (const char *)text.p, .n = text.n};
+    struct csv_reader r = {.p = (const char *)text.p, .n = text.n};
     struct qr_csv c = {0};
     enum qr_code code = read_all(&r, what, max_cells, &c, err);
     qr_buf_free(&r.cell);

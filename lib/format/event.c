@@ -169,13 +169,13 @@ void qr_hparams_end(bool success, double seconds, struct qr_buf *ret) {
 /* ---- decode ---- */
 
 /* protobuf-c keeps unknown fields and allocates many times their size: every allocation comes from here, and ends with it. */
-struct arena {
+struct event_arena {
     struct qr_event_value values[QR_EVENT_MAX_VALUES];
     size_t used, cap;
     _Alignas(16) uint8_t bytes[];
 };
 static void *arena_alloc(void *ctx, size_t n) {
-    struct arena *a = ctx;
+    struct event_arena *a = ctx;
     n = (n + 15) & ~(size_t)15;
     if (n > a->cap - a->used) return NULL;
     void *p = a->bytes + a->used;
@@ -201,7 +201,7 @@ static enum qr_code take_tensor(const Qring__Tensorboard__Tensor *t, struct qr_e
     return QR_OK;
 }
 
-static enum qr_code take_values(const Qring__Tensorboard__Summary *s, struct arena *a, struct qr_event *ret, struct qr_err *err) {
+static enum qr_code take_values(const Qring__Tensorboard__Summary *s, struct event_arena *a, struct qr_event *ret, struct qr_err *err) {
     if (s->n_value > QR_EVENT_MAX_VALUES) return qr_fail(err, QR_DATA_LOSS, "event: %zu values; at most %d are read", s->n_value, QR_EVENT_MAX_VALUES);
     for (size_t i = 0; i < s->n_value; i++) {
         const Qring__Tensorboard__Value *in = s->value[i];
@@ -226,7 +226,7 @@ enum qr_code qr_event_decode(struct qr_bytes bytes, struct qr_event *ret, struct
     if (!err) err = &own;
     if (bytes.n > QR_EVENT_MAX_BYTES) return qr_fail(err, QR_DATA_LOSS, "event of %zu bytes; at most %d are read", bytes.n, QR_EVENT_MAX_BYTES);
     size_t cap = 16 * bytes.n + 4096;
-    struct arena *a = qr_xmalloc(sizeof *a + cap);
+    struct event_arena *a = qr_xmalloc(sizeof *a + cap);
     a->used = 0;
     a->cap = cap;
     ProtobufCAllocator allocator = {.alloc = arena_alloc, .free = arena_free, .allocator_data = a};

@@ -43,7 +43,7 @@ enum qr_code qr_h5_open(struct qr_h5 *f) {
 }
 
 /* Messages of an object header, one after the other, over its continuation blocks. */
-struct walk {
+struct hdf5_walk {
     const uint8_t *p; /* what is left of the current block */
     size_t n;
     struct { uint64_t at, n; } blocks[MAX_BLOCKS];
@@ -54,8 +54,8 @@ struct walk {
     bool shared;
 };
 
-static enum qr_code walk_begin(struct qr_h5 *f, uint64_t at, struct walk *w) {
-    *w = (struct walk){0};
+static enum qr_code walk_begin(struct qr_h5 *f, uint64_t at, struct hdf5_walk *w) {
+    *w = (struct hdf5_walk){0};
     const uint8_t *p = bytes_at(f, at, 16);
     if (!p) return damaged(f, "its header lies outside the file");
     if (memcmp(p, "OHDR", 4) == 0) return damaged(f, "written with libver='latest' structures; write it with h5py's defaults, as Keras does");
@@ -67,7 +67,7 @@ static enum qr_code walk_begin(struct qr_h5 *f, uint64_t at, struct walk *w) {
 }
 
 /* The next message; *ret_more false at the end. */
-static enum qr_code walk_next(struct qr_h5 *f, struct walk *w, bool *ret_more) {
+static enum qr_code walk_next(struct qr_h5 *f, struct hdf5_walk *w, bool *ret_more) {
     *ret_more = false;
     while (w->left) {
         if (w->n < 8) {
@@ -139,7 +139,7 @@ static enum qr_code find_in_tree(struct qr_h5 *f, uint64_t at, unsigned level, s
 }
 
 enum qr_code qr_h5_find(struct qr_h5 *f, uint64_t group, const char *name, size_t name_n, bool *ret_found, uint64_t *ret) {
-    struct walk w;
+    struct hdf5_walk w;
     bool more, links = false;
     enum qr_code code = walk_begin(f, group, &w);
     while (code == QR_OK && (code = walk_next(f, &w, &more)) == QR_OK && more) {
@@ -259,7 +259,7 @@ static bool split_attribute(struct qr_bytes m, struct qr_bytes part[4]) {
 }
 
 enum qr_code qr_h5_attribute(struct qr_h5 *f, uint64_t object, const char *name, bool *ret_found, struct qr_h5_strings *ret) {
-    struct walk w;
+    struct hdf5_walk w;
     bool more;
     *ret_found = false;
     enum qr_code code = walk_begin(f, object, &w);
@@ -302,7 +302,7 @@ static const char *find_values(struct qr_h5 *f, struct qr_bytes m, size_t n, con
 }
 
 enum qr_code qr_h5_dataset(struct qr_h5 *f, uint64_t object, const char *name, struct qr_tensors *to) {
-    struct walk w;
+    struct hdf5_walk w;
     bool more;
     struct qr_bytes layout = {0}, type = {0}, shape = {0};
     enum qr_code code = walk_begin(f, object, &w);

@@ -76,7 +76,7 @@ static int by_begin(const void *a, const void *b) {
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-struct reader {
+struct safetensors_reader {
     const char *what;
     struct qr_bytes data;
     struct qr_tensors t;
@@ -95,7 +95,7 @@ static enum qr_code lost(struct qr_err *err) {
     return QR_DATA_LOSS;
 }
 
-static enum qr_code read_entry(struct reader *r, const struct qr_json *v, struct qr_err *err) {
+static enum qr_code read_entry(struct safetensors_reader *r, const struct qr_json *v, struct qr_err *err) {
     const char *name = qr_json_key(v), *dtype;
     char where[320];
     static const char *const known[] = {"dtype", "shape", "data_offsets"};
@@ -140,7 +140,7 @@ static enum qr_code read_entry(struct reader *r, const struct qr_json *v, struct
     return QR_OK;
 }
 
-static enum qr_code read_values(struct reader *r, const struct entry *x, struct qr_err *err) {
+static enum qr_code read_values(struct safetensors_reader *r, const struct entry *x, struct qr_err *err) {
     struct qr_tensor *t;
     enum qr_code code = qr_tensors_add_large(&r->t, x->name, (unsigned)x->rank, x->dims, r->what, &t, err);
     if (code != QR_OK) return code;
@@ -161,7 +161,7 @@ static enum qr_code read_metadata(const struct qr_json *v, const char *what, str
 }
 
 /* Before memory is taken for any: a small file whose tensors are all the same bytes would want much. */
-static enum qr_code check_ranges(struct reader *r, struct qr_err *err) {
+static enum qr_code check_ranges(struct safetensors_reader *r, struct qr_err *err) {
     qr_auto(qr_free_p) struct entry **by = qr_xcalloc(r->n + 1, sizeof(struct entry *));
     for (size_t i = 0; i < r->n; i++) by[i] = &r->entries[i];
     qsort(by, r->n, sizeof(struct entry *), by_begin);
@@ -178,7 +178,7 @@ static enum qr_code check_ranges(struct reader *r, struct qr_err *err) {
     return QR_OK;
 }
 
-static enum qr_code read_entries(struct reader *r, const struct qr_json *root, struct qr_err *err) {
+static enum qr_code read_entries(struct safetensors_reader *r, const struct qr_json *root, struct qr_err *err) {
     char where[256];
     snprintf(where, sizeof where, "%.150s: header", r->what);
     if (qr_json_want(root, where, QR_JSON_OBJECT, err) != QR_OK) return lost(err);
@@ -209,7 +209,7 @@ enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct 
     enum qr_code code = qr_safetensors_header(file, what, &root, err);
     if (code != QR_OK) return code;
     size_t n = qr_get_u64le(file.p);
-    struct reader r = {.what = what, .data = {file.p + 8 + n, file.n - 8 - n}};
+    struct safetensors_reader r = {.what = what, .data = {file.p + 8 + n, file.n - 8 - n}};
     code = read_entries(&r, root, err);
     free(r.entries);
     if (code == QR_OK) *ret = r.t;

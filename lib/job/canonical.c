@@ -111,6 +111,9 @@ static void add_data(struct qr_job_canonical *c, const struct qr_dataset *d, con
     add(c, "initial_weights", v);
 }
 
+/* The micro-batch was a block once: every hash in a checkpoint or result that was ever written has that name, so it stays there. */
+static const char *name_in_hash(const char *name) { return strcmp(name, "micro_batch_size") == 0 ? "block_size" : name; }
+
 void qr_job_canonical(const struct qr_job *job, const struct qr_dataset *data, const uint8_t initial[32],
                       struct qr_job_canonical *ret) {
     struct qr_buf v = {0}, text = {0};
@@ -119,12 +122,12 @@ void qr_job_canonical(const struct qr_job *job, const struct qr_dataset *data, c
     add(ret, "contract", &v);
     qr_buf_printf(&v, "%llu", (unsigned long long)job->seed);
     add(ret, "seed", &v);
-    qr_buf_printf(&v, "%zu", job->block_size);
-    add(ret, "block_size", &v);
+    qr_buf_printf(&v, "%zu", job->micro_batch_size);
+    add(ret, "micro_batch_size", &v);
     add_circuit(ret, job, &v);
     add_train(ret, job, &v);
     add_data(ret, data, initial, &v);
-    for (size_t i = 0; i < ret->n; i++) qr_buf_printf(&text, "%s=%s\n", ret->fields[i].name, ret->fields[i].value);
+    for (size_t i = 0; i < ret->n; i++) qr_buf_printf(&text, "%s=%s\n", name_in_hash(ret->fields[i].name), ret->fields[i].value);
     qr_sha256(text.p, text.n, ret->hash);
     qr_hex(ret->hash, sizeof ret->hash, ret->hex);
     qr_buf_free(&v);

@@ -1,6 +1,6 @@
 /* job/canonical.h — the effective settings that can change a bit, as text, and the job hash.
  *
- * One line per field, "name=value", fixed order, numbers with 17 digits: contract, seed, block_size, circuit, readouts,
+ * One line per field, "name=value", fixed order, numbers with 17 digits: contract, seed, micro_batch_size (in the hash by its old name, block_size), circuit, readouts,
  * filters, dense, loss, metrics, optimizer, batch_size, shuffle, data (manifest digest), initial_weights (digest) ... Not epochs, paths, intervals or worker counts.
  * The job hash is SHA-256 of that text. Two workers compare hashes and, when they differ, the fields
  * (membership/protocol.md §3).

@@ -8,7 +8,7 @@
 #include "job/job_impl.h"
 #include "store/store.h"
 
-enum { MAX_JOB_BYTES = 64 << 20, MAX_BLOCK_SIZE = 4096, MAX_BLOCKS = 1 << 22 };
+enum { MAX_JOB_BYTES = 64 << 20, MAX_MICRO_BATCH_SIZE = 4096, MAX_MICRO_BATCHES = 1 << 22 };
 
 #define PATH(buf, where, key)                                                                      \
     char buf[160];                                                                                 \
@@ -68,26 +68,27 @@ static enum qr_code read_name(const struct qr_json *root, struct qr_job *job, st
     return QR_OK;
 }
 
-static size_t default_block_size(const struct qr_job *job) {
+static size_t default_micro_batch_size(const struct qr_job *job) {
     if (!job->has_quantum) return 32;
     return job->circuit->n_qubits <= 11 ? 16 : 1; /* 16 while samples fill the lanes */
 }
 
-static enum qr_code read_blocks(const struct qr_json *root, struct qr_job *job, struct qr_err *err) {
-    uint64_t block = default_block_size(job);
-    if (qr_job_opt_u64(root, "", "block_size", 1, MAX_BLOCK_SIZE, &block, err) != QR_OK) return err->code;
-    job->block_size = block;
-    if (job->train.batch_size / block >= MAX_BLOCKS)
+static enum qr_code read_micro_batches(const struct qr_json *root, struct qr_job *job, struct qr_err *err) {
+    uint64_t size = default_micro_batch_size(job);
+    if (qr_job_opt_u64(root, "", "micro_batch_size", 1, MAX_MICRO_BATCH_SIZE, &size, err) != QR_OK) return err->code;
+    job->micro_batch_size = size;
+    if (job->train.batch_size / size >= MAX_MICRO_BATCHES)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.batch_size: %llu samples in blocks of %llu are more than %d blocks a step; enlarge block_size",
-                       (unsigned long long)job->train.batch_size, (unsigned long long)block, MAX_BLOCKS);
+                       "train.batch_size: %llu samples in micro-batches of %llu are more than %d of them a step; enlarge micro_batch_size",
+                       (unsigned long long)job->train.batch_size, (unsigned long long)size, MAX_MICRO_BATCHES);
     return QR_OK;
 }
 
 static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, struct qr_err *err) {
-    static const char *const keys[] = {"name", "seed", "precision", "block_size", "model", "data", "train", "worker"};
+    static const char *const keys[] = {"name", "seed", "precision", "micro_batch_size", "model", "data", "train", "worker"};
     static const char *const precisions[] = {"single", "double"};
     if (qr_json_want(root, "the job", QR_JSON_OBJECT, err) != QR_OK) return err->code;
+    if (qr_json_get(root, "block_size")) return qr_fail(err, QR_INVALID_ARGUMENT, "block_size is now micro_batch_size: the same number under that name");
     if (qr_json_known(root, "the job", keys, 8, err) != QR_OK) return err->code;
     size_t precision = 0;
     if (read_name(root, job, err) != QR_OK ||
@@ -95,7 +96,7 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
         qr_job_opt_choice(root, "", "precision", precisions, 2, &precision, err) != QR_OK ||
         qr_job_read_model(qr_json_get(root, "model"), job, err) != QR_OK ||
         qr_job_read_data(qr_json_get(root, "data"), job, err) != QR_OK ||
-        qr_job_read_train(qr_json_get(root, "train"), job, err) != QR_OK || read_blocks(root, job, err) != QR_OK)
+        qr_job_read_train(qr_json_get(root, "train"), job, err) != QR_OK || read_micro_batches(root, job, err) != QR_OK)
         return err->code;
     job->precision = precision ? QR_DOUBLE : QR_SINGLE;
     job->data.seed = job->seed;
@@ -145,13 +146,20 @@ void qr_job_free(struct qr_job *job) {
     free(job);
 }
 
+const char *qr_job_doubt(const struct qr_job *job) {
+    bool softmax = job->n_dense && job->dense[job->n_dense - 1].activation == QR_SOFTMAX;
+    if (job->train.loss != QR_CATEGORICAL_CROSSENTROPY || softmax) return NULL;
+    return "train.loss: categorical_crossentropy takes the last layer's values for probabilities, and its activation is no softmax: values below 0 give no "
+           "meaningful loss; give the last dense layer \"activation\": \"softmax\"";
+}
+
 enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns, struct qr_model **ret,
                           struct qr_err *err) {
     const struct qr_model_options opt = {
         .circuit = job->circuit, .readouts = job->readouts, .n_readouts = job->n_readouts,
         .n_filters = job->n_filters, .n_inputs = (unsigned)n_columns, .dense = job->dense, .n_dense = job->n_dense,
         .loss = job->train.loss, .metrics = job->train.metrics, .n_metrics = job->train.n_metrics,
-        .sim = {.precision = job->precision, .isa = isa}, .block_size = job->block_size,
+        .sim = {.precision = job->precision, .isa = isa}, .block_size = job->micro_batch_size,
     };
     return qr_model_new(&opt, ret, err);
 }
@@ -172,10 +180,10 @@ enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struc
     enum qr_code code = qr_dataset_load(&opt, &d, err);
     if (code != QR_OK) return code;
     size_t n_validate = d.n_samples - d.n_train;
-    if (n_validate / job->block_size >= MAX_BLOCKS) {
+    if (n_validate / job->micro_batch_size >= MAX_MICRO_BATCHES) {
         qr_dataset_fini(&d);
-        return qr_fail(err, QR_INVALID_ARGUMENT, "data: %zu validation samples in blocks of %zu are more than %d blocks; enlarge block_size",
-                       n_validate, job->block_size, MAX_BLOCKS);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "data: %zu validation samples in micro-batches of %zu are more than %d of them; enlarge micro_batch_size",
+                       n_validate, job->micro_batch_size, MAX_MICRO_BATCHES);
     }
     *ret = d;
     return QR_OK;

@@ -34,7 +34,7 @@ struct qr_job {
     char *name;
     uint64_t seed;
     enum qr_precision precision;
-    size_t block_size;      /* effective: the defaults of exact/contract.md §4 applied */
+    size_t micro_batch_size; /* effective: the defaults of exact/contract.md §4 applied */
     bool has_quantum;
     bool data_may_be_wider; /* a gate list that does not say how many columns there are */
     struct qr_circuit *circuit;
@@ -52,12 +52,14 @@ QR_MUST_CHECK enum qr_code qr_job_parse(struct qr_bytes text, const char *what, 
 /* The built-in copy of deploy/jobs/qcnn.json when url is NULL; else read from a path or URL. */
 QR_MUST_CHECK enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *err);
 void qr_job_free(struct qr_job *job);
+/* What is allowed and seldom meant, as a sentence for a warning; NULL: nothing. Static. */
+const char *qr_job_doubt(const struct qr_job *job);
 
 /* Builds the model of a job. isa from the settings. n_inputs of a purely classical model comes from the data. */
 QR_MUST_CHECK enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns, struct qr_model **ret,
                                         struct qr_err *err);
 /* Loads the data as the model wants it (columns of x and y). What values labels may have is checked by qr_model_check_labels; that an
- * evaluation has fewer than 2^22 blocks (exact/contract.md §3), here. */
+ * evaluation has fewer than 2^22 micro-batches (exact/contract.md §3), here. */
 QR_MUST_CHECK enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struct qr_err *err);
 
 #endif

@@ -5,26 +5,42 @@
 static const char *const optimizer_names[] = {"sgd", "rmsprop", "adam"}; /* as enum qr_optimizer_kind */
 #define MAX_STEPS (UINT64_C(1) << 40)
 
+static const char *const schedule_names[] = {"constant", "step", "exponential", "cosine"}; /* as enum qr_schedule_kind */
+
+/* A key that the schedule does not use was meant for another one. */
+static enum qr_code check_used(const struct qr_json *o, const char *where, size_t kind, struct qr_err *err) {
+    static const struct { const char *key; bool used[4]; const char *by; } rows[] = {
+        {"decay_steps", {false, true, true, true}, "step, exponential and cosine do"},
+        {"decay_rate", {false, true, true, false}, "step and exponential do"},
+        {"staircase", {false, false, true, false}, "exponential does"},
+        {"alpha", {false, false, false, true}, "cosine does"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (qr_json_get(o, rows[i].key) && !rows[i].used[kind])
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s.%s: the %s schedule does not use it (%s); take it away, or choose another schedule", where,
+                           rows[i].key, schedule_names[kind], rows[i].by);
+    return QR_OK;
+}
+
 /* "learning_rate": a number, or {"schedule": name, "initial_learning_rate": …}. */
 static enum qr_code read_schedule(const struct qr_json *o, struct qr_optimizer_options *opt, struct qr_err *err) {
-    static const char *const names[] = {"constant", "step", "exponential", "cosine"}; /* as enum qr_schedule_kind */
     static const char *const keys[] = {"schedule", "initial_learning_rate", "decay_steps", "decay_rate", "staircase", "alpha"};
     const char *where = "train.optimizer.learning_rate";
     struct qr_schedule *s = &opt->schedule;
     size_t kind;
     if (qr_json_known(o, where, keys, 6, err) != QR_OK ||
-        qr_json_choice(qr_json_get(o, "schedule"), "train.optimizer.learning_rate.schedule", names, 4, &kind, err) != QR_OK ||
+        qr_json_choice(qr_json_get(o, "schedule"), "train.optimizer.learning_rate.schedule", schedule_names, 4, &kind, err) != QR_OK ||
         qr_job_opt_double(o, where, "initial_learning_rate", 0, 1e300, &opt->learning_rate, err) != QR_OK ||
         qr_job_opt_u64(o, where, "decay_steps", 1, MAX_STEPS, &s->decay_steps, err) != QR_OK ||
         qr_job_opt_double(o, where, "decay_rate", 0, 1e300, &s->decay_rate, err) != QR_OK ||
         qr_job_opt_bool(o, where, "staircase", &s->staircase, err) != QR_OK ||
-        qr_job_opt_double(o, where, "alpha", 0, 1, &s->alpha, err) != QR_OK)
+        qr_job_opt_double(o, where, "alpha", 0, 1, &s->alpha, err) != QR_OK || check_used(o, where, kind, err) != QR_OK)
         return err->code;
     s->kind = (enum qr_schedule_kind)kind;
     if (s->kind != QR_SCHEDULE_CONSTANT && s->decay_steps == 0)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s.decay_steps is missing: the %s schedule needs it", where, names[kind]);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s.decay_steps is missing: the %s schedule needs it", where, schedule_names[kind]);
     if ((s->kind == QR_SCHEDULE_STEP || s->kind == QR_SCHEDULE_EXPONENTIAL) && s->decay_rate <= 0)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s.decay_rate must be above 0 for the %s schedule", where, names[kind]);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s.decay_rate must be above 0 for the %s schedule", where, schedule_names[kind]);
     return QR_OK;
 }
 

@@ -1,7 +1,7 @@
 /* link/link_grpc_tls.h — mutual TLS for the gRPC link: who may connect, and what is said of those who may not.
  *
  * What      Both ends of a connection show a certificate, in TLS 1.3 or 1.2. A peer is taken when its certificate was issued by the CA in
- *           the file, is valid now, and has the identity of ours (base/certificate.h): by whatever name or address it was dialled, since
+ *           the file, is valid now, and has the identity of ours (cluster/certificate.h): by whatever name or address it was dialled, since
  *           pods move; a certificate of another job is refused also when the same CA issued it.
  * Files     are read again when they change (a second later at most); a connection that stands outlives the certificate that opened it.
  *           Files that cannot be used for a while leave the last good CA in force, and new handshakes fail until they can.
@@ -11,9 +11,9 @@
 #ifndef QR_LINK_LINK_GRPC_TLS_H
 #define QR_LINK_LINK_GRPC_TLS_H
 
-#include "base/certificate.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "cluster/certificate.h"
 
 struct qr_link_tls_options {
     struct qr_certificate_files files;

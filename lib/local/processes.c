@@ -38,7 +38,7 @@ struct pool {
     const struct qr_local_options *opt;
     int lock;            /* as inherited; -1: none */
     struct qr_throwaway certificates; /* none without opt->tls */
-    struct process p[QR_LOCAL_MAX_WORKERS];
+    struct process p[QR_MAX_MEMBERS];
     unsigned alive, n;
     int signals;         /* signalfd: SIGINT, SIGTERM, SIGCHLD */
     sigset_t old_mask;
@@ -51,7 +51,7 @@ struct pool {
 /* ---- start ---- */
 
 static enum qr_code free_ports(unsigned n, unsigned *ret, struct qr_err *err) {
-    int fd[QR_LOCAL_MAX_WORKERS];
+    int fd[QR_MAX_MEMBERS];
     enum qr_code code = QR_OK;
     unsigned made = 0;
     for (; made < n && code == QR_OK; made++) { /* all held at once, so that they differ */
@@ -156,7 +156,7 @@ static enum qr_code start_one(struct pool *pool, unsigned i, bool again, struct 
 }
 
 static enum qr_code start_all(struct pool *pool, struct qr_err *err) {
-    unsigned ports[QR_LOCAL_MAX_WORKERS], n = pool->opt->n_workers;
+    unsigned ports[QR_MAX_MEMBERS], n = pool->opt->n_workers;
     enum qr_code code = QR_OK;
     if (n > 1) code = free_ports(n, ports, err);
     for (unsigned i = 0; i < n && code == QR_OK; i++) {
@@ -306,7 +306,7 @@ static void lose_patience(struct pool *pool) {
 
 static void wait_for_all(struct pool *pool) {
     while (pool->alive || restarts_due(pool)) {
-        struct pollfd fds[QR_LOCAL_MAX_WORKERS + 1] = {{.fd = pool->signals, .events = POLLIN}};
+        struct pollfd fds[QR_MAX_MEMBERS + 1] = {{.fd = pool->signals, .events = POLLIN}};
         for (unsigned i = 0; i < pool->n; i++) fds[i + 1] = (struct pollfd){.fd = pool->p[i].events, .events = POLLIN};
         poll(fds, pool->n + 1, 200);
         qr_awake_pulse(); /* what was stopped together with its workers gives them their time */

@@ -11,9 +11,8 @@
 #ifndef QR_LOCAL_PROCESSES_H
 #define QR_LOCAL_PROCESSES_H
 
+#include "base/bounds.h"
 #include "format/json.h"
-
-enum { QR_LOCAL_MAX_WORKERS = 64 };
 
 struct qr_local_options {
     const char *program;           /* qringd */

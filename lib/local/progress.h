@@ -18,7 +18,7 @@ struct qr_progress {
     int64_t drawn_ns, epoch_began_ns, epoch;
     int last_chars;              /* of the line on the terminal, to wipe it */
 };
-/* One event of worker/outputs: "progress" and "epoch" are drawn, others are passed over; so is what does not look like one. */
+/* One event of output/outputs.h: "progress" and "epoch" are drawn, others are passed over; so is what does not look like one. */
 void qr_progress_event(struct qr_progress *p, const struct qr_json *event);
 /* Ends a half-drawn line. */
 void qr_progress_end(struct qr_progress *p);

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/certificate.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cluster/certificate.h"
 
 enum { FIRST_FD = 100, DAYS = 365 };
 

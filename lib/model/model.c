@@ -108,7 +108,7 @@ static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *
 enum qr_code qr_model_new(const struct qr_model_options *opt, struct qr_model **ret, struct qr_err *err) {
     enum { MOST_BLOCK = 1 << 20 };
     if (opt->block_size < 1 || opt->block_size > MOST_BLOCK)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "block_size is %zu; it must be 1 to %d", opt->block_size, MOST_BLOCK);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "micro_batch_size is %zu; it must be 1 to %d", opt->block_size, MOST_BLOCK);
     if (!opt->circuit && (!opt->n_inputs || !opt->n_dense))
         return qr_fail(err, QR_INVALID_ARGUMENT, "a model without a quantum layer needs data columns and at least one dense layer");
     struct qr_model *m = qr_xcalloc(1, sizeof *m);

@@ -35,6 +35,11 @@ struct qr_gcs_options {
     int64_t deadline_ns, stop_deadline_ns; /* 0: 10 min, and 2 min once stopping */
 };
 
+/* What gs:// URLs are opened with; qr_store_configure calls it with what the environment says, tests with their own. Copied. */
+void qr_gcs_configure(const struct qr_gcs_options *options);
+/* gs://BUCKET/NAME. Heap. */
+char *qr_gcs_url(const char *bucket, const char *name);
+
 struct qr_gcs_http; /* gcs_impl.h: what carries requests; tests bring their own */
 /* INVALID_ARGUMENT for a name that no bucket can have. http NULL: libcurl; otherwise taken over, also on failure. */
 QR_MUST_CHECK enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *opt, struct qr_gcs_http *http, struct qr_store **ret,

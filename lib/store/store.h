@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "base/bytes.h"
+#include "base/log.h"
 
 /* Which content of a name was seen: Cloud Storage's generation; the content's own digest elsewhere. */
 struct qr_store_version { bool there; uint8_t id[16]; };
@@ -43,10 +44,10 @@ struct qr_store *qr_store_memory_new(void); /* for tests; everything lives in th
 /* Names are paths relative to root ("" = as given). */
 struct qr_store *qr_store_file_new(const char *root);
 
-/* What gs:// URLs need (gcs.h). Called once by whoever may read the environment, before any other thread and any URL; the texts are borrowed for the
- * process' life. Until then gs:// is FAILED_PRECONDITION. */
-struct qr_gcs_options;
-void qr_store_configure(const struct qr_gcs_options *gcs);
+/* What stores on other machines need of this process: what their vendors' clients read from the environment (NULL-terminated "NAME=value" texts),
+ * whether it has been asked to end, and where long waits are said. Called once by whoever may read the environment, before any other thread and any
+ * URL; all is borrowed for the process' life. Until then such a URL is FAILED_PRECONDITION. */
+void qr_store_configure(char *const *environment, bool (*stopping)(void), const struct qr_log *log);
 
 /* The same store, its requests counted (base/counter.h): get and get_version as reads, put and swap as writes, the rest as others. One that was
  * answered is no error, also with "there already", "another version" or, for what was to be removed, "not there". Takes it over. */
@@ -54,6 +55,16 @@ struct qr_store *qr_store_counted(struct qr_store *inner);
 
 /* Opens the store of a URL and the object name in it (heap). Nothing is asked of the network. Its requests are counted. */
 QR_MUST_CHECK enum qr_code qr_store_resolve(const char *url, struct qr_store **ret, char **ret_name, struct qr_err *err);
+/* The same with other waits than this process': for a thread of its own. Says nothing while it waits. */
+struct qr_store_waits {
+    int64_t deadline_ns, stop_deadline_ns; /* since the last progress; once stopping */
+    bool (*stopping)(void);
+    void (*sleep)(int64_t ns);
+};
+QR_MUST_CHECK enum qr_code qr_store_resolve_waiting(const char *url, const struct qr_store_waits *waits, struct qr_store **ret, char **ret_name,
+                                                    struct qr_err *err);
+/* Is it on another machine (a bucket)? Such a place has no folders to make or list by path, and outages that are waited for. NULL: no. */
+bool qr_url_remote(const char *url);
 /* One-shot conveniences over qr_store_resolve. */
 QR_MUST_CHECK enum qr_code qr_url_read(const char *url, size_t max_bytes, struct qr_buf *ret, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_url_write(const char *url, struct qr_bytes content, struct qr_err *err);

@@ -10,6 +10,7 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "store/kind_impl.h"
 #include "store/names_impl.h"
 
 enum { MAX_DEPTH = 32 };
@@ -193,4 +194,14 @@ struct qr_store *qr_store_file_new(const char *root) {
     f->store.ops = &ops;
     f->root = qr_xstrdup(root);
     return &f->store;
+}
+
+enum qr_code qr_store_file_open(const char *url, const struct qr_store_waits *waits, struct qr_store **ret, char **ret_name, struct qr_err *err) {
+    const char *path = url + strlen("file://");
+    (void)waits;
+    if (strncmp(path, "localhost/", strlen("localhost/")) == 0) path += strlen("localhost");
+    if (*path != '/') return qr_fail(err, QR_INVALID_ARGUMENT, "%s: a file URL has three slashes, file:///dir/name; or give a plain path", url);
+    *ret = qr_store_file_new("");
+    *ret_name = qr_xstrdup(path);
+    return QR_OK;
 }

@@ -305,5 +305,5 @@ enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w
     }
     return qr_fail(err, QR_OUT_OF_RANGE,
                    "step %llu: the sum of a %s micro-batch reaches 2^40 although each of its samples alone does not; lower learning_rate "
-                   "or block_size", (unsigned long long)step, kind);
+                   "or micro_batch_size", (unsigned long long)step, kind);
 }

@@ -424,7 +424,7 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
                        "train.early_stopping watches %s, but there is no validation data; give data.train_fraction below 1 or "
                        "data.validation_url", r->job->train.early_stopping.monitor);
     name_values(r);
-    const struct qr_stepper_options so = {.model = m, .data = opt->data, .micro_batch_size = r->job->block_size, .rank = 0,
+    const struct qr_stepper_options so = {.model = m, .data = opt->data, .micro_batch_size = r->job->micro_batch_size, .rank = 0,
                                           .n_members = 1, .pool = opt->pool, .clock = opt->clock};
     if (qr_stepper_new(&so, &r->stepper, err) != QR_OK) return err->code;
     begin_state(r, &r->state);
@@ -444,8 +444,8 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     plan(r, opt->epochs ? opt->epochs : opt->job->train.epochs);
     qr_group_plan(opt->group, r->epochs, r->n_batches + r->has_val);
     qr_state_digest(&r->state, &r->scratch, r->digest);
-    size_t batch = qr_micro_batch_count(qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->block_size);
-    size_t validation = qr_micro_batch_count((struct qr_range){opt->data->n_train, opt->data->n_samples}, r->job->block_size);
+    size_t batch = qr_micro_batch_count(qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->micro_batch_size);
+    size_t validation = qr_micro_batch_count((struct qr_range){opt->data->n_train, opt->data->n_samples}, r->job->micro_batch_size);
     qr_group_tell_finished(opt->group, finished, r);
     return qr_group_ready(opt->group, r->state.reductions, r->digest, batch > validation ? batch : validation, err);
 }
@@ -497,7 +497,7 @@ static void say_poison(struct train_run *r, uint64_t reductions, uint64_t micro_
     struct qr_step_work w;
     work_at(r, reductions / each, k, &w);
     uint64_t step = reductions / each * r->n_batches + (w.kind == QR_REDUCTION_TRAIN ? k + 1 : r->n_batches);
-    struct qr_range at = qr_micro_batch_at(w.range, r->job->block_size, (size_t)micro_batch);
+    struct qr_range at = qr_micro_batch_at(w.range, r->job->micro_batch_size, (size_t)micro_batch);
     for (size_t i = at.begin; i < at.end && n < sizeof who - 16; i++)
         n += (size_t)snprintf(who + n, sizeof who - n, "%s%zu", i > at.begin ? ", " : "", w.sample ? w.sample[i] : i);
     snprintf(why, sizeof why, "%s", err->msg);

@@ -6,21 +6,15 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/parse.h"
 #include "worker/tls.h"
-
-static const char *variable(char *const *environment, const char *name) {
-    size_t n = strlen(name);
-    for (; *environment; environment++)
-        if (strncmp(*environment, name, n) == 0 && (*environment)[n] == '=') return *environment + n + 1;
-    return NULL;
-}
 
 enum qr_code qr_ring_identity(const struct qr_settings *s, char *const *environment, struct qr_identity *ret, struct qr_err *err) {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     const struct qr_identity_inputs in = {
         .index = s->index, .peers = s->peers, .peer_template = s->peer_template, .replicas = s->replicas,
-        .tf_config = variable(environment, "TF_CONFIG"), .job_completion_index = variable(environment, "JOB_COMPLETION_INDEX"), .hostname = host,
+        .tf_config = qr_variable(environment, "TF_CONFIG"), .job_completion_index = qr_variable(environment, "JOB_COMPLETION_INDEX"), .hostname = host,
         .default_port = 2222, .max_workers = (unsigned)s->max_workers,
     };
     return qr_identity_find(&in, ret, err);
@@ -56,6 +50,13 @@ enum qr_code qr_ring_network(const struct qr_settings *s, const struct qr_identi
                        "certs makes them), or set --plaintext (QRING_PLAINTEXT=1) if the network between the workers is yours alone");
     *ret_local = local;
     return QR_OK;
+}
+
+enum qr_allreduce qr_ring_allreduce(const struct qr_settings *s) {
+    enum qr_allreduce found = QR_ALLREDUCE_AUTO;
+    for (int i = 0; i < QR_ALLREDUCE_KINDS; i++)
+        if (strcmp(qr_allreduce_names[i], s->allreduce) == 0) found = (enum qr_allreduce)i;
+    return found;
 }
 
 /* ---- names ---- */

@@ -7,6 +7,7 @@
 #define QR_WORKER_RING_H
 
 #include "cluster/identity.h"
+#include "group/group.h"
 #include "worker/settings.h"
 
 /* From the settings, TF_CONFIG, JOB_COMPLETION_INDEX and the host's name. environment: NULL-terminated "NAME=value" texts. */
@@ -15,6 +16,9 @@ QR_MUST_CHECK enum qr_code qr_ring_identity(const struct qr_settings *s, char *c
 QR_MUST_CHECK enum qr_code qr_ring_role(const struct qr_identity *id, struct qr_err *err);
 /* Of a worker with peers: *ret_local when all of them are on this machine. INVALID_ARGUMENT when they are not and nothing protects the network. */
 QR_MUST_CHECK enum qr_code qr_ring_network(const struct qr_settings *s, const struct qr_identity *id, bool *ret_local, struct qr_err *err);
+
+/* How sums travel, by its name. */
+enum qr_allreduce qr_ring_allreduce(const struct qr_settings *s);
 
 /* Asks for the addresses of all names at once, for at most timeout_ns. ret_code[n]: QR_OK; NOT_FOUND: there is no such name; UNAVAILABLE: nobody
  * could say; DEADLINE_EXCEEDED. ret_address[n]: the first address as text, heap, NULL without one. */

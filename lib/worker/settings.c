@@ -7,6 +7,8 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/parse.h"
+#include "group/group.h"
+#include "sim/sim.h"
 
 enum type { TEXT, NUMBER, DURATION, SWITCH, CHOICE };
 enum place { ANYWHERE, HIDDEN, COMMAND_LINE }; /* HIDDEN: works, unlisted; COMMAND_LINE: a flag only */
@@ -17,14 +19,23 @@ struct setting {
     size_t at;              /* offset in struct qr_settings */
     const char *standard;   /* the default as text; NULL: unset */
     int64_t min, max;       /* of numbers */
-    const char *choices;    /* "auto|portable|…" */
+    const char *(*choice)(size_t i); /* the i-th value that it may have, NULL behind the last; the rooms that have such things name them */
     enum place place;
     const char *value_name; /* in --help */
     const char *shown;      /* the default as people read it; NULL: standard */
-    const char *help;
+    const char *help;       /* CHOICES: those */
     enum qr_setting_between between; /* may it differ between the workers of one ring, and whose counts */
     const char *told;       /* what a newcomer with another value reads in its log; NULL: nothing, for nothing comes of it */
 };
+
+static const char *isa_choice(size_t i) { return i == 0 ? "auto" : i <= QR_ISAS ? qr_isa_name((enum qr_isa)(i - 1)) : NULL; }
+static const char *allreduce_choice(size_t i) { return i < QR_ALLREDUCE_KINDS ? qr_allreduce_names[i] : NULL; }
+static const char *level_choice(size_t i) { return qr_log_level_names[i]; }
+static const char *log_format_choice(size_t i) {
+    static const char *const names[] = {"auto", "text", "json", NULL};
+    return names[i];
+}
+static const char *print_choice(size_t i) { return i == 0 ? "markdown" : NULL; }
 
 #define OWN QR_SETTING_OWN
 #define RING QR_SETTING_RING
@@ -61,9 +72,9 @@ static const struct setting table[] = {
     {"form-timeout", DURATION, AT(form_timeout_ns), NULL, 0, 0, NULL, ANYWHERE, "TIME", "the start-timeout; 10s where no count is known",
      "how long the first generation waits for all before it begins with those who came", OWN, NULL},
     {"threads", NUMBER, AT(threads), NULL, 1, 1024, NULL, ANYWHERE, "T", "the cgroup's", "threads that compute", OWN, NULL},
-    {"isa", CHOICE, AT(isa), "auto", 0, 0, "auto|portable|avx2|avx512|neon", ANYWHERE, "NAME", NULL, "the kernels: auto, portable, avx2, avx512, neon; all give the same bits", OWN, NULL},
-    {"allreduce", CHOICE, AT(allreduce), "auto", 0, 0, "auto|ring|doubling|star|halving", ANYWHERE, "NAME", NULL,
-     "how sums travel: auto, ring, doubling, star, halving; all give the same bits", RING, RING_SAYS},
+    {"isa", CHOICE, AT(isa), "auto", 0, 0, isa_choice, ANYWHERE, "NAME", NULL, "the kernels: CHOICES; all give the same bits", OWN, NULL},
+    {"allreduce", CHOICE, AT(allreduce), "auto", 0, 0, allreduce_choice, ANYWHERE, "NAME", NULL,
+     "how sums travel: CHOICES; all give the same bits", RING, RING_SAYS},
     {"epochs", NUMBER, AT(epochs), NULL, 1, INT64_C(1) << 53, NULL, ANYWHERE, "E", "the job's", "train this many epochs", RING, RING_SAYS},
     {"out", TEXT, AT(out), NULL, 0, 0, NULL, ANYWHERE, "DIR", "out/NAME", "the folder for weights.h5, weights.safetensors, result.json, steps.jsonl", LEADER, PLACES_SAY},
     {"weights", TEXT, AT(weights), NULL, 0, 0, NULL, ANYWHERE, "URL", "OUT/weights.h5", "where the trained weights go: .h5 (Keras), .npz or .safetensors", LEADER, PLACES_SAY},
@@ -79,19 +90,20 @@ static const struct setting table[] = {
      "train again from the start: what --checkpoints has, of any job, is taken away", FIRST, NULL},
     {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none", "the folder for TensorBoard, here or gs://BUCKET/PATH: losses, metrics, gradients, read-outs, weights; qring run: OUT/logs", LEADER, NULL},
     {"profiler-port", NUMBER, AT(profiler_port), NULL, 1, 65535, NULL, ANYWHERE, "PORT", "none", "the tutorial's flag for the profiler: accepted, nothing is bound", OWN, NULL},
-    {"log-level", CHOICE, AT(log_level), "info", 0, 0, "debug|info|warning|error", ANYWHERE, "LEVEL", NULL, "debug, info, warning, error", OWN, NULL},
-    {"log-format", CHOICE, AT(log_format), "auto", 0, 0, "auto|text|json", ANYWHERE, "FORMAT", NULL,
+    {"log-level", CHOICE, AT(log_level), "info", 0, 0, level_choice, ANYWHERE, "LEVEL", NULL, "CHOICES", OWN, NULL},
+    {"log-format", CHOICE, AT(log_format), "auto", 0, 0, log_format_choice, ANYWHERE, "FORMAT", NULL,
      "text, json (Cloud Logging's keys), or auto: text on a terminal, json elsewhere", OWN, NULL},
     {"exit-on-drain", NUMBER, AT(exit_on_drain), "143", 0, 255, NULL, ANYWHERE, "CODE", NULL, "the exit code after SIGTERM; 0 where a TFJob is scaled down", OWN, NULL},
     {"termination-log", TEXT, AT(termination_log), NULL, 0, 0, NULL, ANYWHERE, "FILE", "/dev/termination-log", "the file that gets the reason for the end, where it exists", OWN, NULL},
     {"progress-fd", NUMBER, AT(progress_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL, "JSON lines of progress for qring run", OWN, NULL},
     {"lock-fd", NUMBER, AT(lock_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL, "the lock on OUT, inherited from qring run", OWN, NULL},
     {"print-identity", SWITCH, AT(print_identity), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "say who this worker believes it is, as JSON, and exit", OWN, NULL},
-    {"print-settings", CHOICE, AT(print_settings), NULL, 0, 0, "markdown", HIDDEN, "FORMAT", NULL, "this table, for cmd/README.md", OWN, NULL},
+    {"print-settings", CHOICE, AT(print_settings), NULL, 0, 0, print_choice, HIDDEN, "FORMAT", NULL, "this table, for cmd/README.md", OWN, NULL},
     {"help", SWITCH, AT(help), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "this text", OWN, NULL},
     {"version", SWITCH, AT(version), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "the version and the contract's names", OWN, NULL},
 };
 enum { N = sizeof table / sizeof *table };
+_Static_assert(QR_MAX_MEMBERS == 64, "the default of max-workers is that text");
 _Static_assert((int)N <= (int)QR_SETTINGS_MAX, "origin has a place for every row");
 
 /* What else may differ between two workers of one ring. Keys of the job file that are not here are in the job hash: the first of that kind, "*". */
@@ -131,19 +143,30 @@ static const char *nearest(const char *name) {
 
 /* ---- one value ---- */
 
-static bool among(const char *value, const char *choices) {
-    size_t n = strlen(value);
-    for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
-        if (strcspn(c, "|") == n && strncmp(c, value, n) == 0) return true;
+static bool among(const char *value, const struct setting *t) {
+    for (size_t i = 0; t->choice(i); i++)
+        if (strcmp(t->choice(i), value) == 0) return true;
     return false;
 }
 
+static void put_choices(const struct setting *t, const char *between, struct qr_buf *ret) {
+    for (size_t i = 0; t->choice(i); i++) qr_buf_printf(ret, "%s%s", i ? between : "", t->choice(i));
+}
+
+static enum qr_code refuse_choice(const struct setting *t, const char *value, const char *where, struct qr_err *err) {
+    struct qr_buf b = {0};
+    put_choices(t, "|", &b);
+    enum qr_code code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is none of %s", where, value, qr_buf_string(&b));
+    qr_buf_free(&b);
+    return code;
+}
+
 /* where: how the person wrote it ("--threads", "QRING_THREADS", "worker.threads"). */
-static enum qr_code put(struct qr_settings *s, const struct setting *t, const char *value, const char *where, struct qr_err *err) {
+static enum qr_code set_value(struct qr_settings *s, const struct setting *t, const char *value, const char *where, struct qr_err *err) {
     int64_t v = -1;
     switch (t->type) {
     case CHOICE:
-        if (!among(value, t->choices)) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is none of %s", where, value, t->choices);
+        if (!among(value, t)) return refuse_choice(t, value, where, err);
         /* fall through */
     case TEXT:
         free(*text_at(s, t));
@@ -172,11 +195,11 @@ static enum qr_code offer(struct qr_settings *s, const struct setting *t, const 
     uint8_t *have = &s->origin[t - table];
     struct qr_settings scratch = {0}; /* a value that is not taken is checked all the same */
     if (*have > origin) {
-        enum qr_code code = put(&scratch, t, value, where, err);
+        enum qr_code code = set_value(&scratch, t, value, where, err);
         if (t->type == TEXT || t->type == CHOICE) free(*text_at(&scratch, t));
         return code;
     }
-    enum qr_code code = put(s, t, value, where, err);
+    enum qr_code code = set_value(s, t, value, where, err);
     if (code == QR_OK) *have = (uint8_t)origin;
     return code;
 }
@@ -187,7 +210,7 @@ void qr_settings_init(struct qr_settings *s) {
         const struct setting *t = &table[i];
         if (t->type == NUMBER || t->type == DURATION) *number_at(s, t) = -1;
         if (t->standard) {
-            enum qr_code code = put(s, t, t->standard, t->name, NULL);
+            enum qr_code code = set_value(s, t, t->standard, t->name, NULL);
             QR_ASSERT(code == QR_OK);
         }
     }
@@ -387,6 +410,18 @@ static const char *const between_text[] = {
     [QR_SETTING_FIRST] = "the first leader's", [QR_SETTING_EQUAL] = "the same for all",
 };
 
+static void put_help(const struct setting *t, struct qr_buf *ret) {
+    static const char mark[] = "CHOICES";
+    const char *at = strstr(t->help, mark);
+    if (!at) {
+        qr_buf_puts(ret, t->help);
+        return;
+    }
+    qr_buf_put(ret, t->help, (size_t)(at - t->help));
+    put_choices(t, ", ", ret);
+    qr_buf_puts(ret, at + strlen(mark));
+}
+
 void qr_settings_help(struct qr_buf *ret) {
     for (size_t i = 0; i < N; i++) {
         const struct setting *t = &table[i];
@@ -394,7 +429,8 @@ void qr_settings_help(struct qr_buf *ret) {
         qr_auto(qr_free_p) char *left = qr_xasprintf("--%s%s%s", t->name, t->value_name ? " " : "", t->value_name ? t->value_name : "");
         if (strlen(left) > 26) qr_buf_printf(ret, "  %s\n  %26s", left, "");
         else qr_buf_printf(ret, "  %-26s", left);
-        qr_buf_printf(ret, "  %s", t->help);
+        qr_buf_puts(ret, "  ");
+        put_help(t, ret);
         if (t->between > QR_SETTING_OWN) qr_buf_printf(ret, "; %s", between_text[t->between]);
         if (t->place == ANYWHERE) qr_buf_printf(ret, " [%s]", shown(t));
         qr_buf_puts(ret, "\n");
@@ -408,8 +444,10 @@ void qr_settings_markdown(struct qr_buf *ret) {
         if (t->place == HIDDEN) continue;
         qr_auto(qr_free_p) char *variable = qr_xasprintf("`QRING_%s`", t->name);
         for (char *c = variable; *c; c++) *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
-        qr_buf_printf(ret, "| `--%s%s%s` | %s | %s | %s | %s |\n", t->name, t->value_name ? " " : "", t->value_name ? t->value_name : "",
-                      t->place == COMMAND_LINE ? "" : variable, t->place == COMMAND_LINE ? "" : shown(t), between_text[t->between], t->help);
+        qr_buf_printf(ret, "| `--%s%s%s` | %s | %s | %s | ", t->name, t->value_name ? " " : "", t->value_name ? t->value_name : "",
+                      t->place == COMMAND_LINE ? "" : variable, t->place == COMMAND_LINE ? "" : shown(t), between_text[t->between]);
+        put_help(t, ret);
+        qr_buf_puts(ret, " |\n");
     }
 }
 
@@ -439,8 +477,15 @@ int qr_settings_arity(const char *name) {
 }
 
 const char *qr_settings_choices(const char *name) {
+    static char joined[N][64];
     const struct setting *t = find(name);
-    return t ? t->choices : NULL;
+    if (!t || !t->choice) return NULL;
+    char *to = joined[t - table];
+    struct qr_buf b = {0};
+    put_choices(t, "|", &b);
+    snprintf(to, sizeof joined[0], "%s", qr_buf_string(&b));
+    qr_buf_free(&b);
+    return to;
 }
 
 const char *qr_settings_name(size_t i) {

@@ -94,7 +94,7 @@ enum qr_setting_origin qr_settings_origin(const struct qr_settings *s, const cha
 /* 0: no such flag; 1: a flag without a value; 2: one that takes a value. name without dashes. */
 int qr_settings_arity(const char *name);
 /* "auto|portable|avx2": the values that a setting may have; NULL where they are not so few. name
- * without dashes. */
+ * without dashes. Static; one thread. */
 const char *qr_settings_choices(const char *name);
 /* The i-th name ("data-port"), NULL at the end; hidden ones are left out. For completion and nearest names. */
 const char *qr_settings_name(size_t i);

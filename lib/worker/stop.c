@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "monitor/last_words.h"
 #include "worker/ending.h"
-#include "worker/last_words.h"
 
 enum { LOOK_MS = 100, PULSE_MS = 500 };
 

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 #include "group/group.h"
-#include "worker/publisher.h"
+#include "output/publisher.h"
 
 #define QR_STOP_BOUND_NS INT64_C(10000000000)
 #define QR_STOP_HURRY_NS INT64_C(700000000)

@@ -8,20 +8,20 @@
 #include "base/mem.h"
 #include "base/pool.h"
 #include "group/group.h"
-#include "worker/cloud.h"
+#include "job/workload.h"
+#include "monitor/http.h"
+#include "monitor/last_error.h"
+#include "monitor/last_words.h"
+#include "output/place.h"
+#include "output/publisher.h"
+#include "store/store.h"
 #include "worker/ending.h"
-#include "worker/http.h"
-#include "worker/last_error.h"
-#include "worker/last_words.h"
 #include "worker/limits.h"
-#include "worker/outputs.h"
-#include "worker/place.h"
-#include "worker/publisher.h"
+#include "worker/results.h"
 #include "worker/ring.h"
 #include "worker/settings.h"
 #include "worker/stop.h"
 #include "worker/tls.h"
-#include "worker/workload.h"
 
 enum { MAX_UNKNOWN = 8 };
 static const int64_t port_again_ns = QR_SECOND / 4;
@@ -71,11 +71,10 @@ static const char help_tail[] =
     "Exit codes: 0 done, 2 usage or job file, 3 refused by the job's leader, 4 bad data, 138 please retry, 143 after SIGTERM.\n";
 
 static struct qr_log make_log(const struct qr_settings *s) {
-    static const char *const levels[] = {"debug", "info", "warning", "error"};
     enum qr_log_level level = QR_LOG_INFO;
     bool text = strcmp(s->log_format, "auto") == 0 ? isatty(STDERR_FILENO) : strcmp(s->log_format, "text") == 0;
-    for (int i = 0; i < 4; i++)
-        if (strcmp(s->log_level, levels[i]) == 0) level = (enum qr_log_level)i;
+    for (int i = 0; qr_log_level_names[i]; i++)
+        if (strcmp(s->log_level, qr_log_level_names[i]) == 0) level = (enum qr_log_level)i;
     return qr_last_error_keep(qr_log_stderr(level, text ? QR_LOG_TEXT : QR_LOG_JSON));
 }
 
@@ -176,13 +175,6 @@ static enum qr_code choose_address(struct worker *w, struct qr_err *err) {
     return QR_OK;
 }
 
-static enum qr_allreduce allreduce_of(const char *name) {
-    enum qr_allreduce found = QR_ALLREDUCE_AUTO;
-    for (int i = 0; i < QR_ALLREDUCE_KINDS; i++)
-        if (strcmp(qr_allreduce_names[i], name) == 0) found = (enum qr_allreduce)i;
-    return found;
-}
-
 /* A forerunner may have the port a little longer: it is on its way out, or was stopped and is about to be killed. */
 static enum qr_code await_port(struct worker *w, enum qr_code (*open)(struct worker *w, struct qr_err *err), struct qr_err *err) {
     enum qr_code code = open(w, err);
@@ -221,7 +213,7 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
         .peers = (const char *const *)id->peers, .count_known = id->count_known,
         .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
         .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns,
-        .allreduce = allreduce_of(s->allreduce), .places = w->places, .echo = true, .tls = w->tls, .clock = &qr_clock_monotonic,
+        .allreduce = qr_ring_allreduce(s), .places = w->places, .echo = true, .tls = w->tls, .clock = &qr_clock_monotonic,
         .awake = &qr_clock_awake, .log = &w->log,
     };
     memcpy(opt.job_hash, w->canonical.hash, sizeof opt.job_hash);
@@ -262,6 +254,8 @@ static enum qr_code open_http(struct worker *w, struct qr_err *err) {
 
 static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
+    const char *doubt = qr_job_doubt(w->job);
+    if (doubt) qr_warn(&w->log, "worker", "%s", doubt);
     enum qr_code code = qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
     if (code == QR_OK) code = qr_workload_trainable(&w->load, err);
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
@@ -460,7 +454,8 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
         return QR_OK;
     }
     warn_of_settings(w);
-    qr_outputs_init(&w->outputs, &w->settings, w->job->name, &w->log);
+    const struct qr_outputs_options where = qr_results_where(&w->settings, &w->log);
+    qr_outputs_init(&w->outputs, &where, w->job->name);
     w->has_outputs = true;
     if ((code = check_role(w, err)) != QR_OK || w->finished) return code;
     if (w->identity.role != QR_ROLE_SINGLE && (code = choose_address(w, err)) != QR_OK) return code;
@@ -543,7 +538,7 @@ static __attribute__((noinline)) int work(int argc, char *const *argv, char *con
     if (code == QR_OK) code = qr_limits_take(err);
     if (code == QR_OK) code = qr_stop_start(err);
     qr_stop_hurry(true); /* until there are weights to write; a bucket may hang before the first step */
-    qr_cloud_configure(environment, &w.log);
+    qr_store_configure(environment, qr_stop_requested, &w.log);
     qr_settings_init(&w.settings);
     w.log = make_log(&w.settings);
     if (code == QR_OK) code = run(&w, argc, argv, environment, err);

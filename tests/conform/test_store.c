@@ -41,12 +41,13 @@ static void files_only(const char *dir) {
         {"s3://bucket/w.h5", QR_INVALID_ARGUMENT, "unknown kind of URL"}, {"https://x/w.h5", QR_INVALID_ARGUMENT, "unknown kind of URL"},
         {"file://host/w.h5", QR_INVALID_ARGUMENT, "three slashes"}, {"file://", QR_INVALID_ARGUMENT, "three slashes"}, {"", QR_INVALID_ARGUMENT, "empty path"},
         {"gs:/bucket/w.h5", QR_INVALID_ARGUMENT, "gs://bucket/name has two"}, {"gs:bucket/w.h5", QR_INVALID_ARGUMENT, "gs://bucket/name has two"},
-        {"file:/dir/w.h5", QR_INVALID_ARGUMENT, "file:///dir/name three"}};
+        {"file:/dir/w.h5", QR_INVALID_ARGUMENT, "file:///dir/name has three"}};
     for (size_t i = 0; i < COUNT(rows); i++) {
         s = NULL;
         name = NULL;
         CHECK(qr_store_resolve(rows[i].url, &s, &name, &err) == rows[i].code && strstr(err.msg, rows[i].words) && !s && !name, "%s: %s", rows[i].url, err.msg);
     }
+    CHECK(qr_url_remote("gs://bucket/w.h5") && !qr_url_remote("file:///dir/w.h5") && !qr_url_remote("gs:/w.h5") && !qr_url_remote("dir/w.h5") && !qr_url_remote(NULL));
     CHECK(qr_url_read("/nonexistent/file", 10, &b, &err) == QR_NOT_FOUND && strstr(err.msg, "/nonexistent/file"), "%s", err.msg);
     qr_buf_free(&b);
 }

@@ -95,7 +95,7 @@ def point(what, more, tls): return f"SIGKILL {what if REPEAT == 1 else 'at a poi
 
 @row(1, timed=True)
 def points_of_a_step():
-    j = job("points", block_size=4)  # so that each of six has a micro-batch
+    j = job("points", micro_batch_size=4)  # so that each of six has a micro-batch
     for k, tls, some in rounds(STEP, 5):
         r = ring(f"points{k}", j, 6, ENDLESS, "--checkpoint-interval", "0s", "--checkpoint-steps", "20", tls=tls)
         r.start_all()

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "monitor/http.h"
 #include "tests/fuzz/parts.h"
-#include "worker/http.h"
 
 static struct qr_http *http;
 static struct sockaddr_in address;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "worker/status.h"
+#include "monitor/status.h"
 
 static void one(struct qr_bytes text) {
     struct qr_status_pair s = {.interval_s = 1};

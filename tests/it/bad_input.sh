@@ -25,7 +25,7 @@ run() { code=$1 words=$2 file=$3; shift 3; wrong "$code" "$words" "$qring" run "
 
 # a slash too few is no folder's name
 run 2 'gs:/bucket/w.h5|two slashes' "$base" --weights gs:/bucket/w.h5
-run 2 'gs:bucket/logs|gs://BUCKET' "$base" --logdir gs:bucket/logs
+run 2 '--logdir|gs:bucket/logs|gs://bucket/name has two slashes' "$base" --logdir gs:bucket/logs
 run 2 '--logdir|two slashes' "$base" --logdir gs://
 
 # job files
@@ -34,6 +34,7 @@ run 2 'learning_rat|learning_rate' "$(edit 's/learning_rate/learning_rat/' key2)
 run 2 'epochs' "$(edit 's/"epochs": 50/"epochs": "many"/' type)"
 run 2 '2^53|line' "$(edit 's/"seed": 1/"seed": 9007199254740993/' big)"
 run 2 'batch_size' "$(edit 's/"batch_size": 64/"batch_size": 0/' zero)"
+run 2 'block_size is now micro_batch_size' "$(edit 's/"seed": 1/"seed": 1, "block_size": 4/' renamed)"
 run 2 'mse' "$(edit 's/"mse"/"mes"/' loss)"
 run 2 'Z9' "$(edit 's/"Z7"/"Z9"/' readout)"
 run 2 'end.json' "$(edit '10,$d' end)"
@@ -102,6 +103,27 @@ wrong permanent "$work/file" "$qring" run "$base" -n 1 --out "$work/file/out"
 mkdir -p "$out/result.json"
 wrong 2 'result.json|directory' "$qring" run "$base" -n 1 --out "$out"
 rmdir "$out/result.json" "$out"
+# places that are no file's, also where only the job file names them
+mkdir "$work/dir.h5"
+mkfifo "$work/pipe.h5"
+for f in 'dir.h5|is a directory' 'pipe.h5|is a FIFO'; do
+    run 2 "$f" "$(edit 's|"seed": 1|"seed": 1, "worker": {"weights": "'"$work/${f%%|*}"'"}|' place)"
+    wrong 2 "$f" "$qringd" "$work/place.json" --out "$out" --http-port 0
+done
+wrong permanent "$work/pipe.h5" "$qringd" "$(edit 's|"seed": 1|"seed": 1, "worker": {"out": "'"$work/pipe.h5"'"}|' folder)" --http-port 0
+check "the pipe is still one" test -p "$work/pipe.h5"
+
+# what is allowed and seldom meant is said once, and trains
+sed 's/"activation": "softmax"/"activation": "sigmoid"/' tests/golden/digests/jobs/categorical-crossentropy.json >"$work/doubt.json"
+run_in 60 "$work/doubt.log" "$qring" run "$work/doubt.json" -n 1 --epochs 1 --out "$work/doubt"
+check "a loss for probabilities without a softmax: it trains" test -s "$work/doubt/weights.h5"
+check "and says one warning" test "$(grep -c 'activation is no softmax' "$work/doubt.log")" = 1
+check "qring validate says it too" test "$("$qring" validate "$work/doubt.json" 2>&1 | grep -c 'activation is no softmax')" = 1
+
+# early stopping says when and why
+run_in 60 "$work/stopped.log" "$qring" run tests/golden/digests/jobs/mae-stopping.json -n 1 --out "$work/stopped"
+check "when and why it stopped early" grep -q '^stopped early after epoch [1-5] of 6: val_accuracy has not improved; the weights are the best epoch.s$' "$work/stopped.log"
+
 wrong permanent 'gs://bucket|local folder' "$qring" run "$base" -n 1 --out gs://bucket/out
 check "no folder is called gs:" test ! -e gs:
 check "predictions go to a file URL" "$qring" infer "$base" --weights tests/golden/tfq/qcnn_weights.h5 --predictions "file://$work/p.csv" >/dev/null

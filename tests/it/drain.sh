@@ -3,7 +3,7 @@
 # is out, and how long the others stand still (row 6 of the fault table). The bounds are generous here: the machine may be busy.
 . "$(dirname "$0")/common"
 cat >"$work/slow.json" <<'END'
-{"name": "drain", "seed": 1, "block_size": 1, "model": [{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 16}}],
+{"name": "drain", "seed": 1, "micro_batch_size": 1, "model": [{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 16}}],
  "data": {"source": "cluster-excitations", "rounds": 100, "train_fraction": 1},
  "train": {"epochs": 5, "batch_size": 1600, "loss": "mse", "optimizer": {"name": "adam", "learning_rate": 0.02}}}
 END

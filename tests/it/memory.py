@@ -28,7 +28,7 @@ def job(n, kind, rows=2):
     if kind == "large data":
         block = 16
     with open(name + ".json", "w") as f:
-        json.dump({"name": "memory", "model": [layer] + head, "data": {"source": "csv", "url": name + ".csv"}, "block_size": block,
+        json.dump({"name": "memory", "model": [layer] + head, "data": {"source": "csv", "url": name + ".csv"}, "micro_batch_size": block,
                    "train": {"epochs": 1, "batch_size": rows if n < 24 else 1, "loss": "mse", "optimizer": {"name": "adam"}}}, f)
     return name + ".json"
 

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common"
 qringd=$root/$QR_B/tests/it/qringd_poison
 [ -x "$qringd" ] || { fail "no $qringd: make test builds it"; end; }
-sed 's/"name": "qcnn"/"name": "poison", "block_size": 1/' deploy/jobs/qcnn.json >"$work/job.json"
+sed 's/"name": "qcnn"/"name": "poison", "micro_batch_size": 1/' deploy/jobs/qcnn.json >"$work/job.json"
 step=40 micro_batch=13 # of 64
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }

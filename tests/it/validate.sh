@@ -65,7 +65,7 @@ done
 # circuits that take seconds a sample: some seconds all the same, and it says what was measured
 for row_of in "23 scaled" "32 estimated"; do
     n=${row_of% *} want=${row_of#* }
-    sed 's/"qubits": 8, "stages": 1/"qubits": '"$n"'/; s/"research"},/"research"}},/; /"readouts"/d; s/"rounds": 20/"rounds": 8/; s/"seed": 1,/& "block_size": 64,/' "$base" >"$work/n$n.json"
+    sed 's/"qubits": 8, "stages": 1/"qubits": '"$n"'/; s/"research"},/"research"}},/; /"readouts"/d; s/"rounds": 20/"rounds": 8/; s/"seed": 1,/& "micro_batch_size": 64,/' "$base" >"$work/n$n.json"
     began=$(date +%s)
     check "$n qubits are taken" "$qring" validate "$work/n$n.json" --threads 1 --json >"$work/n$n.out"
     took=$(($(date +%s) - began))

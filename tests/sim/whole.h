@@ -22,11 +22,11 @@
 #include "group/group_over_impl.h"
 #include "tests/support/link_simulated.h"
 #include "tests/support/planted.h"
+#include "output/place.h"
+#include "output/publisher_impl.h"
+#include "output/steps_log.h"
 #include "tests/t.h"
 #include "train/train.h"
-#include "worker/place.h"
-#include "worker/publisher_impl.h"
-#include "worker/steps_log.h"
 
 enum { MAX_INSTANT = 200000 }; /* turns of all at one instant: more, and time stands still */
 enum { MAX_NODES = 8, MAX_LIVES = 100, STACK_BYTES = 512 << 10, MAX_SAID = 700, MAX_SENT = 64 };

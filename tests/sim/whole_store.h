@@ -301,10 +301,10 @@ static enum qr_code door_check(struct qr_store *s, const char *prefix, struct qr
     return QR_OK;
 }
 static void door_close(struct qr_store *s) { free(s); }
-static struct qr_place place_of(struct node *x) {
+static struct qr_checkpoint_folder place_of(struct node *x) {
     static const struct qr_store_ops ops = {door_get, door_put, door_remove, door_list, door_check, door_get_version, door_swap, door_close};
     struct door *d = qr_xcalloc(1, sizeof *d);
-    struct qr_place p = {.url = qr_xstrdup(x->w->store.cloud ? "gs://bucket/run" : "/run"), .dir = qr_xstrdup("run")};
+    struct qr_checkpoint_folder p = {.url = qr_xstrdup(x->w->store.cloud ? "gs://bucket/run" : "/run"), .dir = qr_xstrdup("run")};
     *d = (struct door){.base.ops = &ops, .node = x};
     p.at = (struct qr_checkpoint_place){.store = &d->base, .dir = p.dir, .url = p.url};
     return p;

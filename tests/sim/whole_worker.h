@@ -181,12 +181,12 @@ static const struct qr_state *goes_on_from(const struct node *x) {
 static enum qr_code begin_from(struct node *x) {
     struct whole *w = x->w;
     const struct store *s = &w->store;
-    struct qr_place place = place_of(x);
+    struct qr_checkpoint_folder place = place_of(x);
     uint64_t at_least = s->lied ? 0 : s->acked_reductions;
     x->damage_hidden = (w->mutations & PLANT_UNVERIFIED) != 0;
     x->looked_ns = node_now(x);
     x->code = qr_place_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x), &x->start, &x->err);
-    qr_place_close(&place);
+    qr_checkpoint_folder_close(&place);
     if (x->killed) return x->code = qr_fail(&x->err, QR_CANCELLED, "killed");
     for (const char *at = qr_buf_string(&x->start.notes); *at; at += strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n'))
         say(x, "WARNS %.*s", (int)strcspn(at, "\n"), at);
@@ -220,10 +220,10 @@ static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, str
     struct qr_start start = {0};
     *ret_found = x->saw_end = false;
     if (!x->w->store.on || node_now(x) - x->looked_ns < 2 * QR_SECOND) return QR_OK;
-    struct qr_place place = place_of(x);
+    struct qr_checkpoint_folder place = place_of(x);
     x->looked_ns = node_now(x);
     enum qr_code code = qr_place_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x), &start, err);
-    qr_place_close(&place);
+    qr_checkpoint_folder_close(&place);
     x->saw_end = start.found == QR_FOUND_DONE;
     *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;
     if (*ret_found) qr_state_copy(ret, &start.state);
@@ -252,7 +252,7 @@ static void open_publisher(struct node *x) {
     struct whole *w = x->w;
     char path[96];
     if (!w->store.on) return;
-    struct qr_place place = place_of(x);
+    struct qr_checkpoint_folder place = place_of(x);
     snprintf(path, sizeof path, "%s/steps.jsonl", w->dir);
     const struct qr_publisher_options opt = {
         .url = place.url, .log_path = path, .job = truth.job, .model = truth.load.model, .job_hash = truth.canonical.hex,

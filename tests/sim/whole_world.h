@@ -39,7 +39,7 @@ static enum qr_code keep_state(void *ctx, bool leader, const struct qr_state *st
 static void find_truth(uint64_t epochs) {
     static const char job[] =
         "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"
-        "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},\"precision\":\"double\",\"block_size\":2,"
+        "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},\"precision\":\"double\",\"micro_batch_size\":2,"
         "\"train\":{\"epochs\":3,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],\"early_stopping\":{\"patience\":1000000},"
         "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
     struct qr_err err = {0};

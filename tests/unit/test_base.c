@@ -110,6 +110,10 @@ static void test_parse(void) {
     static const char *const seed[] = {"name", "seed"};
     CHECK(strcmp(qr_nearest("sede", seed, 2), "seed") == 0); /* a swap is one edit */
     CHECK(qr_nearest("banana", known, 3) == NULL);
+    char one[] = "A=1", longer[] = "AB=2", none[] = "C=", odd[] = "D";
+    char *const environment[] = {longer, one, none, odd, NULL};
+    CHECK(strcmp(qr_variable(environment, "A"), "1") == 0 && strcmp(qr_variable(environment, "AB"), "2") == 0);
+    CHECK(*qr_variable(environment, "C") == 0 && !qr_variable(environment, "D") && !qr_variable(environment, "B"));
 }
 
 static void test_checksums(void) {

@@ -9,11 +9,13 @@
 #define DATA "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2}"
 #define JOB(...) "{" MODEL "," DATA __VA_ARGS__ "}"
 
+#define SCHEDULE(name, keys) ",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":{\"schedule\":\"" name "\"" keys "}}}"
+
 struct row { const char *name, *text; enum qr_code code; const char *words[3]; };
 
 static const struct row rows[] = {
     {"smallest", JOB(), QR_OK, {0}},
-    {"all top-level keys", JOB(",\"name\":\"a-1\",\"seed\":7,\"precision\":\"double\",\"block_size\":4,\"train\":{},\"worker\":{\"threads\":2}"), QR_OK, {0}},
+    {"all top-level keys", JOB(",\"name\":\"a-1\",\"seed\":7,\"precision\":\"double\",\"micro_batch_size\":4,\"train\":{},\"worker\":{\"threads\":2}"), QR_OK, {0}},
     {"schedule", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"momentum\":0.9,\"learning_rate\":{\"schedule\":\"cosine\",\"initial_learning_rate\":0.1,\"decay_steps\":10}}}"), QR_OK, {0}},
     {"early stopping", JOB(",\"train\":{\"metrics\":[\"accuracy\"],\"early_stopping\":{\"monitor\":\"val_accuracy\",\"patience\":3}}"), QR_OK, {0}},
     {"filters", "{\"model\":[{\"layer\":\"quantum\",\"filters\":3,\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8}}]," DATA "}", QR_OK, {0}},
@@ -55,9 +57,16 @@ static const struct row rows[] = {
     {"another optimizer's key", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"beta_1\":0.9}}"), QR_INVALID_ARGUMENT, {"train.optimizer", "beta_1"}},
     {"two clips", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"clipnorm\":1,\"clipvalue\":1}}"), QR_INVALID_ARGUMENT, {"one of"}},
     {"decay steps", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":{\"schedule\":\"exponential\"}}}"), QR_INVALID_ARGUMENT, {"decay_steps"}},
+    {"alpha for exponential", JOB(SCHEDULE("exponential", ",\"decay_steps\":3,\"decay_rate\":0.5,\"alpha\":0")), QR_INVALID_ARGUMENT, {"learning_rate.alpha", "the exponential schedule", "cosine does"}},
+    {"staircase for step", JOB(SCHEDULE("step", ",\"decay_steps\":3,\"decay_rate\":0.5,\"staircase\":true")), QR_INVALID_ARGUMENT, {"learning_rate.staircase", "the step schedule"}},
+    {"decay_rate for cosine", JOB(SCHEDULE("cosine", ",\"decay_steps\":3,\"decay_rate\":0.5")), QR_INVALID_ARGUMENT, {"learning_rate.decay_rate", "the cosine schedule"}},
+    {"decay_steps for constant", JOB(SCHEDULE("constant", ",\"decay_steps\":3")), QR_INVALID_ARGUMENT, {"learning_rate.decay_steps", "the constant schedule"}},
+    {"all that exponential uses", JOB(SCHEDULE("exponential", ",\"decay_steps\":3,\"decay_rate\":0.5,\"staircase\":true")), QR_OK, {0}},
+    {"all that cosine uses", JOB(SCHEDULE("cosine", ",\"decay_steps\":3,\"alpha\":0.1")), QR_OK, {0}},
     {"monitor", JOB(",\"train\":{\"early_stopping\":{\"monitor\":\"val_accuracy\"}}"), QR_INVALID_ARGUMENT, {"monitor", "val_accuracy"}},
     {"worker not an object", JOB(",\"worker\":[]"), QR_INVALID_ARGUMENT, {"worker"}},
-    {"blocks", JOB(",\"block_size\":1,\"train\":{\"batch_size\":1000000000}"), QR_INVALID_ARGUMENT, {"block_size"}},
+    {"the old name of micro_batch_size", JOB(",\"block_size\":4"), QR_INVALID_ARGUMENT, {"block_size is now micro_batch_size"}},
+    {"micro-batches", JOB(",\"micro_batch_size\":1,\"train\":{\"batch_size\":1000000000}"), QR_INVALID_ARGUMENT, {"micro_batch_size"}},
 };
 
 static void test_rows(void) {
@@ -74,18 +83,26 @@ static void test_rows(void) {
     }
 }
 
+/* Until the next call. */
+static const char *hash_of_job(const struct qr_job *job, size_t *ret_fields) {
+    static char hex[65];
+    struct qr_err err = {0};
+    struct qr_dataset data = {0};
+    struct qr_job_canonical c;
+    CHECK(qr_job_data(job, &data, &err) == QR_OK, "%s", err.msg);
+    qr_job_canonical(job, &data, NULL, &c);
+    memcpy(hex, c.hex, sizeof hex);
+    if (ret_fields) *ret_fields = c.n;
+    qr_job_canonical_fini(&c);
+    qr_dataset_fini(&data);
+    return hex;
+}
+
 static void hash_of(const char *text, char ret[65], size_t *ret_fields) {
     struct qr_err err = {0};
     struct qr_job *job = NULL;
-    struct qr_dataset data = {0};
-    struct qr_job_canonical c;
     CHECK(qr_job_parse(qr_bytes_of_string(text), "the test", &job, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_job_data(job, &data, &err) == QR_OK, "%s", err.msg);
-    qr_job_canonical(job, &data, NULL, &c);
-    memcpy(ret, c.hex, 65);
-    *ret_fields = c.n;
-    qr_job_canonical_fini(&c);
-    qr_dataset_fini(&data);
+    memcpy(ret, hash_of_job(job, ret_fields), 65);
     qr_job_free(job);
 }
 
@@ -116,7 +133,7 @@ static void test_hash(void) {
         {JOB(",\"train\":{\"batch_size\":32}"), 1}, /* the default, said aloud */
         {JOB(",\"seed\":1"), 0},
         {JOB(",\"precision\":\"double\""), 0},
-        {JOB(",\"block_size\":8"), 0},
+        {JOB(",\"micro_batch_size\":8"), 0},
         {JOB(",\"train\":{\"batch_size\":33}"), 0},
         {JOB(",\"train\":{\"loss\":\"mae\"}"), 0},
         {JOB(",\"train\":{\"shuffle\":false}"), 0},
@@ -138,13 +155,32 @@ static void test_builtin(void) {
     struct qr_err err = {0};
     struct qr_job *job = NULL;
     CHECK(qr_job_load(NULL, &job, &err) == QR_OK, "%s", err.msg);
-    CHECK(job && strcmp(job->name, "qcnn") == 0 && job->train.epochs == 50 && job->block_size == 16 && job->circuit->n_params == 20);
+    CHECK(job && strcmp(job->name, "qcnn") == 0 && job->train.epochs == 50 && job->micro_batch_size == 16 && job->circuit->n_params == 20);
+    CHECK(strcmp(hash_of_job(job, NULL), "65702c750804d30501ca82213c45d559cfcdd30ef55831b964d7d9146b44c1ee") == 0, "what checkpoints were written with");
     qr_job_free(job);
     job = NULL;
     CHECK(qr_job_load("nowhere/job.json", &job, &err) == QR_NOT_FOUND && strstr(err.msg, "nowhere/job.json"), "%s", err.msg);
 }
 
+static void test_doubt(void) {
+#define CLASSES(activation) "{\"model\":[{\"layer\":\"dense\",\"units\":3" activation "}],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"}," \
+    "\"train\":{\"loss\":\"categorical_crossentropy\"}}"
+    static const struct { const char *text; bool doubt; } rows_of_doubt[] = {
+        {CLASSES(""), true}, {CLASSES(",\"activation\":\"sigmoid\""), true}, {CLASSES(",\"activation\":\"softmax\""), false}, {JOB(), false},
+        {JOB(",\"train\":{\"loss\":\"categorical_crossentropy\"}"), true},
+    };
+    for (size_t i = 0; i < COUNT(rows_of_doubt); i++) {
+        struct qr_err err = {0};
+        struct qr_job *job = NULL;
+        CHECK(qr_job_parse(qr_bytes_of_string(rows_of_doubt[i].text), "the test", &job, &err) == QR_OK, "%s", err.msg);
+        const char *said = qr_job_doubt(job);
+        CHECK(rows_of_doubt[i].doubt == (said != NULL) && (!said || strstr(said, "softmax")), "row %zu", i);
+        qr_job_free(job);
+    }
+}
+
 int main(void) {
+    test_doubt();
     test_rows();
     test_texts();
     test_hash();

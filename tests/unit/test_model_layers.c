@@ -236,7 +236,7 @@ static void test_refused(void) {
     struct qr_model *m = NULL;
     struct qr_err err;
     o = ok, o.block_size = 0;
-    CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m && strstr(err.msg, "block_size"));
+    CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m && strstr(err.msg, "micro_batch_size"));
     o = ok, o.n_dense = 0;
     CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m);
     o = ok, o.n_inputs = 0;

@@ -15,7 +15,7 @@
 #include "store/store.h"
 #include "tests/real.h"
 #include "tests/t.h"
-#include "worker/outputs.h"
+#include "worker/results.h"
 
 /* ---- the calls, in between; hidden, so that only what is linked into this program comes here ---- */
 
@@ -333,7 +333,8 @@ static const struct qr_log quiet = {.level = QR_LOG_WARNING, .write = hear};
 static void open_outputs(void) {
     free(settings.out);
     settings.out = at("out");
-    qr_outputs_init(&outputs, &settings, "torture", &quiet);
+    const struct qr_outputs_options where = qr_results_where(&settings, &quiet);
+    qr_outputs_init(&outputs, &where, "torture");
 }
 static enum qr_code run_outputs(void) {
     open_outputs();

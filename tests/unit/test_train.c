@@ -62,7 +62,7 @@ static struct qr_train_options options(struct fixture *f) {
 #define QCNN(more) QCNN_OF("4", more)
 #define QCNN_OF(qubits, more) "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":" qubits ",\"stages\":1}}," \
     "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7}," \
-    "\"precision\":\"double\",\"block_size\":2," more "}"
+    "\"precision\":\"double\",\"micro_batch_size\":2," more "}"
 #define SGD "\"train\":{\"epochs\":3,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":0.1}"
 
 /* The same training in plain float64, from qr_loss_gradient and the data alone: checks order, batches, means and the update. */

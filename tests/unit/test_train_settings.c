@@ -2,7 +2,7 @@
 #include "tests/ring.h"
 
 #define JOB "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},{\"layer\":\"dense\",\"units\":1}]," \
-    "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},\"precision\":\"double\",\"block_size\":1," \
+    "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},\"precision\":\"double\",\"micro_batch_size\":1," \
     "\"train\":{\"epochs\":20,\"batch_size\":28,\"loss\":\"mse\",\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}"
 enum { EPOCHS = 20, FEWER = 4, MORE = 2000 };
 #define LATE_NS (120 * QR_MS)

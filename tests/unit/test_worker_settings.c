@@ -210,7 +210,7 @@ static void hash_of(const char *text, char ret[65]) {
 static void test_keys(void) {
     static const struct { const char *key, *text; } rows[] = {
         {"name", "{" MODEL "," NPZ("a", "") ",\"name\":\"other\"}"}, {"seed", "{" MODEL "," NPZ("a", "") ",\"seed\":7}"},
-        {"precision", "{" MODEL "," NPZ("a", "") ",\"precision\":\"double\"}"}, {"block_size", "{" MODEL "," NPZ("a", "") ",\"block_size\":2}"},
+        {"precision", "{" MODEL "," NPZ("a", "") ",\"precision\":\"double\"}"}, {"micro_batch_size", "{" MODEL "," NPZ("a", "") ",\"micro_batch_size\":2}"},
         {"model", "{\"model\":[{\"layer\":\"dense\",\"units\":1,\"activation\":\"tanh\"}]," NPZ("a", "") "}"},
         {"data.url", "{" MODEL "," NPZ("b", "") "}"}, {"data", "{" MODEL "," NPZ("c", "") "}"},
         {"data.train_fraction", "{" MODEL "," NPZ("a", ",\"train_fraction\":0.5") "}"},

@@ -1,0 +1,15 @@
+/* certificate/x509_impl.h — what the two files about certificates share: PEM in, OpenSSL's reasons out. */
+#ifndef QR_CERTIFICATE_X509_IMPL_H
+#define QR_CERTIFICATE_X509_IMPL_H
+
+#include <openssl/x509.h>
+#include <stdbool.h>
+
+/* The first certificate of a PEM text; NULL when there is none. The caller's. */
+X509 *x509_first(const char *pem);
+/* A key that is not encrypted; NULL when there is none. The caller's. */
+EVP_PKEY *x509_key(const char *pem);
+/* OpenSSL's last reason as text, and an empty queue. Static or of this thread. */
+const char *x509_reason(void);
+
+#endif

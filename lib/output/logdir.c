@@ -1,0 +1,257 @@
+#include "output/logdir.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+
+enum { READ_MAX_BYTES = 4 * QR_LOGDIR_FILE_BYTES };
+static const int64_t interval_ns = 10 * QR_SECOND, refused_ns = 300 * QR_SECOND, outage_ns = 60 * QR_SECOND, again_ns = QR_SECOND / 10,
+    stopped_ns = QR_SECOND, beyond_ns = QR_SECOND / 20; /* a last reply that comes just in time counts */
+
+struct file {
+    char *name;
+    size_t written, uploaded;
+    bool tried; /* the object may be ours */
+};
+
+struct qr_logdir {
+    char *url, *folder, *prefix;
+    struct qr_store *store;
+    int64_t interval_ns;
+    bool (*stopping)(void);
+    const struct qr_log *log;
+    pthread_t thread;
+    pthread_mutex_t lock;       /* guards what follows */
+    pthread_cond_t wake, ended;
+    struct file *files;
+    size_t n_files;
+    bool started, closing, abandoned, finished;
+    bool fresh;                 /* the upload under way began after closing did */
+    bool failing;               /* and that has been said */
+    int64_t deadline_ns, next_ns;
+    struct qr_err last;
+};
+
+static int64_t now(void) { return qr_now_ns(&qr_clock_awake); }
+
+static void wait_until(struct qr_logdir *l, pthread_cond_t *c, int64_t ns) {
+    ns = qr_monotonic_of(&qr_clock_awake, ns);
+    const struct timespec at = {.tv_sec = (time_t)(ns / QR_SECOND), .tv_nsec = (long)(ns % QR_SECOND)};
+    pthread_cond_timedwait(c, &l->lock, &at);
+}
+
+static void free_logdir(struct qr_logdir *l) {
+    if (l->store) l->store->ops->close(l->store);
+    for (size_t i = 0; i < l->n_files; i++) free(l->files[i].name);
+    pthread_cond_destroy(&l->wake);
+    pthread_cond_destroy(&l->ended);
+    pthread_mutex_destroy(&l->lock);
+    free(l->files);
+    free(l->url);
+    free(l->folder);
+    free(l->prefix);
+    free(l);
+}
+
+/* ---- what the store asks the upload thread ---- */
+
+static _Thread_local struct qr_logdir *mine;
+
+/* Once closing: what began before it makes room for the newest bytes, and after the deadline nothing is tried again. */
+static bool give_up(void) {
+    pthread_mutex_lock(&mine->lock);
+    bool yes = mine->closing && (!mine->fresh || now() >= mine->deadline_ns);
+    pthread_mutex_unlock(&mine->lock);
+    return yes;
+}
+
+static void nap(int64_t ns) {
+    int64_t end_ns = now() + ns;
+    pthread_mutex_lock(&mine->lock);
+    while (now() < end_ns && !(mine->closing && (!mine->fresh || now() >= mine->deadline_ns)))
+        wait_until(mine, &mine->wake, mine->closing && mine->deadline_ns < end_ns ? mine->deadline_ns : end_ns);
+    pthread_mutex_unlock(&mine->lock);
+}
+
+/* ---- the thread ---- */
+
+static bool dirty(const struct qr_logdir *l) {
+    for (size_t i = 0; i < l->n_files; i++)
+        if (l->files[i].uploaded < l->files[i].written) return true;
+    return false;
+}
+
+static enum qr_code upload(struct qr_logdir *l, const char *name, size_t bytes, bool create, struct qr_err *err) {
+    struct qr_buf content = {0};
+    qr_auto(qr_free_p) char *path = qr_path_join(l->folder, name), *object = *l->prefix ? qr_path_join(l->prefix, name) : qr_xstrdup(name);
+    enum qr_code code = qr_file_read(path, READ_MAX_BYTES, &content, err);
+    if (code == QR_OK && content.n < bytes)
+        code = qr_fail(err, QR_DATA_LOSS, "%s: %zu bytes, where %zu were written; has something cut it?", path, content.n, bytes);
+    if (code == QR_OK) code = l->store->ops->put(l->store, object, qr_bytes_of(content.p, bytes), create, err); /* not beyond a whole record */
+    qr_buf_free(&content);
+    return code;
+}
+
+/* Every file that has grown, once. Called and left with the lock held. */
+static enum qr_code pass(struct qr_logdir *l, struct qr_err *err) {
+    for (size_t i = 0; i < l->n_files; i++) {
+        struct file f = l->files[i];
+        if (f.uploaded == f.written) continue;
+        l->fresh = l->closing;
+        l->files[i].tried = true;
+        pthread_mutex_unlock(&l->lock);
+        enum qr_code code = upload(l, f.name, f.written, !f.tried, err);
+        pthread_mutex_lock(&l->lock);
+        if (code == QR_FAILED_PRECONDITION) l->files[i].tried = f.tried; /* another writer's object is not replaced */
+        if (code != QR_OK) return code;
+        l->files[i].uploaded = f.written;
+    }
+    return QR_OK;
+}
+
+static void note(struct qr_logdir *l, enum qr_code code, const struct qr_err *err) {
+    if (code == QR_OK && l->failing) qr_info(l->log, "worker", "TensorBoard events reach %s again", l->url);
+    if (code != QR_OK && !l->failing && !l->closing)
+        qr_warn(l->log, "worker", "TensorBoard events do not reach %s now: %s. Training goes on, they are kept in %s and tried again",
+                l->url, err->msg, l->folder);
+    l->failing = code != QR_OK && (l->failing || !l->closing);
+    if (code != QR_OK) l->last = *err;
+}
+
+static void *serve(void *arg) {
+    struct qr_logdir *l = arg;
+    mine = l;
+    pthread_mutex_lock(&l->lock);
+    for (;;) {
+        struct qr_err err = {0};
+        bool work = dirty(l);
+        if (l->closing && (!work || now() >= l->deadline_ns)) break;
+        if (!work && !l->closing) {
+            pthread_cond_wait(&l->wake, &l->lock);
+            continue;
+        }
+        if (!l->closing && now() < l->next_ns) {
+            wait_until(l, &l->wake, l->next_ns);
+            continue;
+        }
+        int64_t began_ns = now();
+        bool last = l->closing;
+        enum qr_code code = pass(l, &err);
+        bool refused = code != QR_OK && qr_exit_code(code) != 138;
+        note(l, code, &err);
+        l->next_ns = (refused ? refused_ns : l->interval_ns) + began_ns;
+        if (last && refused) break;
+        if (last && code != QR_OK) wait_until(l, &l->wake, now() + again_ns);
+    }
+    l->finished = true;
+    pthread_cond_broadcast(&l->ended);
+    bool abandoned = l->abandoned;
+    pthread_mutex_unlock(&l->lock);
+    if (abandoned) free_logdir(l);
+    return NULL;
+}
+
+/* ---- the other thread ---- */
+
+void qr_logdir_wrote(void *logdir, const char *name, size_t bytes) {
+    struct qr_logdir *l = logdir;
+    size_t i = 0;
+    pthread_mutex_lock(&l->lock);
+    while (i < l->n_files && strcmp(l->files[i].name, name) != 0) i++;
+    if (i == l->n_files) {
+        l->files = qr_xreallocarray(l->files, l->n_files + 1, sizeof *l->files);
+        l->files[l->n_files++] = (struct file){.name = qr_xstrdup(name)};
+    }
+    l->files[i].written = bytes;
+    if (!l->started) l->started = pthread_create(&l->thread, NULL, serve, l) == 0; /* else tried again with the next record */
+    pthread_cond_signal(&l->wake);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* "gs://bucket/path" without slashes at its end. */
+static char *trimmed(const char *url) {
+    size_t n = strlen(url);
+    while (n && url[n - 1] == '/') n--;
+    return qr_xstrndup(url, n);
+}
+
+enum qr_code qr_logdir_check(const char *url, struct qr_err *err) {
+    struct qr_store *store;
+    qr_auto(qr_free_p) char *root = trimmed(url), *below = qr_xasprintf("%s/train/", root), *name = NULL;
+    enum qr_code code = qr_store_resolve(below, &store, &name, err);
+    if (code == QR_OK) {
+        code = store->ops->check_writable(store, name, err);
+        store->ops->close(store);
+    }
+    return code == QR_OK ? code : qr_wrap(err, "TensorBoard events (--logdir)");
+}
+
+enum qr_code qr_logdir_open(const struct qr_logdir_options *opt, struct qr_logdir **ret, struct qr_err *err) {
+    qr_auto(qr_free_p) char *url = trimmed(opt->url);
+    const char *bucket = strstr(url, "://") ? strstr(url, "://") + 3 : url, *slash = strchr(bucket, '/');
+    struct qr_store *store = opt->store;
+    if (!store) {
+        const struct qr_store_waits waits = {.deadline_ns = outage_ns, .stop_deadline_ns = 1, .stopping = give_up, .sleep = nap};
+        qr_auto(qr_free_p) char *below = qr_xasprintf("%s/train/", url), *name = NULL;
+        if (qr_store_resolve_waiting(below, &waits, &store, &name, err) != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
+    }
+    struct qr_logdir *l = qr_xcalloc(1, sizeof *l);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->wake, &monotonic);
+    pthread_cond_init(&l->ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&l->lock, NULL);
+    l->prefix = qr_xstrdup(slash ? slash + 1 : "");
+    l->url = QR_MOVE(url);
+    l->folder = qr_xstrdup(opt->folder);
+    l->store = store;
+    l->interval_ns = opt->interval_ns ? opt->interval_ns : interval_ns;
+    l->stopping = opt->stopping;
+    l->log = opt->log;
+    *ret = l;
+    return QR_OK;
+}
+
+/* How much is here and not there; with the lock held. */
+static void say_missing(const struct qr_logdir *l) {
+    size_t missing = 0, written = 0;
+    for (size_t i = 0; i < l->n_files; i++) {
+        written += l->files[i].written;
+        missing += l->files[i].written - l->files[i].uploaded;
+    }
+    if (missing)
+        qr_warn(l->log, "worker", "%zu of %zu bytes of TensorBoard events are not in %s%s%s; %s has all of them", missing, written, l->url,
+                *l->last.msg ? ": " : "", l->last.msg, l->folder);
+}
+
+bool qr_logdir_close(struct qr_logdir *l, int64_t bound_ns) {
+    if (!l) return true;
+    pthread_mutex_lock(&l->lock);
+    l->deadline_ns = now() + bound_ns;
+    l->closing = true;
+    pthread_cond_broadcast(&l->wake);
+    bool stopping = false;
+    while (l->started && !l->finished && now() < l->deadline_ns + beyond_ns) {
+        if (!stopping && l->stopping && l->stopping()) { /* looked for at every turn: it may come while we wait */
+            stopping = true;
+            if (now() + stopped_ns < l->deadline_ns) l->deadline_ns = now() + stopped_ns;
+            pthread_cond_broadcast(&l->wake);
+        }
+        int64_t end_ns = l->deadline_ns + beyond_ns, look_ns = now() + again_ns;
+        wait_until(l, &l->ended, end_ns < look_ns ? end_ns : look_ns);
+    }
+    bool left = l->started && !l->finished;
+    say_missing(l);
+    l->abandoned = left;
+    bool started = l->started;
+    if (left) pthread_detach(l->thread);
+    pthread_mutex_unlock(&l->lock);
+    if (left) return false;
+    if (started) pthread_join(l->thread, NULL);
+    free_logdir(l);
+    return true;
+}

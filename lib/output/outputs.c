@@ -1,0 +1,432 @@
+#include "output/outputs.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/checksum.h"
+#include "base/counter.h"
+#include "base/mem.h"
+#include "store/gcs.h"
+
+/* A bucket's own patience, and a little. */
+static const int64_t last_checkpoint_ns = 620 * QR_SECOND;
+static const int64_t rest_failed_ns = 2 * QR_SECOND;
+
+/* The folder of a path or file URL; another URL as it is, for qr_outputs_check to refuse. */
+static char *folder_of(const char *out) {
+    struct qr_store *store;
+    char *path;
+    if (qr_url_remote(out)) return qr_xstrdup(out);
+    if (qr_store_resolve(out, &store, &path, NULL) != QR_OK) return qr_xstrdup(out);
+    store->ops->close(store);
+    return path;
+}
+
+/* "gs://bucket/dir/w.h5" has them in "gs://bucket/dir/w.checkpoints". */
+static char *checkpoints_of(const struct qr_outputs *o, const struct qr_outputs_options *opt) {
+    if (opt->checkpoints) return strcmp(opt->checkpoints, "none") == 0 ? NULL : qr_xstrdup(opt->checkpoints);
+    const char *dot = strrchr(o->weights_url, '.');
+    if (qr_url_remote(o->weights_url) && dot) return qr_xasprintf("%.*s.checkpoints", (int)(dot - o->weights_url), o->weights_url);
+    return qr_path_join(o->dir, "checkpoints");
+}
+
+void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt, const char *job_name) {
+    *o = (struct qr_outputs){.progress_fd = opt->progress_fd, .stopping = opt->stopping, .log = opt->log};
+    o->dir = opt->out ? folder_of(opt->out) : qr_path_join("out", job_name);
+    if (opt->weights) o->weights_url = qr_xstrdup(opt->weights);
+    else if (opt->weights_gcs_bucket) o->weights_url = qr_gcs_url(opt->weights_gcs_bucket, opt->weights_gcs_path);
+    else o->weights_url = qr_path_join(o->dir, "weights.h5");
+    o->checkpoints_url = checkpoints_of(o, opt);
+    o->dir_was_there = qr_file_exists(o->dir);
+    qr_steps_log_init(&o->steps, o->dir);
+    if (!opt->logdir) return;
+    if (qr_url_remote(opt->logdir)) o->logdir_url = qr_xstrdup(opt->logdir);
+    o->logdir = o->logdir_url ? qr_path_join(o->dir, "logs") : folder_of(opt->logdir);
+    o->logdir_was_there = qr_file_exists(o->logdir);
+}
+
+bool qr_outputs_fini(struct qr_outputs *o) {
+    struct qr_err err;
+    if (qr_steps_log_flush(&o->steps, &err) != QR_OK)
+        qr_warn(o->log, "worker", "%zu lines of %s could not be written: %s", qr_steps_log_kept(&o->steps), o->steps.path, err.msg);
+    qr_steps_log_fini(&o->steps);
+    qr_tensorboard_close(o->events);
+    bool ended = qr_logdir_close(o->uploads, o->ended_well ? QR_OUTPUTS_UPLOAD_NS : rest_failed_ns);
+    if (o->logdir && !o->logdir_was_there) rmdir(o->logdir); /* when nothing went there */
+    qr_run_lock_release(&o->lock);
+    free(o->logdir);
+    free(o->logdir_url);
+    if (o->dir && !o->dir_was_there && !o->wrote) rmdir(o->dir);
+    free(o->checkpoints_url);
+    free(o->dir);
+    free(o->weights_url);
+    qr_buf_free(&o->line);
+    return ended;
+}
+
+/* A URL of no kind is no path. */
+static enum qr_code check_path(const char *path, struct qr_err *err) {
+    struct qr_store *store;
+    char *name;
+    enum qr_code code = qr_store_resolve(path, &store, &name, err);
+    if (code != QR_OK) return code;
+    store->ops->close(store);
+    free(name);
+    return QR_OK;
+}
+
+static enum qr_code check_folder(const char *dir, struct qr_err *err) {
+    static const struct { const char *name; bool grows; } files[] = { /* what does not grow is replaced by name, whatever has the name */
+        {"weights.h5", false}, {"weights.safetensors", false}, {"result.json", false}, {"steps.jsonl", true}};
+    struct stat st;
+    if (qr_url_remote(dir))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: a run's files go to a local folder; --weights gs://BUCKET/NAME sends the weights to a bucket", dir);
+    enum qr_code code = check_path(dir, err);
+    if (code == QR_OK) code = qr_dir_writable(dir, err);
+    for (size_t i = 0; i < sizeof files / sizeof *files && code == QR_OK; i++) {
+        qr_auto(qr_free_p) char *file = qr_path_join(dir, files[i].name);
+        bool directory = lstat(file, &st) == 0 && S_ISDIR(st.st_mode);
+        const char *odd = directory ? "a directory" : files[i].grows ? qr_file_odd(file) : NULL;
+        if (odd)
+            code = qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s is %s, and a file of that name is to be written; take it away, or choose another --out", file, odd);
+    }
+    return code;
+}
+
+enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err) {
+    if (check_folder(o->dir, err) != QR_OK) return qr_wrap(err, "results (--out, --weights)");
+    if (o->logdir && check_path(o->logdir, err) != QR_OK) return qr_wrap(err, "--logdir");
+    if (o->logdir && qr_dir_writable(o->logdir, err) != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
+    return QR_OK;
+}
+
+/* What is there is replaced by name: fine for a file or a link, not for what others use in another way. */
+static enum qr_code check_replaceable(const char *path, struct qr_err *err) {
+    struct stat st;
+    if (lstat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s, and a file of that name is to be written; take it away, or choose another name", path,
+                   qr_file_odd(path));
+}
+
+enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err) {
+    enum qr_weights_format format;
+    struct qr_store *store;
+    char *name;
+    enum qr_code code = qr_weights_format_of(o->weights_url, &format, err);
+    if (code == QR_OK) code = qr_store_resolve(o->weights_url, &store, &name, err);
+    if (code == QR_OK) {
+        if (!qr_url_remote(o->weights_url)) code = check_replaceable(name, err);
+        if (code == QR_OK) code = store->ops->check_writable(store, name, err);
+        store->ops->close(store);
+        free(name);
+    }
+    return code == QR_OK ? code : qr_wrap(err, "trained weights (--weights)");
+}
+
+enum qr_code qr_outputs_check_checkpoints(struct qr_outputs *o, struct qr_err *err) {
+    struct qr_checkpoint_folder p;
+    struct stat st;
+    if (!o->checkpoints_url) return QR_OK;
+    enum qr_code code = qr_checkpoint_folder_open(o->checkpoints_url, &p, err);
+    if (code == QR_OK) {
+        code = p.at.store->ops->check_writable(p.at.store, p.dir, err);
+        if (code == QR_OK && !qr_url_remote(p.url) && stat(p.dir, &st) == 0 && !S_ISDIR(st.st_mode))
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is a file, and a folder of that name is to be made", p.dir);
+        qr_checkpoint_folder_close(&p);
+    }
+    return code == QR_OK ? code : qr_wrap(err, "checkpoints (--checkpoints)");
+}
+
+enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err) {
+    return o->logdir_url ? qr_logdir_check(o->logdir_url, err) : QR_OK;
+}
+
+enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
+    enum qr_weights_format format;
+    enum qr_code code = qr_weights_format_of(o->weights_url, &format, err); /* before a folder is made */
+    if (code != QR_OK) return qr_wrap(err, "results (--out, --weights)");
+    code = qr_outputs_check_folders(o, err);
+    if (code == QR_OK) code = qr_outputs_check_weights(o, err);
+    if (code == QR_OK) code = qr_outputs_check_checkpoints(o, err);
+    return code == QR_OK ? qr_outputs_check_logdir(o, err) : code;
+}
+
+enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name, const struct qr_identity *id, struct qr_err *err) {
+    const struct qr_run_lock_options opt = {.dir = o->dir, .job = job_name, .peers = id ? (const char *const *)id->peers : NULL,
+                                            .n_peers = id ? id->n_peers : 0, .patience_ns = QR_SECOND, .log = o->log};
+    enum qr_code code = qr_run_lock_take(&opt, &o->lock, err);
+    return code == QR_OK ? code : qr_wrap(err, "results (--out)");
+}
+
+/* ---- progress ---- */
+
+static void emit(struct qr_outputs *o) {
+    qr_buf_puts(&o->line, "\n");
+    /* nobody's fault when the reader is gone: training goes on */
+    ssize_t n = write(o->progress_fd, o->line.p, o->line.n);
+    (void)n;
+    qr_buf_clear(&o->line);
+}
+
+static struct qr_json_writer begin(struct qr_outputs *o, const char *event) {
+    qr_buf_clear(&o->line);
+    struct qr_json_writer w = qr_json_writer(&o->line, 0);
+    qr_json_open(&w, '{');
+    qr_json_put_key(&w, "event");
+    qr_json_put_string(&w, event);
+    return w;
+}
+
+static void put_u64(struct qr_json_writer *w, const char *key, uint64_t v) {
+    qr_json_put_key(w, key);
+    qr_json_put_i64(w, (int64_t)v);
+}
+
+static void put_values(struct qr_json_writer *w, const struct qr_named_value *v, size_t n) {
+    qr_json_put_key(w, "values");
+    qr_json_open(w, '{');
+    for (size_t i = 0; i < n; i++) {
+        qr_json_put_key(w, v[i].name);
+        qr_json_put_double(w, v[i].value);
+    }
+    qr_json_close(w, '}');
+    qr_json_close(w, '}');
+}
+
+static void on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch, uint64_t n_batches,
+                        const struct qr_named_value *running, size_t n) {
+    struct qr_outputs *o = ctx;
+    if (o->progress_fd < 0) return;
+    struct qr_json_writer w = begin(o, "progress");
+    put_u64(&w, "epoch", epoch);
+    put_u64(&w, "epochs", epochs);
+    put_u64(&w, "batch", batch);
+    put_u64(&w, "batches", n_batches);
+    put_values(&w, running, n);
+    emit(o);
+}
+
+static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches, double seconds, const struct qr_named_value *values,
+                     size_t n) {
+    struct qr_outputs *o = ctx;
+    if (o->progress_fd >= 0) {
+        struct qr_json_writer w = begin(o, "epoch");
+        put_u64(&w, "epoch", epoch);
+        put_u64(&w, "epochs", epochs);
+        put_u64(&w, "batches", n_batches);
+        qr_json_put_key(&w, "seconds");
+        qr_json_put_double(&w, seconds);
+        put_values(&w, values, n);
+        emit(o);
+    } else if (o->leader) {
+        qr_buf_clear(&o->line);
+        for (size_t i = 0; i < n; i++) qr_buf_printf(&o->line, " - %s: %.4f", values[i].name, values[i].value);
+        qr_info(o->log, "train", "epoch %llu/%llu - %.3fs%s", (unsigned long long)epoch, (unsigned long long)epochs, seconds,
+                qr_buf_string(&o->line));
+    }
+}
+
+/* Curves are worth a warning, not a run. */
+static void show_step(struct qr_outputs *o, const struct qr_step_line *line, const struct qr_step_detail *detail) {
+    struct qr_err err;
+    if (!o->events || qr_tensorboard_step(o->events, line, detail, &err) == QR_OK) return;
+    qr_count(QR_STORE_PUT_ERRORS, 1);
+    qr_warn(o->log, "worker", "TensorBoard events end here: %s", err.msg);
+    qr_tensorboard_close(o->events);
+    o->events = NULL;
+}
+
+/* Lines can wait for room; training does not. */
+static void keep_log(struct qr_outputs *o, enum qr_code code, const struct qr_err *err) {
+    if (code != QR_OK) qr_count(QR_STORE_PUT_ERRORS, 1);
+    if (code != QR_OK && !o->log_behind)
+        qr_warn(o->log, "worker", "%s. Training goes on, the lines are kept, and it is tried again", err->msg);
+    if (o->steps.gave_up && !o->log_gave_up)
+        qr_warn(o->log, "worker", "%s: more lines wait than are kept: the oldest will be missing", o->steps.path);
+    if (o->log_behind && !o->steps.kept.n) qr_info(o->log, "worker", "%s is written again", o->steps.path);
+    o->log_behind = o->steps.kept.n > 0;
+    o->log_gave_up = o->steps.gave_up;
+}
+
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+    struct qr_outputs *o = ctx;
+    return o->publisher ? qr_publisher_committed(o->publisher, leader, state, err) : QR_OK;
+}
+
+static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs, bool fresh, struct qr_err *err) {
+    struct qr_outputs *o = ctx;
+    o->leader = view->rank == 0;
+    o->epochs = epochs;
+    if (o->publisher) qr_publisher_plan(o->publisher, epochs);
+    if (o->events) qr_tensorboard_set_number(o->events, "epochs", (double)epochs);
+    return fresh ? qr_steps_log_fresh(&o->steps, err) : QR_OK;
+}
+
+static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail,
+                            struct qr_err *err) {
+    struct qr_outputs *o = ctx;
+    bool continues = false;
+    o->leader = leader;
+    if (!leader) return QR_OK;
+    o->wrote = true;
+    show_step(o, line, detail);
+    keep_log(o, qr_steps_log_write(&o->steps, line, detail->before, detail->n_before, &continues, err), err);
+    if (continues) qr_info(o->log, "worker", "continues the log from step %llu", (unsigned long long)line->step);
+    return QR_OK;
+}
+
+static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err) {
+    struct qr_outputs *o = ctx;
+    bool continues = false;
+    if (!leader && access(o->steps.path, F_OK) != 0) return QR_OK; /* a folder of its own, and it never led */
+    keep_log(o, qr_steps_log_write(&o->steps, &line[n - 1], line, n - 1, &continues, err), err);
+    if (continues && leader) qr_info(o->log, "worker", "continues the log from step %llu", (unsigned long long)line[n - 1].step);
+    return QR_OK;
+}
+
+enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs,
+                             const char *host, struct qr_err *err) {
+    static const char *const optimizers[] = {"sgd", "rmsprop", "adam"}; /* as enum qr_optimizer_kind */
+    const struct qr_job *job = w->job;
+    if (!o->logdir) return QR_OK;
+    const struct qr_logdir_options up = {.url = o->logdir_url, .folder = o->logdir, .stopping = o->stopping, .log = o->log};
+    if (o->logdir_url && qr_logdir_open(&up, &o->uploads, err) != QR_OK) return err->code;
+    const struct qr_hparam hparams[] = {
+        {.name = "optimizer", .text = optimizers[job->train.optimizer.kind]},
+        {.name = "learning_rate", .number = job->train.optimizer.learning_rate},
+        {.name = "batch_size", .number = (double)job->train.batch_size},
+        {.name = "epochs", .number = (double)epochs},
+        {.name = "loss_function", .text = qr_loss_names[job->train.loss]},
+        {.name = "seed", .number = (double)job->seed},
+        {.name = "parameters", .number = (double)qr_model_n_params(w->model)},
+        {.name = "precision", .text = job->precision == QR_DOUBLE ? "double" : "single"},
+        {.name = "filters", .number = job->n_filters},
+        {.name = "qubits", .number = job->has_quantum ? job->circuit->n_qubits : 0},
+    };
+    const struct qr_tensorboard_options opt = {
+        .logdir = o->logdir, .host = host, .pid = (long)getpid(), .layout = &w->layout, .hparams = hparams,
+        .n_hparams = sizeof hparams / sizeof *hparams - (job->has_quantum ? 0 : 2), .group = canonical->hex,
+        .has_validation = w->data.n_samples > w->data.n_train, .max_file_bytes = o->uploads ? QR_LOGDIR_FILE_BYTES : 0,
+        .wrote = o->uploads ? qr_logdir_wrote : NULL, .wrote_ctx = o->uploads, .monotonic = &qr_clock_monotonic, .wall = &qr_clock_wall,
+    };
+    o->events = qr_tensorboard_new(&opt);
+    return QR_OK;
+}
+
+struct qr_train_observer qr_outputs_observer(struct qr_outputs *o) {
+    return (struct qr_train_observer){.ctx = o, .joined = on_joined, .step = on_step, .reported = on_reported, .committed = on_committed,
+                                      .progress = on_progress, .epoch = on_epoch};
+}
+
+void qr_outputs_say_listening(struct qr_outputs *o, unsigned port) {
+    if (o->progress_fd < 0) return;
+    struct qr_json_writer w = begin(o, "listening");
+    put_u64(&w, "port", port);
+    qr_json_close(&w, '}');
+    emit(o);
+}
+
+void qr_outputs_say_error(struct qr_outputs *o, const struct qr_err *err) {
+    if (o->progress_fd < 0) return;
+    struct qr_json_writer w = begin(o, "error");
+    put_u64(&w, "code", err->code);
+    qr_json_put_key(&w, "message");
+    qr_json_put_string(&w, err->msg);
+    qr_json_close(&w, '}');
+    emit(o);
+}
+
+/* ---- the end ---- */
+
+static enum qr_code write_weights(const char *url, const struct qr_workload *w, const double *params, char ret_sha256[65],
+                                  struct qr_err *err) {
+    enum qr_weights_format format;
+    uint8_t digest[QR_SHA256_BYTES];
+    struct qr_buf file = {0};
+    enum qr_code code = qr_weights_format_of(url, &format, err);
+    if (code == QR_OK) code = qr_weights_encode(format, &w->layout, params, &file, err);
+    if (code == QR_OK) code = qr_url_write(url, qr_buf_view(&file), err);
+    if (code == QR_OK && ret_sha256) {
+        qr_sha256(file.p, file.n, digest);
+        qr_hex(digest, sizeof digest, ret_sha256);
+    }
+    qr_buf_free(&file);
+    return code;
+}
+
+static char *why_stopped(const struct qr_early_stopping *e, uint64_t epoch, uint64_t epochs) {
+    struct qr_buf b = {0};
+    qr_buf_printf(&b, "stopped early after epoch %llu of %llu: %s has not improved", (unsigned long long)epoch, (unsigned long long)epochs, e->monitor);
+    if (e->min_delta > 0) qr_buf_printf(&b, " by more than %g", e->min_delta);
+    if (e->patience > 1) qr_buf_printf(&b, " for %llu epochs", (unsigned long long)e->patience);
+    if (e->restore_best) qr_buf_puts(&b, "; the weights are the best epoch's");
+    return (char *)b.p;
+}
+
+static void say_done(struct qr_outputs *o, const struct qr_workload *w, const struct qr_train_result *r, const char *safetensors, const char *result) {
+    const char *const wrote[] = {o->weights_url, safetensors, result};
+    if (r->has_val)
+        qr_info(o->log, "worker", "done: %llu steps, loss %.4f, val_loss %.4f, state_digest %s", (unsigned long long)r->steps, r->loss,
+                r->val_loss, r->state_digest);
+    else
+        qr_info(o->log, "worker", "done: %llu steps, loss %.4f, state_digest %s", (unsigned long long)r->steps, r->loss, r->state_digest);
+    qr_auto(qr_free_p) char *stopped = r->stopped_early ? why_stopped(&w->job->train.early_stopping, r->epochs, o->epochs) : NULL;
+    if (stopped) qr_info(o->log, "worker", "%s", stopped);
+    qr_info(o->log, "worker", "wrote %s, %s, %s and %s/steps.jsonl", o->weights_url, safetensors, result, o->dir);
+    const char *curves = o->logdir_url ? o->logdir_url : o->logdir;
+    if (o->events) qr_info(o->log, "worker", "tensorboard --logdir %s shows the curves", curves);
+    if (o->progress_fd < 0) return;
+    struct qr_json_writer j = begin(o, "done");
+    qr_json_put_key(&j, "loss");
+    qr_json_put_double(&j, r->loss);
+    qr_json_put_key(&j, "val_loss");
+    if (r->has_val) qr_json_put_double(&j, r->val_loss);
+    else qr_json_put_null(&j);
+    qr_json_put_key(&j, "state_digest");
+    qr_json_put_string(&j, r->state_digest);
+    qr_json_put_key(&j, "stopped_early");
+    qr_json_put_bool(&j, r->stopped_early);
+    if (stopped) {
+        qr_json_put_key(&j, "stopped");
+        qr_json_put_string(&j, stopped);
+    }
+    qr_json_put_key(&j, "wrote");
+    qr_json_open(&j, '[');
+    for (size_t i = 0; i < 3; i++) qr_json_put_string(&j, wrote[i]);
+    qr_auto(qr_free_p) char *steps = qr_path_join(o->dir, "steps.jsonl");
+    qr_json_put_string(&j, steps);
+    if (o->events) qr_json_put_string(&j, curves);
+    qr_json_close(&j, ']');
+    qr_json_close(&j, '}');
+    emit(o);
+}
+
+enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical,
+                              const struct qr_train_result *r, uint32_t n_workers, double seconds, struct qr_err *err) {
+    qr_auto(qr_free_p) char *safetensors = qr_path_join(o->dir, "weights.safetensors"), *path = qr_path_join(o->dir, "result.json");
+    char sha256[65] = "";
+    struct qr_buf text = {0};
+    o->wrote = true;
+    enum qr_code code = write_weights(safetensors, w, r->params, NULL, err);
+    if (code == QR_OK) code = write_weights(o->weights_url, w, r->params, sha256, err);
+    if (code != QR_OK) return qr_wrap(err, "write the trained weights");
+    struct qr_result result = {
+        .job = w->job->name, .job_hash = canonical->hex, .steps = r->steps, .epochs = r->epochs, .loss = r->loss,
+        .has_val_loss = r->has_val, .val_loss = r->val_loss, .metrics = r->metrics, .n_metrics = r->n_metrics,
+        .state_digest = r->state_digest, .weights_url = o->weights_url, .weights_sha256 = sha256, .workers = n_workers, .seconds = seconds,
+    };
+    qr_result_json(&result, &text);
+    code = qr_file_replace(path, qr_buf_view(&text), err);
+    qr_buf_free(&text);
+    if (code == QR_OK) code = qr_steps_log_flush(&o->steps, err);
+    struct qr_err events;
+    if (code == QR_OK && o->events && qr_tensorboard_success(o->events, &events) != QR_OK)
+        qr_warn(o->log, "worker", "TensorBoard events: %s", events.msg);
+    if (code == QR_OK && o->publisher) code = qr_publisher_finish(o->publisher, true, last_checkpoint_ns, err);
+    if (code == QR_OK) say_done(o, w, r, safetensors, path);
+    o->ended_well = code == QR_OK;
+    return code;
+}

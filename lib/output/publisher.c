@@ -1,0 +1,366 @@
+#include "output/publisher.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/counter.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "output/publisher_impl.h"
+#include "train/checkpoint.h"
+
+enum { MAX_DELAY_S = 30 };
+static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 60 * QR_SECOND, busy_ns = 50 * QR_MS, idle_ns = 3600 * QR_SECOND;
+
+struct publisher_slot { struct qr_state state; bool full; };
+
+struct qr_publisher {
+    struct qr_publisher_options opt;
+    struct qr_log log;
+    char *url, *log_path, *job_hash;
+    bool cloud;
+    struct qr_checkpoint_folder place;         /* the thread's */
+    struct qr_publisher_threads threads;
+    pthread_mutex_t lock;
+    /* under lock */
+    struct publisher_slot newest, work; /* work is the thread's while it is busy */
+    bool busy, due, quit, hurry, looked, finishing, finished, done, fatal, said;
+    uint64_t published_reductions, taken_step; /* of the last state that was taken to be published */
+    int64_t taken_ns, retry_ns, failing_since_ns, said_ns;
+    unsigned failures;
+    struct qr_err why;             /* of fatal */
+    struct qr_err last;            /* of the last attempt; code QR_OK after a success */
+    bool ended;                    /* LATEST said that the job is done, with this worker's epochs */
+};
+
+static int64_t now_ns(const struct qr_publisher *p) { return qr_now_ns(p->opt.clock); }
+
+/* Both under lock. */
+static void wait_until(struct qr_publisher *p, int64_t until_ns) { p->threads.wait(p->threads.ctx, &p->lock, until_ns); }
+static void wake(struct qr_publisher *p) { p->threads.wake(p->threads.ctx); }
+
+/* ---- the thread ---- */
+
+static bool wanted(const struct qr_publisher *p) {
+    bool newer = (p->newest.full && p->newest.state.reductions > p->published_reductions) || (p->work.full && p->work.state.reductions > p->published_reductions);
+    if (p->fatal) return false;
+    if (p->finishing && !p->finished) return true;
+    if (p->hurry && !p->looked && (p->newest.full || p->work.full)) return true; /* what the others have done meanwhile is worth a look */
+    return newer && (p->hurry || p->due);
+}
+
+static enum qr_code publish(struct qr_publisher *p, bool done, struct qr_checkpoint_latest *ret, struct qr_err *err) {
+    struct qr_checkpoint c;
+    struct qr_buf notes = {0};
+    int sys = qr_file_sync(p->log_path);
+    if (sys) return qr_fail_errno(err, sys, "%s", p->log_path);
+    qr_state_save(&p->work.state, p->opt.job, p->opt.model, p->job_hash, &c);
+    enum qr_code code = qr_checkpoint_save(&p->place.at, &c, done, ret, &notes, err);
+    qr_place_warn(&notes, &p->log);
+    if (code == QR_OK && ret->reductions == c.reductions) {
+        qr_count(QR_CHECKPOINTS, 1);
+        qr_gauge(QR_CHECKPOINT_STEP, (int64_t)c.step);
+        qr_gauge(QR_CHECKPOINT_TIME, qr_now_ns(&qr_clock_wall) / QR_SECOND);
+        qr_debug(&p->log, "checkpoint", "step %" PRIu64 " is in %s%s", c.step, p->url, done ? ", done" : "");
+    } else if (code == QR_OK) {
+        qr_debug(&p->log, "checkpoint", "step %" PRIu64 " is older than what %s/LATEST has", c.step, p->url);
+    }
+    qr_buf_free(&notes);
+    qr_checkpoint_fini(&c);
+    return code;
+}
+
+/* Under lock: after a failed attempt that began at began_ns. */
+static void failed(struct qr_publisher *p, int64_t began_ns, const struct qr_err *err) {
+    enum qr_code code = err->code;
+    int64_t now = now_ns(p);
+    bool refused = code == QR_INVALID_ARGUMENT || code == QR_INTERNAL || code == QR_UNIMPLEMENTED;
+    if (p->cloud)
+        refused |= code == QR_PERMISSION_DENIED || code == QR_NOT_FOUND || code == QR_UNAUTHENTICATED || code == QR_FAILED_PRECONDITION;
+    qr_count(QR_CHECKPOINT_ERRORS, 1);
+    if (!p->failures++) p->failing_since_ns = began_ns;
+    p->last = *err;
+    p->retry_ns = now + (!p->cloud && code == QR_UNAVAILABLE ? busy_ns : (p->failures < 6 ? INT64_C(1) << (p->failures - 1)
+                                                                          : MAX_DELAY_S) * QR_SECOND);
+    if (refused || (p->cloud && now - p->failing_since_ns >= give_up_ns)) {
+        p->fatal = true;
+        p->why = *err;
+        if (!refused) p->why.code = QR_UNAVAILABLE;
+        qr_wrap(&p->why, "checkpoint of step %" PRIu64, p->work.state.step);
+    } else if (code != QR_UNAVAILABLE || p->cloud) {
+        if (p->said && now - p->said_ns < say_every_ns) return;
+        qr_warn(&p->log, "checkpoint", "step %" PRIu64 " could not be published: %s. Training goes on, and it is tried again",
+                p->work.state.step, err->msg);
+        p->said = true;
+        p->said_ns = now;
+    }
+}
+
+static void attempt(struct qr_publisher *p) {
+    struct qr_err err = {0};
+    if (p->newest.full) {
+        struct publisher_slot s = p->work;
+        p->work = p->newest;
+        p->newest = s;
+        p->newest.full = false;
+    }
+    bool done = p->finishing && p->done;
+    p->busy = true;
+    p->due = false;
+    p->taken_ns = now_ns(p);
+    p->taken_step = p->work.state.step;
+    int64_t began_ns = p->taken_ns;
+    pthread_mutex_unlock(&p->lock);
+    struct qr_checkpoint_latest l;
+    enum qr_code code = publish(p, done, &l, &err);
+    pthread_mutex_lock(&p->lock);
+    p->busy = false;
+    if (code == QR_OK) {
+        if (p->said) qr_info(&p->log, "checkpoint", "step %" PRIu64 " is published", p->work.state.step);
+        p->published_reductions = p->work.state.reductions;
+        p->failures = 0;
+        p->said = false;
+        p->last.code = QR_OK;
+        p->looked |= p->hurry;
+        p->ended = l.done && l.epoch >= p->opt.epochs;
+        p->finished = p->finishing && done == p->done && !p->newest.full;
+    } else {
+        failed(p, began_ns, &err);
+        p->due = true; /* this one, or a newer one by then */
+    }
+    wake(p);
+}
+
+static void run(struct qr_publisher *p) {
+    pthread_mutex_lock(&p->lock);
+    while (!p->quit) {
+        if (!wanted(p)) wait_until(p, now_ns(p) + idle_ns);
+        else if (p->failures && now_ns(p) < p->retry_ns) wait_until(p, p->retry_ns);
+        else attempt(p);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* A thread of the system. Its condition's clock is the monotonic one. */
+struct publisher_thread {
+    pthread_t id;
+    pthread_cond_t changed;
+    void (*body)(struct qr_publisher *p);
+    struct qr_publisher *p;
+    const struct qr_clock *clock;
+};
+
+static void *thread_main(void *ctx) {
+    const struct publisher_thread *t = ctx;
+    t->body(t->p);
+    return NULL;
+}
+
+static int thread_start(void *ctx, void (*body)(struct qr_publisher *p), struct qr_publisher *p) {
+    struct publisher_thread *t = ctx;
+    t->body = body;
+    t->p = p;
+    return pthread_create(&t->id, NULL, thread_main, t);
+}
+
+static void thread_wait(void *ctx, pthread_mutex_t *lock, int64_t until_ns) {
+    struct publisher_thread *t = ctx;
+    int64_t ns = qr_monotonic_of(t->clock, until_ns);
+    const struct timespec ts = {.tv_sec = ns / QR_SECOND, .tv_nsec = ns % QR_SECOND};
+    pthread_cond_timedwait(&t->changed, lock, &ts);
+}
+
+static void thread_wake(void *ctx) {
+    struct publisher_thread *t = ctx;
+    pthread_cond_broadcast(&t->changed);
+}
+
+static void free_thread(struct publisher_thread *t) {
+    pthread_cond_destroy(&t->changed);
+    free(t);
+}
+
+static void thread_end(void *ctx, bool hangs) {
+    struct publisher_thread *t = ctx;
+    if (hangs) {
+        pthread_detach(t->id);
+        return;
+    }
+    pthread_join(t->id, NULL);
+    free_thread(t);
+}
+
+static struct qr_publisher_threads system_thread(const struct qr_clock *clock) {
+    struct publisher_thread *t = qr_xcalloc(1, sizeof *t);
+    t->clock = clock;
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&t->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    return (struct qr_publisher_threads){t, thread_start, thread_wait, thread_wake, thread_end};
+}
+
+/* ---- the training thread ---- */
+
+static void free_publisher(struct qr_publisher *p) {
+    qr_checkpoint_folder_close(&p->place);
+    qr_state_fini(&p->newest.state);
+    qr_state_fini(&p->work.state);
+    pthread_mutex_destroy(&p->lock);
+    free(p->url);
+    free(p->log_path);
+    free(p->job_hash);
+    free(p);
+}
+
+enum qr_code qr_publisher_over(const struct qr_publisher_options *opt, const struct qr_checkpoint_folder *place, const struct qr_publisher_threads *threads,
+                               struct qr_publisher **ret, struct qr_err *err) {
+    struct qr_publisher *p = qr_xcalloc(1, sizeof *p);
+    p->opt = *opt;
+    p->place = *place;
+    p->threads = *threads;
+    p->log = *opt->log;
+    p->url = qr_xstrdup(p->place.url);
+    p->log_path = qr_xstrdup(opt->log_path);
+    p->job_hash = qr_xstrdup(opt->job_hash);
+    p->cloud = qr_url_remote(opt->url);
+    qr_state_init(&p->newest.state, opt->job, opt->model);
+    qr_state_init(&p->work.state, opt->job, opt->model);
+    p->taken_ns = now_ns(p);
+    if (opt->begin) {
+        p->published_reductions = opt->begin->reductions;
+        p->taken_step = opt->begin->step;
+        qr_gauge(QR_CHECKPOINT_STEP, (int64_t)opt->begin->step);
+    }
+    pthread_mutex_init(&p->lock, NULL);
+    int sys = p->threads.start(p->threads.ctx, run, p);
+    if (sys) {
+        free_publisher(p);
+        return qr_fail_errno(err, sys, "start the thread for checkpoints");
+    }
+    *ret = p;
+    return QR_OK;
+}
+
+enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_publisher **ret, struct qr_err *err) {
+    struct qr_checkpoint_folder place;
+    enum qr_code code = qr_checkpoint_folder_open(opt->url, &place, err);
+    if (code != QR_OK) return code;
+    const struct qr_publisher_threads threads = system_thread(opt->clock);
+    code = qr_publisher_over(opt, &place, &threads, ret, err);
+    if (code != QR_OK) free_thread(threads.ctx);
+    return code;
+}
+
+bool qr_publisher_free(struct qr_publisher *p) {
+    if (!p) return true;
+    int64_t deadline_ns = now_ns(p) + QR_PUBLISHER_CLOSE_NS;
+    pthread_mutex_lock(&p->lock);
+    while (p->busy && now_ns(p) < deadline_ns) wait_until(p, deadline_ns);
+    bool busy = p->busy;
+    p->quit = true;
+    wake(p);
+    pthread_mutex_unlock(&p->lock);
+    p->threads.end(p->threads.ctx, busy);
+    if (busy) return false; /* it hangs in a store; the process ends with it */
+    free_publisher(p);
+    return true;
+}
+
+void qr_publisher_plan(struct qr_publisher *p, uint64_t epochs) {
+    pthread_mutex_lock(&p->lock);
+    p->opt.epochs = epochs;
+    pthread_mutex_unlock(&p->lock);
+}
+
+bool qr_publisher_looked(struct qr_publisher *p) {
+    pthread_mutex_lock(&p->lock);
+    bool looked = p->looked;
+    pthread_mutex_unlock(&p->lock);
+    return looked;
+}
+
+bool qr_publisher_ended(struct qr_publisher *p) {
+    if (!p) return false;
+    pthread_mutex_lock(&p->lock);
+    bool ended = p->ended;
+    pthread_mutex_unlock(&p->lock);
+    return ended;
+}
+
+bool qr_publisher_refused(struct qr_publisher *p) {
+    if (!p) return false;
+    pthread_mutex_lock(&p->lock);
+    bool refused = p->fatal;
+    pthread_mutex_unlock(&p->lock);
+    return refused;
+}
+
+enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, const struct qr_state *state, struct qr_err *err) {
+    enum qr_code code = QR_OK;
+    pthread_mutex_lock(&p->lock);
+    if (p->fatal) {
+        code = p->why.code;
+        if (err) *err = p->why;
+    } else {
+        qr_state_copy(&p->newest.state, state);
+        p->newest.full = true;
+        bool late = now_ns(p) - p->taken_ns >= p->opt.every_ns && state->step >= p->taken_step + p->opt.every_steps;
+        if (leader && late && !p->due && !p->busy) {
+            p->due = true;
+            wake(p);
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    return code;
+}
+
+enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t within_ns, struct qr_err *err) {
+    int64_t deadline_ns = now_ns(p) + within_ns;
+    enum qr_code code = QR_OK;
+    pthread_mutex_lock(&p->lock);
+    p->finishing = true;
+    p->finished = false;
+    p->done = done;
+    p->retry_ns = 0;
+    unsigned failures = p->failures;
+    wake(p);
+    while (!p->finished && !p->fatal && now_ns(p) < deadline_ns) {
+        bool given_up = !p->cloud && !p->busy && p->failures > failures && p->last.code != QR_UNAVAILABLE;
+        if (given_up) break;
+        wait_until(p, deadline_ns);
+    }
+    if (p->fatal) {
+        code = p->why.code;
+        if (err) *err = p->why;
+    } else if (!p->finished && p->cloud) {
+        code = qr_fail(err, QR_UNAVAILABLE, "the last checkpoint could not be published in %lld s: %s", (long long)(within_ns / QR_SECOND),
+                       p->last.msg);
+    } else if (!p->finished) {
+        qr_warn(&p->log, "checkpoint", "the last one could not be published: %s. The weights are not affected", p->last.msg);
+    }
+    p->finishing = false;
+    pthread_mutex_unlock(&p->lock);
+    return code;
+}
+
+/* ---- leaving ---- */
+
+void qr_publisher_hurry(struct qr_publisher *p) {
+    if (!p) return;
+    pthread_mutex_lock(&p->lock);
+    p->hurry = true;
+    p->retry_ns = 0;
+    wake(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void qr_publisher_await(struct qr_publisher *p, int64_t within_ns) {
+    if (!p) return;
+    int64_t deadline_ns = now_ns(p) + within_ns;
+    pthread_mutex_lock(&p->lock);
+    while ((p->busy || wanted(p)) && now_ns(p) < deadline_ns) wait_until(p, deadline_ns);
+    pthread_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,387 @@
+#include "preflight/validate.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/pool.h"
+#include "output/place.h"
+#include "preflight/yardstick.h"
+#include "sim/report.h"
+#include "store/store.h"
+#include "train/state.h"
+#include "train/step.h"
+#include "worker/results.h"
+#include "worker/tls.h"
+
+static const int64_t resolve_within_ns = 10 * QR_SECOND, measure_for_ns = QR_SECOND / 5;
+static const double run_at_most_s = 2; /* of what is timed, by the yardstick */
+static const double assumed_bytes_per_s = 1e9; /* 8 Gbit/s between pods */
+
+static void found(struct qr_validation *v, const struct qr_err *err) {
+    if (v->n_findings == sizeof v->findings / sizeof *v->findings) return;
+    v->findings[v->n_findings++] = (struct qr_finding){err->code, qr_xstrdup(err->msg)};
+}
+
+/* ---- the ring ---- */
+
+static void say_missing(struct qr_validation *v, const struct qr_peer_name *p, const char *host) {
+    struct qr_err err;
+    switch (p->code) {
+    case QR_NOT_FOUND:
+        qr_fail(&err, p->code, "peer %s: there is no address for the name %s here; a pod's name exists once its pod does, so check from inside the cluster, and "
+                "the spelling", p->peer, host);
+        break;
+    case QR_DEADLINE_EXCEEDED: qr_fail(&err, p->code, "peer %s: no answer about the name %s within 10 s; is the DNS server reachable?", p->peer, host); break;
+    default: qr_fail(&err, p->code, "peer %s: the name %s cannot be looked up now; is the DNS server reachable?", p->peer, host);
+    }
+    found(v, &err);
+}
+
+static void resolve(struct qr_validation *v) {
+    const struct qr_identity *id = &v->identity;
+    size_t n = id->n_peers;
+    char **hosts = qr_xcalloc(n + 1, sizeof *hosts), **addresses = qr_xcalloc(n + 1, sizeof *addresses);
+    enum qr_code *codes = qr_xcalloc(n + 1, sizeof *codes);
+    unsigned port;
+    v->names = qr_xcalloc(n + 1, sizeof *v->names);
+    for (size_t i = 0; i < n; i++)
+        if (!qr_address_split(id->peers[i], 2222, &hosts[i], &port)) hosts[i] = qr_xstrdup(id->peers[i]);
+    qr_ring_resolve((const char *const *)hosts, n, resolve_within_ns, codes, addresses);
+    for (size_t i = 0; i < n; i++) {
+        struct qr_peer_name *p = &v->names[v->n_names++];
+        *p = (struct qr_peer_name){qr_xstrdup(id->peers[i]), addresses[i], codes[i], id->count_known || id->named[i]};
+        if (p->must && p->code != QR_OK) say_missing(v, p, hosts[i]);
+        free(hosts[i]);
+    }
+    free(hosts);
+    free(addresses);
+    free(codes);
+}
+
+static void check_ring(struct qr_validation *v, char *const *environment) {
+    struct qr_certificate_own own;
+    struct qr_err err;
+    bool local;
+    if (qr_ring_identity(&v->settings, environment, &v->identity, &err) != QR_OK) {
+        found(v, &err);
+        return;
+    }
+    v->has_identity = true;
+    if (qr_ring_role(&v->identity, &err) != QR_OK) found(v, &err);
+    else if (v->identity.n_peers && qr_ring_network(&v->settings, &v->identity, &local, &err) != QR_OK) found(v, &err);
+    else if (v->identity.n_peers && qr_tls_given(&v->settings) && qr_tls_check(&v->settings, &own, &err) != QR_OK) found(v, &err);
+    resolve(v);
+}
+
+/* ---- where results go ---- */
+
+/* The folders above a path that are not there yet, nearest to the root first: what a check may make. */
+struct folders { char *path[64]; size_t n; };
+
+static void note_missing(struct folders *f, const char *path) {
+    for (size_t i = 1; path[0] && f->n < sizeof f->path / sizeof *f->path; i++) {
+        if (path[i] != '/' && path[i]) continue;
+        char *part = qr_xstrndup(path, i);
+        if (qr_file_exists(part)) free(part);
+        else f->path[f->n++] = part;
+        if (!path[i]) break;
+    }
+}
+
+static void note_parent(struct folders *f, const char *url) {
+    struct qr_store *store;
+    char *name;
+    if (qr_url_remote(url) || qr_store_resolve(url, &store, &name, NULL) != QR_OK) return;
+    store->ops->close(store);
+    char *slash = strrchr(name, '/');
+    if (slash && slash != name) {
+        *slash = 0;
+        note_missing(f, name);
+    }
+    free(name);
+}
+
+static void take_away(struct folders *f) {
+    while (f->n) {
+        rmdir(f->path[--f->n]); /* only what is empty goes */
+        free(f->path[f->n]);
+    }
+}
+
+static void check_outputs(struct qr_validation *v, const struct qr_log *log) {
+    struct qr_outputs outputs;
+    struct folders made = {0};
+    struct qr_err err;
+    const struct qr_outputs_options where = qr_results_where(&v->settings, log);
+    qr_outputs_init(&outputs, &where, v->job->name);
+    if (!strstr(outputs.dir, "://")) note_missing(&made, outputs.dir);
+    if (outputs.logdir && !strstr(outputs.logdir, "://")) note_missing(&made, outputs.logdir);
+    note_parent(&made, outputs.weights_url);
+    v->outputs_good = true;
+    bool folders_good = qr_outputs_check_folders(&outputs, &err) == QR_OK;
+    if (!folders_good) {
+        v->outputs_good = false;
+        found(v, &err);
+    }
+    if ((folders_good || v->settings.weights || v->settings.weights_gcs_bucket) && qr_outputs_check_weights(&outputs, &err) != QR_OK) {
+        v->outputs_good = false;
+        found(v, &err);
+    }
+    if (outputs.checkpoints_url) note_parent(&made, outputs.checkpoints_url);
+    if (v->outputs_good && qr_outputs_check_checkpoints(&outputs, &err) != QR_OK) {
+        v->outputs_good = false;
+        found(v, &err);
+    }
+    if (v->outputs_good && outputs.checkpoints_url) v->checkpoints_url = qr_xstrdup(outputs.checkpoints_url);
+    if (outputs.logdir_url && qr_outputs_check_logdir(&outputs, &err) != QR_OK) {
+        v->outputs_good = false;
+        found(v, &err);
+    }
+    if (v->outputs_good && qr_outputs_lock(&outputs, v->job->name, v->has_identity ? &v->identity : NULL, &err) != QR_OK) {
+        v->outputs_good = false;
+        found(v, &err);
+    }
+    v->out = qr_xstrdup(outputs.dir);
+    if (outputs.logdir) v->logdir = qr_xstrdup(outputs.logdir_url ? outputs.logdir_url : outputs.logdir);
+    v->weights_url = qr_xstrdup(outputs.weights_url);
+    (void)qr_outputs_fini(&outputs); /* nothing was uploaded, nothing hangs */
+    take_away(&made);
+}
+
+/* What an earlier run left there may stop this one: another job's checkpoints, damaged ones, ones beyond these epochs. */
+static void check_checkpoints(struct qr_validation *v) {
+    uint64_t epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
+    struct qr_start start;
+    struct qr_err err;
+    if (!v->checkpoints_url || v->settings.fresh) return;
+    enum qr_code code = qr_place_look(v->checkpoints_url, &v->load, epochs, &start, &err);
+    if (code == QR_OK) code = qr_place_within(v->checkpoints_url, &v->load, epochs, &start, &err);
+    if (code != QR_OK) found(v, &err);
+    qr_start_fini(&start);
+}
+
+/* ---- time ---- */
+
+struct measurement { struct qr_stepper *stepper; struct qr_step_work work; };
+
+/* The fastest of several: what this machine does when nobody else wants it. */
+static double fastest_s(struct measurement *m, const qr_fixed **ret_vector) {
+    int64_t began_ns = qr_now_ns(&qr_clock_monotonic), best_ns = INT64_MAX;
+    struct qr_coverage coverage;
+    for (int i = 0; i < 64; i++) {
+        int64_t from_ns = qr_now_ns(&qr_clock_monotonic);
+        qr_stepper_compute(m->stepper, &m->work, ret_vector, &coverage);
+        int64_t to_ns = qr_now_ns(&qr_clock_monotonic);
+        if (to_ns - from_ns < best_ns) best_ns = to_ns - from_ns;
+        if (to_ns - began_ns > measure_for_ns) break;
+    }
+    return (double)best_ns / 1e9;
+}
+
+/* What each worker does besides its micro-batches: numbers for the state, the update. */
+static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const double *gradient) {
+    const struct qr_model *m = v->load.model;
+    size_t n = qr_model_n_params(m), n_tensors = qr_model_n_tensors(m), *sizes = qr_xcalloc(n_tensors + 1, sizeof *sizes);
+    double *scratch = qr_xcalloc(n + 1, sizeof *scratch);
+    struct qr_state state;
+    int64_t best_ns = INT64_MAX;
+    for (size_t i = 0; i < n_tensors; i++) sizes[i] = qr_model_tensor(m, i)->n;
+    qr_state_init(&state, v->job, m);
+    memcpy(state.weights, v->load.initial, n * sizeof *state.weights);
+    int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
+    for (int i = 0; i < 8 && qr_now_ns(&qr_clock_monotonic) - began_ns < measure_for_ns; i++) {
+        int64_t from_ns = qr_now_ns(&qr_clock_monotonic);
+        memcpy(scratch, gradient, n * sizeof *scratch);
+        qr_optimizer_apply(&v->job->train.optimizer, (uint64_t)i, n, sizes, n_tensors, scratch, state.weights, state.moments, state.products);
+        qr_stepper_prepare(stepper, v->load.initial);
+        int64_t took_ns = qr_now_ns(&qr_clock_monotonic) - from_ns;
+        if (took_ns < best_ns) best_ns = took_ns;
+    }
+    qr_state_fini(&state);
+    free(sizes);
+    free(scratch);
+    return (double)best_ns / 1e9;
+}
+
+/* How a wave is timed. */
+struct timing { enum qr_timing kind; uint64_t samples; double scale, wave_s; }; /* samples to run; their time * scale, or wave_s itself, is a wave's */
+
+/* Operations of one sample's gradient, with full lanes, in the order that this head wants. */
+static double gradient_flop(const struct qr_model *m, bool *ret_streams) {
+    const struct qr_sim_plan *plan = qr_model_plan(m);
+    const struct qr_sim_report_options opt = {.n_samples = qr_sim_lanes_are_samples(plan) ? 16 : 1, .head_known = qr_model_head_known(m)};
+    struct qr_sim_report *r = qr_sim_report_new(plan, &opt);
+    double flop = r->flop / (double)opt.n_samples;
+    *ret_streams = strcmp(r->engine, "streaming") == 0;
+    qr_sim_report_free(r);
+    return flop;
+}
+
+static enum qr_code choose_timing(const struct qr_validation *v, struct timing *ret, struct qr_err *err) {
+    const struct qr_workload *l = &v->load;
+    const struct qr_sim_plan *plan = qr_model_plan(l->model);
+    uint64_t size = v->job->micro_batch_size, n_train = l->data.n_train, batch = v->facts.batch_size < n_train ? v->facts.batch_size : n_train;
+    uint64_t wave = v->facts.lanes * size < batch ? v->facts.lanes * size : batch, part = 1;
+    double flop_per_s;
+    *ret = (struct timing){.kind = QR_TIMING_MEASURED, .samples = wave, .scale = 1};
+    if (!plan) return QR_OK;
+    bool streams;
+    double flop = gradient_flop(l->model, &streams);
+    struct qr_sim_options small = {.precision = v->job->precision, .engine = streams ? QR_ENGINE_AUTO : QR_ENGINE_BLOCKED};
+    enum qr_code code = qr_isa_parse(v->settings.isa, &small.isa, err);
+    if (code == QR_OK) code = qr_yardstick(&small, &flop_per_s, err);
+    if (code != QR_OK) return code;
+    double threads_each = (double)l->n_threads / v->facts.lanes;
+    double sample_s = flop * (double)qr_model_n_filters(l->model) / (flop_per_s * threads_each);
+    if (size > batch) size = batch;
+    if (qr_sim_lanes_are_samples(plan)) part = size < 16 ? size : 16; /* one of them takes as long as 16 */
+    if (sample_s * (double)size <= run_at_most_s) return QR_OK;
+    ret->scale = (double)size / (double)part;
+    ret->samples = part;
+    ret->kind = sample_s * (double)part <= run_at_most_s ? QR_TIMING_SCALED : QR_TIMING_ESTIMATED;
+    ret->wave_s = sample_s * (double)size;
+    return QR_OK;
+}
+
+static enum qr_code run_waves(struct qr_validation *v, struct measurement *m, const struct timing *t, struct qr_err *err) {
+    struct qr_estimate_facts *f = &v->facts;
+    const qr_fixed *vector;
+    m->work = (struct qr_step_work){.kind = QR_REDUCTION_TRAIN, .range = {0, t->samples}};
+    f->train_wave_s = fastest_s(m, &vector) * t->scale;
+    if (vector[QR_VECTOR_BAD]) return qr_stepper_blame(m->stepper, &m->work, 1, 1, 0, err);
+    m->work.kind = QR_REDUCTION_EVAL;
+    if (f->n_validate) f->validate_wave_s = fastest_s(m, &vector) * t->scale;
+    return QR_OK;
+}
+
+static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
+    const struct qr_workload *l = &v->load;
+    struct qr_estimate_facts *f = &v->facts;
+    struct qr_pool *pool = qr_pool_new(l->n_threads);
+    const struct qr_stepper_options opt = {
+        .model = l->model, .data = &l->data, .micro_batch_size = v->job->micro_batch_size, .rank = 0, .n_members = 1, .pool = pool, .clock = &qr_clock_monotonic,
+    };
+    struct measurement m = {0};
+    struct timing t;
+    enum qr_code code = choose_timing(v, &t, err);
+    if (code == QR_OK) code = qr_stepper_new(&opt, &m.stepper, err);
+    if (code == QR_OK) {
+        double *zero = qr_xcalloc(f->n_params + 1, sizeof *zero);
+        qr_stepper_prepare(m.stepper, l->initial);
+        if (t.kind == QR_TIMING_ESTIMATED) {
+            f->train_wave_s = t.wave_s;
+            f->validate_wave_s = t.wave_s / 3; /* a gradient costs about three simulations (sim/sim.h) */
+        } else code = run_waves(v, &m, &t, err);
+        if (code == QR_OK) f->own_s = own_s(v, m.stepper, zero);
+        if (code == QR_OK) v->timing = t.kind;
+        free(zero);
+    }
+    qr_stepper_free(m.stepper);
+    qr_pool_free(pool);
+    return code;
+}
+
+static void estimate(struct qr_validation *v, int64_t message_ns) {
+    const struct qr_workload *l = &v->load;
+    struct qr_err err;
+    v->epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
+    v->facts = (struct qr_estimate_facts){
+        .n_train = l->data.n_train, .n_validate = l->data.n_samples - l->data.n_train, .batch_size = v->job->train.batch_size,
+        .micro_batch_size = v->job->micro_batch_size, .epochs = v->epochs, .n_params = qr_model_n_params(l->model), .n_sums = qr_model_n_sums(l->model),
+        .lanes = qr_model_blocks_in_parallel(l->model) ? l->n_threads : 1, .message_s = (double)message_ns / 1e9, .bytes_per_s = assumed_bytes_per_s,
+        .allreduce = qr_ring_allreduce(&v->settings),
+    };
+    if (measure(v, &err) != QR_OK) {
+        found(v, &err);
+        return;
+    }
+    v->max_workers = (unsigned)v->settings.max_workers;
+    v->best = qr_estimate_best(&v->facts, v->max_workers);
+}
+
+/* ---- memory ---- */
+
+static bool in_hdf5(const char *url) {
+    enum qr_weights_format format;
+    return url && qr_weights_format_of(url, &format, NULL) == QR_OK && format == QR_WEIGHTS_H5;
+}
+
+static void weigh(struct qr_validation *v) {
+    const struct qr_memory_process process = {
+        .workers = v->has_identity && v->identity.n_peers ? (unsigned)v->identity.n_peers : 1, .tls = qr_tls_given(&v->settings),
+        .hdf5 = in_hdf5(v->weights_url) || in_hdf5(v->job->train.initial_weights),
+        .bucket = qr_url_remote(v->weights_url) || qr_url_remote(v->checkpoints_url) || qr_url_remote(v->logdir),
+    };
+    v->memory = qr_workload_memory(&v->load, &process);
+}
+
+/* ---- all of it ---- */
+
+static bool read_job(struct qr_validation *v, char *const *environment, const struct qr_log *log) {
+    char *unknown[8];
+    size_t n_unknown = 0;
+    struct qr_err err;
+    enum qr_code code = qr_settings_environment(&v->settings, environment, unknown, 8, &n_unknown, &err);
+    for (size_t i = 0; i < n_unknown; i++) {
+        if (code == QR_OK) qr_warn(log, "qring", "%s", unknown[i]);
+        free(unknown[i]);
+    }
+    if (code == QR_OK) code = qr_job_load(v->settings.job, &v->job, &err);
+    if (code == QR_OK) code = qr_settings_job(&v->settings, v->job->worker, &err);
+    if (code == QR_OK) code = qr_settings_check(&v->settings, &err);
+    if (code != QR_OK) found(v, &err);
+    return code == QR_OK;
+}
+
+enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, int64_t message_ns, double price, const struct qr_log *log,
+                         struct qr_validation *ret, struct qr_err *err) {
+    struct qr_validation v = {.price = price};
+    struct qr_err why;
+    qr_settings_init(&v.settings);
+    enum qr_code code = qr_settings_flags(&v.settings, argc, argv, err);
+    if (code != QR_OK) {
+        qr_validation_fini(&v);
+        return code;
+    }
+    if (!v.settings.help && read_job(&v, environment, log)) {
+        const char *doubt = qr_job_doubt(v.job);
+        if (doubt) qr_warn(log, "qring", "%s", doubt);
+        check_ring(&v, environment);
+        check_outputs(&v, log);
+        code = qr_workload_load(v.job, v.settings.isa, v.settings.threads > 0 ? (unsigned)v.settings.threads : 0, &v.load, &why);
+        v.has_load = code == QR_OK;
+        if (v.has_load) weigh(&v);
+        if (code == QR_OK) code = qr_workload_trainable(&v.load, &why);
+        if (code == QR_OK) check_checkpoints(&v);
+        if (code != QR_OK) found(&v, &why);
+        else estimate(&v, message_ns);
+    }
+    *ret = v;
+    return QR_OK;
+}
+
+void qr_validation_fini(struct qr_validation *v) {
+    if (v->has_load) qr_workload_fini(&v->load);
+    if (v->has_identity) qr_identity_fini(&v->identity);
+    for (size_t i = 0; i < v->n_names; i++) {
+        free(v->names[i].peer);
+        free(v->names[i].address);
+    }
+    for (size_t i = 0; i < v->n_findings; i++) free(v->findings[i].sentence);
+    free(v->names);
+    free(v->out);
+    free(v->weights_url);
+    free(v->logdir);
+    free(v->checkpoints_url);
+    qr_job_free(v->job);
+    qr_settings_fini(&v->settings);
+    *v = (struct qr_validation){0};
+}
+
+int qr_validation_exit_code(const struct qr_validation *v) {
+    for (size_t i = 0; i < v->n_findings; i++)
+        if (qr_exit_code(v->findings[i].code) != 138) return 2;
+    return v->n_findings ? 138 : 0;
+}
