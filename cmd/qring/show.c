@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "cmd/qring/command.h"
-#include "sim/report.h"
+#include "sim/report/report.h"
 
 const char qr_help_show[] =
     "Draws a job's circuit; says its parameters, gates, blocks and what a gradient costs; lists parameters that no read-out can see.\n"

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/pool.h"
-#include "sim/report.h"
+#include "sim/report/report.h"
 #include "store/store.h"
 #include "train/state.h"
 #include "train/step.h"

@@ -11,7 +11,7 @@
 #include "base/pool.h"
 #include "circuit/qcnn.h"
 #include "model/model.h"
-#include "sim/stream_impl.h"
+#include "sim/streaming/plan_impl.h"
 
 /* pure: down to one qubit, whose Z is the prediction. hybrid: one stage, a read-out on each qubit that another was pooled
  * onto, dense 8, dense 1. filters: three copies of hybrid's circuit in front of the same head. */

@@ -1,7 +1,7 @@
 /* Every kernel of every table against the portable one, bit by bit: all places, controls, both precisions; and the portable one
  * against plain complex arithmetic. */
 #include "base/mem.h"
-#include "sim/planner_impl.h"
+#include "sim/fusion/plan.h"
 #include "tests/t.h"
 
 #include <complex.h>

@@ -3,8 +3,8 @@
  * This program has a portable table of its own, in the library's place: the kernels' template over a scalar that counts, so that all the engines do is
  * counted, in the amplitudes' precision and in the tail's. A call's operations must be those of its shape; their sum those of the report. Above
  * 12 qubits counting each operation would take minutes: there the calls' shapes are summed, and the machine's fastest table computes. */
-#include "sim/generic_impl.h"
-#include "sim/report_impl.h"
+#include "sim/statevector/statevector_impl.h"
+#include "sim/report/build.h"
 #include "tests/ref/problem.h"
 #include "tests/t.h"
 
@@ -36,7 +36,7 @@ static uint64_t operations; /* of one lane each */
 #define DMUL(a, b) (operations++, (a) * (b))
 #define DFMA(a, b, c) (operations++, __builtin_fma((a), (b), (c)))
 #define DFNMA(a, b, c) (operations++, __builtin_fma(-(a), (b), (c)))
-#include "sim/kernel_template_impl.h"
+#include "sim/kernels/kernel_template_impl.h"
 
 #define NAME(x) f64_##x
 #define E double
@@ -61,7 +61,7 @@ static uint64_t operations; /* of one lane each */
 #define DMUL(a, b) (operations++, (a) * (b))
 #define DFMA(a, b, c) (operations++, __builtin_fma((a), (b), (c)))
 #define DFNMA(a, b, c) (operations++, __builtin_fma(-(a), (b), (c)))
-#include "sim/kernel_template_impl.h"
+#include "sim/kernels/kernel_template_impl.h"
 
 /* ---- calls, by their shapes ---- */
 

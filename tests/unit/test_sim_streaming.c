@@ -1,7 +1,7 @@
 /* The streaming engine against the blocked one: every n from 8 to 16, read-outs, encodings; equal bits over tables and threads. */
 #include "base/mem.h"
 #include "base/pool.h"
-#include "sim/planner_impl.h"
+#include "sim/fusion/plan.h"
 #include "sim/sim.h"
 #include "tests/ref/dense.h"
 #include "tests/ref/problem.h"
