@@ -44,9 +44,9 @@ static enum qr_code set_quantum(struct qr_model *m, const struct qr_model_option
     m->n_readouts = m->n_filters * m->n_readouts_each;
     m->readout_bound = bound_of(opt->readouts, opt->n_readouts);
     m->n_inputs = m->circuit->n_columns;
-    m->n_sims = qr_sim_blocks_in_parallel(m->plan) ? m->n_filters : 1;
+    m->n_sims = qr_sim_micro_batches_in_parallel(m->plan) ? m->n_filters : 1;
     m->invisible = qr_xcalloc(m->n_theta + 1, 1);
-    qr_circuit_invisible(m->circuit, opt->readouts, opt->n_readouts, m->invisible);
+    qr_circuit_zero_gradient(m->circuit, opt->readouts, opt->n_readouts, m->invisible);
     return QR_OK;
 }
 
@@ -154,7 +154,7 @@ size_t qr_model_block_size(const struct qr_model *m) { return m->block_size; }
 size_t qr_model_n_sums(const struct qr_model *m) { return 1 + m->n_metrics; }
 size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_outputs; }
 
-void qr_model_invisible(const struct qr_model *m, uint8_t *ret) {
+void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret) {
     memset(ret, 0, m->n_params);
     for (size_t f = 0; f < m->n_filters; f++) memcpy(ret + f * m->n_theta, m->invisible, m->n_theta);
 }
@@ -172,6 +172,6 @@ void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params) 
     }
 }
 
-bool qr_model_blocks_in_parallel(const struct qr_model *m) {
-    return !m->plan || qr_sim_blocks_in_parallel(m->plan);
+bool qr_model_micro_batches_in_parallel(const struct qr_model *m) {
+    return !m->plan || qr_sim_micro_batches_in_parallel(m->plan);
 }

@@ -66,7 +66,7 @@ size_t qr_model_block_size(const struct qr_model *m); /* samples a block may hav
 /* 1 + number of metrics: the loss sum, then the metric sums, as they stand in a contribution. */
 size_t qr_model_n_sums(const struct qr_model *m);
 /* Parameters whose gradient is exactly zero whatever the data: ret[n_params]. */
-void qr_model_invisible(const struct qr_model *m, uint8_t *ret);
+void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret);
 
 /* Initial weights: quantum uniform in [0, 2 pi); kernels glorot_uniform +-sqrt(6 / (in + out)); biases 0; from Philox(seed, INIT, tensor, i). */
 void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params);
@@ -87,7 +87,7 @@ size_t qr_model_bytes_of_state(const struct qr_model *m);
  * (sim/planner.md#when-the-head-is-known). */
 bool qr_model_head_known(const struct qr_model *m);
 /* True when blocks should run on several threads side by side; false when the pool goes inside one block only. */
-bool qr_model_blocks_in_parallel(const struct qr_model *m);
+bool qr_model_micro_batches_in_parallel(const struct qr_model *m);
 
 /* One block, n <= block_size samples: sample i has x[i] (n_inputs values) and y[i] (n_outputs values; one-hot for categorical). Adds to
  * ret_sums[n_sums] the loss and metric sums, and, unless ret_grad is NULL, to ret_grad[n_params] the gradient of the loss sum. Integers:

@@ -68,7 +68,7 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     s->n_params = qr_model_n_params(opt->model);
     s->n_sums = qr_model_n_sums(opt->model);
     s->numbers = qr_model_state_new(opt->model);
-    size_t n_lanes = qr_model_blocks_in_parallel(opt->model) ? qr_pool_size(opt->pool) : 1;
+    size_t n_lanes = qr_model_micro_batches_in_parallel(opt->model) ? qr_pool_size(opt->pool) : 1;
     s->lanes = qr_xcalloc(n_lanes, sizeof *s->lanes);
     s->vector = qr_xaligned((n_values(s, QR_STEP_TRAIN) + MAX_MEMBERS) * sizeof *s->vector);
     s->finished = qr_xaligned(n_values(s, QR_STEP_TRAIN) * sizeof *s->finished);
@@ -205,7 +205,7 @@ void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t 
     s->work = w;
     s->long_blocks = s->lanes[0].fresh && (block_ns == 0 || block_ns >= LONG_BLOCK_NS);
     pthread_mutex_unlock(&s->lock);
-    if (qr_model_blocks_in_parallel(s->opt.model)) qr_pool_for(s->opt.pool, n_left, task, s);
+    if (qr_model_micro_batches_in_parallel(s->opt.model)) qr_pool_for(s->opt.pool, n_left, task, s);
     else
         while (take(ctx, &block)) run_block(s, &s->lanes[0], (size_t)block);
     pthread_mutex_lock(&s->lock);

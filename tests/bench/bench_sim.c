@@ -146,7 +146,7 @@ static void run_plan(const struct plan *p) {
     struct gradient_case k = {p->kind, p->n, p->batch, 1, qr_isa_best(), QR_ENGINE_AUTO, p->part};
     for (int g = 0; g <= p->generic; g++)
         for (unsigned t = 1; t <= 2; t++) {
-            k.engine = g ? QR_ENGINE_BLOCKED : QR_ENGINE_AUTO;
+            k.engine = g ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO;
             k.threads = t;
             c[n++].k = k;
         }

@@ -86,7 +86,7 @@ static inline struct gradient *gradient_new(const struct gradient_case *k) {
     gradient_model(g);
     size_t n = k->n, batch = k->batch;
     if (k->threads > 1) g->pool = qr_pool_new(k->threads);
-    g->n_lanes = qr_model_blocks_in_parallel(g->model) ? k->threads : 1;
+    g->n_lanes = qr_model_micro_batches_in_parallel(g->model) ? k->threads : 1;
     g->lanes = qr_xcalloc(g->n_lanes, sizeof *g->lanes);
     for (unsigned i = 0; i < g->n_lanes; i++) gradient_must(qr_model_workspace_new(g->model, &g->lanes[i], &err), &err);
     gradient_take_part(g);

@@ -209,7 +209,7 @@ static void test_tensors(void) {
     static const char *const names[6] = {"dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias", "dense_2/kernel", "dense_2/bias"};
     CHECK(qr_model_n_tensors(u.m) == 6 && qr_model_n_params(u.m) == 24 + 4 + 12 + 3 + 6 + 2 && qr_model_n_outputs(u.m) == 2);
     CHECK(qr_model_n_sums(u.m) == 3 && qr_model_n_label_columns(u.m) == 2 && qr_model_n_inputs(u.m) == INPUTS && !qr_model_circuit(u.m));
-    CHECK(qr_model_blocks_in_parallel(u.m) && qr_model_n_readouts(u.m) == 0 && !qr_model_plan(u.m) && qr_model_bytes_per_thread(u.m) > 0);
+    CHECK(qr_model_micro_batches_in_parallel(u.m) && qr_model_n_readouts(u.m) == 0 && !qr_model_plan(u.m) && qr_model_bytes_per_thread(u.m) > 0);
     size_t at = 0;
     for (size_t i = 0; i < 6; i++) {
         const struct qr_model_tensor *t = qr_model_tensor(u.m, i);
@@ -225,7 +225,7 @@ static void test_tensors(void) {
     }
     uint8_t seen[MOST];
     memset(seen, 7, sizeof seen);
-    qr_model_invisible(u.m, seen);
+    qr_model_zero_gradient(u.m, seen);
     CHECK(seen[0] == 0 && seen[qr_model_n_params(u.m) - 1] == 0 && seen[qr_model_n_params(u.m)] == 7);
     drop(&u);
 }

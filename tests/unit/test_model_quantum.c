@@ -140,7 +140,7 @@ static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
     CHECK(fabs(qr_model_mean(u.m, 0, sums, n) - loss) <= bound * 4 * fmax(1, loss), "%s: loss", file);
     /* Parameters that no read-out sees: exact zeros. */
     uint8_t invisible[MOST_WEIGHTS];
-    qr_model_invisible(u.m, invisible);
+    qr_model_zero_gradient(u.m, invisible);
     size_t n_invisible = 0;
     for (size_t j = 0; j < n_params; j++) {
         n_invisible += invisible[j];
@@ -261,8 +261,8 @@ static void test_heads(void) {
 static void test_same_bits(void) {
     static const struct qr_dense_options mixed[2] = {{2, QR_TANH}, {1, QR_LINEAR}};
     struct qr_pool *pool = qr_pool_new(2);
-    for (int large = 0; large < 3; large++) { /* 2: large, and so planned that each block has a small workspace */
-        engine = large == 1 ? QR_ENGINE_BLOCKED : QR_ENGINE_AUTO;
+    for (int large = 0; large < 3; large++) { /* 2: large, and so planned that each micro-batch has a small workspace */
+        engine = large == 1 ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO;
         for (int affine = 0; affine < 2; affine++) {
             unsigned n_qubits = large ? 12 : 6;
             qr_fixed first[MOST_WEIGHTS] = {0}, first_sums[3] = {0};
@@ -271,7 +271,7 @@ static void test_same_bits(void) {
                 if (!qr_isa_available((enum qr_isa)table)) continue;
                 isa = (enum qr_isa)table;
                 struct setup u = make(n_qubits, large ? 0 : 1, QR_QCNN_NOTEBOOK, 2, affine ? head : mixed, 2, QR_MSE, QR_SINGLE);
-                CHECK(qr_model_blocks_in_parallel(u.m) == (large != 1));
+                CHECK(qr_model_micro_batches_in_parallel(u.m) == (large != 1));
                 size_t n_theta = qr_model_tensor(u.m, 0)->n, each = qr_model_n_readouts(u.m) / 2;
                 const struct qr_model_tensor *kernel = qr_model_tensor(u.m, 2);
                 double params[2 * MOST_WEIGHTS], x[2 * 12], label[2] = {1, -1};
@@ -321,7 +321,7 @@ static void test_blocks_share_slices(void) {
             must(qr_model_workspace_new(b.u[0].m, &b.u[k].w, &err), &err);
         }
         double params[MOST_WEIGHTS];
-        CHECK(qr_model_blocks_in_parallel(b.u[0].m) && qr_model_n_params(b.u[0].m) <= MOST_WEIGHTS);
+        CHECK(qr_model_micro_batches_in_parallel(b.u[0].m) && qr_model_n_params(b.u[0].m) <= MOST_WEIGHTS);
         qr_model_init(b.u[0].m, 6, params);
         qr_model_prepare(b.u[0].s, params);
         for (size_t i = 0; i < 5; i++)

@@ -1,40 +1,40 @@
-/* sim/fusion/bind.c — a plan's numbers for one theta: gate matrices, blocks, weights of the derivatives. */
+/* sim/fusion/bind.c — a plan's numbers for one theta: gate matrices, fused gates, weights of the derivatives. */
 #include <string.h>
 
 #include "base/mem.h"
-#include "sim/fusion/plan.h"
-#include "sim/streaming/streaming_impl.h"
+#include "sim/fusion/bind.h"
+#include "sim/fusion/engine.h"
 
-static void bound_room(struct qr_room *r, const struct qr_sim_plan *p, struct qr_sim_bound *b) {
-    qr_room_take(r, "parameters", p->n_params * sizeof *b->theta, &b->theta);
-    qr_room_take(r, "gates", p->n_numbers * 16 * sizeof *b->matrices, &b->matrices);
-    qr_room_take(r, "gates", p->n_numbers * 32 * sizeof *b->derivatives, &b->derivatives);
-    qr_room_take(r, "blocks", p->n_shapes * sizeof *b->suffix, &b->suffix);
-    qr_room_take(r, "blocks", p->n_shapes * QR_NARROW * sizeof *b->narrow, &b->narrow);
-    qr_room_take(r, "slopes", p->n_slopes * QR_CROSS * sizeof *b->weights, &b->weights);
+static void bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, struct qr_sim_bound *b) {
+    qr_buffers_take(r, "parameters", p->n_params * sizeof *b->theta, &b->theta);
+    qr_buffers_take(r, "gates", p->n_numbers * 16 * sizeof *b->matrices, &b->matrices);
+    qr_buffers_take(r, "gates", p->n_numbers * 32 * sizeof *b->derivatives, &b->derivatives);
+    qr_buffers_take(r, "fused gates", p->n_shapes * sizeof *b->suffix, &b->suffix);
+    qr_buffers_take(r, "fused gates", p->n_shapes * QR_NARROW * sizeof *b->narrow, &b->narrow);
+    qr_buffers_take(r, "derivatives", p->n_derivatives * QR_CROSS * sizeof *b->weights, &b->weights);
 }
 
-size_t qr_sim_bound_bytes(const struct qr_sim_plan *p) {
+size_t qr_bound_bytes(const struct qr_sim_plan *p) {
     struct qr_sim_bound none;
-    struct qr_room r = {.allocate = false};
-    bound_room(&r, p, &none);
-    return r.bytes + (p->stream ? qr_stream_bound_bytes(p) : 0);
+    struct qr_buffers r = {.allocate = false};
+    bound_buffers(&r, p, &none);
+    return r.bytes + (p->engine->bound_bytes ? p->engine->bound_bytes(p) : 0);
 }
 
-struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *p) {
+struct qr_sim_bound *qr_bound_new(const struct qr_sim_plan *p) {
     struct qr_sim_bound *b = qr_xcalloc(1, sizeof *b);
     struct qr_err err;
-    struct qr_room r = {.allocate = true, .err = &err};
+    struct qr_buffers r = {.allocate = true, .err = &err};
     b->plan = p;
-    bound_room(&r, p, b);
+    bound_buffers(&r, p, b);
     qr_check_memory(r.code == QR_OK, "numbers of a step");
-    if (p->stream) b->stream = qr_stream_bound_new(p);
+    if (p->engine->bound_new) p->engine->bound_new(b);
     return b;
 }
 
-void qr_sim_bound_free(struct qr_sim_bound *b) {
+void qr_bound_free(struct qr_sim_bound *b) {
     if (!b) return;
-    qr_stream_bound_free(b->stream);
+    if (b->plan->engine->bound_free) b->plan->engine->bound_free(b);
     free(b->theta);
     free(b->matrices);
     free(b->derivatives);
@@ -51,14 +51,14 @@ static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
     const struct qr_sim_plan *p = b->plan;
     const struct qr_plan_shape *s = &p->shapes[shape];
     struct qr_m4 after = qr_m4_identity();
-    uint32_t slope = s->first_slope + s->n_slopes;
+    uint32_t next = s->first_derivative + s->n_derivatives;
     for (uint32_t i = s->n_ops; i-- > s->n_prefix;) {
         const struct qr_plan_op *op = &p->ops[s->first_op + i];
         const double complex *u = b->matrices + (size_t)op->number * 16;
-        while (slope > s->first_slope && p->slopes[slope - 1].op == s->first_op + i) {
-            const struct qr_plan_slope *d = &p->slopes[--slope];
+        while (next > s->first_derivative && p->derivatives[next - 1].op == s->first_op + i) {
+            const struct qr_plan_derivative *d = &p->derivatives[--next];
             const double complex *du = b->derivatives + (size_t)op->number * 32 + d->arg * square(op);
-            qr_slope_weights(&after, op, u, du, d->scale, b->weights + (size_t)slope * QR_CROSS);
+            qr_derivative_weights(&after, op, u, du, d->scale, b->weights + (size_t)next * QR_CROSS);
         }
         after = qr_m4_mul_gate(&after, op, u, false);
     }
@@ -66,7 +66,7 @@ static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
     if (!s->n_prefix) qr_narrow_numbers(&after, b->narrow + shape * QR_NARROW);
 }
 
-void qr_sim_bind(struct qr_sim_bound *b, const double *theta) {
+void qr_bound_set(struct qr_sim_bound *b, const double *theta) {
     const struct qr_sim_plan *p = b->plan;
     if (p->n_params) memcpy(b->theta, theta, p->n_params * sizeof *theta);
     for (size_t i = 0; i < p->n_numbers; i++) {
@@ -76,7 +76,7 @@ void qr_sim_bind(struct qr_sim_bound *b, const double *theta) {
         qr_gate_matrix(g, a, b->matrices + i * 16, b->derivatives + i * 32);
     }
     for (uint32_t s = 0; s < p->n_shapes; s++) bind_shape(b, s);
-    if (p->stream) qr_stream_bind(b);
+    if (p->engine->bind) p->engine->bind(b);
 }
 
 struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s, const double *x) {

@@ -1,43 +1,43 @@
-/* sim/fusion/fuse.c — gates into two-qubit blocks, equal blocks into shapes. planner.md has the rules. */
+/* sim/fusion/fuse.c — gates into fused gates, equal ones into shapes. sim/planner.md has the rules. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "sim/fusion/plan.h"
 
-struct list { uint32_t *gates; size_t n, cap; };
+struct gates { uint32_t *gates; size_t n, cap; };
 
 struct draft {
     uint8_t q[2];
     bool plain; /* no controls outside the frame: gates may be added */
     uint64_t controls, control_values;
-    struct list ops;
+    struct gates ops;
 };
 
 struct fuser {
     const struct qr_circuit *c;
     unsigned n;
-    bool in_pairs;      /* what waits at the end on two neighbours becomes one block */
+    bool in_pairs;      /* what waits at the end on two neighbours becomes one fused gate */
     bool *data, *param; /* per gate: has a data argument; has a parameter that some observable sees */
     bool *fixed;        /* and has neither data nor any parameter */
     struct draft *drafts;
     size_t n_drafts, cap_drafts;
-    struct list pending[QR_MAX_QUBITS]; /* one-qubit gates after the last block on the qubit */
-    int64_t last[QR_MAX_QUBITS];        /* last block on the qubit, -1: none */
+    struct gates pending[QR_MAX_QUBITS]; /* one-qubit gates after the last fused gate on the qubit */
+    int64_t last[QR_MAX_QUBITS];        /* last fused gate on the qubit, -1: none */
 };
 
-static void push(struct list *l, uint32_t gate) {
+static void push(struct gates *l, uint32_t gate) {
     if (l->n == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 8;
         l->gates = qr_xreallocarray(l->gates, l->cap, sizeof *l->gates);
     }
     l->gates[l->n++] = gate;
 }
-static void push_all(struct list *l, const struct list *more) {
+static void push_all(struct gates *l, const struct gates *more) {
     for (size_t i = 0; i < more->n; i++) push(l, more->gates[i]);
 }
 
-/* A generator must not depend on the sample: inside a block no data comes after a parameter. */
-static bool may_follow(const struct fuser *f, const struct list *have, const struct list *more) {
+/* A generator must not depend on the sample: inside a fused gate no data comes after a parameter. */
+static bool may_follow(const struct fuser *f, const struct gates *have, const struct gates *more) {
     bool seen = false;
     for (size_t i = 0; i < have->n; i++) seen |= f->param[have->gates[i]];
     for (size_t i = 0; i < more->n; i++) {
@@ -46,13 +46,13 @@ static bool may_follow(const struct fuser *f, const struct list *have, const str
     }
     return true;
 }
-static bool has_param(const struct fuser *f, const struct list *l) {
+static bool has_param(const struct fuser *f, const struct gates *l) {
     for (size_t i = 0; i < l->n; i++)
         if (f->param[l->gates[i]]) return true;
     return false;
 }
 
-static bool is_fixed(const struct fuser *f, const struct list *l) {
+static bool is_fixed(const struct fuser *f, const struct gates *l) {
     for (size_t i = 0; i < l->n; i++)
         if (!f->fixed[l->gates[i]]) return false;
     return true;
@@ -68,9 +68,9 @@ static struct draft *new_draft(struct fuser *f, unsigned a, unsigned b) {
     return d;
 }
 
-/* Puts the pending gates of q where they belong: into its last block, else into one of their own. */
+/* Puts the pending gates of q where they belong: into its last fused gate, else into one of their own. */
 static void flush(struct fuser *f, unsigned q) {
-    struct list *p = &f->pending[q];
+    struct gates *p = &f->pending[q];
     if (!p->n) return;
     struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
     if (!d || !d->plain || !may_follow(f, &d->ops, p)) {
@@ -89,10 +89,10 @@ static void flush(struct fuser *f, unsigned q) {
 }
 
 static void fuse_one(struct fuser *f, uint32_t gate, unsigned q) {
-    struct list one = {.gates = &gate, .n = 1};
+    struct gates one = {.gates = &gate, .n = 1};
     struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
-    /* A block without parameters is not given any as long as a later one can take them: blocks before the first
-     * parameter cost nothing on the way back. Nor is a fixed block given data: what is fixed is simulated once for all samples. */
+    /* A fused gate without parameters is not given any as long as a later one can take them: fused gates before the first
+     * parameter cost nothing on the way back. Nor is a fixed one given data: what is fixed is simulated once for all samples. */
     if (!f->pending[q].n && d && d->plain && may_follow(f, &d->ops, &one) && !(f->param[gate] && !has_param(f, &d->ops)) &&
         !(f->data[gate] && is_fixed(f, &d->ops))) {
         push(&d->ops, gate);
@@ -103,9 +103,9 @@ static void fuse_one(struct fuser *f, uint32_t gate, unsigned q) {
 }
 
 /* Pending gates of a and b, those up to the last data first. */
-static void merge(const struct fuser *f, const struct list *a, const struct list *b, struct list *ret) {
+static void merge(const struct fuser *f, const struct gates *a, const struct gates *b, struct gates *ret) {
     size_t n[2] = {0, 0};
-    const struct list *l[2] = {a, b};
+    const struct gates *l[2] = {a, b};
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < l[k]->n; i++)
             if (f->data[l[k]->gates[i]]) n[k] = i + 1;
@@ -120,7 +120,7 @@ static bool same_frame(const struct draft *d, unsigned a, unsigned b) {
 }
 
 static void fuse_two(struct fuser *f, uint32_t gate, unsigned a, unsigned b) {
-    struct list none = {0}, ops = {0};
+    struct gates none = {0}, ops = {0};
     merge(f, &f->pending[a], &f->pending[b], &ops);
     push(&ops, gate);
     for (int attempt = 0;; attempt++) {
@@ -225,7 +225,7 @@ static uint32_t shape_of(const struct qr_sim_plan *p, uint32_t first, uint32_t n
 }
 
 static void finish_shape(struct qr_sim_plan *p, uint32_t first, uint32_t n) {
-    struct qr_plan_shape s = {.first_op = first, .n_ops = n, .first_slope = (uint32_t)p->n_slopes,
+    struct qr_plan_shape s = {.first_op = first, .n_ops = n, .first_derivative = (uint32_t)p->n_derivatives,
                               .data_slot = QR_NO_SLOT, .mixed_slot = QR_NO_SLOT};
     for (uint32_t i = 0; i < n; i++) {
         struct qr_plan_op *op = &p->ops[first + i];
@@ -235,13 +235,13 @@ static void finish_shape(struct qr_sim_plan *p, uint32_t first, uint32_t n) {
         else op->number = number_of(p, first + i);
         for (unsigned k = 0; k < op->gate.n_args; k++) {
             const struct qr_gate_arg *a = &op->gate.args[k];
-            if (a->kind != QR_ARG_PARAMETER || p->invisible[a->index]) continue;
-            p->slopes[p->n_slopes++] =
-                (struct qr_plan_slope){.op = first + i, .param = a->index, .arg = k, .scale = a->scale, .mixed = data};
+            if (a->kind != QR_ARG_PARAMETER || p->zero_gradient[a->index]) continue;
+            p->derivatives[p->n_derivatives++] =
+                (struct qr_plan_derivative){.op = first + i, .param = a->index, .arg = k, .scale = a->scale, .mixed = data};
             if (data) s.mixed_slot = (uint32_t)p->n_mixed;
         }
     }
-    s.n_slopes = (uint32_t)p->n_slopes - s.first_slope;
+    s.n_derivatives = (uint32_t)p->n_derivatives - s.first_derivative;
     if (s.n_prefix) s.data_slot = (uint32_t)p->n_data++;
     if (s.mixed_slot != QR_NO_SLOT) p->n_mixed++;
     p->shapes[p->n_shapes++] = s;
@@ -258,7 +258,7 @@ static void emit_segment(struct qr_sim_plan *p, const struct fuser *f) {
             p->n_ops += n;
             finish_shape(p, first, n);
         }
-        p->blocks[p->n_blocks++] = (struct qr_plan_block){
+        p->fused[p->n_fused++] = (struct qr_fused_gate){
             .shape = shape, .q = {d->q[0], d->q[1]}, .controls = d->controls, .control_values = d->control_values};
     }
 }
@@ -271,14 +271,14 @@ static void emit(struct qr_sim_plan *p, const struct fuser *f, size_t n_segments
     }
     p->ops = qr_xcalloc(n_ops + 1, sizeof *p->ops);
     p->numbers = qr_xcalloc(n_ops + 1, sizeof *p->numbers);
-    p->slopes = qr_xcalloc(2 * n_ops + 1, sizeof *p->slopes);
+    p->derivatives = qr_xcalloc(2 * n_ops + 1, sizeof *p->derivatives);
     p->shapes = qr_xcalloc(n_drafts + 1, sizeof *p->shapes);
-    p->blocks = qr_xcalloc(n_drafts + 1, sizeof *p->blocks);
+    p->fused = qr_xcalloc(n_drafts + 1, sizeof *p->fused);
     for (size_t s = 0; s < n_segments; s++) {
-        if (ret_first) ret_first[s] = (uint32_t)p->n_blocks;
+        if (ret_first) ret_first[s] = (uint32_t)p->n_fused;
         emit_segment(p, &f[s]);
     }
-    if (ret_first) ret_first[n_segments] = (uint32_t)p->n_blocks;
+    if (ret_first) ret_first[n_segments] = (uint32_t)p->n_fused;
 }
 
 static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const struct qr_circuit *c) {
@@ -293,7 +293,7 @@ static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const str
         for (unsigned k = 0; k < c->gates[i].n_args; k++) {
             const struct qr_gate_arg *a = &c->gates[i].args[k];
             f->data[i] |= a->kind == QR_ARG_DATA;
-            f->param[i] |= a->kind == QR_ARG_PARAMETER && !p->invisible[a->index];
+            f->param[i] |= a->kind == QR_ARG_PARAMETER && !p->zero_gradient[a->index];
             f->fixed[i] &= a->kind == QR_ARG_CONSTANT;
         }
     }
@@ -319,16 +319,16 @@ void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size
     free(f);
 }
 
-void qr_plan_forget_blocks(struct qr_sim_plan *p) {
+void qr_plan_unfuse(struct qr_sim_plan *p) {
     free(p->ops);
     free(p->numbers);
-    free(p->slopes);
+    free(p->derivatives);
     free(p->shapes);
-    free(p->blocks);
+    free(p->fused);
     p->ops = NULL;
     p->numbers = NULL;
-    p->slopes = NULL;
+    p->derivatives = NULL;
     p->shapes = NULL;
-    p->blocks = NULL;
-    p->n_ops = p->n_numbers = p->n_slopes = p->n_shapes = p->n_blocks = p->n_data = p->n_mixed = 0;
+    p->fused = NULL;
+    p->n_ops = p->n_numbers = p->n_derivatives = p->n_shapes = p->n_fused = p->n_data = p->n_mixed = 0;
 }

@@ -1,8 +1,8 @@
-/* sim/fusion/matrix.c — 4x4 algebra in float64: from gates to a block's matrix, from a cross matrix to derivatives. */
+/* sim/fusion/matrix.c — 4x4 algebra in float64: from gates to a fused gate's matrix, from a cross matrix to derivatives. */
 #include <string.h>
 
 #include "base/mem.h"
-#include "sim/fusion/plan.h"
+#include "sim/fusion/matrix.h"
 
 struct qr_m4 qr_m4_identity(void) {
     struct qr_m4 m;
@@ -114,7 +114,7 @@ static struct qr_m4 mul_generator(const struct qr_m4 *s, const struct qr_plan_op
 
 /* D = s g s^adjoint is anti-Hermitian and so is K: Re Tr(D K) = sum_{i<j} 2 Re(D_ji K_ij) - 2 sum_i Im D_ii Im K_ii / 2. So the lower half of D
  * is enough. */
-void qr_slope_weights(const struct qr_m4 *s, const struct qr_plan_op *op, const double complex *u, const double complex *d, double scale,
+void qr_derivative_weights(const struct qr_m4 *s, const struct qr_plan_op *op, const double complex *u, const double complex *d, double scale,
                       double ret[QR_CROSS]) {
     static const int place[4][4] = {{12, 0, 2, 4}, {0, 13, 6, 8}, {2, 6, 14, 10}, {4, 8, 10, 15}};
     struct qr_m4 t QR_RAW = mul_generator(s, op, u, d);
@@ -135,8 +135,8 @@ void qr_slope_weights(const struct qr_m4 *s, const struct qr_plan_op *op, const 
         }
 }
 
-/* Each as qr_slope_value has it, side by side. */
-void qr_two_slopes(const double w[2 * QR_CROSS], const double k[QR_CROSS], double ret[2]) {
+/* Each as qr_derivative_value has it, side by side. */
+void qr_two_derivatives(const double w[2 * QR_CROSS], const double k[QR_CROSS], double ret[2]) {
     pair s = {0, 0};
 #pragma GCC unroll 8
     for (int i = 0; i < QR_CROSS; i += 2) {
@@ -149,7 +149,7 @@ void qr_two_slopes(const double w[2 * QR_CROSS], const double k[QR_CROSS], doubl
     memcpy(ret, &s, sizeof s);
 }
 
-double qr_slope_value(const double w[QR_CROSS], const double k[QR_CROSS]) {
+double qr_derivative_value(const double w[QR_CROSS], const double k[QR_CROSS]) {
     double s = 0;
     for (int i = 0; i < QR_CROSS; i++) s += w[i] * k[i];
     return s;

@@ -3,7 +3,6 @@
 
 #include "base/parse.h"
 #include "sim/kernels/kernel.h"
-#include "sim/fusion/plan.h"
 
 #if defined __x86_64__
 #define HAVE_X86 1

@@ -1,4 +1,4 @@
-/* sim/kernels/kernel.h — the hot loops, one table per instruction set and precision (inside the room).
+/* sim/kernels/kernel.h — the hot loops, one table per instruction set and precision.
  *
  * Data      A cell is 16 lanes: E re[16], im[16], 64-byte aligned. A tile is 2^bits cells.
  * Bits      Every table evaluates the same expressions with the same fused multiply-adds in the same
@@ -6,14 +6,15 @@
  * Numbers   float64 in both precisions. narrow: re[16], im[16] of a 4x4 matrix, row-major, the same for all lanes. wide: for each
  *           of the 16 entries re[16 lanes], im[16 lanes], 64-byte aligned.
  */
-#ifndef QR_SIM_KERNEL_IMPL_H
-#define QR_SIM_KERNEL_IMPL_H
+#ifndef QR_SIM_KERNELS_KERNEL_H
+#define QR_SIM_KERNELS_KERNEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/mem.h"
+#include "sim/kernels/isa.h"
 
 enum {
     QR_LANES = 16,
@@ -38,7 +39,7 @@ struct qr_ahead {
 };
 
 /* Where in a tile a 4x4 acts: cells whose bits `controls` read `values`. */
-struct qr_place {
+struct qr_tile_place {
     uint8_t bit[2]; /* cell bit of frame position 0 (more significant) and 1 */
     uint64_t controls, values;
     struct qr_ahead *ahead; /* a cell a group; NULL: none */
@@ -55,11 +56,11 @@ struct qr_pauli_place {
 struct qr_kernels {
     const char *name;
     /* cells <- matrix on the place, for all groups */
-    void (*apply)(void *cells, unsigned bits, const struct qr_place *at, const void *numbers, bool wide);
+    void (*apply)(void *cells, unsigned bits, const struct qr_tile_place *at, const void *numbers, bool wide);
     /* acc[k][lane] += the cross numbers of `count` groups from group `start` (0, or what an earlier call returned), a multiple
      * of QR_BATCH_GROUPS but for the last call: each batch is summed in E, batches in float64. Then, where numbers is
      * not NULL, the matrix on both vectors. Returns where to go on. */
-    uint64_t (*cross)(void *phi, void *lambda, unsigned bits, const struct qr_place *at, const void *numbers, bool wide,
+    uint64_t (*cross)(void *phi, void *lambda, unsigned bits, const struct qr_tile_place *at, const void *numbers, bool wide,
                       uint64_t start, size_t count, double (*acc)[QR_LANES]);
     /* ret[k] = tree over lanes of acc[k][lane] * scale[lane] */
     void (*fold)(const double (*acc)[QR_LANES], const double scale[QR_LANES], double ret[QR_CROSS]);
@@ -102,9 +103,9 @@ struct qr_kernels {
     void (*encode)(const double *m, const double *b, void *ret);
     /* out <- a matrix of its own for each of lanes 0-7 on the place; the other lanes stay. numbers: for each of the 16 entries re[8],
      * im[8], 64-byte aligned. out may be in. */
-    void (*apply_half)(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers);
+    void (*apply_half)(const void *in, void *out, unsigned bits, const struct qr_tile_place *at, const double *numbers);
     /* out <- a matrix for each lane on the place; numbers as apply's wide ones; at least two groups. out may be in. */
-    void (*apply_wide)(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers);
+    void (*apply_wide)(const void *in, void *out, unsigned bits, const struct qr_tile_place *at, const double *numbers);
     /* lane l of to <- lane 4 + l / 4 of from */
     void (*repeat)(const void *from, void *to, size_t cells);
     /* cells[i] += cells[n + i], then cells[2 n + i] ... */
@@ -118,5 +119,6 @@ struct qr_kernels {
 /* [0] float32, [1] float64 */
 extern const struct qr_kernels *const qr_kernels_portable[2], *const qr_kernels_avx2[2], *const qr_kernels_avx512[2],
     *const qr_kernels_neon[2];
+const struct qr_kernels *qr_kernels_of(enum qr_isa isa, enum qr_precision precision);
 
 #endif

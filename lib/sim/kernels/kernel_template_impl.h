@@ -17,7 +17,7 @@ struct NAME(wide) { _Alignas(64) double re[QR_LANES]; double im[QR_LANES]; };
 /* Walks the groups: indices with the frame's bits zero and the controls' bits as wanted. */
 struct NAME(walk) { uint64_t free, values; size_t sa, sb, n; struct qr_ahead *ahead; };
 
-INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_place *at) {
+INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_tile_place *at) {
     uint64_t all = bits == 64 ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1;
     struct NAME(walk) w;
     w.sa = (size_t)1 << at->bit[0];
@@ -40,7 +40,7 @@ INLINE void NAME(fetch)(struct qr_ahead *a) {
     a->vector++;
 }
 
-/* Sums are float64 and rounded once when stored: planner.md has why. */
+/* Sums are float64 and rounded once when stored: sim/planner.md has why. */
 INLINE void NAME(apply_group)(struct NAME(cell) *c, size_t sa, size_t sb, const void *numbers, bool wide) {
     struct NAME(cell) *q[4] = {c, c + sb, c + sa, c + sa + sb};
     const struct NAME(wide) *w = numbers;
@@ -206,7 +206,7 @@ INLINE void NAME(multiply)(struct NAME(cell) *c, const struct NAME(walk) *w, con
     else if (v->n > 2) NAME(move_range)(c, w, v, v->n, i, count);
 }
 
-static void NAME(apply)(void *cells, unsigned bits, const struct qr_place *at, const void *numbers, bool wide) {
+static void NAME(apply)(void *cells, unsigned bits, const struct qr_tile_place *at, const void *numbers, bool wide) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
     struct NAME(matrix) m RAW;
     NAME(look)(numbers, wide, &m);
@@ -281,7 +281,7 @@ INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) *p, const struct NAME(
 }
 
 /* In batches of QR_BATCH_GROUPS, so that a group's cells are still in L1 when the matrix comes. numbers NULL: no matrix. */
-static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct qr_place *at, const void *numbers,
+static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct qr_tile_place *at, const void *numbers,
                             bool wide, uint64_t start, size_t count, double (*acc)[QR_LANES]) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
     struct NAME(matrix) m RAW;

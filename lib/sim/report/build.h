@@ -1,8 +1,8 @@
-/* sim/report/build.h — what both engines' reports are built with (inside the room): stages, lines, and what a kernel's call costs. */
-#ifndef QR_SIM_REPORT_IMPL_H
-#define QR_SIM_REPORT_IMPL_H
+/* sim/report/build.h — what an engine's report is built with: stages, lines, and what a kernel's call costs. */
+#ifndef QR_SIM_REPORT_BUILD_H
+#define QR_SIM_REPORT_BUILD_H
 
-#include "sim/fusion/plan.h"
+#include "sim/fusion/bind.h"
 #include "sim/report/report.h"
 
 /* How kernels' `apply` multiplies: `row` entries a row (1, 2 or 4); 0: rows of one entry 1 or -1, by which `moved` of four cells change. */
@@ -21,16 +21,12 @@ struct qr_report_build {
 struct qr_sim_stage *qr_report_stage(struct qr_report_build *b, const char *name, const char *what);
 void qr_report_line(struct qr_report_build *b, const char *key, const char *format, ...) QR_PRINTF(3, 4);
 void qr_report_part(struct qr_report_build *b, const char *format, ...) QR_PRINTF(2, 3);
-/* base: the circuit's number of the block's qubit 0. */
-void qr_report_block(struct qr_report_build *b, uint32_t block, unsigned part, unsigned half, unsigned base);
+/* base: the circuit's number of the fused gate's qubit 0. */
+void qr_report_gate(struct qr_report_build *b, uint32_t fused, unsigned part, unsigned half, unsigned base);
 /* numbers: as qr_narrow_numbers, or its second half. */
 struct qr_report_way qr_report_way(const double *numbers);
 
-/* stream_facts.c, generic_facts.c: lines, parts, blocks and stages; the options' n_samples are r's. */
-void qr_report_streaming(struct qr_report_build *b);
-void qr_report_blocked(struct qr_report_build *b);
-
-/* ---- calls of kernels (kernel_impl.h), summed: cells of 16 lanes, of `cell` bytes ---- */
+/* ---- calls of kernels (kernels/kernel.h), summed: cells of 16 lanes, of `cell` bytes ---- */
 
 enum { QR_FLOP = 2 * QR_LANES, QR_FLOP_COMPLEX = 4 * QR_FLOP, QR_FLOP_CROSS = 14 * QR_FLOP }; /* of an operation, a complex multiply-add; a cross matrix, each cell */
 

@@ -35,15 +35,15 @@ static void put_words(struct qr_buf *to, const char *text, size_t indent) {
     qr_buf_puts(to, "\n");
 }
 
-static void put_blocks(const struct qr_sim_report *r, struct qr_buf *to) {
-    qr_buf_puts(to, "\nblocks      (#shape: the qubits that it is on)\n");
-    for (size_t i = 0; i < r->n_blocks;) {
-        const struct qr_sim_block *first = &r->blocks[i];
+static void put_fused(const struct qr_sim_report *r, struct qr_buf *to) {
+    qr_buf_puts(to, "\nfused gates (#shape: the qubits that it is on)\n");
+    for (size_t i = 0; i < r->n_fused;) {
+        const struct qr_sim_fused_gate *first = &r->fused[i];
         struct qr_buf words = {0};
         unsigned last = UINT32_MAX;
         bool halves = strcmp(r->engine, "streaming") == 0;
-        for (; i < r->n_blocks; i++) {
-            const struct qr_sim_block *x = &r->blocks[i];
+        for (; i < r->n_fused; i++) {
+            const struct qr_sim_fused_gate *x = &r->fused[i];
             if (x->part != first->part || (halves && x->half != first->half)) break;
             if (x->shape != last) qr_buf_printf(&words, " #%u:", x->shape + 1);
             last = x->shape;
@@ -59,12 +59,12 @@ static void put_blocks(const struct qr_sim_report *r, struct qr_buf *to) {
 }
 
 static void put_shapes(const struct qr_sim_report *r, struct qr_buf *to) {
-    qr_buf_puts(to, "\nshapes      (the gates of a block, in their order; 1 and 2 are its qubits)\n");
+    qr_buf_puts(to, "\nshapes      (the gates of a fused gate, in their order; 1 and 2 are its qubits)\n");
     for (size_t i = 0; i < r->n_shapes; i++) {
         const struct qr_sim_shape *s = &r->shapes[i];
-        if (!s->n_blocks) continue;
-        qr_buf_printf(to, "  #%-8zu %u gate%s, %u derivatives, in %u block%s\n            ", i + 1, s->n_gates, s->n_gates == 1 ? "" : "s",
-                      s->n_slopes, s->n_blocks, s->n_blocks == 1 ? "" : "s");
+        if (!s->n_fused) continue;
+        qr_buf_printf(to, "  #%-8zu %u gate%s, %u derivatives, in %u fused gate%s\n            ", i + 1, s->n_gates, s->n_gates == 1 ? "" : "s",
+                      s->n_derivatives, s->n_fused, s->n_fused == 1 ? "" : "s");
         put_words(to, s->gates, 12);
     }
 }
@@ -72,8 +72,8 @@ static void put_shapes(const struct qr_sim_report *r, struct qr_buf *to) {
 static void put_stages(const struct qr_sim_report *r, struct qr_buf *to) {
     static const char *const when[] = {"", "once a step: ", "once: "};
     double n = (double)r->n_samples;
-    qr_buf_printf(to, "\nstages      (a sample, in blocks of %zu)\n", r->n_samples);
-    for (unsigned w = QR_EACH_BLOCK; w <= QR_ONCE; w++)
+    qr_buf_printf(to, "\nstages      (a sample, in micro-batches of %zu)\n", r->n_samples);
+    for (unsigned w = QR_EACH_MICRO_BATCH; w <= QR_ONCE; w++)
         for (size_t i = 0; i < r->n_stages; i++) {
             const struct qr_sim_stage *s = &r->stages[i];
             if (s->when != w) continue;
@@ -104,8 +104,8 @@ static void put_buffers(const struct qr_sim_report *r, struct qr_buf *to) {
 
 void qr_sim_report_text(const struct qr_sim_report *r, bool whole, struct qr_buf *to) {
     size_t n_shapes = 0;
-    for (size_t i = 0; i < r->n_shapes; i++) n_shapes += r->shapes[i].n_blocks > 0;
-    qr_buf_printf(to, "plan        %s engine: %zu gates in %zu two-qubit blocks of %zu shapes\n", r->engine, r->n_gates, r->n_blocks, n_shapes);
+    for (size_t i = 0; i < r->n_shapes; i++) n_shapes += r->shapes[i].n_fused > 0;
+    qr_buf_printf(to, "plan        %s engine: %zu gates in %zu fused gates of %zu shapes\n", r->engine, r->n_gates, r->n_fused, n_shapes);
     qr_buf_puts(to, "  why       ");
     put_words(to, r->why, 12);
     for (size_t i = 0; i < r->n_lines; i++) {
@@ -113,7 +113,7 @@ void qr_sim_report_text(const struct qr_sim_report *r, bool whole, struct qr_buf
         put_words(to, r->lines[i].text, 12);
     }
     if (!whole) return;
-    put_blocks(r, to);
+    put_fused(r, to);
     put_shapes(r, to);
     put_stages(r, to);
     put_buffers(r, to);
@@ -134,10 +134,10 @@ static void open_list(struct qr_json_writer *w, const char *key) {
     qr_json_open(w, '[');
 }
 
-static void blocks_json(const struct qr_sim_report *r, struct qr_json_writer *w) {
-    open_list(w, "blocks");
-    for (size_t i = 0; i < r->n_blocks; i++) {
-        const struct qr_sim_block *b = &r->blocks[i];
+static void fused_json(const struct qr_sim_report *r, struct qr_json_writer *w) {
+    open_list(w, "fused_gates");
+    for (size_t i = 0; i < r->n_fused; i++) {
+        const struct qr_sim_fused_gate *b = &r->fused[i];
         qr_json_open(w, '{');
         put_string(w, "part", r->parts[b->part]);
         put_number(w, "half_layer", b->half + 1);
@@ -158,8 +158,8 @@ static void blocks_json(const struct qr_sim_report *r, struct qr_json_writer *w)
         qr_json_open(w, '{');
         put_number(w, "shape", (double)i + 1);
         put_string(w, "gates", s->gates);
-        put_number(w, "derivatives", s->n_slopes);
-        put_number(w, "blocks", s->n_blocks);
+        put_number(w, "derivatives", s->n_derivatives);
+        put_number(w, "fused_gates", s->n_fused);
         put_number(w, "row_entries", s->row);
         qr_json_close(w, '}');
     }
@@ -173,7 +173,7 @@ static void costs_json(const struct qr_sim_report *r, struct qr_json_writer *w) 
         qr_json_open(w, '{');
         put_string(w, "stage", s->name);
         put_string(w, "what", s->what);
-        put_string(w, "per", s->when == QR_EACH_BLOCK ? "block" : s->when == QR_EACH_STEP ? "step" : "workspace");
+        put_string(w, "per", s->when == QR_EACH_MICRO_BATCH ? "micro-batch" : s->when == QR_EACH_STEP ? "step" : "workspace");
         put_number(w, "flop", s->flop);
         put_number(w, "bytes", s->bytes);
         qr_json_close(w, '}');
@@ -193,7 +193,7 @@ void qr_sim_report_json(const struct qr_sim_report *r, struct qr_json_writer *w)
     qr_json_open(w, '{');
     put_string(w, "engine", r->engine);
     put_string(w, "why", r->why);
-    put_number(w, "samples_of_a_block", (double)r->n_samples);
+    put_number(w, "samples_of_a_micro_batch", (double)r->n_samples);
     put_string(w, "order", r->read_outs_first ? "read-outs first" : "direction known");
     put_number(w, "flop", r->flop);
     put_number(w, "bytes", r->bytes);
@@ -207,7 +207,7 @@ void qr_sim_report_json(const struct qr_sim_report *r, struct qr_json_writer *w)
         qr_json_close(w, '}');
     }
     qr_json_close(w, ']');
-    blocks_json(r, w);
+    fused_json(r, w);
     costs_json(r, w);
     qr_json_close(w, '}');
 }

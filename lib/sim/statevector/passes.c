@@ -1,27 +1,27 @@
-/* sim/statevector/passes.c — the order of blocks over a state, and every qubit's place in it. planner.md has the rules. */
+/* sim/statevector/passes.c — the order of fused gates over a state, and every qubit's place in it. sim/planner.md has the rules. */
 #include <string.h>
 
 #include "base/mem.h"
-#include "sim/fusion/plan.h"
+#include "sim/statevector/statevector_impl.h"
 
-enum { NEVER = 1 << 30 }; /* later than any block */
+enum { NEVER = 1 << 30 }; /* later than any fused gate */
 
 struct layout {
     unsigned pos[QR_MAX_QUBITS]; /* physical bit of a qubit; the first lane_bits are lanes */
     unsigned lane_bits;
-    bool *done; /* per block */
+    bool *done; /* per fused gate */
 };
 
 static uint64_t bit(unsigned b) { return UINT64_C(1) << b; }
-static uint64_t qubits_of(const struct qr_plan_block *b) { return b->controls | bit(b->q[0]) | bit(b->q[1]); }
+static uint64_t qubits_of(const struct qr_fused_gate *b) { return b->controls | bit(b->q[0]) | bit(b->q[1]); }
 static bool is_lane(const struct layout *l, unsigned q) { return l->pos[q] < l->lane_bits; }
 
-/* Fixed blocks with nothing but fixed blocks before them need no sample and no theta. */
+/* Fused gates that are fixed, with nothing but fixed ones before them need no sample and no theta. */
 static size_t mark_start(const struct qr_sim_plan *p, bool *ret) {
     uint64_t later = 0;
     size_t n = 0;
-    for (size_t i = 0; i < p->n_blocks; i++) {
-        const struct qr_plan_block *b = &p->blocks[i];
+    for (size_t i = 0; i < p->n_fused; i++) {
+        const struct qr_fused_gate *b = &p->fused[i];
         const struct qr_plan_shape *s = &p->shapes[b->shape];
         uint64_t all = qubits_of(b);
         bool fixed = true;
@@ -34,12 +34,12 @@ static size_t mark_start(const struct qr_sim_plan *p, bool *ret) {
     return n;
 }
 
-/* Place in the list of the first block still to do on each qubit. */
+/* Place in the list of the first fused gate still to do on each qubit. */
 static void next_use(const struct qr_sim_plan *p, const bool *done, unsigned *ret) {
     for (unsigned q = 0; q < p->n; q++) ret[q] = NEVER;
-    for (size_t i = p->n_blocks; i-- > 0;)
+    for (size_t i = p->n_fused; i-- > 0;)
         if (!done[i])
-            for (int k = 0; k < 2; k++) ret[p->blocks[i].q[k]] = (unsigned)i;
+            for (int k = 0; k < 2; k++) ret[p->fused[i].q[k]] = (unsigned)i;
 }
 
 /* The four qubits among `from` that are wanted last. */
@@ -75,16 +75,17 @@ static void first_layout(const struct qr_sim_plan *p, struct layout *l) {
 static unsigned rank_in(uint64_t mask, unsigned b) { return (unsigned)__builtin_popcountll(mask & (bit(b) - 1)); }
 
 static struct qr_plan_step *new_step(struct qr_sim_plan *p) {
-    p->steps = qr_xreallocarray(p->steps, p->n_steps + 1, sizeof *p->steps);
-    struct qr_plan_step *s = &p->steps[p->n_steps++];
+    struct qr_statevector *v = p->statevector;
+    v->steps = qr_xreallocarray(v->steps, v->n_steps + 1, sizeof *v->steps);
+    struct qr_plan_step *s = &v->steps[v->n_steps++];
     *s = (struct qr_plan_step){.lanes = 0xffff, .wide_slot = QR_NO_SLOT};
     return s;
 }
 
-static void add_step(struct qr_sim_plan *p, const struct layout *l, uint64_t tile, uint32_t block) {
-    const struct qr_plan_block *b = &p->blocks[block];
-    struct qr_plan_step s = {.block = block, .shape = b->shape, .lanes = 0xffff, .wide_slot = QR_NO_SLOT,
-                             .cross = p->shapes[b->shape].n_slopes > 0};
+static void add_step(struct qr_sim_plan *p, const struct layout *l, uint64_t tile, uint32_t fused) {
+    const struct qr_fused_gate *b = &p->fused[fused];
+    struct qr_plan_step s = {.fused = fused, .shape = b->shape, .lanes = 0xffff, .wide_slot = QR_NO_SLOT,
+                             .cross = p->shapes[b->shape].n_derivatives > 0};
     for (int k = 0; k < 2; k++) s.place.bit[k] = (uint8_t)rank_in(tile, l->pos[b->q[k]] - l->lane_bits);
     for (unsigned q = 0; q < p->n; q++) {
         if (!(b->controls & bit(q))) continue;
@@ -102,50 +103,52 @@ static void add_step(struct qr_sim_plan *p, const struct layout *l, uint64_t til
     }
     bool data = p->shapes[b->shape].data_slot != QR_NO_SLOT;
     if (p->lanes_are_samples) s.wide_slot = data ? p->shapes[b->shape].data_slot : QR_NO_SLOT;
-    else if (s.lanes != 0xffff) s.wide_slot = (uint32_t)p->n_wide++;
+    else if (s.lanes != 0xffff) s.wide_slot = (uint32_t)p->statevector->n_wide++;
     *new_step(p) = s;
 }
 
 /* Cells of the tile: where each lies. */
 static void add_offsets(struct qr_sim_plan *p, struct qr_plan_pass *pass) {
-    pass->first_offset = (uint32_t)p->n_offsets;
-    if (p->tile_bits == p->cell_bits) return;
-    size_t n = (size_t)1 << p->tile_bits;
-    p->offsets = qr_xreallocarray(p->offsets, p->n_offsets + n, sizeof *p->offsets);
+    struct qr_statevector *v = p->statevector;
+    pass->first_offset = (uint32_t)v->n_offsets;
+    if (v->tile_bits == p->cell_bits) return;
+    size_t n = (size_t)1 << v->tile_bits;
+    v->offsets = qr_xreallocarray(v->offsets, v->n_offsets + n, sizeof *v->offsets);
     uint64_t o = 0;
-    for (size_t i = 0; i < n; i++, o = ((o | ~pass->tile) + 1) & pass->tile) p->offsets[p->n_offsets + i] = qr_cell_at(o);
-    p->n_offsets += n;
+    for (size_t i = 0; i < n; i++, o = ((o | ~pass->tile) + 1) & pass->tile) v->offsets[v->n_offsets + i] = qr_cell_at(o);
+    v->n_offsets += n;
 }
 
-/* The blocks that one pass takes, in program order: greedily, a block enters when its frame is on lanes or inside the tile, which grows
- * to tile_bits, and no block left out before it touches its qubits. Returns how many. */
+/* The fused gates that one pass takes, in program order: greedily, a fused gate enters when its frame is on lanes or inside the tile, which grows
+ * to tile_bits, and no fused gate left out before it touches its qubits. Returns how many. */
 static size_t choose(const struct qr_sim_plan *p, const struct layout *l, const bool *only, uint64_t *ret_tile, uint32_t *ret) {
+    const struct qr_statevector *v = p->statevector;
     uint64_t tile = 0, blocked = 0;
     size_t n = 0;
-    for (size_t i = 0; i < p->n_blocks; i++) {
+    for (size_t i = 0; i < p->n_fused; i++) {
         if (l->done[i] || (only && !only[i])) continue;
-        const struct qr_plan_block *b = &p->blocks[i];
+        const struct qr_fused_gate *b = &p->fused[i];
         uint64_t all = qubits_of(b), want = tile;
         for (int k = 0; k < 2; k++)
             if (!is_lane(l, b->q[k])) want |= bit(l->pos[b->q[k]] - l->lane_bits);
-        if ((all & blocked) || (unsigned)__builtin_popcountll(want) > p->tile_bits) {
+        if ((all & blocked) || (unsigned)__builtin_popcountll(want) > v->tile_bits) {
             blocked |= all;
             continue;
         }
         tile = want;
         ret[n++] = (uint32_t)i;
     }
-    for (unsigned c = 0; (unsigned)__builtin_popcountll(tile) < p->tile_bits; c++) tile |= bit(c);
+    for (unsigned c = 0; (unsigned)__builtin_popcountll(tile) < v->tile_bits; c++) tile |= bit(c);
     *ret_tile = tile;
     return n;
 }
 
-/* Those of the chosen blocks that touch no lane and that no other has to come before; the others stay, in order. */
+/* Those of the chosen fused gates that touch no lane and that no other has to come before; the others stay, in order. */
 static size_t add_ready(struct qr_sim_plan *p, struct layout *l, uint64_t tile, uint32_t *chosen, size_t n) {
     uint64_t blocked = 0;
     size_t left = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct qr_plan_block *b = &p->blocks[chosen[i]];
+        const struct qr_fused_gate *b = &p->fused[chosen[i]];
         if (is_lane(l, b->q[0]) || is_lane(l, b->q[1]) || (qubits_of(b) & blocked)) {
             blocked |= qubits_of(b);
             chosen[left++] = chosen[i];
@@ -157,18 +160,18 @@ static size_t add_ready(struct qr_sim_plan *p, struct layout *l, uint64_t tile, 
     return left;
 }
 
-/* The lanes change places with the qubits of the tile that are wanted last: in this pass, then later. Those that the pass's next block
+/* The lanes change places with the qubits of the tile that are wanted last: in this pass, then later. Those that the pass's next fused gate
  * needs stay. */
 static void add_transpose(struct qr_sim_plan *p, struct layout *l, uint64_t tile, const uint32_t *chosen, size_t n) {
     uint64_t cells = 0;
     unsigned use[QR_MAX_QUBITS];
     next_use(p, l->done, use);
-    for (unsigned q = 0; q < p->n; q++) use[q] += use[q] == NEVER ? NEVER : (unsigned)p->n_blocks;
+    for (unsigned q = 0; q < p->n; q++) use[q] += use[q] == NEVER ? NEVER : (unsigned)p->n_fused;
     for (size_t i = n; i-- > 0;)
-        for (int k = 0; k < 2; k++) use[p->blocks[chosen[i]].q[k]] = (unsigned)i;
+        for (int k = 0; k < 2; k++) use[p->fused[chosen[i]].q[k]] = (unsigned)i;
     for (unsigned q = 0; q < p->n; q++)
         if (!is_lane(l, q) && (tile & bit(l->pos[q] - l->lane_bits))) cells |= bit(q);
-    for (int k = 0; k < 2; k++) cells &= ~bit(p->blocks[chosen[0]].q[k]);
+    for (int k = 0; k < 2; k++) cells &= ~bit(p->fused[chosen[0]].q[k]);
     unsigned in[QR_LANE_BITS], out[QR_LANE_BITS] = {0};
     latest(p, use, cells, in);
     for (unsigned q = 0; q < p->n; q++)
@@ -183,30 +186,32 @@ static void add_transpose(struct qr_sim_plan *p, struct layout *l, uint64_t tile
     }
 }
 
-/* Returns how many blocks it has. */
+/* Returns how many fused gates it has. */
 static size_t add_pass(struct qr_sim_plan *p, struct layout *l, const bool *only, uint32_t *chosen) {
-    struct qr_plan_pass pass = {.first_step = (uint32_t)p->n_steps};
+    struct qr_statevector *v = p->statevector;
+    struct qr_plan_pass pass = {.first_step = (uint32_t)v->n_steps};
     size_t n = choose(p, l, only, &pass.tile, chosen);
     add_offsets(p, &pass);
     for (size_t left = add_ready(p, l, pass.tile, chosen, n); left; left = add_ready(p, l, pass.tile, chosen, left))
         add_transpose(p, l, pass.tile, chosen, left);
-    pass.n_steps = (uint32_t)p->n_steps - pass.first_step;
-    p->passes = qr_xreallocarray(p->passes, p->n_passes + 1, sizeof *p->passes);
-    p->passes[p->n_passes++] = pass;
+    pass.n_steps = (uint32_t)v->n_steps - pass.first_step;
+    v->passes = qr_xreallocarray(v->passes, v->n_passes + 1, sizeof *v->passes);
+    v->passes[v->n_passes++] = pass;
     return n;
 }
 
 static void place_terms(struct qr_sim_plan *p, const struct layout *l, const struct qr_observable *obs, size_t n_obs) {
+    struct qr_statevector *v = p->statevector;
     size_t n = 0;
     uint64_t paired = 0;
     for (size_t r = 0; r < n_obs; r++) n += obs[r].n_terms;
-    p->terms = qr_xcalloc(n + 1, sizeof *p->terms);
+    v->terms = qr_xcalloc(n + 1, sizeof *v->terms);
     for (size_t r = 0; r < n_obs; r++)
         for (size_t t = 0; t < obs[r].n_terms; t++) {
             const struct qr_pauli_term *from = &obs[r].terms[t];
-            struct qr_plan_term *to = &p->terms[p->n_terms++];
+            struct qr_plan_term *to = &v->terms[v->n_terms++];
             *to = (struct qr_plan_term){.readout = (uint32_t)r, .coefficient = from->coefficient};
-            to->place.turned = p->tile_bits < p->cell_bits;
+            to->place.turned = v->tile_bits < p->cell_bits;
             to->place.n_y = (uint8_t)(__builtin_popcountll(from->x & from->z) & 3);
             for (unsigned q = 0; q < p->n_qubits; q++) {
                 if (is_lane(l, q)) {
@@ -219,36 +224,38 @@ static void place_terms(struct qr_sim_plan *p, const struct layout *l, const str
             }
             paired |= to->place.x;
         }
-    p->tiles_observe = p->tile_bits < p->cell_bits && p->n_passes && !(paired & ~p->passes[p->n_passes - 1].tile);
+    v->tiles_observe = v->tile_bits < p->cell_bits && v->n_passes && !(paired & ~v->passes[v->n_passes - 1].tile);
 }
 
 /* A step's adjoint is wanted only where an earlier step that owes derivatives, or whose adjoint is wanted, shares a qubit with it:
  * what happens on other qubits does not show in a cross matrix. */
 static void mark_back(struct qr_sim_plan *p) {
+    struct qr_statevector *v = p->statevector;
     uint64_t owed = 0;
-    for (size_t i = 0; i < p->n_steps; i++) {
-        if (p->steps[i].transpose) continue;
-        uint64_t all = qubits_of(&p->blocks[p->steps[i].block]);
-        p->steps[i].back = all & owed;
-        if (p->steps[i].cross || p->steps[i].back) owed |= all;
+    for (size_t i = 0; i < v->n_steps; i++) {
+        if (v->steps[i].transpose) continue;
+        uint64_t all = qubits_of(&p->fused[v->steps[i].fused]);
+        v->steps[i].back = all & owed;
+        if (v->steps[i].cross || v->steps[i].back) owed |= all;
     }
 }
 
 void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size_t n_obs) {
+    struct qr_statevector *v = p->statevector;
     struct layout l = {.lane_bits = p->lanes_are_samples ? 0 : QR_LANE_BITS,
-                       .done = qr_xcalloc(p->n_blocks + 1, sizeof *l.done)};
-    uint32_t *chosen = qr_xcalloc(p->n_blocks + 1, sizeof *chosen);
-    bool *start = qr_xcalloc(p->n_blocks + 1, sizeof *start);
-    if (p->lanes_are_samples) p->n_wide = p->n_data;
+                       .done = qr_xcalloc(p->n_fused + 1, sizeof *l.done)};
+    uint32_t *chosen = qr_xcalloc(p->n_fused + 1, sizeof *chosen);
+    bool *start = qr_xcalloc(p->n_fused + 1, sizeof *start);
+    if (p->lanes_are_samples) v->n_wide = p->n_data;
     first_layout(p, &l);
-    size_t left = p->n_blocks, before = mark_start(p, start);
+    size_t left = p->n_fused, before = mark_start(p, start);
     if (p->cell_bits < 32 && p->cell_bytes << p->cell_bits <= QR_START_MAX_BYTES) {
         for (left -= before; before;) before -= add_pass(p, &l, start, chosen);
-        p->first_pass = p->n_passes;
+        v->first_pass = v->n_passes;
     }
     while (left) left -= add_pass(p, &l, NULL, chosen);
-    for (p->first_cross = 0; p->first_cross < p->n_steps; p->first_cross++)
-        if (p->steps[p->first_cross].cross) break;
+    for (v->first_cross = 0; v->first_cross < v->n_steps; v->first_cross++)
+        if (v->steps[v->first_cross].cross) break;
     mark_back(p);
     place_terms(p, &l, obs, n_obs);
     free(start);

@@ -7,8 +7,8 @@
 /* ---- threads ---- */
 
 struct items {
-    struct qr_run *run;
-    qr_run_item_fn fn;
+    struct qr_sweep *run;
+    qr_sweep_item_fn fn;
     size_t n;
     atomic_size_t next;
 };
@@ -21,17 +21,17 @@ static size_t take(struct items *it) {
 static void slot_task(void *ctx, size_t slot, unsigned worker) {
     (void)worker;
     struct items *it = ctx;
-    struct qr_slot *mine = &it->run->ws->slots[slot];
+    struct qr_sweep_slot *mine = &it->run->ws->slots[slot];
     for (size_t i = take(it); i < it->n; i = mine->next) {
         mine->next = take(it);
         it->fn(it->run, i, mine);
     }
 }
 
-void qr_run_items(struct qr_run *r, size_t n, qr_run_item_fn fn) {
+void qr_sweep_items(struct qr_sweep *r, size_t n, qr_sweep_item_fn fn) {
     struct items it = {.run = r, .fn = fn, .n = n};
     size_t threads = r->pool ? qr_pool_size(r->pool) : 1;
-    if (threads > r->p->n_slots) threads = r->p->n_slots;
+    if (threads > r->v->n_slots) threads = r->v->n_slots;
     if (threads > n) threads = n;
     qr_pool_for(threads > 1 ? r->pool : NULL, threads, slot_task, &it);
 }
@@ -48,7 +48,7 @@ static bool same_data(const struct qr_sim_plan *p, const struct qr_plan_shape *s
 }
 
 /* One lane a sample. Equal data (most angles of the tutorial's samples are 0) is computed once. */
-static void sample_numbers(const struct qr_run *r, const struct qr_plan_shape *s) {
+static void sample_numbers(const struct qr_sweep *r, const struct qr_plan_shape *s) {
     const struct qr_sim_plan *p = r->p;
     const double *x = r->ws->x + r->first * p->n_columns;
     struct qr_m4 m[QR_LANES];
@@ -63,7 +63,7 @@ static void sample_numbers(const struct qr_run *r, const struct qr_plan_shape *s
     }
 }
 
-static void prepare(const struct qr_run *r) {
+static void prepare(const struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
     const double *x = r->ws->x + r->first * p->n_columns;
     for (size_t i = 0; i < p->n_shapes; i++) {
@@ -78,8 +78,8 @@ static void prepare(const struct qr_run *r) {
     }
     if (p->lanes_are_samples) return;
     struct qr_m4 one = qr_m4_identity();
-    for (size_t i = 0; i < p->n_steps; i++) { /* controls among the lane bits: identity where they do not hold */
-        const struct qr_plan_step *st = &p->steps[i];
+    for (size_t i = 0; i < r->v->n_steps; i++) { /* controls among the lane bits: identity where they do not hold */
+        const struct qr_plan_step *st = &r->v->steps[i];
         if (st->wide_slot == QR_NO_SLOT) continue;
         const struct qr_plan_shape *s = &p->shapes[st->shape];
         struct qr_m4 m = s->data_slot == QR_NO_SLOT ? r->b->suffix[st->shape] : qr_bound_data_matrix(r->b, s, x);
@@ -88,7 +88,7 @@ static void prepare(const struct qr_run *r) {
     }
 }
 
-static const void *numbers_of(const struct qr_run *r, const struct qr_plan_step *st, bool adjoint) {
+static const void *numbers_of(const struct qr_sweep *r, const struct qr_plan_step *st, bool adjoint) {
     const struct qr_sim_plan *p = r->p;
     if (st->wide_slot != QR_NO_SLOT)
         return r->ws->wide + (size_t)st->wide_slot * QR_WIDE + (adjoint ? QR_WIDE / 2 : 0);
@@ -108,26 +108,26 @@ static uint64_t deposit(uint64_t i, uint64_t mask) {
     return o;
 }
 
-static uint64_t tile_base(const struct qr_run *r, size_t tile) {
+static uint64_t tile_base(const struct qr_sweep *r, size_t tile) {
     uint64_t all = (UINT64_C(1) << r->p->cell_bits) - 1;
     return deposit(tile, all & ~r->pass->tile);
 }
 
-static size_t n_tiles(const struct qr_run *r) { return (size_t)1 << (r->p->cell_bits - r->p->tile_bits); }
+static size_t n_tiles(const struct qr_sweep *r) { return (size_t)1 << (r->p->cell_bits - r->v->tile_bits); }
 
 /* The tile that this thread takes next; lambda NULL: one vector. */
-static struct qr_ahead ahead_of(const struct qr_run *r, const struct qr_slot *slot, const unsigned char *phi, const unsigned char *lambda) {
+static struct qr_ahead ahead_of(const struct qr_sweep *r, const struct qr_sweep_slot *slot, const unsigned char *phi, const unsigned char *lambda) {
     bool none = slot->next == n_tiles(r);
     return (struct qr_ahead){.from = {lambda ? lambda : phi, phi},
-                             .offsets = r->p->offsets + r->pass->first_offset,
+                             .offsets = r->v->offsets + r->pass->first_offset,
                              .base = none ? 0 : qr_cell_at(tile_base(r, slot->next)),
-                             .n = (size_t)1 << r->p->tile_bits,
+                             .n = (size_t)1 << r->v->tile_bits,
                              .vector = none ? 2 : lambda ? 0 : 1};
 }
 
-static void transpose(const struct qr_run *r, const struct qr_plan_step *st, unsigned char *cells) {
+static void transpose(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *cells) {
     const struct qr_sim_plan *p = r->p;
-    uint64_t swapped = 0, offsets[QR_LANES], all = (UINT64_C(1) << p->tile_bits) - 1, g = 0;
+    uint64_t swapped = 0, offsets[QR_LANES], all = (UINT64_C(1) << r->v->tile_bits) - 1, g = 0;
     for (unsigned k = 0; k < QR_LANE_BITS; k++) swapped |= UINT64_C(1) << st->swap[k];
     for (unsigned j = 0; j < QR_LANES; j++) {
         offsets[j] = 0;
@@ -140,28 +140,28 @@ static void transpose(const struct qr_run *r, const struct qr_plan_step *st, uns
     } while (g);
 }
 
-static void forward_tile(struct qr_run *r, size_t tile, struct qr_slot *slot) {
+static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
-    bool whole = p->tile_bits == p->cell_bits;
+    bool whole = r->v->tile_bits == p->cell_bits;
     uint64_t base = tile_base(r, tile);
-    const uint64_t *offsets = p->offsets + r->pass->first_offset;
+    const uint64_t *offsets = r->v->offsets + r->pass->first_offset;
     unsigned char *cells = whole ? r->ws->phi : slot->phi;
-    if (!whole) p->kernels->gather(cells, r->from, qr_cell_at(base), offsets, (size_t)1 << p->tile_bits);
+    if (!whole) p->kernels->gather(cells, r->from, qr_cell_at(base), offsets, (size_t)1 << r->v->tile_bits);
     struct qr_ahead ahead = ahead_of(r, slot, r->from, NULL);
     for (uint32_t i = 0; i < r->pass->n_steps; i++) {
-        const struct qr_plan_step *st = &p->steps[r->pass->first_step + i];
+        const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
         if (st->transpose) transpose(r, st, cells);
         if (st->transpose || (base & st->outer_controls) != st->outer_values) continue;
-        struct qr_place place = st->place;
+        struct qr_tile_place place = st->place;
         place.ahead = &ahead;
-        p->kernels->apply(cells, p->tile_bits, &place, numbers_of(r, st, false), st->wide_slot != QR_NO_SLOT);
+        p->kernels->apply(cells, r->v->tile_bits, &place, numbers_of(r, st, false), st->wide_slot != QR_NO_SLOT);
     }
-    if (!whole) p->kernels->scatter(r->ws->phi, cells, qr_cell_at(base), offsets, (size_t)1 << p->tile_bits);
+    if (!whole) p->kernels->scatter(r->ws->phi, cells, qr_cell_at(base), offsets, (size_t)1 << r->v->tile_bits);
 }
 
 /* The numbers of one piece enter the integers. */
-static void add_piece(struct qr_run *r, const struct qr_plan_step *st, const double (*acc)[QR_LANES],
-                      struct qr_slot *slot) {
+static void add_piece(struct qr_sweep *r, const struct qr_plan_step *st, const double (*acc)[QR_LANES],
+                      struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     uint32_t mixed = p->shapes[st->shape].mixed_slot;
     if (mixed != QR_NO_SLOT && p->lanes_are_samples) {
@@ -185,46 +185,46 @@ static void add_piece(struct qr_run *r, const struct qr_plan_step *st, const dou
     }
 }
 
-static void backward_step(struct qr_run *r, const struct qr_plan_step *st, unsigned char *phi, unsigned char *lambda,
-                          struct qr_ahead *ahead, struct qr_slot *slot) {
+static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi, unsigned char *lambda,
+                          struct qr_ahead *ahead, struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     const struct qr_kernels *k = p->kernels;
     bool wide = st->wide_slot != QR_NO_SLOT;
     const void *numbers = st->back ? numbers_of(r, st, true) : NULL;
-    struct qr_place place = st->place;
+    struct qr_tile_place place = st->place;
     place.ahead = ahead;
     if (!st->cross) {
         if (!st->back) return;
-        k->apply(phi, p->tile_bits, &place, numbers, wide);
-        k->apply(lambda, p->tile_bits, &place, numbers, wide);
+        k->apply(phi, r->v->tile_bits, &place, numbers, wide);
+        k->apply(lambda, r->v->tile_bits, &place, numbers, wide);
         return;
     }
-    size_t groups = (size_t)1 << (p->tile_bits - 2 - (unsigned)__builtin_popcountll(place.controls));
+    size_t groups = (size_t)1 << (r->v->tile_bits - 2 - (unsigned)__builtin_popcountll(place.controls));
     uint64_t at = 0;
     for (size_t done = 0; done < groups; done += QR_PIECE_GROUPS) {
         size_t n = groups - done < QR_PIECE_GROUPS ? groups - done : QR_PIECE_GROUPS;
         _Alignas(64) double acc[QR_CROSS][QR_LANES];
         memset(acc, 0, sizeof acc);
-        at = k->cross(phi, lambda, p->tile_bits, &place, numbers, wide, at, n, acc);
+        at = k->cross(phi, lambda, r->v->tile_bits, &place, numbers, wide, at, n, acc);
         add_piece(r, st, (const double(*)[QR_LANES])acc, slot);
     }
 }
 
-static void backward_tile(struct qr_run *r, size_t tile, struct qr_slot *slot) {
+static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
-    bool whole = p->tile_bits == p->cell_bits;
+    bool whole = r->v->tile_bits == p->cell_bits;
     uint64_t base = tile_base(r, tile);
-    const uint64_t *offsets = p->offsets + r->pass->first_offset;
-    size_t cells = (size_t)1 << p->tile_bits;
+    const uint64_t *offsets = r->v->offsets + r->pass->first_offset;
+    size_t cells = (size_t)1 << r->v->tile_bits;
     unsigned char *phi = whole ? r->ws->phi : slot->phi, *lambda = whole ? r->ws->lambda : slot->lambda;
-    bool observe = p->tiles_observe && r->pass == &p->passes[p->n_passes - 1];
+    bool observe = r->v->tiles_observe && r->pass == &r->v->passes[r->v->n_passes - 1];
     if (!whole) p->kernels->gather(phi, r->ws->phi, qr_cell_at(base), offsets, cells);
-    if (observe) qr_run_observe_tile(r, base, lambda, phi);
+    if (observe) qr_sweep_observe_tile(r, base, lambda, phi);
     else if (!whole) p->kernels->gather(lambda, r->ws->lambda, qr_cell_at(base), offsets, cells);
     struct qr_ahead ahead = ahead_of(r, slot, r->ws->phi, r->ws->lambda); /* written at the end, even where it is not read */
     for (uint32_t i = r->pass->n_steps; i-- > 0;) {
-        const struct qr_plan_step *st = &p->steps[r->pass->first_step + i];
-        if ((size_t)(st - p->steps) < p->first_cross) break;
+        const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
+        if ((size_t)(st - r->v->steps) < r->v->first_cross) break;
         if (st->transpose) {
             transpose(r, st, phi);
             transpose(r, st, lambda);
@@ -233,7 +233,7 @@ static void backward_tile(struct qr_run *r, size_t tile, struct qr_slot *slot) {
         if ((base & st->outer_controls) != st->outer_values) continue;
         backward_step(r, st, phi, lambda, &ahead, slot);
     }
-    if (!whole && r->pass->first_step > p->first_cross) {
+    if (!whole && r->pass->first_step > r->v->first_cross) {
         p->kernels->scatter(r->ws->phi, phi, qr_cell_at(base), offsets, cells);
         p->kernels->scatter(r->ws->lambda, lambda, qr_cell_at(base), offsets, cells);
     }
@@ -241,44 +241,43 @@ static void backward_tile(struct qr_run *r, size_t tile, struct qr_slot *slot) {
 
 /* ---- sweeps ---- */
 
-static void forward_passes(struct qr_run *r, size_t first, size_t end) {
+static void forward_passes(struct qr_sweep *r, size_t first, size_t end) {
     for (size_t i = first; i < end; i++) {
-        r->pass = &r->p->passes[i];
-        qr_run_items(r, n_tiles(r), forward_tile);
+        r->pass = &r->v->passes[i];
+        qr_sweep_items(r, n_tiles(r), forward_tile);
         r->from = r->ws->phi;
     }
 }
 
-/* |0...0>, and through the fixed blocks where their state is kept. */
-static void begin(struct qr_run *r) {
+/* |0...0>, and through the fixed gates where their state is kept. */
+static void begin(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
     memset(r->ws->phi, 0, p->cell_bytes << p->cell_bits);
     for (unsigned l = 0; l < (p->lanes_are_samples ? QR_LANES : 1); l++) {
-        if (p->opt.precision == QR_DOUBLE) ((double *)(void *)r->ws->phi)[l] = 1;
+        if (p->precision == QR_DOUBLE) ((double *)(void *)r->ws->phi)[l] = 1;
         else ((float *)(void *)r->ws->phi)[l] = 1;
     }
-    if (!p->first_pass) return;
-    forward_passes(r, 0, p->first_pass);
+    if (!r->v->first_pass) return;
+    forward_passes(r, 0, r->v->first_pass);
     memcpy(r->ws->start, r->ws->phi, p->cell_bytes << p->cell_bits);
     r->ws->started = true;
 }
 
-void qr_run_forward(struct qr_run *r) {
+void qr_sweep_forward(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
     prepare(r);
     r->from = r->ws->phi;
     if (!r->ws->started) begin(r);
-    else if (p->first_pass == p->n_passes || p->tile_bits == p->cell_bits)
+    else if (r->v->first_pass == r->v->n_passes || r->v->tile_bits == p->cell_bits)
         memcpy(r->ws->phi, r->ws->start, p->cell_bytes << p->cell_bits);
     else r->from = r->ws->start; /* the first pass reads there */
-    forward_passes(r, p->first_pass, p->n_passes);
+    forward_passes(r, r->v->first_pass, r->v->n_passes);
 }
 
-void qr_run_backward(struct qr_run *r) {
-    const struct qr_sim_plan *p = r->p;
-    for (size_t i = p->n_passes; i-- > 0;) {
-        r->pass = &p->passes[i];
-        if (r->pass->first_step + r->pass->n_steps <= p->first_cross) break;
-        qr_run_items(r, n_tiles(r), backward_tile);
+void qr_sweep_backward(struct qr_sweep *r) {
+    for (size_t i = r->v->n_passes; i-- > 0;) {
+        r->pass = &r->v->passes[i];
+        if (r->pass->first_step + r->pass->n_steps <= r->v->first_cross) break;
+        qr_sweep_items(r, n_tiles(r), backward_tile);
     }
 }

@@ -1,5 +1,5 @@
 /* sim/streaming/front.c — the first layer of a sliced plan as a sum over products of a left and a right table, the slices in between,
- * and the way back. planner.md has the picture. */
+ * and the way back. sim/planner.md has the picture. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -9,7 +9,7 @@ static const double ones[QR_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 
 
 static void put(const struct qr_sim_plan *p, unsigned char *cells, size_t cell, unsigned lane, struct qr_c64 v) {
     size_t at = cell * 2 * QR_LANES + lane;
-    if (p->opt.precision == QR_DOUBLE) {
+    if (p->precision == QR_DOUBLE) {
         ((double *)(void *)cells)[at] = v.re;
         ((double *)(void *)cells)[at + QR_LANES] = v.im;
     } else {
@@ -51,12 +51,12 @@ static void start_left(const struct qr_sim_plan *plan, double complex *a, unsign
             continue;
         }
         bool edge = s->edges >> (k - 2) & 1;
-        for (unsigned b = 0; b < 2; b++) /* the last source is as the block across the centre left it; before, it was b */
+        for (unsigned b = 0; b < 2; b++) /* the last source is as the fused gate across the centre left it; before, it was b */
             put(plan, to, x, (last * 2 + b) * 2 + q, c64(a[x >> 1], edge && b && (x >> 1 & 1)));
     }
 }
 
-/* The right chain's start, the same lanes for every outcome of a block across the cut. */
+/* The right chain's start, the same lanes for every outcome of a fused gate across the cut. */
 static void start_right(const struct qr_sim_plan *plan, double complex *a, unsigned char *to) {
     const struct qr_stream *s = plan->stream;
     const struct qr_stream_front *f = &s->front;
@@ -90,15 +90,15 @@ void qr_front_start(const struct qr_sim_plan *p, struct qr_stream_workspace *ws,
     start_right(p, ws->amplitudes, qr_front_one_chain(&p->stream->front) ? left : right);
 }
 
-/* ---- chains: O(2^(n/2)), with sums in float64 as the blocked engine has ---- */
+/* ---- chains: O(2^(n/2)), with sums in float64 as the statevector engine has ---- */
 
 struct chain {
     bool half; /* lanes 8-15 are zero */
-    struct qr_front_block *const *blocks;
+    struct qr_front_gate *const *fused;
     const unsigned *n;
     unsigned bits;
     unsigned char *const *state;
-    size_t first_number; /* among the numbers of blocks with data */
+    size_t first_number; /* among the numbers of fused gates with data */
 };
 
 static struct chain left_chain(const struct qr_stream_run *r) {
@@ -111,13 +111,13 @@ static struct chain right_chain(const struct qr_stream_run *r) {
 }
 
 static const double *chain_numbers(const struct qr_stream_run *r, const struct chain *c, unsigned h, unsigned i) {
-    const struct qr_front_block *b = &c->blocks[h][i];
+    const struct qr_front_gate *b = &c->fused[h][i];
     if (b->data[0] < 0 && b->data[1] < 0) return r->b->narrow + (size_t)b->shape * QR_NARROW;
     return r->ws->narrow + (c->first_number + (h ? c->n[0] : 0) + i) * QR_NARROW;
 }
 
 /* U (b0 x b1) */
-struct qr_m4 qr_front_matrix(const struct qr_sim_bound *b, const struct qr_front_block *at, const double *encoding) {
+struct qr_m4 qr_front_matrix(const struct qr_sim_bound *b, const struct qr_front_gate *at, const double *encoding) {
     static const double one[8] = {1, 0, 0, 0, 0, 0, 1, 0};
     const double *e0 = at->data[0] < 0 ? one : encoding + (size_t)at->data[0] * 8;
     const double *e1 = at->data[1] < 0 ? one : encoding + (size_t)at->data[1] * 8;
@@ -133,7 +133,7 @@ struct qr_m4 qr_front_matrix(const struct qr_sim_bound *b, const struct qr_front
 static void chain_encode(const struct qr_stream_run *r, const struct chain *c) {
     for (unsigned h = 0; h < 2; h++)
         for (unsigned i = 0; i < c->n[h]; i++) {
-            const struct qr_front_block *b = &c->blocks[h][i];
+            const struct qr_front_gate *b = &c->fused[h][i];
             if (b->data[0] < 0 && b->data[1] < 0) continue;
             struct qr_m4 m = qr_front_matrix(r->b, b, r->ws->encoding);
             qr_narrow_numbers(&m, r->ws->narrow + (c->first_number + (h ? c->n[0] : 0) + i) * QR_NARROW);
@@ -154,16 +154,16 @@ static void chain_forward(const struct qr_stream_run *r, const struct chain *c, 
     _Alignas(64) double numbers[32 * QR_HALF_LANES] QR_RAW;
     for (unsigned h = 0; h < 2; h++)
         for (unsigned i = 0; i < c->n[h]; i++) {
-            struct qr_place at = {.bit = {c->blocks[h][i].bit[0], c->blocks[h][i].bit[1]}};
+            struct qr_tile_place at = {.bit = {c->fused[h][i].bit[0], c->fused[h][i].bit[1]}};
             half_numbers(chain_numbers(r, c, h, i), chain_numbers(r, other, h, i), numbers);
             r->k->apply_half(from, c->state[h], c->bits, &at, numbers);
             from = c->state[h];
         }
 }
 
-static void cross(struct qr_stream_run *r, void *phi, void *lambda, unsigned bits, const struct qr_place *at, uint32_t shape) {
+static void cross(struct qr_stream_run *r, void *phi, void *lambda, unsigned bits, const struct qr_tile_place *at, uint32_t shape) {
     struct qr_stream_slot *slot = &r->ws->slots[0];
-    if (!r->p->shapes[shape].n_slopes) return;
+    if (!r->p->shapes[shape].n_derivatives) return;
     size_t groups = (size_t)1 << (bits - 2);
     uint64_t next = 0;
     for (size_t done = 0; done < groups; done += QR_PIECE_GROUPS) {
@@ -178,9 +178,9 @@ static void cross(struct qr_stream_run *r, void *phi, void *lambda, unsigned bit
 }
 
 static void undo(const struct qr_stream_run *r, const struct chain *c, unsigned h, unsigned i, unsigned char *lambda) {
-    const struct qr_front_block *b = &c->blocks[h][i];
+    const struct qr_front_gate *b = &c->fused[h][i];
     const double *adjoint = chain_numbers(r, c, h, i) + QR_NARROW / 2;
-    struct qr_place at = {.bit = {b->bit[0], b->bit[1]}};
+    struct qr_tile_place at = {.bit = {b->bit[0], b->bit[1]}};
     _Alignas(64) double numbers[32 * QR_HALF_LANES] QR_RAW;
     if (!c->half) {
         r->k->apply(lambda, c->bits, &at, adjoint, false);
@@ -193,17 +193,17 @@ static void undo(const struct qr_stream_run *r, const struct chain *c, unsigned 
 static void chain_backward(struct qr_stream_run *r, const struct chain *c, unsigned char *lambda) {
     for (unsigned h = 2; h-- > 0;) {
         for (unsigned i = 0; i < c->n[h]; i++) {
-            struct qr_place at = {.bit = {c->blocks[h][i].bit[0], c->blocks[h][i].bit[1]}};
-            cross(r, c->state[h], lambda, c->bits, &at, c->blocks[h][i].shape);
+            struct qr_tile_place at = {.bit = {c->fused[h][i].bit[0], c->fused[h][i].bit[1]}};
+            cross(r, c->state[h], lambda, c->bits, &at, c->fused[h][i].shape);
         }
         for (unsigned i = 0; h && i < c->n[h]; i++) undo(r, c, h, i, lambda);
     }
 }
 
-/* ---- the right table: blocks across the cut, by outcome ---- */
+/* ---- the right table: fused gates across the cut, by outcome ---- */
 
-static struct qr_place wide_place(const struct qr_stream_front *f) {
-    return (struct qr_place){.bit = {(uint8_t)(f->centre_first ? f->m : f->m - 1), 0}};
+static struct qr_tile_place wide_place(const struct qr_stream_front *f) {
+    return (struct qr_tile_place){.bit = {(uint8_t)(f->centre_first ? f->m : f->m - 1), 0}};
 }
 
 static void swap_terms(const struct qr_stream_run *r, unsigned char *chain, unsigned char *table, bool to_table) {
@@ -220,7 +220,7 @@ static void swap_terms(const struct qr_stream_run *r, unsigned char *chain, unsi
 /* One variant: in the numbering of the right chain, then of the table. */
 static void build_variant(const struct qr_stream_run *r, unsigned v, unsigned char *chain, unsigned char *table) {
     const struct qr_stream_front *f = &r->s->front;
-    struct qr_place at = wide_place(f);
+    struct qr_tile_place at = wide_place(f);
     if (f->variants == 1) memcpy(chain, r->ws->right[1], r->p->cell_bytes << f->right_bits);
     else r->k->apply_wide(r->ws->right[1], chain, f->right_bits, &at, r->b->stream->wide + (size_t)v * QR_WIDE);
     if (f->centre_first) swap_terms(r, chain, table, true);
@@ -239,17 +239,17 @@ static unsigned char *unbuild_table(struct qr_stream_run *r) {
     struct qr_stream_workspace *ws = r->ws;
     size_t chain = r->p->cell_bytes << f->right_bits, table = r->p->cell_bytes << f->m;
     unsigned m = f->m, bits = f->right_bits + (f->variants == 4 ? 2 : f->variants == 2 ? 1 : 0);
-    struct qr_place at = wide_place(f);
+    struct qr_tile_place at = wide_place(f);
     if (f->centre_first) {
         memset(ws->wide_grad, 0, f->variants * chain);
         for (unsigned v = 0; v < f->variants; v++) swap_terms(r, ws->wide_grad + v * chain, ws->table_grad + v * table, false);
     }
     if (!f->centre_first) {
-        struct qr_place centre = {.bit = {(uint8_t)(bits - 1), (uint8_t)(m - 1)}};
+        struct qr_tile_place centre = {.bit = {(uint8_t)(bits - 1), (uint8_t)(m - 1)}};
         cross(r, ws->wide_table, ws->wide_grad, bits, &centre, f->centre);
     }
     if (f->wrap) {
-        struct qr_place around = {.bit = {(uint8_t)f->right_bits, 0}};
+        struct qr_tile_place around = {.bit = {(uint8_t)f->right_bits, 0}};
         cross(r, ws->wide_table, ws->wide_grad, bits, &around, f->around);
     }
     for (unsigned v = 0; v < f->variants; v++) {
@@ -285,7 +285,7 @@ static bool add_fixed(const struct qr_stream_run *r, const unsigned char *from, 
     for (size_t i = 0; i < n; i += AT_ONCE) {
         size_t many = n - i < AT_ONCE ? n - i : AT_ONCE;
         for (size_t j = 0; j < many; j++)
-            x[j] = r->p->opt.precision == QR_DOUBLE ? ((const double *)(const void *)from)[i + j] : (double)((const float *)(const void *)from)[i + j];
+            x[j] = r->p->precision == QR_DOUBLE ? ((const double *)(const void *)from)[i + j] : (double)((const float *)(const void *)from)[i + j];
         ok &= qr_fixed_add_doubles(to + i, x, many);
     }
     return ok;
@@ -361,7 +361,7 @@ static void sum_right(struct qr_stream_run *r, struct qr_stream_slot *slot) {
 }
 
 /* Items, by as many threads as have nothing else to do, each with a slot of its own. */
-struct items {
+struct shared_items {
     struct qr_stream_run *run;
     unsigned variant;     /* of the first */
     size_t n, of_variant;
@@ -370,7 +370,7 @@ struct items {
 
 static void run_items(void *ctx, size_t slot_of_mine, unsigned worker) {
     (void)worker;
-    struct items *x = ctx;
+    struct shared_items *x = ctx;
     struct qr_stream_slot *slot = &x->run->ws->slots[slot_of_mine];
     for (size_t i; (i = atomic_fetch_add_explicit(&x->next, 1, memory_order_relaxed)) < x->n;) {
         run_item(x->run, slot, x->variant + (unsigned)(i / x->of_variant), i % x->of_variant);
@@ -380,7 +380,7 @@ static void run_items(void *ctx, size_t slot_of_mine, unsigned worker) {
 
 static void share_out(struct qr_stream_run *r, unsigned first, unsigned n_variants) {
     size_t each = r->s->front.n_slices / QR_LANES / r->s->item_chunks, threads = qr_pool_size(r->pool);
-    struct items items = {.run = r, .variant = first, .n = n_variants * each, .of_variant = each};
+    struct shared_items items = {.run = r, .variant = first, .n = n_variants * each, .of_variant = each};
     qr_pool_for(r->pool, threads < r->ws->n_slots ? threads : r->ws->n_slots, run_items, &items);
 }
 
@@ -388,7 +388,7 @@ static void take_right(const struct qr_stream_run *r, unsigned variant, size_t n
     unsigned char *to = r->ws->table_grad + variant * numbers * r->p->elem_bytes;
     for (size_t i = 0; i < numbers; i++) {
         double x = qr_fixed_to_double(r->ws->right_sum[i]);
-        if (r->p->opt.precision == QR_DOUBLE) ((double *)(void *)to)[i] = x;
+        if (r->p->precision == QR_DOUBLE) ((double *)(void *)to)[i] = x;
         else ((float *)(void *)to)[i] = (float)x;
     }
 }

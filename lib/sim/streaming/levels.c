@@ -7,7 +7,7 @@
 static const double ones[QR_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 /* The flips that this run's word asks for pick one of four variants. */
-static const unsigned char *coefs_of(const struct qr_stream_run *r, const struct qr_stream_block *b, uint64_t word, bool back) {
+static const unsigned char *coefs_of(const struct qr_stream_run *r, const struct qr_stream_gate *b, uint64_t word, bool back) {
     unsigned variant = (unsigned)(word >> b->flip[0] & 1) << 1 | (unsigned)(word >> b->flip[1] & 1);
     size_t size = b->wide ? QR_STREAM_WIDE : QR_STREAM_NARROW;
     const unsigned char *table = b->data[0] >= 0 || b->data[1] >= 0 ? r->ws->coefs : r->b->stream->coefs;
@@ -22,11 +22,11 @@ static void prefetch(const struct qr_stream_set *set, size_t cell, const unsigne
         for (size_t line = 0; line < cell; line += 64) __builtin_prefetch(from + set->global[x] * cell + line, 0, 2);
 }
 
-/* All blocks of a set on all tiles, from one state to another (or in place). */
+/* All fused gates of a set on all tiles, from one state to another (or in place). */
 static void apply_set(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_set *set, const unsigned char *in,
                       unsigned char *out, uint64_t word, bool back) {
-    size_t cell = r->p->cell_bytes, step = (size_t)1 << set->n_bits, n = set->n_blocks;
-    const struct qr_stream_block *block = &r->s->blocks[set->first_block];
+    size_t cell = r->p->cell_bytes, step = (size_t)1 << set->n_bits, n = set->n_fused;
+    const struct qr_stream_gate *gate = &r->s->fused[set->first_fused];
     for (size_t i = 0; i < set->n_bases; i++) {
         const unsigned char *from = in + set->bases[i] * cell;
         unsigned char *to = out + set->bases[i] * cell;
@@ -34,17 +34,17 @@ static void apply_set(struct qr_stream_run *r, struct qr_stream_slot *slot, cons
         if (in != out) prefetch(set, cell, out, i + 1);
         for (size_t j = 0; j < n; j++) {
             const uint32_t *global = set->global + j * step, *local = set->local + j * step;
-            const unsigned char *c = coefs_of(r, &block[j], word, back);
-            if (!set->gathered) r->k->tile(j ? to : from, global, to, global, step / 4, c, block[j].wide);
+            const unsigned char *c = coefs_of(r, &gate[j], word, back);
+            if (!set->gathered) r->k->tile(j ? to : from, global, to, global, step / 4, c, gate[j].wide);
             else r->k->tile(j ? slot->tile : from, j ? local : global, j + 1 < n ? slot->tile : to, j + 1 < n ? local : global, step / 4,
-                            c, block[j].wide);
+                            c, gate[j].wide);
         }
     }
 }
 
 /* ---- pieces ---- */
 
-static void take_cross(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_block *b) {
+static void take_cross(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_gate *b) {
     double (*acc)[QR_LANES] = slot->sums + (size_t)b->cross * QR_CROSS, k[QR_CROSS];
     r->k->fold((const double(*)[QR_LANES])acc, ones, k);
     if (!qr_fixed_add_doubles(slot->cross + (size_t)b->shape * QR_CROSS, k, QR_CROSS)) slot->bad = true;
@@ -54,8 +54,8 @@ static void take_cross(struct qr_stream_run *r, struct qr_stream_slot *slot, con
 static void end_set(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t set) {
     const struct qr_stream_set *x = &r->s->sets[set];
     if (!slot->terms[set]) return;
-    for (uint32_t j = 0; j < x->n_blocks; j++)
-        if (r->p->shapes[r->s->blocks[x->first_block + j].shape].n_slopes) take_cross(r, slot, &r->s->blocks[x->first_block + j]);
+    for (uint32_t j = 0; j < x->n_fused; j++)
+        if (r->p->shapes[r->s->fused[x->first_fused + j].shape].n_derivatives) take_cross(r, slot, &r->s->fused[x->first_fused + j]);
     slot->terms[set] = 0;
 }
 
@@ -93,7 +93,7 @@ void qr_stream_flush(struct qr_stream_run *r, struct qr_stream_slot *slot) {
 }
 
 /* Where lanes are samples, pieces wait for their scales side by side. */
-static double (*sums_of(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_block *b, uint32_t terms))[QR_LANES] {
+static double (*sums_of(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_gate *b, uint32_t terms))[QR_LANES] {
     size_t piece = r->s->sliced ? b->cross : b->cross * r->ws->n_pieces + terms / QR_STREAM_PIECE_TERMS;
     return slot->sums + piece * QR_CROSS;
 }
@@ -105,7 +105,7 @@ static void cross_tile(struct qr_stream_run *r, struct qr_stream_slot *slot, siz
     size_t step = (size_t)1 << x->n_bits, cell = r->p->cell_bytes;
     const uint32_t *at = x->global;
     if (x->gathered) {
-        /* the first block's groups are all cells of the tile */
+        /* the first fused gate's groups are all cells of the tile */
         for (size_t i = 0; i < step; i++) {
             memcpy(slot->tile + (step + x->local[i]) * cell, phi + x->global[i] * cell, cell);
             memcpy(slot->tile + (2 * step + x->local[i]) * cell, lambda + x->global[i] * cell, cell);
@@ -114,16 +114,16 @@ static void cross_tile(struct qr_stream_run *r, struct qr_stream_slot *slot, siz
         lambda = slot->tile + 2 * step * cell;
         at = x->local;
     }
-    for (uint32_t j = 0; j < x->n_blocks; j++) {
-        const struct qr_stream_block *b = &r->s->blocks[x->first_block + j];
-        if (r->p->shapes[b->shape].n_slopes)
+    for (uint32_t j = 0; j < x->n_fused; j++) {
+        const struct qr_stream_gate *b = &r->s->fused[x->first_fused + j];
+        if (r->p->shapes[b->shape].n_derivatives)
             r->k->tile_cross(phi, lambda, at + j * step, step / 4, sums_of(r, slot, b, slot->terms[set]));
     }
     slot->terms[set] += (uint32_t)step;
     if (r->s->sliced && slot->terms[set] >= QR_STREAM_PIECE_TERMS) end_set(r, slot, set);
 }
 
-/* The cross matrices of all blocks of a half-layer are those of the state behind all of them. */
+/* The cross matrices of all fused gates of a half-layer are those of the state behind all of them. */
 static void back_half(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_half *h, const unsigned char *phi,
                       unsigned char *lambda, uint64_t word, bool undo) {
     size_t cell = r->p->cell_bytes;

@@ -1,4 +1,4 @@
-/* sim/streaming/plan.c — recognises prepare-convolve-pool circuits and lays out their plan. planner.md tells why it is so. */
+/* sim/streaming/plan.c — recognises prepare-convolve-pool circuits and lays out their plan. sim/planner.md tells why it is so. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 /* Gates of one segment, in the numbering of its qubits. */
 struct segment { struct qr_gate *gates; size_t n; unsigned qubits, base; };
 
-struct reader {
+struct circuit_reader {
     struct qr_sim_plan *p;
     struct qr_stream *s;
     struct segment rest, seg[QR_STREAM_SEGMENTS];
@@ -59,7 +59,7 @@ static bool has_kind(const struct qr_gate *g, enum qr_arg_kind kind) {
 
 /* ---- the preparation: one-qubit gates, CZ between neighbours on the ring, one-qubit gates (data here only) ---- */
 
-static size_t read_preparation(struct reader *r, const struct qr_circuit *c) {
+static size_t read_preparation(struct circuit_reader *r, const struct qr_circuit *c) {
     struct qr_stream *s = r->s;
     uint64_t entangled = 0, encoded = 0;
     size_t i = 0;
@@ -131,7 +131,7 @@ static void move_down(struct qr_gate *g, unsigned by) {
 }
 
 /* Splits r->rest at its next pool into a segment and a new rest. False when it has none, or one of another kind. */
-static bool split_at_pool(struct reader *r, unsigned base) {
+static bool split_at_pool(struct circuit_reader *r, unsigned base) {
     struct segment *in = &r->rest;
     unsigned m = in->qubits, k = m / 2, pairs = 0;
     size_t last[QR_MAX_QUBITS] = {0}, n_now = 0, n_later = 0;
@@ -172,14 +172,14 @@ static bool split_at_pool(struct reader *r, unsigned base) {
 }
 
 /* What is left becomes a segment that traces nothing out. */
-static void take_rest(struct reader *r) {
+static void take_rest(struct circuit_reader *r) {
     r->k[r->n_segments] = 0;
     r->seg[r->n_segments++] = r->rest;
     r->rest = (struct segment){.gates = qr_xcalloc(1, sizeof *r->rest.gates), .qubits = r->rest.qubits, .base = r->rest.base};
 }
 
 /* Layers that are simulated, then the tail. */
-static bool read_layers(struct reader *r, const struct qr_observable *obs, size_t n_obs) {
+static bool read_layers(struct circuit_reader *r, const struct qr_observable *obs, size_t n_obs) {
     struct qr_stream *s = r->s;
     for (size_t i = 0; i < r->rest.n; i++)
         if (has_kind(&r->rest.gates[i], QR_ARG_DATA))
@@ -205,14 +205,14 @@ static bool read_layers(struct reader *r, const struct qr_observable *obs, size_
     return s->n_levels <= QR_STREAM_LEVELS || refuse(r->p, "%u layers to simulate: there may be %d", s->n_levels, (int)QR_STREAM_LEVELS);
 }
 
-/* ---- blocks to half-layers ---- */
+/* ---- fused gates to half-layers ---- */
 
-/* half[i] of blocks first..end; false when one has controls or there are too many half-layers. */
+/* half[i] of fused gates first..end; false when one has controls or there are too many half-layers. */
 static bool find_halves(const struct qr_sim_plan *p, uint32_t first, uint32_t end, uint8_t *half, unsigned *ret_n) {
     unsigned depth[QR_MAX_QUBITS] = {0};
     *ret_n = 0;
     for (uint32_t i = first; i < end; i++) {
-        const struct qr_plan_block *b = &p->blocks[i];
+        const struct qr_fused_gate *b = &p->fused[i];
         unsigned a = depth[b->q[0]], c = depth[b->q[1]], h = a > c ? a : c;
         if (b->controls || h >= QR_STREAM_HALVES) return false;
         half[i - first] = (uint8_t)h;
@@ -224,8 +224,8 @@ static bool find_halves(const struct qr_sim_plan *p, uint32_t first, uint32_t en
 
 /* ---- the first layer, cut into sources and sinks ---- */
 
-static void add_front(struct qr_front_block *list, unsigned *n, const struct qr_plan_block *b, unsigned top, const int8_t data[2]) {
-    list[(*n)++] = (struct qr_front_block){
+static void add_front(struct qr_front_gate *list, unsigned *n, const struct qr_fused_gate *b, unsigned top, const int8_t data[2]) {
+    list[(*n)++] = (struct qr_front_gate){
         .shape = b->shape, .bit = {(uint8_t)(top - b->q[0]), (uint8_t)(top - b->q[1])}, .data = {data[0], data[1]}};
 }
 
@@ -250,7 +250,7 @@ static bool plan_front(struct qr_sim_plan *p, uint32_t first, uint32_t end) {
     }
     uint64_t touched = 0;
     for (uint32_t i = first; i < end; i++) {
-        const struct qr_plan_block *b = &p->blocks[i];
+        const struct qr_fused_gate *b = &p->fused[i];
         unsigned h = half[i - first], a = b->q[0], c = b->q[1]; /* a < c: the fuser puts the lower qubit first */
         int8_t data[2];
         for (int x = 0; x < 2; x++) data[x] = touched >> b->q[x] & 1 ? -1 : (int8_t)b->q[x];
@@ -277,10 +277,10 @@ static void fill_offsets(struct qr_stream *s, struct qr_stream_set *set, uint64_
         for (unsigned b = 0; b < n; b++) offset[x] |= (uint32_t)(x >> b & 1) << bits[b];
     }
     set->n_bits = n;
-    set->global = qr_xcalloc(set->n_blocks * cells, sizeof *set->global);
-    set->local = qr_xcalloc(set->n_blocks * cells, sizeof *set->local);
-    for (uint32_t i = 0; i < set->n_blocks; i++) {
-        const struct qr_stream_block *b = &s->blocks[set->first_block + i];
+    set->global = qr_xcalloc(set->n_fused * cells, sizeof *set->global);
+    set->local = qr_xcalloc(set->n_fused * cells, sizeof *set->local);
+    for (uint32_t i = 0; i < set->n_fused; i++) {
+        const struct qr_stream_gate *b = &s->fused[set->first_fused + i];
         unsigned at[2] = {0, 0};
         for (unsigned x = 0; x < n; x++)
             for (int f = 0; f < 2; f++)
@@ -297,7 +297,7 @@ static void fill_offsets(struct qr_stream *s, struct qr_stream_set *set, uint64_
     }
     unsigned run = 0;
     while (run < n && bits[run] == run) run++;
-    set->gathered = set->n_blocks > 1 && n < m && run < 4;
+    set->gathered = set->n_fused > 1 && n < m && run < 4;
     set->n_bases = (size_t)1 << (m - n);
     set->bases = qr_xcalloc(set->n_bases, sizeof *set->bases);
     uint64_t free_bits = ~mask & (((uint64_t)1 << m) - 1), at = 0;
@@ -310,9 +310,9 @@ static void plan_half(struct qr_stream *s, struct qr_stream_half *h, uint32_t fi
     for (uint32_t at = first; at < end;) {
         struct qr_stream_set *set = &s->sets[s->n_sets++];
         uint64_t mask = 0;
-        set->first_block = at;
-        for (; at < end; at++, set->n_blocks++) {
-            uint64_t more = mask | UINT64_C(1) << s->blocks[at].bit[0] | UINT64_C(1) << s->blocks[at].bit[1];
+        set->first_fused = at;
+        for (; at < end; at++, set->n_fused++) {
+            uint64_t more = mask | UINT64_C(1) << s->fused[at].bit[0] | UINT64_C(1) << s->fused[at].bit[1];
             if (__builtin_popcountll(more) > QR_STREAM_SET_BITS) break;
             mask = more;
         }
@@ -336,13 +336,13 @@ static uint8_t flip_of(const struct qr_stream *s, unsigned level, unsigned j) {
     return (uint8_t)(f->k - 1 - j - (f->centre_first ? 0 : 1));
 }
 
-static int by_place(const struct qr_stream_block *a, const struct qr_stream_block *b) {
+static int by_place(const struct qr_stream_gate *a, const struct qr_stream_gate *b) {
     unsigned x = a->bit[0] < a->bit[1] ? a->bit[0] : a->bit[1], y = b->bit[0] < b->bit[1] ? b->bit[0] : b->bit[1];
     return x < y ? -1 : x > y;
 }
 
-static struct qr_stream_block level_block(struct qr_stream *s, unsigned level, const struct qr_plan_block *b, uint64_t *touched) {
-    struct qr_stream_block x = {.shape = b->shape, .cross = 0};
+static struct qr_stream_gate level_fused(struct qr_stream *s, unsigned level, const struct qr_fused_gate *b, uint64_t *touched) {
+    struct qr_stream_gate x = {.shape = b->shape, .cross = 0};
     for (int f = 0; f < 2; f++) {
         bool first = !(*touched >> b->q[f] & 1);
         x.bit[f] = (uint8_t)(s->levels[level].m - 1 - b->q[f]);
@@ -361,21 +361,21 @@ static bool plan_level(struct qr_sim_plan *p, unsigned level, uint32_t first, ui
     struct qr_stream_level *l = &s->levels[level];
     uint8_t half[4 * QR_MAX_QUBITS];
     uint64_t touched = 0;
-    *l = (struct qr_stream_level){.m = m, .k = k, .first_block = (uint32_t)s->n_blocks, .n_blocks = end - first};
+    *l = (struct qr_stream_level){.m = m, .k = k, .first_fused = (uint32_t)s->n_fused, .n_fused = end - first};
     if (end - first > 4 * QR_MAX_QUBITS || !find_halves(p, first, end, half, &l->n_halves)) return false;
     for (unsigned h = 0; h < l->n_halves; h++) {
-        uint32_t begin = (uint32_t)s->n_blocks;
+        uint32_t begin = (uint32_t)s->n_fused;
         for (uint32_t i = first; i < end; i++)
             if (half[i - first] == h) {
-                struct qr_stream_block x = level_block(s, level, &p->blocks[i], &touched);
-                uint32_t at = (uint32_t)s->n_blocks++;
-                for (; at > begin && by_place(&x, &s->blocks[at - 1]) < 0; at--) s->blocks[at] = s->blocks[at - 1];
-                s->blocks[at] = x;
+                struct qr_stream_gate x = level_fused(s, level, &p->fused[i], &touched);
+                uint32_t at = (uint32_t)s->n_fused++;
+                for (; at > begin && by_place(&x, &s->fused[at - 1]) < 0; at--) s->fused[at] = s->fused[at - 1];
+                s->fused[at] = x;
             }
-        plan_half(s, &l->halves[h], begin, (uint32_t)s->n_blocks, m);
+        plan_half(s, &l->halves[h], begin, (uint32_t)s->n_fused, m);
     }
-    for (uint32_t i = l->first_block; i < s->n_blocks; i++) s->blocks[i].cross = i;
-    bool met = l->n_halves > 0; /* every flip and every encoding has to meet a block */
+    for (uint32_t i = l->first_fused; i < s->n_fused; i++) s->fused[i].cross = i;
+    bool met = l->n_halves > 0; /* every flip and every encoding has to meet a fused gate */
     for (unsigned j = 0; j < m; j++)
         if (flip_of(s, level, j) != QR_FLIP_NONE || (level == 0 && !s->sliced)) met &= touched >> j & 1;
     return met;
@@ -393,7 +393,7 @@ static void plan_sizes(struct qr_stream *s) {
     s->item_chunks = (unsigned)(chunks < most ? chunks : most);
 }
 
-static void keep_observables(struct reader *r, const struct qr_observable *obs, size_t n_obs, unsigned base) {
+static void keep_observables(struct circuit_reader *r, const struct qr_observable *obs, size_t n_obs, unsigned base) {
     struct qr_stream *s = r->s;
     s->observables = qr_xcalloc(n_obs + 1, sizeof *s->observables);
     for (size_t i = 0; i < n_obs; i++) {
@@ -405,7 +405,7 @@ static void keep_observables(struct reader *r, const struct qr_observable *obs, 
     }
 }
 
-static bool lay_out(struct reader *r, const struct qr_observable *obs, size_t n_obs) {
+static bool lay_out(struct circuit_reader *r, const struct qr_observable *obs, size_t n_obs) {
     struct qr_sim_plan *p = r->p;
     struct qr_stream *s = r->s;
     struct qr_circuit c[QR_STREAM_SEGMENTS];
@@ -418,8 +418,8 @@ static bool lay_out(struct reader *r, const struct qr_observable *obs, size_t n_
     }
     if (r->watched & ((UINT64_C(1) << r->seg[r->n_segments - 1].base) - 1)) return refuse(p, "a read-out looks at a qubit that a pool traces out");
     qr_plan_fuse(p, c, r->n_segments, first);
-    s->blocks = qr_xcalloc(p->n_blocks + 1, sizeof *s->blocks);
-    s->sets = qr_xcalloc(p->n_blocks + 1, sizeof *s->sets);
+    s->fused = qr_xcalloc(p->n_fused + 1, sizeof *s->fused);
+    s->sets = qr_xcalloc(p->n_fused + 1, sizeof *s->sets);
     size_t i = 0;
     if (s->sliced && !plan_front(p, first[0], first[1]))
         return refuse(p, "the first layer is not pairs (0,1) (2,3) ..., then (1,2) (3,4) ..., closed to a ring where the number of qubits is even");
@@ -431,7 +431,7 @@ static bool lay_out(struct reader *r, const struct qr_observable *obs, size_t n_
     s->tail_first = first[i];
     s->n_tail = first[i + 1] - first[i];
     for (uint32_t b = first[i]; b < first[i + 1]; b++)
-        if (p->blocks[b].controls) return refuse(p, "a gate on more than two qubits stands behind the last pool");
+        if (p->fused[b].controls) return refuse(p, "a gate on more than two qubits stands behind the last pool");
     s->dim = 1u << s->tail_bits;
     keep_observables(r, obs, n_obs, r->seg[i].base);
     plan_sizes(s);
@@ -443,7 +443,7 @@ bool qr_stream_plan(struct qr_sim_plan *p, const struct qr_circuit *c, const str
     if (!n_obs) return refuse(p, "there is no read-out");
     if (c->n_qubits < QR_STREAM_MIN_QUBITS || c->n_qubits > QR_STREAM_MAX_QUBITS)
         return refuse(p, "%u qubits: streaming is for %d to %d", c->n_qubits, (int)QR_STREAM_MIN_QUBITS, (int)QR_STREAM_MAX_QUBITS);
-    struct reader r = {.p = p, .s = qr_xcalloc(1, sizeof *r.s)};
+    struct circuit_reader r = {.p = p, .s = qr_xcalloc(1, sizeof *r.s)};
     p->stream = r.s;
     r.s->n = c->n_qubits;
     r.s->sliced = !p->lanes_are_samples;
@@ -460,14 +460,13 @@ bool qr_stream_plan(struct qr_sim_plan *p, const struct qr_circuit *c, const str
                  "ending in a pool that half of its qubits do not outlive");
         return true;
     }
-    qr_stream_free(p->stream);
-    qr_plan_forget_blocks(p);
-    p->stream = NULL;
+    qr_stream_free(p);
+    qr_plan_unfuse(p);
     return false;
 }
 
-void qr_stream_free(struct qr_stream *s) {
-    if (!s) return;
+void qr_stream_free(struct qr_sim_plan *p) {
+    struct qr_stream *s = p->stream;
     for (int h = 0; h < 2; h++) {
         free(s->front.left[h]);
         free(s->front.right[h]);
@@ -479,8 +478,9 @@ void qr_stream_free(struct qr_stream *s) {
     }
     for (size_t i = 0; s->observables && s->observables[i].terms; i++) free(s->observables[i].terms);
     free(s->observables);
-    free(s->blocks);
+    free(s->fused);
     free(s->sets);
     free(s->gates);
     free(s);
+    p->stream = NULL;
 }

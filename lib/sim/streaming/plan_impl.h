@@ -1,8 +1,8 @@
-/* sim/streaming/plan_impl.h — the streaming plan as data, and what runs it (inside the room). planner.md tells why it is so. */
-#ifndef QR_SIM_STREAM_IMPL_H
-#define QR_SIM_STREAM_IMPL_H
+/* sim/streaming/plan_impl.h — the streaming plan as data, and what runs it (inside the room). sim/planner.md tells why it is so. */
+#ifndef QR_SIM_STREAMING_PLAN_IMPL_H
+#define QR_SIM_STREAMING_PLAN_IMPL_H
 
-#include "sim/fusion/plan.h"
+#include "sim/fusion/matrix.h"
 
 enum {
     QR_STREAM_MIN_QUBITS = 8,
@@ -20,29 +20,29 @@ enum {
     QR_STREAM_WIDE = 1024,      /* and one set per lane */
 };
 
-/* Where a block's input is flipped (the CNOT onto a sink): a bit of the run's word. */
+/* Where a fused gate's input is flipped (the CNOT onto a sink): a bit of the run's word. */
 enum {
     QR_FLIP_D = 62,    /* the outcome of qubit 0 */
     QR_FLIP_A = 63,    /* the outcome of the last source */
     QR_FLIP_NONE = 61, /* always 0 */
 };
 
-struct qr_stream_block {
+struct qr_stream_gate {
     uint32_t shape;
     uint8_t bit[2];   /* cell bits of the frame's positions */
     uint8_t flip[2];  /* bit of the word that flips the input there */
     int8_t data[2];   /* qubit whose encoding is folded in, or -1 */
     bool wide;        /* coefficients differ from lane to lane */
     size_t coef;      /* of variant 0, in elements of the table of coefficients; 4 variants follow each other */
-    uint32_t cross;   /* number among the blocks whose cross matrices are summed here */
+    uint32_t cross;   /* number among the fused gates whose cross matrices are summed here */
 };
 
-/* Blocks of one half-layer that a tile holds together. */
+/* Fused gates of one half-layer that a tile holds together. */
 struct qr_stream_set {
     unsigned n_bits;
-    uint32_t first_block, n_blocks;
+    uint32_t first_fused, n_fused;
     bool gathered;    /* strided: the tile is copied to where it is contiguous */
-    uint32_t *global, *local; /* n_blocks * 2^n_bits: per block its groups' offsets in the state, and in a gathered tile */
+    uint32_t *global, *local; /* n_fused * 2^n_bits: per fused gate its groups' offsets in the state, and in a gathered tile */
     uint32_t *bases;
     size_t n_bases;
 };
@@ -53,11 +53,11 @@ struct qr_stream_level {
     unsigned m, k;    /* qubits; of these traced out at the end */
     unsigned n_halves;
     struct qr_stream_half halves[QR_STREAM_HALVES];
-    uint32_t first_block, n_blocks;
+    uint32_t first_fused, n_fused;
 };
 
-/* A block of the first layer where it is never simulated as a whole: on one of the two tables. */
-struct qr_front_block {
+/* A fused gate of the first layer where it is never simulated as a whole: on one of the two tables. */
+struct qr_front_gate {
     uint32_t shape;
     uint8_t bit[2];
     int8_t data[2];
@@ -65,15 +65,15 @@ struct qr_front_block {
 
 struct qr_stream_front {
     unsigned k, m;         /* sources, which make the left table; the others make the right one */
-    bool centre_first;     /* k is odd: the block across the centre is in the first half-layer */
-    bool wrap;             /* n is even: a block joins the last qubit and the first */
+    bool centre_first;     /* k is odd: the fused gate across the centre is in the first half-layer */
+    bool wrap;             /* n is even: a fused gate joins the last qubit and the first */
     unsigned variants;     /* of the right table: outcomes that it depends on */
     unsigned terms;        /* of the sum over products: 8 or 16 */
     unsigned right_bits;   /* of the right chain's cells: m, or m + 1 with the last source */
     size_t n_slices;       /* per variant */
-    struct qr_front_block *left[2], *right[2]; /* half-layers */
+    struct qr_front_gate *left[2], *right[2]; /* half-layers */
     unsigned n_left[2], n_right[2];
-    uint32_t centre, around; /* shapes of the crossing blocks; around: QR_NO_SLOT without */
+    uint32_t centre, around; /* shapes of the crossing fused gates; around: QR_NO_SLOT without */
 };
 
 struct qr_stream {
@@ -88,8 +88,8 @@ struct qr_stream {
     struct qr_stream_front front; /* sliced only */
     unsigned n_levels;
     struct qr_stream_level levels[QR_STREAM_LEVELS];
-    struct qr_stream_block *blocks;
-    size_t n_blocks;
+    struct qr_stream_gate *fused;
+    size_t n_fused;
     struct qr_stream_set *sets;
     size_t n_sets;
     size_t n_coefs;        /* elements of the table of coefficients */
@@ -97,7 +97,7 @@ struct qr_stream {
     unsigned tail_bits;    /* qubits of the tail */
     unsigned dim;          /* 2^tail_bits */
     bool diagonal;         /* nothing but Z follows: lambda is phi times a number for each cell */
-    uint32_t tail_first, n_tail; /* blocks of the plan */
+    uint32_t tail_first, n_tail; /* fused gates of the plan */
     struct qr_observable *observables; /* on the tail's qubits */
 
     size_t density_numbers; /* sums of a piece of the density matrix, or of its diagonal */
@@ -105,8 +105,8 @@ struct qr_stream {
     bool split;             /* slices may be shared out among threads */
 };
 
-/* stream_plan.c: fills p->stream, and blocks and shapes, when the circuit is of this kind; else false, and p->why says what is in the way. */
+/* plan.c: fills p->stream, and fused gates and shapes, when the circuit is of this kind; else false, and p->why says what is in the way. */
 bool qr_stream_plan(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs);
-void qr_stream_free(struct qr_stream *s);
+void qr_stream_free(struct qr_sim_plan *p);
 
 #endif

@@ -1,9 +1,10 @@
-/* sim/streaming/streaming.c — the streaming engine's front: bound numbers, workspaces, read-outs and gradients of a block of samples. */
-#include "sim/streaming/streaming_impl.h"
+/* sim/streaming/streaming.c — the streaming engine's front: bound numbers, workspaces, read-outs and gradients of a micro-batch. */
+#include "sim/streaming/streaming.h"
 
 #include <string.h>
 
 #include "base/mem.h"
+#include "sim/streaming/streaming_impl.h"
 
 /* ---- encodings ---- */
 
@@ -53,12 +54,12 @@ void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stri
 /* ---- numbers for one theta ---- */
 
 static void put(const struct qr_sim_plan *p, void *table, size_t at, double v) {
-    if (p->opt.precision == QR_DOUBLE) ((double *)table)[at] = v;
+    if (p->precision == QR_DOUBLE) ((double *)table)[at] = v;
     else ((float *)table)[at] = (float)v;
 }
 
-/* A block's four variants: its input flipped on neither, either or both of its qubits. */
-static void bind_block(struct qr_sim_bound *b, const struct qr_stream_block *x) {
+/* A fused gate's four variants: its input flipped on neither, either or both of its qubits. */
+static void bind_fused(struct qr_sim_bound *b, const struct qr_stream_gate *x) {
     const struct qr_sim_plan *p = b->plan;
     void *to = b->stream->coefs;
     const struct qr_m4 *m = &b->suffix[x->shape];
@@ -88,7 +89,7 @@ static struct qr_c64 times(struct qr_c64 a, struct qr_c64 b) {
     return (struct qr_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-/* The blocks across the cut, one of whose qubits is a lane before and an outcome behind. */
+/* The fused gates across the cut, one of whose qubits is a lane before and an outcome behind. */
 static void bind_crossing(struct qr_sim_bound *b) {
     const struct qr_stream_front *f = &b->plan->stream->front;
     for (unsigned v = 0; v < f->variants; v++)
@@ -107,10 +108,10 @@ static void bind_crossing(struct qr_sim_bound *b) {
         }
 }
 
-void qr_stream_bind(struct qr_sim_bound *b) {
+static void bind(struct qr_sim_bound *b) {
     const struct qr_stream *s = b->plan->stream;
-    for (size_t i = 0; i < s->n_blocks; i++)
-        if (s->blocks[i].data[0] < 0 && s->blocks[i].data[1] < 0) bind_block(b, &s->blocks[i]);
+    for (size_t i = 0; i < s->n_fused; i++)
+        if (s->fused[i].data[0] < 0 && s->fused[i].data[1] < 0) bind_fused(b, &s->fused[i]);
     if (s->sliced) bind_crossing(b);
     qr_tail_bind(b);
     static atomic_uint_fast64_t binds; /* of all: a workspace must not take one for another that had its place */
@@ -129,8 +130,8 @@ static void encode_group(struct qr_stream_run *r, const double *x, size_t n) {
     const struct qr_stream *s = r->s;
     _Alignas(64) double pair[2][4][32];
     qr_stream_encodings(s, x, r->p->n_columns, n, r->ws->encoding);
-    for (size_t i = 0; i < s->n_blocks; i++) {
-        const struct qr_stream_block *b = &s->blocks[i];
+    for (size_t i = 0; i < s->n_fused; i++) {
+        const struct qr_stream_gate *b = &s->fused[i];
         if (b->data[0] < 0 && b->data[1] < 0) continue;
         memset(pair, 0, sizeof pair);
         for (int f = 0; f < 2; f++) {
@@ -169,17 +170,17 @@ static void group_z(struct qr_stream_run *r, size_t group, double *ret_z) {
     }
 }
 
-/* The kept sums of the blocks, now that each lane's scale is known. */
+/* The kept sums of the fused gates, now that each lane's scale is known. */
 static bool scale_group(struct qr_stream_run *r, size_t group, const double scale[QR_LANES]) {
     const struct qr_stream *s = r->s;
     struct qr_stream_workspace *ws = r->ws;
     double (*sums)[QR_LANES] = (double(*)[QR_LANES])(void *)(ws->kept + group * ws->group_bytes);
     bool ok = true;
-    for (size_t i = 0; i < s->n_blocks; i++)
-        for (size_t piece = 0; piece < ws->n_pieces && r->p->shapes[s->blocks[i].shape].n_slopes; piece++) {
+    for (size_t i = 0; i < s->n_fused; i++)
+        for (size_t piece = 0; piece < ws->n_pieces && r->p->shapes[s->fused[i].shape].n_derivatives; piece++) {
             double k[QR_CROSS];
             r->k->fold((const double(*)[QR_LANES])(sums + (i * ws->n_pieces + piece) * QR_CROSS), scale, k);
-            ok &= qr_fixed_add_doubles(ws->cross + (size_t)s->blocks[i].shape * QR_CROSS, k, QR_CROSS);
+            ok &= qr_fixed_add_doubles(ws->cross + (size_t)s->fused[i].shape * QR_CROSS, k, QR_CROSS);
         }
     return ok;
 }
@@ -298,10 +299,11 @@ static bool slices_backward(const struct qr_sim_bound *b, struct qr_stream_works
     return ok;
 }
 
-/* ---- the front door ---- */
+/* ---- the engine ---- */
 
-void qr_stream_forward(const struct qr_sim_bound *b, struct qr_stream_workspace *ws, struct qr_pool *pool, const double *x,
-                       size_t x_stride, size_t n_samples, bool gradient, const double *direction, double *ret_z) {
+static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace, struct qr_pool *pool, const double *x, size_t x_stride,
+                    size_t n_samples, bool gradient, const double *direction, double *ret_z) {
+    struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const double one = 1;
     QR_ASSERT(n_samples <= ws->max_samples);
@@ -322,10 +324,39 @@ void qr_stream_forward(const struct qr_sim_bound *b, struct qr_stream_workspace 
     }
 }
 
-bool qr_stream_backward(const struct qr_sim_bound *b, struct qr_stream_workspace *ws, struct qr_pool *pool, const double *direction,
-                        const double *scale, qr_fixed *ret_grad) {
+static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace, struct qr_pool *pool, const double *direction,
+                     const double *scale, qr_fixed *ret_grad) {
+    struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     memset(ws->cross, 0, p->n_shapes * QR_CROSS * sizeof *ws->cross);
     bool ok = p->stream->sliced ? slices_backward(b, ws, pool, direction, scale) : samples_backward(b, ws, direction, scale);
-    return ok && qr_gradient(b, ws->cross, NULL, 0, ws->x, ws->n_samples, ws->scratch, ret_grad);
+    return ok && qr_bound_gradient(b, ws->cross, NULL, 0, ws->x, ws->n_samples, ws->scratch, ret_grad);
 }
+
+static unsigned __int128 least_bytes(const struct qr_sim_plan *p) {
+    struct qr_buffers all = {.allocate = false};
+    qr_stream_workspace_buffers(p, 1, &all);
+    return all.bytes;
+}
+
+bool qr_stream_in_parallel(const struct qr_sim_plan *p) { return !p->stream->sliced || p->n < QR_STREAM_SHARED_QUBITS; }
+
+const struct qr_sim_engine qr_streaming_engine = {
+    .name = "streaming",
+    .memory = "slices and tables",
+    .joins_sweeps = true,
+    .plan = qr_stream_plan,
+    .plan_free = qr_stream_free,
+    .least_bytes = least_bytes,
+    .micro_batches_in_parallel = qr_stream_in_parallel,
+    .bound_bytes = qr_stream_bound_bytes,
+    .bound_new = qr_stream_bound_new,
+    .bound_free = qr_stream_bound_free,
+    .bind = bind,
+    .workspace_buffers = qr_stream_workspace_buffers,
+    .workspace_new = qr_stream_workspace_new,
+    .workspace_free = qr_stream_workspace_free,
+    .forward = forward,
+    .backward = backward,
+    .report = qr_stream_report,
+};

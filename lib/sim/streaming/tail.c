@@ -29,30 +29,30 @@ static void adjoint(const struct qr_stream *s, const double *m, double *ret) {
         }
 }
 
-static struct qr_place place_of(const struct qr_stream *s, const struct qr_plan_block *b) {
-    return (struct qr_place){.bit = {(uint8_t)(s->tail_bits - 1 - b->q[0]), (uint8_t)(s->tail_bits - 1 - b->q[1])}};
+static struct qr_tile_place place_of(const struct qr_stream *s, const struct qr_fused_gate *b) {
+    return (struct qr_tile_place){.bit = {(uint8_t)(s->tail_bits - 1 - b->q[0]), (uint8_t)(s->tail_bits - 1 - b->q[1])}};
 }
 
 /* The f64 kernels, whatever the amplitudes are. */
-static const struct qr_kernels *kernels(const struct qr_sim_plan *p) { return qr_kernels_of(p->opt.isa, QR_DOUBLE); }
+static const struct qr_kernels *kernels(const struct qr_sim_plan *p) { return qr_kernels_of(p->isa, QR_DOUBLE); }
 
-static void apply(const struct qr_sim_plan *p, double *m, const struct qr_place *at, const double *numbers) {
+static void apply(const struct qr_sim_plan *p, double *m, const struct qr_tile_place *at, const double *numbers) {
     const struct qr_stream *s = p->stream;
     for (size_t g = 0; g < groups(s); g++)
         kernels(p)->apply(m + g * s->dim * 2 * QR_LANES, s->tail_bits, at, numbers, false);
 }
 
 /* m <- U m U^adjoint, m Hermitian: U (U m)^adjoint. */
-static void conjugate(const struct qr_sim_plan *p, double *m, double *scratch, uint32_t block, const double *numbers) {
-    struct qr_place at = place_of(p->stream, &p->blocks[block]);
+static void conjugate(const struct qr_sim_plan *p, double *m, double *scratch, uint32_t fused, const double *numbers) {
+    struct qr_tile_place at = place_of(p->stream, &p->fused[fused]);
     apply(p, m, &at, numbers);
     adjoint(p->stream, m, scratch);
     memcpy(m, scratch, qr_tail_doubles(p->stream) * sizeof *m);
     apply(p, m, &at, numbers);
 }
 
-static const double *numbers_of(const struct qr_sim_bound *b, uint32_t block, bool back) {
-    return b->narrow + (size_t)b->plan->blocks[block].shape * QR_NARROW + (back ? QR_NARROW / 2 : 0);
+static const double *numbers_of(const struct qr_sim_bound *b, uint32_t fused, bool back) {
+    return b->narrow + (size_t)b->plan->fused[fused].shape * QR_NARROW + (back ? QR_NARROW / 2 : 0);
 }
 
 /* The bits of qubits as bits of an index: qubit 0 is the most significant. */
@@ -89,7 +89,7 @@ static void set_weights(const struct qr_stream *s, const double *o, double *ret)
 }
 
 static void put(const struct qr_sim_plan *p, void *to, size_t at, double x) {
-    if (p->opt.precision == QR_DOUBLE) ((double *)to)[at] = x;
+    if (p->precision == QR_DOUBLE) ((double *)to)[at] = x;
     else ((float *)to)[at] = (float)x;
 }
 
@@ -194,10 +194,10 @@ bool qr_tail_gradient(const struct qr_sim_bound *b, const double *after, double 
     if (!s->n_tail) return true;
     set_density(s, rho, matrix[0]);
     for (uint32_t i = 0; i < s->n_tail; i++) {
-        uint32_t block = s->tail_first + i, shape = p->blocks[block].shape;
-        struct qr_place at = place_of(s, &p->blocks[block]);
-        conjugate(p, matrix[0], matrix[1], block, numbers_of(b, block, false));
-        if (!p->shapes[shape].n_slopes) continue;
+        uint32_t fused = s->tail_first + i, shape = p->fused[fused].shape;
+        struct qr_tile_place at = place_of(s, &p->fused[fused]);
+        conjugate(p, matrix[0], matrix[1], fused, numbers_of(b, fused, false));
+        if (!p->shapes[shape].n_derivatives) continue;
         memcpy(matrix[2], after + i * size, size * sizeof(double)); /* the kernel wants it writable */
         _Alignas(64) double acc[QR_CROSS][QR_LANES];
         double k[QR_CROSS];

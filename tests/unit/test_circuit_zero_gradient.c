@@ -44,7 +44,7 @@ static void against_golden(const char *file, unsigned stages, enum qr_qcnn_varia
     }
     uint8_t flags[63];
     char *sorted[63];
-    qr_circuit_invisible(c, obs, n_obs, flags);
+    qr_circuit_zero_gradient(c, obs, n_obs, flags);
     memcpy(sorted, c->param_names, c->n_params * sizeof *sorted);
     qsort(sorted, c->n_params, sizeof *sorted, by_string);
     const struct qr_json *want = qr_json_get(root, "zero_gradient_weight_indices");
@@ -100,7 +100,7 @@ static void by_hand(void) {
         struct qr_circuit *c = from_text(text);
         struct qr_observable o = reads(table[i].readout, 2);
         uint8_t flags[4];
-        qr_circuit_invisible(c, &o, 1, flags);
+        qr_circuit_zero_gradient(c, &o, 1, flags);
         for (unsigned k = 0; k < c->n_params; k++)
             CHECK(flags[k] == (strchr(table[i].invisible, c->param_names[k][0]) != NULL), "row %zu, %s", i, c->param_names[k]);
         qr_observable_fini(&o);
@@ -124,7 +124,7 @@ static void sound(void) {
         ref_random_numbers(seed, 64, 0, 6, theta);
         ref_random_numbers(seed + 50, 5, -3, 3, x);
         ref_gradient(c, theta, x, obs, 2, g);
-        qr_circuit_invisible(c, obs, 2, flags);
+        qr_circuit_zero_gradient(c, obs, 2, flags);
         for (unsigned k = 0; k < c->n_params; k++) {
             double size = fmax(fabs(g[k]), fabs(g[c->n_params + k]));
             n_flagged += flags[k];

@@ -1,74 +1,10 @@
-#include "sim/report/report.h"
-
+/* sim/report/make.c — a plan's report: shapes, buffers and figures; the engine adds its lines, parts and stages. */
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "sim/statevector/statevector_impl.h"
+#include "sim/fusion/engine.h"
 #include "sim/report/build.h"
-
-/* ---- building ---- */
-
-struct qr_sim_stage *qr_report_stage(struct qr_report_build *b, const char *name, const char *what) {
-    struct qr_sim_report *r = b->r;
-    for (size_t i = 0; i < r->n_stages; i++)
-        if (strcmp(r->stages[i].name, name) == 0) return &r->stages[i];
-    r->stages = qr_xreallocarray(r->stages, r->n_stages + 1, sizeof *r->stages);
-    struct qr_sim_stage *s = &r->stages[r->n_stages++];
-    *s = (struct qr_sim_stage){.what = what};
-    snprintf(s->name, sizeof s->name, "%s", name);
-    return s;
-}
-
-void qr_report_line(struct qr_report_build *b, const char *key, const char *format, ...) {
-    struct qr_sim_report *r = b->r;
-    char text[256];
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
-    r->lines = qr_xreallocarray(r->lines, r->n_lines + 1, sizeof *r->lines);
-    struct qr_sim_line *l = &r->lines[r->n_lines++];
-    snprintf(l->key, sizeof l->key, "%s", key);
-    l->text = qr_xstrdup(text);
-}
-
-void qr_report_part(struct qr_report_build *b, const char *format, ...) {
-    struct qr_sim_report *r = b->r;
-    va_list ap;
-    r->parts = qr_xreallocarray(r->parts, r->n_parts + 1, sizeof *r->parts);
-    va_start(ap, format);
-    vsnprintf(r->parts[r->n_parts++], sizeof r->parts[0], format, ap);
-    va_end(ap);
-}
-
-void qr_report_block(struct qr_report_build *b, uint32_t block, unsigned part, unsigned half, unsigned base) {
-    struct qr_sim_report *r = b->r;
-    const struct qr_plan_block *from = &b->p->blocks[block];
-    r->blocks[r->n_blocks++] = (struct qr_sim_block){.part = part, .half = half, .shape = from->shape, .controls = from->controls << base,
-                                                     .q = {(uint8_t)(from->q[0] + base), (uint8_t)(from->q[1] + base)}};
-    r->shapes[from->shape].n_blocks++;
-}
-
-struct qr_report_way qr_report_way(const double *numbers) {
-    unsigned most = 1, moved = 0;
-    bool moves = true;
-    for (unsigned r = 0; r < 4; r++) {
-        unsigned n = 0;
-        for (unsigned c = 0; c < 4; c++) {
-            double re = numbers[r * 4 + c], im = numbers[16 + r * 4 + c];
-            if (re == 0 && im == 0) continue;
-            n++;
-            moves = moves && im == 0 && (re == 1 || re == -1);
-            moved += c != r || re != 1;
-        }
-        if (n > most) most = n;
-    }
-    if (moves && most == 1) return (struct qr_report_way){0, (uint8_t)moved};
-    return (struct qr_report_way){most > 2 ? 4 : (uint8_t)most, 0};
-}
 
 /* ---- shapes ---- */
 
@@ -123,7 +59,7 @@ static void list_shapes(struct qr_report_build *b, const char *const *names) {
             put_op(&p->ops[s->first_op + k], names, &text);
         }
         probe_way(b, i);
-        b->r->shapes[i] = (struct qr_sim_shape){.gates = qr_xstrdup(qr_buf_string(&text)), .n_gates = s->n_ops, .n_slopes = s->n_slopes, .row = b->way[i][0].row};
+        b->r->shapes[i] = (struct qr_sim_shape){.gates = qr_xstrdup(qr_buf_string(&text)), .n_gates = s->n_ops, .n_derivatives = s->n_derivatives, .row = b->way[i][0].row};
         qr_buf_free(&text);
     }
 }
@@ -135,25 +71,25 @@ static void make_probe(struct qr_report_build *b) {
     for (unsigned i = 0; i < p->n_params; i++) theta[i] = 0.1 + 0.8 * fabs(0.6180339887498949 * (i + 1) - floor(0.6180339887498949 * (i + 1)));
     b->x = qr_xcalloc(p->n_columns + 1, sizeof *b->x);
     for (unsigned i = 0; i < p->n_columns; i++) b->x[i] = 0.2 + 0.9 / (i + 1.5);
-    b->probe = qr_sim_bound_new(p);
-    qr_sim_bind(b->probe, theta);
+    b->probe = qr_bound_new(p);
+    qr_bound_set(b->probe, theta);
     b->way = qr_xcalloc(p->n_shapes + 1, sizeof *b->way);
     free(theta);
 }
 
 static void list_buffers(struct qr_report_build *b, size_t max_samples) {
-    struct qr_room room = {.allocate = false};
+    struct qr_buffers all = {.allocate = false};
     struct qr_sim_report *r = b->r;
-    qr_sim_workspace_room(b->p, max_samples ? max_samples : r->n_samples, &room);
-    r->buffers = qr_xcalloc(room.n, sizeof *r->buffers);
-    memcpy(r->buffers, room.list, room.n * sizeof *r->buffers);
-    r->n_buffers = room.n;
-    r->workspace_bytes = room.bytes;
-    r->bound_bytes = qr_sim_bound_bytes(b->p);
+    b->p->engine->workspace_buffers(b->p, max_samples ? max_samples : r->n_samples, &all);
+    r->buffers = qr_xcalloc(all.n, sizeof *r->buffers);
+    memcpy(r->buffers, all.list, all.n * sizeof *r->buffers);
+    r->n_buffers = all.n;
+    r->workspace_bytes = all.bytes;
+    r->bound_bytes = qr_bound_bytes(b->p);
 }
 
 static void say_order(struct qr_report_build *b) {
-    if (!b->p->stream) qr_report_line(b, "order", "forward, read-outs to the head; then back, with each sample's own direction");
+    if (!b->p->engine->joins_sweeps) qr_report_line(b, "order", "forward, read-outs to the head; then back, with each sample's own direction");
     else if (b->p->n_readouts == 1) qr_report_line(b, "order", "one read-out: lambda's direction is known, both sweeps are one and scale later");
     else if (!b->r->read_outs_first) qr_report_line(b, "order", "an affine head: lambda's direction is known before it, both sweeps are one and scale later");
     else qr_report_line(b, "order", "read-outs first, for the head; then both sweeps with each sample's own direction");
@@ -162,24 +98,23 @@ static void say_order(struct qr_report_build *b) {
 struct qr_sim_report *qr_sim_report_new(const struct qr_sim_plan *p, const struct qr_sim_report_options *opt) {
     struct qr_sim_report *r = qr_xcalloc(1, sizeof *r);
     struct qr_report_build b = {.p = p, .r = r};
-    r->engine = p->stream ? "streaming" : "blocked";
+    r->engine = p->engine->name;
     r->why = qr_xstrdup(p->why);
     r->n_gates = p->n_gates;
     r->n_samples = opt->n_samples;
-    r->read_outs_first = p->stream && !opt->head_known && p->n_readouts != 1;
-    r->blocks = qr_xcalloc(p->n_blocks + 1, sizeof *r->blocks);
+    r->read_outs_first = p->engine->joins_sweeps && !opt->head_known && p->n_readouts != 1;
+    r->fused = qr_xcalloc(p->n_fused + 1, sizeof *r->fused);
     make_probe(&b);
     list_shapes(&b, opt->param_names);
     list_buffers(&b, opt->max_samples);
-    if (p->stream) qr_report_streaming(&b);
-    else qr_report_blocked(&b);
+    p->engine->report(&b);
     say_order(&b);
     for (size_t i = 0; i < r->n_stages; i++) {
-        if (r->stages[i].when != QR_EACH_BLOCK) continue;
+        if (r->stages[i].when != QR_EACH_MICRO_BATCH) continue;
         r->flop += r->stages[i].flop;
         r->bytes += r->stages[i].bytes;
     }
-    qr_sim_bound_free(b.probe);
+    qr_bound_free(b.probe);
     free(b.way);
     free(b.x);
     return r;
@@ -192,7 +127,7 @@ void qr_sim_report_free(struct qr_sim_report *r) {
     free(r->why);
     free(r->lines);
     free(r->shapes);
-    free(r->blocks);
+    free(r->fused);
     free(r->parts);
     free(r->stages);
     free(r->buffers);

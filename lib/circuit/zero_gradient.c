@@ -57,7 +57,7 @@ static void see(const struct qr_circuit *c, const struct qr_pauli_term *term, ui
     }
 }
 
-void qr_circuit_invisible(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs, uint8_t *ret) {
+void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs, uint8_t *ret) {
     memset(ret, 1, c->n_params);
     for (size_t r = 0; r < n_obs; r++)
         for (size_t t = 0; t < obs[r].n_terms; t++) see(c, &obs[r].terms[t], ret);
