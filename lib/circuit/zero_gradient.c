@@ -1,4 +1,4 @@
-/* Parameters that no observable can see.
+/* circuit/zero_gradient.c — parameters that no observable can see.
  *
  * Walking back from one Pauli term, keep for every qubit the Paulis that certainly commute with the operator O so far (O is
  * the term carried back through the gates already passed, U^dagger O U): all three while O does not touch the qubit, one
@@ -14,46 +14,29 @@
 
 #include "circuit/circuit.h"
 
-enum { PX = 1, PY = 2, PZ = 4, ALL = PX | PY | PZ, ANY = 0 };
-
-/* The Pauli factor of a kind on its first and second target. */
-static void factors(enum qr_gate_kind kind, uint8_t ret[2]) {
-    ret[0] = ret[1] = ANY;
-    switch (kind) {
-    case QR_GATE_X: ret[0] = PX; break;
-    case QR_GATE_Y: ret[0] = PY; break;
-    case QR_GATE_Z: ret[0] = PZ; break;
-    case QR_GATE_XX: ret[0] = ret[1] = PX; break;
-    case QR_GATE_YY: ret[0] = ret[1] = PY; break;
-    case QR_GATE_ZZ: case QR_GATE_CZ: ret[0] = ret[1] = PZ; break;
-    case QR_GATE_CNOT: ret[0] = PZ, ret[1] = PX; break;
-    case QR_GATE_I: case QR_GATE_H: case QR_GATE_SWAP: case QR_GATE_ISWAP: case QR_GATE_PHASED_X: case QR_GATE_PHASED_ISWAP:
-    case QR_GATE_FSIM: case QR_GATE_KINDS: break;
-    }
-}
+enum { ALL = QR_PAULI_X | QR_PAULI_Y | QR_PAULI_Z, ANY = 0 };
 
 static bool commutes(uint8_t known, uint8_t factor) { return factor == ANY ? known == ALL : (known & factor) == factor; }
 
-static void see(const struct qr_circuit *c, const struct qr_pauli_term *term, uint8_t *invisible) {
+static void see(const struct qr_circuit *c, const struct qr_pauli_term *term, uint8_t *ret) {
     uint8_t known[QR_MAX_QUBITS];
     for (unsigned q = 0; q < c->n_qubits; q++) {
         bool x = term->x >> q & 1, z = term->z >> q & 1;
-        known[q] = x && z ? PY : x ? PX : z ? PZ : ALL;
+        known[q] = x && z ? QR_PAULI_Y : x ? QR_PAULI_X : z ? QR_PAULI_Z : ALL;
     }
     for (size_t i = c->n_gates; i-- > 0;) {
         const struct qr_gate *g = &c->gates[i];
-        if (g->kind == QR_GATE_I) continue;
-        uint8_t factor[2];
-        factors(g->kind, factor);
+        const struct qr_gate_info *info = qr_gate_info(g->kind);
+        if (info->identity) continue;
         bool passes = true;
-        for (unsigned k = 0; k < g->n_targets; k++) passes = passes && commutes(known[g->targets[k]], factor[k]);
+        for (unsigned k = 0; k < g->n_targets; k++) passes = passes && commutes(known[g->targets[k]], info->factor[k]);
         for (uint64_t left = g->controls; left; left &= left - 1)
-            passes = passes && commutes(known[__builtin_ctzll(left)], PZ);
+            passes = passes && commutes(known[__builtin_ctzll(left)], QR_PAULI_Z);
         if (passes) continue;
         for (unsigned k = 0; k < g->n_args; k++)
-            if (g->args[k].kind == QR_ARG_PARAMETER) invisible[g->args[k].index] = 0;
-        for (unsigned k = 0; k < g->n_targets; k++) known[g->targets[k]] &= factor[k];
-        for (uint64_t left = g->controls; left; left &= left - 1) known[__builtin_ctzll(left)] &= PZ;
+            if (g->args[k].kind == QR_ARG_PARAMETER) ret[g->args[k].index] = 0;
+        for (unsigned k = 0; k < g->n_targets; k++) known[g->targets[k]] &= info->factor[k];
+        for (uint64_t left = g->controls; left; left &= left - 1) known[__builtin_ctzll(left)] &= QR_PAULI_Z;
     }
 }
 

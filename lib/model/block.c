@@ -74,7 +74,7 @@ static bool backward_quantum(const struct qr_model_state *s, struct qr_model_wor
         }
         qr_fixed *grad = w->grad + f * m->n_theta;
         if (!qr_sim_backward(s->bound[f], sim_of(w, f), pool, w->direction, w->scale, grad)) return false;
-        for (size_t k = 0; k < m->n_theta; k++) if (m->invisible[k]) grad[k] = 0;
+        for (size_t k = 0; k < m->n_theta; k++) if (m->zero_gradient[k]) grad[k] = 0;
     }
     return true;
 }

@@ -45,8 +45,8 @@ static enum qr_code set_quantum(struct qr_model *m, const struct qr_model_option
     m->readout_bound = bound_of(opt->readouts, opt->n_readouts);
     m->n_inputs = m->circuit->n_columns;
     m->n_sims = qr_sim_micro_batches_in_parallel(m->plan) ? m->n_filters : 1;
-    m->invisible = qr_xcalloc(m->n_theta + 1, 1);
-    qr_circuit_zero_gradient(m->circuit, opt->readouts, opt->n_readouts, m->invisible);
+    m->zero_gradient = qr_xcalloc(m->n_theta + 1, 1);
+    qr_circuit_zero_gradient(m->circuit, opt->readouts, opt->n_readouts, m->zero_gradient);
     return QR_OK;
 }
 
@@ -129,7 +129,7 @@ void qr_model_free(struct qr_model *m) {
     if (!m) return;
     if (m->plan) qr_sim_plan_free(m->plan);
     if (m->circuit) qr_circuit_free(m->circuit);
-    free(m->invisible);
+    free(m->zero_gradient);
     free(m->dense);
     free(m->tensors);
     free(m->metrics);
@@ -156,7 +156,7 @@ size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_outputs;
 
 void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret) {
     memset(ret, 0, m->n_params);
-    for (size_t f = 0; f < m->n_filters; f++) memcpy(ret + f * m->n_theta, m->invisible, m->n_theta);
+    for (size_t f = 0; f < m->n_filters; f++) memcpy(ret + f * m->n_theta, m->zero_gradient, m->n_theta);
 }
 
 void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params) {

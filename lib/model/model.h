@@ -83,7 +83,7 @@ void qr_model_workspace_free(struct qr_model_workspace *w);
 /* Of a workspace; and of the numbers for one state, which all threads read. */
 size_t qr_model_bytes_per_thread(const struct qr_model *m);
 size_t qr_model_bytes_of_state(const struct qr_model *m);
-/* The head's slope at every read-out is known before any read-out is: it is affine with one output
+/* The head's derivative by every read-out is known before any read-out is: it is affine with one output
  * (sim/planner.md#when-the-head-is-known). */
 bool qr_model_head_known(const struct qr_model *m);
 /* True when blocks should run on several threads side by side; false when the pool goes inside one block only. */

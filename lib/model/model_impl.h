@@ -9,7 +9,7 @@
 struct qr_model {
     struct qr_circuit *circuit;    /* NULL: classical */
     struct qr_sim_plan *plan;      /* one for all filters */
-    uint8_t *invisible;            /* per parameter of the circuit */
+    uint8_t *zero_gradient;            /* per parameter of the circuit */
     size_t n_filters, n_theta;     /* parameters of one filter */
     size_t n_readouts_each, n_readouts;
     double readout_bound;          /* no read-out's value is further from 0 */

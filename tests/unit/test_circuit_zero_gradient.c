@@ -75,7 +75,7 @@ static struct qr_circuit *from_text(const char *text) {
 
 #define P(name) "{\"parameter\": \"" name "\"}"
 static void by_hand(void) {
-    static const struct { const char *gates, *readout, *invisible; /* of a, b, c, d */ } table[] = {
+    static const struct { const char *gates, *readout, *zero; /* of a, b, c, d */ } table[] = {
         /* outside the light cone */
         {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"X\",\"qubits\":[1],\"exponent\":" P("b") "}", "Z1", "a"},
         /* diagonal before a diagonal read-out, also through another diagonal gate and a control */
@@ -102,7 +102,7 @@ static void by_hand(void) {
         uint8_t flags[4];
         qr_circuit_zero_gradient(c, &o, 1, flags);
         for (unsigned k = 0; k < c->n_params; k++)
-            CHECK(flags[k] == (strchr(table[i].invisible, c->param_names[k][0]) != NULL), "row %zu, %s", i, c->param_names[k]);
+            CHECK(flags[k] == (strchr(table[i].zero, c->param_names[k][0]) != NULL), "row %zu, %s", i, c->param_names[k]);
         qr_observable_fini(&o);
         qr_circuit_free(c);
     }

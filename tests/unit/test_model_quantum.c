@@ -139,14 +139,14 @@ static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
     CHECK(off <= bound, "%s: gradient of the loss off by %g", file, off);
     CHECK(fabs(qr_model_mean(u.m, 0, sums, n) - loss) <= bound * 4 * fmax(1, loss), "%s: loss", file);
     /* Parameters that no read-out sees: exact zeros. */
-    uint8_t invisible[MOST_WEIGHTS];
-    qr_model_zero_gradient(u.m, invisible);
-    size_t n_invisible = 0;
+    uint8_t zero_gradient[MOST_WEIGHTS];
+    qr_model_zero_gradient(u.m, zero_gradient);
+    size_t n_zero_gradient = 0;
     for (size_t j = 0; j < n_params; j++) {
-        n_invisible += invisible[j];
-        if (invisible[j]) CHECK(grad[j] == 0, "%s: weight %zu", file, j);
+        n_zero_gradient += zero_gradient[j];
+        if (zero_gradient[j]) CHECK(grad[j] == 0, "%s: weight %zu", file, j);
     }
-    CHECK(n_invisible >= n_filters, "qconv20 at least");
+    CHECK(n_zero_gradient >= n_filters, "qconv20 at least");
     free(angles), free(qubits), free(labels), free(quantum), free(want_z), free(want_p), free(want_g), free(want_l), free(tfq_g);
     drop(&u);
     qr_json_free(root);

@@ -76,7 +76,7 @@ static void stop(struct engine *e) {
  * ~1e-14 absolute). Read-outs: 2^-24 * sqrt(60 fused gates) * 2 = 1e-6; double 1e-13. */
 static const double grad_tolerance[2] = {2e-6, 1e-12}, z_tolerance[2] = {1e-6, 1e-13};
 
-/* jac[r][symbol] times the prediction's slope along each read-out; the largest component. */
+/* jac[r][symbol] times the prediction's derivative by each read-out; the largest component. */
 static double wanted(const struct engine *e, const cJSON *jac, const int *symbol, const double *weight, double *ret) {
     double top = 0;
     for (unsigned k = 0; k < e->c->n_params; k++) {

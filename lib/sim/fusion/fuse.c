@@ -167,7 +167,7 @@ static void fuse_controlled(struct fuser *f, uint32_t gate, uint64_t qubits) {
 
 static void fuse_gate(struct fuser *f, uint32_t gate) {
     const struct qr_gate *g = &f->c->gates[gate];
-    if (g->kind == QR_GATE_I) return;
+    if (qr_gate_info(g->kind)->identity) return;
     uint64_t qubits = g->controls;
     for (unsigned t = 0; t < g->n_targets; t++) qubits |= UINT64_C(1) << g->targets[t];
     unsigned n = (unsigned)__builtin_popcountll(qubits);

@@ -31,15 +31,16 @@ static bool constant_one(const struct qr_gate *g) {
     return g->n_args == 1 && g->args[0].kind == QR_ARG_CONSTANT && g->args[0].scale == 1 && g->global_shift == 0;
 }
 
-/* A CNOT or CZ, also as an X or Z with one control. */
-static bool controlled_pauli(const struct qr_gate *g, enum qr_gate_kind kind, enum qr_gate_kind two, unsigned *control, unsigned *target) {
+/* A CNOT or CZ, also as an X or Z with one control. pauli: "X" or "Z". */
+static bool controlled_pauli(const struct qr_gate *g, const char *pauli, unsigned *control, unsigned *target) {
+    const struct qr_gate_info *info = qr_gate_info(g->kind);
     if (!constant_one(g)) return false;
-    if (g->kind == two && !g->controls) {
+    if (info->controlled && strcmp(info->controlled, pauli) == 0 && !g->controls) {
         *control = g->targets[0];
         *target = g->targets[1];
         return true;
     }
-    if (g->kind != kind || __builtin_popcountll(g->controls) != 1 || g->control_values != g->controls) return false;
+    if (strcmp(info->name, pauli) != 0 || __builtin_popcountll(g->controls) != 1 || g->control_values != g->controls) return false;
     *control = (unsigned)__builtin_ctzll(g->controls);
     *target = g->targets[0];
     return true;
@@ -66,9 +67,9 @@ static size_t read_preparation(struct circuit_reader *r, const struct qr_circuit
     for (; i < c->n_gates; i++) {
         const struct qr_gate *g = &c->gates[i];
         unsigned a, b;
-        if (g->kind == QR_GATE_I) continue;
+        if (qr_gate_info(g->kind)->identity) continue;
         if (has_kind(g, QR_ARG_PARAMETER)) break;
-        if (controlled_pauli(g, QR_GATE_Z, QR_GATE_CZ, &a, &b)) {
+        if (controlled_pauli(g, "Z", &a, &b)) {
             unsigned low = a < b ? a : b, high = a < b ? b : a;
             uint64_t both = UINT64_C(1) << low | UINT64_C(1) << high, edge;
             if (high == low + 1) edge = UINT64_C(1) << low;
@@ -144,7 +145,7 @@ static bool split_at_pool(struct circuit_reader *r, unsigned base) {
         const struct qr_gate *g = &in->gates[i];
         uint64_t q = qubits_of(g);
         unsigned source, sink;
-        if (controlled_pauli(g, QR_GATE_X, QR_GATE_CNOT, &source, &sink) && last[source] == i && !(later & q) && !(dead & q) &&
+        if (controlled_pauli(g, "X", &source, &sink) && last[source] == i && !(later & q) && !(dead & q) &&
             !(r->watched >> (base + source) & 1)) {
             ok = source < k && sink == source + k;
             dead |= UINT64_C(1) << source;
