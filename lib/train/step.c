@@ -158,7 +158,7 @@ static void run_block(struct qr_stepper *s, struct lane *l, size_t block) {
     qr_fixed *vector = begin_block(s, l, block), *sums = vector + QR_VECTOR_SUMS;
     int64_t began_ns = qr_now_ns(s->opt.clock);
     point(s, l, w, r.begin, n);
-    if (qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL)) {
+    if (qr_model_micro_batch(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL)) {
         count_readouts(s, l, n, vector);
     } else {
         vector[QR_VECTOR_BAD] += qr_fixed_from_count(1);
@@ -286,7 +286,7 @@ static bool sample_is_good(struct qr_stepper *s, const struct qr_step_work *w, s
     struct lane *l = &s->lanes[0];
     qr_fixed *sums = l->vector + QR_VECTOR_SUMS;
     point(s, l, w, position, 1);
-    return qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, 1, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL);
+    return qr_model_micro_batch(s->numbers, l->workspace, s->opt.pool, l->x, l->y, 1, sums, w->kind == QR_STEP_TRAIN ? sums + s->n_sums : NULL);
 }
 
 enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step, uint64_t bad, uint64_t bad_ids,

@@ -67,7 +67,7 @@ static inline void gradient_model(struct gradient *g) {
     struct qr_model_options o = {
         .circuit = g->circuit, .readouts = g->readouts, .n_readouts = g->n_readouts, .n_filters = g->k.kind == GRADIENT_FILTERS ? 3 : 1,
         .dense = head, .n_dense = g->k.kind == GRADIENT_PURE ? 0 : 2, .loss = QR_MSE,
-        .sim = {QR_SINGLE, g->k.isa, g->k.engine}, .block_size = g->block};
+        .sim = {QR_SINGLE, g->k.isa, g->k.engine}, .micro_batch_size = g->block};
     gradient_must(qr_model_new(&o, &g->model, &err), &err);
 }
 
@@ -113,7 +113,7 @@ static inline void gradient_block(void *ctx, size_t i, unsigned worker) {
     size_t first = i * g->block, n = g->k.batch - first < g->block ? g->k.batch - first : g->block;
     unsigned lane = g->n_lanes == 1 ? 0 : worker;
     qr_fixed *sums = g->values + lane * g->n_values;
-    if (!qr_model_block(g->state, g->lanes[lane], g->pool, g->x_rows + first, g->y_rows + first, n, sums,
+    if (!qr_model_micro_batch(g->state, g->lanes[lane], g->pool, g->x_rows + first, g->y_rows + first, n, sums,
                         sums + qr_model_n_sums(g->model)))
         atomic_store(&g->bad, true);
 }

@@ -46,7 +46,7 @@ static struct setup make(unsigned n_qubits, unsigned n_stages, enum qr_qcnn_vari
     static const enum qr_metric metrics[2] = {QR_ACCURACY, QR_BINARY_ACCURACY};
     struct qr_model_options opt = {.circuit = circuit, .readouts = z, .n_readouts = n, .n_filters = n_filters, .dense = dense,
                                    .n_dense = n_dense, .loss = loss, .metrics = metrics, .n_metrics = 2,
-                                   .sim = {precision, isa, engine}, .block_size = BLOCK};
+                                   .sim = {precision, isa, engine}, .micro_batch_size = BLOCK};
     must(qr_model_new(&opt, &u.m, &err), &err);
     must(qr_model_workspace_new(u.m, &u.w, &err), &err);
     u.s = qr_model_state_new(u.m);
@@ -133,7 +133,7 @@ static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
         for (size_t j = 0; j < n_params; j++) CHECK(fabs(g[j] - tfq_g[i * n_params + u.from_sorted[j]]) <= 1.5e-4, "%s: TFQ's own", file);
     }
     qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0};
-    CHECK(qr_model_block(u.s, u.w, NULL, rows, y, n, sums, grad));
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, n, sums, grad));
     for (size_t j = 0; j < n_params; j++) g[j] = qr_fixed_to_double(grad[j]) / (double)n;
     double off = distance(&u, n_params, g, want_l), loss = golden_number(exact, "loss_mse", NAN);
     CHECK(off <= bound, "%s: gradient of the loss off by %g", file, off);
@@ -183,7 +183,7 @@ static void check_training(const char *file, unsigned n_stages, enum qr_qcnn_var
         qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0};
         qr_model_prepare(u.s, params);
         for (size_t b = first; b < last; b += BLOCK)
-            CHECK(qr_model_block(u.s, u.w, NULL, rows + b, y + b, last - b < BLOCK ? last - b : BLOCK, sums, grad));
+            CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows + b, y + b, last - b < BLOCK ? last - b : BLOCK, sums, grad));
         double loss = qr_model_mean(u.m, 0, sums, last - first);
         CHECK(fabs(loss - losses[t]) <= loss_bound, "%s: loss of step %d: %.17g for %.17g", file, (int)t, loss, losses[t]);
         CHECK(fabs(qr_model_mean(u.m, 1, sums, last - first) - rights[t]) < 1e-9, "%s: accuracy of step %d", file, (int)t);
@@ -231,8 +231,8 @@ static void test_heads(void) {
         }
         qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0}, apart[MOST_WEIGHTS] = {0};
         qr_model_prepare(u.s, params);
-        CHECK(qr_model_block(u.s, u.w, NULL, rows, y, SAMPLES, sums, grad));
-        CHECK(qr_model_block(u.s, u.w, NULL, rows, y, SAMPLES, sums, apart) && memcmp(apart, grad, sizeof grad) == 0, "case %zu again", t);
+        CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, sums, grad));
+        CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, sums, apart) && memcmp(apart, grad, sizeof grad) == 0, "case %zu again", t);
         double worst = 0;
         for (size_t i = 0; i < n_params; i++) {
             static const double weight[4] = {1, -8, 8, -1};
@@ -241,7 +241,7 @@ static void test_heads(void) {
                 qr_fixed shifted[3] = {0};
                 params[i] = was + h * (d < 2 ? d - 2 : d - 1);
                 qr_model_prepare(u.s, params);
-                CHECK(qr_model_block(u.s, u.w, NULL, rows, y, SAMPLES, shifted, NULL));
+                CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, shifted, NULL));
                 sum += weight[d] * qr_fixed_to_double(shifted[0]);
             }
             params[i] = was;
@@ -251,7 +251,7 @@ static void test_heads(void) {
         /* A bad sample adds nothing, whichever filter meets it. */
         x[QUBITS] = NAN;
         qr_model_prepare(u.s, params);
-        CHECK(!qr_model_block(u.s, u.w, NULL, rows, y, SAMPLES, sums, apart) && memcmp(apart, grad, sizeof grad) == 0);
+        CHECK(!qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, sums, apart) && memcmp(apart, grad, sizeof grad) == 0);
         drop(&u);
     }
 }
@@ -284,7 +284,7 @@ static void test_same_bits(void) {
                 qr_model_prepare(u.s, params);
                 for (int pooled = 0; pooled < 2; pooled++) {
                     qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0};
-                    CHECK(qr_model_block(u.s, u.w, pooled ? pool : NULL, rows, y, 2, sums, grad));
+                    CHECK(qr_model_micro_batch(u.s, u.w, pooled ? pool : NULL, rows, y, 2, sums, grad));
                     CHECK(memcmp(grad, grad + n_theta, n_theta * sizeof *grad) == 0, "large %d affine %d: filters differ", large, affine);
                     if (!have) memcpy(first, grad, sizeof grad), memcpy(first_sums, sums, sizeof sums);
                     have = true;
@@ -307,7 +307,7 @@ static void shared_block(void *ctx, size_t i, unsigned worker) {
     static const double label = 1;
     const double *x = b->x[i], *y = &label;
     /* the numbers of a state are read by all, a workspace is one thread's */
-    if (!qr_model_block(b->u[0].s, b->u[worker].w, b->pool, &x, &y, 1, b->sums[worker], b->grad[worker])) atomic_fetch_add(&b->bad, 1);
+    if (!qr_model_micro_batch(b->u[0].s, b->u[worker].w, b->pool, &x, &y, 1, b->sums[worker], b->grad[worker])) atomic_fetch_add(&b->bad, 1);
 }
 static void test_blocks_share_slices(void) {
     qr_fixed first[MOST_WEIGHTS + 3];

@@ -41,7 +41,7 @@ static const double *outputs_of(const struct qr_model_workspace *w) {
 static bool forward(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, const double *const *x, size_t n,
                     bool gradient) {
     const struct qr_model *m = s->m;
-    QR_ASSERT(n <= m->block_size && s->params && w->m == m);
+    QR_ASSERT(n <= m->micro_batch_size && s->params && w->m == m);
     for (size_t i = 0; i < n; i++) {
         if (!fits(x[i], m->n_inputs)) return false;
         if (m->circuit && m->n_inputs) memcpy(w->x + i * m->n_inputs, x[i], m->n_inputs * sizeof(double));
@@ -101,7 +101,7 @@ static bool backward(const struct qr_model_state *s, struct qr_model_workspace *
     return !m->circuit || backward_quantum(s, w, pool, n, d);
 }
 
-/* A block's sum obeys the bound of a single term, so that 2^22 of them cannot overflow. */
+/* A micro-batch's sum obeys the bound of a single term, so that 2^22 of them cannot overflow. */
 static bool sums_fit(const qr_fixed *v, size_t n) {
     const qr_fixed limit = (qr_fixed)1 << (40 + 64);
     for (size_t i = 0; i < n; i++)
@@ -109,7 +109,7 @@ static bool sums_fit(const qr_fixed *v, size_t n) {
     return true;
 }
 
-bool qr_model_block(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, const double *const *x,
+bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, const double *const *x,
                     const double *const *y, size_t n, qr_fixed *ret_sums, qr_fixed *ret_grad) {
     const struct qr_model *m = s->m;
     size_t k = m->n_outputs;
