@@ -74,6 +74,15 @@ struct qr_sim_plan {
     struct qr_stream *stream;           /* the same of the streaming engine */
 };
 
+/* Element `at` of a table in the amplitudes' precision. */
+static inline void qr_element_set(const struct qr_sim_plan *p, void *table, size_t at, double v) {
+    if (p->precision == QR_DOUBLE) ((double *)table)[at] = v;
+    else ((float *)table)[at] = (float)v;
+}
+static inline double qr_element(const struct qr_sim_plan *p, const void *table, size_t at) {
+    return p->precision == QR_DOUBLE ? ((const double *)table)[at] : (double)((const float *)table)[at];
+}
+
 /* Fuses the gates. Segments come one after the other and share shapes, but no fused gate crosses from one to the next; each has its own
  * numbering of qubits. ret_first[n_segments + 1], or NULL: their first fused gates. */
 void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments, uint32_t *ret_first);

@@ -20,10 +20,12 @@ enum {
     QR_LANES = 16,
     QR_LANE_BITS = 4,
     QR_HALF_LANES = 8,
-    QR_TILE_BITS = 10,    /* cells of one tile: 2^10, 128 KiB in float32 */
-    QR_BATCH_GROUPS = 16, /* of 4 cells, so 64 terms of a lane: summed in the amplitudes' precision */
+    QR_TILE_BITS = 10,    /* cells of one tile: 2^10, 128 KiB in float32, which stays in L2 */
+    /* Terms summed in the amplitudes' precision before float64 takes over. A longer sum loses more bits, a shorter one converts more often
+     * (sim/planner.md#accuracy-and-why-fused-gates-are-summed-in-float64). */
+    QR_BATCH_GROUPS = 16, /* of 4 cells, so 64 terms of a lane */
     QR_BATCH_ROWS = 64,   /* the same where cells come one by one */
-    QR_CROSS = 16, /* numbers of a cross matrix: re, im of K01 K02 K03 K12 K13 K23, then Im K00/2 .. Im K33/2 */
+    QR_CROSS = 16,        /* numbers of a cross matrix: re, im of K01 K02 K03 K12 K13 K23, then Im K00/2 .. Im K33/2 */
 };
 
 /* Where cell i of a state lies that is more than one tile. A tile's cells are far apart, by powers of two that would all meet in a few sets of

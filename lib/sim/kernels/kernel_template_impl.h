@@ -14,8 +14,14 @@ struct NAME(cell) { _Alignas(64) E re[QR_LANES]; E im[QR_LANES]; };
 struct NAME(narrow) { double re[16], im[16]; };
 struct NAME(wide) { _Alignas(64) double re[QR_LANES]; double im[QR_LANES]; };
 
-/* Walks the groups: indices with the frame's bits zero and the controls' bits as wanted. */
-struct NAME(walk) { uint64_t free, values; size_t sa, sb, n; struct qr_ahead *ahead; };
+/* Walks the groups of four cells that a 4x4 acts on: indices with the frame's bits zero and the controls' bits as wanted. */
+struct NAME(walk) {
+    uint64_t free;   /* bits that count up: neither the frame's nor controls */
+    uint64_t values; /* of the controls, the same in every index */
+    size_t sa, sb;   /* cells from a group's first to those with the frame's more and less significant bit set */
+    size_t n;        /* groups */
+    struct qr_ahead *ahead;
+};
 
 INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_tile_place *at) {
     uint64_t all = bits == 64 ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1;
@@ -28,6 +34,7 @@ INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_tile_place
     w.ahead = at->ahead;
     return w;
 }
+/* i + 1 in the free bits alone: the others are 1 while the carry runs through them, and 0 again. */
 INLINE uint64_t NAME(next)(const struct NAME(walk) *w, uint64_t i) { return ((i | ~w->free) + 1) & w->free; }
 
 /* One more cell of the next tile. */
@@ -90,7 +97,11 @@ INLINE uint64_t NAME(apply_range)(struct NAME(cell) *c, const struct NAME(walk) 
 }
 
 /* Rows of one or two entries: CNOT, CZ, a gate beside an idle qubit, a control inside the frame. Short rows end in a zero. */
-struct NAME(sparse) { int n, column[4][2]; double re[4][2], im[4][2]; };
+struct NAME(sparse) {
+    int n;            /* entries of the longest row: 1 or 2 */
+    int column[4][2]; /* of a row's entries */
+    double re[4][2], im[4][2];
+};
 
 /* False when a row has more. */
 INLINE bool NAME(sparse_of)(const struct NAME(narrow) *n, struct NAME(sparse) *ret) {
@@ -146,7 +157,11 @@ INLINE uint64_t NAME(sparse_range)(struct NAME(cell) *c, const struct NAME(walk)
 }
 
 /* Rows of one entry each, all 1 or -1 (CNOT, CZ, SWAP, X): only the cells that change are touched, and nothing is rounded. */
-struct NAME(moves) { int n, from[4], to[4]; E sign[4]; };
+struct NAME(moves) {
+    int n;               /* cells of a group that change */
+    int from[4], to[4];  /* cell to[i] becomes sign[i] times what was cell from[i] */
+    E sign[4];
+};
 
 INLINE bool NAME(moves_of)(const struct NAME(sparse) *s, struct NAME(moves) *ret) {
     ret->n = 0;

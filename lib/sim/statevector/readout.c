@@ -5,10 +5,6 @@
 
 static bool odd_lane(unsigned lane, unsigned z_lane) { return __builtin_popcount(lane & z_lane) & 1; }
 
-static double lane_value(const struct qr_sim_plan *p, const void *acc, unsigned l) {
-    return p->precision == QR_DOUBLE ? ((const double *)acc)[l] : (double)((const float *)acc)[l];
-}
-
 static void add_z(struct qr_sweep_slot *slot, size_t at, double value) {
     qr_fixed f;
     if (qr_fixed_from_double(value, &f)) slot->z[at] += f;
@@ -19,12 +15,12 @@ static void add_z(struct qr_sweep_slot *slot, size_t at, double value) {
 static void add_piece(struct qr_sweep *r, const struct qr_plan_term *t, const void *acc, struct qr_sweep_slot *slot) {
     size_t at = (size_t)t->readout * QR_LANES;
     if (r->p->lanes_are_samples) {
-        for (unsigned l = 0; l < r->n; l++) add_z(slot, at + l, lane_value(r->p, acc, l) * t->coefficient);
+        for (unsigned l = 0; l < r->n; l++) add_z(slot, at + l, qr_element(r->p, acc, l) * t->coefficient);
         return;
     }
     double v[QR_LANES];
     for (unsigned l = 0; l < QR_LANES; l++) {
-        double x = lane_value(r->p, acc, l);
+        double x = qr_element(r->p, acc, l);
         v[l] = odd_lane(l, t->place.z_lane) ? -x : x;
     }
     for (unsigned half = QR_LANES / 2; half; half /= 2)
@@ -62,8 +58,7 @@ static void add_term(const struct qr_sweep *r, const struct qr_plan_term *t, con
         } else if (l < r->n) {
             w = r->direction[l * p->n_readouts + t->readout] * t->coefficient;
         }
-        if (p->precision == QR_DOUBLE) weight[l] = w;
-        else ((float *)weight)[l] = (float)w;
+        qr_element_set(p, weight, l, w);
     }
     p->kernels->observe(lambda, phi, first, n, place, weight);
 }

@@ -253,10 +253,7 @@ static void forward_passes(struct qr_sweep *r, size_t first, size_t end) {
 static void begin(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
     memset(r->ws->phi, 0, p->cell_bytes << p->cell_bits);
-    for (unsigned l = 0; l < (p->lanes_are_samples ? QR_LANES : 1); l++) {
-        if (p->precision == QR_DOUBLE) ((double *)(void *)r->ws->phi)[l] = 1;
-        else ((float *)(void *)r->ws->phi)[l] = 1;
-    }
+    for (unsigned l = 0; l < (p->lanes_are_samples ? QR_LANES : 1); l++) qr_element_set(p, r->ws->phi, l, 1);
     if (!r->v->first_pass) return;
     forward_passes(r, 0, r->v->first_pass);
     memcpy(r->ws->start, r->ws->phi, p->cell_bytes << p->cell_bits);

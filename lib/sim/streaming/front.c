@@ -9,13 +9,8 @@ static const double ones[QR_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 
 
 static void put(const struct qr_sim_plan *p, unsigned char *cells, size_t cell, unsigned lane, struct qr_c64 v) {
     size_t at = cell * 2 * QR_LANES + lane;
-    if (p->precision == QR_DOUBLE) {
-        ((double *)(void *)cells)[at] = v.re;
-        ((double *)(void *)cells)[at + QR_LANES] = v.im;
-    } else {
-        ((float *)(void *)cells)[at] = (float)v.re;
-        ((float *)(void *)cells)[at + QR_LANES] = (float)v.im;
-    }
+    qr_element_set(p, cells, at, v.re);
+    qr_element_set(p, cells, at + QR_LANES, v.im);
 }
 
 /* Product state of qubits first..first+n-1 with the CZ between them; the first is the most significant bit. */
@@ -60,28 +55,25 @@ static void start_left(const struct qr_sim_plan *plan, double complex *a, unsign
 static void start_right(const struct qr_sim_plan *plan, double complex *a, unsigned char *to) {
     const struct qr_stream *s = plan->stream;
     const struct qr_stream_front *f = &s->front;
-    unsigned k = f->k, m = f->m, lanes = f->centre_first ? f->terms / 2 : f->terms, first = qr_front_one_chain(f) ? 4 : 0;
-    unsigned step = qr_front_one_chain(f) ? 4 : 1;
-    bool centre = s->edges >> (k - 1) & 1, ring = s->edges >> (s->n - 1) & 1;
-    if (!qr_front_one_chain(f)) memset(to, 0, plan->cell_bytes << f->right_bits);
+    bool one_chain = qr_front_one_chain(f);
+    unsigned k = f->k, m = f->m;
+    unsigned lanes = f->centre_first ? f->terms / 2 : f->terms;
+    unsigned first = one_chain ? 4 : 0, step = one_chain ? 4 : 1; /* of the lanes that differ, and where they stand beside the left chain's */
+    unsigned alike = (f->wrap ? 2 : 1) * (f->centre_first ? 1 : 2); /* neighbouring lanes that only the crossing gates' inputs tell apart */
+    bool centre = s->edges >> (k - 1) & 1, ring = s->edges >> (s->n - 1) & 1; /* the two CZ across the cut */
+    if (!one_chain) memset(to, 0, plan->cell_bytes << f->right_bits);
     product(s, k, m, a);
     for (size_t z = 0; z < (size_t)1 << m; z++)
-        for (unsigned u = 0; u < lanes; u += step) {
-            unsigned per = f->wrap ? 2 : 1, q, p;
-            if (f->centre_first) {
-                q = u / per & 1;
-                p = u / per >> 1;
-            } else {
-                q = u / (2 * per) & 1;
-                p = u / (2 * per) >> 1;
-            }
-            bool minus = (centre && p && z >> (m - 1)) != (ring && q && (z & 1));
+        for (unsigned lane = 0; lane < lanes; lane += step) {
+            unsigned first_source = lane / alike & 1, last_source = lane / alike >> 1; /* what these two were at the CZ */
+            bool top = z >> (m - 1), bottom = z & 1;
+            bool minus = (centre && last_source && top) != (ring && first_source && bottom);
             if (!f->centre_first) {
-                put(plan, to, z, first + u / step, c64(a[z], minus));
+                put(plan, to, z, first + lane / step, c64(a[z], minus));
                 continue;
             }
-            const struct qr_c64 *v = s->state[k - 1];
-            put(plan, to, (size_t)p << m | z, u, c64(a[z] * CMPLX(v[p].re, v[p].im), minus));
+            const struct qr_c64 *v = &s->state[k - 1][last_source]; /* the last source is carried along on this side */
+            put(plan, to, (size_t)last_source << m | z, lane, c64(a[z] * CMPLX(v->re, v->im), minus));
         }
 }
 
@@ -243,8 +235,7 @@ static unsigned char *unbuild_table(struct qr_stream_run *r) {
     if (f->centre_first) {
         memset(ws->wide_grad, 0, f->variants * chain);
         for (unsigned v = 0; v < f->variants; v++) swap_terms(r, ws->wide_grad + v * chain, ws->table_grad + v * table, false);
-    }
-    if (!f->centre_first) {
+    } else {
         struct qr_tile_place centre = {.bit = {(uint8_t)(bits - 1), (uint8_t)(m - 1)}};
         cross(r, ws->wide_table, ws->wide_grad, bits, &centre, f->centre);
     }
@@ -264,11 +255,15 @@ static unsigned char *unbuild_table(struct qr_stream_run *r) {
 
 /* Where the left table has a slice's terms: numbers from one slice to the next, and from its first to each. */
 static size_t left_at(const struct qr_stream_front *f, uint32_t ret[QR_LANES]) {
+    const uint32_t cell = 2 * QR_LANES;
     for (unsigned t = 0; t < f->terms; t++) {
-        uint32_t e = f->wrap ? (uint32_t)(t & 1) << (f->k - 1) : 0, u = f->wrap ? t >> 1 : t;
-        ret[t] = f->centre_first ? e * 2 * QR_LANES + u : (e | (u & 1)) * 2 * QR_LANES + (u >> 1);
+        uint32_t first_source = f->wrap ? (uint32_t)(t & 1) << (f->k - 1) : 0; /* the ring's last gate takes it: the table's top bit */
+        uint32_t rest = f->wrap ? t >> 1 : t;
+        uint32_t last_source = rest & 1; /* the centre's gate takes it: the lowest bit, unless that gate came first */
+        if (f->centre_first) ret[t] = first_source * cell + rest;
+        else ret[t] = (first_source | last_source) * cell + (rest >> 1);
     }
-    return f->centre_first ? 2 * QR_LANES : 4 * QR_LANES;
+    return f->centre_first ? cell : 2 * cell;
 }
 
 static void load_mixing(const struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk) {
@@ -284,8 +279,7 @@ static bool add_fixed(const struct qr_stream_run *r, const unsigned char *from, 
     bool ok = true;
     for (size_t i = 0; i < n; i += AT_ONCE) {
         size_t many = n - i < AT_ONCE ? n - i : AT_ONCE;
-        for (size_t j = 0; j < many; j++)
-            x[j] = r->p->precision == QR_DOUBLE ? ((const double *)(const void *)from)[i + j] : (double)((const float *)(const void *)from)[i + j];
+        for (size_t j = 0; j < many; j++) x[j] = qr_element(r->p, from, i + j);
         ok &= qr_fixed_add_doubles(to + i, x, many);
     }
     return ok;
@@ -386,11 +380,7 @@ static void share_out(struct qr_stream_run *r, unsigned first, unsigned n_varian
 
 static void take_right(const struct qr_stream_run *r, unsigned variant, size_t numbers) {
     unsigned char *to = r->ws->table_grad + variant * numbers * r->p->elem_bytes;
-    for (size_t i = 0; i < numbers; i++) {
-        double x = qr_fixed_to_double(r->ws->right_sum[i]);
-        if (r->p->precision == QR_DOUBLE) ((double *)(void *)to)[i] = x;
-        else ((float *)(void *)to)[i] = (float)x;
-    }
+    for (size_t i = 0; i < numbers; i++) qr_element_set(r->p, to, i, qr_fixed_to_double(r->ws->right_sum[i]));
 }
 
 /* All slices of one variant, whose table takes the place of the one before. */

@@ -53,34 +53,38 @@ void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stri
 
 /* ---- numbers for one theta ---- */
 
-static void put(const struct qr_sim_plan *p, void *table, size_t at, double v) {
-    if (p->precision == QR_DOUBLE) ((double *)table)[at] = v;
-    else ((float *)table)[at] = (float)v;
+/* One entry of a matrix and of its adjoint. narrow: re[16] im[16]; wide: per entry re[16 lanes] im[16 lanes]. */
+static void put_entry(struct qr_sim_bound *b, const struct qr_stream_gate *x, size_t variant, size_t row, size_t column, unsigned lane, struct qr_c64 z) {
+    size_t size = x->wide ? QR_STREAM_WIDE : QR_STREAM_NARROW;
+    size_t each = x->wide ? 2 * QR_LANES : 1;
+    size_t there = x->coef + variant * size + (row * 4 + column) * each + lane;
+    size_t back = x->coef + variant * size + size / 2 + (column * 4 + row) * each + lane;
+    void *to = b->stream->coefs;
+    qr_element_set(b->plan, to, there, z.re);
+    qr_element_set(b->plan, to, there + QR_LANES, z.im);
+    qr_element_set(b->plan, to, back, z.re);
+    qr_element_set(b->plan, to, back + QR_LANES, -z.im);
 }
 
-/* A fused gate's four variants: its input flipped on neither, either or both of its qubits. */
+/* A fused gate's four variants: its input flipped on neither, either or both of its qubits. A qubit that a lane's number flips needs no variant:
+ * the coefficients of each lane have it. */
 static void bind_fused(struct qr_sim_bound *b, const struct qr_stream_gate *x) {
-    const struct qr_sim_plan *p = b->plan;
-    void *to = b->stream->coefs;
     const struct qr_m4 *m = &b->suffix[x->shape];
-    size_t size = x->wide ? QR_STREAM_WIDE : QR_STREAM_NARROW, part = x->wide ? QR_LANES : 1;
-    bool lane_bit[2];
-    for (int f = 0; f < 2; f++) lane_bit[f] = x->wide && x->flip[f] < QR_LANE_BITS;
+    unsigned lanes = x->wide ? QR_LANES : 1;
+    bool by_lane[2], by_variant[2];
+    for (int f = 0; f < 2; f++) {
+        by_lane[f] = x->wide && x->flip[f] < QR_LANE_BITS;
+        by_variant[f] = x->flip[f] != QR_FLIP_NONE && !by_lane[f];
+    }
     for (unsigned v = 0; v < 4; v++) {
-        if ((v & 2 && (x->flip[0] == QR_FLIP_NONE || lane_bit[0])) || (v & 1 && (x->flip[1] == QR_FLIP_NONE || lane_bit[1]))) continue;
-        for (unsigned l = 0; l < part; l++) {
-            unsigned f0 = lane_bit[0] ? l >> x->flip[0] & 1 : v >> 1, f1 = lane_bit[1] ? l >> x->flip[1] & 1 : v & 1;
+        bool asked = (by_variant[0] || !(v & 2)) && (by_variant[1] || !(v & 1));
+        if (!asked) continue;
+        for (unsigned l = 0; l < lanes; l++) {
+            unsigned flip_0 = by_lane[0] ? l >> x->flip[0] & 1 : v >> 1;
+            unsigned flip_1 = by_lane[1] ? l >> x->flip[1] & 1 : v & 1;
+            unsigned flipped = flip_0 << 1 | flip_1; /* as bits of a column's number */
             for (size_t r = 0; r < 4; r++)
-                for (size_t c = 0; c < 4; c++) {
-                    struct qr_c64 z = m->e[r * 4 + (c ^ (f0 << 1 | f1))];
-                    /* narrow: re[16] im[16]; wide: per entry re[16 lanes] im[16 lanes] */
-                    size_t there = x->coef + v * size + (x->wide ? (r * 4 + c) * 2 * QR_LANES + l : r * 4 + c);
-                    size_t back = x->coef + v * size + size / 2 + (x->wide ? (c * 4 + r) * 2 * QR_LANES + l : c * 4 + r);
-                    put(p, to, there, z.re);
-                    put(p, to, there + QR_LANES, z.im);
-                    put(p, to, back, z.re);
-                    put(p, to, back + QR_LANES, -z.im);
-                }
+                for (size_t c = 0; c < 4; c++) put_entry(b, x, v, r, c, l, m->e[r * 4 + (c ^ flipped)]);
         }
     }
 }
@@ -211,7 +215,7 @@ static void run_each(struct qr_stream_run *r, size_t group, const double *direct
     for (size_t k = 0; k < R; k++)
         for (size_t l = 0; l < QR_LANES; l++) {
             size_t i = group * QR_LANES + l;
-            put(r->p, ws->each_weight, k * QR_LANES + l, i < ws->n_samples ? direction[i * R + k] : 0);
+            qr_element_set(r->p, ws->each_weight, k * QR_LANES + l, i < ws->n_samples ? direction[i * R + k] : 0);
         }
     run_group(r, group);
 }

@@ -88,19 +88,14 @@ static void set_weights(const struct qr_stream *s, const double *o, double *ret)
                 }
 }
 
-static void put(const struct qr_sim_plan *p, void *to, size_t at, double x) {
-    if (p->precision == QR_DOUBLE) ((double *)to)[at] = x;
-    else ((float *)to)[at] = (float)x;
-}
-
 static void set_dense(const struct qr_sim_plan *p, const double *o, void *ret) {
     const struct qr_stream *s = p->stream;
     for (unsigned r = 0; r < s->dim; r++)
         for (unsigned c = 0; c < s->dim; c++) {
             const double *e = entry_of(s, o, r, c);
             size_t at = (size_t)r * s->dim + c, im = (size_t)s->dim * s->dim;
-            put(p, ret, at, e[0]);
-            put(p, ret, im + at, e[QR_LANES]);
+            qr_element_set(p, ret, at, e[0]);
+            qr_element_set(p, ret, im + at, e[QR_LANES]);
         }
 }
 
@@ -147,7 +142,7 @@ void qr_tail_direct(struct qr_stream_direction *d, const struct qr_sim_bound *b,
         for (size_t i = 0; i < p->stream->dim; i++) {
             double x = 0;
             for (unsigned r = 0; r < p->n_readouts; r++) x += row[r] * sb->weights[r * p->stream->density_numbers + i];
-            put(p, d->dense, i, x);
+            qr_element_set(p, d->dense, i, x);
         }
         return;
     }
@@ -167,7 +162,7 @@ void qr_tail_each(const struct qr_sim_bound *b, unsigned char *ret) {
     size_t n = qr_tail_numbers(s);
     for (unsigned k = 0; k < p->n_readouts; k++, ret += n * p->elem_bytes) {
         if (!s->diagonal) set_dense(p, b->stream->input + k * qr_tail_doubles(s), ret);
-        for (size_t i = 0; s->diagonal && i < n; i++) put(p, ret, i, b->stream->weights[k * n + i]);
+        for (size_t i = 0; s->diagonal && i < n; i++) qr_element_set(p, ret, i, b->stream->weights[k * n + i]);
     }
 }
 

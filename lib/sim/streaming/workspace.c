@@ -148,11 +148,6 @@ void qr_stream_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples
     workspace_buffers(r, p, max_samples, &ws);
 }
 
-static void put(const struct qr_sim_plan *p, void *table, size_t at, double v) {
-    if (p->precision == QR_DOUBLE) ((double *)table)[at] = v;
-    else ((float *)table)[at] = (float)v;
-}
-
 /* All lanes alike. */
 static void start_state(const struct qr_sim_plan *p, unsigned char *ret) {
     const struct qr_stream *s = p->stream;
@@ -164,8 +159,8 @@ static void start_state(const struct qr_sim_plan *p, unsigned char *ret) {
             if (s->edges >> q & 1 && bit && next) a = -a;
         }
         for (unsigned l = 0; l < QR_LANES; l++) {
-            put(p, ret, x * 2 * QR_LANES + l, creal(a));
-            put(p, ret, x * 2 * QR_LANES + QR_LANES + l, cimag(a));
+            qr_element_set(p, ret, x * 2 * QR_LANES + l, creal(a));
+            qr_element_set(p, ret, x * 2 * QR_LANES + QR_LANES + l, cimag(a));
         }
     }
 }
