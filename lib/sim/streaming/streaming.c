@@ -174,6 +174,16 @@ static void group_z(struct qr_stream_run *r, size_t group, double *ret_z) {
     }
 }
 
+/* Each lane's scale: its sample's, and, unless row is NULL, times its direction's number. 0 in empty lanes. */
+static void lane_scales(const struct qr_stream_run *r, size_t group, const double *scale, const double *row, double ret[QR_LANES]) {
+    size_t first = group * QR_LANES;
+    for (size_t l = 0; l < QR_LANES; l++) {
+        size_t i = first + l;
+        if (i < r->ws->n_samples) ret[l] = scale[i] * (row ? row[i * r->p->n_readouts] : 1);
+        else ret[l] = 0;
+    }
+}
+
 /* The kept sums of the fused gates, now that each lane's scale is known. */
 static bool scale_group(struct qr_stream_run *r, size_t group, const double scale[QR_LANES]) {
     const struct qr_stream *s = r->s;
@@ -189,7 +199,7 @@ static bool scale_group(struct qr_stream_run *r, size_t group, const double scal
     return ok;
 }
 
-/* And the density matrices of all groups, each lane times its scale and, unless row is NULL, its direction's number. */
+/* And the density matrices of all groups, each lane times its scale. */
 static bool scale_density(struct qr_stream_run *r, const double *scale, const double *row) {
     struct qr_stream_workspace *ws = r->ws;
     size_t n = r->s->density_numbers;
@@ -198,9 +208,8 @@ static bool scale_density(struct qr_stream_run *r, const double *scale, const do
     bool ok = true;
     memset(sum, 0, n * sizeof *sum);
     for (size_t g = 0; g * QR_LANES < ws->n_samples; g++) {
-        double lanes[QR_LANES] = {0};
-        for (size_t l = 0; l < QR_LANES && g * QR_LANES + l < ws->n_samples; l++)
-            lanes[l] = scale[g * QR_LANES + l] * (row ? row[(g * QR_LANES + l) * r->p->n_readouts] : 1);
+        double lanes[QR_LANES];
+        lane_scales(r, g, scale, row, lanes);
         r->k->fold_sums(ws->kept + (g + 1) * ws->group_bytes - n * QR_LANES * r->p->elem_bytes, n, lanes, rho);
         ok &= qr_fixed_add_doubles(sum, rho, n);
     }
@@ -235,16 +244,20 @@ static bool samples_backward(const struct qr_sim_bound *b, struct qr_stream_work
     if (!ws->done && !r.each) qr_tail_direct(&ws->direction, b, &one);
     bool ok = true;
     for (size_t g = 0; g * QR_LANES < ws->n_samples; g++) {
-        double lanes[QR_LANES] = {0};
+        double lanes[QR_LANES];
         if (r.each) run_each(&r, g, direction);
         else if (!ws->done) run_group(&r, g);
-        for (size_t l = 0; l < QR_LANES && g * QR_LANES + l < ws->n_samples; l++)
-            lanes[l] = scale[g * QR_LANES + l] * (R == 1 ? direction[g * QR_LANES + l] : 1);
+        lane_scales(&r, g, scale, R == 1 ? direction : NULL, lanes);
         ok &= scale_group(&r, g, lanes);
     }
-    for (size_t k = 0; k < (r.each ? R : 1) && s->n_tail; k++) {
-        ok &= scale_density(&r, scale, r.each || R == 1 ? direction + k : NULL);
-        ok &= qr_tail_gradient(b, r.each ? b->stream->after + k * after : ws->direction.after, ws->matrix, ws->scratch + p->n_params, ws->cross);
+    if (!s->n_tail) return ok;
+    /* the tail once for each read-out where each sample has its own direction, else once for the direction of all */
+    double *rho = ws->scratch + p->n_params;
+    for (size_t k = 0; k < (r.each ? R : 1); k++) {
+        const double *row = r.each || R == 1 ? direction + k : NULL;
+        const double *behind = r.each ? b->stream->after + k * after : ws->direction.after;
+        ok &= scale_density(&r, scale, row);
+        ok &= qr_tail_gradient(b, behind, ws->matrix, rho, ws->cross);
     }
     return ok;
 }
