@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "cmd/qring/command.h"
-#include "sim/report.h"
+#include "sim/sim.h"
 
 const char qr_help_show[] =
     "Draws a job's circuit; says its parameters, gates, blocks and what a gradient costs; lists parameters that no read-out can see.\n"
@@ -24,7 +24,7 @@ const char qr_help_show[] =
     "  --isa NAME             the kernels to compile for: auto, portable, avx2, avx512, neon\n"
     "  --json                 one object on standard output, without the drawing\n";
 
-struct shown { struct qr_job *job; struct qr_dataset data; struct qr_model *model; uint8_t *invisible; };
+struct shown { struct qr_job *job; struct qr_dataset data; struct qr_model *model; uint8_t *zero_gradient; };
 
 static enum qr_code load(struct shown *s, const char *job, const char *isa_name, struct qr_err *err) {
     enum qr_isa isa = QR_ISA_PORTABLE;
@@ -37,8 +37,8 @@ static enum qr_code load(struct shown *s, const char *job, const char *isa_name,
     }
     if (code == QR_OK) code = qr_job_model(s->job, isa, columns, &s->model, err);
     if (code != QR_OK) return code;
-    s->invisible = qr_xcalloc(qr_model_n_params(s->model) + 1, 1);
-    qr_model_invisible(s->model, s->invisible);
+    s->zero_gradient = qr_xcalloc(qr_model_n_params(s->model) + 1, 1);
+    qr_model_zero_gradient(s->model, s->zero_gradient);
     return QR_OK;
 }
 
@@ -46,7 +46,7 @@ static void fini(struct shown *s) {
     qr_model_free(s->model);
     qr_dataset_fini(&s->data);
     if (s->job) qr_job_free(s->job);
-    free(s->invisible);
+    free(s->zero_gradient);
 }
 
 static enum qr_code read_width(const char *columns, unsigned *ret, struct qr_err *err) {
@@ -59,20 +59,20 @@ static enum qr_code read_width(const char *columns, unsigned *ret, struct qr_err
 }
 
 /* "qconv20", or "qconv20 of pqc_1" where there are several filters. */
-static void put_invisible_name(struct qr_buf *b, const struct shown *s, const struct qr_model_tensor *t, size_t i) {
+static void put_zero_gradient_name(struct qr_buf *b, const struct shown *s, const struct qr_model_tensor *t, size_t i) {
     const struct qr_circuit *c = qr_model_circuit(s->model);
     qr_buf_puts(b, c->param_names[i]);
     if (s->job->n_filters > 1) qr_buf_printf(b, " of %.*s", (int)strcspn(t->name, "/"), t->name);
 }
 
-static size_t put_invisible(const struct shown *s, struct qr_buf *b, struct qr_json_writer *w) {
+static size_t put_zero_gradient(const struct shown *s, struct qr_buf *b, struct qr_json_writer *w) {
     size_t n = 0;
     for (size_t i = 0; i < qr_model_n_tensors(s->model); i++) {
         const struct qr_model_tensor *t = qr_model_tensor(s->model, i);
         for (size_t k = 0; t->quantum && k < t->n; k++) {
             struct qr_buf name = {0};
-            if (!s->invisible[t->offset + k]) continue;
-            put_invisible_name(&name, s, t, k);
+            if (!s->zero_gradient[t->offset + k]) continue;
+            put_zero_gradient_name(&name, s, t, k);
             if (w) qr_json_put_string(w, qr_buf_string(&name));
             else qr_buf_printf(b, "%s%s", n ? ", " : "", qr_buf_string(&name));
             qr_buf_free(&name);
@@ -107,8 +107,8 @@ static void circuit_text(const struct shown *s, bool plan, unsigned columns, str
     if (s->job->n_filters > 1) qr_buf_printf(b, "; %u independent copies", s->job->n_filters);
     qr_buf_puts(b, "\nread-outs   ");
     for (size_t i = 0; i < s->job->n_readouts; i++) qr_buf_printf(b, "%s%s", i ? ", " : "", s->job->readouts[i].text);
-    qr_buf_puts(b, "\ninvisible   ");
-    if (!put_invisible(s, b, NULL)) qr_buf_puts(b, "none: every parameter can move a read-out");
+    qr_buf_puts(b, "\ngradient 0  ");
+    if (!put_zero_gradient(s, b, NULL)) qr_buf_puts(b, "none: every parameter can move a read-out");
     else qr_buf_puts(b, " (no read-out sees them: constants here, gradient exactly 0)");
     qr_buf_puts(b, "\n");
     qr_sim_report_text(r, plan, b);
@@ -149,7 +149,7 @@ static void json_of(const struct shown *s, struct qr_buf *b) {
         put_number(&w, "gates", (double)c->n_gates);
         put_number(&w, "circuit_parameters", c->n_params);
         put_number(&w, "filters", s->job->n_filters);
-        put_number(&w, "blocks", (double)r->n_blocks);
+        put_number(&w, "fused_gates", (double)r->n_fused);
         put_number(&w, "flop_per_gradient", r->flop / (double)r->n_samples);
         qr_json_put_key(&w, "engine");
         qr_json_put_string(&w, r->engine);
@@ -157,9 +157,9 @@ static void json_of(const struct shown *s, struct qr_buf *b) {
         qr_json_open(&w, '[');
         for (size_t i = 0; i < s->job->n_readouts; i++) qr_json_put_string(&w, s->job->readouts[i].text);
         qr_json_close(&w, ']');
-        qr_json_put_key(&w, "invisible");
+        qr_json_put_key(&w, "zero_gradient");
         qr_json_open(&w, '[');
-        put_invisible(s, NULL, &w);
+        put_zero_gradient(s, NULL, &w);
         qr_json_close(&w, ']');
         qr_json_put_key(&w, "plan");
         qr_sim_report_json(r, &w);

@@ -92,7 +92,7 @@ enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g, struc
     for (unsigned k = 0; !code && k < g->n_args; k++) code = check_arg(c, &g->args[k], what, info->arg_names[k], err);
     if (code) return code;
     if (!isfinite(g->global_shift)) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: global_shift is not a finite number", what);
-    if (g->global_shift != 0 && (g->kind == QR_GATE_FSIM || g->kind == QR_GATE_I))
+    if (g->global_shift != 0 && !info->has_exponent)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: has no exponent, so it can have no global_shift", what);
     if (c->n_gates == c->cap_gates) {
         c->cap_gates = c->cap_gates ? 2 * c->cap_gates : FIRST_CAP;

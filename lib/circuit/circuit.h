@@ -3,8 +3,7 @@
  * Conventions (Cirq's and TFQ's): qubit 0 is the most significant bit of an amplitude's index. X^t has
  * exponent t in half-turns and matrix e^{i pi g t} [ (I+P)/2 + e^{i pi t} (I-P)/2 ] with global shift g
  * (RX(angle) is X^(angle/pi) with g = -1/2). Phases matter as soon as a gate is controlled.
- * Gates: TFQ's set (XP YP ZP HP XXP YYP ZZP CZP CNP SP ISP PXP PISP FSIM I), any gate with
- * controls on 0 or 1.
+ * Gates: TFQ's set, a row each in gate_rows.h; any of them with controls on 0 or 1.
  * Ownership a circuit owns its gates and names. Built once, then const; any thread may read it.
  */
 #ifndef QR_CIRCUIT_CIRCUIT_H
@@ -16,17 +15,15 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "circuit/gate_rows.h"
 
 enum { QR_MAX_QUBITS = 64 };
 
+/* QR_GATE_I, QR_GATE_X ...: gate_rows.h has them all. */
 enum qr_gate_kind {
-    QR_GATE_I, QR_GATE_X, QR_GATE_Y, QR_GATE_Z, QR_GATE_H,      /* one qubit, power gates */
-    QR_GATE_XX, QR_GATE_YY, QR_GATE_ZZ,                         /* two qubits, parity powers */
-    QR_GATE_CZ, QR_GATE_CNOT,                                   /* qubits = [control, target] */
-    QR_GATE_SWAP, QR_GATE_ISWAP,
-    QR_GATE_PHASED_X,     /* args: phase exponent p, exponent t: Z^p X^t Z^-p e^{i pi g t} */
-    QR_GATE_PHASED_ISWAP, /* args: phase exponent p, exponent t */
-    QR_GATE_FSIM,         /* args: theta, phi in radians */
+#define QR_GATE_KIND(kind, ...) QR_GATE_##kind,
+    QR_GATE_ROWS(QR_GATE_KIND)
+#undef QR_GATE_KIND
     QR_GATE_KINDS
 };
 
@@ -41,7 +38,7 @@ struct qr_gate_arg {
 struct qr_gate {
     enum qr_gate_kind kind;
     uint8_t n_targets;      /* 1 or 2 */
-    uint8_t n_args;         /* 1, or 2 for PHASED_* and FSIM; 0 for I */
+    uint8_t n_args;
     uint16_t targets[2];
     struct qr_gate_arg args[2];
     double global_shift;    /* g */
@@ -70,15 +67,32 @@ int qr_natural_compare(const char *a, const char *b);
 QR_MUST_CHECK enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g,
                                           struct qr_err *err);
 
-/* Static facts of a kind: name as in job files ("X", "XX", "PhasedX", ...), targets, arguments and their
- * names ("exponent"; "phase_exponent","exponent"; "theta","phi"). */
+/* Sets of Paulis that commute with something. */
+enum { QR_PAULI_X = 1, QR_PAULI_Y = 2, QR_PAULI_Z = 4 };
+
+/* Numbers of the power of an involution P: it is plus (I + P) / 2 + minus (I - P) / 2, with plus = e^{i pi g t} and
+ * minus = e^{i pi (g + 1) t}; its derivative has the same form with other numbers. */
+struct qr_power { double complex plus, minus; };
+
+/* What there is to know about a kind. */
 struct qr_gate_info {
-    const char *name;
+    const char *name;              /* in job files: "X", "XX", "PhasedX" */
+    const char *also, *tfq, *cirq; /* other names that are understood, or NULL: of job files too; of TFQ's serializer; of Cirq's class */
     uint8_t n_targets, n_args;
-    const char *arg_names[2];
+    const char *arg_names[2];      /* "exponent"; "phase_exponent", "exponent"; "theta", "phi" */
+    bool has_exponent;             /* its last argument is one, so it may have a global shift */
+    bool identity;                 /* nothing happens */
+    const char *rotation;          /* what it is called with global shift -1/2 and an angle in radians, where it is a rotation: "RX", or NULL */
+    const char *controlled;        /* its first target is a control of this gate on the second; NULL: it is not */
+    const char *symbol;            /* how it is drawn where not by its name, or NULL */
+    /* The gate is a product of exponentials of products with this Pauli on its first and second target; 0: of something wider. */
+    uint8_t factor[2];
+    /* One of the two: the power of an involution, by its numbers; or the matrix and its derivatives by values of arguments. u and da are zeroed. */
+    void (*power)(struct qr_power n, double complex *u);
+    void (*matrix)(const struct qr_gate *g, const double a[2], double complex *u, double complex *da);
 };
 const struct qr_gate_info *qr_gate_info(enum qr_gate_kind kind);
-/* Case is ignored; also TFQ's and Cirq's names, CX, RX, RY, RZ (the latter three mean X, Y, Z by angle: see circuit_json). */
+/* By any of its names; case is ignored. RX, RY and RZ are X, Y and Z by angle alone (circuit_json.h). */
 int qr_gate_kind_of(const char *name); /* -1 when unknown */
 
 /* The gate's matrix on its targets (controls left out), row-major dim x dim with dim = 2^n_targets, first
@@ -108,8 +122,8 @@ void qr_observable_fini(struct qr_observable *o);
 /* Parameters with an exactly zero gradient for these observables: outside the light cone, or diagonal and meeting only
  * diagonal gates and controls until their qubit is traced out (train/step.md §8). ret[n_params] true = no
  * observable can see it. Found by commutation, walking back from the observables. */
-void qr_circuit_invisible(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
-                          uint8_t *ret);
+void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
+                              uint8_t *ret);
 
 /* Draws the circuit as text, at most `columns` wide (continued below), heap string. */
 char *qr_circuit_draw(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,

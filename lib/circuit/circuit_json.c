@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "circuit/circuit_impl.h"
@@ -28,7 +29,7 @@ static struct path path_of(const char *fmt, ...) {
 /* A place where a parameter is named; indices are given once all names are known. */
 struct mention { const char *name; size_t gate; unsigned arg; };
 
-struct reader {
+struct gates_reader {
     unsigned n_qubits;
     unsigned n_columns; /* given, or 1 + the highest seen */
     bool columns_given;
@@ -40,7 +41,7 @@ struct reader {
 
 /* ---- one argument ---- */
 
-static enum qr_code read_parameter(struct reader *r, const struct qr_json *v, const char *path, struct mention *ret) {
+static enum qr_code read_parameter(struct gates_reader *r, const struct qr_json *v, const char *path, struct mention *ret) {
     const char *name;
     enum qr_code code = qr_json_string(v, path, &name, r->err);
     if (code) return code;
@@ -58,7 +59,7 @@ static enum qr_code read_parameter(struct reader *r, const struct qr_json *v, co
     return QR_OK;
 }
 
-static enum qr_code read_column(struct reader *r, const struct qr_json *v, const char *path, struct qr_gate_arg *arg) {
+static enum qr_code read_column(struct gates_reader *r, const struct qr_json *v, const char *path, struct qr_gate_arg *arg) {
     int64_t column;
     int64_t last = r->columns_given ? (int64_t)r->n_columns - 1 : MAX_COLUMNS - 1;
     if (last < 0) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s refers to data, but the circuit's columns are 0", path);
@@ -70,7 +71,7 @@ static enum qr_code read_column(struct reader *r, const struct qr_json *v, const
 }
 
 /* v: a number or {"parameter" | "data", "scale"?} */
-static enum qr_code read_arg(struct reader *r, const struct qr_json *v, const char *where, const char *key, unsigned k,
+static enum qr_code read_arg(struct gates_reader *r, const struct qr_json *v, const char *where, const char *key, unsigned k,
                              struct qr_gate_arg *ret) {
     struct path path = path_of("%s.%s", where, key);
     if (!v) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s is missing; it must be a number, {\"parameter\": name} or {\"data\": column}", path.s);
@@ -104,16 +105,12 @@ static enum qr_code read_arg(struct reader *r, const struct qr_json *v, const ch
 
 /* ---- one gate ---- */
 
-static bool has_angle(enum qr_gate_kind kind) {
-    return qr_gate_info(kind)->n_args == 1 && kind != QR_GATE_ISWAP;
-}
-
-static enum qr_code read_args(struct reader *r, const struct qr_json *gate, const char *where, bool angle_only, struct qr_gate *g) {
+static enum qr_code read_args(struct gates_reader *r, const struct qr_json *gate, const char *where, bool angle_only, struct qr_gate *g) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
     static const char *const keys[] = {"exponent", "angle", "phase_exponent", "theta", "phi", "global_shift"};
-    bool angle = has_angle(g->kind) && (angle_only || qr_json_get(gate, "angle"));
+    bool angle = info->power && (angle_only || qr_json_get(gate, "angle"));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        bool takes = strcmp(keys[i], "global_shift") == 0 ? info->n_args > 0 && g->kind != QR_GATE_FSIM && !angle
+        bool takes = strcmp(keys[i], "global_shift") == 0 ? info->has_exponent && !angle
                      : strcmp(keys[i], "angle") == 0      ? angle
                                                           : false;
         for (unsigned k = 0; k < info->n_args && !angle; k++) takes = takes || strcmp(keys[i], info->arg_names[k]) == 0;
@@ -147,7 +144,7 @@ static enum qr_code read_args(struct reader *r, const struct qr_json *gate, cons
 }
 
 /* An array of at most `most` integers in 0..high. */
-static enum qr_code read_ints(struct reader *r, const struct qr_json *v, const char *where, const char *key, int64_t high,
+static enum qr_code read_ints(struct gates_reader *r, const struct qr_json *v, const char *where, const char *key, int64_t high,
                               unsigned most, uint16_t *ret, unsigned *ret_n) {
     struct path path = path_of("%s.%s", where, key);
     enum qr_code code = qr_json_want(v, path.s, QR_JSON_ARRAY, r->err);
@@ -164,7 +161,7 @@ static enum qr_code read_ints(struct reader *r, const struct qr_json *v, const c
     return QR_OK;
 }
 
-static enum qr_code read_controls(struct reader *r, const struct qr_json *gate, const char *where, struct qr_gate *g) {
+static enum qr_code read_controls(struct gates_reader *r, const struct qr_json *gate, const char *where, struct qr_gate *g) {
     const struct qr_json *controls = qr_json_get(gate, "controls"), *values = qr_json_get(gate, "control_values");
     uint16_t qubit[QR_MAX_QUBITS], value[QR_MAX_QUBITS];
     unsigned n = 0, n_values = 0;
@@ -183,28 +180,40 @@ static enum qr_code read_controls(struct reader *r, const struct qr_json *gate, 
     return QR_OK;
 }
 
-static enum qr_code read_kind(struct reader *r, const struct qr_json *v, const char *where, enum qr_gate_kind *ret, bool *ret_angle) {
-    static const char *const rotations[] = {"RX", "RY", "RZ", "CX"};
-    const char *known[QR_GATE_KINDS + 4], *name;
+/* Names as job files have them, TFQ's and Cirq's left out. */
+static enum qr_code unknown_gate(struct gates_reader *r, const char *name, const char *path) {
+    const char *known[2 * QR_GATE_KINDS];
+    size_t n = 0;
+    for (int also = 0; also < 2; also++)
+        for (int k = 0; k < QR_GATE_KINDS; k++) {
+            const struct qr_gate_info *info = qr_gate_info((enum qr_gate_kind)k);
+            const char *one = also ? info->also : info->name;
+            if (one) known[n++] = one;
+        }
+    const char *near = qr_nearest(name, known, n);
+    if (near) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown gate '%.40s'; did you mean '%s'?", path, name, near);
+    struct qr_buf all = {0};
+    for (size_t i = 0; i < n; i++) qr_buf_printf(&all, " %s", known[i]);
+    enum qr_code code = qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown gate '%.40s'; known are%s", path, name, qr_buf_string(&all));
+    qr_buf_free(&all);
+    return code;
+}
+
+/* *ret_angle: the name is a rotation's, which takes an angle alone. */
+static enum qr_code read_kind(struct gates_reader *r, const struct qr_json *v, const char *where, enum qr_gate_kind *ret, bool *ret_angle) {
+    const char *name;
     struct path path = path_of("%s.gate", where);
     enum qr_code code = qr_json_string(v, path.s, &name, r->err);
     if (code) return code;
     int kind = qr_gate_kind_of(name);
-    if (kind < 0) {
-        for (int k = 0; k < QR_GATE_KINDS; k++) known[k] = qr_gate_info((enum qr_gate_kind)k)->name;
-        for (int k = 0; k < 4; k++) known[QR_GATE_KINDS + k] = rotations[k];
-        const char *near = qr_nearest(name, known, QR_GATE_KINDS + 4);
-        if (near) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown gate '%.40s'; did you mean '%s'?", path.s, name, near);
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s: unknown gate '%.40s'; known are I X Y Z H XX YY ZZ CZ CNOT CX SWAP ISWAP PhasedX PhasedISwap FSIM RX RY RZ", path.s, name);
-    }
+    if (kind < 0) return unknown_gate(r, name, path.s);
     *ret = (enum qr_gate_kind)kind;
-    *ret_angle = false;
-    for (int k = 0; k < 3; k++) *ret_angle = *ret_angle || strcasecmp(name, rotations[k]) == 0;
+    const char *rotation = qr_gate_info(*ret)->rotation;
+    *ret_angle = rotation && strcasecmp(name, rotation) == 0;
     return QR_OK;
 }
 
-static enum qr_code read_gate(struct reader *r, const struct qr_json *gate, const char *where) {
+static enum qr_code read_gate(struct gates_reader *r, const struct qr_json *gate, const char *where) {
     static const char *const known[] = {"gate", "qubits", "exponent", "angle", "phase_exponent", "theta", "phi", "controls", "control_values", "global_shift"};
     enum qr_code code = qr_json_want(gate, where, QR_JSON_OBJECT, r->err);
     if (!code) code = qr_json_known(gate, where, known, sizeof known / sizeof *known, r->err);
@@ -238,7 +247,7 @@ static int by_name(const void *a, const void *b) {
     return (int)x->arg - (int)y->arg;
 }
 
-static enum qr_code build(struct reader *r, const char *where, struct qr_circuit **ret) {
+static enum qr_code build(struct gates_reader *r, const char *where, struct qr_circuit **ret) {
     struct qr_circuit *c = qr_circuit_new(r->n_qubits, r->n_columns);
     if (r->n_mentions) qsort(r->mentions, r->n_mentions, sizeof *r->mentions, by_name);
     for (size_t i = 0; i < r->n_mentions; i++) {
@@ -257,7 +266,7 @@ static enum qr_code build(struct reader *r, const char *where, struct qr_circuit
     return QR_OK;
 }
 
-static enum qr_code read_gates(struct reader *r, const struct qr_json *circuit, const char *where, struct qr_circuit **ret) {
+static enum qr_code read_gates(struct gates_reader *r, const struct qr_json *circuit, const char *where, struct qr_circuit **ret) {
     struct path path = path_of("%s.columns", where);
     const struct qr_json *columns = qr_json_get(circuit, "columns"), *gates = qr_json_get(circuit, "gates");
     enum qr_code code;
@@ -280,7 +289,7 @@ static enum qr_code read_gates(struct reader *r, const struct qr_json *circuit, 
     return build(r, where, ret);
 }
 
-static enum qr_code read_qcnn(struct reader *r, const struct qr_json *circuit, const char *where, struct qr_circuit **ret,
+static enum qr_code read_qcnn(struct gates_reader *r, const struct qr_json *circuit, const char *where, struct qr_circuit **ret,
                               uint64_t *ret_readouts) {
     static const char *const variants[] = {[QR_QCNN_NOTEBOOK] = "notebook", [QR_QCNN_RESEARCH] = "research"};
     const struct qr_json *stages = qr_json_get(circuit, "stages"), *variant = qr_json_get(circuit, "variant");
@@ -324,7 +333,7 @@ enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *whe
     path = path_of("%s.qubits", where);
     if (!code) code = qr_json_i64(qr_json_get(circuit, "qubits"), path.s, 1, QR_MAX_QUBITS, &n_qubits, err);
     if (code) return code;
-    struct reader r = {.n_qubits = (unsigned)n_qubits, .err = err};
+    struct gates_reader r = {.n_qubits = (unsigned)n_qubits, .err = err};
     struct qr_circuit *built = NULL;
     uint64_t readouts = 0;
     code = ansatz ? read_qcnn(&r, circuit, where, &built, &readouts) : read_gates(&r, circuit, where, &built);

@@ -43,36 +43,30 @@ static void arg_text(const struct qr_circuit *c, const struct qr_gate_arg *a, do
     else snprintf(ret, LABEL_BYTES, "%s%.100s", number, c->param_names[a->index]);
 }
 
+/* A control's dot on the first target; on the second the gate, or a dot too where they might change places: a plain CZ. */
+static void controlled_labels(const struct qr_gate_info *info, const char *power, const char *shift, char ret[2][2 * LABEL_BYTES]) {
+    bool alike = info->factor[0] == info->factor[1] && !*power && !*shift;
+    snprintf(ret[0], sizeof ret[0], "●");
+    snprintf(ret[1], sizeof ret[1], "%s%.200s%s", alike ? "●" : info->controlled, power, shift);
+}
+
 /* What stands on each target. Rotations (shift -1/2) show their angle in radians, powers their exponent. */
 static void target_labels(const struct qr_circuit *c, const struct qr_gate *g, char ret[2][2 * LABEL_BYTES]) {
-    const char *name = qr_gate_info(g->kind)->name;
+    const struct qr_gate_info *info = qr_gate_info(g->kind);
+    const char *name = info->symbol ? info->symbol : info->name;
     char a[LABEL_BYTES] = "", b[LABEL_BYTES] = "", shift[48] = "", power[2 * LABEL_BYTES] = "";
-    bool pauli = g->kind == QR_GATE_X || g->kind == QR_GATE_Y || g->kind == QR_GATE_Z || g->kind == QR_GATE_XX ||
-                 g->kind == QR_GATE_YY || g->kind == QR_GATE_ZZ;
-    bool rotation = pauli && g->global_shift == -0.5;
+    bool rotation = info->rotation && g->global_shift == -0.5;
     if (g->n_args > 0) arg_text(c, &g->args[0], rotation ? M_PI : 1, a);
     if (g->n_args > 1) arg_text(c, &g->args[1], 1, b);
     if (g->global_shift != 0 && !rotation) snprintf(shift, sizeof shift, "(g=%.4g)", g->global_shift);
     if (g->n_args == 1 && strcmp(a, "1") != 0) snprintf(power, sizeof power, "^%s", a);
     size_t size = sizeof ret[0];
-    snprintf(ret[1], size, "%s", name);
-    if (rotation) {
-        snprintf(ret[0], size, "R%s(%s)", name, a);
-        snprintf(ret[1], size, "R%s", name);
-    } else if (g->kind == QR_GATE_PHASED_X || g->kind == QR_GATE_PHASED_ISWAP) {
-        snprintf(ret[0], size, "%s(%.140s)^%.140s", name, a, b);
-    } else if (g->kind == QR_GATE_FSIM) {
-        snprintf(ret[0], size, "%s(%.140s,%.140s)", name, a, b);
-    } else if (g->kind == QR_GATE_CZ || g->kind == QR_GATE_CNOT) {
-        bool plain_z = g->kind == QR_GATE_CZ && !*power && !*shift;
-        snprintf(ret[0], size, "●");
-        snprintf(ret[1], size, "%s%.200s%s", plain_z ? "●" : g->kind == QR_GATE_CZ ? "Z" : "X", power, shift);
-    } else if (g->kind == QR_GATE_SWAP) {
-        snprintf(ret[0], size, "×%.200s%s", power, shift);
-        snprintf(ret[1], size, "×");
-    } else {
-        snprintf(ret[0], size, "%s%.200s%s", name, power, shift);
-    }
+    snprintf(ret[1], size, "%s", rotation ? info->rotation : name);
+    if (rotation) snprintf(ret[0], size, "%s(%s)", info->rotation, a);
+    else if (info->controlled) controlled_labels(info, power, shift, ret);
+    else if (g->n_args < 2) snprintf(ret[0], size, "%s%.200s%s", name, power, shift);
+    else if (info->has_exponent) snprintf(ret[0], size, "%s(%.140s)^%.140s", name, a, b);
+    else snprintf(ret[0], size, "%s(%.140s,%.140s)", name, a, b);
 }
 
 static uint64_t qubits_of(const struct qr_gate *g) {

@@ -12,14 +12,14 @@
 
 enum { MAX_TERMS = 4096 };
 
-struct reader {
+struct observable_reader {
     const char *text, *at;
     unsigned n_qubits;
     struct qr_err *err;
 };
 
-static enum qr_code bad(struct reader *r, const char *fmt, ...) QR_PRINTF(2, 3);
-static enum qr_code bad(struct reader *r, const char *fmt, ...) {
+static enum qr_code bad(struct observable_reader *r, const char *fmt, ...) QR_PRINTF(2, 3);
+static enum qr_code bad(struct observable_reader *r, const char *fmt, ...) {
     char why[160];
     va_list ap;
     va_start(ap, fmt);
@@ -28,14 +28,14 @@ static enum qr_code bad(struct reader *r, const char *fmt, ...) {
     return qr_fail(r->err, QR_INVALID_ARGUMENT, "observable \"%.100s\", column %zu: %s", r->text, (size_t)(r->at - r->text) + 1, why);
 }
 
-static void skip_blanks(struct reader *r) {
+static void skip_blanks(struct observable_reader *r) {
     while (*r->at == ' ' || *r->at == '\t') r->at++;
 }
 static bool is_digit(char ch) { return ch >= '0' && ch <= '9'; }
 static bool is_pauli(char ch) { return ch == 'X' || ch == 'Y' || ch == 'Z'; }
 
 /* An unsigned decimal number where one begins; *ret_is false and nothing read where not. */
-static enum qr_code read_number(struct reader *r, double *ret, bool *ret_is) {
+static enum qr_code read_number(struct observable_reader *r, double *ret, bool *ret_is) {
     const char *p = r->at;
     *ret_is = is_digit(*p) || *p == '.';
     if (!*ret_is) return QR_OK;
@@ -51,7 +51,7 @@ static enum qr_code read_number(struct reader *r, double *ret, bool *ret_is) {
     return QR_OK;
 }
 
-static enum qr_code read_pauli(struct reader *r, struct qr_pauli_term *term) {
+static enum qr_code read_pauli(struct observable_reader *r, struct qr_pauli_term *term) {
     char pauli = *r->at;
     const char *p = r->at + 1;
     if (!is_digit(*p)) {
@@ -72,7 +72,7 @@ static enum qr_code read_pauli(struct reader *r, struct qr_pauli_term *term) {
 }
 
 /* [number] {["*"] Pauli}, at least one of the two. */
-static enum qr_code read_term(struct reader *r, struct qr_pauli_term *term) {
+static enum qr_code read_term(struct observable_reader *r, struct qr_pauli_term *term) {
     *term = (struct qr_pauli_term){.coefficient = 1};
     bool any;
     enum qr_code code = read_number(r, &term->coefficient, &any);
@@ -105,7 +105,7 @@ static void merge(struct qr_observable *o, const struct qr_pauli_term *term) {
     o->terms[o->n_terms++] = *term;
 }
 
-static enum qr_code read_sum(struct reader *r, struct qr_observable *o) {
+static enum qr_code read_sum(struct observable_reader *r, struct qr_observable *o) {
     for (size_t i = 0;; i++) {
         skip_blanks(r);
         double sign = 1;
@@ -150,7 +150,7 @@ static char *canonical(const struct qr_observable *o) {
 
 enum qr_code qr_observable_parse(const char *text, unsigned n_qubits, struct qr_observable *ret, struct qr_err *err) {
     struct qr_observable o = {0};
-    struct reader r = {text, text, n_qubits, err};
+    struct observable_reader r = {text, text, n_qubits, err};
     enum qr_code code = read_sum(&r, &o);
     size_t kept = 0;
     for (size_t i = 0; !code && i < o.n_terms; i++) {

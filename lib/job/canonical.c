@@ -52,21 +52,20 @@ static void add_circuit(struct qr_job_canonical *c, const struct qr_job *job, st
 }
 
 static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_options *o, struct qr_buf *v) {
-    static const char *const names[] = {"sgd", "rmsprop", "adam"};
     char momentum[32], rho[32], beta_1[32], beta_2[32], epsilon[32];
     qr_number_text(o->momentum, momentum);
     qr_number_text(o->rho, rho);
     qr_number_text(o->beta_1, beta_1);
     qr_number_text(o->beta_2, beta_2);
     qr_number_text(o->epsilon, epsilon);
-    qr_buf_printf(v, "%s momentum=%s nesterov=%d rho=%s centered=%d beta_1=%s beta_2=%s epsilon=%s amsgrad=%d", names[o->kind], momentum, o->nesterov,
+    qr_buf_printf(v, "%s momentum=%s nesterov=%d rho=%s centered=%d beta_1=%s beta_2=%s epsilon=%s amsgrad=%d", qr_optimizer_names[o->kind], momentum, o->nesterov,
                   rho, o->centered, beta_1, beta_2, epsilon, o->amsgrad);
     add(c, "optimizer", v);
     char rate[32]; /* as people wrote it: a mismatch is shown to them */
     qr_number_text(o->learning_rate, rate);
     qr_buf_puts(v, rate);
     add(c, "learning_rate", v);
-    const struct qr_schedule *s = &o->schedule;
+    const struct qr_rate_schedule *s = &o->schedule;
     if (s->kind != QR_SCHEDULE_CONSTANT) {
         qr_buf_printf(v, "%d decay_steps=%llu decay_rate=%.17g staircase=%d alpha=%.17g", (int)s->kind,
                       (unsigned long long)s->decay_steps, s->decay_rate, s->staircase, s->alpha);

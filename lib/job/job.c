@@ -159,7 +159,7 @@ enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_co
         .circuit = job->circuit, .readouts = job->readouts, .n_readouts = job->n_readouts,
         .n_filters = job->n_filters, .n_inputs = (unsigned)n_columns, .dense = job->dense, .n_dense = job->n_dense,
         .loss = job->train.loss, .metrics = job->train.metrics, .n_metrics = job->train.n_metrics,
-        .sim = {.precision = job->precision, .isa = isa}, .block_size = job->micro_batch_size,
+        .sim = {.precision = job->precision, .isa = isa}, .micro_batch_size = job->micro_batch_size,
     };
     return qr_model_new(&opt, ret, err);
 }

@@ -89,7 +89,7 @@ static enum qr_code read_dense(const struct qr_json *layer, const char *where, s
     int64_t units;
     size_t activation = QR_LINEAR;
     if (qr_json_i64(qr_json_get(layer, "units"), path, 1, MAX_UNITS, &units, err) != QR_OK ||
-        qr_job_opt_choice(layer, where, "activation", qr_activation_names, 5, &activation, err) != QR_OK)
+        qr_job_opt_choice(layer, where, "activation", qr_activation_names, QR_ACTIVATIONS, &activation, err) != QR_OK)
         return err->code;
     job->dense[job->n_dense++] =
         (struct qr_dense_options){.units = (unsigned)units, .activation = (enum qr_activation)activation};

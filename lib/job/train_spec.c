@@ -17,7 +17,7 @@ static enum qr_code read_metrics(const struct qr_json *train, struct qr_train_sp
         snprintf(where, sizeof where, "train.metrics[%zu]", t->n_metrics);
         if (t->n_metrics == MAX_METRICS)
             return qr_fail(err, QR_INVALID_ARGUMENT, "train.metrics: more than %d", MAX_METRICS);
-        if (qr_json_choice(v, where, qr_metric_names, 4, &metric, err) != QR_OK) return err->code;
+        if (qr_json_choice(v, where, qr_metric_names, QR_METRICS, &metric, err) != QR_OK) return err->code;
         for (size_t i = 0; i < t->n_metrics; i++)
             if (t->metrics[i] == (enum qr_metric)metric)
                 return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is there twice", where, qr_metric_names[metric]);
@@ -27,12 +27,16 @@ static enum qr_code read_metrics(const struct qr_json *train, struct qr_train_sp
 }
 
 /* A metric that grows with success is kept at its maximum, as Keras' mode "auto" does. */
-static bool grows(const char *monitor) { return strstr(monitor, "accuracy") != NULL; }
+static bool grows(const char *monitor) {
+    for (int i = 0; i < QR_METRICS; i++)
+        if (strcmp(monitor, qr_val_metric_names[i]) == 0) return qr_metric_grows((enum qr_metric)i);
+    return false;
+}
 
 static enum qr_code check_monitor(const struct qr_train_spec *t, const char *monitor, struct qr_err *err) {
     if (strcmp(monitor, "val_loss") == 0) return QR_OK;
     for (size_t i = 0; i < t->n_metrics; i++)
-        if (strncmp(monitor, "val_", 4) == 0 && strcmp(monitor + 4, qr_metric_names[t->metrics[i]]) == 0) return QR_OK;
+        if (strcmp(monitor, qr_val_metric_names[t->metrics[i]]) == 0) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "train.early_stopping.monitor: '%.40s' is not computed; use val_loss, or val_ and a name in train.metrics",
                    monitor);
@@ -82,7 +86,7 @@ enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job, 
     if (qr_json_want(train, "train", QR_JSON_OBJECT, err) != QR_OK || qr_json_known(train, "train", keys, 8, err) != QR_OK ||
         qr_job_opt_u64(train, "train", "epochs", 1, MAX_COUNT, &t->epochs, err) != QR_OK ||
         qr_job_opt_u64(train, "train", "batch_size", 1, UINT64_C(1) << 31, &t->batch_size, err) != QR_OK ||
-        qr_job_opt_choice(train, "train", "loss", qr_loss_names, 5, &loss, err) != QR_OK ||
+        qr_job_opt_choice(train, "train", "loss", qr_loss_names, QR_LOSSES, &loss, err) != QR_OK ||
         read_metrics(train, t, err) != QR_OK ||
         qr_job_read_optimizer(qr_json_get(train, "optimizer"), &t->optimizer, err) != QR_OK ||
         qr_job_opt_bool(train, "train", "shuffle", &t->shuffle, err) != QR_OK || read_initial(train, t, err) != QR_OK ||

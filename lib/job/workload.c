@@ -59,7 +59,7 @@ enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, 
 struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w, const struct qr_memory_process *process) {
     struct qr_memory_need n = {
         .process = *process, .file_bytes = w->data.file_bytes, .n_samples = w->data.n_samples, .n_values_per_sample = w->data.n_columns + w->data.n_outputs,
-        .lanes = qr_model_blocks_in_parallel(w->model) ? w->n_threads : 1, .bytes_per_lane = qr_model_bytes_per_thread(w->model),
+        .lanes = qr_model_micro_batches_in_parallel(w->model) ? w->n_threads : 1, .bytes_per_lane = qr_model_bytes_per_thread(w->model),
         .bytes_of_state = qr_model_bytes_of_state(w->model), .n_params = qr_model_n_params(w->model),
     };
     n.process.threads = w->n_threads;

@@ -3,8 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "exact/functions.h"
-
 /* Four doubles at any address; the compiler lowers it to what the base ISA has. */
 typedef double lanes __attribute__((vector_size(32), aligned(8), may_alias));
 
@@ -43,54 +41,6 @@ bool qr_dense_forward(const struct qr_dense *d, const double *params, const doub
         }
     }
     return fits;
-}
-
-static void softmax(size_t k, const double *z, double *ret_p) {
-    double most = z[0], sum = 0;
-    for (size_t j = 1; j < k; j++) most = z[j] > most ? z[j] : most;
-    for (size_t j = 0; j < k; j++) {
-        ret_p[j] = qr_exp(z[j] - most);
-        sum += ret_p[j];
-    }
-    for (size_t j = 0; j < k; j++) ret_p[j] /= sum;
-}
-
-void qr_activation_apply(enum qr_activation f, size_t k, const double *z, double *ret_p) {
-    switch (f) {
-    case QR_LINEAR:
-        for (size_t j = 0; j < k; j++) ret_p[j] = z[j];
-        break;
-    case QR_RELU:
-        for (size_t j = 0; j < k; j++) ret_p[j] = z[j] < 0 ? 0.0 : z[j];
-        break;
-    case QR_TANH:
-        for (size_t j = 0; j < k; j++) ret_p[j] = qr_tanh(z[j]);
-        break;
-    case QR_SIGMOID:
-        for (size_t j = 0; j < k; j++) ret_p[j] = qr_sigmoid(z[j]);
-        break;
-    case QR_SOFTMAX: softmax(k, z, ret_p); break;
-    }
-}
-
-void qr_activation_backward(enum qr_activation f, size_t k, const double *z, const double *p, double *d) {
-    double dot = 0;
-    switch (f) {
-    case QR_LINEAR: break;
-    case QR_RELU:
-        for (size_t j = 0; j < k; j++) d[j] = z[j] > 0 ? d[j] : 0.0;
-        break;
-    case QR_TANH:
-        for (size_t j = 0; j < k; j++) d[j] *= 1.0 - p[j] * p[j];
-        break;
-    case QR_SIGMOID:
-        for (size_t j = 0; j < k; j++) d[j] *= p[j] * (1.0 - p[j]);
-        break;
-    case QR_SOFTMAX:
-        for (size_t j = 0; j < k; j++) dot += d[j] * p[j];
-        for (size_t j = 0; j < k; j++) d[j] = p[j] * (d[j] - dot);
-        break;
-    }
 }
 
 static bool to_fixed(const double *v, size_t n, qr_fixed *ret) {

@@ -1,14 +1,10 @@
-#include "model/loss_impl.h"
+#include "model/loss.h"
 
 #include <math.h>
 
 #include "exact/functions.h"
 
 static const double epsilon = 1e-7;
-
-bool qr_loss_from_logits(enum qr_loss loss, enum qr_activation last) {
-    return (loss == QR_BINARY_CROSSENTROPY && last == QR_SIGMOID) || (loss == QR_CATEGORICAL_CROSSENTROPY && last == QR_SOFTMAX);
-}
 
 static double squared(size_t k, const double *p, const double *y, double *ret_d) {
     double sum = 0;
@@ -54,7 +50,8 @@ static double binary(size_t k, const double *p, const double *y, double *ret_d) 
     return sum / (double)k;
 }
 
-static double binary_logits(size_t k, const double *z, const double *y, double *ret_d) {
+static double binary_logits(size_t k, const double *z, const double *p, const double *y, double *ret_d) {
+    (void)p;
     double sum = 0;
     for (size_t j = 0; j < k; j++) {
         double positive = z[j] < 0 ? 0.0 : z[j];
@@ -92,13 +89,76 @@ static double categorical_logits(size_t k, const double *z, const double *p, con
     return loss;
 }
 
-double qr_loss_of(enum qr_loss loss, bool from_logits, size_t k, const double *z, const double *p, const double *y, double *ret_d) {
-    switch (loss) {
-    case QR_MSE: return squared(k, p, y, ret_d);
-    case QR_MAE: return absolute(k, p, y, ret_d);
-    case QR_HINGE: return hinge(k, p, y, ret_d);
-    case QR_BINARY_CROSSENTROPY: return from_logits ? binary_logits(k, z, y, ret_d) : binary(k, p, y, ret_d);
-    case QR_CATEGORICAL_CROSSENTROPY: return from_logits ? categorical_logits(k, z, p, y, ret_d) : categorical(k, p, y, ret_d);
+/* ---- labels ---- */
+
+static bool is_one_hot(const double *y, size_t k) {
+    size_t ones = 0;
+    for (size_t j = 0; j < k; j++) {
+        if (y[j] != 0 && y[j] != 1) return false;
+        ones += y[j] == 1;
     }
-    return 0;
+    return ones == 1;
+}
+
+/* Every value is one of two. */
+static bool is_either(const double *y, size_t n, double a, double b, size_t *ret_at) {
+    for (size_t i = 0; i < n; i++) {
+        if (y[i] == a || y[i] == b) continue;
+        *ret_at = i;
+        return false;
+    }
+    return true;
+}
+
+static enum qr_code one_hot_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
+    for (size_t i = 0; i < l->n_samples; i++)
+        if (!is_one_hot(l->y + i * l->k, l->k))
+            return qr_fail(err, QR_DATA_LOSS, "sample %zu: %s wants a one-hot label of %zu columns (one 1, else 0)", i, name, l->k);
+    return QR_OK;
+}
+
+static enum qr_code binary_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
+    size_t at;
+    if (is_either(l->y, l->n_samples * l->k, 0, 1, &at)) return QR_OK;
+    return qr_fail(err, QR_DATA_LOSS, "sample %zu: label %g, but %s wants 0 or 1; convert -1 to 0", at / l->k, l->y[at], name);
+}
+
+static enum qr_code hinge_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
+    size_t at, other, n = l->n_samples * l->k;
+    if (is_either(l->y, n, -1, 1, &at) || is_either(l->y, n, 0, 1, &other)) return QR_OK;
+    at = at > other ? at : other;
+    return qr_fail(err, QR_DATA_LOSS, "sample %zu: label %g, but %s wants all labels -1 or 1 (or all 0 or 1)", at / l->k, l->y[at], name);
+}
+
+static enum qr_code sign_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
+    size_t at;
+    if (!l->with_accuracy || is_either(l->y, l->n_samples * l->k, -1, 1, &at)) return QR_OK;
+    return qr_fail(err, QR_DATA_LOSS, "sample %zu: label %g, but accuracy goes by sign with %s and wants -1 or 1; use binary_accuracy for 0 or 1",
+                   at / l->k, l->y[at], name);
+}
+
+/* ---- the table ---- */
+
+#define NAME(kind, name, ...) [kind] = name,
+const char *const qr_loss_names[QR_LOSSES] = {QR_LOSS_ROWS(NAME)};
+
+static const struct qr_loss_info infos[QR_LOSSES] = {
+#define INFO(kind, name, ...) [kind] = {__VA_ARGS__},
+    QR_LOSS_ROWS(INFO)
+};
+
+const struct qr_loss_info *qr_loss_info(enum qr_loss loss) { return &infos[loss]; }
+
+bool qr_loss_from_logits(enum qr_loss loss, enum qr_activation last) { return infos[loss].of_logits && infos[loss].logits_of == last; }
+
+double qr_loss_of(enum qr_loss loss, bool from_logits, size_t k, const double *z, const double *p, const double *y, double *ret_d) {
+    return from_logits ? infos[loss].of_logits(k, z, p, y, ret_d) : infos[loss].value(k, p, y, ret_d);
+}
+
+enum qr_code qr_loss_check_labels(enum qr_loss loss, const struct qr_labels *l, struct qr_err *err) {
+    for (size_t i = 0; i < l->n_samples * l->k; i++) {
+        if (!(fabs(l->y[i]) < 0x1p40))
+            return qr_fail(err, QR_DATA_LOSS, "sample %zu: label %g is not a number below 2^40; correct the data", i / l->k, l->y[i]);
+    }
+    return infos[loss].labels(qr_loss_names[loss], l, err);
 }

@@ -44,9 +44,9 @@ static enum qr_code set_quantum(struct qr_model *m, const struct qr_model_option
     m->n_readouts = m->n_filters * m->n_readouts_each;
     m->readout_bound = bound_of(opt->readouts, opt->n_readouts);
     m->n_inputs = m->circuit->n_columns;
-    m->n_sims = qr_sim_blocks_in_parallel(m->plan) ? m->n_filters : 1;
-    m->invisible = qr_xcalloc(m->n_theta + 1, 1);
-    qr_circuit_invisible(m->circuit, opt->readouts, opt->n_readouts, m->invisible);
+    m->n_sims = qr_sim_micro_batches_in_parallel(m->plan) ? m->n_filters : 1;
+    m->zero_gradient = qr_xcalloc(m->n_theta + 1, 1);
+    qr_circuit_zero_gradient(m->circuit, opt->readouts, opt->n_readouts, m->zero_gradient);
     return QR_OK;
 }
 
@@ -97,8 +97,8 @@ static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options
 static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *opt, struct qr_err *err) {
     m->loss = opt->loss;
     m->from_logits = m->n_dense && qr_loss_from_logits(m->loss, m->dense[m->n_dense - 1].activation);
-    if (m->loss == QR_CATEGORICAL_CROSSENTROPY && m->n_outputs < 2)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "categorical_crossentropy needs at least 2 outputs, one per class; with 1 use binary_crossentropy");
+    if (qr_loss_info(m->loss)->accuracy == QR_BY_LARGEST && m->n_outputs < 2)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s needs at least 2 outputs, one per class; with 1 use binary_crossentropy", qr_loss_names[m->loss]);
     m->metrics = qr_xcalloc(opt->n_metrics + 1, sizeof *m->metrics);
     for (size_t i = 0; i < opt->n_metrics; i++) m->metrics[i] = opt->metrics[i];
     m->n_metrics = opt->n_metrics;
@@ -106,13 +106,13 @@ static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *
 }
 
 enum qr_code qr_model_new(const struct qr_model_options *opt, struct qr_model **ret, struct qr_err *err) {
-    enum { MOST_BLOCK = 1 << 20 };
-    if (opt->block_size < 1 || opt->block_size > MOST_BLOCK)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "micro_batch_size is %zu; it must be 1 to %d", opt->block_size, MOST_BLOCK);
+    enum { MOST_SAMPLES = 1 << 20 };
+    if (opt->micro_batch_size < 1 || opt->micro_batch_size > MOST_SAMPLES)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "micro_batch_size is %zu; it must be 1 to %d", opt->micro_batch_size, MOST_SAMPLES);
     if (!opt->circuit && (!opt->n_inputs || !opt->n_dense))
         return qr_fail(err, QR_INVALID_ARGUMENT, "a model without a quantum layer needs data columns and at least one dense layer");
     struct qr_model *m = qr_xcalloc(1, sizeof *m);
-    m->block_size = opt->block_size;
+    m->micro_batch_size = opt->micro_batch_size;
     m->n_inputs = opt->n_inputs;
     enum qr_code code = set_quantum(m, opt, err);
     if (code == QR_OK) code = set_layers(m, opt, err);
@@ -129,7 +129,7 @@ void qr_model_free(struct qr_model *m) {
     if (!m) return;
     if (m->plan) qr_sim_plan_free(m->plan);
     if (m->circuit) qr_circuit_free(m->circuit);
-    free(m->invisible);
+    free(m->zero_gradient);
     free(m->dense);
     free(m->tensors);
     free(m->metrics);
@@ -150,13 +150,13 @@ size_t qr_model_n_outputs(const struct qr_model *m) { return m->n_outputs; }
 size_t qr_model_n_readouts(const struct qr_model *m) { return m->n_readouts; }
 double qr_model_readout_bound(const struct qr_model *m) { return m->readout_bound; }
 size_t qr_model_n_filters(const struct qr_model *m) { return m->n_filters; }
-size_t qr_model_block_size(const struct qr_model *m) { return m->block_size; }
+size_t qr_model_micro_batch_size(const struct qr_model *m) { return m->micro_batch_size; }
 size_t qr_model_n_sums(const struct qr_model *m) { return 1 + m->n_metrics; }
 size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_outputs; }
 
-void qr_model_invisible(const struct qr_model *m, uint8_t *ret) {
+void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret) {
     memset(ret, 0, m->n_params);
-    for (size_t f = 0; f < m->n_filters; f++) memcpy(ret + f * m->n_theta, m->invisible, m->n_theta);
+    for (size_t f = 0; f < m->n_filters; f++) memcpy(ret + f * m->n_theta, m->zero_gradient, m->n_theta);
 }
 
 void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params) {
@@ -172,6 +172,17 @@ void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params) 
     }
 }
 
-bool qr_model_blocks_in_parallel(const struct qr_model *m) {
-    return !m->plan || qr_sim_blocks_in_parallel(m->plan);
+bool qr_model_micro_batches_in_parallel(const struct qr_model *m) {
+    return !m->plan || qr_sim_micro_batches_in_parallel(m->plan);
+}
+
+double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n) {
+    QR_ASSERT(i < qr_model_n_sums(m) && n > 0);
+    return qr_fixed_to_double(sums[i]) / (double)n;
+}
+
+enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, size_t n_samples, struct qr_err *err) {
+    struct qr_labels l = {.y = y, .n_samples = n_samples, .k = m->n_outputs};
+    for (size_t i = 0; i < m->n_metrics; i++) l.with_accuracy |= m->metrics[i] == QR_ACCURACY;
+    return qr_loss_check_labels(m->loss, &l, err);
 }

@@ -1,4 +1,4 @@
-/* model/model.h — layers, loss and metrics over blocks of samples.
+/* model/model.h — layers, loss and metrics over micro-batches.
  *
  * A model is at most one quantum layer (with 1 or more filters: independent copies of one circuit on the same input, read-outs
  * concatenated filter-major) followed by dense layers; or dense layers only. Parameters live in one float64 vector, in model
@@ -6,7 +6,7 @@
  * symbol order. Dense algebra is float64: one accumulator per output, index ascending
  * (exact/contract.md §1).
  * Source    losses, metrics and their keys are tf-keras 2.18's.
- * Threads   a model is const after qr_model_new; prepare writes a qr_model_state (one owner); blocks may run side by side, each with its own
+ * Threads   a model is const after qr_model_new; prepare writes a qr_model_state (one owner); micro-batches may run side by side, each with its own
  *           workspace.
  */
 #ifndef QR_MODEL_MODEL_H
@@ -14,18 +14,10 @@
 
 #include "circuit/circuit.h"
 #include "exact/integer.h"
+#include "model/activation.h"
+#include "model/loss.h"
+#include "model/metric.h"
 #include "sim/sim.h"
-
-enum qr_activation { QR_LINEAR, QR_RELU, QR_TANH, QR_SIGMOID, QR_SOFTMAX };
-enum qr_loss { QR_MSE, QR_MAE, QR_HINGE, QR_BINARY_CROSSENTROPY, QR_CATEGORICAL_CROSSENTROPY };
-enum qr_metric {
-    QR_ACCURACY,        /* by sign (p >= 0 is +1) for mse, mae, hinge; threshold 0.5 for binary; argmax for categorical */
-    QR_BINARY_ACCURACY, /* Keras': (p > 0.5) == y, also on ±1 labels */
-    QR_METRIC_MSE, QR_METRIC_MAE,
-};
-extern const char *const qr_activation_names[5]; /* "linear" ... as in job files */
-extern const char *const qr_loss_names[5];       /* "mse" "mae" "hinge" "binary_crossentropy" "categorical_crossentropy" */
-extern const char *const qr_metric_names[4];     /* "accuracy" "binary_accuracy" "mse" "mae" */
 
 struct qr_dense_options { unsigned units; enum qr_activation activation; };
 struct qr_model_options {
@@ -37,7 +29,7 @@ struct qr_model_options {
     enum qr_loss loss;
     const enum qr_metric *metrics; size_t n_metrics;
     struct qr_sim_options sim;
-    size_t block_size;
+    size_t micro_batch_size;          /* samples of one at most */
 };
 
 /* One weight tensor. layer: index for Philox INIT. */
@@ -62,11 +54,11 @@ size_t qr_model_n_readouts(const struct qr_model *m); /* all filters; 0 when cla
 /* No read-out is further from 0 (but for rounding): the largest sum of an observable's |coefficients|; 0 when classical. */
 double qr_model_readout_bound(const struct qr_model *m);
 size_t qr_model_n_filters(const struct qr_model *m);
-size_t qr_model_block_size(const struct qr_model *m); /* samples a block may have at most */
+size_t qr_model_micro_batch_size(const struct qr_model *m); /* samples that it may have at most */
 /* 1 + number of metrics: the loss sum, then the metric sums, as they stand in a contribution. */
 size_t qr_model_n_sums(const struct qr_model *m);
 /* Parameters whose gradient is exactly zero whatever the data: ret[n_params]. */
-void qr_model_invisible(const struct qr_model *m, uint8_t *ret);
+void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret);
 
 /* Initial weights: quantum uniform in [0, 2 pi); kernels glorot_uniform +-sqrt(6 / (in + out)); biases 0; from Philox(seed, INIT, tensor, i). */
 void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params);
@@ -83,23 +75,23 @@ void qr_model_workspace_free(struct qr_model_workspace *w);
 /* Of a workspace; and of the numbers for one state, which all threads read. */
 size_t qr_model_bytes_per_thread(const struct qr_model *m);
 size_t qr_model_bytes_of_state(const struct qr_model *m);
-/* The head's slope at every read-out is known before any read-out is: it is affine with one output
+/* The head's derivative by every read-out is known before any read-out is: it is affine with one output
  * (sim/planner.md#when-the-head-is-known). */
 bool qr_model_head_known(const struct qr_model *m);
-/* True when blocks should run on several threads side by side; false when the pool goes inside one block only. */
-bool qr_model_blocks_in_parallel(const struct qr_model *m);
+/* True when micro-batches should run on several threads side by side; false when the pool goes inside one only. */
+bool qr_model_micro_batches_in_parallel(const struct qr_model *m);
 
-/* One block, n <= block_size samples: sample i has x[i] (n_inputs values) and y[i] (n_outputs values; one-hot for categorical). Adds to
+/* One micro-batch, n <= micro_batch_size samples: sample i has x[i] (n_inputs values) and y[i] (n_outputs values; one-hot for categorical). Adds to
  * ret_sums[n_sums] the loss and metric sums, and, unless ret_grad is NULL, to ret_grad[n_params] the gradient of the loss sum. Integers:
  * a pure function of (state, samples). False, and nothing added, when a number (input, read-out,
  * value before an activation, loss, gradient) is not finite or leaves +-2^40. pool: NULL, or whose idle threads help; a task of it may
  * give it too. No allocation. */
-QR_MUST_CHECK bool qr_model_block(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool,
-                                  const double *const *x, const double *const *y, size_t n,
-                                  qr_fixed *ret_sums, qr_fixed *ret_grad);
-/* The n x n_readouts read-outs of the workspace's last block, filter-major; borrowed until its next use. */
+QR_MUST_CHECK bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool,
+                                        const double *const *x, const double *const *y, size_t n,
+                                        qr_fixed *ret_sums, qr_fixed *ret_grad);
+/* The n x n_readouts read-outs of the workspace's last micro-batch, filter-major; borrowed until its next use. */
 const double *qr_model_readouts(const struct qr_model_workspace *w);
-/* Predictions ret_p[n * n_outputs] and, unless NULL, read-outs ret_z[n * n_readouts]. n <= block_size. */
+/* Predictions ret_p[n * n_outputs] and, unless NULL, read-outs ret_z[n * n_readouts]. n <= micro_batch_size. */
 QR_MUST_CHECK bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool,
                                     const double *const *x, size_t n, double *ret_p, double *ret_z);
 /* d p_component / d params for one sample: ret_grad[n_params] float64 (exact integers converted). Untouched when false. */

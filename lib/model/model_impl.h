@@ -1,19 +1,18 @@
-/* model/model_impl.h — what a model, its state and a block's workspace hold. */
+/* model/model_impl.h — what a model, its state and a micro-batch's workspace hold. */
 #ifndef QR_MODEL_MODEL_IMPL_H
 #define QR_MODEL_MODEL_IMPL_H
 
 #include "model/layers_impl.h"
-#include "model/loss_impl.h"
 #include "model/model.h"
 
 struct qr_model {
     struct qr_circuit *circuit;    /* NULL: classical */
     struct qr_sim_plan *plan;      /* one for all filters */
-    uint8_t *invisible;            /* per parameter of the circuit */
+    uint8_t *zero_gradient;        /* per parameter of the circuit */
     size_t n_filters, n_theta;     /* parameters of one filter */
     size_t n_readouts_each, n_readouts;
     double readout_bound;          /* no read-out's value is further from 0 */
-    size_t n_inputs, n_outputs, n_params, block_size;
+    size_t n_inputs, n_outputs, n_params, micro_batch_size;
     size_t n_dense;
     struct qr_dense *dense;
     size_t n_tensors;
@@ -43,9 +42,9 @@ struct qr_model_workspace {
     const struct qr_model *m;
     struct qr_sim_workspace **sim; /* n_sims */
     double *numbers;               /* all that follow, one allocation */
-    double *x, *filter_z, *readouts; /* block x columns, x read-outs of a filter, x read-outs */
-    double **z, **p;               /* per dense layer: block x units */
-    double *d[2];                  /* block x widest: derivatives on their way back */
+    double *x, *filter_z, *readouts; /* micro-batch x columns, x read-outs of a filter, x read-outs */
+    double **z, **p;               /* per dense layer: micro-batch x units */
+    double *d[2];                  /* micro-batch x widest: derivatives on their way back */
     double *direction, *scale, *acc;
     const double ***in;            /* per dense layer: rows of its input */
     const double **rows;

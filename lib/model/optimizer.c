@@ -1,14 +1,23 @@
-#include "model/optimizer.h"
+#include "model/optimizer_impl.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/err.h"
 
+#define NAME(kind, name, rule) [kind] = name,
+const char *const qr_optimizer_names[QR_OPTIMIZERS] = {QR_OPTIMIZER_ROWS(NAME)};
+
+static const struct qr_optimizer_rule *rule_of(enum qr_optimizer_kind kind) {
+#define RULE(kind, name, rule) [kind] = &rule,
+    static const struct qr_optimizer_rule *const rules[QR_OPTIMIZERS] = {QR_OPTIMIZER_ROWS(RULE)};
+    return rules[kind];
+}
+
 struct qr_optimizer_options qr_optimizer_defaults(enum qr_optimizer_kind kind) {
     return (struct qr_optimizer_options){
         .kind = kind,
-        .learning_rate = kind == QR_SGD ? 0.01 : 0.001,
+        .learning_rate = rule_of(kind)->learning_rate,
         .rho = 0.9,
         .beta_1 = 0.9,
         .beta_2 = 0.999,
@@ -17,39 +26,25 @@ struct qr_optimizer_options qr_optimizer_defaults(enum qr_optimizer_kind kind) {
     };
 }
 
-/* Names in the order in which the vectors stand. */
-static size_t moment_names(const struct qr_optimizer_options *o, const char *ret[3]) {
+size_t qr_optimizer_keys(enum qr_optimizer_kind kind, const char *ret[QR_OPTIMIZER_KEYS]) {
+    const struct qr_optimizer_rule *r = rule_of(kind);
     size_t n = 0;
-    switch (o->kind) {
-    case QR_SGD:
-        if (o->momentum != 0) ret[n++] = "velocity";
-        break;
-    case QR_RMSPROP:
-        ret[n++] = "rms";
-        if (o->momentum > 0) ret[n++] = "momentum";
-        if (o->centered) ret[n++] = "average_gradient";
-        break;
-    case QR_ADAM:
-        ret[n++] = "m";
-        ret[n++] = "v";
-        if (o->amsgrad) ret[n++] = "v_hat";
-        break;
-    }
+    for (; n < QR_OPTIMIZER_KEYS && r->keys[n]; n++) ret[n] = r->keys[n];
     return n;
 }
 
 size_t qr_optimizer_n_moments(const struct qr_optimizer_options *o) {
     const char *names[3];
-    return moment_names(o, names);
+    return rule_of(o->kind)->moments(o, names);
 }
 
 size_t qr_optimizer_n_products(const struct qr_optimizer_options *o) {
-    return o->kind == QR_ADAM ? 2 : 0;
+    return rule_of(o->kind)->n_products;
 }
 
 const char *qr_optimizer_moment_name(const struct qr_optimizer_options *o, size_t i) {
     const char *names[3];
-    size_t n = moment_names(o, names);
+    size_t n = rule_of(o->kind)->moments(o, names);
     QR_ASSERT(i < n);
     return names[i];
 }
@@ -87,63 +82,9 @@ static void clip(const struct qr_optimizer_options *o, const size_t *tensor_size
     }
 }
 
-/* An update of exactly 0 leaves the weight alone, the sign of a -0 too. */
-static inline void move(double *w, double by) {
-    if (by != 0) *w += by;
-}
-
-static void sgd(const struct qr_optimizer_options *o, double lr, size_t n, const double *g, double *w, double *velocity) {
-    for (size_t i = 0; i < n; i++) {
-        double step = -g[i] * lr;
-        if (o->momentum != 0) {
-            velocity[i] = step + velocity[i] * o->momentum;
-            step = o->nesterov ? step + velocity[i] * o->momentum : velocity[i];
-        }
-        move(&w[i], step);
-    }
-}
-
-static void rmsprop(const struct qr_optimizer_options *o, double lr, size_t n, const double *g, double *w, double *moments) {
-    double *velocity = moments, *momentum = moments + n;
-    double *average = o->momentum > 0 ? momentum + n : momentum;
-    for (size_t i = 0; i < n; i++) {
-        velocity[i] = o->rho * velocity[i] + (1.0 - o->rho) * (g[i] * g[i]);
-        double below = velocity[i] + o->epsilon;
-        if (o->centered) {
-            average[i] = o->rho * average[i] + (1.0 - o->rho) * g[i];
-            below = velocity[i] - average[i] * average[i] + o->epsilon;
-        }
-        double step = g[i] != 0 ? lr * g[i] / sqrt(below) : 0.0; /* 0 / sqrt(0) with epsilon 0 */
-        if (o->momentum > 0) step = momentum[i] = o->momentum * momentum[i] + step;
-        move(&w[i], -step);
-    }
-}
-
-static void adam(const struct qr_optimizer_options *o, double lr, size_t n, const double *g, double *w, double *moments,
-                 double *products) {
-    products[0] *= o->beta_1;
-    products[1] *= o->beta_2;
-    double alpha = lr * sqrt(1.0 - products[1]) / (1.0 - products[0]);
-    double *m = moments, *v = moments + n, *v_hat = v + n;
-    for (size_t i = 0; i < n; i++) {
-        m[i] += (g[i] - m[i]) * (1.0 - o->beta_1);
-        v[i] += (g[i] * g[i] - v[i]) * (1.0 - o->beta_2);
-        double under = v[i];
-        if (o->amsgrad) {
-            if (!(v_hat[i] > v[i])) v_hat[i] = v[i];
-            under = v_hat[i];
-        }
-        if (m[i] != 0) move(&w[i], -(m[i] * alpha / (sqrt(under) + o->epsilon)));
-    }
-}
-
 void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, size_t n, const size_t *tensor_sizes,
                         size_t n_tensors, double *gradient, double *weights, double *moments, double *products) {
     clip(o, tensor_sizes, n_tensors, n, gradient);
     double lr = qr_learning_rate_at(o, step);
-    switch (o->kind) {
-    case QR_SGD: sgd(o, lr, n, gradient, weights, moments); break;
-    case QR_RMSPROP: rmsprop(o, lr, n, gradient, weights, moments); break;
-    case QR_ADAM: adam(o, lr, n, gradient, weights, moments, products); break;
-    }
+    rule_of(o->kind)->update(o, lr, n, gradient, weights, moments, products);
 }

@@ -17,9 +17,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum qr_optimizer_kind { QR_SGD, QR_RMSPROP, QR_ADAM };
-enum qr_schedule_kind { QR_SCHEDULE_CONSTANT, QR_SCHEDULE_STEP, QR_SCHEDULE_EXPONENTIAL, QR_SCHEDULE_COSINE };
-struct qr_schedule {
+/* Kind, name in job files, its rule: the file of its name. */
+#define QR_OPTIMIZER_ROWS(ROW)                         \
+    ROW(QR_SGD, "sgd", qr_optimizer_sgd)               \
+    ROW(QR_RMSPROP, "rmsprop", qr_optimizer_rmsprop)   \
+    ROW(QR_ADAM, "adam", qr_optimizer_adam)
+
+enum qr_optimizer_kind {
+#define QR_OPTIMIZER_KIND(kind, name, rule) kind,
+    QR_OPTIMIZER_ROWS(QR_OPTIMIZER_KIND)
+#undef QR_OPTIMIZER_KIND
+    QR_OPTIMIZERS
+};
+extern const char *const qr_optimizer_names[QR_OPTIMIZERS];
+
+enum qr_schedule_kind { QR_SCHEDULE_CONSTANT, QR_SCHEDULE_STEP, QR_SCHEDULE_EXPONENTIAL, QR_SCHEDULE_COSINE, QR_SCHEDULES };
+extern const char *const qr_schedule_names[QR_SCHEDULES]; /* "constant" ... as in job files */
+struct qr_rate_schedule {
     enum qr_schedule_kind kind;
     uint64_t decay_steps;        /* STEP: steps between drops */
     double decay_rate;           /* EXPONENTIAL, STEP (factor) */
@@ -30,11 +44,15 @@ struct qr_optimizer_options {
     enum qr_optimizer_kind kind;
     double learning_rate, momentum, rho, beta_1, beta_2, epsilon;
     bool nesterov, centered, amsgrad;
-    struct qr_schedule schedule;
+    struct qr_rate_schedule schedule;
     double clipvalue, clipnorm, global_clipnorm; /* 0: off */
 };
 /* Keras' defaults of a kind (learning rate 0.01 SGD, 0.001 else; rho 0.9; betas 0.9, 0.999; epsilon 1e-7). */
 struct qr_optimizer_options qr_optimizer_defaults(enum qr_optimizer_kind kind);
+
+/* The options that it has besides learning rate and clipping, as keys of a job file: ret[QR_OPTIMIZER_KEYS], returns how many. */
+enum { QR_OPTIMIZER_KEYS = 8 };
+size_t qr_optimizer_keys(enum qr_optimizer_kind kind, const char *ret[QR_OPTIMIZER_KEYS]);
 
 /* Values that belong to the state besides the weights, in this order: n_moments vectors of n_params (SGD "velocity"; RMSprop "rms", "momentum",
  * "average_gradient"; Adam "m", "v", "v_hat"; those that the options use), then n_products scalars (beta_1^t, beta_2^t). */

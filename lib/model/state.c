@@ -59,11 +59,11 @@ void qr_model_prepare(struct qr_model_state *s, const double *params) {
     if (m->affine) fold_head(s);
 }
 
-/* ---- a block's workspace ---- */
+/* ---- a micro-batch's workspace ---- */
 
 /* Doubles of one workspace, and, unless w is NULL, who has which. Each part starts on 64 bytes. */
 static size_t share_out(const struct qr_model *m, struct qr_model_workspace *w) {
-    size_t at = 0, b = m->block_size, columns = m->circuit ? m->n_inputs : 0;
+    size_t at = 0, b = m->micro_batch_size, columns = m->circuit ? m->n_inputs : 0;
     double *base = w ? w->numbers : NULL;
 #define PART(place, count)                                                                         \
     do {                                                                                           \
@@ -95,18 +95,18 @@ enum qr_code qr_model_workspace_new(const struct qr_model *m, struct qr_model_wo
     w->p = qr_xcalloc(m->n_dense + 1, sizeof(double *));
     w->in = qr_xcalloc(m->n_dense + 1, sizeof(const double **));
     w->sums = qr_xcalloc(qr_model_n_sums(m), sizeof(qr_fixed));
-    enum qr_code code = qr_large_new(share_out(m, NULL), sizeof(double), "the layers of a block", &p, err);
+    enum qr_code code = qr_large_new(share_out(m, NULL), sizeof(double), "the layers of a micro-batch", &p, err);
     if (code != QR_OK) goto fail;
     w->numbers = p;
     (void)share_out(m, w);
-    code = qr_large_new((m->n_dense + 1) * m->block_size, sizeof(const double *), "the rows of a block", &p, err);
+    code = qr_large_new((m->n_dense + 1) * m->micro_batch_size, sizeof(const double *), "the rows of a micro-batch", &p, err);
     if (code != QR_OK) goto fail;
     w->rows = p;
-    for (size_t l = 0; l < m->n_dense; l++) w->in[l] = w->rows + l * m->block_size;
-    code = qr_large_new(m->n_params, sizeof(qr_fixed), "a block's gradient", &p, err);
+    for (size_t l = 0; l < m->n_dense; l++) w->in[l] = w->rows + l * m->micro_batch_size;
+    code = qr_large_new(m->n_params, sizeof(qr_fixed), "a micro-batch's gradient", &p, err);
     if (code != QR_OK) goto fail;
     w->grad = p;
-    for (size_t f = 0; f < m->n_sims && code == QR_OK; f++) code = qr_sim_workspace_new(m->plan, m->block_size, &w->sim[f], err);
+    for (size_t f = 0; f < m->n_sims && code == QR_OK; f++) code = qr_sim_workspace_new(m->plan, m->micro_batch_size, &w->sim[f], err);
     if (code != QR_OK) goto fail;
     *ret = w;
     return QR_OK;
@@ -130,8 +130,8 @@ void qr_model_workspace_free(struct qr_model_workspace *w) {
 }
 
 size_t qr_model_bytes_per_thread(const struct qr_model *m) {
-    size_t bytes = share_out(m, NULL) * sizeof(double) + m->n_params * sizeof(qr_fixed) + (m->n_dense + 1) * m->block_size * sizeof(double *);
-    if (m->plan) bytes += m->n_sims * qr_sim_bytes_per_thread(m->plan, m->block_size);
+    size_t bytes = share_out(m, NULL) * sizeof(double) + m->n_params * sizeof(qr_fixed) + (m->n_dense + 1) * m->micro_batch_size * sizeof(double *);
+    if (m->plan) bytes += m->n_sims * qr_sim_bytes_per_thread(m->plan, m->micro_batch_size);
     return bytes;
 }
 

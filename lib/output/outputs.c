@@ -289,13 +289,12 @@ static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_lin
 
 enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs,
                              const char *host, struct qr_err *err) {
-    static const char *const optimizers[] = {"sgd", "rmsprop", "adam"}; /* as enum qr_optimizer_kind */
     const struct qr_job *job = w->job;
     if (!o->logdir) return QR_OK;
     const struct qr_logdir_options up = {.url = o->logdir_url, .folder = o->logdir, .stopping = o->stopping, .log = o->log};
     if (o->logdir_url && qr_logdir_open(&up, &o->uploads, err) != QR_OK) return err->code;
     const struct qr_hparam hparams[] = {
-        {.name = "optimizer", .text = optimizers[job->train.optimizer.kind]},
+        {.name = "optimizer", .text = qr_optimizer_names[job->train.optimizer.kind]},
         {.name = "learning_rate", .number = job->train.optimizer.learning_rate},
         {.name = "batch_size", .number = (double)job->train.batch_size},
         {.name = "epochs", .number = (double)epochs},

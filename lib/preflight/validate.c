@@ -8,7 +8,7 @@
 #include "base/pool.h"
 #include "output/place.h"
 #include "preflight/yardstick.h"
-#include "sim/report.h"
+#include "sim/sim.h"
 #include "store/store.h"
 #include "train/state.h"
 #include "train/step.h"
@@ -229,7 +229,7 @@ static enum qr_code choose_timing(const struct qr_validation *v, struct timing *
     if (!plan) return QR_OK;
     bool streams;
     double flop = gradient_flop(l->model, &streams);
-    struct qr_sim_options small = {.precision = v->job->precision, .engine = streams ? QR_ENGINE_AUTO : QR_ENGINE_BLOCKED};
+    struct qr_sim_options small = {.precision = v->job->precision, .engine = streams ? QR_ENGINE_AUTO : QR_ENGINE_STATEVECTOR};
     enum qr_code code = qr_isa_parse(v->settings.isa, &small.isa, err);
     if (code == QR_OK) code = qr_yardstick(&small, &flop_per_s, err);
     if (code != QR_OK) return code;
@@ -290,7 +290,7 @@ static void estimate(struct qr_validation *v, int64_t message_ns) {
     v->facts = (struct qr_estimate_facts){
         .n_train = l->data.n_train, .n_validate = l->data.n_samples - l->data.n_train, .batch_size = v->job->train.batch_size,
         .micro_batch_size = v->job->micro_batch_size, .epochs = v->epochs, .n_params = qr_model_n_params(l->model), .n_sums = qr_model_n_sums(l->model),
-        .lanes = qr_model_blocks_in_parallel(l->model) ? l->n_threads : 1, .message_s = (double)message_ns / 1e9, .bytes_per_s = assumed_bytes_per_s,
+        .lanes = qr_model_micro_batches_in_parallel(l->model) ? l->n_threads : 1, .message_s = (double)message_ns / 1e9, .bytes_per_s = assumed_bytes_per_s,
         .allreduce = qr_ring_allreduce(&v->settings),
     };
     if (measure(v, &err) != QR_OK) {

@@ -9,7 +9,7 @@
 enum { QUBITS = 16 };
 static const int64_t for_ns = QR_SECOND / 10;
 
-/* The fastest of several: 0.5 ms each, or 4 ms by the blocked engine. */
+/* The fastest of several: 0.5 ms each, or 4 ms by the statevector engine. */
 static int64_t gradient_ns(const struct qr_sim_plan *plan, size_t n_params, struct qr_sim_workspace *ws) {
     static const double x[QUBITS] = {0.7};
     double *theta = qr_xcalloc(n_params + 1, sizeof *theta), direction = 1, scale = 1, z = 0;

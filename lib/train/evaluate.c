@@ -18,7 +18,7 @@ struct pass {
 
 static enum qr_code pass_init(struct pass *p, const struct qr_model *m, const double *params, const struct qr_dataset *data,
                               struct qr_pool *pool, struct qr_err *err) {
-    *p = (struct pass){.m = m, .data = data, .pool = pool, .micro_batch = qr_model_block_size(m)};
+    *p = (struct pass){.m = m, .data = data, .pool = pool, .micro_batch = qr_model_micro_batch_size(m)};
     if (qr_model_workspace_new(m, &p->workspace, err) != QR_OK) return err->code;
     p->numbers = qr_model_state_new(m);
     p->x = qr_xcalloc(p->micro_batch, sizeof *p->x);
@@ -52,7 +52,7 @@ static enum qr_code sum_micro_batches(struct pass *p, const size_t *sample, size
     for (size_t at = 0; at < n; at += p->micro_batch) {
         size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
         point(p, sample + at, k);
-        if (!qr_model_block(p->numbers, p->workspace, p->pool, p->x, p->y, k, sums, grad))
+        if (!qr_model_micro_batch(p->numbers, p->workspace, p->pool, p->x, p->y, k, sums, grad))
             return not_finite(sample + at, k, err);
     }
     return QR_OK;

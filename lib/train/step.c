@@ -68,7 +68,7 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     s->n_params = qr_model_n_params(opt->model);
     s->n_sums = qr_model_n_sums(opt->model);
     s->numbers = qr_model_state_new(opt->model);
-    size_t n_lanes = qr_model_blocks_in_parallel(opt->model) ? qr_pool_size(opt->pool) : 1;
+    size_t n_lanes = qr_model_micro_batches_in_parallel(opt->model) ? qr_pool_size(opt->pool) : 1;
     s->lanes = qr_xcalloc(n_lanes, sizeof *s->lanes);
     s->vector = qr_xaligned((n_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *s->vector);
     s->finished = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *s->finished);
@@ -158,7 +158,7 @@ static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_b
     qr_fixed *vector = begin_micro_batch(s, l, micro_batch), *sums = vector + QR_VECTOR_SUMS;
     int64_t began_ns = qr_now_ns(s->opt.clock);
     point(s, l, w, r.begin, n);
-    if (qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n, sums, w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL)) {
+    if (qr_model_micro_batch(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n, sums, w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL)) {
         count_readouts(s, l, n, vector);
     } else {
         vector[QR_VECTOR_BAD] += qr_fixed_from_count(1);
@@ -205,7 +205,7 @@ void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t 
     s->work = w;
     s->long_micro_batches = s->lanes[0].fresh && (micro_batch_ns == 0 || micro_batch_ns >= LONG_MICRO_BATCH_NS);
     pthread_mutex_unlock(&s->lock);
-    if (qr_model_blocks_in_parallel(s->opt.model)) qr_pool_for(s->opt.pool, n_left, task, s);
+    if (qr_model_micro_batches_in_parallel(s->opt.model)) qr_pool_for(s->opt.pool, n_left, task, s);
     else
         while (take(ctx, &micro_batch)) run_micro_batch(s, &s->lanes[0], (size_t)micro_batch);
     pthread_mutex_lock(&s->lock);
@@ -286,7 +286,7 @@ static bool sample_is_good(struct qr_stepper *s, const struct qr_step_work *w, s
     struct lane *l = &s->lanes[0];
     qr_fixed *sums = l->vector + QR_VECTOR_SUMS;
     point(s, l, w, position, 1);
-    return qr_model_block(s->numbers, l->workspace, s->opt.pool, l->x, l->y, 1, sums, w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL);
+    return qr_model_micro_batch(s->numbers, l->workspace, s->opt.pool, l->x, l->y, 1, sums, w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL);
 }
 
 enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step, uint64_t bad, uint64_t bad_ids,

@@ -63,7 +63,7 @@ static void serve(const struct gradient_case *k, int ask, int answer) {
     getrusage(RUSAGE_SELF, &u);
     double filters = (double)qr_model_n_filters(g->model), amplitudes = (double)(UINT64_C(1) << k->n);
     struct last l = {.flop = f.flop_per_gradient / k->part * filters, .resident_bytes = u.ru_maxrss * INT64_C(1024)};
-    /* the blocked engine reads and writes one vector in each pass forward, two in each backward */
+    /* the statevector engine reads and writes one vector in each pass forward, two in each backward */
     l.pass_bytes = 3.0 * (double)f.n_passes * 16 * amplitudes * filters;
     snprintf(l.engine, sizeof l.engine, "%s", f.engine);
     must_io(write(answer, &l, sizeof l) == sizeof l);
@@ -137,16 +137,16 @@ static void group(struct child *c, size_t n, size_t runs) {
     }
 }
 
-/* The plan's own engine by one and two threads; generic: the blocked one too; tables: the other ones by one thread. */
-struct plan { enum gradient_kind kind; unsigned n; size_t batch, runs; unsigned part; bool generic, tables; };
+/* The plan's own engine by one and two threads; statevector: that engine too; tables: the other ones by one thread. */
+struct plan { enum gradient_kind kind; unsigned n; size_t batch, runs; unsigned part; bool statevector, tables; };
 
 static void run_plan(const struct plan *p) {
     struct child c[MAX_CASES] = {0};
     size_t n = 0;
     struct gradient_case k = {p->kind, p->n, p->batch, 1, qr_isa_best(), QR_ENGINE_AUTO, p->part};
-    for (int g = 0; g <= p->generic; g++)
+    for (int g = 0; g <= p->statevector; g++)
         for (unsigned t = 1; t <= 2; t++) {
-            k.engine = g ? QR_ENGINE_BLOCKED : QR_ENGINE_AUTO;
+            k.engine = g ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO;
             k.threads = t;
             c[n++].k = k;
         }
@@ -169,7 +169,7 @@ static void run_plans(const struct plan *p, size_t n, const char *word) {
 
 int main(int argc, char **argv) {
     static const struct plan plans[] = {
-        /* qubits, batch, runs, part, generic, tables */
+        /* qubits, batch, runs, part, statevector, tables */
         {GRADIENT_PURE, 8, 64, 21, 1, true, true},
         {GRADIENT_PURE, 8, 16, 21, 1, false, false},
         {GRADIENT_PURE, 8, 112, 21, 1, false, false},

@@ -11,7 +11,7 @@
 #include "base/pool.h"
 #include "circuit/qcnn.h"
 #include "model/model.h"
-#include "sim/stream_impl.h"
+#include "sim/streaming/plan_impl.h"
 
 /* pure: down to one qubit, whose Z is the prediction. hybrid: one stage, a read-out on each qubit that another was pooled
  * onto, dense 8, dense 1. filters: three copies of hybrid's circuit in front of the same head. */
@@ -67,7 +67,7 @@ static inline void gradient_model(struct gradient *g) {
     struct qr_model_options o = {
         .circuit = g->circuit, .readouts = g->readouts, .n_readouts = g->n_readouts, .n_filters = g->k.kind == GRADIENT_FILTERS ? 3 : 1,
         .dense = head, .n_dense = g->k.kind == GRADIENT_PURE ? 0 : 2, .loss = QR_MSE,
-        .sim = {QR_SINGLE, g->k.isa, g->k.engine}, .block_size = g->block};
+        .sim = {QR_SINGLE, g->k.isa, g->k.engine}, .micro_batch_size = g->block};
     gradient_must(qr_model_new(&o, &g->model, &err), &err);
 }
 
@@ -86,7 +86,7 @@ static inline struct gradient *gradient_new(const struct gradient_case *k) {
     gradient_model(g);
     size_t n = k->n, batch = k->batch;
     if (k->threads > 1) g->pool = qr_pool_new(k->threads);
-    g->n_lanes = qr_model_blocks_in_parallel(g->model) ? k->threads : 1;
+    g->n_lanes = qr_model_micro_batches_in_parallel(g->model) ? k->threads : 1;
     g->lanes = qr_xcalloc(g->n_lanes, sizeof *g->lanes);
     for (unsigned i = 0; i < g->n_lanes; i++) gradient_must(qr_model_workspace_new(g->model, &g->lanes[i], &err), &err);
     gradient_take_part(g);
@@ -113,7 +113,7 @@ static inline void gradient_block(void *ctx, size_t i, unsigned worker) {
     size_t first = i * g->block, n = g->k.batch - first < g->block ? g->k.batch - first : g->block;
     unsigned lane = g->n_lanes == 1 ? 0 : worker;
     qr_fixed *sums = g->values + lane * g->n_values;
-    if (!qr_model_block(g->state, g->lanes[lane], g->pool, g->x_rows + first, g->y_rows + first, n, sums,
+    if (!qr_model_micro_batch(g->state, g->lanes[lane], g->pool, g->x_rows + first, g->y_rows + first, n, sums,
                         sums + qr_model_n_sums(g->model)))
         atomic_store(&g->bad, true);
 }

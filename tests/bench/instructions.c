@@ -34,8 +34,8 @@ static void pure_8(long times) { count_gradient(8, 64, QR_ENGINE_AUTO, GRADIENT_
 static void hybrid_8(long times) { count_gradient(8, 64, QR_ENGINE_AUTO, GRADIENT_HYBRID, times); }
 static void pure_12(long times) { count_gradient(12, 1, QR_ENGINE_AUTO, GRADIENT_PURE, times); }
 static void pure_16(long times) { count_gradient(16, 1, QR_ENGINE_AUTO, GRADIENT_PURE, times); }
-static void generic_8(long times) { count_gradient(8, 16, QR_ENGINE_BLOCKED, GRADIENT_PURE, times); }
-static void generic_12(long times) { count_gradient(12, 1, QR_ENGINE_BLOCKED, GRADIENT_PURE, times); }
+static void statevector_8(long times) { count_gradient(8, 16, QR_ENGINE_STATEVECTOR, GRADIENT_PURE, times); }
+static void statevector_12(long times) { count_gradient(12, 1, QR_ENGINE_STATEVECTOR, GRADIENT_PURE, times); }
 
 struct sums { qr_fixed *acc; uint8_t *wire; double *values; bool ok; };
 static void add_work(void *ctx) {
@@ -81,8 +81,8 @@ int main(int argc, char **argv) {
         {"gradient-hybrid-8-batch-64", hybrid_8},
         {"gradient-pure-12", pure_12},
         {"gradient-pure-16", pure_16},
-        {"gradient-generic-8-batch-16", generic_8},
-        {"gradient-generic-12", generic_12},
+        {"gradient-statevector-8-batch-16", statevector_8},
+        {"gradient-statevector-12", statevector_12},
         {"allreduce-add-1MiB", wire_add},
         {"exact-sum-1MiB", exact_add},
     };

@@ -15,8 +15,8 @@ SERIES = [
     (("tfq", 2, None), "TensorFlow Quantum, 2 cores", "#b3261e", "7 5", "square"),
     (("lightning", 1, None), "PennyLane Lightning, 1 core", "#7b3fa0", "", "triangle"),
     (("lightning", 2, None), "PennyLane Lightning, 2 cores", "#7b3fa0", "7 5", "triangle"),
-    (("qring", 1, "blocked"), "qring, any circuit, 1 core", "#c77700", "", "diamond"),
-    (("qring", 2, "blocked"), "qring, any circuit, 2 cores", "#c77700", "7 5", "diamond"),
+    (("qring", 1, "statevector"), "qring, any circuit, 1 core", "#c77700", "", "diamond"),
+    (("qring", 2, "statevector"), "qring, any circuit, 2 cores", "#c77700", "7 5", "diamond"),
     (("qring", 1, "streaming"), "qring, streaming, 1 core", "#00695c", "", "circle"),
     (("qring", 2, "streaming"), "qring, streaming, 2 cores", "#00695c", "7 5", "circle"),
 ]
@@ -54,14 +54,14 @@ def limits(lines, got):
         label = f"streaming: multiply-adds, {threads} core{'s' if threads > 1 else ''}"
         if peaks and flops: out[label, threads] = {n: f / max(peaks) for n, f in flops.items()}
     rates = {l["name"]: (l["bytes"], l["gb_per_s_best"]) for l in ceiling if "triad-" in l["name"] and l["threads"] == 1}
-    blocked = got.get(("qring", 1, "blocked"), {})
-    if len(rates) == 4 and blocked:
+    whole = got.get(("qring", 1, "statevector"), {})
+    if len(rates) == 4 and whole:
         def rate(n):  # of the level that holds two vectors; triad took half of L1 and L2, a quarter of L3
             state = 2 * 8 * 2 ** n
             for level, share in ("l1", 2), ("l2", 2), ("l3", 4):
                 if state <= rates["triad-" + level][0] * share: return rates["triad-" + level][1]
             return rates["triad-dram"][1]
-        out["any circuit: memory traffic", 0] = {n: l["bytes"] / rate(n) for n, l in blocked.items() if "bytes" in l and n >= 12}
+        out["any circuit: memory traffic", 0] = {n: l["bytes"] / rate(n) for n, l in whole.items() if "bytes" in l and n >= 12}
     return out
 
 

@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (qr_circuit_from_json(root, "circuit", &c, &readouts, &err) == QR_OK) {
         QR_ASSERT(qr_observable_parse("Z0", c->n_qubits, &o, &err) == QR_OK);
         uint8_t *flags = qr_xmalloc(c->n_params);
-        qr_circuit_invisible(c, &o, 1, flags);
+        qr_circuit_zero_gradient(c, &o, 1, flags);
         free(qr_circuit_draw(c, &o, 1, 60));
         free(flags);
         qr_observable_fini(&o);

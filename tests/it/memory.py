@@ -1,6 +1,6 @@
 """memory.py QRING QRINGD FOLDER QUBITS: real workers of circuits of so many qubits ("8,12"), and what `qring validate` says of their memory.
 
-One short step each, alone and two together, with one thread and with two, plaintext and TLS, streaming and blocked, three filters, a large file of data. The peak is the kernel's (ru_maxrss of the
+One short step each, alone and two together, with one thread and with two, plaintext and TLS, streaming and statevector, three filters, a large file of data. The peak is the kernel's (ru_maxrss of the
 process that ended). A prediction is good within 10 % of it, either way; worker 0's, who writes the weights, and the others'. Prints a table; then the counts."""
 import json, os, socket, subprocess, sys
 
@@ -18,7 +18,7 @@ def job(n, kind, rows=2):
             label = 1 - 2 * (i % 2)
             f.write(",".join("%.6f" % (0.1 + 0.07 * q * label) for q in range(n)) + ",%d\n" % label)
     layer, head, block = {"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": n}}, [], 1
-    if kind == "blocked":
+    if kind == "statevector":
         gates = [{"gate": "RX", "qubits": [q], "angle": {"data": q, "scale": 1}} for q in range(n)]
         gates += [{"gate": "XX", "qubits": [q, (q + 3) % n], "exponent": {"parameter": "p%d" % q, "scale": 1}} for q in range(n)]
         layer = {"layer": "quantum", "circuit": {"qubits": n, "gates": gates}, "readouts": ["Z0"]}
@@ -104,7 +104,7 @@ def main():
             case(path, "%d qubits" % n, 1, 2, False)
             case(path, "%d qubits, plaintext" % n, 2, 1, False)
         if n in (8, 20):
-            case(job(n, "blocked"), "%d qubits, blocked" % n, 1, 2, False)
+            case(job(n, "statevector"), "%d qubits, statevector" % n, 1, 2, False)
     case(job(16, "filters"), "16 qubits, three filters", 1, 2, False)
     case(job(8, "large data", 50000), "8 qubits, 50000 samples", 1, 1, False)
     print("%d passed, %d failed, 0 skipped" % (passed, failed))

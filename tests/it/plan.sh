@@ -9,20 +9,20 @@ check "--json: the same numbers" $python - "$work/json" "$work/said" <<'J'
 import json, re, sys
 v, text = json.load(open(sys.argv[1])), open(sys.argv[2]).read()
 plan = v["plan"]
-assert v["engine"] == plan["engine"] == "streaming" and plan["order"] == "direction known" and v["invisible"] == ["qconv20"]
+assert v["engine"] == plan["engine"] == "streaming" and plan["order"] == "direction known" and v["zero_gradient"] == ["qconv20"]
 for line in plan["lines"]:
     assert line["text"].split()[0] in text
-per_block = [s for s in plan["stages"] if s["per"] == "block"]
-assert plan["flop"] == sum(s["flop"] for s in per_block) and plan["bytes"] == sum(s["bytes"] for s in per_block)
-assert plan["flop"] == plan["samples_of_a_block"] * v["flop_per_gradient"]
+per_batch = [s for s in plan["stages"] if s["per"] == "micro-batch"]
+assert plan["flop"] == sum(s["flop"] for s in per_batch) and plan["bytes"] == sum(s["bytes"] for s in per_batch)
+assert plan["flop"] == plan["samples_of_a_micro_batch"] * v["flop_per_gradient"]
 assert plan["workspace_bytes"] == sum(m["bytes"] for m in plan["memory"]) < v["bytes_per_thread"]
-assert len(plan["blocks"]) == v["blocks"] == 10 and {b["part"] for b in plan["blocks"]} == {"layer 1", "tail"}
-assert sum(s["blocks"] for s in plan["shapes"]) == 10
+assert len(plan["fused_gates"]) == v["fused_gates"] == 10 and {b["part"] for b in plan["fused_gates"]} == {"layer 1", "tail"}
+assert sum(s["fused_gates"] for s in plan["shapes"]) == 10
 for half in (1, 2): # disjoint pairs that reach every qubit
-    q = [x for b in plan["blocks"] if b["part"] == "layer 1" and b["half_layer"] == half for x in b["qubits"]]
+    q = [x for b in plan["fused_gates"] if b["part"] == "layer 1" and b["half_layer"] == half for x in b["qubits"]]
     assert sorted(q) == list(range(8)), q
 gates = {s["shape"]: len(s["gates"].split()) for s in plan["shapes"]}
-assert sum(gates[b["shape"]] for b in plan["blocks"]) + 3 * 8 + 4 == v["gates"] # H, CZ, RX; the pool's CNOTs
+assert sum(gates[b["shape"]] for b in plan["fused_gates"]) + 3 * 8 + 4 == v["gates"] # H, CZ, RX; the pool's CNOTs
 assert re.search(r"in sum +%.3g Kflop" % (v["flop_per_gradient"] / 1000), text)
 J
 # engine JOB ENGINE WORDS: which, and why
@@ -32,7 +32,7 @@ engine() {
     check "$1: says '$3'" holds "$work/other" "$3"
 }
 jobs=tests/golden/digests/jobs
-engine $jobs/hybrid-4.json blocked "4 qubits: streaming is for 8 to 36"
+engine $jobs/hybrid-4.json statevector "4 qubits: streaming is for 8 to 36"
 engine $jobs/hybrid-15-angles.json streaming "read-outs first"
 engine $jobs/pure-24.json streaming "all share the slices of one sample"
 engine $jobs/hybrid-9-angles.json streaming "16 samples side by side"

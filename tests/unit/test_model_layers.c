@@ -13,7 +13,7 @@ static struct setup make(const struct qr_dense_options *dense, size_t n_dense, e
     struct setup u = {0};
     static const enum qr_metric metrics[2] = {QR_METRIC_MSE, QR_METRIC_MAE};
     struct qr_model_options opt = {.n_inputs = INPUTS, .dense = dense, .n_dense = n_dense, .loss = loss, .metrics = metrics,
-                                   .n_metrics = 2, .block_size = BLOCK};
+                                   .n_metrics = 2, .micro_batch_size = BLOCK};
     struct qr_err err;
     if (qr_model_new(&opt, &u.m, &err) != QR_OK || qr_model_workspace_new(u.m, &u.w, &err) != QR_OK || qr_model_n_params(u.m) > MOST) {
         fprintf(stderr, "%s\n", err.msg);
@@ -43,7 +43,7 @@ static void samples(bool one_hot) {
 static double loss_at(struct setup *u) {
     qr_fixed sums[3] = {0};
     qr_model_prepare(u->s, u->params);
-    CHECK(qr_model_block(u->s, u->w, NULL, x, y, BLOCK, sums, NULL));
+    CHECK(qr_model_micro_batch(u->s, u->w, NULL, x, y, BLOCK, sums, NULL));
     return qr_fixed_to_double(sums[0]);
 }
 
@@ -66,7 +66,7 @@ static void test_differences(void) {
         size_t n = qr_model_n_params(u.m);
         qr_fixed sums[3] = {0}, grad[MOST] = {0};
         qr_model_prepare(u.s, u.params);
-        CHECK(qr_model_block(u.s, u.w, NULL, x, y, BLOCK, sums, grad));
+        CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad));
         double worst = 0;
         for (size_t i = 0; i < n; i++) {
             double was = u.params[i], h = 0x1p-17;
@@ -110,7 +110,7 @@ static void test_integers(void) {
     samples(false);
     qr_model_prepare(u.s, u.params);
     qr_fixed sums[3] = {0}, grad[MOST] = {0}, want, loss = 0, term;
-    CHECK(qr_model_block(u.s, u.w, NULL, x, y, BLOCK, sums, grad));
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad));
     const double *w1 = u.params, *b1 = w1 + WEIGHTS, *w2 = b1 + UNITS, *b2 = w2 + UNITS * UNITS;
     double h[BLOCK][UNITS], d[BLOCK][UNITS], back[BLOCK][UNITS];
     for (int s = 0; s < BLOCK; s++) {
@@ -160,18 +160,18 @@ static void test_block_is_pure(void) {
     qr_fixed alone[MOST] = {0}, among[MOST] = {0}, before[MOST], sums[3] = {0}, more[3] = {0}, start[3];
     qr_model_prepare(u.s, u.params);
     qr_model_prepare(v.s, v.params);
-    CHECK(qr_model_block(u.s, u.w, NULL, x + 1, y + 1, 2, sums, alone));
-    CHECK(qr_model_block(v.s, v.w, NULL, x, y, BLOCK, more, among));
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x + 1, y + 1, 2, sums, alone));
+    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x, y, BLOCK, more, among));
     memcpy(before, among, sizeof among);
     memcpy(start, more, sizeof more);
-    CHECK(qr_model_block(v.s, v.w, NULL, x + 1, y + 1, 2, more, among));
+    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x + 1, y + 1, 2, more, among));
     for (size_t i = 0; i < n; i++) CHECK(among[i] - before[i] == alone[i]);
     for (size_t i = 0; i < 3; i++) CHECK(more[i] - start[i] == sums[i]);
     /* Evaluation gives the same sums as training. */
     qr_fixed eval[3] = {0};
-    CHECK(qr_model_block(v.s, v.w, NULL, x + 1, y + 1, 2, eval, NULL) && memcmp(eval, sums, sizeof eval) == 0);
+    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x + 1, y + 1, 2, eval, NULL) && memcmp(eval, sums, sizeof eval) == 0);
     qr_fixed none[3] = {0}, none_grad[MOST] = {0};
-    CHECK(qr_model_block(v.s, v.w, NULL, x, y, 0, none, none_grad) && none[0] == 0 && none_grad[0] == 0);
+    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x, y, 0, none, none_grad) && none[0] == 0 && none_grad[0] == 0);
     drop(&u), drop(&v);
 }
 
@@ -190,7 +190,7 @@ static void test_bad_numbers(void) {
                 if (where == 2) u.params[qr_model_n_params(u.m) - 1] = bad[b]; /* the last bias */
                 if (where == 3) y_of[2][0] = b < 3 ? bad[b] : 1e300;
                 qr_model_prepare(u.s, u.params);
-                CHECK(!qr_model_block(u.s, u.w, NULL, x, y, BLOCK, sums, grad), "net %d %g in place %d", net, bad[b], where);
+                CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad), "net %d %g in place %d", net, bad[b], where);
                 double g[MOST] = {3}, p[BLOCK];
                 if (where < 3) CHECK(!qr_model_predict(u.s, u.w, NULL, x + 3, 1, p, NULL) || where == 1);
                 if (where == 0) CHECK(!qr_model_prediction_gradient(u.s, u.w, NULL, x[3], 0, g) && g[0] == 3);
@@ -209,7 +209,7 @@ static void test_tensors(void) {
     static const char *const names[6] = {"dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias", "dense_2/kernel", "dense_2/bias"};
     CHECK(qr_model_n_tensors(u.m) == 6 && qr_model_n_params(u.m) == 24 + 4 + 12 + 3 + 6 + 2 && qr_model_n_outputs(u.m) == 2);
     CHECK(qr_model_n_sums(u.m) == 3 && qr_model_n_label_columns(u.m) == 2 && qr_model_n_inputs(u.m) == INPUTS && !qr_model_circuit(u.m));
-    CHECK(qr_model_blocks_in_parallel(u.m) && qr_model_n_readouts(u.m) == 0 && !qr_model_plan(u.m) && qr_model_bytes_per_thread(u.m) > 0);
+    CHECK(qr_model_micro_batches_in_parallel(u.m) && qr_model_n_readouts(u.m) == 0 && !qr_model_plan(u.m) && qr_model_bytes_per_thread(u.m) > 0);
     size_t at = 0;
     for (size_t i = 0; i < 6; i++) {
         const struct qr_model_tensor *t = qr_model_tensor(u.m, i);
@@ -225,17 +225,17 @@ static void test_tensors(void) {
     }
     uint8_t seen[MOST];
     memset(seen, 7, sizeof seen);
-    qr_model_invisible(u.m, seen);
+    qr_model_zero_gradient(u.m, seen);
     CHECK(seen[0] == 0 && seen[qr_model_n_params(u.m) - 1] == 0 && seen[qr_model_n_params(u.m)] == 7);
     drop(&u);
 }
 
 static void test_refused(void) {
     static const struct qr_dense_options one = {1, QR_SIGMOID}, none = {0, QR_LINEAR}, huge[2] = {{4294967295u, QR_LINEAR}, {4294967295u, QR_LINEAR}};
-    struct qr_model_options ok = {.n_inputs = 3, .dense = &one, .n_dense = 1, .loss = QR_BINARY_CROSSENTROPY, .block_size = 1}, o;
+    struct qr_model_options ok = {.n_inputs = 3, .dense = &one, .n_dense = 1, .loss = QR_BINARY_CROSSENTROPY, .micro_batch_size = 1}, o;
     struct qr_model *m = NULL;
     struct qr_err err;
-    o = ok, o.block_size = 0;
+    o = ok, o.micro_batch_size = 0;
     CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m && strstr(err.msg, "micro_batch_size"));
     o = ok, o.n_dense = 0;
     CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m);

@@ -17,7 +17,7 @@ static struct setup identity(size_t k, enum qr_activation activation, enum qr_lo
     struct setup u = {0};
     struct qr_dense_options dense = {(unsigned)k, activation};
     struct qr_model_options opt = {.n_inputs = (unsigned)k, .dense = &dense, .n_dense = 1, .loss = loss, .metrics = metrics,
-                                   .n_metrics = n_metrics, .block_size = 4};
+                                   .n_metrics = n_metrics, .micro_batch_size = 4};
     struct qr_err err;
     if (qr_model_new(&opt, &u.m, &err) != QR_OK || qr_model_workspace_new(u.m, &u.w, &err) != QR_OK) {
         fprintf(stderr, "%s\n", err.msg);
@@ -49,7 +49,7 @@ static void test_golden(void) {
         double p[4];
         qr_fixed sums[1] = {0}, grad[12] = {0};
         CHECK(qr_model_predict(u.s, u.w, NULL, x, 1, p, NULL));
-        CHECK(qr_model_block(u.s, u.w, NULL, x, labels, 1, sums, grad));
+        CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, labels, 1, sums, grad));
         /* Some 30 roundings of 2^-53 on terms of the size of the result, or of 1. A probability next to 1 - epsilon is known to
          * 2^-53, and 1 - p + epsilon = 2e-7 amplifies that. */
         double tolerance = 30 * DBL_EPSILON;
@@ -76,7 +76,7 @@ static double metric_of(enum qr_metric metric, enum qr_loss loss, size_t k, cons
     struct setup u = identity(k, QR_LINEAR, loss, &metric, 1);
     qr_model_prepare(u.s, u.params);
     qr_fixed sums[2] = {0};
-    CHECK(qr_model_block(u.s, u.w, NULL, &p, &y, 1, sums, NULL));
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, sums, NULL));
     double v = qr_model_mean(u.m, 1, sums, 1);
     drop(&u);
     return v;
@@ -127,9 +127,9 @@ static void test_block_sum(void) {
     double far = 0x1p39, zero = 0;
     const double *x[4] = {&far, &far, &far, &far}, *y[4] = {&zero, &zero, &zero, &zero};
     qr_fixed sums[1] = {5}, untouched = 5;
-    CHECK(qr_model_block(u.s, u.w, NULL, x, y, 1, sums, NULL) && sums[0] != untouched);
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, 1, sums, NULL) && sums[0] != untouched);
     sums[0] = untouched;
-    CHECK(!qr_model_block(u.s, u.w, NULL, x, y, 4, sums, NULL) && sums[0] == untouched);
+    CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, 4, sums, NULL) && sums[0] == untouched);
     drop(&u);
 }
 

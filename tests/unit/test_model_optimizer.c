@@ -105,12 +105,12 @@ static void test_zero_gradient(void) {
 static void test_schedules(void) {
     struct qr_optimizer_options o = qr_optimizer_defaults(QR_SGD);
     CHECK(qr_learning_rate_at(&o, 1000) == 0.01);
-    o.schedule = (struct qr_schedule){.kind = QR_SCHEDULE_COSINE, .decay_steps = 10, .alpha = 0.25};
+    o.schedule = (struct qr_rate_schedule){.kind = QR_SCHEDULE_COSINE, .decay_steps = 10, .alpha = 0.25};
     CHECK(qr_learning_rate_at(&o, 0) == 0.01 && qr_learning_rate_at(&o, 10) == 0.01 * 0.25 && qr_learning_rate_at(&o, 99) == 0.01 * 0.25);
     CHECK(qr_learning_rate_at(&o, 5) == 0.01 * (0.75 * 0.5 + 0.25)); /* cos(pi/2) is exactly 0 here */
-    o.schedule = (struct qr_schedule){.kind = QR_SCHEDULE_STEP, .decay_steps = 3, .decay_rate = 0.5};
+    o.schedule = (struct qr_rate_schedule){.kind = QR_SCHEDULE_STEP, .decay_steps = 3, .decay_rate = 0.5};
     CHECK(qr_learning_rate_at(&o, 2) == 0.01 && qr_learning_rate_at(&o, 3) == 0.005 && qr_learning_rate_at(&o, 6) == 0.0025);
-    o.schedule = (struct qr_schedule){.kind = QR_SCHEDULE_EXPONENTIAL, .decay_steps = 4, .decay_rate = 0.25};
+    o.schedule = (struct qr_rate_schedule){.kind = QR_SCHEDULE_EXPONENTIAL, .decay_steps = 4, .decay_rate = 0.25};
     CHECK(qr_learning_rate_at(&o, 2) == 0.005 && qr_learning_rate_at(&o, 4) == 0.0025);
 }
 

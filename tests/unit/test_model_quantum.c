@@ -46,7 +46,7 @@ static struct setup make(unsigned n_qubits, unsigned n_stages, enum qr_qcnn_vari
     static const enum qr_metric metrics[2] = {QR_ACCURACY, QR_BINARY_ACCURACY};
     struct qr_model_options opt = {.circuit = circuit, .readouts = z, .n_readouts = n, .n_filters = n_filters, .dense = dense,
                                    .n_dense = n_dense, .loss = loss, .metrics = metrics, .n_metrics = 2,
-                                   .sim = {precision, isa, engine}, .block_size = BLOCK};
+                                   .sim = {precision, isa, engine}, .micro_batch_size = BLOCK};
     must(qr_model_new(&opt, &u.m, &err), &err);
     must(qr_model_workspace_new(u.m, &u.w, &err), &err);
     u.s = qr_model_state_new(u.m);
@@ -133,20 +133,20 @@ static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
         for (size_t j = 0; j < n_params; j++) CHECK(fabs(g[j] - tfq_g[i * n_params + u.from_sorted[j]]) <= 1.5e-4, "%s: TFQ's own", file);
     }
     qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0};
-    CHECK(qr_model_block(u.s, u.w, NULL, rows, y, n, sums, grad));
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, n, sums, grad));
     for (size_t j = 0; j < n_params; j++) g[j] = qr_fixed_to_double(grad[j]) / (double)n;
     double off = distance(&u, n_params, g, want_l), loss = golden_number(exact, "loss_mse", NAN);
     CHECK(off <= bound, "%s: gradient of the loss off by %g", file, off);
     CHECK(fabs(qr_model_mean(u.m, 0, sums, n) - loss) <= bound * 4 * fmax(1, loss), "%s: loss", file);
     /* Parameters that no read-out sees: exact zeros. */
-    uint8_t invisible[MOST_WEIGHTS];
-    qr_model_invisible(u.m, invisible);
-    size_t n_invisible = 0;
+    uint8_t zero_gradient[MOST_WEIGHTS];
+    qr_model_zero_gradient(u.m, zero_gradient);
+    size_t n_zero_gradient = 0;
     for (size_t j = 0; j < n_params; j++) {
-        n_invisible += invisible[j];
-        if (invisible[j]) CHECK(grad[j] == 0, "%s: weight %zu", file, j);
+        n_zero_gradient += zero_gradient[j];
+        if (zero_gradient[j]) CHECK(grad[j] == 0, "%s: weight %zu", file, j);
     }
-    CHECK(n_invisible >= n_filters, "qconv20 at least");
+    CHECK(n_zero_gradient >= n_filters, "qconv20 at least");
     free(angles), free(qubits), free(labels), free(quantum), free(want_z), free(want_p), free(want_g), free(want_l), free(tfq_g);
     drop(&u);
     qr_json_free(root);
@@ -183,7 +183,7 @@ static void check_training(const char *file, unsigned n_stages, enum qr_qcnn_var
         qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0};
         qr_model_prepare(u.s, params);
         for (size_t b = first; b < last; b += BLOCK)
-            CHECK(qr_model_block(u.s, u.w, NULL, rows + b, y + b, last - b < BLOCK ? last - b : BLOCK, sums, grad));
+            CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows + b, y + b, last - b < BLOCK ? last - b : BLOCK, sums, grad));
         double loss = qr_model_mean(u.m, 0, sums, last - first);
         CHECK(fabs(loss - losses[t]) <= loss_bound, "%s: loss of step %d: %.17g for %.17g", file, (int)t, loss, losses[t]);
         CHECK(fabs(qr_model_mean(u.m, 1, sums, last - first) - rights[t]) < 1e-9, "%s: accuracy of step %d", file, (int)t);
@@ -231,8 +231,8 @@ static void test_heads(void) {
         }
         qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0}, apart[MOST_WEIGHTS] = {0};
         qr_model_prepare(u.s, params);
-        CHECK(qr_model_block(u.s, u.w, NULL, rows, y, SAMPLES, sums, grad));
-        CHECK(qr_model_block(u.s, u.w, NULL, rows, y, SAMPLES, sums, apart) && memcmp(apart, grad, sizeof grad) == 0, "case %zu again", t);
+        CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, sums, grad));
+        CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, sums, apart) && memcmp(apart, grad, sizeof grad) == 0, "case %zu again", t);
         double worst = 0;
         for (size_t i = 0; i < n_params; i++) {
             static const double weight[4] = {1, -8, 8, -1};
@@ -241,7 +241,7 @@ static void test_heads(void) {
                 qr_fixed shifted[3] = {0};
                 params[i] = was + h * (d < 2 ? d - 2 : d - 1);
                 qr_model_prepare(u.s, params);
-                CHECK(qr_model_block(u.s, u.w, NULL, rows, y, SAMPLES, shifted, NULL));
+                CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, shifted, NULL));
                 sum += weight[d] * qr_fixed_to_double(shifted[0]);
             }
             params[i] = was;
@@ -251,7 +251,7 @@ static void test_heads(void) {
         /* A bad sample adds nothing, whichever filter meets it. */
         x[QUBITS] = NAN;
         qr_model_prepare(u.s, params);
-        CHECK(!qr_model_block(u.s, u.w, NULL, rows, y, SAMPLES, sums, apart) && memcmp(apart, grad, sizeof grad) == 0);
+        CHECK(!qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, sums, apart) && memcmp(apart, grad, sizeof grad) == 0);
         drop(&u);
     }
 }
@@ -261,8 +261,8 @@ static void test_heads(void) {
 static void test_same_bits(void) {
     static const struct qr_dense_options mixed[2] = {{2, QR_TANH}, {1, QR_LINEAR}};
     struct qr_pool *pool = qr_pool_new(2);
-    for (int large = 0; large < 3; large++) { /* 2: large, and so planned that each block has a small workspace */
-        engine = large == 1 ? QR_ENGINE_BLOCKED : QR_ENGINE_AUTO;
+    for (int large = 0; large < 3; large++) { /* 2: large, and so planned that each micro-batch has a small workspace */
+        engine = large == 1 ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO;
         for (int affine = 0; affine < 2; affine++) {
             unsigned n_qubits = large ? 12 : 6;
             qr_fixed first[MOST_WEIGHTS] = {0}, first_sums[3] = {0};
@@ -271,7 +271,7 @@ static void test_same_bits(void) {
                 if (!qr_isa_available((enum qr_isa)table)) continue;
                 isa = (enum qr_isa)table;
                 struct setup u = make(n_qubits, large ? 0 : 1, QR_QCNN_NOTEBOOK, 2, affine ? head : mixed, 2, QR_MSE, QR_SINGLE);
-                CHECK(qr_model_blocks_in_parallel(u.m) == (large != 1));
+                CHECK(qr_model_micro_batches_in_parallel(u.m) == (large != 1));
                 size_t n_theta = qr_model_tensor(u.m, 0)->n, each = qr_model_n_readouts(u.m) / 2;
                 const struct qr_model_tensor *kernel = qr_model_tensor(u.m, 2);
                 double params[2 * MOST_WEIGHTS], x[2 * 12], label[2] = {1, -1};
@@ -284,7 +284,7 @@ static void test_same_bits(void) {
                 qr_model_prepare(u.s, params);
                 for (int pooled = 0; pooled < 2; pooled++) {
                     qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0};
-                    CHECK(qr_model_block(u.s, u.w, pooled ? pool : NULL, rows, y, 2, sums, grad));
+                    CHECK(qr_model_micro_batch(u.s, u.w, pooled ? pool : NULL, rows, y, 2, sums, grad));
                     CHECK(memcmp(grad, grad + n_theta, n_theta * sizeof *grad) == 0, "large %d affine %d: filters differ", large, affine);
                     if (!have) memcpy(first, grad, sizeof grad), memcpy(first_sums, sums, sizeof sums);
                     have = true;
@@ -307,7 +307,7 @@ static void shared_block(void *ctx, size_t i, unsigned worker) {
     static const double label = 1;
     const double *x = b->x[i], *y = &label;
     /* the numbers of a state are read by all, a workspace is one thread's */
-    if (!qr_model_block(b->u[0].s, b->u[worker].w, b->pool, &x, &y, 1, b->sums[worker], b->grad[worker])) atomic_fetch_add(&b->bad, 1);
+    if (!qr_model_micro_batch(b->u[0].s, b->u[worker].w, b->pool, &x, &y, 1, b->sums[worker], b->grad[worker])) atomic_fetch_add(&b->bad, 1);
 }
 static void test_blocks_share_slices(void) {
     qr_fixed first[MOST_WEIGHTS + 3];
@@ -321,7 +321,7 @@ static void test_blocks_share_slices(void) {
             must(qr_model_workspace_new(b.u[0].m, &b.u[k].w, &err), &err);
         }
         double params[MOST_WEIGHTS];
-        CHECK(qr_model_blocks_in_parallel(b.u[0].m) && qr_model_n_params(b.u[0].m) <= MOST_WEIGHTS);
+        CHECK(qr_model_micro_batches_in_parallel(b.u[0].m) && qr_model_n_params(b.u[0].m) <= MOST_WEIGHTS);
         qr_model_init(b.u[0].m, 6, params);
         qr_model_prepare(b.u[0].s, params);
         for (size_t i = 0; i < 5; i++)

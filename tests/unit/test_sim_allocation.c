@@ -105,7 +105,7 @@ int main(void) {
     unsigned top = t_qubits();
     for (size_t i = 0; i < COUNT(shapes) && shapes[i].n <= top; i++)
         for (unsigned threads = 0; threads <= 2; threads += 2) {
-            check(&shapes[i], QR_ENGINE_BLOCKED, QR_SINGLE, threads);
+            check(&shapes[i], QR_ENGINE_STATEVECTOR, QR_SINGLE, threads);
             check(&shapes[i], QR_ENGINE_AUTO, QR_SINGLE, threads);
             if (shapes[i].n <= 12) check(&shapes[i], QR_ENGINE_AUTO, QR_DOUBLE, threads);
         }

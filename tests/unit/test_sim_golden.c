@@ -73,10 +73,10 @@ static void stop(struct engine *e) {
 }
 
 /* float32: 2e-6 of the largest component of the gradient; double: 1e-12 of it (the golden values themselves are good to
- * ~1e-14 absolute). Read-outs: 2^-24 * sqrt(60 blocks) * 2 = 1e-6; double 1e-13. */
+ * ~1e-14 absolute). Read-outs: 2^-24 * sqrt(60 fused gates) * 2 = 1e-6; double 1e-13. */
 static const double grad_tolerance[2] = {2e-6, 1e-12}, z_tolerance[2] = {1e-6, 1e-13};
 
-/* jac[r][symbol] times the prediction's slope along each read-out; the largest component. */
+/* jac[r][symbol] times the prediction's derivative by each read-out; the largest component. */
 static double wanted(const struct engine *e, const cJSON *jac, const int *symbol, const double *weight, double *ret) {
     double top = 0;
     for (unsigned k = 0; k < e->c->n_params; k++) {
@@ -170,7 +170,7 @@ static void lcg(unsigned n) {
         sample(&e, (enum qr_precision)precision, (unsigned)number(get(j, "qubit")), number(get(j, "angle")), z, jac, symbol,
                &(double){1}, wanted(&e, jac, symbol, &(double){1}, row), what);
         struct qr_sim_facts f = qr_sim_facts(e.plan);
-        printf("%s: %zu gates, %zu blocks, %zu passes\n", what, f.n_gates, f.n_blocks, f.n_passes);
+        printf("%s: %zu gates, %zu fused gates\n", what, f.n_gates, f.n_fused);
         stop(&e);
     }
     cJSON_Delete(z);

@@ -1,4 +1,4 @@
-/* Gradients and read-outs of random circuits against the dense reference; equal bits over tables, threads and blocks. */
+/* Gradients and read-outs of random circuits against the dense reference; equal bits over tables, threads and micro-batches. */
 #include "base/mem.h"
 #include "base/pool.h"
 #include "circuit/circuit.h"
@@ -27,7 +27,7 @@ static struct answer ours(const struct problem *p, const struct qr_circuit *c, c
 }
 
 /* c is what ran; p->c is what the reference runs (the same on fewer qubits). tolerance is absolute: |z| <= sum of |coefficients|
- * <= ~10, and a derivative is a sum of at most ~30 slopes of |scale * pi * coefficient| <= ~100. */
+ * <= ~10, and a derivative is a sum of at most ~30 derivatives of |scale * pi * coefficient| <= ~100. */
 static double worst;
 static void compare(const struct problem *p, const struct answer *a, double tolerance, const char *what, uint64_t seed) {
     double *j = qr_xcalloc(p->n_obs * p->c->n_params + 1, sizeof(double)), z[MAX_OBS];
@@ -127,7 +127,7 @@ static void equal_over_tables(const struct problem *p, const struct qr_circuit *
     }
 }
 
-/* float64: ~60 blocks of 4-term products, each 2^-53 relative to the norm, on z <= ~10: 1e-13 expected, 1e-12 allowed.
+/* float64: ~60 fused gates of 4-term products, each 2^-53 relative to the norm, on z <= ~10: 1e-13 expected, 1e-12 allowed.
  * float32: the same with 2^-24: 60 * 6e-8 * sqrt(4) at worst aligned, times the norm of the observable (~3): 2e-5. */
 static const double tolerance[2] = {2e-5, 1e-12};
 
@@ -172,7 +172,7 @@ static void large(void) {
 }
 
 /* A sample's numbers are its own: read-outs do not depend on its neighbours in the lanes, and a gradient over samples one by one
- * is that of the block but for one rounding to 2^-64 and the float64 tree. */
+ * is that of the micro-batch but for one rounding to 2^-64 and the float64 tree. */
 static void lanes_are_strangers(void) {
     struct problem p = make(77, 5, 40, 16);
     struct answer all = ours(&p, p.c, p.obs, QR_SINGLE, qr_isa_best(), 0);
@@ -192,7 +192,7 @@ static void lanes_are_strangers(void) {
     drop(&p);
 }
 
-/* What a workspace keeps (the state behind the fixed blocks) serves any later samples and any theta: a used one gives the bits of a new
+/* What a workspace keeps (the state behind the fixed gates) serves any later samples and any theta: a used one gives the bits of a new
  * one. 15: a pass reads what is kept in tiles. */
 static void used_workspace(void) {
     static const unsigned sizes[] = {8, 13, 15};

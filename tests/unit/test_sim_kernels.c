@@ -1,7 +1,7 @@
 /* Every kernel of every table against the portable one, bit by bit: all places, controls, both precisions; and the portable one
  * against plain complex arithmetic. */
 #include "base/mem.h"
-#include "sim/planner_impl.h"
+#include "sim/fusion/matrix.h"
 #include "tests/t.h"
 
 #include <complex.h>
@@ -50,9 +50,9 @@ static void drop(struct work *w) {
     free(w->wide);
 }
 
-static bool place(unsigned a, unsigned b, unsigned variant, struct qr_place *ret) {
+static bool place(unsigned a, unsigned b, unsigned variant, struct qr_tile_place *ret) {
     if (a == b) return false;
-    *ret = (struct qr_place){.bit = {(uint8_t)a, (uint8_t)b}};
+    *ret = (struct qr_tile_place){.bit = {(uint8_t)a, (uint8_t)b}};
     for (unsigned c = 0, v = variant; c < BITS && v; c++) { /* variant 1, 2: one or two controls, on 1 and then 0 */
         if (c == a || c == b) continue;
         ret->controls |= UINT64_C(1) << c;
@@ -65,7 +65,7 @@ static bool place(unsigned a, unsigned b, unsigned variant, struct qr_place *ret
 /* One rounding of each of 8 fused terms, each at most 8 in size: 8 * 8 * 2^-53; float32: one rounding when stored. */
 static const double tolerance[2] = {8 * 0x1p-24, 64 * 0x1p-53};
 
-static void check_apply(const struct work *w, const void *got, const struct qr_place *at, bool wide, int precision) {
+static void check_apply(const struct work *w, const void *got, const struct qr_tile_place *at, bool wide, int precision) {
     size_t sa = (size_t)1 << at->bit[0], sb = (size_t)1 << at->bit[1];
     double worst = 0;
     for (size_t i = 0; i < CELLS; i++)
@@ -85,7 +85,7 @@ static void check_apply(const struct work *w, const void *got, const struct qr_p
     CHECK(worst <= 2 * tolerance[precision], "%.3g", worst);
 }
 
-static void check_cross(const struct work *w, const double (*acc)[QR_LANES], const struct qr_place *at, int precision) {
+static void check_cross(const struct work *w, const double (*acc)[QR_LANES], const struct qr_tile_place *at, int precision) {
     size_t sa = (size_t)1 << at->bit[0], sb = (size_t)1 << at->bit[1];
     double complex m[4][4];
     double worst = 0;
@@ -108,13 +108,13 @@ static void check_cross(const struct work *w, const double (*acc)[QR_LANES], con
     CHECK(worst <= 64 * 16 * (precision ? 0x1p-53 : 0x1p-24), "%.3g", worst);
 }
 
-static void blocks(const struct qr_kernels *k, const struct qr_kernels *portable, int precision, bool sparse) {
+static void fused_gates(const struct qr_kernels *k, const struct qr_kernels *portable, int precision, bool sparse) {
     struct work w = make(precision);
     for (size_t r = 0; sparse && r < 4; r++) /* one or two entries a row */
         for (size_t j = 0; j < 4; j++)
             if (j != r && (r == 0 || (j != (r + 1) % 4 && (r != 3 || j == 0)))) w.narrow[r * 4 + j] = w.narrow[16 + r * 4 + j] = 0;
     size_t bytes = bytes_of(CELLS, precision);
-    struct qr_place at;
+    struct qr_tile_place at;
     for (unsigned a = 0; a < BITS; a++)
         for (unsigned b = 0; b < BITS; b++)
             for (unsigned variant = 0; variant < 3; variant++) {
@@ -160,7 +160,7 @@ static void permutations(const struct qr_kernels *k, int precision) {
     };
     struct work w = make(precision);
     size_t bytes = bytes_of(CELLS, precision);
-    struct qr_place at;
+    struct qr_tile_place at;
     for (size_t c = 0; c < COUNT(cases); c++)
         for (unsigned variant = 0; variant < 2; variant++) {
             if (!place(4, 1, variant, &at)) continue;
@@ -258,7 +258,7 @@ static void tables(const struct qr_kernels *k, const struct qr_kernels *portable
     for (size_t e = 0; e < 16; e++)
         for (size_t l = 0; l < 2 * QR_HALF_LANES; l++) numbers[e * 2 * QR_HALF_LANES + l] = w.wide[e * 32 + l / 8 * 16 + l % 8];
     void *x = copy_of(w.lambda, bytes), *y = copy_of(w.phi, bytes);
-    struct qr_place at;
+    struct qr_tile_place at;
     for (unsigned p = 0; p < BITS * BITS; p++) {
         if (!place(p / BITS, p % BITS, 0, &at)) continue;
         memcpy(x, w.lambda, bytes);
@@ -350,8 +350,8 @@ int main(void) {
             }
             const struct qr_kernels *k = qr_kernels_of((enum qr_isa)isa, (enum qr_precision)precision);
             const struct qr_kernels *portable = qr_kernels_of(QR_ISA_PORTABLE, (enum qr_precision)precision);
-            blocks(k, portable, precision, false);
-            blocks(k, portable, precision, true);
+            fused_gates(k, portable, precision, false);
+            fused_gates(k, portable, precision, true);
             permutations(k, precision);
             folds(k, portable);
             readouts(k, portable, precision);

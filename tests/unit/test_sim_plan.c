@@ -3,8 +3,10 @@
  * This program has a portable table of its own, in the library's place: the kernels' template over a scalar that counts, so that all the engines do is
  * counted, in the amplitudes' precision and in the tail's. A call's operations must be those of its shape; their sum those of the report. Above
  * 12 qubits counting each operation would take minutes: there the calls' shapes are summed, and the machine's fastest table computes. */
-#include "sim/generic_impl.h"
-#include "sim/report_impl.h"
+#include "sim/report/build.h"
+#include "sim/sim.h"
+#include "sim/statevector/statevector_impl.h"
+#include "sim/streaming/streaming_impl.h"
 #include "tests/ref/problem.h"
 #include "tests/t.h"
 
@@ -36,7 +38,7 @@ static uint64_t operations; /* of one lane each */
 #define DMUL(a, b) (operations++, (a) * (b))
 #define DFMA(a, b, c) (operations++, __builtin_fma((a), (b), (c)))
 #define DFNMA(a, b, c) (operations++, __builtin_fma(-(a), (b), (c)))
-#include "sim/kernel_template_impl.h"
+#include "sim/kernels/kernel_template_impl.h"
 
 #define NAME(x) f64_##x
 #define E double
@@ -61,7 +63,7 @@ static uint64_t operations; /* of one lane each */
 #define DMUL(a, b) (operations++, (a) * (b))
 #define DFMA(a, b, c) (operations++, __builtin_fma((a), (b), (c)))
 #define DFNMA(a, b, c) (operations++, __builtin_fma(-(a), (b), (c)))
-#include "sim/kernel_template_impl.h"
+#include "sim/kernels/kernel_template_impl.h"
 
 /* ---- calls, by their shapes ---- */
 
@@ -103,7 +105,7 @@ static void call_matrix(double cells, const void *numbers, bool wide, size_t ele
     sum_operations += cells * s.ops * QR_LANES;
     sum_bytes += cells * s.cells * 2 * 2 * QR_LANES * (double)elem;
 }
-static double inside(unsigned bits, const struct qr_place *at) { return (double)(UINT64_C(1) << (bits - (unsigned)__builtin_popcountll(at->controls))); }
+static double inside(unsigned bits, const struct qr_tile_place *at) { return (double)(UINT64_C(1) << (bits - (unsigned)__builtin_popcountll(at->controls))); }
 
 #define COUNTED(...)                                                              \
     const struct qr_kernels *k = real[sizeof(real_elem) == sizeof(double)];       \
@@ -113,13 +115,13 @@ static double inside(unsigned bits, const struct qr_place *at) { return (double)
     said = sum_operations - said
 #define WRAP(T, ELEM)                                                                                                                              \
     typedef ELEM T##_elem;                                                                                                                         \
-    static void T##_apply_(void *cells, unsigned bits, const struct qr_place *at, const void *numbers, bool wide) {                                \
+    static void T##_apply_(void *cells, unsigned bits, const struct qr_tile_place *at, const void *numbers, bool wide) {                                \
         typedef T##_elem real_elem;                                                                                                                \
         COUNTED(call_matrix(inside(bits, at), numbers, wide, sizeof(ELEM)));                                                                       \
         k->apply(cells, bits, at, numbers, wide);                                                                                                  \
         after(before, said);                                                                                                                       \
     }                                                                                                                                              \
-    static uint64_t T##_cross_(void *phi, void *lambda, unsigned bits, const struct qr_place *at, const void *numbers, bool wide, uint64_t start,  \
+    static uint64_t T##_cross_(void *phi, void *lambda, unsigned bits, const struct qr_tile_place *at, const void *numbers, bool wide, uint64_t start,  \
                                size_t count, double (*acc)[QR_LANES]) {                                                                            \
         typedef T##_elem real_elem;                                                                                                                \
         COUNTED(call(4.0 * (double)count, 14, 2, sizeof(ELEM)); if (numbers) call_matrix(8.0 * (double)count, numbers, wide, sizeof(ELEM)));       \
@@ -217,13 +219,13 @@ static double inside(unsigned bits, const struct qr_place *at) { return (double)
         k->encode(m, b, ret);                                                                                                                      \
         after(before, said);                                                                                                                       \
     }                                                                                                                                              \
-    static void T##_apply_half_(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers) {                      \
+    static void T##_apply_half_(const void *in, void *out, unsigned bits, const struct qr_tile_place *at, const double *numbers) {                      \
         typedef T##_elem real_elem;                                                                                                                \
         COUNTED(call((double)(UINT64_C(1) << bits) / 2, 16, 2, sizeof(ELEM)));                                                                     \
         k->apply_half(in, out, bits, at, numbers);                                                                                                 \
         after(before, said);                                                                                                                       \
     }                                                                                                                                              \
-    static void T##_apply_wide_(const void *in, void *out, unsigned bits, const struct qr_place *at, const double *numbers) {                      \
+    static void T##_apply_wide_(const void *in, void *out, unsigned bits, const struct qr_tile_place *at, const double *numbers) {                      \
         typedef T##_elem real_elem;                                                                                                                \
         COUNTED(call((double)(UINT64_C(1) << bits), 16, 2, sizeof(ELEM)));                                                                         \
         k->apply_wide(in, out, bits, at, numbers);                                                                                                 \
@@ -306,7 +308,7 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
     CHECK(!wanted || strcmp(qr_sim_facts(plan).engine, wanted) == 0, "n %u: %s", n, plan->why);
     allocated = 0;
     CHECK(qr_sim_workspace_new(plan, p->n_samples, &ws, &err) == QR_OK, "%s", err.msg);
-    size_t heads = sizeof *ws + (plan->stream ? sizeof *ws->stream : 0), said = qr_sim_bytes_per_thread(plan, p->n_samples) + heads;
+    size_t heads = plan->stream ? sizeof(struct qr_stream_workspace) : sizeof(struct qr_statevector_workspace), said = qr_sim_bytes_per_thread(plan, p->n_samples) + heads;
     CHECK(!ALLOCATIONS_SEEN || said == allocated, "n %u %s: a workspace takes %zu bytes, the plan says %zu", n, plan->why, allocated, said);
     allocated = 0;
     struct qr_sim_bound *b = qr_sim_bound_new(plan);
@@ -320,13 +322,13 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
         flop[r->stages[i].when] += r->stages[i].flop;
         bytes[r->stages[i].when] += r->stages[i].bytes;
     }
-    CHECK(r->workspace_bytes == qr_sim_bytes_per_thread(plan, p->n_samples) && flop[QR_EACH_BLOCK] == r->flop && bytes[QR_EACH_BLOCK] == r->bytes, "n %u", n);
+    CHECK(r->workspace_bytes == qr_sim_bytes_per_thread(plan, p->n_samples) && flop[QR_EACH_MICRO_BATCH] == r->flop && bytes[QR_EACH_MICRO_BATCH] == r->bytes, "n %u", n);
     sum_operations = sum_bytes = wrong_calls = 0;
     qr_sim_bind(b, p->theta);
     CHECK(2 * sum_operations == flop[QR_EACH_STEP] && sum_bytes == bytes[QR_EACH_STEP], "n %u: a bind takes %.17g flop, %.17g bytes; the plan says %.17g, %.17g", n,
           2 * sum_operations, sum_bytes, flop[QR_EACH_STEP], bytes[QR_EACH_STEP]);
     for (int again = 0; again < 2; again++) {
-        double want_flop = flop[QR_EACH_BLOCK] + (again ? 0 : flop[QR_ONCE]), want_bytes = bytes[QR_EACH_BLOCK] + (again ? 0 : bytes[QR_ONCE]);
+        double want_flop = flop[QR_EACH_MICRO_BATCH] + (again ? 0 : flop[QR_ONCE]), want_bytes = bytes[QR_EACH_MICRO_BATCH] + (again ? 0 : bytes[QR_ONCE]);
         uint64_t before = operations;
         sum_operations = sum_bytes = 0;
         qr_sim_forward_for_gradient(b, ws, NULL, p->x, p->c->n_columns, p->n_samples, known ? p->direction : NULL, z);
@@ -358,9 +360,9 @@ static void check_streaming(unsigned n, unsigned stages, enum kind kind, size_t 
     drop(&p);
 }
 
-static void check_blocked(unsigned n, unsigned stages, size_t samples, bool count) {
+static void check_statevector(unsigned n, unsigned stages, size_t samples, bool count) {
     struct problem p = case_of(n, stages, stages ? EACH : LAST, samples);
-    check_orders(&p, QR_ENGINE_BLOCKED, QR_SINGLE, count, "blocked");
+    check_orders(&p, QR_ENGINE_STATEVECTOR, QR_SINGLE, count, "statevector");
     drop(&p);
 }
 
@@ -373,7 +375,7 @@ static void check_random(unsigned n, uint64_t seed, size_t samples) {
     ref_random_numbers(seed + 1, samples * p.c->n_columns, -2, 2, p.x);
     ref_random_numbers(seed + 2, samples * 2, -1, 1, p.direction);
     ref_random_numbers(seed + 3, samples, -2, 2, p.scale);
-    check_orders(&p, QR_ENGINE_BLOCKED, n % 2 ? QR_DOUBLE : QR_SINGLE, n < 12, "blocked");
+    check_orders(&p, QR_ENGINE_STATEVECTOR, n % 2 ? QR_DOUBLE : QR_SINGLE, n < 12, "statevector");
     drop(&p);
 }
 
@@ -409,25 +411,25 @@ static void check_refused(unsigned n, const struct qr_gate *more, const char *re
     struct problem p = case_of(n, 0, LAST, 1);
     struct qr_err err;
     CHECK(qr_circuit_add(p.c, more, &err) == QR_OK, "%s", err.msg);
-    check_words(&p, QR_ENGINE_AUTO, (const char *const[]){"blocked engine", reason}, 2);
+    check_words(&p, QR_ENGINE_AUTO, (const char *const[]){"statevector engine", reason}, 2);
     drop(&p);
 }
 
 static void check_texts(void) {
-    static const char *const pure_8[] = {"16 samples", "layer 1   qubits 0-7: 4 blocks", "0-3 are traced out by the pool onto 4-7", "matrix of 16 x 16",
+    static const char *const pure_8[] = {"16 samples", "layer 1   qubits 0-7: 4 fused gates", "0-3 are traced out by the pool onto 4-7", "matrix of 16 x 16",
                                          "one read-out: lambda's direction is known", "8 one-qubit gates and 8 CZ"};
     static const char *const pure_16[] = {"a table of 2^8 (qubits 0-7) times one of 2^8 (8-15) for 4 outcomes, 16 products", "256 of 2^8 amplitudes",
                                           "layer 2   qubits 8-15", "8-11 are traced out by the pool onto 12-15", "tail      4 qubits"};
     static const char *const hybrid_15[] = {"for 1 outcome, 8 products", "across the cut: 6-7;", "read-outs of Z only", "read-outs first"};
     static const char *const shared_24[] = {"all share the slices of one sample"};
-    static const char *const asked[] = {"blocked engine", "it was asked for", "forward, read-outs to the head"};
-    static const char *const small[] = {"blocked engine", "7 qubits: streaming is for 8 to 36"};
-    static const char *const mixed_14[] = {"blocked engine", "7 qubits are left behind the last pool that streams: there may be 2 to 6"};
+    static const char *const asked[] = {"statevector engine", "it was asked for", "forward, read-outs to the head"};
+    static const char *const small[] = {"statevector engine", "7 qubits: streaming is for 8 to 36"};
+    static const char *const mixed_14[] = {"statevector engine", "7 qubits are left behind the last pool that streams: there may be 2 to 6"};
     check_case(8, 0, LAST, QR_ENGINE_AUTO, pure_8, COUNT(pure_8));
     check_case(16, 0, LAST, QR_ENGINE_AUTO, pure_16, COUNT(pure_16));
     check_case(15, 1, EACH, QR_ENGINE_AUTO, hybrid_15, COUNT(hybrid_15));
     check_case(24, 0, LAST, QR_ENGINE_AUTO, shared_24, COUNT(shared_24));
-    check_case(8, 0, LAST, QR_ENGINE_BLOCKED, asked, COUNT(asked));
+    check_case(8, 0, LAST, QR_ENGINE_STATEVECTOR, asked, COUNT(asked));
     check_case(7, 0, LAST, QR_ENGINE_AUTO, small, COUNT(small));
     check_case(14, 1, MIXED, QR_ENGINE_AUTO, mixed_14, COUNT(mixed_14));
     const struct qr_gate data = {.kind = QR_GATE_X, .n_targets = 1, .n_args = 1, .targets = {8}, .args = {{QR_ARG_DATA, 1, 0}}};
@@ -466,8 +468,8 @@ int main(void) {
     check_streaming(12, 2, EACH, 1, QR_DOUBLE, true);
     if (top >= 21) check_streaming(21, 0, LAST, 1, QR_SINGLE, false);
     for (unsigned n = 8; n <= 14 && n <= top; n++) {
-        check_blocked(n, 0, n <= 11 ? 17 : 2, n < 10);
-        check_blocked(n, 1, n <= 11 ? 16 : 1, n < 10);
+        check_statevector(n, 0, n <= 11 ? 17 : 2, n < 10);
+        check_statevector(n, 1, n <= 11 ? 16 : 1, n < 10);
     }
     for (unsigned n = 2; n <= 14 && n <= top; n++) check_random(n, 70 + n, n <= 11 ? 18 : 2);
     check_texts();

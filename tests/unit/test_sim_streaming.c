@@ -1,7 +1,7 @@
-/* The streaming engine against the blocked one: every n from 8 to 16, read-outs, encodings; equal bits over tables and threads. */
+/* The streaming engine against the statevector engine: every n from 8 to 16, read-outs, encodings; equal bits over tables and threads. */
 #include "base/mem.h"
 #include "base/pool.h"
-#include "sim/planner_impl.h"
+#include "sim/fusion/matrix.h"
 #include "sim/sim.h"
 #include "tests/ref/dense.h"
 #include "tests/ref/problem.h"
@@ -14,7 +14,7 @@ static struct answer ours(const struct problem *p, enum qr_engine engine, enum q
     return answer_of(p, p->c, p->obs, &(struct qr_sim_options){precision, isa, engine}, threads, known);
 }
 
-/* tolerance: of the largest component. In double: at most ~100 blocks in a row, each 2^-50 off, times a few. In single: the contract's
+/* tolerance: of the largest component. In double: at most ~100 fused gates in a row, each 2^-50 off, times a few. In single: the contract's
  * 2e-6. |z| <= 4. */
 static double worst_single;
 static void compare(const struct problem *p, const struct answer *a, const struct answer *b, double tolerance, const char *what) {
@@ -29,7 +29,7 @@ static void compare(const struct problem *p, const struct answer *a, const struc
 
 static void check(unsigned n, unsigned stages, enum kind kind, const char *engine) {
     struct problem p = case_of(n, stages, kind, n <= 11 ? 19 : 2);
-    struct answer b = ours(&p, QR_ENGINE_BLOCKED, QR_DOUBLE, qr_isa_best(), 0, NULL);
+    struct answer b = ours(&p, QR_ENGINE_STATEVECTOR, QR_DOUBLE, qr_isa_best(), 0, NULL);
     struct answer a = ours(&p, QR_ENGINE_AUTO, QR_DOUBLE, qr_isa_best(), 0, NULL);
     CHECK(strcmp(a.engine, engine) == 0, "n %u stages %u: engine %s", n, stages, a.engine);
     compare(&p, &a, &b, 1e-12, "double");
@@ -37,7 +37,7 @@ static void check(unsigned n, unsigned stages, enum kind kind, const char *engin
     compare(&p, &single, &b, 2e-6, "single");
     /* one direction for all samples, before and after the forward sweep */
     for (size_t i = p.n_obs; i < p.n_samples * p.n_obs; i++) p.direction[i] = p.direction[i - p.n_obs];
-    b = ours(&p, QR_ENGINE_BLOCKED, QR_DOUBLE, qr_isa_best(), 0, NULL);
+    b = ours(&p, QR_ENGINE_STATEVECTOR, QR_DOUBLE, qr_isa_best(), 0, NULL);
     a = ours(&p, QR_ENGINE_AUTO, QR_DOUBLE, qr_isa_best(), 0, p.direction);
     compare(&p, &a, &b, 1e-12, "directed");
     drop(&p);
@@ -79,9 +79,9 @@ static void encode(struct problem *p, enum encoding e) {
 static void check_encoding(unsigned n, enum encoding e) {
     struct problem p = case_of(n, 0, LAST, n <= 11 ? 5 : 2);
     encode(&p, e);
-    struct answer b = ours(&p, QR_ENGINE_BLOCKED, QR_DOUBLE, qr_isa_best(), 0, NULL);
+    struct answer b = ours(&p, QR_ENGINE_STATEVECTOR, QR_DOUBLE, qr_isa_best(), 0, NULL);
     struct answer a = ours(&p, QR_ENGINE_AUTO, QR_DOUBLE, qr_isa_best(), 0, NULL);
-    CHECK(strcmp(a.engine, e == ENTANGLED ? "blocked" : "streaming") == 0, "n %u encoding %d: engine %s", n, e, a.engine);
+    CHECK(strcmp(a.engine, e == ENTANGLED ? "statevector" : "streaming") == 0, "n %u encoding %d: engine %s", n, e, a.engine);
     compare(&p, &a, &b, 1e-12, "double");
     struct answer single = ours(&p, QR_ENGINE_AUTO, QR_SINGLE, qr_isa_best(), 0, NULL);
     compare(&p, &single, &b, 2e-6, "single");
@@ -117,7 +117,7 @@ int main(void) {
     check(10, 1, MIXED, "streaming");
     check(12, 2, EACH, "streaming");
     if (top >= 13) check(13, 2, MIXED, "streaming");
-    if (top >= 14) check(14, 1, MIXED, "blocked"); /* seven qubits left, and not only Z */
+    if (top >= 14) check(14, 1, MIXED, "statevector"); /* seven qubits left, and not only Z */
     for (unsigned n = 8; n <= 15 && n <= top; n++)
         for (int e = ROTATIONS; e <= ENTANGLED; e++) check_encoding(n, (enum encoding)e);
     for (unsigned n = 8; n <= 15 && n <= top; n++) check_bits(n, 0, LAST, QR_SINGLE, true);

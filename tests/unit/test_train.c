@@ -231,7 +231,7 @@ static void count_from_first_batch(void *ctx, uint64_t epoch, uint64_t epochs, u
     if (epoch == 3 && batch == n_batches) atomic_store(&counting, false);
 }
 
-/* Each kind of plan: blocked, streaming with samples in the lanes, streaming with slices. */
+/* Each kind of plan: statevector, streaming with samples in the lanes, streaming with slices. */
 static void check_no_allocation(const char *job) {
     struct fixture f;
     setup(&f, job, 2);

@@ -2,7 +2,7 @@
 
     kind qcnn-pure        down to one qubit, whose Z is the prediction; or qcnn-hybrid: one stage, the rest's Z into dense 8, dense 1
     qubits N
-    engine auto           or blocked: qring's
+    engine auto           or statevector: qring's
     weights W W W ...     exponents of the trainable gates in the order of their symbols' numbers, kernel and bias of each dense layer
     sample QUBIT ANGLE LABEL   one RX, as the tutorial's data have; its exponent has six decimals, more do not reach TFQ's simulator
 

@@ -46,7 +46,7 @@ static void read_line(struct numbers *c, char *line) {
     if (!word) stop("half a line in the case", key);
     if (strcmp(key, "kind") == 0) c->k.kind = strcmp(word, gradient_names[GRADIENT_PURE]) == 0 ? GRADIENT_PURE : GRADIENT_HYBRID;
     else if (strcmp(key, "qubits") == 0) c->k.n = whole(word, QR_MAX_QUBITS);
-    else if (strcmp(key, "engine") == 0) c->k.engine = strcmp(word, "blocked") == 0 ? QR_ENGINE_BLOCKED : QR_ENGINE_AUTO;
+    else if (strcmp(key, "engine") == 0) c->k.engine = strcmp(word, "statevector") == 0 ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO;
     else if (strcmp(key, "weights") == 0) {
         for (; word && *word && c->n_params < MAX_NUMBERS; word = next(&rest)) c->params[c->n_params++] = real(word);
     } else if (strcmp(key, "sample") == 0 && c->k.n > 0 && c->k.batch < MAX_BATCH) {

@@ -23,7 +23,7 @@ HERE = "tests/bench/peers/"
 LEAST_MS = 50  # a repetition goes on for so long: then the first gradient's cold caches do not count
 
 # How far a derivative of the loss may be from qring's, absolute. TFQ's read-outs have derivatives up to 7e-5 off (finite differences of
-# float32 gate matrices), the loss up to four times that; Lightning's and qring's blocked engine have the rounding of float32 amplitudes.
+# float32 gate matrices), the loss up to four times that; Lightning's and qring's statevector engine have the rounding of float32 amplitudes.
 TOLERANCE = {"tfq": 3e-4, "lightning": 4e-5, "qring": 1e-5}
 # and whoever is off by more than this part of the largest component has computed something else
 OTHER_THING = 0.02
@@ -62,7 +62,7 @@ def sides_of(name, n, batch):
     if name == "qcnn-pure" and n <= 20 and (n, batch) not in ((8, 16), (8, 112)):
         sides.insert(1, ("lightning", 1, ""))
     if n == 20:
-        sides.append(("qring", 1, "-blocked"))
+        sides.append(("qring", 1, "-statevector"))
     return sides
 
 
@@ -79,7 +79,7 @@ def set_up(sides, everybody, path):
     """What each says of itself, when all compute the same."""
     facts, first = {}, None
     for key in everybody:
-        facts[key] = sides.ask(key, "open " + (cases.with_engine(path, "blocked") if key[2] else path))
+        facts[key] = sides.ask(key, "open " + (cases.with_engine(path, "statevector") if key[2] else path))
         result = sides.ask(key, "result")
         first = first or result
         problem = agree(key, first, result)
@@ -117,7 +117,7 @@ def gradient_case(sides, out, name, n, batch, times):
             ratio(("qring", key[1], ""), key, key[0])
     ratio(("qring", 2, ""), ("qring", 1, ""), "one thread")
     if n == 20:
-        ratio(("qring", 1, "-blocked"), ("tfq", 1, ""), "tfq", engine="blocked")
+        ratio(("qring", 1, "-statevector"), ("tfq", 1, ""), "tfq", engine="statevector")
 
 
 def versions(tfq, lightning):

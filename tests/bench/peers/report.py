@@ -14,7 +14,7 @@ GOALS = {("gradient", "qcnn-pure", n, batch, 1, "tfq", None): goal
 GOALS.update({("gradient", "qcnn-pure", n, batch, 1, "lightning", None): goal
               for n, batch, goal in ((8, 64, 700), (12, 16, 150), (16, 16, 90), (20, 2, 110))})
 GOALS.update({("gradient", "qcnn-pure", n, batch, 2, "one thread", None): 1.8 for n, batch in ((16, 16), (20, 2), (22, 2), (23, 1))})
-GOALS.update({("gradient", "qcnn-pure", 20, 2, 1, "tfq", "blocked"): 45, ("tutorial", "whole", 8, 64, 2, "tfq", None): 200,
+GOALS.update({("gradient", "qcnn-pure", 20, 2, 1, "tfq", "statevector"): 45, ("tutorial", "whole", 8, 64, 2, "tfq", None): 200,
               ("tutorial", "epoch", 8, 64, 2, "tfq", None): 300, ("tutorial", "two-workers", 8, 64, 2, "tfq", None): 100})
 
 HEAD = ("", "n", "batch", "cores", "qring", "of peak", "beside", "theirs", "ratio", "least - most", "processor", "goal")

@@ -1,0 +1,64 @@
+#include "model/activation.h"
+
+#include "exact/functions.h"
+
+static void apply_linear(size_t k, const double *z, double *ret_p) {
+    for (size_t j = 0; j < k; j++) ret_p[j] = z[j];
+}
+static void back_linear(size_t k, const double *z, const double *p, double *d) { (void)k, (void)z, (void)p, (void)d; }
+
+static void apply_relu(size_t k, const double *z, double *ret_p) {
+    for (size_t j = 0; j < k; j++) ret_p[j] = z[j] < 0 ? 0.0 : z[j];
+}
+static void back_relu(size_t k, const double *z, const double *p, double *d) {
+    (void)p;
+    for (size_t j = 0; j < k; j++) d[j] = z[j] > 0 ? d[j] : 0.0;
+}
+
+static void apply_tanh(size_t k, const double *z, double *ret_p) {
+    for (size_t j = 0; j < k; j++) ret_p[j] = qr_tanh(z[j]);
+}
+static void back_tanh(size_t k, const double *z, const double *p, double *d) {
+    (void)z;
+    for (size_t j = 0; j < k; j++) d[j] *= 1.0 - p[j] * p[j];
+}
+
+static void apply_sigmoid(size_t k, const double *z, double *ret_p) {
+    for (size_t j = 0; j < k; j++) ret_p[j] = qr_sigmoid(z[j]);
+}
+static void back_sigmoid(size_t k, const double *z, const double *p, double *d) {
+    (void)z;
+    for (size_t j = 0; j < k; j++) d[j] *= p[j] * (1.0 - p[j]);
+}
+
+static void apply_softmax(size_t k, const double *z, double *ret_p) {
+    double most = z[0], sum = 0;
+    for (size_t j = 1; j < k; j++) most = z[j] > most ? z[j] : most;
+    for (size_t j = 0; j < k; j++) {
+        ret_p[j] = qr_exp(z[j] - most);
+        sum += ret_p[j];
+    }
+    for (size_t j = 0; j < k; j++) ret_p[j] /= sum;
+}
+static void back_softmax(size_t k, const double *z, const double *p, double *d) {
+    (void)z;
+    double dot = 0;
+    for (size_t j = 0; j < k; j++) dot += d[j] * p[j];
+    for (size_t j = 0; j < k; j++) d[j] = p[j] * (d[j] - dot);
+}
+
+/* ---- the table ---- */
+
+#define NAME(kind, name, functions) [kind] = name,
+const char *const qr_activation_names[QR_ACTIVATIONS] = {QR_ACTIVATION_ROWS(NAME)};
+
+static const struct {
+    void (*apply)(size_t k, const double *z, double *ret_p);
+    void (*back)(size_t k, const double *z, const double *p, double *d);
+} table[QR_ACTIVATIONS] = {
+#define FUNCTIONS(kind, name, functions) [kind] = {apply_##functions, back_##functions},
+    QR_ACTIVATION_ROWS(FUNCTIONS)
+};
+
+void qr_activation_apply(enum qr_activation f, size_t k, const double *z, double *ret_p) { table[f].apply(k, z, ret_p); }
+void qr_activation_backward(enum qr_activation f, size_t k, const double *z, const double *p, double *d) { table[f].back(k, z, p, d); }

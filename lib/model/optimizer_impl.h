@@ -1,0 +1,26 @@
+/* model/optimizer_impl.h — what an optimizer's own file gives: its rule. */
+#ifndef QR_MODEL_OPTIMIZER_IMPL_H
+#define QR_MODEL_OPTIMIZER_IMPL_H
+
+#include "model/optimizer.h"
+
+struct qr_optimizer_rule {
+    double learning_rate;                  /* Keras' default */
+    const char *keys[QR_OPTIMIZER_KEYS];   /* options as keys of a job file; NULL ends them */
+    size_t n_products;
+    /* Names of the vectors that the options use, in the order in which they stand; returns how many. */
+    size_t (*moments)(const struct qr_optimizer_options *o, const char *ret[3]);
+    /* One update of w by the gradient g. */
+    void (*update)(const struct qr_optimizer_options *o, double lr, size_t n, const double *g, double *w, double *moments, double *products);
+};
+
+#define QR_OPTIMIZER_RULE(kind, name, rule) extern const struct qr_optimizer_rule rule;
+QR_OPTIMIZER_ROWS(QR_OPTIMIZER_RULE)
+#undef QR_OPTIMIZER_RULE
+
+/* An update of exactly 0 leaves the weight alone, the sign of a -0 too. */
+static inline void qr_weight_move(double *w, double by) {
+    if (by != 0) *w += by;
+}
+
+#endif

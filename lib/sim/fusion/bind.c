@@ -1,0 +1,99 @@
+/* sim/fusion/bind.c — a plan's numbers for one theta: gate matrices, fused gates, weights of the derivatives. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim/fusion/bind.h"
+#include "sim/fusion/engine.h"
+
+static void bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, struct qr_sim_bound *b) {
+    qr_buffers_take(r, "parameters", p->n_params * sizeof *b->theta, &b->theta);
+    qr_buffers_take(r, "gates", p->n_numbers * 16 * sizeof *b->matrices, &b->matrices);
+    qr_buffers_take(r, "gates", p->n_numbers * 32 * sizeof *b->derivatives, &b->derivatives);
+    qr_buffers_take(r, "fused gates", p->n_shapes * sizeof *b->suffix, &b->suffix);
+    qr_buffers_take(r, "fused gates", p->n_shapes * QR_NARROW * sizeof *b->narrow, &b->narrow);
+    qr_buffers_take(r, "derivatives", p->n_derivatives * QR_CROSS * sizeof *b->weights, &b->weights);
+}
+
+size_t qr_bound_bytes(const struct qr_sim_plan *p) {
+    struct qr_sim_bound none;
+    struct qr_buffers r = {.allocate = false};
+    bound_buffers(&r, p, &none);
+    return r.bytes + (p->engine->bound_bytes ? p->engine->bound_bytes(p) : 0);
+}
+
+struct qr_sim_bound *qr_bound_new(const struct qr_sim_plan *p) {
+    struct qr_sim_bound *b = qr_xcalloc(1, sizeof *b);
+    struct qr_err err;
+    struct qr_buffers r = {.allocate = true, .err = &err};
+    b->plan = p;
+    bound_buffers(&r, p, b);
+    qr_check_memory(r.code == QR_OK, "numbers of a step");
+    if (p->engine->bound_new) p->engine->bound_new(b);
+    return b;
+}
+
+void qr_bound_free(struct qr_sim_bound *b) {
+    if (!b) return;
+    if (b->plan->engine->bound_free) b->plan->engine->bound_free(b);
+    free(b->theta);
+    free(b->matrices);
+    free(b->derivatives);
+    free(b->suffix);
+    free(b->narrow);
+    free(b->weights);
+    free(b);
+}
+
+static size_t square(const struct qr_plan_op *op) { return op->gate.n_targets == 2 ? 16 : 4; }
+
+/* From the last op back: s is the product of the ops after the present one. */
+static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
+    const struct qr_sim_plan *p = b->plan;
+    const struct qr_plan_shape *s = &p->shapes[shape];
+    struct qr_m4 after = qr_m4_identity();
+    uint32_t next = s->first_derivative + s->n_derivatives;
+    for (uint32_t i = s->n_ops; i-- > s->n_prefix;) {
+        const struct qr_plan_op *op = &p->ops[s->first_op + i];
+        const double complex *u = b->matrices + (size_t)op->number * 16;
+        while (next > s->first_derivative && p->derivatives[next - 1].op == s->first_op + i) {
+            const struct qr_plan_derivative *d = &p->derivatives[--next];
+            const double complex *du = b->derivatives + (size_t)op->number * 32 + d->arg * square(op);
+            qr_derivative_weights(&after, op, u, du, d->scale, b->weights + (size_t)next * QR_CROSS);
+        }
+        after = qr_m4_mul_gate(&after, op, u, false);
+    }
+    b->suffix[shape] = after;
+    if (!s->n_prefix) qr_narrow_numbers(&after, b->narrow + shape * QR_NARROW);
+}
+
+void qr_bound_set(struct qr_sim_bound *b, const double *theta) {
+    const struct qr_sim_plan *p = b->plan;
+    if (p->n_params) memcpy(b->theta, theta, p->n_params * sizeof *theta);
+    for (size_t i = 0; i < p->n_numbers; i++) {
+        const struct qr_gate *g = &p->ops[p->numbers[i]].gate;
+        double a[2] = {0, 0};
+        for (unsigned k = 0; k < g->n_args; k++) a[k] = qr_gate_arg_value(&g->args[k], theta, NULL);
+        qr_gate_matrix(g, a, b->matrices + i * 16, b->derivatives + i * 32);
+    }
+    for (uint32_t s = 0; s < p->n_shapes; s++) bind_shape(b, s);
+    if (p->engine->bind) p->engine->bind(b);
+}
+
+struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s, const double *x) {
+    const struct qr_sim_plan *p = b->plan;
+    struct qr_m4 after = b->suffix[s - p->shapes];
+    for (uint32_t i = s->n_prefix; i-- > 0;) {
+        const struct qr_plan_op *op = &p->ops[s->first_op + i];
+        double complex own[16];
+        const double complex *u = own;
+        if (op->number == QR_NO_SLOT) {
+            double a[2] = {0, 0};
+            for (unsigned k = 0; k < op->gate.n_args; k++) a[k] = qr_gate_arg_value(&op->gate.args[k], b->theta, x);
+            qr_gate_matrix(&op->gate, a, own, NULL);
+        } else {
+            u = b->matrices + (size_t)op->number * 16;
+        }
+        after = qr_m4_mul_gate(&after, op, u, false);
+    }
+    return after;
+}

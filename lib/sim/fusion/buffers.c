@@ -1,0 +1,23 @@
+#include "sim/fusion/buffers.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { LARGE = 1 << 20 }; /* from here on the system may say no */
+
+void qr_buffers_take(struct qr_buffers *r, const char *what, size_t bytes, void *ret_place) {
+    size_t i = 0;
+    if (r->code != QR_OK) return;
+    bytes = bytes ? (bytes + 63) & ~(size_t)63 : 64;
+    while (i < r->n && strcmp(r->list[i].name, what) != 0) i++;
+    QR_ASSERT(i < QR_BUFFER_NAMES);
+    if (i == r->n) r->list[r->n++] = (struct qr_sim_buffer){.name = what};
+    r->list[i].bytes += bytes;
+    r->bytes += bytes;
+    if (!r->allocate) return;
+    void *p = NULL;
+    if (bytes < LARGE) p = qr_xaligned(bytes);
+    else r->code = qr_large_new(bytes, 1, what, &p, r->err);
+    if (r->code == QR_OK) memcpy(ret_place, &p, sizeof p);
+}

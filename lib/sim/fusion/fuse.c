@@ -1,0 +1,334 @@
+/* sim/fusion/fuse.c — gates into fused gates, equal ones into shapes. sim/planner.md has the rules. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim/fusion/plan.h"
+
+struct gates { uint32_t *gates; size_t n, cap; };
+
+struct draft {
+    uint8_t q[2];
+    bool plain; /* no controls outside the frame: gates may be added */
+    uint64_t controls, control_values;
+    struct gates ops;
+};
+
+struct fuser {
+    const struct qr_circuit *c;
+    unsigned n;
+    bool in_pairs;      /* what waits at the end on two neighbours becomes one fused gate */
+    bool *data, *param; /* per gate: has a data argument; has a parameter that some observable sees */
+    bool *fixed;        /* and has neither data nor any parameter */
+    struct draft *drafts;
+    size_t n_drafts, cap_drafts;
+    struct gates pending[QR_MAX_QUBITS]; /* one-qubit gates after the last fused gate on the qubit */
+    int64_t last[QR_MAX_QUBITS];        /* last fused gate on the qubit, -1: none */
+};
+
+static void push(struct gates *l, uint32_t gate) {
+    if (l->n == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : 8;
+        l->gates = qr_xreallocarray(l->gates, l->cap, sizeof *l->gates);
+    }
+    l->gates[l->n++] = gate;
+}
+static void push_all(struct gates *l, const struct gates *more) {
+    for (size_t i = 0; i < more->n; i++) push(l, more->gates[i]);
+}
+
+/* A generator must not depend on the sample: inside a fused gate no data comes after a parameter. */
+static bool may_follow(const struct fuser *f, const struct gates *have, const struct gates *more) {
+    bool seen = false;
+    for (size_t i = 0; i < have->n; i++) seen |= f->param[have->gates[i]];
+    for (size_t i = 0; i < more->n; i++) {
+        if (f->data[more->gates[i]] && seen) return false;
+        seen |= f->param[more->gates[i]];
+    }
+    return true;
+}
+static bool has_param(const struct fuser *f, const struct gates *l) {
+    for (size_t i = 0; i < l->n; i++)
+        if (f->param[l->gates[i]]) return true;
+    return false;
+}
+
+static bool is_fixed(const struct fuser *f, const struct gates *l) {
+    for (size_t i = 0; i < l->n; i++)
+        if (!f->fixed[l->gates[i]]) return false;
+    return true;
+}
+
+static struct draft *new_draft(struct fuser *f, unsigned a, unsigned b) {
+    if (f->n_drafts == f->cap_drafts) {
+        f->cap_drafts = f->cap_drafts ? 2 * f->cap_drafts : 64;
+        f->drafts = qr_xreallocarray(f->drafts, f->cap_drafts, sizeof *f->drafts);
+    }
+    struct draft *d = &f->drafts[f->n_drafts++];
+    *d = (struct draft){.q = {(uint8_t)a, (uint8_t)b}, .plain = true};
+    return d;
+}
+
+/* Puts the pending gates of q where they belong: into its last fused gate, else into one of their own. */
+static void flush(struct fuser *f, unsigned q) {
+    struct gates *p = &f->pending[q];
+    if (!p->n) return;
+    struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
+    if (!d || !d->plain || !may_follow(f, &d->ops, p)) {
+        unsigned partner = (q ^ 1) < f->n ? q ^ 1 : q - 1; /* stays as it is */
+        bool both = f->in_pairs && f->last[partner] < 0 && f->pending[partner].n && may_follow(f, p, &f->pending[partner]);
+        d = both && partner < q ? new_draft(f, partner, q) : new_draft(f, q, partner);
+        f->last[q] = (int64_t)f->n_drafts - 1;
+        if (both) {
+            f->last[partner] = f->last[q];
+            push_all(&d->ops, &f->pending[partner]);
+            f->pending[partner].n = 0;
+        }
+    }
+    push_all(&d->ops, p);
+    p->n = 0;
+}
+
+static void fuse_one(struct fuser *f, uint32_t gate, unsigned q) {
+    struct gates one = {.gates = &gate, .n = 1};
+    struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
+    /* A fused gate without parameters is not given any as long as a later one can take them: fused gates before the first
+     * parameter cost nothing on the way back. Nor is a fixed one given data: what is fixed is simulated once for all samples. */
+    if (!f->pending[q].n && d && d->plain && may_follow(f, &d->ops, &one) && !(f->param[gate] && !has_param(f, &d->ops)) &&
+        !(f->data[gate] && is_fixed(f, &d->ops))) {
+        push(&d->ops, gate);
+        return;
+    }
+    if (!may_follow(f, &f->pending[q], &one)) flush(f, q);
+    push(&f->pending[q], gate);
+}
+
+/* Pending gates of a and b, those up to the last data first. */
+static void merge(const struct fuser *f, const struct gates *a, const struct gates *b, struct gates *ret) {
+    size_t n[2] = {0, 0};
+    const struct gates *l[2] = {a, b};
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < l[k]->n; i++)
+            if (f->data[l[k]->gates[i]]) n[k] = i + 1;
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < n[k]; i++) push(ret, l[k]->gates[i]);
+    for (int k = 0; k < 2; k++)
+        for (size_t i = n[k]; i < l[k]->n; i++) push(ret, l[k]->gates[i]);
+}
+
+static bool same_frame(const struct draft *d, unsigned a, unsigned b) {
+    return d->plain && ((d->q[0] == a && d->q[1] == b) || (d->q[0] == b && d->q[1] == a));
+}
+
+static void fuse_two(struct fuser *f, uint32_t gate, unsigned a, unsigned b) {
+    struct gates none = {0}, ops = {0};
+    merge(f, &f->pending[a], &f->pending[b], &ops);
+    push(&ops, gate);
+    for (int attempt = 0;; attempt++) {
+        struct draft *d = f->last[a] >= 0 && f->last[a] == f->last[b] ? &f->drafts[f->last[a]] : NULL;
+        if (d && (!same_frame(d, a, b) || !may_follow(f, &d->ops, &ops))) d = NULL;
+        if (!d && may_follow(f, &none, &ops)) {
+            d = new_draft(f, a, b);
+            f->last[a] = f->last[b] = (int64_t)f->n_drafts - 1;
+        }
+        if (d) {
+            push_all(&d->ops, &ops);
+            if (!attempt) f->pending[a].n = f->pending[b].n = 0;
+            break;
+        }
+        /* pending data of one qubit would follow a parameter of the other */
+        flush(f, a);
+        flush(f, b);
+        ops.n = 0;
+        push(&ops, gate);
+    }
+    free(ops.gates);
+}
+
+static void fuse_controlled(struct fuser *f, uint32_t gate, uint64_t qubits) {
+    const struct qr_gate *g = &f->c->gates[gate];
+    for (unsigned q = 0; q < f->n; q++)
+        if (qubits >> q & 1) flush(f, q);
+    unsigned a = g->targets[0], b;
+    uint64_t outer = g->controls;
+    if (g->n_targets == 2) {
+        b = g->targets[1];
+    } else {
+        b = (unsigned)__builtin_ctzll(outer);
+        outer &= outer - 1;
+    }
+    struct draft *d = new_draft(f, a, b);
+    d->plain = false;
+    d->controls = outer;
+    d->control_values = g->control_values & outer;
+    push(&d->ops, gate);
+    for (unsigned q = 0; q < f->n; q++)
+        if (qubits >> q & 1) f->last[q] = (int64_t)f->n_drafts - 1;
+}
+
+static void fuse_gate(struct fuser *f, uint32_t gate) {
+    const struct qr_gate *g = &f->c->gates[gate];
+    if (qr_gate_info(g->kind)->identity) return;
+    uint64_t qubits = g->controls;
+    for (unsigned t = 0; t < g->n_targets; t++) qubits |= UINT64_C(1) << g->targets[t];
+    unsigned n = (unsigned)__builtin_popcountll(qubits);
+    if (n == 1) fuse_one(f, gate, g->targets[0]);
+    else if (n == 2) fuse_two(f, gate, (unsigned)__builtin_ctzll(qubits), 63 - (unsigned)__builtin_clzll(qubits));
+    else fuse_controlled(f, gate, qubits);
+}
+
+/* ---- drafts to plan ---- */
+
+static bool same_numbers(const struct qr_gate *a, const struct qr_gate *b) {
+    if (a->kind != b->kind || a->n_args != b->n_args || a->n_targets != b->n_targets ||
+        memcmp(&a->global_shift, &b->global_shift, sizeof a->global_shift) != 0)
+        return false;
+    for (unsigned k = 0; k < a->n_args; k++) {
+        const struct qr_gate_arg *x = &a->args[k], *y = &b->args[k];
+        if (x->kind != y->kind || memcmp(&x->scale, &y->scale, sizeof x->scale) != 0 ||
+            (x->kind != QR_ARG_CONSTANT && x->index != y->index))
+            return false;
+    }
+    return true;
+}
+
+static bool same_op(const struct qr_plan_op *a, const struct qr_plan_op *b) {
+    return same_numbers(&a->gate, &b->gate) && a->t[0] == b->t[0] && (a->gate.n_targets == 1 || a->t[1] == b->t[1]) &&
+           a->has_control == b->has_control && a->control_value == b->control_value;
+}
+
+static struct qr_plan_op make_op(const struct qr_gate *g, const struct draft *d) {
+    struct qr_plan_op op = {.gate = *g, .number = QR_NO_SLOT};
+    for (unsigned t = 0; t < g->n_targets; t++) op.t[t] = g->targets[t] == d->q[1];
+    if (g->n_targets == 1) {
+        unsigned other = d->q[1 - op.t[0]];
+        op.has_control = g->controls >> other & 1;
+        op.control_value = op.has_control && (g->control_values >> other & 1);
+    }
+    return op;
+}
+
+static uint32_t number_of(struct qr_sim_plan *p, uint32_t op) {
+    for (size_t i = 0; i < p->n_numbers; i++)
+        if (same_numbers(&p->ops[p->numbers[i]].gate, &p->ops[op].gate)) return (uint32_t)i;
+    p->numbers[p->n_numbers] = op;
+    return (uint32_t)p->n_numbers++;
+}
+
+static uint32_t shape_of(const struct qr_sim_plan *p, uint32_t first, uint32_t n) {
+    for (size_t s = 0; s < p->n_shapes; s++) {
+        if (p->shapes[s].n_ops != n) continue;
+        uint32_t i = 0;
+        while (i < n && same_op(&p->ops[p->shapes[s].first_op + i], &p->ops[first + i])) i++;
+        if (i == n) return (uint32_t)s;
+    }
+    return QR_NO_SLOT;
+}
+
+static void finish_shape(struct qr_sim_plan *p, uint32_t first, uint32_t n) {
+    struct qr_plan_shape s = {.first_op = first, .n_ops = n, .first_derivative = (uint32_t)p->n_derivatives,
+                              .data_slot = QR_NO_SLOT, .mixed_slot = QR_NO_SLOT};
+    for (uint32_t i = 0; i < n; i++) {
+        struct qr_plan_op *op = &p->ops[first + i];
+        bool data = false;
+        for (unsigned k = 0; k < op->gate.n_args; k++) data |= op->gate.args[k].kind == QR_ARG_DATA;
+        if (data) s.n_prefix = i + 1;
+        else op->number = number_of(p, first + i);
+        for (unsigned k = 0; k < op->gate.n_args; k++) {
+            const struct qr_gate_arg *a = &op->gate.args[k];
+            if (a->kind != QR_ARG_PARAMETER || p->zero_gradient[a->index]) continue;
+            p->derivatives[p->n_derivatives++] =
+                (struct qr_plan_derivative){.op = first + i, .param = a->index, .arg = k, .scale = a->scale, .mixed = data};
+            if (data) s.mixed_slot = (uint32_t)p->n_mixed;
+        }
+    }
+    s.n_derivatives = (uint32_t)p->n_derivatives - s.first_derivative;
+    if (s.n_prefix) s.data_slot = (uint32_t)p->n_data++;
+    if (s.mixed_slot != QR_NO_SLOT) p->n_mixed++;
+    p->shapes[p->n_shapes++] = s;
+}
+
+static void emit_segment(struct qr_sim_plan *p, const struct fuser *f) {
+    for (size_t i = 0; i < f->n_drafts; i++) {
+        const struct draft *d = &f->drafts[i];
+        uint32_t first = (uint32_t)p->n_ops, n = (uint32_t)d->ops.n;
+        for (uint32_t k = 0; k < n; k++) p->ops[first + k] = make_op(&f->c->gates[d->ops.gates[k]], d);
+        uint32_t shape = shape_of(p, first, n);
+        if (shape == QR_NO_SLOT) {
+            shape = (uint32_t)p->n_shapes;
+            p->n_ops += n;
+            finish_shape(p, first, n);
+        }
+        p->fused[p->n_fused++] = (struct qr_fused_gate){
+            .shape = shape, .q = {d->q[0], d->q[1]}, .controls = d->controls, .control_values = d->control_values};
+    }
+}
+
+static void emit(struct qr_sim_plan *p, const struct fuser *f, size_t n_segments, uint32_t *ret_first) {
+    size_t n_ops = 0, n_drafts = 0;
+    for (size_t s = 0; s < n_segments; s++) {
+        n_drafts += f[s].n_drafts;
+        for (size_t i = 0; i < f[s].n_drafts; i++) n_ops += f[s].drafts[i].ops.n;
+    }
+    p->ops = qr_xcalloc(n_ops + 1, sizeof *p->ops);
+    p->numbers = qr_xcalloc(n_ops + 1, sizeof *p->numbers);
+    p->derivatives = qr_xcalloc(2 * n_ops + 1, sizeof *p->derivatives);
+    p->shapes = qr_xcalloc(n_drafts + 1, sizeof *p->shapes);
+    p->fused = qr_xcalloc(n_drafts + 1, sizeof *p->fused);
+    for (size_t s = 0; s < n_segments; s++) {
+        if (ret_first) ret_first[s] = (uint32_t)p->n_fused;
+        emit_segment(p, &f[s]);
+    }
+    if (ret_first) ret_first[n_segments] = (uint32_t)p->n_fused;
+}
+
+static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const struct qr_circuit *c) {
+    f->c = c;
+    f->n = c->n_qubits < 2 ? 2 : c->n_qubits;
+    f->data = qr_xcalloc(c->n_gates + 1, sizeof *f->data);
+    f->param = qr_xcalloc(c->n_gates + 1, sizeof *f->param);
+    f->fixed = qr_xcalloc(c->n_gates + 1, sizeof *f->fixed);
+    for (unsigned q = 0; q < QR_MAX_QUBITS; q++) f->last[q] = -1;
+    for (size_t i = 0; i < c->n_gates; i++) {
+        f->fixed[i] = true;
+        for (unsigned k = 0; k < c->gates[i].n_args; k++) {
+            const struct qr_gate_arg *a = &c->gates[i].args[k];
+            f->data[i] |= a->kind == QR_ARG_DATA;
+            f->param[i] |= a->kind == QR_ARG_PARAMETER && !p->zero_gradient[a->index];
+            f->fixed[i] &= a->kind == QR_ARG_CONSTANT;
+        }
+    }
+    for (size_t i = 0; i < c->n_gates; i++) fuse_gate(f, (uint32_t)i);
+    for (unsigned q = 0; q < f->n; q++) flush(f, q);
+}
+
+void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments, uint32_t *ret_first) {
+    struct fuser *f = qr_xcalloc(n_segments, sizeof *f);
+    for (size_t s = 0; s < n_segments; s++) {
+        f[s].in_pairs = n_segments > 1;
+        fuse_segment(&f[s], p, &segments[s]);
+    }
+    emit(p, f, n_segments, ret_first);
+    for (size_t s = 0; s < n_segments; s++) {
+        for (size_t i = 0; i < f[s].n_drafts; i++) free(f[s].drafts[i].ops.gates);
+        for (unsigned q = 0; q < QR_MAX_QUBITS; q++) free(f[s].pending[q].gates);
+        free(f[s].drafts);
+        free(f[s].data);
+        free(f[s].param);
+        free(f[s].fixed);
+    }
+    free(f);
+}
+
+void qr_plan_unfuse(struct qr_sim_plan *p) {
+    free(p->ops);
+    free(p->numbers);
+    free(p->derivatives);
+    free(p->shapes);
+    free(p->fused);
+    p->ops = NULL;
+    p->numbers = NULL;
+    p->derivatives = NULL;
+    p->shapes = NULL;
+    p->fused = NULL;
+    p->n_ops = p->n_numbers = p->n_derivatives = p->n_shapes = p->n_fused = p->n_data = p->n_mixed = 0;
+}

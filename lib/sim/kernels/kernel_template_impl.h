@@ -1,0 +1,496 @@
+/* sim/kernels/kernel_template_impl.h — every kernel once; kernel_<isa>.c includes it per element type.
+ *
+ * In: E (element), V (vector of E), W (its lanes), NAME(x), LOAD(p) STORE(p, v) SET1(e) ZERO() MUL ADD SUB
+ *     FMA(a, b, c) = a b + c, FNMA(a, b, c) = c - a b, both with one rounding; for sums in float64 the same with D
+ *     in front: D (vector of double), DW (its lanes), DLOAD(p) DSTORE(p, v) from and to E, DNUMBERS(p) DPUT(p, v) from and to double;
+ *     TABLE_NAME.
+ * A cell is walked in 16 / W vectors; each lane's expression is the same whatever W is.
+ * No include guard: that is the point.
+ */
+#define INLINE static inline __attribute__((always_inline))
+#define RAW QR_RAW
+
+struct NAME(cell) { _Alignas(64) E re[QR_LANES]; E im[QR_LANES]; };
+struct NAME(narrow) { double re[16], im[16]; };
+struct NAME(wide) { _Alignas(64) double re[QR_LANES]; double im[QR_LANES]; };
+
+/* Walks the groups of four cells that a 4x4 acts on: indices with the frame's bits zero and the controls' bits as wanted. */
+struct NAME(walk) {
+    uint64_t free;   /* bits that count up: neither the frame's nor controls */
+    uint64_t values; /* of the controls, the same in every index */
+    size_t sa, sb;   /* cells from a group's first to those with the frame's more and less significant bit set */
+    size_t n;        /* groups */
+    struct qr_ahead *ahead;
+};
+
+INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_tile_place *at) {
+    uint64_t all = bits == 64 ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1;
+    struct NAME(walk) w;
+    w.sa = (size_t)1 << at->bit[0];
+    w.sb = (size_t)1 << at->bit[1];
+    w.free = all & ~(uint64_t)w.sa & ~(uint64_t)w.sb & ~at->controls;
+    w.values = at->values;
+    w.n = (size_t)1 << __builtin_popcountll(w.free);
+    w.ahead = at->ahead;
+    return w;
+}
+/* i + 1 in the free bits alone: the others are 1 while the carry runs through them, and 0 again. */
+INLINE uint64_t NAME(next)(const struct NAME(walk) *w, uint64_t i) { return ((i | ~w->free) + 1) & w->free; }
+
+/* One more cell of the next tile. */
+INLINE void NAME(fetch)(struct qr_ahead *a) {
+    if (!a || a->vector == 2) return;
+    const unsigned char *c = a->from[a->vector] + (a->offsets[a->next] ^ a->base) * sizeof(struct NAME(cell));
+    for (size_t line = 0; line < sizeof(struct NAME(cell)); line += 64) __builtin_prefetch(c + line, 0, 2);
+    if (++a->next < a->n) return;
+    a->next = 0;
+    a->vector++;
+}
+
+/* Sums are float64 and rounded once when stored: sim/planner.md has why. */
+INLINE void NAME(apply_group)(struct NAME(cell) *c, size_t sa, size_t sb, const void *numbers, bool wide) {
+    struct NAME(cell) *q[4] = {c, c + sb, c + sa, c + sa + sb};
+    const struct NAME(wide) *w = numbers;
+    const struct NAME(narrow) *n = numbers;
+    const int rows = sizeof(D) == 64 ? 4 : 1; /* summed side by side where there are 32 registers: eight sums fill both multipliers */
+    for (int v = 0; v < QR_LANES; v += DW) {
+        D xr[4] RAW, xi[4] RAW;
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            xr[j] = DLOAD(&q[j]->re[v]);
+            xi[j] = DLOAD(&q[j]->im[v]);
+        }
+#pragma GCC unroll 4
+        for (int first = 0; first < 4; first += rows) {
+            D yr[4] RAW, yi[4] RAW;
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) {
+#pragma GCC unroll 4
+                for (int r = first; r < first + rows; r++) {
+                    D cr = wide ? DNUMBERS(&w[r * 4 + j].re[v]) : DSET1(n->re[r * 4 + j]);
+                    yr[r] = j ? DFMA(cr, xr[j], yr[r]) : DMUL(cr, xr[j]);
+                    yi[r] = j ? DFMA(cr, xi[j], yi[r]) : DMUL(cr, xi[j]);
+                }
+#pragma GCC unroll 4
+                for (int r = first; r < first + rows; r++) {
+                    D ci = wide ? DNUMBERS(&w[r * 4 + j].im[v]) : DSET1(n->im[r * 4 + j]);
+                    yr[r] = DFNMA(ci, xi[j], yr[r]);
+                    yi[r] = DFMA(ci, xr[j], yi[r]);
+                }
+            }
+#pragma GCC unroll 4
+            for (int r = first; r < first + rows; r++) {
+                DSTORE(&q[r]->re[v], yr[r]);
+                DSTORE(&q[r]->im[v], yi[r]);
+            }
+        }
+    }
+}
+
+INLINE uint64_t NAME(apply_range)(struct NAME(cell) *c, const struct NAME(walk) *w, const void *numbers, bool wide,
+                                  uint64_t i, size_t count) {
+    for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) {
+        NAME(fetch)(w->ahead);
+        NAME(apply_group)(c + (i | w->values), w->sa, w->sb, numbers, wide);
+    }
+    return i;
+}
+
+/* Rows of one or two entries: CNOT, CZ, a gate beside an idle qubit, a control inside the frame. Short rows end in a zero. */
+struct NAME(sparse) {
+    int n;            /* entries of the longest row: 1 or 2 */
+    int column[4][2]; /* of a row's entries */
+    double re[4][2], im[4][2];
+};
+
+/* False when a row has more. */
+INLINE bool NAME(sparse_of)(const struct NAME(narrow) *n, struct NAME(sparse) *ret) {
+    memset(ret, 0, sizeof *ret);
+    for (int r = 0; r < 4; r++) {
+        int k = 0;
+        for (int j = 0; j < 4; j++) {
+            if (n->re[r * 4 + j] == 0 && n->im[r * 4 + j] == 0) continue;
+            if (k == 2) return false;
+            ret->column[r][k] = j;
+            ret->re[r][k] = n->re[r * 4 + j];
+            ret->im[r][k++] = n->im[r * 4 + j];
+        }
+        if (k > ret->n) ret->n = k;
+    }
+    return true;
+}
+
+INLINE void NAME(sparse_group)(struct NAME(cell) *c, size_t sa, size_t sb, const struct NAME(sparse) *s, int n) {
+    struct NAME(cell) *q[4] = {c, c + sb, c + sa, c + sa + sb};
+    for (int v = 0; v < QR_LANES; v += DW) {
+        D x[4][2] RAW;
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            x[j][0] = DLOAD(&q[j]->re[v]);
+            x[j][1] = DLOAD(&q[j]->im[v]);
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; r++) {
+            const D *y = x[s->column[r][0]];
+            D cr = DSET1(s->re[r][0]), ci = DSET1(s->im[r][0]);
+            D yr = DFNMA(ci, y[1], DMUL(cr, y[0])), yi = DFMA(ci, y[0], DMUL(cr, y[1]));
+            if (n == 2) {
+                y = x[s->column[r][1]];
+                cr = DSET1(s->re[r][1]);
+                ci = DSET1(s->im[r][1]);
+                yr = DFNMA(ci, y[1], DFMA(cr, y[0], yr));
+                yi = DFMA(ci, y[0], DFMA(cr, y[1], yi));
+            }
+            DSTORE(&q[r]->re[v], yr);
+            DSTORE(&q[r]->im[v], yi);
+        }
+    }
+}
+
+INLINE uint64_t NAME(sparse_range)(struct NAME(cell) *c, const struct NAME(walk) *w, const struct NAME(sparse) *s,
+                                   uint64_t i, size_t count) {
+    if (s->n == 1)
+        for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) NAME(sparse_group)(c + (i | w->values), w->sa, w->sb, s, 1);
+    else
+        for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) NAME(sparse_group)(c + (i | w->values), w->sa, w->sb, s, 2);
+    return i;
+}
+
+/* Rows of one entry each, all 1 or -1 (CNOT, CZ, SWAP, X): only the cells that change are touched, and nothing is rounded. */
+struct NAME(moves) {
+    int n;               /* cells of a group that change */
+    int from[4], to[4];  /* cell to[i] becomes sign[i] times what was cell from[i] */
+    E sign[4];
+};
+
+INLINE bool NAME(moves_of)(const struct NAME(sparse) *s, struct NAME(moves) *ret) {
+    ret->n = 0;
+    for (int r = 0; r < 4; r++) {
+        double re = s->re[r][0];
+        if (s->n != 1 || s->im[r][0] != 0 || (re != 1 && re != -1)) return false;
+        if (s->column[r][0] == r && re == 1) continue;
+        ret->from[ret->n] = s->column[r][0];
+        ret->to[ret->n] = r;
+        ret->sign[ret->n++] = (E)re;
+    }
+    return true;
+}
+
+INLINE void NAME(move_group)(struct NAME(cell) *c, size_t sa, size_t sb, const struct NAME(moves) *m, int n) {
+    struct NAME(cell) *q[4] = {c, c + sb, c + sa, c + sa + sb};
+    for (int v = 0; v < QR_LANES; v += W) {
+        V x[4][2] RAW;
+#pragma GCC unroll 4
+        for (int k = 0; k < n; k++) {
+            V sign = SET1(m->sign[k]);
+            x[k][0] = MUL(sign, LOAD(&q[m->from[k]]->re[v]));
+            x[k][1] = MUL(sign, LOAD(&q[m->from[k]]->im[v]));
+        }
+#pragma GCC unroll 4
+        for (int k = 0; k < n; k++) {
+            STORE(&q[m->to[k]]->re[v], x[k][0]);
+            STORE(&q[m->to[k]]->im[v], x[k][1]);
+        }
+    }
+}
+
+INLINE uint64_t NAME(move_range)(struct NAME(cell) *c, const struct NAME(walk) *w, const struct NAME(moves) *m, int n, uint64_t i,
+                                 size_t count) {
+    for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) NAME(move_group)(c + (i | w->values), w->sa, w->sb, m, n);
+    return i;
+}
+
+/* A matrix looked at once: how its rows are best summed. */
+enum NAME(way) { NAME(WIDE), NAME(DENSE), NAME(SPARSE), NAME(MOVES) };
+struct NAME(matrix) { enum NAME(way) way; const void *numbers; struct NAME(sparse) sparse; struct NAME(moves) moves; };
+
+INLINE void NAME(look)(const void *numbers, bool wide, struct NAME(matrix) *ret) {
+    ret->numbers = numbers;
+    if (wide) ret->way = NAME(WIDE);
+    else if (!NAME(sparse_of)(numbers, &ret->sparse)) ret->way = NAME(DENSE);
+    else ret->way = NAME(moves_of)(&ret->sparse, &ret->moves) ? NAME(MOVES) : NAME(SPARSE);
+}
+
+INLINE void NAME(multiply)(struct NAME(cell) *c, const struct NAME(walk) *w, const struct NAME(matrix) *m, uint64_t i, size_t count) {
+    const struct NAME(moves) *v = &m->moves;
+    if (m->way == NAME(WIDE)) NAME(apply_range)(c, w, m->numbers, true, i, count);
+    else if (m->way == NAME(DENSE)) NAME(apply_range)(c, w, m->numbers, false, i, count);
+    else if (m->way == NAME(SPARSE)) NAME(sparse_range)(c, w, &m->sparse, i, count);
+    else if (v->n == 1) NAME(move_range)(c, w, v, 1, i, count);
+    else if (v->n == 2) NAME(move_range)(c, w, v, 2, i, count);
+    else if (v->n > 2) NAME(move_range)(c, w, v, v->n, i, count);
+}
+
+static void NAME(apply)(void *cells, unsigned bits, const struct qr_tile_place *at, const void *numbers, bool wide) {
+    struct NAME(walk) w = NAME(walk_of)(bits, at);
+    struct NAME(matrix) m RAW;
+    NAME(look)(numbers, wide, &m);
+    NAME(multiply)(cells, &w, &m, 0, w.n);
+}
+
+/* K = M - M^adjoint, M_ij = sum phi_i conj(lambda_j), over one batch of groups; its sums go into float64 lanes. */
+typedef E NAME(e8) __attribute__((vector_size(8 * sizeof(E))));
+typedef double NAME(d8) __attribute__((vector_size(64)));
+
+/* One group: the cells at ix[0..3]. */
+INLINE void NAME(cross_group)(const struct NAME(cell) *p, const struct NAME(cell) *l, const size_t ix[4], int v, V a[QR_CROSS]) {
+    V pr[4] RAW, pi[4] RAW, lr[4] RAW, li[4] RAW;
+    int k = 0;
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+        pr[j] = LOAD(&p[ix[j]].re[v]);
+        pi[j] = LOAD(&p[ix[j]].im[v]);
+        lr[j] = LOAD(&l[ix[j]].re[v]);
+        li[j] = LOAD(&l[ix[j]].im[v]);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; r++) {
+#pragma GCC unroll 4
+        for (int s = r + 1; s < 4; s++, k += 2) {
+            a[k] = FMA(pr[r], lr[s], a[k]);
+            a[k] = FMA(pi[r], li[s], a[k]);
+            a[k] = FNMA(pr[s], lr[r], a[k]);
+            a[k] = FNMA(pi[s], li[r], a[k]);
+            a[k + 1] = FMA(pi[r], lr[s], a[k + 1]);
+            a[k + 1] = FNMA(pr[r], li[s], a[k + 1]);
+            a[k + 1] = FMA(pi[s], lr[r], a[k + 1]);
+            a[k + 1] = FNMA(pr[s], li[r], a[k + 1]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; r++) {
+        a[12 + r] = FMA(pi[r], lr[r], a[12 + r]);
+        a[12 + r] = FNMA(pr[r], li[r], a[12 + r]);
+    }
+}
+
+/* A batch's sums into float64 lanes. */
+INLINE void NAME(add_sums)(E (*sum)[QR_LANES], double (*acc)[QR_LANES], int n) {
+    for (int k = 0; k < n; k++)
+        for (int h = 0; h < QR_LANES; h += DW) {
+            D t;
+            memcpy(&t, &acc[k][h], sizeof t);
+            DPUT(&acc[k][h], t + DLOAD(&sum[k][h]));
+        }
+}
+
+INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) *p, const struct NAME(cell) *l, const struct NAME(walk) *w,
+                                  uint64_t start, size_t count, double (*acc)[QR_LANES]) {
+    _Alignas(64) E sum[QR_CROSS][QR_LANES] RAW;
+    uint64_t i = start;
+    for (int v = 0; v < QR_LANES; v += W) {
+        V a[QR_CROSS] RAW;
+#pragma GCC unroll 16
+        for (int k = 0; k < QR_CROSS; k++) a[k] = ZERO();
+        i = start;
+        for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) {
+            size_t o = (size_t)(i | w->values);
+            const size_t ix[4] = {o, o + w->sb, o + w->sa, o + w->sa + w->sb};
+            NAME(cross_group)(p, l, ix, v, a);
+        }
+#pragma GCC unroll 16
+        for (int k = 0; k < QR_CROSS; k++) STORE(&sum[k][v], a[k]);
+    }
+    NAME(add_sums)(sum, acc, QR_CROSS);
+    return i;
+}
+
+/* In batches of QR_BATCH_GROUPS, so that a group's cells are still in L1 when the matrix comes. numbers NULL: no matrix. */
+static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct qr_tile_place *at, const void *numbers,
+                            bool wide, uint64_t start, size_t count, double (*acc)[QR_LANES]) {
+    struct NAME(walk) w = NAME(walk_of)(bits, at);
+    struct NAME(matrix) m RAW;
+    uint64_t i = start;
+    if (numbers) NAME(look)(numbers, wide, &m);
+    for (size_t done = 0; done < count; done += QR_BATCH_GROUPS) {
+        size_t batch = count - done < QR_BATCH_GROUPS ? count - done : QR_BATCH_GROUPS;
+        uint64_t next = NAME(cross_batch)(phi, lambda, &w, i, batch, acc);
+        if (numbers) {
+            NAME(multiply)(phi, &w, &m, i, batch);
+            NAME(multiply)(lambda, &w, &m, i, batch);
+        }
+        i = next;
+    }
+    return i;
+}
+
+/* Tree: lane l with l + 8, then + 4, + 2, + 1. Vector extensions without a fused operation. */
+static void NAME(fold)(const double (*acc)[QR_LANES], const double scale[QR_LANES], double ret[QR_CROSS]) {
+    NAME(d8) s0, s1;
+    memcpy(&s0, scale, sizeof s0);
+    memcpy(&s1, scale + 8, sizeof s1);
+    for (int k = 0; k < QR_CROSS; k++) {
+        NAME(d8) lo, hi;
+        memcpy(&lo, &acc[k][0], sizeof lo);
+        memcpy(&hi, &acc[k][8], sizeof hi);
+        NAME(d8) t = lo * s0 + hi * s1;
+        double u0 = t[0] + t[4], u1 = t[1] + t[5], u2 = t[2] + t[6], u3 = t[3] + t[7];
+        ret[k] = (u0 + u2) + (u1 + u3);
+    }
+}
+
+/* The lanes of a cell exchanged by XOR. */
+INLINE const struct NAME(cell) *NAME(source)(const struct NAME(cell) *c, unsigned x_lane, struct NAME(cell) *room) {
+    if (!x_lane) return c;
+    for (unsigned l = 0; l < QR_LANES; l++) {
+        room->re[l] = c->re[l ^ x_lane];
+        room->im[l] = c->im[l ^ x_lane];
+    }
+    return room;
+}
+
+INLINE uint64_t NAME(cell_at)(const struct qr_pauli_place *at, uint64_t i) { return at->turned ? qr_cell_at(i) : i; }
+
+static void NAME(expect)(const void *phi, size_t first, size_t count, const struct qr_pauli_place *at, void *acc) {
+    const struct NAME(cell) *p = phi;
+    E *sum = acc;
+    for (size_t i = first; i < first + count; i++) {
+        struct NAME(cell) room RAW;
+        const struct NAME(cell) *b = p + NAME(cell_at)(at, i), *a = NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane, &room);
+        bool minus = (__builtin_popcountll(i & at->z) & 1) != (at->n_y == 1 || at->n_y == 2);
+        for (int v = 0; v < QR_LANES; v += W) {
+            V ar = LOAD(&a->re[v]), ai = LOAD(&a->im[v]), br = LOAD(&b->re[v]), bi = LOAD(&b->im[v]);
+            V t = at->n_y & 1 ? FNMA(ai, br, MUL(ar, bi)) : FMA(ai, bi, MUL(ar, br));
+            V s = LOAD(&sum[v]);
+            STORE(&sum[v], minus ? SUB(s, t) : ADD(s, t));
+        }
+    }
+}
+
+static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t count, const struct qr_pauli_place *at,
+                          const void *weight) {
+    struct NAME(cell) *to = lambda;
+    const struct NAME(cell) *p = phi;
+    const E *w = weight;
+    bool swap = at->n_y & 1;
+    for (size_t i = first; i < first + count; i++) {
+        struct NAME(cell) room RAW;
+        const struct NAME(cell) *a = NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane, &room);
+        struct NAME(cell) *o = to + NAME(cell_at)(at, i);
+        bool odd = __builtin_popcountll((i ^ at->x) & at->z) & 1;
+        bool minus_re = odd != (at->n_y == 1 || at->n_y == 2), minus_im = odd != (at->n_y == 2 || at->n_y == 3);
+        for (int v = 0; v < QR_LANES; v += W) {
+            V x = LOAD(swap ? &a->im[v] : &a->re[v]), y = LOAD(swap ? &a->re[v] : &a->im[v]);
+            V re = LOAD(&o->re[v]), im = LOAD(&o->im[v]), c = LOAD(&w[v]);
+            STORE(&o->re[v], minus_re ? FNMA(c, x, re) : FMA(c, x, re));
+            STORE(&o->im[v], minus_im ? FNMA(c, y, im) : FMA(c, y, im));
+        }
+    }
+}
+
+/* Half of a square of 2h x 2h lanes changes places with another, from the largest squares down: shuffles in registers. */
+typedef E NAME(e16) __attribute__((vector_size(16 * sizeof(E))));
+typedef __typeof__(__builtin_choose_expr(sizeof(E) == 4, 0, 0ll)) NAME(index);
+typedef NAME(index) NAME(i16) __attribute__((vector_size(16 * sizeof(E))));
+#ifdef __clang__ /* which shuffles by constants only; make fuzz and make lint-deep read this with it */
+#define SHUFFLE(a, b, lanes) ({                                                             \
+    NAME(e16) put;                                                                          \
+    for (int l = 0; l < QR_LANES; l++)                                                      \
+        put[l] = (lanes)[l] < QR_LANES ? (a)[(lanes)[l]] : (b)[(lanes)[l] - QR_LANES];      \
+    put;                                                                                    \
+})
+#else
+#define SHUFFLE(a, b, lanes) __builtin_shuffle((a), (b), (lanes))
+#endif
+INLINE void NAME(swap_squares)(NAME(e16) r[QR_LANES], const int h) {
+    NAME(i16) keep, give;
+#pragma GCC unroll 16
+    for (int l = 0; l < QR_LANES; l++) {
+        keep[l] = l & h ? QR_LANES + (l & ~h) : l;
+        give[l] = l & h ? QR_LANES + l : l | h;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < QR_LANES; i++) {
+        if (i & h) continue;
+        NAME(e16) x = SHUFFLE(r[i], r[i | h], keep);
+        r[i | h] = SHUFFLE(r[i], r[i | h], give);
+        r[i] = x;
+    }
+}
+INLINE E *NAME(row)(struct NAME(cell) *c, bool im) { return im ? c->im : c->re; }
+INLINE void NAME(transpose_part)(struct NAME(cell) *c, const uint64_t offsets[QR_LANES], bool im) {
+    NAME(e16) r[QR_LANES] RAW;
+#pragma GCC unroll 16
+    for (int j = 0; j < QR_LANES; j++) memcpy(&r[j], NAME(row)(c + offsets[j], im), sizeof r[j]);
+    NAME(swap_squares)(r, 8);
+    NAME(swap_squares)(r, 4);
+    NAME(swap_squares)(r, 2);
+    NAME(swap_squares)(r, 1);
+#pragma GCC unroll 16
+    for (int j = 0; j < QR_LANES; j++) memcpy(NAME(row)(c + offsets[j], im), &r[j], sizeof r[j]);
+}
+
+static void NAME(transpose)(void *cells, const uint64_t offsets[QR_LANES]) {
+    struct NAME(cell) *c = cells;
+    if (W == QR_LANES) {
+        NAME(transpose_part)(c, offsets, false);
+        NAME(transpose_part)(c, offsets, true);
+        return;
+    }
+    for (int a = 1; a < QR_LANES; a++) {
+        struct NAME(cell) *x = c + offsets[a];
+        for (int b = 0; b < a; b++) {
+            struct NAME(cell) *y = c + offsets[b];
+            E re = x->re[b], im = x->im[b];
+            x->re[b] = y->re[a];
+            x->im[b] = y->im[a];
+            y->re[a] = re;
+            y->im[a] = im;
+        }
+    }
+}
+
+static void NAME(gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n) {
+    struct NAME(cell) *t = to;
+    const struct NAME(cell) *f = from;
+    for (size_t i = 0; i < n; i++) t[i] = f[offsets[i] ^ base];
+}
+static void NAME(scatter)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n) {
+    struct NAME(cell) *t = to;
+    const struct NAME(cell) *f = from;
+    for (size_t i = 0; i < n; i++) t[offsets[i] ^ base] = f[i];
+}
+
+#include "sim/kernels/kernel_stream_template_impl.h"
+
+#define TABLE                                                                                                          \
+    {                                                                                                                  \
+        .name = TABLE_NAME, .apply = NAME(apply), .cross = NAME(cross),                                               \
+        .fold = NAME(fold), .expect = NAME(expect), .observe = NAME(observe), .transpose = NAME(transpose),            \
+        .gather = NAME(gather), .scatter = NAME(scatter), .tile = NAME(tile), .tile_cross = NAME(tile_cross),          \
+        .mix = NAME(mix), .columns = NAME(columns), .dense = NAME(dense), .density = NAME(density),                    \
+        .collect = NAME(collect),                                                                                      \
+        .diagonal = NAME(diagonal), .apply_half = NAME(apply_half), .apply_wide = NAME(apply_wide),                    \
+        .repeat = NAME(repeat), .add_parts = NAME(add_parts), .numbers_of_slices = NAME(numbers_of_slices),                                    \
+        .table_of_slices = NAME(table_of_slices),                                                                      \
+        .fold_sums = NAME(fold_sums), .weigh = NAME(weigh), .encode = NAME(encode)                                     \
+    }
+static const struct qr_kernels NAME(table) = TABLE;
+
+#undef TABLE
+#undef INLINE
+#undef SHUFFLE
+#undef RAW
+#undef E
+#undef V
+#undef W
+#undef NAME
+#undef LOAD
+#undef STORE
+#undef SET1
+#undef ZERO
+#undef MUL
+#undef ADD
+#undef SUB
+#undef FMA
+#undef FNMA
+#undef D
+#undef DW
+#undef DLOAD
+#undef DSTORE
+#undef DNUMBERS
+#undef DPUT
+#undef DSET1
+#undef DMUL
+#undef DFMA
+#undef DFNMA

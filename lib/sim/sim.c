@@ -1,0 +1,130 @@
+/* sim/sim.c — the engines that there are: compiling finds the first that can plan a circuit, and all else goes through its table of functions. */
+#include "sim/sim.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "sim/fusion/bind.h"
+#include "sim/statevector/statevector.h"
+#include "sim/streaming/streaming.h"
+
+/* In the order in which they are asked; the last plans any circuit. */
+static const struct qr_sim_engine *const engines[] = {&qr_streaming_engine, &qr_statevector_engine};
+enum { N_ENGINES = sizeof engines / sizeof *engines };
+
+/* A number of bytes that may exceed 64 bits, in decimal. */
+static const char *decimal(unsigned __int128 x, char room[48]) {
+    char *p = room + 47;
+    *p = 0;
+    do *--p = (char)('0' + (int)(x % 10));
+    while (x /= 10);
+    return p;
+}
+
+static enum qr_code check_memory(const struct qr_sim_plan *p, struct qr_err *err) {
+    char digits[48];
+    bool twice = p->precision == QR_DOUBLE;
+    unsigned __int128 bytes = p->engine->least_bytes(p);
+    uint64_t limit = qr_memory_limit_bytes();
+    if (bytes <= limit) return QR_OK;
+    return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                   "a circuit of %u qubits in %s precision needs %s bytes for its %s; this process may "
+                   "use %llu bytes: take fewer qubits%s",
+                   p->n_qubits, twice ? "double" : "single", decimal(bytes, digits), p->engine->memory, (unsigned long long)limit,
+                   twice ? " or single precision" : "");
+}
+
+static struct qr_sim_plan *new_plan(const struct qr_circuit *circuit, size_t n_observables, const struct qr_sim_options *opt) {
+    struct qr_sim_plan *p = qr_xcalloc(1, sizeof *p);
+    p->n_qubits = circuit->n_qubits;
+    p->n = circuit->n_qubits < 2 ? 2 : circuit->n_qubits;
+    p->n_params = circuit->n_params;
+    p->n_columns = circuit->n_columns;
+    p->n_readouts = (unsigned)n_observables;
+    p->n_gates = circuit->n_gates;
+    p->precision = opt->precision;
+    p->isa = opt->isa;
+    p->kernels = qr_kernels_of(opt->isa, opt->precision);
+    p->elem_bytes = opt->precision == QR_DOUBLE ? sizeof(double) : sizeof(float);
+    p->cell_bytes = 2 * QR_LANES * p->elem_bytes;
+    p->lanes_are_samples = p->n <= QR_SAMPLE_LANES_MAX_QUBITS;
+    p->cell_bits = p->lanes_are_samples ? p->n : p->n - QR_LANE_BITS;
+    p->zero_gradient = qr_xcalloc(p->n_params + 1, 1);
+    snprintf(p->why, sizeof p->why, "it was asked for");
+    return p;
+}
+
+enum qr_code qr_sim_compile(const struct qr_circuit *circuit, const struct qr_observable *observables,
+                            size_t n_observables, const struct qr_sim_options *opt, struct qr_sim_plan **ret,
+                            struct qr_err *err) {
+    if (!qr_isa_available(opt->isa))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "isa %s: this machine has it not", qr_isa_name(opt->isa));
+    if (circuit->n_qubits < 1 || circuit->n_qubits > QR_MAX_QUBITS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "a circuit of %u qubits: there may be 1 to %d", circuit->n_qubits,
+                       (int)QR_MAX_QUBITS);
+    struct qr_sim_plan *p = new_plan(circuit, n_observables, opt);
+    qr_circuit_zero_gradient(circuit, observables, n_observables, p->zero_gradient);
+    size_t i = opt->engine == QR_ENGINE_AUTO ? 0 : N_ENGINES - 1;
+    while (!engines[i]->plan(p, circuit, observables, n_observables)) i++;
+    p->engine = engines[i];
+    enum qr_code code = check_memory(p, err);
+    if (code == QR_OK) *ret = p;
+    else qr_sim_plan_free(p);
+    return code;
+}
+
+void qr_sim_plan_free(struct qr_sim_plan *p) {
+    if (!p) return;
+    p->engine->plan_free(p);
+    qr_plan_unfuse(p);
+    free(p->zero_gradient);
+    free(p);
+}
+
+bool qr_sim_lanes_are_samples(const struct qr_sim_plan *p) { return p->lanes_are_samples; }
+bool qr_sim_micro_batches_in_parallel(const struct qr_sim_plan *p) { return p->engine->micro_batches_in_parallel(p); }
+
+size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p, size_t max_samples) {
+    struct qr_buffers all = {.allocate = false};
+    p->engine->workspace_buffers(p, max_samples, &all);
+    return all.bytes;
+}
+
+struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *p) {
+    const struct qr_sim_report_options one = {.n_samples = p->lanes_are_samples ? QR_LANES : 1, .head_known = true};
+    struct qr_sim_report *r = qr_sim_report_new(p, &one);
+    struct qr_sim_facts f = {.n_gates = p->n_gates, .n_fused = p->n_fused, .n_passes = r->n_passes, .engine = r->engine,
+                             .flop_per_gradient = r->flop / (double)one.n_samples};
+    qr_sim_report_free(r);
+    return f;
+}
+
+size_t qr_sim_bound_bytes(const struct qr_sim_plan *p) { return qr_bound_bytes(p); }
+struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *p) { return qr_bound_new(p); }
+void qr_sim_bound_free(struct qr_sim_bound *b) { qr_bound_free(b); }
+void qr_sim_bind(struct qr_sim_bound *b, const double *theta) { qr_bound_set(b, theta); }
+
+enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_samples, struct qr_sim_workspace **ret, struct qr_err *err) {
+    return p->engine->workspace_new(p, max_samples, ret, err);
+}
+
+void qr_sim_workspace_free(struct qr_sim_workspace *ws) {
+    if (ws) ws->plan->engine->workspace_free(ws);
+}
+
+void qr_sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool, const double *x, size_t x_stride,
+                    size_t n_samples, double *ret_z) {
+    QR_ASSERT(ws->plan == b->plan);
+    b->plan->engine->forward(b, ws, pool, x, x_stride, n_samples, false, NULL, ret_z);
+}
+
+void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool, const double *x,
+                                 size_t x_stride, size_t n_samples, const double *direction, double *ret_z) {
+    QR_ASSERT(ws->plan == b->plan);
+    b->plan->engine->forward(b, ws, pool, x, x_stride, n_samples, true, direction, ret_z);
+}
+
+bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool, const double *direction,
+                     const double *scale, qr_fixed *ret_grad) {
+    return b->plan->engine->backward(b, ws, pool, direction, scale, ret_grad);
+}

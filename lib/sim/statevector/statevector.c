@@ -1,0 +1,234 @@
+/* sim/statevector/statevector.c — the statevector engine's front: workspaces, read-outs and gradients of a micro-batch. */
+#include "sim/statevector/statevector.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/pool.h"
+#include "sim/statevector/statevector_impl.h"
+
+static void slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, struct qr_sweep_slot *s) {
+    const struct qr_statevector *v = p->statevector;
+    if (v->tile_bits < p->cell_bits) {
+        qr_buffers_take(r, "tiles", p->cell_bytes << v->tile_bits, &s->phi);
+        qr_buffers_take(r, "tiles", p->cell_bytes << v->tile_bits, &s->lambda);
+    }
+    qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *s->cross, &s->cross);
+    qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->z, &s->z);
+    qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->bad_z, &s->bad_z);
+}
+
+/* The same calls whether room is taken or only counted: then ws has one slot, and all its pointers stay. */
+static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t max_samples, struct qr_statevector_workspace *ws) {
+    const struct qr_statevector *v = p->statevector;
+    qr_buffers_take(r, "phi", p->cell_bytes << p->cell_bits, &ws->phi);
+    qr_buffers_take(r, "lambda", p->cell_bytes << p->cell_bits, &ws->lambda);
+    if (v->first_pass) qr_buffers_take(r, "fixed start", p->cell_bytes << p->cell_bits, &ws->start);
+    qr_buffers_take(r, "samples", max_samples * p->n_columns * sizeof *ws->x, &ws->x);
+    qr_buffers_take(r, "numbers", v->n_wide * QR_WIDE * sizeof *ws->wide, &ws->wide);
+    qr_buffers_take(r, "numbers", p->n_data * QR_NARROW * sizeof *ws->narrow, &ws->narrow);
+    qr_buffers_take(r, "sums", v->n_slots * sizeof *ws->slots, &ws->slots);
+    for (unsigned i = 0; i < v->n_slots && r->code == QR_OK; i++) slot_buffers(r, p, &ws->slots[r->allocate ? i : 0]);
+    qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *ws->cross, &ws->cross);
+    qr_buffers_take(r, "samples", p->n_mixed * max_samples * QR_CROSS * sizeof *ws->mixed, &ws->mixed);
+    qr_buffers_take(r, "sums", p->n_params * sizeof *ws->scratch, &ws->scratch);
+}
+
+static void count_workspace(const struct qr_sim_plan *p, size_t max_samples, struct qr_buffers *r) {
+    struct qr_sweep_slot none;
+    struct qr_statevector_workspace ws = {.slots = &none};
+    workspace_buffers(r, p, max_samples, &ws);
+}
+
+static void workspace_free(struct qr_sim_workspace *workspace);
+
+static enum qr_code workspace_new(const struct qr_sim_plan *p, size_t max_samples, struct qr_sim_workspace **ret, struct qr_err *err) {
+    struct qr_statevector_workspace *ws = qr_xcalloc(1, sizeof *ws);
+    struct qr_buffers r = {.allocate = true, .err = err};
+    ws->head.plan = p;
+    ws->max_samples = max_samples;
+    ws->phi_group = QR_NO_GROUP;
+    workspace_buffers(&r, p, max_samples, ws);
+    if (r.code == QR_OK) *ret = &ws->head;
+    else workspace_free(&ws->head);
+    return r.code;
+}
+
+static void workspace_free(struct qr_sim_workspace *workspace) {
+    const struct qr_statevector *v = workspace->plan->statevector;
+    struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
+    for (unsigned i = 0; ws->slots && i < v->n_slots; i++) {
+        free(ws->slots[i].phi);
+        free(ws->slots[i].lambda);
+        free(ws->slots[i].cross);
+        free(ws->slots[i].z);
+        free(ws->slots[i].bad_z);
+    }
+    free(ws->slots);
+    free(ws->phi);
+    free(ws->lambda);
+    free(ws->start);
+    free(ws->x);
+    free(ws->wide);
+    free(ws->narrow);
+    free(ws->cross);
+    free(ws->mixed);
+    free(ws->scratch);
+    free(ws);
+}
+
+static size_t group_samples(const struct qr_sim_plan *p) { return p->lanes_are_samples ? QR_LANES : 1; }
+
+static struct qr_sweep run_of(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws, struct qr_pool *pool,
+                            size_t group) {
+    size_t per = group_samples(b->plan), left = ws->n_samples - group * per;
+    return (struct qr_sweep){.p = b->plan, .v = b->plan->statevector, .b = b, .ws = ws, .pool = pool, .first = group * per, .n = left < per ? left : per};
+}
+
+/* The slots' integers, summed; NaN when a term was none. */
+static double take_z(struct qr_statevector_workspace *ws, size_t at) {
+    qr_fixed sum = 0;
+    bool bad = false;
+    for (unsigned i = 0; i < ws->head.plan->statevector->n_slots; i++) {
+        sum += ws->slots[i].z[at];
+        bad |= ws->slots[i].bad_z[at];
+        ws->slots[i].z[at] = 0;
+        ws->slots[i].bad_z[at] = false;
+    }
+    return bad ? __builtin_nan("") : qr_fixed_to_double(sum);
+}
+
+static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace, struct qr_pool *pool, const double *x, size_t x_stride,
+                    size_t n_samples, bool gradient, const double *direction, double *ret_z) {
+    (void)gradient, (void)direction; /* the backward sweep is one of its own */
+    struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
+    const struct qr_sim_plan *p = b->plan;
+    QR_ASSERT(n_samples <= ws->max_samples);
+    ws->n_samples = n_samples;
+    for (size_t s = 0; s < n_samples && p->n_columns; s++)
+        memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
+    size_t per = group_samples(p);
+    for (size_t g = 0; g * per < n_samples; g++) {
+        struct qr_sweep r = run_of(b, ws, pool, g);
+        qr_sweep_forward(&r);
+        ws->phi_group = (int64_t)g;
+        qr_sweep_expect(&r);
+        for (size_t s = 0; s < r.n; s++)
+            for (size_t k = 0; k < p->n_readouts; k++)
+                ret_z[(r.first + s) * p->n_readouts + k] = take_z(ws, k * QR_LANES + s);
+    }
+}
+
+/* Where samples come one by one, the cross numbers of shapes that need them per sample leave the slots at once. */
+static void take_mixed(struct qr_sweep *r) {
+    const struct qr_sim_plan *p = r->p;
+    if (p->lanes_are_samples || !p->n_mixed) return;
+    for (size_t i = 0; i < p->n_shapes; i++) {
+        if (p->shapes[i].mixed_slot == QR_NO_SLOT) continue;
+        for (size_t k = 0; k < QR_CROSS; k++) {
+            qr_fixed sum = 0;
+            for (unsigned s = 0; s < p->statevector->n_slots; s++) {
+                qr_fixed *from = &r->ws->slots[s].cross[i * QR_CROSS + k];
+                sum += *from;
+                r->ws->cross[i * QR_CROSS + k] += *from; /* for the derivatives of the micro-batch that need no sample */
+                *from = 0;
+            }
+            r->ws->mixed[(p->shapes[i].mixed_slot * r->ws->max_samples + r->first) * QR_CROSS + k] += sum;
+        }
+    }
+}
+
+/* Where lanes are samples, the sum over samples comes out of the single ones. */
+static void sum_mixed(struct qr_statevector_workspace *ws) {
+    const struct qr_sim_plan *p = ws->head.plan;
+    for (size_t i = 0; p->lanes_are_samples && i < p->n_shapes; i++) {
+        if (p->shapes[i].mixed_slot == QR_NO_SLOT) continue;
+        for (size_t s = 0; s < ws->n_samples; s++)
+            qr_fixed_add(ws->cross + i * QR_CROSS,
+                         ws->mixed + (p->shapes[i].mixed_slot * ws->max_samples + s) * QR_CROSS, QR_CROSS);
+    }
+}
+
+static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace, struct qr_pool *pool, const double *direction,
+                     const double *scale, qr_fixed *ret_grad) {
+    struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
+    const struct qr_sim_plan *p = b->plan;
+    const struct qr_statevector *v = p->statevector;
+    size_t per = group_samples(p), n_cross = p->n_shapes * QR_CROSS;
+    memset(ws->cross, 0, n_cross * sizeof *ws->cross);
+    memset(ws->mixed, 0, p->n_mixed * ws->max_samples * QR_CROSS * sizeof *ws->mixed);
+    for (unsigned i = 0; i < v->n_slots; i++) {
+        memset(ws->slots[i].cross, 0, n_cross * sizeof *ws->slots[i].cross);
+        ws->slots[i].bad = false;
+    }
+    /* the last group's state is still there: begin with it */
+    for (size_t g = (ws->n_samples + per - 1) / per; g-- > 0;) {
+        struct qr_sweep r = run_of(b, ws, pool, g);
+        if (v->first_cross == v->n_steps) break;
+        if (ws->phi_group != (int64_t)g) qr_sweep_forward(&r);
+        ws->phi_group = QR_NO_GROUP;
+        r.direction = direction + r.first * p->n_readouts;
+        for (size_t l = 0; l < QR_LANES; l++)
+            r.scale[l] = !p->lanes_are_samples ? scale[r.first] : l < r.n ? scale[r.first + l] : 0;
+        qr_sweep_observe(&r);
+        qr_sweep_backward(&r);
+        take_mixed(&r);
+    }
+    bool bad = false;
+    for (unsigned i = 0; i < v->n_slots; i++) {
+        bad |= ws->slots[i].bad;
+        qr_fixed_add(ws->cross, ws->slots[i].cross, n_cross);
+    }
+    if (bad) return false;
+    sum_mixed(ws);
+    return qr_bound_gradient(b, ws->cross, ws->mixed, ws->max_samples, ws->x, ws->n_samples, ws->scratch, ret_grad);
+}
+
+/* ---- the engine ---- */
+
+static bool plan(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs) {
+    struct qr_statevector *v = qr_xcalloc(1, sizeof *v);
+    p->statevector = v;
+    v->tile_bits = p->lanes_are_samples || p->cell_bits < QR_TILE_BITS ? p->cell_bits : QR_TILE_BITS;
+    v->n_slots = 1;
+    if (v->tile_bits < p->cell_bits) {
+        unsigned cpus = qr_cpu_limit();
+        v->n_slots = cpus < 4 ? 4 : cpus;
+    }
+    qr_plan_fuse(p, c, 1, NULL);
+    qr_plan_passes(p, obs, n_obs);
+    return true;
+}
+
+static void plan_free(struct qr_sim_plan *p) {
+    struct qr_statevector *v = p->statevector;
+    free(v->steps);
+    free(v->passes);
+    free(v->offsets);
+    free(v->terms);
+    free(v);
+    p->statevector = NULL;
+}
+
+static unsigned __int128 least_bytes(const struct qr_sim_plan *p) {
+    const struct qr_statevector *v = p->statevector;
+    unsigned __int128 state = ((unsigned __int128)1 << p->cell_bits) * p->cell_bytes;
+    return state * 2 + v->n_slots * (p->cell_bytes * 2 << v->tile_bits);
+}
+
+static bool in_parallel(const struct qr_sim_plan *p) { return p->lanes_are_samples; }
+
+const struct qr_sim_engine qr_statevector_engine = {
+    .name = "statevector",
+    .memory = "two state vectors",
+    .plan = plan,
+    .plan_free = plan_free,
+    .least_bytes = least_bytes,
+    .micro_batches_in_parallel = in_parallel,
+    .workspace_buffers = count_workspace,
+    .workspace_new = workspace_new,
+    .workspace_free = workspace_free,
+    .forward = forward,
+    .backward = backward,
+    .report = qr_statevector_report,
+};

@@ -1,0 +1,9 @@
+/* sim/statevector/statevector.h — the engine for any circuit: all 2^n amplitudes, fused gates in passes over tiles of them. */
+#ifndef QR_SIM_STATEVECTOR_STATEVECTOR_H
+#define QR_SIM_STATEVECTOR_STATEVECTOR_H
+
+#include "sim/fusion/engine.h"
+
+extern const struct qr_sim_engine qr_statevector_engine;
+
+#endif

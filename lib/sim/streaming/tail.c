@@ -1,0 +1,206 @@
+/* sim/streaming/tail.c — what follows the last simulated layer: the observables carried back through it as matrices, and its derivatives
+ * from density matrices. float64, with the kernels for states: a matrix is a state of row qubits whose lanes are columns. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim/streaming/streaming_impl.h"
+
+static size_t groups(const struct qr_stream *s) { return (s->dim + QR_LANES - 1) / QR_LANES; }
+size_t qr_tail_doubles(const struct qr_stream *s) { return s->diagonal ? 0 : groups(s) * s->dim * 2 * QR_LANES; }
+size_t qr_tail_numbers(const struct qr_stream *s) { return s->diagonal ? s->dim : (size_t)2 * s->dim * s->dim; }
+
+static double *entry(const struct qr_stream *s, double *m, unsigned row, unsigned column) {
+    return m + ((column / QR_LANES) * s->dim + row) * 2 * QR_LANES + column % QR_LANES;
+}
+static const double *entry_of(const struct qr_stream *s, const double *m, unsigned row, unsigned column) {
+    return m + ((column / QR_LANES) * s->dim + row) * 2 * QR_LANES + column % QR_LANES;
+}
+
+static void adjoint(const struct qr_stream *s, const double *m, double *ret) {
+    unsigned lanes = s->dim < QR_LANES ? s->dim : QR_LANES;
+    for (unsigned first = 0; first < s->dim; first += QR_LANES)
+        for (unsigned r = 0; r < s->dim; r++) {
+            const double *from = entry_of(s, m, r, first);
+            double *to = entry(s, ret, first, r);
+            for (unsigned l = 0; l < lanes; l++, from++, to += 2 * QR_LANES) {
+                to[0] = from[0];
+                to[QR_LANES] = -from[QR_LANES];
+            }
+        }
+}
+
+static struct qr_tile_place place_of(const struct qr_stream *s, const struct qr_fused_gate *b) {
+    return (struct qr_tile_place){.bit = {(uint8_t)(s->tail_bits - 1 - b->q[0]), (uint8_t)(s->tail_bits - 1 - b->q[1])}};
+}
+
+/* The f64 kernels, whatever the amplitudes are. */
+static const struct qr_kernels *kernels(const struct qr_sim_plan *p) { return qr_kernels_of(p->isa, QR_DOUBLE); }
+
+static void apply(const struct qr_sim_plan *p, double *m, const struct qr_tile_place *at, const double *numbers) {
+    const struct qr_stream *s = p->stream;
+    for (size_t g = 0; g < groups(s); g++)
+        kernels(p)->apply(m + g * s->dim * 2 * QR_LANES, s->tail_bits, at, numbers, false);
+}
+
+/* m <- U m U^adjoint, m Hermitian: U (U m)^adjoint. */
+static void conjugate(const struct qr_sim_plan *p, double *m, double *scratch, uint32_t fused, const double *numbers) {
+    struct qr_tile_place at = place_of(p->stream, &p->fused[fused]);
+    apply(p, m, &at, numbers);
+    adjoint(p->stream, m, scratch);
+    memcpy(m, scratch, qr_tail_doubles(p->stream) * sizeof *m);
+    apply(p, m, &at, numbers);
+}
+
+static const double *numbers_of(const struct qr_sim_bound *b, uint32_t fused, bool back) {
+    return b->narrow + (size_t)b->plan->fused[fused].shape * QR_NARROW + (back ? QR_NARROW / 2 : 0);
+}
+
+/* The bits of qubits as bits of an index: qubit 0 is the most significant. */
+static unsigned index_bits(uint64_t qubits, unsigned n) {
+    unsigned x = 0;
+    for (unsigned q = 0; q < n; q++) x |= (unsigned)(qubits >> q & 1) << (n - 1 - q);
+    return x;
+}
+
+static void observable(const struct qr_stream *s, const struct qr_observable *o, double *ret) {
+    memset(ret, 0, qr_tail_doubles(s) * sizeof *ret);
+    for (size_t t = 0; t < o->n_terms; t++) {
+        unsigned x = index_bits(o->terms[t].x, s->tail_bits), z = index_bits(o->terms[t].z, s->tail_bits);
+        unsigned n_y = (unsigned)__builtin_popcount(x & z) % 4;
+        for (unsigned c = 0; c < s->dim; c++) { /* P|c> = i^n_y (-1)^(c.z) |c ^ x> */
+            double sign = __builtin_popcount(c & z) & 1 ? -o->terms[t].coefficient : o->terms[t].coefficient;
+            double *e = entry(s, ret, c ^ x, c);
+            e[n_y & 1 ? QR_LANES : 0] += n_y & 2 ? -sign : sign;
+        }
+    }
+}
+
+/* In the order in which kernels' density writes: Tr(rho O) = sum of weights times sums. */
+static void set_weights(const struct qr_stream *s, const double *o, double *ret) {
+    for (unsigned i = 0; i < s->dim; i += 2)
+        for (unsigned j = i; j < s->dim; j += 2)
+            for (unsigned u = 0; u < 2; u++)
+                for (unsigned w = 0; w < 2; w++, ret += 2) {
+                    const double *e = entry_of(s, o, i + u, j + w);
+                    double f = i + u == j + w ? 1 : i + u < j + w ? 2 : 0;
+                    ret[0] = f * e[0];
+                    ret[1] = f * e[QR_LANES];
+                }
+}
+
+static void set_dense(const struct qr_sim_plan *p, const double *o, void *ret) {
+    const struct qr_stream *s = p->stream;
+    for (unsigned r = 0; r < s->dim; r++)
+        for (unsigned c = 0; c < s->dim; c++) {
+            const double *e = entry_of(s, o, r, c);
+            size_t at = (size_t)r * s->dim + c, im = (size_t)s->dim * s->dim;
+            qr_element_set(p, ret, at, e[0]);
+            qr_element_set(p, ret, im + at, e[QR_LANES]);
+        }
+}
+
+/* Z strings alone: a number for each index, the same for every theta. */
+static void diagonal_weights(const struct qr_stream *s, const struct qr_observable *o, double *ret) {
+    memset(ret, 0, s->dim * sizeof *ret);
+    for (size_t t = 0; t < o->n_terms; t++) {
+        unsigned z = index_bits(o->terms[t].z, s->tail_bits);
+        for (unsigned i = 0; i < s->dim; i++) ret[i] += __builtin_popcount(i & z) & 1 ? -o->terms[t].coefficient : o->terms[t].coefficient;
+    }
+}
+
+void qr_tail_bind(struct qr_sim_bound *b) {
+    const struct qr_sim_plan *p = b->plan;
+    const struct qr_stream *s = p->stream;
+    struct qr_stream_bound *sb = b->stream;
+    size_t size = qr_tail_doubles(s);
+    double *scratch = sb->after + (size_t)p->n_readouts * s->n_tail * size; /* one more */
+    for (unsigned r = 0; r < p->n_readouts; r++) {
+        double *o = sb->input + r * size;
+        if (s->diagonal && sb->generation) continue;
+        if (s->diagonal) {
+            diagonal_weights(s, &s->observables[r], sb->weights + r * s->density_numbers);
+            continue;
+        }
+        observable(s, &s->observables[r], o);
+        for (uint32_t i = s->n_tail; i-- > 0;) {
+            memcpy(sb->after + (r * s->n_tail + i) * size, o, size * sizeof *o);
+            conjugate(p, o, scratch, s->tail_first + i, numbers_of(b, s->tail_first + i, true));
+        }
+        set_weights(s, o, sb->weights + r * s->density_numbers);
+    }
+}
+
+void qr_tail_direct(struct qr_stream_direction *d, const struct qr_sim_bound *b, const double *row) {
+    const struct qr_sim_plan *p = b->plan;
+    const struct qr_stream_bound *sb = b->stream;
+    size_t size = qr_tail_doubles(p->stream), all = size * (p->stream->n_tail + 1);
+    if (d->bound == b && d->generation == sb->generation && memcmp(d->row, row, p->n_readouts * sizeof *row) == 0) return;
+    d->bound = b;
+    d->generation = sb->generation;
+    memcpy(d->row, row, p->n_readouts * sizeof *row);
+    if (p->stream->diagonal) {
+        for (size_t i = 0; i < p->stream->dim; i++) {
+            double x = 0;
+            for (unsigned r = 0; r < p->n_readouts; r++) x += row[r] * sb->weights[r * p->stream->density_numbers + i];
+            qr_element_set(p, d->dense, i, x);
+        }
+        return;
+    }
+    memset(d->after, 0, all * sizeof *d->after);
+    double *input = d->after + size * p->stream->n_tail;
+    for (unsigned r = 0; r < p->n_readouts; r++) {
+        const double *after = sb->after + r * p->stream->n_tail * size;
+        for (size_t i = 0; i < size * p->stream->n_tail; i++) d->after[i] += row[r] * after[i];
+        for (size_t i = 0; i < size; i++) input[i] += row[r] * sb->input[r * size + i];
+    }
+    set_dense(p, input, d->dense);
+}
+
+void qr_tail_each(const struct qr_sim_bound *b, unsigned char *ret) {
+    const struct qr_sim_plan *p = b->plan;
+    const struct qr_stream *s = p->stream;
+    size_t n = qr_tail_numbers(s);
+    for (unsigned k = 0; k < p->n_readouts; k++, ret += n * p->elem_bytes) {
+        if (!s->diagonal) set_dense(p, b->stream->input + k * qr_tail_doubles(s), ret);
+        for (size_t i = 0; s->diagonal && i < n; i++) qr_element_set(p, ret, i, b->stream->weights[k * n + i]);
+    }
+}
+
+static void set_density(const struct qr_stream *s, const double *rho, double *ret) {
+    memset(ret, 0, qr_tail_doubles(s) * sizeof *ret);
+    for (unsigned i = 0; i < s->dim; i += 2)
+        for (unsigned j = i; j < s->dim; j += 2)
+            for (unsigned u = 0; u < 2; u++)
+                for (unsigned w = 0; w < 2; w++, rho += 2) {
+                    if (i + u > j + w) continue;
+                    double *e = entry(s, ret, i + u, j + w), *f = entry(s, ret, j + w, i + u);
+                    e[0] = f[0] = rho[0];
+                    f[QR_LANES] = -rho[1];
+                    e[QR_LANES] = i + u == j + w ? 0 : rho[1];
+                }
+}
+
+bool qr_tail_gradient(const struct qr_sim_bound *b, const double *after, double *const matrix[3], const double *rho, qr_fixed *cross) {
+    static const double ones[QR_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    const struct qr_sim_plan *p = b->plan;
+    const struct qr_stream *s = p->stream;
+    size_t size = qr_tail_doubles(s), part = (size_t)s->dim * 2 * QR_LANES;
+    bool ok = true;
+    if (!s->n_tail) return true;
+    set_density(s, rho, matrix[0]);
+    for (uint32_t i = 0; i < s->n_tail; i++) {
+        uint32_t fused = s->tail_first + i, shape = p->fused[fused].shape;
+        struct qr_tile_place at = place_of(s, &p->fused[fused]);
+        conjugate(p, matrix[0], matrix[1], fused, numbers_of(b, fused, false));
+        if (!p->shapes[shape].n_derivatives) continue;
+        memcpy(matrix[2], after + i * size, size * sizeof(double)); /* the kernel wants it writable */
+        _Alignas(64) double acc[QR_CROSS][QR_LANES];
+        double k[QR_CROSS];
+        memset(acc, 0, sizeof acc);
+        for (size_t g = 0; g < groups(s); g++)
+            kernels(p)->cross(matrix[0] + g * part, matrix[2] + g * part, s->tail_bits, &at, NULL, false, 0, s->dim / 4, acc);
+        kernels(p)->fold((const double(*)[QR_LANES])acc, ones, k);
+        ok &= qr_fixed_add_doubles(cross + (size_t)shape * QR_CROSS, k, QR_CROSS);
+    }
+    return ok;
+}
