@@ -24,9 +24,9 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep,$(goals)),deep,$(if $(filter test check faults lint bench bench-record bench-instructions fuzz model sim matrix image interop interop-gcs chart e2e-api e2e cluster,$(goals)),test,build)))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep,$(goals)),deep,$(if $(filter test check faults format lint bench bench-record bench-instructions fuzz model sim matrix image interop interop-gcs chart e2e-api e2e cluster,$(goals)),test,build)))
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run install dist check test lint lint-deep bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api e2e cluster help clean FORCE
+.PHONY: all deps run install dist check test format lint lint-deep bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -127,9 +127,13 @@ check-run: $(filter $(B)/%,$(checked)) $(progs) $(lib_o)
 test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 
-## make lint       floors, third-party boundaries, banned calls, sizes, headers, objects, words, pages, citations, versions
+## make lint       floors, rooms, form, third-party boundaries, banned calls, sizes, headers, objects, words, pages, citations, versions
 lint: $(lib_o) $(progs)
 	$(Q)tests/lint/run
+
+## make format     C as .clang-format has it: 100 columns; make lint holds it
+format:
+	$(Q)clang-format-14 -i $$(tests/lint/sources tests)
 
 ## make lint-deep  gcc -fanalyzer, clang's analyzer and cppcheck on lib and cmd: each finding mended, or answered in tests/lint/deep.answers (minutes; -j2)
 lint-deep: $(analysed)
