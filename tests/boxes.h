@@ -11,7 +11,8 @@
 enum { MAX = 4, QUEUE = 512 };
 #define MILLI INT64_C(1000000)
 static const char *const peers[4] = {"a:1", "b:2", "c:3", "d:4"};
-static const struct qr_field fields_64[] = {{"train.batch_size", "64"}, {"seed", "1"}}, fields_32[] = {{"train.batch_size", "32"}, {"seed", "1"}};
+static const struct qr_field fields_64[] = {{"train.batch_size", "64"}, {"seed", "1"}},
+                             fields_32[] = {{"train.batch_size", "32"}, {"seed", "1"}};
 
 struct box {
     struct qr_member *m;
@@ -20,16 +21,27 @@ struct box {
     int64_t at_ns;
     enum qr_code code;
     char text[QR_ERR_MSG_BYTES], log[4096];
-    struct { bool wanted, held_back; uint8_t inc[16]; } data[MAX]; /* a data stream comes up as soon as both want it, unless a test says so */
+    /* a data stream comes up as soon as both want it, unless a test says so */
+    struct {
+        bool wanted, held_back;
+        uint8_t inc[16];
+    } data[MAX];
     unsigned renewed;
     struct qr_generation gen;
 };
 static struct box boxes[MAX];
 static unsigned few; /* min_workers; 0: half */
-/* connection numbers: 2k at the dialing end, 2k + 1 at the other; wires never break unless a test says so */
-static struct wire { struct box *end[2]; bool open; } wires[64];
+/* connection numbers: 2k at the dialing end, 2k + 1 at the other; wires never break unless a test
+ * says so */
+static struct wire {
+    struct box *end[2];
+    bool open;
+} wires[64];
 static uint32_t n_wires;
-static struct letter { uint32_t conn; struct qr_message msg; } *queue;
+static struct letter {
+    uint32_t conn;
+    struct qr_message msg;
+} * queue;
 static size_t n_queue;
 static int64_t now_ns;
 
@@ -43,14 +55,18 @@ static void emit(void *ctx, const struct qr_member_action *a) {
     struct box *b = ctx;
     switch (a->kind) {
     case QR_ACT_SEND:
-        if (wires[a->conn / 2].open && n_queue < QUEUE) queue[n_queue++] = (struct letter){a->conn ^ 1, *a->message};
+        if (wires[a->conn / 2].open && n_queue < QUEUE)
+            queue[n_queue++] = (struct letter){a->conn ^ 1, *a->message};
         break;
     case QR_ACT_LOG:
-        if (strlen(b->log) + strlen(a->text) + 2 < sizeof b->log) strcat(strcat(b->log, a->text), "\n");
+        if (strlen(b->log) + strlen(a->text) + 2 < sizeof b->log)
+            strcat(strcat(b->log, a->text), "\n");
         break;
     case QR_ACT_BEGIN: b->begun = true, b->gen = *a->generation; break;
     case QR_ACT_DONE: b->done = true; goto text;
-    case QR_ACT_STOP: b->stop = true; goto text;
+    case QR_ACT_STOP:
+        b->stop = true;
+        goto text;
     text:
         b->code = a->code, b->at_ns = now_ns;
         snprintf(b->text, sizeof b->text, "%s", a->text);
@@ -76,12 +92,24 @@ static void owned(void *ctx, uint32_t rank, struct qr_death *ret) {
     ret->n_runs = 1;
     ret->run[0] = (struct qr_run){10 * rank, 10, 1};
 }
-static struct box *box(uint32_t slot, uint32_t index, size_t n_peers, uint8_t inc, const struct qr_field *fields) {
+static struct box *box(uint32_t slot, uint32_t index, size_t n_peers, uint8_t inc,
+                       const struct qr_field *fields) {
     struct box *b = &boxes[slot];
     qr_member_free(b->m);
     *b = (struct box){.index = index};
-    struct qr_member_options opt = {.run = "qcnn", .contract = "f32-v1", .fields = fields, .n_fields = 2, .index = index, .n_peers = n_peers, .peers = peers,
-        .count_known = true, .form_timeout_ns = 60 * QR_SECOND, .data_port = 2224, .min_workers = few, .seed = index, .owned = owned};
+    struct qr_member_options opt = {.run = "qcnn",
+                                    .contract = "f32-v1",
+                                    .fields = fields,
+                                    .n_fields = 2,
+                                    .index = index,
+                                    .n_peers = n_peers,
+                                    .peers = peers,
+                                    .count_known = true,
+                                    .form_timeout_ns = 60 * QR_SECOND,
+                                    .data_port = 2224,
+                                    .min_workers = few,
+                                    .seed = index,
+                                    .owned = owned};
     memset(opt.incarnation, inc, 16);
     opt.job_hash[0] = fields == fields_32;
     b->m = qr_member_new(&opt, emit, b);
@@ -99,7 +127,8 @@ static void data_streams(void) {
 static void deliver(void) {
     for (size_t i = 0; i < n_queue; i++) { /* answers come behind */
         uint32_t conn = queue[i].conn;
-        if (wires[conn / 2].end[conn & 1]->m) qr_member_message(wires[conn / 2].end[conn & 1]->m, now_ns, conn, &queue[i].msg);
+        if (wires[conn / 2].end[conn & 1]->m)
+            qr_member_message(wires[conn / 2].end[conn & 1]->m, now_ns, conn, &queue[i].msg);
     }
     n_queue = 0;
     data_streams();
@@ -111,7 +140,8 @@ static void pass(int64_t ns) {
     while (now_ns < until) {
         now_ns += 10 * MILLI;
         for (int i = 0; i < MAX; i++)
-            if (boxes[i].m && now_ns >= qr_member_deadline_ns(boxes[i].m)) qr_member_tick(boxes[i].m, now_ns);
+            if (boxes[i].m && now_ns >= qr_member_deadline_ns(boxes[i].m))
+                qr_member_tick(boxes[i].m, now_ns);
         deliver();
     }
 }

@@ -1,4 +1,5 @@
-/* tests/golden.h — JSON of golden values, flattened: for test programs. Ends the program where a file is not as expected. */
+/* tests/golden.h — JSON of golden values, flattened: for test programs. Ends the program where a
+ * file is not as expected. */
 #ifndef GOLDEN_H
 #define GOLDEN_H
 
@@ -13,7 +14,8 @@ static inline struct qr_json *golden_load(const char *path) {
     struct qr_err err;
     struct qr_buf text = {0};
     struct qr_json *root = NULL;
-    if (qr_file_read(path, (size_t)64 << 20, &text, &err) != QR_OK || qr_json_parse(qr_buf_view(&text), path, &root, &err) != QR_OK) {
+    if (qr_file_read(path, (size_t)64 << 20, &text, &err) != QR_OK ||
+        qr_json_parse(qr_buf_view(&text), path, &root, &err) != QR_OK) {
         fprintf(stderr, "%s\n", err.msg);
         exit(1);
     }
@@ -52,7 +54,8 @@ static inline double *golden_fill(const struct qr_json *v, double *at) {
         if (qr_json_double(v, "a number", -DBL_MAX, DBL_MAX, at, NULL) != QR_OK) exit(1);
         return at + 1;
     }
-    for (const struct qr_json *e = qr_json_first(v); e; e = qr_json_next(e)) at = golden_fill(e, at);
+    for (const struct qr_json *e = qr_json_first(v); e; e = qr_json_next(e))
+        at = golden_fill(e, at);
     return at;
 }
 /* All numbers of a nested array, in order; free() it. */

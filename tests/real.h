@@ -1,5 +1,6 @@
-/* tests/real.h — for functions that stand in a test program before the C library's: the real one behind. The program defines
- * _FORTIFY_SOURCE away first, whose inline forms would be in the way. */
+/* tests/real.h — for functions that stand in a test program before the C library's: the real one
+ * behind. The program defines _FORTIFY_SOURCE away first, whose inline forms would be in the way.
+ */
 #ifndef TESTS_REAL_H
 #define TESTS_REAL_H
 
@@ -15,14 +16,14 @@ static inline void *real_of(const char *name) {
     return p;
 }
 /* In a function of this name: `real` is the one behind it. */
-#define REAL(name)                                                                                                                        \
-    static __typeof__(name) *real;                                                                                                        \
+#define REAL(name)                                                                                 \
+    static __typeof__(name) *real;                                                                 \
     if (!real) real = (__typeof__(real))(uintptr_t)real_of(#name)
 /* In open(2): the mode, which is there only when a file may be made. */
-#define MODE_OF(mode, flags)                                                                                                              \
-    va_list mode##_list;                                                                                                                  \
-    va_start(mode##_list, flags);                                                                                                         \
-    mode_t mode = (flags) & O_CREAT ? va_arg(mode##_list, mode_t) : 0;                                                                    \
+#define MODE_OF(mode, flags)                                                                       \
+    va_list mode##_list;                                                                           \
+    va_start(mode##_list, flags);                                                                  \
+    mode_t mode = (flags)&O_CREAT ? va_arg(mode##_list, mode_t) : 0;                               \
     va_end(mode##_list)
 
 #endif

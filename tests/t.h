@@ -1,5 +1,6 @@
-/* tests/t.h — checks for test programs. Each CHECK is counted; a failed one is printed and the program's exit status is 1.
- * The last line of a program is "N passed, N failed, N skipped", which tests/run adds up. */
+/* tests/t.h — checks for test programs. Each CHECK is counted; a failed one is printed and the
+ * program's exit status is 1. The last line of a program is "N passed, N failed, N skipped", which
+ * tests/run adds up. */
 #ifndef T_H
 #define T_H
 
@@ -28,7 +29,8 @@ static long t_passed, t_failed, t_skipped;
     } while (0)
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The largest circuit: QR_QUBITS where a machine is emulated, and each multiply a hundred times slower. */
+/* The largest circuit: QR_QUBITS where a machine is emulated, and each multiply a hundred times
+ * slower. */
 static inline unsigned t_qubits(void) {
     const char *most = getenv("QR_QUBITS");
     if (most) SKIP("circuits of more than %s qubits: QR_QUBITS says so", most);

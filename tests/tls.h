@@ -10,11 +10,16 @@
 #include "link/link_grpc_tls.h"
 #include "tests/t.h"
 
-struct tls_dir { char path[96], certificate[128], key[128], ca[128]; };
+struct tls_dir {
+    char path[96], certificate[128], key[128], ca[128];
+};
 
 static inline int64_t tls_now_s(void) { return qr_now_ns(&qr_clock_wall) / QR_SECOND; }
 static inline struct qr_certificate_order tls_order(const char *job) {
-    return (struct qr_certificate_order){.name_space = "tests", .job = job, .service = job, .not_before_s = tls_now_s() - 3600,
+    return (struct qr_certificate_order){.name_space = "tests",
+                                         .job = job,
+                                         .service = job,
+                                         .not_before_s = tls_now_s() - 3600,
                                          .not_after_s = tls_now_s() + 3600};
 }
 static inline void tls_put(const char *path, const char *text) {
@@ -47,13 +52,19 @@ static inline struct qr_certificate_set tls_make(const struct qr_certificate_ord
     CHECK(qr_certificate_make(o, &s, &err) == QR_OK, "%s", err.msg);
     return s;
 }
-static inline struct qr_link_tls *tls_open_at(const struct tls_dir *d, const struct qr_clock *wall, const struct qr_log *log) {
-    const struct qr_link_tls_options o = {.files = {d->certificate, d->key, d->ca}, .clock = &qr_clock_monotonic, .wall = wall, .log = log};
+static inline struct qr_link_tls *tls_open_at(const struct tls_dir *d, const struct qr_clock *wall,
+                                              const struct qr_log *log) {
+    const struct qr_link_tls_options o = {.files = {d->certificate, d->key, d->ca},
+                                          .clock = &qr_clock_monotonic,
+                                          .wall = wall,
+                                          .log = log};
     struct qr_link_tls *tls = NULL;
     struct qr_err err = {0};
     CHECK(qr_link_tls_new(&o, &tls, &err) == QR_OK, "%s", err.msg);
     return tls;
 }
-static inline struct qr_link_tls *tls_open(const struct tls_dir *d) { return tls_open_at(d, &qr_clock_wall, NULL); }
+static inline struct qr_link_tls *tls_open(const struct tls_dir *d) {
+    return tls_open_at(d, &qr_clock_wall, NULL);
+}
 
 #endif

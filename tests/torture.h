@@ -1,11 +1,14 @@
-/* tests/torture.h — every allocation made to fail, in turn, once or from there on, wherever it is made: ours, the C library's, cJSON's,
- * zlib's, libhdf5's, libcurl's.
+/* tests/torture.h — every allocation made to fail, in turn, once or from there on, wherever it is
+ * made: ours, the C library's, cJSON's, zlib's, libhdf5's, libcurl's.
  *
- * A trial runs in a child process. What may happen when the k-th allocation fails: the operation succeeds and its result is right (it did
- * without, or tried again); it gives an error whose sentence speaks of memory; or the process ends by SIGABRT with the sentence that
- * base/mem.h promises. In the first two cases nothing may be leaked, in all of them `whole` must hold. The parent counts and goes on behind a death.
+ * A trial runs in a child process. What may happen when the k-th allocation fails: the operation
+ * succeeds and its result is right (it did without, or tried again); it gives an error whose
+ * sentence speaks of memory; or the process ends by SIGABRT with the sentence that base/mem.h
+ * promises. In the first two cases nothing may be leaked, in all of them `whole` must hold. The
+ * parent counts and goes on behind a death.
  *
- * Included by one program each: the functions below stand in for the C library's, also for shared objects. */
+ * Included by one program each: the functions below stand in for the C library's, also for shared
+ * objects. */
 #ifndef TORTURE_H
 #define TORTURE_H
 
@@ -44,13 +47,16 @@ int __interceptor_posix_memalign(void **ret, size_t align, size_t n) WEAK;
 static atomic_long n_allocations, n_live, fail_from; /* fail_from 0: nothing fails */
 static bool fail_for_good;
 
-/* What our own code holds, apart from what libraries keep for later: addresses that were handed to a caller inside this program. */
+/* What our own code holds, apart from what libraries keep for later: addresses that were handed to
+ * a caller inside this program. */
 enum { OURS = 1 << 16 };
 static _Atomic(void *) ours[OURS];
 static atomic_long n_ours;
 extern char __executable_start[], etext[];
 
-BARE static size_t slot_of(const void *p) { return (size_t)((uintptr_t)p >> 4) * 2654435761U % OURS; }
+BARE static size_t slot_of(const void *p) {
+    return (size_t)((uintptr_t)p >> 4) * 2654435761U % OURS;
+}
 BARE static void *handed(void *p, const void *caller) {
     if (!p) return NULL;
     n_live++;
@@ -84,7 +90,9 @@ BARE static bool fails(void) {
 #define CALLER __builtin_return_address(0)
 
 SEEN void *malloc(size_t n) { return fails() ? NULL : handed(REAL(malloc)(n), CALLER); }
-SEEN void *calloc(size_t count, size_t n) { return fails() ? NULL : handed(REAL(calloc)(count, n), CALLER); }
+SEEN void *calloc(size_t count, size_t n) {
+    return fails() ? NULL : handed(REAL(calloc)(count, n), CALLER);
+}
 SEEN void *realloc(void *p, size_t n) {
     if (fails()) return NULL;
     taken_back(p);
@@ -111,31 +119,48 @@ SEEN int posix_memalign(void **ret, size_t align, size_t n) {
 
 struct operation {
     const char *name;
-    void (*before)(void);                      /* may be NULL; nothing fails in it */
-    enum qr_code (*run)(struct qr_err *err);   /* QR_INTERNAL with "wrong:" when it succeeded with a wrong result */
-    bool (*whole)(bool done);                  /* may be NULL: what lies outside the process is the old or (when done) the new; also after a death */
-    bool caches;                               /* a library in it keeps memory for the next time: only what is ours is counted */
-    bool cold;                                 /* each try in a process that has not done it before */
-    bool brittle;                              /* a library in it may crash or stay broken, at the worst: each try in a process of its own */
-    long stride;                               /* 0: every allocation; else every stride-th, from a place that moves with the mode */
+    void (*before)(void); /* may be NULL; nothing fails in it */
+    /* QR_INTERNAL with "wrong:" when it succeeded with a wrong result */
+    enum qr_code (*run)(struct qr_err *err);
+    /* may be NULL: what lies outside the process is the old or (when done) the new; also after a
+     * death */
+    bool (*whole)(bool done);
+    /* a library in it keeps memory for the next time: only what is ours is counted */
+    bool caches;
+    /* each try in a process that has not done it before */
+    bool cold;
+    /* a library in it may crash or stay broken, at the worst: each try in a process of its own */
+    bool brittle;
+    /* 0: every allocation; else every stride-th, from a place that moves with the mode */
+    long stride;
 };
 
 /* Shared with the child. */
-static struct { long k, errors, did_without, aborts, crashes, total; bool done, bad; char why[512]; } *shown;
+static struct {
+    long k, errors, did_without, aborts, crashes, total;
+    bool done, bad;
+    char why[512];
+} * shown;
 
 static void bad(const struct operation *o, const char *what, const char *detail) {
     const char *after = fail_for_good ? " and all after" : "";
-    if (!shown->bad) snprintf(shown->why, sizeof shown->why, "%s, allocation %ld%s: %s: %.300s", o->name, shown->k, after, what, detail);
+    if (!shown->bad)
+        snprintf(shown->why, sizeof shown->why, "%s, allocation %ld%s: %s: %.300s", o->name,
+                 shown->k, after, what, detail);
     shown->bad = true;
 }
 
-static void judge(const struct operation *o, enum qr_code code, const struct qr_err *err, long live) {
+static void judge(const struct operation *o, enum qr_code code, const struct qr_err *err,
+                  long live) {
     bool memory = strcasestr(err->msg, "memory") || strstr(err->msg, "the system refused");
     if (code == QR_OK) shown->did_without++;
     else shown->errors++;
-    if (code != QR_OK && strncmp(err->msg, "wrong:", 6) == 0) bad(o, "success with a wrong result", err->msg);
-    else if (code != QR_OK && code != QR_RESOURCE_EXHAUSTED && code != QR_UNAVAILABLE) bad(o, "an error of another kind", err->msg);
-    else if (code != QR_OK && (err->code != code || !memory)) bad(o, "a sentence that says nothing of memory", err->msg);
+    if (code != QR_OK && strncmp(err->msg, "wrong:", 6) == 0)
+        bad(o, "success with a wrong result", err->msg);
+    else if (code != QR_OK && code != QR_RESOURCE_EXHAUSTED && code != QR_UNAVAILABLE)
+        bad(o, "an error of another kind", err->msg);
+    else if (code != QR_OK && (err->code != code || !memory))
+        bad(o, "a sentence that says nothing of memory", err->msg);
     if (live) bad(o, "memory is leaked", err->msg);
     if (o->whole && !o->whole(code == QR_OK)) bad(o, "half of something is left", err->msg);
 }
@@ -178,10 +203,12 @@ static bool judge_death(const struct operation *o, int status, FILE *said) {
         shown->crashes++;
         return false;
     }
-    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT || !strstr(text, "qring: out of memory (")) {
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT ||
+        !strstr(text, "qring: out of memory (")) {
         char how[64];
         bool killed = WIFSIGNALED(status);
-        snprintf(how, sizeof how, "died (%s %d)", killed ? "signal" : "exit", killed ? WTERMSIG(status) : WEXITSTATUS(status));
+        snprintf(how, sizeof how, "died (%s %d)", killed ? "signal" : "exit",
+                 killed ? WTERMSIG(status) : WEXITSTATUS(status));
         bad(o, how, text);
     } else if (o->whole && !o->whole(false)) {
         bad(o, "half of something is left by an abort", "");
@@ -192,7 +219,9 @@ static bool judge_death(const struct operation *o, int status, FILE *said) {
 
 static void trial(const struct operation *o, bool for_good) {
     long stride = o->stride ? o->stride : 1;
-    if (!shown) shown = mmap(NULL, sizeof *shown, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (!shown)
+        shown =
+            mmap(NULL, sizeof *shown, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     memset(shown, 0, sizeof *shown);
     shown->k = for_good && stride > 1 ? 1 + stride / 2 : 1;
     if (!o->cold) {
@@ -217,11 +246,13 @@ static void trial(const struct operation *o, bool for_good) {
     }
     if (said) fclose(said);
     CHECK(shown->done && !shown->bad, "%s", shown->why);
-    printf("%-28s %-5s %6ld allocations: %ld sentences, %ld done all the same, %ld ends by abort", o->name, for_good ? "all" : "one", shown->total,
-           shown->errors, shown->did_without, shown->aborts);
+    printf("%-28s %-5s %6ld allocations: %ld sentences, %ld done all the same, %ld ends by abort",
+           o->name, for_good ? "all" : "one", shown->total, shown->errors, shown->did_without,
+           shown->aborts);
     if (shown->crashes) printf(", %ld crashes of a library", shown->crashes);
     puts(stride > 1 ? " (sampled)" : "");
-    CHECK(shown->errors + shown->aborts + shown->did_without > 0 || shown->total == 0, "%s: nothing failed", o->name);
+    CHECK(shown->errors + shown->aborts + shown->did_without > 0 || shown->total == 0,
+          "%s: nothing failed", o->name);
 }
 
 static inline void tortured(const struct operation *operations, size_t n) {

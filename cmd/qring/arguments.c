@@ -5,22 +5,27 @@
 #include "base/pool.h"
 #include "cmd/qring/command.h"
 
-static const struct qr_flag *find(const struct qr_flag *flags, size_t n, const char *name, size_t chars) {
+static const struct qr_flag *find(const struct qr_flag *flags, size_t n, const char *name,
+                                  size_t chars) {
     for (size_t i = 0; i < n; i++)
-        if (strlen(flags[i].name) == chars && strncmp(flags[i].name, name, chars) == 0) return &flags[i];
+        if (strlen(flags[i].name) == chars && strncmp(flags[i].name, name, chars) == 0)
+            return &flags[i];
     return NULL;
 }
 
-static enum qr_code unknown(const char *arg, const struct qr_flag *flags, size_t n, struct qr_err *err) {
+static enum qr_code unknown(const char *arg, const struct qr_flag *flags, size_t n,
+                            struct qr_err *err) {
     const char *names[32];
     for (size_t i = 0; i < n; i++) names[i] = flags[i].name;
     const char *near = qr_nearest(arg, names, n);
-    if (near) return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; did you mean %s?", arg, near);
+    if (near)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; did you mean %s?", arg, near);
     return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; --help lists them", arg);
 }
 
-enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, size_t n_flags, size_t max_words, struct qr_words *ret_words,
-                           bool *ret_help, struct qr_err *err) {
+enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, size_t n_flags,
+                           size_t max_words, struct qr_words *ret_words, bool *ret_help,
+                           struct qr_err *err) {
     *ret_words = (struct qr_words){.n = 0};
     *ret_help = false;
     for (int i = 1; i < argc; i++) {
@@ -31,11 +36,13 @@ enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, s
         }
         if (a[0] != '-' || !a[1]) {
             if (ret_words->n == max_words)
-                return qr_fail(err, QR_INVALID_ARGUMENT, "'%.200s' is one word too many; --help shows what is expected", a);
+                return qr_fail(err, QR_INVALID_ARGUMENT,
+                               "'%.200s' is one word too many; --help shows what is expected", a);
             ret_words->v[ret_words->n++] = a;
             continue;
         }
-        const struct qr_flag *f = find(flags, n_flags, a, equals ? (size_t)(equals - a) : strlen(a));
+        const struct qr_flag *f =
+            find(flags, n_flags, a, equals ? (size_t)(equals - a) : strlen(a));
         if (!f) return unknown(a, flags, n_flags, err);
         if (f->on && equals) return qr_fail(err, QR_INVALID_ARGUMENT, "%s takes no value", f->name);
         if (f->on) *f->on = true;
@@ -46,12 +53,14 @@ enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, s
     return QR_OK;
 }
 
-enum qr_code qr_load(const char *job, const char *isa, const char *threads, struct qr_loaded *ret, struct qr_err *err) {
+enum qr_code qr_load(const char *job, const char *isa, const char *threads, struct qr_loaded *ret,
+                     struct qr_err *err) {
     struct qr_loaded l = {0};
     uint64_t n_threads = 0;
     enum qr_code code = QR_OK;
     if (threads && (!qr_parse_u64(threads, &n_threads) || n_threads < 1 || n_threads > 1024))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--threads: '%.40s' is not a number in 1 ... 1024", threads);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--threads: '%.40s' is not a number in 1 ... 1024",
+                       threads);
     if ((code = qr_job_load(job, &l.job, err)) != QR_OK) return code;
     code = qr_workload_load(l.job, isa ? isa : "auto", (unsigned)n_threads, &l.load, err);
     if (code != QR_OK) {

@@ -12,27 +12,36 @@
 #include "cmd/qring/command.h"
 
 const char qr_help_certs[] =
-    "Makes a job's CA and the certificate that all its workers show one another: as a Kubernetes Secret, or as three files.\n"
+    "Makes a job's CA and the certificate that all its workers show one another: as a Kubernetes "
+    "Secret, or as three files.\n"
     "\n"
     "Examples:\n"
     "  qring certs qcnn --namespace ml --service qcnn --secret | kubectl apply -f -\n"
-    "  qring certs qcnn --out certs                     # certs/tls.crt, tls.key, ca.crt, for: qringd --tls-dir certs\n"
-    "  qring certs qcnn --out certs --keep-ca           # and ca.key, to renew under the same CA later:\n"
-    "  qring certs qcnn --ca certs --out certs          # a new certificate and key; running workers take them as they are\n"
+    "  qring certs qcnn --out certs                     # certs/tls.crt, tls.key, ca.crt, for: "
+    "qringd --tls-dir certs\n"
+    "  qring certs qcnn --out certs --keep-ca           # and ca.key, to renew under the same CA "
+    "later:\n"
+    "  qring certs qcnn --ca certs --out certs          # a new certificate and key; running "
+    "workers take them as they are\n"
     "\n"
     "Usage: qring certs JOB [FLAGS]\n"
-    "  JOB is the job's name, or its job file (*.json). The certificate is of qring://NAMESPACE/JOB: workers take no other job's.\n"
+    "  JOB is the job's name, or its job file (*.json). The certificate is of "
+    "qring://NAMESPACE/JOB: workers take no other job's.\n"
     "  --namespace NS         of the pods [default]\n"
-    "  --service NAME         their headless Service; its names are for other programs, workers do not need them [JOB]\n"
+    "  --service NAME         their headless Service; its names are for other programs, workers do "
+    "not need them [JOB]\n"
     "  --days N               how long both are valid [365]\n"
     "  --out DIR              tls.crt, tls.key, ca.crt, readable by you alone\n"
     "  --secret               a Secret of type kubernetes.io/tls on standard output\n"
     "  --name NAME            the Secret's [JOB-tls]\n"
-    "  --keep-ca              writes ca.key too; otherwise nobody can ever sign with this CA again\n"
+    "  --keep-ca              writes ca.key too; otherwise nobody can ever sign with this CA "
+    "again\n"
     "  --ca DIR               signs with the CA in DIR (ca.crt, ca.key) instead of a new one\n"
-    "  --force                replaces files of another CA, which cuts off workers that run with them\n";
+    "  --force                replaces files of another CA, which cuts off workers that run with "
+    "them\n";
 
-enum { DAYS_MAX = 3650, DAY_S = 86400, BEFORE_S = 3600 }; /* valid from an hour ago: clocks differ */
+/* valid from an hour ago: clocks differ */
+enum { DAYS_MAX = 3650, DAY_S = 86400, BEFORE_S = 3600 };
 
 struct certs {
     const char *name_space, *service, *days, *out, *name, *ca_dir;
@@ -61,10 +70,13 @@ static enum qr_code job_name(const char *word, char **ret, struct qr_err *err) {
 
 static enum qr_code read_ca(struct certs *c, struct qr_err *err) {
     if (!c->ca_dir) return QR_OK;
-    qr_auto(qr_free_p) char *ca = qr_path_join(c->ca_dir, "ca.crt"), *key = qr_path_join(c->ca_dir, "ca.key");
+    qr_auto(qr_free_p) char *ca = qr_path_join(c->ca_dir, "ca.crt"),
+                            *key = qr_path_join(c->ca_dir, "ca.key");
     enum qr_code code = qr_file_read(ca, QR_CERTIFICATE_FILE_MAX, &c->ca, err);
     if (code == QR_OK) code = qr_file_read(key, QR_CERTIFICATE_FILE_MAX, &c->ca_key, err);
-    if (code == QR_NOT_FOUND) return qr_wrap(err, "--ca %s (ca.key is there when the CA was made with --keep-ca)", c->ca_dir);
+    if (code == QR_NOT_FOUND)
+        return qr_wrap(err, "--ca %s (ca.key is there when the CA was made with --keep-ca)",
+                       c->ca_dir);
     c->order.ca = qr_buf_string(&c->ca);
     c->order.ca_key = qr_buf_string(&c->ca_key);
     return code;
@@ -72,26 +84,36 @@ static enum qr_code read_ca(struct certs *c, struct qr_err *err) {
 
 static enum qr_code check(struct certs *c, const struct qr_words *words, struct qr_err *err) {
     uint64_t days = 365;
-    if (words->n == 0) return qr_fail(err, QR_INVALID_ARGUMENT, "whose certificate? qring certs JOB; --help shows examples");
-    if (!c->out == !c->secret) return qr_fail(err, QR_INVALID_ARGUMENT, "give either --out DIR or --secret");
+    if (words->n == 0)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "whose certificate? qring certs JOB; --help shows examples");
+    if (!c->out == !c->secret)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "give either --out DIR or --secret");
     if (c->keep_ca && !c->out)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--keep-ca needs --out DIR: a CA's key has no place in the workers' Secret");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--keep-ca needs --out DIR: a CA's key has no place in the workers' Secret");
     if (c->days && (!qr_parse_u64(c->days, &days) || days < 1 || days > DAYS_MAX))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--days: '%.40s' is not a number in 1 ... %d", c->days, DAYS_MAX);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--days: '%.40s' is not a number in 1 ... %d",
+                       c->days, DAYS_MAX);
     enum qr_code code = job_name(words->v[0], &c->job, err);
     if (code != QR_OK) return code;
     int64_t now_s = qr_now_ns(&qr_clock_wall) / QR_SECOND;
     c->order = (struct qr_certificate_order){
-        .name_space = c->name_space ? c->name_space : "default", .job = c->job, .service = c->service ? c->service : c->job,
-        .not_before_s = now_s - BEFORE_S, .not_after_s = now_s + (int64_t)days * DAY_S,
+        .name_space = c->name_space ? c->name_space : "default",
+        .job = c->job,
+        .service = c->service ? c->service : c->job,
+        .not_before_s = now_s - BEFORE_S,
+        .not_after_s = now_s + (int64_t)days * DAY_S,
     };
-    if (c->keep_ca) c->order.ca_not_after_s = now_s + (int64_t)DAYS_MAX * DAY_S + BEFORE_S; /* it is to sign again */
+    /* it is to sign again */
+    if (c->keep_ca) c->order.ca_not_after_s = now_s + (int64_t)DAYS_MAX * DAY_S + BEFORE_S;
     return read_ca(c, err);
 }
 
 /* ---- where it goes ---- */
 
-static enum qr_code write_pem(const char *dir, const char *name, const struct qr_buf *text, struct qr_err *err) {
+static enum qr_code write_pem(const char *dir, const char *name, const struct qr_buf *text,
+                              struct qr_err *err) {
     qr_auto(qr_free_p) char *path = qr_path_join(dir, name);
     return qr_file_replace(path, qr_buf_view(text), err);
 }
@@ -105,12 +127,15 @@ static enum qr_code may_replace(const struct certs *c, struct qr_err *err) {
     bool same = code == QR_OK && strcmp(qr_buf_string(&old), qr_buf_string(&c->set.ca)) == 0;
     qr_buf_free(&old);
     if (code != QR_OK || same) return code;
-    return qr_fail(err, QR_ALREADY_EXISTS, "%s is another CA's, and workers that run with it would refuse new ones: --ca %s renews under "
-                                           "that CA, --force replaces it",
+    return qr_fail(err, QR_ALREADY_EXISTS,
+                   "%s is another CA's, and workers that run with it would refuse new ones: --ca "
+                   "%s renews under "
+                   "that CA, --force replaces it",
                    path, c->out);
 }
 
-/* The key last: until then a reader has an old pair or one that does not match, which it takes for unfinished. */
+/* The key last: until then a reader has an old pair or one that does not match, which it takes for
+ * unfinished. */
 static enum qr_code write_files(const struct certs *c, struct qr_err *err) {
     enum qr_code code = may_replace(c, err);
     mode_t mask = umask(0077);
@@ -133,14 +158,17 @@ static void print_block(const char *name, const struct qr_buf *text) {
 /* Names of Kubernetes' objects have lower-case letters, digits and '-'. */
 static char *object_name(const char *text) {
     char *name = qr_xstrdup(text);
-    for (char *p = name; *p; p++) *p = *p == '_' || *p == '.' ? '-' : (char)tolower((unsigned char)*p);
+    for (char *p = name; *p; p++)
+        *p = *p == '_' || *p == '.' ? '-' : (char)tolower((unsigned char)*p);
     return name;
 }
 
 static void print_secret(const struct certs *c) {
-    qr_auto(qr_free_p) char *plain = c->name ? qr_xstrdup(c->name) : qr_xasprintf("%s-tls", c->job), *name = object_name(plain);
-    printf("apiVersion: v1\nkind: Secret\nmetadata:\n  name: %s\n  namespace: %s\n  labels:\n    app.kubernetes.io/name: qring\n", name,
-           c->order.name_space);
+    qr_auto(qr_free_p) char *plain = c->name ? qr_xstrdup(c->name) : qr_xasprintf("%s-tls", c->job),
+                            *name = object_name(plain);
+    printf("apiVersion: v1\nkind: Secret\nmetadata:\n  name: %s\n  namespace: %s\n  labels:\n    "
+           "app.kubernetes.io/name: qring\n",
+           name, c->order.name_space);
     printf("type: kubernetes.io/tls\nstringData:\n");
     print_block("ca.crt", &c->set.ca);
     print_block("tls.crt", &c->set.certificate);
@@ -153,21 +181,28 @@ static void say(const struct certs *c) {
     time_t end = (time_t)c->order.not_after_s;
     if (gmtime_r(&end, &tm)) strftime(date, sizeof date, "%Y-%m-%d", &tm);
     if (!c->out) return;
-    printf("wrote %s/tls.crt, tls.key, ca.crt%s: qring://%s/%s until %s\n", c->out, c->keep_ca ? ", ca.key" : "", c->order.name_space,
-           c->job, date);
+    printf("wrote %s/tls.crt, tls.key, ca.crt%s: qring://%s/%s until %s\n", c->out,
+           c->keep_ca ? ", ca.key" : "", c->order.name_space, c->job, date);
     printf("workers take them with --tls-dir %s\n", c->out);
 }
 
 int qr_command_certs(const struct qr_command *self, int argc, char **argv) {
     struct certs c = {0};
     const struct qr_flag flags[] = {
-        {"--namespace", &c.name_space, NULL}, {"--service", &c.service, NULL}, {"--days", &c.days, NULL}, {"--out", &c.out, NULL},
+        {"--namespace", &c.name_space, NULL},
+        {"--service", &c.service, NULL},
+        {"--days", &c.days, NULL},
+        {"--out", &c.out, NULL},
         {"--name", &c.name, NULL},
-        {"--ca", &c.ca_dir, NULL}, {"--secret", NULL, &c.secret}, {"--keep-ca", NULL, &c.keep_ca}, {"--force", NULL, &c.force},
+        {"--ca", &c.ca_dir, NULL},
+        {"--secret", NULL, &c.secret},
+        {"--keep-ca", NULL, &c.keep_ca},
+        {"--force", NULL, &c.force},
     };
     struct qr_words words;
     struct qr_err err = {0};
-    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &c.help, &err);
+    enum qr_code code =
+        qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &c.help, &err);
     if (code == QR_OK && c.help) {
         fputs(self->help, stdout);
         return 0;

@@ -1,4 +1,5 @@
-/* cmd/qring/command.h — what the commands of qring share: their table, their arguments, their job. */
+/* cmd/qring/command.h — what the commands of qring share: their table, their arguments, their job.
+ */
 #ifndef QR_CMD_COMMAND_H
 #define QR_CMD_COMMAND_H
 
@@ -25,28 +26,44 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv);
 int qr_command_weights(const struct qr_command *self, int argc, char **argv);
 int qr_command_certs(const struct qr_command *self, int argc, char **argv);
 int qr_command_completion(const struct qr_command *self, int argc, char **argv);
-extern const char qr_help_run[], qr_help_infer[], qr_help_gradient[], qr_help_validate[], qr_help_status[], qr_help_show[], qr_help_weights[], qr_help_certs[],
-    qr_help_completion[];
+extern const char qr_help_run[], qr_help_infer[], qr_help_gradient[], qr_help_validate[],
+    qr_help_status[], qr_help_show[], qr_help_weights[], qr_help_certs[], qr_help_completion[];
 
 /* A flag as a help text explains it: "  --out DIR   the folder …" has name "--out", value "DIR"
  * ("" for a switch) and about "the folder …". */
-struct qr_help_flag { char name[40], value[40], about[120]; };
+struct qr_help_flag {
+    char name[40], value[40], about[120];
+};
 /* The next flag of a help text; *at is its beginning at first. False: there is no other. */
 bool qr_help_flag(const char **at, struct qr_help_flag *ret);
 /* Flags of qringd that qring run does not take, as it tells each worker who it is. No dashes. */
 bool qr_run_refuses(const char *name);
 
 /* One flag of a command: text takes a value, on does not. */
-struct qr_flag { const char *name; const char **text; bool *on; };
-struct qr_words { const char *v[64]; size_t n; };
-/* Flags anywhere, "--a b" or "--a=b"; other words in order. INVALID_ARGUMENT names the flag, the nearest one, or what is too much. "--help"
- * and "-h" set *ret_help and end the reading. */
-QR_MUST_CHECK enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, size_t n_flags, size_t max_words,
-                                         struct qr_words *ret_words, bool *ret_help, struct qr_err *err);
+struct qr_flag {
+    const char *name;
+    const char **text;
+    bool *on;
+};
+struct qr_words {
+    const char *v[64];
+    size_t n;
+};
+/* Flags anywhere, "--a b" or "--a=b"; other words in order. INVALID_ARGUMENT names the flag, the
+ * nearest one, or what is too much. "--help" and "-h" set *ret_help and end the reading. */
+QR_MUST_CHECK enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags,
+                                         size_t n_flags, size_t max_words,
+                                         struct qr_words *ret_words, bool *ret_help,
+                                         struct qr_err *err);
 
 /* A job and all that evaluating it needs; --isa and --threads as texts or NULL. */
-struct qr_loaded { struct qr_job *job; struct qr_workload load; struct qr_pool *pool; };
-QR_MUST_CHECK enum qr_code qr_load(const char *job, const char *isa, const char *threads, struct qr_loaded *ret, struct qr_err *err);
+struct qr_loaded {
+    struct qr_job *job;
+    struct qr_workload load;
+    struct qr_pool *pool;
+};
+QR_MUST_CHECK enum qr_code qr_load(const char *job, const char *isa, const char *threads,
+                                   struct qr_loaded *ret, struct qr_err *err);
 void qr_loaded_fini(struct qr_loaded *l);
 
 /* stderr, for people. */
@@ -56,7 +73,9 @@ int qr_conclude(enum qr_code code, const struct qr_err *err);
 
 /* The model as a table: layer, output shape, parameters. */
 void qr_model_table(const struct qr_model *m, const struct qr_job *job, struct qr_buf *ret);
-/* A gradient or weights as {"pqc/parameters": […], "dense/kernel": [[…]]}; k > 0 vectors of n_params give each a leading axis. */
-void qr_put_tensors(struct qr_json_writer *w, const struct qr_model *m, const double *values, size_t k);
+/* A gradient or weights as {"pqc/parameters": […], "dense/kernel": [[…]]}; k > 0 vectors of
+ * n_params give each a leading axis. */
+void qr_put_tensors(struct qr_json_writer *w, const struct qr_model *m, const double *values,
+                    size_t k);
 
 #endif

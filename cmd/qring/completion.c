@@ -19,7 +19,10 @@ const char qr_help_completion[] =
 /* What may follow: nothing that a shell could know, words, or paths. */
 enum kind { ANYTHING, WORDS, FILES, JOBS, FOLDERS };
 static const char *const kind_name[] = {"anything", "words", "files", "jobs", "folders"};
-struct value { enum kind kind; const char *words; /* "auto|portable" */ };
+struct value {
+    enum kind kind;
+    const char *words; /* "auto|portable" */
+};
 
 /* A command, or qringd: its flags and what else it takes. */
 struct set {
@@ -217,7 +220,8 @@ static void zsh(void) {
     fputs("#compdef qring qringd\n"
           "# zsh completion of qring and qringd: qring completion zsh\n"
           "_qring() {\n"
-          "    local -a commands=(\n", stdout);
+          "    local -a commands=(\n",
+          stdout);
     put_zsh_commands();
     fputs("    )\n"
           "    local command=qringd\n"
@@ -232,12 +236,14 @@ static void zsh(void) {
           "        (( CURRENT-- ))\n"
           "    fi\n"
           "    case $command in\n"
-          "    help) _describe command commands ;;\n", stdout);
+          "    help) _describe command commands ;;\n",
+          stdout);
     for_each(put_zsh);
     fputs("    esac\n"
           "}\n"
           "if [[ $funcstack[1] == _qring ]]; then _qring \"$@\"\n"
-          "else compdef _qring qring qringd; fi\n", stdout);
+          "else compdef _qring qring qringd; fi\n",
+          stdout);
 }
 
 /* ---- fish ---- */
@@ -249,7 +255,10 @@ static void put_fish_quoted(const char *text) {
 
 static void put_fish_value(struct value v) {
     static const char *const action[] = {
-        " -x", "", " -r -F", " -x -a '(__fish_complete_suffix .json)'",
+        " -x",
+        "",
+        " -r -F",
+        " -x -a '(__fish_complete_suffix .json)'",
         " -x -a '(__fish_complete_directories)'",
     };
     if (v.kind != WORDS) {
@@ -289,7 +298,8 @@ static void fish(void) {
           "complete -c qring -n __fish_use_subcommand -l help -d 'the commands'\n"
           "complete -c qring -n __fish_use_subcommand -l version -d 'the version'\n"
           "complete -c qring -n __fish_use_subcommand -a help -d 'the commands, or one of them'\n"
-          "complete -c qring -n '__fish_seen_subcommand_from help' -a '", stdout);
+          "complete -c qring -n '__fish_seen_subcommand_from help' -a '",
+          stdout);
     put_commands();
     fputs("'\n", stdout);
     for (size_t i = 0; i < qr_n_commands; i++) {

@@ -10,9 +10,11 @@ const char qr_help_gradient[] =
     "Exact derivatives as JSON with 17 digits, for checking us against other programs.\n"
     "\n"
     "Examples:\n"
-    "  qring gradient                                               # of the tutorial's mean loss, at its initial weights\n"
+    "  qring gradient                                               # of the tutorial's mean loss, "
+    "at its initial weights\n"
     "  qring gradient job.json --weights w.safetensors --of prediction   # one line per sample\n"
-    "  qring gradient job.json --samples 0,3                        # of the mean loss over two samples\n"
+    "  qring gradient job.json --samples 0,3                        # of the mean loss over two "
+    "samples\n"
     "\n"
     "Usage: qring gradient [JOB] [FLAGS]\n"
     "  --weights URL          .h5, .npz or .safetensors [the job's initial weights]\n"
@@ -21,11 +23,14 @@ const char qr_help_gradient[] =
     "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
     "  --threads T            [the cgroup's]\n"
     "\n"
-    "Output, one line of JSON: {\"samples\", \"loss\", \"gradient\"}; with --of prediction one line per sample {\"sample\", \"readouts\",\n"
-    "\"prediction\", \"gradient\"}. A gradient has the names and shapes of the weights, parameters in natural symbol order; a prediction with k\n"
+    "Output, one line of JSON: {\"samples\", \"loss\", \"gradient\"}; with --of prediction one "
+    "line per sample {\"sample\", \"readouts\",\n"
+    "\"prediction\", \"gradient\"}. A gradient has the names and shapes of the weights, parameters "
+    "in natural symbol order; a prediction with k\n"
     "components gives each a leading axis k.\n";
 
-static enum qr_code read_samples(const char *text, size_t n_train, size_t **ret, size_t *ret_n, struct qr_err *err) {
+static enum qr_code read_samples(const char *text, size_t n_train, size_t **ret, size_t *ret_n,
+                                 struct qr_err *err) {
     size_t n = 0, *list;
     if (!text) {
         list = qr_xcalloc(n_train, sizeof *list);
@@ -41,7 +46,9 @@ static enum qr_code read_samples(const char *text, size_t n_train, size_t **ret,
         uint64_t v;
         if (!qr_parse_u64(one, &v) || v >= n_train) {
             free(list);
-            return qr_fail(err, QR_INVALID_ARGUMENT, "--samples: '%.40s' is no position in the training set (0 ... %zu)", one, n_train - 1);
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "--samples: '%.40s' is no position in the training set (0 ... %zu)", one,
+                           n_train - 1);
         }
         list[n++] = v;
         s += len;
@@ -58,9 +65,11 @@ static void print_line(struct qr_buf *line) {
     qr_buf_clear(line);
 }
 
-static enum qr_code of_loss(const struct qr_loaded *l, const double *params, const size_t *sample, size_t n, struct qr_err *err) {
+static enum qr_code of_loss(const struct qr_loaded *l, const double *params, const size_t *sample,
+                            size_t n, struct qr_err *err) {
     double loss, *gradient = qr_xcalloc(qr_model_n_params(l->load.model) + 1, sizeof *gradient);
-    enum qr_code code = qr_loss_gradient(l->load.model, params, &l->load.data, sample, n, l->pool, &loss, gradient, err);
+    enum qr_code code = qr_loss_gradient(l->load.model, params, &l->load.data, sample, n, l->pool,
+                                         &loss, gradient, err);
     if (code == QR_OK) {
         struct qr_buf line = {0};
         struct qr_json_writer w = qr_json_writer(&line, 0);
@@ -81,18 +90,27 @@ static enum qr_code of_loss(const struct qr_loaded *l, const double *params, con
     return code;
 }
 
-struct at { struct qr_model_state *numbers; struct qr_model_workspace *workspace; double *p, *z, *gradient; };
+struct at {
+    struct qr_model_state *numbers;
+    struct qr_model_workspace *workspace;
+    double *p, *z, *gradient;
+};
 
-static enum qr_code one_prediction(const struct qr_loaded *l, struct at *at, size_t sample, struct qr_buf *line, struct qr_err *err) {
+static enum qr_code one_prediction(const struct qr_loaded *l, struct at *at, size_t sample,
+                                   struct qr_buf *line, struct qr_err *err) {
     const struct qr_model *m = l->load.model;
     size_t k = qr_model_n_outputs(m), n = qr_model_n_params(m), n_z = qr_model_n_readouts(m);
     const double *x = l->load.data.x + sample * l->load.data.n_columns;
-    bool fine = qr_model_predict(at->numbers, at->workspace, l->pool, &x, 1, at->p, n_z ? at->z : NULL);
+    bool fine =
+        qr_model_predict(at->numbers, at->workspace, l->pool, &x, 1, at->p, n_z ? at->z : NULL);
     for (size_t c = 0; c < k && fine; c++)
-        fine = qr_model_prediction_gradient(at->numbers, at->workspace, l->pool, x, c, at->gradient + c * n);
+        fine = qr_model_prediction_gradient(at->numbers, at->workspace, l->pool, x, c,
+                                            at->gradient + c * n);
     if (!fine)
         return qr_fail(err, QR_OUT_OF_RANGE,
-                       "sample %zu gives a number that is not finite or reaches 2^40; look at the weights and at this sample", sample);
+                       "sample %zu gives a number that is not finite or reaches 2^40; look at the "
+                       "weights and at this sample",
+                       sample);
     struct qr_json_writer w = qr_json_writer(line, 0);
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "sample");
@@ -112,15 +130,19 @@ static enum qr_code one_prediction(const struct qr_loaded *l, struct at *at, siz
     return QR_OK;
 }
 
-static enum qr_code of_predictions(const struct qr_loaded *l, const double *params, const size_t *sample, size_t n, struct qr_err *err) {
+static enum qr_code of_predictions(const struct qr_loaded *l, const double *params,
+                                   const size_t *sample, size_t n, struct qr_err *err) {
     const struct qr_model *m = l->load.model;
-    struct at at = {.numbers = qr_model_state_new(m), .p = qr_xcalloc(qr_model_n_outputs(m), sizeof(double)),
-                    .z = qr_xcalloc(qr_model_n_readouts(m) + 1, sizeof(double)),
-                    .gradient = qr_xcalloc(qr_model_n_outputs(m) * qr_model_n_params(m) + 1, sizeof(double))};
+    struct at at = {
+        .numbers = qr_model_state_new(m),
+        .p = qr_xcalloc(qr_model_n_outputs(m), sizeof(double)),
+        .z = qr_xcalloc(qr_model_n_readouts(m) + 1, sizeof(double)),
+        .gradient = qr_xcalloc(qr_model_n_outputs(m) * qr_model_n_params(m) + 1, sizeof(double))};
     struct qr_buf line = {0};
     enum qr_code code = qr_model_workspace_new(m, &at.workspace, err);
     if (code == QR_OK) qr_model_prepare(at.numbers, params);
-    for (size_t i = 0; i < n && code == QR_OK; i++) code = one_prediction(l, &at, sample[i], &line, err);
+    for (size_t i = 0; i < n && code == QR_OK; i++)
+        code = one_prediction(l, &at, sample[i], &line, err);
     qr_buf_free(&line);
     qr_model_workspace_free(at.workspace);
     qr_model_state_free(at.numbers);
@@ -132,7 +154,9 @@ static enum qr_code of_predictions(const struct qr_loaded *l, const double *para
 
 int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
     const char *weights = NULL, *samples = NULL, *of = "loss", *isa = NULL, *threads = NULL;
-    const struct qr_flag flags[] = {{"--weights", &weights, NULL}, {"--samples", &samples, NULL}, {"--of", &of, NULL},
+    const struct qr_flag flags[] = {{"--weights", &weights, NULL},
+                                    {"--samples", &samples, NULL},
+                                    {"--of", &of, NULL},
                                     {"--isa", &isa, NULL},
                                     {"--threads", &threads, NULL}};
     struct qr_words words;
@@ -140,18 +164,22 @@ int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
     struct qr_err err = {0};
     size_t *sample = NULL, n = 0;
     bool help;
-    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
+    enum qr_code code =
+        qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
     if (code == QR_OK && help) {
         fputs(self->help, stdout);
         return 0;
     }
     if (code == QR_OK && strcmp(of, "loss") != 0 && strcmp(of, "prediction") != 0)
-        code = qr_fail(&err, QR_INVALID_ARGUMENT, "--of: '%.40s' is neither loss nor prediction", of);
+        code =
+            qr_fail(&err, QR_INVALID_ARGUMENT, "--of: '%.40s' is neither loss nor prediction", of);
     if (code == QR_OK) code = qr_load(words.v[0], isa, threads, &l, &err);
-    if (code == QR_OK && weights) code = qr_workload_weights(&l.load, weights, l.load.initial, NULL, &err);
+    if (code == QR_OK && weights)
+        code = qr_workload_weights(&l.load, weights, l.load.initial, NULL, &err);
     if (code == QR_OK) code = read_samples(samples, l.load.data.n_train, &sample, &n, &err);
     if (code == QR_OK)
-        code = strcmp(of, "loss") == 0 ? of_loss(&l, l.load.initial, sample, n, &err) : of_predictions(&l, l.load.initial, sample, n, &err);
+        code = strcmp(of, "loss") == 0 ? of_loss(&l, l.load.initial, sample, n, &err)
+                                       : of_predictions(&l, l.load.initial, sample, n, &err);
     free(sample);
     qr_loaded_fini(&l);
     return qr_conclude(code, &err);

@@ -7,8 +7,10 @@
 #include "train/evaluate.h"
 
 const char qr_help_infer[] =
-    "Predictions, labels and mean squared error (or the job's other loss) of trained weights on the test set: the samples that training\n"
-    "holds out for validation. Printed as the tutorial's inference prints them; the same on a laptop and in a pod.\n"
+    "Predictions, labels and mean squared error (or the job's other loss) of trained weights on "
+    "the test set: the samples that training\n"
+    "holds out for validation. Printed as the tutorial's inference prints them; the same on a "
+    "laptop and in a pod.\n"
     "\n"
     "Examples:\n"
     "  qring infer --weights out/qcnn/weights.h5                        # the tutorial's model\n"
@@ -21,7 +23,8 @@ const char qr_help_infer[] =
     "  --weights URL          .h5 (also written by Keras), .npz or .safetensors [QRING_WEIGHTS]\n"
     "  --weights-gcs-bucket NAME, --weights-gcs-path PATH\n"
     "                         the tutorial's flags: --weights gs://NAME/PATH in two parts\n"
-    "  --predictions FILE     all predictions as CSV: sample, label, prediction; - instead of the text on standard output\n"
+    "  --predictions FILE     all predictions as CSV: sample, label, prediction; - instead of the "
+    "text on standard output\n"
     "  --json                 one object on standard output, predictions included\n"
     "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
     "  --threads T            [the cgroup's]\n";
@@ -42,7 +45,8 @@ static void put_cells(struct qr_buf *b, const double *v, size_t n) {
 
 static void put_heads(struct qr_buf *b, const char *name, size_t n) {
     if (n == 1) qr_buf_printf(b, ",%s", name);
-    else for (size_t i = 0; i < n; i++) qr_buf_printf(b, ",%s_%zu", name, i);
+    else
+        for (size_t i = 0; i < n; i++) qr_buf_printf(b, ",%s_%zu", name, i);
 }
 
 static void put_csv(const struct answer *a, struct qr_buf *b) {
@@ -63,14 +67,18 @@ static enum qr_code write_csv(const struct answer *a, const char *path, struct q
     struct qr_buf b = {0};
     enum qr_code code = QR_OK;
     put_csv(a, &b);
-    if (!qr_buf_ok(&b)) code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: the predictions exceed 1 GiB of text", path);
+    if (!qr_buf_ok(&b))
+        code =
+            qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: the predictions exceed 1 GiB of text", path);
     else if (strcmp(path, "-") == 0) fputs(qr_buf_string(&b), stdout);
     else code = qr_url_write(path, qr_buf_view(&b), err);
     qr_buf_free(&b);
     return code;
 }
 
-static const char *metric_name(const struct answer *a, size_t i) { return i ? qr_metric_names[a->l->job->train.metrics[i - 1]] : "loss"; }
+static const char *metric_name(const struct answer *a, size_t i) {
+    return i ? qr_metric_names[a->l->job->train.metrics[i - 1]] : "loss";
+}
 
 static void print_json(const struct answer *a, const char *weights) {
     size_t k = qr_model_n_outputs(a->l->load.model), n_sums = qr_model_n_sums(a->l->load.model);
@@ -107,7 +115,8 @@ static void print_json(const struct answer *a, const char *weights) {
     qr_buf_free(&b);
 }
 
-/* [a b c ...] over lines, samples with more than one column as [a b] each. row: values of sample i. */
+/* [a b c ...] over lines, samples with more than one column as [a b] each. row: values of sample i.
+ */
 static void print_array(const struct answer *a, size_t columns, size_t a_line, bool fixed,
                         const double *(*row)(const struct answer *a, size_t i)) {
     size_t lines = columns > 1 ? 1 : a_line;
@@ -121,7 +130,8 @@ static void print_array(const struct answer *a, size_t columns, size_t a_line, b
         }
         if (columns > 1) putchar('[');
         for (size_t c = 0; c < columns; c++) {
-            qr_auto(qr_free_p) char *cell = fixed ? qr_xasprintf("%11.8f", row(a, i)[c]) : qr_xasprintf("%2g", row(a, i)[c]);
+            qr_auto(qr_free_p) char *cell =
+                fixed ? qr_xasprintf("%11.8f", row(a, i)[c]) : qr_xasprintf("%2g", row(a, i)[c]);
             printf("%s%s", c ? " " : "", cell);
         }
         if (columns > 1) putchar(']');
@@ -129,10 +139,15 @@ static void print_array(const struct answer *a, size_t columns, size_t a_line, b
     puts("]");
 }
 
-static const double *predictions_of(const struct answer *a, size_t i) { return a->p + i * qr_model_n_outputs(a->l->load.model); }
-static const double *labels_of(const struct answer *a, size_t i) { return a->l->load.data.y + a->sample[i] * a->l->load.data.n_outputs; }
+static const double *predictions_of(const struct answer *a, size_t i) {
+    return a->p + i * qr_model_n_outputs(a->l->load.model);
+}
+static const double *labels_of(const struct answer *a, size_t i) {
+    return a->l->load.data.y + a->sample[i] * a->l->load.data.n_outputs;
+}
 
-/* As the tutorial's inference prints its results, then a line of ours. Nothing here depends on the machine or on where the weights lie. */
+/* As the tutorial's inference prints its results, then a line of ours. Nothing here depends on the
+ * machine or on where the weights lie. */
 static void print_text(const struct answer *a) {
     enum qr_loss loss = a->l->job->train.loss;
     puts("Results");
@@ -142,8 +157,10 @@ static void print_text(const struct answer *a) {
     if (loss == QR_MSE) printf("Mean squared error:  %.8f\n", a->means[0]);
     else printf("Loss (%s):  %.8f\n", qr_loss_names[loss], a->means[0]);
     if (a->n > WHOLE) printf("(--predictions FILE writes all %zu)\n", a->n);
-    printf("%zu samples%s", a->n, a->held_out ? " (validation set)" : " (all: the job holds none out)");
-    for (size_t i = 0; i < qr_model_n_sums(a->l->load.model); i++) printf(" - %s: %.4f", metric_name(a, i), a->means[i]);
+    printf("%zu samples%s", a->n,
+           a->held_out ? " (validation set)" : " (all: the job holds none out)");
+    for (size_t i = 0; i < qr_model_n_sums(a->l->load.model); i++)
+        printf(" - %s: %.4f", metric_name(a, i), a->means[i]);
     printf("\n");
 }
 
@@ -156,21 +173,29 @@ static enum qr_code evaluate(struct answer *a, struct qr_err *err) {
     a->p = qr_xcalloc(a->n * qr_model_n_outputs(w->model), sizeof *a->p);
     a->means = qr_xcalloc(qr_model_n_sums(w->model), sizeof *a->means);
     for (size_t i = 0; i < a->n; i++) a->sample[i] = begin + i;
-    return qr_evaluate(w->model, w->initial, &w->data, a->sample, a->n, a->l->pool, a->p, NULL, a->means, err);
+    return qr_evaluate(w->model, w->initial, &w->data, a->sample, a->n, a->l->pool, a->p, NULL,
+                       a->means, err);
 }
 
-/* Where the weights are: --weights, the tutorial's two flags, QRING_WEIGHTS. *ret_url on the heap. */
-static enum qr_code find_weights(const char *weights, const char *bucket, const char *path, char **ret_url, struct qr_err *err) {
+/* Where the weights are: --weights, the tutorial's two flags, QRING_WEIGHTS. *ret_url on the heap.
+ */
+static enum qr_code find_weights(const char *weights, const char *bucket, const char *path,
+                                 char **ret_url, struct qr_err *err) {
     const char *set = getenv("QRING_WEIGHTS");
     if (weights && (bucket || path))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--weights and --weights-gcs-%s name two places; give one", bucket ? "bucket" : "path");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--weights and --weights-gcs-%s name two places; give one",
+                       bucket ? "bucket" : "path");
     if (!bucket != !path)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--weights-gcs-bucket and --weights-gcs-path go together; --weights-gcs-%s is missing",
-                       path ? "bucket" : "path");
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "--weights-gcs-bucket and --weights-gcs-path go together; --weights-gcs-%s is missing",
+            path ? "bucket" : "path");
     if (!weights && !bucket && set && *set) weights = set;
     if (!weights && !bucket)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--weights is missing: which weights are to be tried? (qring run writes out/NAME/weights.h5)");
+                       "--weights is missing: which weights are to be tried? (qring run writes "
+                       "out/NAME/weights.h5)");
     *ret_url = weights ? qr_xstrdup(weights) : qr_xasprintf("gs://%s/%s", bucket, path);
     return QR_OK;
 }
@@ -181,7 +206,8 @@ static const char *job_of(const struct qr_words *words) {
 }
 
 int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
-    const char *weights = NULL, *bucket = NULL, *path = NULL, *predictions = NULL, *isa = NULL, *threads = NULL;
+    const char *weights = NULL, *bucket = NULL, *path = NULL, *predictions = NULL, *isa = NULL,
+               *threads = NULL;
     bool help, json = false;
     const struct qr_flag flags[] = {{"--weights", &weights, NULL},
                                     {"--weights-gcs-bucket", &bucket, NULL},
@@ -195,7 +221,8 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     struct qr_loaded l = {0};
     struct answer a = {.l = &l};
     struct qr_err err = {0};
-    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
+    enum qr_code code =
+        qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
     if (code == QR_OK && help) {
         fputs(self->help, stdout);
         return 0;
@@ -203,7 +230,9 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     bool csv = predictions && strcmp(predictions, "-") == 0;
     if (code == QR_OK) code = find_weights(weights, bucket, path, &url, &err);
     if (code == QR_OK && csv && json)
-        code = qr_fail(&err, QR_INVALID_ARGUMENT, "--json and --predictions - both want standard output; the JSON has the predictions too");
+        code = qr_fail(&err, QR_INVALID_ARGUMENT,
+                       "--json and --predictions - both want standard output; the JSON has the "
+                       "predictions too");
     if (code == QR_OK) code = qr_load(job_of(&words), isa, threads, &l, &err);
     if (code == QR_OK) code = qr_workload_weights(&l.load, url, l.load.initial, NULL, &err);
     if (code == QR_OK) code = evaluate(&a, &err);

@@ -16,42 +16,47 @@ const struct qr_command qr_commands[] = {
     {"infer", "infer [JOB] --weights URL", "predictions, labels and loss on the test set",
      qr_help_infer, qr_command_infer},
     {"gradient", "gradient [JOB] [--of loss|prediction]",
-     "exact derivatives as JSON, to check against other programs",
-     qr_help_gradient, qr_command_gradient},
+     "exact derivatives as JSON, to check against other programs", qr_help_gradient,
+     qr_command_gradient},
     {"validate", "validate [JOB] [--price-per-cpu-hour P]",
-     "try everything first: ring, names, buckets, memory, time, cost",
-     qr_help_validate, qr_command_validate},
+     "try everything first: ring, names, buckets, memory, time, cost", qr_help_validate,
+     qr_command_validate},
     {"status", "status HOST:PORT",
-     "a running worker: members, step rate, who is slow, its last error",
-     qr_help_status, qr_command_status},
-    {"show", "show [JOB]", "draw the circuit; parameters, gates, blocks, cost",
-     qr_help_show, qr_command_show},
-    {"weights", "weights FILE...", "list, compare or convert weights",
-     qr_help_weights, qr_command_weights},
+     "a running worker: members, step rate, who is slow, its last error", qr_help_status,
+     qr_command_status},
+    {"show", "show [JOB]", "draw the circuit; parameters, gates, blocks, cost", qr_help_show,
+     qr_command_show},
+    {"weights", "weights FILE...", "list, compare or convert weights", qr_help_weights,
+     qr_command_weights},
     {"certs", "certs JOB --out DIR|--secret",
-     "a job's CA and certificate, for TLS between its workers",
-     qr_help_certs, qr_command_certs},
+     "a job's CA and certificate, for TLS between its workers", qr_help_certs, qr_command_certs},
     {"completion", "completion bash|zsh|fish", "the shell's completion, to be sourced",
      qr_help_completion, qr_command_completion},
 };
 const size_t qr_n_commands = sizeof qr_commands / sizeof *qr_commands;
 
 static void print_help(FILE *out) {
-    fputs("qring - train quantum-classical models on many workers, with the same bits on any number of them\n"
+    fputs("qring - train quantum-classical models on many workers, with the same bits on any "
+          "number of them\n"
           "\n"
           "Examples:\n"
-          "  qring run                                      # the tutorial's model, one worker, into out/qcnn\n"
+          "  qring run                                      # the tutorial's model, one worker, "
+          "into out/qcnn\n"
           "  qring run deploy/jobs/qcnn.json -n 2           # two real workers on loopback\n"
           "  qring show                                     # its circuit\n"
           "  qring infer --weights out/qcnn/weights.h5      # how good is it?\n"
           "\n"
           "Usage: qring COMMAND [ARGUMENTS]\n"
           "\n"
-          "Commands:\n", out);
-    for (size_t i = 0; i < qr_n_commands; i++) fprintf(out, "  %-40s %s\n", qr_commands[i].usage, qr_commands[i].summary);
+          "Commands:\n",
+          out);
+    for (size_t i = 0; i < qr_n_commands; i++)
+        fprintf(out, "  %-40s %s\n", qr_commands[i].usage, qr_commands[i].summary);
     fputs("  help [COMMAND]                           this text, or a command's\n"
           "\n"
-          "JOB is a path or URL of a job file; without it the built-in tutorial is meant. qring COMMAND --help shows examples and flags.\n", out);
+          "JOB is a path or URL of a job file; without it the built-in tutorial is meant. qring "
+          "COMMAND --help shows examples and flags.\n",
+          out);
 }
 
 static const struct qr_command *find(const char *name) {
@@ -65,8 +70,11 @@ static int unknown_command(const char *name) {
     for (size_t i = 0; i < qr_n_commands; i++) names[i] = qr_commands[i].name;
     names[qr_n_commands] = "help";
     const char *near = qr_nearest(name, names, qr_n_commands + 1);
-    if (near) qr_error(qr_command_log(), "qring", "unknown command '%.80s'; did you mean '%s'?", name, near);
-    else qr_error(qr_command_log(), "qring", "unknown command '%.80s'; qring help lists them", name);
+    if (near)
+        qr_error(qr_command_log(), "qring", "unknown command '%.80s'; did you mean '%s'?", name,
+                 near);
+    else
+        qr_error(qr_command_log(), "qring", "unknown command '%.80s'; qring help lists them", name);
     return 2;
 }
 
@@ -83,7 +91,8 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
-        printf("qring %s (arithmetic %s, %s)\n", QR_VERSION, qr_contract_name(QR_SINGLE), qr_contract_name(QR_DOUBLE));
+        printf("qring %s (arithmetic %s, %s)\n", QR_VERSION, qr_contract_name(QR_SINGLE),
+               qr_contract_name(QR_DOUBLE));
         return 0;
     }
     if (strcmp(name, "help") == 0) {

@@ -15,29 +15,39 @@
 #include "worker/tls.h"
 
 const char qr_help_run[] =
-    "Trains a job on this machine with N real worker processes, which talk over loopback as pods do over a network.\n"
+    "Trains a job on this machine with N real worker processes, which talk over loopback as pods "
+    "do over a network.\n"
     "\n"
     "Examples:\n"
-    "  qring run                                        # the tutorial's model, one worker, into out/qcnn\n"
+    "  qring run                                        # the tutorial's model, one worker, into "
+    "out/qcnn\n"
     "  qring run deploy/jobs/qcnn.json -n 2 --out /tmp/q  # two workers: the same bits\n"
     "  qring run job.json -n 4 --epochs 5 --allreduce ring --isa portable\n"
     "\n"
     "Usage: qring run [JOB] [FLAGS]\n"
     "  -n N                   workers [1]\n"
-    "  --out DIR              weights.h5, weights.safetensors, result.json, steps.jsonl, checkpoints, worker-<i>.log [out/NAME]\n"
-    "  --checkpoints URL      where the same command goes on from when it was interrupted; none [OUT/checkpoints]\n"
-    "  --fresh                train again from the start; checkpoints that are there are taken away\n"
-    "  --logdir URL           event files for TensorBoard, in a folder or at gs://; '' for none [OUT/logs]\n"
+    "  --out DIR              weights.h5, weights.safetensors, result.json, steps.jsonl, "
+    "checkpoints, worker-<i>.log [out/NAME]\n"
+    "  --checkpoints URL      where the same command goes on from when it was interrupted; none "
+    "[OUT/checkpoints]\n"
+    "  --fresh                train again from the start; checkpoints that are there are taken "
+    "away\n"
+    "  --logdir URL           event files for TensorBoard, in a folder or at gs://; '' for none "
+    "[OUT/logs]\n"
     "  --epochs E             [the job's]\n"
     "  --threads T            of each worker [this machine's, divided among them]\n"
     "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
-    "  --plaintext            no TLS between the workers [TLS, with certificates for this run alone]\n"
+    "  --plaintext            no TLS between the workers [TLS, with certificates for this run "
+    "alone]\n"
     "  --http-port PORT       probes and metrics of worker i on PORT + i [0: none]\n"
-    "  --restart              a worker that dies is started again, and joins while the others train\n"
+    "  --restart              a worker that dies is started again, and joins while the others "
+    "train\n"
     "  --json                 result.json on standard output, progress on standard error\n"
-    "  and every flag of qringd (qringd --help), for all workers, but those that say who a worker is.\n"
+    "  and every flag of qringd (qringd --help), for all workers, but those that say who a worker "
+    "is.\n"
     "\n"
-    "Ctrl-C stops all workers and ends with 0; so does SIGTERM, with 143 (--exit-on-drain). When a worker dies, the others go on, and the\n"
+    "Ctrl-C stops all workers and ends with 0; so does SIGTERM, with 143 (--exit-on-drain). When a "
+    "worker dies, the others go on, and the\n"
     "results are the same bits; when all die, this command ends with 138.\n";
 
 struct run_command {
@@ -50,11 +60,11 @@ struct run_command {
     char *out;
     struct qr_run_lock lock; /* on out, for this command and its workers */
     enum qr_isa isa;
-    FILE *people;             /* where the table and the bar go */
+    FILE *people; /* where the table and the bar go */
     struct qr_progress progress;
     struct qr_buf wrote;
     bool done, has_val_loss;
-    struct qr_buf stopped;   /* why training ended before its last epoch; empty: it did not */
+    struct qr_buf stopped; /* why training ended before its last epoch; empty: it did not */
     char digest[33];
     double loss, val_loss;
 };
@@ -69,26 +79,33 @@ static void pass_on(struct run_command *r, char *argument) {
 static enum qr_code set_workers(struct run_command *r, const char *text, struct qr_err *err) {
     uint64_t n;
     if (!text || !qr_parse_u64(text, &n) || n < 1 || n > QR_MAX_MEMBERS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "-n: '%.40s' is not a number of workers in 1 ... %d", text ? text : "",
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "-n: '%.40s' is not a number of workers in 1 ... %d", text ? text : "",
                        QR_MAX_MEMBERS);
     r->n_workers = (unsigned)n;
     return QR_OK;
 }
 
 bool qr_run_refuses(const char *name) {
-    static const char *const ours[] = {"index", "peers", "peer-template", "replicas", "port", "bind", "print-identity", "print-settings",
+    static const char *const ours[] = {"index",   "peers",       "peer-template",  "replicas",
+                                       "port",    "bind",        "print-identity", "print-settings",
                                        "version", "progress-fd", "lock-fd"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (strcmp(name, ours[i]) == 0) return true;
     return false;
 }
 
-static enum qr_code worker_flag(struct run_command *r, const char *name, const char *value, struct qr_err *err) {
+static enum qr_code worker_flag(struct run_command *r, const char *name, const char *value,
+                                struct qr_err *err) {
     if (qr_run_refuses(name))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--%s is not for qring run, which tells each worker who it is; try qringd", name);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--%s is not for qring run, which tells each worker who it is; try qringd",
+                       name);
     enum qr_code code = qr_settings_set(&r->settings, name, value, err);
     if (strcmp(name, "fresh") == 0) return code; /* done once, before any worker */
-    if (strcmp(name, "http-port") == 0) r->http_port = code == QR_OK && r->settings.http_port > 0 ? (unsigned)r->settings.http_port : 0;
+    if (strcmp(name, "http-port") == 0)
+        r->http_port =
+            code == QR_OK && r->settings.http_port > 0 ? (unsigned)r->settings.http_port : 0;
     else if (code == QR_OK && r->n_arguments < 64) pass_on(r, qr_xasprintf("--%s=%s", name, value));
     return code;
 }
@@ -100,13 +117,18 @@ static enum qr_code unknown_flag(const char *name, struct qr_err *err) {
     names[n++] = "json";
     names[n++] = "restart";
     const char *near = qr_nearest(name, names, n);
-    if (near) return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; did you mean --%s?", name, near);
-    return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; qring run --help and qringd --help list them", name);
+    if (near)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; did you mean --%s?", name,
+                       near);
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "unknown flag --%.80s; qring run --help and qringd --help list them", name);
 }
 
-static enum qr_code long_flag(struct run_command *r, const char *text, const char *next, int *ret_took, struct qr_err *err) {
+static enum qr_code long_flag(struct run_command *r, const char *text, const char *next,
+                              int *ret_took, struct qr_err *err) {
     const char *equals = strchr(text, '=');
-    qr_auto(qr_free_p) char *name = qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
+    qr_auto(qr_free_p) char *name =
+        qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
     int arity = qr_settings_arity(name);
     if (strcmp(name, "json") == 0 && !equals) {
         r->json = true;
@@ -127,7 +149,8 @@ static enum qr_code long_flag(struct run_command *r, const char *text, const cha
     return worker_flag(r, name, value, err);
 }
 
-static enum qr_code read_arguments(struct run_command *r, int argc, char **argv, struct qr_err *err) {
+static enum qr_code read_arguments(struct run_command *r, int argc, char **argv,
+                                   struct qr_err *err) {
     enum qr_code code = QR_OK;
     for (int i = 1; i < argc && code == QR_OK; i++) {
         const char *a = argv[i];
@@ -145,7 +168,9 @@ static enum qr_code read_arguments(struct run_command *r, int argc, char **argv,
         } else if (a[0] == '-' && a[1]) {
             code = qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; --help lists them", a);
         } else if (r->settings.job) {
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "two jobs are named, '%.200s' and '%.200s'; run takes one", r->settings.job, a);
+            code = qr_fail(err, QR_INVALID_ARGUMENT,
+                           "two jobs are named, '%.200s' and '%.200s'; run takes one",
+                           r->settings.job, a);
         } else {
             r->settings.job = qr_xstrdup(a);
         }
@@ -156,9 +181,11 @@ static enum qr_code read_arguments(struct run_command *r, int argc, char **argv,
 /* ---- before any worker ---- */
 
 /* What an earlier run left: taken away, or gone on from, or all there is to do. Said here, once. */
-static enum qr_code look_back(struct run_command *r, const struct qr_outputs *outputs, const struct qr_workload *load, struct qr_err *err) {
+static enum qr_code look_back(struct run_command *r, const struct qr_outputs *outputs,
+                              const struct qr_workload *load, struct qr_err *err) {
     uint64_t epochs = r->settings.epochs > 0 ? (uint64_t)r->settings.epochs : r->job->train.epochs;
-    unsigned long long planned = epochs * qr_batch_count(load->data.n_train, r->job->train.batch_size);
+    unsigned long long planned =
+        epochs * qr_batch_count(load->data.n_train, r->job->train.batch_size);
     const char *url = outputs->checkpoints_url;
     struct qr_start start;
     if (r->settings.fresh) return qr_place_forget(url, err);
@@ -166,17 +193,21 @@ static enum qr_code look_back(struct run_command *r, const struct qr_outputs *ou
     unsigned long long step = start.state.step, epoch = start.state.epoch;
     qr_place_warn(&start.notes, qr_command_log());
     if (start.found == QR_FOUND_STATE)
-        fprintf(r->people, "goes on from step %llu of %llu, %llu epochs finished (%s; --fresh trains from the start)\n", step, planned,
-                epoch, url);
+        fprintf(r->people,
+                "goes on from step %llu of %llu, %llu epochs finished (%s; --fresh trains from the "
+                "start)\n",
+                step, planned, epoch, url);
     r->trained = start.found == QR_FOUND_DONE;
     if (r->trained)
-        fprintf(r->people, "already trained: %llu steps, %llu epochs, weights in %s; --fresh trains again\n", step, epoch,
-                outputs->weights_url);
+        fprintf(r->people,
+                "already trained: %llu steps, %llu epochs, weights in %s; --fresh trains again\n",
+                step, epoch, outputs->weights_url);
     qr_start_fini(&start);
     return code;
 }
 
-/* Everything that can be wrong with the job, the data or the outputs is said here, once, and nothing is left behind. */
+/* Everything that can be wrong with the job, the data or the outputs is said here, once, and
+ * nothing is left behind. */
 static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     struct qr_settings *s = &r->settings;
     struct qr_workload load;
@@ -216,11 +247,15 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
         struct qr_buf table = {0};
         qr_model_table(load.model, r->job, &table);
         outputs.dir_was_there = true; /* the workers' logs go there */
-        fprintf(r->people, "%s%zu samples train, %zu validate\n", qr_buf_string(&table), load.data.n_train,
-                load.data.n_samples - load.data.n_train);
-        fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s%s\n", r->n_workers, r->n_workers == 1 ? "" : "s",
-                r->n_threads, r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa), r->n_workers == 1 ? "none" : s->allreduce,
-                r->n_workers == 1 ? "" : s->plaintext ? ", plaintext" : ", TLS");
+        fprintf(r->people, "%s%zu samples train, %zu validate\n", qr_buf_string(&table),
+                load.data.n_train, load.data.n_samples - load.data.n_train);
+        fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s%s\n",
+                r->n_workers, r->n_workers == 1 ? "" : "s", r->n_threads,
+                r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa),
+                r->n_workers == 1 ? "none" : s->allreduce,
+                r->n_workers == 1 ? ""
+                : s->plaintext    ? ", plaintext"
+                                  : ", TLS");
         qr_buf_free(&table);
         if (outputs.checkpoints_url) code = look_back(r, &outputs, &load, err);
         fflush(r->people);
@@ -251,8 +286,10 @@ static void arrange_arguments(struct run_command *r) {
     for (size_t i = 0; i < n; i++) pass_on(r, given[i]);
     pass_on(r, qr_xasprintf("--threads=%u", r->n_threads));
     pass_on(r, qr_xasprintf("--out=%s", r->out));
-    static const char *const names[] = {"index", "peers", "peer-template", "replicas", "port", "bind"};
-    for (size_t i = 0; r->job->worker && i < sizeof names / sizeof *names; i++) /* the job file's are for clusters */
+    static const char *const names[] = {"index",    "peers", "peer-template",
+                                        "replicas", "port",  "bind"};
+    /* the job file's are for clusters */
+    for (size_t i = 0; r->job->worker && i < sizeof names / sizeof *names; i++)
         pass_on(r, qr_xasprintf("--%s=", names[i]));
     if (r->tls) pass_on(r, qr_xstrdup("--tls-dir="));
 }
@@ -260,13 +297,16 @@ static void arrange_arguments(struct run_command *r) {
 static enum qr_code find_worker(char **ret, struct qr_err *err) {
     char path[4096];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n <= 0) return qr_fail(err, QR_INTERNAL, "/proc/self/exe cannot be read, so qringd cannot be found");
+    if (n <= 0)
+        return qr_fail(err, QR_INTERNAL,
+                       "/proc/self/exe cannot be read, so qringd cannot be found");
     path[n] = 0;
     char *slash = strrchr(path, '/');
     *slash = 0;
     *ret = qr_path_join(path, "qringd");
     if (access(*ret, X_OK) == 0) return QR_OK;
-    enum qr_code code = qr_fail(err, QR_NOT_FOUND, "%s: the worker's program is not there; it belongs beside qring", *ret);
+    enum qr_code code = qr_fail(
+        err, QR_NOT_FOUND, "%s: the worker's program is not there; it belongs beside qring", *ret);
     free(*ret);
     *ret = NULL;
     return code;
@@ -280,27 +320,35 @@ static void on_done(struct run_command *r, const struct qr_json *event) {
     r->done = true;
     if (qr_json_string(qr_json_get(event, "state_digest"), "state_digest", &digest, NULL) == QR_OK)
         snprintf(r->digest, sizeof r->digest, "%s", digest);
-    if (qr_json_double(qr_json_get(event, "loss"), "loss", -1e308, 1e308, &r->loss, NULL) != QR_OK) r->loss = 0;
-    r->has_val_loss = val && qr_json_double(val, "val_loss", -1e308, 1e308, &r->val_loss, NULL) == QR_OK;
+    if (qr_json_double(qr_json_get(event, "loss"), "loss", -1e308, 1e308, &r->loss, NULL) != QR_OK)
+        r->loss = 0;
+    r->has_val_loss =
+        val && qr_json_double(val, "val_loss", -1e308, 1e308, &r->val_loss, NULL) == QR_OK;
     qr_buf_clear(&r->stopped);
-    if (qr_json_string(qr_json_get(event, "stopped"), "stopped", &path, NULL) == QR_OK) qr_buf_puts(&r->stopped, path);
+    if (qr_json_string(qr_json_get(event, "stopped"), "stopped", &path, NULL) == QR_OK)
+        qr_buf_puts(&r->stopped, path);
     qr_buf_clear(&r->wrote);
-    for (const struct qr_json *p = qr_json_first(qr_json_get(event, "wrote")); p; p = qr_json_next(p))
-        if (qr_json_string(p, "wrote", &path, NULL) == QR_OK) qr_buf_printf(&r->wrote, "  %s\n", path);
+    for (const struct qr_json *p = qr_json_first(qr_json_get(event, "wrote")); p;
+         p = qr_json_next(p))
+        if (qr_json_string(p, "wrote", &path, NULL) == QR_OK)
+            qr_buf_printf(&r->wrote, "  %s\n", path);
 }
 
 static void on_event(void *ctx, const struct qr_json *event) {
     struct run_command *r = ctx;
     const char *kind;
-    if (qr_json_string(qr_json_get(event, "event"), "event", &kind, NULL) == QR_OK && strcmp(kind, "done") == 0) on_done(r, event);
+    if (qr_json_string(qr_json_get(event, "event"), "event", &kind, NULL) == QR_OK &&
+        strcmp(kind, "done") == 0)
+        on_done(r, event);
     qr_progress_event(&r->progress, event);
 }
 
-static void on_lost(void *ctx, unsigned worker, const char *sentence, unsigned n_left, bool comes_back) {
+static void on_lost(void *ctx, unsigned worker, const char *sentence, unsigned n_left,
+                    bool comes_back) {
     struct run_command *r = ctx;
     qr_progress_end(&r->progress);
-    qr_warn(qr_command_log(), "qring", "worker %u: %s; %u %s on%s", worker, sentence, n_left, n_left == 1 ? "goes" : "go",
-            comes_back ? ", and it is started again" : "");
+    qr_warn(qr_command_log(), "qring", "worker %u: %s; %u %s on%s", worker, sentence, n_left,
+            n_left == 1 ? "goes" : "go", comes_back ? ", and it is started again" : "");
 }
 
 static void print_result(const struct run_command *r) {
@@ -314,13 +362,14 @@ static void print_result(const struct run_command *r) {
 static int conclude(struct run_command *r, const struct qr_local_result *result) {
     qr_progress_end(&r->progress);
     if (result->sentence) {
-        qr_error(qr_command_log(), "qring", "worker %d: %s (its log: %s/worker-%d.log)", result->worker, result->sentence, r->out,
-                 result->worker);
+        qr_error(qr_command_log(), "qring", "worker %d: %s (its log: %s/worker-%d.log)",
+                 result->worker, result->sentence, r->out, result->worker);
         return result->exit_code;
     }
     if (!r->done) {
         if (result->interrupted) fprintf(r->people, "stopped: all workers have ended\n");
-        return result->terminated && result->exit_code == 0 ? (int)r->settings.exit_on_drain : result->exit_code;
+        return result->terminated && result->exit_code == 0 ? (int)r->settings.exit_on_drain
+                                                            : result->exit_code;
     }
     if (r->stopped.n) fprintf(r->people, "%s\n", qr_buf_string(&r->stopped));
     fprintf(r->people, "wrote\n%s", qr_buf_string(&r->wrote));
@@ -339,11 +388,22 @@ static enum qr_code start(struct run_command *r, int *ret_exit_code, struct qr_e
     if (code == QR_OK && r->trained && r->json) print_result(r);
     if (code != QR_OK || r->trained) return code;
     arrange_arguments(r);
-    r->progress = (struct qr_progress){.out = r->people, .terminal = isatty(fileno(r->people)), .clock = &qr_clock_monotonic};
+    r->progress = (struct qr_progress){
+        .out = r->people, .terminal = isatty(fileno(r->people)), .clock = &qr_clock_monotonic};
     const struct qr_local_options opt = {
-        .program = program, .n_workers = r->n_workers, .arguments = (const char *const *)r->arguments, .n_arguments = r->n_arguments,
-        .environment = environ, .log_dir = r->out, .lock_fd = r->lock.held ? &r->lock.fd : NULL, .tls = r->tls, .http_port = r->http_port, .restart = r->restart, .event = on_event,
-        .lost = on_lost, .ctx = r,
+        .program = program,
+        .n_workers = r->n_workers,
+        .arguments = (const char *const *)r->arguments,
+        .n_arguments = r->n_arguments,
+        .environment = environ,
+        .log_dir = r->out,
+        .lock_fd = r->lock.held ? &r->lock.fd : NULL,
+        .tls = r->tls,
+        .http_port = r->http_port,
+        .restart = r->restart,
+        .event = on_event,
+        .lost = on_lost,
+        .ctx = r,
     };
     if ((code = qr_local_run(&opt, &result, err)) != QR_OK) return code;
     *ret_exit_code = conclude(r, &result);

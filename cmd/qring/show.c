@@ -9,8 +9,10 @@
 #include "sim/sim.h"
 
 const char qr_help_show[] =
-    "Draws a job's circuit; says its parameters, gates, blocks and what a gradient costs; lists parameters that no read-out can see.\n"
-    "With --plan: which gates became which blocks, on which qubits, in which order; operations, bytes and memory of each stage.\n"
+    "Draws a job's circuit; says its parameters, gates, blocks and what a gradient costs; lists "
+    "parameters that no read-out can see.\n"
+    "With --plan: which gates became which blocks, on which qubits, in which order; operations, "
+    "bytes and memory of each stage.\n"
     "\n"
     "Examples:\n"
     "  qring show                     # the tutorial's model\n"
@@ -24,9 +26,15 @@ const char qr_help_show[] =
     "  --isa NAME             the kernels to compile for: auto, portable, avx2, avx512, neon\n"
     "  --json                 one object on standard output, without the drawing\n";
 
-struct shown { struct qr_job *job; struct qr_dataset data; struct qr_model *model; uint8_t *zero_gradient; };
+struct shown {
+    struct qr_job *job;
+    struct qr_dataset data;
+    struct qr_model *model;
+    uint8_t *zero_gradient;
+};
 
-static enum qr_code load(struct shown *s, const char *job, const char *isa_name, struct qr_err *err) {
+static enum qr_code load(struct shown *s, const char *job, const char *isa_name,
+                         struct qr_err *err) {
     enum qr_isa isa = QR_ISA_PORTABLE;
     size_t columns = 0;
     enum qr_code code = qr_isa_parse(isa_name, &isa, err);
@@ -53,13 +61,17 @@ static enum qr_code read_width(const char *columns, unsigned *ret, struct qr_err
     struct winsize size;
     uint64_t n;
     if (columns && (!qr_parse_u64(columns, &n) || n < 20 || n > 100000))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--columns: '%.40s' is not a number in 20 ... 100000", columns);
-    *ret = columns ? (unsigned)n : ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col : 120;
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--columns: '%.40s' is not a number in 20 ... 100000", columns);
+    *ret = columns                                                             ? (unsigned)n
+           : ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col
+                                                                               : 120;
     return QR_OK;
 }
 
 /* "qconv20", or "qconv20 of pqc_1" where there are several filters. */
-static void put_zero_gradient_name(struct qr_buf *b, const struct shown *s, const struct qr_model_tensor *t, size_t i) {
+static void put_zero_gradient_name(struct qr_buf *b, const struct shown *s,
+                                   const struct qr_model_tensor *t, size_t i) {
     const struct qr_circuit *c = qr_model_circuit(s->model);
     qr_buf_puts(b, c->param_names[i]);
     if (s->job->n_filters > 1) qr_buf_printf(b, " of %.*s", (int)strcspn(t->name, "/"), t->name);
@@ -92,21 +104,26 @@ static void put_flop(struct qr_buf *b, double flop) {
 /* Of the micro-batches that the job trains in. */
 static struct qr_sim_report *report_of(const struct shown *s) {
     size_t batch = s->job->train.batch_size, size = s->job->micro_batch_size;
-    const struct qr_sim_report_options opt = {.n_samples = size < batch ? size : batch, .max_samples = size,
-                                              .head_known = qr_model_head_known(s->model),
-                                              .param_names = (const char *const *)qr_model_circuit(s->model)->param_names};
+    const struct qr_sim_report_options opt = {
+        .n_samples = size < batch ? size : batch,
+        .max_samples = size,
+        .head_known = qr_model_head_known(s->model),
+        .param_names = (const char *const *)qr_model_circuit(s->model)->param_names};
     return qr_sim_report_new(qr_model_plan(s->model), &opt);
 }
 
 static void circuit_text(const struct shown *s, bool plan, unsigned columns, struct qr_buf *b) {
     const struct qr_circuit *c = qr_model_circuit(s->model);
-    qr_auto(qr_free_p) char *drawing = plan ? NULL : qr_circuit_draw(c, s->job->readouts, s->job->n_readouts, columns);
+    qr_auto(qr_free_p) char *drawing =
+        plan ? NULL : qr_circuit_draw(c, s->job->readouts, s->job->n_readouts, columns);
     struct qr_sim_report *r = report_of(s);
     if (drawing) qr_buf_printf(b, "%s\n", drawing);
-    qr_buf_printf(b, "circuit     %u qubits, %zu gates, %u parameters, %u data columns", c->n_qubits, c->n_gates, c->n_params, c->n_columns);
+    qr_buf_printf(b, "circuit     %u qubits, %zu gates, %u parameters, %u data columns",
+                  c->n_qubits, c->n_gates, c->n_params, c->n_columns);
     if (s->job->n_filters > 1) qr_buf_printf(b, "; %u independent copies", s->job->n_filters);
     qr_buf_puts(b, "\nread-outs   ");
-    for (size_t i = 0; i < s->job->n_readouts; i++) qr_buf_printf(b, "%s%s", i ? ", " : "", s->job->readouts[i].text);
+    for (size_t i = 0; i < s->job->n_readouts; i++)
+        qr_buf_printf(b, "%s%s", i ? ", " : "", s->job->readouts[i].text);
     qr_buf_puts(b, "\ngradient 0  ");
     if (!put_zero_gradient(s, b, NULL)) qr_buf_puts(b, "none: every parameter can move a read-out");
     else qr_buf_puts(b, " (no read-out sees them: constants here, gradient exactly 0)");
@@ -115,7 +132,8 @@ static void circuit_text(const struct shown *s, bool plan, unsigned columns, str
     if (!plan) {
         qr_buf_puts(b, "gradient    ");
         put_flop(b, r->flop / (double)r->n_samples * s->job->n_filters);
-        qr_buf_printf(b, " a sample, all parameters at once; %zu bytes a thread\n", qr_model_bytes_per_thread(s->model));
+        qr_buf_printf(b, " a sample, all parameters at once; %zu bytes a thread\n",
+                      qr_model_bytes_per_thread(s->model));
     }
     qr_sim_report_free(r);
 }
@@ -124,7 +142,8 @@ static void text_of(const struct shown *s, bool plan, unsigned columns, struct q
     if (qr_model_circuit(s->model)) circuit_text(s, plan, columns, b);
     else if (plan) qr_buf_puts(b, "plan        none: a job without a circuit\n");
     if (plan) return;
-    qr_buf_printf(b, "batches     of %llu samples, in micro-batches of %zu\n\n", (unsigned long long)s->job->train.batch_size, s->job->micro_batch_size);
+    qr_buf_printf(b, "batches     of %llu samples, in micro-batches of %zu\n\n",
+                  (unsigned long long)s->job->train.batch_size, s->job->micro_batch_size);
     qr_model_table(s->model, s->job, b);
 }
 
@@ -155,7 +174,8 @@ static void json_of(const struct shown *s, struct qr_buf *b) {
         qr_json_put_string(&w, r->engine);
         qr_json_put_key(&w, "readouts");
         qr_json_open(&w, '[');
-        for (size_t i = 0; i < s->job->n_readouts; i++) qr_json_put_string(&w, s->job->readouts[i].text);
+        for (size_t i = 0; i < s->job->n_readouts; i++)
+            qr_json_put_string(&w, s->job->readouts[i].text);
         qr_json_close(&w, ']');
         qr_json_put_key(&w, "zero_gradient");
         qr_json_open(&w, '[');
@@ -173,12 +193,16 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv) {
     const char *columns = NULL, *isa = "auto";
     bool help, json = false, plan = false;
     unsigned width = 0;
-    const struct qr_flag flags[] = {{"--columns", &columns, NULL}, {"--isa", &isa, NULL}, {"--plan", NULL, &plan}, {"--json", NULL, &json}};
+    const struct qr_flag flags[] = {{"--columns", &columns, NULL},
+                                    {"--isa", &isa, NULL},
+                                    {"--plan", NULL, &plan},
+                                    {"--json", NULL, &json}};
     struct qr_words words;
     struct shown s = {0};
     struct qr_buf text = {0};
     struct qr_err err = {0};
-    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
+    enum qr_code code =
+        qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
     if (code == QR_OK && help) {
         fputs(self->help, stdout);
         return 0;

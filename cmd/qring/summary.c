@@ -4,9 +4,11 @@
 #include "cmd/qring/command.h"
 
 static const char rule[] = "_________________________________________________________________\n";
-static const char double_rule[] = "=================================================================\n";
+static const char double_rule[] =
+    "=================================================================\n";
 
-static void put_row(struct qr_buf *b, const char *name, const char *type, size_t outputs, size_t params) {
+static void put_row(struct qr_buf *b, const char *name, const char *type, size_t outputs,
+                    size_t params) {
     char layer[64], shape[32];
     snprintf(layer, sizeof layer, "%s (%s)", name, type);
     snprintf(shape, sizeof shape, "(None, %zu)", outputs);
@@ -14,8 +16,10 @@ static void put_row(struct qr_buf *b, const char *name, const char *type, size_t
 }
 
 void qr_model_table(const struct qr_model *m, const struct qr_job *job, struct qr_buf *ret) {
-    qr_buf_printf(ret, "Model: \"%s\"\n%s %-27s %-25s %s\n%s", job->name, rule, "Layer (type)", "Output Shape", "Param #", double_rule);
-    size_t filters = qr_model_n_filters(m), per_filter = filters ? qr_model_n_readouts(m) / filters : 0;
+    qr_buf_printf(ret, "Model: \"%s\"\n%s %-27s %-25s %s\n%s", job->name, rule, "Layer (type)",
+                  "Output Shape", "Param #", double_rule);
+    size_t filters = qr_model_n_filters(m),
+           per_filter = filters ? qr_model_n_readouts(m) / filters : 0;
     for (size_t i = 0; i < qr_model_n_tensors(m); i++) {
         const struct qr_model_tensor *t = qr_model_tensor(m, i);
         char name[48];
@@ -27,7 +31,8 @@ void qr_model_table(const struct qr_model *m, const struct qr_job *job, struct q
         }
     }
     size_t n = qr_model_n_params(m);
-    qr_buf_printf(ret, "%sTotal params: %zu (%zu bytes in float32)\n%s", double_rule, n, 4 * n, rule);
+    qr_buf_printf(ret, "%sTotal params: %zu (%zu bytes in float32)\n%s", double_rule, n, 4 * n,
+                  rule);
 }
 
 static void put_tensor(struct qr_json_writer *w, const struct qr_model_tensor *t, const double *v) {
@@ -41,7 +46,8 @@ static void put_tensor(struct qr_json_writer *w, const struct qr_model_tensor *t
     if (t->rank == 2) qr_json_close(w, ']');
 }
 
-void qr_put_tensors(struct qr_json_writer *w, const struct qr_model *m, const double *values, size_t k) {
+void qr_put_tensors(struct qr_json_writer *w, const struct qr_model *m, const double *values,
+                    size_t k) {
     size_t n = qr_model_n_params(m);
     qr_json_open(w, '{');
     for (size_t i = 0; i < qr_model_n_tensors(m); i++) {

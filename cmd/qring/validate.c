@@ -9,36 +9,49 @@
 #include "preflight/validate.h"
 
 const char qr_help_validate[] =
-    "Tries everything that a run would need, before anything is spent: the ring it would form and every name in it, credentials and bucket, data,\n"
-    "memory; measures (or, where it would take long, estimates) a step here and says how many workers pay off, in how many pod-hours.\n"
+    "Tries everything that a run would need, before anything is spent: the ring it would form and "
+    "every name in it, credentials and bucket, data,\n"
+    "memory; measures (or, where it would take long, estimates) a step here and says how many "
+    "workers pay off, in how many pod-hours.\n"
     "Trains nothing and leaves nothing behind.\n"
     "\n"
     "Examples:\n"
     "  qring validate                                   # the tutorial's model\n"
     "  qring validate job.json --weights gs://my-bucket/w.h5 --price-per-cpu-hour 0.04\n"
-    "  TF_CONFIG='{\"cluster\": ...}' qring validate job.json --plaintext   # in a pod: its own ring\n"
+    "  TF_CONFIG='{\"cluster\": ...}' qring validate job.json --plaintext   # in a pod: its own "
+    "ring\n"
     "  qring validate job.json --index 0 --peer-template 'job-{i}.svc:2222' --replicas 3 --json\n"
     "\n"
     "Usage: qring validate [JOB] [FLAGS]\n"
-    "  --price-per-cpu-hour P what a CPU costs an hour: adds what the run costs, with as many CPUs a pod as threads\n"
+    "  --price-per-cpu-hour P what a CPU costs an hour: adds what the run costs, with as many CPUs "
+    "a pod as threads\n"
     "  --message-time TIME    assumed for a message between two pods [200us]\n"
     "  --json                 one object on standard output; null where a thing is not known\n"
-    "  and every flag of qringd (qringd --help), which QRING_ variables and the job file's \"worker\" object set as they do there.\n"
+    "  and every flag of qringd (qringd --help), which QRING_ variables and the job file's "
+    "\"worker\" object set as they do there.\n"
     "\n"
     "Exit codes: 0 nothing was found, 2 something would fail, 138 only what may pass by itself.\n";
 
-struct own { const char *price, *message; bool json; };
+struct own {
+    const char *price, *message;
+    bool json;
+};
 
 /* Ours are taken out of the arguments; the rest is a worker's. */
-static enum qr_code split(int argc, char **argv, struct own *own, char **ret_rest, int *ret_n, struct qr_err *err) {
-    const struct qr_flag flags[] = {{"--price-per-cpu-hour", &own->price, NULL}, {"--message-time", &own->message, NULL}, {"--json", NULL, &own->json}};
+static enum qr_code split(int argc, char **argv, struct own *own, char **ret_rest, int *ret_n,
+                          struct qr_err *err) {
+    const struct qr_flag flags[] = {{"--price-per-cpu-hour", &own->price, NULL},
+                                    {"--message-time", &own->message, NULL},
+                                    {"--json", NULL, &own->json}};
     for (int i = 0; i < argc; i++) {
         const struct qr_flag *mine = NULL;
         size_t n = strcspn(argv[i], "=");
         for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
-            if (strlen(flags[k].name) == n && strncmp(flags[k].name, argv[i], n) == 0) mine = &flags[k];
+            if (strlen(flags[k].name) == n && strncmp(flags[k].name, argv[i], n) == 0)
+                mine = &flags[k];
         if (!mine) ret_rest[(*ret_n)++] = argv[i];
-        else if (mine->on && argv[i][n]) return qr_fail(err, QR_INVALID_ARGUMENT, "%s takes no value", mine->name);
+        else if (mine->on && argv[i][n])
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s takes no value", mine->name);
         else if (mine->on) *mine->on = true;
         else if (argv[i][n]) *mine->text = argv[i] + n + 1;
         else if (i + 1 < argc) *mine->text = argv[++i];
@@ -47,13 +60,17 @@ static enum qr_code split(int argc, char **argv, struct own *own, char **ret_res
     return QR_OK;
 }
 
-static enum qr_code read_own(const struct own *own, double *ret_price, int64_t *ret_message_ns, struct qr_err *err) {
+static enum qr_code read_own(const struct own *own, double *ret_price, int64_t *ret_message_ns,
+                             struct qr_err *err) {
     *ret_price = -1;
     *ret_message_ns = 200 * QR_US;
     if (own->price && (!qr_parse_double(own->price, ret_price) || *ret_price < 0))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--price-per-cpu-hour: '%.40s' is no price, as in 0.04", own->price);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--price-per-cpu-hour: '%.40s' is no price, as in 0.04", own->price);
     if (own->message && !qr_parse_duration_ns(own->message, ret_message_ns))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--message-time: '%.40s' is no length of time, as in 200us, 1ms", own->message);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--message-time: '%.40s' is no length of time, as in 200us, 1ms",
+                       own->message);
     return QR_OK;
 }
 
@@ -67,7 +84,8 @@ int qr_command_validate(const struct qr_command *self, int argc, char **argv) {
     char **rest = qr_xcalloc((size_t)argc + 1, sizeof *rest);
     enum qr_code code = split(argc, argv, &own, rest, &n, &err);
     if (code == QR_OK) code = read_own(&own, &price, &message_ns, &err);
-    if (code == QR_OK) code = qr_validate(n, rest, environ, message_ns, price, qr_command_log(), &v, &err);
+    if (code == QR_OK)
+        code = qr_validate(n, rest, environ, message_ns, price, qr_command_log(), &v, &err);
     free(rest);
     if (code != QR_OK) return qr_conclude(code, &err);
     struct qr_buf text = {0};

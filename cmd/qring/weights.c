@@ -10,15 +10,21 @@ const char qr_help_weights[] =
     "Lists, compares or converts files of weights: .h5 (Keras), .npz, .safetensors.\n"
     "\n"
     "Examples:\n"
-    "  qring weights out/qcnn/weights.h5                                      # names, shapes, sizes\n"
-    "  qring weights a.safetensors b.safetensors                              # largest difference of each tensor\n"
-    "  qring weights out/qcnn/weights.h5 w.npz --job deploy/jobs/qcnn.json        # convert, where w.npz is not there yet\n"
-    "  qring weights w.safetensors --to w.npz                                 # convert, whatever is there\n"
+    "  qring weights out/qcnn/weights.h5                                      # names, shapes, "
+    "sizes\n"
+    "  qring weights a.safetensors b.safetensors                              # largest difference "
+    "of each tensor\n"
+    "  qring weights out/qcnn/weights.h5 w.npz --job deploy/jobs/qcnn.json        # convert, where "
+    "w.npz is not there yet\n"
+    "  qring weights w.safetensors --to w.npz                                 # convert, whatever "
+    "is there\n"
     "\n"
     "Usage: qring weights FILE... [FLAGS]\n"
-    "  --to OUT               write the one FILE's weights there, in the form of its suffix; two FILEs of which the second does not exist\n"
+    "  --to OUT               write the one FILE's weights there, in the form of its suffix; two "
+    "FILEs of which the second does not exist\n"
     "                         mean the same\n"
-    "  --job JOB              whose weights they are; needed between .h5 and the others, which order parameters differently\n"
+    "  --job JOB              whose weights they are; needed between .h5 and the others, which "
+    "order parameters differently\n"
     "  --json                 on standard output, for machines\n";
 
 static const size_t max_bytes = (size_t)1 << 30;
@@ -34,7 +40,8 @@ static enum qr_code read_plain(const char *url, struct qr_tensors *ret, struct q
     return code;
 }
 
-static enum qr_code read_of_job(const struct qr_workload *w, const char *url, struct qr_tensors *ret, struct qr_err *err) {
+static enum qr_code read_of_job(const struct qr_workload *w, const char *url,
+                                struct qr_tensors *ret, struct qr_err *err) {
     double *values = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof *values);
     enum qr_code code = qr_workload_weights(w, url, values, NULL, err);
     size_t at = 0;
@@ -113,19 +120,24 @@ static double largest_difference(const struct qr_tensor *a, const struct qr_tens
     return most;
 }
 
-static enum qr_code unlike(const char *const *url, const struct qr_tensor *a, const struct qr_tensor *b, struct qr_err *err) {
+static enum qr_code unlike(const char *const *url, const struct qr_tensor *a,
+                           const struct qr_tensor *b, struct qr_err *err) {
     struct qr_buf one = {0}, other = {0};
     put_shape(&one, a);
     if (b) put_shape(&other, b);
-    enum qr_code code = b ? qr_fail(err, QR_INVALID_ARGUMENT, "%s has shape %s in %s, but %s in %s: weights of two models", a->name,
-                                    qr_buf_string(&one), url[0], qr_buf_string(&other), url[1])
-                          : qr_fail(err, QR_INVALID_ARGUMENT, "%s of %s is missing in %s: weights of two models", a->name, url[0], url[1]);
+    enum qr_code code =
+        b ? qr_fail(err, QR_INVALID_ARGUMENT,
+                    "%s has shape %s in %s, but %s in %s: weights of two models", a->name,
+                    qr_buf_string(&one), url[0], qr_buf_string(&other), url[1])
+          : qr_fail(err, QR_INVALID_ARGUMENT, "%s of %s is missing in %s: weights of two models",
+                    a->name, url[0], url[1]);
     qr_buf_free(&one);
     qr_buf_free(&other);
     return code;
 }
 
-static enum qr_code compare(const char *const *url, const struct qr_tensors *t, bool json, struct qr_err *err) {
+static enum qr_code compare(const char *const *url, const struct qr_tensors *t, bool json,
+                            struct qr_err *err) {
     struct qr_buf b = {0};
     struct qr_json_writer w = qr_json_writer(&b, 0);
     enum qr_code code = QR_OK;
@@ -153,7 +165,8 @@ static enum qr_code compare(const char *const *url, const struct qr_tensors *t, 
         }
     }
     for (size_t i = 0; i < t[1].n && code == QR_OK; i++)
-        if (!qr_tensors_find(&t[0], t[1].v[i].name)) code = unlike((const char *const[]){url[1], url[0]}, &t[1].v[i], NULL, err);
+        if (!qr_tensors_find(&t[0], t[1].v[i].name))
+            code = unlike((const char *const[]){url[1], url[0]}, &t[1].v[i], NULL, err);
     if (json) qr_json_close(&w, ']');
     else if (most == 0) qr_buf_puts(&b, "equal\n");
     else qr_buf_printf(&b, "largest difference %.17g\n", most);
@@ -163,7 +176,8 @@ static enum qr_code compare(const char *const *url, const struct qr_tensors *t, 
     return code;
 }
 
-static enum qr_code convert(const struct qr_tensors *t, const struct qr_workload *w, const char *from, const char *to, struct qr_err *err) {
+static enum qr_code convert(const struct qr_tensors *t, const struct qr_workload *w,
+                            const char *from, const char *to, struct qr_err *err) {
     enum qr_weights_format have, want;
     struct qr_weights_layout layout = {0};
     struct qr_weights_entry *entries = qr_xcalloc(t->n + 1, sizeof *entries);
@@ -172,13 +186,18 @@ static enum qr_code convert(const struct qr_tensors *t, const struct qr_workload
     if (code == QR_OK) code = qr_weights_format_of(to, &want, err);
     if (code == QR_OK && !w && (have == QR_WEIGHTS_H5 || want == QR_WEIGHTS_H5))
         code = qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--job is missing: .h5 holds parameters sorted by their symbols' names, and only the job knows these");
+                       "--job is missing: .h5 holds parameters sorted by their symbols' names, and "
+                       "only the job knows these");
     for (size_t i = 0; i < t->n && code == QR_OK; i++) {
         const struct qr_tensor *v = &t->v[i];
         if (v->rank > 2)
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s has %u axes; weights of these models have one or two", from, v->name, v->rank);
-        entries[i] = (struct qr_weights_entry){.name = v->name, .rank = v->rank,
-                                               .dims = {v->rank > 0 ? v->dims[0] : 1, v->rank > 1 ? v->dims[1] : 1}};
+            code = qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s: %s has %u axes; weights of these models have one or two", from,
+                           v->name, v->rank);
+        entries[i] = (struct qr_weights_entry){
+            .name = v->name,
+            .rank = v->rank,
+            .dims = {v->rank > 0 ? v->dims[0] : 1, v->rank > 1 ? v->dims[1] : 1}};
         qr_buf_put(&values, v->values, v->n * sizeof *v->values);
     }
     layout = w ? w->layout : (struct qr_weights_layout){t->n, entries};
@@ -193,8 +212,10 @@ static enum qr_code convert(const struct qr_tensors *t, const struct qr_workload
     return code;
 }
 
-/* Two forms order quantum parameters differently; the names are those of our layers and of TFQ's. */
-static enum qr_code check_orders(const char *const *url, const struct qr_tensors *t, struct qr_err *err) {
+/* Two forms order quantum parameters differently; the names are those of our layers and of TFQ's.
+ */
+static enum qr_code check_orders(const char *const *url, const struct qr_tensors *t,
+                                 struct qr_err *err) {
     enum qr_weights_format a, b;
     enum qr_code code = qr_weights_format_of(url[0], &a, err);
     if (code == QR_OK) code = qr_weights_format_of(url[1], &b, err);
@@ -202,8 +223,9 @@ static enum qr_code check_orders(const char *const *url, const struct qr_tensors
     for (size_t i = 0; i < t->n; i++)
         if (strncmp(t->v[i].name, "pqc", 3) == 0)
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "--job is missing: %s and %s order the parameters of %s differently, and only the job knows how", url[0], url[1],
-                           t->v[i].name);
+                           "--job is missing: %s and %s order the parameters of %s differently, "
+                           "and only the job knows how",
+                           url[0], url[1], t->v[i].name);
     return QR_OK;
 }
 
@@ -217,22 +239,27 @@ static bool is_absent(const char *url) {
 int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
     const char *to = NULL, *job = NULL;
     bool help, json = false;
-    const struct qr_flag flags[] = {{"--to", &to, NULL}, {"--job", &job, NULL}, {"--json", NULL, &json}};
+    const struct qr_flag flags[] = {
+        {"--to", &to, NULL}, {"--job", &job, NULL}, {"--json", NULL, &json}};
     struct qr_words words;
     struct qr_tensors t[64] = {{0}};
     struct qr_loaded l = {0};
     struct qr_err err = {0};
-    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 64, &words, &help, &err);
+    enum qr_code code =
+        qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 64, &words, &help, &err);
     if (code == QR_OK && help) {
         fputs(self->help, stdout);
         return 0;
     }
-    if (code == QR_OK && !words.n) code = qr_fail(&err, QR_INVALID_ARGUMENT, "which files? qring weights FILE...");
-    if (code == QR_OK && to && words.n != 1) code = qr_fail(&err, QR_INVALID_ARGUMENT, "--to converts one file, not %zu", words.n);
+    if (code == QR_OK && !words.n)
+        code = qr_fail(&err, QR_INVALID_ARGUMENT, "which files? qring weights FILE...");
+    if (code == QR_OK && to && words.n != 1)
+        code = qr_fail(&err, QR_INVALID_ARGUMENT, "--to converts one file, not %zu", words.n);
     if (code == QR_OK && job) code = qr_load(job, NULL, "1", &l, &err);
     if (code == QR_OK && !to && words.n == 2 && is_absent(words.v[1])) to = words.v[--words.n];
     for (size_t i = 0; i < words.n && code == QR_OK; i++)
-        code = job ? read_of_job(&l.load, words.v[i], &t[i], &err) : read_plain(words.v[i], &t[i], &err);
+        code = job ? read_of_job(&l.load, words.v[i], &t[i], &err)
+                   : read_plain(words.v[i], &t[i], &err);
     if (code == QR_OK && to) {
         code = convert(&t[0], job ? &l.load : NULL, words.v[0], to, &err);
         if (code == QR_OK && !json) printf("wrote %s\n", to);

@@ -2,6 +2,7 @@
 #ifndef QR_BASE_BOUNDS_H
 #define QR_BASE_BOUNDS_H
 
-enum { QR_MAX_MEMBERS = 64 }; /* of a ring; indices and ranks are below. A set of them is a uint64_t */
+/* of a ring; indices and ranks are below. A set of them is a uint64_t */
+enum { QR_MAX_MEMBERS = 64 };
 
 #endif

@@ -9,7 +9,9 @@
 
 enum { DEFAULT_MAX = 1 << 30, FIRST_CAP = 256 };
 
-struct qr_bytes qr_bytes_of_string(const char *s) { return qr_bytes_of(s, strlen(s)); }
+struct qr_bytes qr_bytes_of_string(const char *s) {
+    return qr_bytes_of(s, strlen(s));
+}
 
 void qr_buf_free(struct qr_buf *buf) {
     if (!buf) return;

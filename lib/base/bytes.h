@@ -13,7 +13,10 @@
 
 #include "base/err.h"
 
-struct qr_bytes { const uint8_t *p; size_t n; };
+struct qr_bytes {
+    const uint8_t *p;
+    size_t n;
+};
 
 static inline struct qr_bytes qr_bytes_of(const void *p, size_t n) {
     return (struct qr_bytes){(const uint8_t *)p, n};
@@ -21,17 +24,18 @@ static inline struct qr_bytes qr_bytes_of(const void *p, size_t n) {
 struct qr_bytes qr_bytes_of_string(const char *s);
 
 struct qr_buf {
-    uint8_t *p;   /* NULL while empty; one NUL is always kept behind the last byte */
+    uint8_t *p; /* NULL while empty; one NUL is always kept behind the last byte */
     size_t n, cap;
-    size_t max;   /* 0 means 1 GiB */
+    size_t max; /* 0 means 1 GiB */
     bool overflow;
 };
-void qr_buf_free(struct qr_buf *buf); /* leaves an empty buffer */
+void qr_buf_free(struct qr_buf *buf);  /* leaves an empty buffer */
 void qr_buf_clear(struct qr_buf *buf); /* keeps the memory */
 void qr_buf_put(struct qr_buf *buf, const void *p, size_t n);
 void qr_buf_puts(struct qr_buf *buf, const char *s);
 void qr_buf_printf(struct qr_buf *buf, const char *fmt, ...) QR_PRINTF(2, 3);
-uint8_t *qr_buf_grow(struct qr_buf *buf, size_t n); /* n zeroed bytes at the end; NULL on overflow */
+/* n zeroed bytes at the end; NULL on overflow */
+uint8_t *qr_buf_grow(struct qr_buf *buf, size_t n);
 static inline bool qr_buf_ok(const struct qr_buf *buf) { return !buf->overflow; }
 static inline struct qr_bytes qr_buf_view(const struct qr_buf *buf) {
     return (struct qr_bytes){buf->p, buf->n};
@@ -53,11 +57,17 @@ static inline void qr_set_u64le(uint8_t *p, uint64_t v) {
     for (int i = 0; i < 8; i++) p[i] = (uint8_t)(v >> 8 * i);
 }
 static inline uint64_t qr_bits_of_double(double x) {
-    union { double d; uint64_t u; } b = {.d = x};
+    union {
+        double d;
+        uint64_t u;
+    } b = {.d = x};
     return b.u;
 }
 static inline double qr_double_of_bits(uint64_t u) {
-    union { uint64_t u; double d; } b = {.u = u};
+    union {
+        uint64_t u;
+        double d;
+    } b = {.u = u};
     return b.d;
 }
 

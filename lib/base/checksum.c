@@ -18,22 +18,25 @@ static void make_table(void) {
         table[0][i] = c;
     }
     for (uint32_t i = 0; i < 256; i++)
-        for (int t = 1; t < 8; t++) table[t][i] = table[t - 1][i] >> 8 ^ table[0][table[t - 1][i] & 255];
+        for (int t = 1; t < 8; t++)
+            table[t][i] = table[t - 1][i] >> 8 ^ table[0][table[t - 1][i] & 255];
 }
 
 static uint32_t crc32c_table(uint32_t crc, const uint8_t *p, size_t n) {
     for (; n >= 8; p += 8, n -= 8) {
         uint32_t lo = crc ^ qr_get_u32le(p), hi = qr_get_u32le(p + 4);
-        crc = table[7][lo & 255] ^ table[6][lo >> 8 & 255] ^ table[5][lo >> 16 & 255] ^ table[4][lo >> 24] ^
-              table[3][hi & 255] ^ table[2][hi >> 8 & 255] ^ table[1][hi >> 16 & 255] ^ table[0][hi >> 24];
+        crc = table[7][lo & 255] ^ table[6][lo >> 8 & 255] ^ table[5][lo >> 16 & 255] ^
+              table[4][lo >> 24] ^ table[3][hi & 255] ^ table[2][hi >> 8 & 255] ^
+              table[1][hi >> 16 & 255] ^ table[0][hi >> 24];
     }
     while (n--) crc = crc >> 8 ^ table[0][(crc ^ *p++) & 255];
     return crc;
 }
 
 #if defined(__x86_64__)
-/* The instruction takes three cycles and starts one every cycle: three stretches of STRETCH bytes run side by side. What a register would be
- * after STRETCH zero bytes more is a sum of one table entry per byte of it. */
+/* The instruction takes three cycles and starts one every cycle: three stretches of STRETCH bytes
+ * run side by side. What a register would be after STRETCH zero bytes more is a sum of one table
+ * entry per byte of it. */
 enum { STRETCH = 1024 };
 static uint32_t after_zeros[4][256];
 
@@ -47,10 +50,12 @@ __attribute__((target("sse4.2"))) static void make_zeros(void) {
 }
 
 static uint32_t skip_zeros(uint32_t c) {
-    return after_zeros[0][c & 255] ^ after_zeros[1][c >> 8 & 255] ^ after_zeros[2][c >> 16 & 255] ^ after_zeros[3][c >> 24];
+    return after_zeros[0][c & 255] ^ after_zeros[1][c >> 8 & 255] ^ after_zeros[2][c >> 16 & 255] ^
+           after_zeros[3][c >> 24];
 }
 
-__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, const uint8_t *p, size_t n) {
+__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, const uint8_t *p,
+                                                               size_t n) {
     uint64_t c = crc;
     for (; n >= 3 * STRETCH; p += 3 * STRETCH, n -= 3 * STRETCH) {
         uint64_t d = 0, e = 0;
@@ -67,13 +72,16 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
     return r;
 }
 
-/* Wide multiplications without carry: what was read is moved past what comes next, as (low half) * x^(bits + 32) + (high half) * x^(bits - 32)
- * modulo the polynomial, all reflected, and is added there. Four registers of 64 bytes run side by side; what is left in them in the end is a
- * message of 64 bytes with the same remainder. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ" (2009). */
+/* Wide multiplications without carry: what was read is moved past what comes next, as (low half) *
+ * x^(bits + 32) + (high half) * x^(bits - 32) modulo the polynomial, all reflected, and is added
+ * there. Four registers of 64 bytes run side by side; what is left in them in the end is a message
+ * of 64 bytes with the same remainder. Gopal et al., "Fast CRC Computation for Generic Polynomials
+ * Using PCLMULQDQ" (2009). */
 enum { LANES = 64, ABREAST = 4 * LANES };
 static struct { uint64_t low, high; } past_lanes, past_abreast;
 
-static uint64_t reflected_power(unsigned exponent) { /* x^exponent modulo the polynomial; 33 bits, as the product of two reflected ones is one off */
+/* x^exponent modulo the polynomial; 33 bits, as the product of two reflected ones is one off */
+static uint64_t reflected_power(unsigned exponent) {
     uint32_t r = 1u << 31;
     while (exponent--) r = r >> 1 ^ (r & 1 ? 0x82f63b78u : 0);
     return (uint64_t)r << 1;
@@ -88,15 +96,20 @@ static void make_powers(void) {
 
 #define WIDE __attribute__((target("sse4.2,avx512f,vpclmulqdq")))
 WIDE static inline __m512i moved(__m512i a, __m512i past, __m512i next) {
-    return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(a, past, 0x00), _mm512_clmulepi64_epi128(a, past, 0x11), next, 0x96);
+    return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(a, past, 0x00),
+                                     _mm512_clmulepi64_epi128(a, past, 0x11), next, 0x96);
 }
 
 /* n is a multiple of ABREAST, and not 0. */
 WIDE static uint32_t crc32c_wide(uint32_t crc, const uint8_t *p, size_t n) {
-    const __m512i past = _mm512_set4_epi64((int64_t)past_abreast.high, (int64_t)past_abreast.low, (int64_t)past_abreast.high, (int64_t)past_abreast.low);
-    const __m512i last = _mm512_set4_epi64((int64_t)past_lanes.high, (int64_t)past_lanes.low, (int64_t)past_lanes.high, (int64_t)past_lanes.low);
-    __m512i a = _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
-    __m512i b = _mm512_loadu_si512(p + LANES), c = _mm512_loadu_si512(p + 2 * LANES), d = _mm512_loadu_si512(p + 3 * LANES);
+    const __m512i past = _mm512_set4_epi64((int64_t)past_abreast.high, (int64_t)past_abreast.low,
+                                           (int64_t)past_abreast.high, (int64_t)past_abreast.low);
+    const __m512i last = _mm512_set4_epi64((int64_t)past_lanes.high, (int64_t)past_lanes.low,
+                                           (int64_t)past_lanes.high, (int64_t)past_lanes.low);
+    __m512i a = _mm512_xor_si512(_mm512_loadu_si512(p),
+                                 _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
+    __m512i b = _mm512_loadu_si512(p + LANES), c = _mm512_loadu_si512(p + 2 * LANES),
+            d = _mm512_loadu_si512(p + 3 * LANES);
     for (p += ABREAST, n -= ABREAST; n; p += ABREAST, n -= ABREAST) {
         a = moved(a, past, _mm512_loadu_si512(p));
         b = moved(b, past, _mm512_loadu_si512(p + LANES));

@@ -12,7 +12,8 @@
 
 enum { QR_SHA256_BYTES = 32, QR_XXH3_BYTES = 16 };
 
-uint32_t qr_crc32c(uint32_t crc, const void *p, size_t n); /* start with 0; chain by passing the result */
+/* start with 0; chain by passing the result */
+uint32_t qr_crc32c(uint32_t crc, const void *p, size_t n);
 uint32_t qr_crc32(uint32_t crc, const void *p, size_t n);
 void qr_sha256(const void *p, size_t n, uint8_t ret[QR_SHA256_BYTES]);
 void qr_xxh3(const void *p, size_t n, uint8_t ret[QR_XXH3_BYTES]);

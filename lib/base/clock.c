@@ -38,7 +38,8 @@ int64_t qr_awake_look(struct qr_awake *a, int64_t ns) {
     return a->looked_ns - a->asleep_ns;
 }
 
-/* pulse: somebody looks often from now on. The time is read under the lock, so that it does not go back. */
+/* pulse: somebody looks often from now on. The time is read under the lock, so that it does not go
+ * back. */
 static int64_t look(bool pulse) {
     pthread_mutex_lock(&own.lock);
     own.pulses = own.pulses || pulse;
@@ -67,7 +68,8 @@ const struct qr_clock qr_clock_wall = {.now_ns = wall_ns};
 void qr_sleep_ns(int64_t ns) {
     if (ns <= 0) return;
     struct timespec t = {.tv_sec = ns / QR_SECOND, .tv_nsec = ns % QR_SECOND};
-    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &t, &t) == EINTR) {}
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &t, &t) == EINTR) {
+    }
 }
 
 void qr_entropy(void *ret, uint32_t n) {

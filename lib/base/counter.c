@@ -13,9 +13,15 @@ const struct qr_counter_row qr_counter_table[QR_N_COUNTERS] = {QR_COUNTERS(ROW)}
 /* A REAL's bits are a double's: all zeros are 0.0. */
 static _Atomic uint64_t values[QR_N_COUNTERS];
 
-static void add(enum qr_counter c, uint64_t n) { atomic_fetch_add_explicit(&values[c], n, memory_order_relaxed); }
-static void set(enum qr_counter c, uint64_t bits) { atomic_store_explicit(&values[c], bits, memory_order_relaxed); }
-static uint64_t get(enum qr_counter c) { return atomic_load_explicit(&values[c], memory_order_relaxed); }
+static void add(enum qr_counter c, uint64_t n) {
+    atomic_fetch_add_explicit(&values[c], n, memory_order_relaxed);
+}
+static void set(enum qr_counter c, uint64_t bits) {
+    atomic_store_explicit(&values[c], bits, memory_order_relaxed);
+}
+static uint64_t get(enum qr_counter c) {
+    return atomic_load_explicit(&values[c], memory_order_relaxed);
+}
 
 void qr_count(enum qr_counter c, uint64_t n) {
     QR_ASSERT(qr_counter_table[c].kind == QR_KIND_COUNT);
@@ -52,28 +58,42 @@ double qr_counter_real(enum qr_counter c) {
     return value;
 }
 
-static _Atomic uint64_t peers[QR_MAX_MEMBERS], silent[QR_MAX_MEMBERS], speeds[QR_MAX_MEMBERS], rtts[QR_MAX_MEMBERS];
+static _Atomic uint64_t peers[QR_MAX_MEMBERS], silent[QR_MAX_MEMBERS], speeds[QR_MAX_MEMBERS],
+    rtts[QR_MAX_MEMBERS];
 
 void qr_peer_set(uint32_t index, enum qr_peer peer) {
-    if (index < QR_MAX_MEMBERS) atomic_store_explicit(&peers[index], (uint64_t)peer, memory_order_relaxed);
+    if (index < QR_MAX_MEMBERS)
+        atomic_store_explicit(&peers[index], (uint64_t)peer, memory_order_relaxed);
 }
 
 void qr_peer_speed(uint32_t index, double micro_batches_per_s) {
-    if (index < QR_MAX_MEMBERS) atomic_store_explicit(&speeds[index], qr_bits_of_double(micro_batches_per_s), memory_order_relaxed);
+    if (index < QR_MAX_MEMBERS)
+        atomic_store_explicit(&speeds[index], qr_bits_of_double(micro_batches_per_s),
+                              memory_order_relaxed);
 }
 
 void qr_peer_rtt(uint32_t index, double s) {
-    if (index < QR_MAX_MEMBERS) atomic_store_explicit(&rtts[index], qr_bits_of_double(s), memory_order_relaxed);
+    if (index < QR_MAX_MEMBERS)
+        atomic_store_explicit(&rtts[index], qr_bits_of_double(s), memory_order_relaxed);
 }
 
 void qr_peer_no_data(uint32_t index, bool no_data) {
-    if (index < QR_MAX_MEMBERS) atomic_store_explicit(&silent[index], no_data, memory_order_relaxed);
+    if (index < QR_MAX_MEMBERS)
+        atomic_store_explicit(&silent[index], no_data, memory_order_relaxed);
 }
 
-bool qr_peer_get_no_data(uint32_t index) { return atomic_load_explicit(&silent[index], memory_order_relaxed) != 0; }
+bool qr_peer_get_no_data(uint32_t index) {
+    return atomic_load_explicit(&silent[index], memory_order_relaxed) != 0;
+}
 
-enum qr_peer qr_peer_get(uint32_t index) { return (enum qr_peer)atomic_load_explicit(&peers[index], memory_order_relaxed); }
+enum qr_peer qr_peer_get(uint32_t index) {
+    return (enum qr_peer)atomic_load_explicit(&peers[index], memory_order_relaxed);
+}
 
-double qr_peer_get_speed(uint32_t index) { return qr_double_of_bits(atomic_load_explicit(&speeds[index], memory_order_relaxed)); }
+double qr_peer_get_speed(uint32_t index) {
+    return qr_double_of_bits(atomic_load_explicit(&speeds[index], memory_order_relaxed));
+}
 
-double qr_peer_get_rtt(uint32_t index) { return qr_double_of_bits(atomic_load_explicit(&rtts[index], memory_order_relaxed)); }
+double qr_peer_get_rtt(uint32_t index) {
+    return qr_double_of_bits(atomic_load_explicit(&rtts[index], memory_order_relaxed));
+}

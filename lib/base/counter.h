@@ -1,10 +1,11 @@
-/* base/counter.h — what this process counts about itself: counters, gauges and times, for /metrics and the probes.
+/* base/counter.h — what this process counts about itself: counters, gauges and times, for /metrics
+ * and the probes.
  *
- * What      One fixed table for the whole process; a row is an enum value. Nothing is registered at run time, nothing allocates, nobody computes with
- *           a value: they say what happened and change no bit of a result.
- * Kinds     COUNT: only grows. GAUGE: an integer now. REAL: a double now. SECONDS: nanoseconds inside, only grows, shown as seconds.
- * Cost      one relaxed atomic operation.
- * Threads   any. Rows are independent: two of them read together may be of different moments.
+ * What      One fixed table for the whole process; a row is an enum value. Nothing is registered at
+ * run time, nothing allocates, nobody computes with a value: they say what happened and change no
+ * bit of a result. Kinds     COUNT: only grows. GAUGE: an integer now. REAL: a double now. SECONDS:
+ * nanoseconds inside, only grows, shown as seconds. Cost      one relaxed atomic operation. Threads
+ * any. Rows are independent: two of them read together may be of different moments.
  */
 #ifndef QR_BASE_COUNTER_H
 #define QR_BASE_COUNTER_H
@@ -16,62 +17,92 @@
 
 enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECONDS };
 
-/* id, kind, family, labels, help. Rows of one family stand together and have one kind; the help of the first is shown. */
-#define QR_COUNTERS(X)                                                                                                                       \
-    X(QR_STEP, GAUGE, "qring_step", "", "The last committed training step.")                                                                    \
-    X(QR_STEPS_PLANNED, GAUGE, "qring_steps_planned", "", "Training steps of the whole job.")                                                \
-    X(QR_EPOCH, GAUGE, "qring_epoch", "", "The epoch of the last committed step, from 1.")                                                      \
-    X(QR_EPOCHS_PLANNED, GAUGE, "qring_epochs_planned", "", "Epochs of the whole job.")                                                      \
-    X(QR_LOSS, REAL, "qring_loss", "", "The batch loss of the last committed step.")                                                            \
-    X(QR_VAL_LOSS, REAL, "qring_val_loss", "", "The loss of the last validation pass.")                                                      \
-    X(QR_STEPS, COUNT, "qring_steps_total", "", "Training steps that this process applied.")                                                 \
-    X(QR_COMPUTE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"compute\"", "Time of the training thread, by phase of a step.")        \
-    X(QR_REDUCE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"reduce\"", "")                                                          \
-    X(QR_UPDATE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"update\"", "")                                                          \
-    X(QR_MEMBERSHIP_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"membership\"", "Time for what keeps the ring together: the control thread's heartbeats and messages, coverage words, state digests.")\
-    X(QR_COVERAGE_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"coverage\"", "")                                                   \
-    X(QR_DIGEST_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"digest\"", "")                                                       \
-    X(QR_MICRO_BATCHES, COUNT, "qring_blocks_total", "", "Micro-batches that this worker computed.")                                                       \
-    X(QR_SAMPLES, COUNT, "qring_samples_total", "", "Samples that this worker computed.")                                                    \
-    X(QR_MICRO_BATCHES_HANDED_OVER, COUNT, "qring_handover_blocks_total", "way=\"out\"", "Micro-batches whose sum went to another worker when theirs left.")    \
-    X(QR_MICRO_BATCHES_TAKEN_OVER, COUNT, "qring_handover_blocks_total", "way=\"in\"", "")                                                          \
-    X(QR_HANDOVERS_REFUSED, COUNT, "qring_handover_refused_total", "", "Sums of leavers that did not fit: their micro-batches are computed again.") \
-    X(QR_PEERS_CONNECTED, GAUGE, "qring_peers_connected", "", "Peers with an open control connection.")                                      \
-    X(QR_MEMBERS, GAUGE, "qring_members", "", "Members of this worker's generation, itself included; 0 before the first.")                   \
-    X(QR_GENERATION, GAUGE, "qring_generation", "", "The number of this worker's generation; 0 before the first.")                           \
-    X(QR_INDEX, GAUGE, "qring_index", "", "This worker's index.")                                                                            \
-    X(QR_RANK, GAUGE, "qring_rank", "", "This worker's rank in its generation; rank 0 leads.")                                               \
-    X(QR_REGROUPS, COUNT, "qring_regroups_total", "", "Generations of this worker after its first.")                                         \
-    X(QR_MEMBERS_JOINED, COUNT, "qring_members_joined_total", "", "Members of a generation that the one before did not have.")               \
-    X(QR_MEMBERS_LOST, COUNT, "qring_members_lost_total", "", "Members of a generation that the next did not have: lost, or gone.")          \
-    X(QR_WRONG_STATES, COUNT, "qring_wrong_states_total", "", "States of this worker that a majority computed otherwise: look at its machine.") \
-    X(QR_PAUSE, REAL, "qring_last_pause_seconds", "", "From the last step of a generation to the first of the next: the last time.")          \
-    X(QR_DATA_STREAMS_SILENT, COUNT, "qring_data_streams_silent_total", "", "Data connections that passed nothing while both ends waited.")   \
-    X(QR_SENT_BYTES, COUNT, "qring_link_sent_bytes_total", "", "Bytes of messages handed to peers' connections.")                            \
-    X(QR_RECEIVED_BYTES, COUNT, "qring_link_received_bytes_total", "", "Bytes of messages that came from peers.")                            \
-    X(QR_LINK_CUT, COUNT, "qring_link_cut_total", "", "Connections that were cut because they opened stream after stream.")                   \
-    X(QR_TLS_ACCEPTED, COUNT, "qring_tls_accepted_total", "", "Connections whose peer showed a certificate of this job.")                    \
-    X(QR_TLS_REFUSED_NO_CERTIFICATE, COUNT, "qring_tls_refused_total", "reason=\"no_certificate\"", "Connections refused before a message was read, by reason.")\
-    X(QR_TLS_REFUSED_WRONG_CA, COUNT, "qring_tls_refused_total", "reason=\"wrong_ca\"", "")                                                  \
-    X(QR_TLS_REFUSED_EXPIRED, COUNT, "qring_tls_refused_total", "reason=\"expired\"", "")                                                    \
-    X(QR_TLS_REFUSED_NOT_YET_VALID, COUNT, "qring_tls_refused_total", "reason=\"not_yet_valid\"", "")                                        \
-    X(QR_TLS_REFUSED_FOREIGN_JOB, COUNT, "qring_tls_refused_total", "reason=\"foreign_job\"", "")                                            \
-    X(QR_TLS_REFUSED_UNFIT, COUNT, "qring_tls_refused_total", "reason=\"unfit\"", "")                                                        \
-    X(QR_TLS_REFUSED_PLAINTEXT, COUNT, "qring_tls_refused_total", "reason=\"plaintext\"", "")                                                \
-    X(QR_TLS_REFUSED_HANDSHAKE, COUNT, "qring_tls_refused_total", "reason=\"handshake\"", "")                                                \
-    X(QR_TURNS_CONTROL, COUNT, "qring_turns_total", "thread=\"control\"", "Turns of the event loops, which /healthz watches.")               \
-    X(QR_TURNS_TRAINING, COUNT, "qring_turns_total", "thread=\"training\"", "")                                                              \
-    X(QR_CHECKPOINT_STEP, GAUGE, "qring_checkpoint_step", "", "The step of the last checkpoint: published, or begun from.")                  \
-    X(QR_CHECKPOINT_TIME, GAUGE, "qring_checkpoint_timestamp_seconds", "", "When this worker last published one, since 1970; 0: not yet.")   \
-    X(QR_CHECKPOINTS, COUNT, "qring_checkpoints_total", "", "Checkpoints that this worker published.")                                       \
-    X(QR_CHECKPOINT_ERRORS, COUNT, "qring_checkpoint_errors_total", "", "Attempts to publish one that failed.")                              \
-    X(QR_STORE_GETS, COUNT, "qring_store_operations_total", "op=\"get\"", "Requests for objects and files that were answered.")              \
-    X(QR_STORE_PUTS, COUNT, "qring_store_operations_total", "op=\"put\"", "")                                                                \
-    X(QR_STORE_OTHERS, COUNT, "qring_store_operations_total", "op=\"other\"", "")                                                            \
-    X(QR_STORE_GET_ERRORS, COUNT, "qring_store_errors_total", "op=\"get\"", "Requests for objects and files that failed.")                   \
-    X(QR_STORE_PUT_ERRORS, COUNT, "qring_store_errors_total", "op=\"put\"", "")                                                              \
-    X(QR_STORE_OTHER_ERRORS, COUNT, "qring_store_errors_total", "op=\"other\"", "")                                                          \
-    X(QR_STORE_GET_BYTES, COUNT, "qring_store_bytes_total", "op=\"get\"", "Bytes of objects and files read and written.")                    \
+/* id, kind, family, labels, help. Rows of one family stand together and have one kind; the help of
+ * the first is shown. */
+#define QR_COUNTERS(X)                                                                             \
+    X(QR_STEP, GAUGE, "qring_step", "", "The last committed training step.")                       \
+    X(QR_STEPS_PLANNED, GAUGE, "qring_steps_planned", "", "Training steps of the whole job.")      \
+    X(QR_EPOCH, GAUGE, "qring_epoch", "", "The epoch of the last committed step, from 1.")         \
+    X(QR_EPOCHS_PLANNED, GAUGE, "qring_epochs_planned", "", "Epochs of the whole job.")            \
+    X(QR_LOSS, REAL, "qring_loss", "", "The batch loss of the last committed step.")               \
+    X(QR_VAL_LOSS, REAL, "qring_val_loss", "", "The loss of the last validation pass.")            \
+    X(QR_STEPS, COUNT, "qring_steps_total", "", "Training steps that this process applied.")       \
+    X(QR_COMPUTE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"compute\"",                  \
+      "Time of the training thread, by phase of a step.")                                          \
+    X(QR_REDUCE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"reduce\"", "")                \
+    X(QR_UPDATE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"update\"", "")                \
+    X(QR_MEMBERSHIP_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"membership\"",          \
+      "Time for what keeps the ring together: the control thread's heartbeats and messages, "      \
+      "coverage words, state digests.")                                                            \
+    X(QR_COVERAGE_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"coverage\"", "")          \
+    X(QR_DIGEST_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"digest\"", "")              \
+    X(QR_MICRO_BATCHES, COUNT, "qring_blocks_total", "",                                           \
+      "Micro-batches that this worker computed.")                                                  \
+    X(QR_SAMPLES, COUNT, "qring_samples_total", "", "Samples that this worker computed.")          \
+    X(QR_MICRO_BATCHES_HANDED_OVER, COUNT, "qring_handover_blocks_total", "way=\"out\"",           \
+      "Micro-batches whose sum went to another worker when theirs left.")                          \
+    X(QR_MICRO_BATCHES_TAKEN_OVER, COUNT, "qring_handover_blocks_total", "way=\"in\"", "")         \
+    X(QR_HANDOVERS_REFUSED, COUNT, "qring_handover_refused_total", "",                             \
+      "Sums of leavers that did not fit: their micro-batches are computed again.")                 \
+    X(QR_PEERS_CONNECTED, GAUGE, "qring_peers_connected", "",                                      \
+      "Peers with an open control connection.")                                                    \
+    X(QR_MEMBERS, GAUGE, "qring_members", "",                                                      \
+      "Members of this worker's generation, itself included; 0 before the first.")                 \
+    X(QR_GENERATION, GAUGE, "qring_generation", "",                                                \
+      "The number of this worker's generation; 0 before the first.")                               \
+    X(QR_INDEX, GAUGE, "qring_index", "", "This worker's index.")                                  \
+    X(QR_RANK, GAUGE, "qring_rank", "", "This worker's rank in its generation; rank 0 leads.")     \
+    X(QR_REGROUPS, COUNT, "qring_regroups_total", "",                                              \
+      "Generations of this worker after its first.")                                               \
+    X(QR_MEMBERS_JOINED, COUNT, "qring_members_joined_total", "",                                  \
+      "Members of a generation that the one before did not have.")                                 \
+    X(QR_MEMBERS_LOST, COUNT, "qring_members_lost_total", "",                                      \
+      "Members of a generation that the next did not have: lost, or gone.")                        \
+    X(QR_WRONG_STATES, COUNT, "qring_wrong_states_total", "",                                      \
+      "States of this worker that a majority computed otherwise: look at its machine.")            \
+    X(QR_PAUSE, REAL, "qring_last_pause_seconds", "",                                              \
+      "From the last step of a generation to the first of the next: the last time.")               \
+    X(QR_DATA_STREAMS_SILENT, COUNT, "qring_data_streams_silent_total", "",                        \
+      "Data connections that passed nothing while both ends waited.")                              \
+    X(QR_SENT_BYTES, COUNT, "qring_link_sent_bytes_total", "",                                     \
+      "Bytes of messages handed to peers' connections.")                                           \
+    X(QR_RECEIVED_BYTES, COUNT, "qring_link_received_bytes_total", "",                             \
+      "Bytes of messages that came from peers.")                                                   \
+    X(QR_LINK_CUT, COUNT, "qring_link_cut_total", "",                                              \
+      "Connections that were cut because they opened stream after stream.")                        \
+    X(QR_TLS_ACCEPTED, COUNT, "qring_tls_accepted_total", "",                                      \
+      "Connections whose peer showed a certificate of this job.")                                  \
+    X(QR_TLS_REFUSED_NO_CERTIFICATE, COUNT, "qring_tls_refused_total",                             \
+      "reason=\"no_certificate\"", "Connections refused before a message was read, by reason.")    \
+    X(QR_TLS_REFUSED_WRONG_CA, COUNT, "qring_tls_refused_total", "reason=\"wrong_ca\"", "")        \
+    X(QR_TLS_REFUSED_EXPIRED, COUNT, "qring_tls_refused_total", "reason=\"expired\"", "")          \
+    X(QR_TLS_REFUSED_NOT_YET_VALID, COUNT, "qring_tls_refused_total", "reason=\"not_yet_valid\"",  \
+      "")                                                                                          \
+    X(QR_TLS_REFUSED_FOREIGN_JOB, COUNT, "qring_tls_refused_total", "reason=\"foreign_job\"", "")  \
+    X(QR_TLS_REFUSED_UNFIT, COUNT, "qring_tls_refused_total", "reason=\"unfit\"", "")              \
+    X(QR_TLS_REFUSED_PLAINTEXT, COUNT, "qring_tls_refused_total", "reason=\"plaintext\"", "")      \
+    X(QR_TLS_REFUSED_HANDSHAKE, COUNT, "qring_tls_refused_total", "reason=\"handshake\"", "")      \
+    X(QR_TURNS_CONTROL, COUNT, "qring_turns_total", "thread=\"control\"",                          \
+      "Turns of the event loops, which /healthz watches.")                                         \
+    X(QR_TURNS_TRAINING, COUNT, "qring_turns_total", "thread=\"training\"", "")                    \
+    X(QR_CHECKPOINT_STEP, GAUGE, "qring_checkpoint_step", "",                                      \
+      "The step of the last checkpoint: published, or begun from.")                                \
+    X(QR_CHECKPOINT_TIME, GAUGE, "qring_checkpoint_timestamp_seconds", "",                         \
+      "When this worker last published one, since 1970; 0: not yet.")                              \
+    X(QR_CHECKPOINTS, COUNT, "qring_checkpoints_total", "",                                        \
+      "Checkpoints that this worker published.")                                                   \
+    X(QR_CHECKPOINT_ERRORS, COUNT, "qring_checkpoint_errors_total", "",                            \
+      "Attempts to publish one that failed.")                                                      \
+    X(QR_STORE_GETS, COUNT, "qring_store_operations_total", "op=\"get\"",                          \
+      "Requests for objects and files that were answered.")                                        \
+    X(QR_STORE_PUTS, COUNT, "qring_store_operations_total", "op=\"put\"", "")                      \
+    X(QR_STORE_OTHERS, COUNT, "qring_store_operations_total", "op=\"other\"", "")                  \
+    X(QR_STORE_GET_ERRORS, COUNT, "qring_store_errors_total", "op=\"get\"",                        \
+      "Requests for objects and files that failed.")                                               \
+    X(QR_STORE_PUT_ERRORS, COUNT, "qring_store_errors_total", "op=\"put\"", "")                    \
+    X(QR_STORE_OTHER_ERRORS, COUNT, "qring_store_errors_total", "op=\"other\"", "")                \
+    X(QR_STORE_GET_BYTES, COUNT, "qring_store_bytes_total", "op=\"get\"",                          \
+      "Bytes of objects and files read and written.")                                              \
     X(QR_STORE_PUT_BYTES, COUNT, "qring_store_bytes_total", "op=\"put\"", "")
 
 #define QR_COUNTER_ID(id, kind, family, labels, help) id,
@@ -84,20 +115,23 @@ struct qr_counter_row {
 };
 extern const struct qr_counter_row qr_counter_table[QR_N_COUNTERS];
 
-void qr_count(enum qr_counter c, uint64_t n);          /* COUNT: n more */
-void qr_count_time(enum qr_counter c, int64_t ns);     /* SECONDS: ns more; a negative time is none */
-void qr_gauge(enum qr_counter c, int64_t value);       /* GAUGE */
-void qr_gauge_real(enum qr_counter c, double value);   /* REAL */
+void qr_count(enum qr_counter c, uint64_t n); /* COUNT: n more */
+/* SECONDS: ns more; a negative time is none */
+void qr_count_time(enum qr_counter c, int64_t ns);
+void qr_gauge(enum qr_counter c, int64_t value);     /* GAUGE */
+void qr_gauge_real(enum qr_counter c, double value); /* REAL */
 
-int64_t qr_counter_value(enum qr_counter c);           /* all but REAL; SECONDS in nanoseconds */
-double qr_counter_real(enum qr_counter c);             /* REAL */
+int64_t qr_counter_value(enum qr_counter c); /* all but REAL; SECONDS in nanoseconds */
+double qr_counter_real(enum qr_counter c);   /* REAL */
 
-/* The peers of this process by index, as its group sees them. An index beyond the table is left out. */
+/* The peers of this process by index, as its group sees them. An index beyond the table is left
+ * out. */
 enum qr_peer { QR_PEER_UNKNOWN, QR_PEER_ABSENT, QR_PEER_MEMBER }; /* of this worker's generation */
 void qr_peer_set(uint32_t index, enum qr_peer peer);
-void qr_peer_no_data(uint32_t index, bool no_data);      /* it answers, and no data passes between it and this worker */
+/* it answers, and no data passes between it and this worker */
+void qr_peer_no_data(uint32_t index, bool no_data);
 void qr_peer_speed(uint32_t index, double micro_batches_per_s); /* smoothed; 0: not known */
-void qr_peer_rtt(uint32_t index, double s);              /* there and back; 0: not known */
+void qr_peer_rtt(uint32_t index, double s);                     /* there and back; 0: not known */
 enum qr_peer qr_peer_get(uint32_t index);
 bool qr_peer_get_no_data(uint32_t index);
 double qr_peer_get_speed(uint32_t index);

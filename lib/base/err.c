@@ -8,10 +8,22 @@
 #include <string.h>
 
 static const char *const code_names[] = {
-    "OK",           "CANCELLED",         "UNKNOWN",            "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED", "NOT_FOUND",    "ALREADY_EXISTS",     "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",    "OUT_OF_RANGE",
-    "UNIMPLEMENTED", "INTERNAL",         "UNAVAILABLE",        "DATA_LOSS",
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
     "UNAUTHENTICATED",
 };
 
@@ -44,14 +56,31 @@ enum qr_code qr_fail_at(struct qr_err *err, enum qr_code code, const char *file,
 
 static enum qr_code code_of_errno(int sys) {
     switch (sys) {
-    case ENOENT: case ENOTDIR: return QR_NOT_FOUND;
-    case EEXIST: case EADDRINUSE: return QR_ALREADY_EXISTS;
-    case EACCES: case EPERM: case EROFS: return QR_PERMISSION_DENIED;
-    case ENOMEM: case ENOSPC: case EDQUOT: case EFBIG: return QR_RESOURCE_EXHAUSTED;
-    case EINVAL: case EISDIR: case ENAMETOOLONG: case ELOOP: return QR_INVALID_ARGUMENT;
+    case ENOENT:
+    case ENOTDIR: return QR_NOT_FOUND;
+    case EEXIST:
+    case EADDRINUSE: return QR_ALREADY_EXISTS;
+    case EACCES:
+    case EPERM:
+    case EROFS: return QR_PERMISSION_DENIED;
+    case ENOMEM:
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return QR_RESOURCE_EXHAUSTED;
+    case EINVAL:
+    case EISDIR:
+    case ENAMETOOLONG:
+    case ELOOP: return QR_INVALID_ARGUMENT;
     case ETIMEDOUT: return QR_DEADLINE_EXCEEDED;
-    case ECONNREFUSED: case ECONNRESET: case EPIPE: case EAGAIN: case EHOSTUNREACH:
-    case ENETUNREACH: case EINTR: case EMFILE: case ENFILE: return QR_UNAVAILABLE;
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EPIPE:
+    case EAGAIN:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EINTR:
+    case EMFILE:
+    case ENFILE: return QR_UNAVAILABLE;
     case EIO: return QR_DATA_LOSS;
     default: return QR_UNKNOWN;
     }
@@ -101,13 +130,22 @@ const char *qr_code_name(enum qr_code code) {
 int qr_exit_code(enum qr_code code) {
     switch (code) {
     case QR_OK: return 0;
-    case QR_INVALID_ARGUMENT: case QR_NOT_FOUND: case QR_ALREADY_EXISTS: case QR_PERMISSION_DENIED:
-    case QR_RESOURCE_EXHAUSTED: case QR_UNIMPLEMENTED: case QR_UNAUTHENTICATED: return 2;
+    case QR_INVALID_ARGUMENT:
+    case QR_NOT_FOUND:
+    case QR_ALREADY_EXISTS:
+    case QR_PERMISSION_DENIED:
+    case QR_RESOURCE_EXHAUSTED:
+    case QR_UNIMPLEMENTED:
+    case QR_UNAUTHENTICATED: return 2;
     case QR_FAILED_PRECONDITION: return 3;
-    case QR_DATA_LOSS: case QR_OUT_OF_RANGE: return 4;
-    case QR_UNAVAILABLE: case QR_ABORTED: case QR_DEADLINE_EXCEEDED: return 138;
+    case QR_DATA_LOSS:
+    case QR_OUT_OF_RANGE: return 4;
+    case QR_UNAVAILABLE:
+    case QR_ABORTED:
+    case QR_DEADLINE_EXCEEDED: return 138;
     case QR_CANCELLED: return 143;
-    case QR_UNKNOWN: case QR_INTERNAL: break;
+    case QR_UNKNOWN:
+    case QR_INTERNAL: break;
     }
     return 1;
 }

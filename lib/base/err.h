@@ -3,8 +3,8 @@
  * What      One code enum (the canonical RPC codes, equal to gRPC's numbers) and one struct with a
  *           sentence for a person. Plain data on the caller's stack; owns nothing.
  * Use       if (qr_x(..., err) != QR_OK) return qr_wrap(err, "read job %s", path);
- * Messages  say what, where and what to do; outermost context first: "read job a.json: model[0]: ...".
- * Threads   an error object belongs to one thread. There is no global error.
+ * Messages  say what, where and what to do; outermost context first: "read job a.json: model[0]:
+ * ...". Threads   an error object belongs to one thread. There is no global error.
  */
 #ifndef QR_BASE_ERR_H
 #define QR_BASE_ERR_H
@@ -16,21 +16,21 @@
 
 enum qr_code {
     QR_OK = 0,
-    QR_CANCELLED = 1,           /* SIGTERM drain: save and leave */
+    QR_CANCELLED = 1, /* SIGTERM drain: save and leave */
     QR_UNKNOWN = 2,
-    QR_INVALID_ARGUMENT = 3,    /* settings, job file, TF_CONFIG, circuit: stop, exit 2 */
-    QR_DEADLINE_EXCEEDED = 4,   /* a bounded wait ran out: please retry */
-    QR_NOT_FOUND = 5,           /* a file or object that should exist */
-    QR_ALREADY_EXISTS = 6,      /* port in use, object that must be new */
+    QR_INVALID_ARGUMENT = 3,  /* settings, job file, TF_CONFIG, circuit: stop, exit 2 */
+    QR_DEADLINE_EXCEEDED = 4, /* a bounded wait ran out: please retry */
+    QR_NOT_FOUND = 5,         /* a file or object that should exist */
+    QR_ALREADY_EXISTS = 6,    /* port in use, object that must be new */
     QR_PERMISSION_DENIED = 7,
     QR_RESOURCE_EXHAUSTED = 8,  /* memory or disk; both numbers are in the message */
     QR_FAILED_PRECONDITION = 9, /* refused by the job's leader, or another job's output is there */
     QR_ABORTED = 10,            /* the generation changed: redo the step in the new group */
     QR_OUT_OF_RANGE = 11,       /* a number left the range of the arithmetic (NaN, |x| >= 2^40) */
     QR_UNIMPLEMENTED = 12,
-    QR_INTERNAL = 13,           /* an invariant of ours broken: stop, loud */
-    QR_UNAVAILABLE = 14,        /* a peer or service is gone: please retry */
-    QR_DATA_LOSS = 15,          /* bytes of a file are damaged or lie; bad values in data */
+    QR_INTERNAL = 13,    /* an invariant of ours broken: stop, loud */
+    QR_UNAVAILABLE = 14, /* a peer or service is gone: please retry */
+    QR_DATA_LOSS = 15,   /* bytes of a file are damaged or lie; bad values in data */
     QR_UNAUTHENTICATED = 16,
 };
 
@@ -72,7 +72,8 @@ int qr_exit_code(enum qr_code code);
 /* For our own bugs only, never for input. Prints the condition and aborts. On in every build. */
 #define QR_ASSERT(cond) ((cond) ? (void)0 : qr_assert_failed(#cond, __FILE__, __LINE__))
 _Noreturn void qr_assert_failed(const char *cond, const char *file, int line);
-/* abort(), once a line on stderr has said why. Whether that has happened: any thread, also in a signal's handler. */
+/* abort(), once a line on stderr has said why. Whether that has happened: any thread, also in a
+ * signal's handler. */
 _Noreturn void qr_abort(void);
 bool qr_has_said_why(void);
 

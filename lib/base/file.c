@@ -40,7 +40,8 @@ const char *qr_file_odd(const char *path) {
 
 static enum qr_code refuse_odd(const char *path, const char *kind, int flags, struct qr_err *err) {
     return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s, no ordinary file; %s", path, kind,
-                   flags & O_NOFOLLOW ? "take it away, or choose another place" : "write what it has to say into a file and name that");
+                   flags & O_NOFOLLOW ? "take it away, or choose another place"
+                                      : "write what it has to say into a file and name that");
 }
 
 static enum qr_code look_at(int fd, const char *path, int flags, struct qr_err *err) {
@@ -49,16 +50,21 @@ static enum qr_code look_at(int fd, const char *path, int flags, struct qr_err *
     const char *kind = odd_kind(&st);
     if (kind) return refuse_odd(path, kind, flags, err);
     if ((flags & O_NOFOLLOW) && st.st_nlink > 1)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s has %ju names (hard links): what is written here would change the others too; "
-                                                 "take it away, or choose another place",
-                       path, (uintmax_t)st.st_nlink);
-    if ((flags & O_TRUNC) && ftruncate(fd, 0) != 0) return qr_fail_errno(err, errno, "empty %s", path);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "%s has %ju names (hard links): what is written here would change the others too; "
+            "take it away, or choose another place",
+            path, (uintmax_t)st.st_nlink);
+    if ((flags & O_TRUNC) && ftruncate(fd, 0) != 0)
+        return qr_fail_errno(err, errno, "empty %s", path);
     return QR_OK;
 }
 
 enum qr_code qr_file_open(const char *path, int flags, int *ret, struct qr_err *err) {
-    /* nothing is emptied before it has been looked at; a FIFO would be waited for, a terminal taken over */
-    qr_auto(qr_close_p) int fd = open(path, (flags & ~O_TRUNC) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    /* nothing is emptied before it has been looked at; a FIFO would be waited for, a terminal taken
+     * over */
+    qr_auto(qr_close_p) int fd =
+        open(path, (flags & ~O_TRUNC) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
     if (fd < 0) {
         int sys = errno;
         struct stat st;
@@ -93,7 +99,8 @@ static enum qr_code read_fd(int fd, const char *path, size_t max_bytes, struct q
             if (n == 0) break;
             qr_buf_free(&buf);
             if (n < 0) return qr_fail_errno(err, sys, "%s", path);
-            return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s has more than %zu bytes", path, max_bytes);
+            return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s has more than %zu bytes", path,
+                           max_bytes);
         }
         buf.n = have + (size_t)n;
     }
@@ -103,13 +110,15 @@ static enum qr_code read_fd(int fd, const char *path, size_t max_bytes, struct q
     return QR_OK;
 }
 
-enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
+enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret,
+                          struct qr_err *err) {
     qr_auto(qr_close_p) int fd = -1;
     enum qr_code code = qr_file_open(path, O_RDONLY, &fd, err);
     return code == QR_OK ? read_fd(fd, path, max_bytes, ret, err) : code;
 }
 
-/* What is there already is asked for only when mkdir fails: some file systems refuse before they look. */
+/* What is there already is asked for only when mkdir fails: some file systems refuse before they
+ * look. */
 static int make_one(const char *path) {
     struct stat st;
     if (mkdir(path, 0777) == 0) return 0;
@@ -169,7 +178,8 @@ int qr_file_sync(const char *path) {
     return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
 }
 
-/* Pods that share a volume may all be process 1: a name of our own needs more than the number of the process. */
+/* Pods that share a volume may all be process 1: a name of our own needs more than the number of
+ * the process. */
 char *qr_file_temporary(const char *path) {
     uint32_t random;
     qr_entropy(&random, sizeof random);
@@ -201,13 +211,17 @@ enum qr_code qr_dir_writable(const char *path, struct qr_err *err) {
     return sys ? qr_fail_errno(err, sys, "directory %s cannot be written", path) : QR_OK;
 }
 
-struct qr_appender { int fd; char *path; };
+struct qr_appender {
+    int fd;
+    char *path;
+};
 
 enum qr_code qr_appender_open(const char *path, bool truncate, struct qr_appender **ret,
                               struct qr_err *err) {
     if (make_parent(path, err) != QR_OK) return qr_wrap(err, "open %s", path);
     int fd = -1;
-    enum qr_code code = qr_file_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | (truncate ? O_TRUNC : 0), &fd, err);
+    enum qr_code code = qr_file_open(
+        path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | (truncate ? O_TRUNC : 0), &fd, err);
     if (code != QR_OK) return qr_wrap(err, "open");
     struct qr_appender *a = qr_xcalloc(1, sizeof *a);
     a->fd = fd;

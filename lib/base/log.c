@@ -24,7 +24,8 @@ static void put_escaped(struct qr_buf *b, const char *s) {
     }
 }
 
-static void write_line(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+static void write_line(void *ctx, enum qr_log_level level, const char *module,
+                       const char *message) {
     enum qr_log_format format = *(const enum qr_log_format *)ctx;
     struct qr_buf line = {.max = 8 * LINE_BYTES}; /* an escaped character takes six bytes */
     if (format == QR_LOG_TEXT) {
@@ -48,7 +49,8 @@ static void write_line(void *ctx, enum qr_log_level level, const char *module, c
 }
 
 struct qr_log qr_log_stderr(enum qr_log_level level, enum qr_log_format format) {
-    return (struct qr_log){.level = level, .write = write_line, .ctx = (void *)(uintptr_t)&formats[format]};
+    return (struct qr_log){
+        .level = level, .write = write_line, .ctx = (void *)(uintptr_t)&formats[format]};
 }
 
 void qr_log_at(const struct qr_log *log, enum qr_log_level level, const char *module,

@@ -1,7 +1,7 @@
 /* base/log.h — log lines.
  *
- * A log is passed down like a clock; a NULL log is silent. Rooms below train return errors and do not log
- * them; worker, train, group's membership and local log, once, where a thing is handled.
+ * A log is passed down like a clock; a NULL log is silent. Rooms below train return errors and do
+ * not log them; worker, train, group's membership and local log, once, where a thing is handled.
  * Format    plain text on a terminal ("I group: ..."), Cloud Logging JSON elsewhere
  *           ({"severity","time","message","logging.googleapis.com/labels":{"module"}}).
  * Threads   any; one line is one write.
@@ -12,7 +12,8 @@
 #include "base/err.h"
 
 enum qr_log_level { QR_LOG_DEBUG, QR_LOG_INFO, QR_LOG_WARNING, QR_LOG_ERROR };
-extern const char *const qr_log_level_names[]; /* "debug" "info" "warning" "error", by enum qr_log_level; then NULL */
+/* "debug" "info" "warning" "error", by enum qr_log_level; then NULL */
+extern const char *const qr_log_level_names[];
 enum qr_log_format { QR_LOG_TEXT, QR_LOG_JSON };
 
 struct qr_log {

@@ -20,7 +20,8 @@ void qr_check_memory(bool there, const char *what) {
 }
 
 void qr_give_back(void) {
-    (void)mallopt(M_MMAP_THRESHOLD, 128 << 10); /* its first value: glibc raises it to the size of what was freed, and keeps pieces below it */
+    /* its first value: glibc raises it to the size of what was freed, and keeps pieces below it */
+    (void)mallopt(M_MMAP_THRESHOLD, 128 << 10);
     (void)malloc_trim(0);
 }
 
@@ -76,13 +77,14 @@ enum qr_code qr_large_new(size_t count, size_t bytes, const char *what, void **r
                        "%s need more than 2^64 bytes; this process may use %llu bytes", what,
                        (unsigned long long)limit);
     if (total > limit)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s need %zu bytes; this process may use %llu bytes",
-                       what, total, (unsigned long long)limit);
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                       "%s need %zu bytes; this process may use %llu bytes", what, total,
+                       (unsigned long long)limit);
     void *p = NULL;
     size_t rounded = (total + 63) & ~(size_t)63;
     if (posix_memalign(&p, 64, rounded ? rounded : 64) != 0)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s need %zu bytes, which the system refused", what,
-                       total);
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s need %zu bytes, which the system refused",
+                       what, total);
     memset(p, 0, rounded ? rounded : 64);
     *ret_p = p;
     return QR_OK;

@@ -60,7 +60,8 @@ bool qr_parse_double_n(const char *s, size_t n, double *ret) {
 }
 
 bool qr_parse_bool(const char *s, bool *ret) {
-    static const char *const yes[] = {"true", "1", "yes", "on"}, *const no[] = {"false", "0", "no", "off"};
+    static const char *const yes[] = {"true", "1", "yes", "on"}, *const no[] = {"false", "0", "no",
+                                                                                "off"};
     for (size_t i = 0; i < 4; i++) {
         if (strcasecmp(s, yes[i]) == 0) {
             *ret = true;
@@ -75,8 +76,11 @@ bool qr_parse_bool(const char *s, bool *ret) {
 }
 
 bool qr_parse_duration_ns(const char *s, int64_t *ret) {
-    static const struct { const char *suffix; double ns; } units[] = {
-        {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"", 1e9}};
+    static const struct {
+        const char *suffix;
+        double ns;
+    } units[] = {{"ns", 1},   {"us", 1e3},   {"ms", 1e6}, {"s", 1e9},
+                 {"m", 60e9}, {"h", 3600e9}, {"", 1e9}};
     size_t digits = strspn(s, "0123456789.");
     double v;
     if (!qr_parse_double_n(s, digits, &v)) return false;
@@ -91,8 +95,8 @@ bool qr_parse_duration_ns(const char *s, int64_t *ret) {
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Edit distance where swapping two neighbours is one edit (optimal string alignment), case ignored; names longer than 63
- * bytes count as far. */
+/* Edit distance where swapping two neighbours is one edit (optimal string alignment), case ignored;
+ * names longer than 63 bytes count as far. */
 static size_t distance(const char *a, const char *b) {
     size_t n = strlen(a), m = strlen(b), rows[3][64];
     if (n > 63 || m > 63) return SIZE_MAX;
@@ -105,7 +109,8 @@ static size_t distance(const char *a, const char *b) {
             }
             int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
             row[j] = least(above[j - 1] + (x != y), least(above[j], row[j - 1]) + 1);
-            bool swapped = i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]);
+            bool swapped = i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
+                           y == tolower((unsigned char)a[i - 2]);
             if (swapped) row[j] = least(row[j], above2[j - 2] + 1);
         }
     }
@@ -137,6 +142,7 @@ void qr_number_text(double x, char ret[32]) {
 const char *qr_variable(char *const *environment, const char *name) {
     size_t n = strlen(name);
     for (; *environment; environment++)
-        if (strncmp(*environment, name, n) == 0 && (*environment)[n] == '=') return *environment + n + 1;
+        if (strncmp(*environment, name, n) == 0 && (*environment)[n] == '=')
+            return *environment + n + 1;
     return NULL;
 }

@@ -24,23 +24,34 @@ struct loop {
     bool inner;         /* called for by a task of another */
 };
 
-struct seat { pthread_t thread; bool asleep, kept_off; };
+struct seat {
+    pthread_t thread;
+    bool asleep, kept_off;
+};
 
 struct qr_pool {
     unsigned size;
     cpu_set_t cpus;     /* that the pool's maker may use; none: not known */
     struct seat *seats; /* size - 1; all but thread is guarded by lock */
     pthread_mutex_t lock;
-    pthread_cond_t work, done; /* a loop began; for callers that wait: a helper was the last to leave, or an inner loop began */
+    /* a loop began; for callers that wait: a helper was the last to leave, or an inner loop began
+     */
+    pthread_cond_t work, done;
     /* guarded by lock: */
     struct loop *newest;
     bool stop;
 };
 
-struct thread_arg { struct qr_pool *pool; unsigned worker; };
+struct thread_arg {
+    struct qr_pool *pool;
+    unsigned worker;
+};
 
 /* Whose task this thread is in, and as which of its threads. */
-static _Thread_local struct { const struct qr_pool *pool; unsigned worker; } inside;
+static _Thread_local struct {
+    const struct qr_pool *pool;
+    unsigned worker;
+} inside;
 
 /* exact/contract.md §6: rounding to nearest and subnormal numbers decide bits. */
 static void assert_float_environment(void) {
@@ -55,7 +66,8 @@ static void assert_float_environment(void) {
 
 static void run_tasks(struct loop *l, unsigned worker) {
     assert_float_environment();
-    for (size_t i; (i = atomic_fetch_add_explicit(&l->next, 1, memory_order_relaxed)) < l->n;) l->task(l->ctx, i, worker);
+    for (size_t i; (i = atomic_fetch_add_explicit(&l->next, 1, memory_order_relaxed)) < l->n;)
+        l->task(l->ctx, i, worker);
 }
 
 /* The newest loop that has something left. */
@@ -77,8 +89,9 @@ static void help(struct qr_pool *p, struct loop *l, unsigned worker) {
     if (--l->helpers == 0) pthread_cond_broadcast(&p->done);
 }
 
-/* Under the lock. Some kernels wake a thread on the CPU of who wakes it, though its own is idle, and only a balancer, milliseconds later, lets it
- * go: longer than most loops. So who sleeps is kept off the caller's CPU until it is awake. */
+/* Under the lock. Some kernels wake a thread on the CPU of who wakes it, though its own is idle,
+ * and only a balancer, milliseconds later, lets it go: longer than most loops. So who sleeps is
+ * kept off the caller's CPU until it is awake. */
 static void spread(struct qr_pool *p) {
     cpu_set_t others = p->cpus;
     int here = sched_getcpu();
@@ -86,7 +99,8 @@ static void spread(struct qr_pool *p) {
     CPU_CLR(here, &others);
     if (CPU_COUNT(&others) == 0) return;
     for (struct seat *s = p->seats; s < p->seats + p->size - 1; s++)
-        if (s->asleep) s->kept_off = pthread_setaffinity_np(s->thread, sizeof others, &others) == 0; /* where that is forbidden, so be it */
+        /* where that is forbidden, so be it */
+        if (s->asleep) s->kept_off = pthread_setaffinity_np(s->thread, sizeof others, &others) == 0;
 }
 
 /* Under the lock. */
@@ -148,7 +162,8 @@ void qr_pool_free(struct qr_pool *p) {
 
 unsigned qr_pool_size(const struct qr_pool *p) { return p ? p->size : 1; }
 
-/* Under the lock: until all helpers have left the loop. Its caller helps inner ones meanwhile, unless it is one itself. */
+/* Under the lock: until all helpers have left the loop. Its caller helps inner ones meanwhile,
+ * unless it is one itself. */
 static void join(struct qr_pool *p, struct loop *l) {
     while (l->helpers) {
         struct loop *other = l->inner ? NULL : open_loop(p);
@@ -188,7 +203,8 @@ void qr_pool_for(struct qr_pool *p, size_t n, qr_pool_task_fn task, void *ctx) {
 
 static FILE *open_under(const char *root, const char *name) {
     char path[4096];
-    return snprintf(path, sizeof path, "%s%s", root, name) < (int)sizeof path ? fopen(path, "re") : NULL;
+    return snprintf(path, sizeof path, "%s%s", root, name) < (int)sizeof path ? fopen(path, "re")
+                                                                              : NULL;
 }
 
 /* "max 100000" or "200000 100000" (v2), or one number a file (v1); 0 when there is no quota. */
@@ -199,7 +215,8 @@ static double quota(const char *root) {
         if (fscanf(f, "%31s %31s", a, b) != 2) a[0] = 0;
         fclose(f);
     } else {
-        static const char *const files[] = {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"};
+        static const char *const files[] = {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+                                            "/sys/fs/cgroup/cpu/cpu.cfs_period_us"};
         for (int i = 0; i < 2; i++) {
             if (!(f = open_under(root, files[i]))) return 0;
             if (fscanf(f, "%31s", i ? b : a) != 1) a[0] = 0;
@@ -213,8 +230,8 @@ static double quota(const char *root) {
 
 unsigned qr_cpu_limit(void) { return qr_cpu_limit_under(""); }
 
-/* The processors that the kernel lets this thread use. A set that is too small for the machine is refused with EINVAL: cpu_set_t ends at
- * 1024, and the kernel itself can be built for 8192. */
+/* The processors that the kernel lets this thread use. A set that is too small for the machine is
+ * refused with EINVAL: cpu_set_t ends at 1024, and the kernel itself can be built for 8192. */
 static unsigned cpuset(void) {
     for (size_t bytes = sizeof(cpu_set_t); bytes <= (1u << 16); bytes *= 2) {
         cpu_set_t *set = qr_xcalloc(1, bytes);

@@ -9,7 +9,8 @@
 #include "base/mem.h"
 #include "certificate/x509_impl.h"
 
-enum { MAX_CHAIN = 16, DNS_MAX = 253, SECURITY_LEVEL = 2 }; /* 2: 112 bits, as Debian's TLS asks for; no SHA-1, no RSA below 2048 */
+/* 2: 112 bits, as Debian's TLS asks for; no SHA-1, no RSA below 2048 */
+enum { MAX_CHAIN = 16, DNS_MAX = 253, SECURITY_LEVEL = 2 };
 
 static int no_password(char *buf, int size, int rwflag, void *ctx) {
     (void)buf;
@@ -43,7 +44,7 @@ EVP_PKEY *x509_key(const char *pem) {
 }
 
 /* All certificates of a text into to (a stack or a store); -1 when one cannot be read. */
-static int each(const char *pem, STACK_OF(X509) *stack, X509_STORE *store) {
+static int each(const char *pem, STACK_OF(X509) * stack, X509_STORE *store) {
     BIO *bio = bio_of(pem);
     int n = 0;
     bool good = true;
@@ -52,7 +53,8 @@ static int each(const char *pem, STACK_OF(X509) *stack, X509_STORE *store) {
         if (stack) good = n < MAX_CHAIN && sk_X509_push(stack, X509_dup(x)) > 0;
         X509_free(x);
     }
-    if (good) good = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE; /* else it was not the end that stopped us */
+    /* else it was not the end that stopped us */
+    if (good) good = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
     ERR_clear_error();
     BIO_free(bio);
     return good ? n : -1;
@@ -92,7 +94,8 @@ bool qr_x509_is_dns_name(const char *text) {
     }
 }
 
-/* What is wrong with it, or NULL. E-mail addresses, IP addresses and names of other kinds say nothing here. */
+/* What is wrong with it, or NULL. E-mail addresses, IP addresses and names of other kinds say
+ * nothing here. */
 static const char *hand_over(const struct qr_x509_taker *taker, const GENERAL_NAME *n) {
     int kind;
     const void *value = GENERAL_NAME_get0_value(n, &kind);
@@ -110,7 +113,8 @@ bool qr_x509_names(const char *pem, const struct qr_x509_taker *taker, const cha
     if (!x) return false;
     GENERAL_NAMES *names = X509_get_ext_d2i(x, NID_subject_alt_name, &found, NULL);
     const char *wrong = names || found == -1 ? NULL : "its names cannot be read";
-    for (int i = 0; !wrong && i < sk_GENERAL_NAME_num(names); i++) wrong = hand_over(taker, sk_GENERAL_NAME_value(names, i));
+    for (int i = 0; !wrong && i < sk_GENERAL_NAME_num(names); i++)
+        wrong = hand_over(taker, sk_GENERAL_NAME_value(names, i));
     GENERAL_NAMES_free(names);
     X509_free(x);
     *ret_wrong = wrong;
@@ -120,7 +124,9 @@ bool qr_x509_names(const char *pem, const struct qr_x509_taker *taker, const cha
 void qr_x509_common_name(const char *pem, char ret[QR_X509_TEXT]) {
     X509 *x = x509_first(pem);
     ERR_clear_error();
-    if (!x || X509_NAME_get_text_by_NID(X509_get_subject_name(x), NID_commonName, ret, QR_X509_TEXT) < 0) ret[0] = 0;
+    if (!x ||
+        X509_NAME_get_text_by_NID(X509_get_subject_name(x), NID_commonName, ret, QR_X509_TEXT) < 0)
+        ret[0] = 0;
     for (char *c = ret; *c; c++)
         if (*c < ' ' || *c > '~') *c = '?';
     X509_free(x);
@@ -169,20 +175,24 @@ static enum qr_x509_trust trust_of(int e) {
     }
 }
 
-enum qr_x509_trust qr_x509_verify(const char *ca, const char *pem, const char *chain, bool server, int64_t unix_s, const char **ret_why) {
+enum qr_x509_trust qr_x509_verify(const char *ca, const char *pem, const char *chain, bool server,
+                                  int64_t unix_s, const char **ret_why) {
     X509 *leaf = x509_first(pem);
     X509_STORE *store = X509_STORE_new();
     X509_STORE_CTX *ctx = X509_STORE_CTX_new();
     STACK_OF(X509) *others = sk_X509_new_null();
     int e = X509_V_ERR_UNSPECIFIED;
-    if (leaf && each(ca, NULL, store) > 0 && (!chain || each(chain, others, NULL) >= 0) && X509_STORE_CTX_init(ctx, store, leaf, others) == 1) {
+    if (leaf && each(ca, NULL, store) > 0 && (!chain || each(chain, others, NULL) >= 0) &&
+        X509_STORE_CTX_init(ctx, store, leaf, others) == 1) {
         X509_VERIFY_PARAM *p = X509_STORE_CTX_get0_param(ctx);
-        X509_VERIFY_PARAM_set_flags(p, X509_V_FLAG_PARTIAL_CHAIN); /* a bundle may hold an issuer without its root */
+        /* a bundle may hold an issuer without its root */
+        X509_VERIFY_PARAM_set_flags(p, X509_V_FLAG_PARTIAL_CHAIN);
         X509_VERIFY_PARAM_set_auth_level(p, SECURITY_LEVEL);
         X509_VERIFY_PARAM_set_time(p, (time_t)unix_s);
         X509_STORE_CTX_set_purpose(ctx, server ? X509_PURPOSE_SSL_SERVER : X509_PURPOSE_SSL_CLIENT);
         e = X509_verify_cert(ctx) == 1 ? X509_V_OK : X509_STORE_CTX_get_error(ctx);
-        if (e == X509_V_OK && X509_STORE_CTX_get_error(ctx) != X509_V_OK) e = X509_V_ERR_UNSPECIFIED;
+        if (e == X509_V_OK && X509_STORE_CTX_get_error(ctx) != X509_V_OK)
+            e = X509_V_ERR_UNSPECIFIED;
     }
     *ret_why = e == X509_V_OK ? "" : X509_verify_cert_error_string(e);
     sk_X509_pop_free(others, X509_free);
@@ -196,7 +206,8 @@ enum qr_x509_trust qr_x509_verify(const char *ca, const char *pem, const char *c
 enum qr_x509_pair qr_x509_pair(const char *pem, const char *key_pem) {
     X509 *x = x509_first(pem);
     EVP_PKEY *key = x ? x509_key(key_pem) : NULL;
-    bool same = key && X509_check_private_key(x, key) == 1, has_key = key != NULL, has_certificate = x != NULL;
+    bool same = key && X509_check_private_key(x, key) == 1, has_key = key != NULL,
+         has_certificate = x != NULL;
     EVP_PKEY_free(key);
     X509_free(x);
     ERR_clear_error();

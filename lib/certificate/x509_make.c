@@ -24,7 +24,8 @@ static bool add_extension(X509 *x, X509 *issuer, int nid, const char *value) {
 }
 
 /* Everything but extensions and signature. */
-static X509 *new_certificate(EVP_PKEY *key, const char *common_name, const X509_NAME *issuer, int64_t from_s, int64_t to_s) {
+static X509 *new_certificate(EVP_PKEY *key, const char *common_name, const X509_NAME *issuer,
+                             int64_t from_s, int64_t to_s) {
     X509 *x = X509_new();
     uint8_t serial[16];
     qr_entropy(serial, sizeof serial);
@@ -32,10 +33,13 @@ static X509 *new_certificate(EVP_PKEY *key, const char *common_name, const X509_
     BIGNUM *number = BN_bin2bn(serial, sizeof serial, NULL);
     X509_NAME *subject = X509_get_subject_name(x);
     qr_auto(qr_free_p) char *name = qr_xstrndup(common_name, COMMON_NAME_MAX);
-    bool good = X509_set_version(x, X509_VERSION_3) == 1 && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(x)) != NULL &&
+    bool good = X509_set_version(x, X509_VERSION_3) == 1 &&
+                BN_to_ASN1_INTEGER(number, X509_get_serialNumber(x)) != NULL &&
                 ASN1_TIME_set(X509_getm_notBefore(x), (time_t)from_s) != NULL &&
-                ASN1_TIME_set(X509_getm_notAfter(x), (time_t)to_s) != NULL && X509_set_pubkey(x, key) == 1 &&
-                X509_NAME_add_entry_by_NID(subject, NID_commonName, MBSTRING_UTF8, (const unsigned char *)name, -1, -1, 0) == 1 &&
+                ASN1_TIME_set(X509_getm_notAfter(x), (time_t)to_s) != NULL &&
+                X509_set_pubkey(x, key) == 1 &&
+                X509_NAME_add_entry_by_NID(subject, NID_commonName, MBSTRING_UTF8,
+                                           (const unsigned char *)name, -1, -1, 0) == 1 &&
                 X509_set_issuer_name(x, issuer ? issuer : subject) == 1;
     BN_free(number);
     if (good) return x;
@@ -44,9 +48,11 @@ static X509 *new_certificate(EVP_PKEY *key, const char *common_name, const X509_
 }
 
 static X509 *new_ca(EVP_PKEY *key, const struct qr_x509_order *o) {
-    X509 *x = new_certificate(key, o->ca_common_name, NULL, o->not_before_s, o->ca_not_after_s ? o->ca_not_after_s : o->not_after_s);
+    X509 *x = new_certificate(key, o->ca_common_name, NULL, o->not_before_s,
+                              o->ca_not_after_s ? o->ca_not_after_s : o->not_after_s);
     if (x && add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-        add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") && add_extension(x, x, NID_subject_key_identifier, "hash") &&
+        add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+        add_extension(x, x, NID_subject_key_identifier, "hash") &&
         X509_sign(x, key, EVP_sha256()) > 0)
         return x;
     X509_free(x);
@@ -54,11 +60,14 @@ static X509 *new_ca(EVP_PKEY *key, const struct qr_x509_order *o) {
 }
 
 static X509 *new_leaf(EVP_PKEY *key, X509 *ca, EVP_PKEY *ca_key, const struct qr_x509_order *o) {
-    X509 *x = new_certificate(key, o->common_name, X509_get_subject_name(ca), o->not_before_s, o->not_after_s);
+    X509 *x = new_certificate(key, o->common_name, X509_get_subject_name(ca), o->not_before_s,
+                              o->not_after_s);
     if (x && add_extension(x, ca, NID_basic_constraints, "critical,CA:FALSE") &&
         add_extension(x, ca, NID_key_usage, "critical,digitalSignature") &&
-        add_extension(x, ca, NID_ext_key_usage, "serverAuth,clientAuth") && add_extension(x, ca, NID_subject_alt_name, o->names) &&
-        add_extension(x, ca, NID_subject_key_identifier, "hash") && add_extension(x, ca, NID_authority_key_identifier, "keyid:always") &&
+        add_extension(x, ca, NID_ext_key_usage, "serverAuth,clientAuth") &&
+        add_extension(x, ca, NID_subject_alt_name, o->names) &&
+        add_extension(x, ca, NID_subject_key_identifier, "hash") &&
+        add_extension(x, ca, NID_authority_key_identifier, "keyid:always") &&
         X509_sign(x, ca_key, EVP_sha256()) > 0)
         return x;
     X509_free(x);
@@ -92,29 +101,36 @@ static bool put_key(EVP_PKEY *key, struct qr_buf *ret) {
 /* ---- the order ---- */
 
 /* The CA to sign with: the order's or a new one. */
-static enum qr_code take_ca(const struct qr_x509_order *o, X509 **ret, EVP_PKEY **ret_key, struct qr_err *err) {
+static enum qr_code take_ca(const struct qr_x509_order *o, X509 **ret, EVP_PKEY **ret_key,
+                            struct qr_err *err) {
     *ret_key = o->ca_key ? x509_key(o->ca_key) : EVP_EC_gen("P-256");
     *ret = !*ret_key ? NULL : o->ca ? x509_first(o->ca) : new_ca(*ret_key, o);
-    if (!*ret) return qr_fail(err, QR_INVALID_ARGUMENT, "no certificate and key of a CA: %s", x509_reason());
+    if (!*ret)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "no certificate and key of a CA: %s",
+                       x509_reason());
     if (X509_check_private_key(*ret, *ret_key) != 1) {
         ERR_clear_error();
-        return qr_fail(err, QR_INVALID_ARGUMENT, "the CA's key is not that of the CA's certificate");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "the CA's key is not that of the CA's certificate");
     }
     time_t end = (time_t)o->not_after_s - 1; /* "at or before" is what -1 says */
     if (X509_cmp_time(X509_get0_notAfter(*ret), &end) < 0)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "the certificate would outlive its CA: make it for fewer days, or a new CA");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "the certificate would outlive its CA: make it for fewer days, or a new CA");
     return QR_OK;
 }
 
-enum qr_code qr_x509_make(const struct qr_x509_order *o, struct qr_buf *ret_certificate, struct qr_buf *ret_key, struct qr_buf *ret_ca,
-                          struct qr_buf *ret_ca_key, struct qr_err *err) {
+enum qr_code qr_x509_make(const struct qr_x509_order *o, struct qr_buf *ret_certificate,
+                          struct qr_buf *ret_key, struct qr_buf *ret_ca, struct qr_buf *ret_ca_key,
+                          struct qr_err *err) {
     EVP_PKEY *ca_key = NULL, *key = NULL;
     X509 *ca = NULL, *leaf = NULL;
     enum qr_code code = take_ca(o, &ca, &ca_key, err);
     if (code == QR_OK) {
         key = EVP_EC_gen("P-256");
         leaf = key ? new_leaf(key, ca, ca_key, o) : NULL;
-        if (!leaf || !put_certificate(leaf, ret_certificate) || !put_key(key, ret_key) || !put_certificate(ca, ret_ca) || !put_key(ca_key, ret_ca_key))
+        if (!leaf || !put_certificate(leaf, ret_certificate) || !put_key(key, ret_key) ||
+            !put_certificate(ca, ret_ca) || !put_key(ca_key, ret_ca_key))
             code = qr_fail(err, QR_INTERNAL, "make a certificate: %s", x509_reason());
     }
     X509_free(leaf);

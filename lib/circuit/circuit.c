@@ -28,7 +28,8 @@ void qr_circuit_free(struct qr_circuit *c) {
 uint32_t qr_circuit_append_param(struct qr_circuit *c, const char *name) {
     unsigned n = c->n_params;
     if ((n & (n - 1)) == 0) /* room for the next power of two */
-        c->param_names = qr_xreallocarray(c->param_names, n ? 2 * (size_t)n : 1, sizeof *c->param_names);
+        c->param_names =
+            qr_xreallocarray(c->param_names, n ? 2 * (size_t)n : 1, sizeof *c->param_names);
     c->param_names[n] = qr_xstrdup(name);
     return c->n_params++;
 }
@@ -39,61 +40,74 @@ uint32_t qr_circuit_param(struct qr_circuit *c, const char *name) {
     return qr_circuit_append_param(c, name);
 }
 
-static enum qr_code check_arg(const struct qr_circuit *c, const struct qr_gate_arg *a, const char *what,
-                              const char *arg, struct qr_err *err) {
-    if (!isfinite(a->scale)) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s is not a finite number", what, arg);
+static enum qr_code check_arg(const struct qr_circuit *c, const struct qr_gate_arg *a,
+                              const char *what, const char *arg, struct qr_err *err) {
+    if (!isfinite(a->scale))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s is not a finite number", what, arg);
     switch (a->kind) {
     case QR_ARG_CONSTANT: return QR_OK;
     case QR_ARG_PARAMETER:
         if (a->index < c->n_params) return QR_OK;
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s refers to parameter %u of %u", what, arg, a->index, c->n_params);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s refers to parameter %u of %u", what, arg,
+                       a->index, c->n_params);
     case QR_ARG_DATA:
         if (a->index < c->n_columns) return QR_OK;
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s refers to data column %u, but the circuit has %u (counted from 0)",
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: %s refers to data column %u, but the circuit has %u (counted from 0)",
                        what, arg, a->index, c->n_columns);
     }
-    return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s is of unknown kind %d", what, arg, (int)a->kind);
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s is of unknown kind %d", what, arg,
+                   (int)a->kind);
 }
 
-static enum qr_code check_qubits(const struct qr_circuit *c, const struct qr_gate *g, const char *what,
-                                 struct qr_err *err) {
+static enum qr_code check_qubits(const struct qr_circuit *c, const struct qr_gate *g,
+                                 const char *what, struct qr_err *err) {
     for (unsigned i = 0; i < g->n_targets; i++)
         if (g->targets[i] >= c->n_qubits)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: qubit %u is out of range, the circuit has qubits 0 to %u", what,
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s: qubit %u is out of range, the circuit has qubits 0 to %u", what,
                            g->targets[i], c->n_qubits - 1);
     if (g->n_targets == 2 && g->targets[0] == g->targets[1])
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: qubit %u is given twice", what, g->targets[0]);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: qubit %u is given twice", what,
+                       g->targets[0]);
     uint64_t all = c->n_qubits == 64 ? UINT64_MAX : (UINT64_C(1) << c->n_qubits) - 1;
     if (g->controls & ~all)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: control %d is out of range, the circuit has qubits 0 to %u", what,
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: control %d is out of range, the circuit has qubits 0 to %u", what,
                        __builtin_ctzll(g->controls & ~all), c->n_qubits - 1);
     for (unsigned i = 0; i < g->n_targets; i++)
         if (g->controls >> g->targets[i] & 1)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: qubit %u is a target and a control", what, g->targets[i]);
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: qubit %u is a target and a control", what,
+                           g->targets[i]);
     if (g->control_values & ~g->controls)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: a control value is given for qubit %d, which is no control", what,
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: a control value is given for qubit %d, which is no control", what,
                        __builtin_ctzll(g->control_values & ~g->controls));
     return QR_OK;
 }
 
 enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g, struct qr_err *err) {
     if ((unsigned)g->kind >= QR_GATE_KINDS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "gate %zu: unknown kind %d", c->n_gates, (int)g->kind);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "gate %zu: unknown kind %d", c->n_gates,
+                       (int)g->kind);
     const struct qr_gate_info *info = qr_gate_info(g->kind);
     char what[64];
     snprintf(what, sizeof what, "gate %zu (%s)", c->n_gates, info->name);
     if (g->n_targets != info->n_targets)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: acts on %u qubit%s, but %u were given", what, info->n_targets,
-                       info->n_targets == 1 ? "" : "s", g->n_targets);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: acts on %u qubit%s, but %u were given", what,
+                       info->n_targets, info->n_targets == 1 ? "" : "s", g->n_targets);
     if (g->n_args != info->n_args)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: takes %u argument%s, but %u were given", what, info->n_args,
-                       info->n_args == 1 ? "" : "s", g->n_args);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: takes %u argument%s, but %u were given", what,
+                       info->n_args, info->n_args == 1 ? "" : "s", g->n_args);
     enum qr_code code = check_qubits(c, g, what, err);
-    for (unsigned k = 0; !code && k < g->n_args; k++) code = check_arg(c, &g->args[k], what, info->arg_names[k], err);
+    for (unsigned k = 0; !code && k < g->n_args; k++)
+        code = check_arg(c, &g->args[k], what, info->arg_names[k], err);
     if (code) return code;
-    if (!isfinite(g->global_shift)) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: global_shift is not a finite number", what);
+    if (!isfinite(g->global_shift))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: global_shift is not a finite number", what);
     if (g->global_shift != 0 && !info->has_exponent)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: has no exponent, so it can have no global_shift", what);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: has no exponent, so it can have no global_shift", what);
     if (c->n_gates == c->cap_gates) {
         c->cap_gates = c->cap_gates ? 2 * c->cap_gates : FIRST_CAP;
         c->gates = qr_xreallocarray(c->gates, c->cap_gates, sizeof *c->gates);

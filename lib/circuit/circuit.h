@@ -1,8 +1,8 @@
 /* circuit/circuit.h — circuits as data: gates, parameters, data columns, observables.
  *
- * Conventions (Cirq's and TFQ's): qubit 0 is the most significant bit of an amplitude's index. X^t has
- * exponent t in half-turns and matrix e^{i pi g t} [ (I+P)/2 + e^{i pi t} (I-P)/2 ] with global shift g
- * (RX(angle) is X^(angle/pi) with g = -1/2). Phases matter as soon as a gate is controlled.
+ * Conventions (Cirq's and TFQ's): qubit 0 is the most significant bit of an amplitude's index. X^t
+ * has exponent t in half-turns and matrix e^{i pi g t} [ (I+P)/2 + e^{i pi t} (I-P)/2 ] with global
+ * shift g (RX(angle) is X^(angle/pi) with g = -1/2). Phases matter as soon as a gate is controlled.
  * Gates: TFQ's set, a row each in gate_rows.h; any of them with controls on 0 or 1.
  * Ownership a circuit owns its gates and names. Built once, then const; any thread may read it.
  */
@@ -24,7 +24,7 @@ enum qr_gate_kind {
 #define QR_GATE_KIND(kind, ...) QR_GATE_##kind,
     QR_GATE_ROWS(QR_GATE_KIND)
 #undef QR_GATE_KIND
-    QR_GATE_KINDS
+        QR_GATE_KINDS
 };
 
 /* value = scale * (1, the parameter, or the sample's data column). */
@@ -37,93 +37,112 @@ struct qr_gate_arg {
 
 struct qr_gate {
     enum qr_gate_kind kind;
-    uint8_t n_targets;      /* 1 or 2 */
+    uint8_t n_targets; /* 1 or 2 */
     uint8_t n_args;
     uint16_t targets[2];
     struct qr_gate_arg args[2];
-    double global_shift;    /* g */
-    uint64_t controls;      /* bit q set: qubit q is a control */
+    double global_shift;     /* g */
+    uint64_t controls;       /* bit q set: qubit q is a control */
     uint64_t control_values; /* bit q: the value that qubit q must have; subset of controls */
 };
 
 struct qr_circuit {
     unsigned n_qubits;
-    unsigned n_params;       /* parameters in natural order; every one is used by some gate */
-    unsigned n_columns;      /* data columns; x of a sample has this many values */
+    unsigned n_params;  /* parameters in natural order; every one is used by some gate */
+    unsigned n_columns; /* data columns; x of a sample has this many values */
     size_t n_gates, cap_gates;
-    struct qr_gate *gates;   /* in program order */
-    char **param_names;      /* n_params, unique */
+    struct qr_gate *gates; /* in program order */
+    char **param_names;    /* n_params, unique */
 };
 
 struct qr_circuit *qr_circuit_new(unsigned n_qubits, unsigned n_columns);
 void qr_circuit_free(struct qr_circuit *c);
 /* Index of the parameter of this name, adding it when new. */
 uint32_t qr_circuit_param(struct qr_circuit *c, const char *name);
-/* Natural order of names: runs of digits compare as numbers (qconv2 < qconv10), all else by bytes; -1, 0, 1. 0 only for
- * equal names. */
+/* Natural order of names: runs of digits compare as numbers (qconv2 < qconv10), all else by bytes;
+ * -1, 0, 1. 0 only for equal names. */
 int qr_natural_compare(const char *a, const char *b);
-/* Appends a copy. INVALID_ARGUMENT: qubits out of range or repeated, controls that are targets, wrong number
- * of targets or arguments, non-finite scale, a global shift on FSIM or I; the message names the gate by its position. */
+/* Appends a copy. INVALID_ARGUMENT: qubits out of range or repeated, controls that are targets,
+ * wrong number of targets or arguments, non-finite scale, a global shift on FSIM or I; the message
+ * names the gate by its position. */
 QR_MUST_CHECK enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g,
                                           struct qr_err *err);
 
 /* Sets of Paulis that commute with something. */
 enum { QR_PAULI_X = 1, QR_PAULI_Y = 2, QR_PAULI_Z = 4 };
 
-/* Numbers of the power of an involution P: it is plus (I + P) / 2 + minus (I - P) / 2, with plus = e^{i pi g t} and
- * minus = e^{i pi (g + 1) t}; its derivative has the same form with other numbers. */
-struct qr_power { double complex plus, minus; };
+/* Numbers of the power of an involution P: it is plus (I + P) / 2 + minus (I - P) / 2, with plus =
+ * e^{i pi g t} and minus = e^{i pi (g + 1) t}; its derivative has the same form with other numbers.
+ */
+struct qr_power {
+    double complex plus, minus;
+};
 
 /* What there is to know about a kind. */
 struct qr_gate_info {
-    const char *name;              /* in job files: "X", "XX", "PhasedX" */
-    const char *also, *tfq, *cirq; /* other names that are understood, or NULL: of job files too; of TFQ's serializer; of Cirq's class */
+    const char *name; /* in job files: "X", "XX", "PhasedX" */
+    /* other names that are understood, or NULL: of job files too; of TFQ's serializer; of Cirq's
+     * class */
+    const char *also, *tfq, *cirq;
     uint8_t n_targets, n_args;
-    const char *arg_names[2];      /* "exponent"; "phase_exponent", "exponent"; "theta", "phi" */
-    bool has_exponent;             /* its last argument is one, so it may have a global shift */
-    bool identity;                 /* nothing happens */
-    const char *rotation;          /* what it is called with global shift -1/2 and an angle in radians, where it is a rotation: "RX", or NULL */
-    const char *controlled;        /* its first target is a control of this gate on the second; NULL: it is not */
-    const char *symbol;            /* how it is drawn where not by its name, or NULL */
-    /* The gate is a product of exponentials of products with this Pauli on its first and second target; 0: of something wider. */
+    const char *arg_names[2]; /* "exponent"; "phase_exponent", "exponent"; "theta", "phi" */
+    bool has_exponent;        /* its last argument is one, so it may have a global shift */
+    bool identity;            /* nothing happens */
+    /* what it is called with global shift -1/2 and an angle in radians, where it is a rotation:
+     * "RX", or NULL */
+    const char *rotation;
+    /* its first target is a control of this gate on the second; NULL: it is not */
+    const char *controlled;
+    const char *symbol; /* how it is drawn where not by its name, or NULL */
+    /* The gate is a product of exponentials of products with this Pauli on its first and second
+     * target; 0: of something wider. */
     uint8_t factor[2];
-    /* One of the two: the power of an involution, by its numbers; or the matrix and its derivatives by values of arguments. u and da are zeroed. */
+    /* One of the two: the power of an involution, by its numbers; or the matrix and its derivatives
+     * by values of arguments. u and da are zeroed. */
     void (*power)(struct qr_power n, double complex *u);
-    void (*matrix)(const struct qr_gate *g, const double a[2], double complex *u, double complex *da);
+    void (*matrix)(const struct qr_gate *g, const double a[2], double complex *u,
+                   double complex *da);
 };
 const struct qr_gate_info *qr_gate_info(enum qr_gate_kind kind);
-/* By any of its names; case is ignored. RX, RY and RZ are X, Y and Z by angle alone (circuit_json.h). */
+/* By any of its names; case is ignored. RX, RY and RZ are X, Y and Z by angle alone
+ * (circuit_json.h). */
 int qr_gate_kind_of(const char *name); /* -1 when unknown */
 
-/* The gate's matrix on its targets (controls left out), row-major dim x dim with dim = 2^n_targets, first
- * target most significant, for argument values a[n_args]; and, where ret_da is not NULL, its derivative with
- * respect to each argument: ret_da[k * dim * dim ...]. float64, exact/functions, so the same bits everywhere. */
+/* The gate's matrix on its targets (controls left out), row-major dim x dim with dim = 2^n_targets,
+ * first target most significant, for argument values a[n_args]; and, where ret_da is not NULL, its
+ * derivative with respect to each argument: ret_da[k * dim * dim ...]. float64, exact/functions, so
+ * the same bits everywhere. */
 void qr_gate_matrix(const struct qr_gate *g, const double a[2], double complex *ret_u,
                     double complex *ret_da);
-/* The value of argument k for parameters theta and data row x (either may be NULL when not referred to). */
+/* The value of argument k for parameters theta and data row x (either may be NULL when not referred
+ * to). */
 double qr_gate_arg_value(const struct qr_gate_arg *arg, const double *theta, const double *x);
 
 /* ---- observables ---- */
 
-/* coefficient * product of Paulis: qubit q has X if only x bit q is set, Z if only z, Y if both. Bit q is
- * qubit q. */
-struct qr_pauli_term { double coefficient; uint64_t x, z; };
+/* coefficient * product of Paulis: qubit q has X if only x bit q is set, Z if only z, Y if both.
+ * Bit q is qubit q. */
+struct qr_pauli_term {
+    double coefficient;
+    uint64_t x, z;
+};
 struct qr_observable {
     size_t n_terms;
     struct qr_pauli_term *terms; /* owned; like terms merged, order of first appearance */
     char *text;                  /* owned; canonical form: "Z4", "0.5*X0 Z1 - Y2" */
 };
-/* Reads "Z4" or "0.5*X0 Z1 - Y2" or "1.5 + Z0". INVALID_ARGUMENT with the column where it stops making sense,
- * a qubit >= n_qubits, or a qubit twice in a term. */
+/* Reads "Z4" or "0.5*X0 Z1 - Y2" or "1.5 + Z0". INVALID_ARGUMENT with the column where it stops
+ * making sense, a qubit >= n_qubits, or a qubit twice in a term. */
 QR_MUST_CHECK enum qr_code qr_observable_parse(const char *text, unsigned n_qubits,
                                                struct qr_observable *ret, struct qr_err *err);
 void qr_observable_fini(struct qr_observable *o);
 
-/* Parameters with an exactly zero gradient for these observables: outside the light cone, or diagonal and meeting only
- * diagonal gates and controls until their qubit is traced out (train/step.md §8). ret[n_params] true = no
- * observable can see it. Found by commutation, walking back from the observables. */
-void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
-                              uint8_t *ret);
+/* Parameters with an exactly zero gradient for these observables: outside the light cone, or
+ * diagonal and meeting only diagonal gates and controls until their qubit is traced out
+ * (train/step.md §8). ret[n_params] true = no observable can see it. Found by commutation, walking
+ * back from the observables. */
+void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observable *obs,
+                              size_t n_obs, uint8_t *ret);
 
 /* Draws the circuit as text, at most `columns` wide (continued below), heap string. */
 char *qr_circuit_draw(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,

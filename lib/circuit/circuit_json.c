@@ -15,7 +15,9 @@
 enum { MAX_GATES = 1 << 20, MAX_COLUMNS = 1 << 20, MAX_NAME = 64, PATH_BYTES = 256 };
 
 /* The path of a value, for messages; a very long one is cut. */
-struct path { char s[PATH_BYTES]; };
+struct path {
+    char s[PATH_BYTES];
+};
 static struct path path_of(const char *fmt, ...) QR_PRINTF(1, 2);
 static struct path path_of(const char *fmt, ...) {
     struct path p;
@@ -27,7 +29,11 @@ static struct path path_of(const char *fmt, ...) {
 }
 
 /* A place where a parameter is named; indices are given once all names are known. */
-struct mention { const char *name; size_t gate; unsigned arg; };
+struct mention {
+    const char *name;
+    size_t gate;
+    unsigned arg;
+};
 
 struct gates_reader {
     unsigned n_qubits;
@@ -41,15 +47,19 @@ struct gates_reader {
 
 /* ---- one argument ---- */
 
-static enum qr_code read_parameter(struct gates_reader *r, const struct qr_json *v, const char *path, struct mention *ret) {
+static enum qr_code read_parameter(struct gates_reader *r, const struct qr_json *v,
+                                   const char *path, struct mention *ret) {
     const char *name;
     enum qr_code code = qr_json_string(v, path, &name, r->err);
     if (code) return code;
     size_t n = strlen(name);
-    if (n < 1 || n > MAX_NAME) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: a parameter's name has 1 to %d bytes, not %zu", path, MAX_NAME, n);
+    if (n < 1 || n > MAX_NAME)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: a parameter's name has 1 to %d bytes, not %zu", path, MAX_NAME, n);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
-            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: a parameter's name has no control characters", path);
+            return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                           "%s: a parameter's name has no control characters", path);
     if (r->n_mentions == r->cap_mentions) {
         r->cap_mentions = r->cap_mentions ? 2 * r->cap_mentions : 64;
         r->mentions = qr_xreallocarray(r->mentions, r->cap_mentions, sizeof *r->mentions);
@@ -59,10 +69,13 @@ static enum qr_code read_parameter(struct gates_reader *r, const struct qr_json 
     return QR_OK;
 }
 
-static enum qr_code read_column(struct gates_reader *r, const struct qr_json *v, const char *path, struct qr_gate_arg *arg) {
+static enum qr_code read_column(struct gates_reader *r, const struct qr_json *v, const char *path,
+                                struct qr_gate_arg *arg) {
     int64_t column;
     int64_t last = r->columns_given ? (int64_t)r->n_columns - 1 : MAX_COLUMNS - 1;
-    if (last < 0) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s refers to data, but the circuit's columns are 0", path);
+    if (last < 0)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s refers to data, but the circuit's columns are 0", path);
     enum qr_code code = qr_json_i64(v, path, 0, last, &column, r->err);
     if (code) return code;
     arg->index = (uint32_t)column;
@@ -71,57 +84,78 @@ static enum qr_code read_column(struct gates_reader *r, const struct qr_json *v,
 }
 
 /* v: a number or {"parameter" | "data", "scale"?} */
-static enum qr_code read_arg(struct gates_reader *r, const struct qr_json *v, const char *where, const char *key, unsigned k,
-                             struct qr_gate_arg *ret) {
+static enum qr_code read_arg(struct gates_reader *r, const struct qr_json *v, const char *where,
+                             const char *key, unsigned k, struct qr_gate_arg *ret) {
     struct path path = path_of("%s.%s", where, key);
-    if (!v) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s is missing; it must be a number, {\"parameter\": name} or {\"data\": column}", path.s);
+    if (!v)
+        return qr_fail(
+            r->err, QR_INVALID_ARGUMENT,
+            "%s is missing; it must be a number, {\"parameter\": name} or {\"data\": column}",
+            path.s);
     struct qr_gate_arg arg = {QR_ARG_CONSTANT, 1, 0};
     enum qr_code code;
     if (qr_json_type(v) == QR_JSON_NUMBER) {
-        if ((code = qr_json_double(v, path.s, -INFINITY, INFINITY, &arg.scale, r->err))) return code;
+        if ((code = qr_json_double(v, path.s, -INFINITY, INFINITY, &arg.scale, r->err)))
+            return code;
         *ret = arg;
         return QR_OK;
     }
     if (qr_json_type(v) != QR_JSON_OBJECT)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must be a number, {\"parameter\": name} or {\"data\": column}, not %s", path.s,
-                       qr_json_type_name(v));
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s must be a number, {\"parameter\": name} or {\"data\": column}, not %s",
+                       path.s, qr_json_type_name(v));
     static const char *const known[] = {"parameter", "data", "scale"};
     if ((code = qr_json_known(v, path.s, known, 3, r->err))) return code;
-    const struct qr_json *parameter = qr_json_get(v, "parameter"), *data = qr_json_get(v, "data"), *scale = qr_json_get(v, "scale");
+    const struct qr_json *parameter = qr_json_get(v, "parameter"), *data = qr_json_get(v, "data"),
+                         *scale = qr_json_get(v, "scale");
     if (!parameter == !data)
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must have %s", path.s,
-                       data ? "one of \"parameter\" and \"data\", not both" : "\"parameter\" (a name) or \"data\" (a column)");
+                       data ? "one of \"parameter\" and \"data\", not both"
+                            : "\"parameter\" (a name) or \"data\" (a column)");
     if (scale) {
         struct path inner = path_of("%s.scale", path.s);
-        if ((code = qr_json_double(scale, inner.s, -INFINITY, INFINITY, &arg.scale, r->err))) return code;
+        if ((code = qr_json_double(scale, inner.s, -INFINITY, INFINITY, &arg.scale, r->err)))
+            return code;
     }
     arg.kind = parameter ? QR_ARG_PARAMETER : QR_ARG_DATA;
     struct path inner = path_of("%s.%s", path.s, parameter ? "parameter" : "data");
     struct mention mention = {NULL, r->n_gates, k};
-    code = parameter ? read_parameter(r, parameter, inner.s, &mention) : read_column(r, data, inner.s, &arg);
+    code = parameter ? read_parameter(r, parameter, inner.s, &mention)
+                     : read_column(r, data, inner.s, &arg);
     if (!code) *ret = arg;
     return code;
 }
 
 /* ---- one gate ---- */
 
-static enum qr_code read_args(struct gates_reader *r, const struct qr_json *gate, const char *where, bool angle_only, struct qr_gate *g) {
+static enum qr_code read_args(struct gates_reader *r, const struct qr_json *gate, const char *where,
+                              bool angle_only, struct qr_gate *g) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
-    static const char *const keys[] = {"exponent", "angle", "phase_exponent", "theta", "phi", "global_shift"};
+    static const char *const keys[] = {"exponent", "angle", "phase_exponent",
+                                       "theta",    "phi",   "global_shift"};
     bool angle = info->power && (angle_only || qr_json_get(gate, "angle"));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         bool takes = strcmp(keys[i], "global_shift") == 0 ? info->has_exponent && !angle
                      : strcmp(keys[i], "angle") == 0      ? angle
                                                           : false;
-        for (unsigned k = 0; k < info->n_args && !angle; k++) takes = takes || strcmp(keys[i], info->arg_names[k]) == 0;
+        for (unsigned k = 0; k < info->n_args && !angle; k++)
+            takes = takes || strcmp(keys[i], info->arg_names[k]) == 0;
         if (takes || !qr_json_get(gate, keys[i])) continue;
         if (angle && !angle_only)
             return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                           "%s has \"angle\" and \"%s\"; an angle stands alone (it is exponent angle / pi with global shift -1/2)",
+                           "%s has \"angle\" and \"%s\"; an angle stands alone (it is exponent "
+                           "angle / pi with global shift -1/2)",
                            where, keys[i]);
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s takes %s%s%s%s, not \"%s\"", where, angle_only ? "a rotation" : info->name,
-                       angle ? "\"angle\"" : info->n_args ? "" : "no arguments", angle ? "" : info->n_args > 0 ? info->arg_names[0] : "",
-                       !angle && info->n_args > 1 ? " and " : "", !angle && info->n_args > 1 ? info->arg_names[1] : "", keys[i]);
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s takes %s%s%s%s, not \"%s\"", where,
+                       angle_only ? "a rotation" : info->name,
+                       angle          ? "\"angle\""
+                       : info->n_args ? ""
+                                      : "no arguments",
+                       angle              ? ""
+                       : info->n_args > 0 ? info->arg_names[0]
+                                          : "",
+                       !angle && info->n_args > 1 ? " and " : "",
+                       !angle && info->n_args > 1 ? info->arg_names[1] : "", keys[i]);
     }
     g->n_args = info->n_args;
     if (angle) {
@@ -144,8 +178,9 @@ static enum qr_code read_args(struct gates_reader *r, const struct qr_json *gate
 }
 
 /* An array of at most `most` integers in 0..high. */
-static enum qr_code read_ints(struct gates_reader *r, const struct qr_json *v, const char *where, const char *key, int64_t high,
-                              unsigned most, uint16_t *ret, unsigned *ret_n) {
+static enum qr_code read_ints(struct gates_reader *r, const struct qr_json *v, const char *where,
+                              const char *key, int64_t high, unsigned most, uint16_t *ret,
+                              unsigned *ret_n) {
     struct path path = path_of("%s.%s", where, key);
     enum qr_code code = qr_json_want(v, path.s, QR_JSON_ARRAY, r->err);
     if (code) return code;
@@ -153,7 +188,9 @@ static enum qr_code read_ints(struct gates_reader *r, const struct qr_json *v, c
     for (const struct qr_json *i = qr_json_first(v); i; i = qr_json_next(i), n++) {
         int64_t q;
         struct path item = path_of("%s[%u]", path.s, n);
-        if (n == most) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has more than %u entries", path.s, most);
+        if (n == most)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has more than %u entries", path.s,
+                           most);
         if ((code = qr_json_i64(i, item.s, 0, high, &q, r->err))) return code;
         ret[n] = (uint16_t)q;
     }
@@ -161,19 +198,28 @@ static enum qr_code read_ints(struct gates_reader *r, const struct qr_json *v, c
     return QR_OK;
 }
 
-static enum qr_code read_controls(struct gates_reader *r, const struct qr_json *gate, const char *where, struct qr_gate *g) {
-    const struct qr_json *controls = qr_json_get(gate, "controls"), *values = qr_json_get(gate, "control_values");
+static enum qr_code read_controls(struct gates_reader *r, const struct qr_json *gate,
+                                  const char *where, struct qr_gate *g) {
+    const struct qr_json *controls = qr_json_get(gate, "controls"),
+                         *values = qr_json_get(gate, "control_values");
     uint16_t qubit[QR_MAX_QUBITS], value[QR_MAX_QUBITS];
     unsigned n = 0, n_values = 0;
-    if (!controls && values) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has control_values, but no controls", where);
+    if (!controls && values)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has control_values, but no controls",
+                       where);
     if (!controls) return QR_OK;
-    enum qr_code code = read_ints(r, controls, where, "controls", (int64_t)r->n_qubits - 1, QR_MAX_QUBITS, qubit, &n);
-    if (!code && values) code = read_ints(r, values, where, "control_values", 1, QR_MAX_QUBITS, value, &n_values);
+    enum qr_code code = read_ints(r, controls, where, "controls", (int64_t)r->n_qubits - 1,
+                                  QR_MAX_QUBITS, qubit, &n);
+    if (!code && values)
+        code = read_ints(r, values, where, "control_values", 1, QR_MAX_QUBITS, value, &n_values);
     if (code) return code;
     if (values && n != n_values)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %u controls, but %u control_values", where, n, n_values);
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %u controls, but %u control_values",
+                       where, n, n_values);
     for (unsigned i = 0; i < n; i++) {
-        if (g->controls >> qubit[i] & 1) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.controls: qubit %u is given twice", where, qubit[i]);
+        if (g->controls >> qubit[i] & 1)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.controls: qubit %u is given twice",
+                           where, qubit[i]);
         g->controls |= UINT64_C(1) << qubit[i];
         if (!values || value[i]) g->control_values |= UINT64_C(1) << qubit[i];
     }
@@ -191,16 +237,21 @@ static enum qr_code unknown_gate(struct gates_reader *r, const char *name, const
             if (one) known[n++] = one;
         }
     const char *near = qr_nearest(name, known, n);
-    if (near) return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown gate '%.40s'; did you mean '%s'?", path, name, near);
+    if (near)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown gate '%.40s'; did you mean '%s'?",
+                       path, name, near);
     struct qr_buf all = {0};
     for (size_t i = 0; i < n; i++) qr_buf_printf(&all, " %s", known[i]);
-    enum qr_code code = qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown gate '%.40s'; known are%s", path, name, qr_buf_string(&all));
+    enum qr_code code =
+        qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown gate '%.40s'; known are%s", path, name,
+                qr_buf_string(&all));
     qr_buf_free(&all);
     return code;
 }
 
 /* *ret_angle: the name is a rotation's, which takes an angle alone. */
-static enum qr_code read_kind(struct gates_reader *r, const struct qr_json *v, const char *where, enum qr_gate_kind *ret, bool *ret_angle) {
+static enum qr_code read_kind(struct gates_reader *r, const struct qr_json *v, const char *where,
+                              enum qr_gate_kind *ret, bool *ret_angle) {
     const char *name;
     struct path path = path_of("%s.gate", where);
     enum qr_code code = qr_json_string(v, path.s, &name, r->err);
@@ -213,8 +264,11 @@ static enum qr_code read_kind(struct gates_reader *r, const struct qr_json *v, c
     return QR_OK;
 }
 
-static enum qr_code read_gate(struct gates_reader *r, const struct qr_json *gate, const char *where) {
-    static const char *const known[] = {"gate", "qubits", "exponent", "angle", "phase_exponent", "theta", "phi", "controls", "control_values", "global_shift"};
+static enum qr_code read_gate(struct gates_reader *r, const struct qr_json *gate,
+                              const char *where) {
+    static const char *const known[] = {"gate",           "qubits",      "exponent", "angle",
+                                        "phase_exponent", "theta",       "phi",      "controls",
+                                        "control_values", "global_shift"};
     enum qr_code code = qr_json_want(gate, where, QR_JSON_OBJECT, r->err);
     if (!code) code = qr_json_known(gate, where, known, sizeof known / sizeof *known, r->err);
     struct qr_gate g = {0};
@@ -224,11 +278,13 @@ static enum qr_code read_gate(struct gates_reader *r, const struct qr_json *gate
     const struct qr_gate_info *info = qr_gate_info(g.kind);
     uint16_t targets[QR_MAX_QUBITS];
     unsigned n = 0;
-    code = read_ints(r, qr_json_get(gate, "qubits"), where, "qubits", (int64_t)r->n_qubits - 1, QR_MAX_QUBITS, targets, &n);
+    code = read_ints(r, qr_json_get(gate, "qubits"), where, "qubits", (int64_t)r->n_qubits - 1,
+                     QR_MAX_QUBITS, targets, &n);
     if (code) return code;
     if (n != info->n_targets)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.qubits: %s acts on %u qubit%s, but %u are given", where, info->name, info->n_targets,
-                       info->n_targets == 1 ? "" : "s", n);
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s.qubits: %s acts on %u qubit%s, but %u are given", where, info->name,
+                       info->n_targets, info->n_targets == 1 ? "" : "s", n);
     g.n_targets = info->n_targets;
     for (unsigned k = 0; k < n; k++) g.targets[k] = targets[k];
     code = read_args(r, gate, where, angle_only, &g);
@@ -252,7 +308,8 @@ static enum qr_code build(struct gates_reader *r, const char *where, struct qr_c
     if (r->n_mentions) qsort(r->mentions, r->n_mentions, sizeof *r->mentions, by_name);
     for (size_t i = 0; i < r->n_mentions; i++) {
         const struct mention *m = &r->mentions[i];
-        if (i == 0 || strcmp(m->name, r->mentions[i - 1].name) != 0) qr_circuit_append_param(c, m->name);
+        if (i == 0 || strcmp(m->name, r->mentions[i - 1].name) != 0)
+            qr_circuit_append_param(c, m->name);
         r->gates[m->gate].args[m->arg].index = c->n_params - 1;
     }
     for (size_t i = 0; i < r->n_gates; i++) {
@@ -266,9 +323,11 @@ static enum qr_code build(struct gates_reader *r, const char *where, struct qr_c
     return QR_OK;
 }
 
-static enum qr_code read_gates(struct gates_reader *r, const struct qr_json *circuit, const char *where, struct qr_circuit **ret) {
+static enum qr_code read_gates(struct gates_reader *r, const struct qr_json *circuit,
+                               const char *where, struct qr_circuit **ret) {
     struct path path = path_of("%s.columns", where);
-    const struct qr_json *columns = qr_json_get(circuit, "columns"), *gates = qr_json_get(circuit, "gates");
+    const struct qr_json *columns = qr_json_get(circuit, "columns"),
+                         *gates = qr_json_get(circuit, "gates");
     enum qr_code code;
     int64_t n;
     if (columns) {
@@ -280,7 +339,8 @@ static enum qr_code read_gates(struct gates_reader *r, const struct qr_json *cir
     if ((code = qr_json_want(gates, path.s, QR_JSON_ARRAY, r->err))) return code;
     size_t n_gates = qr_json_size(gates);
     if (n_gates < 1 || n_gates > MAX_GATES)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %zu gates; it must have 1 to %d", path.s, n_gates, MAX_GATES);
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %zu gates; it must have 1 to %d",
+                       path.s, n_gates, MAX_GATES);
     r->gates = qr_xcalloc(n_gates, sizeof *r->gates);
     for (const struct qr_json *g = qr_json_first(gates); g; g = qr_json_next(g)) {
         path = path_of("%s.gates[%zu]", where, r->n_gates);
@@ -289,10 +349,12 @@ static enum qr_code read_gates(struct gates_reader *r, const struct qr_json *cir
     return build(r, where, ret);
 }
 
-static enum qr_code read_qcnn(struct gates_reader *r, const struct qr_json *circuit, const char *where, struct qr_circuit **ret,
-                              uint64_t *ret_readouts) {
-    static const char *const variants[] = {[QR_QCNN_NOTEBOOK] = "notebook", [QR_QCNN_RESEARCH] = "research"};
-    const struct qr_json *stages = qr_json_get(circuit, "stages"), *variant = qr_json_get(circuit, "variant");
+static enum qr_code read_qcnn(struct gates_reader *r, const struct qr_json *circuit,
+                              const char *where, struct qr_circuit **ret, uint64_t *ret_readouts) {
+    static const char *const variants[] = {
+        [QR_QCNN_NOTEBOOK] = "notebook", [QR_QCNN_RESEARCH] = "research"};
+    const struct qr_json *stages = qr_json_get(circuit, "stages"),
+                         *variant = qr_json_get(circuit, "variant");
     struct qr_qcnn_options opt = {.n_qubits = r->n_qubits};
     enum qr_code code;
     if (stages) {
@@ -311,32 +373,41 @@ static enum qr_code read_qcnn(struct gates_reader *r, const struct qr_json *circ
     return code && r->err ? qr_wrap(r->err, "%s", where) : code;
 }
 
-enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *where, struct qr_circuit **ret,
-                                  uint64_t *ret_default_readouts, struct qr_err *err) {
+enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *where,
+                                  struct qr_circuit **ret, uint64_t *ret_default_readouts,
+                                  struct qr_err *err) {
     static const char *const of_qcnn[] = {"ansatz", "qubits", "stages", "variant", "filters"};
     static const char *const of_gates[] = {"qubits", "columns", "gates"};
-    static const char *const of_any[] = {"ansatz", "qubits", "stages", "variant", "filters", "columns", "gates"};
+    static const char *const of_any[] = {"ansatz",  "qubits",  "stages", "variant",
+                                         "filters", "columns", "gates"};
     static const char *const ansatz_names[] = {"qcnn"};
     enum qr_code code = qr_json_want(circuit, where, QR_JSON_OBJECT, err);
     if (code) return code;
-    const struct qr_json *ansatz = qr_json_get(circuit, "ansatz"), *gates = qr_json_get(circuit, "gates");
-    code = ansatz && gates ? qr_fail(err, QR_INVALID_ARGUMENT, "%s has \"ansatz\" and \"gates\"; it is one or the other", where)
-           : ansatz        ? qr_json_known(circuit, where, of_qcnn, 5, err)
-           : gates         ? qr_json_known(circuit, where, of_gates, 3, err)
-                           : qr_json_known(circuit, where, of_any, 7, err);
+    const struct qr_json *ansatz = qr_json_get(circuit, "ansatz"),
+                         *gates = qr_json_get(circuit, "gates");
+    code = ansatz && gates
+               ? qr_fail(err, QR_INVALID_ARGUMENT,
+                         "%s has \"ansatz\" and \"gates\"; it is one or the other", where)
+           : ansatz ? qr_json_known(circuit, where, of_qcnn, 5, err)
+           : gates  ? qr_json_known(circuit, where, of_gates, 3, err)
+                    : qr_json_known(circuit, where, of_any, 7, err);
     if (!code && !ansatz && !gates)
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "%s must have \"ansatz\": \"qcnn\", or \"gates\": [...]", where);
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s must have \"ansatz\": \"qcnn\", or \"gates\": [...]", where);
     int64_t n_qubits;
     size_t which;
     struct path path = path_of("%s.ansatz", where);
     if (!code && ansatz) code = qr_json_choice(ansatz, path.s, ansatz_names, 1, &which, err);
     path = path_of("%s.qubits", where);
-    if (!code) code = qr_json_i64(qr_json_get(circuit, "qubits"), path.s, 1, QR_MAX_QUBITS, &n_qubits, err);
+    if (!code)
+        code =
+            qr_json_i64(qr_json_get(circuit, "qubits"), path.s, 1, QR_MAX_QUBITS, &n_qubits, err);
     if (code) return code;
     struct gates_reader r = {.n_qubits = (unsigned)n_qubits, .err = err};
     struct qr_circuit *built = NULL;
     uint64_t readouts = 0;
-    code = ansatz ? read_qcnn(&r, circuit, where, &built, &readouts) : read_gates(&r, circuit, where, &built);
+    code = ansatz ? read_qcnn(&r, circuit, where, &built, &readouts)
+                  : read_gates(&r, circuit, where, &built);
     free(r.gates);
     free(r.mentions);
     if (code) return code;

@@ -1,4 +1,5 @@
-/* The circuit as text: one line per qubit, gates moved left as far as they go, bands of at most `columns` characters. */
+/* The circuit as text: one line per qubit, gates moved left as far as they go, bands of at most
+ * `columns` characters. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +30,8 @@ static void cut(char *s, size_t most) {
     memcpy(p, "…", sizeof "…"); /* three bytes: label buffers keep room */
 }
 
-static void arg_text(const struct qr_circuit *c, const struct qr_gate_arg *a, double factor, char ret[LABEL_BYTES]) {
+static void arg_text(const struct qr_circuit *c, const struct qr_gate_arg *a, double factor,
+                     char ret[LABEL_BYTES]) {
     char number[32] = "";
     double v = a->scale * factor;
     if (fabs(v - rint(v)) < 1e-15 * fabs(v)) v = rint(v); /* pi * (1 / pi) */
@@ -43,22 +45,27 @@ static void arg_text(const struct qr_circuit *c, const struct qr_gate_arg *a, do
     else snprintf(ret, LABEL_BYTES, "%s%.100s", number, c->param_names[a->index]);
 }
 
-/* A control's dot on the first target; on the second the gate, or a dot too where they might change places: a plain CZ. */
-static void controlled_labels(const struct qr_gate_info *info, const char *power, const char *shift, char ret[2][2 * LABEL_BYTES]) {
+/* A control's dot on the first target; on the second the gate, or a dot too where they might change
+ * places: a plain CZ. */
+static void controlled_labels(const struct qr_gate_info *info, const char *power, const char *shift,
+                              char ret[2][2 * LABEL_BYTES]) {
     bool alike = info->factor[0] == info->factor[1] && !*power && !*shift;
     snprintf(ret[0], sizeof ret[0], "●");
     snprintf(ret[1], sizeof ret[1], "%s%.200s%s", alike ? "●" : info->controlled, power, shift);
 }
 
-/* What stands on each target. Rotations (shift -1/2) show their angle in radians, powers their exponent. */
-static void target_labels(const struct qr_circuit *c, const struct qr_gate *g, char ret[2][2 * LABEL_BYTES]) {
+/* What stands on each target. Rotations (shift -1/2) show their angle in radians, powers their
+ * exponent. */
+static void target_labels(const struct qr_circuit *c, const struct qr_gate *g,
+                          char ret[2][2 * LABEL_BYTES]) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
     const char *name = info->symbol ? info->symbol : info->name;
     char a[LABEL_BYTES] = "", b[LABEL_BYTES] = "", shift[48] = "", power[2 * LABEL_BYTES] = "";
     bool rotation = info->rotation && g->global_shift == -0.5;
     if (g->n_args > 0) arg_text(c, &g->args[0], rotation ? M_PI : 1, a);
     if (g->n_args > 1) arg_text(c, &g->args[1], 1, b);
-    if (g->global_shift != 0 && !rotation) snprintf(shift, sizeof shift, "(g=%.4g)", g->global_shift);
+    if (g->global_shift != 0 && !rotation)
+        snprintf(shift, sizeof shift, "(g=%.4g)", g->global_shift);
     if (g->n_args == 1 && strcmp(a, "1") != 0) snprintf(power, sizeof power, "^%s", a);
     size_t size = sizeof ret[0];
     snprintf(ret[1], size, "%s", rotation ? info->rotation : name);
@@ -158,7 +165,8 @@ static void all_moments(struct drawing *d) {
         if (at[i] + 1 > n_moments) n_moments = at[i] + 1;
     }
     /* counting sort: the gates of each moment in program order */
-    size_t *first = qr_xcalloc(n_moments + 2, sizeof *first), *order = qr_xcalloc(c->n_gates, sizeof *order);
+    size_t *first = qr_xcalloc(n_moments + 2, sizeof *first),
+           *order = qr_xcalloc(c->n_gates, sizeof *order);
     for (size_t i = 0; i < c->n_gates; i++) first[at[i] + 2]++;
     for (size_t m = 2; m < n_moments + 2; m++) first[m] += first[m - 1];
     for (size_t i = 0; i < c->n_gates; i++) order[first[at[i] + 1]++] = i;
@@ -186,7 +194,8 @@ static void readouts(struct drawing *d, const struct qr_observable *obs, size_t 
     qr_buf_puts(&d->out, "\n");
 }
 
-char *qr_circuit_draw(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs, unsigned columns) {
+char *qr_circuit_draw(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
+                      unsigned columns) {
     struct drawing *d = qr_xcalloc(1, sizeof *d);
     d->c = c;
     d->columns = columns < MIN_COLUMNS ? MIN_COLUMNS : columns;

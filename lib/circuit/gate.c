@@ -1,4 +1,5 @@
-/* circuit/gate.c — matrices of the gates of gate_rows.h, and their derivatives. Formulas: those of cirq.ops and of TFQ's serializer. */
+/* circuit/gate.c — matrices of the gates of gate_rows.h, and their derivatives. Formulas: those of
+ * cirq.ops and of TFQ's serializer. */
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -20,12 +21,20 @@ double qr_gate_arg_value(const struct qr_gate_arg *arg, const double *theta, con
 /* CMPLX, which glibc gives only to gcc */
 static double complex make(double re, double im) { return __builtin_complex(re, im); }
 static double complex mul(double complex a, double complex b) {
-    return make(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
+    return make(creal(a) * creal(b) - cimag(a) * cimag(b),
+                creal(a) * cimag(b) + cimag(a) * creal(b));
 }
-static double complex add(double complex a, double complex b) { return make(creal(a) + creal(b), cimag(a) + cimag(b)); }
-static double complex sub(double complex a, double complex b) { return make(creal(a) - creal(b), cimag(a) - cimag(b)); }
+static double complex add(double complex a, double complex b) {
+    return make(creal(a) + creal(b), cimag(a) + cimag(b));
+}
+static double complex sub(double complex a, double complex b) {
+    return make(creal(a) - creal(b), cimag(a) - cimag(b));
+}
 static double complex times(double s, double complex a) { return make(s * creal(a), s * cimag(a)); }
-static double complex times_i(double s, double complex a) { return make(-s * cimag(a), s * creal(a)); } /* i s a */
+/* i s a */
+static double complex times_i(double s, double complex a) {
+    return make(-s * cimag(a), s * creal(a));
+}
 static double complex expipi(double t) {
     double s, c;
     qr_sincospi(t, &s, &c);
@@ -37,7 +46,9 @@ static double complex expipi(double t) {
 static double complex even(struct qr_power n) { return times(0.5, add(n.plus, n.minus)); }
 static double complex odd(struct qr_power n) { return times(0.5, sub(n.plus, n.minus)); }
 
-static void power_of_x(struct qr_power n, double complex *u) { u[0] = u[3] = even(n), u[1] = u[2] = odd(n); }
+static void power_of_x(struct qr_power n, double complex *u) {
+    u[0] = u[3] = even(n), u[1] = u[2] = odd(n);
+}
 static void power_of_y(struct qr_power n, double complex *u) {
     u[0] = u[3] = even(n);
     u[1] = times_i(-1, odd(n));
@@ -57,8 +68,12 @@ static void power_of_yy(struct qr_power n, double complex *u) {
     u[6] = u[9] = odd(n);
     u[3] = u[12] = times(-1, odd(n));
 }
-static void power_of_zz(struct qr_power n, double complex *u) { u[0] = u[15] = n.plus, u[5] = u[10] = n.minus; }
-static void power_of_cz(struct qr_power n, double complex *u) { u[0] = u[5] = u[10] = n.plus, u[15] = n.minus; }
+static void power_of_zz(struct qr_power n, double complex *u) {
+    u[0] = u[15] = n.plus, u[5] = u[10] = n.minus;
+}
+static void power_of_cz(struct qr_power n, double complex *u) {
+    u[0] = u[5] = u[10] = n.plus, u[15] = n.minus;
+}
 static void power_of_cnot(struct qr_power n, double complex *u) {
     u[0] = u[5] = n.plus;
     u[10] = u[15] = even(n);
@@ -70,7 +85,9 @@ static void power_of_swap(struct qr_power n, double complex *u) {
     u[6] = u[9] = odd(n);
 }
 
-static void power_matrix(const struct qr_gate *g, void (*power)(struct qr_power n, double complex *u), double t, double complex *u, double complex *du) {
+static void power_matrix(const struct qr_gate *g,
+                         void (*power)(struct qr_power n, double complex *u), double t,
+                         double complex *u, double complex *du) {
     double a = g->global_shift, b = g->global_shift + 1;
     struct qr_power n = {expipi(a * t), expipi(b * t)};
     power(n, u);
@@ -79,13 +96,15 @@ static void power_matrix(const struct qr_gate *g, void (*power)(struct qr_power 
 
 /* ---- other gates ---- */
 
-static void identity_matrix(const struct qr_gate *g, const double a[2], double complex *u, double complex *da) {
+static void identity_matrix(const struct qr_gate *g, const double a[2], double complex *u,
+                            double complex *da) {
     (void)g, (void)a, (void)da;
     u[0] = u[3] = 1;
 }
 
 /* Z^p X^t Z^-p e^{i pi g t}: X^t with its off-diagonal turned by -p and p. */
-static void phased_x_matrix(const struct qr_gate *g, const double a[2], double complex *u, double complex *da) {
+static void phased_x_matrix(const struct qr_gate *g, const double a[2], double complex *u,
+                            double complex *da) {
     double complex dt[4] = {0}, turn = expipi(a[0]), back = conj(turn);
     power_matrix(g, power_of_x, a[1], u, dt);
     u[1] = mul(u[1], back);
@@ -96,11 +115,14 @@ static void phased_x_matrix(const struct qr_gate *g, const double a[2], double c
     da[4] = dt[0], da[5] = mul(dt[1], back), da[6] = mul(dt[2], turn), da[7] = dt[3];
 }
 
-/* {01, 10}: [[c, i s f], [i s f*, c]] with c, s of pi t / 2 and f = e^{2 pi i p}; all times e^{i pi g t}. dp is NULL for ISWAP. */
-static void exchange_matrix(const struct qr_gate *g, double p, double t, double complex *u, double complex *dp, double complex *dt) {
+/* {01, 10}: [[c, i s f], [i s f*, c]] with c, s of pi t / 2 and f = e^{2 pi i p}; all times e^{i pi
+ * g t}. dp is NULL for ISWAP. */
+static void exchange_matrix(const struct qr_gate *g, double p, double t, double complex *u,
+                            double complex *dp, double complex *dt) {
     double s, c;
     qr_sincospi(0.5 * t, &s, &c);
-    double complex shift = expipi(g->global_shift * t), f = expipi(2 * p), is = times_i(s, shift), ic = times_i(c, shift);
+    double complex shift = expipi(g->global_shift * t), f = expipi(2 * p), is = times_i(s, shift),
+                   ic = times_i(c, shift);
     u[0] = u[15] = shift;
     u[5] = u[10] = times(c, shift);
     u[6] = mul(is, f);
@@ -117,12 +139,17 @@ static void exchange_matrix(const struct qr_gate *g, double p, double t, double 
     dt[9] = add(times_i(w, u[9]), times(M_PI_2, mul(ic, conj(f))));
 }
 
-static void iswap_matrix(const struct qr_gate *g, const double a[2], double complex *u, double complex *da) { exchange_matrix(g, 0, a[0], u, NULL, da); }
-static void phased_iswap_matrix(const struct qr_gate *g, const double a[2], double complex *u, double complex *da) {
+static void iswap_matrix(const struct qr_gate *g, const double a[2], double complex *u,
+                         double complex *da) {
+    exchange_matrix(g, 0, a[0], u, NULL, da);
+}
+static void phased_iswap_matrix(const struct qr_gate *g, const double a[2], double complex *u,
+                                double complex *da) {
     exchange_matrix(g, a[0], a[1], u, da, da ? da + 16 : NULL);
 }
 
-static void fsim_matrix(const struct qr_gate *g, const double a[2], double complex *u, double complex *da) {
+static void fsim_matrix(const struct qr_gate *g, const double a[2], double complex *u,
+                        double complex *da) {
     (void)g;
     double s, c, sp, cp;
     qr_sincos(a[0], &s, &c);
@@ -140,11 +167,11 @@ static void fsim_matrix(const struct qr_gate *g, const double a[2], double compl
 /* ---- the table ---- */
 
 #define ONE_EXPONENT .n_args = 1, .arg_names = {"exponent"}, .has_exponent = true
-#define PHASE_AND_EXPONENT .n_args = 2, .arg_names = {"phase_exponent", "exponent"}, .has_exponent = true
+#define PHASE_AND_EXPONENT                                                                         \
+    .n_args = 2, .arg_names = {"phase_exponent", "exponent"}, .has_exponent = true
 static const struct qr_gate_info infos[QR_GATE_KINDS] = {
 #define INFO(kind, ...) [QR_GATE_##kind] = {__VA_ARGS__},
-    QR_GATE_ROWS(INFO)
-};
+    QR_GATE_ROWS(INFO)};
 
 const struct qr_gate_info *qr_gate_info(enum qr_gate_kind kind) {
     QR_ASSERT((unsigned)kind < QR_GATE_KINDS);
@@ -156,12 +183,15 @@ static bool is_name(const char *name, const char *one) { return one && strcasecm
 int qr_gate_kind_of(const char *name) {
     for (int k = 0; k < QR_GATE_KINDS; k++) {
         const struct qr_gate_info *i = &infos[k];
-        if (is_name(name, i->name) || is_name(name, i->also) || is_name(name, i->tfq) || is_name(name, i->cirq)) return k;
+        if (is_name(name, i->name) || is_name(name, i->also) || is_name(name, i->tfq) ||
+            is_name(name, i->cirq))
+            return k;
     }
     return -1;
 }
 
-void qr_gate_matrix(const struct qr_gate *g, const double a[2], double complex *ret_u, double complex *ret_da) {
+void qr_gate_matrix(const struct qr_gate *g, const double a[2], double complex *ret_u,
+                    double complex *ret_da) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
     size_t n = info->n_targets == 1 ? 4 : 16;
     for (size_t i = 0; i < n; i++) ret_u[i] = 0;

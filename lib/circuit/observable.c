@@ -25,7 +25,8 @@ static enum qr_code bad(struct observable_reader *r, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
-    return qr_fail(r->err, QR_INVALID_ARGUMENT, "observable \"%.100s\", column %zu: %s", r->text, (size_t)(r->at - r->text) + 1, why);
+    return qr_fail(r->err, QR_INVALID_ARGUMENT, "observable \"%.100s\", column %zu: %s", r->text,
+                   (size_t)(r->at - r->text) + 1, why);
 }
 
 static void skip_blanks(struct observable_reader *r) {
@@ -46,7 +47,8 @@ static enum qr_code read_number(struct observable_reader *r, double *ret, bool *
         while (is_digit(*p)) p++;
     }
     if (!qr_parse_double_n(r->at, (size_t)(p - r->at), ret))
-        return bad(r, "'%.*s' is not a finite decimal number", (int)(p - r->at > 40 ? 40 : p - r->at), r->at);
+        return bad(r, "'%.*s' is not a finite decimal number",
+                   (int)(p - r->at > 40 ? 40 : p - r->at), r->at);
     r->at = p;
     return QR_OK;
 }
@@ -63,7 +65,9 @@ static enum qr_code read_pauli(struct observable_reader *r, struct qr_pauli_term
         if (q < 1000000) q = 10 * q + (unsigned)(*p - '0');
         p++;
     }
-    if (q >= r->n_qubits) return bad(r, "qubit %u is out of range, the circuit has qubits 0 to %u", q, r->n_qubits - 1);
+    if (q >= r->n_qubits)
+        return bad(r, "qubit %u is out of range, the circuit has qubits 0 to %u", q,
+                   r->n_qubits - 1);
     if ((term->x | term->z) >> q & 1) return bad(r, "qubit %u stands twice in one term", q);
     if (pauli != 'Z') term->x |= UINT64_C(1) << q;
     if (pauli != 'X') term->z |= UINT64_C(1) << q;
@@ -142,13 +146,18 @@ static char *canonical(const struct qr_observable *o) {
         for (; left; left &= left - 1) {
             unsigned q = (unsigned)__builtin_ctzll(left);
             bool x = t->x >> q & 1, z = t->z >> q & 1;
-            qr_buf_printf(&text, "%c%u%s", x && z ? 'Y' : x ? 'X' : 'Z', q, left & (left - 1) ? " " : "");
+            qr_buf_printf(&text, "%c%u%s",
+                          x && z ? 'Y'
+                          : x    ? 'X'
+                                 : 'Z',
+                          q, left & (left - 1) ? " " : "");
         }
     }
     return (char *)QR_MOVE(text.p);
 }
 
-enum qr_code qr_observable_parse(const char *text, unsigned n_qubits, struct qr_observable *ret, struct qr_err *err) {
+enum qr_code qr_observable_parse(const char *text, unsigned n_qubits, struct qr_observable *ret,
+                                 struct qr_err *err) {
     struct qr_observable o = {0};
     struct observable_reader r = {text, text, n_qubits, err};
     enum qr_code code = read_sum(&r, &o);

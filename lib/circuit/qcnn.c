@@ -31,7 +31,8 @@ static void one(struct builder *b, enum qr_gate_kind kind, unsigned q, unsigned 
     add(b, (struct qr_gate){.kind = kind, .targets = {(uint16_t)q}, .args = {symbol(b, k, scale)}});
 }
 
-static void two(struct builder *b, enum qr_gate_kind kind, unsigned p, unsigned q, struct qr_gate_arg arg) {
+static void two(struct builder *b, enum qr_gate_kind kind, unsigned p, unsigned q,
+                struct qr_gate_arg arg) {
     add(b, (struct qr_gate){.kind = kind, .targets = {(uint16_t)p, (uint16_t)q}, .args = {arg}});
 }
 
@@ -63,15 +64,18 @@ static void pool(struct builder *b, unsigned source, unsigned sink) {
 static void cluster_and_data(struct builder *b) {
     unsigned n = b->c->n_qubits;
     for (unsigned q = 0; q < n; q++)
-        add(b, (struct qr_gate){.kind = QR_GATE_H, .targets = {(uint16_t)q}, .args = {constant(1)}});
+        add(b,
+            (struct qr_gate){.kind = QR_GATE_H, .targets = {(uint16_t)q}, .args = {constant(1)}});
     for (unsigned q = 0; q < n; q++) two(b, QR_GATE_CZ, q, (q + 1) % n, constant(1));
     for (unsigned q = 0; q < n; q++) /* RX(x_q): angle in radians, so exponent x / pi */
-        add(b, (struct qr_gate){.kind = QR_GATE_X, .targets = {(uint16_t)q}, .global_shift = -0.5,
+        add(b, (struct qr_gate){.kind = QR_GATE_X,
+                                .targets = {(uint16_t)q},
+                                .global_shift = -0.5,
                                 .args = {{QR_ARG_DATA, 0x1.45f306dc9c883p-2, q}}});
 }
 
-/* One stage on the m qubits from `begin` on; the first floor(m / 2) are sources, the next as many sinks, and the last
- * of an odd m stays as it is. */
+/* One stage on the m qubits from `begin` on; the first floor(m / 2) are sources, the next as many
+ * sinks, and the last of an odd m stays as it is. */
 static void stage(struct builder *b, unsigned begin, unsigned m) {
     for (unsigned i = 0; i + 1 < m; i += 2) entangle(b, begin + i, begin + i + 1);
     for (unsigned i = 1; i + 1 < m; i += 2) entangle(b, begin + i, begin + i + 1);
@@ -85,16 +89,20 @@ static unsigned stages_to_one(unsigned n) {
     return k;
 }
 
-enum qr_code qr_qcnn_new(const struct qr_qcnn_options *opt, struct qr_circuit **ret, uint64_t *ret_remaining,
-                         struct qr_err *err) {
+enum qr_code qr_qcnn_new(const struct qr_qcnn_options *opt, struct qr_circuit **ret,
+                         uint64_t *ret_remaining, struct qr_err *err) {
     unsigned n = opt->n_qubits;
     if (n < MIN_QUBITS || n > QR_MAX_QUBITS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "a qcnn has %d to %d qubits, not %u", MIN_QUBITS, QR_MAX_QUBITS, n);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "a qcnn has %d to %d qubits, not %u", MIN_QUBITS,
+                       QR_MAX_QUBITS, n);
     unsigned most = stages_to_one(n), n_stages = opt->n_stages ? opt->n_stages : most;
     if (n_stages > most)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "a qcnn on %u qubits is down to one qubit after %u stages, so it cannot have %u", n, most, n_stages);
-    struct builder b = {.c = qr_circuit_new(n, n), .entangle = opt->variant == QR_QCNN_RESEARCH ? 7 : 6};
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "a qcnn on %u qubits is down to one qubit after %u stages, so it cannot have %u", n,
+            most, n_stages);
+    struct builder b = {.c = qr_circuit_new(n, n),
+                        .entangle = opt->variant == QR_QCNN_RESEARCH ? 7 : 6};
     cluster_and_data(&b);
     unsigned begin = 0;
     for (unsigned k = 0; k < n_stages; k++, b.first += SYMBOLS_PER_STAGE) {
@@ -103,6 +111,7 @@ enum qr_code qr_qcnn_new(const struct qr_qcnn_options *opt, struct qr_circuit **
     }
     *ret = b.c;
     if (ret_remaining)
-        *ret_remaining = (n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1) & ~((UINT64_C(1) << begin) - 1);
+        *ret_remaining =
+            (n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1) & ~((UINT64_C(1) << begin) - 1);
     return QR_OK;
 }

@@ -9,7 +9,12 @@
 enum { MAX_HOST = 253, MAX_LABEL = 63 };
 
 /* [begin, begin + n) of the host and the text behind its colon (NULL without a port). */
-struct parts { const char *host; size_t n; const char *port; bool v6; };
+struct parts {
+    const char *host;
+    size_t n;
+    const char *port;
+    bool v6;
+};
 
 static const char *v6_fault(const char *s, size_t n) {
     char text[INET6_ADDRSTRLEN];
@@ -49,12 +54,15 @@ static const char *split(const char *a, struct parts *ret) {
         if (!end) return "the bracket of its IPv6 address is not closed";
         *ret = (struct parts){.host = a + 1, .n = (size_t)(end - a - 1), .v6 = true};
         if ((fault = v6_fault(ret->host, ret->n))) return fault;
-        if (end[1] && end[1] != ':') return "there is text behind the IPv6 address that is no :port";
+        if (end[1] && end[1] != ':')
+            return "there is text behind the IPv6 address that is no :port";
         if (end[1]) ret->port = end + 2;
     } else {
         end = strchr(a, ':');
-        if (end && strchr(end + 1, ':')) return "an IPv6 address stands in brackets, as in [fd00::1]:2222";
-        *ret = (struct parts){.host = a, .n = end ? (size_t)(end - a) : strlen(a), .port = end ? end + 1 : NULL};
+        if (end && strchr(end + 1, ':'))
+            return "an IPv6 address stands in brackets, as in [fd00::1]:2222";
+        *ret = (struct parts){
+            .host = a, .n = end ? (size_t)(end - a) : strlen(a), .port = end ? end + 1 : NULL};
         if ((fault = name_fault(ret->host, ret->n))) return fault;
     }
     uint64_t port;
@@ -69,7 +77,8 @@ const char *qr_address_fault(const char *address) {
     return split(address, &p);
 }
 
-bool qr_address_split(const char *address, unsigned default_port, char **ret_host, unsigned *ret_port) {
+bool qr_address_split(const char *address, unsigned default_port, char **ret_host,
+                      unsigned *ret_port) {
     struct parts p;
     uint64_t port = default_port;
     if (split(address, &p)) return false;
@@ -80,5 +89,6 @@ bool qr_address_split(const char *address, unsigned default_port, char **ret_hos
 }
 
 char *qr_address_join(const char *host, unsigned port) {
-    return strchr(host, ':') ? qr_xasprintf("[%s]:%u", host, port) : qr_xasprintf("%s:%u", host, port);
+    return strchr(host, ':') ? qr_xasprintf("[%s]:%u", host, port)
+                             : qr_xasprintf("%s:%u", host, port);
 }

@@ -1,11 +1,12 @@
-/* cluster/certificate.h — whose a certificate is: what we show, what a peer shows, and both made new. The X.509 is certificate/x509.h's.
+/* cluster/certificate.h — whose a certificate is: what we show, what a peer shows, and both made
+ * new. The X.509 is certificate/x509.h's.
  *
- * Identity  what of a certificate says whose it is: its URI "qring://NAMESPACE/JOB"; else its first URI; else its DNS names, sorted. Nothing else
- *           does, the common name neither. All workers of a job show certificates of one identity, whatever names and addresses they are dialled by;
- *           a URI is never equal to DNS names. A certificate with a URI or DNS name that is none is not taken, whatever else it holds.
- * Time      seconds since 1970, given by the caller.
- * Secrets   keys are never part of an error; buffers that held one are wiped by qr_certificate_wipe.
- * Threads   any.
+ * Identity  what of a certificate says whose it is: its URI "qring://NAMESPACE/JOB"; else its first
+ * URI; else its DNS names, sorted. Nothing else does, the common name neither. All workers of a job
+ * show certificates of one identity, whatever names and addresses they are dialled by; a URI is
+ * never equal to DNS names. A certificate with a URI or DNS name that is none is not taken,
+ * whatever else it holds. Time      seconds since 1970, given by the caller. Secrets   keys are
+ * never part of an error; buffers that held one are wiped by qr_certificate_wipe. Threads   any.
  */
 #ifndef QR_CLUSTER_CERTIFICATE_H
 #define QR_CLUSTER_CERTIFICATE_H
@@ -19,43 +20,68 @@ enum { QR_CERTIFICATE_TEXT = 1024, QR_CERTIFICATE_FILE_MAX = 1 << 20 };
 
 /* ---- ours ---- */
 
-struct qr_certificate_files { const char *certificate, *key, *ca; }; /* paths of PEM files; certificate: the leaf, then intermediates */
+/* paths of PEM files; certificate: the leaf, then intermediates */
+struct qr_certificate_files {
+    const char *certificate, *key, *ca;
+};
 enum qr_identity_kind { QR_IDENTITY_NONE, QR_IDENTITY_URI, QR_IDENTITY_DNS };
-struct qr_certificate_identity { enum qr_identity_kind kind; char text[QR_CERTIFICATE_TEXT]; }; /* DNS: names with ',' between them */
+/* DNS: names with ',' between them */
+struct qr_certificate_identity {
+    enum qr_identity_kind kind;
+    char text[QR_CERTIFICATE_TEXT];
+};
 struct qr_certificate_own {
     struct qr_certificate_identity identity;
     int64_t not_after_s;
 };
-/* Reads all three and proves that they can serve: readable, the key not encrypted and the certificate's own, the certificate valid at
- * unix_s, issued by the CA, for servers and clients. The code is qr_exit_code 2's, the sentence names the file; but UNAVAILABLE where all that is
- * wrong is that it begins within the next QR_CERTIFICATE_SOON_S: the clocks of who made it and of this machine differ a little. */
-QR_MUST_CHECK enum qr_code qr_certificate_check(const struct qr_certificate_files *files, int64_t unix_s, struct qr_certificate_own *ret,
+/* Reads all three and proves that they can serve: readable, the key not encrypted and the
+ * certificate's own, the certificate valid at unix_s, issued by the CA, for servers and clients.
+ * The code is qr_exit_code 2's, the sentence names the file; but UNAVAILABLE where all that is
+ * wrong is that it begins within the next QR_CERTIFICATE_SOON_S: the clocks of who made it and of
+ * this machine differ a little. */
+QR_MUST_CHECK enum qr_code qr_certificate_check(const struct qr_certificate_files *files,
+                                                int64_t unix_s, struct qr_certificate_own *ret,
                                                 struct qr_err *err);
 
 /* ---- a peer's ---- */
 
-enum qr_peer_fault { QR_PEER_FINE, QR_PEER_WRONG_CA, QR_PEER_EXPIRED, QR_PEER_NOT_YET_VALID, QR_PEER_FOREIGN_JOB, QR_PEER_UNFIT };
-/* Is this the certificate of a worker of the job `identity`? ca: one or more PEM certificates, each trusted for itself. leaf and chain (may
- * be NULL): as the peer sent them, PEM. server: the peer answers (else it called). ret_who: whose it is, for a log line: printable, "" when
- * it cannot be read. ret_why: what is wrong with it in OpenSSL's words or ours, or ""; static. */
-enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const char *chain, const struct qr_certificate_identity *identity,
-                                       bool server, int64_t unix_s, char ret_who[QR_CERTIFICATE_TEXT], const char **ret_why);
+enum qr_peer_fault {
+    QR_PEER_FINE,
+    QR_PEER_WRONG_CA,
+    QR_PEER_EXPIRED,
+    QR_PEER_NOT_YET_VALID,
+    QR_PEER_FOREIGN_JOB,
+    QR_PEER_UNFIT
+};
+/* Is this the certificate of a worker of the job `identity`? ca: one or more PEM certificates, each
+ * trusted for itself. leaf and chain (may be NULL): as the peer sent them, PEM. server: the peer
+ * answers (else it called). ret_who: whose it is, for a log line: printable, "" when it cannot be
+ * read. ret_why: what is wrong with it in OpenSSL's words or ours, or ""; static. */
+enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const char *chain,
+                                       const struct qr_certificate_identity *identity, bool server,
+                                       int64_t unix_s, char ret_who[QR_CERTIFICATE_TEXT],
+                                       const char **ret_why);
 /* True when the text holds at least one certificate and nothing that cannot be read as one. */
 bool qr_certificate_readable(const char *pem);
 
 /* ---- new ones ---- */
 
 struct qr_certificate_order {
-    const char *name_space, *job;      /* of the URI: letters, digits, '-', '_', '.' */
-    const char *service;               /* the headless Service: DNS names *.service.namespace.svc and shorter; NULL: none. As job, a DNS name */
+    const char *name_space, *job; /* of the URI: letters, digits, '-', '_', '.' */
+    /* the headless Service: DNS names *.service.namespace.svc and shorter; NULL: none. As job, a
+     * DNS name */
+    const char *service;
     int64_t not_before_s, not_after_s;
-    int64_t ca_not_after_s;            /* of a new CA; 0: as its certificate */
-    const char *ca, *ca_key;           /* PEM of a CA to go on with; both NULL: a new one */
+    int64_t ca_not_after_s;  /* of a new CA; 0: as its certificate */
+    const char *ca, *ca_key; /* PEM of a CA to go on with; both NULL: a new one */
 };
-struct qr_certificate_set { struct qr_buf certificate, key, ca, ca_key; }; /* PEM */
-/* A CA of the job's own, and the one certificate that all its workers show. ret->ca_key is the new CA's or a copy of the order's. */
-QR_MUST_CHECK enum qr_code qr_certificate_make(const struct qr_certificate_order *order, struct qr_certificate_set *ret,
-                                               struct qr_err *err);
+struct qr_certificate_set {
+    struct qr_buf certificate, key, ca, ca_key;
+}; /* PEM */
+/* A CA of the job's own, and the one certificate that all its workers show. ret->ca_key is the new
+ * CA's or a copy of the order's. */
+QR_MUST_CHECK enum qr_code qr_certificate_make(const struct qr_certificate_order *order,
+                                               struct qr_certificate_set *ret, struct qr_err *err);
 void qr_certificate_wipe(struct qr_certificate_set *set);
 
 #endif

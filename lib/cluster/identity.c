@@ -28,18 +28,21 @@ void qr_peers_new(struct qr_identity *id, size_t n) {
     id->named = qr_xcalloc(n + 1, sizeof *id->named);
 }
 
-enum qr_code qr_peers_put(struct qr_identity *id, size_t i, const char *address, bool named, unsigned default_port, const char *where,
-                          struct qr_err *err) {
+enum qr_code qr_peers_put(struct qr_identity *id, size_t i, const char *address, bool named,
+                          unsigned default_port, const char *where, struct qr_err *err) {
     const char *fault = qr_address_fault(address);
     char *host;
     unsigned port;
     if (fault || !qr_address_split(address, default_port, &host, &port))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.200s' is no address: %s", where, address, fault ? fault : "it is malformed");
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.200s' is no address: %s", where, address,
+                       fault ? fault : "it is malformed");
     qr_auto(qr_free_p) char *canonical = qr_address_join(host, port);
     free(host);
     for (size_t k = 0; k < id->n_peers; k++)
         if (id->peers[k] && k != i && strcasecmp(id->peers[k], canonical) == 0)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: the address '%.200s' is there twice; each process needs its own", where, canonical);
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s: the address '%.200s' is there twice; each process needs its own",
+                           where, canonical);
     free(id->peers[i]);
     id->peers[i] = QR_MOVE(canonical);
     id->named[i] = named;
@@ -55,15 +58,22 @@ static char *substitute(const char *text, size_t i) {
 static enum qr_code check_template(const char *text, const char *where, struct qr_err *err) {
     const char *at = strstr(text, "{i}"), *colon = strrchr(text, ':');
     if (!at)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.200s' has no {i}, where a worker's index goes, as in name-{i}.service:2222", where, text);
-    if (strstr(at + 3, "{i}")) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.200s' has {i} more than once", where, text);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "%s: '%.200s' has no {i}, where a worker's index goes, as in name-{i}.service:2222",
+            where, text);
+    if (strstr(at + 3, "{i}"))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.200s' has {i} more than once", where,
+                       text);
     if (colon && colon < at && !strchr(at, ']'))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.200s' has {i} in its port; the index goes into the host", where, text);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: '%.200s' has {i} in its port; the index goes into the host", where,
+                       text);
     return QR_OK;
 }
 
-enum qr_code qr_peers_expand(struct qr_identity *id, const char *template_text, size_t offset, unsigned default_port, const char *where,
-                             struct qr_err *err) {
+enum qr_code qr_peers_expand(struct qr_identity *id, const char *template_text, size_t offset,
+                             unsigned default_port, const char *where, struct qr_err *err) {
     enum qr_code code = check_template(template_text, where, err);
     for (size_t i = offset; code == QR_OK && i < id->n_peers; i++) {
         if (id->peers[i]) continue;
@@ -83,60 +93,80 @@ void qr_identity_is(struct qr_identity *id, size_t index) {
 
 /* ---- counts and indices ---- */
 
-static enum qr_code get_count(const struct qr_identity_inputs *in, uint64_t *ret, struct qr_err *err) {
+static enum qr_code get_count(const struct qr_identity_inputs *in, uint64_t *ret,
+                              struct qr_err *err) {
     *ret = 0;
     if (!is_set(in->replicas)) return QR_OK;
     if (!qr_parse_u64(in->replicas, ret) || *ret < 1 || *ret > in->max_workers)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--replicas (QRING_REPLICAS): '%.40s' is not a number of workers in 1 ... %u (--max-workers)",
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--replicas (QRING_REPLICAS): '%.40s' is not a number of workers in 1 ... "
+                       "%u (--max-workers)",
                        in->replicas, in->max_workers);
     return QR_OK;
 }
 
-static enum qr_code get_index(const struct qr_identity_inputs *in, const char *text, const char *where, uint64_t *ret, struct qr_err *err) {
-    if (!qr_parse_u64(text, ret)) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.40s' is not an index (0, 1, 2 ...)", where, text);
+static enum qr_code get_index(const struct qr_identity_inputs *in, const char *text,
+                              const char *where, uint64_t *ret, struct qr_err *err) {
+    if (!qr_parse_u64(text, ret))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.40s' is not an index (0, 1, 2 ...)", where,
+                       text);
     if (*ret >= in->max_workers)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: index %.20s is outside 0 ... %u (--max-workers)", where, text, in->max_workers - 1);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: index %.20s is outside 0 ... %u (--max-workers)", where, text,
+                       in->max_workers - 1);
     return QR_OK;
 }
 
-/* A member of a ring whose names all come from one template. A count that an index has outgrown is stale (a pod's environment does not follow
- * scaling), unless a person gave both. */
-static enum qr_code from_template(const struct qr_identity_inputs *in, uint64_t index, bool strict, const char *from, struct qr_identity *ret,
-                                  struct qr_err *err) {
+/* A member of a ring whose names all come from one template. A count that an index has outgrown is
+ * stale (a pod's environment does not follow scaling), unless a person gave both. */
+static enum qr_code from_template(const struct qr_identity_inputs *in, uint64_t index, bool strict,
+                                  const char *from, struct qr_identity *ret, struct qr_err *err) {
     uint64_t count;
     enum qr_code code = get_count(in, &count, err);
     if (code != QR_OK) return code;
     if (strict && count && index >= count)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--index is %llu, but --replicas is %llu: the index must be in 0 ... %llu",
-                       (unsigned long long)index, (unsigned long long)count, (unsigned long long)count - 1);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--index is %llu, but --replicas is %llu: the index must be in 0 ... %llu",
+                       (unsigned long long)index, (unsigned long long)count,
+                       (unsigned long long)count - 1);
     bool stale = count && index >= count;
     ret->count_known = count && !stale;
     qr_peers_new(ret, ret->count_known ? count : in->max_workers);
-    code = qr_peers_expand(ret, in->peer_template, 0, in->default_port, "--peer-template (QRING_PEER_TEMPLATE)", err);
+    code = qr_peers_expand(ret, in->peer_template, 0, in->default_port,
+                           "--peer-template (QRING_PEER_TEMPLATE)", err);
     if (code != QR_OK) return code;
     ret->role = QR_ROLE_WORKER;
     qr_identity_is(ret, index);
     if (stale)
-        ret->why = qr_xasprintf("%s says index %llu; replicas (%llu) is older than that, so 0 ... %u of the template are probed", from,
-                                (unsigned long long)index, (unsigned long long)count, in->max_workers - 1);
+        ret->why = qr_xasprintf("%s says index %llu; replicas (%llu) is older than that, so 0 ... "
+                                "%u of the template are probed",
+                                from, (unsigned long long)index, (unsigned long long)count,
+                                in->max_workers - 1);
     else if (count)
-        ret->why = qr_xasprintf("%s says index %llu; the template names %llu workers", from, (unsigned long long)index, (unsigned long long)count);
+        ret->why = qr_xasprintf("%s says index %llu; the template names %llu workers", from,
+                                (unsigned long long)index, (unsigned long long)count);
     else
-        ret->why = qr_xasprintf("%s says index %llu; 0 ... %u of the template are probed, since no --replicas is given", from,
-                                (unsigned long long)index, in->max_workers - 1);
+        ret->why = qr_xasprintf(
+            "%s says index %llu; 0 ... %u of the template are probed, since no --replicas is given",
+            from, (unsigned long long)index, in->max_workers - 1);
     return QR_OK;
 }
 
-static enum qr_code put_list(const struct qr_identity_inputs *in, struct qr_identity *ret, struct qr_err *err) {
+static enum qr_code put_list(const struct qr_identity_inputs *in, struct qr_identity *ret,
+                             struct qr_err *err) {
     size_t n = 1, i = 0;
     enum qr_code code = QR_OK;
     for (const char *s = in->peers; *s; s++) n += *s == ',';
     if (n > in->max_workers)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--peers (QRING_PEERS) names %zu workers; at most %u (--max-workers) can work together", n, in->max_workers);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "--peers (QRING_PEERS) names %zu workers; at most %u (--max-workers) can work together",
+            n, in->max_workers);
     qr_peers_new(ret, n);
     for (const char *s = in->peers; code == QR_OK; i++) {
         size_t len = strcspn(s, ",");
-        qr_auto(qr_free_p) char *address = qr_xstrndup(s, len), *where = qr_xasprintf("--peers (QRING_PEERS), worker %zu", i);
+        qr_auto(qr_free_p) char *address = qr_xstrndup(s, len),
+                                *where = qr_xasprintf("--peers (QRING_PEERS), worker %zu", i);
         code = qr_peers_put(ret, i, address, true, in->default_port, where, err);
         if (!s[len]) break;
         s += len + 1;
@@ -144,72 +174,98 @@ static enum qr_code put_list(const struct qr_identity_inputs *in, struct qr_iden
     return code;
 }
 
-static enum qr_code from_flags(const struct qr_identity_inputs *in, struct qr_identity *ret, struct qr_err *err) {
+static enum qr_code from_flags(const struct qr_identity_inputs *in, struct qr_identity *ret,
+                               struct qr_err *err) {
     uint64_t index, count;
     enum qr_code code;
     ret->source = QR_FROM_FLAGS;
     if (!is_set(in->index))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--peers (QRING_PEERS) is set without --index (QRING_INDEX): which of them is this worker?");
-    if ((code = get_index(in, in->index, "--index (QRING_INDEX)", &index, err)) != QR_OK) return code;
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--peers (QRING_PEERS) is set without --index (QRING_INDEX): which of them "
+                       "is this worker?");
+    if ((code = get_index(in, in->index, "--index (QRING_INDEX)", &index, err)) != QR_OK)
+        return code;
     if (is_set(in->peers) && is_set(in->peer_template))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--peers and --peer-template are both set: give one of them (QRING_PEERS, QRING_PEER_TEMPLATE)");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--peers and --peer-template are both set: give one of them (QRING_PEERS, "
+                       "QRING_PEER_TEMPLATE)");
     if (!is_set(in->peers) && !is_set(in->peer_template))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--index (QRING_INDEX) is set without --peers or --peer-template: who are the others?");
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "--index (QRING_INDEX) is set without --peers or --peer-template: who are the others?");
     if (is_set(in->peer_template)) return from_template(in, index, true, "--index", ret, err);
-    if ((code = get_count(in, &count, err)) != QR_OK || (code = put_list(in, ret, err)) != QR_OK) return code;
+    if ((code = get_count(in, &count, err)) != QR_OK || (code = put_list(in, ret, err)) != QR_OK)
+        return code;
     if (count && count != ret->n_peers)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--replicas is %llu, but --peers names %zu workers: leave --replicas out", (unsigned long long)count,
-                       ret->n_peers);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--replicas is %llu, but --peers names %zu workers: leave --replicas out",
+                       (unsigned long long)count, ret->n_peers);
     if (index >= ret->n_peers)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--index is %llu, but --peers names %zu workers: the index must be in 0 ... %zu",
-                       (unsigned long long)index, ret->n_peers, ret->n_peers - 1);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "--index is %llu, but --peers names %zu workers: the index must be in 0 ... %zu",
+            (unsigned long long)index, ret->n_peers, ret->n_peers - 1);
     ret->role = QR_ROLE_WORKER;
     ret->count_known = true;
     qr_identity_is(ret, index);
-    ret->why = qr_xasprintf("--index says %llu of the %zu workers that --peers names", (unsigned long long)index, ret->n_peers);
+    ret->why = qr_xasprintf("--index says %llu of the %zu workers that --peers names",
+                            (unsigned long long)index, ret->n_peers);
     return QR_OK;
 }
 
-/* "name-3" or "name-3.service.…": the text of the ordinal at the end of the first label; NULL without one. */
+/* "name-3" or "name-3.service.…": the text of the ordinal at the end of the first label; NULL
+ * without one. */
 static char *ordinal_of(const char *hostname) {
     size_t n = strcspn(hostname, "."), begin = n;
     while (begin && isdigit((unsigned char)hostname[begin - 1])) begin--;
-    return begin < n && begin >= 2 && hostname[begin - 1] == '-' ? qr_xstrndup(hostname + begin, n - begin) : NULL;
+    return begin < n && begin >= 2 && hostname[begin - 1] == '-'
+               ? qr_xstrndup(hostname + begin, n - begin)
+               : NULL;
 }
 
-static enum qr_code from_template_or_single(const struct qr_identity_inputs *in, struct qr_identity *ret, struct qr_err *err) {
+static enum qr_code from_template_or_single(const struct qr_identity_inputs *in,
+                                            struct qr_identity *ret, struct qr_err *err) {
     uint64_t index, count;
     enum qr_code code;
     if (is_set(in->peer_template) && is_set(in->job_completion_index)) {
         ret->source = QR_FROM_JOB_INDEX;
         code = get_index(in, in->job_completion_index, "JOB_COMPLETION_INDEX", &index, err);
-        return code == QR_OK ? from_template(in, index, false, "JOB_COMPLETION_INDEX", ret, err) : code;
+        return code == QR_OK ? from_template(in, index, false, "JOB_COMPLETION_INDEX", ret, err)
+                             : code;
     }
     if (is_set(in->peer_template)) {
         qr_auto(qr_free_p) char *ordinal = is_set(in->hostname) ? ordinal_of(in->hostname) : NULL;
         ret->source = QR_FROM_STATEFULSET;
         if (!ordinal)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "--peer-template (QRING_PEER_TEMPLATE) is set, but nothing says which index this worker has: set "
-                           "--index, run in an Indexed Job (JOB_COMPLETION_INDEX), or on a host called name-<index> (this one is '%.80s')",
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "--peer-template (QRING_PEER_TEMPLATE) is set, but nothing says which "
+                           "index this worker has: set "
+                           "--index, run in an Indexed Job (JOB_COMPLETION_INDEX), or on a host "
+                           "called name-<index> (this one is '%.80s')",
                            in->hostname ? in->hostname : "");
         code = get_index(in, ordinal, "hostname", &index, err);
         return code == QR_OK ? from_template(in, index, false, "the host's name", ret, err) : code;
     }
     if ((code = get_count(in, &count, err)) != QR_OK) return code;
     if (count > 1)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--replicas (QRING_REPLICAS) is %llu, but nothing names the other workers: set --peer-template or --peers",
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--replicas (QRING_REPLICAS) is %llu, but nothing names the other workers: "
+                       "set --peer-template or --peers",
                        (unsigned long long)count);
     ret->source = QR_FROM_NOTHING;
     ret->role = QR_ROLE_SINGLE;
     ret->index = 0;
     ret->count_known = true;
     ret->why = is_set(in->job_completion_index)
-                   ? qr_xasprintf("JOB_COMPLETION_INDEX is %.20s, but no --peer-template names the others: a single worker", in->job_completion_index)
+                   ? qr_xasprintf("JOB_COMPLETION_INDEX is %.20s, but no --peer-template names the "
+                                  "others: a single worker",
+                                  in->job_completion_index)
                    : qr_xstrdup("no --index, no TF_CONFIG, no --peer-template: a single worker");
     return QR_OK;
 }
 
-enum qr_code qr_identity_find(const struct qr_identity_inputs *in, struct qr_identity *ret, struct qr_err *err) {
+enum qr_code qr_identity_find(const struct qr_identity_inputs *in, struct qr_identity *ret,
+                              struct qr_err *err) {
     struct qr_identity id = {.index = -1, .port = in->default_port};
     enum qr_code code;
     if (is_set(in->index) || is_set(in->peers)) code = from_flags(in, &id, err);

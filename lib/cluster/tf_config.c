@@ -1,4 +1,5 @@
-/* TF_CONFIG, as the training operators write it and as people do: dense, sparse in both spellings, chief, master, evaluator, ps. */
+/* TF_CONFIG, as the training operators write it and as people do: dense, sparse in both spellings,
+ * chief, master, evaluator, ps. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -9,12 +10,13 @@
 enum task { CHIEF, MASTER, WORKER, EVALUATOR, PS, TASKS, NO_TASK = -1 };
 enum { MAX_OTHERS = 4096 };
 static const char *const task_names[TASKS] = {"chief", "master", "worker", "evaluator", "ps"};
-static const enum qr_role roles[TASKS] = {QR_ROLE_CHIEF, QR_ROLE_MASTER, QR_ROLE_WORKER, QR_ROLE_EVALUATOR, QR_ROLE_PS};
+static const enum qr_role roles[TASKS] = {QR_ROLE_CHIEF, QR_ROLE_MASTER, QR_ROLE_WORKER,
+                                          QR_ROLE_EVALUATOR, QR_ROLE_PS};
 
 struct config {
     const struct qr_identity_inputs *in;
-    const char *key;                      /* "cluster" or "sparseCluster" */
-    const struct qr_json *lists[TASKS];   /* array or object; NULL when absent, null */
+    const char *key;                    /* "cluster" or "sparseCluster" */
+    const struct qr_json *lists[TASKS]; /* array or object; NULL when absent, null */
     bool has_cluster;
     enum task task;
     uint64_t index;
@@ -25,46 +27,64 @@ static const struct qr_json *get(const struct qr_json *object, const char *key) 
     return v && qr_json_type(v) != QR_JSON_NULL ? v : NULL;
 }
 
-/* Unknown keys are other systems' business, but one that looks like a known key that is missing is a slip: taken as absent it would turn a worker
- * of a ring into a lone one. */
-static enum qr_code refuse_slips(const struct qr_json *object, const char *where, const char *const *known, size_t n, struct qr_err *err) {
+/* Unknown keys are other systems' business, but one that looks like a known key that is missing is
+ * a slip: taken as absent it would turn a worker of a ring into a lone one. */
+static enum qr_code refuse_slips(const struct qr_json *object, const char *where,
+                                 const char *const *known, size_t n, struct qr_err *err) {
     for (const struct qr_json *m = qr_json_first(object); m; m = qr_json_next(m)) {
         const char *key = qr_json_key(m), *near = qr_nearest(key, known, n);
         if (near && !qr_json_get(object, near))
-            return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: unknown key '%.80s'%s%s; did you mean '%s'?", key, *where ? " in " : "", where, near);
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "TF_CONFIG: unknown key '%.80s'%s%s; did you mean '%s'?", key,
+                           *where ? " in " : "", where, near);
     }
     return QR_OK;
 }
 
 /* ---- cluster ---- */
 
-static bool keyed(const struct qr_json *list) { return list && qr_json_type(list) == QR_JSON_OBJECT; }
+static bool keyed(const struct qr_json *list) {
+    return list && qr_json_type(list) == QR_JSON_OBJECT;
+}
 
-static enum qr_code check_list(const struct config *c, enum task t, const struct qr_json *list, struct qr_err *err) {
+static enum qr_code check_list(const struct config *c, enum task t, const struct qr_json *list,
+                               struct qr_err *err) {
     enum qr_json_type type = qr_json_type(list);
     size_t n = qr_json_size(list);
     if (type != QR_JSON_ARRAY && type != QR_JSON_OBJECT)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: %s.%s is %s; it must be a list of host:port, or an object of them by index", c->key,
-                       task_names[t], qr_json_type_name(list));
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "TF_CONFIG: %s.%s is %s; it must be a list of host:port, or an object of them by index",
+            c->key, task_names[t], qr_json_type_name(list));
     if ((t == CHIEF || t == MASTER) && n > 1)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: %s.%s names %zu addresses; a job has at most one %s", c->key, task_names[t], n, task_names[t]);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: %s.%s names %zu addresses; a job has at most one %s", c->key,
+                       task_names[t], n, task_names[t]);
     if (t == WORKER && n > c->in->max_workers)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: %s.worker names %zu workers; at most %u (--max-workers) can work together", c->key, n,
-                       c->in->max_workers);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "TF_CONFIG: %s.worker names %zu workers; at most %u (--max-workers) can work together",
+            c->key, n, c->in->max_workers);
     return QR_OK;
 }
 
 static enum qr_code read_cluster(const struct qr_json *root, struct config *c, struct qr_err *err) {
     static const char *const top[] = {"cluster", "sparseCluster", "task"};
-    const struct qr_json *dense = get(root, "cluster"), *sparse = get(root, "sparseCluster"), *cluster = dense ? dense : sparse;
+    const struct qr_json *dense = get(root, "cluster"), *sparse = get(root, "sparseCluster"),
+                         *cluster = dense ? dense : sparse;
     enum qr_code code = refuse_slips(root, "", top, 1, err);
     if (!dense && sparse) code = QR_OK;
     if (code == QR_OK) code = refuse_slips(root, "", top + 2, 1, err);
     if (code != QR_OK) return code;
-    if (dense && sparse) return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: it has both cluster and sparseCluster; which one holds? Leave one out");
+    if (dense && sparse)
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "TF_CONFIG: it has both cluster and sparseCluster; which one holds? Leave one out");
     c->key = sparse ? "sparseCluster" : "cluster";
     if (!cluster) return QR_OK;
-    if ((code = qr_json_want(cluster, sparse ? "TF_CONFIG: sparseCluster" : "TF_CONFIG: cluster", QR_JSON_OBJECT, err)) != QR_OK) return code;
+    if ((code = qr_json_want(cluster, sparse ? "TF_CONFIG: sparseCluster" : "TF_CONFIG: cluster",
+                             QR_JSON_OBJECT, err)) != QR_OK)
+        return code;
     c->has_cluster = qr_json_size(cluster) > 0;
     if ((code = refuse_slips(cluster, c->key, task_names, TASKS, err)) != QR_OK) return code;
     for (int t = 0; t < TASKS && code == QR_OK; t++) {
@@ -81,10 +101,16 @@ static enum qr_code read_index(const struct qr_json *task, uint64_t *ret, struct
     const char *text;
     int64_t i = 0;
     enum qr_code code;
-    if (!v) return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: task.index is missing: which of them is this process (0, 1, 2 ...)?");
+    if (!v)
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "TF_CONFIG: task.index is missing: which of them is this process (0, 1, 2 ...)?");
     if (qr_json_type(v) == QR_JSON_STRING) { /* other tools than the operator quote it */
         if ((code = qr_json_string(v, "TF_CONFIG: task.index", &text, err)) != QR_OK) return code;
-        if (!qr_parse_u64(text, ret)) return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: task.index is '%.40s', which is no index (0, 1, 2 ...)", text);
+        if (!qr_parse_u64(text, ret))
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "TF_CONFIG: task.index is '%.40s', which is no index (0, 1, 2 ...)",
+                           text);
         return QR_OK;
     }
     code = qr_json_i64(v, "TF_CONFIG: task.index", 0, INT64_C(1) << 53, &i, err);
@@ -99,13 +125,20 @@ static enum qr_code read_task(const struct qr_json *root, struct config *c, stru
     enum qr_code code;
     c->task = NO_TASK;
     if (!task && !c->has_cluster) return QR_OK;
-    if (!task) return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: task is missing: it says which of the cluster's processes this one is (type, index)");
+    if (!task)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: task is missing: it says which of the cluster's processes this "
+                       "one is (type, index)");
     if ((code = qr_json_want(task, "TF_CONFIG: task", QR_JSON_OBJECT, err)) != QR_OK) return code;
     if ((code = refuse_slips(task, "task", keys, 2, err)) != QR_OK) return code;
     if (!c->has_cluster && qr_json_size(task) == 0) return QR_OK;
     type = get(task, "type");
-    if (!type) return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: task.type is missing (chief, master, worker, evaluator or ps)");
-    if ((code = qr_json_choice(type, "TF_CONFIG: task.type", task_names, TASKS, &which, err)) != QR_OK) return code;
+    if (!type)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: task.type is missing (chief, master, worker, evaluator or ps)");
+    if ((code = qr_json_choice(type, "TF_CONFIG: task.type", task_names, TASKS, &which, err)) !=
+        QR_OK)
+        return code;
     c->task = (enum task)which;
     return read_index(task, &c->index, err);
 }
@@ -117,61 +150,86 @@ static enum qr_code check_task(const struct config *c, struct qr_err *err) {
     bool sparse = strcmp(c->key, "sparseCluster") == 0 || keyed(c->lists[WORKER]);
     if (c->task == EVALUATOR && !n) return QR_OK; /* TensorFlow leaves it out of the cluster */
     if (!n && sparse && c->task != WORKER)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: task.type is '%s', but the sparse %s names no %s, so that nobody can find this process (a "
-                       "known fault of enableDynamicWorker): leave enableDynamicWorker off, or set QRING_INDEX and QRING_PEER_TEMPLATE", name, c->key, name);
-    if (!n) return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: task.type is '%s', but %s names no %s", name, c->key, name);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: task.type is '%s', but the sparse %s names no %s, so that "
+                       "nobody can find this process (a "
+                       "known fault of enableDynamicWorker): leave enableDynamicWorker off, or set "
+                       "QRING_INDEX and QRING_PEER_TEMPLATE",
+                       name, c->key, name);
+    if (!n)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: task.type is '%s', but %s names no %s",
+                       name, c->key, name);
     if (keyed(list)) return QR_OK; /* put_keyed looks for the index itself */
     if (c->index >= n)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: task.index is %llu, but %s.%s names %zu address%s, so it must be in 0 ... %zu",
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: task.index is %llu, but %s.%s names %zu address%s, so it must "
+                       "be in 0 ... %zu",
                        (unsigned long long)c->index, c->key, name, n, n == 1 ? "" : "es", n - 1);
     return QR_OK;
 }
 
 /* ---- the ring ---- */
 
-static enum qr_code put_address(const struct config *c, const struct qr_json *v, const char *where, struct qr_identity *ret, size_t at,
-                                struct qr_err *err) {
+static enum qr_code put_address(const struct config *c, const struct qr_json *v, const char *where,
+                                struct qr_identity *ret, size_t at, struct qr_err *err) {
     const char *text;
     enum qr_code code = qr_json_string(v, where, &text, err);
-    return code == QR_OK ? qr_peers_put(ret, at, text, true, c->in->default_port, where, err) : code;
+    return code == QR_OK ? qr_peers_put(ret, at, text, true, c->in->default_port, where, err)
+                         : code;
 }
 
-static enum qr_code put_array(const struct config *c, enum task t, struct qr_identity *ret, size_t at, struct qr_err *err) {
+static enum qr_code put_array(const struct config *c, enum task t, struct qr_identity *ret,
+                              size_t at, struct qr_err *err) {
     enum qr_code code = QR_OK;
     size_t i = 0;
-    for (const struct qr_json *v = qr_json_first(c->lists[t]); v && code == QR_OK; v = qr_json_next(v), i++) {
-        qr_auto(qr_free_p) char *where = qr_xasprintf("TF_CONFIG: %s.%s[%zu]", c->key, task_names[t], i);
+    for (const struct qr_json *v = qr_json_first(c->lists[t]); v && code == QR_OK;
+         v = qr_json_next(v), i++) {
+        qr_auto(qr_free_p) char *where =
+            qr_xasprintf("TF_CONFIG: %s.%s[%zu]", c->key, task_names[t], i);
         code = put_address(c, v, where, ret, at + i, err);
     }
     return code;
 }
 
-static enum qr_code key_index(const struct config *c, enum task t, const struct qr_json *member, uint64_t *ret, struct qr_err *err) {
+static enum qr_code key_index(const struct config *c, enum task t, const struct qr_json *member,
+                              uint64_t *ret, struct qr_err *err) {
     const char *key = qr_json_key(member);
     if (!qr_parse_u64(key, ret))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: %s.%s has the key '%.40s', which is no index (\"0\", \"1\", \"2\" ...)", c->key, task_names[t], key);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "TF_CONFIG: %s.%s has the key '%.40s', which is no index (\"0\", \"1\", \"2\" ...)",
+            c->key, task_names[t], key);
     if (*ret >= c->in->max_workers)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: %s.%s has index %.20s, outside 0 ... %u (--max-workers)", c->key, task_names[t], key,
-                       c->in->max_workers - 1);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: %s.%s has index %.20s, outside 0 ... %u (--max-workers)", c->key,
+                       task_names[t], key, c->in->max_workers - 1);
     return QR_OK;
 }
 
-static enum qr_code put_keyed(const struct config *c, enum task t, struct qr_identity *ret, size_t at, struct qr_err *err) {
+static enum qr_code put_keyed(const struct config *c, enum task t, struct qr_identity *ret,
+                              size_t at, struct qr_err *err) {
     for (const struct qr_json *v = qr_json_first(c->lists[t]); v; v = qr_json_next(v)) {
         uint64_t i;
         enum qr_code code = key_index(c, t, v, &i, err);
-        qr_auto(qr_free_p) char *where = qr_xasprintf("TF_CONFIG: %s.%s[\"%.20s\"]", c->key, task_names[t], qr_json_key(v));
-        if (code == QR_OK && t != WORKER && i > 0) code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: a job has at most one %s, with index 0", where, task_names[t]);
+        qr_auto(qr_free_p) char *where =
+            qr_xasprintf("TF_CONFIG: %s.%s[\"%.20s\"]", c->key, task_names[t], qr_json_key(v));
+        if (code == QR_OK && t != WORKER && i > 0)
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: a job has at most one %s, with index 0",
+                           where, task_names[t]);
         if (code == QR_OK && at + i >= ret->n_peers)
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: the ring would have more than %zu members (--max-workers)", where, ret->n_peers);
-        if (code == QR_OK && ret->peers[at + i]) code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: this index is there twice", where);
+            code = qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s: the ring would have more than %zu members (--max-workers)", where,
+                           ret->n_peers);
+        if (code == QR_OK && ret->peers[at + i])
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: this index is there twice", where);
         if (code == QR_OK) code = put_address(c, v, where, ret, at + i, err);
         if (code != QR_OK) return code;
     }
     return QR_OK;
 }
 
-/* Names of workers nobody told us: ours with the index taken out. "job-worker-1.ns.svc:2222" → "job-worker-{i}.ns.svc:2222". */
+/* Names of workers nobody told us: ours with the index taken out. "job-worker-1.ns.svc:2222" →
+ * "job-worker-{i}.ns.svc:2222". */
 static char *template_of(const char *own, uint64_t index) {
     qr_auto(qr_free_p) char *tail = qr_xasprintf("-%llu", (unsigned long long)index);
     size_t label = strcspn(own, ".:"), n = strlen(tail);
@@ -179,17 +237,25 @@ static char *template_of(const char *own, uint64_t index) {
     return qr_xasprintf("%.*s-{i}%s", (int)(label - n), own, own + label);
 }
 
-static enum qr_code expand_sparse(const struct config *c, size_t at, struct qr_identity *ret, struct qr_err *err) {
+static enum qr_code expand_sparse(const struct config *c, size_t at, struct qr_identity *ret,
+                                  struct qr_err *err) {
     const char *own = ret->peers[at + c->index];
-    qr_auto(qr_free_p) char *text = c->in->peer_template && *c->in->peer_template ? qr_xstrdup(c->in->peer_template) : template_of(own, c->index);
+    qr_auto(qr_free_p) char *text = c->in->peer_template && *c->in->peer_template
+                                        ? qr_xstrdup(c->in->peer_template)
+                                        : template_of(own, c->index);
     if (!text)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: the sparse %s names only this worker, and its address '%.200s' does not end with '-%llu' before the "
-                       "first dot, so the others' names cannot be guessed: set QRING_PEER_TEMPLATE, as in name-{i}.service:2222", c->key, own,
-                       (unsigned long long)c->index);
-    return qr_peers_expand(ret, text, at, c->in->default_port, "the template made from a sparse TF_CONFIG", err);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: the sparse %s names only this worker, and its address '%.200s' "
+                       "does not end with '-%llu' before the "
+                       "first dot, so the others' names cannot be guessed: set "
+                       "QRING_PEER_TEMPLATE, as in name-{i}.service:2222",
+                       c->key, own, (unsigned long long)c->index);
+    return qr_peers_expand(ret, text, at, c->in->default_port,
+                           "the template made from a sparse TF_CONFIG", err);
 }
 
-/* Every index 0 ... n-1 is a key: nothing is left to guess (one worker alone may be the first of many). */
+/* Every index 0 ... n-1 is a key: nothing is left to guess (one worker alone may be the first of
+ * many). */
 static bool complete(const struct qr_json *list) {
     size_t n = qr_json_size(list);
     for (size_t i = 0; i < n; i++) {
@@ -199,12 +265,15 @@ static bool complete(const struct qr_json *list) {
     return n > 1;
 }
 
-static enum qr_code sparse_size(const struct config *c, size_t first, size_t *ret, struct qr_err *err) {
+static enum qr_code sparse_size(const struct config *c, size_t first, size_t *ret,
+                                struct qr_err *err) {
     uint64_t replicas = 0;
     *ret = c->in->max_workers;
     if (!c->in->replicas || !*c->in->replicas) return QR_OK;
     if (!qr_parse_u64(c->in->replicas, &replicas) || replicas < 1 || replicas > c->in->max_workers)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--replicas (QRING_REPLICAS): '%.40s' is not a number of workers in 1 ... %u (--max-workers)",
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--replicas (QRING_REPLICAS): '%.40s' is not a number of workers in 1 ... "
+                       "%u (--max-workers)",
                        c->in->replicas, c->in->max_workers);
     if (c->index < replicas && first + replicas <= c->in->max_workers) *ret = first + replicas;
     return QR_OK;
@@ -222,7 +291,8 @@ static void drop_holes(struct qr_identity *id) {
     id->n_peers = n;
 }
 
-static enum qr_code fill_ring(const struct config *c, struct qr_identity *ret, size_t *ret_first_worker, struct qr_err *err) {
+static enum qr_code fill_ring(const struct config *c, struct qr_identity *ret,
+                              size_t *ret_first_worker, struct qr_err *err) {
     size_t first = 0, n;
     enum qr_code code = QR_OK;
     const struct qr_json *workers = c->lists[WORKER];
@@ -231,14 +301,17 @@ static enum qr_code fill_ring(const struct config *c, struct qr_identity *ret, s
     *ret_first_worker = first;
     n = first + qr_json_size(workers);
     if (n > c->in->max_workers)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: %s names %zu ring members; at most %u (--max-workers) can work together", c->key, n,
-                       c->in->max_workers);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "TF_CONFIG: %s names %zu ring members; at most %u (--max-workers) can work together",
+            c->key, n, c->in->max_workers);
     if (guess && (code = sparse_size(c, first, &n, err)) != QR_OK) return code;
     ret->count_known = !guess || n < c->in->max_workers;
     qr_peers_new(ret, n);
     for (int t = CHIEF, at = 0; t <= MASTER && code == QR_OK; t++) {
         if (!c->lists[t]) continue;
-        code = keyed(c->lists[t]) ? put_keyed(c, (enum task)t, ret, (size_t)at, err) : put_array(c, (enum task)t, ret, (size_t)at, err);
+        code = keyed(c->lists[t]) ? put_keyed(c, (enum task)t, ret, (size_t)at, err)
+                                  : put_array(c, (enum task)t, ret, (size_t)at, err);
         at += (int)qr_json_size(c->lists[t]);
     }
     if (code == QR_OK && !keyed(workers)) return put_array(c, WORKER, ret, first, err);
@@ -250,22 +323,31 @@ static enum qr_code fill_ring(const struct config *c, struct qr_identity *ret, s
 static bool is_own(const struct config *c, enum task t, const struct qr_json *v, size_t i) {
     uint64_t key;
     if (t != c->task) return false;
-    return keyed(c->lists[t]) ? qr_parse_u64(qr_json_key(v), &key) && key == c->index : i == c->index;
+    return keyed(c->lists[t]) ? qr_parse_u64(qr_json_key(v), &key) && key == c->index
+                              : i == c->index;
 }
 
-/* The cluster's addresses outside the ring must be addresses too, and nobody's twice. Our own among them goes to ret->address. */
-static enum qr_code check_others(const struct config *c, struct qr_identity *ret, struct qr_err *err) {
+/* The cluster's addresses outside the ring must be addresses too, and nobody's twice. Our own among
+ * them goes to ret->address. */
+static enum qr_code check_others(const struct config *c, struct qr_identity *ret,
+                                 struct qr_err *err) {
     enum qr_code code = QR_OK;
     for (int t = EVALUATOR; t <= PS && code == QR_OK; t++) {
         size_t n = qr_json_size(c->lists[t]), i = 0;
-        if (n > MAX_OTHERS) return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: %s.%s names %zu addresses; at most %d", c->key, task_names[t], n, MAX_OTHERS);
+        if (n > MAX_OTHERS)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "TF_CONFIG: %s.%s names %zu addresses; at most %d", c->key,
+                           task_names[t], n, MAX_OTHERS);
         struct qr_identity all = {.index = -1};
         qr_peers_new(&all, ret->n_peers + n);
         memcpy(all.peers, ret->peers, ret->n_peers * sizeof *all.peers);
-        for (const struct qr_json *v = qr_json_first(c->lists[t]); v && code == QR_OK; v = qr_json_next(v), i++) {
-            qr_auto(qr_free_p) char *where = qr_xasprintf("TF_CONFIG: %s.%s[%zu]", c->key, task_names[t], i);
+        for (const struct qr_json *v = qr_json_first(c->lists[t]); v && code == QR_OK;
+             v = qr_json_next(v), i++) {
+            qr_auto(qr_free_p) char *where =
+                qr_xasprintf("TF_CONFIG: %s.%s[%zu]", c->key, task_names[t], i);
             code = put_address(c, v, where, &all, ret->n_peers + i, err);
-            if (code == QR_OK && is_own(c, (enum task)t, v, i) && !ret->address) ret->address = qr_xstrdup(all.peers[ret->n_peers + i]);
+            if (code == QR_OK && is_own(c, (enum task)t, v, i) && !ret->address)
+                ret->address = qr_xstrdup(all.peers[ret->n_peers + i]);
         }
         memset(all.peers, 0, ret->n_peers * sizeof *all.peers); /* the ring's stay the ring's */
         qr_identity_fini(&all);
@@ -273,34 +355,48 @@ static enum qr_code check_others(const struct config *c, struct qr_identity *ret
     return code;
 }
 
-/* An evaluator or ps: no member, but it knows the ring, and its own address where the cluster has it. */
+/* An evaluator or ps: no member, but it knows the ring, and its own address where the cluster has
+ * it. */
 static enum qr_code outside(const struct config *c, struct qr_identity *ret, struct qr_err *err) {
     const char *name = task_names[c->task];
     char *host;
     if (qr_json_size(c->lists[c->task]) && !ret->address)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: task.index is %llu, but %s.%s has no address for it", (unsigned long long)c->index, c->key, name);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: task.index is %llu, but %s.%s has no address for it",
+                       (unsigned long long)c->index, c->key, name);
     if (ret->address && qr_address_split(ret->address, ret->port, &host, &ret->port)) free(host);
-    ret->why = qr_xasprintf("TF_CONFIG says %s %llu, which is no member of the ring", name, (unsigned long long)c->index);
+    ret->why = qr_xasprintf("TF_CONFIG says %s %llu, which is no member of the ring", name,
+                            (unsigned long long)c->index);
     return QR_OK;
 }
 
-static enum qr_code member(const struct config *c, size_t first, struct qr_identity *ret, struct qr_err *err) {
+static enum qr_code member(const struct config *c, size_t first, struct qr_identity *ret,
+                           struct qr_err *err) {
     enum qr_code code;
-    size_t at = c->task == WORKER ? first + c->index : c->task == MASTER ? qr_json_size(c->lists[CHIEF]) : 0;
+    size_t at = c->task == WORKER   ? first + c->index
+                : c->task == MASTER ? qr_json_size(c->lists[CHIEF])
+                                    : 0;
     if (at >= ret->n_peers || !ret->peers[at])
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: task.index is %llu, but %s.%s has no address for it", (unsigned long long)c->index, c->key,
-                       task_names[c->task]);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: task.index is %llu, but %s.%s has no address for it",
+                       (unsigned long long)c->index, c->key, task_names[c->task]);
     bool guess = keyed(c->lists[WORKER]) && !complete(c->lists[WORKER]);
     if (guess && c->task != WORKER)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: the sparse %s names no workers to a %s, so that it cannot find them: leave enableDynamicWorker off, or "
-                       "set QRING_INDEX and QRING_PEER_TEMPLATE", c->key, task_names[c->task]);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: the sparse %s names no workers to a %s, so that it cannot find "
+                       "them: leave enableDynamicWorker off, or "
+                       "set QRING_INDEX and QRING_PEER_TEMPLATE",
+                       c->key, task_names[c->task]);
     if (guess && (code = expand_sparse(c, first, ret, err)) != QR_OK) return code;
     qr_identity_is(ret, at);
     if (ret->count_known)
-        ret->why = qr_xasprintf("TF_CONFIG says %s %llu; the ring has %zu member%s", task_names[c->task], (unsigned long long)c->index, ret->n_peers,
-                                ret->n_peers == 1 ? "" : "s");
+        ret->why =
+            qr_xasprintf("TF_CONFIG says %s %llu; the ring has %zu member%s", task_names[c->task],
+                         (unsigned long long)c->index, ret->n_peers, ret->n_peers == 1 ? "" : "s");
     else
-        ret->why = qr_xasprintf("a sparse TF_CONFIG says worker %llu; up to %zu names made from its own are probed", (unsigned long long)c->index, ret->n_peers);
+        ret->why = qr_xasprintf(
+            "a sparse TF_CONFIG says worker %llu; up to %zu names made from its own are probed",
+            (unsigned long long)c->index, ret->n_peers);
     return QR_OK;
 }
 
@@ -311,7 +407,10 @@ static enum qr_code lone(const struct config *c, struct qr_identity *ret, struct
         return QR_OK;
     }
     if (c->task != NO_TASK && c->index > 0)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: task.index is %llu, but there is no cluster that names the others", (unsigned long long)c->index);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "TF_CONFIG: task.index is %llu, but there is no cluster that names the others",
+            (unsigned long long)c->index);
     ret->role = QR_ROLE_SINGLE;
     ret->index = 0;
     ret->count_known = true;
@@ -319,18 +418,23 @@ static enum qr_code lone(const struct config *c, struct qr_identity *ret, struct
     return QR_OK;
 }
 
-enum qr_code qr_identity_from_tf_config(const struct qr_identity_inputs *in, struct qr_identity *ret, struct qr_err *err) {
+enum qr_code qr_identity_from_tf_config(const struct qr_identity_inputs *in,
+                                        struct qr_identity *ret, struct qr_err *err) {
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
     struct config c = {.in = in};
     size_t first;
     enum qr_code code;
     ret->source = QR_FROM_TF_CONFIG;
-    if ((code = qr_json_parse(qr_bytes_of_string(in->tf_config), "TF_CONFIG", &root, err)) != QR_OK) return code;
+    if ((code = qr_json_parse(qr_bytes_of_string(in->tf_config), "TF_CONFIG", &root, err)) != QR_OK)
+        return code;
     if ((code = qr_json_want(root, "TF_CONFIG", QR_JSON_OBJECT, err)) != QR_OK) return code;
-    if ((code = read_cluster(root, &c, err)) != QR_OK || (code = read_task(root, &c, err)) != QR_OK) return code;
+    if ((code = read_cluster(root, &c, err)) != QR_OK || (code = read_task(root, &c, err)) != QR_OK)
+        return code;
     if (!c.has_cluster) return lone(&c, ret, err);
-    if ((code = check_task(&c, err)) != QR_OK || (code = fill_ring(&c, ret, &first, err)) != QR_OK) return code;
+    if ((code = check_task(&c, err)) != QR_OK || (code = fill_ring(&c, ret, &first, err)) != QR_OK)
+        return code;
     if ((code = check_others(&c, ret, err)) != QR_OK) return code;
     ret->role = roles[c.task];
-    return c.task == EVALUATOR || c.task == PS ? outside(&c, ret, err) : member(&c, first, ret, err);
+    return c.task == EVALUATOR || c.task == PS ? outside(&c, ret, err)
+                                               : member(&c, first, ret, err);
 }

@@ -9,8 +9,13 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "integers are sent from where they lie");
 
-enum { STRIDE_BYTES = 12 << 10, /* so much of a piece, and of the sum, stay in the nearest cache while they are worked on */
-       AHEAD = 2 };             /* chunks that a member of the ring has sent more than it got: what is under way everywhere fits the caches */
+/* so much of a piece, and of the sum, stay in the nearest cache while they are worked on */
+enum {
+    STRIDE_BYTES = 12 << 10,
+    /* chunks that a member of the ring has sent more than it got: what is under way everywhere fits
+       the caches */
+    AHEAD = 2
+};
 
 struct outgoing {
     struct qr_slot_send slot;
@@ -30,18 +35,21 @@ struct qr_reduction {
     /* by slot = round * n_parts + part */
     struct worked *worked;
     size_t worked_cap;
-    uint8_t *got;                 /* by slot; in star at rank 0 by from * n_parts + part */
+    uint8_t *got; /* by slot; in star at rank 0 by from * n_parts + part */
     size_t got_cap;
-    uint32_t *arrived;            /* star at rank 0: senders in, by part; halving: parts in, by round */
+    /* star at rank 0: senders in, by part; halving: parts in, by round */
+    uint32_t *arrived;
     size_t arrived_cap;
-    uint32_t n_whole;             /* halving: rounds that are whole, and all before them */
+    uint32_t n_whole; /* halving: rounds that are whole, and all before them */
     struct outgoing *out;
     size_t out_cap, n_out, first_out;
-    qr_fixed *scratch;            /* doubling: the sums before rounds 1, 2, ... that add */
+    qr_fixed *scratch; /* doubling: the sums before rounds 1, 2, ... that add */
     size_t scratch_cap;
 };
 
-struct qr_reduction *qr_reduction_new(void) { return qr_xcalloc(1, sizeof(struct qr_reduction)); }
+struct qr_reduction *qr_reduction_new(void) {
+    return qr_xcalloc(1, sizeof(struct qr_reduction));
+}
 void qr_reduction_free(struct qr_reduction *r) {
     if (!r) return;
     free(r->worked);
@@ -52,17 +60,19 @@ void qr_reduction_free(struct qr_reduction *r) {
     free(r);
 }
 
-#define GROW(p, cap, n)                                    \
-    do {                                                   \
-        if ((cap) < (n)) {                                 \
-            (p) = qr_xreallocarray((p), (n), sizeof *(p)); \
-            (cap) = (n);                                   \
-        }                                                  \
+#define GROW(p, cap, n)                                                                            \
+    do {                                                                                           \
+        if ((cap) < (n)) {                                                                         \
+            (p) = qr_xreallocarray((p), (n), sizeof *(p));                                         \
+            (cap) = (n);                                                                           \
+        }                                                                                          \
     } while (0)
 
-/* Where the sum of all that came in the rounds before `round` lies: the whole one, and all that grows in place, in ret_sum. */
+/* Where the sum of all that came in the rounds before `round` lies: the whole one, and all that
+ * grows in place, in ret_sum. */
 static qr_fixed *partial(const struct qr_reduction *r, uint32_t round) {
-    if (r->s.kind == QR_ALLREDUCE_DOUBLING && !qr_schedule_is_final(&r->s, round - 1)) return r->scratch + (size_t)(round - 1) * r->s.n;
+    if (r->s.kind == QR_ALLREDUCE_DOUBLING && !qr_schedule_is_final(&r->s, round - 1))
+        return r->scratch + (size_t)(round - 1) * r->s.n;
     return r->a.sum;
 }
 
@@ -83,27 +93,42 @@ static bool try_send(struct qr_reduction *r, struct outgoing *o) {
     const struct qr_slot_send *slot = &o->slot;
     const qr_fixed *from = slot->count ? source(r, slot->round) + slot->offset : NULL;
     size_t bytes = (size_t)slot->count * QR_FIXED_BYTES;
-    bool halves = r->s.kind == QR_ALLREDUCE_HALVING; /* a round's parts are other stretches than those of the round before, whose words are one */
-    const struct worked *own = qr_schedule_sends_own(&r->s, slot->round) ? NULL : worked_at(r, slot->round - 1, halves ? 0 : slot->part);
+    /* a round's parts are other stretches than those of the round before, whose words are one */
+    bool halves = r->s.kind == QR_ALLREDUCE_HALVING;
+    const struct worked *own = qr_schedule_sends_own(&r->s, slot->round)
+                                   ? NULL
+                                   : worked_at(r, slot->round - 1, halves ? 0 : slot->part);
     if (!o->has_crc) {
         o->crc = own && !halves ? own->crc : qr_crc32c(0, from, bytes);
         o->has_crc = true;
     }
     struct qr_chunk chunk = {
-        .kind = (uint8_t)r->c.key.kind, .schedule = (uint8_t)r->s.kind, .phase = (uint8_t)slot->phase, .generation = r->a.generation,
-        .reductions = r->c.key.reductions, .total = r->s.n, .offset = slot->offset, .count = slot->count, .round = slot->round, .part = slot->part,
-        .rank = r->a.rank, .crc = o->crc,
+        .kind = (uint8_t)r->c.key.kind,
+        .schedule = (uint8_t)r->s.kind,
+        .phase = (uint8_t)slot->phase,
+        .generation = r->a.generation,
+        .reductions = r->c.key.reductions,
+        .total = r->s.n,
+        .offset = slot->offset,
+        .count = slot->count,
+        .round = slot->round,
+        .part = slot->part,
+        .rank = r->a.rank,
+        .crc = o->crc,
     };
     qr_coverage_store(chunk.coverage, own ? own->coverage : r->own);
     uint8_t head[QR_CHUNK_HEADER_BYTES];
     qr_chunk_encode(&chunk, head);
     const struct qr_link_ops *ops = r->a.link->ops;
-    return ops->send(r->a.link, r->a.conn[slot->to], qr_bytes_of(head, sizeof head), qr_bytes_of(from, bytes));
+    return ops->send(r->a.link, r->a.conn[slot->to], qr_bytes_of(head, sizeof head),
+                     qr_bytes_of(from, bytes));
 }
 
-/* Round the ring all counts agree in sum, so somebody may always send: no member waits for itself. */
+/* Round the ring all counts agree in sum, so somebody may always send: no member waits for itself.
+ */
 static bool far_ahead(const struct qr_reduction *r, size_t i) {
-    return r->s.kind == QR_ALLREDUCE_RING && i >= r->n_received + AHEAD && r->n_received < r->n_expected;
+    return r->s.kind == QR_ALLREDUCE_RING && i >= r->n_received + AHEAD &&
+           r->n_received < r->n_expected;
 }
 
 void qr_reduction_pump(struct qr_reduction *r) {
@@ -124,7 +149,8 @@ void qr_reduction_pump(struct qr_reduction *r) {
     while (r->first_out < r->n_out && r->out[r->first_out].sent) r->first_out++;
 }
 
-enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reduction_args *args, struct qr_err *err) {
+enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reduction_args *args,
+                                struct qr_err *err) {
     QR_ASSERT(args->n_ranks >= 1 && args->n_ranks <= QR_MAX_MEMBERS && args->rank < args->n_ranks);
     r->a = *args;
     r->c = *args->contribution;
@@ -136,13 +162,15 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
             r->scratch = NULL;
             r->scratch_cap = 0;
             void *p;
-            if (qr_large_new(need, sizeof(qr_fixed), "partial sums of the all-reduce", &p, err) != QR_OK)
+            if (qr_large_new(need, sizeof(qr_fixed), "partial sums of the all-reduce", &p, err) !=
+                QR_OK)
                 return err ? err->code : QR_RESOURCE_EXHAUSTED;
             r->scratch = p;
             r->scratch_cap = need;
         }
     }
-    size_t slots = (size_t)(r->s.n_rounds ? r->s.n_rounds : 1) * r->s.n_parts, by_rank = (size_t)args->n_ranks * r->s.n_parts;
+    size_t slots = (size_t)(r->s.n_rounds ? r->s.n_rounds : 1) * r->s.n_parts,
+           by_rank = (size_t)args->n_ranks * r->s.n_parts;
     GROW(r->worked, r->worked_cap, slots);
     GROW(r->got, r->got_cap, slots > by_rank ? slots : by_rank);
     GROW(r->arrived, r->arrived_cap, r->s.n_parts > r->s.n_rounds ? r->s.n_parts : r->s.n_rounds);
@@ -164,11 +192,12 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
 
 /* Integers that come in, bytes of any alignment in pieces that are cut anywhere. */
 struct inflow {
-    qr_fixed *to;           /* the next integer's place */
-    const qr_fixed *before; /* what it is added to, which may be that place; NULL: it is taken as it is */
+    qr_fixed *to; /* the next integer's place */
+    /* what it is added to, which may be that place; NULL: it is taken as it is */
+    const qr_fixed *before;
     uint8_t cut[QR_FIXED_BYTES];
-    size_t n_cut;           /* of an integer in which a piece ended */
-    uint32_t crc, crc_sum;  /* of what came; and of what it made, where that is sent on */
+    size_t n_cut;          /* of an integer in which a piece ended */
+    uint32_t crc, crc_sum; /* of what came; and of what it made, where that is sent on */
     bool sent_on;
 };
 
@@ -189,7 +218,9 @@ static void flow_in(struct inflow *f, const uint8_t *p, size_t n) {
     for (size_t now; n; p += now, n -= now) {
         now = n < STRIDE_BYTES ? n : STRIDE_BYTES;
         f->crc = qr_crc32c(f->crc, p, now);
-        size_t mended = f->n_cut == 0 ? 0 : now < QR_FIXED_BYTES - f->n_cut ? now : QR_FIXED_BYTES - f->n_cut;
+        size_t mended = f->n_cut == 0                     ? 0
+                        : now < QR_FIXED_BYTES - f->n_cut ? now
+                                                          : QR_FIXED_BYTES - f->n_cut;
         if (mended) {
             memcpy(f->cut + f->n_cut, p, mended);
             f->n_cut += mended;
@@ -214,20 +245,25 @@ static void flow_message(struct inflow *f, struct qr_pieces message) {
     }
 }
 
-/* Halving: what a round has brought is sent on as one, so that all of it must hold the same; a word of nothing is never the total. */
+/* Halving: what a round has brought is sent on as one, so that all of it must hold the same; a word
+ * of nothing is never the total. */
 static void rounds_on(struct qr_reduction *r) {
-    for (uint32_t n; r->n_whole < r->s.n_rounds && r->arrived[r->n_whole] == (n = qr_schedule_n_parts(&r->s, r->n_whole)); r->n_whole++) {
+    for (uint32_t n; r->n_whole < r->s.n_rounds &&
+                     r->arrived[r->n_whole] == (n = qr_schedule_n_parts(&r->s, r->n_whole));
+         r->n_whole++) {
         struct worked *first = worked_at(r, r->n_whole, 0);
         bool same = r->n_whole < r->s.n_rounds / 2 ||
                     qr_coverage_equal(first->coverage, worked_at(r, r->n_whole - 1, 0)->coverage);
-        for (uint32_t part = 1; part < n; part++) same = same && qr_coverage_equal(first->coverage, first[part].coverage);
+        for (uint32_t part = 1; part < n; part++)
+            same = same && qr_coverage_equal(first->coverage, first[part].coverage);
         if (!same) first->coverage = (struct qr_coverage){0};
         qr_schedule_next(&r->s, r->n_whole, 0, queue_send, r);
     }
 }
 
 /* False when the integers are not those that were sent. */
-static bool work_in(struct qr_reduction *r, const struct qr_chunk *c, const struct qr_schedule_slot *slot, struct qr_pieces message) {
+static bool work_in(struct qr_reduction *r, const struct qr_chunk *c,
+                    const struct qr_schedule_slot *slot, struct qr_pieces message) {
     bool halves = r->s.kind == QR_ALLREDUCE_HALVING;
     struct worked *mine = worked_at(r, c->round, c->part);
     const qr_fixed *before = r->c.vector; /* what is added to first is the contribution */
@@ -239,8 +275,10 @@ static bool work_in(struct qr_reduction *r, const struct qr_chunk *c, const stru
         before = partial(r, c->round);
         covered = worked_at(r, c->round - 1, halves ? 0 : c->part)->coverage;
     }
-    bool add = slot->phase == QR_SLOT_ADD, all_here = r->s.kind != QR_ALLREDUCE_STAR || r->arrived[c->part] == r->a.n_ranks - 1;
-    bool ends_here = r->s.kind == QR_ALLREDUCE_DOUBLING && !r->s.n_folds && qr_schedule_is_final(&r->s, c->round);
+    bool add = slot->phase == QR_SLOT_ADD,
+         all_here = r->s.kind != QR_ALLREDUCE_STAR || r->arrived[c->part] == r->a.n_ranks - 1;
+    bool ends_here = r->s.kind == QR_ALLREDUCE_DOUBLING && !r->s.n_folds &&
+                     qr_schedule_is_final(&r->s, c->round);
     struct inflow f = {.sent_on = all_here && !halves && !ends_here};
     if (slot->count) {
         f.to = (add ? partial(r, c->round + 1) : r->a.sum) + slot->offset;
@@ -267,39 +305,51 @@ static const char *kind_name(unsigned kind) {
     return kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
-static size_t got_index(const struct qr_reduction *r, uint32_t round, uint32_t part, uint32_t from) {
+static size_t got_index(const struct qr_reduction *r, uint32_t round, uint32_t part,
+                        uint32_t from) {
     bool by_sender = r->s.kind == QR_ALLREDUCE_STAR && r->s.rank == 0;
     return (size_t)(by_sender ? from : round) * r->s.n_parts + part;
 }
 
-enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, struct qr_pieces message, struct qr_err *err) {
+enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank,
+                                   struct qr_pieces message, struct qr_err *err) {
     struct qr_chunk c;
     uint8_t head[QR_CHUNK_HEADER_BYTES];
     qr_pieces_copy(message, sizeof head, head);
     if (!qr_chunk_decode(head, message.n, &c)) return damaged(message.n, err);
     if (c.generation != r->a.generation) return QR_TAKEN_OTHER;
     if (c.reductions != r->c.key.reductions) return QR_TAKEN_LATER;
-    if (c.kind != (uint8_t)r->c.key.kind) { /* a reduction has one kind, from one state and one number of epochs: one of the two has another state */
-        qr_fail(err, QR_UNAVAILABLE, "is at a step of kind %s where this worker is at one of kind %s", kind_name(c.kind), kind_name(r->c.key.kind));
+    /* a reduction has one kind, from one state and one number of epochs: one of the two has another
+     * state */
+    if (c.kind != (uint8_t)r->c.key.kind) {
+        qr_fail(err, QR_UNAVAILABLE,
+                "is at a step of kind %s where this worker is at one of kind %s", kind_name(c.kind),
+                kind_name(r->c.key.kind));
         return QR_TAKEN_BAD;
     }
     struct qr_schedule_slot slot;
     if (c.total != r->s.n || c.schedule != (uint8_t)r->s.kind || c.rank != from_rank) {
         qr_fail(err, QR_UNAVAILABLE,
-                "reduces a vector of %" PRIu64 " integers by %s as rank %" PRIu32 ", this worker one of %" PRIu64 " by %s and knows it as rank %" PRIu32
+                "reduces a vector of %" PRIu64 " integers by %s as rank %" PRIu32
+                ", this worker one of %" PRIu64 " by %s and knows it as rank %" PRIu32
                 ": the workers run different programs",
-                c.total, c.schedule < QR_ALLREDUCE_KINDS ? qr_allreduce_names[c.schedule] : "an unknown schedule", c.rank, r->s.n,
-                qr_allreduce_names[r->s.kind], from_rank);
+                c.total,
+                c.schedule < QR_ALLREDUCE_KINDS ? qr_allreduce_names[c.schedule]
+                                                : "an unknown schedule",
+                c.rank, r->s.n, qr_allreduce_names[r->s.kind], from_rank);
         return QR_TAKEN_BAD;
     }
-    if (!qr_schedule_receives(&r->s, c.round, c.part, from_rank, &slot) || slot.offset != c.offset || slot.count != c.count ||
-        slot.phase != c.phase ||
+    if (!qr_schedule_receives(&r->s, c.round, c.part, from_rank, &slot) ||
+        slot.offset != c.offset || slot.count != c.count || slot.phase != c.phase ||
         r->got[got_index(r, c.round, c.part, from_rank)]) {
-        qr_fail(err, QR_INTERNAL, "sent a chunk that is not its turn (round %" PRIu32 ", part %" PRIu32 ")", c.round, c.part);
+        qr_fail(err, QR_INTERNAL,
+                "sent a chunk that is not its turn (round %" PRIu32 ", part %" PRIu32 ")", c.round,
+                c.part);
         return QR_TAKEN_BAD;
     }
     if (qr_schedule_builds_on_round_before(&r->s, c.round) &&
-        (r->s.kind == QR_ALLREDUCE_HALVING ? r->n_whole < c.round : !r->got[got_index(r, c.round - 1, c.part, from_rank)]))
+        (r->s.kind == QR_ALLREDUCE_HALVING ? r->n_whole < c.round
+                                           : !r->got[got_index(r, c.round - 1, c.part, from_rank)]))
         return QR_TAKEN_LATER;
     r->got[got_index(r, c.round, c.part, from_rank)] = 1;
     r->n_received++;
@@ -308,16 +358,20 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank, s
     return QR_TAKEN;
 }
 
-bool qr_reduction_done(const struct qr_reduction *r) { return r->n_received == r->n_expected && r->first_out == r->n_out; }
+bool qr_reduction_done(const struct qr_reduction *r) {
+    return r->n_received == r->n_expected && r->first_out == r->n_out;
+}
 
 enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err) {
     const char *kind = kind_name(r->c.key.kind);
     bool fine = r->a.n_ranks > 1 || qr_coverage_equal(r->own, r->total);
     uint32_t bad_part = 0;
     for (uint32_t round = 0; fine && round < r->s.n_rounds; round++)
-        for (uint32_t part = 0; fine && qr_schedule_is_final(&r->s, round) && part < r->s.n_parts; part++) {
+        for (uint32_t part = 0; fine && qr_schedule_is_final(&r->s, round) && part < r->s.n_parts;
+             part++) {
             bool by_sender = r->s.kind == QR_ALLREDUCE_STAR && r->a.rank == 0;
-            bool there = by_sender ? r->arrived[part] != 0 : r->got[got_index(r, round, part, 0)] != 0;
+            bool there =
+                by_sender ? r->arrived[part] != 0 : r->got[got_index(r, round, part, 0)] != 0;
             if (there && !qr_coverage_equal(worked_at(r, round, part)->coverage, r->total)) {
                 fine = false;
                 bad_part = part;
@@ -325,7 +379,8 @@ enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err
         }
     if (fine) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,
-                   "coverage refused at step %" PRIu64 " (%s): the sum of part %" PRIu32 " over %" PRIu32 " workers does not hold each of %" PRIu64
+                   "coverage refused at step %" PRIu64 " (%s): the sum of part %" PRIu32
+                   " over %" PRIu32 " workers does not hold each of %" PRIu64
                    " micro-batches exactly once, or not all from one state; nobody applies it",
                    r->c.key.reductions, kind, bad_part, r->a.n_ranks, r->c.n_micro_batches);
 }
@@ -335,6 +390,8 @@ uint32_t qr_reduction_waits_for(const struct qr_reduction *r) {
     for (uint32_t round = 0; round < r->s.n_rounds; round++)
         for (uint32_t from = 0; from < r->a.n_ranks; from++)
             for (uint32_t part = 0; part < r->s.n_parts; part++)
-                if (qr_schedule_receives(&r->s, round, part, from, &slot) && !r->got[got_index(r, round, part, from)]) return from;
+                if (qr_schedule_receives(&r->s, round, part, from, &slot) &&
+                    !r->got[got_index(r, round, part, from)])
+                    return from;
     return r->first_out < r->n_out ? r->out[r->first_out].slot.to : r->a.n_ranks;
 }

@@ -1,4 +1,5 @@
-/* collective/mesh.c — one generation after the other over the data streams: its marks, its reductions, its states that change hands. */
+/* collective/mesh.c — one generation after the other over the data streams: its marks, its
+ * reductions, its states that change hands. */
 #include "collective/mesh.h"
 
 #include <inttypes.h>
@@ -8,17 +9,23 @@
 #include "collective/mesh_impl.h"
 
 #define SLICE_NS (50 * QR_MS)
-#define LOOK_NS (QR_MS / 5)                /* members that have computed as long as each other are no further apart */
+/* members that have computed as long as each other are no further apart */
+#define LOOK_NS (QR_MS / 5)
 #define BEAT_NS (250 * QR_MS)
-#define PAUSED_NS (500 * QR_MS)            /* who did not turn for so long computed, was stopped, or starved */
-#define TELL_AFTER_NS (5 * QR_SECOND)      /* a line names whom a reduction waits for */
+/* who did not turn for so long computed, was stopped, or starved */
+#define PAUSED_NS (500 * QR_MS)
+#define TELL_AFTER_NS (5 * QR_SECOND) /* a line names whom a reduction waits for */
 #define STALLED_AFTER_NS (600 * QR_SECOND)
-#define BROKEN_FOR_NS (2 * QR_SECOND)      /* within this the control thread gives the true reason */
-#define GIVEN_BACK_NS (50 * QR_MS)         /* streams that pass data have given back by then what they read */
-#define ABANDON_WITHIN_NS (QR_SECOND / 2)  /* a frozen member's socket may keep its bytes; they are sent nowhere any more */
+/* within this the control thread gives the true reason */
+#define BROKEN_FOR_NS (2 * QR_SECOND)
+/* streams that pass data have given back by then what they read */
+#define GIVEN_BACK_NS (50 * QR_MS)
+/* a frozen member's socket may keep its bytes; they are sent nowhere any more */
+#define ABANDON_WITHIN_NS (QR_SECOND / 2)
 #define RELEASE_WITHIN_NS (10 * QR_SECOND)
 
-enum { SLOW_BYTES_PER_MS = 125 }; /* 1 Mbit/s: on a thinner line a chunk that is under way looks like none */
+/* 1 Mbit/s: on a thinner line a chunk that is under way looks like none */
+enum { SLOW_BYTES_PER_MS = 125 };
 
 struct qr_mesh *qr_mesh_new(const struct qr_mesh_options *opt) {
     struct qr_mesh *m = qr_xcalloc(1, sizeof *m);
@@ -38,18 +45,23 @@ void qr_mesh_free(struct qr_mesh *m) {
 
 uint64_t qr_mesh_dropped(const struct qr_mesh *m) { return m->dropped; }
 
-static struct mesh_peer *at_rank(struct qr_mesh *m, uint32_t rank) { return &m->peer[m->index_of[rank]]; }
+static struct mesh_peer *at_rank(struct qr_mesh *m, uint32_t rank) {
+    return &m->peer[m->index_of[rank]];
+}
 
 /* ---- marks ---- */
 
 void mesh_send_mark(struct qr_mesh *m, struct mesh_peer *p) {
     uint8_t bytes[QR_MARK_BYTES];
     qr_mark_encode(&m->id, bytes);
-    p->mark_due = !m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(bytes, sizeof bytes), (struct qr_bytes){0});
+    p->mark_due = !m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(bytes, sizeof bytes),
+                                        (struct qr_bytes){0});
 }
 
-/* It is in this generation, or in a later one: then its stream waits for that; or this one has left that behind. */
-static void on_mark(struct qr_mesh *m, struct mesh_peer *p, const struct qr_gen_id *id, struct qr_pieces message) {
+/* It is in this generation, or in a later one: then its stream waits for that; or this one has left
+ * that behind. */
+static void on_mark(struct qr_mesh *m, struct mesh_peer *p, const struct qr_gen_id *id,
+                    struct qr_pieces message) {
     int order = qr_gen_id_compare(id, &m->id);
     if (order > 0) {
         mesh_hold(m, p, message);
@@ -61,9 +73,12 @@ static void on_mark(struct qr_mesh *m, struct mesh_peer *p, const struct qr_gen_
     }
 }
 
-static bool held_mark(const struct mesh_peer *p, struct qr_gen_id *ret) { return p->holding && qr_mark_decode(qr_buf_view(&p->held), ret); }
+static bool held_mark(const struct mesh_peer *p, struct qr_gen_id *ret) {
+    return p->holding && qr_mark_decode(qr_buf_view(&p->held), ret);
+}
 
-/* What was held for an earlier generation is of no use; a mark of this one is what its sender begins with. */
+/* What was held for an earlier generation is of no use; a mark of this one is what its sender
+ * begins with. */
 static void sort_held(struct qr_mesh *m, struct mesh_peer *p) {
     struct qr_gen_id id;
     bool mark = held_mark(p, &id);
@@ -76,7 +91,8 @@ static void sort_held(struct qr_mesh *m, struct mesh_peer *p) {
 /* ---- messages ---- */
 
 /* A part of a state: of the one that is being fetched, or of no use. */
-static enum qr_taken take_state(struct qr_mesh *m, struct mesh_peer *p, struct qr_pieces message, struct qr_err *err) {
+static enum qr_taken take_state(struct qr_mesh *m, struct mesh_peer *p, struct qr_pieces message,
+                                struct qr_err *err) {
     struct qr_state_part part;
     struct qr_bytes bytes;
     if (!m->fetched && !m->reducing) return QR_TAKEN_LATER;
@@ -94,17 +110,20 @@ static enum qr_taken take_state(struct qr_mesh *m, struct mesh_peer *p, struct q
 }
 
 /* Hands one message in. False: the reduction is lost, *err says why. */
-static bool hand_in(struct qr_mesh *m, struct mesh_peer *p, struct qr_pieces message, enum qr_taken *ret, struct qr_err *err) {
+static bool hand_in(struct qr_mesh *m, struct mesh_peer *p, struct qr_pieces message,
+                    enum qr_taken *ret, struct qr_err *err) {
     uint8_t name[4];
     *ret = QR_TAKEN_LATER;
-    if (qr_state_part_is(qr_bytes_of(name, qr_pieces_copy(message, sizeof name, name)))) *ret = take_state(m, p, message, err);
+    if (qr_state_part_is(qr_bytes_of(name, qr_pieces_copy(message, sizeof name, name))))
+        *ret = take_state(m, p, message, err);
     else if (m->reducing) *ret = qr_reduction_message(m->reduction, p->rank, message, err);
     if (*ret == QR_TAKEN) m->progress_ns = mesh_now_ns(m);
     if (*ret == QR_TAKEN_OTHER) m->dropped++;
     if (*ret != QR_TAKEN_BAD) return true;
     (void)qr_wrap(err, "%s", p->who.name);
     if (err->code != QR_UNAVAILABLE) return false;
-    /* Damaged on its way. The stream is closed, both ends ask for a new generation, and the reduction is computed again there. */
+    /* Damaged on its way. The stream is closed, both ends ask for a new generation, and the
+     * reduction is computed again there. */
     qr_warn(m->o.log, "group", "%s; the stream is closed", err->msg);
     if (p->conn) mesh_close(m, p->conn);
     mesh_lose(m, p, "something damaged came on it");
@@ -147,10 +166,12 @@ static bool on_message(struct qr_mesh *m, const struct qr_link_event *e, struct 
     struct qr_pieces message = e->pieces.n_pieces ? e->pieces : qr_pieces_of(&e->message);
     if (!p || !p->up) {
         uint8_t greeting[QR_GREETING_BYTES + 1]; /* one byte more shows what is too long */
-        mesh_on_greeting(m, e->conn, qr_bytes_of(greeting, qr_pieces_copy(message, sizeof greeting, greeting)));
+        mesh_on_greeting(m, e->conn,
+                         qr_bytes_of(greeting, qr_pieces_copy(message, sizeof greeting, greeting)));
         return true;
     }
-    if (p->holding) return true; /* what a paused stream still had when it broke: it is lost with it */
+    /* what a paused stream still had when it broke: it is lost with it */
+    if (p->holding) return true;
     p->heard_ns = mesh_now_ns(m);
     if (on_short(m, p, message)) return true;
     if (!p->in || m->over) { /* left over from a generation that is over */
@@ -168,13 +189,15 @@ static enum qr_code take_event(struct qr_mesh *m, int64_t until_ns, struct qr_er
     m->o.link->ops->poll(m->o.link, until_ns, &e);
     if (e.kind == QR_LINK_UP) mesh_on_up(m, &e);
     else if (e.kind == QR_LINK_DOWN) mesh_on_down(m, &e);
-    else if (e.kind == QR_LINK_MESSAGE && !on_message(m, &e, err)) return err ? err->code : QR_UNKNOWN;
+    else if (e.kind == QR_LINK_MESSAGE && !on_message(m, &e, err))
+        return err ? err->code : QR_UNKNOWN;
     return QR_OK;
 }
 
 /* ---- waits ---- */
 
-/* So long messages of so many bytes may be on their way on a thin line: one chunk out and one in, or a short vector whole from each member. */
+/* So long messages of so many bytes may be on their way on a thin line: one chunk out and one in,
+ * or a short vector whole from each member. */
 static void expect_bytes(struct qr_mesh *m, size_t bytes) {
     size_t most = bytes < QR_CHUNK_MAX_BYTES ? bytes * m->n : 2 * QR_CHUNK_MAX_BYTES;
     m->polled.allow_ns = (int64_t)(most / SLOW_BYTES_PER_MS) * QR_MS;
@@ -185,8 +208,11 @@ static void beat(struct qr_mesh *m, int64_t now) {
     for (uint32_t r = 0; r < m->n; r++) {
         struct mesh_peer *p = at_rank(m, r);
         if (r == m->rank) continue;
-        if (p->up) (void)m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(qr_beat, sizeof qr_beat), (struct qr_bytes){0});
-        m->polled.heard_ns[p->who.index] = p->holding ? now : p->heard_ns; /* what is not read cannot be judged */
+        if (p->up)
+            (void)m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(qr_beat, sizeof qr_beat),
+                                       (struct qr_bytes){0});
+        /* what is not read cannot be judged */
+        m->polled.heard_ns[p->who.index] = p->holding ? now : p->heard_ns;
     }
     m->o.polled(m->o.ctx, &m->polled);
 }
@@ -223,9 +249,12 @@ static enum qr_code stalled(struct qr_mesh *m, bool *told, struct qr_err *err) {
     uint32_t r = qr_reduction_waits_for(m->reduction);
     const char *name = r < m->n ? at_rank(m, r)->who.name : "nobody";
     if (still_ns >= STALLED_AFTER_NS)
-        return qr_fail(err, QR_DEADLINE_EXCEEDED, "a reduction made no progress for %" PRId64 " s: it waits for %s", still_ns / QR_SECOND,
-                       name);
-    if (!*told) qr_warn(m->o.log, "group", "a reduction waits for %s since %" PRId64 " s", name, still_ns / QR_SECOND);
+        return qr_fail(err, QR_DEADLINE_EXCEEDED,
+                       "a reduction made no progress for %" PRId64 " s: it waits for %s",
+                       still_ns / QR_SECOND, name);
+    if (!*told)
+        qr_warn(m->o.log, "group", "a reduction waits for %s since %" PRId64 " s", name,
+                still_ns / QR_SECOND);
     *told = true;
     return QR_OK;
 }
@@ -244,7 +273,8 @@ static enum qr_code wait_released(struct qr_mesh *m, struct qr_err *err) {
         int64_t now = mesh_now_ns(m);
         if (now >= by_ns)
             return qr_fail(err, QR_UNAVAILABLE,
-                           "a data stream has not taken what it was given for %lld s: a member or its network is stuck",
+                           "a data stream has not taken what it was given for %lld s: a member or "
+                           "its network is stuck",
                            (long long)(RELEASE_WITHIN_NS / QR_SECOND));
         enum qr_code code = turn(m, now + QR_MS / 5, err);
         if (code != QR_OK) return code;
@@ -273,15 +303,18 @@ void qr_mesh_leave(struct qr_mesh *m) {
 void qr_mesh_await(struct qr_mesh *m, const struct qr_gen_id *id) {
     struct qr_gen_id held;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (held_mark(&m->peer[i], &held) && !(id && qr_gen_id_compare(&held, id) == 0)) mesh_let_go(m, &m->peer[i]);
+        if (held_mark(&m->peer[i], &held) && !(id && qr_gen_id_compare(&held, id) == 0))
+            mesh_let_go(m, &m->peer[i]);
 }
 
 /* After a failure. Streams that still read the caller's memory are closed: they come up again. */
 static void abandon(struct qr_mesh *m) {
-    struct qr_err ignored; /* every event is taken as usual: nothing that it brings can fail any more */
+    /* every event is taken as usual: nothing that it brings can fail any more */
+    struct qr_err ignored;
     qr_mesh_leave(m);
     int64_t by_ns = mesh_now_ns(m) + GIVEN_BACK_NS;
-    while (unreleased(m) && mesh_now_ns(m) < by_ns) (void)take_event(m, mesh_now_ns(m) + QR_MS, &ignored);
+    while (unreleased(m) && mesh_now_ns(m) < by_ns)
+        (void)take_event(m, mesh_now_ns(m) + QR_MS, &ignored);
     if (!unreleased(m)) return;
     for (uint32_t r = 0; r < m->n; r++) {
         struct mesh_peer *p = at_rank(m, r);
@@ -289,17 +322,21 @@ static void abandon(struct qr_mesh *m) {
         mesh_lose(m, p, "it did not take what it was given");
     }
     by_ns = mesh_now_ns(m) + ABANDON_WITHIN_NS;
-    while (unreleased(m) && mesh_now_ns(m) < by_ns) (void)take_event(m, mesh_now_ns(m) + QR_MS, &ignored);
+    while (unreleased(m) && mesh_now_ns(m) < by_ns)
+        (void)take_event(m, mesh_now_ns(m) + QR_MS, &ignored);
 }
 
-static void begin_generation(struct qr_mesh *m, const struct qr_gen_id *id, const struct qr_mesh_member *members, uint32_t n_members, uint32_t rank) {
+static void begin_generation(struct qr_mesh *m, const struct qr_gen_id *id,
+                             const struct qr_mesh_member *members, uint32_t n_members,
+                             uint32_t rank) {
     m->id = *id;
     m->generation = qr_gen_id_hash(id);
     m->n = n_members;
     m->rank = rank;
     m->broken_ns = 0;
     m->over = false;
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) m->peer[i].member = m->peer[i].in = m->peer[i].lost = m->peer[i].mark_due = false;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        m->peer[i].member = m->peer[i].in = m->peer[i].lost = m->peer[i].mark_due = false;
     for (uint32_t r = 0; r < n_members; r++) m->index_of[r] = members[r].index;
     for (uint32_t r = 0; r < n_members; r++) {
         struct mesh_peer *p = at_rank(m, r);
@@ -323,8 +360,9 @@ static uint32_t missing_rank(struct qr_mesh *m) {
     return m->n;
 }
 
-enum qr_code qr_mesh_form(struct qr_mesh *m, const struct qr_gen_id *id, const struct qr_mesh_member *members, uint32_t n_members,
-                          uint32_t rank, int64_t deadline_ns, struct qr_err *err) {
+enum qr_code qr_mesh_form(struct qr_mesh *m, const struct qr_gen_id *id,
+                          const struct qr_mesh_member *members, uint32_t n_members, uint32_t rank,
+                          int64_t deadline_ns, struct qr_err *err) {
     QR_ASSERT(n_members >= 1 && n_members <= QR_MAX_MEMBERS && rank < n_members);
     begin_generation(m, id, members, n_members, rank);
     int64_t all_in_ns = 0;
@@ -332,11 +370,14 @@ enum qr_code qr_mesh_form(struct qr_mesh *m, const struct qr_gen_id *id, const s
     while (code == QR_OK) {
         uint32_t missing = missing_rank(m);
         if (missing == n_members && !all_in_ns) all_in_ns = mesh_now_ns(m);
-        if (missing == n_members && mesh_now_ns(m) - all_in_ns > ABANDON_WITHIN_NS) m->stuck = m->o.link->ops->unreleased(m->o.link);
+        if (missing == n_members && mesh_now_ns(m) - all_in_ns > ABANDON_WITHIN_NS)
+            m->stuck = m->o.link->ops->unreleased(m->o.link);
         if (missing == n_members && !m->broken_ns && !unreleased(m)) break;
         if (mesh_now_ns(m) >= deadline_ns) {
             const struct qr_mesh_member *who = &members[missing % n_members];
-            code = qr_fail(err, QR_DEADLINE_EXCEEDED, "no data came from %s (data port at %s) in time: is the port open between the pods?",
+            code = qr_fail(err, QR_DEADLINE_EXCEEDED,
+                           "no data came from %s (data port at %s) in time: is the port open "
+                           "between the pods?",
                            who->name, who->address);
         } else {
             code = turn(m, deadline_ns, err);
@@ -348,13 +389,15 @@ enum qr_code qr_mesh_form(struct qr_mesh *m, const struct qr_gen_id *id, const s
 
 /* ---- a state changes hands ---- */
 
-static enum qr_code give(struct qr_mesh *m, struct mesh_peer *p, struct qr_bytes state, int64_t deadline_ns, struct qr_err *err) {
+static enum qr_code give(struct qr_mesh *m, struct mesh_peer *p, struct qr_bytes state,
+                         int64_t deadline_ns, struct qr_err *err) {
     struct qr_link *l = m->o.link;
     enum qr_code code = QR_OK;
     for (size_t at = 0; at < state.n && code == QR_OK;) {
         size_t n = state.n - at < QR_CHUNK_MAX_BYTES ? state.n - at : QR_CHUNK_MAX_BYTES;
         struct qr_bytes bytes = qr_bytes_of(state.p + at, n);
-        struct qr_state_part part = {.generation = m->generation, .total = state.n, .offset = at, .count = (uint32_t)n};
+        struct qr_state_part part = {
+            .generation = m->generation, .total = state.n, .offset = at, .count = (uint32_t)n};
         uint8_t head[QR_STATE_PART_HEADER_BYTES];
         qr_state_part_encode(&part, bytes, head);
         if (p->in && l->ops->send(l, p->conn, qr_bytes_of(head, sizeof head), bytes)) {
@@ -363,19 +406,22 @@ static enum qr_code give(struct qr_mesh *m, struct mesh_peer *p, struct qr_bytes
         }
         code = turn(m, mesh_now_ns(m) + QR_MS, err);
         if (code == QR_OK && mesh_now_ns(m) >= deadline_ns)
-            code = qr_fail(err, QR_DEADLINE_EXCEEDED, "%s does not take the state that it lacks", p->who.name);
+            code = qr_fail(err, QR_DEADLINE_EXCEEDED, "%s does not take the state that it lacks",
+                           p->who.name);
     }
     return code == QR_OK ? wait_released(m, err) : code;
 }
 
-enum qr_code qr_mesh_give(struct qr_mesh *m, uint32_t rank, struct qr_bytes state, int64_t deadline_ns, struct qr_err *err) {
+enum qr_code qr_mesh_give(struct qr_mesh *m, uint32_t rank, struct qr_bytes state,
+                          int64_t deadline_ns, struct qr_err *err) {
     expect_bytes(m, state.n);
     enum qr_code code = give(m, at_rank(m, rank), state, deadline_ns, err);
     if (code != QR_OK) abandon(m);
     return code;
 }
 
-enum qr_code qr_mesh_fetch(struct qr_mesh *m, uint32_t rank, struct qr_buf *ret, int64_t deadline_ns, struct qr_err *err) {
+enum qr_code qr_mesh_fetch(struct qr_mesh *m, uint32_t rank, struct qr_buf *ret,
+                           int64_t deadline_ns, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     enum qr_code code = QR_OK;
@@ -387,7 +433,9 @@ enum qr_code qr_mesh_fetch(struct qr_mesh *m, uint32_t rank, struct qr_buf *ret,
     while (code == QR_OK && !m->fetch_whole) {
         code = turn(m, deadline_ns, err);
         if (code == QR_OK && !m->fetch_whole && mesh_now_ns(m) >= deadline_ns)
-            code = qr_fail(err, QR_DEADLINE_EXCEEDED, "%s does not send the state that this worker lacks", at_rank(m, rank)->who.name);
+            code = qr_fail(err, QR_DEADLINE_EXCEEDED,
+                           "%s does not send the state that this worker lacks",
+                           at_rank(m, rank)->who.name);
     }
     m->fetched = NULL;
     if (code != QR_OK) qr_mesh_leave(m);
@@ -404,11 +452,13 @@ static void miss_lost(struct qr_mesh *m) {
         m->broken_ns = mesh_now_ns(m);
         m->broken_index = p->who.index;
         m->o.down(m->o.ctx, p->who.index, p->reason, true);
-        if (p->up) m->o.up(m->o.ctx, p->who.index, p->who.incarnation); /* another in its place, by now */
+        /* another in its place, by now */
+        if (p->up) m->o.up(m->o.ctx, p->who.index, p->who.incarnation);
     }
 }
 
-/* A reduction that waits for nobody, of a ring of one above all, polls nothing: what streams have to tell is heard all the same. */
+/* A reduction that waits for nobody, of a ring of one above all, polls nothing: what streams have
+ * to tell is heard all the same. */
 static enum qr_code hear(struct qr_mesh *m, struct qr_err *err) {
     int64_t now = mesh_now_ns(m);
     if (now - m->polled.turn_ns < SLICE_NS) return QR_OK;
@@ -434,13 +484,20 @@ static enum qr_code reduce(struct qr_mesh *m, struct qr_err *err) {
     return code;
 }
 
-enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish, const struct qr_contribution *c, qr_fixed *ret_sum,
+enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish,
+                            const struct qr_contribution *c, qr_fixed *ret_sum,
                             struct qr_err *err) {
     struct qr_err local; /* its code is needed here also when the caller wants no text */
     if (!err) err = &local;
     for (uint32_t r = 0; r < m->n; r++) m->conn[r] = r == m->rank ? 0 : at_rank(m, r)->conn;
-    struct qr_reduction_args args = {.link = m->o.link, .conn = m->conn, .n_ranks = m->n, .rank = m->rank, .generation = m->generation,
-                                     .wish = wish, .contribution = c, .sum = ret_sum};
+    struct qr_reduction_args args = {.link = m->o.link,
+                                     .conn = m->conn,
+                                     .n_ranks = m->n,
+                                     .rank = m->rank,
+                                     .generation = m->generation,
+                                     .wish = wish,
+                                     .contribution = c,
+                                     .sum = ret_sum};
     m->progress_ns = mesh_now_ns(m);
     expect_bytes(m, c->n * sizeof *c->vector);
     enum qr_code code = qr_reduction_begin(m->reduction, &args, err);

@@ -1,11 +1,13 @@
-/* collective/mesh_streams.c — the data streams to the peers: who is expected, who calls, who greets, what breaks. */
+/* collective/mesh_streams.c — the data streams to the peers: who is expected, who calls, who
+ * greets, what breaks. */
 #include <stdio.h>
 #include <string.h>
 
 #include "collective/mesh_impl.h"
 
 #define GREET_WITHIN_NS (5 * QR_SECOND)
-#define ANSWER_WITHIN_NS (10 * QR_SECOND) /* who polls has answered by then, or let go whom he does not expect */
+/* who polls has answered by then, or let go whom he does not expect */
+#define ANSWER_WITHIN_NS (10 * QR_SECOND)
 
 static bool same(const uint8_t a[16], const uint8_t b[16]) { return memcmp(a, b, 16) == 0; }
 
@@ -50,7 +52,8 @@ void mesh_look_at_strangers(struct qr_mesh *m) {
 void mesh_look_at_calls(struct qr_mesh *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         struct mesh_peer *p = &m->peer[i];
-        if (!p->dialing || p->up || !p->conn || waited_ns(m, p->called_ns) <= ANSWER_WITHIN_NS) continue;
+        if (!p->dialing || p->up || !p->conn || waited_ns(m, p->called_ns) <= ANSWER_WITHIN_NS)
+            continue;
         mesh_close(m, p->conn); /* it is dialed again */
         p->conn = 0;
     }
@@ -64,7 +67,8 @@ static bool greet(struct qr_mesh *m, const struct mesh_peer *p) {
     memcpy(g.incarnation, m->o.incarnation, sizeof g.incarnation);
     memcpy(g.to_incarnation, p->who.incarnation, sizeof g.to_incarnation);
     qr_greeting_encode(&g, bytes);
-    return m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(bytes, sizeof bytes), (struct qr_bytes){0});
+    return m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(bytes, sizeof bytes),
+                                (struct qr_bytes){0});
 }
 
 static void welcome(struct qr_mesh *m, struct mesh_peer *p) {
@@ -114,7 +118,8 @@ void mesh_on_greeting(struct qr_mesh *m, uint32_t conn, struct qr_bytes bytes) {
     struct qr_greeting g;
     struct mesh_peer *p = mesh_by_conn(m, conn); /* we dialed: it answers */
     struct stranger *s = stranger_of(m, conn);
-    bool to_us = qr_greeting_decode(bytes, &g) && g.to_index == m->o.index && same(g.to_incarnation, m->o.incarnation);
+    bool to_us = qr_greeting_decode(bytes, &g) && g.to_index == m->o.index &&
+                 same(g.to_incarnation, m->o.incarnation);
     struct mesh_peer *caller = to_us && s ? caller_of(m, &g) : NULL;
     if (to_us && p && p->who.index == g.index && same(p->who.incarnation, g.incarnation)) {
         welcome(m, p);
@@ -151,7 +156,8 @@ static void welcome_early(struct qr_mesh *m) {
 
 void mesh_lose(struct qr_mesh *m, struct mesh_peer *p, const char *reason) {
     bool was_up = p->up;
-    bool work = p->member && p->in && !m->over; /* of this generation: what was under way may be lost */
+    /* of this generation: what was under way may be lost */
+    bool work = p->member && p->in && !m->over;
     p->conn = 0;
     p->up = p->in = p->mark_due = p->holding = false;
     if (!was_up) return;

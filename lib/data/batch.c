@@ -73,5 +73,10 @@ size_t qr_batch_count(size_t n_samples, size_t batch_size) { return count(n_samp
 struct qr_range qr_batch_at(size_t n_samples, size_t batch_size, size_t batch) {
     return slice((struct qr_range){0, n_samples}, batch_size, batch);
 }
-size_t qr_micro_batch_count(struct qr_range batch, size_t micro_batch_size) { return count(batch.end - batch.begin, micro_batch_size); }
-struct qr_range qr_micro_batch_at(struct qr_range batch, size_t micro_batch_size, size_t micro_batch) { return slice(batch, micro_batch_size, micro_batch); }
+size_t qr_micro_batch_count(struct qr_range batch, size_t micro_batch_size) {
+    return count(batch.end - batch.begin, micro_batch_size);
+}
+struct qr_range qr_micro_batch_at(struct qr_range batch, size_t micro_batch_size,
+                                  size_t micro_batch) {
+    return slice(batch, micro_batch_size, micro_batch);
+}

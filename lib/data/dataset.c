@@ -11,17 +11,24 @@
 #include "format/npz.h"
 #include "store/store.h"
 
-enum qr_code qr_dataset_room(struct qr_dataset *ret, size_t n_samples, size_t n_columns, size_t n_outputs, struct qr_err *err) {
+enum qr_code qr_dataset_room(struct qr_dataset *ret, size_t n_samples, size_t n_columns,
+                             size_t n_outputs, struct qr_err *err) {
     struct qr_dataset d = {.n_samples = n_samples, .n_columns = n_columns, .n_outputs = n_outputs};
     size_t width, values;
     void *x = NULL, *y = NULL;
-    if (__builtin_add_overflow(n_columns, n_outputs, &width) || __builtin_mul_overflow(width, n_samples, &values)) values = SIZE_MAX;
+    if (__builtin_add_overflow(n_columns, n_outputs, &width) ||
+        __builtin_mul_overflow(width, n_samples, &values))
+        values = SIZE_MAX;
     if (values > SIZE_MAX / sizeof(double) || values * sizeof(double) > qr_memory_limit_bytes())
         return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                       "the data set (%zu samples of %zu values) needs %.0f bytes; this process may use %llu bytes", n_samples, width,
-                       (double)n_samples * (double)width * (double)sizeof(double), (unsigned long long)qr_memory_limit_bytes());
-    enum qr_code code = qr_large_new(n_samples * n_columns, sizeof(double), "the data set's x", &x, err);
-    if (!code) code = qr_large_new(n_samples * n_outputs, sizeof(double), "the data set's y", &y, err);
+                       "the data set (%zu samples of %zu values) needs %.0f bytes; this process "
+                       "may use %llu bytes",
+                       n_samples, width, (double)n_samples * (double)width * (double)sizeof(double),
+                       (unsigned long long)qr_memory_limit_bytes());
+    enum qr_code code =
+        qr_large_new(n_samples * n_columns, sizeof(double), "the data set's x", &x, err);
+    if (!code)
+        code = qr_large_new(n_samples * n_outputs, sizeof(double), "the data set's y", &y, err);
     if (code) {
         free(x);
         return code;
@@ -42,18 +49,24 @@ static const char *what_is(double v) { return isnan(v) ? "NaN" : v > 0 ? "infini
 
 /* ---- checks that npz and CSV share ---- */
 
-static enum qr_code check_sizes(const struct qr_data_options *opt, const char *url, size_t n_samples, size_t n_columns,
-                                struct qr_err *err) {
+static enum qr_code check_sizes(const struct qr_data_options *opt, const char *url,
+                                size_t n_samples, size_t n_columns, struct qr_err *err) {
     if (n_samples == 0) return qr_fail(err, QR_DATA_LOSS, "%s: there are no samples in it", url);
-    if (n_samples > UINT32_MAX) return qr_fail(err, QR_DATA_LOSS, "%s: %zu samples; at most 2^32 - 1 are taken", url, n_samples);
+    if (n_samples > UINT32_MAX)
+        return qr_fail(err, QR_DATA_LOSS, "%s: %zu samples; at most 2^32 - 1 are taken", url,
+                       n_samples);
     if (n_columns == 0) return qr_fail(err, QR_DATA_LOSS, "%s: x has no columns", url);
-    if (opt->n_columns && (opt->more_columns ? n_columns < opt->n_columns : n_columns != opt->n_columns))
-        return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu columns, but the model takes %zu", url, n_columns, opt->n_columns);
+    if (opt->n_columns &&
+        (opt->more_columns ? n_columns < opt->n_columns : n_columns != opt->n_columns))
+        return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu columns, but the model takes %zu", url,
+                       n_columns, opt->n_columns);
     return QR_OK;
 }
 
-/* One row of y with `have` values into `want` outputs; a single value becomes one-hot, or every output's, where several are wanted. */
-static enum qr_code put_label(const struct qr_data_options *opt, const double *from, size_t have, size_t want, double *to, const char *url, size_t row,
+/* One row of y with `have` values into `want` outputs; a single value becomes one-hot, or every
+ * output's, where several are wanted. */
+static enum qr_code put_label(const struct qr_data_options *opt, const double *from, size_t have,
+                              size_t want, double *to, const char *url, size_t row,
                               struct qr_err *err) {
     if (opt->one_label_for_all && have == 1) {
         for (size_t k = 0; k < want; k++) to[k] = from[0];
@@ -65,20 +78,24 @@ static enum qr_code put_label(const struct qr_data_options *opt, const double *f
     }
     double label = from[0];
     if (!(label >= 0 && label < (double)want && label == floor(label)))
-        return qr_fail(err, QR_DATA_LOSS, "%s: row %zu of y is %.17g; the model has %zu outputs, so y must be a class number from 0 to %zu, or %zu columns", url, row + 1,
-                       label, want, want - 1, want);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: row %zu of y is %.17g; the model has %zu outputs, so y must be a class "
+                       "number from 0 to %zu, or %zu columns",
+                       url, row + 1, label, want, want - 1, want);
     to[(size_t)label] = 1;
     return QR_OK;
 }
 
 /* ---- npz ---- */
 
-static enum qr_code find_array(const struct qr_tensors *t, const char *name, const char *url, const struct qr_tensor **ret, struct qr_err *err) {
+static enum qr_code find_array(const struct qr_tensors *t, const char *name, const char *url,
+                               const struct qr_tensor **ret, struct qr_err *err) {
     *ret = qr_tensors_find(t, name);
     if (*ret) return QR_OK;
     struct qr_buf there = {.max = 200};
     for (size_t i = 0; i < t->n; i++) qr_buf_printf(&there, "%s%.40s", i ? ", " : "", t->v[i].name);
-    enum qr_code code = qr_fail(err, QR_DATA_LOSS, "%s: array '%s' is missing; the file has: %s", url, name, t->n ? qr_buf_string(&there) : "no arrays");
+    enum qr_code code = qr_fail(err, QR_DATA_LOSS, "%s: array '%s' is missing; the file has: %s",
+                                url, name, t->n ? qr_buf_string(&there) : "no arrays");
     qr_buf_free(&there);
     return code;
 }
@@ -87,54 +104,74 @@ static enum qr_code check_finite(const struct qr_tensor *t, const char *url, str
     size_t width = t->rank == 2 ? t->dims[1] : 1;
     for (size_t i = 0; i < t->n; i++)
         if (!isfinite(t->values[i]))
-            return qr_fail(err, QR_DATA_LOSS, "%s: array %s: row %zu, column %zu (counted from 1) is %s; every value must be a finite number", url,
-                           t->name, i / width + 1, i % width + 1, what_is(t->values[i]));
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: array %s: row %zu, column %zu (counted from 1) is %s; every value "
+                           "must be a finite number",
+                           url, t->name, i / width + 1, i % width + 1, what_is(t->values[i]));
     return QR_OK;
 }
 
-/* What the headers say: before memory is taken for values. *ret_want: columns of y in the data set. */
-static enum qr_code check_shapes(const struct qr_data_options *opt, const char *url, const struct qr_tensor *x, const struct qr_tensor *y,
+/* What the headers say: before memory is taken for values. *ret_want: columns of y in the data set.
+ */
+static enum qr_code check_shapes(const struct qr_data_options *opt, const char *url,
+                                 const struct qr_tensor *x, const struct qr_tensor *y,
                                  size_t *ret_want, struct qr_err *err) {
     if (x->rank != 2 && !(x->rank == 1 && opt->n_columns <= 1))
-        return qr_fail(err, QR_DATA_LOSS, "%s: array x has %u dimension%s; it must be samples × columns (reshape it)", url, x->rank, x->rank == 1 ? "" : "s");
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: array x has %u dimension%s; it must be samples × columns (reshape it)",
+                       url, x->rank, x->rank == 1 ? "" : "s");
     if (y->rank != 1 && y->rank != 2)
-        return qr_fail(err, QR_DATA_LOSS, "%s: array y has %u dimensions; it must have one (a label a sample) or two", url, y->rank);
-    size_t n = x->dims[0], n_columns = x->rank == 2 ? x->dims[1] : 1, have = y->rank == 2 ? y->dims[1] : 1;
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: array y has %u dimensions; it must have one (a label a sample) or two",
+                       url, y->rank);
+    size_t n = x->dims[0], n_columns = x->rank == 2 ? x->dims[1] : 1,
+           have = y->rank == 2 ? y->dims[1] : 1;
     enum qr_code code = check_sizes(opt, url, n, n_columns, err);
     if (code) return code;
-    if (y->dims[0] != n) return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu samples, but y has %zu", url, n, y->dims[0]);
+    if (y->dims[0] != n)
+        return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu samples, but y has %zu", url, n,
+                       y->dims[0]);
     size_t want = opt->n_outputs ? opt->n_outputs : have;
     if (have == 0 || (have != want && have != 1))
-        return qr_fail(err, QR_DATA_LOSS, "%s: y has %zu columns, but the model has %zu output%s", url, have, want, want == 1 ? "" : "s");
+        return qr_fail(err, QR_DATA_LOSS, "%s: y has %zu columns, but the model has %zu output%s",
+                       url, have, want, want == 1 ? "" : "s");
     *ret_want = want;
     return QR_OK;
 }
 
 /* Takes x's values over. */
-static enum qr_code take_arrays(const struct qr_data_options *opt, const char *url, struct qr_tensor *x, const struct qr_tensor *y, size_t want,
+static enum qr_code take_arrays(const struct qr_data_options *opt, const char *url,
+                                struct qr_tensor *x, const struct qr_tensor *y, size_t want,
                                 struct qr_dataset *ret, struct qr_err *err) {
     size_t have = y->rank == 2 ? y->dims[1] : 1;
     void *labels = NULL;
     enum qr_code code = check_finite(x, url, err);
     if (!code) code = check_finite(y, url, err);
-    if (!code) code = qr_large_new(x->dims[0] * want, sizeof(double), "the data set's y", &labels, err);
+    if (!code)
+        code = qr_large_new(x->dims[0] * want, sizeof(double), "the data set's y", &labels, err);
     if (code) return code;
-    struct qr_dataset d = {.n_samples = x->dims[0], .n_columns = x->rank == 2 ? x->dims[1] : 1, .n_outputs = want, .y = labels};
-    for (size_t i = 0; i < d.n_samples && !code; i++) code = put_label(opt, y->values + i * have, have, want, d.y + i * want, url, i, err);
+    struct qr_dataset d = {.n_samples = x->dims[0],
+                           .n_columns = x->rank == 2 ? x->dims[1] : 1,
+                           .n_outputs = want,
+                           .y = labels};
+    for (size_t i = 0; i < d.n_samples && !code; i++)
+        code = put_label(opt, y->values + i * have, have, want, d.y + i * want, url, i, err);
     if (!code) d.x = QR_MOVE(x->values);
     if (code) qr_dataset_fini(&d);
     else *ret = d;
     return code;
 }
 
-static enum qr_code from_npz(const struct qr_data_options *opt, const char *url, struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
+static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
+                             struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
     static const char *const names[] = {"x", "y", NULL};
     struct qr_tensors t = {0};
     const struct qr_tensor *x, *y;
     size_t want = 0;
     enum qr_code code = qr_npz_shapes(qr_buf_view(file), url, &t, err);
     if (code) return code;
-    if (!(code = find_array(&t, "x", url, &x, err)) && !(code = find_array(&t, "y", url, &y, err))) code = check_shapes(opt, url, x, y, &want, err);
+    if (!(code = find_array(&t, "x", url, &x, err)) && !(code = find_array(&t, "y", url, &y, err)))
+        code = check_shapes(opt, url, x, y, &want, err);
     qr_tensors_free(&t);
     if (!code) code = qr_npz_read(qr_buf_view(file), url, names, qr_memory_limit_bytes(), &t, err);
     qr_buf_free(file);
@@ -147,8 +184,10 @@ static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
 
 /* ---- CSV ---- */
 
-/* Which columns are labels: y, or y0 … y<k-1>. ret_at[k] gets their places; *ret_have how many there are. */
-static enum qr_code label_columns(const struct qr_csv *c, const char *url, size_t want, size_t *ret_at, size_t *ret_have, struct qr_err *err) {
+/* Which columns are labels: y, or y0 … y<k-1>. ret_at[k] gets their places; *ret_have how many
+ * there are. */
+static enum qr_code label_columns(const struct qr_csv *c, const char *url, size_t want,
+                                  size_t *ret_at, size_t *ret_have, struct qr_err *err) {
     size_t found = 0, plain = SIZE_MAX;
     for (size_t j = 0; j < c->n_columns; j++)
         if (strcmp(c->names[j], "y") == 0) plain = j;
@@ -165,11 +204,17 @@ static enum qr_code label_columns(const struct qr_csv *c, const char *url, size_
     *ret_have = 1;
     ret_at[0] = plain;
     if (plain != SIZE_MAX) return QR_OK;
-    if (want > 1) return qr_fail(err, QR_DATA_LOSS, "%s: the header has neither columns y0 to y%zu nor a column y of class numbers", url, want - 1);
+    if (want > 1)
+        return qr_fail(
+            err, QR_DATA_LOSS,
+            "%s: the header has neither columns y0 to y%zu nor a column y of class numbers", url,
+            want - 1);
     return qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)", url);
 }
 
-static enum qr_code shape_csv(const struct qr_data_options *opt, const struct qr_csv *c, const char *url, const size_t *label_at, size_t have, struct qr_dataset *d, struct qr_err *err) {
+static enum qr_code shape_csv(const struct qr_data_options *opt, const struct qr_csv *c,
+                              const char *url, const size_t *label_at, size_t have,
+                              struct qr_dataset *d, struct qr_err *err) {
     enum qr_code code = QR_OK;
     uint8_t *is_label = qr_xcalloc(c->n_columns, 1);
     double *labels = qr_xcalloc(have, sizeof *labels);
@@ -179,21 +224,26 @@ static enum qr_code shape_csv(const struct qr_data_options *opt, const struct qr
         double *x = d->x + i * d->n_columns;
         for (size_t j = 0; j < c->n_columns && !code; j++) {
             if (!isfinite(row[j]))
-                code = qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s' is %s; every value must be a finite number", url, i + 1,
-                               c->names[j], what_is(row[j]));
+                code = qr_fail(
+                    err, QR_DATA_LOSS,
+                    "%s: row %zu, column '%.60s' is %s; every value must be a finite number", url,
+                    i + 1, c->names[j], what_is(row[j]));
             if (!is_label[j]) *x++ = row[j];
         }
         for (size_t k = 0; k < have; k++) labels[k] = row[label_at[k]];
-        if (!code) code = put_label(opt, labels, have, d->n_outputs, d->y + i * d->n_outputs, url, i, err);
+        if (!code)
+            code = put_label(opt, labels, have, d->n_outputs, d->y + i * d->n_outputs, url, i, err);
     }
     free(labels);
     free(is_label);
     return code;
 }
 
-static enum qr_code from_csv(const struct qr_data_options *opt, const char *url, struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
+static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
+                             struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
     struct qr_csv c = {0};
-    enum qr_code code = qr_csv_read(qr_buf_view(file), url, qr_memory_limit_bytes() / sizeof(double), &c, err);
+    enum qr_code code =
+        qr_csv_read(qr_buf_view(file), url, qr_memory_limit_bytes() / sizeof(double), &c, err);
     qr_buf_free(file);
     if (code) return code;
     size_t want = opt->n_outputs ? opt->n_outputs : 1, have = 0, *at = qr_xcalloc(want, sizeof *at);
@@ -211,17 +261,21 @@ static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
 
 /* ---- the whole ---- */
 
-static enum qr_code load_file(const struct qr_data_options *opt, const char *url, struct qr_dataset *ret, struct qr_err *err) {
+static enum qr_code load_file(const struct qr_data_options *opt, const char *url,
+                              struct qr_dataset *ret, struct qr_err *err) {
     struct qr_buf file = {0};
     enum qr_code code = qr_url_read(url, qr_memory_limit_bytes(), &file, err);
     uint64_t bytes = file.n;
-    if (!code) code = opt->source == QR_DATA_NPZ ? from_npz(opt, url, &file, ret, err) : from_csv(opt, url, &file, ret, err);
+    if (!code)
+        code = opt->source == QR_DATA_NPZ ? from_npz(opt, url, &file, ret, err)
+                                          : from_csv(opt, url, &file, ret, err);
     qr_buf_free(&file);
     if (!code) ret->file_bytes = bytes;
     return code;
 }
 
-static enum qr_code load_both(const struct qr_data_options *opt, struct qr_dataset *ret, struct qr_err *err) {
+static enum qr_code load_both(const struct qr_data_options *opt, struct qr_dataset *ret,
+                              struct qr_err *err) {
     struct qr_dataset train = {0}, more = {0}, all = {0};
     enum qr_code code = load_file(opt, opt->url, &train, err);
     struct qr_data_options rest = *opt; /* the second file must have what the first has */
@@ -229,12 +283,16 @@ static enum qr_code load_both(const struct qr_data_options *opt, struct qr_datas
     rest.more_columns = false;
     rest.n_outputs = train.n_outputs;
     if (!code) code = load_file(&rest, opt->validation_url, &more, err);
-    if (!code) code = qr_dataset_room(&all, train.n_samples + more.n_samples, train.n_columns, train.n_outputs, err);
+    if (!code)
+        code = qr_dataset_room(&all, train.n_samples + more.n_samples, train.n_columns,
+                               train.n_outputs, err);
     if (!code) {
         memcpy(all.x, train.x, train.n_samples * train.n_columns * sizeof *all.x);
         memcpy(all.y, train.y, train.n_samples * train.n_outputs * sizeof *all.y);
-        memcpy(all.x + train.n_samples * train.n_columns, more.x, more.n_samples * more.n_columns * sizeof *all.x);
-        memcpy(all.y + train.n_samples * train.n_outputs, more.y, more.n_samples * more.n_outputs * sizeof *all.y);
+        memcpy(all.x + train.n_samples * train.n_columns, more.x,
+               more.n_samples * more.n_columns * sizeof *all.x);
+        memcpy(all.y + train.n_samples * train.n_outputs, more.y,
+               more.n_samples * more.n_outputs * sizeof *all.y);
         all.n_train = train.n_samples;
         all.file_bytes = train.file_bytes > more.file_bytes ? train.file_bytes : more.file_bytes;
         *ret = all;
@@ -254,10 +312,14 @@ static void digest(struct qr_dataset *d) {
     qr_sha256(text, sizeof text, d->digest);
 }
 
-enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_dataset *ret, struct qr_err *err) {
+enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_dataset *ret,
+                             struct qr_err *err) {
     if (!(opt->train_fraction > 0 && opt->train_fraction <= 1))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "train_fraction is %.17g; it must be above 0 and at most 1", opt->train_fraction);
-    if (opt->source != QR_DATA_EXCITATIONS && !opt->url) return qr_fail(err, QR_INVALID_ARGUMENT, "data: url is missing");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train_fraction is %.17g; it must be above 0 and at most 1",
+                       opt->train_fraction);
+    if (opt->source != QR_DATA_EXCITATIONS && !opt->url)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "data: url is missing");
     bool two = opt->source != QR_DATA_EXCITATIONS && opt->validation_url;
     struct qr_dataset d = {0};
     enum qr_code code = opt->source == QR_DATA_EXCITATIONS ? qr_excitations(opt, &d, err)
@@ -266,7 +328,9 @@ enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_datase
     if (code) return code;
     if (!two) d.n_train = (size_t)floor((double)d.n_samples * opt->train_fraction);
     if (d.n_train == 0) {
-        code = qr_fail(err, QR_DATA_LOSS, "train_fraction %.17g of %zu samples leaves none to train on", opt->train_fraction, d.n_samples);
+        code = qr_fail(err, QR_DATA_LOSS,
+                       "train_fraction %.17g of %zu samples leaves none to train on",
+                       opt->train_fraction, d.n_samples);
         qr_dataset_fini(&d);
         return code;
     }

@@ -1,14 +1,15 @@
 /* data/dataset.h — the samples of a job: x (samples × columns, float64) and y.
  *
- * Sources   "cluster-excitations": TFQ's tutorial, seeded: for round r, qubit q: angle a = -pi + 2 pi u, u = uniform(seed, DATA, r, q);
- *           x is a on qubit q and 0 elsewhere; y = +1 if |a| <= pi/2 else -1.
- *           "npz" (arrays x, y), "csv" (header; label column y; the other columns are x in file order).
- *           The first floor(N * train_fraction) samples train, the rest validate, in file order; or all train, with validation_url.
- * Checks    NaN or infinity: DATA_LOSS naming file, row and column. x columns != wanted: DATA_LOSS with both numbers. No samples: DATA_LOSS.
- *           npz: x is samples × columns (or one-dimensional where one column is wanted), y one- or two-dimensional. With n_outputs > 1
- *           a y of one column holds class numbers 0 … n_outputs-1 and becomes one-hot (anything else: DATA_LOSS), or with one_label_for_all
- *           is the label of every output, as Keras' losses broadcast it. CSV: with n_outputs > 1 the labels are columns y0 … y<k-1>, or one
- *           such column y.
+ * Sources   "cluster-excitations": TFQ's tutorial, seeded: for round r, qubit q: angle a = -pi + 2
+ * pi u, u = uniform(seed, DATA, r, q); x is a on qubit q and 0 elsewhere; y = +1 if |a| <= pi/2
+ * else -1. "npz" (arrays x, y), "csv" (header; label column y; the other columns are x in file
+ * order). The first floor(N * train_fraction) samples train, the rest validate, in file order; or
+ * all train, with validation_url. Checks    NaN or infinity: DATA_LOSS naming file, row and column.
+ * x columns != wanted: DATA_LOSS with both numbers. No samples: DATA_LOSS. npz: x is samples ×
+ * columns (or one-dimensional where one column is wanted), y one- or two-dimensional. With
+ * n_outputs > 1 a y of one column holds class numbers 0 … n_outputs-1 and becomes one-hot (anything
+ * else: DATA_LOSS), or with one_label_for_all is the label of every output, as Keras' losses
+ * broadcast it. CSV: with n_outputs > 1 the labels are columns y0 … y<k-1>, or one such column y.
  * Memory    the whole set; refused above the memory limit with both numbers.
  */
 #ifndef QR_DATA_DATASET_H
@@ -25,24 +26,31 @@ enum qr_data_source { QR_DATA_EXCITATIONS, QR_DATA_NPZ, QR_DATA_CSV };
 struct qr_data_options {
     enum qr_data_source source;
     uint64_t seed;
-    unsigned rounds, qubits;     /* EXCITATIONS */
+    unsigned rounds, qubits;          /* EXCITATIONS */
     const char *url, *validation_url; /* NPZ, CSV; borrowed; validation_url may be NULL */
-    double train_fraction;       /* in (0, 1] */
-    size_t n_columns;            /* wanted: what the model's first layer takes; 0: whatever the file has */
-    bool more_columns;           /* the file may have more than n_columns: the model reads those that it names */
-    size_t n_outputs;            /* columns of y wanted (1, or the classes of a one-hot y); 0: whatever the file has */
-    bool one_label_for_all;      /* a single label is every output's, not a class number */
+    double train_fraction;            /* in (0, 1] */
+    /* wanted: what the model's first layer takes; 0: whatever the file has */
+    size_t n_columns;
+    /* the file may have more than n_columns: the model reads those that it names */
+    bool more_columns;
+    /* columns of y wanted (1, or the classes of a one-hot y); 0: whatever the file has */
+    size_t n_outputs;
+    bool one_label_for_all; /* a single label is every output's, not a class number */
 };
 
 struct qr_dataset {
-    size_t n_samples, n_train;   /* samples n_train .. n_samples-1 validate */
+    size_t n_samples, n_train; /* samples n_train .. n_samples-1 validate */
     size_t n_columns, n_outputs;
-    double *x, *y;               /* row-major; owned */
-    uint64_t file_bytes;         /* of the largest file that it was read from: both were in memory at once */
-    uint8_t digest[32];          /* the data manifest in the job hash: SHA-256 of (u64le n_samples, n_train, n_columns, n_outputs, SHA-256 of x, of y) */
+    double *x, *y; /* row-major; owned */
+    /* of the largest file that it was read from: both were in memory at once */
+    uint64_t file_bytes;
+    /* the data manifest in the job hash: SHA-256 of (u64le n_samples, n_train, n_columns,
+     * n_outputs, SHA-256 of x, of y) */
+    uint8_t digest[32];
 };
 
-QR_MUST_CHECK enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_dataset *ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_dataset_load(const struct qr_data_options *opt,
+                                           struct qr_dataset *ret, struct qr_err *err);
 void qr_dataset_fini(struct qr_dataset *d);
 
 #endif

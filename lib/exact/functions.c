@@ -4,24 +4,27 @@
 
 #include "exact/functions_impl.h"
 
-/* Method: one core for e^x and one for log x, both in pairs of doubles (about 2^-62 and 2^-70 relative), from which all the
- * others follow with a single rounding that matters.
- *   e^x     x = k ln 2 + r, |r| <= ln 2 / 2 (Cody and Waite); e^r - 1 by its Taylor series to r^14 (next term below 2^-62 of r).
- *   log x   x = 2^k m, m in [1/sqrt 2, sqrt 2]; log m = 2 atanh s, s = (m - 1)/(m + 1), to s^29.
- * The trigonometric functions are in trig.c. */
+/* Method: one core for e^x and one for log x, both in pairs of doubles (about 2^-62 and 2^-70
+ * relative), from which all the others follow with a single rounding that matters. e^x     x = k ln
+ * 2 + r, |r| <= ln 2 / 2 (Cody and Waite); e^r - 1 by its Taylor series to r^14 (next term below
+ * 2^-62 of r). log x   x = 2^k m, m in [1/sqrt 2, sqrt 2]; log m = 2 atanh s, s = (m - 1)/(m + 1),
+ * to s^29. The trigonometric functions are in trig.c. */
 
 static const double infinity = __builtin_inf();
 
 /* x * 2^k by two exact factors (the result may be subnormal or infinite). */
 static double scaled(double x, int k) {
     int half = k / 2, rest = k - half;
-    return x * qr_double_of((uint64_t)(1023 + half) << 52) * qr_double_of((uint64_t)(1023 + rest) << 52);
+    return x * qr_double_of((uint64_t)(1023 + half) << 52) *
+           qr_double_of((uint64_t)(1023 + rest) << 52);
 }
 
 /* e^(x.hi + x.lo) = 2^k (1 + result), for |x.hi| <= 750. */
 static struct qr_pair exp_core(struct qr_pair x, int *ret_k) {
-    static const double c[12] = {1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,        1.0 / 5040,        1.0 / 40320,
-                                 1.0 / 362880,  1.0 / 3628800,  1.0 / 39916800,  1.0 / 479001600,  1.0 / 6227020800,  1.0 / 87178291200};
+    static const double c[12] = {1.0 / 6,         1.0 / 24,         1.0 / 120,
+                                 1.0 / 720,       1.0 / 5040,       1.0 / 40320,
+                                 1.0 / 362880,    1.0 / 3628800,    1.0 / 39916800,
+                                 1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200};
     double k = qr_nearest_integer(x.hi * 0x1.71547652b82fep+0);
     struct qr_pair a = qr_two_sum(x.hi, -(k * 0x1.62e42fefa3800p-1));
     struct qr_pair b = qr_two_sum(a.hi, -(k * 0x1.ef35793c76730p-45));
@@ -33,7 +36,8 @@ static struct qr_pair exp_core(struct qr_pair x, int *ret_k) {
     struct qr_pair square = qr_two_prod(r.hi, r.hi);
     struct qr_pair s = qr_fast_two_sum(r.hi, 0.5 * square.hi);
     *ret_k = (int)k;
-    return qr_fast_two_sum(s.hi, s.lo + (r.lo + (0.5 * square.lo + (r.hi * r.lo + r.hi * square.hi * p))));
+    return qr_fast_two_sum(
+        s.hi, s.lo + (r.lo + (0.5 * square.lo + (r.hi * r.lo + r.hi * square.hi * p))));
 }
 
 /* 1 + e as a pair. */
@@ -61,9 +65,7 @@ static double exp_pair(struct qr_pair x) {
     return scaled(one_plus(e).hi, k);
 }
 
-double qr_exp(double x) {
-    return x != x ? x : exp_pair((struct qr_pair){x, 0});
-}
+double qr_exp(double x) { return x != x ? x : exp_pair((struct qr_pair){x, 0}); }
 
 double qr_expm1(double x) {
     if (x != x || (x > -0x1p-54 && x < 0x1p-54)) return x;
@@ -91,7 +93,8 @@ static struct qr_pair log_core(double x, double rest) {
     for (int i = 27; i >= 7; i -= 2) p = p * z.hi + 1.0 / i;
     struct qr_pair t = qr_pair_add((struct qr_pair){0x1.999999999999ap-3, -0x1.999999999999ap-57},
                                    qr_pair_mul(z, (struct qr_pair){p, 0}));
-    t = qr_pair_add((struct qr_pair){0x1.5555555555555p-2, 0x1.5555555555555p-56}, qr_pair_mul(z, t));
+    t = qr_pair_add((struct qr_pair){0x1.5555555555555p-2, 0x1.5555555555555p-56},
+                    qr_pair_mul(z, t));
     t = qr_pair_mul(qr_pair_mul(s, z), t);
     t = qr_pair_add(s, t);
     struct qr_pair twice = {2 * t.hi, 2 * t.lo};

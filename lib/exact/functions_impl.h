@@ -1,8 +1,9 @@
 /* exact/functions_impl.h — pairs of doubles: error-free sums and products.
  *
- * A pair (hi, lo) stands for hi + lo with |lo| <= ulp(hi) / 2. TwoSum is Knuth's, FastTwoSum and the product with
- * Veltkamp's split are Dekker's (Numer. Math. 18, 1971). They are exact under round-to-nearest while nothing overflows, and
- * need no fma, so that a base ISA without one loses no time.
+ * A pair (hi, lo) stands for hi + lo with |lo| <= ulp(hi) / 2. TwoSum is Knuth's, FastTwoSum and
+ * the product with Veltkamp's split are Dekker's (Numer. Math. 18, 1971). They are exact under
+ * round-to-nearest while nothing overflows, and need no fma, so that a base ISA without one loses
+ * no time.
  */
 #ifndef QR_EXACT_FUNCTIONS_IMPL_H
 #define QR_EXACT_FUNCTIONS_IMPL_H
@@ -10,7 +11,9 @@
 #include <stdint.h>
 #include <string.h>
 
-struct qr_pair { double hi, lo; };
+struct qr_pair {
+    double hi, lo;
+};
 
 static inline uint64_t qr_bits_of(double x) {
     uint64_t b;
@@ -24,9 +27,7 @@ static inline double qr_double_of(uint64_t b) {
 }
 
 /* Nearest integer, ties to even, for |x| < 2^51: the sum's own rounding does it. */
-static inline double qr_nearest_integer(double x) {
-    return (x + 0x1.8p52) - 0x1.8p52;
-}
+static inline double qr_nearest_integer(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
 static inline struct qr_pair qr_two_sum(double a, double b) {
     double s = a + b, t = s - a;

@@ -3,28 +3,34 @@
 #include <math.h>
 #include <string.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire integers are little-endian and copied as they are");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "wire integers are little-endian and copied as they are");
 _Static_assert(sizeof(qr_fixed) == QR_FIXED_BYTES, "a Q64.64 has 16 bytes");
 
 typedef unsigned __int128 wide; /* sums wrap; signed ones must not */
 
-/* Adding this rounds a double below 2^51 to an integer, ties to even, and leaves that integer in its lowest bits. */
+/* Adding this rounds a double below 2^51 to an integer, ties to even, and leaves that integer in
+ * its lowest bits. */
 static const double to_integer = 0x1.8p52;
 
 typedef double two_doubles __attribute__((vector_size(16)));
 typedef int64_t two_integers __attribute__((vector_size(16)));
 
 /* x * 2^64 = high * 2^56 + low. */
-struct two_fixed { two_integers high, low; };
+struct two_fixed {
+    two_integers high, low;
+};
 
-/* |x| < 2^40: three integers, of 48, 28 and 28 bits. Only the last is rounded, all else is exact; what stands above it is even. */
+/* |x| < 2^40: three integers, of 48, 28 and 28 bits. Only the last is rounded, all else is exact;
+ * what stands above it is even. */
 static inline struct two_fixed fixed_of(two_doubles x) {
     const two_doubles none = {to_integer, to_integer};
     two_doubles y = x * 0x1p8, a = y + none;
     two_doubles r = (y - (a - none)) * 0x1p28, b = r + none;
     two_doubles c = (r - (b - none)) * 0x1p28 + none;
     return (struct two_fixed){(two_integers)a - (two_integers)none,
-                              (((two_integers)b - (two_integers)none) << 28) + ((two_integers)c - (two_integers)none)};
+                              (((two_integers)b - (two_integers)none) << 28) +
+                                  ((two_integers)c - (two_integers)none)};
 }
 
 /* Word by word: a shift across both is many times slower. */
@@ -58,21 +64,19 @@ bool qr_fixed_add_doubles(qr_fixed *restrict acc, const double *restrict x, size
     return true;
 }
 
-/* Below 2^20 the upper 53 bits or fewer are a sum without rounding, so that the last addition rounds once. */
+/* Below 2^20 the upper 53 bits or fewer are a sum without rounding, so that the last addition
+ * rounds once. */
 double qr_fixed_to_double(qr_fixed sum) {
     int64_t high = (int64_t)(sum >> 64);
     uint64_t low = (uint64_t)sum;
     if (high >= 1 << 20 || high < -(1 << 20)) return (double)sum * 0x1p-64;
-    return ((double)high + (double)(int64_t)(low >> 32) * 0x1p-32) + (double)(int64_t)(low & 0xffffffff) * 0x1p-64;
+    return ((double)high + (double)(int64_t)(low >> 32) * 0x1p-32) +
+           (double)(int64_t)(low & 0xffffffff) * 0x1p-64;
 }
 
-qr_fixed qr_fixed_from_count(uint64_t count) {
-    return (qr_fixed)((wide)count << 64);
-}
+qr_fixed qr_fixed_from_count(uint64_t count) { return (qr_fixed)((wide)count << 64); }
 
-uint64_t qr_fixed_to_count(qr_fixed sum) {
-    return (uint64_t)((wide)sum >> 64);
-}
+uint64_t qr_fixed_to_count(qr_fixed sum) { return (uint64_t)((wide)sum >> 64); }
 
 void qr_fixed_add(qr_fixed *restrict acc, const qr_fixed *restrict term, size_t n) {
     for (size_t i = 0; i < n; i++) acc[i] = (qr_fixed)((wide)acc[i] + (wide)term[i]);
@@ -86,7 +90,8 @@ void qr_fixed_add_bytes(qr_fixed *restrict acc, const uint8_t *restrict le, size
     }
 }
 
-void qr_fixed_sum_bytes(qr_fixed *restrict ret, const qr_fixed *restrict a, const uint8_t *restrict le, size_t n) {
+void qr_fixed_sum_bytes(qr_fixed *restrict ret, const qr_fixed *restrict a,
+                        const uint8_t *restrict le, size_t n) {
     for (size_t i = 0; i < n; i++) {
         wide t;
         memcpy(&t, le + QR_FIXED_BYTES * i, sizeof t);

@@ -4,35 +4,56 @@
 
 #include "exact/functions_impl.h"
 
-/* Method: x = n * pi/2 + (y, t) with |y| <= pi/4, then the Taylor polynomials of sin and cos (to y^17 and y^18; the next term
- * is below 2^-60 of the result), with the tail t of the reduced argument put in to first order.
+/* Method: x = n * pi/2 + (y, t) with |y| <= pi/4, then the Taylor polynomials of sin and cos (to
+ * y^17 and y^18; the next term is below 2^-60 of the result), with the tail t of the reduced
+ * argument put in to first order.
  *
- * Reduction: |x| < 2^20: Cody and Waite's, pi/2 in three parts of 33 bits, so that their products with n are exact, and a fourth of
- * 53. Above: Payne and Hanek's (SIGNUM 18, 1983) with the 192 bits of 2/pi that matter for x's exponent. No double below 2^1024
- * comes nearer than 2^-62 to a multiple of pi/2, so 137 bits behind the point leave 75 good ones. */
+ * Reduction: |x| < 2^20: Cody and Waite's, pi/2 in three parts of 33 bits, so that their products
+ * with n are exact, and a fourth of
+ * 53. Above: Payne and Hanek's (SIGNUM 18, 1983) with the 192 bits of 2/pi that matter for x's
+ * exponent. No double below 2^1024 comes nearer than 2^-62 to a multiple of pi/2, so 137 bits
+ * behind the point leave 75 good ones. */
 
 static const double pio2_hi = 0x1.921fb54442d18p+0, pio2_lo = 0x1.1a62633145c07p-54;
 
 /* A zero word, then 1280 bits of 2/pi. */
 static const uint64_t two_over_pi[21] = {
     0,
-    0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
-    0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
-    0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
-    0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab, 0xf0cfbc209af4361d,
+    0xa2f9836e4e441529,
+    0xfc2757d1f534ddc0,
+    0xdb6295993c439041,
+    0xfe5163abdebbc561,
+    0xb7246e3a424dd2e0,
+    0x06492eea09d1921c,
+    0xfe1deb1cb129a73e,
+    0xe88235f52ebb4484,
+    0xe99c7026b45f7e41,
+    0x3991d639835339f4,
+    0x9c845f8bbdf9283b,
+    0x1ff897ffde05980f,
+    0xef2f118b5a0a6d1f,
+    0x6d367ecf27cb09b7,
+    0x4f463f669e5fea2d,
+    0x7527bac7ebe5f17b,
+    0x3d0739f78a5292ea,
+    0x6bfb5fb11f8d5d08,
+    0x56033046fc7b6bab,
+    0xf0cfbc209af4361d,
 };
 
 /* sin and cos of y + t, |y| <= pi/4. */
 static double sin_kernel(double y, double t) {
-    static const double c[8] = {-1.0 / 6,         1.0 / 120,         -1.0 / 5040,         1.0 / 362880,
-                                -1.0 / 39916800,  1.0 / 6227020800,  -1.0 / 1307674368000, 1.0 / 355687428096000};
+    static const double c[8] = {
+        -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
+        -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
     double z = y * y, p = c[7];
     for (int i = 6; i >= 0; i--) p = p * z + c[i];
     return y + (y * z * p + t * (1.0 - 0.5 * z));
 }
 static double cos_kernel(double y, double t) {
-    static const double c[8] = {1.0 / 24,         -1.0 / 720,         1.0 / 40320,           -1.0 / 3628800,
-                                1.0 / 479001600,  -1.0 / 87178291200, 1.0 / 20922789888000, -1.0 / 6402373705728000};
+    static const double c[8] = {
+        1.0 / 24,        -1.0 / 720,         1.0 / 40320,          -1.0 / 3628800,
+        1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000, -1.0 / 6402373705728000};
     double z = y * y, half = 0.5 * z, w = 1.0 - half, p = c[7];
     for (int i = 6; i >= 0; i--) p = p * z + c[i];
     return w + (((1.0 - w) - half) + (z * z * p - y * t));
@@ -41,8 +62,9 @@ static double cos_kernel(double y, double t) {
 /* x mod pi/2 for |x| >= 2^20, finite. Returns the quadrant. */
 static unsigned reduce_large(double x, struct qr_pair *ret) {
     uint64_t bits = qr_bits_of(x), m = (bits & 0xfffffffffffff) | 0x10000000000000;
-    int e = (int)(bits >> 52 & 0x7ff) - 1075;  /* |x| = m * 2^e */
-    unsigned at = (unsigned)(e - 2 + 64);      /* weights of 4 and more drop out; the zero word comes first */
+    int e = (int)(bits >> 52 & 0x7ff) - 1075; /* |x| = m * 2^e */
+    /* weights of 4 and more drop out; the zero word comes first */
+    unsigned at = (unsigned)(e - 2 + 64);
     unsigned word = at / 64, shift = at % 64;
     uint64_t w[4];
     for (unsigned i = 0; i < 3; i++) {
@@ -54,16 +76,19 @@ static unsigned reduce_large(double x, struct qr_pair *ret) {
     unsigned __int128 p1 = (unsigned __int128)m * w[1] + (uint64_t)(p2 >> 64);
     uint64_t r2 = (uint64_t)p2, r1 = (uint64_t)p1, r0 = m * w[0] + (uint64_t)(p1 >> 64);
     unsigned quadrant = (unsigned)(r0 >> 62);
-    unsigned __int128 high = ((unsigned __int128)r0 << 64 | r1) << 2 | r2 >> 62; /* fraction, 128 bits */
+    /* fraction, 128 bits */
+    unsigned __int128 high = ((unsigned __int128)r0 << 64 | r1) << 2 | r2 >> 62;
     bool negative = high >> 127;
     if (negative) {
         high = -high; /* the bits below 2^-128 are beyond the accuracy claimed */
         quadrant++;
     }
     /* Leading 53 bits and the next 53, each exact. */
-    int zeros = (uint64_t)(high >> 64) ? __builtin_clzll((uint64_t)(high >> 64)) : 64 + __builtin_clzll((uint64_t)high | 1);
+    int zeros = (uint64_t)(high >> 64) ? __builtin_clzll((uint64_t)(high >> 64))
+                                       : 64 + __builtin_clzll((uint64_t)high | 1);
     high <<= zeros;
-    double hi = (double)(uint64_t)(high >> 75) * 0x1p-53, lo = (double)(uint64_t)(high << 53 >> 75) * 0x1p-106;
+    double hi = (double)(uint64_t)(high >> 75) * 0x1p-53,
+           lo = (double)(uint64_t)(high << 53 >> 75) * 0x1p-106;
     uint64_t scale = (uint64_t)(1023 - zeros) << 52;
     struct qr_pair f = {hi * qr_double_of(scale), lo * qr_double_of(scale)};
     f = qr_pair_mul(f, (struct qr_pair){pio2_hi, pio2_lo});

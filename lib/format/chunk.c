@@ -24,22 +24,40 @@ void qr_chunk_encode(const struct qr_chunk *c, uint8_t ret[QR_CHUNK_HEADER_BYTES
     qr_set_u32le(ret + 76, qr_crc32c(0, ret, 76));
 }
 
-bool qr_chunk_decode(const uint8_t p[QR_CHUNK_HEADER_BYTES], size_t message_bytes, struct qr_chunk *ret) {
-    if (message_bytes < QR_CHUNK_HEADER_BYTES || memcmp(p, chunk_magic, 4) != 0 || qr_get_u32le(p + 76) != qr_crc32c(0, p, 76)) return false;
+bool qr_chunk_decode(const uint8_t p[QR_CHUNK_HEADER_BYTES], size_t message_bytes,
+                     struct qr_chunk *ret) {
+    if (message_bytes < QR_CHUNK_HEADER_BYTES || memcmp(p, chunk_magic, 4) != 0 ||
+        qr_get_u32le(p + 76) != qr_crc32c(0, p, 76))
+        return false;
     struct qr_chunk c = {
-        .kind = p[4], .schedule = p[5], .phase = p[6], .generation = qr_get_u64le(p + 8), .reductions = qr_get_u64le(p + 16), .total = qr_get_u64le(p + 24),
-        .offset = qr_get_u64le(p + 32), .count = qr_get_u32le(p + 40), .round = qr_get_u32le(p + 44), .part = qr_get_u32le(p + 48),
-        .rank = qr_get_u32le(p + 52), .crc = qr_get_u32le(p + 72),
+        .kind = p[4],
+        .schedule = p[5],
+        .phase = p[6],
+        .generation = qr_get_u64le(p + 8),
+        .reductions = qr_get_u64le(p + 16),
+        .total = qr_get_u64le(p + 24),
+        .offset = qr_get_u64le(p + 32),
+        .count = qr_get_u32le(p + 40),
+        .round = qr_get_u32le(p + 44),
+        .part = qr_get_u32le(p + 48),
+        .rank = qr_get_u32le(p + 52),
+        .crc = qr_get_u32le(p + 72),
     };
     memcpy(c.coverage, p + 56, 16);
-    if (p[7] != 0 || c.phase > 1 || c.count > QR_CHUNK_MAX_COUNT || c.offset > c.total || c.count > c.total - c.offset) return false;
+    if (p[7] != 0 || c.phase > 1 || c.count > QR_CHUNK_MAX_COUNT || c.offset > c.total ||
+        c.count > c.total - c.offset)
+        return false;
     if (message_bytes - QR_CHUNK_HEADER_BYTES != (size_t)c.count * 16) return false;
     *ret = c;
     return true;
 }
 
-static void put_crc(uint8_t *message, size_t at) { qr_set_u32le(message + at, qr_crc32c(0, message, at)); }
-static bool crc_is_right(const uint8_t *message, size_t at) { return qr_get_u32le(message + at) == qr_crc32c(0, message, at); }
+static void put_crc(uint8_t *message, size_t at) {
+    qr_set_u32le(message + at, qr_crc32c(0, message, at));
+}
+static bool crc_is_right(const uint8_t *message, size_t at) {
+    return qr_get_u32le(message + at) == qr_crc32c(0, message, at);
+}
 
 void qr_greeting_encode(const struct qr_greeting *g, uint8_t ret[QR_GREETING_BYTES]) {
     memset(ret, 0, QR_GREETING_BYTES);
@@ -73,15 +91,20 @@ void qr_mark_encode(const struct qr_gen_id *id, uint8_t ret[QR_MARK_BYTES]) {
 
 bool qr_mark_decode(struct qr_bytes message, struct qr_gen_id *ret) {
     const uint8_t *p = message.p;
-    if (message.n != QR_MARK_BYTES || memcmp(p, mark_magic, 4) != 0 || !crc_is_right(p, QR_MARK_BYTES - 4)) return false;
+    if (message.n != QR_MARK_BYTES || memcmp(p, mark_magic, 4) != 0 ||
+        !crc_is_right(p, QR_MARK_BYTES - 4))
+        return false;
     *ret = (struct qr_gen_id){.number = qr_get_u64le(p + 8), .index = qr_get_u32le(p + 4)};
     memcpy(ret->incarnation, p + 16, 16);
     return true;
 }
 
-bool qr_beat_is(struct qr_bytes message) { return message.n == QR_BEAT_BYTES && memcmp(message.p, qr_beat, QR_BEAT_BYTES) == 0; }
+bool qr_beat_is(struct qr_bytes message) {
+    return message.n == QR_BEAT_BYTES && memcmp(message.p, qr_beat, QR_BEAT_BYTES) == 0;
+}
 
-void qr_state_part_encode(const struct qr_state_part *s, struct qr_bytes bytes, uint8_t ret[QR_STATE_PART_HEADER_BYTES]) {
+void qr_state_part_encode(const struct qr_state_part *s, struct qr_bytes bytes,
+                          uint8_t ret[QR_STATE_PART_HEADER_BYTES]) {
     memcpy(ret, state_magic, 4);
     qr_set_u32le(ret + 4, s->count);
     qr_set_u64le(ret + 8, s->generation);
@@ -91,15 +114,24 @@ void qr_state_part_encode(const struct qr_state_part *s, struct qr_bytes bytes, 
     qr_set_u32le(ret + 36, qr_crc32c(0, ret, 36));
 }
 
-bool qr_state_part_is(struct qr_bytes message) { return message.n >= 4 && memcmp(message.p, state_magic, 4) == 0; }
+bool qr_state_part_is(struct qr_bytes message) {
+    return message.n >= 4 && memcmp(message.p, state_magic, 4) == 0;
+}
 
-bool qr_state_part_decode(struct qr_bytes message, struct qr_state_part *ret, struct qr_bytes *ret_bytes) {
+bool qr_state_part_decode(struct qr_bytes message, struct qr_state_part *ret,
+                          struct qr_bytes *ret_bytes) {
     const uint8_t *p = message.p;
-    if (message.n < QR_STATE_PART_HEADER_BYTES || !qr_state_part_is(message) || qr_get_u32le(p + 36) != qr_crc32c(0, p, 36)) return false;
-    struct qr_state_part s = {.count = qr_get_u32le(p + 4), .generation = qr_get_u64le(p + 8), .total = qr_get_u64le(p + 16),
+    if (message.n < QR_STATE_PART_HEADER_BYTES || !qr_state_part_is(message) ||
+        qr_get_u32le(p + 36) != qr_crc32c(0, p, 36))
+        return false;
+    struct qr_state_part s = {.count = qr_get_u32le(p + 4),
+                              .generation = qr_get_u64le(p + 8),
+                              .total = qr_get_u64le(p + 16),
                               .offset = qr_get_u64le(p + 24)};
-    struct qr_bytes bytes = qr_bytes_of(p + QR_STATE_PART_HEADER_BYTES, message.n - QR_STATE_PART_HEADER_BYTES);
-    if (s.count > QR_CHUNK_MAX_BYTES || s.offset > s.total || s.count > s.total - s.offset) return false;
+    struct qr_bytes bytes =
+        qr_bytes_of(p + QR_STATE_PART_HEADER_BYTES, message.n - QR_STATE_PART_HEADER_BYTES);
+    if (s.count > QR_CHUNK_MAX_BYTES || s.offset > s.total || s.count > s.total - s.offset)
+        return false;
     if (bytes.n != s.count || qr_get_u32le(p + 32) != qr_crc32c(0, bytes.p, bytes.n)) return false;
     *ret = s;
     *ret_bytes = bytes;

@@ -17,7 +17,7 @@ struct csv_reader {
     const char *p;
     size_t n, at;
     struct qr_buf cell;
-    bool ends_row; /* the cell just read is its row's last */
+    bool ends_row;   /* the cell just read is its row's last */
     const char *bad; /* what is wrong with the quoting */
 };
 
@@ -50,7 +50,8 @@ static bool next_cell(struct csv_reader *r) {
         }
     } else {
         size_t from = r->at;
-        while (r->at < r->n && r->p[r->at] != ',' && r->p[r->at] != '\n' && r->p[r->at] != '\r') r->at++;
+        while (r->at < r->n && r->p[r->at] != ',' && r->p[r->at] != '\n' && r->p[r->at] != '\r')
+            r->at++;
         qr_buf_put(&r->cell, r->p + from, r->at - from);
     }
     end_of_cell(r);
@@ -77,7 +78,8 @@ static bool number(const struct qr_buf *cell, double *ret) {
         *ret = (double)NAN;
         return true;
     }
-    if ((n == 3 && strncasecmp(s, "inf", 3) == 0) || (n == 8 && strncasecmp(s, "infinity", 8) == 0)) {
+    if ((n == 3 && strncasecmp(s, "inf", 3) == 0) ||
+        (n == 8 && strncasecmp(s, "infinity", 8) == 0)) {
         *ret = minus ? -HUGE_VAL : HUGE_VAL;
         return true;
     }
@@ -94,19 +96,29 @@ static bool valid_name(const struct qr_buf *cell) {
     return true;
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
-static enum qr_code read_names(struct csv_reader *r, const char *what, struct qr_csv *c, struct qr_err *err) {
+static enum qr_code read_names(struct csv_reader *r, const char *what, struct qr_csv *c,
+                               struct qr_err *err) {
     size_t cap = 0;
     do {
         if (!next_cell(r)) return qr_fail(err, QR_DATA_LOSS, "%s: header line: %s", what, r->bad);
-        if (c->n_columns == MAX_COLUMNS) return qr_fail(err, QR_DATA_LOSS, "%s: header line: more than %d columns", what, MAX_COLUMNS);
+        if (c->n_columns == MAX_COLUMNS)
+            return qr_fail(err, QR_DATA_LOSS, "%s: header line: more than %d columns", what,
+                           MAX_COLUMNS);
         if (!valid_name(&r->cell))
-            return qr_fail(err, QR_DATA_LOSS, "%s: header line: the name of column %zu is not text in UTF-8", what, c->n_columns + 1);
-        if (r->cell.n == 0)
-            return qr_fail(err, QR_DATA_LOSS, "%s: header line: column %zu has no name (a row index? write the file without it)", what,
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: header line: the name of column %zu is not text in UTF-8", what,
                            c->n_columns + 1);
-        if (c->n_columns == cap) c->names = qr_xreallocarray(c->names, cap = cap ? 2 * cap : 16, sizeof *c->names);
+        if (r->cell.n == 0)
+            return qr_fail(
+                err, QR_DATA_LOSS,
+                "%s: header line: column %zu has no name (a row index? write the file without it)",
+                what, c->n_columns + 1);
+        if (c->n_columns == cap)
+            c->names = qr_xreallocarray(c->names, cap = cap ? 2 * cap : 16, sizeof *c->names);
         c->names[c->n_columns++] = qr_xstrdup(qr_buf_string(&r->cell));
     } while (!r->ends_row);
     char **sorted = qr_xcalloc(c->n_columns, sizeof *sorted);
@@ -116,7 +128,9 @@ static enum qr_code read_names(struct csv_reader *r, const char *what, struct qr
     for (size_t i = 1; i < c->n_columns && !twice; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0) twice = sorted[i];
     free(sorted);
-    return twice ? qr_fail(err, QR_DATA_LOSS, "%s: header line: two columns are named '%.60s'", what, twice) : QR_OK;
+    return twice ? qr_fail(err, QR_DATA_LOSS, "%s: header line: two columns are named '%.60s'",
+                           what, twice)
+                 : QR_OK;
 }
 
 /* At most this many cells follow: one per separator, and one. */
@@ -126,40 +140,54 @@ static size_t count_cells(const struct csv_reader *r) {
     return n;
 }
 
-static enum qr_code read_row(struct csv_reader *r, const char *what, struct qr_csv *c, struct qr_err *err) {
+static enum qr_code read_row(struct csv_reader *r, const char *what, struct qr_csv *c,
+                             struct qr_err *err) {
     size_t row = c->n_rows + 1, column = 0;
     do {
-        if (!next_cell(r)) return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column %zu: %s", what, row, column + 1, r->bad);
+        if (!next_cell(r))
+            return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column %zu: %s", what, row, column + 1,
+                           r->bad);
         if (column == c->n_columns)
-            return qr_fail(err, QR_DATA_LOSS, "%s: row %zu has more than the header's %zu cells", what, row, c->n_columns);
+            return qr_fail(err, QR_DATA_LOSS, "%s: row %zu has more than the header's %zu cells",
+                           what, row, c->n_columns);
         if (!number(&r->cell, &c->values[c->n_rows * c->n_columns + column])) {
-            if (column == 0 && r->cell.n == 0 && r->ends_row && c->n_columns > 1) break; /* a blank line: too few cells */
+            /* a blank line: too few cells */
+            if (column == 0 && r->cell.n == 0 && r->ends_row && c->n_columns > 1) break;
             if (r->cell.n == 0)
-                return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s': an empty cell; a number is needed", what, row,
-                               c->names[column]);
-            return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s': '%.60s' is not a number", what, row, c->names[column],
-                           qr_buf_string(&r->cell));
+                return qr_fail(err, QR_DATA_LOSS,
+                               "%s: row %zu, column '%.60s': an empty cell; a number is needed",
+                               what, row, c->names[column]);
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: row %zu, column '%.60s': '%.60s' is not a number", what, row,
+                           c->names[column], qr_buf_string(&r->cell));
         }
         column++;
     } while (!r->ends_row);
     if (column < c->n_columns)
-        return qr_fail(err, QR_DATA_LOSS, "%s: row %zu has %zu cells; the header has %zu (is the file cut short?)", what, row, column,
-                       c->n_columns);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: row %zu has %zu cells; the header has %zu (is the file cut short?)",
+                       what, row, column, c->n_columns);
     c->n_rows++;
     return QR_OK;
 }
 
-static enum qr_code read_all(struct csv_reader *r, const char *what, size_t max_cells, struct qr_csv *c, struct qr_err *err) {
-    if (r->n == 0) return qr_fail(err, QR_DATA_LOSS, "%s is empty; a header line with the columns' names is needed", what);
+static enum qr_code read_all(struct csv_reader *r, const char *what, size_t max_cells,
+                             struct qr_csv *c, struct qr_err *err) {
+    if (r->n == 0)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s is empty; a header line with the columns' names is needed", what);
     enum qr_code code = read_names(r, what, c, err);
     if (code != QR_OK) return code;
     size_t cells = count_cells(r), most = max_cells - max_cells % c->n_columns;
     void *values;
     /* every row is whole when it is counted, so a table of at most `most` cells fits exactly */
-    if ((code = qr_large_new((cells < most ? cells : most) + c->n_columns, sizeof *c->values, what, &values, err)) != QR_OK) return code;
+    if ((code = qr_large_new((cells < most ? cells : most) + c->n_columns, sizeof *c->values, what,
+                             &values, err)) != QR_OK)
+        return code;
     c->values = values;
     size_t n = r->n;
-    while (n > r->at && (r->p[n - 1] == '\n' || r->p[n - 1] == '\r')) n--; /* blank lines at the end */
+    /* blank lines at the end */
+    while (n > r->at && (r->p[n - 1] == '\n' || r->p[n - 1] == '\r')) n--;
     r->n = n;
     while (code == QR_OK && r->at < r->n) {
         if ((c->n_rows + 1) * c->n_columns > max_cells)
@@ -169,8 +197,10 @@ static enum qr_code read_all(struct csv_reader *r, const char *what, size_t max_
     return code;
 }
 
-enum qr_code qr_csv_read(struct qr_bytes text, const char *what, size_t max_cells, struct qr_csv *ret, struct qr_err *err) {
-    if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0) text = qr_bytes_of(text.p + 3, text.n - 3);
+enum qr_code qr_csv_read(struct qr_bytes text, const char *what, size_t max_cells,
+                         struct qr_csv *ret, struct qr_err *err) {
+    if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0)
+        text = qr_bytes_of(text.p + 3, text.n - 3);
     struct csv_reader r = {.p = (const char *)text.p, .n = text.n};
     struct qr_csv c = {0};
     enum qr_code code = read_all(&r, what, max_cells, &c, err);

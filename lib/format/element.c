@@ -3,12 +3,16 @@
 
 static uint64_t load(struct qr_element e, const uint8_t *p) {
     uint64_t v = 0;
-    for (unsigned i = 0; i < e.bytes; i++) v |= (uint64_t)p[e.big_endian ? e.bytes - 1 - i : i] << 8 * i;
+    for (unsigned i = 0; i < e.bytes; i++)
+        v |= (uint64_t)p[e.big_endian ? e.bytes - 1 - i : i] << 8 * i;
     return v;
 }
 
 static double float_of_bits(uint32_t u) {
-    union { uint32_t u; float f; } b = {.u = u};
+    union {
+        uint32_t u;
+        float f;
+    } b = {.u = u};
     return (double)b.f;
 }
 

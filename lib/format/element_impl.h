@@ -12,8 +12,8 @@ struct qr_element {
     bool big_endian;
 };
 
-/* n elements to ret[n]. Returns n, or the index of the first element that float64 cannot hold (an integer above 2^53, a
- * boolean that is neither 0 nor 1). */
+/* n elements to ret[n]. Returns n, or the index of the first element that float64 cannot hold (an
+ * integer above 2^53, a boolean that is neither 0 nor 1). */
 size_t qr_element_decode(struct qr_element e, const uint8_t *p, size_t n, double *ret);
 
 #endif

@@ -5,14 +5,21 @@
 #include "base/mem.h"
 #include "tensorboard.pb-c.h"
 
-/* ---- encode: protobuf-c's structs on the stack, pointing into ours (its pointers are not const, but packing only reads) ---- */
+/* ---- encode: protobuf-c's structs on the stack, pointing into ours (its pointers are not const,
+ * but packing only reads) ---- */
 
 static char *text(const char *s) {
-    union { const char *in; char *out; } u = {.in = s ? s : ""};
+    union {
+        const char *in;
+        char *out;
+    } u = {.in = s ? s : ""};
     return u.out;
 }
 static ProtobufCBinaryData data(struct qr_bytes b) {
-    union { const uint8_t *in; uint8_t *out; } u = {.in = b.p};
+    union {
+        const uint8_t *in;
+        uint8_t *out;
+    } u = {.in = b.p};
     return (ProtobufCBinaryData){.len = b.n, .data = u.out};
 }
 
@@ -93,9 +100,12 @@ void qr_event_encode(const struct qr_event *e, struct qr_buf *ret) {
 
 /* ---- the plugin "hparams" ---- */
 
-static void pack_hparams(Qring__Tensorboard__HParams *m, struct qr_buf *ret) { pack(&m->base, ret); }
+static void pack_hparams(Qring__Tensorboard__HParams *m, struct qr_buf *ret) {
+    pack(&m->base, ret);
+}
 
-void qr_hparams_experiment(const struct qr_hparam *h, size_t n, const struct qr_hparam_metric *m, size_t n_metrics, struct qr_buf *ret) {
+void qr_hparams_experiment(const struct qr_hparam *h, size_t n, const struct qr_hparam_metric *m,
+                           size_t n_metrics, struct qr_buf *ret) {
     Qring__Tensorboard__HParams out = QRING__TENSORBOARD__HPARAMS__INIT;
     Qring__Tensorboard__Experiment experiment = QRING__TENSORBOARD__EXPERIMENT__INIT;
     Qring__Tensorboard__HParamInfo info[QR_HPARAMS_MAX], *infos[QR_HPARAMS_MAX];
@@ -126,7 +136,8 @@ void qr_hparams_experiment(const struct qr_hparam *h, size_t n, const struct qr_
     pack_hparams(&out, ret);
 }
 
-void qr_hparams_start(const struct qr_hparam *h, size_t n, const char *group, double seconds, struct qr_buf *ret) {
+void qr_hparams_start(const struct qr_hparam *h, size_t n, const char *group, double seconds,
+                      struct qr_buf *ret) {
     Qring__Tensorboard__HParams out = QRING__TENSORBOARD__HPARAMS__INIT;
     Qring__Tensorboard__SessionStart start;
     Qring__Tensorboard__SessionStart__HparamsEntry entry[QR_HPARAMS_MAX], *entries[QR_HPARAMS_MAX];
@@ -168,7 +179,8 @@ void qr_hparams_end(bool success, double seconds, struct qr_buf *ret) {
 
 /* ---- decode ---- */
 
-/* protobuf-c keeps unknown fields and allocates many times their size: every allocation comes from here, and ends with it. */
+/* protobuf-c keeps unknown fields and allocates many times their size: every allocation comes from
+ * here, and ends with it. */
 struct event_arena {
     struct qr_event_value values[QR_EVENT_MAX_VALUES];
     size_t used, cap;
@@ -184,31 +196,42 @@ static void *arena_alloc(void *ctx, size_t n) {
 }
 static void arena_free(void *ctx, void *p) { (void)ctx, (void)p; }
 
-static enum qr_code take_tensor(const Qring__Tensorboard__Tensor *t, struct qr_event_value *v, struct qr_err *err) {
-    if (t->dtype != QR_EVENT_FLOAT && t->dtype != QR_EVENT_DOUBLE) return qr_fail(err, QR_DATA_LOSS, "tensor of type %u", t->dtype);
-    size_t n_dims = t->tensor_shape ? t->tensor_shape->n_dim : 0, n = t->dtype == QR_EVENT_FLOAT ? 4 : 8;
+static enum qr_code take_tensor(const Qring__Tensorboard__Tensor *t, struct qr_event_value *v,
+                                struct qr_err *err) {
+    if (t->dtype != QR_EVENT_FLOAT && t->dtype != QR_EVENT_DOUBLE)
+        return qr_fail(err, QR_DATA_LOSS, "tensor of type %u", t->dtype);
+    size_t n_dims = t->tensor_shape ? t->tensor_shape->n_dim : 0,
+           n = t->dtype == QR_EVENT_FLOAT ? 4 : 8;
     if (n_dims > QR_EVENT_MAX_RANK) return qr_fail(err, QR_DATA_LOSS, "tensor of rank %zu", n_dims);
     v->dtype = (enum qr_event_dtype)t->dtype;
     v->rank = (unsigned)n_dims;
     for (size_t i = 0; i < n_dims; i++) {
         int64_t size = t->tensor_shape->dim[i]->size;
-        if (size < 0 || size > QR_EVENT_MAX_BYTES) return qr_fail(err, QR_DATA_LOSS, "tensor with a side of %lld", (long long)size);
+        if (size < 0 || size > QR_EVENT_MAX_BYTES)
+            return qr_fail(err, QR_DATA_LOSS, "tensor with a side of %lld", (long long)size);
         v->dims[i] = (size_t)size;
         n *= (size_t)size; /* at most 8 * 2^40 */
     }
-    if (n != t->tensor_content.len) return qr_fail(err, QR_DATA_LOSS, "tensor of %zu bytes, not %zu", t->tensor_content.len, n);
+    if (n != t->tensor_content.len)
+        return qr_fail(err, QR_DATA_LOSS, "tensor of %zu bytes, not %zu", t->tensor_content.len, n);
     v->tensor = qr_bytes_of(t->tensor_content.data, n);
     return QR_OK;
 }
 
-static enum qr_code take_values(const Qring__Tensorboard__Summary *s, struct event_arena *a, struct qr_event *ret, struct qr_err *err) {
-    if (s->n_value > QR_EVENT_MAX_VALUES) return qr_fail(err, QR_DATA_LOSS, "event: %zu values; at most %d are read", s->n_value, QR_EVENT_MAX_VALUES);
+static enum qr_code take_values(const Qring__Tensorboard__Summary *s, struct event_arena *a,
+                                struct qr_event *ret, struct qr_err *err) {
+    if (s->n_value > QR_EVENT_MAX_VALUES)
+        return qr_fail(err, QR_DATA_LOSS, "event: %zu values; at most %d are read", s->n_value,
+                       QR_EVENT_MAX_VALUES);
     for (size_t i = 0; i < s->n_value; i++) {
         const Qring__Tensorboard__Value *in = s->value[i];
         if (!in->tensor) continue;
         struct qr_event_value *v = &a->values[ret->n_values];
         *v = (struct qr_event_value){.tag = in->tag, .plugin = ""};
-        if (in->metadata) v->data_class = in->metadata->data_class <= QR_EVENT_CLASS_TENSOR ? (enum qr_event_class)in->metadata->data_class : QR_EVENT_CLASS_NONE;
+        if (in->metadata)
+            v->data_class = in->metadata->data_class <= QR_EVENT_CLASS_TENSOR
+                                ? (enum qr_event_class)in->metadata->data_class
+                                : QR_EVENT_CLASS_NONE;
         if (in->metadata && in->metadata->plugin_data) {
             const Qring__Tensorboard__Plugin *p = in->metadata->plugin_data;
             v->plugin = p->plugin_name;
@@ -224,22 +247,33 @@ static enum qr_code take_values(const Qring__Tensorboard__Summary *s, struct eve
 enum qr_code qr_event_decode(struct qr_bytes bytes, struct qr_event *ret, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
-    if (bytes.n > QR_EVENT_MAX_BYTES) return qr_fail(err, QR_DATA_LOSS, "event of %zu bytes; at most %d are read", bytes.n, QR_EVENT_MAX_BYTES);
+    if (bytes.n > QR_EVENT_MAX_BYTES)
+        return qr_fail(err, QR_DATA_LOSS, "event of %zu bytes; at most %d are read", bytes.n,
+                       QR_EVENT_MAX_BYTES);
     size_t cap = 16 * bytes.n + 4096;
     struct event_arena *a = qr_xmalloc(sizeof *a + cap);
     a->used = 0;
     a->cap = cap;
     ProtobufCAllocator allocator = {.alloc = arena_alloc, .free = arena_free, .allocator_data = a};
-    const Qring__Tensorboard__Event *in = qring__tensorboard__event__unpack(&allocator, bytes.n, bytes.p);
+    const Qring__Tensorboard__Event *in =
+        qring__tensorboard__event__unpack(&allocator, bytes.n, bytes.p);
     struct qr_event e = {.owned = a};
-    enum qr_code code = in ? QR_OK : qr_fail(err, QR_DATA_LOSS, "event of %zu bytes: not a protobuf message, or one that is mostly unknown fields", bytes.n);
+    enum qr_code code =
+        in ? QR_OK
+           : qr_fail(
+                 err, QR_DATA_LOSS,
+                 "event of %zu bytes: not a protobuf message, or one that is mostly unknown fields",
+                 bytes.n);
     if (in) {
         e.wall_time = in->wall_time;
         e.step = in->step;
         if (in->source_metadata) e.writer = in->source_metadata->writer;
-        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_FILE_VERSION) e.file_version = in->file_version;
-        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_SESSION_LOG) e.session_start = in->session_log->status == 1;
-        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_SUMMARY) code = take_values(in->summary, a, &e, err);
+        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_FILE_VERSION)
+            e.file_version = in->file_version;
+        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_SESSION_LOG)
+            e.session_start = in->session_log->status == 1;
+        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_SUMMARY)
+            code = take_values(in->summary, a, &e, err);
     }
     if (code != QR_OK) {
         free(a);

@@ -9,17 +9,23 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-enum { GROW_BYTES = 1 << 16, MAX_NAMES = 4000 }; /* a name takes 16 bytes of an attribute, which ends at 64 KiB */
+/* a name takes 16 bytes of an attribute, which ends at 64 KiB */
+enum { GROW_BYTES = 1 << 16, MAX_NAMES = 4000 };
 
-/* The property lists and the string type of one file, and whether everything succeeded until now. */
-struct writer { hid_t file, text, group_plist, set_plist; bool bad; };
+/* The property lists and the string type of one file, and whether everything succeeded until now.
+ */
+struct writer {
+    hid_t file, text, group_plist, set_plist;
+    bool bad;
+};
 
 static hid_t check(struct writer *w, hid_t id) {
     if (id < 0) w->bad = true;
     return id;
 }
 
-static void put_attribute(struct writer *w, hid_t at, const char *name, hid_t type, hid_t space, const void *value) {
+static void put_attribute(struct writer *w, hid_t at, const char *name, hid_t type, hid_t space,
+                          const void *value) {
     hid_t a = check(w, H5Acreate2(at, name, type, space, H5P_DEFAULT, H5P_DEFAULT));
     if (a < 0) return;
     if (value && H5Awrite(a, type, value) < 0) w->bad = true;
@@ -32,8 +38,10 @@ static void put_string(struct writer *w, hid_t at, const char *name, const char 
     H5Sclose(space);
 }
 
-/* Variable-length ASCII strings; an empty float64 array when there are none, as h5py makes of an empty list. */
-static void put_strings(struct writer *w, hid_t at, const char *name, const char *const *values, size_t n) {
+/* Variable-length ASCII strings; an empty float64 array when there are none, as h5py makes of an
+ * empty list. */
+static void put_strings(struct writer *w, hid_t at, const char *name, const char *const *values,
+                        size_t n) {
     hsize_t dims[1] = {n};
     hid_t space = check(w, H5Screate_simple(1, dims, NULL));
     put_attribute(w, at, name, n ? w->text : H5T_IEEE_F64LE, space, n ? values : NULL);
@@ -53,9 +61,11 @@ static void put_values(struct writer *w, hid_t at, const char *name, const struc
     float *values = qr_xcalloc(t->n, sizeof *values);
     for (size_t i = 0; i < t->n; i++) values[i] = (float)t->values[i];
     hid_t space = check(w, H5Screate_simple((int)t->rank, dims, NULL));
-    hid_t set = check(w, H5Dcreate2(at, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, w->set_plist, H5P_DEFAULT));
+    hid_t set = check(
+        w, H5Dcreate2(at, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, w->set_plist, H5P_DEFAULT));
     if (set >= 0) {
-        if (H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0) w->bad = true;
+        if (H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
+            w->bad = true;
         H5Dclose(set);
     }
     H5Sclose(space);
@@ -94,14 +104,16 @@ static void put_all(struct writer *w, const struct qr_keras_layer *layers, size_
     put_string(w, w->file, "backend", "tensorflow");
     put_string(w, w->file, "keras_version", "2.18.0");
     free(names);
-    for (size_t i = 0; i < n_layers && !w->bad; i++) put_layer(w, layers[i].name, &layers[i].weights);
+    for (size_t i = 0; i < n_layers && !w->bad; i++)
+        put_layer(w, layers[i].name, &layers[i].weights);
     put_layer(w, "top_level_model_weights", &(struct qr_tensors){0});
 }
 
 static hid_t without_times(struct writer *w, hid_t class) {
     hid_t plist = check(w, H5Pcreate(class));
     if (class == H5P_FILE_ACCESS) {
-        if (H5Pset_libver_bounds(plist, H5F_LIBVER_EARLIEST, H5F_LIBVER_V18) < 0 || H5Pset_fapl_core(plist, GROW_BYTES, 0) < 0 ||
+        if (H5Pset_libver_bounds(plist, H5F_LIBVER_EARLIEST, H5F_LIBVER_V18) < 0 ||
+            H5Pset_fapl_core(plist, GROW_BYTES, 0) < 0 ||
             H5Pset_fclose_degree(plist, H5F_CLOSE_STRONG) < 0)
             w->bad = true;
     } else if (H5Pset_obj_track_times(plist, 0) < 0) {
@@ -118,7 +130,8 @@ static bool write_file(const struct qr_keras_layer *layers, size_t n_layers, str
     w.text = check(&w, H5Tcopy(H5T_C_S1));
     if (H5Tset_size(w.text, H5T_VARIABLE) < 0) w.bad = true;
     hid_t create = without_times(&w, H5P_FILE_CREATE), access = without_times(&w, H5P_FILE_ACCESS);
-    if (!w.bad) w.file = check(&w, H5Fcreate("qring.h5", H5F_ACC_TRUNC, create, access)); /* a name in memory only */
+    /* a name in memory only */
+    if (!w.bad) w.file = check(&w, H5Fcreate("qring.h5", H5F_ACC_TRUNC, create, access));
     if (w.file >= 0) {
         put_all(&w, layers, n_layers);
         if (H5Fflush(w.file, H5F_SCOPE_GLOBAL) < 0) w.bad = true;
@@ -135,27 +148,35 @@ static bool write_file(const struct qr_keras_layer *layers, size_t n_layers, str
     return !w.bad;
 }
 
-/* libhdf5 1.10.8 frees twice, crashes or stays broken when memory ends inside it, so as much as it will want is asked for first. For each
- * value: our float32, its file twice while that grows, the image twice. */
+/* libhdf5 1.10.8 frees twice, crashes or stays broken when memory ends inside it, so as much as it
+ * will want is asked for first. For each value: our float32, its file twice while that grows, the
+ * image twice. */
 enum { LIBRARY_BYTES = 4 << 20, VALUE_BYTES = 5 * 4 };
 
-static enum qr_code prove_room(const struct qr_keras_layer *layers, size_t n_layers, struct qr_err *err) {
+static enum qr_code prove_room(const struct qr_keras_layer *layers, size_t n_layers,
+                               struct qr_err *err) {
     size_t n = 0;
     void *room = NULL;
     for (size_t i = 0; i < n_layers; i++)
         for (size_t j = 0; j < layers[i].weights.n; j++) n += layers[i].weights.v[j].n;
-    enum qr_code code = qr_large_new(1, LIBRARY_BYTES + n * VALUE_BYTES, "the buffers that make a Keras HDF5 file", &room, err);
+    enum qr_code code = qr_large_new(1, LIBRARY_BYTES + n * VALUE_BYTES,
+                                     "the buffers that make a Keras HDF5 file", &room, err);
     free(room);
     return code;
 }
 
-enum qr_code qr_keras_write(const struct qr_keras_layer *layers, size_t n_layers, struct qr_buf *ret, struct qr_err *err) {
+enum qr_code qr_keras_write(const struct qr_keras_layer *layers, size_t n_layers,
+                            struct qr_buf *ret, struct qr_err *err) {
     if (n_layers > MAX_NAMES)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%zu layers do not fit into a Keras HDF5 file of ours; at most %d do", n_layers, MAX_NAMES);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%zu layers do not fit into a Keras HDF5 file of ours; at most %d do",
+                       n_layers, MAX_NAMES);
     for (size_t i = 0; i < n_layers; i++)
         if (layers[i].weights.n > MAX_NAMES)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "layer '%s' has %zu weights; at most %d fit into a Keras HDF5 file of ours", layers[i].name,
-                           layers[i].weights.n, MAX_NAMES);
+            return qr_fail(
+                err, QR_INVALID_ARGUMENT,
+                "layer '%s' has %zu weights; at most %d fit into a Keras HDF5 file of ours",
+                layers[i].name, layers[i].weights.n, MAX_NAMES);
     struct qr_buf image = {0};
     enum qr_code code = prove_room(layers, n_layers, err);
     if (code != QR_OK) return code;
@@ -165,6 +186,8 @@ enum qr_code qr_keras_write(const struct qr_keras_layer *layers, size_t n_layers
     if (good) qr_buf_put(ret, image.p, image.n);
     qr_buf_free(&image);
     if (!good || !qr_buf_ok(ret))
-        return qr_fail(err, QR_INTERNAL, "libhdf5 could not write the weights: no memory, two weights of one name, or more than 1 GiB");
+        return qr_fail(err, QR_INTERNAL,
+                       "libhdf5 could not write the weights: no memory, two weights of one name, "
+                       "or more than 1 GiB");
     return QR_OK;
 }

@@ -6,8 +6,15 @@
 #include "format/hdf5_impl.h"
 
 enum {
-    BUDGET = 1 << 24, MAX_DEPTH = 16, MAX_BLOCKS = 64, MAX_STRINGS = 65536, MAX_STRING_BYTES = 1 << 16, STRING_STEPS = 16,
-    CLASS_FLOAT = 1, CLASS_STRING = 3, CLASS_VLEN = 9,
+    BUDGET = 1 << 24,
+    MAX_DEPTH = 16,
+    MAX_BLOCKS = 64,
+    MAX_STRINGS = 65536,
+    MAX_STRING_BYTES = 1 << 16,
+    STRING_STEPS = 16,
+    CLASS_FLOAT = 1,
+    CLASS_STRING = 3,
+    CLASS_VLEN = 9,
 };
 static const uint64_t undefined = UINT64_MAX;
 static const size_t max_file = (size_t)1 << 30;
@@ -29,15 +36,20 @@ enum qr_code qr_h5_open(struct qr_h5 *f) {
     f->budget = BUDGET;
     f->value_bytes = f->file.n;
     if (f->file.n < 8 || memcmp(f->file.p, sign, 8) != 0) return damaged(f, "not an HDF5 file");
-    if (f->file.n > max_file) return damaged(f, "above 1 GiB; this is no file of weights that qring can use");
+    if (f->file.n > max_file)
+        return damaged(f, "above 1 GiB; this is no file of weights that qring can use");
     if (f->file.n < 100) return damaged(f, "the file is cut short");
     const uint8_t *p = f->file.p;
-    if (p[8] > 1) return damaged(f, "written with libver='latest' structures; write it with h5py's defaults, as Keras does");
+    if (p[8] > 1)
+        return damaged(f, "written with libver='latest' structures; write it with h5py's defaults, "
+                          "as Keras does");
     if (p[13] != 8 || p[14] != 8) return damaged(f, "addresses are not of 8 bytes");
     const uint8_t *q = p + (p[8] == 1 ? 28 : 24);
-    if (qr_get_u64le(q) != 0 || qr_get_u64le(q + 24) != undefined) return damaged(f, "user blocks and driver blocks are not read");
+    if (qr_get_u64le(q) != 0 || qr_get_u64le(q + 24) != undefined)
+        return damaged(f, "user blocks and driver blocks are not read");
     if (qr_get_u64le(q + 16) > f->file.n)
-        return qr_fail(f->err, QR_DATA_LOSS, "%s: the file is cut short: %zu bytes of %llu", f->what, f->file.n, (unsigned long long)qr_get_u64le(q + 16));
+        return qr_fail(f->err, QR_DATA_LOSS, "%s: the file is cut short: %zu bytes of %llu",
+                       f->what, f->file.n, (unsigned long long)qr_get_u64le(q + 16));
     f->root = qr_get_u64le(q + 40);
     return QR_OK;
 }
@@ -46,7 +58,9 @@ enum qr_code qr_h5_open(struct qr_h5 *f) {
 struct hdf5_walk {
     const uint8_t *p; /* what is left of the current block */
     size_t n;
-    struct { uint64_t at, n; } blocks[MAX_BLOCKS];
+    struct {
+        uint64_t at, n;
+    } blocks[MAX_BLOCKS];
     size_t n_blocks, next_block;
     unsigned left; /* messages */
     unsigned type;
@@ -58,7 +72,9 @@ static enum qr_code walk_begin(struct qr_h5 *f, uint64_t at, struct hdf5_walk *w
     *w = (struct hdf5_walk){0};
     const uint8_t *p = bytes_at(f, at, 16);
     if (!p) return damaged(f, "its header lies outside the file");
-    if (memcmp(p, "OHDR", 4) == 0) return damaged(f, "written with libver='latest' structures; write it with h5py's defaults, as Keras does");
+    if (memcmp(p, "OHDR", 4) == 0)
+        return damaged(f, "written with libver='latest' structures; write it with h5py's defaults, "
+                          "as Keras does");
     if (p[0] != 1) return damaged(f, "its header is damaged");
     w->left = qr_get_u16le(p + 2);
     w->n = qr_get_u32le(p + 8);
@@ -88,7 +104,8 @@ static enum qr_code walk_next(struct qr_h5 *f, struct hdf5_walk *w, bool *ret_mo
         w->n -= 8 + n;
         w->left--;
         if (w->type == QR_H5_CONTINUATION) {
-            if (n < 16 || w->n_blocks == MAX_BLOCKS) return damaged(f, "its header is in too many parts");
+            if (n < 16 || w->n_blocks == MAX_BLOCKS)
+                return damaged(f, "its header is in too many parts");
             w->blocks[w->n_blocks].at = qr_get_u64le(w->message.p);
             w->blocks[w->n_blocks++].n = qr_get_u64le(w->message.p + 8);
             continue;
@@ -99,24 +116,36 @@ static enum qr_code walk_next(struct qr_h5 *f, struct hdf5_walk *w, bool *ret_mo
     return QR_OK;
 }
 
-struct names_heap { const uint8_t *p; uint64_t n; };
+struct names_heap {
+    const uint8_t *p;
+    uint64_t n;
+};
 
 static bool name_is(const struct names_heap *h, uint64_t at, const char *name, size_t n) {
     return at < h->n && n < h->n - at && memcmp(h->p + at, name, n) == 0 && h->p[at + n] == 0;
 }
 
-struct lookup { const char *name; size_t n; struct names_heap heap; bool found; uint64_t object; };
+struct lookup {
+    const char *name;
+    size_t n;
+    struct names_heap heap;
+    bool found;
+    uint64_t object;
+};
 
 static enum qr_code find_in_leaf(struct qr_h5 *f, uint64_t at, struct lookup *l) {
     const uint8_t *p = bytes_at(f, at, 8);
     size_t n = p ? qr_get_u16le(p + 6) : 0;
-    if (!p || memcmp(p, "SNOD", 4) != 0 || !(p = bytes_at(f, at + 8, n * 40))) return damaged(f, "its table of members is damaged");
+    if (!p || memcmp(p, "SNOD", 4) != 0 || !(p = bytes_at(f, at + 8, n * 40)))
+        return damaged(f, "its table of members is damaged");
     if (f->budget < n) return damaged(f, "too many structures");
     f->budget -= n;
     for (size_t i = 0; i < n && !l->found; i++, p += 40) {
         if (!name_is(&l->heap, qr_get_u64le(p), l->name, l->n)) continue;
         if (qr_get_u32le(p + 16) == 2)
-            return qr_fail(f->err, QR_DATA_LOSS, "%s: %s: '%.*s' is a soft link; links are not followed", f->what, f->object, (int)l->n, l->name);
+            return qr_fail(f->err, QR_DATA_LOSS,
+                           "%s: %s: '%.*s' is a soft link; links are not followed", f->what,
+                           f->object, (int)l->n, l->name);
         l->object = qr_get_u64le(p + 8);
         l->found = true;
     }
@@ -125,7 +154,8 @@ static enum qr_code find_in_leaf(struct qr_h5 *f, uint64_t at, struct lookup *l)
 
 static enum qr_code find_in_tree(struct qr_h5 *f, uint64_t at, unsigned level, struct lookup *l) {
     const uint8_t *p = bytes_at(f, at, 24);
-    if (!p || memcmp(p, "TREE", 4) != 0 || p[4] != 0 || p[5] > MAX_DEPTH || p[5] >= level) return damaged(f, "its tree of members is damaged");
+    if (!p || memcmp(p, "TREE", 4) != 0 || p[4] != 0 || p[5] > MAX_DEPTH || p[5] >= level)
+        return damaged(f, "its tree of members is damaged");
     unsigned mine = p[5];
     size_t n = qr_get_u16le(p + 6);
     const uint8_t *q = bytes_at(f, at + 24, n * 16 + 8);
@@ -138,7 +168,8 @@ static enum qr_code find_in_tree(struct qr_h5 *f, uint64_t at, unsigned level, s
     return code;
 }
 
-enum qr_code qr_h5_find(struct qr_h5 *f, uint64_t group, const char *name, size_t name_n, bool *ret_found, uint64_t *ret) {
+enum qr_code qr_h5_find(struct qr_h5 *f, uint64_t group, const char *name, size_t name_n,
+                        bool *ret_found, uint64_t *ret) {
     struct hdf5_walk w;
     bool more, links = false;
     enum qr_code code = walk_begin(f, group, &w);
@@ -158,11 +189,17 @@ enum qr_code qr_h5_find(struct qr_h5 *f, uint64_t group, const char *name, size_
         return QR_OK;
     }
     if (code != QR_OK) return code;
-    return damaged(f, links ? "its members are links of libver='latest'; write the file with h5py's defaults, as Keras does" : "is not a group");
+    return damaged(f, links ? "its members are links of libver='latest'; write the file with "
+                              "h5py's defaults, as Keras does"
+                            : "is not a group");
 }
 
 /* What a dataspace message says. */
-struct space { unsigned rank; size_t dims[QR_MAX_RANK]; size_t n; };
+struct space {
+    unsigned rank;
+    size_t dims[QR_MAX_RANK];
+    size_t n;
+};
 static const char *read_space(struct qr_bytes m, struct space *ret) {
     if (m.n < 4 || m.p[0] < 1 || m.p[0] > 2) return "its shape is damaged";
     struct space s = {.rank = m.p[1], .n = 1};
@@ -172,7 +209,8 @@ static const char *read_space(struct qr_bytes m, struct space *ret) {
     if (m.p[0] == 2 && m.p[3] == 2) s.n = 0; /* a null dataspace */
     for (unsigned d = 0; d < s.rank; d++) {
         uint64_t v = qr_get_u64le(m.p + at + 8 * d);
-        if (v > max_file || __builtin_mul_overflow(s.n, (size_t)v, &s.n)) return "its dimensions are too large";
+        if (v > max_file || __builtin_mul_overflow(s.n, (size_t)v, &s.n))
+            return "its dimensions are too large";
         s.dims[d] = (size_t)v;
     }
     if (s.n > max_file) return "its dimensions are too large";
@@ -181,10 +219,13 @@ static const char *read_space(struct qr_bytes m, struct space *ret) {
 }
 
 static bool read_float(struct qr_bytes m, struct qr_element *ret) {
-    static const uint8_t f32[12] = {0, 0, 32, 0, 23, 8, 0, 23, 127, 0, 0, 0}, f64[12] = {0, 0, 64, 0, 52, 11, 0, 52, 0xff, 3, 0, 0};
+    static const uint8_t f32[12] = {0, 0, 32, 0, 23, 8, 0, 23, 127, 0, 0, 0},
+                         f64[12] = {0, 0, 64, 0, 52, 11, 0, 52, 0xff, 3, 0, 0};
     if (m.n < 20 || (m.p[0] & 15) != CLASS_FLOAT || (m.p[1] & 0x40)) return false;
     uint32_t bytes = qr_get_u32le(m.p + 4);
-    if (!(bytes == 4 && memcmp(m.p + 8, f32, 12) == 0) && !(bytes == 8 && memcmp(m.p + 8, f64, 12) == 0)) return false;
+    if (!(bytes == 4 && memcmp(m.p + 8, f32, 12) == 0) &&
+        !(bytes == 8 && memcmp(m.p + 8, f64, 12) == 0))
+        return false;
     *ret = (struct qr_element){'f', bytes, m.p[1] & 1};
     return true;
 }
@@ -214,14 +255,17 @@ void qr_h5_strings_free(struct qr_h5_strings *s) {
 }
 
 /* Fixed length (padded by NUL or blanks) or variable length (a reference into the global heap). */
-static enum qr_code read_strings(struct qr_h5 *f, struct qr_bytes type, const struct space *space, struct qr_bytes data, struct qr_h5_strings *ret) {
+static enum qr_code read_strings(struct qr_h5 *f, struct qr_bytes type, const struct space *space,
+                                 struct qr_bytes data, struct qr_h5_strings *ret) {
     if (space->n == 0) return QR_OK;
     if (type.n < 8) return damaged(f, "the type of an attribute is damaged");
     unsigned class = type.p[0] & 15;
     uint32_t bytes = qr_get_u32le(type.p + 4);
     bool vlen = class == CLASS_VLEN && (type.p[1] & 15) == 1 && bytes == 16;
     if (!vlen && class != CLASS_STRING) return damaged(f, "an attribute holds no strings");
-    if (bytes == 0 || bytes > MAX_STRING_BYTES || space->n > MAX_STRINGS || data.n / bytes < space->n) return damaged(f, "an attribute is cut short");
+    if (bytes == 0 || bytes > MAX_STRING_BYTES || space->n > MAX_STRINGS ||
+        data.n / bytes < space->n)
+        return damaged(f, "an attribute is cut short");
     ret->v = qr_xcalloc(space->n, sizeof *ret->v);
     for (size_t i = 0; i < space->n; i++) {
         const uint8_t *p = data.p + i * bytes;
@@ -229,13 +273,16 @@ static enum qr_code read_strings(struct qr_h5 *f, struct qr_bytes type, const st
         if (vlen) {
             s = heap_object(f, qr_get_u64le(p + 4), qr_get_u32le(p + 12));
             uint32_t n = qr_get_u32le(p);
-            if (n > s.n || n > MAX_STRING_BYTES) return damaged(f, "a string of an attribute lies outside its heap");
+            if (n > s.n || n > MAX_STRING_BYTES)
+                return damaged(f, "a string of an attribute lies outside its heap");
             s.n = n;
         } else if ((type.p[1] & 15) == 2) {
             while (s.n && s.p[s.n - 1] == ' ') s.n--;
         }
-        /* one heap object may be named many times: strings too draw on the file's size, and each on the budget */
-        if (s.n > f->value_bytes || f->budget < STRING_STEPS) return damaged(f, "its attributes are larger than the file");
+        /* one heap object may be named many times: strings too draw on the file's size, and each on
+         * the budget */
+        if (s.n > f->value_bytes || f->budget < STRING_STEPS)
+            return damaged(f, "its attributes are larger than the file");
         f->value_bytes -= s.n;
         f->budget -= STRING_STEPS;
         ret->v[ret->n++] = s.n ? qr_xstrndup((const char *)s.p, s.n) : qr_xstrdup("");
@@ -258,7 +305,8 @@ static bool split_attribute(struct qr_bytes m, struct qr_bytes part[4]) {
     return true;
 }
 
-enum qr_code qr_h5_attribute(struct qr_h5 *f, uint64_t object, const char *name, bool *ret_found, struct qr_h5_strings *ret) {
+enum qr_code qr_h5_attribute(struct qr_h5 *f, uint64_t object, const char *name, bool *ret_found,
+                             struct qr_h5_strings *ret) {
     struct hdf5_walk w;
     bool more;
     *ret_found = false;
@@ -267,9 +315,12 @@ enum qr_code qr_h5_attribute(struct qr_h5 *f, uint64_t object, const char *name,
         struct qr_bytes part[4];
         struct space space;
         if (w.type != QR_H5_ATTRIBUTE) continue;
-        if (w.shared || !split_attribute(w.message, part)) return damaged(f, "an attribute is damaged");
+        if (w.shared || !split_attribute(w.message, part))
+            return damaged(f, "an attribute is damaged");
         size_t n = strlen(name);
-        if (part[0].n < n || memcmp(part[0].p, name, n) != 0 || (part[0].n > n && part[0].p[n] != 0)) continue;
+        if (part[0].n < n || memcmp(part[0].p, name, n) != 0 ||
+            (part[0].n > n && part[0].p[n] != 0))
+            continue;
         const char *why = read_space(part[2], &space);
         if (why) return damaged(f, why);
         struct qr_h5_strings s = {0};
@@ -287,8 +338,10 @@ enum qr_code qr_h5_attribute(struct qr_h5 *f, uint64_t object, const char *name,
 
 /* The values of a layout message: n bytes. */
 static const char *find_values(struct qr_h5 *f, struct qr_bytes m, size_t n, const uint8_t **ret) {
-    if (m.n < 2 || m.p[0] != 3) return "its layout has a version that is not read; write it with h5py's defaults";
-    if (m.p[1] == 2) return "it is stored in chunks, which are not read; Keras writes its weights in one piece";
+    if (m.n < 2 || m.p[0] != 3)
+        return "its layout has a version that is not read; write it with h5py's defaults";
+    if (m.p[1] == 2)
+        return "it is stored in chunks, which are not read; Keras writes its weights in one piece";
     if (m.p[1] == 0) {
         if (m.n < 4 || n > m.n - 4) return "its values are cut short";
         *ret = m.p + 4;
@@ -301,15 +354,20 @@ static const char *find_values(struct qr_h5 *f, struct qr_bytes m, size_t n, con
     return *ret ? NULL : "its values lie outside the file";
 }
 
-enum qr_code qr_h5_dataset(struct qr_h5 *f, uint64_t object, const char *name, struct qr_tensors *to) {
+enum qr_code qr_h5_dataset(struct qr_h5 *f, uint64_t object, const char *name,
+                           struct qr_tensors *to) {
     struct hdf5_walk w;
     bool more;
     struct qr_bytes layout = {0}, type = {0}, shape = {0};
     enum qr_code code = walk_begin(f, object, &w);
     while (code == QR_OK && (code = walk_next(f, &w, &more)) == QR_OK && more) {
-        if (w.type == QR_H5_FILTERS) return damaged(f, "it is compressed or filtered; save the weights without");
+        if (w.type == QR_H5_FILTERS)
+            return damaged(f, "it is compressed or filtered; save the weights without");
         if (w.type == QR_H5_EXTERNAL) return damaged(f, "its values lie in another file");
-        struct qr_bytes *part = w.type == QR_H5_LAYOUT ? &layout : w.type == QR_H5_DATATYPE ? &type : w.type == QR_H5_DATASPACE ? &shape : NULL;
+        struct qr_bytes *part = w.type == QR_H5_LAYOUT      ? &layout
+                                : w.type == QR_H5_DATATYPE  ? &type
+                                : w.type == QR_H5_DATASPACE ? &shape
+                                                            : NULL;
         if (!part) continue;
         if (w.shared) return damaged(f, "its type is shared with another object");
         *part = w.message;

@@ -1,9 +1,11 @@
-/* format/hdf5_impl.h — the structures of an HDF5 file, read from memory with bounds; private to the Keras reader.
+/* format/hdf5_impl.h — the structures of an HDF5 file, read from memory with bounds; private to the
+ * Keras reader.
  *
- * Source    HDF5 File Format Specification 3.0: superblock 0 and 1 (II.A), version 1 B-trees (III.A.1), symbol tables (III.B, C), local and global
- *           heaps (III.D, E), version 1 object headers (IV.A.1.a) and their messages (IV.A.2).
- * Bounds    every address is checked against the file before it is followed, and all steps draw on one budget, so that cycles and crafted
- *           sizes end in an error.
+ * Source    HDF5 File Format Specification 3.0: superblock 0 and 1 (II.A), version 1 B-trees
+ * (III.A.1), symbol tables (III.B, C), local and global heaps (III.D, E), version 1 object headers
+ * (IV.A.1.a) and their messages (IV.A.2). Bounds    every address is checked against the file
+ * before it is followed, and all steps draw on one budget, so that cycles and crafted sizes end in
+ * an error.
  */
 #ifndef QR_FORMAT_HDF5_IMPL_H
 #define QR_FORMAT_HDF5_IMPL_H
@@ -25,21 +27,36 @@ struct qr_h5 {
 
 /* Message types of an object header. */
 enum qr_h5_message {
-    QR_H5_DATASPACE = 1, QR_H5_LINK_INFO = 2, QR_H5_DATATYPE = 3, QR_H5_LINK = 6, QR_H5_EXTERNAL = 7, QR_H5_LAYOUT = 8, QR_H5_FILTERS = 11,
-    QR_H5_ATTRIBUTE = 12, QR_H5_CONTINUATION = 16, QR_H5_SYMBOL_TABLE = 17, QR_H5_ATTRIBUTE_INFO = 21,
+    QR_H5_DATASPACE = 1,
+    QR_H5_LINK_INFO = 2,
+    QR_H5_DATATYPE = 3,
+    QR_H5_LINK = 6,
+    QR_H5_EXTERNAL = 7,
+    QR_H5_LAYOUT = 8,
+    QR_H5_FILTERS = 11,
+    QR_H5_ATTRIBUTE = 12,
+    QR_H5_CONTINUATION = 16,
+    QR_H5_SYMBOL_TABLE = 17,
+    QR_H5_ATTRIBUTE_INFO = 21,
 };
 
 /* Strings of an attribute, on the heap. */
-struct qr_h5_strings { size_t n; char **v; };
+struct qr_h5_strings {
+    size_t n;
+    char **v;
+};
 void qr_h5_strings_free(struct qr_h5_strings *s);
 
 /* All fail with DATA_LOSS naming what and object. */
 QR_MUST_CHECK enum qr_code qr_h5_open(struct qr_h5 *f);
 /* The object header address of `name` (one component) in a group. */
-QR_MUST_CHECK enum qr_code qr_h5_find(struct qr_h5 *f, uint64_t group, const char *name, size_t name_n, bool *ret_found, uint64_t *ret);
+QR_MUST_CHECK enum qr_code qr_h5_find(struct qr_h5 *f, uint64_t group, const char *name,
+                                      size_t name_n, bool *ret_found, uint64_t *ret);
 /* A 1-D attribute of strings (or an empty one of any type). */
-QR_MUST_CHECK enum qr_code qr_h5_attribute(struct qr_h5 *f, uint64_t object, const char *name, bool *ret_found, struct qr_h5_strings *ret);
+QR_MUST_CHECK enum qr_code qr_h5_attribute(struct qr_h5 *f, uint64_t object, const char *name,
+                                           bool *ret_found, struct qr_h5_strings *ret);
 /* A dataset of float32 or float64, appended to `to` under `name`. */
-QR_MUST_CHECK enum qr_code qr_h5_dataset(struct qr_h5 *f, uint64_t object, const char *name, struct qr_tensors *to);
+QR_MUST_CHECK enum qr_code qr_h5_dataset(struct qr_h5 *f, uint64_t object, const char *name,
+                                         struct qr_tensors *to);
 
 #endif

@@ -9,7 +9,8 @@
 enum { MAX_PARTS = 1000, OBJECT_CHARS = 256 };
 
 /* An attribute of strings, which Keras splits into name0, name1, ... when it is long. */
-static enum qr_code read_names(struct qr_h5 *f, uint64_t object, const char *name, bool *ret_found, struct qr_h5_strings *ret) {
+static enum qr_code read_names(struct qr_h5 *f, uint64_t object, const char *name, bool *ret_found,
+                               struct qr_h5_strings *ret) {
     enum qr_code code = qr_h5_attribute(f, object, name, ret_found, ret);
     if (code != QR_OK || *ret_found) return code;
     struct qr_h5_strings all = {0};
@@ -34,7 +35,8 @@ static enum qr_code read_names(struct qr_h5 *f, uint64_t object, const char *nam
 }
 
 /* A weight's name is a path below its layer's group. */
-static enum qr_code read_weight(struct qr_h5 *f, uint64_t group, const char *layer, const char *name, struct qr_tensors *to) {
+static enum qr_code read_weight(struct qr_h5 *f, uint64_t group, const char *layer,
+                                const char *name, struct qr_tensors *to) {
     char object[OBJECT_CHARS];
     snprintf(object, sizeof object, "/%.100s/%.100s", layer, name);
     f->object = object;
@@ -46,25 +48,34 @@ static enum qr_code read_weight(struct qr_h5 *f, uint64_t group, const char *lay
         if (n) code = qr_h5_find(f, at, p, n, &found, &at);
         p += n + (p[n] == '/');
     }
-    if (code == QR_OK && !found) code = qr_fail(f->err, QR_DATA_LOSS, "%s: %s is named by weight_names but is not there", f->what, object);
+    if (code == QR_OK && !found)
+        code = qr_fail(f->err, QR_DATA_LOSS, "%s: %s is named by weight_names but is not there",
+                       f->what, object);
     if (code == QR_OK) code = qr_h5_dataset(f, at, name, to);
     f->object = "/";
     return code;
 }
 
-static enum qr_code read_layer(struct qr_h5 *f, uint64_t root, const char *name, struct qr_tensors *to) {
+static enum qr_code read_layer(struct qr_h5 *f, uint64_t root, const char *name,
+                               struct qr_tensors *to) {
     char object[OBJECT_CHARS];
     bool found = false;
     uint64_t group = 0;
     struct qr_h5_strings weights = {0};
     enum qr_code code = qr_h5_find(f, root, name, strlen(name), &found, &group);
     if (code != QR_OK) return code;
-    if (!found) return qr_fail(f->err, QR_DATA_LOSS, "%s: layer '%.100s' is named by layer_names but is not there", f->what, name);
+    if (!found)
+        return qr_fail(f->err, QR_DATA_LOSS,
+                       "%s: layer '%.100s' is named by layer_names but is not there", f->what,
+                       name);
     snprintf(object, sizeof object, "/%.100s", name);
     f->object = object;
     code = read_names(f, group, "weight_names", &found, &weights);
-    if (code == QR_OK && !found) code = qr_fail(f->err, QR_DATA_LOSS, "%s: %s has no attribute weight_names", f->what, object);
-    for (size_t i = 0; i < weights.n && code == QR_OK; i++) code = read_weight(f, group, name, weights.v[i], to);
+    if (code == QR_OK && !found)
+        code =
+            qr_fail(f->err, QR_DATA_LOSS, "%s: %s has no attribute weight_names", f->what, object);
+    for (size_t i = 0; i < weights.n && code == QR_OK; i++)
+        code = read_weight(f, group, name, weights.v[i], to);
     qr_h5_strings_free(&weights);
     f->object = "/";
     return code;
@@ -75,7 +86,9 @@ static enum qr_code read_layer_names(struct qr_h5 *f, uint64_t *root, struct qr_
     uint64_t other;
     enum qr_code code = read_names(f, *root, "layer_names", &found, ret);
     if (code != QR_OK || found) return code;
-    if ((code = qr_h5_find(f, *root, "model_weights", strlen("model_weights"), &saved, &other)) != QR_OK) return code;
+    if ((code = qr_h5_find(f, *root, "model_weights", strlen("model_weights"), &saved, &other)) !=
+        QR_OK)
+        return code;
     if (saved) { /* model.save(): the same tree one level down */
         f->object = "/model_weights";
         *root = other;
@@ -85,9 +98,13 @@ static enum qr_code read_layer_names(struct qr_h5 *f, uint64_t *root, struct qr_
     }
     static const char *const marks[] = {"layers", "_layer_checkpoint_dependencies"};
     for (size_t i = 0; i < 2 && !keras3; i++)
-        if ((code = qr_h5_find(f, *root, marks[i], strlen(marks[i]), &keras3, &other)) != QR_OK) return code;
-    return qr_fail(f->err, QR_DATA_LOSS, keras3 ? "%s: a Keras 3 .weights.h5 file; save it with model.save_weights under a name that ends with .h5 but not with .weights.h5"
-                                                : "%s: no attribute layer_names: not a file of Keras weights", f->what);
+        if ((code = qr_h5_find(f, *root, marks[i], strlen(marks[i]), &keras3, &other)) != QR_OK)
+            return code;
+    return qr_fail(f->err, QR_DATA_LOSS,
+                   keras3 ? "%s: a Keras 3 .weights.h5 file; save it with model.save_weights under "
+                            "a name that ends with .h5 but not with .weights.h5"
+                          : "%s: no attribute layer_names: not a file of Keras weights",
+                   f->what);
 }
 
 void qr_keras_file_fini(struct qr_keras_file *k) {
@@ -101,7 +118,8 @@ void qr_keras_file_fini(struct qr_keras_file *k) {
     *k = (struct qr_keras_file){0};
 }
 
-enum qr_code qr_keras_read(struct qr_bytes file, const char *what, struct qr_keras_file *ret, struct qr_err *err) {
+enum qr_code qr_keras_read(struct qr_bytes file, const char *what, struct qr_keras_file *ret,
+                           struct qr_err *err) {
     struct qr_err mine;
     struct qr_h5 f = {.file = file, .what = what, .err = err ? err : &mine};
     enum qr_code code = qr_h5_open(&f);

@@ -13,19 +13,26 @@
 static const cJSON *in(const struct qr_json *v) { return (const cJSON *)(const void *)v; }
 static const struct qr_json *out(const cJSON *v) { return (const struct qr_json *)(const void *)v; }
 
-enum qr_code qr_json_parse(struct qr_bytes text, const char *what, struct qr_json **ret, struct qr_err *err) {
+enum qr_code qr_json_parse(struct qr_bytes text, const char *what, struct qr_json **ret,
+                           struct qr_err *err) {
     if (text.n > QR_JSON_MAX_TEXT)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: %zu bytes of JSON; at most %d are read", what, text.n, QR_JSON_MAX_TEXT);
-    if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0) text = qr_bytes_of(text.p + 3, text.n - 3); /* byte-order mark */
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: %zu bytes of JSON; at most %d are read",
+                       what, text.n, QR_JSON_MAX_TEXT);
+    /* byte-order mark */
+    if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0)
+        text = qr_bytes_of(text.p + 3, text.n - 3);
     enum qr_code code = qr_json_scan(text, what, err);
     if (code != QR_OK) return code;
-    /* cJSON 1.7 may look one byte past a length that it is given: it gets a copy with a NUL behind it. */
+    /* cJSON 1.7 may look one byte past a length that it is given: it gets a copy with a NUL behind
+     * it. */
     char *copy = qr_xmalloc(text.n + 1);
     memcpy(copy, text.p, text.n);
     copy[text.n] = 0;
     cJSON *root = cJSON_ParseWithLengthOpts(copy, text.n + 1, NULL, 0);
     free(copy);
-    if (!root) return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: no memory for the tree of %zu bytes of JSON", what, text.n);
+    if (!root)
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                       "%s: no memory for the tree of %zu bytes of JSON", what, text.n);
     *ret = (struct qr_json *)(void *)root;
     return QR_OK;
 }
@@ -48,8 +55,11 @@ enum qr_json_type qr_json_type(const struct qr_json *v) {
     }
 }
 
-static const char *const type_names[] = {"null", "a boolean", "a number", "a string", "an array", "an object"};
-const char *qr_json_type_name(const struct qr_json *v) { return v ? type_names[qr_json_type(v)] : "nothing"; }
+static const char *const type_names[] = {"null",     "a boolean", "a number",
+                                         "a string", "an array",  "an object"};
+const char *qr_json_type_name(const struct qr_json *v) {
+    return v ? type_names[qr_json_type(v)] : "nothing";
+}
 
 const struct qr_json *qr_json_get(const struct qr_json *object, const char *key) {
     if (!object || qr_json_type(object) != QR_JSON_OBJECT) return NULL;
@@ -77,7 +87,10 @@ static const char *found(const struct qr_json *v, char ret[96]) {
     switch (qr_json_type(v)) {
     case QR_JSON_NUMBER: snprintf(ret, 96, "%.17g", in(v)->valuedouble); break;
     case QR_JSON_STRING:
-        snprintf(ret, 96, strlen(in(v)->valuestring) > 60 ? "the string \"%.60s...\"" : "the string \"%.60s\"", in(v)->valuestring);
+        snprintf(ret, 96,
+                 strlen(in(v)->valuestring) > 60 ? "the string \"%.60s...\""
+                                                 : "the string \"%.60s\"",
+                 in(v)->valuestring);
         break;
     case QR_JSON_BOOL: snprintf(ret, 96, "%s", cJSON_IsTrue(in(v)) ? "true" : "false"); break;
     default: snprintf(ret, 96, "%s", qr_json_type_name(v));
@@ -85,51 +98,75 @@ static const char *found(const struct qr_json *v, char ret[96]) {
     return ret;
 }
 
-enum qr_code qr_json_want(const struct qr_json *v, const char *where, enum qr_json_type type, struct qr_err *err) {
+enum qr_code qr_json_want(const struct qr_json *v, const char *where, enum qr_json_type type,
+                          struct qr_err *err) {
     char text[96];
-    if (!v) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be %s", where, type_names[type]);
-    if (qr_json_type(v) != type) return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s", where, type_names[type], found(v, text));
+    if (!v)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be %s", where,
+                       type_names[type]);
+    if (qr_json_type(v) != type)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s", where, type_names[type],
+                       found(v, text));
     return QR_OK;
 }
 
-enum qr_code qr_json_double(const struct qr_json *v, const char *where, double min, double max, double *ret, struct qr_err *err) {
+enum qr_code qr_json_double(const struct qr_json *v, const char *where, double min, double max,
+                            double *ret, struct qr_err *err) {
     enum qr_code code = qr_json_want(v, where, QR_JSON_NUMBER, err);
     if (code != QR_OK) return code;
     double x = in(v)->valuedouble;
-    if (x < min && !isfinite(max)) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %.17g; it must be at least %.17g", where, x, min);
-    if (x > max && !isfinite(min)) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %.17g; it must be at most %.17g", where, x, max);
+    if (x < min && !isfinite(max))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %.17g; it must be at least %.17g", where, x,
+                       min);
+    if (x > max && !isfinite(min))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %.17g; it must be at most %.17g", where, x,
+                       max);
     if (!(x >= min && x <= max))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %.17g; it must be between %.17g and %.17g", where, x, min, max);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %.17g; it must be between %.17g and %.17g",
+                       where, x, min, max);
     *ret = x;
     return QR_OK;
 }
 
-enum qr_code qr_json_i64(const struct qr_json *v, const char *where, int64_t min, int64_t max, int64_t *ret, struct qr_err *err) {
+enum qr_code qr_json_i64(const struct qr_json *v, const char *where, int64_t min, int64_t max,
+                         int64_t *ret, struct qr_err *err) {
     char text[96];
     if (!v) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be an integer", where);
-    if (qr_json_type(v) != QR_JSON_NUMBER) return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be an integer, not %s", where, found(v, text));
+    if (qr_json_type(v) != QR_JSON_NUMBER)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be an integer, not %s", where,
+                       found(v, text));
     double x = in(v)->valuedouble;
-    if (fabs(x) > 0x1p53) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %.17g; integers above 2^53 are not exact and are refused", where, x);
-    if (x != floor(x)) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %.17g; it must be an integer, without a fraction", where, x);
+    if (fabs(x) > 0x1p53)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s is %.17g; integers above 2^53 are not exact and are refused", where, x);
+    if (x != floor(x))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s is %.17g; it must be an integer, without a fraction", where, x);
     int64_t i = (int64_t)x;
     if (i < min && max >= (int64_t)1 << 53)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %lld; it must be at least %lld", where, (long long)i, (long long)min);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %lld; it must be at least %lld", where,
+                       (long long)i, (long long)min);
     if (i < min || i > max)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %lld; it must be between %lld and %lld", where, (long long)i, (long long)min,
-                       (long long)max);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %lld; it must be between %lld and %lld",
+                       where, (long long)i, (long long)min, (long long)max);
     *ret = i;
     return QR_OK;
 }
 
-enum qr_code qr_json_bool(const struct qr_json *v, const char *where, bool *ret, struct qr_err *err) {
+enum qr_code qr_json_bool(const struct qr_json *v, const char *where, bool *ret,
+                          struct qr_err *err) {
     char text[96];
-    if (!v) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be true or false", where);
-    if (qr_json_type(v) != QR_JSON_BOOL) return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be true or false, not %s", where, found(v, text));
+    if (!v)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be true or false", where);
+    if (qr_json_type(v) != QR_JSON_BOOL)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be true or false, not %s", where,
+                       found(v, text));
     *ret = cJSON_IsTrue(in(v));
     return QR_OK;
 }
 
-enum qr_code qr_json_string(const struct qr_json *v, const char *where, const char **ret, struct qr_err *err) {
+enum qr_code qr_json_string(const struct qr_json *v, const char *where, const char **ret,
+                            struct qr_err *err) {
     enum qr_code code = qr_json_want(v, where, QR_JSON_STRING, err);
     if (code == QR_OK) *ret = in(v)->valuestring;
     return code;
@@ -137,18 +174,22 @@ enum qr_code qr_json_string(const struct qr_json *v, const char *where, const ch
 
 /* "'a', 'b' or 'c'" */
 static void list_names(const char *const *names, size_t n, struct qr_buf *ret) {
-    for (size_t i = 0; i < n; i++) qr_buf_printf(ret, "%s'%s'", i == 0 ? "" : i + 1 == n ? " or " : ", ", names[i]);
+    for (size_t i = 0; i < n; i++)
+        qr_buf_printf(ret, "%s'%s'", i == 0 ? "" : i + 1 == n ? " or " : ", ", names[i]);
 }
 
-enum qr_code qr_json_choice(const struct qr_json *v, const char *where, const char *const *names, size_t n, size_t *ret, struct qr_err *err) {
+enum qr_code qr_json_choice(const struct qr_json *v, const char *where, const char *const *names,
+                            size_t n, size_t *ret, struct qr_err *err) {
     struct qr_buf list = {0};
     list_names(names, n, &list);
     enum qr_code code;
     char text[96];
     if (!v) {
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be %s", where, qr_buf_string(&list));
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be %s", where,
+                       qr_buf_string(&list));
     } else if (qr_json_type(v) != QR_JSON_STRING) {
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s", where, qr_buf_string(&list), found(v, text));
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s", where,
+                       qr_buf_string(&list), found(v, text));
     } else {
         const char *s = in(v)->valuestring;
         size_t i = 0;
@@ -158,15 +199,17 @@ enum qr_code qr_json_choice(const struct qr_json *v, const char *where, const ch
             code = QR_OK;
         } else {
             const char *near = qr_nearest(s, names, n);
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is '%.60s'; it must be %s%s%s%s", where, s, qr_buf_string(&list),
-                           near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is '%.60s'; it must be %s%s%s%s", where, s,
+                           qr_buf_string(&list), near ? "; did you mean '" : "", near ? near : "",
+                           near ? "'?" : "");
         }
     }
     qr_buf_free(&list);
     return code;
 }
 
-enum qr_code qr_json_known(const struct qr_json *object, const char *where, const char *const *known, size_t n, struct qr_err *err) {
+enum qr_code qr_json_known(const struct qr_json *object, const char *where,
+                           const char *const *known, size_t n, struct qr_err *err) {
     enum qr_code code = qr_json_want(object, where, QR_JSON_OBJECT, err);
     if (code != QR_OK) return code;
     for (const struct qr_json *m = qr_json_first(object); m; m = qr_json_next(m)) {
@@ -175,10 +218,13 @@ enum qr_code qr_json_known(const struct qr_json *object, const char *where, cons
         while (i < n && strcmp(known[i], key) != 0) i++;
         if (i < n) continue;
         const char *near = qr_nearest(key, known, n);
-        if (near) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown key '%.60s'; did you mean '%s'?", where, key, near);
+        if (near)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown key '%.60s'; did you mean '%s'?",
+                           where, key, near);
         struct qr_buf list = {0};
         list_names(known, n, &list);
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown key '%.60s'; known are %s", where, key, n ? qr_buf_string(&list) : "none");
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown key '%.60s'; known are %s", where,
+                       key, n ? qr_buf_string(&list) : "none");
         qr_buf_free(&list);
         return code;
     }

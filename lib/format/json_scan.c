@@ -8,7 +8,9 @@
 #include "format/json_impl.h"
 
 /* A key of an object that is still open: its text between the quotes, escapes and all. */
-struct key { uint32_t at, n; };
+struct key {
+    uint32_t at, n;
+};
 
 struct scan {
     const uint8_t *p;
@@ -62,24 +64,30 @@ static enum qr_code fail_at(struct scan *s, size_t at, const char *message) {
             column++;
         }
     }
-    return qr_fail(s->err, QR_INVALID_ARGUMENT, "%s: line %zu, column %zu: %s", s->what, line, column, message);
+    return qr_fail(s->err, QR_INVALID_ARGUMENT, "%s: line %zu, column %zu: %s", s->what, line,
+                   column, message);
 }
 
 /* "expected X but found Y" at the current byte. */
 static enum qr_code expected(struct scan *s, const char *wanted) {
     char found[48], message[192];
     if (s->at >= s->n) snprintf(found, sizeof found, "the end of the text");
-    else if (s->p[s->at] > ' ' && s->p[s->at] < 0x7f) snprintf(found, sizeof found, "'%c'", s->p[s->at]);
+    else if (s->p[s->at] > ' ' && s->p[s->at] < 0x7f)
+        snprintf(found, sizeof found, "'%c'", s->p[s->at]);
     else snprintf(found, sizeof found, "byte 0x%02x", s->p[s->at]);
     snprintf(message, sizeof message, "expected %s but found %s", wanted, found);
     return fail_at(s, s->at, message);
 }
 
 static void skip_blanks(struct scan *s) {
-    while (s->at < s->n && (s->p[s->at] == ' ' || s->p[s->at] == '\t' || s->p[s->at] == '\n' || s->p[s->at] == '\r')) s->at++;
+    while (s->at < s->n && (s->p[s->at] == ' ' || s->p[s->at] == '\t' || s->p[s->at] == '\n' ||
+                            s->p[s->at] == '\r'))
+        s->at++;
 }
 
-static bool is_digit(const struct scan *s, size_t at) { return at < s->n && s->p[at] >= '0' && s->p[at] <= '9'; }
+static bool is_digit(const struct scan *s, size_t at) {
+    return at < s->n && s->p[at] >= '0' && s->p[at] <= '9';
+}
 
 static enum qr_code scan_number(struct scan *s) {
     size_t from = s->at, at = s->at;
@@ -89,7 +97,8 @@ static enum qr_code scan_number(struct scan *s) {
     while (is_digit(s, at)) at++;
     s->at = at;
     if (at == digits) return expected(s, "a digit");
-    if (at - digits > 1 && s->p[digits] == '0') return fail_at(s, from, "a number must not begin with 0");
+    if (at - digits > 1 && s->p[digits] == '0')
+        return fail_at(s, from, "a number must not begin with 0");
     if (at < s->n && s->p[at] == '.') {
         integer = false;
         size_t fraction = s->at = ++at;
@@ -106,13 +115,16 @@ static enum qr_code scan_number(struct scan *s) {
     }
     s->at = at;
     char text[QR_JSON_MAX_NUMBER + 1];
-    if (at - from > QR_JSON_MAX_NUMBER) return fail_at(s, from, "a number has more than 63 characters; 17 digits are enough for any float64");
+    if (at - from > QR_JSON_MAX_NUMBER)
+        return fail_at(
+            s, from, "a number has more than 63 characters; 17 digits are enough for any float64");
     memcpy(text, s->p + from, at - from);
     text[at - from] = 0;
     char message[192];
     int64_t i;
     if (integer && (!qr_parse_i64(text, &i) || i > (int64_t)1 << 53 || i < -((int64_t)1 << 53))) {
-        snprintf(message, sizeof message, "the integer %s is above 2^53 and would be rounded; use a smaller one", text);
+        snprintf(message, sizeof message,
+                 "the integer %s is above 2^53 and would be rounded; use a smaller one", text);
         return fail_at(s, from, message);
     }
     double x;
@@ -139,7 +151,8 @@ static enum qr_code scan_escape(struct scan *s) {
     size_t from = s->at++;
     if (s->at >= s->n) return fail_at(s, from, "the text ends inside a string");
     if (s->p[s->at] != 'u') {
-        if (!s->p[s->at] || !strchr("\"\\/bfnrt", s->p[s->at])) return fail_at(s, from, "this escape is not JSON; a backslash itself is written \\\\");
+        if (!s->p[s->at] || !strchr("\"\\/bfnrt", s->p[s->at]))
+            return fail_at(s, from, "this escape is not JSON; a backslash itself is written \\\\");
         s->at++;
         return QR_OK;
     }
@@ -147,10 +160,14 @@ static enum qr_code scan_escape(struct scan *s) {
     if (c < 0) return fail_at(s, from, "\\u needs four hexadecimal digits");
     if (c == 0) return fail_at(s, from, "\\u0000 is not allowed in a string");
     s->at += 5;
-    if (c >= 0xdc00 && c <= 0xdfff) return fail_at(s, from, "\\u escape of half a character (a lone surrogate)");
+    if (c >= 0xdc00 && c <= 0xdfff)
+        return fail_at(s, from, "\\u escape of half a character (a lone surrogate)");
     if (c >= 0xd800 && c <= 0xdbff) {
-        int low = s->n - s->at > 5 && s->p[s->at] == '\\' && s->p[s->at + 1] == 'u' ? hex4(s->p + s->at + 2) : -1;
-        if (low < 0xdc00 || low > 0xdfff) return fail_at(s, from, "\\u escape of half a character (a lone surrogate)");
+        int low = s->n - s->at > 5 && s->p[s->at] == '\\' && s->p[s->at + 1] == 'u'
+                      ? hex4(s->p + s->at + 2)
+                      : -1;
+        if (low < 0xdc00 || low > 0xdfff)
+            return fail_at(s, from, "\\u escape of half a character (a lone surrogate)");
         s->at += 6;
     }
     return QR_OK;
@@ -167,8 +184,10 @@ static enum qr_code scan_string(struct scan *s) {
             if (code != QR_OK) return code;
             continue;
         }
-        if (c == '\n' || c == '\r') return fail_at(s, from, "this string has no closing quote on its line");
-        if (c < 0x20) return fail_at(s, s->at, "a control character stands in a string; write it as \\u00XX");
+        if (c == '\n' || c == '\r')
+            return fail_at(s, from, "this string has no closing quote on its line");
+        if (c < 0x20)
+            return fail_at(s, s->at, "a control character stands in a string; write it as \\u00XX");
         uint32_t cp;
         size_t len = qr_utf8_next(s->p + s->at, s->n - s->at, &cp);
         if (!len) return fail_at(s, s->at, "the text is not valid UTF-8 here");
@@ -188,7 +207,13 @@ static uint32_t key_next(const uint8_t *p, size_t n, size_t *at) {
     }
     uint8_t e = p[*at + 1];
     *at += 2;
-    if (e != 'u') return e == 'b' ? '\b' : e == 'f' ? '\f' : e == 'n' ? '\n' : e == 'r' ? '\r' : e == 't' ? '\t' : e;
+    if (e != 'u')
+        return e == 'b'   ? '\b'
+               : e == 'f' ? '\f'
+               : e == 'n' ? '\n'
+               : e == 'r' ? '\r'
+               : e == 't' ? '\t'
+                          : e;
     uint32_t c = (uint32_t)hex4(p + *at);
     *at += 4;
     if (c < 0xd800 || c > 0xdbff) return c;
@@ -230,7 +255,8 @@ static enum qr_code check_keys(struct scan *s, size_t first) {
     for (size_t i = 1; i < n; i++) {
         if (key_order(s, keys[i - 1], keys[i]) != 0) continue;
         char message[192];
-        snprintf(message, sizeof message, "the key \"%.*s\" stands twice in one object; keep one of them",
+        snprintf(message, sizeof message,
+                 "the key \"%.*s\" stands twice in one object; keep one of them",
                  (int)(keys[i].n < 100 ? keys[i].n : 100), (const char *)s->p + keys[i].at);
         return fail_at(s, keys[i].at - 1, message);
     }
@@ -263,16 +289,19 @@ static enum qr_code scan_key(struct scan *s) {
     return QR_OK;
 }
 
-/* One value's first token. An object or array is opened only: its first member is next (*ret_opened), unless it is empty. */
+/* One value's first token. An object or array is opened only: its first member is next
+ * (*ret_opened), unless it is empty. */
 static enum qr_code scan_value(struct scan *s, bool *ret_opened) {
     *ret_opened = false;
     skip_blanks(s);
-    if (++s->n_values > QR_JSON_MAX_VALUES) return fail_at(s, s->at, "more than 4194304 values in one JSON text");
+    if (++s->n_values > QR_JSON_MAX_VALUES)
+        return fail_at(s, s->at, "more than 4194304 values in one JSON text");
     uint8_t c = s->at < s->n ? s->p[s->at] : 0;
     if (c == '"') return scan_string(s);
     if (c == '-' || (c >= '0' && c <= '9')) return scan_number(s);
     if (c != '{' && c != '[') return scan_word(s);
-    if (s->depth == QR_JSON_MAX_DEPTH) return fail_at(s, s->at, "objects and arrays are nested more than 64 deep");
+    if (s->depth == QR_JSON_MAX_DEPTH)
+        return fail_at(s, s->at, "objects and arrays are nested more than 64 deep");
     s->at++;
     skip_blanks(s);
     if (s->at < s->n && s->p[s->at] == (c == '{' ? '}' : ']')) {

@@ -90,7 +90,8 @@ void qr_json_put_double(struct qr_json_writer *w, double x) {
         qr_buf_puts(w->out, "null");
         return;
     }
-    /* %.17g writes integers below 1e17 without an exponent; above 2^53 a reader would refuse them as integers */
+    /* %.17g writes integers below 1e17 without an exponent; above 2^53 a reader would refuse them
+     * as integers */
     qr_buf_printf(w->out, fabs(x) > 0x1p53 && fabs(x) < 1e17 ? "%.1f" : "%.17g", x);
 }
 
@@ -148,7 +149,8 @@ void qr_json_put_value(struct qr_json_writer *w, const struct qr_json *v, bool s
         break;
     case QR_JSON_ARRAY:
         qr_json_open(w, '[');
-        for (const struct qr_json *e = qr_json_first(v); e; e = qr_json_next(e)) qr_json_put_value(w, e, sorted);
+        for (const struct qr_json *e = qr_json_first(v); e; e = qr_json_next(e))
+            qr_json_put_value(w, e, sorted);
         qr_json_close(w, ']');
         break;
     case QR_JSON_OBJECT: put_object(w, v, sorted); break;

@@ -30,11 +30,16 @@ const char *qr_message_kind_name(enum qr_message_kind k) {
 int qr_message_character(const char *s) {
     const unsigned char *u = (const unsigned char *)s;
     if (u[0] >= 0x20 && u[0] < 0x7f) return 1;
-    int n = u[0] >= 0xf0 && u[0] < 0xf5 ? 4 : u[0] >= 0xe0 && u[0] < 0xf0 ? 3 : u[0] >= 0xc2 && u[0] < 0xe0 ? 2 : 0;
+    int n = u[0] >= 0xf0 && u[0] < 0xf5   ? 4
+            : u[0] >= 0xe0 && u[0] < 0xf0 ? 3
+            : u[0] >= 0xc2 && u[0] < 0xe0 ? 2
+                                          : 0;
     for (int i = 1; i < n; i++)
         if ((u[i] & 0xc0) != 0x80) return 0;
-    if (n == 2 && u[0] == 0xc2 && u[1] < 0xa0) return 0;                                /* C1 controls */
-    if (n == 3 && ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f))) return 0; /* too long; surrogates */
+    /* C1 controls */
+    if (n == 2 && u[0] == 0xc2 && u[1] < 0xa0) return 0;
+    /* too long; surrogates */
+    if (n == 3 && ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f))) return 0;
     if (n == 4 && ((u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f))) return 0;
     return n;
 }
@@ -46,14 +51,16 @@ bool qr_message_string_ok(const char *s) {
 }
 
 bool qr_message_run_ok(const struct qr_run *r) {
-    if (r->count == 0 || r->stride == 0 || r->first >= QR_MESSAGE_MICRO_BATCH_LIMIT || r->count > QR_MESSAGE_MICRO_BATCH_LIMIT ||
-        r->stride > QR_MESSAGE_MICRO_BATCH_LIMIT)
+    if (r->count == 0 || r->stride == 0 || r->first >= QR_MESSAGE_MICRO_BATCH_LIMIT ||
+        r->count > QR_MESSAGE_MICRO_BATCH_LIMIT || r->stride > QR_MESSAGE_MICRO_BATCH_LIMIT)
         return false;
     return (unsigned __int128)r->stride * (r->count - 1) + r->first < QR_MESSAGE_MICRO_BATCH_LIMIT;
 }
 
 bool qr_message_common_ok(const struct qr_common *c) {
-    return c->epochs >= 1 && c->epochs <= UINT64_C(1) << 53 && c->allreduce < QR_MESSAGE_ALLREDUCES && c->min_workers >= 1 && c->min_workers <= QR_MAX_MEMBERS;
+    return c->epochs >= 1 && c->epochs <= UINT64_C(1) << 53 &&
+           c->allreduce < QR_MESSAGE_ALLREDUCES && c->min_workers >= 1 &&
+           c->min_workers <= QR_MAX_MEMBERS;
 }
 
 void qr_message_text(char *ret, size_t cap, const char *s) {
@@ -77,8 +84,12 @@ void qr_message_text(char *ret, size_t cap, const char *s) {
     if (cap > 0) ret[n] = '\0';
 }
 
-/* ---- encode: protobuf-c's structs on the stack, pointing into ours (its pointers are not const, but packing only reads) ---- */
-enum { RUNS_OF_DEATHS = QR_MAX_MEMBERS * QR_MESSAGE_MAX_RUNS, MAX_RUNS = RUNS_OF_DEATHS + QR_MESSAGE_MAX_DEATHS * QR_MESSAGE_MAX_RUNS };
+/* ---- encode: protobuf-c's structs on the stack, pointing into ours (its pointers are not const,
+ * but packing only reads) ---- */
+enum {
+    RUNS_OF_DEATHS = QR_MAX_MEMBERS * QR_MESSAGE_MAX_RUNS,
+    MAX_RUNS = RUNS_OF_DEATHS + QR_MESSAGE_MAX_DEATHS * QR_MESSAGE_MAX_RUNS
+};
 struct scratch {
     Qring__GenerationId id[2];
     Qring__MemberName name[QR_MAX_MEMBERS], *names[QR_MAX_MEMBERS];
@@ -108,18 +119,25 @@ struct scratch {
 
 static char *text_of(struct scratch *s, const char *text, const char *what) {
     if (!qr_message_string_ok(text)) s->bad = what;
-    union { const char *in; char *out; } u = {.in = text};
+    union {
+        const char *in;
+        char *out;
+    } u = {.in = text};
     return u.out;
 }
 
 static ProtobufCBinaryData bytes_of(const uint8_t *p, size_t n) {
-    union { const uint8_t *in; uint8_t *out; } u = {.in = p};
+    union {
+        const uint8_t *in;
+        uint8_t *out;
+    } u = {.in = p};
     return (ProtobufCBinaryData){n, u.out};
 }
 
 static Qring__GenerationId *id_of(struct scratch *s, int which, const struct qr_gen_id *id) {
     if (qr_gen_id_none(id)) return NULL;
-    if (id->number >= QR_MESSAGE_NUMBER_LIMIT || id->index >= QR_MAX_MEMBERS) s->bad = "generation id";
+    if (id->number >= QR_MESSAGE_NUMBER_LIMIT || id->index >= QR_MAX_MEMBERS)
+        s->bad = "generation id";
     Qring__GenerationId *g = &s->id[which];
     qring__generation_id__init(g);
     g->number = id->number;
@@ -128,13 +146,15 @@ static Qring__GenerationId *id_of(struct scratch *s, int which, const struct qr_
     return g;
 }
 
-static Qring__MemberName **names_of(struct scratch *s, const struct qr_member_name *name, size_t n, const char *what) {
+static Qring__MemberName **names_of(struct scratch *s, const struct qr_member_name *name, size_t n,
+                                    const char *what) {
     if (n > QR_MAX_MEMBERS) {
         s->bad = what;
         n = 0;
     }
     for (size_t i = 0; i < n; i++) {
-        if (name[i].index >= QR_MAX_MEMBERS || (i && name[i].index <= name[i - 1].index)) s->bad = what;
+        if (name[i].index >= QR_MAX_MEMBERS || (i && name[i].index <= name[i - 1].index))
+            s->bad = what;
         qring__member_name__init(&s->name[i]);
         s->name[i].index = name[i].index;
         s->name[i].incarnation = bytes_of(name[i].incarnation, QR_INCARNATION_BYTES);
@@ -192,7 +212,8 @@ static Qring__Deaths *deaths_of(struct scratch *s, const struct qr_deaths *d) {
     for (size_t i = 0; i < d->n; i++) {
         const struct qr_death *in = &d->death[i];
         Qring__Death *out = &s->death[i];
-        if (in->name.index >= QR_MAX_MEMBERS || in->generation >= QR_MESSAGE_NUMBER_LIMIT) s->bad = "deaths";
+        if (in->name.index >= QR_MAX_MEMBERS || in->generation >= QR_MESSAGE_NUMBER_LIMIT)
+            s->bad = "deaths";
         qring__death__init(out);
         qring__member_name__init(&s->dead_name[i]);
         s->dead_name[i].index = in->name.index;
@@ -201,7 +222,8 @@ static Qring__Deaths *deaths_of(struct scratch *s, const struct qr_deaths *d) {
         out->generation = in->generation;
         out->named = in->named;
         out->n_micro_batches = in->n_runs;
-        out->micro_batches = runs_of(s, RUNS_OF_DEATHS + i * QR_MESSAGE_MAX_RUNS, in->run, in->n_runs);
+        out->micro_batches =
+            runs_of(s, RUNS_OF_DEATHS + i * QR_MESSAGE_MAX_RUNS, in->run, in->n_runs);
         s->the_dead[i] = out;
     }
     return &s->deaths;
@@ -317,7 +339,9 @@ static void put_begin(struct scratch *s, const struct qr_begin *b) {
     p->n_members = s->bad ? 0 : b->n_members;
     for (size_t i = 0; i < p->n_members; i++) {
         const struct qr_begin_member *in = &b->member[i];
-        if (in->name.index >= QR_MAX_MEMBERS || (i && in->name.index <= b->member[i - 1].name.index)) s->bad = "members";
+        if (in->name.index >= QR_MAX_MEMBERS ||
+            (i && in->name.index <= b->member[i - 1].name.index))
+            s->bad = "members";
         Qring__BeginMember *out = &s->member[i];
         qring__begin_member__init(out);
         qring__member_name__init(&s->name[i]);
@@ -379,14 +403,17 @@ enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, s
         break;
     default: return qr_fail(err, QR_INVALID_ARGUMENT, "no message of kind %d exists", (int)m->kind);
     }
-    if (s.bad) return qr_fail(err, QR_INVALID_ARGUMENT, "%s message: %s: outside its limits", qr_message_kind_name(m->kind), s.bad);
+    if (s.bad)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s message: %s: outside its limits",
+                       qr_message_kind_name(m->kind), s.bad);
     size_t n = qring__message__get_packed_size(&out);
     if (n > QR_MESSAGE_MAX_BYTES)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes: at most %d are sent", qr_message_kind_name(m->kind), n,
-                       QR_MESSAGE_MAX_BYTES);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes: at most %d are sent",
+                       qr_message_kind_name(m->kind), n, QR_MESSAGE_MAX_BYTES);
     uint8_t *p = qr_buf_grow(ret, n);
     if (p == NULL)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes: the buffer is full", qr_message_kind_name(m->kind), n);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes: the buffer is full",
+                       qr_message_kind_name(m->kind), n);
     qring__message__pack(&out, p);
     return QR_OK;
 }

@@ -4,8 +4,9 @@
 #include "format/message_impl.h"
 #include "group.pb-c.h"
 
-/* protobuf-c keeps unknown fields and allocates 50 times their size; every allocation comes from here instead, and ends with it. The
- * largest honest message (a Begin of QR_MAX_MEMBERS members and 32 deaths, with 16 runs each) needs 250 KB. */
+/* protobuf-c keeps unknown fields and allocates 50 times their size; every allocation comes from
+ * here instead, and ends with it. The largest honest message (a Begin of QR_MAX_MEMBERS members and
+ * 32 deaths, with 16 runs each) needs 250 KB. */
 struct arena {
     size_t used;
     _Alignas(16) uint8_t bytes[272 * 1024];
@@ -25,13 +26,14 @@ static void arena_free(void *ctx, void *p) {
 }
 
 #define REFUSE(...) return qr_fail(err, QR_DATA_LOSS, __VA_ARGS__)
-#define TRY(call)                                                                                                                            \
-    do {                                                                                                                                     \
-        enum qr_code try_code = (call);                                                                                                      \
-        if (try_code != QR_OK) return try_code;                                                                                              \
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        enum qr_code try_code = (call);                                                            \
+        if (try_code != QR_OK) return try_code;                                                    \
     } while (0)
 
-static enum qr_code take_string(const char *s, char *ret, size_t cap, const char *what, struct qr_err *err) {
+static enum qr_code take_string(const char *s, char *ret, size_t cap, const char *what,
+                                struct qr_err *err) {
     size_t n = strnlen(s, cap);
     if (n == cap) REFUSE("%s: longer than %zu bytes", what, cap - 1);
     if (!qr_message_string_ok(s)) REFUSE("%s: not text in UTF-8", what);
@@ -39,14 +41,16 @@ static enum qr_code take_string(const char *s, char *ret, size_t cap, const char
     return QR_OK;
 }
 
-static enum qr_code take_bytes(const ProtobufCBinaryData *b, uint8_t *ret, size_t n, const char *what, struct qr_err *err) {
+static enum qr_code take_bytes(const ProtobufCBinaryData *b, uint8_t *ret, size_t n,
+                               const char *what, struct qr_err *err) {
     if (b->len != n) REFUSE("%s: %zu bytes, not %zu", what, b->len, n);
     memcpy(ret, b->data, n);
     return QR_OK;
 }
 
 /* As take_bytes; absent is all zero. */
-static enum qr_code take_bytes_or_none(const ProtobufCBinaryData *b, uint8_t *ret, size_t n, const char *what, struct qr_err *err) {
+static enum qr_code take_bytes_or_none(const ProtobufCBinaryData *b, uint8_t *ret, size_t n,
+                                       const char *what, struct qr_err *err) {
     if (b->len != 0) return take_bytes(b, ret, n, what, err);
     memset(ret, 0, n);
     return QR_OK;
@@ -59,12 +63,14 @@ static enum qr_code take_index(uint32_t v, uint32_t *ret, const char *what, stru
 }
 
 static enum qr_code take_number(uint64_t v, uint64_t *ret, struct qr_err *err) {
-    if (v >= QR_MESSAGE_NUMBER_LIMIT) REFUSE("generation number %llu: too large", (unsigned long long)v);
+    if (v >= QR_MESSAGE_NUMBER_LIMIT)
+        REFUSE("generation number %llu: too large", (unsigned long long)v);
     *ret = v;
     return QR_OK;
 }
 
-static enum qr_code take_id(const Qring__GenerationId *id, bool needed, struct qr_gen_id *ret, const char *what, struct qr_err *err) {
+static enum qr_code take_id(const Qring__GenerationId *id, bool needed, struct qr_gen_id *ret,
+                            const char *what, struct qr_err *err) {
     memset(ret, 0, sizeof *ret);
     if (id == NULL || id->number == 0) {
         if (needed) REFUSE("%s: missing", what);
@@ -76,7 +82,8 @@ static enum qr_code take_id(const Qring__GenerationId *id, bool needed, struct q
 }
 
 static enum qr_code take_phase(uint32_t v, enum qr_phase *ret, struct qr_err *err) {
-    if (v != QR_PHASE_STARTING && v != QR_PHASE_MEMBER && v != QR_PHASE_DONE) REFUSE("phase: %u is none", v);
+    if (v != QR_PHASE_STARTING && v != QR_PHASE_MEMBER && v != QR_PHASE_DONE)
+        REFUSE("phase: %u is none", v);
     *ret = (enum qr_phase)v;
     return QR_OK;
 }
@@ -87,13 +94,14 @@ static enum qr_code take_code(uint32_t v, enum qr_code *ret, struct qr_err *err)
     return QR_OK;
 }
 
-static enum qr_code take_name(const Qring__MemberName *in, struct qr_member_name *ret, const char *what, struct qr_err *err) {
+static enum qr_code take_name(const Qring__MemberName *in, struct qr_member_name *ret,
+                              const char *what, struct qr_err *err) {
     TRY(take_index(in->index, &ret->index, what, err));
     return take_bytes(&in->incarnation, ret->incarnation, QR_INCARNATION_BYTES, what, err);
 }
 
-static enum qr_code take_names(Qring__MemberName *const *in, size_t n, struct qr_member_name *ret, uint32_t *ret_n, const char *what,
-                               struct qr_err *err) {
+static enum qr_code take_names(Qring__MemberName *const *in, size_t n, struct qr_member_name *ret,
+                               uint32_t *ret_n, const char *what, struct qr_err *err) {
     if (n > QR_MAX_MEMBERS) REFUSE("%s: %zu, at most %d", what, n, QR_MAX_MEMBERS);
     for (size_t i = 0; i < n; i++) {
         TRY(take_name(in[i], &ret[i], what, err));
@@ -103,11 +111,14 @@ static enum qr_code take_names(Qring__MemberName *const *in, size_t n, struct qr
     return QR_OK;
 }
 
-static enum qr_code take_runs(Qring__Run *const *in, size_t n, struct qr_run *ret, uint32_t *ret_n, struct qr_err *err) {
-    if (n > QR_MESSAGE_MAX_RUNS) REFUSE("runs of micro-batches: %zu, at most %d", n, QR_MESSAGE_MAX_RUNS);
+static enum qr_code take_runs(Qring__Run *const *in, size_t n, struct qr_run *ret, uint32_t *ret_n,
+                              struct qr_err *err) {
+    if (n > QR_MESSAGE_MAX_RUNS)
+        REFUSE("runs of micro-batches: %zu, at most %d", n, QR_MESSAGE_MAX_RUNS);
     for (size_t i = 0; i < n; i++) {
         ret[i] = (struct qr_run){in[i]->first, in[i]->count, in[i]->stride};
-        if (!qr_message_run_ok(&ret[i])) REFUSE("runs of micro-batches: run %zu is empty or too long", i);
+        if (!qr_message_run_ok(&ret[i]))
+            REFUSE("runs of micro-batches: run %zu is empty or too long", i);
     }
     *ret_n = (uint32_t)n;
     return QR_OK;
@@ -119,14 +130,19 @@ static enum qr_code take_port(uint32_t v, uint32_t *ret, struct qr_err *err) {
     return QR_OK;
 }
 
-static enum qr_code take_in_flight(const Qring__InFlight *p, struct qr_in_flight *ret, struct qr_err *err) {
+static enum qr_code take_in_flight(const Qring__InFlight *p, struct qr_in_flight *ret,
+                                   struct qr_err *err) {
     memset(ret, 0, sizeof *ret);
     if (p == NULL) return QR_OK;
-    if (p->n_micro_batches == 0 || p->n_micro_batches > QR_MESSAGE_MAX_IN_FLIGHT) REFUSE("micro-batches in flight: %zu, from 1 to %d", p->n_micro_batches, QR_MESSAGE_MAX_IN_FLIGHT);
+    if (p->n_micro_batches == 0 || p->n_micro_batches > QR_MESSAGE_MAX_IN_FLIGHT)
+        REFUSE("micro-batches in flight: %zu, from 1 to %d", p->n_micro_batches,
+               QR_MESSAGE_MAX_IN_FLIGHT);
     ret->reductions = p->reductions;
-    TRY(take_bytes(&p->digest, ret->digest, sizeof ret->digest, "digest of micro-batches in flight", err));
+    TRY(take_bytes(&p->digest, ret->digest, sizeof ret->digest, "digest of micro-batches in flight",
+                   err));
     for (size_t i = 0; i < p->n_micro_batches; i++) {
-        if (p->micro_batches[i] >= QR_MESSAGE_MICRO_BATCH_LIMIT) REFUSE("micro-batches in flight: a number is too large");
+        if (p->micro_batches[i] >= QR_MESSAGE_MICRO_BATCH_LIMIT)
+            REFUSE("micro-batches in flight: a number is too large");
         ret->micro_batch[i] = p->micro_batches[i];
     }
     ret->n = (uint32_t)p->n_micro_batches;
@@ -136,7 +152,8 @@ static enum qr_code take_in_flight(const Qring__InFlight *p, struct qr_in_flight
 static enum qr_code take_deaths(const Qring__Deaths *p, struct qr_deaths *ret, struct qr_err *err) {
     memset(ret, 0, sizeof *ret);
     if (p == NULL) return QR_OK;
-    if (p->n_deaths == 0 || p->n_deaths > QR_MESSAGE_MAX_DEATHS) REFUSE("deaths: %zu, from 1 to %d", p->n_deaths, QR_MESSAGE_MAX_DEATHS);
+    if (p->n_deaths == 0 || p->n_deaths > QR_MESSAGE_MAX_DEATHS)
+        REFUSE("deaths: %zu, from 1 to %d", p->n_deaths, QR_MESSAGE_MAX_DEATHS);
     ret->reductions = p->reductions;
     TRY(take_bytes(&p->digest, ret->digest, sizeof ret->digest, "digest of deaths", err));
     for (size_t i = 0; i < p->n_deaths; i++) {
@@ -155,7 +172,10 @@ static enum qr_code take_deaths(const Qring__Deaths *p, struct qr_deaths *ret, s
 static enum qr_code take_common(const Qring__Common *p, struct qr_common *ret, struct qr_err *err) {
     *ret = (struct qr_common){0};
     if (p == NULL) return QR_OK;
-    *ret = (struct qr_common){.epochs = p->epochs, .allreduce = p->allreduce, .min_workers = p->min_workers, .places = p->places};
+    *ret = (struct qr_common){.epochs = p->epochs,
+                              .allreduce = p->allreduce,
+                              .min_workers = p->min_workers,
+                              .places = p->places};
     if (!qr_message_common_ok(ret)) REFUSE("settings in common: outside their limits");
     return QR_OK;
 }
@@ -167,7 +187,8 @@ static enum qr_code take_age(uint64_t ms, uint64_t *ret, struct qr_err *err) {
 }
 
 static enum qr_code take_hello(const Qring__Hello *p, struct qr_hello *h, struct qr_err *err) {
-    if (p->protocol_min > p->protocol_max) REFUSE("protocol: from %u to %u", p->protocol_min, p->protocol_max);
+    if (p->protocol_min > p->protocol_max)
+        REFUSE("protocol: from %u to %u", p->protocol_min, p->protocol_max);
     h->protocol_min = p->protocol_min;
     h->protocol_max = p->protocol_max;
     TRY(take_string(p->contract, h->contract, sizeof h->contract, "contract", err));
@@ -175,9 +196,11 @@ static enum qr_code take_hello(const Qring__Hello *p, struct qr_hello *h, struct
     TRY(take_index(p->index, &h->index, "index", err));
     TRY(take_bytes(&p->incarnation, h->incarnation, sizeof h->incarnation, "incarnation", err));
     TRY(take_bytes(&p->job_hash, h->job_hash, sizeof h->job_hash, "job hash", err));
-    if (p->n_fields > QR_MESSAGE_MAX_FIELDS) REFUSE("fields: %zu, at most %d", p->n_fields, QR_MESSAGE_MAX_FIELDS);
+    if (p->n_fields > QR_MESSAGE_MAX_FIELDS)
+        REFUSE("fields: %zu, at most %d", p->n_fields, QR_MESSAGE_MAX_FIELDS);
     for (size_t i = 0; i < p->n_fields; i++) {
-        TRY(take_string(p->fields[i]->name, h->field[i].name, sizeof h->field[i].name, "name of a field", err));
+        TRY(take_string(p->fields[i]->name, h->field[i].name, sizeof h->field[i].name,
+                        "name of a field", err));
         h->field[i].digest = p->fields[i]->digest;
     }
     h->n_fields = (uint32_t)p->n_fields;
@@ -190,7 +213,8 @@ static enum qr_code take_hello(const Qring__Hello *p, struct qr_hello *h, struct
     return take_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
 }
 
-static enum qr_code take_heartbeat(const Qring__Heartbeat *p, struct qr_heartbeat *h, struct qr_err *err) {
+static enum qr_code take_heartbeat(const Qring__Heartbeat *p, struct qr_heartbeat *h,
+                                   struct qr_err *err) {
     h->sequence = p->sequence;
     TRY(take_bytes(&p->incarnation, h->incarnation, sizeof h->incarnation, "incarnation", err));
     TRY(take_id(p->active, false, &h->active, "active", err));
@@ -211,14 +235,16 @@ static enum qr_code take_heartbeat(const Qring__Heartbeat *p, struct qr_heartbea
     return take_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
 }
 
-static enum qr_code take_promise(const Qring__Promise *p, struct qr_promise *q, struct qr_err *err) {
+static enum qr_code take_promise(const Qring__Promise *p, struct qr_promise *q,
+                                 struct qr_err *err) {
     TRY(take_id(p->id, true, &q->id, "id", err));
     q->held.stateless = p->stateless != 0;
     q->held.applied_reductions = p->applied_reductions;
     TRY(take_bytes_or_none(&p->digest, q->held.digest, sizeof q->held.digest, "digest", err));
     q->held.committed_reductions = p->committed_reductions;
     q->held.base_reductions = p->base_reductions;
-    TRY(take_bytes_or_none(&p->base_digest, q->held.base_digest, sizeof q->held.base_digest, "base digest", err));
+    TRY(take_bytes_or_none(&p->base_digest, q->held.base_digest, sizeof q->held.base_digest,
+                           "base digest", err));
     q->held.refusals = p->refusals;
     TRY(take_deaths(p->deaths, &q->deaths, err));
     TRY(take_common(p->common, &q->common, err));
@@ -229,23 +255,27 @@ static enum qr_code take_promise(const Qring__Promise *p, struct qr_promise *q, 
 static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct qr_err *err) {
     TRY(take_id(p->id, true, &b->id, "id", err));
     b->base_reductions = p->base_reductions;
-    TRY(take_bytes_or_none(&p->base_digest, b->base_digest, sizeof b->base_digest, "base digest", err));
+    TRY(take_bytes_or_none(&p->base_digest, b->base_digest, sizeof b->base_digest, "base digest",
+                           err));
     b->from_checkpoint = p->from_checkpoint != 0;
     if (p->common == NULL) REFUSE("settings in common: missing");
     TRY(take_common(p->common, &b->common, err));
     TRY(take_age(p->ring_age_ms, &b->ring_age_ms, err));
-    if (p->n_members == 0 || p->n_members > QR_MAX_MEMBERS) REFUSE("members: %zu, from 1 to %d", p->n_members, QR_MAX_MEMBERS);
+    if (p->n_members == 0 || p->n_members > QR_MAX_MEMBERS)
+        REFUSE("members: %zu, from 1 to %d", p->n_members, QR_MAX_MEMBERS);
     for (size_t i = 0; i < p->n_members; i++) {
         const Qring__BeginMember *in = p->members[i];
         struct qr_begin_member *out = &b->member[i];
         if (in->name == NULL) REFUSE("members: rank %zu has no name", i);
         TRY(take_name(in->name, &out->name, "members", err));
-        if (i && out->name.index <= b->member[i - 1].name.index) REFUSE("members: indices not ascending");
+        if (i && out->name.index <= b->member[i - 1].name.index)
+            REFUSE("members: indices not ascending");
         TRY(take_port(in->data_port, &out->data_port, err));
         out->holder = in->holder != 0;
         out->keep = in->keep != 0;
         TRY(take_runs(in->kept, in->n_kept, out->kept, &out->n_kept, err));
-        if (!out->keep && out->n_kept) REFUSE("members: rank %zu keeps nothing, but micro-batches are listed", i);
+        if (!out->keep && out->n_kept)
+            REFUSE("members: rank %zu keeps nothing, but micro-batches are listed", i);
     }
     b->n_members = (uint32_t)p->n_members;
     return take_deaths(p->deaths, &b->deaths, err);
@@ -254,12 +284,15 @@ static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct
 static enum qr_code take_blame(const Qring__Blame *p, struct qr_blame *ret, struct qr_err *err) {
     *ret = (struct qr_blame){0};
     if (p == NULL) return QR_OK;
-    if (p->micro_batch >= QR_MESSAGE_MICRO_BATCH_LIMIT) REFUSE("blamed micro-batch: the number is too large");
-    *ret = (struct qr_blame){.is = true, .reductions = p->reductions, .micro_batch = p->micro_batch};
+    if (p->micro_batch >= QR_MESSAGE_MICRO_BATCH_LIMIT)
+        REFUSE("blamed micro-batch: the number is too large");
+    *ret =
+        (struct qr_blame){.is = true, .reductions = p->reductions, .micro_batch = p->micro_batch};
     return QR_OK;
 }
 
-static enum qr_code take_goodbye(const Qring__Goodbye *p, struct qr_goodbye *g, struct qr_err *err) {
+static enum qr_code take_goodbye(const Qring__Goodbye *p, struct qr_goodbye *g,
+                                 struct qr_err *err) {
     if (p->why > QR_GOODBYE_CLAIMED || p->why == 2) REFUSE("why: %u is none", p->why);
     g->why = (enum qr_goodbye_why)p->why;
     TRY(take_code(p->code, &g->code, err));
@@ -275,13 +308,16 @@ static enum qr_code take(const Qring__Message *in, struct qr_message *ret, struc
     case QRING__MESSAGE__BODY_BEGIN: return take_begin(in->begin, &ret->begin, err);
     case QRING__MESSAGE__BODY_GOODBYE: return take_goodbye(in->goodbye, &ret->goodbye, err);
     case QRING__MESSAGE__BODY_FIELD:
-        TRY(take_string(in->field->name, ret->field.name, sizeof ret->field.name, "name of a field", err));
+        TRY(take_string(in->field->name, ret->field.name, sizeof ret->field.name, "name of a field",
+                        err));
         ret->field.absent = in->field->absent != 0;
-        return take_string(in->field->value, ret->field.value, sizeof ret->field.value, "value of a field", err);
+        return take_string(in->field->value, ret->field.value, sizeof ret->field.value,
+                           "value of a field", err);
     case QRING__MESSAGE__BODY_PROPOSE:
         TRY(take_id(in->propose->id, true, &ret->propose.id, "id", err));
         if (in->propose->n_members == 0) REFUSE("members: none");
-        return take_names(in->propose->members, in->propose->n_members, ret->propose.member, &ret->propose.n_members, "members", err);
+        return take_names(in->propose->members, in->propose->n_members, ret->propose.member,
+                          &ret->propose.n_members, "members", err);
     case QRING__MESSAGE__BODY_BUSY:
         TRY(take_id(in->busy->id, true, &ret->busy.id, "id", err));
         TRY(take_number(in->busy->highest_number, &ret->busy.highest_number, err));
@@ -295,12 +331,17 @@ static enum qr_code take(const Qring__Message *in, struct qr_message *ret, struc
 }
 
 enum qr_code qr_message_decode(struct qr_bytes bytes, struct qr_message *ret, struct qr_err *err) {
-    if (bytes.n > QR_MESSAGE_MAX_BYTES) REFUSE("control message of %zu bytes: at most %d are taken", bytes.n, QR_MESSAGE_MAX_BYTES);
+    if (bytes.n > QR_MESSAGE_MAX_BYTES)
+        REFUSE("control message of %zu bytes: at most %d are taken", bytes.n, QR_MESSAGE_MAX_BYTES);
     struct arena arena __attribute__((uninitialized));
     arena.used = 0;
-    ProtobufCAllocator allocator = {.alloc = arena_alloc, .free = arena_free, .allocator_data = &arena};
+    ProtobufCAllocator allocator = {
+        .alloc = arena_alloc, .free = arena_free, .allocator_data = &arena};
     const Qring__Message *in = qring__message__unpack(&allocator, bytes.n, bytes.p);
-    if (in == NULL) REFUSE("control message of %zu bytes: not a protobuf message, or one that is mostly unknown fields", bytes.n);
+    if (in == NULL)
+        REFUSE("control message of %zu bytes: not a protobuf message, or one that is mostly "
+               "unknown fields",
+               bytes.n);
     enum qr_message_kind kind = (enum qr_message_kind)in->body_case;
     ret->kind = kind;
     if (take(in, ret, err) != QR_OK) return qr_wrap(err, "%s message", qr_message_kind_name(kind));

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "format/element_impl.h"
-#include "format/zip_impl.h"
+#include "format/zip/zip.h"
 
 static const char magic[] = "\x93NUMPY";
 enum { MAGIC_BYTES = 6, MAX_HEADER_BYTES = 1 << 16, HEADER_ALIGN = 64 };
@@ -22,7 +22,8 @@ struct header {
 };
 
 static void skip(struct header *h) {
-    while (h->at < h->n && (h->p[h->at] == ' ' || h->p[h->at] == '\n' || h->p[h->at] == '\t')) h->at++;
+    while (h->at < h->n && (h->p[h->at] == ' ' || h->p[h->at] == '\n' || h->p[h->at] == '\t'))
+        h->at++;
 }
 static bool take(struct header *h, char c) {
     skip(h);
@@ -63,7 +64,9 @@ static bool read_shape(struct header *h) {
         skip(h);
         size_t v = 0, from = h->at;
         while (h->at < h->n && h->p[h->at] >= '0' && h->p[h->at] <= '9') {
-            if (__builtin_mul_overflow(v, (size_t)10, &v) || __builtin_add_overflow(v, (size_t)(h->p[h->at] - '0'), &v)) return false;
+            if (__builtin_mul_overflow(v, (size_t)10, &v) ||
+                __builtin_add_overflow(v, (size_t)(h->p[h->at] - '0'), &v))
+                return false;
             h->at++;
         }
         if (h->at == from || h->rank == QR_MAX_RANK) return false;
@@ -89,7 +92,8 @@ static bool read_header(struct header *h) {
         *seen = true;
         if (seen == &h->has_descr) {
             skip(h);
-            if (h->at < h->n && h->p[h->at] == '[') snprintf(h->descr, sizeof h->descr, "structured");
+            if (h->at < h->n && h->p[h->at] == '[')
+                snprintf(h->descr, sizeof h->descr, "structured");
             if (h->descr[0]) return true; /* refused by name before the rest matters */
             if (!read_string(h, h->descr, sizeof h->descr)) return false;
         } else if (seen == &h->has_order ? !read_bool(h, &h->fortran) : !read_shape(h)) {
@@ -104,11 +108,14 @@ static bool read_header(struct header *h) {
 }
 
 static bool element_of(const char *descr, struct qr_element *ret) {
-    static const char *const known[] = {"f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1"};
+    static const char *const known[] = {"f4", "f8", "i1", "i2", "i4", "i8",
+                                        "u1", "u2", "u4", "u8", "b1"};
     if (!descr[0] || !strchr("<>|=", descr[0])) return false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(descr + 1, known[i]) != 0) continue;
-        *ret = (struct qr_element){.kind = known[i][0], .bytes = (unsigned)(known[i][1] - '0'), .big_endian = descr[0] == '>'};
+        *ret = (struct qr_element){.kind = known[i][0],
+                                   .bytes = (unsigned)(known[i][1] - '0'),
+                                   .big_endian = descr[0] == '>'};
         return descr[0] != '|' || ret->bytes == 1;
     }
     return false;
@@ -121,7 +128,8 @@ static enum qr_code transpose(struct qr_tensor *t, const char *what, struct qr_e
     if (code != QR_OK) return code;
     double *to = p;
     size_t index[QR_MAX_RANK] = {0}, stride[QR_MAX_RANK];
-    for (unsigned d = t->rank, s = 0; d-- > 0; s++) stride[d] = d + 1 == t->rank ? 1 : stride[d + 1] * t->dims[d + 1];
+    for (unsigned d = t->rank, s = 0; d-- > 0; s++)
+        stride[d] = d + 1 == t->rank ? 1 : stride[d + 1] * t->dims[d + 1];
     for (size_t i = 0, at = 0; i < t->n; i++) {
         to[at] = t->values[i];
         for (unsigned d = 0; d < t->rank; d++) {
@@ -147,37 +155,49 @@ struct array {
 };
 
 /* The npy header, and whether the rest is as long as it says. */
-static enum qr_code read_head(struct qr_zip_stream *s, const char *what, const char *name, struct array *ret, struct qr_err *err) {
+static enum qr_code read_head(struct qr_zip_stream *s, const char *what, const char *name,
+                              struct array *ret, struct qr_err *err) {
     uint8_t begin[12];
     uint64_t size = ret->member->size;
     enum qr_code code = QR_OK;
     if (size >= MAGIC_BYTES + 4) code = qr_zip_stream_read(s, begin, MAGIC_BYTES + 4, err);
     if (code != QR_OK) return code;
     if (size < MAGIC_BYTES + 4 || memcmp(begin, magic, MAGIC_BYTES) != 0)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not an npy array (or is cut short)", what, name);
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not an npy array (or is cut short)",
+                       what, name);
     unsigned version = begin[6];
     size_t at = version == 1 ? 10 : 12;
     if (version < 1 || version > 3 || size < at)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has npy version %u; 1 to 3 are read", what, name, version);
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has npy version %u; 1 to 3 are read",
+                       what, name, version);
     if (version > 1 && (code = qr_zip_stream_read(s, begin + 10, 2, err)) != QR_OK) return code;
     size_t n = version == 1 ? qr_get_u16le(begin + 8) : qr_get_u32le(begin + 8);
     if (n > size - at || n > MAX_HEADER_BYTES)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': a header of %zu bytes does not fit (is it cut short?)", what, name, n);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: member '%s': a header of %zu bytes does not fit (is it cut short?)",
+                       what, name, n);
     qr_auto(qr_free_p) char *text = qr_xcalloc(n + 1, 1);
     if ((code = qr_zip_stream_read(s, text, n, err)) != QR_OK) return code;
     struct header h = {.p = text, .n = n};
     bool good = read_header(&h), huge = false;
     /* a type that is refused is named first, whatever else is wrong */
     if ((good || h.descr[0]) && !element_of(h.descr, &ret->e))
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has dtype '%s'; numbers of f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1 are read", what, name, h.descr);
-    if (!good) return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': the npy header makes no sense at its character %zu", what, name, h.at);
+        return qr_fail(
+            err, QR_DATA_LOSS,
+            "%s: member '%s' has dtype '%s'; numbers of f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1 are read",
+            what, name, h.descr);
+    if (!good)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: member '%s': the npy header makes no sense at its character %zu", what,
+                       name, h.at);
     uint64_t want = ret->e.bytes, have = size - at - n;
     for (unsigned d = 0; d < h.rank; d++) huge |= __builtin_mul_overflow(want, h.dims[d], &want);
     if (huge || want != have) {
         char shape[QR_SHAPE_CHARS];
         qr_shape_text(h.rank, h.dims, shape);
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has shape %s of '%s' but %llu bytes of values", what, name, shape, h.descr,
-                       (unsigned long long)have);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: member '%s' has shape %s of '%s' but %llu bytes of values", what, name,
+                       shape, h.descr, (unsigned long long)have);
     }
     ret->n = (size_t)(want / ret->e.bytes);
     ret->fortran = h.fortran;
@@ -187,8 +207,10 @@ static enum qr_code read_head(struct qr_zip_stream *s, const char *what, const c
     return QR_OK;
 }
 
-/* The values, decoded while they are unpacked: the packed bytes and the numbers are all that is in memory. */
-static enum qr_code read_values(struct qr_zip_stream *s, const struct array *a, const char *what, struct qr_tensor *t, struct qr_err *err) {
+/* The values, decoded while they are unpacked: the packed bytes and the numbers are all that is in
+ * memory. */
+static enum qr_code read_values(struct qr_zip_stream *s, const struct array *a, const char *what,
+                                struct qr_tensor *t, struct qr_err *err) {
     enum { STEP = 1 << 10 }; /* elements */
     uint8_t some[STEP * 8];
     for (size_t i = 0; i < t->n; i += STEP) {
@@ -197,20 +219,24 @@ static enum qr_code read_values(struct qr_zip_stream *s, const struct array *a, 
         if (code != QR_OK) return code;
         size_t bad = qr_element_decode(a->e, some, n, t->values + i);
         if (bad < n)
-            return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': element %zu (type '%s') is %s", what, t->name, i + bad, a->descr,
-                           a->e.kind == 'b' ? "neither False nor True" : "an integer above 2^53, which float64 cannot hold");
+            return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': element %zu (type '%s') is %s",
+                           what, t->name, i + bad, a->descr,
+                           a->e.kind == 'b' ? "neither False nor True"
+                                            : "an integer above 2^53, which float64 cannot hold");
     }
     return qr_zip_stream_end(s, err);
 }
 
-static enum qr_code read_array(const struct qr_zip *z, const struct array *a, const char *what, struct qr_tensors *to, struct qr_err *err) {
+static enum qr_code read_array(const struct qr_zip *z, const struct array *a, const char *what,
+                               struct qr_tensors *to, struct qr_err *err) {
     struct array again = *a;
     struct qr_zip_stream *s;
     struct qr_tensor *t;
     qr_auto(qr_free_p) char *name = qr_xstrndup(a->member->name, strlen(a->member->name) - 4);
     enum qr_code code = qr_zip_stream_open(z, a->member, &s, err);
     if (code != QR_OK) return code;
-    if ((code = read_head(s, what, name, &again, err)) == QR_OK) code = qr_tensors_add_large(to, name, a->rank, a->dims, what, &t, err);
+    if ((code = read_head(s, what, name, &again, err)) == QR_OK)
+        code = qr_tensors_add_large(to, name, a->rank, a->dims, what, &t, err);
     if (code == QR_OK) code = read_values(s, a, what, t, err);
     qr_zip_stream_close(s);
     return code == QR_OK && a->fortran && a->rank > 1 && a->n > 1 ? transpose(t, what, err) : code;
@@ -218,7 +244,11 @@ static enum qr_code read_array(const struct qr_zip *z, const struct array *a, co
 
 /* ---- all of them ---- */
 
-struct archive { struct qr_zip zip; struct qr_zip_member *members; struct array *arrays; };
+struct archive {
+    struct qr_zip zip;
+    struct qr_zip_member *members;
+    struct array *arrays;
+};
 
 static void close_archive(struct archive *a) {
     free(a->members);
@@ -226,9 +256,12 @@ static void close_archive(struct archive *a) {
 }
 
 /* Every member's headers, and nothing else of it. */
-static enum qr_code open_archive(struct qr_bytes file, const char *what, struct archive *a, struct qr_err *err) {
+static enum qr_code open_archive(struct qr_bytes file, const char *what, struct archive *a,
+                                 struct qr_err *err) {
     if (file.n >= MAGIC_BYTES && memcmp(file.p, magic, MAGIC_BYTES) == 0)
-        return qr_fail(err, QR_DATA_LOSS, "%s: a single .npy array; an .npz is needed: numpy.savez(file, x=..., y=...)", what);
+        return qr_fail(
+            err, QR_DATA_LOSS,
+            "%s: a single .npy array; an .npz is needed: numpy.savez(file, x=..., y=...)", what);
     enum qr_code code = qr_zip_open(file, what, &a->zip, err);
     if (code == QR_OK) code = qr_zip_members(&a->zip, &a->members, err);
     if (code != QR_OK) return code;
@@ -238,9 +271,11 @@ static enum qr_code open_archive(struct qr_bytes file, const char *what, struct 
         size_t n = strlen(m->name);
         struct qr_zip_stream *s;
         if (n <= 4 || strcmp(m->name + n - 4, ".npy") != 0)
-            return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not an .npy array", what, m->name);
+            return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not an .npy array", what,
+                           m->name);
         for (size_t k = 0; k < i; k++)
-            if (strcmp(m->name, a->members[k].name) == 0) return qr_fail(err, QR_DATA_LOSS, "%s: two members are named '%s'", what, m->name);
+            if (strcmp(m->name, a->members[k].name) == 0)
+                return qr_fail(err, QR_DATA_LOSS, "%s: two members are named '%s'", what, m->name);
         qr_auto(qr_free_p) char *name = qr_xstrndup(m->name, n - 4);
         a->arrays[i].member = m;
         if ((code = qr_zip_stream_open(&a->zip, m, &s, err)) != QR_OK) break;
@@ -257,14 +292,18 @@ static bool wanted(const struct array *a, const char *const *names) {
     return !names;
 }
 
-enum qr_code qr_npz_shapes(struct qr_bytes file, const char *what, struct qr_tensors *ret, struct qr_err *err) {
+enum qr_code qr_npz_shapes(struct qr_bytes file, const char *what, struct qr_tensors *ret,
+                           struct qr_err *err) {
     struct archive a = {0};
     enum qr_code code = open_archive(file, what, &a, err);
     struct qr_tensors t = {0};
     if (code == QR_OK) t.v = qr_xcalloc(a.zip.n_members + 1, sizeof *t.v);
     for (; code == QR_OK && t.n < a.zip.n_members; t.n++) {
         const struct array *x = &a.arrays[t.n];
-        t.v[t.n] = (struct qr_tensor){.name = qr_xstrndup(x->member->name, strlen(x->member->name) - 4), .rank = x->rank, .n = x->n};
+        t.v[t.n] =
+            (struct qr_tensor){.name = qr_xstrndup(x->member->name, strlen(x->member->name) - 4),
+                               .rank = x->rank,
+                               .n = x->n};
         memcpy(t.v[t.n].dims, x->dims, sizeof x->dims);
     }
     close_archive(&a);
@@ -273,23 +312,29 @@ enum qr_code qr_npz_shapes(struct qr_bytes file, const char *what, struct qr_ten
 }
 
 /* Before any of it is taken. */
-static enum qr_code check_memory(const struct archive *a, const char *const *names, const char *what, size_t max_bytes, struct qr_err *err) {
+static enum qr_code check_memory(const struct archive *a, const char *const *names,
+                                 const char *what, size_t max_bytes, struct qr_err *err) {
     uint64_t sum = a->zip.file.n;
     for (size_t i = 0; i < a->zip.n_members; i++) {
         const struct array *x = &a->arrays[i];
         uint64_t bytes = 0;
         if (!wanted(x, names)) continue;
         /* one in Fortran's order is there twice while it is turned */
-        bool huge = __builtin_mul_overflow((uint64_t)x->n, (x->fortran ? 2 : 1) * sizeof(double), &bytes) || __builtin_add_overflow(sum, bytes, &sum);
+        bool huge =
+            __builtin_mul_overflow((uint64_t)x->n, (x->fortran ? 2 : 1) * sizeof(double), &bytes) ||
+            __builtin_add_overflow(sum, bytes, &sum);
         if (huge || sum > max_bytes)
             return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                           "%s: member '%s' would take %llu bytes as float64 numbers, %llu with the file and what is before it; at most %zu may be used",
-                           what, x->member->name, (unsigned long long)bytes, (unsigned long long)sum, max_bytes);
+                           "%s: member '%s' would take %llu bytes as float64 numbers, %llu with "
+                           "the file and what is before it; at most %zu may be used",
+                           what, x->member->name, (unsigned long long)bytes,
+                           (unsigned long long)sum, max_bytes);
     }
     return QR_OK;
 }
 
-enum qr_code qr_npz_read(struct qr_bytes file, const char *what, const char *const *names, size_t max_bytes, struct qr_tensors *ret, struct qr_err *err) {
+enum qr_code qr_npz_read(struct qr_bytes file, const char *what, const char *const *names,
+                         size_t max_bytes, struct qr_tensors *ret, struct qr_err *err) {
     struct archive a = {0};
     struct qr_tensors t = {0};
     enum qr_code code = open_archive(file, what, &a, err);

@@ -28,7 +28,8 @@ static void put_metadata(struct qr_json_writer *w, const struct qr_metadata *met
     free(sorted);
 }
 
-void qr_safetensors_write(const struct qr_tensors *t, const struct qr_metadata *metadata, size_t n_metadata, struct qr_buf *ret) {
+void qr_safetensors_write(const struct qr_tensors *t, const struct qr_metadata *metadata,
+                          size_t n_metadata, struct qr_buf *ret) {
     size_t start = ret->n, at = 0;
     qr_buf_grow(ret, 8);
     struct qr_json_writer w = qr_json_writer(ret, 0);
@@ -84,9 +85,14 @@ struct safetensors_reader {
     struct entry *entries; /* in the header's order */
 };
 
-static const struct { const char *name; struct qr_element e; } types[] = {
-    {"F64", {'f', 8, false}}, {"F32", {'f', 4, false}}, {"I64", {'i', 8, false}}, {"I32", {'i', 4, false}}, {"I16", {'i', 2, false}}, {"I8", {'i', 1, false}},
-    {"U64", {'u', 8, false}}, {"U32", {'u', 4, false}}, {"U16", {'u', 2, false}}, {"U8", {'u', 1, false}}, {"BOOL", {'b', 1, false}},
+static const struct {
+    const char *name;
+    struct qr_element e;
+} types[] = {
+    {"F64", {'f', 8, false}}, {"F32", {'f', 4, false}},  {"I64", {'i', 8, false}},
+    {"I32", {'i', 4, false}}, {"I16", {'i', 2, false}},  {"I8", {'i', 1, false}},
+    {"U64", {'u', 8, false}}, {"U32", {'u', 4, false}},  {"U16", {'u', 2, false}},
+    {"U8", {'u', 1, false}},  {"BOOL", {'b', 1, false}},
 };
 
 /* JSON's complaints about a header are about damaged data here. */
@@ -95,7 +101,8 @@ static enum qr_code lost(struct qr_err *err) {
     return QR_DATA_LOSS;
 }
 
-static enum qr_code read_entry(struct safetensors_reader *r, const struct qr_json *v, struct qr_err *err) {
+static enum qr_code read_entry(struct safetensors_reader *r, const struct qr_json *v,
+                               struct qr_err *err) {
     const char *name = qr_json_key(v), *dtype;
     char where[320];
     static const char *const known[] = {"dtype", "shape", "data_offsets"};
@@ -106,46 +113,66 @@ static enum qr_code read_entry(struct safetensors_reader *r, const struct qr_jso
     const struct qr_element *e = NULL;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].name, dtype) == 0) e = &types[i].e;
-    if (!e) return qr_fail(err, QR_DATA_LOSS, "%s is '%.30s'; F64 F32 I64 I32 I16 I8 U64 U32 U16 U8 BOOL are read", where, dtype);
+    if (!e)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s is '%.30s'; F64 F32 I64 I32 I16 I8 U64 U32 U16 U8 BOOL are read", where,
+                       dtype);
 
     snprintf(where, sizeof where, "%.150s: tensor '%.100s': shape", r->what, name);
-    const struct qr_json *shape = qr_json_get(v, "shape"), *offsets = qr_json_get(v, "data_offsets");
+    const struct qr_json *shape = qr_json_get(v, "shape"),
+                         *offsets = qr_json_get(v, "data_offsets");
     size_t dims[QR_MAX_RANK], rank = 0, bytes = e->bytes;
     if (qr_json_want(shape, where, QR_JSON_ARRAY, err) != QR_OK) return lost(err);
     for (const struct qr_json *d = qr_json_first(shape); d; d = qr_json_next(d)) {
         int64_t dim;
-        if (rank == QR_MAX_RANK) return qr_fail(err, QR_DATA_LOSS, "%s has more than %d dimensions", where, QR_MAX_RANK);
-        if (qr_json_i64(d, where, 0, (int64_t)1 << EXACT_BITS, &dim, err) != QR_OK) return lost(err);
+        if (rank == QR_MAX_RANK)
+            return qr_fail(err, QR_DATA_LOSS, "%s has more than %d dimensions", where, QR_MAX_RANK);
+        if (qr_json_i64(d, where, 0, (int64_t)1 << EXACT_BITS, &dim, err) != QR_OK)
+            return lost(err);
         dims[rank++] = (size_t)dim;
     }
     bool huge = false;
     for (size_t d = 0; d < rank; d++) huge |= __builtin_mul_overflow(bytes, dims[d], &bytes);
     snprintf(where, sizeof where, "%.150s: tensor '%.100s': data_offsets", r->what, name);
     if (qr_json_want(offsets, where, QR_JSON_ARRAY, err) != QR_OK) return lost(err);
-    if (qr_json_size(offsets) != 2) return qr_fail(err, QR_DATA_LOSS, "%s must be two integers", where);
+    if (qr_json_size(offsets) != 2)
+        return qr_fail(err, QR_DATA_LOSS, "%s must be two integers", where);
     int64_t at[2];
     for (size_t i = 0; i < 2; i++)
-        if (qr_json_i64(qr_json_at(offsets, i), where, 0, (int64_t)1 << EXACT_BITS, &at[i], err) != QR_OK) return lost(err);
+        if (qr_json_i64(qr_json_at(offsets, i), where, 0, (int64_t)1 << EXACT_BITS, &at[i], err) !=
+            QR_OK)
+            return lost(err);
     if (at[0] > at[1] || (uint64_t)at[1] > r->data.n)
-        return qr_fail(err, QR_DATA_LOSS, "%s [%lld, %lld] lie outside the file's %zu bytes of values (is it cut short?)", where, (long long)at[0],
-                       (long long)at[1], r->data.n);
+        return qr_fail(
+            err, QR_DATA_LOSS,
+            "%s [%lld, %lld] lie outside the file's %zu bytes of values (is it cut short?)", where,
+            (long long)at[0], (long long)at[1], r->data.n);
     char text[QR_SHAPE_CHARS];
     qr_shape_text((unsigned)rank, dims, text);
     if (huge || bytes != (size_t)(at[1] - at[0]))
-        return qr_fail(err, QR_DATA_LOSS, "%s hold %lld bytes; shape %s of %s needs another size", where, (long long)(at[1] - at[0]), text, dtype);
+        return qr_fail(err, QR_DATA_LOSS, "%s hold %lld bytes; shape %s of %s needs another size",
+                       where, (long long)(at[1] - at[0]), text, dtype);
 
     struct entry *to = &r->entries[r->n++];
-    *to = (struct entry){.name = name, .e = *e, .rank = rank, .begin = (uint64_t)at[0], .end = (uint64_t)at[1]};
+    *to = (struct entry){
+        .name = name, .e = *e, .rank = rank, .begin = (uint64_t)at[0], .end = (uint64_t)at[1]};
     memcpy(to->dims, dims, rank * sizeof *dims);
     return QR_OK;
 }
 
-static enum qr_code read_values(struct safetensors_reader *r, const struct entry *x, struct qr_err *err) {
+static enum qr_code read_values(struct safetensors_reader *r, const struct entry *x,
+                                struct qr_err *err) {
     struct qr_tensor *t;
-    enum qr_code code = qr_tensors_add_large(&r->t, x->name, (unsigned)x->rank, x->dims, r->what, &t, err);
+    enum qr_code code =
+        qr_tensors_add_large(&r->t, x->name, (unsigned)x->rank, x->dims, r->what, &t, err);
     if (code != QR_OK) return code;
     size_t bad = qr_element_decode(x->e, r->data.p + x->begin, t->n, t->values);
-    return bad == t->n ? QR_OK : qr_fail(err, QR_DATA_LOSS, "%.150s: tensor '%.100s': element %zu is not a number that float64 can hold", r->what, x->name, bad);
+    return bad == t->n
+               ? QR_OK
+               : qr_fail(
+                     err, QR_DATA_LOSS,
+                     "%.150s: tensor '%.100s': element %zu is not a number that float64 can hold",
+                     r->what, x->name, bad);
 }
 
 static enum qr_code read_metadata(const struct qr_json *v, const char *what, struct qr_err *err) {
@@ -160,7 +187,8 @@ static enum qr_code read_metadata(const struct qr_json *v, const char *what, str
     return QR_OK;
 }
 
-/* Before memory is taken for any: a small file whose tensors are all the same bytes would want much. */
+/* Before memory is taken for any: a small file whose tensors are all the same bytes would want
+ * much. */
 static enum qr_code check_ranges(struct safetensors_reader *r, struct qr_err *err) {
     qr_auto(qr_free_p) struct entry **by = qr_xcalloc(r->n + 1, sizeof(struct entry *));
     for (size_t i = 0; i < r->n; i++) by[i] = &r->entries[i];
@@ -169,22 +197,29 @@ static enum qr_code check_ranges(struct safetensors_reader *r, struct qr_err *er
     for (size_t i = 0; i < r->n; i++) {
         const struct entry *x = by[i];
         if (x->begin != at)
-            return qr_fail(err, QR_DATA_LOSS, "%s: tensor '%.100s' begins at byte %llu of the values, where the one before ends at %llu: %s", r->what,
-                           x->name, (unsigned long long)x->begin, (unsigned long long)at, x->begin < at ? "they overlap" : "there is a hole");
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: tensor '%.100s' begins at byte %llu of the values, where the one "
+                           "before ends at %llu: %s",
+                           r->what, x->name, (unsigned long long)x->begin, (unsigned long long)at,
+                           x->begin < at ? "they overlap" : "there is a hole");
         at = x->end;
     }
     if (at != r->data.n)
-        return qr_fail(err, QR_DATA_LOSS, "%s: %llu bytes behind the last tensor belong to none", r->what, (unsigned long long)(r->data.n - at));
+        return qr_fail(err, QR_DATA_LOSS, "%s: %llu bytes behind the last tensor belong to none",
+                       r->what, (unsigned long long)(r->data.n - at));
     return QR_OK;
 }
 
-static enum qr_code read_entries(struct safetensors_reader *r, const struct qr_json *root, struct qr_err *err) {
+static enum qr_code read_entries(struct safetensors_reader *r, const struct qr_json *root,
+                                 struct qr_err *err) {
     char where[256];
     snprintf(where, sizeof where, "%.150s: header", r->what);
     if (qr_json_want(root, where, QR_JSON_OBJECT, err) != QR_OK) return lost(err);
     r->entries = qr_xcalloc(qr_json_size(root) + 1, sizeof *r->entries);
     for (const struct qr_json *m = qr_json_first(root); m; m = qr_json_next(m)) {
-        enum qr_code code = strcmp(qr_json_key(m), "__metadata__") == 0 ? read_metadata(m, r->what, err) : read_entry(r, m, err);
+        enum qr_code code = strcmp(qr_json_key(m), "__metadata__") == 0
+                                ? read_metadata(m, r->what, err)
+                                : read_entry(r, m, err);
         if (code != QR_OK) return code;
     }
     enum qr_code code = check_ranges(r, err);
@@ -192,19 +227,26 @@ static enum qr_code read_entries(struct safetensors_reader *r, const struct qr_j
     return code;
 }
 
-enum qr_code qr_safetensors_header(struct qr_bytes file, const char *what, struct qr_json **ret, struct qr_err *err) {
-    if (file.n < 8) return qr_fail(err, QR_DATA_LOSS, "%s: %zu bytes are no safetensors file (is it cut short?)", what, file.n);
+enum qr_code qr_safetensors_header(struct qr_bytes file, const char *what, struct qr_json **ret,
+                                   struct qr_err *err) {
+    if (file.n < 8)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: %zu bytes are no safetensors file (is it cut short?)", what, file.n);
     uint64_t n = qr_get_u64le(file.p);
     if (n > MAX_HEADER_BYTES || n > file.n - 8)
-        return qr_fail(err, QR_DATA_LOSS, "%s: a header of %llu bytes does not fit into the file's %zu (cut short, or no safetensors file)", what,
-                       (unsigned long long)n, file.n);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: a header of %llu bytes does not fit into the file's %zu (cut short, or "
+                       "no safetensors file)",
+                       what, (unsigned long long)n, file.n);
     char header[200];
     snprintf(header, sizeof header, "%.150s: header", what);
     enum qr_code code = qr_json_parse(qr_bytes_of(file.p + 8, n), header, ret, err);
-    return code == QR_OK || code == QR_RESOURCE_EXHAUSTED ? code : lost(err); /* no memory is no damage */
+    /* no memory is no damage */
+    return code == QR_OK || code == QR_RESOURCE_EXHAUSTED ? code : lost(err);
 }
 
-enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct qr_tensors *ret, struct qr_err *err) {
+enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct qr_tensors *ret,
+                                 struct qr_err *err) {
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
     enum qr_code code = qr_safetensors_header(file, what, &root, err);
     if (code != QR_OK) return code;

@@ -16,7 +16,8 @@ void qr_tensors_free(struct qr_tensors *t) {
     *t = (struct qr_tensors){0};
 }
 
-static struct qr_tensor *append(struct qr_tensors *t, const char *name, unsigned rank, const size_t *dims, size_t n, double *values) {
+static struct qr_tensor *append(struct qr_tensors *t, const char *name, unsigned rank,
+                                const size_t *dims, size_t n, double *values) {
     t->v = qr_xreallocarray(t->v, t->n + 1, sizeof *t->v);
     struct qr_tensor *x = &t->v[t->n++];
     *x = (struct qr_tensor){.name = qr_xstrdup(name), .rank = rank, .n = n, .values = values};
@@ -24,7 +25,8 @@ static struct qr_tensor *append(struct qr_tensors *t, const char *name, unsigned
     return x;
 }
 
-struct qr_tensor *qr_tensors_add(struct qr_tensors *t, const char *name, unsigned rank, const size_t *dims, const double *values) {
+struct qr_tensor *qr_tensors_add(struct qr_tensors *t, const char *name, unsigned rank,
+                                 const size_t *dims, const double *values) {
     QR_ASSERT(rank <= QR_MAX_RANK);
     size_t n = 1;
     for (unsigned i = 0; i < rank; i++) QR_ASSERT(!__builtin_mul_overflow(n, dims[i], &n));
@@ -33,8 +35,9 @@ struct qr_tensor *qr_tensors_add(struct qr_tensors *t, const char *name, unsigne
     return append(t, name, rank, dims, n, copy);
 }
 
-enum qr_code qr_tensors_add_large(struct qr_tensors *t, const char *name, unsigned rank, const size_t *dims, const char *what,
-                                  struct qr_tensor **ret, struct qr_err *err) {
+enum qr_code qr_tensors_add_large(struct qr_tensors *t, const char *name, unsigned rank,
+                                  const size_t *dims, const char *what, struct qr_tensor **ret,
+                                  struct qr_err *err) {
     QR_ASSERT(rank <= QR_MAX_RANK);
     size_t n = 1;
     char label[256];
@@ -57,6 +60,7 @@ void qr_shape_text(unsigned rank, const size_t *dims, char ret[QR_SHAPE_CHARS]) 
     size_t at = 1;
     ret[0] = '(';
     for (unsigned i = 0; i < rank && at < QR_SHAPE_CHARS - 32; i++)
-        at += (size_t)snprintf(ret + at, QR_SHAPE_CHARS - at, "%s%zu%s", i ? ", " : "", dims[i], rank == 1 ? "," : "");
+        at += (size_t)snprintf(ret + at, QR_SHAPE_CHARS - at, "%s%zu%s", i ? ", " : "", dims[i],
+                               rank == 1 ? "," : "");
     snprintf(ret + at, QR_SHAPE_CHARS - at, ")");
 }

@@ -1,8 +1,10 @@
-/* group/group.c — the membership machine on the control link, the mesh on the data link, and what passes between their threads.
+/* group/group.c — the membership machine on the control link, the mesh on the data link, and what
+ * passes between their threads.
  *
- * The control thread alone touches the control link, and alone calls what may emit. The training thread leaves requests in the group,
- * under its lock, and wakes that link. Actions come back as facts (begun, stop, done), also under the lock; every wait of the training
- * thread is a poll of the data link, which is woken by them. */
+ * The control thread alone touches the control link, and alone calls what may emit. The training
+ * thread leaves requests in the group, under its lock, and wakes that link. Actions come back as
+ * facts (begun, stop, done), also under the lock; every wait of the training thread is a poll of
+ * the data link, which is woken by them. */
 #include "group/group.h"
 
 #include <inttypes.h>
@@ -24,24 +26,30 @@ static void tell(struct verdict *t, const struct qr_member_action *a) {
 
 static bool has_member(const struct qr_begin *b, const struct qr_begin_member *who) {
     for (uint32_t r = 0; r < b->n_members; r++)
-        if (b->member[r].name.index == who->name.index && memcmp(b->member[r].name.incarnation, who->name.incarnation, QR_INCARNATION_BYTES) == 0)
+        if (b->member[r].name.index == who->name.index &&
+            memcmp(b->member[r].name.incarnation, who->name.incarnation, QR_INCARNATION_BYTES) == 0)
             return true;
     return false;
 }
 
 /* For who watches: who came and who went between two generations, and who is here. */
-static void count_change(const struct qr_group *g, const struct qr_begin *before, const struct qr_begin *now) {
+static void count_change(const struct qr_group *g, const struct qr_begin *before,
+                         const struct qr_begin *now) {
     if (g->serial) {
         qr_count(QR_REGROUPS, 1);
-        for (uint32_t r = 0; r < now->n_members; r++) qr_count(QR_MEMBERS_JOINED, !has_member(before, &now->member[r]));
-        for (uint32_t r = 0; r < before->n_members; r++) qr_count(QR_MEMBERS_LOST, !has_member(now, &before->member[r]));
+        for (uint32_t r = 0; r < now->n_members; r++)
+            qr_count(QR_MEMBERS_JOINED, !has_member(before, &now->member[r]));
+        for (uint32_t r = 0; r < before->n_members; r++)
+            qr_count(QR_MEMBERS_LOST, !has_member(now, &before->member[r]));
     }
-    for (uint32_t i = 0; i < g->o.n_peers; i++) qr_peer_set(i, g->o.count_known || qr_peer_get(i) ? QR_PEER_ABSENT : QR_PEER_UNKNOWN);
-    for (uint32_t r = 0; r < now->n_members; r++) qr_peer_set(now->member[r].name.index, QR_PEER_MEMBER);
+    for (uint32_t i = 0; i < g->o.n_peers; i++)
+        qr_peer_set(i, g->o.count_known || qr_peer_get(i) ? QR_PEER_ABSENT : QR_PEER_UNKNOWN);
+    for (uint32_t r = 0; r < now->n_members; r++)
+        qr_peer_set(now->member[r].name.index, QR_PEER_MEMBER);
 }
 
-/* What goes between control threads ends with its crc32c: a damaged bit of a hello would name another job, of a promise another state. TLS
- * sees it first; plaintext does not. */
+/* What goes between control threads ends with its crc32c: a damaged bit of a hello would name
+ * another job, of a promise another state. TLS sees it first; plaintext does not. */
 bool group_post(struct qr_group *g, uint32_t conn) {
     uint8_t crc[4];
     qr_set_u32le(crc, qr_crc32c(0, g->out.p, g->out.n));
@@ -62,9 +70,11 @@ static void act(void *ctx, const struct qr_member_action *a) {
     switch (a->kind) {
     case QR_ACT_SEND:
         qr_buf_clear(&g->out);
-        if (qr_message_encode(a->message, &g->out, &err) != QR_OK) qr_error(g->o.log, "group", "%s", err.msg);
+        if (qr_message_encode(a->message, &g->out, &err) != QR_OK)
+            qr_error(g->o.log, "group", "%s", err.msg);
         else if (!group_post(g, a->conn))
-            qr_debug(g->o.log, "group", "a %s message found no connection, or a full one", qr_message_kind_name(a->message->kind));
+            qr_debug(g->o.log, "group", "a %s message found no connection, or a full one",
+                     qr_message_kind_name(a->message->kind));
         return;
     case QR_ACT_CLOSE: ops->close_conn(g->control, a->conn); return;
     case QR_ACT_DIAL: ops->dial(g->control, a->index, a->text); return;
@@ -132,16 +142,20 @@ static void on_event(struct qr_group *g, const struct qr_link_event *e) {
     case QR_LINK_DOWN: qr_member_down(g->member, now, e->conn, e->reason); break;
     case QR_LINK_MESSAGE:
         if (qr_handover_is(e->message)) { /* it has a crc32c of its own */
-            if (qr_member_sender(g->member, now, e->conn, &index)) handover_received(g, e->conn, index, e->message);
-        } else if (!is_whole(e->message, &whole)) qr_member_garbage(g->member, now, e->conn, "damaged on its way: its crc32c is wrong");
+            if (qr_member_sender(g->member, now, e->conn, &index))
+                handover_received(g, e->conn, index, e->message);
+        } else if (!is_whole(e->message, &whole))
+            qr_member_garbage(g->member, now, e->conn, "damaged on its way: its crc32c is wrong");
         else if (group_echo_heard(g, e->conn, whole)) break;
-        else if (qr_message_decode(whole, g->in, &err) == QR_OK) qr_member_message(g->member, now, e->conn, g->in);
+        else if (qr_message_decode(whole, g->in, &err) == QR_OK)
+            qr_member_message(g->member, now, e->conn, g->in);
         else qr_member_garbage(g->member, now, e->conn, err.msg);
         break;
     case QR_LINK_NOTHING: qr_member_tick(g->member, now); break;
     case QR_LINK_WOKEN: break;
     }
-    if (group_now_ns(g) >= qr_member_deadline_ns(g->member)) qr_member_tick(g->member, group_now_ns(g));
+    if (group_now_ns(g) >= qr_member_deadline_ns(g->member))
+        qr_member_tick(g->member, group_now_ns(g));
 }
 
 void qr_group_control_run(struct qr_group *g) {
@@ -163,7 +177,8 @@ void qr_group_control_run(struct qr_group *g) {
         qr_count_time(QR_MEMBERSHIP_TIME, group_now_ns(g) - began_ns);
         qr_count(QR_TURNS_CONTROL, 1);
         g->awaits_data = qr_member_awaits_data(g->member);
-        for (uint32_t i = 0; i < g->o.n_peers; i++) qr_peer_no_data(i, qr_member_lacks_data(g->member, i));
+        for (uint32_t i = 0; i < g->o.n_peers; i++)
+            qr_peer_no_data(i, qr_member_lacks_data(g->member, i));
         qr_gauge(QR_PEERS_CONNECTED, qr_member_n_connected(g->member));
     }
     pthread_mutex_unlock(&g->lock);
@@ -223,16 +238,21 @@ bool group_with_port(const char *address, unsigned port, char *ret, size_t cap) 
     return n > 0 && (size_t)n < cap;
 }
 
-enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *control, struct qr_link *data, struct qr_group **ret,
-                           unsigned *ret_port, struct qr_err *err) {
+enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *control,
+                           struct qr_link *data, struct qr_group **ret, unsigned *ret_port,
+                           struct qr_err *err) {
     char data_address[300];
     unsigned port = 0, data_port = 0;
     enum qr_code code = QR_OK;
     if (opt->n_peers < 1 || opt->n_peers > QR_MAX_MEMBERS || opt->index >= opt->n_peers)
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "index %" PRIu32 " of %zu peers: a group has 1 to %d peers, this one among them",
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "index %" PRIu32
+                       " of %zu peers: a group has 1 to %d peers, this one among them",
                        opt->index, opt->n_peers, (int)QR_MAX_MEMBERS);
-    else if (!group_with_port(opt->listen_address, opt->data_port, data_address, sizeof data_address))
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", opt->listen_address);
+    else if (!group_with_port(opt->listen_address, opt->data_port, data_address,
+                              sizeof data_address))
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port",
+                       opt->listen_address);
     if (code == QR_OK) code = control->ops->listen(control, opt->listen_address, &port, err);
     if (code == QR_OK) code = data->ops->listen(data, data_address, &data_port, err);
     if (code != QR_OK) {
@@ -247,11 +267,21 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
     g->members = qr_xcalloc(QR_MAX_MEMBERS, sizeof *g->members);
     g->generation = qr_xcalloc(1, sizeof *g->generation);
     struct qr_member_options m = {
-        .run = opt->run, .contract = contract_of(opt), .fields = opt->fields, .n_fields = opt->n_fields, .index = opt->index,
+        .run = opt->run,
+        .contract = contract_of(opt),
+        .fields = opt->fields,
+        .n_fields = opt->n_fields,
+        .index = opt->index,
         .n_peers = opt->n_peers,
-        .peers = opt->peers, .count_known = opt->count_known, .min_workers = opt->min_workers, .allreduce = opt->allreduce,
-        .places = digest_of(opt->places), .form_timeout_ns = opt->form_timeout_ns,
-        .data_port = data_port, .faults = g->faults.member, .owned = group_owned,
+        .peers = opt->peers,
+        .count_known = opt->count_known,
+        .min_workers = opt->min_workers,
+        .allreduce = opt->allreduce,
+        .places = digest_of(opt->places),
+        .form_timeout_ns = opt->form_timeout_ns,
+        .data_port = data_port,
+        .faults = g->faults.member,
+        .owned = group_owned,
     };
     memcpy(m.job_hash, opt->job_hash, sizeof m.job_hash);
     qr_entropy(m.incarnation, sizeof m.incarnation);
@@ -263,8 +293,15 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
     }
     g->member = qr_member_new(&m, act, g);
     struct qr_mesh_options mesh = {
-        .link = data, .clock = opt->clock, .log = opt->log, .index = opt->index, .ctx = g, .stop = group_mesh_stop,
-        .up = group_mesh_up, .down = group_mesh_down, .polled = group_mesh_polled,
+        .link = data,
+        .clock = opt->clock,
+        .log = opt->log,
+        .index = opt->index,
+        .ctx = g,
+        .stop = group_mesh_stop,
+        .up = group_mesh_up,
+        .down = group_mesh_down,
+        .polled = group_mesh_polled,
     };
     memcpy(mesh.incarnation, m.incarnation, sizeof mesh.incarnation);
     g->mesh = qr_mesh_new(&mesh);
@@ -273,8 +310,9 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
     return QR_OK;
 }
 
-void qr_group_set_thread(struct qr_group *g, enum qr_code (*start)(void *ctx, struct qr_group *g, struct qr_err *err), void (*join)(void *ctx),
-                         void *ctx) {
+void qr_group_set_thread(struct qr_group *g,
+                         enum qr_code (*start)(void *ctx, struct qr_group *g, struct qr_err *err),
+                         void (*join)(void *ctx), void *ctx) {
     g->start = start;
     g->join = join;
     g->thread_ctx = ctx;
@@ -287,7 +325,8 @@ void qr_group_close(struct qr_group *g) {
         g->leave = g->quit = true;
         group_wake_control(g);
         pthread_mutex_unlock(&g->lock);
-        g->data->ops->free(g->data); /* while the control thread says goodbye: each at most a second */
+        /* while the control thread says goodbye: each at most a second */
+        g->data->ops->free(g->data);
         if (g->join) g->join(g->thread_ctx);
         if (g->control) g->control->ops->free(g->control); /* nobody ran it */
         qr_mesh_free(g->mesh);
@@ -307,7 +346,8 @@ void qr_group_close(struct qr_group *g) {
 
 void qr_group_interrupt(struct qr_group *g) {
     pthread_mutex_lock(&g->lock);
-    if (!g->interrupted && handover_worth(g)) g->handover.leave_by_ns = group_now_ns(g) + QR_HANDOVER_WITHIN_NS;
+    if (!g->interrupted && handover_worth(g))
+        g->handover.leave_by_ns = group_now_ns(g) + QR_HANDOVER_WITHIN_NS;
     else if (!g->handover.leave_by_ns) g->leave = true;
     g->interrupted = true;
     if (!g->solo && !g->quit) {

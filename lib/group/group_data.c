@@ -1,7 +1,9 @@
-/* group/group_data.c — between the machine on the control thread and the data streams on the training thread.
+/* group/group_data.c — between the machine on the control thread and the data streams on the
+ * training thread.
  *
- * The machine says whose stream is wanted (the roster); the training thread, which has the data link, dials when it polls next, and tells back
- * what became of it. So a newcomer's streams come up beside training, and it is taken in when they are there. */
+ * The machine says whose stream is wanted (the roster); the training thread, which has the data
+ * link, dials when it polls next, and tells back what became of it. So a newcomer's streams come up
+ * beside training, and it is taken in when they are there. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,11 +11,12 @@
 #include "base/mem.h"
 #include "group/group_impl.h"
 
-#define LONG_NS (100 * QR_MS)      /* who polls more often than this need not wait there */
-#define LINGER_NS (200 * QR_MS)    /* some round trips of a handshake */
-enum { LINGER_PART = 20 };         /* of the time since the last time */
+#define LONG_NS (100 * QR_MS)   /* who polls more often than this need not wait there */
+#define LINGER_NS (200 * QR_MS) /* some round trips of a handshake */
+enum { LINGER_PART = 20 };      /* of the time since the last time */
 
-struct qr_mesh_member group_peer(const struct qr_group *g, const struct qr_member_name *name, unsigned data_port) {
+struct qr_mesh_member group_peer(const struct qr_group *g, const struct qr_member_name *name,
+                                 unsigned data_port) {
     /* one that came with more settings than ours: it dials us */
     const char *address = name->index < g->o.n_peers ? g->o.peers[name->index] : "address unknown";
     struct qr_mesh_member who = {.index = name->index};
@@ -55,7 +58,8 @@ void group_data_requests(struct qr_group *g) {
 void group_data_again(struct qr_group *g) {
     const struct qr_begin *b = &g->generation->begin;
     for (uint32_t r = 0; r < b->n_members; r++)
-        if (b->member[r].name.index != g->o.index) g->roster[b->member[r].name.index].changed = g->roster_changed = true;
+        if (b->member[r].name.index != g->o.index)
+            g->roster[b->member[r].name.index].changed = g->roster_changed = true;
 }
 
 void group_data_roster(struct qr_group *g) {
@@ -90,11 +94,15 @@ void group_data_linger(struct qr_group *g) {
     int64_t until_ns = now + (part_ns < LINGER_NS ? part_ns : LINGER_NS);
     struct qr_err ignored; /* the next call meets what ends this */
     bool more = awaits_data(g);
-    while (more) more = qr_mesh_idle(g->mesh, until_ns, &ignored) == QR_OK && awaits_data(g) && group_now_ns(g) < until_ns;
+    while (more)
+        more = qr_mesh_idle(g->mesh, until_ns, &ignored) == QR_OK && awaits_data(g) &&
+               group_now_ns(g) < until_ns;
     g->lingered_ns = group_now_ns(g);
 }
 
-bool group_data_is_due(const struct qr_group *g) { return g->awaits_data && pthread_equal(pthread_self(), g->trainer); }
+bool group_data_is_due(const struct qr_group *g) {
+    return g->awaits_data && pthread_equal(pthread_self(), g->trainer);
+}
 
 /* ---- the mesh's callbacks ---- */
 

@@ -1,8 +1,9 @@
 /* group/group_echo.c — how long it takes to a member and back, for who watches: qr_peer_rtt.
  *
- * A message of ECHO_BYTES goes from control thread to control thread, one peer after the other, and comes back at once: control threads
- * never compute. It is as long as a small step's gradients, so that a thin link shows and not only a long one; TCP's own figure would not
- * do, since who has nothing to say acknowledges late. Lost ones are not missed. */
+ * A message of ECHO_BYTES goes from control thread to control thread, one peer after the other, and
+ * comes back at once: control threads never compute. It is as long as a small step's gradients, so
+ * that a thin link shows and not only a long one; TCP's own figure would not do, since who has
+ * nothing to say acknowledges late. Lost ones are not missed. */
 #include <string.h>
 
 #include "base/counter.h"
@@ -44,7 +45,8 @@ bool group_echo_heard(struct qr_group *g, uint32_t conn, struct qr_bytes message
         if (qr_member_conn(g->member, i) != conn) continue; /* a stranger's finds nobody */
         double before_s = qr_peer_get_rtt(i), s = (double)took_ns / 1e9;
         if (!message.p[AT_ANSWER]) say(g, conn, true, sent_ns);
-        else if (took_ns > 0 && took_ns < BELIEVED_NS) qr_peer_rtt(i, before_s > 0 ? before_s + (s - before_s) / 4 : s);
+        else if (took_ns > 0 && took_ns < BELIEVED_NS)
+            qr_peer_rtt(i, before_s > 0 ? before_s + (s - before_s) / 4 : s);
     }
     return true;
 }

@@ -8,7 +8,9 @@
 #include "format/handover.h"
 #include "group/group_impl.h"
 
-_Static_assert(QR_HANDOVER_HEADER_BYTES + QR_MESSAGE_MAX_RUNS * 24 + QR_HANDOVER_MAX_COUNT * QR_FIXED_BYTES + 4 <= QR_LINK_MAX_MESSAGE,
+_Static_assert(QR_HANDOVER_HEADER_BYTES + QR_MESSAGE_MAX_RUNS * 24 +
+                       QR_HANDOVER_MAX_COUNT * QR_FIXED_BYTES + 4 <=
+                   QR_LINK_MAX_MESSAGE,
                "a handover is one message");
 
 static uint64_t count_of(const struct qr_run *run, uint32_t n) {
@@ -25,14 +27,19 @@ bool handover_worth(const struct qr_group *g) {
     bool somebody = !g->solo && g->view.n_members > 1 && g->serial;
     bool fits = h->known && h->n <= QR_HANDOVER_MAX_COUNT;
     if (!somebody || !fits) return false;
-    bool its_own = l->n_taken > 0 && !l->dropped && !h->gives; /* all that was taken is in the sum */
+    /* all that was taken is in the sum */
+    bool its_own = l->n_taken > 0 && !l->dropped && !h->gives;
     return its_own && group_now_ns(g) - l->began_ns >= QR_HANDOVER_WORTH_NS;
 }
 
 /* held: the runs. vector: h->n integers over exactly these. */
-static void prepare(struct qr_group *g, const struct qr_held *held, const qr_fixed *vector, struct qr_coverage coverage) {
+static void prepare(struct qr_group *g, const struct qr_held *held, const qr_fixed *vector,
+                    struct qr_coverage coverage) {
     struct handover *h = &g->handover;
-    struct qr_handover out = {.kind = (uint8_t)h->key.kind, .generation = g->generation->id_hash, .reductions = h->key.reductions, .n_runs = held->n_runs,
+    struct qr_handover out = {.kind = (uint8_t)h->key.kind,
+                              .generation = g->generation->id_hash,
+                              .reductions = h->key.reductions,
+                              .n_runs = held->n_runs,
                               .integers = qr_bytes_of(vector, h->n * sizeof *vector)};
     memcpy(out.base_digest, h->key.base_digest, sizeof out.base_digest);
     memcpy(out.run, held->run, sizeof out.run);
@@ -43,7 +50,8 @@ static void prepare(struct qr_group *g, const struct qr_held *held, const qr_fix
 }
 
 static bool of_this_state(const struct qr_group *g, const struct qr_coverage_key *key) {
-    return key->reductions == g->held.applied_reductions && memcmp(key->base_digest, g->held.digest, sizeof g->held.digest) == 0;
+    return key->reductions == g->held.applied_reductions &&
+           memcmp(key->base_digest, g->held.digest, sizeof g->held.digest) == 0;
 }
 
 void handover_prepare(struct qr_group *g, const struct qr_contribution *c) {
@@ -61,7 +69,8 @@ static size_t sort_finished(struct ledger *l, const struct qr_group_finished *f)
     size_t n = 0;
     for (size_t i = 0; i < l->n_taken; i++) {
         bool in_flight = false;
-        for (size_t k = 0; k < f->n_in_flight; k++) in_flight = in_flight || f->in_flight[k] == l->micro_batch[i];
+        for (size_t k = 0; k < f->n_in_flight; k++)
+            in_flight = in_flight || f->in_flight[k] == l->micro_batch[i];
         if (!in_flight) l->micro_batch[n++] = l->micro_batch[i];
     }
     return n;
@@ -76,22 +85,27 @@ void handover_prepare_finished(struct qr_group *g) {
     if (h->frame.n || !h->finished) return; /* it is prepared, or cannot be */
     if (!handover_worth(g) || !of_this_state(g, &h->key)) return;
     if (!h->finished(h->finished_ctx, &f) || f.n != h->n) return;
-    l->n = l->n_taken = sort_finished(l, &f); /* nothing is taken any more, and this member leaves in any case */
+    /* nothing is taken any more, and this member leaves in any case */
+    l->n = l->n_taken = sort_finished(l, &f);
     l->open = false;
-    for (size_t i = 0; i < l->n_taken; i++) qr_coverage_add_micro_batch(&all, &h->key, l->micro_batch[i]);
-    if (l->n_taken == 0 || !qr_coverage_equal(all, f.coverage) || !group_runs(g, &held)) return; /* one was just taken */
+    for (size_t i = 0; i < l->n_taken; i++)
+        qr_coverage_add_micro_batch(&all, &h->key, l->micro_batch[i]);
+    /* one was just taken */
+    if (l->n_taken == 0 || !qr_coverage_equal(all, f.coverage) || !group_runs(g, &held)) return;
     prepare(g, &held, f.vector, f.coverage);
 }
 
 bool handover_send(struct qr_group *g) {
     struct handover *h = &g->handover;
     uint32_t index, conn;
-    bool sent = h->frame.n && !h->left && qr_member_heir(g->member, &index, &conn) &&
-                g->control->ops->send(g->control, conn, qr_buf_view(&h->frame), (struct qr_bytes){0});
+    bool sent =
+        h->frame.n && !h->left && qr_member_heir(g->member, &index, &conn) &&
+        g->control->ops->send(g->control, conn, qr_buf_view(&h->frame), (struct qr_bytes){0});
     qr_buf_free(&h->frame);
     if (!sent) return false;
     qr_count(QR_MICRO_BATCHES_HANDED_OVER, h->frame_micro_batches);
-    qr_info(g->o.log, "group", "hands over %" PRIu64 " micro-batch%s of step %" PRIu64 " to %s", h->frame_micro_batches, h->frame_micro_batches == 1 ? "" : "es",
+    qr_info(g->o.log, "group", "hands over %" PRIu64 " micro-batch%s of step %" PRIu64 " to %s",
+            h->frame_micro_batches, h->frame_micro_batches == 1 ? "" : "es",
             g->held.applied_reductions + 1, qr_member_peer_text(g->member, index));
     h->awaits = true;
     h->leave_by_ns = group_now_ns(g) + QR_HANDOVER_ANSWER_NS;
@@ -130,7 +144,8 @@ static void exchange(struct handover_sum *a, struct handover_sum *b) {
 /* Its runs are micro-batches of this reduction, none twice. */
 static bool runs_fit(const struct handover *h, const struct qr_handover *in) {
     for (uint32_t i = 0; i < in->n_runs; i++) {
-        if (in->run[i].first + (in->run[i].count - 1) * in->run[i].stride >= h->n_micro_batches) return false;
+        if (in->run[i].first + (in->run[i].count - 1) * in->run[i].stride >= h->n_micro_batches)
+            return false;
         for (uint32_t k = 0; k < i; k++)
             if (!qr_runs_disjoint(&in->run[i], &in->run[k])) return false;
     }
@@ -140,7 +155,8 @@ static bool runs_fit(const struct handover *h, const struct qr_handover *in) {
 static bool covers(const struct handover *h, const struct qr_handover *in) {
     struct qr_coverage all = {0};
     for (uint32_t i = 0; i < in->n_runs; i++)
-        for (uint64_t k = 0; k < in->run[i].count; k++) qr_coverage_add_micro_batch(&all, &h->key, in->run[i].first + k * in->run[i].stride);
+        for (uint64_t k = 0; k < in->run[i].count; k++)
+            qr_coverage_add_micro_batch(&all, &h->key, in->run[i].first + k * in->run[i].stride);
     return qr_coverage_equal(all, qr_coverage_load(in->coverage));
 }
 
@@ -157,7 +173,8 @@ static uint32_t rank_of(const struct qr_begin *b, uint32_t index) {
     return r;
 }
 
-/* No Begin that this member knows has given these micro-batches to another one. The sender may not have heard of the last Begin yet. */
+/* No Begin that this member knows has given these micro-batches to another one. The sender may not
+ * have heard of the last Begin yet. */
 static bool owns(const struct qr_group *g, uint32_t index, const struct qr_handover *in) {
     const struct qr_begin *b = &g->generation->begin;
     if (in->generation == g->generation->id_hash) return true;
@@ -170,25 +187,31 @@ static bool owns(const struct qr_group *g, uint32_t index, const struct qr_hando
 }
 
 /* NULL: it may be held apart. */
-static const char *objection(const struct qr_group *g, uint32_t index, const struct qr_handover *in) {
+static const char *objection(const struct qr_group *g, uint32_t index,
+                             const struct qr_handover *in) {
     const struct handover *h = &g->handover;
-    if (!g->serial || rank_of(&g->generation->begin, index) == g->generation->begin.n_members) return "it is of no member of this generation";
+    if (!g->serial || rank_of(&g->generation->begin, index) == g->generation->begin.n_members)
+        return "it is of no member of this generation";
     if (!h->known || in->reductions != h->key.reductions || in->kind != (uint8_t)h->key.kind ||
         memcmp(in->base_digest, h->key.base_digest, sizeof in->base_digest) != 0)
         return "this worker is at another step";
     if (in->integers.n != h->n * QR_FIXED_BYTES) return "its length is not that of this job's sums";
-    if (!runs_fit(h, in)) return "it names micro-batches twice, or micro-batches that the step does not have";
+    if (!runs_fit(h, in))
+        return "it names micro-batches twice, or micro-batches that the step does not have";
     if (!owns(g, index, in)) return "its micro-batches are others' by now";
     if (!covers(h, in)) return "its coverage word is not that of its micro-batches";
-    if (h->n_runs + in->n_runs > QR_MESSAGE_MAX_RUNS) return "with what others handed over it is in too many pieces";
-    if (!apart_from(in->run, in->n_runs, h->run, h->n_runs)) return "another worker handed over some of its micro-batches";
+    if (h->n_runs + in->n_runs > QR_MESSAGE_MAX_RUNS)
+        return "with what others handed over it is in too many pieces";
+    if (!apart_from(in->run, in->n_runs, h->run, h->n_runs))
+        return "another worker handed over some of its micro-batches";
     return NULL;
 }
 
 static void answer(struct qr_group *g, uint32_t conn, uint64_t generation) {
     struct qr_buf out = {0};
     qr_handover_encode(&(struct qr_handover){.generation = generation}, &out);
-    (void)g->control->ops->send(g->control, conn, qr_buf_view(&out), (struct qr_bytes){0}); /* the other waits no longer than its bound */
+    /* the other waits no longer than its bound */
+    (void)g->control->ops->send(g->control, conn, qr_buf_view(&out), (struct qr_bytes){0});
     qr_buf_free(&out);
 }
 
@@ -205,7 +228,8 @@ void handover_received(struct qr_group *g, uint32_t conn, uint32_t index, struct
     if (whole) answer(g, conn, in.generation);
     if (why) {
         qr_count(QR_HANDOVERS_REFUSED, 1);
-        qr_warn(g->o.log, "group", "%s: what it hands over is dropped, and computed again: %s", qr_member_peer_text(g->member, index), why);
+        qr_warn(g->o.log, "group", "%s: what it hands over is dropped, and computed again: %s",
+                qr_member_peer_text(g->member, index), why);
         return;
     }
     struct handover_sum *sum = &h->apart;
@@ -222,17 +246,21 @@ void handover_received(struct qr_group *g, uint32_t conn, uint32_t index, struct
     memcpy(h->run + h->n_runs, in.run, in.n_runs * sizeof *h->run);
     h->n_runs += in.n_runs;
     uint64_t micro_batches = count_of(in.run, in.n_runs);
-    qr_info(g->o.log, "group", "%s hands over %" PRIu64 " micro-batch%s of step %" PRIu64, qr_member_peer_text(g->member, index), micro_batches,
-            micro_batches == 1 ? "" : "es", in.reductions + 1);
+    qr_info(g->o.log, "group", "%s hands over %" PRIu64 " micro-batch%s of step %" PRIu64,
+            qr_member_peer_text(g->member, index), micro_batches, micro_batches == 1 ? "" : "es",
+            in.reductions + 1);
     if (!g->begun) group_on_suspend(g); /* its promise may be still to come */
 }
 
 void handover_join(struct qr_group *g, struct qr_held *held) {
     struct handover *h = &g->handover;
     if (!h->n_runs) return;
-    if (held->n_runs + h->n_runs > QR_MESSAGE_MAX_RUNS || !apart_from(held->run, held->n_runs, h->run, h->n_runs)) {
+    if (held->n_runs + h->n_runs > QR_MESSAGE_MAX_RUNS ||
+        !apart_from(held->run, held->n_runs, h->run, h->n_runs)) {
         qr_count(QR_HANDOVERS_REFUSED, 1);
-        qr_warn(g->o.log, "group", "what was handed over is dropped, and computed again: with this worker's own micro-batches it is in too many pieces");
+        qr_warn(g->o.log, "group",
+                "what was handed over is dropped, and computed again: with this worker's own "
+                "micro-batches it is in too many pieces");
         handover_drop(g);
         return;
     }
@@ -240,20 +268,25 @@ void handover_join(struct qr_group *g, struct qr_held *held) {
     held->n_runs += h->n_runs;
 }
 
-void handover_begun(struct qr_group *g, const struct qr_run *kept, uint32_t n_kept, uint32_t n_own) {
+void handover_begun(struct qr_group *g, const struct qr_run *kept, uint32_t n_kept,
+                    uint32_t n_own) {
     struct handover *h = &g->handover;
     struct ledger *l = &g->ledger;
     if (!h->n_runs) return;
     uint64_t micro_batches = count_of(h->run, h->n_runs);
-    bool joined = n_kept == n_own + h->n_runs && memcmp(kept + n_own, h->run, h->n_runs * sizeof *h->run) == 0;
-    if (!joined || micro_batches > l->cap - l->n_taken) { /* it came after the promise: its micro-batches belong to others by now */
+    bool joined = n_kept == n_own + h->n_runs &&
+                  memcmp(kept + n_own, h->run, h->n_runs * sizeof *h->run) == 0;
+    /* it came after the promise: its micro-batches belong to others by now */
+    if (!joined || micro_batches > l->cap - l->n_taken) {
         qr_count(QR_HANDOVERS_REFUSED, 1);
-        qr_warn(g->o.log, "group", "what was handed over is dropped, and computed again: it came too late");
+        qr_warn(g->o.log, "group",
+                "what was handed over is dropped, and computed again: it came too late");
         h->n_runs = 0;
         return;
     }
     for (uint32_t i = 0; i < h->n_runs; i++)
-        for (uint64_t k = 0; k < h->run[i].count; k++) l->micro_batch[l->n_taken++] = h->run[i].first + k * h->run[i].stride;
+        for (uint64_t k = 0; k < h->run[i].count; k++)
+            l->micro_batch[l->n_taken++] = h->run[i].first + k * h->run[i].stride;
     l->n = l->n_taken;
     if (h->gives) {
         qr_fixed_add(h->given.vector, h->apart.vector, h->n);
@@ -264,7 +297,8 @@ void handover_begun(struct qr_group *g, const struct qr_run *kept, uint32_t n_ke
     qr_count(QR_MICRO_BATCHES_TAKEN_OVER, micro_batches);
 }
 
-bool handover_take(struct qr_group *g, const qr_fixed **ret_vector, size_t *ret_n, struct qr_coverage *ret_coverage) {
+bool handover_take(struct qr_group *g, const qr_fixed **ret_vector, size_t *ret_n,
+                   struct qr_coverage *ret_coverage) {
     struct handover *h = &g->handover;
     if (!h->gives) return false;
     exchange(&h->added, &h->given);

@@ -1,7 +1,8 @@
-/* group/group_step.c — what the step loop asks for: generations joined, micro-batches taken, sums, states applied, the end. elastic.md has the whole picture.
+/* group/group_step.c — what the step loop asks for: generations joined, micro-batches taken, sums,
+ * states applied, the end. elastic.md has the whole picture.
  *
- * What the machine says of this member's training is g->held; it changes only here, under the lock: when a state is applied, when a promise freezes the
- * ledger, when a Begin keeps or empties it. */
+ * What the machine says of this member's training is g->held; it changes only here, under the lock:
+ * when a state is applied, when a promise freezes the ledger, when a Begin keeps or empties it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +11,9 @@
 #include "base/mem.h"
 #include "group/group_impl.h"
 
-#define FORM_GRACE_NS (660 * QR_SECOND)   /* the machine ends its own waits before that */
-#define CONNECT_NS (600 * QR_SECOND)      /* a member may still compute a micro-batch; the machine notices the frozen and the dead */
+#define FORM_GRACE_NS (660 * QR_SECOND) /* the machine ends its own waits before that */
+/* a member may still compute a micro-batch; the machine notices the frozen and the dead */
+#define CONNECT_NS (600 * QR_SECOND)
 #define GOODBYES_WITHIN_NS (8 * QR_SECOND)
 #define TRANSFER_NS (600 * QR_SECOND)
 
@@ -21,11 +23,14 @@ static void unlock(struct qr_group *g) { pthread_mutex_unlock(&g->lock); }
 /* The generation that the trainer works in is still the active one. Under the lock. */
 bool group_current(const struct qr_group *g) {
     if (g->solo) return true;
-    /* when Done was told no other generation begins; the last chunks of the closing reduction may still be on their way */
+    /* when Done was told no other generation begins; the last chunks of the closing reduction may
+     * still be on their way */
     if (g->done.is && group_now_ns(g) - g->done_ns > QR_SECOND) return false;
     return g->begun && g->joined == g->serial;
 }
-static enum qr_code aborted(struct qr_err *err) { return qr_fail(err, QR_ABORTED, "the group changes its members"); }
+static enum qr_code aborted(struct qr_err *err) {
+    return qr_fail(err, QR_ABORTED, "the group changes its members");
+}
 enum qr_code group_go_on(struct qr_group *g, struct qr_err *err) {
     enum qr_code code = group_why_stop(g, err);
     if (code == QR_OK && !group_current(g)) code = aborted(err);
@@ -36,7 +41,8 @@ enum qr_code group_go_on(struct qr_group *g, struct qr_err *err) {
 static enum qr_code noted(struct qr_group *g, enum qr_code code, const struct qr_err *err) {
     if (code == QR_OK || code == QR_ABORTED || !err) return code;
     lock(g);
-    if (code == QR_CANCELLED && !g->solo && !g->leave) { /* nothing more comes from this thread: the goodbye need not wait */
+    /* nothing more comes from this thread: the goodbye need not wait */
+    if (code == QR_CANCELLED && !g->solo && !g->leave) {
         g->leave = true;
         group_wake_control(g);
     }
@@ -98,7 +104,9 @@ void group_on_suspend(struct qr_group *g) {
 
 static bool has_base(const struct qr_group *g) {
     const struct qr_begin *b = &g->generation->begin;
-    return !b->from_checkpoint && !g->held.stateless && g->held.applied_reductions == b->base_reductions && memcmp(g->held.digest, b->base_digest, sizeof g->held.digest) == 0;
+    return !b->from_checkpoint && !g->held.stateless &&
+           g->held.applied_reductions == b->base_reductions &&
+           memcmp(g->held.digest, b->base_digest, sizeof g->held.digest) == 0;
 }
 
 void group_on_begin(struct qr_group *g) {
@@ -107,8 +115,11 @@ void group_on_begin(struct qr_group *g) {
     g->ledger.open = false;
     const struct qr_begin_member *me = &b->member[gen->rank];
     struct qr_held own;
-    if (!b->from_checkpoint && !has_base(g) && !g->held.stateless && g->held.applied_reductions == b->base_reductions) qr_count(QR_WRONG_STATES, 1);
-    if (b->from_checkpoint) g->held = (struct qr_held){.stateless = true}; /* until it has read one: nobody goes on from what it had */
+    if (!b->from_checkpoint && !has_base(g) && !g->held.stateless &&
+        g->held.applied_reductions == b->base_reductions)
+        qr_count(QR_WRONG_STATES, 1);
+    /* until it has read one: nobody goes on from what it had */
+    if (b->from_checkpoint) g->held = (struct qr_held){.stateless = true};
     if (has_base(g) && me->keep) {
         g->ledger.n = g->ledger.n_taken;
         handover_begun(g, me->kept, me->n_kept, group_runs(g, &own) ? own.n_runs : 0);
@@ -158,10 +169,12 @@ bool qr_group_leads_for_all(struct qr_group *g) {
     return yes;
 }
 
-enum qr_code qr_group_ready(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], size_t max_micro_batches, struct qr_err *err) {
+enum qr_code qr_group_ready(struct qr_group *g, uint64_t reductions, const uint8_t digest[16],
+                            size_t max_micro_batches, struct qr_err *err) {
     lock(g);
     make_room(&g->ledger, max_micro_batches);
-    g->held = (struct qr_held){.applied_reductions = reductions, .committed_reductions = reductions};
+    g->held =
+        (struct qr_held){.applied_reductions = reductions, .committed_reductions = reductions};
     memcpy(g->held.digest, digest, sizeof g->held.digest);
     drop_held(g);
     tell_held(g);
@@ -173,10 +186,12 @@ enum qr_code qr_group_ready(struct qr_group *g, uint64_t reductions, const uint8
 
 static void members_of(struct qr_group *g) {
     const struct qr_begin *begin = &g->generation->begin;
-    for (uint32_t r = 0; r < begin->n_members; r++) g->members[r] = group_peer(g, &begin->member[r].name, begin->member[r].data_port);
+    for (uint32_t r = 0; r < begin->n_members; r++)
+        g->members[r] = group_peer(g, &begin->member[r].name, begin->member[r].data_port);
 }
 
-/* Who gives whom the state: the j-th member that lacks the base is served by the j-th holder, modulo holders. Rank of the server, or n. */
+/* Who gives whom the state: the j-th member that lacks the base is served by the j-th holder,
+ * modulo holders. Rank of the server, or n. */
 static uint32_t server_of(const struct qr_begin *b, uint32_t rank) {
     uint32_t n_holders = 0, j = 0, at = 0;
     for (uint32_t r = 0; r < b->n_members; r++) {
@@ -204,10 +219,14 @@ static void describe(struct qr_group *g, struct qr_group_start *ret) {
     g->lingered_ns = 0;
     g->trainer = pthread_self();
     if (!g->faults.own_schedule) g->wish = (enum qr_allreduce)b->common.allreduce;
-    *ret = (struct qr_group_start){.epochs = b->common.epochs,
-                                   .view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
-                                   .base_reductions = b->base_reductions, .whole = b->n_members == g->o.n_peers, .reload = b->from_checkpoint, .first = g->first,
-                                   .fetch = !b->from_checkpoint && !has_base(g)};
+    *ret = (struct qr_group_start){
+        .epochs = b->common.epochs,
+        .view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
+        .base_reductions = b->base_reductions,
+        .whole = b->n_members == g->o.n_peers,
+        .reload = b->from_checkpoint,
+        .first = g->first,
+        .fetch = !b->from_checkpoint && !has_base(g)};
     memcpy(ret->base_digest, b->base_digest, sizeof ret->base_digest);
     ret->give = !ret->fetch && !ret->reload && gives(gen);
     for (uint32_t r = 0; r < b->n_members; r++) ret->view.index[r] = b->member[r].name.index;
@@ -215,19 +234,22 @@ static void describe(struct qr_group *g, struct qr_group_start *ret) {
     group_data_again(g);
 }
 
-static enum qr_code wait_for_begin(struct qr_group *g, int64_t deadline_ns, struct qr_group_start *ret, struct qr_err *err) {
+static enum qr_code wait_for_begin(struct qr_group *g, int64_t deadline_ns,
+                                   struct qr_group_start *ret, struct qr_err *err) {
     uint64_t left = g->joined;
     enum qr_code code = QR_OK;
     qr_mesh_leave(g->mesh);
     lock(g);
     g->joined = 0;
-    while ((code = group_why_stop(g, err)) == QR_OK && !g->done.is && !(g->begun && g->serial > left)) {
+    while ((code = group_why_stop(g, err)) == QR_OK && !g->done.is &&
+           !(g->begun && g->serial > left)) {
         struct qr_gen_id promised;
         bool awaits = qr_member_awaits_begin(g->member, &promised);
         unlock(g);
         qr_mesh_await(g->mesh, awaits ? &promised : NULL);
         if (group_awake_ns(g) >= deadline_ns)
-            code = qr_fail(err, QR_DEADLINE_EXCEEDED, "no group formed within %" PRId64 " s", g->o.form_timeout_ns / QR_SECOND);
+            code = qr_fail(err, QR_DEADLINE_EXCEEDED, "no group formed within %" PRId64 " s",
+                           g->o.form_timeout_ns / QR_SECOND);
         else code = qr_mesh_idle(g->mesh, group_clock_of(g, deadline_ns), err);
         lock(g);
         if (code != QR_OK) break;
@@ -248,7 +270,9 @@ static void tell_view(const struct qr_group *g) {
 static enum qr_code join_solo(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
     lock(g);
     enum qr_code code = group_why_stop(g, err);
-    *ret = (struct qr_group_start){.view = g->view, .epochs = g->planned, .base_reductions = g->held.applied_reductions,
+    *ret = (struct qr_group_start){.view = g->view,
+                                   .epochs = g->planned,
+                                   .base_reductions = g->held.applied_reductions,
                                    .whole = true};
     memcpy(ret->base_digest, g->held.digest, sizeof ret->base_digest);
     unlock(g);
@@ -264,7 +288,8 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
         code = wait_for_begin(g, deadline_ns, ret, err);
         if (code != QR_OK || ret->done) break;
         int64_t by_ns = group_now_ns(g) + CONNECT_NS;
-        code = qr_mesh_form(g->mesh, &g->joined_id, g->members, ret->view.n_members, ret->view.rank, by_ns, err);
+        code = qr_mesh_form(g->mesh, &g->joined_id, g->members, ret->view.n_members, ret->view.rank,
+                            by_ns, err);
     }
     if (code != QR_OK) return noted(g, code, err);
     if (ret->done) return QR_OK;
@@ -300,7 +325,8 @@ enum qr_code qr_group_give(struct qr_group *g, struct qr_bytes state, struct qr_
     for (uint32_t r = 0; code == QR_OK && r < gen->begin.n_members; r++)
         if (server_of(&gen->begin, r) == gen->rank) to[n++] = r;
     unlock(g);
-    for (uint32_t i = 0; i < n && code == QR_OK; i++) code = qr_mesh_give(g->mesh, to[i], state, group_now_ns(g) + TRANSFER_NS, err);
+    for (uint32_t i = 0; i < n && code == QR_OK; i++)
+        code = qr_mesh_give(g->mesh, to[i], state, group_now_ns(g) + TRANSFER_NS, err);
     return noted(g, code, err);
 }
 
@@ -310,12 +336,14 @@ enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_er
     uint32_t from = code == QR_OK ? server_of(&g->generation->begin, g->generation->rank) : 0;
     bool nobody = code == QR_OK && from >= g->generation->begin.n_members;
     unlock(g);
-    if (nobody) return noted(g, qr_fail(err, QR_INTERNAL, "a generation began whose base nobody has"), err);
+    if (nobody)
+        return noted(g, qr_fail(err, QR_INTERNAL, "a generation began whose base nobody has"), err);
     if (code == QR_OK) code = qr_mesh_fetch(g->mesh, from, ret, group_now_ns(g) + TRANSFER_NS, err);
     return noted(g, code, err);
 }
 
-enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], struct qr_err *err) {
+enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions, const uint8_t digest[16],
+                            struct qr_err *err) {
     lock(g);
     enum qr_code code = group_go_on(g, err);
     if (code == QR_ABORTED && g->faults.apply_anyway) code = QR_OK;
@@ -326,7 +354,8 @@ enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions, const uint8
         drop_held(g);
         g->ledger.dropped = g->handover.known = false;
         /* the state before the applied one is committed: a reduction based on it has passed */
-        g->held = (struct qr_held){.applied_reductions = reductions, .committed_reductions = reductions ? reductions - 1 : 0};
+        g->held = (struct qr_held){.applied_reductions = reductions,
+                                   .committed_reductions = reductions ? reductions - 1 : 0};
         memcpy(g->held.digest, digest, sizeof g->held.digest);
         tell_held(g);
     }
@@ -334,7 +363,8 @@ enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions, const uint8
     return noted(g, code, err);
 }
 
-enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions, const uint8_t digest[16], struct qr_err *err) {
+enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions, const uint8_t digest[16],
+                               struct qr_err *err) {
     enum qr_code code = qr_group_apply(g, reductions, digest, err);
     if (code != QR_OK) return code;
     lock(g);
@@ -346,8 +376,10 @@ enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions, const ui
 
 /* ---- micro-batches ---- */
 
-/* The first micro-batch of rank r and of those after it: micro-batches are shared out in proportion to speed, rounded to the nearest, so that what the clocks
- * of equals differ by moves none; one whose speed is not known counts as the mean. Nobody counts for less than a sixteenth of the mean. */
+/* The first micro-batch of rank r and of those after it: micro-batches are shared out in proportion
+ * to speed, rounded to the nearest, so that what the clocks of equals differ by moves none; one
+ * whose speed is not known counts as the mean. Nobody counts for less than a sixteenth of the mean.
+ */
 static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_micro_batches) {
     const uint64_t *speed = g->shares.speed;
     uint32_t n = g->view.n_members;
@@ -359,7 +391,8 @@ static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_mic
         if (r < rank) before += weight;
         all += weight;
     }
-    return (uint64_t)((2 * (unsigned __int128)n_micro_batches * before + all) / (2 * (unsigned __int128)all));
+    return (uint64_t)((2 * (unsigned __int128)n_micro_batches * before + all) /
+                      (2 * (unsigned __int128)all));
 }
 
 enum { FORGET_REDUCTIONS = 64 };
@@ -367,14 +400,17 @@ enum { FORGET_REDUCTIONS = 64 };
 void qr_group_weigh(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns) {
     uint64_t count[QR_MAX_MEMBERS];
     /* the first reduction of a generation is shared out by its Begin */
-    if (g->solo || g->view.n_members < 2 || g->held.applied_reductions <= g->base_reductions + 1) return;
-    for (uint32_t r = 0; r < g->view.n_members; r++) count[r] = first_of(g, r + 1, n_micro_batches) - first_of(g, r, n_micro_batches);
+    if (g->solo || g->view.n_members < 2 || g->held.applied_reductions <= g->base_reductions + 1)
+        return;
+    for (uint32_t r = 0; r < g->view.n_members; r++)
+        count[r] = first_of(g, r + 1, n_micro_batches) - first_of(g, r, n_micro_batches);
     uint64_t mean = 0;
     for (uint32_t r = 0; r < g->view.n_members; r++) mean += g->shares.speed[r] / g->view.n_members;
     for (uint32_t r = 0; r < g->view.n_members; r++) {
         uint64_t *speed = &g->shares.speed[r], now = (count[r] << 30) / (ns[r] + 1) + 1;
         if (count[r] && now < UINT64_C(1) << 50) *speed = *speed ? (7 * *speed + now) / 8 : now;
-        /* who got no micro-batch was not measured: what was a slow start is forgotten, until it gets one again */
+        /* who got no micro-batch was not measured: what was a slow start is forgotten, until it
+         * gets one again */
         if (!count[r] && *speed && *speed < mean) *speed += (mean - *speed) / FORGET_REDUCTIONS + 1;
         qr_peer_speed(g->view.index[r], (double)*speed * 1e9 / (double)(1 << 30));
     }
@@ -385,14 +421,17 @@ static void assign(struct qr_group *g, uint64_t n_micro_batches) {
     struct ledger *l = &g->ledger;
     make_room(l, n_micro_batches);
     if (!g->solo && g->held.applied_reductions == g->generation->begin.base_reductions) {
-        qr_generation_micro_batches(&g->generation->begin, g->generation->rank, n_micro_batches, l->mine);
+        qr_generation_micro_batches(&g->generation->begin, g->generation->rank, n_micro_batches,
+                                    l->mine);
         return;
     }
     for (uint32_t r = 0; r <= g->view.n_members; r++) l->first[r] = first_of(g, r, n_micro_batches);
-    for (uint64_t b = 0; b < n_micro_batches; b++) l->mine[b] = b >= l->first[g->view.rank] && b < l->first[g->view.rank + 1];
+    for (uint64_t b = 0; b < n_micro_batches; b++)
+        l->mine[b] = b >= l->first[g->view.rank] && b < l->first[g->view.rank + 1];
 }
 
-enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batches, size_t *ret_left, struct qr_err *err) {
+enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batches, size_t *ret_left,
+                                     struct qr_err *err) {
     struct ledger *l = &g->ledger;
     lock(g);
     enum qr_code code = group_go_on(g, err);
@@ -400,7 +439,9 @@ enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batche
         assign(g, n_micro_batches);
         for (size_t i = 0; i < l->n_taken && code == QR_OK; i++) {
             if (l->micro_batch[i] >= n_micro_batches || !l->mine[l->micro_batch[i]])
-                code = qr_fail(err, QR_INTERNAL, "micro-batch %" PRIu64 " was computed here and is somebody else's", l->micro_batch[i]);
+                code = qr_fail(err, QR_INTERNAL,
+                               "micro-batch %" PRIu64 " was computed here and is somebody else's",
+                               l->micro_batch[i]);
             else l->mine[l->micro_batch[i]] = 0;
         }
     }
@@ -457,7 +498,8 @@ void qr_group_expect(struct qr_group *g, int64_t micro_batch_ns) {
 /* ---- sums ---- */
 
 /* Asked to leave with all that was taken in c. */
-static enum qr_code leaves(struct qr_group *g, const struct qr_contribution *c, struct qr_err *err) {
+static enum qr_code leaves(struct qr_group *g, const struct qr_contribution *c,
+                           struct qr_err *err) {
     lock(g);
     handover_prepare(g, c);
     unlock(g);
@@ -475,7 +517,8 @@ static enum qr_code refused(struct qr_group *g, struct qr_err *err) {
     return aborted(err);
 }
 
-enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum, struct qr_err *err) {
+enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum,
+                             struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     lock(g);
@@ -497,7 +540,8 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
 
 /* ---- the end ---- */
 
-enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error, int64_t timeout_ns, struct qr_err *err) {
+enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error,
+                           int64_t timeout_ns, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     bool leads = g->view.rank == 0, failed = leader_error && leader_error->code != QR_OK;
@@ -513,18 +557,26 @@ enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error
     }
     while (code == QR_OK && !g->done.is) {
         unlock(g);
-        if (group_awake_ns(g) >= deadline_ns && leads) return QR_OK; /* the work is written: late goodbyes change nothing */
+        /* the work is written: late goodbyes change nothing */
+        if (group_awake_ns(g) >= deadline_ns && leads) return QR_OK;
         if (group_awake_ns(g) >= deadline_ns)
-            return qr_fail(err, QR_DEADLINE_EXCEEDED, "worker %" PRIu32 ", which leads, did not say within %" PRId64 " s that everything is written",
+            return qr_fail(err, QR_DEADLINE_EXCEEDED,
+                           "worker %" PRIu32 ", which leads, did not say within %" PRId64
+                           " s that everything is written",
                            g->view.index[0], timeout_ns / QR_SECOND);
         code = qr_mesh_idle(g->mesh, group_clock_of(g, deadline_ns), err);
         lock(g);
-        if (g->done.is) code = g->done.code == QR_OK ? QR_OK : qr_fail(err, g->done.code, "%s", g->done.text);
-        else if (code == QR_ABORTED && leads && g->end_code == QR_OK) code = QR_OK; /* all is written, and Done is on its way */
+        if (g->done.is)
+            code = g->done.code == QR_OK ? QR_OK : qr_fail(err, g->done.code, "%s", g->done.text);
+        else if (code == QR_ABORTED && leads && g->end_code == QR_OK)
+            code = QR_OK; /* all is written, and Done is on its way */
     }
-    if (code == QR_OK && g->done.is && g->done.code != QR_OK) code = qr_fail(err, g->done.code, "%s", g->done.text);
+    if (code == QR_OK && g->done.is && g->done.code != QR_OK)
+        code = qr_fail(err, g->done.code, "%s", g->done.text);
     unlock(g);
     return code;
 }
 
-const char *qr_group_schedule_name(const struct qr_group *g, size_t n) { return qr_schedule_name(g->wish, g->view.n_members, n); }
+const char *qr_group_schedule_name(const struct qr_group *g, size_t n) {
+    return qr_schedule_name(g->wish, g->view.n_members, n);
+}

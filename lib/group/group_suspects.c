@@ -1,19 +1,24 @@
-/* group/group_suspects.c — after deaths in a reduction: which micro-batches may be their cause, and that the others
- * know of one before it is computed. membership/protocol.md §8 has the reasons. */
+/* group/group_suspects.c — after deaths in a reduction: which micro-batches may be their cause, and
+ * that the others know of one before it is computed. membership/protocol.md §8 has the reasons. */
 #include <string.h>
 
 #include "group/group_impl.h"
 
-#define QUARANTINE_NS (500 * QR_MS)   /* before a micro-batch is tried a third time: kills that come in a burst find it in nobody's hands */
-#define WORTH_NAMING_NS (5 * QR_MS)   /* of work: shorter micro-batches are named several at a time */
-#define HEARD_WITHIN_NS (200 * QR_MS) /* then it is computed unheard: a member that is silent is dropped after 1.25 s */
+/* before a micro-batch is tried a third time: kills that come in a burst find it in nobody's hands
+ */
+#define QUARANTINE_NS (500 * QR_MS)
+/* of work: shorter micro-batches are named several at a time */
+#define WORTH_NAMING_NS (5 * QR_MS)
+/* then it is computed unheard: a member that is silent is dropped after 1.25 s */
+#define HEARD_WITHIN_NS (200 * QR_MS)
 
 static unsigned deaths_of(const struct qr_group *g, uint64_t micro_batch) {
     if (g->solo || g->held.applied_reductions != g->generation->begin.base_reductions) return 0;
     return qr_deaths_of(&g->generation->begin.deaths, micro_batch);
 }
 
-/* Stable; what has been taken stays where it is. Without deaths all are plain, and nothing is done. */
+/* Stable; what has been taken stays where it is. Without deaths all are plain, and nothing is done.
+ */
 void group_sort_micro_batches(struct qr_group *g) {
     struct ledger *l = &g->ledger;
     l->plain = l->owned = l->limit = l->n;
@@ -44,7 +49,8 @@ void group_suspects_news(struct qr_group *g) {
     if (!g->quit) g->data->ops->wake(g->data);
 }
 
-/* Micro-batches that have been named are not computed unnamed any more. More runs than there is room for become one over all. */
+/* Micro-batches that have been named are not computed unnamed any more. More runs than there is
+ * room for become one over all. */
 static void runs_of_mine(const struct qr_group *g, struct qr_death *ret) {
     const struct ledger *l = &g->ledger;
     ret->n_runs = 0;
@@ -59,7 +65,9 @@ static void runs_of_mine(const struct qr_group *g, struct qr_death *ret) {
             ret->run[ret->n_runs++] = (struct qr_run){.first = b, .count = 1, .stride = 1};
         } else {
             ret->n_runs = 1;
-            ret->run[0] = (struct qr_run){.first = ret->run[0].first, .count = l->n_micro_batches - ret->run[0].first, .stride = 1};
+            ret->run[0] = (struct qr_run){.first = ret->run[0].first,
+                                          .count = l->n_micro_batches - ret->run[0].first,
+                                          .stride = 1};
             return;
         }
     }
@@ -70,14 +78,17 @@ void group_owned(void *ctx, uint32_t rank, struct qr_death *ret) {
     struct ledger *l = &g->ledger;
     ret->n_runs = 0;
     if (l->serial == g->serial && l->n_micro_batches == 0) return;
-    if (l->serial != g->serial || l->reductions != g->held.applied_reductions) { /* it was faster than this member */
+    /* it was faster than this member */
+    if (l->serial != g->serial || l->reductions != g->held.applied_reductions) {
         ret->n_runs = 1;
         ret->run[0] = (struct qr_run){.first = 0, .count = UINT64_C(1) << 40, .stride = 1};
         return;
     }
-    if (g->held.applied_reductions == g->generation->begin.base_reductions) qr_generation_micro_batches(&g->generation->begin, rank, l->n_micro_batches, l->mine);
+    if (g->held.applied_reductions == g->generation->begin.base_reductions)
+        qr_generation_micro_batches(&g->generation->begin, rank, l->n_micro_batches, l->mine);
     else
-        for (uint64_t b = 0; b < l->n_micro_batches; b++) l->mine[b] = b >= l->first[rank] && b < l->first[rank + 1];
+        for (uint64_t b = 0; b < l->n_micro_batches; b++)
+            l->mine[b] = b >= l->first[rank] && b < l->first[rank + 1];
     runs_of_mine(g, ret);
 }
 
@@ -91,7 +102,8 @@ static void name(struct qr_group *g, const struct qr_in_flight *in_flight) {
 }
 
 /* Until then, or *go_on is false. */
-static enum qr_code idle_until(struct qr_group *g, int64_t until_ns, const bool *go_on, struct qr_err *err) {
+static enum qr_code idle_until(struct qr_group *g, int64_t until_ns, const bool *go_on,
+                               struct qr_err *err) {
     enum qr_code code = QR_OK;
     while (code == QR_OK && *go_on && group_now_ns(g) < until_ns) {
         pthread_mutex_unlock(&g->lock);
@@ -108,11 +120,13 @@ static enum qr_code await_heard(struct qr_group *g, struct qr_err *err) {
     return code;
 }
 
-enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_left, struct qr_err *err) {
+enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_left,
+                              struct qr_err *err) {
     struct ledger *l = &g->ledger;
     pthread_mutex_lock(&g->lock);
     enum qr_code code = group_go_on(g, err);
-    if (g->in_flight.n) name(g, &(struct qr_in_flight){0}); /* what it named is computed, or will not be */
+    /* what it named is computed, or will not be */
+    if (g->in_flight.n) name(g, &(struct qr_in_flight){0});
     if (l->n_taken < l->limit || l->limit == l->n || code != QR_OK) {
         if (code == QR_OK) *ret_left = l->limit - l->n_taken;
         pthread_mutex_unlock(&g->lock);
@@ -120,11 +134,17 @@ enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_
     }
     struct qr_in_flight in_flight = {.reductions = g->held.applied_reductions};
     const bool alone = l->limit >= l->owned, always = true;
-    size_t many = alone ? 1 : at_once, short_ones = !alone && g->micro_batch_ns > 0 ? (size_t)(WORTH_NAMING_NS / g->micro_batch_ns) : 0, end = alone ? l->n : l->owned;
+    size_t many = alone ? 1 : at_once,
+           short_ones =
+               !alone && g->micro_batch_ns > 0 ? (size_t)(WORTH_NAMING_NS / g->micro_batch_ns) : 0,
+           end = alone ? l->n : l->owned;
     if (short_ones > many) many = short_ones;
-    if (alone && g->view.n_members > 1) code = idle_until(g, g->begun_ns + QUARANTINE_NS, &always, err);
+    if (alone && g->view.n_members > 1)
+        code = idle_until(g, g->begun_ns + QUARANTINE_NS, &always, err);
     memcpy(in_flight.digest, g->held.digest, sizeof in_flight.digest);
-    for (size_t i = l->limit; i < end && in_flight.n < many && in_flight.n < QR_MESSAGE_MAX_IN_FLIGHT; i++) in_flight.micro_batch[in_flight.n++] = l->micro_batch[i];
+    for (size_t i = l->limit;
+         i < end && in_flight.n < many && in_flight.n < QR_MESSAGE_MAX_IN_FLIGHT; i++)
+        in_flight.micro_batch[in_flight.n++] = l->micro_batch[i];
     if (code == QR_OK) {
         name(g, &in_flight);
         code = await_heard(g, err);

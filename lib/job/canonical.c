@@ -10,7 +10,8 @@ const char *qr_contract_name(enum qr_precision p) { return p == QR_DOUBLE ? "f64
 
 static void add(struct qr_job_canonical *c, const char *name, struct qr_buf *value) {
     c->fields = qr_xreallocarray(c->fields, c->n + 1, sizeof *c->fields);
-    c->fields[c->n++] = (struct qr_job_field){.name = qr_xstrdup(name), .value = qr_xstrdup(qr_buf_string(value))};
+    c->fields[c->n++] =
+        (struct qr_job_field){.name = qr_xstrdup(name), .value = qr_xstrdup(qr_buf_string(value))};
     qr_buf_clear(value);
 }
 
@@ -22,15 +23,17 @@ static void put_digest(struct qr_buf *b, const void *p, size_t n) {
     qr_buf_puts(b, hex);
 }
 
-/* Every gate, argument and control in program order: what the circuit is, however it was written down. */
+/* Every gate, argument and control in program order: what the circuit is, however it was written
+ * down. */
 static void put_gates(struct qr_buf *b, const struct qr_circuit *c) {
     for (size_t i = 0; i < c->n_gates; i++) {
         const struct qr_gate *g = &c->gates[i];
         qr_buf_printf(b, "%s %u %u g%.17g c%llx=%llx", qr_gate_info(g->kind)->name, g->targets[0],
-                      g->n_targets > 1 ? g->targets[1] : 0, g->global_shift, (unsigned long long)g->controls,
-                      (unsigned long long)g->control_values);
+                      g->n_targets > 1 ? g->targets[1] : 0, g->global_shift,
+                      (unsigned long long)g->controls, (unsigned long long)g->control_values);
         for (unsigned k = 0; k < g->n_args; k++)
-            qr_buf_printf(b, " %d:%u*%.17g", (int)g->args[k].kind, g->args[k].index, g->args[k].scale);
+            qr_buf_printf(b, " %d:%u*%.17g", (int)g->args[k].kind, g->args[k].index,
+                          g->args[k].scale);
         qr_buf_puts(b, "\n");
     }
     for (unsigned i = 0; i < c->n_params; i++) qr_buf_printf(b, "%s\n", c->param_names[i]);
@@ -40,26 +43,31 @@ static void add_circuit(struct qr_job_canonical *c, const struct qr_job *job, st
     if (!job->has_quantum) return;
     struct qr_buf gates = {0};
     put_gates(&gates, job->circuit);
-    qr_buf_printf(v, "%u qubits, %zu gates, %u parameters, sha256 ", job->circuit->n_qubits, job->circuit->n_gates,
-                  job->circuit->n_params);
+    qr_buf_printf(v, "%u qubits, %zu gates, %u parameters, sha256 ", job->circuit->n_qubits,
+                  job->circuit->n_gates, job->circuit->n_params);
     put_digest(v, gates.p, gates.n);
     qr_buf_free(&gates);
     add(c, "circuit", v);
-    for (size_t i = 0; i < job->n_readouts; i++) qr_buf_printf(v, "%s%s", i ? "; " : "", job->readouts[i].text);
+    for (size_t i = 0; i < job->n_readouts; i++)
+        qr_buf_printf(v, "%s%s", i ? "; " : "", job->readouts[i].text);
     add(c, "readouts", v);
     qr_buf_printf(v, "%u", job->n_filters);
     add(c, "filters", v);
 }
 
-static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_options *o, struct qr_buf *v) {
+static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_options *o,
+                          struct qr_buf *v) {
     char momentum[32], rho[32], beta_1[32], beta_2[32], epsilon[32];
     qr_number_text(o->momentum, momentum);
     qr_number_text(o->rho, rho);
     qr_number_text(o->beta_1, beta_1);
     qr_number_text(o->beta_2, beta_2);
     qr_number_text(o->epsilon, epsilon);
-    qr_buf_printf(v, "%s momentum=%s nesterov=%d rho=%s centered=%d beta_1=%s beta_2=%s epsilon=%s amsgrad=%d", qr_optimizer_names[o->kind], momentum, o->nesterov,
-                  rho, o->centered, beta_1, beta_2, epsilon, o->amsgrad);
+    qr_buf_printf(
+        v,
+        "%s momentum=%s nesterov=%d rho=%s centered=%d beta_1=%s beta_2=%s epsilon=%s amsgrad=%d",
+        qr_optimizer_names[o->kind], momentum, o->nesterov, rho, o->centered, beta_1, beta_2,
+        epsilon, o->amsgrad);
     add(c, "optimizer", v);
     char rate[32]; /* as people wrote it: a mismatch is shown to them */
     qr_number_text(o->learning_rate, rate);
@@ -67,12 +75,14 @@ static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_
     add(c, "learning_rate", v);
     const struct qr_rate_schedule *s = &o->schedule;
     if (s->kind != QR_SCHEDULE_CONSTANT) {
-        qr_buf_printf(v, "%d decay_steps=%llu decay_rate=%.17g staircase=%d alpha=%.17g", (int)s->kind,
-                      (unsigned long long)s->decay_steps, s->decay_rate, s->staircase, s->alpha);
+        qr_buf_printf(v, "%d decay_steps=%llu decay_rate=%.17g staircase=%d alpha=%.17g",
+                      (int)s->kind, (unsigned long long)s->decay_steps, s->decay_rate, s->staircase,
+                      s->alpha);
         add(c, "schedule", v);
     }
     if (o->clipvalue > 0 || o->clipnorm > 0 || o->global_clipnorm > 0) {
-        qr_buf_printf(v, "value=%.17g norm=%.17g global=%.17g", o->clipvalue, o->clipnorm, o->global_clipnorm);
+        qr_buf_printf(v, "value=%.17g norm=%.17g global=%.17g", o->clipvalue, o->clipnorm,
+                      o->global_clipnorm);
         add(c, "clipping", v);
     }
 }
@@ -80,11 +90,13 @@ static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_
 static void add_train(struct qr_job_canonical *c, const struct qr_job *job, struct qr_buf *v) {
     const struct qr_train_spec *t = &job->train;
     for (size_t i = 0; i < job->n_dense; i++)
-        qr_buf_printf(v, "%s%u %s", i ? ", " : "", job->dense[i].units, qr_activation_names[job->dense[i].activation]);
+        qr_buf_printf(v, "%s%u %s", i ? ", " : "", job->dense[i].units,
+                      qr_activation_names[job->dense[i].activation]);
     if (job->n_dense) add(c, "dense", v);
     qr_buf_puts(v, qr_loss_names[t->loss]);
     add(c, "loss", v);
-    for (size_t i = 0; i < t->n_metrics; i++) qr_buf_printf(v, "%s%s", i ? ", " : "", qr_metric_names[t->metrics[i]]);
+    for (size_t i = 0; i < t->n_metrics; i++)
+        qr_buf_printf(v, "%s%s", i ? ", " : "", qr_metric_names[t->metrics[i]]);
     add(c, "metrics", v);
     qr_buf_printf(v, "%llu", (unsigned long long)t->batch_size);
     add(c, "batch_size", v);
@@ -93,13 +105,15 @@ static void add_train(struct qr_job_canonical *c, const struct qr_job *job, stru
     add_optimizer(c, &t->optimizer, v);
     if (t->early_stopping.on) {
         const struct qr_early_stopping *e = &t->early_stopping;
-        qr_buf_printf(v, "%s %s min_delta=%.17g patience=%llu restore_best=%d", e->monitor, e->maximize ? "max" : "min",
-                      e->min_delta, (unsigned long long)e->patience, e->restore_best);
+        qr_buf_printf(v, "%s %s min_delta=%.17g patience=%llu restore_best=%d", e->monitor,
+                      e->maximize ? "max" : "min", e->min_delta, (unsigned long long)e->patience,
+                      e->restore_best);
         add(c, "early_stopping", v);
     }
 }
 
-static void add_data(struct qr_job_canonical *c, const struct qr_dataset *d, const uint8_t initial[32], struct qr_buf *v) {
+static void add_data(struct qr_job_canonical *c, const struct qr_dataset *d,
+                     const uint8_t initial[32], struct qr_buf *v) {
     char hex[2 * QR_SHA256_BYTES + 1];
     qr_hex(d->digest, sizeof d->digest, hex);
     qr_buf_printf(v, "%zu samples, %zu train, sha256 %s", d->n_samples, d->n_train, hex);
@@ -110,11 +124,14 @@ static void add_data(struct qr_job_canonical *c, const struct qr_dataset *d, con
     add(c, "initial_weights", v);
 }
 
-/* The micro-batch was a block once: every hash in a checkpoint or result that was ever written has that name, so it stays there. */
-static const char *name_in_hash(const char *name) { return strcmp(name, "micro_batch_size") == 0 ? "block_size" : name; }
+/* The micro-batch was a block once: every hash in a checkpoint or result that was ever written has
+ * that name, so it stays there. */
+static const char *name_in_hash(const char *name) {
+    return strcmp(name, "micro_batch_size") == 0 ? "block_size" : name;
+}
 
-void qr_job_canonical(const struct qr_job *job, const struct qr_dataset *data, const uint8_t initial[32],
-                      struct qr_job_canonical *ret) {
+void qr_job_canonical(const struct qr_job *job, const struct qr_dataset *data,
+                      const uint8_t initial[32], struct qr_job_canonical *ret) {
     struct qr_buf v = {0}, text = {0};
     *ret = (struct qr_job_canonical){0};
     qr_buf_puts(&v, qr_contract_name(job->precision));
@@ -126,7 +143,8 @@ void qr_job_canonical(const struct qr_job *job, const struct qr_dataset *data, c
     add_circuit(ret, job, &v);
     add_train(ret, job, &v);
     add_data(ret, data, initial, &v);
-    for (size_t i = 0; i < ret->n; i++) qr_buf_printf(&text, "%s=%s\n", name_in_hash(ret->fields[i].name), ret->fields[i].value);
+    for (size_t i = 0; i < ret->n; i++)
+        qr_buf_printf(&text, "%s=%s\n", name_in_hash(ret->fields[i].name), ret->fields[i].value);
     qr_sha256(text.p, text.n, ret->hash);
     qr_hex(ret->hash, sizeof ret->hash, ret->hex);
     qr_buf_free(&v);

@@ -1,9 +1,10 @@
 /* job/canonical.h — the effective settings that can change a bit, as text, and the job hash.
  *
- * One line per field, "name=value", fixed order, numbers with 17 digits: contract, seed, micro_batch_size (in the hash by its old name, block_size), circuit, readouts,
- * filters, dense, loss, metrics, optimizer, batch_size, shuffle, data (manifest digest), initial_weights (digest) ... Not epochs, paths, intervals or worker counts.
- * The job hash is SHA-256 of that text. Two workers compare hashes and, when they differ, the fields
- * (membership/protocol.md §3).
+ * One line per field, "name=value", fixed order, numbers with 17 digits: contract, seed,
+ * micro_batch_size (in the hash by its old name, block_size), circuit, readouts, filters, dense,
+ * loss, metrics, optimizer, batch_size, shuffle, data (manifest digest), initial_weights (digest)
+ * ... Not epochs, paths, intervals or worker counts. The job hash is SHA-256 of that text. Two
+ * workers compare hashes and, when they differ, the fields (membership/protocol.md §3).
  */
 #ifndef QR_JOB_CANONICAL_H
 #define QR_JOB_CANONICAL_H
@@ -11,15 +12,18 @@
 #include "data/dataset.h"
 #include "job/job.h"
 
-struct qr_job_field { char *name, *value; };
+struct qr_job_field {
+    char *name, *value;
+};
 struct qr_job_canonical {
-    size_t n; struct qr_job_field *fields;
+    size_t n;
+    struct qr_job_field *fields;
     uint8_t hash[32];
     char hex[65];
 };
 /* initial: digest of the bytes of train.initial_weights, or NULL. */
-void qr_job_canonical(const struct qr_job *job, const struct qr_dataset *data, const uint8_t initial[32],
-                      struct qr_job_canonical *ret);
+void qr_job_canonical(const struct qr_job *job, const struct qr_dataset *data,
+                      const uint8_t initial[32], struct qr_job_canonical *ret);
 void qr_job_canonical_fini(struct qr_job_canonical *c);
 const char *qr_contract_name(enum qr_precision p); /* "f32-v1", "f64-v1" */
 

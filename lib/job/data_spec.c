@@ -6,7 +6,8 @@
 
 enum { MAX_ROUNDS = 1 << 20 };
 
-static enum qr_code opt_url(const struct qr_json *data, const char *key, const char **ret, struct qr_err *err) {
+static enum qr_code opt_url(const struct qr_json *data, const char *key, const char **ret,
+                            struct qr_err *err) {
     char path[48];
     snprintf(path, sizeof path, "data.%s", key);
     const struct qr_json *v = qr_json_get(data, key);
@@ -18,7 +19,8 @@ static enum qr_code opt_url(const struct qr_json *data, const char *key, const c
     return QR_OK;
 }
 
-static enum qr_code read_excitations(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
+static enum qr_code read_excitations(const struct qr_json *data, struct qr_job *job,
+                                     struct qr_err *err) {
     static const char *const keys[] = {"source", "rounds", "train_fraction"};
     uint64_t rounds = 20;
     if (qr_json_known(data, "data", keys, 3, err) != QR_OK ||
@@ -26,7 +28,8 @@ static enum qr_code read_excitations(const struct qr_json *data, struct qr_job *
         return err->code;
     if (!job->has_quantum || job->circuit->n_columns == 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "data.source: cluster-excitations makes one angle per qubit, but the model has no quantum layer with data gates");
+                       "data.source: cluster-excitations makes one angle per qubit, but the model "
+                       "has no quantum layer with data gates");
     job->data.rounds = (unsigned)rounds;
     job->data.qubits = job->circuit->n_columns;
     return QR_OK;
@@ -34,29 +37,37 @@ static enum qr_code read_excitations(const struct qr_json *data, struct qr_job *
 
 static enum qr_code read_file(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
     static const char *const keys[] = {"source", "url", "validation_url", "train_fraction"};
-    if (qr_json_known(data, "data", keys, 4, err) != QR_OK || opt_url(data, "url", &job->data.url, err) != QR_OK ||
+    if (qr_json_known(data, "data", keys, 4, err) != QR_OK ||
+        opt_url(data, "url", &job->data.url, err) != QR_OK ||
         opt_url(data, "validation_url", &job->data.validation_url, err) != QR_OK)
         return err->code;
-    if (!job->data.url) return qr_fail(err, QR_INVALID_ARGUMENT, "data.url is missing: give the path or URL of the data");
+    if (!job->data.url)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data.url is missing: give the path or URL of the data");
     if (job->data.validation_url && qr_json_get(data, "train_fraction"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "data: train_fraction and validation_url exclude each other; with validation_url all samples of url train");
+                       "data: train_fraction and validation_url exclude each other; with "
+                       "validation_url all samples of url train");
     return QR_OK;
 }
 
 enum qr_code qr_job_read_data(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
-    static const char *const sources[] = {"cluster-excitations", "npz", "csv"}; /* as enum qr_data_source */
+    /* as enum qr_data_source */
+    static const char *const sources[] = {"cluster-excitations", "npz", "csv"};
     if (!data) return qr_fail(err, QR_INVALID_ARGUMENT, "data is missing: give {\"source\": ...}");
     size_t source;
     job->data.train_fraction = 1;
     if (qr_json_want(data, "data", QR_JSON_OBJECT, err) != QR_OK ||
-        qr_json_choice(qr_json_get(data, "source"), "data.source", sources, 3, &source, err) != QR_OK)
+        qr_json_choice(qr_json_get(data, "source"), "data.source", sources, 3, &source, err) !=
+            QR_OK)
         return err->code;
     job->data.source = (enum qr_data_source)source;
     if ((source == QR_DATA_EXCITATIONS ? read_excitations : read_file)(data, job, err) != QR_OK ||
-        qr_job_opt_double(data, "data", "train_fraction", 0, 1, &job->data.train_fraction, err) != QR_OK)
+        qr_job_opt_double(data, "data", "train_fraction", 0, 1, &job->data.train_fraction, err) !=
+            QR_OK)
         return err->code;
     if (job->data.train_fraction <= 0)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "data.train_fraction must be above 0: nothing would train");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data.train_fraction must be above 0: nothing would train");
     return QR_OK;
 }

@@ -14,23 +14,23 @@ enum { MAX_JOB_BYTES = 64 << 20, MAX_MICRO_BATCH_SIZE = 4096, MAX_MICRO_BATCHES 
     char buf[160];                                                                                 \
     snprintf(buf, sizeof buf, "%s%s%s", where, *(where) ? "." : "", key)
 
-enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where, const char *key, int64_t min, int64_t max,
-                            int64_t *ret, struct qr_err *err) {
+enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where, const char *key,
+                            int64_t min, int64_t max, int64_t *ret, struct qr_err *err) {
     PATH(path, where, key);
     const struct qr_json *v = qr_json_get(o, key);
     return v ? qr_json_i64(v, path, min, max, ret, err) : QR_OK;
 }
 
-enum qr_code qr_job_opt_u64(const struct qr_json *o, const char *where, const char *key, uint64_t min, uint64_t max,
-                            uint64_t *ret, struct qr_err *err) {
+enum qr_code qr_job_opt_u64(const struct qr_json *o, const char *where, const char *key,
+                            uint64_t min, uint64_t max, uint64_t *ret, struct qr_err *err) {
     int64_t v = (int64_t)*ret;
     enum qr_code code = qr_job_opt_i64(o, where, key, (int64_t)min, (int64_t)max, &v, err);
     if (code == QR_OK) *ret = (uint64_t)v;
     return code;
 }
 
-enum qr_code qr_job_opt_double(const struct qr_json *o, const char *where, const char *key, double min, double max,
-                               double *ret, struct qr_err *err) {
+enum qr_code qr_job_opt_double(const struct qr_json *o, const char *where, const char *key,
+                               double min, double max, double *ret, struct qr_err *err) {
     PATH(path, where, key);
     const struct qr_json *v = qr_json_get(o, key);
     return v ? qr_json_double(v, path, min, max, ret, err) : QR_OK;
@@ -43,8 +43,9 @@ enum qr_code qr_job_opt_bool(const struct qr_json *o, const char *where, const c
     return v ? qr_json_bool(v, path, ret, err) : QR_OK;
 }
 
-enum qr_code qr_job_opt_choice(const struct qr_json *o, const char *where, const char *key, const char *const *names,
-                               size_t n, size_t *ret, struct qr_err *err) {
+enum qr_code qr_job_opt_choice(const struct qr_json *o, const char *where, const char *key,
+                               const char *const *names, size_t n, size_t *ret,
+                               struct qr_err *err) {
     PATH(path, where, key);
     const struct qr_json *v = qr_json_get(o, key);
     return v ? qr_json_choice(v, path, names, n, ret, err) : QR_OK;
@@ -62,7 +63,8 @@ static enum qr_code read_name(const struct qr_json *root, struct qr_job *job, st
              (name[i] >= '0' && name[i] <= '9') || (i > 0 && strchr("-_.", name[i]) != NULL);
     if (!ok)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "name: '%.80s' is no job name; use 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit",
+                       "name: '%.80s' is no job name; use 1 to 63 letters, digits, '-', '_' or "
+                       "'.', beginning with a letter or digit",
                        name);
     job->name = qr_xstrdup(name);
     return QR_OK;
@@ -73,22 +75,29 @@ static size_t default_micro_batch_size(const struct qr_job *job) {
     return job->circuit->n_qubits <= 11 ? 16 : 1; /* 16 while samples fill the lanes */
 }
 
-static enum qr_code read_micro_batches(const struct qr_json *root, struct qr_job *job, struct qr_err *err) {
+static enum qr_code read_micro_batches(const struct qr_json *root, struct qr_job *job,
+                                       struct qr_err *err) {
     uint64_t size = default_micro_batch_size(job);
-    if (qr_job_opt_u64(root, "", "micro_batch_size", 1, MAX_MICRO_BATCH_SIZE, &size, err) != QR_OK) return err->code;
+    if (qr_job_opt_u64(root, "", "micro_batch_size", 1, MAX_MICRO_BATCH_SIZE, &size, err) != QR_OK)
+        return err->code;
     job->micro_batch_size = size;
     if (job->train.batch_size / size >= MAX_MICRO_BATCHES)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.batch_size: %llu samples in micro-batches of %llu are more than %d of them a step; enlarge micro_batch_size",
-                       (unsigned long long)job->train.batch_size, (unsigned long long)size, MAX_MICRO_BATCHES);
+                       "train.batch_size: %llu samples in micro-batches of %llu are more than %d "
+                       "of them a step; enlarge micro_batch_size",
+                       (unsigned long long)job->train.batch_size, (unsigned long long)size,
+                       MAX_MICRO_BATCHES);
     return QR_OK;
 }
 
 static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, struct qr_err *err) {
-    static const char *const keys[] = {"name", "seed", "precision", "micro_batch_size", "model", "data", "train", "worker"};
+    static const char *const keys[] = {"name",  "seed", "precision", "micro_batch_size",
+                                       "model", "data", "train",     "worker"};
     static const char *const precisions[] = {"single", "double"};
     if (qr_json_want(root, "the job", QR_JSON_OBJECT, err) != QR_OK) return err->code;
-    if (qr_json_get(root, "block_size")) return qr_fail(err, QR_INVALID_ARGUMENT, "block_size is now micro_batch_size: the same number under that name");
+    if (qr_json_get(root, "block_size"))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "block_size is now micro_batch_size: the same number under that name");
     if (qr_json_known(root, "the job", keys, 8, err) != QR_OK) return err->code;
     size_t precision = 0;
     if (read_name(root, job, err) != QR_OK ||
@@ -96,7 +105,8 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
         qr_job_opt_choice(root, "", "precision", precisions, 2, &precision, err) != QR_OK ||
         qr_job_read_model(qr_json_get(root, "model"), job, err) != QR_OK ||
         qr_job_read_data(qr_json_get(root, "data"), job, err) != QR_OK ||
-        qr_job_read_train(qr_json_get(root, "train"), job, err) != QR_OK || read_micro_batches(root, job, err) != QR_OK)
+        qr_job_read_train(qr_json_get(root, "train"), job, err) != QR_OK ||
+        read_micro_batches(root, job, err) != QR_OK)
         return err->code;
     job->precision = precision ? QR_DOUBLE : QR_SINGLE;
     job->data.seed = job->seed;
@@ -105,7 +115,8 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
     return QR_OK;
 }
 
-enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret, struct qr_err *err) {
+enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
+                          struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     struct qr_job *job = qr_xcalloc(1, sizeof *job);
@@ -118,7 +129,8 @@ enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job 
 
 enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *err) {
     if (!url)
-        return qr_job_parse(qr_bytes_of(qr_builtin_job, sizeof qr_builtin_job - 1), "the built-in job", ret, err);
+        return qr_job_parse(qr_bytes_of(qr_builtin_job, sizeof qr_builtin_job - 1),
+                            "the built-in job", ret, err);
     struct qr_buf text = {0};
     enum qr_code code = qr_url_read(url, MAX_JOB_BYTES, &text, err);
     if (code == QR_OK) {
@@ -149,17 +161,26 @@ void qr_job_free(struct qr_job *job) {
 const char *qr_job_doubt(const struct qr_job *job) {
     bool softmax = job->n_dense && job->dense[job->n_dense - 1].activation == QR_SOFTMAX;
     if (job->train.loss != QR_CATEGORICAL_CROSSENTROPY || softmax) return NULL;
-    return "train.loss: categorical_crossentropy takes the last layer's values for probabilities, and its activation is no softmax: values below 0 give no "
+    return "train.loss: categorical_crossentropy takes the last layer's values for probabilities, "
+           "and its activation is no softmax: values below 0 give no "
            "meaningful loss; give the last dense layer \"activation\": \"softmax\"";
 }
 
-enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns, struct qr_model **ret,
-                          struct qr_err *err) {
+enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns,
+                          struct qr_model **ret, struct qr_err *err) {
     const struct qr_model_options opt = {
-        .circuit = job->circuit, .readouts = job->readouts, .n_readouts = job->n_readouts,
-        .n_filters = job->n_filters, .n_inputs = (unsigned)n_columns, .dense = job->dense, .n_dense = job->n_dense,
-        .loss = job->train.loss, .metrics = job->train.metrics, .n_metrics = job->train.n_metrics,
-        .sim = {.precision = job->precision, .isa = isa}, .micro_batch_size = job->micro_batch_size,
+        .circuit = job->circuit,
+        .readouts = job->readouts,
+        .n_readouts = job->n_readouts,
+        .n_filters = job->n_filters,
+        .n_inputs = (unsigned)n_columns,
+        .dense = job->dense,
+        .n_dense = job->n_dense,
+        .loss = job->train.loss,
+        .metrics = job->train.metrics,
+        .n_metrics = job->train.n_metrics,
+        .sim = {.precision = job->precision, .isa = isa},
+        .micro_batch_size = job->micro_batch_size,
     };
     return qr_model_new(&opt, ret, err);
 }
@@ -175,14 +196,17 @@ enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struc
     opt.n_columns = job->has_quantum ? job->circuit->n_columns : 0; /* 0: as many as the data has */
     opt.more_columns = job->data_may_be_wider;
     opt.n_outputs = n_outputs(job);
-    opt.one_label_for_all = job->train.loss != QR_CATEGORICAL_CROSSENTROPY; /* as Keras broadcasts; class numbers are for that loss alone */
+    /* as Keras broadcasts; class numbers are for that loss alone */
+    opt.one_label_for_all = job->train.loss != QR_CATEGORICAL_CROSSENTROPY;
     struct qr_dataset d;
     enum qr_code code = qr_dataset_load(&opt, &d, err);
     if (code != QR_OK) return code;
     size_t n_validate = d.n_samples - d.n_train;
     if (n_validate / job->micro_batch_size >= MAX_MICRO_BATCHES) {
         qr_dataset_fini(&d);
-        return qr_fail(err, QR_INVALID_ARGUMENT, "data: %zu validation samples in micro-batches of %zu are more than %d of them; enlarge micro_batch_size",
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data: %zu validation samples in micro-batches of %zu are more than %d of "
+                       "them; enlarge micro_batch_size",
                        n_validate, job->micro_batch_size, MAX_MICRO_BATCHES);
     }
     *ret = d;

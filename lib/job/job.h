@@ -1,7 +1,7 @@
 /* job/job.h — the job file → checked options of model, data and training.
  *
- * Unknown keys are refused with the nearest known name, wrong types and ranges with the path of the value. Everything is checked
- * before anything runs. Ownership: a job owns all that it points to.
+ * Unknown keys are refused with the nearest known name, wrong types and ranges with the path of the
+ * value. Everything is checked before anything runs. Ownership: a job owns all that it points to.
  */
 #ifndef QR_JOB_JOB_H
 #define QR_JOB_JOB_H
@@ -13,17 +13,18 @@
 
 struct qr_early_stopping {
     bool on;
-    char monitor[32];   /* "val_loss" or "val_<metric>" */
+    char monitor[32]; /* "val_loss" or "val_<metric>" */
     bool maximize;
     double min_delta;
     uint64_t patience;
-    bool restore_best;  /* keep the best state */
+    bool restore_best; /* keep the best state */
 };
 
 struct qr_train_spec {
     uint64_t epochs, batch_size;
     enum qr_loss loss;
-    size_t n_metrics; enum qr_metric metrics[8];
+    size_t n_metrics;
+    enum qr_metric metrics[8];
     struct qr_optimizer_options optimizer;
     struct qr_early_stopping early_stopping;
     bool shuffle;
@@ -38,28 +39,34 @@ struct qr_job {
     bool has_quantum;
     bool data_may_be_wider; /* a gate list that does not say how many columns there are */
     struct qr_circuit *circuit;
-    size_t n_readouts; struct qr_observable *readouts;
+    size_t n_readouts;
+    struct qr_observable *readouts;
     unsigned n_filters;
-    size_t n_dense; struct qr_dense_options *dense;
-    struct qr_data_options data;   /* strings owned by the job */
+    size_t n_dense;
+    struct qr_dense_options *dense;
+    struct qr_data_options data; /* strings owned by the job */
     struct qr_train_spec train;
-    const struct qr_json *worker;  /* the "worker" object or NULL; borrowed from the job's tree */
-    struct qr_json *tree;          /* the parsed file */
+    const struct qr_json *worker; /* the "worker" object or NULL; borrowed from the job's tree */
+    struct qr_json *tree;         /* the parsed file */
 };
 
 /* text: the file's bytes; what: its name for messages. */
-QR_MUST_CHECK enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
+                                        struct qr_err *err);
 /* The built-in copy of deploy/jobs/qcnn.json when url is NULL; else read from a path or URL. */
 QR_MUST_CHECK enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *err);
 void qr_job_free(struct qr_job *job);
 /* What is allowed and seldom meant, as a sentence for a warning; NULL: nothing. Static. */
 const char *qr_job_doubt(const struct qr_job *job);
 
-/* Builds the model of a job. isa from the settings. n_inputs of a purely classical model comes from the data. */
-QR_MUST_CHECK enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns, struct qr_model **ret,
-                                        struct qr_err *err);
-/* Loads the data as the model wants it (columns of x and y). What values labels may have is checked by qr_model_check_labels; that an
- * evaluation has fewer than 2^22 micro-batches (exact/contract.md §3), here. */
-QR_MUST_CHECK enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struct qr_err *err);
+/* Builds the model of a job. isa from the settings. n_inputs of a purely classical model comes from
+ * the data. */
+QR_MUST_CHECK enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns,
+                                        struct qr_model **ret, struct qr_err *err);
+/* Loads the data as the model wants it (columns of x and y). What values labels may have is checked
+ * by qr_model_check_labels; that an evaluation has fewer than 2^22 micro-batches
+ * (exact/contract.md §3), here. */
+QR_MUST_CHECK enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret,
+                                       struct qr_err *err);
 
 #endif

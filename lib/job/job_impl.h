@@ -5,22 +5,30 @@
 #include "job/job.h"
 
 /* Each reads one top-level object into the job; where is its path for messages. */
-QR_MUST_CHECK enum qr_code qr_job_read_model(const struct qr_json *model, struct qr_job *job, struct qr_err *err);
-QR_MUST_CHECK enum qr_code qr_job_read_data(const struct qr_json *data, struct qr_job *job, struct qr_err *err);
-QR_MUST_CHECK enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job, struct qr_err *err);
-QR_MUST_CHECK enum qr_code qr_job_read_optimizer(const struct qr_json *optimizer, struct qr_optimizer_options *ret,
+QR_MUST_CHECK enum qr_code qr_job_read_model(const struct qr_json *model, struct qr_job *job,
+                                             struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_job_read_data(const struct qr_json *data, struct qr_job *job,
+                                            struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
+                                             struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_job_read_optimizer(const struct qr_json *optimizer,
+                                                 struct qr_optimizer_options *ret,
                                                  struct qr_err *err);
 
 /* Keys that may be left out: *ret keeps its value then. */
-QR_MUST_CHECK enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where, const char *key, int64_t min,
-                                          int64_t max, int64_t *ret, struct qr_err *err);
-QR_MUST_CHECK enum qr_code qr_job_opt_u64(const struct qr_json *o, const char *where, const char *key, uint64_t min,
-                                          uint64_t max, uint64_t *ret, struct qr_err *err);
-QR_MUST_CHECK enum qr_code qr_job_opt_double(const struct qr_json *o, const char *where, const char *key, double min,
-                                             double max, double *ret, struct qr_err *err);
-QR_MUST_CHECK enum qr_code qr_job_opt_bool(const struct qr_json *o, const char *where, const char *key, bool *ret,
-                                           struct qr_err *err);
-QR_MUST_CHECK enum qr_code qr_job_opt_choice(const struct qr_json *o, const char *where, const char *key,
-                                             const char *const *names, size_t n, size_t *ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where,
+                                          const char *key, int64_t min, int64_t max, int64_t *ret,
+                                          struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_job_opt_u64(const struct qr_json *o, const char *where,
+                                          const char *key, uint64_t min, uint64_t max,
+                                          uint64_t *ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_job_opt_double(const struct qr_json *o, const char *where,
+                                             const char *key, double min, double max, double *ret,
+                                             struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_job_opt_bool(const struct qr_json *o, const char *where,
+                                           const char *key, bool *ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_job_opt_choice(const struct qr_json *o, const char *where,
+                                             const char *key, const char *const *names, size_t n,
+                                             size_t *ret, struct qr_err *err);
 
 #endif

@@ -13,19 +13,22 @@ static uint64_t plus(uint64_t a, uint64_t b) {
 
 /* Medians of three to five runs; a run differs from the next by 0.2 MiB. */
 enum {
-    READS_KIB = 15150,      /* when the data is read: neither threads nor HDF5 yet */
-    ALONE_KIB = 17950,      /* code and data of the program and its 20 libraries, as far as they are begun; gRPC is not */
-    THREAD_KIB = 50,        /* of the pool: its stack, an arena */
-    RING_KIB = 3850,        /* gRPC begun: its pages, its threads, a server and a channel */
-    PEER_KIB = 150,         /* each further channel, its buffers */
-    RING_TLS_KIB = 1900,    /* OpenSSL between workers */
+    READS_KIB = 15150, /* when the data is read: neither threads nor HDF5 yet */
+    /* code and data of the program and its 20 libraries, as far as they are begun; gRPC is not */
+    ALONE_KIB = 17950,
+    THREAD_KIB = 50,     /* of the pool: its stack, an arena */
+    RING_KIB = 3850,     /* gRPC begun: its pages, its threads, a server and a channel */
+    PEER_KIB = 150,      /* each further channel, its buffers */
+    RING_TLS_KIB = 1900, /* OpenSSL between workers */
     PEER_TLS_KIB = 350,
-    HDF5_KIB = 3750,        /* a file of weights read or written: the library's pages, one chunk each */
-    BUCKET_KIB = 2000,      /* libcurl 0.6 MiB, and the CAs that the system trusts 1.3 MiB */
+    /* a file of weights read or written: the library's pages, one chunk each */
+    HDF5_KIB = 3750,
+    BUCKET_KIB = 2000, /* libcurl 0.6 MiB, and the CAs that the system trusts 1.3 MiB */
 };
 
 static uint64_t process_bytes(const struct qr_memory_process *p) {
-    uint64_t kib = ALONE_KIB + THREAD_KIB * (uint64_t)(p->threads > 1 ? p->threads - 1 : 0), peers = p->workers > 1 ? p->workers - 1 : 0;
+    uint64_t kib = ALONE_KIB + THREAD_KIB * (uint64_t)(p->threads > 1 ? p->threads - 1 : 0),
+             peers = p->workers > 1 ? p->workers - 1 : 0;
     if (peers) kib += RING_KIB + PEER_KIB * (peers - 1);
     if (peers && p->tls) kib += RING_TLS_KIB + PEER_TLS_KIB * (peers - 1);
     if (p->bucket) kib += BUCKET_KIB;
@@ -39,8 +42,8 @@ struct qr_memory_estimate qr_memory_estimate(const struct qr_memory_need *n) {
         .data = times(n->n_samples, times(n->n_values_per_sample, sizeof(double))),
         .workspaces = times(n->lanes, n->bytes_per_lane),
         .numbers = n->bytes_of_state,
-        /* integers of a step and what is received; weights, moments, best state, gradients; two copies of the state and its file, twice, for
-         * checkpoints */
+        /* integers of a step and what is received; weights, moments, best state, gradients; two
+         * copies of the state and its file, twice, for checkpoints */
         .vectors = times(n->n_params, 16 * 4 + 8 * 8 + 8 * 5 * 5),
     };
     uint64_t reads = plus((uint64_t)READS_KIB << 10, plus(n->file_bytes, m.data));

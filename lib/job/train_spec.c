@@ -7,7 +7,8 @@
 enum { MAX_METRICS = 8 };
 #define MAX_COUNT (UINT64_C(1) << 40)
 
-static enum qr_code read_metrics(const struct qr_json *train, struct qr_train_spec *t, struct qr_err *err) {
+static enum qr_code read_metrics(const struct qr_json *train, struct qr_train_spec *t,
+                                 struct qr_err *err) {
     const struct qr_json *list = qr_json_get(train, "metrics");
     if (!list) return QR_OK;
     if (qr_json_want(list, "train.metrics", QR_JSON_ARRAY, err) != QR_OK) return err->code;
@@ -17,10 +18,12 @@ static enum qr_code read_metrics(const struct qr_json *train, struct qr_train_sp
         snprintf(where, sizeof where, "train.metrics[%zu]", t->n_metrics);
         if (t->n_metrics == MAX_METRICS)
             return qr_fail(err, QR_INVALID_ARGUMENT, "train.metrics: more than %d", MAX_METRICS);
-        if (qr_json_choice(v, where, qr_metric_names, QR_METRICS, &metric, err) != QR_OK) return err->code;
+        if (qr_json_choice(v, where, qr_metric_names, QR_METRICS, &metric, err) != QR_OK)
+            return err->code;
         for (size_t i = 0; i < t->n_metrics; i++)
             if (t->metrics[i] == (enum qr_metric)metric)
-                return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is there twice", where, qr_metric_names[metric]);
+                return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is there twice", where,
+                               qr_metric_names[metric]);
         t->metrics[t->n_metrics++] = (enum qr_metric)metric;
     }
     return QR_OK;
@@ -33,38 +36,45 @@ static bool grows(const char *monitor) {
     return false;
 }
 
-static enum qr_code check_monitor(const struct qr_train_spec *t, const char *monitor, struct qr_err *err) {
+static enum qr_code check_monitor(const struct qr_train_spec *t, const char *monitor,
+                                  struct qr_err *err) {
     if (strcmp(monitor, "val_loss") == 0) return QR_OK;
     for (size_t i = 0; i < t->n_metrics; i++)
         if (strcmp(monitor, qr_val_metric_names[t->metrics[i]]) == 0) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "train.early_stopping.monitor: '%.40s' is not computed; use val_loss, or val_ and a name in train.metrics",
+                   "train.early_stopping.monitor: '%.40s' is not computed; use val_loss, or val_ "
+                   "and a name in train.metrics",
                    monitor);
 }
 
-static enum qr_code read_early_stopping(const struct qr_json *o, struct qr_train_spec *t, struct qr_err *err) {
-    static const char *const keys[] = {"monitor", "mode", "min_delta", "patience", "restore_best_weights"};
+static enum qr_code read_early_stopping(const struct qr_json *o, struct qr_train_spec *t,
+                                        struct qr_err *err) {
+    static const char *const keys[] = {"monitor", "mode", "min_delta", "patience",
+                                       "restore_best_weights"};
     static const char *const modes[] = {"auto", "min", "max"};
     const char *where = "train.early_stopping", *monitor = "val_loss";
     struct qr_early_stopping *e = &t->early_stopping;
     size_t mode = 0;
     if (!o) return QR_OK;
     *e = (struct qr_early_stopping){.on = true, .patience = 0, .restore_best = true};
-    if (qr_json_want(o, where, QR_JSON_OBJECT, err) != QR_OK || qr_json_known(o, where, keys, 5, err) != QR_OK ||
+    if (qr_json_want(o, where, QR_JSON_OBJECT, err) != QR_OK ||
+        qr_json_known(o, where, keys, 5, err) != QR_OK ||
         qr_job_opt_choice(o, where, "mode", modes, 3, &mode, err) != QR_OK ||
         qr_job_opt_double(o, where, "min_delta", 0, 1e300, &e->min_delta, err) != QR_OK ||
         qr_job_opt_u64(o, where, "patience", 0, MAX_COUNT, &e->patience, err) != QR_OK ||
         qr_job_opt_bool(o, where, "restore_best_weights", &e->restore_best, err) != QR_OK)
         return err->code;
     const struct qr_json *v = qr_json_get(o, "monitor");
-    if (v && qr_json_string(v, "train.early_stopping.monitor", &monitor, err) != QR_OK) return err->code;
+    if (v && qr_json_string(v, "train.early_stopping.monitor", &monitor, err) != QR_OK)
+        return err->code;
     if (check_monitor(t, monitor, err) != QR_OK) return err->code;
     snprintf(e->monitor, sizeof e->monitor, "%s", monitor);
     e->maximize = mode == 2 || (mode == 0 && grows(monitor));
     return QR_OK;
 }
 
-static enum qr_code read_initial(const struct qr_json *train, struct qr_train_spec *t, struct qr_err *err) {
+static enum qr_code read_initial(const struct qr_json *train, struct qr_train_spec *t,
+                                 struct qr_err *err) {
     const struct qr_json *v = qr_json_get(train, "initial_weights");
     const char *url;
     if (!v) return QR_OK;
@@ -73,9 +83,11 @@ static enum qr_code read_initial(const struct qr_json *train, struct qr_train_sp
     return QR_OK;
 }
 
-enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job, struct qr_err *err) {
-    static const char *const keys[] = {"epochs",  "batch_size",      "loss",    "metrics",       "optimizer",
-                                       "shuffle", "initial_weights", "early_stopping"};
+enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
+                               struct qr_err *err) {
+    static const char *const keys[] = {"epochs",          "batch_size",    "loss",
+                                       "metrics",         "optimizer",     "shuffle",
+                                       "initial_weights", "early_stopping"};
     struct qr_train_spec *t = &job->train;
     size_t loss = QR_MSE;
     t->epochs = 1; /* Keras' defaults */
@@ -83,13 +95,16 @@ enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job, 
     t->shuffle = true;
     t->optimizer = qr_optimizer_defaults(QR_ADAM);
     if (!train) return QR_OK;
-    if (qr_json_want(train, "train", QR_JSON_OBJECT, err) != QR_OK || qr_json_known(train, "train", keys, 8, err) != QR_OK ||
+    if (qr_json_want(train, "train", QR_JSON_OBJECT, err) != QR_OK ||
+        qr_json_known(train, "train", keys, 8, err) != QR_OK ||
         qr_job_opt_u64(train, "train", "epochs", 1, MAX_COUNT, &t->epochs, err) != QR_OK ||
-        qr_job_opt_u64(train, "train", "batch_size", 1, UINT64_C(1) << 31, &t->batch_size, err) != QR_OK ||
+        qr_job_opt_u64(train, "train", "batch_size", 1, UINT64_C(1) << 31, &t->batch_size, err) !=
+            QR_OK ||
         qr_job_opt_choice(train, "train", "loss", qr_loss_names, QR_LOSSES, &loss, err) != QR_OK ||
         read_metrics(train, t, err) != QR_OK ||
         qr_job_read_optimizer(qr_json_get(train, "optimizer"), &t->optimizer, err) != QR_OK ||
-        qr_job_opt_bool(train, "train", "shuffle", &t->shuffle, err) != QR_OK || read_initial(train, t, err) != QR_OK ||
+        qr_job_opt_bool(train, "train", "shuffle", &t->shuffle, err) != QR_OK ||
+        read_initial(train, t, err) != QR_OK ||
         read_early_stopping(qr_json_get(train, "early_stopping"), t, err) != QR_OK)
         return err->code;
     t->loss = (enum qr_loss)loss;

@@ -15,7 +15,8 @@ static void make_layout(const struct qr_model *m, struct qr_weights_layout *ret)
     const struct qr_circuit *c = qr_model_circuit(m);
     for (size_t i = 0; i < n; i++) {
         const struct qr_model_tensor *t = qr_model_tensor(m, i);
-        entries[i] = (struct qr_weights_entry){.name = t->name, .rank = t->rank, .dims = {t->dims[0], t->dims[1]}};
+        entries[i] = (struct qr_weights_entry){
+            .name = t->name, .rank = t->rank, .dims = {t->dims[0], t->dims[1]}};
         if (t->quantum) entries[i].symbols = (const char *const *)c->param_names;
     }
     *ret = (struct qr_weights_layout){n, entries};
@@ -35,32 +36,40 @@ static enum qr_code follow_latest(const char *url, char **ret, struct qr_err *er
     enum qr_code code = qr_checkpoint_folder_open(dir, &p, err);
     if (code != QR_OK) return code;
     code = qr_checkpoint_peek(&p.at, &l, err);
-    if (code == QR_OK && !*l.job_hash) code = qr_fail(err, QR_NOT_FOUND,
-                                                      "%s is not there: no checkpoint has been published in that folder", url);
+    if (code == QR_OK && !*l.job_hash)
+        code = qr_fail(err, QR_NOT_FOUND,
+                       "%s is not there: no checkpoint has been published in that folder", url);
     if (code == QR_OK) *ret = qr_xasprintf("%s/%s", dir, l.object);
     qr_checkpoint_folder_close(&p);
     return code;
 }
 
-enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, double *ret_values, uint8_t ret_digest[32],
-                                 struct qr_err *err) {
+enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, double *ret_values,
+                                 uint8_t ret_digest[32], struct qr_err *err) {
     enum qr_weights_format format;
     struct qr_buf file = {.max = max_weights_bytes};
     qr_auto(qr_free_p) char *url = NULL;
     enum qr_code code = follow_latest(from, &url, err);
     if (code == QR_OK) code = qr_weights_format_of(url, &format, err);
     if (code == QR_OK) code = qr_url_read(url, max_weights_bytes, &file, err);
-    if (code == QR_OK) code = qr_weights_decode(format, qr_buf_view(&file), url, &w->layout, ret_values, err);
+    if (code == QR_OK)
+        code = qr_weights_decode(format, qr_buf_view(&file), url, &w->layout, ret_values, err);
     if (code == QR_OK && ret_digest) qr_sha256(file.p, file.n, ret_digest);
     qr_buf_free(&file);
     return code;
 }
 
-struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w, const struct qr_memory_process *process) {
+struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
+                                             const struct qr_memory_process *process) {
     struct qr_memory_need n = {
-        .process = *process, .file_bytes = w->data.file_bytes, .n_samples = w->data.n_samples, .n_values_per_sample = w->data.n_columns + w->data.n_outputs,
-        .lanes = qr_model_micro_batches_in_parallel(w->model) ? w->n_threads : 1, .bytes_per_lane = qr_model_bytes_per_thread(w->model),
-        .bytes_of_state = qr_model_bytes_of_state(w->model), .n_params = qr_model_n_params(w->model),
+        .process = *process,
+        .file_bytes = w->data.file_bytes,
+        .n_samples = w->data.n_samples,
+        .n_values_per_sample = w->data.n_columns + w->data.n_outputs,
+        .lanes = qr_model_micro_batches_in_parallel(w->model) ? w->n_threads : 1,
+        .bytes_per_lane = qr_model_bytes_per_thread(w->model),
+        .bytes_of_state = qr_model_bytes_of_state(w->model),
+        .n_params = qr_model_n_params(w->model),
     };
     n.process.threads = w->n_threads;
     return qr_memory_estimate(&n);
@@ -71,24 +80,31 @@ static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err
     struct qr_memory_estimate need = qr_workload_memory(w, &any);
     uint64_t limit = qr_memory_limit_bytes();
     if (need.total <= limit) return QR_OK;
-    return qr_fail(err, QR_RESOURCE_EXHAUSTED, "job %s needs %llu bytes (%llu of data, %llu of workspaces for %u threads); this process may use %llu: take fewer "
-                   "--threads, a smaller job or a larger memory limit", w->job->name, (unsigned long long)need.total, (unsigned long long)need.data,
+    return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                   "job %s needs %llu bytes (%llu of data, %llu of workspaces for %u threads); "
+                   "this process may use %llu: take fewer "
+                   "--threads, a smaller job or a larger memory limit",
+                   w->job->name, (unsigned long long)need.total, (unsigned long long)need.data,
                    (unsigned long long)need.workspaces, w->n_threads, (unsigned long long)limit);
 }
 
 enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err) {
     if (!w->job->train.early_stopping.on || w->data.n_train < w->data.n_samples) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "train.early_stopping watches %s, but there is no validation data; give data.train_fraction below 1 or "
-                   "data.validation_url", w->job->train.early_stopping.monitor);
+                   "train.early_stopping watches %s, but there is no validation data; give "
+                   "data.train_fraction below 1 or "
+                   "data.validation_url",
+                   w->job->train.early_stopping.monitor);
 }
 
 static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *err) {
     enum qr_code code = QR_OK;
-    if (w->job->has_quantum) code = qr_job_model(w->job, isa, 0, &w->model, err); /* too many qubits is known before any data is read */
+    /* too many qubits is known before any data is read */
+    if (w->job->has_quantum) code = qr_job_model(w->job, isa, 0, &w->model, err);
     if (code == QR_OK) code = qr_job_data(w->job, &w->data, err);
     if (code == QR_OK) qr_give_back();
-    if (code == QR_OK && !w->model) code = qr_job_model(w->job, isa, w->data.n_columns, &w->model, err);
+    if (code == QR_OK && !w->model)
+        code = qr_job_model(w->job, isa, w->data.n_columns, &w->model, err);
     if (code == QR_OK) code = check_memory(w, err);
     if (code == QR_OK) code = qr_model_check_labels(w->model, w->data.y, w->data.n_samples, err);
     if (code != QR_OK) return code;
@@ -99,12 +115,13 @@ static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *
         return QR_OK;
     }
     w->initial_from_file = true;
-    code = qr_workload_weights(w, w->job->train.initial_weights, w->initial, w->initial_digest, err);
+    code =
+        qr_workload_weights(w, w->job->train.initial_weights, w->initial, w->initial_digest, err);
     return code == QR_OK ? code : qr_wrap(err, "train.initial_weights");
 }
 
-enum qr_code qr_workload_load(const struct qr_job *job, const char *isa_name, unsigned n_threads, struct qr_workload *ret,
-                              struct qr_err *err) {
+enum qr_code qr_workload_load(const struct qr_job *job, const char *isa_name, unsigned n_threads,
+                              struct qr_workload *ret, struct qr_err *err) {
     struct qr_workload w = {.job = job, .n_threads = n_threads ? n_threads : qr_cpu_limit()};
     enum qr_isa isa = QR_ISA_PORTABLE;
     enum qr_code code = qr_isa_parse(isa_name, &isa, err);

@@ -1,4 +1,5 @@
-/* job/workload.h — a job with its data, its model and its weights: what training and evaluation both begin with.
+/* job/workload.h — a job with its data, its model and its weights: what training and evaluation
+ * both begin with.
  *
  * Ownership a workload owns everything in it. Const after qr_workload_load; any thread may read it.
  */
@@ -12,31 +13,38 @@
 #include "record/weights.h"
 
 struct qr_workload {
-    const struct qr_job *job;      /* borrowed */
+    const struct qr_job *job; /* borrowed */
     struct qr_dataset data;
     struct qr_model *model;
     struct qr_weights_layout layout; /* of the model's weights; entries owned */
-    double *initial;               /* n_params: the job's initial weights from a file, or drawn from its seed */
+    /* n_params: the job's initial weights from a file, or drawn from its seed */
+    double *initial;
     bool initial_from_file;
-    uint8_t initial_digest[32];    /* of that file's bytes */
+    uint8_t initial_digest[32]; /* of that file's bytes */
     unsigned n_threads;
 };
-/* isa: "auto" or a name. n_threads 0: as many as this process may use. Refuses what does not fit the memory limit (RESOURCE_EXHAUSTED with
- * both numbers). May read files for as long as the stores take. */
-QR_MUST_CHECK enum qr_code qr_workload_load(const struct qr_job *job, const char *isa, unsigned n_threads, struct qr_workload *ret,
+/* isa: "auto" or a name. n_threads 0: as many as this process may use. Refuses what does not fit
+ * the memory limit (RESOURCE_EXHAUSTED with both numbers). May read files for as long as the stores
+ * take. */
+QR_MUST_CHECK enum qr_code qr_workload_load(const struct qr_job *job, const char *isa,
+                                            unsigned n_threads, struct qr_workload *ret,
                                             struct qr_err *err);
 void qr_workload_fini(struct qr_workload *w);
 
-/* Peak resident bytes of a worker with this job, in a process of that kind (threads are the workload's). qr_workload_load compares the largest kind with
- * two workers with the limit. */
-struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w, const struct qr_memory_process *process);
+/* Peak resident bytes of a worker with this job, in a process of that kind (threads are the
+ * workload's). qr_workload_load compares the largest kind with two workers with the limit. */
+struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
+                                             const struct qr_memory_process *process);
 
-/* What only training needs, before anything is written: INVALID_ARGUMENT for early stopping without validation data. */
+/* What only training needs, before anything is written: INVALID_ARGUMENT for early stopping without
+ * validation data. */
 QR_MUST_CHECK enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err);
 
-/* Weights of this model from a URL, also of a checkpoint, or of the newest one where the URL is a checkpoint folder's LATEST:
- * ret_values[n_params]. ret_digest (may be NULL): SHA-256 of the file. */
-QR_MUST_CHECK enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url, double *ret_values, uint8_t ret_digest[32],
+/* Weights of this model from a URL, also of a checkpoint, or of the newest one where the URL is a
+ * checkpoint folder's LATEST: ret_values[n_params]. ret_digest (may be NULL): SHA-256 of the file.
+ */
+QR_MUST_CHECK enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url,
+                                               double *ret_values, uint8_t ret_digest[32],
                                                struct qr_err *err);
 
 #endif

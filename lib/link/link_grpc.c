@@ -1,8 +1,8 @@
-/* link/link_grpc.c — see link_grpc.h. Everything runs on the owner's thread inside poll (and free); only wake and the release of bodies
- * come from others.
+/* link/link_grpc.c — see link_grpc.h. Everything runs on the owner's thread inside poll (and free);
+ * only wake and the release of bodies come from others.
  *
- * A completion queue has no public way to post an event, but starting an empty batch on any call puts its tag there at once: wake uses a
- * call on a lame channel, which never touches the network.
+ * A completion queue has no public way to post an event, but starting an empty batch on any call
+ * puts its tag there at once: wake uses a call on a lame channel, which never touches the network.
  */
 #include "link/link_grpc.h"
 
@@ -23,17 +23,22 @@
 
 enum { QUOTA_BYTES = 16 << 20, QUOTA_CONN_BYTES = 16 << 20 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
-#define CLOSE_NS (250 * INT64_C(1000000)) /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
+/* then a stream is reset: a frozen peer must not hold up those that leave because of it */
+#define CLOSE_NS (250 * INT64_C(1000000))
 #define RENEW_NS QR_SECOND
 #define CONNECTING_NS (30 * QR_SECOND) /* gRPC gives up by itself after 20 s */
 #define CANCELLED_NS (5 * QR_SECOND)
-#define TAKEN_NS QR_MS               /* who lets others run and gets the processor back only after this is beside somebody who computes: */
-#define SLEEP_NS QR_SECOND            /* so long he sleeps at once */
+/* who lets others run and gets the processor back only after this is beside somebody who computes:
+ */
+#define TAKEN_NS QR_MS
+#define SLEEP_NS QR_SECOND /* so long he sleeps at once */
 
 static struct grpc_link *self(struct qr_link *l) { return (struct grpc_link *)l; }
 static gpr_timespec at_ns(int64_t ns) {
     if (ns == INT64_MAX) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-    return (gpr_timespec){.tv_sec = ns / QR_SECOND, .tv_nsec = (int32_t)(ns % QR_SECOND), .clock_type = GPR_CLOCK_MONOTONIC};
+    return (gpr_timespec){.tv_sec = ns / QR_SECOND,
+                          .tv_nsec = (int32_t)(ns % QR_SECOND),
+                          .clock_type = GPR_CLOCK_MONOTONIC};
 }
 
 static size_t link_unreleased(struct qr_link *l) {
@@ -56,9 +61,12 @@ bool link_grpc_batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size
     return true;
 }
 
-/* gRPC gives a message that announces its length all the room that it asks for, and looks at the limit when it is whole. Who uses that is
- * cut by the guard; should it come too late, what goes beyond the quota is cut off, which may hit a connection beside it too. */
-static void fit_quota(struct grpc_link *g) { grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->n_conns * QUOTA_CONN_BYTES); }
+/* gRPC gives a message that announces its length all the room that it asks for, and looks at the
+ * limit when it is whole. Who uses that is cut by the guard; should it come too late, what goes
+ * beyond the quota is cut off, which may hit a connection beside it too. */
+static void fit_quota(struct grpc_link *g) {
+    grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->n_conns * QUOTA_CONN_BYTES);
+}
 
 struct conn *link_grpc_conn_new(struct grpc_link *g, bool outgoing) {
     struct conn *c = qr_xcalloc(1, sizeof *c);
@@ -109,7 +117,8 @@ static void read_more(struct conn *c) {
 /* The stream's end from our side, after all that was queued. */
 static void finish(struct conn *c) {
     if (c->finish_started || c->over) return;
-    grpc_op op = {.op = c->outgoing ? GRPC_OP_SEND_CLOSE_FROM_CLIENT : GRPC_OP_SEND_STATUS_FROM_SERVER};
+    grpc_op op = {.op = c->outgoing ? GRPC_OP_SEND_CLOSE_FROM_CLIENT
+                                    : GRPC_OP_SEND_STATUS_FROM_SERVER};
     if (!c->outgoing) {
         op.data.send_status_from_server.status = GRPC_STATUS_OK;
         op.data.send_status_from_server.status_details = &c->details; /* empty */
@@ -158,23 +167,29 @@ static void start_dial(struct grpc_link *g, struct dial *d) {
     c->tag = d->tag;
     d->conn = c;
     d->fresh_ns = qr_now_ns(g->clock);
-    c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq, grpc_slice_from_static_string(LINK_GRPC_METHOD), NULL,
+    c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq,
+                                       grpc_slice_from_static_string(LINK_GRPC_METHOD), NULL,
                                        gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     grpc_op start[2] = {
         {.op = GRPC_OP_SEND_INITIAL_METADATA,
-         .flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
-        {.op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &c->initial},
+         .flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY |
+                  GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
+        {.op = GRPC_OP_RECV_INITIAL_METADATA,
+         .data.recv_initial_metadata.recv_initial_metadata = &c->initial},
     };
     grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-                      .data.recv_status_on_client = {.trailing_metadata = &c->trailing, .status = &c->status,
+                      .data.recv_status_on_client = {.trailing_metadata = &c->trailing,
+                                                     .status = &c->status,
                                                      .status_details = &c->details}};
     QR_ASSERT(link_grpc_batch(c, OP_START, start, 2) && link_grpc_batch(c, OP_STATUS, &status, 1));
 }
 
-/* A resolver waits ever longer after a name that does not exist (1 s to 2 min), and cannot be told not to: a new channel asks at once. */
+/* A resolver waits ever longer after a name that does not exist (1 s to 2 min), and cannot be told
+ * not to: a new channel asks at once. */
 static void renew(struct grpc_link *g, struct dial *d) {
     d->fresh_ns = qr_now_ns(g->clock);
-    if (grpc_channel_check_connectivity_state(d->channel, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE) return;
+    if (grpc_channel_check_connectivity_state(d->channel, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE)
+        return;
     struct conn *c = d->conn;
     c->dial = NULL;
     c->channel = d->channel;
@@ -187,7 +202,8 @@ static void renew(struct grpc_link *g, struct dial *d) {
 /* ---- events ---- */
 
 static void tell_up(struct conn *c, struct qr_link_event *ret) {
-    *ret = (struct qr_link_event){.kind = QR_LINK_UP, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
+    *ret = (struct qr_link_event){
+        .kind = QR_LINK_UP, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
 }
 
 /* The stream is over for its owner; true when DOWN is to be told. */
@@ -199,7 +215,8 @@ static bool over(struct grpc_link *g, struct conn *c, const char *why, struct qr
     drop(&c->held);
     retire(g, c);
     if (!tell) return false;
-    *ret = (struct qr_link_event){.kind = QR_LINK_DOWN, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
+    *ret = (struct qr_link_event){
+        .kind = QR_LINK_DOWN, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
     snprintf(ret->reason, sizeof ret->reason, "%s", *why ? why : "the stream was reset");
     return true;
 }
@@ -213,12 +230,14 @@ static bool over_by_status(struct grpc_link *g, struct conn *c, struct qr_link_e
     return told;
 }
 
-static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b, struct qr_link_event *ret) {
+static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b,
+                    struct qr_link_event *ret) {
     if (c->dial) c->dial->backoff_ns = BACKOFF_FIRST_NS; /* it is one of ours and answers */
     g->current = b;
     qr_count(QR_RECEIVED_BYTES, grpc_byte_buffer_length(b));
     link_grpc_guard_seen(c->caller, grpc_byte_buffer_length(b));
-    *ret = (struct qr_link_event){.kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
+    *ret = (struct qr_link_event){
+        .kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
     ret->message = link_grpc_unpack(&g->unpacked, b, g->base.in_pieces ? &ret->pieces : NULL);
     g->delivered = c->id;
     return true;
@@ -232,7 +251,8 @@ static bool received(struct grpc_link *g, struct conn *c, bool ok, struct qr_lin
         if (b) grpc_byte_buffer_destroy(b);
         if (c->outgoing || c->over) return false;
         c->closing = true;
-        ok = ok && !grpc_call_failed_before_recv_message(c->call); /* else the connection broke: the status says so */
+        /* else the connection broke: the status says so */
+        ok = ok && !grpc_call_failed_before_recv_message(c->call);
         bool told = ok && over(g, c, "the other side closed the connection", ret);
         if (ok) {
             c->over = false; /* so that our half ends too */
@@ -319,12 +339,16 @@ static void link_dial(struct qr_link *l, uint32_t tag, const char *address) {
     start_dial(g, d);
 }
 
-/* gRPC 1.51 never gives back what a TLS handshake has (125 KB) when its channel goes in the middle of it: it goes afterwards. */
+/* gRPC 1.51 never gives back what a TLS handshake has (125 KB) when its channel goes in the middle
+ * of it: it goes afterwards. */
 static void await_connected(struct grpc_link *g, struct conn *c) {
-    if (c->up || g->freeing || grpc_channel_check_connectivity_state(c->channel, 0) != GRPC_CHANNEL_CONNECTING) return;
+    if (c->up || g->freeing ||
+        grpc_channel_check_connectivity_state(c->channel, 0) != GRPC_CHANNEL_CONNECTING)
+        return;
     c->connecting = true;
     c->n_ops++;
-    grpc_channel_watch_connectivity_state(c->channel, GRPC_CHANNEL_CONNECTING, at_ns(qr_now_ns(g->clock) + CONNECTING_NS), g->cq,
+    grpc_channel_watch_connectivity_state(c->channel, GRPC_CHANNEL_CONNECTING,
+                                          at_ns(qr_now_ns(g->clock) + CONNECTING_NS), g->cq,
                                           &c->op[OP_CONNECTED]);
 }
 
@@ -406,7 +430,8 @@ static int64_t timers(struct grpc_link *g) {
     return due_ns;
 }
 
-/* After the owner has worked in what came: a read tells the other side at once how much more it may send, and his answer is to go first. */
+/* After the owner has worked in what came: a read tells the other side at once how much more it may
+ * send, and his answer is to go first. */
 static void read_after(struct grpc_link *g) {
     struct conn *c = g->delivered ? find(g, g->delivered) : NULL;
     g->delivered = 0;
@@ -415,7 +440,8 @@ static void read_after(struct grpc_link *g) {
 }
 
 static grpc_event next_event(struct grpc_link *g, int64_t until_ns) {
-    int64_t now_ns = g->base.look_ns ? qr_now_ns(g->clock) : 0, look_until_ns = now_ns + g->base.look_ns;
+    int64_t now_ns = g->base.look_ns ? qr_now_ns(g->clock) : 0,
+            look_until_ns = now_ns + g->base.look_ns;
     while (now_ns < look_until_ns && now_ns < until_ns && now_ns >= g->sleep_until_ns) {
         grpc_event e = grpc_completion_queue_next(g->cq, at_ns(0), NULL);
         if (e.type != GRPC_QUEUE_TIMEOUT) return e;
@@ -444,14 +470,17 @@ static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_eve
         grpc_event e = next_event(g, until_ns);
         atomic_store_explicit(&g->due_ns, INT64_MAX, memory_order_relaxed);
         if (e.type == GRPC_OP_COMPLETE && handle(g, e.tag, e.success, ret)) return;
-        if (qr_now_ns(g->clock) >= deadline_ns) return; /* also when events that nobody is told of keep coming */
+        /* also when events that nobody is told of keep coming */
+        if (qr_now_ns(g->clock) >= deadline_ns) return;
     }
 }
 
 static void link_wake(struct qr_link *l) {
     struct grpc_link *g = self(l);
     pthread_mutex_lock(&g->wake_lock);
-    if (!g->wake_pending) g->wake_pending = grpc_call_start_batch(g->wake_call, NULL, 0, &g->op_wake, NULL) == GRPC_CALL_OK;
+    if (!g->wake_pending)
+        g->wake_pending =
+            grpc_call_start_batch(g->wake_call, NULL, 0, &g->op_wake, NULL) == GRPC_CALL_OK;
     pthread_mutex_unlock(&g->wake_lock);
 }
 
@@ -460,14 +489,17 @@ static void drain(struct grpc_link *g, bool (*go_on)(const struct grpc_link *), 
     struct qr_link_event none;
     while (go_on(g) && qr_now_ns(g->clock) < by_ns) {
         int64_t due_ns = timers(g);
-        grpc_event e = grpc_completion_queue_next(g->cq, at_ns(due_ns < by_ns ? due_ns : by_ns), NULL);
+        grpc_event e =
+            grpc_completion_queue_next(g->cq, at_ns(due_ns < by_ns ? due_ns : by_ns), NULL);
         if (e.type == GRPC_OP_COMPLETE) handle(g, e.tag, e.success, &none);
         drop(&g->current);
     }
 }
 
 static bool has_conns(const struct grpc_link *g) { return g->conns != NULL; }
-static bool is_busy(const struct grpc_link *g) { return g->conns || g->accepting || !g->server_down || g->wake_pending; }
+static bool is_busy(const struct grpc_link *g) {
+    return g->conns || g->accepting || !g->server_down || g->wake_pending;
+}
 
 static void link_free(struct qr_link *l) {
     struct grpc_link *g = self(l);
@@ -493,7 +525,9 @@ static void link_free(struct qr_link *l) {
     grpc_call_unref(g->wake_call);
     grpc_channel_destroy(g->lame);
     grpc_completion_queue_shutdown(g->cq);
-    while (grpc_completion_queue_next(g->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type != GRPC_QUEUE_SHUTDOWN) continue;
+    while (grpc_completion_queue_next(g->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
+           GRPC_QUEUE_SHUTDOWN)
+        continue;
     grpc_completion_queue_destroy(g->cq);
     grpc_resource_quota_unref(g->quota);
     pthread_mutex_destroy(&g->wake_lock);
@@ -505,8 +539,16 @@ static void link_free(struct qr_link *l) {
 }
 
 static const struct qr_link_ops grpc_ops = {
-    .listen = link_grpc_listen, .dial = link_dial, .hang_up = link_hang_up, .close_conn = link_close_conn, .send = link_send,
-    .unreleased = link_unreleased, .pause = link_pause, .poll = link_poll, .wake = link_wake, .free = link_free,
+    .listen = link_grpc_listen,
+    .dial = link_dial,
+    .hang_up = link_hang_up,
+    .close_conn = link_close_conn,
+    .send = link_send,
+    .unreleased = link_unreleased,
+    .pause = link_pause,
+    .poll = link_poll,
+    .wake = link_wake,
+    .free = link_free,
 };
 
 struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_link_tls *tls) {
@@ -527,12 +569,14 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_l
     g->borrowed = link_grpc_borrowed_new();
     pthread_mutex_init(&g->wake_lock, NULL);
     g->lame = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "never connected");
-    g->wake_call = grpc_channel_create_call(g->lame, NULL, 0, g->cq, grpc_slice_from_static_string("/wake"), NULL,
-                                            gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    g->wake_call =
+        grpc_channel_create_call(g->lame, NULL, 0, g->cq, grpc_slice_from_static_string("/wake"),
+                                 NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     return &g->base;
 }
 
-struct qr_link *qr_link_grpc_new_with_door(const struct qr_clock *clock, const struct qr_link_tls *tls) {
+struct qr_link *qr_link_grpc_new_with_door(const struct qr_clock *clock,
+                                           const struct qr_link_tls *tls) {
     struct qr_link *l = qr_link_grpc_new(clock, tls);
     self(l)->with_door = true;
     return l;

@@ -1,9 +1,10 @@
 /* link/link_grpc_door.c — a thread that takes in who calls, and one that watches what they send.
  *
- * gRPC does all that there is to accept, to shake and to read before it returns with an event. Strangers must not keep a link's owner from
- * his heartbeats by that: a thread waits on them, and passes the server's events on, by an empty batch on a call of the owner's queue.
- * Who has become a peer can keep the owner's thread by what he sends, and a second one this thread: so who looks at them (link_grpc_guard.c) is
- * a third thread, which never enters gRPC.
+ * gRPC does all that there is to accept, to shake and to read before it returns with an event.
+ * Strangers must not keep a link's owner from his heartbeats by that: a thread waits on them, and
+ * passes the server's events on, by an empty batch on a call of the owner's queue. Who has become a
+ * peer can keep the owner's thread by what he sends, and a second one this thread: so who looks at
+ * them (link_grpc_guard.c) is a third thread, which never enters gRPC.
  */
 #include <errno.h>
 #include <grpc/support/time.h>
@@ -75,7 +76,8 @@ static void free_door(struct link_grpc_door *d) {
     free(d);
 }
 
-enum qr_code link_grpc_door_new(const struct qr_clock *clock, grpc_call *owner, struct link_grpc_door **ret, struct qr_err *err) {
+enum qr_code link_grpc_door_new(const struct qr_clock *clock, grpc_call *owner,
+                                struct link_grpc_door **ret, struct qr_err *err) {
     struct link_grpc_door *d = qr_xcalloc(1, sizeof *d);
     pthread_condattr_t monotonic;
     d->clock = clock;

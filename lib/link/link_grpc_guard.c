@@ -1,18 +1,23 @@
-/* link/link_grpc_guard.c — a connection that opens stream after stream, or sends what nobody gets to see, is cut.
+/* link/link_grpc_guard.c — a connection that opens stream after stream, or sends what nobody gets
+ * to see, is cut.
  *
- * Streams   gRPC 1.51 counts only streams that are open, and only after its settings were acknowledged. A peer that opens and resets streams,
- *           or acknowledges nothing, may have as many as it likes; they cost 10 KB each until their owner has heard of them, which he cannot
- *           while gRPC reads on, in his thread. One of ours opens one stream, and another after a pause when that one has ended. So calls
- *           are counted where gRPC asks whether their metadata will do: in the middle of its reading. What is refused there is gone at once.
- * Bytes     what was read from a socket, as the kernel counts it, is compared with the messages that the link's owner was given: headers without
- *           end, messages larger than any of ours, requests for answers and messages of a stream that is closed show in it, and nothing that
- *           a good peer may send. Frames of some kinds take gRPC a microsecond a byte: while an owner does not come back from it when he wanted
- *           to, who has sent more than a little of that is cut.
- * Crowds    a hundred callers of whom nothing is known are more than a ring has; then, and when descriptors become few, those go that have been
- *           quiet for a moment.
- * Cutting   gRPC closes a stream at its owner's wish, and no connection. So the socket is looked for by the address of its other end, held by
- *           a descriptor of our own, and disconnected, which also throws away what was not read yet. The address is known of those whose first
- *           stream was accepted; before that, all of whom nothing is known are cut: the good ones among them call again.
+ * Streams   gRPC 1.51 counts only streams that are open, and only after its settings were
+ * acknowledged. A peer that opens and resets streams, or acknowledges nothing, may have as many as
+ * it likes; they cost 10 KB each until their owner has heard of them, which he cannot while gRPC
+ * reads on, in his thread. One of ours opens one stream, and another after a pause when that one
+ * has ended. So calls are counted where gRPC asks whether their metadata will do: in the middle of
+ * its reading. What is refused there is gone at once. Bytes     what was read from a socket, as the
+ * kernel counts it, is compared with the messages that the link's owner was given: headers without
+ *           end, messages larger than any of ours, requests for answers and messages of a stream
+ * that is closed show in it, and nothing that a good peer may send. Frames of some kinds take gRPC
+ * a microsecond a byte: while an owner does not come back from it when he wanted to, who has sent
+ * more than a little of that is cut. Crowds    a hundred callers of whom nothing is known are more
+ * than a ring has; then, and when descriptors become few, those go that have been quiet for a
+ * moment. Cutting   gRPC closes a stream at its owner's wish, and no connection. So the socket is
+ * looked for by the address of its other end, held by a descriptor of our own, and disconnected,
+ * which also throws away what was not read yet. The address is known of those whose first stream
+ * was accepted; before that, all of whom nothing is known are cut: the good ones among them call
+ * again.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -36,26 +41,42 @@
 #include "base/parse.h"
 #include "link/link_grpc_parts_impl.h"
 
-enum { STREAMS_A_SECOND = 64, CALLERS = 512, PORTS = 8, STRANGER_BYTES = 256 << 10, CROWD = 128, QUIET_MS = 100,
-       KEPT_BYTES = 64 << 10 };
+enum {
+    STREAMS_A_SECOND = 64,
+    CALLERS = 512,
+    PORTS = 8,
+    STRANGER_BYTES = 256 << 10,
+    CROWD = 128,
+    QUIET_MS = 100,
+    KEPT_BYTES = 64 << 10
+};
 #define TRIM_NS QR_SECOND
 #define KEPT_NS (100 * QR_MS)
 
-struct address { uint8_t ip[16]; uint16_t port; }; /* IPv4 as ::ffff:a.b.c.d */
+struct address {
+    uint8_t ip[16];
+    uint16_t port;
+};                        /* IPv4 as ::ffff:a.b.c.d */
 struct link_grpc_caller { /* a connection */
-    const void *context;     /* what gRPC knows of its certificate: one for each; NULL: free */
-    grpc_auth_context *held; /* by streams that are connections of a link; NULL: not yet, or not any more */
+    const void *context;  /* what gRPC knows of its certificate: one for each; NULL: free */
+    /* by streams that are connections of a link; NULL: not yet, or not any more */
+    grpc_auth_context *held;
     unsigned n_held;
-    bool known;              /* it had such a stream: */
+    bool known; /* it had such a stream: */
     struct address peer;
     _Atomic uint64_t seen_bytes;
-    unsigned n;              /* streams since */
+    unsigned n; /* streams since */
     int64_t since_ns;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct link_grpc_caller callers[CALLERS];
-static struct port { uint16_t number; uint64_t unseen_bytes; const _Atomic int64_t *due_ns; } ports[PORTS]; /* of this process' servers; number 0: free */
+/* of this process' servers; number 0: free */
+static struct port {
+    uint16_t number;
+    uint64_t unseen_bytes;
+    const _Atomic int64_t *due_ns;
+} ports[PORTS];
 static int64_t looked_ns, cut_ns, trimmed_ns;
 
 static void map_v4(const struct in_addr *v4, uint8_t ip[16]) {
@@ -70,7 +91,8 @@ static bool address_of_text(const char *text, struct address *ret) {
     const char *begin = strchr(text, ':'), *colon = strrchr(text, ':'), *end;
     uint64_t port;
     struct in_addr v4;
-    if (!begin || begin == colon || !qr_parse_u64(colon + 1, &port) || port > UINT16_MAX) return false;
+    if (!begin || begin == colon || !qr_parse_u64(colon + 1, &port) || port > UINT16_MAX)
+        return false;
     begin++;
     if (strncmp(begin, "%5B", 3) == 0) begin += 3;
     else if (*begin == '[') begin++;
@@ -87,7 +109,11 @@ static bool address_of_text(const char *text, struct address *ret) {
 
 static bool address_of_socket(int fd, bool far, struct address *ret) {
     struct sockaddr_storage room;
-    union { const struct sockaddr_storage *any; const struct sockaddr_in *v4; const struct sockaddr_in6 *v6; } a = {.any = &room};
+    union {
+        const struct sockaddr_storage *any;
+        const struct sockaddr_in *v4;
+        const struct sockaddr_in6 *v6;
+    } a = {.any = &room};
     socklen_t n = sizeof room;
     if ((far ? getpeername : getsockname)(fd, (struct sockaddr *)&room, &n) != 0) return false;
     if (room.ss_family == AF_INET) {
@@ -109,7 +135,8 @@ static bool same(const struct address *a, const struct address *b) {
 static uint64_t unseen_bytes_at(uint16_t number, int64_t now_ns) {
     for (const struct port *p = ports; p < ports + PORTS; p++) {
         if (p->number != number) continue;
-        bool kept = p->due_ns && now_ns - atomic_load_explicit(p->due_ns, memory_order_relaxed) > KEPT_NS;
+        bool kept =
+            p->due_ns && now_ns - atomic_load_explicit(p->due_ns, memory_order_relaxed) > KEPT_NS;
         return kept ? KEPT_BYTES : p->unseen_bytes;
     }
     return 0;
@@ -124,32 +151,47 @@ static struct link_grpc_caller *accepted_from(const struct address *peer) {
 /* Of a socket that somebody opened to one of our ports: that port's bound. Else 0. */
 static uint64_t incoming(int fd, struct address *ret_far, int64_t now_ns) {
     struct address near;
-    return address_of_socket(fd, true, ret_far) && address_of_socket(fd, false, &near) ? unseen_bytes_at(near.port, now_ns) : 0;
+    return address_of_socket(fd, true, ret_far) && address_of_socket(fd, false, &near)
+               ? unseen_bytes_at(near.port, now_ns)
+               : 0;
 }
 
 enum whom { THIS, STRANGERS, WHO_SENT_TOO_MUCH, QUIET_STRANGERS };
-struct count { unsigned fds, strangers, cut; };
+struct count {
+    unsigned fds, strangers, cut;
+};
 
-static bool misbehaves(int fd, enum whom whom, const struct link_grpc_caller *known, uint64_t unseen_bytes) {
-    uint64_t most = known ? unseen_bytes + 2 * atomic_load_explicit(&known->seen_bytes, memory_order_relaxed) : STRANGER_BYTES;
+static bool misbehaves(int fd, enum whom whom, const struct link_grpc_caller *known,
+                       uint64_t unseen_bytes) {
+    uint64_t most =
+        known ? unseen_bytes + 2 * atomic_load_explicit(&known->seen_bytes, memory_order_relaxed)
+              : STRANGER_BYTES;
     struct tcp_info info = {0};
     socklen_t n = sizeof info;
-    int unread = 0; /* what waits in the kernel while its owner computes is nobody's fault, and none of this process's memory */
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) != 0 || ioctl(fd, FIONREAD, &unread) != 0) return false;
-    return whom == QUIET_STRANGERS ? !known && info.tcpi_last_data_recv >= QUIET_MS : info.tcpi_bytes_received > most + (uint64_t)unread;
+    /* what waits in the kernel while its owner computes is nobody's fault, and none of this
+     * process's memory */
+    int unread = 0;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) != 0 || ioctl(fd, FIONREAD, &unread) != 0)
+        return false;
+    return whom == QUIET_STRANGERS ? !known && info.tcpi_last_data_recv >= QUIET_MS
+                                   : info.tcpi_bytes_received > most + (uint64_t)unread;
 }
 
-static bool to_be_cut(int fd, enum whom whom, const struct address *peer, int64_t now_ns, struct count *count) {
+static bool to_be_cut(int fd, enum whom whom, const struct address *peer, int64_t now_ns,
+                      struct count *count) {
     struct address far;
     uint64_t unseen_bytes = incoming(fd, &far, now_ns);
     if (!unseen_bytes) return false;
     const struct link_grpc_caller *known = accepted_from(&far);
     count->strangers += !known;
-    return whom == THIS ? same(&far, peer) : whom == STRANGERS ? !known : misbehaves(fd, whom, known, unseen_bytes);
+    return whom == THIS        ? same(&far, peer)
+           : whom == STRANGERS ? !known
+                               : misbehaves(fd, whom, known, unseen_bytes);
 }
 
 /* The copy pins what fd names: whoever closes fd meanwhile, no other socket can be hit. */
-static void cut_if(int fd, enum whom whom, const struct address *peer, int64_t now_ns, struct count *count) {
+static void cut_if(int fd, enum whom whom, const struct address *peer, int64_t now_ns,
+                   struct count *count) {
     const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
     struct count again = {0};
     int own = to_be_cut(fd, whom, peer, now_ns, count) ? dup(fd) : -1;
@@ -176,7 +218,8 @@ static struct count cut(enum whom whom, const struct address *peer, int64_t now_
     return count;
 }
 
-/* The connection's entry; a new one takes the place of the one that was quiet for longest. Under the lock. */
+/* The connection's entry; a new one takes the place of the one that was quiet for longest. Under
+ * the lock. */
 static struct link_grpc_caller *caller_of(const void *context, int64_t now_ns) {
     struct link_grpc_caller *oldest = NULL;
     for (struct link_grpc_caller *c = callers; c < callers + CALLERS; c++) {
@@ -191,8 +234,8 @@ static struct link_grpc_caller *caller_of(const void *context, int64_t now_ns) {
 }
 
 /* Called by gRPC for each stream, with its metadata. */
-static void on_call(void *clock, grpc_auth_context *context, const grpc_metadata *md, size_t n, grpc_process_auth_metadata_done_cb done,
-                    void *done_ctx) {
+static void on_call(void *clock, grpc_auth_context *context, const grpc_metadata *md, size_t n,
+                    grpc_process_auth_metadata_done_cb done, void *done_ctx) {
     int64_t now_ns = qr_now_ns(clock);
     (void)md;
     (void)n;
@@ -203,14 +246,20 @@ static void on_call(void *clock, grpc_auth_context *context, const grpc_metadata
         c->n = 0;
     }
     bool much = !c || ++c->n > STREAMS_A_SECOND;
-    if (c && c->n % STREAMS_A_SECOND == 1 && much) (void)cut(c->held ? THIS : STRANGERS, &c->peer, now_ns);
+    if (c && c->n % STREAMS_A_SECOND == 1 && much)
+        (void)cut(c->held ? THIS : STRANGERS, &c->peer, now_ns);
     pthread_mutex_unlock(&lock);
-    done(done_ctx, NULL, 0, NULL, 0, much ? GRPC_STATUS_RESOURCE_EXHAUSTED : GRPC_STATUS_OK, much ? "too many streams" : NULL);
+    done(done_ctx, NULL, 0, NULL, 0, much ? GRPC_STATUS_RESOURCE_EXHAUSTED : GRPC_STATUS_OK,
+         much ? "too many streams" : NULL);
 }
 
 void link_grpc_guard(grpc_server_credentials *creds, const struct qr_clock *clock) {
-    union { const struct qr_clock *in; void *out; } state = {.in = clock};
-    grpc_server_credentials_set_auth_metadata_processor(creds, (grpc_auth_metadata_processor){.process = on_call, .state = state.out});
+    union {
+        const struct qr_clock *in;
+        void *out;
+    } state = {.in = clock};
+    grpc_server_credentials_set_auth_metadata_processor(
+        creds, (grpc_auth_metadata_processor){.process = on_call, .state = state.out});
 }
 
 void link_grpc_guard_port(int port, uint64_t unseen_bytes, const _Atomic int64_t *due_ns) {
@@ -228,7 +277,8 @@ struct link_grpc_caller *link_grpc_guard_accepted(grpc_call *call, int64_t now_n
     char *peer = grpc_call_get_peer(call);
     struct address a;
     pthread_mutex_lock(&lock);
-    struct link_grpc_caller *c = context && address_of_text(peer, &a) ? caller_of(context, now_ns) : NULL;
+    struct link_grpc_caller *c =
+        context && address_of_text(peer, &a) ? caller_of(context, now_ns) : NULL;
     bool first = c && !c->held;
     if (first) {
         c->held = context;
@@ -251,12 +301,14 @@ void link_grpc_guard_over(struct link_grpc_caller *c) {
     if (!c) return;
     pthread_mutex_lock(&lock);
     grpc_auth_context *held = --c->n_held ? NULL : c->held;
-    if (held) c->held = NULL; /* another stream may follow on the same connection: what it sent before stays known */
+    /* another stream may follow on the same connection: what it sent before stays known */
+    if (held) c->held = NULL;
     pthread_mutex_unlock(&lock);
     if (held) grpc_auth_context_release(held);
 }
 
-/* What was cut a moment ago is freed by now, in the arenas of several threads, of which each would keep some megabytes. */
+/* What was cut a moment ago is freed by now, in the arenas of several threads, of which each would
+ * keep some megabytes. */
 static bool time_to_trim(int64_t now_ns) {
     if (!cut_ns || now_ns - cut_ns >= 2 * TRIM_NS || now_ns - trimmed_ns < TRIM_NS) return false;
     trimmed_ns = now_ns;

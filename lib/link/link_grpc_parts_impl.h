@@ -1,4 +1,5 @@
-/* link/link_grpc_parts_impl.h — what link_grpc.c and link_grpc_listen.c take from the files beside them. */
+/* link/link_grpc_parts_impl.h — what link_grpc.c and link_grpc_listen.c take from the files beside
+ * them. */
 #ifndef QR_LINK_LINK_GRPC_PARTS_IMPL_H
 #define QR_LINK_LINK_GRPC_PARTS_IMPL_H
 
@@ -11,53 +12,79 @@
 struct qr_link_tls; /* link_grpc_tls.h */
 
 /* tls may be NULL: plaintext. wide: for long messages. */
-grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls, bool wide); /* "dns:///address"; connects when used */
-enum qr_code link_grpc_address_check(const char *address, struct qr_err *err); /* INVALID_ARGUMENT: not host:port */
+/* "dns:///address"; connects when used */
+grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls, bool wide);
+/* INVALID_ARGUMENT: not host:port */
+enum qr_code link_grpc_address_check(const char *address, struct qr_err *err);
 /* A started server; NULL: the port could not be bound. */
-grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, const struct qr_clock *clock, grpc_resource_quota *quota,
-                              bool wide, grpc_completion_queue *cq, int *ret_port);
+grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls,
+                              const struct qr_clock *clock, grpc_resource_quota *quota, bool wide,
+                              grpc_completion_queue *cq, int *ret_port);
 /* Why that was: asked from the system, since gRPC does not say. */
 enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err);
 
 void link_grpc_keep_memory(void); /* link_grpc_body.c; of the whole process */
-/* link_grpc_body.c. A message of head and body; a long body is not copied, and counts as borrowed until gRPC has let go of it. */
+/* link_grpc_body.c. A message of head and body; a long body is not copied, and counts as borrowed
+ * until gRPC has let go of it. */
 struct link_grpc_borrowed;
 struct link_grpc_borrowed *link_grpc_borrowed_new(void);
 void link_grpc_unborrow(void *borrowed); /* the link's own hold on it */
 size_t link_grpc_borrowed(const struct link_grpc_borrowed *b);
-grpc_byte_buffer *link_grpc_pack(struct link_grpc_borrowed *b, struct qr_bytes head, struct qr_bytes body);
+grpc_byte_buffer *link_grpc_pack(struct link_grpc_borrowed *b, struct qr_bytes head,
+                                 struct qr_bytes body);
 /* What waits to be sent on one connection. */
 enum { LINK_GRPC_QUEUE = 64 };
-struct link_grpc_queue { grpc_byte_buffer *item[LINK_GRPC_QUEUE]; size_t bytes[LINK_GRPC_QUEUE], all_bytes; unsigned first, n; };
-bool link_grpc_queue_full(const struct link_grpc_queue *q, size_t bytes); /* for one of so many bytes more */
+struct link_grpc_queue {
+    grpc_byte_buffer *item[LINK_GRPC_QUEUE];
+    size_t bytes[LINK_GRPC_QUEUE], all_bytes;
+    unsigned first, n;
+};
+/* for one of so many bytes more */
+bool link_grpc_queue_full(const struct link_grpc_queue *q, size_t bytes);
 void link_grpc_queue_put(struct link_grpc_queue *q, grpc_byte_buffer *b, size_t bytes);
 grpc_byte_buffer *link_grpc_queue_take(struct link_grpc_queue *q); /* the oldest; there is one */
 void link_grpc_queue_drop(struct link_grpc_queue *q);
-/* A message that came: in gRPC's own memory, or put together in bytes. Valid until b is destroyed and until the next call. Where pieces are
- * wanted (else NULL) and it has several, they are told instead and the message is without bytes. */
-struct link_grpc_unpacked { uint8_t *bytes; size_t room; struct qr_bytes *piece; size_t cap; }; /* starts empty; bytes, piece: free() */
-struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_buffer *b, struct qr_pieces *ret_pieces);
+/* A message that came: in gRPC's own memory, or put together in bytes. Valid until b is destroyed
+ * and until the next call. Where pieces are wanted (else NULL) and it has several, they are told
+ * instead and the message is without bytes. */
+/* starts empty; bytes, piece: free() */
+struct link_grpc_unpacked {
+    uint8_t *bytes;
+    size_t room;
+    struct qr_bytes *piece;
+    size_t cap;
+};
+struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_buffer *b,
+                                 struct qr_pieces *ret_pieces);
 
-/* link_grpc_guard.c. Connections that open stream after stream are cut, on servers with these credentials at these ports. Any thread. */
+/* link_grpc_guard.c. Connections that open stream after stream are cut, on servers with these
+ * credentials at these ports. Any thread. */
 #define LINK_GRPC_LOOK_NS (25 * INT64_C(1000000))
 void link_grpc_guard(grpc_server_credentials *creds, const struct qr_clock *clock);
-/* unseen_bytes: may come on a connection of this port and be in none of its messages; 0: the port is closed. due_ns: when the owner wants to be
- * back from gRPC (INT64_MAX: he is); NULL: it matters to nobody. Borrowed until the port is closed. */
+/* unseen_bytes: may come on a connection of this port and be in none of its messages; 0: the port
+ * is closed. due_ns: when the owner wants to be back from gRPC (INT64_MAX: he is); NULL: it matters
+ * to nobody. Borrowed until the port is closed. */
 void link_grpc_guard_port(int port, uint64_t unseen_bytes, const _Atomic int64_t *due_ns);
-void link_grpc_guard_look(int64_t now_ns); /* cuts those that have sent too much; does nothing when that was a moment ago */
-/* A stream that was accepted: its connection is known from now on, until _over. NULL: it is not known. All take NULL. */
+/* cuts those that have sent too much; does nothing when that was a moment ago */
+void link_grpc_guard_look(int64_t now_ns);
+/* A stream that was accepted: its connection is known from now on, until _over. NULL: it is not
+ * known. All take NULL. */
 struct link_grpc_caller;
 struct link_grpc_caller *link_grpc_guard_accepted(grpc_call *call, int64_t now_ns);
-void link_grpc_guard_seen(struct link_grpc_caller *c, size_t bytes); /* a message that its owner was given */
+/* a message that its owner was given */
+void link_grpc_guard_seen(struct link_grpc_caller *c, size_t bytes);
 void link_grpc_guard_over(struct link_grpc_caller *c);
 
-/* link_grpc_door.c. owner: a call whose queue gets the events of a server on the door's queue, always as successes. */
+/* link_grpc_door.c. owner: a call whose queue gets the events of a server on the door's queue,
+ * always as successes. */
 struct link_grpc_door;
-enum qr_code link_grpc_door_new(const struct qr_clock *clock, grpc_call *owner, struct link_grpc_door **ret, struct qr_err *err);
+enum qr_code link_grpc_door_new(const struct qr_clock *clock, grpc_call *owner,
+                                struct link_grpc_door **ret, struct qr_err *err);
 grpc_completion_queue *link_grpc_door_cq(const struct link_grpc_door *d);
-void link_grpc_door_free(struct link_grpc_door *d);          /* after the server; NULL is fine */
+void link_grpc_door_free(struct link_grpc_door *d); /* after the server; NULL is fine */
 
-unsigned link_grpc_accept_failed(bool again); /* how often a server of this process has stopped to listen; again: once more */
+/* how often a server of this process has stopped to listen; again: once more */
+unsigned link_grpc_accept_failed(bool again);
 
 /* link_grpc_tls.c. Borrowed. */
 grpc_channel_credentials *link_grpc_tls_channel(const struct qr_link_tls *tls);

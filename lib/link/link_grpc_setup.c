@@ -1,4 +1,5 @@
-/* link/link_grpc_setup.c — credentials, channel arguments and ports of the gRPC link: the one place for each. */
+/* link/link_grpc_setup.c — credentials, channel arguments and ports of the gRPC link: the one place
+ * for each. */
 #include <errno.h>
 #include <grpc/support/time.h>
 #include <netdb.h>
@@ -10,30 +11,44 @@
 #include "link/link.h"
 #include "link/link_grpc_parts_impl.h"
 
-enum { MAX_ARGS = 20, MAX_STREAMS = 2, MAX_METADATA_BYTES = 4 << 10, READ_BYTES = 256 << 10, HANDSHAKE_MS = 10000, IDLE_MS = 30000 };
+enum {
+    MAX_ARGS = 20,
+    MAX_STREAMS = 2,
+    MAX_METADATA_BYTES = 4 << 10,
+    READ_BYTES = 256 << 10,
+    HANDSHAKE_MS = 10000,
+    IDLE_MS = 30000
+};
 
-/* Without its probe gRPC keeps a connection's window at 64 KB for good: every chunk that is longer stands still once, until the other side
- * has let go of the rest. With it the window is soon 4 MB, which links of small messages do without. */
+/* Without its probe gRPC keeps a connection's window at 64 KB for good: every chunk that is longer
+ * stands still once, until the other side has let go of the rest. With it the window is soon 4 MB,
+ * which links of small messages do without. */
 static size_t channel_args(bool wide, grpc_arg ret[MAX_ARGS]) {
-    static char local_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, retries[] = GRPC_ARG_ENABLE_RETRIES,
-        reuseport[] = GRPC_ARG_ALLOW_REUSEPORT,
-                dns[] = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, first[] = GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
-                least[] = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, most[] = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
-                    receive[] = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
-                proxy[] = GRPC_ARG_ENABLE_HTTP_PROXY, config[] = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION,
-                        probe[] = GRPC_ARG_HTTP2_BDP_PROBE, read[] = GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE;
-#define INTEGER(k, v) {.type = GRPC_ARG_INTEGER, .key = (k), .value.integer = (v)}
+    static char local_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
+                retries[] = GRPC_ARG_ENABLE_RETRIES, reuseport[] = GRPC_ARG_ALLOW_REUSEPORT,
+                dns[] = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS,
+                first[] = GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+                least[] = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
+                most[] = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
+                receive[] = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
+                proxy[] = GRPC_ARG_ENABLE_HTTP_PROXY,
+                config[] = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION,
+                probe[] = GRPC_ARG_HTTP2_BDP_PROBE, read[] = GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE;
+#define INTEGER(k, v)                                                                              \
+    { .type = GRPC_ARG_INTEGER, .key = (k), .value.integer = (v) }
     const grpc_arg args[] = {
         INTEGER(local_pool, 1), /* two channels to one address are two connections */
-        INTEGER(retries, 0),    /* the retry filter would keep references to bodies and send them again */
-        INTEGER(reuseport, 0),  /* else two servers share one port without an error */
-        INTEGER(dns, 500),      /* a pod that comes back elsewhere is found in half a second, not in 30 */
-        INTEGER(first, 50),
-        INTEGER(least, wide ? 5000 : 500), /* in fact the least time that one attempt to connect is given: who listens on wide links may compute */
-        INTEGER(most, 1000),
+        /* the retry filter would keep references to bodies and send them again */
+        INTEGER(retries, 0),
+        INTEGER(reuseport, 0), /* else two servers share one port without an error */
+        /* a pod that comes back elsewhere is found in half a second, not in 30 */
+        INTEGER(dns, 500), INTEGER(first, 50),
+        /* in fact the least time that one attempt to connect is given: who listens on wide links
+           may compute */
+        INTEGER(least, wide ? 5000 : 500), INTEGER(most, 1000),
         INTEGER(receive, QR_LINK_MAX_MESSAGE + (64 << 10)),
-        INTEGER(proxy, 0),      /* peers are reached directly, whatever http_proxy says */
-        INTEGER(config, 1),     /* no TXT queries */
+        INTEGER(proxy, 0),  /* peers are reached directly, whatever http_proxy says */
+        INTEGER(config, 1), /* no TXT queries */
         INTEGER(probe, wide),
         INTEGER(read, READ_BYTES), /* one chunk, to be worked in while the cache has it */
     };
@@ -45,7 +60,8 @@ static size_t channel_args(bool wide, grpc_arg ret[MAX_ARGS]) {
 grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls, bool wide) {
     grpc_arg room[MAX_ARGS];
     grpc_channel_args args = {.num_args = channel_args(wide, room), .args = room};
-    grpc_channel_credentials *creds = tls ? link_grpc_tls_channel(tls) : grpc_insecure_credentials_create();
+    grpc_channel_credentials *creds =
+        tls ? link_grpc_tls_channel(tls) : grpc_insecure_credentials_create();
     char *target = qr_xasprintf("dns:///%s", address);
     grpc_channel *channel = grpc_channel_create(target, creds, &args);
     free(target);
@@ -55,8 +71,9 @@ grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *t
 
 /* What strangers may cost: a server's arguments beside those of a channel. */
 static size_t server_args(grpc_resource_quota *quota, bool wide, grpc_arg ret[MAX_ARGS]) {
-    static char streams[] = GRPC_ARG_MAX_CONCURRENT_STREAMS, metadata[] = GRPC_ARG_MAX_METADATA_SIZE,
-        handshake[] = GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+    static char streams[] = GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                metadata[] = GRPC_ARG_MAX_METADATA_SIZE,
+                handshake[] = GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                 idle[] = GRPC_ARG_MAX_CONNECTION_IDLE_MS, memory[] = GRPC_ARG_RESOURCE_QUOTA,
                 strikes[] = GRPC_ARG_HTTP2_MAX_PING_STRIKES;
     const grpc_arg more[] = {
@@ -64,9 +81,12 @@ static size_t server_args(grpc_resource_quota *quota, bool wide, grpc_arg ret[MA
         {.type = GRPC_ARG_INTEGER, .key = metadata, .value.integer = MAX_METADATA_BYTES},
         {.type = GRPC_ARG_INTEGER, .key = handshake, .value.integer = HANDSHAKE_MS},
         {.type = GRPC_ARG_INTEGER, .key = idle, .value.integer = IDLE_MS},
-        {.type = GRPC_ARG_INTEGER, .key = strikes, .value.integer = 0}, /* 0: PINGs are answered. gRPC 1.51 would part from who sends too many by a
-                                   farewell and an error of 300 bytes for each PING, and keeps them all while he does not read */
-        {.type = GRPC_ARG_POINTER, .key = memory, .value.pointer = {quota, grpc_resource_quota_arg_vtable()}},
+        /* 0: PINGs are answered. gRPC 1.51 would part from who sends too many by a farewell and an
+           error of 300 bytes for each PING, and keeps them all while he does not read */
+        {.type = GRPC_ARG_INTEGER, .key = strikes, .value.integer = 0},
+        {.type = GRPC_ARG_POINTER,
+         .key = memory,
+         .value.pointer = {quota, grpc_resource_quota_arg_vtable()}},
     };
     size_t n = channel_args(wide, ret), n_more = sizeof more / sizeof *more;
     QR_ASSERT(n + n_more <= MAX_ARGS);
@@ -86,11 +106,13 @@ static void end_unused(grpc_server *server) {
     grpc_completion_queue_destroy(cq);
 }
 
-grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls, const struct qr_clock *clock, grpc_resource_quota *quota,
-                              bool wide, grpc_completion_queue *cq, int *ret_port) {
+grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls,
+                              const struct qr_clock *clock, grpc_resource_quota *quota, bool wide,
+                              grpc_completion_queue *cq, int *ret_port) {
     grpc_arg room[MAX_ARGS];
     grpc_channel_args args = {.num_args = server_args(quota, wide, room), .args = room};
-    grpc_server_credentials *creds = tls ? link_grpc_tls_server(tls) : grpc_insecure_server_credentials_create();
+    grpc_server_credentials *creds =
+        tls ? link_grpc_tls_server(tls) : grpc_insecure_server_credentials_create();
     if (!tls) link_grpc_guard(creds, clock);
     grpc_server *server = grpc_server_create(&args, NULL);
     *ret_port = grpc_server_add_http2_port(server, address, creds);
@@ -106,7 +128,9 @@ grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls
 
 enum qr_code link_grpc_address_check(const char *address, struct qr_err *err) {
     const char *colon = strrchr(address, ':');
-    if (colon && colon != address && colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1)) return QR_OK;
+    if (colon && colon != address && colon[1] &&
+        strspn(colon + 1, "0123456789") == strlen(colon + 1))
+        return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", address);
 }
 
@@ -130,13 +154,18 @@ static int bind_errno(const char *host, const char *port) {
 enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err) {
     const char *colon = strrchr(address, ':');
     bool bracketed = address[0] == '[' && colon > address + 1 && colon[-1] == ']';
-    char *host = qr_xstrndup(address + bracketed, (size_t)(colon - address) - 2 * (size_t)bracketed);
+    char *host =
+        qr_xstrndup(address + bracketed, (size_t)(colon - address) - 2 * (size_t)bracketed);
     int sys = bind_errno(host, colon + 1);
     free(host);
-    if (sys == EADDRINUSE && strcmp(colon, ":0") == 0) return qr_fail(err, QR_UNAVAILABLE, "cannot listen on %s: no port is free", address);
+    if (sys == EADDRINUSE && strcmp(colon, ":0") == 0)
+        return qr_fail(err, QR_UNAVAILABLE, "cannot listen on %s: no port is free", address);
     if (sys == EADDRINUSE)
-        return qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port is in use; choose another or stop the program that has it",
+        return qr_fail(err, QR_ALREADY_EXISTS,
+                       "cannot listen on %s: the port is in use; choose another or stop the "
+                       "program that has it",
                        address);
     if (sys) return qr_fail_errno(err, sys, "cannot listen on %s", address);
-    return qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port was refused; is it in use?", address);
+    return qr_fail(err, QR_ALREADY_EXISTS,
+                   "cannot listen on %s: the port was refused; is it in use?", address);
 }

@@ -1,4 +1,5 @@
-/* link/link_grpc_state_impl.h — the insides of a gRPC link, shared by link_grpc.c (its streams) and link_grpc_listen.c (who calls). */
+/* link/link_grpc_state_impl.h — the insides of a gRPC link, shared by link_grpc.c (its streams) and
+ * link_grpc_listen.c (who calls). */
 #ifndef QR_LINK_LINK_GRPC_STATE_IMPL_H
 #define QR_LINK_LINK_GRPC_STATE_IMPL_H
 
@@ -11,20 +12,35 @@
 #define LINK_GRPC_METHOD "/qring.Link/Stream"
 #define LINK_GRPC_MARK "qring-link" /* in what the server answers first: it is one of ours */
 
-enum op_kind { OP_START, OP_RECV, OP_SEND, OP_STATUS, OP_FINISH, OP_CONNECTED, OP_ACCEPT, OP_SHUTDOWN, OP_WAKE, OP_KINDS };
-struct op { enum op_kind kind; struct conn *conn; };
+enum op_kind {
+    OP_START,
+    OP_RECV,
+    OP_SEND,
+    OP_STATUS,
+    OP_FINISH,
+    OP_CONNECTED,
+    OP_ACCEPT,
+    OP_SHUTDOWN,
+    OP_WAKE,
+    OP_KINDS
+};
+struct op {
+    enum op_kind kind;
+    struct conn *conn;
+};
 
 struct conn {
     struct conn *next;
-    struct dial *dial;       /* who gets it again after a break; NULL when accepted or hung up */
-    grpc_channel *channel;   /* of a hung up dial: goes with the call */
+    struct dial *dial;     /* who gets it again after a break; NULL when accepted or hung up */
+    grpc_channel *channel; /* of a hung up dial: goes with the call */
     grpc_call *call;
     struct link_grpc_caller *caller; /* of an accepted one */
     struct op op[OP_KINDS];
-    unsigned n_ops;          /* batches in flight */
+    unsigned n_ops; /* batches in flight */
     uint32_t id, tag;
     bool outgoing, up, silent, closing, finish_started, over, paused, reading, sending;
-    bool connecting;         /* hung up before its channel was connected: OP_CONNECTED says when it is, or has failed */
+    /* hung up before its channel was connected: OP_CONNECTED says when it is, or has failed */
+    bool connecting;
     int64_t close_by_ns;
     struct link_grpc_queue queue;
     grpc_byte_buffer *incoming, *held; /* held: arrived while paused */
@@ -50,14 +66,15 @@ struct grpc_link {
     grpc_server *server;
     grpc_completion_queue *server_cq; /* cq, or the door's */
     struct link_grpc_door *door;
-    grpc_resource_quota *quota; /* of the server: what messages that are not whole yet may take, of all who called */
+    /* of the server: what messages that are not whole yet may take, of all who called */
+    grpc_resource_quota *quota;
     grpc_call *accepted;
     grpc_call_details details;
     grpc_metadata_array metadata;
     int port;
-    char *address;           /* what it listens on, with that port */
-    unsigned failures;       /* of accepting, when the server was started */
-    int64_t reopen_ns;       /* 0: it listens */
+    char *address;     /* what it listens on, with that port */
+    unsigned failures; /* of accepting, when the server was started */
+    int64_t reopen_ns; /* 0: it listens */
     bool with_door, accepting, server_down, freeing;
     struct op op_accept, op_shutdown, op_wake;
     struct dial *dials;
@@ -79,12 +96,15 @@ struct grpc_link {
 /* ---- link_grpc.c ---- */
 /* One operation of this kind on the connection's call; false: the call is over. */
 bool link_grpc_batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t n);
-struct conn *link_grpc_conn_new(struct grpc_link *g, bool outgoing); /* in g's list; its call is still to be set */
+/* in g's list; its call is still to be set */
+struct conn *link_grpc_conn_new(struct grpc_link *g, bool outgoing);
 
 /* ---- link_grpc_listen.c ---- */
-enum qr_code link_grpc_listen(struct qr_link *l, const char *address, unsigned *ret_port, struct qr_err *err); /* as qr_link_ops */
-void link_grpc_accept(struct grpc_link *g);           /* OP_ACCEPT has come */
+/* as qr_link_ops */
+enum qr_code link_grpc_listen(struct qr_link *l, const char *address, unsigned *ret_port,
+                              struct qr_err *err);
+void link_grpc_accept(struct grpc_link *g); /* OP_ACCEPT has come */
 int64_t link_grpc_keep_listening(struct grpc_link *g);
-void link_grpc_stop_listening(struct grpc_link *g);   /* g->server_down says when it has */
+void link_grpc_stop_listening(struct grpc_link *g); /* g->server_down says when it has */
 
 #endif

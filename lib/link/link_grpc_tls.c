@@ -1,9 +1,11 @@
 /* link/link_grpc_tls.c — see link_grpc_tls.h.
  *
- * gRPC proves that the peer has the key of the certificate that it shows, and reads files again when they change. Whether that certificate
- * is one of ours is decided here alone, at every handshake (also a resumed one), by the verifier that both kinds of credentials carry:
- * gRPC's own check would say neither why nor who, and compares host names, which pods do not keep. A caller without any certificate never
- * gets so far: OpenSSL ends its handshake, and all that is told of it is a log line.
+ * gRPC proves that the peer has the key of the certificate that it shows, and reads files again
+ * when they change. Whether that certificate is one of ours is decided here alone, at every
+ * handshake (also a resumed one), by the verifier that both kinds of credentials carry: gRPC's own
+ * check would say neither why nor who, and compares host names, which pods do not keep. A caller
+ * without any certificate never gets so far: OpenSSL ends its handshake, and all that is told of it
+ * is a log line.
  */
 #include "link/link_grpc_tls.h"
 
@@ -21,11 +23,17 @@
 #include "base/mem.h"
 #include "link/link_grpc_parts_impl.h"
 
-enum { REFRESH_SECONDS = 1, REASONS = QR_TLS_REFUSED_HANDSHAKE - QR_TLS_REFUSED_NO_CERTIFICATE + 1 };
+enum {
+    REFRESH_SECONDS = 1,
+    REASONS = QR_TLS_REFUSED_HANDSHAKE - QR_TLS_REFUSED_NO_CERTIFICATE + 1
+};
 #define LOG_FIRST_NS (10 * QR_SECOND)
 #define LOG_LEAST_OFTEN_NS (600 * QR_SECOND)
 
-struct quiet { int64_t until_ns, pause_ns; unsigned long unsaid; }; /* of the lines of one reason */
+struct quiet {
+    int64_t until_ns, pause_ns;
+    unsigned long unsaid;
+}; /* of the lines of one reason */
 
 struct qr_link_tls {
     atomic_size_t refs; /* the owner's and one for each verifier, which gRPC may keep for longer */
@@ -36,11 +44,15 @@ struct qr_link_tls {
     pthread_mutex_t lock; /* ca, quiet, log */
     struct qr_buf ca;     /* the last good content of the CA's file */
     struct quiet quiet[REASONS];
-    bool silent;          /* its owner is gone, and the log with it */
+    bool silent; /* its owner is gone, and the log with it */
     grpc_channel_credentials *channel;
     grpc_server_credentials *server;
 };
-struct verifier { grpc_tls_certificate_verifier_external base; struct qr_link_tls *tls; bool peer_is_server; };
+struct verifier {
+    grpc_tls_certificate_verifier_external base;
+    struct qr_link_tls *tls;
+    bool peer_is_server;
+};
 
 /* Whose log gets what only gRPC's log tells. */
 static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -58,22 +70,32 @@ static void unref(struct qr_link_tls *t) {
 
 static const char *advice(enum qr_counter reason) {
     switch (reason) {
-    case QR_TLS_REFUSED_NO_CERTIFICATE: return "it showed no certificate: if it is a worker of this job, give it --tls-dir; else it has "
-                                               "no business here";
-    case QR_TLS_REFUSED_WRONG_CA: return "its certificate is from another CA: give all workers of a job one Secret, or ca.crt both CAs "
-                                         "while they change";
-    case QR_TLS_REFUSED_EXPIRED: return "its certificate has expired: renew it (qring certs, or cert-manager); the files are read again "
-                                        "when they change";
-    case QR_TLS_REFUSED_NOT_YET_VALID: return "its certificate is not valid yet: are both clocks right?";
+    case QR_TLS_REFUSED_NO_CERTIFICATE:
+        return "it showed no certificate: if it is a worker of this job, give it --tls-dir; else "
+               "it has "
+               "no business here";
+    case QR_TLS_REFUSED_WRONG_CA:
+        return "its certificate is from another CA: give all workers of a job one Secret, or "
+               "ca.crt both CAs "
+               "while they change";
+    case QR_TLS_REFUSED_EXPIRED:
+        return "its certificate has expired: renew it (qring certs, or cert-manager); the files "
+               "are read again "
+               "when they change";
+    case QR_TLS_REFUSED_NOT_YET_VALID:
+        return "its certificate is not valid yet: are both clocks right?";
     case QR_TLS_REFUSED_FOREIGN_JOB: return "its certificate is of another job";
     case QR_TLS_REFUSED_UNFIT: return "its certificate cannot serve here";
-    case QR_TLS_REFUSED_PLAINTEXT: return "it does not speak TLS: if it is a worker of this job, one of the two has --plaintext and the "
-                                          "other has not";
+    case QR_TLS_REFUSED_PLAINTEXT:
+        return "it does not speak TLS: if it is a worker of this job, one of the two has "
+               "--plaintext and the "
+               "other has not";
     default: return "no TLS handshake with it came to an end";
     }
 }
 
-static void refuse(struct qr_link_tls *t, enum qr_counter reason, const char *who, const char *why) {
+static void refuse(struct qr_link_tls *t, enum qr_counter reason, const char *who,
+                   const char *why) {
     qr_count(reason, 1);
     struct quiet *q = &t->quiet[reason - QR_TLS_REFUSED_NO_CERTIFICATE];
     pthread_mutex_lock(&t->lock);
@@ -82,11 +104,15 @@ static void refuse(struct qr_link_tls *t, enum qr_counter reason, const char *wh
         q->unsaid++;
     } else {
         char more[64] = "";
-        if (q->unsaid) snprintf(more, sizeof more, " (%lu more since the last such line)", q->unsaid);
-        q->pause_ns = !q->pause_ns ? LOG_FIRST_NS : 2 * q->pause_ns > LOG_LEAST_OFTEN_NS ? LOG_LEAST_OFTEN_NS : 2 * q->pause_ns;
+        if (q->unsaid)
+            snprintf(more, sizeof more, " (%lu more since the last such line)", q->unsaid);
+        q->pause_ns = !q->pause_ns                           ? LOG_FIRST_NS
+                      : 2 * q->pause_ns > LOG_LEAST_OFTEN_NS ? LOG_LEAST_OFTEN_NS
+                                                             : 2 * q->pause_ns;
         q->until_ns = now_ns + q->pause_ns;
         q->unsaid = 0;
-        qr_warn(t->log, "group", "refused %s: %s%s%s%s%s", who, advice(reason), *why ? " [" : "", why, *why ? "]" : "", more);
+        qr_warn(t->log, "group", "refused %s: %s%s%s%s%s", who, advice(reason), *why ? " [" : "",
+                why, *why ? "]" : "", more);
     }
     pthread_mutex_unlock(&t->lock);
 }
@@ -95,26 +121,33 @@ static void no_descriptor(void) {
     link_grpc_accept_failed(true);
     pthread_mutex_lock(&current_lock);
     if (current)
-        qr_error(current->log, "group", "nobody who calls can be taken in: no descriptor is left; raise the limit (ulimit -n). The port is opened "
-                                        "again when there are some");
+        qr_error(current->log, "group",
+                 "nobody who calls can be taken in: no descriptor is left; raise the limit (ulimit "
+                 "-n). The port is opened "
+                 "again when there are some");
     pthread_mutex_unlock(&current_lock);
 }
 
-/* What gRPC says of a handshake that failed inside OpenSSL; anything else that it says is our mistake in its words, and comes to us as an
- * error too. */
+/* What gRPC says of a handshake that failed inside OpenSSL; anything else that it says is our
+ * mistake in its words, and comes to us as an error too. */
 static void on_grpc_log(gpr_log_func_args *args) {
-    static const struct { const char *words; enum qr_counter reason; } known[] = {
+    static const struct {
+        const char *words;
+        enum qr_counter reason;
+    } known[] = {
         {"peer did not return a certificate", QR_TLS_REFUSED_NO_CERTIFICATE},
         {"wrong version number", QR_TLS_REFUSED_PLAINTEXT},
         {"http request", QR_TLS_REFUSED_PLAINTEXT},
     };
     if (strstr(args->message, "Failed accept4")) no_descriptor();
-    const char *failed = strstr(args->message, "Handshake failed"), *why = failed ? strstr(failed, "routines:") : NULL;
+    const char *failed = strstr(args->message, "Handshake failed"),
+               *why = failed ? strstr(failed, "routines:") : NULL;
     enum qr_counter reason = QR_TLS_REFUSED_HANDSHAKE;
     if (!failed) return;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strstr(failed, known[i].words)) reason = known[i].reason;
-    for (const char *c = why; c; c = strchr(c, ':')) why = ++c; /* "error:0A0000C7:SSL routines::the reason." */
+    /* "error:0A0000C7:SSL routines::the reason." */
+    for (const char *c = why; c; c = strchr(c, ':')) why = ++c;
     pthread_mutex_lock(&current_lock);
     if (current) refuse(current, reason, "a connection", why ? why : "");
     pthread_mutex_unlock(&current_lock);
@@ -137,7 +170,8 @@ static enum qr_counter reason_of(enum qr_peer_fault f) {
 /* The CA's file as it is now, or was when it last could be used. The caller's. */
 static char *current_ca(struct qr_link_tls *t) {
     struct qr_buf now = {0};
-    bool good = qr_file_read(t->ca_path, QR_CERTIFICATE_FILE_MAX, &now, NULL) == QR_OK && qr_certificate_readable(qr_buf_string(&now));
+    bool good = qr_file_read(t->ca_path, QR_CERTIFICATE_FILE_MAX, &now, NULL) == QR_OK &&
+                qr_certificate_readable(qr_buf_string(&now));
     pthread_mutex_lock(&t->lock);
     if (good) {
         qr_buf_free(&t->ca);
@@ -150,23 +184,27 @@ static char *current_ca(struct qr_link_tls *t) {
     return ca;
 }
 
-static int verify(void *ctx, grpc_tls_custom_verification_check_request *r, grpc_tls_on_custom_verification_check_done_cb done,
-                  void *done_ctx, grpc_status_code *ret_status, char **ret_text) {
+static int verify(void *ctx, grpc_tls_custom_verification_check_request *r,
+                  grpc_tls_on_custom_verification_check_done_cb done, void *done_ctx,
+                  grpc_status_code *ret_status, char **ret_text) {
     struct verifier *v = ctx;
     struct qr_link_tls *t = v->tls;
     char name[QR_CERTIFICATE_TEXT], who[2 * QR_CERTIFICATE_TEXT];
-    const char *why = "", *leaf = r->peer_info.peer_cert, *chain = r->peer_info.peer_cert_full_chain;
+    const char *why = "", *leaf = r->peer_info.peer_cert,
+               *chain = r->peer_info.peer_cert_full_chain;
     (void)done;
     (void)done_ctx;
     qr_auto(qr_free_p) char *ca = current_ca(t);
     int64_t now_s = qr_now_ns(t->wall) / QR_SECOND;
-    enum qr_peer_fault fault = qr_certificate_peer(ca, leaf ? leaf : "", chain, &t->own.identity, v->peer_is_server, now_s, name, &why);
+    enum qr_peer_fault fault = qr_certificate_peer(ca, leaf ? leaf : "", chain, &t->own.identity,
+                                                   v->peer_is_server, now_s, name, &why);
     *ret_status = fault == QR_PEER_FINE ? GRPC_STATUS_OK : GRPC_STATUS_UNAUTHENTICATED;
     if (fault == QR_PEER_FINE) {
         qr_count(QR_TLS_ACCEPTED, 1);
         return 1;
     }
-    const char *whose = *name ? name : "a nameless peer", *target = r->target_name ? r->target_name : "?";
+    const char *whose = *name ? name : "a nameless peer",
+               *target = r->target_name ? r->target_name : "?";
     if (v->peer_is_server) snprintf(who, sizeof who, "%s, dialled as %s,", whose, target);
     else snprintf(who, sizeof who, "a connection from %s", whose);
     refuse(t, reason_of(fault), who, why);
@@ -174,7 +212,8 @@ static int verify(void *ctx, grpc_tls_custom_verification_check_request *r, grpc
     return 1;
 }
 
-static void cancel(void *ctx, grpc_tls_custom_verification_check_request *r) { /* a verification never waits */
+/* a verification never waits */
+static void cancel(void *ctx, grpc_tls_custom_verification_check_request *r) {
     (void)ctx;
     (void)r;
 }
@@ -187,24 +226,34 @@ static void destruct(void *ctx) {
 
 /* ---- credentials ---- */
 
-static grpc_tls_credentials_options *options_of(struct qr_link_tls *t, grpc_tls_certificate_provider *files, bool peer_is_server) {
+static grpc_tls_credentials_options *options_of(struct qr_link_tls *t,
+                                                grpc_tls_certificate_provider *files,
+                                                bool peer_is_server) {
     struct verifier *v = qr_xcalloc(1, sizeof *v);
-    *v = (struct verifier){{.user_data = v, .verify = verify, .cancel = cancel, .destruct = destruct}, t, peer_is_server};
+    *v = (struct verifier){
+        {.user_data = v, .verify = verify, .cancel = cancel, .destruct = destruct},
+        t,
+        peer_is_server};
     atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
-    grpc_tls_certificate_verifier *verifier = grpc_tls_certificate_verifier_external_create(&v->base);
+    grpc_tls_certificate_verifier *verifier =
+        grpc_tls_certificate_verifier_external_create(&v->base);
     grpc_tls_credentials_options *o = grpc_tls_credentials_options_create();
     grpc_tls_credentials_options_set_certificate_provider(o, files);
     grpc_tls_credentials_options_watch_root_certs(o);
     grpc_tls_credentials_options_watch_identity_key_cert_pairs(o);
     grpc_tls_credentials_options_set_certificate_verifier(o, verifier);
-    grpc_tls_credentials_options_set_check_call_host(o, 0); /* see above: names are the verifier's */
+    /* see above: names are the verifier's */
+    grpc_tls_credentials_options_set_check_call_host(o, 0);
     if (peer_is_server) grpc_tls_credentials_options_set_verify_server_cert(o, 0);
-    else grpc_tls_credentials_options_set_cert_request_type(o, GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
+    else
+        grpc_tls_credentials_options_set_cert_request_type(
+            o, GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
     grpc_tls_certificate_verifier_release(verifier);
     return o;
 }
 
-enum qr_code qr_link_tls_new(const struct qr_link_tls_options *opt, struct qr_link_tls **ret, struct qr_err *err) {
+enum qr_code qr_link_tls_new(const struct qr_link_tls_options *opt, struct qr_link_tls **ret,
+                             struct qr_err *err) {
     const struct qr_certificate_files *f = &opt->files;
     struct qr_certificate_own own;
     struct qr_buf ca = {0};
@@ -212,13 +261,18 @@ enum qr_code qr_link_tls_new(const struct qr_link_tls_options *opt, struct qr_li
     if (code == QR_OK) code = qr_file_read(f->ca, QR_CERTIFICATE_FILE_MAX, &ca, err);
     if (code != QR_OK) return code;
     struct qr_link_tls *t = qr_xcalloc(1, sizeof *t);
-    *t = (struct qr_link_tls){.own = own, .clock = opt->clock, .wall = opt->wall, .log = opt->log, .ca_path = qr_xstrdup(f->ca), .ca = ca};
+    *t = (struct qr_link_tls){.own = own,
+                              .clock = opt->clock,
+                              .wall = opt->wall,
+                              .log = opt->log,
+                              .ca_path = qr_xstrdup(f->ca),
+                              .ca = ca};
     atomic_init(&t->refs, 1);
     pthread_mutex_init(&t->lock, NULL);
     link_grpc_log_hook();
     grpc_init();
-    grpc_tls_certificate_provider *files =
-        grpc_tls_certificate_provider_file_watcher_create(f->key, f->certificate, f->ca, REFRESH_SECONDS);
+    grpc_tls_certificate_provider *files = grpc_tls_certificate_provider_file_watcher_create(
+        f->key, f->certificate, f->ca, REFRESH_SECONDS);
     t->channel = grpc_tls_credentials_create(options_of(t, files, true));
     t->server = grpc_tls_server_credentials_create(options_of(t, files, false));
     link_grpc_guard(t->server, opt->clock);

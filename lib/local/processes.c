@@ -20,30 +20,32 @@
 
 enum { PROGRESS_FD = 3, LOCK_FD = 90, MAX_LINE = 1 << 16 }; /* LOCK_FD: or the next that is free */
 /* The leader waits 5 s for goodbyes; one asked to stop has 10 s of its own. */
-static const int64_t after_done_ns = 10 * QR_SECOND, after_refusal_ns = 3 * QR_SECOND, after_stop_ns = 12 * QR_SECOND,
-    after_term_ns = 3 * QR_SECOND, restart_first_ns = QR_SECOND / 2, restart_last_ns = 8 * QR_SECOND;
+static const int64_t after_done_ns = 10 * QR_SECOND, after_refusal_ns = 3 * QR_SECOND,
+                     after_stop_ns = 12 * QR_SECOND, after_term_ns = 3 * QR_SECOND,
+                     restart_first_ns = QR_SECOND / 2, restart_last_ns = 8 * QR_SECOND;
 
 struct process {
-    pid_t pid;           /* 0 once it has been waited for */
-    int events;          /* read end; -1 at its end */
+    pid_t pid;  /* 0 once it has been waited for */
+    int events; /* read end; -1 at its end */
     struct qr_buf line;
-    int status;          /* of waitpid */
-    int error_code;      /* enum qr_code of its "error" event, or 0 */
+    int status;     /* of waitpid */
+    int error_code; /* enum qr_code of its "error" event, or 0 */
     char *sentence;
-    char *config;        /* its TF_CONFIG, or NULL */
-    int64_t restart_ns, delay_ns; /* when it is started again (0: not), and how long that takes from its end */
+    char *config; /* its TF_CONFIG, or NULL */
+    /* when it is started again (0: not), and how long that takes from its end */
+    int64_t restart_ns, delay_ns;
 };
 
 struct pool {
     const struct qr_local_options *opt;
-    int lock;            /* as inherited; -1: none */
+    int lock;                         /* as inherited; -1: none */
     struct qr_throwaway certificates; /* none without opt->tls */
     struct process p[QR_MAX_MEMBERS];
     unsigned alive, n;
-    int signals;         /* signalfd: SIGINT, SIGTERM, SIGCHLD */
+    int signals; /* signalfd: SIGINT, SIGTERM, SIGCHLD */
     sigset_t old_mask;
-    int64_t deadline_ns; /* of patience; 0: none */
-    int stage;           /* 0 waiting, 1 SIGTERM sent, 2 SIGKILL sent */
+    int64_t deadline_ns;           /* of patience; 0: none */
+    int stage;                     /* 0 waiting, 1 SIGTERM sent, 2 SIGKILL sent */
     int first_wrong, first_killed; /* workers; -1: none. Killed by a signal that was not ours */
     bool interrupted, terminated, port_taken, done; /* done: a worker has ended well */
 };
@@ -58,7 +60,8 @@ static enum qr_code free_ports(unsigned n, unsigned *ret, struct qr_err *err) {
         struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         socklen_t size = sizeof a;
         fd[made] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd[made] < 0 || bind(fd[made], (struct sockaddr *)&a, size) != 0 || getsockname(fd[made], (struct sockaddr *)&a, &size) != 0)
+        if (fd[made] < 0 || bind(fd[made], (struct sockaddr *)&a, size) != 0 ||
+            getsockname(fd[made], (struct sockaddr *)&a, &size) != 0)
             code = qr_fail_errno(err, errno, "find a free port on 127.0.0.1");
         ret[made] = ntohs(a.sin_port);
     }
@@ -69,22 +72,24 @@ static enum qr_code free_ports(unsigned n, unsigned *ret, struct qr_err *err) {
 static char *tf_config(const unsigned *ports, unsigned n, unsigned index) {
     struct qr_buf b = {0};
     qr_buf_puts(&b, "TF_CONFIG={\"cluster\":{\"worker\":[");
-    for (unsigned i = 0; i < n; i++) qr_buf_printf(&b, "%s\"127.0.0.1:%u\"", i ? "," : "", ports[i]);
+    for (unsigned i = 0; i < n; i++)
+        qr_buf_printf(&b, "%s\"127.0.0.1:%u\"", i ? "," : "", ports[i]);
     qr_buf_printf(&b, "]},\"task\":{\"type\":\"worker\",\"index\":%u}}", index);
     return (char *)b.p;
 }
 
 static bool names_identity(const char *e) {
-    static const char *const names[] = {"TF_CONFIG=", "JOB_COMPLETION_INDEX=", "QRING_INDEX=", "QRING_PEERS=", "QRING_PEER_TEMPLATE=",
-                                        "QRING_REPLICAS=",
-                                        "QRING_PORT=", "QRING_BIND=", "QRING_DATA_PORT=", "QRING_PROGRESS_FD=", "QRING_LOCK_FD=",
-                                        "QRING_JOB="};
+    static const char *const names[] = {
+        "TF_CONFIG=",           "JOB_COMPLETION_INDEX=", "QRING_INDEX=",   "QRING_PEERS=",
+        "QRING_PEER_TEMPLATE=", "QRING_REPLICAS=",       "QRING_PORT=",    "QRING_BIND=",
+        "QRING_DATA_PORT=",     "QRING_PROGRESS_FD=",    "QRING_LOCK_FD=", "QRING_JOB="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(e, names[i], strlen(names[i])) == 0) return true;
     return false;
 }
 
-/* The environment of worker i; config may be NULL. The array is the caller's, its texts are borrowed. */
+/* The environment of worker i; config may be NULL. The array is the caller's, its texts are
+ * borrowed. */
 static char **environment_of(const struct qr_local_options *opt, char *config) {
     size_t n = 0, kept = 0;
     while (opt->environment[n]) n++;
@@ -105,13 +110,15 @@ static char **arguments_of(const struct pool *pool, char *http, char *lock) {
     argv[n++] = http;
     if (opt->n_workers > 1) argv[n++] = (char *)(uintptr_t) "--data-port=0";
     if (pool->lock >= 0) argv[n++] = lock;
-    for (int i = 0; i < QR_THROWAWAY_FILES && pool->certificates.argument[i]; i++) argv[n++] = pool->certificates.argument[i];
+    for (int i = 0; i < QR_THROWAWAY_FILES && pool->certificates.argument[i]; i++)
+        argv[n++] = pool->certificates.argument[i];
     for (size_t i = 0; i < opt->n_arguments; i++) argv[n++] = (char *)(uintptr_t)opt->arguments[i];
     return argv;
 }
 
 /* In the child: nothing but system calls. */
-static _Noreturn void become_worker(const struct pool *pool, pid_t parent, int log, int events, char **argv, char **env) {
+static _Noreturn void become_worker(const struct pool *pool, pid_t parent, int log, int events,
+                                    char **argv, char **env) {
     int null = open("/dev/null", O_RDONLY);
     setpgid(0, 0); /* Ctrl-C is for the parent, who asks us */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(127);
@@ -132,12 +139,16 @@ static enum qr_code start_one(struct pool *pool, unsigned i, bool again, struct 
     int pipe_fd[2];
     qr_auto(qr_free_p) char *path = qr_xasprintf("%s/worker-%u.log", pool->opt->log_dir, i);
     qr_auto(qr_close_p) int log = -1;
-    enum qr_code code = qr_file_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | (again ? 0 : O_TRUNC), &log, err);
+    enum qr_code code = qr_file_open(
+        path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | (again ? 0 : O_TRUNC), &log, err);
     if (code != QR_OK) return qr_wrap(err, "the log of worker %u (--out)", i);
-    if (pipe2(pipe_fd, O_CLOEXEC) != 0) return qr_fail_errno(err, errno, "make a pipe for worker %u", i);
-    qr_auto(qr_free_p) char *http = qr_xasprintf("--http-port=%u", pool->opt->http_port ? pool->opt->http_port + i : 0);
+    if (pipe2(pipe_fd, O_CLOEXEC) != 0)
+        return qr_fail_errno(err, errno, "make a pipe for worker %u", i);
+    qr_auto(qr_free_p) char *http =
+        qr_xasprintf("--http-port=%u", pool->opt->http_port ? pool->opt->http_port + i : 0);
     qr_auto(qr_free_p) char *lock = qr_xasprintf("--lock-fd=%d", pool->lock);
-    qr_auto(qr_free_p) char **argv = arguments_of(pool, http, lock), **env = environment_of(pool->opt, p->config);
+    qr_auto(qr_free_p) char **argv = arguments_of(pool, http, lock),
+                            **env = environment_of(pool->opt, p->config);
     pid_t self = getpid(), pid = fork();
     if (pid == 0) become_worker(pool, self, log, pipe_fd[1], argv, env);
     int sys = errno;
@@ -149,7 +160,11 @@ static enum qr_code start_one(struct pool *pool, unsigned i, bool again, struct 
     if (p->events >= 0) close(p->events);
     qr_buf_free(&p->line);
     free(p->sentence);
-    *p = (struct process){.pid = pid, .events = pipe_fd[0], .line = {.max = MAX_LINE}, .config = p->config, .delay_ns = p->delay_ns};
+    *p = (struct process){.pid = pid,
+                          .events = pipe_fd[0],
+                          .line = {.max = MAX_LINE},
+                          .config = p->config,
+                          .delay_ns = p->delay_ns};
     fcntl(pipe_fd[0], F_SETFL, O_NONBLOCK);
     pool->alive++;
     return QR_OK;
@@ -160,7 +175,8 @@ static enum qr_code start_all(struct pool *pool, struct qr_err *err) {
     enum qr_code code = QR_OK;
     if (n > 1) code = free_ports(n, ports, err);
     for (unsigned i = 0; i < n && code == QR_OK; i++) {
-        pool->p[i] = (struct process){.events = -1, .config = n > 1 ? tf_config(ports, n, i) : NULL};
+        pool->p[i] =
+            (struct process){.events = -1, .config = n > 1 ? tf_config(ports, n, i) : NULL};
         pool->n = i + 1;
         code = start_one(pool, i, false, err);
     }
@@ -177,7 +193,8 @@ static void signal_all(struct pool *pool, int signal_number) {
 /* Whose progress is shown: the lowest that lives, or has ended well. */
 static bool speaks(const struct pool *pool, unsigned i) {
     for (unsigned k = 0; k < i; k++)
-        if (pool->p[k].pid || (WIFEXITED(pool->p[k].status) && WEXITSTATUS(pool->p[k].status) == 0)) return false;
+        if (pool->p[k].pid || (WIFEXITED(pool->p[k].status) && WEXITSTATUS(pool->p[k].status) == 0))
+            return false;
     return true;
 }
 
@@ -186,14 +203,19 @@ static void on_line(struct pool *pool, unsigned i, const char *line, size_t n) {
     qr_auto(qr_json_free_p) struct qr_json *event = NULL;
     const char *kind, *message;
     int64_t code = 0;
-    if (qr_json_parse(qr_bytes_of(line, n), "event", &event, NULL) != QR_OK || qr_json_type(event) != QR_JSON_OBJECT) return;
+    if (qr_json_parse(qr_bytes_of(line, n), "event", &event, NULL) != QR_OK ||
+        qr_json_type(event) != QR_JSON_OBJECT)
+        return;
     if (qr_json_string(qr_json_get(event, "event"), "event", &kind, NULL) != QR_OK) return;
-    if (strcmp(kind, "error") == 0 && !p->sentence && qr_json_string(qr_json_get(event, "message"), "message", &message, NULL) == QR_OK) {
+    if (strcmp(kind, "error") == 0 && !p->sentence &&
+        qr_json_string(qr_json_get(event, "message"), "message", &message, NULL) == QR_OK) {
         p->sentence = qr_xstrdup(message);
-        if (qr_json_i64(qr_json_get(event, "code"), "code", 0, 64, &code, NULL) == QR_OK) p->error_code = (int)code;
+        if (qr_json_i64(qr_json_get(event, "code"), "code", 0, 64, &code, NULL) == QR_OK)
+            p->error_code = (int)code;
         if (code == QR_ALREADY_EXISTS) pool->port_taken = true;
     }
-    if (pool->opt->event && (speaks(pool, i) || strcmp(kind, "done") == 0)) pool->opt->event(pool->opt->ctx, event);
+    if (pool->opt->event && (speaks(pool, i) || strcmp(kind, "done") == 0))
+        pool->opt->event(pool->opt->ctx, event);
 }
 
 static void read_events(struct pool *pool, unsigned i) {
@@ -227,7 +249,9 @@ static int verdict_of(const struct process *p) {
 
 static char *sentence_of(const struct process *p) {
     if (p->sentence) return qr_xstrdup(p->sentence);
-    if (WIFSIGNALED(p->status)) return qr_xasprintf("died of signal %d (%s)", WTERMSIG(p->status), strsignal(WTERMSIG(p->status)));
+    if (WIFSIGNALED(p->status))
+        return qr_xasprintf("died of signal %d (%s)", WTERMSIG(p->status),
+                            strsignal(WTERMSIG(p->status)));
     return qr_xasprintf("ended with exit code %d%s", WEXITSTATUS(p->status),
                         WEXITSTATUS(p->status) == 143 ? " (it was asked to stop)" : "");
 }
@@ -240,10 +264,13 @@ static void set_deadline(struct pool *pool, int64_t ns) {
 static void on_loss(struct pool *pool, unsigned i) {
     struct process *p = &pool->p[i];
     bool again = pool->opt->restart && pool->stage == 0 && !pool->done && !pool->interrupted;
-    p->delay_ns = !p->delay_ns ? restart_first_ns : 2 * p->delay_ns < restart_last_ns ? 2 * p->delay_ns : restart_last_ns;
+    p->delay_ns = !p->delay_ns                        ? restart_first_ns
+                  : 2 * p->delay_ns < restart_last_ns ? 2 * p->delay_ns
+                                                      : restart_last_ns;
     if (again) p->restart_ns = qr_now_ns(&qr_clock_awake) + p->delay_ns;
     qr_auto(qr_free_p) char *sentence = sentence_of(p);
-    if (pool->stage == 0 && pool->opt->lost) pool->opt->lost(pool->opt->ctx, i, sentence, pool->alive, again);
+    if (pool->stage == 0 && pool->opt->lost)
+        pool->opt->lost(pool->opt->ctx, i, sentence, pool->alive, again);
 }
 
 static void reap(struct pool *pool) {
@@ -260,10 +287,16 @@ static void reap(struct pool *pool) {
             continue;
         }
         if (pool->first_wrong < 0) pool->first_wrong = (int)i;
-        bool killed = WIFSIGNALED(p->status) || WEXITSTATUS(p->status) == 143; /* asked to stop, and not by us */
+        /* asked to stop, and not by us */
+        bool killed = WIFSIGNALED(p->status) || WEXITSTATUS(p->status) == 143;
         if (pool->first_killed < 0 && killed && pool->stage == 0) pool->first_killed = (int)i;
         if (verdict_of(p) >= 128) on_loss(pool, i);
-        else set_deadline(pool, pool->port_taken ? 0 : after_refusal_ns); /* others need not be waited for when the job is refused */
+        else
+            set_deadline(
+                pool,
+                pool->port_taken
+                    ? 0
+                    : after_refusal_ns); /* others need not be waited for when the job is refused */
     }
 }
 
@@ -280,7 +313,8 @@ static void restart(struct pool *pool) {
         if (p->restart_ns && (pool->done || pool->stage || pool->interrupted)) p->restart_ns = 0;
         if (!p->restart_ns || qr_now_ns(&qr_clock_awake) < p->restart_ns) continue;
         p->restart_ns = 0;
-        if (start_one(pool, i, true, &err) != QR_OK && pool->opt->lost) pool->opt->lost(pool->opt->ctx, i, err.msg, pool->alive, false);
+        if (start_one(pool, i, true, &err) != QR_OK && pool->opt->lost)
+            pool->opt->lost(pool->opt->ctx, i, err.msg, pool->alive, false);
     }
 }
 
@@ -307,7 +341,8 @@ static void lose_patience(struct pool *pool) {
 static void wait_for_all(struct pool *pool) {
     while (pool->alive || restarts_due(pool)) {
         struct pollfd fds[QR_MAX_MEMBERS + 1] = {{.fd = pool->signals, .events = POLLIN}};
-        for (unsigned i = 0; i < pool->n; i++) fds[i + 1] = (struct pollfd){.fd = pool->p[i].events, .events = POLLIN};
+        for (unsigned i = 0; i < pool->n; i++)
+            fds[i + 1] = (struct pollfd){.fd = pool->p[i].events, .events = POLLIN};
         poll(fds, pool->n + 1, 200);
         qr_awake_pulse(); /* what was stopped together with its workers gives them their time */
         for (unsigned i = 0; i < pool->n; i++)
@@ -321,11 +356,12 @@ static void wait_for_all(struct pool *pool) {
 
 /* ---- what happened ---- */
 
-/* A permanent code outranks everything; a run that ended well outranks those that were lost on the way; a worker that died outranks those who
- * then said so. */
+/* A permanent code outranks everything; a run that ended well outranks those that were lost on the
+ * way; a worker that died outranks those who then said so. */
 static void judge(const struct pool *pool, struct qr_local_result *ret) {
     int who = pool->first_killed >= 0 ? pool->first_killed : pool->first_wrong;
-    *ret = (struct qr_local_result){.worker = -1, .interrupted = pool->interrupted, .terminated = pool->terminated};
+    *ret = (struct qr_local_result){
+        .worker = -1, .interrupted = pool->interrupted, .terminated = pool->terminated};
     for (int i = (int)pool->n - 1; i >= 0; i--) {
         int v = verdict_of(&pool->p[i]);
         if (v > 0 && v < 128) who = i;
@@ -354,13 +390,15 @@ static void forget(struct pool *pool) {
     pool->port_taken = pool->done = false;
 }
 
-enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_result *ret, struct qr_err *err) {
+enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_result *ret,
+                          struct qr_err *err) {
     struct pool *pool = qr_xcalloc(1, sizeof *pool);
     enum qr_code code = QR_OK;
     sigset_t mask;
     pool->opt = opt;
     pool->lock = opt->lock_fd ? fcntl(*opt->lock_fd, F_DUPFD_CLOEXEC, LOCK_FD) : -1;
-    if (opt->lock_fd && pool->lock < 0) code = qr_fail_errno(err, errno, "hand on the lock of %s", opt->log_dir);
+    if (opt->lock_fd && pool->lock < 0)
+        code = qr_fail_errno(err, errno, "hand on the lock of %s", opt->log_dir);
     pool->first_wrong = pool->first_killed = -1;
     sigemptyset(&mask);
     sigaddset(&mask, SIGINT);
@@ -369,7 +407,8 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
     sigprocmask(SIG_BLOCK, &mask, &pool->old_mask);
     pool->signals = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     if (code == QR_OK && pool->signals < 0) code = qr_fail_errno(err, errno, "signalfd");
-    if (code == QR_OK && opt->tls && opt->n_workers > 1) code = qr_throwaway_make(&pool->certificates, err);
+    if (code == QR_OK && opt->tls && opt->n_workers > 1)
+        code = qr_throwaway_make(&pool->certificates, err);
     for (int attempt = 0; code == QR_OK && attempt < 2; attempt++) {
         if (attempt > 0) forget(pool);
         code = start_all(pool, err);

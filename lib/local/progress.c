@@ -7,7 +7,8 @@ static const int64_t min_redraw_ns = INT64_C(50000000);
 
 static int64_t get_i64(const struct qr_json *event, const char *key) {
     int64_t v = 0;
-    return qr_json_i64(qr_json_get(event, key), key, 0, INT64_C(1) << 53, &v, NULL) == QR_OK ? v : 0;
+    return qr_json_i64(qr_json_get(event, key), key, 0, INT64_C(1) << 53, &v, NULL) == QR_OK ? v
+                                                                                             : 0;
 }
 
 static double get_double(const struct qr_json *event, const char *key) {
@@ -19,7 +20,9 @@ static void put_bar(struct qr_buf *buf, uint64_t batch, uint64_t n_batches) {
     int filled = (int)(batch * BAR / n_batches);
     qr_buf_puts(buf, "[");
     for (int i = 0; i < BAR; i++)
-        qr_buf_puts(buf, batch >= n_batches || i < filled - 1 ? "=" : i < filled || (i == 0 && !filled) ? ">" : ".");
+        qr_buf_puts(buf, batch >= n_batches || i < filled - 1 ? "="
+                         : i < filled || (i == 0 && !filled)  ? ">"
+                                                              : ".");
     qr_buf_puts(buf, "]");
 }
 
@@ -32,12 +35,13 @@ static void put_per_step(struct qr_buf *buf, double seconds) {
 static void put_values(struct qr_buf *buf, const struct qr_json *values) {
     for (const struct qr_json *v = values ? qr_json_first(values) : NULL; v; v = qr_json_next(v)) {
         double number;
-        if (qr_json_double(v, "", -1e308, 1e308, &number, NULL) == QR_OK) qr_buf_printf(buf, " - %s: %.4f", qr_json_key(v), number);
+        if (qr_json_double(v, "", -1e308, 1e308, &number, NULL) == QR_OK)
+            qr_buf_printf(buf, " - %s: %.4f", qr_json_key(v), number);
     }
 }
 
-void qr_progress_line(struct qr_buf *buf, uint64_t batch, uint64_t n_batches, double seconds, double eta_seconds,
-                      const struct qr_json *values) {
+void qr_progress_line(struct qr_buf *buf, uint64_t batch, uint64_t n_batches, double seconds,
+                      double eta_seconds, const struct qr_json *values) {
     if (!n_batches) n_batches = 1;
     qr_buf_printf(buf, "%llu/%llu ", (unsigned long long)batch, (unsigned long long)n_batches);
     put_bar(buf, batch, n_batches);
@@ -58,7 +62,8 @@ static void redraw(struct qr_progress *p, const char *line) {
 }
 
 static void on_batch(struct qr_progress *p, const struct qr_json *event) {
-    int64_t epoch = get_i64(event, "epoch"), batch = get_i64(event, "batch"), n = get_i64(event, "batches"), now = qr_now_ns(p->clock);
+    int64_t epoch = get_i64(event, "epoch"), batch = get_i64(event, "batch"),
+            n = get_i64(event, "batches"), now = qr_now_ns(p->clock);
     if (!p->terminal) return;
     if (epoch != p->epoch) {
         p->epoch = epoch;
@@ -70,18 +75,23 @@ static void on_batch(struct qr_progress *p, const struct qr_json *event) {
     p->drawn_ns = now;
     double spent = (double)(now - p->epoch_began_ns) / 1e9;
     struct qr_buf line = {0};
-    qr_progress_line(&line, (uint64_t)batch, (uint64_t)n, -1, batch ? spent * (double)(n - batch) / (double)batch : 0,
+    qr_progress_line(&line, (uint64_t)batch, (uint64_t)n, -1,
+                     batch ? spent * (double)(n - batch) / (double)batch : 0,
                      qr_json_get(event, "values"));
     redraw(p, qr_buf_string(&line));
     qr_buf_free(&line);
 }
 
 static void on_epoch(struct qr_progress *p, const struct qr_json *event) {
-    int64_t epoch = get_i64(event, "epoch"), epochs = get_i64(event, "epochs"), n = get_i64(event, "batches");
+    int64_t epoch = get_i64(event, "epoch"), epochs = get_i64(event, "epochs"),
+            n = get_i64(event, "batches");
     struct qr_buf line = {0};
-    if (!p->terminal) qr_buf_printf(&line, "Epoch %lld/%lld - ", (long long)epoch, (long long)epochs);
-    else if (epoch != p->epoch) fprintf(p->out, "Epoch %lld/%lld\n", (long long)epoch, (long long)epochs);
-    qr_progress_line(&line, (uint64_t)n, (uint64_t)n, get_double(event, "seconds"), 0, qr_json_get(event, "values"));
+    if (!p->terminal)
+        qr_buf_printf(&line, "Epoch %lld/%lld - ", (long long)epoch, (long long)epochs);
+    else if (epoch != p->epoch)
+        fprintf(p->out, "Epoch %lld/%lld\n", (long long)epoch, (long long)epochs);
+    qr_progress_line(&line, (uint64_t)n, (uint64_t)n, get_double(event, "seconds"), 0,
+                     qr_json_get(event, "values"));
     if (p->terminal) redraw(p, qr_buf_string(&line));
     else fputs(qr_buf_string(&line), p->out);
     fputc('\n', p->out);

@@ -13,19 +13,26 @@
 
 enum { FIRST_FD = 100, DAYS = 365 };
 
-static enum qr_code keep(const char *name, const struct qr_buf *content, int *ret, struct qr_err *err) {
+static enum qr_code keep(const char *name, const struct qr_buf *content, int *ret,
+                         struct qr_err *err) {
     qr_auto(qr_close_p) int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd < 0 || fchmod(fd, 0600) != 0 || write(fd, content->p, content->n) != (ssize_t)content->n)
-        return qr_fail_errno(err, errno, "keep %s in memory (--plaintext runs without certificates)", name);
+        return qr_fail_errno(err, errno,
+                             "keep %s in memory (--plaintext runs without certificates)", name);
     *ret = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FD);
-    return *ret >= 0 ? QR_OK : qr_fail_errno(err, errno, "keep %s in memory (--plaintext runs without certificates)", name);
+    return *ret >= 0
+               ? QR_OK
+               : qr_fail_errno(err, errno,
+                               "keep %s in memory (--plaintext runs without certificates)", name);
 }
 
 enum qr_code qr_throwaway_make(struct qr_throwaway *ret, struct qr_err *err) {
     static const char *const flags[QR_THROWAWAY_FILES] = {"cert", "key", "ca"};
     static const char *const names[QR_THROWAWAY_FILES] = {"tls.crt", "tls.key", "ca.crt"};
     int64_t now_s = qr_now_ns(&qr_clock_wall) / QR_SECOND;
-    const struct qr_certificate_order order = {.name_space = "local", .job = "run", .not_before_s = now_s - 3600,
+    const struct qr_certificate_order order = {.name_space = "local",
+                                               .job = "run",
+                                               .not_before_s = now_s - 3600,
                                                .not_after_s = now_s + DAYS * 86400};
     struct qr_certificate_set set;
     struct qr_throwaway t = {.fd = {-1, -1, -1}};

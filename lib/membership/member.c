@@ -84,10 +84,12 @@ void member_heartbeat(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (member_hears(m, i)) {
             h->heard[h->n_heard].index = i;
-            memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
+            memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation,
+                   QR_INCARNATION_BYTES);
         }
     h->in_flight = m->in_flight;
-    bool polls = m->now_ns - m->polled.turn_ns < POLLS_NS; /* else it computes by now, and sends no beats */
+    /* else it computes by now, and sends no beats */
+    bool polls = m->now_ns - m->polled.turn_ns < POLLS_NS;
     h->polled_ms = polls ? (uint64_t)((m->polled.turn_ns - m->polled.since_ns) / MS(1)) : 0;
     h->no_data = member_no_data(m);
     if (m->formed) h->common = m->common;
@@ -100,7 +102,8 @@ void member_heartbeats(struct qr_member *m) {
 }
 
 /* ---- the ways out ---- */
-static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, enum qr_code code, const char *text) {
+static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, enum qr_code code,
+                        const char *text) {
     struct qr_goodbye *g = &m->out.goodbye;
     m->out.kind = QR_MESSAGE_GOODBYE;
     *g = (struct qr_goodbye){.why = why, .code = code, .blame = m->blame};
@@ -110,14 +113,16 @@ static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, enum qr_co
         if (c->state == CONN_MISMATCH) member_send(m, c->id);
 }
 
-void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why, const char *text) {
+void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why,
+                 const char *text) {
     if (m->over) return;
     char kept[QR_ERR_MSG_BYTES];
     snprintf(kept, sizeof kept, "%s", text);
     say_goodbye(m, why, code, kept);
     m->over = true;
     m->active = false;
-    emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept, .blame = m->blame});
+    emit(m, &(struct qr_member_action){
+                .kind = QR_ACT_STOP, .code = code, .text = kept, .blame = m->blame});
 }
 
 void member_end_all(struct qr_member *m, enum qr_code code, const char *text) {
@@ -135,7 +140,8 @@ void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
     say_goodbye(m, QR_GOODBYE_DONE, code, kept);
     m->over = true;
     m->active = false;
-    emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept, .blame = m->blame});
+    emit(m, &(struct qr_member_action){
+                .kind = QR_ACT_DONE, .code = code, .text = kept, .blame = m->blame});
 }
 
 /* A peer cannot be heard any more: its connection broke, it fell silent, or it left. */
@@ -143,21 +149,25 @@ void member_peer_down(struct qr_member *m, uint32_t index, const char *reason) {
     struct peer *p = &m->peer[index];
     if (!p->connected) return;
     p->connected = false;
-    if (m->promised.index == index && same_inc(m->promised.incarnation, p->incarnation)) m->promise_exclusive = false;
+    if (m->promised.index == index && same_inc(m->promised.incarnation, p->incarnation))
+        m->promise_exclusive = false;
     if (m->over || m->ending) return;
     member_log(m, QR_LOG_WARNING, "%s: %s", qr_member_peer_text(m, index), reason);
     member_heartbeats(m);
 }
 
 /* ---- events ---- */
-struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_emit_fn *emit_fn, void *ctx) {
+struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_emit_fn *emit_fn,
+                                void *ctx) {
     QR_ASSERT(opt->n_peers >= 1 && opt->n_peers <= QR_MAX_MEMBERS && opt->index < QR_MAX_MEMBERS);
     struct qr_member *m = qr_xcalloc(1, sizeof *m);
     m->opt = *opt;
     m->emit = emit_fn;
     m->ctx = ctx;
     m->own = (struct qr_common){.epochs = 1, .allreduce = opt->allreduce, .places = opt->places};
-    m->own.min_workers = opt->min_workers ? opt->min_workers : opt->count_known ? (unsigned)(opt->n_peers + 1) / 2 : 1;
+    m->own.min_workers = opt->min_workers   ? opt->min_workers
+                         : opt->count_known ? (unsigned)(opt->n_peers + 1) / 2
+                                            : 1;
     m->random = opt->seed ^ UINT64_C(0x9e3779b97f4a7c15);
     m->peer[opt->index].known = true;
     memcpy(m->peer[opt->index].incarnation, opt->incarnation, QR_INCARNATION_BYTES);
@@ -166,8 +176,8 @@ struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_e
 
 void qr_member_free(struct qr_member *m) { free(m); }
 
-/* Time moves. When nobody called for long after the deadline, this process was stopped: the others' silence in that time says nothing, and it does not
- * count as time in which a group was to form. */
+/* Time moves. When nobody called for long after the deadline, this process was stopped: the others'
+ * silence in that time says nothing, and it does not count as time in which a group was to form. */
 void member_advance(struct qr_member *m, int64_t now_ns) {
     int64_t gap = now_ns - m->now_ns;
     if (m->started && gap > QR_MEMBER_HEARTBEAT_NS + STALL_NS) {
@@ -179,14 +189,17 @@ void member_advance(struct qr_member *m, int64_t now_ns) {
         m->start_ns += gap;
         m->newcomer_ns += gap;
         m->idle_ns += gap;
-        if (!m->over) member_log(m, QR_LOG_WARNING, "this worker's group thread stood still for %.1f s", (double)gap / 1e9);
+        if (!m->over)
+            member_log(m, QR_LOG_WARNING, "this worker's group thread stood still for %.1f s",
+                       (double)gap / 1e9);
     }
     if (gap > 0) m->now_ns = now_ns;
 }
 
 static void dial(struct qr_member *m, uint32_t index) {
     m->peer[index].redial_ns = 0;
-    emit(m, &(struct qr_member_action){.kind = QR_ACT_DIAL, .index = index, .text = m->opt.peers[index]});
+    emit(m, &(struct qr_member_action){
+                .kind = QR_ACT_DIAL, .index = index, .text = m->opt.peers[index]});
 }
 
 void qr_member_start(struct qr_member *m, int64_t now_ns) {
@@ -203,10 +216,13 @@ void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgo
     while (c < m->conns + MAX_CONNS && c->state != CONN_FREE) c++;
     if (c == m->conns + MAX_CONNS || m->over) {
         emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = conn});
-        if (!m->over) member_log(m, QR_LOG_WARNING, "a connection was closed: %d are open already", MAX_CONNS);
+        if (!m->over)
+            member_log(m, QR_LOG_WARNING, "a connection was closed: %d are open already",
+                       MAX_CONNS);
         return;
     }
-    *c = (struct member_conn){.state = CONN_NEW, .id = conn, .tag = tag, .outgoing = outgoing, .since_ns = m->now_ns};
+    *c = (struct member_conn){
+        .state = CONN_NEW, .id = conn, .tag = tag, .outgoing = outgoing, .since_ns = m->now_ns};
     member_send_hello(m, conn);
 }
 
@@ -216,9 +232,11 @@ void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const ch
     if (c == NULL) return;
     enum conn_state was = c->state;
     c->state = CONN_FREE;
-    if (was == CONN_MISMATCH && m->peer[c->index].mismatch.on) m->peer[c->index].mismatch.down_ns = m->now_ns;
+    if (was == CONN_MISMATCH && m->peer[c->index].mismatch.on)
+        m->peer[c->index].mismatch.down_ns = m->now_ns;
     if (was == CONN_PEER && m->peer[c->index].connected && m->peer[c->index].conn == conn) {
-        snprintf(m->text, sizeof m->text, "the connection broke (%.200s)", reason && *reason ? reason : "closed by the other side");
+        snprintf(m->text, sizeof m->text, "the connection broke (%.200s)",
+                 reason && *reason ? reason : "closed by the other side");
         member_died(m, c->index);
         member_peer_down(m, c->index, m->text);
     }
@@ -229,8 +247,11 @@ static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_hea
     struct peer *p = &m->peer[from];
     if (!same_inc(h->incarnation, p->incarnation) || h->sequence <= p->beat.sequence) return;
     bool moved = h->trainer_turns != p->beat.trainer_turns || h->expected_micro_batch_ms == 0;
-    /* what it refused for may be gone: that one hears somebody no more, and another does already, is over in a moment */
-    if (h->n_heard != p->beat.n_heard || memcmp(h->heard, p->beat.heard, h->n_heard * sizeof *h->heard) != 0) member_try_again(m);
+    /* what it refused for may be gone: that one hears somebody no more, and another does already,
+     * is over in a moment */
+    if (h->n_heard != p->beat.n_heard ||
+        memcmp(h->heard, p->beat.heard, h->n_heard * sizeof *h->heard) != 0)
+        member_try_again(m);
     struct qr_in_flight in_flight = p->beat.in_flight;
     uint64_t no_data = p->beat.no_data;
     p->beat = *h;
@@ -242,7 +263,8 @@ static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_hea
         p->turns_ns = m->now_ns;
         if (p->frozen) {
             p->frozen = false;
-            member_log(m, QR_LOG_INFO, "%s: its training thread moves again", qr_member_peer_text(m, from));
+            member_log(m, QR_LOG_INFO, "%s: its training thread moves again",
+                       qr_member_peer_text(m, from));
         }
     }
     if (h->highest_number > m->highest) m->highest = h->highest_number;
@@ -256,19 +278,24 @@ static void on_goodbye(struct qr_member *m, struct member_conn *c, const struct 
     }
     struct peer *p = &m->peer[from];
     bool ours = m->formed && member_is_of_generation(m, from);
-    bool ends = ours && g->why == QR_GOODBYE_DONE; /* what it sent last may still be on its way: its stream ends by itself */
+    /* what it sent last may still be on its way: its stream ends by itself */
+    bool ends = ours && g->why == QR_GOODBYE_DONE;
     p->gone = true;
     if (!ends) emit(m, &(struct qr_member_action){.kind = QR_ACT_PEER_GONE, .index = from});
-    if (m->promised.index == from && same_inc(m->promised.incarnation, p->incarnation)) m->promise_exclusive = false; /* as when its connection breaks */
+    /* as when its connection breaks */
+    if (m->promised.index == from && same_inc(m->promised.incarnation, p->incarnation))
+        m->promise_exclusive = false;
     switch (g->why) {
     case QR_GOODBYE_CLAIMED:
         snprintf(m->text, sizeof m->text,
-                 "another process claimed index %u (%s tells so): this one is its forerunner or a double, and gives up",
+                 "another process claimed index %u (%s tells so): this one is its forerunner or a "
+                 "double, and gives up",
                  m->opt.index, qr_member_peer_text(m, from));
         member_stop(m, QR_UNAVAILABLE, QR_GOODBYE_LEAVING, m->text);
         return;
     case QR_GOODBYE_DONE:
-        m->others_done = m->others_done || (!m->formed && g->code == QR_OK && p->beat.phase != QR_PHASE_STARTING);
+        m->others_done = m->others_done ||
+                         (!m->formed && g->code == QR_OK && p->beat.phase != QR_PHASE_STARTING);
         if (!ours || m->ending) return;
         m->blame = g->blame;
         member_finish(m, g->code, g->text);
@@ -280,24 +307,29 @@ static void on_goodbye(struct qr_member *m, struct member_conn *c, const struct 
     member_heartbeats(m);
 }
 
-/* From its leader, or from the proposer that it promised, which found that there is nothing to go on from. A newcomer also believes a member that its group
- * has failed: alone it would begin what failed; and where too few are left, who knows of a poison micro-batch tells the others. */
+/* From its leader, or from the proposer that it promised, which found that there is nothing to go
+ * on from. A newcomer also believes a member that its group has failed: alone it would begin what
+ * failed; and where too few are left, who knows of a poison micro-batch tells the others. */
 static bool may_end(const struct qr_member *m, uint32_t from, const struct qr_done *d) {
     if (d->blame.is && m->formed && !m->active && member_in_generation(m, from)) return true;
     const struct qr_member_name *leader = &m->generation.begin.member[0].name;
     const uint8_t *who = m->peer[from].incarnation; /* a newcomer that has its index is not it */
-    bool promised = m->promised.number && m->promised.index == from && same_inc(m->promised.incarnation, who);
+    bool promised =
+        m->promised.number && m->promised.index == from && same_inc(m->promised.incarnation, who);
     bool leads = m->formed && leader->index == from && same_inc(leader->incarnation, who);
-    return promised || leads || (!m->formed && d->code != QR_OK && m->peer[from].beat.phase == QR_PHASE_MEMBER);
+    return promised || leads ||
+           (!m->formed && d->code != QR_OK && m->peer[from].beat.phase == QR_PHASE_MEMBER);
 }
 
-void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn, const struct qr_message *msg) {
+void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn,
+                       const struct qr_message *msg) {
     member_advance(m, now_ns);
     struct member_conn *c = member_conn(m, conn);
     if (c == NULL || m->over) return;
     if (msg->kind == QR_MESSAGE_HELLO) member_on_hello(m, c, &msg->hello);
     else if (msg->kind == QR_MESSAGE_FIELD) member_on_field(m, c, &msg->field);
-    else if (msg->kind == QR_MESSAGE_GOODBYE && c->state != CONN_NEW) on_goodbye(m, c, &msg->goodbye);
+    else if (msg->kind == QR_MESSAGE_GOODBYE && c->state != CONN_NEW)
+        on_goodbye(m, c, &msg->goodbye);
     else if (c->state == CONN_PEER) {
         uint32_t from = c->index;
         m->peer[from].heard_ns = m->now_ns;
@@ -337,7 +369,8 @@ void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const
 static void check_peer(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
     if (p->redial_ns && m->now_ns >= p->redial_ns) dial(m, i);
-    bool broken = p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_SETTLE_NS; /* with or without its control connection */
+    /* with or without its control connection */
+    bool broken = p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_SETTLE_NS;
     if (broken && m->active && member_in_generation(m, i) && !m->ending) m->need_new = true;
     if (!p->connected) return;
     member_check_data(m, i);
@@ -354,11 +387,14 @@ static void check_peer(struct qr_member *m, uint32_t i) {
         return;
     }
     if (!m->active || !member_in_generation(m, i) || p->gone || m->ending) return;
-    int64_t limit = (int64_t)p->beat.expected_micro_batch_ms > FROZEN_NS / MS(1) / 5 ? 5 * MS(p->beat.expected_micro_batch_ms) : FROZEN_NS;
+    int64_t limit = (int64_t)p->beat.expected_micro_batch_ms > FROZEN_NS / MS(1) / 5
+                        ? 5 * MS(p->beat.expected_micro_batch_ms)
+                        : FROZEN_NS;
     int64_t stands = m->now_ns - p->turns_ns;
     if (p->beat.expected_micro_batch_ms && !p->frozen && stands >= limit) {
         p->frozen = true;
-        member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s", qr_member_peer_text(m, i), (double)stands / 1e9);
+        member_log(m, QR_LOG_WARNING, "%s: its training thread has stood still for %.1f s",
+                   qr_member_peer_text(m, i), (double)stands / 1e9);
     }
 }
 
@@ -370,7 +406,9 @@ static void check_end(struct qr_member *m) {
         all = all && (i == m->opt.index || !m->peer[i].connected || m->peer[i].gone);
     }
     if (!all && m->now_ns - m->end_ns < GOODBYES_NS) return;
-    if (!all) member_log(m, QR_LOG_WARNING, "not every worker said goodbye within %.0f s", (double)GOODBYES_NS / 1e9);
+    if (!all)
+        member_log(m, QR_LOG_WARNING, "not every worker said goodbye within %.0f s",
+                   (double)GOODBYES_NS / 1e9);
     member_finish(m, m->end_code, m->end_text);
 }
 
@@ -400,7 +438,9 @@ static void sooner(int64_t *at, int64_t t) {
 }
 
 int64_t qr_member_deadline_ns(const struct qr_member *m) {
-    int64_t at = m->beat_ns < m->now_ns + QR_MEMBER_HEARTBEAT_NS ? m->beat_ns : m->now_ns + QR_MEMBER_HEARTBEAT_NS;
+    int64_t at = m->beat_ns < m->now_ns + QR_MEMBER_HEARTBEAT_NS
+                     ? m->beat_ns
+                     : m->now_ns + QR_MEMBER_HEARTBEAT_NS;
     if (m->over || !m->started) return m->now_ns + QR_MEMBER_HEARTBEAT_NS;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
@@ -412,7 +452,8 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
     if (m->pending.on) sooner(&at, m->pending.sent_ns + PROMISE_WAIT_NS);
     if (m->backoff_until_ns > m->now_ns) sooner(&at, m->backoff_until_ns);
     if (m->ending) sooner(&at, m->end_ns + GOODBYES_NS);
-    if (!m->formed && m->start_ns + m->opt.form_timeout_ns > m->now_ns) sooner(&at, m->start_ns + m->opt.form_timeout_ns);
+    if (!m->formed && m->start_ns + m->opt.form_timeout_ns > m->now_ns)
+        sooner(&at, m->start_ns + m->opt.form_timeout_ns);
     return at > m->now_ns ? at : m->now_ns + 1;
 }
 
@@ -423,7 +464,8 @@ void qr_member_set_held(struct qr_member *m, const struct qr_held *held) {
 }
 void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_micro_batch_ns) {
     m->turns = turns;
-    m->micro_batch_ms = expected_micro_batch_ns <= 0 ? 0 : (uint64_t)expected_micro_batch_ns / 1000000 + 1;
+    m->micro_batch_ms =
+        expected_micro_batch_ns <= 0 ? 0 : (uint64_t)expected_micro_batch_ns / 1000000 + 1;
 }
 
 void qr_member_refused(struct qr_member *m, int64_t now_ns) {
@@ -474,7 +516,9 @@ bool qr_member_heir(const struct qr_member *m, uint32_t *ret_index, uint32_t *re
     return false;
 }
 
-const struct qr_generation *qr_member_active(const struct qr_member *m) { return m->active ? &m->generation : NULL; }
+const struct qr_generation *qr_member_active(const struct qr_member *m) {
+    return m->active ? &m->generation : NULL;
+}
 uint32_t qr_member_conn(const struct qr_member *m, uint32_t index) {
     return index < QR_MAX_MEMBERS && m->peer[index].connected ? m->peer[index].conn : 0;
 }

@@ -1,11 +1,13 @@
-/* membership/member_base.c — rule 5: what a generation starts from, and whose micro-batches count. */
+/* membership/member_base.c — rule 5: what a generation starts from, and whose micro-batches count.
+ */
 #include <string.h>
 
 #include "membership/member_impl.h"
 
 static uint64_t last_of(const struct qr_run *r) { return r->first + (r->count - 1) * r->stride; }
 
-/* x = a mod p and x = b mod q have a common solution within both runs? Runs stay below 2^40, so nothing overflows. */
+/* x = a mod p and x = b mod q have a common solution within both runs? Runs stay below 2^40, so
+ * nothing overflows. */
 bool qr_runs_disjoint(const struct qr_run *a, const struct qr_run *b) {
     if (a->count == 1 && b->count == 1) return a->first != b->first;
     uint64_t low = a->first > b->first ? a->first : b->first;
@@ -21,10 +23,11 @@ bool qr_runs_disjoint(const struct qr_run *a, const struct qr_run *b) {
     }
     int64_t diff = (int64_t)b->first - (int64_t)a->first;
     if (diff % g != 0) return true;
-    __int128 step = (__int128)p / g * q;                       /* the common solutions repeat after lcm(p, q) */
+    /* the common solutions repeat after lcm(p, q) */
+    __int128 step = (__int128)p / g * q;
     __int128 k = (__int128)(diff / g) * x0 % (q / g);
-    __int128 x = (__int128)a->first + k * p;                   /* one solution */
-    __int128 back = ((__int128)low - x) / step;                /* the least one >= low */
+    __int128 x = (__int128)a->first + k * p;    /* one solution */
+    __int128 back = ((__int128)low - x) / step; /* the least one >= low */
     x += back * step;
     while (x < (__int128)low) x += step;
     while (x - step >= (__int128)low) x -= step;
@@ -34,7 +37,8 @@ bool qr_runs_disjoint(const struct qr_run *a, const struct qr_run *b) {
 static bool disjoint_from(const struct qr_held *h, const struct qr_begin *b, uint32_t ranks) {
     for (uint32_t i = 0; i < h->n_runs; i++)
         for (uint32_t j = i + 1; j < h->n_runs; j++)
-            if (!qr_runs_disjoint(&h->run[i], &h->run[j])) return false; /* it would count one micro-batch twice by itself */
+            /* it would count one micro-batch twice by itself */
+            if (!qr_runs_disjoint(&h->run[i], &h->run[j])) return false;
     for (uint32_t r = 0; r < ranks; r++)
         for (uint32_t k = 0; k < b->member[r].n_kept; k++)
             for (uint32_t i = 0; i < h->n_runs; i++)
@@ -42,20 +46,25 @@ static bool disjoint_from(const struct qr_held *h, const struct qr_begin *b, uin
     return true;
 }
 
-static bool has(const struct qr_held *h, uint64_t reductions) { return !h->stateless && h->applied_reductions == reductions; }
+static bool has(const struct qr_held *h, uint64_t reductions) {
+    return !h->stateless && h->applied_reductions == reductions;
+}
 
-enum base_choice member_choose_base(const struct qr_held *held, const struct qr_member_faults *faults, struct qr_begin *b) {
+enum base_choice member_choose_base(const struct qr_held *held,
+                                    const struct qr_member_faults *faults, struct qr_begin *b) {
     uint64_t top = 0;
     uint32_t n_top = 0, best = 0, best_votes = 0, refusals = 0;
     for (uint32_t r = 0; r < b->n_members; r++)
-        if (!held[r].stateless && held[r].applied_reductions > top) top = held[r].applied_reductions;
+        if (!held[r].stateless && held[r].applied_reductions > top)
+            top = held[r].applied_reductions;
     for (uint32_t r = 0; r < b->n_members; r++) {
         if (!has(&held[r], top)) continue;
         n_top++;
         if (held[r].refusals > refusals) refusals = held[r].refusals;
         uint32_t votes = 0;
         for (uint32_t o = 0; o < b->n_members; o++)
-            votes += has(&held[o], top) && memcmp(held[o].digest, held[r].digest, sizeof held[r].digest) == 0;
+            votes += has(&held[o], top) &&
+                     memcmp(held[o].digest, held[r].digest, sizeof held[r].digest) == 0;
         if (votes > best_votes) {
             best = r;
             best_votes = votes;
@@ -76,7 +85,8 @@ enum base_choice member_choose_base(const struct qr_held *held, const struct qr_
         const struct qr_held *h = &held[r];
         struct qr_begin_member *out = &b->member[r];
         out->holder = has(h, top) && memcmp(h->digest, b->base_digest, sizeof h->digest) == 0;
-        bool same = h->base_reductions == top && memcmp(h->base_digest, b->base_digest, sizeof h->base_digest) == 0;
+        bool same = h->base_reductions == top &&
+                    memcmp(h->base_digest, b->base_digest, sizeof h->base_digest) == 0;
         if (faults->keep_other_base) same = true;
         bool apart = faults->keep_overlap || disjoint_from(h, b, r);
         out->keep = !h->stateless && h->n_runs > 0 && refusals == 0 && same && apart;
@@ -86,13 +96,15 @@ enum base_choice member_choose_base(const struct qr_held *held, const struct qr_
     return BASE_OK;
 }
 
-void qr_generation_micro_batches(const struct qr_begin *begin, uint32_t rank, uint64_t n_micro_batches, uint8_t *ret_mine) {
+void qr_generation_micro_batches(const struct qr_begin *begin, uint32_t rank,
+                                 uint64_t n_micro_batches, uint8_t *ret_mine) {
     enum { FREE, MINE, TAKEN };
     memset(ret_mine, FREE, n_micro_batches);
     for (uint32_t r = 0; r < begin->n_members; r++)
         for (uint32_t k = 0; k < begin->member[r].n_kept; k++) {
             const struct qr_run *run = &begin->member[r].kept[k];
-            for (uint64_t i = 0, at = run->first; i < run->count && at < n_micro_batches; i++, at += run->stride)
+            for (uint64_t i = 0, at = run->first; i < run->count && at < n_micro_batches;
+                 i++, at += run->stride)
                 if (ret_mine[at] != MINE) ret_mine[at] = r == rank ? MINE : TAKEN;
         }
     for (uint64_t at = 0, j = 0; at < n_micro_batches; at++) {

@@ -1,12 +1,14 @@
-/* membership/member_common.c — settings that differ between workers and may: those of the ring count. The first leader's become the ring's; from then on every
- * member of a generation hands them on, so that neither a newcomer nor who leads after a death changes them. */
+/* membership/member_common.c — settings that differ between workers and may: those of the ring
+ * count. The first leader's become the ring's; from then on every member of a generation hands them
+ * on, so that neither a newcomer nor who leads after a death changes them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "membership/member_impl.h"
 
-_Static_assert((int)QR_MESSAGE_ALLREDUCES == (int)QR_ALLREDUCE_KINDS, "a message can name every all-reduce, and no other");
+_Static_assert((int)QR_MESSAGE_ALLREDUCES == (int)QR_ALLREDUCE_KINDS,
+               "a message can name every all-reduce, and no other");
 
 void qr_member_set_plan(struct qr_member *m, uint64_t epochs, uint64_t reductions) {
     m->own.epochs = epochs;
@@ -29,9 +31,12 @@ uint64_t member_ring_age_ms(const struct qr_member *m) {
 
 /* ---- who proposes ---- */
 
-static uint64_t applied_by(const struct qr_held *h) { return h->stateless ? 0 : h->applied_reductions; }
+static uint64_t applied_by(const struct qr_held *h) {
+    return h->stateless ? 0 : h->applied_reductions;
+}
 
-/* They differ where two rings of one job meet, one of which began apart: then the older one's. NULL: nobody was in a generation. */
+/* They differ where two rings of one job meet, one of which began apart: then the older one's.
+ * NULL: nobody was in a generation. */
 static const struct qr_common *handed_on(const struct pending *q, uint64_t *ret_age_ms) {
     const struct qr_common *ret = NULL;
     *ret_age_ms = 0;
@@ -44,30 +49,38 @@ static const struct qr_common *handed_on(const struct pending *q, uint64_t *ret_
 }
 
 static bool beyond(const struct qr_member *m, const struct qr_held *h, uint64_t epochs) {
-    return m->epoch_reductions && applied_by(h) && (applied_by(h) - 1) / m->epoch_reductions >= epochs;
+    return m->epoch_reductions && applied_by(h) &&
+           (applied_by(h) - 1) / m->epoch_reductions >= epochs;
 }
 
 bool member_begin_common(struct qr_member *m, struct pending *q, struct qr_begin *b) {
     const struct qr_common *ring = handed_on(q, &b->ring_age_ms);
     if (m->opt.faults.leader_decides) ring = NULL;
     b->common = ring ? *ring : m->own;
-    if (!ring && beyond(m, &q->held[0], b->common.epochs)) { /* no ring has begun: nobody's work is lost */
+    /* no ring has begun: nobody's work is lost */
+    if (!ring && beyond(m, &q->held[0], b->common.epochs)) {
         char text[QR_MESSAGE_TEXT_BYTES];
-        snprintf(text, sizeof text, "%" PRIu64 " epochs are trained already, and %s, which leads, has --epochs %" PRIu64
+        snprintf(text, sizeof text,
+                 "%" PRIu64
+                 " epochs are trained already, and %s, which leads, has --epochs %" PRIu64
                  ": give more --epochs, or --fresh to train again from the start",
-                 q->held[0].applied_reductions / m->epoch_reductions, qr_member_peer_text(m, m->opt.index), b->common.epochs);
+                 q->held[0].applied_reductions / m->epoch_reductions,
+                 qr_member_peer_text(m, m->opt.index), b->common.epochs);
         member_end_all(m, QR_INVALID_ARGUMENT, text);
         return false;
     }
     for (uint32_t r = 0; r < b->n_members; r++)
-        if (beyond(m, &q->held[r], b->common.epochs)) q->held[r] = (struct qr_held){.stateless = true};
+        if (beyond(m, &q->held[r], b->common.epochs))
+            q->held[r] = (struct qr_held){.stateless = true};
     return true;
 }
 
 /* ---- who begins ---- */
 
 static void say(struct qr_member *m, const char *name, const char *own, const char *ring) {
-    member_log(m, QR_LOG_WARNING, "%s is %s here and %s in the ring, whose value counts until it ends: to change it, stop all workers, and start them with one value",
+    member_log(m, QR_LOG_WARNING,
+               "%s is %s here and %s in the ring, whose value counts until it ends: to change it, "
+               "stop all workers, and start them with one value",
                name, own, ring);
 }
 
@@ -87,7 +100,11 @@ void member_begun_common(struct qr_member *m, const struct qr_begin *b) {
     if (known) return;
     say_number(m, "epochs", own->epochs, ring->epochs);
     say_number(m, "min-workers", own->min_workers, ring->min_workers);
-    if (own->allreduce != ring->allreduce) say(m, "allreduce", qr_allreduce_names[own->allreduce], qr_allreduce_names[ring->allreduce]);
+    if (own->allreduce != ring->allreduce)
+        say(m, "allreduce", qr_allreduce_names[own->allreduce],
+            qr_allreduce_names[ring->allreduce]);
     if (own->places != ring->places)
-        member_log(m, QR_LOG_WARNING, "out, weights or checkpoints name other places here than in the ring: who leads writes to its own");
+        member_log(m, QR_LOG_WARNING,
+                   "out, weights or checkpoints name other places here than in the ring: who leads "
+                   "writes to its own");
 }

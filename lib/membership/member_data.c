@@ -1,11 +1,13 @@
-/* membership/member_data.c — rule 1 for the data streams: who is heard on control alone is not heard.
- * protocol.md rule 1 says how, member.md why. */
+/* membership/member_data.c — rule 1 for the data streams: who is heard on control alone is not
+ * heard. protocol.md rule 1 says how, member.md why. */
 #include <stdio.h>
 #include <string.h>
 
 #include "membership/member_impl.h"
 
-bool member_passes_data(const struct peer *p) { return p->data == DATA_UP || p->data == DATA_BROKEN; }
+bool member_passes_data(const struct peer *p) {
+    return p->data == DATA_UP || p->data == DATA_BROKEN;
+}
 
 static void set_state(struct qr_member *m, struct peer *p, enum data_state s) {
     if (p->data == s) return;
@@ -19,7 +21,10 @@ void member_data_fresh(struct qr_member *m, uint32_t index) {
     p->data_broken_ns = 0;
     p->data = DATA_UP; /* so that the time counts from now on */
     set_state(m, p, DATA_NONE);
-    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_PEER, .index = index, .incarnation = p->incarnation, .data_port = p->data_port});
+    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_PEER,
+                                               .index = index,
+                                               .incarnation = p->incarnation,
+                                               .data_port = p->data_port});
 }
 
 void member_data_soon(struct qr_member *m, uint32_t i) {
@@ -30,7 +35,8 @@ void member_data_soon(struct qr_member *m, uint32_t i) {
 void member_data_begun(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         m->peer[i].data_broken_ns = 0;
-        if (m->peer[i].data == DATA_BROKEN && !member_in_generation(m, i)) set_state(m, &m->peer[i], DATA_NONE);
+        if (m->peer[i].data == DATA_BROKEN && !member_in_generation(m, i))
+            set_state(m, &m->peer[i], DATA_NONE);
     }
 }
 
@@ -45,7 +51,8 @@ uint64_t member_no_data(const struct qr_member *m) {
 static void give_up_stream(struct qr_member *m, uint32_t i) {
     set_state(m, &m->peer[i], DATA_BAD);
     if (m->active && member_in_generation(m, i)) m->need_new = true;
-    m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i, .silent = true});
+    m->emit(m->ctx,
+            &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i, .silent = true});
     member_heartbeats(m);
 }
 
@@ -55,10 +62,12 @@ void member_data_anew(struct qr_member *m, uint32_t i) {
     m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
 }
 
-/* So long both have polled, as far as this one knows, without a word from that one on its data stream. */
+/* So long both have polled, as far as this one knows, without a word from that one on its data
+ * stream. */
 static int64_t silent_ns(const struct qr_member *m, uint32_t i) {
     const struct peer *p = &m->peer[i];
-    if (!p->beat.polled_ms || qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) != 0) return 0;
+    if (!p->beat.polled_ms || qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) != 0)
+        return 0;
     int64_t until = p->beat_ns < m->polled.turn_ns ? p->beat_ns : m->polled.turn_ns;
     int64_t since = m->polled.since_ns > m->begun_ns ? m->polled.since_ns : m->begun_ns;
     int64_t polls_since = p->beat_ns - MS(p->beat.polled_ms);
@@ -78,17 +87,22 @@ static void say_missing(struct qr_member *m, uint32_t i) {
     if (p->data_told || p->beat.expected_micro_batch_ms || !qr_member_lacks_data(m, i)) return;
     p->data_told = true;
     if (p->data == DATA_NONE)
-        member_log(m, QR_LOG_WARNING, "%s answers, but no data connection with it has come up for %.0f s (data port %u): is the port open?",
+        member_log(m, QR_LOG_WARNING,
+                   "%s answers, but no data connection with it has come up for %.0f s (data port "
+                   "%u): is the port open?",
                    qr_member_peer_text(m, i), (double)NO_STREAM_NS / 1e9, p->data_port);
 }
 
 void member_check_data(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
     say_missing(m, i);
-    if (!m->active || !member_in_generation(m, i) || p->gone || m->ending || p->data == DATA_BAD) return;
+    if (!m->active || !member_in_generation(m, i) || p->gone || m->ending || p->data == DATA_BAD)
+        return;
     int64_t silent = silent_ns(m, i);
     if (silent < SILENT_NS + m->polled.allow_ns) return;
-    member_log(m, QR_LOG_WARNING, "%s: no data has come from it for %.2f s, though it answers: the group goes on without one of us",
+    member_log(m, QR_LOG_WARNING,
+               "%s: no data has come from it for %.2f s, though it answers: the group goes on "
+               "without one of us",
                qr_member_peer_text(m, i), (double)silent / 1e9);
     give_up_stream(m, i);
 }
@@ -103,34 +117,41 @@ void member_hear_no_data(struct qr_member *m, uint32_t from, uint64_t before, ui
                    qr_member_peer_text(m, (uint32_t)__builtin_ctzll(rest)));
     }
     if (!(news & bit(m->opt.index)) || p->data == DATA_BAD) return;
-    member_log(m, QR_LOG_WARNING, "%s says that no data comes from this worker, though it answers: the group goes on without one of us",
+    member_log(m, QR_LOG_WARNING,
+               "%s says that no data comes from this worker, though it answers: the group goes on "
+               "without one of us",
                qr_member_peer_text(m, from));
     give_up_stream(m, from);
 }
 
 /* ---- the caller's side ---- */
 
-void qr_member_data_up(struct qr_member *m, int64_t now_ns, uint32_t index, const uint8_t incarnation[QR_INCARNATION_BYTES]) {
+void qr_member_data_up(struct qr_member *m, int64_t now_ns, uint32_t index,
+                       const uint8_t incarnation[QR_INCARNATION_BYTES]) {
     member_advance(m, now_ns);
     struct peer *p = &m->peer[index];
-    if (m->over || !p->known || !same_inc(p->incarnation, incarnation) || p->data == DATA_UP) return;
+    if (m->over || !p->known || !same_inc(p->incarnation, incarnation) || p->data == DATA_UP)
+        return;
     if (p->data == DATA_BAD || p->data_told)
-        member_log(m, QR_LOG_INFO, "%s: its data connection is up after %.1f s", qr_member_peer_text(m, index),
-                   (double)(m->now_ns - p->data_since_ns) / 1e9);
+        member_log(m, QR_LOG_INFO, "%s: its data connection is up after %.1f s",
+                   qr_member_peer_text(m, index), (double)(m->now_ns - p->data_since_ns) / 1e9);
     set_state(m, p, DATA_UP);
     member_try_again(m);
     member_heartbeats(m);
     member_consider(m);
 }
 
-void qr_member_data_down(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason, bool lost) {
+void qr_member_data_down(struct qr_member *m, int64_t now_ns, uint32_t index, const char *reason,
+                         bool lost) {
     member_advance(m, now_ns);
     struct peer *p = &m->peer[index];
     bool member = m->formed && member_in_generation(m, index);
     if (m->over) return;
     if (p->data == DATA_UP) set_state(m, p, member ? DATA_BROKEN : DATA_NONE);
-    member_log(m, QR_LOG_DEBUG, "%s: its data connection broke (%s)", qr_member_peer_text(m, index), reason);
-    if (lost && m->active && member && !m->ending && !p->data_broken_ns) p->data_broken_ns = m->now_ns;
+    member_log(m, QR_LOG_DEBUG, "%s: its data connection broke (%s)", qr_member_peer_text(m, index),
+               reason);
+    if (lost && m->active && member && !m->ending && !p->data_broken_ns)
+        p->data_broken_ns = m->now_ns;
     member_consider(m);
 }
 
@@ -138,6 +159,7 @@ void qr_member_set_polled(struct qr_member *m, const struct qr_polled *how) { m-
 
 bool qr_member_awaits_data(const struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (m->peer[i].connected && !m->peer[i].gone && !member_passes_data(&m->peer[i])) return true;
+        if (m->peer[i].connected && !m->peer[i].gone && !member_passes_data(&m->peer[i]))
+            return true;
     return false;
 }

@@ -1,4 +1,5 @@
-/* membership/member_hello.c — who answers, with what settings, under which index (protocol.md §3, rule 8). */
+/* membership/member_hello.c — who answers, with what settings, under which index (protocol.md §3,
+ * rule 8). */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,22 +37,27 @@ void member_send_hello(struct qr_member *m, uint32_t conn) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (member_hears(m, i)) {
             h->heard[h->n_heard].index = i;
-            memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
+            memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation,
+                   QR_INCARNATION_BYTES);
         }
     member_send(m, conn);
 }
 
 /* ---- settings that differ ---- */
-static void add_field(struct qr_member *m, struct member_conn *c, struct mismatch *mm, const char *name, const char *here, const char *there) {
+static void add_field(struct qr_member *m, struct member_conn *c, struct mismatch *mm,
+                      const char *name, const char *here, const char *there) {
     if (mm->n < SHOWN_FIELDS) {
         qr_message_text(mm->field[mm->n].name, sizeof mm->field[mm->n].name, name);
-        qr_message_text(mm->field[mm->n].here, sizeof mm->field[mm->n].here, here ? here : "(none)");
+        qr_message_text(mm->field[mm->n].here, sizeof mm->field[mm->n].here,
+                        here ? here : "(none)");
         mm->field[mm->n].told = there != NULL;
-        qr_message_text(mm->field[mm->n].there, sizeof mm->field[mm->n].there, there ? there : "(not told)");
+        qr_message_text(mm->field[mm->n].there, sizeof mm->field[mm->n].there,
+                        there ? there : "(not told)");
         mm->n_text += there != NULL;
         mm->n++;
     }
-    struct qr_field_text *f = &m->out.field; /* the other side learns our value, be it shown here or not */
+    /* the other side learns our value, be it shown here or not */
+    struct qr_field_text *f = &m->out.field;
     m->out.kind = QR_MESSAGE_FIELD;
     memset(f, 0, sizeof *f);
     qr_message_text(f->name, sizeof f->name, name);
@@ -60,8 +66,10 @@ static void add_field(struct qr_member *m, struct member_conn *c, struct mismatc
     member_send(m, c->id);
 }
 
-/* Which settings differ: those that we have, in our order, then those that only the other has. Both sides send the text of each. */
-static void compare_fields(struct qr_member *m, struct member_conn *c, struct mismatch *mm, const struct qr_hello *h) {
+/* Which settings differ: those that we have, in our order, then those that only the other has. Both
+ * sides send the text of each. */
+static void compare_fields(struct qr_member *m, struct member_conn *c, struct mismatch *mm,
+                           const struct qr_hello *h) {
     char here[80], there[80];
     if (h->protocol_max < QR_PROTOCOL_MIN || h->protocol_min > QR_PROTOCOL_MAX) {
         snprintf(here, sizeof here, "%d-%d", QR_PROTOCOL_MIN, QR_PROTOCOL_MAX);
@@ -73,19 +81,24 @@ static void compare_fields(struct qr_member *m, struct member_conn *c, struct mi
         add_field(m, c, mm, "name", m->opt.run, h->run);
         return; /* another job altogether */
     }
-    if (strcmp(h->contract, m->opt.contract) != 0) add_field(m, c, mm, "contract", m->opt.contract, h->contract);
-    for (size_t i = 0; i < m->opt.n_fields && i < QR_MESSAGE_MAX_FIELDS && mm->n < SHOWN_FIELDS; i++) {
+    if (strcmp(h->contract, m->opt.contract) != 0)
+        add_field(m, c, mm, "contract", m->opt.contract, h->contract);
+    for (size_t i = 0; i < m->opt.n_fields && i < QR_MESSAGE_MAX_FIELDS && mm->n < SHOWN_FIELDS;
+         i++) {
         char name[QR_MESSAGE_NAME_BYTES];
         qr_message_text(name, sizeof name, m->opt.fields[i].name);
         uint32_t k = 0;
         while (k < h->n_fields && strcmp(h->field[k].name, name) != 0) k++;
         if (strcmp(name, "contract") == 0) continue;
         if (k == h->n_fields) add_field(m, c, mm, name, m->opt.fields[i].value, "(none)");
-        else if (h->field[k].digest != digest_of(m->opt.fields[i].value)) add_field(m, c, mm, name, m->opt.fields[i].value, NULL);
+        else if (h->field[k].digest != digest_of(m->opt.fields[i].value))
+            add_field(m, c, mm, name, m->opt.fields[i].value, NULL);
     }
     for (uint32_t k = 0; k < h->n_fields && mm->n < SHOWN_FIELDS; k++) {
         size_t i = 0;
-        while (i < m->opt.n_fields && strncmp(m->opt.fields[i].name, h->field[k].name, QR_MESSAGE_NAME_BYTES - 4) != 0) i++;
+        while (i < m->opt.n_fields &&
+               strncmp(m->opt.fields[i].name, h->field[k].name, QR_MESSAGE_NAME_BYTES - 4) != 0)
+            i++;
         if (i == m->opt.n_fields) add_field(m, c, mm, h->field[k].name, NULL, NULL);
     }
     if (mm->n == 0) {
@@ -97,10 +110,12 @@ static void compare_fields(struct qr_member *m, struct member_conn *c, struct mi
 
 static const char *mismatch_text(struct qr_member *m, uint32_t index, char *ret, size_t cap) {
     const struct mismatch *mm = &m->peer[index].mismatch;
-    int n = snprintf(ret, cap, "%s has other settings under the job name \"%.80s\":", qr_member_peer_text(m, index), m->opt.run);
+    int n = snprintf(ret, cap, "%s has other settings under the job name \"%.80s\":",
+                     qr_member_peer_text(m, index), m->opt.run);
     for (unsigned k = 0; k < mm->n && n > 0 && (size_t)n < cap; k++)
-        n += snprintf(ret + n, cap - (size_t)n, "%s %s is %s there and %s here (worker %u)", k ? ";" : "", mm->field[k].name,
-                      mm->field[k].there, mm->field[k].here, m->opt.index);
+        n += snprintf(ret + n, cap - (size_t)n, "%s %s is %s there and %s here (worker %u)",
+                      k ? ";" : "", mm->field[k].name, mm->field[k].there, mm->field[k].here,
+                      m->opt.index);
     return ret;
 }
 
@@ -120,27 +135,33 @@ static void mismatch_found(struct qr_member *m, struct member_conn *c, const str
             mm->field[k] = before.field[k];
             mm->n_text++;
         }
-    if (!again && mm->n_text == mm->n) member_log(m, QR_LOG_ERROR, "%s", mismatch_text(m, h->index, m->text, sizeof m->text));
+    if (!again && mm->n_text == mm->n)
+        member_log(m, QR_LOG_ERROR, "%s", mismatch_text(m, h->index, m->text, sizeof m->text));
 }
 
 void member_on_field(struct qr_member *m, struct member_conn *c, const struct qr_field_text *f) {
-    if (c->state == CONN_NEW) { /* the other side turned us away before, or without, its hello: a stranger's word */
-        member_log(m, QR_LOG_WARNING, "a worker turned this one away: its %s is %.200s", f->name, f->absent ? "(none)" : f->value);
+    /* the other side turned us away before, or without, its hello: a stranger's word */
+    if (c->state == CONN_NEW) {
+        member_log(m, QR_LOG_WARNING, "a worker turned this one away: its %s is %.200s", f->name,
+                   f->absent ? "(none)" : f->value);
         return;
     }
     if (c->state != CONN_MISMATCH) return;
     struct mismatch *mm = &m->peer[c->index].mismatch;
     for (unsigned k = 0; k < mm->n; k++) {
         if (mm->field[k].told || strcmp(mm->field[k].name, f->name) != 0) continue;
-        qr_message_text(mm->field[k].there, sizeof mm->field[k].there, f->absent ? "(none)" : f->value);
+        qr_message_text(mm->field[k].there, sizeof mm->field[k].there,
+                        f->absent ? "(none)" : f->value);
         mm->field[k].told = true;
-        if (++mm->n_text == mm->n) member_log(m, QR_LOG_ERROR, "%s", mismatch_text(m, c->index, m->text, sizeof m->text));
+        if (++mm->n_text == mm->n)
+            member_log(m, QR_LOG_ERROR, "%s", mismatch_text(m, c->index, m->text, sizeof m->text));
     }
 }
 
 static bool mismatch_counts(const struct qr_member *m, uint32_t i) {
     const struct mismatch *mm = &m->peer[i].mismatch;
-    return mm->on && i < m->opt.n_peers && (mm->down_ns == 0 || m->now_ns - mm->down_ns < MISMATCH_KEEP_NS);
+    return mm->on && i < m->opt.n_peers &&
+           (mm->down_ns == 0 || m->now_ns - mm->down_ns < MISMATCH_KEEP_NS);
 }
 
 bool member_mismatched(struct qr_member *m) {
@@ -151,7 +172,8 @@ bool member_mismatched(struct qr_member *m) {
 
 static void refuse(struct qr_member *m, uint32_t i) {
     char text[QR_ERR_MSG_BYTES];
-    member_stop(m, QR_FAILED_PRECONDITION, QR_GOODBYE_REFUSED, mismatch_text(m, i, text, sizeof text));
+    member_stop(m, QR_FAILED_PRECONDITION, QR_GOODBYE_REFUSED,
+                mismatch_text(m, i, text, sizeof text));
 }
 
 void member_check_mismatch(struct qr_member *m) {
@@ -167,7 +189,8 @@ void member_check_mismatch(struct qr_member *m) {
 
 /* The other one's 30 s are over a little before ours: what it was refused for holds here too. */
 void member_mismatch_goodbye(struct qr_member *m, uint32_t index) {
-    if (!m->formed && mismatch_counts(m, index) && m->now_ns - m->peer[index].mismatch.since_ns >= MISMATCH_STOP_NS * 5 / 6)
+    if (!m->formed && mismatch_counts(m, index) &&
+        m->now_ns - m->peer[index].mismatch.since_ns >= MISMATCH_STOP_NS * 5 / 6)
         refuse(m, index);
 }
 
@@ -175,7 +198,8 @@ void member_mismatch_goodbye(struct qr_member *m, uint32_t index) {
 static void tell_claimed(struct qr_member *m, struct peer *p, uint32_t index) {
     m->out.kind = QR_MESSAGE_GOODBYE;
     m->out.goodbye = (struct qr_goodbye){.why = QR_GOODBYE_CLAIMED};
-    snprintf(m->out.goodbye.text, sizeof m->out.goodbye.text, "another process claimed index %u later", index);
+    snprintf(m->out.goodbye.text, sizeof m->out.goodbye.text,
+             "another process claimed index %u later", index);
     member_send(m, p->conn);
 }
 
@@ -235,7 +259,8 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
 
 void member_on_hello(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
     if (c->state != CONN_NEW) {
-        bool same = same_inc(c->state == CONN_PEER ? m->peer[c->index].incarnation : m->peer[c->index].mismatch.incarnation,
+        bool same = same_inc(c->state == CONN_PEER ? m->peer[c->index].incarnation
+                                                   : m->peer[c->index].mismatch.incarnation,
                              h->incarnation);
         if (same && h->index == c->index) return; /* a repeat */
         uint32_t index = c->index;
@@ -245,22 +270,30 @@ void member_on_hello(struct qr_member *m, struct member_conn *c, const struct qr
         return;
     }
     bool stranger = strcmp(h->run, m->opt.run) != 0;
-    bool settings = h->protocol_max < QR_PROTOCOL_MIN || h->protocol_min > QR_PROTOCOL_MAX || strcmp(h->contract, m->opt.contract) != 0 ||
+    bool settings = h->protocol_max < QR_PROTOCOL_MIN || h->protocol_min > QR_PROTOCOL_MAX ||
+                    strcmp(h->contract, m->opt.contract) != 0 ||
                     memcmp(h->job_hash, m->opt.job_hash, sizeof h->job_hash) != 0;
     if (stranger) { /* never makes a member exit */
         struct mismatch unused = {.on = true};
         compare_fields(m, c, &unused, h);
-        member_log(m, QR_LOG_WARNING, "turned away worker %u of another job: %s is \"%.100s\" there and \"%.100s\" here", h->index,
-                   unused.field[0].name, unused.field[0].there, unused.field[0].here);
+        member_log(
+            m, QR_LOG_WARNING,
+            "turned away worker %u of another job: %s is \"%.100s\" there and \"%.100s\" here",
+            h->index, unused.field[0].name, unused.field[0].there, unused.field[0].here);
         member_close(m, c);
         return;
     }
     if (h->index == m->opt.index || (c->outgoing ? h->index != c->tag : h->index < m->opt.index)) {
-        if (same_inc(h->incarnation, m->opt.incarnation)) snprintf(m->text, sizeof m->text, "a connection of this worker to itself");
+        if (same_inc(h->incarnation, m->opt.incarnation))
+            snprintf(m->text, sizeof m->text, "a connection of this worker to itself");
         else if (c->outgoing)
-            snprintf(m->text, sizeof m->text, "who answers at %.200s says that it is worker %u, not %u", m->opt.peers[c->tag], h->index,
-                     c->tag);
-        else snprintf(m->text, sizeof m->text, "a worker that says that it is worker %u dialed worker %u", h->index, m->opt.index);
+            snprintf(m->text, sizeof m->text,
+                     "who answers at %.200s says that it is worker %u, not %u",
+                     m->opt.peers[c->tag], h->index, c->tag);
+        else
+            snprintf(m->text, sizeof m->text,
+                     "a worker that says that it is worker %u dialed worker %u", h->index,
+                     m->opt.index);
         member_log(m, QR_LOG_WARNING, "a connection was closed: %s", m->text);
         member_close(m, c);
         return;

@@ -1,31 +1,39 @@
-/* membership/member_impl.h — the insides of the membership machine, shared by member*.c. member.md says which function keeps which rule. */
+/* membership/member_impl.h — the insides of the membership machine, shared by member*.c. member.md
+ * says which function keeps which rule. */
 #ifndef QR_MEMBERSHIP_MEMBER_IMPL_H
 #define QR_MEMBERSHIP_MEMBER_IMPL_H
 
 #include "membership/member.h"
 
-enum { MAX_CONNS = 160, SHOWN_FIELDS = 3, DEADLY = 3 /* deaths of one micro-batch: protocol.md §8 */ };
+enum {
+    MAX_CONNS = 160,
+    SHOWN_FIELDS = 3,
+    DEADLY = 3 /* deaths of one micro-batch: protocol.md §8 */
+};
 
-#define MS(n) ((int64_t)(n) * 1000000)
-#define BEGIN_OVERDUE_NS MS(500)    /* rule 3 */
-#define DIFFERS_NS MS(500)          /* rule 3 */
-#define PROMISE_WAIT_NS MS(300)     /* rule 3 */
-#define EXCLUSIVE_NS MS(1000)       /* rule 4 */
-#define HELLO_WAIT_NS MS(2000)      /* a connection that says nothing */
-#define REDIAL_NS MS(1000)          /* after a peer that we turned away */
-#define MISMATCH_STOP_NS MS(30000)  /* rule 8 */
-#define MISMATCH_KEEP_NS MS(3000)   /* a mismatched peer counts so long after its connection went down */
-#define NEWCOMERS_NS MS(10000)      /* rule 8: count unknown */
-#define FORM_GRACE_NS MS(5000)      /* after the time to form: for a proposal under way */
-#define BESIDE_NS MS(600000)        /* and for a step of a ring that works and answers */
-#define FROZEN_NS MS(10000)         /* rule 1 */
-#define GOODBYES_NS MS(5000)        /* protocol.md §9 */
-#define DATA_SETTLE_NS MS(30)       /* most often its process died, and the control connection tells so in a moment */
-#define SILENT_NS MS(1600)          /* six beats on a data stream */
-#define POLLS_NS MS(500)            /* who polls says so twice as often */
-#define NO_STREAM_NS MS(3000)       /* a peer answers, and its data stream is not there: said after so long */
-#define SETTLED_NS MS(500)          /* who has not come back by then is gone */
-#define STALL_NS MS(500)            /* we were not called for so long after the deadline: stopped */
+#define MS(n) ((int64_t)(n)*1000000)
+#define BEGIN_OVERDUE_NS MS(500)   /* rule 3 */
+#define DIFFERS_NS MS(500)         /* rule 3 */
+#define PROMISE_WAIT_NS MS(300)    /* rule 3 */
+#define EXCLUSIVE_NS MS(1000)      /* rule 4 */
+#define HELLO_WAIT_NS MS(2000)     /* a connection that says nothing */
+#define REDIAL_NS MS(1000)         /* after a peer that we turned away */
+#define MISMATCH_STOP_NS MS(30000) /* rule 8 */
+/* a mismatched peer counts so long after its connection went down */
+#define MISMATCH_KEEP_NS MS(3000)
+#define NEWCOMERS_NS MS(10000) /* rule 8: count unknown */
+#define FORM_GRACE_NS MS(5000) /* after the time to form: for a proposal under way */
+#define BESIDE_NS MS(600000)   /* and for a step of a ring that works and answers */
+#define FROZEN_NS MS(10000)    /* rule 1 */
+#define GOODBYES_NS MS(5000)   /* protocol.md §9 */
+/* most often its process died, and the control connection tells so in a moment */
+#define DATA_SETTLE_NS MS(30)
+#define SILENT_NS MS(1600) /* six beats on a data stream */
+#define POLLS_NS MS(500)   /* who polls says so twice as often */
+/* a peer answers, and its data stream is not there: said after so long */
+#define NO_STREAM_NS MS(3000)
+#define SETTLED_NS MS(500) /* who has not come back by then is gone */
+#define STALL_NS MS(500)   /* we were not called for so long after the deadline: stopped */
 
 enum conn_state { CONN_FREE, CONN_NEW, CONN_PEER, CONN_MISMATCH };
 struct member_conn {
@@ -37,39 +45,45 @@ struct member_conn {
 
 struct mismatch {
     bool on;
-    int64_t since_ns, down_ns;      /* down_ns: 0 while connected */
+    int64_t since_ns, down_ns; /* down_ns: 0 while connected */
     uint8_t incarnation[QR_INCARNATION_BYTES];
-    bool by_leader;                 /* of a generation that has committed a state */
+    bool by_leader; /* of a generation that has committed a state */
     unsigned n, n_text;
-    struct { char name[QR_MESSAGE_NAME_BYTES], here[128], there[128]; bool told; } field[SHOWN_FIELDS];
+    struct {
+        char name[QR_MESSAGE_NAME_BYTES], here[128], there[128];
+        bool told;
+    } field[SHOWN_FIELDS];
 };
 
-/* Its data stream. BROKEN: it was up in the last generation, and is dialed again: nobody knows yet that it will not come. BAD: it was up, or should
- * have been, and nothing passed: only another stream changes that. */
+/* Its data stream. BROKEN: it was up in the last generation, and is dialed again: nobody knows yet
+ * that it will not come. BAD: it was up, or should have been, and nothing passed: only another
+ * stream changes that. */
 enum data_state { DATA_NONE, DATA_UP, DATA_BROKEN, DATA_BAD };
 
 struct peer {
-    bool known;                     /* it was accepted once: incarnation holds */
+    bool known; /* it was accepted once: incarnation holds */
     bool connected;
-    bool gone;                      /* said goodbye */
+    bool gone; /* said goodbye */
     bool frozen;
     uint32_t conn, data_port;
     uint8_t incarnation[QR_INCARNATION_BYTES];
     int64_t heard_ns, up_ns;
-    struct qr_heartbeat beat;       /* the last one, or what the hello says */
-    int64_t beat_ns;                /* when it came */
-    int64_t differs_since_ns;       /* -1: it does not */
-    int64_t silent_until_ns;        /* left out of proposals */
+    struct qr_heartbeat beat; /* the last one, or what the hello says */
+    int64_t beat_ns;          /* when it came */
+    int64_t differs_since_ns; /* -1: it does not */
+    int64_t silent_until_ns;  /* left out of proposals */
     int64_t dropped_ns, banned_until_ns, ban_ns;
-    bool fell_silent;               /* that was when it was dropped: the Begin without it is no second time */
-    int64_t worked_ns;              /* when it said last that it works in a generation; 0: never */
-    int64_t turns_ns;               /* since when beat.trainer_turns stands still */
-    int64_t redial_ns;              /* 0: nothing to dial */
-    uint64_t in_flight_answered;         /* sequence of our last heartbeat whose micro-batches in flight it answered */
+    /* that was when it was dropped: the Begin without it is no second time */
+    bool fell_silent;
+    int64_t worked_ns; /* when it said last that it works in a generation; 0: never */
+    int64_t turns_ns;  /* since when beat.trainer_turns stands still */
+    int64_t redial_ns; /* 0: nothing to dial */
+    /* sequence of our last heartbeat whose micro-batches in flight it answered */
+    uint64_t in_flight_answered;
     enum data_state data;
-    bool data_told;                 /* that it does not come up */
-    int64_t data_since_ns;          /* since when that state holds */
-    int64_t data_broken_ns;         /* work of the generation may be lost with its stream; 0: not */
+    bool data_told;         /* that it does not come up */
+    int64_t data_since_ns;  /* since when that state holds */
+    int64_t data_broken_ns; /* work of the generation may be lost with its stream; 0: not */
     struct mismatch mismatch;
 };
 
@@ -81,68 +95,77 @@ struct pending {
     struct qr_held held[QR_MAX_MEMBERS];
     struct qr_common common[QR_MAX_MEMBERS];
     uint64_t ring_age_ms[QR_MAX_MEMBERS];
-    struct qr_deaths deaths, deaths_before; /* of the highest state that a promise names, and of the one before */
+    /* of the highest state that a promise names, and of the one before */
+    struct qr_deaths deaths, deaths_before;
 };
 
 struct qr_member {
     struct qr_member_options opt;
-    struct qr_common own, common;   /* as it was started; of the last generation */
-    int64_t ring_since_ns;          /* when the first generation of that ring began */
-    uint64_t epoch_reductions;      /* of an epoch; 0: not known */
+    struct qr_common own, common; /* as it was started; of the last generation */
+    int64_t ring_since_ns;        /* when the first generation of that ring began */
+    uint64_t epoch_reductions;    /* of an epoch; 0: not known */
     qr_member_emit_fn *emit;
     void *ctx;
-    bool started, over;             /* over: DONE, STOP or leave: nothing but closing follows */
-    int64_t now_ns, start_ns, beat_ns, newcomer_ns, idle_ns; /* idle_ns: since when in no generation */
+    bool started, over; /* over: DONE, STOP or leave: nothing but closing follows */
+    /* idle_ns: since when in no generation */
+    int64_t now_ns, start_ns, beat_ns, newcomer_ns, idle_ns;
     int64_t promised_ns, begun_ns;
     uint64_t highest, sequence, random;
     struct qr_gen_id promised;
     bool promise_exclusive;
-    bool formed;                    /* was in a generation once */
-    bool others_done;               /* they have ended the run while this one waited to be taken in */
-    bool active;                    /* generation holds, and is not suspended */
+    bool formed; /* was in a generation once */
+    /* they have ended the run while this one waited to be taken in */
+    bool others_done;
+    bool active;                     /* generation holds, and is not suspended */
     struct qr_generation generation; /* the last one */
-    bool need_new;                  /* a data stream broke, or a coverage word was refused */
+    bool need_new;                   /* a data stream broke, or a coverage word was refused */
     struct pending pending;
     int64_t backoff_until_ns;
     unsigned backoff_doublings;
-    uint64_t split_reductions;            /* of the last base without a majority, + 1 */
+    uint64_t split_reductions; /* of the last base without a majority, + 1 */
     struct qr_held held;
-    struct qr_deaths deaths;        /* since the state that it is based on */
-    int64_t death_ns;               /* the last that was noticed here */
-    struct qr_in_flight in_flight;            /* what this one computes, where it must be known */
-    uint64_t in_flight_sequence;         /* of the heartbeat that said so first */
-    struct qr_blame blame;          /* why it is over */
+    struct qr_deaths deaths;       /* since the state that it is based on */
+    int64_t death_ns;              /* the last that was noticed here */
+    struct qr_in_flight in_flight; /* what this one computes, where it must be known */
+    uint64_t in_flight_sequence;   /* of the heartbeat that said so first */
+    struct qr_blame blame;         /* why it is over */
     uint64_t turns, micro_batch_ms;
-    struct qr_polled polled;        /* by the training thread */
+    struct qr_polled polled; /* by the training thread */
     bool ending;
     int64_t end_ns;
     enum qr_code end_code;
     char end_text[QR_MESSAGE_TEXT_BYTES];
     struct member_conn conns[MAX_CONNS];
-    struct peer peer[QR_MAX_MEMBERS]; /* by index; one's own is used for `known` and incarnation only */
+    /* by index; one's own is used for `known` and incarnation only */
+    struct peer peer[QR_MAX_MEMBERS];
     struct qr_message out;
     char peer_text[320], text[QR_ERR_MSG_BYTES];
 };
 
 static inline uint64_t bit(uint32_t i) { return UINT64_C(1) << i; }
-static inline bool same_inc(const uint8_t *a, const uint8_t *b) { return __builtin_memcmp(a, b, QR_INCARNATION_BYTES) == 0; }
+static inline bool same_inc(const uint8_t *a, const uint8_t *b) {
+    return __builtin_memcmp(a, b, QR_INCARNATION_BYTES) == 0;
+}
 
 /* member.c */
 void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, ...) QR_PRINTF(3, 4);
 void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why, const char *text);
 void member_finish(struct qr_member *m, enum qr_code code, const char *text); /* Done was told */
-void member_send(struct qr_member *m, uint32_t conn); /* m->out */
-void member_broadcast(struct qr_member *m);           /* m->out, to every connected peer */
-void member_heartbeat(struct qr_member *m);           /* m->out: the next one */
-void member_heartbeats(struct qr_member *m);          /* to all */
+void member_send(struct qr_member *m, uint32_t conn);                         /* m->out */
+void member_broadcast(struct qr_member *m);  /* m->out, to every connected peer */
+void member_heartbeat(struct qr_member *m);  /* m->out: the next one */
+void member_heartbeats(struct qr_member *m); /* to all */
 /* Everybody that hears this one ends like it, for the same reason. */
 void member_end_all(struct qr_member *m, enum qr_code code, const char *text);
 void member_advance(struct qr_member *m, int64_t now_ns); /* time moves */
-void member_close(struct qr_member *m, struct member_conn *c); /* and dials again later, when it was we who dialed */
+/* and dials again later, when it was we who dialed */
+void member_close(struct qr_member *m, struct member_conn *c);
 struct member_conn *member_conn(struct qr_member *m, uint32_t id);
 void member_peer_down(struct qr_member *m, uint32_t index, const char *reason);
-bool member_in_generation(const struct qr_member *m, uint32_t index); /* the last generation, active or suspended */
-void member_consider(struct qr_member *m); /* after each event: everything that time or a change of the peers may ask for */
+/* the last generation, active or suspended */
+bool member_in_generation(const struct qr_member *m, uint32_t index);
+/* after each event: everything that time or a change of the peers may ask for */
+void member_consider(struct qr_member *m);
 
 /* member_hello.c */
 void member_send_hello(struct qr_member *m, uint32_t conn);
@@ -153,31 +176,43 @@ void member_check_mismatch(struct qr_member *m);
 void member_mismatch_goodbye(struct qr_member *m, uint32_t index);
 
 /* member_propose.c */
-void member_try_again(struct qr_member *m); /* who is linked has changed: what was refused may pass now, and what comes next is a first try */
+/* who is linked has changed: what was refused may pass now, and what comes next is a first try */
+void member_try_again(struct qr_member *m);
 bool member_answers(const struct qr_member *m, uint32_t index); /* on its control connection */
-bool member_hears(const struct qr_member *m, uint32_t index);   /* ... and its data stream passes data */
-bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b); /* both list each other; a or b may be oneself */
+/* ... and its data stream passes data */
+bool member_hears(const struct qr_member *m, uint32_t index);
+/* both list each other; a or b may be oneself */
+bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b);
 uint64_t member_set(const struct qr_member *m);
 void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propose *p);
 void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promise *p);
 void member_on_busy(struct qr_member *m, const struct qr_busy *b);
 void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *b);
-void member_consider_proposing(struct qr_member *m); /* proposes when rule 3 says so; stops when the time to form is over */
-void member_dropped(struct qr_member *m, struct peer *p); /* by a Begin without it, or by its silence */
-int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a, const struct qr_gen_id *b);
+/* proposes when rule 3 says so; stops when the time to form is over */
+void member_consider_proposing(struct qr_member *m);
+/* by a Begin without it, or by its silence */
+void member_dropped(struct qr_member *m, struct peer *p);
+int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a,
+                       const struct qr_gen_id *b);
 
 /* member_data.c: rule 1 for the data streams */
 bool member_passes_data(const struct peer *p);
 void member_data_fresh(struct qr_member *m, uint32_t index); /* another process answers */
-void member_data_anew(struct qr_member *m, uint32_t i); /* it fell silent: TCP would send again what was lost later and later, also after the way is free */
-void member_data_soon(struct qr_member *m, uint32_t i); /* it is heard again: its data port is tried now, not when the next try is due */
-void member_data_begun(struct qr_member *m);                 /* a generation begins */
+/* it fell silent: TCP would send again what was lost later and later, also after the way is free */
+void member_data_anew(struct qr_member *m, uint32_t i);
+/* it is heard again: its data port is tried now, not when the next try is due */
+void member_data_soon(struct qr_member *m, uint32_t i);
+void member_data_begun(struct qr_member *m); /* a generation begins */
 void member_check_data(struct qr_member *m, uint32_t index);
 uint64_t member_no_data(const struct qr_member *m);
-void member_hear_no_data(struct qr_member *m, uint32_t from, uint64_t before, uint64_t now); /* what its heartbeats say */
+/* what its heartbeats say */
+void member_hear_no_data(struct qr_member *m, uint32_t from, uint64_t before, uint64_t now);
 /* member_common.c: settings that differ and may */
-static inline unsigned member_min_workers(const struct qr_member *m) { return qr_member_common(m)->min_workers; }
-/* The ring's settings into *b, and no state beyond their end among q->held. False: this process has ended the first generation before it began. */
+static inline unsigned member_min_workers(const struct qr_member *m) {
+    return qr_member_common(m)->min_workers;
+}
+/* The ring's settings into *b, and no state beyond their end among q->held. False: this process has
+ * ended the first generation before it began. */
 uint64_t member_ring_age_ms(const struct qr_member *m);
 QR_MUST_CHECK bool member_begin_common(struct qr_member *m, struct pending *q, struct qr_begin *b);
 void member_begun_common(struct qr_member *m, const struct qr_begin *b);
@@ -191,16 +226,21 @@ void member_gather_deaths(struct pending *q, const struct qr_deaths *d);
 QR_MUST_CHECK bool member_begin_deaths(struct qr_member *m, struct pending *q, struct qr_begin *b);
 void member_begun_deaths(struct qr_member *m, const struct qr_begin *b);
 void member_check_poison(struct qr_member *m, unsigned n_here);
-void member_answer_in_flight(struct qr_member *m, uint32_t from, const struct qr_in_flight *before, const struct qr_heartbeat *h);
+void member_answer_in_flight(struct qr_member *m, uint32_t from, const struct qr_in_flight *before,
+                             const struct qr_heartbeat *h);
 
 /* member_split.c: states that differ */
 void member_say_wrong(struct qr_member *m, const struct qr_held *held, const struct qr_begin *b);
 void member_say_own_wrong(struct qr_member *m, const struct qr_begin *b);
 /* The states at the highest state, each with who has it. */
-void member_states_text(struct qr_member *m, const struct qr_held *held, const struct qr_begin *b, char *ret, size_t cap);
+void member_states_text(struct qr_member *m, const struct qr_held *held, const struct qr_begin *b,
+                        char *ret, size_t cap);
 
-/* member_base.c. Fills base and members' holder/keep/kept of *b, whose members are named. held[r] is rank r's. */
-enum base_choice { BASE_OK, BASE_SPLIT, BASE_NONE, BASE_REFUSED_TWICE }; /* NONE: all of them read the last checkpoint */
-enum base_choice member_choose_base(const struct qr_held *held, const struct qr_member_faults *faults, struct qr_begin *b);
+/* member_base.c. Fills base and members' holder/keep/kept of *b, whose members are named. held[r]
+ * is rank r's. */
+/* NONE: all of them read the last checkpoint */
+enum base_choice { BASE_OK, BASE_SPLIT, BASE_NONE, BASE_REFUSED_TWICE };
+enum base_choice member_choose_base(const struct qr_held *held,
+                                    const struct qr_member_faults *faults, struct qr_begin *b);
 
 #endif

@@ -1,5 +1,5 @@
-/* membership/member_poison.c — a micro-batch that kills whoever computes it ends the job before the ring is
- * gone: protocol.md §8. */
+/* membership/member_poison.c — a micro-batch that kills whoever computes it ends the job before the
+ * ring is gone: protocol.md §8. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,9 @@
 
 enum { SHOWN_DEAD = 4 };
 
-static bool same_name(const struct qr_member_name *a, const struct qr_member_name *b) { return a->index == b->index && same_inc(a->incarnation, b->incarnation); }
+static bool same_name(const struct qr_member_name *a, const struct qr_member_name *b) {
+    return a->index == b->index && same_inc(a->incarnation, b->incarnation);
+}
 static bool same_base(const struct qr_deaths *d, uint64_t reductions, const uint8_t *digest) {
     return d->reductions == reductions && memcmp(d->digest, digest, sizeof d->digest) == 0;
 }
@@ -23,12 +25,15 @@ static void set_base(struct qr_deaths *d, uint64_t reductions, const uint8_t *di
 static bool has_micro_batch(const struct qr_death *x, uint64_t micro_batch) {
     for (uint32_t i = 0; i < x->n_runs; i++) {
         const struct qr_run *r = &x->run[i];
-        if (micro_batch >= r->first && (micro_batch - r->first) % r->stride == 0 && (micro_batch - r->first) / r->stride < r->count) return true;
+        if (micro_batch >= r->first && (micro_batch - r->first) % r->stride == 0 &&
+            (micro_batch - r->first) / r->stride < r->count)
+            return true;
     }
     return false;
 }
 
-/* After the first unnamed death that may be its fault a micro-batch is only computed when it has been named: more of those say nothing about it. */
+/* After the first unnamed death that may be its fault a micro-batch is only computed when it has
+ * been named: more of those say nothing about it. */
 unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t micro_batch) {
     unsigned named = 0, owned = 0;
     for (uint32_t i = 0; i < d->n; i++)
@@ -36,7 +41,8 @@ unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t micro_batch) {
     return named + (owned > 0);
 }
 
-/* Three, and more than twice as many as all others of this reduction: chance spreads over the micro-batches, and kills several at once. */
+/* Three, and more than twice as many as all others of this reduction: chance spreads over the
+ * micro-batches, and kills several at once. */
 static bool is_poison(const struct qr_deaths *d, uint64_t micro_batch) {
     unsigned n = qr_deaths_of(d, micro_batch);
     return n >= DEADLY && n > 2 * (d->n - n);
@@ -65,7 +71,8 @@ static void remove_at(struct qr_deaths *d, uint32_t at) {
     memmove(&d->death[at], &d->death[at + 1], (d->n - at) * sizeof d->death[0]);
 }
 
-/* The oldest goes when there is no room. Of two reports of one death the one that names micro-batches knows more. */
+/* The oldest goes when there is no room. Of two reports of one death the one that names
+ * micro-batches knows more. */
 static void add(struct qr_deaths *d, const struct qr_death *x) {
     for (uint32_t i = 0; i < d->n; i++)
         if (same_name(&d->death[i].name, &x->name)) {
@@ -92,7 +99,8 @@ static bool lives(const struct qr_member *m, const struct qr_member_name *name) 
     return p->connected && same_inc(p->incarnation, name->incarnation);
 }
 
-/* Its connection broke or it fell silent, in a generation that it was in. Whether it is gone shows when it does not come back. */
+/* Its connection broke or it fell silent, in a generation that it was in. Whether it is gone shows
+ * when it does not come back. */
 void member_died(struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
     const struct qr_begin *b = &m->generation.begin;
@@ -102,10 +110,13 @@ void member_died(struct qr_member *m, uint32_t index) {
     memcpy(x.name.incarnation, p->incarnation, QR_INCARNATION_BYTES);
     while (rank < b->n_members && !same_name(&b->member[rank].name, &x.name)) rank++;
     if (rank == b->n_members) return;
-    if (!same_base(&m->deaths, m->held.applied_reductions, m->held.digest)) set_base(&m->deaths, m->held.applied_reductions, m->held.digest);
+    if (!same_base(&m->deaths, m->held.applied_reductions, m->held.digest))
+        set_base(&m->deaths, m->held.applied_reductions, m->held.digest);
     const struct qr_in_flight *h = &p->beat.in_flight;
-    x.named = h->n > 0 && h->reductions == m->deaths.reductions && memcmp(h->digest, m->deaths.digest, sizeof h->digest) == 0;
-    for (uint32_t i = 0; x.named && i < h->n; i++) x.run[x.n_runs++] = (struct qr_run){.first = h->micro_batch[i], .count = 1, .stride = 1};
+    x.named = h->n > 0 && h->reductions == m->deaths.reductions &&
+              memcmp(h->digest, m->deaths.digest, sizeof h->digest) == 0;
+    for (uint32_t i = 0; x.named && i < h->n; i++)
+        x.run[x.n_runs++] = (struct qr_run){.first = h->micro_batch[i], .count = 1, .stride = 1};
     if (!x.named && m->opt.owned) m->opt.owned(m->ctx, rank, &x);
     add(&m->deaths, &x);
     m->death_ns = m->now_ns;
@@ -113,16 +124,22 @@ void member_died(struct qr_member *m, uint32_t index) {
 
 void member_lives(struct qr_member *m, uint32_t index) {
     for (uint32_t i = m->deaths.n; i-- > 0;)
-        if (m->deaths.death[i].name.index == index && lives(m, &m->deaths.death[i].name)) remove_at(&m->deaths, i);
+        if (m->deaths.death[i].name.index == index && lives(m, &m->deaths.death[i].name))
+            remove_at(&m->deaths, i);
 }
 
-/* What is over by the state that this member has now. A death that was noticed a moment ago stays for one reduction: who died may have been ahead. */
+/* What is over by the state that this member has now. A death that was noticed a moment ago stays
+ * for one reduction: who died may have been ahead. */
 void member_forget_deaths(struct qr_member *m) {
     struct qr_deaths *d = &m->deaths;
     const struct qr_held *h = &m->held;
-    if (d->n == 0 || h->stateless || h->applied_reductions < d->reductions || same_base(d, h->applied_reductions, h->digest)) return;
+    if (d->n == 0 || h->stateless || h->applied_reductions < d->reductions ||
+        same_base(d, h->applied_reductions, h->digest))
+        return;
     for (uint32_t i = d->n; i-- > 0;)
-        if (h->applied_reductions != d->reductions + 1 || d->death[i].named || d->death[i].generation != m->generation.begin.id.number) remove_at(d, i);
+        if (h->applied_reductions != d->reductions + 1 || d->death[i].named ||
+            d->death[i].generation != m->generation.begin.id.number)
+            remove_at(d, i);
 }
 
 /* ---- what a Begin says of them ---- */
@@ -142,8 +159,10 @@ void member_gather_deaths(struct pending *q, const struct qr_deaths *d) {
     }
 }
 
-/* They died in the generation that is left, when this member or another had not applied the base: of any micro-batch of it. */
-static void carry(const struct qr_member *m, struct qr_deaths *ret, const struct qr_deaths *before) {
+/* They died in the generation that is left, when this member or another had not applied the base:
+ * of any micro-batch of it. */
+static void carry(const struct qr_member *m, struct qr_deaths *ret,
+                  const struct qr_deaths *before) {
     for (uint32_t i = 0; i < before->n && before->reductions + 1 == ret->reductions; i++) {
         struct qr_death x = before->death[i];
         if (x.named || (m->formed && x.generation != m->generation.begin.id.number)) continue;
@@ -156,14 +175,17 @@ static void carry(const struct qr_member *m, struct qr_deaths *ret, const struct
 static void without_members(struct qr_deaths *d, const struct qr_begin *b) {
     for (uint32_t i = d->n; i-- > 0;) {
         bool here = false;
-        for (uint32_t r = 0; r < b->n_members && !here; r++) here = same_name(&b->member[r].name, &d->death[i].name);
+        for (uint32_t r = 0; r < b->n_members && !here; r++)
+            here = same_name(&b->member[r].name, &d->death[i].name);
         if (here) remove_at(d, i);
     }
 }
 
-/* Others heard that it died, and this member has its connection still: it may notice in a moment, and until then nobody is blamed for that death. The list
- * keeps it, since who told of it may be the next to die. */
-static bool blames(const struct qr_member *m, const struct qr_deaths *d, struct qr_deaths *ret_dead, uint64_t *ret_micro_batch) {
+/* Others heard that it died, and this member has its connection still: it may notice in a moment,
+ * and until then nobody is blamed for that death. The list keeps it, since who told of it may be
+ * the next to die. */
+static bool blames(const struct qr_member *m, const struct qr_deaths *d, struct qr_deaths *ret_dead,
+                   uint64_t *ret_micro_batch) {
     *ret_dead = *d;
     for (uint32_t i = ret_dead->n; i-- > 0;)
         if (lives(m, &ret_dead->death[i].name)) remove_at(ret_dead, i);
@@ -174,19 +196,25 @@ static void blame(struct qr_member *m, const struct qr_deaths *d, uint64_t micro
     char text[QR_MESSAGE_TEXT_BYTES];
     unsigned n_dead = qr_deaths_of(d, micro_batch), shown = 0;
     bool owner = false;
-    int n = snprintf(text, sizeof text, "micro-batch %llu killed %u workers, one after the other:", (unsigned long long)micro_batch, n_dead);
+    int n = snprintf(text, sizeof text, "micro-batch %llu killed %u workers, one after the other:",
+                     (unsigned long long)micro_batch, n_dead);
     for (uint32_t i = 0; i < d->n && n > 0 && (size_t)n < sizeof text; i++) {
         const struct qr_death *x = &d->death[i];
-        if (!has_micro_batch(x, micro_batch) || (!x->named && owner) || shown == SHOWN_DEAD) continue;
+        if (!has_micro_batch(x, micro_batch) || (!x->named && owner) || shown == SHOWN_DEAD)
+            continue;
         owner = owner || !x->named;
-        n += snprintf(text + n, sizeof text - (size_t)n, "%s %.100s", shown++ ? "," : "", qr_member_peer_text(m, x->name.index));
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s %.100s", shown++ ? "," : "",
+                      qr_member_peer_text(m, x->name.index));
     }
-    if (n_dead > shown && n > 0 && (size_t)n < sizeof text) snprintf(text + n, sizeof text - (size_t)n, " and %u more", n_dead - shown);
-    m->blame = (struct qr_blame){.is = true, .reductions = d->reductions, .micro_batch = micro_batch};
+    if (n_dead > shown && n > 0 && (size_t)n < sizeof text)
+        snprintf(text + n, sizeof text - (size_t)n, " and %u more", n_dead - shown);
+    m->blame =
+        (struct qr_blame){.is = true, .reductions = d->reductions, .micro_batch = micro_batch};
     member_end_all(m, QR_DATA_LOSS, text);
 }
 
-/* The generation that begins without them makes deaths of what was a broken connection. False: a micro-batch of the base is poison, and all has ended. */
+/* The generation that begins without them makes deaths of what was a broken connection. False: a
+ * micro-batch of the base is poison, and all has ended. */
 bool member_begin_deaths(struct qr_member *m, struct pending *q, struct qr_begin *b) {
     uint64_t micro_batch;
     struct qr_deaths *d = &b->deaths;
@@ -212,10 +240,12 @@ static void say_deaths(struct qr_member *m) {
         char runs[200] = "";
         size_t n = 0;
         for (uint32_t k = 0; k < x->n_runs && n < sizeof runs; k++)
-            n += (size_t)snprintf(runs + n, sizeof runs - n, " %llu+%llux%llu", (unsigned long long)x->run[k].first, (unsigned long long)x->run[k].count,
-                                  (unsigned long long)x->run[k].stride);
-        member_log(m, QR_LOG_DEBUG, "%s died in the step after state %llu; it %s micro-batches%s", qr_member_peer_text(m, x->name.index),
-                   (unsigned long long)d->reductions, x->named ? "had named" : "owned", n ? runs : " none");
+            n += (size_t)snprintf(
+                runs + n, sizeof runs - n, " %llu+%llux%llu", (unsigned long long)x->run[k].first,
+                (unsigned long long)x->run[k].count, (unsigned long long)x->run[k].stride);
+        member_log(m, QR_LOG_DEBUG, "%s died in the step after state %llu; it %s micro-batches%s",
+                   qr_member_peer_text(m, x->name.index), (unsigned long long)d->reductions,
+                   x->named ? "had named" : "owned", n ? runs : " none");
     }
 }
 
@@ -230,18 +260,22 @@ void member_begun_deaths(struct qr_member *m, const struct qr_begin *b) {
     say_deaths(m);
 }
 
-/* Too few are left to begin anything: then who is left says it, when nobody came back. And who leads, when it notices late that one of the list is dead. */
+/* Too few are left to begin anything: then who is left says it, when nobody came back. And who
+ * leads, when it notices late that one of the list is dead. */
 void member_check_poison(struct qr_member *m, unsigned n_here) {
     uint64_t micro_batch;
     struct qr_deaths dead;
     if (!m->formed || m->deaths.n < DEADLY) return;
     bool few = n_here < member_min_workers(m), leads = m->active && m->generation.rank == 0;
-    if ((few ? !m->active && m->now_ns - m->death_ns >= SETTLED_NS : leads) && blames(m, &m->deaths, &dead, &micro_batch)) blame(m, &dead, micro_batch);
+    if ((few ? !m->active && m->now_ns - m->death_ns >= SETTLED_NS : leads) &&
+        blames(m, &m->deaths, &dead, &micro_batch))
+        blame(m, &dead, micro_batch);
 }
 
 /* ---- what is in flight ---- */
 
-void qr_member_name_in_flight(struct qr_member *m, int64_t now_ns, const struct qr_in_flight *in_flight) {
+void qr_member_name_in_flight(struct qr_member *m, int64_t now_ns,
+                              const struct qr_in_flight *in_flight) {
     member_advance(m, now_ns);
     m->in_flight = *in_flight;
     if (m->over) return;
@@ -252,14 +286,19 @@ void qr_member_name_in_flight(struct qr_member *m, int64_t now_ns, const struct 
 
 bool qr_member_in_flight_heard(const struct qr_member *m) {
     for (uint32_t i = 0; m->active && i < QR_MAX_MEMBERS; i++)
-        if (member_answers(m, i) && m->peer[i].in_flight_answered < m->in_flight_sequence) return false;
+        if (member_answers(m, i) && m->peer[i].in_flight_answered < m->in_flight_sequence)
+            return false;
     return true;
 }
 
 /* At once, and to it alone: it waits for this. */
-void member_answer_in_flight(struct qr_member *m, uint32_t from, const struct qr_in_flight *before, const struct qr_heartbeat *h) {
-    if (h->in_flight_heard > m->peer[from].in_flight_answered) m->peer[from].in_flight_answered = h->in_flight_heard;
-    if (h->in_flight.n == 0 || (before->n == h->in_flight.n && memcmp(before, &h->in_flight, sizeof *before) == 0)) return;
+void member_answer_in_flight(struct qr_member *m, uint32_t from, const struct qr_in_flight *before,
+                             const struct qr_heartbeat *h) {
+    if (h->in_flight_heard > m->peer[from].in_flight_answered)
+        m->peer[from].in_flight_answered = h->in_flight_heard;
+    if (h->in_flight.n == 0 ||
+        (before->n == h->in_flight.n && memcmp(before, &h->in_flight, sizeof *before) == 0))
+        return;
     member_heartbeat(m);
     m->out.heartbeat.in_flight_heard = h->sequence;
     member_send(m, m->peer[from].conn);

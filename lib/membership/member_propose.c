@@ -1,10 +1,12 @@
-/* membership/member_propose.c — rules 3, 4, 5 and 8: who proposes a generation, who promises it, how it begins. */
+/* membership/member_propose.c — rules 3, 4, 5 and 8: who proposes a generation, who promises it,
+ * how it begins. */
 #include <stdio.h>
 #include <string.h>
 
 #include "membership/member_impl.h"
 
-int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a, const struct qr_gen_id *b) {
+int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a,
+                       const struct qr_gen_id *b) {
     if (m->opt.faults.id_is_number) return a->number < b->number ? -1 : a->number > b->number;
     return qr_gen_id_compare(a, b);
 }
@@ -27,11 +29,14 @@ static bool lists(const struct qr_member *m, uint32_t a, uint32_t b) {
     if (a == m->opt.index) return member_hears(m, b);
     const struct qr_heartbeat *h = &m->peer[a].beat;
     for (uint32_t i = 0; i < h->n_heard; i++)
-        if (h->heard[i].index == b) return same_inc(h->heard[i].incarnation, m->peer[b].incarnation);
+        if (h->heard[i].index == b)
+            return same_inc(h->heard[i].incarnation, m->peer[b].incarnation);
     return false;
 }
 
-bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b) { return lists(m, a, b) && lists(m, b, a); }
+bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b) {
+    return lists(m, a, b) && lists(m, b, a);
+}
 
 /* It says that it works in this generation, or has said nothing since that began, a moment ago. */
 static bool works_in(const struct qr_member *m, const struct peer *p) {
@@ -39,7 +44,8 @@ static bool works_in(const struct qr_member *m, const struct peer *p) {
     return p->beat_ns <= m->begun_ns && m->now_ns - m->begun_ns < DIFFERS_NS;
 }
 
-/* All of the generation are still linked with each other, as the same processes, and none has promised itself away: it works. */
+/* All of the generation are still linked with each other, as the same processes, and none has
+ * promised itself away: it works. */
 static bool generation_works(const struct qr_member *m) {
     const struct qr_begin *b = &m->generation.begin;
     if (!m->active) return false;
@@ -54,8 +60,9 @@ static bool generation_works(const struct qr_member *m) {
     return true;
 }
 
-/* Greedy in index order, among those that this worker is linked with: each next index that all already in it hear both ways. A generation
- * that works is where it starts from: its members would refuse a set without one of them, and this worker is one of them. */
+/* Greedy in index order, among those that this worker is linked with: each next index that all
+ * already in it hear both ways. A generation that works is where it starts from: its members would
+ * refuse a set without one of them, and this worker is one of them. */
 uint64_t member_set(const struct qr_member *m) {
     uint64_t set = 0;
     uint32_t me = m->opt.index;
@@ -66,7 +73,9 @@ uint64_t member_set(const struct qr_member *m) {
         const struct peer *p = &m->peer[i];
         if (i != me) {
             bool kept = m->active && member_in_generation(m, i);
-            if (!member_linked(m, me, i) || m->now_ns < p->silent_until_ns || (!kept && m->now_ns < p->banned_until_ns)) continue;
+            if (!member_linked(m, me, i) || m->now_ns < p->silent_until_ns ||
+                (!kept && m->now_ns < p->banned_until_ns))
+                continue;
         }
         bool all = true;
         for (uint64_t rest = set; rest && all; rest &= rest - 1) {
@@ -87,8 +96,11 @@ static void missing_text(struct qr_member *m, uint64_t set, char *ret, size_t ca
         if ((set & bit(i)) || i == m->opt.index) continue;
         count++;
         if (shown == 6 || n + 100 >= cap) continue;
-        const char *how = m->peer[i].connected && !member_passes_data(&m->peer[i]) ? "no data connection with " : "";
-        int k = snprintf(ret + n, cap - n, "%s%s%.90s", shown ? ", " : "", how, qr_member_peer_text(m, i));
+        const char *how = m->peer[i].connected && !member_passes_data(&m->peer[i])
+                              ? "no data connection with "
+                              : "";
+        int k = snprintf(ret + n, cap - n, "%s%s%.90s", shown ? ", " : "", how,
+                         qr_member_peer_text(m, i));
         if (k > 0) n += (size_t)k < cap - n ? (size_t)k : cap - n - 1;
         shown++;
     }
@@ -121,7 +133,8 @@ bool qr_member_awaits_begin(const struct qr_member *m, struct qr_gen_id *ret) {
     return m->promised.number && m->promise_exclusive && !m->active;
 }
 
-/* From here to a Begin this worker belongs to no generation. Always safe: to the others it is only slow. */
+/* From here to a Begin this worker belongs to no generation. Always safe: to the others it is only
+ * slow. */
 static void suspend(struct qr_member *m) {
     m->active = false;
     m->idle_ns = m->now_ns;
@@ -158,7 +171,8 @@ void member_dropped(struct qr_member *m, struct peer *p) {
 static void begun(struct qr_member *m, const struct qr_begin *b) {
     bool had = m->formed;
     struct qr_generation *g = &m->generation;
-    for (uint32_t i = 0; had && i < QR_MAX_MEMBERS; i++) { /* dropped twice in 10 s: back only after 1, 2, 4 ... 30 s */
+    /* dropped twice in 10 s: back only after 1, 2, 4 ... 30 s */
+    for (uint32_t i = 0; had && i < QR_MAX_MEMBERS; i++) {
         struct peer *p = &m->peer[i];
         bool stays = false;
         for (uint32_t r = 0; r < b->n_members; r++) stays = stays || b->member[r].name.index == i;
@@ -207,14 +221,19 @@ static void begin(struct qr_member *m) {
     if (choice == BASE_NONE && m->split_reductions) b->base_reductions = m->split_reductions - 1;
     char text[QR_MESSAGE_TEXT_BYTES], states[QR_MESSAGE_TEXT_BYTES];
     member_states_text(m, q->held, b, states, sizeof states);
-    if (choice == BASE_REFUSED_TWICE || (choice == BASE_SPLIT && m->split_reductions == b->base_reductions + 1)) {
+    if (choice == BASE_REFUSED_TWICE ||
+        (choice == BASE_SPLIT && m->split_reductions == b->base_reductions + 1)) {
         snprintf(text, sizeof text, "step %llu: %s; %.400s", (unsigned long long)b->base_reductions,
-                 choice == BASE_SPLIT ? "the workers' states differ, twice, and no majority agrees" : "its sum was refused twice", states);
+                 choice == BASE_SPLIT ? "the workers' states differ, twice, and no majority agrees"
+                                      : "its sum was refused twice",
+                 states);
         member_end_all(m, QR_DATA_LOSS, text);
         return;
     }
     if (choice == BASE_SPLIT)
-        member_log(m, QR_LOG_ERROR, "step %llu: the workers' states differ and no majority agrees: all go back to the last checkpoint; %s",
+        member_log(m, QR_LOG_ERROR,
+                   "step %llu: the workers' states differ and no majority agrees: all go back to "
+                   "the last checkpoint; %s",
                    (unsigned long long)b->base_reductions, states);
     if (choice == BASE_OK) member_say_wrong(m, q->held, b);
     if (choice == BASE_OK && !member_begin_deaths(m, q, b)) return;
@@ -248,11 +267,13 @@ static void propose(struct qr_member *m, uint64_t set) {
     q->ring_age_ms[0] = member_ring_age_ms(m);
     m->out.kind = QR_MESSAGE_PROPOSE;
     m->out.propose = *p;
-    for (uint64_t rest = set & ~bit(m->opt.index); rest; rest &= rest - 1) member_send(m, m->peer[__builtin_ctzll(rest)].conn);
+    for (uint64_t rest = set & ~bit(m->opt.index); rest; rest &= rest - 1)
+        member_send(m, m->peer[__builtin_ctzll(rest)].conn);
     if (p->n_members == 1) begin(m);
 }
 
-/* A member of the generation reports another active id, or has promised a greater one, for so long that its Begin must be lost. */
+/* A member of the generation reports another active id, or has promised a greater one, for so long
+ * that its Begin must be lost. */
 static bool somebody_differs(struct qr_member *m) {
     bool yes = false;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
@@ -281,11 +302,13 @@ static bool same_as_active(const struct qr_member *m, uint64_t set) {
 /* One of these was in a generation: what they form is not the first. */
 static bool runs(const struct qr_member *m, uint64_t set) {
     bool yes = m->formed;
-    for (uint64_t rest = set & ~bit(m->opt.index); rest && !yes; rest &= rest - 1) yes = m->peer[__builtin_ctzll(rest)].beat.phase == QR_PHASE_MEMBER;
+    for (uint64_t rest = set & ~bit(m->opt.index); rest && !yes; rest &= rest - 1)
+        yes = m->peer[__builtin_ctzll(rest)].beat.phase == QR_PHASE_MEMBER;
     return yes;
 }
 
-/* A ring works, and answers, but no data has passed with it yet: what would begin without it is another ring of the same job. */
+/* A ring works, and answers, but no data has passed with it yet: what would begin without it is
+ * another ring of the same job. */
 static bool works_beside(const struct qr_member *m, uint64_t set) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
@@ -312,21 +335,28 @@ static bool may_form(struct qr_member *m, uint64_t set) {
 
 static void give_up_waiting(struct qr_member *m, uint64_t set) {
     int64_t waited = m->now_ns - (m->formed ? m->idle_ns : m->start_ns);
-    if (m->others_done && !m->formed) { /* rule 7: whether this run is theirs, its end, LATEST says */
-        member_stop(m, QR_DEADLINE_EXCEEDED, QR_GOODBYE_LEAVING, "the others have ended the run before this worker was taken in");
+    /* rule 7: whether this run is theirs, its end, LATEST says */
+    if (m->others_done && !m->formed) {
+        member_stop(m, QR_DEADLINE_EXCEEDED, QR_GOODBYE_LEAVING,
+                    "the others have ended the run before this worker was taken in");
         return;
     }
     if (m->active || waited < m->opt.form_timeout_ns) return;
     unsigned size = (unsigned)__builtin_popcountll(set);
     bool beside = works_beside(m, set); /* its data stream comes up at the end of a step */
-    if ((beside || size >= member_min_workers(m)) && waited < m->opt.form_timeout_ns + (beside ? BESIDE_NS : FORM_GRACE_NS)) return;
+    if ((beside || size >= member_min_workers(m)) &&
+        waited < m->opt.form_timeout_ns + (beside ? BESIDE_NS : FORM_GRACE_NS))
+        return;
     char who[480], text[QR_ERR_MSG_BYTES];
     missing_text(m, set, who, sizeof who);
     if (who[0])
-        snprintf(text, sizeof text, "no group within %.0f s: %s did not answer (%u of %zu are here, %u are needed)", (double)waited / 1e9,
-                 who, size, m->opt.n_peers, member_min_workers(m));
+        snprintf(text, sizeof text,
+                 "no group within %.0f s: %s did not answer (%u of %zu are here, %u are needed)",
+                 (double)waited / 1e9, who, size, m->opt.n_peers, member_min_workers(m));
     else
-        snprintf(text, sizeof text, "no group within %.0f s, though all answered: the group that runs does not take this worker in",
+        snprintf(text, sizeof text,
+                 "no group within %.0f s, though all answered: the group that runs does not take "
+                 "this worker in",
                  (double)waited / 1e9);
     member_stop(m, QR_DEADLINE_EXCEEDED, QR_GOODBYE_LEAVING, text);
 }
@@ -337,7 +367,9 @@ static bool waits_in_vain(const struct qr_member *m) {
     for (uint32_t r = 0; r < q->propose.n_members; r++) {
         const struct qr_member_name *name = &q->propose.member[r];
         if (q->promised_ranks & bit(r)) continue;
-        if (!member_hears(m, name->index) || !same_inc(m->peer[name->index].incarnation, name->incarnation)) return true;
+        if (!member_hears(m, name->index) ||
+            !same_inc(m->peer[name->index].incarnation, name->incarnation))
+            return true;
     }
     return false;
 }
@@ -348,14 +380,17 @@ void member_consider_proposing(struct qr_member *m) {
     if (q->on && m->now_ns - q->sent_ns >= PROMISE_WAIT_NS) { /* again, without the silent */
         q->on = false;
         for (uint32_t r = 0; r < q->propose.n_members; r++)
-            if (!(q->promised_ranks & bit(r))) m->peer[q->propose.member[r].index].silent_until_ns = m->now_ns + QR_MEMBER_DEAD_NS;
+            if (!(q->promised_ranks & bit(r)))
+                m->peer[q->propose.member[r].index].silent_until_ns = m->now_ns + QR_MEMBER_DEAD_NS;
     }
     bool differs = m->active && somebody_differs(m);
     uint64_t set = member_set(m);
     member_check_poison(m, (unsigned)__builtin_popcountll(set));
     give_up_waiting(m, set);
-    /* What broke, or too few: its generation can do nothing more. Who may not propose shows the others by this that it needs a new one. */
-    if (m->active && (m->need_new || (unsigned)__builtin_popcountll(set) < member_min_workers(m))) suspend(m);
+    /* What broke, or too few: its generation can do nothing more. Who may not propose shows the
+     * others by this that it needs a new one. */
+    if (m->active && (m->need_new || (unsigned)__builtin_popcountll(set) < member_min_workers(m)))
+        suspend(m);
     if (m->over || q->on || m->now_ns < m->backoff_until_ns) return;
     if ((set & (bit(m->opt.index) - 1)) || !may_form(m, set)) return;
     if (m->active && same_as_active(m, set) && !m->need_new && !differs) return;
@@ -368,16 +403,22 @@ void member_consider_proposing(struct qr_member *m) {
 static const char *objection(const struct qr_member *m, uint32_t from, const struct qr_propose *p) {
     if (m->ending) return "the work has ended here";
     bool here = m->active && member_in_generation(m, from);
-    if (!here && m->now_ns < m->peer[from].banned_until_ns) return "it was lost again and again a moment ago";
-    if (member_compare_ids(m, &p->id, &m->promised) < 0 && !m->opt.faults.promise_any) return "it promised a greater id";
-    bool other = m->promised.index != from || !same_inc(m->promised.incarnation, m->peer[from].incarnation);
-    bool exclusive = m->promised.number && m->promise_exclusive && m->now_ns - m->promised_ns < EXCLUSIVE_NS;
-    if (exclusive && other && m->promised.index < from) return "it promised a lower index within the last second";
+    if (!here && m->now_ns < m->peer[from].banned_until_ns)
+        return "it was lost again and again a moment ago";
+    if (member_compare_ids(m, &p->id, &m->promised) < 0 && !m->opt.faults.promise_any)
+        return "it promised a greater id";
+    bool other =
+        m->promised.index != from || !same_inc(m->promised.incarnation, m->peer[from].incarnation);
+    bool exclusive =
+        m->promised.number && m->promise_exclusive && m->now_ns - m->promised_ns < EXCLUSIVE_NS;
+    if (exclusive && other && m->promised.index < from)
+        return "it promised a lower index within the last second";
     for (uint32_t r = 0; generation_works(m) && r < m->generation.begin.n_members; r++) {
         uint32_t i = m->generation.begin.member[r].name.index;
         bool named = i == m->opt.index;
         for (uint32_t k = 0; k < p->n_members; k++) named = named || p->member[k].index == i;
-        if (!named && member_linked(m, m->opt.index, i)) return "a member of its generation that it hears is left out";
+        if (!named && member_linked(m, m->opt.index, i))
+            return "a member of its generation that it hears is left out";
     }
     return NULL;
 }
@@ -385,14 +426,19 @@ static const char *objection(const struct qr_member *m, uint32_t from, const str
 void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propose *p) {
     bool mine = false;
     for (uint32_t k = 0; k < p->n_members; k++)
-        mine = mine || (p->member[k].index == m->opt.index && same_inc(p->member[k].incarnation, m->opt.incarnation));
-    if (!mine || p->id.index != from || !same_inc(p->id.incarnation, m->peer[from].incarnation) || p->member[0].index != from) return;
+        mine = mine || (p->member[k].index == m->opt.index &&
+                        same_inc(p->member[k].incarnation, m->opt.incarnation));
+    if (!mine || p->id.index != from || !same_inc(p->id.incarnation, m->peer[from].incarnation) ||
+        p->member[0].index != from)
+        return;
     int order = member_compare_ids(m, &p->id, &m->promised);
-    if (order == 0 && !m->opt.faults.id_is_number && !m->opt.faults.promise_any) return; /* never twice */
+    /* never twice */
+    if (order == 0 && !m->opt.faults.id_is_number && !m->opt.faults.promise_any) return;
     if (p->id.number > m->highest) m->highest = p->id.number;
     uint64_t set = 0;
     for (uint32_t k = 0; k < p->n_members; k++) set |= bit(p->member[k].index);
-    const char *why = member_mismatched(m) && !runs(m, set) ? "a worker with other settings answers" : objection(m, from, p);
+    const char *why = member_mismatched(m) && !runs(m, set) ? "a worker with other settings answers"
+                                                            : objection(m, from, p);
     if (why) {
         m->out.kind = QR_MESSAGE_BUSY;
         m->out.busy = (struct qr_busy){.id = p->id, .highest_number = m->highest};
@@ -403,7 +449,8 @@ void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propo
     m->pending.on = false; /* a proposer that has promised a greater id sends no Begin */
     promise(m, &p->id);
     m->out.kind = QR_MESSAGE_PROMISE;
-    m->out.promise = (struct qr_promise){.id = p->id, .held = m->held, .deaths = m->deaths, .ring_age_ms = member_ring_age_ms(m)};
+    m->out.promise = (struct qr_promise){
+        .id = p->id, .held = m->held, .deaths = m->deaths, .ring_age_ms = member_ring_age_ms(m)};
     if (m->formed) m->out.promise.common = m->common;
     member_send(m, m->peer[from].conn);
 }
@@ -419,7 +466,8 @@ void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promi
     struct pending *q = &m->pending;
     if (!q->on || qr_gen_id_compare(&p->id, &q->propose.id) != 0) return;
     for (uint32_t r = 0; r < q->propose.n_members; r++)
-        if (q->propose.member[r].index == from && same_inc(q->propose.member[r].incarnation, m->peer[from].incarnation)) {
+        if (q->propose.member[r].index == from &&
+            same_inc(q->propose.member[r].incarnation, m->peer[from].incarnation)) {
             q->promised_ranks |= bit(r);
             q->held[r] = p->held;
             q->common[r] = p->common;
@@ -427,19 +475,27 @@ void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promi
             member_gather_deaths(q, &p->deaths);
         }
     if ((unsigned)__builtin_popcountll(q->promised_ranks) == q->propose.n_members) {
-        q->held[0] = m->held; /* a micro-batch that was finished since it proposed counts too: its own promise reports the present */
+        /* a micro-batch that was finished since it proposed counts too: its own promise reports the
+         * present */
+        q->held[0] = m->held;
         begin(m);
     }
 }
 
 void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *b) {
-    bool mine = false, promised = m->promised.number && member_compare_ids(m, &b->id, &m->promised) == 0;
+    bool mine = false,
+         promised = m->promised.number && member_compare_ids(m, &b->id, &m->promised) == 0;
     for (uint32_t r = 0; r < b->n_members; r++)
-        mine = mine || (b->member[r].name.index == m->opt.index && same_inc(b->member[r].name.incarnation, m->opt.incarnation));
-    if (!mine || b->id.index != from || !same_inc(b->id.incarnation, m->peer[from].incarnation)) return;
+        mine = mine || (b->member[r].name.index == m->opt.index &&
+                        same_inc(b->member[r].name.incarnation, m->opt.incarnation));
+    if (!mine || b->id.index != from || !same_inc(b->id.incarnation, m->peer[from].incarnation))
+        return;
     if (m->opt.faults.begin_without_promise) promised = true;
     /* once: one that came again after this member had suspended itself would take it back */
-    if (!promised || (m->generation.begin.n_members && qr_gen_id_compare(&b->id, &m->generation.begin.id) == 0)) return;
-    if (m->pending.on && !m->opt.faults.begin_without_promise) return; /* its own promise is the greater one */
+    if (!promised ||
+        (m->generation.begin.n_members && qr_gen_id_compare(&b->id, &m->generation.begin.id) == 0))
+        return;
+    /* its own promise is the greater one */
+    if (m->pending.on && !m->opt.faults.begin_without_promise) return;
     begun(m, b);
 }

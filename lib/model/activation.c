@@ -5,7 +5,9 @@
 static void apply_linear(size_t k, const double *z, double *ret_p) {
     for (size_t j = 0; j < k; j++) ret_p[j] = z[j];
 }
-static void back_linear(size_t k, const double *z, const double *p, double *d) { (void)k, (void)z, (void)p, (void)d; }
+static void back_linear(size_t k, const double *z, const double *p, double *d) {
+    (void)k, (void)z, (void)p, (void)d;
+}
 
 static void apply_relu(size_t k, const double *z, double *ret_p) {
     for (size_t j = 0; j < k; j++) ret_p[j] = z[j] < 0 ? 0.0 : z[j];
@@ -57,8 +59,12 @@ static const struct {
     void (*back)(size_t k, const double *z, const double *p, double *d);
 } table[QR_ACTIVATIONS] = {
 #define FUNCTIONS(kind, name, functions) [kind] = {apply_##functions, back_##functions},
-    QR_ACTIVATION_ROWS(FUNCTIONS)
-};
+    QR_ACTIVATION_ROWS(FUNCTIONS)};
 
-void qr_activation_apply(enum qr_activation f, size_t k, const double *z, double *ret_p) { table[f].apply(k, z, ret_p); }
-void qr_activation_backward(enum qr_activation f, size_t k, const double *z, const double *p, double *d) { table[f].back(k, z, p, d); }
+void qr_activation_apply(enum qr_activation f, size_t k, const double *z, double *ret_p) {
+    table[f].apply(k, z, ret_p);
+}
+void qr_activation_backward(enum qr_activation f, size_t k, const double *z, const double *p,
+                            double *d) {
+    table[f].back(k, z, p, d);
+}

@@ -1,28 +1,30 @@
-/* model/activation.h — activations of dense layers: one row each, from which kinds and names follow. */
+/* model/activation.h — activations of dense layers: one row each, from which kinds and names
+ * follow. */
 #ifndef QR_MODEL_ACTIVATION_H
 #define QR_MODEL_ACTIVATION_H
 
 #include <stddef.h>
 
 /* Kind, name in job files, its functions in activation.c. */
-#define QR_ACTIVATION_ROWS(ROW)       \
-    ROW(QR_LINEAR, "linear", linear)  \
-    ROW(QR_RELU, "relu", relu)        \
-    ROW(QR_TANH, "tanh", tanh)        \
-    ROW(QR_SIGMOID, "sigmoid", sigmoid) \
+#define QR_ACTIVATION_ROWS(ROW)                                                                    \
+    ROW(QR_LINEAR, "linear", linear)                                                               \
+    ROW(QR_RELU, "relu", relu)                                                                     \
+    ROW(QR_TANH, "tanh", tanh)                                                                     \
+    ROW(QR_SIGMOID, "sigmoid", sigmoid)                                                            \
     ROW(QR_SOFTMAX, "softmax", softmax)
 
 enum qr_activation {
 #define QR_ACTIVATION_KIND(kind, name, functions) kind,
     QR_ACTIVATION_ROWS(QR_ACTIVATION_KIND)
 #undef QR_ACTIVATION_KIND
-    QR_ACTIVATIONS
+        QR_ACTIVATIONS
 };
 extern const char *const qr_activation_names[QR_ACTIVATIONS];
 
 /* p = f(z) for one sample. May be in place. */
 void qr_activation_apply(enum qr_activation f, size_t k, const double *z, double *ret_p);
 /* dL/dz from dL/dp, for one sample, in place. */
-void qr_activation_backward(enum qr_activation f, size_t k, const double *z, const double *p, double *d);
+void qr_activation_backward(enum qr_activation f, size_t k, const double *z, const double *p,
+                            double *d);
 
 #endif

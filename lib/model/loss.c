@@ -21,7 +21,8 @@ static double absolute(size_t k, const double *p, const double *y, double *ret_d
     for (size_t j = 0; j < k; j++) {
         double e = p[j] - y[j];
         sum += fabs(e);
-        if (ret_d) ret_d[j] = (e > 0 ? 1.0 : e < 0 ? -1.0 : e) / (double)k; /* e: 0, or NaN that must show */
+        /* e: 0, or NaN that must show */
+        if (ret_d) ret_d[j] = (e > 0 ? 1.0 : e < 0 ? -1.0 : e) / (double)k;
     }
     return sum / (double)k;
 }
@@ -50,7 +51,8 @@ static double binary(size_t k, const double *p, const double *y, double *ret_d) 
     return sum / (double)k;
 }
 
-static double binary_logits(size_t k, const double *z, const double *p, const double *y, double *ret_d) {
+static double binary_logits(size_t k, const double *z, const double *p, const double *y,
+                            double *ret_d) {
     (void)p;
     double sum = 0;
     for (size_t j = 0; j < k; j++) {
@@ -61,7 +63,8 @@ static double binary_logits(size_t k, const double *z, const double *p, const do
     return sum / (double)k;
 }
 
-/* q_j = p_j / t with t = sum p; d/dp_i = (g_i - sum_j g_j q_j) / t with g_j = -y_j / q_j where not clipped. */
+/* q_j = p_j / t with t = sum p; d/dp_i = (g_i - sum_j g_j q_j) / t with g_j = -y_j / q_j where not
+ * clipped. */
 static double categorical(size_t k, const double *p, const double *y, double *ret_d) {
     double t = 0, loss = 0, dot = 0;
     for (size_t j = 0; j < k; j++) t += p[j];
@@ -72,12 +75,14 @@ static double categorical(size_t k, const double *p, const double *y, double *re
         ret_d[j] = q == share ? -y[j] / q : 0.0;
         dot += ret_d[j] * share;
     }
-    if (ret_d) for (size_t j = 0; j < k; j++) ret_d[j] = (ret_d[j] - dot) / t;
+    if (ret_d)
+        for (size_t j = 0; j < k; j++) ret_d[j] = (ret_d[j] - dot) / t;
     return -loss;
 }
 
 /* p is the softmax of z already. */
-static double categorical_logits(size_t k, const double *z, const double *p, const double *y, double *ret_d) {
+static double categorical_logits(size_t k, const double *z, const double *p, const double *y,
+                                 double *ret_d) {
     double most = z[0], sum = 0, loss = 0;
     for (size_t j = 1; j < k; j++) most = z[j] > most ? z[j] : most;
     for (size_t j = 0; j < k; j++) sum += qr_exp(z[j] - most);
@@ -110,30 +115,38 @@ static bool is_either(const double *y, size_t n, double a, double b, size_t *ret
     return true;
 }
 
-static enum qr_code one_hot_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
+static enum qr_code one_hot_labels(const char *name, const struct qr_labels *l,
+                                   struct qr_err *err) {
     for (size_t i = 0; i < l->n_samples; i++)
         if (!is_one_hot(l->y + i * l->k, l->k))
-            return qr_fail(err, QR_DATA_LOSS, "sample %zu: %s wants a one-hot label of %zu columns (one 1, else 0)", i, name, l->k);
+            return qr_fail(err, QR_DATA_LOSS,
+                           "sample %zu: %s wants a one-hot label of %zu columns (one 1, else 0)", i,
+                           name, l->k);
     return QR_OK;
 }
 
 static enum qr_code binary_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
     size_t at;
     if (is_either(l->y, l->n_samples * l->k, 0, 1, &at)) return QR_OK;
-    return qr_fail(err, QR_DATA_LOSS, "sample %zu: label %g, but %s wants 0 or 1; convert -1 to 0", at / l->k, l->y[at], name);
+    return qr_fail(err, QR_DATA_LOSS, "sample %zu: label %g, but %s wants 0 or 1; convert -1 to 0",
+                   at / l->k, l->y[at], name);
 }
 
 static enum qr_code hinge_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
     size_t at, other, n = l->n_samples * l->k;
     if (is_either(l->y, n, -1, 1, &at) || is_either(l->y, n, 0, 1, &other)) return QR_OK;
     at = at > other ? at : other;
-    return qr_fail(err, QR_DATA_LOSS, "sample %zu: label %g, but %s wants all labels -1 or 1 (or all 0 or 1)", at / l->k, l->y[at], name);
+    return qr_fail(err, QR_DATA_LOSS,
+                   "sample %zu: label %g, but %s wants all labels -1 or 1 (or all 0 or 1)",
+                   at / l->k, l->y[at], name);
 }
 
 static enum qr_code sign_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
     size_t at;
     if (!l->with_accuracy || is_either(l->y, l->n_samples * l->k, -1, 1, &at)) return QR_OK;
-    return qr_fail(err, QR_DATA_LOSS, "sample %zu: label %g, but accuracy goes by sign with %s and wants -1 or 1; use binary_accuracy for 0 or 1",
+    return qr_fail(err, QR_DATA_LOSS,
+                   "sample %zu: label %g, but accuracy goes by sign with %s and wants -1 or 1; use "
+                   "binary_accuracy for 0 or 1",
                    at / l->k, l->y[at], name);
 }
 
@@ -144,21 +157,27 @@ const char *const qr_loss_names[QR_LOSSES] = {QR_LOSS_ROWS(NAME)};
 
 static const struct qr_loss_info infos[QR_LOSSES] = {
 #define INFO(kind, name, ...) [kind] = {__VA_ARGS__},
-    QR_LOSS_ROWS(INFO)
-};
+    QR_LOSS_ROWS(INFO)};
 
 const struct qr_loss_info *qr_loss_info(enum qr_loss loss) { return &infos[loss]; }
 
-bool qr_loss_from_logits(enum qr_loss loss, enum qr_activation last) { return infos[loss].of_logits && infos[loss].logits_of == last; }
-
-double qr_loss_of(enum qr_loss loss, bool from_logits, size_t k, const double *z, const double *p, const double *y, double *ret_d) {
-    return from_logits ? infos[loss].of_logits(k, z, p, y, ret_d) : infos[loss].value(k, p, y, ret_d);
+bool qr_loss_from_logits(enum qr_loss loss, enum qr_activation last) {
+    return infos[loss].of_logits && infos[loss].logits_of == last;
 }
 
-enum qr_code qr_loss_check_labels(enum qr_loss loss, const struct qr_labels *l, struct qr_err *err) {
+double qr_loss_of(enum qr_loss loss, bool from_logits, size_t k, const double *z, const double *p,
+                  const double *y, double *ret_d) {
+    return from_logits ? infos[loss].of_logits(k, z, p, y, ret_d)
+                       : infos[loss].value(k, p, y, ret_d);
+}
+
+enum qr_code qr_loss_check_labels(enum qr_loss loss, const struct qr_labels *l,
+                                  struct qr_err *err) {
     for (size_t i = 0; i < l->n_samples * l->k; i++) {
         if (!(fabs(l->y[i]) < 0x1p40))
-            return qr_fail(err, QR_DATA_LOSS, "sample %zu: label %g is not a number below 2^40; correct the data", i / l->k, l->y[i]);
+            return qr_fail(err, QR_DATA_LOSS,
+                           "sample %zu: label %g is not a number below 2^40; correct the data",
+                           i / l->k, l->y[i]);
     }
     return infos[loss].labels(qr_loss_names[loss], l, err);
 }

@@ -3,11 +3,13 @@
 /* The first of the largest, as tf.argmax. */
 static size_t argmax(size_t k, const double *v) {
     size_t at = 0;
-    for (size_t j = 1; j < k; j++) if (v[j] > v[at]) at = j;
+    for (size_t j = 1; j < k; j++)
+        if (v[j] > v[at]) at = j;
     return at;
 }
 
-static double share_right(size_t k, const double *p, const double *y, bool by_sign, bool zero_is_minus) {
+static double share_right(size_t k, const double *p, const double *y, bool by_sign,
+                          bool zero_is_minus) {
     size_t right = 0;
     for (size_t j = 0; j < k; j++) {
         double label = zero_is_minus && y[j] == 0 ? -1.0 : y[j];
@@ -50,9 +52,11 @@ static const struct {
     double (*value)(enum qr_loss loss, size_t k, const double *p, const double *y);
 } table[QR_METRICS] = {
 #define INFO(kind, name, grows, function) [kind] = {grows, function},
-    QR_METRIC_ROWS(INFO)
-};
+    QR_METRIC_ROWS(INFO)};
 
 bool qr_metric_grows(enum qr_metric metric) { return table[metric].grows; }
 
-double qr_metric_of(enum qr_metric metric, enum qr_loss loss, size_t k, const double *p, const double *y) { return table[metric].value(loss, k, p, y); }
+double qr_metric_of(enum qr_metric metric, enum qr_loss loss, size_t k, const double *p,
+                    const double *y) {
+    return table[metric].value(loss, k, p, y);
+}

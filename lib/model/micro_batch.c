@@ -13,23 +13,28 @@ static struct qr_sim_workspace *sim_of(const struct qr_model_workspace *w, size_
     return w->sim[w->m->n_sims == 1 ? 0 : filter];
 }
 
-static void forward_filter(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, size_t n, size_t filter,
-                           bool gradient) {
+static void forward_filter(const struct qr_model_state *s, struct qr_model_workspace *w,
+                           struct qr_pool *pool, size_t n, size_t filter, bool gradient) {
     const struct qr_model *m = s->m;
     const double *known = m->affine ? s->row + filter * m->n_readouts_each : NULL;
-    if (gradient) qr_sim_forward_for_gradient(s->bound[filter], sim_of(w, filter), pool, w->x, m->n_inputs, n, known, w->filter_z);
-    else qr_sim_forward(s->bound[filter], sim_of(w, filter), pool, w->x, m->n_inputs, n, w->filter_z);
+    if (gradient)
+        qr_sim_forward_for_gradient(s->bound[filter], sim_of(w, filter), pool, w->x, m->n_inputs, n,
+                                    known, w->filter_z);
+    else
+        qr_sim_forward(s->bound[filter], sim_of(w, filter), pool, w->x, m->n_inputs, n,
+                       w->filter_z);
 }
 
 /* Read-outs of all filters, filter-major within a sample. */
-static void forward_quantum(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, size_t n, bool gradient) {
+static void forward_quantum(const struct qr_model_state *s, struct qr_model_workspace *w,
+                            struct qr_pool *pool, size_t n, bool gradient) {
     const struct qr_model *m = s->m;
     for (size_t f = 0; f < m->n_filters; f++) {
         /* in a shared workspace only the last one's derivatives would last */
         forward_filter(s, w, pool, n, f, gradient && (m->n_sims > 1 || f + 1 == m->n_filters));
         for (size_t i = 0; i < n; i++)
-            memcpy(w->readouts + i * m->n_readouts + f * m->n_readouts_each, w->filter_z + i * m->n_readouts_each,
-                   m->n_readouts_each * sizeof(double));
+            memcpy(w->readouts + i * m->n_readouts + f * m->n_readouts_each,
+                   w->filter_z + i * m->n_readouts_each, m->n_readouts_each * sizeof(double));
     }
 }
 
@@ -38,13 +43,14 @@ static const double *outputs_of(const struct qr_model_workspace *w) {
     return w->m->n_dense ? w->p[w->m->n_dense - 1] : w->readouts;
 }
 
-static bool forward(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, const double *const *x, size_t n,
-                    bool gradient) {
+static bool forward(const struct qr_model_state *s, struct qr_model_workspace *w,
+                    struct qr_pool *pool, const double *const *x, size_t n, bool gradient) {
     const struct qr_model *m = s->m;
     QR_ASSERT(n <= m->micro_batch_size && s->params && w->m == m);
     for (size_t i = 0; i < n; i++) {
         if (!fits(x[i], m->n_inputs)) return false;
-        if (m->circuit && m->n_inputs) memcpy(w->x + i * m->n_inputs, x[i], m->n_inputs * sizeof(double));
+        if (m->circuit && m->n_inputs)
+            memcpy(w->x + i * m->n_inputs, x[i], m->n_inputs * sizeof(double));
     }
     if (m->circuit) {
         forward_quantum(s, w, pool, n, gradient);
@@ -53,15 +59,21 @@ static bool forward(const struct qr_model_state *s, struct qr_model_workspace *w
     for (size_t l = 0; l < m->n_dense; l++) {
         const struct qr_dense *d = &m->dense[l];
         for (size_t i = 0; i < n; i++)
-            w->in[l][i] = l ? w->p[l - 1] + i * d->n_in : m->circuit ? w->readouts + i * d->n_in : x[i];
+            w->in[l][i] = l            ? w->p[l - 1] + i * d->n_in
+                          : m->circuit ? w->readouts + i * d->n_in
+                                       : x[i];
         if (!qr_dense_forward(d, s->params, w->in[l], n, w->z[l])) return false;
-        for (size_t i = 0; i < n; i++) qr_activation_apply(d->activation, d->units, w->z[l] + i * d->units, w->p[l] + i * d->units);
+        for (size_t i = 0; i < n; i++)
+            qr_activation_apply(d->activation, d->units, w->z[l] + i * d->units,
+                                w->p[l] + i * d->units);
     }
     return true;
 }
 
-/* Gradients of the quantum parameters: d holds dL/dz of every read-out, or, behind an affine head, nothing: scale has dL/dp. */
-static bool backward_quantum(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, size_t n, const double *d) {
+/* Gradients of the quantum parameters: d holds dL/dz of every read-out, or, behind an affine head,
+ * nothing: scale has dL/dp. */
+static bool backward_quantum(const struct qr_model_state *s, struct qr_model_workspace *w,
+                             struct qr_pool *pool, size_t n, const double *d) {
     const struct qr_model *m = s->m;
     size_t each = m->n_readouts_each;
     for (size_t i = 0; i < n && !m->affine; i++) w->scale[i] = 1.0;
@@ -73,14 +85,18 @@ static bool backward_quantum(const struct qr_model_state *s, struct qr_model_wor
             memcpy(w->direction + i * each, row + f * each, each * sizeof(double));
         }
         qr_fixed *grad = w->grad + f * m->n_theta;
-        if (!qr_sim_backward(s->bound[f], sim_of(w, f), pool, w->direction, w->scale, grad)) return false;
-        for (size_t k = 0; k < m->n_theta; k++) if (m->zero_gradient[k]) grad[k] = 0;
+        if (!qr_sim_backward(s->bound[f], sim_of(w, f), pool, w->direction, w->scale, grad))
+            return false;
+        for (size_t k = 0; k < m->n_theta; k++)
+            if (m->zero_gradient[k]) grad[k] = 0;
     }
     return true;
 }
 
-/* w->grad = the gradient, from w->d[0] = dL/dp (or dL/dz of the last layer where logits), n rows of n_outputs. */
-static bool backward(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, size_t n, bool logits) {
+/* w->grad = the gradient, from w->d[0] = dL/dp (or dL/dz of the last layer where logits), n rows of
+ * n_outputs. */
+static bool backward(const struct qr_model_state *s, struct qr_model_workspace *w,
+                     struct qr_pool *pool, size_t n, bool logits) {
     const struct qr_model *m = s->m;
     double *d = w->d[0], *other = w->d[1];
     memset(w->grad, 0, m->n_params * sizeof *w->grad);
@@ -90,7 +106,8 @@ static bool backward(const struct qr_model_state *s, struct qr_model_workspace *
         size_t units = layer->units;
         bool before = logits && l + 1 == m->n_dense;
         for (size_t i = 0; i < n && !before; i++)
-            qr_activation_backward(layer->activation, units, w->z[l] + i * units, w->p[l] + i * units, d + i * units);
+            qr_activation_backward(layer->activation, units, w->z[l] + i * units,
+                                   w->p[l] + i * units, d + i * units);
         if (!qr_dense_gradient(layer, w->in[l], d, n, w->acc, w->grad)) return false;
         if (!s->transposed[l]) continue; /* the first layer that learns, or an affine head */
         qr_dense_backward(layer, s->transposed[l], d, n, other);
@@ -109,8 +126,9 @@ static bool sums_fit(const qr_fixed *v, size_t n) {
     return true;
 }
 
-bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, const double *const *x,
-                    const double *const *y, size_t n, qr_fixed *ret_sums, qr_fixed *ret_grad) {
+bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_workspace *w,
+                          struct qr_pool *pool, const double *const *x, const double *const *y,
+                          size_t n, qr_fixed *ret_sums, qr_fixed *ret_grad) {
     const struct qr_model *m = s->m;
     size_t k = m->n_outputs;
     if (!forward(s, w, pool, x, n, ret_grad != NULL)) return false;
@@ -119,10 +137,14 @@ bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_worksp
     for (size_t i = 0; i < n; i++) {
         double *d = ret_grad ? w->d[0] + i * k : NULL;
         qr_fixed term;
-        if (!qr_fixed_from_double(qr_loss_of(m->loss, m->from_logits, k, z + i * k, p + i * k, y[i], d), &term)) return false;
+        if (!qr_fixed_from_double(
+                qr_loss_of(m->loss, m->from_logits, k, z + i * k, p + i * k, y[i], d), &term))
+            return false;
         w->sums[0] += term;
         for (size_t j = 0; j < m->n_metrics; j++) {
-            if (!qr_fixed_from_double(qr_metric_of(m->metrics[j], m->loss, k, p + i * k, y[i]), &term)) return false;
+            if (!qr_fixed_from_double(qr_metric_of(m->metrics[j], m->loss, k, p + i * k, y[i]),
+                                      &term))
+                return false;
             w->sums[1 + j] += term;
         }
     }
@@ -137,16 +159,18 @@ bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_worksp
 
 const double *qr_model_readouts(const struct qr_model_workspace *w) { return w->readouts; }
 
-bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, const double *const *x, size_t n,
-                      double *ret_p, double *ret_z) {
+bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w,
+                      struct qr_pool *pool, const double *const *x, size_t n, double *ret_p,
+                      double *ret_z) {
     if (!forward(s, w, pool, x, n, false)) return false;
     memcpy(ret_p, outputs_of(w), n * s->m->n_outputs * sizeof *ret_p);
     if (ret_z && s->m->n_readouts) memcpy(ret_z, w->readouts, n * s->m->n_readouts * sizeof *ret_z);
     return true;
 }
 
-bool qr_model_prediction_gradient(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool, const double *x,
-                                  size_t component, double *ret_grad) {
+bool qr_model_prediction_gradient(const struct qr_model_state *s, struct qr_model_workspace *w,
+                                  struct qr_pool *pool, const double *x, size_t component,
+                                  double *ret_grad) {
     const struct qr_model *m = s->m;
     QR_ASSERT(component < m->n_outputs);
     if (!forward(s, w, pool, &x, 1, true)) return false;

@@ -30,13 +30,16 @@ static double bound_of(const struct qr_observable *o, size_t n) {
     return most;
 }
 
-static enum qr_code set_quantum(struct qr_model *m, const struct qr_model_options *opt, struct qr_err *err) {
+static enum qr_code set_quantum(struct qr_model *m, const struct qr_model_options *opt,
+                                struct qr_err *err) {
     if (!opt->circuit) return QR_OK;
     if (!opt->n_readouts || !opt->n_filters)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "a quantum layer needs at least one read-out and one filter");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "a quantum layer needs at least one read-out and one filter");
     m->circuit = copy_circuit(opt->circuit, err);
     if (!m->circuit) return qr_wrap(err, "quantum layer");
-    enum qr_code code = qr_sim_compile(m->circuit, opt->readouts, opt->n_readouts, &opt->sim, &m->plan, err);
+    enum qr_code code =
+        qr_sim_compile(m->circuit, opt->readouts, opt->n_readouts, &opt->sim, &m->plan, err);
     if (code != QR_OK) return qr_wrap(err, "quantum layer");
     m->n_filters = opt->n_filters;
     m->n_theta = m->circuit->n_params;
@@ -50,33 +53,48 @@ static enum qr_code set_quantum(struct qr_model *m, const struct qr_model_option
     return QR_OK;
 }
 
-static void add_tensor(struct qr_model *m, unsigned rank, size_t rows, size_t columns, bool quantum, const char *layer, size_t nth,
-                       const char *what) {
+static void add_tensor(struct qr_model *m, unsigned rank, size_t rows, size_t columns, bool quantum,
+                       const char *layer, size_t nth, const char *what) {
     struct qr_model_tensor *t = &m->tensors[m->n_tensors++];
-    *t = (struct qr_model_tensor){.rank = rank, .dims = {rows, columns}, .offset = m->n_params, .n = rows * columns, .quantum = quantum};
+    *t = (struct qr_model_tensor){.rank = rank,
+                                  .dims = {rows, columns},
+                                  .offset = m->n_params,
+                                  .n = rows * columns,
+                                  .quantum = quantum};
     if (rank == 1) t->dims[1] = 0;
     if (nth) snprintf(t->name, sizeof t->name, "%s_%zu/%s", layer, nth, what);
     else snprintf(t->name, sizeof t->name, "%s/%s", layer, what);
     m->n_params += t->n;
 }
 
-static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options *opt, struct qr_err *err) {
+static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options *opt,
+                               struct qr_err *err) {
     enum { MOST_LAYERS = 1000 };
     const size_t most_params = (size_t)1 << 36;
     if (opt->n_dense > MOST_LAYERS || m->n_filters > MOST_LAYERS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%zu dense layers and %zu filters: at most %d of each", opt->n_dense, m->n_filters, MOST_LAYERS);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%zu dense layers and %zu filters: at most %d of each", opt->n_dense,
+                       m->n_filters, MOST_LAYERS);
     m->tensors = qr_xcalloc(m->n_filters + 2 * opt->n_dense + 1, sizeof *m->tensors);
     m->dense = qr_xcalloc(opt->n_dense + 1, sizeof *m->dense);
-    for (size_t f = 0; f < m->n_filters; f++) add_tensor(m, 1, m->n_theta, 1, true, "pqc", f, "parameters");
+    for (size_t f = 0; f < m->n_filters; f++)
+        add_tensor(m, 1, m->n_theta, 1, true, "pqc", f, "parameters");
     size_t width = m->circuit ? m->n_readouts : m->n_inputs;
     m->widest = width;
     m->affine = m->circuit != NULL;
     for (size_t i = 0; i < opt->n_dense; i++) {
         size_t units = opt->dense[i].units;
-        if (units < 1) return qr_fail(err, QR_INVALID_ARGUMENT, "dense layer %zu has 0 units; give it at least 1", i);
+        if (units < 1)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "dense layer %zu has 0 units; give it at least 1", i);
         if (width > most_params / units)
-            return qr_fail(err, QR_RESOURCE_EXHAUSTED, "dense layer %zu: %zu x %zu weights are more than %zu; make it smaller", i, width, units, most_params);
-        m->dense[i] = (struct qr_dense){.n_in = width, .units = units, .activation = opt->dense[i].activation, .kernel = m->n_params};
+            return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                           "dense layer %zu: %zu x %zu weights are more than %zu; make it smaller",
+                           i, width, units, most_params);
+        m->dense[i] = (struct qr_dense){.n_in = width,
+                                        .units = units,
+                                        .activation = opt->dense[i].activation,
+                                        .kernel = m->n_params};
         add_tensor(m, 2, width, units, false, "dense", i, "kernel");
         m->dense[i].bias = m->n_params;
         add_tensor(m, 1, units, 1, false, "dense", i, "bias");
@@ -87,30 +105,41 @@ static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options
     m->n_dense = opt->n_dense;
     m->n_outputs = width;
     m->affine &= width == 1;
-    uint64_t need = (uint64_t)m->n_params * 96, there = qr_memory_limit_bytes(); /* weights, gradient, moments, sums, twice the state */
+    /* weights, gradient, moments, sums, twice the state */
+    uint64_t need = (uint64_t)m->n_params * 96, there = qr_memory_limit_bytes();
     if (need > there)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%zu weights need about %llu bytes, and there are %llu; use a smaller model or a larger limit",
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                       "%zu weights need about %llu bytes, and there are %llu; use a smaller model "
+                       "or a larger limit",
                        m->n_params, (unsigned long long)need, (unsigned long long)there);
     return QR_OK;
 }
 
-static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *opt, struct qr_err *err) {
+static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *opt,
+                             struct qr_err *err) {
     m->loss = opt->loss;
-    m->from_logits = m->n_dense && qr_loss_from_logits(m->loss, m->dense[m->n_dense - 1].activation);
+    m->from_logits =
+        m->n_dense && qr_loss_from_logits(m->loss, m->dense[m->n_dense - 1].activation);
     if (qr_loss_info(m->loss)->accuracy == QR_BY_LARGEST && m->n_outputs < 2)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s needs at least 2 outputs, one per class; with 1 use binary_crossentropy", qr_loss_names[m->loss]);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s needs at least 2 outputs, one per class; with 1 use binary_crossentropy",
+                       qr_loss_names[m->loss]);
     m->metrics = qr_xcalloc(opt->n_metrics + 1, sizeof *m->metrics);
     for (size_t i = 0; i < opt->n_metrics; i++) m->metrics[i] = opt->metrics[i];
     m->n_metrics = opt->n_metrics;
     return QR_OK;
 }
 
-enum qr_code qr_model_new(const struct qr_model_options *opt, struct qr_model **ret, struct qr_err *err) {
+enum qr_code qr_model_new(const struct qr_model_options *opt, struct qr_model **ret,
+                          struct qr_err *err) {
     enum { MOST_SAMPLES = 1 << 20 };
     if (opt->micro_batch_size < 1 || opt->micro_batch_size > MOST_SAMPLES)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "micro_batch_size is %zu; it must be 1 to %d", opt->micro_batch_size, MOST_SAMPLES);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "micro_batch_size is %zu; it must be 1 to %d",
+                       opt->micro_batch_size, MOST_SAMPLES);
     if (!opt->circuit && (!opt->n_inputs || !opt->n_dense))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "a model without a quantum layer needs data columns and at least one dense layer");
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "a model without a quantum layer needs data columns and at least one dense layer");
     struct qr_model *m = qr_xcalloc(1, sizeof *m);
     m->micro_batch_size = opt->micro_batch_size;
     m->n_inputs = opt->n_inputs;
@@ -156,19 +185,23 @@ size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_outputs;
 
 void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret) {
     memset(ret, 0, m->n_params);
-    for (size_t f = 0; f < m->n_filters; f++) memcpy(ret + f * m->n_theta, m->zero_gradient, m->n_theta);
+    for (size_t f = 0; f < m->n_filters; f++)
+        memcpy(ret + f * m->n_theta, m->zero_gradient, m->n_theta);
 }
 
 void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params) {
     static const double two_pi = 0x1.921fb54442d18p+2;
     for (size_t t = 0; t < m->n_tensors; t++) {
         const struct qr_model_tensor *tensor = &m->tensors[t];
-        double limit = tensor->rank == 2 ? sqrt(6.0 / ((double)tensor->dims[0] + (double)tensor->dims[1])) : 0.0;
+        double limit = tensor->rank == 2
+                           ? sqrt(6.0 / ((double)tensor->dims[0] + (double)tensor->dims[1]))
+                           : 0.0;
         for (size_t i = 0; i < tensor->n; i++) {
             double u = qr_random_uniform(seed, QR_RANDOM_INIT, (uint32_t)t, i);
             ret_params[tensor->offset + i] = tensor->quantum ? two_pi * u : limit * (2.0 * u - 1.0);
         }
-        if (!tensor->quantum && tensor->rank == 1) memset(ret_params + tensor->offset, 0, tensor->n * sizeof *ret_params);
+        if (!tensor->quantum && tensor->rank == 1)
+            memset(ret_params + tensor->offset, 0, tensor->n * sizeof *ret_params);
     }
 }
 
@@ -181,7 +214,8 @@ double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, u
     return qr_fixed_to_double(sums[i]) / (double)n;
 }
 
-enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, size_t n_samples, struct qr_err *err) {
+enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, size_t n_samples,
+                                   struct qr_err *err) {
     struct qr_labels l = {.y = y, .n_samples = n_samples, .k = m->n_outputs};
     for (size_t i = 0; i < m->n_metrics; i++) l.with_accuracy |= m->metrics[i] == QR_ACCURACY;
     return qr_loss_check_labels(m->loss, &l, err);

@@ -1,13 +1,14 @@
 /* model/model.h — layers, loss and metrics over micro-batches.
  *
- * A model is at most one quantum layer (with 1 or more filters: independent copies of one circuit on the same input, read-outs
- * concatenated filter-major) followed by dense layers; or dense layers only. Parameters live in one float64 vector, in model
- * order: pqc/parameters, pqc_1/parameters ..., dense/kernel (in x out, row-major), dense/bias, dense_1/kernel ...; quantum ones in natural
+ * A model is at most one quantum layer (with 1 or more filters: independent copies of one circuit
+ * on the same input, read-outs concatenated filter-major) followed by dense layers; or dense layers
+ * only. Parameters live in one float64 vector, in model order: pqc/parameters, pqc_1/parameters
+ * ..., dense/kernel (in x out, row-major), dense/bias, dense_1/kernel ...; quantum ones in natural
  * symbol order. Dense algebra is float64: one accumulator per output, index ascending
  * (exact/contract.md §1).
  * Source    losses, metrics and their keys are tf-keras 2.18's.
- * Threads   a model is const after qr_model_new; prepare writes a qr_model_state (one owner); micro-batches may run side by side, each with its own
- *           workspace.
+ * Threads   a model is const after qr_model_new; prepare writes a qr_model_state (one owner);
+ * micro-batches may run side by side, each with its own workspace.
  */
 #ifndef QR_MODEL_MODEL_H
 #define QR_MODEL_MODEL_H
@@ -19,30 +20,37 @@
 #include "model/metric.h"
 #include "sim/sim.h"
 
-struct qr_dense_options { unsigned units; enum qr_activation activation; };
+struct qr_dense_options {
+    unsigned units;
+    enum qr_activation activation;
+};
 struct qr_model_options {
     const struct qr_circuit *circuit; /* NULL: no quantum layer; copied */
-    const struct qr_observable *readouts; size_t n_readouts;
-    unsigned n_filters;               /* >= 1 with a circuit */
-    unsigned n_inputs;                /* without a circuit: columns of x */
-    const struct qr_dense_options *dense; size_t n_dense;
+    const struct qr_observable *readouts;
+    size_t n_readouts;
+    unsigned n_filters; /* >= 1 with a circuit */
+    unsigned n_inputs;  /* without a circuit: columns of x */
+    const struct qr_dense_options *dense;
+    size_t n_dense;
     enum qr_loss loss;
-    const enum qr_metric *metrics; size_t n_metrics;
+    const enum qr_metric *metrics;
+    size_t n_metrics;
     struct qr_sim_options sim;
-    size_t micro_batch_size;          /* samples of one at most */
+    size_t micro_batch_size; /* samples of one at most */
 };
 
 /* One weight tensor. layer: index for Philox INIT. */
 struct qr_model_tensor {
-    char name[48];      /* "pqc/parameters", "dense/kernel" ... */
+    char name[48]; /* "pqc/parameters", "dense/kernel" ... */
     unsigned rank;
     size_t dims[2];
-    size_t offset, n;   /* in the parameter vector */
+    size_t offset, n; /* in the parameter vector */
     bool quantum;
 };
 
 struct qr_model;
-QR_MUST_CHECK enum qr_code qr_model_new(const struct qr_model_options *opt, struct qr_model **ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_model_new(const struct qr_model_options *opt, struct qr_model **ret,
+                                        struct qr_err *err);
 void qr_model_free(struct qr_model *m);
 size_t qr_model_n_params(const struct qr_model *m);
 size_t qr_model_n_tensors(const struct qr_model *m);
@@ -51,7 +59,8 @@ const struct qr_circuit *qr_model_circuit(const struct qr_model *m); /* NULL whe
 const struct qr_sim_plan *qr_model_plan(const struct qr_model *m);   /* NULL when classical */
 size_t qr_model_n_inputs(const struct qr_model *m), qr_model_n_outputs(const struct qr_model *m);
 size_t qr_model_n_readouts(const struct qr_model *m); /* all filters; 0 when classical */
-/* No read-out is further from 0 (but for rounding): the largest sum of an observable's |coefficients|; 0 when classical. */
+/* No read-out is further from 0 (but for rounding): the largest sum of an observable's
+ * |coefficients|; 0 when classical. */
 double qr_model_readout_bound(const struct qr_model *m);
 size_t qr_model_n_filters(const struct qr_model *m);
 size_t qr_model_micro_batch_size(const struct qr_model *m); /* samples that it may have at most */
@@ -60,49 +69,64 @@ size_t qr_model_n_sums(const struct qr_model *m);
 /* Parameters whose gradient is exactly zero whatever the data: ret[n_params]. */
 void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret);
 
-/* Initial weights: quantum uniform in [0, 2 pi); kernels glorot_uniform +-sqrt(6 / (in + out)); biases 0; from Philox(seed, INIT, tensor, i). */
+/* Initial weights: quantum uniform in [0, 2 pi); kernels glorot_uniform +-sqrt(6 / (in + out));
+ * biases 0; from Philox(seed, INIT, tensor, i). */
 void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params);
 
 /* The model with numbers for one state: bound circuits, folded head. Once per step. */
 struct qr_model_state;
 struct qr_model_state *qr_model_state_new(const struct qr_model *m);
 void qr_model_state_free(struct qr_model_state *s);
-void qr_model_prepare(struct qr_model_state *s, const double *params); /* no allocation; params borrowed until the next prepare */
+/* no allocation; params borrowed until the next prepare */
+void qr_model_prepare(struct qr_model_state *s, const double *params);
 
 struct qr_model_workspace;
-QR_MUST_CHECK enum qr_code qr_model_workspace_new(const struct qr_model *m, struct qr_model_workspace **ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_model_workspace_new(const struct qr_model *m,
+                                                  struct qr_model_workspace **ret,
+                                                  struct qr_err *err);
 void qr_model_workspace_free(struct qr_model_workspace *w);
 /* Of a workspace; and of the numbers for one state, which all threads read. */
 size_t qr_model_bytes_per_thread(const struct qr_model *m);
 size_t qr_model_bytes_of_state(const struct qr_model *m);
-/* The head's derivative by every read-out is known before any read-out is: it is affine with one output
- * (sim/planner.md#when-the-head-is-known). */
+/* The head's derivative by every read-out is known before any read-out is: it is affine with one
+ * output (sim/planner.md#when-the-head-is-known). */
 bool qr_model_head_known(const struct qr_model *m);
-/* True when micro-batches should run on several threads side by side; false when the pool goes inside one only. */
+/* True when micro-batches should run on several threads side by side; false when the pool goes
+ * inside one only. */
 bool qr_model_micro_batches_in_parallel(const struct qr_model *m);
 
-/* One micro-batch, n <= micro_batch_size samples: sample i has x[i] (n_inputs values) and y[i] (n_outputs values; one-hot for categorical). Adds to
- * ret_sums[n_sums] the loss and metric sums, and, unless ret_grad is NULL, to ret_grad[n_params] the gradient of the loss sum. Integers:
- * a pure function of (state, samples). False, and nothing added, when a number (input, read-out,
- * value before an activation, loss, gradient) is not finite or leaves +-2^40. pool: NULL, or whose idle threads help; a task of it may
- * give it too. No allocation. */
-QR_MUST_CHECK bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool,
+/* One micro-batch, n <= micro_batch_size samples: sample i has x[i] (n_inputs values) and y[i]
+ * (n_outputs values; one-hot for categorical). Adds to ret_sums[n_sums] the loss and metric sums,
+ * and, unless ret_grad is NULL, to ret_grad[n_params] the gradient of the loss sum. Integers: a
+ * pure function of (state, samples). False, and nothing added, when a number (input, read-out,
+ * value before an activation, loss, gradient) is not finite or leaves +-2^40. pool: NULL, or whose
+ * idle threads help; a task of it may give it too. No allocation. */
+QR_MUST_CHECK bool qr_model_micro_batch(const struct qr_model_state *s,
+                                        struct qr_model_workspace *w, struct qr_pool *pool,
                                         const double *const *x, const double *const *y, size_t n,
                                         qr_fixed *ret_sums, qr_fixed *ret_grad);
-/* The n x n_readouts read-outs of the workspace's last micro-batch, filter-major; borrowed until its next use. */
+/* The n x n_readouts read-outs of the workspace's last micro-batch, filter-major; borrowed until
+ * its next use. */
 const double *qr_model_readouts(const struct qr_model_workspace *w);
-/* Predictions ret_p[n * n_outputs] and, unless NULL, read-outs ret_z[n * n_readouts]. n <= micro_batch_size. */
-QR_MUST_CHECK bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w, struct qr_pool *pool,
-                                    const double *const *x, size_t n, double *ret_p, double *ret_z);
-/* d p_component / d params for one sample: ret_grad[n_params] float64 (exact integers converted). Untouched when false. */
-QR_MUST_CHECK bool qr_model_prediction_gradient(const struct qr_model_state *s, struct qr_model_workspace *w,
-                                                struct qr_pool *pool, const double *x, size_t component,
+/* Predictions ret_p[n * n_outputs] and, unless NULL, read-outs ret_z[n * n_readouts]. n <=
+ * micro_batch_size. */
+QR_MUST_CHECK bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w,
+                                    struct qr_pool *pool, const double *const *x, size_t n,
+                                    double *ret_p, double *ret_z);
+/* d p_component / d params for one sample: ret_grad[n_params] float64 (exact integers converted).
+ * Untouched when false. */
+QR_MUST_CHECK bool qr_model_prediction_gradient(const struct qr_model_state *s,
+                                                struct qr_model_workspace *w, struct qr_pool *pool,
+                                                const double *x, size_t component,
                                                 double *ret_grad);
-/* Metric value from sums over n samples ("loss" is i = 0): sum / n, one float64 division. Counts too. */
+/* Metric value from sums over n samples ("loss" is i = 0): sum / n, one float64 division. Counts
+ * too. */
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n);
-/* Labels that this loss cannot take: DATA_LOSS naming the sample. y: n_samples rows of n_label_columns. Sign accuracy with mse or mae
- * wants ±1; hinge ±1, or 0/1 throughout (0 then stands for -1, as in Keras); binary 0/1; categorical one-hot; all: below 2^40. */
-QR_MUST_CHECK enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, size_t n_samples, struct qr_err *err);
+/* Labels that this loss cannot take: DATA_LOSS naming the sample. y: n_samples rows of
+ * n_label_columns. Sign accuracy with mse or mae wants ±1; hinge ±1, or 0/1 throughout (0 then
+ * stands for -1, as in Keras); binary 0/1; categorical one-hot; all: below 2^40. */
+QR_MUST_CHECK enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y,
+                                                 size_t n_samples, struct qr_err *err);
 /* Columns of y that the data must have: n_outputs. */
 size_t qr_model_n_label_columns(const struct qr_model *m);
 

@@ -6,12 +6,12 @@
 #include "model/model.h"
 
 struct qr_model {
-    struct qr_circuit *circuit;    /* NULL: classical */
-    struct qr_sim_plan *plan;      /* one for all filters */
-    uint8_t *zero_gradient;        /* per parameter of the circuit */
-    size_t n_filters, n_theta;     /* parameters of one filter */
+    struct qr_circuit *circuit; /* NULL: classical */
+    struct qr_sim_plan *plan;   /* one for all filters */
+    uint8_t *zero_gradient;     /* per parameter of the circuit */
+    size_t n_filters, n_theta;  /* parameters of one filter */
     size_t n_readouts_each, n_readouts;
-    double readout_bound;          /* no read-out's value is further from 0 */
+    double readout_bound; /* no read-out's value is further from 0 */
     size_t n_inputs, n_outputs, n_params, micro_batch_size;
     size_t n_dense;
     struct qr_dense *dense;
@@ -21,35 +21,36 @@ struct qr_model {
     bool from_logits;
     size_t n_metrics;
     enum qr_metric *metrics;
-    /* One output and nothing but linear layers behind the read-outs: d p / d z is one row for all samples, known before the forward
-     * pass; dL/dp scales it afterwards. */
+    /* One output and nothing but linear layers behind the read-outs: d p / d z is one row for all
+     * samples, known before the forward pass; dL/dp scales it afterwards. */
     bool affine;
-    /* Workspaces of the simulator: one per filter, since a state must live from forward to backward. Large circuits share one
-     * and go forward again. */
+    /* Workspaces of the simulator: one per filter, since a state must live from forward to
+     * backward. Large circuits share one and go forward again. */
     size_t n_sims;
     size_t widest; /* values of a sample in the widest place between layers */
 };
 
 struct qr_model_state {
     const struct qr_model *m;
-    const double *params;          /* borrowed */
-    struct qr_sim_bound **bound;   /* n_filters */
-    double **transposed;           /* n_dense; NULL where nothing flows back */
-    double *row;                   /* n_readouts: d p / d z of an affine head */
+    const double *params;        /* borrowed */
+    struct qr_sim_bound **bound; /* n_filters */
+    double **transposed;         /* n_dense; NULL where nothing flows back */
+    double *row;                 /* n_readouts: d p / d z of an affine head */
 };
 
 struct qr_model_workspace {
     const struct qr_model *m;
     struct qr_sim_workspace **sim; /* n_sims */
     double *numbers;               /* all that follow, one allocation */
-    double *x, *filter_z, *readouts; /* micro-batch x columns, x read-outs of a filter, x read-outs */
-    double **z, **p;               /* per dense layer: micro-batch x units */
-    double *d[2];                  /* micro-batch x widest: derivatives on their way back */
+    /* micro-batch x columns, x read-outs of a filter, x read-outs */
+    double *x, *filter_z, *readouts;
+    double **z, **p; /* per dense layer: micro-batch x units */
+    double *d[2];    /* micro-batch x widest: derivatives on their way back */
     double *direction, *scale, *acc;
-    const double ***in;            /* per dense layer: rows of its input */
+    const double ***in; /* per dense layer: rows of its input */
     const double **rows;
-    qr_fixed *grad;                /* n_params */
-    qr_fixed *sums;                /* n_sums */
+    qr_fixed *grad; /* n_params */
+    qr_fixed *sums; /* n_sums */
 };
 
 #endif

@@ -49,7 +49,8 @@ const char *qr_optimizer_moment_name(const struct qr_optimizer_options *o, size_
     return names[i];
 }
 
-void qr_optimizer_init(const struct qr_optimizer_options *o, size_t n, double *moments, double *products) {
+void qr_optimizer_init(const struct qr_optimizer_options *o, size_t n, double *moments,
+                       double *products) {
     size_t n_values = qr_optimizer_n_moments(o) * n;
     if (n_values) memset(moments, 0, n_values * sizeof *moments);
     for (size_t i = 0; i < qr_optimizer_n_products(o); i++) products[i] = 1.0;
@@ -61,8 +62,10 @@ static double square_sum(const double *g, size_t n) {
     return s;
 }
 
-/* tf.clip_by_value, tf.clip_by_norm per tensor, tf.clip_by_global_norm: one of them, in Keras' order of precedence. */
-static void clip(const struct qr_optimizer_options *o, const size_t *tensor_sizes, size_t n_tensors, size_t n, double *g) {
+/* tf.clip_by_value, tf.clip_by_norm per tensor, tf.clip_by_global_norm: one of them, in Keras'
+ * order of precedence. */
+static void clip(const struct qr_optimizer_options *o, const size_t *tensor_sizes, size_t n_tensors,
+                 size_t n, double *g) {
     if (o->clipnorm > 0) {
         for (size_t t = 0; t < n_tensors; g += tensor_sizes[t], t++) {
             double norm = sqrt(square_sum(g, tensor_sizes[t]));
@@ -72,7 +75,8 @@ static void clip(const struct qr_optimizer_options *o, const size_t *tensor_size
     } else if (o->global_clipnorm > 0) {
         double total = 0;
         size_t at = 0;
-        for (size_t t = 0; t < n_tensors; at += tensor_sizes[t], t++) total += square_sum(g + at, tensor_sizes[t]);
+        for (size_t t = 0; t < n_tensors; at += tensor_sizes[t], t++)
+            total += square_sum(g + at, tensor_sizes[t]);
         double norm = sqrt(total), inverse = 1.0 / norm, most = 1.0 / o->global_clipnorm;
         double scale = o->global_clipnorm * (inverse < most ? inverse : most);
         for (size_t i = 0; i < n; i++) g[i] *= scale;
@@ -82,8 +86,9 @@ static void clip(const struct qr_optimizer_options *o, const size_t *tensor_size
     }
 }
 
-void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, size_t n, const size_t *tensor_sizes,
-                        size_t n_tensors, double *gradient, double *weights, double *moments, double *products) {
+void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, size_t n,
+                        const size_t *tensor_sizes, size_t n_tensors, double *gradient,
+                        double *weights, double *moments, double *products) {
     clip(o, tensor_sizes, n_tensors, n, gradient);
     double lr = qr_learning_rate_at(o, step);
     rule_of(o->kind)->update(o, lr, n, gradient, weights, moments, products);

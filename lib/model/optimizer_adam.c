@@ -11,8 +11,8 @@ static size_t moments(const struct qr_optimizer_options *o, const char *ret[3]) 
     return n;
 }
 
-static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g, double *w, double *vectors,
-                   double *products) {
+static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
+                   double *w, double *vectors, double *products) {
     products[0] *= o->beta_1;
     products[1] *= o->beta_2;
     double alpha = lr * sqrt(1.0 - products[1]) / (1.0 - products[0]);

@@ -11,8 +11,8 @@ static size_t moments(const struct qr_optimizer_options *o, const char *ret[3]) 
     return n;
 }
 
-static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g, double *w, double *vectors,
-                   double *products) {
+static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
+                   double *w, double *vectors, double *products) {
     (void)products;
     double *velocity = vectors, *momentum = vectors + n;
     double *average = o->momentum > 0 ? momentum + n : momentum;

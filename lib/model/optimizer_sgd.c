@@ -7,8 +7,8 @@ static size_t moments(const struct qr_optimizer_options *o, const char *ret[3]) 
     return n;
 }
 
-static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g, double *w, double *velocity,
-                   double *products) {
+static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
+                   double *w, double *velocity, double *products) {
     (void)products;
     for (size_t i = 0; i < n; i++) {
         double step = -g[i] * lr;

@@ -13,7 +13,8 @@ struct qr_model_state *qr_model_state_new(const struct qr_model *m) {
     s->transposed = qr_xcalloc(m->n_dense + 1, sizeof(double *));
     for (size_t l = 0; l < m->n_dense; l++) {
         bool flows = l > 0 || (m->circuit && !m->affine);
-        if (flows) s->transposed[l] = qr_xaligned(m->dense[l].n_in * m->dense[l].units * sizeof(double));
+        if (flows)
+            s->transposed[l] = qr_xaligned(m->dense[l].n_in * m->dense[l].units * sizeof(double));
     }
     s->row = qr_xcalloc(2 * m->widest + 1, sizeof(double));
     return s;
@@ -29,7 +30,8 @@ void qr_model_state_free(struct qr_model_state *s) {
     free(s);
 }
 
-/* The product of the kernels, from the last to the first: row[i] = sum_j w[i][j] row_next[j], j ascending. */
+/* The product of the kernels, from the last to the first: row[i] = sum_j w[i][j] row_next[j], j
+ * ascending. */
 static void fold_head(struct qr_model_state *s) {
     const struct qr_model *m = s->m;
     double *next = s->row + m->widest; /* the second half of row is scratch */
@@ -54,7 +56,8 @@ void qr_model_prepare(struct qr_model_state *s, const double *params) {
         const struct qr_dense *d = &m->dense[l];
         if (!s->transposed[l]) continue;
         for (size_t i = 0; i < d->n_in; i++)
-            for (size_t j = 0; j < d->units; j++) s->transposed[l][j * d->n_in + i] = params[d->kernel + i * d->units + j];
+            for (size_t j = 0; j < d->units; j++)
+                s->transposed[l][j * d->n_in + i] = params[d->kernel + i * d->units + j];
     }
     if (m->affine) fold_head(s);
 }
@@ -86,7 +89,8 @@ static size_t share_out(const struct qr_model *m, struct qr_model_workspace *w) 
     return at;
 }
 
-enum qr_code qr_model_workspace_new(const struct qr_model *m, struct qr_model_workspace **ret, struct qr_err *err) {
+enum qr_code qr_model_workspace_new(const struct qr_model *m, struct qr_model_workspace **ret,
+                                    struct qr_err *err) {
     struct qr_model_workspace *w = qr_xcalloc(1, sizeof *w);
     void *p = NULL;
     w->m = m;
@@ -95,18 +99,21 @@ enum qr_code qr_model_workspace_new(const struct qr_model *m, struct qr_model_wo
     w->p = qr_xcalloc(m->n_dense + 1, sizeof(double *));
     w->in = qr_xcalloc(m->n_dense + 1, sizeof(const double **));
     w->sums = qr_xcalloc(qr_model_n_sums(m), sizeof(qr_fixed));
-    enum qr_code code = qr_large_new(share_out(m, NULL), sizeof(double), "the layers of a micro-batch", &p, err);
+    enum qr_code code =
+        qr_large_new(share_out(m, NULL), sizeof(double), "the layers of a micro-batch", &p, err);
     if (code != QR_OK) goto fail;
     w->numbers = p;
     (void)share_out(m, w);
-    code = qr_large_new((m->n_dense + 1) * m->micro_batch_size, sizeof(const double *), "the rows of a micro-batch", &p, err);
+    code = qr_large_new((m->n_dense + 1) * m->micro_batch_size, sizeof(const double *),
+                        "the rows of a micro-batch", &p, err);
     if (code != QR_OK) goto fail;
     w->rows = p;
     for (size_t l = 0; l < m->n_dense; l++) w->in[l] = w->rows + l * m->micro_batch_size;
     code = qr_large_new(m->n_params, sizeof(qr_fixed), "a micro-batch's gradient", &p, err);
     if (code != QR_OK) goto fail;
     w->grad = p;
-    for (size_t f = 0; f < m->n_sims && code == QR_OK; f++) code = qr_sim_workspace_new(m->plan, m->micro_batch_size, &w->sim[f], err);
+    for (size_t f = 0; f < m->n_sims && code == QR_OK; f++)
+        code = qr_sim_workspace_new(m->plan, m->micro_batch_size, &w->sim[f], err);
     if (code != QR_OK) goto fail;
     *ret = w;
     return QR_OK;
@@ -117,7 +124,8 @@ fail:
 
 void qr_model_workspace_free(struct qr_model_workspace *w) {
     if (!w) return;
-    for (size_t f = 0; f < w->m->n_sims; f++) if (w->sim[f]) qr_sim_workspace_free(w->sim[f]);
+    for (size_t f = 0; f < w->m->n_sims; f++)
+        if (w->sim[f]) qr_sim_workspace_free(w->sim[f]);
     free(w->sim);
     free(w->z);
     free(w->p);
@@ -130,7 +138,8 @@ void qr_model_workspace_free(struct qr_model_workspace *w) {
 }
 
 size_t qr_model_bytes_per_thread(const struct qr_model *m) {
-    size_t bytes = share_out(m, NULL) * sizeof(double) + m->n_params * sizeof(qr_fixed) + (m->n_dense + 1) * m->micro_batch_size * sizeof(double *);
+    size_t bytes = share_out(m, NULL) * sizeof(double) + m->n_params * sizeof(qr_fixed) +
+                   (m->n_dense + 1) * m->micro_batch_size * sizeof(double *);
     if (m->plan) bytes += m->n_sims * qr_sim_bytes_per_thread(m->plan, m->micro_batch_size);
     return bytes;
 }

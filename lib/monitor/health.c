@@ -2,7 +2,9 @@
 
 #include <stdio.h>
 
-void qr_watch_on(struct qr_watch *w, bool on) { atomic_store_explicit(&w->on, on, memory_order_relaxed); }
+void qr_watch_on(struct qr_watch *w, bool on) {
+    atomic_store_explicit(&w->on, on, memory_order_relaxed);
+}
 
 void qr_watch_sample(struct qr_watch *w, int64_t now_ns) {
     int64_t turns = qr_counter_value(w->turns), elapsed_ns = now_ns - w->looked_ns;
@@ -23,8 +25,11 @@ void qr_watch_sample(struct qr_watch *w, int64_t now_ns) {
 }
 
 bool qr_watch_check(const struct qr_watch *w, char *ret, size_t bytes) {
-    int64_t bound_ns = !w->moved ? w->first_ns : 5 * w->longest_ns > w->floor_ns ? 5 * w->longest_ns : w->floor_ns;
+    int64_t bound_ns = !w->moved                         ? w->first_ns
+                       : 5 * w->longest_ns > w->floor_ns ? 5 * w->longest_ns
+                                                         : w->floor_ns;
     if (!w->was_on || w->pause_ns <= bound_ns) return true;
-    snprintf(ret, bytes, "%s has made no turn for %.1f s (bound: %.1f s)", w->thread, (double)w->pause_ns / 1e9, (double)bound_ns / 1e9);
+    snprintf(ret, bytes, "%s has made no turn for %.1f s (bound: %.1f s)", w->thread,
+             (double)w->pause_ns / 1e9, (double)bound_ns / 1e9);
     return false;
 }

@@ -1,12 +1,13 @@
-/* monitor/health.h — do the threads that must turn still turn? Pure: counts and elapsed time in, a sentence out.
+/* monitor/health.h — do the threads that must turn still turn? Pure: counts and elapsed time in, a
+ * sentence out.
  *
- * What      A watch compares a thread's count of turns (base/counter.h) with the one it saw last. Life, not progress: a worker that waits
- *           for its peers turns, and is well.
- * Bounds    A thread is stuck after `floor_ns` without a turn, or five times the longest pause that it made before, whichever is longer (a
- *           large micro-batch takes what it takes); before its first turn after `first_ns`.
- * Fairness  a process that was stopped, or got no processor, is not to blame: more than QR_HEALTH_STRIDE_NS between two looks count as
- *           that much.
- * Threads   sample and check: one. qr_watch_on: any.
+ * What      A watch compares a thread's count of turns (base/counter.h) with the one it saw last.
+ * Life, not progress: a worker that waits for its peers turns, and is well. Bounds    A thread is
+ * stuck after `floor_ns` without a turn, or five times the longest pause that it made before,
+ * whichever is longer (a large micro-batch takes what it takes); before its first turn after
+ * `first_ns`. Fairness  a process that was stopped, or got no processor, is not to blame: more than
+ * QR_HEALTH_STRIDE_NS between two looks count as that much. Threads   sample and check: one.
+ * qr_watch_on: any.
  */
 #ifndef QR_MONITOR_HEALTH_H
 #define QR_MONITOR_HEALTH_H
@@ -21,7 +22,7 @@
 #define QR_HEALTH_STRIDE_NS (2 * QR_SECOND)
 
 struct qr_watch {
-    const char *thread;     /* "the control thread" */
+    const char *thread; /* "the control thread" */
     enum qr_counter turns;
     int64_t floor_ns, first_ns;
     atomic_bool on;

@@ -17,11 +17,18 @@
 #include "monitor/health.h"
 #include "monitor/last_error.h"
 
-/* LEAVING: places beyond o.connections for those that were cut off and are not closed yet. BACKLOG: who does not fit into it tries again after a
- * second, which is too late for a probe. */
+/* LEAVING: places beyond o.connections for those that were cut off and are not closed yet. BACKLOG:
+ * who does not fit into it tries again after a second, which is too late for a probe. */
 enum { POOL_BYTES = 8192, LOOK_MS = 1000, BACKLOG = 1024, LEAVING = 32 };
 
-struct visit { enum { NOBODY, HERE, CUT_OFF } state; int fd; int64_t since_ns; uint64_t turn; uint8_t address[16]; }; /* IPv4 as ::ffff:a.b.c.d */
+/* IPv4 as ::ffff:a.b.c.d */
+struct visit {
+    enum { NOBODY, HERE, CUT_OFF } state;
+    int fd;
+    int64_t since_ns;
+    uint64_t turn;
+    uint8_t address[16];
+};
 
 struct qr_http {
     struct qr_http_options o;
@@ -39,12 +46,16 @@ struct qr_http {
 
 /* ---- answers ---- */
 
-static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const char *type, const char *text, size_t n) {
-    struct MHD_Response *r = MHD_create_response_from_buffer(n, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const char *type,
+                              const char *text, size_t n) {
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(n, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
     if (!r) return MHD_NO;
     MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close"); /* one request each: the time of a connection is bounded */
-    if (status == MHD_HTTP_METHOD_NOT_ALLOWED) MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    /* one request each: the time of a connection is bounded */
+    MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     enum MHD_Result done = MHD_queue_response(c, status, r);
     MHD_destroy_response(r);
     return done;
@@ -75,16 +86,19 @@ static enum MHD_Result last_error(struct qr_http *h, struct MHD_Connection *c) {
     return say(c, MHD_HTTP_OK, qr_buf_string(&h->text));
 }
 
-static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url, const char *method, const char *version,
-                                  const char *upload, size_t *upload_bytes, void **per_request) {
+static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_bytes, void **per_request) {
     struct qr_http *h = ctx;
     (void)version;
     (void)upload;
     (void)upload_bytes;
     (void)per_request;
-    bool known = strcmp(url, "/healthz") == 0 || strcmp(url, "/readyz") == 0 || strcmp(url, "/metrics") == 0 ||
-                 strcmp(url, "/last-error") == 0;
-    if (!known) return say(c, MHD_HTTP_NOT_FOUND, "there is nothing here; try /healthz, /readyz, /metrics or /last-error\n");
+    bool known = strcmp(url, "/healthz") == 0 || strcmp(url, "/readyz") == 0 ||
+                 strcmp(url, "/metrics") == 0 || strcmp(url, "/last-error") == 0;
+    if (!known)
+        return say(c, MHD_HTTP_NOT_FOUND,
+                   "there is nothing here; try /healthz, /readyz, /metrics or /last-error\n");
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
     if (url[1] == 'h') return healthz(h, c);
@@ -105,7 +119,11 @@ static void cut_off(struct visit *v) {
 
 static void address_of(const struct sockaddr *sa, uint8_t ret[16]) {
     static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
-    union { const struct sockaddr *any; const struct sockaddr_in *v4; const struct sockaddr_in6 *v6; } a = {.any = sa};
+    union {
+        const struct sockaddr *any;
+        const struct sockaddr_in *v4;
+        const struct sockaddr_in6 *v6;
+    } a = {.any = sa};
     memset(ret, 0, 16);
     if (sa->sa_family == AF_INET6) {
         memcpy(ret, &a.v6->sin6_addr, 16);
@@ -117,7 +135,8 @@ static void address_of(const struct sockaddr *sa, uint8_t ret[16]) {
 
 static unsigned n_from(const struct qr_http *h, const uint8_t address[16]) {
     unsigned n = 0;
-    for (unsigned i = 0; i < places(h); i++) n += h->visits[i].state == HERE && memcmp(h->visits[i].address, address, 16) == 0;
+    for (unsigned i = 0; i < places(h); i++)
+        n += h->visits[i].state == HERE && memcmp(h->visits[i].address, address, 16) == 0;
     return n;
 }
 
@@ -135,7 +154,8 @@ static struct visit *oldest(struct qr_http *h, const uint8_t *address) {
     return found;
 }
 
-/* A probe asks and is answered within moments, so it is not who came last that goes when all places are taken. */
+/* A probe asks and is answered within moments, so it is not who came last that goes when all places
+ * are taken. */
 static void make_room(struct qr_http *h, const struct visit *newcomer) {
     unsigned here = 0;
     for (unsigned i = 0; i < places(h); i++) here += h->visits[i].state == HERE;
@@ -145,7 +165,8 @@ static void make_room(struct qr_http *h, const struct visit *newcomer) {
     if (goes) cut_off(goes);
 }
 
-static void on_connection(void *ctx, struct MHD_Connection *c, void **per_connection, enum MHD_ConnectionNotificationCode what) {
+static void on_connection(void *ctx, struct MHD_Connection *c, void **per_connection,
+                          enum MHD_ConnectionNotificationCode what) {
     struct qr_http *h = ctx;
     struct visit *v = *per_connection;
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
@@ -153,18 +174,22 @@ static void on_connection(void *ctx, struct MHD_Connection *c, void **per_connec
         *per_connection = NULL;
         return;
     }
-    const union MHD_ConnectionInfo *fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-    const union MHD_ConnectionInfo *from = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *from =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     if (!fd || !from) return;
     for (v = h->visits; v < h->visits + places(h) && v->state != NOBODY;) v++;
     QR_ASSERT(v < h->visits + places(h)); /* MHD takes no more */
-    *v = (struct visit){.state = HERE, .fd = fd->connect_fd, .since_ns = qr_now_ns(h->o.clock), .turn = ++h->turns};
+    *v = (struct visit){
+        .state = HERE, .fd = fd->connect_fd, .since_ns = qr_now_ns(h->o.clock), .turn = ++h->turns};
     address_of(from->client_addr, v->address);
     *per_connection = v;
     make_room(h, v);
 }
 
-/* MHD's own timeout starts again with every byte: a client that sends one in a while would stay for hours. Returns when to look again. */
+/* MHD's own timeout starts again with every byte: a client that sends one in a while would stay for
+ * hours. Returns when to look again. */
 static int64_t cut_off_late(struct qr_http *h, int64_t now_ns) {
     int64_t next_ns = now_ns + LOOK_MS * QR_MS;
     for (struct visit *v = h->visits; v < h->visits + places(h); v++) {
@@ -183,8 +208,11 @@ static void *serve(void *ctx) {
         int64_t now_ns = qr_now_ns(h->o.clock);
         for (int i = 0; i < QR_HTTP_N_WATCHES; i++) qr_watch_sample(&h->watch[i], now_ns);
         int64_t wait_ms = (cut_off_late(h, now_ns) - now_ns) / QR_MS + 1;
-        if (MHD_get_timeout(h->daemon, &mhd_ms) == MHD_YES && mhd_ms < (MHD_UNSIGNED_LONG_LONG)wait_ms) wait_ms = (int64_t)mhd_ms;
-        struct pollfd p[2] = {{.fd = h->epoll, .events = POLLIN}, {.fd = h->wake, .events = POLLIN}};
+        if (MHD_get_timeout(h->daemon, &mhd_ms) == MHD_YES &&
+            mhd_ms < (MHD_UNSIGNED_LONG_LONG)wait_ms)
+            wait_ms = (int64_t)mhd_ms;
+        struct pollfd p[2] = {{.fd = h->epoll, .events = POLLIN},
+                              {.fd = h->wake, .events = POLLIN}};
         poll(p, 2, (int)wait_ms);
         MHD_run(h->daemon);
     }
@@ -214,7 +242,8 @@ static enum qr_code bind_port(const char *host, unsigned port, int *ret_fd, stru
     snprintf(service, sizeof service, "%u", port);
     int gai = getaddrinfo(host, service, &hints, &list);
     if (gai != 0)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--http-bind %s: %s; give an address of this machine", host ? host : "",
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--http-bind %s: %s; give an address of this machine", host ? host : "",
                        gai_strerror(gai));
     for (int six = 1; six >= 0 && fd < 0 && sys != EADDRINUSE; six--)
         for (const struct addrinfo *a = list; a && fd < 0 && sys != EADDRINUSE; a = a->ai_next)
@@ -224,9 +253,13 @@ static enum qr_code bind_port(const char *host, unsigned port, int *ret_fd, stru
     if (fd >= 0) return QR_OK;
     if (sys == EADDRINUSE)
         return qr_fail(err, QR_ALREADY_EXISTS,
-                       "cannot listen for probes and metrics on port %u%s%s: the port is in use; give another one (--http-port, 0: none) "
-                       "or stop the program that has it", port, host ? " of " : "", host ? host : "");
-    if (sys == EADDRNOTAVAIL) return qr_fail(err, QR_INVALID_ARGUMENT, "--http-bind %s is no address of this machine", host ? host : "");
+                       "cannot listen for probes and metrics on port %u%s%s: the port is in use; "
+                       "give another one (--http-port, 0: none) "
+                       "or stop the program that has it",
+                       port, host ? " of " : "", host ? host : "");
+    if (sys == EADDRNOTAVAIL)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--http-bind %s is no address of this machine",
+                       host ? host : "");
     return qr_fail_errno(err, sys, "listen for probes and metrics on port %u", port);
 }
 
@@ -236,7 +269,8 @@ static unsigned port_of(int fd) {
     char port[8] = "0";
     unsigned value = 0;
     if (getsockname(fd, (struct sockaddr *)&a, &n) != 0) return 0;
-    if (getnameinfo((struct sockaddr *)&a, n, NULL, 0, port, sizeof port, NI_NUMERICSERV) != 0) return 0;
+    if (getnameinfo((struct sockaddr *)&a, n, NULL, 0, port, sizeof port, NI_NUMERICSERV) != 0)
+        return 0;
     for (const char *c = port; *c; c++) value = value * 10 + (unsigned)(*c - '0');
     return value;
 }
@@ -248,10 +282,15 @@ static void set_defaults(struct qr_http *h) {
     if (!o->timeout_ns) o->timeout_ns = QR_HTTP_TIMEOUT_NS;
     int64_t control_ns = o->control_bound_ns ? o->control_bound_ns : QR_HTTP_CONTROL_BOUND_NS;
     int64_t training_ns = o->training_bound_ns ? o->training_bound_ns : QR_HTTP_TRAINING_BOUND_NS;
-    h->watch[QR_HTTP_CONTROL] = (struct qr_watch){.thread = "the control thread", .turns = QR_TURNS_CONTROL, .floor_ns = control_ns,
+    h->watch[QR_HTTP_CONTROL] = (struct qr_watch){.thread = "the control thread",
+                                                  .turns = QR_TURNS_CONTROL,
+                                                  .floor_ns = control_ns,
                                                   .first_ns = control_ns};
-    h->watch[QR_HTTP_TRAINING] = (struct qr_watch){.thread = "the training thread", .turns = QR_TURNS_TRAINING, .floor_ns = training_ns,
-                                                   .first_ns = o->training_first_ns ? o->training_first_ns : QR_HTTP_TRAINING_FIRST_NS};
+    h->watch[QR_HTTP_TRAINING] = (struct qr_watch){
+        .thread = "the training thread",
+        .turns = QR_TURNS_TRAINING,
+        .floor_ns = training_ns,
+        .first_ns = o->training_first_ns ? o->training_first_ns : QR_HTTP_TRAINING_FIRST_NS};
     h->version = qr_xstrdup(o->build.version);
     h->contract = qr_xstrdup(o->build.contract);
     h->isa = qr_xstrdup(o->build.isa);
@@ -270,13 +309,17 @@ static void free_http(struct qr_http *h) {
 
 /* Takes the socket over. */
 static enum qr_code start(struct qr_http *h, int fd, struct qr_err *err) {
-    h->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                                 places(h), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
-                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(h->o.timeout_ns / QR_SECOND) + 1, MHD_OPTION_NOTIFY_CONNECTION,
-                                 on_connection, h, MHD_OPTION_END);
+    h->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, fd,
+                         MHD_OPTION_CONNECTION_LIMIT, places(h), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+                         (unsigned)(h->o.timeout_ns / QR_SECOND) + 1, MHD_OPTION_NOTIFY_CONNECTION,
+                         on_connection, h, MHD_OPTION_END);
     if (!h->daemon) {
         close(fd);
-        return qr_fail(err, QR_INTERNAL, "libmicrohttpd could not start; --http-port 0 does without probes and metrics");
+        return qr_fail(
+            err, QR_INTERNAL,
+            "libmicrohttpd could not start; --http-port 0 does without probes and metrics");
     }
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     h->epoll = info ? info->epoll_fd : -1;
@@ -286,7 +329,8 @@ static enum qr_code start(struct qr_http *h, int fd, struct qr_err *err) {
     return qr_fail_errno(err, sys, "start the thread for probes and metrics");
 }
 
-enum qr_code qr_http_open(const struct qr_http_options *opt, struct qr_http **ret, unsigned *ret_port, struct qr_err *err) {
+enum qr_code qr_http_open(const struct qr_http_options *opt, struct qr_http **ret,
+                          unsigned *ret_port, struct qr_err *err) {
     int fd;
     enum qr_code code = bind_port(opt->bind, opt->port, &fd, err);
     if (code != QR_OK) return code;

@@ -11,12 +11,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct qr_log inner;
 static char kept[KEPT_BYTES];
 
-static void write_both(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+static void write_both(void *ctx, enum qr_log_level level, const char *module,
+                       const char *message) {
     (void)ctx;
     if (level >= QR_LOG_WARNING) {
         pthread_mutex_lock(&lock);
-        snprintf(kept, sizeof kept, "%lld %c %s: %s", (long long)(qr_now_ns(&qr_clock_wall) / QR_SECOND), level == QR_LOG_ERROR ? 'E' : 'W', module,
-                 message);
+        snprintf(kept, sizeof kept, "%lld %c %s: %s",
+                 (long long)(qr_now_ns(&qr_clock_wall) / QR_SECOND),
+                 level == QR_LOG_ERROR ? 'E' : 'W', module, message);
         pthread_mutex_unlock(&lock);
     }
     inner.write(inner.ctx, level, module, message);

@@ -24,9 +24,11 @@ void qr_last_words_to(const char *path, bool from_job_file) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Nobody's content is lost: an ordinary file of one name that is empty, or as this process left it. */
+/* Nobody's content is lost: an ordinary file of one name that is empty, or as this process left it.
+ */
 static bool may_replace(const struct stat *st) {
-    bool ours = st->st_dev == wrote.st_dev && st->st_ino == wrote.st_ino && st->st_size == wrote.st_size;
+    bool ours =
+        st->st_dev == wrote.st_dev && st->st_ino == wrote.st_ino && st->st_size == wrote.st_size;
     return !only_empty || (S_ISREG(st->st_mode) && st->st_nlink == 1 && (st->st_size == 0 || ours));
 }
 
@@ -39,10 +41,12 @@ bool qr_last_words_refused(void) {
     return refused;
 }
 
-/* -1: there is none, or it is not for us. Not O_CREAT: the file is the kubelet's. A FIFO without a reader is not waited for. */
+/* -1: there is none, or it is not for us. Not O_CREAT: the file is the kubelet's. A FIFO without a
+ * reader is not waited for. */
 static int open_file(void) {
     struct stat st;
-    int fd = open(file, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (only_empty ? O_NOFOLLOW : 0));
+    int fd =
+        open(file, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (only_empty ? O_NOFOLLOW : 0));
     if (fd < 0 || (fstat(fd, &st) == 0 && may_replace(&st))) return fd;
     close(fd);
     return -1;
@@ -52,7 +56,8 @@ void qr_last_words(const char *text) {
     pthread_mutex_lock(&lock);
     int fd = open_file();
     if (fd >= 0) {
-        if (ftruncate(fd, 0) == 0 || !only_empty) dprintf(fd, "%s\n", text); /* a device cannot be cut */
+        /* a device cannot be cut */
+        if (ftruncate(fd, 0) == 0 || !only_empty) dprintf(fd, "%s\n", text);
         if (fstat(fd, &wrote) != 0) wrote = (struct stat){0};
         close(fd);
     }
@@ -60,7 +65,8 @@ void qr_last_words(const char *text) {
 }
 
 void qr_last_words_drained(char *ret, size_t bytes) {
-    long long step = (long long)qr_counter_value(QR_STEP), planned = (long long)qr_counter_value(QR_STEPS_PLANNED);
+    long long step = (long long)qr_counter_value(QR_STEP),
+              planned = (long long)qr_counter_value(QR_STEPS_PLANNED);
     if (step > 0) snprintf(ret, bytes, "step %lld of %lld: drained on SIGTERM", step, planned);
     else snprintf(ret, bytes, "before the first step: drained on SIGTERM");
 }

@@ -1,10 +1,12 @@
-/* monitor/last_words.h — the container's termination message: why it ended, for whoever runs `kubectl describe`.
+/* monitor/last_words.h — the container's termination message: why it ended, for whoever runs
+ * `kubectl describe`.
  *
- * What      One sentence into the file that the kubelet made (settings: --termination-log, else /dev/termination-log); nothing where that
- *           file is missing. Written on every error exit and on SIGTERM.
- * Strangers a job file may come from one. Where only it names the file (and not the kubelet's own place), the file is written when it is an
- *           ordinary one, no link, and empty, or as this process left it: what is there is nobody's loss. The kubelet makes a new empty file
- *           for each start of a container. A flag or a variable is the user's own word: what they name is overwritten.
+ * What      One sentence into the file that the kubelet made (settings: --termination-log, else
+ * /dev/termination-log); nothing where that file is missing. Written on every error exit and on
+ * SIGTERM. Strangers a job file may come from one. Where only it names the file (and not the
+ * kubelet's own place), the file is written when it is an ordinary one, no link, and empty, or as
+ * this process left it: what is there is nobody's loss. The kubelet makes a new empty file for each
+ * start of a container. A flag or a variable is the user's own word: what they name is overwritten.
  * Threads   any; qr_last_words_to before the first use.
  */
 #ifndef QR_MONITOR_LAST_WORDS_H
@@ -17,7 +19,8 @@ void qr_last_words_to(const char *path, bool from_job_file); /* copied; NULL: th
 /* The file is there, and is not one that the words of a job file may replace. */
 bool qr_last_words_refused(void);
 void qr_last_words(const char *text);
-/* "step 17 of 100: drained on SIGTERM", by base/counter.h; before the first committed step "before the first step: ...". */
+/* "step 17 of 100: drained on SIGTERM", by base/counter.h; before the first committed step "before
+ * the first step: ...". */
 void qr_last_words_drained(char *ret, size_t bytes);
 
 #endif

@@ -45,20 +45,29 @@ static void put_row(struct qr_buf *b, enum qr_counter c) {
 }
 
 static void put_peers(struct qr_buf *b) {
-    put_head(b, "qring_member", "gauge", "1: this peer is a member of this worker's generation, 0: it is not.");
+    put_head(b, "qring_member", "gauge",
+             "1: this peer is a member of this worker's generation, 0: it is not.");
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (qr_peer_get(i) != QR_PEER_UNKNOWN) qr_buf_printf(b, "qring_member{index=\"%u\"} %d\n", i, qr_peer_get(i) == QR_PEER_MEMBER);
-    put_head(b, "qring_peer_no_data", "gauge", "1: this peer answers, but no data passes between it and this worker.");
+        if (qr_peer_get(i) != QR_PEER_UNKNOWN)
+            qr_buf_printf(b, "qring_member{index=\"%u\"} %d\n", i,
+                          qr_peer_get(i) == QR_PEER_MEMBER);
+    put_head(b, "qring_peer_no_data", "gauge",
+             "1: this peer answers, but no data passes between it and this worker.");
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (qr_peer_get(i) != QR_PEER_UNKNOWN) qr_buf_printf(b, "qring_peer_no_data{index=\"%u\"} %d\n", i, qr_peer_get_no_data(i));
-    put_head(b, "qring_member_blocks_per_second", "gauge", "How fast a member computes micro-batches, smoothed.");
+        if (qr_peer_get(i) != QR_PEER_UNKNOWN)
+            qr_buf_printf(b, "qring_peer_no_data{index=\"%u\"} %d\n", i, qr_peer_get_no_data(i));
+    put_head(b, "qring_member_blocks_per_second", "gauge",
+             "How fast a member computes micro-batches, smoothed.");
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (qr_peer_get(i) == QR_PEER_MEMBER && qr_peer_get_speed(i) > 0)
-            qr_buf_printf(b, "qring_member_blocks_per_second{index=\"%u\"} %.6g\n", i, qr_peer_get_speed(i));
-    put_head(b, "qring_member_rtt_seconds", "gauge", "How long 2 KB take from this worker to a member and back, smoothed.");
+            qr_buf_printf(b, "qring_member_blocks_per_second{index=\"%u\"} %.6g\n", i,
+                          qr_peer_get_speed(i));
+    put_head(b, "qring_member_rtt_seconds", "gauge",
+             "How long 2 KB take from this worker to a member and back, smoothed.");
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (qr_peer_get(i) == QR_PEER_MEMBER && qr_peer_get_rtt(i) > 0)
-            qr_buf_printf(b, "qring_member_rtt_seconds{index=\"%u\"} %.6g\n", i, qr_peer_get_rtt(i));
+            qr_buf_printf(b, "qring_member_rtt_seconds{index=\"%u\"} %.6g\n", i,
+                          qr_peer_get_rtt(i));
 }
 
 /* The customary names, so that common dashboards find them. */
@@ -69,12 +78,14 @@ static void put_process(int64_t uptime_ns, struct qr_buf *b) {
     put_seconds(b, qr_now_ns(&qr_clock_wall) - uptime_ns);
     qr_buf_puts(b, "\n");
     if (getrusage(RUSAGE_SELF, &u) == 0) {
-        int64_t us = (int64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 + u.ru_utime.tv_usec + u.ru_stime.tv_usec;
+        int64_t us = (int64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 +
+                     u.ru_utime.tv_usec + u.ru_stime.tv_usec;
         put_head(b, "process_cpu_seconds_total", "counter", "Processor time of this process.");
         qr_buf_puts(b, "process_cpu_seconds_total ");
         put_seconds(b, us * QR_US);
         qr_buf_puts(b, "\n");
-        put_head(b, "process_resident_memory_max_bytes", "gauge", "The most resident memory that this process had so far.");
+        put_head(b, "process_resident_memory_max_bytes", "gauge",
+                 "The most resident memory that this process had so far.");
         qr_buf_printf(b, "process_resident_memory_max_bytes %lld\n", (long long)u.ru_maxrss * 1024);
     }
 }

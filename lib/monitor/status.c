@@ -15,7 +15,11 @@ enum { REPLY_BYTES = 1 << 20, HTTP_PORT = 8080 };
 
 /* ---- one question ---- */
 
-struct status_visit { const char *address, *host; unsigned port; int64_t end_ns; };
+struct status_visit {
+    const char *address, *host;
+    unsigned port;
+    int64_t end_ns;
+};
 
 /* True when the socket may be read from or written to before the end. */
 static bool wait_for(const struct status_visit *v, int fd, short events) {
@@ -25,8 +29,9 @@ static bool wait_for(const struct status_visit *v, int fd, short events) {
 }
 
 static enum qr_code late(const struct status_visit *v, const char *what, struct qr_err *err) {
-    return qr_fail(err, QR_DEADLINE_EXCEEDED, "%s %s within %d s: is it a worker's port for probes (--http-port)?", v->address, what,
-                   (int)(QR_STATUS_TIMEOUT_NS / QR_SECOND));
+    return qr_fail(err, QR_DEADLINE_EXCEEDED,
+                   "%s %s within %d s: is it a worker's port for probes (--http-port)?", v->address,
+                   what, (int)(QR_STATUS_TIMEOUT_NS / QR_SECOND));
 }
 
 /* The socket, connected, or -1 and why in errno; ETIMEDOUT at the end of the time. */
@@ -51,7 +56,9 @@ static enum qr_code dial(struct status_visit *v, int *ret_fd, struct qr_err *err
     int fd = -1, sys = 0;
     snprintf(service, sizeof service, "%u", v->port);
     int gai = getaddrinfo(v->host, service, &hints, &list);
-    if (gai != 0) return qr_fail(err, gai == EAI_AGAIN ? QR_UNAVAILABLE : QR_INVALID_ARGUMENT, "%s: %s", v->address, gai_strerror(gai));
+    if (gai != 0)
+        return qr_fail(err, gai == EAI_AGAIN ? QR_UNAVAILABLE : QR_INVALID_ARGUMENT, "%s: %s",
+                       v->address, gai_strerror(gai));
     v->end_ns = qr_now_ns(&qr_clock_monotonic) + QR_STATUS_TIMEOUT_NS;
     for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
         fd = connect_to(v, a);
@@ -62,17 +69,21 @@ static enum qr_code dial(struct status_visit *v, int *ret_fd, struct qr_err *err
     if (fd >= 0) return QR_OK;
     if (sys == ETIMEDOUT) return late(v, "takes no connection", err);
     if (sys == ECONNREFUSED)
-        return qr_fail(err, QR_UNAVAILABLE, "nobody listens on port %u of %s: the worker has ended, or its --http-port is another one, or 0", v->port,
-                       v->host);
+        return qr_fail(err, QR_UNAVAILABLE,
+                       "nobody listens on port %u of %s: the worker has ended, or its --http-port "
+                       "is another one, or 0",
+                       v->port, v->host);
     return qr_fail_errno(err, sys, "connect to %s", v->address);
 }
 
-static enum qr_code exchange(const struct status_visit *v, int fd, const struct qr_buf *request, struct qr_buf *ret, struct qr_err *err) {
+static enum qr_code exchange(const struct status_visit *v, int fd, const struct qr_buf *request,
+                             struct qr_buf *ret, struct qr_err *err) {
     char part[4096];
     size_t sent = 0;
     while (sent < request->n) {
         ssize_t n = send(fd, request->p + sent, request->n - sent, MSG_NOSIGNAL);
-        if (n < 0 && errno != EAGAIN && errno != EINTR) return qr_fail(err, QR_UNAVAILABLE, "%s closed the connection", v->address);
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return qr_fail(err, QR_UNAVAILABLE, "%s closed the connection", v->address);
         if (n > 0) sent += (size_t)n;
         else if (!wait_for(v, fd, POLLOUT)) return late(v, "reads nothing", err);
     }
@@ -81,44 +92,59 @@ static enum qr_code exchange(const struct status_visit *v, int fd, const struct 
         ssize_t n = recv(fd, part, sizeof part, 0);
         if (n == 0) return QR_OK;
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-        if (n < 0) return qr_fail(err, QR_UNAVAILABLE, "%s broke the connection: the worker may just be ending", v->address);
+        if (n < 0)
+            return qr_fail(err, QR_UNAVAILABLE,
+                           "%s broke the connection: the worker may just be ending", v->address);
         qr_buf_put(ret, part, (size_t)n);
-        if (!qr_buf_ok(ret)) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is no qring worker: its answer has more than 1 MiB", v->address);
+        if (!qr_buf_ok(ret))
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s is no qring worker: its answer has more than 1 MiB", v->address);
     }
 }
 
 /* The body of a good answer; empty for 404. */
-static enum qr_code get(struct status_visit *v, const char *path, struct qr_buf *ret, struct qr_bytes *ret_body, struct qr_err *err) {
+static enum qr_code get(struct status_visit *v, const char *path, struct qr_buf *ret,
+                        struct qr_bytes *ret_body, struct qr_err *err) {
     struct qr_buf request = {0};
     unsigned status = 0;
     int fd;
     if (dial(v, &fd, err) != QR_OK) return err->code;
-    qr_buf_printf(&request, "GET %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n", path, v->host);
+    qr_buf_printf(&request, "GET %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n", path,
+                  v->host);
     qr_buf_clear(ret);
     enum qr_code code = exchange(v, fd, &request, ret, err);
     close(fd);
     qr_buf_free(&request);
     if (code != QR_OK) return code;
-    if (ret->n == 0) return qr_fail(err, QR_UNAVAILABLE, "%s closed the connection without an answer", v->address);
-    if (qr_status_reply(qr_buf_view(ret), &status, ret_body, err) != QR_OK) return qr_wrap(err, "%s is no qring worker", v->address);
+    if (ret->n == 0)
+        return qr_fail(err, QR_UNAVAILABLE, "%s closed the connection without an answer",
+                       v->address);
+    if (qr_status_reply(qr_buf_view(ret), &status, ret_body, err) != QR_OK)
+        return qr_wrap(err, "%s is no qring worker", v->address);
     if (status == 404) *ret_body = (struct qr_bytes){0};
-    else if (status != 200) return qr_fail(err, QR_UNAVAILABLE, "%s answers %s with status %u", v->address, path, status);
+    else if (status != 200)
+        return qr_fail(err, QR_UNAVAILABLE, "%s answers %s with status %u", v->address, path,
+                       status);
     return QR_OK;
 }
 
 /* ---- all of them ---- */
 
-static enum qr_code metrics(struct status_visit *v, struct qr_buf *text, struct qr_status *ret, struct qr_err *err) {
+static enum qr_code metrics(struct status_visit *v, struct qr_buf *text, struct qr_status *ret,
+                            struct qr_err *err) {
     struct qr_bytes body;
     enum qr_code code = get(v, "/metrics", text, &body, err);
     if (code != QR_OK) return code;
-    return qr_status_parse(body, ret, err) == QR_OK ? QR_OK : qr_wrap(err, "%s is no qring worker", v->address);
+    return qr_status_parse(body, ret, err) == QR_OK
+               ? QR_OK
+               : qr_wrap(err, "%s is no qring worker", v->address);
 }
 
 /* "1700000000 W group: ..." */
 static void read_last_error(struct qr_bytes body, struct qr_status_pair *s) {
     size_t i = 0, n = 0;
-    for (; i < body.n && body.p[i] >= '0' && body.p[i] <= '9'; i++) s->last_error_s = s->last_error_s * 10 + (body.p[i] - '0');
+    for (; i < body.n && body.p[i] >= '0' && body.p[i] <= '9'; i++)
+        s->last_error_s = s->last_error_s * 10 + (body.p[i] - '0');
     if (i < body.n && body.p[i] == ' ') i++;
     for (; i < body.n && body.p[i] != '\n' && n + 1 < sizeof s->last_error; i++) {
         bool plain = body.p[i] >= 0x20 && body.p[i] != 0x7f; /* it is shown on a terminal */
@@ -134,13 +160,16 @@ enum qr_code qr_status_ask(const char *address, struct qr_status_pair *ret, stru
     struct qr_buf text = {.max = REPLY_BYTES};
     struct qr_bytes body = {0};
     if (!qr_address_split(address, HTTP_PORT, &host, &v.port))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "'%.200s' is no HOST:PORT: %s", address, qr_address_fault(address));
+        return qr_fail(err, QR_INVALID_ARGUMENT, "'%.200s' is no HOST:PORT: %s", address,
+                       qr_address_fault(address));
     v.host = host;
     enum qr_code code = metrics(&v, &text, &s.was, err);
     if (code == QR_OK) {
         qr_sleep_ns(QR_SECOND);
         code = metrics(&v, &text, &s.is, err);
-        if (code == QR_OK && !(s.is.uptime_s > s.was.uptime_s)) code = qr_fail(err, QR_UNAVAILABLE, "%s was started again just now: ask again", address);
+        if (code == QR_OK && !(s.is.uptime_s > s.was.uptime_s))
+            code =
+                qr_fail(err, QR_UNAVAILABLE, "%s was started again just now: ask again", address);
     }
     if (code == QR_OK) code = get(&v, "/last-error", &text, &body, err);
     if (code == QR_OK) {

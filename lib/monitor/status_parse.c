@@ -1,4 +1,5 @@
-/* monitor/status_parse.c — bytes of a worker's port → numbers. Strict in form, and deaf to what it does not know. */
+/* monitor/status_parse.c — bytes of a worker's port → numbers. Strict in form, and deaf to what it
+ * does not know. */
 #include "monitor/status.h"
 
 #include <stdio.h>
@@ -8,9 +9,11 @@
 
 /* ---- HTTP ---- */
 
-enum qr_code qr_status_reply(struct qr_bytes reply, unsigned *ret_status, struct qr_bytes *ret_body, struct qr_err *err) {
+enum qr_code qr_status_reply(struct qr_bytes reply, unsigned *ret_status, struct qr_bytes *ret_body,
+                             struct qr_err *err) {
     const uint8_t *p = reply.p;
-    bool line = reply.n > 12 && memcmp(p, "HTTP/1.", 7) == 0 && (p[7] == '0' || p[7] == '1') && p[8] == ' ';
+    bool line =
+        reply.n > 12 && memcmp(p, "HTTP/1.", 7) == 0 && (p[7] == '0' || p[7] == '1') && p[8] == ' ';
     unsigned status = 0;
     for (size_t i = 9; line && i < 12; i++) {
         line = p[i] >= '0' && p[i] <= '9';
@@ -28,10 +31,14 @@ enum qr_code qr_status_reply(struct qr_bytes reply, unsigned *ret_status, struct
 
 /* ---- a line: name{labels} value [time] ---- */
 
-struct sample { struct qr_bytes name, labels; double value; };
+struct sample {
+    struct qr_bytes name, labels;
+    double value;
+};
 
 static bool is_name(uint8_t c, bool first) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == ':' || (!first && c >= '0' && c <= '9');
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == ':' ||
+           (!first && c >= '0' && c <= '9');
 }
 
 static size_t name_at(struct qr_bytes l, size_t at) {
@@ -60,7 +67,9 @@ static size_t labels_end(struct qr_bytes l, size_t at) {
     return at < l.n ? at + 1 : 0;
 }
 
-static bool is(struct qr_bytes b, const char *text) { return b.n == strlen(text) && (b.n == 0 || memcmp(b.p, text, b.n) == 0); }
+static bool is(struct qr_bytes b, const char *text) {
+    return b.n == strlen(text) && (b.n == 0 || memcmp(b.p, text, b.n) == 0);
+}
 
 static bool number(struct qr_bytes b, double *ret) {
     if (is(b, "NaN")) *ret = __builtin_nan("");
@@ -90,7 +99,8 @@ static bool sample(struct qr_bytes l, struct sample *ret) {
 
 /* ---- what we know ---- */
 
-/* A label's value, unescaped, cut to fit; "" when it is not there. Control characters become '?': it is shown on a terminal. */
+/* A label's value, unescaped, cut to fit; "" when it is not there. Control characters become '?':
+ * it is shown on a terminal. */
 static void label(struct qr_bytes l, const char *name, char *ret, size_t cap) {
     size_t at = 0, n;
     *ret = 0;
@@ -130,13 +140,18 @@ static bool take(const struct sample *s, struct qr_status *st) {
     }
     if (is(s->name, "qring_uptime_seconds")) st->uptime_s = s->value;
     else if (is(s->name, "process_start_time_seconds")) st->start_s = s->value;
-    else if (is(s->name, "qring_member") && index_of(s->labels, &index)) st->peer[index] = s->value == 1 ? QR_PEER_MEMBER : QR_PEER_ABSENT;
-    else if (is(s->name, "qring_peer_no_data") && index_of(s->labels, &index)) st->no_data[index] = s->value == 1;
-    else if (is(s->name, "qring_member_blocks_per_second") && index_of(s->labels, &index)) st->speed[index] = s->value;
-    else if (is(s->name, "qring_member_rtt_seconds") && index_of(s->labels, &index)) st->rtt_s[index] = s->value;
+    else if (is(s->name, "qring_member") && index_of(s->labels, &index))
+        st->peer[index] = s->value == 1 ? QR_PEER_MEMBER : QR_PEER_ABSENT;
+    else if (is(s->name, "qring_peer_no_data") && index_of(s->labels, &index))
+        st->no_data[index] = s->value == 1;
+    else if (is(s->name, "qring_member_blocks_per_second") && index_of(s->labels, &index))
+        st->speed[index] = s->value;
+    else if (is(s->name, "qring_member_rtt_seconds") && index_of(s->labels, &index))
+        st->rtt_s[index] = s->value;
     else
         for (int c = 0; c < QR_N_COUNTERS; c++)
-            if (is(s->name, qr_counter_table[c].family) && is(s->labels, qr_counter_table[c].labels)) {
+            if (is(s->name, qr_counter_table[c].family) &&
+                is(s->labels, qr_counter_table[c].labels)) {
                 st->has[c] = true;
                 st->value[c] = s->value;
             }
@@ -150,14 +165,18 @@ enum qr_code qr_status_parse(struct qr_bytes text, struct qr_status *ret, struct
     for (size_t at = 0; at < text.n; line++) {
         const uint8_t *end = memchr(text.p + at, '\n', text.n - at);
         struct sample s;
-        if (!end) return qr_fail(err, QR_INVALID_ARGUMENT, "line %zu of its metrics is cut off", line);
+        if (!end)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "line %zu of its metrics is cut off", line);
         struct qr_bytes l = qr_bytes_of(text.p + at, (size_t)(end - text.p) - at);
         at += l.n + 1;
         if (l.n == 0 || l.p[0] == '#') continue;
-        if (!sample(l, &s)) return qr_fail(err, QR_INVALID_ARGUMENT, "line %zu of its metrics is no sample of Prometheus' text format", line);
+        if (!sample(l, &s))
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "line %zu of its metrics is no sample of Prometheus' text format", line);
         ours = take(&s, &st) || ours;
     }
-    if (!ours) return qr_fail(err, QR_INVALID_ARGUMENT, "it has no qring_build_info among its metrics");
+    if (!ours)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "it has no qring_build_info among its metrics");
     *ret = st;
     return QR_OK;
 }

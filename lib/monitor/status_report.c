@@ -1,19 +1,33 @@
-/* monitor/status_report.c — a worker's status for people, and as JSON. What was not told is left out, or null. */
+/* monitor/status_report.c — a worker's status for people, and as JSON. What was not told is left
+ * out, or null. */
 #include "monitor/status.h"
 
 #include <string.h>
 
 #include "format/json.h"
 
-struct peers { uint32_t slowest, fastest, farthest, nearest; unsigned n_known, n_linked; };
+struct peers {
+    uint32_t slowest, fastest, farthest, nearest;
+    unsigned n_known, n_linked;
+};
 
-static double now(const struct qr_status_pair *s, enum qr_counter c) { return s->is.has[c] ? s->is.value[c] : 0; }
-static double grown(const struct qr_status_pair *s, enum qr_counter c) { return now(s, c) - (s->was.has[c] ? s->was.value[c] : 0); }
-static double clock_s(const struct qr_status_pair *s) { return s->is.start_s > 0 ? s->is.start_s + s->is.uptime_s : 0; }
-static double steps_per_s(const struct qr_status_pair *s) { return grown(s, QR_STEP) / s->interval_s; }
+static double now(const struct qr_status_pair *s, enum qr_counter c) {
+    return s->is.has[c] ? s->is.value[c] : 0;
+}
+static double grown(const struct qr_status_pair *s, enum qr_counter c) {
+    return now(s, c) - (s->was.has[c] ? s->was.value[c] : 0);
+}
+static double clock_s(const struct qr_status_pair *s) {
+    return s->is.start_s > 0 ? s->is.start_s + s->is.uptime_s : 0;
+}
+static double steps_per_s(const struct qr_status_pair *s) {
+    return grown(s, QR_STEP) / s->interval_s;
+}
 
 /* Unix seconds of an event → how long ago, by the worker's clock; -1 when it is not known. */
-static double age_s(const struct qr_status_pair *s, double at) { return at > 0 && clock_s(s) > 0 ? (clock_s(s) > at ? clock_s(s) - at : 0) : -1; }
+static double age_s(const struct qr_status_pair *s, double at) {
+    return at > 0 && clock_s(s) > 0 ? (clock_s(s) > at ? clock_s(s) - at : 0) : -1;
+}
 
 static struct peers compare(const struct qr_status *s) {
     struct peers p = {0};
@@ -31,7 +45,9 @@ static struct peers compare(const struct qr_status *s) {
     return p;
 }
 
-static bool refused(enum qr_counter c) { return strcmp(qr_counter_table[c].family, "qring_tls_refused_total") == 0; }
+static bool refused(enum qr_counter c) {
+    return strcmp(qr_counter_table[c].family, "qring_tls_refused_total") == 0;
+}
 static double refusals(const struct qr_status_pair *s) {
     double n = 0;
     for (int c = 0; c < QR_N_COUNTERS; c++)
@@ -58,9 +74,11 @@ static void put_ago(double s, struct qr_buf *b) {
 static void head_text(const struct qr_status_pair *s, const char *address, struct qr_buf *b) {
     double members = now(s, QR_MEMBERS);
     if (s->is.has[QR_INDEX] && members > 0)
-        qr_buf_printf(b, "worker %.0f at %s, rank %.0f of %.0f in generation %.0f", now(s, QR_INDEX), address, now(s, QR_RANK), members,
+        qr_buf_printf(b, "worker %.0f at %s, rank %.0f of %.0f in generation %.0f",
+                      now(s, QR_INDEX), address, now(s, QR_RANK), members, now(s, QR_GENERATION));
+    else if (members > 0)
+        qr_buf_printf(b, "a worker at %s, one of %.0f in generation %.0f", address, members,
                       now(s, QR_GENERATION));
-    else if (members > 0) qr_buf_printf(b, "a worker at %s, one of %.0f in generation %.0f", address, members, now(s, QR_GENERATION));
     else qr_buf_printf(b, "a worker at %s, which belongs to no generation yet", address);
     qr_buf_puts(b, "\nprocess     up ");
     put_span(s->is.uptime_s, b);
@@ -69,22 +87,25 @@ static void head_text(const struct qr_status_pair *s, const char *address, struc
 
 static void progress_text(const struct qr_status_pair *s, struct qr_buf *b) {
     double rate = steps_per_s(s), left = now(s, QR_STEPS_PLANNED) - now(s, QR_STEP);
-    qr_buf_printf(b, "step        %.0f of %.0f, epoch %.0f of %.0f; %.3g steps/s", now(s, QR_STEP), now(s, QR_STEPS_PLANNED), now(s, QR_EPOCH),
-                  now(s, QR_EPOCHS_PLANNED), rate);
+    qr_buf_printf(b, "step        %.0f of %.0f, epoch %.0f of %.0f; %.3g steps/s", now(s, QR_STEP),
+                  now(s, QR_STEPS_PLANNED), now(s, QR_EPOCH), now(s, QR_EPOCHS_PLANNED), rate);
     if (rate > 0 && left > 0) {
         qr_buf_puts(b, ", ");
         put_span(left / rate, b);
         qr_buf_puts(b, " left");
     }
     qr_buf_printf(b, "\nloss        %.6g, val_loss %.6g\n", now(s, QR_LOSS), now(s, QR_VAL_LOSS));
-    double compute = grown(s, QR_COMPUTE_TIME), reduce = grown(s, QR_REDUCE_TIME), update = grown(s, QR_UPDATE_TIME);
+    double compute = grown(s, QR_COMPUTE_TIME), reduce = grown(s, QR_REDUCE_TIME),
+           update = grown(s, QR_UPDATE_TIME);
     if (compute + reduce + update > 0)
-        qr_buf_printf(b, "time        of %.2g s: compute %.0f %%, reduce %.0f %%, update %.0f %%\n", s->interval_s, 100 * compute / s->interval_s,
-                      100 * reduce / s->interval_s, 100 * update / s->interval_s);
+        qr_buf_printf(b, "time        of %.2g s: compute %.0f %%, reduce %.0f %%, update %.0f %%\n",
+                      s->interval_s, 100 * compute / s->interval_s, 100 * reduce / s->interval_s,
+                      100 * update / s->interval_s);
 }
 
 static void members_text(const struct qr_status_pair *s, struct qr_buf *b) {
-    static const char *const heads[] = {[QR_PEER_ABSENT] = "\nnot here    ", [QR_PEER_MEMBER] = "members     "};
+    static const char *const heads[] = {
+        [QR_PEER_ABSENT] = "\nnot here    ", [QR_PEER_MEMBER] = "members     "};
     const struct qr_status *st = &s->is;
     struct peers p = compare(st);
     bool any = false;
@@ -93,21 +114,29 @@ static void members_text(const struct qr_status_pair *s, struct qr_buf *b) {
         for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
             if ((int)st->peer[i] != what) continue;
             qr_buf_printf(b, "%sworker %u", n++ ? ", " : heads[what], i);
-            if (what == QR_PEER_MEMBER && st->speed[i] > 0) qr_buf_printf(b, " (%.3g micro-batches/s)", st->speed[i]);
+            if (what == QR_PEER_MEMBER && st->speed[i] > 0)
+                qr_buf_printf(b, " (%.3g micro-batches/s)", st->speed[i]);
         }
         any = any || n;
     }
     if (any) qr_buf_puts(b, "\n");
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (st->no_data[i]) qr_buf_printf(b, "broken link no data passes between this worker and worker %u, which answers\n", i);
+        if (st->no_data[i])
+            qr_buf_printf(
+                b, "broken link no data passes between this worker and worker %u, which answers\n",
+                i);
     if (p.n_known > 1)
-        qr_buf_printf(b, "slowest     worker %u, at %.0f %% of worker %u's speed\n", p.slowest, 100 * st->speed[p.slowest] / st->speed[p.fastest], p.fastest);
+        qr_buf_printf(b, "slowest     worker %u, at %.0f %% of worker %u's speed\n", p.slowest,
+                      100 * st->speed[p.slowest] / st->speed[p.fastest], p.fastest);
     if (p.n_linked > 1)
-        qr_buf_printf(b, "slow link   2 KB to worker %u and back take %.2g ms, to worker %u %.2g ms\n", p.farthest, 1e3 * st->rtt_s[p.farthest], p.nearest,
-                      1e3 * st->rtt_s[p.nearest]);
+        qr_buf_printf(
+            b, "slow link   2 KB to worker %u and back take %.2g ms, to worker %u %.2g ms\n",
+            p.farthest, 1e3 * st->rtt_s[p.farthest], p.nearest, 1e3 * st->rtt_s[p.nearest]);
     if (st->has[QR_REGROUPS]) {
-        qr_buf_printf(b, "changes     %.0f: %.0f joined, %.0f lost or gone", now(s, QR_REGROUPS), now(s, QR_MEMBERS_JOINED), now(s, QR_MEMBERS_LOST));
-        if (now(s, QR_PAUSE) > 0) qr_buf_printf(b, "; the last pause took %.2g s", now(s, QR_PAUSE));
+        qr_buf_printf(b, "changes     %.0f: %.0f joined, %.0f lost or gone", now(s, QR_REGROUPS),
+                      now(s, QR_MEMBERS_JOINED), now(s, QR_MEMBERS_LOST));
+        if (now(s, QR_PAUSE) > 0)
+            qr_buf_printf(b, "; the last pause took %.2g s", now(s, QR_PAUSE));
         qr_buf_puts(b, "\n");
     }
 }
@@ -116,16 +145,20 @@ static void record_text(const struct qr_status_pair *s, struct qr_buf *b) {
     double reads = now(s, QR_STORE_GETS), writes = now(s, QR_STORE_PUTS);
     qr_buf_printf(b, "checkpoint  step %.0f", now(s, QR_CHECKPOINT_STEP));
     put_ago(age_s(s, now(s, QR_CHECKPOINT_TIME)), b);
-    qr_buf_printf(b, "; %.0f published here, %.0f failed\n", now(s, QR_CHECKPOINTS), now(s, QR_CHECKPOINT_ERRORS));
-    qr_buf_printf(b, "storage     %.0f reads, %.0f failed; %.0f writes, %.0f failed\n", reads, now(s, QR_STORE_GET_ERRORS), writes,
-                  now(s, QR_STORE_PUT_ERRORS));
+    qr_buf_printf(b, "; %.0f published here, %.0f failed\n", now(s, QR_CHECKPOINTS),
+                  now(s, QR_CHECKPOINT_ERRORS));
+    qr_buf_printf(b, "storage     %.0f reads, %.0f failed; %.0f writes, %.0f failed\n", reads,
+                  now(s, QR_STORE_GET_ERRORS), writes, now(s, QR_STORE_PUT_ERRORS));
     if (now(s, QR_TLS_ACCEPTED) + refusals(s) > 0) {
-        qr_buf_printf(b, "TLS         %.0f accepted, %.0f refused", now(s, QR_TLS_ACCEPTED), refusals(s));
+        qr_buf_printf(b, "TLS         %.0f accepted, %.0f refused", now(s, QR_TLS_ACCEPTED),
+                      refusals(s));
         const char *before = ": ";
         for (int c = 0; c < QR_N_COUNTERS; c++) {
             const char *reason = strchr(qr_counter_table[c].labels, '"');
-            if (!refused((enum qr_counter)c) || !(now(s, (enum qr_counter)c) > 0) || !reason) continue;
-            qr_buf_printf(b, "%s%.0f %.*s", before, now(s, (enum qr_counter)c), (int)strcspn(reason + 1, "\""), reason + 1);
+            if (!refused((enum qr_counter)c) || !(now(s, (enum qr_counter)c) > 0) || !reason)
+                continue;
+            qr_buf_printf(b, "%s%.0f %.*s", before, now(s, (enum qr_counter)c),
+                          (int)strcspn(reason + 1, "\""), reason + 1);
             before = ", ";
         }
         qr_buf_puts(b, "\n");

@@ -7,8 +7,10 @@
 #include "base/mem.h"
 
 enum { READ_MAX_BYTES = 4 * QR_LOGDIR_FILE_BYTES };
-static const int64_t interval_ns = 10 * QR_SECOND, refused_ns = 300 * QR_SECOND, outage_ns = 60 * QR_SECOND, again_ns = QR_SECOND / 10,
-    stopped_ns = QR_SECOND, beyond_ns = QR_SECOND / 20; /* a last reply that comes just in time counts */
+static const int64_t interval_ns = 10 * QR_SECOND, refused_ns = 300 * QR_SECOND,
+                     outage_ns = 60 * QR_SECOND, again_ns = QR_SECOND / 10,
+                     /* a last reply that comes just in time counts */
+    stopped_ns = QR_SECOND, beyond_ns = QR_SECOND / 20;
 
 struct file {
     char *name;
@@ -23,13 +25,13 @@ struct qr_logdir {
     bool (*stopping)(void);
     const struct qr_log *log;
     pthread_t thread;
-    pthread_mutex_t lock;       /* guards what follows */
+    pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake, ended;
     struct file *files;
     size_t n_files;
     bool started, closing, abandoned, finished;
-    bool fresh;                 /* the upload under way began after closing did */
-    bool failing;               /* and that has been said */
+    bool fresh;   /* the upload under way began after closing did */
+    bool failing; /* and that has been said */
     int64_t deadline_ns, next_ns;
     struct qr_err last;
 };
@@ -38,7 +40,8 @@ static int64_t now(void) { return qr_now_ns(&qr_clock_awake); }
 
 static void wait_until(struct qr_logdir *l, pthread_cond_t *c, int64_t ns) {
     ns = qr_monotonic_of(&qr_clock_awake, ns);
-    const struct timespec at = {.tv_sec = (time_t)(ns / QR_SECOND), .tv_nsec = (long)(ns % QR_SECOND)};
+    const struct timespec at = {.tv_sec = (time_t)(ns / QR_SECOND),
+                                .tv_nsec = (long)(ns % QR_SECOND)};
     pthread_cond_timedwait(c, &l->lock, &at);
 }
 
@@ -59,7 +62,8 @@ static void free_logdir(struct qr_logdir *l) {
 
 static _Thread_local struct qr_logdir *mine;
 
-/* Once closing: what began before it makes room for the newest bytes, and after the deadline nothing is tried again. */
+/* Once closing: what began before it makes room for the newest bytes, and after the deadline
+ * nothing is tried again. */
 static bool give_up(void) {
     pthread_mutex_lock(&mine->lock);
     bool yes = mine->closing && (!mine->fresh || now() >= mine->deadline_ns);
@@ -71,7 +75,8 @@ static void nap(int64_t ns) {
     int64_t end_ns = now() + ns;
     pthread_mutex_lock(&mine->lock);
     while (now() < end_ns && !(mine->closing && (!mine->fresh || now() >= mine->deadline_ns)))
-        wait_until(mine, &mine->wake, mine->closing && mine->deadline_ns < end_ns ? mine->deadline_ns : end_ns);
+        wait_until(mine, &mine->wake,
+                   mine->closing && mine->deadline_ns < end_ns ? mine->deadline_ns : end_ns);
     pthread_mutex_unlock(&mine->lock);
 }
 
@@ -83,13 +88,19 @@ static bool dirty(const struct qr_logdir *l) {
     return false;
 }
 
-static enum qr_code upload(struct qr_logdir *l, const char *name, size_t bytes, bool create, struct qr_err *err) {
+static enum qr_code upload(struct qr_logdir *l, const char *name, size_t bytes, bool create,
+                           struct qr_err *err) {
     struct qr_buf content = {0};
-    qr_auto(qr_free_p) char *path = qr_path_join(l->folder, name), *object = *l->prefix ? qr_path_join(l->prefix, name) : qr_xstrdup(name);
+    qr_auto(qr_free_p) char *path = qr_path_join(l->folder, name),
+                            *object = *l->prefix ? qr_path_join(l->prefix, name) : qr_xstrdup(name);
     enum qr_code code = qr_file_read(path, READ_MAX_BYTES, &content, err);
     if (code == QR_OK && content.n < bytes)
-        code = qr_fail(err, QR_DATA_LOSS, "%s: %zu bytes, where %zu were written; has something cut it?", path, content.n, bytes);
-    if (code == QR_OK) code = l->store->ops->put(l->store, object, qr_bytes_of(content.p, bytes), create, err); /* not beyond a whole record */
+        code = qr_fail(err, QR_DATA_LOSS,
+                       "%s: %zu bytes, where %zu were written; has something cut it?", path,
+                       content.n, bytes);
+    /* not beyond a whole record */
+    if (code == QR_OK)
+        code = l->store->ops->put(l->store, object, qr_bytes_of(content.p, bytes), create, err);
     qr_buf_free(&content);
     return code;
 }
@@ -104,7 +115,8 @@ static enum qr_code pass(struct qr_logdir *l, struct qr_err *err) {
         pthread_mutex_unlock(&l->lock);
         enum qr_code code = upload(l, f.name, f.written, !f.tried, err);
         pthread_mutex_lock(&l->lock);
-        if (code == QR_FAILED_PRECONDITION) l->files[i].tried = f.tried; /* another writer's object is not replaced */
+        /* another writer's object is not replaced */
+        if (code == QR_FAILED_PRECONDITION) l->files[i].tried = f.tried;
         if (code != QR_OK) return code;
         l->files[i].uploaded = f.written;
     }
@@ -112,9 +124,12 @@ static enum qr_code pass(struct qr_logdir *l, struct qr_err *err) {
 }
 
 static void note(struct qr_logdir *l, enum qr_code code, const struct qr_err *err) {
-    if (code == QR_OK && l->failing) qr_info(l->log, "worker", "TensorBoard events reach %s again", l->url);
+    if (code == QR_OK && l->failing)
+        qr_info(l->log, "worker", "TensorBoard events reach %s again", l->url);
     if (code != QR_OK && !l->failing && !l->closing)
-        qr_warn(l->log, "worker", "TensorBoard events do not reach %s now: %s. Training goes on, they are kept in %s and tried again",
+        qr_warn(l->log, "worker",
+                "TensorBoard events do not reach %s now: %s. Training goes on, they are kept in %s "
+                "and tried again",
                 l->url, err->msg, l->folder);
     l->failing = code != QR_OK && (l->failing || !l->closing);
     if (code != QR_OK) l->last = *err;
@@ -165,7 +180,8 @@ void qr_logdir_wrote(void *logdir, const char *name, size_t bytes) {
         l->files[l->n_files++] = (struct file){.name = qr_xstrdup(name)};
     }
     l->files[i].written = bytes;
-    if (!l->started) l->started = pthread_create(&l->thread, NULL, serve, l) == 0; /* else tried again with the next record */
+    /* else tried again with the next record */
+    if (!l->started) l->started = pthread_create(&l->thread, NULL, serve, l) == 0;
     pthread_cond_signal(&l->wake);
     pthread_mutex_unlock(&l->lock);
 }
@@ -179,7 +195,8 @@ static char *trimmed(const char *url) {
 
 enum qr_code qr_logdir_check(const char *url, struct qr_err *err) {
     struct qr_store *store;
-    qr_auto(qr_free_p) char *root = trimmed(url), *below = qr_xasprintf("%s/train/", root), *name = NULL;
+    qr_auto(qr_free_p) char *root = trimmed(url), *below = qr_xasprintf("%s/train/", root),
+                            *name = NULL;
     enum qr_code code = qr_store_resolve(below, &store, &name, err);
     if (code == QR_OK) {
         code = store->ops->check_writable(store, name, err);
@@ -188,14 +205,18 @@ enum qr_code qr_logdir_check(const char *url, struct qr_err *err) {
     return code == QR_OK ? code : qr_wrap(err, "TensorBoard events (--logdir)");
 }
 
-enum qr_code qr_logdir_open(const struct qr_logdir_options *opt, struct qr_logdir **ret, struct qr_err *err) {
+enum qr_code qr_logdir_open(const struct qr_logdir_options *opt, struct qr_logdir **ret,
+                            struct qr_err *err) {
     qr_auto(qr_free_p) char *url = trimmed(opt->url);
-    const char *bucket = strstr(url, "://") ? strstr(url, "://") + 3 : url, *slash = strchr(bucket, '/');
+    const char *bucket = strstr(url, "://") ? strstr(url, "://") + 3 : url,
+               *slash = strchr(bucket, '/');
     struct qr_store *store = opt->store;
     if (!store) {
-        const struct qr_store_waits waits = {.deadline_ns = outage_ns, .stop_deadline_ns = 1, .stopping = give_up, .sleep = nap};
+        const struct qr_store_waits waits = {
+            .deadline_ns = outage_ns, .stop_deadline_ns = 1, .stopping = give_up, .sleep = nap};
         qr_auto(qr_free_p) char *below = qr_xasprintf("%s/train/", url), *name = NULL;
-        if (qr_store_resolve_waiting(below, &waits, &store, &name, err) != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
+        if (qr_store_resolve_waiting(below, &waits, &store, &name, err) != QR_OK)
+            return qr_wrap(err, "TensorBoard events (--logdir)");
     }
     struct qr_logdir *l = qr_xcalloc(1, sizeof *l);
     pthread_condattr_t monotonic;
@@ -224,8 +245,9 @@ static void say_missing(const struct qr_logdir *l) {
         missing += l->files[i].written - l->files[i].uploaded;
     }
     if (missing)
-        qr_warn(l->log, "worker", "%zu of %zu bytes of TensorBoard events are not in %s%s%s; %s has all of them", missing, written, l->url,
-                *l->last.msg ? ": " : "", l->last.msg, l->folder);
+        qr_warn(l->log, "worker",
+                "%zu of %zu bytes of TensorBoard events are not in %s%s%s; %s has all of them",
+                missing, written, l->url, *l->last.msg ? ": " : "", l->last.msg, l->folder);
 }
 
 bool qr_logdir_close(struct qr_logdir *l, int64_t bound_ns) {
@@ -236,7 +258,8 @@ bool qr_logdir_close(struct qr_logdir *l, int64_t bound_ns) {
     pthread_cond_broadcast(&l->wake);
     bool stopping = false;
     while (l->started && !l->finished && now() < l->deadline_ns + beyond_ns) {
-        if (!stopping && l->stopping && l->stopping()) { /* looked for at every turn: it may come while we wait */
+        /* looked for at every turn: it may come while we wait */
+        if (!stopping && l->stopping && l->stopping()) {
             stopping = true;
             if (now() + stopped_ns < l->deadline_ns) l->deadline_ns = now() + stopped_ns;
             pthread_cond_broadcast(&l->wake);

@@ -25,17 +25,22 @@ static char *folder_of(const char *out) {
 
 /* "gs://bucket/dir/w.h5" has them in "gs://bucket/dir/w.checkpoints". */
 static char *checkpoints_of(const struct qr_outputs *o, const struct qr_outputs_options *opt) {
-    if (opt->checkpoints) return strcmp(opt->checkpoints, "none") == 0 ? NULL : qr_xstrdup(opt->checkpoints);
+    if (opt->checkpoints)
+        return strcmp(opt->checkpoints, "none") == 0 ? NULL : qr_xstrdup(opt->checkpoints);
     const char *dot = strrchr(o->weights_url, '.');
-    if (qr_url_remote(o->weights_url) && dot) return qr_xasprintf("%.*s.checkpoints", (int)(dot - o->weights_url), o->weights_url);
+    if (qr_url_remote(o->weights_url) && dot)
+        return qr_xasprintf("%.*s.checkpoints", (int)(dot - o->weights_url), o->weights_url);
     return qr_path_join(o->dir, "checkpoints");
 }
 
-void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt, const char *job_name) {
-    *o = (struct qr_outputs){.progress_fd = opt->progress_fd, .stopping = opt->stopping, .log = opt->log};
+void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt,
+                     const char *job_name) {
+    *o = (struct qr_outputs){
+        .progress_fd = opt->progress_fd, .stopping = opt->stopping, .log = opt->log};
     o->dir = opt->out ? folder_of(opt->out) : qr_path_join("out", job_name);
     if (opt->weights) o->weights_url = qr_xstrdup(opt->weights);
-    else if (opt->weights_gcs_bucket) o->weights_url = qr_gcs_url(opt->weights_gcs_bucket, opt->weights_gcs_path);
+    else if (opt->weights_gcs_bucket)
+        o->weights_url = qr_gcs_url(opt->weights_gcs_bucket, opt->weights_gcs_path);
     else o->weights_url = qr_path_join(o->dir, "weights.h5");
     o->checkpoints_url = checkpoints_of(o, opt);
     o->dir_was_there = qr_file_exists(o->dir);
@@ -49,7 +54,8 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt,
 bool qr_outputs_fini(struct qr_outputs *o) {
     struct qr_err err;
     if (qr_steps_log_flush(&o->steps, &err) != QR_OK)
-        qr_warn(o->log, "worker", "%zu lines of %s could not be written: %s", qr_steps_log_kept(&o->steps), o->steps.path, err.msg);
+        qr_warn(o->log, "worker", "%zu lines of %s could not be written: %s",
+                qr_steps_log_kept(&o->steps), o->steps.path, err.msg);
     qr_steps_log_fini(&o->steps);
     qr_tensorboard_close(o->events);
     bool ended = qr_logdir_close(o->uploads, o->ended_well ? QR_OUTPUTS_UPLOAD_NS : rest_failed_ns);
@@ -77,12 +83,20 @@ static enum qr_code check_path(const char *path, struct qr_err *err) {
 }
 
 static enum qr_code check_folder(const char *dir, struct qr_err *err) {
-    static const struct { const char *name; bool grows; } files[] = { /* what does not grow is replaced by name, whatever has the name */
-        {"weights.h5", false}, {"weights.safetensors", false}, {"result.json", false}, {"steps.jsonl", true}};
+    /* what does not grow is replaced by name, whatever has the name */
+    static const struct {
+        const char *name;
+        bool grows;
+    } files[] = {{"weights.h5", false},
+                 {"weights.safetensors", false},
+                 {"result.json", false},
+                 {"steps.jsonl", true}};
     struct stat st;
     if (qr_url_remote(dir))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: a run's files go to a local folder; --weights gs://BUCKET/NAME sends the weights to a bucket", dir);
+                       "%s: a run's files go to a local folder; --weights gs://BUCKET/NAME sends "
+                       "the weights to a bucket",
+                       dir);
     enum qr_code code = check_path(dir, err);
     if (code == QR_OK) code = qr_dir_writable(dir, err);
     for (size_t i = 0; i < sizeof files / sizeof *files && code == QR_OK; i++) {
@@ -91,7 +105,9 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
         const char *odd = directory ? "a directory" : files[i].grows ? qr_file_odd(file) : NULL;
         if (odd)
             code = qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s is %s, and a file of that name is to be written; take it away, or choose another --out", file, odd);
+                           "%s is %s, and a file of that name is to be written; take it away, or "
+                           "choose another --out",
+                           file, odd);
     }
     return code;
 }
@@ -99,16 +115,20 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
 enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err) {
     if (check_folder(o->dir, err) != QR_OK) return qr_wrap(err, "results (--out, --weights)");
     if (o->logdir && check_path(o->logdir, err) != QR_OK) return qr_wrap(err, "--logdir");
-    if (o->logdir && qr_dir_writable(o->logdir, err) != QR_OK) return qr_wrap(err, "TensorBoard events (--logdir)");
+    if (o->logdir && qr_dir_writable(o->logdir, err) != QR_OK)
+        return qr_wrap(err, "TensorBoard events (--logdir)");
     return QR_OK;
 }
 
-/* What is there is replaced by name: fine for a file or a link, not for what others use in another way. */
+/* What is there is replaced by name: fine for a file or a link, not for what others use in another
+ * way. */
 static enum qr_code check_replaceable(const char *path, struct qr_err *err) {
     struct stat st;
     if (lstat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s, and a file of that name is to be written; take it away, or choose another name", path,
-                   qr_file_odd(path));
+    return qr_fail(
+        err, QR_INVALID_ARGUMENT,
+        "%s is %s, and a file of that name is to be written; take it away, or choose another name",
+        path, qr_file_odd(path));
 }
 
 enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err) {
@@ -134,7 +154,8 @@ enum qr_code qr_outputs_check_checkpoints(struct qr_outputs *o, struct qr_err *e
     if (code == QR_OK) {
         code = p.at.store->ops->check_writable(p.at.store, p.dir, err);
         if (code == QR_OK && !qr_url_remote(p.url) && stat(p.dir, &st) == 0 && !S_ISDIR(st.st_mode))
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is a file, and a folder of that name is to be made", p.dir);
+            code = qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s is a file, and a folder of that name is to be made", p.dir);
         qr_checkpoint_folder_close(&p);
     }
     return code == QR_OK ? code : qr_wrap(err, "checkpoints (--checkpoints)");
@@ -146,7 +167,8 @@ enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err) {
 
 enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     enum qr_weights_format format;
-    enum qr_code code = qr_weights_format_of(o->weights_url, &format, err); /* before a folder is made */
+    /* before a folder is made */
+    enum qr_code code = qr_weights_format_of(o->weights_url, &format, err);
     if (code != QR_OK) return qr_wrap(err, "results (--out, --weights)");
     code = qr_outputs_check_folders(o, err);
     if (code == QR_OK) code = qr_outputs_check_weights(o, err);
@@ -154,9 +176,14 @@ enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     return code == QR_OK ? qr_outputs_check_logdir(o, err) : code;
 }
 
-enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name, const struct qr_identity *id, struct qr_err *err) {
-    const struct qr_run_lock_options opt = {.dir = o->dir, .job = job_name, .peers = id ? (const char *const *)id->peers : NULL,
-                                            .n_peers = id ? id->n_peers : 0, .patience_ns = QR_SECOND, .log = o->log};
+enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name,
+                             const struct qr_identity *id, struct qr_err *err) {
+    const struct qr_run_lock_options opt = {.dir = o->dir,
+                                            .job = job_name,
+                                            .peers = id ? (const char *const *)id->peers : NULL,
+                                            .n_peers = id ? id->n_peers : 0,
+                                            .patience_ns = QR_SECOND,
+                                            .log = o->log};
     enum qr_code code = qr_run_lock_take(&opt, &o->lock, err);
     return code == QR_OK ? code : qr_wrap(err, "results (--out)");
 }
@@ -196,8 +223,8 @@ static void put_values(struct qr_json_writer *w, const struct qr_named_value *v,
     qr_json_close(w, '}');
 }
 
-static void on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch, uint64_t n_batches,
-                        const struct qr_named_value *running, size_t n) {
+static void on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch,
+                        uint64_t n_batches, const struct qr_named_value *running, size_t n) {
     struct qr_outputs *o = ctx;
     if (o->progress_fd < 0) return;
     struct qr_json_writer w = begin(o, "progress");
@@ -209,8 +236,8 @@ static void on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t bat
     emit(o);
 }
 
-static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches, double seconds, const struct qr_named_value *values,
-                     size_t n) {
+static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches, double seconds,
+                     const struct qr_named_value *values, size_t n) {
     struct qr_outputs *o = ctx;
     if (o->progress_fd >= 0) {
         struct qr_json_writer w = begin(o, "epoch");
@@ -223,14 +250,16 @@ static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batc
         emit(o);
     } else if (o->leader) {
         qr_buf_clear(&o->line);
-        for (size_t i = 0; i < n; i++) qr_buf_printf(&o->line, " - %s: %.4f", values[i].name, values[i].value);
-        qr_info(o->log, "train", "epoch %llu/%llu - %.3fs%s", (unsigned long long)epoch, (unsigned long long)epochs, seconds,
-                qr_buf_string(&o->line));
+        for (size_t i = 0; i < n; i++)
+            qr_buf_printf(&o->line, " - %s: %.4f", values[i].name, values[i].value);
+        qr_info(o->log, "train", "epoch %llu/%llu - %.3fs%s", (unsigned long long)epoch,
+                (unsigned long long)epochs, seconds, qr_buf_string(&o->line));
     }
 }
 
 /* Curves are worth a warning, not a run. */
-static void show_step(struct qr_outputs *o, const struct qr_step_line *line, const struct qr_step_detail *detail) {
+static void show_step(struct qr_outputs *o, const struct qr_step_line *line,
+                      const struct qr_step_detail *detail) {
     struct qr_err err;
     if (!o->events || qr_tensorboard_step(o->events, line, detail, &err) == QR_OK) return;
     qr_count(QR_STORE_PUT_ERRORS, 1);
@@ -243,20 +272,25 @@ static void show_step(struct qr_outputs *o, const struct qr_step_line *line, con
 static void keep_log(struct qr_outputs *o, enum qr_code code, const struct qr_err *err) {
     if (code != QR_OK) qr_count(QR_STORE_PUT_ERRORS, 1);
     if (code != QR_OK && !o->log_behind)
-        qr_warn(o->log, "worker", "%s. Training goes on, the lines are kept, and it is tried again", err->msg);
+        qr_warn(o->log, "worker", "%s. Training goes on, the lines are kept, and it is tried again",
+                err->msg);
     if (o->steps.gave_up && !o->log_gave_up)
-        qr_warn(o->log, "worker", "%s: more lines wait than are kept: the oldest will be missing", o->steps.path);
-    if (o->log_behind && !o->steps.kept.n) qr_info(o->log, "worker", "%s is written again", o->steps.path);
+        qr_warn(o->log, "worker", "%s: more lines wait than are kept: the oldest will be missing",
+                o->steps.path);
+    if (o->log_behind && !o->steps.kept.n)
+        qr_info(o->log, "worker", "%s is written again", o->steps.path);
     o->log_behind = o->steps.kept.n > 0;
     o->log_gave_up = o->steps.gave_up;
 }
 
-static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state,
+                                 struct qr_err *err) {
     struct qr_outputs *o = ctx;
     return o->publisher ? qr_publisher_committed(o->publisher, leader, state, err) : QR_OK;
 }
 
-static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs, bool fresh, struct qr_err *err) {
+static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs,
+                              bool fresh, struct qr_err *err) {
     struct qr_outputs *o = ctx;
     o->leader = view->rank == 0;
     o->epochs = epochs;
@@ -265,33 +299,43 @@ static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint6
     return fresh ? qr_steps_log_fresh(&o->steps, err) : QR_OK;
 }
 
-static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail,
-                            struct qr_err *err) {
+static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line,
+                            const struct qr_step_detail *detail, struct qr_err *err) {
     struct qr_outputs *o = ctx;
     bool continues = false;
     o->leader = leader;
     if (!leader) return QR_OK;
     o->wrote = true;
     show_step(o, line, detail);
-    keep_log(o, qr_steps_log_write(&o->steps, line, detail->before, detail->n_before, &continues, err), err);
-    if (continues) qr_info(o->log, "worker", "continues the log from step %llu", (unsigned long long)line->step);
+    keep_log(o,
+             qr_steps_log_write(&o->steps, line, detail->before, detail->n_before, &continues, err),
+             err);
+    if (continues)
+        qr_info(o->log, "worker", "continues the log from step %llu",
+                (unsigned long long)line->step);
     return QR_OK;
 }
 
-static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err) {
+static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_line *line, size_t n,
+                                struct qr_err *err) {
     struct qr_outputs *o = ctx;
     bool continues = false;
-    if (!leader && access(o->steps.path, F_OK) != 0) return QR_OK; /* a folder of its own, and it never led */
+    /* a folder of its own, and it never led */
+    if (!leader && access(o->steps.path, F_OK) != 0) return QR_OK;
     keep_log(o, qr_steps_log_write(&o->steps, &line[n - 1], line, n - 1, &continues, err), err);
-    if (continues && leader) qr_info(o->log, "worker", "continues the log from step %llu", (unsigned long long)line[n - 1].step);
+    if (continues && leader)
+        qr_info(o->log, "worker", "continues the log from step %llu",
+                (unsigned long long)line[n - 1].step);
     return QR_OK;
 }
 
-enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical, uint64_t epochs,
+enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
+                             const struct qr_job_canonical *canonical, uint64_t epochs,
                              const char *host, struct qr_err *err) {
     const struct qr_job *job = w->job;
     if (!o->logdir) return QR_OK;
-    const struct qr_logdir_options up = {.url = o->logdir_url, .folder = o->logdir, .stopping = o->stopping, .log = o->log};
+    const struct qr_logdir_options up = {
+        .url = o->logdir_url, .folder = o->logdir, .stopping = o->stopping, .log = o->log};
     if (o->logdir_url && qr_logdir_open(&up, &o->uploads, err) != QR_OK) return err->code;
     const struct qr_hparam hparams[] = {
         {.name = "optimizer", .text = qr_optimizer_names[job->train.optimizer.kind]},
@@ -306,18 +350,32 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, 
         {.name = "qubits", .number = job->has_quantum ? job->circuit->n_qubits : 0},
     };
     const struct qr_tensorboard_options opt = {
-        .logdir = o->logdir, .host = host, .pid = (long)getpid(), .layout = &w->layout, .hparams = hparams,
-        .n_hparams = sizeof hparams / sizeof *hparams - (job->has_quantum ? 0 : 2), .group = canonical->hex,
-        .has_validation = w->data.n_samples > w->data.n_train, .max_file_bytes = o->uploads ? QR_LOGDIR_FILE_BYTES : 0,
-        .wrote = o->uploads ? qr_logdir_wrote : NULL, .wrote_ctx = o->uploads, .monotonic = &qr_clock_monotonic, .wall = &qr_clock_wall,
+        .logdir = o->logdir,
+        .host = host,
+        .pid = (long)getpid(),
+        .layout = &w->layout,
+        .hparams = hparams,
+        .n_hparams = sizeof hparams / sizeof *hparams - (job->has_quantum ? 0 : 2),
+        .group = canonical->hex,
+        .has_validation = w->data.n_samples > w->data.n_train,
+        .max_file_bytes = o->uploads ? QR_LOGDIR_FILE_BYTES : 0,
+        .wrote = o->uploads ? qr_logdir_wrote : NULL,
+        .wrote_ctx = o->uploads,
+        .monotonic = &qr_clock_monotonic,
+        .wall = &qr_clock_wall,
     };
     o->events = qr_tensorboard_new(&opt);
     return QR_OK;
 }
 
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o) {
-    return (struct qr_train_observer){.ctx = o, .joined = on_joined, .step = on_step, .reported = on_reported, .committed = on_committed,
-                                      .progress = on_progress, .epoch = on_epoch};
+    return (struct qr_train_observer){.ctx = o,
+                                      .joined = on_joined,
+                                      .step = on_step,
+                                      .reported = on_reported,
+                                      .committed = on_committed,
+                                      .progress = on_progress,
+                                      .epoch = on_epoch};
 }
 
 void qr_outputs_say_listening(struct qr_outputs *o, unsigned port) {
@@ -340,8 +398,8 @@ void qr_outputs_say_error(struct qr_outputs *o, const struct qr_err *err) {
 
 /* ---- the end ---- */
 
-static enum qr_code write_weights(const char *url, const struct qr_workload *w, const double *params, char ret_sha256[65],
-                                  struct qr_err *err) {
+static enum qr_code write_weights(const char *url, const struct qr_workload *w,
+                                  const double *params, char ret_sha256[65], struct qr_err *err) {
     enum qr_weights_format format;
     uint8_t digest[QR_SHA256_BYTES];
     struct qr_buf file = {0};
@@ -358,23 +416,28 @@ static enum qr_code write_weights(const char *url, const struct qr_workload *w, 
 
 static char *why_stopped(const struct qr_early_stopping *e, uint64_t epoch, uint64_t epochs) {
     struct qr_buf b = {0};
-    qr_buf_printf(&b, "stopped early after epoch %llu of %llu: %s has not improved", (unsigned long long)epoch, (unsigned long long)epochs, e->monitor);
+    qr_buf_printf(&b, "stopped early after epoch %llu of %llu: %s has not improved",
+                  (unsigned long long)epoch, (unsigned long long)epochs, e->monitor);
     if (e->min_delta > 0) qr_buf_printf(&b, " by more than %g", e->min_delta);
     if (e->patience > 1) qr_buf_printf(&b, " for %llu epochs", (unsigned long long)e->patience);
     if (e->restore_best) qr_buf_puts(&b, "; the weights are the best epoch's");
     return (char *)b.p;
 }
 
-static void say_done(struct qr_outputs *o, const struct qr_workload *w, const struct qr_train_result *r, const char *safetensors, const char *result) {
+static void say_done(struct qr_outputs *o, const struct qr_workload *w,
+                     const struct qr_train_result *r, const char *safetensors, const char *result) {
     const char *const wrote[] = {o->weights_url, safetensors, result};
     if (r->has_val)
-        qr_info(o->log, "worker", "done: %llu steps, loss %.4f, val_loss %.4f, state_digest %s", (unsigned long long)r->steps, r->loss,
-                r->val_loss, r->state_digest);
+        qr_info(o->log, "worker", "done: %llu steps, loss %.4f, val_loss %.4f, state_digest %s",
+                (unsigned long long)r->steps, r->loss, r->val_loss, r->state_digest);
     else
-        qr_info(o->log, "worker", "done: %llu steps, loss %.4f, state_digest %s", (unsigned long long)r->steps, r->loss, r->state_digest);
-    qr_auto(qr_free_p) char *stopped = r->stopped_early ? why_stopped(&w->job->train.early_stopping, r->epochs, o->epochs) : NULL;
+        qr_info(o->log, "worker", "done: %llu steps, loss %.4f, state_digest %s",
+                (unsigned long long)r->steps, r->loss, r->state_digest);
+    qr_auto(qr_free_p) char *stopped =
+        r->stopped_early ? why_stopped(&w->job->train.early_stopping, r->epochs, o->epochs) : NULL;
     if (stopped) qr_info(o->log, "worker", "%s", stopped);
-    qr_info(o->log, "worker", "wrote %s, %s, %s and %s/steps.jsonl", o->weights_url, safetensors, result, o->dir);
+    qr_info(o->log, "worker", "wrote %s, %s, %s and %s/steps.jsonl", o->weights_url, safetensors,
+            result, o->dir);
     const char *curves = o->logdir_url ? o->logdir_url : o->logdir;
     if (o->events) qr_info(o->log, "worker", "tensorboard --logdir %s shows the curves", curves);
     if (o->progress_fd < 0) return;
@@ -403,9 +466,12 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w, const st
     emit(o);
 }
 
-enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical,
-                              const struct qr_train_result *r, uint32_t n_workers, double seconds, struct qr_err *err) {
-    qr_auto(qr_free_p) char *safetensors = qr_path_join(o->dir, "weights.safetensors"), *path = qr_path_join(o->dir, "result.json");
+enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
+                              const struct qr_job_canonical *canonical,
+                              const struct qr_train_result *r, uint32_t n_workers, double seconds,
+                              struct qr_err *err) {
+    qr_auto(qr_free_p) char *safetensors = qr_path_join(o->dir, "weights.safetensors"),
+                            *path = qr_path_join(o->dir, "result.json");
     char sha256[65] = "";
     struct qr_buf text = {0};
     o->wrote = true;
@@ -413,9 +479,20 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     if (code == QR_OK) code = write_weights(o->weights_url, w, r->params, sha256, err);
     if (code != QR_OK) return qr_wrap(err, "write the trained weights");
     struct qr_result result = {
-        .job = w->job->name, .job_hash = canonical->hex, .steps = r->steps, .epochs = r->epochs, .loss = r->loss,
-        .has_val_loss = r->has_val, .val_loss = r->val_loss, .metrics = r->metrics, .n_metrics = r->n_metrics,
-        .state_digest = r->state_digest, .weights_url = o->weights_url, .weights_sha256 = sha256, .workers = n_workers, .seconds = seconds,
+        .job = w->job->name,
+        .job_hash = canonical->hex,
+        .steps = r->steps,
+        .epochs = r->epochs,
+        .loss = r->loss,
+        .has_val_loss = r->has_val,
+        .val_loss = r->val_loss,
+        .metrics = r->metrics,
+        .n_metrics = r->n_metrics,
+        .state_digest = r->state_digest,
+        .weights_url = o->weights_url,
+        .weights_sha256 = sha256,
+        .workers = n_workers,
+        .seconds = seconds,
     };
     qr_result_json(&result, &text);
     code = qr_file_replace(path, qr_buf_view(&text), err);
@@ -424,7 +501,8 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     struct qr_err events;
     if (code == QR_OK && o->events && qr_tensorboard_success(o->events, &events) != QR_OK)
         qr_warn(o->log, "worker", "TensorBoard events: %s", events.msg);
-    if (code == QR_OK && o->publisher) code = qr_publisher_finish(o->publisher, true, last_checkpoint_ns, err);
+    if (code == QR_OK && o->publisher)
+        code = qr_publisher_finish(o->publisher, true, last_checkpoint_ns, err);
     if (code == QR_OK) say_done(o, w, r, safetensors, path);
     o->ended_well = code == QR_OK;
     return code;

@@ -1,13 +1,15 @@
 /* output/outputs.h — the files that a run leaves behind, and the lines of progress on the way.
  *
- * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end; DIR/steps.jsonl grows while training.
- *           Only the leader writes; every worker may become it, so every one checks before training. TensorBoard's event files go to a
- *           folder of their own (DIR/logs where --logdir is a bucket, and from there to it: logdir.h); when they cannot be written, that is
- *           said once and training goes on; lines of steps.jsonl that cannot be written now are written later, and at the end must be. A
- *           run that goes on from a checkpoint keeps the lines of steps.jsonl up to it and no other: each step has one line.
- * End       qr_outputs_fini uploads the rest of the events: 30 s after a run that ended well, 2 s after another, 1 s after SIGTERM.
- * Progress  JSON lines to a file descriptor, for who started this worker: "listening", "progress", "epoch", "done", "error".
- * Threads   the training thread.
+ * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end;
+ * DIR/steps.jsonl grows while training. Only the leader writes; every worker may become it, so
+ * every one checks before training. TensorBoard's event files go to a folder of their own (DIR/logs
+ * where --logdir is a bucket, and from there to it: logdir.h); when they cannot be written, that is
+ *           said once and training goes on; lines of steps.jsonl that cannot be written now are
+ * written later, and at the end must be. A run that goes on from a checkpoint keeps the lines of
+ * steps.jsonl up to it and no other: each step has one line. End       qr_outputs_fini uploads the
+ * rest of the events: 30 s after a run that ended well, 2 s after another, 1 s after SIGTERM.
+ * Progress  JSON lines to a file descriptor, for who started this worker: "listening", "progress",
+ * "epoch", "done", "error". Threads   the training thread.
  */
 #ifndef QR_OUTPUT_OUTPUTS_H
 #define QR_OUTPUT_OUTPUTS_H
@@ -26,58 +28,68 @@
 /* Where things are to go, as the settings of these names say: NULL where unset. Borrowed. */
 struct qr_outputs_options {
     const char *out, *weights, *weights_gcs_bucket, *weights_gcs_path, *checkpoints, *logdir;
-    int progress_fd;            /* -1: none */
-    bool (*stopping)(void);     /* has this process been asked to end? NULL: never */
+    int progress_fd;        /* -1: none */
+    bool (*stopping)(void); /* has this process been asked to end? NULL: never */
     const struct qr_log *log;
 };
 
 struct qr_outputs {
     char *dir;
-    char *weights_url;  /* where the weights go first: DIR/weights.h5, or what was asked for */
-    char *logdir;       /* TensorBoard's, a folder; NULL: no events */
-    char *logdir_url;   /* the bucket that they go to from there; NULL: none */
+    char *weights_url;     /* where the weights go first: DIR/weights.h5, or what was asked for */
+    char *logdir;          /* TensorBoard's, a folder; NULL: no events */
+    char *logdir_url;      /* the bucket that they go to from there; NULL: none */
     char *checkpoints_url; /* a folder; NULL: no checkpoints */
     bool dir_was_there, logdir_was_there;
-    bool wrote;         /* anything */
+    bool wrote; /* anything */
     struct qr_run_lock lock;
     struct qr_steps_log steps;
-    struct qr_publisher *publisher;  /* borrowed; NULL: no checkpoints */
+    struct qr_publisher *publisher; /* borrowed; NULL: no checkpoints */
     struct qr_tensorboard *events;
     struct qr_logdir *uploads;
-    bool log_behind, log_gave_up; /* lines of steps.jsonl wait for room, or were given up: that has been said */
+    /* lines of steps.jsonl wait for room, or were given up: that has been said */
+    bool log_behind, log_gave_up;
     bool ended_well;
     struct qr_buf line;
-    int progress_fd;    /* -1: none */
+    int progress_fd; /* -1: none */
     bool (*stopping)(void);
     const struct qr_log *log;
     bool leader;
-    uint64_t epochs;    /* that the ring trains; 0: not known yet */
+    uint64_t epochs; /* that the ring trains; 0: not known yet */
 };
-#define QR_OUTPUTS_UPLOAD_NS (30 * QR_SECOND)                         /* for the rest of the events */
-#define QR_OUTPUTS_CLOSE_NS (QR_OUTPUTS_UPLOAD_NS + QR_SECOND)        /* and for files of ours */
+/* for the rest of the events */
+#define QR_OUTPUTS_UPLOAD_NS (30 * QR_SECOND)
+#define QR_OUTPUTS_CLOSE_NS (QR_OUTPUTS_UPLOAD_NS + QR_SECOND) /* and for files of ours */
 #define QR_OUTPUTS_CLOSE_ASKED_NS (QR_SECOND + QR_SECOND / 2)
 
-void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt, const char *job_name);
-/* Takes away an empty directory that qr_outputs_check made. Within QR_OUTPUTS_CLOSE_NS, or QR_OUTPUTS_CLOSE_ASKED_NS after SIGTERM, unless a disk
- * hangs. False: the process must end by _exit (logdir.h). */
+void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt,
+                     const char *job_name);
+/* Takes away an empty directory that qr_outputs_check made. Within QR_OUTPUTS_CLOSE_NS, or
+ * QR_OUTPUTS_CLOSE_ASKED_NS after SIGTERM, unless a disk hangs. False: the process must end by
+ * _exit (logdir.h). */
 bool qr_outputs_fini(struct qr_outputs *o);
 /* Proves that everything could be written, before anything is spent. */
 QR_MUST_CHECK enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err);
-/* This run alone writes into DIR from here to qr_outputs_fini (run_lock.h); after qr_outputs_check. id: whose peers share it; NULL:
- * nobody. */
-QR_MUST_CHECK enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name, const struct qr_identity *id, struct qr_err *err);
-/* Its parts: local folders; the places of weights and checkpoints, which may be in a bucket; the bucket of the events, if there is one. */
+/* This run alone writes into DIR from here to qr_outputs_fini (run_lock.h); after qr_outputs_check.
+ * id: whose peers share it; NULL: nobody. */
+QR_MUST_CHECK enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name,
+                                           const struct qr_identity *id, struct qr_err *err);
+/* Its parts: local folders; the places of weights and checkpoints, which may be in a bucket; the
+ * bucket of the events, if there is one. */
 QR_MUST_CHECK enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_checkpoints(struct qr_outputs *o, struct qr_err *err);
-/* From here on steps become TensorBoard events too, where a logdir is set. canonical is borrowed until qr_outputs_fini. host: this machine's name. */
-QR_MUST_CHECK enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical,
+/* From here on steps become TensorBoard events too, where a logdir is set. canonical is borrowed
+ * until qr_outputs_fini. host: this machine's name. */
+QR_MUST_CHECK enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
+                                           const struct qr_job_canonical *canonical,
                                            uint64_t epochs, const char *host, struct qr_err *err);
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o);
 /* The leader, at the end. */
-QR_MUST_CHECK enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w, const struct qr_job_canonical *canonical,
-                                            const struct qr_train_result *result, uint32_t n_workers, double seconds, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
+                                            const struct qr_job_canonical *canonical,
+                                            const struct qr_train_result *result,
+                                            uint32_t n_workers, double seconds, struct qr_err *err);
 void qr_outputs_say_listening(struct qr_outputs *o, unsigned port);
 void qr_outputs_say_error(struct qr_outputs *o, const struct qr_err *err);
 

@@ -7,8 +7,9 @@
 #include "job/canonical.h"
 #include "train/checkpoint.h"
 
-enum qr_code qr_place_find(const struct qr_checkpoint_folder *p, const struct qr_workload *w, const char *job_hash, uint64_t epochs,
-                           struct qr_start *ret, struct qr_err *err) {
+enum qr_code qr_place_find(const struct qr_checkpoint_folder *p, const struct qr_workload *w,
+                           const char *job_hash, uint64_t epochs, struct qr_start *ret,
+                           struct qr_err *err) {
     struct qr_checkpoint c = {0};
     *ret = (struct qr_start){0};
     struct qr_state *s = &ret->state;
@@ -21,19 +22,25 @@ enum qr_code qr_place_find(const struct qr_checkpoint_folder *p, const struct qr
     qr_checkpoint_fini(&c);
     if (code != QR_OK) return qr_wrap(err, "%s", p->url);
     bool complete = done && (s->epoch >= epochs || s->stop[QR_STOP_STOPPED] > 0);
-    ret->found = complete ? QR_FOUND_DONE : s->step > epochs * n_batches ? QR_FOUND_BEYOND : QR_FOUND_STATE;
+    ret->found = complete                       ? QR_FOUND_DONE
+                 : s->step > epochs * n_batches ? QR_FOUND_BEYOND
+                                                : QR_FOUND_STATE;
     return QR_OK;
 }
 
-enum qr_code qr_place_within(const char *url, const struct qr_workload *w, uint64_t epochs, const struct qr_start *found, struct qr_err *err) {
+enum qr_code qr_place_within(const char *url, const struct qr_workload *w, uint64_t epochs,
+                             const struct qr_start *found, struct qr_err *err) {
     if (found->found != QR_FOUND_BEYOND) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "%s: the checkpoint of step %llu lies beyond %llu epochs of %zu steps: give more --epochs, or --fresh to "
-                   "train again from the start", url, (unsigned long long)found->state.step, (unsigned long long)epochs,
+                   "%s: the checkpoint of step %llu lies beyond %llu epochs of %zu steps: give "
+                   "more --epochs, or --fresh to "
+                   "train again from the start",
+                   url, (unsigned long long)found->state.step, (unsigned long long)epochs,
                    qr_batch_count(w->data.n_train, w->job->train.batch_size));
 }
 
-enum qr_code qr_place_look(const char *url, const struct qr_workload *w, uint64_t epochs, struct qr_start *ret, struct qr_err *err) {
+enum qr_code qr_place_look(const char *url, const struct qr_workload *w, uint64_t epochs,
+                           struct qr_start *ret, struct qr_err *err) {
     struct qr_job_canonical canonical;
     struct qr_checkpoint_folder p;
     *ret = (struct qr_start){0};

@@ -11,21 +11,32 @@
 #include "record/checkpoint_folder.h"
 #include "train/state.h"
 
-enum qr_found { QR_FOUND_NOTHING, QR_FOUND_STATE, QR_FOUND_BEYOND /* these epochs: of a run that trains more */, QR_FOUND_DONE };
+enum qr_found {
+    QR_FOUND_NOTHING,
+    QR_FOUND_STATE,
+    QR_FOUND_BEYOND /* these epochs: of a run that trains more */,
+    QR_FOUND_DONE
+};
 struct qr_start {
     enum qr_found found;
-    struct qr_state state; /* of the checkpoint, unless nothing was found; freed with qr_state_fini */
-    struct qr_buf notes;   /* warnings, a line each */
+    /* of the checkpoint, unless nothing was found; freed with qr_state_fini */
+    struct qr_state state;
+    struct qr_buf notes; /* warnings, a line each */
 };
-/* What this job does next: begin, go on from ret->state, or nothing, since it has been trained. ret is set in every case.
- * INVALID_ARGUMENT: another job's checkpoints are there; DATA_LOSS: none is whole. */
-QR_MUST_CHECK enum qr_code qr_place_look(const char *url, const struct qr_workload *w, uint64_t epochs, struct qr_start *ret,
-                                         struct qr_err *err);
+/* What this job does next: begin, go on from ret->state, or nothing, since it has been trained. ret
+ * is set in every case. INVALID_ARGUMENT: another job's checkpoints are there; DATA_LOSS: none is
+ * whole. */
+QR_MUST_CHECK enum qr_code qr_place_look(const char *url, const struct qr_workload *w,
+                                         uint64_t epochs, struct qr_start *ret, struct qr_err *err);
 /* The same in a place that is open. */
-QR_MUST_CHECK enum qr_code qr_place_find(const struct qr_checkpoint_folder *p, const struct qr_workload *w, const char *job_hash, uint64_t epochs,
-                                         struct qr_start *ret, struct qr_err *err);
-/* INVALID_ARGUMENT when what was found lies beyond these epochs: for who has nobody that trains more. */
-QR_MUST_CHECK enum qr_code qr_place_within(const char *url, const struct qr_workload *w, uint64_t epochs, const struct qr_start *found, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_place_find(const struct qr_checkpoint_folder *p,
+                                         const struct qr_workload *w, const char *job_hash,
+                                         uint64_t epochs, struct qr_start *ret, struct qr_err *err);
+/* INVALID_ARGUMENT when what was found lies beyond these epochs: for who has nobody that trains
+ * more. */
+QR_MUST_CHECK enum qr_code qr_place_within(const char *url, const struct qr_workload *w,
+                                           uint64_t epochs, const struct qr_start *found,
+                                           struct qr_err *err);
 void qr_start_fini(struct qr_start *s);
 /* Each line of notes as a warning. */
 void qr_place_warn(const struct qr_buf *notes, const struct qr_log *log);

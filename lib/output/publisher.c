@@ -11,46 +11,56 @@
 #include "train/checkpoint.h"
 
 enum { MAX_DELAY_S = 30 };
-static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 60 * QR_SECOND, busy_ns = 50 * QR_MS, idle_ns = 3600 * QR_SECOND;
+static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 60 * QR_SECOND,
+                     busy_ns = 50 * QR_MS, idle_ns = 3600 * QR_SECOND;
 
-struct publisher_slot { struct qr_state state; bool full; };
+struct publisher_slot {
+    struct qr_state state;
+    bool full;
+};
 
 struct qr_publisher {
     struct qr_publisher_options opt;
     struct qr_log log;
     char *url, *log_path, *job_hash;
     bool cloud;
-    struct qr_checkpoint_folder place;         /* the thread's */
+    struct qr_checkpoint_folder place; /* the thread's */
     struct qr_publisher_threads threads;
     pthread_mutex_t lock;
     /* under lock */
     struct publisher_slot newest, work; /* work is the thread's while it is busy */
     bool busy, due, quit, hurry, looked, finishing, finished, done, fatal, said;
-    uint64_t published_reductions, taken_step; /* of the last state that was taken to be published */
+    /* of the last state that was taken to be published */
+    uint64_t published_reductions, taken_step;
     int64_t taken_ns, retry_ns, failing_since_ns, said_ns;
     unsigned failures;
-    struct qr_err why;             /* of fatal */
-    struct qr_err last;            /* of the last attempt; code QR_OK after a success */
-    bool ended;                    /* LATEST said that the job is done, with this worker's epochs */
+    struct qr_err why;  /* of fatal */
+    struct qr_err last; /* of the last attempt; code QR_OK after a success */
+    bool ended;         /* LATEST said that the job is done, with this worker's epochs */
 };
 
 static int64_t now_ns(const struct qr_publisher *p) { return qr_now_ns(p->opt.clock); }
 
 /* Both under lock. */
-static void wait_until(struct qr_publisher *p, int64_t until_ns) { p->threads.wait(p->threads.ctx, &p->lock, until_ns); }
+static void wait_until(struct qr_publisher *p, int64_t until_ns) {
+    p->threads.wait(p->threads.ctx, &p->lock, until_ns);
+}
 static void wake(struct qr_publisher *p) { p->threads.wake(p->threads.ctx); }
 
 /* ---- the thread ---- */
 
 static bool wanted(const struct qr_publisher *p) {
-    bool newer = (p->newest.full && p->newest.state.reductions > p->published_reductions) || (p->work.full && p->work.state.reductions > p->published_reductions);
+    bool newer = (p->newest.full && p->newest.state.reductions > p->published_reductions) ||
+                 (p->work.full && p->work.state.reductions > p->published_reductions);
     if (p->fatal) return false;
     if (p->finishing && !p->finished) return true;
-    if (p->hurry && !p->looked && (p->newest.full || p->work.full)) return true; /* what the others have done meanwhile is worth a look */
+    /* what the others have done meanwhile is worth a look */
+    if (p->hurry && !p->looked && (p->newest.full || p->work.full)) return true;
     return newer && (p->hurry || p->due);
 }
 
-static enum qr_code publish(struct qr_publisher *p, bool done, struct qr_checkpoint_latest *ret, struct qr_err *err) {
+static enum qr_code publish(struct qr_publisher *p, bool done, struct qr_checkpoint_latest *ret,
+                            struct qr_err *err) {
     struct qr_checkpoint c;
     struct qr_buf notes = {0};
     int sys = qr_file_sync(p->log_path);
@@ -62,9 +72,11 @@ static enum qr_code publish(struct qr_publisher *p, bool done, struct qr_checkpo
         qr_count(QR_CHECKPOINTS, 1);
         qr_gauge(QR_CHECKPOINT_STEP, (int64_t)c.step);
         qr_gauge(QR_CHECKPOINT_TIME, qr_now_ns(&qr_clock_wall) / QR_SECOND);
-        qr_debug(&p->log, "checkpoint", "step %" PRIu64 " is in %s%s", c.step, p->url, done ? ", done" : "");
+        qr_debug(&p->log, "checkpoint", "step %" PRIu64 " is in %s%s", c.step, p->url,
+                 done ? ", done" : "");
     } else if (code == QR_OK) {
-        qr_debug(&p->log, "checkpoint", "step %" PRIu64 " is older than what %s/LATEST has", c.step, p->url);
+        qr_debug(&p->log, "checkpoint", "step %" PRIu64 " is older than what %s/LATEST has", c.step,
+                 p->url);
     }
     qr_buf_free(&notes);
     qr_checkpoint_fini(&c);
@@ -77,12 +89,15 @@ static void failed(struct qr_publisher *p, int64_t began_ns, const struct qr_err
     int64_t now = now_ns(p);
     bool refused = code == QR_INVALID_ARGUMENT || code == QR_INTERNAL || code == QR_UNIMPLEMENTED;
     if (p->cloud)
-        refused |= code == QR_PERMISSION_DENIED || code == QR_NOT_FOUND || code == QR_UNAUTHENTICATED || code == QR_FAILED_PRECONDITION;
+        refused |= code == QR_PERMISSION_DENIED || code == QR_NOT_FOUND ||
+                   code == QR_UNAUTHENTICATED || code == QR_FAILED_PRECONDITION;
     qr_count(QR_CHECKPOINT_ERRORS, 1);
     if (!p->failures++) p->failing_since_ns = began_ns;
     p->last = *err;
-    p->retry_ns = now + (!p->cloud && code == QR_UNAVAILABLE ? busy_ns : (p->failures < 6 ? INT64_C(1) << (p->failures - 1)
-                                                                          : MAX_DELAY_S) * QR_SECOND);
+    p->retry_ns =
+        now + (!p->cloud && code == QR_UNAVAILABLE
+                   ? busy_ns
+                   : (p->failures < 6 ? INT64_C(1) << (p->failures - 1) : MAX_DELAY_S) * QR_SECOND);
     if (refused || (p->cloud && now - p->failing_since_ns >= give_up_ns)) {
         p->fatal = true;
         p->why = *err;
@@ -90,7 +105,9 @@ static void failed(struct qr_publisher *p, int64_t began_ns, const struct qr_err
         qr_wrap(&p->why, "checkpoint of step %" PRIu64, p->work.state.step);
     } else if (code != QR_UNAVAILABLE || p->cloud) {
         if (p->said && now - p->said_ns < say_every_ns) return;
-        qr_warn(&p->log, "checkpoint", "step %" PRIu64 " could not be published: %s. Training goes on, and it is tried again",
+        qr_warn(&p->log, "checkpoint",
+                "step %" PRIu64
+                " could not be published: %s. Training goes on, and it is tried again",
                 p->work.state.step, err->msg);
         p->said = true;
         p->said_ns = now;
@@ -117,7 +134,8 @@ static void attempt(struct qr_publisher *p) {
     pthread_mutex_lock(&p->lock);
     p->busy = false;
     if (code == QR_OK) {
-        if (p->said) qr_info(&p->log, "checkpoint", "step %" PRIu64 " is published", p->work.state.step);
+        if (p->said)
+            qr_info(&p->log, "checkpoint", "step %" PRIu64 " is published", p->work.state.step);
         p->published_reductions = p->work.state.reductions;
         p->failures = 0;
         p->said = false;
@@ -215,7 +233,9 @@ static void free_publisher(struct qr_publisher *p) {
     free(p);
 }
 
-enum qr_code qr_publisher_over(const struct qr_publisher_options *opt, const struct qr_checkpoint_folder *place, const struct qr_publisher_threads *threads,
+enum qr_code qr_publisher_over(const struct qr_publisher_options *opt,
+                               const struct qr_checkpoint_folder *place,
+                               const struct qr_publisher_threads *threads,
                                struct qr_publisher **ret, struct qr_err *err) {
     struct qr_publisher *p = qr_xcalloc(1, sizeof *p);
     p->opt = *opt;
@@ -244,7 +264,8 @@ enum qr_code qr_publisher_over(const struct qr_publisher_options *opt, const str
     return QR_OK;
 }
 
-enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_publisher **ret, struct qr_err *err) {
+enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_publisher **ret,
+                              struct qr_err *err) {
     struct qr_checkpoint_folder place;
     enum qr_code code = qr_checkpoint_folder_open(opt->url, &place, err);
     if (code != QR_OK) return code;
@@ -298,7 +319,8 @@ bool qr_publisher_refused(struct qr_publisher *p) {
     return refused;
 }
 
-enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, const struct qr_state *state, struct qr_err *err) {
+enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader,
+                                    const struct qr_state *state, struct qr_err *err) {
     enum qr_code code = QR_OK;
     pthread_mutex_lock(&p->lock);
     if (p->fatal) {
@@ -307,7 +329,8 @@ enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, const s
     } else {
         qr_state_copy(&p->newest.state, state);
         p->newest.full = true;
-        bool late = now_ns(p) - p->taken_ns >= p->opt.every_ns && state->step >= p->taken_step + p->opt.every_steps;
+        bool late = now_ns(p) - p->taken_ns >= p->opt.every_ns &&
+                    state->step >= p->taken_step + p->opt.every_steps;
         if (leader && late && !p->due && !p->busy) {
             p->due = true;
             wake(p);
@@ -317,7 +340,8 @@ enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, const s
     return code;
 }
 
-enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t within_ns, struct qr_err *err) {
+enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t within_ns,
+                                 struct qr_err *err) {
     int64_t deadline_ns = now_ns(p) + within_ns;
     enum qr_code code = QR_OK;
     pthread_mutex_lock(&p->lock);
@@ -328,7 +352,8 @@ enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t with
     unsigned failures = p->failures;
     wake(p);
     while (!p->finished && !p->fatal && now_ns(p) < deadline_ns) {
-        bool given_up = !p->cloud && !p->busy && p->failures > failures && p->last.code != QR_UNAVAILABLE;
+        bool given_up =
+            !p->cloud && !p->busy && p->failures > failures && p->last.code != QR_UNAVAILABLE;
         if (given_up) break;
         wait_until(p, deadline_ns);
     }
@@ -336,10 +361,13 @@ enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t with
         code = p->why.code;
         if (err) *err = p->why;
     } else if (!p->finished && p->cloud) {
-        code = qr_fail(err, QR_UNAVAILABLE, "the last checkpoint could not be published in %lld s: %s", (long long)(within_ns / QR_SECOND),
-                       p->last.msg);
+        code =
+            qr_fail(err, QR_UNAVAILABLE, "the last checkpoint could not be published in %lld s: %s",
+                    (long long)(within_ns / QR_SECOND), p->last.msg);
     } else if (!p->finished) {
-        qr_warn(&p->log, "checkpoint", "the last one could not be published: %s. The weights are not affected", p->last.msg);
+        qr_warn(&p->log, "checkpoint",
+                "the last one could not be published: %s. The weights are not affected",
+                p->last.msg);
     }
     p->finishing = false;
     pthread_mutex_unlock(&p->lock);

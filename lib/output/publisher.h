@@ -1,12 +1,14 @@
-/* output/publisher.h — checkpoints while training goes on: a thread that publishes copies of committed states.
+/* output/publisher.h — checkpoints while training goes on: a thread that publishes copies of
+ * committed states.
  *
- * What      The training thread hands over every committed state (a copy into memory that is there already). Who leads has one published when
- *           it is due: so long and so many steps after the one before; at the end; and every worker that leaves publishes what is newer
- *           than LATEST.
- * Failure   is retried after 1, 2, 4 ... 30 s, and training goes on. What trying again cannot help ends training: another job's
- *           checkpoints in this place, a bucket that refuses; so do ten minutes without success at a bucket (UNAVAILABLE). A local disk
- *           that is full or read-only is a warning now and then: the checkpoint that was there stays.
- * Threads   the training thread, but qr_publisher_hurry and qr_publisher_await: any.
+ * What      The training thread hands over every committed state (a copy into memory that is there
+ * already). Who leads has one published when it is due: so long and so many steps after the one
+ * before; at the end; and every worker that leaves publishes what is newer than LATEST. Failure is
+ * retried after 1, 2, 4 ... 30 s, and training goes on. What trying again cannot help ends
+ * training: another job's checkpoints in this place, a bucket that refuses; so do ten minutes
+ * without success at a bucket (UNAVAILABLE). A local disk that is full or read-only is a warning
+ * now and then: the checkpoint that was there stays. Threads   the training thread, but
+ * qr_publisher_hurry and qr_publisher_await: any.
  */
 #ifndef QR_OUTPUT_PUBLISHER_H
 #define QR_OUTPUT_PUBLISHER_H
@@ -17,15 +19,16 @@
 #include "train/state.h"
 
 struct qr_publisher_options { /* all borrowed for the publisher's life */
-    const char *url;           /* the folder of the checkpoints */
-    const char *log_path;      /* a file that must be on disk as far as a published state goes: steps.jsonl */
+    const char *url;          /* the folder of the checkpoints */
+    /* a file that must be on disk as far as a published state goes: steps.jsonl */
+    const char *log_path;
     const struct qr_job *job;
     const struct qr_model *model;
-    const char *job_hash;      /* hex */
+    const char *job_hash;         /* hex */
     const struct qr_state *begin; /* published already; NULL: none. Only read by qr_publisher_new */
     int64_t every_ns;
     uint64_t every_steps;
-    uint64_t epochs;           /* of the whole training, until qr_publisher_plan says more */
+    uint64_t epochs;              /* of the whole training, until qr_publisher_plan says more */
     const struct qr_clock *clock; /* qr_clock_awake: ten minutes of an outage are of its own */
     const struct qr_log *log;
 };
@@ -33,25 +36,29 @@ struct qr_publisher_options { /* all borrowed for the publisher's life */
 
 struct qr_publisher;
 /* UNAVAILABLE when there is no thread for it. */
-QR_MUST_CHECK enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_publisher **ret, struct qr_err *err);
-/* Waits QR_PUBLISHER_CLOSE_NS at most. False: its thread hangs in a store and goes on using what it borrowed until the process ends. NULL is
- * fine. */
+QR_MUST_CHECK enum qr_code qr_publisher_new(const struct qr_publisher_options *opt,
+                                            struct qr_publisher **ret, struct qr_err *err);
+/* Waits QR_PUBLISHER_CLOSE_NS at most. False: its thread hangs in a store and goes on using what it
+ * borrowed until the process ends. NULL is fine. */
 bool qr_publisher_free(struct qr_publisher *p);
 
 /* The ring trains so many epochs, whatever this worker was started with. */
 void qr_publisher_plan(struct qr_publisher *p, uint64_t epochs);
 /* An error: why training must end. */
-QR_MUST_CHECK enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, const struct qr_state *state, struct qr_err *err);
-/* Publishes the last state that was handed over; done: the weights are written. OK too where a local disk keeps it from that, with a
- * warning. */
-QR_MUST_CHECK enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t within_ns, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader,
+                                                  const struct qr_state *state, struct qr_err *err);
+/* Publishes the last state that was handed over; done: the weights are written. OK too where a
+ * local disk keeps it from that, with a warning. */
+QR_MUST_CHECK enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t within_ns,
+                                               struct qr_err *err);
 /* True when training must end because nothing can be published. */
 bool qr_publisher_refused(struct qr_publisher *p);
 /* True when LATEST said, at the last look, that training has ended. */
 bool qr_publisher_ended(struct qr_publisher *p);
 /* True when a look was taken since qr_publisher_hurry: there was something to publish. */
 bool qr_publisher_looked(struct qr_publisher *p);
-/* This worker leaves: what is newer than the last published state is published now. NULL is fine. */
+/* This worker leaves: what is newer than the last published state is published now. NULL is fine.
+ */
 void qr_publisher_hurry(struct qr_publisher *p);
 /* Until that is done, failed, or so much time has passed. NULL is fine. */
 void qr_publisher_await(struct qr_publisher *p, int64_t within_ns);

@@ -12,7 +12,8 @@
 #include "base/mem.h"
 #include "format/json.h"
 
-enum { GATE, RUN, TEXT_BYTES = 1 << 15, PAUSE_NS = 10 * QR_MS }; /* two bytes to lock; nothing need be there */
+/* two bytes to lock; nothing need be there */
+enum { GATE, RUN, TEXT_BYTES = 1 << 15, PAUSE_NS = 10 * QR_MS };
 
 /* type: F_WRLCK, F_RDLCK or F_UNLCK. 0 or errno. */
 static int set_lock(int fd, short type, off_t byte) {
@@ -23,7 +24,8 @@ static bool is_held(int sys) { return sys == EAGAIN || sys == EACCES; }
 
 /* ---- what the file says ---- */
 
-static enum qr_code write_text(const struct qr_run_lock_options *opt, const struct qr_run_lock *l, struct qr_err *err) {
+static enum qr_code write_text(const struct qr_run_lock_options *opt, const struct qr_run_lock *l,
+                               struct qr_err *err) {
     char host[256] = "";
     struct qr_buf b = {0};
     gethostname(host, sizeof host - 1);
@@ -52,7 +54,8 @@ static struct qr_json *read_text(int fd) {
     qr_auto(qr_free_p) char *text = qr_xmalloc(TEXT_BYTES);
     struct qr_json *ret = NULL;
     ssize_t n = pread(fd, text, TEXT_BYTES, 0);
-    if (n <= 0 || qr_json_parse(qr_bytes_of(text, (size_t)n), "lock", &ret, NULL) != QR_OK) return NULL;
+    if (n <= 0 || qr_json_parse(qr_bytes_of(text, (size_t)n), "lock", &ret, NULL) != QR_OK)
+        return NULL;
     if (qr_json_type(ret) == QR_JSON_OBJECT) return ret;
     qr_json_free(ret);
     return NULL;
@@ -73,11 +76,14 @@ static bool same_ring(const struct qr_run_lock_options *opt, const struct qr_jso
     if (strcmp(text_of(who, "job"), opt->job) != 0) return false;
     for (const struct qr_json *p = first_peer(who); p; p = qr_json_next(p))
         for (size_t i = 0; i < opt->n_peers; i++)
-            if (qr_json_string(p, "peers", &address, NULL) == QR_OK && strcmp(address, opt->peers[i]) == 0) return true;
+            if (qr_json_string(p, "peers", &address, NULL) == QR_OK &&
+                strcmp(address, opt->peers[i]) == 0)
+                return true;
     return false;
 }
 
-static enum qr_code refuse(const struct qr_run_lock_options *opt, const struct qr_json *who, struct qr_err *err) {
+static enum qr_code refuse(const struct qr_run_lock_options *opt, const struct qr_json *who,
+                           struct qr_err *err) {
     char here[256] = "";
     int64_t pid = 0;
     const struct qr_json *peer = first_peer(who);
@@ -86,10 +92,16 @@ static enum qr_code refuse(const struct qr_run_lock_options *opt, const struct q
     gethostname(here, sizeof here - 1);
     bool elsewhere = *host && strcmp(host, here) != 0;
     if (!who || qr_json_i64(qr_json_get(who, "pid"), "pid", 0, INT64_MAX, &pid, NULL) != QR_OK)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is in use by another run: choose another --out, or wait until that has ended", opt->dir);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "%s is in use by another run: choose another --out, or wait until that has ended",
+            opt->dir);
     return qr_fail(err, elsewhere ? QR_UNAVAILABLE : QR_INVALID_ARGUMENT,
-                   "%s is in use: job %.80s trains there, begun by process %lld on host %.64s%s%.100s%s. Choose another --out, or wait until that "
-                   "run has ended", opt->dir, text_of(who, "job"), (long long)pid, host, *ring ? " (the ring of " : "", ring, *ring ? ")" : "");
+                   "%s is in use: job %.80s trains there, begun by process %lld on host "
+                   "%.64s%s%.100s%s. Choose another --out, or wait until that "
+                   "run has ended",
+                   opt->dir, text_of(who, "job"), (long long)pid, host,
+                   *ring ? " (the ring of " : "", ring, *ring ? ")" : "");
 }
 
 /* ---- taking ---- */
@@ -97,11 +109,13 @@ static enum qr_code refuse(const struct qr_run_lock_options *opt, const struct q
 /* Whoever ended last may have taken the file away since it was opened. */
 static bool is_there(const struct qr_run_lock *l) {
     struct stat mine, there;
-    return fstat(l->fd, &mine) == 0 && stat(l->path, &there) == 0 && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+    return fstat(l->fd, &mine) == 0 && stat(l->path, &there) == 0 && mine.st_ino == there.st_ino &&
+           mine.st_dev == there.st_dev;
 }
 
 /* With the gate held. UNAVAILABLE with *ret_held: somebody else has it. */
-static enum qr_code take_run(const struct qr_run_lock_options *opt, struct qr_run_lock *l, bool *ret_held, struct qr_err *err) {
+static enum qr_code take_run(const struct qr_run_lock_options *opt, struct qr_run_lock *l,
+                             bool *ret_held, struct qr_err *err) {
     int sys = set_lock(l->fd, F_WRLCK, RUN);
     if (sys == 0) {
         enum qr_code code = write_text(opt, l, err);
@@ -116,7 +130,8 @@ static enum qr_code take_run(const struct qr_run_lock_options *opt, struct qr_ru
 }
 
 /* One try. *ret_sys: why there are no locks here; *ret_held: try again. */
-static enum qr_code try(const struct qr_run_lock_options *opt, struct qr_run_lock *l, bool *ret_held, int *ret_sys, struct qr_err *err) {
+static enum qr_code try(const struct qr_run_lock_options *opt, struct qr_run_lock *l,
+                        bool *ret_held, int *ret_sys, struct qr_err *err) {
     *ret_held = false;
     enum qr_code code = qr_file_open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW, &l->fd, err);
     if (code != QR_OK) return code;
@@ -128,16 +143,19 @@ static enum qr_code try(const struct qr_run_lock_options *opt, struct qr_run_loc
     }
     *ret_held = sys == 0 || is_held(sys);
     if (!*ret_held) return *ret_sys = sys, QR_OK;
-    return qr_fail(err, QR_UNAVAILABLE, "%s is held by another process that does not go on; please retry", l->path);
+    return qr_fail(err, QR_UNAVAILABLE,
+                   "%s is held by another process that does not go on; please retry", l->path);
 }
 
-enum qr_code qr_run_lock_take(const struct qr_run_lock_options *opt, struct qr_run_lock *ret, struct qr_err *err) {
+enum qr_code qr_run_lock_take(const struct qr_run_lock_options *opt, struct qr_run_lock *ret,
+                              struct qr_err *err) {
     int64_t until = qr_now_ns(&qr_clock_monotonic) + opt->patience_ns;
     struct qr_run_lock l = {.fd = -1, .path = qr_path_join(opt->dir, ".qring.lock")};
     enum qr_code code;
     bool held;
     int sys = 0;
-    while ((code = try(opt, &l, &held, &sys, err)) != QR_OK && held && qr_now_ns(&qr_clock_monotonic) < until) {
+    while ((code = try(opt, &l, &held, &sys, err)) != QR_OK && held &&
+           qr_now_ns(&qr_clock_monotonic) < until) {
         close(l.fd);
         l.fd = -1;
         qr_sleep_ns(PAUSE_NS);
@@ -151,8 +169,10 @@ enum qr_code qr_run_lock_take(const struct qr_run_lock_options *opt, struct qr_r
     if (sys) {
         if (sys != ENOLCK) unlink(l.path); /* that may pass, and be another one's lock */
         char text[128];
-        qr_warn(opt->log, "worker", "%s: the file system has no locks (%s): a second run in this folder would not be noticed", opt->dir,
-                strerror_r(sys, text, sizeof text));
+        qr_warn(opt->log, "worker",
+                "%s: the file system has no locks (%s): a second run in this folder would not be "
+                "noticed",
+                opt->dir, strerror_r(sys, text, sizeof text));
     }
     free(l.path);
     return code;
@@ -160,7 +180,8 @@ enum qr_code qr_run_lock_take(const struct qr_run_lock_options *opt, struct qr_r
 
 void qr_run_lock_release(struct qr_run_lock *l) {
     if (l->held) {
-        bool last = set_lock(l->fd, F_WRLCK, GATE) == 0 && is_there(l) && set_lock(l->fd, F_WRLCK, RUN) == 0;
+        bool last = set_lock(l->fd, F_WRLCK, GATE) == 0 && is_there(l) &&
+                    set_lock(l->fd, F_WRLCK, RUN) == 0;
         if (last) unlink(l->path);
         close(l->fd);
     }

@@ -51,11 +51,13 @@ static uint64_t place_in(const char *text, size_t n) {
     static const char head[] = "{\"step\":", eval[] = "\"kind\":\"EVAL\"";
     uint64_t step = 0;
     if (n < sizeof head || memcmp(text, head, sizeof head - 1) != 0) return 0;
-    for (size_t i = sizeof head - 1; i < n && text[i] >= '0' && text[i] <= '9'; i++) step = 10 * step + (uint64_t)(text[i] - '0');
+    for (size_t i = sizeof head - 1; i < n && text[i] >= '0' && text[i] <= '9'; i++)
+        step = 10 * step + (uint64_t)(text[i] - '0');
     return 2 * step + (memmem(text, n, eval, sizeof eval - 1) != NULL);
 }
 
-static enum qr_code read_range(struct qr_steps_log *l, long long from, long long to, struct qr_err *err) {
+static enum qr_code read_range(struct qr_steps_log *l, long long from, long long to,
+                               struct qr_err *err) {
     qr_buf_clear(&l->tail);
     uint8_t *p = qr_buf_grow(&l->tail, (size_t)(to - from));
     for (long long at = from; at < to;) {
@@ -82,13 +84,19 @@ static uint64_t place_at(struct qr_bytes line) { return place_in((const char *)l
 /* The text has a whole line of this place, with these bytes. */
 static bool has_line(struct qr_bytes text, struct qr_bytes line) {
     const uint8_t *p = text.p, *end = text.p + text.n;
-    for (const uint8_t *hit = p; hit < end && (hit = memmem(hit, (size_t)(end - hit), line.p, line.n)) != NULL; hit++)
+    for (const uint8_t *hit = p;
+         hit < end && (hit = memmem(hit, (size_t)(end - hit), line.p, line.n)) != NULL; hit++)
         if (hit == p || hit[-1] == '\n') return true;
     return false;
 }
 
-/* What this worker knows of the run's lines: text, the places of its first and its last, and whether there are several. */
-struct known { struct qr_bytes text; uint64_t oldest, newest; bool several; };
+/* What this worker knows of the run's lines: text, the places of its first and its last, and
+ * whether there are several. */
+struct known {
+    struct qr_bytes text;
+    uint64_t oldest, newest;
+    bool several;
+};
 
 static struct known known_of(struct qr_bytes text) {
     struct known k = {.text = text};
@@ -108,18 +116,21 @@ static bool meets(struct qr_bytes lines, const struct known *k) {
         if (!first.n) first = line;
     if (!first.n) return false;
     for (size_t at = 0; next_line(k->text, &at, &known);)
-        if (place_at(known) >= place_at(first) && place_at(known) <= place_at(last) && has_line(lines, known)) return true;
+        if (place_at(known) >= place_at(first) && place_at(known) <= place_at(last) &&
+            has_line(lines, known))
+            return true;
     return false;
 }
 
-/* The file has gone on beyond what is known: looked for backward, a window at a time, until its lines are older. l->tail has
- * the last one. */
-static enum qr_code meets_before(struct qr_steps_log *l, long long from, long long end, const struct known *k, bool *ret,
-                                 struct qr_err *err) {
+/* The file has gone on beyond what is known: looked for backward, a window at a time, until its
+ * lines are older. l->tail has the last one. */
+static enum qr_code meets_before(struct qr_steps_log *l, long long from, long long end,
+                                 const struct known *k, bool *ret, struct qr_err *err) {
     for (*ret = false;;) {
         struct qr_bytes window = qr_bytes_of(l->tail.p, (size_t)(end - from)), line;
         size_t cut = 0;
-        if (from > 0 && !next_line(window, &cut, &line)) return QR_OK; /* a line as long as that is none of ours */
+        /* a line as long as that is none of ours */
+        if (from > 0 && !next_line(window, &cut, &line)) return QR_OK;
         window = qr_bytes_of(window.p + cut, window.n - cut);
         *ret = meets(window, k);
         size_t at = 0;
@@ -131,8 +142,10 @@ static enum qr_code meets_before(struct qr_steps_log *l, long long from, long lo
     }
 }
 
-/* Cuts a torn line, and all when the file is of another run; *ret_last: place of the last line that stays, 0: none. */
-static enum qr_code look_at_end(struct qr_steps_log *l, long long size, const struct known *k, uint64_t *ret_last, struct qr_err *err) {
+/* Cuts a torn line, and all when the file is of another run; *ret_last: place of the last line that
+ * stays, 0: none. */
+static enum qr_code look_at_end(struct qr_steps_log *l, long long size, const struct known *k,
+                                uint64_t *ret_last, struct qr_err *err) {
     long long from = size > QR_STEPS_WINDOW_BYTES ? size - QR_STEPS_WINDOW_BYTES : 0, whole = 0;
     uint64_t last = 0;
     struct stat st;
@@ -148,20 +161,23 @@ static enum qr_code look_at_end(struct qr_steps_log *l, long long size, const st
         if (last >= k->oldest && last <= k->newest) ours = meets(end, k);
     }
     if (last > k->newest && meets_before(l, from, whole, k, &ours, err) != QR_OK) return err->code;
-    /* a step or its evaluation lies between, at most; or this worker knows of no line before (it goes on from a checkpoint) */
+    /* a step or its evaluation lies between, at most; or this worker knows of no line before (it
+     * goes on from a checkpoint) */
     if (last < k->oldest) ours = last && (!k->several || last + 2 >= k->oldest);
     *ret_last = ours ? last : 0;
     if (!ours) whole = 0;
     /* not by one that was stopped just here, when others have gone on since */
     bool still = fstat(l->fd, &st) == 0 && st.st_size == size;
-    if (whole < size && still && ftruncate(l->fd, whole) != 0 && errno != EINVAL) return failed(l, "cut the end of", err);
+    if (whole < size && still && ftruncate(l->fd, whole) != 0 && errno != EINVAL)
+        return failed(l, "cut the end of", err);
     l->end = whole;
     return QR_OK;
 }
 
 /* ---- writing ---- */
 
-/* Who was stopped in the lock is waited for once: after that the lock is only tried, until it is free again. */
+/* Who was stopped in the lock is waited for once: after that the lock is only tried, until it is
+ * free again. */
 static bool lock(struct qr_steps_log *l) {
     for (int ms = l->impatient ? PATIENCE_MS : 0; ms <= PATIENCE_MS; ms++) {
         if (flock(l->fd, LOCK_EX | LOCK_NB) == 0) return l->impatient = false, true;
@@ -180,22 +196,25 @@ enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
     l->was_there = false;
     enum qr_code code = open_log(l, 0, err);
     if (code != QR_OK) return code == QR_NOT_FOUND ? QR_OK : code;
-    bool locked = lock(l), same = fstat(l->fd, &st) == 0 && st.st_size == l->found_size && st.st_mtim.tv_sec == l->found.tv_sec &&
+    bool locked = lock(l), same = fstat(l->fd, &st) == 0 && st.st_size == l->found_size &&
+                                  st.st_mtim.tv_sec == l->found.tv_sec &&
                                   st.st_mtim.tv_nsec == l->found.tv_nsec;
     code = same && ftruncate(l->fd, 0) != 0 ? failed(l, "empty", err) : QR_OK;
     if (locked) flock(l->fd, LOCK_UN);
     return code;
 }
 
-/* After half a line: it goes, unless others have written behind it meanwhile. Then, and when it stays, the end is looked at before the next. */
+/* After half a line: it goes, unless others have written behind it meanwhile. Then, and when it
+ * stays, the end is looked at before the next. */
 static void take_back(struct qr_steps_log *l, size_t done) {
     struct stat st;
     bool only_ours = fstat(l->fd, &st) == 0 && st.st_size <= l->end + (long long)done;
     if (!only_ours || ftruncate(l->fd, l->end) != 0) l->end = -1;
 }
 
-/* All of it or nothing, at the place that was the end: the bytes at a place are a function of the run, so one that was stopped here and wakes
- * when others are far ahead writes what is there already. */
+/* All of it or nothing, at the place that was the end: the bytes at a place are a function of the
+ * run, so one that was stopped here and wakes when others are far ahead writes what is there
+ * already. */
 static enum qr_code append(struct qr_steps_log *l, struct qr_bytes text, struct qr_err *err) {
     size_t done = 0;
     while (done < text.n) {
@@ -212,9 +231,13 @@ static enum qr_code append(struct qr_steps_log *l, struct qr_bytes text, struct 
 }
 
 /* A line that is to be written, with those before it. */
-struct reported { const struct qr_step_line *line, *before; size_t n_before; };
+struct reported {
+    const struct qr_step_line *line, *before;
+    size_t n_before;
+};
 
-/* Into l->kept, unless they are there; without all: of those before, what the file does not have. */
+/* Into l->kept, unless they are there; without all: of those before, what the file does not have.
+ */
 static void keep(struct qr_steps_log *l, const struct reported *t, bool all) {
     for (size_t i = 0; t && i <= t->n_before; i++) {
         const struct qr_step_line *line = i < t->n_before ? &t->before[i] : t->line;
@@ -226,13 +249,16 @@ static void keep(struct qr_steps_log *l, const struct reported *t, bool all) {
     if (l->kept.n <= QR_STEPS_KEPT_BYTES) return;
     struct qr_bytes given_up;
     size_t at = 0;
-    while (at < QR_STEPS_KEPT_BYTES / 2 && next_line(qr_buf_view(&l->kept), &at, &given_up)) l->gave_up = true; /* half of it: seldom */
+    /* half of it: seldom */
+    while (at < QR_STEPS_KEPT_BYTES / 2 && next_line(qr_buf_view(&l->kept), &at, &given_up))
+        l->gave_up = true;
     memmove(l->kept.p, l->kept.p + at, l->kept.n - at);
     l->kept.n -= at;
 }
 
 /* l->kept, as far as the file does not have it, and empty then. */
-static enum qr_code write_locked(struct qr_steps_log *l, const struct reported *t, struct qr_err *err) {
+static enum qr_code write_locked(struct qr_steps_log *l, const struct reported *t,
+                                 struct qr_err *err) {
     struct stat st;
     struct qr_bytes line;
     uint64_t last = l->last;
@@ -267,7 +293,8 @@ static enum qr_code try(struct qr_steps_log *l, const struct reported *t, struct
     return code;
 }
 
-enum qr_code qr_steps_log_write(struct qr_steps_log *l, const struct qr_step_line *line, const struct qr_step_line *before, size_t n_before,
+enum qr_code qr_steps_log_write(struct qr_steps_log *l, const struct qr_step_line *line,
+                                const struct qr_step_line *before, size_t n_before,
                                 bool *ret_continues, struct qr_err *err) {
     const struct reported t = {line, before, n_before};
     bool first = l->end < 0 && !l->kept.n;
@@ -279,7 +306,9 @@ enum qr_code qr_steps_log_write(struct qr_steps_log *l, const struct qr_step_lin
     return code;
 }
 
-enum qr_code qr_steps_log_flush(struct qr_steps_log *l, struct qr_err *err) { return l->kept.n ? try(l, NULL, err) : QR_OK; }
+enum qr_code qr_steps_log_flush(struct qr_steps_log *l, struct qr_err *err) {
+    return l->kept.n ? try(l, NULL, err) : QR_OK;
+}
 
 size_t qr_steps_log_kept(const struct qr_steps_log *l) {
     struct qr_bytes line;

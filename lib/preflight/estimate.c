@@ -3,7 +3,8 @@
 #include "exact/integer.h"
 #include "collective/schedule.h"
 
-enum { VECTOR_HEAD = 18 }; /* bad micro-batches, the sum of their ids, samples, read-outs (train/step.h) */
+/* bad micro-batches, the sum of their ids, samples, read-outs (train/step.h) */
+enum { VECTOR_HEAD = 18 };
 
 static uint64_t up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
@@ -20,14 +21,18 @@ double qr_estimate_reduce_s(const struct qr_estimate_facts *f, unsigned n, uint6
 }
 
 /* One reduction over so many samples. */
-static double reduction_s(const struct qr_estimate_facts *f, unsigned n, uint64_t samples, double wave_s, uint64_t n_integers) {
+static double reduction_s(const struct qr_estimate_facts *f, unsigned n, uint64_t samples,
+                          double wave_s, uint64_t n_integers) {
     uint64_t busiest = up(up(samples, f->micro_batch_size), n);
-    return f->own_s + (double)up(busiest, f->lanes) * wave_s + qr_estimate_reduce_s(f, n, n_integers + n);
+    return f->own_s + (double)up(busiest, f->lanes) * wave_s +
+           qr_estimate_reduce_s(f, n, n_integers + n);
 }
 
 static double total_s(const struct qr_estimate_facts *f, unsigned n) {
-    uint64_t sums = VECTOR_HEAD + f->n_sums, whole = f->n_train / f->batch_size, rest = f->n_train % f->batch_size;
-    double epoch_s = (double)whole * reduction_s(f, n, f->batch_size, f->train_wave_s, sums + f->n_params);
+    uint64_t sums = VECTOR_HEAD + f->n_sums, whole = f->n_train / f->batch_size,
+             rest = f->n_train % f->batch_size;
+    double epoch_s =
+        (double)whole * reduction_s(f, n, f->batch_size, f->train_wave_s, sums + f->n_params);
     if (rest) epoch_s += reduction_s(f, n, rest, f->train_wave_s, sums + f->n_params);
     if (f->n_validate) epoch_s += reduction_s(f, n, f->n_validate, f->validate_wave_s, sums);
     return (double)f->epochs * epoch_s;
@@ -37,8 +42,11 @@ struct qr_estimate_row qr_estimate_row(const struct qr_estimate_facts *f, unsign
     uint64_t batch = f->batch_size < f->n_train ? f->batch_size : f->n_train;
     double alone_s = total_s(f, 1), all_s = total_s(f, n);
     return (struct qr_estimate_row){
-        .n_workers = n, .step_s = reduction_s(f, n, batch, f->train_wave_s, VECTOR_HEAD + f->n_sums + f->n_params), .total_s = all_s,
-        .speedup = n > 1 && all_s > 0 ? alone_s / all_s : 1, .pod_hours = n * all_s / 3600,
+        .n_workers = n,
+        .step_s = reduction_s(f, n, batch, f->train_wave_s, VECTOR_HEAD + f->n_sums + f->n_params),
+        .total_s = all_s,
+        .speedup = n > 1 && all_s > 0 ? alone_s / all_s : 1,
+        .pod_hours = n * all_s / 3600,
     };
 }
 

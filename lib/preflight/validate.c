@@ -16,7 +16,7 @@
 #include "worker/tls.h"
 
 static const int64_t resolve_within_ns = 10 * QR_SECOND, measure_for_ns = QR_SECOND / 5;
-static const double run_at_most_s = 2; /* of what is timed, by the yardstick */
+static const double run_at_most_s = 2;         /* of what is timed, by the yardstick */
 static const double assumed_bytes_per_s = 1e9; /* 8 Gbit/s between pods */
 
 static void found(struct qr_validation *v, const struct qr_err *err) {
@@ -30,11 +30,21 @@ static void say_missing(struct qr_validation *v, const struct qr_peer_name *p, c
     struct qr_err err;
     switch (p->code) {
     case QR_NOT_FOUND:
-        qr_fail(&err, p->code, "peer %s: there is no address for the name %s here; a pod's name exists once its pod does, so check from inside the cluster, and "
-                "the spelling", p->peer, host);
+        qr_fail(&err, p->code,
+                "peer %s: there is no address for the name %s here; a pod's name exists once its "
+                "pod does, so check from inside the cluster, and "
+                "the spelling",
+                p->peer, host);
         break;
-    case QR_DEADLINE_EXCEEDED: qr_fail(&err, p->code, "peer %s: no answer about the name %s within 10 s; is the DNS server reachable?", p->peer, host); break;
-    default: qr_fail(&err, p->code, "peer %s: the name %s cannot be looked up now; is the DNS server reachable?", p->peer, host);
+    case QR_DEADLINE_EXCEEDED:
+        qr_fail(&err, p->code,
+                "peer %s: no answer about the name %s within 10 s; is the DNS server reachable?",
+                p->peer, host);
+        break;
+    default:
+        qr_fail(&err, p->code,
+                "peer %s: the name %s cannot be looked up now; is the DNS server reachable?",
+                p->peer, host);
     }
     found(v, &err);
 }
@@ -42,16 +52,19 @@ static void say_missing(struct qr_validation *v, const struct qr_peer_name *p, c
 static void resolve(struct qr_validation *v) {
     const struct qr_identity *id = &v->identity;
     size_t n = id->n_peers;
-    char **hosts = qr_xcalloc(n + 1, sizeof *hosts), **addresses = qr_xcalloc(n + 1, sizeof *addresses);
+    char **hosts = qr_xcalloc(n + 1, sizeof *hosts),
+         **addresses = qr_xcalloc(n + 1, sizeof *addresses);
     enum qr_code *codes = qr_xcalloc(n + 1, sizeof *codes);
     unsigned port;
     v->names = qr_xcalloc(n + 1, sizeof *v->names);
     for (size_t i = 0; i < n; i++)
-        if (!qr_address_split(id->peers[i], 2222, &hosts[i], &port)) hosts[i] = qr_xstrdup(id->peers[i]);
+        if (!qr_address_split(id->peers[i], 2222, &hosts[i], &port))
+            hosts[i] = qr_xstrdup(id->peers[i]);
     qr_ring_resolve((const char *const *)hosts, n, resolve_within_ns, codes, addresses);
     for (size_t i = 0; i < n; i++) {
         struct qr_peer_name *p = &v->names[v->n_names++];
-        *p = (struct qr_peer_name){qr_xstrdup(id->peers[i]), addresses[i], codes[i], id->count_known || id->named[i]};
+        *p = (struct qr_peer_name){qr_xstrdup(id->peers[i]), addresses[i], codes[i],
+                                   id->count_known || id->named[i]};
         if (p->must && p->code != QR_OK) say_missing(v, p, hosts[i]);
         free(hosts[i]);
     }
@@ -70,15 +83,23 @@ static void check_ring(struct qr_validation *v, char *const *environment) {
     }
     v->has_identity = true;
     if (qr_ring_role(&v->identity, &err) != QR_OK) found(v, &err);
-    else if (v->identity.n_peers && qr_ring_network(&v->settings, &v->identity, &local, &err) != QR_OK) found(v, &err);
-    else if (v->identity.n_peers && qr_tls_given(&v->settings) && qr_tls_check(&v->settings, &own, &err) != QR_OK) found(v, &err);
+    else if (v->identity.n_peers &&
+             qr_ring_network(&v->settings, &v->identity, &local, &err) != QR_OK)
+        found(v, &err);
+    else if (v->identity.n_peers && qr_tls_given(&v->settings) &&
+             qr_tls_check(&v->settings, &own, &err) != QR_OK)
+        found(v, &err);
     resolve(v);
 }
 
 /* ---- where results go ---- */
 
-/* The folders above a path that are not there yet, nearest to the root first: what a check may make. */
-struct folders { char *path[64]; size_t n; };
+/* The folders above a path that are not there yet, nearest to the root first: what a check may
+ * make. */
+struct folders {
+    char *path[64];
+    size_t n;
+};
 
 static void note_missing(struct folders *f, const char *path) {
     for (size_t i = 1; path[0] && f->n < sizeof f->path / sizeof *f->path; i++) {
@@ -125,7 +146,8 @@ static void check_outputs(struct qr_validation *v, const struct qr_log *log) {
         v->outputs_good = false;
         found(v, &err);
     }
-    if ((folders_good || v->settings.weights || v->settings.weights_gcs_bucket) && qr_outputs_check_weights(&outputs, &err) != QR_OK) {
+    if ((folders_good || v->settings.weights || v->settings.weights_gcs_bucket) &&
+        qr_outputs_check_weights(&outputs, &err) != QR_OK) {
         v->outputs_good = false;
         found(v, &err);
     }
@@ -134,23 +156,27 @@ static void check_outputs(struct qr_validation *v, const struct qr_log *log) {
         v->outputs_good = false;
         found(v, &err);
     }
-    if (v->outputs_good && outputs.checkpoints_url) v->checkpoints_url = qr_xstrdup(outputs.checkpoints_url);
+    if (v->outputs_good && outputs.checkpoints_url)
+        v->checkpoints_url = qr_xstrdup(outputs.checkpoints_url);
     if (outputs.logdir_url && qr_outputs_check_logdir(&outputs, &err) != QR_OK) {
         v->outputs_good = false;
         found(v, &err);
     }
-    if (v->outputs_good && qr_outputs_lock(&outputs, v->job->name, v->has_identity ? &v->identity : NULL, &err) != QR_OK) {
+    if (v->outputs_good && qr_outputs_lock(&outputs, v->job->name,
+                                           v->has_identity ? &v->identity : NULL, &err) != QR_OK) {
         v->outputs_good = false;
         found(v, &err);
     }
     v->out = qr_xstrdup(outputs.dir);
-    if (outputs.logdir) v->logdir = qr_xstrdup(outputs.logdir_url ? outputs.logdir_url : outputs.logdir);
+    if (outputs.logdir)
+        v->logdir = qr_xstrdup(outputs.logdir_url ? outputs.logdir_url : outputs.logdir);
     v->weights_url = qr_xstrdup(outputs.weights_url);
     (void)qr_outputs_fini(&outputs); /* nothing was uploaded, nothing hangs */
     take_away(&made);
 }
 
-/* What an earlier run left there may stop this one: another job's checkpoints, damaged ones, ones beyond these epochs. */
+/* What an earlier run left there may stop this one: another job's checkpoints, damaged ones, ones
+ * beyond these epochs. */
 static void check_checkpoints(struct qr_validation *v) {
     uint64_t epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
     struct qr_start start;
@@ -164,7 +190,10 @@ static void check_checkpoints(struct qr_validation *v) {
 
 /* ---- time ---- */
 
-struct measurement { struct qr_stepper *stepper; struct qr_step_work work; };
+struct measurement {
+    struct qr_stepper *stepper;
+    struct qr_step_work work;
+};
 
 /* The fastest of several: what this machine does when nobody else wants it. */
 static double fastest_s(struct measurement *m, const qr_fixed **ret_vector) {
@@ -183,7 +212,8 @@ static double fastest_s(struct measurement *m, const qr_fixed **ret_vector) {
 /* What each worker does besides its micro-batches: numbers for the state, the update. */
 static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const double *gradient) {
     const struct qr_model *m = v->load.model;
-    size_t n = qr_model_n_params(m), n_tensors = qr_model_n_tensors(m), *sizes = qr_xcalloc(n_tensors + 1, sizeof *sizes);
+    size_t n = qr_model_n_params(m), n_tensors = qr_model_n_tensors(m),
+           *sizes = qr_xcalloc(n_tensors + 1, sizeof *sizes);
     double *scratch = qr_xcalloc(n + 1, sizeof *scratch);
     struct qr_state state;
     int64_t best_ns = INT64_MAX;
@@ -194,7 +224,8 @@ static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const d
     for (int i = 0; i < 8 && qr_now_ns(&qr_clock_monotonic) - began_ns < measure_for_ns; i++) {
         int64_t from_ns = qr_now_ns(&qr_clock_monotonic);
         memcpy(scratch, gradient, n * sizeof *scratch);
-        qr_optimizer_apply(&v->job->train.optimizer, (uint64_t)i, n, sizes, n_tensors, scratch, state.weights, state.moments, state.products);
+        qr_optimizer_apply(&v->job->train.optimizer, (uint64_t)i, n, sizes, n_tensors, scratch,
+                           state.weights, state.moments, state.products);
         qr_stepper_prepare(stepper, v->load.initial);
         int64_t took_ns = qr_now_ns(&qr_clock_monotonic) - from_ns;
         if (took_ns < best_ns) best_ns = took_ns;
@@ -206,12 +237,18 @@ static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const d
 }
 
 /* How a wave is timed. */
-struct timing { enum qr_timing kind; uint64_t samples; double scale, wave_s; }; /* samples to run; their time * scale, or wave_s itself, is a wave's */
+/* samples to run; their time * scale, or wave_s itself, is a wave's */
+struct timing {
+    enum qr_timing kind;
+    uint64_t samples;
+    double scale, wave_s;
+};
 
 /* Operations of one sample's gradient, with full lanes, in the order that this head wants. */
 static double gradient_flop(const struct qr_model *m, bool *ret_streams) {
     const struct qr_sim_plan *plan = qr_model_plan(m);
-    const struct qr_sim_report_options opt = {.n_samples = qr_sim_lanes_are_samples(plan) ? 16 : 1, .head_known = qr_model_head_known(m)};
+    const struct qr_sim_report_options opt = {.n_samples = qr_sim_lanes_are_samples(plan) ? 16 : 1,
+                                              .head_known = qr_model_head_known(m)};
     struct qr_sim_report *r = qr_sim_report_new(plan, &opt);
     double flop = r->flop / (double)opt.n_samples;
     *ret_streams = strcmp(r->engine, "streaming") == 0;
@@ -219,24 +256,28 @@ static double gradient_flop(const struct qr_model *m, bool *ret_streams) {
     return flop;
 }
 
-static enum qr_code choose_timing(const struct qr_validation *v, struct timing *ret, struct qr_err *err) {
+static enum qr_code choose_timing(const struct qr_validation *v, struct timing *ret,
+                                  struct qr_err *err) {
     const struct qr_workload *l = &v->load;
     const struct qr_sim_plan *plan = qr_model_plan(l->model);
-    uint64_t size = v->job->micro_batch_size, n_train = l->data.n_train, batch = v->facts.batch_size < n_train ? v->facts.batch_size : n_train;
+    uint64_t size = v->job->micro_batch_size, n_train = l->data.n_train,
+             batch = v->facts.batch_size < n_train ? v->facts.batch_size : n_train;
     uint64_t wave = v->facts.lanes * size < batch ? v->facts.lanes * size : batch, part = 1;
     double flop_per_s;
     *ret = (struct timing){.kind = QR_TIMING_MEASURED, .samples = wave, .scale = 1};
     if (!plan) return QR_OK;
     bool streams;
     double flop = gradient_flop(l->model, &streams);
-    struct qr_sim_options small = {.precision = v->job->precision, .engine = streams ? QR_ENGINE_AUTO : QR_ENGINE_STATEVECTOR};
+    struct qr_sim_options small = {.precision = v->job->precision,
+                                   .engine = streams ? QR_ENGINE_AUTO : QR_ENGINE_STATEVECTOR};
     enum qr_code code = qr_isa_parse(v->settings.isa, &small.isa, err);
     if (code == QR_OK) code = qr_yardstick(&small, &flop_per_s, err);
     if (code != QR_OK) return code;
     double threads_each = (double)l->n_threads / v->facts.lanes;
     double sample_s = flop * (double)qr_model_n_filters(l->model) / (flop_per_s * threads_each);
     if (size > batch) size = batch;
-    if (qr_sim_lanes_are_samples(plan)) part = size < 16 ? size : 16; /* one of them takes as long as 16 */
+    /* one of them takes as long as 16 */
+    if (qr_sim_lanes_are_samples(plan)) part = size < 16 ? size : 16;
     if (sample_s * (double)size <= run_at_most_s) return QR_OK;
     ret->scale = (double)size / (double)part;
     ret->samples = part;
@@ -245,7 +286,8 @@ static enum qr_code choose_timing(const struct qr_validation *v, struct timing *
     return QR_OK;
 }
 
-static enum qr_code run_waves(struct qr_validation *v, struct measurement *m, const struct timing *t, struct qr_err *err) {
+static enum qr_code run_waves(struct qr_validation *v, struct measurement *m,
+                              const struct timing *t, struct qr_err *err) {
     struct qr_estimate_facts *f = &v->facts;
     const qr_fixed *vector;
     m->work = (struct qr_step_work){.kind = QR_REDUCTION_TRAIN, .range = {0, t->samples}};
@@ -261,7 +303,13 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
     struct qr_estimate_facts *f = &v->facts;
     struct qr_pool *pool = qr_pool_new(l->n_threads);
     const struct qr_stepper_options opt = {
-        .model = l->model, .data = &l->data, .micro_batch_size = v->job->micro_batch_size, .rank = 0, .n_members = 1, .pool = pool, .clock = &qr_clock_monotonic,
+        .model = l->model,
+        .data = &l->data,
+        .micro_batch_size = v->job->micro_batch_size,
+        .rank = 0,
+        .n_members = 1,
+        .pool = pool,
+        .clock = &qr_clock_monotonic,
     };
     struct measurement m = {0};
     struct timing t;
@@ -272,7 +320,8 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
         qr_stepper_prepare(m.stepper, l->initial);
         if (t.kind == QR_TIMING_ESTIMATED) {
             f->train_wave_s = t.wave_s;
-            f->validate_wave_s = t.wave_s / 3; /* a gradient costs about three simulations (sim/sim.h) */
+            /* a gradient costs about three simulations (sim/sim.h) */
+            f->validate_wave_s = t.wave_s / 3;
         } else code = run_waves(v, &m, &t, err);
         if (code == QR_OK) f->own_s = own_s(v, m.stepper, zero);
         if (code == QR_OK) v->timing = t.kind;
@@ -288,9 +337,16 @@ static void estimate(struct qr_validation *v, int64_t message_ns) {
     struct qr_err err;
     v->epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
     v->facts = (struct qr_estimate_facts){
-        .n_train = l->data.n_train, .n_validate = l->data.n_samples - l->data.n_train, .batch_size = v->job->train.batch_size,
-        .micro_batch_size = v->job->micro_batch_size, .epochs = v->epochs, .n_params = qr_model_n_params(l->model), .n_sums = qr_model_n_sums(l->model),
-        .lanes = qr_model_micro_batches_in_parallel(l->model) ? l->n_threads : 1, .message_s = (double)message_ns / 1e9, .bytes_per_s = assumed_bytes_per_s,
+        .n_train = l->data.n_train,
+        .n_validate = l->data.n_samples - l->data.n_train,
+        .batch_size = v->job->train.batch_size,
+        .micro_batch_size = v->job->micro_batch_size,
+        .epochs = v->epochs,
+        .n_params = qr_model_n_params(l->model),
+        .n_sums = qr_model_n_sums(l->model),
+        .lanes = qr_model_micro_batches_in_parallel(l->model) ? l->n_threads : 1,
+        .message_s = (double)message_ns / 1e9,
+        .bytes_per_s = assumed_bytes_per_s,
         .allreduce = qr_ring_allreduce(&v->settings),
     };
     if (measure(v, &err) != QR_OK) {
@@ -310,9 +366,11 @@ static bool in_hdf5(const char *url) {
 
 static void weigh(struct qr_validation *v) {
     const struct qr_memory_process process = {
-        .workers = v->has_identity && v->identity.n_peers ? (unsigned)v->identity.n_peers : 1, .tls = qr_tls_given(&v->settings),
+        .workers = v->has_identity && v->identity.n_peers ? (unsigned)v->identity.n_peers : 1,
+        .tls = qr_tls_given(&v->settings),
         .hdf5 = in_hdf5(v->weights_url) || in_hdf5(v->job->train.initial_weights),
-        .bucket = qr_url_remote(v->weights_url) || qr_url_remote(v->checkpoints_url) || qr_url_remote(v->logdir),
+        .bucket = qr_url_remote(v->weights_url) || qr_url_remote(v->checkpoints_url) ||
+                  qr_url_remote(v->logdir),
     };
     v->memory = qr_workload_memory(&v->load, &process);
 }
@@ -323,7 +381,8 @@ static bool read_job(struct qr_validation *v, char *const *environment, const st
     char *unknown[8];
     size_t n_unknown = 0;
     struct qr_err err;
-    enum qr_code code = qr_settings_environment(&v->settings, environment, unknown, 8, &n_unknown, &err);
+    enum qr_code code =
+        qr_settings_environment(&v->settings, environment, unknown, 8, &n_unknown, &err);
     for (size_t i = 0; i < n_unknown; i++) {
         if (code == QR_OK) qr_warn(log, "qring", "%s", unknown[i]);
         free(unknown[i]);
@@ -335,8 +394,9 @@ static bool read_job(struct qr_validation *v, char *const *environment, const st
     return code == QR_OK;
 }
 
-enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, int64_t message_ns, double price, const struct qr_log *log,
-                         struct qr_validation *ret, struct qr_err *err) {
+enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, int64_t message_ns,
+                         double price, const struct qr_log *log, struct qr_validation *ret,
+                         struct qr_err *err) {
     struct qr_validation v = {.price = price};
     struct qr_err why;
     qr_settings_init(&v.settings);
@@ -350,7 +410,9 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
         if (doubt) qr_warn(log, "qring", "%s", doubt);
         check_ring(&v, environment);
         check_outputs(&v, log);
-        code = qr_workload_load(v.job, v.settings.isa, v.settings.threads > 0 ? (unsigned)v.settings.threads : 0, &v.load, &why);
+        code = qr_workload_load(v.job, v.settings.isa,
+                                v.settings.threads > 0 ? (unsigned)v.settings.threads : 0, &v.load,
+                                &why);
         v.has_load = code == QR_OK;
         if (v.has_load) weigh(&v);
         if (code == QR_OK) code = qr_workload_trainable(&v.load, &why);

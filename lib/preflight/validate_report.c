@@ -3,17 +3,20 @@
 #include "base/mem.h"
 #include "preflight/validate.h"
 
-/* The rows that people want to see: powers of two and half-way, the ring as it is, what pays off. */
+/* The rows that people want to see: powers of two and half-way, the ring as it is, what pays off.
+ */
 static bool is_shown(const struct qr_validation *v, unsigned n) {
     unsigned odd = n;
     while (odd % 2 == 0) odd /= 2;
-    return odd == 1 || (odd == 3 && n <= 12) || n == v->best || n == v->identity.n_peers || n == v->max_workers;
+    return odd == 1 || (odd == 3 && n <= 12) || n == v->best || n == v->identity.n_peers ||
+           n == v->max_workers;
 }
 
 /* Beyond one worker a micro-batch there is nothing to gain. */
 static unsigned last_row(const struct qr_validation *v) {
     const struct qr_estimate_facts *f = &v->facts;
-    uint64_t batch = f->batch_size < f->n_train ? f->batch_size : f->n_train, micro_batches = (batch + f->micro_batch_size - 1) / f->micro_batch_size;
+    uint64_t batch = f->batch_size < f->n_train ? f->batch_size : f->n_train,
+             micro_batches = (batch + f->micro_batch_size - 1) / f->micro_batch_size;
     uint64_t last = micro_batches > v->identity.n_peers ? micro_batches : v->identity.n_peers;
     if (last < 4) last = 4;
     return last < v->max_workers ? (unsigned)last : v->max_workers;
@@ -27,31 +30,44 @@ static void put_seconds(struct qr_buf *b, double s) {
     else qr_buf_printf(b, "%.4g h", s / 3600);
 }
 
-static void put_bytes(struct qr_buf *b, uint64_t n) { qr_buf_printf(b, "%.1f MiB", (double)n / 1048576); }
+static void put_bytes(struct qr_buf *b, uint64_t n) {
+    qr_buf_printf(b, "%.1f MiB", (double)n / 1048576);
+}
 
-static double cost(const struct qr_validation *v, const struct qr_estimate_row *r) { return r->pod_hours * v->load.n_threads * v->price; }
+static double cost(const struct qr_validation *v, const struct qr_estimate_row *r) {
+    return r->pod_hours * v->load.n_threads * v->price;
+}
 
 static void ring_text(const struct qr_validation *v, struct qr_buf *b) {
     const struct qr_identity *id = &v->identity;
     size_t missing = 0;
     if (id->role == QR_ROLE_SINGLE) qr_buf_printf(b, "ring        a single worker (%s)\n", id->why);
-    else if (id->index < 0) qr_buf_printf(b, "ring        this process is no worker but %s (%s)\n", qr_role_name(id->role), id->why);
-    else qr_buf_printf(b, "ring        %s, index %d, at %s (%s)\n", qr_role_name(id->role), id->index, id->address, id->why);
+    else if (id->index < 0)
+        qr_buf_printf(b, "ring        this process is no worker but %s (%s)\n",
+                      qr_role_name(id->role), id->why);
+    else
+        qr_buf_printf(b, "ring        %s, index %d, at %s (%s)\n", qr_role_name(id->role),
+                      id->index, id->address, id->why);
     for (size_t i = 0; i < v->n_names; i++) {
         const struct qr_peer_name *p = &v->names[i];
         if (p->address) qr_buf_printf(b, "  worker %-3zu%s -> %s\n", i, p->peer, p->address);
         else if (p->must) qr_buf_printf(b, "  worker %-3zu%s -> no address\n", i, p->peer);
         else missing++;
     }
-    if (missing) qr_buf_printf(b, "  and %zu candidates of the template without an address, which is fine\n", missing);
+    if (missing)
+        qr_buf_printf(b, "  and %zu candidates of the template without an address, which is fine\n",
+                      missing);
 }
 
 static void load_text(const struct qr_validation *v, struct qr_buf *b) {
     const struct qr_workload *l = &v->load;
     const struct qr_memory_estimate *m = &v->memory;
-    qr_buf_printf(b, "data        %zu samples train, %zu validate; batches of %llu in micro-batches of %zu\n", l->data.n_train, l->data.n_samples - l->data.n_train,
-                  (unsigned long long)v->job->train.batch_size, v->job->micro_batch_size);
-    qr_buf_printf(b, "model       %zu parameters%s%s\n", qr_model_n_params(l->model), l->initial_from_file ? ", beginning with " : "",
+    qr_buf_printf(
+        b, "data        %zu samples train, %zu validate; batches of %llu in micro-batches of %zu\n",
+        l->data.n_train, l->data.n_samples - l->data.n_train,
+        (unsigned long long)v->job->train.batch_size, v->job->micro_batch_size);
+    qr_buf_printf(b, "model       %zu parameters%s%s\n", qr_model_n_params(l->model),
+                  l->initial_from_file ? ", beginning with " : "",
                   l->initial_from_file ? v->job->train.initial_weights : "");
     qr_buf_puts(b, "memory      ");
     put_bytes(b, m->total);
@@ -73,15 +89,18 @@ static void load_text(const struct qr_validation *v, struct qr_buf *b) {
 }
 
 static void advice_text(const struct qr_validation *v, struct qr_buf *b) {
-    struct qr_estimate_row one = qr_estimate_row(&v->facts, 1), best = qr_estimate_row(&v->facts, v->best);
-    qr_buf_printf(b, "%u worker%s off most: a step takes ", v->best, v->best == 1 ? " pays" : "s pay");
+    struct qr_estimate_row one = qr_estimate_row(&v->facts, 1),
+                           best = qr_estimate_row(&v->facts, v->best);
+    qr_buf_printf(b, "%u worker%s off most: a step takes ", v->best,
+                  v->best == 1 ? " pays" : "s pay");
     put_seconds(b, one.step_s);
     if (v->best > 1) {
         qr_buf_puts(b, " on one and ");
         put_seconds(b, best.step_s);
         qr_buf_printf(b, " on %u", v->best);
     }
-    qr_buf_puts(b, v->best > 1 ? ", a message between pods about " : " and a message between pods about ");
+    qr_buf_puts(b, v->best > 1 ? ", a message between pods about "
+                               : " and a message between pods about ");
     put_seconds(b, v->facts.message_s);
     qr_buf_puts(b, "\n");
 }
@@ -89,7 +108,9 @@ static void advice_text(const struct qr_validation *v, struct qr_buf *b) {
 static const char *timing_text(enum qr_timing t) {
     switch (t) {
     case QR_TIMING_SCALED: return "from a part of a micro-batch measured here";
-    case QR_TIMING_ESTIMATED: return "estimated from the number of operations and a small circuit's speed here (maybe twice or half as much)";
+    case QR_TIMING_ESTIMATED:
+        return "estimated from the number of operations and a small circuit's speed here (maybe "
+               "twice or half as much)";
     default: return "measured here";
     }
 }
@@ -101,20 +122,24 @@ static const char *timing_name(enum qr_timing t) {
 
 static void time_text(const struct qr_validation *v, struct qr_buf *b) {
     const struct qr_estimate_facts *f = &v->facts;
-    qr_buf_printf(b, "time        %u micro-batch%s at a time: ", f->lanes, f->lanes == 1 ? "" : "es");
+    qr_buf_printf(b, "time        %u micro-batch%s at a time: ", f->lanes,
+                  f->lanes == 1 ? "" : "es");
     put_seconds(b, f->train_wave_s);
-    qr_buf_printf(b, ", %s with %u thread%s; assumed between pods: ", timing_text(v->timing), v->load.n_threads,
-                  v->load.n_threads == 1 ? "" : "s");
+    qr_buf_printf(b, ", %s with %u thread%s; assumed between pods: ", timing_text(v->timing),
+                  v->load.n_threads, v->load.n_threads == 1 ? "" : "s");
     put_seconds(b, f->message_s);
-    qr_buf_printf(b, " a message, %.3g GB/s\n            %llu epoch%s, without start and end\n\n", f->bytes_per_s / 1e9, (unsigned long long)v->epochs, v->epochs == 1 ? "" : "s");
-    qr_buf_printf(b, "  workers  a step      speed-up  all         pod-hours%s\n", v->price >= 0 ? "     cost" : "");
+    qr_buf_printf(b, " a message, %.3g GB/s\n            %llu epoch%s, without start and end\n\n",
+                  f->bytes_per_s / 1e9, (unsigned long long)v->epochs, v->epochs == 1 ? "" : "s");
+    qr_buf_printf(b, "  workers  a step      speed-up  all         pod-hours%s\n",
+                  v->price >= 0 ? "     cost" : "");
     for (unsigned n = 1; n <= last_row(v); n++) {
         struct qr_buf step = {0}, all = {0};
         if (!is_shown(v, n) && n != last_row(v)) continue;
         struct qr_estimate_row r = qr_estimate_row(f, n);
         put_seconds(&step, r.step_s);
         put_seconds(&all, r.total_s);
-        qr_buf_printf(b, "%c %7u  %-10s  %8.2f  %-10s  %-9.4g", n == v->best ? '*' : ' ', n, qr_buf_string(&step), r.speedup, qr_buf_string(&all), r.pod_hours);
+        qr_buf_printf(b, "%c %7u  %-10s  %8.2f  %-10s  %-9.4g", n == v->best ? '*' : ' ', n,
+                      qr_buf_string(&step), r.speedup, qr_buf_string(&all), r.pod_hours);
         if (v->price >= 0) qr_buf_printf(b, "  %7.4g", cost(v, &r));
         qr_buf_puts(b, "\n");
         qr_buf_free(&step);
@@ -122,18 +147,24 @@ static void time_text(const struct qr_validation *v, struct qr_buf *b) {
     }
     qr_buf_puts(b, "\n");
     advice_text(v, b);
-    if (v->price >= 0) qr_buf_printf(b, "cost: pod-hours x %u CPU%s x %g\n", v->load.n_threads, v->load.n_threads == 1 ? "" : "s", v->price);
+    if (v->price >= 0)
+        qr_buf_printf(b, "cost: pod-hours x %u CPU%s x %g\n", v->load.n_threads,
+                      v->load.n_threads == 1 ? "" : "s", v->price);
 }
 
 void qr_validation_text(const struct qr_validation *v, struct qr_buf *b) {
     if (v->job) qr_buf_printf(b, "job         %s\n", v->job->name);
     if (v->has_identity) ring_text(v, b);
-    if (v->outputs_good) qr_buf_printf(b, "results     %s can be written, and %s\n", v->out, v->weights_url);
+    if (v->outputs_good)
+        qr_buf_printf(b, "results     %s can be written, and %s\n", v->out, v->weights_url);
     if (v->has_load) load_text(v, b);
     if (v->timing != QR_TIMING_NONE) time_text(v, b);
     if (!v->n_findings) qr_buf_puts(b, "Nothing was found that would stop it.\n");
-    else qr_buf_printf(b, "\n%zu thing%s would stop it:\n", v->n_findings, v->n_findings == 1 ? "" : "s");
-    for (size_t i = 0; i < v->n_findings; i++) qr_buf_printf(b, "  - %s\n", v->findings[i].sentence);
+    else
+        qr_buf_printf(b, "\n%zu thing%s would stop it:\n", v->n_findings,
+                      v->n_findings == 1 ? "" : "s");
+    for (size_t i = 0; i < v->n_findings; i++)
+        qr_buf_printf(b, "  - %s\n", v->findings[i].sentence);
 }
 
 /* ---- for programs ---- */
@@ -161,7 +192,8 @@ static void ring_json(const struct qr_validation *v, struct qr_json_writer *w) {
     put_text(w, "source", qr_identity_source_name(v->identity.source));
     put_text(w, "role", qr_role_name(v->identity.role));
     qr_json_put_key(w, "index");
-    if (v->identity.index < 0) qr_json_put_null(w); /* outside the ring, as --print-identity has it */
+    /* outside the ring, as --print-identity has it */
+    if (v->identity.index < 0) qr_json_put_null(w);
     else qr_json_put_i64(w, v->identity.index);
     qr_json_put_key(w, "peers");
     qr_json_open(w, '[');

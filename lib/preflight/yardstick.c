@@ -10,7 +10,8 @@ enum { QUBITS = 16 };
 static const int64_t for_ns = QR_SECOND / 10;
 
 /* The fastest of several: 0.5 ms each, or 4 ms by the statevector engine. */
-static int64_t gradient_ns(const struct qr_sim_plan *plan, size_t n_params, struct qr_sim_workspace *ws) {
+static int64_t gradient_ns(const struct qr_sim_plan *plan, size_t n_params,
+                           struct qr_sim_workspace *ws) {
     static const double x[QUBITS] = {0.7};
     double *theta = qr_xcalloc(n_params + 1, sizeof *theta), direction = 1, scale = 1, z = 0;
     qr_fixed *gradient = qr_xcalloc(n_params + 1, sizeof *gradient);
@@ -47,7 +48,9 @@ enum qr_code qr_yardstick(const struct qr_sim_options *opt, double *ret, struct 
     }
     if (code == QR_OK) code = qr_sim_compile(circuit, &last, 1, opt, &plan, err);
     if (code == QR_OK) code = qr_sim_workspace_new(plan, 1, &ws, err);
-    if (code == QR_OK) *ret = qr_sim_facts(plan).flop_per_gradient * 1e9 / (double)gradient_ns(plan, circuit->n_params, ws);
+    if (code == QR_OK)
+        *ret = qr_sim_facts(plan).flop_per_gradient * 1e9 /
+               (double)gradient_ns(plan, circuit->n_params, ws);
     qr_sim_workspace_free(ws);
     qr_sim_plan_free(plan);
     qr_observable_fini(&last);

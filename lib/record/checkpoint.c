@@ -15,9 +15,17 @@
 #define FORMAT_NAME "qring-checkpoint/"
 #define WHOLE_KEY "\"crc32c\":\""
 #define CHECK_KEY "\"check\":\""
-enum { CRC_CHARS = 8, OWN_METADATA = 9, NUMBER_CHARS = 24, HASH_CHARS = 64, DIGEST_CHARS = 32, MAX_STATE_VALUES = 1 << 27 };
+enum {
+    CRC_CHARS = 8,
+    OWN_METADATA = 9,
+    NUMBER_CHARS = 24,
+    HASH_CHARS = 64,
+    DIGEST_CHARS = 32,
+    MAX_STATE_VALUES = 1 << 27
+};
 
-const char *const qr_checkpoint_others[] = {"optimizer/", "epoch/", "early_stopping/", "validation/", NULL};
+const char *const qr_checkpoint_others[] = {"optimizer/", "epoch/", "early_stopping/",
+                                            "validation/", NULL};
 
 void qr_checkpoint_fini(struct qr_checkpoint *c) {
     qr_tensors_free(&c->tensors);
@@ -26,9 +34,13 @@ void qr_checkpoint_fini(struct qr_checkpoint *c) {
 
 /* ---- checksums ---- */
 
-static void crc_text(uint32_t crc, char ret[CRC_CHARS + 1]) { snprintf(ret, CRC_CHARS + 1, "%08" PRIx32, crc); }
+static void crc_text(uint32_t crc, char ret[CRC_CHARS + 1]) {
+    snprintf(ret, CRC_CHARS + 1, "%08" PRIx32, crc);
+}
 
-static bool is_hex(const char *s, size_t n) { return strspn(s, "0123456789abcdef") == n && s[n] == 0; }
+static bool is_hex(const char *s, size_t n) {
+    return strspn(s, "0123456789abcdef") == n && s[n] == 0;
+}
 
 static bool crc_value(const char *s, uint32_t *ret) {
     uint32_t v = 0;
@@ -78,21 +90,27 @@ void qr_checkpoint_digest(const struct qr_checkpoint *c, char ret[33]) {
     for (size_t i = 0; i < c->n_digested && i < c->tensors.n; i++) {
         const struct qr_tensor *t = &c->tensors.v[i];
         uint8_t *at = qr_buf_grow(&b, 8 * t->n);
-        for (size_t k = 0; at && k < t->n; k++) qr_set_u64le(at + 8 * k, qr_bits_of_double(t->values[k]));
+        for (size_t k = 0; at && k < t->n; k++)
+            qr_set_u64le(at + 8 * k, qr_bits_of_double(t->values[k]));
     }
     qr_xxh3(b.p, b.n, digest);
     qr_hex(digest, sizeof digest, ret);
-    if (!qr_buf_ok(&b)) memset(ret, '0', DIGEST_CHARS); /* larger than any state that is saved: no file has this digest */
+    /* larger than any state that is saved: no file has this digest */
+    if (!qr_buf_ok(&b)) memset(ret, '0', DIGEST_CHARS);
     qr_buf_free(&b);
 }
 
 /* ---- the file ---- */
 
-enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *ret, uint32_t *ret_crc32c, struct qr_err *err) {
-    char step[NUMBER_CHARS], epoch[NUMBER_CHARS], reductions[NUMBER_CHARS], digested[NUMBER_CHARS], format[48], digest[33];
+enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *ret,
+                                  uint32_t *ret_crc32c, struct qr_err *err) {
+    char step[NUMBER_CHARS], epoch[NUMBER_CHARS], reductions[NUMBER_CHARS], digested[NUMBER_CHARS],
+        format[48], digest[33];
     qr_checkpoint_digest(c, digest);
     if (strcmp(digest, c->digest) != 0)
-        return qr_fail(err, QR_INTERNAL, "the state of step %" PRIu64 " has digest %s and should have %s: it was damaged in memory",
+        return qr_fail(err, QR_INTERNAL,
+                       "the state of step %" PRIu64
+                       " has digest %s and should have %s: it was damaged in memory",
                        c->step, digest, c->digest);
     snprintf(step, sizeof step, "%" PRIu64, c->step);
     snprintf(epoch, sizeof epoch, "%" PRIu64, c->epoch);
@@ -101,13 +119,15 @@ enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *
     snprintf(format, sizeof format, FORMAT_NAME "%d", (int)QR_CHECKPOINT_FORMAT);
     struct qr_metadata *m = qr_xcalloc(OWN_METADATA + c->tensors.n, sizeof *m);
     const struct qr_metadata own[OWN_METADATA] = {
-        {"format", format}, {"contract", c->contract}, {"job_hash", c->job_hash}, {"step", step}, {"epoch", epoch}, {"pass", reductions},
-        {"digest", c->digest}, {"digested", digested}, {"crc32c", "00000000"}};
+        {"format", format},    {"contract", c->contract}, {"job_hash", c->job_hash},
+        {"step", step},        {"epoch", epoch},          {"pass", reductions},
+        {"digest", c->digest}, {"digested", digested},    {"crc32c", "00000000"}};
     memcpy(m, own, sizeof own);
-    char (*crc)[CRC_CHARS + 1] = qr_xcalloc(c->tensors.n + 1, sizeof *crc);
+    char(*crc)[CRC_CHARS + 1] = qr_xcalloc(c->tensors.n + 1, sizeof *crc);
     for (size_t i = 0; i < c->tensors.n; i++) {
         crc_text(tensor_crc(&c->tensors.v[i]), crc[i]);
-        m[OWN_METADATA + i] = (struct qr_metadata){qr_xasprintf("crc32c/%s", c->tensors.v[i].name), crc[i]};
+        m[OWN_METADATA + i] =
+            (struct qr_metadata){qr_xasprintf("crc32c/%s", c->tensors.v[i].name), crc[i]};
     }
     size_t begin = ret->n;
     qr_safetensors_write(&c->tensors, m, OWN_METADATA + c->tensors.n, ret);
@@ -115,7 +135,8 @@ enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *
     free(m);
     free(crc);
     if (!qr_buf_ok(ret))
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "the state of step %" PRIu64 " is larger than a file of 1 GiB", c->step);
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                       "the state of step %" PRIu64 " is larger than a file of 1 GiB", c->step);
     const uint8_t *key = memmem(ret->p + begin, ret->n - begin, WHOLE_KEY, strlen(WHOLE_KEY));
     QR_ASSERT(key != NULL);
     crc_put(ret, begin, (size_t)(key - ret->p) + strlen(WHOLE_KEY));
@@ -130,7 +151,9 @@ static const char *text_of(const struct qr_json *metadata, const char *key) {
 
 bool qr_checkpoint_is(struct qr_bytes file) {
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
-    if (qr_safetensors_header(file, "", &root, NULL) != QR_OK || qr_json_type(root) != QR_JSON_OBJECT) return false;
+    if (qr_safetensors_header(file, "", &root, NULL) != QR_OK ||
+        qr_json_type(root) != QR_JSON_OBJECT)
+        return false;
     const struct qr_json *metadata = qr_json_get(root, "__metadata__");
     if (!metadata || qr_json_type(metadata) != QR_JSON_OBJECT) return false;
     return strncmp(text_of(metadata, "format"), FORMAT_NAME, strlen(FORMAT_NAME)) == 0;
@@ -140,12 +163,15 @@ bool qr_checkpoint_is(struct qr_bytes file) {
 static enum qr_code header_damaged(const char *what, struct qr_err *err) {
     struct qr_err why = *err;
     size_t n = strlen(what);
-    const char *reason = strncmp(why.msg, what, n) == 0 && why.msg[n] == ':' ? why.msg + n + 2 : why.msg;
-    return qr_fail(err, why.code, "%s is damaged: its header does not fit the rest (%s)", what, reason);
+    const char *reason =
+        strncmp(why.msg, what, n) == 0 && why.msg[n] == ':' ? why.msg + n + 2 : why.msg;
+    return qr_fail(err, why.code, "%s is damaged: its header does not fit the rest (%s)", what,
+                   reason);
 }
 
 /* The whole file's checksum, at whole_at, would fit if these digits stood at `at`. */
-static bool would_fit(struct qr_bytes file, size_t whole_at, size_t at, const char digits[CRC_CHARS + 1]) {
+static bool would_fit(struct qr_bytes file, size_t whole_at, size_t at,
+                      const char digits[CRC_CHARS + 1]) {
     const bool first = at < whole_at;
     const size_t low = first ? at : whole_at, high = first ? whole_at : at;
     char want[CRC_CHARS + 1];
@@ -166,13 +192,15 @@ static size_t digits_of(struct qr_bytes file, const char *key) {
     return at + CRC_CHARS <= header ? at : 0;
 }
 
-/* The bytes of this tensor are not as its checksum in the header says, and it is not the header that is wrong. */
+/* The bytes of this tensor are not as its checksum in the header says, and it is not the header
+ * that is wrong. */
 static bool tensor_damaged(struct qr_bytes file, const struct qr_tensor *t) {
     char crc[CRC_CHARS + 1];
     qr_auto(qr_free_p) char *key = qr_xasprintf("\"crc32c/%s\":\"", t->name);
     size_t at = digits_of(file, key), whole_at = digits_of(file, WHOLE_KEY);
     crc_text(tensor_crc(t), crc);
-    return at && memcmp(file.p + at, crc, CRC_CHARS) != 0 && !(whole_at && would_fit(file, whole_at, at, crc));
+    return at && memcmp(file.p + at, crc, CRC_CHARS) != 0 &&
+           !(whole_at && would_fit(file, whole_at, at, crc));
 }
 
 /* The file is not what was written: which part of it? */
@@ -183,35 +211,51 @@ static enum qr_code name_damage(struct qr_bytes file, const char *what, struct q
     const char *name = NULL;
     for (size_t i = 0; i < t.n && !name; i++)
         if (tensor_damaged(file, &t.v[i])) name = t.v[i].name;
-    if (name) code = qr_fail(err, QR_DATA_LOSS, "%s is damaged: the bytes of tensor '%.100s' do not have their crc32c", what, name);
-    else code = qr_fail(err, QR_DATA_LOSS, "%s is damaged: its header is not as it was written", what);
+    if (name)
+        code = qr_fail(err, QR_DATA_LOSS,
+                       "%s is damaged: the bytes of tensor '%.100s' do not have their crc32c", what,
+                       name);
+    else
+        code =
+            qr_fail(err, QR_DATA_LOSS, "%s is damaged: its header is not as it was written", what);
     qr_tensors_free(&t);
     return code;
 }
 
 /* Checksum and format; OK: the bytes are those that this version wrote. */
-static enum qr_code check_bytes(struct qr_bytes file, const struct qr_json *metadata, const char *what, struct qr_err *err) {
+static enum qr_code check_bytes(struct qr_bytes file, const struct qr_json *metadata,
+                                const char *what, struct qr_err *err) {
     size_t at = digits_of(file, WHOLE_KEY);
     if (!at || !crc_fits(file, at)) return name_damage(file, what, err);
     const char *format = text_of(metadata, "format");
     uint64_t version = 0;
-    if (strncmp(format, FORMAT_NAME, strlen(FORMAT_NAME)) != 0 || !qr_parse_u64(format + strlen(FORMAT_NAME), &version) || version == 0)
+    if (strncmp(format, FORMAT_NAME, strlen(FORMAT_NAME)) != 0 ||
+        !qr_parse_u64(format + strlen(FORMAT_NAME), &version) || version == 0)
         return qr_fail(err, QR_DATA_LOSS, "%s is no checkpoint", what);
     if (version > QR_CHECKPOINT_FORMAT)
         return qr_fail(err, QR_UNIMPLEMENTED,
-                       "%s is a checkpoint of format %" PRIu64 ", written by a later version of this program; this one knows "
-                       "format %d: run the later one", what, version, (int)QR_CHECKPOINT_FORMAT);
+                       "%s is a checkpoint of format %" PRIu64
+                       ", written by a later version of this program; this one knows "
+                       "format %d: run the later one",
+                       what, version, (int)QR_CHECKPOINT_FORMAT);
     return QR_OK;
 }
 
-static enum qr_code read_fields(const struct qr_json *metadata, const char *what, struct qr_checkpoint *c, struct qr_err *err) {
-    const char *contract = text_of(metadata, "contract"), *hash = text_of(metadata, "job_hash"), *digest = text_of(metadata, "digest");
+static enum qr_code read_fields(const struct qr_json *metadata, const char *what,
+                                struct qr_checkpoint *c, struct qr_err *err) {
+    const char *contract = text_of(metadata, "contract"), *hash = text_of(metadata, "job_hash"),
+               *digest = text_of(metadata, "digest");
     uint64_t digested = 0;
-    if (strlen(contract) >= sizeof c->contract || !is_hex(hash, HASH_CHARS) || !is_hex(digest, DIGEST_CHARS) ||
-        !qr_parse_u64(text_of(metadata, "step"), &c->step) || !qr_parse_u64(text_of(metadata, "epoch"), &c->epoch) ||
-        !qr_parse_u64(text_of(metadata, "pass"), &c->reductions) || !qr_parse_u64(text_of(metadata, "digested"), &digested) ||
-        c->step >> 53 || c->epoch >> 53 || c->reductions >> 53)
-        return qr_fail(err, QR_DATA_LOSS, "%s: its metadata lack contract, job_hash, step, epoch, pass, digest or digested", what);
+    if (strlen(contract) >= sizeof c->contract || !is_hex(hash, HASH_CHARS) ||
+        !is_hex(digest, DIGEST_CHARS) || !qr_parse_u64(text_of(metadata, "step"), &c->step) ||
+        !qr_parse_u64(text_of(metadata, "epoch"), &c->epoch) ||
+        !qr_parse_u64(text_of(metadata, "pass"), &c->reductions) ||
+        !qr_parse_u64(text_of(metadata, "digested"), &digested) || c->step >> 53 ||
+        c->epoch >> 53 || c->reductions >> 53)
+        return qr_fail(
+            err, QR_DATA_LOSS,
+            "%s: its metadata lack contract, job_hash, step, epoch, pass, digest or digested",
+            what);
     snprintf(c->contract, sizeof c->contract, "%s", contract);
     memcpy(c->job_hash, hash, HASH_CHARS + 1);
     memcpy(c->digest, digest, DIGEST_CHARS + 1);
@@ -219,7 +263,8 @@ static enum qr_code read_fields(const struct qr_json *metadata, const char *what
     return QR_OK;
 }
 
-enum qr_code qr_checkpoint_decode(struct qr_bytes file, const char *what, struct qr_checkpoint *ret, struct qr_err *err) {
+enum qr_code qr_checkpoint_decode(struct qr_bytes file, const char *what, struct qr_checkpoint *ret,
+                                  struct qr_err *err) {
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
     struct qr_checkpoint c = {0};
     char digest[33];
@@ -227,7 +272,8 @@ enum qr_code qr_checkpoint_decode(struct qr_bytes file, const char *what, struct
     if (!err) err = &own;
     enum qr_code code = qr_safetensors_header(file, what, &root, err);
     if (code != QR_OK) return header_damaged(what, err);
-    const struct qr_json *metadata = qr_json_type(root) == QR_JSON_OBJECT ? qr_json_get(root, "__metadata__") : NULL;
+    const struct qr_json *metadata =
+        qr_json_type(root) == QR_JSON_OBJECT ? qr_json_get(root, "__metadata__") : NULL;
     if (metadata && qr_json_type(metadata) != QR_JSON_OBJECT) metadata = NULL;
     code = check_bytes(file, metadata, what, err);
     if (code == QR_OK) code = qr_safetensors_read(file, what, &c.tensors, err);
@@ -235,7 +281,9 @@ enum qr_code qr_checkpoint_decode(struct qr_bytes file, const char *what, struct
     if (code == QR_OK) {
         qr_checkpoint_digest(&c, digest);
         if (strcmp(digest, c.digest) != 0)
-            code = qr_fail(err, QR_DATA_LOSS, "%s: its state has digest %s, and its metadata say %s", what, digest, c.digest);
+            code =
+                qr_fail(err, QR_DATA_LOSS, "%s: its state has digest %s, and its metadata say %s",
+                        what, digest, c.digest);
     }
     if (code == QR_OK) *ret = c;
     else qr_checkpoint_fini(&c);
@@ -244,8 +292,10 @@ enum qr_code qr_checkpoint_decode(struct qr_bytes file, const char *what, struct
 
 /* ---- LATEST ---- */
 
-void checkpoint_name(const char *job_hash, uint64_t step, const char *digest, char *ret, size_t cap) {
-    snprintf(ret, cap, "%.*s-%016" PRIu64 "-%s.safetensors", (int)CHECKPOINT_HASH_CHARS, job_hash, step, digest);
+void checkpoint_name(const char *job_hash, uint64_t step, const char *digest, char *ret,
+                     size_t cap) {
+    snprintf(ret, cap, "%.*s-%016" PRIu64 "-%s.safetensors", (int)CHECKPOINT_HASH_CHARS, job_hash,
+             step, digest);
 }
 
 static void put_text(struct qr_json_writer *w, const char *key, const char *value) {
@@ -257,7 +307,8 @@ static void put_number(struct qr_json_writer *w, const char *key, uint64_t value
     qr_json_put_i64(w, (int64_t)value);
 }
 
-/* The checksum comes last and stays so in every version: a reader can tell a later version from damage. */
+/* The checksum comes last and stays so in every version: a reader can tell a later version from
+ * damage. */
 void qr_checkpoint_latest_encode(const struct qr_checkpoint_latest *l, struct qr_buf *ret) {
     char crc[CRC_CHARS + 1];
     size_t begin = ret->n;
@@ -284,7 +335,8 @@ static enum qr_code latest_damaged(const char *what, struct qr_err *err) {
     return qr_fail(err, QR_DATA_LOSS, "%s is damaged: it is not as it was written", what);
 }
 
-enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what, struct qr_checkpoint_latest *ret, struct qr_err *err) {
+enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what,
+                                         struct qr_checkpoint_latest *ret, struct qr_err *err) {
     static const char end[] = "\"}\n";
     const size_t tail = strlen(CHECK_KEY) + CRC_CHARS + strlen(end);
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
@@ -292,21 +344,28 @@ enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what,
     const char *hash, *digest, *object, *crc;
     int64_t format, step, epoch, reductions, most = INT64_C(1) << 53;
     if (text.n < tail || memcmp(text.p + text.n - tail, CHECK_KEY, strlen(CHECK_KEY)) != 0 ||
-        memcmp(text.p + text.n - strlen(end), end, strlen(end)) != 0 || !crc_fits(text, text.n - strlen(end) - CRC_CHARS) ||
+        memcmp(text.p + text.n - strlen(end), end, strlen(end)) != 0 ||
+        !crc_fits(text, text.n - strlen(end) - CRC_CHARS) ||
         qr_json_parse(text, what, &root, NULL) != QR_OK || qr_json_type(root) != QR_JSON_OBJECT ||
         qr_json_i64(qr_json_get(root, "format"), "", 1, most, &format, NULL) != QR_OK)
         return latest_damaged(what, err);
     if (format > QR_CHECKPOINT_FORMAT)
-        return qr_fail(err, QR_UNIMPLEMENTED,
-                       "%s is of format %" PRId64 ", written by a later version of this program; this one knows format %d: run "
-                       "the later one", what, format, (int)QR_CHECKPOINT_FORMAT);
-    if (qr_json_string(qr_json_get(root, "job_hash"), "", &hash, NULL) != QR_OK || !is_hex(hash, HASH_CHARS) ||
-        qr_json_string(qr_json_get(root, "digest"), "", &digest, NULL) != QR_OK || !is_hex(digest, DIGEST_CHARS) ||
+        return qr_fail(
+            err, QR_UNIMPLEMENTED,
+            "%s is of format %" PRId64
+            ", written by a later version of this program; this one knows format %d: run "
+            "the later one",
+            what, format, (int)QR_CHECKPOINT_FORMAT);
+    if (qr_json_string(qr_json_get(root, "job_hash"), "", &hash, NULL) != QR_OK ||
+        !is_hex(hash, HASH_CHARS) ||
+        qr_json_string(qr_json_get(root, "digest"), "", &digest, NULL) != QR_OK ||
+        !is_hex(digest, DIGEST_CHARS) ||
         qr_json_i64(qr_json_get(root, "step"), "", 0, most, &step, NULL) != QR_OK ||
         qr_json_i64(qr_json_get(root, "epoch"), "", 0, most, &epoch, NULL) != QR_OK ||
         qr_json_i64(qr_json_get(root, "pass"), "", 0, most, &reductions, NULL) != QR_OK ||
         qr_json_string(qr_json_get(root, "object"), "", &object, NULL) != QR_OK ||
-        qr_json_string(qr_json_get(root, "crc32c"), "", &crc, NULL) != QR_OK || !crc_value(crc, &l.crc32c) ||
+        qr_json_string(qr_json_get(root, "crc32c"), "", &crc, NULL) != QR_OK ||
+        !crc_value(crc, &l.crc32c) ||
         qr_json_bool(qr_json_get(root, "done"), "", &l.done, NULL) != QR_OK)
         return latest_damaged(what, err);
     l.step = (uint64_t)step;
@@ -315,7 +374,8 @@ enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what,
     memcpy(l.job_hash, hash, HASH_CHARS + 1);
     memcpy(l.digest, digest, DIGEST_CHARS + 1);
     checkpoint_name(l.job_hash, l.step, l.digest, l.object, sizeof l.object);
-    if (strcmp(l.object, object) != 0) return latest_damaged(what, err); /* it names no file but its own */
+    /* it names no file but its own */
+    if (strcmp(l.object, object) != 0) return latest_damaged(what, err);
     *ret = l;
     return QR_OK;
 }

@@ -4,7 +4,8 @@
 
 #include "base/mem.h"
 
-enum qr_code qr_checkpoint_folder_open(const char *url, struct qr_checkpoint_folder *ret, struct qr_err *err) {
+enum qr_code qr_checkpoint_folder_open(const char *url, struct qr_checkpoint_folder *ret,
+                                       struct qr_err *err) {
     qr_auto(qr_free_p) char *bare = qr_xstrdup(url), *full = NULL;
     struct qr_checkpoint_folder p = {0};
     for (size_t n = strlen(bare); n > 1 && bare[n - 1] == '/'; n--) bare[n - 1] = 0;
@@ -14,7 +15,9 @@ enum qr_code qr_checkpoint_folder_open(const char *url, struct qr_checkpoint_fol
     char *slash = strrchr(p.dir, '/');
     if (!slash) {
         qr_checkpoint_folder_close(&p);
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: checkpoints want a folder of their own in a bucket, %s/NAME", url, bare);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: checkpoints want a folder of their own in a bucket, %s/NAME", url,
+                       bare);
     }
     *slash = 0;
     p.url = QR_MOVE(bare);

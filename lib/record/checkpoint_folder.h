@@ -1,4 +1,5 @@
-/* record/checkpoint_folder.h — the folder of a run's checkpoints, by its URL: gs://bucket/name, file:///dir/name or a plain path.
+/* record/checkpoint_folder.h — the folder of a run's checkpoints, by its URL: gs://bucket/name,
+ * file:///dir/name or a plain path.
  *
  * Threads   one at a time for each folder.
  */
@@ -11,7 +12,9 @@ struct qr_checkpoint_folder {
     char *url, *dir;
     struct qr_checkpoint_place at; /* borrows the two */
 };
-QR_MUST_CHECK enum qr_code qr_checkpoint_folder_open(const char *url, struct qr_checkpoint_folder *ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_checkpoint_folder_open(const char *url,
+                                                     struct qr_checkpoint_folder *ret,
+                                                     struct qr_err *err);
 void qr_checkpoint_folder_close(struct qr_checkpoint_folder *p);
 
 #endif

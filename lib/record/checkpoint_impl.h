@@ -6,6 +6,7 @@
 
 enum { CHECKPOINT_HASH_CHARS = 16 }; /* of the job hash, in a file's name */
 /* "0123456789abcdef-0000000000000300-<digest>.safetensors": names of one job sort by step */
-void checkpoint_name(const char *job_hash, uint64_t step, const char *digest, char *ret, size_t cap);
+void checkpoint_name(const char *job_hash, uint64_t step, const char *digest, char *ret,
+                     size_t cap);
 
 #endif

@@ -6,15 +6,23 @@
 
 #include "base/bytes.h"
 
-struct qr_named_value { const char *name; double value; };
+struct qr_named_value {
+    const char *name;
+    double value;
+};
 struct qr_result {
     const char *job, *job_hash; /* hash: hex */
     uint64_t steps, epochs;
-    double loss; bool has_val_loss; double val_loss;
-    const struct qr_named_value *metrics; size_t n_metrics; /* validation ones with "val_" in front */
-    const char *state_digest;   /* hex */
+    double loss;
+    bool has_val_loss;
+    double val_loss;
+    /* validation ones with "val_" in front */
+    const struct qr_named_value *metrics;
+    size_t n_metrics;
+    const char *state_digest; /* hex */
     const char *weights_url, *weights_sha256;
-    uint32_t workers; double seconds;
+    uint32_t workers;
+    double seconds;
 };
 void qr_result_json(const struct qr_result *r, struct qr_buf *ret);
 
@@ -22,21 +30,32 @@ void qr_result_json(const struct qr_result *r, struct qr_buf *ret);
 struct qr_step_line {
     uint64_t step, epoch; /* from 1; of an EVAL: the step of the state it evaluated */
     bool eval;
-    uint64_t samples; double loss;
-    const struct qr_named_value *metrics; size_t n_metrics;
+    uint64_t samples;
+    double loss;
+    const struct qr_named_value *metrics;
+    size_t n_metrics;
 };
-/* Read-outs by value: buckets of equal width over [-bound, bound], the last one with its right edge. */
+/* Read-outs by value: buckets of equal width over [-bound, bound], the last one with its right
+ * edge. */
 enum { QR_READOUT_BUCKETS = 30 };
 /* What else is known of a committed step. All borrowed for the length of the call. */
 struct qr_step_detail {
-    const double *weights;     /* n_params, model order: of the state after the step */
-    const double *gradient;    /* n_params: the mean gradient before clipping; NULL for an EVAL */
-    const uint64_t *readouts;  /* QR_READOUT_BUCKETS counts of all samples' read-outs at the weights before the step; NULL: none */
+    const double *weights;  /* n_params, model order: of the state after the step */
+    const double *gradient; /* n_params: the mean gradient before clipping; NULL for an EVAL */
+    /* QR_READOUT_BUCKETS counts of all samples' read-outs at the weights before the step; NULL:
+     * none */
+    const uint64_t *readouts;
     double readout_bound;
-    double learning_rate;      /* of the step after this one */
-    bool ends_epoch;           /* the epoch's last line: its validation, or its last step where there is none */
-    const struct qr_named_value *running; size_t n_running; /* Keras' running means of the epoch: loss, metrics in job order */
-    const struct qr_step_line *before; size_t n_before; /* the lines just before, oldest first: another process reported them, and may have been cut off */
+    double learning_rate; /* of the step after this one */
+    /* the epoch's last line: its validation, or its last step where there is none */
+    bool ends_epoch;
+    /* Keras' running means of the epoch: loss, metrics in job order */
+    const struct qr_named_value *running;
+    size_t n_running;
+    /* the lines just before, oldest first: another process reported them, and may have been cut off
+     */
+    const struct qr_step_line *before;
+    size_t n_before;
 };
 /* {"step":1,"epoch":1,"kind":"TRAIN","samples":64,"loss":…,"metrics":{"accuracy":…}}\n */
 void qr_step_json(const struct qr_step_line *l, struct qr_buf *ret);

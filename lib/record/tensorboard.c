@@ -13,7 +13,13 @@ static const char *const folders[N_RUNS] = {"", "train", "validation"};
 enum { TAG_CHARS = 96, HELD_MAX_BYTES = 256 << 10, BUFFER_MAX_BYTES = 4 << 20, MAX_METRICS = 16 };
 #define HELD_MAX_NS QR_SECOND
 
-struct run_file { struct qr_appender *file; char *name; size_t bytes; long long second; struct qr_buf held; };
+struct run_file {
+    struct qr_appender *file;
+    char *name;
+    size_t bytes;
+    long long second;
+    struct qr_buf held;
+};
 
 /* One event's values while they are collected. */
 struct batch {
@@ -23,7 +29,11 @@ struct batch {
     uint8_t scalar[QR_EVENT_MAX_VALUES][4];
 };
 
-struct weight { char tag[TAG_CHARS - 32]; size_t offset, n; bool quantum; };
+struct weight {
+    char tag[TAG_CHARS - 32];
+    size_t offset, n;
+    bool quantum;
+};
 
 struct qr_tensorboard {
     struct qr_tensorboard_options opt;
@@ -40,8 +50,10 @@ struct qr_tensorboard {
     int64_t first_step; /* what readers are told to forget from */
 };
 
-/* "pqc/parameters" → "parameters_0", its name in Keras; a further filter's keeps its layer in front; "dense/kernel" → "dense/kernel_0". */
-static void name_weight(const struct qr_weights_entry *e, bool first_quantum, char *ret, size_t cap) {
+/* "pqc/parameters" → "parameters_0", its name in Keras; a further filter's keeps its layer in
+ * front; "dense/kernel" → "dense/kernel_0". */
+static void name_weight(const struct qr_weights_entry *e, bool first_quantum, char *ret,
+                        size_t cap) {
     const char *slash = strchr(e->name, '/');
     snprintf(ret, cap, "%.56s_0", first_quantum && slash ? slash + 1 : e->name);
 }
@@ -78,7 +90,9 @@ void qr_tensorboard_set_number(struct qr_tensorboard *t, const char *name, doubl
         if (strcmp(t->hparams[i].name, name) == 0) t->hparams[i].number = value;
 }
 
-static double wall_seconds(const struct qr_tensorboard *t) { return (double)qr_now_ns(t->opt.wall) / (double)QR_SECOND; }
+static double wall_seconds(const struct qr_tensorboard *t) {
+    return (double)qr_now_ns(t->opt.wall) / (double)QR_SECOND;
+}
 
 /* ---- files ---- */
 
@@ -95,7 +109,9 @@ static enum qr_code flush(struct qr_tensorboard *t, struct qr_err *err) {
     for (int i = 0; i < N_RUNS; i++) {
         struct run_file *r = &t->runs[i];
         if (r->held.n == 0) continue;
-        if (!qr_buf_ok(&r->held)) return qr_fail(err, QR_RESOURCE_EXHAUSTED, "TensorBoard events of one step exceed %d bytes", BUFFER_MAX_BYTES);
+        if (!qr_buf_ok(&r->held))
+            return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                           "TensorBoard events of one step exceed %d bytes", BUFFER_MAX_BYTES);
         enum qr_code code = qr_appender_write(r->file, qr_buf_view(&r->held), err);
         if (code != QR_OK) return code;
         r->bytes += r->held.n;
@@ -112,8 +128,9 @@ static void put_event(struct qr_tensorboard *t, int run, const struct qr_event *
     if (qr_buf_ok(&t->event)) qr_tfrecord_put(&t->runs[run].held, qr_buf_view(&t->event));
 }
 
-/* A name that no other process's file has: second, host, process, and a number that is free. Readers take files in the order of their
- * names, so a later one of this process has a later second. */
+/* A name that no other process's file has: second, host, process, and a number that is free.
+ * Readers take files in the order of their names, so a later one of this process has a later
+ * second. */
 static enum qr_code open_run(struct qr_tensorboard *t, int run, struct qr_err *err) {
     struct run_file *r = &t->runs[run];
     if (r->file) return QR_OK;
@@ -123,7 +140,8 @@ static enum qr_code open_run(struct qr_tensorboard *t, int run, struct qr_err *e
     qr_auto(qr_free_p) char *path = NULL;
     for (int uid = run; !path || qr_file_exists(path); uid += N_RUNS) {
         char file[512];
-        snprintf(file, sizeof file, "events.out.tfevents.%010lld.%.255s.%ld.%d.v2", second, t->host, t->opt.pid, uid);
+        snprintf(file, sizeof file, "events.out.tfevents.%010lld.%.255s.%ld.%d.v2", second, t->host,
+                 t->opt.pid, uid);
         free(r->name);
         r->name = *folders[run] ? qr_path_join(folders[run], file) : qr_xstrdup(file);
         free(path);
@@ -132,7 +150,8 @@ static enum qr_code open_run(struct qr_tensorboard *t, int run, struct qr_err *e
     enum qr_code code = qr_appender_open(path, false, &r->file, err);
     if (code != QR_OK) return code;
     r->second = second;
-    const struct qr_event version = {.wall_time = now, .file_version = "brain.Event:2", .writer = "qring"};
+    const struct qr_event version = {
+        .wall_time = now, .file_version = "brain.Event:2", .writer = "qring"};
     const struct qr_event start = {.wall_time = now, .session_start = true, .step = t->first_step};
     put_event(t, run, &version);
     if (first) put_event(t, run, &start);
@@ -141,7 +160,8 @@ static enum qr_code open_run(struct qr_tensorboard *t, int run, struct qr_err *e
 
 /* ---- one event ---- */
 
-static struct qr_event_value *next_value(struct qr_tensorboard *t, const char *before, const char *name, const char *after) {
+static struct qr_event_value *next_value(struct qr_tensorboard *t, const char *before,
+                                         const char *name, const char *after) {
     struct batch *b = &t->batch;
     QR_ASSERT(b->n < QR_EVENT_MAX_VALUES);
     snprintf(b->tag[b->n], TAG_CHARS, "%s%s%s", before, name, after);
@@ -153,7 +173,8 @@ static struct qr_event_value *next_value(struct qr_tensorboard *t, const char *b
 
 static enum qr_code end_event(struct qr_tensorboard *t, int run, int64_t step, struct qr_err *err) {
     struct batch *b = &t->batch;
-    const struct qr_event e = {.wall_time = wall_seconds(t), .step = step, .n_values = b->n, .values = b->v};
+    const struct qr_event e = {
+        .wall_time = wall_seconds(t), .step = step, .n_values = b->n, .values = b->v};
     b->n = 0;
     if (e.n_values == 0) return QR_OK;
     if (open_run(t, run, err) != QR_OK) return err->code;
@@ -161,8 +182,12 @@ static enum qr_code end_event(struct qr_tensorboard *t, int run, int64_t step, s
     return QR_OK;
 }
 
-static void scalar(struct qr_tensorboard *t, const char *before, const char *name, const char *after, double value) {
-    union { float f; uint32_t u; } bits = {.f = (float)value};
+static void scalar(struct qr_tensorboard *t, const char *before, const char *name,
+                   const char *after, double value) {
+    union {
+        float f;
+        uint32_t u;
+    } bits = {.f = (float)value};
     uint8_t *at = t->batch.scalar[t->batch.n];
     struct qr_event_value *v = next_value(t, before, name, after);
     qr_set_u32le(at, bits.u);
@@ -194,8 +219,10 @@ bool qr_histogram(const double *v, size_t n, double ret[QR_HISTOGRAM_BUCKETS][3]
 
 /* One event each: a histogram has 720 bytes. */
 static enum qr_code put_rows(struct qr_tensorboard *t, int run, const char *tag, const char *after,
-                             const double rows[QR_HISTOGRAM_BUCKETS][3], int64_t step, struct qr_err *err) {
-    for (size_t i = 0; i < QR_HISTOGRAM_BUCKETS * 3; i++) qr_set_u64le(t->histogram + 8 * i, qr_bits_of_double(rows[i / 3][i % 3]));
+                             const double rows[QR_HISTOGRAM_BUCKETS][3], int64_t step,
+                             struct qr_err *err) {
+    for (size_t i = 0; i < QR_HISTOGRAM_BUCKETS * 3; i++)
+        qr_set_u64le(t->histogram + 8 * i, qr_bits_of_double(rows[i / 3][i % 3]));
     struct qr_event_value *v = next_value(t, "", tag, after);
     v->plugin = "histograms";
     v->data_class = QR_EVENT_CLASS_TENSOR;
@@ -207,25 +234,29 @@ static enum qr_code put_rows(struct qr_tensorboard *t, int run, const char *tag,
     return end_event(t, run, step, err);
 }
 
-static enum qr_code histogram(struct qr_tensorboard *t, const struct weight *w, const double *values, int64_t epoch, struct qr_err *err) {
+static enum qr_code histogram(struct qr_tensorboard *t, const struct weight *w,
+                              const double *values, int64_t epoch, struct qr_err *err) {
     double rows[QR_HISTOGRAM_BUCKETS][3];
     if (!qr_histogram(values + w->offset, w->n, rows)) return QR_OK;
     return put_rows(t, TRAIN, w->tag, "/histogram", rows, epoch, err);
 }
 
-/* 1 ... 128, then every second one, from 256 every fourth: a long run's files grow by the logarithm of its steps. */
+/* 1 ... 128, then every second one, from 256 every fourth: a long run's files grow by the logarithm
+ * of its steps. */
 bool qr_tensorboard_shows_readouts(uint64_t step) {
     uint64_t every = 1;
     while (step >= 128 * every) every *= 2;
     return step % every == 0;
 }
 
-static enum qr_code readouts(struct qr_tensorboard *t, int run, const struct qr_step_detail *d, int64_t step, struct qr_err *err) {
+static enum qr_code readouts(struct qr_tensorboard *t, int run, const struct qr_step_detail *d,
+                             int64_t step, struct qr_err *err) {
     double rows[QR_HISTOGRAM_BUCKETS][3], width = 2 * d->readout_bound / QR_READOUT_BUCKETS;
     _Static_assert((int)QR_READOUT_BUCKETS == (int)QR_HISTOGRAM_BUCKETS, "a row for each bucket");
     for (int k = 0; k < QR_READOUT_BUCKETS; k++) {
         rows[k][0] = width * k - d->readout_bound;
-        rows[k][1] = k == QR_READOUT_BUCKETS - 1 ? d->readout_bound : width * (k + 1) - d->readout_bound;
+        rows[k][1] =
+            k == QR_READOUT_BUCKETS - 1 ? d->readout_bound : width * (k + 1) - d->readout_bound;
         rows[k][2] = (double)d->readouts[k];
     }
     return put_rows(t, run, "Readouts", "", rows, step, err);
@@ -243,7 +274,8 @@ static enum qr_code hparams(struct qr_tensorboard *t, const char *tag, struct qr
     return end_event(t, ROOT, 0, err);
 }
 
-static enum qr_code begin(struct qr_tensorboard *t, const struct qr_step_line *line, struct qr_err *err) {
+static enum qr_code begin(struct qr_tensorboard *t, const struct qr_step_line *line,
+                          struct qr_err *err) {
     struct qr_hparam_metric m[2 * MAX_METRICS];
     char tags[2 * MAX_METRICS][TAG_CHARS];
     size_t n = 0;
@@ -251,7 +283,8 @@ static enum qr_code begin(struct qr_tensorboard *t, const struct qr_step_line *l
     QR_ASSERT(line->n_metrics < MAX_METRICS && 2 * MAX_METRICS <= QR_HPARAMS_MAX);
     for (int val = t->opt.has_validation; val >= 0; val--)
         for (size_t i = 0; i <= line->n_metrics; i++, n++) {
-            snprintf(tags[n], TAG_CHARS, "%s%s", val ? "val_" : "", i ? line->metrics[i - 1].name : "loss");
+            snprintf(tags[n], TAG_CHARS, "%s%s", val ? "val_" : "",
+                     i ? line->metrics[i - 1].name : "loss");
             m[n] = (struct qr_hparam_metric){.group = "", .tag = tags[n], .validation = val};
         }
     qr_buf_clear(&t->content);
@@ -288,30 +321,38 @@ static void gradients(struct qr_tensorboard *t, const double *g) {
         double sum = 0, squares = 0, variance = 0;
         for (size_t k = w->offset; k < w->offset + w->n; k++) sum += g[k], squares += g[k] * g[k];
         double mean = sum / (double)w->n;
-        for (size_t k = w->offset; k < w->offset + w->n; k++) variance += (g[k] - mean) * (g[k] - mean);
+        for (size_t k = w->offset; k < w->offset + w->n; k++)
+            variance += (g[k] - mean) * (g[k] - mean);
         scalar(t, "batch_gradient_norm/", w->tag, "", sqrt(squares));
         scalar(t, "batch_gradient_variance/", w->tag, "", variance / (double)w->n);
     }
 }
 
-static void line_values(struct qr_tensorboard *t, const char *before, const struct qr_step_line *line, const char *after) {
+static void line_values(struct qr_tensorboard *t, const char *before,
+                        const struct qr_step_line *line, const char *after) {
     scalar(t, before, "loss", after, line->loss);
-    for (size_t i = 0; i < line->n_metrics; i++) scalar(t, before, line->metrics[i].name, after, line->metrics[i].value);
+    for (size_t i = 0; i < line->n_metrics; i++)
+        scalar(t, before, line->metrics[i].name, after, line->metrics[i].value);
 }
 
-static enum qr_code epoch_end(struct qr_tensorboard *t, const struct qr_step_line *line, const struct qr_step_detail *d, struct qr_err *err) {
+static enum qr_code epoch_end(struct qr_tensorboard *t, const struct qr_step_line *line,
+                              const struct qr_step_detail *d, struct qr_err *err) {
     int64_t epoch = (int64_t)line->epoch - 1;
-    for (size_t i = 0; i < d->n_running; i++) scalar(t, "epoch_", d->running[i].name, "", d->running[i].value);
+    for (size_t i = 0; i < d->n_running; i++)
+        scalar(t, "epoch_", d->running[i].name, "", d->running[i].value);
     scalar(t, "epoch_learning_rate", "", "", d->learning_rate);
     enum qr_code code = end_event(t, TRAIN, epoch, err);
-    for (size_t i = 0; i < d->n_running; i++) scalar(t, d->running[i].name, "", "", d->running[i].value);
+    for (size_t i = 0; i < d->n_running; i++)
+        scalar(t, d->running[i].name, "", "", d->running[i].value);
     if (line->eval) line_values(t, "val_", line, "");
     if (code == QR_OK) code = end_event(t, ROOT, epoch, err);
-    for (size_t i = 0; i < t->n_weights && code == QR_OK; i++) code = histogram(t, &t->weights[i], d->weights, epoch, err);
+    for (size_t i = 0; i < t->n_weights && code == QR_OK; i++)
+        code = histogram(t, &t->weights[i], d->weights, epoch, err);
     return code;
 }
 
-static enum qr_code put_line(struct qr_tensorboard *t, const struct qr_step_line *line, const struct qr_step_detail *d, struct qr_err *err) {
+static enum qr_code put_line(struct qr_tensorboard *t, const struct qr_step_line *line,
+                             const struct qr_step_detail *d, struct qr_err *err) {
     int64_t step = (int64_t)line->step;
     if (!t->began && begin(t, line, err) != QR_OK) return err->code;
     if (line->eval) {
@@ -324,18 +365,21 @@ static enum qr_code put_line(struct qr_tensorboard *t, const struct qr_step_line
         line_values(t, "batch_", line, "");
         if (d->gradient) gradients(t, d->gradient);
         if (end_event(t, TRAIN, step, err) != QR_OK) return err->code;
-        if (d->readouts && qr_tensorboard_shows_readouts(line->step) && readouts(t, TRAIN, d, step, err) != QR_OK) return err->code;
+        if (d->readouts && qr_tensorboard_shows_readouts(line->step) &&
+            readouts(t, TRAIN, d, step, err) != QR_OK)
+            return err->code;
     }
     return d->ends_epoch ? epoch_end(t, line, d, err) : QR_OK;
 }
 
-enum qr_code qr_tensorboard_step(struct qr_tensorboard *t, const struct qr_step_line *line, const struct qr_step_detail *detail,
-                                 struct qr_err *err) {
+enum qr_code qr_tensorboard_step(struct qr_tensorboard *t, const struct qr_step_line *line,
+                                 const struct qr_step_detail *detail, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     if (t->failed) return QR_OK;
     enum qr_code code = put_line(t, line, detail, err);
-    bool due = detail->ends_epoch || t->runs[TRAIN].held.n > HELD_MAX_BYTES || qr_now_ns(t->opt.monotonic) - t->flushed_ns >= HELD_MAX_NS;
+    bool due = detail->ends_epoch || t->runs[TRAIN].held.n > HELD_MAX_BYTES ||
+               qr_now_ns(t->opt.monotonic) - t->flushed_ns >= HELD_MAX_NS;
     if (code == QR_OK && due) code = flush(t, err);
     t->failed = code != QR_OK;
     return code;
@@ -344,7 +388,8 @@ enum qr_code qr_tensorboard_step(struct qr_tensorboard *t, const struct qr_step_
 void qr_tensorboard_close(struct qr_tensorboard *t) {
     if (!t) return;
     struct qr_err err;
-    if (!t->failed && flush(t, &err) != QR_OK) t->failed = true; /* a second's curves are lost, and nothing else */
+    /* a second's curves are lost, and nothing else */
+    if (!t->failed && flush(t, &err) != QR_OK) t->failed = true;
     for (int i = 0; i < N_RUNS; i++) {
         close_run(&t->runs[i]);
         qr_buf_free(&t->runs[i].held);

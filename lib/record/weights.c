@@ -20,14 +20,19 @@ static bool ends(const char *s, const char *with) {
     return n >= m && strcmp(s + n - m, with) == 0;
 }
 
-enum qr_code qr_weights_format_of(const char *url, enum qr_weights_format *ret, struct qr_err *err) {
+enum qr_code qr_weights_format_of(const char *url, enum qr_weights_format *ret,
+                                  struct qr_err *err) {
     if (ends(url, ".weights.h5"))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: under a name that ends with .weights.h5 Keras reads another format; rename it, for example to weights.h5 or x_weights.h5",
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: under a name that ends with .weights.h5 Keras reads another format; "
+                       "rename it, for example to weights.h5 or x_weights.h5",
                        url);
     if (ends(url, ".h5")) *ret = QR_WEIGHTS_H5;
     else if (ends(url, ".npz")) *ret = QR_WEIGHTS_NPZ;
     else if (ends(url, ".safetensors")) *ret = QR_WEIGHTS_SAFETENSORS;
-    else return qr_fail(err, QR_INVALID_ARGUMENT, "%s: weights are named .h5 (Keras), .npz or .safetensors", url);
+    else
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: weights are named .h5 (Keras), .npz or .safetensors", url);
     return QR_OK;
 }
 
@@ -40,14 +45,17 @@ static size_t entry_size(const struct qr_weights_entry *e) {
 /* The length of the layer's name in "dense_1/kernel". */
 static size_t layer_chars(const char *name) { return strcspn(name, "/"); }
 
-static bool same_layer(const char *a, const char *b) { return layer_chars(a) == layer_chars(b) && memcmp(a, b, layer_chars(a)) == 0; }
+static bool same_layer(const char *a, const char *b) {
+    return layer_chars(a) == layer_chars(b) && memcmp(a, b, layer_chars(a)) == 0;
+}
 
 static int by_symbol(const void *a, const void *b, void *symbols) {
     const char *const *s = symbols;
     return strcmp(s[*(const size_t *)a], s[*(const size_t *)b]);
 }
 
-/* TFQ's order: ret[i] is the natural index of the i-th symbol when sorted as strings. NULL for weights without symbols. */
+/* TFQ's order: ret[i] is the natural index of the i-th symbol when sorted as strings. NULL for
+ * weights without symbols. */
 static size_t *file_order(const struct qr_weights_entry *e) {
     if (!e->symbols) return NULL;
     size_t *order = qr_xcalloc(e->dims[0], sizeof *order);
@@ -59,25 +67,32 @@ static size_t *file_order(const struct qr_weights_entry *e) {
     return order;
 }
 
-/* ---- Keras ------------------------------------------------------------------------------------------------------- */
+/* ---- Keras ---- */
 
-struct keras_layers { struct qr_keras_layer *v; size_t n; };
+struct keras_layers {
+    struct qr_keras_layer *v;
+    size_t n;
+};
 
 static struct qr_keras_layer *add_layer(struct keras_layers *k, const char *name, size_t n) {
     k->v = qr_xreallocarray(k->v, k->n + 1, sizeof *k->v);
     k->v[k->n] = (struct qr_keras_layer){.name = qr_xstrndup(name, n)};
     return &k->v[k->n++];
 }
-static void add_empty(struct keras_layers *k, const char *name) { add_layer(k, name, strlen(name)); }
+static void add_empty(struct keras_layers *k, const char *name) {
+    add_layer(k, name, strlen(name));
+}
 
 static void free_layers(struct keras_layers *k) {
     struct qr_keras_file as_file = {k->n, k->v};
     qr_keras_file_fini(&as_file);
 }
 
-/* The layers of the tutorial's model in Keras' order, weightless ones with them: what follows the circuits is a concatenate layer when there are
- * several filters, and the tutorial's readout_histogram_layer when there is one and dense layers follow. */
-static struct keras_layers keras_layers_of(const struct qr_weights_layout *layout, const double *values) {
+/* The layers of the tutorial's model in Keras' order, weightless ones with them: what follows the
+ * circuits is a concatenate layer when there are several filters, and the tutorial's
+ * readout_histogram_layer when there is one and dense layers follow. */
+static struct keras_layers keras_layers_of(const struct qr_weights_layout *layout,
+                                           const double *values) {
     struct keras_layers k = {0};
     size_t n_quantum = 0;
     while (n_quantum < layout->n && layout->entries[n_quantum].symbols) n_quantum++;
@@ -86,10 +101,12 @@ static struct keras_layers keras_layers_of(const struct qr_weights_layout *layou
     for (size_t i = 0; i < layout->n; i++) {
         const struct qr_weights_entry *e = &layout->entries[i];
         bool first = i == 0 || !same_layer(e->name, layout->entries[i - 1].name);
-        if (i == n_quantum && n_quantum) add_empty(&k, n_quantum > 1 ? "concatenate" : "readout_histogram_layer");
+        if (i == n_quantum && n_quantum)
+            add_empty(&k, n_quantum > 1 ? "concatenate" : "readout_histogram_layer");
         if (first) add_layer(&k, e->name, layer_chars(e->name));
         char name[NAME_CHARS];
-        snprintf(name, sizeof name, "%s:0", e->symbols ? e->name + layer_chars(e->name) + 1 : e->name);
+        snprintf(name, sizeof name, "%s:0",
+                 e->symbols ? e->name + layer_chars(e->name) + 1 : e->name);
         qr_auto(qr_free_p) size_t *order = file_order(e);
         struct qr_tensor *t = qr_tensors_add(&k.v[k.n - 1].weights, name, e->rank, e->dims, values);
         for (size_t j = 0; order && j < t->n; j++) t->values[j] = values[order[j]];
@@ -99,12 +116,15 @@ static struct keras_layers keras_layers_of(const struct qr_weights_layout *layou
     return k;
 }
 
-static enum qr_code encode_keras(const struct qr_weights_layout *layout, const double *values, struct qr_buf *ret, struct qr_err *err) {
+static enum qr_code encode_keras(const struct qr_weights_layout *layout, const double *values,
+                                 struct qr_buf *ret, struct qr_err *err) {
     const double *v = values;
     for (size_t i = 0; i < layout->n; v += entry_size(&layout->entries[i]), i++)
         for (size_t j = 0; j < entry_size(&layout->entries[i]); j++)
             if (isfinite(v[j]) && fabs(v[j]) > (double)FLT_MAX)
-                return qr_fail(err, QR_OUT_OF_RANGE, "%s[%zu] is %.17g, above what float32 of a Keras file can hold; write .safetensors or .npz",
+                return qr_fail(err, QR_OUT_OF_RANGE,
+                               "%s[%zu] is %.17g, above what float32 of a Keras file can hold; "
+                               "write .safetensors or .npz",
                                layout->entries[i].name, j, v[j]);
     struct keras_layers k = keras_layers_of(layout, values);
     enum qr_code code = qr_keras_write(k.v, k.n, ret, err);
@@ -112,39 +132,51 @@ static enum qr_code encode_keras(const struct qr_weights_layout *layout, const d
     return code;
 }
 
-/* ---- holding a file against a layout ------------------------------------------------------------------------------ */
+/* ---- holding a file against a layout
+ * ------------------------------------------------------------------------------ */
 
-static enum qr_code check_shape(const struct qr_weights_entry *e, const struct qr_tensor *t, const char *what, struct qr_err *err) {
+static enum qr_code check_shape(const struct qr_weights_entry *e, const struct qr_tensor *t,
+                                const char *what, struct qr_err *err) {
     bool same = t->rank == e->rank;
     for (unsigned d = 0; d < e->rank && same; d++) same = t->dims[d] == e->dims[d];
     if (!same && t->rank == 1 && e->rank == 1)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s has %zu values in the file, the job's model has %zu; these are the weights of another model", what, e->name,
-                       t->dims[0], e->dims[0]);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: %s has %zu values in the file, the job's model has %zu; these are the "
+                       "weights of another model",
+                       what, e->name, t->dims[0], e->dims[0]);
     if (!same) {
         char there[QR_SHAPE_CHARS], here[QR_SHAPE_CHARS];
         qr_shape_text(t->rank, t->dims, there);
         qr_shape_text(e->rank, e->dims, here);
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s has shape %s in the file, the job's model has %s; these are the weights of another model", what, e->name,
-                       there, here);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: %s has shape %s in the file, the job's model has %s; these are the "
+                       "weights of another model",
+                       what, e->name, there, here);
     }
     return QR_OK;
 }
 
-static enum qr_code check_entry(const struct qr_weights_entry *e, const struct qr_tensor *t, const char *what, struct qr_err *err) {
+static enum qr_code check_entry(const struct qr_weights_entry *e, const struct qr_tensor *t,
+                                const char *what, struct qr_err *err) {
     enum qr_code code = check_shape(e, t, what, err);
     if (code != QR_OK) return code;
     for (size_t i = 0; i < t->n; i++)
-        if (!isfinite(t->values[i])) return qr_fail(err, QR_DATA_LOSS, "%s: %s[%zu] is %g; weights must be finite", what, e->name, i, t->values[i]);
+        if (!isfinite(t->values[i]))
+            return qr_fail(err, QR_DATA_LOSS, "%s: %s[%zu] is %g; weights must be finite", what,
+                           e->name, i, t->values[i]);
     return QR_OK;
 }
 
 /* "pqc (1), dense (2)": layers and how many weights each has */
 static void list_layers(const struct qr_keras_file *k, struct qr_buf *ret) {
     for (size_t i = 0; i < k->n_layers; i++)
-        if (k->layers[i].weights.n) qr_buf_printf(ret, "%s%.60s (%zu)", ret->n ? ", " : "", k->layers[i].name, k->layers[i].weights.n);
+        if (k->layers[i].weights.n)
+            qr_buf_printf(ret, "%s%.60s (%zu)", ret->n ? ", " : "", k->layers[i].name,
+                          k->layers[i].weights.n);
 }
 
-static enum qr_code other_layers(const struct qr_keras_file *k, const char *what, const struct qr_weights_layout *layout, struct qr_err *err) {
+static enum qr_code other_layers(const struct qr_keras_file *k, const char *what,
+                                 const struct qr_weights_layout *layout, struct qr_err *err) {
     struct qr_buf there = {.max = 300}, here = {.max = 300};
     list_layers(k, &there);
     for (size_t i = 0, n = 1; i < layout->n; i += n, n = 1) {
@@ -152,25 +184,32 @@ static enum qr_code other_layers(const struct qr_keras_file *k, const char *what
         while (i + n < layout->n && same_layer(layout->entries[i + n].name, name)) n++;
         qr_buf_printf(&here, "%s%.*s (%zu)", here.n ? ", " : "", (int)layer_chars(name), name, n);
     }
-    enum qr_code code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: the file's layers with weights are %s; the job's model has %s: these are the weights of another model",
-                                what, there.n ? qr_buf_string(&there) : "none", qr_buf_string(&here));
+    enum qr_code code =
+        qr_fail(err, QR_INVALID_ARGUMENT,
+                "%s: the file's layers with weights are %s; the job's model has %s: these are the "
+                "weights of another model",
+                what, there.n ? qr_buf_string(&there) : "none", qr_buf_string(&here));
     qr_buf_free(&there);
     qr_buf_free(&here);
     return code;
 }
 
 /* As Keras: layers that own weights, by position; names do not matter, shapes do. */
-static enum qr_code match_keras(const struct qr_keras_file *k, const char *what, const struct qr_weights_layout *layout, double *ret, struct qr_err *err) {
+static enum qr_code match_keras(const struct qr_keras_file *k, const char *what,
+                                const struct qr_weights_layout *layout, double *ret,
+                                struct qr_err *err) {
     size_t layer = 0, weight = 0;
     for (size_t i = 0; i < layout->n; i++) {
         const struct qr_weights_entry *e = &layout->entries[i];
         bool first = i == 0 || !same_layer(e->name, layout->entries[i - 1].name);
         if (first) {
-            if (i && weight != k->layers[layer++].weights.n) return other_layers(k, what, layout, err);
+            if (i && weight != k->layers[layer++].weights.n)
+                return other_layers(k, what, layout, err);
             while (layer < k->n_layers && k->layers[layer].weights.n == 0) layer++;
             weight = 0;
         }
-        if (layer == k->n_layers || weight == k->layers[layer].weights.n) return other_layers(k, what, layout, err);
+        if (layer == k->n_layers || weight == k->layers[layer].weights.n)
+            return other_layers(k, what, layout, err);
         const struct qr_tensor *t = &k->layers[layer].weights.v[weight++];
         enum qr_code code = check_entry(e, t, what, err);
         if (code != QR_OK) return code;
@@ -178,21 +217,27 @@ static enum qr_code match_keras(const struct qr_keras_file *k, const char *what,
         for (size_t j = 0; j < t->n; j++) ret[order ? order[j] : j] = t->values[j];
         ret += t->n;
     }
-    if (layout->n && weight != k->layers[layer++].weights.n) return other_layers(k, what, layout, err);
+    if (layout->n && weight != k->layers[layer++].weights.n)
+        return other_layers(k, what, layout, err);
     for (; layer < k->n_layers; layer++)
         if (k->layers[layer].weights.n) return other_layers(k, what, layout, err);
     return QR_OK;
 }
 
 /* ret NULL: t has names and shapes alone. */
-static enum qr_code match_names(const struct qr_tensors *t, const char *what, const struct qr_weights_layout *layout, double *ret, struct qr_err *err) {
+static enum qr_code match_names(const struct qr_tensors *t, const char *what,
+                                const struct qr_weights_layout *layout, double *ret,
+                                struct qr_err *err) {
     for (size_t i = 0; i < layout->n; i++) {
         const struct qr_weights_entry *e = &layout->entries[i];
         const struct qr_tensor *x = qr_tensors_find(t, e->name);
         if (!x) {
             char shape[QR_SHAPE_CHARS];
             qr_shape_text(e->rank, e->dims, shape);
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s %s of the job's model is not in the file; these are the weights of another model", what, e->name, shape);
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s: %s %s of the job's model is not in the file; these are the weights "
+                           "of another model",
+                           what, e->name, shape);
         }
         enum qr_code code = ret ? check_entry(e, x, what, err) : check_shape(e, x, what, err);
         if (code != QR_OK) return code;
@@ -204,12 +249,16 @@ static enum qr_code match_names(const struct qr_tensors *t, const char *what, co
         size_t j = 0;
         while (j < layout->n && strcmp(layout->entries[j].name, t->v[i].name) != 0) j++;
         if (j == layout->n)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: the file's '%.100s' is not in the job's model; these are the weights of another model", what, t->v[i].name);
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s: the file's '%.100s' is not in the job's model; these are the "
+                           "weights of another model",
+                           what, t->v[i].name);
     }
     return QR_OK;
 }
 
-enum qr_code qr_weights_encode(enum qr_weights_format f, const struct qr_weights_layout *layout, const double *values, struct qr_buf *ret, struct qr_err *err) {
+enum qr_code qr_weights_encode(enum qr_weights_format f, const struct qr_weights_layout *layout,
+                               const double *values, struct qr_buf *ret, struct qr_err *err) {
     if (f == QR_WEIGHTS_H5) return encode_keras(layout, values, ret, err);
     struct qr_tensors t = {0};
     for (size_t i = 0; i < layout->n; i++) {
@@ -219,11 +268,14 @@ enum qr_code qr_weights_encode(enum qr_weights_format f, const struct qr_weights
     if (f == QR_WEIGHTS_NPZ) qr_npz_write(&t, ret);
     else qr_safetensors_write(&t, NULL, 0, ret);
     qr_tensors_free(&t);
-    return qr_buf_ok(ret) ? QR_OK : qr_fail(err, QR_RESOURCE_EXHAUSTED, "the weights are larger than a file of 1 GiB");
+    return qr_buf_ok(ret)
+               ? QR_OK
+               : qr_fail(err, QR_RESOURCE_EXHAUSTED, "the weights are larger than a file of 1 GiB");
 }
 
 /* A checkpoint's weights, once all of it has been verified. */
-static enum qr_code read_checkpoint(struct qr_bytes file, const char *what, struct qr_tensors *ret, struct qr_err *err) {
+static enum qr_code read_checkpoint(struct qr_bytes file, const char *what, struct qr_tensors *ret,
+                                    struct qr_err *err) {
     struct qr_checkpoint c = {0};
     struct qr_tensors weights = {0};
     enum qr_code code = qr_checkpoint_decode(file, what, &c, err);
@@ -231,7 +283,8 @@ static enum qr_code read_checkpoint(struct qr_bytes file, const char *what, stru
     for (size_t i = 0; i < c.tensors.n; i++) {
         const struct qr_tensor *t = &c.tensors.v[i];
         bool other = false;
-        for (const char *const *o = qr_checkpoint_others; *o; o++) other |= strncmp(t->name, *o, strlen(*o)) == 0;
+        for (const char *const *o = qr_checkpoint_others; *o; o++)
+            other |= strncmp(t->name, *o, strlen(*o)) == 0;
         if (!other) qr_tensors_add(&weights, t->name, t->rank, t->dims, t->values);
     }
     qr_checkpoint_fini(&c);
@@ -239,12 +292,15 @@ static enum qr_code read_checkpoint(struct qr_bytes file, const char *what, stru
     return QR_OK;
 }
 
-static enum qr_code read_tensors(enum qr_weights_format f, struct qr_bytes file, const char *what, struct qr_tensors *ret, struct qr_err *err) {
-    return f == QR_WEIGHTS_NPZ ? qr_npz_read(file, what, NULL, max_npz_bytes, ret, err) : qr_safetensors_read(file, what, ret, err);
+static enum qr_code read_tensors(enum qr_weights_format f, struct qr_bytes file, const char *what,
+                                 struct qr_tensors *ret, struct qr_err *err) {
+    return f == QR_WEIGHTS_NPZ ? qr_npz_read(file, what, NULL, max_npz_bytes, ret, err)
+                               : qr_safetensors_read(file, what, ret, err);
 }
 
 /* A small npz can hold much: another model's is refused before it is unpacked. */
-static enum qr_code check_npz(struct qr_bytes file, const char *what, const struct qr_weights_layout *layout, struct qr_err *err) {
+static enum qr_code check_npz(struct qr_bytes file, const char *what,
+                              const struct qr_weights_layout *layout, struct qr_err *err) {
     struct qr_tensors shapes = {0};
     enum qr_code code = qr_npz_shapes(file, what, &shapes, err);
     if (code == QR_OK) code = match_names(&shapes, what, layout, NULL, err);
@@ -252,7 +308,8 @@ static enum qr_code check_npz(struct qr_bytes file, const char *what, const stru
     return code;
 }
 
-enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr_bytes file, const char *what, const struct qr_weights_layout *layout, double *ret_values,
+enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr_bytes file, const char *what,
+                               const struct qr_weights_layout *layout, double *ret_values,
                                struct qr_err *err) {
     size_t n = 0;
     for (size_t i = 0; i < layout->n; i++) n += entry_size(&layout->entries[i]);
@@ -266,8 +323,10 @@ enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr_bytes file, c
     } else {
         struct qr_tensors t = {0};
         bool checkpoint = f == QR_WEIGHTS_SAFETENSORS && qr_checkpoint_is(file);
-        if (f == QR_WEIGHTS_NPZ && (code = check_npz(file, what, layout, err)) != QR_OK) return code;
-        code = checkpoint ? read_checkpoint(file, what, &t, err) : read_tensors(f, file, what, &t, err);
+        if (f == QR_WEIGHTS_NPZ && (code = check_npz(file, what, layout, err)) != QR_OK)
+            return code;
+        code = checkpoint ? read_checkpoint(file, what, &t, err)
+                          : read_tensors(f, file, what, &t, err);
         if (code != QR_OK) return code;
         code = match_names(&t, what, layout, values, err);
         qr_tensors_free(&t);
@@ -276,7 +335,8 @@ enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr_bytes file, c
     return code;
 }
 
-enum qr_code qr_weights_list(enum qr_weights_format f, struct qr_bytes file, const char *what, struct qr_tensors *ret, struct qr_err *err) {
+enum qr_code qr_weights_list(enum qr_weights_format f, struct qr_bytes file, const char *what,
+                             struct qr_tensors *ret, struct qr_err *err) {
     if (f != QR_WEIGHTS_H5) return read_tensors(f, file, what, ret, err);
     struct qr_keras_file k = {0};
     enum qr_code code = qr_keras_read(file, what, &k, err);

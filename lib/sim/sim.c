@@ -1,4 +1,5 @@
-/* sim/sim.c — the engines that there are: compiling finds the first that can plan a circuit, and all else goes through its table of functions. */
+/* sim/sim.c — the engines that there are: compiling finds the first that can plan a circuit, and
+ * all else goes through its table of functions. */
 #include "sim/sim.h"
 
 #include <stdio.h>
@@ -27,14 +28,16 @@ static enum qr_code check_memory(const struct qr_sim_plan *p, struct qr_err *err
     unsigned __int128 bytes = p->engine->least_bytes(p);
     uint64_t limit = qr_memory_limit_bytes();
     if (bytes <= limit) return QR_OK;
-    return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                   "a circuit of %u qubits in %s precision needs %s bytes for its %s; this process may "
-                   "use %llu bytes: take fewer qubits%s",
-                   p->n_qubits, twice ? "double" : "single", decimal(bytes, digits), p->engine->memory, (unsigned long long)limit,
-                   twice ? " or single precision" : "");
+    return qr_fail(
+        err, QR_RESOURCE_EXHAUSTED,
+        "a circuit of %u qubits in %s precision needs %s bytes for its %s; this process may "
+        "use %llu bytes: take fewer qubits%s",
+        p->n_qubits, twice ? "double" : "single", decimal(bytes, digits), p->engine->memory,
+        (unsigned long long)limit, twice ? " or single precision" : "");
 }
 
-static struct qr_sim_plan *new_plan(const struct qr_circuit *circuit, size_t n_observables, const struct qr_sim_options *opt) {
+static struct qr_sim_plan *new_plan(const struct qr_circuit *circuit, size_t n_observables,
+                                    const struct qr_sim_options *opt) {
     struct qr_sim_plan *p = qr_xcalloc(1, sizeof *p);
     p->n_qubits = circuit->n_qubits;
     p->n = circuit->n_qubits < 2 ? 2 : circuit->n_qubits;
@@ -54,14 +57,16 @@ static struct qr_sim_plan *new_plan(const struct qr_circuit *circuit, size_t n_o
     return p;
 }
 
-enum qr_code qr_sim_compile(const struct qr_circuit *circuit, const struct qr_observable *observables,
-                            size_t n_observables, const struct qr_sim_options *opt, struct qr_sim_plan **ret,
+enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
+                            const struct qr_observable *observables, size_t n_observables,
+                            const struct qr_sim_options *opt, struct qr_sim_plan **ret,
                             struct qr_err *err) {
     if (!qr_isa_available(opt->isa))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "isa %s: this machine has it not", qr_isa_name(opt->isa));
+        return qr_fail(err, QR_INVALID_ARGUMENT, "isa %s: this machine has it not",
+                       qr_isa_name(opt->isa));
     if (circuit->n_qubits < 1 || circuit->n_qubits > QR_MAX_QUBITS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "a circuit of %u qubits: there may be 1 to %d", circuit->n_qubits,
-                       (int)QR_MAX_QUBITS);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "a circuit of %u qubits: there may be 1 to %d",
+                       circuit->n_qubits, (int)QR_MAX_QUBITS);
     struct qr_sim_plan *p = new_plan(circuit, n_observables, opt);
     qr_circuit_zero_gradient(circuit, observables, n_observables, p->zero_gradient);
     size_t i = opt->engine == QR_ENGINE_AUTO ? 0 : N_ENGINES - 1;
@@ -82,7 +87,9 @@ void qr_sim_plan_free(struct qr_sim_plan *p) {
 }
 
 bool qr_sim_lanes_are_samples(const struct qr_sim_plan *p) { return p->lanes_are_samples; }
-bool qr_sim_micro_batches_in_parallel(const struct qr_sim_plan *p) { return p->engine->micro_batches_in_parallel(p); }
+bool qr_sim_micro_batches_in_parallel(const struct qr_sim_plan *p) {
+    return p->engine->micro_batches_in_parallel(p);
+}
 
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p, size_t max_samples) {
     struct qr_buffers all = {.allocate = false};
@@ -91,20 +98,27 @@ size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p, size_t max_samples) 
 }
 
 struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *p) {
-    const struct qr_sim_report_options one = {.n_samples = p->lanes_are_samples ? QR_LANES : 1, .head_known = true};
+    const struct qr_sim_report_options one = {.n_samples = p->lanes_are_samples ? QR_LANES : 1,
+                                              .head_known = true};
     struct qr_sim_report *r = qr_sim_report_new(p, &one);
-    struct qr_sim_facts f = {.n_gates = p->n_gates, .n_fused = p->n_fused, .n_passes = r->n_passes, .engine = r->engine,
+    struct qr_sim_facts f = {.n_gates = p->n_gates,
+                             .n_fused = p->n_fused,
+                             .n_passes = r->n_passes,
+                             .engine = r->engine,
                              .flop_per_gradient = r->flop / (double)one.n_samples};
     qr_sim_report_free(r);
     return f;
 }
 
 size_t qr_sim_bound_bytes(const struct qr_sim_plan *p) { return qr_bound_bytes(p); }
-struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *p) { return qr_bound_new(p); }
+struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *p) {
+    return qr_bound_new(p);
+}
 void qr_sim_bound_free(struct qr_sim_bound *b) { qr_bound_free(b); }
 void qr_sim_bind(struct qr_sim_bound *b, const double *theta) { qr_bound_set(b, theta); }
 
-enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_samples, struct qr_sim_workspace **ret, struct qr_err *err) {
+enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
+                                  struct qr_sim_workspace **ret, struct qr_err *err) {
     return p->engine->workspace_new(p, max_samples, ret, err);
 }
 
@@ -112,19 +126,21 @@ void qr_sim_workspace_free(struct qr_sim_workspace *ws) {
     if (ws) ws->plan->engine->workspace_free(ws);
 }
 
-void qr_sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool, const double *x, size_t x_stride,
-                    size_t n_samples, double *ret_z) {
+void qr_sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
+                    const double *x, size_t x_stride, size_t n_samples, double *ret_z) {
     QR_ASSERT(ws->plan == b->plan);
     b->plan->engine->forward(b, ws, pool, x, x_stride, n_samples, false, NULL, ret_z);
 }
 
-void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool, const double *x,
-                                 size_t x_stride, size_t n_samples, const double *direction, double *ret_z) {
+void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
+                                 struct qr_pool *pool, const double *x, size_t x_stride,
+                                 size_t n_samples, const double *direction, double *ret_z) {
     QR_ASSERT(ws->plan == b->plan);
     b->plan->engine->forward(b, ws, pool, x, x_stride, n_samples, true, direction, ret_z);
 }
 
-bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool, const double *direction,
-                     const double *scale, qr_fixed *ret_grad) {
+bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
+                     struct qr_pool *pool, const double *direction, const double *scale,
+                     qr_fixed *ret_grad) {
     return b->plan->engine->backward(b, ws, pool, direction, scale, ret_grad);
 }

@@ -22,13 +22,16 @@ void qr_gcs_id(char ret[QR_GCS_ID_BYTES]) {
     b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
     b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
     qr_hex(b, sizeof b, hex);
-    snprintf(ret, QR_GCS_ID_BYTES, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+    snprintf(ret, QR_GCS_ID_BYTES, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16,
+             hex + 20);
 }
 
 void qr_gcs_escape(struct qr_buf *ret, const char *text) {
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
-        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("-._~", c)) qr_buf_put(ret, &c, 1);
+        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+            strchr("-._~", c))
+            qr_buf_put(ret, &c, 1);
         else qr_buf_printf(ret, "%%%02X", c);
     }
 }
@@ -41,86 +44,122 @@ static bool ours(const struct qr_gcs *g, const char *url) {
 }
 
 /* Of a success that cannot be read nobody knows whether it is one. */
-static enum qr_code read_success(const struct qr_gcs_request *req, const struct qr_gcs_reply *reply, struct qr_err *err) {
+static enum qr_code read_success(const struct qr_gcs_request *req, const struct qr_gcs_reply *reply,
+                                 struct qr_err *err) {
     enum qr_code code = req->read(req->ctx, reply, err);
     if (code != QR_INVALID_ARGUMENT) return code;
     struct qr_err reason = *err;
-    return qr_fail(err, QR_UNAVAILABLE, "a reply (%d) that cannot be read: %.200s", reply->status, reason.msg);
+    return qr_fail(err, QR_UNAVAILABLE, "a reply (%d) that cannot be read: %.200s", reply->status,
+                   reason.msg);
 }
 
-enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err) {
-    qr_auto(qr_free_p) char *token = c->token ? qr_xasprintf("x-goog-gcs-idempotency-token: %s", c->token) : NULL;
+enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_gcs_call *c,
+                            const struct qr_gcs_request *req, struct qr_gcs_reply *ret,
+                            struct qr_err *err) {
+    qr_auto(qr_free_p) char *token =
+        c->token ? qr_xasprintf("x-goog-gcs-idempotency-token: %s", c->token) : NULL;
     *ret = (struct qr_gcs_reply){0};
     for (int tries = 0;; tries++) {
         struct qr_gcs_request r = *req;
         const char *authorization = NULL;
-        enum qr_code code = ours(g, r.url) ? qr_gcs_auth_header(g->auth, &authorization, err) : QR_OK; /* a session elsewhere is its own secret */
+        /* a session elsewhere is its own secret */
+        enum qr_code code =
+            ours(g, r.url) ? qr_gcs_auth_header(g->auth, &authorization, err) : QR_OK;
         if (code != QR_OK) return code;
         if (authorization) r.headers[r.n_headers++] = authorization;
         if (token) r.headers[r.n_headers++] = token;
         if (g->opt.extra_header) r.headers[r.n_headers++] = g->opt.extra_header;
         r.direct = g->opt.emulator_host || g->opt.endpoint;
         code = g->http->send(g->http, &r, ret, err);
-        if (code == QR_OK && qr_gcs_success(ret->status) && req->read) return read_success(req, ret, err);
+        if (code == QR_OK && qr_gcs_success(ret->status) && req->read)
+            return read_success(req, ret, err);
         if (code != QR_OK || ret->status != 401 || !authorization || tries) return code;
         qr_gcs_auth_drop(g->auth);
         qr_gcs_reply_fini(ret);
     }
 }
 
-enum qr_code qr_gcs_send(struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err) {
+enum qr_code qr_gcs_send(struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr_gcs_call *c,
+                         const struct qr_gcs_request *req, struct qr_gcs_reply *ret,
+                         struct qr_err *err) {
     for (;;) {
         enum qr_code code = qr_gcs_attempt(g, c, req, ret, err);
         if (code == QR_OK ? !qr_gcs_retryable(ret->status) : code != QR_UNAVAILABLE)
-            return code == QR_OK ? code : qr_wrap(err, "gs://%s/%s: %s", g->bucket, c->name, c->doing);
+            return code == QR_OK ? code
+                                 : qr_wrap(err, "gs://%s/%s: %s", g->bucket, c->name, c->doing);
         if (!qr_gcs_wait(g, r, c, ret, err)) return qr_gcs_gave_up(g, r, c, ret, err);
         qr_gcs_reply_fini(ret);
     }
 }
 
-static void why(const struct qr_gcs_reply *reply, const struct qr_err *err, char *ret, size_t bytes) {
+static void why(const struct qr_gcs_reply *reply, const struct qr_err *err, char *ret,
+                size_t bytes) {
     char text[200];
     qr_gcs_error_text(qr_buf_view(&reply->body), text, sizeof text);
-    if (reply->status && !qr_gcs_success(reply->status)) snprintf(ret, bytes, "%d%s%s", reply->status, *text ? ", " : "", text);
+    if (reply->status && !qr_gcs_success(reply->status))
+        snprintf(ret, bytes, "%d%s%s", reply->status, *text ? ", " : "", text);
     else snprintf(ret, bytes, "%.250s", err ? err->msg : "");
 }
 
-bool qr_gcs_wait(const struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, const struct qr_err *err) {
+bool qr_gcs_wait(const struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr_gcs_call *c,
+                 const struct qr_gcs_reply *reply, const struct qr_err *err) {
     int64_t now = qr_gcs_awake_ns(&g->opt);
-    if (g->opt.notice && now - r->began_ns >= first_notice_ns && (!r->noticed_ns || now - r->noticed_ns >= next_notice_ns)) {
+    if (g->opt.notice && now - r->began_ns >= first_notice_ns &&
+        (!r->noticed_ns || now - r->noticed_ns >= next_notice_ns)) {
         char reason[300];
         why(reply, err, reason, sizeof reason);
-        qr_auto(qr_free_p) char *sentence = qr_xasprintf("gs://%s/%s: %s: no success for %lld s (%s); trying again", g->bucket, c->name, c->doing,
-                                                         (long long)((now - r->began_ns) / QR_SECOND), reason);
+        qr_auto(qr_free_p) char *sentence =
+            qr_xasprintf("gs://%s/%s: %s: no success for %lld s (%s); trying again", g->bucket,
+                         c->name, c->doing, (long long)((now - r->began_ns) / QR_SECOND), reason);
         g->opt.notice(g->opt.notice_ctx, sentence);
         r->noticed_ns = now;
     }
     return qr_gcs_retry_wait(r, reply->retry_after_s);
 }
 
-enum qr_code qr_gcs_gave_up(const struct qr_gcs *g, const struct qr_gcs_retry *r, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, struct qr_err *err) {
+enum qr_code qr_gcs_gave_up(const struct qr_gcs *g, const struct qr_gcs_retry *r,
+                            const struct qr_gcs_call *c, const struct qr_gcs_reply *reply,
+                            struct qr_err *err) {
     char reason[300];
     why(reply, err, reason, sizeof reason);
     long long seconds = (long long)((qr_gcs_awake_ns(&g->opt) - r->began_ns) / QR_SECOND);
-    return qr_fail(err, QR_UNAVAILABLE, "gs://%s/%s: %s: no success in %lld s, at the last: %s; please retry", g->bucket, c->name, c->doing, seconds, reason);
+    return qr_fail(err, QR_UNAVAILABLE,
+                   "gs://%s/%s: %s: no success in %lld s, at the last: %s; please retry", g->bucket,
+                   c->name, c->doing, seconds, reason);
 }
 
-enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_gcs_reply *reply, struct qr_err *err) {
-    const char *role = strcmp(c->doing, "download") == 0 || strcmp(c->doing, "list") == 0 ? "roles/storage.objectViewer" : "roles/storage.objectUser";
+enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_gcs_call *c,
+                            const struct qr_gcs_reply *reply, struct qr_err *err) {
+    const char *role = strcmp(c->doing, "download") == 0 || strcmp(c->doing, "list") == 0
+                           ? "roles/storage.objectViewer"
+                           : "roles/storage.objectUser";
     char text[200];
     qr_gcs_error_text(qr_buf_view(&reply->body), text, sizeof text);
     const char *colon = *text ? ": " : "";
     switch (reply->status) {
     case 401:
-        return qr_fail(err, QR_UNAUTHENTICATED, "gs://%s/%s: %s refused (401%s%s): the credentials are not accepted; check GOOGLE_APPLICATION_CREDENTIALS or this "
-                       "pod's service account", g->bucket, c->name, c->doing, colon, text);
+        return qr_fail(err, QR_UNAUTHENTICATED,
+                       "gs://%s/%s: %s refused (401%s%s): the credentials are not accepted; check "
+                       "GOOGLE_APPLICATION_CREDENTIALS or this "
+                       "pod's service account",
+                       g->bucket, c->name, c->doing, colon, text);
     case 403:
-        return qr_fail(err, QR_PERMISSION_DENIED, "gs://%s/%s: %s refused (403%s%s): grant this worker's service account %s on bucket %s", g->bucket, c->name, c->doing,
-                       colon, text, role, g->bucket);
-    case 404: return qr_fail(err, QR_NOT_FOUND, "gs://%s/%s: %s: not found (404%s%s): check the names of bucket and object", g->bucket, c->name, c->doing, colon, text);
-    case 412: return qr_fail(err, QR_FAILED_PRECONDITION, "gs://%s/%s: %s: it was changed by somebody else meanwhile (412%s%s)", g->bucket, c->name, c->doing, colon, text);
+        return qr_fail(
+            err, QR_PERMISSION_DENIED,
+            "gs://%s/%s: %s refused (403%s%s): grant this worker's service account %s on bucket %s",
+            g->bucket, c->name, c->doing, colon, text, role, g->bucket);
+    case 404:
+        return qr_fail(err, QR_NOT_FOUND,
+                       "gs://%s/%s: %s: not found (404%s%s): check the names of bucket and object",
+                       g->bucket, c->name, c->doing, colon, text);
+    case 412:
+        return qr_fail(err, QR_FAILED_PRECONDITION,
+                       "gs://%s/%s: %s: it was changed by somebody else meanwhile (412%s%s)",
+                       g->bucket, c->name, c->doing, colon, text);
     default:
-        return qr_fail(err, reply->status == 400 ? QR_INVALID_ARGUMENT : QR_UNKNOWN, "gs://%s/%s: %s refused (%d%s%s)", g->bucket, c->name, c->doing, reply->status, colon, text);
+        return qr_fail(err, reply->status == 400 ? QR_INVALID_ARGUMENT : QR_UNKNOWN,
+                       "gs://%s/%s: %s refused (%d%s%s)", g->bucket, c->name, c->doing,
+                       reply->status, colon, text);
     }
 }
 
@@ -129,31 +168,40 @@ void qr_gcs_object_url(const struct qr_gcs *g, const char *name, struct qr_buf *
     qr_gcs_escape(ret, name);
 }
 
-/* What can stand in front of a name. Other bytes than UTF-8 the server would store as another name, or refuse. */
+/* What can stand in front of a name. Other bytes than UTF-8 the server would store as another name,
+ * or refuse. */
 static enum qr_code check_prefix(const struct qr_gcs *g, const char *prefix, struct qr_err *err) {
     size_t n = strlen(prefix);
     if (n <= MAX_NAME_BYTES && !strpbrk(prefix, "\r\n") && qr_is_utf8(prefix)) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "gs://%s/%.100s: a name is UTF-8 of at most %d bytes without line breaks", g->bucket, prefix,
-                   MAX_NAME_BYTES);
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "gs://%s/%.100s: a name is UTF-8 of at most %d bytes without line breaks",
+                   g->bucket, prefix, MAX_NAME_BYTES);
 }
 
 static enum qr_code check_name(const struct qr_gcs *g, const char *name, struct qr_err *err) {
     size_t n = strlen(name);
     if (check_prefix(g, name, err) != QR_OK) return err->code;
     if (n && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && name[n - 1] != '/') return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "gs://%s/%.100s names no object: give a name that is not . or .. and has no / at its end", g->bucket,
-                   name);
+    return qr_fail(
+        err, QR_INVALID_ARGUMENT,
+        "gs://%s/%.100s names no object: give a name that is not . or .. and has no / at its end",
+        g->bucket, name);
 }
 
 /* What the server says about an object; *ret_found false on 404. */
-static enum qr_code stat_object(struct qr_gcs *g, const struct qr_gcs_call *c, struct qr_gcs_object *ret, bool *ret_found, struct qr_err *err) {
+static enum qr_code stat_object(struct qr_gcs *g, const struct qr_gcs_call *c,
+                                struct qr_gcs_object *ret, bool *ret_found, struct qr_err *err) {
     struct qr_gcs_retry retry;
     struct qr_gcs_reply reply = {0};
     struct qr_buf url = {0};
     qr_gcs_retry_begin(&retry, &g->opt);
     qr_gcs_object_url(g, c->name, &url);
     qr_buf_puts(&url, "?fields=size,generation,crc32c,metadata");
-    struct qr_gcs_request req = {.method = "GET", .url = qr_buf_string(&url), .max_reply_bytes = QR_GCS_REPLY_BYTES, .read = qr_gcs_read_object, .ctx = ret};
+    struct qr_gcs_request req = {.method = "GET",
+                                 .url = qr_buf_string(&url),
+                                 .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                 .read = qr_gcs_read_object,
+                                 .ctx = ret};
     enum qr_code code = qr_gcs_send(g, &retry, c, &req, &reply, err);
     if (code == QR_OK && qr_gcs_success(reply.status)) {
         *ret_found = true;
@@ -161,7 +209,8 @@ static enum qr_code stat_object(struct qr_gcs *g, const struct qr_gcs_call *c, s
         code = qr_gcs_refused(g, c, &reply, err);
         char text[200];
         qr_gcs_error_text(qr_buf_view(&reply.body), text, sizeof text);
-        if (reply.status == 404 && !strstr(text, "bucket does not exist")) *ret_found = false, code = QR_OK;
+        if (reply.status == 404 && !strstr(text, "bucket does not exist"))
+            *ret_found = false, code = QR_OK;
     }
     qr_gcs_reply_fini(&reply);
     qr_buf_free(&url);
@@ -169,7 +218,9 @@ static enum qr_code stat_object(struct qr_gcs *g, const struct qr_gcs_call *c, s
 }
 
 static enum qr_code not_found(const struct qr_gcs *g, const char *name, struct qr_err *err) {
-    return qr_fail(err, QR_NOT_FOUND, "gs://%s/%s: no such object; check the name (and that bucket %s is the one)", g->bucket, name, g->bucket);
+    return qr_fail(err, QR_NOT_FOUND,
+                   "gs://%s/%s: no such object; check the name (and that bucket %s is the one)",
+                   g->bucket, name, g->bucket);
 }
 
 /* ---- get ---- */
@@ -182,7 +233,8 @@ static bool wait_a_little(const struct qr_gcs *g) {
 }
 
 /* *ret_generation 0: there is no such object, and *ret is as it was. */
-static enum qr_code get_generation(struct qr_gcs *g, const char *name, size_t max_bytes, struct qr_buf *ret, uint64_t *ret_generation,
+static enum qr_code get_generation(struct qr_gcs *g, const char *name, size_t max_bytes,
+                                   struct qr_buf *ret, uint64_t *ret_generation,
                                    struct qr_err *err) {
     const struct qr_gcs_call c = {name, "download", NULL};
     enum qr_code code = check_name(g, name, err);
@@ -193,14 +245,19 @@ static enum qr_code get_generation(struct qr_gcs *g, const char *name, size_t ma
         if ((code = stat_object(g, &c, &o, &found, err)) != QR_OK) return code;
         if (!found) return QR_OK;
         if (o.size > max_bytes)
-            return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s has %llu bytes; at most %zu are read", g->bucket, name, (unsigned long long)o.size, max_bytes);
+            return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                           "gs://%s/%s has %llu bytes; at most %zu are read", g->bucket, name,
+                           (unsigned long long)o.size, max_bytes);
         struct qr_buf content = {.max = max_bytes + 1};
         code = qr_gcs_download(g, &c, &o, &content, err);
-        bool again = (code == QR_ABORTED || code == QR_DATA_LOSS) && tries + 1 < MAX_TRIES && wait_a_little(g);
+        bool again = (code == QR_ABORTED || code == QR_DATA_LOSS) && tries + 1 < MAX_TRIES &&
+                     wait_a_little(g);
         if (code == QR_OK) {
             qr_buf_clear(ret);
             qr_buf_put(ret, content.p, content.n);
-            if (!qr_buf_ok(ret)) code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s: %zu bytes are too many", g->bucket, name, content.n);
+            if (!qr_buf_ok(ret))
+                code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s: %zu bytes are too many",
+                               g->bucket, name, content.n);
             *ret_generation = o.generation;
         }
         qr_buf_free(&content);
@@ -210,14 +267,16 @@ static enum qr_code get_generation(struct qr_gcs *g, const char *name, size_t ma
     return code;
 }
 
-static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
+static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
+                        struct qr_err *err) {
     uint64_t generation;
     enum qr_code code = get_generation(self(s), name, max_bytes, ret, &generation, err);
     return code != QR_OK || generation ? code : not_found(self(s), name, err);
 }
 
-static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
-                                struct qr_store_version *ret_version, struct qr_err *err) {
+static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes,
+                                struct qr_buf *ret, struct qr_store_version *ret_version,
+                                struct qr_err *err) {
     uint64_t generation;
     enum qr_code code = get_generation(self(s), name, max_bytes, ret, &generation, err);
     if (code != QR_OK) return code;
@@ -230,12 +289,14 @@ static enum qr_code get_version(struct qr_store *s, const char *name, size_t max
 /* ---- put ---- */
 
 static bool is_ours(const struct qr_gcs_object *o, struct qr_bytes content, const char *write_id) {
-    return o->size == content.n && o->crc32c == qr_crc32c(0, content.p, content.n) && strcmp(o->write_id, write_id) == 0;
+    return o->size == content.n && o->crc32c == qr_crc32c(0, content.p, content.n) &&
+           strcmp(o->write_id, write_id) == 0;
 }
 
-/* Where `only` is not NULL this generation alone is replaced; 0: the object is created. What a damaged upload of ours left is ours to
- * replace. */
-static enum qr_code upload(struct qr_gcs *g, const char *name, struct qr_bytes content, const uint64_t *only, struct qr_err *err) {
+/* Where `only` is not NULL this generation alone is replaced; 0: the object is created. What a
+ * damaged upload of ours left is ours to replace. */
+static enum qr_code upload(struct qr_gcs *g, const char *name, struct qr_bytes content,
+                           const uint64_t *only, struct qr_err *err) {
     const struct qr_gcs_call c = {name, "upload", NULL};
     char write_id[QR_GCS_ID_BYTES];
     struct qr_gcs_object o = {0};
@@ -246,33 +307,47 @@ static enum qr_code upload(struct qr_gcs *g, const char *name, struct qr_bytes c
     qr_gcs_id(write_id);
     for (int tries = 0; code == QR_OK; tries++) {
         int status = 0;
-        if ((code = qr_gcs_upload(g, name, content, generation, write_id, &o, &status, err)) != QR_OK) return code;
-        if (status == 200 && o.size == content.n && o.crc32c == qr_crc32c(0, content.p, content.n)) return QR_OK;
+        if ((code = qr_gcs_upload(g, name, content, generation, write_id, &o, &status, err)) !=
+            QR_OK)
+            return code;
+        if (status == 200 && o.size == content.n && o.crc32c == qr_crc32c(0, content.p, content.n))
+            return QR_OK;
         struct qr_err refusal = {0};
         if (status != 200) refusal = *err;
-        if ((code = stat_object(g, &c, &o, &found, err)) != QR_OK) return code; /* what is there now decides, whatever the reply was */
+        /* what is there now decides, whatever the reply was */
+        if ((code = stat_object(g, &c, &o, &found, err)) != QR_OK) return code;
         if (found && is_ours(&o, content, write_id)) return QR_OK;
-        bool damaged = found && strcmp(o.write_id, write_id) == 0; /* what we sent is there, and its bytes are other ones */
+        /* what we sent is there, and its bytes are other ones */
+        bool damaged = found && strcmp(o.write_id, write_id) == 0;
         if (status == 412 && only && !damaged)
-            return qr_fail(err, QR_FAILED_PRECONDITION, "gs://%s/%s %s and is not replaced", g->bucket, name,
+            return qr_fail(err, QR_FAILED_PRECONDITION, "gs://%s/%s %s and is not replaced",
+                           g->bucket, name,
                            *only ? "has been changed meanwhile" : "is there already");
         if (!only || damaged) generation = found ? o.generation : 0;
-        bool bad_bytes = status == 400 && strcasestr(refusal.msg, "crc32c"); /* damaged on the way; any other 400 would come again */
+        /* damaged on the way; any other 400 would come again */
+        bool bad_bytes = status == 400 && strcasestr(refusal.msg, "crc32c");
         if (tries + 1 < MAX_TRIES && (status != 400 || bad_bytes)) continue;
-        if (status == 412) return qr_fail(err, QR_ABORTED, "gs://%s/%s is replaced by others faster than by us; please retry", g->bucket, name);
+        if (status == 412)
+            return qr_fail(err, QR_ABORTED,
+                           "gs://%s/%s is replaced by others faster than by us; please retry",
+                           g->bucket, name);
         if (status == 400) return *err = refusal, refusal.code;
-        return qr_fail(err, QR_DATA_LOSS, "gs://%s/%s: after %d uploads the object still has another size or crc32c than what was sent", g->bucket, name, tries + 1);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "gs://%s/%s: after %d uploads the object still has another size or crc32c "
+                       "than what was sent",
+                       g->bucket, name, tries + 1);
     }
     return code;
 }
 
-static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content, bool if_absent, struct qr_err *err) {
+static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content,
+                        bool if_absent, struct qr_err *err) {
     const uint64_t none = 0;
     return upload(self(s), name, content, if_absent ? &none : NULL, err);
 }
 
-static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen,
-                         struct qr_err *err) {
+static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content,
+                         const struct qr_store_version *seen, struct qr_err *err) {
     const uint64_t generation = seen->there ? qr_get_u64le(seen->id) : 0;
     return upload(self(s), name, content, &generation, err);
 }
@@ -294,12 +369,17 @@ static enum qr_code remove_object(struct qr_store *s, const char *name, struct q
         if ((code = stat_object(g, &c, &o, &found, err)) != QR_OK) return code;
         if (!found) return not_found(g, name, err);
         qr_gcs_object_url(g, name, &url);
-        qr_buf_printf(&url, "?generation=%llu&ifGenerationMatch=%llu", (unsigned long long)o.generation, (unsigned long long)o.generation);
-        struct qr_gcs_request req = {.method = "DELETE", .url = qr_buf_string(&url), .max_reply_bytes = QR_GCS_REPLY_BYTES};
+        qr_buf_printf(&url, "?generation=%llu&ifGenerationMatch=%llu",
+                      (unsigned long long)o.generation, (unsigned long long)o.generation);
+        struct qr_gcs_request req = {
+            .method = "DELETE", .url = qr_buf_string(&url), .max_reply_bytes = QR_GCS_REPLY_BYTES};
         qr_gcs_retry_begin(&retry, &g->opt);
         code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
-        bool done = code == QR_OK && (reply.status == 204 || reply.status == 200 || reply.status == 404); /* it was there: gone by our lost attempt, or somebody's */
-        if (code == QR_OK && !done && (reply.status != 412 || tries + 1 == MAX_TRIES)) code = qr_gcs_refused(g, &c, &reply, err);
+        /* it was there: gone by our lost attempt, or somebody's */
+        bool done =
+            code == QR_OK && (reply.status == 204 || reply.status == 200 || reply.status == 404);
+        if (code == QR_OK && !done && (reply.status != 412 || tries + 1 == MAX_TRIES))
+            code = qr_gcs_refused(g, &c, &reply, err);
         qr_gcs_reply_fini(&reply);
         qr_buf_free(&url);
         if (done) break;
@@ -315,27 +395,35 @@ static enum qr_code read_page(void *ctx, const struct qr_gcs_reply *reply, struc
     const char *name;
     enum qr_code code = qr_json_parse(qr_buf_view(&reply->body), "a page of names", &root, err);
     if (code == QR_OK) code = qr_json_want(root, "a page of names", QR_JSON_OBJECT, err);
-    for (const struct qr_json *i = qr_json_first(qr_json_get(root, "items")); i && code == QR_OK; i = qr_json_next(i))
+    for (const struct qr_json *i = qr_json_first(qr_json_get(root, "items")); i && code == QR_OK;
+         i = qr_json_next(i))
         code = qr_json_string(qr_json_get(i, "name"), "items.name", &name, err);
     if (code == QR_OK) *ret = QR_MOVE(root);
     qr_json_free(root);
     return code;
 }
 
-static enum qr_code add_page(const struct qr_gcs *g, const struct qr_json *page, struct qr_names *names, char **ret_next, struct qr_err *err) {
+static enum qr_code add_page(const struct qr_gcs *g, const struct qr_json *page,
+                             struct qr_names *names, char **ret_next, struct qr_err *err) {
     const char *name;
-    for (const struct qr_json *i = qr_json_first(qr_json_get(page, "items")); i; i = qr_json_next(i)) {
-        if (qr_json_string(qr_json_get(i, "name"), "items.name", &name, err) != QR_OK || strpbrk(name, "\r\n")) continue;
+    for (const struct qr_json *i = qr_json_first(qr_json_get(page, "items")); i;
+         i = qr_json_next(i)) {
+        if (qr_json_string(qr_json_get(i, "name"), "items.name", &name, err) != QR_OK ||
+            strpbrk(name, "\r\n"))
+            continue;
         char *own = qr_xstrdup(name);
         if (qr_names_add(names, own)) continue;
         free(own);
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s: list: more than %d objects", g->bucket, (int)QR_NAMES_MAX);
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s: list: more than %d objects", g->bucket,
+                       (int)QR_NAMES_MAX);
     }
-    if (qr_json_string(qr_json_get(page, "nextPageToken"), "", &name, NULL) == QR_OK && *name) *ret_next = qr_xstrdup(name);
+    if (qr_json_string(qr_json_get(page, "nextPageToken"), "", &name, NULL) == QR_OK && *name)
+        *ret_next = qr_xstrdup(name);
     return QR_OK;
 }
 
-static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct qr_names *names, struct qr_err *err) {
+static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct qr_names *names,
+                               struct qr_err *err) {
     const struct qr_gcs_call c = {prefix, "list", NULL};
     qr_auto(qr_free_p) char *page = NULL;
     enum qr_code code = QR_OK;
@@ -343,16 +431,25 @@ static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct qr_n
         struct qr_gcs_retry retry;
         struct qr_gcs_reply reply = {0};
         struct qr_buf url = {0};
-        if (n == MAX_PAGES) return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s: list: more than %d pages", g->bucket, prefix, MAX_PAGES);
+        if (n == MAX_PAGES)
+            return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s: list: more than %d pages",
+                           g->bucket, prefix, MAX_PAGES);
         qr_gcs_retry_begin(&retry, &g->opt);
-        qr_buf_printf(&url, "%s/storage/v1/b/%s/o?maxResults=1000&fields=items(name),nextPageToken&prefix=", g->base, g->bucket);
+        qr_buf_printf(
+            &url, "%s/storage/v1/b/%s/o?maxResults=1000&fields=items(name),nextPageToken&prefix=",
+            g->base, g->bucket);
         qr_gcs_escape(&url, prefix);
         if (page) qr_buf_puts(&url, "&pageToken="), qr_gcs_escape(&url, page);
         free(QR_MOVE(page));
         qr_auto(qr_json_free_p) struct qr_json *said = NULL;
-        struct qr_gcs_request req = {.method = "GET", .url = qr_buf_string(&url), .max_reply_bytes = QR_GCS_REPLY_BYTES, .read = read_page, .ctx = &said};
+        struct qr_gcs_request req = {.method = "GET",
+                                     .url = qr_buf_string(&url),
+                                     .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                     .read = read_page,
+                                     .ctx = &said};
         code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
-        if (code == QR_OK) code = said ? add_page(g, said, names, &page, err) : qr_gcs_refused(g, &c, &reply, err);
+        if (code == QR_OK)
+            code = said ? add_page(g, said, names, &page, err) : qr_gcs_refused(g, &c, &reply, err);
         qr_gcs_reply_fini(&reply);
         qr_buf_free(&url);
         if (!page) break;
@@ -360,7 +457,8 @@ static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct qr_n
     return code;
 }
 
-static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *ret, struct qr_err *err) {
+static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *ret,
+                         struct qr_err *err) {
     struct qr_names names = {0};
     enum qr_code code = list_pages(self(s), prefix, &names, err);
     qr_names_give(&names, code == QR_OK ? ret : NULL);
@@ -369,44 +467,61 @@ static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *
 
 /* ---- may we write? ---- */
 
-static enum qr_code read_permissions(void *ctx, const struct qr_gcs_reply *reply, struct qr_err *err) {
+static enum qr_code read_permissions(void *ctx, const struct qr_gcs_reply *reply,
+                                     struct qr_err *err) {
     struct qr_json **ret = ctx, *root = NULL;
-    enum qr_code code = qr_json_parse(qr_buf_view(&reply->body), "the bucket's permissions", &root, err);
+    enum qr_code code =
+        qr_json_parse(qr_buf_view(&reply->body), "the bucket's permissions", &root, err);
     if (code == QR_OK) code = qr_json_want(root, "the bucket's permissions", QR_JSON_OBJECT, err);
     if (code == QR_OK) *ret = QR_MOVE(root);
     qr_json_free(root);
     return code;
 }
 
-static enum qr_code missing_permission(const struct qr_gcs *g, const struct qr_gcs_call *c, const struct qr_json *said, struct qr_err *err) {
-    static const char *const needed[] = {"storage.objects.create", "storage.objects.get", "storage.objects.delete"};
+static enum qr_code missing_permission(const struct qr_gcs *g, const struct qr_gcs_call *c,
+                                       const struct qr_json *said, struct qr_err *err) {
+    static const char *const needed[] = {"storage.objects.create", "storage.objects.get",
+                                         "storage.objects.delete"};
     const char *text;
     for (size_t i = 0; i < 3; i++) {
         bool granted = false;
-        for (const struct qr_json *p = qr_json_first(qr_json_get(said, "permissions")); p; p = qr_json_next(p))
+        for (const struct qr_json *p = qr_json_first(qr_json_get(said, "permissions")); p;
+             p = qr_json_next(p))
             granted |= qr_json_string(p, "", &text, NULL) == QR_OK && strcmp(text, needed[i]) == 0;
         if (!granted)
-            return qr_fail(err, QR_PERMISSION_DENIED, "gs://%s/%s could not be written: the permission %s is missing; grant this worker's service account "
-                           "roles/storage.objectUser on bucket %s", g->bucket, c->name, needed[i], g->bucket);
+            return qr_fail(err, QR_PERMISSION_DENIED,
+                           "gs://%s/%s could not be written: the permission %s is missing; grant "
+                           "this worker's service account "
+                           "roles/storage.objectUser on bucket %s",
+                           g->bucket, c->name, needed[i], g->bucket);
     }
     return QR_OK;
 }
 
-/* The bucket is asked what we may do there; nothing is written. A server that does not know the question is asked for a list instead. */
+/* The bucket is asked what we may do there; nothing is written. A server that does not know the
+ * question is asked for a list instead. */
 static enum qr_code check_writable(struct qr_store *s, const char *prefix, struct qr_err *err) {
     struct qr_gcs *g = self(s);
     const struct qr_gcs_call c = {prefix, "permission check", NULL};
     struct qr_gcs_retry retry;
     struct qr_gcs_reply reply = {0};
-    qr_auto(qr_free_p) char *url = qr_xasprintf("%s/storage/v1/b/%s/iam/testPermissions?permissions=storage.objects.create&permissions=storage.objects.get&"
-                                                "permissions=storage.objects.delete", g->base, g->bucket);
+    qr_auto(qr_free_p) char *url = qr_xasprintf(
+        "%s/storage/v1/b/%s/iam/"
+        "testPermissions?permissions=storage.objects.create&permissions=storage.objects.get&"
+        "permissions=storage.objects.delete",
+        g->base, g->bucket);
     qr_auto(qr_json_free_p) struct qr_json *said = NULL;
-    struct qr_gcs_request req = {.method = "GET", .url = url, .max_reply_bytes = QR_GCS_REPLY_BYTES, .read = read_permissions, .ctx = &said};
+    struct qr_gcs_request req = {.method = "GET",
+                                 .url = url,
+                                 .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                 .read = read_permissions,
+                                 .ctx = &said};
     if (check_prefix(g, prefix, err) != QR_OK) return err->code;
     qr_gcs_retry_begin(&retry, &g->opt);
     enum qr_code code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
     if (said) code = missing_permission(g, &c, said, err);
-    else if (code == QR_OK && (reply.status == 404 || reply.status == 405 || reply.status == 501) && !qr_gcs_is_error(qr_buf_view(&reply.body))) {
+    else if (code == QR_OK && (reply.status == 404 || reply.status == 405 || reply.status == 501) &&
+             !qr_gcs_is_error(qr_buf_view(&reply.body))) {
         struct qr_names names = {0};
         code = list_pages(g, prefix, &names, err);
         qr_names_give(&names, NULL);
@@ -430,7 +545,9 @@ static void close_store(struct qr_store *s) {
 }
 
 static char *base_of(const struct qr_gcs_options *o) {
-    const char *host = o->emulator_host && *o->emulator_host ? o->emulator_host : o->endpoint && *o->endpoint ? o->endpoint : "https://storage.googleapis.com";
+    const char *host = o->emulator_host && *o->emulator_host ? o->emulator_host
+                       : o->endpoint && *o->endpoint         ? o->endpoint
+                                                             : "https://storage.googleapis.com";
     char *base = strstr(host, "://") ? qr_xstrdup(host) : qr_xasprintf("http://%s", host);
     static const char api[] = "/storage/v1"; /* which other clients want there */
     size_t n = strlen(base);
@@ -439,12 +556,15 @@ static char *base_of(const struct qr_gcs_options *o) {
     return base;
 }
 
-enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *opt, struct qr_gcs_http *http, struct qr_store **ret, struct qr_err *err) {
-    static const struct qr_store_ops ops = {get, put, remove_object, list, check_writable, get_version, swap, close_store};
+enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *opt,
+                              struct qr_gcs_http *http, struct qr_store **ret, struct qr_err *err) {
+    static const struct qr_store_ops ops = {get,         put,  remove_object, list, check_writable,
+                                            get_version, swap, close_store};
     size_t n = strlen(bucket);
     if (n < 3 || n > 222 || strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != n) {
         if (http) http->close(http);
-        return qr_fail(err, QR_INVALID_ARGUMENT, "'%.80s' is no bucket's name: 3 to 222 of a-z, 0-9, -, _ and .", bucket);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "'%.80s' is no bucket's name: 3 to 222 of a-z, 0-9, -, _ and .", bucket);
     }
     struct qr_gcs *g = qr_xcalloc(1, sizeof *g);
     g->store.ops = &ops;

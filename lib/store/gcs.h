@@ -1,13 +1,17 @@
-/* store/gcs.h — Google Cloud Storage as a store: the JSON API over libcurl, with retries, checks and credentials.
+/* store/gcs.h — Google Cloud Storage as a store: the JSON API over libcurl, with retries, checks
+ * and credentials.
  *
- * What      put: created or replaced by generation, multipart up to 8 MiB, resumable above, checked against the object's own size and crc32c;
- *           a success that got lost is found again by the write id in the object's metadata. get: by generation, resumed by Range as often as it
- *           breaks, as stored (a gzip of somebody else's is not unpacked), crc32c checked.
- * Waits     408, 429, 5xx, broken connections and successes whose body cannot be read (cut, empty, no JSON; those of token servers too) are retried
- *           with full jitter for deadline_ns since the last progress (UNAVAILABLE after it); everything else is final and says what to do.
- * Auth      in this order: the credentials file, gcloud's own file, the metadata server. A server that stands in for Google's (emulator_host)
- *           gets no token, unless metadata_host is set. Tokens, keys and upload sessions appear in no message.
- * Threads   one store, one thread at a time. Source: cloud.google.com/storage/docs/json_api, /docs/retry-strategy, /docs/resumable-uploads.
+ * What      put: created or replaced by generation, multipart up to 8 MiB, resumable above, checked
+ * against the object's own size and crc32c; a success that got lost is found again by the write id
+ * in the object's metadata. get: by generation, resumed by Range as often as it breaks, as stored
+ * (a gzip of somebody else's is not unpacked), crc32c checked. Waits     408, 429, 5xx, broken
+ * connections and successes whose body cannot be read (cut, empty, no JSON; those of token servers
+ * too) are retried with full jitter for deadline_ns since the last progress (UNAVAILABLE after it);
+ * everything else is final and says what to do. Auth      in this order: the credentials file,
+ * gcloud's own file, the metadata server. A server that stands in for Google's (emulator_host) gets
+ * no token, unless metadata_host is set. Tokens, keys and upload sessions appear in no message.
+ * Threads   one store, one thread at a time. Source: cloud.google.com/storage/docs/json_api,
+ * /docs/retry-strategy, /docs/resumable-uploads.
  */
 #ifndef QR_STORE_GCS_H
 #define QR_STORE_GCS_H
@@ -19,30 +23,36 @@
 
 /* Borrowed for the store's life; the all-zero value means "not configured". Texts may be NULL. */
 struct qr_gcs_options {
-    const char *emulator_host;  /* STORAGE_EMULATOR_HOST: "host:port" or a URL */
-    const char *endpoint;       /* instead of https://storage.googleapis.com, with credentials; for tests */
-    const char *credentials;    /* GOOGLE_APPLICATION_CREDENTIALS: a file */
-    const char *gcloud_dir;     /* the directory of application_default_credentials.json */
-    const char *metadata_host;  /* GCE_METADATA_HOST: "host:port"; NULL: metadata.google.internal */
-    bool no_metadata;           /* NO_GCE_CHECK */
-    const char *extra_header;   /* sent with every storage request: a fault test's name */
+    const char *emulator_host; /* STORAGE_EMULATOR_HOST: "host:port" or a URL */
+    /* instead of https://storage.googleapis.com, with credentials; for tests */
+    const char *endpoint;
+    const char *credentials;   /* GOOGLE_APPLICATION_CREDENTIALS: a file */
+    const char *gcloud_dir;    /* the directory of application_default_credentials.json */
+    const char *metadata_host; /* GCE_METADATA_HOST: "host:port"; NULL: metadata.google.internal */
+    bool no_metadata;          /* NO_GCE_CHECK */
+    const char *extra_header;  /* sent with every storage request: a fault test's name */
     const struct qr_clock *clock, *wall; /* wall: what the time is, for signed requests */
-    const struct qr_clock *awake;        /* qr_clock_awake, by which an outage has lasted so long; NULL: clock */
+    /* qr_clock_awake, by which an outage has lasted so long; NULL: clock */
+    const struct qr_clock *awake;
     void (*sleep)(int64_t ns);
-    void (*notice)(void *ctx, const char *sentence); /* now and then while an operation is retried, for a log; NULL: silent */
+    /* now and then while an operation is retried, for a log; NULL: silent */
+    void (*notice)(void *ctx, const char *sentence);
     void *notice_ctx;
-    bool (*stopping)(void);     /* true: this process has been asked to end; NULL: never */
+    bool (*stopping)(void); /* true: this process has been asked to end; NULL: never */
     int64_t deadline_ns, stop_deadline_ns; /* 0: 10 min, and 2 min once stopping */
 };
 
-/* What gs:// URLs are opened with; qr_store_configure calls it with what the environment says, tests with their own. Copied. */
+/* What gs:// URLs are opened with; qr_store_configure calls it with what the environment says,
+ * tests with their own. Copied. */
 void qr_gcs_configure(const struct qr_gcs_options *options);
 /* gs://BUCKET/NAME. Heap. */
 char *qr_gcs_url(const char *bucket, const char *name);
 
 struct qr_gcs_http; /* gcs_impl.h: what carries requests; tests bring their own */
-/* INVALID_ARGUMENT for a name that no bucket can have. http NULL: libcurl; otherwise taken over, also on failure. */
-QR_MUST_CHECK enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *opt, struct qr_gcs_http *http, struct qr_store **ret,
+/* INVALID_ARGUMENT for a name that no bucket can have. http NULL: libcurl; otherwise taken over,
+ * also on failure. */
+QR_MUST_CHECK enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *opt,
+                                            struct qr_gcs_http *http, struct qr_store **ret,
                                             struct qr_err *err);
 
 #endif

@@ -9,8 +9,9 @@
 #include "store/gcs_impl.h"
 
 enum { MAX_FILE_BYTES = 1 << 20, MAX_TOKEN_BYTES = 64 << 10, TOKEN_TIMEOUT_MS = 10000 };
-static const int64_t early_ns = 225 * QR_SECOND;    /* a token is renewed when it has less left */
-static const int64_t patience_ns = 30 * QR_SECOND;  /* a pod's metadata server may come later than the pod */
+static const int64_t early_ns = 225 * QR_SECOND; /* a token is renewed when it has less left */
+/* a pod's metadata server may come later than the pod */
+static const int64_t patience_ns = 30 * QR_SECOND;
 static const char storage_scope[] = "https://www.googleapis.com/auth/devstorage.read_write";
 static const char cloud_scope[] = "https://www.googleapis.com/auth/cloud-platform";
 static const char google_token_url[] = "https://oauth2.googleapis.com/token";
@@ -20,11 +21,11 @@ struct qr_gcs_auth {
     const struct qr_gcs_options *opt;
     struct qr_gcs_http *http;
     enum source source;
-    char *path;              /* of the credentials file */
+    char *path; /* of the credentials file */
     struct qr_json *file;
-    char *header;            /* "Authorization: Bearer …" */
+    char *header; /* "Authorization: Bearer …" */
     int64_t expires_ns, began_ns;
-    bool there;              /* a metadata server has answered, if only that it cannot */
+    bool there; /* a metadata server has answered, if only that it cannot */
 };
 
 struct qr_gcs_auth *qr_gcs_auth_new(const struct qr_gcs_options *opt, struct qr_gcs_http *http) {
@@ -49,9 +50,12 @@ void qr_gcs_auth_free(struct qr_gcs_auth *a) {
 
 /* ---- the credentials file ---- */
 
-static enum qr_code text_of(const struct qr_gcs_auth *a, const char *key, const char **ret, struct qr_err *err) {
+static enum qr_code text_of(const struct qr_gcs_auth *a, const char *key, const char **ret,
+                            struct qr_err *err) {
     if (qr_json_string(qr_json_get(a->file, key), key, ret, NULL) == QR_OK) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: %s is missing or no text", a->path, key); /* what it is instead may be a secret */
+    /* what it is instead may be a secret */
+    return qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: %s is missing or no text", a->path,
+                   key);
 }
 
 /* A file from elsewhere must not send our keys anywhere but to Google, or to this machine. */
@@ -59,26 +63,39 @@ static bool trusted(const char *url) {
     static const char *const here[] = {"http://127.0.0.1", "http://localhost", "http://[::1]"};
     for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
         size_t n = strlen(here[i]);
-        if (strncmp(url, here[i], n) == 0 && (url[n] == ':' || url[n] == '/')) return !strchr(url, '@');
+        if (strncmp(url, here[i], n) == 0 && (url[n] == ':' || url[n] == '/'))
+            return !strchr(url, '@');
     }
     if (strncmp(url, "https://", 8) != 0) return false;
-    if (strncmp(url, "https://accounts.google.com/", 28) == 0) return true; /* in files of before 2018 */
+    /* in files of before 2018 */
+    if (strncmp(url, "https://accounts.google.com/", 28) == 0) return true;
     size_t n = strcspn(url + 8, "/?#");
     static const char suffix[] = ".googleapis.com";
-    return n > strlen(suffix) && strncmp(url + 8 + n - strlen(suffix), suffix, strlen(suffix)) == 0 && !memchr(url + 8, '@', n) && !memchr(url + 8, '\\', n);
+    return n > strlen(suffix) &&
+           strncmp(url + 8 + n - strlen(suffix), suffix, strlen(suffix)) == 0 &&
+           !memchr(url + 8, '@', n) && !memchr(url + 8, '\\', n);
 }
 
-static enum qr_code url_of(const struct qr_gcs_auth *a, const char *key, const char *standard, const char **ret, struct qr_err *err) {
+static enum qr_code url_of(const struct qr_gcs_auth *a, const char *key, const char *standard,
+                           const char **ret, struct qr_err *err) {
     *ret = standard;
     if (!qr_json_get(a->file, key) && standard) return QR_OK;
     enum qr_code code = text_of(a, key, ret, err);
     if (code == QR_OK && !trusted(*ret))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: %s is not an https address below googleapis.com; secrets are sent nowhere else", a->path, key);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "credentials %s: %s is not an https address below googleapis.com; secrets "
+                       "are sent nowhere else",
+                       a->path, key);
     return code;
 }
 
 static enum qr_code read_file(struct qr_gcs_auth *a, const char *path, struct qr_err *err) {
-    static const struct { const char *type; enum source source; } types[] = {{"service_account", SERVICE_ACCOUNT}, {"authorized_user", USER}, {"external_account", EXTERNAL}};
+    static const struct {
+        const char *type;
+        enum source source;
+    } types[] = {{"service_account", SERVICE_ACCOUNT},
+                 {"authorized_user", USER},
+                 {"external_account", EXTERNAL}};
     struct qr_buf text = {0};
     const char *type;
     qr_auto(qr_free_p) char *what = qr_xasprintf("credentials %s", path);
@@ -91,7 +108,10 @@ static enum qr_code read_file(struct qr_gcs_auth *a, const char *path, struct qr
     if ((code = text_of(a, "type", &type, err)) != QR_OK) return code;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].type, type) == 0) return a->source = types[i].source, QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: type '%.40s' is none of service_account, authorized_user, external_account", path, type);
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "credentials %s: type '%.40s' is none of service_account, authorized_user, "
+                   "external_account",
+                   path, type);
 }
 
 static enum qr_code decide(struct qr_gcs_auth *a, struct qr_err *err) {
@@ -102,12 +122,16 @@ static enum qr_code decide(struct qr_gcs_auth *a, struct qr_err *err) {
     }
     if (o->credentials && *o->credentials) return read_file(a, o->credentials, err);
     if (o->gcloud_dir && *o->gcloud_dir) {
-        qr_auto(qr_free_p) char *path = qr_path_join(o->gcloud_dir, "application_default_credentials.json");
+        qr_auto(qr_free_p) char *path =
+            qr_path_join(o->gcloud_dir, "application_default_credentials.json");
         if (qr_file_exists(path)) return read_file(a, path, err);
     }
     if (o->no_metadata && !(o->metadata_host && *o->metadata_host))
-        return qr_fail(err, QR_UNAUTHENTICATED, "no credentials for Cloud Storage: GOOGLE_APPLICATION_CREDENTIALS names no file, gcloud has none (gcloud auth "
-                       "application-default login), and NO_GCE_CHECK forbids to ask the metadata server");
+        return qr_fail(
+            err, QR_UNAUTHENTICATED,
+            "no credentials for Cloud Storage: GOOGLE_APPLICATION_CREDENTIALS names no file, "
+            "gcloud has none (gcloud auth "
+            "application-default login), and NO_GCE_CHECK forbids to ask the metadata server");
     a->source = METADATA;
     return QR_OK;
 }
@@ -126,20 +150,33 @@ static bool is_token(const char *t) {
     return *t != 0;
 }
 
-/* what: where the reply came from. Of a refusal only the two fields that OAuth has for people are shown. */
-static enum qr_code read_token(struct qr_gcs_auth *a, const char *what, const char *key, const struct qr_gcs_reply *r, struct qr_err *err) {
+/* what: where the reply came from. Of a refusal only the two fields that OAuth has for people are
+ * shown. */
+static enum qr_code read_token(struct qr_gcs_auth *a, const char *what, const char *key,
+                               const struct qr_gcs_reply *r, struct qr_err *err) {
     struct qr_json *root = NULL;
     const char *token = NULL, *reason = "", *description = "";
     int64_t seconds = 3600;
     enum qr_code code = qr_json_parse(qr_buf_view(&r->body), what, &root, NULL);
     if (r->status != 200) {
-        if (code != QR_OK || qr_json_string(qr_json_get(root, "error"), "error", &reason, NULL) != QR_OK) reason = "no reason given";
-        if (code != QR_OK || qr_json_string(qr_json_get(root, "error_description"), "", &description, NULL) != QR_OK) description = "";
-        bool cut = code != QR_OK && (r->status == 400 || r->status == 401); /* RFC 6749 5.2: a refusal says why, in JSON */
-        bool again = cut || qr_gcs_retryable(r->status) || strcmp(reason, "internal_failure") == 0 || strcmp(reason, "server_error") == 0 || strcmp(reason, "temporarily_unavailable") == 0;
-        code = qr_fail(err, again ? QR_UNAVAILABLE : QR_UNAUTHENTICATED, "%s gives no token: %d, %.80s%s%.200s%s", what, r->status, reason, *description ? ": " : "",
-                       description, again ? "" : "; are the credentials still valid?");
-    } else if (code != QR_OK || qr_json_string(qr_json_get(root, key), key, &token, NULL) != QR_OK || !is_token(token)) {
+        if (code != QR_OK ||
+            qr_json_string(qr_json_get(root, "error"), "error", &reason, NULL) != QR_OK)
+            reason = "no reason given";
+        if (code != QR_OK ||
+            qr_json_string(qr_json_get(root, "error_description"), "", &description, NULL) != QR_OK)
+            description = "";
+        /* RFC 6749 5.2: a refusal says why, in JSON */
+        bool cut = code != QR_OK && (r->status == 400 || r->status == 401);
+        bool again =
+            cut || qr_gcs_retryable(r->status) || strcmp(reason, "internal_failure") == 0 ||
+            strcmp(reason, "server_error") == 0 || strcmp(reason, "temporarily_unavailable") == 0;
+        code = qr_fail(err, again ? QR_UNAVAILABLE : QR_UNAUTHENTICATED,
+                       "%s gives no token: %d, %.80s%s%.200s%s", what, r->status, reason,
+                       *description ? ": " : "", description,
+                       again ? "" : "; are the credentials still valid?");
+    } else if (code != QR_OK ||
+               qr_json_string(qr_json_get(root, key), key, &token, NULL) != QR_OK ||
+               !is_token(token)) {
         code = qr_fail(err, QR_UNAVAILABLE, "%s answers 200 without a token", what);
     } else {
         const struct qr_json *e = qr_json_get(root, "expires_in");
@@ -150,9 +187,17 @@ static enum qr_code read_token(struct qr_gcs_auth *a, const char *what, const ch
     return code;
 }
 
-static enum qr_code post(struct qr_gcs_auth *a, const char *url, const char *type, const char *extra, struct qr_bytes body, const char *what, const char *key, struct qr_err *err) {
-    struct qr_gcs_request req = {.method = "POST", .url = url, .headers = {type, extra}, .n_headers = extra ? 2 : 1, .has_body = true, .body = body,
-                                 .max_reply_bytes = MAX_TOKEN_BYTES, .timeout_ms = TOKEN_TIMEOUT_MS};
+static enum qr_code post(struct qr_gcs_auth *a, const char *url, const char *type,
+                         const char *extra, struct qr_bytes body, const char *what, const char *key,
+                         struct qr_err *err) {
+    struct qr_gcs_request req = {.method = "POST",
+                                 .url = url,
+                                 .headers = {type, extra},
+                                 .n_headers = extra ? 2 : 1,
+                                 .has_body = true,
+                                 .body = body,
+                                 .max_reply_bytes = MAX_TOKEN_BYTES,
+                                 .timeout_ms = TOKEN_TIMEOUT_MS};
     struct qr_gcs_reply reply = {0};
     enum qr_code code = a->http->send(a->http, &req, &reply, err);
     if (code == QR_OK) code = read_token(a, what, key, &reply, err);
@@ -171,25 +216,37 @@ static void field(struct qr_buf *b, const char *name, const char *value) {
 /* ---- metadata server ---- */
 
 static enum qr_code from_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
-    const char *host = a->opt->metadata_host && *a->opt->metadata_host ? a->opt->metadata_host : "metadata.google.internal";
+    const char *host = a->opt->metadata_host && *a->opt->metadata_host ? a->opt->metadata_host
+                                                                       : "metadata.google.internal";
     if (strncmp(host, "http://", 7) == 0) host += 7;
     int n = (int)strcspn(host, "/");
-    qr_auto(qr_free_p) char *url = qr_xasprintf("http://%.*s/computeMetadata/v1/instance/service-accounts/default/token", n, host);
-    struct qr_gcs_request req = {.method = "GET", .url = url, .headers = {"Metadata-Flavor: Google"}, .n_headers = 1, .max_reply_bytes = MAX_TOKEN_BYTES,
-                                 .timeout_ms = TOKEN_TIMEOUT_MS, .direct = true};
+    qr_auto(qr_free_p) char *url = qr_xasprintf(
+        "http://%.*s/computeMetadata/v1/instance/service-accounts/default/token", n, host);
+    struct qr_gcs_request req = {.method = "GET",
+                                 .url = url,
+                                 .headers = {"Metadata-Flavor: Google"},
+                                 .n_headers = 1,
+                                 .max_reply_bytes = MAX_TOKEN_BYTES,
+                                 .timeout_ms = TOKEN_TIMEOUT_MS,
+                                 .direct = true};
     struct qr_gcs_reply reply = {0};
     if (!a->began_ns) a->began_ns = qr_gcs_awake_ns(a->opt) + 1;
     enum qr_code code = a->http->send(a->http, &req, &reply, err);
     a->there |= reply.from_metadata;
     if (code == QR_OK && reply.status == 200 && !reply.from_metadata)
         code = qr_fail(err, QR_UNAVAILABLE, "%s answers, but is no metadata server", host);
-    else if (code == QR_OK) code = read_token(a, "the metadata server", "access_token", &reply, err);
+    else if (code == QR_OK)
+        code = read_token(a, "the metadata server", "access_token", &reply, err);
     if (reply.body.p) OPENSSL_cleanse(reply.body.p, reply.body.n);
     qr_gcs_reply_fini(&reply);
-    if (code == QR_UNAVAILABLE && !a->there && qr_gcs_awake_ns(a->opt) - a->began_ns > patience_ns) {
+    if (code == QR_UNAVAILABLE && !a->there &&
+        qr_gcs_awake_ns(a->opt) - a->began_ns > patience_ns) {
         struct qr_err last = *err;
-        return qr_fail(err, QR_UNAUTHENTICATED, "no credentials for Cloud Storage: GOOGLE_APPLICATION_CREDENTIALS is not set, gcloud has no file (gcloud auth "
-                       "application-default login), and there is no metadata server (%.200s)", last.msg);
+        return qr_fail(err, QR_UNAUTHENTICATED,
+                       "no credentials for Cloud Storage: GOOGLE_APPLICATION_CREDENTIALS is not "
+                       "set, gcloud has no file (gcloud auth "
+                       "application-default login), and there is no metadata server (%.200s)",
+                       last.msg);
     }
     return code;
 }
@@ -208,12 +265,14 @@ static void base64url(struct qr_buf *b, const void *p, size_t n) {
 
 static bool sign(const char *pem, struct qr_buf *jwt) {
     BIO *bio = BIO_new_mem_buf(pem, -1);
-    static char none[] = ""; /* the pass phrase of an encrypted key: without one OpenSSL would ask on the terminal */
+    /* the pass phrase of an encrypted key: without one OpenSSL would ask on the terminal */
+    static char none[] = "";
     EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, none) : NULL;
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     size_t n = key ? (size_t)EVP_PKEY_size(key) : 0;
     unsigned char *signature = qr_xmalloc(n + 1);
-    bool ok = key && ctx && EVP_PKEY_base_id(key) == EVP_PKEY_RSA && EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
+    bool ok = key && ctx && EVP_PKEY_base_id(key) == EVP_PKEY_RSA &&
+              EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
               EVP_DigestSign(ctx, signature, &n, jwt->p, jwt->n) == 1;
     if (ok) {
         qr_buf_puts(jwt, ".");
@@ -256,9 +315,13 @@ static enum qr_code from_service_account(struct qr_gcs_auth *a, struct qr_err *e
     if (sign(pem, &jwt)) {
         field(&body, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
         field(&body, "assertion", qr_buf_string(&jwt));
-        code = post(a, url, form, NULL, qr_buf_view(&body), "the token endpoint", "access_token", err);
+        code =
+            post(a, url, form, NULL, qr_buf_view(&body), "the token endpoint", "access_token", err);
     } else {
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: private_key is not an RSA key in PEM form without a pass phrase; download the key file again", a->path);
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "credentials %s: private_key is not an RSA key in PEM form without a pass "
+                       "phrase; download the key file again",
+                       a->path);
     }
     qr_buf_free(&part);
     qr_buf_free(&jwt);
@@ -288,11 +351,17 @@ static enum qr_code from_user(struct qr_gcs_auth *a, struct qr_err *err) {
 
 /* ---- federation ---- */
 
-static enum qr_code fetch_subject(struct qr_gcs_auth *a, const struct qr_json *source, const char *url, struct qr_buf *ret, struct qr_err *err) {
-    struct qr_gcs_request req = {.method = "GET", .url = url, .max_reply_bytes = MAX_TOKEN_BYTES, .timeout_ms = TOKEN_TIMEOUT_MS, .direct = true};
+static enum qr_code fetch_subject(struct qr_gcs_auth *a, const struct qr_json *source,
+                                  const char *url, struct qr_buf *ret, struct qr_err *err) {
+    struct qr_gcs_request req = {.method = "GET",
+                                 .url = url,
+                                 .max_reply_bytes = MAX_TOKEN_BYTES,
+                                 .timeout_ms = TOKEN_TIMEOUT_MS,
+                                 .direct = true};
     char *lines[QR_GCS_MAX_HEADERS];
     const char *value;
-    for (const struct qr_json *h = qr_json_first(qr_json_get(source, "headers")); h && req.n_headers < QR_GCS_MAX_HEADERS; h = qr_json_next(h)) {
+    for (const struct qr_json *h = qr_json_first(qr_json_get(source, "headers"));
+         h && req.n_headers < QR_GCS_MAX_HEADERS; h = qr_json_next(h)) {
         if (qr_json_string(h, "headers", &value, NULL) != QR_OK) continue;
         lines[req.n_headers] = qr_xasprintf("%s: %s", qr_json_key(h), value);
         req.headers[req.n_headers] = lines[req.n_headers];
@@ -302,7 +371,8 @@ static enum qr_code fetch_subject(struct qr_gcs_auth *a, const struct qr_json *s
     enum qr_code code = a->http->send(a->http, &req, &reply, err);
     for (size_t i = 0; i < req.n_headers; i++) free(lines[i]);
     if (code == QR_OK && reply.status != 200)
-        code = qr_fail(err, qr_gcs_retryable(reply.status) ? QR_UNAVAILABLE : QR_UNAUTHENTICATED, "credentials %s: credential_source.url answers %d", a->path, reply.status);
+        code = qr_fail(err, qr_gcs_retryable(reply.status) ? QR_UNAVAILABLE : QR_UNAUTHENTICATED,
+                       "credentials %s: credential_source.url answers %d", a->path, reply.status);
     if (code == QR_OK) qr_buf_put(ret, reply.body.p, reply.body.n);
     qr_gcs_reply_fini(&reply);
     return code;
@@ -310,19 +380,30 @@ static enum qr_code fetch_subject(struct qr_gcs_auth *a, const struct qr_json *s
 
 /* Read again each time: a projected token is renewed in place. */
 static enum qr_code subject_token(struct qr_gcs_auth *a, struct qr_buf *ret, struct qr_err *err) {
-    const struct qr_json *source = qr_json_get(a->file, "credential_source"), *format = qr_json_get(source, "format");
+    const struct qr_json *source = qr_json_get(a->file, "credential_source"),
+                         *format = qr_json_get(source, "format");
     const char *file, *url, *type = "text", *key;
     struct qr_json *root = NULL;
-    enum qr_code code, lost = QR_INVALID_ARGUMENT; /* a file that cannot be read stays as it is; a server's reply may have been cut */
-    if (qr_json_string(qr_json_get(source, "file"), "file", &file, NULL) == QR_OK) code = qr_file_read(file, MAX_TOKEN_BYTES, ret, err);
-    else if (qr_json_string(qr_json_get(source, "url"), "url", &url, NULL) == QR_OK) code = fetch_subject(a, source, url, ret, err), lost = QR_UNAVAILABLE;
-    else return qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: credential_source has neither a file nor a url; other sources are not supported", a->path);
+    /* a file that cannot be read stays as it is; a server's reply may have been cut */
+    enum qr_code code, lost = QR_INVALID_ARGUMENT;
+    if (qr_json_string(qr_json_get(source, "file"), "file", &file, NULL) == QR_OK)
+        code = qr_file_read(file, MAX_TOKEN_BYTES, ret, err);
+    else if (qr_json_string(qr_json_get(source, "url"), "url", &url, NULL) == QR_OK)
+        code = fetch_subject(a, source, url, ret, err), lost = QR_UNAVAILABLE;
+    else
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "credentials %s: credential_source has neither a file nor a url; other "
+                       "sources are not supported",
+                       a->path);
     if (code != QR_OK) return qr_wrap(err, "the subject token");
-    if (format && qr_json_string(qr_json_get(format, "type"), "type", &type, NULL) != QR_OK) type = "text";
+    if (format && qr_json_string(qr_json_get(format, "type"), "type", &type, NULL) != QR_OK)
+        type = "text";
     if (strcmp(type, "json") == 0) {
         const char *token;
-        code = qr_json_string(qr_json_get(format, "subject_token_field_name"), "credential_source.format.subject_token_field_name", &key, err);
-        if (code == QR_OK && qr_json_parse(qr_buf_view(ret), "the subject token", &root, err) != QR_OK)
+        code = qr_json_string(qr_json_get(format, "subject_token_field_name"),
+                              "credential_source.format.subject_token_field_name", &key, err);
+        if (code == QR_OK &&
+            qr_json_parse(qr_buf_view(ret), "the subject token", &root, err) != QR_OK)
             code = qr_fail(err, lost, "credentials %s: the subject token is no JSON", a->path);
         if (code == QR_OK) code = qr_json_string(qr_json_get(root, key), key, &token, err);
         if (code == QR_OK) {
@@ -331,9 +412,12 @@ static enum qr_code subject_token(struct qr_gcs_auth *a, struct qr_buf *ret, str
         }
         qr_json_free(root);
     }
-    while (ret->n && (ret->p[ret->n - 1] == '\n' || ret->p[ret->n - 1] == '\r' || ret->p[ret->n - 1] == ' ')) ret->p[--ret->n] = 0;
+    while (ret->n &&
+           (ret->p[ret->n - 1] == '\n' || ret->p[ret->n - 1] == '\r' || ret->p[ret->n - 1] == ' '))
+        ret->p[--ret->n] = 0;
     if (code == QR_OK && ret->n == 0)
-        return qr_fail(err, lost == QR_UNAVAILABLE ? lost : QR_UNAUTHENTICATED, "credentials %s: the subject token is empty", a->path);
+        return qr_fail(err, lost == QR_UNAVAILABLE ? lost : QR_UNAUTHENTICATED,
+                       "credentials %s: the subject token is empty", a->path);
     return code;
 }
 
@@ -341,7 +425,8 @@ static enum qr_code impersonate(struct qr_gcs_auth *a, const char *url, struct q
     qr_auto(qr_free_p) char *bearer = QR_MOVE(a->header);
     struct qr_buf body = {0};
     qr_buf_printf(&body, "{\"scope\":[\"%s\"],\"lifetime\":\"3600s\"}", storage_scope);
-    enum qr_code code = post(a, url, "Content-Type: application/json", bearer, qr_buf_view(&body), "the impersonated account", "accessToken", err);
+    enum qr_code code = post(a, url, "Content-Type: application/json", bearer, qr_buf_view(&body),
+                             "the impersonated account", "accessToken", err);
     qr_buf_free(&body);
     OPENSSL_cleanse(bearer, strlen(bearer));
     return code;
@@ -352,8 +437,10 @@ static enum qr_code from_external(struct qr_gcs_auth *a, struct qr_err *err) {
     struct qr_buf subject = {0}, body = {0};
     enum qr_code code = text_of(a, "audience", &audience, err);
     if (code == QR_OK) code = text_of(a, "subject_token_type", &type, err);
-    if (code == QR_OK) code = url_of(a, "token_url", "https://sts.googleapis.com/v1/token", &url, err);
-    if (code == QR_OK && qr_json_get(a->file, "service_account_impersonation_url")) code = url_of(a, "service_account_impersonation_url", NULL, &account, err);
+    if (code == QR_OK)
+        code = url_of(a, "token_url", "https://sts.googleapis.com/v1/token", &url, err);
+    if (code == QR_OK && qr_json_get(a->file, "service_account_impersonation_url"))
+        code = url_of(a, "service_account_impersonation_url", NULL, &account, err);
     if (code == QR_OK) code = subject_token(a, &subject, err);
     if (code == QR_OK) {
         field(&body, "grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
@@ -362,7 +449,8 @@ static enum qr_code from_external(struct qr_gcs_auth *a, struct qr_err *err) {
         field(&body, "requested_token_type", "urn:ietf:params:oauth:token-type:access_token");
         field(&body, "subject_token", qr_buf_string(&subject));
         field(&body, "subject_token_type", type);
-        code = post(a, url, form, NULL, qr_buf_view(&body), "the token exchange", "access_token", err);
+        code =
+            post(a, url, form, NULL, qr_buf_view(&body), "the token exchange", "access_token", err);
     }
     if (code == QR_OK && account) code = impersonate(a, account, err);
     if (body.p) OPENSSL_cleanse(body.p, body.n);
@@ -384,7 +472,8 @@ enum qr_code qr_gcs_auth_header(struct qr_gcs_auth *a, const char **ret, struct 
     case USER: code = from_user(a, err); break;
     default: code = from_external(a, err); break;
     }
-    if (code != QR_OK && !(a->header && left > 0)) return code; /* a token that is still good serves while a new one cannot be had */
+    /* a token that is still good serves while a new one cannot be had */
+    if (code != QR_OK && !(a->header && left > 0)) return code;
     *ret = a->header;
     return QR_OK;
 }

@@ -11,8 +11,9 @@ struct download {
 };
 
 static enum qr_code replaced(const struct download *d, struct qr_err *err) {
-    return qr_fail(err, QR_ABORTED, "gs://%s/%s is replaced faster than it can be read; please retry",
-                   d->g->bucket, d->call->name);
+    return qr_fail(err, QR_ABORTED,
+                   "gs://%s/%s is replaced faster than it can be read; please retry", d->g->bucket,
+                   d->call->name);
 }
 
 /* Where the bytes of a reply begin. Some servers answer with everything, or with another piece than
@@ -45,8 +46,8 @@ static enum qr_code take(struct download *d, const struct qr_gcs_reply *reply, s
                    d->call->name);
 }
 
-/* One attempt, from where the content ends. OK: it may go on. *ret_reply is the caller's to free, in
- * every case. */
+/* One attempt, from where the content ends. OK: it may go on. *ret_reply is the caller's to free,
+ * in every case. */
 static enum qr_code attempt(struct download *d, const char *url, struct qr_gcs_reply *ret_reply,
                             struct qr_err *err) {
     const struct qr_gcs *g = d->g;
@@ -54,7 +55,8 @@ static enum qr_code attempt(struct download *d, const char *url, struct qr_gcs_r
     qr_auto(qr_free_p) char *range = qr_xasprintf("Range: bytes=%zu-", d->content->n);
     /* Of what somebody stored packed, size and crc32c are those of the packed bytes; they are sent
      * where that is said to be welcome. */
-    struct qr_gcs_request req = {.method = "GET", .url = url,
+    struct qr_gcs_request req = {.method = "GET",
+                                 .url = url,
                                  .headers = {"Accept-Encoding: gzip", range},
                                  .n_headers = d->content->n ? 2 : 1,
                                  .max_reply_bytes = (size_t)d->object->size};
@@ -76,7 +78,8 @@ static enum qr_code attempt(struct download *d, const char *url, struct qr_gcs_r
 }
 
 enum qr_code qr_gcs_download(struct qr_gcs *g, const struct qr_gcs_call *c,
-                             const struct qr_gcs_object *o, struct qr_buf *ret, struct qr_err *err) {
+                             const struct qr_gcs_object *o, struct qr_buf *ret,
+                             struct qr_err *err) {
     struct download d = {g, c, o, ret, 0};
     struct qr_gcs_retry retry;
     struct qr_buf url = {0};

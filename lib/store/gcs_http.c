@@ -7,7 +7,13 @@
 #include "base/parse.h"
 #include "store/gcs_impl.h"
 
-enum { CONNECT_MS = 20000, STALL_BYTES_PER_S = 512, STALL_S = 30, MAX_RETRY_AFTER_S = 60, MAX_LOCATION_BYTES = 8192 };
+enum {
+    CONNECT_MS = 20000,
+    STALL_BYTES_PER_S = 512,
+    STALL_S = 30,
+    MAX_RETRY_AFTER_S = 60,
+    MAX_LOCATION_BYTES = 8192
+};
 
 /* ---- replies ---- */
 
@@ -17,7 +23,9 @@ void qr_gcs_reply_fini(struct qr_gcs_reply *r) {
     *r = (struct qr_gcs_reply){0};
 }
 
-static bool is(const char *line, size_t n, const char *name) { return n == strlen(name) && strncasecmp(line, name, n) == 0; }
+static bool is(const char *line, size_t n, const char *name) {
+    return n == strlen(name) && strncasecmp(line, name, n) == 0;
+}
 
 static void read_range(struct qr_gcs_reply *r, const char *value) {
     uint64_t end;
@@ -39,7 +47,8 @@ void qr_gcs_reply_header(struct qr_gcs_reply *r, const char *line, size_t n) {
     if (!colon || memchr(line, 0, n)) return;
     const char *begin = colon + 1, *end = line + n;
     while (begin < end && (*begin == ' ' || *begin == '\t')) begin++;
-    while (end > begin && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' ' || end[-1] == '\t')) end--;
+    while (end > begin && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' ' || end[-1] == '\t'))
+        end--;
     if (end - begin > MAX_LOCATION_BYTES) return;
     size_t name = (size_t)(colon - line);
     qr_auto(qr_free_p) char *value = qr_xstrndup(begin, (size_t)(end - begin));
@@ -55,7 +64,8 @@ void qr_gcs_reply_header(struct qr_gcs_reply *r, const char *line, size_t n) {
         free(r->location);
         r->location = QR_MOVE(value);
     } else if (is(line, name, "retry-after")) {
-        if (qr_parse_u64(value, &seconds)) r->retry_after_s = seconds < MAX_RETRY_AFTER_S ? (int64_t)seconds : MAX_RETRY_AFTER_S;
+        if (qr_parse_u64(value, &seconds))
+            r->retry_after_s = seconds < MAX_RETRY_AFTER_S ? (int64_t)seconds : MAX_RETRY_AFTER_S;
     } else if (is(line, name, "metadata-flavor")) {
         r->from_metadata = strcmp(value, "Google") == 0;
     }
@@ -63,14 +73,26 @@ void qr_gcs_reply_header(struct qr_gcs_reply *r, const char *line, size_t n) {
 
 /* ---- libcurl ---- */
 
-struct http { struct qr_gcs_http http; CURL *curl; };
-struct receiver { struct qr_gcs_reply *reply; size_t max; bool too_long, headers_ended; };
-struct sender { struct qr_bytes body; size_t at; };
+struct http {
+    struct qr_gcs_http http;
+    CURL *curl;
+};
+struct receiver {
+    struct qr_gcs_reply *reply;
+    size_t max;
+    bool too_long, headers_ended;
+};
+struct sender {
+    struct qr_bytes body;
+    size_t at;
+};
 
 static size_t on_header(char *line, size_t size, size_t n, void *ctx) {
     struct receiver *r = ctx;
-    if (size * n > 0 && (*line == '\r' || *line == '\n')) r->headers_ended = true; /* trailers may follow */
-    if (size * n > 5 && strncmp(line, "HTTP/", 5) == 0) { /* of an interim reply: what stood there is not the answer's */
+    /* trailers may follow */
+    if (size * n > 0 && (*line == '\r' || *line == '\n')) r->headers_ended = true;
+    /* of an interim reply: what stood there is not the answer's */
+    if (size * n > 5 && strncmp(line, "HTTP/", 5) == 0) {
         struct qr_buf body = r->reply->body;
         r->headers_ended = false;
         r->reply->body = (struct qr_buf){0};
@@ -102,21 +124,24 @@ static size_t on_read(char *p, size_t size, size_t n, void *ctx) {
 
 static int on_seek(void *ctx, curl_off_t offset, int origin) {
     struct sender *s = ctx;
-    if (origin != SEEK_SET || offset < 0 || (size_t)offset > s->body.n) return CURL_SEEKFUNC_CANTSEEK;
+    if (origin != SEEK_SET || offset < 0 || (size_t)offset > s->body.n)
+        return CURL_SEEKFUNC_CANTSEEK;
     s->at = (size_t)offset;
     return CURL_SEEKFUNC_OK;
 }
 
-/* Path and query as they stand: libcurl 7.88 sends the path alone when it has no memory for the query, and a list of some would be one of
- * all. NULL where a proxy needs the whole URL. */
+/* Path and query as they stand: libcurl 7.88 sends the path alone when it has no memory for the
+ * query, and a list of some would be one of all. NULL where a proxy needs the whole URL. */
 static const char *target_of(const struct qr_gcs_request *req) {
     const char *host = strstr(req->url, "://");
     if (!host || (!req->direct && strncmp(req->url, "https://", 8) != 0)) return NULL;
     return strchr(host + 3, '/');
 }
 
-/* Every option: one that libcurl had no memory for would make another request of this one (a DELETE without its method is a GET). */
-static CURLcode put_options(CURL *c, const struct qr_gcs_request *req, struct receiver *in, struct sender *out) {
+/* Every option: one that libcurl had no memory for would make another request of this one (a DELETE
+ * without its method is a GET). */
+static CURLcode put_options(CURL *c, const struct qr_gcs_request *req, struct receiver *in,
+                            struct sender *out) {
     CURLcode rc = CURLE_OK;
 #define PUT(option, value) rc = rc == CURLE_OK ? curl_easy_setopt(c, option, value) : rc
     curl_easy_reset(c); /* keeps connections */
@@ -163,14 +188,21 @@ static enum qr_code describe(CURLcode rc, const char *url, struct qr_err *err) {
     int n = (int)strcspn(host, "/?");
     if (n > 200) n = 200;
     switch (rc) {
-    case CURLE_PEER_FAILED_VERIFICATION: case CURLE_SSL_CACERT_BADFILE:
-        return qr_fail(err, QR_UNAUTHENTICATED, "%.*s: its certificate cannot be verified (%s); are CA certificates installed?", n, host, curl_easy_strerror(rc));
-    case CURLE_URL_MALFORMAT: case CURLE_UNSUPPORTED_PROTOCOL: return qr_fail(err, QR_INVALID_ARGUMENT, "%.*s is no HTTP address", n, host);
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+        return qr_fail(
+            err, QR_UNAUTHENTICATED,
+            "%.*s: its certificate cannot be verified (%s); are CA certificates installed?", n,
+            host, curl_easy_strerror(rc));
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%.*s is no HTTP address", n, host);
     default: return qr_fail(err, QR_UNAVAILABLE, "%.*s: %s", n, host, curl_easy_strerror(rc));
     }
 }
 
-static enum qr_code send_curl(struct qr_gcs_http *self, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err) {
+static enum qr_code send_curl(struct qr_gcs_http *self, const struct qr_gcs_request *req,
+                              struct qr_gcs_reply *ret, struct qr_err *err) {
     struct http *h = (struct http *)self;
     struct receiver in = {.reply = ret, .max = req->max_reply_bytes};
     struct sender out = {.body = req->body};
@@ -189,8 +221,12 @@ static enum qr_code send_curl(struct qr_gcs_http *self, const struct qr_gcs_requ
     }
     curl_slist_free_all(headers);
     ret->status = (int)status;
-    if (in.too_long) return qr_fail(err, QR_DATA_LOSS, "a reply of more than %zu bytes, where fewer were expected", req->max_reply_bytes);
-    if (rc == CURLE_OK && !in.headers_ended) rc = CURLE_GOT_NOTHING; /* the connection ended among them: for libcurl that is a whole reply */
+    if (in.too_long)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "a reply of more than %zu bytes, where fewer were expected",
+                       req->max_reply_bytes);
+    /* the connection ended among them: for libcurl that is a whole reply */
+    if (rc == CURLE_OK && !in.headers_ended) rc = CURLE_GOT_NOTHING;
     return rc == CURLE_OK ? QR_OK : describe(rc, req->url, err);
 }
 
@@ -200,7 +236,9 @@ static void close_curl(struct qr_gcs_http *self) {
     free(h);
 }
 
-static void start_curl(void) { qr_check_memory(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl"); }
+static void start_curl(void) {
+    qr_check_memory(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl");
+}
 
 struct qr_gcs_http *qr_gcs_http_curl(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

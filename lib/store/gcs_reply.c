@@ -9,13 +9,16 @@
 enum { BASE64_OF_4 = 8 };
 
 void qr_gcs_crc32c_text(uint32_t crc, char ret[9]) {
-    const unsigned char bytes[4] = {(unsigned char)(crc >> 24), (unsigned char)(crc >> 16), (unsigned char)(crc >> 8), (unsigned char)crc};
+    const unsigned char bytes[4] = {(unsigned char)(crc >> 24), (unsigned char)(crc >> 16),
+                                    (unsigned char)(crc >> 8), (unsigned char)crc};
     EVP_EncodeBlock((unsigned char *)ret, bytes, 4);
 }
 
 bool qr_gcs_crc32c_parse(const char *base64, uint32_t *ret) {
     unsigned char bytes[6];
-    if (strlen(base64) != BASE64_OF_4 || strcmp(base64 + 6, "==") != 0 || EVP_DecodeBlock(bytes, (const unsigned char *)base64, BASE64_OF_4) != 6) return false;
+    if (strlen(base64) != BASE64_OF_4 || strcmp(base64 + 6, "==") != 0 ||
+        EVP_DecodeBlock(bytes, (const unsigned char *)base64, BASE64_OF_4) != 6)
+        return false;
     *ret = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
     return true;
 }
@@ -31,12 +34,18 @@ enum qr_code qr_gcs_read_object(void *ctx, const struct qr_gcs_reply *reply, str
     struct qr_json *root = NULL;
     struct qr_gcs_object o = {0};
     const char *text;
-    enum qr_code code = qr_json_parse(qr_buf_view(&reply->body), "the object's description", &root, err);
+    enum qr_code code =
+        qr_json_parse(qr_buf_view(&reply->body), "the object's description", &root, err);
     if (code != QR_OK) return code;
-    if (!number(qr_json_get(root, "size"), &o.size) || !number(qr_json_get(root, "generation"), &o.generation) ||
-        qr_json_string(qr_json_get(root, "crc32c"), "crc32c", &text, NULL) != QR_OK || !qr_gcs_crc32c_parse(text, &o.crc32c))
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "the object's description lacks size, generation or crc32c");
-    if (qr_json_string(qr_json_get(qr_json_get(root, "metadata"), "qring-write-id"), "", &text, NULL) == QR_OK && strlen(text) < sizeof o.write_id)
+    if (!number(qr_json_get(root, "size"), &o.size) ||
+        !number(qr_json_get(root, "generation"), &o.generation) ||
+        qr_json_string(qr_json_get(root, "crc32c"), "crc32c", &text, NULL) != QR_OK ||
+        !qr_gcs_crc32c_parse(text, &o.crc32c))
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "the object's description lacks size, generation or crc32c");
+    if (qr_json_string(qr_json_get(qr_json_get(root, "metadata"), "qring-write-id"), "", &text,
+                       NULL) == QR_OK &&
+        strlen(text) < sizeof o.write_id)
         memcpy(o.write_id, text, strlen(text));
     qr_json_free(root);
     if (code == QR_OK) *ret = o;
@@ -47,7 +56,8 @@ bool qr_gcs_is_error(struct qr_bytes body) {
     struct qr_json *root = NULL;
     int64_t n;
     if (qr_json_parse(body, "", &root, NULL) != QR_OK) return false;
-    bool is = qr_json_i64(qr_json_get(qr_json_get(root, "error"), "code"), "", 100, 999, &n, NULL) == QR_OK;
+    bool is = qr_json_i64(qr_json_get(qr_json_get(root, "error"), "code"), "", 100, 999, &n,
+                          NULL) == QR_OK;
     qr_json_free(root);
     return is;
 }
@@ -58,11 +68,14 @@ void qr_gcs_error_text(struct qr_bytes body, char *ret, size_t bytes) {
     size_t n = 0;
     if (qr_json_parse(body, "", &root, NULL) == QR_OK) {
         const struct qr_json *e = qr_json_get(root, "error");
-        if (qr_json_string(qr_json_get(e, "message"), "", &text, NULL) != QR_OK && qr_json_string(e, "", &text, NULL) != QR_OK) text = "";
+        if (qr_json_string(qr_json_get(e, "message"), "", &text, NULL) != QR_OK &&
+            qr_json_string(e, "", &text, NULL) != QR_OK)
+            text = "";
     }
     for (; *text && n + 1 < bytes; text++)
         if ((unsigned char)*text >= ' ' && *text != 127) ret[n++] = *text;
-    while (n && ((unsigned char)ret[n - 1] & 0xc0) == 0x80 && *text) n--; /* not in the middle of a character */
+    /* not in the middle of a character */
+    while (n && ((unsigned char)ret[n - 1] & 0xc0) == 0x80 && *text) n--;
     ret[n] = 0;
     qr_json_free(root);
 }

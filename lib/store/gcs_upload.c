@@ -18,10 +18,11 @@ struct upload {
     struct qr_gcs_retry retry;
     unsigned restarts, unreadable; /* unreadable: one after the other */
     struct qr_gcs_object *object;  /* as the server describes it */
-    uint64_t at, best; /* bytes that the server has; the most that it ever had */
+    uint64_t at, best;             /* bytes that the server has; the most that it ever had */
 };
 
-/* Only what the bytes are: no time, no host. The write id tells a success of ours from somebody else's. */
+/* Only what the bytes are: no time, no host. The write id tells a success of ours from somebody
+ * else's. */
 static void put_metadata(struct upload *u) {
     char crc[9];
     qr_gcs_crc32c_text(qr_crc32c(0, u->content.p, u->content.n), crc);
@@ -38,12 +39,16 @@ static void put_metadata(struct upload *u) {
 }
 
 static void put_url(struct upload *u, const char *type) {
-    qr_buf_printf(&u->url, "%s/upload/storage/v1/b/%s/o?uploadType=%s&ifGenerationMatch=%llu&fields=size,generation,crc32c,metadata", u->g->base, u->g->bucket, type,
-                  (unsigned long long)u->generation);
+    qr_buf_printf(&u->url,
+                  "%s/upload/storage/v1/b/%s/"
+                  "o?uploadType=%s&ifGenerationMatch=%llu&fields=size,generation,crc32c,metadata",
+                  u->g->base, u->g->bucket, type, (unsigned long long)u->generation);
 }
 
-/* A reply that ends an upload: a success, whose object has been read, 412 and 400 for the caller to look at, the others as errors. */
-static enum qr_code conclude(const struct upload *u, const struct qr_gcs_reply *reply, int *ret_status, struct qr_err *err) {
+/* A reply that ends an upload: a success, whose object has been read, 412 and 400 for the caller to
+ * look at, the others as errors. */
+static enum qr_code conclude(const struct upload *u, const struct qr_gcs_reply *reply,
+                             int *ret_status, struct qr_err *err) {
     *ret_status = qr_gcs_success(reply->status) ? 200 : reply->status;
     if (*ret_status == 200) return QR_OK;
     enum qr_code code = qr_gcs_refused(u->g, &u->call, reply, err);
@@ -57,15 +62,23 @@ static enum qr_code multipart(struct upload *u, int *ret_status, struct qr_err *
     struct qr_buf body = {0};
     struct qr_gcs_reply reply = {0};
     qr_gcs_id(boundary);
-    qr_auto(qr_free_p) char *type = qr_xasprintf("Content-Type: multipart/related; boundary=%s", boundary);
+    qr_auto(qr_free_p) char *type =
+        qr_xasprintf("Content-Type: multipart/related; boundary=%s", boundary);
     put_url(u, "multipart");
     qr_buf_printf(&body, "--%s\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n", boundary);
     qr_buf_put(&body, u->metadata.p, u->metadata.n);
     qr_buf_printf(&body, "\r\n--%s\r\nContent-Type: application/octet-stream\r\n\r\n", boundary);
     qr_buf_put(&body, u->content.p, u->content.n);
     qr_buf_printf(&body, "\r\n--%s--\r\n", boundary);
-    struct qr_gcs_request req = {.method = "POST", .url = qr_buf_string(&u->url), .headers = {type}, .n_headers = 1, .has_body = true, .body = qr_buf_view(&body),
-                                 .max_reply_bytes = QR_GCS_REPLY_BYTES, .read = qr_gcs_read_object, .ctx = u->object};
+    struct qr_gcs_request req = {.method = "POST",
+                                 .url = qr_buf_string(&u->url),
+                                 .headers = {type},
+                                 .n_headers = 1,
+                                 .has_body = true,
+                                 .body = qr_buf_view(&body),
+                                 .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                 .read = qr_gcs_read_object,
+                                 .ctx = u->object};
     enum qr_code code = qr_gcs_send(u->g, &u->retry, &u->call, &req, &reply, err);
     if (code == QR_OK) code = conclude(u, &reply, ret_status, err);
     qr_gcs_reply_fini(&reply);
@@ -77,7 +90,8 @@ static enum qr_code multipart(struct upload *u, int *ret_status, struct qr_err *
 
 static enum qr_code read_session(void *ctx, const struct qr_gcs_reply *reply, struct qr_err *err) {
     struct qr_buf *ret = ctx;
-    if (!reply->location || !strstr(reply->location, "://")) return qr_fail(err, QR_INVALID_ARGUMENT, "it does not say where the upload goes on");
+    if (!reply->location || !strstr(reply->location, "://"))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "it does not say where the upload goes on");
     qr_buf_clear(ret);
     qr_buf_puts(ret, reply->location);
     return QR_OK;
@@ -86,9 +100,17 @@ static enum qr_code read_session(void *ctx, const struct qr_gcs_reply *reply, st
 static enum qr_code open_session(struct upload *u, int *ret_status, struct qr_err *err) {
     struct qr_gcs_reply reply = {0};
     qr_auto(qr_free_p) char *length = qr_xasprintf("X-Upload-Content-Length: %zu", u->content.n);
-    struct qr_gcs_request req = {.method = "POST", .url = qr_buf_string(&u->url), .headers = {"Content-Type: application/json; charset=UTF-8", "X-Upload-Content-Type: application/octet-stream", length},
-                                 .n_headers = 3, .has_body = true, .body = qr_buf_view(&u->metadata), .max_reply_bytes = QR_GCS_REPLY_BYTES,
-                                 .read = read_session, .ctx = &u->session};
+    struct qr_gcs_request req = {.method = "POST",
+                                 .url = qr_buf_string(&u->url),
+                                 .headers = {"Content-Type: application/json; charset=UTF-8",
+                                             "X-Upload-Content-Type: application/octet-stream",
+                                             length},
+                                 .n_headers = 3,
+                                 .has_body = true,
+                                 .body = qr_buf_view(&u->metadata),
+                                 .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                 .read = read_session,
+                                 .ctx = &u->session};
     enum qr_code code = qr_gcs_send(u->g, &u->retry, &u->call, &req, &reply, err);
     u->at = 0;
     u->unreadable = 0;
@@ -99,12 +121,22 @@ static enum qr_code open_session(struct upload *u, int *ret_status, struct qr_er
 }
 
 /* One PUT to the session: bytes from u->at, or with ask the question how many the server has. */
-static enum qr_code put_chunk(struct upload *u, bool ask, struct qr_gcs_reply *reply, struct qr_err *err) {
-    size_t total = u->content.n, left = total - (size_t)u->at, n = left > QR_GCS_CHUNK_BYTES ? QR_GCS_CHUNK_BYTES : left;
-    qr_auto(qr_free_p) char *range = ask || n == 0 ? qr_xasprintf("Content-Range: bytes */%zu", total)
-                                                   : qr_xasprintf("Content-Range: bytes %zu-%zu/%zu", (size_t)u->at, (size_t)u->at + n - 1, total);
-    struct qr_gcs_request req = {.method = "PUT", .url = qr_buf_string(&u->session), .headers = {range}, .n_headers = 1, .has_body = true, .max_reply_bytes = QR_GCS_REPLY_BYTES,
-                                 .read = qr_gcs_read_object, .ctx = u->object};
+static enum qr_code put_chunk(struct upload *u, bool ask, struct qr_gcs_reply *reply,
+                              struct qr_err *err) {
+    size_t total = u->content.n, left = total - (size_t)u->at,
+           n = left > QR_GCS_CHUNK_BYTES ? QR_GCS_CHUNK_BYTES : left;
+    qr_auto(qr_free_p) char *range =
+        ask || n == 0 ? qr_xasprintf("Content-Range: bytes */%zu", total)
+                      : qr_xasprintf("Content-Range: bytes %zu-%zu/%zu", (size_t)u->at,
+                                     (size_t)u->at + n - 1, total);
+    struct qr_gcs_request req = {.method = "PUT",
+                                 .url = qr_buf_string(&u->session),
+                                 .headers = {range},
+                                 .n_headers = 1,
+                                 .has_body = true,
+                                 .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                 .read = qr_gcs_read_object,
+                                 .ctx = u->object};
     if (!ask && n) req.body = qr_bytes_of(u->content.p + u->at, n);
     return qr_gcs_attempt(u->g, &u->call, &req, reply, err);
 }
@@ -123,15 +155,19 @@ static bool advance(struct upload *u, const struct qr_gcs_reply *reply) {
 /* What to do after a PUT: send, ask how far it came, open another session, or end. */
 enum next { SEND, ASK, RESTART, END };
 
-static enum next after(struct upload *u, enum qr_code code, const struct qr_gcs_reply *reply, bool *ret_wait) {
+static enum next after(struct upload *u, enum qr_code code, const struct qr_gcs_reply *reply,
+                       bool *ret_wait) {
     uint64_t before = u->at;
     bool success = qr_gcs_success(reply->status);
     *ret_wait = true;
     if (code != QR_OK && code != QR_UNAVAILABLE) return END;
-    if (code == QR_UNAVAILABLE && success && !reply->has_range && ++u->unreadable >= MAX_UNREADABLE) return RESTART; /* ends with 412 where this upload is done */
+    /* ends with 412 where this upload is done */
+    if (code == QR_UNAVAILABLE && success && !reply->has_range && ++u->unreadable >= MAX_UNREADABLE)
+        return RESTART;
     if (code == QR_UNAVAILABLE && !(success && reply->has_range)) return ASK;
     u->unreadable = 0;
-    if (reply->status == 308 || code == QR_UNAVAILABLE) { /* what says how many bytes are kept describes no object */
+    /* what says how many bytes are kept describes no object */
+    if (reply->status == 308 || code == QR_UNAVAILABLE) {
         if (!advance(u, reply)) return RESTART;
         *ret_wait = u->at <= before;
         return u->at == u->content.n ? ASK : SEND;
@@ -151,8 +187,11 @@ static enum qr_code resumable(struct upload *u, int *ret_status, struct qr_err *
         next = after(u, sent, &reply, &wait);
         if (asked && next == SEND) wait = false; /* it has been waited for before the question */
         if (next == RESTART && u->restarts++ == MAX_RESTARTS) next = END;
-        if (next == END) code = sent != QR_OK ? qr_wrap(err, "gs://%s/%s: upload", u->g->bucket, u->name) : conclude(u, &reply, ret_status, err);
-        else if (wait && !qr_gcs_wait(u->g, &u->retry, &u->call, &reply, err)) code = qr_gcs_gave_up(u->g, &u->retry, &u->call, &reply, err);
+        if (next == END)
+            code = sent != QR_OK ? qr_wrap(err, "gs://%s/%s: upload", u->g->bucket, u->name)
+                                 : conclude(u, &reply, ret_status, err);
+        else if (wait && !qr_gcs_wait(u->g, &u->retry, &u->call, &reply, err))
+            code = qr_gcs_gave_up(u->g, &u->retry, &u->call, &reply, err);
         else if (next == RESTART) {
             code = open_session(u, ret_status, err);
             next = SEND;
@@ -162,14 +201,21 @@ static enum qr_code resumable(struct upload *u, int *ret_status, struct qr_err *
     return code;
 }
 
-enum qr_code qr_gcs_upload(struct qr_gcs *g, const char *name, struct qr_bytes content, uint64_t generation, const char *write_id, struct qr_gcs_object *ret,
+enum qr_code qr_gcs_upload(struct qr_gcs *g, const char *name, struct qr_bytes content,
+                           uint64_t generation, const char *write_id, struct qr_gcs_object *ret,
                            int *ret_status, struct qr_err *err) {
-    struct upload u = {.g = g, .name = name, .write_id = write_id, .content = content, .generation = generation, .object = ret};
+    struct upload u = {.g = g,
+                       .name = name,
+                       .write_id = write_id,
+                       .content = content,
+                       .generation = generation,
+                       .object = ret};
     qr_gcs_id(u.token);
     u.call = (struct qr_gcs_call){name, "upload", u.token};
     qr_gcs_retry_begin(&u.retry, &g->opt);
     put_metadata(&u);
-    enum qr_code code = content.n <= QR_GCS_CHUNK_BYTES ? multipart(&u, ret_status, err) : resumable(&u, ret_status, err);
+    enum qr_code code = content.n <= QR_GCS_CHUNK_BYTES ? multipart(&u, ret_status, err)
+                                                        : resumable(&u, ret_status, err);
     qr_buf_free(&u.metadata);
     qr_buf_free(&u.url);
     qr_buf_free(&u.session);

@@ -5,17 +5,21 @@
 #include "store/store.h"
 
 struct qr_store_kind {
-    const char *scheme; /* "gs" for gs://... */
-    const char *form;   /* "gs://bucket/name", for people */
+    const char *scheme;  /* "gs" for gs://... */
+    const char *form;    /* "gs://bucket/name", for people */
     const char *slashes; /* "two": how many that is */
-    bool remote;        /* on another machine: see qr_url_remote */
+    bool remote;         /* on another machine: see qr_url_remote */
     /* For whom this process' environment says something; NULL: nobody. */
     void (*configure)(char *const *environment, bool (*stopping)(void), const struct qr_log *log);
     /* As qr_store_resolve_waiting; the url begins with scheme://. */
-    enum qr_code (*open)(const char *url, const struct qr_store_waits *waits, struct qr_store **ret, char **ret_name, struct qr_err *err);
+    enum qr_code (*open)(const char *url, const struct qr_store_waits *waits, struct qr_store **ret,
+                         char **ret_name, struct qr_err *err);
 };
-void qr_store_gcs_configure(char *const *environment, bool (*stopping)(void), const struct qr_log *log);
-enum qr_code qr_store_gcs_open(const char *url, const struct qr_store_waits *waits, struct qr_store **ret, char **ret_name, struct qr_err *err);
-enum qr_code qr_store_file_open(const char *url, const struct qr_store_waits *waits, struct qr_store **ret, char **ret_name, struct qr_err *err);
+void qr_store_gcs_configure(char *const *environment, bool (*stopping)(void),
+                            const struct qr_log *log);
+enum qr_code qr_store_gcs_open(const char *url, const struct qr_store_waits *waits,
+                               struct qr_store **ret, char **ret_name, struct qr_err *err);
+enum qr_code qr_store_file_open(const char *url, const struct qr_store_waits *waits,
+                                struct qr_store **ret, char **ret_name, struct qr_err *err);
 
 #endif

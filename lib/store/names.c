@@ -7,12 +7,15 @@
 
 bool qr_names_add(struct qr_names *names, char *name) {
     if (names->n == QR_NAMES_MAX) return false;
-    if ((names->n & (names->n - 1)) == 0) names->v = qr_xreallocarray(names->v, names->n ? 2 * names->n : 1, sizeof *names->v);
+    if ((names->n & (names->n - 1)) == 0)
+        names->v = qr_xreallocarray(names->v, names->n ? 2 * names->n : 1, sizeof *names->v);
     names->v[names->n++] = name;
     return true;
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 void qr_names_give(struct qr_names *names, struct qr_buf *ret) {
     if (ret) qr_buf_clear(ret);

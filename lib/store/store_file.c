@@ -14,21 +14,28 @@
 #include "store/names_impl.h"
 
 enum { MAX_DEPTH = 32 };
-struct files { struct qr_store store; char *root; };
+struct files {
+    struct qr_store store;
+    char *root;
+};
 
 static struct files *self(struct qr_store *s) { return (struct files *)s; }
 static char *path_of(struct qr_store *s, const char *name) {
     return *self(s)->root ? qr_path_join(self(s)->root, name) : qr_xstrdup(name);
 }
 
-static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
+static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
+                        struct qr_err *err) {
     qr_auto(qr_free_p) char *path = path_of(s, name);
     return qr_file_read(path, max_bytes, ret, err);
 }
 
-/* A name made once can be made by one only: link(2) fails when it is there. The content is whole and on disk before. */
+/* A name made once can be made by one only: link(2) fails when it is there. The content is whole
+ * and on disk before. */
 static enum qr_code create(const char *path, struct qr_bytes content, struct qr_err *err) {
-    if (qr_file_exists(path)) return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced", path);
+    if (qr_file_exists(path))
+        return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced",
+                       path);
     qr_auto(qr_free_p) char *whole = qr_file_temporary(path);
     enum qr_code code = qr_file_replace(whole, content, err);
     if (code != QR_OK) {
@@ -39,22 +46,30 @@ static enum qr_code create(const char *path, struct qr_bytes content, struct qr_
     int sys = linked ? qr_sync_parent(path) : errno;
     unlink(whole);
     if (linked) return sys ? qr_fail_errno(err, sys, "write %s", path) : QR_OK;
-    if (sys == EEXIST) return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced", path);
-    if (sys == EPERM || sys == ENOTSUP || sys == ENOSYS || sys == EMLINK) { /* a file system without hard links */
+    if (sys == EEXIST)
+        return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced",
+                       path);
+    /* a file system without hard links */
+    if (sys == EPERM || sys == ENOTSUP || sys == ENOSYS || sys == EMLINK) {
         int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd < 0 && errno == EEXIST) return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced", path);
+        if (fd < 0 && errno == EEXIST)
+            return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced",
+                           path);
         if (fd < 0) return qr_fail_errno(err, errno, "write %s", path);
         close(fd);
         code = qr_file_replace(path, content, err);
-        if (code != QR_OK) unlink(path); /* else an empty object would stay, that nobody may replace */
+        /* else an empty object would stay, that nobody may replace */
+        if (code != QR_OK) unlink(path);
         return code;
     }
     return qr_fail_errno(err, sys, "write %s", path);
 }
 
-static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content, bool if_absent, struct qr_err *err) {
+static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content,
+                        bool if_absent, struct qr_err *err) {
     size_t n = strlen(name);
-    if (n == 0 || name[n - 1] == '/') return qr_fail(err, QR_INVALID_ARGUMENT, "'%s' names no file; give a file's name", name);
+    if (n == 0 || name[n - 1] == '/')
+        return qr_fail(err, QR_INVALID_ARGUMENT, "'%s' names no file; give a file's name", name);
     qr_auto(qr_free_p) char *path = path_of(s, name);
     return if_absent ? create(path, content, err) : qr_file_replace(path, content, err);
 }
@@ -72,16 +87,20 @@ static bool is_temporary(const char *name) {
            (name[0] == '.' && n > 6 && strcmp(name + n - 5, ".lock") == 0);
 }
 
-/* Everything below the directory whose names begin with `dir` ("" or "a/b/"); links to directories are not followed. */
-static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix, unsigned depth, struct qr_names *names,
-                         struct qr_err *err) {
+/* Everything below the directory whose names begin with `dir` ("" or "a/b/"); links to directories
+ * are not followed. */
+static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix, unsigned depth,
+                         struct qr_names *names, struct qr_err *err) {
     qr_auto(qr_free_p) char *path = path_of(s, *dir ? dir : *self(s)->root ? "" : ".");
     DIR *d = opendir(path);
-    if (!d) return errno == ENOENT || errno == ENOTDIR ? QR_OK : qr_fail_errno(err, errno, "list %s", path);
+    if (!d)
+        return errno == ENOENT || errno == ENOTDIR ? QR_OK
+                                                   : qr_fail_errno(err, errno, "list %s", path);
     enum qr_code code = QR_OK;
     const struct dirent *e;
     while (code == QR_OK && (errno = 0, e = readdir(d))) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || is_temporary(e->d_name)) continue;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || is_temporary(e->d_name))
+            continue;
         qr_auto(qr_free_p) char *name = qr_xasprintf("%s%s", dir, e->d_name);
         size_t common = strlen(name) < strlen(prefix) ? strlen(name) : strlen(prefix);
         struct stat st;
@@ -89,7 +108,8 @@ static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix
         int sys = fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
         bool link = !sys && S_ISLNK(st.st_mode);
         if (link) sys = fstatat(dirfd(d), e->d_name, &st, 0) == 0 ? 0 : errno;
-        if (sys == ENOENT || sys == ELOOP) continue; /* taken away meanwhile, or a link to nothing */
+        /* taken away meanwhile, or a link to nothing */
+        if (sys == ENOENT || sys == ELOOP) continue;
         if (sys) code = qr_fail_errno(err, sys, "list %s: %s", path, e->d_name);
         if (sys || (link && S_ISDIR(st.st_mode))) continue;
         if (S_ISDIR(st.st_mode) && depth < MAX_DEPTH) {
@@ -97,15 +117,19 @@ static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix
             code = walk(s, below, prefix, depth + 1, names, err);
         } else if (S_ISREG(st.st_mode) && strlen(name) >= strlen(prefix)) {
             if (qr_names_add(names, name)) name = NULL;
-            else code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "list %s: more than %d files", path, (int)QR_NAMES_MAX);
+            else
+                code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "list %s: more than %d files", path,
+                               (int)QR_NAMES_MAX);
         }
     }
-    if (code == QR_OK && errno) code = qr_fail_errno(err, errno, "list %s", path); /* names are missing */
+    /* names are missing */
+    if (code == QR_OK && errno) code = qr_fail_errno(err, errno, "list %s", path);
     closedir(d);
     return code;
 }
 
-static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *ret, struct qr_err *err) {
+static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *ret,
+                         struct qr_err *err) {
     const char *slash = strrchr(prefix, '/');
     qr_auto(qr_free_p) char *dir = qr_xstrndup(prefix, slash ? (size_t)(slash - prefix) + 1 : 0);
     struct qr_names names = {0};
@@ -114,7 +138,8 @@ static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *
     return code;
 }
 
-/* The directory that a put under this prefix writes into: the prefix itself where it is one or ends with '/', else its parent. */
+/* The directory that a put under this prefix writes into: the prefix itself where it is one or ends
+ * with '/', else its parent. */
 static enum qr_code check_writable(struct qr_store *s, const char *prefix, struct qr_err *err) {
     qr_auto(qr_free_p) char *path = path_of(s, prefix);
     struct stat st;
@@ -131,8 +156,9 @@ static enum qr_code check_writable(struct qr_store *s, const char *prefix, struc
 
 /* ---- compare and swap ---- */
 
-static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
-                                struct qr_store_version *ret_version, struct qr_err *err) {
+static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes,
+                                struct qr_buf *ret, struct qr_store_version *ret_version,
+                                struct qr_err *err) {
     struct qr_err own;
     struct qr_buf content = {0};
     if (!err) err = &own;
@@ -147,27 +173,31 @@ static enum qr_code get_version(struct qr_store *s, const char *name, size_t max
     return QR_OK;
 }
 
-/* A name changes under its lock only. The kernel takes the lock back from a process that dies, so none is ever left over; a rename alone
- * could come late, from a process that slept between its look and its rename. *ret_fd -1: this file system has no locks. */
+/* A name changes under its lock only. The kernel takes the lock back from a process that dies, so
+ * none is ever left over; a rename alone could come late, from a process that slept between its
+ * look and its rename. *ret_fd -1: this file system has no locks. */
 static enum qr_code lock(const char *path, int *ret_fd, struct qr_err *err) {
     const char *slash = strrchr(path, '/');
     qr_auto(qr_free_p) char *dir = qr_xstrndup(path, slash ? (size_t)(slash - path) + 1 : 0);
     qr_auto(qr_free_p) char *file = qr_xasprintf("%s.%s.lock", dir, slash ? slash + 1 : path);
     if (*dir && qr_dir_make(dir, err) != QR_OK) return qr_wrap(err, "write %s", path);
     int fd = -1;
-    if (qr_file_open(file, O_RDWR | O_CREAT | O_NOFOLLOW, &fd, err) != QR_OK) return qr_wrap(err, "write %s: lock", path);
+    if (qr_file_open(file, O_RDWR | O_CREAT | O_NOFOLLOW, &fd, err) != QR_OK)
+        return qr_wrap(err, "write %s: lock", path);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         int sys = errno;
         close(fd);
-        if (sys == EWOULDBLOCK) return qr_fail(err, QR_UNAVAILABLE, "%s is being changed by another process; please retry", path);
+        if (sys == EWOULDBLOCK)
+            return qr_fail(err, QR_UNAVAILABLE,
+                           "%s is being changed by another process; please retry", path);
         fd = -1;
     }
     *ret_fd = fd;
     return QR_OK;
 }
 
-static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen,
-                         struct qr_err *err) {
+static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content,
+                         const struct qr_store_version *seen, struct qr_err *err) {
     enum { MAX_BYTES = 1 << 30 };
     qr_auto(qr_free_p) char *path = path_of(s, name);
     qr_auto(qr_close_p) int held = -1;
@@ -175,8 +205,10 @@ static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes c
     struct qr_buf there = {0};
     enum qr_code code = lock(path, &held, err);
     if (code == QR_OK) code = get_version(s, name, MAX_BYTES, &there, &now, err);
-    if (code == QR_OK && (now.there != seen->there || (now.there && memcmp(now.id, seen->id, sizeof now.id) != 0)))
-        code = qr_fail(err, QR_FAILED_PRECONDITION, "%s has been changed meanwhile and is not replaced", path);
+    if (code == QR_OK &&
+        (now.there != seen->there || (now.there && memcmp(now.id, seen->id, sizeof now.id) != 0)))
+        code = qr_fail(err, QR_FAILED_PRECONDITION,
+                       "%s has been changed meanwhile and is not replaced", path);
     if (code == QR_OK) code = put(s, name, content, false, err);
     qr_buf_free(&there);
     return code;
@@ -189,18 +221,23 @@ static void close_store(struct qr_store *s) {
 }
 
 struct qr_store *qr_store_file_new(const char *root) {
-    static const struct qr_store_ops ops = {get, put, remove_object, list, check_writable, get_version, swap, close_store};
+    static const struct qr_store_ops ops = {get,         put,  remove_object, list, check_writable,
+                                            get_version, swap, close_store};
     struct files *f = qr_xcalloc(1, sizeof *f);
     f->store.ops = &ops;
     f->root = qr_xstrdup(root);
     return &f->store;
 }
 
-enum qr_code qr_store_file_open(const char *url, const struct qr_store_waits *waits, struct qr_store **ret, char **ret_name, struct qr_err *err) {
+enum qr_code qr_store_file_open(const char *url, const struct qr_store_waits *waits,
+                                struct qr_store **ret, char **ret_name, struct qr_err *err) {
     const char *path = url + strlen("file://");
     (void)waits;
     if (strncmp(path, "localhost/", strlen("localhost/")) == 0) path += strlen("localhost");
-    if (*path != '/') return qr_fail(err, QR_INVALID_ARGUMENT, "%s: a file URL has three slashes, file:///dir/name; or give a plain path", url);
+    if (*path != '/')
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: a file URL has three slashes, file:///dir/name; or give a plain path",
+                       url);
     *ret = qr_store_file_new("");
     *ret_name = qr_xstrdup(path);
     return QR_OK;

@@ -5,8 +5,15 @@
 #include "base/mem.h"
 #include "store/store.h"
 
-struct object { char *name; struct qr_buf content; };
-struct memory { struct qr_store store; struct object *v; size_t n; }; /* v sorted by name */
+struct object {
+    char *name;
+    struct qr_buf content;
+};
+struct memory {
+    struct qr_store store;
+    struct object *v;
+    size_t n;
+}; /* v sorted by name */
 
 /* The first object whose name is not below `name`. */
 static size_t place(const struct memory *m, const char *name) {
@@ -24,26 +31,34 @@ static struct object *find(const struct memory *m, const char *name) {
 }
 static struct memory *self(struct qr_store *s) { return (struct memory *)s; }
 
-static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
+static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
+                        struct qr_err *err) {
     const struct object *o = find(self(s), name);
     if (!o) return qr_fail(err, QR_NOT_FOUND, "memory:%s: no such object", name);
     if (o->content.n > max_bytes)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "memory:%s has %zu bytes; at most %zu are read", name, o->content.n, max_bytes);
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "memory:%s has %zu bytes; at most %zu are read",
+                       name, o->content.n, max_bytes);
     qr_buf_clear(ret);
     qr_buf_put(ret, o->content.p, o->content.n);
-    return qr_buf_ok(ret) ? QR_OK : qr_fail(err, QR_RESOURCE_EXHAUSTED, "memory:%s: %zu bytes are too many", name, o->content.n);
+    return qr_buf_ok(ret) ? QR_OK
+                          : qr_fail(err, QR_RESOURCE_EXHAUSTED, "memory:%s: %zu bytes are too many",
+                                    name, o->content.n);
 }
 
-static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content, bool if_absent, struct qr_err *err) {
+static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content,
+                        bool if_absent, struct qr_err *err) {
     struct memory *m = self(s);
     if (!*name) return qr_fail(err, QR_INVALID_ARGUMENT, "memory: an object needs a name");
     struct object *o = find(m, name);
-    if (o && if_absent) return qr_fail(err, QR_FAILED_PRECONDITION, "memory:%s is there already and is not replaced", name);
+    if (o && if_absent)
+        return qr_fail(err, QR_FAILED_PRECONDITION,
+                       "memory:%s is there already and is not replaced", name);
     struct qr_buf copy = {0};
     qr_buf_put(&copy, content.p, content.n);
     if (!qr_buf_ok(&copy)) {
         qr_buf_free(&copy);
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "memory:%s: %zu bytes are too many", name, content.n);
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "memory:%s: %zu bytes are too many", name,
+                       content.n);
     }
     if (!o) {
         size_t i = place(m, name);
@@ -69,11 +84,13 @@ static enum qr_code remove_object(struct qr_store *s, const char *name, struct q
     return QR_OK;
 }
 
-static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *ret, struct qr_err *err) {
+static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *ret,
+                         struct qr_err *err) {
     const struct memory *m = self(s);
     (void)err;
     qr_buf_clear(ret);
-    for (size_t i = place(m, prefix); i < m->n && strncmp(m->v[i].name, prefix, strlen(prefix)) == 0; i++)
+    for (size_t i = place(m, prefix);
+         i < m->n && strncmp(m->v[i].name, prefix, strlen(prefix)) == 0; i++)
         qr_buf_printf(ret, "%s%s", ret->n ? "\n" : "", m->v[i].name);
     return QR_OK;
 }
@@ -89,8 +106,9 @@ static struct qr_store_version version_of(const struct object *o) {
     return v;
 }
 
-static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
-                                struct qr_store_version *ret_version, struct qr_err *err) {
+static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes,
+                                struct qr_buf *ret, struct qr_store_version *ret_version,
+                                struct qr_err *err) {
     const struct object *o = find(self(s), name);
     if (o) {
         enum qr_code code = get(s, name, max_bytes, ret, err);
@@ -102,11 +120,12 @@ static enum qr_code get_version(struct qr_store *s, const char *name, size_t max
     return QR_OK;
 }
 
-static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen,
-                         struct qr_err *err) {
+static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content,
+                         const struct qr_store_version *seen, struct qr_err *err) {
     struct qr_store_version now = version_of(find(self(s), name));
     if (now.there != seen->there || (now.there && memcmp(now.id, seen->id, sizeof now.id) != 0))
-        return qr_fail(err, QR_FAILED_PRECONDITION, "memory:%s has been changed meanwhile and is not replaced", name);
+        return qr_fail(err, QR_FAILED_PRECONDITION,
+                       "memory:%s has been changed meanwhile and is not replaced", name);
     return put(s, name, content, false, err);
 }
 
@@ -122,7 +141,8 @@ static void close_store(struct qr_store *s) {
 }
 
 struct qr_store *qr_store_memory_new(void) {
-    static const struct qr_store_ops ops = {get, put, remove_object, list, check_writable, get_version, swap, close_store};
+    static const struct qr_store_ops ops = {get,         put,  remove_object, list, check_writable,
+                                            get_version, swap, close_store};
     struct memory *m = qr_xcalloc(1, sizeof *m);
     m->store.ops = &ops;
     return &m->store;

@@ -20,7 +20,8 @@ static const struct qr_store_kind *kind_of(const char *url, const char *after) {
     return NULL;
 }
 
-void qr_store_configure(char *const *environment, bool (*stopping)(void), const struct qr_log *log) {
+void qr_store_configure(char *const *environment, bool (*stopping)(void),
+                        const struct qr_log *log) {
     for (size_t i = 0; i < N_KINDS; i++)
         if (kinds[i].configure) kinds[i].configure(environment, stopping, log);
 }
@@ -31,24 +32,32 @@ bool qr_url_remote(const char *url) {
 }
 
 static enum qr_code refuse(const char *url, struct qr_err *err) {
-    const struct qr_store_kind *lost = kind_of(url, ":"); /* no path of anybody: slashes were lost */
+    /* no path of anybody: slashes were lost */
+    const struct qr_store_kind *lost = kind_of(url, ":");
     struct qr_buf forms = {0};
     if (lost)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s has %s slashes; a file of such a name is ./%s", url, lost->form, lost->slashes, url);
-    for (size_t i = 0; i < N_KINDS; i++) qr_buf_printf(&forms, "%s%s", i ? ", " : "", kinds[i].form);
-    enum qr_code code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown kind of URL; %s and plain paths are known", url, qr_buf_string(&forms));
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: %s has %s slashes; a file of such a name is ./%s", url, lost->form,
+                       lost->slashes, url);
+    for (size_t i = 0; i < N_KINDS; i++)
+        qr_buf_printf(&forms, "%s%s", i ? ", " : "", kinds[i].form);
+    enum qr_code code =
+        qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown kind of URL; %s and plain paths are known",
+                url, qr_buf_string(&forms));
     qr_buf_free(&forms);
     return code;
 }
 
-enum qr_code qr_store_resolve_waiting(const char *url, const struct qr_store_waits *waits, struct qr_store **ret, char **ret_name, struct qr_err *err) {
+enum qr_code qr_store_resolve_waiting(const char *url, const struct qr_store_waits *waits,
+                                      struct qr_store **ret, char **ret_name, struct qr_err *err) {
     const struct qr_store_kind *k = kind_of(url, "://");
     struct qr_store *bare;
     if (!k && (kind_of(url, ":") || strstr(url, "://"))) return refuse(url, err);
     enum qr_code code = k ? k->open(url, waits, &bare, ret_name, err) : QR_OK;
     if (code != QR_OK) return code;
     if (!k) {
-        if (!*url) return qr_fail(err, QR_INVALID_ARGUMENT, "an empty path: give the name of a file");
+        if (!*url)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "an empty path: give the name of a file");
         bare = qr_store_file_new("");
         *ret_name = qr_xstrdup(url);
     }
@@ -56,11 +65,13 @@ enum qr_code qr_store_resolve_waiting(const char *url, const struct qr_store_wai
     return QR_OK;
 }
 
-enum qr_code qr_store_resolve(const char *url, struct qr_store **ret, char **ret_name, struct qr_err *err) {
+enum qr_code qr_store_resolve(const char *url, struct qr_store **ret, char **ret_name,
+                              struct qr_err *err) {
     return qr_store_resolve_waiting(url, NULL, ret, ret_name, err);
 }
 
-enum qr_code qr_url_read(const char *url, size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
+enum qr_code qr_url_read(const char *url, size_t max_bytes, struct qr_buf *ret,
+                         struct qr_err *err) {
     struct qr_store *s;
     qr_auto(qr_free_p) char *name = NULL;
     enum qr_code code = qr_store_resolve(url, &s, &name, err);

@@ -7,22 +7,26 @@
 
 enum { NAME_CHARS = 128 };
 
-/* One walk over the tensors of a state, to write them or to read them: the names, shapes and order are said once. */
+/* One walk over the tensors of a state, to write them or to read them: the names, shapes and order
+ * are said once. */
 struct tensor_walk {
     const struct qr_job *job;
     const struct qr_model *model;
-    void (*each)(struct tensor_walk *w, const char *name, unsigned rank, const size_t *dims, double *values);
-    struct qr_tensors *out;        /* writing */
-    const struct qr_tensors *in;   /* reading */
+    void (*each)(struct tensor_walk *w, const char *name, unsigned rank, const size_t *dims,
+                 double *values);
+    struct qr_tensors *out;      /* writing */
+    const struct qr_tensors *in; /* reading */
     size_t at;
-    char wrong[NAME_CHARS];        /* the first tensor that is not as it should be */
+    char wrong[NAME_CHARS]; /* the first tensor that is not as it should be */
 };
 
-static void put(struct tensor_walk *w, const char *name, unsigned rank, const size_t *dims, double *values) {
+static void put(struct tensor_walk *w, const char *name, unsigned rank, const size_t *dims,
+                double *values) {
     qr_tensors_add(w->out, name, rank, dims, values);
 }
 
-static void get(struct tensor_walk *w, const char *name, unsigned rank, const size_t *dims, double *values) {
+static void get(struct tensor_walk *w, const char *name, unsigned rank, const size_t *dims,
+                double *values) {
     const struct qr_tensor *t = w->at < w->in->n ? &w->in->v[w->at] : NULL;
     bool same = t && strcmp(t->name, name) == 0 && t->rank == rank;
     for (unsigned d = 0; d < rank && same; d++) same = t->dims[d] == dims[d];
@@ -41,7 +45,9 @@ static void weights(struct tensor_walk *w, const char *before, double *values) {
     }
 }
 
-static void row(struct tensor_walk *w, const char *name, size_t n, double *values) { w->each(w, name, 1, &n, values); }
+static void row(struct tensor_walk *w, const char *name, size_t n, double *values) {
+    w->each(w, name, 1, &n, values);
+}
 
 /* Returns how many the digest covers. */
 static size_t walk_state(struct tensor_walk *w, struct qr_state *s) {
@@ -62,8 +68,8 @@ static size_t walk_state(struct tensor_walk *w, struct qr_state *s) {
     return n * (1 + s->n_moments) + 3;
 }
 
-void qr_state_save(const struct qr_state *s, const struct qr_job *job, const struct qr_model *m, const char *job_hash,
-                   struct qr_checkpoint *ret) {
+void qr_state_save(const struct qr_state *s, const struct qr_job *job, const struct qr_model *m,
+                   const char *job_hash, struct qr_checkpoint *ret) {
     struct qr_checkpoint c = {.step = s->step, .epoch = s->epoch, .reductions = s->reductions};
     struct tensor_walk w = {.job = job, .model = m, .each = put, .out = &c.tensors};
     struct qr_state view = *s; /* only read: put copies */
@@ -78,8 +84,8 @@ void qr_state_save(const struct qr_state *s, const struct qr_job *job, const str
     *ret = c;
 }
 
-enum qr_code qr_state_load(const struct qr_checkpoint *c, const struct qr_job *job, const struct qr_model *m, struct qr_state *ret,
-                           struct qr_err *err) {
+enum qr_code qr_state_load(const struct qr_checkpoint *c, const struct qr_job *job,
+                           const struct qr_model *m, struct qr_state *ret, struct qr_err *err) {
     struct qr_state s;
     struct tensor_walk w = {.job = job, .model = m, .each = get, .in = &c->tensors};
     qr_state_init(&s, job, m);
@@ -89,14 +95,17 @@ enum qr_code qr_state_load(const struct qr_checkpoint *c, const struct qr_job *j
     enum qr_code code = QR_OK;
     size_t n_digested = walk_state(&w, &s);
     if (strcmp(c->contract, s.contract) != 0)
-        code = qr_fail(err, QR_DATA_LOSS, "the checkpoint of step %llu was computed with %s, and this job with %s",
+        code = qr_fail(err, QR_DATA_LOSS,
+                       "the checkpoint of step %llu was computed with %s, and this job with %s",
                        (unsigned long long)c->step, c->contract, s.contract);
     else if (*w.wrong)
-        code = qr_fail(err, QR_DATA_LOSS, "the checkpoint of step %llu has no '%s' as this job's model has it",
+        code = qr_fail(err, QR_DATA_LOSS,
+                       "the checkpoint of step %llu has no '%s' as this job's model has it",
                        (unsigned long long)c->step, w.wrong);
     else if (w.at != c->tensors.n || c->n_digested != n_digested)
-        code = qr_fail(err, QR_DATA_LOSS, "the checkpoint of step %llu has %zu tensors, this job's state %zu", (unsigned long long)c->step,
-                       c->tensors.n, w.at);
+        code = qr_fail(err, QR_DATA_LOSS,
+                       "the checkpoint of step %llu has %zu tensors, this job's state %zu",
+                       (unsigned long long)c->step, c->tensors.n, w.at);
     else qr_state_copy(ret, &s);
     qr_state_fini(&s);
     return code;

@@ -4,8 +4,8 @@
 
 #include "base/mem.h"
 
-/* Everything that one pass over samples needs; micro-batches of the size that training would use are not required: a prediction
- * does not depend on its neighbours. */
+/* Everything that one pass over samples needs; micro-batches of the size that training would use
+ * are not required: a prediction does not depend on its neighbours. */
 struct pass {
     const struct qr_model *m;
     const struct qr_dataset *data;
@@ -16,9 +16,11 @@ struct pass {
     const double **x, **y;
 };
 
-static enum qr_code pass_init(struct pass *p, const struct qr_model *m, const double *params, const struct qr_dataset *data,
-                              struct qr_pool *pool, struct qr_err *err) {
-    *p = (struct pass){.m = m, .data = data, .pool = pool, .micro_batch = qr_model_micro_batch_size(m)};
+static enum qr_code pass_init(struct pass *p, const struct qr_model *m, const double *params,
+                              const struct qr_dataset *data, struct qr_pool *pool,
+                              struct qr_err *err) {
+    *p = (struct pass){
+        .m = m, .data = data, .pool = pool, .micro_batch = qr_model_micro_batch_size(m)};
     if (qr_model_workspace_new(m, &p->workspace, err) != QR_OK) return err->code;
     p->numbers = qr_model_state_new(m);
     p->x = qr_xcalloc(p->micro_batch, sizeof *p->x);
@@ -43,12 +45,14 @@ static void point(struct pass *p, const size_t *sample, size_t n) {
 
 static enum qr_code not_finite(const size_t *sample, size_t n, struct qr_err *err) {
     return qr_fail(err, QR_OUT_OF_RANGE,
-                   "samples %zu to %zu give a number that is not finite or reaches 2^40; look at the weights and at these samples",
+                   "samples %zu to %zu give a number that is not finite or reaches 2^40; look at "
+                   "the weights and at these samples",
                    sample[0], sample[n - 1]);
 }
 
 /* Loss and metric sums, and gradient sums unless grad is NULL. */
-static enum qr_code sum_micro_batches(struct pass *p, const size_t *sample, size_t n, qr_fixed *sums, qr_fixed *grad, struct qr_err *err) {
+static enum qr_code sum_micro_batches(struct pass *p, const size_t *sample, size_t n,
+                                      qr_fixed *sums, qr_fixed *grad, struct qr_err *err) {
     for (size_t at = 0; at < n; at += p->micro_batch) {
         size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
         point(p, sample + at, k);
@@ -58,14 +62,16 @@ static enum qr_code sum_micro_batches(struct pass *p, const size_t *sample, size
     return QR_OK;
 }
 
-static enum qr_code predict_micro_batches(struct pass *p, const size_t *sample, size_t n, double *ret_p, double *ret_z, struct qr_err *err) {
+static enum qr_code predict_micro_batches(struct pass *p, const size_t *sample, size_t n,
+                                          double *ret_p, double *ret_z, struct qr_err *err) {
     size_t n_outputs = qr_model_n_outputs(p->m), n_readouts = qr_model_n_readouts(p->m);
     double *unused = ret_p ? NULL : qr_xcalloc(p->micro_batch * n_outputs, sizeof *unused);
     enum qr_code code = QR_OK;
     for (size_t at = 0; at < n && code == QR_OK; at += p->micro_batch) {
         size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
         point(p, sample + at, k);
-        if (!qr_model_predict(p->numbers, p->workspace, p->pool, p->x, k, ret_p ? ret_p + at * n_outputs : unused,
+        if (!qr_model_predict(p->numbers, p->workspace, p->pool, p->x, k,
+                              ret_p ? ret_p + at * n_outputs : unused,
                               ret_z ? ret_z + at * n_readouts : NULL))
             code = not_finite(sample + at, k, err);
     }
@@ -73,24 +79,30 @@ static enum qr_code predict_micro_batches(struct pass *p, const size_t *sample, 
     return code;
 }
 
-enum qr_code qr_evaluate(const struct qr_model *m, const double *params, const struct qr_dataset *data, const size_t *sample,
-                         size_t n, struct qr_pool *pool, double *ret_p, double *ret_z, double *ret_means, struct qr_err *err) {
+enum qr_code qr_evaluate(const struct qr_model *m, const double *params,
+                         const struct qr_dataset *data, const size_t *sample, size_t n,
+                         struct qr_pool *pool, double *ret_p, double *ret_z, double *ret_means,
+                         struct qr_err *err) {
     struct pass p;
     size_t n_sums = qr_model_n_sums(m);
     qr_fixed *sums = qr_xaligned(n_sums * sizeof *sums);
     enum qr_code code = pass_init(&p, m, params, data, pool, err);
-    if (code == QR_OK && (ret_p || ret_z)) code = predict_micro_batches(&p, sample, n, ret_p, ret_z, err);
+    if (code == QR_OK && (ret_p || ret_z))
+        code = predict_micro_batches(&p, sample, n, ret_p, ret_z, err);
     if (code == QR_OK && ret_means) {
         code = sum_micro_batches(&p, sample, n, sums, NULL, err);
-        for (size_t i = 0; i < n_sums && code == QR_OK; i++) ret_means[i] = qr_model_mean(m, i, sums, n);
+        for (size_t i = 0; i < n_sums && code == QR_OK; i++)
+            ret_means[i] = qr_model_mean(m, i, sums, n);
     }
     pass_fini(&p);
     free(sums);
     return code;
 }
 
-enum qr_code qr_loss_gradient(const struct qr_model *m, const double *params, const struct qr_dataset *data, const size_t *sample,
-                              size_t n, struct qr_pool *pool, double *ret_loss, double *ret_grad, struct qr_err *err) {
+enum qr_code qr_loss_gradient(const struct qr_model *m, const double *params,
+                              const struct qr_dataset *data, const size_t *sample, size_t n,
+                              struct qr_pool *pool, double *ret_loss, double *ret_grad,
+                              struct qr_err *err) {
     struct pass p;
     size_t n_params = qr_model_n_params(m), n_sums = qr_model_n_sums(m);
     qr_fixed *sums = qr_xaligned((n_sums + n_params) * sizeof *sums), *grad = sums + n_sums;

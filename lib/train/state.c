@@ -19,8 +19,10 @@ void qr_state_point(struct qr_state *s) {
 
 void qr_state_init(struct qr_state *s, const struct qr_job *job, const struct qr_model *m) {
     const struct qr_optimizer_options *o = &job->train.optimizer;
-    *s = (struct qr_state){.contract = qr_contract_name(job->precision), .n_params = qr_model_n_params(m),
-                           .n_moments = qr_optimizer_n_moments(o), .n_products = qr_optimizer_n_products(o),
+    *s = (struct qr_state){.contract = qr_contract_name(job->precision),
+                           .n_params = qr_model_n_params(m),
+                           .n_moments = qr_optimizer_n_moments(o),
+                           .n_products = qr_optimizer_n_products(o),
                            .n_sums = qr_model_n_sums(m)};
     size_t n = s->n_params;
     s->n_all = n + s->n_moments * n + s->n_products + s->n_sums + 1 + n + s->n_sums;
@@ -76,6 +78,7 @@ void qr_state_monitor(struct qr_state *s, const struct qr_early_stopping *e, dou
         memcpy(s->best, s->weights, s->n_params * sizeof *s->best);
     } else {
         s->stop[QR_STOP_WAIT] += 1;
-        if (s->stop[QR_STOP_WAIT] >= (double)e->patience && s->epoch > 1) s->stop[QR_STOP_STOPPED] = 1;
+        if (s->stop[QR_STOP_WAIT] >= (double)e->patience && s->epoch > 1)
+            s->stop[QR_STOP_STOPPED] = 1;
     }
 }

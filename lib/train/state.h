@@ -1,8 +1,9 @@
 /* train/state.h — what training changes: weights, moments, products, counters (step.md §1).
  *
- * Everything is float64 and a pure function of (job, data, step). The digest names it: XXH3-128 of contract name,
- * u64 step, u64 epoch, then weights, moments, products, accumulators and stopping counters, little-endian, in model order.
- * Ownership  a state owns its arrays; all are made at init, so that copying allocates nothing.
+ * Everything is float64 and a pure function of (job, data, step). The digest names it: XXH3-128 of
+ * contract name, u64 step, u64 epoch, then weights, moments, products, accumulators and stopping
+ * counters, little-endian, in model order. Ownership  a state owns its arrays; all are made at
+ * init, so that copying allocates nothing.
  */
 #ifndef QR_TRAIN_STATE_H
 #define QR_TRAIN_STATE_H
@@ -13,29 +14,33 @@ enum { QR_STOP_BEST, QR_STOP_WAIT, QR_STOP_BEST_EPOCH, QR_STOP_STOPPED, QR_STOP_
 
 struct qr_state {
     const char *contract;
-    uint64_t step;        /* updates applied */
-    uint64_t epoch;       /* epochs finished */
-    uint64_t reductions;  /* applied: updates and evaluations; what the group counts */
+    uint64_t step;       /* updates applied */
+    uint64_t epoch;      /* epochs finished */
+    uint64_t reductions; /* applied: updates and evaluations; what the group counts */
     size_t n_params, n_moments, n_products, n_sums;
-    double *weights;      /* n_params */
-    double *moments;      /* n_moments * n_params */
-    double *products;     /* n_products */
-    double *sums;         /* n_sums + 1: loss, metrics and samples of this epoch so far */
-    double stop[QR_STOP_COUNTERS]; /* early stopping: best value, epochs without a better one, its epoch, 1 = stopped */
-    double *best;         /* n_params: the weights at the best epoch */
-    double *validation;   /* n_sums: loss and metrics of the last evaluation; for the result, not in the digest */
-    double *all;          /* what the pointers above point into */
+    double *weights;  /* n_params */
+    double *moments;  /* n_moments * n_params */
+    double *products; /* n_products */
+    double *sums;     /* n_sums + 1: loss, metrics and samples of this epoch so far */
+    /* early stopping: best value, epochs without a better one, its epoch, 1 = stopped */
+    double stop[QR_STOP_COUNTERS];
+    double *best; /* n_params: the weights at the best epoch */
+    /* n_sums: loss and metrics of the last evaluation; for the result, not in the digest */
+    double *validation;
+    double *all; /* what the pointers above point into */
     size_t n_all;
 };
 
 void qr_state_init(struct qr_state *s, const struct qr_job *job, const struct qr_model *m);
 void qr_state_point(struct qr_state *s); /* weights, moments ... into s->all */
 void qr_state_fini(struct qr_state *s);
-void qr_state_copy(struct qr_state *to, const struct qr_state *from); /* both of one job; no allocation */
+/* both of one job; no allocation */
+void qr_state_copy(struct qr_state *to, const struct qr_state *from);
 /* scratch: a buffer that grows once and is then reused. */
 void qr_state_digest(const struct qr_state *s, struct qr_buf *scratch, uint8_t ret[16]);
 
-/* Early stopping after an epoch's validation; value is the monitored metric. Counts epochs from 1 in s->epoch. */
+/* Early stopping after an epoch's validation; value is the monitored metric. Counts epochs from 1
+ * in s->epoch. */
 void qr_state_monitor(struct qr_state *s, const struct qr_early_stopping *e, double value);
 
 #endif

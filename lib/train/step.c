@@ -15,13 +15,15 @@
 /* One thread's share of a step. */
 struct lane {
     struct qr_model_workspace *workspace;
-    qr_fixed *vector;         /* bad, ids, samples, read-outs, sums, gradients */
+    qr_fixed *vector; /* bad, ids, samples, read-outs, sums, gradients */
     struct qr_coverage coverage;
-    qr_fixed *fresh;          /* one micro-batch's, where micro-batches are long: it is added when it is finished. NULL: sums are too long for that */
-    uint64_t in_flight;            /* the micro-batch, while busy */
+    /* one micro-batch's, where micro-batches are long: it is added when it is finished. NULL: sums
+     * are too long for that */
+    qr_fixed *fresh;
+    uint64_t in_flight; /* the micro-batch, while busy */
     bool busy;
-    const double **x, **y;    /* micro_batch_size pointers each */
-    int64_t micro_batch_ns;         /* the longest */
+    const double **x, **y;  /* micro_batch_size pointers each */
+    int64_t micro_batch_ns; /* the longest */
 };
 
 struct qr_stepper {
@@ -29,11 +31,12 @@ struct qr_stepper {
     struct qr_model_state *numbers;
     size_t n_params, n_sums, n_lanes;
     struct lane *lanes;
-    qr_fixed *vector;         /* the contribution: a lane's layout, then nanoseconds per rank */
-    int64_t took_ns;          /* for what was added */
-    pthread_mutex_t lock;     /* of the lanes, while one is looked at from another thread */
-    bool long_micro_batches;         /* under lock: work goes on, and its micro-batches are computed apart */
-    qr_fixed *finished;       /* what such a look gets */
+    qr_fixed *vector;     /* the contribution: a lane's layout, then nanoseconds per rank */
+    int64_t took_ns;      /* for what was added */
+    pthread_mutex_t lock; /* of the lanes, while one is looked at from another thread */
+    /* under lock: work goes on, and its micro-batches are computed apart */
+    bool long_micro_batches;
+    qr_fixed *finished;              /* what such a look gets */
     const struct qr_step_work *work; /* of the running work */
     qr_stepper_take_fn *take;
     void *take_ctx;
@@ -54,13 +57,15 @@ size_t qr_stepper_micro_batches(const struct qr_stepper *s, const struct qr_step
 static enum qr_code lane_init(struct qr_stepper *s, struct lane *l, struct qr_err *err) {
     if (qr_model_workspace_new(s->opt.model, &l->workspace, err) != QR_OK) return err->code;
     l->vector = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->vector);
-    if (n_values(s, QR_REDUCTION_TRAIN) <= QR_HANDOVER_MAX_COUNT) l->fresh = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->fresh);
+    if (n_values(s, QR_REDUCTION_TRAIN) <= QR_HANDOVER_MAX_COUNT)
+        l->fresh = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->fresh);
     l->x = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->x);
     l->y = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->y);
     return QR_OK;
 }
 
-enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_stepper **ret, struct qr_err *err) {
+enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_stepper **ret,
+                            struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     struct qr_stepper *s = qr_xcalloc(1, sizeof *s);
@@ -101,14 +106,17 @@ void qr_stepper_free(struct qr_stepper *s) {
     free(s);
 }
 
-void qr_stepper_prepare(struct qr_stepper *s, const double *weights) { qr_model_prepare(s->numbers, weights); }
+void qr_stepper_prepare(struct qr_stepper *s, const double *weights) {
+    qr_model_prepare(s->numbers, weights);
+}
 
 static size_t sample_at(const struct qr_step_work *w, size_t position) {
     return w->sample ? w->sample[position] : position;
 }
 
 /* Points the lane at n samples from position `first`. */
-static void point(const struct qr_stepper *s, struct lane *l, const struct qr_step_work *w, size_t first, size_t n) {
+static void point(const struct qr_stepper *s, struct lane *l, const struct qr_step_work *w,
+                  size_t first, size_t n) {
     const struct qr_dataset *d = s->opt.data;
     for (size_t i = 0; i < n; i++) {
         size_t sample = sample_at(w, first + i);
@@ -117,7 +125,8 @@ static void point(const struct qr_stepper *s, struct lane *l, const struct qr_st
     }
 }
 
-static void count_readouts(const struct qr_stepper *s, const struct lane *l, size_t n, qr_fixed *vector) {
+static void count_readouts(const struct qr_stepper *s, const struct lane *l, size_t n,
+                           qr_fixed *vector) {
     const double *z = qr_model_readouts(l->workspace), bound = qr_model_readout_bound(s->opt.model);
     size_t n_readouts = n * qr_model_n_readouts(s->opt.model);
     double per_bucket = bound > 0 ? QR_READOUT_BUCKETS / (2 * bound) : 0;
@@ -129,7 +138,8 @@ static void count_readouts(const struct qr_stepper *s, const struct lane *l, siz
 }
 
 void qr_stepper_readouts(const qr_fixed *vector, uint64_t ret[QR_READOUT_BUCKETS]) {
-    for (size_t k = 0; k < QR_READOUT_BUCKETS; k++) ret[k] = (uint64_t)(vector[QR_VECTOR_READOUTS + k / 2] >> 64 * (k % 2));
+    for (size_t k = 0; k < QR_READOUT_BUCKETS; k++)
+        ret[k] = (uint64_t)(vector[QR_VECTOR_READOUTS + k / 2] >> 64 * (k % 2));
 }
 
 /* A lane's sums, or a fresh vector that is added to them when the micro-batch is finished. */
@@ -158,7 +168,8 @@ static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_b
     qr_fixed *vector = begin_micro_batch(s, l, micro_batch), *sums = vector + QR_VECTOR_SUMS;
     int64_t began_ns = qr_now_ns(s->opt.clock);
     point(s, l, w, r.begin, n);
-    if (qr_model_micro_batch(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n, sums, w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL)) {
+    if (qr_model_micro_batch(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n, sums,
+                             w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL)) {
         count_readouts(s, l, n, vector);
     } else {
         vector[QR_VECTOR_BAD] += qr_fixed_from_count(1);
@@ -178,7 +189,8 @@ static void task(void *ctx, size_t i, unsigned worker) {
     struct qr_stepper *s = ctx;
     uint64_t micro_batch;
     (void)i;
-    if (s->take(s->take_ctx, &micro_batch)) run_micro_batch(s, &s->lanes[worker], (size_t)micro_batch);
+    if (s->take(s->take_ctx, &micro_batch))
+        run_micro_batch(s, &s->lanes[worker], (size_t)micro_batch);
 }
 
 void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members) {
@@ -195,7 +207,8 @@ void qr_stepper_clear(struct qr_stepper *s) {
     }
 }
 
-void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left, qr_stepper_take_fn *take, void *ctx) {
+void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left,
+                     qr_stepper_take_fn *take, void *ctx) {
     int64_t began_ns = qr_now_ns(s->opt.clock);
     uint64_t micro_batch;
     int64_t micro_batch_ns = qr_stepper_micro_batch_ns(s);
@@ -203,7 +216,8 @@ void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t 
     s->take_ctx = ctx;
     pthread_mutex_lock(&s->lock);
     s->work = w;
-    s->long_micro_batches = s->lanes[0].fresh && (micro_batch_ns == 0 || micro_batch_ns >= LONG_MICRO_BATCH_NS);
+    s->long_micro_batches =
+        s->lanes[0].fresh && (micro_batch_ns == 0 || micro_batch_ns >= LONG_MICRO_BATCH_NS);
     pthread_mutex_unlock(&s->lock);
     if (qr_model_micro_batches_in_parallel(s->opt.model)) qr_pool_for(s->opt.pool, n_left, task, s);
     else
@@ -216,7 +230,8 @@ void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t 
     qr_count_time(QR_COMPUTE_TIME, took_ns);
 }
 
-bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size_t *ret_n, struct qr_coverage *ret_coverage,
+bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size_t *ret_n,
+                         struct qr_coverage *ret_coverage,
                          uint64_t ret_in_flight[QR_STEPPER_IN_FLIGHT], size_t *ret_n_in_flight) {
     pthread_mutex_lock(&s->lock);
     bool yes = s->long_micro_batches && s->n_lanes <= QR_STEPPER_IN_FLIGHT;
@@ -235,7 +250,8 @@ bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size
     return yes;
 }
 
-void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage) {
+void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_fixed **ret_vector,
+                    struct qr_coverage *ret_coverage) {
     size_t values = n_values(s, kind);
     memset(s->vector, 0, qr_stepper_vector_length(s, kind) * sizeof *s->vector);
     *ret_coverage = (struct qr_coverage){0};
@@ -247,7 +263,8 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_
     *ret_vector = s->vector;
 }
 
-void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n, struct qr_coverage coverage) {
+void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n,
+                    struct qr_coverage coverage) {
     struct lane *l = &s->lanes[0];
     QR_ASSERT(n <= n_values(s, QR_REDUCTION_TRAIN));
     qr_fixed_add(l->vector, vector, n);
@@ -264,7 +281,10 @@ int64_t qr_stepper_micro_batch_ns(const struct qr_stepper *s) {
 }
 
 /* Micro-batch b belongs to rank b mod members. */
-struct turns { atomic_size_t next; size_t n, first, stride; };
+struct turns {
+    atomic_size_t next;
+    size_t n, first, stride;
+};
 static bool take_turns(void *ctx, uint64_t *ret_micro_batch) {
     struct turns *t = ctx;
     size_t i = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
@@ -272,9 +292,13 @@ static bool take_turns(void *ctx, uint64_t *ret_micro_batch) {
     return i < t->n;
 }
 
-void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage) {
-    size_t n_micro_batches = qr_stepper_micro_batches(s, w), rank = s->opt.rank, n = s->opt.n_members;
-    struct turns t = {.n = n_micro_batches > rank ? (n_micro_batches - rank - 1) / n + 1 : 0, .first = rank, .stride = n};
+void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w,
+                        const qr_fixed **ret_vector, struct qr_coverage *ret_coverage) {
+    size_t n_micro_batches = qr_stepper_micro_batches(s, w), rank = s->opt.rank,
+           n = s->opt.n_members;
+    struct turns t = {.n = n_micro_batches > rank ? (n_micro_batches - rank - 1) / n + 1 : 0,
+                      .first = rank,
+                      .stride = n};
     atomic_init(&t.next, 0);
     qr_stepper_clear(s);
     qr_stepper_work(s, w, t.n, take_turns, &t);
@@ -286,24 +310,31 @@ static bool sample_is_good(struct qr_stepper *s, const struct qr_step_work *w, s
     struct lane *l = &s->lanes[0];
     qr_fixed *sums = l->vector + QR_VECTOR_SUMS;
     point(s, l, w, position, 1);
-    return qr_model_micro_batch(s->numbers, l->workspace, s->opt.pool, l->x, l->y, 1, sums, w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL);
+    return qr_model_micro_batch(s->numbers, l->workspace, s->opt.pool, l->x, l->y, 1, sums,
+                                w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL);
 }
 
-enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step, uint64_t bad, uint64_t bad_ids,
-                              struct qr_err *err) {
+enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step,
+                              uint64_t bad, uint64_t bad_ids, struct qr_err *err) {
     const char *kind = w->kind == QR_REDUCTION_TRAIN ? "training" : "validation";
-    /* one bad micro-batch is known by its id; of several only the sum is, so they are looked for in order */
-    size_t first = bad == 1 ? (size_t)bad_ids : 0, end = bad == 1 ? first + 1 : qr_stepper_micro_batches(s, w);
+    /* one bad micro-batch is known by its id; of several only the sum is, so they are looked for in
+     * order */
+    size_t first = bad == 1 ? (size_t)bad_ids : 0,
+           end = bad == 1 ? first + 1 : qr_stepper_micro_batches(s, w);
     for (size_t b = first; b < end; b++) {
         struct qr_range r = qr_micro_batch_at(w->range, s->opt.micro_batch_size, b);
         for (size_t i = r.begin; i < r.end; i++)
             if (!sample_is_good(s, w, i))
-                return qr_fail(err, QR_OUT_OF_RANGE,
-                               "step %llu: sample %zu (micro-batch %zu of the %s batch) gives a loss or gradient that is not finite or "
-                               "reaches 2^40; look at this sample's values and label, or lower learning_rate",
-                               (unsigned long long)step, sample_at(w, i), b, kind);
+                return qr_fail(
+                    err, QR_OUT_OF_RANGE,
+                    "step %llu: sample %zu (micro-batch %zu of the %s batch) gives a loss or "
+                    "gradient that is not finite or "
+                    "reaches 2^40; look at this sample's values and label, or lower learning_rate",
+                    (unsigned long long)step, sample_at(w, i), b, kind);
     }
     return qr_fail(err, QR_OUT_OF_RANGE,
-                   "step %llu: the sum of a %s micro-batch reaches 2^40 although each of its samples alone does not; lower learning_rate "
-                   "or micro_batch_size", (unsigned long long)step, kind);
+                   "step %llu: the sum of a %s micro-batch reaches 2^40 although each of its "
+                   "samples alone does not; lower learning_rate "
+                   "or micro_batch_size",
+                   (unsigned long long)step, kind);
 }

@@ -1,11 +1,13 @@
-/* train/step.h — one reduction's worth of work: the micro-batches of a batch that are ours → one integer vector.
+/* train/step.h — one reduction's worth of work: the micro-batches of a batch that are ours → one
+ * integer vector.
  *
- * Vector    [bad micro-batches, sum of ids of bad micro-batches, samples, read-outs by value, loss, metric sums in job order, gradients in model order,
- *           nanoseconds per rank]; an EVAL reduction has no gradients. Read-outs: 15 integers with the counts of two buckets each (for
- *           TensorBoard; 240 bytes, so the histogram is that of all samples, exact, and the same for any number of workers).
- * Micro-batches    are added one by one, by as many threads as the pool has, until `take` has no more: a contribution may be begun, interrupted
- *           and gone on with, in another generation too (group/elastic.md).
- * Memory    everything is made by qr_stepper_new; a step allocates nothing.
+ * Vector    [bad micro-batches, sum of ids of bad micro-batches, samples, read-outs by value, loss,
+ * metric sums in job order, gradients in model order, nanoseconds per rank]; an EVAL reduction has
+ * no gradients. Read-outs: 15 integers with the counts of two buckets each (for TensorBoard; 240
+ * bytes, so the histogram is that of all samples, exact, and the same for any number of workers).
+ * Micro-batches    are added one by one, by as many threads as the pool has, until `take` has no
+ * more: a contribution may be begun, interrupted and gone on with, in another generation too
+ * (group/elastic.md). Memory    everything is made by qr_stepper_new; a step allocates nothing.
  */
 #ifndef QR_TRAIN_STEP_H
 #define QR_TRAIN_STEP_H
@@ -19,7 +21,10 @@
 #include "record/result.h"
 
 enum {
-    QR_VECTOR_BAD, QR_VECTOR_BAD_IDS, QR_VECTOR_SAMPLES, QR_VECTOR_READOUTS,
+    QR_VECTOR_BAD,
+    QR_VECTOR_BAD_IDS,
+    QR_VECTOR_SAMPLES,
+    QR_VECTOR_READOUTS,
     QR_VECTOR_SUMS = QR_VECTOR_READOUTS + QR_READOUT_BUCKETS / 2
 };
 
@@ -32,7 +37,8 @@ struct qr_stepper_options {
     struct qr_pool *pool;
     const struct qr_clock *clock;
 };
-QR_MUST_CHECK enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_stepper **ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_stepper_new(const struct qr_stepper_options *opt,
+                                          struct qr_stepper **ret, struct qr_err *err);
 void qr_stepper_free(struct qr_stepper *s);
 
 /* The samples of a step: positions begin..end-1 of sample[] (NULL: the positions themselves). */
@@ -50,28 +56,38 @@ void qr_stepper_prepare(struct qr_stepper *s, const double *weights);
 void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members);
 /* Forgets what was added. */
 void qr_stepper_clear(struct qr_stepper *s);
-/* Adds micro-batches, at most n_left of them, until take says that there is no more. Any of the pool's threads calls it. */
+/* Adds micro-batches, at most n_left of them, until take says that there is no more. Any of the
+ * pool's threads calls it. */
 typedef bool qr_stepper_take_fn(void *ctx, uint64_t *ret_micro_batch);
-void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left, qr_stepper_take_fn *take, void *ctx);
-/* Adds what another worker computed: n integers, a lane's layout without nanoseconds, and their coverage. */
-void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n, struct qr_coverage coverage);
-/* From another thread, while micro-batches are computed: what was added of those that are finished, without nanoseconds, and those in flight (at most
- * QR_STEPPER_IN_FLIGHT; false when there are more). Only where a micro-batch takes long, and sums are no longer than what is handed over; else false. */
+void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left,
+                     qr_stepper_take_fn *take, void *ctx);
+/* Adds what another worker computed: n integers, a lane's layout without nanoseconds, and their
+ * coverage. */
+void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n,
+                    struct qr_coverage coverage);
+/* From another thread, while micro-batches are computed: what was added of those that are finished,
+ * without nanoseconds, and those in flight (at most QR_STEPPER_IN_FLIGHT; false when there are
+ * more). Only where a micro-batch takes long, and sums are no longer than what is handed over; else
+ * false. */
 enum { QR_STEPPER_IN_FLIGHT = 256 };
-bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size_t *ret_n, struct qr_coverage *ret_coverage,
+bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size_t *ret_n,
+                         struct qr_coverage *ret_coverage,
                          uint64_t ret_in_flight[QR_STEPPER_IN_FLIGHT], size_t *ret_n_in_flight);
 /* What was added: *ret_vector stays the stepper's until the next sum. */
-void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_fixed **ret_vector, struct qr_coverage *ret_coverage);
-unsigned qr_stepper_at_once(const struct qr_stepper *s); /* so many micro-batches are computed at the same time */
-int64_t qr_stepper_micro_batch_ns(const struct qr_stepper *s); /* the longest that a micro-batch took; 0: none yet */
+void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_fixed **ret_vector,
+                    struct qr_coverage *ret_coverage);
+/* so many micro-batches are computed at the same time */
+unsigned qr_stepper_at_once(const struct qr_stepper *s);
+/* the longest that a micro-batch took; 0: none yet */
+int64_t qr_stepper_micro_batch_ns(const struct qr_stepper *s);
 /* All at once, without a group: the micro-batches b with b mod n_members = rank. */
-void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w, const qr_fixed **ret_vector,
-                        struct qr_coverage *ret_coverage);
+void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w,
+                        const qr_fixed **ret_vector, struct qr_coverage *ret_coverage);
 /* The read-outs of a summed vector. */
 void qr_stepper_readouts(const qr_fixed *vector, uint64_t ret[QR_READOUT_BUCKETS]);
-/* After a sum with bad micro-batches: finds the first sample of the first bad micro-batch by running samples one by one, and says the
- * sentence that every member says. OUT_OF_RANGE. */
-enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step, uint64_t bad, uint64_t bad_ids,
-                              struct qr_err *err);
+/* After a sum with bad micro-batches: finds the first sample of the first bad micro-batch by
+ * running samples one by one, and says the sentence that every member says. OUT_OF_RANGE. */
+enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step,
+                              uint64_t bad, uint64_t bad_ids, struct qr_err *err);
 
 #endif

@@ -13,26 +13,30 @@
 struct train_run {
     const struct qr_train_options *opt;
     const struct qr_job *job;
-    uint64_t epochs;                 /* the ring's */
-    size_t n_batches;                /* of an epoch */
+    uint64_t epochs;  /* the ring's */
+    size_t n_batches; /* of an epoch */
     struct qr_group_view view;
-    struct qr_state state, spare;    /* spare: the next one until it is applied, then the one before */
+    /* spare: the next one until it is applied, then the one before */
+    struct qr_state state, spare;
     struct qr_stepper *stepper;
     struct qr_order order;
-    uint64_t ordered;                /* the epoch that order is of, + 1 */
-    struct qr_buf scratch, bytes;    /* for digests; for states that change hands */
-    uint8_t digest[16];              /* of the present state */
-    qr_fixed *sum;                   /* of the last reduction */
-    double *clipped;                 /* by the optimizer */
-    double *gradient, *next_gradient; /* as they came: of the update that led to the state, and to the spare */
+    uint64_t ordered;             /* the epoch that order is of, + 1 */
+    struct qr_buf scratch, bytes; /* for digests; for states that change hands */
+    uint8_t digest[16];           /* of the present state */
+    qr_fixed *sum;                /* of the last reduction */
+    double *clipped;              /* by the optimizer */
+    /* as they came: of the update that led to the state, and to the spare */
+    double *gradient, *next_gradient;
     size_t n_tensors, *tensor_sizes;
-    size_t n_values;                 /* 1 + metrics */
+    size_t n_values;                                                    /* 1 + metrics */
     struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics */
     struct qr_lines lines, fetched_lines;
     struct qr_step_line reported[QR_LINES_KEPT];
     struct qr_named_value reported_metrics[QR_LINES_KEPT][QR_LINE_VALUES];
-    bool reported_leading;               /* the last line was reported by this process, leading */
-    uint64_t reported_place;             /* of the last line that this process reported, leading: none is reported again, also after a step back */
+    bool reported_leading; /* the last line was reported by this process, leading */
+    /* of the last line that this process reported, leading: none is reported again, also after a
+     * step back */
+    uint64_t reported_place;
     int64_t epoch_began_ns;
     unsigned n_joined;
     bool has_val, said_schedule, done;
@@ -46,19 +50,27 @@ static bool leads(const struct train_run *r) { return r->view.rank == 0; }
 static void set_lines(struct train_run *r) {
     for (size_t k = 0; k < r->lines.n; k++) {
         const struct qr_reported *t = &r->lines.line[k];
-        r->reported[k] = (struct qr_step_line){.step = t->step, .epoch = t->epoch, .eval = t->eval, .samples = t->samples, .loss = t->value[0],
-                                           .metrics = r->reported_metrics[k], .n_metrics = r->n_values - 1};
-        for (size_t i = 1; i < r->n_values; i++) r->reported_metrics[k][i - 1] = (struct qr_named_value){r->values[i].name, t->value[i]};
+        r->reported[k] = (struct qr_step_line){.step = t->step,
+                                               .epoch = t->epoch,
+                                               .eval = t->eval,
+                                               .samples = t->samples,
+                                               .loss = t->value[0],
+                                               .metrics = r->reported_metrics[k],
+                                               .n_metrics = r->n_values - 1};
+        for (size_t i = 1; i < r->n_values; i++)
+            r->reported_metrics[k][i - 1] = (struct qr_named_value){r->values[i].name, t->value[i]};
     }
 }
 
 /* Keras' running means: sums since the epoch began over samples since then. */
 static void running_means(const struct train_run *r, struct qr_named_value *ret) {
     double samples = r->state.sums[r->n_values];
-    for (size_t i = 0; i < r->n_values; i++) ret[i].value = samples > 0 ? r->state.sums[i] / samples : 0;
+    for (size_t i = 0; i < r->n_values; i++)
+        ret[i].value = samples > 0 ? r->state.sums[i] / samples : 0;
 }
 
-/* The present state is committed: a reduction that was based on it has passed. What led to it may be reported, once, and by who leads now in any case. */
+/* The present state is committed: a reduction that was based on it has passed. What led to it may
+ * be reported, once, and by who leads now in any case. */
 static enum qr_code report(struct train_run *r, struct qr_err *err) {
     if (r->lines.n == 0 || (!r->lines.waits && (r->reported_leading || !leads(r)))) return QR_OK;
     const struct qr_reported *last = &r->lines.line[r->lines.n - 1];
@@ -79,10 +91,16 @@ static enum qr_code report(struct train_run *r, struct qr_err *err) {
     set_lines(r);
     running_means(r, r->values);
     const struct qr_step_detail detail = {
-        .weights = r->state.weights, .gradient = last->eval ? NULL : r->gradient, .ends_epoch = last->ends_epoch,
-        .readouts = qr_model_n_readouts(r->opt->model) ? last->readouts : NULL, .readout_bound = qr_model_readout_bound(r->opt->model),
-        .learning_rate = qr_learning_rate_at(&r->job->train.optimizer, r->state.step), .running = r->values, .n_running = r->n_values,
-        .before = r->reported, .n_before = r->lines.n - 1,
+        .weights = r->state.weights,
+        .gradient = last->eval ? NULL : r->gradient,
+        .ends_epoch = last->ends_epoch,
+        .readouts = qr_model_n_readouts(r->opt->model) ? last->readouts : NULL,
+        .readout_bound = qr_model_readout_bound(r->opt->model),
+        .learning_rate = qr_learning_rate_at(&r->job->train.optimizer, r->state.step),
+        .running = r->values,
+        .n_running = r->n_values,
+        .before = r->reported,
+        .n_before = r->lines.n - 1,
     };
     return o->step(o->ctx, leads(r), &r->reported[r->lines.n - 1], &detail, err);
 }
@@ -96,7 +114,8 @@ static enum qr_code report_again(struct train_run *r, struct qr_err *err) {
     return o->reported(o->ctx, leads(r), r->reported, n, err);
 }
 
-/* A reduction that was based on the present state has passed. Its line is written before the state is published. */
+/* A reduction that was based on the present state has passed. Its line is written before the state
+ * is published. */
 static enum qr_code note_committed(struct train_run *r, struct qr_err *err) {
     const struct qr_train_observer *o = &r->opt->observer;
     if (report(r, err) != QR_OK) return err->code;
@@ -112,16 +131,20 @@ static void say_schedule(struct train_run *r, size_t n) {
 
 /* ---- what comes next: a function of the state alone ---- */
 
-static size_t batch_of(const struct train_run *r) { return (size_t)(r->state.step - r->state.epoch * r->n_batches); }
+static size_t batch_of(const struct train_run *r) {
+    return (size_t)(r->state.step - r->state.epoch * r->n_batches);
+}
 
 /* kind, range, sample: of the k-th reduction of an epoch. */
 static void work_at(struct train_run *r, uint64_t epoch, size_t k, struct qr_step_work *ret) {
     const struct qr_dataset *d = r->opt->data;
     bool train = k < r->n_batches;
     ret->kind = train ? QR_REDUCTION_TRAIN : QR_REDUCTION_EVAL;
-    ret->range = train ? qr_batch_at(d->n_train, r->job->train.batch_size, k) : (struct qr_range){d->n_train, d->n_samples};
+    ret->range = train ? qr_batch_at(d->n_train, r->job->train.batch_size, k)
+                       : (struct qr_range){d->n_train, d->n_samples};
     ret->sample = train ? r->order.index : NULL;
-    if (r->ordered != epoch + 1) qr_order_fill(&r->order, r->job->seed, epoch, r->job->train.shuffle);
+    if (r->ordered != epoch + 1)
+        qr_order_fill(&r->order, r->job->seed, epoch, r->job->train.shuffle);
     r->ordered = epoch + 1;
 }
 
@@ -144,16 +167,20 @@ static void next_work(struct train_run *r, struct qr_step_work *ret) {
 static bool finished(void *run, struct qr_group_finished *ret) {
     struct train_run *r = run;
     ret->in_flight = r->in_flight;
-    return qr_stepper_finished(r->stepper, &ret->vector, &ret->n, &ret->coverage, r->in_flight, &ret->n_in_flight);
+    return qr_stepper_finished(r->stepper, &ret->vector, &ret->n, &ret->coverage, r->in_flight,
+                               &ret->n_in_flight);
 }
 
-static bool take(void *group, uint64_t *ret_micro_batch) { return qr_group_take(group, ret_micro_batch); }
+static bool take(void *group, uint64_t *ret_micro_batch) {
+    return qr_group_take(group, ret_micro_batch);
+}
 
 /* Our micro-batches, or what is left of them, then the sum over the group: r->sum. */
 static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, struct qr_err *err) {
     static const qr_fixed nothing;
     struct qr_group *g = r->opt->group;
-    struct qr_contribution c = {.key = w->key, .vector = &nothing, .n = 1}; /* a closing reduction's */
+    /* a closing reduction's */
+    struct qr_contribution c = {.key = w->key, .vector = &nothing, .n = 1};
     size_t left = 0;
     bool close = w->kind == QR_REDUCTION_CLOSE;
     if (!close) c.n_micro_batches = qr_stepper_micro_batches(r->stepper, w);
@@ -163,7 +190,8 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
         c.n = qr_stepper_vector_length(r->stepper, w->kind);
         c.n_by_rank = r->view.n_members;
         qr_group_expect_sums(g, &c);
-        while ((code = qr_group_portion(g, qr_stepper_at_once(r->stepper), &left, err)) == QR_OK && left > 0)
+        while ((code = qr_group_portion(g, qr_stepper_at_once(r->stepper), &left, err)) == QR_OK &&
+               left > 0)
             qr_stepper_work(r->stepper, w, left, take, g);
         if (code != QR_OK && code != QR_CANCELLED) return code;
         qr_group_expect(g, qr_stepper_micro_batch_ns(r->stepper));
@@ -176,44 +204,56 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
     if (code != QR_OK || close) return code;
     uint64_t bad = qr_fixed_to_count(r->sum[QR_VECTOR_BAD]);
     if (bad == 0) return QR_OK;
-    return qr_stepper_blame(r->stepper, w, r->state.step + 1, bad, qr_fixed_to_count(r->sum[QR_VECTOR_BAD_IDS]), err);
+    return qr_stepper_blame(r->stepper, w, r->state.step + 1, bad,
+                            qr_fixed_to_count(r->sum[QR_VECTOR_BAD_IDS]), err);
 }
 
 static void means(const struct train_run *r, uint64_t samples, double *ret) {
-    for (size_t i = 0; i < r->n_values; i++) ret[i] = qr_model_mean(r->opt->model, i, r->sum + QR_VECTOR_SUMS, samples);
+    for (size_t i = 0; i < r->n_values; i++)
+        ret[i] = qr_model_mean(r->opt->model, i, r->sum + QR_VECTOR_SUMS, samples);
 }
 
-/* An epoch's sums stay until the next one's first update, so that the state has one digest between two reductions. */
+/* An epoch's sums stay until the next one's first update, so that the state has one digest between
+ * two reductions. */
 static void update(struct train_run *r, uint64_t samples) {
     struct qr_state *s = &r->spare;
     if (batch_of(r) == 0) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
     const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + r->n_values;
-    for (size_t i = 0; i < s->n_params; i++) r->next_gradient[i] = qr_fixed_to_double(grad[i]) / (double)samples;
+    for (size_t i = 0; i < s->n_params; i++)
+        r->next_gradient[i] = qr_fixed_to_double(grad[i]) / (double)samples;
     memcpy(r->clipped, r->next_gradient, s->n_params * sizeof *r->clipped);
-    qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensor_sizes, r->n_tensors, r->clipped, s->weights, s->moments,
-                       s->products);
-    for (size_t i = 0; i < r->n_values; i++) s->sums[i] += qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + i]);
+    qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensor_sizes,
+                       r->n_tensors, r->clipped, s->weights, s->moments, s->products);
+    for (size_t i = 0; i < r->n_values; i++)
+        s->sums[i] += qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + i]);
     s->sums[r->n_values] += (double)samples;
     s->step++;
 }
 
 static double monitored(const struct train_run *r) {
     for (size_t i = 0; i < r->n_values; i++)
-        if (strcmp(r->val_values[i].name, r->job->train.early_stopping.monitor) == 0) return r->spare.validation[i];
+        if (strcmp(r->val_values[i].name, r->job->train.early_stopping.monitor) == 0)
+            return r->spare.validation[i];
     return r->spare.validation[0];
 }
 
 /* The next state, as the spare, with its digest and its line. */
-static void update_spare(struct train_run *r, const struct qr_step_work *w, uint8_t digest[16], struct qr_reported *line) {
+static void update_spare(struct train_run *r, const struct qr_step_work *w, uint8_t digest[16],
+                         struct qr_reported *line) {
     struct qr_state *s = &r->spare;
     int64_t began_ns = qr_now_ns(r->opt->clock);
     uint64_t samples = qr_fixed_to_count(r->sum[QR_VECTOR_SAMPLES]);
-    bool eval = w->kind == QR_REDUCTION_EVAL, ends_epoch = eval || (batch_of(r) + 1 == r->n_batches && !r->has_val);
+    bool eval = w->kind == QR_REDUCTION_EVAL,
+         ends_epoch = eval || (batch_of(r) + 1 == r->n_batches && !r->has_val);
     QR_ASSERT(samples == w->range.end - w->range.begin);
     qr_state_copy(s, &r->state);
     if (eval) means(r, samples, s->validation);
     else update(r, samples);
-    *line = (struct qr_reported){.step = s->step, .epoch = s->epoch + 1, .samples = samples, .eval = eval, .ends_epoch = ends_epoch};
+    *line = (struct qr_reported){.step = s->step,
+                                 .epoch = s->epoch + 1,
+                                 .samples = samples,
+                                 .eval = eval,
+                                 .ends_epoch = ends_epoch};
     means(r, samples, line->value);
     qr_stepper_readouts(r->sum, line->readouts);
     if (ends_epoch) s->epoch++;
@@ -249,17 +289,21 @@ static void show(struct train_run *r, const struct qr_reported *line) {
     if (!line->eval) {
         uint64_t batch = line->step - (line->epoch - 1) * r->n_batches;
         qr_count(QR_STEPS, 1);
-        if (o->progress) o->progress(o->ctx, line->epoch, r->epochs, batch, r->n_batches, r->values, r->n_values);
+        if (o->progress)
+            o->progress(o->ctx, line->epoch, r->epochs, batch, r->n_batches, r->values,
+                        r->n_values);
     }
     if (!line->ends_epoch || !o->epoch) return;
     memcpy(r->epoch_values, r->values, r->n_values * sizeof *r->values);
     memcpy(r->epoch_values + r->n_values, r->val_values, r->n_values * sizeof *r->values);
     double seconds = (double)(qr_now_ns(r->opt->clock) - r->epoch_began_ns) / (double)QR_SECOND;
-    o->epoch(o->ctx, line->epoch, r->epochs, r->n_batches, seconds, r->epoch_values, r->n_values * (r->has_val ? 2 : 1));
+    o->epoch(o->ctx, line->epoch, r->epochs, r->n_batches, seconds, r->epoch_values,
+             r->n_values * (r->has_val ? 2 : 1));
 }
 
 static void weigh(struct train_run *r, const struct qr_step_work *w) {
-    const qr_fixed *took = r->sum + qr_stepper_vector_length(r->stepper, w->kind) - r->view.n_members;
+    const qr_fixed *took =
+        r->sum + qr_stepper_vector_length(r->stepper, w->kind) - r->view.n_members;
     uint64_t ns[QR_MAX_MEMBERS];
     for (uint32_t k = 0; k < r->view.n_members; k++) ns[k] = qr_fixed_to_count(took[k]);
     qr_group_weigh(r->opt->group, qr_stepper_micro_batches(r->stepper, w), ns);
@@ -283,23 +327,28 @@ static enum qr_code apply(struct train_run *r, const struct qr_step_work *w, str
 
 /* ---- generations ---- */
 
-static enum qr_code fetch(struct train_run *r, const struct qr_group_start *start, struct qr_err *err) {
+static enum qr_code fetch(struct train_run *r, const struct qr_group_start *start,
+                          struct qr_err *err) {
     qr_buf_clear(&r->bytes);
     enum qr_code code = qr_group_fetch(r->opt->group, &r->bytes, err);
     if (code == QR_OK)
-        code = qr_transfer_decode(qr_buf_view(&r->bytes), start->base_reductions, start->base_digest, &r->scratch, &r->spare, r->next_gradient,
-                                  &r->fetched_lines, err);
-    if (code == QR_OK) code = qr_group_apply(r->opt->group, start->base_reductions, start->base_digest, err);
+        code =
+            qr_transfer_decode(qr_buf_view(&r->bytes), start->base_reductions, start->base_digest,
+                               &r->scratch, &r->spare, r->next_gradient, &r->fetched_lines, err);
+    if (code == QR_OK)
+        code = qr_group_apply(r->opt->group, start->base_reductions, start->base_digest, err);
     if (code != QR_OK) return code;
     swap(r, start->base_digest);
     r->lines = r->fetched_lines;
     r->reported_leading = false;
     r->epoch_began_ns = qr_now_ns(r->opt->clock);
-    qr_info(r->opt->log, "train", "took over the state of step %llu from the group", (unsigned long long)r->state.step);
+    qr_info(r->opt->log, "train", "took over the state of step %llu from the group",
+            (unsigned long long)r->state.step);
     return QR_OK;
 }
 
-/* As it is before anything has been computed here: the job's first state, or that of the checkpoint that this process began from. */
+/* As it is before anything has been computed here: the job's first state, or that of the checkpoint
+ * that this process began from. */
 static void begin_state(const struct train_run *r, struct qr_state *s) {
     const struct qr_train_options *opt = r->opt;
     qr_state_fini(s);
@@ -310,14 +359,16 @@ static void begin_state(const struct train_run *r, struct qr_state *s) {
 }
 
 /* The spare is a checkpoint's: the next generation goes on from it. */
-static enum qr_code go_from_spare(struct train_run *r, const char *goes, const char *where, struct qr_err *err) {
+static enum qr_code go_from_spare(struct train_run *r, const char *goes, const char *where,
+                                  struct qr_err *err) {
     uint8_t digest[16];
     qr_state_digest(&r->spare, &r->scratch, digest);
     enum qr_code code = qr_group_reloaded(r->opt->group, r->spare.reductions, digest, err);
     if (code != QR_ABORTED) return code;
     swap(r, digest);
     r->lines = (struct qr_lines){0};
-    qr_warn(r->opt->log, "train", "goes %s step %llu (%s)", goes, (unsigned long long)r->state.step, where);
+    qr_warn(r->opt->log, "train", "goes %s step %llu (%s)", goes, (unsigned long long)r->state.step,
+            where);
     return code;
 }
 
@@ -328,7 +379,8 @@ static enum qr_code reload(struct train_run *r, struct qr_err *err) {
     enum qr_code code = o->reload ? o->reload(o->reload_ctx, &r->spare, &found, err) : QR_OK;
     if (code != QR_OK) return qr_wrap(err, "go back to the last checkpoint");
     if (!found) begin_state(r, &r->spare);
-    return go_from_spare(r, "back to", found ? "the last checkpoint" : "there is no newer checkpoint", err);
+    return go_from_spare(r, "back to",
+                         found ? "the last checkpoint" : "there is no newer checkpoint", err);
 }
 
 enum { ENDED_WITHIN_S = 60 };
@@ -364,8 +416,10 @@ static void say_members(struct train_run *r, int64_t took_ns) {
     for (uint32_t k = 0; k < r->view.n_members && n < sizeof who - 8; k++)
         n += (size_t)snprintf(who + n, sizeof who - n, "%s%u", k ? ", " : "", r->view.index[k]);
     if (r->n_joined > 1)
-        qr_info(r->opt->log, "train", "goes on after step %llu with %u worker%s (%s); the change took %.2f s", (unsigned long long)r->state.step,
-                r->view.n_members, r->view.n_members == 1 ? "" : "s", who, (double)took_ns / 1e9);
+        qr_info(r->opt->log, "train",
+                "goes on after step %llu with %u worker%s (%s); the change took %.2f s",
+                (unsigned long long)r->state.step, r->view.n_members,
+                r->view.n_members == 1 ? "" : "s", who, (double)took_ns / 1e9);
 }
 
 /* The first leader's number counts for all. */
@@ -375,7 +429,8 @@ static void plan(struct train_run *r, uint64_t epochs) {
     qr_gauge(QR_STEPS_PLANNED, (int64_t)(epochs * r->n_batches));
 }
 
-/* Until this member works in a generation and has its base, or the others have ended the run (r->done). */
+/* Until this member works in a generation and has its base, or the others have ended the run
+ * (r->done). */
 static enum qr_code join(struct train_run *r, struct qr_err *err) {
     const struct qr_train_observer *o = &r->opt->observer;
     int64_t began_ns = qr_now_ns(r->opt->clock);
@@ -392,12 +447,16 @@ static enum qr_code join(struct train_run *r, struct qr_err *err) {
         if (!start.keep) qr_stepper_clear(r->stepper);
         if (start.n_more) qr_stepper_add(r->stepper, start.more, start.n_more, start.more_coverage);
         if (start.first && ((code = look(r, err)) != QR_OK || r->done)) continue;
-        if (o->joined && !start.reload && (code = o->joined(o->ctx, &r->view, r->epochs, start.whole && start.base_reductions == 0, err)) != QR_OK) return code;
+        if (o->joined && !start.reload &&
+            (code = o->joined(o->ctx, &r->view, r->epochs,
+                              start.whole && start.base_reductions == 0, err)) != QR_OK)
+            return code;
         if (start.reload) code = reload(r, err);
         else if (start.fetch) code = fetch(r, &start, err);
         else if (start.give) code = give(r, err);
     } while (code == QR_ABORTED);
-    if (!r->epoch_began_ns) r->epoch_began_ns = qr_now_ns(r->opt->clock); /* of an epoch that began in an earlier process, its rest */
+    /* of an epoch that began in an earlier process, its rest */
+    if (!r->epoch_began_ns) r->epoch_began_ns = qr_now_ns(r->opt->clock);
     if (code == QR_OK && !r->done && leads(r) && !r->reported_leading) code = report_again(r, err);
     if (code == QR_OK && !r->done) say_members(r, qr_now_ns(r->opt->clock) - began_ns);
     return code;
@@ -407,22 +466,32 @@ static void name_values(struct train_run *r) {
     r->n_values = qr_model_n_sums(r->opt->model);
     QR_ASSERT(r->n_values <= 9);
     r->values[0].name = "loss";
-    for (size_t i = 1; i < r->n_values; i++) r->values[i].name = qr_metric_names[r->job->train.metrics[i - 1]];
+    for (size_t i = 1; i < r->n_values; i++)
+        r->values[i].name = qr_metric_names[r->job->train.metrics[i - 1]];
     r->val_values[0].name = "val_loss";
-    for (size_t i = 1; i < r->n_values; i++) r->val_values[i].name = qr_val_metric_names[r->job->train.metrics[i - 1]];
+    for (size_t i = 1; i < r->n_values; i++)
+        r->val_values[i].name = qr_val_metric_names[r->job->train.metrics[i - 1]];
 }
 
-static enum qr_code run_init(struct train_run *r, const struct qr_train_options *opt, struct qr_err *err) {
+static enum qr_code run_init(struct train_run *r, const struct qr_train_options *opt,
+                             struct qr_err *err) {
     *r = (struct train_run){.opt = opt, .job = opt->job};
     const struct qr_model *m = opt->model;
     r->has_val = opt->data->n_samples > opt->data->n_train;
     if (r->job->train.early_stopping.on && !r->has_val)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.early_stopping watches %s, but there is no validation data; give data.train_fraction below 1 or "
-                       "data.validation_url", r->job->train.early_stopping.monitor);
+                       "train.early_stopping watches %s, but there is no validation data; give "
+                       "data.train_fraction below 1 or "
+                       "data.validation_url",
+                       r->job->train.early_stopping.monitor);
     name_values(r);
-    const struct qr_stepper_options so = {.model = m, .data = opt->data, .micro_batch_size = r->job->micro_batch_size, .rank = 0,
-                                          .n_members = 1, .pool = opt->pool, .clock = opt->clock};
+    const struct qr_stepper_options so = {.model = m,
+                                          .data = opt->data,
+                                          .micro_batch_size = r->job->micro_batch_size,
+                                          .rank = 0,
+                                          .n_members = 1,
+                                          .pool = opt->pool,
+                                          .clock = opt->clock};
     if (qr_stepper_new(&so, &r->stepper, err) != QR_OK) return err->code;
     begin_state(r, &r->state);
     qr_order_init(&r->order, opt->data->n_train);
@@ -441,10 +510,13 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     plan(r, opt->epochs ? opt->epochs : opt->job->train.epochs);
     qr_group_plan(opt->group, r->epochs, r->n_batches + r->has_val);
     qr_state_digest(&r->state, &r->scratch, r->digest);
-    size_t batch = qr_micro_batch_count(qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->micro_batch_size);
-    size_t validation = qr_micro_batch_count((struct qr_range){opt->data->n_train, opt->data->n_samples}, r->job->micro_batch_size);
+    size_t batch = qr_micro_batch_count(
+        qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->micro_batch_size);
+    size_t validation = qr_micro_batch_count(
+        (struct qr_range){opt->data->n_train, opt->data->n_samples}, r->job->micro_batch_size);
     qr_group_tell_finished(opt->group, finished, r);
-    return qr_group_ready(opt->group, r->state.reductions, r->digest, batch > validation ? batch : validation, err);
+    return qr_group_ready(opt->group, r->state.reductions, r->digest,
+                          batch > validation ? batch : validation, err);
 }
 
 static void run_fini(struct train_run *r) {
@@ -464,18 +536,24 @@ static void run_fini(struct train_run *r) {
 
 static void fill_result(const struct train_run *r, struct qr_train_result *ret) {
     const struct qr_state *s = &r->state;
-    bool best = r->job->train.early_stopping.on && r->job->train.early_stopping.restore_best && s->stop[QR_STOP_BEST_EPOCH] > 0;
-    *ret = (struct qr_train_result){.steps = s->step, .epochs = s->epoch, .loss = r->values[0].value, .has_val = r->has_val,
+    bool best = r->job->train.early_stopping.on && r->job->train.early_stopping.restore_best &&
+                s->stop[QR_STOP_BEST_EPOCH] > 0;
+    *ret = (struct qr_train_result){.steps = s->step,
+                                    .epochs = s->epoch,
+                                    .loss = r->values[0].value,
+                                    .has_val = r->has_val,
                                     .val_loss = r->has_val ? r->val_values[0].value : 0,
                                     .stopped_early = s->stop[QR_STOP_STOPPED] > 0};
     for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
-        for (size_t i = 1; i < r->n_values; i++) ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
+        for (size_t i = 1; i < r->n_values; i++)
+            ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
     qr_hex(r->digest, sizeof r->digest, ret->state_digest);
     ret->params = qr_xcalloc(s->n_params, sizeof *ret->params);
     memcpy(ret->params, best ? s->best : s->weights, s->n_params * sizeof *ret->params);
 }
 
-/* The empty closing reduction has passed: everybody had the final state, and it may be published. */
+/* The empty closing reduction has passed: everybody had the final state, and it may be published.
+ */
 static enum qr_code finish(struct train_run *r, struct qr_train_result *ret, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
     enum qr_code code = note_committed(r, err);
@@ -487,30 +565,40 @@ static enum qr_code finish(struct train_run *r, struct qr_train_result *ret, str
     return code;
 }
 
-/* Which samples a micro-batch that killed three workers holds: said alike by all, also by who has not that state. */
-static void say_poison(struct train_run *r, uint64_t reductions, uint64_t micro_batch, struct qr_err *err) {
+/* Which samples a micro-batch that killed three workers holds: said alike by all, also by who has
+ * not that state. */
+static void say_poison(struct train_run *r, uint64_t reductions, uint64_t micro_batch,
+                       struct qr_err *err) {
     char who[200] = "", why[QR_ERR_MSG_BYTES];
     size_t n = 0, each = r->n_batches + r->has_val, k = (size_t)(reductions % each);
     struct qr_step_work w;
     work_at(r, reductions / each, k, &w);
-    uint64_t step = reductions / each * r->n_batches + (w.kind == QR_REDUCTION_TRAIN ? k + 1 : r->n_batches);
+    uint64_t step =
+        reductions / each * r->n_batches + (w.kind == QR_REDUCTION_TRAIN ? k + 1 : r->n_batches);
     struct qr_range at = qr_micro_batch_at(w.range, r->job->micro_batch_size, (size_t)micro_batch);
     for (size_t i = at.begin; i < at.end && n < sizeof who - 16; i++)
-        n += (size_t)snprintf(who + n, sizeof who - n, "%s%zu", i > at.begin ? ", " : "", w.sample ? w.sample[i] : i);
+        n += (size_t)snprintf(who + n, sizeof who - n, "%s%zu", i > at.begin ? ", " : "",
+                              w.sample ? w.sample[i] : i);
     snprintf(why, sizeof why, "%s", err->msg);
-    qr_fail(err, err->code, "step %llu: %s; %s samples %s are in it: look at their values, and at the memory that a worker may use",
-            (unsigned long long)step, why, w.kind == QR_REDUCTION_TRAIN ? "training" : "validation", who);
+    qr_fail(err, err->code,
+            "step %llu: %s; %s samples %s are in it: look at their values, and at the memory that "
+            "a worker may use",
+            (unsigned long long)step, why, w.kind == QR_REDUCTION_TRAIN ? "training" : "validation",
+            who);
 }
 
-static enum qr_code one_reduction(struct train_run *r, struct qr_train_result *ret, struct qr_err *err) {
+static enum qr_code one_reduction(struct train_run *r, struct qr_train_result *ret,
+                                  struct qr_err *err) {
     struct qr_step_work w;
     next_work(r, &w);
     enum qr_code code = reduce(r, &w, err);
-    if (code == QR_OK) code = w.kind == QR_REDUCTION_CLOSE ? finish(r, ret, err) : apply(r, &w, err);
+    if (code == QR_OK)
+        code = w.kind == QR_REDUCTION_CLOSE ? finish(r, ret, err) : apply(r, &w, err);
     return code == QR_ABORTED ? join(r, err) : code;
 }
 
-enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_result *ret, struct qr_err *err) {
+enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_result *ret,
+                          struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     struct train_run *r = qr_xcalloc(1, sizeof *r);
@@ -519,9 +607,11 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     if (code == QR_OK) code = join(r, err);
     while (code == QR_OK && !r->done) code = one_reduction(r, &result, err);
     uint64_t reductions, micro_batch;
-    if (code == QR_DATA_LOSS && qr_group_blames(opt->group, &reductions, &micro_batch)) say_poison(r, reductions, micro_batch, err);
+    if (code == QR_DATA_LOSS && qr_group_blames(opt->group, &reductions, &micro_batch))
+        say_poison(r, reductions, micro_batch, err);
     struct qr_err ignored;
-    if (code == QR_CANCELLED && report(r, &ignored) == QR_OK) report_again(r, &ignored); /* the others may have published the state that it belongs to */
+    /* the others may have published the state that it belongs to */
+    if (code == QR_CANCELLED && report(r, &ignored) == QR_OK) report_again(r, &ignored);
     if (code == QR_OK) *ret = result;
     else free(result.params);
     run_fini(r);

@@ -13,7 +13,8 @@ void qr_lines_add(struct qr_lines *l, const struct qr_reported *t) {
 }
 
 static size_t length_of(const struct qr_state *s) {
-    size_t words = COUNTERS + s->n_all + QR_STOP_COUNTERS + s->n_params + 2 + (size_t)QR_LINES_KEPT * LINE_WORDS;
+    size_t words = COUNTERS + s->n_all + QR_STOP_COUNTERS + s->n_params + 2 +
+                   (size_t)QR_LINES_KEPT * LINE_WORDS;
     return 8 * words + QR_XXH3_BYTES;
 }
 
@@ -34,7 +35,8 @@ static const uint8_t *get_reals(const uint8_t *at, double *ret, size_t n) {
     return at + 8 * n;
 }
 
-void qr_transfer_encode(const struct qr_state *s, const double *gradient, const struct qr_lines *l, struct qr_buf *ret) {
+void qr_transfer_encode(const struct qr_state *s, const double *gradient, const struct qr_lines *l,
+                        struct qr_buf *ret) {
     size_t n = length_of(s);
     uint8_t *begin = qr_buf_grow(ret, n);
     QR_ASSERT(begin != NULL);
@@ -83,14 +85,20 @@ static const uint8_t *get_lines(const uint8_t *at, struct qr_lines *ret) {
     return at;
 }
 
-enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t reductions, const uint8_t digest[16], struct qr_buf *scratch,
-                                struct qr_state *ret_state, double *ret_gradient, struct qr_lines *ret_lines, struct qr_err *err) {
+enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t reductions,
+                                const uint8_t digest[16], struct qr_buf *scratch,
+                                struct qr_state *ret_state, double *ret_gradient,
+                                struct qr_lines *ret_lines, struct qr_err *err) {
     size_t n = length_of(ret_state);
     uint8_t sum[QR_XXH3_BYTES], found[16];
     if (bytes.n != n)
-        return qr_fail(err, QR_UNAVAILABLE, "a state of %zu bytes came, and this job's has %zu: the workers run different programs", bytes.n, n);
+        return qr_fail(
+            err, QR_UNAVAILABLE,
+            "a state of %zu bytes came, and this job's has %zu: the workers run different programs",
+            bytes.n, n);
     qr_xxh3(bytes.p, n - QR_XXH3_BYTES, sum);
-    if (memcmp(sum, bytes.p + n - QR_XXH3_BYTES, sizeof sum) != 0) return qr_fail(err, QR_UNAVAILABLE, "a state came that was damaged on its way");
+    if (memcmp(sum, bytes.p + n - QR_XXH3_BYTES, sizeof sum) != 0)
+        return qr_fail(err, QR_UNAVAILABLE, "a state came that was damaged on its way");
     struct qr_state s = *ret_state;
     s.all = qr_xaligned(s.n_all * sizeof *s.all);
     qr_state_point(&s);
@@ -102,7 +110,8 @@ enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t reductions, cons
     qr_state_digest(&s, scratch, found);
     enum qr_code code = QR_OK;
     if (s.reductions != reductions || memcmp(found, digest, sizeof found) != 0)
-        code = qr_fail(err, QR_UNAVAILABLE, "the state that came is not the one that the group goes on from");
+        code = qr_fail(err, QR_UNAVAILABLE,
+                       "the state that came is not the one that the group goes on from");
     if (code == QR_OK) {
         qr_state_copy(ret_state, &s);
         at = get_reals(at, ret_gradient, s.n_params);

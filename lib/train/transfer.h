@@ -1,8 +1,9 @@
-/* train/transfer.h — what a member that lacks the state gets from one that has it: the state, and what is needed to go on reporting it.
+/* train/transfer.h — what a member that lacks the state gets from one that has it: the state, and
+ * what is needed to go on reporting it.
  *
- * Bytes     three counters, all numbers of the state, the gradient of its last update, its last lines, and an XXH3-128 of all that. Not a
- *           file format: both sides run the same job, and the length must be exactly that of this job's state.
- * Threads   pure.
+ * Bytes     three counters, all numbers of the state, the gradient of its last update, its last
+ * lines, and an XXH3-128 of all that. Not a file format: both sides run the same job, and the
+ * length must be exactly that of this job's state. Threads   pure.
  */
 #ifndef QR_TRAIN_TRANSFER_H
 #define QR_TRAIN_TRANSFER_H
@@ -18,19 +19,25 @@ struct qr_reported {
     double value[QR_LINE_VALUES]; /* loss, metrics */
     uint64_t readouts[QR_READOUT_BUCKETS];
 };
-/* The last lines, oldest first. When `waits`, the last of them belongs to the present state: it is reported when that is committed. */
+/* The last lines, oldest first. When `waits`, the last of them belongs to the present state: it is
+ * reported when that is committed. */
 enum { QR_LINES_KEPT = 4 };
 struct qr_lines {
     size_t n;
     bool waits;
     struct qr_reported line[QR_LINES_KEPT];
 };
-void qr_lines_add(struct qr_lines *l, const struct qr_reported *t); /* the oldest goes when there is no room */
+/* the oldest goes when there is no room */
+void qr_lines_add(struct qr_lines *l, const struct qr_reported *t);
 
 /* Appends. gradient: n_params. */
-void qr_transfer_encode(const struct qr_state *s, const double *gradient, const struct qr_lines *l, struct qr_buf *ret);
-/* ret_state was made for this job; it, ret_gradient and ret_lines are untouched on failure. UNAVAILABLE: damaged, or not what the digest names. */
-QR_MUST_CHECK enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t reductions, const uint8_t digest[16], struct qr_buf *scratch,
-                                              struct qr_state *ret_state, double *ret_gradient, struct qr_lines *ret_lines, struct qr_err *err);
+void qr_transfer_encode(const struct qr_state *s, const double *gradient, const struct qr_lines *l,
+                        struct qr_buf *ret);
+/* ret_state was made for this job; it, ret_gradient and ret_lines are untouched on failure.
+ * UNAVAILABLE: damaged, or not what the digest names. */
+QR_MUST_CHECK enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t reductions,
+                                              const uint8_t digest[16], struct qr_buf *scratch,
+                                              struct qr_state *ret_state, double *ret_gradient,
+                                              struct qr_lines *ret_lines, struct qr_err *err);
 
 #endif

@@ -15,14 +15,20 @@
 
 #include "base/clock.h"
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ /* they say more themselves of what breaks, and all takes longer */
+/* they say more themselves of what breaks, and all takes longer */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { SLOW = 1 };
 #else
 enum { SLOW = 0 };
 #endif
-enum { TICK_MS = 50, SHORT_BYTES = 16 << 20, MAIN_STACK_BYTES = 8 << 20, HANDLER_STACK_BYTES = 64 << 10 };
+enum {
+    TICK_MS = 50,
+    SHORT_BYTES = 16 << 20,
+    MAIN_STACK_BYTES = 8 << 20,
+    HANDLER_STACK_BYTES = 64 << 10
+};
 
-static atomic_int ticks_left, exit_code;     /* 0 ticks: no watchdog */
+static atomic_int ticks_left, exit_code; /* 0 ticks: no watchdog */
 static _Atomic(const char *) doing;
 
 /* ---- what a handler may do ---- */
@@ -40,7 +46,8 @@ static void say(const char *a, const char *b, const char *c) {
 
 /* Does the system refuse what a library may have asked for? */
 static bool memory_is_short(void) {
-    void *p = mmap(NULL, SHORT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, SHORT_BYTES, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return true;
     munmap(p, SHORT_BYTES);
     return false;
@@ -82,7 +89,8 @@ int qr_ending_signal(void) { return SIGALRM; }
 
 /* ---- sudden ends ---- */
 
-/* What was decided before a library broke stays; else the signal does what it always did, after a line. */
+/* What was decided before a library broke stays; else the signal does what it always did, after a
+ * line. */
 static void on_fatal(int number) {
     const char *name = number == SIGABRT ? "SIGABRT" : "SIGSEGV";
     if (atomic_load(&ticks_left) > 0) {
@@ -92,7 +100,8 @@ static void on_fatal(int number) {
     signal(number, SIG_DFL);
     if (number == SIGABRT && qr_has_said_why()) return; /* and abort() goes on */
     if (!memory_is_short()) {
-        say("ended by ", name, ", in a library or by a defect. Please report this with the lines before");
+        say("ended by ", name,
+            ", in a library or by a defect. Please report this with the lines before");
         raise(number); /* somebody else may have sent it: then nothing ends by itself */
         return;
     }
@@ -126,7 +135,8 @@ static void take_signals(void) {
     handle(SIGALRM, on_tick, SA_RESTART);
     handle_new();
     if (SLOW) return;
-    static _Alignas(64) char stack[HANDLER_STACK_BYTES]; /* the main thread's may be what has ended */
+    /* the main thread's may be what has ended */
+    static _Alignas(64) char stack[HANDLER_STACK_BYTES];
     const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
     sigaltstack(&other, NULL);
     handle(SIGABRT, on_fatal, SA_NODEFER);
@@ -150,7 +160,9 @@ static enum qr_code take_stack(struct qr_err *err) {
     struct rlimit r;
     if (getrlimit(RLIMIT_STACK, &r) != 0) return QR_OK;
     if (r.rlim_max < (rlim_t)QR_ENDING_STACK_BYTES)
-        return qr_fail(err, QR_UNAVAILABLE, "this process may have %llu bytes of stack, and wants %lld: raise the limit (ulimit -s)",
+        return qr_fail(err, QR_UNAVAILABLE,
+                       "this process may have %llu bytes of stack, and wants %lld: raise the limit "
+                       "(ulimit -s)",
                        (unsigned long long)r.rlim_max, (long long)QR_ENDING_STACK_BYTES);
     if (r.rlim_cur >= (rlim_t)QR_ENDING_STACK_BYTES) return QR_OK;
     r.rlim_cur = r.rlim_max < MAIN_STACK_BYTES ? r.rlim_max : MAIN_STACK_BYTES;

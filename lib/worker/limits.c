@@ -4,14 +4,18 @@
 #include <stdbool.h>
 #include <sys/resource.h>
 
-enum { LEAST_DESCRIPTORS = 64, /* ports, files, probes and a dozen peers */
-       LEAST_THREADS = 24 };   /* gRPC's for two links, ours, and a few that compute */
+enum {
+    LEAST_DESCRIPTORS = 64, /* ports, files, probes and a dozen peers */
+    LEAST_THREADS = 24
+}; /* gRPC's for two links, ours, and a few that compute */
 
 static enum qr_code take_descriptors(struct qr_err *err) {
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) != 0) return QR_OK;
     if (r.rlim_max < LEAST_DESCRIPTORS)
-        return qr_fail(err, QR_UNAVAILABLE, "this process may open %llu files and connections, and a worker wants %d: raise the limit (ulimit -n)",
+        return qr_fail(err, QR_UNAVAILABLE,
+                       "this process may open %llu files and connections, and a worker wants %d: "
+                       "raise the limit (ulimit -n)",
                        (unsigned long long)r.rlim_max, (int)LEAST_DESCRIPTORS);
     r.rlim_cur = r.rlim_max;
     setrlimit(RLIMIT_NOFILE, &r);
@@ -24,20 +28,25 @@ static void *wait_for_all(void *gate) {
     return NULL;
 }
 
-/* No number says how many threads there may be: the user's limit, the cgroup's and memory have their say. All at once, then none. */
+/* No number says how many threads there may be: the user's limit, the cgroup's and memory have
+ * their say. All at once, then none. */
 static enum qr_code try_threads(struct qr_err *err) {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_t thread[LEAST_THREADS];
     int n = 0, sys = 0;
     pthread_mutex_lock(&gate);
-    while (n < LEAST_THREADS && (sys = pthread_create(&thread[n], NULL, wait_for_all, &gate)) == 0) n++;
+    while (n < LEAST_THREADS && (sys = pthread_create(&thread[n], NULL, wait_for_all, &gate)) == 0)
+        n++;
     pthread_mutex_unlock(&gate);
     for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
     if (n == LEAST_THREADS) return QR_OK;
     struct rlimit r;
-    bool space = getrlimit(RLIMIT_AS, &r) == 0 && r.rlim_cur != RLIM_INFINITY; /* a thread's stack is of it */
-    return qr_fail_errno(err, sys, "this process may start %d threads more, and a worker wants %d: raise the limit (ulimit -u, the pod's pids%s)", n,
-                         (int)LEAST_THREADS, space ? ", ulimit -v" : "");
+    /* a thread's stack is of it */
+    bool space = getrlimit(RLIMIT_AS, &r) == 0 && r.rlim_cur != RLIM_INFINITY;
+    return qr_fail_errno(err, sys,
+                         "this process may start %d threads more, and a worker wants %d: raise the "
+                         "limit (ulimit -u, the pod's pids%s)",
+                         n, (int)LEAST_THREADS, space ? ", ulimit -v" : "");
 }
 
 enum qr_code qr_limits_take(struct qr_err *err) {

@@ -1,14 +1,16 @@
-/* worker/limits.h — descriptors and threads: as many as this process may have, and a sentence where that is too few.
+/* worker/limits.h — descriptors and threads: as many as this process may have, and a sentence where
+ * that is too few.
  *
- * What      gRPC hangs or ends a process that gets no thread, and stops listening for good where it gets no descriptor. So both are asked for
- *           before it starts.
+ * What      gRPC hangs or ends a process that gets no thread, and stops listening for good where it
+ * gets no descriptor. So both are asked for before it starts.
  */
 #ifndef QR_WORKER_LIMITS_H
 #define QR_WORKER_LIMITS_H
 
 #include "base/err.h"
 
-/* Raises the limit of descriptors to the hard one. UNAVAILABLE when a worker cannot work with what there is. Before other threads; 1 ms. */
+/* Raises the limit of descriptors to the hard one. UNAVAILABLE when a worker cannot work with what
+ * there is. Before other threads; 1 ms. */
 QR_MUST_CHECK enum qr_code qr_limits_take(struct qr_err *err);
 
 #endif

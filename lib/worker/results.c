@@ -4,7 +4,14 @@
 
 struct qr_outputs_options qr_results_where(const struct qr_settings *s, const struct qr_log *log) {
     return (struct qr_outputs_options){
-        .out = s->out, .weights = s->weights, .weights_gcs_bucket = s->weights_gcs_bucket, .weights_gcs_path = s->weights_gcs_path,
-        .checkpoints = s->checkpoints, .logdir = s->logdir, .progress_fd = (int)s->progress_fd, .stopping = qr_stop_requested, .log = log,
+        .out = s->out,
+        .weights = s->weights,
+        .weights_gcs_bucket = s->weights_gcs_bucket,
+        .weights_gcs_path = s->weights_gcs_path,
+        .checkpoints = s->checkpoints,
+        .logdir = s->logdir,
+        .progress_fd = (int)s->progress_fd,
+        .stopping = qr_stop_requested,
+        .log = log,
     };
 }

@@ -9,25 +9,35 @@
 #include "base/parse.h"
 #include "worker/tls.h"
 
-enum qr_code qr_ring_identity(const struct qr_settings *s, char *const *environment, struct qr_identity *ret, struct qr_err *err) {
+enum qr_code qr_ring_identity(const struct qr_settings *s, char *const *environment,
+                              struct qr_identity *ret, struct qr_err *err) {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     const struct qr_identity_inputs in = {
-        .index = s->index, .peers = s->peers, .peer_template = s->peer_template, .replicas = s->replicas,
-        .tf_config = qr_variable(environment, "TF_CONFIG"), .job_completion_index = qr_variable(environment, "JOB_COMPLETION_INDEX"), .hostname = host,
-        .default_port = 2222, .max_workers = (unsigned)s->max_workers,
+        .index = s->index,
+        .peers = s->peers,
+        .peer_template = s->peer_template,
+        .replicas = s->replicas,
+        .tf_config = qr_variable(environment, "TF_CONFIG"),
+        .job_completion_index = qr_variable(environment, "JOB_COMPLETION_INDEX"),
+        .hostname = host,
+        .default_port = 2222,
+        .max_workers = (unsigned)s->max_workers,
     };
     return qr_identity_find(&in, ret, err);
 }
 
 enum qr_code qr_ring_role(const struct qr_identity *id, struct qr_err *err) {
     if (id->role != QR_ROLE_PS) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG makes this process a ps, and the workers of this program need none: they sum gradients among "
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "TF_CONFIG makes this process a ps, and the workers of this program need none: "
+                   "they sum gradients among "
                    "themselves. Take the PS replicas out of the job");
 }
 
 static bool is_loopback(const char *host) {
-    return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 || strncmp(host, "127.", 4) == 0;
+    return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
+           strncmp(host, "127.", 4) == 0;
 }
 
 static bool all_loopback(const struct qr_identity *id) {
@@ -43,11 +53,15 @@ static bool all_loopback(const struct qr_identity *id) {
     return all;
 }
 
-enum qr_code qr_ring_network(const struct qr_settings *s, const struct qr_identity *id, bool *ret_local, struct qr_err *err) {
+enum qr_code qr_ring_network(const struct qr_settings *s, const struct qr_identity *id,
+                             bool *ret_local, struct qr_err *err) {
     bool local = all_loopback(id) && (!s->bind || is_loopback(s->bind));
     if (!local && !s->plaintext && !qr_tls_given(s))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "the peers are not on this machine and there are no certificates: give the job's with --tls-dir (qring "
-                       "certs makes them), or set --plaintext (QRING_PLAINTEXT=1) if the network between the workers is yours alone");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "the peers are not on this machine and there are no certificates: give the "
+                       "job's with --tls-dir (qring "
+                       "certs makes them), or set --plaintext (QRING_PLAINTEXT=1) if the network "
+                       "between the workers is yours alone");
     *ret_local = local;
     return QR_OK;
 }
@@ -75,7 +89,10 @@ static enum qr_code code_of(int fault) {
 
 static char *text_of(const struct addrinfo *a) {
     char host[NI_MAXHOST];
-    return a && getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0 ? qr_xstrdup(host) : NULL;
+    return a && getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof host, NULL, 0,
+                            NI_NUMERICHOST) == 0
+               ? qr_xstrdup(host)
+               : NULL;
 }
 
 /* Until none is in progress or the time is over. */
@@ -83,14 +100,16 @@ static void await(struct gaicb *const *list, size_t n, int64_t timeout_ns) {
     int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + timeout_ns;
     for (size_t i = 0; i < n;) {
         int64_t left_ns = end_ns - qr_now_ns(&qr_clock_monotonic);
-        const struct timespec left = {.tv_sec = left_ns / QR_SECOND, .tv_nsec = left_ns % QR_SECOND};
+        const struct timespec left = {.tv_sec = left_ns / QR_SECOND,
+                                      .tv_nsec = left_ns % QR_SECOND};
         if (gai_error(list[i]) != EAI_INPROGRESS) i++;
         else if (left_ns <= 0) return;
         else gai_suspend((const struct gaicb *const *)list + i, 1, &left);
     }
 }
 
-void qr_ring_resolve(const char *const *hosts, size_t n, int64_t timeout_ns, enum qr_code *ret_code, char **ret_address) {
+void qr_ring_resolve(const char *const *hosts, size_t n, int64_t timeout_ns, enum qr_code *ret_code,
+                     char **ret_address) {
     static const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct gaicb **list = qr_xcalloc(n + 1, sizeof *list);
     bool pending = false;
@@ -105,7 +124,8 @@ void qr_ring_resolve(const char *const *hosts, size_t n, int64_t timeout_ns, enu
         ret_code[i] = code_of(answer);
         ret_address[i] = answer == 0 ? text_of(list[i]->ar_result) : NULL;
         if (answer == 0) freeaddrinfo(list[i]->ar_result);
-        if (answer == EAI_INPROGRESS && gai_cancel(list[i]) == EAI_NOTCANCELED) { /* a resolver thread still writes there */
+        /* a resolver thread still writes there */
+        if (answer == EAI_INPROGRESS && gai_cancel(list[i]) == EAI_NOTCANCELED) {
             pending = true;
             continue;
         }

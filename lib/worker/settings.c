@@ -11,25 +11,35 @@
 #include "sim/sim.h"
 
 enum type { TEXT, NUMBER, DURATION, SWITCH, CHOICE };
-enum place { ANYWHERE, HIDDEN, COMMAND_LINE }; /* HIDDEN: works, unlisted; COMMAND_LINE: a flag only */
+/* HIDDEN: works, unlisted; COMMAND_LINE: a flag only */
+enum place { ANYWHERE, HIDDEN, COMMAND_LINE };
 
 struct setting {
     const char *name;
     enum type type;
-    size_t at;              /* offset in struct qr_settings */
-    const char *standard;   /* the default as text; NULL: unset */
-    int64_t min, max;       /* of numbers */
-    const char *(*choice)(size_t i); /* the i-th value that it may have, NULL behind the last; the rooms that have such things name them */
+    size_t at;            /* offset in struct qr_settings */
+    const char *standard; /* the default as text; NULL: unset */
+    int64_t min, max;     /* of numbers */
+    /* the i-th value that it may have, NULL behind the last; the rooms that have such things name
+     * them */
+    const char *(*choice)(size_t i);
     enum place place;
     const char *value_name; /* in --help */
     const char *shown;      /* the default as people read it; NULL: standard */
     const char *help;       /* CHOICES: those */
-    enum qr_setting_between between; /* may it differ between the workers of one ring, and whose counts */
-    const char *told;       /* what a newcomer with another value reads in its log; NULL: nothing, for nothing comes of it */
+    /* may it differ between the workers of one ring, and whose counts */
+    enum qr_setting_between between;
+    /* what a newcomer with another value reads in its log; NULL: nothing, for nothing comes of it
+     */
+    const char *told;
 };
 
-static const char *isa_choice(size_t i) { return i == 0 ? "auto" : i <= QR_ISAS ? qr_isa_name((enum qr_isa)(i - 1)) : NULL; }
-static const char *allreduce_choice(size_t i) { return i < QR_ALLREDUCE_KINDS ? qr_allreduce_names[i] : NULL; }
+static const char *isa_choice(size_t i) {
+    return i == 0 ? "auto" : i <= QR_ISAS ? qr_isa_name((enum qr_isa)(i - 1)) : NULL;
+}
+static const char *allreduce_choice(size_t i) {
+    return i < QR_ALLREDUCE_KINDS ? qr_allreduce_names[i] : NULL;
+}
 static const char *level_choice(size_t i) { return qr_log_level_names[i]; }
 static const char *log_format_choice(size_t i) {
     static const char *const names[] = {"auto", "text", "json", NULL};
@@ -42,90 +52,151 @@ static const char *print_choice(size_t i) { return i == 0 ? "markdown" : NULL; }
 #define LEADER QR_SETTING_LEADER
 #define FIRST QR_SETTING_FIRST
 #define EQUAL QR_SETTING_EQUAL
-#define RING_SAYS "NAME is HERE here and THERE in the ring, whose value counts until it ends" /* membership/member_common.c */
-#define PLACES_SAY "out, weights or checkpoints name other places here than in the ring: who leads writes to its own"
-#define TLS_SAYS "no connection: what TLS says of it, and at last who did not answer" /* link/link_grpc_tls.c */
+/* membership/member_common.c */
+#define RING_SAYS "NAME is HERE here and THERE in the ring, whose value counts until it ends"
+#define PLACES_SAY                                                                                 \
+    "out, weights or checkpoints name other places here than in the ring: who leads writes to "    \
+    "its own"
+/* link/link_grpc_tls.c */
+#define TLS_SAYS "no connection: what TLS says of it, and at last who did not answer"
 
 #define AT(member) offsetof(struct qr_settings, member)
 static const struct setting table[] = {
-    {"index", TEXT, AT(index), NULL, 0, 0, NULL, ANYWHERE, "I", "from TF_CONFIG", "this worker's index, with --peers or --peer-template", OWN, NULL},
-    {"peers", TEXT, AT(peers), NULL, 0, 0, NULL, ANYWHERE, "LIST", "from TF_CONFIG", "all workers, by index: host:port,host:port", OWN, NULL},
+    {"index", TEXT, AT(index), NULL, 0, 0, NULL, ANYWHERE, "I", "from TF_CONFIG",
+     "this worker's index, with --peers or --peer-template", OWN, NULL},
+    {"peers", TEXT, AT(peers), NULL, 0, 0, NULL, ANYWHERE, "LIST", "from TF_CONFIG",
+     "all workers, by index: host:port,host:port", OWN, NULL},
     {"peer-template", TEXT, AT(peer_template), NULL, 0, 0, NULL, ANYWHERE, "TEXT", "from TF_CONFIG",
-     "the workers' names with {i} for the index: name-{i}.service:2222; the index may come from JOB_COMPLETION_INDEX or the host's name", OWN, NULL},
-    {"replicas", TEXT, AT(replicas), NULL, 0, 0, NULL, ANYWHERE, "N", "probed", "how many workers the template names", OWN, NULL},
-    {"max-workers", NUMBER, AT(max_workers), "64", 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", NULL, "the most workers there can be: 0 ... N-1 are probed where no count is known", OWN, NULL},
-    {"min-workers", NUMBER, AT(min_workers), NULL, 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", "half of them", "the fewest workers that begin without the others", RING, RING_SAYS},
-    {"port", NUMBER, AT(port), NULL, 0, 65535, NULL, ANYWHERE, "PORT", "one's own address's, else 2222", "the control port to bind", OWN, NULL},
-    {"data-port", NUMBER, AT(data_port), "2224", 0, 65535, NULL, ANYWHERE, "PORT", NULL, "the data port to bind; 0: any", OWN, NULL},
-    {"bind", TEXT, AT(bind), NULL, 0, 0, NULL, ANYWHERE, "HOST", "all; loopback when every peer is", "the address to bind both ports to", OWN, NULL},
-    {"http-port", NUMBER, AT(http_port), "8080", 0, 65535, NULL, ANYWHERE, "PORT", "8080; 0 in qring run",
-     "the port of /healthz, /readyz and /metrics; 0: none", OWN, NULL},
-    {"http-bind", TEXT, AT(http_bind), NULL, 0, 0, NULL, ANYWHERE, "HOST", "all; loopback when every peer is", "the address to bind that port to", OWN, NULL},
+     "the workers' names with {i} for the index: name-{i}.service:2222; the index may come from "
+     "JOB_COMPLETION_INDEX or the host's name",
+     OWN, NULL},
+    {"replicas", TEXT, AT(replicas), NULL, 0, 0, NULL, ANYWHERE, "N", "probed",
+     "how many workers the template names", OWN, NULL},
+    {"max-workers", NUMBER, AT(max_workers), "64", 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", NULL,
+     "the most workers there can be: 0 ... N-1 are probed where no count is known", OWN, NULL},
+    {"min-workers", NUMBER, AT(min_workers), NULL, 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N",
+     "half of them", "the fewest workers that begin without the others", RING, RING_SAYS},
+    {"port", NUMBER, AT(port), NULL, 0, 65535, NULL, ANYWHERE, "PORT",
+     "one's own address's, else 2222", "the control port to bind", OWN, NULL},
+    {"data-port", NUMBER, AT(data_port), "2224", 0, 65535, NULL, ANYWHERE, "PORT", NULL,
+     "the data port to bind; 0: any", OWN, NULL},
+    {"bind", TEXT, AT(bind), NULL, 0, 0, NULL, ANYWHERE, "HOST", "all; loopback when every peer is",
+     "the address to bind both ports to", OWN, NULL},
+    {"http-port", NUMBER, AT(http_port), "8080", 0, 65535, NULL, ANYWHERE, "PORT",
+     "8080; 0 in qring run", "the port of /healthz, /readyz and /metrics; 0: none", OWN, NULL},
+    {"http-bind", TEXT, AT(http_bind), NULL, 0, 0, NULL, ANYWHERE, "HOST",
+     "all; loopback when every peer is", "the address to bind that port to", OWN, NULL},
     {"tls-dir", TEXT, AT(tls_dir), NULL, 0, 0, NULL, ANYWHERE, "DIR", "none",
-     "the folder with the job's tls.crt, tls.key and ca.crt, as Kubernetes mounts a TLS Secret; read again when they change", OWN, NULL},
-    {"tls-cert", TEXT, AT(tls_cert), NULL, 0, 0, NULL, ANYWHERE, "FILE", "TLS-DIR/tls.crt", "the certificate (PEM), intermediates behind it", OWN, NULL},
-    {"tls-key", TEXT, AT(tls_key), NULL, 0, 0, NULL, ANYWHERE, "FILE", "TLS-DIR/tls.key", "its key (PEM, not encrypted)", OWN, NULL},
-    {"tls-ca", TEXT, AT(tls_ca), NULL, 0, 0, NULL, ANYWHERE, "FILE", "TLS-DIR/ca.crt", "the CAs (PEM) whose certificates of this job are taken", EQUAL, TLS_SAYS},
+     "the folder with the job's tls.crt, tls.key and ca.crt, as Kubernetes mounts a TLS Secret; "
+     "read again when they change",
+     OWN, NULL},
+    {"tls-cert", TEXT, AT(tls_cert), NULL, 0, 0, NULL, ANYWHERE, "FILE", "TLS-DIR/tls.crt",
+     "the certificate (PEM), intermediates behind it", OWN, NULL},
+    {"tls-key", TEXT, AT(tls_key), NULL, 0, 0, NULL, ANYWHERE, "FILE", "TLS-DIR/tls.key",
+     "its key (PEM, not encrypted)", OWN, NULL},
+    {"tls-ca", TEXT, AT(tls_ca), NULL, 0, 0, NULL, ANYWHERE, "FILE", "TLS-DIR/ca.crt",
+     "the CAs (PEM) whose certificates of this job are taken", EQUAL, TLS_SAYS},
     {"plaintext", SWITCH, AT(plaintext), NULL, 0, 0, NULL, ANYWHERE, NULL, "off",
-     "talk to peers without TLS also beyond this machine, and say so in the log; qring run: make no certificates", EQUAL, TLS_SAYS},
-    {"start-timeout", DURATION, AT(start_timeout_ns), "10m", 0, 0, NULL, ANYWHERE, "TIME", NULL, "how long names may be missing and peers silent at the start", OWN, NULL},
-    {"form-timeout", DURATION, AT(form_timeout_ns), NULL, 0, 0, NULL, ANYWHERE, "TIME", "the start-timeout; 10s where no count is known",
+     "talk to peers without TLS also beyond this machine, and say so in the log; qring run: make "
+     "no certificates",
+     EQUAL, TLS_SAYS},
+    {"start-timeout", DURATION, AT(start_timeout_ns), "10m", 0, 0, NULL, ANYWHERE, "TIME", NULL,
+     "how long names may be missing and peers silent at the start", OWN, NULL},
+    {"form-timeout", DURATION, AT(form_timeout_ns), NULL, 0, 0, NULL, ANYWHERE, "TIME",
+     "the start-timeout; 10s where no count is known",
      "how long the first generation waits for all before it begins with those who came", OWN, NULL},
-    {"threads", NUMBER, AT(threads), NULL, 1, 1024, NULL, ANYWHERE, "T", "the cgroup's", "threads that compute", OWN, NULL},
-    {"isa", CHOICE, AT(isa), "auto", 0, 0, isa_choice, ANYWHERE, "NAME", NULL, "the kernels: CHOICES; all give the same bits", OWN, NULL},
+    {"threads", NUMBER, AT(threads), NULL, 1, 1024, NULL, ANYWHERE, "T", "the cgroup's",
+     "threads that compute", OWN, NULL},
+    {"isa", CHOICE, AT(isa), "auto", 0, 0, isa_choice, ANYWHERE, "NAME", NULL,
+     "the kernels: CHOICES; all give the same bits", OWN, NULL},
     {"allreduce", CHOICE, AT(allreduce), "auto", 0, 0, allreduce_choice, ANYWHERE, "NAME", NULL,
      "how sums travel: CHOICES; all give the same bits", RING, RING_SAYS},
-    {"epochs", NUMBER, AT(epochs), NULL, 1, INT64_C(1) << 53, NULL, ANYWHERE, "E", "the job's", "train this many epochs", RING, RING_SAYS},
-    {"out", TEXT, AT(out), NULL, 0, 0, NULL, ANYWHERE, "DIR", "out/NAME", "the folder for weights.h5, weights.safetensors, result.json, steps.jsonl", LEADER, PLACES_SAY},
-    {"weights", TEXT, AT(weights), NULL, 0, 0, NULL, ANYWHERE, "URL", "OUT/weights.h5", "where the trained weights go: .h5 (Keras), .npz or .safetensors", LEADER, PLACES_SAY},
-    {"weights-gcs-bucket", TEXT, AT(weights_gcs_bucket), NULL, 0, 0, NULL, ANYWHERE, "NAME", "none", "the tutorial's flag: --weights gs://BUCKET/PATH in two parts", LEADER, PLACES_SAY},
-    {"weights-gcs-path", TEXT, AT(weights_gcs_path), NULL, 0, 0, NULL, ANYWHERE, "PATH", "none", "the object's name in that bucket", LEADER, PLACES_SAY},
-    {"checkpoints", TEXT, AT(checkpoints), NULL, 0, 0, NULL, ANYWHERE, "URL", "OUT/checkpoints; beside weights in a bucket",
-     "the folder that training goes on from when it starts again; none: it starts from the beginning", LEADER, PLACES_SAY},
-    {"checkpoint-interval", DURATION, AT(checkpoint_interval_ns), "10s", 0, 0, NULL, ANYWHERE, "TIME", NULL,
-     "a checkpoint so long after the one before", LEADER, NULL},
-    {"checkpoint-steps", NUMBER, AT(checkpoint_steps), "100", 1, INT64_C(1) << 53, NULL, ANYWHERE, "N", NULL,
-     "and so many steps after it: whichever comes later", LEADER, NULL},
+    {"epochs", NUMBER, AT(epochs), NULL, 1, INT64_C(1) << 53, NULL, ANYWHERE, "E", "the job's",
+     "train this many epochs", RING, RING_SAYS},
+    {"out", TEXT, AT(out), NULL, 0, 0, NULL, ANYWHERE, "DIR", "out/NAME",
+     "the folder for weights.h5, weights.safetensors, result.json, steps.jsonl", LEADER,
+     PLACES_SAY},
+    {"weights", TEXT, AT(weights), NULL, 0, 0, NULL, ANYWHERE, "URL", "OUT/weights.h5",
+     "where the trained weights go: .h5 (Keras), .npz or .safetensors", LEADER, PLACES_SAY},
+    {"weights-gcs-bucket", TEXT, AT(weights_gcs_bucket), NULL, 0, 0, NULL, ANYWHERE, "NAME", "none",
+     "the tutorial's flag: --weights gs://BUCKET/PATH in two parts", LEADER, PLACES_SAY},
+    {"weights-gcs-path", TEXT, AT(weights_gcs_path), NULL, 0, 0, NULL, ANYWHERE, "PATH", "none",
+     "the object's name in that bucket", LEADER, PLACES_SAY},
+    {"checkpoints", TEXT, AT(checkpoints), NULL, 0, 0, NULL, ANYWHERE, "URL",
+     "OUT/checkpoints; beside weights in a bucket",
+     "the folder that training goes on from when it starts again; none: it starts from the "
+     "beginning",
+     LEADER, PLACES_SAY},
+    {"checkpoint-interval", DURATION, AT(checkpoint_interval_ns), "10s", 0, 0, NULL, ANYWHERE,
+     "TIME", NULL, "a checkpoint so long after the one before", LEADER, NULL},
+    {"checkpoint-steps", NUMBER, AT(checkpoint_steps), "100", 1, INT64_C(1) << 53, NULL, ANYWHERE,
+     "N", NULL, "and so many steps after it: whichever comes later", LEADER, NULL},
     {"fresh", SWITCH, AT(fresh), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL,
      "train again from the start: what --checkpoints has, of any job, is taken away", FIRST, NULL},
-    {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none", "the folder for TensorBoard, here or gs://BUCKET/PATH: losses, metrics, gradients, read-outs, weights; qring run: OUT/logs", LEADER, NULL},
-    {"profiler-port", NUMBER, AT(profiler_port), NULL, 1, 65535, NULL, ANYWHERE, "PORT", "none", "the tutorial's flag for the profiler: accepted, nothing is bound", OWN, NULL},
-    {"log-level", CHOICE, AT(log_level), "info", 0, 0, level_choice, ANYWHERE, "LEVEL", NULL, "CHOICES", OWN, NULL},
-    {"log-format", CHOICE, AT(log_format), "auto", 0, 0, log_format_choice, ANYWHERE, "FORMAT", NULL,
-     "text, json (Cloud Logging's keys), or auto: text on a terminal, json elsewhere", OWN, NULL},
-    {"exit-on-drain", NUMBER, AT(exit_on_drain), "143", 0, 255, NULL, ANYWHERE, "CODE", NULL, "the exit code after SIGTERM; 0 where a TFJob is scaled down", OWN, NULL},
-    {"termination-log", TEXT, AT(termination_log), NULL, 0, 0, NULL, ANYWHERE, "FILE", "/dev/termination-log", "the file that gets the reason for the end, where it exists", OWN, NULL},
-    {"progress-fd", NUMBER, AT(progress_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL, "JSON lines of progress for qring run", OWN, NULL},
-    {"lock-fd", NUMBER, AT(lock_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL, "the lock on OUT, inherited from qring run", OWN, NULL},
-    {"print-identity", SWITCH, AT(print_identity), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "say who this worker believes it is, as JSON, and exit", OWN, NULL},
-    {"print-settings", CHOICE, AT(print_settings), NULL, 0, 0, print_choice, HIDDEN, "FORMAT", NULL, "this table, for cmd/README.md", OWN, NULL},
+    {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none",
+     "the folder for TensorBoard, here or gs://BUCKET/PATH: losses, metrics, gradients, read-outs, "
+     "weights; qring run: OUT/logs",
+     LEADER, NULL},
+    {"profiler-port", NUMBER, AT(profiler_port), NULL, 1, 65535, NULL, ANYWHERE, "PORT", "none",
+     "the tutorial's flag for the profiler: accepted, nothing is bound", OWN, NULL},
+    {"log-level", CHOICE, AT(log_level), "info", 0, 0, level_choice, ANYWHERE, "LEVEL", NULL,
+     "CHOICES", OWN, NULL},
+    {"log-format", CHOICE, AT(log_format), "auto", 0, 0, log_format_choice, ANYWHERE, "FORMAT",
+     NULL, "text, json (Cloud Logging's keys), or auto: text on a terminal, json elsewhere", OWN,
+     NULL},
+    {"exit-on-drain", NUMBER, AT(exit_on_drain), "143", 0, 255, NULL, ANYWHERE, "CODE", NULL,
+     "the exit code after SIGTERM; 0 where a TFJob is scaled down", OWN, NULL},
+    {"termination-log", TEXT, AT(termination_log), NULL, 0, 0, NULL, ANYWHERE, "FILE",
+     "/dev/termination-log", "the file that gets the reason for the end, where it exists", OWN,
+     NULL},
+    {"progress-fd", NUMBER, AT(progress_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL,
+     "JSON lines of progress for qring run", OWN, NULL},
+    {"lock-fd", NUMBER, AT(lock_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL,
+     "the lock on OUT, inherited from qring run", OWN, NULL},
+    {"print-identity", SWITCH, AT(print_identity), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL,
+     "say who this worker believes it is, as JSON, and exit", OWN, NULL},
+    {"print-settings", CHOICE, AT(print_settings), NULL, 0, 0, print_choice, HIDDEN, "FORMAT", NULL,
+     "this table, for cmd/README.md", OWN, NULL},
     {"help", SWITCH, AT(help), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "this text", OWN, NULL},
-    {"version", SWITCH, AT(version), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "the version and the contract's names", OWN, NULL},
+    {"version", SWITCH, AT(version), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL,
+     "the version and the contract's names", OWN, NULL},
 };
 enum { N = sizeof table / sizeof *table };
 _Static_assert(QR_MAX_MEMBERS == 64, "the default of max-workers is that text");
 _Static_assert((int)N <= (int)QR_SETTINGS_MAX, "origin has a place for every row");
 
-/* What else may differ between two workers of one ring. Keys of the job file that are not here are in the job hash: the first of that kind, "*". */
-#define HASH_SAYS "worker N has other settings under the job name: KEY is THERE there and HERE here" /* membership/member_hello.c; exit code 3 */
-static const struct { const char *what; enum qr_setting_between between; const char *told; } beside[] = {
+/* What else may differ between two workers of one ring. Keys of the job file that are not here are
+ * in the job hash: the first of that kind, "*". */
+/* membership/member_hello.c; exit code 3 */
+#define HASH_SAYS "worker N has other settings under the job name: KEY is THERE there and HERE here"
+static const struct {
+    const char *what;
+    enum qr_setting_between between;
+    const char *told;
+} beside[] = {
     {"*", EQUAL, HASH_SAYS},
-    {"data", EQUAL, HASH_SAYS},                /* what is in the files, wherever they lie */
+    {"data", EQUAL, HASH_SAYS}, /* what is in the files, wherever they lie */
     {"data.url", OWN, NULL},
     {"data.validation_url", OWN, NULL},
     {"name", EQUAL, "turned away worker N of another job: name is THERE there and HERE here"},
     {"train.epochs", RING, RING_SAYS},
     {"train.initial_weights", EQUAL, HASH_SAYS}, /* the file's bytes, wherever it lies */
-    {"worker", OWN, NULL},                     /* each of its keys as its setting */
+    {"worker", OWN, NULL},                       /* each of its keys as its setting */
     {"the program's protocol", EQUAL, HASH_SAYS},
     {"the program's arithmetic", EQUAL, HASH_SAYS},
     {"the program's version", OWN, NULL},
     {"the processor", OWN, NULL},
 };
 
-static char **text_at(struct qr_settings *s, const struct setting *t) { return (char **)(void *)((char *)s + t->at); }
-static int64_t *number_at(struct qr_settings *s, const struct setting *t) { return (int64_t *)(void *)((char *)s + t->at); }
-static bool *switch_at(struct qr_settings *s, const struct setting *t) { return (bool *)(void *)((char *)s + t->at); }
+static char **text_at(struct qr_settings *s, const struct setting *t) {
+    return (char **)(void *)((char *)s + t->at);
+}
+static int64_t *number_at(struct qr_settings *s, const struct setting *t) {
+    return (int64_t *)(void *)((char *)s + t->at);
+}
+static bool *switch_at(struct qr_settings *s, const struct setting *t) {
+    return (bool *)(void *)((char *)s + t->at);
+}
 
 static const struct setting *find(const char *name) {
     for (size_t i = 0; i < N; i++)
@@ -150,19 +221,23 @@ static bool among(const char *value, const struct setting *t) {
 }
 
 static void put_choices(const struct setting *t, const char *between, struct qr_buf *ret) {
-    for (size_t i = 0; t->choice(i); i++) qr_buf_printf(ret, "%s%s", i ? between : "", t->choice(i));
+    for (size_t i = 0; t->choice(i); i++)
+        qr_buf_printf(ret, "%s%s", i ? between : "", t->choice(i));
 }
 
-static enum qr_code refuse_choice(const struct setting *t, const char *value, const char *where, struct qr_err *err) {
+static enum qr_code refuse_choice(const struct setting *t, const char *value, const char *where,
+                                  struct qr_err *err) {
     struct qr_buf b = {0};
     put_choices(t, "|", &b);
-    enum qr_code code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is none of %s", where, value, qr_buf_string(&b));
+    enum qr_code code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is none of %s", where, value,
+                                qr_buf_string(&b));
     qr_buf_free(&b);
     return code;
 }
 
 /* where: how the person wrote it ("--threads", "QRING_THREADS", "worker.threads"). */
-static enum qr_code set_value(struct qr_settings *s, const struct setting *t, const char *value, const char *where, struct qr_err *err) {
+static enum qr_code set_value(struct qr_settings *s, const struct setting *t, const char *value,
+                              const char *where, struct qr_err *err) {
     int64_t v = -1;
     switch (t->type) {
     case CHOICE:
@@ -173,25 +248,31 @@ static enum qr_code set_value(struct qr_settings *s, const struct setting *t, co
         *text_at(s, t) = *value ? qr_xstrdup(value) : NULL;
         return QR_OK;
     case NUMBER:
-        if (*value && strcmp(value, "auto") != 0 && (!qr_parse_i64(value, &v) || v < t->min || v > t->max))
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is not a number in %lld ... %lld", where, value, (long long)t->min, (long long)t->max);
+        if (*value && strcmp(value, "auto") != 0 &&
+            (!qr_parse_i64(value, &v) || v < t->min || v > t->max))
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is not a number in %lld ... %lld",
+                           where, value, (long long)t->min, (long long)t->max);
         *number_at(s, t) = v;
         return QR_OK;
     case DURATION:
         if (*value && strcmp(value, "auto") != 0 && !qr_parse_duration_ns(value, &v))
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is no length of time, as in 500ms, 10s, 2m, 1h", where, value);
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s: '%.80s' is no length of time, as in 500ms, 10s, 2m, 1h", where,
+                           value);
         *number_at(s, t) = v;
         return QR_OK;
     case SWITCH:
-        if (!qr_parse_bool(value, switch_at(s, t))) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is neither true nor false", where, value);
+        if (!qr_parse_bool(value, switch_at(s, t)))
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is neither true nor false", where,
+                           value);
         return QR_OK;
     }
     return QR_OK;
 }
 
 /* Puts a value unless one from nearer by is there. */
-static enum qr_code offer(struct qr_settings *s, const struct setting *t, const char *value, enum qr_setting_origin origin, const char *where,
-                          struct qr_err *err) {
+static enum qr_code offer(struct qr_settings *s, const struct setting *t, const char *value,
+                          enum qr_setting_origin origin, const char *where, struct qr_err *err) {
     uint8_t *have = &s->origin[t - table];
     struct qr_settings scratch = {0}; /* a value that is not taken is checked all the same */
     if (*have > origin) {
@@ -223,7 +304,8 @@ void qr_settings_fini(struct qr_settings *s) {
     *s = (struct qr_settings){0};
 }
 
-enum qr_code qr_settings_set(struct qr_settings *s, const char *name, const char *value, struct qr_err *err) {
+enum qr_code qr_settings_set(struct qr_settings *s, const char *name, const char *value,
+                             struct qr_err *err) {
     const struct setting *t = find(name);
     qr_auto(qr_free_p) char *where = qr_xasprintf("--%s", name);
     if (!t) return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %s", where);
@@ -234,22 +316,29 @@ enum qr_code qr_settings_set(struct qr_settings *s, const char *name, const char
 
 static enum qr_code unknown_flag(const char *name, struct qr_err *err) {
     const char *near = nearest(name);
-    if (near) return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; did you mean --%s?", name, near);
+    if (near)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; did you mean --%s?", name,
+                       near);
     return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; --help lists them", name);
 }
 
-static enum qr_code flag(struct qr_settings *s, const char *text, const char *next, bool *ret_took_next, struct qr_err *err) {
+static enum qr_code flag(struct qr_settings *s, const char *text, const char *next,
+                         bool *ret_took_next, struct qr_err *err) {
     const char *equals = strchr(text, '=');
-    qr_auto(qr_free_p) char *name = qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
+    qr_auto(qr_free_p) char *name =
+        qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
     const struct setting *t = find(name);
     if (!t) return unknown_flag(name, err);
     const char *value = equals ? equals + 1 : t->type == SWITCH ? "true" : next;
     *ret_took_next = !equals && t->type != SWITCH;
-    if (!value) return qr_fail(err, QR_INVALID_ARGUMENT, "--%s wants a value: --%s %s", name, name, t->value_name);
+    if (!value)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--%s wants a value: --%s %s", name, name,
+                       t->value_name);
     return qr_settings_set(s, name, value, err);
 }
 
-enum qr_code qr_settings_flags(struct qr_settings *s, int argc, char *const *argv, struct qr_err *err) {
+enum qr_code qr_settings_flags(struct qr_settings *s, int argc, char *const *argv,
+                               struct qr_err *err) {
     bool only_names = false, took_next = false;
     const char *job = NULL;
     for (int i = 1; i < argc; i++) {
@@ -263,9 +352,11 @@ enum qr_code qr_settings_flags(struct qr_settings *s, int argc, char *const *arg
         } else if (!only_names && strcmp(a, "-h") == 0) {
             s->help = true;
         } else if (!only_names && a[0] == '-' && a[1]) {
-            return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; flags begin with two dashes, --help lists them", a);
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "unknown flag %.80s; flags begin with two dashes, --help lists them", a);
         } else if (job) {
-            return qr_fail(err, QR_INVALID_ARGUMENT, "two jobs are named, '%.200s' and '%.200s'; a worker runs one", job, a);
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "two jobs are named, '%.200s' and '%.200s'; a worker runs one", job, a);
         } else {
             job = a;
         }
@@ -286,9 +377,11 @@ static char *name_of_variable(const char *variable, size_t n) {
     return name;
 }
 
-/* Kubernetes tells every pod of the Services around it: one called "qring" gives QRING_PORT=tcp://…, "qring-a" QRING_A_SERVICE_HOST. */
+/* Kubernetes tells every pod of the Services around it: one called "qring" gives
+ * QRING_PORT=tcp://…, "qring-a" QRING_A_SERVICE_HOST. */
 static bool is_service_link(const char *variable, size_t n, const char *value) {
-    static const char *const ends[] = {"_SERVICE_HOST", "_SERVICE_PORT", "_TCP", "_TCP_PROTO", "_TCP_PORT", "_TCP_ADDR"};
+    static const char *const ends[] = {"_SERVICE_HOST", "_SERVICE_PORT", "_TCP",
+                                       "_TCP_PROTO",    "_TCP_PORT",     "_TCP_ADDR"};
     if (strstr(value, "://") && n > 5 && strncmp(variable + n - 5, "_PORT", 5) == 0) return true;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         size_t m = strlen(ends[i]);
@@ -297,7 +390,8 @@ static bool is_service_link(const char *variable, size_t n, const char *value) {
     return n > 14 && memmem(variable, n, "_SERVICE_PORT_", 14) != NULL;
 }
 
-enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environment, char **ret_unknown, size_t max_unknown, size_t *ret_n_unknown,
+enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environment,
+                                     char **ret_unknown, size_t max_unknown, size_t *ret_n_unknown,
                                      struct qr_err *err) {
     *ret_n_unknown = 0;
     for (; *environment; environment++) {
@@ -317,9 +411,12 @@ enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environ
         } else if (*ret_n_unknown < max_unknown) {
             const char *near = nearest(name);
             qr_auto(qr_free_p) char *variable = qr_xasprintf("QRING_%s", near ? near : "");
-            for (char *c = variable; *c; c++) *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
-            ret_unknown[(*ret_n_unknown)++] = near ? qr_xasprintf("%s is no setting and is ignored; did you mean %s?", where, variable)
-                                                   : qr_xasprintf("%s is no setting and is ignored", where);
+            for (char *c = variable; *c; c++)
+                *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+            ret_unknown[(*ret_n_unknown)++] =
+                near ? qr_xasprintf("%s is no setting and is ignored; did you mean %s?", where,
+                                    variable)
+                     : qr_xasprintf("%s is no setting and is ignored", where);
         }
     }
     return QR_OK;
@@ -327,7 +424,8 @@ enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environ
 
 /* ---- the job file ---- */
 
-static enum qr_code json_text(const struct qr_json *v, const char *where, char **ret, struct qr_err *err) {
+static enum qr_code json_text(const struct qr_json *v, const char *where, char **ret,
+                              struct qr_err *err) {
     const char *text;
     double number;
     bool yes;
@@ -337,24 +435,35 @@ static enum qr_code json_text(const struct qr_json *v, const char *where, char *
         if ((code = qr_json_string(v, where, &text, err)) == QR_OK) *ret = qr_xstrdup(text);
         return code;
     case QR_JSON_NUMBER:
-        if ((code = qr_json_double(v, where, -9007199254740992.0, 9007199254740992.0, &number, err)) == QR_OK) *ret = qr_xasprintf("%.17g", number);
+        if ((code = qr_json_double(v, where, -9007199254740992.0, 9007199254740992.0, &number,
+                                   err)) == QR_OK)
+            *ret = qr_xasprintf("%.17g", number);
         return code;
     case QR_JSON_BOOL:
-        if ((code = qr_json_bool(v, where, &yes, err)) == QR_OK) *ret = qr_xstrdup(yes ? "true" : "false");
+        if ((code = qr_json_bool(v, where, &yes, err)) == QR_OK)
+            *ret = qr_xstrdup(yes ? "true" : "false");
         return code;
-    default: return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be a text, a number, true or false, not %s", where, qr_json_type_name(v));
+    default:
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s must be a text, a number, true or false, not %s", where,
+                       qr_json_type_name(v));
     }
 }
 
-enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker, struct qr_err *err) {
+enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker,
+                             struct qr_err *err) {
     for (const struct qr_json *m = worker ? qr_json_first(worker) : NULL; m; m = qr_json_next(m)) {
-        qr_auto(qr_free_p) char *name = qr_xstrdup(qr_json_key(m)), *where = qr_xasprintf("worker.%.80s", name), *value = NULL;
+        qr_auto(qr_free_p) char *name = qr_xstrdup(qr_json_key(m)),
+                                *where = qr_xasprintf("worker.%.80s", name), *value = NULL;
         for (char *c = name; *c; c++) *c = *c == '_' ? '-' : *c;
         const struct setting *t = find(name);
         if (!t || t->place != ANYWHERE) {
             const char *near = nearest(name);
-            if (near) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is no setting; did you mean '%s'?", where, near);
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s is no setting; qringd --help lists them", where);
+            if (near)
+                return qr_fail(err, QR_INVALID_ARGUMENT, "%s is no setting; did you mean '%s'?",
+                               where, near);
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s is no setting; qringd --help lists them",
+                           where);
         }
         enum qr_code code = json_text(m, where, &value, err);
         if (code == QR_OK) code = offer(s, t, value, QR_ORIGIN_JOB, where, err);
@@ -365,14 +474,21 @@ enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker
 
 enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) {
     if (s->weights && (s->weights_gcs_bucket || s->weights_gcs_path))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--weights and --weights-gcs-bucket, --weights-gcs-path say the same thing: give one of them");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--weights and --weights-gcs-bucket, --weights-gcs-path say the same thing: "
+                       "give one of them");
     if (!s->weights_gcs_bucket != !s->weights_gcs_path)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--weights-gcs-%s is missing: the bucket and the object's path in it belong together",
-                       s->weights_gcs_path ? "bucket" : "path");
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "--weights-gcs-%s is missing: the bucket and the object's path in it belong together",
+            s->weights_gcs_path ? "bucket" : "path");
     if (s->plaintext && (s->tls_dir || s->tls_cert || s->tls_key || s->tls_ca))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--plaintext and --tls-dir (or --tls-cert, --tls-key, --tls-ca) contradict each other: take one away");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--plaintext and --tls-dir (or --tls-cert, --tls-key, --tls-ca) contradict "
+                       "each other: take one away");
     if (s->min_workers > s->max_workers)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--min-workers is %lld, but --max-workers is %lld", (long long)s->min_workers, (long long)s->max_workers);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--min-workers is %lld, but --max-workers is %lld",
+                       (long long)s->min_workers, (long long)s->max_workers);
     return QR_OK;
 }
 
@@ -380,17 +496,22 @@ enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) 
 
 static void put_value(struct qr_buf *b, const struct qr_settings *s, const struct setting *t) {
     const char *p = (const char *)s + t->at;
-    const char *text = t->type == TEXT || t->type == CHOICE ? *(char *const *)(const void *)p : NULL;
-    int64_t number = t->type == NUMBER || t->type == DURATION ? *(const int64_t *)(const void *)p : 0;
+    const char *text =
+        t->type == TEXT || t->type == CHOICE ? *(char *const *)(const void *)p : NULL;
+    int64_t number =
+        t->type == NUMBER || t->type == DURATION ? *(const int64_t *)(const void *)p : 0;
     if (t->type == SWITCH) qr_buf_puts(b, *(const bool *)(const void *)p ? "on" : "off");
-    else if (t->type == TEXT || t->type == CHOICE) qr_buf_printf(b, "%.200s", text ? text : "unset");
-    else if (number < 0) qr_buf_puts(b, t->shown && strcmp(t->shown, "none") == 0 ? "unset" : "auto");
+    else if (t->type == TEXT || t->type == CHOICE)
+        qr_buf_printf(b, "%.200s", text ? text : "unset");
+    else if (number < 0)
+        qr_buf_puts(b, t->shown && strcmp(t->shown, "none") == 0 ? "unset" : "auto");
     else if (t->type == DURATION) qr_buf_printf(b, "%.6gs", (double)number / 1e9);
     else qr_buf_printf(b, "%lld", (long long)number);
 }
 
 void qr_settings_log(const struct qr_settings *s, const struct qr_log *log) {
-    static const char *const from[] = {"by default", "from the job file", "from the environment", "from flags"};
+    static const char *const from[] = {"by default", "from the job file", "from the environment",
+                                       "from flags"};
     for (int origin = QR_ORIGIN_FLAG; origin >= QR_ORIGIN_DEFAULT; origin--) {
         struct qr_buf b = {0};
         for (size_t i = 0; i < N; i++) {
@@ -403,11 +524,16 @@ void qr_settings_log(const struct qr_settings *s, const struct qr_log *log) {
     }
 }
 
-static const char *shown(const struct setting *t) { return t->shown ? t->shown : t->standard ? t->standard : "none"; }
+static const char *shown(const struct setting *t) {
+    return t->shown ? t->shown : t->standard ? t->standard : "none";
+}
 
 static const char *const between_text[] = {
-    [QR_SETTING_OWN] = "each its own", [QR_SETTING_RING] = "the first leader's counts for all", [QR_SETTING_LEADER] = "of who leads",
-    [QR_SETTING_FIRST] = "the first leader's", [QR_SETTING_EQUAL] = "the same for all",
+    [QR_SETTING_OWN] = "each its own",
+    [QR_SETTING_RING] = "the first leader's counts for all",
+    [QR_SETTING_LEADER] = "of who leads",
+    [QR_SETTING_FIRST] = "the first leader's",
+    [QR_SETTING_EQUAL] = "the same for all",
 };
 
 static void put_help(const struct setting *t, struct qr_buf *ret) {
@@ -426,7 +552,8 @@ void qr_settings_help(struct qr_buf *ret) {
     for (size_t i = 0; i < N; i++) {
         const struct setting *t = &table[i];
         if (t->place == HIDDEN) continue;
-        qr_auto(qr_free_p) char *left = qr_xasprintf("--%s%s%s", t->name, t->value_name ? " " : "", t->value_name ? t->value_name : "");
+        qr_auto(qr_free_p) char *left = qr_xasprintf("--%s%s%s", t->name, t->value_name ? " " : "",
+                                                     t->value_name ? t->value_name : "");
         if (strlen(left) > 26) qr_buf_printf(ret, "  %s\n  %26s", left, "");
         else qr_buf_printf(ret, "  %-26s", left);
         qr_buf_puts(ret, "  ");
@@ -438,14 +565,16 @@ void qr_settings_help(struct qr_buf *ret) {
 }
 
 void qr_settings_markdown(struct qr_buf *ret) {
-    qr_buf_puts(ret, "| flag | environment | default | between workers | what it sets |\n| --- | --- | --- | --- | --- |\n");
+    qr_buf_puts(ret, "| flag | environment | default | between workers | what it sets |\n| --- | "
+                     "--- | --- | --- | --- |\n");
     for (size_t i = 0; i < N; i++) {
         const struct setting *t = &table[i];
         if (t->place == HIDDEN) continue;
         qr_auto(qr_free_p) char *variable = qr_xasprintf("`QRING_%s`", t->name);
         for (char *c = variable; *c; c++) *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
-        qr_buf_printf(ret, "| `--%s%s%s` | %s | %s | %s | ", t->name, t->value_name ? " " : "", t->value_name ? t->value_name : "",
-                      t->place == COMMAND_LINE ? "" : variable, t->place == COMMAND_LINE ? "" : shown(t), between_text[t->between]);
+        qr_buf_printf(ret, "| `--%s%s%s` | %s | %s | %s | ", t->name, t->value_name ? " " : "",
+                      t->value_name ? t->value_name : "", t->place == COMMAND_LINE ? "" : variable,
+                      t->place == COMMAND_LINE ? "" : shown(t), between_text[t->between]);
         put_help(t, ret);
         qr_buf_puts(ret, " |\n");
     }

@@ -1,10 +1,13 @@
-/* worker/settings.h — one table of settings: flags, environment, the job's `worker` object, defaults.
+/* worker/settings.h — one table of settings: flags, environment, the job's `worker` object,
+ * defaults.
  *
- * What      The table drives the flags (--a-b), the environment (QRING_A_B), the keys of the job file's `worker` object ("a_b" or "a-b"),
- *           --help, cmd/README.md's table and the log at the start, which says of each value where it came from.
- * Order     flag, environment, job file, default: whichever is first, in whatever order they are read.
- * Values    texts are heap strings or NULL where unset; an empty text unsets. Numbers are int64, -1 where unset; durations are _ns.
- * Ownership a settings object owns its texts. Const after start; any thread may read it.
+ * What      The table drives the flags (--a-b), the environment (QRING_A_B), the keys of the job
+ * file's `worker` object ("a_b" or "a-b"),
+ *           --help, cmd/README.md's table and the log at the start, which says of each value where
+ * it came from. Order     flag, environment, job file, default: whichever is first, in whatever
+ * order they are read. Values    texts are heap strings or NULL where unset; an empty text unsets.
+ * Numbers are int64, -1 where unset; durations are _ns. Ownership a settings object owns its texts.
+ * Const after start; any thread may read it.
  */
 #ifndef QR_WORKER_SETTINGS_H
 #define QR_WORKER_SETTINGS_H
@@ -17,14 +20,17 @@
 #include "format/json.h"
 
 enum qr_setting_origin { QR_ORIGIN_DEFAULT, QR_ORIGIN_JOB, QR_ORIGIN_ENVIRONMENT, QR_ORIGIN_FLAG };
-/* Whose value counts where the workers of one ring have others. Nothing that a newcomer says ends a ring that works. */
+/* Whose value counts where the workers of one ring have others. Nothing that a newcomer says ends a
+ * ring that works. */
 enum qr_setting_between {
-    QR_SETTING_NONE,   /* no such setting */
-    QR_SETTING_OWN,    /* each has its own, and it concerns nobody else */
-    QR_SETTING_RING,   /* the first leader's counts for all until the ring ends (membership/protocol.md §5) */
+    QR_SETTING_NONE, /* no such setting */
+    QR_SETTING_OWN,  /* each has its own, and it concerns nobody else */
+    /* the first leader's counts for all until the ring ends (membership/protocol.md §5) */
+    QR_SETTING_RING,
     QR_SETTING_LEADER, /* that of who leads, as long as it does */
     QR_SETTING_FIRST,  /* that of the first leader, once, before the ring begins */
-    QR_SETTING_EQUAL,  /* must be the same: else the newcomer does not get into the ring, and it alone gives up */
+    /* must be the same: else the newcomer does not get into the ring, and it alone gives up */
+    QR_SETTING_EQUAL,
 };
 enum { QR_SETTINGS_MAX = 48 };
 
@@ -39,24 +45,27 @@ struct qr_settings {
     char *http_bind;                  /* as bind */
     char *tls_dir, *tls_cert, *tls_key, *tls_ca; /* worker/tls.h */
     bool plaintext;
-    int64_t start_timeout_ns, form_timeout_ns; /* form_timeout_ns -1: start_timeout_ns, or 10 s where no count is known */
+    /* form_timeout_ns -1: start_timeout_ns, or 10 s where no count is known */
+    int64_t start_timeout_ns, form_timeout_ns;
     /* work */
     int64_t threads; /* -1: as many as this process may use */
     char *isa, *allreduce;
-    int64_t epochs;  /* -1: the job's */
+    int64_t epochs; /* -1: the job's */
     /* what is left behind */
-    char *out;       /* NULL: out/<the job's name> */
+    char *out; /* NULL: out/<the job's name> */
     char *weights, *weights_gcs_bucket, *weights_gcs_path;
-    char *checkpoints; /* NULL: OUT/checkpoints, or beside weights in a bucket; "none": no checkpoints */
+    /* NULL: OUT/checkpoints, or beside weights in a bucket; "none": no checkpoints */
+    char *checkpoints;
     int64_t checkpoint_interval_ns, checkpoint_steps; /* whichever comes later */
-    bool fresh;      /* what was trained before is taken away */
-    char *logdir;    /* TensorBoard's; NULL: no events */
+    bool fresh;                                       /* what was trained before is taken away */
+    char *logdir;                                     /* TensorBoard's; NULL: no events */
     int64_t profiler_port;
     /* the process */
     char *log_level, *log_format;
     int64_t exit_on_drain;
     char *termination_log; /* NULL: /dev/termination-log where it exists */
-    int64_t progress_fd, lock_fd; /* of qring run; -1: none. lock_fd: the lock on OUT is held by it */
+    /* of qring run; -1: none. lock_fd: the lock on OUT is held by it */
+    int64_t progress_fd, lock_fd;
     bool print_identity, help, version;
     char *print_settings;
 
@@ -66,16 +75,19 @@ struct qr_settings {
 void qr_settings_init(struct qr_settings *s); /* defaults */
 void qr_settings_fini(struct qr_settings *s);
 
-/* "--name value", "--name=value", "--flag"; argv[0] is skipped; the one other argument is the job. INVALID_ARGUMENT: unknown names (with
- * the nearest), missing or wrong values, a second job. */
-QR_MUST_CHECK enum qr_code qr_settings_flags(struct qr_settings *s, int argc, char *const *argv, struct qr_err *err);
-/* environment: NULL-terminated "NAME=value" texts. Of QRING_ names that are no settings, up to max_unknown sentences go to
- * ret_unknown (heap), since old and foreign names must not stop a worker; names that Kubernetes makes from a Service called qring-… are
- * passed over. */
-QR_MUST_CHECK enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environment, char **ret_unknown, size_t max_unknown,
+/* "--name value", "--name=value", "--flag"; argv[0] is skipped; the one other argument is the job.
+ * INVALID_ARGUMENT: unknown names (with the nearest), missing or wrong values, a second job. */
+QR_MUST_CHECK enum qr_code qr_settings_flags(struct qr_settings *s, int argc, char *const *argv,
+                                             struct qr_err *err);
+/* environment: NULL-terminated "NAME=value" texts. Of QRING_ names that are no settings, up to
+ * max_unknown sentences go to ret_unknown (heap), since old and foreign names must not stop a
+ * worker; names that Kubernetes makes from a Service called qring-… are passed over. */
+QR_MUST_CHECK enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environment,
+                                                   char **ret_unknown, size_t max_unknown,
                                                    size_t *ret_n_unknown, struct qr_err *err);
 /* The job file's `worker` object; NULL is fine. */
-QR_MUST_CHECK enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker,
+                                           struct qr_err *err);
 /* What only makes sense together (weights and its bucket). */
 QR_MUST_CHECK enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err);
 
@@ -96,9 +108,11 @@ int qr_settings_arity(const char *name);
 /* "auto|portable|avx2": the values that a setting may have; NULL where they are not so few. name
  * without dashes. Static; one thread. */
 const char *qr_settings_choices(const char *name);
-/* The i-th name ("data-port"), NULL at the end; hidden ones are left out. For completion and nearest names. */
+/* The i-th name ("data-port"), NULL at the end; hidden ones are left out. For completion and
+ * nearest names. */
 const char *qr_settings_name(size_t i);
 /* Sets one value as a flag does ("threads", "2"). */
-QR_MUST_CHECK enum qr_code qr_settings_set(struct qr_settings *s, const char *name, const char *value, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_settings_set(struct qr_settings *s, const char *name,
+                                           const char *value, struct qr_err *err);
 
 #endif

@@ -23,7 +23,7 @@ static struct qr_publisher *publisher;
 /* The end, once it is decided. Nobody waits who holds its lock. */
 static struct {
     pthread_mutex_t lock;
-    bool is, asked;   /* asked: the watchdog is that of a request */
+    bool is, asked; /* asked: the watchdog is that of a request */
     int code;
     int64_t asked_ns; /* for the part that is under way, when asked to stop */
 } end = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -40,7 +40,8 @@ static sigset_t stop_signals(void) {
 static bool waited(int ms) {
     const struct timespec look = {.tv_nsec = ms * QR_MS};
     sigset_t set = stop_signals();
-    bool came = sigtimedwait(&set, NULL, &look) > 0; /* interrupted by the watchdog's ticks: a short wait, so more of them */
+    /* interrupted by the watchdog's ticks: a short wait, so more of them */
+    bool came = sigtimedwait(&set, NULL, &look) > 0;
     qr_awake_pulse();
     return came;
 }
@@ -70,10 +71,12 @@ static void ask(void) {
     watch_stopping(QR_STOP_BOUND_NS + QR_STOP_PUBLISH_NS + QR_STOP_ASK_NS);
 }
 
-/* Until the process has begun to end by itself, a second signal has come, or the time is over. True: the second signal. */
+/* Until the process has begun to end by itself, a second signal has come, or the time is over.
+ * True: the second signal. */
 static bool asked_twice(void) {
     int64_t began_ns = qr_now_ns(&qr_clock_awake);
-    while (!is_ending() && qr_now_ns(&qr_clock_awake) - began_ns < (atomic_load(&hurry) ? QR_STOP_HURRY_NS : QR_STOP_BOUND_NS))
+    while (!is_ending() && qr_now_ns(&qr_clock_awake) - began_ns <
+                               (atomic_load(&hurry) ? QR_STOP_HURRY_NS : QR_STOP_BOUND_NS))
         if (waited(LOOK_MS)) return true;
     return false;
 }
@@ -110,7 +113,8 @@ enum qr_code qr_stop_start(struct qr_err *err) {
     qr_awake_pulse();
     int sys = pthread_create(&thread, NULL, wait_for_signals, NULL);
     if (sys) {
-        pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* the main thread takes them then, as they come */
+        /* the main thread takes them then, as they come */
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
         return qr_fail_errno(err, sys, "start the thread for signals");
     }
     pthread_detach(thread);

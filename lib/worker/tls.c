@@ -6,7 +6,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-struct paths { char *certificate, *key, *ca; };
+struct paths {
+    char *certificate, *key, *ca;
+};
 
 static void paths_fini(struct paths *p) {
     free(p->certificate);
@@ -18,7 +20,9 @@ static char *path_of(const char *given, const char *dir, const char *name) {
     return given ? qr_xstrdup(given) : dir ? qr_path_join(dir, name) : NULL;
 }
 
-bool qr_tls_given(const struct qr_settings *s) { return s->tls_dir || s->tls_cert || s->tls_key || s->tls_ca; }
+bool qr_tls_given(const struct qr_settings *s) {
+    return s->tls_dir || s->tls_cert || s->tls_key || s->tls_ca;
+}
 
 static enum qr_code find(const struct qr_settings *s, struct paths *ret, struct qr_err *err) {
     ret->certificate = path_of(s->tls_cert, s->tls_dir, "tls.crt");
@@ -26,10 +30,14 @@ static enum qr_code find(const struct qr_settings *s, struct paths *ret, struct 
     ret->ca = path_of(s->tls_ca, s->tls_dir, "ca.crt");
     const char *missing = !ret->certificate ? "cert" : !ret->key ? "key" : !ret->ca ? "ca" : NULL;
     if (!missing) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "--tls-%s is missing: give --tls-dir, or all of --tls-cert, --tls-key and --tls-ca", missing);
+    return qr_fail(
+        err, QR_INVALID_ARGUMENT,
+        "--tls-%s is missing: give --tls-dir, or all of --tls-cert, --tls-key and --tls-ca",
+        missing);
 }
 
-static enum qr_code check(const struct qr_settings *s, const struct qr_clock *wall, struct qr_certificate_own *ret, struct qr_err *err) {
+static enum qr_code check(const struct qr_settings *s, const struct qr_clock *wall,
+                          struct qr_certificate_own *ret, struct qr_err *err) {
     struct paths p;
     enum qr_code code = find(s, &p, err);
     const struct qr_certificate_files files = {p.certificate, p.key, p.ca};
@@ -38,13 +46,19 @@ static enum qr_code check(const struct qr_settings *s, const struct qr_clock *wa
     return code;
 }
 
-enum qr_code qr_tls_check(const struct qr_settings *s, struct qr_certificate_own *ret, struct qr_err *err) { return check(s, &qr_clock_wall, ret, err); }
+enum qr_code qr_tls_check(const struct qr_settings *s, struct qr_certificate_own *ret,
+                          struct qr_err *err) {
+    return check(s, &qr_clock_wall, ret, err);
+}
 
-enum qr_code qr_tls_await(const struct qr_settings *s, const struct qr_clock *wall, void (*sleep_ns)(int64_t ns), const struct qr_log *log,
+enum qr_code qr_tls_await(const struct qr_settings *s, const struct qr_clock *wall,
+                          void (*sleep_ns)(int64_t ns), const struct qr_log *log,
                           struct qr_certificate_own *ret, struct qr_err *err) {
     enum qr_code code = check(s, wall, ret, err);
-    if (code == QR_UNAVAILABLE) qr_warn(log, "worker", "%s; waiting up to a minute for it", err->msg);
-    for (int64_t waited_ns = 0; code == QR_UNAVAILABLE && waited_ns < QR_TLS_BEGIN_NS; waited_ns += QR_SECOND) {
+    if (code == QR_UNAVAILABLE)
+        qr_warn(log, "worker", "%s; waiting up to a minute for it", err->msg);
+    for (int64_t waited_ns = 0; code == QR_UNAVAILABLE && waited_ns < QR_TLS_BEGIN_NS;
+         waited_ns += QR_SECOND) {
         sleep_ns(QR_SECOND);
         code = check(s, wall, ret, err);
     }
@@ -59,12 +73,15 @@ static void say(const struct qr_certificate_own *own, const struct qr_log *log) 
     if (gmtime_r(&end, &tm)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm);
     qr_info(log, "worker", "TLS between workers: as %s, until %s", own->identity.text, date);
     if (left_s < 86400)
-        qr_warn(log, "worker", "the certificate ends in %.1f hours: connections that stand stay, new ones fail from then on; new files "
-                               "are taken as they come",
+        qr_warn(log, "worker",
+                "the certificate ends in %.1f hours: connections that stand stay, new ones fail "
+                "from then on; new files "
+                "are taken as they come",
                 (double)left_s / 3600);
 }
 
-enum qr_code qr_tls_open(const struct qr_settings *s, const struct qr_log *log, struct qr_link_tls **ret, struct qr_err *err) {
+enum qr_code qr_tls_open(const struct qr_settings *s, const struct qr_log *log,
+                         struct qr_link_tls **ret, struct qr_err *err) {
     struct qr_certificate_own own;
     struct paths p;
     *ret = NULL;
@@ -73,7 +90,10 @@ enum qr_code qr_tls_open(const struct qr_settings *s, const struct qr_log *log, 
     if (code != QR_OK) return code;
     code = find(s, &p, err);
     const struct qr_link_tls_options opt = {
-        .files = {p.certificate, p.key, p.ca}, .clock = &qr_clock_monotonic, .wall = &qr_clock_wall, .log = log,
+        .files = {p.certificate, p.key, p.ca},
+        .clock = &qr_clock_monotonic,
+        .wall = &qr_clock_wall,
+        .log = log,
     };
     if (code == QR_OK) code = qr_link_tls_new(&opt, ret, err);
     if (code == QR_OK) say(qr_link_tls_own(*ret), log);

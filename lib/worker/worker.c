@@ -41,11 +41,11 @@ struct worker {
     struct qr_pool *pool;
     struct qr_http *http;
     struct qr_publisher *publisher;
-    struct qr_start start;   /* what a checkpoint had */
-    int64_t looked_ns;       /* when it was looked for last */
-    bool ended;              /* the last look found the end of the run */
+    struct qr_start start; /* what a checkpoint had */
+    int64_t looked_ns;     /* when it was looked for last */
+    bool ended;            /* the last look found the end of the run */
     int64_t began_ns;
-    bool local; /* every peer is on this machine */
+    bool local;                 /* every peer is on this machine */
     bool has_outputs, finished; /* finished: exit 0 without training */
     bool told_end;              /* the others know how this ends */
 };
@@ -54,25 +54,31 @@ static const char help_head[] =
     "qringd - one worker of a training job\n"
     "\n"
     "Examples:\n"
-    "  qringd                                          # the tutorial's model, alone, into out/qcnn\n"
+    "  qringd                                          # the tutorial's model, alone, into "
+    "out/qcnn\n"
     "  qringd job.json --out /results --threads 4      # one worker, one job\n"
-    "  TF_CONFIG='{\"cluster\": ...}' qringd job.json    # in a TFJob: peers and index from TF_CONFIG\n"
-    "  QRING_PEER_TEMPLATE='job-{i}.svc:2222' QRING_REPLICAS=3 qringd gs://bucket/job.json   # in an Indexed Job\n"
+    "  TF_CONFIG='{\"cluster\": ...}' qringd job.json    # in a TFJob: peers and index from "
+    "TF_CONFIG\n"
+    "  QRING_PEER_TEMPLATE='job-{i}.svc:2222' QRING_REPLICAS=3 qringd gs://bucket/job.json   # in "
+    "an Indexed Job\n"
     "  qringd --print-identity                         # who does it believe it is?\n"
     "\n"
     "Usage: qringd [JOB] [FLAGS]\n"
-    "  JOB is a path or URL of a job file (also QRING_JOB); without it the built-in tutorial runs.\n"
-    "  --a-b VALUE may also be --a-b=VALUE, the variable QRING_A_B, or \"a_b\" in the job file's \"worker\" object; the flag wins, then the\n"
+    "  JOB is a path or URL of a job file (also QRING_JOB); without it the built-in tutorial "
+    "runs.\n"
+    "  --a-b VALUE may also be --a-b=VALUE, the variable QRING_A_B, or \"a_b\" in the job file's "
+    "\"worker\" object; the flag wins, then the\n"
     "  variable, then the job file.\n"
     "\n"
     "Flags:\n";
-static const char help_tail[] =
-    "\n"
-    "Exit codes: 0 done, 2 usage or job file, 3 refused by the job's leader, 4 bad data, 138 please retry, 143 after SIGTERM.\n";
+static const char help_tail[] = "\n"
+                                "Exit codes: 0 done, 2 usage or job file, 3 refused by the job's "
+                                "leader, 4 bad data, 138 please retry, 143 after SIGTERM.\n";
 
 static struct qr_log make_log(const struct qr_settings *s) {
     enum qr_log_level level = QR_LOG_INFO;
-    bool text = strcmp(s->log_format, "auto") == 0 ? isatty(STDERR_FILENO) : strcmp(s->log_format, "text") == 0;
+    bool text = strcmp(s->log_format, "auto") == 0 ? isatty(STDERR_FILENO)
+                                                   : strcmp(s->log_format, "text") == 0;
     for (int i = 0; qr_log_level_names[i]; i++)
         if (strcmp(s->log_level, qr_log_level_names[i]) == 0) level = (enum qr_log_level)i;
     return qr_last_error_keep(qr_log_stderr(level, text ? QR_LOG_TEXT : QR_LOG_JSON));
@@ -80,13 +86,15 @@ static struct qr_log make_log(const struct qr_settings *s) {
 
 /* ---- settings, job, identity ---- */
 
-static enum qr_code read_settings(struct worker *w, int argc, char *const *argv, char *const *environment, struct qr_err *err) {
+static enum qr_code read_settings(struct worker *w, int argc, char *const *argv,
+                                  char *const *environment, struct qr_err *err) {
     struct qr_settings *s = &w->settings;
     char *unknown[MAX_UNKNOWN];
     size_t n_unknown = 0;
     enum qr_code code = qr_settings_flags(s, argc, argv, err);
     if (code == QR_OK && (s->help || s->version || s->print_settings)) return QR_OK;
-    if (code == QR_OK) code = qr_settings_environment(s, environment, unknown, MAX_UNKNOWN, &n_unknown, err);
+    if (code == QR_OK)
+        code = qr_settings_environment(s, environment, unknown, MAX_UNKNOWN, &n_unknown, err);
     w->log = make_log(s);
     for (size_t i = 0; i < n_unknown; i++) {
         if (code == QR_OK && !s->print_identity) qr_warn(&w->log, "worker", "%s", unknown[i]);
@@ -111,7 +119,8 @@ static bool print_texts(const struct qr_settings *s) {
         qr_settings_help(&text);
         qr_buf_puts(&text, help_tail);
     } else if (s->version) {
-        qr_buf_printf(&text, "qringd %s (arithmetic %s, %s)\n", QR_VERSION, qr_contract_name(QR_SINGLE), qr_contract_name(QR_DOUBLE));
+        qr_buf_printf(&text, "qringd %s (arithmetic %s, %s)\n", QR_VERSION,
+                      qr_contract_name(QR_SINGLE), qr_contract_name(QR_DOUBLE));
     } else if (s->print_settings) {
         qr_settings_markdown(&text);
     }
@@ -133,13 +142,18 @@ static void print_identity(const struct worker *w) {
 static enum qr_code check_role(struct worker *w, struct qr_err *err) {
     const struct qr_identity *id = &w->identity;
     char index[32] = "";
-    if (id->index >= 0 && id->role != QR_ROLE_SINGLE) snprintf(index, sizeof index, ", index %d", id->index);
-    qr_info(&w->log, "worker", "I am %s %s%s%s%s (%s: %s)", id->role == QR_ROLE_EVALUATOR ? "an" : "a",
+    if (id->index >= 0 && id->role != QR_ROLE_SINGLE)
+        snprintf(index, sizeof index, ", index %d", id->index);
+    qr_info(&w->log, "worker", "I am %s %s%s%s%s (%s: %s)",
+            id->role == QR_ROLE_EVALUATOR ? "an" : "a",
             id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
-            id->address ? ", at " : "", id->address ? id->address : "", qr_identity_source_name(id->source), id->why);
+            id->address ? ", at " : "", id->address ? id->address : "",
+            qr_identity_source_name(id->source), id->why);
     if (qr_ring_role(id, err) != QR_OK) return err->code;
     if (id->role != QR_ROLE_EVALUATOR) return QR_OK;
-    qr_info(&w->log, "worker", "an evaluator has no work here: the workers evaluate after each epoch themselves. Exiting with 0");
+    qr_info(&w->log, "worker",
+            "an evaluator has no work here: the workers evaluate after each epoch themselves. "
+            "Exiting with 0");
     w->finished = true;
     return QR_OK;
 }
@@ -148,10 +162,16 @@ static void warn_of_settings(const struct worker *w) {
     const struct qr_settings *s = &w->settings;
     qr_settings_log(s, &w->log);
     if (qr_last_words_refused())
-        qr_warn(&w->log, "worker", "worker.termination_log: %s is not overwritten by the word of a job file, unless it is an empty ordinary file; "
-                                   "the reason for the end goes to this log alone (--termination-log is your own word)", s->termination_log);
+        qr_warn(
+            &w->log, "worker",
+            "worker.termination_log: %s is not overwritten by the word of a job file, unless it is "
+            "an empty ordinary file; "
+            "the reason for the end goes to this log alone (--termination-log is your own word)",
+            s->termination_log);
     if (s->profiler_port > 0)
-        qr_warn(&w->log, "worker", "--profiler-port is accepted, but this program has no profiler: nothing is bound to port %lld",
+        qr_warn(&w->log, "worker",
+                "--profiler-port is accepted, but this program has no profiler: nothing is bound "
+                "to port %lld",
                 (long long)s->profiler_port);
 }
 
@@ -166,30 +186,44 @@ static enum qr_code choose_address(struct worker *w, struct qr_err *err) {
     qr_auto(qr_free_p) char *own = NULL;
     if (qr_ring_network(s, id, &local, err) != QR_OK) return err->code;
     w->local = local;
-    if (!qr_address_split(id->address, 2222, &own, &unused)) return qr_fail(err, QR_INTERNAL, "own address %s", id->address);
+    if (!qr_address_split(id->address, 2222, &own, &unused))
+        return qr_fail(err, QR_INTERNAL, "own address %s", id->address);
     if ((code = qr_tls_open(s, &w->log, &w->tls, err)) != QR_OK) return code;
     if (!local && !w->tls)
-        qr_warn(&w->log, "worker", "--plaintext: gradients and weights travel between the workers unencrypted and unauthenticated");
+        qr_warn(&w->log, "worker",
+                "--plaintext: gradients and weights travel between the workers unencrypted and "
+                "unauthenticated");
     const char *host = s->bind ? s->bind : local ? own : strchr(own, ':') ? "::" : "0.0.0.0";
     w->listen = qr_address_join(host, s->port >= 0 ? (unsigned)s->port : id->port);
     return QR_OK;
 }
 
-/* A forerunner may have the port a little longer: it is on its way out, or was stopped and is about to be killed. */
-static enum qr_code await_port(struct worker *w, enum qr_code (*open)(struct worker *w, struct qr_err *err), struct qr_err *err) {
+/* A forerunner may have the port a little longer: it is on its way out, or was stopped and is about
+ * to be killed. */
+static enum qr_code await_port(struct worker *w,
+                               enum qr_code (*open)(struct worker *w, struct qr_err *err),
+                               struct qr_err *err) {
     enum qr_code code = open(w, err);
     if (code != QR_ALREADY_EXISTS) return code;
-    qr_info(&w->log, "worker", "%s. Trying again for %lld s", err->msg, (long long)(QR_PORT_WAIT_NS / QR_SECOND));
-    for (int64_t waited_ns = 0; code == QR_ALREADY_EXISTS && waited_ns < QR_PORT_WAIT_NS && !qr_stop_requested(); waited_ns += port_again_ns) {
+    qr_info(&w->log, "worker", "%s. Trying again for %lld s", err->msg,
+            (long long)(QR_PORT_WAIT_NS / QR_SECOND));
+    for (int64_t waited_ns = 0;
+         code == QR_ALREADY_EXISTS && waited_ns < QR_PORT_WAIT_NS && !qr_stop_requested();
+         waited_ns += port_again_ns) {
         qr_sleep_ns(port_again_ns);
         code = open(w, err);
     }
-    return code == QR_ALREADY_EXISTS && qr_stop_requested() ? qr_fail(err, QR_CANCELLED, "asked to stop while a port was in use") : code;
+    return code == QR_ALREADY_EXISTS && qr_stop_requested()
+               ? qr_fail(err, QR_CANCELLED, "asked to stop while a port was in use")
+               : code;
 }
 
 /* gRPC may wait for a thread that it does not get. */
-static enum qr_code open_links(struct worker *w, const struct qr_group_options *opt, unsigned *ret_port, struct qr_err *err) {
-    qr_stop_within(QR_OPEN_BOUND_NS, qr_exit_code(QR_UNAVAILABLE), "while the ports for peers were opened: are there threads left (ulimit -u, the pod's pids)?");
+static enum qr_code open_links(struct worker *w, const struct qr_group_options *opt,
+                               unsigned *ret_port, struct qr_err *err) {
+    qr_stop_within(QR_OPEN_BOUND_NS, qr_exit_code(QR_UNAVAILABLE),
+                   "while the ports for peers were opened: are there threads left (ulimit -u, the "
+                   "pod's pids)?");
     enum qr_code code = qr_group_open(opt, &w->group, ret_port, err);
     qr_stop_within(0, 0, NULL);
     return code;
@@ -199,8 +233,11 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     const struct qr_identity *id = &w->identity;
     free(w->places); /* of a try before */
-    w->places = qr_xasprintf("%s\n%s\n%s", w->outputs.dir, w->outputs.weights_url, w->outputs.checkpoints_url ? w->outputs.checkpoints_url : "none");
-    int64_t form_ns = s->form_timeout_ns >= 0 ? s->form_timeout_ns : id->count_known ? s->start_timeout_ns : 10 * QR_SECOND;
+    w->places = qr_xasprintf("%s\n%s\n%s", w->outputs.dir, w->outputs.weights_url,
+                             w->outputs.checkpoints_url ? w->outputs.checkpoints_url : "none");
+    int64_t form_ns = s->form_timeout_ns >= 0 ? s->form_timeout_ns
+                      : id->count_known       ? s->start_timeout_ns
+                                              : 10 * QR_SECOND;
     bool solo = id->role == QR_ROLE_SINGLE;
     unsigned port = 0;
     enum qr_code code = QR_OK;
@@ -209,12 +246,24 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
     for (size_t i = 0; i < w->canonical.n; i++)
         w->fields[i] = (struct qr_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
     struct qr_group_options opt = {
-        .run = w->job->name, .fields = w->fields, .n_fields = w->canonical.n, .index = (uint32_t)id->index, .n_peers = id->n_peers,
-        .peers = (const char *const *)id->peers, .count_known = id->count_known,
+        .run = w->job->name,
+        .fields = w->fields,
+        .n_fields = w->canonical.n,
+        .index = (uint32_t)id->index,
+        .n_peers = id->n_peers,
+        .peers = (const char *const *)id->peers,
+        .count_known = id->count_known,
         .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
-        .listen_address = w->listen, .data_port = (unsigned)s->data_port, .form_timeout_ns = form_ns,
-        .allreduce = qr_ring_allreduce(s), .places = w->places, .echo = true, .tls = w->tls, .clock = &qr_clock_monotonic,
-        .awake = &qr_clock_awake, .log = &w->log,
+        .listen_address = w->listen,
+        .data_port = (unsigned)s->data_port,
+        .form_timeout_ns = form_ns,
+        .allreduce = qr_ring_allreduce(s),
+        .places = w->places,
+        .echo = true,
+        .tls = w->tls,
+        .clock = &qr_clock_monotonic,
+        .awake = &qr_clock_awake,
+        .log = &w->log,
     };
     memcpy(opt.job_hash, w->canonical.hash, sizeof opt.job_hash);
     if (solo) {
@@ -222,8 +271,8 @@ static enum qr_code open_group(struct worker *w, struct qr_err *err) {
         qr_info(&w->log, "worker", "working alone: no ports are bound");
     } else {
         if ((code = open_links(w, &opt, &port, err)) != QR_OK) return code;
-        qr_info(&w->log, "worker", "listening on %s (control port %u, data port %lld%s)", w->listen, port, (long long)s->data_port,
-                s->data_port ? "" : ": any");
+        qr_info(&w->log, "worker", "listening on %s (control port %u, data port %lld%s)", w->listen,
+                port, (long long)s->data_port, s->data_port ? "" : ": any");
         qr_outputs_say_listening(&w->outputs, port);
     }
     qr_stop_watch(w->group);
@@ -238,15 +287,20 @@ static enum qr_code open_http(struct worker *w, struct qr_err *err) {
     if (s->http_port <= 0) return QR_OK;
     enum qr_code code = qr_isa_parse(s->isa, &isa, err);
     const struct qr_http_options opt = {
-        .bind = s->http_bind ? s->http_bind : w->local ? "127.0.0.1" : NULL, .port = (unsigned)s->http_port, .began_ns = w->began_ns,
-        .build = {QR_VERSION, qr_contract_name(w->job->precision), qr_isa_name(isa)}, .clock = &qr_clock_monotonic,
+        .bind = s->http_bind ? s->http_bind
+                : w->local   ? "127.0.0.1"
+                             : NULL,
+        .port = (unsigned)s->http_port,
+        .began_ns = w->began_ns,
+        .build = {QR_VERSION, qr_contract_name(w->job->precision), qr_isa_name(isa)},
+        .clock = &qr_clock_monotonic,
     };
     if (code == QR_OK) code = qr_http_open(&opt, &w->http, &port, err);
     if (code != QR_OK) return code;
     qr_http_ready(w->http, true);
     qr_http_watch(w->http, QR_HTTP_CONTROL, w->identity.role != QR_ROLE_SINGLE);
-    qr_info(&w->log, "worker", "probes and metrics on port %u%s%s: /healthz, /readyz, /metrics", port, opt.bind ? " of " : "",
-            opt.bind ? opt.bind : "");
+    qr_info(&w->log, "worker", "probes and metrics on port %u%s%s: /healthz, /readyz, /metrics",
+            port, opt.bind ? " of " : "", opt.bind ? opt.bind : "");
     return QR_OK;
 }
 
@@ -256,16 +310,19 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     const char *doubt = qr_job_doubt(w->job);
     if (doubt) qr_warn(&w->log, "worker", "%s", doubt);
-    enum qr_code code = qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
+    enum qr_code code =
+        qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
     if (code == QR_OK) code = qr_workload_trainable(&w->load, err);
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
-    if (code == QR_OK && s->lock_fd < 0) code = qr_outputs_lock(&w->outputs, w->job->name, &w->identity, err);
+    if (code == QR_OK && s->lock_fd < 0)
+        code = qr_outputs_lock(&w->outputs, w->job->name, &w->identity, err);
     if (code != QR_OK) return code;
-    qr_job_canonical(w->job, &w->load.data, w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
-    qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u thread%s", w->job->name,
-            w->canonical.hex,
-            w->load.data.n_samples, w->load.data.n_train, qr_model_n_params(w->load.model), w->load.n_threads,
-            w->load.n_threads == 1 ? "" : "s");
+    qr_job_canonical(w->job, &w->load.data,
+                     w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
+    qr_info(&w->log, "worker",
+            "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u thread%s",
+            w->job->name, w->canonical.hex, w->load.data.n_samples, w->load.data.n_train,
+            qr_model_n_params(w->load.model), w->load.n_threads, w->load.n_threads == 1 ? "" : "s");
     return QR_OK;
 }
 
@@ -288,7 +345,8 @@ static void say_trained(const struct worker *w, const struct qr_state *s, const 
     qr_state_digest(s, &scratch, digest);
     qr_hex(digest, sizeof digest, hex);
     qr_buf_free(&scratch);
-    qr_info(&w->log, "worker", "already trained: %llu steps, %llu epochs (%s), state_digest %s; --fresh trains again",
+    qr_info(&w->log, "worker",
+            "already trained: %llu steps, %llu epochs (%s), state_digest %s; --fresh trains again",
             (unsigned long long)s->step, (unsigned long long)s->epoch, url, hex);
 }
 
@@ -308,16 +366,19 @@ static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     struct qr_start *start = &w->start;
     if (!url) return QR_OK;
     bool solo = w->identity.role == QR_ROLE_SINGLE;
-    if (w->settings.fresh) return solo ? qr_place_forget(url, err) : QR_OK; /* a ring may be at work: anew() */
+    /* a ring may be at work: anew() */
+    if (w->settings.fresh) return solo ? qr_place_forget(url, err) : QR_OK;
     enum qr_code code = look(w, start, err);
     if (code == QR_OK && solo) code = qr_place_within(url, &w->load, epochs_of(w), start, err);
     w->finished = w->ended;
     if (start->found == QR_FOUND_BEYOND && !solo)
-        qr_warn(&w->log, "worker", "the checkpoint of step %llu lies beyond %llu epochs (%s): this worker looks for a ring that trains more",
+        qr_warn(&w->log, "worker",
+                "the checkpoint of step %llu lies beyond %llu epochs (%s): this worker looks for a "
+                "ring that trains more",
                 (unsigned long long)start->state.step, (unsigned long long)epochs_of(w), url);
     if (start->found == QR_FOUND_STATE)
-        qr_info(&w->log, "worker", "goes on from step %llu, %llu epochs finished (%s)", (unsigned long long)start->state.step,
-                (unsigned long long)start->state.epoch, url);
+        qr_info(&w->log, "worker", "goes on from step %llu, %llu epochs finished (%s)",
+                (unsigned long long)start->state.step, (unsigned long long)start->state.epoch, url);
     return code;
 }
 
@@ -326,9 +387,12 @@ static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, str
     struct worker *w = ctx;
     struct qr_start start = {0};
     *ret_found = w->ended = false;
-    if (!w->outputs.checkpoints_url || qr_now_ns(&qr_clock_monotonic) - w->looked_ns < look_again_ns) return QR_OK;
+    if (!w->outputs.checkpoints_url ||
+        qr_now_ns(&qr_clock_monotonic) - w->looked_ns < look_again_ns)
+        return QR_OK;
     enum qr_code code = look(w, &start, err);
-    if (code == QR_OK) code = qr_place_within(w->outputs.checkpoints_url, &w->load, epochs_of(w), &start, err);
+    if (code == QR_OK)
+        code = qr_place_within(w->outputs.checkpoints_url, &w->load, epochs_of(w), &start, err);
     *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;
     if (*ret_found) qr_state_copy(ret, &start.state);
     qr_start_fini(&start);
@@ -345,16 +409,25 @@ static enum qr_code anew(void *ctx, struct qr_err *err) {
 
 /* The state to go on from, or NULL. */
 static const struct qr_state *resumed(const struct worker *w) {
-    return w->start.found == QR_FOUND_STATE || w->start.found == QR_FOUND_BEYOND ? &w->start.state : NULL;
+    return w->start.found == QR_FOUND_STATE || w->start.found == QR_FOUND_BEYOND ? &w->start.state
+                                                                                 : NULL;
 }
 
 static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
     if (!w->outputs.checkpoints_url) return QR_OK;
     qr_auto(qr_free_p) char *steps = qr_path_join(w->outputs.dir, "steps.jsonl");
     const struct qr_publisher_options opt = {
-        .url = w->outputs.checkpoints_url, .log_path = steps, .job = w->job, .model = w->load.model, .job_hash = w->canonical.hex,
-        .begin = resumed(w), .every_ns = w->settings.checkpoint_interval_ns, .every_steps = (uint64_t)w->settings.checkpoint_steps,
-        .epochs = epochs_of(w), .clock = &qr_clock_awake, .log = &w->log,
+        .url = w->outputs.checkpoints_url,
+        .log_path = steps,
+        .job = w->job,
+        .model = w->load.model,
+        .job_hash = w->canonical.hex,
+        .begin = resumed(w),
+        .every_ns = w->settings.checkpoint_interval_ns,
+        .every_steps = (uint64_t)w->settings.checkpoint_steps,
+        .epochs = epochs_of(w),
+        .clock = &qr_clock_awake,
+        .log = &w->log,
     };
     enum qr_code code = qr_publisher_new(&opt, &w->publisher, err);
     w->outputs.publisher = w->publisher;
@@ -372,14 +445,15 @@ static bool others_ended(struct worker *w) {
     return yes;
 }
 
-/* Whoever ends early leaves its newest committed state behind, and may learn that the others have ended; when nothing can be published where the ring
- * publishes, all end for the same reason. */
+/* Whoever ends early leaves its newest committed state behind, and may learn that the others have
+ * ended; when nothing can be published where the ring publishes, all end for the same reason. */
 static enum qr_code leave_state(struct worker *w, enum qr_code code, const struct qr_err *err) {
     struct qr_err told;
     if (!qr_publisher_refused(w->publisher)) {
         qr_publisher_hurry(w->publisher);
         qr_publisher_await(w->publisher, QR_STOP_PUBLISH_NS);
-    } else if (!w->told_end && w->outputs.leader && qr_group_leads_for_all(w->group) && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK) {
+    } else if (!w->told_end && w->outputs.leader && qr_group_leads_for_all(w->group) &&
+               qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK) {
         qr_debug(&w->log, "worker", "%s", told.msg);
     }
     if (qr_exit_code(code) != 138 || !others_ended(w)) return code;
@@ -393,20 +467,25 @@ static enum qr_code leave_state(struct worker *w, enum qr_code code, const struc
 static const int64_t written_within_ns = 1900 * QR_SECOND;
 
 /* All members end together: the leader once everything is written, the others when it says so. */
-static enum qr_code finish(void *ctx, const struct qr_group_view *view, const struct qr_train_result *result, struct qr_err *err) {
+static enum qr_code finish(void *ctx, const struct qr_group_view *view,
+                           const struct qr_train_result *result, struct qr_err *err) {
     struct worker *w = ctx;
     enum qr_code wrote = QR_OK;
     struct qr_err done_err = {0};
     qr_stop_hurry(false);
     if (view->rank == 0) {
         double seconds = (double)(qr_now_ns(&qr_clock_monotonic) - w->began_ns) / 1e9;
-        wrote = qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, view->n_members, seconds, err);
-        if (wrote != QR_OK && !qr_group_leads_for_all(w->group)) return wrote; /* who leads next has places of its own */
+        wrote = qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, view->n_members,
+                                 seconds, err);
+        /* who leads next has places of its own */
+        if (wrote != QR_OK && !qr_group_leads_for_all(w->group)) return wrote;
     }
-    enum qr_code done = qr_group_done(w->group, wrote == QR_OK ? NULL : err, written_within_ns, &done_err);
+    enum qr_code done =
+        qr_group_done(w->group, wrote == QR_OK ? NULL : err, written_within_ns, &done_err);
     w->told_end = done != QR_ABORTED;
     if (wrote != QR_OK) return wrote;
-    if (done != QR_OK && done != QR_ABORTED && view->rank == 0) { /* everything is written: a goodbye that is missing changes nothing */
+    /* everything is written: a goodbye that is missing changes nothing */
+    if (done != QR_OK && done != QR_ABORTED && view->rank == 0) {
         qr_warn(&w->log, "worker", "%s", done_err.msg);
         return QR_OK;
     }
@@ -419,35 +498,55 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     char host[256] = "";
     uint64_t epochs = epochs_of(w);
     gethostname(host, sizeof host - 1);
-    if (qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host, err) != QR_OK) return err->code;
+    if (qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host, err) != QR_OK)
+        return err->code;
     if (open_publisher(w, err) != QR_OK) return err->code;
     w->pool = qr_pool_new(w->load.n_threads);
     if (qr_pool_size(w->pool) < w->load.n_threads)
-        qr_warn(&w->log, "worker", "%u threads compute, not %u: the system gives no more (ulimit -u, the pod's pids, ulimit -v); the result is the same",
+        qr_warn(&w->log, "worker",
+                "%u threads compute, not %u: the system gives no more (ulimit -u, the pod's pids, "
+                "ulimit -v); the result is the same",
                 qr_pool_size(w->pool), w->load.n_threads);
     const struct qr_train_options opt = {
-        .job = w->job, .canonical = &w->canonical, .data = &w->load.data, .model = w->load.model, .initial = w->load.initial,
-        .resume = resumed(w), .epochs = epochs, .group = w->group, .pool = w->pool,
-        .clock = &qr_clock_monotonic, .log = &w->log, .observer = qr_outputs_observer(&w->outputs),
-        .reload = reload, .reload_ctx = w, .ended = ended, .anew = w->settings.fresh ? anew : NULL,
-        .finish = finish, .finish_ctx = w,
+        .job = w->job,
+        .canonical = &w->canonical,
+        .data = &w->load.data,
+        .model = w->load.model,
+        .initial = w->load.initial,
+        .resume = resumed(w),
+        .epochs = epochs,
+        .group = w->group,
+        .pool = w->pool,
+        .clock = &qr_clock_monotonic,
+        .log = &w->log,
+        .observer = qr_outputs_observer(&w->outputs),
+        .reload = reload,
+        .reload_ctx = w,
+        .ended = ended,
+        .anew = w->settings.fresh ? anew : NULL,
+        .finish = finish,
+        .finish_ctx = w,
     };
     qr_http_watch(w->http, QR_HTTP_TRAINING, true);
     enum qr_code code = qr_train_run(&opt, &result, err);
     qr_stop_hurry(false);
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
-    qr_debug(&w->log, "worker", "computed %lld micro-batches", (long long)qr_counter_value(QR_MICRO_BATCHES));
+    qr_debug(&w->log, "worker", "computed %lld micro-batches",
+             (long long)qr_counter_value(QR_MICRO_BATCHES));
     if (code != QR_OK) code = leave_state(w, code, err);
-    if (code == QR_OK && result.by_others) qr_info(&w->log, "worker", "the others have ended the run, and everything is written");
+    if (code == QR_OK && result.by_others)
+        qr_info(&w->log, "worker", "the others have ended the run, and everything is written");
     free(result.params);
     return code;
 }
 
-static enum qr_code run(struct worker *w, int argc, char *const *argv, char *const *environment, struct qr_err *err) {
+static enum qr_code run(struct worker *w, int argc, char *const *argv, char *const *environment,
+                        struct qr_err *err) {
     enum qr_code code = read_settings(w, argc, argv, environment, err);
     if (code != QR_OK) return code;
     if (print_texts(&w->settings)) return w->finished = true, QR_OK;
-    if ((code = qr_ring_identity(&w->settings, environment, &w->identity, err)) != QR_OK) return code;
+    if ((code = qr_ring_identity(&w->settings, environment, &w->identity, err)) != QR_OK)
+        return code;
     if (w->settings.print_identity) {
         print_identity(w);
         w->finished = true;
@@ -461,7 +560,8 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     if (w->identity.role != QR_ROLE_SINGLE && (code = choose_address(w, err)) != QR_OK) return code;
     if ((code = prepare(w, err)) != QR_OK) return code;
     if ((code = begin_from(w, err)) != QR_OK || w->finished) return code;
-    if (qr_stop_requested()) return qr_fail(err, QR_CANCELLED, "asked to stop before training began");
+    if (qr_stop_requested())
+        return qr_fail(err, QR_CANCELLED, "asked to stop before training began");
     if ((code = await_port(w, open_group, err)) != QR_OK) return code;
     if ((code = await_port(w, open_http, err)) != QR_OK) return code;
     return train(w, err);
@@ -469,18 +569,21 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
 
 /* ---- the end ---- */
 
-/* Its parts, and how long each may take; asked: after SIGTERM. What is beyond that is a library's, and left behind (worker/stop.h). */
+/* Its parts, and how long each may take; asked: after SIGTERM. What is beyond that is a library's,
+ * and left behind (worker/stop.h). */
 enum { LAST_WORDS, PUBLISHER, GROUP, OUTPUTS, REST };
 static const struct qr_stop_part parts[] = {
     [LAST_WORDS] = {2 * QR_SECOND, QR_SECOND, "while the last words were written"},
-    [PUBLISHER] = {QR_PUBLISHER_CLOSE_NS + QR_SECOND / 2, QR_PUBLISHER_CLOSE_NS + QR_SECOND / 4, "while the checkpoints were closed"},
+    [PUBLISHER] = {QR_PUBLISHER_CLOSE_NS + QR_SECOND / 2, QR_PUBLISHER_CLOSE_NS + QR_SECOND / 4,
+                   "while the checkpoints were closed"},
     [GROUP] = {3 * QR_SECOND, QR_SECOND, "while the connections were closed"},
     [OUTPUTS] = {QR_OUTPUTS_CLOSE_NS, QR_OUTPUTS_CLOSE_ASKED_NS, "while the outputs were closed"},
     [REST] = {2 * QR_SECOND, QR_SECOND / 2, "while everything was tidied up"},
 };
 
 static int exit_code_of(const struct worker *w, enum qr_code code, bool *ret_asked) {
-    *ret_asked = code != QR_OK && qr_stop_requested() && (code == QR_CANCELLED || qr_exit_code(code) == 138);
+    *ret_asked =
+        code != QR_OK && qr_stop_requested() && (code == QR_CANCELLED || qr_exit_code(code) == 138);
     return *ret_asked ? (int)w->settings.exit_on_drain : qr_exit_code(code);
 }
 
@@ -520,7 +623,8 @@ static bool cleanup(struct worker *w, int exit_code) {
     qr_stop_end(exit_code, &parts[REST]);
     qr_job_canonical_fini(&w->canonical);
     qr_start_fini(&w->start);
-    if (gone) qr_workload_fini(&w->load); /* else its thread may look at the model and the job, until the process ends */
+    /* else its thread may look at the model and the job, until the process ends */
+    if (gone) qr_workload_fini(&w->load);
     qr_identity_fini(&w->identity);
     if (gone) qr_job_free(w->job);
     qr_settings_fini(&w->settings);
@@ -531,19 +635,24 @@ static bool cleanup(struct worker *w, int exit_code) {
     return ended && gone;
 }
 
-static __attribute__((noinline)) int work(int argc, char *const *argv, char *const *environment, enum qr_code code, struct qr_err *err) {
+static __attribute__((noinline)) int work(int argc, char *const *argv, char *const *environment,
+                                          enum qr_code code, struct qr_err *err) {
     struct worker w = {.began_ns = qr_now_ns(&qr_clock_monotonic)};
-    setenv("GRPC_POLL_STRATEGY", "poll", 0); /* before gRPC starts; few connections, and nothing to wake */
-    setenv("RES_OPTIONS", "timeout:1 attempts:4 retrans:1000 retry:4", 0); /* a question of DNS that was lost is asked again after 1 s, not 5: libc, c-ares */
+    /* before gRPC starts; few connections, and nothing to wake */
+    setenv("GRPC_POLL_STRATEGY", "poll", 0);
+    /* a question of DNS that was lost is asked again after 1 s, not 5: libc, c-ares */
+    setenv("RES_OPTIONS", "timeout:1 attempts:4 retrans:1000 retry:4", 0);
     if (code == QR_OK) code = qr_limits_take(err);
     if (code == QR_OK) code = qr_stop_start(err);
-    qr_stop_hurry(true); /* until there are weights to write; a bucket may hang before the first step */
+    /* until there are weights to write; a bucket may hang before the first step */
+    qr_stop_hurry(true);
     qr_store_configure(environment, qr_stop_requested, &w.log);
     qr_settings_init(&w.settings);
     w.log = make_log(&w.settings);
     if (code == QR_OK) code = run(&w, argc, argv, environment, err);
     int exit_code = conclude(&w, code, err);
-    if (!cleanup(&w, exit_code)) _exit(exit_code); /* what libraries tidy up at exit, that thread may be using */
+    /* what libraries tidy up at exit, that thread may be using */
+    if (!cleanup(&w, exit_code)) _exit(exit_code);
     return exit_code;
 }
 

@@ -1,8 +1,10 @@
 /* How long one all-reduce takes between processes on loopback. One JSON line per case.
  *
- *   bench_allreduce [--ranks N] [--schedule auto|ring|doubling|star|halving] [--tls] [BYTES...]        without arguments: a short tour
+ *   bench_allreduce [--ranks N] [--schedule auto|ring|doubling|star|halving] [--tls] [BYTES...]
+ * without arguments: a short tour
  *
- * Workers are forks; rank 0 prints. Median, low and high tenth over the repetitions of one run; the group is formed once for all sizes. */
+ * Workers are forks; rank 0 prints. Median, low and high tenth over the repetitions of one run; the
+ * group is formed once for all sizes. */
 #include <arpa/inet.h>
 #include <getopt.h>
 #include <netinet/tcp.h>
@@ -26,7 +28,9 @@ static int listener(unsigned *ret_port) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(fd, (struct sockaddr *)&a, sizeof a) != 0 || getsockname(fd, (struct sockaddr *)&a, &n) != 0 || listen(fd, 1) != 0) abort();
+    if (bind(fd, (struct sockaddr *)&a, sizeof a) != 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &n) != 0 || listen(fd, 1) != 0)
+        abort();
     *ret_port = ntohs(a.sin_port);
     return fd;
 }
@@ -36,7 +40,8 @@ static void die(const struct qr_err *err) {
     exit(1);
 }
 
-static void time_size(struct qr_group *g, uint32_t rank, uint32_t n, size_t bytes, bool tls, uint64_t *step) {
+static void time_size(struct qr_group *g, uint32_t rank, uint32_t n, size_t bytes, bool tls,
+                      uint64_t *step) {
     static int64_t ns[MOST_RUNS];
     struct qr_err err = {0};
     size_t len = bytes / sizeof(qr_fixed);
@@ -45,13 +50,15 @@ static void time_size(struct qr_group *g, uint32_t rank, uint32_t n, size_t byte
     int runs = runs_of(bytes);
     struct used before = {0};
     for (int i = -WARM_UP; i < runs; i++, (*step)++) {
-        struct qr_contribution c = {.key = {.reductions = *step}, .n_micro_batches = n, .vector = v, .n = len};
+        struct qr_contribution c = {
+            .key = {.reductions = *step}, .n_micro_batches = n, .vector = v, .n = len};
         qr_coverage_add_micro_batch(&c.coverage, &c.key, rank);
         if (i == 0) before = used_so_far();
         int64_t start = now_ns();
         if (qr_group_reduce(g, &c, sum, &err) != QR_OK) die(&err);
         if (i >= 0) ns[i] = now_ns() - start;
-        for (size_t k = 0; i == -WARM_UP && k < len; k++) QR_ASSERT(sum[k] == (qr_fixed)(n * k + n * (n - 1) / 2));
+        for (size_t k = 0; i == -WARM_UP && k < len; k++)
+            QR_ASSERT(sum[k] == (qr_fixed)(n * k + n * (n - 1) / 2));
     }
     char name[32];
     snprintf(name, sizeof name, "%s%s", qr_group_schedule_name(g, len), tls ? "+tls" : "");
@@ -65,14 +72,23 @@ static void run(uint32_t index, uint32_t n, enum qr_allreduce schedule, const st
     const char *peers[MAX_N];
     for (uint32_t i = 0; i < n; i++) peers[i] = address[i];
     struct qr_link_tls *own = tls ? tls_open(tls) : NULL;
-    struct qr_group_options o = {.run = "bench", .index = index, .n_peers = n, .peers = peers, .count_known = true, .min_workers = n,
-                                 .listen_address = address[index], .form_timeout_ns = 20 * QR_SECOND, .clock = &qr_clock_monotonic,
-                                 .allreduce = schedule, .tls = own};
+    struct qr_group_options o = {.run = "bench",
+                                 .index = index,
+                                 .n_peers = n,
+                                 .peers = peers,
+                                 .count_known = true,
+                                 .min_workers = n,
+                                 .listen_address = address[index],
+                                 .form_timeout_ns = 20 * QR_SECOND,
+                                 .clock = &qr_clock_monotonic,
+                                 .allreduce = schedule,
+                                 .tls = own};
     struct qr_err err = {0};
     struct qr_group *g;
     struct qr_group_view view;
     unsigned port;
-    if (qr_group_open(&o, &g, &port, &err) != QR_OK || qr_group_form(g, &view, &err) != QR_OK) die(&err);
+    if (qr_group_open(&o, &g, &port, &err) != QR_OK || qr_group_form(g, &view, &err) != QR_OK)
+        die(&err);
     uint64_t step = 0;
     for (size_t i = 0; i < n_sizes; i++) time_size(g, view.rank, n, sizes[i], tls != NULL, &step);
     if (qr_group_done(g, NULL, 5 * QR_SECOND, &err) != QR_OK) fprintf(stderr, "%s\n", err.msg);
@@ -95,12 +111,14 @@ static bool run_all(uint32_t n, enum qr_allreduce schedule, const struct tls_dir
             run(i, n, schedule, tls);
             exit(0);
         }
-    for (uint32_t i = 0; i < n; i++) good = waitpid(pid[i], &status, 0) == pid[i] && status == 0 && good;
+    for (uint32_t i = 0; i < n; i++)
+        good = waitpid(pid[i], &status, 0) == pid[i] && status == 0 && good;
     return good;
 }
 
 int main(int argc, char **argv) {
-    static const struct option options[] = {{"ranks", 1, NULL, 'n'}, {"schedule", 1, NULL, 's'}, {"tls", 0, NULL, 't'}, {0}};
+    static const struct option options[] = {
+        {"ranks", 1, NULL, 'n'}, {"schedule", 1, NULL, 's'}, {"tls", 0, NULL, 't'}, {0}};
     uint64_t n = 0, bytes;
     int schedule = QR_ALLREDUCE_AUTO;
     bool with_tls = false, good = true;
@@ -108,7 +126,9 @@ int main(int argc, char **argv) {
         if (c == 'n' && qr_parse_u64(optarg, &n) && n >= 2 && n <= MAX_N) continue;
         if (c == 't') with_tls = true;
         else if (c == 's') {
-            for (schedule = QR_ALLREDUCE_KINDS - 1; schedule > 0 && strcmp(qr_allreduce_names[schedule], optarg) != 0;) schedule--;
+            for (schedule = QR_ALLREDUCE_KINDS - 1;
+                 schedule > 0 && strcmp(qr_allreduce_names[schedule], optarg) != 0;)
+                schedule--;
         } else return 2;
     }
     if (optind < argc) n_sizes = 0;
@@ -120,7 +140,8 @@ int main(int argc, char **argv) {
     struct tls_dir dir = tls_dir_new();
     tls_dir_put(&dir, &set);
     if (n) good = run_all((uint32_t)n, (enum qr_allreduce)schedule, with_tls ? &dir : NULL);
-    for (uint32_t turn = 0; !n && turn < 6; turn++) /* 2 workers, 2 over TLS, 4, 4 over TLS, 8, 8 over TLS */
+    /* 2 workers, 2 over TLS, 4, 4 over TLS, 8, 8 over TLS */
+    for (uint32_t turn = 0; !n && turn < 6; turn++)
         good = run_all(2U << turn / 2, QR_ALLREDUCE_AUTO, turn % 2 ? &dir : NULL) && good;
     qr_certificate_wipe(&set);
     tls_dir_free(&dir);

@@ -1,6 +1,6 @@
-/* What the machine gives at most, in the same run as everything else: fused multiply-adds from registers by kernel table, precision and
- * threads; memory read, and read and written (a = b + s * c), in each cache and in main memory; TCP over loopback between two
- * processes. */
+/* What the machine gives at most, in the same run as everything else: fused multiply-adds from
+ * registers by kernel table, precision and threads; memory read, and read and written (a = b + s *
+ * c), in each cache and in main memory; TCP over loopback between two processes. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -40,31 +40,38 @@ static void multiply_adds(struct qr_pool *two, enum qr_isa isa, enum qr_precisio
 /* ---- memory ---- */
 
 typedef float wide __attribute__((vector_size(64)));
-struct memory { wide *a, *b, *c; size_t n, times; wide sum; };
-struct memories { struct memory of[2]; void (*run)(struct memory *); };
+struct memory {
+    wide *a, *b, *c;
+    size_t n, times;
+    wide sum;
+};
+struct memories {
+    struct memory of[2];
+    void (*run)(struct memory *);
+};
 
 /* Eight sums, so that additions wait for memory and not for each other. */
-#define READ(m)                                                                                                                        \
-    const wide *a = (m)->a;                                                                                                            \
-    for (size_t t = 0; t < (m)->times; t++) {                                                                                          \
-        wide s0 = (m)->sum, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;                                             \
-        for (size_t i = 0; i < (m)->n; i += 8) {                                                                                       \
-            s0 += a[i];                                                                                                                \
-            s1 += a[i + 1];                                                                                                            \
-            s2 += a[i + 2];                                                                                                            \
-            s3 += a[i + 3];                                                                                                            \
-            s4 += a[i + 4];                                                                                                            \
-            s5 += a[i + 5];                                                                                                            \
-            s6 += a[i + 6];                                                                                                            \
-            s7 += a[i + 7];                                                                                                            \
-        }                                                                                                                              \
-        (m)->sum = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7));                                                                  \
-        __asm__ volatile("" : : "r"(m) : "memory");                                                                                    \
+#define READ(m)                                                                                    \
+    const wide *a = (m)->a;                                                                        \
+    for (size_t t = 0; t < (m)->times; t++) {                                                      \
+        wide s0 = (m)->sum, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;         \
+        for (size_t i = 0; i < (m)->n; i += 8) {                                                   \
+            s0 += a[i];                                                                            \
+            s1 += a[i + 1];                                                                        \
+            s2 += a[i + 2];                                                                        \
+            s3 += a[i + 3];                                                                        \
+            s4 += a[i + 4];                                                                        \
+            s5 += a[i + 5];                                                                        \
+            s6 += a[i + 6];                                                                        \
+            s7 += a[i + 7];                                                                        \
+        }                                                                                          \
+        (m)->sum = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7));                              \
+        __asm__ volatile("" : : "r"(m) : "memory");                                                \
     }
-#define TRIAD(m)                                                                                                                       \
-    for (size_t t = 0; t < (m)->times; t++) {                                                                                          \
-        for (size_t i = 0; i < (m)->n; i++) (m)->a[i] = (m)->b[i] + (m)->c[i] * 0.5F;                                                  \
-        __asm__ volatile("" : : "r"(m) : "memory");                                                                                    \
+#define TRIAD(m)                                                                                   \
+    for (size_t t = 0; t < (m)->times; t++) {                                                      \
+        for (size_t i = 0; i < (m)->n; i++) (m)->a[i] = (m)->b[i] + (m)->c[i] * 0.5F;              \
+        __asm__ volatile("" : : "r"(m) : "memory");                                                \
     }
 static void read_any(struct memory *m) { READ(m) }
 static void triad_any(struct memory *m) { TRIAD(m) }
@@ -89,9 +96,10 @@ static void memory_task(void *ctx, size_t i, unsigned worker) {
 static void memory(struct qr_pool *two, const char *level, size_t bytes_each, bool triad) {
     enum qr_isa isa = qr_isa_best();
     struct memories m = {.run = isa == QR_ISA_AVX512 ? (triad ? triad_avx512 : read_avx512)
-                              : isa == QR_ISA_AVX2   ? (triad ? triad_avx2 : read_avx2)
+                                : isa == QR_ISA_AVX2 ? (triad ? triad_avx2 : read_avx2)
                                                      : (triad ? triad_any : read_any)};
-    size_t arrays = triad ? 3 : 1, n = bytes_each / arrays / sizeof(wide) / 8 * 8, moved = n * sizeof(wide) * arrays;
+    size_t arrays = triad ? 3 : 1, n = bytes_each / arrays / sizeof(wide) / 8 * 8,
+           moved = n * sizeof(wide) * arrays;
     double ns[2][RUNS];
     for (int i = 0; i < 2; i++) {
         struct memory *of = &m.of[i];
@@ -131,7 +139,8 @@ static size_t cache(int index, size_t guess) {
     char unit = 0;
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
     FILE *f = fopen(path, "r");
-    if (f && fscanf(f, "%lu%c", &bytes, &unit) == 2) bytes <<= unit == 'K' ? 10 : unit == 'M' ? 20 : 0;
+    if (f && fscanf(f, "%lu%c", &bytes, &unit) == 2)
+        bytes <<= unit == 'K' ? 10 : unit == 'M' ? 20 : 0;
     if (f) fclose(f);
     return bytes ? bytes : guess;
 }
@@ -149,13 +158,15 @@ static void tcp_pair(int fd[2]) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
     int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
-    must(l >= 0 && bind(l, (struct sockaddr *)&a, sizeof a) == 0 && getsockname(l, (struct sockaddr *)&a, &n) == 0 && listen(l, 1) == 0);
+    must(l >= 0 && bind(l, (struct sockaddr *)&a, sizeof a) == 0 &&
+         getsockname(l, (struct sockaddr *)&a, &n) == 0 && listen(l, 1) == 0);
     fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     must(connect(fd[0], (struct sockaddr *)&a, sizeof a) == 0);
     fd[1] = accept(l, NULL, NULL);
     must(fd[1] >= 0);
     close(l);
-    for (int i = 0; i < 2; i++) must(setsockopt(fd[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0);
+    for (int i = 0; i < 2; i++)
+        must(setsockopt(fd[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0);
 }
 static bool all(int fd, char *p, size_t n, bool out) {
     while (n) {
@@ -167,8 +178,8 @@ static bool all(int fd, char *p, size_t n, bool out) {
     return true;
 }
 
-/* One way there, `times` messages of so many bytes; with answers, each waits for the one before and half of the way there and back
- * counts. */
+/* One way there, `times` messages of so many bytes; with answers, each waits for the one before and
+ * half of the way there and back counts. */
 static void tcp(const char *name, size_t bytes, size_t times, bool answers) {
     enum { TCP_RUNS = 11 };
     int fd[2];
@@ -180,13 +191,15 @@ static void tcp(const char *name, size_t bytes, size_t times, bool answers) {
     if (pid == 0) {
         close(fd[0]);
         for (size_t i = 1; all(fd[1], p, bytes, false); i++)
-            if (answers ? !all(fd[1], p, bytes, true) : i % times == 0 && !all(fd[1], p, 1, true)) break;
+            if (answers ? !all(fd[1], p, bytes, true) : i % times == 0 && !all(fd[1], p, 1, true))
+                break;
         _exit(0);
     }
     close(fd[1]);
     for (int r = -1; r < TCP_RUNS; r++) {
         int64_t start = bench_now_ns();
-        for (size_t i = 0; i < times; i++) must(all(fd[0], p, bytes, true) && (!answers || all(fd[0], p, bytes, false)));
+        for (size_t i = 0; i < times; i++)
+            must(all(fd[0], p, bytes, true) && (!answers || all(fd[0], p, bytes, false)));
         if (!answers) must(all(fd[0], p, 1, false));
         if (r >= 0) ns[r] = (double)(bench_now_ns() - start) / (double)times / (answers ? 2 : 1);
     }
@@ -209,7 +222,9 @@ int main(void) {
         multiply_adds(two, (enum qr_isa)isa, QR_DOUBLE);
     }
     size_t l1 = cache(0, 32 << 10), l2 = cache(2, 1 << 20), l3 = cache(3, 16 << 20);
-    size_t far = 4 * l3 < (size_t)64 << 20 ? (size_t)64 << 20 : 4 * l3 > (size_t)256 << 20 ? (size_t)256 << 20 : 4 * l3;
+    size_t far = 4 * l3 < (size_t)64 << 20    ? (size_t)64 << 20
+                 : 4 * l3 > (size_t)256 << 20 ? (size_t)256 << 20
+                                              : 4 * l3;
     for (int triad = 0; triad < 2; triad++) {
         memory(two, "l1", l1 / 2, triad);
         memory(two, "l2", l2 / 2, triad);
@@ -217,7 +232,8 @@ int main(void) {
         memory(two, "dram", far, triad);
     }
     qr_pool_free(two);
-    for (size_t bytes = 64; bytes <= 1 << 20; bytes *= bytes == 64 ? 16 : 4) tcp("tcp-pingpong", bytes, bytes <= 64 << 10 ? 200 : 20, true);
+    for (size_t bytes = 64; bytes <= 1 << 20; bytes *= bytes == 64 ? 16 : 4)
+        tcp("tcp-pingpong", bytes, bytes <= 64 << 10 ? 200 : 20, true);
     tcp("tcp-stream", 256 << 10, 256, false);
     return 0;
 }

@@ -1,11 +1,12 @@
-/* Nanoseconds of one gradient a sample (a step's set-up, forward, backward, all parameters), by model, qubits, batch, threads, kernel
- * table and engine. Each case is a process of its own, whose peak memory is its own too; those of one group take turns, run by run, so
- * that what disturbs the machine disturbs all of them. Each run is beside a look at what the machine gives then: README.md tells how
- * figures are taken.
+/* Nanoseconds of one gradient a sample (a step's set-up, forward, backward, all parameters), by
+ * model, qubits, batch, threads, kernel table and engine. Each case is a process of its own, whose
+ * peak memory is its own too; those of one group take turns, run by run, so that what disturbs the
+ * machine disturbs all of them. Each run is beside a look at what the machine gives then: README.md
+ * tells how figures are taken.
  *
  *   bench_sim                 all groups
- *   bench_sim WORD            those whose name and qubits have this in them: pure, hybrid-16, filters3-8 ...
- *   LONG=1                    n = 30 as a whole too, n = 32 on an eighth */
+ *   bench_sim WORD            those whose name and qubits have this in them: pure, hybrid-16,
+ * filters3-8 ... LONG=1                    n = 30 as a whole too, n = 32 on an eighth */
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -18,8 +19,14 @@ enum { MAX_CASES = 12, MAX_RUNS = 21 };
 static const double enough_ns = 20e6; /* a run repeats its batch until it lasts so long */
 
 /* What a case says of each run, and at its end. */
-struct turn { double ns, cpu_ns, blocked_percent, gflops; };
-struct last { double flop, pass_bytes; int64_t resident_bytes; char engine[16]; };
+struct turn {
+    double ns, cpu_ns, blocked_percent, gflops;
+};
+struct last {
+    double flop, pass_bytes;
+    int64_t resident_bytes;
+    char engine[16];
+};
 struct child {
     struct gradient_case k;
     pid_t pid;
@@ -52,7 +59,8 @@ static void serve(const struct gradient_case *k, int ask, int answer) {
     size_t repeat = 1;
     char byte;
     must_io(read(ask, &byte, 1) == 1);
-    double ns = k->n >= 26 ? enough_ns : one_run(g, 1).ns * (double)k->batch; /* what takes seconds needs no warming */
+    /* what takes seconds needs no warming */
+    double ns = k->n >= 26 ? enough_ns : one_run(g, 1).ns * (double)k->batch;
     if (ns < enough_ns) repeat = (size_t)(enough_ns / ns) + 1;
     must_io(write(answer, &byte, 1) == 1);
     while (read(ask, &byte, 1) == 1 && byte == 'r') {
@@ -61,9 +69,12 @@ static void serve(const struct gradient_case *k, int ask, int answer) {
     }
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
-    double filters = (double)qr_model_n_filters(g->model), amplitudes = (double)(UINT64_C(1) << k->n);
-    struct last l = {.flop = f.flop_per_gradient / k->part * filters, .resident_bytes = u.ru_maxrss * INT64_C(1024)};
-    /* the statevector engine reads and writes one vector in each pass forward, two in each backward */
+    double filters = (double)qr_model_n_filters(g->model),
+           amplitudes = (double)(UINT64_C(1) << k->n);
+    struct last l = {.flop = f.flop_per_gradient / k->part * filters,
+                     .resident_bytes = u.ru_maxrss * INT64_C(1024)};
+    /* the statevector engine reads and writes one vector in each pass forward, two in each backward
+     */
     l.pass_bytes = 3.0 * (double)f.n_passes * 16 * amplitudes * filters;
     snprintf(l.engine, sizeof l.engine, "%s", f.engine);
     must_io(write(answer, &l, sizeof l) == sizeof l);
@@ -129,7 +140,8 @@ static void group(struct child *c, size_t n, size_t runs) {
         }
     byte = 'e';
     for (size_t i = 0; i < n; i++) {
-        must_io(write(c[i].ask, &byte, 1) == 1 && read(c[i].answer, &c[i].last, sizeof c[i].last) == sizeof c[i].last);
+        must_io(write(c[i].ask, &byte, 1) == 1 &&
+                read(c[i].answer, &c[i].last, sizeof c[i].last) == sizeof c[i].last);
         close(c[i].ask);
         close(c[i].answer);
         waitpid(c[i].pid, NULL, 0);
@@ -137,8 +149,15 @@ static void group(struct child *c, size_t n, size_t runs) {
     }
 }
 
-/* The plan's own engine by one and two threads; statevector: that engine too; tables: the other ones by one thread. */
-struct plan { enum gradient_kind kind; unsigned n; size_t batch, runs; unsigned part; bool statevector, tables; };
+/* The plan's own engine by one and two threads; statevector: that engine too; tables: the other
+ * ones by one thread. */
+struct plan {
+    enum gradient_kind kind;
+    unsigned n;
+    size_t batch, runs;
+    unsigned part;
+    bool statevector, tables;
+};
 
 static void run_plan(const struct plan *p) {
     struct child c[MAX_CASES] = {0};
@@ -154,7 +173,9 @@ static void run_plan(const struct plan *p) {
     k.threads = 1;
     for (int isa = 0; isa < QR_ISAS && p->tables; isa++) {
         k.isa = (enum qr_isa)isa;
-        if (qr_isa_available(k.isa) && k.isa != qr_isa_best() && (isa != QR_ISA_PORTABLE || p->n <= 12)) c[n++].k = k;
+        if (qr_isa_available(k.isa) && k.isa != qr_isa_best() &&
+            (isa != QR_ISA_PORTABLE || p->n <= 12))
+            c[n++].k = k;
     }
     group(c, n, p->runs);
 }
@@ -195,7 +216,8 @@ int main(int argc, char **argv) {
         {GRADIENT_FILTERS, 16, 16, 9, 1, false, false},
         {GRADIENT_FILTERS, 20, 2, 7, 1, false, false},
     };
-    static const struct plan slow[] = {{GRADIENT_PURE, 30, 1, 1, 1, false, false}, {GRADIENT_PURE, 32, 1, 1, 8, false, false}};
+    static const struct plan slow[] = {{GRADIENT_PURE, 30, 1, 1, 1, false, false},
+                                       {GRADIENT_PURE, 32, 1, 1, 8, false, false}};
     const char *word = argc > 1 ? argv[1] : "";
     run_plans(plans, sizeof plans / sizeof plans[0], word);
     if (getenv("LONG")) run_plans(slow, sizeof slow / sizeof slow[0], word);

@@ -1,6 +1,6 @@
-/* How fast and how small a worker starts: exec to the line that says that probes are answered, which
- * follows "listening", with certificates and without; what making certificates takes; and its resident memory while it waits for a peer
- * that does not come. Usage: bench_start [qringd] */
+/* How fast and how small a worker starts: exec to the line that says that probes are answered,
+ * which follows "listening", with certificates and without; what making certificates takes; and its
+ * resident memory while it waits for a peer that does not come. Usage: bench_start [qringd] */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,7 +22,9 @@ static unsigned free_port(void) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
     int s = socket(AF_INET, SOCK_STREAM, 0);
-    if (s < 0 || bind(s, (struct sockaddr *)&a, n) != 0 || getsockname(s, (struct sockaddr *)&a, &n) != 0) exit(1);
+    if (s < 0 || bind(s, (struct sockaddr *)&a, n) != 0 ||
+        getsockname(s, (struct sockaddr *)&a, &n) != 0)
+        exit(1);
     close(s);
     return ntohs(a.sin_port);
 }
@@ -32,8 +34,9 @@ static pid_t start(const char *qringd, const char *tls_dir, int *ret_log, int64_
     char config[256], http[32], tls[128];
     int fd[2];
     snprintf(config, sizeof config,
-             "{\"cluster\":{\"worker\":[\"127.0.0.1:%u\",\"127.0.0.1:%u\"]},\"task\":{\"type\":\"worker\",\"index\":0}}", free_port(),
-             free_port());
+             "{\"cluster\":{\"worker\":[\"127.0.0.1:%u\",\"127.0.0.1:%u\"]},\"task\":{\"type\":"
+             "\"worker\",\"index\":0}}",
+             free_port(), free_port());
     snprintf(tls, sizeof tls, "--tls-dir=%s", tls_dir);
     snprintf(http, sizeof http, "--http-port=%u", free_port());
     if (pipe(fd) != 0) exit(1);
@@ -45,7 +48,8 @@ static pid_t start(const char *qringd, const char *tls_dir, int *ret_log, int64_
         dup2(fd[1], 2);
         close(fd[0]);
         close(fd[1]);
-        execl(qringd, qringd, "deploy/jobs/qcnn.json", "--data-port=0", "--checkpoints=none", "--out=build/bench/start", http, tls, (char *)NULL);
+        execl(qringd, qringd, "deploy/jobs/qcnn.json", "--data-port=0", "--checkpoints=none",
+              "--out=build/bench/start", http, tls, (char *)NULL);
         _exit(127);
     }
     close(fd[1]);
@@ -119,7 +123,8 @@ int main(int argc, char **argv) {
     bench_open("start", "certificates");
     bench_put_ns(bench_spread(made_ns, RUNS), RUNS);
     bench_close();
-    int bad = measure(qringd, "", "exec-to-listening") || measure(qringd, dir.path, "exec-to-listening-tls");
+    int bad = measure(qringd, "", "exec-to-listening") ||
+              measure(qringd, dir.path, "exec-to-listening-tls");
     pid_t pid = start(qringd, dir.path, &log, &one);
     struct timespec two_seconds = {2, 0};
     nanosleep(&two_seconds, NULL); /* the worker idles meanwhile: that is what is measured */

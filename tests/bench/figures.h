@@ -1,4 +1,5 @@
-/* tests/bench/figures.h — what all benchmarks do alike: the clock, order statistics, and one JSON line a case (README.md has the keys).
+/* tests/bench/figures.h — what all benchmarks do alike: the clock, order statistics, and one JSON
+ * line a case (README.md has the keys).
  * */
 #ifndef BENCH_FIGURES_H
 #define BENCH_FIGURES_H
@@ -20,7 +21,8 @@ static inline int64_t bench_now_ns(void) { return bench_clock_ns(CLOCK_MONOTONIC
 /* Processor time of all threads. */
 static inline int64_t bench_cpu_ns(void) { return bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
 
-/* What all threads ran, and what they waited for a processor that others had: the rest of the time they were blocked. */
+/* What all threads ran, and what they waited for a processor that others had: the rest of the time
+ * they were blocked. */
 static inline int64_t bench_busy_ns(void) {
     int64_t sum = 0;
     DIR *tasks = opendir("/proc/self/task");
@@ -41,7 +43,9 @@ static inline int bench_ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 /* median, p10 and p90 of v[n], which is sorted here: the nearest value, none between two. */
-struct bench_spread { double median, low, high; };
+struct bench_spread {
+    double median, low, high;
+};
 static inline struct bench_spread bench_spread(double *v, size_t n) {
     qsort(v, n, sizeof *v, bench_ascending);
     return (struct bench_spread){v[n / 2], v[(n - 1) / 10], v[n - 1 - (n - 1) / 10]};

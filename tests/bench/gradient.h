@@ -1,5 +1,5 @@
-/* tests/bench/gradient.h — a batch's gradient as a training step computes it: numbers bound once, then its blocks, over the tutorial's
- * models. bench_sim.c times it, instructions.c counts it. */
+/* tests/bench/gradient.h — a batch's gradient as a training step computes it: numbers bound once,
+ * then its blocks, over the tutorial's models. bench_sim.c times it, instructions.c counts it. */
 #ifndef BENCH_GRADIENT_H
 #define BENCH_GRADIENT_H
 
@@ -13,8 +13,9 @@
 #include "model/model.h"
 #include "sim/streaming/plan_impl.h"
 
-/* pure: down to one qubit, whose Z is the prediction. hybrid: one stage, a read-out on each qubit that another was pooled
- * onto, dense 8, dense 1. filters: three copies of hybrid's circuit in front of the same head. */
+/* pure: down to one qubit, whose Z is the prediction. hybrid: one stage, a read-out on each qubit
+ * that another was pooled onto, dense 8, dense 1. filters: three copies of hybrid's circuit in
+ * front of the same head. */
 enum gradient_kind { GRADIENT_PURE, GRADIENT_HYBRID, GRADIENT_FILTERS };
 static const char *const gradient_names[] = {"qcnn-pure", "qcnn-hybrid", "qcnn-filters3"};
 
@@ -64,14 +65,20 @@ static inline void gradient_model(struct gradient *g) {
         gradient_must(qr_observable_parse(text, g->k.n, &g->readouts[g->n_readouts++], &err), &err);
     }
     g->block = g->k.n <= 11 ? 16 : 1;
-    struct qr_model_options o = {
-        .circuit = g->circuit, .readouts = g->readouts, .n_readouts = g->n_readouts, .n_filters = g->k.kind == GRADIENT_FILTERS ? 3 : 1,
-        .dense = head, .n_dense = g->k.kind == GRADIENT_PURE ? 0 : 2, .loss = QR_MSE,
-        .sim = {QR_SINGLE, g->k.isa, g->k.engine}, .micro_batch_size = g->block};
+    struct qr_model_options o = {.circuit = g->circuit,
+                                 .readouts = g->readouts,
+                                 .n_readouts = g->n_readouts,
+                                 .n_filters = g->k.kind == GRADIENT_FILTERS ? 3 : 1,
+                                 .dense = head,
+                                 .n_dense = g->k.kind == GRADIENT_PURE ? 0 : 2,
+                                 .loss = QR_MSE,
+                                 .sim = {QR_SINGLE, g->k.isa, g->k.engine},
+                                 .micro_batch_size = g->block};
     gradient_must(qr_model_new(&o, &g->model, &err), &err);
 }
 
-/* Slices are all alike: a plan that believes it has fewer of them does that share of the work on whole tables, in at least two items. */
+/* Slices are all alike: a plan that believes it has fewer of them does that share of the work on
+ * whole tables, in at least two items. */
 static inline void gradient_take_part(struct gradient *g) {
     struct qr_stream *s = ((struct qr_sim_plan *)(uintptr_t)qr_model_plan(g->model))->stream;
     if (g->k.part == 1) return;
@@ -88,7 +95,8 @@ static inline struct gradient *gradient_new(const struct gradient_case *k) {
     if (k->threads > 1) g->pool = qr_pool_new(k->threads);
     g->n_lanes = qr_model_micro_batches_in_parallel(g->model) ? k->threads : 1;
     g->lanes = qr_xcalloc(g->n_lanes, sizeof *g->lanes);
-    for (unsigned i = 0; i < g->n_lanes; i++) gradient_must(qr_model_workspace_new(g->model, &g->lanes[i], &err), &err);
+    for (unsigned i = 0; i < g->n_lanes; i++)
+        gradient_must(qr_model_workspace_new(g->model, &g->lanes[i], &err), &err);
     gradient_take_part(g);
     g->state = qr_model_state_new(g->model);
     g->params = qr_xcalloc(qr_model_n_params(g->model), sizeof *g->params);
@@ -113,8 +121,8 @@ static inline void gradient_block(void *ctx, size_t i, unsigned worker) {
     size_t first = i * g->block, n = g->k.batch - first < g->block ? g->k.batch - first : g->block;
     unsigned lane = g->n_lanes == 1 ? 0 : worker;
     qr_fixed *sums = g->values + lane * g->n_values;
-    if (!qr_model_micro_batch(g->state, g->lanes[lane], g->pool, g->x_rows + first, g->y_rows + first, n, sums,
-                        sums + qr_model_n_sums(g->model)))
+    if (!qr_model_micro_batch(g->state, g->lanes[lane], g->pool, g->x_rows + first,
+                              g->y_rows + first, n, sums, sums + qr_model_n_sums(g->model)))
         atomic_store(&g->bad, true);
 }
 

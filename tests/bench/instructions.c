@@ -1,5 +1,6 @@
-/* What tests/bench/counts counts the instructions of, under callgrind: all cases by turns, each warmed up once before, so that nothing is
- * done for the first time. One thread, AVX2 kernels (callgrind knows no AVX-512): the same instructions on every machine, however busy.
+/* What tests/bench/counts counts the instructions of, under callgrind: all cases by turns, each
+ * warmed up once before, so that nothing is done for the first time. One thread, AVX2 kernels
+ * (callgrind knows no AVX-512): the same instructions on every machine, however busy.
  *
  *   instructions              all cases
  *   instructions CASE TIMES   one, TIMES times: twice is a slowdown that must be noticed
@@ -24,7 +25,8 @@ static void count(void (*work)(void *), void *ctx, long times) {
 }
 
 static void gradient_work(void *ctx) { gradient_run(ctx); }
-static void count_gradient(unsigned n, size_t batch, enum qr_engine engine, enum gradient_kind kind, long times) {
+static void count_gradient(unsigned n, size_t batch, enum qr_engine engine, enum gradient_kind kind,
+                           long times) {
     struct gradient_case k = {kind, n, batch, 1, QR_ISA_AVX2, engine, 1};
     struct gradient *g = gradient_new(&k);
     count(gradient_work, g, times);
@@ -34,13 +36,23 @@ static void pure_8(long times) { count_gradient(8, 64, QR_ENGINE_AUTO, GRADIENT_
 static void hybrid_8(long times) { count_gradient(8, 64, QR_ENGINE_AUTO, GRADIENT_HYBRID, times); }
 static void pure_12(long times) { count_gradient(12, 1, QR_ENGINE_AUTO, GRADIENT_PURE, times); }
 static void pure_16(long times) { count_gradient(16, 1, QR_ENGINE_AUTO, GRADIENT_PURE, times); }
-static void statevector_8(long times) { count_gradient(8, 16, QR_ENGINE_STATEVECTOR, GRADIENT_PURE, times); }
-static void statevector_12(long times) { count_gradient(12, 1, QR_ENGINE_STATEVECTOR, GRADIENT_PURE, times); }
+static void statevector_8(long times) {
+    count_gradient(8, 16, QR_ENGINE_STATEVECTOR, GRADIENT_PURE, times);
+}
+static void statevector_12(long times) {
+    count_gradient(12, 1, QR_ENGINE_STATEVECTOR, GRADIENT_PURE, times);
+}
 
-struct sums { qr_fixed *acc; uint8_t *wire; double *values; bool ok; };
+struct sums {
+    qr_fixed *acc;
+    uint8_t *wire;
+    double *values;
+    bool ok;
+};
 static void add_work(void *ctx) {
     struct sums *s = ctx;
-    qr_fixed_add_bytes(s->acc, s->wire + 1, NUMBERS); /* as it comes out of a message: on no boundary */
+    /* as it comes out of a message: on no boundary */
+    qr_fixed_add_bytes(s->acc, s->wire + 1, NUMBERS);
 }
 static void exact_work(void *ctx) {
     struct sums *s = ctx;
@@ -75,8 +87,11 @@ static void json(long times) {
 }
 
 int main(int argc, char **argv) {
-    static const struct { const char *name; void (*run)(long times); } cases[] = {
-        {"json-parse-tutorial", json},  /* first: its count depends on what the heap has seen */
+    static const struct {
+        const char *name;
+        void (*run)(long times);
+    } cases[] = {
+        {"json-parse-tutorial", json}, /* first: its count depends on what the heap has seen */
         {"gradient-pure-8-batch-64", pure_8},
         {"gradient-hybrid-8-batch-64", hybrid_8},
         {"gradient-pure-12", pure_12},
@@ -89,7 +104,8 @@ int main(int argc, char **argv) {
     if (!qr_isa_available(QR_ISA_AVX2)) return 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (argc == 2) puts(cases[i].name);
-        else if (argc < 2 || strcmp(argv[1], cases[i].name) == 0) cases[i].run(argc > 2 ? strtol(argv[2], NULL, 10) : 1);
+        else if (argc < 2 || strcmp(argv[1], cases[i].name) == 0)
+            cases[i].run(argc > 2 ? strtol(argv[2], NULL, 10) : 1);
     }
     return 0;
 }

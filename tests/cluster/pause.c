@@ -1,4 +1,5 @@
-/* The first process of a pod: it holds the pod's namespaces, takes over orphans, and ends when told to. */
+/* The first process of a pod: it holds the pod's namespaces, takes over orphans, and ends when told
+ * to. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,7 +11,8 @@ static void end(int signal_number) {
 
 static void reap(int signal_number) {
     (void)signal_number;
-    while (waitpid(-1, NULL, WNOHANG) > 0) {}
+    while (waitpid(-1, NULL, WNOHANG) > 0) {
+    }
 }
 
 int main(void) {

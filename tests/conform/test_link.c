@@ -1,6 +1,8 @@
-/* The same cases over every form of the link (link/link.h): what one form allows and another does not would hide there until production.
+/* The same cases over every form of the link (link/link.h): what one form allows and another does
+ * not would hide there until production.
  *
- * One thread polls all links of a case in turn, 1 ms each, so that every form (also the simulated one) can be driven. */
+ * One thread polls all links of a case in turn, 1 ms each, so that every form (also the simulated
+ * one) can be driven. */
 #include "base/mem.h"
 #include "link/link_grpc.h"
 #include "tests/conform/link_forms.h"
@@ -18,7 +20,7 @@ const char *__lsan_default_suppressions(void) { return "leak:libcares.so"; }
 enum { LINKS = 3, CONNS = 16 };
 struct seen {
     struct qr_link *l;
-    uint32_t conn;            /* the latest UP */
+    uint32_t conn; /* the latest UP */
     unsigned ups, downs, messages, woken, after_down;
     uint32_t last_tag;
     bool last_outgoing;
@@ -53,7 +55,8 @@ static void take(struct seen *s, const struct qr_link_event *e) {
     }
     for (unsigned i = 0; i < s->downs && i < CONNS; i++)
         if (s->down[i] == e->conn) s->after_down++;
-    if (e->kind == QR_LINK_UP) s->ups++, s->conn = e->conn, s->last_tag = e->tag, s->last_outgoing = e->outgoing;
+    if (e->kind == QR_LINK_UP)
+        s->ups++, s->conn = e->conn, s->last_tag = e->tag, s->last_outgoing = e->outgoing;
     if (e->kind == QR_LINK_DOWN) {
         if (s->downs < CONNS) s->down[s->downs] = e->conn;
         s->downs++;
@@ -95,7 +98,8 @@ static void drop_link(struct bench *b, int i) {
 }
 static void close_bench(struct bench *b) {
     for (int i = 0; i < LINKS; i++) {
-        CHECK(b->s[i].after_down == 0, "%s link %d: %u events after DOWN", b->form->name, i, b->s[i].after_down);
+        CHECK(b->s[i].after_down == 0, "%s link %d: %u events after DOWN", b->form->name, i,
+              b->s[i].after_down);
         drop_link(b, i);
     }
     b->form->stop(b->ctx);
@@ -118,9 +122,11 @@ static void connect_pair(struct bench *b) {
     CHECK(until(b, &b->s[1].ups, 1, 5000), "%s", b->form->name);
     CHECK(until(b, &b->s[0].ups, 1, 5000), "%s", b->form->name);
 }
-static bool send_number(struct bench *b, int i, uint32_t number, const uint8_t *bytes, size_t n_head, size_t n) {
+static bool send_number(struct bench *b, int i, uint32_t number, const uint8_t *bytes,
+                        size_t n_head, size_t n) {
     (void)number;
-    return b->s[i].l->ops->send(b->s[i].l, b->s[i].conn, qr_bytes_of(bytes, n_head), qr_bytes_of(bytes + n_head, n - n_head));
+    return b->s[i].l->ops->send(b->s[i].l, b->s[i].conn, qr_bytes_of(bytes, n_head),
+                                qr_bytes_of(bytes + n_head, n - n_head));
 }
 
 static void case_up(const struct link_form *form) {
@@ -129,7 +135,8 @@ static void case_up(const struct link_form *form) {
     connect_pair(&b);
     CHECK(b.s[1].last_outgoing && b.s[1].last_tag == 77, "%s", form->name);
     CHECK(!b.s[0].last_outgoing, "%s", form->name);
-    CHECK(b.s[0].ups == 1 && b.s[1].ups == 1 && b.s[0].downs == 0 && b.s[1].downs == 0, "%s", form->name);
+    CHECK(b.s[0].ups == 1 && b.s[1].ups == 1 && b.s[0].downs == 0 && b.s[1].downs == 0, "%s",
+          form->name);
     close_bench(&b);
 }
 
@@ -143,7 +150,9 @@ static void case_order_both_ways(const struct link_form *form) {
     while ((b.s[0].messages < MANY || b.s[1].messages < MANY) && rounds++ < 20000) {
         for (int i = 0; i < 2; i++)
             while (sent[i] < MANY) {
-                size_t n = 4 + sent[i] % (BYTES - 4), head = sent[i] % 3 == 0 ? n : sent[i] % 3 == 1 ? 4 : n / 2;
+                size_t n = 4 + sent[i] % (BYTES - 4), head = sent[i] % 3 == 0   ? n
+                                                             : sent[i] % 3 == 1 ? 4
+                                                                                : n / 2;
                 fill(bytes[i][sent[i]], n, sent[i]);
                 if (!send_number(&b, i, sent[i], bytes[i][sent[i]], head, n)) break;
                 sent[i]++;
@@ -151,8 +160,9 @@ static void case_order_both_ways(const struct link_form *form) {
         run_for(&b, 1);
     }
     for (int i = 0; i < 2; i++) {
-        CHECK(b.s[i].messages == MANY && b.s[i].in_order == MANY && b.s[i].bad == 0, "%s: %u messages, %llu in order, %llu bad", form->name,
-              b.s[i].messages, (unsigned long long)b.s[i].in_order, (unsigned long long)b.s[i].bad);
+        CHECK(b.s[i].messages == MANY && b.s[i].in_order == MANY && b.s[i].bad == 0,
+              "%s: %u messages, %llu in order, %llu bad", form->name, b.s[i].messages,
+              (unsigned long long)b.s[i].in_order, (unsigned long long)b.s[i].bad);
         for (int k = 0; k < 2000 && b.s[i].l->ops->unreleased(b.s[i].l); k++) run_for(&b, 1);
         CHECK(b.s[i].l->ops->unreleased(b.s[i].l) == 0, "%s", form->name);
     }
@@ -171,8 +181,12 @@ static void case_large(const struct link_form *form) {
     for (int k = 0; k < 2000 && b.s[1].l->ops->unreleased(b.s[1].l); k++) run_for(&b, 1);
     CHECK(b.s[1].l->ops->unreleased(b.s[1].l) == 0, "%s", form->name);
     uint8_t one = 1;
-    CHECK(!b.s[1].l->ops->send(b.s[1].l, b.s[1].conn, qr_bytes_of(&one, 1), qr_bytes_of(big, QR_LINK_MAX_MESSAGE)), "%s: one byte too many", form->name);
-    CHECK(!b.s[1].l->ops->send(b.s[1].l, b.s[1].conn + 999, qr_bytes_of(&one, 1), (struct qr_bytes){0}), "%s: no such connection", form->name);
+    CHECK(!b.s[1].l->ops->send(b.s[1].l, b.s[1].conn, qr_bytes_of(&one, 1),
+                               qr_bytes_of(big, QR_LINK_MAX_MESSAGE)),
+          "%s: one byte too many", form->name);
+    CHECK(!b.s[1].l->ops->send(b.s[1].l, b.s[1].conn + 999, qr_bytes_of(&one, 1),
+                               (struct qr_bytes){0}),
+          "%s: no such connection", form->name);
     close_bench(&b);
     free(big);
 }
@@ -189,10 +203,12 @@ static void case_peer_closes(const struct link_form *form) {
     }
     b.s[0].l->ops->close_conn(b.s[0].l, b.s[0].conn); /* what was sent still arrives */
     CHECK(until(&b, &b.s[1].downs, 1, 3000), "%s", form->name);
-    CHECK(b.s[1].messages == 5 && b.s[1].in_order == 5, "%s: %u arrived", form->name, b.s[1].messages);
+    CHECK(b.s[1].messages == 5 && b.s[1].in_order == 5, "%s: %u arrived", form->name,
+          b.s[1].messages);
     CHECK(b.s[1].reason[0] != 0, "%s: DOWN without a reason", form->name);
     CHECK(b.s[0].downs == 0, "%s: no DOWN for the one who closed", form->name);
-    CHECK(!b.s[1].l->ops->send(b.s[1].l, old, qr_bytes_of(bytes[0], 64), (struct qr_bytes){0}), "%s: sent on a closed connection", form->name);
+    CHECK(!b.s[1].l->ops->send(b.s[1].l, old, qr_bytes_of(bytes[0], 64), (struct qr_bytes){0}),
+          "%s: sent on a closed connection", form->name);
     /* the dial is still on: it connects again, under a new number */
     CHECK(until(&b, &b.s[1].ups, 2, 5000), "%s", form->name);
     CHECK(b.s[1].conn != old && b.s[1].last_tag == 77, "%s", form->name);
@@ -228,9 +244,11 @@ static void case_port_in_use(const struct link_form *form) {
     open_bench(&b, form, 2);
     listen_on(&b, 0, 0, at);
     enum qr_code code = b.s[1].l->ops->listen(b.s[1].l, at, &port, &err);
-    CHECK(code == QR_ALREADY_EXISTS && strstr(err.msg, at) && port == 0, "%s: %s: %s", form->name, qr_code_name(code), err.msg);
+    CHECK(code == QR_ALREADY_EXISTS && strstr(err.msg, at) && port == 0, "%s: %s: %s", form->name,
+          qr_code_name(code), err.msg);
     code = b.s[1].l->ops->listen(b.s[1].l, "nonsense", &port, &err);
-    CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, "nonsense"), "%s: %s: %s", form->name, qr_code_name(code), err.msg);
+    CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, "nonsense"), "%s: %s: %s", form->name,
+          qr_code_name(code), err.msg);
     close_bench(&b);
 }
 
@@ -245,7 +263,8 @@ static void case_peer_gone_and_back(const struct link_form *form) {
     drop_link(&b, 0);
     int64_t gone_ns = now(&b);
     CHECK(until(&b, &b.s[1].downs, 1, 2000), "%s", form->name);
-    CHECK(now(&b) - gone_ns < QR_SECOND, "%s: DOWN took %lld ms", form->name, (long long)((now(&b) - gone_ns) / QR_MS));
+    CHECK(now(&b) - gone_ns < QR_SECOND, "%s: DOWN took %lld ms", form->name,
+          (long long)((now(&b) - gone_ns) / QR_MS));
     run_for(&b, 150);
     b.s[0] = (struct seen){.l = form->make(b.ctx)};
     listen_on(&b, 0, port, at);
@@ -262,15 +281,18 @@ static void case_back_pressure(const struct link_form *form) {
     static uint8_t bytes[BYTES];
     b.s[0].l->ops->pause(b.s[0].l, b.s[0].conn, true);
     unsigned sent = 0;
-    for (unsigned i = 0; i < TRIES; i++) { /* the same bytes again and again: only their number is looked at here */
+    /* the same bytes again and again: only their number is looked at here */
+    for (unsigned i = 0; i < TRIES; i++) {
         if (!send_number(&b, 1, 0, bytes, 64, BYTES)) break;
         sent++;
         if (i % 64 == 63) run_for(&b, 5);
     }
-    CHECK(sent < TRIES && sent >= 32, "%s: %u messages of 200 KB were taken for a paused reader", form->name, sent);
+    CHECK(sent < TRIES && sent >= 32, "%s: %u messages of 200 KB were taken for a paused reader",
+          form->name, sent);
     CHECK(b.s[0].messages == 0, "%s: %u delivered while paused", form->name, b.s[0].messages);
     b.s[0].l->ops->pause(b.s[0].l, b.s[0].conn, false);
-    CHECK(until(&b, &b.s[0].messages, sent, 10000), "%s: %u of %u after resuming", form->name, b.s[0].messages, sent);
+    CHECK(until(&b, &b.s[0].messages, sent, 10000), "%s: %u of %u after resuming", form->name,
+          b.s[0].messages, sent);
     CHECK(b.s[0].bytes == (uint64_t)sent * BYTES, "%s", form->name);
     for (int k = 0; k < 2000 && b.s[1].l->ops->unreleased(b.s[1].l); k++) run_for(&b, 1);
     CHECK(b.s[1].l->ops->unreleased(b.s[1].l) == 0, "%s", form->name);
@@ -292,7 +314,8 @@ static void case_released_when_gone(const struct link_form *form) {
     drop_link(&b, 0);
     CHECK(until(&b, &b.s[1].downs, 1, 3000), "%s", form->name);
     for (int k = 0; k < 2000 && b.s[1].l->ops->unreleased(b.s[1].l); k++) run_for(&b, 1);
-    CHECK(b.s[1].l->ops->unreleased(b.s[1].l) == 0, "%s: %zu still borrowed", form->name, b.s[1].l->ops->unreleased(b.s[1].l));
+    CHECK(b.s[1].l->ops->unreleased(b.s[1].l) == 0, "%s: %zu still borrowed", form->name,
+          b.s[1].l->ops->unreleased(b.s[1].l));
     close_bench(&b);
 }
 
@@ -304,18 +327,23 @@ static void case_wake(const struct link_form *form) {
     b.s[0].l->ops->wake(b.s[0].l); /* two before a poll may be one event */
     int64_t start = now(&b);
     b.s[0].l->ops->poll(b.s[0].l, start + 2 * QR_SECOND, &e);
-    CHECK(e.kind == QR_LINK_WOKEN && now(&b) - start < QR_SECOND, "%s: kind %d", form->name, e.kind);
+    CHECK(e.kind == QR_LINK_WOKEN && now(&b) - start < QR_SECOND, "%s: kind %d", form->name,
+          e.kind);
     int64_t again = now(&b);
     b.s[0].l->ops->poll(b.s[0].l, again + 20 * QR_MS, &e);
     if (e.kind == QR_LINK_WOKEN) b.s[0].l->ops->poll(b.s[0].l, again + 20 * QR_MS, &e);
-    CHECK(e.kind == QR_LINK_NOTHING && now(&b) >= again + 20 * QR_MS, "%s: NOTHING comes at the deadline, not before", form->name);
+    CHECK(e.kind == QR_LINK_NOTHING && now(&b) >= again + 20 * QR_MS,
+          "%s: NOTHING comes at the deadline, not before", form->name);
     close_bench(&b);
 }
 
 /* Names, both families and wildcards: of gRPC alone. */
 static void names(const struct link_form *form) {
-    static const struct { const char *listen, *dial; } pairs[] = {
-        {"0.0.0.0:0", "localhost:%u"}, {"0.0.0.0:0", "127.0.0.1:%u"}, {"[::]:0", "127.0.0.1:%u"}, {"[::1]:0", "[::1]:%u"}, {"0.0.0.0:0", "[::1]:%u"},
+    static const struct {
+        const char *listen, *dial;
+    } pairs[] = {
+        {"0.0.0.0:0", "localhost:%u"}, {"0.0.0.0:0", "127.0.0.1:%u"}, {"[::]:0", "127.0.0.1:%u"},
+        {"[::1]:0", "[::1]:%u"},       {"0.0.0.0:0", "[::1]:%u"},
     };
     for (size_t i = 0; i < COUNT(pairs); i++) {
         struct bench b;
@@ -329,7 +357,8 @@ static void names(const struct link_form *form) {
             snprintf(at, sizeof at, "%.*s:%u", (int)(colon - pairs[i].dial), pairs[i].dial, port);
             b.s[1].l->ops->dial(b.s[1].l, 1, at);
             bool up = until(&b, &b.s[1].ups, 1, pairs[i].dial[0] == '[' ? 1000 : 5000);
-            if (!up && pairs[i].dial[0] == '[') SKIP("%s to %s: no IPv6 here?", at, pairs[i].listen);
+            if (!up && pairs[i].dial[0] == '[')
+                SKIP("%s to %s: no IPv6 here?", at, pairs[i].listen);
             else CHECK(up, "%s to %s", at, pairs[i].listen);
         } else {
             SKIP("%s", err.msg);
@@ -370,7 +399,10 @@ static struct qr_link *grpc_make(void *ctx) {
     return qr_link_grpc_new(&qr_clock_monotonic, NULL);
 }
 static void grpc_stop(void *ctx) { (void)ctx; }
-struct tls_bench { struct tls_dir dir; struct qr_link_tls *tls; };
+struct tls_bench {
+    struct tls_dir dir;
+    struct qr_link_tls *tls;
+};
 static void *tls_start(void) {
     struct tls_bench *b = qr_xcalloc(1, sizeof *b);
     const struct qr_certificate_order order = tls_order("conform");
@@ -381,7 +413,9 @@ static void *tls_start(void) {
     qr_certificate_wipe(&set);
     return b;
 }
-static struct qr_link *tls_make_link(void *ctx) { return qr_link_grpc_new(&qr_clock_monotonic, ((struct tls_bench *)ctx)->tls); }
+static struct qr_link *tls_make_link(void *ctx) {
+    return qr_link_grpc_new(&qr_clock_monotonic, ((struct tls_bench *)ctx)->tls);
+}
 static void tls_stop(void *ctx) {
     struct tls_bench *b = ctx;
     qr_link_tls_free(b->tls);
@@ -397,8 +431,16 @@ int main(void) {
         {"gRPC, TLS", "127.0.0.1", tls_start, tls_make_link, real_now, tls_stop, false},
     };
     static void (*const cases[])(const struct link_form *) = {
-        case_up, case_order_both_ways, case_large, case_peer_closes, case_dialed_too_early, case_port_in_use, case_peer_gone_and_back, case_back_pressure,
-        case_released_when_gone, case_wake,
+        case_up,
+        case_order_both_ways,
+        case_large,
+        case_peer_closes,
+        case_dialed_too_early,
+        case_port_in_use,
+        case_peer_gone_and_back,
+        case_back_pressure,
+        case_released_when_gone,
+        case_wake,
     };
     setenv("GRPC_POLL_STRATEGY", "poll", 1);
     size_t n_forms = COUNT(forms);

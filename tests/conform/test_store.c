@@ -17,12 +17,18 @@ static void files_only(const char *dir) {
     char *name = NULL, url[256];
     snprintf(url, sizeof url, "file://%s/u/w.bin", dir);
     CHECK(qr_url_write(url, qr_bytes_of_string("hello"), &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_url_read(url + 7, 100, &b, &err) == QR_OK && strcmp(qr_buf_string(&b), "hello") == 0, "%s", err.msg);
-    CHECK(qr_store_resolve(url, &s, &name, &err) == QR_OK && strcmp(name, url + 7) == 0, "%s", name);
+    CHECK(qr_url_read(url + 7, 100, &b, &err) == QR_OK && strcmp(qr_buf_string(&b), "hello") == 0,
+          "%s", err.msg);
+    CHECK(qr_store_resolve(url, &s, &name, &err) == QR_OK && strcmp(name, url + 7) == 0, "%s",
+          name);
     char blocked[256];
-    snprintf(blocked, sizeof blocked, "%s/u/w.bin/below/x", dir); /* a file where a directory should be */
-    CHECK(s->ops->check_writable(s, blocked, &err) != QR_OK && strstr(err.msg, "w.bin"), "%s", err.msg);
-    CHECK(s->ops->put(s, blocked, qr_bytes_of_string("x"), true, &err) != QR_OK && strstr(err.msg, "w.bin"), "%s", err.msg);
+    /* a file where a directory should be */
+    snprintf(blocked, sizeof blocked, "%s/u/w.bin/below/x", dir);
+    CHECK(s->ops->check_writable(s, blocked, &err) != QR_OK && strstr(err.msg, "w.bin"), "%s",
+          err.msg);
+    CHECK(s->ops->put(s, blocked, qr_bytes_of_string("x"), true, &err) != QR_OK &&
+              strstr(err.msg, "w.bin"),
+          "%s", err.msg);
     snprintf(blocked, sizeof blocked, "%s/u/", dir);
     CHECK(s->ops->get(s, blocked, 10, &b, &err) != QR_OK);
     if (geteuid() != 0) {
@@ -36,23 +42,38 @@ static void files_only(const char *dir) {
     s->ops->close(s);
     snprintf(blocked, sizeof blocked, "%s/u", dir);
     rmdir(blocked);
-    static const struct { const char *url; enum qr_code code; const char *words; } rows[] = {
-        {"gs://bucket/w.h5", QR_FAILED_PRECONDITION, "gs://bucket/w.h5: Cloud Storage is not configured in this program; give a local path"},
-        {"s3://bucket/w.h5", QR_INVALID_ARGUMENT, "unknown kind of URL"}, {"https://x/w.h5", QR_INVALID_ARGUMENT, "unknown kind of URL"},
-        {"file://host/w.h5", QR_INVALID_ARGUMENT, "three slashes"}, {"file://", QR_INVALID_ARGUMENT, "three slashes"}, {"", QR_INVALID_ARGUMENT, "empty path"},
-        {"gs:/bucket/w.h5", QR_INVALID_ARGUMENT, "gs://bucket/name has two"}, {"gs:bucket/w.h5", QR_INVALID_ARGUMENT, "gs://bucket/name has two"},
+    static const struct {
+        const char *url;
+        enum qr_code code;
+        const char *words;
+    } rows[] = {
+        {"gs://bucket/w.h5", QR_FAILED_PRECONDITION,
+         "gs://bucket/w.h5: Cloud Storage is not configured in this program; give a local path"},
+        {"s3://bucket/w.h5", QR_INVALID_ARGUMENT, "unknown kind of URL"},
+        {"https://x/w.h5", QR_INVALID_ARGUMENT, "unknown kind of URL"},
+        {"file://host/w.h5", QR_INVALID_ARGUMENT, "three slashes"},
+        {"file://", QR_INVALID_ARGUMENT, "three slashes"},
+        {"", QR_INVALID_ARGUMENT, "empty path"},
+        {"gs:/bucket/w.h5", QR_INVALID_ARGUMENT, "gs://bucket/name has two"},
+        {"gs:bucket/w.h5", QR_INVALID_ARGUMENT, "gs://bucket/name has two"},
         {"file:/dir/w.h5", QR_INVALID_ARGUMENT, "file:///dir/name has three"}};
     for (size_t i = 0; i < COUNT(rows); i++) {
         s = NULL;
         name = NULL;
-        CHECK(qr_store_resolve(rows[i].url, &s, &name, &err) == rows[i].code && strstr(err.msg, rows[i].words) && !s && !name, "%s: %s", rows[i].url, err.msg);
+        CHECK(qr_store_resolve(rows[i].url, &s, &name, &err) == rows[i].code &&
+                  strstr(err.msg, rows[i].words) && !s && !name,
+              "%s: %s", rows[i].url, err.msg);
     }
-    CHECK(qr_url_remote("gs://bucket/w.h5") && !qr_url_remote("file:///dir/w.h5") && !qr_url_remote("gs:/w.h5") && !qr_url_remote("dir/w.h5") && !qr_url_remote(NULL));
-    CHECK(qr_url_read("/nonexistent/file", 10, &b, &err) == QR_NOT_FOUND && strstr(err.msg, "/nonexistent/file"), "%s", err.msg);
+    CHECK(qr_url_remote("gs://bucket/w.h5") && !qr_url_remote("file:///dir/w.h5") &&
+          !qr_url_remote("gs:/w.h5") && !qr_url_remote("dir/w.h5") && !qr_url_remote(NULL));
+    CHECK(qr_url_read("/nonexistent/file", 10, &b, &err) == QR_NOT_FOUND &&
+              strstr(err.msg, "/nonexistent/file"),
+          "%s", err.msg);
     qr_buf_free(&b);
 }
 
-/* Eight processes create one name: one of them does, the others are told so, and the content is whole. */
+/* Eight processes create one name: one of them does, the others are told so, and the content is
+ * whole. */
 static void one_creates(const char *dir) {
     enum { N = 8 };
     pid_t pids[N];
@@ -70,7 +91,8 @@ static void one_creates(const char *dir) {
     int count[3] = {0}, winner = -1;
     for (int i = 0; i < N; i++) {
         int status = 0;
-        CHECK(pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) && WEXITSTATUS(status) < 3);
+        CHECK(pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) &&
+              WEXITSTATUS(status) < 3);
         count[WEXITSTATUS(status) % 3]++;
         if (WEXITSTATUS(status) == 0) winner = i;
     }
@@ -82,7 +104,8 @@ static void one_creates(const char *dir) {
     s->ops->close(s);
 }
 
-/* Four processes count together, one number in one name, each step by compare-and-swap: none is lost. */
+/* Four processes count together, one number in one name, each step by compare-and-swap: none is
+ * lost. */
 static void they_count(const char *dir) {
     enum { N = 4, EACH = 25 };
     pid_t pids[N];
@@ -104,8 +127,9 @@ static void they_count(const char *dir) {
     }
     for (int i = 0; i < N; i++) {
         int status = 0;
-        CHECK(pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x",
-              (unsigned)status);
+        CHECK(pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) &&
+                  WEXITSTATUS(status) == 0,
+              "%x", (unsigned)status);
     }
     CHECK(s->ops->get(s, "count", 1000, &b, &err) == QR_OK && b.n == N * EACH, "%zu", b.n);
     CHECK(s->ops->remove(s, "count", &err) == QR_OK);
@@ -113,14 +137,17 @@ static void they_count(const char *dir) {
     s->ops->close(s);
 }
 
-static const enum qr_counter counted[] = {QR_STORE_GETS, QR_STORE_GET_ERRORS, QR_STORE_GET_BYTES, QR_STORE_PUTS, QR_STORE_PUT_ERRORS, QR_STORE_PUT_BYTES,
-    QR_STORE_OTHERS, QR_STORE_OTHER_ERRORS};
+static const enum qr_counter counted[] = {QR_STORE_GETS,   QR_STORE_GET_ERRORS,  QR_STORE_GET_BYTES,
+                                          QR_STORE_PUTS,   QR_STORE_PUT_ERRORS,  QR_STORE_PUT_BYTES,
+                                          QR_STORE_OTHERS, QR_STORE_OTHER_ERRORS};
 static void grew(const char *what, const int64_t (*by)[COUNT(counted)]) {
     static int64_t before[COUNT(counted)];
     for (size_t i = 0; i < COUNT(counted); i++) {
         int64_t now = qr_counter_value(counted[i]);
-        if (by) CHECK(now - before[i] == (*by)[i], "%s: %s%s grew by %lld, not %lld", what, qr_counter_table[counted[i]].family,
-                      qr_counter_table[counted[i]].labels, (long long)(now - before[i]), (long long)(*by)[i]);
+        if (by)
+            CHECK(now - before[i] == (*by)[i], "%s: %s%s grew by %lld, not %lld", what,
+                  qr_counter_table[counted[i]].family, qr_counter_table[counted[i]].labels,
+                  (long long)(now - before[i]), (long long)(*by)[i]);
         before[i] = now;
     }
 }
@@ -149,7 +176,8 @@ static void requests_count(void) {
     CHECK(s->ops->swap(s, "a", qr_bytes_of_string("12"), &v, &err) == QR_FAILED_PRECONDITION);
     GREW("swap that is lost", 0, 0, 0, 1);
     qr_buf_clear(&b);
-    CHECK(s->ops->list(s, "", &b, &err) == QR_OK && s->ops->check_writable(s, "x/", &err) == QR_OK && s->ops->remove(s, "a", &err) == QR_OK);
+    CHECK(s->ops->list(s, "", &b, &err) == QR_OK &&
+          s->ops->check_writable(s, "x/", &err) == QR_OK && s->ops->remove(s, "a", &err) == QR_OK);
     GREW("list, check, remove", 0, 0, 0, 0, 0, 0, 3);
     s->ops->close(s);
     qr_buf_free(&b);
@@ -174,7 +202,9 @@ int main(void) {
     one_creates(dir);
     they_count(dir);
     char path[64];
-    static const char *const locks[] = {".count.lock", "run/.L.lock"}, *const left[] = {"run/b", "run", "other", ""};
+    static const char *const locks[] = {".count.lock", "run/.L.lock"}, *const left[] = {
+                                                                           "run/b", "run", "other",
+                                                                           ""};
     for (size_t i = 0; i < COUNT(locks); i++) {
         snprintf(path, sizeof path, "%s/%s", dir, locks[i]);
         CHECK(unlink(path) == 0, "%s", path);

@@ -1,4 +1,5 @@
-/* Cloud Storage against tests/fake/gcs.py: the suite of every store, outages, refusals, credentials. Faults: test_store_gcs_faults.c. */
+/* Cloud Storage against tests/fake/gcs.py: the suite of every store, outages, refusals,
+ * credentials. Faults: test_store_gcs_faults.c. */
 #include "tests/conform/checkpoint_suite.h"
 #include "tests/conform/gcs_bench.h"
 #include "tests/conform/store_suite.h"
@@ -15,15 +16,23 @@ static char dir[] = "/tmp/qring-gcs-XXXXXX";
 
 /* ---- the network, broken by us ---- */
 
-struct broken { struct qr_gcs_http http; struct qr_gcs_http *under; int64_t back_at_ns; long attempts; bool always_503; };
+struct broken {
+    struct qr_gcs_http http;
+    struct qr_gcs_http *under;
+    int64_t back_at_ns;
+    long attempts;
+    bool always_503;
+};
 
-static enum qr_code send_broken(struct qr_gcs_http *h, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err) {
+static enum qr_code send_broken(struct qr_gcs_http *h, const struct qr_gcs_request *req,
+                                struct qr_gcs_reply *ret, struct qr_err *err) {
     struct broken *b = (struct broken *)h;
     b->attempts++;
     if (virtual_ns >= b->back_at_ns) return b->under->send(b->under, req, ret, err);
     *ret = (struct qr_gcs_reply){0};
     virtual_ns += 10 * QR_MS;
-    if (!b->always_503) return qr_fail(err, QR_UNAVAILABLE, "storage.googleapis.com: Couldn't connect to server");
+    if (!b->always_503)
+        return qr_fail(err, QR_UNAVAILABLE, "storage.googleapis.com: Couldn't connect to server");
     ret->status = 503;
     return QR_OK;
 }
@@ -34,13 +43,15 @@ static void close_broken(struct qr_gcs_http *h) {
 }
 static struct broken *break_network(int64_t for_ns) {
     struct broken *b = qr_xcalloc(1, sizeof *b);
-    *b = (struct broken){{send_broken, close_broken}, qr_gcs_http_curl(), virtual_ns + for_ns, 0, false};
+    *b = (struct broken){
+        {send_broken, close_broken}, qr_gcs_http_curl(), virtual_ns + for_ns, 0, false};
     return b;
 }
 
 static int notices;
 static void count_notice(void *ctx, const char *sentence) {
-    notices += ctx == &notices && strstr(sentence, "gs://outage/w: upload: no success for") && strstr(sentence, "connect to server");
+    notices += ctx == &notices && strstr(sentence, "gs://outage/w: upload: no success for") &&
+               strstr(sentence, "connect to server");
 }
 
 static void outages(void) {
@@ -49,9 +60,10 @@ static void outages(void) {
     struct qr_err err = {0};
     struct broken *b = break_network(599 * QR_SECOND);
     struct qr_store *s = open_with("outage", &o, &b->http);
-    CHECK(put(s, "w", "weights", false, &err) == QR_OK && holds(s, "w", "weights"), "what ends before ten minutes is outlasted: %s",
-          err.msg);
-    CHECK(longest_ns <= 32 * QR_SECOND && b->attempts > 15 && b->attempts < 200, "%ld attempts, longest wait %lld s", b->attempts, (long long)(longest_ns / QR_SECOND));
+    CHECK(put(s, "w", "weights", false, &err) == QR_OK && holds(s, "w", "weights"),
+          "what ends before ten minutes is outlasted: %s", err.msg);
+    CHECK(longest_ns <= 32 * QR_SECOND && b->attempts > 15 && b->attempts < 200,
+          "%ld attempts, longest wait %lld s", b->attempts, (long long)(longest_ns / QR_SECOND));
     CHECK(notices >= 5 && notices <= 11, "%d: about one a minute", notices);
     s->ops->close(s);
     for (int i = 0; i < 2; i++) {
@@ -60,9 +72,13 @@ static void outages(void) {
         stopping = i == 1;
         int64_t began = virtual_ns, bound = (stopping ? 120 : 600) * QR_SECOND;
         s = open_with("outage", &o, &b->http);
-        CHECK(put(s, "w", "again", false, &err) == QR_UNAVAILABLE && strstr(err.msg, "gs://outage/w") && strstr(err.msg, "please retry") && qr_exit_code(err.code) == 138, "%s", err.msg);
+        CHECK(put(s, "w", "again", false, &err) == QR_UNAVAILABLE &&
+                  strstr(err.msg, "gs://outage/w") && strstr(err.msg, "please retry") &&
+                  qr_exit_code(err.code) == 138,
+              "%s", err.msg);
         int64_t took = virtual_ns - began;
-        CHECK(took >= bound && took < bound + 2 * QR_SECOND, "%lld s", (long long)(took / QR_SECOND));
+        CHECK(took >= bound && took < bound + 2 * QR_SECOND, "%lld s",
+              (long long)(took / QR_SECOND));
         CHECK(strstr(err.msg, i ? "503" : "connect"), "%s", err.msg);
         s->ops->close(s);
     }
@@ -81,15 +97,21 @@ static void outages(void) {
     CHECK(low > 8 && high > 8, "%d %d", low, high); /* of 64 fair coins fewer than 9: 1e-10 */
     qr_gcs_retry_begin(&r, &o);
     int64_t before = virtual_ns;
-    CHECK(qr_gcs_retry_wait(&r, 40) && virtual_ns - before == 40 * QR_SECOND, "Retry-After is honoured");
+    CHECK(qr_gcs_retry_wait(&r, 40) && virtual_ns - before == 40 * QR_SECOND,
+          "Retry-After is honoured");
 }
 
 /* ---- refusals ---- */
 
 static void refusals(void) {
     struct qr_gcs_options o = options();
-    static const struct { const char *bucket; enum qr_code write, check, read; const char *words; } rows[] = {
-        {"forbidden-b", QR_PERMISSION_DENIED, QR_PERMISSION_DENIED, QR_PERMISSION_DENIED, "roles/storage.object"},
+    static const struct {
+        const char *bucket;
+        enum qr_code write, check, read;
+        const char *words;
+    } rows[] = {
+        {"forbidden-b", QR_PERMISSION_DENIED, QR_PERMISSION_DENIED, QR_PERMISSION_DENIED,
+         "roles/storage.object"},
         {"readonly-b", QR_OK, QR_PERMISSION_DENIED, QR_OK, "storage.objects.create is missing"},
         {"missing-b", QR_NOT_FOUND, QR_NOT_FOUND, QR_NOT_FOUND, "bucket does not exist"},
     };
@@ -98,27 +120,44 @@ static void refusals(void) {
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct qr_store *s = open_with(rows[i].bucket, &o, NULL);
         int64_t before = sleeps;
-        CHECK(s->ops->check_writable(s, "run/w.h5", &err) == rows[i].check && strstr(err.msg, rows[i].words) && strstr(err.msg, rows[i].bucket), "%s", err.msg);
-        CHECK(put(s, "run/w.h5", "x", false, &err) == rows[i].write && (!rows[i].write || (strstr(err.msg, rows[i].bucket) && strstr(err.msg, "run/w.h5"))), "%s", err.msg);
+        CHECK(s->ops->check_writable(s, "run/w.h5", &err) == rows[i].check &&
+                  strstr(err.msg, rows[i].words) && strstr(err.msg, rows[i].bucket),
+              "%s", err.msg);
+        CHECK(put(s, "run/w.h5", "x", false, &err) == rows[i].write &&
+                  (!rows[i].write ||
+                   (strstr(err.msg, rows[i].bucket) && strstr(err.msg, "run/w.h5"))),
+              "%s", err.msg);
         CHECK(s->ops->get(s, "run/w.h5", 9, &b, &err) == rows[i].read, "%s", err.msg);
-        if (rows[i].read == QR_PERMISSION_DENIED) CHECK(strstr(err.msg, "roles/storage.objectViewer"), "%s", err.msg);
+        if (rows[i].read == QR_PERMISSION_DENIED)
+            CHECK(strstr(err.msg, "roles/storage.objectViewer"), "%s", err.msg);
         CHECK(sleeps == before, "final errors are not waited for");
         s->ops->close(s);
     }
     struct qr_store *s = NULL;
-    CHECK(qr_store_gcs_new("No_Bucket!", &o, NULL, &s, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "No_Bucket!") && !s);
+    CHECK(qr_store_gcs_new("No_Bucket!", &o, NULL, &s, &err) == QR_INVALID_ARGUMENT &&
+          strstr(err.msg, "No_Bucket!") && !s);
     s = open_with("names", &o, NULL);
-    CHECK(put(s, "dir/", "x", false, &err) == QR_INVALID_ARGUMENT && put(s, "a\nb", "x", false, &err) == QR_INVALID_ARGUMENT && put(s, "..", "x", false, &err) == QR_INVALID_ARGUMENT);
-    CHECK(put(s, "dir/ü %2F+?#&", "odd", false, &err) == QR_OK && holds(s, "dir/ü %2F+?#&", "odd"), "%s", err.msg);
-    CHECK(s->ops->list(s, "dir/ü %", &b, &err) == QR_OK && strcmp(qr_buf_string(&b), "dir/ü %2F+?#&") == 0, "%s", qr_buf_string(&b));
-    /* what the server would refuse after the training, or store under another name, is refused before it */
+    CHECK(put(s, "dir/", "x", false, &err) == QR_INVALID_ARGUMENT &&
+          put(s, "a\nb", "x", false, &err) == QR_INVALID_ARGUMENT &&
+          put(s, "..", "x", false, &err) == QR_INVALID_ARGUMENT);
+    CHECK(put(s, "dir/ü %2F+?#&", "odd", false, &err) == QR_OK && holds(s, "dir/ü %2F+?#&", "odd"),
+          "%s", err.msg);
+    CHECK(s->ops->list(s, "dir/ü %", &b, &err) == QR_OK &&
+              strcmp(qr_buf_string(&b), "dir/ü %2F+?#&") == 0,
+          "%s", qr_buf_string(&b));
+    /* what the server would refuse after the training, or store under another name, is refused
+     * before it */
     static char far[1200];
     memset(far, 'a', sizeof far - 1);
     const char *const bad[] = {far, "a\nb.h5", "a\xff.h5", "a\xc3", "\xed\xa0\x80"};
     for (size_t i = 0; i < COUNT(bad); i++) {
         int64_t before = sleeps;
-        CHECK(put(s, bad[i], "x", false, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "gs://names/"), "%zu: %s", i, err.msg);
-        CHECK(s->ops->check_writable(s, bad[i], &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "UTF-8"), "%zu: %s", i, err.msg);
+        CHECK(put(s, bad[i], "x", false, &err) == QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, "gs://names/"),
+              "%zu: %s", i, err.msg);
+        CHECK(s->ops->check_writable(s, bad[i], &err) == QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, "UTF-8"),
+              "%zu: %s", i, err.msg);
         CHECK(sleeps == before);
     }
     CHECK(s->ops->check_writable(s, "run/train/", &err) == QR_OK, "a folder: %s", err.msg);
@@ -126,28 +165,35 @@ static void refusals(void) {
     qr_buf_free(&b);
 }
 
-/* What STORAGE_EMULATOR_HOST may be: other clients of Cloud Storage take it with the API's path too. */
+/* What STORAGE_EMULATOR_HOST may be: other clients of Cloud Storage take it with the API's path
+ * too. */
 static void emulators(void) {
     static const char *const ends[] = {"", "/", "/storage/v1", "/storage/v1/"};
     struct qr_err err = {0};
     for (size_t i = 0; i < 2 * COUNT(ends); i++) {
         struct qr_gcs_options o = options();
-        qr_auto(qr_free_p) char *emulator = qr_xasprintf("%s%s", i % 2 ? endpoint : host, ends[i / 2]);
+        qr_auto(qr_free_p) char *emulator =
+            qr_xasprintf("%s%s", i % 2 ? endpoint : host, ends[i / 2]);
         o.emulator_host = emulator;
         struct qr_store *s = open_with("emulators", &o, NULL);
-        CHECK(put(s, "w", "x", false, &err) == QR_OK && holds(s, "w", "x"), "%s: %s", emulator, err.msg);
+        CHECK(put(s, "w", "x", false, &err) == QR_OK && holds(s, "w", "x"), "%s: %s", emulator,
+              err.msg);
         s->ops->close(s);
     }
 }
 
 /* ---- credentials ---- */
 
-static void one_operation(const struct qr_gcs_options *o, const char *what, enum qr_code want, const char *words) {
+static void one_operation(const struct qr_gcs_options *o, const char *what, enum qr_code want,
+                          const char *words) {
     struct qr_store *s = open_with("auth-b", o, NULL);
     struct qr_err err = {0};
     enum qr_code code = put(s, "w", "x", false, &err);
-    CHECK(code == want && (code == QR_OK || strstr(err.msg, words)), "%s: %s", what, code == QR_OK ? "accepted" : err.msg);
-    CHECK(code == QR_OK || (!strstr(err.msg, "ya29") && !strstr(err.msg, "1//refresh") && !strstr(err.msg, "PRIVATE") && !strstr(err.msg, "990011")), "a secret in: %s", err.msg);
+    CHECK(code == want && (code == QR_OK || strstr(err.msg, words)), "%s: %s", what,
+          code == QR_OK ? "accepted" : err.msg);
+    CHECK(code == QR_OK || (!strstr(err.msg, "ya29") && !strstr(err.msg, "1//refresh") &&
+                            !strstr(err.msg, "PRIVATE") && !strstr(err.msg, "990011")),
+          "a secret in: %s", err.msg);
     s->ops->close(s);
 }
 
@@ -165,7 +211,8 @@ static const char *encrypted_key(void) {
     char *pem;
     EVP_PKEY *key = EVP_RSA_gen(2048);
     BIO *bio = BIO_new(BIO_s_mem());
-    CHECK(key && PEM_write_bio_PKCS8PrivateKey(bio, key, EVP_aes_128_cbc(), "secret", 6, NULL, NULL));
+    CHECK(key &&
+          PEM_write_bio_PKCS8PrivateKey(bio, key, EVP_aes_128_cbc(), "secret", 6, NULL, NULL));
     size_t n = (size_t)BIO_get_mem_data(bio, &pem);
     struct qr_json_writer w = qr_json_writer(&b, 0);
     qr_auto(qr_free_p) char *key_text = qr_xstrndup(pem, n);
@@ -184,7 +231,8 @@ static const char *encrypted_key(void) {
     return text;
 }
 
-/* A program with a terminal, to which nobody types: true when it ends by itself with this sentence. */
+/* A program with a terminal, to which nobody types: true when it ends by itself with this sentence.
+ */
 static void encrypted(struct qr_gcs_options o) {
     qr_auto(qr_free_p) char *path = write_file("encrypted.json", encrypted_key());
     int master = posix_openpt(O_RDWR | O_NOCTTY), status = -1;
@@ -195,12 +243,14 @@ static void encrypted(struct qr_gcs_options o) {
         struct qr_store *s = NULL;
         struct qr_err err = {0};
         if (setsid() < 0 || open(ptsname(master), O_RDWR) < 0) _exit(3);
-        bool refused = qr_store_gcs_new("auth-b", &o, NULL, &s, &err) == QR_OK && put(s, "w", "x", false, &err) == QR_INVALID_ARGUMENT;
+        bool refused = qr_store_gcs_new("auth-b", &o, NULL, &s, &err) == QR_OK &&
+                       put(s, "w", "x", false, &err) == QR_INVALID_ARGUMENT;
         _exit(refused && strstr(err.msg, "private_key") ? 0 : 4);
     }
     pid_t ended = 0;
     for (int i = 0; i < 1000 && (ended = waitpid(pid, &status, WNOHANG)) == 0; i++) usleep(10000);
-    CHECK(ended == pid && status == 0, "an encrypted key: %s, status %x", ended ? "ended" : "waits", status);
+    CHECK(ended == pid && status == 0, "an encrypted key: %s, status %x", ended ? "ended" : "waits",
+          status);
     if (!ended) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
@@ -215,18 +265,23 @@ static char *key_file(const char *token_path) {
     BIGNUM *n = NULL, *e = NULL;
     BIO *bio = BIO_new(BIO_s_mem());
     char *pem;
-    CHECK(key && EVP_PKEY_get_bn_param(key, "n", &n) && EVP_PKEY_get_bn_param(key, "e", &e) && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL));
+    CHECK(key && EVP_PKEY_get_bn_param(key, "n", &n) && EVP_PKEY_get_bn_param(key, "e", &e) &&
+          PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL));
     long length = BIO_get_mem_data(bio, &pem);
     char *n_hex = BN_bn2hex(n), *e_hex = BN_bn2hex(e);
-    qr_auto(qr_free_p) char *public_half = qr_xasprintf("{\"n\":\"%s\",\"e\":\"%s\"}", n_hex, e_hex), *text = qr_xstrndup(pem, (size_t)length);
+    qr_auto(qr_free_p) char *public_half =
+                                qr_xasprintf("{\"n\":\"%s\",\"e\":\"%s\"}", n_hex, e_hex),
+                            *text = qr_xstrndup(pem, (size_t)length);
     qr_auto(qr_free_p) char *url = qr_xasprintf("%s%s", endpoint, token_path);
     tell("/control/key", public_half);
     struct qr_buf b = {0};
     struct qr_json_writer w = qr_json_writer(&b, 0);
     qr_json_open(&w, '{');
-    static const char *const keys[] = {"type", "client_email", "private_key_id", "private_key", "token_uri"};
+    static const char *const keys[] = {"type", "client_email", "private_key_id", "private_key",
+                                       "token_uri"};
     const char *const values[] = {"service_account", "worker@project.iam", "key-1", text, url};
-    for (size_t i = 0; i < COUNT(keys); i++) qr_json_put_key(&w, keys[i]), qr_json_put_string(&w, values[i]);
+    for (size_t i = 0; i < COUNT(keys); i++)
+        qr_json_put_key(&w, keys[i]), qr_json_put_string(&w, values[i]);
     qr_json_close(&w, '}');
     char *path = write_file("service.json", qr_buf_string(&b));
     qr_buf_free(&b);
@@ -245,14 +300,19 @@ static void metadata_server(void) {
     one_operation(&o, "metadata server beside an emulator", QR_OK, "");
     logged("");
     struct qr_store *s = open_with("auth-b", &o, NULL);
-    CHECK(put(s, "a", "1", false, &err) == QR_OK && put(s, "b", "2", false, &err) == QR_OK, "%s", err.msg);
+    CHECK(put(s, "a", "1", false, &err) == QR_OK && put(s, "b", "2", false, &err) == QR_OK, "%s",
+          err.msg);
     CHECK(logged("GET /computeMetadata") == 1, "one token serves many requests");
     virtual_ns += (3600 - 226) * QR_SECOND;
-    CHECK(put(s, "a", "1", false, &err) == QR_OK && logged("GET /computeMetadata") == 0, "still good");
+    CHECK(put(s, "a", "1", false, &err) == QR_OK && logged("GET /computeMetadata") == 0,
+          "still good");
     virtual_ns += 2 * QR_SECOND;
-    CHECK(put(s, "a", "1", false, &err) == QR_OK && logged("GET /computeMetadata") == 1, "renewed before it ends");
+    CHECK(put(s, "a", "1", false, &err) == QR_OK && logged("GET /computeMetadata") == 1,
+          "renewed before it ends");
     tell("/control/expire", "{}");
-    CHECK(put(s, "a", "3", false, &err) == QR_OK && holds(s, "a", "3") && logged("GET /computeMetadata") == 1, "401 once: %s", err.msg);
+    CHECK(put(s, "a", "3", false, &err) == QR_OK && holds(s, "a", "3") &&
+              logged("GET /computeMetadata") == 1,
+          "401 once: %s", err.msg);
     s->ops->close(s);
     qr_auto(qr_free_p) char *as_url = qr_xasprintf("%s/", endpoint);
     o.metadata_host = as_url;
@@ -260,7 +320,8 @@ static void metadata_server(void) {
     o.metadata_host = "127.0.0.1:1";
     int64_t before = virtual_ns;
     one_operation(&o, "no metadata server", QR_UNAUTHENTICATED, "no credentials for Cloud Storage");
-    CHECK(virtual_ns - before > 30 * QR_SECOND && virtual_ns - before < 100 * QR_SECOND, "%lld s", (long long)((virtual_ns - before) / QR_SECOND));
+    CHECK(virtual_ns - before > 30 * QR_SECOND && virtual_ns - before < 100 * QR_SECOND, "%lld s",
+          (long long)((virtual_ns - before) / QR_SECOND));
 }
 
 static void files_of_credentials(void) {
@@ -271,23 +332,57 @@ static void files_of_credentials(void) {
     one_operation(&o, "service account", QR_OK, "");
     tell("/control/key", "{\"n\":\"c5f1a3\",\"e\":\"10001\"}");
     one_operation(&o, "another key", QR_UNAUTHENTICATED, "invalid_grant");
-    static const struct { const char *file; const char *text; enum qr_code want; const char *words; } rows[] = {
-        {"user.json", "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\",\"refresh_token\":\"1//refresh\",\"token_uri\":\"@/token\"}", QR_OK, ""},
-        {"revoked.json", "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\",\"refresh_token\":\"1//refresh2\",\"token_uri\":\"@/token\"}", QR_UNAUTHENTICATED, "expired or revoked"},
-        {"pod.json", "{\"type\":\"external_account\",\"audience\":\"//iam/pool\",\"subject_token_type\":\"urn:ietf:params:oauth:token-type:jwt\",\"token_url\":\"@/sts\","
-                     "\"credential_source\":{\"file\":\"$/subject\"}}", QR_OK, ""},
-        {"url.json", "{\"type\":\"external_account\",\"audience\":\"//iam/pool\",\"subject_token_type\":\"urn:ietf:params:oauth:token-type:jwt\",\"token_url\":\"@/sts\","
-                     "\"credential_source\":{\"url\":\"@/subject\",\"headers\":{\"x-asks\":\"qring\"},\"format\":{\"type\":\"json\",\"subject_token_field_name\":\"id_token\"}},"
-                     "\"service_account_impersonation_url\":\"@/impersonate\"}", QR_OK, ""},
-        {"thief.json", "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\",\"refresh_token\":\"1//refresh\",\"token_uri\":\"https://evil.example/googleapis.com\"}",
+    static const struct {
+        const char *file;
+        const char *text;
+        enum qr_code want;
+        const char *words;
+    } rows[] = {
+        {"user.json",
+         "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\","
+         "\"refresh_token\":\"1//refresh\",\"token_uri\":\"@/token\"}",
+         QR_OK, ""},
+        {"revoked.json",
+         "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\","
+         "\"refresh_token\":\"1//refresh2\",\"token_uri\":\"@/token\"}",
+         QR_UNAUTHENTICATED, "expired or revoked"},
+        {"pod.json",
+         "{\"type\":\"external_account\",\"audience\":\"//iam/"
+         "pool\",\"subject_token_type\":\"urn:ietf:params:oauth:token-type:jwt\",\"token_url\":\"@/"
+         "sts\","
+         "\"credential_source\":{\"file\":\"$/subject\"}}",
+         QR_OK, ""},
+        {"url.json",
+         "{\"type\":\"external_account\",\"audience\":\"//iam/"
+         "pool\",\"subject_token_type\":\"urn:ietf:params:oauth:token-type:jwt\",\"token_url\":\"@/"
+         "sts\","
+         "\"credential_source\":{\"url\":\"@/"
+         "subject\",\"headers\":{\"x-asks\":\"qring\"},\"format\":{\"type\":\"json\",\"subject_"
+         "token_field_name\":\"id_token\"}},"
+         "\"service_account_impersonation_url\":\"@/impersonate\"}",
+         QR_OK, ""},
+        {"thief.json",
+         "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\","
+         "\"refresh_token\":\"1//refresh\",\"token_uri\":\"https://evil.example/googleapis.com\"}",
          QR_INVALID_ARGUMENT, "token_uri"},
-        {"thief2.json", "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\",\"refresh_token\":\"1//refresh\",\"token_uri\":\"http://127.0.0.1:80@evil.example/\"}",
+        {"thief2.json",
+         "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\","
+         "\"refresh_token\":\"1//refresh\",\"token_uri\":\"http://127.0.0.1:80@evil.example/\"}",
          QR_INVALID_ARGUMENT, "token_uri"},
-        {"pem.json", "{\"type\":\"service_account\",\"client_email\":\"a@b\",\"private_key\":\"-----BEGIN PRIVATE KEY-----\\nxx\\n\",\"token_uri\":\"@/token\"}", QR_INVALID_ARGUMENT, "private_key"},
-        {"number.json", "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":990011,\"refresh_token\":\"1//refresh\"}", QR_INVALID_ARGUMENT,
-         "client_secret is missing or no text"},
-        {"aws.json", "{\"type\":\"external_account\",\"audience\":\"a\",\"subject_token_type\":\"t\",\"token_url\":\"@/sts\",\"credential_source\":{\"environment_id\":\"aws1\"}}", QR_INVALID_ARGUMENT, "credential_source"},
-        {"kind.json", "{\"type\":\"gdch_service_account\"}", QR_INVALID_ARGUMENT, "gdch_service_account"},
+        {"pem.json",
+         "{\"type\":\"service_account\",\"client_email\":\"a@b\",\"private_key\":\"-----BEGIN "
+         "PRIVATE KEY-----\\nxx\\n\",\"token_uri\":\"@/token\"}",
+         QR_INVALID_ARGUMENT, "private_key"},
+        {"number.json",
+         "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":990011,\"refresh_"
+         "token\":\"1//refresh\"}",
+         QR_INVALID_ARGUMENT, "client_secret is missing or no text"},
+        {"aws.json",
+         "{\"type\":\"external_account\",\"audience\":\"a\",\"subject_token_type\":\"t\",\"token_"
+         "url\":\"@/sts\",\"credential_source\":{\"environment_id\":\"aws1\"}}",
+         QR_INVALID_ARGUMENT, "credential_source"},
+        {"kind.json", "{\"type\":\"gdch_service_account\"}", QR_INVALID_ARGUMENT,
+         "gdch_service_account"},
         {"none.json", "{}", QR_INVALID_ARGUMENT, "type"},
         {"cut.json", "{\"type\":", QR_INVALID_ARGUMENT, "cut.json"},
     };
@@ -311,26 +406,35 @@ static void files_of_credentials(void) {
     encrypted(o);
     o.credentials = NULL, o.no_metadata = true;
     one_operation(&o, "nothing at all", QR_UNAUTHENTICATED, "NO_GCE_CHECK");
-    qr_auto(qr_free_p) char *gcloud = write_file("application_default_credentials.json", "{\"type\":\"x\"}");
+    qr_auto(qr_free_p) char *gcloud =
+        write_file("application_default_credentials.json", "{\"type\":\"x\"}");
     o.gcloud_dir = dir;
-    one_operation(&o, "gcloud's file is found", QR_INVALID_ARGUMENT, "application_default_credentials.json");
+    one_operation(&o, "gcloud's file is found", QR_INVALID_ARGUMENT,
+                  "application_default_credentials.json");
     unlink(gcloud), unlink(service), unlink(subject);
 }
 
 /* A failed upload keeps its idempotency token; the next operation has another. */
 static void idempotency(void) {
-    static const struct row r = {0, INSERT("\"return-503\",\"return-reset-connection\""), CREATE, 100, QR_OK, "", true, NULL};
+    static const struct row r = {
+        0,   INSERT("\"return-503\",\"return-reset-connection\""), CREATE, 100, QR_OK, "", true,
+        NULL};
     logged("");
     conform(&r);
     struct qr_json *root = ask("GET", "/control/log", NULL);
     const struct qr_json *counts = qr_json_get(root, "idempotency");
     int64_t first = 0, last = 0;
     struct qr_err err = {0};
-    CHECK(qr_json_size(counts) == 2 && qr_json_i64(qr_json_at(counts, 0), "", 0, 9, &first, &err) == QR_OK && qr_json_i64(qr_json_at(counts, 1), "", 0, 9, &last, &err) == QR_OK);
-    CHECK(first == 1 && last == 3, "%lld, %lld", (long long)first, (long long)last); /* the preparation's, and this one's three attempts */
+    CHECK(qr_json_size(counts) == 2 &&
+          qr_json_i64(qr_json_at(counts, 0), "", 0, 9, &first, &err) == QR_OK &&
+          qr_json_i64(qr_json_at(counts, 1), "", 0, 9, &last, &err) == QR_OK);
+    /* the preparation's, and this one's three attempts */
+    CHECK(first == 1 && last == 3, "%lld, %lld", (long long)first, (long long)last);
     qr_json_free(root);
-    /* a lost acknowledgement is found by reading: one upload that counts, one that is refused, and no third */
-    static const struct row lost = {0, INSERT("\"lost-acknowledgement\""), CREATE, 100, QR_OK, "", true, NULL};
+    /* a lost acknowledgement is found by reading: one upload that counts, one that is refused, and
+     * no third */
+    static const struct row lost = {
+        0, INSERT("\"lost-acknowledgement\""), CREATE, 100, QR_OK, "", true, NULL};
     logged("");
     conform(&lost);
     int uploads = logged("POST /upload");

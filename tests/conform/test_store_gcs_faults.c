@@ -1,6 +1,7 @@
-/* Cloud Storage that fails: every instruction of Google's storage test bench for every verb that we use, Google's eight groups of retry conformance,
- * replies that cannot be read, downloads that break, tokens that are cut, against tests/fake/gcs.py. STORAGE_TESTBENCH=http://host:port: against
- * the test bench itself, whose instructions alone are used then. */
+/* Cloud Storage that fails: every instruction of Google's storage test bench for every verb that we
+ * use, Google's eight groups of retry conformance, replies that cannot be read, downloads that
+ * break, tokens that are cut, against tests/fake/gcs.py. STORAGE_TESTBENCH=http://host:port:
+ * against the test bench itself, whose instructions alone are used then. */
 #include <unistd.h>
 
 #include "base/file.h"
@@ -11,47 +12,67 @@ static bool bench; /* it is the test bench itself */
 
 /* Google's eight groups. */
 static const struct row google[] = {
-    {1, "\"storage.objects.list\":[\"return-503\",\"return-503\"]", STAT_FREE_LIST, 0, QR_OK, "", true, NULL},
-    {1, "\"storage.objects.list\":[\"return-reset-connection\",\"return-503\"]", STAT_FREE_LIST, 0, QR_OK, "", true, NULL},
+    {1, "\"storage.objects.list\":[\"return-503\",\"return-503\"]", STAT_FREE_LIST, 0, QR_OK, "",
+     true, NULL},
+    {1, "\"storage.objects.list\":[\"return-reset-connection\",\"return-503\"]", STAT_FREE_LIST, 0,
+     QR_OK, "", true, NULL},
     {1, GETS("\"return-503\",\"return-reset-connection\""), GET, 10, QR_OK, "", true, NULL},
-    {1, GETS("\"return-408\",\"return-429\",\"return-500\",\"return-502\",\"return-504\""), GET, 10, QR_OK, "", true, NULL},
-    {1, "\"storage.buckets.testIamPermissions\":[\"return-503\",\"return-503\"]", CHECK_WRITE, 0, QR_OK, "", true, NULL},
+    {1, GETS("\"return-408\",\"return-429\",\"return-500\",\"return-502\",\"return-504\""), GET, 10,
+     QR_OK, "", true, NULL},
+    {1, "\"storage.buckets.testIamPermissions\":[\"return-503\",\"return-503\"]", CHECK_WRITE, 0,
+     QR_OK, "", true, NULL},
     /* 2: every write of ours has its precondition */
     {2, INSERT("\"return-503\",\"return-503\""), CREATE, 100, QR_OK, "", true, NULL},
     {2, INSERT("\"return-reset-connection\",\"return-503\""), PUT, 100, QR_OK, "", true, NULL},
-    {2, "\"storage.objects.delete\":[\"return-503\",\"return-reset-connection\"]", REMOVE, 0, QR_OK, "", true, NULL},
-    /* 3, 4: there is no write without one, and none that is not idempotent; what is refused as such is not tried again */
-    {3, INSERT("\"return-412\",\"return-503\""), CREATE, 100, QR_FAILED_PRECONDITION, "gs://conform/new is there already", false, NULL},
-    {4, "\"storage.objects.delete\":[\"return-403\",\"return-503\"]", REMOVE, 0, QR_PERMISSION_DENIED, "on bucket conform", false, NULL},
-    {5, INSERT("\"return-400\",\"return-503\""), CREATE, 100, QR_INVALID_ARGUMENT, "gs://conform/new", false, NULL},
-    {5, INSERT("\"return-401\",\"return-503\""), CREATE, 100, QR_UNAUTHENTICATED, "credentials", false, NULL},
-    {5, GETS("\"return-400\",\"return-503\""), GET, 10, QR_INVALID_ARGUMENT, "gs://conform/there", false, NULL},
-    {6, INSERT("\"return-503\",\"return-400\""), CREATE, 100, QR_INVALID_ARGUMENT, "400", true, NULL},
-    {6, INSERT("\"return-reset-connection\",\"return-401\""), CREATE, 100, QR_UNAUTHENTICATED, "401", true, NULL},
+    {2, "\"storage.objects.delete\":[\"return-503\",\"return-reset-connection\"]", REMOVE, 0, QR_OK,
+     "", true, NULL},
+    /* 3, 4: there is no write without one, and none that is not idempotent; what is refused as such
+       is not tried again */
+    {3, INSERT("\"return-412\",\"return-503\""), CREATE, 100, QR_FAILED_PRECONDITION,
+     "gs://conform/new is there already", false, NULL},
+    {4, "\"storage.objects.delete\":[\"return-403\",\"return-503\"]", REMOVE, 0,
+     QR_PERMISSION_DENIED, "on bucket conform", false, NULL},
+    {5, INSERT("\"return-400\",\"return-503\""), CREATE, 100, QR_INVALID_ARGUMENT,
+     "gs://conform/new", false, NULL},
+    {5, INSERT("\"return-401\",\"return-503\""), CREATE, 100, QR_UNAUTHENTICATED, "credentials",
+     false, NULL},
+    {5, GETS("\"return-400\",\"return-503\""), GET, 10, QR_INVALID_ARGUMENT, "gs://conform/there",
+     false, NULL},
+    {6, INSERT("\"return-503\",\"return-400\""), CREATE, 100, QR_INVALID_ARGUMENT, "400", true,
+     NULL},
+    {6, INSERT("\"return-reset-connection\",\"return-401\""), CREATE, 100, QR_UNAUTHENTICATED,
+     "401", true, NULL},
     {7, INSERT("\"return-reset-connection\",\"return-503\""), CREATE, LARGE, QR_OK, "", true, NULL},
     {7, INSERT("\"return-408\""), CREATE, LARGE, QR_OK, "", true, NULL},
     {7, INSERT("\"return-503-after-256K\""), CREATE, LARGE, QR_OK, "", true, NULL},
     {7, INSERT("\"return-503-after-8192K\",\"return-408\""), CREATE, LARGE, QR_OK, "", true, NULL},
     {7, INSERT("\"return-503-after-256K\""), PUT, LARGE, QR_OK, "", true, NULL},
-    {8, GETS("\"return-broken-stream\",\"return-broken-stream\""), GET, 600 * KIB, QR_OK, "", true, NULL},
+    {8, GETS("\"return-broken-stream\",\"return-broken-stream\""), GET, 600 * KIB, QR_OK, "", true,
+     NULL},
     {8, GETS("\"return-broken-stream-after-256K\""), GET, 600 * KIB, QR_OK, "", true, NULL},
 };
 static const struct row ours[] = {
     {0, INSERT("\"return-503-after-256K\""), CREATE, 600 * KIB, QR_OK, "", true, NULL},
-    {0, INSERT("\"return-broken-stream-after-8192K\",\"return-reset-connection\""), CREATE, LARGE, QR_OK, "", true, NULL},
-    {0, INSERT("\"return-503-after-300K\""), CREATE, LARGE, QR_OK, "", true, NULL},         /* a server that keeps an odd number of bytes */
-    {0, INSERT("\"return-503-after-8192K\",\"lost-session\""), CREATE, LARGE, QR_OK, "", true, NULL},
+    {0, INSERT("\"return-broken-stream-after-8192K\",\"return-reset-connection\""), CREATE, LARGE,
+     QR_OK, "", true, NULL},
+    /* a server that keeps an odd number of bytes */
+    {0, INSERT("\"return-503-after-300K\""), CREATE, LARGE, QR_OK, "", true, NULL},
+    {0, INSERT("\"return-503-after-8192K\",\"lost-session\""), CREATE, LARGE, QR_OK, "", true,
+     NULL},
     {0, INSERT("\"return-503-after-8192K\",\"return-404\""), CREATE, LARGE, QR_OK, "", true, NULL},
     {0, INSERT("\"lost-acknowledgement\""), CREATE, 100, QR_OK, "", true, NULL},
     {0, INSERT("\"lost-acknowledgement\""), PUT, 100, QR_OK, "", true, NULL},
-    {0, INSERT("\"lost-acknowledgement\",\"return-503\""), SWAP, 100, QR_OK, "", true, NULL}, /* our own success is found again behind the 412 */
+    /* our own success is found again behind the 412 */
+    {0, INSERT("\"lost-acknowledgement\",\"return-503\""), SWAP, 100, QR_OK, "", true, NULL},
     {0, INSERT("\"return-503\",\"return-reset-connection\""), SWAP, 100, QR_OK, "", true, NULL},
-    {0, INSERT("\"return-412\""), SWAP, 100, QR_FAILED_PRECONDITION, "has been changed meanwhile", true, NULL},
+    {0, INSERT("\"return-412\""), SWAP, 100, QR_FAILED_PRECONDITION, "has been changed meanwhile",
+     true, NULL},
     {0, INSERT("\"wrong-crc32c\""), SWAP, 100, QR_OK, "", true, NULL},
     {0, INSERT("\"lost-acknowledgement\""), CREATE, 0, QR_OK, "", true, NULL},
     {0, "\"storage.objects.delete\":[\"lost-acknowledgement\"]", REMOVE, 0, QR_OK, "", true, NULL},
     {0, INSERT("\"wrong-crc32c\""), CREATE, 100, QR_OK, "", true, NULL},
-    {0, INSERT("\"wrong-crc32c\",\"wrong-crc32c\",\"wrong-crc32c\",\"wrong-crc32c\""), PUT, 100, QR_DATA_LOSS, "gs://conform/there", true, NULL},
+    {0, INSERT("\"wrong-crc32c\",\"wrong-crc32c\",\"wrong-crc32c\",\"wrong-crc32c\""), PUT, 100,
+     QR_DATA_LOSS, "gs://conform/there", true, NULL},
     {0, GETS("\"wrong-crc32c\""), GET, 10, QR_OK, "", true, NULL},
 };
 
@@ -59,25 +80,44 @@ static const struct row ours[] = {
 
 enum { ABOVE = (9 << 20) + 777 }; /* above what one request carries */
 
-struct verb { const char *method; enum op op; size_t bytes; bool has_body; };
+struct verb {
+    const char *method;
+    enum op op;
+    size_t bytes;
+    bool has_body;
+};
 #define TO "storage.objects.insert"
 #define FROM "storage.objects.get"
 static const struct verb verbs[] = {
-    {TO, PUT, 100, true}, {TO, CREATE, 100, true}, {TO, SWAP, 100, true}, {TO, CREATE, ABOVE, true},
-    {TO, PUT, ABOVE, true}, {TO, SWAP, ABOVE, true},
-    {FROM, GET, 600 * KIB, true}, {FROM, PUT, 100, true}, {FROM, SWAP, 100, true}, {FROM, REMOVE, 0, true},
+    {TO, PUT, 100, true},
+    {TO, CREATE, 100, true},
+    {TO, SWAP, 100, true},
+    {TO, CREATE, ABOVE, true},
+    {TO, PUT, ABOVE, true},
+    {TO, SWAP, ABOVE, true},
+    {FROM, GET, 600 * KIB, true},
+    {FROM, PUT, 100, true},
+    {FROM, SWAP, 100, true},
+    {FROM, REMOVE, 0, true},
     {"storage.objects.list", STAT_FREE_LIST, 0, true},
     {"storage.objects.delete", REMOVE, 0, false},
     {"storage.buckets.testIamPermissions", CHECK_WRITE, 0, true},
 };
 
-/* make test has no time for all: megabytes take the fake a while. The last two verbs, and of the statuses all but the first, are the test bench's. */
-static bool too_long_here(const struct verb *v) { return !bench && v->bytes == ABOVE && v->op != CREATE; }
-/* What is stored in one request is found again behind the next one's 412, which is no success with a body. */
-static int replies_of(const struct verb *v) { return strcmp(v->method, TO) == 0 && v->bytes != ABOVE ? 1 : 2; }
+/* make test has no time for all: megabytes take the fake a while. The last two verbs, and of the
+ * statuses all but the first, are the test bench's. */
+static bool too_long_here(const struct verb *v) {
+    return !bench && v->bytes == ABOVE && v->op != CREATE;
+}
+/* What is stored in one request is found again behind the next one's 412, which is no success with
+ * a body. */
+static int replies_of(const struct verb *v) {
+    return strcmp(v->method, TO) == 0 && v->bytes != ABOVE ? 1 : 2;
+}
 
 /* The same fault `times` times in a row. */
-static void meets(const struct verb *v, const char *instruction, int times, enum qr_code want, bool used) {
+static void meets(const struct verb *v, const char *instruction, int times, enum qr_code want,
+                  bool used) {
     struct qr_buf faults = {0};
     qr_buf_printf(&faults, "\"%s\":[", v->method);
     for (int i = 0; i < times; i++) qr_buf_printf(&faults, "%s\"%s\"", i ? "," : "", instruction);
@@ -88,16 +128,30 @@ static void meets(const struct verb *v, const char *instruction, int times, enum
 }
 
 static void every_verb(void) {
-    static const char *const passing[] = {"return-503", "return-reset-connection", "return-408", "return-429", "return-500", "return-502", "return-504"};
-    static const struct { const char *instruction; enum qr_code code; } final[] = {
-        {"return-403", QR_PERMISSION_DENIED}, {"return-400", QR_INVALID_ARGUMENT}, {"return-401", QR_UNAUTHENTICATED}, {"return-409", QR_UNKNOWN}};
-    static const char *const elsewhere[] = {"redirect-send-token-t", "redirect-send-handle-and-token-t", "redirect-expect-token-t", "return-503-if-dp-enforced"};
+    static const char *const passing[] = {"return-503", "return-reset-connection",
+                                          "return-408", "return-429",
+                                          "return-500", "return-502",
+                                          "return-504"};
+    static const struct {
+        const char *instruction;
+        enum qr_code code;
+    } final[] = {{"return-403", QR_PERMISSION_DENIED},
+                 {"return-400", QR_INVALID_ARGUMENT},
+                 {"return-401", QR_UNAUTHENTICATED},
+                 {"return-409", QR_UNKNOWN}};
+    static const char *const elsewhere[] = {"redirect-send-token-t",
+                                            "redirect-send-handle-and-token-t",
+                                            "redirect-expect-token-t", "return-503-if-dp-enforced"};
     for (size_t i = 0; i < COUNT(verbs); i++) {
         const struct verb *v = &verbs[i];
         if (too_long_here(v)) continue;
-        for (size_t k = 0; k < (bench ? COUNT(passing) : 2); k++) meets(v, passing[k], 2, QR_OK, true);
-        for (size_t k = 0; k < (bench ? COUNT(final) : 1); k++) meets(v, final[k].instruction, 2, final[k].code, false);
-        for (size_t k = 0; k < (bench ? COUNT(elsewhere) : 1); k++) meets(v, elsewhere[k], 1, QR_OK, false); /* for gRPC */
+        for (size_t k = 0; k < (bench ? COUNT(passing) : 2); k++)
+            meets(v, passing[k], 2, QR_OK, true);
+        for (size_t k = 0; k < (bench ? COUNT(final) : 1); k++)
+            meets(v, final[k].instruction, 2, final[k].code, false);
+        /* for gRPC */
+        for (size_t k = 0; k < (bench ? COUNT(elsewhere) : 1); k++)
+            meets(v, elsewhere[k], 1, QR_OK, false);
         meets(v, "return-broken-stream", replies_of(v), QR_OK, v->has_body);
         if (bench || v->op == GET) meets(v, "stall-for-1s-after-0K", 1, QR_OK, v->has_body);
     }
@@ -106,12 +160,16 @@ static void every_verb(void) {
 /* ---- uploads ---- */
 
 static void uploads(void) {
-    static const struct verb large_ones[] = {{TO, PUT, ABOVE, true}, {TO, CREATE, ABOVE, true}, {TO, SWAP, ABOVE, true}};
-    static const char *const after[] = {"return-503-after-256K", "return-408-after-1024K", "return-429-after-8192K", "return-503-after-9216K", "stall-for-1s-after-8192K"};
+    static const struct verb large_ones[] = {
+        {TO, PUT, ABOVE, true}, {TO, CREATE, ABOVE, true}, {TO, SWAP, ABOVE, true}};
+    static const char *const after[] = {"return-503-after-256K", "return-408-after-1024K",
+                                        "return-429-after-8192K", "return-503-after-9216K",
+                                        "stall-for-1s-after-8192K"};
     for (size_t i = 0; i < COUNT(large_ones); i++) {
         for (int times = 1; times <= (too_long_here(&large_ones[i]) ? 1 : 3); times++) {
             meets(&large_ones[i], "return-broken-stream-final-chunk-after-0B", times, QR_OK, true);
-            meets(&large_ones[i], "return-broken-stream-final-chunk-after-100B", times, QR_OK, true);
+            meets(&large_ones[i], "return-broken-stream-final-chunk-after-100B", times, QR_OK,
+                  true);
         }
         for (size_t k = 0; k < COUNT(after); k++)
             if (bench || i == 1) meets(&large_ones[i], after[k], 1, QR_OK, true);
@@ -125,14 +183,23 @@ static void uploads(void) {
 
 static void downloads(void) {
     static const struct row rows[] = {
-        {8, GETS("\"return-broken-stream-after-8704K\",\"return-broken-stream-after-256K\",\"return-503\""), GET, ABOVE, QR_OK, "", true, NULL},
-        {8, GETS("\"return-broken-stream-after-1K\",\"return-broken-stream-after-1K\",\"return-broken-stream-after-1K\",\"return-broken-stream-after-1K\","
-                 "\"return-broken-stream-after-1K\",\"return-broken-stream-after-1K\",\"return-broken-stream-after-1K\",\"return-broken-stream-after-1K\""), GET, 20 * KIB, QR_OK, "", true,
-         NULL},
+        {8,
+         GETS("\"return-broken-stream-after-8704K\",\"return-broken-stream-after-256K\",\"return-"
+              "503\""),
+         GET, ABOVE, QR_OK, "", true, NULL},
+        {8,
+         GETS("\"return-broken-stream-after-1K\",\"return-broken-stream-after-1K\",\"return-broken-"
+              "stream-after-1K\",\"return-broken-stream-after-1K\","
+              "\"return-broken-stream-after-1K\",\"return-broken-stream-after-1K\",\"return-broken-"
+              "stream-after-1K\",\"return-broken-stream-after-1K\""),
+         GET, 20 * KIB, QR_OK, "", true, NULL},
         {8, GETS("\"stall-for-1s-after-256K\""), GET, 600 * KIB, QR_OK, "", true, NULL},
-        {8, GETS("\"return-broken-stream-after-256K\",\"return-404\""), GET, 600 * KIB, QR_OK, "", true, NULL},
-        {8, GETS("\"return-broken-stream-after-256K\",\"return-412\""), GET, 600 * KIB, QR_OK, "", true, NULL},
-        {8, GETS("\"return-broken-stream-after-256K\",\"return-416\""), GET, 600 * KIB, QR_OK, "", true, NULL},
+        {8, GETS("\"return-broken-stream-after-256K\",\"return-404\""), GET, 600 * KIB, QR_OK, "",
+         true, NULL},
+        {8, GETS("\"return-broken-stream-after-256K\",\"return-412\""), GET, 600 * KIB, QR_OK, "",
+         true, NULL},
+        {8, GETS("\"return-broken-stream-after-256K\",\"return-416\""), GET, 600 * KIB, QR_OK, "",
+         true, NULL},
     };
     for (size_t i = 0; i < COUNT(rows); i++) conform(&rows[i]);
 }
@@ -143,15 +210,21 @@ static void emulator_header(void) {
     const char *pause = bench ? "stall-at-256KiB" : "stall-at-256KiB/1"; /* ten seconds there */
     const struct row rows[] = {
         {9, "", GET, ABOVE, QR_OK, "", false, "return-broken-stream"},
-        {9, "", GET, 600 * KIB, QR_DATA_LOSS, "does not have the object's crc32c", false, "return-corrupted-data"},
+        {9, "", GET, 600 * KIB, QR_DATA_LOSS, "does not have the object's crc32c", false,
+         "return-corrupted-data"},
         {9, "", GET, 600 * KIB, QR_OK, "", false, "stall-always/1"},
         {9, "", GET, 600 * KIB, QR_OK, "", false, pause},
         {9, "", GET, 600 * KIB, QR_OK, "", false, "return-503-after-256K"},
-        {9, "", GET, 600 * KIB, QR_UNAVAILABLE, "please retry", false, "return-503-after-256K/retry-1"},
-        {9, "", GET, 600 * KIB, QR_UNAVAILABLE, "please retry", false, "return-503-after-256K/retry-2"},
+        {9, "", GET, 600 * KIB, QR_UNAVAILABLE, "please retry", false,
+         "return-503-after-256K/retry-1"},
+        {9, "", GET, 600 * KIB, QR_UNAVAILABLE, "please retry", false,
+         "return-503-after-256K/retry-2"},
         {9, "", GET, 600 * KIB, QR_OK, "", false, "return-503-after-256K/retry-3"},
-        {9, "", CREATE, ABOVE, QR_UNAVAILABLE, "please retry", false, "return-503-after-256K"}, /* it keeps no byte beyond */
-        {9, "", CREATE, 100, QR_FAILED_PRECONDITION, "gs://conform/new", false, "inject-upload-data-error"}, /* 412 where Google says 400 */
+        /* it keeps no byte beyond */
+        {9, "", CREATE, ABOVE, QR_UNAVAILABLE, "please retry", false, "return-503-after-256K"},
+        /* 412 where Google says 400 */
+        {9, "", CREATE, 100, QR_FAILED_PRECONDITION, "gs://conform/new", false,
+         "inject-upload-data-error"},
         {9, "", PUT, 100, QR_ABORTED, "please retry", false, "inject-upload-data-error"},
         {9, "", PUT, ABOVE, QR_ABORTED, "please retry", false, "inject-upload-data-error"},
     };
@@ -161,11 +234,13 @@ static void emulator_header(void) {
 /* ---- silence longer than our guard ---- */
 
 static void silence(void) {
-    static const struct verb put_one = {TO, PUT, 100, true}, get_one = {FROM, GET, 600 * KIB, true}, large_one = {TO, CREATE, ABOVE, true};
+    static const struct verb put_one = {TO, PUT, 100, true}, get_one = {FROM, GET, 600 * KIB, true},
+                             large_one = {TO, CREATE, ABOVE, true};
     guard_s = 1;
     meets(&put_one, "stall-for-3s-after-0K", 1, QR_OK, true);
     meets(&get_one, "stall-for-3s-after-256K", 1, QR_OK, true);
-    if (!bench) meets(&large_one, "stall-for-3s-after-8192K", 1, QR_OK, true); /* the test bench adds what came meanwhile a second time */
+    /* the test bench adds what came meanwhile a second time */
+    if (!bench) meets(&large_one, "stall-for-3s-after-8192K", 1, QR_OK, true);
     guard_s = 30;
 }
 
@@ -173,17 +248,23 @@ static void silence(void) {
 
 /* A 200 that cannot be read, from every verb. */
 static void unreadable(void) {
-    static const char *const replies[] = {"cut-reply-after-0B", "cut-reply-after-1B", "cut-reply-after-20B", "short-reply", "chunked-reply", "html-reply"};
+    static const char *const replies[] = {"cut-reply-after-0B",  "cut-reply-after-1B",
+                                          "cut-reply-after-20B", "short-reply",
+                                          "chunked-reply",       "html-reply"};
     for (size_t i = 0; i < COUNT(verbs); i++)
-        for (size_t k = 0; k < COUNT(replies) && !too_long_here(&verbs[i]); k++) meets(&verbs[i], replies[k], replies_of(&verbs[i]), QR_OK, verbs[i].has_body);
+        for (size_t k = 0; k < COUNT(replies) && !too_long_here(&verbs[i]); k++)
+            meets(&verbs[i], replies[k], replies_of(&verbs[i]), QR_OK, verbs[i].has_body);
     static const struct verb large_one = {TO, CREATE, ABOVE, true};
     meets(&large_one, "no-location", 2, QR_OK, true);
     /* as often as it may be asked: then what is stored is found by looking at it */
-    for (int times = 3; times < 6; times++) meets(&large_one, "html-reply", times, QR_OK, times == 3);
+    for (int times = 3; times < 6; times++)
+        meets(&large_one, "html-reply", times, QR_OK, times == 3);
 }
 
 static void odd_downloads(void) {
-    static const char *const odd[] = {"ignore-range", "other-range", "replaced", "html-reply", "cut-reply-after-100B", "short-reply", "chunked-reply"};
+    static const char *const odd[] = {"ignore-range", "other-range",          "replaced",
+                                      "html-reply",   "cut-reply-after-100B", "short-reply",
+                                      "chunked-reply"};
     for (size_t i = 0; i < COUNT(odd); i++) {
         struct qr_buf faults = {0};
         qr_buf_puts(&faults, "\"" FROM "\":[");
@@ -195,9 +276,15 @@ static void odd_downloads(void) {
     }
 }
 
-/* A server that gives everything whatever part is asked for, and breaks off in the middle each time: no progress, and it ends. */
-struct stubborn { struct qr_gcs_http http; struct qr_gcs_http *under; bool bytes_too; };
-static enum qr_code send_stubborn(struct qr_gcs_http *h, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err) {
+/* A server that gives everything whatever part is asked for, and breaks off in the middle each
+ * time: no progress, and it ends. */
+struct stubborn {
+    struct qr_gcs_http http;
+    struct qr_gcs_http *under;
+    bool bytes_too;
+};
+static enum qr_code send_stubborn(struct qr_gcs_http *h, const struct qr_gcs_request *req,
+                                  struct qr_gcs_reply *ret, struct qr_err *err) {
     struct stubborn *s = (struct stubborn *)h;
     struct qr_gcs_request all = *req;
     if (all.n_headers && strncmp(all.headers[all.n_headers - 1], "Range:", 6) == 0) all.n_headers--;
@@ -206,7 +293,9 @@ static enum qr_code send_stubborn(struct qr_gcs_http *h, const struct qr_gcs_req
     bool media = strstr(req->url, "alt=media") != NULL;
     if (code != QR_OK || ret->status != 200 || media != s->bytes_too) return code;
     ret->body.n /= 2;
-    return media ? qr_fail(err, QR_UNAVAILABLE, "storage.googleapis.com: Transferred a partial file") : QR_OK;
+    return media
+               ? qr_fail(err, QR_UNAVAILABLE, "storage.googleapis.com: Transferred a partial file")
+               : QR_OK;
 }
 static void close_stubborn(struct qr_gcs_http *h) {
     struct stubborn *s = (struct stubborn *)h;
@@ -224,8 +313,11 @@ static void without_end(void) {
         int64_t began = virtual_ns;
         enum qr_code code = s->ops->get(s, "there", LARGE, &got, &err);
         int64_t took = virtual_ns - began;
-        CHECK(code == QR_UNAVAILABLE && qr_exit_code(code) == 138 && strstr(err.msg, "please retry"), "%s %s", qr_code_name(code), err.msg);
-        CHECK(took >= 600 * QR_SECOND && took < 605 * QR_SECOND, "%lld s", (long long)(took / QR_SECOND));
+        CHECK(code == QR_UNAVAILABLE && qr_exit_code(code) == 138 &&
+                  strstr(err.msg, "please retry"),
+              "%s %s", qr_code_name(code), err.msg);
+        CHECK(took >= 600 * QR_SECOND && took < 605 * QR_SECOND, "%lld s",
+              (long long)(took / QR_SECOND));
         qr_buf_free(&got);
         s->ops->close(s);
     }
@@ -233,24 +325,38 @@ static void without_end(void) {
 
 /* Stored packed by somebody else: its bytes come as they are stored, as its size and crc32c say. */
 static void packed(void) {
-    static const char text[] = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\x2b\x2c\xca\xcc\x4b\xd7\x29\x1c\x25\x89\x20\x01\x93\xdb\xba\x4c\x2c\x01\x00\x00";
+    static const char text[] = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\x2b\x2c\xca\xcc\x4b\xd7"
+                               "\x29\x1c\x25\x89\x20\x01\x93\xdb\xba\x4c\x2c\x01\x00\x00";
     struct qr_buf body = {0};
-    qr_buf_puts(&body, "--b\r\nContent-Type: application/json\r\n\r\n{\"name\":\"packed\",\"contentEncoding\":\"gzip\"}\r\n--b\r\nContent-Type: text/csv\r\n\r\n");
+    qr_buf_puts(&body, "--b\r\nContent-Type: "
+                       "application/"
+                       "json\r\n\r\n{\"name\":\"packed\",\"contentEncoding\":\"gzip\"}\r\n--"
+                       "b\r\nContent-Type: text/csv\r\n\r\n");
     qr_buf_put(&body, text, sizeof text - 1);
     qr_buf_puts(&body, "\r\n--b--\r\n");
     struct qr_gcs_http *h = qr_gcs_http_curl();
-    qr_auto(qr_free_p) char *url = qr_xasprintf("%s/upload/storage/v1/b/conform/o?uploadType=multipart", endpoint);
-    struct qr_gcs_request req = {.method = "POST", .url = url, .headers = {"Content-Type: multipart/related; boundary=b"}, .n_headers = 1, .has_body = true,
-                                 .body = qr_buf_view(&body), .max_reply_bytes = 1 << 20, .direct = true};
+    qr_auto(qr_free_p) char *url =
+        qr_xasprintf("%s/upload/storage/v1/b/conform/o?uploadType=multipart", endpoint);
+    struct qr_gcs_request req = {.method = "POST",
+                                 .url = url,
+                                 .headers = {"Content-Type: multipart/related; boundary=b"},
+                                 .n_headers = 1,
+                                 .has_body = true,
+                                 .body = qr_buf_view(&body),
+                                 .max_reply_bytes = 1 << 20,
+                                 .direct = true};
     struct qr_gcs_reply reply;
     struct qr_err err = {0};
-    CHECK(h->send(h, &req, &reply, &err) == QR_OK && reply.status == 200, "%d %s", reply.status, err.msg);
+    CHECK(h->send(h, &req, &reply, &err) == QR_OK && reply.status == 200, "%d %s", reply.status,
+          err.msg);
     qr_gcs_reply_fini(&reply);
     h->close(h);
     qr_buf_free(&body);
     struct qr_gcs_options o = options();
     struct qr_store *s = open_with("conform", &o, NULL);
-    CHECK(s->ops->get(s, "packed", 1000, &body, &err) == QR_OK && body.n == sizeof text - 1 && memcmp(body.p, text, body.n) == 0, "%zu bytes, %s", body.n, err.msg);
+    CHECK(s->ops->get(s, "packed", 1000, &body, &err) == QR_OK && body.n == sizeof text - 1 &&
+              memcmp(body.p, text, body.n) == 0,
+          "%zu bytes, %s", body.n, err.msg);
     qr_buf_free(&body);
     s->ops->close(s);
 }
@@ -258,32 +364,49 @@ static void packed(void) {
 /* ---- tokens ---- */
 
 static void cut_tokens(void) {
-    static const char *const replies[] = {"cut-reply-after-0B", "cut-reply-after-1B", "cut-reply-after-20B", "short-reply", "chunked-reply", "html-reply", "cut-refusal", "return-503",
-                                          "return-reset-connection"};
+    static const char *const replies[] = {
+        "cut-reply-after-0B", "cut-reply-after-1B", "cut-reply-after-20B",
+        "short-reply",        "chunked-reply",      "html-reply",
+        "cut-refusal",        "return-503",         "return-reset-connection"};
     char folder[] = "/tmp/qring-tokens-XXXXXX";
     CHECK(mkdtemp(folder) != NULL);
-    qr_auto(qr_free_p) char *user = qr_path_join(folder, "user.json"), *federated = qr_path_join(folder, "federated.json");
-    qr_auto(qr_free_p) char *user_text = qr_xasprintf(
-        "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\",\"refresh_token\":\"1//refresh\",\"token_uri\":\"%s/token\"}", endpoint);
-    qr_auto(qr_free_p) char *federated_text = qr_xasprintf(
-        "{\"type\":\"external_account\",\"audience\":\"//iam/pool\",\"subject_token_type\":\"urn:ietf:params:oauth:token-type:jwt\",\"token_url\":\"%s/sts\","
-        "\"credential_source\":{\"url\":\"%s/subject\",\"headers\":{\"x-asks\":\"qring\"},\"format\":{\"type\":\"json\",\"subject_token_field_name\":\"id_token\"}},"
-        "\"service_account_impersonation_url\":\"%s/impersonate\"}", endpoint, endpoint, endpoint);
+    qr_auto(qr_free_p) char *user = qr_path_join(folder, "user.json"),
+                            *federated = qr_path_join(folder, "federated.json");
+    qr_auto(qr_free_p) char *user_text =
+        qr_xasprintf("{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":"
+                     "\"secret&=\",\"refresh_token\":\"1//refresh\",\"token_uri\":\"%s/token\"}",
+                     endpoint);
+    qr_auto(qr_free_p) char *federated_text =
+        qr_xasprintf("{\"type\":\"external_account\",\"audience\":\"//iam/"
+                     "pool\",\"subject_token_type\":\"urn:ietf:params:oauth:token-type:jwt\","
+                     "\"token_url\":\"%s/sts\","
+                     "\"credential_source\":{\"url\":\"%s/"
+                     "subject\",\"headers\":{\"x-asks\":\"qring\"},\"format\":{\"type\":\"json\","
+                     "\"subject_token_field_name\":\"id_token\"}},"
+                     "\"service_account_impersonation_url\":\"%s/impersonate\"}",
+                     endpoint, endpoint, endpoint);
     struct qr_err err = {0};
-    CHECK(qr_file_replace(user, qr_bytes_of_string(user_text), &err) == QR_OK && qr_file_replace(federated, qr_bytes_of_string(federated_text), &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_file_replace(user, qr_bytes_of_string(user_text), &err) == QR_OK &&
+              qr_file_replace(federated, qr_bytes_of_string(federated_text), &err) == QR_OK,
+          "%s", err.msg);
     const char *const files[] = {NULL, user, federated}; /* NULL: the metadata server */
     for (size_t i = 0; i < COUNT(files); i++)
         for (size_t k = 0; k < COUNT(replies); k++) {
-            if (!files[i] && strcmp(replies[k], "cut-refusal") == 0) continue; /* it does not refuse in OAuth's words */
-            if (files[i] == federated && strcmp(replies[k], "cut-refusal") == 0) continue; /* the subject's server neither */
+            /* it does not refuse in OAuth's words */
+            if (!files[i] && strcmp(replies[k], "cut-refusal") == 0) continue;
+            /* the subject's server neither */
+            if (files[i] == federated && strcmp(replies[k], "cut-refusal") == 0) continue;
             struct qr_gcs_options o = options();
             if (files[i]) o.emulator_host = NULL, o.endpoint = endpoint, o.credentials = files[i];
             else o.metadata_host = host;
-            qr_auto(qr_free_p) char *faults = qr_xasprintf("{\"instructions\":{\"token\":[\"%s\",\"%s\",\"%s\"]}}", replies[k], replies[k], replies[k]);
+            qr_auto(qr_free_p) char *faults =
+                qr_xasprintf("{\"instructions\":{\"token\":[\"%s\",\"%s\",\"%s\"]}}", replies[k],
+                             replies[k], replies[k]);
             tell("/control/faults", faults);
             struct qr_store *s = open_with("auth-b", &o, NULL);
             enum qr_code code = s->ops->put(s, "w", qr_bytes_of_string("x"), false, &err);
-            CHECK(code == QR_OK, "%s, %s: %s", files[i] ? files[i] : "metadata server", replies[k], err.msg);
+            CHECK(code == QR_OK, "%s, %s: %s", files[i] ? files[i] : "metadata server", replies[k],
+                  err.msg);
             s->ops->close(s);
         }
     /* ten minutes of it: please retry, whatever source it is */
@@ -298,8 +421,11 @@ static void cut_tokens(void) {
         tell("/control/faults", qr_buf_string(&many));
         struct qr_store *s = open_with("auth-b", &o, NULL);
         int64_t began = virtual_ns;
-        CHECK(s->ops->put(s, "w", qr_bytes_of_string("x"), false, &err) == QR_UNAVAILABLE && strstr(err.msg, "please retry"), "%s", err.msg);
-        CHECK(virtual_ns - began >= 600 * QR_SECOND && virtual_ns - began < 605 * QR_SECOND, "%lld s", (long long)((virtual_ns - began) / QR_SECOND));
+        CHECK(s->ops->put(s, "w", qr_bytes_of_string("x"), false, &err) == QR_UNAVAILABLE &&
+                  strstr(err.msg, "please retry"),
+              "%s", err.msg);
+        CHECK(virtual_ns - began >= 600 * QR_SECOND && virtual_ns - began < 605 * QR_SECOND,
+              "%lld s", (long long)((virtual_ns - began) / QR_SECOND));
         s->ops->close(s);
     }
     tell("/control/faults", "{\"instructions\":{}}");
@@ -314,11 +440,18 @@ static void cut_tokens(void) {
 static void make_bucket(void) {
     struct qr_gcs_http *h = qr_gcs_http_curl();
     qr_auto(qr_free_p) char *url = qr_xasprintf("%s/storage/v1/b?project=p", endpoint);
-    struct qr_gcs_request req = {.method = "POST", .url = url, .headers = {"Content-Type: application/json"}, .n_headers = 1, .has_body = true,
-                                 .body = qr_bytes_of_string("{\"name\":\"conform\"}"), .max_reply_bytes = 1 << 20, .direct = true};
+    struct qr_gcs_request req = {.method = "POST",
+                                 .url = url,
+                                 .headers = {"Content-Type: application/json"},
+                                 .n_headers = 1,
+                                 .has_body = true,
+                                 .body = qr_bytes_of_string("{\"name\":\"conform\"}"),
+                                 .max_reply_bytes = 1 << 20,
+                                 .direct = true};
     struct qr_gcs_reply reply;
     struct qr_err err = {0};
-    CHECK(h->send(h, &req, &reply, &err) == QR_OK && (reply.status == 200 || reply.status == 409), "%d %s", reply.status, err.msg);
+    CHECK(h->send(h, &req, &reply, &err) == QR_OK && (reply.status == 200 || reply.status == 409),
+          "%d %s", reply.status, err.msg);
     qr_gcs_reply_fini(&reply);
     h->close(h);
 }

@@ -1,5 +1,5 @@
-/* tests/fake/client.h — a client of tests/fake/gcs.py for torture: virtual time, short guards against stalls, and a store without faults
- * beside it. */
+/* tests/fake/client.h — a client of tests/fake/gcs.py for torture: virtual time, short guards
+ * against stalls, and a store without faults beside it. */
 #ifndef FAKE_CLIENT_H
 #define FAKE_CLIENT_H
 
@@ -18,14 +18,19 @@ static char host[64]; /* of the fake */
 
 /* Through `at`: a failure that stays ends in a sentence after 20 s of virtual time. */
 static struct qr_store *opened(const char *at) {
-    const struct qr_gcs_options o = {.emulator_host = at, .metadata_host = at, .clock = &virtual_clock, .wall = &qr_clock_wall, .sleep = pass,
+    const struct qr_gcs_options o = {.emulator_host = at,
+                                     .metadata_host = at,
+                                     .clock = &virtual_clock,
+                                     .wall = &qr_clock_wall,
+                                     .sleep = pass,
                                      .deadline_ns = 20 * QR_SECOND};
     struct qr_store *s = NULL;
     struct qr_err err = {0};
     return qr_store_gcs_new("auth-torture", &o, NULL, &s, &err) == QR_OK ? s : NULL;
 }
 
-/* Without faults, one for all these, so that they are quick; each process has its own: a connection is not shared. */
+/* Without faults, one for all these, so that they are quick; each process has its own: a connection
+ * is not shared. */
 static struct qr_store *plain(void) {
     static struct qr_store *s;
     static pid_t mine;
@@ -44,12 +49,16 @@ static const char *text_of(const char *name) {
 }
 static void put_text(const char *name, const char *text) {
     struct qr_err err = {0};
-    if (plain()->ops->put(plain(), name, qr_bytes_of_string(text), false, &err) != QR_OK) fprintf(stderr, "%s\n", err.msg);
+    if (plain()->ops->put(plain(), name, qr_bytes_of_string(text), false, &err) != QR_OK)
+        fprintf(stderr, "%s\n", err.msg);
 }
 static inline void remove_text(const char *name) {
     struct qr_err err = {0};
-    if (plain()->ops->remove(plain(), name, &err) != QR_OK && err.code != QR_NOT_FOUND) fprintf(stderr, "%s\n", err.msg);
+    if (plain()->ops->remove(plain(), name, &err) != QR_OK && err.code != QR_NOT_FOUND)
+        fprintf(stderr, "%s\n", err.msg);
 }
-static bool is(const char *text, const char *one, const char *other) { return strcmp(text, one) == 0 || strcmp(text, other) == 0; }
+static bool is(const char *text, const char *one, const char *other) {
+    return strcmp(text, one) == 0 || strcmp(text, other) == 0;
+}
 
 #endif

@@ -1,5 +1,6 @@
-/* A disk that breaks for one process: preloaded into qringd, the calls named in the file $QR_BROKEN_DISK.ctl ("fsync write", with "EIO" or
- * another errno in front) fail for every path below $QR_BROKEN_DISK. Without that file it does nothing. */
+/* A disk that breaks for one process: preloaded into qringd, the calls named in the file
+ * $QR_BROKEN_DISK.ctl ("fsync write", with "EIO" or another errno in front) fail for every path
+ * below $QR_BROKEN_DISK. Without that file it does nothing. */
 #undef _FORTIFY_SOURCE
 #include <errno.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* Libraries that break for one process: preloaded into qringd.
- *   QR_NO_THREADS=N      pthread_create fails with EAGAIN from the Nth on; =/FILE: while that file exists
- *   QR_AT_SHUTDOWN=HOW   gRPC's last call does not return ("hangs"), or aborts ("aborts"), or touches what is not there ("faults")
- * Without them nothing changes. */
+ *   QR_NO_THREADS=N      pthread_create fails with EAGAIN from the Nth on; =/FILE: while that file
+ * exists QR_AT_SHUTDOWN=HOW   gRPC's last call does not return ("hangs"), or aborts ("aborts"), or
+ * touches what is not there ("faults") Without them nothing changes. */
 #undef _FORTIFY_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -13,7 +13,8 @@
 
 #include "tests/real.h"
 
-int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*body)(void *), void *restrict arg) {
+int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attr,
+                   void *(*body)(void *), void *restrict arg) {
     REAL(pthread_create);
     static atomic_int made;
     const char *when = getenv("QR_NO_THREADS");

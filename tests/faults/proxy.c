@@ -1,18 +1,22 @@
-/* tests/faults/proxy.c — a bad network between pods, in user space: the kernel of a test machine may lack netem.
+/* tests/faults/proxy.c — a bad network between pods, in user space: the kernel of a test machine
+ * may lack netem.
  *
- *   proxy INTERFACE...      the pods' ends of their veth pairs, taken off the bridge: port 0, 1, ...
+ *   proxy INTERFACE...      the pods' ends of their veth pairs, taken off the bridge: port 0, 1,
+ * ...
  *
- * What      A switch between its ports that delays (so reorders), loses, doubles, damages and throttles frames from port to port. It works
- *           on frames, not on connections: TCP retransmits, backs off and reorders as it does on a bad network, and nobody has to dial it.
- * Orders    one a line on stdin, each answered by one line on stdout:
- *             FROM TO KEY NUMBER ...   FROM, TO: a port, or *; of the keys what is not named stays as it is:
- *               delay US, jitter US (uniform around delay), loss PPM, double PPM, flip PPM (of frames with TCP payload: one bit of it),
- *               port N (only frames from or to that port are flipped; 0: all), rate KBIT (a second; 0: any), stall 1 (nothing passes)
+ * What      A switch between its ports that delays (so reorders), loses, doubles, damages and
+ * throttles frames from port to port. It works on frames, not on connections: TCP retransmits,
+ * backs off and reorders as it does on a bad network, and nobody has to dial it. Orders    one a
+ * line on stdin, each answered by one line on stdout: FROM TO KEY NUMBER ...   FROM, TO: a port, or
+ * *; of the keys what is not named stays as it is: delay US, jitter US (uniform around delay), loss
+ * PPM, double PPM, flip PPM (of frames with TCP payload: one bit of it), port N (only frames from
+ * or to that port are flipped; 0: all), rate KBIT (a second; 0: any), stall 1 (nothing passes)
  *             clear                    as a plain switch again; what is under way arrives
- *             count                    frames, bytes, lost, doubled, reordered, flipped, ns from the kernel to it and on: mean and worst
- *           It ends with stdin.
- * Checksums Frames come with the offload header, as the sender's stack left them. A flipped bit therefore passes TCP's checksum: where that
- *           is computed later, it covers the damage; where it is there, it is corrected. So a flip is seen above TCP or not at all.
+ *             count                    frames, bytes, lost, doubled, reordered, flipped, ns from
+ * the kernel to it and on: mean and worst It ends with stdin. Checksums Frames come with the
+ * offload header, as the sender's stack left them. A flipped bit therefore passes TCP's checksum:
+ * where that is computed later, it covers the damage; where it is there, it is corrected. So a flip
+ * is seen above TCP or not at all.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,23 +36,33 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_PORTS = 16, MAX_FRAME = 70000, MAX_QUEUED = 16384, MAX_MACS = 64, BACKLOG_NS = 400000000, TURN = 64 };
+enum {
+    MAX_PORTS = 16,
+    MAX_FRAME = 70000,
+    MAX_QUEUED = 16384,
+    MAX_MACS = 64,
+    BACKLOG_NS = 400000000,
+    TURN = 64
+};
 
 struct path { /* from one port to another */
     long delay, jitter, loss, twice, flip, port, rate, stall;
-    int64_t free_ns;     /* when the throttled path has sent what it took */
-    uint64_t last;       /* newest frame that went out */
+    int64_t free_ns; /* when the throttled path has sent what it took */
+    uint64_t last;   /* newest frame that went out */
 };
 struct frame {
     int64_t due_ns, came_ns;
     uint64_t number;
     int from, to;
     size_t n;
-    uint8_t bytes[];     /* offload header, Ethernet frame */
+    uint8_t bytes[]; /* offload header, Ethernet frame */
 };
 static struct path path[MAX_PORTS][MAX_PORTS];
 static int port_fd[MAX_PORTS], n_ports;
-static struct { uint8_t mac[6]; int port; } mac[MAX_MACS];
+static struct {
+    uint8_t mac[6];
+    int port;
+} mac[MAX_MACS];
 static int n_macs;
 static struct frame *heap[MAX_QUEUED]; /* the one that is due first is heap[0] */
 static size_t n_heap;
@@ -123,7 +137,8 @@ static void flip(uint8_t *bytes, size_t n, const struct path *p) {
     ip[i] ^= (uint8_t)(1u << dice() % 8);
     n_flipped++;
     if (h->flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) return;
-    uint32_t new = (uint32_t)(tcp[word] << 8 | tcp[word + 1]), sum = (uint32_t)(tcp[16] << 8 | tcp[17]);
+    uint32_t new = (uint32_t)(tcp[word] << 8 | tcp[word + 1]),
+             sum = (uint32_t)(tcp[16] << 8 | tcp[17]);
     sum = (~sum & 0xffff) + (~old & 0xffff) + new; /* RFC 1624 */
     sum = (sum & 0xffff) + (sum >> 16);
     sum = ~((sum & 0xffff) + (sum >> 16)) & 0xffff;
@@ -134,7 +149,8 @@ static void flip(uint8_t *bytes, size_t n, const struct path *p) {
 static void queue(int from, int to, const uint8_t *bytes, size_t n, int64_t now) {
     struct path *p = &path[from][to];
     int64_t due = now;
-    struct frame *f = n_heap < MAX_QUEUED && !p->stall && !chance(p->loss) ? malloc(sizeof *f + n) : NULL;
+    struct frame *f =
+        n_heap < MAX_QUEUED && !p->stall && !chance(p->loss) ? malloc(sizeof *f + n) : NULL;
     if (f && p->rate) {
         int64_t starts = p->free_ns > now ? p->free_ns : now;
         if (starts - now > BACKLOG_NS) {
@@ -150,7 +166,8 @@ static void queue(int from, int to, const uint8_t *bytes, size_t n, int64_t now)
     }
     long spread = p->jitter ? (long)(dice() % (uint64_t)(2 * p->jitter + 1)) - p->jitter : 0;
     due += (p->delay + spread) * 1000;
-    *f = (struct frame){.due_ns = due, .came_ns = now, .number = next_number++, .from = from, .to = to, .n = n};
+    *f = (struct frame){
+        .due_ns = due, .came_ns = now, .number = next_number++, .from = from, .to = to, .n = n};
     memcpy(f->bytes, bytes, n);
     if (p->flip) flip(f->bytes, n, p);
     push(f);
@@ -179,7 +196,10 @@ static void forward(int from, const uint8_t *bytes, size_t n, int64_t now) {
 /* ---- orders ---- */
 
 static long *key_of(struct path *p, const char *key) {
-    const struct { const char *name; long *at; } keys[] = {
+    const struct {
+        const char *name;
+        long *at;
+    } keys[] = {
         {"delay", &p->delay}, {"jitter", &p->jitter}, {"loss", &p->loss}, {"double", &p->twice},
         {"flip", &p->flip},   {"port", &p->port},     {"rate", &p->rate}, {"stall", &p->stall},
     };
@@ -220,8 +240,10 @@ static void obey(char *line) {
     if (!word) return;
     if (strcmp(word, "count") == 0) {
         uint64_t sent = n_frames ? n_frames : 1;
-        printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 "\n", n_frames, n_bytes, n_lost,
-               n_doubled, n_reordered, n_flipped, sum_ns / (int64_t)sent, worst_ns);
+        printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64
+               " %" PRId64 "\n",
+               n_frames, n_bytes, n_lost, n_doubled, n_reordered, n_flipped, sum_ns / (int64_t)sent,
+               worst_ns);
     } else {
         if (strcmp(word, "clear") == 0) memset(path, 0, sizeof path);
         else if ((to = strtok_r(NULL, " \n", &save)) == NULL) good = false;
@@ -249,9 +271,13 @@ static bool read_orders(void) {
 }
 
 static int open_port(const char *name) {
-    int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_ALL)), yes = 1, room = 8 << 20;
-    struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)if_nametoindex(name)};
-    bool good = fd >= 0 && at.sll_ifindex && setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &yes, sizeof yes) == 0 &&
+    int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_ALL)), yes = 1,
+        room = 8 << 20;
+    struct sockaddr_ll at = {.sll_family = AF_PACKET,
+                             .sll_protocol = htons(ETH_P_ALL),
+                             .sll_ifindex = (int)if_nametoindex(name)};
+    bool good = fd >= 0 && at.sll_ifindex &&
+                setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &yes, sizeof yes) == 0 &&
                 setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes, sizeof yes) == 0 &&
                 bind(fd, (struct sockaddr *)&at, sizeof at) == 0;
     if (!good) {
@@ -278,7 +304,8 @@ int main(int argc, char **argv) {
     fflush(stdout);
     for (;;) {
         int64_t wait_ns = n_heap ? heap[0]->due_ns - now_ns() : 1000000000;
-        const struct timespec wait = {.tv_sec = wait_ns > 0 ? wait_ns / 1000000000 : 0, .tv_nsec = wait_ns > 0 ? wait_ns % 1000000000 : 0};
+        const struct timespec wait = {.tv_sec = wait_ns > 0 ? wait_ns / 1000000000 : 0,
+                                      .tv_nsec = wait_ns > 0 ? wait_ns % 1000000000 : 0};
         if (ppoll(fds, (nfds_t)n_ports + 1, &wait, NULL) < 0 && errno != EINTR) return 1;
         for (int p = 0; p < n_ports; p++)
             for (int i = 0; fds[p + 1].revents && i < TURN; i++) {

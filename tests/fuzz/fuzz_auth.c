@@ -1,6 +1,7 @@
-/* Credentials files and token replies. The first byte chooses: a metadata server, or a credentials file, which is the part up to the first
- * NUL. Each following part is a reply: three digits of its status, then its body. A header comes out of it that can be sent as it stands,
- * or a sentence; no secret goes to a stranger's address. */
+/* Credentials files and token replies. The first byte chooses: a metadata server, or a credentials
+ * file, which is the part up to the first NUL. Each following part is a reply: three digits of its
+ * status, then its body. A header comes out of it that can be sent as it stands, or a sentence; no
+ * secret goes to a stranger's address. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,13 +10,19 @@
 #include "tests/fuzz/parts.h"
 
 enum { MAX_PARTS = 6 };
-struct answers { struct qr_gcs_http http; char **part; size_t n, next; };
+struct answers {
+    struct qr_gcs_http http;
+    char **part;
+    size_t n, next;
+};
 
 static bool is_local(const char *url) {
     return strncmp(url, "http://127.0.0.1", 16) == 0 || strncmp(url, "http://localhost", 16) == 0 ||
-           strncmp(url, "http://[::1]", 12) == 0 || strncmp(url, "http://metadata.google.internal/", 32) == 0;
+           strncmp(url, "http://[::1]", 12) == 0 ||
+           strncmp(url, "http://metadata.google.internal/", 32) == 0;
 }
-static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err) {
+static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *req,
+                           struct qr_gcs_reply *ret, struct qr_err *err) {
     struct answers *a = (struct answers *)(void *)h;
     if (req->has_body) { /* what is sent with a body holds secrets */
         const char *host = req->url + 8, *suffix = ".googleapis.com";
@@ -25,7 +32,8 @@ static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *r
         QR_ASSERT((google && !memchr(host, '@', n)) || is_local(req->url));
     }
     *ret = (struct qr_gcs_reply){.from_metadata = true};
-    if (a->next == a->n || strlen(a->part[a->next]) < 3) return qr_fail(err, QR_UNAVAILABLE, "no answer");
+    if (a->next == a->n || strlen(a->part[a->next]) < 3)
+        return qr_fail(err, QR_UNAVAILABLE, "no answer");
     const char *text = a->part[a->next++];
     ret->status = text[0] % 16 % 10 * 100 + text[1] % 16 % 10 * 10 + text[2] % 16 % 10;
     ret->body.max = req->max_reply_bytes + 1;
@@ -56,7 +64,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct qr_gcs_auth *auth = qr_gcs_auth_new(&opt, &a.http);
     enum qr_code code = qr_gcs_auth_header(auth, &header, &err);
     if (code != QR_OK) QR_ASSERT(err.code == code && err.msg[0]);
-    else QR_ASSERT(header && strncmp(header, "Authorization: Bearer ", 22) == 0 && !strpbrk(header, "\r\n"));
+    else
+        QR_ASSERT(header && strncmp(header, "Authorization: Bearer ", 22) == 0 &&
+                  !strpbrk(header, "\r\n"));
     qr_gcs_auth_drop(auth);
     qr_gcs_auth_free(auth);
     if (fd >= 0) close(fd);

@@ -1,4 +1,5 @@
-/* A peer's certificate: PEM from whoever calls. None of these is of the job's CA, so none is ever taken. */
+/* A peer's certificate: PEM from whoever calls. None of these is of the job's CA, so none is ever
+ * taken. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     const char *why;
     if (n > 1 << 16) return 0;
     char *pem = qr_xstrndup((const char *)data, n);
-    if (qr_certificate_peer(ca, pem, pem, &job, n % 2, 1800000000, who, &why) == QR_PEER_FINE) abort();
+    if (qr_certificate_peer(ca, pem, pem, &job, n % 2, 1800000000, who, &why) == QR_PEER_FINE)
+        abort();
     if (strlen(who) >= sizeof who || !why) abort();
     (void)qr_certificate_readable(pem);
     free(pem);

@@ -1,4 +1,5 @@
-/* Files of the kernel's cgroups, a part each (ending with a bar): at least one thread, some memory, never more than the machine has. */
+/* Files of the kernel's cgroups, a part each (ending with a bar): at least one thread, some memory,
+ * never more than the machine has. */
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,9 +24,17 @@ static void put(const char *name, const char *text) {
     fclose(f);
 }
 static void clean(void) {
-    static const char *const all[] = {"/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
-                                      "/sys/fs/cgroup/cpu/cpu.cfs_period_us", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                                      "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory", "/sys/fs/cgroup", "/sys/fs", "/sys", ""};
+    static const char *const all[] = {"/sys/fs/cgroup/cpu.max",
+                                      "/sys/fs/cgroup/memory.max",
+                                      "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+                                      "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
+                                      "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                                      "/sys/fs/cgroup/cpu",
+                                      "/sys/fs/cgroup/memory",
+                                      "/sys/fs/cgroup",
+                                      "/sys/fs",
+                                      "/sys",
+                                      ""};
     char path[256];
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         snprintf(path, sizeof path, "%s%s", root, all[i]);
@@ -34,7 +43,8 @@ static void clean(void) {
     }
 }
 static void begin(void) {
-    static const char *const folders[] = {"/sys", "/sys/fs", "/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory"};
+    static const char *const folders[] = {"/sys", "/sys/fs", "/sys/fs/cgroup", "/sys/fs/cgroup/cpu",
+                                          "/sys/fs/cgroup/memory"};
     char path[256];
     QR_ASSERT(mkdtemp(root) != NULL);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
@@ -48,8 +58,10 @@ static void begin(void) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const files[] = {"/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
-                                        "/sys/fs/cgroup/cpu/cpu.cfs_period_us", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    static const char *const files[] = {"/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/memory.max",
+                                        "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+                                        "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
+                                        "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
     char *part[5] = {0};
     size_t n;
     if (!most_bytes) begin();

@@ -1,5 +1,6 @@
-/* Checkpoints and LATEST: any bytes give a state or a sentence. The checksums are put right first, so that what is behind them is reached;
- * what decodes is written again to a file that decodes to the same state. */
+/* Checkpoints and LATEST: any bytes give a state or a sentence. The checksums are put right first,
+ * so that what is behind them is reached; what decodes is written again to a file that decodes to
+ * the same state. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +33,8 @@ static void file(struct qr_bytes bytes) {
     if (qr_checkpoint_decode(bytes, "file", &c, &err) != QR_OK) return;
     QR_ASSERT(qr_checkpoint_encode(&c, &again, NULL, &err) == QR_OK);
     QR_ASSERT(qr_checkpoint_decode(qr_buf_view(&again), "written", &back, &err) == QR_OK);
-    QR_ASSERT(strcmp(c.digest, back.digest) == 0 && c.reductions == back.reductions && c.tensors.n == back.tensors.n);
+    QR_ASSERT(strcmp(c.digest, back.digest) == 0 && c.reductions == back.reductions &&
+              c.tensors.n == back.tensors.n);
     qr_checkpoint_fini(&c);
     qr_checkpoint_fini(&back);
     qr_buf_free(&again);
@@ -45,8 +47,8 @@ static void latest(struct qr_bytes bytes) {
     if (qr_checkpoint_latest_decode(bytes, "LATEST", &l, &err) != QR_OK) return;
     QR_ASSERT(strchr(l.object, '/') == NULL);
     qr_checkpoint_latest_encode(&l, &again);
-    QR_ASSERT(qr_checkpoint_latest_decode(qr_buf_view(&again), "written", &back, &err) == QR_OK && back.reductions == l.reductions &&
-              back.crc32c == l.crc32c);
+    QR_ASSERT(qr_checkpoint_latest_decode(qr_buf_view(&again), "written", &back, &err) == QR_OK &&
+              back.reductions == l.reductions && back.crc32c == l.crc32c);
     qr_buf_free(&again);
 }
 

@@ -1,5 +1,5 @@
-/* Circuits and read-outs from job files: any bytes give one or a sentence; what was read can be drawn and analysed, and a
- * canonical read-out reads back as itself. */
+/* Circuits and read-outs from job files: any bytes give one or a sentence; what was read can be
+ * drawn and analysed, and a canonical read-out reads back as itself. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -12,7 +12,8 @@ static void readout(const uint8_t *data, size_t n) {
     struct qr_err err;
     char *text = qr_xstrndup((const char *)data, n);
     if (qr_observable_parse(text, 64, &o, &err) == QR_OK) {
-        QR_ASSERT(qr_observable_parse(o.text, 64, &again, &err) == QR_OK && strcmp(o.text, again.text) == 0);
+        QR_ASSERT(qr_observable_parse(o.text, 64, &again, &err) == QR_OK &&
+                  strcmp(o.text, again.text) == 0);
         qr_observable_fini(&o);
         qr_observable_fini(&again);
     }

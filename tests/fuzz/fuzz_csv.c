@@ -11,7 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (qr_csv_read(qr_bytes_of(data, n), "file", MAX_CELLS, &c, &err) != QR_OK) return 0;
     QR_ASSERT(c.n_columns > 0 && c.n_rows * c.n_columns <= MAX_CELLS);
     volatile double last = 0;
-    for (size_t i = 0; i < c.n_rows * c.n_columns; i++) last = c.values[i]; /* every cell is there to be read */
+    /* every cell is there to be read */
+    for (size_t i = 0; i < c.n_rows * c.n_columns; i++) last = c.values[i];
     (void)last;
     qr_csv_fini(&c);
     return 0;

@@ -1,4 +1,5 @@
-/* What a storage server may send: header lines up to an empty one, then a body read as an object's description and as an error. */
+/* What a storage server may send: header lines up to an empty one, then a body read as an object's
+ * description and as an error. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -27,7 +28,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     struct qr_bytes body = qr_bytes_of(data + at, n - at);
     QR_ASSERT(!r.location || strlen(r.location) < 8193);
     QR_ASSERT(r.retry_after_s >= 0 && r.retry_after_s <= 60);
-    const struct qr_gcs_reply told = {.status = 200, .body = {.p = (uint8_t *)(uintptr_t)body.p, .n = body.n}}; /* only read */
+    /* only read */
+    const struct qr_gcs_reply told = {.status = 200,
+                                      .body = {.p = (uint8_t *)(uintptr_t)body.p, .n = body.n}};
     if (qr_gcs_read_object(&o, &told, &err) == QR_OK) {
         uint32_t again;
         qr_gcs_crc32c_text(o.crc32c, crc);

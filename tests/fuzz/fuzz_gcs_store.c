@@ -1,16 +1,23 @@
-/* A server that answers anything: the first byte chooses an operation, parts that end with a NUL are its replies in turn (three digits of
- * the status, then the body). Every operation ends, well or with a sentence; bytes that it gives out have the crc32c that was announced. */
+/* A server that answers anything: the first byte chooses an operation, parts that end with a NUL
+ * are its replies in turn (three digits of the status, then the body). Every operation ends, well
+ * or with a sentence; bytes that it gives out have the crc32c that was announced. */
 #include "base/checksum.h"
 #include "store/gcs_impl.h"
 #include "tests/fuzz/parts.h"
 
 enum { MAX_PARTS = 12 };
-struct answers { struct qr_gcs_http http; char **part; size_t n, next; };
+struct answers {
+    struct qr_gcs_http http;
+    char **part;
+    size_t n, next;
+};
 
-static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *req, struct qr_gcs_reply *ret, struct qr_err *err) {
+static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *req,
+                           struct qr_gcs_reply *ret, struct qr_err *err) {
     struct answers *a = (struct answers *)(void *)h;
     *ret = (struct qr_gcs_reply){.status = 0};
-    if (a->next >= a->n || strlen(a->part[a->next]) < 3) return qr_fail(err, QR_UNAVAILABLE, "no answer");
+    if (a->next >= a->n || strlen(a->part[a->next]) < 3)
+        return qr_fail(err, QR_UNAVAILABLE, "no answer");
     const char *text = a->part[a->next++];
     ret->status = text[0] % 16 % 10 * 100 + text[1] % 16 % 10 * 10 + text[2] % 16 % 10;
     ret->body.max = req->max_reply_bytes + 1;
@@ -22,7 +29,8 @@ static int64_t virtual_ns;
 static int64_t now(void *ctx) { return (void)ctx, virtual_ns; }
 static void pass(int64_t ns) { virtual_ns += ns; }
 
-static enum qr_code act(struct qr_store *s, unsigned which, const char *name, struct qr_buf *b, struct qr_err *err) {
+static enum qr_code act(struct qr_store *s, unsigned which, const char *name, struct qr_buf *b,
+                        struct qr_err *err) {
     switch (which % 6) {
     case 0: return s->ops->get(s, name, 1 << 16, b, err);
     case 1: return s->ops->list(s, name, b, err);
@@ -34,7 +42,8 @@ static enum qr_code act(struct qr_store *s, unsigned which, const char *name, st
 }
 
 static bool announces(char *text, struct qr_gcs_object *ret) {
-    const struct qr_gcs_reply reply = {.status = 200, .body = {.p = (uint8_t *)text, .n = strlen(text)}};
+    const struct qr_gcs_reply reply = {.status = 200,
+                                       .body = {.p = (uint8_t *)text, .n = strlen(text)}};
     struct qr_err err;
     return qr_gcs_read_object(ret, &reply, &err) == QR_OK;
 }
@@ -42,7 +51,10 @@ static bool announces(char *text, struct qr_gcs_object *ret) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const struct qr_clock clock = {now, NULL};
-    const struct qr_gcs_options opt = {.emulator_host = "127.0.0.1:1", .clock = &clock, .wall = &clock, .sleep = pass,
+    const struct qr_gcs_options opt = {.emulator_host = "127.0.0.1:1",
+                                       .clock = &clock,
+                                       .wall = &clock,
+                                       .sleep = pass,
                                        .deadline_ns = 60 * QR_SECOND};
     char *part[MAX_PARTS];
     struct answers a = {.http = {answer, stay}, .part = part};
@@ -59,7 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (code == QR_OK && data[0] % 6 == 0) { /* one of the replies announced just these bytes */
         bool announced = false;
         for (size_t i = 0; i < a.n; i++)
-            announced |= strlen(part[i]) > 3 && announces(part[i] + 3, &o) && o.size == b.n && o.crc32c == qr_crc32c(0, b.p, b.n);
+            announced |= strlen(part[i]) > 3 && announces(part[i] + 3, &o) && o.size == b.n &&
+                         o.crc32c == qr_crc32c(0, b.p, b.n);
         QR_ASSERT(announced);
     }
     s->ops->close(s);

@@ -1,4 +1,5 @@
-/* A stranger's bytes on the port for probes: an HTTP answer or none, and the next asker is served. */
+/* A stranger's bytes on the port for probes: an HTTP answer or none, and the next asker is served.
+ */
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,12 +32,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char probe[] = "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n";
     static char text[1 << 16];
     if (!http) {
-        const struct qr_http_options opt = {.bind = "127.0.0.1", .build = {"0", "f32-v1", "avx2"}, .clock = &qr_clock_monotonic,
+        const struct qr_http_options opt = {.bind = "127.0.0.1",
+                                            .build = {"0", "f32-v1", "avx2"},
+                                            .clock = &qr_clock_monotonic,
                                             .timeout_ns = 50 * QR_MS};
         unsigned port = 0;
         QR_ASSERT(qr_http_open(&opt, &http, &port, NULL) == QR_OK);
         qr_http_ready(http, true);
-        address = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        address = (struct sockaddr_in){.sin_family = AF_INET,
+                                       .sin_port = htons((uint16_t)port),
+                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         atexit(end);
     }
     size_t n = answer(data, size, text, sizeof text);

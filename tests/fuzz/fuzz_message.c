@@ -1,4 +1,5 @@
-/* Control messages from a stranger: refused with words, or read; and what was read can be sent again and reads the same. */
+/* Control messages from a stranger: refused with words, or read; and what was read can be sent
+ * again and reads the same. */
 #include <string.h>
 
 #include "format/message.h"

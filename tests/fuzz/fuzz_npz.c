@@ -1,4 +1,5 @@
-/* npz: any bytes give tensors or a sentence, within the bound; what was read and written reads to the same bytes again. */
+/* npz: any bytes give tensors or a sentence, within the bound; what was read and written reads to
+ * the same bytes again. */
 #include "base/mem.h"
 #include "format/npz.h"
 
@@ -11,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (qr_npz_read(qr_bytes_of(data, n), "file", NULL, MAX_BYTES, &t, &err) != QR_OK) return 0;
     struct qr_buf once = {0}, twice = {0};
     qr_npz_write(&t, &once);
-    QR_ASSERT(qr_npz_read(qr_buf_view(&once), "written", NULL, 64 * MAX_BYTES, &back, &err) == QR_OK);
+    QR_ASSERT(qr_npz_read(qr_buf_view(&once), "written", NULL, 64 * MAX_BYTES, &back, &err) ==
+              QR_OK);
     qr_npz_write(&back, &twice);
     QR_ASSERT(once.n == twice.n && __builtin_memcmp(once.p, twice.p, once.n) == 0);
     qr_tensors_free(&t);

@@ -1,4 +1,5 @@
-/* safetensors: any bytes give tensors or a sentence; what was read and written reads to the same bytes again. */
+/* safetensors: any bytes give tensors or a sentence; what was read and written reads to the same
+ * bytes again. */
 #include "base/mem.h"
 #include "format/safetensors.h"
 

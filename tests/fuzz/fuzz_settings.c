@@ -1,5 +1,6 @@
-/* Settings, a line each: those that begin with QRING_ as environment, one that begins with { as the job file's worker object, the others as
- * flags. They are taken, or one sentence says what is wrong. */
+/* Settings, a line each: those that begin with QRING_ as environment, one that begins with { as the
+ * job file's worker object, the others as flags. They are taken, or one sentence says what is
+ * wrong. */
 #include "format/json.h"
 #include "tests/fuzz/parts.h"
 #include "worker/settings.h"
@@ -8,7 +9,8 @@ enum { MAX_LINES = 24 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char *line[MAX_LINES], *argv[MAX_LINES + 2] = {(char[]){"qringd"}}, *environment[MAX_LINES + 1] = {0}, *unknown[4];
+    char *line[MAX_LINES], *argv[MAX_LINES + 2] = {(char[]){"qringd"}},
+                                             *environment[MAX_LINES + 1] = {0}, *unknown[4];
     size_t n, n_unknown = 0;
     int argc = 1, n_set = 0;
     struct qr_json *worker = NULL;
@@ -18,7 +20,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < n; i++) {
         if (strncmp(line[i], "QRING_", 6) == 0) environment[n_set++] = line[i];
         else if (line[i][0] != '{') argv[argc++] = line[i];
-        else if (!worker && qr_json_parse(qr_bytes_of_string(line[i]), "worker", &worker, &err) != QR_OK) worker = NULL;
+        else if (!worker &&
+                 qr_json_parse(qr_bytes_of_string(line[i]), "worker", &worker, &err) != QR_OK)
+            worker = NULL;
     }
     qr_settings_init(&s);
     enum qr_code code = qr_settings_flags(&s, argc, argv, &err);

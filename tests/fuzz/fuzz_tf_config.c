@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         QR_ASSERT(err.code == QR_INVALID_ARGUMENT && err.msg[0]);
     } else {
         struct qr_buf json = {0};
-        for (size_t i = 0; i < id.n_peers; i++) QR_ASSERT(id.peers[i] && !qr_address_fault(id.peers[i]));
+        for (size_t i = 0; i < id.n_peers; i++)
+            QR_ASSERT(id.peers[i] && !qr_address_fault(id.peers[i]));
         QR_ASSERT(id.n_peers <= 64 && id.index < 64 && id.port >= 1 && id.port <= 65535);
         QR_ASSERT(id.index < 0 || !id.n_peers || strcmp(id.peers[id.index], id.address) == 0);
         qr_identity_json(&id, &json);

@@ -1,5 +1,5 @@
-/* tfrecord and event: any bytes give records, a torn end or a sentence; every record becomes an event or a sentence; what was read and written
- * reads to the same bytes again. */
+/* tfrecord and event: any bytes give records, a torn end or a sentence; every record becomes an
+ * event or a sentence; what was read and written reads to the same bytes again. */
 #include "base/mem.h"
 #include "format/event.h"
 #include "format/tfrecord.h"
@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     struct qr_err err;
     size_t at = 0;
     one(file); /* also without framing, whose checksums a fuzzer hardly finds */
-    while (qr_tfrecord_next(file, "file", 1 << 16, &at, &record, &err) == QR_TFRECORD_ONE) one(record);
+    while (qr_tfrecord_next(file, "file", 1 << 16, &at, &record, &err) == QR_TFRECORD_ONE)
+        one(record);
     QR_ASSERT(at <= n);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* URLs of jobs, data and weights: a store and a name in it, or one sentence; nothing is asked of any store. */
+/* URLs of jobs, data and weights: a store and a name in it, or one sentence; nothing is asked of
+ * any store. */
 #include "base/clock.h"
 #include "record/weights.h"
 #include "store/gcs.h"
@@ -11,7 +12,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct qr_store *s = NULL;
     struct qr_err err = {0};
     enum qr_weights_format format;
-    if (!configured) qr_gcs_configure(&(struct qr_gcs_options){.emulator_host = "127.0.0.1:1", .clock = &qr_clock_monotonic});
+    if (!configured)
+        qr_gcs_configure(
+            &(struct qr_gcs_options){.emulator_host = "127.0.0.1:1", .clock = &qr_clock_monotonic});
     configured = true;
     if (qr_store_resolve(url, &s, &name, &err) == QR_OK) {
         QR_ASSERT(s && name && *name);

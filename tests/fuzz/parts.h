@@ -1,4 +1,5 @@
-/* tests/fuzz/parts.h — one input as several texts: parts end with a byte of choice, the last with the input. */
+/* tests/fuzz/parts.h — one input as several texts: parts end with a byte of choice, the last with
+ * the input. */
 #ifndef PARTS_H
 #define PARTS_H
 
@@ -8,7 +9,8 @@
 #include "base/mem.h"
 
 /* Up to max parts; *ret_n of them. What is over belongs to the last. Freed with parts_free. */
-static inline void parts_of(const uint8_t *data, size_t n, char end, char **ret, size_t max, size_t *ret_n) {
+static inline void parts_of(const uint8_t *data, size_t n, char end, char **ret, size_t max,
+                            size_t *ret_n) {
     size_t k = 0, at = 0;
     while (k < max && (at < n || k == 0)) {
         const uint8_t *stop = k + 1 < max && at < n ? memchr(data + at, end, n - at) : NULL;

@@ -1,4 +1,5 @@
-/* Runs a fuzz target on every file of its corpus: fuzz_NAME.replay reads tests/fuzz/corpus/NAME. With any compiler, in any build. */
+/* Runs a fuzz target on every file of its corpus: fuzz_NAME.replay reads tests/fuzz/corpus/NAME.
+ * With any compiler, in any build. */
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +13,8 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The input lies at the end of a heap block of exactly its size, so that a sanitizer sees one byte too far. */
+/* The input lies at the end of a heap block of exactly its size, so that a sanitizer sees one byte
+ * too far. */
 static bool one(const char *path) {
     FILE *f = fopen(path, "rb");
     struct stat st;
@@ -36,7 +38,8 @@ int main(int argc, char **argv) {
     snprintf(name, sizeof name, "%s", base ? base + 1 : argv[0]);
     char *dot = strstr(name, ".replay");
     if (dot) *dot = 0;
-    snprintf(dir, sizeof dir, "tests/fuzz/corpus/%s", strncmp(name, "fuzz_", 5) == 0 ? name + 5 : name);
+    snprintf(dir, sizeof dir, "tests/fuzz/corpus/%s",
+             strncmp(name, "fuzz_", 5) == 0 ? name + 5 : name);
 
     char *files[4096];
     size_t n = 0;

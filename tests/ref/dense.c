@@ -15,9 +15,11 @@ enum { MAX_DIM = 1 << REF_MAX_QUBITS };
 static void zero(amp *m, unsigned d) {
     for (unsigned i = 0; i < d * d; i++) m[i] = 0;
 }
-static void kron2(const amp *a, const amp *b, amp *ret) { /* 2x2 by 2x2; a is the more significant */
+/* 2x2 by 2x2; a is the more significant */
+static void kron2(const amp *a, const amp *b, amp *ret) {
     for (unsigned r = 0; r < 4; r++)
-        for (unsigned c = 0; c < 4; c++) ret[4 * r + c] = a[2 * (r >> 1) + (c >> 1)] * b[2 * (r & 1) + (c & 1)];
+        for (unsigned c = 0; c < 4; c++)
+            ret[4 * r + c] = a[2 * (r >> 1) + (c >> 1)] * b[2 * (r & 1) + (c & 1)];
 }
 static void product(const amp *a, const amp *b, unsigned d, amp *ret) {
     zero(ret, d);
@@ -26,7 +28,9 @@ static void product(const amp *a, const amp *b, unsigned d, amp *ret) {
             for (unsigned k = 0; k < d; k++) ret[i * d + j] += a[i * d + k] * b[k * d + j];
 }
 
-static const amp pauli_x[4] = {0, 1, 1, 0}, pauli_y[4] = {0, __builtin_complex(0.0, -1.0), __builtin_complex(0.0, 1.0), 0}, pauli_z[4] = {1, 0, 0, -1};
+static const amp pauli_x[4] = {0, 1, 1, 0},
+                 pauli_y[4] = {0, __builtin_complex(0.0, -1.0), __builtin_complex(0.0, 1.0), 0},
+                 pauli_z[4] = {1, 0, 0, -1};
 
 /* The involution P of a power gate. Returns false for other kinds. */
 static bool involution(enum qr_gate_kind kind, amp *p) {
@@ -54,7 +58,8 @@ static bool involution(enum qr_gate_kind kind, amp *p) {
 static void power(const amp *p, unsigned d, double g, double t, amp *u, amp *du) {
     for (unsigned i = 0; i < d * d; i++) {
         double one = i % (d + 1) == 0;
-        amp even = (one + p[i]) / 2, odd = (one - p[i]) / 2, shift = cexp(IMAG * M_PI * g * t), turn = cexp(IMAG * M_PI * t);
+        amp even = (one + p[i]) / 2, odd = (one - p[i]) / 2, shift = cexp(IMAG * M_PI * g * t),
+            turn = cexp(IMAG * M_PI * t);
         u[i] = shift * (even + turn * odd);
         if (du) du[i] = IMAG * M_PI * g * u[i] + shift * IMAG * M_PI * turn * odd;
     }
@@ -63,7 +68,8 @@ static void power(const amp *p, unsigned d, double g, double t, amp *u, amp *du)
 /* Z^p X^t Z^-p e^{i pi g t}; d/dp = i pi (N U - U N) with N = |1><1| */
 static void phased_x(double g, double p, double t, amp *u, amp *dp, amp *dt) {
     amp xt[4], dxt[4], half[4];
-    const amp zp[4] = {1, 0, 0, cexp(IMAG * M_PI * p)}, zm[4] = {1, 0, 0, cexp(-IMAG * M_PI * p)}, n[4] = {0, 0, 0, 1};
+    const amp zp[4] = {1, 0, 0, cexp(IMAG * M_PI * p)}, zm[4] = {1, 0, 0, cexp(-IMAG * M_PI * p)},
+              n[4] = {0, 0, 0, 1};
     power(pauli_x, 2, g, t, xt, dxt);
     product(zp, xt, 2, half);
     product(half, zm, 2, u);
@@ -84,7 +90,9 @@ static void phased_iswap(double g, double p, double t, amp *u, amp *dp, amp *dt)
     double c = cos(M_PI * t / 2), s = sin(M_PI * t / 2);
     amp shift = cexp(IMAG * M_PI * g * t), f = cexp(2 * IMAG * M_PI * p);
     const amp inner[4] = {c, IMAG * s * f, IMAG * s * conj(f), c};
-    const amp d_t[4] = {-s, IMAG * c * f, IMAG * c * conj(f), -s}, d_p[4] = {0, 2 * IMAG * M_PI * IMAG * s * f, -2 * IMAG * M_PI * IMAG * s * conj(f), 0};
+    const amp d_t[4] = {-s, IMAG * c * f, IMAG * c * conj(f), -s},
+              d_p[4] = {0, 2 * IMAG * M_PI * IMAG * s * f, -2 * IMAG * M_PI * IMAG * s * conj(f),
+                        0};
     static const int at[4] = {5, 6, 9, 10};
     u[0] = u[15] = shift;
     for (int i = 0; i < 4; i++) {
@@ -112,7 +120,8 @@ void ref_gate_matrix(const struct qr_gate *g, const double a[2], amp *ret_u, amp
     } else if (g->kind == QR_GATE_PHASED_ISWAP) {
         phased_iswap(g->global_shift, a[0], a[1], ret_u, da[0], da[1]);
     } else if (g->kind == QR_GATE_FSIM) {
-        ret_u[0] = 1, ret_u[5] = ret_u[10] = cos(a[0]), ret_u[6] = ret_u[9] = -IMAG * sin(a[0]), ret_u[15] = cexp(-IMAG * a[1]);
+        ret_u[0] = 1, ret_u[5] = ret_u[10] = cos(a[0]), ret_u[6] = ret_u[9] = -IMAG * sin(a[0]),
+        ret_u[15] = cexp(-IMAG * a[1]);
         if (da[0]) da[0][5] = da[0][10] = -sin(a[0]), da[0][6] = da[0][9] = -IMAG * cos(a[0]);
         if (da[1]) da[1][15] = -IMAG * cexp(-IMAG * a[1]);
     } else {
@@ -125,9 +134,10 @@ void ref_gate_matrix(const struct qr_gate *g, const double a[2], amp *ret_u, amp
 
 static unsigned bit(unsigned index, unsigned q, unsigned n) { return index >> (n - 1 - q) & 1; }
 
-/* Entry (row, column) of the gate on all qubits. `outside` is what stands where the controls do not hold: 1 on the diagonal of
- * a gate, 0 for a derivative. */
-static amp entry(const struct qr_gate *g, const amp *m, unsigned n, unsigned row, unsigned col, double outside) {
+/* Entry (row, column) of the gate on all qubits. `outside` is what stands where the controls do not
+ * hold: 1 on the diagonal of a gate, 0 for a derivative. */
+static amp entry(const struct qr_gate *g, const amp *m, unsigned n, unsigned row, unsigned col,
+                 double outside) {
     unsigned d = g->n_targets == 1 ? 2 : 4, r = 0, c = 0;
     bool holds = true;
     for (unsigned q = 0; q < n; q++) {
@@ -182,7 +192,8 @@ static void check_size(const struct qr_circuit *c) {
 }
 
 /* Runs gates from..end on state. */
-static void run(const struct qr_circuit *c, size_t from, const double *theta, const double *x, amp *state) {
+static void run(const struct qr_circuit *c, size_t from, const double *theta, const double *x,
+                amp *state) {
     for (size_t i = from; i < c->n_gates; i++) {
         amp m[16];
         double a[2] = {0, 0};
@@ -218,15 +229,15 @@ static double braket(const struct qr_observable *o, unsigned n, const amp *a, co
     return creal(sum);
 }
 
-void ref_expectation(const struct qr_circuit *c, const double *theta, const double *x, const struct qr_observable *obs,
-                     size_t n_obs, double *ret_z) {
+void ref_expectation(const struct qr_circuit *c, const double *theta, const double *x,
+                     const struct qr_observable *obs, size_t n_obs, double *ret_z) {
     amp state[MAX_DIM];
     ref_state(c, theta, x, state);
     for (size_t r = 0; r < n_obs; r++) ret_z[r] = braket(&obs[r], c->n_qubits, state, state);
 }
 
-void ref_gradient(const struct qr_circuit *c, const double *theta, const double *x, const struct qr_observable *obs,
-                  size_t n_obs, double *ret) {
+void ref_gradient(const struct qr_circuit *c, const double *theta, const double *x,
+                  const struct qr_observable *obs, size_t n_obs, double *ret) {
     amp final[MAX_DIM], before[MAX_DIM] = {0}, changed[MAX_DIM];
     ref_state(c, theta, x, final);
     for (size_t i = 0; i < n_obs * c->n_params; i++) ret[i] = 0;
@@ -243,7 +254,8 @@ void ref_gradient(const struct qr_circuit *c, const double *theta, const double 
             apply(g, da[k], c->n_qubits, 0, changed);
             run(c, i + 1, theta, x, changed);
             for (size_t r = 0; r < n_obs; r++)
-                ret[r * c->n_params + g->args[k].index] += 2 * g->args[k].scale * braket(&obs[r], c->n_qubits, final, changed);
+                ret[r * c->n_params + g->args[k].index] +=
+                    2 * g->args[k].scale * braket(&obs[r], c->n_qubits, final, changed);
         }
         apply(g, u, c->n_qubits, 1, before);
     }
@@ -258,7 +270,9 @@ static uint64_t next(uint64_t *s) { /* splitmix64 */
     return z ^ z >> 31;
 }
 static unsigned below(uint64_t *s, unsigned n) { return (unsigned)(next(s) % n); }
-static double uniform(uint64_t *s, double low, double high) { return low + (high - low) * (double)(next(s) >> 11) * 0x1p-53; }
+static double uniform(uint64_t *s, double low, double high) {
+    return low + (high - low) * (double)(next(s) >> 11) * 0x1p-53;
+}
 
 void ref_random_numbers(uint64_t seed, size_t n, double low, double high, double *ret) {
     for (size_t i = 0; i < n; i++) ret[i] = uniform(&seed, low, high);
@@ -268,9 +282,12 @@ static struct qr_gate_arg random_arg(uint64_t *s, struct qr_circuit *c) {
     static const double scales[] = {1, 1, -1, 0.5, -2, 0.318309886183790672};
     double scale = scales[below(s, 6)];
     unsigned what = below(s, 8);
-    if (what == 0) return (struct qr_gate_arg){QR_ARG_CONSTANT, below(s, 2) ? uniform(s, -2, 2) : below(s, 3), 0};
+    if (what == 0)
+        return (struct qr_gate_arg){QR_ARG_CONSTANT, below(s, 2) ? uniform(s, -2, 2) : below(s, 3),
+                                    0};
     if (what == 1) return (struct qr_gate_arg){QR_ARG_DATA, scale, below(s, c->n_columns)};
-    if (what < 4 && c->n_params) return (struct qr_gate_arg){QR_ARG_PARAMETER, scale, below(s, c->n_params)};
+    if (what < 4 && c->n_params)
+        return (struct qr_gate_arg){QR_ARG_PARAMETER, scale, below(s, c->n_params)};
     char name[24];
     snprintf(name, sizeof name, "p%u", c->n_params);
     return (struct qr_gate_arg){QR_ARG_PARAMETER, scale, qr_circuit_param(c, name)};
@@ -316,11 +333,13 @@ struct qr_observable ref_random_observable(uint64_t seed, unsigned n) {
     uint64_t s = seed ^ UINT64_C(0x0b5);
     unsigned terms = 1 + below(&s, 3);
     for (unsigned t = 0; t < terms; t++) {
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.3f", t ? " + " : "", uniform(&s, 0.2, 1.5));
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.3f", t ? " + " : "",
+                                uniform(&s, 0.2, 1.5));
         unsigned first = below(&s, n);
         for (unsigned q = 0; q < n; q++)
             if (q == first || below(&s, 3) == 0)
-                len += (size_t)snprintf(text + len, sizeof text - len, " %c%u", "XYZ"[below(&s, 3)], q);
+                len += (size_t)snprintf(text + len, sizeof text - len, " %c%u", "XYZ"[below(&s, 3)],
+                                        q);
     }
     struct qr_observable o;
     struct qr_err err;

@@ -1,4 +1,5 @@
-/* tests/ref/problem.h — a circuit with read-outs, samples and directions, and what the engines of sim/ make of it. Included once a program. */
+/* tests/ref/problem.h — a circuit with read-outs, samples and directions, and what the engines of
+ * sim/ make of it. Included once a program. */
 #ifndef TESTS_REF_PROBLEM_H
 #define TESTS_REF_PROBLEM_H
 
@@ -17,7 +18,12 @@ struct problem {
     size_t n_obs, n_samples;
     double *theta, *x, *direction, *scale; /* direction: sample-major */
 };
-struct answer { double z[MAX_SAMPLES * MAX_OBS]; qr_fixed grad[MAX_PARAMS]; bool ok; char engine[64]; };
+struct answer {
+    double z[MAX_SAMPLES * MAX_OBS];
+    qr_fixed grad[MAX_PARAMS];
+    bool ok;
+    char engine[64];
+};
 
 static inline void problem_room(struct problem *p, size_t n_columns) {
     p->theta = qr_xcalloc(p->c->n_params + 1, sizeof *p->theta);
@@ -34,8 +40,10 @@ static inline void drop(struct problem *p) {
     free(p->scale);
 }
 
-/* A QCNN of so many stages (0: down to one qubit) with random parameters, an angle on every qubit, and these read-outs. */
-static inline struct problem qcnn_problem(unsigned n, unsigned stages, size_t n_samples, const char *const *obs, size_t n_obs, uint64_t seed) {
+/* A QCNN of so many stages (0: down to one qubit) with random parameters, an angle on every qubit,
+ * and these read-outs. */
+static inline struct problem qcnn_problem(unsigned n, unsigned stages, size_t n_samples,
+                                          const char *const *obs, size_t n_obs, uint64_t seed) {
     struct problem p;
     memset(&p, 0, sizeof p);
     struct qr_err err;
@@ -44,7 +52,8 @@ static inline struct problem qcnn_problem(unsigned n, unsigned stages, size_t n_
     CHECK(qr_qcnn_new(&o, &p.c, &remaining, &err) == QR_OK, "%s", err.msg);
     p.n_obs = n_obs;
     p.n_samples = n_samples;
-    for (size_t r = 0; r < n_obs; r++) CHECK(qr_observable_parse(obs[r], n, &p.obs[r], &err) == QR_OK, "%s", err.msg);
+    for (size_t r = 0; r < n_obs; r++)
+        CHECK(qr_observable_parse(obs[r], n, &p.obs[r], &err) == QR_OK, "%s", err.msg);
     problem_room(&p, n);
     ref_random_numbers(seed, p.c->n_params, 0, 6.28, p.theta);
     ref_random_numbers(seed + 1, n_samples * n, -2, 2, p.x);
@@ -53,7 +62,8 @@ static inline struct problem qcnn_problem(unsigned n, unsigned stages, size_t n_
     return p;
 }
 
-/* The read-outs that are left after `stages` stages: one on the last qubit, Z on each, or strings with X and Y too. */
+/* The read-outs that are left after `stages` stages: one on the last qubit, Z on each, or strings
+ * with X and Y too. */
 enum kind { LAST, EACH, MIXED };
 
 static inline struct problem case_of(unsigned n, unsigned stages, enum kind kind, size_t samples) {
@@ -62,7 +72,8 @@ static inline struct problem case_of(unsigned n, unsigned stages, enum kind kind
     unsigned left = n, n_obs = 0;
     for (unsigned s = 0; s < stages; s++) left -= left / 2;
     if (kind == LAST) snprintf(text[n_obs++], sizeof text[0], "Z%u", n - 1);
-    for (unsigned q = n - left; kind == EACH && q < n && n_obs < MAX_OBS; q++) snprintf(text[n_obs++], sizeof text[0], "Z%u", q);
+    for (unsigned q = n - left; kind == EACH && q < n && n_obs < MAX_OBS; q++)
+        snprintf(text[n_obs++], sizeof text[0], "Z%u", q);
     if (kind == MIXED) {
         snprintf(text[n_obs++], sizeof text[0], "0.5*X%u Z%u - Y%u", n - 1, n - 2, n - 2);
         snprintf(text[n_obs++], sizeof text[0], "Y%u Y%u + 0.25*Z%u", n - 1, n - 2, n - 1);
@@ -71,15 +82,19 @@ static inline struct problem case_of(unsigned n, unsigned stages, enum kind kind
     return qcnn_problem(n, stages, samples, obs, n_obs, 17 * n + stages);
 }
 
-/* c and obs are what runs (p's own, or the same on other qubits). known: the directions of all samples are told before the forward sweep. */
-static inline struct answer answer_of(const struct problem *p, const struct qr_circuit *c, const struct qr_observable *obs,
-                                      const struct qr_sim_options *opt, unsigned threads, const double *known) {
+/* c and obs are what runs (p's own, or the same on other qubits). known: the directions of all
+ * samples are told before the forward sweep. */
+static inline struct answer answer_of(const struct problem *p, const struct qr_circuit *c,
+                                      const struct qr_observable *obs,
+                                      const struct qr_sim_options *opt, unsigned threads,
+                                      const double *known) {
     struct qr_err err;
     struct qr_sim_plan *plan = NULL;
     struct qr_sim_workspace *ws = NULL;
     struct answer a;
     memset(&a, 0, sizeof a);
-    if (qr_sim_compile(c, obs, p->n_obs, opt, &plan, &err) != QR_OK || qr_sim_workspace_new(plan, p->n_samples, &ws, &err) != QR_OK) {
+    if (qr_sim_compile(c, obs, p->n_obs, opt, &plan, &err) != QR_OK ||
+        qr_sim_workspace_new(plan, p->n_samples, &ws, &err) != QR_OK) {
         CHECK(false, "%s", err.msg);
         return a;
     }
@@ -87,7 +102,8 @@ static inline struct answer answer_of(const struct problem *p, const struct qr_c
     struct qr_sim_bound *b = qr_sim_bound_new(plan);
     struct qr_pool *pool = threads ? qr_pool_new(threads) : NULL;
     qr_sim_bind(b, p->theta);
-    if (known) qr_sim_forward_for_gradient(b, ws, pool, p->x, c->n_columns, p->n_samples, known, a.z);
+    if (known)
+        qr_sim_forward_for_gradient(b, ws, pool, p->x, c->n_columns, p->n_samples, known, a.z);
     else qr_sim_forward(b, ws, pool, p->x, c->n_columns, p->n_samples, a.z);
     a.ok = qr_sim_backward(b, ws, pool, p->direction, p->scale, a.grad);
     qr_pool_free(pool);
@@ -99,7 +115,8 @@ static inline struct answer answer_of(const struct problem *p, const struct qr_c
 
 /* To the last bit. */
 static inline bool same(const struct answer *a, const struct answer *b) {
-    return a->ok && b->ok && memcmp(a->z, b->z, sizeof a->z) == 0 && memcmp(a->grad, b->grad, sizeof a->grad) == 0;
+    return a->ok && b->ok && memcmp(a->z, b->z, sizeof a->z) == 0 &&
+           memcmp(a->grad, b->grad, sizeof a->grad) == 0;
 }
 
 #endif

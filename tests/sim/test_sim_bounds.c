@@ -1,5 +1,6 @@
-/* The bounds of the fault table on virtual time, with whole workers: how soon a loss is named, how long training pauses, what a bad network costs.
- * Every committed step is compared with the undisturbed run's, as in test_sim_whole. WORLDS=n: so many worlds for each row (10). */
+/* The bounds of the fault table on virtual time, with whole workers: how soon a loss is named, how
+ * long training pauses, what a bad network costs. Every committed step is compared with the
+ * undisturbed run's, as in test_sim_whole. WORLDS=n: so many worlds for each row (10). */
 #include "tests/sim/whole_world.h"
 
 static struct whole world;
@@ -7,7 +8,8 @@ static unsigned n_worlds = 10;
 static long clock_reads[2]; /* of the wall, of the monotonic clock, by workers */
 static int64_t wall_jump_s;
 
-/* In front of the C library's: workers must not look at the system's clocks, and if they look at the wall it may jump. */
+/* In front of the C library's: workers must not look at the system's clocks, and if they look at
+ * the wall it may jump. */
 int clock_gettime(clockid_t id, struct timespec *ret) {
     long rc = syscall(SYS_clock_gettime, id, ret);
     if (world.now) clock_reads[id == CLOCK_REALTIME ? 0 : 1]++;
@@ -22,7 +24,8 @@ static void run_until(struct whole *w, int64_t until_ns) {
 static struct whole *begin(uint64_t seed, unsigned n) {
     struct whole *w = &world;
     whole_init(w, seed, 1);
-    struct qr_sim_net_options opt = {.seed = mix(seed + 7), .min_delay_ns = 50000, .max_delay_ns = MS(1)};
+    struct qr_sim_net_options opt = {
+        .seed = mix(seed + 7), .min_delay_ns = 50000, .max_delay_ns = MS(1)};
     qr_sim_net_free(w->net);
     w->net = qr_sim_net_new(&opt);
     w->n = w->n_lives = n;
@@ -34,13 +37,16 @@ static struct whole *begin(uint64_t seed, unsigned n) {
     return w;
 }
 static void slower_net(struct whole *w, int64_t min_ns, int64_t max_ns) {
-    struct qr_sim_net_options opt = {.seed = mix(w->seed + 9), .min_delay_ns = min_ns, .max_delay_ns = max_ns};
+    struct qr_sim_net_options opt = {
+        .seed = mix(w->seed + 9), .min_delay_ns = min_ns, .max_delay_ns = max_ns};
     qr_sim_net_free(w->net);
     w->net = qr_sim_net_new(&opt);
 }
 static bool together(const struct whole *w, unsigned n) {
     unsigned in = 0;
-    for (unsigned i = 0; i < w->n; i++) in += w->node[i].live && !w->node[i].killed && w->node[i].group && w->node[i].joins && w->node[i].n_members == n;
+    for (unsigned i = 0; i < w->n; i++)
+        in += w->node[i].live && !w->node[i].killed && w->node[i].group && w->node[i].joins &&
+              w->node[i].n_members == n;
     return in == n;
 }
 static void await_together(struct whole *w, unsigned n, int64_t within_ns) {
@@ -52,9 +58,11 @@ static void finish(struct whole *w) {
     struct qr_buf text = {0};
     struct qr_err err;
     char path[96];
-    CHECK(w->broken_rules == 0, "seed %llu: %s (%s)", (unsigned long long)w->seed, w->rule, w->detail);
+    CHECK(w->broken_rules == 0, "seed %llu: %s (%s)", (unsigned long long)w->seed, w->rule,
+          w->detail);
     snprintf(path, sizeof path, "%s/steps.jsonl", w->dir);
-    if (qr_file_read(path, 1 << 24, &text, &err) == QR_OK) CHECK(text.n <= truth.log.n && memcmp(text.p, truth.log.p, text.n) == 0, "the log");
+    if (qr_file_read(path, 1 << 24, &text, &err) == QR_OK)
+        CHECK(text.n <= truth.log.n && memcmp(text.p, truth.log.p, text.n) == 0, "the log");
     qr_buf_free(&text);
     whole_fini(w);
 }
@@ -70,7 +78,9 @@ static void row(const char *what, int64_t worst_ns, double bound_s) {
 /* ---- losses ---- */
 
 enum how { KILLED, STOPPED, CUT_OFF };
-struct loss { int64_t named_ns, on_ns; };
+struct loss {
+    int64_t named_ns, on_ns;
+};
 static void lose(struct whole *w, unsigned set, enum how how) {
     w->victims = set;
     for (unsigned i = 0; i < w->n; i++) w->node[i].named_ns = w->node[i].reported_ns = 0;
@@ -84,7 +94,8 @@ static void lose(struct whole *w, unsigned set, enum how how) {
         for (unsigned k = 0; k < w->n && how == CUT_OFF; k++) cut(x, &w->node[k], true);
     }
 }
-/* The first step that a survivor tells after it has named somebody: those that were under way may pass before. */
+/* The first step that a survivor tells after it has named somebody: those that were under way may
+ * pass before. */
 static void time_loss(struct whole *w, struct loss *ret) {
     int64_t at_ns = now_of(w), first_ns[MAX_NODES] = {0}, until_ns = at_ns + 4 * QR_SECOND;
     bool all = false;
@@ -93,14 +104,17 @@ static void time_loss(struct whole *w, struct loss *ret) {
         all = true;
         for (unsigned i = 0; i < w->n; i++) {
             const struct node *x = &w->node[i];
-            if (x->named_ns && x->reported_ns > x->named_ns && !first_ns[i]) first_ns[i] = x->reported_ns;
+            if (x->named_ns && x->reported_ns > x->named_ns && !first_ns[i])
+                first_ns[i] = x->reported_ns;
             all = all && ((w->victims >> i & 1) || first_ns[i]);
         }
     }
     for (unsigned i = 0; i < w->n; i++) {
         const struct node *x = &w->node[i];
         if (w->victims >> i & 1) continue;
-        if (!x->named_ns || !first_ns[i]) broken(w, x, "a loss is named, and training goes on", x->named_ns ? "it does not" : "it is not");
+        if (!x->named_ns || !first_ns[i])
+            broken(w, x, "a loss is named, and training goes on",
+                   x->named_ns ? "it does not" : "it is not");
         worst(&ret->named_ns, x->named_ns - at_ns);
         worst(&ret->on_ns, first_ns[i] - at_ns);
     }
@@ -111,7 +125,8 @@ static struct loss losses(enum how how, bool many) {
         struct whole *w = begin(seed, 2 + (unsigned)(seed % 7));
         await_together(w, w->n, 10 * QR_SECOND);
         run_until(w, now_of(w) + dice_ns(w, 100) * MS(1));
-        unsigned all = (1u << w->n) - 1, set = many ? all & ~(1u << dice(w, w->n)) : 1u << dice(w, w->n);
+        unsigned all = (1u << w->n) - 1,
+                 set = many ? all & ~(1u << dice(w, w->n)) : 1u << dice(w, w->n);
         lose(w, set, how);
         time_loss(w, &l);
         finish(w);
@@ -119,7 +134,8 @@ static struct loss losses(enum how how, bool many) {
     return l;
 }
 static void test_losses(void) {
-    struct loss killed = losses(KILLED, false), many = losses(KILLED, true), stopped = losses(STOPPED, false), off = losses(CUT_OFF, false);
+    struct loss killed = losses(KILLED, false), many = losses(KILLED, true),
+                stopped = losses(STOPPED, false), off = losses(CUT_OFF, false);
     row("1: SIGKILL of one of 2 to 8: next step after", killed.on_ns, 1.0);
     row("3: SIGKILL of all but one: next step after", many.on_ns, 1.0);
     row("5: SIGSTOP: named after", stopped.named_ns, 1.5);
@@ -152,7 +168,9 @@ static void test_stops(void) {
         if (k == 0) {
             printf("ROW 5: SIGSTOP of 0.2 s: generations changed: %u (bound 0)\n", changes);
             CHECK(changes == 0);
-        } else printf("ROW 5: SIGSTOP of %lld s: all together again at most %.2f s after SIGCONT\n", (long long)(stop_ns[k] / QR_SECOND), seconds(back_ns));
+        } else
+            printf("ROW 5: SIGSTOP of %lld s: all together again at most %.2f s after SIGCONT\n",
+                   (long long)(stop_ns[k] / QR_SECOND), seconds(back_ns));
     }
 }
 /* What a sends does not reach b: one of the two is out. */
@@ -161,7 +179,8 @@ static void test_one_way(void) {
     for (uint64_t seed = 1; seed <= n_worlds; seed++) {
         struct whole *w = begin(seed, 3 + (unsigned)(seed % 4));
         await_together(w, w->n, 10 * QR_SECOND);
-        struct node *a = &w->node[dice(w, w->n)], *b = &w->node[(a->index + 1 + dice(w, w->n - 1)) % w->n];
+        struct node *a = &w->node[dice(w, w->n)],
+                    *b = &w->node[(a->index + 1 + dice(w, w->n - 1)) % w->n];
         w->victims = 1u << a->index | 1u << b->index;
         int64_t at_ns = now_of(w), first_ns = INT64_MAX;
         for (int k = 0; k < 2; k++) block(a, b, k, true);
@@ -170,7 +189,8 @@ static void test_one_way(void) {
             if (w->node[i].named_ns) sooner(&first_ns, w->node[i].named_ns);
         worst(&named_ns, first_ns - at_ns);
         uint64_t told = w->n_reported + 1;
-        while (w->n_reported < told && now_of(w) < at_ns + 4 * QR_SECOND && goes_on(w)) turn(w, at_ns + 4 * QR_SECOND);
+        while (w->n_reported < told && now_of(w) < at_ns + 4 * QR_SECOND && goes_on(w))
+            turn(w, at_ns + 4 * QR_SECOND);
         worst(&on_ns, now_of(w) - at_ns);
         finish(w);
     }
@@ -204,7 +224,8 @@ static void test_halves(void) {
         finish(w);
     }
     CHECK(both == n_worlds, "both halves trained in %u of %u worlds", both, n_worlds);
-    row("8: half/half partition, both train, one store: LATEST never went back; merged after", merged_ns, 2.0);
+    row("8: half/half partition, both train, one store: LATEST never went back; merged after",
+        merged_ns, 2.0);
 }
 
 /* ---- bad networks ---- */
@@ -224,7 +245,8 @@ static uint64_t flapping(uint64_t seed, bool flaps) {
 }
 static void test_flapping(void) {
     uint64_t clean = flapping(1, false), with = flapping(1, true);
-    printf("ROW 10: link 500 ms on, 500 ms off, 5 min: %llu of %llu steps, %.0f %% (bound 30 %%)\n", (unsigned long long)with, (unsigned long long)clean,
+    printf("ROW 10: link 500 ms on, 500 ms off, 5 min: %llu of %llu steps, %.0f %% (bound 30 %%)\n",
+           (unsigned long long)with, (unsigned long long)clean,
            100.0 * (double)with / (double)clean);
     CHECK(10 * with >= 3 * clean);
 }
@@ -238,8 +260,9 @@ static void test_loss(void) {
             slower_net(w, MS(30), MS(70));
             await_together(w, w->n, 10 * QR_SECOND);
             unsigned joins = w->n_joins;
-            for (unsigned i = 0; i < w->n; i++)
-                for (int link = 0; link < 2; link++) qr_sim_net_lossy(w->net, site_of(&w->node[i], link), lose[k] / 2); /* at both ends */
+            for (unsigned i = 0; i < w->n; i++) /* at both ends */
+                for (int link = 0; link < 2; link++)
+                    qr_sim_net_lossy(w->net, site_of(&w->node[i], link), lose[k] / 2);
             uint64_t before = w->n_reported;
             run_until(w, now_of(w) + 60 * QR_SECOND);
             changes += w->n_joins - joins;
@@ -247,13 +270,16 @@ static void test_loss(void) {
             minutes++;
             finish(w);
         }
-        printf("ROW 11: %.0f %% of packets lost, delay 50 +- 20 ms, %u min of 4 workers: %u times in another generation%s, %llu steps\n", lose[k] / 10.0, minutes,
-               changes, lose[k] <= 50 ? " (bound 0)" : "", (unsigned long long)told);
+        printf("ROW 11: %.0f %% of packets lost, delay 50 +- 20 ms, %u min of 4 workers: %u times "
+               "in another generation%s, %llu steps\n",
+               lose[k] / 10.0, minutes, changes, lose[k] <= 50 ? " (bound 0)" : "",
+               (unsigned long long)told);
         CHECK(lose[k] > 50 || changes == 0);
     }
 }
 /* Ends the world when all have trained together for so long. */
-static void count_changes(struct whole *w, int64_t together_ns, int64_t ns, unsigned *changes, uint64_t *told) {
+static void count_changes(struct whole *w, int64_t together_ns, int64_t ns, unsigned *changes,
+                          uint64_t *told) {
     await_together(w, w->n, together_ns);
     unsigned joins = w->n_joins;
     uint64_t before = w->n_reported;
@@ -270,7 +296,9 @@ static void test_thin_line(void) {
         qr_sim_net_rate(w->net, site_of(&w->node[dice(w, w->n)], 0), 125000);
         count_changes(w, 10 * QR_SECOND, 60 * QR_SECOND, &changes, &told);
     }
-    printf("ROW 13: one worker with 1 Mbit/s, %u min: ejections and timeouts: %u (bound 0), %llu steps\n", n_worlds / 4 + 1, changes, (unsigned long long)told);
+    printf("ROW 13: one worker with 1 Mbit/s, %u min: ejections and timeouts: %u (bound 0), %llu "
+           "steps\n",
+           n_worlds / 4 + 1, changes, (unsigned long long)told);
     CHECK(changes == 0 && told > 0);
 }
 
@@ -327,7 +355,8 @@ static void test_scaling(void) {
     }
     for (size_t k = 1; k < COUNT(sizes); k++) {
         char what[80];
-        snprintf(what, sizeof what, "17: %u to %u workers while training: longest pause", sizes[k - 1], sizes[k]);
+        snprintf(what, sizeof what, "17: %u to %u workers while training: longest pause",
+                 sizes[k - 1], sizes[k]);
         row(what, pause_ns[k], 1.0);
     }
 }
@@ -353,10 +382,13 @@ static void test_clock_jumps(void) {
             print[jumps] = w->print;
             finish(w);
         }
-        CHECK(print[0] == print[1], "seed %llu: what happens depends on the wall clock", (unsigned long long)seed);
+        CHECK(print[0] == print[1], "seed %llu: what happens depends on the wall clock",
+              (unsigned long long)seed);
     }
-    printf("ROW 20: wall clock jumps of +-1 h: ejections: %u (bound 0), every run the same as without jumps; workers looked at the wall %ld times (a metric), at "
-           "the system's monotonic clock %ld times (bound 0)\n", changes, clock_reads[0], clock_reads[1]);
+    printf("ROW 20: wall clock jumps of +-1 h: ejections: %u (bound 0), every run the same as "
+           "without jumps; workers looked at the wall %ld times (a metric), at "
+           "the system's monotonic clock %ld times (bound 0)\n",
+           changes, clock_reads[0], clock_reads[1]);
     CHECK(changes == 0 && clock_reads[1] == 0);
 }
 static void test_busy_machine(void) {
@@ -368,7 +400,9 @@ static void test_busy_machine(void) {
         for (unsigned i = 0; i < w->n; i++) w->node[i].micro_batch_ns = MS(30);
         count_changes(w, 20 * QR_SECOND, 600 * QR_SECOND, &changes, &told);
     }
-    printf("ROW 38: every thread up to 200 ms late each time it should run, 20 min: ejections: %u (bound 0), %llu steps\n", changes, (unsigned long long)told);
+    printf("ROW 38: every thread up to 200 ms late each time it should run, 20 min: ejections: %u "
+           "(bound 0), %llu steps\n",
+           changes, (unsigned long long)told);
     CHECK(changes == 0 && told > 0);
 }
 

@@ -1,8 +1,11 @@
-/* N membership machines in one process, virtual time, seeds: any start order, delays, loss, repeats, disorder, links cut, stops, kills, restarts.
+/* N membership machines in one process, virtual time, seeds: any start order, delays, loss,
+ * repeats, disorder, links cut, stops, kills, restarts.
  *
- * Each member carries a toy trainer: integer sums over micro-batches, with coverage words, sent to every other member of its generation. What must hold is
- * checked at each action; a run that breaks a rule prints its seed. SEED=n replays one seed (with its events), N=n the number of seeds.
- * The last part plants faults (in the machine, in the trainer) and demands that they are seen: a check that cannot fail proves nothing. */
+ * Each member carries a toy trainer: integer sums over micro-batches, with coverage words, sent to
+ * every other member of its generation. What must hold is checked at each action; a run that breaks
+ * a rule prints its seed. SEED=n replays one seed (with its events), N=n the number of seeds. The
+ * last part plants faults (in the machine, in the trainer) and demands that they are seen: a check
+ * that cannot fail proves nothing. */
 #include "tests/sim/world.h"
 
 /* ---- all are needed: a lost member stops the work, or all end together ---- */
@@ -10,9 +13,11 @@ enum loss { LOSS_NONE, LOSS_KILL, LOSS_FREEZE, LOSS_CUT };
 static void run_stop(struct world *w) {
     enum loss loss = (enum loss)dice(w, 4);
     uint64_t steps = w->steps;
-    while (!all_active(w) && now_of(w) < 30 * QR_SECOND && !w->broken_rules) turn(w, 31 * QR_SECOND);
+    while (!all_active(w) && now_of(w) < 30 * QR_SECOND && !w->broken_rules)
+        turn(w, 31 * QR_SECOND);
     struct node *x = &w->node[dice(w, w->n)];
-    RULE(all_active(w) || loss == LOSS_NONE, "the first generation forms within 30 s of any start order");
+    RULE(all_active(w) || loss == LOSS_NONE,
+         "the first generation forms within 30 s of any start order");
     if (loss != LOSS_NONE) {
         int64_t until = now_of(w) + (int64_t)dice(w, 400) * MS(1);
         w->steps = UINT64_MAX; /* goes on until the loss */
@@ -52,7 +57,8 @@ static void run_stop(struct world *w) {
     for (unsigned i = 0; i < w->n; i++) {
         x = &w->node[i];
         RULE(x->ended && x->code == QR_OK, "all end together");
-        RULE(x->step == w->steps && x->value == w->ref[w->steps % MAX_STEPS], "with the undisturbed weights");
+        RULE(x->step == w->steps && x->value == w->ref[w->steps % MAX_STEPS],
+             "with the undisturbed weights");
     }
 }
 
@@ -97,14 +103,20 @@ static void trouble(struct world *w) {
         hears_again(w, x, o);
         hears_again(w, o, x);
         break;
-    case 8: qr_sim_net_faults(w->net, (unsigned)dice(w, 100), (unsigned)dice(w, 100), (unsigned)dice(w, 100)); break;
+    case 8:
+        qr_sim_net_faults(w->net, (unsigned)dice(w, 100), (unsigned)dice(w, 100),
+                          (unsigned)dice(w, 100));
+        break;
     default: /* an old message comes again */
-        if (!x->live || x->paused || x->finished || !x->stale[slot].kind || x->stale_from[slot] >= w->n || !x->conn[x->stale_from[slot]]) break;
+        if (!x->live || x->paused || x->finished || !x->stale[slot].kind ||
+            x->stale_from[slot] >= w->n || !x->conn[x->stale_from[slot]])
+            break;
         SAY("gets an old %s again", qr_message_kind_name(x->stale[slot].kind));
         qr_member_message(x->m, now_of(w), x->conn[x->stale_from[slot]], &x->stale[slot]);
     }
 }
-static void clean_up(struct world *w) { /* the processes that gave up start again, as a cluster does */
+/* the processes that gave up start again, as a cluster does */
+static void clean_up(struct world *w) {
     for (unsigned i = 0; i < w->n; i++) {
         struct node *x = &w->node[i];
         if (!x->live || x->finished || !(x->ended || x->stopped)) continue;
@@ -133,13 +145,15 @@ static void run_elastic(struct world *w) {
     for (unsigned i = 0; i < w->n; i++) {
         w->node[i].resume_ns = w->node[i].paused ? now_of(w) : 0;
         for (unsigned k = 0; k < w->n; k++) {
-            if (w->node[i].link && w->node[k].link) qr_sim_net_block(w->net, w->node[i].link, w->node[k].link, w->cut && i + k == 1);
+            if (w->node[i].link && w->node[k].link)
+                qr_sim_net_block(w->net, w->node[i].link, w->node[k].link, w->cut && i + k == 1);
             if (w->cut_data && i + k == 1) w->deaf[i][k] = true;
             else hears_again(w, &w->node[i], &w->node[k]);
         }
     }
     w->quiet_ns = quiet;
-    /* Longest waits after quiet: 20 s to form where a peer has finished and gone, 3 s back-off, a ban of 30 s: 60 s hold them. */
+    /* Longest waits after quiet: 20 s to form where a peer has finished and gone, 3 s back-off, a
+     * ban of 30 s: 60 s hold them. */
     int64_t until = now_of(w) + 60 * QR_SECOND;
     bool all = false;
     while (!all && now_of(w) < until && !w->broken_rules) {
@@ -151,12 +165,15 @@ static void run_elastic(struct world *w) {
     struct node *x = &w->node[0];
     for (unsigned i = 0; i < w->n && !all; i++)
         if (!w->node[i].finished) x = &w->node[i];
-    RULE(all || (w->mutations & ~(unsigned)PLANTED_CONTROL_IS_ENOUGH), "after quiet everybody finishes");
+    RULE(all || (w->mutations & ~(unsigned)PLANTED_CONTROL_IS_ENOUGH),
+         "after quiet everybody finishes");
 }
 
-static bool one(uint64_t seed, unsigned mutations, enum plant plant, int planted, bool loud, struct world *w) {
+static bool one(uint64_t seed, unsigned mutations, enum plant plant, int planted, bool loud,
+                struct world *w) {
     bool elastic = plant || (seed & 1);
-    world_init(w, seed, elastic, plant ? 2 + (unsigned)(seed % 3) : 0, elastic && !plant ? 50 + mix(seed) % 200 : 5 + mix(seed) % 6);
+    world_init(w, seed, elastic, plant ? 2 + (unsigned)(seed % 3) : 0,
+               elastic && !plant ? 50 + mix(seed) % 200 : 5 + mix(seed) % 6);
     w->loud = loud, w->mutations = mutations, w->plant = plant, w->planted = planted;
     if (plant) {
         int64_t until = 60 * QR_SECOND;
@@ -164,12 +181,14 @@ static bool one(uint64_t seed, unsigned mutations, enum plant plant, int planted
         while (!all && now_of(w) < until) {
             turn(w, until);
             all = true;
-            for (unsigned i = 0; i < w->n; i++) all = all && (w->node[i].ended || w->node[i].stopped);
+            for (unsigned i = 0; i < w->n; i++)
+                all = all && (w->node[i].ended || w->node[i].stopped);
         }
         if (!all) broken(w, "planted faults heal or end the job", &w->node[0]);
     } else if (elastic) run_elastic(w);
     else run_stop(w);
-    if (!mutations && !plant && w->refused) broken(w, "coverage is a net that is never needed", &w->node[0]);
+    if (!mutations && !plant && w->refused)
+        broken(w, "coverage is a net that is never needed", &w->node[0]);
     return w->broken_rules == 0;
 }
 
@@ -183,13 +202,20 @@ static void test_seeds(uint64_t first, uint64_t n, bool loud) {
         generations += w.n_gens;
         world_fini(&w);
     }
-    printf("seeds %llu to %llu: %u proposals\n", (unsigned long long)first, (unsigned long long)(first + n - 1), generations);
+    printf("seeds %llu to %llu: %u proposals\n", (unsigned long long)first,
+           (unsigned long long)(first + n - 1), generations);
 }
 static void test_mutations(void) {
-    static const struct { unsigned m; const char *name; } mutation[] = {
-        {PLANTED_BEGIN_WITHOUT_PROMISE, "begin without promise"}, {PLANTED_PROMISE_ANY, "promise any id"},
-        {PLANTED_KEEP_OVERLAP, "keep overlapping micro-batches"},        {PLANTED_KEEP_OTHER_BASE, "keep micro-batches of another state"},
-        {PLANTED_NO_SUSPEND, "works on after a promise"},         {PLANTED_ID_IS_NUMBER, "ids are numbers only"},
+    static const struct {
+        unsigned m;
+        const char *name;
+    } mutation[] = {
+        {PLANTED_BEGIN_WITHOUT_PROMISE, "begin without promise"},
+        {PLANTED_PROMISE_ANY, "promise any id"},
+        {PLANTED_KEEP_OVERLAP, "keep overlapping micro-batches"},
+        {PLANTED_KEEP_OTHER_BASE, "keep micro-batches of another state"},
+        {PLANTED_NO_SUSPEND, "works on after a promise"},
+        {PLANTED_ID_IS_NUMBER, "ids are numbers only"},
         {PLANTED_CONTROL_IS_ENOUGH, "hears who passes no data"},
     };
     static struct world w;
@@ -197,15 +223,18 @@ static void test_mutations(void) {
         bool seen = false;
         uint64_t seed = 1;
         const char *how = "";
-        for (; seed < 400 && !seen; seed += 2) { /* odd: elastic, and a run that is good without the mutation */
+        /* odd: elastic, and a run that is good without the mutation */
+        for (; seed < 400 && !seen; seed += 2) {
             seen = !one(seed, mutation[k].m, PLANT_NONE, 0, false, &w) || w.refused > 0;
             how = w.broken_rules ? w.rule : "coverage refused";
             /* the net holds: whatever the machine does, no wrong sum is applied */
             CHECK(w.rule == NULL || strcmp(w.rule, "no wrong sum is applied") != 0, "%s", w.detail);
             world_fini(&w);
         }
-        CHECK(seen, "mutation \"%s\" was not seen in %llu seeds", mutation[k].name, (unsigned long long)seed);
-        printf("mutation \"%s\": seen at seed %llu (%s)\n", mutation[k].name, (unsigned long long)seed - 2, how);
+        CHECK(seen, "mutation \"%s\" was not seen in %llu seeds", mutation[k].name,
+              (unsigned long long)seed);
+        printf("mutation \"%s\": seen at seed %llu (%s)\n", mutation[k].name,
+               (unsigned long long)seed - 2, how);
     }
 }
 static void test_plants(void) {
@@ -213,14 +242,18 @@ static void test_plants(void) {
     for (enum plant p = PLANT_TWICE; p <= PLANT_OTHER_STATE; p++)
         for (uint64_t seed = 0; seed < 6; seed++) {
             bool good = one(seed, 0, p, 1, false, &w);
-            CHECK(good && w.refused > 0, "plant %d seed %llu: refused %u, %s", p, (unsigned long long)seed, w.refused, w.rule ? w.rule : "");
+            CHECK(good && w.refused > 0, "plant %d seed %llu: refused %u, %s", p,
+                  (unsigned long long)seed, w.refused, w.rule ? w.rule : "");
             for (unsigned i = 0; i < w.n; i++)
-                CHECK(w.node[i].ended && w.node[i].code == QR_OK && w.node[i].value == ref_of(&w, w.steps), "plant %d: it heals: %s", p, w.node[i].text);
+                CHECK(w.node[i].ended && w.node[i].code == QR_OK &&
+                          w.node[i].value == ref_of(&w, w.steps),
+                      "plant %d: it heals: %s", p, w.node[i].text);
             world_fini(&w);
-            good = one(seed, 0, p, 1000, false, &w); /* for ever: refused twice at one step ends the job for all */
+            /* for ever: refused twice at one step ends the job for all */
+            good = one(seed, 0, p, 1000, false, &w);
             for (unsigned i = 0; i < w.n; i++)
-                CHECK(good && w.node[i].code == QR_DATA_LOSS && strstr(w.node[i].text, "step 3"), "plant %d: all stop: %d %s", p, w.node[i].code,
-                      w.node[i].text);
+                CHECK(good && w.node[i].code == QR_DATA_LOSS && strstr(w.node[i].text, "step 3"),
+                      "plant %d: all stop: %d %s", p, w.node[i].code, w.node[i].text);
             world_fini(&w);
         }
 }

@@ -1,12 +1,16 @@
-/* Whole workers on virtual time of which each that is started again has other settings: epochs, all-reduce, the fewest workers. As long as one of the ring is
- * there, who comes takes what the ring has, whoever leads: every step, state, checkpoint and the end are the undisturbed run's, and nobody ends with a
- * permanent code.
+/* Whole workers on virtual time of which each that is started again has other settings: epochs,
+ * all-reduce, the fewest workers. As long as one of the ring is there, who comes takes what the
+ * ring has, whoever leads: every step, state, checkpoint and the end are the undisturbed run's, and
+ * nobody ends with a permanent code.
  *
  * SEEDS=n: so many seeds. SEED=n replays one; MUTATION=name adds a planted bug to it. */
 #include "membership/member.h"
 #include "tests/sim/whole_faults.h"
 
-static const struct { unsigned bit; const char *name; } mutations[] = {
+static const struct {
+    unsigned bit;
+    const char *name;
+} mutations[] = {
     {PLANTED_LEADER_DECIDES, "who proposes takes its own settings"},
     {PLANTED_OWN_SCHEDULE, "sums by its own all-reduce"},
 };
@@ -14,7 +18,9 @@ enum { MAX_KILLS = 25 };
 static struct whole world;
 
 /* Newcomers that heard only each other for a while are a ring of their own, which is not it. */
-static bool formed(const struct node *x) { return x->live && !x->killed && x->joins > 0 && x->ring_epochs == truth.epochs; }
+static bool formed(const struct node *x) {
+    return x->live && !x->killed && x->joins > 0 && x->ring_epochs == truth.epochs;
+}
 static unsigned n_formed(const struct whole *w) {
     unsigned n = 0;
     for (unsigned i = 0; i < w->n; i++) n += formed(&w->node[i]);
@@ -25,10 +31,13 @@ static void kill_one(struct whole *w) {
     struct node *x = &w->node[dice(w, w->n)];
     if (w->n_kills < MAX_KILLS && x->live && !x->killed && n_formed(w) > formed(x)) kill_node(x);
 }
-/* The ring has ended: who was not in it begins another run with what it was given, and that is another test. */
+/* The ring has ended: who was not in it begins another run with what it was given, and that is
+ * another test. */
 static void stop_the_late(struct whole *w) {
     for (unsigned i = 0; i < w->n; i++)
-        if (w->node[i].live && !w->node[i].killed && w->node[i].joins == 0 && w->node[i].epochs != truth.epochs) kill_node(&w->node[i]);
+        if (w->node[i].live && !w->node[i].killed && w->node[i].joins == 0 &&
+            w->node[i].epochs != truth.epochs)
+            kill_node(&w->node[i]);
 }
 
 static bool one(struct whole *w, uint64_t seed, unsigned planted) {
@@ -38,7 +47,8 @@ static bool one(struct whole *w, uint64_t seed, unsigned planted) {
     w->others = true;
     w->store = (struct store){.on = seed % 3 > 0, .cloud = seed % 3 > 1};
     w->every_steps = 1;
-    for (unsigned i = 0; i < w->n; i++) w->node[i].start_ns = 1 + dice_ns(w, MS(100)); /* the first generation is of these */
+    /* the first generation is of these */
+    for (unsigned i = 0; i < w->n; i++) w->node[i].start_ns = 1 + dice_ns(w, MS(100));
     while (goes_on(w) && now_of(w) < 600 * QR_SECOND) {
         if (now_of(w) >= next_ns && !w->done) {
             if (now_of(w) > QR_SECOND) kill_one(w);
@@ -47,7 +57,8 @@ static bool one(struct whole *w, uint64_t seed, unsigned planted) {
         if (w->done) stop_the_late(w);
         turn(w, now_of(w) < next_ns ? next_ns : now_of(w) + MS(100));
     }
-    if (w->n_blamed == 0) check_end(w); /* chance has killed three in one micro-batch: all begin anew, with what they have */
+    /* chance has killed three in one micro-batch: all begin anew, with what they have */
+    if (w->n_blamed == 0) check_end(w);
     return w->broken_rules == 0 || w->n_blamed > 0;
 }
 
@@ -59,7 +70,8 @@ int main(void) {
     for (size_t k = 0; text && mutation && k < COUNT(mutations); k++)
         if (strcmp(mutation, mutations[k].name) == 0) planted = mutations[k].bit;
     hearing = loud = text != NULL;
-    for (uint64_t seed = text ? strtoull(text, NULL, 10) : 1, last = text ? seed : n; seed <= last; seed++) {
+    for (uint64_t seed = text ? strtoull(text, NULL, 10) : 1, last = text ? seed : n; seed <= last;
+         seed++) {
         bool good = one(&world, seed, planted);
         CHECK(good, "SEED=%llu: %s (%s)", (unsigned long long)seed, world.rule, world.detail);
         kills += world.n_kills;
@@ -72,13 +84,16 @@ int main(void) {
         bool seen = false;
         for (; seed <= 200 && !seen; seed++) {
             seen = !one(&world, seed, mutations[k].bit);
-            if (seen) printf("mutation \"%s\": seen at seed %llu (%s)\n", mutations[k].name, (unsigned long long)seed, world.rule);
+            if (seen)
+                printf("mutation \"%s\": seen at seed %llu (%s)\n", mutations[k].name,
+                       (unsigned long long)seed, world.rule);
             whole_fini(&world);
         }
         CHECK(seen, "mutation \"%s\" was not seen", mutations[k].name);
     }
-    printf("%llu kills, %llu generations joined by workers with other settings, %llu blamed a micro-batch\n", (unsigned long long)kills, (unsigned long long)joins,
-           (unsigned long long)blamed);
+    printf("%llu kills, %llu generations joined by workers with other settings, %llu blamed a "
+           "micro-batch\n",
+           (unsigned long long)kills, (unsigned long long)joins, (unsigned long long)blamed);
     free_truth();
     return t_end();
 }

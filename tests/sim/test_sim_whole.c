@@ -1,14 +1,21 @@
-/* Whole workers on virtual time: kills, restarts, stops, frozen threads, cuts both ways and one way, halves that train apart, resets, lost packets,
- * links that carry control but no data, thin lines, streams that are slow to give back what they were lent, wrong names, leaving, slow ones, store faults, power cuts. Every committed step,
- * state and digest, what LATEST names and the log are those of one worker that nobody disturbed.
+/* Whole workers on virtual time: kills, restarts, stops, frozen threads, cuts both ways and one
+ * way, halves that train apart, resets, lost packets, links that carry control but no data, thin
+ * lines, streams that are slow to give back what they were lent, wrong names, leaving, slow ones,
+ * store faults, power cuts. Every committed step, state and digest, what LATEST names and the log
+ * are those of one worker that nobody disturbed.
  *
- * SEEDS=n: so many seeds, by JOBS processes (default: the processors). SEED=n replays one, twice: it prints what happened, and both runs must be
- * the same. MUTATION=name adds a planted bug to it. */
+ * SEEDS=n: so many seeds, by JOBS processes (default: the processors). SEED=n replays one, twice:
+ * it prints what happened, and both runs must be the same. MUTATION=name adds a planted bug to it.
+ */
 #include "membership/member.h"
 #include "tests/sim/whole_faults.h"
 
 /* first: where it is seen for the first time; a short run begins there. */
-static const struct mutation { unsigned bit; uint64_t first; const char *name; } mutations[] = {
+static const struct mutation {
+    unsigned bit;
+    uint64_t first;
+    const char *name;
+} mutations[] = {
     {PLANTED_KEEP_OVERLAP, 374, "keep overlapping micro-batches"},
     {PLANTED_NO_SUSPEND, 221, "works on after a promise"},
     {PLANTED_APPLY_ANYWAY, 178, "applies after its generation"},
@@ -19,8 +26,12 @@ static const struct mutation { unsigned bit; uint64_t first; const char *name; }
     {PLANT_UNVERIFIED, 142, "a checkpoint loaded without verifying"},
     {PLANTED_CONTROL_IS_ENOUGH, 12, "hears who passes no data"},
 };
-/* Seeds that have failed once (or would have, had they been there), and why. They are run always. */
-static const struct { uint64_t seed; const char *was; } regressions[] = {
+/* Seeds that have failed once (or would have, had they been there), and why. They are run always.
+ */
+static const struct {
+    uint64_t seed;
+    const char *was;
+} regressions[] = {
     {2205, "a stream that broke while it was paused brought a second mark"},
     {720, "who gave up a reduction threw away greetings for the next generation"},
 };
@@ -45,7 +56,8 @@ static bool one(struct whole *w, uint64_t seed, unsigned planted) {
     }
     if (goes_on(w)) say(&w->node[0], "(all is quiet from here on)");
     heal(w);
-    int64_t until_ns = now_of(w) + 240 * QR_SECOND; /* bans of 30 s, a group that waits for one that does not come, and the run itself, slow */
+    /* bans of 30 s, a group that waits for one that does not come, and the run itself, slow */
+    int64_t until_ns = now_of(w) + 240 * QR_SECOND;
     while (now_of(w) < until_ns && goes_on(w)) {
         power_cut(w, &p);
         turn(w, until_ns);
@@ -58,7 +70,8 @@ static bool one(struct whole *w, uint64_t seed, unsigned planted) {
 
 enum { MAX_JOBS = 64 };
 struct tally {
-    uint64_t current[MAX_JOBS], done_seeds, failed[16], n_failed, kills, joins, ended, saves, cuts, earlier, blamed, gaps, first_gap, first_seen[COUNT(mutations)];
+    uint64_t current[MAX_JOBS], done_seeds, failed[16], n_failed, kills, joins, ended, saves, cuts,
+        earlier, blamed, gaps, first_gap, first_seen[COUNT(mutations)];
     char why[16][360];
 };
 static struct tally *tally;
@@ -97,7 +110,8 @@ static void in_parallel(unsigned jobs, void (*f)(unsigned job, unsigned jobs)) {
     for (unsigned job = 0; job < jobs; job++) {
         int status = 0;
         waitpid(child[job], &status, 0);
-        CHECK(status == 0, "SEED=%llu ends the process (status %d)", (unsigned long long)tally->current[job], status);
+        CHECK(status == 0, "SEED=%llu ends the process (status %d)",
+              (unsigned long long)tally->current[job], status);
     }
 }
 static uint64_t n_seeds;
@@ -119,7 +133,8 @@ static void some_mutations(unsigned job, unsigned jobs) {
             snprintf(tally->why[k], sizeof tally->why[k], "%s", seen ? world.rule : "");
             whole_fini(&world);
             if (!seen) continue;
-            if (one(&world, seed, 0)) tally->first_seen[k] = seed; /* else it is not the plant that is seen */
+            /* else it is not the plant that is seen */
+            if (one(&world, seed, 0)) tally->first_seen[k] = seed;
             whole_fini(&world);
         }
 }
@@ -135,19 +150,23 @@ static void replay(uint64_t seed, const char *mutation) {
     for (int k = 0; k < 2; k++) {
         loud = k == 0;
         bool good = one(&world, seed, planted);
-        if (k == 0) CHECK(good, "SEED=%llu: %s (%s)", (unsigned long long)seed, world.rule, world.detail);
+        if (k == 0)
+            CHECK(good, "SEED=%llu: %s (%s)", (unsigned long long)seed, world.rule, world.detail);
         said[k] = world.said_hash;
         print[k] = world.print;
         whole_fini(&world);
     }
-    CHECK(said[0] == said[1] && print[0] == print[1], "SEED=%llu: two runs of one seed differ", (unsigned long long)seed);
+    CHECK(said[0] == said[1] && print[0] == print[1], "SEED=%llu: two runs of one seed differ",
+          (unsigned long long)seed);
     printf("trace %016llx, the same in both runs\n", (unsigned long long)said[0]);
 }
 
 int main(void) {
     const char *seed = getenv("SEED"), *seeds = getenv("SEEDS"), *jobs_text = getenv("JOBS");
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned jobs = jobs_text ? (unsigned)strtoul(jobs_text, NULL, 10) : cpus > 1 ? (unsigned)cpus : 1;
+    unsigned jobs = jobs_text  ? (unsigned)strtoul(jobs_text, NULL, 10)
+                    : cpus > 1 ? (unsigned)cpus
+                               : 1;
     if (jobs > MAX_JOBS) jobs = MAX_JOBS;
     find_truth(0);
     if (seed) {
@@ -159,13 +178,15 @@ int main(void) {
     tally = mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (size_t k = 0; k < COUNT(regressions); k++) {
         bool good = one(&world, regressions[k].seed, 0);
-        CHECK(good, "SEED=%llu (%s): %s (%s)", (unsigned long long)regressions[k].seed, regressions[k].was, world.rule, world.detail);
+        CHECK(good, "SEED=%llu (%s): %s (%s)", (unsigned long long)regressions[k].seed,
+              regressions[k].was, world.rule, world.detail);
         whole_fini(&world);
     }
     in_parallel(jobs, some_mutations);
     for (size_t k = 0; k < COUNT(mutations); k++) {
         CHECK(tally->first_seen[k], "mutation \"%s\" was not seen", mutations[k].name);
-        printf("mutation \"%s\": seen at seed %llu (%s)\n", mutations[k].name, (unsigned long long)tally->first_seen[k], tally->why[k]);
+        printf("mutation \"%s\": seen at seed %llu (%s)\n", mutations[k].name,
+               (unsigned long long)tally->first_seen[k], tally->why[k]);
     }
     memset(tally, 0, sizeof *tally);
     struct timespec began, ended;
@@ -175,18 +196,26 @@ int main(void) {
     for (uint64_t i = 0; i < n_seeds && i < tally->done_seeds; i++) t_passed++;
     t_passed -= (long)tally->n_failed;
     for (uint64_t i = 0; i < tally->n_failed && i < COUNT(tally->failed); i++)
-        CHECK(false, "SEED=%llu: %s. Replay: SEED=%llu %s", (unsigned long long)tally->failed[i], tally->why[i], (unsigned long long)tally->failed[i],
+        CHECK(false, "SEED=%llu: %s. Replay: SEED=%llu %s", (unsigned long long)tally->failed[i],
+              tally->why[i], (unsigned long long)tally->failed[i],
               "build/release/tests/sim/test_sim_whole");
-    printf("%llu seeds in %.1f s by %u processes: %llu kills, %llu generations joined, %llu runs ended with the digest, LATEST moved %llu times, "
-           "%llu power cuts, %llu starts from an earlier checkpoint\n", (unsigned long long)tally->done_seeds,
-           (double)(ended.tv_sec - began.tv_sec) + (double)(ended.tv_nsec - began.tv_nsec) / 1e9, jobs, (unsigned long long)tally->kills,
-           (unsigned long long)tally->joins, (unsigned long long)tally->ended, (unsigned long long)tally->saves, (unsigned long long)tally->cuts,
-           (unsigned long long)tally->earlier);
-    printf("%llu jobs were ended for a micro-batch in which chance had killed three, and went on when they were started again\n", (unsigned long long)tally->blamed);
-    CHECK(tally->blamed <= 1 + tally->done_seeds / 1000, "%llu jobs ended for an innocent micro-batch", (unsigned long long)tally->blamed);
+    printf("%llu seeds in %.1f s by %u processes: %llu kills, %llu generations joined, %llu runs "
+           "ended with the digest, LATEST moved %llu times, "
+           "%llu power cuts, %llu starts from an earlier checkpoint\n",
+           (unsigned long long)tally->done_seeds,
+           (double)(ended.tv_sec - began.tv_sec) + (double)(ended.tv_nsec - began.tv_nsec) / 1e9,
+           jobs, (unsigned long long)tally->kills, (unsigned long long)tally->joins,
+           (unsigned long long)tally->ended, (unsigned long long)tally->saves,
+           (unsigned long long)tally->cuts, (unsigned long long)tally->earlier);
+    printf("%llu jobs were ended for a micro-batch in which chance had killed three, and went on "
+           "when they were started again\n",
+           (unsigned long long)tally->blamed);
+    CHECK(tally->blamed <= 1 + tally->done_seeds / 1000,
+          "%llu jobs ended for an innocent micro-batch", (unsigned long long)tally->blamed);
     if (tally->gaps) /* see check_log */
-        printf("%llu runs whose log lacks a line that its leader died before writing (SEED=%llu is one)\n", (unsigned long long)tally->gaps,
-               (unsigned long long)tally->first_gap);
+        printf("%llu runs whose log lacks a line that its leader died before writing (SEED=%llu is "
+               "one)\n",
+               (unsigned long long)tally->gaps, (unsigned long long)tally->first_gap);
     munmap(tally, sizeof *tally);
     free_truth();
     return t_end();

@@ -1,9 +1,11 @@
-/* tests/sim/whole.h — whole workers in one process on virtual time: the real step loop, group, state copies, log, publisher and checkpoints over a
- * computed network and a computed store.
+/* tests/sim/whole.h — whole workers in one process on virtual time: the real step loop, group,
+ * state copies, log, publisher and checkpoints over a computed network and a computed store.
  *
- * A worker's three threads are coroutines: one runs until it polls its link, waits for the publisher's news, asks the store or, in a step, looks at
- * the clock; then time, the network, the store and the others move on. So a seed gives one run, every wait of the code is among the places where
- * something may happen, and an hour is a second. whole_store.h is the store, whole_worker.h a worker's life, whole_world.h time and faults. */
+ * A worker's three threads are coroutines: one runs until it polls its link, waits for the
+ * publisher's news, asks the store or, in a step, looks at the clock; then time, the network, the
+ * store and the others move on. So a seed gives one run, every wait of the code is among the places
+ * where something may happen, and an hour is a second. whole_store.h is the store, whole_worker.h a
+ * worker's life, whole_world.h time and faults. */
 #ifndef TESTS_SIM_WHOLE_H
 #define TESTS_SIM_WHOLE_H
 
@@ -30,25 +32,26 @@
 
 enum { MAX_INSTANT = 200000 }; /* turns of all at one instant: more, and time stands still */
 enum { MAX_NODES = 8, MAX_LIVES = 100, STACK_BYTES = 512 << 10, MAX_SAID = 700, MAX_SENT = 64 };
-#define MS(n) ((int64_t)(n) * 1000000)
+#define MS(n) ((int64_t)(n)*1000000)
 
 /* Bugs that are planted here; the smaller bits are planted.h's. */
 enum plant {
-    PLANT_UNCOMMITTED = 1 << 16,   /* publishes a state that is not committed yet */
+    PLANT_UNCOMMITTED = 1 << 16, /* publishes a state that is not committed yet */
     PLANT_PLAIN_WRITE = 1 << 17, /* LATEST moved by a plain write instead of compare-and-swap */
-    PLANT_UNVERIFIED = 1 << 18, /* a damaged checkpoint is loaded as if it were whole */
+    PLANT_UNVERIFIED = 1 << 18,  /* a damaged checkpoint is loaded as if it were whole */
 };
 
 struct whole;
 struct node;
-/* A link whose poll lets the others run, and whose streams may be slow in taking what they were given. */
+/* A link whose poll lets the others run, and whose streams may be slow in taking what they were
+ * given. */
 struct port {
     struct qr_link base;
     struct qr_link *inner;
     struct node *node;
     bool woken;
-    int64_t slow_ns;              /* until then each body is held for a while */
-    int64_t held_ns[MAX_SENT];    /* bodies that are not released: until when; 0: free */
+    int64_t slow_ns;           /* until then each body is held for a while */
+    int64_t held_ns[MAX_SENT]; /* bodies that are not released: until when; 0: free */
 };
 struct actor {
     ucontext_t context;
@@ -56,21 +59,23 @@ struct actor {
     void (*run)(struct node *x);
     struct node *node;
     bool started, done;
-    struct port *port;            /* it polls this */
-    const unsigned *news;         /* or waits until this is no longer `seen` */
+    struct port *port;    /* it polls this */
+    const unsigned *news; /* or waits until this is no longer `seen` */
     unsigned seen;
-    int64_t until_ns, frozen_ns;  /* frozen: it alone does not run before that */
+    int64_t until_ns, frozen_ns; /* frozen: it alone does not run before that */
 };
 enum { CONTROL, TRAINING, PUBLISHING, ACTORS };
 struct node {
     struct whole *w;
     uint32_t index;
-    bool live, killed, paused, finished, leaving, away, told_end, leader, damage_hidden, saw_end; /* away: it is not started again */
+    /* away: it is not started again */
+    bool live, killed, paused, finished, leaving, away, told_end, leader, damage_hidden, saw_end;
     unsigned lives, news;
-    int64_t looked_ns, start_ns, resume_ns, leave_by_ns, offset_ns, micro_batch_ns; /* micro_batch_ns: a look at the clock in a step takes up to so long */
+    /* micro_batch_ns: a look at the clock in a step takes up to so long */
+    int64_t looked_ns, start_ns, resume_ns, leave_by_ns, offset_ns, micro_batch_ns;
     struct qr_clock clock, busy_clock;
     struct qr_log say;
-    struct port port[2];          /* control, data */
+    struct port port[2]; /* control, data */
     struct actor actor[ACTORS];
     struct qr_group *group;
     struct qr_publisher *publisher;
@@ -80,71 +85,84 @@ struct node {
     enum qr_code code;
     struct qr_err err;
     char digest[33];
-    int64_t reported_ns, named_ns, ended_ns; /* when it last told a step, first named the victim as gone, ended */
+    /* when it last told a step, first named the victim as gone, ended */
+    int64_t reported_ns, named_ns, ended_ns;
     unsigned joins, n_members;
-    uint64_t ring_epochs;         /* of the generation that it joined last */
-    uint64_t epochs;              /* its own settings; the truth's, auto, 1, unless the world has others */
+    uint64_t ring_epochs; /* of the generation that it joined last */
+    /* its own settings; the truth's, auto, 1, unless the world has others */
+    uint64_t epochs;
     enum qr_allreduce wish;
     unsigned fewest;
 };
-struct object { char name[120]; struct qr_buf bytes, good; uint64_t version; bool damaged; }; /* good: before the damage */
+/* good: before the damage */
+struct object {
+    char name[120];
+    struct qr_buf bytes, good;
+    uint64_t version;
+    bool damaged;
+};
 enum verb { GET, PUT, CREATE, REMOVE, LIST, SWAP };
 struct request {
     struct request *next;
-    struct node *node;            /* NULL: who asked has died; it is under way all the same */
+    struct node *node; /* NULL: who asked has died; it is under way all the same */
     enum verb verb;
     char name[120];
-    struct qr_buf bytes;          /* to write, or read */
+    struct qr_buf bytes; /* to write, or read */
     struct qr_store_version version;
-    int64_t at_ns, back_ns;       /* takes effect; the answer is there */
+    int64_t at_ns, back_ns; /* takes effect; the answer is there */
     bool locked, performed, lose_answer, fail;
     enum qr_code code;
-    bool wrote, had;              /* what a power cut can undo */
+    bool wrote, had; /* what a power cut can undo */
     struct qr_buf before;
     uint64_t wrote_version;
 };
 struct store {
     bool on, cloud;
-    unsigned fault;               /* of 1000 requests: refused, slow, or their answer is lost */
+    unsigned fault; /* of 1000 requests: refused, slow, or their answer is lost */
     struct object *v;
     size_t n;
     uint64_t versions;
-    struct request *requests, *lock; /* lock: LATEST's, of a file system */
+    struct request *requests, *lock;    /* lock: LATEST's, of a file system */
     struct qr_checkpoint_latest newest; /* the last that LATEST was moved to; no reductions: none */
     uint64_t acked_reductions;          /* LATEST was acknowledged there */
-    bool has_newest, lied;        /* lied: something acknowledged was damaged since */
-    bool ahead_of_log, gave_up, gap; /* a leaver's state was published before its line; the last one was given up, as a local disk's may be;
-                                   * the log lacks a line for that */
-    long long synced;             /* of the log */
+    bool has_newest, lied;              /* lied: something acknowledged was damaged since */
+    /* a leaver's state was published before its line; the last one was given up, as a local disk's
+     * may be; the log lacks a line for that */
+    bool ahead_of_log, gave_up, gap;
+    long long synced; /* of the log */
     unsigned n_saves, n_cuts, n_earlier;
 };
 struct whole {
     uint64_t seed, random, turns, print; /* print: of all that happened */
     int64_t instant_ns;
     unsigned instant_turns; /* at this instant */
-    bool done;                    /* one has ended well */
+    bool done;              /* one has ended well */
     unsigned n, n_lives, broken_rules, n_kills, n_joins, mutations, n_said;
-    unsigned n_blamed;            /* ended for a micro-batch that killed three, when chance had killed three */
+    /* ended for a micro-batch that killed three, when chance had killed three */
+    unsigned n_blamed;
     unsigned kills_now, kills_before; /* in the step that is under way, and in the one before */
-    uint64_t kills_top;           /* the last step that anybody had told by then */
+    uint64_t kills_top;               /* the last step that anybody had told by then */
     struct qr_sim_net *net;
     struct store store;
     struct node node[MAX_NODES];
     char address[MAX_NODES][32], dir[64];
     const char *peers[MAX_NODES];
     uint64_t said_hash;
-    bool others;                  /* who is started again has other settings */
-    bool offsets;                 /* clocks that began at different times */
-    bool no_data;                 /* at the end, and from then on, two members hear each other and pass no data */
+    bool others;  /* who is started again has other settings */
+    bool offsets; /* clocks that began at different times */
+    /* at the end, and from then on, two members hear each other and pass no data */
+    bool no_data;
     int64_t every_ns, form_ns;
     uint64_t every_steps;
     unsigned min_workers;
     ucontext_t scheduler;
-    struct actor *now;            /* who runs */
-    unsigned victims;             /* whose loss is timed: a set of indices */
-    uint64_t top, n_reported;         /* the last step that anybody told, and how many there were */
-    int64_t top_ns, longest_ns;   /* when; the longest pause between two since longest_ns was cleared */
-    int64_t late_ns;              /* a thread may be so late each time: a neighbour has the processor */
+    struct actor *now;        /* who runs */
+    unsigned victims;         /* whose loss is timed: a set of indices */
+    uint64_t top, n_reported; /* the last step that anybody told, and how many there were */
+    /* when; the longest pause between two since longest_ns was cleared */
+    int64_t top_ns, longest_ns;
+    /* a thread may be so late each time: a neighbour has the processor */
+    int64_t late_ns;
     const char *rule;
     char detail[300];
 };
@@ -156,10 +174,10 @@ static struct {
     char digest[33];
     uint64_t epochs;
     size_t n_reductions, n_lines;
-    struct qr_state *state;       /* by reductions, with its digest and where the log then ends */
+    struct qr_state *state; /* by reductions, with its digest and where the log then ends */
     char (*digest_at)[33];
     size_t *log_end;
-    struct qr_buf *line;          /* by 2 * step + eval */
+    struct qr_buf *line; /* by 2 * step + eval */
     struct qr_buf log;
 } truth;
 
@@ -177,7 +195,8 @@ static int64_t now_of(const struct whole *w) { return qr_sim_net_now_ns(w->net);
 static void broken(struct whole *w, const struct node *x, const char *rule, const char *more) {
     if (w->broken_rules++ == 0) {
         w->rule = rule;
-        snprintf(w->detail, sizeof w->detail, "worker %u at %.3f s: %.200s", x->index, (double)now_of(w) / 1e9, more);
+        snprintf(w->detail, sizeof w->detail, "worker %u at %.3f s: %.200s", x->index,
+                 (double)now_of(w) / 1e9, more);
     }
 }
 /* One line of a replay. */
@@ -190,7 +209,8 @@ static QR_PRINTF(2, 3) void say(const struct node *x, const char *fmt, ...) {
     va_start(args, fmt);
     vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
     va_end(args);
-    for (const char *c = text; *c; c++) w->said_hash = (w->said_hash ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+    for (const char *c = text; *c; c++)
+        w->said_hash = (w->said_hash ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
     if (loud && w->n_said++ < MAX_SAID) puts(text);
     if (loud && w->n_said == MAX_SAID) puts("... (the rest is not shown)");
 }
@@ -224,7 +244,8 @@ static void begin_actor(struct actor *a, struct node *x, void (*run)(struct node
 }
 static void resume(struct whole *w, struct actor *a) {
     w->now = a;
-    w->print = mix(w->print ^ (uint64_t)now_of(w) ^ ((uint64_t)a->node->index << 56) ^ (uint64_t)(a - a->node->actor) << 60);
+    w->print = mix(w->print ^ (uint64_t)now_of(w) ^ ((uint64_t)a->node->index << 56) ^
+                   (uint64_t)(a - a->node->actor) << 60);
     entering = a;
     swapcontext(&w->scheduler, &a->context);
     w->now = NULL;
@@ -239,7 +260,8 @@ static bool can_run(const struct whole *w, const struct actor *a) {
 
 static struct port *port_of(struct qr_link *l) { return (struct port *)l; }
 static struct qr_link *inner_of(struct qr_link *l) { return port_of(l)->inner; }
-static enum qr_code port_listen(struct qr_link *l, const char *address, unsigned *ret_port, struct qr_err *err) {
+static enum qr_code port_listen(struct qr_link *l, const char *address, unsigned *ret_port,
+                                struct qr_err *err) {
     return inner_of(l)->ops->listen(inner_of(l), address, ret_port, err);
 }
 static void port_dial(struct qr_link *l, uint32_t tag, const char *address) {
@@ -251,7 +273,8 @@ static void port_hang_up(struct qr_link *l, uint32_t tag) {
 static void port_close(struct qr_link *l, uint32_t conn) {
     inner_of(l)->ops->close_conn(inner_of(l), conn);
 }
-static bool port_send(struct qr_link *l, uint32_t conn, struct qr_bytes head, struct qr_bytes body) {
+static bool port_send(struct qr_link *l, uint32_t conn, struct qr_bytes head,
+                      struct qr_bytes body) {
     struct port *p = port_of(l);
     int64_t now = now_of(p->node->w);
     if (!p->inner->ops->send(p->inner, conn, head, body)) return false;
@@ -268,7 +291,9 @@ static size_t port_unreleased(struct qr_link *l) {
     for (int i = 0; i < MAX_SENT; i++) n += p->held_ns[i] > now_of(p->node->w);
     return n;
 }
-static void port_pause(struct qr_link *l, uint32_t conn, bool paused) { inner_of(l)->ops->pause(inner_of(l), conn, paused); }
+static void port_pause(struct qr_link *l, uint32_t conn, bool paused) {
+    inner_of(l)->ops->pause(inner_of(l), conn, paused);
+}
 static void port_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_event *ret) {
     struct port *p = port_of(l);
     struct whole *w = p->node->w;
@@ -281,13 +306,23 @@ static void port_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_eve
 static void port_wake(struct qr_link *l) { port_of(l)->woken = true; }
 static void port_free(struct qr_link *l) { inner_of(l)->ops->free(inner_of(l)); }
 static const struct qr_link_ops port_ops = {
-    .listen = port_listen, .dial = port_dial, .hang_up = port_hang_up, .close_conn = port_close, .send = port_send,
-    .unreleased = port_unreleased, .pause = port_pause, .poll = port_poll, .wake = port_wake, .free = port_free,
+    .listen = port_listen,
+    .dial = port_dial,
+    .hang_up = port_hang_up,
+    .close_conn = port_close,
+    .send = port_send,
+    .unreleased = port_unreleased,
+    .pause = port_pause,
+    .poll = port_poll,
+    .wake = port_wake,
+    .free = port_free,
 };
 static unsigned site_of(const struct node *x, int kind) { return 2 * x->index + (unsigned)kind; }
 static void open_ports(struct node *x) {
     for (int k = 0; k < 2; k++)
-        x->port[k] = (struct port){.base.ops = &port_ops, .inner = qr_link_simulated_at(x->w->net, site_of(x, k)), .node = x};
+        x->port[k] = (struct port){.base.ops = &port_ops,
+                                   .inner = qr_link_simulated_at(x->w->net, site_of(x, k)),
+                                   .node = x};
 }
 /* From now on nothing gets from a to b on that link, or all gets through again. */
 static void block(struct node *a, struct node *b, int kind, bool on) {

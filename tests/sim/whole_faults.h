@@ -1,4 +1,5 @@
-/* tests/sim/whole_faults.h — what may happen to a world, and what must hold at its end. Included once. */
+/* tests/sim/whole_faults.h — what may happen to a world, and what must hold at its end. Included
+ * once. */
 #ifndef TESTS_SIM_WHOLE_FAULTS_H
 #define TESTS_SIM_WHOLE_FAULTS_H
 
@@ -11,7 +12,8 @@ static void cut_request(struct whole *w, struct request *r) {
     struct store *s = &w->store;
     struct object *o = object_of(s, r->name);
     bool creates = r->verb == CREATE || r->verb == PUT || r->verb == SWAP;
-    if (r->performed && !(r->wrote && o && o->version == r->wrote_version)) return; /* read, refused, or others have written since */
+    /* read, refused, or others have written since */
+    if (r->performed && !(r->wrote && o && o->version == r->wrote_version)) return;
     if (!r->performed && r->verb == CREATE && o) return;
     if (!r->performed && r->verb == SWAP && !r->locked) return;
     unsigned how = (unsigned)dice(w, 3);
@@ -21,7 +23,8 @@ static void cut_request(struct whole *w, struct request *r) {
         return;
     }
     size_t sectors = r->bytes.n / SECTOR;
-    if (how == 1) r->bytes.n = sectors ? SECTOR * dice(w, sectors + 1) : 0; /* a rename that overtook its data leaves none of it */
+    /* a rename that overtook its data leaves none of it */
+    if (how == 1) r->bytes.n = sectors ? SECTOR * dice(w, sectors + 1) : 0;
     write_object(s, r->name, &r->bytes);
 }
 /* A disk that lied: something acknowledged is damaged, never all that is whole. */
@@ -31,7 +34,8 @@ static void damage(struct whole *w) {
     struct object *o = &s->v[dice(w, s->n)];
     bool newest = false;
     for (size_t i = 0; i < s->n; i++)
-        if (s->has_newest && dice(w, 2) && strcmp(s->v[i].name + strlen("run/"), s->newest.object) == 0) {
+        if (s->has_newest && dice(w, 2) &&
+            strcmp(s->v[i].name + strlen("run/"), s->newest.object) == 0) {
             o = &s->v[i];
             newest = true;
         }
@@ -48,9 +52,11 @@ static void cut_log(struct whole *w) {
     struct stat st;
     snprintf(path, sizeof path, "%s/steps.jsonl", w->dir);
     if (stat(path, &st) != 0 || w->store.cloud) return;
-    long long size = st.st_size, synced = w->store.synced < size ? w->store.synced : size, first = synced / SECTOR + 1, last = size / SECTOR;
+    long long size = st.st_size, synced = w->store.synced < size ? w->store.synced : size,
+              first = synced / SECTOR + 1, last = size / SECTOR;
     if (dice(w, 3) == 0) size = synced;
-    else if (dice(w, 2) && last >= first) size = SECTOR * (first + (long long)dice(w, (uint64_t)(last - first + 1)));
+    else if (dice(w, 2) && last >= first)
+        size = SECTOR * (first + (long long)dice(w, (uint64_t)(last - first + 1)));
     if (truncate(path, size) != 0) broken(w, &w->node[0], "the log can be cut", path);
     w->store.synced = size;
 }
@@ -72,7 +78,8 @@ static void store_power_cut(struct whole *w) {
     cut_log(w);
     if (dice(w, 2)) damage(w);
     const struct object *o = object_of(s, latest_name);
-    s->has_newest = o && qr_checkpoint_latest_decode(qr_buf_view(&o->bytes), "LATEST", &l, NULL) == QR_OK;
+    s->has_newest =
+        o && qr_checkpoint_latest_decode(qr_buf_view(&o->bytes), "LATEST", &l, NULL) == QR_OK;
     if (s->has_newest) s->newest = l;
 }
 
@@ -107,7 +114,12 @@ static inline void heal(struct whole *w) {
 }
 /* ---- trouble ---- */
 
-struct plan { bool calm, power, halves; unsigned set, n_cuts; uint64_t after_saves; int64_t quiet_ns, every_ms; };
+struct plan {
+    bool calm, power, halves;
+    unsigned set, n_cuts;
+    uint64_t after_saves;
+    int64_t quiet_ns, every_ms;
+};
 
 static inline void flavour(struct whole *w, struct plan *p) {
     struct store *s = &w->store;
@@ -118,17 +130,26 @@ static inline void flavour(struct whole *w, struct plan *p) {
     w->every_steps = 1 + dice(w, 3);
     w->offsets = dice(w, 2);
     w->no_data = dice(w, 6) == 0;
-    *p = (struct plan){.calm = dice(w, 8) == 0, .power = s->on && dice(w, 3) == 0, .halves = w->n > 1 && dice(w, 8) == 0,
-                       .n_cuts = 1 + (unsigned)dice(w, 3), .after_saves = dice(w, 6), .set = 1 + (unsigned)dice(w, (1u << w->n) - 1), .quiet_ns = MS(200) + dice_ns(w, 4000) * MS(1), .every_ms = 1 + dice_ns(w, 400)};
+    *p = (struct plan){.calm = dice(w, 8) == 0,
+                       .power = s->on && dice(w, 3) == 0,
+                       .halves = w->n > 1 && dice(w, 8) == 0,
+                       .n_cuts = 1 + (unsigned)dice(w, 3),
+                       .after_saves = dice(w, 6),
+                       .set = 1 + (unsigned)dice(w, (1u << w->n) - 1),
+                       .quiet_ns = MS(200) + dice_ns(w, 4000) * MS(1),
+                       .every_ms = 1 + dice_ns(w, 400)};
     if (p->calm) return;
     if (dice(w, 6) == 0)
         for (unsigned i = 0; i < w->n; i++)
-            for (int k = 0; k < 2; k++) qr_sim_net_lossy(w->net, site_of(&w->node[i], k), 1 + (unsigned)dice(w, 60));
-    if (dice(w, 8) == 0) qr_sim_net_rate(w->net, site_of(&w->node[dice(w, w->n)], 0), 50000 + dice_ns(w, 400000));
+            for (int k = 0; k < 2; k++)
+                qr_sim_net_lossy(w->net, site_of(&w->node[i], k), 1 + (unsigned)dice(w, 60));
+    if (dice(w, 8) == 0)
+        qr_sim_net_rate(w->net, site_of(&w->node[dice(w, w->n)], 0), 50000 + dice_ns(w, 400000));
 }
 /* Once so many checkpoints were written, at any moment; then after more of them again. */
 static inline void power_cut(struct whole *w, struct plan *p) {
-    if (!p->power || !p->n_cuts || w->done || w->store.n_saves < p->after_saves || dice(w, 60)) return;
+    if (!p->power || !p->n_cuts || w->done || w->store.n_saves < p->after_saves || dice(w, 60))
+        return;
     kill_all(w, !w->store.cloud);
     p->after_saves = w->store.n_saves + dice(w, 6);
     p->n_cuts--;
@@ -169,7 +190,10 @@ static void trouble_links(struct whole *w, struct node *x, struct node *o) {
         snprintf(host, sizeof host, "host%u", x->index);
         snprintf(other, sizeof other, "host%u", o->index);
         bool lie = dice(w, 2);
-        say(x, "its name leads %s", !lie ? "where it should" : dice(w, 2) ? "to another" : "to nobody");
+        say(x, "its name leads %s",
+            !lie         ? "where it should"
+            : dice(w, 2) ? "to another"
+                         : "to nobody");
         qr_sim_net_lie(w->net, lie ? host : NULL, w->random & 1 ? other : NULL);
         break;
     }
@@ -193,7 +217,8 @@ static inline void trouble(struct whole *w) {
         if (!acts(x)) break;
         int k = dice(w, 2) ? TRAINING : PUBLISHING;
         say(x, "its %s thread is frozen", k == TRAINING ? "training" : "publishing");
-        x->actor[k].frozen_ns = now_of(w) + (dice(w, 10) ? MS(20) + dice_ns(w, 2000) * MS(1) : 15 * QR_SECOND);
+        x->actor[k].frozen_ns =
+            now_of(w) + (dice(w, 10) ? MS(20) + dice_ns(w, 2000) * MS(1) : 15 * QR_SECOND);
         break;
     case 4:
         if (acts(x) && !x->leaving && dice(w, 2)) ask_to_leave(x);
@@ -222,19 +247,26 @@ static void check_log(struct whole *w) {
     struct qr_err err;
     char path[96];
     snprintf(path, sizeof path, "%s/steps.jsonl", w->dir);
-    /* Not all: a worker that left published a state whose line the leader had not written, and the leader died; who goes on from there has no lines. */
-    bool there = qr_file_read(path, 1 << 24, &text, &err) == QR_OK, all = there && text.n == truth.log.n && memcmp(text.p, truth.log.p, text.n) == 0;
+    /* Not all: a worker that left published a state whose line the leader had not written, and the
+     * leader died; who goes on from there has no lines. */
+    bool there = qr_file_read(path, 1 << 24, &text, &err) == QR_OK,
+         all = there && text.n == truth.log.n && memcmp(text.p, truth.log.p, text.n) == 0;
     w->store.gap = !all && there && w->store.ahead_of_log && in_order(&text);
-    if (!all && !w->store.gap) broken(w, &w->node[0], "each step is in the log once", there ? "it differs" : "there is none");
+    if (!all && !w->store.gap)
+        broken(w, &w->node[0], "each step is in the log once",
+               there ? "it differs" : "there is none");
     qr_buf_free(&text);
 }
 static void check_end(struct whole *w) {
     const struct store *s = &w->store;
     for (unsigned i = 0; i < w->n; i++)
-        if (w->node[i].live || !w->node[i].finished) broken(w, &w->node[i], "after quiet everybody finishes", "it has not");
+        if (w->node[i].live || !w->node[i].finished)
+            broken(w, &w->node[i], "after quiet everybody finishes", "it has not");
     if (!w->done) return;
     check_log(w);
-    if (s->on && !s->gave_up && !(s->has_newest && s->newest.done && s->newest.reductions + 1 == truth.n_reductions)) broken(w, &w->node[0], "LATEST says done", "it does not");
+    if (s->on && !s->gave_up &&
+        !(s->has_newest && s->newest.done && s->newest.reductions + 1 == truth.n_reductions))
+        broken(w, &w->node[0], "LATEST says done", "it does not");
 }
 
 #endif

@@ -1,9 +1,12 @@
-/* tests/sim/whole_store.h — the store that all workers of a world share: a file system or a bucket, on virtual time, with faults.
+/* tests/sim/whole_store.h — the store that all workers of a world share: a file system or a bucket,
+ * on virtual time, with faults.
  *
- * A request takes effect at one moment and is answered at a later one; whoever asked may die or be stopped in between. A file system writes while
- * its process runs, swaps LATEST under a lock, and loses at a power cut what it has not acknowledged (absent, torn at 512 bytes or whole, each by
- * itself); a bucket goes on without its clients and keeps what it has done. Checked at each move of LATEST: it never goes back, names the undisturbed
- * run's state, and the log has that state's line on disk. Included once. */
+ * A request takes effect at one moment and is answered at a later one; whoever asked may die or be
+ * stopped in between. A file system writes while its process runs, swaps LATEST under a lock, and
+ * loses at a power cut what it has not acknowledged (absent, torn at 512 bytes or whole, each by
+ * itself); a bucket goes on without its clients and keeps what it has done. Checked at each move of
+ * LATEST: it never goes back, names the undisturbed run's state, and the log has that state's line
+ * on disk. Included once. */
 #ifndef TESTS_SIM_WHOLE_STORE_H
 #define TESTS_SIM_WHOLE_STORE_H
 
@@ -69,17 +72,24 @@ static void check_move(struct whole *w, const struct node *x, const struct qr_bu
     struct store *s = &w->store;
     struct qr_checkpoint_latest l;
     struct qr_err err = {0};
-    if (qr_checkpoint_latest_decode(qr_buf_view(text), "LATEST", &l, &err) != QR_OK) broken(w, x, "LATEST is written whole", err.msg);
-    else if (l.reductions >= truth.n_reductions) broken(w, x, "LATEST names a state of the run", l.object);
-    else if (strcmp(l.digest, truth.digest_at[l.reductions]) != 0) broken(w, x, "LATEST names the undisturbed run's state", l.object);
-    else if (s->has_newest && (l.reductions < s->newest.reductions || (l.reductions == s->newest.reductions && s->newest.done && !l.done)))
+    if (qr_checkpoint_latest_decode(qr_buf_view(text), "LATEST", &l, &err) != QR_OK)
+        broken(w, x, "LATEST is written whole", err.msg);
+    else if (l.reductions >= truth.n_reductions)
+        broken(w, x, "LATEST names a state of the run", l.object);
+    else if (strcmp(l.digest, truth.digest_at[l.reductions]) != 0)
+        broken(w, x, "LATEST names the undisturbed run's state", l.object);
+    else if (s->has_newest && (l.reductions < s->newest.reductions ||
+                               (l.reductions == s->newest.reductions && s->newest.done && !l.done)))
         broken(w, x, "LATEST never goes back", l.object);
     else if ((long long)truth.log_end[l.reductions] > s->synced) {
-        /* who leaves without leading publishes what it has, also when the leader has not written that line yet, and never will if it dies now */
-        if (x->leader && !s->ahead_of_log) broken(w, x, "the log is on disk as far as the published state goes", l.object);
+        /* who leaves without leading publishes what it has, also when the leader has not written
+         * that line yet, and never will if it dies now */
+        if (x->leader && !s->ahead_of_log)
+            broken(w, x, "the log is on disk as far as the published state goes", l.object);
         s->ahead_of_log = true;
     }
-    say(x, "MOVES LATEST to step %llu (%llu reductions)%s", (unsigned long long)l.step, (unsigned long long)l.reductions, l.done ? ", done" : "");
+    say(x, "MOVES LATEST to step %llu (%llu reductions)%s", (unsigned long long)l.step,
+        (unsigned long long)l.reductions, l.done ? ", done" : "");
     s->newest = l;
     s->has_newest = true;
     s->n_saves++;
@@ -97,7 +107,8 @@ static enum qr_code swap_now(struct whole *w, struct request *r, const struct no
     struct store *s = &w->store;
     struct object *o = object_of(s, r->name);
     struct qr_store_version now = version_of(s, o);
-    bool plain = w->mutations & PLANT_PLAIN_WRITE, same = now.there == r->version.there && memcmp(now.id, r->version.id, sizeof now.id) == 0;
+    bool plain = w->mutations & PLANT_PLAIN_WRITE,
+         same = now.there == r->version.there && memcmp(now.id, r->version.id, sizeof now.id) == 0;
     if (!s->cloud && !r->locked && !plain) {
         if (s->lock) return QR_UNAVAILABLE;
         if (!same) return QR_FAILED_PRECONDITION;
@@ -117,12 +128,16 @@ static enum qr_code swap_now(struct whole *w, struct request *r, const struct no
 static enum qr_code list_now(struct store *s, struct request *r) {
     qr_buf_clear(&r->bytes);
     for (size_t i = 0; i < s->n; i++)
-        if (strncmp(s->v[i].name, r->name, strlen(r->name)) == 0) qr_buf_printf(&r->bytes, "%s%s", r->bytes.n ? "\n" : "", s->v[i].name);
+        if (strncmp(s->v[i].name, r->name, strlen(r->name)) == 0)
+            qr_buf_printf(&r->bytes, "%s%s", r->bytes.n ? "\n" : "", s->v[i].name);
     return QR_OK;
 }
-/* At times what is read is not what is there: when there is another one to fall back on, and never when LATEST is written after it. */
+/* At times what is read is not what is there: when there is another one to fall back on, and never
+ * when LATEST is written after it. */
 static void read_wrongly(struct whole *w, const struct request *r) {
-    if (!r->bytes.n || strcmp(r->name, latest_name) == 0 || dice(w, 1000) >= w->store.fault || n_whole(&w->store) < 2) return;
+    if (!r->bytes.n || strcmp(r->name, latest_name) == 0 || dice(w, 1000) >= w->store.fault ||
+        n_whole(&w->store) < 2)
+        return;
     r->bytes.p[dice(w, r->bytes.n)] ^= (uint8_t)(1 << dice(w, 8));
     if (r->node) say(r->node, "reads %s with a wrong bit", r->name);
 }
@@ -137,7 +152,8 @@ static void perform(struct whole *w, struct request *r) {
         if (o) set_bytes(&r->bytes, o->bytes.p, o->bytes.n);
         r->version = version_of(s, o);
         r->code = o ? QR_OK : QR_NOT_FOUND;
-        if (o && r->node && o->damaged && r->node->damage_hidden) set_bytes(&r->bytes, o->good.p, o->good.n);
+        if (o && r->node && o->damaged && r->node->damage_hidden)
+            set_bytes(&r->bytes, o->good.p, o->good.n);
         else if (o) read_wrongly(w, r);
     } else if (r->verb == CREATE && o) r->code = QR_FAILED_PRECONDITION;
     else if (r->verb == CREATE || r->verb == PUT) {
@@ -154,7 +170,8 @@ static void perform(struct whole *w, struct request *r) {
         r->code = swap_now(w, r, x);
         if (r->code == QR_ABORTED) r->performed = false;
     }
-    if (r->performed && r->wrote) /* its fsync of the folder holds for the names that others have made there */
+    /* its fsync of the folder holds for the names that others have made there */
+    if (r->performed && r->wrote)
         for (struct request *e = s->requests; e; e = e->next) e->wrote = e->wrote && e == r;
     if (r->performed && r->lose_answer) r->code = QR_UNAVAILABLE;
 }
@@ -174,7 +191,9 @@ static void free_request(struct request *r) {
     qr_buf_free(&r->before);
     free(r);
 }
-static bool is_due(const struct whole *w, const struct request *r) { return !r->performed && (w->store.cloud || !r->node || !r->node->paused); }
+static bool is_due(const struct whole *w, const struct request *r) {
+    return !r->performed && (w->store.cloud || !r->node || !r->node->paused);
+}
 static int64_t store_next_ns(const struct whole *w) {
     int64_t at = INT64_MAX;
     for (const struct request *r = w->store.requests; r; r = r->next)
@@ -218,8 +237,11 @@ static enum qr_code ask(struct node *x, struct request *r, struct qr_err *err) {
     static const char *const verbs[] = {"get", "put", "create", "remove", "list", "swap"};
     struct whole *w = x->w;
     struct store *s = &w->store;
-    if (x->killed) return qr_fail(err, QR_INTERNAL, "%s: its process is gone", r->name); /* so that nothing is tried again */
-    int64_t scale = dice(w, 1000) >= s->fault ? s->cloud ? MS(8) : MS(1) : dice(w, 5) ? MS(500) : MS(6000);
+    /* so that nothing is tried again */
+    if (x->killed) return qr_fail(err, QR_INTERNAL, "%s: its process is gone", r->name);
+    int64_t scale = dice(w, 1000) >= s->fault ? s->cloud ? MS(8) : MS(1)
+                    : dice(w, 5) ? MS(500)
+                                              : MS(6000);
     r->node = x;
     r->fail = dice(w, 1000) < s->fault;
     r->lose_answer = dice(w, 1000) < s->fault;
@@ -227,21 +249,30 @@ static enum qr_code ask(struct node *x, struct request *r, struct qr_err *err) {
     r->back_ns = r->at_ns + 10000 + dice_ns(w, scale);
     r->next = s->requests;
     s->requests = r;
-    for (int64_t until_ns = r->back_ns; !x->killed && (!r->performed || now_of(w) < r->back_ns); until_ns = r->back_ns)
+    for (int64_t until_ns = r->back_ns; !x->killed && (!r->performed || now_of(w) < r->back_ns);
+         until_ns = r->back_ns)
         wait_until(w, until_ns > now_of(w) ? until_ns : now_of(w) + MS(1));
     drop_request(s, r);
     enum qr_code code = x->killed ? QR_INTERNAL : r->code;
     struct qr_checkpoint_latest l;
-    if (code == QR_OK && r->verb == SWAP && qr_checkpoint_latest_decode(qr_buf_view(&r->bytes), "LATEST", &l, NULL) == QR_OK && l.reductions > s->acked_reductions)
+    if (code == QR_OK && r->verb == SWAP &&
+        qr_checkpoint_latest_decode(qr_buf_view(&r->bytes), "LATEST", &l, NULL) == QR_OK &&
+        l.reductions > s->acked_reductions)
         s->acked_reductions = l.reductions;
-    if (code != QR_OK) qr_fail(err, code, "%s %s: a computed fault, or a lost race", verbs[r->verb], r->name);
-    if (code == QR_UNAVAILABLE && !x->killed) say(x, "cannot %s %s%s", verbs[r->verb], r->name, r->lose_answer && !r->fail ? " (done, the answer is lost)" : "");
+    if (code != QR_OK)
+        qr_fail(err, code, "%s %s: a computed fault, or a lost race", verbs[r->verb], r->name);
+    if (code == QR_UNAVAILABLE && !x->killed)
+        say(x, "cannot %s %s%s", verbs[r->verb], r->name,
+            r->lose_answer && !r->fail ? " (done, the answer is lost)" : "");
     return code;
 }
 
 /* ---- the interface ---- */
 
-struct door { struct qr_store base; struct node *node; };
+struct door {
+    struct qr_store base;
+    struct node *node;
+};
 static struct node *node_of(struct qr_store *s) { return ((struct door *)s)->node; }
 static struct request *request_of(enum verb verb, const char *name) {
     struct request *r = qr_xcalloc(1, sizeof *r);
@@ -249,16 +280,18 @@ static struct request *request_of(enum verb verb, const char *name) {
     snprintf(r->name, sizeof r->name, "%s", name);
     return r;
 }
-static enum qr_code read_with(struct node *x, enum verb verb, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_store_version *v,
-                              struct qr_err *err) {
+static enum qr_code read_with(struct node *x, enum verb verb, const char *name, size_t max_bytes,
+                              struct qr_buf *ret, struct qr_store_version *v, struct qr_err *err) {
     struct request *r = request_of(verb, name);
     struct stat st;
     char path[96];
     snprintf(path, sizeof path, "%s/steps.jsonl", x->w->dir);
-    if (x->w->now == &x->actor[PUBLISHING] && strcmp(name, latest_name) == 0) /* the publisher has just synced it */
+    /* the publisher has just synced it */
+    if (x->w->now == &x->actor[PUBLISHING] && strcmp(name, latest_name) == 0)
         x->w->store.synced = stat(path, &st) == 0 ? (long long)st.st_size : 0;
     enum qr_code code = ask(x, r, err);
-    if (code == QR_OK && r->bytes.n > max_bytes) code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s is too long", name);
+    if (code == QR_OK && r->bytes.n > max_bytes)
+        code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s is too long", name);
     if (v && code == QR_NOT_FOUND) {
         code = QR_OK;
         qr_buf_clear(&r->bytes);
@@ -268,17 +301,21 @@ static enum qr_code read_with(struct node *x, enum verb verb, const char *name, 
     free_request(r);
     return code;
 }
-static enum qr_code door_get(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
+static enum qr_code door_get(struct qr_store *s, const char *name, size_t max_bytes,
+                             struct qr_buf *ret, struct qr_err *err) {
     return read_with(node_of(s), GET, name, max_bytes, ret, NULL, err);
 }
-static enum qr_code door_get_version(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret, struct qr_store_version *v,
+static enum qr_code door_get_version(struct qr_store *s, const char *name, size_t max_bytes,
+                                     struct qr_buf *ret, struct qr_store_version *v,
                                      struct qr_err *err) {
     return read_with(node_of(s), GET, name, max_bytes, ret, v, err);
 }
-static enum qr_code door_list(struct qr_store *s, const char *prefix, struct qr_buf *ret, struct qr_err *err) {
+static enum qr_code door_list(struct qr_store *s, const char *prefix, struct qr_buf *ret,
+                              struct qr_err *err) {
     return read_with(node_of(s), LIST, prefix, SIZE_MAX, ret, NULL, err);
 }
-static enum qr_code write_with(struct node *x, enum verb verb, const char *name, struct qr_bytes content, const struct qr_store_version *seen,
+static enum qr_code write_with(struct node *x, enum verb verb, const char *name,
+                               struct qr_bytes content, const struct qr_store_version *seen,
                                struct qr_err *err) {
     struct request *r = request_of(verb, name);
     set_bytes(&r->bytes, content.p, content.n);
@@ -287,10 +324,12 @@ static enum qr_code write_with(struct node *x, enum verb verb, const char *name,
     free_request(r);
     return code;
 }
-static enum qr_code door_put(struct qr_store *s, const char *name, struct qr_bytes content, bool if_absent, struct qr_err *err) {
+static enum qr_code door_put(struct qr_store *s, const char *name, struct qr_bytes content,
+                             bool if_absent, struct qr_err *err) {
     return write_with(node_of(s), if_absent ? CREATE : PUT, name, content, NULL, err);
 }
-static enum qr_code door_swap(struct qr_store *s, const char *name, struct qr_bytes content, const struct qr_store_version *seen, struct qr_err *err) {
+static enum qr_code door_swap(struct qr_store *s, const char *name, struct qr_bytes content,
+                              const struct qr_store_version *seen, struct qr_err *err) {
     return write_with(node_of(s), SWAP, name, content, seen, err);
 }
 static enum qr_code door_remove(struct qr_store *s, const char *name, struct qr_err *err) {
@@ -302,9 +341,12 @@ static enum qr_code door_check(struct qr_store *s, const char *prefix, struct qr
 }
 static void door_close(struct qr_store *s) { free(s); }
 static struct qr_checkpoint_folder place_of(struct node *x) {
-    static const struct qr_store_ops ops = {door_get, door_put, door_remove, door_list, door_check, door_get_version, door_swap, door_close};
+    static const struct qr_store_ops ops = {door_get,   door_put,         door_remove, door_list,
+                                            door_check, door_get_version, door_swap,   door_close};
     struct door *d = qr_xcalloc(1, sizeof *d);
-    struct qr_checkpoint_folder p = {.url = qr_xstrdup(x->w->store.cloud ? "gs://bucket/run" : "/run"), .dir = qr_xstrdup("run")};
+    struct qr_checkpoint_folder p = {.url =
+                                         qr_xstrdup(x->w->store.cloud ? "gs://bucket/run" : "/run"),
+                                     .dir = qr_xstrdup("run")};
     *d = (struct door){.base.ops = &ops, .node = x};
     p.at = (struct qr_checkpoint_place){.store = &d->base, .dir = p.dir, .url = p.url};
     return p;

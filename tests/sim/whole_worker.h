@@ -1,13 +1,16 @@
-/* tests/sim/whole_worker.h — a worker's life, as lib/worker/worker.c leads it: LATEST, group, publisher, step loop, the end. Included once. */
+/* tests/sim/whole_worker.h — a worker's life, as lib/worker/worker.c leads it: LATEST, group,
+ * publisher, step loop, the end. Included once. */
 #ifndef TESTS_SIM_WHOLE_WORKER_H
 #define TESTS_SIM_WHOLE_WORKER_H
 
 #include "tests/sim/whole_store.h"
 #include "train/checkpoint.h"
 
-static const int64_t awaits_publish_ns = 5 * QR_SECOND, stop_bound_ns = 13 * QR_SECOND / 2; /* as worker/stop.h */
+/* as worker/stop.h */
+static const int64_t awaits_publish_ns = 5 * QR_SECOND, stop_bound_ns = 13 * QR_SECOND / 2;
 
-/* The clock of a step: looking at it takes time, in which anything may happen. Computing, that is. */
+/* The clock of a step: looking at it takes time, in which anything may happen. Computing, that is.
+ */
 static int64_t node_now(void *ctx) {
     const struct node *x = ctx;
     return now_of(x->w) + x->offset_ns;
@@ -17,14 +20,18 @@ static int64_t busy_now(void *ctx) {
     wait_until(x->w, now_of(x->w) + dice_ns(x->w, x->micro_batch_ns));
     return node_now(x);
 }
-static enum qr_code dead(const struct node *x, struct qr_err *err) { return x->killed ? qr_fail(err, QR_CANCELLED, "killed") : QR_OK; }
+static enum qr_code dead(const struct node *x, struct qr_err *err) {
+    return x->killed ? qr_fail(err, QR_CANCELLED, "killed") : QR_OK;
+}
 
 /* ---- what the step loop tells ---- */
 
-static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs, bool fresh, struct qr_err *err) {
+static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs,
+                              bool fresh, struct qr_err *err) {
     struct node *x = ctx;
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
-    say(x, "JOINS generation %llu: rank %u of %u%s", (unsigned long long)view->generation, view->rank, view->n_members, fresh ? ", from the start" : "");
+    say(x, "JOINS generation %llu: rank %u of %u%s", (unsigned long long)view->generation,
+        view->rank, view->n_members, fresh ? ", from the start" : "");
     x->w->n_joins++;
     x->joins++;
     x->ring_epochs = epochs;
@@ -33,7 +40,8 @@ static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint6
     if (x->publisher) qr_publisher_plan(x->publisher, epochs);
     return fresh ? qr_steps_log_fresh(&x->log, err) : QR_OK;
 }
-static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err) {
+static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line,
+                            const struct qr_step_detail *detail, struct qr_err *err) {
     static struct qr_buf text;
     struct node *x = ctx;
     bool continues = false;
@@ -41,7 +49,8 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     uint64_t place = 2 * line->step + line->eval;
     qr_buf_clear(&text);
     qr_step_json(line, &text);
-    if (place >= truth.n_lines || text.n != truth.line[place].n || memcmp(text.p, truth.line[place].p, text.n) != 0)
+    if (place >= truth.n_lines || text.n != truth.line[place].n ||
+        memcmp(text.p, truth.line[place].p, text.n) != 0)
         broken(x->w, x, "every committed step is the undisturbed run's", qr_buf_string(&text));
     x->reported_ns = now_of(x->w);
     x->leader = leader;
@@ -52,19 +61,24 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
         x->w->top_ns = now_of(x->w);
         x->w->n_reported++;
     }
-    say(x, "TELLS step %llu%s%s", (unsigned long long)line->step, line->eval ? " (evaluation)" : "", leader ? ", and leads" : "");
-    enum qr_code code = leader ? qr_steps_log_write(&x->log, line, detail->before, detail->n_before, &continues, err) : QR_OK;
+    say(x, "TELLS step %llu%s%s", (unsigned long long)line->step, line->eval ? " (evaluation)" : "",
+        leader ? ", and leads" : "");
+    enum qr_code code = leader ? qr_steps_log_write(&x->log, line, detail->before, detail->n_before,
+                                                    &continues, err)
+                               : QR_OK;
     if (continues) say(x, "continues the log");
     return code;
 }
-static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_line *line, size_t n, struct qr_err *err) {
+static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_line *line, size_t n,
+                                struct qr_err *err) {
     struct node *x = ctx;
     bool continues;
     (void)leader;
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
     return qr_steps_log_write(&x->log, &line[n - 1], line, n - 1, &continues, err);
 }
-static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state,
+                                 struct qr_err *err) {
     static struct qr_buf scratch;
     struct node *x = ctx;
     uint8_t digest[16];
@@ -73,27 +87,34 @@ static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *
     qr_state_digest(state, &scratch, digest);
     qr_hex(digest, sizeof digest, hex);
     bool known = state->reductions < truth.n_reductions;
-    if (!known || strcmp(hex, truth.digest_at[state->reductions]) != 0) broken(x->w, x, "every committed state is the undisturbed run's", hex);
+    if (!known || strcmp(hex, truth.digest_at[state->reductions]) != 0)
+        broken(x->w, x, "every committed state is the undisturbed run's", hex);
     if (!x->publisher) return QR_OK;
-    if ((x->w->mutations & PLANT_UNCOMMITTED) && state->reductions + 1 < truth.n_reductions) state = &truth.state[state->reductions + 1];
+    if ((x->w->mutations & PLANT_UNCOMMITTED) && state->reductions + 1 < truth.n_reductions)
+        state = &truth.state[state->reductions + 1];
     return qr_publisher_committed(x->publisher, leader, state, err);
 }
-static enum qr_code on_finish(void *ctx, const struct qr_group_view *view, const struct qr_train_result *result, struct qr_err *err) {
+static enum qr_code on_finish(void *ctx, const struct qr_group_view *view,
+                              const struct qr_train_result *result, struct qr_err *err) {
     struct node *x = ctx;
     struct qr_err done_err = {0};
     enum qr_code wrote = QR_OK;
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
-    if (strcmp(result->state_digest, truth.digest) != 0) broken(x->w, x, "the digest is the undisturbed run's", result->state_digest);
+    if (strcmp(result->state_digest, truth.digest) != 0)
+        broken(x->w, x, "the digest is the undisturbed run's", result->state_digest);
     say(x, "CLOSES%s", view->rank == 0 ? " and writes" : "");
     if (view->rank == 0) {
         wait_until(x->w, now_of(x->w) + dice_ns(x->w, MS(30))); /* the weights */
-        if (x->publisher && !x->killed) wrote = qr_publisher_finish(x->publisher, true, 620 * QR_SECOND, err);
+        if (x->publisher && !x->killed)
+            wrote = qr_publisher_finish(x->publisher, true, 620 * QR_SECOND, err);
     }
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
-    enum qr_code done = qr_group_done(x->group, wrote == QR_OK ? NULL : err, 1900 * QR_SECOND, &done_err);
+    enum qr_code done =
+        qr_group_done(x->group, wrote == QR_OK ? NULL : err, 1900 * QR_SECOND, &done_err);
     x->told_end = done != QR_ABORTED;
     if (wrote != QR_OK) return wrote;
-    if (done != QR_OK && done != QR_ABORTED && view->rank == 0) return QR_OK; /* written: a goodbye that is missing changes nothing */
+    /* written: a goodbye that is missing changes nothing */
+    if (done != QR_OK && done != QR_ABORTED && view->rank == 0) return QR_OK;
     if (done != QR_OK) *err = done_err;
     return done;
 }
@@ -101,12 +122,15 @@ static void write_log(void *ctx, enum qr_log_level level, const char *module, co
     struct node *x = ctx;
     char name[48];
     if (x->killed) return;
-    if (level == QR_LOG_WARNING && strstr(message, "coverage refused")) broken(x->w, x, "coverage is a net that is never needed", message);
+    if (level == QR_LOG_WARNING && strstr(message, "coverage refused"))
+        broken(x->w, x, "coverage is a net that is never needed", message);
     say(x, "log: %s: %s", module, message);
     if (strstr(message, "the last one could not be published")) x->w->store.gave_up = true;
     for (unsigned i = 0; i < x->w->n && !x->named_ns; i++) {
         snprintf(name, sizeof name, "worker %u (host%u:2222)", i, i);
-        if ((x->w->victims >> i & 1) && i != x->index && level == QR_LOG_WARNING && strstr(message, name)) x->named_ns = now_of(x->w);
+        if ((x->w->victims >> i & 1) && i != x->index && level == QR_LOG_WARNING &&
+            strstr(message, name))
+            x->named_ns = now_of(x->w);
     }
 }
 
@@ -127,7 +151,8 @@ static void join_control(void *ctx) {
     await_actor(x, &x->actor[CONTROL]);
 }
 static void run_publishing(struct node *x) { x->publish(x->publisher); }
-static int publishing_start(void *ctx, void (*body)(struct qr_publisher *p), struct qr_publisher *p) {
+static int publishing_start(void *ctx, void (*body)(struct qr_publisher *p),
+                            struct qr_publisher *p) {
     struct node *x = ctx;
     x->publish = body;
     x->publisher = p;
@@ -175,7 +200,8 @@ static uint64_t ring_epochs(struct node *x) {
     return ring ? ring : x->epochs;
 }
 static const struct qr_state *goes_on_from(const struct node *x) {
-    return x->start.found == QR_FOUND_STATE || x->start.found == QR_FOUND_BEYOND ? &x->start.state : NULL;
+    return x->start.found == QR_FOUND_STATE || x->start.found == QR_FOUND_BEYOND ? &x->start.state
+                                                                                 : NULL;
 }
 
 static enum qr_code begin_from(struct node *x) {
@@ -185,10 +211,12 @@ static enum qr_code begin_from(struct node *x) {
     uint64_t at_least = s->lied ? 0 : s->acked_reductions;
     x->damage_hidden = (w->mutations & PLANT_UNVERIFIED) != 0;
     x->looked_ns = node_now(x);
-    x->code = qr_place_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x), &x->start, &x->err);
+    x->code =
+        qr_place_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x), &x->start, &x->err);
     qr_checkpoint_folder_close(&place);
     if (x->killed) return x->code = qr_fail(&x->err, QR_CANCELLED, "killed");
-    for (const char *at = qr_buf_string(&x->start.notes); *at; at += strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n'))
+    for (const char *at = qr_buf_string(&x->start.notes); *at;
+         at += strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n'))
         say(x, "WARNS %.*s", (int)strcspn(at, "\n"), at);
     if (x->code != QR_OK) return x->code;
     struct qr_state *state = &x->start.state;
@@ -202,15 +230,21 @@ static enum qr_code begin_from(struct node *x) {
     qr_state_digest(state, &scratch, digest);
     qr_buf_free(&scratch);
     qr_hex(digest, sizeof digest, hex);
-    bool good = state->reductions < truth.n_reductions && strcmp(hex, truth.digest_at[state->reductions]) == 0;
+    bool good = state->reductions < truth.n_reductions &&
+                strcmp(hex, truth.digest_at[state->reductions]) == 0;
     if (!good) broken(w, x, "what is loaded is the undisturbed run's", hex);
-    if (state->reductions < at_least && !x->start.notes.n) broken(w, x, "an older checkpoint is loaded loudly", hex);
-    if (s->has_newest && state->reductions < s->newest.reductions && x->start.notes.n) w->store.n_earlier++;
+    if (state->reductions < at_least && !x->start.notes.n)
+        broken(w, x, "an older checkpoint is loaded loudly", hex);
+    if (s->has_newest && state->reductions < s->newest.reductions && x->start.notes.n)
+        w->store.n_earlier++;
     if (x->damage_hidden)
         for (size_t i = 0; i < s->n; i++)
-            if (s->v[i].damaged && s->has_newest && strcmp(s->v[i].name + strlen("run/"), s->newest.object) == 0) state->weights[0] += 0x1p-30;
-    say(x, "%s step %llu (%llu reductions)", x->start.found == QR_FOUND_DONE ? "finds all done at" : "goes on from", (unsigned long long)state->step,
-        (unsigned long long)state->reductions);
+            if (s->v[i].damaged && s->has_newest &&
+                strcmp(s->v[i].name + strlen("run/"), s->newest.object) == 0)
+                state->weights[0] += 0x1p-30;
+    say(x, "%s step %llu (%llu reductions)",
+        x->start.found == QR_FOUND_DONE ? "finds all done at" : "goes on from",
+        (unsigned long long)state->step, (unsigned long long)state->reductions);
     return QR_OK;
 }
 
@@ -222,12 +256,15 @@ static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, str
     if (!x->w->store.on || node_now(x) - x->looked_ns < 2 * QR_SECOND) return QR_OK;
     struct qr_checkpoint_folder place = place_of(x);
     x->looked_ns = node_now(x);
-    enum qr_code code = qr_place_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x), &start, err);
+    enum qr_code code =
+        qr_place_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x), &start, err);
     qr_checkpoint_folder_close(&place);
     x->saw_end = start.found == QR_FOUND_DONE;
     *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;
     if (*ret_found) qr_state_copy(ret, &start.state);
-    if (*ret_found) say(x, "looks again, and finds step %llu%s", (unsigned long long)start.state.step, x->saw_end ? ", done" : "");
+    if (*ret_found)
+        say(x, "looks again, and finds step %llu%s", (unsigned long long)start.state.step,
+            x->saw_end ? ", done" : "");
     qr_start_fini(&start);
     return code;
 }
@@ -237,10 +274,22 @@ static enum qr_code open_group(struct node *x) {
     struct whole *w = x->w;
     static const struct qr_field field = {"contract", "f64-v1"};
     const struct qr_group_faults faults = planted_faults(w->mutations);
-    struct qr_group_options o = {.run = "whole", .fields = &field, .n_fields = 1, .index = x->index, .n_peers = w->n, .peers = w->peers,
-                                 .count_known = true, .min_workers = x->fewest, .allreduce = x->wish, .listen_address = w->address[x->index], .data_port = 2224,
-                                 .form_timeout_ns = w->form_ns, .clock = &x->clock, .log = &x->say,
-                                 .seed = mix(w->seed * 1000 + x->index * 100 + x->lives) | 1, .faults = &faults};
+    struct qr_group_options o = {.run = "whole",
+                                 .fields = &field,
+                                 .n_fields = 1,
+                                 .index = x->index,
+                                 .n_peers = w->n,
+                                 .peers = w->peers,
+                                 .count_known = true,
+                                 .min_workers = x->fewest,
+                                 .allreduce = x->wish,
+                                 .listen_address = w->address[x->index],
+                                 .data_port = 2224,
+                                 .form_timeout_ns = w->form_ns,
+                                 .clock = &x->clock,
+                                 .log = &x->say,
+                                 .seed = mix(w->seed * 1000 + x->index * 100 + x->lives) | 1,
+                                 .faults = &faults};
     unsigned port;
     memcpy(o.job_hash, truth.canonical.hash, sizeof o.job_hash);
     x->code = qr_group_over(&o, &x->port[0].base, &x->port[1].base, &x->group, &port, &x->err);
@@ -255,11 +304,20 @@ static void open_publisher(struct node *x) {
     struct qr_checkpoint_folder place = place_of(x);
     snprintf(path, sizeof path, "%s/steps.jsonl", w->dir);
     const struct qr_publisher_options opt = {
-        .url = place.url, .log_path = path, .job = truth.job, .model = truth.load.model, .job_hash = truth.canonical.hex,
-        .begin = goes_on_from(x), .every_ns = w->every_ns, .every_steps = w->every_steps,
-        .epochs = x->epochs, .clock = &x->clock, .log = &x->say,
+        .url = place.url,
+        .log_path = path,
+        .job = truth.job,
+        .model = truth.load.model,
+        .job_hash = truth.canonical.hex,
+        .begin = goes_on_from(x),
+        .every_ns = w->every_ns,
+        .every_steps = w->every_steps,
+        .epochs = x->epochs,
+        .clock = &x->clock,
+        .log = &x->say,
     };
-    const struct qr_publisher_threads threads = {x, publishing_start, publishing_wait, publishing_wake, publishing_end};
+    const struct qr_publisher_threads threads = {x, publishing_start, publishing_wait,
+                                                 publishing_wake, publishing_end};
     struct qr_publisher *made; /* publishing_start keeps it */
     QR_ASSERT(qr_publisher_over(&opt, &place, &threads, &made, &x->err) == QR_OK);
 }
@@ -277,10 +335,24 @@ static enum qr_code leave_state(struct node *x, enum qr_code code) {
 static void train(struct node *x) {
     struct qr_train_result result = {0};
     struct qr_train_options t = {
-        .job = truth.job, .canonical = &truth.canonical, .data = &truth.load.data, .model = truth.load.model, .clock = &x->busy_clock, .log = &x->say,
-        .resume = goes_on_from(x), .epochs = x->epochs,
-        .observer = {.ctx = x, .joined = on_joined, .step = on_step, .reported = on_reported, .committed = on_committed}, .finish = on_finish, .finish_ctx = x,
-        .reload = reload, .reload_ctx = x, .ended = saw_end,
+        .job = truth.job,
+        .canonical = &truth.canonical,
+        .data = &truth.load.data,
+        .model = truth.load.model,
+        .clock = &x->busy_clock,
+        .log = &x->say,
+        .resume = goes_on_from(x),
+        .epochs = x->epochs,
+        .observer = {.ctx = x,
+                     .joined = on_joined,
+                     .step = on_step,
+                     .reported = on_reported,
+                     .committed = on_committed},
+        .finish = on_finish,
+        .finish_ctx = x,
+        .reload = reload,
+        .reload_ctx = x,
+        .ended = saw_end,
     };
     t.group = x->group;
     t.pool = qr_pool_new(1);
@@ -295,7 +367,8 @@ static void run_training(struct node *x) {
     qr_steps_log_init(&x->log, x->w->dir);
     x->code = x->w->store.on ? begin_from(x) : QR_OK;
     if (x->code == QR_OK && x->start.found != QR_FOUND_DONE) {
-        if (x->leaving) x->code = qr_fail(&x->err, QR_CANCELLED, "asked to stop before training began");
+        if (x->leaving)
+            x->code = qr_fail(&x->err, QR_CANCELLED, "asked to stop before training began");
         else if (open_group(x) == QR_OK) {
             open_publisher(x);
             train(x);

@@ -1,4 +1,5 @@
-/* tests/sim/whole_world.h — a world of whole workers: its truth, its time, its faults. Included once. */
+/* tests/sim/whole_world.h — a world of whole workers: its truth, its time, its faults. Included
+ * once. */
 #ifndef TESTS_SIM_WHOLE_WORLD_H
 #define TESTS_SIM_WHOLE_WORLD_H
 
@@ -6,7 +7,8 @@
 
 /* ---- the undisturbed run ---- */
 
-static enum qr_code keep_line(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err) {
+static enum qr_code keep_line(void *ctx, bool leader, const struct qr_step_line *line,
+                              const struct qr_step_detail *detail, struct qr_err *err) {
     size_t place = 2 * line->step + line->eval, cap = truth.n_lines;
     (void)ctx, (void)leader, (void)detail, (void)err;
     if (place >= cap) {
@@ -18,13 +20,15 @@ static enum qr_code keep_line(void *ctx, bool leader, const struct qr_step_line 
     qr_step_json(line, &truth.log);
     return QR_OK;
 }
-static enum qr_code keep_state(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+static enum qr_code keep_state(void *ctx, bool leader, const struct qr_state *state,
+                               struct qr_err *err) {
     struct qr_buf scratch = {0};
     uint8_t digest[16];
     (void)ctx, (void)leader, (void)err;
     CHECK(state->reductions == truth.n_reductions);
     truth.state = qr_xreallocarray(truth.state, truth.n_reductions + 1, sizeof *truth.state);
-    truth.digest_at = qr_xreallocarray(truth.digest_at, truth.n_reductions + 1, sizeof *truth.digest_at);
+    truth.digest_at =
+        qr_xreallocarray(truth.digest_at, truth.n_reductions + 1, sizeof *truth.digest_at);
     truth.log_end = qr_xreallocarray(truth.log_end, truth.n_reductions + 1, sizeof *truth.log_end);
     struct qr_state *s = &truth.state[truth.n_reductions];
     qr_state_init(s, truth.job, truth.load.model);
@@ -38,20 +42,32 @@ static enum qr_code keep_state(void *ctx, bool leader, const struct qr_state *st
 /* epochs 0: the job's. */
 static void find_truth(uint64_t epochs) {
     static const char job[] =
-        "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"
-        "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},\"precision\":\"double\",\"micro_batch_size\":2,"
-        "\"train\":{\"epochs\":3,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],\"early_stopping\":{\"patience\":1000000},"
+        "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":"
+        "4,\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"
+        "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},"
+        "\"precision\":\"double\",\"micro_batch_size\":2,"
+        "\"train\":{\"epochs\":3,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"
+        "\"early_stopping\":{\"patience\":1000000},"
         "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
     struct qr_err err = {0};
     struct qr_group_options g = {.run = "whole", .clock = &qr_clock_monotonic};
     struct qr_train_result result = {0};
-    CHECK(qr_job_parse(qr_bytes_of_string(job), "the test", &truth.job, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_workload_load(truth.job, qr_isa_name(qr_isa_best()), 1, &truth.load, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_job_parse(qr_bytes_of_string(job), "the test", &truth.job, &err) == QR_OK, "%s",
+          err.msg);
+    CHECK(qr_workload_load(truth.job, qr_isa_name(qr_isa_best()), 1, &truth.load, &err) == QR_OK,
+          "%s", err.msg);
     qr_job_canonical(truth.job, &truth.load.data, NULL, &truth.canonical);
     truth.epochs = epochs ? epochs : truth.job->train.epochs;
-    struct qr_train_options t = {.job = truth.job, .canonical = &truth.canonical, .data = &truth.load.data, .model = truth.load.model,
-                                 .group = qr_group_solo(&g), .pool = qr_pool_new(1), .clock = &qr_clock_monotonic, .epochs = truth.epochs,
-                                 .observer.step = keep_line, .observer.committed = keep_state};
+    struct qr_train_options t = {.job = truth.job,
+                                 .canonical = &truth.canonical,
+                                 .data = &truth.load.data,
+                                 .model = truth.load.model,
+                                 .group = qr_group_solo(&g),
+                                 .pool = qr_pool_new(1),
+                                 .clock = &qr_clock_monotonic,
+                                 .epochs = truth.epochs,
+                                 .observer.step = keep_line,
+                                 .observer.committed = keep_state};
     CHECK(qr_train_run(&t, &result, &err) == QR_OK, "%s", err.msg);
     memcpy(truth.digest, result.state_digest, sizeof truth.digest);
     free(result.params);
@@ -79,12 +95,16 @@ static void end_node(struct whole *w, struct node *x) {
     say(x, "has ended: %s %s", qr_code_name(x->code), x->code == QR_OK ? "" : x->err.msg);
     if (!x->killed && x->code == QR_OK) {
         x->finished = w->done = true;
-        if (*x->digest && strcmp(x->digest, truth.digest) != 0) broken(w, x, "the digest is the undisturbed run's", x->digest);
+        if (*x->digest && strcmp(x->digest, truth.digest) != 0)
+            broken(w, x, "the digest is the undisturbed run's", x->digest);
         return;
     }
-    /* Three kills within a step of few micro-batches may all hit one, which lib/membership/protocol.md §8 cannot tell from poison.
-     * Whoever starts the job again has its weights. */
-    bool blamed = x->code == QR_DATA_LOSS && strstr(x->err.msg, " killed 3 workers, one after the other") && w->kills_now + w->kills_before >= 3;
+    /* Three kills within a step of few micro-batches may all hit one, which
+     * lib/membership/protocol.md §8 cannot tell from poison. Whoever starts the job again has its
+     * weights. */
+    bool blamed = x->code == QR_DATA_LOSS &&
+                  strstr(x->err.msg, " killed 3 workers, one after the other") &&
+                  w->kills_now + w->kills_before >= 3;
     w->n_blamed += blamed;
     bool retry = x->killed || blamed || x->code == QR_CANCELLED || qr_exit_code(x->code) == 138;
     if (!retry) broken(w, x, "nobody ends with a permanent error", x->err.msg);
@@ -98,7 +118,8 @@ static void sooner(int64_t *at, int64_t t) {
 }
 static void wake_node(struct whole *w, struct node *x) {
     if (x->paused && now_of(w) >= x->resume_ns) x->paused = false;
-    if (x->live && x->leaving && !x->killed && now_of(w) >= x->leave_by_ns) kill_node(x); /* it ends itself at its bound */
+    /* it ends itself at its bound */
+    if (x->live && x->leaving && !x->killed && now_of(w) >= x->leave_by_ns) kill_node(x);
     if (x->live || !x->start_ns || now_of(w) < x->start_ns) return;
     if (w->done && !w->store.on) x->finished = true;
     else start_node(x);
@@ -133,7 +154,8 @@ static void turn(struct whole *w, int64_t limit_ns) {
     struct actor *a = can[dice(w, n)];
     if (w->instant_ns != now_of(w)) w->instant_turns = 0;
     w->instant_ns = now_of(w);
-    if (++w->instant_turns == MAX_INSTANT) broken(w, a->node, "time goes on", "somebody polls without a wait");
+    if (++w->instant_turns == MAX_INSTANT)
+        broken(w, a->node, "time goes on", "somebody polls without a wait");
     resume(w, a);
     if (w->late_ns) a->frozen_ns = now_of(w) + dice_ns(w, w->late_ns);
     if (a->done && a == &a->node->actor[TRAINING]) end_node(w, a->node);
@@ -144,7 +166,8 @@ static bool all_finished(const struct whole *w) {
     return true;
 }
 static bool goes_on(const struct whole *w) {
-    return !all_finished(w) && w->turns < 20000000 && !w->broken_rules; /* what is broken may hang */
+    /* what is broken may hang */
+    return !all_finished(w) && w->turns < 20000000 && !w->broken_rules;
 }
 static unsigned n_running(const struct whole *w) {
     unsigned n = 0;
@@ -157,11 +180,17 @@ static void whole_init(struct whole *w, uint64_t seed, unsigned n_max) {
     void *stacks[MAX_NODES][ACTORS];
     for (unsigned i = 0; i < MAX_NODES; i++)
         for (int k = 0; k < ACTORS; k++) stacks[i][k] = w->node[i].actor[k].stack;
-    *w = (struct whole){.seed = seed, .random = mix(seed), .said_hash = UINT64_C(0xcbf29ce484222325), .min_workers = 1, .form_ns = 5 * QR_SECOND};
+    *w = (struct whole){.seed = seed,
+                        .random = mix(seed),
+                        .said_hash = UINT64_C(0xcbf29ce484222325),
+                        .min_workers = 1,
+                        .form_ns = 5 * QR_SECOND};
     w->n = w->n_lives = 1 + (unsigned)dice(w, n_max);
-    struct qr_sim_net_options opt = {.seed = mix(seed + 1), .min_delay_ns = 50000, .max_delay_ns = MS(1 + dice_ns(w, 20))};
+    struct qr_sim_net_options opt = {
+        .seed = mix(seed + 1), .min_delay_ns = 50000, .max_delay_ns = MS(1 + dice_ns(w, 20))};
     w->net = qr_sim_net_new(&opt);
-    snprintf(w->dir, sizeof w->dir, "%s/qring-whole-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(w->dir, sizeof w->dir, "%s/qring-whole-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     CHECK(mkdtemp(w->dir) != NULL);
     int64_t micro_batch_ns = dice(w, 4) ? MS(1 + dice_ns(w, 8)) : MS(100);
     for (unsigned i = 0; i < MAX_NODES; i++) {
@@ -169,7 +198,8 @@ static void whole_init(struct whole *w, uint64_t seed, unsigned n_max) {
         x->w = w;
         x->index = i;
         for (int k = 0; k < ACTORS; k++) x->actor[k].stack = stacks[i][k];
-        x->micro_batch_ns = micro_batch_ns * (dice(w, 5) == 0 ? 3 + dice_ns(w, 6) : 1); /* some are slow */
+        /* some are slow */
+        x->micro_batch_ns = micro_batch_ns * (dice(w, 5) == 0 ? 3 + dice_ns(w, 6) : 1);
         x->start_ns = i < w->n ? 1 + dice_ns(w, 3) * dice_ns(w, 200) * MS(1) : 0;
         snprintf(w->address[i], sizeof w->address[i], "host%u:2222", i);
         w->peers[i] = w->address[i];
@@ -178,7 +208,8 @@ static void whole_init(struct whole *w, uint64_t seed, unsigned n_max) {
 static void whole_fini(struct whole *w) {
     char path[96];
     w->n_lives = MAX_LIVES;
-    for (unsigned i = 0; i < w->n; i++) { /* a world that was given up: its workers must not hold files and memory */
+    /* a world that was given up: its workers must not hold files and memory */
+    for (unsigned i = 0; i < w->n; i++) {
         struct node *x = &w->node[i];
         if (x->live && !x->killed) kill_node(x);
         x->start_ns = 0;

@@ -1,8 +1,10 @@
-/* tests/support/link_memory.c — links between threads of one process: the twin that everything above is tested with.
+/* tests/support/link_memory.c — links between threads of one process: the twin that everything
+ * above is tested with.
  *
- * One lock for a whole hub (tests have a dozen threads at most), one condition per link. A body stays borrowed until the receiver polls
- * it, as with a real wire, so that a caller who reuses it too early is found here. A dial that finds nobody waits for the listener: no
- * clock is needed for it; only a connection that was closed under it is dialed again after 50 ms, doubling to 1 s.
+ * One lock for a whole hub (tests have a dozen threads at most), one condition per link. A body
+ * stays borrowed until the receiver polls it, as with a real wire, so that a caller who reuses it
+ * too early is found here. A dial that finds nobody waits for the listener: no clock is needed for
+ * it; only a connection that was closed under it is dialed again after 50 ms, doubling to 1 s.
  */
 #include "tests/support/link_memory.h"
 
@@ -21,14 +23,14 @@ struct memory_link;
 struct message {
     struct message *next;
     size_t n_head, n_body;
-    const uint8_t *body;         /* borrowed from the sender until taken; NULL once copied */
-    struct memory_link *sender;  /* whose unreleased count it is part of; NULL once copied */
-    uint8_t bytes[];             /* head, then the body when copied */
+    const uint8_t *body;        /* borrowed from the sender until taken; NULL once copied */
+    struct memory_link *sender; /* whose unreleased count it is part of; NULL once copied */
+    uint8_t bytes[];            /* head, then the body when copied */
 };
 struct end {
     struct end *next, *peer; /* peer NULL: the other side is gone */
     struct memory_link *owner;
-    struct dial *dial;       /* of the side that dialed */
+    struct dial *dial; /* of the side that dialed */
     struct message *first, **last;
     size_t n_queued, queued_bytes;
     uint32_t conn;
@@ -177,25 +179,30 @@ static int64_t try_dials(struct memory_link *m, int64_t now_ns) {
     return due_ns;
 }
 
-static enum qr_code memory_listen(struct qr_link *l, const char *address, unsigned *ret_port, struct qr_err *err) {
+static enum qr_code memory_listen(struct qr_link *l, const char *address, unsigned *ret_port,
+                                  struct qr_err *err) {
     struct memory_link *m = self(l);
     const char *colon = strrchr(address, ':');
-    if (!colon || colon == address) return qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", address);
+    if (!colon || colon == address)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", address);
     unsigned port = 0;
-    for (const char *p = colon + 1; *p >= '0' && *p <= '9' && port < 65536; p++) port = port * 10 + (unsigned)(*p - '0');
+    for (const char *p = colon + 1; *p >= '0' && *p <= '9' && port < 65536; p++)
+        port = port * 10 + (unsigned)(*p - '0');
     pthread_mutex_lock(&m->hub->lock);
     if (!port) port = m->hub->next_port++;
     char *whole = qr_xasprintf("%.*s:%u", (int)(colon - address), address, port);
     if (listener(m->hub, whole)) {
         pthread_mutex_unlock(&m->hub->lock);
-        enum qr_code code = qr_fail(err, QR_ALREADY_EXISTS, "cannot listen on %s: the port is in use; choose another or stop its owner",
-                                    whole);
+        enum qr_code code = qr_fail(
+            err, QR_ALREADY_EXISTS,
+            "cannot listen on %s: the port is in use; choose another or stop its owner", whole);
         free(whole);
         return code;
     }
     free(m->address);
     m->address = whole;
-    for (struct memory_link *other = m->hub->links; other; other = other->next) pthread_cond_broadcast(&other->cond);
+    for (struct memory_link *other = m->hub->links; other; other = other->next)
+        pthread_cond_broadcast(&other->cond);
     pthread_mutex_unlock(&m->hub->lock);
     *ret_port = port;
     return QR_OK;
@@ -258,7 +265,8 @@ static void memory_close(struct qr_link *l, uint32_t conn) {
     pthread_mutex_unlock(&m->hub->lock);
 }
 
-static bool memory_send(struct qr_link *l, uint32_t conn, struct qr_bytes head, struct qr_bytes body) {
+static bool memory_send(struct qr_link *l, uint32_t conn, struct qr_bytes head,
+                        struct qr_bytes body) {
     struct memory_link *m = self(l);
     if (head.n + body.n > QR_LINK_MAX_MESSAGE) return false;
     pthread_mutex_lock(&m->hub->lock);
@@ -423,8 +431,16 @@ static void memory_free(struct qr_link *l) {
 }
 
 static const struct qr_link_ops memory_ops = {
-    .listen = memory_listen, .dial = memory_dial, .hang_up = memory_hang_up, .close_conn = memory_close, .send = memory_send,
-    .unreleased = memory_unreleased, .pause = memory_pause, .poll = memory_poll, .wake = memory_wake, .free = memory_free,
+    .listen = memory_listen,
+    .dial = memory_dial,
+    .hang_up = memory_hang_up,
+    .close_conn = memory_close,
+    .send = memory_send,
+    .unreleased = memory_unreleased,
+    .pause = memory_pause,
+    .poll = memory_poll,
+    .wake = memory_wake,
+    .free = memory_free,
 };
 struct qr_link *qr_link_memory_new(struct qr_link_hub *hub) {
     struct memory_link *m = qr_xcalloc(1, sizeof *m);

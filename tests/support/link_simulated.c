@@ -23,24 +23,27 @@ struct item { /* something for a link's owner, or a message under way */
     size_t n;
     uint8_t bytes[];
 };
-struct list { struct item *first, **last; size_t n, n_bytes; };
+struct list {
+    struct item *first, **last;
+    size_t n, n_bytes;
+};
 
 struct sim_link;
 struct side {
     struct sim_link *link;
     uint32_t number;
-    bool open;               /* its owner may send, and hears */
-    bool outgoing;           /* its owner dialed */
-    bool up;                 /* its owner was told */
+    bool open;     /* its owner may send, and hears */
+    bool outgoing; /* its owner dialed */
+    bool up;       /* its owner was told */
     bool paused;
-    struct list way;         /* messages under way to it */
-    int64_t last_ns;         /* no chance of delivery is planned later */
+    struct list way; /* messages under way to it */
+    int64_t last_ns; /* no chance of delivery is planned later */
 };
 struct sim_conn {
     struct sim_conn *next;
-    struct side side[2];     /* 0 dialed */
+    struct side side[2]; /* 0 dialed */
     uint32_t tag;
-    unsigned planned;        /* events that name it */
+    unsigned planned; /* events that name it */
 };
 struct dial {
     struct dial *next;
@@ -54,11 +57,11 @@ struct sim_link {
     struct qr_link base;
     struct qr_sim_net *net;
     unsigned site;
-    bool dead, woken, lone;  /* lone: its site is nobody else's */
-    char *address;           /* listened on */
+    bool dead, woken, lone; /* lone: its site is nobody else's */
+    char *address;          /* listened on */
     struct dial *dials;
     struct list events;
-    struct item *lent;       /* the message that the last poll returned */
+    struct item *lent; /* the message that the last poll returned */
 };
 enum what { DO_DIAL, DO_DELIVER, DO_BREAK, DO_RESET };
 struct event {
@@ -82,8 +85,9 @@ struct qr_sim_net {
     struct sim_conn *conns;
     bool blocked[QR_SIM_SITES + MAX_LINKS][QR_SIM_SITES + MAX_LINKS]; /* from, to */
     unsigned lossy[QR_SIM_SITES];
-    int64_t rate[QR_SIM_SITES / 2], busy_ns[QR_SIM_SITES / 2][2]; /* busy: a line, out and in, until then */
-    char lie[2][64];             /* host, other */
+    /* busy: a line, out and in, until then */
+    int64_t rate[QR_SIM_SITES / 2], busy_ns[QR_SIM_SITES / 2][2];
+    char lie[2][64]; /* host, other */
 };
 
 static uint64_t random_of(struct qr_sim_net *net) {
@@ -94,7 +98,9 @@ static uint64_t random_of(struct qr_sim_net *net) {
 }
 
 static int64_t delay_of(struct qr_sim_net *net) {
-    return net->opt.min_delay_ns + (int64_t)(random_of(net) % (uint64_t)(net->opt.max_delay_ns - net->opt.min_delay_ns + 1));
+    return net->opt.min_delay_ns +
+           (int64_t)(random_of(net) %
+                     (uint64_t)(net->opt.max_delay_ns - net->opt.min_delay_ns + 1));
 }
 
 /* ---- lists ---- */
@@ -134,11 +140,14 @@ static bool before(const struct event *a, const struct event *b) {
 }
 
 static void plan(struct qr_sim_net *net, struct event e) {
-    if (net->n == net->cap) net->heap = qr_xreallocarray(net->heap, net->cap = net->cap ? 2 * net->cap : 256, sizeof *net->heap);
+    if (net->n == net->cap)
+        net->heap = qr_xreallocarray(net->heap, net->cap = net->cap ? 2 * net->cap : 256,
+                                     sizeof *net->heap);
     e.order = net->order++;
     if (e.conn) e.conn->planned++;
     size_t i = net->n++;
-    for (; i && before(&e, &net->heap[(i - 1) / 2]); i = (i - 1) / 2) net->heap[i] = net->heap[(i - 1) / 2];
+    for (; i && before(&e, &net->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        net->heap[i] = net->heap[(i - 1) / 2];
     net->heap[i] = e;
 }
 
@@ -165,7 +174,8 @@ static struct side *side_of(struct sim_link *l, uint32_t number, struct sim_conn
     return NULL;
 }
 
-static bool blocked(const struct qr_sim_net *net, const struct sim_link *from, const struct sim_link *to) {
+static bool blocked(const struct qr_sim_net *net, const struct sim_link *from,
+                    const struct sim_link *to) {
     return net->blocked[from->site][to->site];
 }
 
@@ -188,7 +198,10 @@ static void dial_again(struct sim_link *l, struct sim_conn *c) {
             d->conn = NULL;
             d->wait_ns = DIAL_FIRST_NS;
             if (d->on && !l->dead)
-                plan(l->net, (struct event){.at_ns = l->net->now_ns + d->wait_ns, .what = DO_DIAL, .dial = d, .link = l});
+                plan(l->net, (struct event){.at_ns = l->net->now_ns + d->wait_ns,
+                                            .what = DO_DIAL,
+                                            .dial = d,
+                                            .link = l});
         }
 }
 
@@ -232,22 +245,26 @@ static void do_dial(struct qr_sim_net *net, struct sim_link *l, struct dial *d) 
     struct sim_link *to = NULL;
     snprintf(asked, sizeof asked, "%s", d->address);
     const char *port = strrchr(d->address, ':');
-    if (port && *net->lie[0] && (size_t)(port - d->address) == strlen(net->lie[0]) && strncmp(d->address, net->lie[0], strlen(net->lie[0])) == 0)
+    if (port && *net->lie[0] && (size_t)(port - d->address) == strlen(net->lie[0]) &&
+        strncmp(d->address, net->lie[0], strlen(net->lie[0])) == 0)
         snprintf(asked, sizeof asked, "%s%s", net->lie[1], port);
     for (unsigned i = 0; i < net->n_links; i++) {
         struct sim_link *k = net->link[i];
         if (k->dead || k->address == NULL) continue;
-        bool any = strncmp(k->address, "0.0.0.0:", 8) == 0 && port && strcmp(k->address + 7, port) == 0;
+        bool any =
+            strncmp(k->address, "0.0.0.0:", 8) == 0 && port && strcmp(k->address + 7, port) == 0;
         if (any || strcmp(k->address, asked) == 0) to = k;
     }
     if (to == NULL || blocked(net, l, to) || blocked(net, to, l)) {
-        plan(net, (struct event){.at_ns = net->now_ns + d->wait_ns, .what = DO_DIAL, .dial = d, .link = l});
+        plan(net, (struct event){
+                      .at_ns = net->now_ns + d->wait_ns, .what = DO_DIAL, .dial = d, .link = l});
         d->wait_ns = 2 * d->wait_ns < DIAL_LAST_NS ? 2 * d->wait_ns : DIAL_LAST_NS;
         return;
     }
     struct sim_conn *c = qr_xcalloc(1, sizeof *c);
     c->tag = d->tag;
-    c->side[0] = (struct side){.link = l, .number = ++net->conns_made, .open = true, .outgoing = true};
+    c->side[0] =
+        (struct side){.link = l, .number = ++net->conns_made, .open = true, .outgoing = true};
     c->side[1] = (struct side){.link = to, .number = ++net->conns_made, .open = true};
     c->next = net->conns;
     net->conns = c;
@@ -258,7 +275,8 @@ static void do_dial(struct qr_sim_net *net, struct sim_link *l, struct dial *d) 
         c->side[s].way.first->outgoing = s == 0;
         c->side[s].way.first->tag = s == 0 ? d->tag : 0;
         c->side[s].last_ns = net->now_ns + delay_of(net);
-        plan(net, (struct event){.at_ns = c->side[s].last_ns, .what = DO_DELIVER, .conn = c, .side = s});
+        plan(net,
+             (struct event){.at_ns = c->side[s].last_ns, .what = DO_DELIVER, .conn = c, .side = s});
     }
 }
 
@@ -282,14 +300,19 @@ static void happen(struct qr_sim_net *net, const struct event *e) {
         list_add(&s->link->events, list_cut(&s->way, &s->way.first));
     } else if (e->what == DO_BREAK) {
         bool told = tell_down(s, "closed by the other side");
-        if (e->side == 0 && !told) dial_again(s->link, e->conn); /* else when its owner has read on to the end */
+        /* else when its owner has read on to the end */
+        if (e->side == 0 && !told) dial_again(s->link, e->conn);
     }
 }
 
 int64_t qr_sim_net_now_ns(const struct qr_sim_net *net) { return net->now_ns; }
 static int64_t clock_now(void *ctx) { return ((struct qr_sim_net *)ctx)->now_ns; }
-struct qr_clock qr_sim_net_clock(struct qr_sim_net *net) { return (struct qr_clock){clock_now, net}; }
-int64_t qr_sim_net_next_ns(const struct qr_sim_net *net) { return net->n ? net->heap[0].at_ns : INT64_MAX; }
+struct qr_clock qr_sim_net_clock(struct qr_sim_net *net) {
+    return (struct qr_clock){clock_now, net};
+}
+int64_t qr_sim_net_next_ns(const struct qr_sim_net *net) {
+    return net->n ? net->heap[0].at_ns : INT64_MAX;
+}
 void qr_sim_net_advance(struct qr_sim_net *net, int64_t to_ns) {
     while (net->n && net->heap[0].at_ns <= to_ns) {
         struct event e = next_of(net);
@@ -304,12 +327,14 @@ void qr_sim_net_advance(struct qr_sim_net *net, int64_t to_ns) {
 /* ---- the interface ---- */
 static struct sim_link *sim_of(struct qr_link *l) { return (struct sim_link *)l; }
 
-static enum qr_code sim_listen(struct qr_link *base, const char *address, unsigned *ret_port, struct qr_err *err) {
+static enum qr_code sim_listen(struct qr_link *base, const char *address, unsigned *ret_port,
+                               struct qr_err *err) {
     struct sim_link *l = sim_of(base);
     const char *colon = strrchr(address, ':');
     if (colon == NULL) return qr_fail(err, QR_INVALID_ARGUMENT, "listen on %s: no port", address);
     unsigned port = 0;
-    for (const char *d = colon + 1; *d >= '0' && *d <= '9' && port < 65536; d++) port = 10 * port + (unsigned)(*d - '0');
+    for (const char *d = colon + 1; *d >= '0' && *d <= '9' && port < 65536; d++)
+        port = 10 * port + (unsigned)(*d - '0');
     if (port == 0) port = 30000 + ++l->net->ports;
     char *full = qr_xasprintf("%.*s:%u", (int)(colon - address), address, port);
     for (unsigned i = 0; i < l->net->n_links; i++) {
@@ -337,9 +362,15 @@ static void sim_dial(struct qr_link *base, uint32_t tag, const char *address) {
     struct sim_link *l = sim_of(base);
     sim_hang_up(base, tag);
     struct dial *d = qr_xcalloc(1, sizeof *d);
-    *d = (struct dial){.next = l->dials, .tag = tag, .address = qr_xstrdup(address), .on = true, .wait_ns = DIAL_FIRST_NS};
+    *d = (struct dial){.next = l->dials,
+                       .tag = tag,
+                       .address = qr_xstrdup(address),
+                       .on = true,
+                       .wait_ns = DIAL_FIRST_NS};
     l->dials = d;
-    plan(l->net, (struct event){.at_ns = l->net->now_ns + delay_of(l->net), .what = DO_DIAL, .dial = d, .link = l});
+    plan(l->net,
+         (struct event){
+             .at_ns = l->net->now_ns + delay_of(l->net), .what = DO_DIAL, .dial = d, .link = l});
 }
 
 static void forget_events(struct sim_link *l, uint32_t conn) {
@@ -357,8 +388,10 @@ static void sim_close_conn(struct qr_link *base, uint32_t conn) {
     if (s == &c->side[0]) dial_again(sim_of(base), c);
 }
 
-/* What the line adds: n bytes at its rate, behind what it carries already, and packets that are sent again. */
-static int64_t line_delay(struct qr_sim_net *net, unsigned from, unsigned to, size_t n, bool *ret_broken) {
+/* What the line adds: n bytes at its rate, behind what it carries already, and packets that are
+ * sent again. */
+static int64_t line_delay(struct qr_sim_net *net, unsigned from, unsigned to, size_t n,
+                          bool *ret_broken) {
     int64_t until_ns = net->now_ns, resend_ns = 0;
     const unsigned site[2] = {from, to};
     unsigned lose = 0;
@@ -374,7 +407,8 @@ static int64_t line_delay(struct qr_sim_net *net, unsigned from, unsigned to, si
     for (size_t packet = 0; lose && packet <= n / PACKET_BYTES; packet++) {
         int64_t again_ns = 0;
         unsigned times = 0;
-        while (times < MAX_RESENDS && random_of(net) % 1000 < lose) again_ns += times++ ? RESEND_AGAIN_NS : RESEND_FIRST_NS;
+        while (times < MAX_RESENDS && random_of(net) % 1000 < lose)
+            again_ns += times++ ? RESEND_AGAIN_NS : RESEND_FIRST_NS;
         if (times == MAX_RESENDS) *ret_broken = true;
         if (again_ns > resend_ns) resend_ns = again_ns;
     }
@@ -384,20 +418,23 @@ static int64_t line_delay(struct qr_sim_net *net, unsigned from, unsigned to, si
 static void way_add(struct qr_sim_net *net, struct sim_conn *c, int to, struct item *it) {
     struct side *s = &c->side[to];
     unsigned dice = (unsigned)(random_of(net) % 1000);
-    if (dice < net->opt.reorder && s->way.first && s->way.first->kind == QR_LINK_MESSAGE) { /* to a place before the last */
+    /* to a place before the last */
+    if (dice < net->opt.reorder && s->way.first && s->way.first->kind == QR_LINK_MESSAGE) {
         it->next = s->way.first;
         s->way.first = it;
         s->way.n++;
         s->way.n_bytes += it->n;
     } else list_add(&s->way, it);
     bool lost_for_good = false;
-    int64_t at = net->now_ns + delay_of(net) + line_delay(net, c->side[!to].link->site, s->link->site, it->n, &lost_for_good);
+    int64_t at = net->now_ns + delay_of(net) +
+                 line_delay(net, c->side[!to].link->site, s->link->site, it->n, &lost_for_good);
     if (at > s->last_ns) s->last_ns = at;
     plan(net, (struct event){.at_ns = s->last_ns, .what = DO_DELIVER, .conn = c, .side = to});
     if (lost_for_good) plan(net, (struct event){.at_ns = s->last_ns, .what = DO_RESET, .conn = c});
 }
 
-static bool sim_send(struct qr_link *base, uint32_t conn, struct qr_bytes head, struct qr_bytes body) {
+static bool sim_send(struct qr_link *base, uint32_t conn, struct qr_bytes head,
+                     struct qr_bytes body) {
     struct sim_link *l = sim_of(base);
     struct qr_sim_net *net = l->net;
     struct sim_conn *c;
@@ -405,7 +442,8 @@ static bool sim_send(struct qr_link *base, uint32_t conn, struct qr_bytes head, 
     if (s == NULL || !s->open || l->dead || head.n + body.n > QR_LINK_MAX_MESSAGE) return false;
     struct side *to = &c->side[s == &c->side[0]];
     size_t waiting = to->way.n;
-    for (struct item *it = to->paused ? to->link->events.first : NULL; it; it = it->next) waiting += it->conn == to->number;
+    for (struct item *it = to->paused ? to->link->events.first : NULL; it; it = it->next)
+        waiting += it->conn == to->number;
     if (waiting >= MAX_WAITING || to->way.n_bytes + head.n > MAX_WAITING_BYTES) return false;
     if (!to->open) return true; /* its end is under way to us: these bytes go nowhere */
     unsigned copies = 1 + (random_of(net) % 1000 < net->opt.repeat);
@@ -440,7 +478,10 @@ static struct item **first_ready(struct sim_link *l) {
 }
 
 bool qr_sim_link_ready(const struct qr_link *l) {
-    union { const struct qr_link *in; struct qr_link *out; } u = {.in = l};
+    union {
+        const struct qr_link *in;
+        struct qr_link *out;
+    } u = {.in = l};
     return sim_of(u.out)->woken || first_ready(sim_of(u.out)) != NULL;
 }
 
@@ -490,21 +531,26 @@ void qr_sim_net_kill(struct qr_link *base) {
         d->on = false;
         d->conn = NULL;
     }
-    if (l->lone) memset(net->blocked[l->site], 0, sizeof net->blocked[l->site]); /* so that its end is heard of */
+    /* so that its end is heard of */
+    if (l->lone) memset(net->blocked[l->site], 0, sizeof net->blocked[l->site]);
     for (struct sim_conn *c = net->conns; c; c = c->next)
         for (int s = 0; s < 2; s++) {
             if (c->side[s].link != l || !c->side[s].open) continue;
             c->side[s].open = false;
             list_clear(&c->side[s].way);
-            plan(net, (struct event){.at_ns = net->now_ns + delay_of(net), .what = DO_BREAK, .conn = c, .side = !s});
+            plan(net, (struct event){.at_ns = net->now_ns + delay_of(net),
+                                     .what = DO_BREAK,
+                                     .conn = c,
+                                     .side = !s});
         }
 }
 
 static void sim_free(struct qr_link *base) { qr_sim_net_kill(base); }
 
 struct qr_link *qr_link_simulated_at(struct qr_sim_net *net, unsigned site) {
-    static const struct qr_link_ops ops = {sim_listen, sim_dial,  sim_hang_up, sim_close_conn, sim_send,
-                                           sim_unreleased, sim_pause, sim_poll,    sim_wake,       sim_free};
+    static const struct qr_link_ops ops = {sim_listen, sim_dial,       sim_hang_up, sim_close_conn,
+                                           sim_send,   sim_unreleased, sim_pause,   sim_poll,
+                                           sim_wake,   sim_free};
     QR_ASSERT(net->n_links < MAX_LINKS);
     struct sim_link *l = qr_xcalloc(1, sizeof *l);
     l->base.ops = &ops;
@@ -515,7 +561,9 @@ struct qr_link *qr_link_simulated_at(struct qr_sim_net *net, unsigned site) {
     return &l->base;
 }
 
-struct qr_link *qr_link_simulated_new(struct qr_sim_net *net) { return qr_link_simulated_at(net, QR_SIM_SITES + net->n_links); }
+struct qr_link *qr_link_simulated_new(struct qr_sim_net *net) {
+    return qr_link_simulated_at(net, QR_SIM_SITES + net->n_links);
+}
 
 /* ---- faults ---- */
 void qr_sim_net_faults(struct qr_sim_net *net, unsigned lose, unsigned repeat, unsigned reorder) {
@@ -525,12 +573,19 @@ void qr_sim_net_faults(struct qr_sim_net *net, unsigned lose, unsigned repeat, u
 }
 
 static unsigned site_of(const struct qr_link *l) { return ((const struct sim_link *)l)->site; }
-void qr_sim_net_block_sites(struct qr_sim_net *net, unsigned a, unsigned b, bool on) { net->blocked[a][b] = on; }
-void qr_sim_net_block(struct qr_sim_net *net, const struct qr_link *a, const struct qr_link *b, bool on) {
+void qr_sim_net_block_sites(struct qr_sim_net *net, unsigned a, unsigned b, bool on) {
+    net->blocked[a][b] = on;
+}
+void qr_sim_net_block(struct qr_sim_net *net, const struct qr_link *a, const struct qr_link *b,
+                      bool on) {
     qr_sim_net_block_sites(net, site_of(a), site_of(b), on);
 }
-void qr_sim_net_lossy(struct qr_sim_net *net, unsigned site, unsigned lose) { net->lossy[site] = lose; }
-void qr_sim_net_rate(struct qr_sim_net *net, unsigned site, int64_t bytes_per_s) { net->rate[site / 2] = bytes_per_s; }
+void qr_sim_net_lossy(struct qr_sim_net *net, unsigned site, unsigned lose) {
+    net->lossy[site] = lose;
+}
+void qr_sim_net_rate(struct qr_sim_net *net, unsigned site, int64_t bytes_per_s) {
+    net->rate[site / 2] = bytes_per_s;
+}
 void qr_sim_net_lie(struct qr_sim_net *net, const char *host, const char *other) {
     snprintf(net->lie[0], sizeof net->lie[0], "%s", host ? host : "");
     snprintf(net->lie[1], sizeof net->lie[1], "%s", other ? other : "nobody");

@@ -1,5 +1,6 @@
-/* tests/support/planted.h — bugs that the simulator plants in a group, one bit each below 1 << 16: rules that membership, or the group above it, leaves out.
- * What each does stands with its switch (membership/member.h, group/group_over_impl.h). */
+/* tests/support/planted.h — bugs that the simulator plants in a group, one bit each below 1 << 16:
+ * rules that membership, or the group above it, leaves out. What each does stands with its switch
+ * (membership/member.h, group/group_over_impl.h). */
 #ifndef QR_TESTS_SUPPORT_PLANTED_H
 #define QR_TESTS_SUPPORT_PLANTED_H
 

@@ -20,7 +20,8 @@
 
 static int64_t given(void *ctx) { return *(int64_t *)ctx; }
 
-/* A process that was stopped has not used its patience up; one that looks often, or late by less than the stride, sees all the time that passes. */
+/* A process that was stopped has not used its patience up; one that looks often, or late by less
+ * than the stride, sees all the time that passes. */
 static void test_clock(void) {
     struct qr_awake a = {0};
     int64_t ns = 100 * QR_SECOND;
@@ -32,16 +33,22 @@ static void test_clock(void) {
     int64_t before = qr_awake_look(&a, ns);
     ns += 3600 * QR_SECOND;
     int64_t after = qr_awake_look(&a, ns);
-    CHECK(after - before == QR_AWAKE_STRIDE_NS && a.asleep_ns == 3600 * QR_SECOND - QR_AWAKE_STRIDE_NS, "%.1f s", (double)(after - before) / 1e9);
+    CHECK(after - before == QR_AWAKE_STRIDE_NS &&
+              a.asleep_ns == 3600 * QR_SECOND - QR_AWAKE_STRIDE_NS,
+          "%.1f s", (double)(after - before) / 1e9);
     CHECK(qr_awake_look(&a, ns - QR_SECOND) == after, "it does not go back");
     CHECK(qr_awake_look(&a, ns + QR_SECOND) == after + QR_SECOND);
 
     int64_t awake = qr_now_ns(&qr_clock_awake), real = qr_now_ns(&qr_clock_monotonic);
-    CHECK(real >= awake && real - awake < 10 * QR_SECOND, "without a pulse it is the monotonic one");
+    CHECK(real >= awake && real - awake < 10 * QR_SECOND,
+          "without a pulse it is the monotonic one");
     qr_awake_pulse();
     CHECK(qr_now_ns(&qr_clock_awake) >= awake);
-    int64_t now = 7 * QR_SECOND, at = qr_monotonic_of(&(struct qr_clock){given, &now}, 9 * QR_SECOND), later = qr_now_ns(&qr_clock_monotonic);
-    CHECK(at >= real + 2 * QR_SECOND && at <= later + 2 * QR_SECOND, "two seconds of another clock");
+    int64_t now = 7 * QR_SECOND,
+            at = qr_monotonic_of(&(struct qr_clock){given, &now}, 9 * QR_SECOND),
+            later = qr_now_ns(&qr_clock_monotonic);
+    CHECK(at >= real + 2 * QR_SECOND && at <= later + 2 * QR_SECOND,
+          "two seconds of another clock");
     CHECK(qr_monotonic_of(&(struct qr_clock){given, &now}, INT64_MAX) == INT64_MAX);
 }
 
@@ -52,19 +59,23 @@ static void test_errors(void) {
     CHECK(strcmp(err.msg, "step 12: part 3") == 0, "%s", err.msg);
     CHECK(qr_fail_errno(&err, ENOENT, "open %s", "x") == QR_NOT_FOUND && err.sys == ENOENT);
     CHECK(strcmp(err.msg, "open x: No such file or directory") == 0, "%s", err.msg);
-    qr_fail(&err, QR_INTERNAL, "%s and %s", err.msg, "more"); /* an argument may be the old message */
+    /* an argument may be the old message */
+    qr_fail(&err, QR_INTERNAL, "%s and %s", err.msg, "more");
     CHECK(strstr(err.msg, "directory and more") != NULL, "%s", err.msg);
     char big[2 * QR_ERR_MSG_BYTES];
     memset(big, 'a', sizeof big);
     big[sizeof big - 1] = 0;
     qr_fail(&err, QR_INTERNAL, "%s", big);
-    CHECK(strlen(err.msg) == QR_ERR_MSG_BYTES - 1 && strcmp(err.msg + QR_ERR_MSG_BYTES - 4, "...") == 0);
+    CHECK(strlen(err.msg) == QR_ERR_MSG_BYTES - 1 &&
+          strcmp(err.msg + QR_ERR_MSG_BYTES - 4, "...") == 0);
     qr_wrap(&err, "ctx");
-    CHECK(strncmp(err.msg, "ctx: aaa", 8) == 0 && strcmp(err.msg + QR_ERR_MSG_BYTES - 4, "...") == 0);
+    CHECK(strncmp(err.msg, "ctx: aaa", 8) == 0 &&
+          strcmp(err.msg + QR_ERR_MSG_BYTES - 4, "...") == 0);
     CHECK(qr_fail(NULL, QR_INTERNAL, "nobody listens") == QR_INTERNAL);
     CHECK(qr_exit_code(QR_UNAVAILABLE) == 138 && qr_exit_code(QR_INVALID_ARGUMENT) == 2 &&
           qr_exit_code(QR_FAILED_PRECONDITION) == 3 && qr_exit_code(QR_DATA_LOSS) == 4 &&
-          qr_exit_code(QR_CANCELLED) == 143 && qr_exit_code(QR_OK) == 0 && qr_exit_code(QR_INTERNAL) == 1);
+          qr_exit_code(QR_CANCELLED) == 143 && qr_exit_code(QR_OK) == 0 &&
+          qr_exit_code(QR_INTERNAL) == 1);
     CHECK(strcmp(qr_code_name(QR_UNAUTHENTICATED), "UNAUTHENTICATED") == 0);
     CHECK(strcmp(qr_code_name((enum qr_code)99), "?") == 0);
 }
@@ -94,26 +105,35 @@ static void test_parse(void) {
     double d = 7;
     bool b;
     CHECK(qr_parse_u64("18446744073709551615", &u) && u == UINT64_MAX);
-    CHECK(!qr_parse_u64("18446744073709551616", &u) && !qr_parse_u64("", &u) && !qr_parse_u64("+1", &u) &&
-          !qr_parse_u64(" 1", &u) && !qr_parse_u64("1 ", &u) && u == UINT64_MAX);
+    CHECK(!qr_parse_u64("18446744073709551616", &u) && !qr_parse_u64("", &u) &&
+          !qr_parse_u64("+1", &u) && !qr_parse_u64(" 1", &u) && !qr_parse_u64("1 ", &u) &&
+          u == UINT64_MAX);
     CHECK(qr_parse_i64("-9223372036854775808", &i) && i == INT64_MIN);
     CHECK(!qr_parse_i64("9223372036854775808", &i) && !qr_parse_i64("-", &i));
     CHECK(qr_parse_double("-1.5e3", &d) && d == -1500);
-    static const char *const bad[] = {"", "nan", "inf", "0x10", "1e999", "1,5", " 1", "1 ", "e5", "--1", "."};
-    for (size_t k = 0; k < COUNT(bad); k++) CHECK(!qr_parse_double(bad[k], &d) && d == -1500, "%s", bad[k]);
+    static const char *const bad[] = {"",   "nan", "inf", "0x10", "1e999", "1,5",
+                                      " 1", "1 ",  "e5",  "--1",  "."};
+    for (size_t k = 0; k < COUNT(bad); k++)
+        CHECK(!qr_parse_double(bad[k], &d) && d == -1500, "%s", bad[k]);
     CHECK(qr_parse_double_n(" 2.5\t,", 5, &d) && d == 2.5);
-    CHECK(qr_parse_bool("Yes", &b) && b && qr_parse_bool("0", &b) && !b && !qr_parse_bool("maybe", &b));
-    CHECK(qr_parse_duration_ns("1.5s", &i) && i == 1500000000 && qr_parse_duration_ns("10m", &i) && i == 600 * QR_SECOND);
-    CHECK(qr_parse_duration_ns("20", &i) && i == 20 * QR_SECOND && !qr_parse_duration_ns("-1s", &i) && !qr_parse_duration_ns("5 s", &i));
+    CHECK(qr_parse_bool("Yes", &b) && b && qr_parse_bool("0", &b) && !b &&
+          !qr_parse_bool("maybe", &b));
+    CHECK(qr_parse_duration_ns("1.5s", &i) && i == 1500000000 && qr_parse_duration_ns("10m", &i) &&
+          i == 600 * QR_SECOND);
+    CHECK(qr_parse_duration_ns("20", &i) && i == 20 * QR_SECOND &&
+          !qr_parse_duration_ns("-1s", &i) && !qr_parse_duration_ns("5 s", &i));
     static const char *const known[] = {"qubits", "stages", "variant"};
-    CHECK(strcmp(qr_nearest("qubit", known, 3), "qubits") == 0 && strcmp(qr_nearest("Stagse", known, 3), "stages") == 0);
+    CHECK(strcmp(qr_nearest("qubit", known, 3), "qubits") == 0 &&
+          strcmp(qr_nearest("Stagse", known, 3), "stages") == 0);
     static const char *const seed[] = {"name", "seed"};
     CHECK(strcmp(qr_nearest("sede", seed, 2), "seed") == 0); /* a swap is one edit */
     CHECK(qr_nearest("banana", known, 3) == NULL);
     char one[] = "A=1", longer[] = "AB=2", none[] = "C=", odd[] = "D";
     char *const environment[] = {longer, one, none, odd, NULL};
-    CHECK(strcmp(qr_variable(environment, "A"), "1") == 0 && strcmp(qr_variable(environment, "AB"), "2") == 0);
-    CHECK(*qr_variable(environment, "C") == 0 && !qr_variable(environment, "D") && !qr_variable(environment, "B"));
+    CHECK(strcmp(qr_variable(environment, "A"), "1") == 0 &&
+          strcmp(qr_variable(environment, "AB"), "2") == 0);
+    CHECK(*qr_variable(environment, "C") == 0 && !qr_variable(environment, "D") &&
+          !qr_variable(environment, "B"));
 }
 
 static void test_checksums(void) {
@@ -122,7 +142,8 @@ static void test_checksums(void) {
     CHECK(qr_crc32c(0, block, 32) == 0x8a9136aau);
     memset(block, 0xff, 32);
     CHECK(qr_crc32c(0, block, 32) == 0x62a8ab43u);
-    CHECK(qr_crc32c(0, "123456789", 9) == 0xe3069283u && qr_crc32(0, "123456789", 9) == 0xcbf43926u);
+    CHECK(qr_crc32c(0, "123456789", 9) == 0xe3069283u &&
+          qr_crc32(0, "123456789", 9) == 0xcbf43926u);
     CHECK(qr_crc32c(qr_crc32c(0, "1234", 4), "56789", 5) == 0xe3069283u);
     /* long ones, which are taken in several stretches at once, byte by byte from any address */
     static uint8_t text[20000];
@@ -142,31 +163,49 @@ static void test_checksums(void) {
     CHECK(strcmp(hex, "99aa06d3014798d86001c324468d497f") == 0, "%s", hex);
 }
 
-/* What is no ordinary file is refused by its kind, and not waited for; what is written goes through no link. */
+/* What is no ordinary file is refused by its kind, and not waited for; what is written goes through
+ * no link. */
 static void odd_files(const char *dir, const char *ordinary) {
     struct qr_buf got = {0};
     struct qr_err err;
     struct qr_appender *a = NULL;
     int fd = -1;
-    qr_auto(qr_free_p) char *fifo = qr_path_join(dir, "fifo"), *link_to = qr_path_join(dir, "link"), *twin = qr_path_join(dir, "twin"),
-                            *sock = qr_path_join(dir, "socket");
+    qr_auto(qr_free_p) char *fifo = qr_path_join(dir, "fifo"), *link_to = qr_path_join(dir, "link"),
+                            *twin = qr_path_join(dir, "twin"), *sock = qr_path_join(dir, "socket");
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", sock);
     int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(mkfifo(fifo, 0600) == 0 && symlink(ordinary, link_to) == 0 && bind(s, (struct sockaddr *)&address, sizeof address) == 0);
-    const struct { const char *path, *kind; } odd[] = {{fifo, "is a FIFO"}, {sock, "is a socket"}, {"/dev/zero", "is a device"}, {dir, "is a directory"}};
+    CHECK(mkfifo(fifo, 0600) == 0 && symlink(ordinary, link_to) == 0 &&
+          bind(s, (struct sockaddr *)&address, sizeof address) == 0);
+    const struct {
+        const char *path, *kind;
+    } odd[] = {{fifo, "is a FIFO"},
+               {sock, "is a socket"},
+               {"/dev/zero", "is a device"},
+               {dir, "is a directory"}};
     for (size_t i = 0; i < COUNT(odd); i++) {
-        CHECK(qr_file_read(odd[i].path, 100, &got, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, odd[i].kind), "%s", err.msg);
+        CHECK(qr_file_read(odd[i].path, 100, &got, &err) == QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, odd[i].kind),
+              "%s", err.msg);
         CHECK(strstr(err.msg, odd[i].path) && strstr(err.msg, "no ordinary file"), "%s", err.msg);
-        CHECK(qr_appender_open(odd[i].path, true, &a, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, odd[i].kind), "%s", err.msg);
+        CHECK(qr_appender_open(odd[i].path, true, &a, &err) == QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, odd[i].kind),
+              "%s", err.msg);
         CHECK(qr_file_odd(odd[i].path) && strstr(odd[i].kind, qr_file_odd(odd[i].path)));
     }
     CHECK(qr_file_read(link_to, 100, &got, &err) == QR_OK && got.n == 4, "%s", err.msg);
-    CHECK(qr_file_open(link_to, O_WRONLY | O_TRUNC | O_NOFOLLOW, &fd, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "is a symbolic link"), "%s", err.msg);
-    CHECK(!qr_file_odd(ordinary) && !qr_file_odd("/nowhere/x") && strstr(qr_file_odd(link_to), "symbolic link"));
+    CHECK(qr_file_open(link_to, O_WRONLY | O_TRUNC | O_NOFOLLOW, &fd, &err) ==
+                  QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "is a symbolic link"),
+          "%s", err.msg);
+    CHECK(!qr_file_odd(ordinary) && !qr_file_odd("/nowhere/x") &&
+          strstr(qr_file_odd(link_to), "symbolic link"));
     CHECK(link(ordinary, twin) == 0 && strstr(qr_file_odd(twin), "hard links"));
-    CHECK(qr_file_open(twin, O_WRONLY | O_TRUNC | O_NOFOLLOW, &fd, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "2 names"), "%s", err.msg);
-    CHECK(qr_file_read(twin, 100, &got, &err) == QR_OK && got.n == 4 && fd == -1, "it was not emptied, and reads");
+    CHECK(qr_file_open(twin, O_WRONLY | O_TRUNC | O_NOFOLLOW, &fd, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "2 names"),
+          "%s", err.msg);
+    CHECK(qr_file_read(twin, 100, &got, &err) == QR_OK && got.n == 4 && fd == -1,
+          "it was not emptied, and reads");
     CHECK(qr_file_sync(fifo) != -1); /* it comes back */
     const char *const made[] = {fifo, sock, link_to, twin};
     for (size_t i = 0; i < COUNT(made); i++) unlink(made[i]);
@@ -184,13 +223,15 @@ static void test_files(void) {
     struct qr_buf got = {0};
     CHECK(qr_file_read(path, 100, &got, &err) == QR_OK && strcmp(qr_buf_string(&got), "four") == 0);
     CHECK(qr_file_read(path, 4, &got, &err) == QR_OK && got.n == 4);
-    CHECK(qr_file_read(path, 3, &got, &err) == QR_RESOURCE_EXHAUSTED && strstr(err.msg, "c.txt") && got.n == 4);
+    CHECK(qr_file_read(path, 3, &got, &err) == QR_RESOURCE_EXHAUSTED && strstr(err.msg, "c.txt") &&
+          got.n == 4);
     CHECK(qr_file_read(dir, 100, &got, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, dir));
     CHECK(qr_file_read("/nowhere/x", 3, &got, &err) == QR_NOT_FOUND);
     odd_files(dir, path);
     qr_buf_free(&got);
     char *under_file = qr_path_join(path, "x");
-    CHECK(qr_file_replace(under_file, qr_bytes_of_string(""), &err) != QR_OK && strstr(err.msg, "c.txt"));
+    CHECK(qr_file_replace(under_file, qr_bytes_of_string(""), &err) != QR_OK &&
+          strstr(err.msg, "c.txt"));
     CHECK(qr_dir_writable(under_file, &err) != QR_OK);
     CHECK(qr_dir_writable(dir, &err) == QR_OK);
     struct qr_appender *a = NULL;
@@ -198,7 +239,8 @@ static void test_files(void) {
     CHECK(qr_appender_write(a, qr_bytes_of_string("l1\n"), &err) == QR_OK);
     CHECK(qr_appender_write(a, qr_bytes_of_string("l2\n"), &err) == QR_OK);
     qr_appender_close(a);
-    CHECK(qr_file_read(path, 100, &got, &err) == QR_OK && strcmp(qr_buf_string(&got), "l1\nl2\n") == 0);
+    CHECK(qr_file_read(path, 100, &got, &err) == QR_OK &&
+          strcmp(qr_buf_string(&got), "l1\nl2\n") == 0);
     CHECK(unlink(path) == 0); /* and nothing else was left in the directory */
     char *b = qr_path_join(dir, "a/b"), *up = qr_path_join(dir, "a");
     CHECK(rmdir(b) == 0 && rmdir(up) == 0 && rmdir(dir) == 0);
@@ -220,7 +262,11 @@ static void test_memory(void) {
     CHECK(strstr(err.msg, number) && strstr(err.msg, "state vectors"), "%s", err.msg);
 }
 
-struct pool_ctx { atomic_int hits[1000]; atomic_int bad_worker; unsigned size; };
+struct pool_ctx {
+    atomic_int hits[1000];
+    atomic_int bad_worker;
+    unsigned size;
+};
 static void hit(void *ctx, size_t i, unsigned worker) {
     struct pool_ctx *c = ctx;
     atomic_fetch_add(&c->hits[i], 1);
@@ -235,15 +281,21 @@ static void test_pool(void) {
         c.size = size;
         for (int round = 0; round < 50; round++) qr_pool_for(p, (size_t)(round * 20), hit, &c);
         int wrong = atomic_load(&c.bad_worker);
-        for (int i = 0; i < 1000; i++) wrong += atomic_load(&c.hits[i]) != 49 - i / 20; /* rounds with n > i */
+        /* rounds with n > i */
+        for (int i = 0; i < 1000; i++) wrong += atomic_load(&c.hits[i]) != 49 - i / 20;
         CHECK(wrong == 0, "%d", wrong);
         qr_pool_free(p);
     }
     CHECK(qr_cpu_limit() >= 1);
 }
 
-/* Tasks that call for loops of their own: all of every loop is done, and by the time that the call returns. */
-struct nest { struct qr_pool *pool; size_t n; atomic_int done, early, bad_worker; };
+/* Tasks that call for loops of their own: all of every loop is done, and by the time that the call
+ * returns. */
+struct nest {
+    struct qr_pool *pool;
+    size_t n;
+    atomic_int done, early, bad_worker;
+};
 static void inner_hit(void *ctx, size_t i, unsigned worker) {
     struct nest *n = *(struct nest **)ctx;
     (void)i;
@@ -255,7 +307,8 @@ static void outer_hit(void *ctx, size_t i, unsigned worker) {
     if (worker >= qr_pool_size(n->pool)) atomic_fetch_add(&n->bad_worker, 1);
     for (size_t k = 0; k < 3; k++) {
         qr_pool_for(n->pool, n->n + i % 2, inner_hit, both);
-        if (atomic_load(&mine.done) != (int)((k + 1) * (n->n + i % 2))) atomic_fetch_add(&n->early, 1);
+        if (atomic_load(&mine.done) != (int)((k + 1) * (n->n + i % 2)))
+            atomic_fetch_add(&n->early, 1);
     }
     atomic_fetch_add(&n->done, 1);
 }
@@ -274,14 +327,21 @@ static void test_pool_nested(void) {
     }
 }
 
-/* Who has nothing left to do helps, wherever the kernel wants it: two inner tasks wait for each other, which takes two threads, whichever of them called. */
-struct meet { struct qr_pool *pool; size_t calls; cpu_set_t cpus; atomic_int here, alone, tied; };
+/* Who has nothing left to do helps, wherever the kernel wants it: two inner tasks wait for each
+ * other, which takes two threads, whichever of them called. */
+struct meet {
+    struct qr_pool *pool;
+    size_t calls;
+    cpu_set_t cpus;
+    atomic_int here, alone, tied;
+};
 static void wait_for_other(void *ctx, size_t i, unsigned worker) {
     struct meet *m = ctx;
     cpu_set_t cpus;
     (void)i, (void)worker;
     atomic_fetch_add(&m->here, 1);
-    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0 || !CPU_EQUAL(&cpus, &m->cpus)) atomic_fetch_add(&m->tied, 1);
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0 || !CPU_EQUAL(&cpus, &m->cpus))
+        atomic_fetch_add(&m->tied, 1);
     int64_t until_ns = qr_now_ns(&qr_clock_monotonic) + 60 * QR_SECOND;
     while (atomic_load(&m->here) < 2 && qr_now_ns(&qr_clock_monotonic) < until_ns) sched_yield();
     if (atomic_load(&m->here) < 2) atomic_fetch_add(&m->alone, 1);
@@ -299,7 +359,8 @@ static void test_pool_helps(void) {
         atomic_store(&m.here, 0);
         qr_pool_for(m.pool, m.calls + 1, call_or_not, &m);
         CHECK(atomic_load(&m.here) == 2 && atomic_load(&m.alone) == 0, "%d", round);
-        CHECK(atomic_load(&m.tied) == 0, "%d: a thread is not free to go where its maker is", round);
+        CHECK(atomic_load(&m.tied) == 0, "%d: a thread is not free to go where its maker is",
+              round);
     }
     qr_pool_free(m.pool);
 }

@@ -56,21 +56,28 @@ static void peers(void) {
     qr_peer_rtt(0, 0.25);
     qr_peer_rtt(UINT32_MAX, 1);
     CHECK(qr_peer_get_rtt(0) == 0.25 && qr_peer_get_rtt(1) == 0);
-    CHECK(qr_peer_get(QR_MAX_MEMBERS - 1) == QR_PEER_MEMBER && qr_peer_get_speed(QR_MAX_MEMBERS - 1) == 0.5);
+    CHECK(qr_peer_get(QR_MAX_MEMBERS - 1) == QR_PEER_MEMBER &&
+          qr_peer_get_speed(QR_MAX_MEMBERS - 1) == 0.5);
 }
 
-/* Rows of a family stand together; counters and only they end in _total; each family has its help. */
+/* Rows of a family stand together; counters and only they end in _total; each family has its help.
+ */
 static void table(void) {
     for (int i = 0; i < QR_N_COUNTERS; i++) {
         const struct qr_counter_row *r = &qr_counter_table[i], *before = i ? r - 1 : NULL;
         size_t n = strlen(r->family);
         bool first = !before || strcmp(before->family, r->family) != 0;
         bool total = n > 6 && strcmp(r->family + n - 6, "_total") == 0;
-        CHECK(strspn(r->family, "abcdefghijklmnopqrstuvwxyz_") == n && strncmp(r->family, "qring_", 6) == 0, "%s", r->family);
+        CHECK(strspn(r->family, "abcdefghijklmnopqrstuvwxyz_") == n &&
+                  strncmp(r->family, "qring_", 6) == 0,
+              "%s", r->family);
         CHECK(total == (r->kind == QR_KIND_COUNT || r->kind == QR_KIND_SECONDS), "%s", r->family);
         CHECK(first == (r->help[0] != 0), "%s", r->family);
-        CHECK(first || (before->kind == r->kind && strcmp(before->labels, r->labels) != 0), "%s", r->family);
-        for (int k = 0; first && k < i; k++) CHECK(strcmp(qr_counter_table[k].family, r->family) != 0, "%s is in two places", r->family);
+        CHECK(first || (before->kind == r->kind && strcmp(before->labels, r->labels) != 0), "%s",
+              r->family);
+        for (int k = 0; first && k < i; k++)
+            CHECK(strcmp(qr_counter_table[k].family, r->family) != 0, "%s is in two places",
+                  r->family);
     }
 }
 

@@ -1,6 +1,7 @@
 #undef _FORTIFY_SOURCE
-/* What a cgroup allows, read from made-up files below a folder of ours: v2, v1, both, and nonsense. What the cpuset allows, also on a machine
- * with more processors than a cpu_set_t holds. How many threads there may be. */
+/* What a cgroup allows, read from made-up files below a folder of ours: v2, v1, both, and nonsense.
+ * What the cpuset allows, also on a machine with more processors than a cpu_set_t holds. How many
+ * threads there may be. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -22,8 +23,10 @@ static char root[] = "/tmp/qring-limits-XXXXXX";
 static uint64_t physical;
 static unsigned cpus;
 
-static const char *const names[] = {"/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
-                                    "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+static const char *const names[] = {"/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+                                    "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
+                                    "/sys/fs/cgroup/memory.max",
+                                    "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
 enum { V2_CPU, V1_QUOTA, V1_PERIOD, V2_MEMORY, V1_MEMORY };
 
 static void remove_all(void) {
@@ -41,7 +44,8 @@ static void put(int which, const char *text) {
 }
 static unsigned at_most(unsigned n) { return n < cpus ? n : cpus; }
 
-/* Stands before libc's: a machine of fake_bits processors, all allowed, that refuses a shorter set as the kernel does. */
+/* Stands before libc's: a machine of fake_bits processors, all allowed, that refuses a shorter set
+ * as the kernel does. */
 static size_t fake_bits;
 int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set) {
     if (!fake_bits) {
@@ -74,15 +78,18 @@ static void many_processors(void) {
 }
 
 static void processors(void) {
-    static const struct { const char *v2, *quota, *period; unsigned n; } row[] = {
-        {NULL, NULL, NULL, 0},                     /* 0: the cpuset's */
-        {"50000 100000\n", NULL, NULL, 1},         /* 500m */
+    static const struct {
+        const char *v2, *quota, *period;
+        unsigned n;
+    } row[] = {
+        {NULL, NULL, NULL, 0},             /* 0: the cpuset's */
+        {"50000 100000\n", NULL, NULL, 1}, /* 500m */
         {"100000 100000\n", NULL, NULL, 1},
         {"150000 100000\n", NULL, NULL, 2},
-        {"1000 100000\n", NULL, NULL, 1},          /* 10m */
+        {"1000 100000\n", NULL, NULL, 1}, /* 10m */
         {"6400000 100000\n", NULL, NULL, 64},
         {"max 100000\n", NULL, NULL, 0},
-        {NULL, "50000\n", "100000\n", 1},          /* v1, 500m */
+        {NULL, "50000\n", "100000\n", 1}, /* v1, 500m */
         {NULL, "110000\n", "100000\n", 2},
         {NULL, "-1\n", "100000\n", 0},
         {"", NULL, NULL, 0},
@@ -101,13 +108,16 @@ static void processors(void) {
 }
 
 static void memory(void) {
-    static const struct { const char *v2, *v1; uint64_t bytes; } row[] = {
-        {NULL, NULL, 0},                           /* 0: what is there */
+    static const struct {
+        const char *v2, *v1;
+        uint64_t bytes;
+    } row[] = {
+        {NULL, NULL, 0}, /* 0: what is there */
         {"67108864\n", NULL, 67108864},
         {"max\n", NULL, 0},
         {NULL, "33554432\n", 33554432},
-        {NULL, "9223372036854771712\n", 0},        /* v1 without a limit */
-        {"67108864\n", "33554432\n", 33554432},    /* hybrid: the smaller */
+        {NULL, "9223372036854771712\n", 0},     /* v1 without a limit */
+        {"67108864\n", "33554432\n", 33554432}, /* hybrid: the smaller */
         {"99999999999999999999999\n", NULL, 0},
         {"", "x\n", 0},
         {"0\n", NULL, 0},
@@ -116,14 +126,17 @@ static void memory(void) {
         remove_all();
         if (row[i].v2) put(V2_MEMORY, row[i].v2);
         if (row[i].v1) put(V1_MEMORY, row[i].v1);
-        uint64_t want = row[i].bytes ? row[i].bytes : physical, got = qr_memory_limit_bytes_under(root);
-        CHECK(got == want, "row %zu: %llu, not %llu", i, (unsigned long long)got, (unsigned long long)want);
+        uint64_t want = row[i].bytes ? row[i].bytes : physical,
+                 got = qr_memory_limit_bytes_under(root);
+        CHECK(got == want, "row %zu: %llu, not %llu", i, (unsigned long long)got,
+              (unsigned long long)want);
     }
 }
 
 /* Stands before libc's: so many threads there are. */
 static int threads_left;
-int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*body)(void *), void *restrict arg) {
+int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attr,
+                   void *(*body)(void *), void *restrict arg) {
     REAL(pthread_create);
     return threads_left-- > 0 ? real(thread, attr, body, arg) : EAGAIN;
 }
@@ -139,7 +152,8 @@ static void threads(void) {
         atomic_size_t sum = 0;
         threads_left = n;
         struct qr_pool *p = qr_pool_new(8);
-        CHECK(qr_pool_size(p) == (unsigned)n + 1, "%u threads of 8, where %d more were given", qr_pool_size(p), n);
+        CHECK(qr_pool_size(p) == (unsigned)n + 1, "%u threads of 8, where %d more were given",
+              qr_pool_size(p), n);
         qr_pool_for(p, 1000, add, &sum);
         CHECK(atomic_load(&sum) == 499500);
         qr_pool_free(p);
@@ -156,7 +170,8 @@ int main(void) {
     memory();
     threads();
     remove_all();
-    static const char *const folders[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory", "/sys/fs/cgroup", "/sys/fs", "/sys", ""};
+    static const char *const folders[] = {
+        "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory", "/sys/fs/cgroup", "/sys/fs", "/sys", ""};
     char path[256];
     for (size_t i = 0; i < COUNT(folders); i++) {
         snprintf(path, sizeof path, "%s%s", root, folders[i]);

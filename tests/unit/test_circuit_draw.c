@@ -18,10 +18,25 @@ static void small(void) {
     struct qr_gate_arg one = {QR_ARG_CONSTANT, 1, 0};
     const struct qr_gate gates[] = {
         {.kind = QR_GATE_H, .n_targets = 1, .n_args = 1, .targets = {0}, .args = {one}},
-        {.kind = QR_GATE_X, .n_targets = 1, .n_args = 1, .targets = {1}, .args = {{QR_ARG_DATA, 0x1.45f306dc9c883p-2, 0}}, .global_shift = -0.5},
+        {.kind = QR_GATE_X,
+         .n_targets = 1,
+         .n_args = 1,
+         .targets = {1},
+         .args = {{QR_ARG_DATA, 0x1.45f306dc9c883p-2, 0}},
+         .global_shift = -0.5},
         {.kind = QR_GATE_CZ, .n_targets = 2, .n_args = 1, .targets = {0, 2}, .args = {one}},
-        {.kind = QR_GATE_ZZ, .n_targets = 2, .n_args = 1, .targets = {1, 2}, .args = {{QR_ARG_PARAMETER, -1, qr_circuit_param(c, "w")}}},
-        {.kind = QR_GATE_Y, .n_targets = 1, .n_args = 1, .targets = {2}, .args = {one}, .controls = 3, .control_values = 1},
+        {.kind = QR_GATE_ZZ,
+         .n_targets = 2,
+         .n_args = 1,
+         .targets = {1, 2},
+         .args = {{QR_ARG_PARAMETER, -1, qr_circuit_param(c, "w")}}},
+        {.kind = QR_GATE_Y,
+         .n_targets = 1,
+         .n_args = 1,
+         .targets = {2},
+         .args = {one},
+         .controls = 3,
+         .control_values = 1},
     };
     for (size_t i = 0; i < COUNT(gates); i++) CHECK(qr_circuit_add(c, &gates[i], NULL) == QR_OK);
     struct qr_observable o;

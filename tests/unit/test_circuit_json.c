@@ -5,7 +5,8 @@
 #include "tests/ref/dense.h"
 #include "tests/t.h"
 
-static enum qr_code read_text(const char *text, struct qr_circuit **ret, uint64_t *ret_readouts, struct qr_err *err) {
+static enum qr_code read_text(const char *text, struct qr_circuit **ret, uint64_t *ret_readouts,
+                              struct qr_err *err) {
     struct qr_json *root = NULL;
     *err = (struct qr_err){.msg = ""};
     CHECK(qr_json_parse(qr_bytes_of_string(text), "test", &root, err) == QR_OK, "%s", err->msg);
@@ -24,7 +25,9 @@ static struct qr_circuit *good(const char *text, uint64_t *ret_readouts) {
 
 static void ansatz(void) {
     uint64_t readouts = 0;
-    struct qr_circuit *c = good("{\"ansatz\": \"qcnn\", \"qubits\": 8, \"stages\": 1, \"variant\": \"research\"}", &readouts);
+    struct qr_circuit *c =
+        good("{\"ansatz\": \"qcnn\", \"qubits\": 8, \"stages\": 1, \"variant\": \"research\"}",
+             &readouts);
     CHECK(readouts == 0xf0 && c->n_params == 20 && c->n_columns == 8);
     qr_circuit_free(c);
     c = good("{\"ansatz\": \"qcnn\", \"qubits\": 12}", &readouts);
@@ -39,39 +42,55 @@ static void gates(void) {
         "{\"gate\": \"H\", \"qubits\": [0]},"
         "{\"gate\": \"rx\", \"qubits\": [1], \"angle\": {\"data\": 2}},"
         "{\"gate\": \"X\", \"qubits\": [1], \"angle\": {\"parameter\": \"w10\", \"scale\": 2}},"
-        "{\"gate\": \"CX\", \"qubits\": [1, 2], \"exponent\": {\"parameter\": \"w9\"}, \"global_shift\": 0.25},"
+        "{\"gate\": \"CX\", \"qubits\": [1, 2], \"exponent\": {\"parameter\": \"w9\"}, "
+        "\"global_shift\": 0.25},"
         "{\"gate\": \"PhasedX\", \"qubits\": [3], \"phase_exponent\": {\"parameter\": \"w10\"}},"
-        "{\"gate\": \"fsim\", \"qubits\": [3, 0], \"theta\": 0.5, \"phi\": {\"parameter\": \"a\", \"scale\": -1}},"
-        "{\"gate\": \"ISWAP\", \"qubits\": [2, 3], \"exponent\": -0.5, \"controls\": [0, 1], \"control_values\": [1, 0]},"
+        "{\"gate\": \"fsim\", \"qubits\": [3, 0], \"theta\": 0.5, \"phi\": {\"parameter\": \"a\", "
+        "\"scale\": -1}},"
+        "{\"gate\": \"ISWAP\", \"qubits\": [2, 3], \"exponent\": -0.5, \"controls\": [0, 1], "
+        "\"control_values\": [1, 0]},"
         "{\"gate\": \"I\", \"qubits\": [3], \"controls\": [2]},"
         "{\"gate\": \"ZZ\", \"qubits\": [2, 3], \"angle\": 3.141592653589793}"
-        "]}", &readouts);
+        "]}",
+        &readouts);
     CHECK(readouts == 0xf && c->n_gates == 9 && c->n_columns == 3 && c->n_params == 3);
-    CHECK(!strcmp(c->param_names[0], "a") && !strcmp(c->param_names[1], "w9") && !strcmp(c->param_names[2], "w10"));
+    CHECK(!strcmp(c->param_names[0], "a") && !strcmp(c->param_names[1], "w9") &&
+          !strcmp(c->param_names[2], "w10"));
     const struct qr_gate *g = c->gates;
-    CHECK(g[0].kind == QR_GATE_H && g[0].args[0].kind == QR_ARG_CONSTANT && g[0].args[0].scale == 1 && g[0].global_shift == 0);
-    CHECK(g[1].kind == QR_GATE_X && g[1].args[0].kind == QR_ARG_DATA && g[1].args[0].index == 2 && g[1].global_shift == -0.5);
-    CHECK(g[1].args[0].scale == 1 / M_PI && g[2].args[0].scale == 2 / M_PI && g[2].args[0].index == 2);
-    CHECK(g[3].kind == QR_GATE_CNOT && g[3].args[0].index == 1 && g[3].global_shift == 0.25 && g[3].targets[1] == 2);
-    CHECK(g[4].n_args == 2 && g[4].args[0].index == 2 && g[4].args[1].kind == QR_ARG_CONSTANT && g[4].args[1].scale == 1);
-    CHECK(g[5].args[0].scale == 0.5 && g[5].args[1].index == 0 && g[5].args[1].scale == -1 && g[5].targets[0] == 3);
+    CHECK(g[0].kind == QR_GATE_H && g[0].args[0].kind == QR_ARG_CONSTANT &&
+          g[0].args[0].scale == 1 && g[0].global_shift == 0);
+    CHECK(g[1].kind == QR_GATE_X && g[1].args[0].kind == QR_ARG_DATA && g[1].args[0].index == 2 &&
+          g[1].global_shift == -0.5);
+    CHECK(g[1].args[0].scale == 1 / M_PI && g[2].args[0].scale == 2 / M_PI &&
+          g[2].args[0].index == 2);
+    CHECK(g[3].kind == QR_GATE_CNOT && g[3].args[0].index == 1 && g[3].global_shift == 0.25 &&
+          g[3].targets[1] == 2);
+    CHECK(g[4].n_args == 2 && g[4].args[0].index == 2 && g[4].args[1].kind == QR_ARG_CONSTANT &&
+          g[4].args[1].scale == 1);
+    CHECK(g[5].args[0].scale == 0.5 && g[5].args[1].index == 0 && g[5].args[1].scale == -1 &&
+          g[5].targets[0] == 3);
     CHECK(g[6].controls == 3 && g[6].control_values == 1 && g[6].args[0].scale == -0.5);
     CHECK(g[7].controls == 4 && g[7].control_values == 4 && g[7].n_args == 0);
     CHECK(g[8].args[0].scale == 1 && g[8].global_shift == -0.5);
     qr_circuit_free(c);
-    c = good("{\"qubits\": 1, \"columns\": 5, \"gates\": [{\"gate\": \"RY\", \"qubits\": [0], \"angle\": 0.7}]}", &readouts);
+    c = good("{\"qubits\": 1, \"columns\": 5, \"gates\": [{\"gate\": \"RY\", \"qubits\": [0], "
+             "\"angle\": 0.7}]}",
+             &readouts);
     struct qr_observable o;
     double z;
     CHECK(c->n_columns == 5 && qr_observable_parse("X0", 1, &o, NULL) == QR_OK);
     ref_expectation(c, NULL, NULL, &o, 1, &z);
-    CHECK(fabs(z - sin(0.7)) < 1e-15); /* RY(a)|0> has <X> = sin a; a handful of operations on numbers <= 1 */
+    /* RY(a)|0> has <X> = sin a; a handful of operations on numbers <= 1 */
+    CHECK(fabs(z - sin(0.7)) < 1e-15);
     qr_observable_fini(&o);
     qr_circuit_free(c);
 }
 
 #define G(gate) "{\"qubits\": 3, \"gates\": [{\"gate\": \"H\", \"qubits\": [0]}, " gate "]}"
 static void refused(void) {
-    static const struct { const char *text, *says; } table[] = {
+    static const struct {
+        const char *text, *says;
+    } table[] = {
         {"[]", "model[0].circuit must be an object"},
         {"{}", "model[0].circuit must have \"ansatz\""},
         {"{\"ansatz\": \"qcn\", \"qubits\": 8}", "model[0].circuit.ansatz is 'qcn'"},
@@ -81,55 +100,90 @@ static void refused(void) {
         {"{\"ansatz\": \"qcnn\", \"qubits\": 65}", "model[0].circuit.qubits is 65"},
         {"{\"ansatz\": \"qcnn\", \"qubits\": 3}", "model[0].circuit: a qcnn has 4 to 64 qubits"},
         {"{\"ansatz\": \"qcnn\", \"qubits\": 8, \"stages\": 0}", "model[0].circuit.stages is 0"},
-        {"{\"ansatz\": \"qcnn\", \"qubits\": 8, \"stages\": 9}", "down to one qubit after 3 stages"},
-        {"{\"ansatz\": \"qcnn\", \"qubits\": 8, \"variant\": \"reserch\"}", "model[0].circuit.variant is 'reserch'"},
+        {"{\"ansatz\": \"qcnn\", \"qubits\": 8, \"stages\": 9}",
+         "down to one qubit after 3 stages"},
+        {"{\"ansatz\": \"qcnn\", \"qubits\": 8, \"variant\": \"reserch\"}",
+         "model[0].circuit.variant is 'reserch'"},
         {"{\"ansatz\": \"qcnn\", \"qubits\": 8, \"gates\": []}", "one or the other"},
         {"{\"qubits\": 3, \"gates\": []}", "model[0].circuit.gates has 0 gates"},
         {"{\"qubits\": 3, \"gates\": {}}", "model[0].circuit.gates must be an array"},
         {"{\"qubits\": 3, \"stages\": 1, \"gates\": []}", "unknown key 'stages'"},
         {G("7"), "model[0].circuit.gates[1] must be an object"},
         {G("{\"qubits\": [0]}"), "model[0].circuit.gates[1].gate is missing"},
-        {G("{\"gate\": \"FSIN\", \"qubits\": [0, 1]}"), "model[0].circuit.gates[1].gate: unknown gate 'FSIN'; did you mean 'FSIM'"},
-        {G("{\"gate\": \"Toffoli\", \"qubits\": [0, 1]}"), "unknown gate 'Toffoli'; known are I X Y"},
+        {G("{\"gate\": \"FSIN\", \"qubits\": [0, 1]}"),
+         "model[0].circuit.gates[1].gate: unknown gate 'FSIN'; did you mean 'FSIM'"},
+        {G("{\"gate\": \"Toffoli\", \"qubits\": [0, 1]}"),
+         "unknown gate 'Toffoli'; known are I X Y"},
         {G("{\"gate\": \"X\"}"), "model[0].circuit.gates[1].qubits is missing"},
         {G("{\"gate\": \"X\", \"qubits\": [0, 1]}"), "gates[1].qubits: X acts on 1 qubit, but 2"},
         {G("{\"gate\": \"X\", \"qubits\": [3]}"), "gates[1].qubits[0] is 3"},
         {G("{\"gate\": \"X\", \"qubits\": [\"0\"]}"), "gates[1].qubits[0] must be an integer"},
-        {G("{\"gate\": \"XX\", \"qubits\": [1, 1]}"), "gates[1]: gate 1 (XX): qubit 1 is given twice"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponant\": 1}"), "gates[1]: unknown key 'exponant'; did you mean 'exponent'"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": \"1\"}"), "model[0].circuit.gates[1].exponent must be a number"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {}}"), "gates[1].exponent must have \"parameter\""},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"parameter\": \"a\", \"data\": 0}}"), "not both"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"parameter\": 3}}"), "gates[1].exponent.parameter must be a string"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"parameter\": \"\"}}"), "1 to 64 bytes, not 0"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"parameter\": \"a\\n\"}}"), "no control characters"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"data\": -1}}"), "gates[1].exponent.data is -1"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"data\": 0, \"scal\": 2}}"), "did you mean 'scale'"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"data\": 0, \"scale\": true}}"), "gates[1].exponent.scale must be a number"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": 1, \"angle\": 1}"), "an angle stands alone"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"angle\": 1, \"global_shift\": 0}"), "an angle stands alone"},
+        {G("{\"gate\": \"XX\", \"qubits\": [1, 1]}"),
+         "gates[1]: gate 1 (XX): qubit 1 is given twice"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponant\": 1}"),
+         "gates[1]: unknown key 'exponant'; did you mean 'exponent'"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": \"1\"}"),
+         "model[0].circuit.gates[1].exponent must be a number"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {}}"),
+         "gates[1].exponent must have \"parameter\""},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"parameter\": \"a\", \"data\": 0}}"),
+         "not both"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"parameter\": 3}}"),
+         "gates[1].exponent.parameter must be a string"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"parameter\": \"\"}}"),
+         "1 to 64 bytes, not 0"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"parameter\": \"a\\n\"}}"),
+         "no control characters"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"data\": -1}}"),
+         "gates[1].exponent.data is -1"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"data\": 0, \"scal\": 2}}"),
+         "did you mean 'scale'"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"data\": 0, \"scale\": true}}"),
+         "gates[1].exponent.scale must be a number"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": 1, \"angle\": 1}"),
+         "an angle stands alone"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"angle\": 1, \"global_shift\": 0}"),
+         "an angle stands alone"},
         {G("{\"gate\": \"RX\", \"qubits\": [0]}"), "gates[1].angle is missing"},
-        {G("{\"gate\": \"RX\", \"qubits\": [0], \"exponent\": 1}"), "a rotation takes \"angle\", not \"exponent\""},
-        {G("{\"gate\": \"ISWAP\", \"qubits\": [0, 1], \"angle\": 1}"), "ISWAP takes exponent, not \"angle\""},
+        {G("{\"gate\": \"RX\", \"qubits\": [0], \"exponent\": 1}"),
+         "a rotation takes \"angle\", not \"exponent\""},
+        {G("{\"gate\": \"ISWAP\", \"qubits\": [0, 1], \"angle\": 1}"),
+         "ISWAP takes exponent, not \"angle\""},
         {G("{\"gate\": \"FSIM\", \"qubits\": [0, 1], \"theta\": 1}"), "gates[1].phi is missing"},
-        {G("{\"gate\": \"FSIM\", \"qubits\": [0, 1], \"exponent\": 1}"), "FSIM takes theta and phi, not \"exponent\""},
-        {G("{\"gate\": \"FSIM\", \"qubits\": [0, 1], \"theta\": 1, \"phi\": 1, \"global_shift\": 1}"), "not \"global_shift\""},
-        {G("{\"gate\": \"I\", \"qubits\": [0], \"exponent\": 1}"), "I takes no arguments, not \"exponent\""},
-        {G("{\"gate\": \"PhasedX\", \"qubits\": [0], \"exponent\": 1}"), "gates[1].phase_exponent is missing"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"controls\": [0]}"), "qubit 0 is a target and a control"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"controls\": [1, 1]}"), "gates[1].controls: qubit 1 is given twice"},
+        {G("{\"gate\": \"FSIM\", \"qubits\": [0, 1], \"exponent\": 1}"),
+         "FSIM takes theta and phi, not \"exponent\""},
+        {G("{\"gate\": \"FSIM\", \"qubits\": [0, 1], \"theta\": 1, \"phi\": 1, \"global_shift\": "
+           "1}"),
+         "not \"global_shift\""},
+        {G("{\"gate\": \"I\", \"qubits\": [0], \"exponent\": 1}"),
+         "I takes no arguments, not \"exponent\""},
+        {G("{\"gate\": \"PhasedX\", \"qubits\": [0], \"exponent\": 1}"),
+         "gates[1].phase_exponent is missing"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"controls\": [0]}"),
+         "qubit 0 is a target and a control"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"controls\": [1, 1]}"),
+         "gates[1].controls: qubit 1 is given twice"},
         {G("{\"gate\": \"X\", \"qubits\": [0], \"controls\": [9]}"), "gates[1].controls[0] is 9"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"control_values\": [1]}"), "control_values, but no controls"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"controls\": [1, 2], \"control_values\": [1]}"), "2 controls, but 1 control_values"},
-        {G("{\"gate\": \"X\", \"qubits\": [0], \"controls\": [1], \"control_values\": [2]}"), "control_values[0] is 2"},
-        {"{\"qubits\": 1, \"columns\": 2, \"gates\": [{\"gate\": \"X\", \"qubits\": [0], \"angle\": {\"data\": 2}}]}", "gates[0].angle.data is 2"},
-        {"{\"qubits\": 1, \"columns\": 0, \"gates\": [{\"gate\": \"X\", \"qubits\": [0], \"angle\": {\"data\": 0}}]}", "the circuit's columns are 0"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"control_values\": [1]}"),
+         "control_values, but no controls"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"controls\": [1, 2], \"control_values\": [1]}"),
+         "2 controls, but 1 control_values"},
+        {G("{\"gate\": \"X\", \"qubits\": [0], \"controls\": [1], \"control_values\": [2]}"),
+         "control_values[0] is 2"},
+        {"{\"qubits\": 1, \"columns\": 2, \"gates\": [{\"gate\": \"X\", \"qubits\": [0], "
+         "\"angle\": {\"data\": 2}}]}",
+         "gates[0].angle.data is 2"},
+        {"{\"qubits\": 1, \"columns\": 0, \"gates\": [{\"gate\": \"X\", \"qubits\": [0], "
+         "\"angle\": {\"data\": 0}}]}",
+         "the circuit's columns are 0"},
     };
     for (size_t i = 0; i < COUNT(table); i++) {
         struct qr_circuit *c = NULL;
         struct qr_err err;
         uint64_t readouts = 77;
-        CHECK(read_text(table[i].text, &c, &readouts, &err) == QR_INVALID_ARGUMENT && !c && readouts == 77, "taken: %s", table[i].text);
+        CHECK(read_text(table[i].text, &c, &readouts, &err) == QR_INVALID_ARGUMENT && !c &&
+                  readouts == 77,
+              "taken: %s", table[i].text);
         CHECK(strstr(err.msg, table[i].says), "%s\n    says: %s", table[i].text, err.msg);
     }
 }

@@ -3,7 +3,10 @@
 #include "tests/t.h"
 
 static void accepted(void) {
-    static const struct { const char *text, *canonical; size_t n_terms; } table[] = {
+    static const struct {
+        const char *text, *canonical;
+        size_t n_terms;
+    } table[] = {
         {"Z4", "Z4", 1},
         {"0.5*X0 Z1 - Y2", "0.5*X0 Z1 - Y2", 2},
         {"1.5 + Z0", "1.5 + Z0", 2},
@@ -22,11 +25,16 @@ static void accepted(void) {
         struct qr_observable o = {0}, again = {0};
         struct qr_err err = {.msg = ""};
         CHECK(qr_observable_parse(table[i].text, 8, &o, &err) == QR_OK, "%s", err.msg);
-        CHECK(o.text && strcmp(o.text, table[i].canonical) == 0, "'%s' became '%s'", table[i].text, o.text);
+        CHECK(o.text && strcmp(o.text, table[i].canonical) == 0, "'%s' became '%s'", table[i].text,
+              o.text);
         CHECK(o.n_terms == table[i].n_terms, "%s", table[i].text);
         /* the canonical text says the same to the last bit, and is its own canonical text */
-        CHECK(qr_observable_parse(o.text, 8, &again, &err) == QR_OK && strcmp(again.text, o.text) == 0, "%s", o.text);
-        CHECK(again.n_terms == o.n_terms && memcmp(again.terms, o.terms, o.n_terms * sizeof *o.terms) == 0, "%s", o.text);
+        CHECK(qr_observable_parse(o.text, 8, &again, &err) == QR_OK &&
+                  strcmp(again.text, o.text) == 0,
+              "%s", o.text);
+        CHECK(again.n_terms == o.n_terms &&
+                  memcmp(again.terms, o.terms, o.n_terms * sizeof *o.terms) == 0,
+              "%s", o.text);
         qr_observable_fini(&o);
         qr_observable_fini(&again);
     }
@@ -40,7 +48,9 @@ static void accepted(void) {
 }
 
 static void refused(void) {
-    static const struct { const char *text, *says; } table[] = {
+    static const struct {
+        const char *text, *says;
+    } table[] = {
         {"", "column 1: a term like"},
         {"Z", "column 2: a qubit number must follow Z"},
         {"Z8", "column 1: qubit 8 is out of range, the circuit has qubits 0 to 7"},
@@ -64,7 +74,8 @@ static void refused(void) {
     for (size_t i = 0; i < COUNT(table); i++) {
         struct qr_observable o = {0};
         struct qr_err err = {.msg = ""};
-        CHECK(qr_observable_parse(table[i].text, 8, &o, &err) == QR_INVALID_ARGUMENT, "'%s' was taken", table[i].text);
+        CHECK(qr_observable_parse(table[i].text, 8, &o, &err) == QR_INVALID_ARGUMENT,
+              "'%s' was taken", table[i].text);
         CHECK(strstr(err.msg, table[i].says), "'%s': %s", table[i].text, err.msg);
         CHECK(!o.terms && !o.text);
     }

@@ -1,4 +1,5 @@
-/* The QCNN builder: sizes, structure, and the golden values of other programs through the dense reference. */
+/* The QCNN builder: sizes, structure, and the golden values of other programs through the dense
+ * reference. */
 #include <math.h>
 
 #include "base/file.h"
@@ -7,7 +8,8 @@
 #include "tests/ref/dense.h"
 #include "tests/t.h"
 
-static struct qr_circuit *make(unsigned n, unsigned stages, enum qr_qcnn_variant variant, uint64_t *left) {
+static struct qr_circuit *make(unsigned n, unsigned stages, enum qr_qcnn_variant variant,
+                               uint64_t *left) {
     struct qr_circuit *c = NULL;
     struct qr_err err;
     struct qr_qcnn_options opt = {n, stages, variant};
@@ -17,20 +19,24 @@ static struct qr_circuit *make(unsigned n, unsigned stages, enum qr_qcnn_variant
 
 static size_t parametrised(const struct qr_circuit *c) {
     size_t n = 0;
-    for (size_t i = 0; i < c->n_gates; i++) n += c->gates[i].n_args && c->gates[i].args[0].kind == QR_ARG_PARAMETER;
+    for (size_t i = 0; i < c->n_gates; i++)
+        n += c->gates[i].n_args && c->gates[i].args[0].kind == QR_ARG_PARAMETER;
     return n;
 }
 
 /* Counted by another program, with one data gate; ours stands on every qubit. */
 static void sizes(void) {
-    static const struct { unsigned n, gates, parametrised, params; } table[] = {
-        {8, 297, 273, 63},   {12, 465, 429, 84},  {16, 633, 585, 84}, {20, 801, 741, 105},
-        {22, 885, 819, 105}, {23, 927, 858, 105}, {24, 969, 897, 105}};
+    static const struct {
+        unsigned n, gates, parametrised, params;
+    } table[] = {{8, 297, 273, 63},   {12, 465, 429, 84},  {16, 633, 585, 84}, {20, 801, 741, 105},
+                 {22, 885, 819, 105}, {23, 927, 858, 105}, {24, 969, 897, 105}};
     for (size_t i = 0; i < COUNT(table); i++) {
         uint64_t left;
         unsigned n = table[i].n;
         struct qr_circuit *c = make(n, 0, QR_QCNN_NOTEBOOK, &left);
-        CHECK(c->n_gates == table[i].gates + n - 1 && parametrised(c) == table[i].parametrised && c->n_params == table[i].params, "n = %u", n);
+        CHECK(c->n_gates == table[i].gates + n - 1 && parametrised(c) == table[i].parametrised &&
+                  c->n_params == table[i].params,
+              "n = %u", n);
         CHECK(left == UINT64_C(1) << (n - 1) && c->n_columns == n);
         qr_circuit_free(c);
     }
@@ -44,7 +50,8 @@ static void sizes(void) {
     qr_circuit_free(c);
     c = make(64, 0, QR_QCNN_NOTEBOOK, &left);
     CHECK(left == UINT64_C(1) << 63 && c->n_params == 6 * 21);
-    for (unsigned i = 1; i < c->n_params; i++) CHECK(qr_natural_compare(c->param_names[i - 1], c->param_names[i]) < 0);
+    for (unsigned i = 1; i < c->n_params; i++)
+        CHECK(qr_natural_compare(c->param_names[i - 1], c->param_names[i]) < 0);
     qr_circuit_free(c);
     /* 5 -> 3 -> 2 -> 1, the unpaired last qubit stays */
     c = make(5, 1, QR_QCNN_NOTEBOOK, &left);
@@ -53,13 +60,19 @@ static void sizes(void) {
 }
 
 static void refusals(void) {
-    static const struct { unsigned n, stages; const char *says; } table[] = {
-        {3, 0, "4 to 64 qubits, not 3"}, {65, 0, "not 65"}, {8, 4, "after 3 stages, so it cannot have 4"}};
+    static const struct {
+        unsigned n, stages;
+        const char *says;
+    } table[] = {{3, 0, "4 to 64 qubits, not 3"},
+                 {65, 0, "not 65"},
+                 {8, 4, "after 3 stages, so it cannot have 4"}};
     for (size_t i = 0; i < COUNT(table); i++) {
         struct qr_circuit *c = NULL;
         struct qr_err err;
         struct qr_qcnn_options opt = {table[i].n, table[i].stages, QR_QCNN_NOTEBOOK};
-        CHECK(qr_qcnn_new(&opt, &c, NULL, &err) == QR_INVALID_ARGUMENT && !c && strstr(err.msg, table[i].says), "%s", err.msg);
+        CHECK(qr_qcnn_new(&opt, &c, NULL, &err) == QR_INVALID_ARGUMENT && !c &&
+                  strstr(err.msg, table[i].says),
+              "%s", err.msg);
     }
 }
 
@@ -87,10 +100,13 @@ static double number(const struct qr_json *v) {
 /* qconv<k> → golden's array by symbol number. */
 static unsigned symbol_of(const char *name) { return (unsigned)strtoul(name + 5, NULL, 10); }
 
-/* Both programs round in the last bits of ~300 gates on unit vectors: 300 * 8 * 2^-53 * pi < 1e-12. */
-static void against_golden(const char *file, unsigned stages, enum qr_qcnn_variant variant, size_t n_samples) {
+/* Both programs round in the last bits of ~300 gates on unit vectors: 300 * 8 * 2^-53 * pi < 1e-12.
+ */
+static void against_golden(const char *file, unsigned stages, enum qr_qcnn_variant variant,
+                           size_t n_samples) {
     struct qr_json *root = golden(file);
-    const struct qr_json *exact = qr_json_get(root, "exact"), *weights = qr_json_get(root, "weights_natural");
+    const struct qr_json *exact = qr_json_get(root, "exact"),
+                         *weights = qr_json_get(root, "weights_natural");
     struct qr_circuit *c = make(8, stages, variant, NULL);
     const struct qr_json *readouts = qr_json_get(root, "readout_qubits");
     size_t n_obs = qr_json_size(readouts);
@@ -102,18 +118,23 @@ static void against_golden(const char *file, unsigned stages, enum qr_qcnn_varia
         CHECK(qr_observable_parse(text, 8, &obs[r], &err) == QR_OK);
     }
     double theta[63], z[4], g[4 * 63];
-    for (unsigned k = 0; k < c->n_params; k++) theta[k] = number(qr_json_at(weights, symbol_of(c->param_names[k])));
+    for (unsigned k = 0; k < c->n_params; k++)
+        theta[k] = number(qr_json_at(weights, symbol_of(c->param_names[k])));
     for (size_t s = 0; s < n_samples; s++) {
         double x[8] = {0}, worst_z = 0, worst_g = 0;
-        x[(size_t)number(qr_json_at(qr_json_get(root, "qubits"), s))] = number(qr_json_at(qr_json_get(root, "angles"), s));
+        x[(size_t)number(qr_json_at(qr_json_get(root, "qubits"), s))] =
+            number(qr_json_at(qr_json_get(root, "angles"), s));
         ref_expectation(c, theta, x, obs, n_obs, z);
         if (s == 0) ref_gradient(c, theta, x, obs, n_obs, g);
         const struct qr_json *want_z = qr_json_at(qr_json_get(exact, "expectations"), s);
-        const struct qr_json *want_g = qr_json_at(qr_json_get(exact, "jacobian_exp_wrt_symbols"), s);
+        const struct qr_json *want_g =
+            qr_json_at(qr_json_get(exact, "jacobian_exp_wrt_symbols"), s);
         for (size_t r = 0; r < n_obs; r++) {
             worst_z = fmax(worst_z, fabs(z[r] - number(qr_json_at(want_z, r))));
             for (unsigned k = 0; k < c->n_params && s == 0; k++)
-                worst_g = fmax(worst_g, fabs(g[r * c->n_params + k] - number(qr_json_at(qr_json_at(want_g, r), symbol_of(c->param_names[k])))));
+                worst_g = fmax(worst_g, fabs(g[r * c->n_params + k] -
+                                             number(qr_json_at(qr_json_at(want_g, r),
+                                                               symbol_of(c->param_names[k])))));
         }
         CHECK(worst_z < 1e-12, "%s sample %zu: %g", file, s, worst_z);
         CHECK(worst_g < 1e-12, "%s sample %zu: %g", file, s, worst_g);

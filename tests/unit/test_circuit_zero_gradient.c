@@ -1,4 +1,5 @@
-/* Parameters that no observable sees: the tutorial's, golden's list, hand-made cases, and soundness on random circuits. */
+/* Parameters that no observable sees: the tutorial's, golden's list, hand-made cases, and soundness
+ * on random circuits. */
 #include <math.h>
 
 #include "base/file.h"
@@ -21,10 +22,14 @@ static bool flagged(const struct qr_circuit *c, const uint8_t *flags, const char
     return false;
 }
 
-static int by_string(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_string(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
-/* golden's zero_gradient_weight_indices count in TFQ's string order of one filter's symbols, filters one after the other. */
-static void against_golden(const char *file, unsigned stages, enum qr_qcnn_variant variant, unsigned n_filters) {
+/* golden's zero_gradient_weight_indices count in TFQ's string order of one filter's symbols,
+ * filters one after the other. */
+static void against_golden(const char *file, unsigned stages, enum qr_qcnn_variant variant,
+                           unsigned n_filters) {
     char path[128];
     snprintf(path, sizeof path, "tests/golden/tfq/%s.json", file);
     struct qr_buf text = {0};
@@ -33,8 +38,10 @@ static void against_golden(const char *file, unsigned stages, enum qr_qcnn_varia
     struct qr_circuit *c = NULL;
     uint64_t left = 0;
     const struct qr_qcnn_options opt = {8, stages, variant};
-    CHECK(qr_file_read(path, 64 << 20, &text, &err) == QR_OK && qr_json_parse(qr_buf_view(&text), path, &root, &err) == QR_OK &&
-          qr_qcnn_new(&opt, &c, &left, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_file_read(path, 64 << 20, &text, &err) == QR_OK &&
+              qr_json_parse(qr_buf_view(&text), path, &root, &err) == QR_OK &&
+              qr_qcnn_new(&opt, &c, &left, &err) == QR_OK,
+          "%s", err.msg);
     struct qr_observable obs[8];
     size_t n_obs = 0;
     for (unsigned q = 0; q < 8; q++) {
@@ -54,7 +61,8 @@ static void against_golden(const char *file, unsigned stages, enum qr_qcnn_varia
     for (const struct qr_json *i = qr_json_first(want); i; i = qr_json_next(i)) {
         int64_t at = 0;
         CHECK(qr_json_i64(i, file, 0, (int64_t)(n_filters * c->n_params) - 1, &at, &err) == QR_OK);
-        CHECK(flagged(c, flags, sorted[at % c->n_params]), "%s: %s", file, sorted[at % c->n_params]);
+        CHECK(flagged(c, flags, sorted[at % c->n_params]), "%s: %s", file,
+              sorted[at % c->n_params]);
     }
     for (size_t r = 0; r < n_obs; r++) qr_observable_fini(&obs[r]);
     qr_circuit_free(c);
@@ -68,31 +76,52 @@ static struct qr_circuit *from_text(const char *text) {
     struct qr_err err = {.msg = ""};
     uint64_t readouts;
     CHECK(qr_json_parse(qr_bytes_of_string(text), "test", &root, &err) == QR_OK &&
-          qr_circuit_from_json(root, "circuit", &c, &readouts, &err) == QR_OK, "%s", err.msg);
+              qr_circuit_from_json(root, "circuit", &c, &readouts, &err) == QR_OK,
+          "%s", err.msg);
     qr_json_free(root);
     return c;
 }
 
 #define P(name) "{\"parameter\": \"" name "\"}"
 static void by_hand(void) {
-    static const struct { const char *gates, *readout, *zero; /* of a, b, c, d */ } table[] = {
+    static const struct {
+        const char *gates, *readout, *zero; /* of a, b, c, d */
+    } table[] = {
         /* outside the light cone */
-        {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"X\",\"qubits\":[1],\"exponent\":" P("b") "}", "Z1", "a"},
+        {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P(
+             "a") "},{\"gate\":\"X\",\"qubits\":[1],\"exponent\":" P("b") "}",
+         "Z1", "a"},
         /* diagonal before a diagonal read-out, also through another diagonal gate and a control */
-        {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P("b") "},"
-         "{\"gate\":\"CZ\",\"qubits\":[0,1]}", "Z0", "b"},
-        {"{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"CNOT\",\"qubits\":[0,1]}", "Z1", "a"},
-        {"{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"Y\",\"qubits\":[1],\"exponent\":0.3,\"controls\":[0]}", "X1", "a"},
+        {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P(
+             "a") "},{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P("b") "},"
+                                                                          "{\"gate\":\"CZ\","
+                                                                          "\"qubits\":[0,1]}",
+         "Z0", "b"},
+        {"{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P(
+             "a") "},{\"gate\":\"CNOT\",\"qubits\":[0,1]}",
+         "Z1", "a"},
+        {"{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P(
+             "a") "},{\"gate\":\"Y\",\"qubits\":[1],\"exponent\":0.3,\"controls\":[0]}",
+         "X1", "a"},
         /* the same in the X and Y bases */
-        {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"XX\",\"qubits\":[0,1],\"exponent\":" P("b") "}", "X0", "ab"},
-        {"{\"gate\":\"Y\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"YY\",\"qubits\":[0,1],\"exponent\":" P("b") "}", "X1", "a"},
+        {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P(
+             "a") "},{\"gate\":\"XX\",\"qubits\":[0,1],\"exponent\":" P("b") "}",
+         "X0", "ab"},
+        {"{\"gate\":\"Y\",\"qubits\":[0],\"exponent\":" P(
+             "a") "},{\"gate\":\"YY\",\"qubits\":[0,1],\"exponent\":" P("b") "}",
+         "X1", "a"},
         /* not diagonal any more, or seen by the second read-out */
-        {"{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"H\",\"qubits\":[0]}", "Z0", ""},
+        {"{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"H\",\"qubits\":[0]}",
+         "Z0", ""},
         {"{\"gate\":\"Z\",\"qubits\":[0],\"exponent\":" P("a") "}", "Z0 + X0", ""},
         /* one name at a seen and an unseen place is seen */
-        {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"X\",\"qubits\":[1],\"exponent\":" P("a") "}", "Z1", ""},
+        {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P(
+             "a") "},{\"gate\":\"X\",\"qubits\":[1],\"exponent\":" P("a") "}",
+         "Z1", ""},
         /* a constant is seen by nobody */
-        {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P("a") "},{\"gate\":\"FSIM\",\"qubits\":[0,1],\"theta\":" P("b") ",\"phi\":" P("c") "}", "2", "abc"},
+        {"{\"gate\":\"X\",\"qubits\":[0],\"exponent\":" P(
+             "a") "},{\"gate\":\"FSIM\",\"qubits\":[0,1],\"theta\":" P("b") ",\"phi\":" P("c") "}",
+         "2", "abc"},
     };
     for (size_t i = 0; i < COUNT(table); i++) {
         char text[1024];
@@ -102,23 +131,29 @@ static void by_hand(void) {
         uint8_t flags[4];
         qr_circuit_zero_gradient(c, &o, 1, flags);
         for (unsigned k = 0; k < c->n_params; k++)
-            CHECK(flags[k] == (strchr(table[i].zero, c->param_names[k][0]) != NULL), "row %zu, %s", i, c->param_names[k]);
+            CHECK(flags[k] == (strchr(table[i].zero, c->param_names[k][0]) != NULL), "row %zu, %s",
+                  i, c->param_names[k]);
         qr_observable_fini(&o);
         qr_circuit_free(c);
     }
 }
 
-/* What is flagged must be zero: the dense gradient has 2 * 25 gates of 4 terms, 2^-53 each, times 2 pi * 2 and coefficients
- * below 5: under 1e-13. The flags must also find something, or the test says nothing. */
+/* What is flagged must be zero: the dense gradient has 2 * 25 gates of 4 terms, 2^-53 each, times 2
+ * pi * 2 and coefficients below 5: under 1e-13. The flags must also find something, or the test
+ * says nothing. */
 static void sound(void) {
     size_t n_flagged = 0, n_missed = 0;
     for (uint64_t seed = 0; seed < 300; seed++) {
         unsigned n = 2 + (unsigned)(seed % 4);
         struct qr_circuit *c = ref_random_circuit(seed + 7000, n, 4 + (unsigned)(seed % 22));
-        char narrow[2][8]; /* wide read-outs see nearly everything: half of the trials have narrow ones */
-        for (unsigned r = 0; r < 2; r++) snprintf(narrow[r], sizeof narrow[r], "%c%u", "XYZ"[(seed / 2) % 3], (unsigned)(seed / 6) % n);
-        struct qr_observable obs[2] = {seed % 2 ? reads(narrow[0], n) : ref_random_observable(seed, n),
-                                       seed % 2 ? reads(narrow[1], n) : ref_random_observable(seed + 1, n)};
+        /* wide read-outs see nearly everything: half of the trials have narrow ones */
+        char narrow[2][8];
+        for (unsigned r = 0; r < 2; r++)
+            snprintf(narrow[r], sizeof narrow[r], "%c%u", "XYZ"[(seed / 2) % 3],
+                     (unsigned)(seed / 6) % n);
+        struct qr_observable obs[2] = {
+            seed % 2 ? reads(narrow[0], n) : ref_random_observable(seed, n),
+            seed % 2 ? reads(narrow[1], n) : ref_random_observable(seed + 1, n)};
         double theta[64], x[5], g[128];
         uint8_t flags[64];
         ref_random_numbers(seed, 64, 0, 6, theta);

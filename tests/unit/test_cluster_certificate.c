@@ -1,4 +1,5 @@
-/* Whose a certificate is: names of each kind, made with OpenSSL and signed by the job's CA, against a URI and against DNS names. */
+/* Whose a certificate is: names of each kind, made with OpenSSL and signed by the job's CA, against
+ * a URI and against DNS names. */
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
@@ -8,14 +9,23 @@
 #include "tests/t.h"
 #include "tests/tls.h"
 
-struct name { int kind; const char *text; size_t n; }; /* n 0: strlen */
-#define DNS(text) {GEN_DNS, text, 0}
-#define URI(text) {GEN_URI, text, 0}
-#define WITH_NUL(kind, text) {kind, text, sizeof(text) - 1}
+struct name {
+    int kind;
+    const char *text;
+    size_t n;
+}; /* n 0: strlen */
+#define DNS(text)                                                                                  \
+    { GEN_DNS, text, 0 }
+#define URI(text)                                                                                  \
+    { GEN_URI, text, 0 }
+#define WITH_NUL(kind, text)                                                                       \
+    { kind, text, sizeof(text) - 1 }
 
 static struct qr_certificate_set ca;
-static const struct qr_certificate_identity uri = {QR_IDENTITY_URI, "qring://tests/job"}, dns = {QR_IDENTITY_DNS, "a.job,b.job"},
-                                            dns_one = {QR_IDENTITY_DNS, "job"}, uri_odd = {QR_IDENTITY_URI, "spiffe://a/b,c"};
+static const struct qr_certificate_identity uri = {QR_IDENTITY_URI, "qring://tests/job"},
+                                            dns = {QR_IDENTITY_DNS, "a.job,b.job"},
+                                            dns_one = {QR_IDENTITY_DNS, "job"},
+                                            uri_odd = {QR_IDENTITY_URI, "spiffe://a/b,c"};
 
 static GENERAL_NAME *name_new(const struct name *n) {
     GENERAL_NAME *g = GENERAL_NAME_new();
@@ -28,7 +38,8 @@ static GENERAL_NAME *name_new(const struct name *n) {
         GENERAL_NAME_set0_othername(g, OBJ_txt2obj("1.3.6.1.4.1.311.20.2.3", 1), value);
     } else if (n->kind == GEN_DIRNAME) {
         X509_NAME *dir = X509_NAME_new();
-        X509_NAME_add_entry_by_NID(dir, NID_commonName, MBSTRING_ASC, (const unsigned char *)n->text, (int)bytes, -1, 0);
+        X509_NAME_add_entry_by_NID(dir, NID_commonName, MBSTRING_ASC,
+                                   (const unsigned char *)n->text, (int)bytes, -1, 0);
         GENERAL_NAME_set0_value(g, GEN_DIRNAME, dir);
     } else if (n->kind == GEN_RID) {
         GENERAL_NAME_set0_value(g, GEN_RID, OBJ_txt2obj("1.2.3.4", 1));
@@ -54,11 +65,15 @@ static char *text_of(BIO *bio) {
     return text;
 }
 
-/* PEM of a certificate of the CA with these names, and of its key where it is wanted. free(). common_name may be a job's URI too: it says nothing. */
-static char *leaf_with(const struct name *names, size_t n, const char *common_name, char **ret_key) {
-    BIO *ca_pem = BIO_new_mem_buf(ca.ca.p, (int)ca.ca.n), *key_pem = BIO_new_mem_buf(ca.ca_key.p, (int)ca.ca_key.n), *out = BIO_new(BIO_s_mem());
+/* PEM of a certificate of the CA with these names, and of its key where it is wanted. free().
+ * common_name may be a job's URI too: it says nothing. */
+static char *leaf_with(const struct name *names, size_t n, const char *common_name,
+                       char **ret_key) {
+    BIO *ca_pem = BIO_new_mem_buf(ca.ca.p, (int)ca.ca.n),
+        *key_pem = BIO_new_mem_buf(ca.ca_key.p, (int)ca.ca_key.n), *out = BIO_new(BIO_s_mem());
     X509 *issuer = PEM_read_bio_X509(ca_pem, NULL, NULL, NULL), *x = X509_new();
-    EVP_PKEY *ca_key = PEM_read_bio_PrivateKey(key_pem, NULL, NULL, NULL), *key = EVP_EC_gen("P-256");
+    EVP_PKEY *ca_key = PEM_read_bio_PrivateKey(key_pem, NULL, NULL, NULL),
+             *key = EVP_EC_gen("P-256");
     GENERAL_NAMES *all = GENERAL_NAMES_new();
     for (size_t i = 0; i < n; i++) sk_GENERAL_NAME_push(all, name_new(&names[i]));
     X509_set_version(x, X509_VERSION_3);
@@ -66,7 +81,8 @@ static char *leaf_with(const struct name *names, size_t n, const char *common_na
     ASN1_TIME_set(X509_getm_notBefore(x), (time_t)tls_now_s() - 60);
     ASN1_TIME_set(X509_getm_notAfter(x), (time_t)tls_now_s() + 3000);
     X509_set_pubkey(x, key);
-    X509_NAME_add_entry_by_NID(X509_get_subject_name(x), NID_commonName, MBSTRING_ASC, (const unsigned char *)common_name, -1, -1, 0);
+    X509_NAME_add_entry_by_NID(X509_get_subject_name(x), NID_commonName, MBSTRING_ASC,
+                               (const unsigned char *)common_name, -1, -1, 0);
     X509_set_issuer_name(x, X509_get_subject_name(issuer));
     put(x, NID_ext_key_usage, "serverAuth,clientAuth");
     if (n) CHECK(X509_add1_ext_i2d(x, NID_subject_alt_name, all, 0, X509V3_ADD_DEFAULT) == 1);
@@ -85,26 +101,29 @@ static char *leaf_with(const struct name *names, size_t n, const char *common_na
     return text_of(out);
 }
 
-static void is(const char *what, enum qr_peer_fault want, const struct qr_certificate_identity *of, const struct name *names, size_t n,
-               const char *common_name) {
+static void is(const char *what, enum qr_peer_fault want, const struct qr_certificate_identity *of,
+               const struct name *names, size_t n, const char *common_name) {
     qr_auto(qr_free_p) char *pem = leaf_with(names, n, common_name, NULL);
     char who[QR_CERTIFICATE_TEXT];
     const char *why;
     const struct qr_certificate_identity *other[] = {&uri, &dns, &dns_one, &uri_odd};
     for (int server = 0; server < 2; server++) {
-        enum qr_peer_fault fault = qr_certificate_peer(qr_buf_string(&ca.ca), pem, NULL, of, server, tls_now_s(), who, &why);
+        enum qr_peer_fault fault = qr_certificate_peer(qr_buf_string(&ca.ca), pem, NULL, of, server,
+                                                       tls_now_s(), who, &why);
         CHECK(fault == want, "%s: %d, not %d (%s, %s)", what, (int)fault, (int)want, who, why);
         CHECK(want != QR_PEER_UNFIT || *why, "%s: it says why", what);
-        for (size_t i = 0; i < sizeof other / sizeof *other; i++) /* and never two identities at once */
+        /* and never two identities at once */
+        for (size_t i = 0; i < sizeof other / sizeof *other; i++)
             if (other[i] != of)
-                CHECK(qr_certificate_peer(qr_buf_string(&ca.ca), pem, NULL, other[i], server, tls_now_s(), who, &why) != QR_PEER_FINE, "%s: also %s", what,
-                      other[i]->text);
+                CHECK(qr_certificate_peer(qr_buf_string(&ca.ca), pem, NULL, other[i], server,
+                                          tls_now_s(), who, &why) != QR_PEER_FINE,
+                      "%s: also %s", what, other[i]->text);
     }
 }
-#define IS(what, want, of, cn, ...) \
-    do { \
-        static const struct name row_names[] = {__VA_ARGS__}; \
-        is(what, want, of, row_names, sizeof row_names / sizeof *row_names, cn); \
+#define IS(what, want, of, cn, ...)                                                                \
+    do {                                                                                           \
+        static const struct name row_names[] = {__VA_ARGS__};                                      \
+        is(what, want, of, row_names, sizeof row_names / sizeof *row_names, cn);                   \
     } while (0)
 
 static void test_kinds(void) {
@@ -115,28 +134,37 @@ static void test_kinds(void) {
     IS("one DNS name with a comma", QR_PEER_UNFIT, &dns, "x", DNS("a.job,b.job"));
     IS("a URI that is two DNS names", QR_PEER_UNFIT, &dns, "x", URI("a.job,b.job"));
     IS("a URI with a comma", QR_PEER_FINE, &uri_odd, "x", URI("spiffe://a/b,c"));
-    IS("two URIs that are that one in pieces", QR_PEER_UNFIT, &uri_odd, "x", URI("spiffe://a/b"), URI("c"));
+    IS("two URIs that are that one in pieces", QR_PEER_UNFIT, &uri_odd, "x", URI("spiffe://a/b"),
+       URI("c"));
     IS("an e-mail address", QR_PEER_FOREIGN_JOB, &uri, "x", {GEN_EMAIL, "qring://tests/job", 0});
     IS("an IP address", QR_PEER_FOREIGN_JOB, &dns_one, "x", {GEN_IPADD, "jobs", 0});
-    IS("a name of another kind", QR_PEER_FOREIGN_JOB, &uri, "x", {GEN_OTHERNAME, "qring://tests/job", 0});
+    IS("a name of another kind", QR_PEER_FOREIGN_JOB, &uri, "x",
+       {GEN_OTHERNAME, "qring://tests/job", 0});
     IS("a directory's name", QR_PEER_FOREIGN_JOB, &uri, "x", {GEN_DIRNAME, "qring://tests/job", 0});
     IS("a registered number", QR_PEER_FOREIGN_JOB, &uri, "x", {GEN_RID, "", 0});
     is("the common name alone", QR_PEER_FOREIGN_JOB, &uri, NULL, 0, "qring://tests/job");
-    IS("the common name beside a DNS name", QR_PEER_FOREIGN_JOB, &uri, "qring://tests/job", DNS("job.other"));
-    IS("all kinds, of which one counts", QR_PEER_FINE, &uri, "x", {GEN_EMAIL, "a@b", 0}, {GEN_IPADD, "\x7f\0\0\1", 4}, DNS("*.job.tests.svc"),
-       {GEN_OTHERNAME, "x", 0}, URI("spiffe://x"), URI("qring://tests/job"), DNS("localhost"));
-    IS("the job's URI, and a DNS name that is none", QR_PEER_UNFIT, &uri, "x", URI("qring://tests/job"), DNS("qring://tests/other"));
+    IS("the common name beside a DNS name", QR_PEER_FOREIGN_JOB, &uri, "qring://tests/job",
+       DNS("job.other"));
+    IS("all kinds, of which one counts", QR_PEER_FINE, &uri, "x", {GEN_EMAIL, "a@b", 0},
+       {GEN_IPADD, "\x7f\0\0\1", 4}, DNS("*.job.tests.svc"), {GEN_OTHERNAME, "x", 0},
+       URI("spiffe://x"), URI("qring://tests/job"), DNS("localhost"));
+    IS("the job's URI, and a DNS name that is none", QR_PEER_UNFIT, &uri, "x",
+       URI("qring://tests/job"), DNS("qring://tests/other"));
 }
 
 static void test_texts(void) {
-    IS("a URI that ends early", QR_PEER_UNFIT, &uri, "x", WITH_NUL(GEN_URI, "qring://tests/job\0.other"));
-    IS("a DNS name that ends early", QR_PEER_UNFIT, &dns_one, "x", WITH_NUL(GEN_DNS, "job\0.other"));
+    IS("a URI that ends early", QR_PEER_UNFIT, &uri, "x",
+       WITH_NUL(GEN_URI, "qring://tests/job\0.other"));
+    IS("a DNS name that ends early", QR_PEER_UNFIT, &dns_one, "x",
+       WITH_NUL(GEN_DNS, "job\0.other"));
     IS("a NUL at the end", QR_PEER_UNFIT, &uri, "x", WITH_NUL(GEN_URI, "qring://tests/job\0"));
-    IS("a name that is a NUL", QR_PEER_UNFIT, &uri, "x", URI("qring://tests/job"), WITH_NUL(GEN_DNS, "\0"));
+    IS("a name that is a NUL", QR_PEER_UNFIT, &uri, "x", URI("qring://tests/job"),
+       WITH_NUL(GEN_DNS, "\0"));
     IS("control bytes", QR_PEER_UNFIT, &uri, "x", URI("qring://tests/job\n"));
     IS("a blank", QR_PEER_UNFIT, &dns_one, "x", DNS("job "));
     IS("no ASCII", QR_PEER_UNFIT, &dns_one, "x", DNS("job\xc3\xa4"));
-    static const char *const odd[] = {"job:", "/job", "a,b", "a..b", ".job", "job.", "*", "a.*.b", "*job", "**.job", "*.", "a@b", "a%b", "[::1]"};
+    static const char *const odd[] = {"job:",  "/job", "a,b",    "a..b", ".job", "job.", "*",
+                                      "a.*.b", "*job", "**.job", "*.",   "a@b",  "a%b",  "[::1]"};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         const struct name one[] = {URI("qring://tests/job"), DNS(odd[i])};
         is(odd[i], QR_PEER_UNFIT, &uri, one, 2, "x");
@@ -169,20 +197,30 @@ static void test_own(void) {
     tls_dir_put(&d, &ca);
     const struct qr_certificate_files f = {d.certificate, d.key, d.ca};
     CHECK(qr_certificate_check(&f, tls_now_s(), &own, &err) == QR_OK, "%s", err.msg);
-    CHECK(own.identity.kind == QR_IDENTITY_URI && strcmp(own.identity.text, "qring://tests/job") == 0);
+    CHECK(own.identity.kind == QR_IDENTITY_URI &&
+          strcmp(own.identity.text, "qring://tests/job") == 0);
     qr_auto(qr_free_p) char *key = NULL, *pem = leaf_with(odd, 2, "x", &key);
     tls_put(d.certificate, pem);
     tls_put(d.key, key);
-    CHECK(qr_certificate_check(&f, tls_now_s(), &own, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "a DNS name in it is none"), "%s", err.msg);
+    CHECK(qr_certificate_check(&f, tls_now_s(), &own, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "a DNS name in it is none"),
+          "%s", err.msg);
     tls_dir_free(&d);
 }
 
 static void test_orders(void) {
-    static const struct { const char *name_space, *job, *service; bool good; } row[] = {
-        {"tests", "job", "job", true}, {"tests", "my_job", NULL, true}, {"tests", "a.b", "a.b", true}, {"tests", "job", "a..b", false},
-        {"tests", "job", ".b", false}, {"tests", "job", "b.", false}, {"tests.", "job", "b", false}, {"tests", "job", "a,b", false},
-        {"tests", "job", "a:b", false}, {"tests", "job", "a/b", false}, {"tests", "a/b", NULL, false}, {"a,b", "job", NULL, false},
-        {"tests", "job\n", NULL, false}, {"tests", "job", "*.b", false}, {"tests", "", NULL, false},
+    static const struct {
+        const char *name_space, *job, *service;
+        bool good;
+    } row[] = {
+        {"tests", "job", "job", true},   {"tests", "my_job", NULL, true},
+        {"tests", "a.b", "a.b", true},   {"tests", "job", "a..b", false},
+        {"tests", "job", ".b", false},   {"tests", "job", "b.", false},
+        {"tests.", "job", "b", false},   {"tests", "job", "a,b", false},
+        {"tests", "job", "a:b", false},  {"tests", "job", "a/b", false},
+        {"tests", "a/b", NULL, false},   {"a,b", "job", NULL, false},
+        {"tests", "job\n", NULL, false}, {"tests", "job", "*.b", false},
+        {"tests", "", NULL, false},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct qr_certificate_order o = tls_order(row[i].job);

@@ -1,5 +1,5 @@
-/* One reduction without threads and without a network: chunks come in pieces that are cut anywhere, early, late and damaged, and every member
- * still has the serial sum or none. */
+/* One reduction without threads and without a network: chunks come in pieces that are cut anywhere,
+ * early, late and damaged, and every member still has the serial sum or none. */
 #include "base/mem.h"
 #include "collective/allreduce.h"
 #include "format/chunk.h"
@@ -7,8 +7,17 @@
 
 enum { MAX_N = 9, MAX_PIECES = 64, CHUNK = QR_CHUNK_MAX_COUNT };
 
-struct letter { struct letter *next; uint32_t from, to; size_t n; uint8_t *bytes; };
-struct post { struct qr_link link; struct world *w; uint32_t rank; };
+struct letter {
+    struct letter *next;
+    uint32_t from, to;
+    size_t n;
+    uint8_t *bytes;
+};
+struct post {
+    struct qr_link link;
+    struct world *w;
+    uint32_t rank;
+};
 struct world {
     uint32_t n;
     struct post post[MAX_N];
@@ -21,7 +30,8 @@ struct world {
 };
 
 static uint64_t mix(uint64_t x) {
-    x ^= x >> 33, x *= UINT64_C(0xff51afd7ed558ccd), x ^= x >> 29, x *= UINT64_C(0xc4ceb9fe1a85ec53);
+    x ^= x >> 33, x *= UINT64_C(0xff51afd7ed558ccd), x ^= x >> 29,
+        x *= UINT64_C(0xc4ceb9fe1a85ec53);
     return x ^ x >> 32;
 }
 static uint64_t any(struct world *w, uint64_t below) { return mix(++w->seed) % below; }
@@ -30,10 +40,12 @@ static qr_fixed value(uint32_t rank, size_t i) {
     return (qr_fixed)((unsigned __int128)(uint64_t)((int64_t)a >> 24) << 64 | b);
 }
 
-static bool post_send(struct qr_link *l, uint32_t conn, struct qr_bytes head, struct qr_bytes body) {
+static bool post_send(struct qr_link *l, uint32_t conn, struct qr_bytes head,
+                      struct qr_bytes body) {
     struct post *p = (struct post *)l;
     struct letter *x = qr_xcalloc(1, sizeof *x);
-    *x = (struct letter){.from = p->rank, .to = conn, .n = head.n + body.n, .bytes = qr_xmalloc(head.n + body.n)};
+    *x = (struct letter){
+        .from = p->rank, .to = conn, .n = head.n + body.n, .bytes = qr_xmalloc(head.n + body.n)};
     memcpy(x->bytes, head.p, head.n);
     if (body.n) memcpy(x->bytes + head.n, body.p, body.n);
     *p->w->last = x;
@@ -52,10 +64,17 @@ static void begin(struct world *w, uint32_t n, enum qr_allreduce wish, size_t le
         w->vector[r] = qr_xcalloc(length + 1, sizeof(qr_fixed));
         w->sum[r] = qr_xcalloc(length + 1, sizeof(qr_fixed));
         for (size_t i = 0; i < length; i++) w->vector[r][i] = value(r, i);
-        struct qr_contribution c = {.key = {.reductions = 4}, .n_micro_batches = n, .vector = w->vector[r], .n = length};
+        struct qr_contribution c = {
+            .key = {.reductions = 4}, .n_micro_batches = n, .vector = w->vector[r], .n = length};
         qr_coverage_add_micro_batch(&c.coverage, &c.key, r);
-        struct qr_reduction_args a = {.link = &w->post[r].link, .conn = w->conn, .n_ranks = n, .rank = r, .generation = 77, .wish = wish,
-                                      .contribution = &c, .sum = w->sum[r]};
+        struct qr_reduction_args a = {.link = &w->post[r].link,
+                                      .conn = w->conn,
+                                      .n_ranks = n,
+                                      .rank = r,
+                                      .generation = 77,
+                                      .wish = wish,
+                                      .contribution = &c,
+                                      .sum = w->sum[r]};
         struct qr_err err;
         w->reduction[r] = qr_reduction_new();
         CHECK(qr_reduction_begin(w->reduction[r], &a, &err) == QR_OK);
@@ -75,7 +94,8 @@ static void end(struct world *w) {
     }
 }
 
-/* A letter that is the first of its sender to its receiver: streams keep their order, and only that. */
+/* A letter that is the first of its sender to its receiver: streams keep their order, and only
+ * that. */
 static struct letter **pick(struct world *w) {
     uint64_t skip = any(w, w->n_letters < 5 ? w->n_letters : 5);
     struct letter **at = &w->first;
@@ -91,14 +111,19 @@ static enum qr_taken hand_in(struct world *w, const struct letter *x, struct qr_
     uint8_t *room[MAX_PIECES];
     size_t n = 0, at = 0, wish = 1 + any(w, MAX_PIECES - 1);
     while (at < x->n || n == 0) {
-        size_t left = x->n - at, k = n + 1 == wish || n + 1 == MAX_PIECES ? left : any(w, any(w, 3) ? left + 1 : left < 40 ? left + 1 : 40);
+        size_t left = x->n - at, k = n + 1 == wish || n + 1 == MAX_PIECES
+                                         ? left
+                                         : any(w, any(w, 3)   ? left + 1
+                                                  : left < 40 ? left + 1
+                                                              : 40);
         size_t odd = any(w, 16);
         room[n] = qr_xmalloc(k + 16);
         memcpy(room[n] + odd, x->bytes + at, k);
         piece[n] = qr_bytes_of(room[n] + odd, k);
         at += k, n++;
     }
-    enum qr_taken taken = qr_reduction_message(w->reduction[x->to], x->from, (struct qr_pieces){piece, n, x->n}, err);
+    enum qr_taken taken =
+        qr_reduction_message(w->reduction[x->to], x->from, (struct qr_pieces){piece, n, x->n}, err);
     for (size_t i = 0; i < n; i++) free(room[i]);
     return taken;
 }
@@ -127,7 +152,9 @@ static bool run(struct world *w) {
         }
     }
     for (uint32_t r = 0; r < w->n; r++)
-        if (!qr_reduction_done(w->reduction[r]) || qr_reduction_check(w->reduction[r], &err) != QR_OK) return false;
+        if (!qr_reduction_done(w->reduction[r]) ||
+            qr_reduction_check(w->reduction[r], &err) != QR_OK)
+            return false;
     return true;
 }
 
@@ -150,19 +177,25 @@ static void test_pieces(void) {
             for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
                 struct world w;
                 begin(&w, n, (enum qr_allreduce)wish, lengths[k]);
-                CHECK(run(&w) && is_serial_sum(&w, lengths[k]), "%s of %zu integers over %u", qr_allreduce_names[wish], lengths[k], n);
+                CHECK(run(&w) && is_serial_sum(&w, lengths[k]), "%s of %zu integers over %u",
+                      qr_allreduce_names[wish], lengths[k], n);
                 end(&w);
             }
 }
 
 /* More than a chunk, and not a multiple of it. */
 static void test_parts(void) {
-    static const struct { uint32_t n; size_t length; } cases[] = {{2, 2 * CHUNK}, {2, 5 * CHUNK + 3}, {3, 3 * CHUNK + 1}, {5, CHUNK - 1}, {6, 2 * CHUNK + 9}, {4, 9 * CHUNK + 5}, {8, 5 * CHUNK + 1}};
+    static const struct {
+        uint32_t n;
+        size_t length;
+    } cases[] = {{2, 2 * CHUNK},     {2, 5 * CHUNK + 3}, {3, 3 * CHUNK + 1}, {5, CHUNK - 1},
+                 {6, 2 * CHUNK + 9}, {4, 9 * CHUNK + 5}, {8, 5 * CHUNK + 1}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++) {
             struct world w;
             begin(&w, cases[k].n, (enum qr_allreduce)wish, cases[k].length);
-            CHECK(run(&w) && is_serial_sum(&w, cases[k].length), "%s of %zu integers over %u", qr_allreduce_names[wish], cases[k].length, cases[k].n);
+            CHECK(run(&w) && is_serial_sum(&w, cases[k].length), "%s of %zu integers over %u",
+                  qr_allreduce_names[wish], cases[k].length, cases[k].n);
             end(&w);
         }
 }
@@ -176,7 +209,8 @@ static void test_ahead(void) {
     end(&w);
 }
 
-/* A byte that changed on its way, wherever it is, also at the ends of pieces: refused by name, and nobody is done. */
+/* A byte that changed on its way, wherever it is, also at the ends of pieces: refused by name, and
+ * nobody is done. */
 static void test_damage(void) {
     for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++)
         for (size_t at = 0; at < 80 + 16 * 50; at += 7) {
@@ -185,7 +219,9 @@ static void test_damage(void) {
             begin(&w, 4, (enum qr_allreduce)wish, 300);
             struct letter *x = w.first;
             x->bytes[at % x->n] ^= 0x10;
-            CHECK(hand_in(&w, x, &err) == QR_TAKEN_BAD && err.code == QR_UNAVAILABLE && strstr(err.msg, "damaged"), "byte %zu: %s", at, err.msg);
+            CHECK(hand_in(&w, x, &err) == QR_TAKEN_BAD && err.code == QR_UNAVAILABLE &&
+                      strstr(err.msg, "damaged"),
+                  "byte %zu: %s", at, err.msg);
             CHECK(!qr_reduction_done(w.reduction[x->to]));
             x->bytes[at % x->n] ^= 0x10;
             end(&w);
@@ -200,12 +236,14 @@ static void test_cut(void) {
         begin(&w, 3, QR_ALLREDUCE_RING, 300);
         struct letter short_one = *w.first;
         short_one.n = n;
-        CHECK(hand_in(&w, &short_one, &err) == QR_TAKEN_BAD && strstr(err.msg, "damaged"), "%zu bytes: %s", n, err.msg);
+        CHECK(hand_in(&w, &short_one, &err) == QR_TAKEN_BAD && strstr(err.msg, "damaged"),
+              "%zu bytes: %s", n, err.msg);
         end(&w);
     }
 }
 
-/* In a halving half the vector is under way at once, and a round is sent on when all of it has come. */
+/* In a halving half the vector is under way at once, and a round is sent on when all of it has
+ * come. */
 static void test_halving_rounds(void) {
     struct world w;
     struct qr_err err = {0};
@@ -221,7 +259,8 @@ static void test_halving_rounds(void) {
     end(&w);
 }
 
-/* A chunk in the middle of a round that holds something else than those beside it: what is sent on is one word, and nobody may apply the sum. */
+/* A chunk in the middle of a round that holds something else than those beside it: what is sent on
+ * is one word, and nobody may apply the sum. */
 static void test_halving_words(void) {
     for (int at = 0; at < 4 * 2; at++) {
         struct world w;
@@ -235,19 +274,27 @@ static void test_halving_words(void) {
         qr_chunk_encode(&c, x->bytes);
         CHECK(!run(&w));
         for (uint32_t r = 0; r < 4; r++)
-            CHECK(qr_reduction_done(w.reduction[r]) && qr_reduction_check(w.reduction[r], &err) == QR_DATA_LOSS, "chunk %d, rank %u", at, r);
+            CHECK(qr_reduction_done(w.reduction[r]) &&
+                      qr_reduction_check(w.reduction[r], &err) == QR_DATA_LOSS,
+                  "chunk %d, rank %u", at, r);
         end(&w);
     }
 }
 
-/* In a halving, or a doubling over any number of members, all that is sent is awaited by him to whom it goes, and nothing else. */
-struct sent { const struct qr_schedule *s; uint32_t rank; uint64_t n, missed; };
+/* In a halving, or a doubling over any number of members, all that is sent is awaited by him to
+ * whom it goes, and nothing else. */
+struct sent {
+    const struct qr_schedule *s;
+    uint32_t rank;
+    uint64_t n, missed;
+};
 static void note_send(void *ctx, const struct qr_slot_send *x) {
     struct sent *k = ctx;
     struct qr_schedule_slot slot;
     struct qr_schedule other = qr_schedule_make(k->s->kind, k->s->n_ranks, x->to, k->s->n);
     k->n++;
-    if (!qr_schedule_receives(&other, x->round, x->part, k->rank, &slot) || slot.offset != x->offset || slot.count != x->count || slot.phase != x->phase)
+    if (!qr_schedule_receives(&other, x->round, x->part, k->rank, &slot) ||
+        slot.offset != x->offset || slot.count != x->count || slot.phase != x->phase)
         k->missed++;
 }
 static void test_halving(void) {
@@ -267,9 +314,12 @@ static void test_halving(void) {
                         }
                 qr_schedule_next(&s, round, 0, note_send, &k);
             }
-            CHECK(k.missed == 0 && k.n == qr_schedule_n_sends(&s) && got == qr_schedule_n_receives(&s), "rank %u of %u", r, n);
+            CHECK(k.missed == 0 && k.n == qr_schedule_n_sends(&s) &&
+                      got == qr_schedule_n_receives(&s),
+                  "rank %u of %u", r, n);
             uint64_t least = 2 * (s.n - s.n / n);
-            CHECK(integers + 2 * n > least && integers < least + 2 * n, "rank %u of %u gets %llu", r, n, (unsigned long long)integers);
+            CHECK(integers + 2 * n > least && integers < least + 2 * n, "rank %u of %u gets %llu",
+                  r, n, (unsigned long long)integers);
         }
 }
 static void test_doubling(void) {
@@ -281,7 +331,8 @@ static void test_doubling(void) {
             struct sent k = {.s = &s, .rank = r};
             struct qr_schedule_slot slot;
             uint64_t got = 0;
-            CHECK(s.n_rounds == most + ((n & (n - 1)) ? 2 : 0), "%u ranks: %u rounds", n, s.n_rounds);
+            CHECK(s.n_rounds == most + ((n & (n - 1)) ? 2 : 0), "%u ranks: %u rounds", n,
+                  s.n_rounds);
             qr_schedule_first(&s, note_send, &k);
             for (uint32_t round = 0; round < s.n_rounds; round++)
                 for (uint32_t part = 0; part < s.n_parts; part++)
@@ -290,7 +341,9 @@ static void test_doubling(void) {
                             got++;
                             qr_schedule_next(&s, round, part, note_send, &k);
                         }
-            CHECK(k.missed == 0 && k.n == qr_schedule_n_sends(&s) && got == qr_schedule_n_receives(&s), "rank %u of %u", r, n);
+            CHECK(k.missed == 0 && k.n == qr_schedule_n_sends(&s) &&
+                      got == qr_schedule_n_receives(&s),
+                  "rank %u of %u", r, n);
         }
     }
 }

@@ -1,4 +1,5 @@
-/* The all-reduce over in-process links: every schedule gives the serial integer sum, and what must be refused is refused. */
+/* The all-reduce over in-process links: every schedule gives the serial integer sum, and what must
+ * be refused is refused. */
 #include <pthread.h>
 
 #include "base/checksum.h"
@@ -19,11 +20,11 @@ struct worker {
     qr_fixed *vector, *sum;
     enum qr_code code;
     struct qr_err err;
-    uint32_t lost;   /* index of a member whose stream broke; 0: none */
-    uint32_t renew;  /* index of a member whose stream is to be another, in its next wait */
-    unsigned ups;    /* so often it was told that a stream is up */
-    size_t longer;   /* its vector has so many integers more than the others' */
-    bool closes;     /* it is done where the others train */
+    uint32_t lost;  /* index of a member whose stream broke; 0: none */
+    uint32_t renew; /* index of a member whose stream is to be another, in its next wait */
+    unsigned ups;   /* so often it was told that a stream is up */
+    size_t longer;  /* its vector has so many integers more than the others' */
+    bool closes;    /* it is done where the others train */
 };
 struct world {
     struct qr_link_hub *hub;
@@ -57,16 +58,22 @@ static void polled(void *ctx, const struct qr_polled *how) { (void)ctx, (void)ho
 static const struct qr_gen_id generation = {.number = 0x1234};
 
 static uint64_t mix(uint64_t x) {
-    x ^= x >> 33, x *= UINT64_C(0xff51afd7ed558ccd), x ^= x >> 29, x *= UINT64_C(0xc4ceb9fe1a85ec53);
+    x ^= x >> 33, x *= UINT64_C(0xff51afd7ed558ccd), x ^= x >> 29,
+        x *= UINT64_C(0xc4ceb9fe1a85ec53);
     return x ^ x >> 32;
 }
-/* Full 128-bit values of both signs: sums wrap only beyond what the contract allows, additions are mod 2^128 all the same. */
+/* Full 128-bit values of both signs: sums wrap only beyond what the contract allows, additions are
+ * mod 2^128 all the same. */
 static qr_fixed value(uint32_t rank, size_t i, uint64_t step) {
     uint64_t a = mix(i * 977 + rank * 31 + step * 7919 + 1), b = mix(a + 5);
     return (qr_fixed)((unsigned __int128)(uint64_t)((int64_t)a >> 24) << 64 | b);
 }
-static struct qr_contribution contribution(const struct world *w, uint32_t rank, uint64_t step, size_t length) {
-    struct qr_contribution c = {.key = {.reductions = step, .kind = QR_REDUCTION_TRAIN}, .n_micro_batches = w->n_micro_batches, .vector = w->worker[rank].vector, .n = length};
+static struct qr_contribution contribution(const struct world *w, uint32_t rank, uint64_t step,
+                                           size_t length) {
+    struct qr_contribution c = {.key = {.reductions = step, .kind = QR_REDUCTION_TRAIN},
+                                .n_micro_batches = w->n_micro_batches,
+                                .vector = w->worker[rank].vector,
+                                .n = length};
     memset(c.key.job_hash, 7, 32);
     memset(c.key.base_digest, (int)step, 16);
     struct qr_coverage_key key = c.key;
@@ -82,7 +89,8 @@ static struct qr_contribution contribution(const struct world *w, uint32_t rank,
 
 static void *form_one(void *arg) {
     struct worker *k = arg;
-    k->code = qr_mesh_form(k->mesh, &generation, k->w->member, k->w->n, k->rank, qr_now_ns(&qr_clock_monotonic) + 10 * QR_SECOND, &k->err);
+    k->code = qr_mesh_form(k->mesh, &generation, k->w->member, k->w->n, k->rank,
+                           qr_now_ns(&qr_clock_monotonic) + 10 * QR_SECOND, &k->err);
     return NULL;
 }
 static void *reduce_one(void *arg) {
@@ -96,7 +104,8 @@ static void *reduce_one(void *arg) {
     return NULL;
 }
 static void on_all(struct world *w, void *(*f)(void *)) {
-    for (uint32_t r = 0; r < w->n; r++) pthread_create(&w->worker[r].thread, NULL, f, &w->worker[r]);
+    for (uint32_t r = 0; r < w->n; r++)
+        pthread_create(&w->worker[r].thread, NULL, f, &w->worker[r]);
     for (uint32_t r = 0; r < w->n; r++) pthread_join(w->worker[r].thread, NULL);
 }
 static void open_world(struct world *w, uint32_t n, size_t max_length) {
@@ -113,7 +122,14 @@ static void open_world(struct world *w, uint32_t n, size_t max_length) {
         snprintf(w->member[r].name, sizeof w->member[r].name, "worker %u (m:%u)", r + 3, port);
         snprintf(w->member[r].address, sizeof w->member[r].address, "m:%u", port);
         struct qr_mesh_options o = {
-            .link = k->link, .clock = &qr_clock_monotonic, .index = r + 3, .ctx = k, .stop = go_on, .up = up, .down = down, .polled = polled,
+            .link = k->link,
+            .clock = &qr_clock_monotonic,
+            .index = r + 3,
+            .ctx = k,
+            .stop = go_on,
+            .up = up,
+            .down = down,
+            .polled = polled,
         };
         memcpy(o.incarnation, w->member[r].incarnation, 16);
         k->mesh = qr_mesh_new(&o);
@@ -121,19 +137,22 @@ static void open_world(struct world *w, uint32_t n, size_t max_length) {
         k->sum = qr_xcalloc(max_length + 1, sizeof *k->sum);
     }
     on_all(w, form_one);
-    for (uint32_t r = 0; r < n; r++) CHECK(w->worker[r].code == QR_OK, "%u of %u: %s", r, n, w->worker[r].err.msg);
+    for (uint32_t r = 0; r < n; r++)
+        CHECK(w->worker[r].code == QR_OK, "%u of %u: %s", r, n, w->worker[r].err.msg);
 }
 static void close_world(struct world *w, uint64_t dropped_by_0) {
     for (uint32_t r = 0; r < w->n; r++) {
         struct worker *k = &w->worker[r];
-        CHECK(qr_mesh_dropped(k->mesh) == (r ? 0 : dropped_by_0), "rank %u dropped %llu", r, (unsigned long long)qr_mesh_dropped(k->mesh));
+        CHECK(qr_mesh_dropped(k->mesh) == (r ? 0 : dropped_by_0), "rank %u dropped %llu", r,
+              (unsigned long long)qr_mesh_dropped(k->mesh));
         qr_mesh_free(k->mesh);
         if (k->link) k->link->ops->free(k->link);
         free(k->vector), free(k->sum);
     }
     qr_link_hub_free(w->hub);
 }
-/* One reduction by all; true when every member has the serial sum and its contribution as it was. */
+/* One reduction by all; true when every member has the serial sum and its contribution as it was.
+ */
 static bool sums(struct world *w, enum qr_allreduce wish, size_t length) {
     w->wish = wish, w->length = length, w->step++;
     for (uint32_t r = 0; r < w->n; r++) {
@@ -164,14 +183,18 @@ static void test_sums(void) {
         open_world(&w, n, LARGE);
         for (int wish = QR_ALLREDUCE_AUTO; wish < QR_ALLREDUCE_KINDS; wish++) {
             for (size_t length = 0; length <= 3 * n + 1; length++)
-                CHECK(sums(&w, (enum qr_allreduce)wish, length), "%s of %zu integers over %u", qr_allreduce_names[wish], length, n);
-            if (n < 7) CHECK(sums(&w, (enum qr_allreduce)wish, LARGE), "%s of %d integers over %u", qr_allreduce_names[wish], (int)LARGE, n);
+                CHECK(sums(&w, (enum qr_allreduce)wish, length), "%s of %zu integers over %u",
+                      qr_allreduce_names[wish], length, n);
+            if (n < 7)
+                CHECK(sums(&w, (enum qr_allreduce)wish, LARGE), "%s of %d integers over %u",
+                      qr_allreduce_names[wish], (int)LARGE, n);
         }
         close_world(&w, 0);
     }
 }
 
-/* Members that run free: each goes on to the next step at once, so chunks arrive ahead of their time. */
+/* Members that run free: each goes on to the next step at once, so chunks arrive ahead of their
+ * time. */
 static void *run_free(void *arg) {
     struct worker *k = arg;
     for (uint64_t step = 1; step <= 40 && k->code == QR_OK; step++) {
@@ -184,7 +207,8 @@ static void *run_free(void *arg) {
         for (size_t i = 0; i < length && k->code == QR_OK; i++) {
             unsigned __int128 want = 0;
             for (uint32_t q = 0; q < k->w->n; q++) want += (unsigned __int128)value(q, i, step);
-            if (k->sum[i] != (qr_fixed)want) k->code = qr_fail(&k->err, QR_INTERNAL, "step %d differs", (int)step);
+            if (k->sum[i] != (qr_fixed)want)
+                k->code = qr_fail(&k->err, QR_INTERNAL, "step %d differs", (int)step);
         }
     }
     return NULL;
@@ -194,7 +218,8 @@ static void test_run_free(void) {
         struct world w;
         open_world(&w, n, 200);
         on_all(&w, run_free);
-        for (uint32_t r = 0; r < n; r++) CHECK(w.worker[r].code == QR_OK, "%u of %u: %s", r, n, w.worker[r].err.msg);
+        for (uint32_t r = 0; r < n; r++)
+            CHECK(w.worker[r].code == QR_OK, "%u of %u: %s", r, n, w.worker[r].err.msg);
         close_world(&w, 0);
     }
 }
@@ -209,8 +234,9 @@ static void test_coverage_refused(void) {
                 w.lie = lie;
                 on_all(&w, reduce_one);
                 for (uint32_t r = 0; r < n; r++)
-                    CHECK(w.worker[r].code == QR_DATA_LOSS && strstr(w.worker[r].err.msg, "coverage refused at step 12 (train)"), "n %u wish %d lie %d rank %u: %s",
-                          n, wish, lie, r, w.worker[r].err.msg);
+                    CHECK(w.worker[r].code == QR_DATA_LOSS &&
+                              strstr(w.worker[r].err.msg, "coverage refused at step 12 (train)"),
+                          "n %u wish %d lie %d rank %u: %s", n, wish, lie, r, w.worker[r].err.msg);
                 close_world(&w, 0);
             }
 }
@@ -225,15 +251,19 @@ static void test_other_length(void) {
         on_all(&w, reduce_one);
         unsigned said = 0;
         for (uint32_t r = 0; r < 4; r++) {
-            CHECK(w.worker[r].code == QR_ABORTED || w.worker[r].code == QR_UNAVAILABLE, "%s rank %u: %s", qr_allreduce_names[wish], r, w.worker[r].err.msg);
-            if (w.worker[r].code == QR_ABORTED && strstr(w.worker[r].err.msg, "worker ") && strstr(w.worker[r].err.msg, "10") && strstr(w.worker[r].err.msg, "9")) said++;
+            CHECK(w.worker[r].code == QR_ABORTED || w.worker[r].code == QR_UNAVAILABLE,
+                  "%s rank %u: %s", qr_allreduce_names[wish], r, w.worker[r].err.msg);
+            if (w.worker[r].code == QR_ABORTED && strstr(w.worker[r].err.msg, "worker ") &&
+                strstr(w.worker[r].err.msg, "10") && strstr(w.worker[r].err.msg, "9"))
+                said++;
         }
         CHECK(said > 0);
         close_world(&w, 0);
     }
 }
 
-/* Members at reductions of other kinds: they say so at once, and do not wait for each other; a new generation finds out whose state is wrong. */
+/* Members at reductions of other kinds: they say so at once, and do not wait for each other; a new
+ * generation finds out whose state is wrong. */
 static void test_other_end(void) {
     for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++) {
         struct world w;
@@ -244,7 +274,8 @@ static void test_other_end(void) {
         unsigned said = 0;
         for (uint32_t r = 0; r < 2; r++) {
             enum qr_code code = w.worker[r].code;
-            CHECK(code == QR_ABORTED || code == QR_UNAVAILABLE, "%s rank %u: %s", qr_allreduce_names[wish], r, w.worker[r].err.msg);
+            CHECK(code == QR_ABORTED || code == QR_UNAVAILABLE, "%s rank %u: %s",
+                  qr_allreduce_names[wish], r, w.worker[r].err.msg);
             if (code == QR_ABORTED && strstr(w.worker[r].err.msg, "of kind ")) said++;
         }
         CHECK(said > 0);
@@ -256,7 +287,8 @@ static void test_other_end(void) {
 static void test_strangers(void) {
     struct world w;
     open_world(&w, 3, 50);
-    /* one who means somebody else, and one whom nobody expects: that one may be expected soon, and waits */
+    /* one who means somebody else, and one whom nobody expects: that one may be expected soon, and
+     * waits */
     struct qr_greeting wrong = {.index = 4, .to_index = 3}, early = {.index = 4, .to_index = 3};
     memset(wrong.to_incarnation, 98, 16);
     memcpy(early.to_incarnation, w.member[0].incarnation, 16);
@@ -270,7 +302,9 @@ static void test_strangers(void) {
         l[i]->ops->dial(l[i], 1, w.member[0].address);
         struct qr_link_event e;
         l[i]->ops->poll(l[i], qr_now_ns(&qr_clock_monotonic) + QR_SECOND, &e);
-        CHECK(e.kind == QR_LINK_UP && l[i]->ops->send(l[i], e.conn, qr_bytes_of(message[i], QR_GREETING_BYTES), (struct qr_bytes){0}));
+        CHECK(e.kind == QR_LINK_UP &&
+              l[i]->ops->send(l[i], e.conn, qr_bytes_of(message[i], QR_GREETING_BYTES),
+                              (struct qr_bytes){0}));
     }
     for (int k = 0; k < 5; k++) CHECK(sums(&w, QR_ALLREDUCE_AUTO, 50));
     uint64_t dropped = qr_mesh_dropped(w.worker[0].mesh);
@@ -279,7 +313,8 @@ static void test_strangers(void) {
     close_world(&w, dropped);
 }
 
-/* A stream breaks while nothing is reduced, and another is up before the next reduction: its work is lost all the same, and it is up. */
+/* A stream breaks while nothing is reduced, and another is up before the next reduction: its work
+ * is lost all the same, and it is up. */
 static void test_breaks_idle(void) {
     struct world w;
     struct qr_err err;
@@ -288,11 +323,15 @@ static void test_breaks_idle(void) {
     CHECK(sums(&w, QR_ALLREDUCE_AUTO, 5) && a->ups == 1 && b->ups == 1);
     b->renew = w.member[0].index;
     bool good = true;
-    for (int64_t by_ns = qr_now_ns(&qr_clock_monotonic) + 5 * QR_SECOND; good && (a->ups < 2 || b->ups < 2) && qr_now_ns(&qr_clock_monotonic) < by_ns;)
-        for (int i = 0; i < 2; i++) good &= qr_mesh_idle(w.worker[i].mesh, qr_now_ns(&qr_clock_monotonic) + QR_MS, &err) == QR_OK;
+    for (int64_t by_ns = qr_now_ns(&qr_clock_monotonic) + 5 * QR_SECOND;
+         good && (a->ups < 2 || b->ups < 2) && qr_now_ns(&qr_clock_monotonic) < by_ns;)
+        for (int i = 0; i < 2; i++)
+            good &= qr_mesh_idle(w.worker[i].mesh, qr_now_ns(&qr_clock_monotonic) + QR_MS, &err) ==
+                    QR_OK;
     CHECK(good && a->ups == 2 && b->ups == 2 && !a->lost && !b->lost);
     struct qr_contribution c = contribution(&w, 0, 2, 5);
-    CHECK(qr_mesh_reduce(a->mesh, QR_ALLREDUCE_AUTO, &c, a->sum, &err) == QR_UNAVAILABLE && a->lost);
+    CHECK(qr_mesh_reduce(a->mesh, QR_ALLREDUCE_AUTO, &c, a->sum, &err) == QR_UNAVAILABLE &&
+          a->lost);
     CHECK(a->ups == 3, "it is told after that that another is up: %u", a->ups);
     close_world(&w, 0);
 }
@@ -302,7 +341,8 @@ static int64_t later(void *ctx) {
     (void)ctx;
     return qr_now_ns(&qr_clock_monotonic) + later_ns;
 }
-/* One whom it dialed takes the call and does not greet back: half a connection. After 10 s of waiting it is dialed anew, and not because of 10 s of work. */
+/* One whom it dialed takes the call and does not greet back: half a connection. After 10 s of
+ * waiting it is dialed anew, and not because of 10 s of work. */
 static void test_calls(void) {
     struct qr_link_hub *hub = qr_link_hub_new();
     const struct qr_clock clock = {.now_ns = later};
@@ -313,11 +353,20 @@ static void test_calls(void) {
     unsigned port, ups = 0, ups_at[60];
     CHECK(other->ops->listen(other, "m:0", &port, &err) == QR_OK);
     snprintf(who.address, sizeof who.address, "m:%u", port);
-    struct qr_mesh_options o = {.link = k.link, .clock = &clock, .index = 2, .incarnation = {2}, .ctx = &k, .stop = go_on, .up = up, .down = down, .polled = polled};
+    struct qr_mesh_options o = {.link = k.link,
+                                .clock = &clock,
+                                .index = 2,
+                                .incarnation = {2},
+                                .ctx = &k,
+                                .stop = go_on,
+                                .up = up,
+                                .down = down,
+                                .polled = polled};
     k.mesh = qr_mesh_new(&o);
     qr_mesh_expect(k.mesh, &who);
     for (int i = 0; i < 60; i++) {
-        for (int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + 5 * QR_MS; qr_now_ns(&qr_clock_monotonic) < end_ns;) {
+        for (int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + 5 * QR_MS;
+             qr_now_ns(&qr_clock_monotonic) < end_ns;) {
             struct qr_link_event e;
             CHECK(qr_mesh_idle(k.mesh, qr_now_ns(&qr_clock_monotonic) + QR_MS, &err) == QR_OK);
             other->ops->poll(other, qr_now_ns(&qr_clock_monotonic) + QR_MS, &e);
@@ -326,7 +375,8 @@ static void test_calls(void) {
         ups_at[i] = ups;
         later_ns += i == 10 ? 60 * QR_SECOND : 400 * QR_MS;
     }
-    CHECK(ups_at[9] == 1 && ups_at[30] == 1 && ups_at[59] == 2, "%u %u %u", ups_at[9], ups_at[30], ups_at[59]);
+    CHECK(ups_at[9] == 1 && ups_at[30] == 1 && ups_at[59] == 2, "%u %u %u", ups_at[9], ups_at[30],
+          ups_at[59]);
     later_ns = 0;
     k.link->ops->free(k.link);
     other->ops->free(other);
@@ -336,18 +386,29 @@ static void test_calls(void) {
 
 static void test_schedules(void) {
     CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, 1, 10), "alone") == 0);
-    static const struct { uint32_t n_ranks; uint64_t bytes; const char *last, *next; } most[] = {
-        {2, 16 << 10, "doubling", "ring"}, {3, 256 << 10, "star", "ring"}, {9, 256 << 10, "star", "ring"},
-        {10, 256 << 10, "doubling", "ring"}, {4, 256 << 10, "star", "halving"}, {4, 1 << 20, "halving", "ring"}, {8, 2 << 20, "halving", "ring"}, {17, 128 << 10, "star", "doubling"}, {64, 32 << 10, "star", "doubling"},
+    static const struct {
+        uint32_t n_ranks;
+        uint64_t bytes;
+        const char *last, *next;
+    } most[] = {
+        {2, 16 << 10, "doubling", "ring"},  {3, 256 << 10, "star", "ring"},
+        {9, 256 << 10, "star", "ring"},     {10, 256 << 10, "doubling", "ring"},
+        {4, 256 << 10, "star", "halving"},  {4, 1 << 20, "halving", "ring"},
+        {8, 2 << 20, "halving", "ring"},    {17, 128 << 10, "star", "doubling"},
+        {64, 32 << 10, "star", "doubling"},
     };
     for (size_t k = 0; k < sizeof most / sizeof *most; k++) {
-        CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, most[k].n_ranks, most[k].bytes / 16), most[k].last) == 0, "%u ranks", most[k].n_ranks);
+        CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, most[k].n_ranks, most[k].bytes / 16),
+                     most[k].last) == 0,
+              "%u ranks", most[k].n_ranks);
         uint64_t more = most[k].bytes / 16 + (most[k].n_ranks == 64 ? 100 : 1);
-        CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, most[k].n_ranks, more), most[k].next) == 0, "%u ranks", most[k].n_ranks);
+        CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_AUTO, most[k].n_ranks, more), most[k].next) == 0,
+              "%u ranks", most[k].n_ranks);
     }
     CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_DOUBLING, 6, 10), "doubling") == 0);
     CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_DOUBLING, 8, 1 << 20), "doubling") == 0);
-    CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_HALVING, 8, 10), "halving") == 0 && strcmp(qr_schedule_name(QR_ALLREDUCE_HALVING, 6, 10), "ring") == 0);
+    CHECK(strcmp(qr_schedule_name(QR_ALLREDUCE_HALVING, 8, 10), "halving") == 0 &&
+          strcmp(qr_schedule_name(QR_ALLREDUCE_HALVING, 6, 10), "ring") == 0);
     /* what all send is what all receive; the ring sends about 2 (N-1)/N of the vector per member */
     for (uint32_t n = 2; n <= 64; n++)
         for (int wish = QR_ALLREDUCE_RING; wish < QR_ALLREDUCE_KINDS; wish++) {
@@ -362,7 +423,17 @@ static void test_schedules(void) {
 
 static void test_chunk(void) {
     qr_fixed v[3] = {1, -2, (qr_fixed)1 << 100};
-    struct qr_chunk c = {.kind = 2, .schedule = 3, .phase = 1, .generation = 99, .reductions = 7, .total = 10, .offset = 7, .count = 3, .round = 4, .part = 5, .rank = 6,
+    struct qr_chunk c = {.kind = 2,
+                         .schedule = 3,
+                         .phase = 1,
+                         .generation = 99,
+                         .reductions = 7,
+                         .total = 10,
+                         .offset = 7,
+                         .count = 3,
+                         .round = 4,
+                         .part = 5,
+                         .rank = 6,
                          .crc = qr_crc32c(0, v, sizeof v)};
     memset(c.coverage, 0x5a, 16);
     uint8_t m[QR_CHUNK_HEADER_BYTES];
@@ -370,14 +441,17 @@ static void test_chunk(void) {
     qr_chunk_encode(&c, m);
     struct qr_chunk back;
     CHECK(qr_chunk_decode(m, n_bytes, &back));
-    CHECK(back.generation == 99 && back.reductions == 7 && back.total == 10 && back.offset == 7 && back.count == 3 && back.round == 4 && back.part == 5 &&
-          back.rank == 6 && back.kind == 2 && back.schedule == 3 && back.phase == 1 && memcmp(back.coverage, c.coverage, 16) == 0 && back.crc == c.crc);
+    CHECK(back.generation == 99 && back.reductions == 7 && back.total == 10 && back.offset == 7 &&
+          back.count == 3 && back.round == 4 && back.part == 5 && back.rank == 6 &&
+          back.kind == 2 && back.schedule == 3 && back.phase == 1 &&
+          memcmp(back.coverage, c.coverage, 16) == 0 && back.crc == c.crc);
     for (size_t bit = 0; bit < 8 * sizeof m; bit++) { /* a crc finds every single flipped bit */
         m[bit / 8] ^= (uint8_t)(1 << bit % 8);
         CHECK(!qr_chunk_decode(m, n_bytes, &back), "bit %zu", bit);
         m[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
-    for (size_t n = 0; n < n_bytes + 20; n++) CHECK(qr_chunk_decode(m, n, &back) == (n == n_bytes), "%zu bytes", n);
+    for (size_t n = 0; n < n_bytes + 20; n++)
+        CHECK(qr_chunk_decode(m, n, &back) == (n == n_bytes), "%zu bytes", n);
     struct qr_greeting g = {.index = 5, .to_index = 9}, g2;
     memset(g.incarnation, 3, 16);
     memset(g.to_incarnation, 7, 16);
@@ -389,11 +463,14 @@ static void test_chunk(void) {
     struct qr_gen_id id = {.number = 77, .index = 3, .incarnation = {1, 2, 3}}, id2;
     uint8_t mark[QR_MARK_BYTES];
     qr_mark_encode(&id, mark);
-    CHECK(qr_mark_decode(qr_bytes_of(mark, sizeof mark), &id2) && qr_gen_id_compare(&id, &id2) == 0);
-    CHECK(!qr_mark_decode(qr_bytes_of(mark, sizeof mark - 1), &id2) && !qr_beat_is(qr_bytes_of(mark, sizeof mark)));
+    CHECK(qr_mark_decode(qr_bytes_of(mark, sizeof mark), &id2) &&
+          qr_gen_id_compare(&id, &id2) == 0);
+    CHECK(!qr_mark_decode(qr_bytes_of(mark, sizeof mark - 1), &id2) &&
+          !qr_beat_is(qr_bytes_of(mark, sizeof mark)));
     mark[9] ^= 1;
     CHECK(!qr_mark_decode(qr_bytes_of(mark, sizeof mark), &id2));
-    CHECK(qr_beat_is(qr_bytes_of(qr_beat, sizeof qr_beat)) && !qr_beat_is(qr_bytes_of(qr_beat, sizeof qr_beat - 1)));
+    CHECK(qr_beat_is(qr_bytes_of(qr_beat, sizeof qr_beat)) &&
+          !qr_beat_is(qr_bytes_of(qr_beat, sizeof qr_beat - 1)));
 }
 
 int main(void) {

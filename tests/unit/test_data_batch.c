@@ -47,17 +47,22 @@ static void ranges(void) {
                 size_t n = sizes[a], batch = sizes[b], micro_batch = sizes[k], at = 0, wrong = 0;
                 for (size_t i = 0; i < qr_batch_count(n, batch); i++) {
                     struct qr_range r = qr_batch_at(n, batch, i);
-                    wrong += r.begin != at || r.end <= r.begin || r.end - r.begin > batch || (r.end - r.begin < batch && r.end != n);
+                    wrong += r.begin != at || r.end <= r.begin || r.end - r.begin > batch ||
+                             (r.end - r.begin < batch && r.end != n);
                     for (size_t j = 0; j < qr_micro_batch_count(r, micro_batch); j++) {
                         struct qr_range s = qr_micro_batch_at(r, micro_batch, j);
-                        wrong += s.begin != at || s.end <= s.begin || s.end > r.end || s.end - s.begin > micro_batch || (s.end - s.begin < micro_batch && s.end != r.end);
+                        wrong += s.begin != at || s.end <= s.begin || s.end > r.end ||
+                                 s.end - s.begin > micro_batch ||
+                                 (s.end - s.begin < micro_batch && s.end != r.end);
                         at = s.end;
                     }
                     wrong += at != r.end;
                 }
-                CHECK(wrong == 0 && at == n, "%zu samples, batch %zu, micro-batch %zu", n, batch, micro_batch);
+                CHECK(wrong == 0 && at == n, "%zu samples, batch %zu, micro-batch %zu", n, batch,
+                      micro_batch);
             }
-    CHECK(qr_batch_count(112, 64) == 2 && qr_batch_at(112, 64, 1).end == 112 && qr_batch_count(0, 64) == 0);
+    CHECK(qr_batch_count(112, 64) == 2 && qr_batch_at(112, 64, 1).end == 112 &&
+          qr_batch_count(0, 64) == 0);
     CHECK(qr_micro_batch_count(qr_batch_at(112, 64, 1), 16) == 3);
 }
 

@@ -1,4 +1,5 @@
-/* Data sets: the generator, files as they should be, and a table of files that lie, with the words of each refusal. */
+/* Data sets: the generator, files as they should be, and a table of files that lie, with the words
+ * of each refusal. */
 #include <math.h>
 #include <unistd.h>
 
@@ -17,9 +18,10 @@ static void write_text(const char *to, const char *text) {
     CHECK(qr_file_replace(to, qr_bytes_of_string(text), &err) == QR_OK, "%s", err.msg);
 }
 
-/* x as rank 1 to 3 by `shape` (zero ends it), likewise y; values count up from 0 in steps of 0.5, y from y_first in steps of 1. */
-static void write_npz(const char *to, const char *x_name, const size_t *x_dims, unsigned x_rank, const size_t *y_dims,
-                      unsigned y_rank, double bad_x, size_t bad_at) {
+/* x as rank 1 to 3 by `shape` (zero ends it), likewise y; values count up from 0 in steps of 0.5, y
+ * from y_first in steps of 1. */
+static void write_npz(const char *to, const char *x_name, const size_t *x_dims, unsigned x_rank,
+                      const size_t *y_dims, unsigned y_rank, double bad_x, size_t bad_at) {
     struct qr_tensors t = {0};
     struct qr_tensor *x = qr_tensors_add(&t, x_name, x_rank, x_dims, NULL);
     for (size_t i = 0; i < x->n; i++) x->values[i] = 0.5 * (double)i;
@@ -34,9 +36,16 @@ static void write_npz(const char *to, const char *x_name, const size_t *x_dims, 
     qr_tensors_free(&t);
 }
 
-static struct qr_data_options options(enum qr_data_source source, size_t n_columns, size_t n_outputs) {
-    return (struct qr_data_options){.source = source, .url = path, .train_fraction = 1,
-                                    .n_columns = n_columns, .n_outputs = n_outputs, .rounds = 20, .qubits = 8, .seed = 1};
+static struct qr_data_options options(enum qr_data_source source, size_t n_columns,
+                                      size_t n_outputs) {
+    return (struct qr_data_options){.source = source,
+                                    .url = path,
+                                    .train_fraction = 1,
+                                    .n_columns = n_columns,
+                                    .n_outputs = n_outputs,
+                                    .rounds = 20,
+                                    .qubits = 8,
+                                    .seed = 1};
 }
 
 static struct qr_dataset load(const struct qr_data_options *opt) {
@@ -56,13 +65,15 @@ static void generator(void) {
     size_t wrong = 0, plus = 0;
     for (size_t s = 0; s < 160; s++) {
         double a = d.x[s * 8 + s % 8];
-        wrong += a != -M_PI + 2 * M_PI * qr_random_uniform(1, QR_RANDOM_DATA, (uint32_t)(s / 8), s % 8);
+        wrong +=
+            a != -M_PI + 2 * M_PI * qr_random_uniform(1, QR_RANDOM_DATA, (uint32_t)(s / 8), s % 8);
         wrong += d.y[s] != (fabs(a) <= M_PI_2 ? 1 : -1) || !(a >= -M_PI && a <= M_PI);
         for (size_t q = 0; q < 8; q++) wrong += q != s % 8 && d.x[s * 8 + q] != 0;
         plus += d.y[s] > 0;
     }
     CHECK(wrong == 0);
-    CHECK(plus > 48 && plus < 112, "%zu", plus); /* 80 expected, standard deviation 6.3: five of them */
+    /* 80 expected, standard deviation 6.3: five of them */
+    CHECK(plus > 48 && plus < 112, "%zu", plus);
     qr_dataset_fini(&e);
     opt.seed = 2;
     e = load(&opt);
@@ -86,7 +97,8 @@ static void files(void) {
     opt.n_columns = 0; /* whatever is there; class numbers become one-hot */
     opt.n_outputs = 4;
     d = load(&opt);
-    CHECK(d.n_columns == 2 && d.n_outputs == 4 && d.y[0] == 1 && d.y[1] == 0 && d.y[2 * 4 + 2] == 1 && d.y[15] == 1);
+    CHECK(d.n_columns == 2 && d.n_outputs == 4 && d.y[0] == 1 && d.y[1] == 0 &&
+          d.y[2 * 4 + 2] == 1 && d.y[15] == 1);
     qr_dataset_fini(&d);
     opt.one_label_for_all = true; /* or the label of all outputs, as Keras broadcasts it */
     d = load(&opt);
@@ -104,7 +116,8 @@ static void files(void) {
     refused(&opt, QR_DATA_LOSS, "x has 2 columns, but the model takes 3");
     opt.more_columns = false;
     opt.n_columns = 0;
-    opt.validation_url = path2; /* all of the first train, all of the second validate, whatever the fraction */
+    /* all of the first train, all of the second validate, whatever the fraction */
+    opt.validation_url = path2;
     write_npz(path2, "x", (const size_t[]){3, 2}, 2, (const size_t[]){3, 1}, 2, 0, 0);
     d = load(&opt);
     CHECK(d.n_samples == 7 && d.n_train == 4 && d.x[8] == 0 && d.x[13] == 2.5 && d.y[6] == 2);
@@ -124,7 +137,8 @@ static void files(void) {
     opt = options(QR_DATA_CSV, 2, 1);
     write_text(path, "b,y,a\n1,-1,2\n3,1,4.5\n");
     d = load(&opt);
-    CHECK(d.n_samples == 2 && d.x[0] == 1 && d.x[1] == 2 && d.x[3] == 4.5 && d.y[0] == -1 && d.y[1] == 1);
+    CHECK(d.n_samples == 2 && d.x[0] == 1 && d.x[1] == 2 && d.x[3] == 4.5 && d.y[0] == -1 &&
+          d.y[1] == 1);
     qr_dataset_fini(&d);
     opt.n_outputs = 2;
     write_text(path, "y1,a,b,y0\n0.25,1,2,0.75\n");
@@ -149,7 +163,11 @@ static void refused(const struct qr_data_options *opt, enum qr_code want, const 
 }
 
 static void lying_csv(void) {
-    static const struct { const char *text; size_t n_outputs; const char *says; } table[] = {
+    static const struct {
+        const char *text;
+        size_t n_outputs;
+        const char *says;
+    } table[] = {
         {"", 1, "is empty"},
         {"a,b,y\n", 1, "there are no samples"},
         {"a,b\n1,2\n", 1, "the header has no column y"},
@@ -162,7 +180,9 @@ static void lying_csv(void) {
         {"a,b,y\n1,2,3,4\n", 1, "row 1 has more"},
         {"a,b,y\n1,two,3\n", 1, "row 1, column 'b': 'two' is not a number"},
         {"a,b,y\n1,,3\n", 1, "row 1, column 'b'"},
-        {"a,b,y\n1,2,0\n1,2,3\n", 3, "row 2 of y is 3; the model has 3 outputs, so y must be a class number from 0 to 2, or 3 columns"},
+        {"a,b,y\n1,2,0\n1,2,3\n", 3,
+         "row 2 of y is 3; the model has 3 outputs, so y must be a class number from 0 to 2, or 3 "
+         "columns"},
         {"a,b,y\n1,2,0.5\n", 3, "row 1 of y is 0.5"},
     };
     for (size_t i = 0; i < COUNT(table); i++) {
@@ -190,14 +210,36 @@ static void lying_npz(void) {
         {"x", {4, 2}, 2, {5}, 1, 1, 0, "x has 4 samples, but y has 5"},
         {"x", {4, 2}, 2, {4, 2}, 2, 1, 0, "y has 2 columns, but the model has 1 output"},
         {"x", {4, 2}, 2, {4, 2}, 2, 3, 0, "y has 2 columns, but the model has 3 outputs"},
-        {"x", {4, 2}, 2, {4}, 1, 3, 0, "row 4 of y is 3; the model has 3 outputs, so y must be a class number"},
+        {"x",
+         {4, 2},
+         2,
+         {4},
+         1,
+         3,
+         0,
+         "row 4 of y is 3; the model has 3 outputs, so y must be a class number"},
         {"x", {0, 2}, 2, {0}, 1, 1, 0, "there are no samples"},
-        {"x", {4, 2}, 2, {4}, 1, 1, (double)NAN, "array x: row 3, column 2 (counted from 1) is NaN"},
-        {"x", {4, 2}, 2, {4}, 1, 1, (double)INFINITY, "array x: row 3, column 2 (counted from 1) is infinity"},
+        {"x",
+         {4, 2},
+         2,
+         {4},
+         1,
+         1,
+         (double)NAN,
+         "array x: row 3, column 2 (counted from 1) is NaN"},
+        {"x",
+         {4, 2},
+         2,
+         {4},
+         1,
+         1,
+         (double)INFINITY,
+         "array x: row 3, column 2 (counted from 1) is infinity"},
     };
     for (size_t i = 0; i < COUNT(table); i++) {
         struct qr_data_options opt = options(QR_DATA_NPZ, 2, table[i].n_outputs);
-        write_npz(path, table[i].x_name, table[i].x, table[i].x_rank, table[i].y, table[i].y_rank, table[i].bad, 5);
+        write_npz(path, table[i].x_name, table[i].x, table[i].x_rank, table[i].y, table[i].y_rank,
+                  table[i].bad, 5);
         refused(&opt, QR_DATA_LOSS, table[i].says);
     }
     struct qr_data_options opt = options(QR_DATA_NPZ, 2, 1);

@@ -13,10 +13,13 @@ static struct qr_coverage_key key_of(void) {
 }
 
 /* Micro-batches first..last-1 and the members of the mask, under one key. */
-static struct qr_coverage part(const struct qr_coverage_key *k, unsigned micro_batches, unsigned members) {
+static struct qr_coverage part(const struct qr_coverage_key *k, unsigned micro_batches,
+                               unsigned members) {
     struct qr_coverage c = {0};
-    for (unsigned b = 0; b < MICRO_BATCHES; b++) if (micro_batches >> b & 1) qr_coverage_add_micro_batch(&c, k, b);
-    for (unsigned r = 0; r < MEMBERS; r++) if (members >> r & 1) qr_coverage_add_member(&c, k, r);
+    for (unsigned b = 0; b < MICRO_BATCHES; b++)
+        if (micro_batches >> b & 1) qr_coverage_add_micro_batch(&c, k, b);
+    for (unsigned r = 0; r < MEMBERS; r++)
+        if (members >> r & 1) qr_coverage_add_member(&c, k, r);
     return c;
 }
 
@@ -78,13 +81,15 @@ static void test_other_keys_are_refused(void) {
     }
 }
 
-/* The words are a contract between versions on the wire: one is fixed here (the 76 bytes of the fields through libxxhash, its canonical digest read from the last byte on). */
+/* The words are a contract between versions on the wire: one is fixed here (the 76 bytes of the
+ * fields through libxxhash, its canonical digest read from the last byte on). */
 static void test_known_word(void) {
     struct qr_coverage_key k = key_of();
     struct qr_coverage c = {0};
     qr_coverage_add_micro_batch(&c, &k, 5);
-    CHECK((uint64_t)(c.word >> 64) == 0x33853d43edf6362du && (uint64_t)c.word == 0xc4bab2267e43d066u, "%016llx %016llx", (unsigned long long)(c.word >> 64),
-          (unsigned long long)c.word);
+    CHECK((uint64_t)(c.word >> 64) == 0x33853d43edf6362du &&
+              (uint64_t)c.word == 0xc4bab2267e43d066u,
+          "%016llx %016llx", (unsigned long long)(c.word >> 64), (unsigned long long)c.word);
 }
 
 int main(void) {

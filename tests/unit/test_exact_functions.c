@@ -1,4 +1,5 @@
-/* Our elementary functions against libm's long double (64-bit significand: its own error is 2^-11 ulp of a double). */
+/* Our elementary functions against libm's long double (64-bit significand: its own error is 2^-11
+ * ulp of a double). */
 #include "exact/functions.h"
 
 #include <math.h>
@@ -30,27 +31,40 @@ static double ulps(double got, long double want) {
     return (double)(fabsl((long double)got - want) / ldexpl(1, e - 53 < -1074 ? -1074 : e - 53));
 }
 
-struct worst { double ulps, at; };
+struct worst {
+    double ulps, at;
+};
 static void note(struct worst *w, double x, double got, long double want) {
     double u = ulps(got, want);
     if (!(u <= w->ulps)) w->ulps = u, w->at = x;
 }
 
-static double sinpi_of(double x) { double s, c; qr_sincospi(x, &s, &c); return s; }
-static double cospi_of(double x) { double s, c; qr_sincospi(x, &s, &c); return c; }
+static double sinpi_of(double x) {
+    double s, c;
+    qr_sincospi(x, &s, &c);
+    return s;
+}
+static double cospi_of(double x) {
+    double s, c;
+    qr_sincospi(x, &s, &c);
+    return c;
+}
 /* x is reduced exactly before pi comes in, so the reference is as good as sinl near 0. */
 static long double sinpil_of(long double x) {
     long double r = x - 2 * rintl(x / 2); /* [-1, 1], exact */
     if (r > 0.5L) r = 1 - r;
     if (r < -0.5L) r = -1 - r;
-    return fabsl(r) > 0.25L ? copysignl(cosl(3.14159265358979323846264338327950288L * (0.5L - fabsl(r))), r)
-                            : sinl(3.14159265358979323846264338327950288L * r);
+    return fabsl(r) > 0.25L
+               ? copysignl(cosl(3.14159265358979323846264338327950288L * (0.5L - fabsl(r))), r)
+               : sinl(3.14159265358979323846264338327950288L * r);
 }
 static long double cospil_of(long double x) {
     long double r = fabsl(x - 2 * rintl(x / 2));
     return sinpil_of(0.5L - r);
 }
-static long double sigmoidl_of(long double x) { return x < 0 ? expl(x) / (1 + expl(x)) : 1 / (1 + expl(-x)); }
+static long double sigmoidl_of(long double x) {
+    return x < 0 ? expl(x) / (1 + expl(x)) : 1 / (1 + expl(-x));
+}
 
 static const struct {
     const char *name;
@@ -58,20 +72,34 @@ static const struct {
     long double (*ref)(long double);
     double lo, hi, limit;
 } cases[] = {
-    {"sin", qr_sin, sinl, -0.8, 0.8, 1},          {"sin", qr_sin, sinl, -10, 10, 1},
-    {"sin", qr_sin, sinl, -0x1p20, 0x1p20, 1},    {"sin", qr_sin, sinl, -0x1p23, 0x1p23, 1},
-    {"sin", qr_sin, sinl, -1e15, 1e15, 1},        {"cos", qr_cos, cosl, -0.8, 0.8, 1},
-    {"cos", qr_cos, cosl, -10, 10, 1},            {"cos", qr_cos, cosl, -0x1p20, 0x1p20, 1},
-    {"cos", qr_cos, cosl, -1e15, 1e15, 1},        {"sinpi", sinpi_of, sinpil_of, -2.1, 2.1, 1},
-    {"cospi", cospi_of, cospil_of, -2.1, 2.1, 1}, {"sinpi", sinpi_of, sinpil_of, -1e5, 1e5, 1},
-    {"cospi", cospi_of, cospil_of, -1e5, 1e5, 1}, {"exp", qr_exp, expl, -1, 1, 1},
-    {"exp", qr_exp, expl, -750, 712, 1},          {"expm1", qr_expm1, expm1l, -1, 1, 1},
-    {"expm1", qr_expm1, expm1l, -60, 712, 1},     {"expm1", qr_expm1, expm1l, -1e-5, 1e-5, 1},
-    {"log", qr_log, logl, 0, 3, 1},               {"log", qr_log, logl, 0.999, 1.001, 1},
-    {"log", qr_log, logl, 1e-300, 1e300, 1},      {"log1p", qr_log1p, log1pl, -1, 3, 1},
-    {"log1p", qr_log1p, log1pl, -1e-4, 1e-4, 1},  {"log1p", qr_log1p, log1pl, 0, 1e20, 1},
-    {"tanh", qr_tanh, tanhl, -1, 1, 2},           {"tanh", qr_tanh, tanhl, -25, 25, 2},
-    {"tanh", qr_tanh, tanhl, -1e-3, 1e-3, 2},     {"sigmoid", qr_sigmoid, sigmoidl_of, -3, 3, 2},
+    {"sin", qr_sin, sinl, -0.8, 0.8, 1},
+    {"sin", qr_sin, sinl, -10, 10, 1},
+    {"sin", qr_sin, sinl, -0x1p20, 0x1p20, 1},
+    {"sin", qr_sin, sinl, -0x1p23, 0x1p23, 1},
+    {"sin", qr_sin, sinl, -1e15, 1e15, 1},
+    {"cos", qr_cos, cosl, -0.8, 0.8, 1},
+    {"cos", qr_cos, cosl, -10, 10, 1},
+    {"cos", qr_cos, cosl, -0x1p20, 0x1p20, 1},
+    {"cos", qr_cos, cosl, -1e15, 1e15, 1},
+    {"sinpi", sinpi_of, sinpil_of, -2.1, 2.1, 1},
+    {"cospi", cospi_of, cospil_of, -2.1, 2.1, 1},
+    {"sinpi", sinpi_of, sinpil_of, -1e5, 1e5, 1},
+    {"cospi", cospi_of, cospil_of, -1e5, 1e5, 1},
+    {"exp", qr_exp, expl, -1, 1, 1},
+    {"exp", qr_exp, expl, -750, 712, 1},
+    {"expm1", qr_expm1, expm1l, -1, 1, 1},
+    {"expm1", qr_expm1, expm1l, -60, 712, 1},
+    {"expm1", qr_expm1, expm1l, -1e-5, 1e-5, 1},
+    {"log", qr_log, logl, 0, 3, 1},
+    {"log", qr_log, logl, 0.999, 1.001, 1},
+    {"log", qr_log, logl, 1e-300, 1e300, 1},
+    {"log1p", qr_log1p, log1pl, -1, 3, 1},
+    {"log1p", qr_log1p, log1pl, -1e-4, 1e-4, 1},
+    {"log1p", qr_log1p, log1pl, 0, 1e20, 1},
+    {"tanh", qr_tanh, tanhl, -1, 1, 2},
+    {"tanh", qr_tanh, tanhl, -25, 25, 2},
+    {"tanh", qr_tanh, tanhl, -1e-3, 1e-3, 2},
+    {"sigmoid", qr_sigmoid, sigmoidl_of, -3, 3, 2},
     {"sigmoid", qr_sigmoid, sigmoidl_of, -760, 50, 2},
 };
 
@@ -82,12 +110,14 @@ static void test_ranges(void) {
             double x = uniform(cases[i].lo, cases[i].hi);
             note(&w, x, cases[i].f(x), cases[i].ref(x));
         }
-        printf("%-8s [%g, %g]: worst %.4f ulp at %a\n", cases[i].name, cases[i].lo, cases[i].hi, w.ulps, w.at);
+        printf("%-8s [%g, %g]: worst %.4f ulp at %a\n", cases[i].name, cases[i].lo, cases[i].hi,
+               w.ulps, w.at);
         CHECK(w.ulps <= cases[i].limit, "%s at %a: %g ulp", cases[i].name, w.at, w.ulps);
     }
 }
 
-/* Random bit patterns: every exponent, and sinl's x87 reduction has glibc's Payne-Hanek behind it. */
+/* Random bit patterns: every exponent, and sinl's x87 reduction has glibc's Payne-Hanek behind it.
+ */
 static void test_all_exponents(void) {
     struct worst s = {0}, c = {0}, l = {0};
     for (int k = 0; k < 40000; k++) {
@@ -109,7 +139,8 @@ static void test_near_multiples(void) {
         note(&s, x, qr_sin(x), sinl(x));
         note(&s, x, qr_cos(x), cosl(x));
     }
-    double worst_case = 0x1.6ac5b262ca1ffp+849; /* 6381956970095103 * 2^797, 2^-61 from a multiple of pi/2 */
+    /* 6381956970095103 * 2^797, 2^-61 from a multiple of pi/2 */
+    double worst_case = 0x1.6ac5b262ca1ffp+849;
     note(&s, worst_case, qr_sin(worst_case), sinl(worst_case));
     note(&s, worst_case, qr_cos(worst_case), cosl(worst_case));
     CHECK(s.ulps <= 1, "%a: %g ulp", s.at, s.ulps);
@@ -131,10 +162,13 @@ static void test_pow(void) {
     }
     printf("pow: worst %.4f ulp at x = %a\n", w.ulps, w.at);
     CHECK(w.ulps <= 1, "pow at x %a: %g ulp", w.at, w.ulps);
-    CHECK(qr_pow(0, 0) == 1 && qr_pow(0, 2) == 0 && isinf(qr_pow(0, -1)) && qr_pow(1, INFINITY) == 1);
+    CHECK(qr_pow(0, 0) == 1 && qr_pow(0, 2) == 0 && isinf(qr_pow(0, -1)) &&
+          qr_pow(1, INFINITY) == 1);
     CHECK(qr_pow(2, 10) == 1024 && qr_pow(2, -1074) == 0x1p-1074 && qr_pow(0.96, 1) == 0.96);
-    CHECK(qr_pow(INFINITY, -1) == 0 && isinf(qr_pow(INFINITY, 0.5)) && qr_pow(0.5, INFINITY) == 0 && isinf(qr_pow(0.5, -INFINITY)));
-    CHECK(isinf(qr_pow(10, 309)) && qr_pow(10, -330) == 0 && isnan(qr_pow(-1, 0.5)) && isnan(qr_pow(NAN, 1)));
+    CHECK(qr_pow(INFINITY, -1) == 0 && isinf(qr_pow(INFINITY, 0.5)) && qr_pow(0.5, INFINITY) == 0 &&
+          isinf(qr_pow(0.5, -INFINITY)));
+    CHECK(isinf(qr_pow(10, 309)) && qr_pow(10, -330) == 0 && isnan(qr_pow(-1, 0.5)) &&
+          isnan(qr_pow(NAN, 1)));
     CHECK(isinf(qr_pow(1 + 0x1p-52, 1e300)) && qr_pow(1 + 0x1p-52, -1e300) == 0);
 }
 
@@ -155,15 +189,21 @@ static void test_exact_points(void) {
     CHECK(s == 0 && c == 1);
     qr_sincospi(NAN, &s, &c);
     CHECK(isnan(s) && isnan(c));
-    CHECK(qr_sin(0) == 0 && signbit(qr_sin(-0.0)) && qr_cos(0) == 1 && isnan(qr_sin(INFINITY)) && isnan(qr_cos(NAN)));
+    CHECK(qr_sin(0) == 0 && signbit(qr_sin(-0.0)) && qr_cos(0) == 1 && isnan(qr_sin(INFINITY)) &&
+          isnan(qr_cos(NAN)));
     CHECK(qr_sin(0x1p-1074) == 0x1p-1074 && qr_sin(1e-200) == 1e-200);
-    CHECK(qr_exp(0) == 1 && qr_exp(-INFINITY) == 0 && isinf(qr_exp(INFINITY)) && isnan(qr_exp(NAN)) && isinf(qr_exp(709.79)));
+    CHECK(qr_exp(0) == 1 && qr_exp(-INFINITY) == 0 && isinf(qr_exp(INFINITY)) &&
+          isnan(qr_exp(NAN)) && isinf(qr_exp(709.79)));
     CHECK(isfinite(qr_exp(709.78)) && qr_exp(-745.1) > 0 && qr_exp(-745.2) == 0);
-    CHECK(qr_expm1(0) == 0 && qr_expm1(-INFINITY) == -1 && isinf(qr_expm1(INFINITY)) && qr_expm1(0x1p-60) == 0x1p-60);
+    CHECK(qr_expm1(0) == 0 && qr_expm1(-INFINITY) == -1 && isinf(qr_expm1(INFINITY)) &&
+          qr_expm1(0x1p-60) == 0x1p-60);
     CHECK(qr_log(1) == 0 && qr_log(0) == -HUGE_VAL && isnan(qr_log(-1)) && isinf(qr_log(INFINITY)));
-    CHECK(qr_log1p(0) == 0 && qr_log1p(-1) == -HUGE_VAL && isnan(qr_log1p(-2)) && qr_log1p(0x1p-60) == 0x1p-60);
-    CHECK(qr_tanh(0) == 0 && signbit(qr_tanh(-0.0)) && qr_tanh(INFINITY) == 1 && qr_tanh(-INFINITY) == -1 && isnan(qr_tanh(NAN)));
-    CHECK(qr_sigmoid(0) == 0.5 && qr_sigmoid(INFINITY) == 1 && qr_sigmoid(-INFINITY) == 0 && isnan(qr_sigmoid(NAN)));
+    CHECK(qr_log1p(0) == 0 && qr_log1p(-1) == -HUGE_VAL && isnan(qr_log1p(-2)) &&
+          qr_log1p(0x1p-60) == 0x1p-60);
+    CHECK(qr_tanh(0) == 0 && signbit(qr_tanh(-0.0)) && qr_tanh(INFINITY) == 1 &&
+          qr_tanh(-INFINITY) == -1 && isnan(qr_tanh(NAN)));
+    CHECK(qr_sigmoid(0) == 0.5 && qr_sigmoid(INFINITY) == 1 && qr_sigmoid(-INFINITY) == 0 &&
+          isnan(qr_sigmoid(NAN)));
 }
 
 /* The bits themselves: a digest over many results (FNV-1a), the same on every machine and build. */
@@ -173,7 +213,8 @@ static void test_bits(void) {
     for (int k = 0; k < 20000; k++) {
         double x = uniform(-30, 30), s, c, v[10];
         qr_sincos(x * 1e5, &s, &c);
-        v[0] = s, v[1] = c, v[2] = qr_exp(x), v[3] = qr_expm1(x), v[4] = qr_log(fabs(x)), v[5] = qr_log1p(fabs(x));
+        v[0] = s, v[1] = c, v[2] = qr_exp(x), v[3] = qr_expm1(x), v[4] = qr_log(fabs(x)),
+        v[5] = qr_log1p(fabs(x));
         v[6] = qr_tanh(x), v[7] = qr_sigmoid(x), v[8] = qr_pow(fabs(x), 0.37), v[9] = sinpi_of(x);
         for (int i = 0; i < 10; i++) {
             uint64_t b;

@@ -1,4 +1,5 @@
-/* Q64.64 against the compiler's own arithmetic in long double (64 bits: exact for every conversion used here). */
+/* Q64.64 against the compiler's own arithmetic in long double (64 bits: exact for every conversion
+ * used here). */
 #include "exact/integer.h"
 
 #include <math.h>
@@ -11,7 +12,8 @@ static uint64_t next(void) {
     return state;
 }
 
-/* x * 2^64 to nearest-even: rintl is exact where |x * 2^64| < 2^63; beyond, a double of 53 bits has no fraction left. */
+/* x * 2^64 to nearest-even: rintl is exact where |x * 2^64| < 2^63; beyond, a double of 53 bits has
+ * no fraction left. */
 static qr_fixed reference(double x) {
     long double v = ldexpl(x, 64);
     if (fabsl(v) < 0x1p63L) return (qr_fixed)rintl(v);
@@ -23,22 +25,28 @@ static void test_from_double(void) {
         double m = (double)(next() >> 11) * 0x1p-53 - 0.5;
         double x = ldexp(m, (int)(next() % 110) - 68);
         qr_fixed got = 1, want = reference(x);
-        CHECK(qr_fixed_from_double(x, &got) == (fabs(x) < 0x1p40) && (fabs(x) >= 0x1p40 || got == want), "%a", x);
+        CHECK(qr_fixed_from_double(x, &got) == (fabs(x) < 0x1p40) &&
+                  (fabs(x) >= 0x1p40 || got == want),
+              "%a", x);
     }
     /* Ties at the last bit go to even: (q + 1/2) * 2^-64. */
     for (int q = -6; q <= 6; q++) {
         qr_fixed got = 0;
-        CHECK(qr_fixed_from_double((q + 0.5) * 0x1p-64, &got) && got == (qr_fixed)rint(q + 0.5), "q = %d", q);
-        CHECK(qr_fixed_from_double((q + 0.5) * 0x1p-64 * (1 + 0x1p-50), &got) && got == (qr_fixed)rint((q + 0.5) * (1 + 0x1p-50)));
+        CHECK(qr_fixed_from_double((q + 0.5) * 0x1p-64, &got) && got == (qr_fixed)rint(q + 0.5),
+              "q = %d", q);
+        CHECK(qr_fixed_from_double((q + 0.5) * 0x1p-64 * (1 + 0x1p-50), &got) &&
+              got == (qr_fixed)rint((q + 0.5) * (1 + 0x1p-50)));
     }
-    static const double zeros[] = {0.0, -0.0, 0x1p-65, -0x1p-65, 0x1p-66, 0x1.fp-66, 0x1p-119, 0x1p-200, 0x1p-1074, -0x1p-1022};
+    static const double zeros[] = {0.0,       -0.0,     0x1p-65,  -0x1p-65,  0x1p-66,
+                                   0x1.fp-66, 0x1p-119, 0x1p-200, 0x1p-1074, -0x1p-1022};
     for (size_t i = 0; i < COUNT(zeros); i++) {
         qr_fixed got = 7;
         CHECK(qr_fixed_from_double(zeros[i], &got) && got == 0, "%a", zeros[i]);
     }
     qr_fixed got = 7;
     CHECK(qr_fixed_from_double(0x1.0000000000001p-65, &got) && got == 1);
-    CHECK(qr_fixed_from_double(0x1.fffffffffffffp39, &got) && got == (qr_fixed)0x1fffffffffffff << 51);
+    CHECK(qr_fixed_from_double(0x1.fffffffffffffp39, &got) && got == (qr_fixed)0x1fffffffffffff
+                                                                         << 51);
     CHECK(qr_fixed_from_double(-1.5, &got) && got == -((qr_fixed)3 << 63));
     static const double refused[] = {0x1p40, -0x1p40, 1e300, INFINITY, -INFINITY, NAN};
     for (size_t i = 0; i < COUNT(refused); i++) {
@@ -57,21 +65,26 @@ static void test_to_double(void) {
     qr_fixed one = (qr_fixed)1 << 64;
     CHECK(qr_fixed_to_double(((qr_fixed)1 << 53) + 1) == 0x1p-11);
     CHECK(qr_fixed_to_double(((qr_fixed)1 << 53) + 3) == (0x1p53 + 4) * 0x1p-64);
-    CHECK(qr_fixed_to_double(-one) == -1 && qr_fixed_to_double(0) == 0 && qr_fixed_to_double(-1) == -0x1p-64);
+    CHECK(qr_fixed_to_double(-one) == -1 && qr_fixed_to_double(0) == 0 &&
+          qr_fixed_to_double(-1) == -0x1p-64);
     CHECK(qr_fixed_to_double((qr_fixed)((unsigned __int128)1 << 127)) == -0x1p63);
     for (uint64_t c = 0; c < 1000000000000; c = c * 3 + 1) {
-        CHECK(qr_fixed_to_count(qr_fixed_from_count(c)) == c && qr_fixed_to_double(qr_fixed_from_count(c)) == (double)c);
+        CHECK(qr_fixed_to_count(qr_fixed_from_count(c)) == c &&
+              qr_fixed_to_double(qr_fixed_from_count(c)) == (double)c);
     }
 }
 
-/* Against the compiler's conversion, at every length; and a run of terms against one after the other. */
+/* Against the compiler's conversion, at every length; and a run of terms against one after the
+ * other. */
 static void test_many(void) {
     enum { N = 19 };
     for (int k = 0; k < 100000; k++) {
         qr_fixed v = (qr_fixed)((unsigned __int128)next() << 64 | next()) >> next() % 128;
         CHECK(qr_fixed_to_double(v) == (double)v * 0x1p-64, "%a", (double)v);
         v = ((qr_fixed)1 << next() % 127) + (int64_t)(next() % 5) - 2;
-        CHECK(qr_fixed_to_double(v) == (double)v * 0x1p-64 && qr_fixed_to_double(-v) == (double)-v * 0x1p-64, "%a", (double)v);
+        CHECK(qr_fixed_to_double(v) == (double)v * 0x1p-64 &&
+                  qr_fixed_to_double(-v) == (double)-v * 0x1p-64,
+              "%a", (double)v);
     }
     double x[N];
     qr_fixed acc[N], want[N], one;

@@ -1,4 +1,5 @@
-/* Philox4x32-10: the known answers of Random123's kat_vectors; draws and uniforms as exact/random.h defines them. */
+/* Philox4x32-10: the known answers of Random123's kat_vectors; draws and uniforms as exact/random.h
+ * defines them. */
 #include "exact/random.h"
 
 #include <math.h>
@@ -6,26 +7,33 @@
 #include "tests/t.h"
 
 static void test_known_answers(void) {
-    static const struct { uint32_t counter[4], key[2], want[4]; } kat[] = {
+    static const struct {
+        uint32_t counter[4], key[2], want[4];
+    } kat[] = {
         {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {{~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     for (size_t i = 0; i < COUNT(kat); i++) {
         uint32_t got[4];
         qr_philox4x32(kat[i].key, kat[i].counter, got);
-        CHECK(memcmp(got, kat[i].want, sizeof got) == 0, "vector %zu: %08x %08x %08x %08x", i, got[0], got[1], got[2], got[3]);
+        CHECK(memcmp(got, kat[i].want, sizeof got) == 0, "vector %zu: %08x %08x %08x %08x", i,
+              got[0], got[1], got[2], got[3]);
     }
 }
 
 static void test_draws(void) {
     /* Key and counter words in the order that the header states. */
-    const uint32_t key[2] = {0x89abcdef, 0x01234567}, counter[4] = {QR_RANDOM_DATA, 7, 0xfeedbeef, 3};
+    const uint32_t key[2] = {0x89abcdef, 0x01234567},
+                   counter[4] = {QR_RANDOM_DATA, 7, 0xfeedbeef, 3};
     uint32_t out[4];
     qr_philox4x32(key, counter, out);
     uint64_t draw = qr_random_u64(0x0123456789abcdef, QR_RANDOM_DATA, 7, 0x3feedbeef);
     CHECK(draw == ((uint64_t)out[1] << 32 | out[0]));
-    CHECK(qr_random_uniform(0x0123456789abcdef, QR_RANDOM_DATA, 7, 0x3feedbeef) == (double)(draw >> 11) * 0x1p-53);
+    CHECK(qr_random_uniform(0x0123456789abcdef, QR_RANDOM_DATA, 7, 0x3feedbeef) ==
+          (double)(draw >> 11) * 0x1p-53);
     CHECK(qr_random_u64(1, QR_RANDOM_SHUFFLE, 0, 0) != qr_random_u64(1, QR_RANDOM_INIT, 0, 0));
     CHECK(qr_random_u64(1, QR_RANDOM_INIT, 1, 0) != qr_random_u64(1, QR_RANDOM_INIT, 0, 1));
     double sum = 0;

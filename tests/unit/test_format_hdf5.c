@@ -1,4 +1,5 @@
-/* Keras HDF5 files: what other programs write (made by tests/interop/h5cases.py with h5py), damaged files, and our own file walked by h5py. */
+/* Keras HDF5 files: what other programs write (made by tests/interop/h5cases.py with h5py), damaged
+ * files, and our own file walked by h5py. */
 #include "tests/t.h"
 
 #include <unistd.h>
@@ -18,8 +19,10 @@ static struct qr_buf load(const char *path) {
 }
 
 static void good_files(void) {
-    static const char *const names[] = {"good-vlen.h5", "good-utf8.h5", "good-fixed.h5", "good-float64.h5", "good-big-endian.h5", "good-split.h5", "good-saved-model.h5",
-                                        "good-spacepad.h5", "good-compact.h5", "good-many-layers.h5"};
+    static const char *const names[] = {
+        "good-vlen.h5",       "good-utf8.h5",       "good-fixed.h5",       "good-float64.h5",
+        "good-big-endian.h5", "good-split.h5",      "good-saved-model.h5", "good-spacepad.h5",
+        "good-compact.h5",    "good-many-layers.h5"};
     for (size_t i = 0; i < COUNT(names); i++) {
         char path[128];
         snprintf(path, sizeof path, CASES "%s", names[i]);
@@ -27,14 +30,20 @@ static void good_files(void) {
         struct qr_keras_file k = {0};
         struct qr_err err = {0};
         CHECK(qr_keras_read(qr_buf_view(&b), path, &k, &err) == QR_OK, "%s", err.msg);
-        CHECK(k.n_layers == (strstr(names[i], "many") ? 41 : 2), "%s: %zu layers", path, k.n_layers);
+        CHECK(k.n_layers == (strstr(names[i], "many") ? 41 : 2), "%s: %zu layers", path,
+              k.n_layers);
         if (k.n_layers >= 2) {
             const struct qr_tensors *w = &k.layers[k.n_layers - 1].weights;
-            CHECK(strcmp(k.layers[0].name, "input_1") == 0 && k.layers[0].weights.n == 0, "%s", k.layers[0].name);
+            CHECK(strcmp(k.layers[0].name, "input_1") == 0 && k.layers[0].weights.n == 0, "%s",
+                  k.layers[0].name);
             CHECK(strncmp(k.layers[1].name, "dense", 5) == 0 && w->n == 2);
-            CHECK(strstr(w->v[0].name, "/kernel:0") && w->v[0].rank == 2 && w->v[0].dims[0] == 3 && w->v[0].dims[1] == 2, "%s", path);
-            for (size_t j = 0; j < 6; j++) CHECK(w->v[0].values[j] == (double)j / 4, "%s: %zu", path, j);
-            CHECK(w->v[1].n == 2 && w->v[1].values[0] == 1.0 && w->v[1].values[1] == -2.0, "%s", path);
+            CHECK(strstr(w->v[0].name, "/kernel:0") && w->v[0].rank == 2 && w->v[0].dims[0] == 3 &&
+                      w->v[0].dims[1] == 2,
+                  "%s", path);
+            for (size_t j = 0; j < 6; j++)
+                CHECK(w->v[0].values[j] == (double)j / 4, "%s: %zu", path, j);
+            CHECK(w->v[1].n == 2 && w->v[1].values[0] == 1.0 && w->v[1].values[1] == -2.0, "%s",
+                  path);
         }
         qr_keras_file_fini(&k);
         qr_buf_free(&b);
@@ -42,12 +51,23 @@ static void good_files(void) {
 }
 
 static void bad_files(void) {
-    static const struct { const char *name, *words; } rows[] = {
-        {"bad-gzip.h5", "compressed"}, {"bad-chunks.h5", "stored in chunks"}, {"bad-latest.h5", "libver='latest'"}, {"bad-integers.h5", "not float32 or float64"},
-        {"bad-soft-link.h5", "soft link"}, {"bad-external-link.h5", "its members are links"}, {"bad-missing-weight.h5", "/dense/dense/bias:0 is named by weight_names but is not there"},
-        {"bad-missing-layer.h5", "layer 'dense' is named by layer_names but is not there"}, {"bad-no-weight-names.h5", "no attribute weight_names"},
-        {"bad-no-layer-names.h5", "no attribute layer_names"}, {"bad-keras3.h5", "Keras 3"}, {"bad-number-names.h5", "holds no strings"},
-        {"bad-dataset-as-layer.h5", "no attribute weight_names"}, {"bad-huge.h5", "too large"},
+    static const struct {
+        const char *name, *words;
+    } rows[] = {
+        {"bad-gzip.h5", "compressed"},
+        {"bad-chunks.h5", "stored in chunks"},
+        {"bad-latest.h5", "libver='latest'"},
+        {"bad-integers.h5", "not float32 or float64"},
+        {"bad-soft-link.h5", "soft link"},
+        {"bad-external-link.h5", "its members are links"},
+        {"bad-missing-weight.h5", "/dense/dense/bias:0 is named by weight_names but is not there"},
+        {"bad-missing-layer.h5", "layer 'dense' is named by layer_names but is not there"},
+        {"bad-no-weight-names.h5", "no attribute weight_names"},
+        {"bad-no-layer-names.h5", "no attribute layer_names"},
+        {"bad-keras3.h5", "Keras 3"},
+        {"bad-number-names.h5", "holds no strings"},
+        {"bad-dataset-as-layer.h5", "no attribute weight_names"},
+        {"bad-huge.h5", "too large"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         char path[128];
@@ -60,11 +80,17 @@ static void bad_files(void) {
         CHECK(k.layers == NULL);
         qr_buf_free(&b);
     }
-    static const struct { const char *bytes, *words; } texts[] = {{"", "not an HDF5 file"}, {"PK\3\4 what is this", "not an HDF5 file"}, {"\x89HDF\r\n\x1a\n", "cut short"}};
+    static const struct {
+        const char *bytes, *words;
+    } texts[] = {{"", "not an HDF5 file"},
+                 {"PK\3\4 what is this", "not an HDF5 file"},
+                 {"\x89HDF\r\n\x1a\n", "cut short"}};
     for (size_t i = 0; i < COUNT(texts); i++) {
         struct qr_keras_file k = {0};
         struct qr_err err = {0};
-        CHECK(qr_keras_read(qr_bytes_of_string(texts[i].bytes), "w.h5", &k, &err) == QR_DATA_LOSS && strstr(err.msg, texts[i].words), "%s", err.msg);
+        CHECK(qr_keras_read(qr_bytes_of_string(texts[i].bytes), "w.h5", &k, &err) == QR_DATA_LOSS &&
+                  strstr(err.msg, texts[i].words),
+              "%s", err.msg);
     }
 }
 
@@ -79,7 +105,8 @@ static void damaged_files(void) {
             b.p[i] = values[v];
             struct qr_keras_file k = {0};
             struct qr_err err = {0};
-            if (qr_keras_read(qr_buf_view(&b), "w.h5", &k, &err) != QR_OK) refused += err.code == QR_DATA_LOSS && strncmp(err.msg, "w.h5", 4) == 0;
+            if (qr_keras_read(qr_buf_view(&b), "w.h5", &k, &err) != QR_OK)
+                refused += err.code == QR_DATA_LOSS && strncmp(err.msg, "w.h5", 4) == 0;
             qr_keras_file_fini(&k);
             b.p[i] = was;
         }
@@ -87,7 +114,8 @@ static void damaged_files(void) {
     for (size_t n = 0; n < b.n; n += 7) {
         struct qr_keras_file k = {0};
         struct qr_err err = {0};
-        CHECK(qr_keras_read(qr_bytes_of(b.p, n), "w.h5", &k, &err) == QR_DATA_LOSS, "cut at %zu", n);
+        CHECK(qr_keras_read(qr_bytes_of(b.p, n), "w.h5", &k, &err) == QR_DATA_LOSS, "cut at %zu",
+              n);
     }
     qr_buf_free(&b);
 }
@@ -104,21 +132,25 @@ static struct qr_buf output(const char *command) {
 }
 
 /* Our file and Keras' give one walk: tree, types, attributes, values of attributes. */
-static void walk_by_h5py(const char *h5, const char *listing, const struct qr_weights_layout *layout) {
+static void walk_by_h5py(const char *h5, const char *listing,
+                         const struct qr_weights_layout *layout) {
     double values[256];
     struct qr_buf golden = load(h5), ours = {0};
     struct qr_err err;
     char dir[] = "/tmp/qring-hdf5-XXXXXX", path[64], command[256];
     CHECK(mkdtemp(dir) != NULL);
     snprintf(path, sizeof path, "%s/w.h5", dir);
-    CHECK(qr_weights_decode(QR_WEIGHTS_H5, qr_buf_view(&golden), h5, layout, values, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_weights_decode(QR_WEIGHTS_H5, qr_buf_view(&golden), h5, layout, values, &err) == QR_OK,
+          "%s", err.msg);
     CHECK(qr_weights_encode(QR_WEIGHTS_H5, layout, values, &ours, &err) == QR_OK, "%s", err.msg);
     CHECK(qr_file_replace(path, qr_buf_view(&ours), &err) == QR_OK, "%s", err.msg);
     snprintf(command, sizeof command, "/usr/bin/python3 tests/interop/h5walk.py %s", path);
     struct qr_buf got = output(command);
-    snprintf(command, sizeof command, "/usr/bin/python3 tests/interop/h5walk.py --listing %s", listing);
+    snprintf(command, sizeof command, "/usr/bin/python3 tests/interop/h5walk.py --listing %s",
+             listing);
     struct qr_buf want = output(command);
-    CHECK(want.n > 1000 && strcmp(qr_buf_string(&got), qr_buf_string(&want)) == 0, "%s\n%s", listing, qr_buf_string(&got));
+    CHECK(want.n > 1000 && strcmp(qr_buf_string(&got), qr_buf_string(&want)) == 0, "%s\n%s",
+          listing, qr_buf_string(&got));
     unlink(path);
     rmdir(dir);
     qr_buf_free(&golden);
@@ -138,12 +170,21 @@ static void same_walk_as_keras(void) {
         snprintf(names[i], sizeof names[i], "s%d", i);
         symbols[i] = names[i];
     }
-    const struct qr_weights_entry hybrid[] = {{"pqc/parameters", 1, {20, 0}, symbols}, {"dense/kernel", 2, {4, 8}, NULL}, {"dense/bias", 1, {8, 0}, NULL},
-                                              {"dense_1/kernel", 2, {8, 1}, NULL}, {"dense_1/bias", 1, {1, 0}, NULL}};
-    const struct qr_weights_entry three[] = {{"pqc/parameters", 1, {21, 0}, symbols}, {"pqc_1/parameters", 1, {21, 0}, symbols}, {"pqc_2/parameters", 1, {21, 0}, symbols},
-                                             {"dense/kernel", 2, {12, 8}, NULL}, {"dense/bias", 1, {8, 0}, NULL}, {"dense_1/kernel", 2, {8, 1}, NULL}, {"dense_1/bias", 1, {1, 0}, NULL}};
-    walk_by_h5py("tests/golden/tfq/qcnn_weights.h5", "tests/golden/tfq/qcnn_weights_listing.txt", &(struct qr_weights_layout){5, hybrid});
-    walk_by_h5py("tests/golden/tfq/qcnn_three_weights.h5", "tests/golden/tfq/qcnn_three_weights_listing.txt", &(struct qr_weights_layout){7, three});
+    const struct qr_weights_entry hybrid[] = {{"pqc/parameters", 1, {20, 0}, symbols},
+                                              {"dense/kernel", 2, {4, 8}, NULL},
+                                              {"dense/bias", 1, {8, 0}, NULL},
+                                              {"dense_1/kernel", 2, {8, 1}, NULL},
+                                              {"dense_1/bias", 1, {1, 0}, NULL}};
+    const struct qr_weights_entry three[] = {
+        {"pqc/parameters", 1, {21, 0}, symbols},   {"pqc_1/parameters", 1, {21, 0}, symbols},
+        {"pqc_2/parameters", 1, {21, 0}, symbols}, {"dense/kernel", 2, {12, 8}, NULL},
+        {"dense/bias", 1, {8, 0}, NULL},           {"dense_1/kernel", 2, {8, 1}, NULL},
+        {"dense_1/bias", 1, {1, 0}, NULL}};
+    walk_by_h5py("tests/golden/tfq/qcnn_weights.h5", "tests/golden/tfq/qcnn_weights_listing.txt",
+                 &(struct qr_weights_layout){5, hybrid});
+    walk_by_h5py("tests/golden/tfq/qcnn_three_weights.h5",
+                 "tests/golden/tfq/qcnn_three_weights_listing.txt",
+                 &(struct qr_weights_layout){7, three});
 }
 
 int main(void) {

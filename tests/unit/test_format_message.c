@@ -76,13 +76,35 @@ static void test_kinds(void) {
     printf("the largest message: %zu bytes\n", buf.n);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_HEARTBEAT;
-    in.heartbeat = (struct qr_heartbeat){.sequence = 9, .promised = id_of(4, 1, 1), .highest_number = 8, .refusals = 1, .applied_reductions = 3, .committed_reductions = 2,
-        .phase = QR_PHASE_DONE, .form_expired = true, .trainer_turns = 99, .expected_micro_batch_ms = 20, .n_heard = 1, .heard = {{.index = 5}},
-        .in_flight = {.reductions = 3, .digest = {7}, .n = 2, .micro_batch = {9, (UINT64_C(1) << 40) - 1}}, .in_flight_heard = 77, .common = {3, 2, 1, 9}};
+    in.heartbeat = (struct qr_heartbeat){.sequence = 9,
+                                         .promised = id_of(4, 1, 1),
+                                         .highest_number = 8,
+                                         .refusals = 1,
+                                         .applied_reductions = 3,
+                                         .committed_reductions = 2,
+                                         .phase = QR_PHASE_DONE,
+                                         .form_expired = true,
+                                         .trainer_turns = 99,
+                                         .expected_micro_batch_ms = 20,
+                                         .n_heard = 1,
+                                         .heard = {{.index = 5}},
+                                         .in_flight = {.reductions = 3,
+                                                       .digest = {7},
+                                                       .n = 2,
+                                                       .micro_batch = {9, (UINT64_C(1) << 40) - 1}},
+                                         .in_flight_heard = 77,
+                                         .common = {3, 2, 1, 9}};
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_PROMISE;
-    in.promise = (struct qr_promise){.id = id_of(4, 1, 1), .held = {.applied_reductions = 7, .committed_reductions = 6, .base_reductions = 7, .n_runs = 1, .run = {{1, 2, 3}}}, .common = {600, 4, 2, 1}, .ring_age_ms = 77};
+    in.promise = (struct qr_promise){.id = id_of(4, 1, 1),
+                                     .held = {.applied_reductions = 7,
+                                              .committed_reductions = 6,
+                                              .base_reductions = 7,
+                                              .n_runs = 1,
+                                              .run = {{1, 2, 3}}},
+                                     .common = {600, 4, 2, 1},
+                                     .ring_age_ms = 77};
     memset(in.promise.held.digest, 4, 16);
     fill_deaths(&in.promise.deaths);
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
@@ -90,22 +112,34 @@ static void test_kinds(void) {
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_GOODBYE;
-    in.goodbye = (struct qr_goodbye){.why = QR_GOODBYE_REFUSED, .code = QR_UNAVAILABLE, .text = "worker 3 is lost", .blame = {true, 1, 2}};
+    in.goodbye = (struct qr_goodbye){.why = QR_GOODBYE_REFUSED,
+                                     .code = QR_UNAVAILABLE,
+                                     .text = "worker 3 is lost",
+                                     .blame = {true, 1, 2}};
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0);
     for (int k = QR_MESSAGE_FIELD; k <= QR_MESSAGE_DONE; k++) { /* the small ones */
         if (k == QR_MESSAGE_BEGIN || k == QR_MESSAGE_HEARTBEAT || k == QR_MESSAGE_PROMISE) continue;
         memset(&in, 0, sizeof in);
         in.kind = (enum qr_message_kind)k;
-        if (k == QR_MESSAGE_FIELD) in.field = (struct qr_field_text){.name = "train.batch_size", .value = "64", .absent = true};
-        if (k == QR_MESSAGE_PROPOSE) in.propose = (struct qr_propose){.id = id_of(1, 0, 1), .n_members = 2, .member = {{.index = 0}, {.index = 9}}};
-        if (k == QR_MESSAGE_BUSY) in.busy = (struct qr_busy){.id = id_of(1, 0, 1), .highest_number = 5, .why = "promised"};
-        if (k == QR_MESSAGE_DONE) in.done = (struct qr_done){.code = QR_DATA_LOSS, .text = "no", .blame = {true, 5, 12}};
-        CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0, "%s: %s", qr_message_kind_name((enum qr_message_kind)k), err.msg);
+        if (k == QR_MESSAGE_FIELD)
+            in.field =
+                (struct qr_field_text){.name = "train.batch_size", .value = "64", .absent = true};
+        if (k == QR_MESSAGE_PROPOSE)
+            in.propose = (struct qr_propose){
+                .id = id_of(1, 0, 1), .n_members = 2, .member = {{.index = 0}, {.index = 9}}};
+        if (k == QR_MESSAGE_BUSY)
+            in.busy =
+                (struct qr_busy){.id = id_of(1, 0, 1), .highest_number = 5, .why = "promised"};
+        if (k == QR_MESSAGE_DONE)
+            in.done = (struct qr_done){.code = QR_DATA_LOSS, .text = "no", .blame = {true, 5, 12}};
+        CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0, "%s: %s",
+              qr_message_kind_name((enum qr_message_kind)k), err.msg);
     }
 }
 static void refused(const char *words) {
     qr_buf_clear(&buf);
-    CHECK(qr_message_encode(&in, &buf, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, words), "%s: %s", words, err.msg);
+    CHECK(qr_message_encode(&in, &buf, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, words),
+          "%s: %s", words, err.msg);
 }
 static void test_encode_limits(void) {
     fill_hello(), in.hello.n_heard = 65, refused("members heard");
@@ -122,35 +156,48 @@ static void test_encode_limits(void) {
     fill_begin(), in.begin.common.allreduce = 5, refused("settings in common");
     fill_begin(), in.begin.common.min_workers = 65, refused("settings in common");
     fill_begin(), in.begin.common.epochs++, refused("settings in common");
-    memset(&in, 0, sizeof in), in.kind = QR_MESSAGE_HEARTBEAT, in.heartbeat.in_flight.n = 17, refused("micro-batches in flight");
-    in.heartbeat.in_flight.n = 1, in.heartbeat.in_flight.micro_batch[0] = UINT64_C(1) << 40, refused("micro-batches in flight");
+    memset(&in, 0, sizeof in), in.kind = QR_MESSAGE_HEARTBEAT, in.heartbeat.in_flight.n = 17,
+                               refused("micro-batches in flight");
+    in.heartbeat.in_flight.n = 1, in.heartbeat.in_flight.micro_batch[0] = UINT64_C(1) << 40,
+    refused("micro-batches in flight");
     in.kind = (enum qr_message_kind)0, refused("no message of kind 0");
 }
 static void lies(const char *bytes, size_t n, const char *words) {
-    CHECK(qr_message_decode(qr_bytes_of(bytes, n), &out, &err) == QR_DATA_LOSS && strstr(err.msg, words), "%s: %s", words, err.msg);
+    CHECK(qr_message_decode(qr_bytes_of(bytes, n), &out, &err) == QR_DATA_LOSS &&
+              strstr(err.msg, words),
+          "%s: %s", words, err.msg);
 }
 #define LIES(bytes, words) lies(bytes, sizeof(bytes) - 1, words)
 static void test_decode_limits(void) {
     LIES("", "no kind");
     LIES("\x42\x04\x08\x63\x12\x00", "code: 99");
-    LIES("\x42\x07\x12\x05" "ab\xff" "cd", "not text");
+    LIES("\x42\x07\x12\x05"
+         "ab\xff"
+         "cd",
+         "not text");
     LIES("\x22\x00", "id: missing");
     LIES("\x0a\x04\x08\x03\x10\x02", "protocol: from 3 to 2");
     LIES("\x0a\x02\x28\x40", "index 64");
     LIES("\x4a\x02\x08\x09", "why: 9");
     LIES("\x1a\x02\x12\x00", "incarnation: 0 bytes");
-    LIES("\x1a\x17\x12\x10" "0123456789abcdef" "\xa2\x01\x02\x08\x05", "settings in common: outside"); /* a heartbeat's: epochs and no more */
+    /* a heartbeat's: epochs and no more */
+    LIES("\x1a\x17\x12\x10"
+         "0123456789abcdef"
+         "\xa2\x01\x02\x08\x05",
+         "settings in common: outside");
     LIES("\xff\xff\xff", "not a protobuf message");
     LIES("\x72\x01x", "no kind");
     char *big = qr_xcalloc(1, 70000);
     lies(big, 70000, "at most 65536");
-    for (size_t i = 0; i + 1 < 65536; i += 2) big[i] = 0x50, big[i + 1] = 1; /* 32768 unknown fields: 50 times their size, were it allowed */
+    /* 32768 unknown fields: 50 times their size, were it allowed */
+    for (size_t i = 0; i + 1 < 65536; i += 2) big[i] = 0x50, big[i + 1] = 1;
     lies(big, 65536, "mostly unknown");
     free(big);
     fill_hello(); /* every prefix of a good message: refused or read, never a crash */
     round_trip();
     unsigned good = 0;
-    for (size_t n = 0; n < buf.n; n += 7) good += qr_message_decode(qr_bytes_of(buf.p, n), &out, &err) == QR_OK;
+    for (size_t n = 0; n < buf.n; n += 7)
+        good += qr_message_decode(qr_bytes_of(buf.p, n), &out, &err) == QR_OK;
     CHECK(good == 0, "%u", good);
 }
 static void test_text(void) {
@@ -162,7 +209,8 @@ static void test_text(void) {
     qr_message_text(t, sizeof t, "a\nb\xff");
     CHECK(strcmp(t, "a b?") == 0, "%s", t);
     struct qr_gen_id a = id_of(1, 2, 3), b = id_of(1, 2, 4), c = id_of(1, 3, 0), d = id_of(2, 0, 0);
-    CHECK(qr_gen_id_compare(&a, &b) < 0 && qr_gen_id_compare(&b, &c) < 0 && qr_gen_id_compare(&c, &d) < 0 && qr_gen_id_compare(&d, &d) == 0);
+    CHECK(qr_gen_id_compare(&a, &b) < 0 && qr_gen_id_compare(&b, &c) < 0 &&
+          qr_gen_id_compare(&c, &d) < 0 && qr_gen_id_compare(&d, &d) == 0);
 }
 int main(void) {
     test_kinds();

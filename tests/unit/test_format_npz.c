@@ -1,4 +1,5 @@
-/* npz: what NumPy writes (seeds of tests/interop/corpus.py), what lies, and our own file read by NumPy. */
+/* npz: what NumPy writes (seeds of tests/interop/corpus.py), what lies, and our own file read by
+ * NumPy. */
 #include "tests/t.h"
 
 #include <unistd.h>
@@ -29,25 +30,34 @@ static void good(void) {
     for (size_t i = 0; i < COUNT(plain); i++) {
         CHECK(read_case(plain[i], &t, &err) == QR_OK && t.n == 2, "%s", err.msg);
         const struct qr_tensor *x = qr_tensors_find(&t, "x"), *y = qr_tensors_find(&t, "y");
-        CHECK(x && y && x->rank == 2 && x->dims[0] == (i ? 100 : 2) && x->dims[1] == 3 && y->rank == 1 && y->n == (i ? 100 : 2));
+        CHECK(x && y && x->rank == 2 && x->dims[0] == (i ? 100 : 2) && x->dims[1] == 3 &&
+              y->rank == 1 && y->n == (i ? 100 : 2));
         for (size_t k = 0; x && k < x->n; k++) CHECK(x->values[k] == (double)(k % 6) / 4, "%zu", k);
         CHECK(y && y->values[0] == 1.0 && y->values[1] == -1.0);
         qr_tensors_free(&t);
     }
     CHECK(read_case("good-types.npz", &t, &err) == QR_OK && t.n == 11, "%s", err.msg);
     for (size_t i = 0; i < t.n; i++)
-        for (size_t k = 0; k < 4; k++) CHECK(t.v[i].n == 4 && t.v[i].values[k] == (double)(k == 1 || k == 2), "%s", t.v[i].name);
+        for (size_t k = 0; k < 4; k++)
+            CHECK(t.v[i].n == 4 && t.v[i].values[k] == (double)(k == 1 || k == 2), "%s",
+                  t.v[i].name);
     qr_tensors_free(&t);
     CHECK(read_case("good-fortran.npz", &t, &err) == QR_OK && t.n == 3, "%s", err.msg);
-    const struct qr_tensor *x = qr_tensors_find(&t, "x"), *s = qr_tensors_find(&t, "s"), *e = qr_tensors_find(&t, "e");
-    for (size_t k = 0; x && k < 24; k++) CHECK(x->values[k] == (double)k, "%zu: %g", k, x->values[k]);
-    CHECK(s && s->rank == 0 && s->n == 1 && s->values[0] == 0.5 && e && e->rank == 2 && e->n == 0 && e->dims[1] == 3);
+    const struct qr_tensor *x = qr_tensors_find(&t, "x"), *s = qr_tensors_find(&t, "s"),
+                           *e = qr_tensors_find(&t, "e");
+    for (size_t k = 0; x && k < 24; k++)
+        CHECK(x->values[k] == (double)k, "%zu: %g", k, x->values[k]);
+    CHECK(s && s->rank == 0 && s->n == 1 && s->values[0] == 0.5 && e && e->rank == 2 && e->n == 0 &&
+          e->dims[1] == 3);
     qr_tensors_free(&t);
-    CHECK(read_case("good-zip64.npz", &t, &err) == QR_OK && t.n == 1 && t.v[0].values[0] == 1.5, "%s", err.msg);
+    CHECK(read_case("good-zip64.npz", &t, &err) == QR_OK && t.n == 1 && t.v[0].values[0] == 1.5,
+          "%s", err.msg);
     qr_tensors_free(&t);
     static const char *const deflated[] = {"good-deflated.npz", "good-sizes-behind.npz"};
     for (size_t i = 0; i < COUNT(deflated); i++) {
-        CHECK(read_case(deflated[i], &t, &err) == QR_OK && t.n == 1 && t.v[0].n == 4 && t.v[0].values[3] == 4, "%s", err.msg);
+        CHECK(read_case(deflated[i], &t, &err) == QR_OK && t.n == 1 && t.v[0].n == 4 &&
+                  t.v[0].values[3] == 4,
+              "%s", err.msg);
         qr_tensors_free(&t);
     }
     CHECK(read_case("good-v2.npz", &t, &err) == QR_OK && t.n == 1, "%s", err.msg);
@@ -55,48 +65,86 @@ static void good(void) {
 }
 
 static void bad(void) {
-    static const struct { const char *name, *words; } rows[] = {
-        {"bad-object.npz", "member 'x' has dtype '|O'"}, {"bad-text.npz", "has dtype '<U1'"}, {"bad-half.npz", "has dtype '<f2'"}, {"bad-complex.npz", "has dtype '<c8'"},
-        {"bad-structured.npz", "has dtype 'structured'"}, {"bad-above-2-53.npz", "element 1 (type '<u8') is an integer above 2^53"}, {"bad-rank-9.npz", "makes no sense"},
-        {"bad-single.npz", "a single .npy array"}, {"bad-not-npy.npz", "'readme.txt' is not an .npy array"}, {"bad-no-magic.npz", "is not an npy array"},
-        {"bad-lying-shape.npz", "has shape (1000000000000,) of '<f8' but 8 bytes"}, {"bad-overflow-shape.npz", "has shape (4294967296, 4294967296)"},
-        {"bad-shape-digits.npz", "makes no sense"}, {"bad-header.npz", "makes no sense"}, {"bad-header-code.npz", "makes no sense"}, {"bad-header-length.npz", "does not fit"},
+    static const struct {
+        const char *name, *words;
+    } rows[] = {
+        {"bad-object.npz", "member 'x' has dtype '|O'"},
+        {"bad-text.npz", "has dtype '<U1'"},
+        {"bad-half.npz", "has dtype '<f2'"},
+        {"bad-complex.npz", "has dtype '<c8'"},
+        {"bad-structured.npz", "has dtype 'structured'"},
+        {"bad-above-2-53.npz", "element 1 (type '<u8') is an integer above 2^53"},
+        {"bad-rank-9.npz", "makes no sense"},
+        {"bad-single.npz", "a single .npy array"},
+        {"bad-not-npy.npz", "'readme.txt' is not an .npy array"},
+        {"bad-no-magic.npz", "is not an npy array"},
+        {"bad-lying-shape.npz", "has shape (1000000000000,) of '<f8' but 8 bytes"},
+        {"bad-overflow-shape.npz", "has shape (4294967296, 4294967296)"},
+        {"bad-shape-digits.npz", "makes no sense"},
+        {"bad-header.npz", "makes no sense"},
+        {"bad-header-code.npz", "makes no sense"},
+        {"bad-header-length.npz", "does not fit"},
         {"bad-no-type.npz", "member 'x' has dtype ''"},
-        {"bad-version.npz", "npy version 9"}, {"bad-bool.npz", "element 1 (type '|b1') is neither False nor True"}, {"bad-bzip2.npz", "zip method 12"},
-        {"bad-twice.npz", "two members are named 'x.npy'"}, {"bad-crc.npz", "crc32 differs"},
-        {"bad-size-less.npz", "in its own header than in the zip directory"}, {"bad-size-more.npz", "2147483647 bytes, but its 110 packed ones are at most 113520"},
-        {"bad-both-less.npz", "unpacks to more bytes"}, {"bad-both-more.npz", "unpacks to fewer bytes"}, {"bad-own-size.npz", "another size, method or crc32 in its own"},
-        {"bad-own-method.npz", "another size, method or crc32 in its own"}, {"bad-ratio.npz", "'x.npy' is said to unpack to 21474837"}, {"bad-overlap.npz", "'x.npy' and 'y.npy' overlap"},
+        {"bad-version.npz", "npy version 9"},
+        {"bad-bool.npz", "element 1 (type '|b1') is neither False nor True"},
+        {"bad-bzip2.npz", "zip method 12"},
+        {"bad-twice.npz", "two members are named 'x.npy'"},
+        {"bad-crc.npz", "crc32 differs"},
+        {"bad-size-less.npz", "in its own header than in the zip directory"},
+        {"bad-size-more.npz", "2147483647 bytes, but its 110 packed ones are at most 113520"},
+        {"bad-both-less.npz", "unpacks to more bytes"},
+        {"bad-both-more.npz", "unpacks to fewer bytes"},
+        {"bad-own-size.npz", "another size, method or crc32 in its own"},
+        {"bad-own-method.npz", "another size, method or crc32 in its own"},
+        {"bad-ratio.npz", "'x.npy' is said to unpack to 21474837"},
+        {"bad-overlap.npz", "'x.npy' and 'y.npy' overlap"},
         {"bad-offset.npz", "not where the zip directory says"},
-        {"bad-empty.npz", "not a whole zip file"}, {"bad-zip64-locator.npz", "zip64 end record is missing"},
-        {"bad-cut-30-good-savez.npz", "cut short"}, {"bad-cut-60-good-savez.npz", "cut short"}, {"bad-cut-90-good-compressed.npz", "cut short"},
+        {"bad-empty.npz", "not a whole zip file"},
+        {"bad-zip64-locator.npz", "zip64 end record is missing"},
+        {"bad-cut-30-good-savez.npz", "cut short"},
+        {"bad-cut-60-good-savez.npz", "cut short"},
+        {"bad-cut-90-good-compressed.npz", "cut short"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct qr_tensors t;
         struct qr_err err;
         CHECK(read_case(rows[i].name, &t, &err) == QR_DATA_LOSS, "%s", rows[i].name);
-        CHECK(strncmp(err.msg, rows[i].name, strlen(rows[i].name)) == 0 && strstr(err.msg, rows[i].words), "%s", err.msg);
+        CHECK(strncmp(err.msg, rows[i].name, strlen(rows[i].name)) == 0 &&
+                  strstr(err.msg, rows[i].words),
+              "%s", err.msg);
         qr_tensors_free(&t);
     }
 }
 
-/* Whole files that hold more than may be used, alone or together: both numbers, before memory is taken. */
+/* Whole files that hold more than may be used, alone or together: both numbers, before memory is
+ * taken. */
 static void too_large(void) {
-    static const struct { const char *name, *words; } rows[] = {
-        {"bad-bomb.npz", "member 'x.npy' would take 24000000 bytes as float64 numbers, 24003"}, {"bad-many.npz", "member 'a.npy' would take 4000000 bytes"}};
+    static const struct {
+        const char *name, *words;
+    } rows[] = {
+        {"bad-bomb.npz", "member 'x.npy' would take 24000000 bytes as float64 numbers, 24003"},
+        {"bad-many.npz", "member 'a.npy' would take 4000000 bytes"}};
     struct qr_tensors t;
     struct qr_err err;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        CHECK(read_case(rows[i].name, &t, &err) == QR_RESOURCE_EXHAUSTED && strstr(err.msg, rows[i].words) && strstr(err.msg, "at most 1048576 may be used"),
+        CHECK(read_case(rows[i].name, &t, &err) == QR_RESOURCE_EXHAUSTED &&
+                  strstr(err.msg, rows[i].words) && strstr(err.msg, "at most 1048576 may be used"),
               "%s", err.msg);
     }
     struct qr_buf b = {0};
-    CHECK(qr_file_read("tests/fuzz/corpus/npz/bad-many.npz", 1 << 24, &b, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_npz_read(qr_buf_view(&b), "many", NULL, 20 << 20, &t, &err) == QR_RESOURCE_EXHAUSTED && strstr(err.msg, "member 'f.npy'") && t.n == 0, "%s", err.msg);
+    CHECK(qr_file_read("tests/fuzz/corpus/npz/bad-many.npz", 1 << 24, &b, &err) == QR_OK, "%s",
+          err.msg);
+    CHECK(qr_npz_read(qr_buf_view(&b), "many", NULL, 20 << 20, &t, &err) == QR_RESOURCE_EXHAUSTED &&
+              strstr(err.msg, "member 'f.npy'") && t.n == 0,
+          "%s", err.msg);
     static const char *const two[] = {"c", "h", "not there", NULL};
-    CHECK(qr_npz_read(qr_buf_view(&b), "many", two, 20 << 20, &t, &err) == QR_OK && t.n == 2 && t.v[0].n == 500000 && strcmp(t.v[1].name, "h") == 0, "%s", err.msg);
+    CHECK(qr_npz_read(qr_buf_view(&b), "many", two, 20 << 20, &t, &err) == QR_OK && t.n == 2 &&
+              t.v[0].n == 500000 && strcmp(t.v[1].name, "h") == 0,
+          "%s", err.msg);
     qr_tensors_free(&t);
-    CHECK(qr_npz_shapes(qr_buf_view(&b), "many", &t, &err) == QR_OK && t.n == 8 && t.v[7].rank == 1 && t.v[7].dims[0] == 500000 && !t.v[7].values, "%s", err.msg);
+    CHECK(qr_npz_shapes(qr_buf_view(&b), "many", &t, &err) == QR_OK && t.n == 8 &&
+              t.v[7].rank == 1 && t.v[7].dims[0] == 500000 && !t.v[7].values,
+          "%s", err.msg);
     qr_tensors_free(&t);
     qr_buf_free(&b);
 }
@@ -112,19 +160,25 @@ static void ours(void) {
     qr_npz_write(&t, &a);
     qr_npz_write(&t, &b);
     CHECK(a.n == b.n && memcmp(a.p, b.p, a.n) == 0);
-    CHECK(qr_npz_read(qr_buf_view(&a), "ours", NULL, MAX_BYTES, &back, &err) == QR_OK && back.n == 3, "%s", err.msg);
+    CHECK(qr_npz_read(qr_buf_view(&a), "ours", NULL, MAX_BYTES, &back, &err) == QR_OK &&
+              back.n == 3,
+          "%s", err.msg);
     for (size_t i = 0; i < back.n; i++)
-        CHECK(strcmp(back.v[i].name, t.v[i].name) == 0 && back.v[i].n == t.v[i].n && memcmp(back.v[i].values, t.v[i].values, 8 * t.v[i].n) == 0, "%s", t.v[i].name);
+        CHECK(strcmp(back.v[i].name, t.v[i].name) == 0 && back.v[i].n == t.v[i].n &&
+                  memcmp(back.v[i].values, t.v[i].values, 8 * t.v[i].n) == 0,
+              "%s", t.v[i].name);
     if (system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") == 0) {
         char dir[] = "/tmp/qring-npz-XXXXXX", path[64], command[512];
         CHECK(mkdtemp(dir) != NULL);
         snprintf(path, sizeof path, "%s/w.npz", dir);
         CHECK(qr_file_replace(path, qr_buf_view(&a), &err) == QR_OK, "%s", err.msg);
-        snprintf(command, sizeof command,
-                 "/usr/bin/python3 -c \"import numpy as np; f = np.load('%s'); k = f['dense/kernel']; "
-                 "assert f.files == ['dense/kernel', 'pqc/parameters', 'scalar'] and k.dtype == '<f8' and k.tolist() == [[1, -2.5, 1e-300], [4, 1/3, 6]] "
-                 "and f['pqc/parameters'].tolist() == [1/3, 6] and f['scalar'].shape == ()\"",
-                 path);
+        snprintf(
+            command, sizeof command,
+            "/usr/bin/python3 -c \"import numpy as np; f = np.load('%s'); k = f['dense/kernel']; "
+            "assert f.files == ['dense/kernel', 'pqc/parameters', 'scalar'] and k.dtype == '<f8' "
+            "and k.tolist() == [[1, -2.5, 1e-300], [4, 1/3, 6]] "
+            "and f['pqc/parameters'].tolist() == [1/3, 6] and f['scalar'].shape == ()\"",
+            path);
         CHECK(system(command) == 0, "NumPy does not read our file");
         unlink(path);
         rmdir(dir);

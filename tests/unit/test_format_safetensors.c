@@ -23,9 +23,13 @@ static void good(void) {
     struct qr_err err;
     CHECK(read_case("good-types.safetensors", &t, &err) == QR_OK && t.n == 11, "%s", err.msg);
     for (size_t i = 0; i < t.n; i++)
-        for (size_t k = 0; k < 4; k++) CHECK(t.v[i].n == 4 && t.v[i].values[k] == (double)(k == 1 || k == 2), "%s", t.v[i].name);
+        for (size_t k = 0; k < 4; k++)
+            CHECK(t.v[i].n == 4 && t.v[i].values[k] == (double)(k == 1 || k == 2), "%s",
+                  t.v[i].name);
     qr_tensors_free(&t);
-    CHECK(read_case("good-order.safetensors", &t, &err) == QR_OK && t.n == 3 && strcmp(t.v[0].name, "b") == 0 && t.v[1].rank == 0 && t.v[2].n == 0, "%s", err.msg);
+    CHECK(read_case("good-order.safetensors", &t, &err) == QR_OK && t.n == 3 &&
+              strcmp(t.v[0].name, "b") == 0 && t.v[1].rank == 0 && t.v[2].n == 0,
+          "%s", err.msg);
     qr_tensors_free(&t);
     CHECK(read_case("good-padded.safetensors", &t, &err) == QR_OK && t.n == 1, "%s", err.msg);
     qr_tensors_free(&t);
@@ -34,21 +38,40 @@ static void good(void) {
 }
 
 static void bad(void) {
-    static const struct { const char *name, *words; } rows[] = {
-        {"bad-hole.safetensors", "tensor 'b' begins at byte 8 of the values, where the one before ends at 4: there is a hole"}, {"bad-overlap.safetensors", "they overlap"}, {"bad-all-one.safetensors", "they overlap"},
-        {"bad-outside.safetensors", "lie outside the file's 8 bytes"}, {"bad-behind.safetensors", "4 bytes behind the last tensor"},
-        {"bad-shape.safetensors", "hold 8 bytes; shape (3,) of F32"}, {"bad-overflow.safetensors", "needs another size"}, {"bad-negative.safetensors", "tensor 'a': shape is -1"},
-        {"bad-backwards.safetensors", "[4, 0]"}, {"bad-half.safetensors", "dtype is 'F16'"}, {"bad-key.safetensors", "unknown key 'stride'"},
-        {"bad-no-shape.safetensors", "shape is missing"}, {"bad-three-offsets.safetensors", "two integers"}, {"bad-metadata.safetensors", "__metadata__.n must be a string"},
-        {"bad-twice.safetensors", "stands twice"}, {"bad-array.safetensors", "must be an object"}, {"bad-rank-9.safetensors", "more than 8 dimensions"},
-        {"bad-big-integer.safetensors", "element 0"}, {"bad-length.safetensors", "does not fit"}, {"bad-length-by-one.safetensors", "does not fit"},
-        {"bad-cut-30-good-types.safetensors", "cut short"}, {"bad-cut-90-good-types.safetensors", "lie outside"},
+    static const struct {
+        const char *name, *words;
+    } rows[] = {
+        {"bad-hole.safetensors", "tensor 'b' begins at byte 8 of the values, where the one before "
+                                 "ends at 4: there is a hole"},
+        {"bad-overlap.safetensors", "they overlap"},
+        {"bad-all-one.safetensors", "they overlap"},
+        {"bad-outside.safetensors", "lie outside the file's 8 bytes"},
+        {"bad-behind.safetensors", "4 bytes behind the last tensor"},
+        {"bad-shape.safetensors", "hold 8 bytes; shape (3,) of F32"},
+        {"bad-overflow.safetensors", "needs another size"},
+        {"bad-negative.safetensors", "tensor 'a': shape is -1"},
+        {"bad-backwards.safetensors", "[4, 0]"},
+        {"bad-half.safetensors", "dtype is 'F16'"},
+        {"bad-key.safetensors", "unknown key 'stride'"},
+        {"bad-no-shape.safetensors", "shape is missing"},
+        {"bad-three-offsets.safetensors", "two integers"},
+        {"bad-metadata.safetensors", "__metadata__.n must be a string"},
+        {"bad-twice.safetensors", "stands twice"},
+        {"bad-array.safetensors", "must be an object"},
+        {"bad-rank-9.safetensors", "more than 8 dimensions"},
+        {"bad-big-integer.safetensors", "element 0"},
+        {"bad-length.safetensors", "does not fit"},
+        {"bad-length-by-one.safetensors", "does not fit"},
+        {"bad-cut-30-good-types.safetensors", "cut short"},
+        {"bad-cut-90-good-types.safetensors", "lie outside"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct qr_tensors t;
         struct qr_err err;
         CHECK(read_case(rows[i].name, &t, &err) == QR_DATA_LOSS, "%s", rows[i].name);
-        CHECK(strncmp(err.msg, rows[i].name, strlen(rows[i].name)) == 0 && strstr(err.msg, rows[i].words), "%s", err.msg);
+        CHECK(strncmp(err.msg, rows[i].name, strlen(rows[i].name)) == 0 &&
+                  strstr(err.msg, rows[i].words),
+              "%s", err.msg);
         qr_tensors_free(&t);
     }
 }
@@ -58,7 +81,8 @@ static void ours(void) {
     struct qr_buf a = {0}, b = {0};
     struct qr_err err;
     static const double values[6] = {1, -2.5, 1e-300, 4, 1.0 / 3, 6};
-    static const struct qr_metadata metadata[] = {{"step", "3"}, {"hash", "a\"b"}}, sorted[] = {{"hash", "a\"b"}, {"step", "3"}};
+    static const struct qr_metadata metadata[] = {{"step", "3"}, {"hash", "a\"b"}},
+                                    sorted[] = {{"hash", "a\"b"}, {"step", "3"}};
     qr_tensors_add(&t, "dense/kernel", 2, (const size_t[]){2, 3}, values);
     qr_tensors_add(&t, "pqc/parameters", 1, (const size_t[]){2}, values + 4);
     qr_buf_puts(&a, "xyz"); /* it appends */
@@ -67,11 +91,16 @@ static void ours(void) {
     CHECK(a.n == b.n + 3 && memcmp(a.p + 3, b.p, b.n) == 0, "metadata is not sorted");
     uint64_t n = qr_get_u64le(b.p);
     CHECK(n % 8 == 0 && b.n == 8 + n + 8 * 8, "the values do not begin at a multiple of 8");
-    static const char header[] = "{\"__metadata__\":{\"hash\":\"a\\\"b\",\"step\":\"3\"},\"dense/kernel\":{\"dtype\":\"F64\",\"shape\":[2,3],\"data_offsets\":[0,48]},";
+    static const char header[] =
+        "{\"__metadata__\":{\"hash\":\"a\\\"b\",\"step\":\"3\"},\"dense/"
+        "kernel\":{\"dtype\":\"F64\",\"shape\":[2,3],\"data_offsets\":[0,48]},";
     CHECK(memcmp(b.p + 8, header, sizeof header - 1) == 0, "%.*s", (int)n, (const char *)b.p + 8);
-    CHECK(qr_safetensors_read(qr_buf_view(&b), "ours", &back, &err) == QR_OK && back.n == 2, "%s", err.msg);
+    CHECK(qr_safetensors_read(qr_buf_view(&b), "ours", &back, &err) == QR_OK && back.n == 2, "%s",
+          err.msg);
     for (size_t i = 0; i < back.n; i++)
-        CHECK(strcmp(back.v[i].name, t.v[i].name) == 0 && back.v[i].n == t.v[i].n && memcmp(back.v[i].values, t.v[i].values, 8 * t.v[i].n) == 0, "%s", t.v[i].name);
+        CHECK(strcmp(back.v[i].name, t.v[i].name) == 0 && back.v[i].n == t.v[i].n &&
+                  memcmp(back.v[i].values, t.v[i].values, 8 * t.v[i].n) == 0,
+              "%s", t.v[i].name);
     qr_tensors_free(&t);
     qr_tensors_free(&back);
     qr_buf_free(&a);

@@ -14,18 +14,19 @@ struct worker {
     uint32_t index, n;
     enum role role;
     enum qr_allreduce wish;
-    bool tells_lies;        /* somebody does: after a refusal, once more */
-    const char *field;      /* value of its one setting */
+    bool tells_lies;   /* somebody does: after a refusal, once more */
+    const char *field; /* value of its one setting */
     pthread_t training;
     struct qr_group *g;
     struct qr_group_view view;
     enum qr_code code;
     struct qr_err err;
     char schedule[16];
-    uint64_t hash;          /* of all sums */
-    size_t n_taken;         /* micro-batches, at the last step */
+    uint64_t hash;  /* of all sums */
+    size_t n_taken; /* micro-batches, at the last step */
 };
-static const char *const peers[MAX_N] = {"w0:2222", "w1:2222", "w2:2222", "w3:2222", "w4:2222", "w5:2222"};
+static const char *const peers[MAX_N] = {"w0:2222", "w1:2222", "w2:2222",
+                                         "w3:2222", "w4:2222", "w5:2222"};
 
 static void *control(void *g) {
     qr_group_control_run(g);
@@ -33,18 +34,22 @@ static void *control(void *g) {
 }
 static void join(void *thread) { pthread_join(*(pthread_t *)thread, NULL); }
 
-static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_reduction_kind kind, size_t n) {
+static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_reduction_kind kind,
+                             size_t n) {
     static const uint8_t digest[16];
     qr_fixed *mine = qr_xcalloc(n + 1, sizeof *mine), *sum = qr_xcalloc(n + 1, sizeof *sum);
-    struct qr_contribution c = {.key = {.reductions = step, .kind = kind}, .n_micro_batches = 9, .vector = mine, .n = n};
+    struct qr_contribution c = {
+        .key = {.reductions = step, .kind = kind}, .n_micro_batches = 9, .vector = mine, .n = n};
     for (uint64_t b = w->view.rank; b < c.n_micro_batches; b += w->view.n_members) {
         qr_coverage_add_micro_batch(&c.coverage, &c.key, b);
-        /* what a micro-batch adds depends on the micro-batch alone: the sum is that of any number of workers */
+        /* what a micro-batch adds depends on the micro-batch alone: the sum is that of any number
+         * of workers */
         for (size_t i = 0; i < n; i++) mine[i] += (qr_fixed)((b + 1) * (i + 3) * (step + 1)) << 50;
     }
     if (w->role == LIES_AT_5 && step == 5) qr_coverage_add_micro_batch(&c.coverage, &c.key, 3);
     enum qr_code code = qr_group_reduce(w->g, &c, sum, &w->err);
-    for (size_t i = 0; i < n; i++) w->hash = w->hash * UINT64_C(6364136223846793005) + (uint64_t)(sum[i] >> 40) + 1;
+    for (size_t i = 0; i < n; i++)
+        w->hash = w->hash * UINT64_C(6364136223846793005) + (uint64_t)(sum[i] >> 40) + 1;
     if (code == QR_OK) code = qr_group_apply(w->g, step + 1, digest, &w->err);
     free(mine), free(sum);
     return code;
@@ -54,7 +59,8 @@ static enum qr_code work(struct worker *w) {
     for (uint64_t step = 0; step < 12 && code == QR_OK; step++) {
         if (w->role == LEAVES_AT_5 && step == 5) return QR_OK;
         code = one_step(w, step, QR_REDUCTION_TRAIN, step % 3 == 2 ? LENGTH : 40);
-        for (int again = 0; code == QR_ABORTED && w->role != LEAVES_AT_5 && again < 2 && w->tells_lies; again++) {
+        for (int again = 0;
+             code == QR_ABORTED && w->role != LEAVES_AT_5 && again < 2 && w->tells_lies; again++) {
             struct qr_group_start start;
             code = qr_group_join(w->g, &start, &w->err);
             if (code != QR_OK) break;
@@ -69,12 +75,22 @@ static enum qr_code work(struct worker *w) {
 static void *train(void *arg) {
     struct worker *w = arg;
     struct qr_field fields[2] = {{"contract", "f32-v1"}, {"seed", w->field}};
-    struct qr_group_options o = {.run = "test", .fields = fields, .n_fields = 2, .index = w->index, .n_peers = w->n, .peers = peers, .count_known = true,
-                                 .min_workers = w->n, .listen_address = peers[w->index], .form_timeout_ns = 3 * QR_SECOND, .allreduce = w->wish,
+    struct qr_group_options o = {.run = "test",
+                                 .fields = fields,
+                                 .n_fields = 2,
+                                 .index = w->index,
+                                 .n_peers = w->n,
+                                 .peers = peers,
+                                 .count_known = true,
+                                 .min_workers = w->n,
+                                 .listen_address = peers[w->index],
+                                 .form_timeout_ns = 3 * QR_SECOND,
+                                 .allreduce = w->wish,
                                  .clock = &qr_clock_monotonic};
     memset(o.job_hash, w->field[0], sizeof o.job_hash);
     unsigned port;
-    w->code = qr_group_over(&o, qr_link_memory_new(w->hub), qr_link_memory_new(w->hub), &w->g, &port, &w->err);
+    w->code = qr_group_over(&o, qr_link_memory_new(w->hub), qr_link_memory_new(w->hub), &w->g,
+                            &port, &w->err);
     if (w->code != QR_OK) return NULL;
     pthread_t thread;
     pthread_create(&thread, NULL, control, w->g);
@@ -102,10 +118,14 @@ static void test_same_sums(void) {
             run(w, n, (enum qr_allreduce)wish);
             if (!hash) hash = w[0].hash;
             for (uint32_t i = 0; i < n; i++) {
-                CHECK(w[i].code == QR_OK, "worker %u of %u, %s: %s", i, n, qr_allreduce_names[wish], w[i].err.msg);
-                CHECK(w[i].hash == hash, "worker %u of %u, %s: other sums", i, n, qr_allreduce_names[wish]);
+                CHECK(w[i].code == QR_OK, "worker %u of %u, %s: %s", i, n, qr_allreduce_names[wish],
+                      w[i].err.msg);
+                CHECK(w[i].hash == hash, "worker %u of %u, %s: other sums", i, n,
+                      qr_allreduce_names[wish]);
                 CHECK(w[i].view.rank == i && w[i].view.n_members == n && w[i].view.generation > 0);
-                if (wish == QR_ALLREDUCE_RING) CHECK(strcmp(w[i].schedule, n == 1 ? "alone" : "ring") == 0, "%s", w[i].schedule);
+                if (wish == QR_ALLREDUCE_RING)
+                    CHECK(strcmp(w[i].schedule, n == 1 ? "alone" : "ring") == 0, "%s",
+                          w[i].schedule);
             }
         }
 }
@@ -119,14 +139,19 @@ static void test_leaver(void) {
 }
 /* A lie is refused by all who see it; told again, it ends the job. */
 static void test_refused_coverage(void) {
-    struct worker w[3] = {{.tells_lies = true}, {.tells_lies = true, .role = LIES_AT_5}, {.tells_lies = true}};
+    struct worker w[3] = {
+        {.tells_lies = true}, {.tells_lies = true, .role = LIES_AT_5}, {.tells_lies = true}};
     run(w, 3, QR_ALLREDUCE_STAR);
     unsigned refused = 0;
     for (uint32_t i = 0; i < 3; i++) {
-        CHECK(w[i].code == QR_DATA_LOSS || w[i].code == QR_ABORTED, "worker %u: %s", i, w[i].err.msg);
+        CHECK(w[i].code == QR_DATA_LOSS || w[i].code == QR_ABORTED, "worker %u: %s", i,
+              w[i].err.msg);
         if (w[i].code != QR_DATA_LOSS) continue;
         refused++;
-        CHECK(strstr(w[i].err.msg, "step 5: its sum was refused twice; states: 00000000000000000000000000000000 at worker 0 (w0:2222), worker 1 (w1:2222), worker 2 (w2:2222)"), "%s", w[i].err.msg);
+        CHECK(strstr(w[i].err.msg,
+                     "step 5: its sum was refused twice; states: 00000000000000000000000000000000 "
+                     "at worker 0 (w0:2222), worker 1 (w1:2222), worker 2 (w2:2222)"),
+              "%s", w[i].err.msg);
     }
     CHECK(refused == 3, "%u", refused);
 }
@@ -138,18 +163,31 @@ static void *weighed(void *arg) {
     static const uint8_t digest[16];
     struct worker *w = arg;
     struct qr_field fields[1] = {{"contract", "f32-v1"}};
-    struct qr_group_options o = {.run = "test", .fields = fields, .n_fields = 1, .index = w->index, .n_peers = w->n, .peers = peers, .count_known = true,
-                                 .min_workers = w->n, .listen_address = peers[w->index], .form_timeout_ns = 3 * QR_SECOND, .clock = &qr_clock_monotonic};
+    struct qr_group_options o = {.run = "test",
+                                 .fields = fields,
+                                 .n_fields = 1,
+                                 .index = w->index,
+                                 .n_peers = w->n,
+                                 .peers = peers,
+                                 .count_known = true,
+                                 .min_workers = w->n,
+                                 .listen_address = peers[w->index],
+                                 .form_timeout_ns = 3 * QR_SECOND,
+                                 .clock = &qr_clock_monotonic};
     unsigned port;
     pthread_t thread;
-    w->code = qr_group_over(&o, qr_link_memory_new(w->hub), qr_link_memory_new(w->hub), &w->g, &port, &w->err);
+    w->code = qr_group_over(&o, qr_link_memory_new(w->hub), qr_link_memory_new(w->hub), &w->g,
+                            &port, &w->err);
     if (w->code != QR_OK) return NULL;
     pthread_create(&thread, NULL, control, w->g);
     qr_group_set_thread(w->g, NULL, join, &thread);
     w->code = qr_group_form(w->g, &w->view, &w->err);
     for (uint64_t step = 0; step < pace.steps && w->code == QR_OK; step++) {
         qr_fixed mine[4] = {0}, sum[4];
-        struct qr_contribution c = {.key = {.reductions = step}, .n_micro_batches = pace.micro_batches, .vector = mine, .n = 1 + w->n};
+        struct qr_contribution c = {.key = {.reductions = step},
+                                    .n_micro_batches = pace.micro_batches,
+                                    .vector = mine,
+                                    .n = 1 + w->n};
         size_t left = 0;
         uint64_t micro_batch, ns[3];
         w->code = qr_group_open_reduction(w->g, pace.micro_batches, &left, &w->err);
@@ -158,7 +196,8 @@ static void *weighed(void *arg) {
             qr_coverage_add_micro_batch(&c.coverage, &c.key, micro_batch);
             w->n_taken++;
         }
-        if (w->code == QR_OK && w->n_taken != left) w->code = qr_fail(&w->err, QR_INTERNAL, "%zu micro-batches, not %zu", w->n_taken, left);
+        if (w->code == QR_OK && w->n_taken != left)
+            w->code = qr_fail(&w->err, QR_INTERNAL, "%zu micro-batches, not %zu", w->n_taken, left);
         bool slow = w->view.rank == pace.slow_rank && step < pace.slow_steps;
         mine[1 + w->view.rank] = qr_fixed_from_count(w->n_taken * (slow ? pace.slow_ns : 1000));
         if (w->code == QR_OK) w->code = qr_group_reduce(w->g, &c, sum, &w->err);
@@ -183,19 +222,25 @@ static void three_weighed(struct worker w[3]) {
 }
 static void test_speed(void) {
     struct worker w[3] = {{0}};
-    pace.micro_batches = 120, pace.steps = pace.slow_steps = 10, pace.slow_rank = 2, pace.slow_ns = 4000;
+    pace.micro_batches = 120, pace.steps = pace.slow_steps = 10, pace.slow_rank = 2,
+    pace.slow_ns = 4000;
     three_weighed(w);
     /* speeds are as 4 : 4 : 1 */
-    CHECK(w[0].n_taken + w[1].n_taken + w[2].n_taken == pace.micro_batches && w[2].n_taken >= 12 && w[2].n_taken <= 14, "%zu %zu %zu", w[0].n_taken, w[1].n_taken,
-          w[2].n_taken);
+    CHECK(w[0].n_taken + w[1].n_taken + w[2].n_taken == pace.micro_batches && w[2].n_taken >= 12 &&
+              w[2].n_taken <= 14,
+          "%zu %zu %zu", w[0].n_taken, w[1].n_taken, w[2].n_taken);
     struct worker u[3] = {{0}}; /* a hundredth slower is no reason to own fewer of few */
     pace.micro_batches = 12, pace.slow_rank = 0, pace.slow_ns = 1010;
     three_weighed(u);
-    CHECK(u[0].n_taken == 4 && u[1].n_taken == 4 && u[2].n_taken == 4, "%zu %zu %zu", u[0].n_taken, u[1].n_taken, u[2].n_taken);
-    struct worker v[3] = {{0}}; /* a slow start, and so few micro-batches that it gets none: it is not left out for good */
-    pace.micro_batches = 4, pace.steps = 300, pace.slow_rank = 0, pace.slow_steps = 3, pace.slow_ns = 100000;
+    CHECK(u[0].n_taken == 4 && u[1].n_taken == 4 && u[2].n_taken == 4, "%zu %zu %zu", u[0].n_taken,
+          u[1].n_taken, u[2].n_taken);
+    /* a slow start, and so few micro-batches that it gets none: it is not left out for good */
+    struct worker v[3] = {{0}};
+    pace.micro_batches = 4, pace.steps = 300, pace.slow_rank = 0, pace.slow_steps = 3,
+    pace.slow_ns = 100000;
     three_weighed(v);
-    CHECK(v[0].n_taken >= 1 && v[0].n_taken + v[1].n_taken + v[2].n_taken == pace.micro_batches, "%zu %zu %zu", v[0].n_taken, v[1].n_taken, v[2].n_taken);
+    CHECK(v[0].n_taken >= 1 && v[0].n_taken + v[1].n_taken + v[2].n_taken == pace.micro_batches,
+          "%zu %zu %zu", v[0].n_taken, v[1].n_taken, v[2].n_taken);
 }
 
 static void test_solo(void) {
@@ -206,7 +251,8 @@ static void test_solo(void) {
     w.role = LIES_AT_5;
     CHECK(one_step(&w, 5, QR_REDUCTION_TRAIN, 10) == QR_DATA_LOSS, "%s", w.err.msg);
     struct qr_err refused = {.code = QR_NOT_FOUND, .msg = "no bucket"};
-    CHECK(qr_group_done(w.g, &refused, QR_SECOND, &w.err) == QR_NOT_FOUND && strstr(w.err.msg, "no bucket"));
+    CHECK(qr_group_done(w.g, &refused, QR_SECOND, &w.err) == QR_NOT_FOUND &&
+          strstr(w.err.msg, "no bucket"));
     qr_group_interrupt(w.g);
     CHECK(one_step(&w, 6, QR_REDUCTION_TRAIN, 10) == QR_CANCELLED);
     qr_group_close(w.g);
@@ -214,15 +260,26 @@ static void test_solo(void) {
 }
 static void test_bad_options(void) {
     struct qr_link_hub *hub = qr_link_hub_new();
-    struct qr_group_options o = {.index = 2, .n_peers = 2, .peers = peers, .listen_address = "w0:1", .clock = &qr_clock_monotonic};
+    struct qr_group_options o = {.index = 2,
+                                 .n_peers = 2,
+                                 .peers = peers,
+                                 .listen_address = "w0:1",
+                                 .clock = &qr_clock_monotonic};
     struct qr_group *g = NULL;
     struct qr_err err;
     unsigned port;
-    CHECK(qr_group_over(&o, qr_link_memory_new(hub), qr_link_memory_new(hub), &g, &port, &err) == QR_INVALID_ARGUMENT && !g);
+    CHECK(qr_group_over(&o, qr_link_memory_new(hub), qr_link_memory_new(hub), &g, &port, &err) ==
+              QR_INVALID_ARGUMENT &&
+          !g);
     o.index = 0, o.listen_address = "nonsense";
-    CHECK(qr_group_over(&o, qr_link_memory_new(hub), qr_link_memory_new(hub), &g, &port, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "nonsense"));
+    CHECK(qr_group_over(&o, qr_link_memory_new(hub), qr_link_memory_new(hub), &g, &port, &err) ==
+              QR_INVALID_ARGUMENT &&
+          strstr(err.msg, "nonsense"));
     o.listen_address = "w0:1", o.data_port = 1; /* both on one port */
-    CHECK(qr_group_over(&o, qr_link_memory_new(hub), qr_link_memory_new(hub), &g, &port, &err) == QR_ALREADY_EXISTS && strstr(err.msg, "w0:1"), "%s", err.msg);
+    CHECK(qr_group_over(&o, qr_link_memory_new(hub), qr_link_memory_new(hub), &g, &port, &err) ==
+                  QR_ALREADY_EXISTS &&
+              strstr(err.msg, "w0:1"),
+          "%s", err.msg);
     qr_link_hub_free(hub);
 }
 

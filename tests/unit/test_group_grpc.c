@@ -1,6 +1,8 @@
-/* Groups of real processes over gRPC on loopback: forming in any order, reducing, ending together; a killed member is named by all others.
+/* Groups of real processes over gRPC on loopback: forming in any order, reducing, ending together;
+ * a killed member is named by all others.
  *
- * Each worker is a fork of this program, made before gRPC starts. What it saw comes back through a file of its own. */
+ * Each worker is a fork of this program, made before gRPC starts. What it saw comes back through a
+ * file of its own. */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,7 +23,7 @@ struct report { /* what a child writes once, at its end */
 };
 struct child {
     pid_t pid;
-    int from;      /* "f" when formed, then a report */
+    int from; /* "f" when formed, then a report */
     struct report report;
 };
 static char address[MAX_N][32];
@@ -30,30 +32,38 @@ static unsigned free_port(int *ret_fd) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
     *ret_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(*ret_fd, (struct sockaddr *)&a, sizeof a) != 0 || getsockname(*ret_fd, (struct sockaddr *)&a, &n) != 0) return 0;
+    if (bind(*ret_fd, (struct sockaddr *)&a, sizeof a) != 0 ||
+        getsockname(*ret_fd, (struct sockaddr *)&a, &n) != 0)
+        return 0;
     return ntohs(a.sin_port);
 }
 static void choose_ports(void) {
     int fd[MAX_N];
-    for (int i = 0; i < MAX_N; i++) snprintf(address[i], sizeof address[i], "127.0.0.1:%u", free_port(&fd[i]));
+    for (int i = 0; i < MAX_N; i++)
+        snprintf(address[i], sizeof address[i], "127.0.0.1:%u", free_port(&fd[i]));
     for (int i = 0; i < MAX_N; i++) close(fd[i]);
 }
 
-static struct qr_contribution contribution(uint32_t rank, uint32_t n_ranks, uint64_t step, enum qr_reduction_kind kind, qr_fixed *v, size_t n) {
-    struct qr_contribution c = {.key = {.reductions = step, .kind = kind}, .n_micro_batches = 7, .vector = v, .n = n};
+static struct qr_contribution contribution(uint32_t rank, uint32_t n_ranks, uint64_t step,
+                                           enum qr_reduction_kind kind, qr_fixed *v, size_t n) {
+    struct qr_contribution c = {
+        .key = {.reductions = step, .kind = kind}, .n_micro_batches = 7, .vector = v, .n = n};
     memset(c.key.base_digest, (int)(step * 3 + 1), 16);
-    for (uint64_t b = rank; b < c.n_micro_batches; b += n_ranks) qr_coverage_add_micro_batch(&c.coverage, &c.key, b);
+    for (uint64_t b = rank; b < c.n_micro_batches; b += n_ranks)
+        qr_coverage_add_micro_batch(&c.coverage, &c.key, b);
     for (size_t i = 0; i < n; i++) v[i] = (qr_fixed)(i * 3 + rank + step) << 60;
     return c;
 }
-static enum qr_code one_step(struct qr_group *g, const struct qr_group_view *v, uint64_t step, enum qr_reduction_kind kind, size_t n, struct qr_err *err) {
+static enum qr_code one_step(struct qr_group *g, const struct qr_group_view *v, uint64_t step,
+                             enum qr_reduction_kind kind, size_t n, struct qr_err *err) {
     qr_fixed *mine = qr_xcalloc(n + 1, sizeof *mine), *sum = qr_xcalloc(n + 1, sizeof *sum);
     struct qr_contribution c = contribution(v->rank, v->n_members, step, kind, mine, n);
     enum qr_code code = qr_group_reduce(g, &c, sum, err);
     for (size_t i = 0; i < n && code == QR_OK; i++) {
         qr_fixed want = 0;
         for (uint32_t r = 0; r < v->n_members; r++) want += (qr_fixed)(i * 3 + r + step) << 60;
-        if (sum[i] != want) code = qr_fail(err, QR_INTERNAL, "step %d: integer %zu is wrong", (int)step, i);
+        if (sum[i] != want)
+            code = qr_fail(err, QR_INTERNAL, "step %d: integer %zu is wrong", (int)step, i);
     }
     uint8_t digest[16];
     memset(digest, (int)(step * 3 + 4), sizeof digest);
@@ -63,7 +73,8 @@ static enum qr_code one_step(struct qr_group *g, const struct qr_group_view *v, 
 }
 static int64_t went_on_ns;
 static char warnings[2000]; /* of this process */
-static void keep_warnings(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+static void keep_warnings(void *ctx, enum qr_log_level level, const char *module,
+                          const char *message) {
     (void)ctx, (void)level, (void)module;
     size_t n = strlen(warnings);
     snprintf(warnings + n, sizeof warnings - n, "%s\n", message);
@@ -74,12 +85,14 @@ static void *interrupter(void *g) {
     qr_group_interrupt(g);
     return NULL;
 }
-static enum qr_code steps(struct qr_group *g, const struct qr_group_view *view, enum scenario what, struct qr_err *err) {
+static enum qr_code steps(struct qr_group *g, const struct qr_group_view *view, enum scenario what,
+                          struct qr_err *err) {
     static const size_t lengths[] = {0, 1, 10, 4096, 5000, 60000};
     enum qr_code code = QR_OK;
     for (uint64_t step = 0; code == QR_OK && (what == FOREVER || step < 18); step++) {
         if (step % 7 == view->rank) qr_sleep_ns(2 * QR_MS);
-        code = one_step(g, view, step, step % 5 == 4 ? QR_REDUCTION_EVAL : QR_REDUCTION_TRAIN, lengths[step % 6], err);
+        code = one_step(g, view, step, step % 5 == 4 ? QR_REDUCTION_EVAL : QR_REDUCTION_TRAIN,
+                        lengths[step % 6], err);
     }
     if (code == QR_ABORTED) { /* those who are left go on: one more step */
         struct qr_group_start start;
@@ -87,24 +100,37 @@ static enum qr_code steps(struct qr_group *g, const struct qr_group_view *view, 
         if (code == QR_OK) code = one_step(g, &start.view, 1000, QR_REDUCTION_TRAIN, 10, err);
         if (code != QR_OK) return code;
         went_on_ns = qr_now_ns(&qr_clock_monotonic);
-        qr_sleep_ns(200 * QR_MS); /* who leaves at once may leave the others without its last chunk */
+        /* who leaves at once may leave the others without its last chunk */
+        qr_sleep_ns(200 * QR_MS);
         return qr_fail(err, QR_ABORTED, "%s", warnings);
     }
     if (code != QR_OK) return code;
     code = one_step(g, view, 18, QR_REDUCTION_CLOSE, 0, err);
     struct qr_err refused = {.code = QR_PERMISSION_DENIED, .msg = "bucket b: 403"};
     if (code == QR_OK && view->rank == 0) qr_sleep_ns(50 * QR_MS); /* it writes the weights */
-    if (code == QR_OK) code = qr_group_done(g, what == LEADER_FAILS ? &refused : NULL, 5 * QR_SECOND, err);
+    if (code == QR_OK)
+        code = qr_group_done(g, what == LEADER_FAILS ? &refused : NULL, 5 * QR_SECOND, err);
     return code;
 }
-static enum qr_code worker(enum scenario what, uint32_t index, uint32_t n, int to, struct qr_err *err) {
+static enum qr_code worker(enum scenario what, uint32_t index, uint32_t n, int to,
+                           struct qr_err *err) {
     const char *peers[MAX_N];
     for (uint32_t i = 0; i < n; i++) peers[i] = address[i];
     struct qr_field field = {"contract", "f32-v1"};
     struct qr_group_options o = {
-        .run = "test", .fields = &field, .n_fields = 1, .index = index, .n_peers = n, .peers = peers, .count_known = true,
-        .listen_address = address[index], .form_timeout_ns = (what == LONELY ? 1 : 20) * QR_SECOND, .allreduce = QR_ALLREDUCE_AUTO,
-        .clock = &qr_clock_monotonic, .min_workers = what == FOREVER ? n - 1 : n, .log = &log_of_warnings,
+        .run = "test",
+        .fields = &field,
+        .n_fields = 1,
+        .index = index,
+        .n_peers = n,
+        .peers = peers,
+        .count_known = true,
+        .listen_address = address[index],
+        .form_timeout_ns = (what == LONELY ? 1 : 20) * QR_SECOND,
+        .allreduce = QR_ALLREDUCE_AUTO,
+        .clock = &qr_clock_monotonic,
+        .min_workers = what == FOREVER ? n - 1 : n,
+        .log = &log_of_warnings,
     };
     struct qr_group *g;
     unsigned port = 0;
@@ -119,7 +145,8 @@ static enum qr_code worker(enum scenario what, uint32_t index, uint32_t n, int t
     if (what == INTERRUPTED) pthread_create(&thread, NULL, interrupter, g);
     enum qr_code code = qr_group_form(g, &view, err);
     if (what == INTERRUPTED) pthread_join(thread, NULL);
-    if (code == QR_OK && (view.n_members != n || view.index[view.rank] != index)) code = qr_fail(err, QR_INTERNAL, "a strange view");
+    if (code == QR_OK && (view.n_members != n || view.index[view.rank] != index))
+        code = qr_fail(err, QR_INTERNAL, "a strange view");
     if (code == QR_OK && write(to, "f", 1) == 1) code = steps(g, &view, what, err);
     qr_group_close(g);
     return code;
@@ -155,7 +182,8 @@ static void collect(struct child *c, bool formed) {
     int status = 0;
     char f;
     if (formed && read(c->from, &f, 1) != 1) c->report.code = QR_UNKNOWN;
-    if (read(c->from, &c->report, sizeof c->report) != (ssize_t)sizeof c->report) c->report.code = QR_UNKNOWN;
+    if (read(c->from, &c->report, sizeof c->report) != (ssize_t)sizeof c->report)
+        c->report.code = QR_UNKNOWN;
     close(c->from);
     waitpid(c->pid, &status, 0);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d: %s", status, c->report.text);
@@ -165,11 +193,14 @@ static void test_together(enum scenario what, enum qr_code want) {
     for (uint32_t n = 1; n <= MAX_N; n++) {
         struct child c[MAX_N];
         choose_ports();
-        for (uint32_t i = 0; i < n; i++) c[i] = spawn(what, i, n, (int)(i * 53 % 4) * 100); /* 0, 100, 200, 300 ms: neither order */
+        /* 0, 100, 200, 300 ms: neither order */
+        for (uint32_t i = 0; i < n; i++) c[i] = spawn(what, i, n, (int)(i * 53 % 4) * 100);
         for (uint32_t i = 0; i < n; i++) {
             collect(&c[i], true);
-            CHECK(c[i].report.code == want, "worker %u of %u: %s: %s", i, n, qr_code_name(c[i].report.code), c[i].report.text);
-            if (want != QR_OK) CHECK(strstr(c[i].report.text, "bucket b: 403"), "%s", c[i].report.text);
+            CHECK(c[i].report.code == want, "worker %u of %u: %s: %s", i, n,
+                  qr_code_name(c[i].report.code), c[i].report.text);
+            if (want != QR_OK)
+                CHECK(strstr(c[i].report.text, "bucket b: 403"), "%s", c[i].report.text);
         }
     }
 }
@@ -187,11 +218,14 @@ static void test_killed(uint32_t victim, int signo) {
     for (uint32_t i = 0; i < MAX_N; i++) {
         if (i == victim) continue;
         collect(&c[i], false);
-        CHECK(c[i].report.code == QR_ABORTED && strstr(c[i].report.text, named), "worker %u, killed %u: %s: %s", i, victim,
-              qr_code_name(c[i].report.code), c[i].report.text);
+        CHECK(c[i].report.code == QR_ABORTED && strstr(c[i].report.text, named),
+              "worker %u, killed %u: %s: %s", i, victim, qr_code_name(c[i].report.code),
+              c[i].report.text);
         int64_t took_ns = c[i].report.end_ns - killed_ns;
-        CHECK(took_ns < 2 * QR_SECOND, "worker %u ended %lld ms after the kill", i, (long long)(took_ns / QR_MS));
-        printf("worker %u: goes on %lld ms after signal %d: %s", i, (long long)(took_ns / QR_MS), signo, c[i].report.text);
+        CHECK(took_ns < 2 * QR_SECOND, "worker %u ended %lld ms after the kill", i,
+              (long long)(took_ns / QR_MS));
+        printf("worker %u: goes on %lld ms after signal %d: %s", i, (long long)(took_ns / QR_MS),
+               signo, c[i].report.text);
     }
     kill(c[victim].pid, SIGKILL);
     int status;
@@ -202,18 +236,21 @@ static void test_alone(void) {
     choose_ports();
     struct child c = spawn(LONELY, 0, 2, 0); /* its peer never comes */
     collect(&c, false);
-    CHECK(c.report.code == QR_DEADLINE_EXCEEDED && strstr(c.report.text, address[1]), "%s: %s", qr_code_name(c.report.code), c.report.text);
+    CHECK(c.report.code == QR_DEADLINE_EXCEEDED && strstr(c.report.text, address[1]), "%s: %s",
+          qr_code_name(c.report.code), c.report.text);
     c = spawn(INTERRUPTED, 0, 2, 0);
     int64_t start_ns = qr_now_ns(&qr_clock_monotonic);
     collect(&c, false);
-    CHECK(c.report.code == QR_CANCELLED && c.report.end_ns - start_ns < 2 * QR_SECOND, "%s: %s", qr_code_name(c.report.code), c.report.text);
+    CHECK(c.report.code == QR_CANCELLED && c.report.end_ns - start_ns < 2 * QR_SECOND, "%s: %s",
+          qr_code_name(c.report.code), c.report.text);
     int fd;
     snprintf(address[0], sizeof address[0], "127.0.0.1:%u", free_port(&fd));
     CHECK(listen(fd, 1) == 0);
     c = spawn(PORT_TAKEN, 0, 2, 0);
     collect(&c, false);
     close(fd);
-    CHECK(c.report.code == QR_ALREADY_EXISTS && strstr(c.report.text, address[0]), "%s: %s", qr_code_name(c.report.code), c.report.text);
+    CHECK(c.report.code == QR_ALREADY_EXISTS && strstr(c.report.text, address[0]), "%s: %s",
+          qr_code_name(c.report.code), c.report.text);
     c = spawn(SOLO, 0, 1, 0);
     collect(&c, true);
     CHECK(c.report.code == QR_OK, "%s", c.report.text);

@@ -1,4 +1,5 @@
-/* What a leaver hands over: bytes that are torn or lie, and what a member does with what does not fit. */
+/* What a leaver hands over: bytes that are torn or lie, and what a member does with what does not
+ * fit. */
 #include "base/counter.h"
 #include "base/mem.h"
 #include "format/handover.h"
@@ -10,7 +11,11 @@ enum { N = 5, MICRO_BATCHES = 40, ME = 1, LEAVER = 2 };
 /* ---- bytes ---- */
 
 static struct qr_handover good(const qr_fixed *vector) {
-    struct qr_handover h = {.kind = QR_REDUCTION_TRAIN, .generation = 77, .reductions = 6, .n_runs = 2, .run = {{1, 3, 3}, {20, 2, 1}},
+    struct qr_handover h = {.kind = QR_REDUCTION_TRAIN,
+                            .generation = 77,
+                            .reductions = 6,
+                            .n_runs = 2,
+                            .run = {{1, 3, 3}, {20, 2, 1}},
                             .integers = qr_bytes_of(vector, N * sizeof *vector)};
     struct qr_coverage_key key = {.reductions = 6};
     struct qr_coverage all = {0};
@@ -18,7 +23,8 @@ static struct qr_handover good(const qr_fixed *vector) {
     memset(key.base_digest, 9, sizeof key.base_digest);
     memset(key.job_hash, 8, sizeof key.job_hash);
     static const uint64_t micro_batches[] = {1, 4, 7, 20, 21};
-    for (size_t i = 0; i < COUNT(micro_batches); i++) qr_coverage_add_micro_batch(&all, &key, micro_batches[i]);
+    for (size_t i = 0; i < COUNT(micro_batches); i++)
+        qr_coverage_add_micro_batch(&all, &key, micro_batches[i]);
     qr_coverage_store(h.coverage, all);
     return h;
 }
@@ -29,8 +35,10 @@ static void test_bytes(void) {
     struct qr_buf bytes = {0}, again = {0};
     qr_handover_encode(&h, &bytes);
     CHECK(qr_handover_is(qr_buf_view(&bytes)) && qr_handover_decode(qr_buf_view(&bytes), &back));
-    CHECK(back.kind == h.kind && back.reductions == 6 && back.generation == 77 && back.n_runs == 2 && back.integers.n == sizeof vector);
-    CHECK(memcmp(back.integers.p, vector, sizeof vector) == 0 && memcmp(back.run, h.run, 2 * sizeof *h.run) == 0);
+    CHECK(back.kind == h.kind && back.reductions == 6 && back.generation == 77 &&
+          back.n_runs == 2 && back.integers.n == sizeof vector);
+    CHECK(memcmp(back.integers.p, vector, sizeof vector) == 0 &&
+          memcmp(back.run, h.run, 2 * sizeof *h.run) == 0);
     qr_handover_encode(&back, &again);
     CHECK(again.n == bytes.n && memcmp(again.p, bytes.p, bytes.n) == 0);
     for (size_t n = 1; n < bytes.n; n++) { /* torn anywhere, without a byte behind it */
@@ -75,26 +83,41 @@ static const char *const peers[] = {"w0:1", "w1:1", "w2:1"};
 static const struct qr_link_ops ops = {.send = sends};
 static struct qr_link link = {.ops = &ops};
 
-/* Worker 1 of a generation of three, in the reduction of MICRO_BATCHES micro-batches behind state 6; it has computed micro-batches 10 and 11. */
+/* Worker 1 of a generation of three, in the reduction of MICRO_BATCHES micro-batches behind state
+ * 6; it has computed micro-batches 10 and 11. */
 static struct qr_group *member(void) {
     struct qr_group *g = qr_xcalloc(1, sizeof *g);
-    struct qr_member_options o = {.run = "t", .contract = "f64-v1", .index = ME, .n_peers = 3, .peers = peers, .count_known = true};
-    g->o = (struct qr_group_options){.log = &log_kept, .clock = &qr_clock_monotonic, .n_peers = 3, .peers = peers, .index = ME};
+    struct qr_member_options o = {.run = "t",
+                                  .contract = "f64-v1",
+                                  .index = ME,
+                                  .n_peers = 3,
+                                  .peers = peers,
+                                  .count_known = true};
+    g->o = (struct qr_group_options){
+        .log = &log_kept, .clock = &qr_clock_monotonic, .n_peers = 3, .peers = peers, .index = ME};
     g->member = qr_member_new(&o, nothing, NULL);
     g->control = &link;
     g->generation = qr_xcalloc(1, sizeof *g->generation);
-    *g->generation = (struct qr_generation){.id_hash = 77, .rank = ME, .begin = {.base_reductions = 6, .n_members = 3}};
-    for (uint32_t r = 0; r < 3; r++) g->generation->begin.member[r] = (struct qr_begin_member){.name.index = r, .holder = true};
+    *g->generation = (struct qr_generation){
+        .id_hash = 77, .rank = ME, .begin = {.base_reductions = 6, .n_members = 3}};
+    for (uint32_t r = 0; r < 3; r++)
+        g->generation->begin.member[r] = (struct qr_begin_member){.name.index = r, .holder = true};
     g->serial = g->joined = 1;
     g->begun = true;
     g->view.n_members = 3;
     g->held = (struct qr_held){.applied_reductions = 6};
     memset(g->held.digest, 9, sizeof g->held.digest);
     memset(g->generation->begin.base_digest, 9, 16);
-    g->ledger = (struct ledger){.micro_batch = qr_xcalloc(MICRO_BATCHES, sizeof(uint64_t)), .mine = qr_xcalloc(MICRO_BATCHES, 1), .n = 3, .cap = MICRO_BATCHES, .n_taken = 2, .open = true};
+    g->ledger = (struct ledger){.micro_batch = qr_xcalloc(MICRO_BATCHES, sizeof(uint64_t)),
+                                .mine = qr_xcalloc(MICRO_BATCHES, 1),
+                                .n = 3,
+                                .cap = MICRO_BATCHES,
+                                .n_taken = 2,
+                                .open = true};
     g->ledger.micro_batch[0] = 10;
     g->ledger.micro_batch[1] = 11;
-    struct qr_contribution shape = {.key = {.reductions = 6}, .n_micro_batches = MICRO_BATCHES, .n = N + 3, .n_by_rank = 3};
+    struct qr_contribution shape = {
+        .key = {.reductions = 6}, .n_micro_batches = MICRO_BATCHES, .n = N + 3, .n_by_rank = 3};
     memset(shape.key.base_digest, 9, 16);
     memset(shape.key.job_hash, 8, 32);
     handover_expect(g, &shape);
@@ -134,11 +157,14 @@ static void test_joined(void) {
     size_t n;
     struct qr_group *g = member();
     receive(g, &h);
-    CHECK(strstr(said, "worker 2 (w2:1) hands over 5 micro-batches of step 7") && n_sent == 1, "%s", said);
+    CHECK(strstr(said, "worker 2 (w2:1) hands over 5 micro-batches of step 7") && n_sent == 1, "%s",
+          said);
     CHECK(!handover_take(g, &more, &n, &coverage) && g->ledger.n_taken == 2, "it is held apart");
     regroup(g, false);
-    CHECK(g->held.n_runs == 3 && g->ledger.n_taken == 7, "%u runs, %zu micro-batches", g->held.n_runs, g->ledger.n_taken);
-    CHECK(handover_take(g, &more, &n, &coverage) && n == N && memcmp(more, vector, sizeof vector) == 0);
+    CHECK(g->held.n_runs == 3 && g->ledger.n_taken == 7, "%u runs, %zu micro-batches",
+          g->held.n_runs, g->ledger.n_taken);
+    CHECK(handover_take(g, &more, &n, &coverage) && n == N &&
+          memcmp(more, vector, sizeof vector) == 0);
     CHECK(qr_coverage_equal(coverage, qr_coverage_load(h.coverage)));
     CHECK(!handover_take(g, &more, &n, &coverage), "once");
     member_free(g);
@@ -156,14 +182,17 @@ static void test_joined(void) {
     receive(g, &second);
     regroup(g, false);
     all = qr_coverage_sum(one, qr_coverage_load(h.coverage));
-    CHECK(handover_take(g, &more, &n, &coverage) && more[0] == 2 && more[1] == -4 && qr_coverage_equal(coverage, all));
+    CHECK(handover_take(g, &more, &n, &coverage) && more[0] == 2 && more[1] == -4 &&
+          qr_coverage_equal(coverage, all));
     CHECK(g->ledger.n_taken == 8);
     member_free(g);
     /* a Begin that does not have it: its micro-batches are others' */
     g = member();
     receive(g, &h);
     regroup(g, true);
-    CHECK(!handover_take(g, &more, &n, &coverage) && g->ledger.n_taken == 2 && strstr(said, "too late"), "%s", said);
+    CHECK(!handover_take(g, &more, &n, &coverage) && g->ledger.n_taken == 2 &&
+              strstr(said, "too late"),
+          "%s", said);
     /* a Begin that drops everything */
     receive(g, &h);
     g->generation->begin.member[ME].keep = false;
@@ -176,7 +205,8 @@ static void refused(struct qr_group *g, const struct qr_handover *h, const char 
     int64_t before = qr_counter_value(QR_HANDOVERS_REFUSED);
     said[0] = '\0';
     receive(g, h);
-    CHECK(strstr(said, why) && qr_counter_value(QR_HANDOVERS_REFUSED) == before + 1, "'%s' wants '%s'", said, why);
+    CHECK(strstr(said, why) && qr_counter_value(QR_HANDOVERS_REFUSED) == before + 1,
+          "'%s' wants '%s'", said, why);
     CHECK(g->handover.n_runs == 0, "%s: something is held", why);
 }
 
@@ -207,7 +237,8 @@ static void test_refused(void) {
     h.run[1].first = 22;
     refused(g, &h, "its coverage word");
     h = good(vector);
-    h.generation = 78; /* of a former generation, and this one gave some of its micro-batches to others */
+    /* of a former generation, and this one gave some of its micro-batches to others */
+    h.generation = 78;
     refused(g, &h, "others' by now");
     struct qr_buf bytes = {0};
     h = good(vector);
@@ -235,10 +266,12 @@ static void test_refused(void) {
     /* with its own it is in too many pieces for a promise */
     g = member();
     g->ledger.n_taken = 0;
-    for (uint64_t i = 0; i < 15; i++) g->ledger.micro_batch[g->ledger.n_taken++] = 25 + (14 - i); /* descending: a run each */
+    /* descending: a run each */
+    for (uint64_t i = 0; i < 15; i++) g->ledger.micro_batch[g->ledger.n_taken++] = 25 + (14 - i);
     receive(g, &h);
     regroup(g, false);
-    CHECK(strstr(said, "too many pieces") && g->held.n_runs == 15 && g->ledger.n_taken == 15, "%s, %u runs", said, g->held.n_runs);
+    CHECK(strstr(said, "too many pieces") && g->held.n_runs == 15 && g->ledger.n_taken == 15,
+          "%s, %u runs", said, g->held.n_runs);
     member_free(g);
 }
 

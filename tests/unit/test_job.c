@@ -1,72 +1,201 @@
-/* Job files: what is accepted, what is refused and in which words; the canonical form and its hash. */
+/* Job files: what is accepted, what is refused and in which words; the canonical form and its hash.
+ */
 #include "job/canonical.h"
 #include "job/job.h"
 #include "tests/t.h"
 
-#define Q "{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"stages\":1},\"readouts\":[\"Z4\",\"Z5\"]}"
+#define Q                                                                                          \
+    "{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"stages\":1},"          \
+    "\"readouts\":[\"Z4\",\"Z5\"]}"
 #define D "{\"layer\":\"dense\",\"units\":1}"
 #define MODEL "\"model\":[" Q "," D "]"
 #define DATA "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2}"
 #define JOB(...) "{" MODEL "," DATA __VA_ARGS__ "}"
 
-#define SCHEDULE(name, keys) ",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":{\"schedule\":\"" name "\"" keys "}}}"
+#define SCHEDULE(name, keys)                                                                       \
+    ",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":{\"schedule\":\"" name          \
+    "\"" keys "}}}"
 
-struct row { const char *name, *text; enum qr_code code; const char *words[3]; };
+struct row {
+    const char *name, *text;
+    enum qr_code code;
+    const char *words[3];
+};
 
 static const struct row rows[] = {
     {"smallest", JOB(), QR_OK, {0}},
-    {"all top-level keys", JOB(",\"name\":\"a-1\",\"seed\":7,\"precision\":\"double\",\"micro_batch_size\":4,\"train\":{},\"worker\":{\"threads\":2}"), QR_OK, {0}},
-    {"schedule", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"momentum\":0.9,\"learning_rate\":{\"schedule\":\"cosine\",\"initial_learning_rate\":0.1,\"decay_steps\":10}}}"), QR_OK, {0}},
-    {"early stopping", JOB(",\"train\":{\"metrics\":[\"accuracy\"],\"early_stopping\":{\"monitor\":\"val_accuracy\",\"patience\":3}}"), QR_OK, {0}},
-    {"filters", "{\"model\":[{\"layer\":\"quantum\",\"filters\":3,\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8}}]," DATA "}", QR_OK, {0}},
-    {"filters in the ansatz", "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"filters\":3}}]," DATA "}", QR_OK, {0}},
-    {"filters in both", "{\"model\":[{\"layer\":\"quantum\",\"filters\":3,\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"filters\":3}}]," DATA "}", QR_INVALID_ARGUMENT, {"once"}},
-    {"classical", "{\"model\":[{\"layer\":\"dense\",\"units\":3,\"activation\":\"softmax\"}],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"}}", QR_OK, {0}},
+    {"all top-level keys",
+     JOB(",\"name\":\"a-1\",\"seed\":7,\"precision\":\"double\",\"micro_batch_size\":4,\"train\":{}"
+         ",\"worker\":{\"threads\":2}"),
+     QR_OK,
+     {0}},
+    {"schedule",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"momentum\":0.9,\"learning_rate\":{"
+         "\"schedule\":\"cosine\",\"initial_learning_rate\":0.1,\"decay_steps\":10}}}"),
+     QR_OK,
+     {0}},
+    {"early stopping",
+     JOB(",\"train\":{\"metrics\":[\"accuracy\"],\"early_stopping\":{\"monitor\":\"val_accuracy\","
+         "\"patience\":3}}"),
+     QR_OK,
+     {0}},
+    {"filters",
+     "{\"model\":[{\"layer\":\"quantum\",\"filters\":3,\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":"
+     "8}}]," DATA "}",
+     QR_OK,
+     {0}},
+    {"filters in the ansatz",
+     "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"filters\":"
+     "3}}]," DATA "}",
+     QR_OK,
+     {0}},
+    {"filters in both",
+     "{\"model\":[{\"layer\":\"quantum\",\"filters\":3,\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":"
+     "8,\"filters\":3}}]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"once"}},
+    {"classical",
+     "{\"model\":[{\"layer\":\"dense\",\"units\":3,\"activation\":\"softmax\"}],\"data\":{"
+     "\"source\":\"npz\",\"url\":\"x.npz\"}}",
+     QR_OK,
+     {0}},
     {"not json", "{", QR_INVALID_ARGUMENT, {"the test", "line 1"}},
     {"an array", "[]", QR_INVALID_ARGUMENT, {"the job", "object"}},
     {"misspelt key", JOB(",\"sede\":1"), QR_INVALID_ARGUMENT, {"sede", "did you mean", "seed"}},
-    {"misspelt deep key", JOB(",\"train\":{\"batchsize\":1}"), QR_INVALID_ARGUMENT, {"train", "batchsize", "batch_size"}},
+    {"misspelt deep key",
+     JOB(",\"train\":{\"batchsize\":1}"),
+     QR_INVALID_ARGUMENT,
+     {"train", "batchsize", "batch_size"}},
     {"wrong type", JOB(",\"seed\":\"1\""), QR_INVALID_ARGUMENT, {"seed", "string"}},
     {"fraction", JOB(",\"seed\":1.5"), QR_INVALID_ARGUMENT, {"seed", "1.5"}},
     {"above 2^53", JOB(",\"seed\":9007199254740993"), QR_INVALID_ARGUMENT, {"9007199254740993"}},
     {"negative", JOB(",\"seed\":-1"), QR_INVALID_ARGUMENT, {"seed"}},
     {"bad name", JOB(",\"name\":\"a b\""), QR_INVALID_ARGUMENT, {"name", "a b"}},
     {"path in name", JOB(",\"name\":\"../x\""), QR_INVALID_ARGUMENT, {"name", "../x"}},
-    {"precision", JOB(",\"precision\":\"singel\""), QR_INVALID_ARGUMENT, {"precision", "singel", "single"}},
+    {"precision",
+     JOB(",\"precision\":\"singel\""),
+     QR_INVALID_ARGUMENT,
+     {"precision", "singel", "single"}},
     {"no model", "{" DATA "}", QR_INVALID_ARGUMENT, {"model is missing"}},
     {"empty model", "{\"model\":[]," DATA "}", QR_INVALID_ARGUMENT, {"model", "0 layers"}},
-    {"layer kind", "{\"model\":[{\"layer\":\"conv\"}]," DATA "}", QR_INVALID_ARGUMENT, {"model[0].layer", "conv"}},
-    {"quantum second", "{\"model\":[" D "," Q "]," DATA "}", QR_INVALID_ARGUMENT, {"model[1]", "first layer"}},
-    {"no circuit", "{\"model\":[{\"layer\":\"quantum\"}]," DATA "}", QR_INVALID_ARGUMENT, {"model[0].circuit"}},
-    {"three qubits", "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":3}}]," DATA "}", QR_INVALID_ARGUMENT, {"qubits"}},
-    {"bad read-out", "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8},\"readouts\":[\"Z9\"]}]," DATA "}", QR_INVALID_ARGUMENT, {"model[0].readouts[0]"}},
-    {"no read-outs", "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8},\"readouts\":[]}]," DATA "}", QR_INVALID_ARGUMENT, {"readouts", "0 read-outs"}},
-    {"units", "{\"model\":[" Q ",{\"layer\":\"dense\"}]," DATA "}", QR_INVALID_ARGUMENT, {"model[1].units", "missing"}},
-    {"activation", "{\"model\":[" Q ",{\"layer\":\"dense\",\"units\":1,\"activation\":\"rely\"}]," DATA "}", QR_INVALID_ARGUMENT, {"model[1].activation", "relu"}},
+    {"layer kind",
+     "{\"model\":[{\"layer\":\"conv\"}]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"model[0].layer", "conv"}},
+    {"quantum second",
+     "{\"model\":[" D "," Q "]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"model[1]", "first layer"}},
+    {"no circuit",
+     "{\"model\":[{\"layer\":\"quantum\"}]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"model[0].circuit"}},
+    {"three qubits",
+     "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":3}}]," DATA
+     "}",
+     QR_INVALID_ARGUMENT,
+     {"qubits"}},
+    {"bad read-out",
+     "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8},"
+     "\"readouts\":[\"Z9\"]}]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"model[0].readouts[0]"}},
+    {"no read-outs",
+     "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8},"
+     "\"readouts\":[]}]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"readouts", "0 read-outs"}},
+    {"units",
+     "{\"model\":[" Q ",{\"layer\":\"dense\"}]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"model[1].units", "missing"}},
+    {"activation",
+     "{\"model\":[" Q ",{\"layer\":\"dense\",\"units\":1,\"activation\":\"rely\"}]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"model[1].activation", "relu"}},
     {"no data", "{" MODEL "}", QR_INVALID_ARGUMENT, {"data is missing"}},
     {"no url", "{" MODEL ",\"data\":{\"source\":\"csv\"}}", QR_INVALID_ARGUMENT, {"data.url"}},
-    {"rounds for npz", "{" MODEL ",\"data\":{\"source\":\"npz\",\"url\":\"a\",\"rounds\":3}}", QR_INVALID_ARGUMENT, {"data", "rounds"}},
-    {"two ways to validate", "{" MODEL ",\"data\":{\"source\":\"npz\",\"url\":\"a\",\"validation_url\":\"b\",\"train_fraction\":0.5}}", QR_INVALID_ARGUMENT, {"exclude"}},
-    {"fraction 0", "{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"train_fraction\":0}}", QR_INVALID_ARGUMENT, {"train_fraction"}},
-    {"fraction above 1", "{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"train_fraction\":70}}", QR_INVALID_ARGUMENT, {"train_fraction"}},
-    {"excitations without qubits", "{\"model\":[" D "]," DATA "}", QR_INVALID_ARGUMENT, {"cluster-excitations", "quantum"}},
+    {"rounds for npz",
+     "{" MODEL ",\"data\":{\"source\":\"npz\",\"url\":\"a\",\"rounds\":3}}",
+     QR_INVALID_ARGUMENT,
+     {"data", "rounds"}},
+    {"two ways to validate",
+     "{" MODEL ",\"data\":{\"source\":\"npz\",\"url\":\"a\",\"validation_url\":\"b\",\"train_"
+     "fraction\":0.5}}",
+     QR_INVALID_ARGUMENT,
+     {"exclude"}},
+    {"fraction 0",
+     "{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"train_fraction\":0}}",
+     QR_INVALID_ARGUMENT,
+     {"train_fraction"}},
+    {"fraction above 1",
+     "{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"train_fraction\":70}}",
+     QR_INVALID_ARGUMENT,
+     {"train_fraction"}},
+    {"excitations without qubits",
+     "{\"model\":[" D "]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"cluster-excitations", "quantum"}},
     {"loss", JOB(",\"train\":{\"loss\":\"msee\"}"), QR_INVALID_ARGUMENT, {"train.loss", "mse"}},
-    {"metric twice", JOB(",\"train\":{\"metrics\":[\"mse\",\"mse\"]}"), QR_INVALID_ARGUMENT, {"train.metrics[1]", "twice"}},
+    {"metric twice",
+     JOB(",\"train\":{\"metrics\":[\"mse\",\"mse\"]}"),
+     QR_INVALID_ARGUMENT,
+     {"train.metrics[1]", "twice"}},
     {"epochs 0", JOB(",\"train\":{\"epochs\":0}"), QR_INVALID_ARGUMENT, {"train.epochs"}},
-    {"optimizer name", JOB(",\"train\":{\"optimizer\":{\"name\":\"adma\"}}"), QR_INVALID_ARGUMENT, {"train.optimizer.name", "adam"}},
-    {"another optimizer's key", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"beta_1\":0.9}}"), QR_INVALID_ARGUMENT, {"train.optimizer", "beta_1"}},
-    {"two clips", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"clipnorm\":1,\"clipvalue\":1}}"), QR_INVALID_ARGUMENT, {"one of"}},
-    {"decay steps", JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":{\"schedule\":\"exponential\"}}}"), QR_INVALID_ARGUMENT, {"decay_steps"}},
-    {"alpha for exponential", JOB(SCHEDULE("exponential", ",\"decay_steps\":3,\"decay_rate\":0.5,\"alpha\":0")), QR_INVALID_ARGUMENT, {"learning_rate.alpha", "the exponential schedule", "cosine does"}},
-    {"staircase for step", JOB(SCHEDULE("step", ",\"decay_steps\":3,\"decay_rate\":0.5,\"staircase\":true")), QR_INVALID_ARGUMENT, {"learning_rate.staircase", "the step schedule"}},
-    {"decay_rate for cosine", JOB(SCHEDULE("cosine", ",\"decay_steps\":3,\"decay_rate\":0.5")), QR_INVALID_ARGUMENT, {"learning_rate.decay_rate", "the cosine schedule"}},
-    {"decay_steps for constant", JOB(SCHEDULE("constant", ",\"decay_steps\":3")), QR_INVALID_ARGUMENT, {"learning_rate.decay_steps", "the constant schedule"}},
-    {"all that exponential uses", JOB(SCHEDULE("exponential", ",\"decay_steps\":3,\"decay_rate\":0.5,\"staircase\":true")), QR_OK, {0}},
-    {"all that cosine uses", JOB(SCHEDULE("cosine", ",\"decay_steps\":3,\"alpha\":0.1")), QR_OK, {0}},
-    {"monitor", JOB(",\"train\":{\"early_stopping\":{\"monitor\":\"val_accuracy\"}}"), QR_INVALID_ARGUMENT, {"monitor", "val_accuracy"}},
+    {"optimizer name",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"adma\"}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.name", "adam"}},
+    {"another optimizer's key",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"beta_1\":0.9}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer", "beta_1"}},
+    {"two clips",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"clipnorm\":1,\"clipvalue\":1}}"),
+     QR_INVALID_ARGUMENT,
+     {"one of"}},
+    {"decay steps",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":{\"schedule\":"
+         "\"exponential\"}}}"),
+     QR_INVALID_ARGUMENT,
+     {"decay_steps"}},
+    {"alpha for exponential",
+     JOB(SCHEDULE("exponential", ",\"decay_steps\":3,\"decay_rate\":0.5,\"alpha\":0")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.alpha", "the exponential schedule", "cosine does"}},
+    {"staircase for step",
+     JOB(SCHEDULE("step", ",\"decay_steps\":3,\"decay_rate\":0.5,\"staircase\":true")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.staircase", "the step schedule"}},
+    {"decay_rate for cosine",
+     JOB(SCHEDULE("cosine", ",\"decay_steps\":3,\"decay_rate\":0.5")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.decay_rate", "the cosine schedule"}},
+    {"decay_steps for constant",
+     JOB(SCHEDULE("constant", ",\"decay_steps\":3")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.decay_steps", "the constant schedule"}},
+    {"all that exponential uses",
+     JOB(SCHEDULE("exponential", ",\"decay_steps\":3,\"decay_rate\":0.5,\"staircase\":true")),
+     QR_OK,
+     {0}},
+    {"all that cosine uses",
+     JOB(SCHEDULE("cosine", ",\"decay_steps\":3,\"alpha\":0.1")),
+     QR_OK,
+     {0}},
+    {"monitor",
+     JOB(",\"train\":{\"early_stopping\":{\"monitor\":\"val_accuracy\"}}"),
+     QR_INVALID_ARGUMENT,
+     {"monitor", "val_accuracy"}},
     {"worker not an object", JOB(",\"worker\":[]"), QR_INVALID_ARGUMENT, {"worker"}},
-    {"the old name of micro_batch_size", JOB(",\"block_size\":4"), QR_INVALID_ARGUMENT, {"block_size is now micro_batch_size"}},
-    {"micro-batches", JOB(",\"micro_batch_size\":1,\"train\":{\"batch_size\":1000000000}"), QR_INVALID_ARGUMENT, {"micro_batch_size"}},
+    {"the old name of micro_batch_size",
+     JOB(",\"block_size\":4"),
+     QR_INVALID_ARGUMENT,
+     {"block_size is now micro_batch_size"}},
+    {"micro-batches",
+     JOB(",\"micro_batch_size\":1,\"train\":{\"batch_size\":1000000000}"),
+     QR_INVALID_ARGUMENT,
+     {"micro_batch_size"}},
 };
 
 static void test_rows(void) {
@@ -77,7 +206,8 @@ static void test_rows(void) {
         CHECK(code == rows[i].code, "%s: %s %s", rows[i].name, qr_code_name(code), err.msg);
         if (code != QR_OK)
             for (size_t k = 0; k < 3 && rows[i].words[k]; k++)
-                CHECK(strstr(err.msg, rows[i].words[k]) != NULL, "%s: '%s' lacks '%s'", rows[i].name, err.msg, rows[i].words[k]);
+                CHECK(strstr(err.msg, rows[i].words[k]) != NULL, "%s: '%s' lacks '%s'",
+                      rows[i].name, err.msg, rows[i].words[k]);
         CHECK((job != NULL) == (code == QR_OK), "%s", rows[i].name);
         qr_job_free(job);
     }
@@ -113,7 +243,11 @@ static void test_texts(void) {
     struct qr_dataset data = {0};
     struct qr_job_canonical c;
     const char *rate = NULL;
-    CHECK(qr_job_parse(qr_bytes_of_string(JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.03}}")), "the test", &job, &err) == QR_OK, "%s", err.msg);
+    CHECK(
+        qr_job_parse(qr_bytes_of_string(JOB(
+                         ",\"train\":{\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.03}}")),
+                     "the test", &job, &err) == QR_OK,
+        "%s", err.msg);
     CHECK(qr_job_data(job, &data, &err) == QR_OK, "%s", err.msg);
     qr_job_canonical(job, &data, NULL, &c);
     for (size_t i = 0; i < c.n; i++)
@@ -126,7 +260,10 @@ static void test_texts(void) {
 
 static void test_hash(void) {
     /* {what it is, does it change the hash} */
-    static const struct { const char *text; int same; } variants[] = {
+    static const struct {
+        const char *text;
+        int same;
+    } variants[] = {
         {JOB(",\"name\":\"other\""), 1},
         {JOB(",\"worker\":{\"threads\":3}"), 1},
         {JOB(",\"train\":{\"epochs\":9}"), 1},
@@ -155,26 +292,42 @@ static void test_builtin(void) {
     struct qr_err err = {0};
     struct qr_job *job = NULL;
     CHECK(qr_job_load(NULL, &job, &err) == QR_OK, "%s", err.msg);
-    CHECK(job && strcmp(job->name, "qcnn") == 0 && job->train.epochs == 50 && job->micro_batch_size == 16 && job->circuit->n_params == 20);
-    CHECK(strcmp(hash_of_job(job, NULL), "65702c750804d30501ca82213c45d559cfcdd30ef55831b964d7d9146b44c1ee") == 0, "what checkpoints were written with");
+    CHECK(job && strcmp(job->name, "qcnn") == 0 && job->train.epochs == 50 &&
+          job->micro_batch_size == 16 && job->circuit->n_params == 20);
+    CHECK(strcmp(hash_of_job(job, NULL),
+                 "65702c750804d30501ca82213c45d559cfcdd30ef55831b964d7d9146b44c1ee") == 0,
+          "what checkpoints were written with");
     qr_job_free(job);
     job = NULL;
-    CHECK(qr_job_load("nowhere/job.json", &job, &err) == QR_NOT_FOUND && strstr(err.msg, "nowhere/job.json"), "%s", err.msg);
+    CHECK(qr_job_load("nowhere/job.json", &job, &err) == QR_NOT_FOUND &&
+              strstr(err.msg, "nowhere/job.json"),
+          "%s", err.msg);
 }
 
 static void test_doubt(void) {
-#define CLASSES(activation) "{\"model\":[{\"layer\":\"dense\",\"units\":3" activation "}],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"}," \
+#define CLASSES(activation)                                                                        \
+    "{\"model\":[{\"layer\":\"dense\",\"units\":3" activation                                      \
+    "}],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"},"                                          \
     "\"train\":{\"loss\":\"categorical_crossentropy\"}}"
-    static const struct { const char *text; bool doubt; } rows_of_doubt[] = {
-        {CLASSES(""), true}, {CLASSES(",\"activation\":\"sigmoid\""), true}, {CLASSES(",\"activation\":\"softmax\""), false}, {JOB(), false},
+    static const struct {
+        const char *text;
+        bool doubt;
+    } rows_of_doubt[] = {
+        {CLASSES(""), true},
+        {CLASSES(",\"activation\":\"sigmoid\""), true},
+        {CLASSES(",\"activation\":\"softmax\""), false},
+        {JOB(), false},
         {JOB(",\"train\":{\"loss\":\"categorical_crossentropy\"}"), true},
     };
     for (size_t i = 0; i < COUNT(rows_of_doubt); i++) {
         struct qr_err err = {0};
         struct qr_job *job = NULL;
-        CHECK(qr_job_parse(qr_bytes_of_string(rows_of_doubt[i].text), "the test", &job, &err) == QR_OK, "%s", err.msg);
+        CHECK(qr_job_parse(qr_bytes_of_string(rows_of_doubt[i].text), "the test", &job, &err) ==
+                  QR_OK,
+              "%s", err.msg);
         const char *said = qr_job_doubt(job);
-        CHECK(rows_of_doubt[i].doubt == (said != NULL) && (!said || strstr(said, "softmax")), "row %zu", i);
+        CHECK(rows_of_doubt[i].doubt == (said != NULL) && (!said || strstr(said, "softmax")),
+              "row %zu", i);
         qr_job_free(job);
     }
 }

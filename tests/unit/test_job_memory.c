@@ -5,14 +5,21 @@
 #include "tests/t.h"
 
 int main(void) {
-    struct qr_memory_need n = {.process = {.threads = 4, .workers = 1}, .n_samples = 100, .n_values_per_sample = 9, .lanes = 4, .bytes_per_lane = 1000,
-                               .bytes_of_state = 77, .n_params = 10};
+    struct qr_memory_need n = {.process = {.threads = 4, .workers = 1},
+                               .n_samples = 100,
+                               .n_values_per_sample = 9,
+                               .lanes = 4,
+                               .bytes_per_lane = 1000,
+                               .bytes_of_state = 77,
+                               .n_params = 10};
     struct qr_memory_estimate m = qr_memory_estimate(&n), more;
-    CHECK(m.data == 7200 && m.workspaces == 4000 && m.vectors == 3280 && m.numbers == 77 && !m.writer);
+    CHECK(m.data == 7200 && m.workspaces == 4000 && m.vectors == 3280 && m.numbers == 77 &&
+          !m.writer);
     CHECK(m.total == m.process + 7200 + 4000 + 3280 + 77);
     n.process.hdf5 = true;
     more = qr_memory_estimate(&n);
-    CHECK(more.writer > 0 && more.total == m.total + more.writer && more.follower == m.total && more.process == m.process);
+    CHECK(more.writer > 0 && more.total == m.total + more.writer && more.follower == m.total &&
+          more.process == m.process);
     n.process.workers = 2;
     m = qr_memory_estimate(&n);
     CHECK(m.process > more.process);

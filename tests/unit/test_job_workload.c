@@ -7,15 +7,20 @@
 #include "tests/t.h"
 
 /* Loads one dense unit over a CSV of these labels. */
-static enum qr_code load(const char *dir, const char *labels, const char *loss, struct qr_err *err) {
+static enum qr_code load(const char *dir, const char *labels, const char *loss,
+                         struct qr_err *err) {
     qr_auto(qr_free_p) char *url = qr_path_join(dir, "data.csv");
-    qr_auto(qr_free_p) char *job = qr_xasprintf("{\"model\": [{\"layer\": \"dense\", \"units\": 1}], \"data\": {\"source\": \"csv\", \"url\": \"%s\"}, "
-                                                "\"train\": {\"loss\": \"%s\", \"metrics\": [\"accuracy\"]}}", url, loss);
+    qr_auto(qr_free_p) char *job =
+        qr_xasprintf("{\"model\": [{\"layer\": \"dense\", \"units\": 1}], \"data\": {\"source\": "
+                     "\"csv\", \"url\": \"%s\"}, "
+                     "\"train\": {\"loss\": \"%s\", \"metrics\": [\"accuracy\"]}}",
+                     url, loss);
     struct qr_buf csv = {0};
     struct qr_job *j = NULL;
     struct qr_workload w;
     qr_buf_puts(&csv, "x0,y\n");
-    for (const char *l = labels; *l; l += strcspn(l, " ") + (l[strcspn(l, " ")] == ' ')) qr_buf_printf(&csv, "0.5,%.*s\n", (int)strcspn(l, " "), l);
+    for (const char *l = labels; *l; l += strcspn(l, " ") + (l[strcspn(l, " ")] == ' '))
+        qr_buf_printf(&csv, "0.5,%.*s\n", (int)strcspn(l, " "), l);
     CHECK(qr_file_replace(url, qr_buf_view(&csv), err) == QR_OK, "%s", err->msg);
     qr_buf_free(&csv);
     CHECK(qr_job_parse(qr_bytes_of_string(job), "job", &j, err) == QR_OK, "%s", err->msg);
@@ -31,10 +36,15 @@ int main(void) {
     struct qr_err err = {0};
     CHECK(mkdtemp(dir) != NULL);
     CHECK(load(dir, "1 -1 1", "hinge", &err) == QR_OK, "%s", err.msg);
-    CHECK(load(dir, "1 -1 5", "hinge", &err) == QR_DATA_LOSS && strstr(err.msg, "sample 2: label 5"), "%s", err.msg);
+    CHECK(load(dir, "1 -1 5", "hinge", &err) == QR_DATA_LOSS &&
+              strstr(err.msg, "sample 2: label 5"),
+          "%s", err.msg);
     CHECK(load(dir, "1 0 1", "binary_crossentropy", &err) == QR_OK, "%s", err.msg);
-    CHECK(load(dir, "1 -1 1", "binary_crossentropy", &err) == QR_DATA_LOSS && strstr(err.msg, "sample 1: label -1"), "%s", err.msg);
-    CHECK(load(dir, "1 0 1", "mse", &err) == QR_DATA_LOSS && strstr(err.msg, "binary_accuracy"), "%s", err.msg);
+    CHECK(load(dir, "1 -1 1", "binary_crossentropy", &err) == QR_DATA_LOSS &&
+              strstr(err.msg, "sample 1: label -1"),
+          "%s", err.msg);
+    CHECK(load(dir, "1 0 1", "mse", &err) == QR_DATA_LOSS && strstr(err.msg, "binary_accuracy"),
+          "%s", err.msg);
     rmdir(dir);
     return t_end();
 }

@@ -35,15 +35,18 @@ static void open_both(void) {
 static size_t pass(int from, size_t n) {
     uint8_t head[40];
     memset(head, (int)n, sizeof head);
-    CHECK(end[from]->ops->send(end[from], conn[from], qr_bytes_of(head, sizeof head), qr_bytes_of(body, n)));
+    CHECK(end[from]->ops->send(end[from], conn[from], qr_bytes_of(head, sizeof head),
+                               qr_bytes_of(body, n)));
     size_t pieces = 0;
     struct qr_link_event e;
     for (int k = 0; k < 3000 && pieces == 0; k++) {
         turn(from, &e);
         if (!turn(!from, &e) || e.kind != QR_LINK_MESSAGE) continue;
         struct qr_pieces m = e.pieces.n_pieces ? e.pieces : qr_pieces_of(&e.message);
-        bool well = m.n == sizeof head + n && e.message.n == m.n && (e.message.p == NULL) == (e.pieces.n_pieces > 0);
-        well = well && qr_pieces_copy(m, LARGEST, copy) == m.n && memcmp(copy, head, sizeof head) == 0 && memcmp(copy + sizeof head, body, n) == 0;
+        bool well = m.n == sizeof head + n && e.message.n == m.n &&
+                    (e.message.p == NULL) == (e.pieces.n_pieces > 0);
+        well = well && qr_pieces_copy(m, LARGEST, copy) == m.n &&
+               memcmp(copy, head, sizeof head) == 0 && memcmp(copy + sizeof head, body, n) == 0;
         pieces = m.n_pieces;
         if (!well) return 0;
     }
@@ -52,15 +55,18 @@ static size_t pass(int from, size_t n) {
 }
 
 static void test_sizes(bool in_pieces) {
-    static const size_t sizes[] = {0, 1, 100, 16 << 10, (16 << 10) + 1, 65535, 256 << 10, LARGEST - 40};
+    static const size_t sizes[] = {0,     1,         100,         16 << 10, (16 << 10) + 1,
+                                   65535, 256 << 10, LARGEST - 40};
     size_t most = 0;
     for (int from = 0; from < 2; from++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             size_t pieces = pass(from, sizes[k]);
-            CHECK(pieces > 0 && (in_pieces || pieces == 1), "%zu bytes came in %zu pieces", sizes[k], pieces);
+            CHECK(pieces > 0 && (in_pieces || pieces == 1), "%zu bytes came in %zu pieces",
+                  sizes[k], pieces);
             if (pieces > most) most = pieces;
         }
-    CHECK((most > 1) == in_pieces, "a long message comes in several pieces, for those who take them so");
+    CHECK((most > 1) == in_pieces,
+          "a long message comes in several pieces, for those who take them so");
 }
 
 /* The first bytes of a message that is cut in the middle of them. */
@@ -70,7 +76,9 @@ static void test_head(void) {
     for (size_t n = 0; n <= 20; n++) {
         memset(got, 0, sizeof got);
         size_t want = n < 13 ? n : 13;
-        CHECK(qr_pieces_copy((struct qr_pieces){p, 4, 13}, n, got) == want && memcmp(got, body, want) == 0 && got[want] == 0, "%zu", n);
+        CHECK(qr_pieces_copy((struct qr_pieces){p, 4, 13}, n, got) == want &&
+                  memcmp(got, body, want) == 0 && got[want] == 0,
+              "%zu", n);
     }
 }
 
@@ -81,7 +89,8 @@ static void test_look(void) {
     for (int k = 0; k < 20; k++) CHECK(pass(k % 2, 300) == 1);
     int64_t start_ns = now_ns();
     end[0]->ops->poll(end[0], start_ns + 60 * QR_MS, &e);
-    CHECK(e.kind == QR_LINK_NOTHING && now_ns() >= start_ns + 60 * QR_MS, "it came back after %lld ms", (long long)((now_ns() - start_ns) / QR_MS));
+    CHECK(e.kind == QR_LINK_NOTHING && now_ns() >= start_ns + 60 * QR_MS,
+          "it came back after %lld ms", (long long)((now_ns() - start_ns) / QR_MS));
     end[0]->ops->wake(end[0]);
     end[0]->ops->poll(end[0], now_ns() + 10 * QR_SECOND, &e);
     CHECK(e.kind == QR_LINK_WOKEN);
@@ -93,7 +102,9 @@ static void test_pause(void) {
     uint8_t head[8] = {0};
     struct qr_link_event e;
     unsigned got = 0;
-    for (int k = 0; k < 3; k++) CHECK(end[0]->ops->send(end[0], conn[0], qr_bytes_of(head, sizeof head), qr_bytes_of(body, 100)));
+    for (int k = 0; k < 3; k++)
+        CHECK(end[0]->ops->send(end[0], conn[0], qr_bytes_of(head, sizeof head),
+                                qr_bytes_of(body, 100)));
     for (int k = 0; k < 200; k++) {
         turn(0, &e);
         if (!turn(1, &e) || e.kind != QR_LINK_MESSAGE) continue;

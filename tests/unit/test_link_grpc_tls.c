@@ -1,7 +1,8 @@
-/* Mutual TLS on the gRPC link: who is taken, who is refused and by which count; rotation under an open and a new connection; what a
- * stranger can cost.
+/* Mutual TLS on the gRPC link: who is taken, who is refused and by which count; rotation under an
+ * open and a new connection; what a stranger can cost.
  *
- * Two links of this process, each with files of its own, polled in turn by this thread. What is refused must never be UP on either side. */
+ * Two links of this process, each with files of its own, polled in turn by this thread. What is
+ * refused must never be UP on either side. */
 #include <arpa/inet.h>
 #include <malloc.h>
 #include <sys/socket.h>
@@ -16,7 +17,10 @@ __attribute__((visibility("default"))) const char *__lsan_default_suppressions(v
 const char *__lsan_default_suppressions(void) { return "leak:libcares.so"; }
 #endif
 
-struct log_lines { unsigned n; char last[600]; };
+struct log_lines {
+    unsigned n;
+    char last[600];
+};
 static void take_line(void *ctx, enum qr_log_level level, const char *module, const char *message) {
     struct log_lines *l = ctx;
     (void)level;
@@ -35,7 +39,8 @@ struct end {
     unsigned ups, downs, messages;
     uint32_t conn;
 };
-static void open_end(struct end *e, const struct qr_certificate_set *set, const struct qr_clock *wall) {
+static void open_end(struct end *e, const struct qr_certificate_set *set,
+                     const struct qr_clock *wall) {
     *e = (struct end){.log = {.level = QR_LOG_DEBUG, .write = take_line}};
     e->log.ctx = &e->lines;
     if (set) {
@@ -61,7 +66,8 @@ static void poll_end(struct end *e) {
     if (ev.kind == QR_LINK_MESSAGE) e->messages++;
 }
 /* Polls both until *counter reaches want; false after limit_ms. */
-static bool until(struct end *a, struct end *b, const unsigned *counter, unsigned want, int limit_ms) {
+static bool until(struct end *a, struct end *b, const unsigned *counter, unsigned want,
+                  int limit_ms) {
     int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + limit_ms * (int64_t)QR_MS;
     while (*counter < want && qr_now_ns(&qr_clock_monotonic) < end_ns) {
         poll_end(a);
@@ -69,7 +75,8 @@ static bool until(struct end *a, struct end *b, const unsigned *counter, unsigne
     }
     return *counter >= want;
 }
-static bool until_counted(struct end *a, struct end *b, enum qr_counter c, int64_t want, int limit_ms) {
+static bool until_counted(struct end *a, struct end *b, enum qr_counter c, int64_t want,
+                          int limit_ms) {
     int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + limit_ms * (int64_t)QR_MS;
     while (qr_counter_value(c) < want && qr_now_ns(&qr_clock_monotonic) < end_ns) {
         poll_end(a);
@@ -88,8 +95,9 @@ static unsigned listen_on(struct end *e, char ret_address[64]) {
 /* ---- who is refused ---- */
 
 /* The caller, or the called with `server_bad`, shows `bad`; the other shows `good`. */
-static void refused(const char *what, const struct qr_certificate_set *good, const struct qr_certificate_set *bad, bool server_bad,
-                    enum qr_counter reason, const char *words) {
+static void refused(const char *what, const struct qr_certificate_set *good,
+                    const struct qr_certificate_set *bad, bool server_bad, enum qr_counter reason,
+                    const char *words) {
     struct end server, client;
     char address[64];
     int64_t before = qr_counter_value(reason);
@@ -102,7 +110,8 @@ static void refused(const char *what, const struct qr_certificate_set *good, con
     unsigned never = 0;
     until(&server, &client, &never, 1, 100);
     CHECK(server.ups == 0 && client.ups == 0, "%s: taken (%u, %u)", what, server.ups, client.ups);
-    CHECK(judge->lines.n >= 1 && strstr(judge->lines.last, words), "%s: %u lines, the last: %s", what, judge->lines.n, judge->lines.last);
+    CHECK(judge->lines.n >= 1 && strstr(judge->lines.last, words), "%s: %u lines, the last: %s",
+          what, judge->lines.n, judge->lines.last);
     printf("%s: %s\n", what, judge->lines.last);
     close_end(&server);
     close_end(&client);
@@ -116,10 +125,13 @@ static void test_refusals(void) {
     struct qr_certificate_order b = o;
     b.job = "job-b";
     struct qr_certificate_set foreign = tls_make(&b);
-    refused("another CA calls", &good, &other_ca, false, QR_TLS_REFUSED_WRONG_CA, "qring://tests/job-a");
+    refused("another CA calls", &good, &other_ca, false, QR_TLS_REFUSED_WRONG_CA,
+            "qring://tests/job-a");
     refused("another CA answers", &good, &other_ca, true, QR_TLS_REFUSED_WRONG_CA, "dialled as");
-    refused("another job of this CA calls", &good, &foreign, false, QR_TLS_REFUSED_FOREIGN_JOB, "qring://tests/job-b");
-    refused("another job of this CA answers", &good, &foreign, true, QR_TLS_REFUSED_FOREIGN_JOB, "qring://tests/job-b");
+    refused("another job of this CA calls", &good, &foreign, false, QR_TLS_REFUSED_FOREIGN_JOB,
+            "qring://tests/job-b");
+    refused("another job of this CA answers", &good, &foreign, true, QR_TLS_REFUSED_FOREIGN_JOB,
+            "qring://tests/job-b");
     refused("plaintext calls", &good, NULL, false, QR_TLS_REFUSED_PLAINTEXT, "does not speak TLS");
     refused("plaintext answers", &good, NULL, true, QR_TLS_REFUSED_PLAINTEXT, "does not speak TLS");
     qr_certificate_wipe(&good);
@@ -182,26 +194,36 @@ static void test_quiet(void) {
 
 /* ---- rotation ---- */
 
-struct ring { struct end server, client; char address[64]; uint32_t held; unsigned sent; };
+struct ring {
+    struct end server, client;
+    char address[64];
+    uint32_t held;
+    unsigned sent;
+};
 static void send_one(struct ring *r) {
     const uint8_t word[4] = {1, 2, 3, 4};
     unsigned want = r->server.messages + 1;
-    CHECK(r->client.link->ops->send(r->client.link, r->held, qr_bytes_of(word, 4), qr_bytes_of(word, 0)));
+    CHECK(r->client.link->ops->send(r->client.link, r->held, qr_bytes_of(word, 4),
+                                    qr_bytes_of(word, 0)));
     CHECK(until(&r->server, &r->client, &r->server.messages, want, 3000));
 }
-/* Both get these files; once they have been read, somebody new can connect, and the old connection has lost nothing. */
-static void rotate(struct ring *r, const struct qr_certificate_set *set, const char *ca, const char *what) {
+/* Both get these files; once they have been read, somebody new can connect, and the old connection
+ * has lost nothing. */
+static void rotate(struct ring *r, const struct qr_certificate_set *set, const char *ca,
+                   const char *what) {
     struct end *ends[] = {&r->server, &r->client};
     for (int i = 0; i < 2; i++) {
         tls_dir_put(&ends[i]->dir, set);
         tls_put(ends[i]->dir.ca, ca);
     }
     unsigned never = 0;
-    until(&r->server, &r->client, &never, 1, 1300); /* a second and some: the files are looked at once a second */
+    /* a second and some: the files are looked at once a second */
+    until(&r->server, &r->client, &never, 1, 1300);
     send_one(r);
     unsigned ups = r->client.ups;
     r->client.link->ops->dial(r->client.link, 2, r->address);
-    CHECK(until(&r->server, &r->client, &r->client.ups, ups + 1, 5000), "%s: nobody new can connect", what);
+    CHECK(until(&r->server, &r->client, &r->client.ups, ups + 1, 5000),
+          "%s: nobody new can connect", what);
     r->client.link->ops->hang_up(r->client.link, 2);
     send_one(r);
     CHECK(r->client.downs == 0, "%s: a connection broke", what);
@@ -212,7 +234,8 @@ static void test_rotation(void) {
     o.ca = qr_buf_string(&first.ca);
     o.ca_key = qr_buf_string(&first.ca_key);
     struct qr_certificate_set renewed = tls_make(&o);
-    qr_auto(qr_free_p) char *both = qr_xasprintf("%s%s", qr_buf_string(&first.ca), qr_buf_string(&other.ca));
+    qr_auto(qr_free_p) char *both =
+        qr_xasprintf("%s%s", qr_buf_string(&first.ca), qr_buf_string(&other.ca));
     struct ring r = {.held = 0};
     open_end(&r.server, &first, NULL);
     open_end(&r.client, &first, NULL);
@@ -228,8 +251,10 @@ static void test_rotation(void) {
     int64_t before = qr_counter_value(QR_TLS_REFUSED_WRONG_CA);
     open_end(&late, &first, NULL);
     late.link->ops->dial(late.link, 1, r.address);
-    CHECK(until_counted(&r.server, &late, QR_TLS_REFUSED_WRONG_CA, before + 1, 30000), "the first CA is still trusted");
-    /* Torn: what stands, stands. Who was refused is refused, by the last good CA, or by gRPC without a reason once it has read the file. */
+    CHECK(until_counted(&r.server, &late, QR_TLS_REFUSED_WRONG_CA, before + 1, 30000),
+          "the first CA is still trusted");
+    /* Torn: what stands, stands. Who was refused is refused, by the last good CA, or by gRPC
+     * without a reason once it has read the file. */
     tls_put(r.server.dir.ca, "-----BEGIN CERTIFICATE-----\nhalf a fi");
     unsigned never = 0;
     until(&r.server, &late, &never, 1, 2500);
@@ -247,17 +272,22 @@ static void test_rotation(void) {
 /* ---- files that cannot serve ---- */
 
 static void cannot(const struct tls_dir *d, const char *words) {
-    const struct qr_link_tls_options o = {.files = {d->certificate, d->key, d->ca}, .clock = &qr_clock_monotonic, .wall = &qr_clock_wall};
+    const struct qr_link_tls_options o = {.files = {d->certificate, d->key, d->ca},
+                                          .clock = &qr_clock_monotonic,
+                                          .wall = &qr_clock_wall};
     struct qr_link_tls *tls = NULL;
     struct qr_err err = {0};
     enum qr_code code = qr_link_tls_new(&o, &tls, &err);
-    CHECK(code != QR_OK && qr_exit_code(code) == 2 && !tls && strstr(err.msg, words), "%s, not: %s", words, err.msg);
+    CHECK(code != QR_OK && qr_exit_code(code) == 2 && !tls && strstr(err.msg, words), "%s, not: %s",
+          words, err.msg);
     CHECK(!strstr(err.msg, "PRIVATE"), "%s", err.msg);
     printf("%s\n", err.msg);
 }
 static void test_files(void) {
-    static const char encrypted[] = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQI\n-----END "
-                                    "ENCRYPTED PRIVATE KEY-----\n";
+    static const char encrypted[] =
+        "-----BEGIN ENCRYPTED PRIVATE "
+        "KEY-----\nMIIBvTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQI\n-----END "
+        "ENCRYPTED PRIVATE KEY-----\n";
     struct qr_certificate_order o = tls_order("files");
     struct qr_certificate_set good = tls_make(&o), other = tls_make(&o);
     struct qr_certificate_order past = o, future = o;
@@ -270,7 +300,8 @@ static void test_files(void) {
     tls_dir_put(&d, &expired);
     cannot(&d, "has expired");
     tls_dir_put(&d, &early);
-    cannot(&d, "not valid yet"); /* 1000 s: beyond what two clocks may differ by; nearer: test_worker_tls */
+    /* 1000 s: beyond what two clocks may differ by; nearer: test_worker_tls */
+    cannot(&d, "not valid yet");
     tls_dir_put(&d, &good);
     tls_put(d.key, qr_buf_string(&other.key));
     cannot(&d, "is not the key of the certificate");
@@ -292,7 +323,8 @@ static void test_files(void) {
     for (size_t i = 0; i < COUNT(all); i++) qr_certificate_wipe(all[i]);
 }
 
-/* What gRPC 1.51 keeps of a TLS handshake whose channel goes in the middle of it, 125 KB each, does not come together. */
+/* What gRPC 1.51 keeps of a TLS handshake whose channel goes in the middle of it, 125 KB each, does
+ * not come together. */
 static void test_hung_up_early(void) {
     enum { TIMES = 300, BYTES = 2 << 20 };
     struct qr_certificate_order order = tls_order("early");
@@ -306,7 +338,8 @@ static void test_hung_up_early(void) {
     size_t had = 0;
     for (unsigned i = 0; i < TIMES; i++) {
         b.link->ops->dial(b.link, 7, address);
-        for (unsigned k = 0; k < 3; k++) { /* its connection is there, its handshake is not through */
+        /* its connection is there, its handshake is not through */
+        for (unsigned k = 0; k < 3; k++) {
             struct qr_link_event ev;
             int64_t now = qr_now_ns(&qr_clock_monotonic);
             (k % 2 ? &a : &b)->link->ops->poll((k % 2 ? &a : &b)->link, now + QR_MS / 4, &ev);

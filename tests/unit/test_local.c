@@ -20,20 +20,28 @@ static void test_line(void) {
     struct qr_json *v = parse("{\"loss\": 0.72134, \"accuracy\": 0.53125}");
     struct qr_buf b = {0};
     qr_progress_line(&b, 2, 2, 0.0021, 0, v);
-    CHECK(strcmp(qr_buf_string(&b), "2/2 [==============================] - 0s 1ms/step - loss: 0.7213 - accuracy: 0.5312") == 0, "%s", qr_buf_string(&b));
+    CHECK(strcmp(qr_buf_string(&b), "2/2 [==============================] - 0s 1ms/step - loss: "
+                                    "0.7213 - accuracy: 0.5312") == 0,
+          "%s", qr_buf_string(&b));
     qr_buf_clear(&b);
     qr_progress_line(&b, 1, 2, -1, 3.2, v);
-    CHECK(strcmp(qr_buf_string(&b), "1/2 [==============>...............] - ETA: 3s - loss: 0.7213 - accuracy: 0.5312") == 0, "%s", qr_buf_string(&b));
+    CHECK(strcmp(
+              qr_buf_string(&b),
+              "1/2 [==============>...............] - ETA: 3s - loss: 0.7213 - accuracy: 0.5312") ==
+              0,
+          "%s", qr_buf_string(&b));
     qr_buf_clear(&b);
     qr_progress_line(&b, 3, 3, 12, 0, NULL);
-    CHECK(strcmp(qr_buf_string(&b), "3/3 [==============================] - 12s 4s/step") == 0, "%s", qr_buf_string(&b));
+    CHECK(strcmp(qr_buf_string(&b), "3/3 [==============================] - 12s 4s/step") == 0,
+          "%s", qr_buf_string(&b));
     qr_buf_free(&b);
     qr_json_free(v);
 }
 
 static int64_t no_time(void *ctx) { return *(int64_t *)ctx; }
 
-/* On a terminal "Epoch", a bar and its end over it; elsewhere one line an epoch. Events of other kinds draw nothing. */
+/* On a terminal "Epoch", a bar and its end over it; elsewhere one line an epoch. Events of other
+ * kinds draw nothing. */
 static void test_events(void) {
     int64_t now = QR_SECOND;
     struct qr_clock clock = {no_time, &now};
@@ -44,8 +52,11 @@ static void test_events(void) {
         struct qr_progress p = {.out = out, .terminal = terminal, .clock = &clock};
         static const char *const events[] = {
             "{\"event\":\"listening\",\"port\":1}",
-            "{\"event\":\"progress\",\"epoch\":1,\"epochs\":2,\"batch\":1,\"batches\":2,\"values\":{\"loss\":1}}",
-            "{\"event\":\"epoch\",\"epoch\":1,\"epochs\":2,\"batches\":2,\"seconds\":0.002,\"values\":{\"loss\":1,\"val_loss\":null}}", "[]", "{\"event\":7}"};
+            "{\"event\":\"progress\",\"epoch\":1,\"epochs\":2,\"batch\":1,\"batches\":2,\"values\":"
+            "{\"loss\":1}}",
+            "{\"event\":\"epoch\",\"epoch\":1,\"epochs\":2,\"batches\":2,\"seconds\":0.002,"
+            "\"values\":{\"loss\":1,\"val_loss\":null}}",
+            "[]", "{\"event\":7}"};
         for (size_t i = 0; i < COUNT(events); i++) {
             struct qr_json *v = parse(events[i]);
             qr_progress_event(&p, v);
@@ -53,9 +64,11 @@ static void test_events(void) {
         }
         qr_progress_end(&p);
         fclose(out);
-        const char *want = terminal ? "Epoch 1/2\n\r1/2 [==============>...............] - ETA: 0s - loss: 1.0000\r"
-                                      "2/2 [==============================] - 0s 1ms/step - loss: 1.0000\n"
-                                    : "Epoch 1/2 - 2/2 [==============================] - 0s 1ms/step - loss: 1.0000\n";
+        const char *want =
+            terminal
+                ? "Epoch 1/2\n\r1/2 [==============>...............] - ETA: 0s - loss: 1.0000\r"
+                  "2/2 [==============================] - 0s 1ms/step - loss: 1.0000\n"
+                : "Epoch 1/2 - 2/2 [==============================] - 0s 1ms/step - loss: 1.0000\n";
         CHECK(strcmp(text, want) == 0, "got:\n%s", text);
         free(text);
     }
@@ -71,7 +84,8 @@ static void count(void *ctx, const struct qr_json *event) {
 
 static bool restarts;
 static char losses[400];
-static void lose(void *ctx, unsigned worker, const char *sentence, unsigned n_left, bool comes_back) {
+static void lose(void *ctx, unsigned worker, const char *sentence, unsigned n_left,
+                 bool comes_back) {
     (void)ctx;
     size_t n = strlen(losses);
     snprintf(losses + n, sizeof losses - n, "%u %.8s %u %d|", worker, sentence, n_left, comes_back);
@@ -81,13 +95,22 @@ static struct qr_local_result run(const char *body, unsigned n, int *ret_events)
     char path[128];
     snprintf(path, sizeof path, "%s/worker", folder);
     FILE *f = fopen(path, "w");
-    fprintf(f, "#!/bin/sh\ni=$(echo \"$TF_CONFIG\" | sed 's/.*\"index\":\\([0-9]*\\).*/\\1/')\nd=%s\n%s\n", folder, body);
+    fprintf(
+        f,
+        "#!/bin/sh\ni=$(echo \"$TF_CONFIG\" | sed 's/.*\"index\":\\([0-9]*\\).*/\\1/')\nd=%s\n%s\n",
+        folder, body);
     fclose(f);
     chmod(path, 0700);
     struct qr_local_result result = {.exit_code = -1};
     struct qr_err err = {0};
-    struct qr_local_options opt = {.program = path, .n_workers = n, .environment = environ, .log_dir = folder, .event = count, .ctx = ret_events,
-                                   .restart = restarts, .lost = lose};
+    struct qr_local_options opt = {.program = path,
+                                   .n_workers = n,
+                                   .environment = environ,
+                                   .log_dir = folder,
+                                   .event = count,
+                                   .ctx = ret_events,
+                                   .restart = restarts,
+                                   .lost = lose};
     losses[0] = '\0';
     *ret_events = 0;
     CHECK(qr_local_run(&opt, &result, &err) == QR_OK, "%s", err.msg);
@@ -96,53 +119,72 @@ static struct qr_local_result run(const char *body, unsigned n, int *ret_events)
 
 static void test_processes(void) {
     int events;
-    struct qr_local_result r = run("echo '{\"event\":\"x\"}' >&3; echo '{\"event\":\"y\"}' >&3; echo hello", 3, &events);
-    CHECK(r.exit_code == 0 && r.worker == -1 && !r.sentence && !r.interrupted && events == 2, "%d, %d events", r.exit_code, events);
+    struct qr_local_result r =
+        run("echo '{\"event\":\"x\"}' >&3; echo '{\"event\":\"y\"}' >&3; echo hello", 3, &events);
+    CHECK(r.exit_code == 0 && r.worker == -1 && !r.sentence && !r.interrupted && events == 2,
+          "%d, %d events", r.exit_code, events);
 
-    r = run("[ $i = 1 ] || { sleep 0.2; exit 138; }; echo '{\"event\":\"error\",\"code\":15,\"message\":\"bad row 7\"}' >&3; exit 4", 3, &events);
-    CHECK(r.exit_code == 4 && r.worker == 1 && r.sentence && strcmp(r.sentence, "bad row 7") == 0, "%d by %d: %s", r.exit_code, r.worker, r.sentence);
+    r = run("[ $i = 1 ] || { sleep 0.2; exit 138; }; echo "
+            "'{\"event\":\"error\",\"code\":15,\"message\":\"bad row 7\"}' >&3; exit 4",
+            3, &events);
+    CHECK(r.exit_code == 4 && r.worker == 1 && r.sentence && strcmp(r.sentence, "bad row 7") == 0,
+          "%d by %d: %s", r.exit_code, r.worker, r.sentence);
     free(r.sentence);
 
     /* the survivors' 138 may be seen first: who died is told all the same */
     r = run("[ $i = 2 ] && kill -9 $$; exit 138", 4, &events);
-    CHECK(r.exit_code == 138 && r.worker == 2 && r.sentence && strstr(r.sentence, "signal 9"), "%d by %d: %s", r.exit_code, r.worker, r.sentence);
+    CHECK(r.exit_code == 138 && r.worker == 2 && r.sentence && strstr(r.sentence, "signal 9"),
+          "%d by %d: %s", r.exit_code, r.worker, r.sentence);
     free(r.sentence);
 
-    r = run("echo '{\"event\":\"error\",\"code\":14,\"message\":\"worker 1 is lost\"}' >&3; exit 138", 2, &events);
-    CHECK(r.exit_code == 138 && r.sentence && strstr(r.sentence, "worker 1 is lost"), "%d: %s", r.exit_code, r.sentence);
+    r = run(
+        "echo '{\"event\":\"error\",\"code\":14,\"message\":\"worker 1 is lost\"}' >&3; exit 138",
+        2, &events);
+    CHECK(r.exit_code == 138 && r.sentence && strstr(r.sentence, "worker 1 is lost"), "%d: %s",
+          r.exit_code, r.sentence);
     free(r.sentence);
 
     /* one dies, the others end well: so does the whole, and who speaks is the lowest that lives */
-    r = run("[ $i = 0 ] && { echo '{\"event\":\"x\"}' >&3; : >$d/dead; kill -9 $$; }; while ! [ -e $d/dead ]; do sleep 0.01; done; sleep 0.3; "
-            "echo '{\"event\":\"y\"}' >&3; sleep 0.1; echo '{\"event\":\"done\"}' >&3", 3, &events);
-    CHECK(r.exit_code == 0 && !r.sentence && events == 4, "%d: %s, %d events", r.exit_code, r.sentence ? r.sentence : "", events);
+    r = run("[ $i = 0 ] && { echo '{\"event\":\"x\"}' >&3; : >$d/dead; kill -9 $$; }; while ! [ -e "
+            "$d/dead ]; do sleep 0.01; done; sleep 0.3; "
+            "echo '{\"event\":\"y\"}' >&3; sleep 0.1; echo '{\"event\":\"done\"}' >&3",
+            3, &events);
+    CHECK(r.exit_code == 0 && !r.sentence && events == 4, "%d: %s, %d events", r.exit_code,
+          r.sentence ? r.sentence : "", events);
     CHECK(strcmp(losses, "0 died of  2 0|") == 0, "%s", losses);
     free(r.sentence);
 
     /* with restart it comes back, twice if it must, until the run has ended */
     restarts = true;
-    r = run("[ $i = 1 ] || { while ! [ -e $d/third ]; do sleep 0.01; done; exit 0; }; [ -e $d/second ] && { : >$d/third; exit 0; }; "
-            "[ -e $d/first ] && { : >$d/second; kill -9 $$; }; : >$d/first; kill -9 $$", 2, &events);
+    r = run("[ $i = 1 ] || { while ! [ -e $d/third ]; do sleep 0.01; done; exit 0; }; [ -e "
+            "$d/second ] && { : >$d/third; exit 0; }; "
+            "[ -e $d/first ] && { : >$d/second; kill -9 $$; }; : >$d/first; kill -9 $$",
+            2, &events);
     CHECK(r.exit_code == 0 && !r.sentence, "%d: %s", r.exit_code, r.sentence ? r.sentence : "");
     CHECK(strcmp(losses, "1 died of  1 1|1 died of  1 1|") == 0, "%s", losses);
     free(r.sentence);
     restarts = false;
 
     /* a port that was taken in between is met by one more start */
-    r = run("[ -e $d/again$i ] && exit 0; : >$d/again$i; [ $i = 0 ] && { while ! [ -e $d/again1 ]; do sleep 0.01; done; echo '{\"event\":\"error\",\"code\":6,\"message\":\"in use\"}' >&3; exit 2; }; exec sleep 60", 2,
-            &events);
+    r = run("[ -e $d/again$i ] && exit 0; : >$d/again$i; [ $i = 0 ] && { while ! [ -e $d/again1 ]; "
+            "do sleep 0.01; done; echo '{\"event\":\"error\",\"code\":6,\"message\":\"in use\"}' "
+            ">&3; exit 2; }; exec sleep 60",
+            2, &events);
     CHECK(r.exit_code == 0 && !r.sentence, "%d: %s", r.exit_code, r.sentence ? r.sentence : "");
     free(r.sentence);
 
-    /* a person's signal: everybody is asked, the exit code is 0, and which signal it was can be told */
+    /* a person's signal: everybody is asked, the exit code is 0, and which signal it was can be
+     * told */
     char body[128];
     snprintf(body, sizeof body, "[ $i = 0 ] && kill -TERM %d; exec sleep 60", (int)getpid());
     r = run(body, 2, &events);
-    CHECK(r.exit_code == 0 && r.interrupted && r.terminated && r.worker == -1, "%d by %d", r.exit_code, r.worker);
+    CHECK(r.exit_code == 0 && r.interrupted && r.terminated && r.worker == -1, "%d by %d",
+          r.exit_code, r.worker);
     free(r.sentence);
     snprintf(body, sizeof body, "[ $i = 0 ] && kill -INT %d; exec sleep 60", (int)getpid());
     r = run(body, 2, &events);
-    CHECK(r.exit_code == 0 && r.interrupted && !r.terminated && r.worker == -1, "%d by %d", r.exit_code, r.worker);
+    CHECK(r.exit_code == 0 && r.interrupted && !r.terminated && r.worker == -1, "%d by %d",
+          r.exit_code, r.worker);
     free(r.sentence);
 
     r = run("[ -z \"$TF_CONFIG$QRING_INDEX\" ]", 1, &events);

@@ -1,22 +1,29 @@
-/* The membership machine and the data streams: who passes no data is not heard, and who only answers is there all the same. */
+/* The membership machine and the data streams: who passes no data is not heard, and who only
+ * answers is there all the same. */
 #include "tests/boxes.h"
 
-static struct box *two(size_t slot, uint32_t index) { return box((uint32_t)slot, index, 2, (uint8_t)(index + 1), fields_64); }
-/* It waited for the others for 3 s, and computes now: that it sends nothing is no fault of its stream. */
+static struct box *two(size_t slot, uint32_t index) {
+    return box((uint32_t)slot, index, 2, (uint8_t)(index + 1), fields_64);
+}
+/* It waited for the others for 3 s, and computes now: that it sends nothing is no fault of its
+ * stream. */
 static void test_waited_before(void) {
     reset();
     struct box *a = two(0, 0), *b = two(1, 1);
     wire_up(b, a);
     pass(4 * QR_SECOND);
     int64_t t = now_ns;
-    qr_member_set_polled(b->m, &(struct qr_polled){.since_ns = t - 3 * QR_SECOND, .turn_ns = t, .heard_ns = {t}});
-    for (struct qr_polled how = {.since_ns = t, .heard_ns = {[1] = t}}; now_ns < t + 5 * QR_SECOND; pass(250 * MILLI)) {
+    qr_member_set_polled(
+        b->m, &(struct qr_polled){.since_ns = t - 3 * QR_SECOND, .turn_ns = t, .heard_ns = {t}});
+    for (struct qr_polled how = {.since_ns = t, .heard_ns = {[1] = t}}; now_ns < t + 5 * QR_SECOND;
+         pass(250 * MILLI)) {
         how.turn_ns = now_ns;
         qr_member_set_polled(a->m, &how);
     }
     CHECK(a->begun && b->begun && !a->renewed && !b->renewed, "%s", a->log);
 }
-/* A ring answers, and no data passes with it yet: its steps are long, or a port is closed. A newcomer that could begin alone does not begin a second ring. */
+/* A ring answers, and no data passes with it yet: its steps are long, or a port is closed. A
+ * newcomer that could begin alone does not begin a second ring. */
 static void test_beside_a_ring(void) {
     reset();
     few = 1;
@@ -24,7 +31,8 @@ static void test_beside_a_ring(void) {
     wire_up(b, a);
     pass(QR_SECOND);
     struct box *c = box(2, 2, 3, 3, fields_64);
-    a->data[2].held_back = b->data[2].held_back = c->data[0].held_back = c->data[1].held_back = true;
+    a->data[2].held_back = b->data[2].held_back = c->data[0].held_back = c->data[1].held_back =
+        true;
     wire_up(c, a), wire_up(c, b);
     pass(61 * QR_SECOND);
     CHECK(!c->begun && !c->stop, "%s", c->text);
@@ -32,12 +40,15 @@ static void test_beside_a_ring(void) {
     pass(QR_SECOND);
     CHECK(!c->begun && !c->stop && a->begun && b->begun);
     pass(600 * QR_SECOND);
-    CHECK(!c->begun && c->stop && c->code == QR_DEADLINE_EXCEEDED && strstr(c->text, "no data connection with "), "%s", c->text);
+    CHECK(!c->begun && c->stop && c->code == QR_DEADLINE_EXCEEDED &&
+              strstr(c->text, "no data connection with "),
+          "%s", c->text);
     CHECK(a->begun && b->begun);
     few = 0;
 }
 
-/* The lowest answers, says its hello, and falls silent: again and again, as a process whose library has lost a thread. The others form without it. */
+/* The lowest answers, says its hello, and falls silent: again and again, as a process whose library
+ * has lost a thread. The others form without it. */
 static void test_flapping(void) {
     reset();
     few = 1;
@@ -52,7 +63,8 @@ static void test_flapping(void) {
     unsigned works = 0, looks = 0;
     uint32_t first = 0; /* of its wires; those among the others stay */
     for (int64_t t = now_ns; now_ns < t + 40 * QR_SECOND; pass(100 * MILLI)) {
-        if ((now_ns - t) % (2 * QR_SECOND) == 0) { /* it speaks for half a second, each time on new connections */
+        /* it speaks for half a second, each time on new connections */
+        if ((now_ns - t) % (2 * QR_SECOND) == 0) {
             for (uint32_t i = 0; i < 3; i++) {
                 if (first) wires[first + i].open = false;
             }
@@ -69,7 +81,8 @@ static void test_flapping(void) {
     few = 0;
 }
 
-/* Who fell silent has lost its data stream with its connection, to both: another comes up before it is heard again. */
+/* Who fell silent has lost its data stream with its connection, to both: another comes up before it
+ * is heard again. */
 static void test_silent(void) {
     reset();
     few = 1;

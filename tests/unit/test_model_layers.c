@@ -1,4 +1,5 @@
-/* Dense models: tensors and initial weights; gradients against differences; the same block gives the same integers; bad numbers. */
+/* Dense models: tensors and initial weights; gradients against differences; the same block gives
+ * the same integers; bad numbers. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -7,15 +8,26 @@
 #include "tests/golden.h"
 
 enum { BLOCK = 5, INPUTS = 6, MOST = 200 };
-struct setup { struct qr_model *m; struct qr_model_state *s; struct qr_model_workspace *w; double params[MOST]; };
+struct setup {
+    struct qr_model *m;
+    struct qr_model_state *s;
+    struct qr_model_workspace *w;
+    double params[MOST];
+};
 
 static struct setup make(const struct qr_dense_options *dense, size_t n_dense, enum qr_loss loss) {
     struct setup u = {0};
     static const enum qr_metric metrics[2] = {QR_METRIC_MSE, QR_METRIC_MAE};
-    struct qr_model_options opt = {.n_inputs = INPUTS, .dense = dense, .n_dense = n_dense, .loss = loss, .metrics = metrics,
-                                   .n_metrics = 2, .micro_batch_size = BLOCK};
+    struct qr_model_options opt = {.n_inputs = INPUTS,
+                                   .dense = dense,
+                                   .n_dense = n_dense,
+                                   .loss = loss,
+                                   .metrics = metrics,
+                                   .n_metrics = 2,
+                                   .micro_batch_size = BLOCK};
     struct qr_err err;
-    if (qr_model_new(&opt, &u.m, &err) != QR_OK || qr_model_workspace_new(u.m, &u.w, &err) != QR_OK || qr_model_n_params(u.m) > MOST) {
+    if (qr_model_new(&opt, &u.m, &err) != QR_OK ||
+        qr_model_workspace_new(u.m, &u.w, &err) != QR_OK || qr_model_n_params(u.m) > MOST) {
         fprintf(stderr, "%s\n", err.msg);
         exit(1);
     }
@@ -33,8 +45,11 @@ static double x_of[BLOCK][INPUTS], y_of[BLOCK][8];
 static const double *x[BLOCK], *y[BLOCK];
 static void samples(bool one_hot) {
     for (unsigned i = 0; i < BLOCK; i++) {
-        for (unsigned j = 0; j < INPUTS; j++) x_of[i][j] = 2 * qr_random_uniform(9, QR_RANDOM_DATA, i, j) - 1;
-        for (unsigned j = 0; j < 8; j++) y_of[i][j] = one_hot ? j == i % 3 : qr_random_uniform(9, QR_RANDOM_DATA, i, 100 + j) < 0.5;
+        for (unsigned j = 0; j < INPUTS; j++)
+            x_of[i][j] = 2 * qr_random_uniform(9, QR_RANDOM_DATA, i, j) - 1;
+        for (unsigned j = 0; j < 8; j++)
+            y_of[i][j] =
+                one_hot ? j == i % 3 : qr_random_uniform(9, QR_RANDOM_DATA, i, 100 + j) < 0.5;
         x[i] = x_of[i];
         y[i] = y_of[i];
     }
@@ -47,10 +62,15 @@ static double loss_at(struct setup *u) {
     return qr_fixed_to_double(sums[0]);
 }
 
-/* Central differences, h = 2^-17: truncation h^2/6 |f'''| (at most ~20 here: 2e-10), rounding 2^-53 |L| / h (|L| < 20: 3e-10). Near
- * relu's corner a difference would be wrong; the samples stay away from it. */
+/* Central differences, h = 2^-17: truncation h^2/6 |f'''| (at most ~20 here: 2e-10), rounding 2^-53
+ * |L| / h (|L| < 20: 3e-10). Near relu's corner a difference would be wrong; the samples stay away
+ * from it. */
 static void test_differences(void) {
-    static const struct { struct qr_dense_options dense[3]; size_t n; enum qr_loss loss; } nets[] = {
+    static const struct {
+        struct qr_dense_options dense[3];
+        size_t n;
+        enum qr_loss loss;
+    } nets[] = {
         {{{4, QR_LINEAR}, {1, QR_LINEAR}}, 2, QR_MSE},
         {{{4, QR_TANH}, {3, QR_RELU}, {2, QR_LINEAR}}, 3, QR_MSE},
         {{{4, QR_SIGMOID}, {1, QR_TANH}}, 2, QR_HINGE},
@@ -101,8 +121,8 @@ static void test_differences(void) {
     }
 }
 
-/* The contract's arithmetic, written out: one accumulator per output, index ascending; one integer per weight and block. The sizes leave a
- * rest after groups of four. */
+/* The contract's arithmetic, written out: one accumulator per output, index ascending; one integer
+ * per weight and block. The sizes leave a rest after groups of four. */
 static void test_integers(void) {
     enum { UNITS = 7, WEIGHTS = INPUTS * UNITS };
     static const struct qr_dense_options dense[2] = {{UNITS, QR_LINEAR}, {UNITS, QR_LINEAR}};
@@ -137,27 +157,31 @@ static void test_integers(void) {
     }
     for (int i = 0; i < INPUTS + UNITS + 2; i++) { /* rows of both layers, their biases last */
         bool first = i <= INPUTS;
-        int row = first ? i : i - INPUTS - 1, at = first ? i * UNITS : WEIGHTS + UNITS + row * UNITS;
+        int row = first ? i : i - INPUTS - 1,
+            at = first ? i * UNITS : WEIGHTS + UNITS + row * UNITS;
         for (int j = 0; j < UNITS; j++) {
             double sum = 0;
             for (int s = 0; s < BLOCK; s++) {
                 double a = row == (first ? INPUTS : UNITS) ? 1 : first ? x[s][row] : h[s][row];
                 sum += a * (first ? back[s][j] : d[s][j]);
             }
-            CHECK(qr_fixed_from_double(sum, &want) && want == grad[at + j], "row %d, unit %d", i, j);
+            CHECK(qr_fixed_from_double(sum, &want) && want == grad[at + j], "row %d, unit %d", i,
+                  j);
         }
     }
     CHECK(loss == sums[0] && sums[0] == sums[1]);
     drop(&u);
 }
 
-/* A block's integers do not depend on what its workspace did before, nor on what they are added to. */
+/* A block's integers do not depend on what its workspace did before, nor on what they are added to.
+ */
 static void test_block_is_pure(void) {
     static const struct qr_dense_options dense[2] = {{4, QR_TANH}, {2, QR_LINEAR}};
     struct setup u = make(dense, 2, QR_MSE), v = make(dense, 2, QR_MSE);
     samples(false);
     size_t n = qr_model_n_params(u.m);
-    qr_fixed alone[MOST] = {0}, among[MOST] = {0}, before[MOST], sums[3] = {0}, more[3] = {0}, start[3];
+    qr_fixed alone[MOST] = {0}, among[MOST] = {0}, before[MOST], sums[3] = {0}, more[3] = {0},
+             start[3];
     qr_model_prepare(u.s, u.params);
     qr_model_prepare(v.s, v.params);
     CHECK(qr_model_micro_batch(u.s, u.w, NULL, x + 1, y + 1, 2, sums, alone));
@@ -169,14 +193,17 @@ static void test_block_is_pure(void) {
     for (size_t i = 0; i < 3; i++) CHECK(more[i] - start[i] == sums[i]);
     /* Evaluation gives the same sums as training. */
     qr_fixed eval[3] = {0};
-    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x + 1, y + 1, 2, eval, NULL) && memcmp(eval, sums, sizeof eval) == 0);
+    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x + 1, y + 1, 2, eval, NULL) &&
+          memcmp(eval, sums, sizeof eval) == 0);
     qr_fixed none[3] = {0}, none_grad[MOST] = {0};
-    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x, y, 0, none, none_grad) && none[0] == 0 && none_grad[0] == 0);
+    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x, y, 0, none, none_grad) && none[0] == 0 &&
+          none_grad[0] == 0);
     drop(&u), drop(&v);
 }
 
 static void test_bad_numbers(void) {
-    static const struct qr_dense_options dense[2] = {{4, QR_TANH}, {1, QR_LINEAR}}, relu[2] = {{4, QR_RELU}, {1, QR_SIGMOID}};
+    static const struct qr_dense_options dense[2] = {{4, QR_TANH}, {1, QR_LINEAR}},
+                                         relu[2] = {{4, QR_RELU}, {1, QR_SIGMOID}};
     static const double bad[] = {NAN, INFINITY, -INFINITY, 0x1p41, -1e300};
     for (int net = 0; net < 2; net++) {
         struct setup u = make(net ? relu : dense, 2, net ? QR_BINARY_CROSSENTROPY : QR_MSE);
@@ -186,19 +213,23 @@ static void test_bad_numbers(void) {
                 samples(false);
                 double keep = u.params[5];
                 if (where == 0) x_of[3][1] = bad[b];
-                if (where == 1) u.params[5] = bad[b] * 4;           /* a kernel weight */
+                if (where == 1) u.params[5] = bad[b] * 4;                      /* a kernel weight */
                 if (where == 2) u.params[qr_model_n_params(u.m) - 1] = bad[b]; /* the last bias */
                 if (where == 3) y_of[2][0] = b < 3 ? bad[b] : 1e300;
                 qr_model_prepare(u.s, u.params);
-                CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad), "net %d %g in place %d", net, bad[b], where);
+                CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad),
+                      "net %d %g in place %d", net, bad[b], where);
                 double g[MOST] = {3}, p[BLOCK];
-                if (where < 3) CHECK(!qr_model_predict(u.s, u.w, NULL, x + 3, 1, p, NULL) || where == 1);
-                if (where == 0) CHECK(!qr_model_prediction_gradient(u.s, u.w, NULL, x[3], 0, g) && g[0] == 3);
+                if (where < 3)
+                    CHECK(!qr_model_predict(u.s, u.w, NULL, x + 3, 1, p, NULL) || where == 1);
+                if (where == 0)
+                    CHECK(!qr_model_prediction_gradient(u.s, u.w, NULL, x[3], 0, g) && g[0] == 3);
                 u.params[5] = keep;
                 u.params[qr_model_n_params(u.m) - 1] = 0;
             }
         }
-        CHECK(sums[0] == 5 && sums[1] == 6 && sums[2] == 7 && grad[0] == 8 && grad[1] == 0, "nothing added");
+        CHECK(sums[0] == 5 && sums[1] == 6 && sums[2] == 7 && grad[0] == 8 && grad[1] == 0,
+              "nothing added");
         drop(&u);
     }
 }
@@ -206,17 +237,24 @@ static void test_bad_numbers(void) {
 static void test_tensors(void) {
     static const struct qr_dense_options dense[3] = {{4, QR_TANH}, {3, QR_RELU}, {2, QR_LINEAR}};
     struct setup u = make(dense, 3, QR_MSE);
-    static const char *const names[6] = {"dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias", "dense_2/kernel", "dense_2/bias"};
-    CHECK(qr_model_n_tensors(u.m) == 6 && qr_model_n_params(u.m) == 24 + 4 + 12 + 3 + 6 + 2 && qr_model_n_outputs(u.m) == 2);
-    CHECK(qr_model_n_sums(u.m) == 3 && qr_model_n_label_columns(u.m) == 2 && qr_model_n_inputs(u.m) == INPUTS && !qr_model_circuit(u.m));
-    CHECK(qr_model_micro_batches_in_parallel(u.m) && qr_model_n_readouts(u.m) == 0 && !qr_model_plan(u.m) && qr_model_bytes_per_thread(u.m) > 0);
+    static const char *const names[6] = {"dense/kernel", "dense/bias",     "dense_1/kernel",
+                                         "dense_1/bias", "dense_2/kernel", "dense_2/bias"};
+    CHECK(qr_model_n_tensors(u.m) == 6 && qr_model_n_params(u.m) == 24 + 4 + 12 + 3 + 6 + 2 &&
+          qr_model_n_outputs(u.m) == 2);
+    CHECK(qr_model_n_sums(u.m) == 3 && qr_model_n_label_columns(u.m) == 2 &&
+          qr_model_n_inputs(u.m) == INPUTS && !qr_model_circuit(u.m));
+    CHECK(qr_model_micro_batches_in_parallel(u.m) && qr_model_n_readouts(u.m) == 0 &&
+          !qr_model_plan(u.m) && qr_model_bytes_per_thread(u.m) > 0);
     size_t at = 0;
     for (size_t i = 0; i < 6; i++) {
         const struct qr_model_tensor *t = qr_model_tensor(u.m, i);
-        CHECK(strcmp(t->name, names[i]) == 0 && t->offset == at && !t->quantum && t->rank == 2 - i % 2, "%s", t->name);
+        CHECK(strcmp(t->name, names[i]) == 0 && t->offset == at && !t->quantum &&
+                  t->rank == 2 - i % 2,
+              "%s", t->name);
         double limit = sqrt(6.0 / (double)(t->dims[0] + t->dims[1])), most = 0;
         for (size_t k = 0; k < t->n; k++) {
-            double w = u.params[at + k], draw = qr_random_uniform(3, QR_RANDOM_INIT, (uint32_t)i, k);
+            double w = u.params[at + k],
+                   draw = qr_random_uniform(3, QR_RANDOM_INIT, (uint32_t)i, k);
             CHECK(t->rank == 1 ? w == 0 && !signbit(w) : w == limit * (2 * draw - 1));
             most = fmax(most, fabs(w));
         }
@@ -226,17 +264,26 @@ static void test_tensors(void) {
     uint8_t seen[MOST];
     memset(seen, 7, sizeof seen);
     qr_model_zero_gradient(u.m, seen);
-    CHECK(seen[0] == 0 && seen[qr_model_n_params(u.m) - 1] == 0 && seen[qr_model_n_params(u.m)] == 7);
+    CHECK(seen[0] == 0 && seen[qr_model_n_params(u.m) - 1] == 0 &&
+          seen[qr_model_n_params(u.m)] == 7);
     drop(&u);
 }
 
 static void test_refused(void) {
-    static const struct qr_dense_options one = {1, QR_SIGMOID}, none = {0, QR_LINEAR}, huge[2] = {{4294967295u, QR_LINEAR}, {4294967295u, QR_LINEAR}};
-    struct qr_model_options ok = {.n_inputs = 3, .dense = &one, .n_dense = 1, .loss = QR_BINARY_CROSSENTROPY, .micro_batch_size = 1}, o;
+    static const struct qr_dense_options one = {1, QR_SIGMOID}, none = {0, QR_LINEAR},
+                                         huge[2] = {{4294967295u, QR_LINEAR},
+                                                    {4294967295u, QR_LINEAR}};
+    struct qr_model_options ok = {.n_inputs = 3,
+                                  .dense = &one,
+                                  .n_dense = 1,
+                                  .loss = QR_BINARY_CROSSENTROPY,
+                                  .micro_batch_size = 1},
+                            o;
     struct qr_model *m = NULL;
     struct qr_err err;
     o = ok, o.micro_batch_size = 0;
-    CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m && strstr(err.msg, "micro_batch_size"));
+    CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m &&
+          strstr(err.msg, "micro_batch_size"));
     o = ok, o.n_dense = 0;
     CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m);
     o = ok, o.n_inputs = 0;
@@ -244,7 +291,8 @@ static void test_refused(void) {
     o = ok, o.dense = &none;
     CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m && strstr(err.msg, "0 units"));
     o = ok, o.loss = QR_CATEGORICAL_CROSSENTROPY;
-    CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m && strstr(err.msg, "binary_crossentropy"));
+    CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m &&
+          strstr(err.msg, "binary_crossentropy"));
     o = ok, o.dense = huge, o.n_dense = 2;
     CHECK(qr_model_new(&o, &m, &err) == QR_RESOURCE_EXHAUSTED && !m);
     CHECK(qr_model_new(&ok, &m, &err) == QR_OK && m);

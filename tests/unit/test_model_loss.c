@@ -1,25 +1,39 @@
-/* Losses with every activation against golden/keras/losses.json, through the public model: an identity kernel makes the last layer's
- * values equal to the inputs, so that the bias' gradient is dL/dz. Then metrics and label rules. */
+/* Losses with every activation against golden/keras/losses.json, through the public model: an
+ * identity kernel makes the last layer's values equal to the inputs, so that the bias' gradient is
+ * dL/dz. Then metrics and label rules. */
 #include <math.h>
 
 #include "base/mem.h"
 #include "model/model.h"
 #include "tests/golden.h"
 
-struct setup { struct qr_model *m; struct qr_model_state *s; struct qr_model_workspace *w; double params[12]; };
+struct setup {
+    struct qr_model *m;
+    struct qr_model_state *s;
+    struct qr_model_workspace *w;
+    double params[12];
+};
 
 static size_t index_of(const char *name, const char *const *names, size_t n) {
-    for (size_t i = 0; i < n; i++) if (strcmp(name, names[i]) == 0) return i;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(name, names[i]) == 0) return i;
     exit(1);
 }
 
-static struct setup identity(size_t k, enum qr_activation activation, enum qr_loss loss, const enum qr_metric *metrics, size_t n_metrics) {
+static struct setup identity(size_t k, enum qr_activation activation, enum qr_loss loss,
+                             const enum qr_metric *metrics, size_t n_metrics) {
     struct setup u = {0};
     struct qr_dense_options dense = {(unsigned)k, activation};
-    struct qr_model_options opt = {.n_inputs = (unsigned)k, .dense = &dense, .n_dense = 1, .loss = loss, .metrics = metrics,
-                                   .n_metrics = n_metrics, .micro_batch_size = 4};
+    struct qr_model_options opt = {.n_inputs = (unsigned)k,
+                                   .dense = &dense,
+                                   .n_dense = 1,
+                                   .loss = loss,
+                                   .metrics = metrics,
+                                   .n_metrics = n_metrics,
+                                   .micro_batch_size = 4};
     struct qr_err err;
-    if (qr_model_new(&opt, &u.m, &err) != QR_OK || qr_model_workspace_new(u.m, &u.w, &err) != QR_OK) {
+    if (qr_model_new(&opt, &u.m, &err) != QR_OK ||
+        qr_model_workspace_new(u.m, &u.w, &err) != QR_OK) {
         fprintf(stderr, "%s\n", err.msg);
         exit(1);
     }
@@ -38,32 +52,39 @@ static void test_golden(void) {
     size_t rows = 0;
     for (const struct qr_json *e = qr_json_first(root); e; e = qr_json_next(e), rows++) {
         size_t k, n;
-        double *z = golden_numbers(qr_json_get(e, "z"), &k), *y = golden_numbers(qr_json_get(e, "y"), &n);
-        double *want_p = golden_numbers(qr_json_get(e, "p"), &n), *want_g = golden_numbers(qr_json_get(e, "gradient"), &n);
+        double *z = golden_numbers(qr_json_get(e, "z"), &k),
+               *y = golden_numbers(qr_json_get(e, "y"), &n);
+        double *want_p = golden_numbers(qr_json_get(e, "p"), &n),
+               *want_g = golden_numbers(qr_json_get(e, "gradient"), &n);
         const char *loss = golden_text(e, "loss"), *activation = golden_text(e, "activation");
         double want = golden_number(e, "value", NAN);
-        struct setup u = identity(k, (enum qr_activation)index_of(activation, qr_activation_names, 5),
-                                  (enum qr_loss)index_of(loss, qr_loss_names, 5), NULL, 0);
+        struct setup u =
+            identity(k, (enum qr_activation)index_of(activation, qr_activation_names, 5),
+                     (enum qr_loss)index_of(loss, qr_loss_names, 5), NULL, 0);
         qr_model_prepare(u.s, u.params);
         const double *x[1] = {z}, *labels[1] = {y};
         double p[4];
         qr_fixed sums[1] = {0}, grad[12] = {0};
         CHECK(qr_model_predict(u.s, u.w, NULL, x, 1, p, NULL));
         CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, labels, 1, sums, grad));
-        /* Some 30 roundings of 2^-53 on terms of the size of the result, or of 1. A probability next to 1 - epsilon is known to
-         * 2^-53, and 1 - p + epsilon = 2e-7 amplifies that. */
+        /* Some 30 roundings of 2^-53 on terms of the size of the result, or of 1. A probability
+         * next to 1 - epsilon is known to 2^-53, and 1 - p + epsilon = 2e-7 amplifies that. */
         double tolerance = 30 * DBL_EPSILON;
         for (size_t j = 0; j < k; j++) {
-            CHECK(fabs(p[j] - want_p[j]) <= 4 * DBL_EPSILON * fmax(1, fabs(want_p[j])), "row %zu: p = %.17g", rows, p[j]);
+            CHECK(fabs(p[j] - want_p[j]) <= 4 * DBL_EPSILON * fmax(1, fabs(want_p[j])),
+                  "row %zu: p = %.17g", rows, p[j]);
             if (strstr(loss, "cross") && want_p[j] > 1 - 2e-7) tolerance = DBL_EPSILON / 2e-7;
         }
         double got = qr_model_mean(u.m, 0, sums, 1);
-        CHECK(fabs(got - want) <= tolerance * fmax(1, fabs(want)), "row %zu %s %s: %.17g for %.17g", rows, loss, activation, got, want);
+        CHECK(fabs(got - want) <= tolerance * fmax(1, fabs(want)), "row %zu %s %s: %.17g for %.17g",
+              rows, loss, activation, got, want);
         for (size_t j = 0; j < k; j++) {
             double g = qr_fixed_to_double(grad[k * k + j]);
-            /* Derivatives of cross-entropies have 1/p: the relative error of p, amplified by the size of the derivative. */
-            CHECK(fabs(g - want_g[j]) <= tolerance * fmax(1, want_g[j] * want_g[j]), "row %zu %s %s: d[%zu] = %.17g for %.17g", rows, loss,
-                  activation, j, g, want_g[j]);
+            /* Derivatives of cross-entropies have 1/p: the relative error of p, amplified by the
+             * size of the derivative. */
+            CHECK(fabs(g - want_g[j]) <= tolerance * fmax(1, want_g[j] * want_g[j]),
+                  "row %zu %s %s: d[%zu] = %.17g for %.17g", rows, loss, activation, j, g,
+                  want_g[j]);
         }
         free(z), free(y), free(want_p), free(want_g);
         drop(&u);
@@ -72,7 +93,8 @@ static void test_golden(void) {
     qr_json_free(root);
 }
 
-static double metric_of(enum qr_metric metric, enum qr_loss loss, size_t k, const double *p, const double *y) {
+static double metric_of(enum qr_metric metric, enum qr_loss loss, size_t k, const double *p,
+                        const double *y) {
     struct setup u = identity(k, QR_LINEAR, loss, &metric, 1);
     qr_model_prepare(u.s, u.params);
     qr_fixed sums[2] = {0};
@@ -83,41 +105,56 @@ static double metric_of(enum qr_metric metric, enum qr_loss loss, size_t k, cons
 }
 
 static void test_metrics(void) {
-    static const double plus[1] = {1}, minus[1] = {-1}, zero[1] = {0}, half[1] = {0.5}, more[1] = {0.75}, tiny[1] = {-0.25};
-    CHECK(metric_of(QR_ACCURACY, QR_MSE, 1, zero, plus) == 1 && metric_of(QR_ACCURACY, QR_MSE, 1, zero, minus) == 0);
-    CHECK(metric_of(QR_ACCURACY, QR_MAE, 1, tiny, minus) == 1 && metric_of(QR_ACCURACY, QR_HINGE, 1, tiny, zero) == 1);
-    CHECK(metric_of(QR_ACCURACY, QR_BINARY_CROSSENTROPY, 1, half, plus) == 0 && metric_of(QR_ACCURACY, QR_BINARY_CROSSENTROPY, 1, half, zero) == 1);
+    static const double plus[1] = {1}, minus[1] = {-1}, zero[1] = {0}, half[1] = {0.5},
+                        more[1] = {0.75}, tiny[1] = {-0.25};
+    CHECK(metric_of(QR_ACCURACY, QR_MSE, 1, zero, plus) == 1 &&
+          metric_of(QR_ACCURACY, QR_MSE, 1, zero, minus) == 0);
+    CHECK(metric_of(QR_ACCURACY, QR_MAE, 1, tiny, minus) == 1 &&
+          metric_of(QR_ACCURACY, QR_HINGE, 1, tiny, zero) == 1);
+    CHECK(metric_of(QR_ACCURACY, QR_BINARY_CROSSENTROPY, 1, half, plus) == 0 &&
+          metric_of(QR_ACCURACY, QR_BINARY_CROSSENTROPY, 1, half, zero) == 1);
     CHECK(metric_of(QR_ACCURACY, QR_BINARY_CROSSENTROPY, 1, more, plus) == 1);
     /* Keras' binary accuracy on labels of +-1: a negative one can never be right. */
-    CHECK(metric_of(QR_BINARY_ACCURACY, QR_MSE, 1, tiny, minus) == 0 && metric_of(QR_BINARY_ACCURACY, QR_MSE, 1, more, plus) == 1);
+    CHECK(metric_of(QR_BINARY_ACCURACY, QR_MSE, 1, tiny, minus) == 0 &&
+          metric_of(QR_BINARY_ACCURACY, QR_MSE, 1, more, plus) == 1);
     static const double scores[3] = {0.25, 0.5, 0.5}, second[3] = {0, 1, 0}, third[3] = {0, 0, 1};
     CHECK(metric_of(QR_ACCURACY, QR_CATEGORICAL_CROSSENTROPY, 3, scores, second) == 1);
     CHECK(metric_of(QR_ACCURACY, QR_CATEGORICAL_CROSSENTROPY, 3, scores, third) == 0);
-    CHECK(metric_of(QR_METRIC_MSE, QR_MAE, 1, half, minus) == 2.25 && metric_of(QR_METRIC_MAE, QR_MSE, 1, half, minus) == 1.5);
+    CHECK(metric_of(QR_METRIC_MSE, QR_MAE, 1, half, minus) == 2.25 &&
+          metric_of(QR_METRIC_MAE, QR_MSE, 1, half, minus) == 1.5);
     CHECK(fabs(metric_of(QR_BINARY_ACCURACY, QR_MSE, 3, scores, second) - 2.0 / 3) <= DBL_EPSILON);
 }
 
-static bool takes(enum qr_loss loss, const enum qr_metric *metric, size_t k, const double *y, size_t n, const char *word) {
+static bool takes(enum qr_loss loss, const enum qr_metric *metric, size_t k, const double *y,
+                  size_t n, const char *word) {
     struct setup u = identity(k, QR_LINEAR, loss, metric, metric != NULL);
     struct qr_err err = {0};
     enum qr_code code = qr_model_check_labels(u.m, y, n, &err);
-    CHECK(code == QR_OK || (code == QR_DATA_LOSS && word && strstr(err.msg, word)), "%d: %s", code, err.msg);
+    CHECK(code == QR_OK || (code == QR_DATA_LOSS && word && strstr(err.msg, word)), "%d: %s", code,
+          err.msg);
     drop(&u);
     return code == QR_OK;
 }
 
 static void test_labels(void) {
-    static const double signs[3] = {1, -1, 1}, bits[3] = {1, 0, 1}, mixed[3] = {1, -1, 0}, real[3] = {0.5, 2, -7}, bad[3] = {1, 1, NAN};
-    static const double hot[6] = {0, 0, 1, 1, 0, 0}, twice[6] = {0, 0, 1, 1, 1, 0}, soft[6] = {1, 0, 0, 0.5, 0.5, 0};
+    static const double signs[3] = {1, -1, 1}, bits[3] = {1, 0, 1}, mixed[3] = {1, -1, 0},
+                        real[3] = {0.5, 2, -7}, bad[3] = {1, 1, NAN};
+    static const double hot[6] = {0, 0, 1, 1, 0, 0}, twice[6] = {0, 0, 1, 1, 1, 0},
+                        soft[6] = {1, 0, 0, 0.5, 0.5, 0};
     static const enum qr_metric accuracy = QR_ACCURACY, binary = QR_BINARY_ACCURACY;
     CHECK(takes(QR_MSE, NULL, 1, real, 3, NULL) && !takes(QR_MSE, NULL, 1, bad, 3, "sample 2"));
-    CHECK(takes(QR_MSE, &accuracy, 1, signs, 3, NULL) && !takes(QR_MSE, &accuracy, 1, bits, 3, "sample 1"));
-    CHECK(takes(QR_MAE, &binary, 1, bits, 3, NULL) && !takes(QR_MAE, &accuracy, 1, real, 3, "sample 0"));
+    CHECK(takes(QR_MSE, &accuracy, 1, signs, 3, NULL) &&
+          !takes(QR_MSE, &accuracy, 1, bits, 3, "sample 1"));
+    CHECK(takes(QR_MAE, &binary, 1, bits, 3, NULL) &&
+          !takes(QR_MAE, &accuracy, 1, real, 3, "sample 0"));
     CHECK(takes(QR_HINGE, NULL, 1, signs, 3, NULL) && takes(QR_HINGE, &accuracy, 1, bits, 3, NULL));
-    CHECK(!takes(QR_HINGE, NULL, 1, mixed, 3, "sample 2") && !takes(QR_HINGE, NULL, 1, real, 3, "sample 0"));
-    CHECK(takes(QR_BINARY_CROSSENTROPY, &accuracy, 1, bits, 3, NULL) && !takes(QR_BINARY_CROSSENTROPY, NULL, 1, signs, 3, "sample 1"));
+    CHECK(!takes(QR_HINGE, NULL, 1, mixed, 3, "sample 2") &&
+          !takes(QR_HINGE, NULL, 1, real, 3, "sample 0"));
+    CHECK(takes(QR_BINARY_CROSSENTROPY, &accuracy, 1, bits, 3, NULL) &&
+          !takes(QR_BINARY_CROSSENTROPY, NULL, 1, signs, 3, "sample 1"));
     CHECK(takes(QR_CATEGORICAL_CROSSENTROPY, &accuracy, 3, hot, 2, NULL));
-    CHECK(!takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, twice, 2, "sample 1") && !takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, soft, 2, "sample 1"));
+    CHECK(!takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, twice, 2, "sample 1") &&
+          !takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, soft, 2, "sample 1"));
 }
 
 /* Four losses of 2^39 each: every one fits, their sum does not, and nothing is added. */

@@ -7,8 +7,9 @@
 
 static struct qr_optimizer_options options_of(const struct qr_json *j) {
     const char *name = golden_text(j, "name");
-    struct qr_optimizer_options o =
-        qr_optimizer_defaults(strcmp(name, "sgd") == 0 ? QR_SGD : strcmp(name, "adam") == 0 ? QR_ADAM : QR_RMSPROP);
+    struct qr_optimizer_options o = qr_optimizer_defaults(strcmp(name, "sgd") == 0    ? QR_SGD
+                                                          : strcmp(name, "adam") == 0 ? QR_ADAM
+                                                                                      : QR_RMSPROP);
     o.learning_rate = golden_number(j, "learning_rate", o.learning_rate);
     o.momentum = golden_number(j, "momentum", 0);
     o.nesterov = golden_flag(j, "nesterov");
@@ -41,8 +42,10 @@ static void test_golden(void) {
     for (const struct qr_json *e = qr_json_first(root); e; e = qr_json_next(e), row++) {
         struct qr_optimizer_options o = options_of(qr_json_get(e, "optimizer"));
         size_t n, n_steps, n_gradients, n_sizes, sizes[8];
-        double *w = golden_numbers(qr_json_get(e, "weights"), &n), *g = golden_numbers(qr_json_get(e, "gradients"), &n_gradients);
-        double *after = golden_numbers(qr_json_get(e, "after"), &n_steps), *s = golden_numbers(qr_json_get(e, "tensor_sizes"), &n_sizes);
+        double *w = golden_numbers(qr_json_get(e, "weights"), &n),
+               *g = golden_numbers(qr_json_get(e, "gradients"), &n_gradients);
+        double *after = golden_numbers(qr_json_get(e, "after"), &n_steps),
+               *s = golden_numbers(qr_json_get(e, "tensor_sizes"), &n_sizes);
         for (size_t i = 0; i < n_sizes; i++) sizes[i] = (size_t)s[i];
         n_steps /= n;
         CHECK(n_gradients == n_steps * n && n_steps >= 5);
@@ -53,9 +56,11 @@ static void test_golden(void) {
             qr_optimizer_apply(&o, t, n, sizes, n_sizes, g + t * n, w, moments, products);
             for (size_t i = 0; i < n; i++) worst = fmax(worst, fabs(w[i] - after[t * n + i]));
         }
-        /* Weights are below 2; a step adds about ten roundings of at most 2^-52 on an update of at most 1, and Adam's beta^t by
-         * multiplication instead of a power is off by t 2^-53 relative: below 20 * 2^-52 a step. RMSprop's first quotient is 3 lr. */
-        CHECK(worst <= 20 * DBL_EPSILON * (double)n_steps, "row %zu (%s): off by %g", row, golden_text(qr_json_get(e, "optimizer"), "name"), worst);
+        /* Weights are below 2; a step adds about ten roundings of at most 2^-52 on an update of at
+         * most 1, and Adam's beta^t by multiplication instead of a power is off by t 2^-53
+         * relative: below 20 * 2^-52 a step. RMSprop's first quotient is 3 lr. */
+        CHECK(worst <= 20 * DBL_EPSILON * (double)n_steps, "row %zu (%s): off by %g", row,
+              golden_text(qr_json_get(e, "optimizer"), "name"), worst);
         free(w), free(g), free(after), free(s);
     }
     CHECK(row >= 17);
@@ -64,22 +69,29 @@ static void test_golden(void) {
 
 static void test_shapes(void) {
     struct qr_optimizer_options o = qr_optimizer_defaults(QR_SGD);
-    CHECK(o.learning_rate == 0.01 && qr_optimizer_n_moments(&o) == 0 && qr_optimizer_n_products(&o) == 0);
+    CHECK(o.learning_rate == 0.01 && qr_optimizer_n_moments(&o) == 0 &&
+          qr_optimizer_n_products(&o) == 0);
     o.momentum = 0.9;
-    CHECK(qr_optimizer_n_moments(&o) == 1 && strcmp(qr_optimizer_moment_name(&o, 0), "velocity") == 0);
+    CHECK(qr_optimizer_n_moments(&o) == 1 &&
+          strcmp(qr_optimizer_moment_name(&o, 0), "velocity") == 0);
     o = qr_optimizer_defaults(QR_RMSPROP);
-    CHECK(o.rho == 0.9 && o.epsilon == 1e-7 && qr_optimizer_n_moments(&o) == 1 && o.learning_rate == 0.001);
+    CHECK(o.rho == 0.9 && o.epsilon == 1e-7 && qr_optimizer_n_moments(&o) == 1 &&
+          o.learning_rate == 0.001);
     o.centered = true;
-    CHECK(qr_optimizer_n_moments(&o) == 2 && strcmp(qr_optimizer_moment_name(&o, 1), "average_gradient") == 0);
+    CHECK(qr_optimizer_n_moments(&o) == 2 &&
+          strcmp(qr_optimizer_moment_name(&o, 1), "average_gradient") == 0);
     o.momentum = 0.1;
-    CHECK(qr_optimizer_n_moments(&o) == 3 && strcmp(qr_optimizer_moment_name(&o, 1), "momentum") == 0);
+    CHECK(qr_optimizer_n_moments(&o) == 3 &&
+          strcmp(qr_optimizer_moment_name(&o, 1), "momentum") == 0);
     o = qr_optimizer_defaults(QR_ADAM);
-    CHECK(qr_optimizer_n_moments(&o) == 2 && qr_optimizer_n_products(&o) == 2 && strcmp(qr_optimizer_moment_name(&o, 1), "v") == 0);
+    CHECK(qr_optimizer_n_moments(&o) == 2 && qr_optimizer_n_products(&o) == 2 &&
+          strcmp(qr_optimizer_moment_name(&o, 1), "v") == 0);
     o.amsgrad = true;
     CHECK(qr_optimizer_n_moments(&o) == 3);
 }
 
-/* Exact zeros leave all bits alone in every rule, also -0.0 and with epsilon 0 (0 / 0 otherwise). */
+/* Exact zeros leave all bits alone in every rule, also -0.0 and with epsilon 0 (0 / 0 otherwise).
+ */
 static void test_zero_gradient(void) {
     for (int kind = 0; kind < 3; kind++) {
         for (int extra = 0; extra < 4; extra++) {
@@ -105,12 +117,18 @@ static void test_zero_gradient(void) {
 static void test_schedules(void) {
     struct qr_optimizer_options o = qr_optimizer_defaults(QR_SGD);
     CHECK(qr_learning_rate_at(&o, 1000) == 0.01);
-    o.schedule = (struct qr_rate_schedule){.kind = QR_SCHEDULE_COSINE, .decay_steps = 10, .alpha = 0.25};
-    CHECK(qr_learning_rate_at(&o, 0) == 0.01 && qr_learning_rate_at(&o, 10) == 0.01 * 0.25 && qr_learning_rate_at(&o, 99) == 0.01 * 0.25);
-    CHECK(qr_learning_rate_at(&o, 5) == 0.01 * (0.75 * 0.5 + 0.25)); /* cos(pi/2) is exactly 0 here */
-    o.schedule = (struct qr_rate_schedule){.kind = QR_SCHEDULE_STEP, .decay_steps = 3, .decay_rate = 0.5};
-    CHECK(qr_learning_rate_at(&o, 2) == 0.01 && qr_learning_rate_at(&o, 3) == 0.005 && qr_learning_rate_at(&o, 6) == 0.0025);
-    o.schedule = (struct qr_rate_schedule){.kind = QR_SCHEDULE_EXPONENTIAL, .decay_steps = 4, .decay_rate = 0.25};
+    o.schedule =
+        (struct qr_rate_schedule){.kind = QR_SCHEDULE_COSINE, .decay_steps = 10, .alpha = 0.25};
+    CHECK(qr_learning_rate_at(&o, 0) == 0.01 && qr_learning_rate_at(&o, 10) == 0.01 * 0.25 &&
+          qr_learning_rate_at(&o, 99) == 0.01 * 0.25);
+    /* cos(pi/2) is exactly 0 here */
+    CHECK(qr_learning_rate_at(&o, 5) == 0.01 * (0.75 * 0.5 + 0.25));
+    o.schedule =
+        (struct qr_rate_schedule){.kind = QR_SCHEDULE_STEP, .decay_steps = 3, .decay_rate = 0.5};
+    CHECK(qr_learning_rate_at(&o, 2) == 0.01 && qr_learning_rate_at(&o, 3) == 0.005 &&
+          qr_learning_rate_at(&o, 6) == 0.0025);
+    o.schedule = (struct qr_rate_schedule){
+        .kind = QR_SCHEDULE_EXPONENTIAL, .decay_steps = 4, .decay_rate = 0.25};
     CHECK(qr_learning_rate_at(&o, 2) == 0.005 && qr_learning_rate_at(&o, 4) == 0.0025);
 }
 

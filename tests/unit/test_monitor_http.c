@@ -1,4 +1,5 @@
-/* The port for probes and metrics: raw sockets on loopback, good and bad clients, and what the text holds. The watches on computed time. */
+/* The port for probes and metrics: raw sockets on loopback, good and bad clients, and what the text
+ * holds. The watches on computed time. */
 #include "monitor/http.h"
 
 #include <arpa/inet.h>
@@ -19,9 +20,15 @@ static unsigned port;
 static char reply[REPLY];
 
 static int dial_from(unsigned host) { /* 127.0.0.host */
-    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + host)}, a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in from = {.sin_family = AF_INET,
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + host)},
+                       a = {.sin_family = AF_INET,
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                            .sin_port = htons((uint16_t)port)};
     int s = socket(AF_INET, SOCK_STREAM, 0);
-    if (s >= 0 && bind(s, (struct sockaddr *)&from, sizeof from) == 0 && connect(s, (struct sockaddr *)&a, sizeof a) == 0) return s;
+    if (s >= 0 && bind(s, (struct sockaddr *)&from, sizeof from) == 0 &&
+        connect(s, (struct sockaddr *)&a, sizeof a) == 0)
+        return s;
     if (s >= 0) close(s);
     return -1;
 }
@@ -78,36 +85,56 @@ static void paths(void) {
     CHECK(request("GET", "/healthz") && status(200) && strcmp(body(), "ok\n") == 0, "%s", reply);
     CHECK(request("GET", "/readyz") && status(503), "%s", reply);
     qr_http_ready(h, true);
-    CHECK(request("GET", "/readyz") && status(200) && strcmp(body(), "listening\n") == 0, "%s", reply);
+    CHECK(request("GET", "/readyz") && status(200) && strcmp(body(), "listening\n") == 0, "%s",
+          reply);
     CHECK(request("GET", "/readyz?verbose=1") && status(200), "%s", reply);
     qr_http_ready(h, false);
     CHECK(request("GET", "/readyz") && status(503), "%s", reply);
-    CHECK(request("HEAD", "/metrics") && status(200) && !*body() && strstr(reply, "version=0.0.4"), "%s", reply);
-    CHECK(request("HEAD", "/healthz") && status(200) && !*body() && strstr(reply, "Content-Length: 3"), "%s", reply);
-    static const char *const elsewhere[] = {"/", "/health", "/healthz/", "/metrics2", "//metrics", "/%00", "/../etc/passwd"};
-    for (size_t i = 0; i < COUNT(elsewhere); i++) CHECK(request("GET", elsewhere[i]) && status(404) && strstr(body(), "/readyz"), "%s: %s", elsewhere[i], reply);
+    CHECK(request("HEAD", "/metrics") && status(200) && !*body() && strstr(reply, "version=0.0.4"),
+          "%s", reply);
+    CHECK(request("HEAD", "/healthz") && status(200) && !*body() &&
+              strstr(reply, "Content-Length: 3"),
+          "%s", reply);
+    static const char *const elsewhere[] = {"/",         "/health", "/healthz/",     "/metrics2",
+                                            "//metrics", "/%00",    "/../etc/passwd"};
+    for (size_t i = 0; i < COUNT(elsewhere); i++)
+        CHECK(request("GET", elsewhere[i]) && status(404) && strstr(body(), "/readyz"), "%s: %s",
+              elsewhere[i], reply);
     static const char *const methods[] = {"POST", "PUT", "DELETE", "OPTIONS", "PATCH", "NONSENSE"};
     for (size_t i = 0; i < COUNT(methods); i++)
-        CHECK(request(methods[i], "/metrics") && status(405) && strstr(reply, "Allow: GET, HEAD"), "%s: %s", methods[i], reply);
-    static const char post[] = "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nhalf a body";
+        CHECK(request(methods[i], "/metrics") && status(405) && strstr(reply, "Allow: GET, HEAD"),
+              "%s: %s", methods[i], reply);
+    static const char post[] =
+        "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nhalf a body";
     CHECK(ask(post, sizeof post - 1) && status(405), "%s", reply);
     qr_http_close(h);
     CHECK(dial() < 0, "nobody listens after close");
 }
 
-/* Each ends with an answer of 400 and above or a closed connection, and the next client is served. */
+/* Each ends with an answer of 400 and above or a closed connection, and the next client is served.
+ */
 static void garbage(void) {
     struct qr_http *h = open_one((struct qr_http_options){.timeout_ns = 300 * QR_MS});
     static char wide[20000] = "GET /";
     memset(wide + 5, 'a', sizeof wide - 5);
     static char headers[20000] = "GET /healthz HTTP/1.1\r\nHost: x\r\nX: ";
     memset(headers + strlen(headers), 'b', sizeof headers - strlen(headers));
-    static const struct { const char *text; size_t n; } row[] = {
-        {"\r\n\r\n\r\n", 6}, {"GET\r\n\r\n", 7}, {"GET /healthz\r\n\r\n", 16}, {"GET /healthz HTTP/9.9\r\n\r\n", 25}, {"\0\0\0\0\r\n\r\n", 8},
-        {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 15}, {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24},
-        {"GET /healthz HTTP/1.1\r\n\r\n", 25} /* no Host */, {"GET http://x/healthz HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 62},
+    static const struct {
+        const char *text;
+        size_t n;
+    } row[] = {
+        {"\r\n\r\n\r\n", 6},
+        {"GET\r\n\r\n", 7},
+        {"GET /healthz\r\n\r\n", 16},
+        {"GET /healthz HTTP/9.9\r\n\r\n", 25},
+        {"\0\0\0\0\r\n\r\n", 8},
+        {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 15},
+        {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24},
+        {"GET /healthz HTTP/1.1\r\n\r\n", 25} /* no Host */,
+        {"GET http://x/healthz HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 62},
         {"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 66},
-        {wide, sizeof wide}, {headers, sizeof headers},
+        {wide, sizeof wide},
+        {headers, sizeof headers},
     };
     for (size_t i = 0; i < COUNT(row); i++) {
         CHECK(ask(row[i].text, row[i].n), "row %zu hangs: %s", i, reply);
@@ -119,16 +146,20 @@ static void garbage(void) {
 /* Who sends a byte now and then is cut off all the same, while others are served. */
 static void slow(void) {
     struct qr_http *h = open_one((struct qr_http_options){.timeout_ns = 300 * QR_MS});
-    static const char text[] = "GET /healthz HTTP/1.1\r\nHost: x\r\nX: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    static const char text[] = "GET /healthz HTTP/1.1\r\nHost: x\r\nX: "
+                               "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic), cut_ns = 0;
     int s = dial(), idle = dial();
     for (size_t i = 0; i < sizeof text && !cut_ns; i++) {
         struct pollfd p = {.fd = s, .events = POLLIN};
         char c;
-        if (send(s, text + i, 1, MSG_NOSIGNAL) < 0 || (poll(&p, 1, 30) > 0 && recv(s, &c, 1, MSG_DONTWAIT) <= 0)) cut_ns = qr_now_ns(&qr_clock_monotonic) - began_ns;
+        if (send(s, text + i, 1, MSG_NOSIGNAL) < 0 ||
+            (poll(&p, 1, 30) > 0 && recv(s, &c, 1, MSG_DONTWAIT) <= 0))
+            cut_ns = qr_now_ns(&qr_clock_monotonic) - began_ns;
         if (i == 3) CHECK(request("GET", "/healthz") && status(200), "%s", reply);
     }
-    CHECK(cut_ns >= 250 * QR_MS && cut_ns < 2 * QR_SECOND, "cut off after %.3f s", (double)cut_ns / 1e9);
+    CHECK(cut_ns >= 250 * QR_MS && cut_ns < 2 * QR_SECOND, "cut off after %.3f s",
+          (double)cut_ns / 1e9);
     CHECK(drain(idle), "who says nothing is cut off too");
     close(s), close(idle);
     CHECK(request("GET", "/healthz") && status(200), "%s", reply);
@@ -144,7 +175,8 @@ static void many(void) {
     for (int i = 0; i < HELD; i++) {
         struct pollfd p = {.fd = s[i], .events = POLLIN};
         char c;
-        bool gone = poll(&p, 1, i < HELD - 4 ? 3000 : 0) > 0 && recv(s[i], &c, 1, MSG_DONTWAIT) <= 0;
+        bool gone =
+            poll(&p, 1, i < HELD - 4 ? 3000 : 0) > 0 && recv(s[i], &c, 1, MSG_DONTWAIT) <= 0;
         CHECK(gone == (i < HELD - 4), "%d of %d", i, (int)HELD);
     }
     CHECK(request("GET", "/healthz") && status(200), "%s", reply);
@@ -152,21 +184,26 @@ static void many(void) {
     qr_http_close(h);
 }
 
-/* Hundreds that are slow, from many addresses and from the probe's own: each probe is answered at once, whatever they hold. */
+/* Hundreds that are slow, from many addresses and from the probe's own: each probe is answered at
+ * once, whatever they hold. */
 static void crowd(void) {
     enum { SLOW = 300, ADDRESSES = 20, PROBES = 20 };
-    static const char half[] = "GET /metrics HTTP/1.1\r\nHost: x\r\nX: ", whole[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char half[] = "GET /metrics HTTP/1.1\r\nHost: x\r\nX: ",
+                      whole[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
     struct qr_http *h = open_one((struct qr_http_options){0});
     static int s[SLOW];
     int64_t worst_ns = 0;
     for (int i = 0; i < SLOW; i++) {
         s[i] = dial_from(i % 7 ? 2 + (unsigned)i % ADDRESSES : 1);
         CHECK(s[i] >= 0, "slow one %d", i);
-        if (i % 3) (void)!send(s[i], i % 3 == 1 ? half : whole, (i % 3 == 1 ? sizeof half : sizeof whole) - 1, MSG_NOSIGNAL);
+        if (i % 3)
+            (void)!send(s[i], i % 3 == 1 ? half : whole,
+                        (i % 3 == 1 ? sizeof half : sizeof whole) - 1, MSG_NOSIGNAL);
     }
     for (int i = 0; i < PROBES; i++) {
         int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
-        CHECK(request("GET", i % 2 ? "/healthz" : "/metrics") && status(200), "probe %d: %s", i, reply);
+        CHECK(request("GET", i % 2 ? "/healthz" : "/metrics") && status(200), "probe %d: %s", i,
+              reply);
         int64_t ns = qr_now_ns(&qr_clock_monotonic) - began_ns;
         if (ns > worst_ns) worst_ns = ns;
         int again = i * (SLOW / PROBES); /* they come again meanwhile */
@@ -190,7 +227,8 @@ static double sample(const char *text, const char *name) {
     return n == 1 ? v : __builtin_nan("");
 }
 
-/* Each line is a comment of a family not seen before, or a sample of the family that was announced last. */
+/* Each line is a comment of a family not seen before, or a sample of the family that was announced
+ * last. */
 static void check_grammar(char *text) {
     char family[128] = "", seen[8192] = " ";
     for (char *l = strtok(text, "\n"); l; l = strtok(NULL, "\n")) {
@@ -202,7 +240,9 @@ static void check_grammar(char *text) {
             snprintf(family, sizeof family, "%s", name);
             CHECK(strlen(l) > strlen("# HELP ") + strlen(name) + 3, "no help: %s", l);
         } else if (sscanf(l, "# TYPE %127s %31s", name, kind) == 2) {
-            CHECK(strcmp(name, family) == 0 && (strcmp(kind, "counter") == 0 || strcmp(kind, "gauge") == 0), "%s", l);
+            CHECK(strcmp(name, family) == 0 &&
+                      (strcmp(kind, "counter") == 0 || strcmp(kind, "gauge") == 0),
+                  "%s", l);
         } else {
             size_t n = strcspn(l, "{ ");
             char *value = strrchr(l, ' '), *end = NULL;
@@ -226,9 +266,12 @@ static void metrics(void) {
     CHECK(strstr(body(), "\nqring_val_loss -Inf\n") != NULL);
     double reduce_s = sample(body(), "qring_phase_seconds_total{phase=\"reduce\"}");
     CHECK(__builtin_fabs(reduce_s - (double)(before_ns + 1500000001) / 1e9) < 1e-9);
-    CHECK(sample(body(), "qring_uptime_seconds") >= 0 && sample(body(), "qring_uptime_seconds") < 60);
+    CHECK(sample(body(), "qring_uptime_seconds") >= 0 &&
+          sample(body(), "qring_uptime_seconds") < 60);
     CHECK(sample(body(), "process_cpu_seconds_total") > 0);
-    CHECK(strstr(body(), "qring_build_info{version=\"0.1.0\",contract=\"f32-v1\",isa=\"quoted \\\"isa\\\"\\n\\\\\"} 1\n") != NULL, "%s", body());
+    CHECK(strstr(body(), "qring_build_info{version=\"0.1.0\",contract=\"f32-v1\",isa=\"quoted "
+                         "\\\"isa\\\"\\n\\\\\"} 1\n") != NULL,
+          "%s", body());
     qr_gauge_real(QR_LOSS, __builtin_nan(""));
     CHECK(request("GET", "/metrics") && strstr(body(), "\nqring_loss NaN\n") != NULL);
     check_grammar(strstr(reply, "\r\n\r\n") + 4);
@@ -241,35 +284,45 @@ static void silent(void *ctx, enum qr_log_level level, const char *module, const
     snprintf(ctx, 64, "%.63s", message);
 }
 
-/* What status reads out of it is what was set; the last error is the log's last warning or error, which the log gets as well. */
+/* What status reads out of it is what was set; the last error is the log's last warning or error,
+ * which the log gets as well. */
 static void told(void) {
     struct qr_http *h = open_one((struct qr_http_options){0});
     char heard[64] = "";
     struct qr_status s;
     struct qr_err err = {0};
     CHECK(request("GET", "/last-error") && status(200) && !*body(), "%s", reply);
-    struct qr_log log = qr_last_error_keep((struct qr_log){.level = QR_LOG_INFO, .write = silent, .ctx = heard});
+    struct qr_log log =
+        qr_last_error_keep((struct qr_log){.level = QR_LOG_INFO, .write = silent, .ctx = heard});
     qr_warn(&log, "group", "worker %d is gone", 2);
     qr_info(&log, "group", "all is well");
     CHECK(strcmp(heard, "all is well") == 0, "%s", heard);
-    CHECK(request("GET", "/last-error") && strstr(body(), " W group: worker 2 is gone\n"), "%s", reply);
+    CHECK(request("GET", "/last-error") && strstr(body(), " W group: worker 2 is gone\n"), "%s",
+          reply);
     qr_gauge(QR_STEP, 21);
     qr_count(QR_MEMBERS_LOST, 3);
     qr_peer_set(0, QR_PEER_MEMBER);
     qr_peer_set(5, QR_PEER_ABSENT);
     qr_peer_speed(0, 12.5);
-    CHECK(request("GET", "/metrics") && qr_status_parse(qr_bytes_of_string(body()), &s, &err) == QR_OK, "%s", err.msg);
+    CHECK(request("GET", "/metrics") &&
+              qr_status_parse(qr_bytes_of_string(body()), &s, &err) == QR_OK,
+          "%s", err.msg);
     CHECK(s.has[QR_STEP] && s.value[QR_STEP] == 21 && s.value[QR_MEMBERS_LOST] == 3);
-    CHECK(s.peer[0] == QR_PEER_MEMBER && s.speed[0] == 12.5 && s.peer[5] == QR_PEER_ABSENT && s.peer[1] == QR_PEER_UNKNOWN);
+    CHECK(s.peer[0] == QR_PEER_MEMBER && s.speed[0] == 12.5 && s.peer[5] == QR_PEER_ABSENT &&
+          s.peer[1] == QR_PEER_UNKNOWN);
     CHECK(strcmp(s.version, "0.1.0") == 0 && s.uptime_s >= 0 && s.start_s > 1e9, "%s", s.version);
-    for (int c = 0; c < QR_N_COUNTERS; c++) CHECK(s.has[c], "%s is not understood", qr_counter_table[c].family);
+    for (int c = 0; c < QR_N_COUNTERS; c++)
+        CHECK(s.has[c], "%s is not understood", qr_counter_table[c].family);
     qr_http_close(h);
 }
 
 /* ---- health ---- */
 
 static struct qr_watch training(void) {
-    return (struct qr_watch){.thread = "the training thread", .turns = QR_TURNS_TRAINING, .floor_ns = 10 * QR_SECOND, .first_ns = 100 * QR_SECOND};
+    return (struct qr_watch){.thread = "the training thread",
+                             .turns = QR_TURNS_TRAINING,
+                             .floor_ns = 10 * QR_SECOND,
+                             .first_ns = 100 * QR_SECOND};
 }
 /* Looks once a second; returns the second at which it is first stuck, or 0. */
 static int stuck_after(struct qr_watch *w, int64_t *now_ns, int seconds, char *why) {
@@ -289,7 +342,9 @@ static void watches(void) {
     CHECK(stuck_after(&w, &now_ns, 1000, why) == 0, "off: nothing is watched");
     qr_watch_on(&w, true);
     qr_watch_sample(&w, now_ns += QR_SECOND);
-    CHECK(stuck_after(&w, &now_ns, 200, why) == 101 && strstr(why, "the training thread") && strstr(why, "101.0 s"), "the first turn has its own bound: %s", why);
+    CHECK(stuck_after(&w, &now_ns, 200, why) == 101 && strstr(why, "the training thread") &&
+              strstr(why, "101.0 s"),
+          "the first turn has its own bound: %s", why);
     qr_count(QR_TURNS_TRAINING, 1);
     qr_watch_sample(&w, now_ns += QR_SECOND);
     CHECK(qr_watch_check(&w, why, sizeof why), "a turn heals: %s", why);
@@ -318,10 +373,13 @@ static bool healthz_within(int code, int ms) {
     return false;
 }
 static void health(void) {
-    struct qr_http *h = open_one((struct qr_http_options){.control_bound_ns = 200 * QR_MS, .training_bound_ns = 10 * QR_SECOND});
+    struct qr_http *h = open_one((struct qr_http_options){.control_bound_ns = 200 * QR_MS,
+                                                          .training_bound_ns = 10 * QR_SECOND});
     qr_http_watch(h, QR_HTTP_CONTROL, true);
     qr_http_watch(h, QR_HTTP_TRAINING, true);
-    CHECK(healthz_within(503, 3000) && strstr(body(), "the control thread has made no turn") && !strstr(body(), "training"), "%s", reply);
+    CHECK(healthz_within(503, 3000) && strstr(body(), "the control thread has made no turn") &&
+              !strstr(body(), "training"),
+          "%s", reply);
     qr_count(QR_TURNS_CONTROL, 1);
     CHECK(healthz_within(200, 500), "%s", reply);
     CHECK(request("GET", "/readyz") && status(503), "%s", reply);
@@ -335,20 +393,28 @@ static void taken(void) {
     struct qr_err err = {0};
     char number[16];
     unsigned unused = 0;
-    struct qr_http_options opt = {.bind = "127.0.0.1", .port = port, .clock = &qr_clock_monotonic, .build = {"", "", ""}};
+    struct qr_http_options opt = {
+        .bind = "127.0.0.1", .port = port, .clock = &qr_clock_monotonic, .build = {"", "", ""}};
     snprintf(number, sizeof number, "%u", port);
-    CHECK(qr_http_open(&opt, &second, &unused, &err) == QR_ALREADY_EXISTS && !second && unused == 0);
-    CHECK(qr_exit_code(err.code) == 2 && strstr(err.msg, number) && strstr(err.msg, "in use") && strstr(err.msg, "--http-port"), "%s", err.msg);
+    CHECK(qr_http_open(&opt, &second, &unused, &err) == QR_ALREADY_EXISTS && !second &&
+          unused == 0);
+    CHECK(qr_exit_code(err.code) == 2 && strstr(err.msg, number) && strstr(err.msg, "in use") &&
+              strstr(err.msg, "--http-port"),
+          "%s", err.msg);
     opt.bind = NULL;
-    CHECK(qr_http_open(&opt, &second, &unused, &err) == QR_ALREADY_EXISTS, "all addresses clash with one: %s", err.msg);
+    CHECK(qr_http_open(&opt, &second, &unused, &err) == QR_ALREADY_EXISTS,
+          "all addresses clash with one: %s", err.msg);
     qr_http_close(h);
-    CHECK(qr_http_open(&opt, &second, &unused, &err) == QR_OK && unused == port, "free again, on all addresses: %s", err.msg);
+    CHECK(qr_http_open(&opt, &second, &unused, &err) == QR_OK && unused == port,
+          "free again, on all addresses: %s", err.msg);
     CHECK(request("GET", "/healthz") && status(200), "%s", reply);
     qr_http_close(second);
     static const char *const wrong[] = {"192.0.2.77", "no such host"};
     for (size_t i = 0; i < COUNT(wrong); i++) {
         opt.bind = wrong[i], opt.port = 0;
-        CHECK(qr_http_open(&opt, &second, &unused, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, wrong[i]), "%s: %s", wrong[i], err.msg);
+        CHECK(qr_http_open(&opt, &second, &unused, &err) == QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, wrong[i]),
+              "%s: %s", wrong[i], err.msg);
     }
     qr_http_close(NULL);
     qr_http_ready(NULL, true);

@@ -1,4 +1,5 @@
-/* Event files on their way to a bucket, with a store that waits, fails and refuses when it is told to. */
+/* Event files on their way to a bucket, with a store that waits, fails and refuses when it is told
+ * to. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -23,7 +24,8 @@ static struct bucket bucket;
 static char folder[] = "/tmp/qring-logdir-XXXXXX", text[1 << 16];
 static atomic_int lines;
 
-static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content, bool if_absent, struct qr_err *err) {
+static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content,
+                        bool if_absent, struct qr_err *err) {
     struct bucket *b = (struct bucket *)s;
     enum qr_code code;
     pthread_mutex_lock(&b->lock);
@@ -85,7 +87,11 @@ static struct qr_logdir *start(const char *url, int64_t interval_ns) {
     text[0] = 0;
     atomic_store(&lines, 0);
     const struct qr_logdir_options opt = {
-        .url = url, .folder = folder, .store = &bucket.store, .interval_ns = interval_ns, .log = &log_of_test,
+        .url = url,
+        .folder = folder,
+        .store = &bucket.store,
+        .interval_ns = interval_ns,
+        .log = &log_of_test,
     };
     CHECK(qr_logdir_open(&opt, &l, &err) == QR_OK, "%s", err.msg);
     return l;
@@ -103,17 +109,18 @@ static bool has(const char *name, const char *words) {
     struct qr_buf got = {0};
     struct qr_err err;
     pthread_mutex_lock(&bucket.lock);
-    bool same = bucket.memory->ops->get(bucket.memory, name, 1000, &got, &err) == QR_OK && strcmp(qr_buf_string(&got), words) == 0;
+    bool same = bucket.memory->ops->get(bucket.memory, name, 1000, &got, &err) == QR_OK &&
+                strcmp(qr_buf_string(&got), words) == 0;
     pthread_mutex_unlock(&bucket.lock);
     qr_buf_free(&got);
     return same;
 }
 
 /* Five seconds at most, for a thread that needs microseconds. */
-#define SOON(what)                                                                     \
-    do {                                                                               \
-        for (int wait_ms = 0; !(what) && wait_ms < 5000; wait_ms++) qr_sleep_ns(QR_MS); \
-        CHECK(what);                                                                   \
+#define SOON(what)                                                                                 \
+    do {                                                                                           \
+        for (int wait_ms = 0; !(what) && wait_ms < 5000; wait_ms++) qr_sleep_ns(QR_MS);            \
+        CHECK(what);                                                                               \
     } while (0)
 
 static void test_lands(void) {
@@ -126,8 +133,10 @@ static void test_lands(void) {
     SOON(has("runs/7/train/events.1", "one two")); /* whole records alone */
     SOON(has("runs/7/events.0", "root"));
     pthread_mutex_lock(&bucket.lock);
-    CHECK(bucket.puts == 3 && bucket.creates == 2, "%d puts, %d creating", bucket.puts, bucket.creates);
-    CHECK(bucket.began_ns[1] - bucket.began_ns[0] >= interval_ns - QR_MS, "%lld", (long long)(bucket.began_ns[1] - bucket.began_ns[0]));
+    CHECK(bucket.puts == 3 && bucket.creates == 2, "%d puts, %d creating", bucket.puts,
+          bucket.creates);
+    CHECK(bucket.began_ns[1] - bucket.began_ns[0] >= interval_ns - QR_MS, "%lld",
+          (long long)(bucket.began_ns[1] - bucket.began_ns[0]));
     pthread_mutex_unlock(&bucket.lock);
     CHECK(qr_logdir_close(l, QR_SECOND) && atomic_load(&lines) == 0 && bucket.closed);
     CHECK(bucket.puts == 3); /* nothing new: nothing sent */
@@ -145,10 +154,12 @@ static void test_flush(void) {
     CHECK(qr_logdir_close(l, 20 * QR_SECOND) && has("events.0", "ab") && atomic_load(&lines) == 0);
     CHECK(qr_now_ns(&qr_clock_monotonic) - began_ns < 4 * QR_SECOND);
     l = start("gs://b", 0);
-    CHECK(qr_logdir_close(l, 0) && qr_logdir_close(NULL, 0)); /* nothing was ever written: no thread */
+    /* nothing was ever written: no thread */
+    CHECK(qr_logdir_close(l, 0) && qr_logdir_close(NULL, 0));
 }
 
-/* Who writes never waits, whatever the store does; the newest content is what comes after an outage. */
+/* Who writes never waits, whatever the store does; the newest content is what comes after an
+ * outage. */
 static void test_outage(void) {
     struct qr_logdir *l = start("gs://b/x", 5 * QR_MS);
     set_mode(HANGS);
@@ -156,7 +167,8 @@ static void test_outage(void) {
     SOON(puts_so_far() == 1);
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     for (int i = 0; i < 10000; i++) qr_logdir_wrote(l, "events.0", 1);
-    CHECK(qr_now_ns(&qr_clock_monotonic) - began_ns < QR_SECOND); /* a lock and a number; a hanging store would take for ever */
+    /* a lock and a number; a hanging store would take for ever */
+    CHECK(qr_now_ns(&qr_clock_monotonic) - began_ns < QR_SECOND);
     set_mode(DOWN);
     SOON(puts_so_far() >= 4);
     SOON(atomic_load(&lines) == 1);
@@ -175,9 +187,11 @@ static void test_refused(void) {
     write_file(l, "events.0", "012", 3);
     SOON(atomic_load(&lines) == 1);
     qr_sleep_ns(50 * QR_MS);
-    CHECK(puts_so_far() == 1); /* not every 5 ms */
+    CHECK(puts_so_far() == 1);                                     /* not every 5 ms */
     CHECK(qr_logdir_close(l, 20 * QR_SECOND) && bucket.puts == 2); /* once more, and no longer */
-    CHECK(strstr(text, "3 of 3 bytes of TensorBoard events are not in gs://b/x: x/events.0: not allowed"), "%s", text);
+    CHECK(strstr(text,
+                 "3 of 3 bytes of TensorBoard events are not in gs://b/x: x/events.0: not allowed"),
+          "%s", text);
     CHECK(strstr(text, folder), "%s", text);
     l = start("gs://b/x", 5 * QR_MS);
     set_mode(TAKEN); /* another writer's object of that name: never replaced */
@@ -187,7 +201,9 @@ static void test_refused(void) {
     l = start("gs://b/x", 5 * QR_MS); /* a file that somebody has cut */
     write_file(l, "events.0", "012", 9);
     SOON(atomic_load(&lines) == 1);
-    CHECK(qr_logdir_close(l, 20 * QR_SECOND) && strstr(text, "has something cut it") && bucket.puts == 0, "%s", text);
+    CHECK(qr_logdir_close(l, 20 * QR_SECOND) && strstr(text, "has something cut it") &&
+              bucket.puts == 0,
+          "%s", text);
 }
 
 /* The end is bounded whatever hangs. */
@@ -203,14 +219,16 @@ static void test_hangs(void) {
     CHECK(strstr(text, "3 of 3 bytes of TensorBoard events are not in gs://b/x"), "%s", text);
     set_mode(WORKS);
     pthread_mutex_lock(&bucket.lock);
-    while (!bucket.closed) pthread_cond_wait(&bucket.change, &bucket.lock); /* the thread takes its things with it */
+    /* the thread takes its things with it */
+    while (!bucket.closed) pthread_cond_wait(&bucket.change, &bucket.lock);
     pthread_mutex_unlock(&bucket.lock);
     l = start("gs://b/x", 5 * QR_MS); /* an outage that does not end */
     set_mode(DOWN);
     write_file(l, "events.0", "012", 3);
     SOON(puts_so_far() == 1);
     began_ns = qr_now_ns(&qr_clock_monotonic);
-    CHECK(qr_logdir_close(l, 100 * QR_MS) && qr_now_ns(&qr_clock_monotonic) - began_ns < 2 * QR_SECOND);
+    CHECK(qr_logdir_close(l, 100 * QR_MS) &&
+          qr_now_ns(&qr_clock_monotonic) - began_ns < 2 * QR_SECOND);
     CHECK(strstr(text, "3 of 3 bytes") && strstr(text, "no answer"), "%s", text);
 }
 

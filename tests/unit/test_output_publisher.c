@@ -1,4 +1,5 @@
-/* The publisher: when it publishes and who, what it does when it cannot, what a worker that leaves leaves behind. */
+/* The publisher: when it publishes and who, what it does when it cannot, what a worker that leaves
+ * leaves behind. */
 #include <errno.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -38,18 +39,26 @@ static const struct qr_log log_of_test = {.level = QR_LOG_WARNING, .write = hear
 
 /* Sleeping passes time, and nothing else does. */
 static int64_t virtual_ns = QR_SECOND;
-static int64_t virtual_now(void *ctx) { return (void)ctx, __atomic_load_n(&virtual_ns, __ATOMIC_SEQ_CST); }
+static int64_t virtual_now(void *ctx) {
+    return (void)ctx, __atomic_load_n(&virtual_ns, __ATOMIC_SEQ_CST);
+}
 static void virtual_sleep(int64_t ns) { __atomic_fetch_add(&virtual_ns, ns, __ATOMIC_SEQ_CST); }
 static const struct qr_clock virtual_clock = {virtual_now, NULL};
 
-static struct qr_publisher *publisher(const char *url, const char *job_hash, int64_t every_ns, uint64_t every_steps,
-                                      const struct qr_clock *clock) {
+static struct qr_publisher *publisher(const char *url, const char *job_hash, int64_t every_ns,
+                                      uint64_t every_steps, const struct qr_clock *clock) {
     static char steps[128];
     struct qr_publisher *p = NULL;
     snprintf(steps, sizeof steps, "%s/steps.jsonl", dir);
-    const struct qr_publisher_options o = {.url = url, .log_path = steps, .job = job, .model = model, .job_hash = job_hash,
+    const struct qr_publisher_options o = {.url = url,
+                                           .log_path = steps,
+                                           .job = job,
+                                           .model = model,
+                                           .job_hash = job_hash,
                                            .every_ns = every_ns,
-                                           .every_steps = every_steps, .clock = clock, .log = &log_of_test};
+                                           .every_steps = every_steps,
+                                           .clock = clock,
+                                           .log = &log_of_test};
     CHECK(qr_publisher_new(&o, &p, &err) == QR_OK, "%s", err.msg);
     return p;
 }
@@ -66,7 +75,9 @@ static enum qr_code hand_over(struct qr_publisher *p, bool leader, uint64_t step
 static int64_t latest(const char *url, bool *ret_done) {
     struct qr_checkpoint_folder place;
     struct qr_checkpoint_latest l = {0};
-    CHECK(qr_checkpoint_folder_open(url, &place, &err) == QR_OK && qr_checkpoint_peek(&place.at, &l, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_checkpoint_folder_open(url, &place, &err) == QR_OK &&
+              qr_checkpoint_peek(&place.at, &l, &err) == QR_OK,
+          "%s", err.msg);
     qr_checkpoint_folder_close(&place);
     if (ret_done) *ret_done = l.done;
     return *l.job_hash ? (int64_t)l.step : -1;
@@ -88,14 +99,19 @@ static void when(const char *url) {
     CHECK(latest(url, NULL) == 3, "who does not lead publishes nothing");
     qr_publisher_hurry(p);
     qr_publisher_await(p, 5 * QR_SECOND);
-    CHECK(latest(url, &done) == 9 && !done, "who leaves publishes the newest: %lld", (long long)latest(url, NULL));
-    CHECK(qr_publisher_finish(p, true, 5 * QR_SECOND, &err) == QR_OK && latest(url, &done) == 9 && done, "%s", err.msg);
+    CHECK(latest(url, &done) == 9 && !done, "who leaves publishes the newest: %lld",
+          (long long)latest(url, NULL));
+    CHECK(qr_publisher_finish(p, true, 5 * QR_SECOND, &err) == QR_OK && latest(url, &done) == 9 &&
+              done,
+          "%s", err.msg);
     CHECK(qr_publisher_free(p));
     p = publisher(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic);
     CHECK(hand_over(p, true, 20) == QR_OK);
     qr_sleep_ns(30 * QR_MS);
     CHECK(latest(url, NULL) == 9, "an hour has not passed");
-    CHECK(qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK && latest(url, &done) == 20 && !done, "%s", err.msg);
+    CHECK(qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK && latest(url, &done) == 20 &&
+              !done,
+          "%s", err.msg);
     qr_publisher_hurry(p);
     qr_publisher_await(p, 5 * QR_SECOND);
     CHECK(qr_publisher_free(p) && !*heard());
@@ -103,11 +119,14 @@ static void when(const char *url) {
 
 /* Who leaves looks at LATEST, whether it has anything to say there or not. */
 static void the_end(const char *url) {
-    struct qr_publisher *p = publisher(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic), *q = publisher(url, hash, 3600 * QR_SECOND, 1,
-                                                                                          &qr_clock_monotonic);
+    struct qr_publisher *p = publisher(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic),
+                        *q = publisher(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic);
     CHECK(hand_over(p, true, 5) == QR_OK && hand_over(q, false, 4) == QR_OK);
-    CHECK(qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK && !qr_publisher_ended(p), "%s", err.msg);
-    CHECK(qr_publisher_finish(p, true, 5 * QR_SECOND, &err) == QR_OK && qr_publisher_ended(p) && !qr_publisher_ended(q), "%s", err.msg);
+    CHECK(qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK && !qr_publisher_ended(p),
+          "%s", err.msg);
+    CHECK(qr_publisher_finish(p, true, 5 * QR_SECOND, &err) == QR_OK && qr_publisher_ended(p) &&
+              !qr_publisher_ended(q),
+          "%s", err.msg);
     qr_publisher_hurry(q);
     qr_publisher_await(q, 5 * QR_SECOND);
     CHECK(qr_publisher_ended(q) && latest(url, NULL) == 5);
@@ -115,11 +134,14 @@ static void the_end(const char *url) {
     CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
 }
 
-/* A newer state of the same job is there already: success, and it stays. Another job's: training ends. */
+/* A newer state of the same job is there already: success, and it stays. Another job's: training
+ * ends. */
 static void others(const char *url) {
     struct qr_publisher *p = publisher(url, hash, 0, 1, &qr_clock_monotonic);
-    CHECK(hand_over(p, true, 15) == QR_OK && qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK && latest(url, NULL) == 20, "%s",
-          err.msg);
+    CHECK(hand_over(p, true, 15) == QR_OK &&
+              qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK &&
+              latest(url, NULL) == 20,
+          "%s", err.msg);
     CHECK(qr_publisher_free(p));
     p = publisher(url, other, 0, 1, &qr_clock_monotonic);
     CHECK(hand_over(p, true, 30) == QR_OK);
@@ -128,13 +150,17 @@ static void others(const char *url) {
         qr_sleep_ns(10 * QR_MS);
         code = hand_over(p, true, 31 + (uint64_t)i);
     }
-    CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, hash) && strstr(err.msg, other) && strstr(err.msg, "checkpoint of step"), "%s",
-          err.msg);
-    CHECK(qr_publisher_refused(p) && qr_publisher_finish(p, true, QR_SECOND, &err) == QR_INVALID_ARGUMENT && latest(url, NULL) == 20);
+    CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, hash) && strstr(err.msg, other) &&
+              strstr(err.msg, "checkpoint of step"),
+          "%s", err.msg);
+    CHECK(qr_publisher_refused(p) &&
+          qr_publisher_finish(p, true, QR_SECOND, &err) == QR_INVALID_ARGUMENT &&
+          latest(url, NULL) == 20);
     CHECK(qr_publisher_free(p));
 }
 
-/* A disk that cannot be written: training goes on, it is said once, and it is published when it can be. */
+/* A disk that cannot be written: training goes on, it is said once, and it is published when it can
+ * be. */
 static void local_trouble(void) {
     char url[128];
     snprintf(url, sizeof url, "%s/file/checkpoints", dir);
@@ -148,7 +174,8 @@ static void local_trouble(void) {
         qr_sleep_ns(5 * QR_MS);
     }
     const char *text = heard(), *first = strstr(text, "could not be published");
-    CHECK(strstr(text, "Training goes on") && qr_counter_value(QR_CHECKPOINT_ERRORS) > errors, "%s", text);
+    CHECK(strstr(text, "Training goes on") && qr_counter_value(QR_CHECKPOINT_ERRORS) > errors, "%s",
+          text);
     CHECK(first && !strstr(first + 1, "could not be published"), "said once: %s", text);
     CHECK(unlink(file) == 0 && comes(url, 19), "it is published once it can be");
     CHECK(qr_publisher_free(p));
@@ -168,22 +195,36 @@ static void threadless(const char *url) {
     struct qr_publisher *p = NULL;
     struct qr_checkpoint_folder place;
     const struct qr_publisher_threads threads = {.ctx = &asked, .start = no_thread};
-    const struct qr_publisher_options opt = {.url = url, .log_path = "/dev/null", .job = job, .model = model, .job_hash = hash, .epochs = 1,
-                                             .clock = &qr_clock_monotonic, .log = &log_of_test};
+    const struct qr_publisher_options opt = {.url = url,
+                                             .log_path = "/dev/null",
+                                             .job = job,
+                                             .model = model,
+                                             .job_hash = hash,
+                                             .epochs = 1,
+                                             .clock = &qr_clock_monotonic,
+                                             .log = &log_of_test};
     CHECK(qr_checkpoint_folder_open(url, &place, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_publisher_over(&opt, &place, &threads, &p, &err) == QR_UNAVAILABLE && !p && asked == 1 && strstr(err.msg, "thread"), "%s", err.msg);
+    CHECK(qr_publisher_over(&opt, &place, &threads, &p, &err) == QR_UNAVAILABLE && !p &&
+              asked == 1 && strstr(err.msg, "thread"),
+          "%s", err.msg);
 }
 
 /* A bucket that does not answer for ten minutes: please retry. */
 static void unreachable(void) {
-    const struct qr_gcs_options gcs = {.emulator_host = "127.0.0.1:1", .clock = &virtual_clock, .wall = &qr_clock_wall,
+    const struct qr_gcs_options gcs = {.emulator_host = "127.0.0.1:1",
+                                       .clock = &virtual_clock,
+                                       .wall = &qr_clock_wall,
                                        .sleep = virtual_sleep};
     qr_gcs_configure(&gcs);
     int64_t began_ns = virtual_now(NULL);
     struct qr_checkpoint_folder place;
-    CHECK(qr_checkpoint_folder_open("gs://bucket", &place, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "gs://bucket/NAME"), "%s", err.msg);
-    CHECK(qr_checkpoint_folder_open("gs://bucket/", &place, &err) == QR_INVALID_ARGUMENT, "%s", err.msg);
-    CHECK(qr_checkpoint_folder_open("gs://bucket/a/", &place, &err) == QR_OK && strcmp(place.dir, "a") == 0 && strcmp(place.url, "gs://bucket/a") == 0);
+    CHECK(qr_checkpoint_folder_open("gs://bucket", &place, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "gs://bucket/NAME"),
+          "%s", err.msg);
+    CHECK(qr_checkpoint_folder_open("gs://bucket/", &place, &err) == QR_INVALID_ARGUMENT, "%s",
+          err.msg);
+    CHECK(qr_checkpoint_folder_open("gs://bucket/a/", &place, &err) == QR_OK &&
+          strcmp(place.dir, "a") == 0 && strcmp(place.url, "gs://bucket/a") == 0);
     qr_checkpoint_folder_close(&place);
     struct qr_publisher *p = publisher("gs://bucket/run/checkpoints", hash, 0, 1, &virtual_clock);
     enum qr_code code = hand_over(p, true, 1);
@@ -192,20 +233,25 @@ static void unreachable(void) {
         code = hand_over(p, true, 2 + (uint64_t)i);
     }
     int64_t took_s = (virtual_now(NULL) - began_ns) / QR_SECOND;
-    CHECK(code == QR_UNAVAILABLE && qr_exit_code(code) == 138 && strstr(err.msg, "gs://bucket/run/checkpoints"), "%s", err.msg);
+    CHECK(code == QR_UNAVAILABLE && qr_exit_code(code) == 138 &&
+              strstr(err.msg, "gs://bucket/run/checkpoints"),
+          "%s", err.msg);
     CHECK(took_s >= 600 && took_s <= 640, "after %lld s", (long long)took_s);
     CHECK(qr_publisher_finish(p, true, QR_SECOND, &err) == QR_UNAVAILABLE, "%s", err.msg);
     CHECK(qr_publisher_free(p));
 }
 
 int main(void) {
-    static const char text[] = "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"
-                               "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2},\"train\":{\"loss\":\"mse\"}}";
+    static const char text[] =
+        "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,"
+        "\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"
+        "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2},\"train\":{\"loss\":\"mse\"}}";
     char url[128];
     CHECK(mkdtemp(dir) != NULL);
     memset(hash, 'c', 64);
     memset(other, 'd', 64);
-    CHECK(qr_job_parse(qr_bytes_of_string(text), "t", &job, &err) == QR_OK && qr_job_model(job, QR_ISA_PORTABLE, 4, &model, &err) == QR_OK,
+    CHECK(qr_job_parse(qr_bytes_of_string(text), "t", &job, &err) == QR_OK &&
+              qr_job_model(job, QR_ISA_PORTABLE, 4, &model, &err) == QR_OK,
           "%s", err.msg);
     if (t_failed) return t_end();
     snprintf(url, sizeof url, "file://%s/run/checkpoints", dir);
@@ -216,8 +262,13 @@ int main(void) {
     local_trouble();
     threadless(url);
     unreachable();
-    static const char *const left[] = {"run/checkpoints/.LATEST.lock", "file/checkpoints/.LATEST.lock", "run/checkpoints", "run",
-                                       "file/checkpoints", "file", ""};
+    static const char *const left[] = {"run/checkpoints/.LATEST.lock",
+                                       "file/checkpoints/.LATEST.lock",
+                                       "run/checkpoints",
+                                       "run",
+                                       "file/checkpoints",
+                                       "file",
+                                       ""};
     for (size_t i = 0; i < COUNT(left); i++) {
         qr_auto(qr_free_p) char *path = qr_path_join(dir, left[i]);
         CHECK(remove(path) == 0, "%s", path);

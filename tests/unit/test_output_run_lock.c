@@ -1,4 +1,5 @@
-/* One run in a folder at a time: who shares, who is refused and how, what is left behind. Two locks in one process are two open files. */
+/* One run in a folder at a time: who shares, who is refused and how, what is left behind. Two locks
+ * in one process are two open files. */
 #include "tests/t.h"
 
 #include <fcntl.h>
@@ -16,9 +17,15 @@ static const char *second = "second:2222";
 static const struct qr_log quiet = {.level = QR_LOG_ERROR};
 
 /* ring: its first worker, beside `second`; NULL: alone. */
-static enum qr_code take(const char *job, const char *ring, struct qr_run_lock *ret, struct qr_err *err) {
+static enum qr_code take(const char *job, const char *ring, struct qr_run_lock *ret,
+                         struct qr_err *err) {
     const char *const peers[] = {ring, second};
-    const struct qr_run_lock_options opt = {.dir = folder, .job = job, .peers = peers, .n_peers = ring ? 2 : 0, .patience_ns = 20 * QR_MS, .log = &quiet};
+    const struct qr_run_lock_options opt = {.dir = folder,
+                                            .job = job,
+                                            .peers = peers,
+                                            .n_peers = ring ? 2 : 0,
+                                            .patience_ns = 20 * QR_MS,
+                                            .log = &quiet};
     *ret = (struct qr_run_lock){0};
     *err = (struct qr_err){0};
     return qr_run_lock_take(&opt, ret, err);
@@ -31,11 +38,16 @@ static void alone(void) {
     snprintf(pid, sizeof pid, "process %ld ", (long)getpid());
     gethostname(host, sizeof host - 1);
     CHECK(take("job", NULL, &a, &err) == QR_OK && a.held, "%s", err.msg);
-    static const struct { const char *job, *ring; } others[] = {{"job", NULL}, {"other", NULL}, {"job", "a:2222"}, {"job", "b:1"}};
+    static const struct {
+        const char *job, *ring;
+    } others[] = {{"job", NULL}, {"other", NULL}, {"job", "a:2222"}, {"job", "b:1"}};
     for (size_t i = 0; i < COUNT(others); i++) {
-        CHECK(take(others[i].job, others[i].ring, &b, &err) == QR_INVALID_ARGUMENT && !b.held && !b.path, "%s", err.msg);
-        CHECK(strstr(err.msg, folder) && strstr(err.msg, "job job trains there") && strstr(err.msg, pid) && strstr(err.msg, host) && strstr(err.msg, "--out"), "%s",
-              err.msg);
+        CHECK(take(others[i].job, others[i].ring, &b, &err) == QR_INVALID_ARGUMENT && !b.held &&
+                  !b.path,
+              "%s", err.msg);
+        CHECK(strstr(err.msg, folder) && strstr(err.msg, "job job trains there") &&
+                  strstr(err.msg, pid) && strstr(err.msg, host) && strstr(err.msg, "--out"),
+              "%s", err.msg);
     }
     CHECK(qr_file_exists(path));
     qr_run_lock_release(&a);
@@ -46,24 +58,30 @@ static void alone(void) {
 static void shared(void) {
     struct qr_run_lock a, b, c, d;
     struct qr_err err;
-    CHECK(take("job", "a:2222", &a, &err) == QR_OK && take("job", "a:2222", &b, &err) == QR_OK, "%s", err.msg);
+    CHECK(take("job", "a:2222", &a, &err) == QR_OK && take("job", "a:2222", &b, &err) == QR_OK,
+          "%s", err.msg);
     CHECK(take("job", "b:2222", &c, &err) == QR_OK, "another first, the same second: %s", err.msg);
     qr_run_lock_release(&c);
     second = "other:2222";
-    CHECK(take("job", "b:2222", &c, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "the ring of a:2222"), "%s", err.msg);
+    CHECK(take("job", "b:2222", &c, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "the ring of a:2222"),
+          "%s", err.msg);
     CHECK(take("other", "a:2222", &c, &err) == QR_INVALID_ARGUMENT, "%s", err.msg);
     CHECK(take("job", NULL, &c, &err) == QR_INVALID_ARGUMENT, "%s", err.msg);
     qr_run_lock_release(&a); /* who began has gone; the ring lives */
-    CHECK(qr_file_exists(path) && take("job", "b:2222", &c, &err) == QR_INVALID_ARGUMENT, "%s", err.msg);
+    CHECK(qr_file_exists(path) && take("job", "b:2222", &c, &err) == QR_INVALID_ARGUMENT, "%s",
+          err.msg);
     CHECK(take("job", "a:2222", &d, &err) == QR_OK, "%s", err.msg);
     qr_run_lock_release(&b);
     qr_run_lock_release(&d);
     CHECK(!qr_file_exists(path));
 }
 
-/* What a process that was killed left: of this job or another, torn, or not ours. The lock is free, so it counts for nothing. */
+/* What a process that was killed left: of this job or another, torn, or not ours. The lock is free,
+ * so it counts for nothing. */
 static void left_over(void) {
-    static const char *const texts[] = {"", "{", "[1]", "{\"job\":\"x\",\"peers\":[],\"host\":\"h\",\"pid\":1}\n", "{\"pid\":-4}"};
+    static const char *const texts[] = {
+        "", "{", "[1]", "{\"job\":\"x\",\"peers\":[],\"host\":\"h\",\"pid\":1}\n", "{\"pid\":-4}"};
     struct qr_run_lock a;
     struct qr_err err;
     for (size_t i = 0; i < COUNT(texts); i++) {
@@ -75,10 +93,16 @@ static void left_over(void) {
 
 /* The same texts under a lock that somebody holds. */
 static void held_by_another(void) {
-    static const struct { const char *text, *words; enum qr_code code; } rows[] = {
-        {"", "in use by another run", QR_INVALID_ARGUMENT}, {"[1]", "in use by another run", QR_INVALID_ARGUMENT},
-        {"{\"job\":\"x\",\"peers\":[],\"host\":\"no-such-host\",\"pid\":12}\n", "begun by process 12 on host no-such-host", QR_UNAVAILABLE},
-        {"{\"job\":\"job\",\"peers\":[],\"host\":\"\",\"pid\":12}\n", "job job trains there", QR_INVALID_ARGUMENT},
+    static const struct {
+        const char *text, *words;
+        enum qr_code code;
+    } rows[] = {
+        {"", "in use by another run", QR_INVALID_ARGUMENT},
+        {"[1]", "in use by another run", QR_INVALID_ARGUMENT},
+        {"{\"job\":\"x\",\"peers\":[],\"host\":\"no-such-host\",\"pid\":12}\n",
+         "begun by process 12 on host no-such-host", QR_UNAVAILABLE},
+        {"{\"job\":\"job\",\"peers\":[],\"host\":\"\",\"pid\":12}\n", "job job trains there",
+         QR_INVALID_ARGUMENT},
     };
     struct qr_run_lock a;
     struct qr_err err;
@@ -87,9 +111,12 @@ static void held_by_another(void) {
         qr_auto(qr_close_p) int fd = open(path, O_RDWR | O_CLOEXEC);
         struct flock f = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1};
         CHECK(fcntl(fd, F_OFD_SETLK, &f) == 0);
-        CHECK(take("job", "b:1", &a, &err) == rows[i].code && strstr(err.msg, rows[i].words), "%s", err.msg);
+        CHECK(take("job", "b:1", &a, &err) == rows[i].code && strstr(err.msg, rows[i].words), "%s",
+              err.msg);
         f.l_start = 0; /* one that was stopped while it looked */
-        CHECK(fcntl(fd, F_OFD_SETLK, &f) == 0 && take("job", NULL, &a, &err) == QR_UNAVAILABLE && strstr(err.msg, "please retry"), "%s", err.msg);
+        CHECK(fcntl(fd, F_OFD_SETLK, &f) == 0 && take("job", NULL, &a, &err) == QR_UNAVAILABLE &&
+                  strstr(err.msg, "please retry"),
+              "%s", err.msg);
     }
     unlink(path);
 }
@@ -97,9 +124,13 @@ static void held_by_another(void) {
 static void no_file(void) {
     struct qr_run_lock a;
     struct qr_err err;
-    CHECK(symlink("elsewhere", path) == 0 && take("job", NULL, &a, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "symbolic link"), "%s", err.msg);
+    CHECK(symlink("elsewhere", path) == 0 && take("job", NULL, &a, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "symbolic link"),
+          "%s", err.msg);
     unlink(path);
-    CHECK(mkfifo(path, 0600) == 0 && take("job", NULL, &a, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "FIFO"), "%s", err.msg);
+    CHECK(mkfifo(path, 0600) == 0 && take("job", NULL, &a, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "FIFO"),
+          "%s", err.msg);
     unlink(path);
 }
 

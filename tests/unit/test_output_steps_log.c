@@ -22,8 +22,11 @@ static size_t n_lines;
 static void make_lines(double loss) {
     n_lines = 0;
     for (uint64_t s = 1; s <= STEPS; s++) {
-        line[n_lines++] = (struct qr_step_line){.step = s, .epoch = (s - 1) / 3 + 1, .samples = 9, .loss = loss / (double)s};
-        if (s % 3 == 0) line[n_lines++] = (struct qr_step_line){.step = s, .epoch = s / 3, .eval = true, .samples = 4, .loss = loss / (double)s};
+        line[n_lines++] = (struct qr_step_line){
+            .step = s, .epoch = (s - 1) / 3 + 1, .samples = 9, .loss = loss / (double)s};
+        if (s % 3 == 0)
+            line[n_lines++] = (struct qr_step_line){
+                .step = s, .epoch = s / 3, .eval = true, .samples = 4, .loss = loss / (double)s};
     }
 }
 static struct qr_buf text_of(size_t first, size_t end) {
@@ -40,7 +43,8 @@ static void check_file(size_t end, const char *what) {
     struct qr_buf want = text_of(0, end), text = {0};
     struct qr_err err;
     CHECK(qr_file_read(path, 1 << 20, &text, &err) == QR_OK, "%s", err.msg);
-    CHECK(text.n == want.n && strcmp(qr_buf_string(&text), qr_buf_string(&want)) == 0, "%s:\n%s--\n%s", what, qr_buf_string(&text), qr_buf_string(&want));
+    CHECK(text.n == want.n && strcmp(qr_buf_string(&text), qr_buf_string(&want)) == 0,
+          "%s:\n%s--\n%s", what, qr_buf_string(&text), qr_buf_string(&want));
     qr_buf_free(&text);
     qr_buf_free(&want);
 }
@@ -49,12 +53,13 @@ static bool tell(struct qr_steps_log *l, size_t i) {
     struct qr_err err;
     bool continues = false;
     size_t n = i < 3 ? i : 3;
-    CHECK(qr_steps_log_write(l, &line[i], &line[i - n], n, &continues, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_steps_log_write(l, &line[i], &line[i - n], n, &continues, &err) == QR_OK, "%s",
+          err.msg);
     return continues;
 }
 
-/* A worker is stopped in the lock (its lock is ours here), others go on without it; then it wakes where it was: before its line, or before its look
- * at the end. */
+/* A worker is stopped in the lock (its lock is ours here), others go on without it; then it wakes
+ * where it was: before its line, or before its look at the end. */
 static void test_stopped_in_the_lock(size_t at) {
     struct qr_steps_log a, b;
     qr_steps_log_init(&a, folder);
@@ -65,10 +70,12 @@ static void test_stopped_in_the_lock(size_t at) {
     CHECK(flock(holder, LOCK_EX) == 0);
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     for (size_t i = at; i < n_lines; i++) tell(&b, i);
-    CHECK(qr_now_ns(&qr_clock_monotonic) - began_ns < 2 * QR_SECOND, "waits for the lock at every line");
+    CHECK(qr_now_ns(&qr_clock_monotonic) - began_ns < 2 * QR_SECOND,
+          "waits for the lock at every line");
     check_file(n_lines, "the lock is held");
     struct qr_buf late = text_of(at, at + 1);
-    CHECK(pwrite(a.fd, late.p, late.n, a.end) == (ssize_t)late.n); /* what it does when it wakes after its look */
+    /* what it does when it wakes after its look */
+    CHECK(pwrite(a.fd, late.p, late.n, a.end) == (ssize_t)late.n);
     close(holder);
     check_file(n_lines, "the late line is there already");
     for (size_t i = at; i < n_lines; i++) tell(&a, i);
@@ -78,7 +85,8 @@ static void test_stopped_in_the_lock(size_t at) {
     qr_steps_log_fini(&b);
 }
 
-/* A second worker takes over behind line `at`, of which it knows the last three; the file ends with `there` bytes more or less than it says. */
+/* A second worker takes over behind line `at`, of which it knows the last three; the file ends with
+ * `there` bytes more or less than it says. */
 static void test_takes_over(size_t at, int missing, size_t torn) {
     struct qr_steps_log a, b;
     struct qr_err err;
@@ -86,8 +94,10 @@ static void test_takes_over(size_t at, int missing, size_t torn) {
     qr_steps_log_init(&a, folder);
     qr_steps_log_init(&b, folder);
     CHECK(unlink(path) == 0 || errno == ENOENT);
-    snprintf(what, sizeof what, "takes over at line %zu, %d missing, %zu bytes torn", at, missing, torn);
-    CHECK(qr_steps_log_fresh(&a, &err) == QR_OK && qr_steps_log_fresh(&b, &err) == QR_OK, "%s", err.msg);
+    snprintf(what, sizeof what, "takes over at line %zu, %d missing, %zu bytes torn", at, missing,
+             torn);
+    CHECK(qr_steps_log_fresh(&a, &err) == QR_OK && qr_steps_log_fresh(&b, &err) == QR_OK, "%s",
+          err.msg);
     for (size_t i = 0; i < at - (size_t)missing; i++) tell(&a, i);
     if (torn) {
         struct qr_buf next = text_of(at - (size_t)missing, at - (size_t)missing + 1);
@@ -134,8 +144,9 @@ static void test_other_run(size_t lines_there, size_t at) {
     for (size_t i = at; i < n_lines; i++) tell(&l, i);
     struct qr_buf want = text_of(at < 3 ? 0 : at - 3, n_lines), text = {0};
     struct qr_err err;
-    CHECK(qr_file_read(path, 1 << 20, &text, &err) == QR_OK && text.n == want.n && memcmp(text.p, want.p, want.n) == 0, "%zu lines of another run, at %zu:\n%s",
-          lines_there, at, qr_buf_string(&text));
+    CHECK(qr_file_read(path, 1 << 20, &text, &err) == QR_OK && text.n == want.n &&
+              memcmp(text.p, want.p, want.n) == 0,
+          "%zu lines of another run, at %zu:\n%s", lines_there, at, qr_buf_string(&text));
     qr_buf_free(&text);
     qr_buf_free(&want);
     qr_buf_free(&old);
@@ -152,8 +163,9 @@ static long resident_max_kib(void) {
     return u.ru_maxrss;
 }
 
-/* 100 MB behind the lines that a worker knows: found, or not, in one window of memory. Lines of 1000 bytes; growth: a window, the page
- * cache is none of it, and what the C library and a sanitizer keep. */
+/* 100 MB behind the lines that a worker knows: found, or not, in one window of memory. Lines of
+ * 1000 bytes; growth: a window, the page cache is none of it, and what the C library and a
+ * sanitizer keep. */
 static void test_long_log(bool ours) {
     enum { N = 100000, BYTES = 1000, GROWTH_KIB = 4096 };
     struct qr_steps_log l;
@@ -175,14 +187,18 @@ static void test_long_log(bool ours) {
     long resident = resident_max_kib();
     tell(&l, 5);
     long grown = resident_max_kib() - resident;
-    CHECK(l.tail.cap <= 2 * QR_STEPS_WINDOW_BYTES && grown <= GROWTH_KIB, "%zu bytes held, grown by %ld KiB", l.tail.cap, grown);
-    if (ours) CHECK(file_bytes() == before, "a line that is there: %lld bytes, %lld before", file_bytes(), before);
+    CHECK(l.tail.cap <= 2 * QR_STEPS_WINDOW_BYTES && grown <= GROWTH_KIB,
+          "%zu bytes held, grown by %ld KiB", l.tail.cap, grown);
+    if (ours)
+        CHECK(file_bytes() == before, "a line that is there: %lld bytes, %lld before", file_bytes(),
+              before);
     else CHECK(file_bytes() > 0 && file_bytes() < BYTES, "another run's: %lld bytes", file_bytes());
     qr_steps_log_fini(&l);
     qr_buf_free(&begin);
 }
 
-/* A file that takes no more: the lines wait, in order, also those of a file that another has gone on with. */
+/* A file that takes no more: the lines wait, in order, also those of a file that another has gone
+ * on with. */
 static void test_no_room(void) {
     struct qr_steps_log l;
     struct qr_err err;
@@ -196,11 +212,16 @@ static void test_no_room(void) {
     none = was;
     none.rlim_cur = (rlim_t)file_bytes() + 7;
     setrlimit(RLIMIT_FSIZE, &none);
-    CHECK(qr_steps_log_write(&l, &line[4], &line[1], 3, &continues, &err) == QR_RESOURCE_EXHAUSTED && strstr(err.msg, path), "%s", err.msg);
+    CHECK(qr_steps_log_write(&l, &line[4], &line[1], 3, &continues, &err) ==
+                  QR_RESOURCE_EXHAUSTED &&
+              strstr(err.msg, path),
+          "%s", err.msg);
     check_file(4, "half a line is taken back");
     for (size_t i = 5; i < 10; i++)
-        CHECK(qr_steps_log_write(&l, &line[i], &line[i - 3], 3, &continues, &err) == QR_OK, "not tried: %s", err.msg);
-    CHECK(qr_steps_log_kept(&l) == 6 && qr_steps_log_flush(&l, &err) == QR_RESOURCE_EXHAUSTED, "%zu lines wait", qr_steps_log_kept(&l));
+        CHECK(qr_steps_log_write(&l, &line[i], &line[i - 3], 3, &continues, &err) == QR_OK,
+              "not tried: %s", err.msg);
+    CHECK(qr_steps_log_kept(&l) == 6 && qr_steps_log_flush(&l, &err) == QR_RESOURCE_EXHAUSTED,
+          "%zu lines wait", qr_steps_log_kept(&l));
     setrlimit(RLIMIT_FSIZE, &was);
     CHECK(qr_steps_log_flush(&l, &err) == QR_OK && qr_steps_log_kept(&l) == 0, "%s", err.msg);
     check_file(10, "what has waited");
@@ -209,8 +230,9 @@ static void test_no_room(void) {
     setrlimit(RLIMIT_FSIZE, &was);
     struct qr_buf others = text_of(0, 13);
     put(&others, others.n);
-    CHECK(qr_steps_log_write(&l, &line[11], &line[8], 3, &continues, &err) == QR_OK && qr_steps_log_flush(&l, &err) == QR_OK, "%s",
-          err.msg);
+    CHECK(qr_steps_log_write(&l, &line[11], &line[8], 3, &continues, &err) == QR_OK &&
+              qr_steps_log_flush(&l, &err) == QR_OK,
+          "%s", err.msg);
     check_file(13, "another has gone on");
     for (size_t i = 12; i < n_lines; i++) tell(&l, i);
     check_file(n_lines, "and what has waited is there once");
@@ -229,8 +251,9 @@ static void test_gives_up(void) {
         many.step = s;
         if (qr_steps_log_write(&l, &many, NULL, 0, &continues, &err) == QR_OK) continue;
     }
-    CHECK(l.gave_up && l.kept.n > QR_STEPS_KEPT_BYTES / 4 && l.kept.n < QR_STEPS_KEPT_BYTES && l.kept.p[0] == '{', "%zu bytes are kept",
-          l.kept.n);
+    CHECK(l.gave_up && l.kept.n > QR_STEPS_KEPT_BYTES / 4 && l.kept.n < QR_STEPS_KEPT_BYTES &&
+              l.kept.p[0] == '{',
+          "%zu bytes are kept", l.kept.n);
     qr_steps_log_fini(&l);
 }
 
@@ -257,7 +280,9 @@ int main(void) {
     struct qr_err err;
     bool continues;
     qr_steps_log_init(&l, "/nowhere");
-    CHECK(qr_steps_log_write(&l, &line[0], NULL, 0, &continues, &err) == QR_NOT_FOUND && strstr(err.msg, "/nowhere/steps.jsonl"), "%s", err.msg);
+    CHECK(qr_steps_log_write(&l, &line[0], NULL, 0, &continues, &err) == QR_NOT_FOUND &&
+              strstr(err.msg, "/nowhere/steps.jsonl"),
+          "%s", err.msg);
     qr_steps_log_fini(&l);
     unlink(path);
     rmdir(folder);

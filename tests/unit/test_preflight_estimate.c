@@ -8,10 +8,22 @@
 /* Sums of a few products of decimal fractions: a handful of roundings of 2^-53 each. */
 static bool near(double got, double want) { return fabs(got - want) <= 1e-13 * fabs(want); }
 
-/* 160 samples, batches of 64 in blocks of 16: two whole batches of 4 blocks and a short one of 2; 48 validation samples, 3 blocks. */
+/* 160 samples, batches of 64 in blocks of 16: two whole batches of 4 blocks and a short one of 2;
+ * 48 validation samples, 3 blocks. */
 static const struct qr_estimate_facts base = {
-    .n_train = 160, .n_validate = 48, .batch_size = 64, .micro_batch_size = 16, .epochs = 10, .n_params = 20, .n_sums = 2, .lanes = 1,
-    .train_wave_s = 0.010, .validate_wave_s = 0.004, .own_s = 0.001, .message_s = 0.0002, .bytes_per_s = 1e9,
+    .n_train = 160,
+    .n_validate = 48,
+    .batch_size = 64,
+    .micro_batch_size = 16,
+    .epochs = 10,
+    .n_params = 20,
+    .n_sums = 2,
+    .lanes = 1,
+    .train_wave_s = 0.010,
+    .validate_wave_s = 0.004,
+    .own_s = 0.001,
+    .message_s = 0.0002,
+    .bytes_per_s = 1e9,
 };
 
 static void rows(void) {
@@ -21,14 +33,16 @@ static void rows(void) {
     CHECK(near(r.total_s, 1.16), "%.17g", r.total_s);
     CHECK(r.speedup == 1 && r.n_workers == 1);
     CHECK(near(r.pod_hours, 1.16 / 3600), "%.17g", r.pod_hours);
-    /* Two: doubling, one round. Vector 18 + 2 + 20 + 2 = 42 integers, 672 bytes, 0.672 us; without gradients 22, 352 bytes.
-     * step 1 + 2 * 10 + 0.2 + 0.000672 ms; short batch 1 + 10 + ...; validation 1 + 2 * 4 + 0.2 + 0.000352 */
+    /* Two: doubling, one round. Vector 18 + 2 + 20 + 2 = 42 integers, 672 bytes, 0.672 us; without
+     * gradients 22, 352 bytes. step 1 + 2 * 10 + 0.2 + 0.000672 ms; short batch 1 + 10 + ...;
+     * validation 1 + 2 * 4 + 0.2 + 0.000352 */
     r = qr_estimate_row(&base, 2);
     CHECK(near(r.step_s, 0.021200672), "%.17g", r.step_s);
     CHECK(near(r.total_s, 10 * (2 * 0.021200672 + 0.011200672 + 0.009200352)), "%.17g", r.total_s);
     CHECK(near(r.speedup, 1.16 / r.total_s), "%.17g", r.speedup);
     CHECK(near(r.pod_hours, 2 * r.total_s / 3600), "%.17g", r.pod_hours);
-    /* Three: star, two rounds with two vectors of 43 integers = 688 bytes through worker 0; the busiest has 2 blocks of 4 */
+    /* Three: star, two rounds with two vectors of 43 integers = 688 bytes through worker 0; the
+     * busiest has 2 blocks of 4 */
     r = qr_estimate_row(&base, 3);
     CHECK(near(r.step_s, 0.001 + 0.020 + 2 * (0.0002 + 2 * 0.688e-6)), "%.17g", r.step_s);
     struct qr_estimate_facts f = base;
@@ -46,11 +60,15 @@ static void reductions(void) {
     struct qr_estimate_facts f = base;
     CHECK(qr_estimate_reduce_s(&f, 1, 1000) == 0);
     f.allreduce = QR_ALLREDUCE_RING; /* 2 * 3 rounds of a fourth of 16000 bytes, 4 us */
-    CHECK(near(qr_estimate_reduce_s(&f, 4, 1000), 6 * 204e-6), "%.17g", qr_estimate_reduce_s(&f, 4, 1000));
-    f.allreduce = QR_ALLREDUCE_DOUBLING; /* 3 rounds of all of it, 16 us; for 6 the 2 of 4, and one each to take two in and to tell them */
+    CHECK(near(qr_estimate_reduce_s(&f, 4, 1000), 6 * 204e-6), "%.17g",
+          qr_estimate_reduce_s(&f, 4, 1000));
+    /* 3 rounds of all of it, 16 us; for 6 the 2 of 4, and one each to take two in and to tell them
+     */
+    f.allreduce = QR_ALLREDUCE_DOUBLING;
     CHECK(near(qr_estimate_reduce_s(&f, 8, 1000), 3 * 216e-6));
     CHECK(near(qr_estimate_reduce_s(&f, 6, 1000), 4 * 216e-6));
-    f.allreduce = QR_ALLREDUCE_HALVING; /* 3 rounds there and 3 back, with seven eighths of 16 us each way; for 6 a ring */
+    /* 3 rounds there and 3 back, with seven eighths of 16 us each way; for 6 a ring */
+    f.allreduce = QR_ALLREDUCE_HALVING;
     CHECK(near(qr_estimate_reduce_s(&f, 8, 1000), 6 * 200e-6 + 28e-6));
     CHECK(near(qr_estimate_reduce_s(&f, 6, 1200), 10 * (200e-6 + 3.2e-6)));
     f.allreduce = QR_ALLREDUCE_AUTO; /* 160 kB: ring */
@@ -59,13 +77,23 @@ static void reductions(void) {
 
 static void best(void) {
     struct qr_estimate_facts f = base;
-    /* 4 blocks a batch. Three is no faster than two in a whole batch. Four: 2 * 11.4 + 11.4 + 5.4 = 39.6 ms an epoch against one's 116, a
-     * speed-up of 2.9 >= 2. More than four have nothing to do. */
+    /* 4 blocks a batch. Three is no faster than two in a whole batch. Four: 2 * 11.4 + 11.4 + 5.4
+     * = 39.6 ms an epoch against one's 116, a speed-up of 2.9 >= 2. More than four have nothing to
+     * do. */
     CHECK(qr_estimate_best(&f, 64) == 4, "%u", qr_estimate_best(&f, 64));
-    CHECK(qr_estimate_best(&f, 3) == 3 || qr_estimate_best(&f, 3) == 2, "%u", qr_estimate_best(&f, 3));
+    CHECK(qr_estimate_best(&f, 3) == 3 || qr_estimate_best(&f, 3) == 2, "%u",
+          qr_estimate_best(&f, 3));
     CHECK(qr_estimate_best(&f, 1) == 1);
-    f = (struct qr_estimate_facts){.n_train = 64, .batch_size = 64, .micro_batch_size = 1, .lanes = 1, .epochs = 1, .train_wave_s = 0.001, .own_s = 0.004, .bytes_per_s = 1e18};
-    /* 4 + 64 / n ms: 16 take 8 ms of 68, a speed-up of 8.5 >= 8; 22 take 7 ms, 9.7 < 11: half of their time is of no use, though 64 take 5 ms */
+    f = (struct qr_estimate_facts){.n_train = 64,
+                                   .batch_size = 64,
+                                   .micro_batch_size = 1,
+                                   .lanes = 1,
+                                   .epochs = 1,
+                                   .train_wave_s = 0.001,
+                                   .own_s = 0.004,
+                                   .bytes_per_s = 1e18};
+    /* 4 + 64 / n ms: 16 take 8 ms of 68, a speed-up of 8.5 >= 8; 22 take 7 ms, 9.7 < 11: half of
+     * their time is of no use, though 64 take 5 ms */
     CHECK(qr_estimate_best(&f, 64) == 16, "%u", qr_estimate_best(&f, 64));
     f = base;
     f.train_wave_s = 0.0001; /* a step takes 0.4 ms and a message 0.2 */
@@ -74,7 +102,9 @@ static void best(void) {
     f.message_s = 0.0004;
     CHECK(qr_estimate_best(&f, 64) == 1, "%u", qr_estimate_best(&f, 64));
     f = base;
-    f.message_s = 0.010; /* two: 2 * 31 + 21 + 19 = 102 < 116 ms, a speed-up of 1.14 >= 1; four: 2 * 31 + 31 + 25 = 118 ms is slower */
+    /* two: 2 * 31 + 21 + 19 = 102 < 116 ms, a speed-up of 1.14 >= 1; four: 2 * 31 + 31 + 25 = 118
+     * ms is slower */
+    f.message_s = 0.010;
     CHECK(qr_estimate_best(&f, 64) == 2, "%u", qr_estimate_best(&f, 64));
     f.message_s = 0.015; /* two: 2 * 36 + 26 + 24 = 122 ms */
     CHECK(qr_estimate_best(&f, 64) == 1);

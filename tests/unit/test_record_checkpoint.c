@@ -1,4 +1,5 @@
-/* Checkpoints as bytes and in a store: what is whole is loaded, everything else is refused by name, and LATEST moves only forward. */
+/* Checkpoints as bytes and in a store: what is whole is loaded, everything else is refused by name,
+ * and LATEST moves only forward. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -14,7 +15,8 @@ static bool decodes(struct qr_bytes file, enum qr_code want, const char *words) 
     struct qr_checkpoint c = {0};
     ck_err = (struct qr_err){0};
     enum qr_code code = qr_checkpoint_decode(file, "the file", &c, &ck_err);
-    bool is = code == want && (code == QR_OK || (strstr(ck_err.msg, "the file") && strstr(ck_err.msg, words)));
+    bool is = code == want &&
+              (code == QR_OK || (strstr(ck_err.msg, "the file") && strstr(ck_err.msg, words)));
     if (!is) fprintf(stderr, "%s: %s\n", qr_code_name(code), ck_err.msg);
     qr_checkpoint_fini(&c);
     return is;
@@ -33,11 +35,16 @@ static void reseal(struct qr_buf *b, const char *key) {
 static void round_trip(void) {
     struct qr_checkpoint c = state_at(JOB, 7), back = {0};
     struct qr_buf once = encoded(JOB, 7), again = encoded(JOB, 7), other = encoded(JOB, 8);
-    CHECK(qr_checkpoint_decode(qr_buf_view(&once), "the file", &back, &ck_err) == QR_OK && same(&c, &back), "%s", ck_err.msg);
-    CHECK(once.n == again.n && memcmp(once.p, again.p, once.n) == 0 && memcmp(once.p, other.p, once.n) != 0);
+    CHECK(qr_checkpoint_decode(qr_buf_view(&once), "the file", &back, &ck_err) == QR_OK &&
+              same(&c, &back),
+          "%s", ck_err.msg);
+    CHECK(once.n == again.n && memcmp(once.p, again.p, once.n) == 0 &&
+          memcmp(once.p, other.p, once.n) != 0);
     CHECK(qr_checkpoint_is(qr_buf_view(&once)) && !qr_checkpoint_is(qr_bytes_of_string("neither")));
     c.tensors.v[0].values[3] += 1;
-    CHECK(qr_checkpoint_encode(&c, &again, NULL, &ck_err) == QR_INTERNAL && strstr(ck_err.msg, "damaged in memory"), "%s", ck_err.msg);
+    CHECK(qr_checkpoint_encode(&c, &again, NULL, &ck_err) == QR_INTERNAL &&
+              strstr(ck_err.msg, "damaged in memory"),
+          "%s", ck_err.msg);
     qr_checkpoint_fini(&c);
     qr_checkpoint_fini(&back);
     qr_buf_free(&once);
@@ -47,8 +54,13 @@ static void round_trip(void) {
 
 /* Where a byte of the file is: the header, or the name of its tensor. */
 static const char *section_of(const struct qr_buf *b, size_t at) {
-    static const struct { const char *name; size_t bytes; } order[] = {
-        {"dense/kernel", 96}, {"optimizer/m/dense/kernel", 96}, {"epoch/sums", 16}, {"validation/last", 8}};
+    static const struct {
+        const char *name;
+        size_t bytes;
+    } order[] = {{"dense/kernel", 96},
+                 {"optimizer/m/dense/kernel", 96},
+                 {"epoch/sums", 16},
+                 {"validation/last", 8}};
     size_t begin = 8 + (size_t)qr_get_u64le(b->p);
     if (at < begin) return "header";
     for (size_t i = 0; i < COUNT(order); begin += order[i].bytes, i++)
@@ -67,20 +79,25 @@ static void every_flip(void) {
             b.p[i] ^= (uint8_t)(1 << bit);
             accepted += code != QR_DATA_LOSS;
             const char *section = section_of(&b, i);
-            bool names = strstr(ck_err.msg, "the file") && (strstr(ck_err.msg, section) || (*section == 'h' && strstr(ck_err.msg,
-                                                                                          "tensor")));
-            if (!names && !unnamed++) fprintf(stderr, "byte %zu (%s): %s\n", i, section, ck_err.msg);
+            bool names =
+                strstr(ck_err.msg, "the file") &&
+                (strstr(ck_err.msg, section) || (*section == 'h' && strstr(ck_err.msg, "tensor")));
+            if (!names && !unnamed++)
+                fprintf(stderr, "byte %zu (%s): %s\n", i, section, ck_err.msg);
             qr_checkpoint_fini(&c);
         }
     CHECK(accepted == 0, "%zu of %zu flipped bits were accepted", accepted, 8 * b.n);
-    CHECK(unnamed == 0, "%zu of %zu flipped bits were refused without file and section", unnamed, 8 * b.n);
+    CHECK(unnamed == 0, "%zu of %zu flipped bits were refused without file and section", unnamed,
+          8 * b.n);
     for (size_t n = 0; n < b.n; n++) {
         struct qr_checkpoint c = {0};
-        accepted += qr_checkpoint_decode(qr_bytes_of(b.p, n), "the file", &c, &ck_err) != QR_DATA_LOSS;
+        accepted +=
+            qr_checkpoint_decode(qr_bytes_of(b.p, n), "the file", &c, &ck_err) != QR_DATA_LOSS;
         qr_checkpoint_fini(&c);
     }
     qr_buf_puts(&b, "x");
-    CHECK(accepted == 0 && decodes(qr_buf_view(&b), QR_DATA_LOSS, ""), "%zu of %zu cut files were accepted", accepted, b.n);
+    CHECK(accepted == 0 && decodes(qr_buf_view(&b), QR_DATA_LOSS, ""),
+          "%zu of %zu cut files were accepted", accepted, b.n);
     qr_buf_free(&b);
 }
 
@@ -94,8 +111,13 @@ static void replace(struct qr_buf *b, const char *from, const char *to, const ch
 /* Files that somebody made, with checksums that fit. */
 static void forgeries(void) {
     static const char seal[] = "\"crc32c\":\"";
-    static const struct { const char *from, *to; enum qr_code want; const char *words; } rows[] = {
-        {"qring-checkpoint/1", "qring-checkpoint/2", QR_UNIMPLEMENTED, "format 2, written by a later version"},
+    static const struct {
+        const char *from, *to;
+        enum qr_code want;
+        const char *words;
+    } rows[] = {
+        {"qring-checkpoint/1", "qring-checkpoint/2", QR_UNIMPLEMENTED,
+         "format 2, written by a later version"},
         {"qring-checkpoint/1", "qring-checkpoint/0", QR_DATA_LOSS, "no checkpoint"},
         {"qring-checkpoint/1", "other-checkpoint/1", QR_DATA_LOSS, "no checkpoint"},
         {"\"pass\":\"7\"", "\"pass\":\"x\"", QR_DATA_LOSS, "lack"},
@@ -114,10 +136,12 @@ static void forgeries(void) {
 
 static struct qr_checkpoint_latest latest_at(uint64_t reductions) {
     struct qr_checkpoint c = state_at(JOB, reductions);
-    struct qr_checkpoint_latest l = {.step = c.step, .epoch = c.epoch, .reductions = reductions, .crc32c = 0x12ab, .done = true};
+    struct qr_checkpoint_latest l = {
+        .step = c.step, .epoch = c.epoch, .reductions = reductions, .crc32c = 0x12ab, .done = true};
     memcpy(l.job_hash, c.job_hash, sizeof l.job_hash);
     memcpy(l.digest, c.digest, sizeof l.digest);
-    snprintf(l.object, sizeof l.object, "%.16s-%016" PRIu64 "-%s.safetensors", l.job_hash, l.step, l.digest);
+    snprintf(l.object, sizeof l.object, "%.16s-%016" PRIu64 "-%s.safetensors", l.job_hash, l.step,
+             l.digest);
     qr_checkpoint_fini(&c);
     return l;
 }
@@ -127,31 +151,42 @@ static void latest(void) {
     struct qr_buf b = {0};
     size_t accepted = 0;
     qr_checkpoint_latest_encode(&l, &b);
-    CHECK(qr_checkpoint_latest_decode(qr_buf_view(&b), "LATEST", &back, &ck_err) == QR_OK, "%s", ck_err.msg);
-    CHECK(back.step == 5 && back.epoch == 4 && back.reductions == 9 && back.crc32c == 0x12ab && back.done && strcmp(back.object, l.object) == 0 &&
-          strcmp(back.job_hash, JOB) == 0 && strcmp(back.digest, l.digest) == 0);
+    CHECK(qr_checkpoint_latest_decode(qr_buf_view(&b), "LATEST", &back, &ck_err) == QR_OK, "%s",
+          ck_err.msg);
+    CHECK(back.step == 5 && back.epoch == 4 && back.reductions == 9 && back.crc32c == 0x12ab &&
+          back.done && strcmp(back.object, l.object) == 0 && strcmp(back.job_hash, JOB) == 0 &&
+          strcmp(back.digest, l.digest) == 0);
     for (size_t i = 0; i < b.n; i++) {
         for (int bit = 0; bit < 8; bit++) {
             b.p[i] ^= (uint8_t)(1 << bit);
-            accepted += qr_checkpoint_latest_decode(qr_buf_view(&b), "LATEST", &back, &ck_err) != QR_DATA_LOSS || !strstr(ck_err.msg,
-                                                                                          "LATEST");
+            accepted += qr_checkpoint_latest_decode(qr_buf_view(&b), "LATEST", &back, &ck_err) !=
+                            QR_DATA_LOSS ||
+                        !strstr(ck_err.msg, "LATEST");
             b.p[i] ^= (uint8_t)(1 << bit);
         }
-        accepted += qr_checkpoint_latest_decode(qr_bytes_of(b.p, i), "LATEST", &back, &ck_err) != QR_DATA_LOSS;
+        accepted += qr_checkpoint_latest_decode(qr_bytes_of(b.p, i), "LATEST", &back, &ck_err) !=
+                    QR_DATA_LOSS;
     }
     CHECK(accepted == 0, "%zu damaged texts were accepted", accepted);
     static const char seal[] = "\"check\":\"";
-    static const struct { const char *from, *to; enum qr_code want; const char *words; } rows[] = {
+    static const struct {
+        const char *from, *to;
+        enum qr_code want;
+        const char *words;
+    } rows[] = {
         {"\"format\":1", "\"format\":2", QR_UNIMPLEMENTED, "format 2, written by a later version"},
         {"\"format\":1", "\"format\":0", QR_DATA_LOSS, "damaged"},
-        {"\"object\":\"00", "\"object\":\"..", QR_DATA_LOSS, "damaged"}, /* it names no file but its own */
+        /* it names no file but its own */
+        {"\"object\":\"00", "\"object\":\"..", QR_DATA_LOSS, "damaged"},
         {"\"done\"", "\"dune\"", QR_DATA_LOSS, "damaged"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct qr_buf f = {0};
         qr_checkpoint_latest_encode(&l, &f);
         replace(&f, rows[i].from, rows[i].to, seal);
-        CHECK(qr_checkpoint_latest_decode(qr_buf_view(&f), "LATEST", &back, &ck_err) == rows[i].want && strstr(ck_err.msg, rows[i].words),
+        CHECK(qr_checkpoint_latest_decode(qr_buf_view(&f), "LATEST", &back, &ck_err) ==
+                      rows[i].want &&
+                  strstr(ck_err.msg, rows[i].words),
               "%s: %s", rows[i].to, ck_err.msg);
         qr_buf_free(&f);
     }

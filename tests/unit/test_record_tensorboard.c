@@ -1,5 +1,5 @@
-/* The event files of a made-up run: our own reader walks them after every step, so what stands there is always whole; tags, steps and values are
- * those of the lines that steps.jsonl gets. */
+/* The event files of a made-up run: our own reader walks them after every step, so what stands
+ * there is always whole; tags, steps and values are those of the lines that steps.jsonl gets. */
 #include <dirent.h>
 #include <math.h>
 #include <sys/stat.h>
@@ -12,13 +12,23 @@
 #include "tests/t.h"
 
 static int64_t now_ns;
-static int64_t now(void *ctx) { (void)ctx; return now_ns; }
+static int64_t now(void *ctx) {
+    (void)ctx;
+    return now_ns;
+}
 static const struct qr_clock clock_of_test = {now, NULL};
-static int64_t wall(void *ctx) { (void)ctx; return INT64_C(1700000000) * QR_SECOND + now_ns; }
+static int64_t wall(void *ctx) {
+    (void)ctx;
+    return INT64_C(1700000000) * QR_SECOND + now_ns;
+}
 static const struct qr_clock wall_of_test = {wall, NULL};
 
 /* ---- reading back ---- */
-struct seen { char run[16], tag[96], plugin[16]; int64_t step; double value; };
+struct seen {
+    char run[16], tag[96], plugin[16];
+    int64_t step;
+    double value;
+};
 static struct seen seen[512];
 static size_t n_seen;
 static long n_files, n_starts;
@@ -32,11 +42,15 @@ static void note(const char *run, int64_t step, const struct qr_event_value *v) 
     snprintf(s->tag, sizeof s->tag, "%s", v->tag);
     snprintf(s->plugin, sizeof s->plugin, "%s", v->plugin);
     if (v->dtype == QR_EVENT_FLOAT && v->tensor.n == 4) {
-        union { uint32_t u; float f; } bits = {qr_get_u32le(v->tensor.p)};
+        union {
+            uint32_t u;
+            float f;
+        } bits = {qr_get_u32le(v->tensor.p)};
         s->value = (double)bits.f;
     }
     if (strcmp(v->plugin, "histograms") == 0 && v->tensor.n == sizeof last_histogram)
-        for (size_t i = 0; i < QR_HISTOGRAM_BUCKETS * 3; i++) last_histogram[i / 3][i % 3] = qr_double_of_bits(qr_get_u64le(v->tensor.p + 8 * i));
+        for (size_t i = 0; i < QR_HISTOGRAM_BUCKETS * 3; i++)
+            last_histogram[i / 3][i % 3] = qr_double_of_bits(qr_get_u64le(v->tensor.p + 8 * i));
 }
 
 static void read_file(const char *run, const char *path) {
@@ -46,10 +60,13 @@ static void read_file(const char *run, const char *path) {
     size_t at = 0, n = 0;
     enum qr_tfrecord_at got;
     CHECK(qr_file_read(path, 1 << 20, &file, &err) == QR_OK, "%s", err.msg);
-    while ((got = qr_tfrecord_next(qr_buf_view(&file), path, 1 << 16, &at, &record, &err)) == QR_TFRECORD_ONE) {
+    while ((got = qr_tfrecord_next(qr_buf_view(&file), path, 1 << 16, &at, &record, &err)) ==
+           QR_TFRECORD_ONE) {
         struct qr_event e = {0};
         CHECK(qr_event_decode(record, &e, &err) == QR_OK, "%s", err.msg);
-        if (n++ == 0) CHECK(e.file_version && strcmp(e.file_version, "brain.Event:2") == 0 && strcmp(e.writer, "qring") == 0);
+        if (n++ == 0)
+            CHECK(e.file_version && strcmp(e.file_version, "brain.Event:2") == 0 &&
+                  strcmp(e.writer, "qring") == 0);
         CHECK(e.wall_time >= 1.7e9 && e.wall_time < 1.7e9 + 1000);
         n_starts += e.session_start;
         for (size_t i = 0; i < e.n_values; i++) note(run, e.step, &e.values[i]);
@@ -79,24 +96,33 @@ static void read_all(const char *dir) {
 
 static const struct seen *find(const char *run, const char *tag, int64_t step) {
     for (size_t i = 0; i < n_seen; i++)
-        if (strcmp(seen[i].run, run) == 0 && strcmp(seen[i].tag, tag) == 0 && seen[i].step == step) return &seen[i];
+        if (strcmp(seen[i].run, run) == 0 && strcmp(seen[i].tag, tag) == 0 && seen[i].step == step)
+            return &seen[i];
     return NULL;
 }
 static void check_value(const char *run, const char *tag, int64_t step, double want) {
     const struct seen *s = find(run, tag, step);
     CHECK(s != NULL, "%s: no %s at step %lld", run, tag, (long long)step);
-    if (s) CHECK(s->value == (double)(float)want && strcmp(s->plugin, "scalars") == 0, "%s %s %lld: %.9g, not %.9g", run, tag, (long long)step, s->value, want);
+    if (s)
+        CHECK(s->value == (double)(float)want && strcmp(s->plugin, "scalars") == 0,
+              "%s %s %lld: %.9g, not %.9g", run, tag, (long long)step, s->value, want);
 }
 
 /* ---- a run of 3 epochs of 2 steps ---- */
 static const char *const symbols[] = {"a", "b", "c"};
-static const struct qr_weights_entry entries[] = {
-    {"pqc/parameters", 1, {3, 0}, symbols}, {"pqc_1/parameters", 1, {3, 0}, symbols}, {"dense/kernel", 2, {2, 1}, NULL}, {"dense/bias", 1, {1, 0}, NULL}};
+static const struct qr_weights_entry entries[] = {{"pqc/parameters", 1, {3, 0}, symbols},
+                                                  {"pqc_1/parameters", 1, {3, 0}, symbols},
+                                                  {"dense/kernel", 2, {2, 1}, NULL},
+                                                  {"dense/bias", 1, {1, 0}, NULL}};
 static const struct qr_weights_layout layout = {COUNT(entries), entries};
-static const double weights[9] = {0, 1, 2, 5, 5, 5, -1, 1, 0}, gradient[9] = {3, 0, 0, 1, 1, 1, 0, 0, 2};
+static const double weights[9] = {0, 1, 2, 5, 5, 5, -1, 1, 0},
+                    gradient[9] = {3, 0, 0, 1, 1, 1, 0, 0, 2};
 
 /* What the writer tells of its files. */
-static struct { char name[128]; size_t bytes; } told[16];
+static struct {
+    char name[128];
+    size_t bytes;
+} told[16];
 static size_t n_told;
 static void wrote(void *ctx, const char *name, size_t bytes) {
     size_t i = 0;
@@ -109,12 +135,23 @@ static void wrote(void *ctx, const char *name, size_t bytes) {
 }
 
 static struct qr_tensorboard *start_with(const char *dir, size_t max_file_bytes) {
-    static const struct qr_hparam hparams[] = {{.name = "optimizer", .text = "adam"}, {.name = "learning_rate", .number = 0.02}};
+    static const struct qr_hparam hparams[] = {{.name = "optimizer", .text = "adam"},
+                                               {.name = "learning_rate", .number = 0.02}};
     n_told = 0;
     memset(told, 0, sizeof told);
-    return qr_tensorboard_new(&(struct qr_tensorboard_options){.max_file_bytes = max_file_bytes, .wrote = wrote, .wrote_ctx = &n_told,
-                                                               .logdir = dir, .host = "a/host", .pid = 17, .layout = &layout, .hparams = hparams, .n_hparams = 2,
-                                                               .group = "g", .has_validation = true, .monotonic = &clock_of_test, .wall = &wall_of_test});
+    return qr_tensorboard_new(&(struct qr_tensorboard_options){.max_file_bytes = max_file_bytes,
+                                                               .wrote = wrote,
+                                                               .wrote_ctx = &n_told,
+                                                               .logdir = dir,
+                                                               .host = "a/host",
+                                                               .pid = 17,
+                                                               .layout = &layout,
+                                                               .hparams = hparams,
+                                                               .n_hparams = 2,
+                                                               .group = "g",
+                                                               .has_validation = true,
+                                                               .monotonic = &clock_of_test,
+                                                               .wall = &wall_of_test});
 }
 
 static struct qr_tensorboard *start(const char *dir) { return start_with(dir, 0); }
@@ -126,11 +163,22 @@ static void tell(struct qr_tensorboard *t, uint64_t step, bool eval) {
     uint64_t epoch = (step + 1) / 2;
     const struct qr_named_value metrics[] = {{"accuracy", eval ? 0.75 : 0.5}};
     const struct qr_named_value running[] = {{"loss", 10.0 * (double)epoch}, {"accuracy", 0.625}};
-    const struct qr_step_line line = {.step = step, .epoch = epoch, .eval = eval, .samples = 4, .loss = loss_at(step) + eval, .metrics = metrics, .n_metrics = 1};
+    const struct qr_step_line line = {.step = step,
+                                      .epoch = epoch,
+                                      .eval = eval,
+                                      .samples = 4,
+                                      .loss = loss_at(step) + eval,
+                                      .metrics = metrics,
+                                      .n_metrics = 1};
     const uint64_t readouts[QR_READOUT_BUCKETS] = {[0] = step, [3] = eval ? 7 : 5, [29] = 1};
-    const struct qr_step_detail detail = {.weights = weights, .readouts = readouts, .readout_bound = 1.5,
-                                          .gradient = eval ? NULL : gradient, .learning_rate = 0.02, .ends_epoch = eval,
-                                          .running = running, .n_running = 2};
+    const struct qr_step_detail detail = {.weights = weights,
+                                          .readouts = readouts,
+                                          .readout_bound = 1.5,
+                                          .gradient = eval ? NULL : gradient,
+                                          .learning_rate = 0.02,
+                                          .ends_epoch = eval,
+                                          .running = running,
+                                          .n_running = 2};
     CHECK(qr_tensorboard_step(t, &line, &detail, &err) == QR_OK, "%s", err.msg);
 }
 
@@ -138,11 +186,14 @@ static void check_run(uint64_t steps) {
     for (uint64_t s = 1; s <= steps; s++) {
         check_value("train", "batch_loss", (int64_t)s, loss_at(s));
         check_value("train", "batch_accuracy", (int64_t)s, 0.5);
-        check_value("train", "batch_gradient_norm", (int64_t)s, 4);                       /* sqrt(9 + 3 + 4) */
+        /* sqrt(9 + 3 + 4) */
+        check_value("train", "batch_gradient_norm", (int64_t)s, 4);
         check_value("train", "batch_gradient_norm/parameters_0", (int64_t)s, 3);
-        check_value("train", "batch_gradient_variance/parameters_0", (int64_t)s, 2);      /* of 3, 0, 0: mean 1, squares 4 1 1 */
+        /* of 3, 0, 0: mean 1, squares 4 1 1 */
+        check_value("train", "batch_gradient_variance/parameters_0", (int64_t)s, 2);
         check_value("train", "batch_gradient_variance/pqc_1/parameters_0", (int64_t)s, 0);
-        CHECK(find("train", "Readouts", (int64_t)s) && strcmp(find("train", "Readouts", (int64_t)s)->plugin, "histograms") == 0);
+        CHECK(find("train", "Readouts", (int64_t)s) &&
+              strcmp(find("train", "Readouts", (int64_t)s)->plugin, "histograms") == 0);
         if (s % 2) continue;
         CHECK(find("validation", "Readouts", (int64_t)s) != NULL);
         int64_t epoch = (int64_t)s / 2 - 1;
@@ -155,8 +206,10 @@ static void check_run(uint64_t steps) {
         check_value("", "val_accuracy", epoch, 0.75);
         check_value("validation", "evaluation_loss_vs_iterations", (int64_t)s, loss_at(s) + 1);
         check_value("validation", "evaluation_accuracy_vs_iterations", (int64_t)s, 0.75);
-        CHECK(find("train", "parameters_0/histogram", epoch) && find("train", "pqc_1/parameters_0/histogram", epoch) &&
-              find("train", "dense/kernel_0/histogram", epoch) && find("train", "dense/bias_0/histogram", epoch));
+        CHECK(find("train", "parameters_0/histogram", epoch) &&
+              find("train", "pqc_1/parameters_0/histogram", epoch) &&
+              find("train", "dense/kernel_0/histogram", epoch) &&
+              find("train", "dense/bias_0/histogram", epoch));
     }
 }
 
@@ -164,7 +217,8 @@ static void check_told(const char *dir, size_t i) {
     char path[900];
     struct stat st;
     snprintf(path, sizeof path, "%.300s/%.127s", dir, told[i].name);
-    CHECK(stat(path, &st) == 0 && (size_t)st.st_size == told[i].bytes, "%s: %zu", path, told[i].bytes);
+    CHECK(stat(path, &st) == 0 && (size_t)st.st_size == told[i].bytes, "%s: %zu", path,
+          told[i].bytes);
 }
 
 static void test_run(const char *dir) {
@@ -184,7 +238,8 @@ static void test_run(const char *dir) {
         read_all(dir); /* what a killed process would leave now */
         check_run(s);
     }
-    CHECK(find("", "_hparams_/experiment", 0) && find("", "_hparams_/session_start_info", 0) && !find("", "_hparams_/session_end_info", 0));
+    CHECK(find("", "_hparams_/experiment", 0) && find("", "_hparams_/session_start_info", 0) &&
+          !find("", "_hparams_/session_end_info", 0));
     now_ns += 10 * QR_MS;
     tell(t, 7, false);
     read_all(dir);
@@ -201,7 +256,8 @@ static void test_run(const char *dir) {
     for (size_t i = 0; i < n_told; i++) check_told(dir, i);
 }
 
-/* Files that are left for new ones at a size: each whole, in the order of their names, and no later one makes readers forget. */
+/* Files that are left for new ones at a size: each whole, in the order of their names, and no later
+ * one makes readers forget. */
 static void test_rotation(const char *dir) {
     struct qr_tensorboard *t = start_with(dir, 3000);
     char last[128] = "";
@@ -213,11 +269,13 @@ static void test_rotation(const char *dir) {
     qr_tensorboard_close(t);
     read_all(dir);
     check_run(6);
-    CHECK(n_files == (long)n_told && n_starts == 3 && n_files == 5, "%ld files, %ld starts", n_files, n_starts);
+    CHECK(n_files == (long)n_told && n_starts == 3 && n_files == 5, "%ld files, %ld starts",
+          n_files, n_starts);
     for (size_t i = 0; i < n_told; i++) {
         check_told(dir, i);
         if (strncmp(told[i].name, "train/", 6) != 0) continue;
-        CHECK(strcmp(told[i].name, last) > 0 && told[i].bytes < 3000 + 8000, "%s after %s, %zu bytes", told[i].name, last, told[i].bytes);
+        CHECK(strcmp(told[i].name, last) > 0 && told[i].bytes < 3000 + 8000,
+              "%s after %s, %zu bytes", told[i].name, last, told[i].bytes);
         memcpy(last, told[i].name, sizeof last);
         in_train++;
     }
@@ -230,10 +288,12 @@ static void test_readouts(const char *dir) {
     size_t n = 0;
     for (uint64_t s = 1; s <= 1 << 20; s++) n += qr_tensorboard_shows_readouts(s);
     CHECK(n == 127 + 13 * 64 + 1, "%zu", n);
-    CHECK(qr_tensorboard_shows_readouts(127) && !qr_tensorboard_shows_readouts(129) && qr_tensorboard_shows_readouts(256));
+    CHECK(qr_tensorboard_shows_readouts(127) && !qr_tensorboard_shows_readouts(129) &&
+          qr_tensorboard_shows_readouts(256));
     const uint64_t counts[QR_READOUT_BUCKETS] = {[0] = 2, [3] = 7, [29] = 1};
     const struct qr_step_line line = {.step = 1, .epoch = 1, .loss = 1};
-    const struct qr_step_detail detail = {.weights = weights, .gradient = gradient, .readouts = counts, .readout_bound = 1.5};
+    const struct qr_step_detail detail = {
+        .weights = weights, .gradient = gradient, .readouts = counts, .readout_bound = 1.5};
     CHECK(qr_tensorboard_step(t, &line, &detail, NULL) == QR_OK);
     qr_tensorboard_close(t);
     memset(last_histogram, 0, sizeof last_histogram);
@@ -243,8 +303,10 @@ static void test_readouts(const char *dir) {
         read_file("train", path);
     }
     for (int k = 0; k < QR_READOUT_BUCKETS; k++)
-        CHECK(fabs(last_histogram[k][0] - (k * 0.1 - 1.5)) < 1e-15 && fabs(last_histogram[k][1] - (k * 0.1 - 1.4)) < 1e-15 &&
-              last_histogram[k][2] == (double)counts[k], "bucket %d: %g to %g: %g", k, last_histogram[k][0], last_histogram[k][1],
+        CHECK(fabs(last_histogram[k][0] - (k * 0.1 - 1.5)) < 1e-15 &&
+                  fabs(last_histogram[k][1] - (k * 0.1 - 1.4)) < 1e-15 &&
+                  last_histogram[k][2] == (double)counts[k],
+              "bucket %d: %g to %g: %g", k, last_histogram[k][0], last_histogram[k][1],
               last_histogram[k][2]);
 }
 
@@ -267,21 +329,25 @@ static void test_no_folder(const char *dir) {
     struct qr_tensorboard *t = start(path); /* a file where the folder should be */
     const struct qr_step_line line = {.step = 1, .epoch = 1, .loss = 1};
     const struct qr_step_detail detail = {.weights = weights, .gradient = gradient};
-    CHECK(qr_tensorboard_step(t, &line, &detail, &err) != QR_OK && strstr(err.msg, path), "%s", err.msg);
+    CHECK(qr_tensorboard_step(t, &line, &detail, &err) != QR_OK && strstr(err.msg, path), "%s",
+          err.msg);
     qr_tensorboard_close(t);
     qr_tensorboard_close(NULL);
 }
 
 static void test_histogram(void) {
     double h[QR_HISTOGRAM_BUCKETS][3], sum = 0;
-    const double v[] = {0, 30, 29.5, 1, 1, 0.5}, same[] = {2, 2, 2}, bad[] = {1, NAN}, huge[] = {1, INFINITY};
+    const double v[] = {0, 30, 29.5, 1, 1, 0.5}, same[] = {2, 2, 2}, bad[] = {1, NAN},
+                 huge[] = {1, INFINITY};
     CHECK(qr_histogram(v, COUNT(v), h));
     for (int k = 0; k < QR_HISTOGRAM_BUCKETS; k++) {
         CHECK(h[k][0] == k && h[k][1] == k + 1);
         sum += h[k][2];
     }
-    CHECK(sum == 6 && h[0][2] == 2 && h[1][2] == 2 && h[29][2] == 2); /* the last bucket holds its right edge */
-    CHECK(qr_histogram(same, 3, h) && h[0][0] == 2 && h[29][1] == 2 && h[29][2] == 3 && h[0][2] == 0);
+    /* the last bucket holds its right edge */
+    CHECK(sum == 6 && h[0][2] == 2 && h[1][2] == 2 && h[29][2] == 2);
+    CHECK(qr_histogram(same, 3, h) && h[0][0] == 2 && h[29][1] == 2 && h[29][2] == 3 &&
+          h[0][2] == 0);
     CHECK(qr_histogram(NULL, 0, h) && h[29][1] == 0 && h[29][2] == 0);
     h[3][2] = 99;
     CHECK(!qr_histogram(bad, 2, h) && !qr_histogram(huge, 2, h) && h[3][2] == 99);

@@ -1,4 +1,5 @@
-/* No plan allocates during a step: binding, read-outs and gradients of both engines, alone and on a pool. */
+/* No plan allocates during a step: binding, read-outs and gradients of both engines, alone and on a
+ * pool. */
 #include "base/mem.h"
 #include "base/pool.h"
 #include "circuit/qcnn.h"
@@ -39,7 +40,10 @@ int posix_memalign(void **ret, size_t align, size_t bytes) {
 }
 #endif
 
-struct shape { unsigned n, stages; bool mixed; }; /* mixed: a gate with data and a parameter too */
+struct shape {
+    unsigned n, stages;
+    bool mixed;
+}; /* mixed: a gate with data and a parameter too */
 
 static void set(struct problem *p, const struct shape *s, size_t n_samples) {
     struct qr_err err;
@@ -53,7 +57,10 @@ static void set(struct problem *p, const struct shape *s, size_t n_samples) {
         snprintf(text, sizeof text, "Z%u", q);
         CHECK(qr_observable_parse(text, s->n, &p->obs[p->n_obs++], &err) == QR_OK, "%s", err.msg);
     }
-    struct qr_gate g = {.kind = QR_GATE_PHASED_X, .n_targets = 1, .n_args = 2, .targets = {(uint16_t)(s->n - 1)},
+    struct qr_gate g = {.kind = QR_GATE_PHASED_X,
+                        .n_targets = 1,
+                        .n_args = 2,
+                        .targets = {(uint16_t)(s->n - 1)},
                         .args = {{QR_ARG_DATA, 0.3, 0}, {QR_ARG_PARAMETER, 0.4, 1}}};
     if (s->mixed) CHECK(qr_circuit_add(p->c, &g, &err) == QR_OK, "%s", err.msg);
     p->n_samples = n_samples;
@@ -64,7 +71,8 @@ static void set(struct problem *p, const struct shape *s, size_t n_samples) {
     for (size_t i = 0; i < n_samples; i++) p->scale[i] = 1;
 }
 
-static void check(const struct shape *s, enum qr_engine engine, enum qr_precision precision, unsigned threads) {
+static void check(const struct shape *s, enum qr_engine engine, enum qr_precision precision,
+                  unsigned threads) {
     struct problem p;
     set(&p, s, s->n <= 11 ? 19 : 2);
     struct qr_sim_options opt = {precision, qr_isa_best(), engine};
@@ -73,7 +81,8 @@ static void check(const struct shape *s, enum qr_engine engine, enum qr_precisio
     struct qr_err err;
     double z[MAX_SAMPLES * MAX_OBS];
     static qr_fixed grad[1024];
-    CHECK(qr_sim_compile(p.c, p.obs, p.n_obs, &opt, &plan, &err) == QR_OK && qr_sim_workspace_new(plan, p.n_samples, &ws, &err) == QR_OK,
+    CHECK(qr_sim_compile(p.c, p.obs, p.n_obs, &opt, &plan, &err) == QR_OK &&
+              qr_sim_workspace_new(plan, p.n_samples, &ws, &err) == QR_OK,
           "%s", err.msg);
     struct qr_sim_bound *b = qr_sim_bound_new(plan);
     struct qr_pool *pool = threads ? qr_pool_new(threads) : NULL;
@@ -88,7 +97,8 @@ static void check(const struct shape *s, enum qr_engine engine, enum qr_precisio
         CHECK(ok);
     }
     long calls = atomic_load(&n_calls) - before;
-    CHECK(calls == 0, "n %u stages %u %s, %u threads: %ld calls", s->n, s->stages, qr_sim_facts(plan).engine, threads, calls);
+    CHECK(calls == 0, "n %u stages %u %s, %u threads: %ld calls", s->n, s->stages,
+          qr_sim_facts(plan).engine, threads, calls);
     qr_pool_free(pool);
     qr_sim_workspace_free(ws);
     qr_sim_bound_free(b);
@@ -101,7 +111,9 @@ int main(void) {
     void *probe = qr_xmalloc(1);
     CHECK(!COUNTS || atomic_load(&n_calls) > 0, "calls are not counted");
     free(probe);
-    static const struct shape shapes[] = {{5, 1, true}, {8, 1, false}, {9, 0, false}, {12, 0, false}, {13, 1, false}, {15, 0, true}, {16, 0, false}};
+    static const struct shape shapes[] = {{5, 1, true},   {8, 1, false},  {9, 0, false},
+                                          {12, 0, false}, {13, 1, false}, {15, 0, true},
+                                          {16, 0, false}};
     unsigned top = t_qubits();
     for (size_t i = 0; i < COUNT(shapes) && shapes[i].n <= top; i++)
         for (unsigned threads = 0; threads <= 2; threads += 2) {
@@ -109,6 +121,7 @@ int main(void) {
             check(&shapes[i], QR_ENGINE_AUTO, QR_SINGLE, threads);
             if (shapes[i].n <= 12) check(&shapes[i], QR_ENGINE_AUTO, QR_DOUBLE, threads);
         }
-    if (top >= 24) check(&(struct shape){24, 1, false}, QR_ENGINE_AUTO, QR_SINGLE, 2); /* threads share slices */
+    /* threads share slices */
+    if (top >= 24) check(&(struct shape){24, 1, false}, QR_ENGINE_AUTO, QR_SINGLE, 2);
     return t_end();
 }

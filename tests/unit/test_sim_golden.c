@@ -1,4 +1,5 @@
-/* Expectations and gradients of the tutorial's circuits against exact values that other programs made (tests/golden). */
+/* Expectations and gradients of the tutorial's circuits against exact values that other programs
+ * made (tests/golden). */
 #include "base/mem.h"
 #include "circuit/qcnn.h"
 #include "sim/sim.h"
@@ -32,7 +33,9 @@ static cJSON *read_json(const char *path) {
     }
     return j;
 }
-static cJSON *get(const cJSON *j, const char *key) { return cJSON_GetObjectItemCaseSensitive(j, key); }
+static cJSON *get(const cJSON *j, const char *key) {
+    return cJSON_GetObjectItemCaseSensitive(j, key);
+}
 static cJSON *at(const cJSON *j, int i) { return cJSON_GetArrayItem(j, i); }
 static double number(const cJSON *j) { return cJSON_GetNumberValue(j); }
 
@@ -45,8 +48,8 @@ struct engine {
     struct qr_sim_workspace *ws;
 };
 
-static void start(struct engine *e, unsigned n, unsigned stages, enum qr_qcnn_variant variant, const cJSON *readouts,
-                  enum qr_precision precision) {
+static void start(struct engine *e, unsigned n, unsigned stages, enum qr_qcnn_variant variant,
+                  const cJSON *readouts, enum qr_precision precision) {
     struct qr_err err;
     struct qr_qcnn_options opt = {n, stages, variant};
     CHECK(qr_qcnn_new(&opt, &e->c, NULL, &err) == QR_OK, "%s", err.msg);
@@ -57,7 +60,8 @@ static void start(struct engine *e, unsigned n, unsigned stages, enum qr_qcnn_va
         CHECK(qr_observable_parse(text, n, &e->obs[r], &err) == QR_OK, "%s", err.msg);
     }
     struct qr_sim_options so = {precision, qr_isa_best(), QR_ENGINE_AUTO};
-    if (qr_sim_compile(e->c, e->obs, e->n_obs, &so, &e->plan, &err) != QR_OK || qr_sim_workspace_new(e->plan, 1, &e->ws, &err) != QR_OK) {
+    if (qr_sim_compile(e->c, e->obs, e->n_obs, &so, &e->plan, &err) != QR_OK ||
+        qr_sim_workspace_new(e->plan, 1, &e->ws, &err) != QR_OK) {
         CHECK(false, "%s", err.msg);
         exit(t_end());
     }
@@ -72,43 +76,50 @@ static void stop(struct engine *e) {
     qr_circuit_free(e->c);
 }
 
-/* float32: 2e-6 of the largest component of the gradient; double: 1e-12 of it (the golden values themselves are good to
- * ~1e-14 absolute). Read-outs: 2^-24 * sqrt(60 fused gates) * 2 = 1e-6; double 1e-13. */
+/* float32: 2e-6 of the largest component of the gradient; double: 1e-12 of it (the golden values
+ * themselves are good to ~1e-14 absolute). Read-outs: 2^-24 * sqrt(60 fused gates) * 2 = 1e-6;
+ * double 1e-13. */
 static const double grad_tolerance[2] = {2e-6, 1e-12}, z_tolerance[2] = {1e-6, 1e-13};
 
 /* jac[r][symbol] times the prediction's derivative by each read-out; the largest component. */
-static double wanted(const struct engine *e, const cJSON *jac, const int *symbol, const double *weight, double *ret) {
+static double wanted(const struct engine *e, const cJSON *jac, const int *symbol,
+                     const double *weight, double *ret) {
     double top = 0;
     for (unsigned k = 0; k < e->c->n_params; k++) {
         ret[k] = 0;
-        for (unsigned r = 0; r < e->n_obs; r++) ret[k] += weight[r] * number(at(at(jac, (int)r), symbol[k]));
+        for (unsigned r = 0; r < e->n_obs; r++)
+            ret[k] += weight[r] * number(at(at(jac, (int)r), symbol[k]));
         top = fmax(top, fabs(ret[k]));
     }
     return top;
 }
 
 /* z[r]; top: the largest component of the sample's gradient, over all filters */
-static void sample(struct engine *e, enum qr_precision precision, unsigned qubit, double angle, const cJSON *z,
-                   const cJSON *jac, const int *symbol, const double *weight, double top, const char *what) {
+static void sample(struct engine *e, enum qr_precision precision, unsigned qubit, double angle,
+                   const cJSON *z, const cJSON *jac, const int *symbol, const double *weight,
+                   double top, const char *what) {
     double x[64] = {0}, got[MAX_READOUTS], worst = 0, want[MAX_PARAMS], one = 1;
     x[qubit] = angle;
     qr_fixed grad[MAX_PARAMS] = {0};
     qr_sim_forward(e->b, e->ws, NULL, x, 64, 1, got);
     CHECK(qr_sim_backward(e->b, e->ws, NULL, weight, &one, grad));
     for (unsigned r = 0; r < e->n_obs; r++)
-        CHECK(fabs(got[r] - number(at(z, (int)r))) <= z_tolerance[precision], "%s z[%u] %.17g", what, r, got[r]);
+        CHECK(fabs(got[r] - number(at(z, (int)r))) <= z_tolerance[precision], "%s z[%u] %.17g",
+              what, r, got[r]);
     wanted(e, jac, symbol, weight, want);
     for (unsigned k = 0; k < e->c->n_params; k++) {
         double have = qr_fixed_to_double(grad[k]);
         worst = fmax(worst, fabs(have - want[k]) / top);
-        CHECK(fabs(have - want[k]) <= grad_tolerance[precision] * top, "%s symbol %d: %.17g not %.17g, largest %.3g", what,
-              symbol[k], have, want[k], top);
+        CHECK(fabs(have - want[k]) <= grad_tolerance[precision] * top,
+              "%s symbol %d: %.17g not %.17g, largest %.3g", what, symbol[k], have, want[k], top);
         CHECK(want[k] != 0 || grad[k] == 0, "%s symbol %d: no observable sees it", what, symbol[k]);
     }
-    printf("%s %s: worst %.2g of the largest component (%.3g)\n", what, precision ? "double" : "single", worst, top);
+    printf("%s %s: worst %.2g of the largest component (%.3g)\n", what,
+           precision ? "double" : "single", worst, top);
 }
 
-/* Of a linear head: kernel (read-outs x 8) times kernel (8 x 1); rows first.. of it. 1 without a head. */
+/* Of a linear head: kernel (read-outs x 8) times kernel (8 x 1); rows first.. of it. 1 without a
+ * head. */
 static void head(const cJSON *j, unsigned first, unsigned n, double *ret) {
     const cJSON *k0 = get(j, "dense_kernel"), *k1 = get(j, "dense_1_kernel");
     for (unsigned r = 0; r < n; r++) {
@@ -130,23 +141,28 @@ static void six(const char *name, enum qr_qcnn_variant variant, unsigned stages,
     cJSON *j = read_json(path);
     int symbol[MAX_PARAMS], n_used = cJSON_GetArraySize(get(j, "symbols_used_natural"));
     for (int k = 0; k < n_used; k++) symbol[k] = (int)number(at(get(j, "symbols_used_natural"), k));
-    const cJSON *exact = get(j, "exact"), *z = get(exact, "expectations"), *jac = get(exact, "jacobian_exp_wrt_symbols");
+    const cJSON *exact = get(j, "exact"), *z = get(exact, "expectations"),
+                *jac = get(exact, "jacobian_exp_wrt_symbols");
     for (int precision = 0; precision < 2; precision++) {
         struct engine e = {0};
-        start(&e, (unsigned)number(get(j, "n")), stages, variant, get(j, "readout_qubits"), (enum qr_precision)precision);
+        start(&e, (unsigned)number(get(j, "n")), stages, variant, get(j, "readout_qubits"),
+              (enum qr_precision)precision);
         CHECK((int)e.c->n_params == n_used, "%u parameters", e.c->n_params);
         int n_filters = filters ? 3 : 1;
         double weight[3][MAX_READOUTS], top[6] = {0}, row[MAX_PARAMS];
         for (int f = 0; f < n_filters; f++) {
             head(j, (unsigned)f * e.n_obs, e.n_obs, weight[f]);
             for (int s = 0; s < 6; s++)
-                top[s] = fmax(top[s], wanted(&e, filters ? at(at(jac, f), s) : at(jac, s), symbol, weight[f], row));
+                top[s] = fmax(top[s], wanted(&e, filters ? at(at(jac, f), s) : at(jac, s), symbol,
+                                             weight[f], row));
         }
         for (int f = 0; f < n_filters; f++) {
-            bind_row(&e, filters ? at(get(j, "weights_natural"), f) : get(j, "weights_natural"), symbol);
+            bind_row(&e, filters ? at(get(j, "weights_natural"), f) : get(j, "weights_natural"),
+                     symbol);
             for (int s = 0; s < 6; s++)
-                sample(&e, (enum qr_precision)precision, (unsigned)number(at(get(j, "qubits"), s)), number(at(get(j, "angles"), s)),
-                       filters ? at(at(z, f), s) : at(z, s), filters ? at(at(jac, f), s) : at(jac, s), symbol, weight[f], top[s], name);
+                sample(&e, (enum qr_precision)precision, (unsigned)number(at(get(j, "qubits"), s)),
+                       number(at(get(j, "angles"), s)), filters ? at(at(z, f), s) : at(z, s),
+                       filters ? at(at(jac, f), s) : at(jac, s), symbol, weight[f], top[s], name);
         }
         stop(&e);
     }
@@ -167,8 +183,9 @@ static void lcg(unsigned n) {
         start(&e, n, 0, QR_QCNN_NOTEBOOK, get(j, "readout_qubits"), (enum qr_precision)precision);
         double row[MAX_PARAMS];
         bind_row(&e, get(j, "weights_natural"), symbol);
-        sample(&e, (enum qr_precision)precision, (unsigned)number(get(j, "qubit")), number(get(j, "angle")), z, jac, symbol,
-               &(double){1}, wanted(&e, jac, symbol, &(double){1}, row), what);
+        sample(&e, (enum qr_precision)precision, (unsigned)number(get(j, "qubit")),
+               number(get(j, "angle")), z, jac, symbol, &(double){1},
+               wanted(&e, jac, symbol, &(double){1}, row), what);
         struct qr_sim_facts f = qr_sim_facts(e.plan);
         printf("%s: %zu gates, %zu fused gates\n", what, f.n_gates, f.n_fused);
         stop(&e);

@@ -1,4 +1,5 @@
-/* Gradients and read-outs of random circuits against the dense reference; equal bits over tables, threads and micro-batches. */
+/* Gradients and read-outs of random circuits against the dense reference; equal bits over tables,
+ * threads and micro-batches. */
 #include "base/mem.h"
 #include "base/pool.h"
 #include "circuit/circuit.h"
@@ -21,15 +22,20 @@ static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_s
     return p;
 }
 
-static struct answer ours(const struct problem *p, const struct qr_circuit *c, const struct qr_observable *obs,
-                          enum qr_precision precision, enum qr_isa isa, unsigned threads) {
-    return answer_of(p, c, obs, &(struct qr_sim_options){precision, isa, QR_ENGINE_AUTO}, threads, NULL);
+static struct answer ours(const struct problem *p, const struct qr_circuit *c,
+                          const struct qr_observable *obs, enum qr_precision precision,
+                          enum qr_isa isa, unsigned threads) {
+    return answer_of(p, c, obs, &(struct qr_sim_options){precision, isa, QR_ENGINE_AUTO}, threads,
+                     NULL);
 }
 
-/* c is what ran; p->c is what the reference runs (the same on fewer qubits). tolerance is absolute: |z| <= sum of |coefficients|
- * <= ~10, and a derivative is a sum of at most ~30 derivatives of |scale * pi * coefficient| <= ~100. */
+/* c is what ran; p->c is what the reference runs (the same on fewer qubits). tolerance is absolute:
+ * |z| <= sum of |coefficients|
+ * <= ~10, and a derivative is a sum of at most ~30 derivatives of |scale * pi * coefficient| <=
+ * ~100. */
 static double worst;
-static void compare(const struct problem *p, const struct answer *a, double tolerance, const char *what, uint64_t seed) {
+static void compare(const struct problem *p, const struct answer *a, double tolerance,
+                    const char *what, uint64_t seed) {
     double *j = qr_xcalloc(p->n_obs * p->c->n_params + 1, sizeof(double)), z[MAX_OBS];
     double *g = qr_xcalloc(p->c->n_params + 1, sizeof(double));
     for (size_t s = 0; s < p->n_samples; s++) {
@@ -37,8 +43,8 @@ static void compare(const struct problem *p, const struct answer *a, double tole
         ref_expectation(p->c, p->theta, x, p->obs, p->n_obs, z);
         ref_gradient(p->c, p->theta, x, p->obs, p->n_obs, j);
         for (size_t r = 0; r < p->n_obs; r++) {
-            CHECK(fabs(z[r] - a->z[s * p->n_obs + r]) <= tolerance, "%s seed %lu z %.17g not %.17g", what,
-                  (unsigned long)seed, a->z[s * p->n_obs + r], z[r]);
+            CHECK(fabs(z[r] - a->z[s * p->n_obs + r]) <= tolerance, "%s seed %lu z %.17g not %.17g",
+                  what, (unsigned long)seed, a->z[s * p->n_obs + r], z[r]);
             for (unsigned k = 0; k < p->c->n_params; k++)
                 g[k] += p->scale[s] * p->direction[s * p->n_obs + r] * j[r * p->c->n_params + k];
         }
@@ -48,16 +54,17 @@ static void compare(const struct problem *p, const struct answer *a, double tole
     for (unsigned k = 0; k < p->c->n_params; k++) {
         double d = fabs(g[k] - qr_fixed_to_double(a->grad[k]));
         if (d / top > worst) worst = d / top;
-        CHECK(d <= tolerance * top, "%s seed %lu param %u: %.17g not %.17g", what, (unsigned long)seed, k,
-              qr_fixed_to_double(a->grad[k]), g[k]);
+        CHECK(d <= tolerance * top, "%s seed %lu param %u: %.17g not %.17g", what,
+              (unsigned long)seed, k, qr_fixed_to_double(a->grad[k]), g[k]);
     }
     free(j);
     free(g);
 }
 
-/* The circuit's qubits scattered over n, with entangled but unwatched company, so that controls and frames fall on lanes, inside
- * tiles and outside of them. */
-static struct qr_circuit *scatter(const struct qr_circuit *from, unsigned n, uint64_t seed, unsigned *place) {
+/* The circuit's qubits scattered over n, with entangled but unwatched company, so that controls and
+ * frames fall on lanes, inside tiles and outside of them. */
+static struct qr_circuit *scatter(const struct qr_circuit *from, unsigned n, uint64_t seed,
+                                  unsigned *place) {
     double u[64];
     ref_random_numbers(seed + 9, 64, 0, 1, u);
     bool taken[64] = {false};
@@ -81,16 +88,22 @@ static struct qr_circuit *scatter(const struct qr_circuit *from, unsigned n, uin
             g.control_values |= (from->gates[i].control_values >> q & 1) << place[q];
         }
         CHECK(qr_circuit_add(c, &g, &err) == QR_OK, "%s", err.msg);
-        unsigned a = (unsigned)(u[40 + i % 20] * n_idle), b = (a + 1 + (unsigned)i % (n_idle - 1)) % n_idle;
-        struct qr_gate busy = {.kind = QR_GATE_XX, .n_targets = 2, .n_args = 1, .targets = {(uint16_t)idle[a], (uint16_t)idle[b]},
-                               .args = {{.kind = QR_ARG_CONSTANT, .scale = 0.3 + 0.1 * (double)(i % 7)}}};
+        unsigned a = (unsigned)(u[40 + i % 20] * n_idle),
+                 b = (a + 1 + (unsigned)i % (n_idle - 1)) % n_idle;
+        struct qr_gate busy = {
+            .kind = QR_GATE_XX,
+            .n_targets = 2,
+            .n_args = 1,
+            .targets = {(uint16_t)idle[a], (uint16_t)idle[b]},
+            .args = {{.kind = QR_ARG_CONSTANT, .scale = 0.3 + 0.1 * (double)(i % 7)}}};
         CHECK(qr_circuit_add(c, &busy, &err) == QR_OK, "%s", err.msg);
     }
     return c;
 }
 
 static struct qr_observable move(const struct qr_observable *o, const unsigned *place, unsigned n) {
-    struct qr_observable m = {.n_terms = o->n_terms, .terms = qr_xcalloc(o->n_terms, sizeof *m.terms)};
+    struct qr_observable m = {.n_terms = o->n_terms,
+                              .terms = qr_xcalloc(o->n_terms, sizeof *m.terms)};
     for (size_t t = 0; t < o->n_terms; t++) {
         m.terms[t].coefficient = o->terms[t].coefficient;
         for (unsigned q = 0; q < n; q++) {
@@ -101,9 +114,11 @@ static struct qr_observable move(const struct qr_observable *o, const unsigned *
     return m;
 }
 
-/* The idle qubits' gates are XX, so their parity stays even. Z on all of them changes nothing, but signs of whole tiles. The first term
- * with X on one of them has expectation and gradient 0, but lambda then pairs cells of different tiles. */
-static void observe_idle(struct qr_observable *o, const unsigned *place, unsigned n_busy, unsigned n, bool pair) {
+/* The idle qubits' gates are XX, so their parity stays even. Z on all of them changes nothing, but
+ * signs of whole tiles. The first term with X on one of them has expectation and gradient 0, but
+ * lambda then pairs cells of different tiles. */
+static void observe_idle(struct qr_observable *o, const unsigned *place, unsigned n_busy,
+                         unsigned n, bool pair) {
     uint64_t idle = (UINT64_C(1) << n) - 1;
     for (unsigned q = 0; q < n_busy; q++) idle &= ~(UINT64_C(1) << place[q]);
     for (size_t t = 0; t < o->n_terms; t++) o->terms[t].z |= idle;
@@ -117,37 +132,42 @@ static void observe_idle(struct qr_observable *o, const unsigned *place, unsigne
     }
 }
 
-static void equal_over_tables(const struct problem *p, const struct qr_circuit *c, const struct qr_observable *obs,
-                              enum qr_precision precision, const struct answer *first, uint64_t seed) {
+static void equal_over_tables(const struct problem *p, const struct qr_circuit *c,
+                              const struct qr_observable *obs, enum qr_precision precision,
+                              const struct answer *first, uint64_t seed) {
     for (int isa = 0; isa < QR_ISAS; isa++) {
         if (!qr_isa_available((enum qr_isa)isa)) continue;
         struct answer a = ours(p, c, obs, precision, (enum qr_isa)isa, 0);
-        CHECK(same(&a, first), "bits of %s, precision %d, seed %lu", qr_isa_name((enum qr_isa)isa), precision,
-              (unsigned long)seed);
+        CHECK(same(&a, first), "bits of %s, precision %d, seed %lu", qr_isa_name((enum qr_isa)isa),
+              precision, (unsigned long)seed);
     }
 }
 
-/* float64: ~60 fused gates of 4-term products, each 2^-53 relative to the norm, on z <= ~10: 1e-13 expected, 1e-12 allowed.
- * float32: the same with 2^-24: 60 * 6e-8 * sqrt(4) at worst aligned, times the norm of the observable (~3): 2e-5. */
+/* float64: ~60 fused gates of 4-term products, each 2^-53 relative to the norm, on z <= ~10: 1e-13
+ * expected, 1e-12 allowed. float32: the same with 2^-24: 60 * 6e-8 * sqrt(4) at worst aligned,
+ * times the norm of the observable (~3): 2e-5. */
 static const double tolerance[2] = {2e-5, 1e-12};
 
 static void small(void) {
     for (uint64_t seed = 1; seed <= 60; seed++) {
         unsigned n = 1 + (unsigned)(seed % 6);
-        struct problem p = make(seed, n, 10 + (unsigned)(seed % 30), seed % 10 == 0 ? 19 : 1 + seed % 4);
+        struct problem p =
+            make(seed, n, 10 + (unsigned)(seed % 30), seed % 10 == 0 ? 19 : 1 + seed % 4);
         for (int precision = 0; precision < 2; precision++) {
             worst = 0;
             struct answer a = ours(&p, p.c, p.obs, (enum qr_precision)precision, qr_isa_best(), 0);
             CHECK(a.ok);
             compare(&p, &a, tolerance[precision], precision ? "double" : "single", seed);
-            if (seed % 6 == 0) equal_over_tables(&p, p.c, p.obs, (enum qr_precision)precision, &a, seed);
+            if (seed % 6 == 0)
+                equal_over_tables(&p, p.c, p.obs, (enum qr_precision)precision, &a, seed);
         }
         drop(&p);
     }
 }
 
 static void large(void) {
-    static const unsigned sizes[] = {11, 12, 13, 15, 17}; /* 11: two pieces; 15: two tiles; 17: eight */
+    /* 11: two pieces; 15: two tiles; 17: eight */
+    static const unsigned sizes[] = {11, 12, 13, 15, 17};
     for (uint64_t seed = 1; seed <= 15; seed++) {
         unsigned n = sizes[seed % 5], place[64];
         struct problem p = make(seed + 1000, 5, 30, 2);
@@ -158,8 +178,10 @@ static void large(void) {
         for (int precision = 0; precision < 2; precision++) {
             struct answer a = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), 0);
             CHECK(a.ok);
-            compare(&p, &a, tolerance[precision], precision ? "double, large" : "single, large", seed);
-            if (seed <= 4 && n < 15) equal_over_tables(&p, c, obs, (enum qr_precision)precision, &a, seed);
+            compare(&p, &a, tolerance[precision], precision ? "double, large" : "single, large",
+                    seed);
+            if (seed <= 4 && n < 15)
+                equal_over_tables(&p, c, obs, (enum qr_precision)precision, &a, seed);
             for (unsigned t = 1; t <= 3; t++) {
                 struct answer b = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), t);
                 CHECK(same(&a, &b), "bits with %u threads, n = %u", t, n);
@@ -171,8 +193,9 @@ static void large(void) {
     }
 }
 
-/* A sample's numbers are its own: read-outs do not depend on its neighbours in the lanes, and a gradient over samples one by one
- * is that of the micro-batch but for one rounding to 2^-64 and the float64 tree. */
+/* A sample's numbers are its own: read-outs do not depend on its neighbours in the lanes, and a
+ * gradient over samples one by one is that of the micro-batch but for one rounding to 2^-64 and the
+ * float64 tree. */
 static void lanes_are_strangers(void) {
     struct problem p = make(77, 5, 40, 16);
     struct answer all = ours(&p, p.c, p.obs, QR_SINGLE, qr_isa_best(), 0);
@@ -188,12 +211,13 @@ static void lanes_are_strangers(void) {
         for (unsigned k = 0; k < p.c->n_params; k++) sum[k] += qr_fixed_to_double(a.grad[k]);
     }
     for (unsigned k = 0; k < p.c->n_params; k++)
-        CHECK(fabs(sum[k] - qr_fixed_to_double(all.grad[k])) <= 1e-12, "%.17g %.17g", sum[k], qr_fixed_to_double(all.grad[k]));
+        CHECK(fabs(sum[k] - qr_fixed_to_double(all.grad[k])) <= 1e-12, "%.17g %.17g", sum[k],
+              qr_fixed_to_double(all.grad[k]));
     drop(&p);
 }
 
-/* What a workspace keeps (the state behind the fixed gates) serves any later samples and any theta: a used one gives the bits of a new
- * one. 15: a pass reads what is kept in tiles. */
+/* What a workspace keeps (the state behind the fixed gates) serves any later samples and any theta:
+ * a used one gives the bits of a new one. 15: a pass reads what is kept in tiles. */
 static void used_workspace(void) {
     static const unsigned sizes[] = {8, 13, 15};
     for (size_t i = 0; i < COUNT(sizes); i++) {
@@ -213,7 +237,9 @@ static void used_workspace(void) {
         struct qr_sim_plan *plan = NULL;
         struct qr_sim_workspace *ws = NULL;
         struct qr_err err;
-        CHECK(qr_sim_compile(c, obs, p.n_obs, &opt, &plan, &err) == QR_OK && qr_sim_workspace_new(plan, 1, &ws, &err) == QR_OK, "%s", err.msg);
+        CHECK(qr_sim_compile(c, obs, p.n_obs, &opt, &plan, &err) == QR_OK &&
+                  qr_sim_workspace_new(plan, 1, &ws, &err) == QR_OK,
+              "%s", err.msg);
         struct qr_sim_bound *b = qr_sim_bound_new(plan);
         const struct problem *turns[] = {&p, &q};
         for (size_t t = 0; t < COUNT(turns); t++) {
@@ -255,7 +281,9 @@ static void too_large(void) {
     CHECK(qr_observable_parse("Z63", 64, &o, &err) == QR_OK);
     struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_AUTO};
     CHECK(qr_sim_compile(c, &o, 1, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED && !plan);
-    CHECK(strstr(err.msg, "64 qubits") && strstr(err.msg, "29514790517935") && strstr(err.msg, "this process may use"), "%s", err.msg);
+    CHECK(strstr(err.msg, "64 qubits") && strstr(err.msg, "29514790517935") &&
+              strstr(err.msg, "this process may use"),
+          "%s", err.msg);
     qr_observable_fini(&o);
     qr_circuit_free(c);
 }
@@ -264,11 +292,13 @@ static void names(void) {
     struct qr_err err;
     enum qr_isa isa = QR_ISA_AVX2;
     CHECK(qr_isa_parse("portable", &isa, &err) == QR_OK && isa == QR_ISA_PORTABLE);
-    CHECK(qr_isa_parse("avx51", &isa, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "\"avx512\""), "%s", err.msg);
+    CHECK(qr_isa_parse("avx51", &isa, &err) == QR_INVALID_ARGUMENT && strstr(err.msg, "\"avx512\""),
+          "%s", err.msg);
     CHECK(isa == QR_ISA_PORTABLE);
     for (int i = 0; i < QR_ISAS; i++) {
         enum qr_code code = qr_isa_parse(qr_isa_name((enum qr_isa)i), &isa, &err);
-        CHECK(qr_isa_available((enum qr_isa)i) ? code == QR_OK && isa == (enum qr_isa)i : code == QR_INVALID_ARGUMENT);
+        CHECK(qr_isa_available((enum qr_isa)i) ? code == QR_OK && isa == (enum qr_isa)i
+                                               : code == QR_INVALID_ARGUMENT);
     }
 }
 

@@ -1,5 +1,5 @@
-/* Every kernel of every table against the portable one, bit by bit: all places, controls, both precisions; and the portable one
- * against plain complex arithmetic. */
+/* Every kernel of every table against the portable one, bit by bit: all places, controls, both
+ * precisions; and the portable one against plain complex arithmetic. */
 #include "base/mem.h"
 #include "sim/fusion/matrix.h"
 #include "tests/t.h"
@@ -16,7 +16,9 @@ static double uniform(void) {
 }
 
 /* lanes * 2 numbers a cell */
-static size_t bytes_of(size_t cells, int precision) { return cells * 2 * QR_LANES * (precision ? 8 : 4); }
+static size_t bytes_of(size_t cells, int precision) {
+    return cells * 2 * QR_LANES * (precision ? 8 : 4);
+}
 static void *random_cells(size_t cells, int precision) {
     void *p = qr_xaligned(bytes_of(cells, precision));
     for (size_t i = 0; i < cells * 2 * QR_LANES; i++) {
@@ -36,9 +38,13 @@ static double complex amplitude(const void *cells, int precision, size_t cell, s
     return CMPLX((double)((const float *)cells)[i], (double)((const float *)cells)[i + QR_LANES]);
 }
 
-struct work { void *phi, *lambda; double *narrow, *wide; };
+struct work {
+    void *phi, *lambda;
+    double *narrow, *wide;
+};
 static struct work make(int precision) {
-    struct work w = {random_cells(CELLS, precision), random_cells(CELLS, precision), qr_xaligned(64 * 8), qr_xaligned(1024 * 8)};
+    struct work w = {random_cells(CELLS, precision), random_cells(CELLS, precision),
+                     qr_xaligned(64 * 8), qr_xaligned(1024 * 8)};
     for (int i = 0; i < 64; i++) w.narrow[i] = uniform();
     for (int i = 0; i < 1024; i++) w.wide[i] = uniform();
     return w;
@@ -53,7 +59,8 @@ static void drop(struct work *w) {
 static bool place(unsigned a, unsigned b, unsigned variant, struct qr_tile_place *ret) {
     if (a == b) return false;
     *ret = (struct qr_tile_place){.bit = {(uint8_t)a, (uint8_t)b}};
-    for (unsigned c = 0, v = variant; c < BITS && v; c++) { /* variant 1, 2: one or two controls, on 1 and then 0 */
+    /* variant 1, 2: one or two controls, on 1 and then 0 */
+    for (unsigned c = 0, v = variant; c < BITS && v; c++) {
         if (c == a || c == b) continue;
         ret->controls |= UINT64_C(1) << c;
         if (v & 1) ret->values |= UINT64_C(1) << c;
@@ -62,10 +69,12 @@ static bool place(unsigned a, unsigned b, unsigned variant, struct qr_tile_place
     return true;
 }
 
-/* One rounding of each of 8 fused terms, each at most 8 in size: 8 * 8 * 2^-53; float32: one rounding when stored. */
+/* One rounding of each of 8 fused terms, each at most 8 in size: 8 * 8 * 2^-53; float32: one
+ * rounding when stored. */
 static const double tolerance[2] = {8 * 0x1p-24, 64 * 0x1p-53};
 
-static void check_apply(const struct work *w, const void *got, const struct qr_tile_place *at, bool wide, int precision) {
+static void check_apply(const struct work *w, const void *got, const struct qr_tile_place *at,
+                        bool wide, int precision) {
     size_t sa = (size_t)1 << at->bit[0], sb = (size_t)1 << at->bit[1];
     double worst = 0;
     for (size_t i = 0; i < CELLS; i++)
@@ -76,8 +85,10 @@ static void check_apply(const struct work *w, const void *got, const struct qr_t
                 want = 0;
                 for (size_t j = 0; j < 4; j++) {
                     size_t e = r * 4 + j;
-                    double complex u = wide ? CMPLX(w->wide[e * 32 + l], w->wide[e * 32 + 16 + l]) : CMPLX(w->narrow[e], w->narrow[16 + e]);
-                    want += u * amplitude(w->phi, precision, base + (j & 2 ? sa : 0) + (j & 1 ? sb : 0), l);
+                    double complex u = wide ? CMPLX(w->wide[e * 32 + l], w->wide[e * 32 + 16 + l])
+                                            : CMPLX(w->narrow[e], w->narrow[16 + e]);
+                    want += u * amplitude(w->phi, precision,
+                                          base + (j & 2 ? sa : 0) + (j & 1 ? sb : 0), l);
                 }
             }
             worst = fmax(worst, cabs(want - amplitude(got, precision, i, l)));
@@ -85,7 +96,8 @@ static void check_apply(const struct work *w, const void *got, const struct qr_t
     CHECK(worst <= 2 * tolerance[precision], "%.3g", worst);
 }
 
-static void check_cross(const struct work *w, const double (*acc)[QR_LANES], const struct qr_tile_place *at, int precision) {
+static void check_cross(const struct work *w, const double (*acc)[QR_LANES],
+                        const struct qr_tile_place *at, int precision) {
     size_t sa = (size_t)1 << at->bit[0], sb = (size_t)1 << at->bit[1];
     double complex m[4][4];
     double worst = 0;
@@ -95,24 +107,29 @@ static void check_cross(const struct work *w, const double (*acc)[QR_LANES], con
             if ((i & at->controls) != at->values || (i & sa) || (i & sb)) continue;
             for (size_t r = 0; r < 4; r++)
                 for (size_t c = 0; c < 4; c++)
-                    m[r][c] += amplitude(w->phi, precision, i + (r & 2 ? sa : 0) + (r & 1 ? sb : 0), l) *
-                               conj(amplitude(w->lambda, precision, i + (c & 2 ? sa : 0) + (c & 1 ? sb : 0), l));
+                    m[r][c] +=
+                        amplitude(w->phi, precision, i + (r & 2 ? sa : 0) + (r & 1 ? sb : 0), l) *
+                        conj(amplitude(w->lambda, precision,
+                                       i + (c & 2 ? sa : 0) + (c & 1 ? sb : 0), l));
         }
         size_t k = 0;
         for (size_t r = 0; r < 4; r++)
             for (size_t c = r + 1; c < 4; c++, k += 2)
-                worst = fmax(worst, cabs(m[r][c] - conj(m[c][r]) - CMPLX(acc[k][l], acc[k + 1][l])));
+                worst =
+                    fmax(worst, cabs(m[r][c] - conj(m[c][r]) - CMPLX(acc[k][l], acc[k + 1][l])));
         for (size_t r = 0; r < 4; r++) worst = fmax(worst, fabs(cimag(m[r][r]) - acc[12 + r][l]));
     }
     /* 64 terms in a batch, partial sums of at most ~16 */
     CHECK(worst <= 64 * 16 * (precision ? 0x1p-53 : 0x1p-24), "%.3g", worst);
 }
 
-static void fused_gates(const struct qr_kernels *k, const struct qr_kernels *portable, int precision, bool sparse) {
+static void fused_gates(const struct qr_kernels *k, const struct qr_kernels *portable,
+                        int precision, bool sparse) {
     struct work w = make(precision);
     for (size_t r = 0; sparse && r < 4; r++) /* one or two entries a row */
         for (size_t j = 0; j < 4; j++)
-            if (j != r && (r == 0 || (j != (r + 1) % 4 && (r != 3 || j == 0)))) w.narrow[r * 4 + j] = w.narrow[16 + r * 4 + j] = 0;
+            if (j != r && (r == 0 || (j != (r + 1) % 4 && (r != 3 || j == 0))))
+                w.narrow[r * 4 + j] = w.narrow[16 + r * 4 + j] = 0;
     size_t bytes = bytes_of(CELLS, precision);
     struct qr_tile_place at;
     for (unsigned a = 0; a < BITS; a++)
@@ -122,14 +139,16 @@ static void fused_gates(const struct qr_kernels *k, const struct qr_kernels *por
                 size_t groups = (size_t)CELLS >> (2 + variant);
                 for (int wide = 0; wide < 2; wide++) {
                     const double *numbers = wide ? w.wide : w.narrow;
-                    void *x = copy_of(w.phi, bytes), *y = copy_of(w.phi, bytes), *lx = copy_of(w.lambda, bytes), *ly = copy_of(w.lambda, bytes);
+                    void *x = copy_of(w.phi, bytes), *y = copy_of(w.phi, bytes),
+                         *lx = copy_of(w.lambda, bytes), *ly = copy_of(w.lambda, bytes);
                     k->apply(x, BITS, &at, numbers, wide);
                     portable->apply(y, BITS, &at, numbers, wide);
                     CHECK(memcmp(x, y, bytes) == 0, "%s apply %u %u", k->name, a, b);
                     if (k == portable) check_apply(&w, x, &at, wide, precision);
                     memcpy(x, w.phi, bytes);
                     memcpy(y, w.phi, bytes);
-                    _Alignas(64) double p[QR_CROSS][QR_LANES] = {{0}}, q[QR_CROSS][QR_LANES] = {{0}};
+                    _Alignas(64) double p[QR_CROSS][QR_LANES] = {{0}},
+                                        q[QR_CROSS][QR_LANES] = {{0}};
                     if (k == portable) {
                         k->cross(x, lx, BITS, &at, NULL, false, 0, groups, p);
                         CHECK(memcmp(x, w.phi, bytes) == 0);
@@ -141,8 +160,9 @@ static void fused_gates(const struct qr_kernels *k, const struct qr_kernels *por
                     size_t first = groups > QR_BATCH_GROUPS ? QR_BATCH_GROUPS : groups;
                     go = portable->cross(y, ly, BITS, &at, numbers, wide, go, first, q);
                     portable->cross(y, ly, BITS, &at, numbers, wide, go, groups - first, q);
-                    CHECK(memcmp(x, y, bytes) == 0 && memcmp(lx, ly, bytes) == 0 && memcmp(p, q, sizeof p) == 0, "%s cross %u %u",
-                          k->name, a, b);
+                    CHECK(memcmp(x, y, bytes) == 0 && memcmp(lx, ly, bytes) == 0 &&
+                              memcmp(p, q, sizeof p) == 0,
+                          "%s cross %u %u", k->name, a, b);
                     free(x);
                     free(y);
                     free(lx);
@@ -152,11 +172,17 @@ static void fused_gates(const struct qr_kernels *k, const struct qr_kernels *por
     drop(&w);
 }
 
-/* Exact moves: CNOT both ways, CZ, SWAP, X, -1, and a cycle; every cell is one of the old ones or its negative. */
+/* Exact moves: CNOT both ways, CZ, SWAP, X, -1, and a cycle; every cell is one of the old ones or
+ * its negative. */
 static void permutations(const struct qr_kernels *k, int precision) {
-    static const struct { uint8_t column[4]; int8_t sign[4]; } cases[] = {
-        {{0, 1, 3, 2}, {1, 1, 1, 1}}, {{0, 3, 2, 1}, {1, 1, 1, 1}},   {{0, 1, 2, 3}, {1, 1, 1, -1}}, {{0, 2, 1, 3}, {1, 1, 1, 1}},
-        {{2, 3, 0, 1}, {1, 1, 1, 1}}, {{0, 1, 2, 3}, {-1, -1, -1, -1}}, {{1, 2, 3, 0}, {1, -1, 1, -1}}, {{0, 1, 2, 3}, {1, 1, 1, 1}},
+    static const struct {
+        uint8_t column[4];
+        int8_t sign[4];
+    } cases[] = {
+        {{0, 1, 3, 2}, {1, 1, 1, 1}},   {{0, 3, 2, 1}, {1, 1, 1, 1}},
+        {{0, 1, 2, 3}, {1, 1, 1, -1}},  {{0, 2, 1, 3}, {1, 1, 1, 1}},
+        {{2, 3, 0, 1}, {1, 1, 1, 1}},   {{0, 1, 2, 3}, {-1, -1, -1, -1}},
+        {{1, 2, 3, 0}, {1, -1, 1, -1}}, {{0, 1, 2, 3}, {1, 1, 1, 1}},
     };
     struct work w = make(precision);
     size_t bytes = bytes_of(CELLS, precision);
@@ -174,13 +200,15 @@ static void permutations(const struct qr_kernels *k, int precision) {
                     size_t r = (i >> 4 & 1) << 1 | (i >> 1 & 1), from = cases[c].column[r];
                     bool on = (i & at.controls) == at.values;
                     size_t source = on ? (i & ~(size_t)18) | (from & 2) << 3 | (from & 1) << 1 : i;
-                    right &= amplitude(x, precision, i, l) == (on ? cases[c].sign[r] : 1) * amplitude(w.phi, precision, source, l);
+                    right &= amplitude(x, precision, i, l) ==
+                             (on ? cases[c].sign[r] : 1) * amplitude(w.phi, precision, source, l);
                 }
             CHECK(right, "%s permutation %zu", k->name, c);
             _Alignas(64) double acc[QR_CROSS][QR_LANES] = {{0}};
             void *z = copy_of(w.phi, bytes);
             k->cross(z, y, BITS, &at, w.narrow, false, 0, (size_t)CELLS >> (2 + variant), acc);
-            CHECK(memcmp(x, z, bytes) == 0, "%s permutation %zu after its cross matrix", k->name, c);
+            CHECK(memcmp(x, z, bytes) == 0, "%s permutation %zu after its cross matrix", k->name,
+                  c);
             free(x);
             free(y);
             free(z);
@@ -190,7 +218,8 @@ static void permutations(const struct qr_kernels *k, int precision) {
 
 static void folds(const struct qr_kernels *k, const struct qr_kernels *portable) {
     _Alignas(64) double acc[QR_CROSS][QR_LANES], scale[QR_LANES], p[QR_CROSS], q[QR_CROSS];
-    for (int i = 0; i < QR_CROSS * QR_LANES; i++) acc[i / QR_LANES][i % QR_LANES] = uniform() * ldexp(1, i % 40);
+    for (int i = 0; i < QR_CROSS * QR_LANES; i++)
+        acc[i / QR_LANES][i % QR_LANES] = uniform() * ldexp(1, i % 40);
     for (int i = 0; i < QR_LANES; i++) scale[i] = uniform();
     k->fold((const double(*)[QR_LANES])acc, scale, p);
     portable->fold((const double(*)[QR_LANES])acc, scale, q);
@@ -208,9 +237,12 @@ static void readouts(const struct qr_kernels *k, const struct qr_kernels *portab
     struct work w = make(precision);
     size_t bytes = bytes_of(CELLS, precision);
     for (unsigned c = 0; c < 64; c++) {
-        struct qr_pauli_place at = {.x = c & 1 ? (uint64_t)(uniform() * 64 + 64) : 0, .z = (uint64_t)(uniform() * 64 + 64),
-                                    .x_lane = (uint8_t)(c & 2 ? c >> 2 & 15 : 0), .n_y = (uint8_t)(c >> 2 & 3)};
-        void *weight = random_cells(1, precision), *x = copy_of(w.lambda, bytes), *y = copy_of(w.lambda, bytes);
+        struct qr_pauli_place at = {.x = c & 1 ? (uint64_t)(uniform() * 64 + 64) : 0,
+                                    .z = (uint64_t)(uniform() * 64 + 64),
+                                    .x_lane = (uint8_t)(c & 2 ? c >> 2 & 15 : 0),
+                                    .n_y = (uint8_t)(c >> 2 & 3)};
+        void *weight = random_cells(1, precision), *x = copy_of(w.lambda, bytes),
+             *y = copy_of(w.lambda, bytes);
         void *s = random_cells(1, precision), *t = copy_of(s, bytes_of(1, precision));
         k->expect(w.phi, 3, CELLS - 3, &at, s);
         portable->expect(w.phi, 3, CELLS - 3, &at, t);
@@ -237,7 +269,8 @@ static void moves(const struct qr_kernels *k, int precision) {
     bool right = true;
     for (size_t j = 0; j < QR_LANES; j++)
         for (size_t l = 0; l < QR_LANES; l++)
-            right &= amplitude(x, precision, offsets[j], l) == amplitude(w.phi, precision, offsets[l], j);
+            right &= amplitude(x, precision, offsets[j], l) ==
+                     amplitude(w.phi, precision, offsets[l], j);
     CHECK(right, "%s transpose", k->name);
     k->transpose(x, offsets);
     CHECK(memcmp(x, w.phi, bytes) == 0);
@@ -250,13 +283,15 @@ static void moves(const struct qr_kernels *k, int precision) {
     drop(&w);
 }
 
-/* The first layer's tables. A matrix of its own for each of 8 lanes is what apply does with it in all; the rest are copies and sums. */
+/* The first layer's tables. A matrix of its own for each of 8 lanes is what apply does with it in
+ * all; the rest are copies and sums. */
 static void tables(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
     struct work w = make(precision);
     size_t bytes = bytes_of(CELLS, precision);
     double *numbers = qr_xaligned(32 * QR_HALF_LANES * sizeof *numbers);
     for (size_t e = 0; e < 16; e++)
-        for (size_t l = 0; l < 2 * QR_HALF_LANES; l++) numbers[e * 2 * QR_HALF_LANES + l] = w.wide[e * 32 + l / 8 * 16 + l % 8];
+        for (size_t l = 0; l < 2 * QR_HALF_LANES; l++)
+            numbers[e * 2 * QR_HALF_LANES + l] = w.wide[e * 32 + l / 8 * 16 + l % 8];
     void *x = copy_of(w.lambda, bytes), *y = copy_of(w.phi, bytes);
     struct qr_tile_place at;
     for (unsigned p = 0; p < BITS * BITS; p++) {
@@ -268,11 +303,13 @@ static void tables(const struct qr_kernels *k, const struct qr_kernels *portable
         bool right = true;
         for (size_t i = 0; i < CELLS; i++)
             for (size_t l = 0; l < QR_LANES; l++)
-                right &= amplitude(x, precision, i, l) == amplitude(l < QR_HALF_LANES ? y : w.lambda, precision, i, l);
+                right &= amplitude(x, precision, i, l) ==
+                         amplitude(l < QR_HALF_LANES ? y : w.lambda, precision, i, l);
         CHECK(right, "%s apply_half %u", k->name, p);
         memcpy(y, w.phi, bytes);
         k->apply_half(y, y, BITS, &at, numbers);
-        for (size_t i = 0; i < CELLS; i++) right &= amplitude(x, precision, i, 7) == amplitude(y, precision, i, 7);
+        for (size_t i = 0; i < CELLS; i++)
+            right &= amplitude(x, precision, i, 7) == amplitude(y, precision, i, 7);
         CHECK(right, "%s apply_half in place %u", k->name, p);
         memcpy(y, w.phi, bytes);
         portable->apply(y, BITS, &at, w.wide, true);
@@ -285,7 +322,8 @@ static void tables(const struct qr_kernels *k, const struct qr_kernels *portable
     bool repeated = true;
     k->repeat(w.phi, x, CELLS);
     for (size_t i = 0; i < CELLS * QR_LANES; i++)
-        repeated &= amplitude(x, precision, i / 16, i % 16) == amplitude(w.phi, precision, i / 16, 4 + i % 16 / 4);
+        repeated &= amplitude(x, precision, i / 16, i % 16) ==
+                    amplitude(w.phi, precision, i / 16, 4 + i % 16 / 4);
     CHECK(repeated, "%s repeat", k->name);
     for (unsigned parts = 1; parts <= 4; parts *= 2) {
         memcpy(x, w.phi, bytes);
@@ -294,7 +332,8 @@ static void tables(const struct qr_kernels *k, const struct qr_kernels *portable
         portable->add_parts(y, CELLS / 4, parts);
         CHECK(memcmp(x, y, bytes) == 0, "%s add_parts %u", k->name, parts);
         double complex sum = 0;
-        for (unsigned i = 0; i < parts; i++) sum += amplitude(w.phi, precision, 3 + i * CELLS / 4, 5);
+        for (unsigned i = 0; i < parts; i++)
+            sum += amplitude(w.phi, precision, 3 + i * CELLS / 4, 5);
         CHECK(cabs(sum - amplitude(x, precision, 3, 5)) <= 8 * tolerance[precision]);
     }
     free(x);
@@ -307,7 +346,8 @@ static void tables(const struct qr_kernels *k, const struct qr_kernels *portable
 static void slices(const struct qr_kernels *k, int precision) {
     enum { TERMS = 8, STRIDE = 64 };
     struct work w = make(precision);
-    void *there = random_cells(TERMS, precision), *back = random_cells(QR_LANES, precision), *x = qr_xaligned(bytes_of(CELLS, precision));
+    void *there = random_cells(TERMS, precision), *back = random_cells(QR_LANES, precision),
+         *x = qr_xaligned(bytes_of(CELLS, precision));
     double sums[2 * TERMS][QR_LANES];
     uint32_t at[TERMS];
     bool right = true;
@@ -316,7 +356,8 @@ static void slices(const struct qr_kernels *k, int precision) {
     for (size_t l = 0; l < QR_LANES; l++)
         for (size_t t = 0; t < TERMS; t++) {
             double complex z = amplitude(w.phi, precision, l * 2 + (t & 1), t * 5 % 16);
-            right &= amplitude(there, precision, t, l) == z && amplitude(back, precision, l, t) == conj(z);
+            right &= amplitude(there, precision, t, l) == z &&
+                     amplitude(back, precision, l, t) == conj(z);
             sums[2 * t][l] = creal(z);
             sums[2 * t + 1][l] = cimag(z);
         }
@@ -345,11 +386,14 @@ int main(void) {
     for (int precision = 0; precision < 2; precision++)
         for (int isa = 0; isa < QR_ISAS; isa++) {
             if (!qr_isa_available((enum qr_isa)isa)) {
-                if (of_this_architecture(isa)) SKIP("%s: not on this machine", qr_isa_name((enum qr_isa)isa));
+                if (of_this_architecture(isa))
+                    SKIP("%s: not on this machine", qr_isa_name((enum qr_isa)isa));
                 continue;
             }
-            const struct qr_kernels *k = qr_kernels_of((enum qr_isa)isa, (enum qr_precision)precision);
-            const struct qr_kernels *portable = qr_kernels_of(QR_ISA_PORTABLE, (enum qr_precision)precision);
+            const struct qr_kernels *k =
+                qr_kernels_of((enum qr_isa)isa, (enum qr_precision)precision);
+            const struct qr_kernels *portable =
+                qr_kernels_of(QR_ISA_PORTABLE, (enum qr_precision)precision);
             fused_gates(k, portable, precision, false);
             fused_gates(k, portable, precision, true);
             permutations(k, precision);

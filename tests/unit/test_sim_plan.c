@@ -1,8 +1,11 @@
-/* A plan's report against what runs: operations that kernels carry out, bytes that they touch, memory that is allocated, and its words.
+/* A plan's report against what runs: operations that kernels carry out, bytes that they touch,
+ * memory that is allocated, and its words.
  *
- * This program has a portable table of its own, in the library's place: the kernels' template over a scalar that counts, so that all the engines do is
- * counted, in the amplitudes' precision and in the tail's. A call's operations must be those of its shape; their sum those of the report. Above
- * 12 qubits counting each operation would take minutes: there the calls' shapes are summed, and the machine's fastest table computes. */
+ * This program has a portable table of its own, in the library's place: the kernels' template over
+ * a scalar that counts, so that all the engines do is counted, in the amplitudes' precision and in
+ * the tail's. A call's operations must be those of its shape; their sum those of the report. Above
+ * 12 qubits counting each operation would take minutes: there the calls' shapes are summed, and the
+ * machine's fastest table computes. */
 #include "sim/report/build.h"
 #include "sim/sim.h"
 #include "sim/statevector/statevector_impl.h"
@@ -82,7 +85,9 @@ static void after(uint64_t before, double said) {
 }
 
 /* Operations of a lane of a cell, and cells touched, of a 4x4 on one cell. */
-struct shape { double ops, cells; };
+struct shape {
+    double ops, cells;
+};
 static struct shape shape_of(const void *numbers, bool wide) {
     const double *m = numbers;
     unsigned most = 1, moved = 0;
@@ -105,164 +110,225 @@ static void call_matrix(double cells, const void *numbers, bool wide, size_t ele
     sum_operations += cells * s.ops * QR_LANES;
     sum_bytes += cells * s.cells * 2 * 2 * QR_LANES * (double)elem;
 }
-static double inside(unsigned bits, const struct qr_tile_place *at) { return (double)(UINT64_C(1) << (bits - (unsigned)__builtin_popcountll(at->controls))); }
+static double inside(unsigned bits, const struct qr_tile_place *at) {
+    return (double)(UINT64_C(1) << (bits - (unsigned)__builtin_popcountll(at->controls)));
+}
 
-#define COUNTED(...)                                                              \
-    const struct qr_kernels *k = real[sizeof(real_elem) == sizeof(double)];       \
-    uint64_t before = operations;                                                 \
-    double said = sum_operations;                                                 \
-    __VA_ARGS__;                                                                  \
+#define COUNTED(...)                                                                               \
+    const struct qr_kernels *k = real[sizeof(real_elem) == sizeof(double)];                        \
+    uint64_t before = operations;                                                                  \
+    double said = sum_operations;                                                                  \
+    __VA_ARGS__;                                                                                   \
     said = sum_operations - said
-#define WRAP(T, ELEM)                                                                                                                              \
-    typedef ELEM T##_elem;                                                                                                                         \
-    static void T##_apply_(void *cells, unsigned bits, const struct qr_tile_place *at, const void *numbers, bool wide) {                                \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call_matrix(inside(bits, at), numbers, wide, sizeof(ELEM)));                                                                       \
-        k->apply(cells, bits, at, numbers, wide);                                                                                                  \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static uint64_t T##_cross_(void *phi, void *lambda, unsigned bits, const struct qr_tile_place *at, const void *numbers, bool wide, uint64_t start,  \
-                               size_t count, double (*acc)[QR_LANES]) {                                                                            \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call(4.0 * (double)count, 14, 2, sizeof(ELEM)); if (numbers) call_matrix(8.0 * (double)count, numbers, wide, sizeof(ELEM)));       \
-        uint64_t at_end = k->cross(phi, lambda, bits, at, numbers, wide, start, count, acc);                                                       \
-        after(before, said);                                                                                                                       \
-        return at_end;                                                                                                                             \
-    }                                                                                                                                              \
-    static void T##_fold_(const double (*acc)[QR_LANES], const double scale[QR_LANES], double ret[QR_CROSS]) { real[0]->fold(acc, scale, ret); }   \
-    static void T##_collect_(void *sums, size_t n, double (*acc)[QR_LANES]) { real[sizeof(ELEM) == sizeof(double)]->collect(sums, n, acc); }       \
-    static void T##_expect_(const void *phi, size_t first, size_t count, const struct qr_pauli_place *at, void *acc) {                             \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call((double)count, 3, 1, sizeof(ELEM)));                                                                                          \
-        k->expect(phi, first, count, at, acc);                                                                                                     \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_observe_(void *lambda, const void *phi, size_t first, size_t count, const struct qr_pauli_place *at, const void *weight) {     \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call((double)count, 2, 3, sizeof(ELEM)));                                                                                          \
-        k->observe(lambda, phi, first, count, at, weight);                                                                                         \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_transpose_(void *cells, const uint64_t offsets[QR_LANES]) {                                                                    \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call(QR_LANES, 0, 2, sizeof(ELEM)));                                                                                               \
-        k->transpose(cells, offsets);                                                                                                              \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_gather_(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n) {                                        \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call((double)n, 0, 2, sizeof(ELEM)));                                                                                              \
-        k->gather(to, from, base, offsets, n);                                                                                                     \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_scatter_(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n) {                                       \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call((double)n, 0, 2, sizeof(ELEM)));                                                                                              \
-        k->scatter(to, from, base, offsets, n);                                                                                                    \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_tile_(const void *in, const uint32_t *ti, void *out, const uint32_t *to, size_t groups, const void *numbers, bool wide) {      \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call(4.0 * (double)groups, 16, 2, sizeof(ELEM)));                                                                                  \
-        k->tile(in, ti, out, to, groups, numbers, wide);                                                                                           \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_tile_cross_(const void *phi, const void *lambda, const uint32_t *at, size_t groups, double (*acc)[QR_LANES]) {                 \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call(4.0 * (double)groups, 14, 2, sizeof(ELEM)));                                                                                  \
-        k->tile_cross(phi, lambda, at, groups, acc);                                                                                               \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_mix_(const void *a, const void *b, void *out, size_t rows, unsigned n, bool add) {                                             \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call((double)rows, 4.0 * n + (add ? 4 : 2), add ? 3 : 2, sizeof(ELEM)));                                                            \
-        k->mix(a, b, out, rows, n, add);                                                                                                           \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_columns_(const void *a, const void *b, size_t rows, unsigned n, double (*acc)[QR_LANES]) {                                     \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call((double)rows, 4.0 * n, 2, sizeof(ELEM)));                                                                                     \
-        k->columns(a, b, rows, n, acc);                                                                                                            \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_dense_(const void *phi, void *lambda, unsigned dim, unsigned flip, const void *numbers, const void *weights) {                 \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call(dim, 4.0 * dim + (weights ? 2 : 0), weights ? 3 : 2, sizeof(ELEM)));                                                          \
-        k->dense(phi, lambda, dim, flip, numbers, weights);                                                                                        \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_density_(const void *phi, unsigned bits, size_t slices, unsigned shift, void *sums) {                                          \
-        typedef T##_elem real_elem;                                                                                                                \
-        double half = (double)(1u << bits) / 2;                                                                                                    \
-        COUNTED(call((double)(slices << bits), 16 * half * (half + 1) / 2 / (2 * half), 1, sizeof(ELEM)));                                         \
-        k->density(phi, bits, slices, shift, sums);                                                                                                \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_diagonal_(const void *phi, void *lambda, size_t cells, const void *numbers, const void *weights, void *sums) {                 \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call((double)cells, (sums ? 2 : 0) + (!lambda ? 0 : weights ? 3 : 2), !lambda ? 1 : weights ? 3 : 2, sizeof(ELEM)));               \
-        k->diagonal(phi, lambda, cells, numbers, weights, sums);                                                                                   \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_fold_sums_(const void *sums, size_t n, const double scale[QR_LANES], double *ret) {                                            \
-        real[sizeof(ELEM) == sizeof(double)]->fold_sums(sums, n, scale, ret);                                                                      \
-    }                                                                                                                                              \
-    static void T##_weigh_(const void *sums, size_t n, const double *weights, double ret[QR_LANES]) {                                              \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call((double)n, 1, 0.5, sizeof(ELEM)));                                                                                            \
-        k->weigh(sums, n, weights, ret);                                                                                                           \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_encode_(const double *m, const double *b, void *ret) {                                                                         \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call(32, 16 * (4 + 16 + 1) / 32.0, 1, sizeof(ELEM)));                                                                              \
-        k->encode(m, b, ret);                                                                                                                      \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_apply_half_(const void *in, void *out, unsigned bits, const struct qr_tile_place *at, const double *numbers) {                      \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call((double)(UINT64_C(1) << bits) / 2, 16, 2, sizeof(ELEM)));                                                                     \
-        k->apply_half(in, out, bits, at, numbers);                                                                                                 \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_apply_wide_(const void *in, void *out, unsigned bits, const struct qr_tile_place *at, const double *numbers) {                      \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call((double)(UINT64_C(1) << bits), 16, 2, sizeof(ELEM)));                                                                         \
-        k->apply_wide(in, out, bits, at, numbers);                                                                                                 \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_add_parts_(void *cells, size_t n, unsigned parts) {                                                                            \
-        typedef T##_elem real_elem;                                                                                                                \
-        COUNTED(call((double)n, 2.0 * (parts - 1), parts + 1, sizeof(ELEM)));                                                                      \
-        k->add_parts(cells, n, parts);                                                                                                             \
-        after(before, said);                                                                                                                       \
-    }                                                                                                                                              \
-    static void T##_repeat_(const void *from, void *to, size_t cells) { real[sizeof(ELEM) == sizeof(double)]->repeat(from, to, cells); }           \
-    static void T##_numbers_of_slices_(const void *table, size_t stride, const uint32_t *at, unsigned terms, void *there, void *back) {            \
-        real[sizeof(ELEM) == sizeof(double)]->numbers_of_slices(table, stride, at, terms, there, back);                                            \
-    }                                                                                                                                              \
-    static void T##_table_of_slices_(const double (*sums)[QR_LANES], void *table, size_t stride, const uint32_t *at, unsigned terms) {             \
-        real[sizeof(ELEM) == sizeof(double)]->table_of_slices(sums, table, stride, at, terms);                                                     \
-    }                                                                                                                                              \
-    static const struct qr_kernels T##_wrapped = {                                                                                                 \
-        .name = "counted", .apply = T##_apply_, .cross = T##_cross_, .fold = T##_fold_, .expect = T##_expect_, .observe = T##_observe_,            \
-        .transpose = T##_transpose_, .gather = T##_gather_, .scatter = T##_scatter_, .tile = T##_tile_, .tile_cross = T##_tile_cross_,             \
-        .mix = T##_mix_, .columns = T##_columns_, .dense = T##_dense_, .density = T##_density_, .diagonal = T##_diagonal_,                         \
-        .collect = T##_collect_, .fold_sums = T##_fold_sums_, .weigh = T##_weigh_, .encode = T##_encode_,                        \
-        .apply_half = T##_apply_half_, .apply_wide = T##_apply_wide_, .add_parts = T##_add_parts_, .repeat = T##_repeat_,                          \
-        .numbers_of_slices = T##_numbers_of_slices_, .table_of_slices = T##_table_of_slices_}
+#define WRAP(T, ELEM)                                                                              \
+    typedef ELEM T##_elem;                                                                         \
+    static void T##_apply_(void *cells, unsigned bits, const struct qr_tile_place *at,             \
+                           const void *numbers, bool wide) {                                       \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call_matrix(inside(bits, at), numbers, wide, sizeof(ELEM)));                       \
+        k->apply(cells, bits, at, numbers, wide);                                                  \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static uint64_t T##_cross_(void *phi, void *lambda, unsigned bits,                             \
+                               const struct qr_tile_place *at, const void *numbers, bool wide,     \
+                               uint64_t start, size_t count, double(*acc)[QR_LANES]) {             \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call(4.0 * (double)count, 14, 2, sizeof(ELEM));                                    \
+                if (numbers) call_matrix(8.0 * (double)count, numbers, wide, sizeof(ELEM)));       \
+        uint64_t at_end = k->cross(phi, lambda, bits, at, numbers, wide, start, count, acc);       \
+        after(before, said);                                                                       \
+        return at_end;                                                                             \
+    }                                                                                              \
+    static void T##_fold_(const double(*acc)[QR_LANES], const double scale[QR_LANES],              \
+                          double ret[QR_CROSS]) {                                                  \
+        real[0]->fold(acc, scale, ret);                                                            \
+    }                                                                                              \
+    static void T##_collect_(void *sums, size_t n, double(*acc)[QR_LANES]) {                       \
+        real[sizeof(ELEM) == sizeof(double)]->collect(sums, n, acc);                               \
+    }                                                                                              \
+    static void T##_expect_(const void *phi, size_t first, size_t count,                           \
+                            const struct qr_pauli_place *at, void *acc) {                          \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)count, 3, 1, sizeof(ELEM)));                                          \
+        k->expect(phi, first, count, at, acc);                                                     \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_observe_(void *lambda, const void *phi, size_t first, size_t count,            \
+                             const struct qr_pauli_place *at, const void *weight) {                \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)count, 2, 3, sizeof(ELEM)));                                          \
+        k->observe(lambda, phi, first, count, at, weight);                                         \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_transpose_(void *cells, const uint64_t offsets[QR_LANES]) {                    \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call(QR_LANES, 0, 2, sizeof(ELEM)));                                               \
+        k->transpose(cells, offsets);                                                              \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_gather_(void *to, const void *from, uint64_t base, const uint64_t *offsets,    \
+                            size_t n) {                                                            \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)n, 0, 2, sizeof(ELEM)));                                              \
+        k->gather(to, from, base, offsets, n);                                                     \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_scatter_(void *to, const void *from, uint64_t base, const uint64_t *offsets,   \
+                             size_t n) {                                                           \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)n, 0, 2, sizeof(ELEM)));                                              \
+        k->scatter(to, from, base, offsets, n);                                                    \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_tile_(const void *in, const uint32_t *ti, void *out, const uint32_t *to,       \
+                          size_t groups, const void *numbers, bool wide) {                         \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call(4.0 * (double)groups, 16, 2, sizeof(ELEM)));                                  \
+        k->tile(in, ti, out, to, groups, numbers, wide);                                           \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_tile_cross_(const void *phi, const void *lambda, const uint32_t *at,           \
+                                size_t groups, double(*acc)[QR_LANES]) {                           \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call(4.0 * (double)groups, 14, 2, sizeof(ELEM)));                                  \
+        k->tile_cross(phi, lambda, at, groups, acc);                                               \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_mix_(const void *a, const void *b, void *out, size_t rows, unsigned n,         \
+                         bool add) {                                                               \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)rows, 4.0 * n + (add ? 4 : 2), add ? 3 : 2, sizeof(ELEM)));           \
+        k->mix(a, b, out, rows, n, add);                                                           \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_columns_(const void *a, const void *b, size_t rows, unsigned n,                \
+                             double(*acc)[QR_LANES]) {                                             \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)rows, 4.0 * n, 2, sizeof(ELEM)));                                     \
+        k->columns(a, b, rows, n, acc);                                                            \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_dense_(const void *phi, void *lambda, unsigned dim, unsigned flip,             \
+                           const void *numbers, const void *weights) {                             \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call(dim, 4.0 * dim + (weights ? 2 : 0), weights ? 3 : 2, sizeof(ELEM)));          \
+        k->dense(phi, lambda, dim, flip, numbers, weights);                                        \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_density_(const void *phi, unsigned bits, size_t slices, unsigned shift,        \
+                             void *sums) {                                                         \
+        typedef T##_elem real_elem;                                                                \
+        double half = (double)(1u << bits) / 2;                                                    \
+        COUNTED(call((double)(slices << bits), 16 * half * (half + 1) / 2 / (2 * half), 1,         \
+                     sizeof(ELEM)));                                                               \
+        k->density(phi, bits, slices, shift, sums);                                                \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_diagonal_(const void *phi, void *lambda, size_t cells, const void *numbers,    \
+                              const void *weights, void *sums) {                                   \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)cells,                                                                \
+                     (sums ? 2 : 0) + (!lambda   ? 0                                               \
+                                       : weights ? 3                                               \
+                                                 : 2),                                             \
+                     !lambda   ? 1                                                                 \
+                     : weights ? 3                                                                 \
+                               : 2,                                                                \
+                     sizeof(ELEM)));                                                               \
+        k->diagonal(phi, lambda, cells, numbers, weights, sums);                                   \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_fold_sums_(const void *sums, size_t n, const double scale[QR_LANES],           \
+                               double *ret) {                                                      \
+        real[sizeof(ELEM) == sizeof(double)]->fold_sums(sums, n, scale, ret);                      \
+    }                                                                                              \
+    static void T##_weigh_(const void *sums, size_t n, const double *weights,                      \
+                           double ret[QR_LANES]) {                                                 \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)n, 1, 0.5, sizeof(ELEM)));                                            \
+        k->weigh(sums, n, weights, ret);                                                           \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_encode_(const double *m, const double *b, void *ret) {                         \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call(32, 16 * (4 + 16 + 1) / 32.0, 1, sizeof(ELEM)));                              \
+        k->encode(m, b, ret);                                                                      \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_apply_half_(const void *in, void *out, unsigned bits,                          \
+                                const struct qr_tile_place *at, const double *numbers) {           \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)(UINT64_C(1) << bits) / 2, 16, 2, sizeof(ELEM)));                     \
+        k->apply_half(in, out, bits, at, numbers);                                                 \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_apply_wide_(const void *in, void *out, unsigned bits,                          \
+                                const struct qr_tile_place *at, const double *numbers) {           \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)(UINT64_C(1) << bits), 16, 2, sizeof(ELEM)));                         \
+        k->apply_wide(in, out, bits, at, numbers);                                                 \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_add_parts_(void *cells, size_t n, unsigned parts) {                            \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call((double)n, 2.0 * (parts - 1), parts + 1, sizeof(ELEM)));                      \
+        k->add_parts(cells, n, parts);                                                             \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_repeat_(const void *from, void *to, size_t cells) {                            \
+        real[sizeof(ELEM) == sizeof(double)]->repeat(from, to, cells);                             \
+    }                                                                                              \
+    static void T##_numbers_of_slices_(const void *table, size_t stride, const uint32_t *at,       \
+                                       unsigned terms, void *there, void *back) {                  \
+        real[sizeof(ELEM) == sizeof(double)]->numbers_of_slices(table, stride, at, terms, there,   \
+                                                                back);                             \
+    }                                                                                              \
+    static void T##_table_of_slices_(const double(*sums)[QR_LANES], void *table, size_t stride,    \
+                                     const uint32_t *at, unsigned terms) {                         \
+        real[sizeof(ELEM) == sizeof(double)]->table_of_slices(sums, table, stride, at, terms);     \
+    }                                                                                              \
+    static const struct qr_kernels T##_wrapped = {.name = "counted",                               \
+                                                  .apply = T##_apply_,                             \
+                                                  .cross = T##_cross_,                             \
+                                                  .fold = T##_fold_,                               \
+                                                  .expect = T##_expect_,                           \
+                                                  .observe = T##_observe_,                         \
+                                                  .transpose = T##_transpose_,                     \
+                                                  .gather = T##_gather_,                           \
+                                                  .scatter = T##_scatter_,                         \
+                                                  .tile = T##_tile_,                               \
+                                                  .tile_cross = T##_tile_cross_,                   \
+                                                  .mix = T##_mix_,                                 \
+                                                  .columns = T##_columns_,                         \
+                                                  .dense = T##_dense_,                             \
+                                                  .density = T##_density_,                         \
+                                                  .diagonal = T##_diagonal_,                       \
+                                                  .collect = T##_collect_,                         \
+                                                  .fold_sums = T##_fold_sums_,                     \
+                                                  .weigh = T##_weigh_,                             \
+                                                  .encode = T##_encode_,                           \
+                                                  .apply_half = T##_apply_half_,                   \
+                                                  .apply_wide = T##_apply_wide_,                   \
+                                                  .add_parts = T##_add_parts_,                     \
+                                                  .repeat = T##_repeat_,                           \
+                                                  .numbers_of_slices = T##_numbers_of_slices_,     \
+                                                  .table_of_slices = T##_table_of_slices_}
 WRAP(f32, float);
 WRAP(f64, double);
 const struct qr_kernels *const qr_kernels_portable[2] = {&f32_wrapped, &f64_wrapped};
 
-/* ---- allocations that stay: by base/mem.h's functions (files of the cgroup are read through the library's malloc) ---- */
+/* ---- allocations that stay: by base/mem.h's functions (files of the cgroup are read through the
+ * library's malloc) ---- */
 
 static size_t allocated;
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { ALLOCATIONS_SEEN = 0 };
 #else
 enum { ALLOCATIONS_SEEN = 1, RECENT = 64 };
-static struct { void *p; size_t n; } recent[RECENT]; /* from calloc: some are given back at once */
+static struct {
+    void *p;
+    size_t n;
+} recent[RECENT]; /* from calloc: some are given back at once */
 static size_t n_recent;
 void *__libc_calloc(size_t count, size_t n);
 void *__libc_memalign(size_t align, size_t n);
@@ -294,7 +360,8 @@ __attribute__((visibility("default"))) void free(void *p) {
 static size_t n_cases;
 
 /* Bytes of everything are exact; of operations the counted ones too, where the kernels count. */
-static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_precision precision, bool known, bool count, const char *wanted) {
+static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_precision precision,
+                       bool known, bool count, const char *wanted) {
     struct qr_err err;
     struct qr_sim_options opt = {precision, QR_ISA_PORTABLE, engine};
     struct qr_sim_plan *plan = NULL;
@@ -303,43 +370,61 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
     qr_fixed grad[MAX_PARAMS] = {0};
     unsigned n = p->c->n_qubits;
     counts = count;
-    for (int k = 0; k < 2; k++) real[k] = count || qr_isa_best() == QR_ISA_PORTABLE ? k ? &f64_table : &f32_table : qr_kernels_of(qr_isa_best(), (enum qr_precision)k);
+    for (int k = 0; k < 2; k++)
+        real[k] = count || qr_isa_best() == QR_ISA_PORTABLE
+                      ? k ? &f64_table : &f32_table
+                      : qr_kernels_of(qr_isa_best(), (enum qr_precision)k);
     CHECK(qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) == QR_OK, "%s", err.msg);
     CHECK(!wanted || strcmp(qr_sim_facts(plan).engine, wanted) == 0, "n %u: %s", n, plan->why);
     allocated = 0;
     CHECK(qr_sim_workspace_new(plan, p->n_samples, &ws, &err) == QR_OK, "%s", err.msg);
-    size_t heads = plan->stream ? sizeof(struct qr_stream_workspace) : sizeof(struct qr_statevector_workspace), said = qr_sim_bytes_per_thread(plan, p->n_samples) + heads;
-    CHECK(!ALLOCATIONS_SEEN || said == allocated, "n %u %s: a workspace takes %zu bytes, the plan says %zu", n, plan->why, allocated, said);
+    size_t heads = plan->stream ? sizeof(struct qr_stream_workspace)
+                                : sizeof(struct qr_statevector_workspace),
+           said = qr_sim_bytes_per_thread(plan, p->n_samples) + heads;
+    CHECK(!ALLOCATIONS_SEEN || said == allocated,
+          "n %u %s: a workspace takes %zu bytes, the plan says %zu", n, plan->why, allocated, said);
     allocated = 0;
     struct qr_sim_bound *b = qr_sim_bound_new(plan);
     heads = sizeof *b + (plan->stream ? sizeof *b->stream : 0);
     said = qr_sim_bound_bytes(plan) + heads;
-    CHECK(!ALLOCATIONS_SEEN || said == allocated, "n %u %s: numbers of a step take %zu bytes, the plan says %zu", n, plan->why, allocated, said);
+    CHECK(!ALLOCATIONS_SEEN || said == allocated,
+          "n %u %s: numbers of a step take %zu bytes, the plan says %zu", n, plan->why, allocated,
+          said);
 
-    struct qr_sim_report *r = qr_sim_report_new(plan, &(struct qr_sim_report_options){.n_samples = p->n_samples, .head_known = known});
+    struct qr_sim_report *r = qr_sim_report_new(
+        plan, &(struct qr_sim_report_options){.n_samples = p->n_samples, .head_known = known});
     double flop[3] = {0}, bytes[3] = {0}; /* by when */
     for (size_t i = 0; i < r->n_stages; i++) {
         flop[r->stages[i].when] += r->stages[i].flop;
         bytes[r->stages[i].when] += r->stages[i].bytes;
     }
-    CHECK(r->workspace_bytes == qr_sim_bytes_per_thread(plan, p->n_samples) && flop[QR_EACH_MICRO_BATCH] == r->flop && bytes[QR_EACH_MICRO_BATCH] == r->bytes, "n %u", n);
+    CHECK(r->workspace_bytes == qr_sim_bytes_per_thread(plan, p->n_samples) &&
+              flop[QR_EACH_MICRO_BATCH] == r->flop && bytes[QR_EACH_MICRO_BATCH] == r->bytes,
+          "n %u", n);
     sum_operations = sum_bytes = wrong_calls = 0;
     qr_sim_bind(b, p->theta);
-    CHECK(2 * sum_operations == flop[QR_EACH_STEP] && sum_bytes == bytes[QR_EACH_STEP], "n %u: a bind takes %.17g flop, %.17g bytes; the plan says %.17g, %.17g", n,
+    CHECK(2 * sum_operations == flop[QR_EACH_STEP] && sum_bytes == bytes[QR_EACH_STEP],
+          "n %u: a bind takes %.17g flop, %.17g bytes; the plan says %.17g, %.17g", n,
           2 * sum_operations, sum_bytes, flop[QR_EACH_STEP], bytes[QR_EACH_STEP]);
     for (int again = 0; again < 2; again++) {
-        double want_flop = flop[QR_EACH_MICRO_BATCH] + (again ? 0 : flop[QR_ONCE]), want_bytes = bytes[QR_EACH_MICRO_BATCH] + (again ? 0 : bytes[QR_ONCE]);
+        double want_flop = flop[QR_EACH_MICRO_BATCH] + (again ? 0 : flop[QR_ONCE]),
+               want_bytes = bytes[QR_EACH_MICRO_BATCH] + (again ? 0 : bytes[QR_ONCE]);
         uint64_t before = operations;
         sum_operations = sum_bytes = 0;
-        qr_sim_forward_for_gradient(b, ws, NULL, p->x, p->c->n_columns, p->n_samples, known ? p->direction : NULL, z);
+        qr_sim_forward_for_gradient(b, ws, NULL, p->x, p->c->n_columns, p->n_samples,
+                                    known ? p->direction : NULL, z);
         CHECK(qr_sim_backward(b, ws, NULL, p->direction, p->scale, grad));
-        CHECK(fabs(2 * sum_operations - want_flop) <= 1e-9 * want_flop, "n %u %s: %.17g flop by the calls' shapes, the plan says %.17g", n, plan->why,
+        CHECK(fabs(2 * sum_operations - want_flop) <= 1e-9 * want_flop,
+              "n %u %s: %.17g flop by the calls' shapes, the plan says %.17g", n, plan->why,
               2 * sum_operations, want_flop);
-        CHECK(fabs(sum_bytes - want_bytes) <= 1e-9 * want_bytes, "n %u %s: %.17g bytes, the plan says %.17g", n, plan->why, sum_bytes, want_bytes);
-        CHECK(!count || fabs(2 * (double)(operations - before) - want_flop) <= 1e-9 * want_flop, "n %u %s: counted %.17g flop, the plan says %.17g", n, plan->why,
+        CHECK(fabs(sum_bytes - want_bytes) <= 1e-9 * want_bytes,
+              "n %u %s: %.17g bytes, the plan says %.17g", n, plan->why, sum_bytes, want_bytes);
+        CHECK(!count || fabs(2 * (double)(operations - before) - want_flop) <= 1e-9 * want_flop,
+              "n %u %s: counted %.17g flop, the plan says %.17g", n, plan->why,
               2 * (double)(operations - before), want_flop);
     }
-    CHECK(!wrong_calls, "n %u: %u calls of kernels did other operations than their shapes say", n, wrong_calls);
+    CHECK(!wrong_calls, "n %u: %u calls of kernels did other operations than their shapes say", n,
+          wrong_calls);
     n_cases++;
     qr_sim_report_free(r);
     qr_sim_workspace_free(ws);
@@ -348,13 +433,16 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
 }
 
 /* The same direction for all samples, told before or not; each its own. */
-static void check_orders(struct problem *p, enum qr_engine engine, enum qr_precision precision, bool count, const char *wanted) {
+static void check_orders(struct problem *p, enum qr_engine engine, enum qr_precision precision,
+                         bool count, const char *wanted) {
     check_plan(p, engine, precision, false, count, wanted);
-    for (size_t i = 1; i < p->n_samples; i++) memcpy(p->direction + i * p->n_obs, p->direction, p->n_obs * sizeof *p->direction);
+    for (size_t i = 1; i < p->n_samples; i++)
+        memcpy(p->direction + i * p->n_obs, p->direction, p->n_obs * sizeof *p->direction);
     check_plan(p, engine, precision, true, count, wanted);
 }
 
-static void check_streaming(unsigned n, unsigned stages, enum kind kind, size_t samples, enum qr_precision precision, bool count) {
+static void check_streaming(unsigned n, unsigned stages, enum kind kind, size_t samples,
+                            enum qr_precision precision, bool count) {
     struct problem p = case_of(n, stages, kind, samples);
     check_orders(&p, QR_ENGINE_AUTO, precision, count, "streaming");
     drop(&p);
@@ -368,7 +456,8 @@ static void check_statevector(unsigned n, unsigned stages, size_t samples, bool 
 
 /* Gates of all kinds, with controls. */
 static void check_random(unsigned n, uint64_t seed, size_t samples) {
-    struct problem p = {.c = ref_random_circuit(seed, n, 40 + 2 * n), .n_obs = 2, .n_samples = samples};
+    struct problem p = {
+        .c = ref_random_circuit(seed, n, 40 + 2 * n), .n_obs = 2, .n_samples = samples};
     for (unsigned r = 0; r < 2; r++) p.obs[r] = ref_random_observable(seed + r, n);
     problem_room(&p, p.c->n_columns);
     ref_random_numbers(seed, p.c->n_params, 0, 6.28, p.theta);
@@ -381,26 +470,31 @@ static void check_random(unsigned n, uint64_t seed, size_t samples) {
 
 /* ---- words, and the reason for an engine ---- */
 
-static void check_words(const struct problem *p, enum qr_engine engine, const char *const *says, size_t n_says) {
+static void check_words(const struct problem *p, enum qr_engine engine, const char *const *says,
+                        size_t n_says) {
     struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, engine};
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     struct qr_buf text = {0}, flat = {0};
     CHECK(qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) == QR_OK, "%s", err.msg);
-    struct qr_sim_report *r = qr_sim_report_new(plan, &(struct qr_sim_report_options){.n_samples = 1});
+    struct qr_sim_report *r =
+        qr_sim_report_new(plan, &(struct qr_sim_report_options){.n_samples = 1});
     qr_sim_report_text(r, true, &text);
     for (const char *c = qr_buf_string(&text); *c; c++) /* as if lines were as long as they like */
         if (*c != '\n') qr_buf_printf(&flat, "%c", *c);
         else if (strncmp(c + 1, "            ", 12) == 0) c += 12, qr_buf_puts(&flat, " ");
         else qr_buf_puts(&flat, "\n");
-    for (size_t i = 0; i < n_says; i++) CHECK(strstr(qr_buf_string(&flat), says[i]), "n %u: no \"%s\" in\n%s", p->c->n_qubits, says[i], qr_buf_string(&flat));
+    for (size_t i = 0; i < n_says; i++)
+        CHECK(strstr(qr_buf_string(&flat), says[i]), "n %u: no \"%s\" in\n%s", p->c->n_qubits,
+              says[i], qr_buf_string(&flat));
     qr_buf_free(&text);
     qr_buf_free(&flat);
     qr_sim_report_free(r);
     qr_sim_plan_free(plan);
 }
 
-static void check_case(unsigned n, unsigned stages, enum kind kind, enum qr_engine engine, const char *const *says, size_t n_says) {
+static void check_case(unsigned n, unsigned stages, enum kind kind, enum qr_engine engine,
+                       const char *const *says, size_t n_says) {
     struct problem p = case_of(n, stages, kind, 1);
     check_words(&p, engine, says, n_says);
     drop(&p);
@@ -416,15 +510,25 @@ static void check_refused(unsigned n, const struct qr_gate *more, const char *re
 }
 
 static void check_texts(void) {
-    static const char *const pure_8[] = {"16 samples", "layer 1   qubits 0-7: 4 fused gates", "0-3 are traced out by the pool onto 4-7", "matrix of 16 x 16",
-                                         "one read-out: lambda's direction is known", "8 one-qubit gates and 8 CZ"};
-    static const char *const pure_16[] = {"a table of 2^8 (qubits 0-7) times one of 2^8 (8-15) for 4 outcomes, 16 products", "256 of 2^8 amplitudes",
-                                          "layer 2   qubits 8-15", "8-11 are traced out by the pool onto 12-15", "tail      4 qubits"};
-    static const char *const hybrid_15[] = {"for 1 outcome, 8 products", "across the cut: 6-7;", "read-outs of Z only", "read-outs first"};
+    static const char *const pure_8[] = {"16 samples",
+                                         "layer 1   qubits 0-7: 4 fused gates",
+                                         "0-3 are traced out by the pool onto 4-7",
+                                         "matrix of 16 x 16",
+                                         "one read-out: lambda's direction is known",
+                                         "8 one-qubit gates and 8 CZ"};
+    static const char *const pure_16[] = {
+        "a table of 2^8 (qubits 0-7) times one of 2^8 (8-15) for 4 outcomes, 16 products",
+        "256 of 2^8 amplitudes", "layer 2   qubits 8-15",
+        "8-11 are traced out by the pool onto 12-15", "tail      4 qubits"};
+    static const char *const hybrid_15[] = {"for 1 outcome, 8 products", "across the cut: 6-7;",
+                                            "read-outs of Z only", "read-outs first"};
     static const char *const shared_24[] = {"all share the slices of one sample"};
-    static const char *const asked[] = {"statevector engine", "it was asked for", "forward, read-outs to the head"};
+    static const char *const asked[] = {"statevector engine", "it was asked for",
+                                        "forward, read-outs to the head"};
     static const char *const small[] = {"statevector engine", "7 qubits: streaming is for 8 to 36"};
-    static const char *const mixed_14[] = {"statevector engine", "7 qubits are left behind the last pool that streams: there may be 2 to 6"};
+    static const char *const mixed_14[] = {
+        "statevector engine",
+        "7 qubits are left behind the last pool that streams: there may be 2 to 6"};
     check_case(8, 0, LAST, QR_ENGINE_AUTO, pure_8, COUNT(pure_8));
     check_case(16, 0, LAST, QR_ENGINE_AUTO, pure_16, COUNT(pure_16));
     check_case(15, 1, EACH, QR_ENGINE_AUTO, hybrid_15, COUNT(hybrid_15));
@@ -432,13 +536,22 @@ static void check_texts(void) {
     check_case(8, 0, LAST, QR_ENGINE_STATEVECTOR, asked, COUNT(asked));
     check_case(7, 0, LAST, QR_ENGINE_AUTO, small, COUNT(small));
     check_case(14, 1, MIXED, QR_ENGINE_AUTO, mixed_14, COUNT(mixed_14));
-    const struct qr_gate data = {.kind = QR_GATE_X, .n_targets = 1, .n_args = 1, .targets = {8}, .args = {{QR_ARG_DATA, 1, 0}}};
+    const struct qr_gate data = {.kind = QR_GATE_X,
+                                 .n_targets = 1,
+                                 .n_args = 1,
+                                 .targets = {8},
+                                 .args = {{QR_ARG_DATA, 1, 0}}};
     check_refused(9, &data, "(X) brings data in behind the preparation");
-    const struct qr_gate onto_a_source = {.kind = QR_GATE_ZZ, .n_targets = 2, .n_args = 1, .targets = {0, 11}, .args = {{QR_ARG_CONSTANT, 0.3, 0}}};
+    const struct qr_gate onto_a_source = {.kind = QR_GATE_ZZ,
+                                          .n_targets = 2,
+                                          .n_args = 1,
+                                          .targets = {0, 11},
+                                          .args = {{QR_ARG_CONSTANT, 0.3, 0}}};
     check_refused(12, &onto_a_source, "behind 0 layers no pool comes");
 }
 
-/* Streaming memory is O(2^(n/2)). 32 qubits with as many threads as there are processors here, up to four. */
+/* Streaming memory is O(2^(n/2)). 32 qubits with as many threads as there are processors here, up
+ * to four. */
 static void check_memory(void) {
     size_t last = 0;
     for (unsigned n = 12; n <= 36; n++) {
@@ -450,7 +563,8 @@ static void check_memory(void) {
         size_t bytes = qr_sim_bytes_per_thread(plan, 1);
         CHECK(plan->stream && bytes > last / 2, "n %u", n);
         if (n == 24) CHECK(bytes < (size_t)32 << 20, "%zu bytes", bytes);
-        if (n == 32 && qr_cpu_limit() <= 4) CHECK(bytes <= (size_t)200 * 1000 * 1000, "%zu bytes", bytes);
+        if (n == 32 && qr_cpu_limit() <= 4)
+            CHECK(bytes <= (size_t)200 * 1000 * 1000, "%zu bytes", bytes);
         last = bytes;
         qr_sim_plan_free(plan);
         drop(&p);

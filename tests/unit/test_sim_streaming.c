@@ -1,4 +1,5 @@
-/* The streaming engine against the statevector engine: every n from 8 to 16, read-outs, encodings; equal bits over tables and threads. */
+/* The streaming engine against the statevector engine: every n from 8 to 16, read-outs, encodings;
+ * equal bits over tables and threads. */
 #include "base/mem.h"
 #include "base/pool.h"
 #include "sim/fusion/matrix.h"
@@ -9,20 +10,27 @@
 
 #include <math.h>
 
-static struct answer ours(const struct problem *p, enum qr_engine engine, enum qr_precision precision, enum qr_isa isa, unsigned threads,
+static struct answer ours(const struct problem *p, enum qr_engine engine,
+                          enum qr_precision precision, enum qr_isa isa, unsigned threads,
                           const double *known) {
-    return answer_of(p, p->c, p->obs, &(struct qr_sim_options){precision, isa, engine}, threads, known);
+    return answer_of(p, p->c, p->obs, &(struct qr_sim_options){precision, isa, engine}, threads,
+                     known);
 }
 
-/* tolerance: of the largest component. In double: at most ~100 fused gates in a row, each 2^-50 off, times a few. In single: the contract's
- * 2e-6. |z| <= 4. */
+/* tolerance: of the largest component. In double: at most ~100 fused gates in a row, each 2^-50
+ * off, times a few. In single: the contract's 2e-6. |z| <= 4. */
 static double worst_single;
-static void compare(const struct problem *p, const struct answer *a, const struct answer *b, double tolerance, const char *what) {
+static void compare(const struct problem *p, const struct answer *a, const struct answer *b,
+                    double tolerance, const char *what) {
     double top = 0, worst = 0, worst_z = 0;
-    for (unsigned k = 0; k < p->c->n_params; k++) top = fmax(top, fabs(qr_fixed_to_double(b->grad[k])));
-    for (unsigned k = 0; k < p->c->n_params; k++) worst = fmax(worst, fabs(qr_fixed_to_double(a->grad[k]) - qr_fixed_to_double(b->grad[k])));
-    for (size_t i = 0; i < p->n_samples * p->n_obs; i++) worst_z = fmax(worst_z, fabs(a->z[i] - b->z[i]));
-    CHECK(a->ok && b->ok && worst <= tolerance * top && worst_z <= tolerance * 4, "%s n %u: engine %s: gradient off by %.3g of %.3g (%.2g), z by %.3g", what,
+    for (unsigned k = 0; k < p->c->n_params; k++)
+        top = fmax(top, fabs(qr_fixed_to_double(b->grad[k])));
+    for (unsigned k = 0; k < p->c->n_params; k++)
+        worst = fmax(worst, fabs(qr_fixed_to_double(a->grad[k]) - qr_fixed_to_double(b->grad[k])));
+    for (size_t i = 0; i < p->n_samples * p->n_obs; i++)
+        worst_z = fmax(worst_z, fabs(a->z[i] - b->z[i]));
+    CHECK(a->ok && b->ok && worst <= tolerance * top && worst_z <= tolerance * 4,
+          "%s n %u: engine %s: gradient off by %.3g of %.3g (%.2g), z by %.3g", what,
           p->c->n_qubits, a->engine, worst, top, worst / top, worst_z);
     if (worst / top > worst_single && tolerance > 1e-9) worst_single = worst / top;
 }
@@ -36,7 +44,8 @@ static void check(unsigned n, unsigned stages, enum kind kind, const char *engin
     struct answer single = ours(&p, QR_ENGINE_AUTO, QR_SINGLE, qr_isa_best(), 0, NULL);
     compare(&p, &single, &b, 2e-6, "single");
     /* one direction for all samples, before and after the forward sweep */
-    for (size_t i = p.n_obs; i < p.n_samples * p.n_obs; i++) p.direction[i] = p.direction[i - p.n_obs];
+    for (size_t i = p.n_obs; i < p.n_samples * p.n_obs; i++)
+        p.direction[i] = p.direction[i - p.n_obs];
     b = ours(&p, QR_ENGINE_STATEVECTOR, QR_DOUBLE, qr_isa_best(), 0, NULL);
     a = ours(&p, QR_ENGINE_AUTO, QR_DOUBLE, qr_isa_best(), 0, p.direction);
     compare(&p, &a, &b, 1e-12, "directed");
@@ -45,9 +54,13 @@ static void check(unsigned n, unsigned stages, enum kind kind, const char *engin
 
 /* ---- encodings: the same layers behind another preparation ---- */
 
-static void add(struct qr_circuit *c, enum qr_gate_kind kind, unsigned a, unsigned b, enum qr_arg_kind arg, double scale, unsigned column) {
+static void add(struct qr_circuit *c, enum qr_gate_kind kind, unsigned a, unsigned b,
+                enum qr_arg_kind arg, double scale, unsigned column) {
     const struct qr_gate_info *info = qr_gate_info(kind);
-    struct qr_gate g = {.kind = kind, .n_targets = info->n_targets, .n_args = info->n_args, .targets = {(uint16_t)a, (uint16_t)b},
+    struct qr_gate g = {.kind = kind,
+                        .n_targets = info->n_targets,
+                        .n_args = info->n_args,
+                        .targets = {(uint16_t)a, (uint16_t)b},
                         .args = {{arg, scale, arg == QR_ARG_DATA ? column : 0}}};
     if (info->n_args == 2) g.args[1] = (struct qr_gate_arg){QR_ARG_CONSTANT, 0.3, 0};
     struct qr_err err;
@@ -61,7 +74,8 @@ static void encode(struct problem *p, enum encoding e) {
     unsigned n = old->n_qubits;
     struct qr_circuit *c = qr_circuit_new(n, n);
     for (unsigned k = 0; k < old->n_params; k++) qr_circuit_param(c, old->param_names[k]);
-    for (unsigned q = 0; q < n && e != PRODUCT; q++) add(c, QR_GATE_Y, q, 0, QR_ARG_CONSTANT, 0.2 + 0.07 * q, 0);
+    for (unsigned q = 0; q < n && e != PRODUCT; q++)
+        add(c, QR_GATE_Y, q, 0, QR_ARG_CONSTANT, 0.2 + 0.07 * q, 0);
     for (unsigned q = 0; q < n && e != PRODUCT; q++)
         if (e != BROKEN_RING || q % 3) add(c, QR_GATE_CZ, q, (q + 1) % n, QR_ARG_CONSTANT, 1, 0);
     for (unsigned q = 0; q < n; q++) {
@@ -71,7 +85,8 @@ static void encode(struct problem *p, enum encoding e) {
     }
     if (e == ENTANGLED) add(c, QR_GATE_ZZ, 0, 1, QR_ARG_DATA, 0.5, 0);
     struct qr_err err;
-    for (size_t i = 3 * n; i < old->n_gates; i++) CHECK(qr_circuit_add(c, &old->gates[i], &err) == QR_OK, "%s", err.msg);
+    for (size_t i = 3 * n; i < old->n_gates; i++)
+        CHECK(qr_circuit_add(c, &old->gates[i], &err) == QR_OK, "%s", err.msg);
     qr_circuit_free(old);
     p->c = c;
 }
@@ -81,7 +96,8 @@ static void check_encoding(unsigned n, enum encoding e) {
     encode(&p, e);
     struct answer b = ours(&p, QR_ENGINE_STATEVECTOR, QR_DOUBLE, qr_isa_best(), 0, NULL);
     struct answer a = ours(&p, QR_ENGINE_AUTO, QR_DOUBLE, qr_isa_best(), 0, NULL);
-    CHECK(strcmp(a.engine, e == ENTANGLED ? "statevector" : "streaming") == 0, "n %u encoding %d: engine %s", n, e, a.engine);
+    CHECK(strcmp(a.engine, e == ENTANGLED ? "statevector" : "streaming") == 0,
+          "n %u encoding %d: engine %s", n, e, a.engine);
     compare(&p, &a, &b, 1e-12, "double");
     struct answer single = ours(&p, QR_ENGINE_AUTO, QR_SINGLE, qr_isa_best(), 0, NULL);
     compare(&p, &single, &b, 2e-6, "single");
@@ -90,19 +106,22 @@ static void check_encoding(unsigned n, enum encoding e) {
 
 /* ---- bits ---- */
 
-static void check_bits(unsigned n, unsigned stages, enum kind kind, enum qr_precision precision, bool portable) {
+static void check_bits(unsigned n, unsigned stages, enum kind kind, enum qr_precision precision,
+                       bool portable) {
     struct problem p = case_of(n, stages, kind, n <= 11 ? 19 : 1);
     struct answer first = ours(&p, QR_ENGINE_AUTO, precision, qr_isa_best(), 0, NULL);
     for (int isa = portable ? 0 : 1; isa < QR_ISAS; isa++) {
         if (!qr_isa_available((enum qr_isa)isa)) continue;
         struct answer a = ours(&p, QR_ENGINE_AUTO, precision, (enum qr_isa)isa, 1, NULL);
-        CHECK(same(&a, &first), "n %u stages %u table %s", n, stages, qr_isa_name((enum qr_isa)isa));
+        CHECK(same(&a, &first), "n %u stages %u table %s", n, stages,
+              qr_isa_name((enum qr_isa)isa));
     }
     for (unsigned threads = 2; threads <= 3; threads++) {
         struct answer a = ours(&p, QR_ENGINE_AUTO, precision, qr_isa_best(), threads, NULL);
         CHECK(same(&a, &first), "n %u stages %u threads %u", n, stages, threads);
     }
-    for (size_t i = 1; i < p.n_samples; i++) memcpy(p.direction + i * p.n_obs, p.direction, p.n_obs * sizeof *p.direction);
+    for (size_t i = 1; i < p.n_samples; i++)
+        memcpy(p.direction + i * p.n_obs, p.direction, p.n_obs * sizeof *p.direction);
     struct answer known = ours(&p, QR_ENGINE_AUTO, precision, qr_isa_best(), 2, p.direction);
     struct answer again = ours(&p, QR_ENGINE_AUTO, precision, qr_isa_best(), 0, p.direction);
     CHECK(same(&known, &again), "n %u stages %u directed", n, stages);
@@ -126,7 +145,8 @@ int main(void) {
     check_bits(9, 0, LAST, QR_DOUBLE, true);
     check_bits(12, 0, LAST, QR_DOUBLE, true);
     if (top >= 20) check_bits(20, 0, LAST, QR_SINGLE, false);
-    if (top >= 21) check_bits(21, 0, LAST, QR_SINGLE, false); /* from here on threads share slices */
+    /* from here on threads share slices */
+    if (top >= 21) check_bits(21, 0, LAST, QR_SINGLE, false);
     if (top >= 21) check_bits(21, 1, EACH, QR_SINGLE, false);
     printf("largest error in single precision: %.2g of the largest component\n", worst_single);
     return t_end();

@@ -1,7 +1,9 @@
-/* A power cut after every system call of a publisher: what was not synced is lost, torn at every 512 bytes or zeroed; names that were not
- * synced are there or not, in every combination. The same on a disk that lies of its syncs since the last checkpoint. What loads
- * afterwards is the newest checkpoint that was reported published, or the next one: whole. Then every file cut at every 512 bytes, and
- * every bit of the newest checkpoint and of LATEST turned: refused by file and section, and the newest whole one is loaded. */
+/* A power cut after every system call of a publisher: what was not synced is lost, torn at every
+ * 512 bytes or zeroed; names that were not synced are there or not, in every combination. The same
+ * on a disk that lies of its syncs since the last checkpoint. What loads afterwards is the newest
+ * checkpoint that was reported published, or the next one: whole. Then every file cut at every 512
+ * bytes, and every bit of the newest checkpoint and of LATEST turned: refused by file and section,
+ * and the newest whole one is loaded. */
 #undef _FORTIFY_SOURCE /* its inline forms would be in the way */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +21,18 @@
 /* ---- what the disk was told, in order ---- */
 
 enum kind { CREATE, DATA, SYNC, RENAME, LINK, UNLINK, SYNC_NAMES, REPORTED };
-struct op { enum kind kind; int inode; char from[160], to[160]; size_t bytes; uint64_t reductions; };
-struct inode { char path[160]; uint8_t *p; size_t n; };
+struct op {
+    enum kind kind;
+    int inode;
+    char from[160], to[160];
+    size_t bytes;
+    uint64_t reductions;
+};
+struct inode {
+    char path[160];
+    uint8_t *p;
+    size_t n;
+};
 enum { MAX_OPS = 2000, MAX_INODES = 400, MAX_FD = 256, BLOCK = 512 };
 static struct op ops[MAX_OPS];
 static struct inode inodes[MAX_INODES];
@@ -95,13 +107,18 @@ int unlink(const char *path) {
 /* ---- publishing ---- */
 
 static struct qr_err err;
-static const struct { const char *name; size_t n; } layout[] = {{"dense/bias", 300}, {"optimizer/m/dense/bias", 40}, {"epoch/sums", 2}};
+static const struct {
+    const char *name;
+    size_t n;
+} layout[] = {{"dense/bias", 300}, {"optimizer/m/dense/bias", 40}, {"epoch/sums", 2}};
 static struct qr_checkpoint state_at(uint64_t reductions) {
-    struct qr_checkpoint c = {.step = reductions, .reductions = reductions, .n_digested = 2, .contract = "f64-v1"};
+    struct qr_checkpoint c = {
+        .step = reductions, .reductions = reductions, .n_digested = 2, .contract = "f64-v1"};
     double values[300];
     memset(c.job_hash, 'b', 64);
     for (int i = 0; i < 300; i++) values[i] = (double)reductions + i;
-    for (size_t i = 0; i < COUNT(layout); i++) qr_tensors_add(&c.tensors, layout[i].name, 1, &layout[i].n, values);
+    for (size_t i = 0; i < COUNT(layout); i++)
+        qr_tensors_add(&c.tensors, layout[i].name, 1, &layout[i].n, values);
     qr_checkpoint_digest(&c, c.digest);
     return c;
 }
@@ -110,7 +127,9 @@ static void publish(struct qr_store *s, const char *where, uint64_t reductions) 
     struct qr_checkpoint c = state_at(reductions);
     struct qr_buf notes = {0};
     struct qr_checkpoint_latest l = {0};
-    CHECK(qr_checkpoint_save(&p, &c, reductions == 6, &l, &notes, &err) == QR_OK && l.reductions == reductions, "%s", err.msg);
+    CHECK(qr_checkpoint_save(&p, &c, reductions == 6, &l, &notes, &err) == QR_OK &&
+              l.reductions == reductions,
+          "%s", err.msg);
     qr_buf_free(&notes);
     qr_checkpoint_fini(&c);
     if (recording) note(REPORTED)->reductions = reductions;
@@ -118,8 +137,14 @@ static void publish(struct qr_store *s, const char *where, uint64_t reductions) 
 
 /* ---- a disk after the cut ---- */
 
-struct name { char path[160]; int inode; };
-struct disk { struct name v[MAX_INODES]; int n; };
+struct name {
+    char path[160];
+    int inode;
+};
+struct disk {
+    struct name v[MAX_INODES];
+    int n;
+};
 
 static int find(const struct disk *d, const char *path) {
     for (int i = 0; i < d->n; i++)
@@ -135,7 +160,8 @@ static void set(struct disk *d, const char *path, int inode) {
     snprintf(d->v[d->n].path, sizeof d->v->path, "%s", path);
     d->v[d->n++].inode = inode;
 }
-/* Names that never came to be on the disk cannot be renamed there: then the operation has no effect. */
+/* Names that never came to be on the disk cannot be renamed there: then the operation has no
+ * effect. */
 static void apply(struct disk *d, const struct op *o) {
     int i = find(d, o->from);
     if (o->kind == CREATE) set(d, o->to, o->inode);
@@ -158,12 +184,14 @@ static size_t synced_bytes(int inode, int cut, size_t *ret_told) {
     return synced;
 }
 
-/* tear: so many blocks beyond what was synced are there; -1: all of the length, zeroed. The store gets what a directory would show. */
+/* tear: so many blocks beyond what was synced are there; -1: all of the length, zeroed. The store
+ * gets what a directory would show. */
 static struct qr_store *after(const struct disk *d, int cut, int tear, bool *ret_more) {
     struct qr_store *s = qr_store_memory_new();
     for (int i = 0; i < d->n; i++) {
         const struct inode *f = &inodes[d->v[i].inode];
-        size_t told, synced = synced_bytes(d->v[i].inode, cut, &told), n = synced + (size_t)(tear < 0 ? 0 : tear) * BLOCK;
+        size_t told, synced = synced_bytes(d->v[i].inode, cut, &told),
+                     n = synced + (size_t)(tear < 0 ? 0 : tear) * BLOCK;
         if (strstr(d->v[i].path, ".tmp-")) continue;
         if (told > n) *ret_more = true;
         if (n > told || tear < 0) n = told;
@@ -188,15 +216,19 @@ static void look(struct qr_store *s, int cut, uint64_t reported, uint64_t known)
     enum qr_code code = qr_checkpoint_load(&p, hash, &c, &done, &notes, &err);
     tried++;
     bool fine = code == QR_OK && c.reductions >= reported && c.reductions <= known;
-    if (lying && reported == 0 && code == QR_DATA_LOSS && strstr(err.msg, "--fresh")) { /* of the first one all is lost: that is said */
+    /* of the first one all is lost: that is said */
+    if (lying && reported == 0 && code == QR_DATA_LOSS && strstr(err.msg, "--fresh")) {
         qr_buf_free(&notes);
         return;
     }
-    CHECK(fine, "cut %d: %s; the state after %" PRIu64 " reductions loads, %" PRIu64 " was reported. %s", cut, code == QR_OK ? "" : err.msg, c.reductions, reported,
-          qr_buf_string(&notes));
+    CHECK(fine,
+          "cut %d: %s; the state after %" PRIu64 " reductions loads, %" PRIu64 " was reported. %s",
+          cut, code == QR_OK ? "" : err.msg, c.reductions, reported, qr_buf_string(&notes));
     if (code == QR_OK && *c.job_hash) {
         want = state_at(c.reductions);
-        CHECK(strcmp(want.digest, c.digest) == 0 && memcmp(want.tensors.v[0].values, c.tensors.v[0].values, 8 * want.tensors.v[0].n) == 0,
+        CHECK(strcmp(want.digest, c.digest) == 0 &&
+                  memcmp(want.tensors.v[0].values, c.tensors.v[0].values,
+                         8 * want.tensors.v[0].n) == 0,
               "cut %d", cut);
         qr_checkpoint_fini(&want);
     }
@@ -254,30 +286,37 @@ static struct qr_buf content_of(struct qr_store *s, const char *name) {
 /* The object of the state after so many reductions; heap. */
 static char *object_of(uint64_t reductions) {
     struct qr_checkpoint c = state_at(reductions);
-    char *name = qr_xasprintf("c/%.16s-%016" PRIu64 "-%s.safetensors", c.job_hash, c.step, c.digest);
+    char *name =
+        qr_xasprintf("c/%.16s-%016" PRIu64 "-%s.safetensors", c.job_hash, c.step, c.digest);
     qr_checkpoint_fini(&c);
     return name;
 }
-/* With so many bytes of `name`, some of them damaged: this state is loaded, whole, and the notes have these words. */
-static bool loads(struct qr_store *s, const char *name, struct qr_bytes content, uint64_t reductions, const char *file, const char *section) {
+/* With so many bytes of `name`, some of them damaged: this state is loaded, whole, and the notes
+ * have these words. */
+static bool loads(struct qr_store *s, const char *name, struct qr_bytes content,
+                  uint64_t reductions, const char *file, const char *section) {
     const struct qr_checkpoint_place p = {s, "c", "c"};
     struct qr_checkpoint c = {0}, want = state_at(reductions);
     struct qr_buf notes = {0};
     bool done;
     CHECK(s->ops->put(s, name, content, false, &err) == QR_OK, "%s", err.msg);
     enum qr_code code = qr_checkpoint_load(&p, want.job_hash, &c, &done, &notes, &err);
-    bool fine = code == QR_OK && c.reductions == reductions && strcmp(c.digest, want.digest) == 0 &&
-                memcmp(c.tensors.v[0].values, want.tensors.v[0].values, 8 * want.tensors.v[0].n) == 0;
-    bool named = fine && strstr(qr_buf_string(&notes), file) && strstr(qr_buf_string(&notes), section);
-    if (!named) fprintf(stderr, "%s: %s, %" PRIu64 " reductions, '%s'\n", section, qr_code_name(code), c.reductions, qr_buf_string(&notes));
+    bool fine =
+        code == QR_OK && c.reductions == reductions && strcmp(c.digest, want.digest) == 0 &&
+        memcmp(c.tensors.v[0].values, want.tensors.v[0].values, 8 * want.tensors.v[0].n) == 0;
+    bool named =
+        fine && strstr(qr_buf_string(&notes), file) && strstr(qr_buf_string(&notes), section);
+    if (!named)
+        fprintf(stderr, "%s: %s, %" PRIu64 " reductions, '%s'\n", section, qr_code_name(code),
+                c.reductions, qr_buf_string(&notes));
     qr_checkpoint_fini(&c);
     qr_checkpoint_fini(&want);
     qr_buf_free(&notes);
     return named;
 }
 
-/* Where a byte of the file is, as the refusal must say. In the header anything can come of it, from a length that does not fit to a tensor
- * of another name. */
+/* Where a byte of the file is, as the refusal must say. In the header anything can come of it, from
+ * a length that does not fit to a tensor of another name. */
 static const char *section_of(struct qr_bytes file, size_t at) {
     size_t begin = 8 + (size_t)qr_get_u64le(file.p);
     if (at < begin) return "header";
@@ -292,8 +331,11 @@ static void cut_files(long *ret_cuts) {
     const char *const names[] = {object, "c/LATEST"};
     for (size_t i = 0; i < COUNT(names); i++) {
         struct qr_buf whole = content_of(s, names[i]);
-        for (size_t n = 0; n < whole.n; n += i ? 1 : BLOCK, ++*ret_cuts) /* LATEST has no 512 bytes: at each of them */
-            CHECK(loads(s, names[i], qr_bytes_of(whole.p, n), i ? 3 : 2, names[i], i ? "damaged" : ""), "%s cut at %zu", names[i], n);
+        /* LATEST has no 512 bytes: at each of them */
+        for (size_t n = 0; n < whole.n; n += i ? 1 : BLOCK, ++*ret_cuts)
+            CHECK(loads(s, names[i], qr_bytes_of(whole.p, n), i ? 3 : 2, names[i],
+                        i ? "damaged" : ""),
+                  "%s cut at %zu", names[i], n);
         CHECK(s->ops->put(s, names[i], qr_buf_view(&whole), false, &err) == QR_OK);
         qr_buf_free(&whole);
     }
@@ -309,10 +351,13 @@ static void flip_files(long *ret_bytes, long *ret_flips) {
         size_t header = i ? b.n : 8 + (size_t)qr_get_u64le(b.p);
         for (size_t at = 0; at < b.n; at++, ++*ret_bytes) {
             const char *section = i ? "damaged" : section_of(qr_buf_view(&b), at);
-            int few = at < header || at % 64 == 0 ? 8 : 1; /* of the values every bit of some bytes, and one of each */
-            for (int bit = few == 8 ? 0 : (int)(at % 8), end = bit + few; bit < end; bit++, ++*ret_flips) {
+            /* of the values every bit of some bytes, and one of each */
+            int few = at < header || at % 64 == 0 ? 8 : 1;
+            for (int bit = few == 8 ? 0 : (int)(at % 8), end = bit + few; bit < end;
+                 bit++, ++*ret_flips) {
                 b.p[at] ^= (uint8_t)(1 << bit);
-                CHECK(loads(s, names[i], qr_buf_view(&b), i ? 3 : 2, names[i], section), "%s: bit %d of byte %zu", names[i], bit, at);
+                CHECK(loads(s, names[i], qr_buf_view(&b), i ? 3 : 2, names[i], section),
+                      "%s: bit %d of byte %zu", names[i], bit, at);
                 b.p[at] ^= (uint8_t)(1 << bit);
             }
         }
@@ -338,13 +383,19 @@ int main(void) {
     long cuts = 0, bytes = 0, flips = 0;
     cut_files(&cuts);
     flip_files(&bytes, &flips);
-    CHECK(cuts > 300 && bytes > 3000 && flips > 10000, "%ld cuts, %ld bytes, %ld flips", cuts, bytes, flips);
-    printf("ROW 23: power cuts after each of %d calls, names lost and reordered, files torn at every 512 bytes: the newest whole one loads "
-           "on %ld of %ld disks (bound all)\n", n_ops, t_failed ? -1 : tried, tried);
-    printf("ROW 23: checkpoint and LATEST cut short at %ld places: named, and the newest whole one loads at %ld (bound all)\n", cuts,
-           t_failed ? -1 : cuts);
-    printf("ROW 24: %ld bits of all %ld bytes of checkpoint and LATEST turned: refused by file and section, the one before loads: %ld "
-           "(bound all)\n", flips, bytes, t_failed ? -1 : flips);
+    CHECK(cuts > 300 && bytes > 3000 && flips > 10000, "%ld cuts, %ld bytes, %ld flips", cuts,
+          bytes, flips);
+    printf("ROW 23: power cuts after each of %d calls, names lost and reordered, files torn at "
+           "every 512 bytes: the newest whole one loads "
+           "on %ld of %ld disks (bound all)\n",
+           n_ops, t_failed ? -1 : tried, tried);
+    printf("ROW 23: checkpoint and LATEST cut short at %ld places: named, and the newest whole one "
+           "loads at %ld (bound all)\n",
+           cuts, t_failed ? -1 : cuts);
+    printf("ROW 24: %ld bits of all %ld bytes of checkpoint and LATEST turned: refused by file and "
+           "section, the one before loads: %ld "
+           "(bound all)\n",
+           flips, bytes, t_failed ? -1 : flips);
     struct qr_buf names = {0};
     snprintf(path, sizeof path, "%s/", dir);
     CHECK(s->ops->list(s, path, &names, &err) == QR_OK);

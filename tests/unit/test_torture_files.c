@@ -1,6 +1,7 @@
-/* Every system call under the writers of base, store and worker made to fail, in turn, once, or from there on (that call, or all of them):
- * an error comes back that names the path, the old content stays whole, nothing else is left behind where the disk allows it, no
- * descriptor is lost; and when the disk is well again, the same succeeds. */
+/* Every system call under the writers of base, store and worker made to fail, in turn, once, or
+ * from there on (that call, or all of them): an error comes back that names the path, the old
+ * content stays whole, nothing else is left behind where the disk allows it, no descriptor is lost;
+ * and when the disk is well again, the same succeeds. */
 #undef _FORTIFY_SOURCE /* its inline forms would be in the way */
 #include <dirent.h>
 #include <errno.h>
@@ -17,20 +18,45 @@
 #include "tests/t.h"
 #include "worker/results.h"
 
-/* ---- the calls, in between; hidden, so that only what is linked into this program comes here ---- */
+/* ---- the calls, in between; hidden, so that only what is linked into this program comes here ----
+ */
 
-enum call { NONE, OPEN, READ, WRITE, FSYNC, CLOSE, RENAME, LINK, UNLINK, MKDIR, MKOSTEMP, STAT, ACCESS, OPENDIR, READDIR, LSEEK, FTRUNCATE, PREAD, PWRITE, FLOCK, FSTATAT };
+enum call {
+    NONE,
+    OPEN,
+    READ,
+    WRITE,
+    FSYNC,
+    CLOSE,
+    RENAME,
+    LINK,
+    UNLINK,
+    MKDIR,
+    MKOSTEMP,
+    STAT,
+    ACCESS,
+    OPENDIR,
+    READDIR,
+    LSEEK,
+    FTRUNCATE,
+    PREAD,
+    PWRITE,
+    FLOCK,
+    FSTATAT
+};
 static long n_calls, fail_at; /* fail_at 0: nothing fails; -1: nothing fails, but each is counted */
 static enum { ONCE, THIS_CALL, ALL_CALLS } fail_mode;
 static int fail_errno, short_next;
 static enum call failed;
 static bool failed_for_writing; /* of OPEN and CLOSE */
 static bool failed_lock;        /* of CLOSE: a lock was given back */
-static int system_fd = -1;      /* of /sys, /proc: what the machine says of itself never fails here */
+/* of /sys, /proc: what the machine says of itself never fails here */
+static int system_fd = -1;
 
 static bool fails(enum call kind) {
     if (fail_at == 0) return false;
-    bool again = ++n_calls > fail_at && fail_at > 0 && (fail_mode == ALL_CALLS || (fail_mode == THIS_CALL && kind == failed));
+    bool again = ++n_calls > fail_at && fail_at > 0 &&
+                 (fail_mode == ALL_CALLS || (fail_mode == THIS_CALL && kind == failed));
     if (n_calls != fail_at && !again) return false;
     if (n_calls == fail_at) failed = kind;
     errno = fail_errno;
@@ -40,7 +66,8 @@ static bool fails(enum call kind) {
 int open(const char *path, int flags, ...) {
     REAL(open);
     MODE_OF(mode, flags);
-    if (strncmp(path, "/sys/", 5) == 0 || strncmp(path, "/proc/", 6) == 0) return system_fd = real(path, flags, mode);
+    if (strncmp(path, "/sys/", 5) == 0 || strncmp(path, "/proc/", 6) == 0)
+        return system_fd = real(path, flags, mode);
     if (fails(OPEN)) return failed_for_writing = (flags & O_ACCMODE) != O_RDONLY, -1;
     return real(path, flags, mode);
 }
@@ -161,7 +188,9 @@ static void put(const char *name, const char *text) {
 static bool has(const char *name, const char *text) { /* text NULL: no such file */
     char *path = at(name);
     struct qr_buf b = {0};
-    bool is = text ? qr_file_read(path, 1 << 20, &b, &err) == QR_OK && strcmp(qr_buf_string(&b), text) == 0 : !qr_file_exists(path);
+    bool is = text ? qr_file_read(path, 1 << 20, &b, &err) == QR_OK &&
+                         strcmp(qr_buf_string(&b), text) == 0
+                   : !qr_file_exists(path);
     qr_buf_free(&b);
     free(path);
     return is;
@@ -250,11 +279,17 @@ static enum qr_code with_store(enum qr_code (*fn)(struct qr_store *s)) {
     return code;
 }
 static enum qr_code store_get(struct qr_store *s) { return s->ops->get(s, "f", 100, &got, &err); }
-static enum qr_code store_put(struct qr_store *s) { return s->ops->put(s, "f", qr_bytes_of_string("the new text"), false, &err); }
-static enum qr_code store_create(struct qr_store *s) { return s->ops->put(s, "f", qr_bytes_of_string("the new text"), true, &err); }
+static enum qr_code store_put(struct qr_store *s) {
+    return s->ops->put(s, "f", qr_bytes_of_string("the new text"), false, &err);
+}
+static enum qr_code store_create(struct qr_store *s) {
+    return s->ops->put(s, "f", qr_bytes_of_string("the new text"), true, &err);
+}
 static enum qr_code store_remove(struct qr_store *s) { return s->ops->remove(s, "f", &err); }
 static enum qr_code store_list(struct qr_store *s) { return s->ops->list(s, "", &got, &err); }
-static enum qr_code store_check(struct qr_store *s) { return s->ops->check_writable(s, "a/b/f", &err); }
+static enum qr_code store_check(struct qr_store *s) {
+    return s->ops->check_writable(s, "a/b/f", &err);
+}
 static enum qr_code run_get(void) { return with_store(store_get); }
 static enum qr_code run_put(void) { return with_store(store_put); }
 static enum qr_code run_create(void) { return with_store(store_create); }
@@ -267,14 +302,16 @@ static bool got_three(void) { return strcmp(qr_buf_string(&got), "a\nb/c\nd") ==
 static enum qr_code store_swap(struct qr_store *s) {
     struct qr_store_version v;
     enum qr_code code = s->ops->get_version(s, "f", 100, &got, &v, &err);
-    return code == QR_OK ? s->ops->swap(s, "f", qr_bytes_of_string("the new text"), &v, &err) : code;
+    return code == QR_OK ? s->ops->swap(s, "f", qr_bytes_of_string("the new text"), &v, &err)
+                         : code;
 }
 static enum qr_code run_swap(void) { return with_store(store_swap); }
 
 /* ---- checkpoints: three are there, a fourth is published ---- */
 
 static struct qr_checkpoint state_at(uint64_t reductions) {
-    struct qr_checkpoint c = {.step = reductions, .reductions = reductions, .n_digested = 1, .contract = "f32-v1"};
+    struct qr_checkpoint c = {
+        .step = reductions, .reductions = reductions, .n_digested = 1, .contract = "f32-v1"};
     memset(c.job_hash, 'a', 64);
     double value = (double)reductions;
     qr_tensors_add(&c.tensors, "dense/bias", 1, (size_t[]){1}, &value);
@@ -295,7 +332,8 @@ static enum qr_code publish(uint64_t reductions) {
     return code;
 }
 static void three_published(void) {
-    for (uint64_t reductions = 1; reductions <= 3; reductions++) CHECK(publish(reductions) == QR_OK, "%s", err.msg);
+    for (uint64_t reductions = 1; reductions <= 3; reductions++)
+        CHECK(publish(reductions) == QR_OK, "%s", err.msg);
 }
 static enum qr_code run_publish(void) { return publish(4); }
 static bool loads(uint64_t reductions) {
@@ -304,8 +342,8 @@ static bool loads(uint64_t reductions) {
     const struct qr_checkpoint_place p = {s, place_dir, place_dir};
     struct qr_checkpoint c = {0}, want = state_at(reductions);
     struct qr_buf notes = {0};
-    bool done, is = qr_checkpoint_load(&p, want.job_hash, &c, &done, &notes, &err) == QR_OK && c.reductions == reductions && strcmp(c.digest,
-                                                                                          want.digest) == 0;
+    bool done, is = qr_checkpoint_load(&p, want.job_hash, &c, &done, &notes, &err) == QR_OK &&
+                    c.reductions == reductions && strcmp(c.digest, want.digest) == 0;
     is &= notes.n == 0;
     qr_buf_free(&notes);
     qr_checkpoint_fini(&c);
@@ -353,14 +391,19 @@ static size_t first_bytes;
 static bool same_file(const char *name, const char *bytes, size_t n) {
     char *path = at(name);
     struct qr_buf b = {0};
-    bool same = qr_file_read(path, 1 << 20, &b, &err) == QR_OK && b.n == n && memcmp(b.p, bytes, n) == 0;
+    bool same =
+        qr_file_read(path, 1 << 20, &b, &err) == QR_OK && b.n == n && memcmp(b.p, bytes, n) == 0;
     qr_buf_free(&b);
     free(path);
     return same;
 }
-static void old_results(void) { put("out/weights.h5", "old weights"), put("out/result.json", "old result"), put("out/steps.jsonl", "{\"step\":1,half"); }
+static void old_results(void) {
+    put("out/weights.h5", "old weights"), put("out/result.json", "old result"),
+        put("out/steps.jsonl", "{\"step\":1,half");
+}
 static bool outputs_whole(void) {
-    bool weights = has("out/weights.h5", "old weights") || !first_weights || same_file("out/weights.h5", first_weights, first_bytes);
+    bool weights = has("out/weights.h5", "old weights") || !first_weights ||
+                   same_file("out/weights.h5", first_weights, first_bytes);
     return weights && has("out/result.json", "old result");
 }
 static bool outputs_new(void) {
@@ -373,39 +416,53 @@ static bool outputs_new(void) {
     }
     qr_buf_free(&b);
     free(path);
-    return fine && same_file("out/weights.h5", first_weights, first_bytes) && !has("out/result.json", "old result") && !has("out/steps.jsonl", NULL);
+    return fine && same_file("out/weights.h5", first_weights, first_bytes) &&
+           !has("out/result.json", "old result") && !has("out/steps.jsonl", NULL);
 }
 
 /* ---- the trying ---- */
 
-/* Failures that a caller need not hear of: what is closed was only read, what is looked at is looked at again by what follows. */
+/* Failures that a caller need not hear of: what is closed was only read, what is looked at is
+ * looked at again by what follows. */
 static bool may_pass(const struct try *t) {
-    if (fail_errno == EINTR && (failed == READ || failed == PREAD || failed == WRITE || failed == PWRITE)) return true; /* made again */
+    /* made again */
+    if (fail_errno == EINTR &&
+        (failed == READ || failed == PREAD || failed == WRITE || failed == PWRITE))
+        return true;
     if (t->run == run_outputs && warned) return true; /* a line of the log that was written later */
-    if (failed == CLOSE) return !failed_for_writing || ((t->run == run_publish || t->run == run_swap) && failed_lock) ||
-        t->run == run_append || t->run == run_outputs; /* its lines are a log */
-    if (failed == LINK && fail_errno == EPERM) return true; /* a file system without hard links */
+    if (failed == CLOSE)
+        return !failed_for_writing ||
+               ((t->run == run_publish || t->run == run_swap) && failed_lock) ||
+               t->run == run_append || t->run == run_outputs; /* its lines are a log */
+    if (failed == LINK && fail_errno == EPERM) return true;   /* a file system without hard links */
     if (failed == OPENDIR && fail_errno == ENOENT) return true;
-    if (failed == UNLINK) return t->run == run_create || t->run == run_publish; /* the oldest is taken away later */
+    /* the oldest is taken away later */
+    if (failed == UNLINK) return t->run == run_create || t->run == run_publish;
     if (t->run == run_publish && (failed == OPENDIR || failed == READDIR)) return true;
-    if (failed == FLOCK) return true; /* a file system without locks, or a lock that is asked for again */
-    return (failed == FSTATAT && t->run == run_publish) || failed == MKDIR || failed == ACCESS || failed == LSEEK || (failed == STAT && t->run != run_read && t->run != run_get &&
-                                                                      t->run != run_publish && t->run != run_swap);
+    /* a file system without locks, or a lock that is asked for again */
+    if (failed == FLOCK) return true;
+    return (failed == FSTATAT && t->run == run_publish) || failed == MKDIR || failed == ACCESS ||
+           failed == LSEEK ||
+           (failed == STAT && t->run != run_read && t->run != run_get && t->run != run_publish &&
+            t->run != run_swap);
 }
 /* It went on failing: what was said and what is there; then the disk is well again. */
-static void for_good(const struct try *t, long k, enum qr_code code, const struct qr_err *why, int *errors) {
+static void for_good(const struct try *t, long k, enum qr_code code, const struct qr_err *why,
+                     int *errors) {
     bool old = t->is_old(), new = t->is_new();
     /* half a line of a log stays where it cannot be cut; its next writer does that */
     if (t->run == run_append && fail_mode == ALL_CALLS) return;
     *errors += code != QR_OK;
-    CHECK(code == QR_OK || (why->code == code && strstr(why->msg, dir)), "%s, from call %ld (%d) on: no path in '%s'", t->what, k, failed,
-          why->msg);
-    CHECK(code == QR_OK ? new : old || new, "%s, from call %ld (%d) on: neither the old nor the new content", t->what, k, failed);
+    CHECK(code == QR_OK || (why->code == code && strstr(why->msg, dir)),
+          "%s, from call %ld (%d) on: no path in '%s'", t->what, k, failed, why->msg);
+    CHECK(code == QR_OK ? new : old || new,
+          "%s, from call %ld (%d) on: neither the old nor the new content", t->what, k, failed);
     if (code == QR_OK || !old || (t->run == run_append && new)) return;
     qr_buf_clear(&got);
     bool again = t->run() == QR_OK;
     /* a probe that could not be taken away may lie there */
-    CHECK(again && (t->is_old == always || t->is_new()), "%s, after call %ld (%d) failed: %s", t->what, k, failed, again ? "" : err.msg);
+    CHECK(again && (t->is_old == always || t->is_new()), "%s, after call %ld (%d) failed: %s",
+          t->what, k, failed, again ? "" : err.msg);
 }
 
 static bool one_try(const struct try *t, long k, int sys, int *errors) {
@@ -431,14 +488,18 @@ static bool one_try(const struct try *t, long k, int sys, int *errors) {
         CHECK(failed != NONE, "%s: %s", name, why.msg);
         CHECK(strstr(why.msg, dir), "%s, call %ld (%d): no path in '%s'", name, k, failed, why.msg);
         CHECK(why.code == code, "%s, call %ld: %d and %d", name, k, code, why.code);
-        bool only_sync = (failed == FSYNC || (failed == OPEN && !failed_for_writing)) && t->is_new();
-        CHECK(t->is_old() || only_sync, "%s, call %ld (%d): neither the old nor the new content", name, k, failed);
+        bool only_sync =
+            (failed == FSYNC || (failed == OPEN && !failed_for_writing)) && t->is_new();
+        CHECK(t->is_old() || only_sync, "%s, call %ld (%d): neither the old nor the new content",
+              name, k, failed);
     } else {
         CHECK(t->is_new(), "%s, call %ld (%d): no error and not the new content", name, k, failed);
-        CHECK(failed == NONE || may_pass(t), "%s, call %ld (%d) failed and nobody said so", name, k, failed);
+        CHECK(failed == NONE || may_pass(t), "%s, call %ld (%d) failed and nobody said so", name, k,
+              failed);
     }
     int left = remove_tree(dir);
-    CHECK(left == 0 || failed == UNLINK, "%s, call %ld (%d): temporary files are left", name, k, failed);
+    CHECK(left == 0 || failed == UNLINK, "%s, call %ld (%d): temporary files are left", name, k,
+          failed);
     return reached;
 }
 
@@ -461,10 +522,14 @@ static const struct try tries[] = {
 
 int main(void) {
     static const int errnos[] = {EIO, ENOSPC, EACCES, EPERM, EINTR};
-    static const char text[] = "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"
-                               "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2},\"train\":{\"loss\":\"mse\"}}";
+    static const char text[] =
+        "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,"
+        "\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"
+        "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2},\"train\":{\"loss\":\"mse\"}}";
     int n_for_good = 0, n_errors = 0;
-    snprintf(base_dir, sizeof base_dir, "%s/qring-torture-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"); /* in memory it is fast */
+    /* in memory it is fast */
+    snprintf(base_dir, sizeof base_dir, "%s/qring-torture-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     CHECK(mkdtemp(base_dir) != NULL);
     CHECK(qr_job_parse(qr_bytes_of_string(text), "the test", &job, &err) == QR_OK, "%s", err.msg);
     if (job) CHECK(qr_workload_load(job, "portable", 1, &load, &err) == QR_OK, "%s", err.msg);
@@ -477,15 +542,18 @@ int main(void) {
         for (size_t e = 0; e < COUNT(errnos); e++) {
             int errors = 0;
             for (long k = 1; one_try(&tries[i], k, errnos[e], &errors); k++) continue;
-            CHECK(errnos[e] == EINTR || errors >= tries[i].least, "%s: %d errors only", tries[i].what, errors);
+            CHECK(errnos[e] == EINTR || errors >= tries[i].least, "%s: %d errors only",
+                  tries[i].what, errors);
             for (fail_mode = THIS_CALL; errnos[e] == ENOSPC && fail_mode <= ALL_CALLS; fail_mode++)
                 for (long k = 1; one_try(&tries[i], k, errnos[e], &n_errors); k++) n_for_good++;
             fail_mode = ONCE;
         }
     }
     CHECK(n_errors > n_for_good / 3, "%d errors of %d", n_errors, n_for_good);
-    printf("ROW 22: system calls of files, results and checkpoints that fail for good: %d disks, the old or the new content is whole on "
-           "%d (bound all)\n", n_for_good, t_failed ? -1 : n_for_good);
+    printf("ROW 22: system calls of files, results and checkpoints that fail for good: %d disks, "
+           "the old or the new content is whole on "
+           "%d (bound all)\n",
+           n_for_good, t_failed ? -1 : n_for_good);
     remove_tree(base_dir);
     qr_settings_fini(&settings);
     qr_job_canonical_fini(&canonical);

@@ -1,5 +1,6 @@
-/* Cloud Storage with every allocation made to fail, ours and libcurl's, in turn, once or from there on, against tests/fake/gcs.py. What is
- * in the bucket afterwards is the old object or the new one, whole; what was read is right. */
+/* Cloud Storage with every allocation made to fail, ours and libcurl's, in turn, once or from there
+ * on, against tests/fake/gcs.py. What is in the bucket afterwards is the old object or the new one,
+ * whole; what was read is right. */
 #include "tests/torture.h"
 
 #include "tests/fake/client.h"
@@ -8,12 +9,18 @@ static enum qr_code closing(struct qr_store *s, enum qr_code code) {
     s->ops->close(s);
     return code;
 }
-static enum qr_code wrong(struct qr_err *err, const char *what) { return qr_fail(err, QR_INTERNAL, "wrong: %s", what); }
+static enum qr_code wrong(struct qr_err *err, const char *what) {
+    return qr_fail(err, QR_INTERNAL, "wrong: %s", what);
+}
 
 static void old_object(void) { put_text("w", "the old text"); }
 static void no_object(void) { remove_text("new"); }
-static bool replaced(bool done) { return is(text_of("w"), "the new text", done ? "the new text" : "the old text"); }
-static bool created(bool done) { return is(text_of("new"), "the new text", done ? "the new text" : ""); }
+static bool replaced(bool done) {
+    return is(text_of("w"), "the new text", done ? "the new text" : "the old text");
+}
+static bool created(bool done) {
+    return is(text_of("new"), "the new text", done ? "the new text" : "");
+}
 static bool removed(bool done) { return is(text_of("w"), "", done ? "" : "the old text"); }
 
 static enum qr_code run_put(struct qr_err *err) {
@@ -32,7 +39,8 @@ static enum qr_code run_get(struct qr_err *err) {
     struct qr_store *s = opened(host);
     struct qr_buf b = {0};
     enum qr_code code = s->ops->get(s, "w", 100, &b, err);
-    if (code == QR_OK && strcmp(qr_buf_string(&b), "the old text") != 0) code = wrong(err, qr_buf_string(&b));
+    if (code == QR_OK && strcmp(qr_buf_string(&b), "the old text") != 0)
+        code = wrong(err, qr_buf_string(&b));
     qr_buf_free(&b);
     return closing(s, code);
 }
@@ -49,21 +57,41 @@ static enum qr_code run_check(struct qr_err *err) {
     return closing(s, s->ops->check_writable(s, "w", err));
 }
 
-/* libcurl 7.88 loses some of its own memory where its own allocations fail: what is counted is ours.
- * An operation makes some 250 allocations, most of them libcurl's: under a sanitizer every 7th is enough, the release build has all. */
+/* libcurl 7.88 loses some of its own memory where its own allocations fail: what is counted is
+ * ours. An operation makes some 250 allocations, most of them libcurl's: under a sanitizer every
+ * 7th is enough, the release build has all. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_UNDEFINED__
 enum { STRIDE = 7, COLD_STRIDE = 997 };
 #else
 enum { STRIDE = 1, COLD_STRIDE = 199 };
 #endif
 static const struct operation operations[] = {
-    {.name = "first use of libcurl", .run = run_check, .caches = true, .cold = true, .stride = COLD_STRIDE},
-    {.name = "put", .before = old_object, .run = run_put, .whole = replaced, .caches = true, .stride = STRIDE},
-    {.name = "create", .before = no_object, .run = run_create, .whole = created, .caches = true, .stride = STRIDE},
+    {.name = "first use of libcurl",
+     .run = run_check,
+     .caches = true,
+     .cold = true,
+     .stride = COLD_STRIDE},
+    {.name = "put",
+     .before = old_object,
+     .run = run_put,
+     .whole = replaced,
+     .caches = true,
+     .stride = STRIDE},
+    {.name = "create",
+     .before = no_object,
+     .run = run_create,
+     .whole = created,
+     .caches = true,
+     .stride = STRIDE},
     {.name = "get", .before = old_object, .run = run_get, .caches = true, .stride = STRIDE},
     {.name = "list", .before = old_object, .run = run_list, .caches = true, .stride = STRIDE},
     {.name = "check", .before = old_object, .run = run_check, .caches = true, .stride = STRIDE},
-    {.name = "delete", .before = old_object, .run = run_remove, .whole = removed, .caches = true, .stride = STRIDE},
+    {.name = "delete",
+     .before = old_object,
+     .run = run_remove,
+     .whole = removed,
+     .caches = true,
+     .stride = STRIDE},
 };
 
 int main(void) {

@@ -1,4 +1,5 @@
-/* Every allocation under the formats and the stores of memory and files made to fail, in turn, once or from there on (tests/torture.h). */
+/* Every allocation under the formats and the stores of memory and files made to fail, in turn, once
+ * or from there on (tests/torture.h). */
 #include "tests/torture.h"
 
 #include <dirent.h>
@@ -17,7 +18,9 @@
 /* From here on nothing fails: what follows looks at the result. */
 static void relax(void) { fail_from = 0; }
 
-static enum qr_code wrong(struct qr_err *err, const char *what) { return qr_fail(err, QR_INTERNAL, "wrong: %s", what); }
+static enum qr_code wrong(struct qr_err *err, const char *what) {
+    return qr_fail(err, QR_INTERNAL, "wrong: %s", what);
+}
 
 static uint64_t fold(uint64_t h, const void *p, size_t n) {
     const uint8_t *b = p;
@@ -40,7 +43,9 @@ static void load(const char *path) {
 
 static uint64_t fold_tensors(const struct qr_tensors *t) {
     uint64_t h = 1;
-    for (size_t i = 0; i < t->n; i++) h = fold(fold(h, t->v[i].name, strlen(t->v[i].name)), t->v[i].values, t->v[i].n * sizeof(double));
+    for (size_t i = 0; i < t->n; i++)
+        h = fold(fold(h, t->v[i].name, strlen(t->v[i].name)), t->v[i].values,
+                 t->v[i].n * sizeof(double));
     return h;
 }
 
@@ -58,7 +63,8 @@ static enum qr_code run_json(struct qr_err *err) {
     qr_json_free(root);
     return code;
 }
-static enum qr_code tensors_read(enum qr_code code, struct qr_tensors *t, uint64_t *first, struct qr_err *err) {
+static enum qr_code tensors_read(enum qr_code code, struct qr_tensors *t, uint64_t *first,
+                                 struct qr_err *err) {
     relax();
     if (code == QR_OK) code = same(fold_tensors(t), first, "tensors", err);
     qr_tensors_free(t);
@@ -81,7 +87,9 @@ static enum qr_code run_csv(struct qr_err *err) {
     struct qr_csv c = {0};
     enum qr_code code = qr_csv_read(qr_buf_view(&file), "the file", 1000, &c, err);
     relax();
-    if (code == QR_OK) code = same(fold(c.n_rows, c.values, c.n_rows * c.n_columns * sizeof(double)), &first, "CSV", err);
+    if (code == QR_OK)
+        code = same(fold(c.n_rows, c.values, c.n_rows * c.n_columns * sizeof(double)), &first,
+                    "CSV", err);
     qr_csv_fini(&c);
     return code;
 }
@@ -90,7 +98,9 @@ static enum qr_code keras_read(uint64_t *first, struct qr_err *err) {
     uint64_t h = 1;
     enum qr_code code = qr_keras_read(qr_buf_view(&file), "the file", &k, err);
     relax();
-    for (size_t i = 0; i < k.n_layers; i++) h = fold(fold_tensors(&k.layers[i].weights) + h, k.layers[i].name, strlen(k.layers[i].name));
+    for (size_t i = 0; i < k.n_layers; i++)
+        h = fold(fold_tensors(&k.layers[i].weights) + h, k.layers[i].name,
+                 strlen(k.layers[i].name));
     if (code == QR_OK) code = same(h, first, "Keras' layers", err);
     qr_keras_file_fini(&k);
     return code;
@@ -113,7 +123,8 @@ static enum qr_code run_events(struct qr_err *err) {
     size_t at = 0;
     uint64_t h = 1;
     enum qr_code code = QR_OK;
-    while (code == QR_OK && qr_tfrecord_next(qr_buf_view(&file), "the file", 1 << 16, &at, &record, err) == QR_TFRECORD_ONE) {
+    while (code == QR_OK && qr_tfrecord_next(qr_buf_view(&file), "the file", 1 << 16, &at, &record,
+                                             err) == QR_TFRECORD_ONE) {
         struct qr_event e = {0};
         struct qr_buf again = {0}, framed = {0};
         code = qr_event_decode(record, &e, err);
@@ -168,17 +179,22 @@ static enum qr_code run_write_safetensors(struct qr_err *err) {
 }
 /* Not the bytes are compared but what our own reader finds in them: that needs no first time. */
 static enum qr_code run_write_keras(struct qr_err *err) {
-    const struct qr_keras_layer layers[] = {{"input_1", {0}}, {"pqc", {1, weights.v}}, {"dense", {1, weights.v + 1}}};
+    const struct qr_keras_layer layers[] = {
+        {"input_1", {0}}, {"pqc", {1, weights.v}}, {"dense", {1, weights.v + 1}}};
     struct qr_buf b = {0};
     struct qr_keras_file k = {0};
     enum qr_code code = qr_keras_write(layers, COUNT(layers), &b, err);
     relax();
-    if (code == QR_INTERNAL && strstr(err->msg, "memory")) code = err->code = QR_RESOURCE_EXHAUSTED; /* libhdf5 tells no reasons */
-    if (code == QR_OK && (qr_keras_read(qr_buf_view(&b), "what was written", &k, err) != QR_OK || k.n_layers != COUNT(layers)))
+    /* libhdf5 tells no reasons */
+    if (code == QR_INTERNAL && strstr(err->msg, "memory")) code = err->code = QR_RESOURCE_EXHAUSTED;
+    if (code == QR_OK && (qr_keras_read(qr_buf_view(&b), "what was written", &k, err) != QR_OK ||
+                          k.n_layers != COUNT(layers)))
         code = wrong(err, "a Keras file");
     for (size_t i = 1; i < COUNT(layers) && code == QR_OK; i++)
-        if (k.layers[i].weights.n != 1 || k.layers[i].weights.v[0].n != weights.v[i - 1].n) code = wrong(err, "a Keras file's shapes");
-        else if (memcmp(k.layers[i].weights.v[0].values, weights.v[i - 1].values, 4 * sizeof(double)) != 0) /* 4: exact in float32 */
+        if (k.layers[i].weights.n != 1 || k.layers[i].weights.v[0].n != weights.v[i - 1].n)
+            code = wrong(err, "a Keras file's shapes");
+        else if (memcmp(k.layers[i].weights.v[0].values, weights.v[i - 1].values,
+                        4 * sizeof(double)) != 0) /* 4: exact in float32 */
             code = wrong(err, "a Keras file's values");
     qr_keras_file_fini(&k);
     qr_buf_free(&b);
@@ -193,7 +209,8 @@ static enum qr_code run_message(struct qr_err *err) {
     enum qr_code code = qr_message_encode(&in, &b, err);
     if (code == QR_OK) code = qr_message_decode(qr_buf_view(&b), &back, err);
     relax();
-    if (code == QR_OK && (back.kind != in.kind || strcmp(back.field.name, in.field.name) != 0 || strcmp(back.field.value, in.field.value) != 0))
+    if (code == QR_OK && (back.kind != in.kind || strcmp(back.field.name, in.field.name) != 0 ||
+                          strcmp(back.field.value, in.field.value) != 0))
         code = wrong(err, "a message");
     qr_buf_free(&b);
     return code;
@@ -216,7 +233,9 @@ static enum qr_code run_hparams(struct qr_err *err) {
 
 static char dir[] = "/tmp/qring-torture-memory-XXXXXX";
 
-static enum qr_code use(struct qr_store *s, enum qr_code (*fn)(struct qr_store *s, struct qr_err *err), struct qr_err *err) {
+static enum qr_code use(struct qr_store *s,
+                        enum qr_code (*fn)(struct qr_store *s, struct qr_err *err),
+                        struct qr_err *err) {
     enum qr_code code = fn(s, err);
     s->ops->close(s);
     return code;
@@ -227,7 +246,8 @@ static enum qr_code all_of_it(struct qr_store *s, struct qr_err *err) {
     if (code == QR_OK) code = s->ops->put(s, "run/a", qr_bytes_of_string("one"), false, err);
     if (code == QR_OK) code = s->ops->put(s, "run/a", qr_bytes_of_string("ONE"), false, err);
     if (code == QR_OK) code = s->ops->list(s, "run/", &b, err);
-    if (code == QR_OK && strcmp(qr_buf_string(&b), "run/a\nrun/b") != 0) code = wrong(err, "a list");
+    if (code == QR_OK && strcmp(qr_buf_string(&b), "run/a\nrun/b") != 0)
+        code = wrong(err, "a list");
     if (code == QR_OK) code = s->ops->get(s, "run/a", 10, &b, err);
     if (code == QR_OK && strcmp(qr_buf_string(&b), "ONE") != 0) code = wrong(err, "an object");
     if (code == QR_OK) code = s->ops->remove(s, "run/a", err);
@@ -236,7 +256,9 @@ static enum qr_code all_of_it(struct qr_store *s, struct qr_err *err) {
     qr_buf_free(&b);
     return code;
 }
-static enum qr_code run_memory(struct qr_err *err) { return use(qr_store_memory_new(), all_of_it, err); }
+static enum qr_code run_memory(struct qr_err *err) {
+    return use(qr_store_memory_new(), all_of_it, err);
+}
 
 static void clean(void) {
     DIR *d = opendir(dir);
@@ -278,12 +300,17 @@ static enum qr_code put_new(struct qr_store *s, struct qr_err *err) {
 static enum qr_code create_new(struct qr_store *s, struct qr_err *err) {
     return s->ops->put(s, "f", qr_bytes_of_string("the new text"), true, err);
 }
-static enum qr_code remove_it(struct qr_store *s, struct qr_err *err) { return s->ops->remove(s, "f", err); }
-static enum qr_code check_it(struct qr_store *s, struct qr_err *err) { return s->ops->check_writable(s, "f", err); }
+static enum qr_code remove_it(struct qr_store *s, struct qr_err *err) {
+    return s->ops->remove(s, "f", err);
+}
+static enum qr_code check_it(struct qr_store *s, struct qr_err *err) {
+    return s->ops->check_writable(s, "f", err);
+}
 static enum qr_code get_old(struct qr_store *s, struct qr_err *err) {
     struct qr_buf b = {0};
     enum qr_code code = s->ops->get(s, "f", 100, &b, err);
-    if (code == QR_OK && strcmp(qr_buf_string(&b), "the old text") != 0) code = wrong(err, "a file");
+    if (code == QR_OK && strcmp(qr_buf_string(&b), "the old text") != 0)
+        code = wrong(err, "a file");
     qr_buf_free(&b);
     return code;
 }
@@ -294,14 +321,30 @@ static enum qr_code list_it(struct qr_store *s, struct qr_err *err) {
     qr_buf_free(&b);
     return code;
 }
-static enum qr_code run_put(struct qr_err *err) { return use(qr_store_file_new(dir), put_new, err); }
-static enum qr_code run_create(struct qr_err *err) { return use(qr_store_file_new(dir), create_new, err); }
-static enum qr_code run_remove(struct qr_err *err) { return use(qr_store_file_new(dir), remove_it, err); }
-static enum qr_code run_check(struct qr_err *err) { return use(qr_store_file_new(dir), check_it, err); }
-static enum qr_code run_get(struct qr_err *err) { return use(qr_store_file_new(dir), get_old, err); }
-static enum qr_code run_list(struct qr_err *err) { return use(qr_store_file_new(dir), list_it, err); }
-static bool replaced(bool done) { return done ? only("the new text", "the new text") : only("the old text", "the new text"); }
-static bool created(bool done) { return done ? only("the new text", "the new text") : only("the new text", NULL); }
+static enum qr_code run_put(struct qr_err *err) {
+    return use(qr_store_file_new(dir), put_new, err);
+}
+static enum qr_code run_create(struct qr_err *err) {
+    return use(qr_store_file_new(dir), create_new, err);
+}
+static enum qr_code run_remove(struct qr_err *err) {
+    return use(qr_store_file_new(dir), remove_it, err);
+}
+static enum qr_code run_check(struct qr_err *err) {
+    return use(qr_store_file_new(dir), check_it, err);
+}
+static enum qr_code run_get(struct qr_err *err) {
+    return use(qr_store_file_new(dir), get_old, err);
+}
+static enum qr_code run_list(struct qr_err *err) {
+    return use(qr_store_file_new(dir), list_it, err);
+}
+static bool replaced(bool done) {
+    return done ? only("the new text", "the new text") : only("the old text", "the new text");
+}
+static bool created(bool done) {
+    return done ? only("the new text", "the new text") : only("the new text", NULL);
+}
 static bool removed(bool done) { return done ? only(NULL, NULL) : only("the old text", NULL); }
 static bool untouched(bool done) { return (void)done, only("the old text", "the old text"); }
 
@@ -309,7 +352,8 @@ static bool untouched(bool done) { return (void)done, only("the old text", "the 
 static enum qr_code run_large(struct qr_err *err) {
     void *p = NULL;
     enum qr_code code = qr_large_new(1000, 1000, "state vectors", &p, err);
-    if (code == QR_RESOURCE_EXHAUSTED && !strstr(err->msg, "state vectors need 1000000 bytes")) code = wrong(err, "no number in the sentence");
+    if (code == QR_RESOURCE_EXHAUSTED && !strstr(err->msg, "state vectors need 1000000 bytes"))
+        code = wrong(err, "no number in the sentence");
     free(p);
     return code;
 }
@@ -340,9 +384,18 @@ static const struct operation operations[] = {
     {.name = "file store, list", .before = old_object, .run = run_list, .whole = untouched},
     {.name = "file store, remove", .before = old_object, .run = run_remove, .whole = removed},
     {.name = "file store, check", .before = old_object, .run = run_check, .whole = untouched},
-    {.name = "write HDF5, first time", .before = some_weights, .run = run_write_keras, .caches = true, .cold = true, .brittle = true,
+    {.name = "write HDF5, first time",
+     .before = some_weights,
+     .run = run_write_keras,
+     .caches = true,
+     .cold = true,
+     .brittle = true,
      .stride = COLD_STRIDE},
-    {.name = "write HDF5", .before = some_weights, .run = run_write_keras, .caches = true, .brittle = true,
+    {.name = "write HDF5",
+     .before = some_weights,
+     .run = run_write_keras,
+     .caches = true,
+     .brittle = true,
      .stride = HDF5_STRIDE},
 };
 

@@ -1,5 +1,6 @@
-/* Each call of libcurl to the network (socket, connect, send, recv, poll, names) made to fail, in turn, once or from there on: once ends well,
- * for good ends in one sentence; in the bucket is the old object or the new one; no descriptor is lost. */
+/* Each call of libcurl to the network (socket, connect, send, recv, poll, names) made to fail, in
+ * turn, once or from there on: once ends well, for good ends in one sentence; in the bucket is the
+ * old object or the new one; no descriptor is lost. */
 #include <dirent.h>
 #include <errno.h>
 #include <netdb.h>
@@ -11,7 +12,8 @@
 #include "tests/fake/client.h"
 #include "tests/real.h"
 
-/* ---- the calls, in between: seen by shared objects too; names are asked for on a thread of libcurl's ---- */
+/* ---- the calls, in between: seen by shared objects too; names are asked for on a thread of
+ * libcurl's ---- */
 
 static atomic_long n_calls, fail_from; /* fail_from 0: nothing fails */
 static bool fail_for_good;
@@ -47,7 +49,8 @@ SEEN int poll(struct pollfd *p, nfds_t n, int ms) {
     REAL(poll);
     return fails(EINVAL) ? -1 : real(p, n, ms);
 }
-SEEN int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **ret) {
+SEEN int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                     struct addrinfo **ret) {
     REAL(getaddrinfo);
     return fails(EAGAIN) ? EAI_AGAIN : real(name, service, hints, ret);
 }
@@ -56,25 +59,33 @@ SEEN int getaddrinfo(const char *name, const char *service, const struct addrinf
 
 static void nothing(void) {}
 static void old_object(void) { put_text("w", "the old text"); }
-static bool replaced(bool done) { return is(text_of("w"), "the new text", done ? "the new text" : "the old text"); }
+static bool replaced(bool done) {
+    return is(text_of("w"), "the new text", done ? "the new text" : "the old text");
+}
 static bool removed(bool done) { return is(text_of("w"), "", done ? "" : "the old text"); }
 
 static enum qr_code put_new(struct qr_store *s, struct qr_err *err) {
     return s->ops->put(s, "w", qr_bytes_of_string("the new text"), false, err);
 }
-static enum qr_code remove_it(struct qr_store *s, struct qr_err *err) { return s->ops->remove(s, "w", err); }
-static enum qr_code check_it(struct qr_store *s, struct qr_err *err) { return s->ops->check_writable(s, "w", err); }
+static enum qr_code remove_it(struct qr_store *s, struct qr_err *err) {
+    return s->ops->remove(s, "w", err);
+}
+static enum qr_code check_it(struct qr_store *s, struct qr_err *err) {
+    return s->ops->check_writable(s, "w", err);
+}
 static enum qr_code get_old(struct qr_store *s, struct qr_err *err) {
     struct qr_buf b = {0};
     enum qr_code code = s->ops->get(s, "w", 100, &b, err);
-    if (code == QR_OK && strcmp(qr_buf_string(&b), "the old text") != 0) code = qr_fail(err, QR_INTERNAL, "wrong: %s", qr_buf_string(&b));
+    if (code == QR_OK && strcmp(qr_buf_string(&b), "the old text") != 0)
+        code = qr_fail(err, QR_INTERNAL, "wrong: %s", qr_buf_string(&b));
     qr_buf_free(&b);
     return code;
 }
 static enum qr_code list_it(struct qr_store *s, struct qr_err *err) {
     struct qr_buf b = {0};
     enum qr_code code = s->ops->list(s, "w", &b, err);
-    if (code == QR_OK && strcmp(qr_buf_string(&b), "w") != 0) code = qr_fail(err, QR_INTERNAL, "wrong: %s", qr_buf_string(&b));
+    if (code == QR_OK && strcmp(qr_buf_string(&b), "w") != 0)
+        code = qr_fail(err, QR_INTERNAL, "wrong: %s", qr_buf_string(&b));
     qr_buf_free(&b);
     return code;
 }
@@ -84,8 +95,9 @@ static const struct {
     enum qr_code (*run)(struct qr_store *s, struct qr_err *err);
     bool (*whole)(bool done);
 } operations[] = {
-    {"put", old_object, put_new, replaced}, {"get", old_object, get_old, NULL}, {"list", old_object, list_it, NULL},
-    {"check", nothing, check_it, NULL}, {"delete", old_object, remove_it, removed},
+    {"put", old_object, put_new, replaced},     {"get", old_object, get_old, NULL},
+    {"list", old_object, list_it, NULL},        {"check", nothing, check_it, NULL},
+    {"delete", old_object, remove_it, removed},
 };
 
 static int descriptors(void) {
@@ -111,11 +123,14 @@ static bool one_try(size_t i, long k, bool for_good, const char *at, long *sente
     fail_from = 0;
     const char *name = operations[i].name;
     CHECK(descriptors() == before, "%s, call %ld (errno %d): descriptors", name, k, fail_as);
-    if (!for_good || !fail_as) CHECK(code == QR_OK, "%s, call %ld (errno %d) once: %s", name, k, fail_as, err.msg);
+    if (!for_good || !fail_as)
+        CHECK(code == QR_OK, "%s, call %ld (errno %d) once: %s", name, k, fail_as, err.msg);
     else if (code != QR_OK)
-        CHECK(code == QR_UNAVAILABLE && strstr(err.msg, "gs://auth-torture"), "%s, call %ld and all after: %s", name, k, err.msg);
+        CHECK(code == QR_UNAVAILABLE && strstr(err.msg, "gs://auth-torture"),
+              "%s, call %ld and all after: %s", name, k, err.msg);
     if (operations[i].whole)
-        CHECK(operations[i].whole(code == QR_OK), "%s, call %ld (errno %d): half of something is in the bucket", name, k, fail_as);
+        CHECK(operations[i].whole(code == QR_OK),
+              "%s, call %ld (errno %d): half of something is in the bucket", name, k, fail_as);
     *sentences += code != QR_OK;
     return fail_as != 0;
 }
@@ -132,8 +147,9 @@ int main(void) {
         for (int mode = 0; mode < 4; mode++) {
             long k = 1, sentences = 0;
             while (k < 400 && one_try(i, k, mode & 1, mode & 2 ? by_name : host, &sentences)) k++;
-            printf("%-8s %s, %s: %ld calls, %ld sentences\n", operations[i].name, mode & 2 ? "by name" : "by address",
-                   mode & 1 ? "for good" : "once", k - 1, sentences);
+            printf("%-8s %s, %s: %ld calls, %ld sentences\n", operations[i].name,
+                   mode & 2 ? "by name" : "by address", mode & 1 ? "for good" : "once", k - 1,
+                   sentences);
             CHECK(k > 8 && k < 400, "%s: %ld calls only", operations[i].name, k);
         }
     plain()->ops->close(plain());

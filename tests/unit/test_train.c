@@ -1,5 +1,5 @@
-/* The step loop with a group of one: against a plain float64 re-computation, over threads, with poison, early stopping and
- * a count of allocations. */
+/* The step loop with a group of one: against a plain float64 re-computation, over threads, with
+ * poison, early stopping and a count of allocations. */
 #include <math.h>
 #include <stdatomic.h>
 
@@ -9,17 +9,23 @@
 #include "train/evaluate.h"
 #include "train/train.h"
 
-/* ---- allocations are counted while `counting` is set (not in sanitizer builds, which own malloc) ---- */
+/* ---- allocations are counted while `counting` is set (not in sanitizer builds, which own malloc)
+ * ---- */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define COUNTS_ALLOCATIONS 1
 static atomic_bool counting;
 static atomic_long n_allocations;
-extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t), *__libc_memalign(size_t, size_t);
-static void count(void) { if (atomic_load(&counting)) atomic_fetch_add(&n_allocations, 1); }
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t),
+    *__libc_memalign(size_t, size_t);
+static void count(void) {
+    if (atomic_load(&counting)) atomic_fetch_add(&n_allocations, 1);
+}
 void *malloc(size_t n) { return count(), __libc_malloc(n); }
 void *calloc(size_t n, size_t m) { return count(), __libc_calloc(n, m); }
 void *realloc(void *p, size_t n) { return count(), __libc_realloc(p, n); }
-int posix_memalign(void **p, size_t a, size_t n) { return count(), *p = __libc_memalign(a, n), *p ? 0 : 12; }
+int posix_memalign(void **p, size_t a, size_t n) {
+    return count(), *p = __libc_memalign(a, n), *p ? 0 : 12;
+}
 #endif
 
 struct fixture {
@@ -34,9 +40,11 @@ struct fixture {
 static void setup(struct fixture *f, const char *text, unsigned threads) {
     struct qr_err err = {0};
     *f = (struct fixture){0};
-    CHECK(qr_job_parse(qr_bytes_of_string(text), "the test", &f->job, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_job_parse(qr_bytes_of_string(text), "the test", &f->job, &err) == QR_OK, "%s",
+          err.msg);
     CHECK(qr_job_data(f->job, &f->data, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_job_model(f->job, QR_ISA_PORTABLE, f->data.n_columns, &f->model, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_job_model(f->job, QR_ISA_PORTABLE, f->data.n_columns, &f->model, &err) == QR_OK, "%s",
+          err.msg);
     qr_job_canonical(f->job, &f->data, NULL, &f->canonical);
     f->pool = qr_pool_new(threads);
     struct qr_group_options g = {.run = "t", .clock = &qr_clock_monotonic};
@@ -54,21 +62,33 @@ static void teardown(struct fixture *f) {
 }
 
 static struct qr_train_options options(struct fixture *f) {
-    struct qr_train_options o = {.job = f->job, .canonical = &f->canonical, .data = &f->data, .model = f->model, .group = f->group,
-                                 .pool = f->pool, .clock = &qr_clock_monotonic};
+    struct qr_train_options o = {.job = f->job,
+                                 .canonical = &f->canonical,
+                                 .data = &f->data,
+                                 .model = f->model,
+                                 .group = f->group,
+                                 .pool = f->pool,
+                                 .clock = &qr_clock_monotonic};
     return o;
 }
 
 #define QCNN(more) QCNN_OF("4", more)
-#define QCNN_OF(qubits, more) "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":" qubits ",\"stages\":1}}," \
-    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7}," \
+#define QCNN_OF(qubits, more)                                                                      \
+    "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\","              \
+    "\"qubits\":" qubits ",\"stages\":1}},"                                                        \
+    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":"  \
+    "10,\"train_fraction\":0.7},"                                                                  \
     "\"precision\":\"double\",\"micro_batch_size\":2," more "}"
-#define SGD "\"train\":{\"epochs\":3,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":0.1}"
+#define SGD                                                                                        \
+    "\"train\":{\"epochs\":3,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"        \
+    "\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":0.1}"
 
-/* The same training in plain float64, from qr_loss_gradient and the data alone: checks order, batches, means and the update. */
+/* The same training in plain float64, from qr_loss_gradient and the data alone: checks order,
+ * batches, means and the update. */
 static void by_hand(struct fixture *f, double *w, double *ret_loss) {
     struct qr_err err = {0};
-    size_t n = f->data.n_train, k = qr_model_n_params(f->model), batch = f->job->train.batch_size, sample[64];
+    size_t n = f->data.n_train, k = qr_model_n_params(f->model), batch = f->job->train.batch_size,
+           sample[64];
     double grad[256], loss, sum = 0;
     struct qr_order o;
     qr_order_init(&o, n);
@@ -79,7 +99,9 @@ static void by_hand(struct fixture *f, double *w, double *ret_loss) {
         for (size_t at = 0; at < n; at += batch) {
             size_t m = n - at < batch ? n - at : batch;
             for (size_t i = 0; i < m; i++) sample[i] = o.index[at + i];
-            CHECK(qr_loss_gradient(f->model, w, &f->data, sample, m, NULL, &loss, grad, &err) == QR_OK, "%s", err.msg);
+            CHECK(qr_loss_gradient(f->model, w, &f->data, sample, m, NULL, &loss, grad, &err) ==
+                      QR_OK,
+                  "%s", err.msg);
             sum += loss * (double)m;
             for (size_t i = 0; i < k; i++) w[i] -= 0.1 * grad[i];
         }
@@ -98,11 +120,16 @@ static void test_against_hand(void) {
     CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
     by_hand(&f, w, &loss);
     double worst = 0;
-    for (size_t i = 0; i < qr_model_n_params(f.model); i++) worst = fmax(worst, fabs(w[i] - r.params[i]));
-    /* both sum the same 28 samples a step in float64, differently grouped: 12 steps of rounding at 2^-53 */
+    for (size_t i = 0; i < qr_model_n_params(f.model); i++)
+        worst = fmax(worst, fabs(w[i] - r.params[i]));
+    /* both sum the same 28 samples a step in float64, differently grouped: 12 steps of rounding at
+     * 2^-53 */
     CHECK(worst < 1e-13, "%g", worst);
-    CHECK(fabs(loss - r.loss) < 1e-13 && r.steps == 12 && r.epochs == 3 && r.has_val && r.n_metrics == 2, "%g %g", loss, r.loss);
-    CHECK(strcmp(r.metrics[0].name, "accuracy") == 0 && strcmp(r.metrics[1].name, "val_accuracy") == 0);
+    CHECK(fabs(loss - r.loss) < 1e-13 && r.steps == 12 && r.epochs == 3 && r.has_val &&
+              r.n_metrics == 2,
+          "%g %g", loss, r.loss);
+    CHECK(strcmp(r.metrics[0].name, "accuracy") == 0 &&
+          strcmp(r.metrics[1].name, "val_accuracy") == 0);
     free(r.params);
     teardown(&f);
 }
@@ -117,7 +144,8 @@ static void test_threads(void) {
         struct qr_err err = {0};
         CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
         if (threads == 1) memcpy(first, r.state_digest, sizeof first);
-        CHECK(strcmp(first, r.state_digest) == 0 && strlen(first) == 32, "%s %s", first, r.state_digest);
+        CHECK(strcmp(first, r.state_digest) == 0 && strlen(first) == 32, "%s %s", first,
+              r.state_digest);
         free(r.params);
         teardown(&f);
     }
@@ -139,10 +167,17 @@ static void test_poison(void) {
     teardown(&f);
 }
 
-struct seen { size_t n; struct qr_step_line lines[64]; const struct fixture *f; double before[256]; };
+struct seen {
+    size_t n;
+    struct qr_step_line lines[64];
+    const struct fixture *f;
+    double before[256];
+};
 
-/* The read-outs of the line's samples at the weights before it (an evaluation changes none), counted by the buckets' edges. */
-static void check_readouts(const struct seen *s, const struct qr_step_line *line, const struct qr_step_detail *detail) {
+/* The read-outs of the line's samples at the weights before it (an evaluation changes none),
+ * counted by the buckets' edges. */
+static void check_readouts(const struct seen *s, const struct qr_step_line *line,
+                           const struct qr_step_detail *detail) {
     const struct fixture *f = s->f;
     size_t sample[28], n = line->eval ? 12 : 28, n_readouts = qr_model_n_readouts(f->model);
     double z[28 * 8], bound = detail->readout_bound;
@@ -151,41 +186,55 @@ static void check_readouts(const struct seen *s, const struct qr_step_line *line
     CHECK(n_readouts <= 8 && bound == 1 && detail->readouts);
     for (size_t i = 0; i < n; i++) sample[i] = line->eval ? 28 + i : i;
     const double *weights = line->eval ? detail->weights : s->before;
-    CHECK(qr_evaluate(f->model, weights, &f->data, sample, n, NULL, NULL, z, NULL, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_evaluate(f->model, weights, &f->data, sample, n, NULL, NULL, z, NULL, &err) == QR_OK,
+          "%s", err.msg);
     for (int k = 0; k < QR_READOUT_BUCKETS; k++) {
         uint64_t count = 0;
-        double low = 2 * bound * k / QR_READOUT_BUCKETS - bound, high = 2 * bound * (k + 1) / QR_READOUT_BUCKETS - bound;
-        for (size_t i = 0; i < n * n_readouts; i++) count += z[i] >= low && (z[i] < high || k == QR_READOUT_BUCKETS - 1);
-        CHECK(count == detail->readouts[k], "bucket %d: %llu", k, (unsigned long long)detail->readouts[k]);
+        double low = 2 * bound * k / QR_READOUT_BUCKETS - bound,
+               high = 2 * bound * (k + 1) / QR_READOUT_BUCKETS - bound;
+        for (size_t i = 0; i < n * n_readouts; i++)
+            count += z[i] >= low && (z[i] < high || k == QR_READOUT_BUCKETS - 1);
+        CHECK(count == detail->readouts[k], "bucket %d: %llu", k,
+              (unsigned long long)detail->readouts[k]);
         sum += detail->readouts[k];
     }
     CHECK(sum == n * n_readouts);
 }
 
-/* One step and one evaluation an epoch: the weights reported with a line are those that it speaks of, the gradient is the one at the weights before. */
-static void check_detail(struct seen *s, const struct qr_step_line *line, const struct qr_step_detail *detail) {
+/* One step and one evaluation an epoch: the weights reported with a line are those that it speaks
+ * of, the gradient is the one at the weights before. */
+static void check_detail(struct seen *s, const struct qr_step_line *line,
+                         const struct qr_step_detail *detail) {
     const struct fixture *f = s->f;
     size_t sample[28], k = qr_model_n_params(f->model);
     double means[1], loss, grad[256], worst = 0;
     struct qr_err err = {0};
-    CHECK(detail->ends_epoch == line->eval && (detail->gradient == NULL) == line->eval && detail->learning_rate == 2);
+    CHECK(detail->ends_epoch == line->eval && (detail->gradient == NULL) == line->eval &&
+          detail->learning_rate == 2);
     for (size_t i = 0; i < 28; i++) sample[i] = line->eval ? 28 + i : i;
     if (line->eval) {
-        CHECK(qr_evaluate(f->model, detail->weights, &f->data, sample, 12, NULL, NULL, NULL, means, &err) == QR_OK && means[0] == line->loss, "%s", err.msg);
-        CHECK(detail->n_running == 1 && detail->running[0].value == s->lines[s->n - 2].loss); /* one step an epoch: its mean is the step's */
+        CHECK(qr_evaluate(f->model, detail->weights, &f->data, sample, 12, NULL, NULL, NULL, means,
+                          &err) == QR_OK &&
+                  means[0] == line->loss,
+              "%s", err.msg);
+        /* one step an epoch: its mean is the step's */
+        CHECK(detail->n_running == 1 && detail->running[0].value == s->lines[s->n - 2].loss);
         check_readouts(s, line, detail);
         memcpy(s->before, detail->weights, k * sizeof *s->before);
         return;
     }
     if (line->step == 1) qr_model_init(f->model, f->job->seed, s->before);
     check_readouts(s, line, detail);
-    CHECK(qr_loss_gradient(f->model, s->before, &f->data, sample, 28, NULL, &loss, grad, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_loss_gradient(f->model, s->before, &f->data, sample, 28, NULL, &loss, grad, &err) ==
+              QR_OK,
+          "%s", err.msg);
     for (size_t i = 0; i < k; i++) worst = fmax(worst, fabs(grad[i] - detail->gradient[i]));
     /* 28 samples summed in another grouping, float64 */
     CHECK(worst < 1e-13, "step %llu: %g", (unsigned long long)line->step, worst);
 }
 
-static enum qr_code keep(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail, struct qr_err *err) {
+static enum qr_code keep(void *ctx, bool leader, const struct qr_step_line *line,
+                         const struct qr_step_detail *detail, struct qr_err *err) {
     (void)err;
     struct seen *s = ctx;
     CHECK(leader);
@@ -197,35 +246,46 @@ static enum qr_code keep(void *ctx, bool leader, const struct qr_step_line *line
 static void test_lines_and_early_stopping(void) {
     struct fixture f;
     struct seen seen = {.f = &f};
-    setup(&f, QCNN("\"train\":{\"epochs\":12,\"batch_size\":28,\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":2},"
-                   "\"early_stopping\":{\"patience\":2}}"), 1);
+    setup(&f,
+          QCNN("\"train\":{\"epochs\":12,\"batch_size\":28,\"optimizer\":{\"name\":\"sgd\","
+               "\"learning_rate\":2},"
+               "\"early_stopping\":{\"patience\":2}}"),
+          1);
     struct qr_train_options o = options(&f);
     struct qr_train_result r = {0};
     struct qr_err err = {0};
     o.observer = (struct qr_train_observer){.ctx = &seen, .step = keep};
     CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
     /* one step and one evaluation an epoch, every one reported, in order */
-    CHECK(seen.n == 2 * r.epochs && r.steps == r.epochs, "%zu lines, %llu epochs", seen.n, (unsigned long long)r.epochs);
+    CHECK(seen.n == 2 * r.epochs && r.steps == r.epochs, "%zu lines, %llu epochs", seen.n,
+          (unsigned long long)r.epochs);
     size_t best = 0;
     for (size_t e = 0; e < r.epochs; e++) {
-        CHECK(!seen.lines[2 * e].eval && seen.lines[2 * e].step == e + 1 && seen.lines[2 * e].samples == 28);
-        CHECK(seen.lines[2 * e + 1].eval && seen.lines[2 * e + 1].epoch == e + 1 && seen.lines[2 * e + 1].samples == 12);
+        CHECK(!seen.lines[2 * e].eval && seen.lines[2 * e].step == e + 1 &&
+              seen.lines[2 * e].samples == 28);
+        CHECK(seen.lines[2 * e + 1].eval && seen.lines[2 * e + 1].epoch == e + 1 &&
+              seen.lines[2 * e + 1].samples == 12);
         if (seen.lines[2 * e + 1].loss < seen.lines[2 * best + 1].loss) best = e;
     }
-    /* a learning rate of 2 diverges: it must stop two epochs after its best one, and give the best weights back */
-    CHECK(r.stopped_early && r.epochs == best + 3, "best %zu of %llu", best, (unsigned long long)r.epochs);
+    /* a learning rate of 2 diverges: it must stop two epochs after its best one, and give the best
+     * weights back */
+    CHECK(r.stopped_early && r.epochs == best + 3, "best %zu of %llu", best,
+          (unsigned long long)r.epochs);
     size_t sample[12];
     double means[1];
     for (size_t i = 0; i < 12; i++) sample[i] = 28 + i;
-    CHECK(qr_evaluate(f.model, r.params, &f.data, sample, 12, NULL, NULL, NULL, means, &err) == QR_OK);
-    CHECK(means[0] == seen.lines[2 * best + 1].loss, "%.17g %.17g", means[0], seen.lines[2 * best + 1].loss);
+    CHECK(qr_evaluate(f.model, r.params, &f.data, sample, 12, NULL, NULL, NULL, means, &err) ==
+          QR_OK);
+    CHECK(means[0] == seen.lines[2 * best + 1].loss, "%.17g %.17g", means[0],
+          seen.lines[2 * best + 1].loss);
     free(r.params);
     teardown(&f);
 }
 
 #ifdef COUNTS_ALLOCATIONS
-static void count_from_first_batch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch, uint64_t n_batches,
-                                   const struct qr_named_value *running, size_t n) {
+static void count_from_first_batch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch,
+                                   uint64_t n_batches, const struct qr_named_value *running,
+                                   size_t n) {
     (void)ctx, (void)epochs, (void)running, (void)n;
     if (epoch == 1 && batch == 1) atomic_store(&counting, true);
     if (epoch == 3 && batch == n_batches) atomic_store(&counting, false);
@@ -245,13 +305,15 @@ static void check_no_allocation(const char *job) {
     atomic_store(&counting, false);
     atomic_store(&n_allocations, 0);
     CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
-    CHECK(atomic_load(&n_allocations) == 0, "%ld allocations from the first update to the last", atomic_load(&n_allocations));
+    CHECK(atomic_load(&n_allocations) == 0, "%ld allocations from the first update to the last",
+          atomic_load(&n_allocations));
     free(r.params);
     teardown(&f);
 }
 
 static void test_no_allocation(void) {
-    static const char *const jobs[] = {QCNN(SGD "}"), QCNN_OF("8", SGD "}"), QCNN_OF("12", SGD "}")};
+    static const char *const jobs[] = {QCNN(SGD "}"), QCNN_OF("8", SGD "}"),
+                                       QCNN_OF("12", SGD "}")};
     for (size_t i = 0; i < COUNT(jobs); i++) {
         atomic_store(&n_allocations, 0);
         check_no_allocation(jobs[i]);

@@ -1,11 +1,16 @@
-/* Whole workers that are killed, leave and join while they train: the digest and steps.jsonl are those of one worker that nobody disturbed. */
+/* Whole workers that are killed, leave and join while they train: the digest and steps.jsonl are
+ * those of one worker that nobody disturbed. */
 #include "tests/ring.h"
 
 #include "base/counter.h"
 
-#define JOB(epochs) "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}}," \
-    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7}," \
-    "\"precision\":\"double\",\"micro_batch_size\":1,\"train\":{\"epochs\":" #epochs ",\"batch_size\":9,\"loss\":\"mse\"," \
+#define JOB(epochs)                                                                                \
+    "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4," \
+    "\"stages\":1}},"                                                                              \
+    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":"  \
+    "10,\"train_fraction\":0.7},"                                                                  \
+    "\"precision\":\"double\",\"micro_batch_size\":1,\"train\":{\"epochs\":" #epochs               \
+    ",\"batch_size\":9,\"loss\":\"mse\","                                                          \
     "\"metrics\":[\"accuracy\"],\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}"
 static const char job[] = JOB(6);
 
@@ -37,10 +42,12 @@ static void check_ring(struct ring *r, const char *what) {
         CHECK(w->code == QR_OK, "%s: worker %u: %s", what, i, w->err.msg);
         if (w->result.by_others) continue;
         ended++;
-        CHECK(strcmp(w->result.state_digest, digest) == 0, "%s: worker %u: %s", what, i, w->result.state_digest);
+        CHECK(strcmp(w->result.state_digest, digest) == 0, "%s: worker %u: %s", what, i,
+              w->result.state_digest);
     }
     CHECK(ended > 0 && atomic_load(&r->n_wrote) > 0, "%s: nobody ended", what);
-    CHECK(text.n == lines.n && memcmp(text.p, lines.p, text.n) == 0, "%s: the log differs: %zu bytes, not %zu (%s)", what, text.n, lines.n, r->dir);
+    CHECK(text.n == lines.n && memcmp(text.p, lines.p, text.n) == 0,
+          "%s: the log differs: %zu bytes, not %zu (%s)", what, text.n, lines.n, r->dir);
     qr_buf_free(&text);
 }
 
@@ -55,7 +62,8 @@ static void test_nobody_disturbed(void) {
     }
 }
 
-/* One of the workers dies at its k-th operation on the data link: at any point of a step, of a forming ring, or of the end. */
+/* One of the workers dies at its k-th operation on the data link: at any point of a step, of a
+ * forming ring, or of the end. */
 static void test_killed_anywhere(void) {
     for (unsigned k = 0; k < 24; k++) {
         struct ring r;
@@ -64,7 +72,8 @@ static void test_killed_anywhere(void) {
         uint32_t who = k / 3 % r.n;
         r.wish = (enum qr_allreduce)(k / 2 % 4);
         r.worker[who].fuse = (long)(2 + k * k / 4 + k);
-        snprintf(what, sizeof what, "worker %u of %u killed at operation %ld", who, r.n, r.worker[who].fuse);
+        snprintf(what, sizeof what, "worker %u of %u killed at operation %ld", who, r.n,
+                 r.worker[who].fuse);
         ring_run(&r);
         check_ring(&r, what);
         ring_fini(&r);
@@ -82,11 +91,14 @@ struct plan {
 };
 static void follow(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
     struct plan *p = w->ring->ctx;
-    if (e != p->event || w->index != p->who || (line && line->step != p->step) || atomic_exchange(&p->over, true)) return;
+    if (e != p->event || w->index != p->who || (line && line->step != p->step) ||
+        atomic_exchange(&p->over, true))
+        return;
     if (p->leaves) qr_group_interrupt(w->ring->worker[p->whom].group);
     else ring_kill(w);
 }
-static const char *const event_names[] = {"it has joined", "a step is reported", "it is to write", "it has written"};
+static const char *const event_names[] = {"it has joined", "a step is reported", "it is to write",
+                                          "it has written"};
 
 /* At named points: the leader and another one; before and after what the world sees. */
 static void test_killed_at(void) {
@@ -124,12 +136,16 @@ static void test_leaves(void) {
 
 /* ---- handing over ---- */
 
-/* In the first step a micro-batch takes 120 ms. Worker `who` is asked to stop in its first or second; `also` too.
- * in_flight_ns: its second takes so much longer. */
-struct drain { uint32_t who, also; int64_t in_flight_ns; };
+/* In the first step a micro-batch takes 120 ms. Worker `who` is asked to stop in its first or
+ * second; `also` too. in_flight_ns: its second takes so much longer. */
+struct drain {
+    uint32_t who, also;
+    int64_t in_flight_ns;
+};
 static void begin_slow(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
     (void)line;
-    w->slow = e == RING_JOINED && w->view.n_members == w->ring->n; /* the first step is shared out equally */
+    /* the first step is shared out equally */
+    w->slow = e == RING_JOINED && w->view.n_members == w->ring->n;
 }
 static void ask(struct ring_worker *w, unsigned n) {
     struct drain *d = w->ring->ctx;
@@ -139,11 +155,14 @@ static void ask(struct ring_worker *w, unsigned n) {
     ring_pause(d->in_flight_ns);
 }
 
-/* What a leaver has computed is not computed again: all members together compute each micro-batch of the run once. */
+/* What a leaver has computed is not computed again: all members together compute each micro-batch
+ * of the run once. */
 static void test_hands_over(void) {
     for (uint32_t k = 0; k < 6; k++) {
-        struct drain d = {.who = k % 3, .also = k == 4 ? 2 : k % 3, .in_flight_ns = k == 5 ? 700 * QR_MS : 0};
-        int64_t want = n_micro_batches + (d.in_flight_ns > 0); /* the others do not wait for that one */
+        struct drain d = {
+            .who = k % 3, .also = k == 4 ? 2 : k % 3, .in_flight_ns = k == 5 ? 700 * QR_MS : 0};
+        /* the others do not wait for that one */
+        int64_t want = n_micro_batches + (d.in_flight_ns > 0);
         struct ring r;
         char what[96];
         ring_init(&r, job, k == 3 ? 2 : 3);
@@ -151,15 +170,21 @@ static void test_hands_over(void) {
         r.looked = ask;
         r.look_ns = 60 * QR_MS;
         r.ctx = &d;
-        int64_t micro_batches = qr_counter_value(QR_MICRO_BATCHES), out = qr_counter_value(QR_MICRO_BATCHES_HANDED_OVER), in = qr_counter_value(QR_MICRO_BATCHES_TAKEN_OVER);
+        int64_t micro_batches = qr_counter_value(QR_MICRO_BATCHES),
+                out = qr_counter_value(QR_MICRO_BATCHES_HANDED_OVER),
+                in = qr_counter_value(QR_MICRO_BATCHES_TAKEN_OVER);
         ring_run(&r);
         micro_batches = qr_counter_value(QR_MICRO_BATCHES) - micro_batches;
         out = qr_counter_value(QR_MICRO_BATCHES_HANDED_OVER) - out;
         in = qr_counter_value(QR_MICRO_BATCHES_TAKEN_OVER) - in;
-        snprintf(what, sizeof what, "workers %u and %u of %u leave in a step%s", d.who, d.also, r.n, d.in_flight_ns ? ", with a long micro-batch in flight" : "");
-        printf("%s: %lld micro-batches computed of %lld, %lld handed over\n", what, (long long)micro_batches, (long long)n_micro_batches, (long long)out);
-        CHECK(micro_batches == want, "%s: %lld micro-batches were computed, not %lld", what, (long long)micro_batches, (long long)want);
-        CHECK(out == in && out > 0, "%s: %lld handed over, %lld taken over", what, (long long)out, (long long)in);
+        snprintf(what, sizeof what, "workers %u and %u of %u leave in a step%s", d.who, d.also, r.n,
+                 d.in_flight_ns ? ", with a long micro-batch in flight" : "");
+        printf("%s: %lld micro-batches computed of %lld, %lld handed over\n", what,
+               (long long)micro_batches, (long long)n_micro_batches, (long long)out);
+        CHECK(micro_batches == want, "%s: %lld micro-batches were computed, not %lld", what,
+              (long long)micro_batches, (long long)want);
+        CHECK(out == in && out > 0, "%s: %lld handed over, %lld taken over", what, (long long)out,
+              (long long)in);
         for (uint32_t i = 0; i < r.n; i++) {
             if (i != d.who && i != d.also) continue;
             CHECK(r.worker[i].code == QR_CANCELLED, "%s: %s", what, r.worker[i].err.msg);
@@ -197,7 +222,8 @@ static void test_scaled_up(void) {
     r.worker[3].start_ns = 30 * QR_MS;
     ring_run(&r);
     check_ring(&r, "scaled up");
-    CHECK(r.worker[0].view.n_members == 4 && r.worker[3].view.rank == 3, "%u members", r.worker[0].view.n_members);
+    CHECK(r.worker[0].view.n_members == 4 && r.worker[3].view.rank == 3, "%u members",
+          r.worker[0].view.n_members);
     ring_fini(&r);
 }
 
@@ -218,7 +244,8 @@ static void test_all_but_one(void) {
     }
 }
 
-/* Fewer than min_workers: those who are left wait, and give up when the time is over, with a code that asks to be tried again. */
+/* Fewer than min_workers: those who are left wait, and give up when the time is over, with a code
+ * that asks to be tried again. */
 static void test_too_few(void) {
     struct ring r;
     ring_init(&r, job, 3);

@@ -1,11 +1,15 @@
-/* A first generation of fresh workers: who leads looks whether others have trained on, and goes on from there, or ends with them. */
+/* A first generation of fresh workers: who leads looks whether others have trained on, and goes on
+ * from there, or ends with them. */
 #include "base/counter.h"
 #include "tests/ring.h"
 
-static const char job[] = "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},"
-    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},"
-    "\"precision\":\"double\",\"micro_batch_size\":1,\"train\":{\"epochs\":4,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"
-    "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
+static const char job[] = "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":"
+                          "\"qcnn\",\"qubits\":4,\"stages\":1}},"
+                          "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-"
+                          "excitations\",\"rounds\":10,\"train_fraction\":0.7},"
+                          "\"precision\":\"double\",\"micro_batch_size\":1,\"train\":{\"epochs\":4,"
+                          "\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"
+                          "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
 enum { KEPT_REDUCTIONS = 7 };
 
 static struct {
@@ -15,9 +19,13 @@ static struct {
     char digest[33];
     struct qr_buf lines;
 } truth;
-static struct { bool found, ended, fails; atomic_uint n_looks; } store;
+static struct {
+    bool found, ended, fails;
+    atomic_uint n_looks;
+} store;
 
-static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state,
+                                 struct qr_err *err) {
     struct ring_worker *w = ctx;
     (void)leader, (void)err;
     if (!truth.keeps || truth.has_kept || state->reductions != KEPT_REDUCTIONS) return QR_OK;
@@ -47,7 +55,8 @@ static int64_t run(struct ring *r, uint32_t n) {
     atomic_store(&store.n_looks, 0);
     int64_t before = qr_counter_value(QR_MICRO_BATCHES);
     ring_run(r);
-    for (uint32_t i = 0; i < n; i++) CHECK(r->worker[i].code == QR_OK, "worker %u: %s", i, r->worker[i].err.msg);
+    for (uint32_t i = 0; i < n; i++)
+        CHECK(r->worker[i].code == QR_OK, "worker %u: %s", i, r->worker[i].err.msg);
     return qr_counter_value(QR_MICRO_BATCHES) - before;
 }
 
@@ -60,16 +69,24 @@ static void undisturbed(void) {
     memcpy(truth.digest, r.worker[0].result.state_digest, sizeof truth.digest);
     truth.lines = ring_log(&r);
     size_t n_train = r.data.n_train, n_val = r.data.n_samples - n_train;
-    size_t each = (n_train + 8) / 9 + 1, epochs = KEPT_REDUCTIONS / each, left = KEPT_REDUCTIONS % each; /* micro-batches of one sample; 9 to a step */
-    truth.micro_batches_behind = truth.micro_batches - (int64_t)(epochs * (n_train + n_val) + left * 9);
+    /* micro-batches of one sample; 9 to a step */
+    size_t each = (n_train + 8) / 9 + 1, epochs = KEPT_REDUCTIONS / each,
+           left = KEPT_REDUCTIONS % each;
+    truth.micro_batches_behind =
+        truth.micro_batches - (int64_t)(epochs * (n_train + n_val) + left * 9);
     ring_fini(&r);
 }
 
 static void check_trained(struct ring *r, int64_t micro_batches, int64_t want, const char *what) {
     struct qr_buf text = ring_log(r);
-    for (uint32_t i = 0; i < r->n; i++) CHECK(strcmp(r->worker[i].result.state_digest, truth.digest) == 0, "%s: worker %u", what, i);
-    CHECK(micro_batches == want, "%s: %lld micro-batches were computed, not %lld", what, (long long)micro_batches, (long long)want);
-    CHECK(text.n && text.n <= truth.lines.n && memcmp(text.p, truth.lines.p + truth.lines.n - text.n, text.n) == 0, "%s: the log's end", what);
+    for (uint32_t i = 0; i < r->n; i++)
+        CHECK(strcmp(r->worker[i].result.state_digest, truth.digest) == 0, "%s: worker %u", what,
+              i);
+    CHECK(micro_batches == want, "%s: %lld micro-batches were computed, not %lld", what,
+          (long long)micro_batches, (long long)want);
+    CHECK(text.n && text.n <= truth.lines.n &&
+              memcmp(text.p, truth.lines.p + truth.lines.n - text.n, text.n) == 0,
+          "%s: the log's end", what);
     CHECK((text.n == truth.lines.n) == (want == truth.micro_batches), "%s: the log's length", what);
     qr_buf_free(&text);
 }
@@ -81,8 +98,11 @@ int main(void) {
     for (uint32_t n = 2; n <= 4; n++) {
         store.found = true;
         micro_batches = run(&r, n);
-        /* some are computed from the start's state before the leader has looked: at most the first step's */
-        CHECK(micro_batches >= truth.micro_batches_behind && micro_batches <= truth.micro_batches_behind + 9, "%u: %lld micro-batches, not %lld", n, (long long)micro_batches,
+        /* some are computed from the start's state before the leader has looked: at most the first
+         * step's */
+        CHECK(micro_batches >= truth.micro_batches_behind &&
+                  micro_batches <= truth.micro_batches_behind + 9,
+              "%u: %lld micro-batches, not %lld", n, (long long)micro_batches,
               (long long)truth.micro_batches_behind);
         check_trained(&r, truth.micro_batches_behind, truth.micro_batches_behind, "newer");
         CHECK(atomic_load(&store.n_looks) == 1, "one looks, not %u", atomic_load(&store.n_looks));
@@ -99,8 +119,11 @@ int main(void) {
     store.fails = false;
     store.found = store.ended = true;
     micro_batches = run(&r, 3);
-    CHECK(micro_batches <= 9 && atomic_load(&r.n_wrote) == 0, "%lld micro-batches computed, %u wrote", (long long)micro_batches, atomic_load(&r.n_wrote));
-    for (uint32_t i = 0; i < 3; i++) CHECK(r.worker[i].result.by_others, "worker %u: nothing is left to do", i);
+    CHECK(micro_batches <= 9 && atomic_load(&r.n_wrote) == 0,
+          "%lld micro-batches computed, %u wrote", (long long)micro_batches,
+          atomic_load(&r.n_wrote));
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK(r.worker[i].result.by_others, "worker %u: nothing is left to do", i);
     ring_fini(&r);
     qr_state_fini(&truth.kept);
     qr_buf_free(&truth.lines);

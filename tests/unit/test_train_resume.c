@@ -1,5 +1,5 @@
-/* Training is cut off after every reduction and goes on from the checkpoint after it, as bytes: the same lines, result and digest as
- * undisturbed. */
+/* Training is cut off after every reduction and goes on from the checkpoint after it, as bytes: the
+ * same lines, result and digest as undisturbed. */
 #include "base/mem.h"
 #include "tests/t.h"
 #include "train/checkpoint.h"
@@ -13,16 +13,17 @@ struct run {
     struct qr_job_canonical canonical;
     struct qr_pool *pool;
     /* what was reported */
-    struct qr_buf lines[MAX_REDUCTIONS];  /* by reductions, from 1 */
-    struct qr_buf files[MAX_REDUCTIONS];  /* the checkpoint of each committed state */
-    uint64_t first, n_lines;          /* the reductions that the run began after; lines reported in it */
+    struct qr_buf lines[MAX_REDUCTIONS]; /* by reductions, from 1 */
+    struct qr_buf files[MAX_REDUCTIONS]; /* the checkpoint of each committed state */
+    /* the reductions that the run began after; lines reported in it */
+    uint64_t first, n_lines;
     bool keep, same_lines;
-    uint64_t cut_at;                  /* no step is reported beyond */
+    uint64_t cut_at; /* no step is reported beyond */
 };
 static struct qr_err err;
 
-static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line, const struct qr_step_detail *detail,
-                            struct qr_err *e) {
+static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line,
+                            const struct qr_step_detail *detail, struct qr_err *e) {
     struct run *r = ctx;
     struct qr_buf text = {0};
     (void)leader, (void)detail, (void)e;
@@ -34,27 +35,40 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     qr_buf_free(&text);
     return QR_OK;
 }
-static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *s, struct qr_err *e) {
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *s,
+                                 struct qr_err *e) {
     struct run *r = ctx;
     struct qr_checkpoint c;
     (void)leader;
-    if (s->reductions != r->first + r->n_lines) return qr_fail(e, QR_INTERNAL, "the state after %d reductions is committed, %d lines were reported", (int)s->reductions,
-                                                         (int)r->n_lines);
+    if (s->reductions != r->first + r->n_lines)
+        return qr_fail(e, QR_INTERNAL,
+                       "the state after %d reductions is committed, %d lines were reported",
+                       (int)s->reductions, (int)r->n_lines);
     if (r->keep) {
         qr_state_save(s, r->job, r->model, r->canonical.hex, &c);
-        CHECK(qr_checkpoint_encode(&c, &r->files[s->reductions], NULL, &err) == QR_OK, "%s", err.msg);
+        CHECK(qr_checkpoint_encode(&c, &r->files[s->reductions], NULL, &err) == QR_OK, "%s",
+              err.msg);
         qr_checkpoint_fini(&c);
     }
     return QR_OK;
 }
 
-static enum qr_code train(struct run *r, const struct qr_state *from, uint64_t epochs, struct qr_train_result *ret) {
+static enum qr_code train(struct run *r, const struct qr_state *from, uint64_t epochs,
+                          struct qr_train_result *ret) {
     struct qr_group_options g = {.run = "t", .clock = &qr_clock_monotonic};
     memcpy(g.job_hash, r->canonical.hash, 32);
     struct qr_group *group = qr_group_solo(&g);
-    struct qr_train_options o = {.job = r->job, .canonical = &r->canonical, .data = &r->data, .model = r->model, .group = group,
-                                 .pool = r->pool, .clock = &qr_clock_monotonic, .resume = from, .epochs = epochs,
-                                 .observer = {.ctx = r, .step = on_step, .committed = on_committed}};
+    struct qr_train_options o = {
+        .job = r->job,
+        .canonical = &r->canonical,
+        .data = &r->data,
+        .model = r->model,
+        .group = group,
+        .pool = r->pool,
+        .clock = &qr_clock_monotonic,
+        .resume = from,
+        .epochs = epochs,
+        .observer = {.ctx = r, .step = on_step, .committed = on_committed}};
     r->first = from ? from->reductions : 0;
     r->n_lines = 0;
     r->same_lines = true;
@@ -63,10 +77,12 @@ static enum qr_code train(struct run *r, const struct qr_state *from, uint64_t e
     return code;
 }
 
-static bool same_result(const struct run *r, const struct qr_train_result *a, const struct qr_train_result *b) {
-    bool is = a->steps == b->steps && a->epochs == b->epochs && a->loss == b->loss && a->has_val == b->has_val &&
-        a->val_loss == b->val_loss &&
-              a->n_metrics == b->n_metrics && a->stopped_early == b->stopped_early && strcmp(a->state_digest, b->state_digest) == 0;
+static bool same_result(const struct run *r, const struct qr_train_result *a,
+                        const struct qr_train_result *b) {
+    bool is = a->steps == b->steps && a->epochs == b->epochs && a->loss == b->loss &&
+              a->has_val == b->has_val && a->val_loss == b->val_loss &&
+              a->n_metrics == b->n_metrics && a->stopped_early == b->stopped_early &&
+              strcmp(a->state_digest, b->state_digest) == 0;
     for (size_t i = 0; is && i < a->n_metrics; i++) is = a->metrics[i].value == b->metrics[i].value;
     return is && memcmp(a->params, b->params, qr_model_n_params(r->model) * sizeof *a->params) == 0;
 }
@@ -76,8 +92,9 @@ static void each_reduction(const char *what, const char *text) {
     struct qr_train_result whole = {0}, part;
     CHECK(qr_job_parse(qr_bytes_of_string(text), what, &r->job, &err) == QR_OK, "%s", err.msg);
     if (!r->job) return free(r);
-    CHECK(qr_job_data(r->job, &r->data, &err) == QR_OK && qr_job_model(r->job, QR_ISA_PORTABLE, r->data.n_columns, &r->model,
-                                                                       &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_job_data(r->job, &r->data, &err) == QR_OK &&
+              qr_job_model(r->job, QR_ISA_PORTABLE, r->data.n_columns, &r->model, &err) == QR_OK,
+          "%s", err.msg);
     qr_job_canonical(r->job, &r->data, NULL, &r->canonical);
     r->pool = qr_pool_new(1);
     r->keep = true;
@@ -89,20 +106,23 @@ static void each_reduction(const char *what, const char *text) {
         struct qr_checkpoint c = {0};
         struct qr_state s;
         qr_state_init(&s, r->job, r->model);
-        CHECK(qr_checkpoint_decode(qr_buf_view(&r->files[p]), what, &c, &err) == QR_OK, "%s", err.msg);
-        CHECK(qr_state_load(&c, r->job, r->model, &s, &err) == QR_OK && s.reductions == p, "%s", err.msg);
+        CHECK(qr_checkpoint_decode(qr_buf_view(&r->files[p]), what, &c, &err) == QR_OK, "%s",
+              err.msg);
+        CHECK(qr_state_load(&c, r->job, r->model, &s, &err) == QR_OK && s.reductions == p, "%s",
+              err.msg);
         part = (struct qr_train_result){0};
         CHECK(train(r, &s, 0, &part) == QR_OK, "%s, from reduction %d: %s", what, (int)p, err.msg);
-        CHECK(r->same_lines && r->n_lines == passes - p, "%s, from reduction %d: %d lines, %s", what, (int)p, (int)r->n_lines, r->same_lines
-              ? "the same" : "other ones");
-        CHECK(part.params && same_result(r, &whole, &part), "%s, from reduction %d: %s and %s", what, (int)p, whole.state_digest,
-              part.state_digest);
+        CHECK(r->same_lines && r->n_lines == passes - p, "%s, from reduction %d: %d lines, %s",
+              what, (int)p, (int)r->n_lines, r->same_lines ? "the same" : "other ones");
+        CHECK(part.params && same_result(r, &whole, &part), "%s, from reduction %d: %s and %s",
+              what, (int)p, whole.state_digest, part.state_digest);
         free(part.params);
         qr_checkpoint_fini(&c);
         qr_state_fini(&s);
     }
     free(whole.params);
-    for (size_t i = 0; i < MAX_REDUCTIONS; i++) qr_buf_free(&r->lines[i]), qr_buf_free(&r->files[i]);
+    for (size_t i = 0; i < MAX_REDUCTIONS; i++)
+        qr_buf_free(&r->lines[i]), qr_buf_free(&r->files[i]);
     qr_pool_free(r->pool);
     qr_job_canonical_fini(&r->canonical);
     qr_model_free(r->model);
@@ -116,21 +136,29 @@ static void strangers(void) {
     struct qr_job *job[2] = {0};
     struct qr_model *model[2] = {0};
     for (int i = 0; i < 2; i++) {
-        qr_auto(qr_free_p) char *text = qr_xasprintf("{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},"
-                                                     "{\"layer\":\"dense\",\"units\":%d},{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":"
-                                                     "\"cluster-excitations\",\"rounds\":2},\"train\":{\"loss\":\"mse\"}}", i + 2);
-        CHECK(qr_job_parse(qr_bytes_of_string(text), "t", &job[i], &err) == QR_OK && qr_job_model(job[i], QR_ISA_PORTABLE, 4, &model[i],
-                                                                                          &err) == QR_OK, "%s",
-              err.msg);
+        qr_auto(qr_free_p) char *text =
+            qr_xasprintf("{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\","
+                         "\"qubits\":4,\"stages\":1}},"
+                         "{\"layer\":\"dense\",\"units\":%d},{\"layer\":\"dense\",\"units\":1}],"
+                         "\"data\":{\"source\":"
+                         "\"cluster-excitations\",\"rounds\":2},\"train\":{\"loss\":\"mse\"}}",
+                         i + 2);
+        CHECK(qr_job_parse(qr_bytes_of_string(text), "t", &job[i], &err) == QR_OK &&
+                  qr_job_model(job[i], QR_ISA_PORTABLE, 4, &model[i], &err) == QR_OK,
+              "%s", err.msg);
     }
     struct qr_state a, b;
     struct qr_checkpoint c;
     qr_state_init(&a, job[0], model[0]);
     qr_state_init(&b, job[1], model[1]);
     qr_state_save(&a, job[0], model[0], "00", &c);
-    CHECK(qr_state_load(&c, job[1], model[1], &b, &err) == QR_DATA_LOSS && strstr(err.msg, "dense/kernel"), "%s", err.msg);
+    CHECK(qr_state_load(&c, job[1], model[1], &b, &err) == QR_DATA_LOSS &&
+              strstr(err.msg, "dense/kernel"),
+          "%s", err.msg);
     c.contract[1] = '6';
-    CHECK(qr_state_load(&c, job[0], model[0], &a, &err) == QR_DATA_LOSS && strstr(err.msg, "f62-v1"), "%s", err.msg);
+    CHECK(qr_state_load(&c, job[0], model[0], &a, &err) == QR_DATA_LOSS &&
+              strstr(err.msg, "f62-v1"),
+          "%s", err.msg);
     c.contract[1] = '3';
     c.n_digested--;
     CHECK(qr_state_load(&c, job[0], model[0], &a, &err) == QR_DATA_LOSS, "%s", err.msg);
@@ -140,19 +168,30 @@ static void strangers(void) {
     for (int i = 0; i < 2; i++) qr_model_free(model[i]), qr_job_free(job[i]);
 }
 
-#define QCNN(data, train) "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}}," \
-    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":8" data "},\"train\":{\"loss\":\"mse\"," train "}}"
+#define QCNN(data, train)                                                                          \
+    "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4," \
+    "\"stages\":1}},"                                                                              \
+    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":"  \
+    "8" data "},\"train\":{\"loss\":\"mse\"," train "}}"
 
 int main(void) {
-    each_reduction("adam with validation", QCNN(",\"train_fraction\":0.7", "\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\",\"mae\"]"));
-    each_reduction("no validation, momentum", QCNN("",
-                                              "\"epochs\":4,\"batch_size\":12,\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":0.1,\"momentum\":0.9}"));
-    each_reduction("a schedule", QCNN(",\"train_fraction\":0.7",
-                                 "\"epochs\":4,\"batch_size\":9,\"optimizer\":{\"name\":\"rmsprop\",\"learning_rate\":"
-              "{\"schedule\":\"exponential\",\"initial_learning_rate\":0.1,\"decay_steps\":2,\"decay_rate\":0.5}}"));
-    each_reduction("early stopping that keeps the best", QCNN(",\"train_fraction\":0.7",
-                                                         "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adam\","
-              "\"learning_rate\":0.9},\"early_stopping\":{\"monitor\":\"val_loss\",\"patience\":2,\"restore_best_weights\":true}"));
+    each_reduction("adam with validation",
+                   QCNN(",\"train_fraction\":0.7",
+                        "\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\",\"mae\"]"));
+    each_reduction("no validation, momentum",
+                   QCNN("", "\"epochs\":4,\"batch_size\":12,\"optimizer\":{\"name\":\"sgd\","
+                            "\"learning_rate\":0.1,\"momentum\":0.9}"));
+    each_reduction(
+        "a schedule",
+        QCNN(",\"train_fraction\":0.7",
+             "\"epochs\":4,\"batch_size\":9,\"optimizer\":{\"name\":\"rmsprop\",\"learning_rate\":"
+             "{\"schedule\":\"exponential\",\"initial_learning_rate\":0.1,\"decay_steps\":2,"
+             "\"decay_rate\":0.5}}"));
+    each_reduction("early stopping that keeps the best",
+                   QCNN(",\"train_fraction\":0.7",
+                        "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adam\","
+                        "\"learning_rate\":0.9},\"early_stopping\":{\"monitor\":\"val_loss\","
+                        "\"patience\":2,\"restore_best_weights\":true}"));
     strangers();
     return t_end();
 }

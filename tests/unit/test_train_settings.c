@@ -1,27 +1,37 @@
-/* Workers with other settings in one ring: the first leader's count for all, early and late, whoever leads then. Real step loops over links in memory. */
+/* Workers with other settings in one ring: the first leader's count for all, early and late,
+ * whoever leads then. Real step loops over links in memory. */
 #include "tests/ring.h"
 
-#define JOB "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},{\"layer\":\"dense\",\"units\":1}]," \
-    "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},\"precision\":\"double\",\"micro_batch_size\":1," \
-    "\"train\":{\"epochs\":20,\"batch_size\":28,\"loss\":\"mse\",\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}"
+#define JOB                                                                                        \
+    "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4," \
+    "\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"                                           \
+    "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},"          \
+    "\"precision\":\"double\",\"micro_batch_size\":1,"                                             \
+    "\"train\":{\"epochs\":20,\"batch_size\":28,\"loss\":\"mse\",\"optimizer\":{\"name\":"         \
+    "\"adam\",\"learning_rate\":0.05}}}"
 enum { EPOCHS = 20, FEWER = 4, MORE = 2000 };
 #define LATE_NS (120 * QR_MS)
 
-static struct { char digest[33]; struct qr_buf lines; } truth[2]; /* of EPOCHS, of FEWER */
+static struct {
+    char digest[33];
+    struct qr_buf lines;
+} truth[2]; /* of EPOCHS, of FEWER */
 
 static void undisturbed(int which, uint64_t epochs) {
     struct ring r;
     ring_init(&r, JOB, 1);
     r.worker[0].epochs = epochs;
     ring_run(&r);
-    CHECK(r.worker[0].code == QR_OK && r.worker[0].result.epochs == epochs, "%s", r.worker[0].err.msg);
+    CHECK(r.worker[0].code == QR_OK && r.worker[0].result.epochs == epochs, "%s",
+          r.worker[0].err.msg);
     memcpy(truth[which].digest, r.worker[0].result.state_digest, sizeof truth[which].digest);
     truth[which].lines = ring_log(&r);
     ring_fini(&r);
 }
 
 /* While one is missing steps are slow: on a busy machine too it comes before the end. */
-static void wait_for_all(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
+static void wait_for_all(struct ring_worker *w, enum ring_event e,
+                         const struct qr_step_line *line) {
     (void)line;
     if (e == RING_STEP && w->view.n_members < w->ring->n) ring_pause(100 * QR_MS);
 }
@@ -40,10 +50,14 @@ static void check_ends(struct ring *r, int which, const char *what) {
     for (uint32_t i = 0; i < r->n; i++) {
         const struct ring_worker *w = &r->worker[i];
         CHECK(w->code == QR_OK, "%s: worker %u: %s", what, i, w->err.msg);
-        CHECK(w->code != QR_OK || w->result.by_others || strcmp(w->result.state_digest, truth[which].digest) == 0, "%s: worker %u", what, i);
-        CHECK(w->view.n_members == r->n, "%s: worker %u saw %u members at last", what, i, w->view.n_members);
+        CHECK(w->code != QR_OK || w->result.by_others ||
+                  strcmp(w->result.state_digest, truth[which].digest) == 0,
+              "%s: worker %u", what, i);
+        CHECK(w->view.n_members == r->n, "%s: worker %u saw %u members at last", what, i,
+              w->view.n_members);
     }
-    CHECK(lines.n == truth[which].lines.n && memcmp(lines.p, truth[which].lines.p, lines.n) == 0, "%s: the log", what);
+    CHECK(lines.n == truth[which].lines.n && memcmp(lines.p, truth[which].lines.p, lines.n) == 0,
+          "%s: the log", what);
     qr_buf_free(&lines);
     ring_fini(r);
 }
@@ -54,15 +68,18 @@ static void test_epochs(void) {
     for (uint32_t i = 0; i < 3; i += 2)
         for (int fewer = 0; fewer < 2; fewer++)
             for (int is_late = 0; is_late < 2; is_late++) {
-                snprintf(what, sizeof what, "worker %u with %s epochs, %s", i, fewer ? "fewer" : "more", is_late ? "late" : "early");
-                if (i == 0 && !is_late && !fewer) continue; /* its value counts, and trains for long */
+                snprintf(what, sizeof what, "worker %u with %s epochs, %s", i,
+                         fewer ? "fewer" : "more", is_late ? "late" : "early");
+                /* its value counts, and trains for long */
+                if (i == 0 && !is_late && !fewer) continue;
                 open_ring(&r, 3);
                 r.worker[i].epochs = fewer ? FEWER : MORE;
                 if (is_late) late(&r, i);
                 check_ends(&r, i == 0 && !is_late && fewer, what);
             }
 }
-/* Two begin; four come with the other four, below, between and above. Then all at once: the leader's. */
+/* Two begin; four come with the other four, below, between and above. Then all at once: the
+ * leader's. */
 static void test_allreduce(void) {
     struct ring r;
     char what[80];
@@ -79,7 +96,8 @@ static void test_allreduce(void) {
                 w->wish = (enum qr_allreduce)other;
                 if (is_late) late(&r, come[k]);
             }
-            snprintf(what, sizeof what, "all-reduce %s and all others, %s", qr_allreduce_names[kind], is_late ? "late" : "early");
+            snprintf(what, sizeof what, "all-reduce %s and all others, %s",
+                     qr_allreduce_names[kind], is_late ? "late" : "early");
             check_ends(&r, 0, what);
         }
 }

@@ -1,21 +1,26 @@
-/* A machine that computes wrongly: the majority's state holds, without one all go back to the last checkpoint, and at the second time at one step the
- * job ends. */
+/* A machine that computes wrongly: the majority's state holds, without one all go back to the last
+ * checkpoint, and at the second time at one step the job ends. */
 #define qr_schedule qr_group_schedule /* the tag of another struct in model/optimizer.h */
 #include "group/group_impl.h"
 #undef qr_schedule
 #include "base/counter.h"
 #include "tests/ring.h"
 
-static const char job[] = "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},"
-    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},"
-    "\"precision\":\"double\",\"micro_batch_size\":1,\"train\":{\"epochs\":4,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"
-    "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
+static const char job[] = "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":"
+                          "\"qcnn\",\"qubits\":4,\"stages\":1}},"
+                          "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-"
+                          "excitations\",\"rounds\":10,\"train_fraction\":0.7},"
+                          "\"precision\":\"double\",\"micro_batch_size\":1,\"train\":{\"epochs\":4,"
+                          "\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"
+                          "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
 enum { KEPT_REDUCTIONS = 6, WRONG_REDUCTION = 9 };
 
 static struct {
     uint32_t who;
-    unsigned n_wrong, times;       /* it computes the state after WRONG_REDUCTION wrongly, so many times; n_wrong: so far */
-    struct qr_state kept, *state;  /* kept: the undisturbed run's after KEPT_REDUCTIONS; state: who's, where it lies */
+    /* it computes the state after WRONG_REDUCTION wrongly, so many times; n_wrong: so far */
+    unsigned n_wrong, times;
+    /* kept: the undisturbed run's after KEPT_REDUCTIONS; state: who's, where it lies */
+    struct qr_state kept, *state;
     bool has_kept, in_store, busy;
     atomic_uint n_reloads;
     pthread_mutex_t lock;
@@ -24,13 +29,15 @@ static struct {
 static char digest[33];
 static struct qr_buf lines;
 
-/* Its step loop looks at the clock between a reduction and the update that follows: there a bit of the weights turns over. */
+/* Its step loop looks at the clock between a reduction and the update that follows: there a bit of
+ * the weights turns over. */
 static void err_once(struct ring_worker *w, unsigned n) {
     struct qr_group *g = w->group;
     (void)n;
     if (w->index != plan.who || !g || !plan.state || plan.n_wrong >= plan.times) return;
     pthread_mutex_lock(&g->lock);
-    bool reduced = g->held.applied_reductions == WRONG_REDUCTION && !g->ledger.open && g->ledger.n_taken > 0 && g->begun;
+    bool reduced = g->held.applied_reductions == WRONG_REDUCTION && !g->ledger.open &&
+                   g->ledger.n_taken > 0 && g->begun;
     pthread_mutex_unlock(&g->lock);
     if (reduced && !plan.busy) {
         plan.state->weights[0] += 0x1p-40;
@@ -38,9 +45,13 @@ static void err_once(struct ring_worker *w, unsigned n) {
     }
     plan.busy = reduced;
 }
-static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state, struct qr_err *err) {
+static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state,
+                                 struct qr_err *err) {
     struct ring_worker *w = ctx;
-    union { const struct qr_state *in; struct qr_state *out; } u = {state};
+    union {
+        const struct qr_state *in;
+        struct qr_state *out;
+    } u = {state};
     (void)leader, (void)err;
     if (w->index == plan.who) plan.state = u.out;
     if (plan.has_kept || state->reductions != KEPT_REDUCTIONS) return QR_OK;
@@ -58,10 +69,12 @@ static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, str
     if (plan.in_store) qr_state_copy(ret, &plan.kept);
     return QR_OK;
 }
-static void keep_errors(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+static void keep_errors(void *ctx, enum qr_log_level level, const char *module,
+                        const char *message) {
     (void)ctx, (void)module;
     pthread_mutex_lock(&plan.lock);
-    if (level >= QR_LOG_ERROR && strlen(plan.log) + strlen(message) + 2 < sizeof plan.log) strcat(strcat(plan.log, message), "\n");
+    if (level >= QR_LOG_ERROR && strlen(plan.log) + strlen(message) + 2 < sizeof plan.log)
+        strcat(strcat(plan.log, message), "\n");
     pthread_mutex_unlock(&plan.lock);
 }
 static void run(struct ring *r, uint32_t n, uint32_t who, unsigned times, bool in_store) {
@@ -85,9 +98,11 @@ static void run(struct ring *r, uint32_t n, uint32_t who, unsigned times, bool i
 static void check_same(struct ring *r, const char *what) {
     struct qr_buf text = ring_log(r);
     for (uint32_t i = 0; i < r->n; i++)
-        CHECK(r->worker[i].code == QR_OK && strcmp(r->worker[i].result.state_digest, digest) == 0, "%s: worker %u: %s %s", what, i, r->worker[i].err.msg,
+        CHECK(r->worker[i].code == QR_OK && strcmp(r->worker[i].result.state_digest, digest) == 0,
+              "%s: worker %u: %s %s", what, i, r->worker[i].err.msg,
               r->worker[i].result.state_digest);
-    CHECK(text.n == lines.n && memcmp(text.p, lines.p, text.n) == 0, "%s: the log differs: %zu bytes, not %zu", what, text.n, lines.n);
+    CHECK(text.n == lines.n && memcmp(text.p, lines.p, text.n) == 0,
+          "%s: the log differs: %zu bytes, not %zu", what, text.n, lines.n);
     qr_buf_free(&text);
 }
 
@@ -99,16 +114,21 @@ static void test_majority(void) {
         int64_t before = qr_counter_value(QR_WRONG_STATES);
         run(&r, 3, who, 1, false);
         check_same(&r, "a majority");
-        snprintf(words, sizeof words, "step %d: worker %u (w%u:2222) computed wrongly: its state is ", WRONG_REDUCTION + 1, who, who);
+        snprintf(words, sizeof words,
+                 "step %d: worker %u (w%u:2222) computed wrongly: its state is ",
+                 WRONG_REDUCTION + 1, who, who);
         CHECK(who == 0 || strstr(plan.log, words), "%s", plan.log);
-        snprintf(words, sizeof words, "step %d: this worker computed wrongly: its state is ", WRONG_REDUCTION + 1);
-        CHECK(strstr(plan.log, words) && strstr(plan.log, "and that of the majority is "), "%s", plan.log);
+        snprintf(words, sizeof words, "step %d: this worker computed wrongly: its state is ",
+                 WRONG_REDUCTION + 1);
+        CHECK(strstr(plan.log, words) && strstr(plan.log, "and that of the majority is "), "%s",
+              plan.log);
         CHECK(atomic_load(&plan.n_reloads) == 0 && qr_counter_value(QR_WRONG_STATES) == before + 1);
         ring_fini(&r);
     }
 }
 
-/* Two that differ: the checkpoint, or the first state. steps.jsonl has each line once, as if nothing had been. */
+/* Two that differ: the checkpoint, or the first state. steps.jsonl has each line once, as if
+ * nothing had been. */
 static void test_no_majority(void) {
     for (unsigned in_store = 0; in_store < 2; in_store++)
         for (uint32_t n = 2; n <= 4; n += 2) {
@@ -116,8 +136,11 @@ static void test_no_majority(void) {
             run(&r, n, 1, 1, in_store);
             if (n == 2) {
                 check_same(&r, in_store ? "back to the checkpoint" : "back to the start");
-                CHECK(strstr(plan.log, "the workers' states differ and no majority agrees: all go back to the last checkpoint; states: ") &&
-                      strstr(plan.log, " at worker 0 (w0:2222); ") && strstr(plan.log, " at worker 1 (w1:2222)"), "%s", plan.log);
+                CHECK(strstr(plan.log, "the workers' states differ and no majority agrees: all go "
+                                       "back to the last checkpoint; states: ") &&
+                          strstr(plan.log, " at worker 0 (w0:2222); ") &&
+                          strstr(plan.log, " at worker 1 (w1:2222)"),
+                      "%s", plan.log);
                 CHECK(atomic_load(&plan.n_reloads) >= 1, "nobody read it");
             } else {
                 check_same(&r, "three of four");
@@ -131,9 +154,14 @@ static void test_twice(void) {
     run(&r, 2, 1, 2, true);
     for (uint32_t i = 0; i < 2; i++) {
         const struct ring_worker *w = &r.worker[i];
-        CHECK(w->code == QR_DATA_LOSS && qr_exit_code(w->code) == 4, "worker %u: %s", i, w->err.msg);
-        CHECK(strstr(w->err.msg, "step 10: the workers' states differ, twice, and no majority agrees; states: ") &&
-              strstr(w->err.msg, " at worker 0 (w0:2222); ") && strstr(w->err.msg, " at worker 1 (w1:2222)"), "worker %u: %s", i, w->err.msg);
+        CHECK(w->code == QR_DATA_LOSS && qr_exit_code(w->code) == 4, "worker %u: %s", i,
+              w->err.msg);
+        CHECK(strstr(
+                  w->err.msg,
+                  "step 10: the workers' states differ, twice, and no majority agrees; states: ") &&
+                  strstr(w->err.msg, " at worker 0 (w0:2222); ") &&
+                  strstr(w->err.msg, " at worker 1 (w1:2222)"),
+              "worker %u: %s", i, w->err.msg);
     }
     printf("%s\n", r.worker[0].err.msg);
     ring_fini(&r);

@@ -1,11 +1,15 @@
-/* A state that changes hands: whole and the one that was asked for, or not taken; and the messages that carry it. */
+/* A state that changes hands: whole and the one that was asked for, or not taken; and the messages
+ * that carry it. */
 #include "format/chunk.h"
 #include "base/mem.h"
 #include "tests/t.h"
 #include "train/transfer.h"
 
-static const char text[] = "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"
-    "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":4},\"train\":{\"epochs\":2,\"batch_size\":4,\"loss\":\"mse\",\"optimizer\":{\"name\":\"adam\"}}}";
+static const char text[] =
+    "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}"
+    "},{\"layer\":\"dense\",\"units\":1}],"
+    "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":4},\"train\":{\"epochs\":2,\"batch_"
+    "size\":4,\"loss\":\"mse\",\"optimizer\":{\"name\":\"adam\"}}}";
 static struct qr_job *job;
 static struct qr_model *model;
 
@@ -19,7 +23,13 @@ static void fill(struct qr_state *s, double x) {
 }
 static struct qr_lines some_lines(void) {
     struct qr_lines l = {0};
-    for (uint64_t i = 0; i < 6; i++) qr_lines_add(&l, &(struct qr_reported){.step = i, .epoch = 1, .samples = 4, .eval = i == 4, .value = {0.5, (double)i}, .readouts = {i}});
+    for (uint64_t i = 0; i < 6; i++)
+        qr_lines_add(&l, &(struct qr_reported){.step = i,
+                                               .epoch = 1,
+                                               .samples = 4,
+                                               .eval = i == 4,
+                                               .value = {0.5, (double)i},
+                                               .readouts = {i}});
     l.waits = true;
     CHECK(l.n == QR_LINES_KEPT && l.line[0].step == 2 && l.line[3].step == 5 && l.line[2].eval);
     return l;
@@ -34,27 +44,42 @@ static void test_transfer(void) {
     fill(&s, 0.25);
     fill(&got, -3);
     size_t n = s.n_params;
-    double *gradient = qr_xcalloc(n, sizeof *gradient), *got_gradient = qr_xcalloc(n, sizeof *gradient);
+    double *gradient = qr_xcalloc(n, sizeof *gradient),
+           *got_gradient = qr_xcalloc(n, sizeof *gradient);
     for (size_t i = 0; i < n; i++) gradient[i] = 1.0 / (double)(i + 1);
     qr_state_digest(&s, &scratch, digest);
     qr_transfer_encode(&s, gradient, &lines, &bytes);
-    /* one bit anywhere, a byte less, another digest, another number of reductions: refused, and nothing has changed */
+    /* one bit anywhere, a byte less, another digest, another number of reductions: refused, and
+     * nothing has changed */
     for (size_t at = 0; at < bytes.n; at += at < 64 ? 1 : 37) {
         bytes.p[at] ^= 4;
-        CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &scratch, &got, got_gradient, &got_lines, &err) == QR_UNAVAILABLE, "byte %zu", at);
+        CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &scratch, &got, got_gradient,
+                                 &got_lines, &err) == QR_UNAVAILABLE,
+              "byte %zu", at);
         bytes.p[at] ^= 4;
     }
-    CHECK(qr_transfer_decode(qr_bytes_of(bytes.p, bytes.n - 1), 6, digest, &scratch, &got, got_gradient, &got_lines, &err) == QR_UNAVAILABLE);
-    CHECK(qr_transfer_decode(qr_buf_view(&bytes), 7, digest, &scratch, &got, got_gradient, &got_lines, &err) == QR_UNAVAILABLE);
+    CHECK(qr_transfer_decode(qr_bytes_of(bytes.p, bytes.n - 1), 6, digest, &scratch, &got,
+                             got_gradient, &got_lines, &err) == QR_UNAVAILABLE);
+    CHECK(qr_transfer_decode(qr_buf_view(&bytes), 7, digest, &scratch, &got, got_gradient,
+                             &got_lines, &err) == QR_UNAVAILABLE);
     digest[3] ^= 1;
-    CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &scratch, &got, got_gradient, &got_lines, &err) == QR_UNAVAILABLE && strstr(err.msg, "not the one"));
+    CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &scratch, &got, got_gradient,
+                             &got_lines, &err) == QR_UNAVAILABLE &&
+          strstr(err.msg, "not the one"));
     digest[3] ^= 1;
     CHECK(got.weights[0] == -3 && got_gradient[0] == 0 && got_lines.n == 0);
-    CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &scratch, &got, got_gradient, &got_lines, &err) == QR_OK, "%s", err.msg);
-    CHECK(memcmp(got.all, s.all, s.n_all * sizeof *s.all) == 0 && memcmp(got.stop, s.stop, sizeof s.stop) == 0 && got.step == 5 && got.epoch == 1 && got.reductions == 6);
-    CHECK(memcmp(gradient, got_gradient, n * sizeof *gradient) == 0 && got_lines.waits && got_lines.n == lines.n);
+    CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &scratch, &got, got_gradient,
+                             &got_lines, &err) == QR_OK,
+          "%s", err.msg);
+    CHECK(memcmp(got.all, s.all, s.n_all * sizeof *s.all) == 0 &&
+          memcmp(got.stop, s.stop, sizeof s.stop) == 0 && got.step == 5 && got.epoch == 1 &&
+          got.reductions == 6);
+    CHECK(memcmp(gradient, got_gradient, n * sizeof *gradient) == 0 && got_lines.waits &&
+          got_lines.n == lines.n);
     for (size_t i = 0; i < lines.n; i++)
-        CHECK(got_lines.line[i].step == lines.line[i].step && got_lines.line[i].eval == lines.line[i].eval && got_lines.line[i].value[1] == lines.line[i].value[1] &&
+        CHECK(got_lines.line[i].step == lines.line[i].step &&
+              got_lines.line[i].eval == lines.line[i].eval &&
+              got_lines.line[i].value[1] == lines.line[i].value[1] &&
               got_lines.line[i].readouts[0] == lines.line[i].readouts[0]);
     free(gradient);
     free(got_gradient);
@@ -71,13 +96,15 @@ static void test_parts(void) {
     struct qr_bytes bytes, whole = qr_bytes_of(message, sizeof message);
     qr_state_part_encode(&part, qr_bytes_of(payload, 5), message);
     memcpy(message + QR_STATE_PART_HEADER_BYTES, payload, 5);
-    CHECK(qr_state_part_is(whole) && qr_state_part_decode(whole, &got, &bytes) && got.generation == 77 && got.offset == 7 && bytes.n == 5 && bytes.p[4] == 5);
+    CHECK(qr_state_part_is(whole) && qr_state_part_decode(whole, &got, &bytes) &&
+          got.generation == 77 && got.offset == 7 && bytes.n == 5 && bytes.p[4] == 5);
     for (size_t bit = 0; bit < 8 * sizeof message; bit++) {
         message[bit / 8] ^= (uint8_t)(1 << bit % 8);
         CHECK(!qr_state_part_decode(whole, &got, &bytes), "bit %zu", bit);
         message[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
-    for (size_t n = 0; n < sizeof message; n++) CHECK(!qr_state_part_decode(qr_bytes_of(message, n), &got, &bytes), "%zu bytes", n);
+    for (size_t n = 0; n < sizeof message; n++)
+        CHECK(!qr_state_part_decode(qr_bytes_of(message, n), &got, &bytes), "%zu bytes", n);
     part.total = 11; /* it ends behind the whole */
     qr_state_part_encode(&part, qr_bytes_of(payload, 5), message);
     CHECK(!qr_state_part_decode(whole, &got, &bytes));

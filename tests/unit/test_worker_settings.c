@@ -1,11 +1,13 @@
-/* The settings table: flags, environment, job file, default, in this order; what is refused, and with which words. */
+/* The settings table: flags, environment, job file, default, in this order; what is refused, and
+ * with which words. */
 #include "base/file.h"
 #include "base/mem.h"
 #include "job/canonical.h"
 #include "tests/t.h"
 #include "worker/settings.h"
 
-static enum qr_code flags(struct qr_settings *s, struct qr_err *err, const char *a, const char *b, const char *c) {
+static enum qr_code flags(struct qr_settings *s, struct qr_err *err, const char *a, const char *b,
+                          const char *c) {
     const char *const given[] = {"qringd", a, b, c};
     char *argv[4];
     int n = 0;
@@ -16,7 +18,8 @@ static enum qr_code flags(struct qr_settings *s, struct qr_err *err, const char 
     return code;
 }
 
-static enum qr_code environment(struct qr_settings *s, struct qr_err *err, const char *a, const char *b, char *unknown, size_t room) {
+static enum qr_code environment(struct qr_settings *s, struct qr_err *err, const char *a,
+                                const char *b, char *unknown, size_t room) {
     char *env[3] = {0}, *said[4];
     size_t n = 0, n_said;
     if (a) env[n++] = strdup(a);
@@ -42,9 +45,12 @@ static enum qr_code job(struct qr_settings *s, struct qr_err *err, const char *t
 static void test_defaults(void) {
     struct qr_settings s;
     qr_settings_init(&s);
-    CHECK(s.max_workers == 64 && s.data_port == 2224 && s.port == -1 && s.threads == -1 && s.epochs == -1 && s.min_workers == -1);
-    CHECK(s.start_timeout_ns == INT64_C(600000000000) && s.form_timeout_ns == -1 && s.exit_on_drain == 143);
-    CHECK(strcmp(s.isa, "auto") == 0 && strcmp(s.allreduce, "auto") == 0 && strcmp(s.log_level, "info") == 0 && !s.out && !s.weights && !s.job);
+    CHECK(s.max_workers == 64 && s.data_port == 2224 && s.port == -1 && s.threads == -1 &&
+          s.epochs == -1 && s.min_workers == -1);
+    CHECK(s.start_timeout_ns == INT64_C(600000000000) && s.form_timeout_ns == -1 &&
+          s.exit_on_drain == 143);
+    CHECK(strcmp(s.isa, "auto") == 0 && strcmp(s.allreduce, "auto") == 0 &&
+          strcmp(s.log_level, "info") == 0 && !s.out && !s.weights && !s.job);
     qr_settings_fini(&s);
 }
 
@@ -52,18 +58,26 @@ static void test_defaults(void) {
 static void test_order(void) {
     char unknown[512];
     for (int turn = 0; turn < 6; turn++) {
-        static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+        static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                         {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
         struct qr_settings s;
         struct qr_err err = {0};
         qr_settings_init(&s);
         for (int k = 0; k < 3; k++) {
             enum qr_code code = QR_OK;
             if (orders[turn][k] == 0) code = flags(&s, &err, "--threads=3", NULL, NULL);
-            if (orders[turn][k] == 1) code = environment(&s, &err, "QRING_THREADS=4", "QRING_DATA_PORT=7", unknown, sizeof unknown);
-            if (orders[turn][k] == 2) code = job(&s, &err, "{\"threads\": 5, \"data_port\": 8, \"form-timeout\": \"2m\", \"plaintext\": true}");
+            if (orders[turn][k] == 1)
+                code = environment(&s, &err, "QRING_THREADS=4", "QRING_DATA_PORT=7", unknown,
+                                   sizeof unknown);
+            if (orders[turn][k] == 2)
+                code = job(&s, &err,
+                           "{\"threads\": 5, \"data_port\": 8, \"form-timeout\": \"2m\", "
+                           "\"plaintext\": true}");
             CHECK(code == QR_OK, "%s", err.msg);
         }
-        CHECK(s.threads == 3 && s.data_port == 7 && s.form_timeout_ns == INT64_C(120000000000) && s.plaintext, "order %d", turn);
+        CHECK(s.threads == 3 && s.data_port == 7 && s.form_timeout_ns == INT64_C(120000000000) &&
+                  s.plaintext,
+              "order %d", turn);
         qr_settings_fini(&s);
     }
 }
@@ -72,18 +86,32 @@ static void test_forms(void) {
     struct qr_settings s;
     struct qr_err err = {0};
     qr_settings_init(&s);
-    CHECK(flags(&s, &err, "job.json", "--isa", "avx2") == QR_OK && strcmp(s.isa, "avx2") == 0 && strcmp(s.job, "job.json") == 0, "%s", err.msg);
-    CHECK(flags(&s, &err, "--plaintext", "--exit-on-drain=0", "--start-timeout=500ms") == QR_OK && s.plaintext && s.exit_on_drain == 0, "%s", err.msg);
+    CHECK(flags(&s, &err, "job.json", "--isa", "avx2") == QR_OK && strcmp(s.isa, "avx2") == 0 &&
+              strcmp(s.job, "job.json") == 0,
+          "%s", err.msg);
+    CHECK(flags(&s, &err, "--plaintext", "--exit-on-drain=0", "--start-timeout=500ms") == QR_OK &&
+              s.plaintext && s.exit_on_drain == 0,
+          "%s", err.msg);
     CHECK(s.start_timeout_ns == 500000000);
-    CHECK(flags(&s, &err, "--plaintext=false", "--threads=auto", "--index=") == QR_OK && !s.plaintext && s.threads == -1 && !s.index, "%s", err.msg);
-    CHECK(flags(&s, &err, "--weights-gcs-bucket=b", "--weights-gcs-path=p/x.h5", "--profiler-port=2223") == QR_OK, "%s", err.msg);
-    CHECK(flags(&s, &err, "--logdir", "gs://b/logs", NULL) == QR_OK && qr_settings_check(&s, &err) == QR_OK, "%s", err.msg);
-    CHECK(flags(&s, &err, "--weights=w.h5", NULL, NULL) == QR_OK && qr_settings_check(&s, &err) == QR_INVALID_ARGUMENT, "both");
+    CHECK(flags(&s, &err, "--plaintext=false", "--threads=auto", "--index=") == QR_OK &&
+              !s.plaintext && s.threads == -1 && !s.index,
+          "%s", err.msg);
+    CHECK(flags(&s, &err, "--weights-gcs-bucket=b", "--weights-gcs-path=p/x.h5",
+                "--profiler-port=2223") == QR_OK,
+          "%s", err.msg);
+    CHECK(flags(&s, &err, "--logdir", "gs://b/logs", NULL) == QR_OK &&
+              qr_settings_check(&s, &err) == QR_OK,
+          "%s", err.msg);
+    CHECK(flags(&s, &err, "--weights=w.h5", NULL, NULL) == QR_OK &&
+              qr_settings_check(&s, &err) == QR_INVALID_ARGUMENT,
+          "both");
     qr_settings_fini(&s);
 }
 
 static void test_refused(void) {
-    static const struct { const char *a, *b, *words; } rows[] = {
+    static const struct {
+        const char *a, *b, *words;
+    } rows[] = {
         {"--thread=2", NULL, "--thread; did you mean --threads?"},
         {"--zzzzzz", NULL, "unknown flag --zzzzzz"},
         {"-n", NULL, "unknown flag -n"},
@@ -101,7 +129,9 @@ static void test_refused(void) {
         struct qr_settings s;
         struct qr_err err = {0};
         qr_settings_init(&s);
-        CHECK(flags(&s, &err, rows[i].a, rows[i].b, NULL) == QR_INVALID_ARGUMENT && strstr(err.msg, rows[i].words), "%s: %s", rows[i].a, err.msg);
+        CHECK(flags(&s, &err, rows[i].a, rows[i].b, NULL) == QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, rows[i].words),
+              "%s: %s", rows[i].a, err.msg);
         qr_settings_fini(&s);
     }
 }
@@ -111,19 +141,32 @@ static void test_environment(void) {
     struct qr_err err = {0};
     char unknown[512];
     qr_settings_init(&s);
-    CHECK(environment(&s, &err, "QRING_THREDS=2", "QRING_JOB=j.json", unknown, sizeof unknown) == QR_OK, "%s", err.msg);
-    CHECK(strstr(unknown, "QRING_THREDS") && strstr(unknown, "did you mean QRING_THREADS?") && s.threads == -1, "%s", unknown);
+    CHECK(environment(&s, &err, "QRING_THREDS=2", "QRING_JOB=j.json", unknown, sizeof unknown) ==
+              QR_OK,
+          "%s", err.msg);
+    CHECK(strstr(unknown, "QRING_THREDS") && strstr(unknown, "did you mean QRING_THREADS?") &&
+              s.threads == -1,
+          "%s", unknown);
     CHECK(s.job && strcmp(s.job, "j.json") == 0);
     /* a Service called qring, or qring-worker-0, is no setting and no mistake */
-    CHECK(environment(&s, &err, "QRING_PORT=tcp://10.0.0.1:2222", "QRING_WORKER_0_SERVICE_HOST=10.0.0.1", unknown, sizeof unknown) == QR_OK, "%s", err.msg);
+    CHECK(environment(&s, &err, "QRING_PORT=tcp://10.0.0.1:2222",
+                      "QRING_WORKER_0_SERVICE_HOST=10.0.0.1", unknown, sizeof unknown) == QR_OK,
+          "%s", err.msg);
     CHECK(!unknown[0] && s.port == -1, "%s", unknown);
-    CHECK(environment(&s, &err, "QRING_THREADS=many", NULL, unknown, sizeof unknown) == QR_INVALID_ARGUMENT && strstr(err.msg, "QRING_THREADS"), "%s", err.msg);
-    CHECK(environment(&s, &err, "QRING_HELP=1", NULL, unknown, sizeof unknown) == QR_OK && !s.help && strstr(unknown, "QRING_HELP"), "%s", unknown);
+    CHECK(environment(&s, &err, "QRING_THREADS=many", NULL, unknown, sizeof unknown) ==
+                  QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "QRING_THREADS"),
+          "%s", err.msg);
+    CHECK(environment(&s, &err, "QRING_HELP=1", NULL, unknown, sizeof unknown) == QR_OK &&
+              !s.help && strstr(unknown, "QRING_HELP"),
+          "%s", unknown);
     qr_settings_fini(&s);
 }
 
 static void test_job(void) {
-    static const struct { const char *text, *words; } rows[] = {
+    static const struct {
+        const char *text, *words;
+    } rows[] = {
         {"{\"thread\": 2}", "worker.thread is no setting; did you mean 'threads'?"},
         {"{\"threads\": 1.5}", "worker.threads: '1.5'"},
         {"{\"threads\": [1]}", "worker.threads must be a text, a number, true or false"},
@@ -134,7 +177,8 @@ static void test_job(void) {
         struct qr_settings s;
         struct qr_err err = {0};
         qr_settings_init(&s);
-        CHECK(job(&s, &err, rows[i].text) == QR_INVALID_ARGUMENT && strstr(err.msg, rows[i].words), "%s: %s", rows[i].text, err.msg);
+        CHECK(job(&s, &err, rows[i].text) == QR_INVALID_ARGUMENT && strstr(err.msg, rows[i].words),
+              "%s: %s", rows[i].text, err.msg);
         qr_settings_fini(&s);
     }
 }
@@ -150,9 +194,12 @@ static void test_texts(void) {
     struct qr_buf b = {0};
     struct qr_log log = {.write = gather, .ctx = &b};
     qr_settings_init(&s);
-    CHECK(flags(&s, &err, "--threads=2", NULL, NULL) == QR_OK && job(&s, &err, "{\"isa\": \"portable\"}") == QR_OK);
+    CHECK(flags(&s, &err, "--threads=2", NULL, NULL) == QR_OK &&
+          job(&s, &err, "{\"isa\": \"portable\"}") == QR_OK);
     qr_settings_log(&s, &log);
-    CHECK(strstr(qr_buf_string(&b), "from flags: threads=2\n") && strstr(qr_buf_string(&b), "from the job file: isa=portable\n"), "%s", qr_buf_string(&b));
+    CHECK(strstr(qr_buf_string(&b), "from flags: threads=2\n") &&
+              strstr(qr_buf_string(&b), "from the job file: isa=portable\n"),
+          "%s", qr_buf_string(&b));
     CHECK(strstr(qr_buf_string(&b), "data-port=2224"), "%s", qr_buf_string(&b));
     qr_buf_clear(&b);
     qr_settings_markdown(&b);
@@ -162,7 +209,8 @@ static void test_texts(void) {
         CHECK(strstr(qr_buf_string(&b), cell), "%s", cell);
         CHECK(qr_settings_arity(qr_settings_name(i)) > 0);
     }
-    CHECK(!strstr(qr_buf_string(&b), "progress-fd") && qr_settings_arity("progress-fd") == 2 && qr_settings_arity("nothing") == 0);
+    CHECK(!strstr(qr_buf_string(&b), "progress-fd") && qr_settings_arity("progress-fd") == 2 &&
+          qr_settings_arity("nothing") == 0);
     CHECK(strcmp(qr_settings_choices("allreduce"), "auto|ring|doubling|star|halving") == 0);
     CHECK(!qr_settings_choices("threads") && !qr_settings_choices("nothing"));
     qr_buf_clear(&b);
@@ -172,35 +220,54 @@ static void test_texts(void) {
     qr_settings_fini(&s);
 }
 
-/* Each row says whether it may differ between workers, whose counts, and what a newcomer with another is told. */
+/* Each row says whether it may differ between workers, whose counts, and what a newcomer with
+ * another is told. */
 static void test_between(void) {
-    static const struct { const char *name; enum qr_setting_between between; } rows[] = {
-        {"epochs", QR_SETTING_RING}, {"allreduce", QR_SETTING_RING}, {"min-workers", QR_SETTING_RING}, {"fresh", QR_SETTING_FIRST}, {"plaintext", QR_SETTING_EQUAL},
-        {"tls-ca", QR_SETTING_EQUAL}, {"out", QR_SETTING_LEADER}, {"checkpoints", QR_SETTING_LEADER}, {"checkpoint-interval", QR_SETTING_LEADER}, {"threads", QR_SETTING_OWN},
+    static const struct {
+        const char *name;
+        enum qr_setting_between between;
+    } rows[] = {
+        {"epochs", QR_SETTING_RING},
+        {"allreduce", QR_SETTING_RING},
+        {"min-workers", QR_SETTING_RING},
+        {"fresh", QR_SETTING_FIRST},
+        {"plaintext", QR_SETTING_EQUAL},
+        {"tls-ca", QR_SETTING_EQUAL},
+        {"out", QR_SETTING_LEADER},
+        {"checkpoints", QR_SETTING_LEADER},
+        {"checkpoint-interval", QR_SETTING_LEADER},
+        {"threads", QR_SETTING_OWN},
     };
     const char *told;
     size_t n[QR_SETTING_EQUAL + 1] = {0};
     for (size_t i = 0; qr_settings_name(i); i++) {
         enum qr_setting_between b = qr_settings_between(qr_settings_name(i), &told);
-        CHECK(b > QR_SETTING_NONE && b <= QR_SETTING_EQUAL, "--%s does not say whose value counts", qr_settings_name(i));
-        CHECK(told || (b != QR_SETTING_RING && b != QR_SETTING_EQUAL), "--%s: what is a newcomer with another told?", qr_settings_name(i));
+        CHECK(b > QR_SETTING_NONE && b <= QR_SETTING_EQUAL, "--%s does not say whose value counts",
+              qr_settings_name(i));
+        CHECK(told || (b != QR_SETTING_RING && b != QR_SETTING_EQUAL),
+              "--%s: what is a newcomer with another told?", qr_settings_name(i));
         CHECK(!told || b != QR_SETTING_OWN, "--%s", qr_settings_name(i));
         n[b]++;
     }
-    for (size_t i = 0; i < COUNT(rows); i++) CHECK(qr_settings_between(rows[i].name, NULL) == rows[i].between, "--%s", rows[i].name);
+    for (size_t i = 0; i < COUNT(rows); i++)
+        CHECK(qr_settings_between(rows[i].name, NULL) == rows[i].between, "--%s", rows[i].name);
     CHECK(n[QR_SETTING_RING] == 3, "a fourth wants a place in struct qr_common");
-    CHECK(qr_settings_between("nothing", &told) == QR_SETTING_NONE && !told && qr_settings_between("progress-fd", NULL) == QR_SETTING_OWN);
+    CHECK(qr_settings_between("nothing", &told) == QR_SETTING_NONE && !told &&
+          qr_settings_between("progress-fd", NULL) == QR_SETTING_OWN);
 }
 
 /* Keys of the job: those that differ without a word are those that the hash leaves out. */
 #define MODEL "\"model\":[{\"layer\":\"dense\",\"units\":1}]"
-#define NPZ(file, more) "\"data\":{\"source\":\"csv\",\"url\":\"/tmp/qring-settings-" file ".csv\"" more "}"
+#define NPZ(file, more)                                                                            \
+    "\"data\":{\"source\":\"csv\",\"url\":\"/tmp/qring-settings-" file ".csv\"" more "}"
 static void hash_of(const char *text, char ret[65]) {
     struct qr_job *j = NULL;
     struct qr_err err = {0};
     struct qr_dataset d = {0};
     struct qr_job_canonical c;
-    CHECK(qr_job_parse(qr_bytes_of_string(text), "test", &j, &err) == QR_OK && qr_job_data(j, &d, &err) == QR_OK, "%s: %s", text, err.msg);
+    CHECK(qr_job_parse(qr_bytes_of_string(text), "test", &j, &err) == QR_OK &&
+              qr_job_data(j, &d, &err) == QR_OK,
+          "%s: %s", text, err.msg);
     qr_job_canonical(j, &d, NULL, &c);
     snprintf(ret, 65, "%s", c.hex);
     qr_job_canonical_fini(&c);
@@ -208,18 +275,27 @@ static void hash_of(const char *text, char ret[65]) {
     qr_job_free(j);
 }
 static void test_keys(void) {
-    static const struct { const char *key, *text; } rows[] = {
-        {"name", "{" MODEL "," NPZ("a", "") ",\"name\":\"other\"}"}, {"seed", "{" MODEL "," NPZ("a", "") ",\"seed\":7}"},
-        {"precision", "{" MODEL "," NPZ("a", "") ",\"precision\":\"double\"}"}, {"micro_batch_size", "{" MODEL "," NPZ("a", "") ",\"micro_batch_size\":2}"},
-        {"model", "{\"model\":[{\"layer\":\"dense\",\"units\":1,\"activation\":\"tanh\"}]," NPZ("a", "") "}"},
-        {"data.url", "{" MODEL "," NPZ("b", "") "}"}, {"data", "{" MODEL "," NPZ("c", "") "}"},
+    static const struct {
+        const char *key, *text;
+    } rows[] = {
+        {"name", "{" MODEL "," NPZ("a", "") ",\"name\":\"other\"}"},
+        {"seed", "{" MODEL "," NPZ("a", "") ",\"seed\":7}"},
+        {"precision", "{" MODEL "," NPZ("a", "") ",\"precision\":\"double\"}"},
+        {"micro_batch_size", "{" MODEL "," NPZ("a", "") ",\"micro_batch_size\":2}"},
+        {"model", "{\"model\":[{\"layer\":\"dense\",\"units\":1,\"activation\":\"tanh\"}]," NPZ(
+                      "a", "") "}"},
+        {"data.url", "{" MODEL "," NPZ("b", "") "}"},
+        {"data", "{" MODEL "," NPZ("c", "") "}"},
         {"data.train_fraction", "{" MODEL "," NPZ("a", ",\"train_fraction\":0.5") "}"},
-        {"train.epochs", "{" MODEL "," NPZ("a", "") ",\"train\":{\"epochs\":9}}"}, {"train.batch_size", "{" MODEL "," NPZ("a", "") ",\"train\":{\"batch_size\":2}}"},
+        {"train.epochs", "{" MODEL "," NPZ("a", "") ",\"train\":{\"epochs\":9}}"},
+        {"train.batch_size", "{" MODEL "," NPZ("a", "") ",\"train\":{\"batch_size\":2}}"},
         {"train.loss", "{" MODEL "," NPZ("a", "") ",\"train\":{\"loss\":\"mae\"}}"},
         {"train.metrics", "{" MODEL "," NPZ("a", "") ",\"train\":{\"metrics\":[\"mae\"]}}"},
-        {"train.optimizer", "{" MODEL "," NPZ("a", "") ",\"train\":{\"optimizer\":{\"name\":\"sgd\"}}}"},
+        {"train.optimizer",
+         "{" MODEL "," NPZ("a", "") ",\"train\":{\"optimizer\":{\"name\":\"sgd\"}}}"},
         {"train.shuffle", "{" MODEL "," NPZ("a", "") ",\"train\":{\"shuffle\":false}}"},
-        {"train.early_stopping", "{" MODEL "," NPZ("a", ",\"train_fraction\":0.5") ",\"train\":{\"early_stopping\":{}}}"},
+        {"train.early_stopping",
+         "{" MODEL "," NPZ("a", ",\"train_fraction\":0.5") ",\"train\":{\"early_stopping\":{}}}"},
         {"worker", "{" MODEL "," NPZ("a", "") ",\"worker\":{\"threads\":2}}"},
     };
     static const char *const files[] = {"a", "b", "c"};
@@ -228,13 +304,18 @@ static void test_keys(void) {
     char hash[65], other[65], path[64];
     for (size_t i = 0; i < COUNT(files); i++) {
         snprintf(path, sizeof path, "/tmp/qring-settings-%s.csv", files[i]);
-        CHECK(qr_file_replace(path, qr_bytes_of_string(i < 2 ? "x,y\n1,0\n2,1\n3,0\n4,1\n" : "x,y\n1,0\n2,1\n3,0\n4,0\n"), &err) == QR_OK, "%s", err.msg);
+        CHECK(qr_file_replace(path,
+                              qr_bytes_of_string(i < 2 ? "x,y\n1,0\n2,1\n3,0\n4,1\n"
+                                                       : "x,y\n1,0\n2,1\n3,0\n4,0\n"),
+                              &err) == QR_OK,
+              "%s", err.msg);
     }
     hash_of("{" MODEL "," NPZ("a", "") "}", hash);
     for (size_t i = 0; i < COUNT(rows); i++) {
         hash_of(rows[i].text, other);
         enum qr_setting_between b = qr_settings_between_key(rows[i].key, &told);
-        bool hashed = strcmp(hash, other) != 0, says = b == QR_SETTING_EQUAL && told && strstr(told, "KEY is");
+        bool hashed = strcmp(hash, other) != 0,
+             says = b == QR_SETTING_EQUAL && told && strstr(told, "KEY is");
         CHECK(hashed == says, "%s: %s the job hash", rows[i].key, hashed ? "in" : "not in");
         CHECK((b == QR_SETTING_OWN) == !told, "%s", rows[i].key);
     }

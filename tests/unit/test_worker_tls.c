@@ -1,4 +1,5 @@
-/* A certificate of one's own that begins soon is waited for; what begins later is retried, or refused. On virtual time, and once on the true one. */
+/* A certificate of one's own that begins soon is waited for; what begins later is retried, or
+ * refused. On virtual time, and once on the true one. */
 #include "worker/tls.h"
 
 #include "tests/tls.h"
@@ -11,7 +12,8 @@ static void virtual_sleep(int64_t ns) {
 }
 
 /* Begins in so many seconds, by this machine's clock. */
-static void starts_in(struct qr_settings *s, int64_t seconds, enum qr_code expected, int exit_code, int64_t least_s, int64_t most_s) {
+static void starts_in(struct qr_settings *s, int64_t seconds, enum qr_code expected, int exit_code,
+                      int64_t least_s, int64_t most_s) {
     int64_t none = 0;
     const struct qr_clock wall = {virtual_now, &none};
     struct qr_certificate_order o = tls_order("begins");
@@ -25,8 +27,10 @@ static void starts_in(struct qr_settings *s, int64_t seconds, enum qr_code expec
     tls_dir_put(&d, &set);
     s->tls_dir = d.path;
     enum qr_code code = qr_tls_await(s, &wall, virtual_sleep, NULL, &own, &err);
-    CHECK(code == expected && qr_exit_code(code) == exit_code, "in %lld s: %s: %s", (long long)seconds, qr_code_name(code), err.msg);
-    CHECK(slept_ns >= least_s * QR_SECOND && slept_ns <= most_s * QR_SECOND, "in %lld s: waited %lld ns", (long long)seconds, (long long)slept_ns);
+    CHECK(code == expected && qr_exit_code(code) == exit_code, "in %lld s: %s: %s",
+          (long long)seconds, qr_code_name(code), err.msg);
+    CHECK(slept_ns >= least_s * QR_SECOND && slept_ns <= most_s * QR_SECOND,
+          "in %lld s: waited %lld ns", (long long)seconds, (long long)slept_ns);
     CHECK(code == QR_OK || strstr(err.msg, "not valid yet"), "%s", err.msg);
     s->tls_dir = NULL;
     qr_certificate_wipe(&set);
@@ -55,7 +59,8 @@ int main(void) {
     struct qr_settings s;
     qr_settings_init(&s);
     starts_in(&s, -10, QR_OK, 0, 0, 0);
-    starts_in(&s, 5, QR_OK, 0, 3, 6); /* a second passes between the two clocks' readings, at most one more in making it */
+    /* a second passes between the two clocks' readings, at most one more in making it */
+    starts_in(&s, 5, QR_OK, 0, 3, 6);
     starts_in(&s, 55, QR_OK, 0, 53, 57);
     starts_in(&s, 70, QR_UNAVAILABLE, 138, 60, 60);
     starts_in(&s, 590, QR_UNAVAILABLE, 138, 60, 60);

@@ -1,17 +1,20 @@
-/* sim/fusion/bind.c — a plan's numbers for one theta: gate matrices, fused gates, weights of the derivatives. */
+/* sim/fusion/bind.c — a plan's numbers for one theta: gate matrices, fused gates, weights of the
+ * derivatives. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "sim/fusion/bind.h"
 #include "sim/fusion/engine.h"
 
-static void bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, struct qr_sim_bound *b) {
+static void bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                          struct qr_sim_bound *b) {
     qr_buffers_take(r, "parameters", p->n_params * sizeof *b->theta, &b->theta);
     qr_buffers_take(r, "gates", p->n_numbers * 16 * sizeof *b->matrices, &b->matrices);
     qr_buffers_take(r, "gates", p->n_numbers * 32 * sizeof *b->derivatives, &b->derivatives);
     qr_buffers_take(r, "fused gates", p->n_shapes * sizeof *b->suffix, &b->suffix);
     qr_buffers_take(r, "fused gates", p->n_shapes * QR_NARROW * sizeof *b->narrow, &b->narrow);
-    qr_buffers_take(r, "derivatives", p->n_derivatives * QR_CROSS * sizeof *b->weights, &b->weights);
+    qr_buffers_take(r, "derivatives", p->n_derivatives * QR_CROSS * sizeof *b->weights,
+                    &b->weights);
 }
 
 size_t qr_bound_bytes(const struct qr_sim_plan *p) {
@@ -57,8 +60,10 @@ static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
         const double complex *u = b->matrices + (size_t)op->number * 16;
         while (next > s->first_derivative && p->derivatives[next - 1].op == s->first_op + i) {
             const struct qr_plan_derivative *d = &p->derivatives[--next];
-            const double complex *du = b->derivatives + (size_t)op->number * 32 + d->arg * square(op);
-            qr_derivative_weights(&after, op, u, du, d->scale, b->weights + (size_t)next * QR_CROSS);
+            const double complex *du =
+                b->derivatives + (size_t)op->number * 32 + d->arg * square(op);
+            qr_derivative_weights(&after, op, u, du, d->scale,
+                                  b->weights + (size_t)next * QR_CROSS);
         }
         after = qr_m4_mul_gate(&after, op, u, false);
     }
@@ -79,7 +84,8 @@ void qr_bound_set(struct qr_sim_bound *b, const double *theta) {
     if (p->engine->bind) p->engine->bind(b);
 }
 
-struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s, const double *x) {
+struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s,
+                                  const double *x) {
     const struct qr_sim_plan *p = b->plan;
     struct qr_m4 after = b->suffix[s - p->shapes];
     for (uint32_t i = s->n_prefix; i-- > 0;) {
@@ -88,7 +94,8 @@ struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_
         const double complex *u = own;
         if (op->number == QR_NO_SLOT) {
             double a[2] = {0, 0};
-            for (unsigned k = 0; k < op->gate.n_args; k++) a[k] = qr_gate_arg_value(&op->gate.args[k], b->theta, x);
+            for (unsigned k = 0; k < op->gate.n_args; k++)
+                a[k] = qr_gate_arg_value(&op->gate.args[k], b->theta, x);
             qr_gate_matrix(&op->gate, a, own, NULL);
         } else {
             u = b->matrices + (size_t)op->number * 16;

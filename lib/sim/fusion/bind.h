@@ -1,4 +1,5 @@
-/* sim/fusion/bind.h — a plan with numbers for one theta: gate matrices, fused gates, weights of the derivatives. */
+/* sim/fusion/bind.h — a plan with numbers for one theta: gate matrices, fused gates, weights of the
+ * derivatives. */
 #ifndef QR_SIM_FUSION_BIND_H
 #define QR_SIM_FUSION_BIND_H
 
@@ -13,7 +14,8 @@ struct qr_sim_bound {
     struct qr_m4 *suffix;        /* n_shapes: product of the ops after the data */
     double *narrow;              /* n_shapes * QR_NARROW; those with data unused */
     double *weights;             /* n_derivatives * QR_CROSS; mixed ones unused */
-    struct qr_stream_bound *stream; /* the streaming engine's own numbers, where it is the engine; else NULL */
+    /* the streaming engine's own numbers, where it is the engine; else NULL */
+    struct qr_stream_bound *stream;
 };
 
 /* sim.h's qr_sim_bound_..., the engine's own numbers among them. */
@@ -23,10 +25,13 @@ void qr_bound_free(struct qr_sim_bound *b);
 void qr_bound_set(struct qr_sim_bound *b, const double *theta);
 
 /* The matrix of a shape with data, for data row x. */
-struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s, const double *x);
+struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s,
+                                  const double *x);
 
-/* derivative.c: sums of all pieces to derivatives (see sim.h). mixed[(slot * n_samples + sample) * QR_CROSS + k]. */
-bool qr_bound_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, const qr_fixed *mixed, size_t mixed_stride,
-                       const double *x, size_t n_samples, double *scratch, qr_fixed *ret_grad);
+/* derivative.c: sums of all pieces to derivatives (see sim.h). mixed[(slot * n_samples + sample) *
+ * QR_CROSS + k]. */
+bool qr_bound_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, const qr_fixed *mixed,
+                       size_t mixed_stride, const double *x, size_t n_samples, double *scratch,
+                       qr_fixed *ret_grad);
 
 #endif

@@ -1,7 +1,9 @@
-/* sim/fusion/buffers.h — what a workspace and bound numbers take: one list, walked to count and walked to allocate, so that the two cannot differ.
+/* sim/fusion/buffers.h — what a workspace and bound numbers take: one list, walked to count and
+ * walked to allocate, so that the two cannot differ.
  *
- * A walk without `allocate` adds up only and leaves every pointer as it is. Pieces are zeroed, begin on 64 bytes and are a multiple of 64 long.
- * Ownership each piece is the caller's and is released by free. After a failure (code) nothing more is handed out.
+ * A walk without `allocate` adds up only and leaves every pointer as it is. Pieces are zeroed,
+ * begin on 64 bytes and are a multiple of 64 long. Ownership each piece is the caller's and is
+ * released by free. After a failure (code) nothing more is handed out.
  */
 #ifndef QR_SIM_FUSION_BUFFERS_H
 #define QR_SIM_FUSION_BUFFERS_H
@@ -12,7 +14,10 @@
 #include "base/err.h"
 
 /* Memory of a name. */
-struct qr_sim_buffer { const char *name; size_t bytes; };
+struct qr_sim_buffer {
+    const char *name;
+    size_t bytes;
+};
 
 enum { QR_BUFFER_NAMES = 24 };
 

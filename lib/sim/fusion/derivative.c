@@ -8,20 +8,24 @@ static void to_double(const qr_fixed *k, double ret[QR_CROSS]) {
 }
 
 /* A gate with both a parameter and data has one generator per sample. */
-static double mixed_derivative(const struct qr_sim_bound *b, const struct qr_plan_shape *s, const struct qr_plan_derivative *d,
-                          const double *x, const qr_fixed *cross) {
+static double mixed_derivative(const struct qr_sim_bound *b, const struct qr_plan_shape *s,
+                               const struct qr_plan_derivative *d, const double *x,
+                               const qr_fixed *cross) {
     const struct qr_plan_op *op = &b->plan->ops[d->op];
     double complex u[16], du[32];
     double a[2] = {0, 0}, w[QR_CROSS], k[QR_CROSS];
-    for (unsigned i = 0; i < op->gate.n_args; i++) a[i] = qr_gate_arg_value(&op->gate.args[i], b->theta, x);
+    for (unsigned i = 0; i < op->gate.n_args; i++)
+        a[i] = qr_gate_arg_value(&op->gate.args[i], b->theta, x);
     qr_gate_matrix(&op->gate, a, u, du);
-    qr_derivative_weights(&b->suffix[s - b->plan->shapes], op, u, du + d->arg * (op->gate.n_targets == 2 ? 16u : 4u), d->scale, w);
+    qr_derivative_weights(&b->suffix[s - b->plan->shapes], op, u,
+                          du + d->arg * (op->gate.n_targets == 2 ? 16u : 4u), d->scale, w);
     to_double(cross, k);
     return qr_derivative_value(w, k);
 }
 
-bool qr_bound_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, const qr_fixed *mixed, size_t mixed_stride,
-                 const double *x, size_t n_samples, double *scratch, qr_fixed *ret_grad) {
+bool qr_bound_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, const qr_fixed *mixed,
+                       size_t mixed_stride, const double *x, size_t n_samples, double *scratch,
+                       qr_fixed *ret_grad) {
     const struct qr_sim_plan *p = b->plan;
     for (unsigned k = 0; k < p->n_params; k++) scratch[k] = 0;
     for (size_t i = 0; i < p->n_shapes; i++) {
@@ -45,8 +49,9 @@ bool qr_bound_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, cons
                 continue;
             }
             for (size_t n = 0; n < n_samples; n++)
-                scratch[d->param] += mixed_derivative(b, s, d, x + n * p->n_columns,
-                                                 mixed + (s->mixed_slot * mixed_stride + n) * QR_CROSS);
+                scratch[d->param] +=
+                    mixed_derivative(b, s, d, x + n * p->n_columns,
+                                     mixed + (s->mixed_slot * mixed_stride + n) * QR_CROSS);
         }
     }
     return qr_fixed_add_doubles(ret_grad, scratch, p->n_params);

@@ -1,10 +1,14 @@
-/* sim/fusion/fuse.c — gates into fused gates, equal ones into shapes. sim/planner.md has the rules. */
+/* sim/fusion/fuse.c — gates into fused gates, equal ones into shapes. sim/planner.md has the rules.
+ */
 #include <string.h>
 
 #include "base/mem.h"
 #include "sim/fusion/plan.h"
 
-struct gates { uint32_t *gates; size_t n, cap; };
+struct gates {
+    uint32_t *gates;
+    size_t n, cap;
+};
 
 struct draft {
     uint8_t q[2];
@@ -16,13 +20,15 @@ struct draft {
 struct fuser {
     const struct qr_circuit *c;
     unsigned n;
-    bool in_pairs;      /* what waits at the end on two neighbours becomes one fused gate */
-    bool *data, *param; /* per gate: has a data argument; has a parameter that some observable sees */
-    bool *fixed;        /* and has neither data nor any parameter */
+    bool in_pairs; /* what waits at the end on two neighbours becomes one fused gate */
+    /* per gate: has a data argument; has a parameter that some observable sees */
+    bool *data, *param;
+    bool *fixed; /* and has neither data nor any parameter */
     struct draft *drafts;
     size_t n_drafts, cap_drafts;
-    struct gates pending[QR_MAX_QUBITS]; /* one-qubit gates after the last fused gate on the qubit */
-    int64_t last[QR_MAX_QUBITS];        /* last fused gate on the qubit, -1: none */
+    /* one-qubit gates after the last fused gate on the qubit */
+    struct gates pending[QR_MAX_QUBITS];
+    int64_t last[QR_MAX_QUBITS]; /* last fused gate on the qubit, -1: none */
 };
 
 static void push(struct gates *l, uint32_t gate) {
@@ -36,7 +42,8 @@ static void push_all(struct gates *l, const struct gates *more) {
     for (size_t i = 0; i < more->n; i++) push(l, more->gates[i]);
 }
 
-/* A generator must not depend on the sample: inside a fused gate no data comes after a parameter. */
+/* A generator must not depend on the sample: inside a fused gate no data comes after a parameter.
+ */
 static bool may_follow(const struct fuser *f, const struct gates *have, const struct gates *more) {
     bool seen = false;
     for (size_t i = 0; i < have->n; i++) seen |= f->param[have->gates[i]];
@@ -68,14 +75,16 @@ static struct draft *new_draft(struct fuser *f, unsigned a, unsigned b) {
     return d;
 }
 
-/* Puts the pending gates of q where they belong: into its last fused gate, else into one of their own. */
+/* Puts the pending gates of q where they belong: into its last fused gate, else into one of their
+ * own. */
 static void flush(struct fuser *f, unsigned q) {
     struct gates *p = &f->pending[q];
     if (!p->n) return;
     struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
     if (!d || !d->plain || !may_follow(f, &d->ops, p)) {
         unsigned partner = (q ^ 1) < f->n ? q ^ 1 : q - 1; /* stays as it is */
-        bool both = f->in_pairs && f->last[partner] < 0 && f->pending[partner].n && may_follow(f, p, &f->pending[partner]);
+        bool both = f->in_pairs && f->last[partner] < 0 && f->pending[partner].n &&
+                    may_follow(f, p, &f->pending[partner]);
         d = both && partner < q ? new_draft(f, partner, q) : new_draft(f, q, partner);
         f->last[q] = (int64_t)f->n_drafts - 1;
         if (both) {
@@ -91,10 +100,11 @@ static void flush(struct fuser *f, unsigned q) {
 static void fuse_one(struct fuser *f, uint32_t gate, unsigned q) {
     struct gates one = {.gates = &gate, .n = 1};
     struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
-    /* A fused gate without parameters is not given any as long as a later one can take them: fused gates before the first
-     * parameter cost nothing on the way back. Nor is a fixed one given data: what is fixed is simulated once for all samples. */
-    if (!f->pending[q].n && d && d->plain && may_follow(f, &d->ops, &one) && !(f->param[gate] && !has_param(f, &d->ops)) &&
-        !(f->data[gate] && is_fixed(f, &d->ops))) {
+    /* A fused gate without parameters is not given any as long as a later one can take them: fused
+     * gates before the first parameter cost nothing on the way back. Nor is a fixed one given data:
+     * what is fixed is simulated once for all samples. */
+    if (!f->pending[q].n && d && d->plain && may_follow(f, &d->ops, &one) &&
+        !(f->param[gate] && !has_param(f, &d->ops)) && !(f->data[gate] && is_fixed(f, &d->ops))) {
         push(&d->ops, gate);
         return;
     }
@@ -103,7 +113,8 @@ static void fuse_one(struct fuser *f, uint32_t gate, unsigned q) {
 }
 
 /* Pending gates of a and b, those up to the last data first. */
-static void merge(const struct fuser *f, const struct gates *a, const struct gates *b, struct gates *ret) {
+static void merge(const struct fuser *f, const struct gates *a, const struct gates *b,
+                  struct gates *ret) {
     size_t n[2] = {0, 0};
     const struct gates *l[2] = {a, b};
     for (int k = 0; k < 2; k++)
@@ -124,7 +135,8 @@ static void fuse_two(struct fuser *f, uint32_t gate, unsigned a, unsigned b) {
     merge(f, &f->pending[a], &f->pending[b], &ops);
     push(&ops, gate);
     for (int attempt = 0;; attempt++) {
-        struct draft *d = f->last[a] >= 0 && f->last[a] == f->last[b] ? &f->drafts[f->last[a]] : NULL;
+        struct draft *d =
+            f->last[a] >= 0 && f->last[a] == f->last[b] ? &f->drafts[f->last[a]] : NULL;
         if (d && (!same_frame(d, a, b) || !may_follow(f, &d->ops, &ops))) d = NULL;
         if (!d && may_follow(f, &none, &ops)) {
             d = new_draft(f, a, b);
@@ -172,7 +184,9 @@ static void fuse_gate(struct fuser *f, uint32_t gate) {
     for (unsigned t = 0; t < g->n_targets; t++) qubits |= UINT64_C(1) << g->targets[t];
     unsigned n = (unsigned)__builtin_popcountll(qubits);
     if (n == 1) fuse_one(f, gate, g->targets[0]);
-    else if (n == 2) fuse_two(f, gate, (unsigned)__builtin_ctzll(qubits), 63 - (unsigned)__builtin_clzll(qubits));
+    else if (n == 2)
+        fuse_two(f, gate, (unsigned)__builtin_ctzll(qubits),
+                 63 - (unsigned)__builtin_clzll(qubits));
     else fuse_controlled(f, gate, qubits);
 }
 
@@ -192,8 +206,9 @@ static bool same_numbers(const struct qr_gate *a, const struct qr_gate *b) {
 }
 
 static bool same_op(const struct qr_plan_op *a, const struct qr_plan_op *b) {
-    return same_numbers(&a->gate, &b->gate) && a->t[0] == b->t[0] && (a->gate.n_targets == 1 || a->t[1] == b->t[1]) &&
-           a->has_control == b->has_control && a->control_value == b->control_value;
+    return same_numbers(&a->gate, &b->gate) && a->t[0] == b->t[0] &&
+           (a->gate.n_targets == 1 || a->t[1] == b->t[1]) && a->has_control == b->has_control &&
+           a->control_value == b->control_value;
 }
 
 static struct qr_plan_op make_op(const struct qr_gate *g, const struct draft *d) {
@@ -225,8 +240,11 @@ static uint32_t shape_of(const struct qr_sim_plan *p, uint32_t first, uint32_t n
 }
 
 static void finish_shape(struct qr_sim_plan *p, uint32_t first, uint32_t n) {
-    struct qr_plan_shape s = {.first_op = first, .n_ops = n, .first_derivative = (uint32_t)p->n_derivatives,
-                              .data_slot = QR_NO_SLOT, .mixed_slot = QR_NO_SLOT};
+    struct qr_plan_shape s = {.first_op = first,
+                              .n_ops = n,
+                              .first_derivative = (uint32_t)p->n_derivatives,
+                              .data_slot = QR_NO_SLOT,
+                              .mixed_slot = QR_NO_SLOT};
     for (uint32_t i = 0; i < n; i++) {
         struct qr_plan_op *op = &p->ops[first + i];
         bool data = false;
@@ -236,8 +254,8 @@ static void finish_shape(struct qr_sim_plan *p, uint32_t first, uint32_t n) {
         for (unsigned k = 0; k < op->gate.n_args; k++) {
             const struct qr_gate_arg *a = &op->gate.args[k];
             if (a->kind != QR_ARG_PARAMETER || p->zero_gradient[a->index]) continue;
-            p->derivatives[p->n_derivatives++] =
-                (struct qr_plan_derivative){.op = first + i, .param = a->index, .arg = k, .scale = a->scale, .mixed = data};
+            p->derivatives[p->n_derivatives++] = (struct qr_plan_derivative){
+                .op = first + i, .param = a->index, .arg = k, .scale = a->scale, .mixed = data};
             if (data) s.mixed_slot = (uint32_t)p->n_mixed;
         }
     }
@@ -251,19 +269,23 @@ static void emit_segment(struct qr_sim_plan *p, const struct fuser *f) {
     for (size_t i = 0; i < f->n_drafts; i++) {
         const struct draft *d = &f->drafts[i];
         uint32_t first = (uint32_t)p->n_ops, n = (uint32_t)d->ops.n;
-        for (uint32_t k = 0; k < n; k++) p->ops[first + k] = make_op(&f->c->gates[d->ops.gates[k]], d);
+        for (uint32_t k = 0; k < n; k++)
+            p->ops[first + k] = make_op(&f->c->gates[d->ops.gates[k]], d);
         uint32_t shape = shape_of(p, first, n);
         if (shape == QR_NO_SLOT) {
             shape = (uint32_t)p->n_shapes;
             p->n_ops += n;
             finish_shape(p, first, n);
         }
-        p->fused[p->n_fused++] = (struct qr_fused_gate){
-            .shape = shape, .q = {d->q[0], d->q[1]}, .controls = d->controls, .control_values = d->control_values};
+        p->fused[p->n_fused++] = (struct qr_fused_gate){.shape = shape,
+                                                        .q = {d->q[0], d->q[1]},
+                                                        .controls = d->controls,
+                                                        .control_values = d->control_values};
     }
 }
 
-static void emit(struct qr_sim_plan *p, const struct fuser *f, size_t n_segments, uint32_t *ret_first) {
+static void emit(struct qr_sim_plan *p, const struct fuser *f, size_t n_segments,
+                 uint32_t *ret_first) {
     size_t n_ops = 0, n_drafts = 0;
     for (size_t s = 0; s < n_segments; s++) {
         n_drafts += f[s].n_drafts;
@@ -301,7 +323,8 @@ static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const str
     for (unsigned q = 0; q < f->n; q++) flush(f, q);
 }
 
-void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments, uint32_t *ret_first) {
+void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments,
+                  uint32_t *ret_first) {
     struct fuser *f = qr_xcalloc(n_segments, sizeof *f);
     for (size_t s = 0; s < n_segments; s++) {
         f[s].in_pairs = n_segments > 1;
@@ -330,5 +353,6 @@ void qr_plan_unfuse(struct qr_sim_plan *p) {
     p->derivatives = NULL;
     p->shapes = NULL;
     p->fused = NULL;
-    p->n_ops = p->n_numbers = p->n_derivatives = p->n_shapes = p->n_fused = p->n_data = p->n_mixed = 0;
+    p->n_ops = p->n_numbers = p->n_derivatives = p->n_shapes = p->n_fused = p->n_data = p->n_mixed =
+        0;
 }

@@ -1,4 +1,5 @@
-/* sim/fusion/matrix.c — 4x4 algebra in float64: from gates to a fused gate's matrix, from a cross matrix to derivatives. */
+/* sim/fusion/matrix.c — 4x4 algebra in float64: from gates to a fused gate's matrix, from a cross
+ * matrix to derivatives. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -28,7 +29,8 @@ struct qr_m4 qr_m4_mul(const struct qr_m4 *a, const struct qr_m4 *b) {
 #pragma GCC unroll 3
         for (int k = 1; k < 4; k++)
 #pragma GCC unroll 4
-            for (int c = 0; c < 4; c++) s[c] += x[k].re * y[k * 4 + c] + x[k].im * turned[k * 4 + c];
+            for (int c = 0; c < 4; c++)
+                s[c] += x[k].re * y[k * 4 + c] + x[k].im * turned[k * 4 + c];
         memcpy(&m.e[r * 4], s, sizeof s);
     }
     return m;
@@ -37,7 +39,8 @@ struct qr_m4 qr_m4_mul(const struct qr_m4 *a, const struct qr_m4 *b) {
 struct qr_m4 qr_m4_mul_adjoint(const struct qr_m4 *a, const struct qr_m4 *b) {
     struct qr_m4 t QR_RAW;
     for (int r = 0; r < 4; r++)
-        for (int c = 0; c < 4; c++) t.e[r * 4 + c] = (struct qr_c64){b->e[c * 4 + r].re, -b->e[c * 4 + r].im};
+        for (int c = 0; c < 4; c++)
+            t.e[r * 4 + c] = (struct qr_c64){b->e[c * 4 + r].re, -b->e[c * 4 + r].im};
     return qr_m4_mul(a, &t);
 }
 
@@ -58,9 +61,11 @@ struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, b
     }
     for (int i = 0; i < 16; i++) {
         u.e[i] = (struct qr_c64){0, 0};
-        __asm__("" ::: "memory"); /* or it becomes a call of memset, which takes longer than the rest */
+        /* or it becomes a call of memset, which takes longer than the rest */
+        __asm__("" ::: "memory");
     }
-    int step = op->t[0] ? 1 : 2, other = 3 - step; /* index bits of the target and of its neighbour */
+    /* index bits of the target and of its neighbour */
+    int step = op->t[0] ? 1 : 2, other = 3 - step;
     for (int o = 0; o < 2; o++) {
         bool off = op->has_control && o != op->control_value;
         for (int r = 0; r < 2; r++)
@@ -74,7 +79,8 @@ struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, b
 }
 
 /* On one qubit alone a column has two entries that are not zero. */
-struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op, const double complex *m, bool derivative) {
+struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op,
+                            const double complex *m, bool derivative) {
     if (op->gate.n_targets == 2 || op->has_control) {
         struct qr_m4 u QR_RAW = qr_m4_embed(op, m, derivative);
         return qr_m4_mul(a, &u);
@@ -97,7 +103,8 @@ struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op, 
 }
 
 /* s g, g = (dG) G^adjoint in the frame. */
-static struct qr_m4 mul_generator(const struct qr_m4 *s, const struct qr_plan_op *op, const double complex *u, const double complex *d) {
+static struct qr_m4 mul_generator(const struct qr_m4 *s, const struct qr_plan_op *op,
+                                  const double complex *u, const double complex *d) {
     if (op->gate.n_targets == 1) { /* the product first: a quarter of the entries */
         double complex g[4];
         for (int r = 0; r < 2; r++)
@@ -108,14 +115,16 @@ static struct qr_m4 mul_generator(const struct qr_m4 *s, const struct qr_plan_op
             }
         return qr_m4_mul_gate(s, op, g, true);
     }
-    struct qr_m4 a QR_RAW = qr_m4_embed(op, d, true), b QR_RAW = qr_m4_embed(op, u, false), g QR_RAW = qr_m4_mul_adjoint(&a, &b);
+    struct qr_m4 a QR_RAW = qr_m4_embed(op, d, true), b QR_RAW = qr_m4_embed(op, u, false),
+                   g QR_RAW = qr_m4_mul_adjoint(&a, &b);
     return qr_m4_mul(s, &g);
 }
 
-/* D = s g s^adjoint is anti-Hermitian and so is K: Re Tr(D K) = sum_{i<j} 2 Re(D_ji K_ij) - 2 sum_i Im D_ii Im K_ii / 2. So the lower half of D
- * is enough. */
-void qr_derivative_weights(const struct qr_m4 *s, const struct qr_plan_op *op, const double complex *u, const double complex *d, double scale,
-                      double ret[QR_CROSS]) {
+/* D = s g s^adjoint is anti-Hermitian and so is K: Re Tr(D K) = sum_{i<j} 2 Re(D_ji K_ij) - 2 sum_i
+ * Im D_ii Im K_ii / 2. So the lower half of D is enough. */
+void qr_derivative_weights(const struct qr_m4 *s, const struct qr_plan_op *op,
+                           const double complex *u, const double complex *d, double scale,
+                           double ret[QR_CROSS]) {
     static const int place[4][4] = {{12, 0, 2, 4}, {0, 13, 6, 8}, {2, 6, 14, 10}, {4, 8, 10, 15}};
     struct qr_m4 t QR_RAW = mul_generator(s, op, u, d);
     pair y[16] QR_RAW, turned[16] QR_RAW; /* the adjoint's columns, and i times that */

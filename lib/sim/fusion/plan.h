@@ -1,4 +1,5 @@
-/* sim/fusion/plan.h — the compiled circuit as data: fused gates and their shapes; what an engine adds is the engine's. sim/planner.md tells why it is so. */
+/* sim/fusion/plan.h — the compiled circuit as data: fused gates and their shapes; what an engine
+ * adds is the engine's. sim/planner.md tells why it is so. */
 #ifndef QR_SIM_FUSION_PLAN_H
 #define QR_SIM_FUSION_PLAN_H
 
@@ -7,41 +8,43 @@
 
 enum {
     QR_SAMPLE_LANES_MAX_QUBITS = 11, /* up to here the lanes are samples */
-    QR_PIECE_GROUPS = 256,           /* of a cross matrix: groups of 4 cells, 4 terms a group and number, so 1024 terms a lane */
+    /* of a cross matrix: groups of 4 cells, 4 terms a group and number, so 1024 terms a lane */
+    QR_PIECE_GROUPS = 256,
     QR_NO_SLOT = UINT32_MAX,
 };
 
 /* One gate of the circuit inside a fused gate. Frame positions are 0 (more significant) and 1. */
 struct qr_plan_op {
     struct qr_gate gate;
-    uint32_t number;   /* into the table of data-free gate matrices; QR_NO_SLOT when an argument is data */
-    uint8_t t[2];      /* frame positions of the targets */
+    /* into the table of data-free gate matrices; QR_NO_SLOT when an argument is data */
+    uint32_t number;
+    uint8_t t[2];                       /* frame positions of the targets */
     uint8_t has_control, control_value; /* a control inside the frame, on position 1 - t[0] */
 };
 
 /* One derivative that a shape owes. */
 struct qr_plan_derivative {
-    uint32_t op;    /* global index */
+    uint32_t op; /* global index */
     uint32_t param;
     uint32_t arg;
     double scale;
-    bool mixed;     /* its gate has data too: one generator per sample */
+    bool mixed; /* its gate has data too: one generator per sample */
 };
 
 /* What a fused gate multiplies by. Those with the same gates at the same places share one. */
 struct qr_plan_shape {
     uint32_t first_op, n_ops;
-    uint32_t n_prefix;    /* ops up to the last one with data; 0 without data */
+    uint32_t n_prefix; /* ops up to the last one with data; 0 without data */
     uint32_t first_derivative, n_derivatives;
-    uint32_t data_slot;   /* numbers of the samples' own, or QR_NO_SLOT */
-    uint32_t mixed_slot;  /* cross matrices kept per sample, or QR_NO_SLOT */
+    uint32_t data_slot;  /* numbers of the samples' own, or QR_NO_SLOT */
+    uint32_t mixed_slot; /* cross matrices kept per sample, or QR_NO_SLOT */
 };
 
 /* Neighbouring gates of the circuit as one matrix on two qubits. */
 struct qr_fused_gate {
     uint32_t shape;
-    uint8_t q[2];                       /* frame */
-    uint64_t controls, control_values;  /* outside the frame; bit q: qubit q */
+    uint8_t q[2];                      /* frame */
+    uint64_t controls, control_values; /* outside the frame; bit q: qubit q */
 };
 
 struct qr_sim_plan {
@@ -69,7 +72,7 @@ struct qr_sim_plan {
     size_t n_data, n_mixed; /* slots of shapes */
 
     const struct qr_sim_engine *engine;
-    char why[256];                     /* this engine */
+    char why[256];                      /* this engine */
     struct qr_statevector *statevector; /* its own part, where it is the engine; else NULL */
     struct qr_stream *stream;           /* the same of the streaming engine */
 };
@@ -80,12 +83,15 @@ static inline void qr_element_set(const struct qr_sim_plan *p, void *table, size
     else ((float *)table)[at] = (float)v;
 }
 static inline double qr_element(const struct qr_sim_plan *p, const void *table, size_t at) {
-    return p->precision == QR_DOUBLE ? ((const double *)table)[at] : (double)((const float *)table)[at];
+    return p->precision == QR_DOUBLE ? ((const double *)table)[at]
+                                     : (double)((const float *)table)[at];
 }
 
-/* Fuses the gates. Segments come one after the other and share shapes, but no fused gate crosses from one to the next; each has its own
- * numbering of qubits. ret_first[n_segments + 1], or NULL: their first fused gates. */
-void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments, uint32_t *ret_first);
+/* Fuses the gates. Segments come one after the other and share shapes, but no fused gate crosses
+ * from one to the next; each has its own numbering of qubits. ret_first[n_segments + 1], or NULL:
+ * their first fused gates. */
+void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments,
+                  uint32_t *ret_first);
 /* Undoes it. */
 void qr_plan_unfuse(struct qr_sim_plan *p);
 

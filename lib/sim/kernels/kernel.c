@@ -50,7 +50,8 @@ enum qr_code qr_isa_parse(const char *name, enum qr_isa *ret, struct qr_err *err
     if (strcmp(name, "auto") == 0) {
         if (!has_fma())
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "isa auto: this CPU has no fused multiply-add (FMA); the same bits in software are some "
+                           "isa auto: this CPU has no fused multiply-add (FMA); the same bits in "
+                           "software are some "
                            "hundred times slower: ask for that with isa portable");
         *ret = qr_isa_best();
         return QR_OK;
@@ -59,15 +60,17 @@ enum qr_code qr_isa_parse(const char *name, enum qr_isa *ret, struct qr_err *err
         enum qr_isa isa = (enum qr_isa)i;
         if (strcmp(name, names[i]) != 0) continue;
         if (!qr_isa_available(isa))
-            return qr_fail(err, QR_INVALID_ARGUMENT, "isa %s: this machine has no %s; it has portable%s%s%s", name, name,
-                           qr_isa_available(QR_ISA_AVX2) ? ", avx2" : "",
-                           qr_isa_available(QR_ISA_AVX512) ? ", avx512" : "", HAVE_NEON ? ", neon" : "");
+            return qr_fail(
+                err, QR_INVALID_ARGUMENT, "isa %s: this machine has no %s; it has portable%s%s%s",
+                name, name, qr_isa_available(QR_ISA_AVX2) ? ", avx2" : "",
+                qr_isa_available(QR_ISA_AVX512) ? ", avx512" : "", HAVE_NEON ? ", neon" : "");
         *ret = isa;
         return QR_OK;
     }
     const char *near = qr_nearest(name, names, QR_ISAS);
-    return qr_fail(err, QR_INVALID_ARGUMENT, "isa \"%.32s\" is unknown%s%s%s; there are auto, portable, avx2, avx512, neon", name,
-                   near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "isa \"%.32s\" is unknown%s%s%s; there are auto, portable, avx2, avx512, neon",
+                   name, near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
 const struct qr_kernels *qr_kernels_of(enum qr_isa isa, enum qr_precision precision) {

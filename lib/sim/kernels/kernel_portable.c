@@ -1,4 +1,5 @@
-/* sim/kernels/kernel_portable.c — for any CPU: fused multiply-add by libm, which uses the instruction where there is one */
+/* sim/kernels/kernel_portable.c — for any CPU: fused multiply-add by libm, which uses the
+ * instruction where there is one */
 #include "sim/kernels/kernel.h"
 
 #include <string.h>

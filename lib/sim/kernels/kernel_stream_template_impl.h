@@ -1,9 +1,12 @@
-/* sim/kernels/kernel_stream_template_impl.h — the streaming engine's kernels; kernel_template_impl.h includes it per element type.
+/* sim/kernels/kernel_stream_template_impl.h — the streaming engine's kernels;
+ * kernel_template_impl.h includes it per element type.
  *
- * A coefficient of a 4x4 is E: narrow ones re[16], im[16], the same in all lanes; wide ones 16 cells, row-major.
- * No include guard: that is the point.
+ * A coefficient of a 4x4 is E: narrow ones re[16], im[16], the same in all lanes; wide ones 16
+ * cells, row-major. No include guard: that is the point.
  */
-struct NAME(coef) { E re[16], im[16]; };
+struct NAME(coef) {
+    E re[16], im[16];
+};
 
 /* re, im += a b */
 INLINE void NAME(add_product)(V ar, V ai, V br, V bi, V *re, V *im) {
@@ -13,8 +16,9 @@ INLINE void NAME(add_product)(V ar, V ai, V br, V bi, V *re, V *im) {
     *im = FMA(ai, br, *im);
 }
 
-INLINE void NAME(tile_groups)(const int ng, const struct NAME(cell) *in, const uint32_t *ti, struct NAME(cell) *out,
-                              const uint32_t *to, const void *numbers, bool wide) {
+INLINE void NAME(tile_groups)(const int ng, const struct NAME(cell) * in, const uint32_t *ti,
+                              struct NAME(cell) * out, const uint32_t *to, const void *numbers,
+                              bool wide) {
     const struct NAME(cell) *w = numbers;
     const struct NAME(coef) *n = numbers;
     for (int v = 0; v < QR_LANES; v += W) {
@@ -51,21 +55,24 @@ INLINE void NAME(tile_groups)(const int ng, const struct NAME(cell) *in, const u
     }
 }
 
-INLINE void NAME(tile_all)(const struct NAME(cell) *in, const uint32_t *ti, struct NAME(cell) *out, const uint32_t *to,
-                           size_t groups, const void *numbers, bool wide) {
+INLINE void NAME(tile_all)(const struct NAME(cell) * in, const uint32_t *ti,
+                           struct NAME(cell) * out, const uint32_t *to, size_t groups,
+                           const void *numbers, bool wide) {
     size_t g = 0;
     if (W == QR_LANES) /* two groups share the coefficients where there are registers for it */
-        for (; g + 2 <= groups; g += 2) NAME(tile_groups)(2, in, ti + 4 * g, out, to + 4 * g, numbers, wide);
+        for (; g + 2 <= groups; g += 2)
+            NAME(tile_groups)(2, in, ti + 4 * g, out, to + 4 * g, numbers, wide);
     for (; g < groups; g++) NAME(tile_groups)(1, in, ti + 4 * g, out, to + 4 * g, numbers, wide);
 }
 
-static void NAME(tile)(const void *in, const uint32_t *ti, void *out, const uint32_t *to, size_t groups, const void *numbers,
-                       bool wide) {
+static void NAME(tile)(const void *in, const uint32_t *ti, void *out, const uint32_t *to,
+                       size_t groups, const void *numbers, bool wide) {
     if (wide) NAME(tile_all)(in, ti, out, to, groups, numbers, true);
     else NAME(tile_all)(in, ti, out, to, groups, numbers, false);
 }
 
-static void NAME(tile_cross)(const void *phi, const void *lambda, const uint32_t *at, size_t groups, double (*acc)[QR_LANES]) {
+static void NAME(tile_cross)(const void *phi, const void *lambda, const uint32_t *at, size_t groups,
+                             double (*acc)[QR_LANES]) {
     _Alignas(64) E sum[QR_CROSS][QR_LANES] RAW;
     const struct NAME(cell) *p = phi, *l = lambda;
     for (int v = 0; v < QR_LANES; v += W) {
@@ -82,9 +89,10 @@ static void NAME(tile_cross)(const void *phi, const void *lambda, const uint32_t
     NAME(add_sums)(sum, acc, QR_CROSS);
 }
 
-/* Rows z of out, four at a time: the lanes of a are the numbers that multiply b's cells. Two halves of the terms, then their sum: shorter
- * chains are rounded less. */
-INLINE void NAME(mix_rows)(const struct NAME(cell) *a, const struct NAME(cell) *b, struct NAME(cell) *out, unsigned n, bool add) {
+/* Rows z of out, four at a time: the lanes of a are the numbers that multiply b's cells. Two halves
+ * of the terms, then their sum: shorter chains are rounded less. */
+INLINE void NAME(mix_rows)(const struct NAME(cell) * a, const struct NAME(cell) * b,
+                           struct NAME(cell) * out, unsigned n, bool add) {
     for (int v = 0; v < QR_LANES; v += W) {
         V r[2][4] RAW, i[2][4] RAW;
 #pragma GCC unroll 2
@@ -121,7 +129,8 @@ static void NAME(mix)(const void *a, const void *b, void *out, size_t rows, unsi
 enum { NAME(COLUMNS) = W == QR_LANES ? 8 : 4 }; /* at once */
 
 /* One batch of rows, summed in E: sum[2k] real, sum[2k + 1] imaginary parts. */
-INLINE void NAME(columns_batch)(const struct NAME(cell) *x, const struct NAME(cell) *y, size_t rows, unsigned k0, E (*sum)[QR_LANES]) {
+INLINE void NAME(columns_batch)(const struct NAME(cell) * x, const struct NAME(cell) * y,
+                                size_t rows, unsigned k0, E (*sum)[QR_LANES]) {
     for (int v = 0; v < QR_LANES; v += W) {
         V r[NAME(COLUMNS)] RAW, i[NAME(COLUMNS)] RAW;
 #pragma GCC unroll 8
@@ -145,17 +154,20 @@ INLINE void NAME(columns_batch)(const struct NAME(cell) *x, const struct NAME(ce
     }
 }
 
-static void NAME(columns)(const void *a, const void *b, size_t rows, unsigned n, double (*acc)[QR_LANES]) {
+static void NAME(columns)(const void *a, const void *b, size_t rows, unsigned n,
+                          double (*acc)[QR_LANES]) {
     _Alignas(64) E sum[2 * NAME(COLUMNS)][QR_LANES] RAW;
     const struct NAME(cell) *x = a, *y = b;
     for (size_t z = 0; z < rows; z += QR_BATCH_ROWS)
         for (unsigned k0 = 0; k0 < n; k0 += NAME(COLUMNS)) {
-            NAME(columns_batch)(x + z, y + z, rows - z < QR_BATCH_ROWS ? rows - z : QR_BATCH_ROWS, k0, sum);
+            NAME(columns_batch)
+            (x + z, y + z, rows - z < QR_BATCH_ROWS ? rows - z : QR_BATCH_ROWS, k0, sum);
             NAME(add_sums)(sum, acc + (size_t)2 * k0, 2 * NAME(COLUMNS));
         }
 }
 
-static void NAME(dense)(const void *phi, void *lambda, unsigned dim, unsigned flip, const void *numbers, const void *weights) {
+static void NAME(dense)(const void *phi, void *lambda, unsigned dim, unsigned flip,
+                        const void *numbers, const void *weights) {
     const struct NAME(cell) *p = phi;
     struct NAME(cell) *l = lambda;
     const E *re = numbers, *im = re + (size_t)dim * dim, *weight = weights;
@@ -183,8 +195,8 @@ static void NAME(dense)(const void *phi, void *lambda, unsigned dim, unsigned fl
 }
 
 /* One 2 x 2 tile of the density matrix over all sub-slices. */
-INLINE void NAME(density_tile)(const struct NAME(cell) *p, unsigned bits, size_t slices, unsigned flip_shift, unsigned i0, unsigned j0,
-                               E *sum) {
+INLINE void NAME(density_tile)(const struct NAME(cell) * p, unsigned bits, size_t slices,
+                               unsigned flip_shift, unsigned i0, unsigned j0, E *sum) {
     for (int v = 0; v < QR_LANES; v += W) {
         V a[8] RAW;
 #pragma GCC unroll 8
@@ -216,7 +228,8 @@ INLINE void NAME(density_tile)(const struct NAME(cell) *p, unsigned bits, size_t
     }
 }
 
-static void NAME(density)(const void *phi, unsigned bits, size_t slices, unsigned flip_shift, void *sums) {
+static void NAME(density)(const void *phi, unsigned bits, size_t slices, unsigned flip_shift,
+                          void *sums) {
     E *sum = sums;
     for (unsigned i = 0; i < 1u << bits; i += 2)
         for (unsigned j = i; j < 1u << bits; j += 2, sum += 8 * QR_LANES)
@@ -228,7 +241,8 @@ static void NAME(collect)(void *sums, size_t n, double (*acc)[QR_LANES]) {
     memset(sums, 0, n * QR_LANES * sizeof(E));
 }
 
-static void NAME(diagonal)(const void *phi, void *lambda, size_t cells, const void *numbers, const void *weights, void *sums) {
+static void NAME(diagonal)(const void *phi, void *lambda, size_t cells, const void *numbers,
+                           const void *weights, void *sums) {
     const struct NAME(cell) *p = phi;
     struct NAME(cell) *l = lambda;
     const E *o = numbers, *weight = weights;
@@ -258,7 +272,8 @@ static void NAME(fold_sums)(const void *sums, size_t n, const double scale[QR_LA
         NAME(e8) lo, hi;
         memcpy(&lo, from, sizeof lo);
         memcpy(&hi, from + 8, sizeof hi);
-        NAME(d8) t = __builtin_convertvector(lo, NAME(d8)) * s0 + __builtin_convertvector(hi, NAME(d8)) * s1;
+        NAME(d8)
+        t = __builtin_convertvector(lo, NAME(d8)) * s0 + __builtin_convertvector(hi, NAME(d8)) * s1;
         double u0 = t[0] + t[4], u1 = t[1] + t[5], u2 = t[2] + t[6], u3 = t[3] + t[7];
         ret[k] = (u0 + u2) + (u1 + u3);
     }
@@ -268,13 +283,14 @@ static void NAME(weigh)(const void *sums, size_t n, const double *weights, doubl
     const E *from = sums;
     for (int v = 0; v < QR_LANES; v += DW) {
         D z = DSET1(0);
-        for (size_t k = 0; k < n; k++) z = DFMA(DSET1(weights[k]), DLOAD(&from[k * QR_LANES + (size_t)v]), z);
+        for (size_t k = 0; k < n; k++)
+            z = DFMA(DSET1(weights[k]), DLOAD(&from[k * QR_LANES + (size_t)v]), z);
         DPUT(&ret[v], z);
     }
 }
 
-/* m (b0 x b1) lane by lane, and its adjoint: sums in float64, rounded once. b: two 2x2 matrices, entry e of frame position f at
- * (f * 4 + e) * 32, re[16], im[16]. */
+/* m (b0 x b1) lane by lane, and its adjoint: sums in float64, rounded once. b: two 2x2 matrices,
+ * entry e of frame position f at (f * 4 + e) * 32, re[16], im[16]. */
 static void NAME(encode)(const double *m, const double *b, void *ret) {
     struct NAME(cell) *there = ret, *back = there + 16;
     for (int v = 0; v < QR_LANES; v += DW) {
@@ -283,7 +299,8 @@ static void NAME(encode)(const double *m, const double *b, void *ret) {
         for (int j = 0; j < 4; j++)
 #pragma GCC unroll 4
             for (int c = 0; c < 4; c++) {
-                const double *x = b + ((j >> 1) * 2 + (c >> 1)) * 32 + v, *y = b + (4 + (j & 1) * 2 + (c & 1)) * 32 + v;
+                const double *x = b + ((j >> 1) * 2 + (c >> 1)) * 32 + v,
+                             *y = b + (4 + (j & 1) * 2 + (c & 1)) * 32 + v;
                 D xr = DNUMBERS(x), xi = DNUMBERS(x + 16), yr = DNUMBERS(y), yi = DNUMBERS(y + 16);
                 pr[j][c] = DFNMA(xi, yi, DMUL(xr, yr));
                 pi[j][c] = DFMA(xi, yr, DMUL(xr, yi));
@@ -307,7 +324,8 @@ static void NAME(encode)(const double *m, const double *b, void *ret) {
 
 /* ---- the first layer's tables ---- */
 
-static void NAME(apply_half)(const void *in, void *out, unsigned bits, const struct qr_tile_place *at, const double *numbers) {
+static void NAME(apply_half)(const void *in, void *out, unsigned bits,
+                             const struct qr_tile_place *at, const double *numbers) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
     uint64_t i = 0;
     for (size_t g = 0; g < w.n; g++, i = NAME(next)(&w, i)) {
@@ -341,8 +359,9 @@ static void NAME(apply_half)(const void *in, void *out, unsigned bits, const str
 }
 
 /* Two groups share the numbers where there are registers for it. */
-INLINE void NAME(wide_groups)(const int ng, const struct NAME(cell) *const x[2], struct NAME(cell) *const y[2], const size_t cell[4],
-                              const struct NAME(wide) *w) {
+INLINE void NAME(wide_groups)(const int ng, const struct NAME(cell) *const x[2],
+                              struct NAME(cell) *const y[2], const size_t cell[4],
+                              const struct NAME(wide) * w) {
     for (int v = 0; v < QR_LANES; v += DW) {
         D xr[2][4] RAW, xi[2][4] RAW;
 #pragma GCC unroll 2
@@ -376,15 +395,18 @@ INLINE void NAME(wide_groups)(const int ng, const struct NAME(cell) *const x[2],
     }
 }
 
-static void NAME(apply_wide)(const void *in, void *out, unsigned bits, const struct qr_tile_place *at, const double *numbers) {
+static void NAME(apply_wide)(const void *in, void *out, unsigned bits,
+                             const struct qr_tile_place *at, const double *numbers) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
     const struct NAME(wide) *c = (const void *)numbers;
     const size_t cell[4] = {0, w.sb, w.sa, w.sa + w.sb};
     uint64_t i = 0;
     for (size_t g = 0; g < w.n; g += W == QR_LANES ? 2 : 1) { /* two or more groups */
         uint64_t second = NAME(next)(&w, i);
-        const struct NAME(cell) *const x[2] = {(const struct NAME(cell) *)in + i, (const struct NAME(cell) *)in + second};
-        struct NAME(cell) *const y[2] = {(struct NAME(cell) *)out + i, (struct NAME(cell) *)out + second};
+        const struct NAME(cell) *const x[2] = {(const struct NAME(cell) *)in + i,
+                                               (const struct NAME(cell) *)in + second};
+        struct NAME(cell) *const y[2] = {(struct NAME(cell) *)out + i,
+                                         (struct NAME(cell) *)out + second};
         NAME(wide_groups)(W == QR_LANES ? 2 : 1, x, y, cell, c);
         i = W == QR_LANES ? NAME(next)(&w, second) : second;
     }
@@ -419,7 +441,8 @@ static void NAME(add_parts)(void *cells, size_t n, unsigned parts) {
         }
 }
 
-static void NAME(numbers_of_slices)(const void *table, size_t stride, const uint32_t *at, unsigned terms, void *there, void *back) {
+static void NAME(numbers_of_slices)(const void *table, size_t stride, const uint32_t *at,
+                                    unsigned terms, void *there, void *back) {
     const E *from = table;
     struct NAME(cell) *x = there, *y = back;
     for (size_t l = 0; l < QR_LANES; l++, from += stride)
@@ -432,7 +455,8 @@ static void NAME(numbers_of_slices)(const void *table, size_t stride, const uint
         }
 }
 
-static void NAME(table_of_slices)(const double (*sums)[QR_LANES], void *table, size_t stride, const uint32_t *at, unsigned terms) {
+static void NAME(table_of_slices)(const double (*sums)[QR_LANES], void *table, size_t stride,
+                                  const uint32_t *at, unsigned terms) {
     E *to = table;
     for (size_t l = 0; l < QR_LANES; l++, to += stride)
         for (size_t t = 0; t < terms; t++) {

@@ -1,25 +1,35 @@
-/* sim/kernels/kernel_template_impl.h — every kernel once; kernel_<isa>.c includes it per element type.
+/* sim/kernels/kernel_template_impl.h — every kernel once; kernel_<isa>.c includes it per element
+ * type.
  *
- * In: E (element), V (vector of E), W (its lanes), NAME(x), LOAD(p) STORE(p, v) SET1(e) ZERO() MUL ADD SUB
- *     FMA(a, b, c) = a b + c, FNMA(a, b, c) = c - a b, both with one rounding; for sums in float64 the same with D
- *     in front: D (vector of double), DW (its lanes), DLOAD(p) DSTORE(p, v) from and to E, DNUMBERS(p) DPUT(p, v) from and to double;
- *     TABLE_NAME.
- * A cell is walked in 16 / W vectors; each lane's expression is the same whatever W is.
- * No include guard: that is the point.
+ * In: E (element), V (vector of E), W (its lanes), NAME(x), LOAD(p) STORE(p, v) SET1(e) ZERO() MUL
+ * ADD SUB FMA(a, b, c) = a b + c, FNMA(a, b, c) = c - a b, both with one rounding; for sums in
+ * float64 the same with D in front: D (vector of double), DW (its lanes), DLOAD(p) DSTORE(p, v)
+ * from and to E, DNUMBERS(p) DPUT(p, v) from and to double; TABLE_NAME. A cell is walked in 16 / W
+ * vectors; each lane's expression is the same whatever W is. No include guard: that is the point.
  */
 #define INLINE static inline __attribute__((always_inline))
 #define RAW QR_RAW
 
-struct NAME(cell) { _Alignas(64) E re[QR_LANES]; E im[QR_LANES]; };
-struct NAME(narrow) { double re[16], im[16]; };
-struct NAME(wide) { _Alignas(64) double re[QR_LANES]; double im[QR_LANES]; };
+struct NAME(cell) {
+    _Alignas(64) E re[QR_LANES];
+    E im[QR_LANES];
+};
+struct NAME(narrow) {
+    double re[16], im[16];
+};
+struct NAME(wide) {
+    _Alignas(64) double re[QR_LANES];
+    double im[QR_LANES];
+};
 
-/* Walks the groups of four cells that a 4x4 acts on: indices with the frame's bits zero and the controls' bits as wanted. */
+/* Walks the groups of four cells that a 4x4 acts on: indices with the frame's bits zero and the
+ * controls' bits as wanted. */
 struct NAME(walk) {
     uint64_t free;   /* bits that count up: neither the frame's nor controls */
     uint64_t values; /* of the controls, the same in every index */
-    size_t sa, sb;   /* cells from a group's first to those with the frame's more and less significant bit set */
-    size_t n;        /* groups */
+    /* cells from a group's first to those with the frame's more and less significant bit set */
+    size_t sa, sb;
+    size_t n; /* groups */
     struct qr_ahead *ahead;
 };
 
@@ -35,24 +45,30 @@ INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_tile_place
     return w;
 }
 /* i + 1 in the free bits alone: the others are 1 while the carry runs through them, and 0 again. */
-INLINE uint64_t NAME(next)(const struct NAME(walk) *w, uint64_t i) { return ((i | ~w->free) + 1) & w->free; }
+INLINE uint64_t NAME(next)(const struct NAME(walk) * w, uint64_t i) {
+    return ((i | ~w->free) + 1) & w->free;
+}
 
 /* One more cell of the next tile. */
 INLINE void NAME(fetch)(struct qr_ahead *a) {
     if (!a || a->vector == 2) return;
-    const unsigned char *c = a->from[a->vector] + (a->offsets[a->next] ^ a->base) * sizeof(struct NAME(cell));
-    for (size_t line = 0; line < sizeof(struct NAME(cell)); line += 64) __builtin_prefetch(c + line, 0, 2);
+    const unsigned char *c =
+        a->from[a->vector] + (a->offsets[a->next] ^ a->base) * sizeof(struct NAME(cell));
+    for (size_t line = 0; line < sizeof(struct NAME(cell)); line += 64)
+        __builtin_prefetch(c + line, 0, 2);
     if (++a->next < a->n) return;
     a->next = 0;
     a->vector++;
 }
 
 /* Sums are float64 and rounded once when stored: sim/planner.md has why. */
-INLINE void NAME(apply_group)(struct NAME(cell) *c, size_t sa, size_t sb, const void *numbers, bool wide) {
-    struct NAME(cell) *q[4] = {c, c + sb, c + sa, c + sa + sb};
+INLINE void NAME(apply_group)(struct NAME(cell) * c, size_t sa, size_t sb, const void *numbers,
+                              bool wide) {
+    struct NAME(cell) * q[4] = {c, c + sb, c + sa, c + sa + sb};
     const struct NAME(wide) *w = numbers;
     const struct NAME(narrow) *n = numbers;
-    const int rows = sizeof(D) == 64 ? 4 : 1; /* summed side by side where there are 32 registers: eight sums fill both multipliers */
+    /* summed side by side where there are 32 registers: eight sums fill both multipliers */
+    const int rows = sizeof(D) == 64 ? 4 : 1;
     for (int v = 0; v < QR_LANES; v += DW) {
         D xr[4] RAW, xi[4] RAW;
 #pragma GCC unroll 4
@@ -87,8 +103,8 @@ INLINE void NAME(apply_group)(struct NAME(cell) *c, size_t sa, size_t sb, const 
     }
 }
 
-INLINE uint64_t NAME(apply_range)(struct NAME(cell) *c, const struct NAME(walk) *w, const void *numbers, bool wide,
-                                  uint64_t i, size_t count) {
+INLINE uint64_t NAME(apply_range)(struct NAME(cell) * c, const struct NAME(walk) * w,
+                                  const void *numbers, bool wide, uint64_t i, size_t count) {
     for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) {
         NAME(fetch)(w->ahead);
         NAME(apply_group)(c + (i | w->values), w->sa, w->sb, numbers, wide);
@@ -96,7 +112,8 @@ INLINE uint64_t NAME(apply_range)(struct NAME(cell) *c, const struct NAME(walk) 
     return i;
 }
 
-/* Rows of one or two entries: CNOT, CZ, a gate beside an idle qubit, a control inside the frame. Short rows end in a zero. */
+/* Rows of one or two entries: CNOT, CZ, a gate beside an idle qubit, a control inside the frame.
+ * Short rows end in a zero. */
 struct NAME(sparse) {
     int n;            /* entries of the longest row: 1 or 2 */
     int column[4][2]; /* of a row's entries */
@@ -104,7 +121,7 @@ struct NAME(sparse) {
 };
 
 /* False when a row has more. */
-INLINE bool NAME(sparse_of)(const struct NAME(narrow) *n, struct NAME(sparse) *ret) {
+INLINE bool NAME(sparse_of)(const struct NAME(narrow) * n, struct NAME(sparse) * ret) {
     memset(ret, 0, sizeof *ret);
     for (int r = 0; r < 4; r++) {
         int k = 0;
@@ -120,8 +137,9 @@ INLINE bool NAME(sparse_of)(const struct NAME(narrow) *n, struct NAME(sparse) *r
     return true;
 }
 
-INLINE void NAME(sparse_group)(struct NAME(cell) *c, size_t sa, size_t sb, const struct NAME(sparse) *s, int n) {
-    struct NAME(cell) *q[4] = {c, c + sb, c + sa, c + sa + sb};
+INLINE void NAME(sparse_group)(struct NAME(cell) * c, size_t sa, size_t sb,
+                               const struct NAME(sparse) * s, int n) {
+    struct NAME(cell) * q[4] = {c, c + sb, c + sa, c + sa + sb};
     for (int v = 0; v < QR_LANES; v += DW) {
         D x[4][2] RAW;
 #pragma GCC unroll 4
@@ -147,23 +165,26 @@ INLINE void NAME(sparse_group)(struct NAME(cell) *c, size_t sa, size_t sb, const
     }
 }
 
-INLINE uint64_t NAME(sparse_range)(struct NAME(cell) *c, const struct NAME(walk) *w, const struct NAME(sparse) *s,
-                                   uint64_t i, size_t count) {
+INLINE uint64_t NAME(sparse_range)(struct NAME(cell) * c, const struct NAME(walk) * w,
+                                   const struct NAME(sparse) * s, uint64_t i, size_t count) {
     if (s->n == 1)
-        for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) NAME(sparse_group)(c + (i | w->values), w->sa, w->sb, s, 1);
+        for (size_t g = 0; g < count; g++, i = NAME(next)(w, i))
+            NAME(sparse_group)(c + (i | w->values), w->sa, w->sb, s, 1);
     else
-        for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) NAME(sparse_group)(c + (i | w->values), w->sa, w->sb, s, 2);
+        for (size_t g = 0; g < count; g++, i = NAME(next)(w, i))
+            NAME(sparse_group)(c + (i | w->values), w->sa, w->sb, s, 2);
     return i;
 }
 
-/* Rows of one entry each, all 1 or -1 (CNOT, CZ, SWAP, X): only the cells that change are touched, and nothing is rounded. */
+/* Rows of one entry each, all 1 or -1 (CNOT, CZ, SWAP, X): only the cells that change are touched,
+ * and nothing is rounded. */
 struct NAME(moves) {
-    int n;               /* cells of a group that change */
-    int from[4], to[4];  /* cell to[i] becomes sign[i] times what was cell from[i] */
+    int n;              /* cells of a group that change */
+    int from[4], to[4]; /* cell to[i] becomes sign[i] times what was cell from[i] */
     E sign[4];
 };
 
-INLINE bool NAME(moves_of)(const struct NAME(sparse) *s, struct NAME(moves) *ret) {
+INLINE bool NAME(moves_of)(const struct NAME(sparse) * s, struct NAME(moves) * ret) {
     ret->n = 0;
     for (int r = 0; r < 4; r++) {
         double re = s->re[r][0];
@@ -176,8 +197,9 @@ INLINE bool NAME(moves_of)(const struct NAME(sparse) *s, struct NAME(moves) *ret
     return true;
 }
 
-INLINE void NAME(move_group)(struct NAME(cell) *c, size_t sa, size_t sb, const struct NAME(moves) *m, int n) {
-    struct NAME(cell) *q[4] = {c, c + sb, c + sa, c + sa + sb};
+INLINE void NAME(move_group)(struct NAME(cell) * c, size_t sa, size_t sb,
+                             const struct NAME(moves) * m, int n) {
+    struct NAME(cell) * q[4] = {c, c + sb, c + sa, c + sa + sb};
     for (int v = 0; v < QR_LANES; v += W) {
         V x[4][2] RAW;
 #pragma GCC unroll 4
@@ -194,24 +216,31 @@ INLINE void NAME(move_group)(struct NAME(cell) *c, size_t sa, size_t sb, const s
     }
 }
 
-INLINE uint64_t NAME(move_range)(struct NAME(cell) *c, const struct NAME(walk) *w, const struct NAME(moves) *m, int n, uint64_t i,
-                                 size_t count) {
-    for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) NAME(move_group)(c + (i | w->values), w->sa, w->sb, m, n);
+INLINE uint64_t NAME(move_range)(struct NAME(cell) * c, const struct NAME(walk) * w,
+                                 const struct NAME(moves) * m, int n, uint64_t i, size_t count) {
+    for (size_t g = 0; g < count; g++, i = NAME(next)(w, i))
+        NAME(move_group)(c + (i | w->values), w->sa, w->sb, m, n);
     return i;
 }
 
 /* A matrix looked at once: how its rows are best summed. */
 enum NAME(way) { NAME(WIDE), NAME(DENSE), NAME(SPARSE), NAME(MOVES) };
-struct NAME(matrix) { enum NAME(way) way; const void *numbers; struct NAME(sparse) sparse; struct NAME(moves) moves; };
+struct NAME(matrix) {
+    enum NAME(way) way;
+    const void *numbers;
+    struct NAME(sparse) sparse;
+    struct NAME(moves) moves;
+};
 
-INLINE void NAME(look)(const void *numbers, bool wide, struct NAME(matrix) *ret) {
+INLINE void NAME(look)(const void *numbers, bool wide, struct NAME(matrix) * ret) {
     ret->numbers = numbers;
     if (wide) ret->way = NAME(WIDE);
     else if (!NAME(sparse_of)(numbers, &ret->sparse)) ret->way = NAME(DENSE);
     else ret->way = NAME(moves_of)(&ret->sparse, &ret->moves) ? NAME(MOVES) : NAME(SPARSE);
 }
 
-INLINE void NAME(multiply)(struct NAME(cell) *c, const struct NAME(walk) *w, const struct NAME(matrix) *m, uint64_t i, size_t count) {
+INLINE void NAME(multiply)(struct NAME(cell) * c, const struct NAME(walk) * w,
+                           const struct NAME(matrix) * m, uint64_t i, size_t count) {
     const struct NAME(moves) *v = &m->moves;
     if (m->way == NAME(WIDE)) NAME(apply_range)(c, w, m->numbers, true, i, count);
     else if (m->way == NAME(DENSE)) NAME(apply_range)(c, w, m->numbers, false, i, count);
@@ -221,19 +250,22 @@ INLINE void NAME(multiply)(struct NAME(cell) *c, const struct NAME(walk) *w, con
     else if (v->n > 2) NAME(move_range)(c, w, v, v->n, i, count);
 }
 
-static void NAME(apply)(void *cells, unsigned bits, const struct qr_tile_place *at, const void *numbers, bool wide) {
+static void NAME(apply)(void *cells, unsigned bits, const struct qr_tile_place *at,
+                        const void *numbers, bool wide) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
     struct NAME(matrix) m RAW;
     NAME(look)(numbers, wide, &m);
     NAME(multiply)(cells, &w, &m, 0, w.n);
 }
 
-/* K = M - M^adjoint, M_ij = sum phi_i conj(lambda_j), over one batch of groups; its sums go into float64 lanes. */
+/* K = M - M^adjoint, M_ij = sum phi_i conj(lambda_j), over one batch of groups; its sums go into
+ * float64 lanes. */
 typedef E NAME(e8) __attribute__((vector_size(8 * sizeof(E))));
 typedef double NAME(d8) __attribute__((vector_size(64)));
 
 /* One group: the cells at ix[0..3]. */
-INLINE void NAME(cross_group)(const struct NAME(cell) *p, const struct NAME(cell) *l, const size_t ix[4], int v, V a[QR_CROSS]) {
+INLINE void NAME(cross_group)(const struct NAME(cell) * p, const struct NAME(cell) * l,
+                              const size_t ix[4], int v, V a[QR_CROSS]) {
     V pr[4] RAW, pi[4] RAW, lr[4] RAW, li[4] RAW;
     int k = 0;
 #pragma GCC unroll 4
@@ -274,8 +306,9 @@ INLINE void NAME(add_sums)(E (*sum)[QR_LANES], double (*acc)[QR_LANES], int n) {
         }
 }
 
-INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) *p, const struct NAME(cell) *l, const struct NAME(walk) *w,
-                                  uint64_t start, size_t count, double (*acc)[QR_LANES]) {
+INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) * p, const struct NAME(cell) * l,
+                                  const struct NAME(walk) * w, uint64_t start, size_t count,
+                                  double (*acc)[QR_LANES]) {
     _Alignas(64) E sum[QR_CROSS][QR_LANES] RAW;
     uint64_t i = start;
     for (int v = 0; v < QR_LANES; v += W) {
@@ -295,9 +328,11 @@ INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) *p, const struct NAME(
     return i;
 }
 
-/* In batches of QR_BATCH_GROUPS, so that a group's cells are still in L1 when the matrix comes. numbers NULL: no matrix. */
-static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct qr_tile_place *at, const void *numbers,
-                            bool wide, uint64_t start, size_t count, double (*acc)[QR_LANES]) {
+/* In batches of QR_BATCH_GROUPS, so that a group's cells are still in L1 when the matrix comes.
+ * numbers NULL: no matrix. */
+static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct qr_tile_place *at,
+                            const void *numbers, bool wide, uint64_t start, size_t count,
+                            double (*acc)[QR_LANES]) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
     struct NAME(matrix) m RAW;
     uint64_t i = start;
@@ -315,7 +350,8 @@ static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct
 }
 
 /* Tree: lane l with l + 8, then + 4, + 2, + 1. Vector extensions without a fused operation. */
-static void NAME(fold)(const double (*acc)[QR_LANES], const double scale[QR_LANES], double ret[QR_CROSS]) {
+static void NAME(fold)(const double (*acc)[QR_LANES], const double scale[QR_LANES],
+                       double ret[QR_CROSS]) {
     NAME(d8) s0, s1;
     memcpy(&s0, scale, sizeof s0);
     memcpy(&s1, scale + 8, sizeof s1);
@@ -330,7 +366,8 @@ static void NAME(fold)(const double (*acc)[QR_LANES], const double scale[QR_LANE
 }
 
 /* The lanes of a cell exchanged by XOR. */
-INLINE const struct NAME(cell) *NAME(source)(const struct NAME(cell) *c, unsigned x_lane, struct NAME(cell) *room) {
+INLINE const struct NAME(cell) *
+    NAME(source)(const struct NAME(cell) * c, unsigned x_lane, struct NAME(cell) * room) {
     if (!x_lane) return c;
     for (unsigned l = 0; l < QR_LANES; l++) {
         room->re[l] = c->re[l ^ x_lane];
@@ -339,17 +376,23 @@ INLINE const struct NAME(cell) *NAME(source)(const struct NAME(cell) *c, unsigne
     return room;
 }
 
-INLINE uint64_t NAME(cell_at)(const struct qr_pauli_place *at, uint64_t i) { return at->turned ? qr_cell_at(i) : i; }
+INLINE uint64_t NAME(cell_at)(const struct qr_pauli_place *at, uint64_t i) {
+    return at->turned ? qr_cell_at(i) : i;
+}
 
-static void NAME(expect)(const void *phi, size_t first, size_t count, const struct qr_pauli_place *at, void *acc) {
+static void NAME(expect)(const void *phi, size_t first, size_t count,
+                         const struct qr_pauli_place *at, void *acc) {
     const struct NAME(cell) *p = phi;
     E *sum = acc;
     for (size_t i = first; i < first + count; i++) {
         struct NAME(cell) room RAW;
-        const struct NAME(cell) *b = p + NAME(cell_at)(at, i), *a = NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane, &room);
+        const struct NAME(cell) *b = p + NAME(cell_at)(at, i),
+                                *a = NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane,
+                                                  &room);
         bool minus = (__builtin_popcountll(i & at->z) & 1) != (at->n_y == 1 || at->n_y == 2);
         for (int v = 0; v < QR_LANES; v += W) {
-            V ar = LOAD(&a->re[v]), ai = LOAD(&a->im[v]), br = LOAD(&b->re[v]), bi = LOAD(&b->im[v]);
+            V ar = LOAD(&a->re[v]), ai = LOAD(&a->im[v]), br = LOAD(&b->re[v]),
+              bi = LOAD(&b->im[v]);
             V t = at->n_y & 1 ? FNMA(ai, br, MUL(ar, bi)) : FMA(ai, bi, MUL(ar, br));
             V s = LOAD(&sum[v]);
             STORE(&sum[v], minus ? SUB(s, t) : ADD(s, t));
@@ -357,18 +400,20 @@ static void NAME(expect)(const void *phi, size_t first, size_t count, const stru
     }
 }
 
-static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t count, const struct qr_pauli_place *at,
-                          const void *weight) {
+static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t count,
+                          const struct qr_pauli_place *at, const void *weight) {
     struct NAME(cell) *to = lambda;
     const struct NAME(cell) *p = phi;
     const E *w = weight;
     bool swap = at->n_y & 1;
     for (size_t i = first; i < first + count; i++) {
         struct NAME(cell) room RAW;
-        const struct NAME(cell) *a = NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane, &room);
+        const struct NAME(cell) *a =
+            NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane, &room);
         struct NAME(cell) *o = to + NAME(cell_at)(at, i);
         bool odd = __builtin_popcountll((i ^ at->x) & at->z) & 1;
-        bool minus_re = odd != (at->n_y == 1 || at->n_y == 2), minus_im = odd != (at->n_y == 2 || at->n_y == 3);
+        bool minus_re = odd != (at->n_y == 1 || at->n_y == 2),
+             minus_im = odd != (at->n_y == 2 || at->n_y == 3);
         for (int v = 0; v < QR_LANES; v += W) {
             V x = LOAD(swap ? &a->im[v] : &a->re[v]), y = LOAD(swap ? &a->re[v] : &a->im[v]);
             V re = LOAD(&o->re[v]), im = LOAD(&o->im[v]), c = LOAD(&w[v]);
@@ -378,17 +423,20 @@ static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t co
     }
 }
 
-/* Half of a square of 2h x 2h lanes changes places with another, from the largest squares down: shuffles in registers. */
+/* Half of a square of 2h x 2h lanes changes places with another, from the largest squares down:
+ * shuffles in registers. */
 typedef E NAME(e16) __attribute__((vector_size(16 * sizeof(E))));
 typedef __typeof__(__builtin_choose_expr(sizeof(E) == 4, 0, 0ll)) NAME(index);
 typedef NAME(index) NAME(i16) __attribute__((vector_size(16 * sizeof(E))));
-#ifdef __clang__ /* which shuffles by constants only; make fuzz and make lint-deep read this with it */
-#define SHUFFLE(a, b, lanes) ({                                                             \
-    NAME(e16) put;                                                                          \
-    for (int l = 0; l < QR_LANES; l++)                                                      \
-        put[l] = (lanes)[l] < QR_LANES ? (a)[(lanes)[l]] : (b)[(lanes)[l] - QR_LANES];      \
-    put;                                                                                    \
-})
+/* which shuffles by constants only; make fuzz and make lint-deep read this with it */
+#ifdef __clang__
+#define SHUFFLE(a, b, lanes)                                                                       \
+    ({                                                                                             \
+        NAME(e16) put;                                                                             \
+        for (int l = 0; l < QR_LANES; l++)                                                         \
+            put[l] = (lanes)[l] < QR_LANES ? (a)[(lanes)[l]] : (b)[(lanes)[l] - QR_LANES];         \
+        put;                                                                                       \
+    })
 #else
 #define SHUFFLE(a, b, lanes) __builtin_shuffle((a), (b), (lanes))
 #endif
@@ -407,8 +455,8 @@ INLINE void NAME(swap_squares)(NAME(e16) r[QR_LANES], const int h) {
         r[i] = x;
     }
 }
-INLINE E *NAME(row)(struct NAME(cell) *c, bool im) { return im ? c->im : c->re; }
-INLINE void NAME(transpose_part)(struct NAME(cell) *c, const uint64_t offsets[QR_LANES], bool im) {
+INLINE E *NAME(row)(struct NAME(cell) * c, bool im) { return im ? c->im : c->re; }
+INLINE void NAME(transpose_part)(struct NAME(cell) * c, const uint64_t offsets[QR_LANES], bool im) {
     NAME(e16) r[QR_LANES] RAW;
 #pragma GCC unroll 16
     for (int j = 0; j < QR_LANES; j++) memcpy(&r[j], NAME(row)(c + offsets[j], im), sizeof r[j]);
@@ -440,12 +488,14 @@ static void NAME(transpose)(void *cells, const uint64_t offsets[QR_LANES]) {
     }
 }
 
-static void NAME(gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n) {
+static void NAME(gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets,
+                         size_t n) {
     struct NAME(cell) *t = to;
     const struct NAME(cell) *f = from;
     for (size_t i = 0; i < n; i++) t[i] = f[offsets[i] ^ base];
 }
-static void NAME(scatter)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n) {
+static void NAME(scatter)(void *to, const void *from, uint64_t base, const uint64_t *offsets,
+                          size_t n) {
     struct NAME(cell) *t = to;
     const struct NAME(cell) *f = from;
     for (size_t i = 0; i < n; i++) t[offsets[i] ^ base] = f[i];
@@ -453,17 +503,17 @@ static void NAME(scatter)(void *to, const void *from, uint64_t base, const uint6
 
 #include "sim/kernels/kernel_stream_template_impl.h"
 
-#define TABLE                                                                                                          \
-    {                                                                                                                  \
-        .name = TABLE_NAME, .apply = NAME(apply), .cross = NAME(cross),                                               \
-        .fold = NAME(fold), .expect = NAME(expect), .observe = NAME(observe), .transpose = NAME(transpose),            \
-        .gather = NAME(gather), .scatter = NAME(scatter), .tile = NAME(tile), .tile_cross = NAME(tile_cross),          \
-        .mix = NAME(mix), .columns = NAME(columns), .dense = NAME(dense), .density = NAME(density),                    \
-        .collect = NAME(collect),                                                                                      \
-        .diagonal = NAME(diagonal), .apply_half = NAME(apply_half), .apply_wide = NAME(apply_wide),                    \
-        .repeat = NAME(repeat), .add_parts = NAME(add_parts), .numbers_of_slices = NAME(numbers_of_slices),                                    \
-        .table_of_slices = NAME(table_of_slices),                                                                      \
-        .fold_sums = NAME(fold_sums), .weigh = NAME(weigh), .encode = NAME(encode)                                     \
+#define TABLE                                                                                      \
+    {                                                                                              \
+        .name = TABLE_NAME, .apply = NAME(apply), .cross = NAME(cross), .fold = NAME(fold),        \
+        .expect = NAME(expect), .observe = NAME(observe), .transpose = NAME(transpose),            \
+        .gather = NAME(gather), .scatter = NAME(scatter), .tile = NAME(tile),                      \
+        .tile_cross = NAME(tile_cross), .mix = NAME(mix), .columns = NAME(columns),                \
+        .dense = NAME(dense), .density = NAME(density), .collect = NAME(collect),                  \
+        .diagonal = NAME(diagonal), .apply_half = NAME(apply_half),                                \
+        .apply_wide = NAME(apply_wide), .repeat = NAME(repeat), .add_parts = NAME(add_parts),      \
+        .numbers_of_slices = NAME(numbers_of_slices), .table_of_slices = NAME(table_of_slices),    \
+        .fold_sums = NAME(fold_sums), .weigh = NAME(weigh), .encode = NAME(encode)                 \
     }
 static const struct qr_kernels NAME(table) = TABLE;
 

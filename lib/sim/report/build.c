@@ -6,7 +6,8 @@
 
 #include "base/mem.h"
 
-struct qr_sim_stage *qr_report_stage(struct qr_report_build *b, const char *name, const char *what) {
+struct qr_sim_stage *qr_report_stage(struct qr_report_build *b, const char *name,
+                                     const char *what) {
     struct qr_sim_report *r = b->r;
     for (size_t i = 0; i < r->n_stages; i++)
         if (strcmp(r->stages[i].name, name) == 0) return &r->stages[i];
@@ -39,11 +40,16 @@ void qr_report_part(struct qr_report_build *b, const char *format, ...) {
     va_end(ap);
 }
 
-void qr_report_gate(struct qr_report_build *b, uint32_t fused, unsigned part, unsigned half, unsigned base) {
+void qr_report_gate(struct qr_report_build *b, uint32_t fused, unsigned part, unsigned half,
+                    unsigned base) {
     struct qr_sim_report *r = b->r;
     const struct qr_fused_gate *from = &b->p->fused[fused];
-    r->fused[r->n_fused++] = (struct qr_sim_fused_gate){.part = part, .half = half, .shape = from->shape, .controls = from->controls << base,
-                                                     .q = {(uint8_t)(from->q[0] + base), (uint8_t)(from->q[1] + base)}};
+    r->fused[r->n_fused++] = (struct qr_sim_fused_gate){
+        .part = part,
+        .half = half,
+        .shape = from->shape,
+        .controls = from->controls << base,
+        .q = {(uint8_t)(from->q[0] + base), (uint8_t)(from->q[1] + base)}};
     r->shapes[from->shape].n_fused++;
 }
 

@@ -1,4 +1,5 @@
-/* sim/report/make.c — a plan's report: shapes, buffers and figures; the engine adds its lines, parts and stages. */
+/* sim/report/make.c — a plan's report: shapes, buffers and figures; the engine adds its lines,
+ * parts and stages. */
 #include <math.h>
 #include <string.h>
 
@@ -25,8 +26,11 @@ static void put_op(const struct qr_plan_op *op, const char *const *names, struct
     qr_buf_puts(to, qr_gate_info(g->kind)->name);
     if (g->n_targets == 1) qr_buf_printf(to, "%u", op->t[0] + 1u);
     else if (op->t[0]) qr_buf_puts(to, "21");
-    if (op->has_control) qr_buf_printf(to, "(%s%u)", op->control_value ? "" : "not ", 2u - op->t[0]);
-    if (!g->n_args || (g->n_args == 1 && g->args[0].kind == QR_ARG_CONSTANT && g->args[0].scale == 1)) return;
+    if (op->has_control)
+        qr_buf_printf(to, "(%s%u)", op->control_value ? "" : "not ", 2u - op->t[0]);
+    if (!g->n_args ||
+        (g->n_args == 1 && g->args[0].kind == QR_ARG_CONSTANT && g->args[0].scale == 1))
+        return;
     qr_buf_puts(to, g->n_args == 1 ? "^" : "(");
     for (unsigned k = 0; k < g->n_args; k++) {
         if (k) qr_buf_puts(to, ", ");
@@ -44,7 +48,8 @@ static void probe_way(struct qr_report_build *b, uint32_t shape) {
         qr_narrow_numbers(&m, own);
         numbers = own;
     }
-    for (int adjoint = 0; adjoint < 2; adjoint++) b->way[shape][adjoint] = qr_report_way(numbers + adjoint * QR_NARROW / 2);
+    for (int adjoint = 0; adjoint < 2; adjoint++)
+        b->way[shape][adjoint] = qr_report_way(numbers + adjoint * QR_NARROW / 2);
 }
 
 static void list_shapes(struct qr_report_build *b, const char *const *names) {
@@ -59,7 +64,10 @@ static void list_shapes(struct qr_report_build *b, const char *const *names) {
             put_op(&p->ops[s->first_op + k], names, &text);
         }
         probe_way(b, i);
-        b->r->shapes[i] = (struct qr_sim_shape){.gates = qr_xstrdup(qr_buf_string(&text)), .n_gates = s->n_ops, .n_derivatives = s->n_derivatives, .row = b->way[i][0].row};
+        b->r->shapes[i] = (struct qr_sim_shape){.gates = qr_xstrdup(qr_buf_string(&text)),
+                                                .n_gates = s->n_ops,
+                                                .n_derivatives = s->n_derivatives,
+                                                .row = b->way[i][0].row};
         qr_buf_free(&text);
     }
 }
@@ -68,7 +76,9 @@ static void list_shapes(struct qr_report_build *b, const char *const *names) {
 static void make_probe(struct qr_report_build *b) {
     const struct qr_sim_plan *p = b->p;
     double *theta = qr_xcalloc(p->n_params + 1, sizeof *theta);
-    for (unsigned i = 0; i < p->n_params; i++) theta[i] = 0.1 + 0.8 * fabs(0.6180339887498949 * (i + 1) - floor(0.6180339887498949 * (i + 1)));
+    for (unsigned i = 0; i < p->n_params; i++)
+        theta[i] =
+            0.1 + 0.8 * fabs(0.6180339887498949 * (i + 1) - floor(0.6180339887498949 * (i + 1)));
     b->x = qr_xcalloc(p->n_columns + 1, sizeof *b->x);
     for (unsigned i = 0; i < p->n_columns; i++) b->x[i] = 0.2 + 0.9 / (i + 1.5);
     b->probe = qr_bound_new(p);
@@ -89,13 +99,26 @@ static void list_buffers(struct qr_report_build *b, size_t max_samples) {
 }
 
 static void say_order(struct qr_report_build *b) {
-    if (!b->p->engine->joins_sweeps) qr_report_line(b, "order", "forward, read-outs to the head; then back, with each sample's own direction");
-    else if (b->p->n_readouts == 1) qr_report_line(b, "order", "one read-out: lambda's direction is known, both sweeps are one and scale later");
-    else if (!b->r->read_outs_first) qr_report_line(b, "order", "an affine head: lambda's direction is known before it, both sweeps are one and scale later");
-    else qr_report_line(b, "order", "read-outs first, for the head; then both sweeps with each sample's own direction");
+    if (!b->p->engine->joins_sweeps)
+        qr_report_line(
+            b, "order",
+            "forward, read-outs to the head; then back, with each sample's own direction");
+    else if (b->p->n_readouts == 1)
+        qr_report_line(
+            b, "order",
+            "one read-out: lambda's direction is known, both sweeps are one and scale later");
+    else if (!b->r->read_outs_first)
+        qr_report_line(b, "order",
+                       "an affine head: lambda's direction is known before it, both sweeps are one "
+                       "and scale later");
+    else
+        qr_report_line(
+            b, "order",
+            "read-outs first, for the head; then both sweeps with each sample's own direction");
 }
 
-struct qr_sim_report *qr_sim_report_new(const struct qr_sim_plan *p, const struct qr_sim_report_options *opt) {
+struct qr_sim_report *qr_sim_report_new(const struct qr_sim_plan *p,
+                                        const struct qr_sim_report_options *opt) {
     struct qr_sim_report *r = qr_xcalloc(1, sizeof *r);
     struct qr_report_build b = {.p = p, .r = r};
     r->engine = p->engine->name;

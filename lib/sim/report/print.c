@@ -51,7 +51,8 @@ static void put_fused(const struct qr_sim_report *r, struct qr_buf *to) {
             for (unsigned q = 0; q < 64; q++)
                 if (x->controls >> q & 1) qr_buf_printf(&words, "(%u)", q);
         }
-        if (halves) qr_buf_printf(to, "  %-8s  half-layer %u ", r->parts[first->part], first->half + 1);
+        if (halves)
+            qr_buf_printf(to, "  %-8s  half-layer %u ", r->parts[first->part], first->half + 1);
         else qr_buf_printf(to, "  %-8s ", r->parts[first->part]);
         put_words(to, qr_buf_string(&words) + 1, halves ? 26 : 12);
         qr_buf_free(&words);
@@ -59,12 +60,14 @@ static void put_fused(const struct qr_sim_report *r, struct qr_buf *to) {
 }
 
 static void put_shapes(const struct qr_sim_report *r, struct qr_buf *to) {
-    qr_buf_puts(to, "\nshapes      (the gates of a fused gate, in their order; 1 and 2 are its qubits)\n");
+    qr_buf_puts(
+        to, "\nshapes      (the gates of a fused gate, in their order; 1 and 2 are its qubits)\n");
     for (size_t i = 0; i < r->n_shapes; i++) {
         const struct qr_sim_shape *s = &r->shapes[i];
         if (!s->n_fused) continue;
-        qr_buf_printf(to, "  #%-8zu %u gate%s, %u derivatives, in %u fused gate%s\n            ", i + 1, s->n_gates, s->n_gates == 1 ? "" : "s",
-                      s->n_derivatives, s->n_fused, s->n_fused == 1 ? "" : "s");
+        qr_buf_printf(to, "  #%-8zu %u gate%s, %u derivatives, in %u fused gate%s\n            ",
+                      i + 1, s->n_gates, s->n_gates == 1 ? "" : "s", s->n_derivatives, s->n_fused,
+                      s->n_fused == 1 ? "" : "s");
         put_words(to, s->gates, 12);
     }
 }
@@ -105,7 +108,8 @@ static void put_buffers(const struct qr_sim_report *r, struct qr_buf *to) {
 void qr_sim_report_text(const struct qr_sim_report *r, bool whole, struct qr_buf *to) {
     size_t n_shapes = 0;
     for (size_t i = 0; i < r->n_shapes; i++) n_shapes += r->shapes[i].n_fused > 0;
-    qr_buf_printf(to, "plan        %s engine: %zu gates in %zu fused gates of %zu shapes\n", r->engine, r->n_gates, r->n_fused, n_shapes);
+    qr_buf_printf(to, "plan        %s engine: %zu gates in %zu fused gates of %zu shapes\n",
+                  r->engine, r->n_gates, r->n_fused, n_shapes);
     qr_buf_puts(to, "  why       ");
     put_words(to, r->why, 12);
     for (size_t i = 0; i < r->n_lines; i++) {
@@ -173,7 +177,10 @@ static void costs_json(const struct qr_sim_report *r, struct qr_json_writer *w) 
         qr_json_open(w, '{');
         put_string(w, "stage", s->name);
         put_string(w, "what", s->what);
-        put_string(w, "per", s->when == QR_EACH_MICRO_BATCH ? "micro-batch" : s->when == QR_EACH_STEP ? "step" : "workspace");
+        put_string(w, "per",
+                   s->when == QR_EACH_MICRO_BATCH ? "micro-batch"
+                   : s->when == QR_EACH_STEP      ? "step"
+                                                  : "workspace");
         put_number(w, "flop", s->flop);
         put_number(w, "bytes", s->bytes);
         qr_json_close(w, '}');

@@ -1,4 +1,5 @@
-/* sim/statevector/passes.c — the order of fused gates over a state, and every qubit's place in it. sim/planner.md has the rules. */
+/* sim/statevector/passes.c — the order of fused gates over a state, and every qubit's place in it.
+ * sim/planner.md has the rules. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -13,10 +14,13 @@ struct layout {
 };
 
 static uint64_t bit(unsigned b) { return UINT64_C(1) << b; }
-static uint64_t qubits_of(const struct qr_fused_gate *b) { return b->controls | bit(b->q[0]) | bit(b->q[1]); }
+static uint64_t qubits_of(const struct qr_fused_gate *b) {
+    return b->controls | bit(b->q[0]) | bit(b->q[1]);
+}
 static bool is_lane(const struct layout *l, unsigned q) { return l->pos[q] < l->lane_bits; }
 
-/* Fused gates that are fixed, with nothing but fixed ones before them need no sample and no theta. */
+/* Fused gates that are fixed, with nothing but fixed ones before them need no sample and no theta.
+ */
 static size_t mark_start(const struct qr_sim_plan *p, bool *ret) {
     uint64_t later = 0;
     size_t n = 0;
@@ -26,7 +30,8 @@ static size_t mark_start(const struct qr_sim_plan *p, bool *ret) {
         uint64_t all = qubits_of(b);
         bool fixed = true;
         for (uint32_t o = s->first_op; o < s->first_op + s->n_ops; o++)
-            for (unsigned k = 0; k < p->ops[o].gate.n_args; k++) fixed &= p->ops[o].gate.args[k].kind == QR_ARG_CONSTANT;
+            for (unsigned k = 0; k < p->ops[o].gate.n_args; k++)
+                fixed &= p->ops[o].gate.args[k].kind == QR_ARG_CONSTANT;
         ret[i] = fixed && !(all & later);
         if (ret[i]) n++;
         else later |= all;
@@ -43,7 +48,8 @@ static void next_use(const struct qr_sim_plan *p, const bool *done, unsigned *re
 }
 
 /* The four qubits among `from` that are wanted last. */
-static void latest(const struct qr_sim_plan *p, const unsigned *use, uint64_t from, unsigned ret[QR_LANE_BITS]) {
+static void latest(const struct qr_sim_plan *p, const unsigned *use, uint64_t from,
+                   unsigned ret[QR_LANE_BITS]) {
     for (int k = 0; k < QR_LANE_BITS; k++) {
         unsigned best = QR_MAX_QUBITS;
         for (unsigned q = 0; q < p->n; q++)
@@ -72,7 +78,9 @@ static void first_layout(const struct qr_sim_plan *p, struct layout *l) {
 }
 
 /* Bits of `mask` below bit b, counted. */
-static unsigned rank_in(uint64_t mask, unsigned b) { return (unsigned)__builtin_popcountll(mask & (bit(b) - 1)); }
+static unsigned rank_in(uint64_t mask, unsigned b) {
+    return (unsigned)__builtin_popcountll(mask & (bit(b) - 1));
+}
 
 static struct qr_plan_step *new_step(struct qr_sim_plan *p) {
     struct qr_statevector *v = p->statevector;
@@ -84,15 +92,19 @@ static struct qr_plan_step *new_step(struct qr_sim_plan *p) {
 
 static void add_step(struct qr_sim_plan *p, const struct layout *l, uint64_t tile, uint32_t fused) {
     const struct qr_fused_gate *b = &p->fused[fused];
-    struct qr_plan_step s = {.fused = fused, .shape = b->shape, .lanes = 0xffff, .wide_slot = QR_NO_SLOT,
+    struct qr_plan_step s = {.fused = fused,
+                             .shape = b->shape,
+                             .lanes = 0xffff,
+                             .wide_slot = QR_NO_SLOT,
                              .cross = p->shapes[b->shape].n_derivatives > 0};
-    for (int k = 0; k < 2; k++) s.place.bit[k] = (uint8_t)rank_in(tile, l->pos[b->q[k]] - l->lane_bits);
+    for (int k = 0; k < 2; k++)
+        s.place.bit[k] = (uint8_t)rank_in(tile, l->pos[b->q[k]] - l->lane_bits);
     for (unsigned q = 0; q < p->n; q++) {
         if (!(b->controls & bit(q))) continue;
         bool value = b->control_values & bit(q);
         if (is_lane(l, q)) {
             for (unsigned lane = 0; lane < QR_LANES; lane++)
-                if ((lane >> l->pos[q] & 1) != value) s.lanes &= (uint16_t)~(1u << lane);
+                if ((lane >> l->pos[q] & 1) != value) s.lanes &= (uint16_t) ~(1u << lane);
         } else {
             unsigned cell = l->pos[q] - l->lane_bits;
             bool inside = tile & bit(cell);
@@ -115,13 +127,16 @@ static void add_offsets(struct qr_sim_plan *p, struct qr_plan_pass *pass) {
     size_t n = (size_t)1 << v->tile_bits;
     v->offsets = qr_xreallocarray(v->offsets, v->n_offsets + n, sizeof *v->offsets);
     uint64_t o = 0;
-    for (size_t i = 0; i < n; i++, o = ((o | ~pass->tile) + 1) & pass->tile) v->offsets[v->n_offsets + i] = qr_cell_at(o);
+    for (size_t i = 0; i < n; i++, o = ((o | ~pass->tile) + 1) & pass->tile)
+        v->offsets[v->n_offsets + i] = qr_cell_at(o);
     v->n_offsets += n;
 }
 
-/* The fused gates that one pass takes, in program order: greedily, a fused gate enters when its frame is on lanes or inside the tile, which grows
- * to tile_bits, and no fused gate left out before it touches its qubits. Returns how many. */
-static size_t choose(const struct qr_sim_plan *p, const struct layout *l, const bool *only, uint64_t *ret_tile, uint32_t *ret) {
+/* The fused gates that one pass takes, in program order: greedily, a fused gate enters when its
+ * frame is on lanes or inside the tile, which grows to tile_bits, and no fused gate left out before
+ * it touches its qubits. Returns how many. */
+static size_t choose(const struct qr_sim_plan *p, const struct layout *l, const bool *only,
+                     uint64_t *ret_tile, uint32_t *ret) {
     const struct qr_statevector *v = p->statevector;
     uint64_t tile = 0, blocked = 0;
     size_t n = 0;
@@ -143,8 +158,10 @@ static size_t choose(const struct qr_sim_plan *p, const struct layout *l, const 
     return n;
 }
 
-/* Those of the chosen fused gates that touch no lane and that no other has to come before; the others stay, in order. */
-static size_t add_ready(struct qr_sim_plan *p, struct layout *l, uint64_t tile, uint32_t *chosen, size_t n) {
+/* Those of the chosen fused gates that touch no lane and that no other has to come before; the
+ * others stay, in order. */
+static size_t add_ready(struct qr_sim_plan *p, struct layout *l, uint64_t tile, uint32_t *chosen,
+                        size_t n) {
     uint64_t blocked = 0;
     size_t left = 0;
     for (size_t i = 0; i < n; i++) {
@@ -160,9 +177,10 @@ static size_t add_ready(struct qr_sim_plan *p, struct layout *l, uint64_t tile, 
     return left;
 }
 
-/* The lanes change places with the qubits of the tile that are wanted last: in this pass, then later. Those that the pass's next fused gate
- * needs stay. */
-static void add_transpose(struct qr_sim_plan *p, struct layout *l, uint64_t tile, const uint32_t *chosen, size_t n) {
+/* The lanes change places with the qubits of the tile that are wanted last: in this pass, then
+ * later. Those that the pass's next fused gate needs stay. */
+static void add_transpose(struct qr_sim_plan *p, struct layout *l, uint64_t tile,
+                          const uint32_t *chosen, size_t n) {
     uint64_t cells = 0;
     unsigned use[QR_MAX_QUBITS];
     next_use(p, l->done, use);
@@ -187,12 +205,14 @@ static void add_transpose(struct qr_sim_plan *p, struct layout *l, uint64_t tile
 }
 
 /* Returns how many fused gates it has. */
-static size_t add_pass(struct qr_sim_plan *p, struct layout *l, const bool *only, uint32_t *chosen) {
+static size_t add_pass(struct qr_sim_plan *p, struct layout *l, const bool *only,
+                       uint32_t *chosen) {
     struct qr_statevector *v = p->statevector;
     struct qr_plan_pass pass = {.first_step = (uint32_t)v->n_steps};
     size_t n = choose(p, l, only, &pass.tile, chosen);
     add_offsets(p, &pass);
-    for (size_t left = add_ready(p, l, pass.tile, chosen, n); left; left = add_ready(p, l, pass.tile, chosen, left))
+    for (size_t left = add_ready(p, l, pass.tile, chosen, n); left;
+         left = add_ready(p, l, pass.tile, chosen, left))
         add_transpose(p, l, pass.tile, chosen, left);
     pass.n_steps = (uint32_t)v->n_steps - pass.first_step;
     v->passes = qr_xreallocarray(v->passes, v->n_passes + 1, sizeof *v->passes);
@@ -200,7 +220,8 @@ static size_t add_pass(struct qr_sim_plan *p, struct layout *l, const bool *only
     return n;
 }
 
-static void place_terms(struct qr_sim_plan *p, const struct layout *l, const struct qr_observable *obs, size_t n_obs) {
+static void place_terms(struct qr_sim_plan *p, const struct layout *l,
+                        const struct qr_observable *obs, size_t n_obs) {
     struct qr_statevector *v = p->statevector;
     size_t n = 0;
     uint64_t paired = 0;
@@ -224,11 +245,12 @@ static void place_terms(struct qr_sim_plan *p, const struct layout *l, const str
             }
             paired |= to->place.x;
         }
-    v->tiles_observe = v->tile_bits < p->cell_bits && v->n_passes && !(paired & ~v->passes[v->n_passes - 1].tile);
+    v->tiles_observe =
+        v->tile_bits < p->cell_bits && v->n_passes && !(paired & ~v->passes[v->n_passes - 1].tile);
 }
 
-/* A step's adjoint is wanted only where an earlier step that owes derivatives, or whose adjoint is wanted, shares a qubit with it:
- * what happens on other qubits does not show in a cross matrix. */
+/* A step's adjoint is wanted only where an earlier step that owes derivatives, or whose adjoint is
+ * wanted, shares a qubit with it: what happens on other qubits does not show in a cross matrix. */
 static void mark_back(struct qr_sim_plan *p) {
     struct qr_statevector *v = p->statevector;
     uint64_t owed = 0;

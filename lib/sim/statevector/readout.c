@@ -3,7 +3,9 @@
 
 #include "sim/statevector/statevector_impl.h"
 
-static bool odd_lane(unsigned lane, unsigned z_lane) { return __builtin_popcount(lane & z_lane) & 1; }
+static bool odd_lane(unsigned lane, unsigned z_lane) {
+    return __builtin_popcount(lane & z_lane) & 1;
+}
 
 static void add_z(struct qr_sweep_slot *slot, size_t at, double value) {
     qr_fixed f;
@@ -11,11 +13,14 @@ static void add_z(struct qr_sweep_slot *slot, size_t at, double value) {
     else slot->bad_z[at] = true;
 }
 
-/* One piece: a lane is a sample and enters by itself, or the 16 lanes go through the same tree as in a kernel's fold. */
-static void add_piece(struct qr_sweep *r, const struct qr_plan_term *t, const void *acc, struct qr_sweep_slot *slot) {
+/* One piece: a lane is a sample and enters by itself, or the 16 lanes go through the same tree as
+ * in a kernel's fold. */
+static void add_piece(struct qr_sweep *r, const struct qr_plan_term *t, const void *acc,
+                      struct qr_sweep_slot *slot) {
     size_t at = (size_t)t->readout * QR_LANES;
     if (r->p->lanes_are_samples) {
-        for (unsigned l = 0; l < r->n; l++) add_z(slot, at + l, qr_element(r->p, acc, l) * t->coefficient);
+        for (unsigned l = 0; l < r->n; l++)
+            add_z(slot, at + l, qr_element(r->p, acc, l) * t->coefficient);
         return;
     }
     double v[QR_LANES];
@@ -46,7 +51,8 @@ static void expect_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *s
 }
 
 /* lambda += the term on phi; place: its own, or in a tile; minus: of what lies outside. */
-static void add_term(const struct qr_sweep *r, const struct qr_plan_term *t, const struct qr_pauli_place *place, bool minus, unsigned char *lambda,
+static void add_term(const struct qr_sweep *r, const struct qr_plan_term *t,
+                     const struct qr_pauli_place *place, bool minus, unsigned char *lambda,
                      const unsigned char *phi, size_t first, size_t n) {
     const struct qr_sim_plan *p = r->p;
     _Alignas(64) double weight[QR_LANES]; /* or floats */
@@ -68,7 +74,9 @@ static void observe_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *
     const struct qr_sim_plan *p = r->p;
     size_t first = item * QR_PIECE_CELLS, n = piece_cells(r, first);
     memset(r->ws->lambda + first * p->cell_bytes, 0, n * p->cell_bytes);
-    for (size_t i = 0; i < r->v->n_terms; i++) add_term(r, &r->v->terms[i], &r->v->terms[i].place, false, r->ws->lambda, r->ws->phi, first, n);
+    for (size_t i = 0; i < r->v->n_terms; i++)
+        add_term(r, &r->v->terms[i], &r->v->terms[i].place, false, r->ws->lambda, r->ws->phi, first,
+                 n);
 }
 
 /* The bits of x that lie in mask, one after the other. */
@@ -79,7 +87,8 @@ static uint64_t collect(uint64_t x, uint64_t mask) {
     return o;
 }
 
-void qr_sweep_observe_tile(const struct qr_sweep *r, uint64_t base, unsigned char *lambda, const unsigned char *phi) {
+void qr_sweep_observe_tile(const struct qr_sweep *r, uint64_t base, unsigned char *lambda,
+                           const unsigned char *phi) {
     const struct qr_sim_plan *p = r->p;
     size_t n = (size_t)1 << r->v->tile_bits;
     memset(lambda, 0, n * p->cell_bytes);

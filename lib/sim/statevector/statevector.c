@@ -1,4 +1,5 @@
-/* sim/statevector/statevector.c — the statevector engine's front: workspaces, read-outs and gradients of a micro-batch. */
+/* sim/statevector/statevector.c — the statevector engine's front: workspaces, read-outs and
+ * gradients of a micro-batch. */
 #include "sim/statevector/statevector.h"
 
 #include <string.h>
@@ -7,7 +8,8 @@
 #include "base/pool.h"
 #include "sim/statevector/statevector_impl.h"
 
-static void slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, struct qr_sweep_slot *s) {
+static void slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                         struct qr_sweep_slot *s) {
     const struct qr_statevector *v = p->statevector;
     if (v->tile_bits < p->cell_bits) {
         qr_buffers_take(r, "tiles", p->cell_bytes << v->tile_bits, &s->phi);
@@ -18,8 +20,10 @@ static void slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, stru
     qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->bad_z, &s->bad_z);
 }
 
-/* The same calls whether room is taken or only counted: then ws has one slot, and all its pointers stay. */
-static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t max_samples, struct qr_statevector_workspace *ws) {
+/* The same calls whether room is taken or only counted: then ws has one slot, and all its pointers
+ * stay. */
+static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t max_samples,
+                              struct qr_statevector_workspace *ws) {
     const struct qr_statevector *v = p->statevector;
     qr_buffers_take(r, "phi", p->cell_bytes << p->cell_bits, &ws->phi);
     qr_buffers_take(r, "lambda", p->cell_bytes << p->cell_bits, &ws->lambda);
@@ -28,9 +32,11 @@ static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
     qr_buffers_take(r, "numbers", v->n_wide * QR_WIDE * sizeof *ws->wide, &ws->wide);
     qr_buffers_take(r, "numbers", p->n_data * QR_NARROW * sizeof *ws->narrow, &ws->narrow);
     qr_buffers_take(r, "sums", v->n_slots * sizeof *ws->slots, &ws->slots);
-    for (unsigned i = 0; i < v->n_slots && r->code == QR_OK; i++) slot_buffers(r, p, &ws->slots[r->allocate ? i : 0]);
+    for (unsigned i = 0; i < v->n_slots && r->code == QR_OK; i++)
+        slot_buffers(r, p, &ws->slots[r->allocate ? i : 0]);
     qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *ws->cross, &ws->cross);
-    qr_buffers_take(r, "samples", p->n_mixed * max_samples * QR_CROSS * sizeof *ws->mixed, &ws->mixed);
+    qr_buffers_take(r, "samples", p->n_mixed * max_samples * QR_CROSS * sizeof *ws->mixed,
+                    &ws->mixed);
     qr_buffers_take(r, "sums", p->n_params * sizeof *ws->scratch, &ws->scratch);
 }
 
@@ -42,7 +48,8 @@ static void count_workspace(const struct qr_sim_plan *p, size_t max_samples, str
 
 static void workspace_free(struct qr_sim_workspace *workspace);
 
-static enum qr_code workspace_new(const struct qr_sim_plan *p, size_t max_samples, struct qr_sim_workspace **ret, struct qr_err *err) {
+static enum qr_code workspace_new(const struct qr_sim_plan *p, size_t max_samples,
+                                  struct qr_sim_workspace **ret, struct qr_err *err) {
     struct qr_statevector_workspace *ws = qr_xcalloc(1, sizeof *ws);
     struct qr_buffers r = {.allocate = true, .err = err};
     ws->head.plan = p;
@@ -77,12 +84,20 @@ static void workspace_free(struct qr_sim_workspace *workspace) {
     free(ws);
 }
 
-static size_t group_samples(const struct qr_sim_plan *p) { return p->lanes_are_samples ? QR_LANES : 1; }
+static size_t group_samples(const struct qr_sim_plan *p) {
+    return p->lanes_are_samples ? QR_LANES : 1;
+}
 
-static struct qr_sweep run_of(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws, struct qr_pool *pool,
-                            size_t group) {
+static struct qr_sweep run_of(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
+                              struct qr_pool *pool, size_t group) {
     size_t per = group_samples(b->plan), left = ws->n_samples - group * per;
-    return (struct qr_sweep){.p = b->plan, .v = b->plan->statevector, .b = b, .ws = ws, .pool = pool, .first = group * per, .n = left < per ? left : per};
+    return (struct qr_sweep){.p = b->plan,
+                             .v = b->plan->statevector,
+                             .b = b,
+                             .ws = ws,
+                             .pool = pool,
+                             .first = group * per,
+                             .n = left < per ? left : per};
 }
 
 /* The slots' integers, summed; NaN when a term was none. */
@@ -98,8 +113,9 @@ static double take_z(struct qr_statevector_workspace *ws, size_t at) {
     return bad ? __builtin_nan("") : qr_fixed_to_double(sum);
 }
 
-static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace, struct qr_pool *pool, const double *x, size_t x_stride,
-                    size_t n_samples, bool gradient, const double *direction, double *ret_z) {
+static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                    struct qr_pool *pool, const double *x, size_t x_stride, size_t n_samples,
+                    bool gradient, const double *direction, double *ret_z) {
     (void)gradient, (void)direction; /* the backward sweep is one of its own */
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
@@ -119,7 +135,8 @@ static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *works
     }
 }
 
-/* Where samples come one by one, the cross numbers of shapes that need them per sample leave the slots at once. */
+/* Where samples come one by one, the cross numbers of shapes that need them per sample leave the
+ * slots at once. */
 static void take_mixed(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
     if (p->lanes_are_samples || !p->n_mixed) return;
@@ -130,10 +147,13 @@ static void take_mixed(struct qr_sweep *r) {
             for (unsigned s = 0; s < p->statevector->n_slots; s++) {
                 qr_fixed *from = &r->ws->slots[s].cross[i * QR_CROSS + k];
                 sum += *from;
-                r->ws->cross[i * QR_CROSS + k] += *from; /* for the derivatives of the micro-batch that need no sample */
+                /* for the derivatives of the micro-batch that need no sample */
+                r->ws->cross[i * QR_CROSS + k] += *from;
                 *from = 0;
             }
-            r->ws->mixed[(p->shapes[i].mixed_slot * r->ws->max_samples + r->first) * QR_CROSS + k] += sum;
+            r->ws
+                ->mixed[(p->shapes[i].mixed_slot * r->ws->max_samples + r->first) * QR_CROSS + k] +=
+                sum;
         }
     }
 }
@@ -145,12 +165,14 @@ static void sum_mixed(struct qr_statevector_workspace *ws) {
         if (p->shapes[i].mixed_slot == QR_NO_SLOT) continue;
         for (size_t s = 0; s < ws->n_samples; s++)
             qr_fixed_add(ws->cross + i * QR_CROSS,
-                         ws->mixed + (p->shapes[i].mixed_slot * ws->max_samples + s) * QR_CROSS, QR_CROSS);
+                         ws->mixed + (p->shapes[i].mixed_slot * ws->max_samples + s) * QR_CROSS,
+                         QR_CROSS);
     }
 }
 
-static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace, struct qr_pool *pool, const double *direction,
-                     const double *scale, qr_fixed *ret_grad) {
+static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                     struct qr_pool *pool, const double *direction, const double *scale,
+                     qr_fixed *ret_grad) {
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const struct qr_statevector *v = p->statevector;
@@ -181,15 +203,18 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
     }
     if (bad) return false;
     sum_mixed(ws);
-    return qr_bound_gradient(b, ws->cross, ws->mixed, ws->max_samples, ws->x, ws->n_samples, ws->scratch, ret_grad);
+    return qr_bound_gradient(b, ws->cross, ws->mixed, ws->max_samples, ws->x, ws->n_samples,
+                             ws->scratch, ret_grad);
 }
 
 /* ---- the engine ---- */
 
-static bool plan(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs) {
+static bool plan(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs,
+                 size_t n_obs) {
     struct qr_statevector *v = qr_xcalloc(1, sizeof *v);
     p->statevector = v;
-    v->tile_bits = p->lanes_are_samples || p->cell_bits < QR_TILE_BITS ? p->cell_bits : QR_TILE_BITS;
+    v->tile_bits =
+        p->lanes_are_samples || p->cell_bits < QR_TILE_BITS ? p->cell_bits : QR_TILE_BITS;
     v->n_slots = 1;
     if (v->tile_bits < p->cell_bits) {
         unsigned cpus = qr_cpu_limit();

@@ -38,11 +38,13 @@ void qr_sweep_items(struct qr_sweep *r, size_t n, qr_sweep_item_fn fn) {
 
 /* ---- numbers ---- */
 
-static bool same_data(const struct qr_sim_plan *p, const struct qr_plan_shape *s, const double *a, const double *b) {
+static bool same_data(const struct qr_sim_plan *p, const struct qr_plan_shape *s, const double *a,
+                      const double *b) {
     for (uint32_t i = s->first_op; i < s->first_op + s->n_prefix; i++)
         for (unsigned k = 0; k < p->ops[i].gate.n_args; k++) {
             const struct qr_gate_arg *arg = &p->ops[i].gate.args[k];
-            if (arg->kind == QR_ARG_DATA && memcmp(&a[arg->index], &b[arg->index], sizeof *a) != 0) return false;
+            if (arg->kind == QR_ARG_DATA && memcmp(&a[arg->index], &b[arg->index], sizeof *a) != 0)
+                return false;
         }
     return true;
 }
@@ -56,7 +58,8 @@ static void sample_numbers(const struct qr_sweep *r, const struct qr_plan_shape 
         unsigned same = 0;
         if (l >= r->n) m[l] = qr_m4_identity();
         else {
-            while (same < l && !same_data(p, s, x + same * p->n_columns, x + l * p->n_columns)) same++;
+            while (same < l && !same_data(p, s, x + same * p->n_columns, x + l * p->n_columns))
+                same++;
             m[l] = same < l ? m[same] : qr_bound_data_matrix(r->b, s, x + l * p->n_columns);
         }
         qr_wide_numbers(&m[l], l, r->ws->wide + (size_t)s->data_slot * QR_WIDE);
@@ -78,17 +81,21 @@ static void prepare(const struct qr_sweep *r) {
     }
     if (p->lanes_are_samples) return;
     struct qr_m4 one = qr_m4_identity();
-    for (size_t i = 0; i < r->v->n_steps; i++) { /* controls among the lane bits: identity where they do not hold */
+    /* controls among the lane bits: identity where they do not hold */
+    for (size_t i = 0; i < r->v->n_steps; i++) {
         const struct qr_plan_step *st = &r->v->steps[i];
         if (st->wide_slot == QR_NO_SLOT) continue;
         const struct qr_plan_shape *s = &p->shapes[st->shape];
-        struct qr_m4 m = s->data_slot == QR_NO_SLOT ? r->b->suffix[st->shape] : qr_bound_data_matrix(r->b, s, x);
+        struct qr_m4 m =
+            s->data_slot == QR_NO_SLOT ? r->b->suffix[st->shape] : qr_bound_data_matrix(r->b, s, x);
         for (unsigned l = 0; l < QR_LANES; l++)
-            qr_wide_numbers(st->lanes >> l & 1 ? &m : &one, l, r->ws->wide + (size_t)st->wide_slot * QR_WIDE);
+            qr_wide_numbers(st->lanes >> l & 1 ? &m : &one, l,
+                            r->ws->wide + (size_t)st->wide_slot * QR_WIDE);
     }
 }
 
-static const void *numbers_of(const struct qr_sweep *r, const struct qr_plan_step *st, bool adjoint) {
+static const void *numbers_of(const struct qr_sweep *r, const struct qr_plan_step *st,
+                              bool adjoint) {
     const struct qr_sim_plan *p = r->p;
     if (st->wide_slot != QR_NO_SLOT)
         return r->ws->wide + (size_t)st->wide_slot * QR_WIDE + (adjoint ? QR_WIDE / 2 : 0);
@@ -113,19 +120,25 @@ static uint64_t tile_base(const struct qr_sweep *r, size_t tile) {
     return deposit(tile, all & ~r->pass->tile);
 }
 
-static size_t n_tiles(const struct qr_sweep *r) { return (size_t)1 << (r->p->cell_bits - r->v->tile_bits); }
+static size_t n_tiles(const struct qr_sweep *r) {
+    return (size_t)1 << (r->p->cell_bits - r->v->tile_bits);
+}
 
 /* The tile that this thread takes next; lambda NULL: one vector. */
-static struct qr_ahead ahead_of(const struct qr_sweep *r, const struct qr_sweep_slot *slot, const unsigned char *phi, const unsigned char *lambda) {
+static struct qr_ahead ahead_of(const struct qr_sweep *r, const struct qr_sweep_slot *slot,
+                                const unsigned char *phi, const unsigned char *lambda) {
     bool none = slot->next == n_tiles(r);
     return (struct qr_ahead){.from = {lambda ? lambda : phi, phi},
                              .offsets = r->v->offsets + r->pass->first_offset,
                              .base = none ? 0 : qr_cell_at(tile_base(r, slot->next)),
                              .n = (size_t)1 << r->v->tile_bits,
-                             .vector = none ? 2 : lambda ? 0 : 1};
+                             .vector = none     ? 2
+                                       : lambda ? 0
+                                                : 1};
 }
 
-static void transpose(const struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *cells) {
+static void transpose(const struct qr_sweep *r, const struct qr_plan_step *st,
+                      unsigned char *cells) {
     const struct qr_sim_plan *p = r->p;
     uint64_t swapped = 0, offsets[QR_LANES], all = (UINT64_C(1) << r->v->tile_bits) - 1, g = 0;
     for (unsigned k = 0; k < QR_LANE_BITS; k++) swapped |= UINT64_C(1) << st->swap[k];
@@ -146,7 +159,8 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
     uint64_t base = tile_base(r, tile);
     const uint64_t *offsets = r->v->offsets + r->pass->first_offset;
     unsigned char *cells = whole ? r->ws->phi : slot->phi;
-    if (!whole) p->kernels->gather(cells, r->from, qr_cell_at(base), offsets, (size_t)1 << r->v->tile_bits);
+    if (!whole)
+        p->kernels->gather(cells, r->from, qr_cell_at(base), offsets, (size_t)1 << r->v->tile_bits);
     struct qr_ahead ahead = ahead_of(r, slot, r->from, NULL);
     for (uint32_t i = 0; i < r->pass->n_steps; i++) {
         const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
@@ -154,14 +168,17 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
         if (st->transpose || (base & st->outer_controls) != st->outer_values) continue;
         struct qr_tile_place place = st->place;
         place.ahead = &ahead;
-        p->kernels->apply(cells, r->v->tile_bits, &place, numbers_of(r, st, false), st->wide_slot != QR_NO_SLOT);
+        p->kernels->apply(cells, r->v->tile_bits, &place, numbers_of(r, st, false),
+                          st->wide_slot != QR_NO_SLOT);
     }
-    if (!whole) p->kernels->scatter(r->ws->phi, cells, qr_cell_at(base), offsets, (size_t)1 << r->v->tile_bits);
+    if (!whole)
+        p->kernels->scatter(r->ws->phi, cells, qr_cell_at(base), offsets,
+                            (size_t)1 << r->v->tile_bits);
 }
 
 /* The numbers of one piece enter the integers. */
-static void add_piece(struct qr_sweep *r, const struct qr_plan_step *st, const double (*acc)[QR_LANES],
-                      struct qr_sweep_slot *slot) {
+static void add_piece(struct qr_sweep *r, const struct qr_plan_step *st,
+                      const double (*acc)[QR_LANES], struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     uint32_t mixed = p->shapes[st->shape].mixed_slot;
     if (mixed != QR_NO_SLOT && p->lanes_are_samples) {
@@ -185,8 +202,9 @@ static void add_piece(struct qr_sweep *r, const struct qr_plan_step *st, const d
     }
 }
 
-static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi, unsigned char *lambda,
-                          struct qr_ahead *ahead, struct qr_sweep_slot *slot) {
+static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
+                          unsigned char *lambda, struct qr_ahead *ahead,
+                          struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     const struct qr_kernels *k = p->kernels;
     bool wide = st->wide_slot != QR_NO_SLOT;
@@ -199,7 +217,8 @@ static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, uns
         k->apply(lambda, r->v->tile_bits, &place, numbers, wide);
         return;
     }
-    size_t groups = (size_t)1 << (r->v->tile_bits - 2 - (unsigned)__builtin_popcountll(place.controls));
+    size_t groups =
+        (size_t)1 << (r->v->tile_bits - 2 - (unsigned)__builtin_popcountll(place.controls));
     uint64_t at = 0;
     for (size_t done = 0; done < groups; done += QR_PIECE_GROUPS) {
         size_t n = groups - done < QR_PIECE_GROUPS ? groups - done : QR_PIECE_GROUPS;
@@ -216,12 +235,14 @@ static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot 
     uint64_t base = tile_base(r, tile);
     const uint64_t *offsets = r->v->offsets + r->pass->first_offset;
     size_t cells = (size_t)1 << r->v->tile_bits;
-    unsigned char *phi = whole ? r->ws->phi : slot->phi, *lambda = whole ? r->ws->lambda : slot->lambda;
+    unsigned char *phi = whole ? r->ws->phi : slot->phi,
+                  *lambda = whole ? r->ws->lambda : slot->lambda;
     bool observe = r->v->tiles_observe && r->pass == &r->v->passes[r->v->n_passes - 1];
     if (!whole) p->kernels->gather(phi, r->ws->phi, qr_cell_at(base), offsets, cells);
     if (observe) qr_sweep_observe_tile(r, base, lambda, phi);
     else if (!whole) p->kernels->gather(lambda, r->ws->lambda, qr_cell_at(base), offsets, cells);
-    struct qr_ahead ahead = ahead_of(r, slot, r->ws->phi, r->ws->lambda); /* written at the end, even where it is not read */
+    /* written at the end, even where it is not read */
+    struct qr_ahead ahead = ahead_of(r, slot, r->ws->phi, r->ws->lambda);
     for (uint32_t i = r->pass->n_steps; i-- > 0;) {
         const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
         if ((size_t)(st - r->v->steps) < r->v->first_cross) break;
@@ -253,7 +274,8 @@ static void forward_passes(struct qr_sweep *r, size_t first, size_t end) {
 static void begin(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
     memset(r->ws->phi, 0, p->cell_bytes << p->cell_bits);
-    for (unsigned l = 0; l < (p->lanes_are_samples ? QR_LANES : 1); l++) qr_element_set(p, r->ws->phi, l, 1);
+    for (unsigned l = 0; l < (p->lanes_are_samples ? QR_LANES : 1); l++)
+        qr_element_set(p, r->ws->phi, l, 1);
     if (!r->v->first_pass) return;
     forward_passes(r, 0, r->v->first_pass);
     memcpy(r->ws->start, r->ws->phi, p->cell_bytes << p->cell_bits);

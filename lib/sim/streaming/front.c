@@ -1,5 +1,5 @@
-/* sim/streaming/front.c — the first layer of a sliced plan as a sum over products of a left and a right table, the slices in between,
- * and the way back. sim/planner.md has the picture. */
+/* sim/streaming/front.c — the first layer of a sliced plan as a sum over products of a left and a
+ * right table, the slices in between, and the way back. sim/planner.md has the picture. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -7,13 +7,15 @@
 
 static const double ones[QR_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
-static void put(const struct qr_sim_plan *p, unsigned char *cells, size_t cell, unsigned lane, struct qr_c64 v) {
+static void put(const struct qr_sim_plan *p, unsigned char *cells, size_t cell, unsigned lane,
+                struct qr_c64 v) {
     size_t at = cell * 2 * QR_LANES + lane;
     qr_element_set(p, cells, at, v.re);
     qr_element_set(p, cells, at + QR_LANES, v.im);
 }
 
-/* Product state of qubits first..first+n-1 with the CZ between them; the first is the most significant bit. */
+/* Product state of qubits first..first+n-1 with the CZ between them; the first is the most
+ * significant bit. */
 static void product(const struct qr_stream *s, unsigned first, unsigned n, double complex *ret) {
     ret[0] = 1;
     for (unsigned j = 0; j < n; j++) {
@@ -46,7 +48,8 @@ static void start_left(const struct qr_sim_plan *plan, double complex *a, unsign
             continue;
         }
         bool edge = s->edges >> (k - 2) & 1;
-        for (unsigned b = 0; b < 2; b++) /* the last source is as the fused gate across the centre left it; before, it was b */
+        /* the last source is as the fused gate across the centre left it; before, it was b */
+        for (unsigned b = 0; b < 2; b++)
             put(plan, to, x, (last * 2 + b) * 2 + q, c64(a[x >> 1], edge && b && (x >> 1 & 1)));
     }
 }
@@ -58,26 +61,33 @@ static void start_right(const struct qr_sim_plan *plan, double complex *a, unsig
     bool one_chain = qr_front_one_chain(f);
     unsigned k = f->k, m = f->m;
     unsigned lanes = f->centre_first ? f->terms / 2 : f->terms;
-    unsigned first = one_chain ? 4 : 0, step = one_chain ? 4 : 1; /* of the lanes that differ, and where they stand beside the left chain's */
-    unsigned alike = (f->wrap ? 2 : 1) * (f->centre_first ? 1 : 2); /* neighbouring lanes that only the crossing gates' inputs tell apart */
-    bool centre = s->edges >> (k - 1) & 1, ring = s->edges >> (s->n - 1) & 1; /* the two CZ across the cut */
+    /* of the lanes that differ, and where they stand beside the left chain's */
+    unsigned first = one_chain ? 4 : 0, step = one_chain ? 4 : 1;
+    /* neighbouring lanes that only the crossing gates' inputs tell apart */
+    unsigned alike = (f->wrap ? 2 : 1) * (f->centre_first ? 1 : 2);
+    /* the two CZ across the cut */
+    bool centre = s->edges >> (k - 1) & 1, ring = s->edges >> (s->n - 1) & 1;
     if (!one_chain) memset(to, 0, plan->cell_bytes << f->right_bits);
     product(s, k, m, a);
     for (size_t z = 0; z < (size_t)1 << m; z++)
         for (unsigned lane = 0; lane < lanes; lane += step) {
-            unsigned first_source = lane / alike & 1, last_source = lane / alike >> 1; /* what these two were at the CZ */
+            /* what these two were at the CZ */
+            unsigned first_source = lane / alike & 1, last_source = lane / alike >> 1;
             bool top = z >> (m - 1), bottom = z & 1;
             bool minus = (centre && last_source && top) != (ring && first_source && bottom);
             if (!f->centre_first) {
                 put(plan, to, z, first + lane / step, c64(a[z], minus));
                 continue;
             }
-            const struct qr_c64 *v = &s->state[k - 1][last_source]; /* the last source is carried along on this side */
-            put(plan, to, (size_t)last_source << m | z, lane, c64(a[z] * CMPLX(v->re, v->im), minus));
+            /* the last source is carried along on this side */
+            const struct qr_c64 *v = &s->state[k - 1][last_source];
+            put(plan, to, (size_t)last_source << m | z, lane,
+                c64(a[z] * CMPLX(v->re, v->im), minus));
         }
 }
 
-void qr_front_start(const struct qr_sim_plan *p, struct qr_stream_workspace *ws, unsigned char *left, unsigned char *right) {
+void qr_front_start(const struct qr_sim_plan *p, struct qr_stream_workspace *ws,
+                    unsigned char *left, unsigned char *right) {
     start_left(p, ws->amplitudes, left);
     start_right(p, ws->amplitudes, qr_front_one_chain(&p->stream->front) ? left : right);
 }
@@ -99,24 +109,28 @@ static struct chain left_chain(const struct qr_stream_run *r) {
 }
 static struct chain right_chain(const struct qr_stream_run *r) {
     const struct qr_stream_front *f = &r->s->front;
-    return (struct chain){!qr_front_one_chain(f), f->right, f->n_right, f->right_bits, r->ws->right, f->n_left[0] + f->n_left[1]};
+    return (struct chain){!qr_front_one_chain(f), f->right,     f->n_right,
+                          f->right_bits,          r->ws->right, f->n_left[0] + f->n_left[1]};
 }
 
-static const double *chain_numbers(const struct qr_stream_run *r, const struct chain *c, unsigned h, unsigned i) {
+static const double *chain_numbers(const struct qr_stream_run *r, const struct chain *c, unsigned h,
+                                   unsigned i) {
     const struct qr_front_gate *b = &c->fused[h][i];
     if (b->data[0] < 0 && b->data[1] < 0) return r->b->narrow + (size_t)b->shape * QR_NARROW;
     return r->ws->narrow + (c->first_number + (h ? c->n[0] : 0) + i) * QR_NARROW;
 }
 
 /* U (b0 x b1) */
-struct qr_m4 qr_front_matrix(const struct qr_sim_bound *b, const struct qr_front_gate *at, const double *encoding) {
+struct qr_m4 qr_front_matrix(const struct qr_sim_bound *b, const struct qr_front_gate *at,
+                             const double *encoding) {
     static const double one[8] = {1, 0, 0, 0, 0, 0, 1, 0};
     const double *e0 = at->data[0] < 0 ? one : encoding + (size_t)at->data[0] * 8;
     const double *e1 = at->data[1] < 0 ? one : encoding + (size_t)at->data[1] * 8;
     struct qr_m4 k;
     for (int x = 0; x < 4; x++)
         for (int y = 0; y < 4; y++) {
-            const double *u = e0 + ((x >> 1) * 2 + (y >> 1)) * 2, *v = e1 + ((x & 1) * 2 + (y & 1)) * 2;
+            const double *u = e0 + ((x >> 1) * 2 + (y >> 1)) * 2,
+                         *v = e1 + ((x & 1) * 2 + (y & 1)) * 2;
             k.e[x * 4 + y] = (struct qr_c64){u[0] * v[0] - u[1] * v[1], u[0] * v[1] + u[1] * v[0]};
         }
     return qr_m4_mul(&b->suffix[at->shape], &k);
@@ -128,7 +142,8 @@ static void chain_encode(const struct qr_stream_run *r, const struct chain *c) {
             const struct qr_front_gate *b = &c->fused[h][i];
             if (b->data[0] < 0 && b->data[1] < 0) continue;
             struct qr_m4 m = qr_front_matrix(r->b, b, r->ws->encoding);
-            qr_narrow_numbers(&m, r->ws->narrow + (c->first_number + (h ? c->n[0] : 0) + i) * QR_NARROW);
+            qr_narrow_numbers(&m, r->ws->narrow +
+                                      (c->first_number + (h ? c->n[0] : 0) + i) * QR_NARROW);
         }
 }
 
@@ -142,7 +157,8 @@ static void half_numbers(const double *first, const double *second, double *ret)
 }
 
 /* c's, and in lanes 4-7 other's. */
-static void chain_forward(const struct qr_stream_run *r, const struct chain *c, const struct chain *other, const unsigned char *from) {
+static void chain_forward(const struct qr_stream_run *r, const struct chain *c,
+                          const struct chain *other, const unsigned char *from) {
     _Alignas(64) double numbers[32 * QR_HALF_LANES] QR_RAW;
     for (unsigned h = 0; h < 2; h++)
         for (unsigned i = 0; i < c->n[h]; i++) {
@@ -153,7 +169,8 @@ static void chain_forward(const struct qr_stream_run *r, const struct chain *c, 
         }
 }
 
-static void cross(struct qr_stream_run *r, void *phi, void *lambda, unsigned bits, const struct qr_tile_place *at, uint32_t shape) {
+static void cross(struct qr_stream_run *r, void *phi, void *lambda, unsigned bits,
+                  const struct qr_tile_place *at, uint32_t shape) {
     struct qr_stream_slot *slot = &r->ws->slots[0];
     if (!r->p->shapes[shape].n_derivatives) return;
     size_t groups = (size_t)1 << (bits - 2);
@@ -165,11 +182,13 @@ static void cross(struct qr_stream_run *r, void *phi, void *lambda, unsigned bit
         memset(acc, 0, sizeof acc);
         next = r->k->cross(phi, lambda, bits, at, NULL, false, next, n, acc);
         r->k->fold((const double(*)[QR_LANES])acc, ones, k);
-        if (!qr_fixed_add_doubles(slot->cross + (size_t)shape * QR_CROSS, k, QR_CROSS)) slot->bad = true;
+        if (!qr_fixed_add_doubles(slot->cross + (size_t)shape * QR_CROSS, k, QR_CROSS))
+            slot->bad = true;
     }
 }
 
-static void undo(const struct qr_stream_run *r, const struct chain *c, unsigned h, unsigned i, unsigned char *lambda) {
+static void undo(const struct qr_stream_run *r, const struct chain *c, unsigned h, unsigned i,
+                 unsigned char *lambda) {
     const struct qr_front_gate *b = &c->fused[h][i];
     const double *adjoint = chain_numbers(r, c, h, i) + QR_NARROW / 2;
     struct qr_tile_place at = {.bit = {b->bit[0], b->bit[1]}};
@@ -198,23 +217,29 @@ static struct qr_tile_place wide_place(const struct qr_stream_front *f) {
     return (struct qr_tile_place){.bit = {(uint8_t)(f->centre_first ? f->m : f->m - 1), 0}};
 }
 
-static void swap_terms(const struct qr_stream_run *r, unsigned char *chain, unsigned char *table, bool to_table) {
+static void swap_terms(const struct qr_stream_run *r, unsigned char *chain, unsigned char *table,
+                       bool to_table) {
     /* the last source's value: cells of the chain, the upper half of the table's terms */
     const struct qr_stream_front *f = &r->s->front;
     size_t half = f->terms / 2, bytes = half * r->p->elem_bytes, line = QR_LANES * r->p->elem_bytes;
     for (size_t a = 0; a < 2; a++)
         for (size_t z = 0; z < (size_t)1 << f->m; z++) {
-            unsigned char *x = chain + ((a << f->m) + z) * 2 * line, *y = table + z * 2 * line + a * bytes;
-            for (int c = 0; c < 2; c++, x += line, y += line) memcpy(to_table ? y : x, to_table ? x : y, bytes);
+            unsigned char *x = chain + ((a << f->m) + z) * 2 * line,
+                          *y = table + z * 2 * line + a * bytes;
+            for (int c = 0; c < 2; c++, x += line, y += line)
+                memcpy(to_table ? y : x, to_table ? x : y, bytes);
         }
 }
 
 /* One variant: in the numbering of the right chain, then of the table. */
-static void build_variant(const struct qr_stream_run *r, unsigned v, unsigned char *chain, unsigned char *table) {
+static void build_variant(const struct qr_stream_run *r, unsigned v, unsigned char *chain,
+                          unsigned char *table) {
     const struct qr_stream_front *f = &r->s->front;
     struct qr_tile_place at = wide_place(f);
     if (f->variants == 1) memcpy(chain, r->ws->right[1], r->p->cell_bytes << f->right_bits);
-    else r->k->apply_wide(r->ws->right[1], chain, f->right_bits, &at, r->b->stream->wide + (size_t)v * QR_WIDE);
+    else
+        r->k->apply_wide(r->ws->right[1], chain, f->right_bits, &at,
+                         r->b->stream->wide + (size_t)v * QR_WIDE);
     if (f->centre_first) swap_terms(r, chain, table, true);
 }
 
@@ -222,7 +247,8 @@ static void build_table(const struct qr_stream_run *r) {
     const struct qr_stream_front *f = &r->s->front;
     size_t chain = r->p->cell_bytes << f->right_bits, table = r->p->cell_bytes << f->m;
     for (unsigned v = 0; v < f->variants; v++)
-        build_variant(r, v, r->ws->wide_table + v * chain, r->ws->one_table ? r->ws->table : r->ws->table + v * table);
+        build_variant(r, v, r->ws->wide_table + v * chain,
+                      r->ws->one_table ? r->ws->table : r->ws->table + v * table);
 }
 
 /* lambda of the right chain's end, from that of the table. Returns it. */
@@ -234,7 +260,8 @@ static unsigned char *unbuild_table(struct qr_stream_run *r) {
     struct qr_tile_place at = wide_place(f);
     if (f->centre_first) {
         memset(ws->wide_grad, 0, f->variants * chain);
-        for (unsigned v = 0; v < f->variants; v++) swap_terms(r, ws->wide_grad + v * chain, ws->table_grad + v * table, false);
+        for (unsigned v = 0; v < f->variants; v++)
+            swap_terms(r, ws->wide_grad + v * chain, ws->table_grad + v * table, false);
     } else {
         struct qr_tile_place centre = {.bit = {(uint8_t)(bits - 1), (uint8_t)(m - 1)}};
         cross(r, ws->wide_table, ws->wide_grad, bits, &centre, f->centre);
@@ -245,7 +272,9 @@ static unsigned char *unbuild_table(struct qr_stream_run *r) {
     }
     for (unsigned v = 0; v < f->variants; v++) {
         unsigned char *from = ws->wide_grad + v * chain;
-        if (f->variants > 1) r->k->apply_wide(from, from, f->right_bits, &at, r->b->stream->wide + (size_t)v * QR_WIDE + QR_WIDE / 2);
+        if (f->variants > 1)
+            r->k->apply_wide(from, from, f->right_bits, &at,
+                             r->b->stream->wide + (size_t)v * QR_WIDE + QR_WIDE / 2);
     }
     r->k->add_parts(ws->wide_grad, (size_t)1 << f->right_bits, f->variants);
     return ws->wide_grad;
@@ -253,13 +282,16 @@ static unsigned char *unbuild_table(struct qr_stream_run *r) {
 
 /* ---- slices ---- */
 
-/* Where the left table has a slice's terms: numbers from one slice to the next, and from its first to each. */
+/* Where the left table has a slice's terms: numbers from one slice to the next, and from its first
+ * to each. */
 static size_t left_at(const struct qr_stream_front *f, uint32_t ret[QR_LANES]) {
     const uint32_t cell = 2 * QR_LANES;
     for (unsigned t = 0; t < f->terms; t++) {
-        uint32_t first_source = f->wrap ? (uint32_t)(t & 1) << (f->k - 1) : 0; /* the ring's last gate takes it: the table's top bit */
+        /* the ring's last gate takes it: the table's top bit */
+        uint32_t first_source = f->wrap ? (uint32_t)(t & 1) << (f->k - 1) : 0;
         uint32_t rest = f->wrap ? t >> 1 : t;
-        uint32_t last_source = rest & 1; /* the centre's gate takes it: the lowest bit, unless that gate came first */
+        /* the centre's gate takes it: the lowest bit, unless that gate came first */
+        uint32_t last_source = rest & 1;
         if (f->centre_first) ret[t] = first_source * cell + rest;
         else ret[t] = (first_source | last_source) * cell + (rest >> 1);
     }
@@ -269,11 +301,13 @@ static size_t left_at(const struct qr_stream_front *f, uint32_t ret[QR_LANES]) {
 static void load_mixing(const struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk) {
     uint32_t at[QR_LANES];
     size_t stride = left_at(&r->s->front, at);
-    r->k->numbers_of_slices(r->ws->left[1] + chunk * QR_LANES * stride * r->p->elem_bytes, stride, at, r->s->front.terms, slot->mixing,
+    r->k->numbers_of_slices(r->ws->left[1] + chunk * QR_LANES * stride * r->p->elem_bytes, stride,
+                            at, r->s->front.terms, slot->mixing,
                             slot->mixing + QR_LANES * r->p->cell_bytes);
 }
 
-static bool add_fixed(const struct qr_stream_run *r, const unsigned char *from, size_t n, qr_fixed *to) {
+static bool add_fixed(const struct qr_stream_run *r, const unsigned char *from, size_t n,
+                      qr_fixed *to) {
     enum { AT_ONCE = 64 };
     double x[AT_ONCE] QR_RAW;
     bool ok = true;
@@ -285,10 +319,13 @@ static bool add_fixed(const struct qr_stream_run *r, const unsigned char *from, 
     return ok;
 }
 
-/* Derivatives of the 16 slices' coefficients: pieces of at most 1024 rows, or all variants in one when they fit. */
-static void left_derivative(const struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk, const unsigned char *table) {
+/* Derivatives of the 16 slices' coefficients: pieces of at most 1024 rows, or all variants in one
+ * when they fit. */
+static void left_derivative(const struct qr_stream_run *r, struct qr_stream_slot *slot,
+                            size_t chunk, const unsigned char *table) {
     const struct qr_stream_front *f = &r->s->front;
-    size_t rows = (size_t)1 << f->m, numbers = (size_t)f->terms * 2 * QR_LANES, at = chunk * 2 * QR_LANES;
+    size_t rows = (size_t)1 << f->m, numbers = (size_t)f->terms * 2 * QR_LANES,
+           at = chunk * 2 * QR_LANES;
     if (!r->s->split) {
         r->k->columns(table, slot->lambda, rows, f->terms, r->ws->slice_grad + at);
         return;
@@ -297,21 +334,29 @@ static void left_derivative(const struct qr_stream_run *r, struct qr_stream_slot
     for (size_t z = 0; z < rows; z += QR_STREAM_PIECE_TERMS) {
         size_t n = rows - z < QR_STREAM_PIECE_TERMS ? rows - z : QR_STREAM_PIECE_TERMS;
         memset(sums, 0, sizeof sums);
-        r->k->columns(table + z * r->p->cell_bytes, slot->lambda + z * r->p->cell_bytes, n, f->terms, sums);
-        pthread_mutex_t *lock = &r->ws->sum_lock[chunk % QR_STREAM_SUM_PARTS]; /* another variant's thread may be at this chunk */
+        r->k->columns(table + z * r->p->cell_bytes, slot->lambda + z * r->p->cell_bytes, n,
+                      f->terms, sums);
+        /* another variant's thread may be at this chunk */
+        pthread_mutex_t *lock = &r->ws->sum_lock[chunk % QR_STREAM_SUM_PARTS];
         pthread_mutex_lock(lock);
-        if (!qr_fixed_add_doubles(r->ws->slice_sum + at * QR_LANES, &sums[0][0], numbers)) slot->bad = true;
+        if (!qr_fixed_add_doubles(r->ws->slice_sum + at * QR_LANES, &sums[0][0], numbers))
+            slot->bad = true;
         pthread_mutex_unlock(lock);
     }
 }
 
 /* One variant of a chunk whose coefficients are loaded. add: to what is in right. */
-static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk, unsigned variant, unsigned char *right, bool add) {
+static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t chunk,
+                      unsigned variant, unsigned char *right, bool add) {
     const struct qr_stream_front *f = &r->s->front;
-    const unsigned char *table = r->ws->table + (r->ws->one_table ? 0 : variant * (r->p->cell_bytes << f->m));
+    const unsigned char *table =
+        r->ws->table + (r->ws->one_table ? 0 : variant * (r->p->cell_bytes << f->m));
     unsigned char *in = slot->phi[0][0];
     size_t rows = (size_t)1 << f->m;
-    uint64_t a = f->centre_first ? 0 : f->wrap ? variant >> 1 : variant, d = f->wrap ? variant & 1 : 0;
+    uint64_t a = f->centre_first ? 0
+                 : f->wrap       ? variant >> 1
+                                 : variant,
+             d = f->wrap ? variant & 1 : 0;
     uint64_t word = (uint64_t)chunk * QR_LANES | a << QR_FLIP_A | d << QR_FLIP_D;
     r->k->mix(table, slot->mixing, in, rows, f->terms, false);
     qr_stream_level(r, slot, 0, in, slot->lambda, word, true);
@@ -320,9 +365,12 @@ static void run_chunk(struct qr_stream_run *r, struct qr_stream_slot *slot, size
     r->k->mix(slot->lambda, slot->mixing + QR_LANES * r->p->cell_bytes, right, rows, QR_LANES, add);
 }
 
-static void run_item(struct qr_stream_run *r, struct qr_stream_slot *slot, unsigned variant, size_t item) {
+static void run_item(struct qr_stream_run *r, struct qr_stream_slot *slot, unsigned variant,
+                     size_t item) {
     size_t first = item * r->s->item_chunks;
-    unsigned char *right = slot->right ? slot->right : r->ws->table_grad + variant * (r->p->cell_bytes << r->s->front.m);
+    unsigned char *right = slot->right
+                               ? slot->right
+                               : r->ws->table_grad + variant * (r->p->cell_bytes << r->s->front.m);
     for (size_t c = 0; c < r->s->item_chunks; c++) {
         load_mixing(r, slot, first + c);
         run_chunk(r, slot, first + c, variant, right, c > 0);
@@ -337,7 +385,8 @@ static void run_serial(struct qr_stream_run *r) {
     size_t table = r->p->cell_bytes << f->m;
     for (size_t c = 0; c < f->n_slices / QR_LANES; c++) {
         load_mixing(r, slot, c);
-        for (unsigned v = 0; v < f->variants; v++) run_chunk(r, slot, c, v, r->ws->table_grad + v * table, c > 0);
+        for (unsigned v = 0; v < f->variants; v++)
+            run_chunk(r, slot, c, v, r->ws->table_grad + v * table, c > 0);
     }
     qr_stream_flush(r, slot);
 }
@@ -345,11 +394,13 @@ static void run_serial(struct qr_stream_run *r) {
 /* An item's right derivative becomes integers, part by part: each thread begins at another one. */
 static void sum_right(struct qr_stream_run *r, struct qr_stream_slot *slot) {
     struct qr_stream_workspace *ws = r->ws;
-    size_t n = ((size_t)2 * QR_LANES << r->s->front.m) / QR_STREAM_SUM_PARTS, first = (size_t)(slot - ws->slots);
+    size_t n = ((size_t)2 * QR_LANES << r->s->front.m) / QR_STREAM_SUM_PARTS,
+           first = (size_t)(slot - ws->slots);
     for (size_t k = 0; k < QR_STREAM_SUM_PARTS; k++) {
         size_t i = (first + k) % QR_STREAM_SUM_PARTS;
         pthread_mutex_lock(&ws->sum_lock[i]);
-        if (!add_fixed(r, slot->right + i * n * r->p->elem_bytes, n, ws->right_sum + i * n)) slot->bad = true;
+        if (!add_fixed(r, slot->right + i * n * r->p->elem_bytes, n, ws->right_sum + i * n))
+            slot->bad = true;
         pthread_mutex_unlock(&ws->sum_lock[i]);
     }
 }
@@ -357,7 +408,7 @@ static void sum_right(struct qr_stream_run *r, struct qr_stream_slot *slot) {
 /* Items, by as many threads as have nothing else to do, each with a slot of its own. */
 struct shared_items {
     struct qr_stream_run *run;
-    unsigned variant;     /* of the first */
+    unsigned variant; /* of the first */
     size_t n, of_variant;
     atomic_size_t next;
 };
@@ -373,20 +424,24 @@ static void run_items(void *ctx, size_t slot_of_mine, unsigned worker) {
 }
 
 static void share_out(struct qr_stream_run *r, unsigned first, unsigned n_variants) {
-    size_t each = r->s->front.n_slices / QR_LANES / r->s->item_chunks, threads = qr_pool_size(r->pool);
-    struct shared_items items = {.run = r, .variant = first, .n = n_variants * each, .of_variant = each};
+    size_t each = r->s->front.n_slices / QR_LANES / r->s->item_chunks,
+           threads = qr_pool_size(r->pool);
+    struct shared_items items = {
+        .run = r, .variant = first, .n = n_variants * each, .of_variant = each};
     qr_pool_for(r->pool, threads < r->ws->n_slots ? threads : r->ws->n_slots, run_items, &items);
 }
 
 static void take_right(const struct qr_stream_run *r, unsigned variant, size_t numbers) {
     unsigned char *to = r->ws->table_grad + variant * numbers * r->p->elem_bytes;
-    for (size_t i = 0; i < numbers; i++) qr_element_set(r->p, to, i, qr_fixed_to_double(r->ws->right_sum[i]));
+    for (size_t i = 0; i < numbers; i++)
+        qr_element_set(r->p, to, i, qr_fixed_to_double(r->ws->right_sum[i]));
 }
 
 /* All slices of one variant, whose table takes the place of the one before. */
 static void run_variant(struct qr_stream_run *r, unsigned variant) {
     size_t numbers = (size_t)2 * QR_LANES << r->s->front.m;
-    build_variant(r, variant, r->s->front.centre_first ? r->ws->wide_grad : r->ws->table, r->ws->table);
+    build_variant(r, variant, r->s->front.centre_first ? r->ws->wide_grad : r->ws->table,
+                  r->ws->table);
     if (r->direction) memset(r->ws->right_sum, 0, numbers * sizeof *r->ws->right_sum);
     share_out(r, variant, 1);
     if (r->direction) take_right(r, variant, numbers);
@@ -403,8 +458,9 @@ static unsigned char *left_lambda(const struct qr_stream_run *r) {
     uint32_t at[QR_LANES];
     size_t stride = left_at(f, at);
     for (size_t slice = 0; slice < f->n_slices; slice += QR_LANES)
-        r->k->table_of_slices((const double(*)[QR_LANES])ws->slice_grad + slice * 2, ws->left_grad + slice * stride * r->p->elem_bytes, stride,
-                              at, f->terms);
+        r->k->table_of_slices((const double(*)[QR_LANES])ws->slice_grad + slice * 2,
+                              ws->left_grad + slice * stride * r->p->elem_bytes, stride, at,
+                              f->terms);
     return ws->left_grad;
 }
 
@@ -420,12 +476,16 @@ void qr_front_run(struct qr_stream_run *r, const double *x) {
     if (!ws->left_start) qr_front_start(r->p, ws, ws->left[0], ws->right[0]);
     chain_forward(r, &left, one ? &right : &left, ws->left_start ? ws->left_start : ws->left[0]);
     if (!one) chain_forward(r, &right, &right, ws->right_start ? ws->right_start : ws->right[0]);
-    for (unsigned h = 0; h < 2 && one; h++) r->k->repeat(ws->left[h], ws->right[h], (size_t)1 << f->right_bits);
+    for (unsigned h = 0; h < 2 && one; h++)
+        r->k->repeat(ws->left[h], ws->right[h], (size_t)1 << f->right_bits);
     if (!ws->one_table) build_table(r);
-    if (r->direction && r->s->split) memset(ws->slice_sum, 0, chunks * QR_LANES * 2 * QR_LANES * sizeof *ws->slice_sum);
-    else if (r->direction) memset(ws->slice_grad, 0, chunks * 2 * QR_LANES * sizeof *ws->slice_grad);
+    if (r->direction && r->s->split)
+        memset(ws->slice_sum, 0, chunks * QR_LANES * 2 * QR_LANES * sizeof *ws->slice_sum);
+    else if (r->direction)
+        memset(ws->slice_grad, 0, chunks * 2 * QR_LANES * sizeof *ws->slice_grad);
     if (!r->s->split) run_serial(r);
-    else if (!ws->one_table) share_out(r, 0, f->variants); /* an item is a variant, and its sum stays as it is */
+    else if (!ws->one_table)
+        share_out(r, 0, f->variants); /* an item is a variant, and its sum stays as it is */
     else
         for (unsigned v = 0; v < f->variants; v++) run_variant(r, v);
     if (!r->direction) return;

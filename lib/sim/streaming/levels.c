@@ -1,4 +1,5 @@
-/* sim/streaming/levels.c — the levels: 16 slices (or samples) through convolutions and pools to the tail, and lambda back. */
+/* sim/streaming/levels.c — the levels: 16 slices (or samples) through convolutions and pools to the
+ * tail, and lambda back. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -7,24 +8,29 @@
 static const double ones[QR_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 /* The flips that this run's word asks for pick one of four variants. */
-static const unsigned char *coefs_of(const struct qr_stream_run *r, const struct qr_stream_gate *b, uint64_t word, bool back) {
+static const unsigned char *coefs_of(const struct qr_stream_run *r, const struct qr_stream_gate *b,
+                                     uint64_t word, bool back) {
     unsigned variant = (unsigned)(word >> b->flip[0] & 1) << 1 | (unsigned)(word >> b->flip[1] & 1);
     size_t size = b->wide ? QR_STREAM_WIDE : QR_STREAM_NARROW;
-    const unsigned char *table = b->data[0] >= 0 || b->data[1] >= 0 ? r->ws->coefs : r->b->stream->coefs;
+    const unsigned char *table =
+        b->data[0] >= 0 || b->data[1] >= 0 ? r->ws->coefs : r->b->stream->coefs;
     return table + (b->coef + variant * size + (back ? size / 2 : 0)) * r->p->elem_bytes;
 }
 
 /* A strided tile is too much for the hardware to guess. */
-static void prefetch(const struct qr_stream_set *set, size_t cell, const unsigned char *state, size_t next) {
+static void prefetch(const struct qr_stream_set *set, size_t cell, const unsigned char *state,
+                     size_t next) {
     if (!set->gathered || next >= set->n_bases) return;
     const unsigned char *from = state + set->bases[next] * cell;
     for (size_t x = 0; x < (size_t)1 << set->n_bits; x++)
-        for (size_t line = 0; line < cell; line += 64) __builtin_prefetch(from + set->global[x] * cell + line, 0, 2);
+        for (size_t line = 0; line < cell; line += 64)
+            __builtin_prefetch(from + set->global[x] * cell + line, 0, 2);
 }
 
 /* All fused gates of a set on all tiles, from one state to another (or in place). */
-static void apply_set(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_set *set, const unsigned char *in,
-                      unsigned char *out, uint64_t word, bool back) {
+static void apply_set(struct qr_stream_run *r, struct qr_stream_slot *slot,
+                      const struct qr_stream_set *set, const unsigned char *in, unsigned char *out,
+                      uint64_t word, bool back) {
     size_t cell = r->p->cell_bytes, step = (size_t)1 << set->n_bits, n = set->n_fused;
     const struct qr_stream_gate *gate = &r->s->fused[set->first_fused];
     for (size_t i = 0; i < set->n_bases; i++) {
@@ -35,19 +41,23 @@ static void apply_set(struct qr_stream_run *r, struct qr_stream_slot *slot, cons
         for (size_t j = 0; j < n; j++) {
             const uint32_t *global = set->global + j * step, *local = set->local + j * step;
             const unsigned char *c = coefs_of(r, &gate[j], word, back);
-            if (!set->gathered) r->k->tile(j ? to : from, global, to, global, step / 4, c, gate[j].wide);
-            else r->k->tile(j ? slot->tile : from, j ? local : global, j + 1 < n ? slot->tile : to, j + 1 < n ? local : global, step / 4,
-                            c, gate[j].wide);
+            if (!set->gathered)
+                r->k->tile(j ? to : from, global, to, global, step / 4, c, gate[j].wide);
+            else
+                r->k->tile(j ? slot->tile : from, j ? local : global, j + 1 < n ? slot->tile : to,
+                           j + 1 < n ? local : global, step / 4, c, gate[j].wide);
         }
     }
 }
 
 /* ---- pieces ---- */
 
-static void take_cross(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_gate *b) {
-    double (*acc)[QR_LANES] = slot->sums + (size_t)b->cross * QR_CROSS, k[QR_CROSS];
+static void take_cross(struct qr_stream_run *r, struct qr_stream_slot *slot,
+                       const struct qr_stream_gate *b) {
+    double(*acc)[QR_LANES] = slot->sums + (size_t)b->cross * QR_CROSS, k[QR_CROSS];
     r->k->fold((const double(*)[QR_LANES])acc, ones, k);
-    if (!qr_fixed_add_doubles(slot->cross + (size_t)b->shape * QR_CROSS, k, QR_CROSS)) slot->bad = true;
+    if (!qr_fixed_add_doubles(slot->cross + (size_t)b->shape * QR_CROSS, k, QR_CROSS))
+        slot->bad = true;
     memset(acc, 0, QR_CROSS * sizeof *acc);
 }
 
@@ -55,7 +65,8 @@ static void end_set(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t
     const struct qr_stream_set *x = &r->s->sets[set];
     if (!slot->terms[set]) return;
     for (uint32_t j = 0; j < x->n_fused; j++)
-        if (r->p->shapes[r->s->fused[x->first_fused + j].shape].n_derivatives) take_cross(r, slot, &r->s->fused[x->first_fused + j]);
+        if (r->p->shapes[r->s->fused[x->first_fused + j].shape].n_derivatives)
+            take_cross(r, slot, &r->s->fused[x->first_fused + j]);
     slot->terms[set] = 0;
 }
 
@@ -82,7 +93,8 @@ static void end_density(struct qr_stream_run *r, struct qr_stream_slot *slot) {
     for (size_t i = 0; i < n; i += QR_CROSS) {
         double v[QR_CROSS];
         r->k->fold((const double(*)[QR_LANES])slot->density_batches + i, ones, v);
-        if (!qr_fixed_add_doubles(slot->density_sum + i, v, n - i < QR_CROSS ? n - i : QR_CROSS)) slot->bad = true;
+        if (!qr_fixed_add_doubles(slot->density_sum + i, v, n - i < QR_CROSS ? n - i : QR_CROSS))
+            slot->bad = true;
     }
     memset(slot->density_batches, 0, n * sizeof *slot->density_batches);
 }
@@ -93,14 +105,17 @@ void qr_stream_flush(struct qr_stream_run *r, struct qr_stream_slot *slot) {
 }
 
 /* Where lanes are samples, pieces wait for their scales side by side. */
-static double (*sums_of(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_gate *b, uint32_t terms))[QR_LANES] {
-    size_t piece = r->s->sliced ? b->cross : b->cross * r->ws->n_pieces + terms / QR_STREAM_PIECE_TERMS;
+static double (*sums_of(struct qr_stream_run *r, struct qr_stream_slot *slot,
+                        const struct qr_stream_gate *b, uint32_t terms))[QR_LANES] {
+    size_t piece =
+        r->s->sliced ? b->cross : b->cross * r->ws->n_pieces + terms / QR_STREAM_PIECE_TERMS;
     return slot->sums + piece * QR_CROSS;
 }
 
 /* ---- back ---- */
 
-static void cross_tile(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t set, const unsigned char *phi, const unsigned char *lambda) {
+static void cross_tile(struct qr_stream_run *r, struct qr_stream_slot *slot, size_t set,
+                       const unsigned char *phi, const unsigned char *lambda) {
     const struct qr_stream_set *x = &r->s->sets[set];
     size_t step = (size_t)1 << x->n_bits, cell = r->p->cell_bytes;
     const uint32_t *at = x->global;
@@ -108,7 +123,8 @@ static void cross_tile(struct qr_stream_run *r, struct qr_stream_slot *slot, siz
         /* the first fused gate's groups are all cells of the tile */
         for (size_t i = 0; i < step; i++) {
             memcpy(slot->tile + (step + x->local[i]) * cell, phi + x->global[i] * cell, cell);
-            memcpy(slot->tile + (2 * step + x->local[i]) * cell, lambda + x->global[i] * cell, cell);
+            memcpy(slot->tile + (2 * step + x->local[i]) * cell, lambda + x->global[i] * cell,
+                   cell);
         }
         phi = slot->tile + step * cell;
         lambda = slot->tile + 2 * step * cell;
@@ -117,14 +133,17 @@ static void cross_tile(struct qr_stream_run *r, struct qr_stream_slot *slot, siz
     for (uint32_t j = 0; j < x->n_fused; j++) {
         const struct qr_stream_gate *b = &r->s->fused[x->first_fused + j];
         if (r->p->shapes[b->shape].n_derivatives)
-            r->k->tile_cross(phi, lambda, at + j * step, step / 4, sums_of(r, slot, b, slot->terms[set]));
+            r->k->tile_cross(phi, lambda, at + j * step, step / 4,
+                             sums_of(r, slot, b, slot->terms[set]));
     }
     slot->terms[set] += (uint32_t)step;
     if (r->s->sliced && slot->terms[set] >= QR_STREAM_PIECE_TERMS) end_set(r, slot, set);
 }
 
-/* The cross matrices of all fused gates of a half-layer are those of the state behind all of them. */
-static void back_half(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_half *h, const unsigned char *phi,
+/* The cross matrices of all fused gates of a half-layer are those of the state behind all of them.
+ */
+static void back_half(struct qr_stream_run *r, struct qr_stream_slot *slot,
+                      const struct qr_stream_half *h, const unsigned char *phi,
                       unsigned char *lambda, uint64_t word, bool undo) {
     size_t cell = r->p->cell_bytes;
     for (uint32_t i = h->first_set; i < h->first_set + h->n_sets; i++) {
@@ -142,7 +161,8 @@ static void back_half(struct qr_stream_run *r, struct qr_stream_slot *slot, cons
 /* ---- levels ---- */
 
 /* Each lane's own direction: lambda is a sum over the read-outs. */
-static void apply_each(struct qr_stream_run *r, const unsigned char *phi, unsigned char *lambda, size_t slices, unsigned shift) {
+static void apply_each(struct qr_stream_run *r, const unsigned char *phi, unsigned char *lambda,
+                       size_t slices, unsigned shift) {
     const struct qr_stream *s = r->s;
     size_t part = r->p->cell_bytes << s->tail_bits;
     memset(lambda, 0, slices * part);
@@ -151,11 +171,13 @@ static void apply_each(struct qr_stream_run *r, const unsigned char *phi, unsign
         const unsigned char *weights = r->ws->each_weight + k * QR_LANES * r->p->elem_bytes;
         if (s->diagonal) r->k->diagonal(phi, lambda, s->dim, o, weights, NULL);
         for (size_t t = 0; !s->diagonal && t < slices; t++)
-            r->k->dense(phi + t * part, lambda + t * part, s->dim, (unsigned)(t << shift), o, weights);
+            r->k->dense(phi + t * part, lambda + t * part, s->dim, (unsigned)(t << shift), o,
+                        weights);
     }
 }
 
-static void reach_tail(struct qr_stream_run *r, struct qr_stream_slot *slot, const struct qr_stream_level *l, const unsigned char *phi,
+static void reach_tail(struct qr_stream_run *r, struct qr_stream_slot *slot,
+                       const struct qr_stream_level *l, const unsigned char *phi,
                        unsigned char *lambda) {
     const struct qr_stream *s = r->s;
     if (s->diagonal) { /* nothing is traced out here */
@@ -170,8 +192,9 @@ static void reach_tail(struct qr_stream_run *r, struct qr_stream_slot *slot, con
     size_t slices = (size_t)1 << l->k;
     if (r->each) apply_each(r, phi, lambda, slices, shift);
     for (size_t t = 0; r->direction && !r->each && t < slices; t++)
-        r->k->dense(phi + (t << s->tail_bits) * r->p->cell_bytes, lambda + (t << s->tail_bits) * r->p->cell_bytes, s->dim,
-                    (unsigned)(t << shift), r->direction->dense, NULL);
+        r->k->dense(phi + (t << s->tail_bits) * r->p->cell_bytes,
+                    lambda + (t << s->tail_bits) * r->p->cell_bytes, s->dim, (unsigned)(t << shift),
+                    r->direction->dense, NULL);
     r->k->density(phi, s->tail_bits, slices, shift, slot->density);
     slot->density_terms += (uint32_t)(2 * slices);
     slot->batch_terms += (uint32_t)(2 * slices);
@@ -181,18 +204,23 @@ static void reach_tail(struct qr_stream_run *r, struct qr_stream_slot *slot, con
     slot->batch_terms = 0;
 }
 
-void qr_stream_level(struct qr_stream_run *r, struct qr_stream_slot *slot, unsigned level, const unsigned char *in,
-                     unsigned char *lambda, uint64_t word, bool input_too) {
+void qr_stream_level(struct qr_stream_run *r, struct qr_stream_slot *slot, unsigned level,
+                     const unsigned char *in, unsigned char *lambda, uint64_t word,
+                     bool input_too) {
     const struct qr_stream_level *l = &r->s->levels[level];
     for (unsigned h = 0; h < l->n_halves; h++)
         for (uint32_t i = 0; i < l->halves[h].n_sets; i++)
-            apply_set(r, slot, &r->s->sets[l->halves[h].first_set + i], i ? slot->phi[level][h] : h ? slot->phi[level][h - 1] : in,
+            apply_set(r, slot, &r->s->sets[l->halves[h].first_set + i],
+                      i   ? slot->phi[level][h]
+                      : h ? slot->phi[level][h - 1]
+                          : in,
                       slot->phi[level][h], word, false);
     const unsigned char *phi = slot->phi[level][l->n_halves - 1];
     size_t part = r->p->cell_bytes << (l->m - l->k);
     if (level + 1 == r->s->n_levels) reach_tail(r, slot, l, phi, lambda);
     else
-        for (size_t t = 0; t < (size_t)1 << l->k; t++) qr_stream_level(r, slot, level + 1, phi + t * part, lambda + t * part, t, true);
+        for (size_t t = 0; t < (size_t)1 << l->k; t++)
+            qr_stream_level(r, slot, level + 1, phi + t * part, lambda + t * part, t, true);
     for (unsigned h = l->n_halves; r->direction && h-- > 0;)
         back_half(r, slot, &l->halves[h], slot->phi[level][h], lambda, word, h > 0 || input_too);
 }

@@ -1,4 +1,5 @@
-/* sim/streaming/plan.c — recognises prepare-convolve-pool circuits and lays out their plan. sim/planner.md tells why it is so. */
+/* sim/streaming/plan.c — recognises prepare-convolve-pool circuits and lays out their plan.
+ * sim/planner.md tells why it is so. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,14 +8,18 @@
 #include "sim/streaming/plan_impl.h"
 
 /* Gates of one segment, in the numbering of its qubits. */
-struct segment { struct qr_gate *gates; size_t n; unsigned qubits, base; };
+struct segment {
+    struct qr_gate *gates;
+    size_t n;
+    unsigned qubits, base;
+};
 
 struct circuit_reader {
     struct qr_sim_plan *p;
     struct qr_stream *s;
     struct segment rest, seg[QR_STREAM_SEGMENTS];
     unsigned k[QR_STREAM_SEGMENTS]; /* traced out at the end of each */
-    size_t n_segments, n_prepared; /* gates of the preparation */
+    size_t n_segments, n_prepared;  /* gates of the preparation */
     uint64_t watched;               /* qubits that some observable reads */
 };
 
@@ -28,11 +33,13 @@ static bool QR_PRINTF(2, 3) refuse(struct qr_sim_plan *p, const char *format, ..
 }
 
 static bool constant_one(const struct qr_gate *g) {
-    return g->n_args == 1 && g->args[0].kind == QR_ARG_CONSTANT && g->args[0].scale == 1 && g->global_shift == 0;
+    return g->n_args == 1 && g->args[0].kind == QR_ARG_CONSTANT && g->args[0].scale == 1 &&
+           g->global_shift == 0;
 }
 
 /* A CNOT or CZ, also as an X or Z with one control. pauli: "X" or "Z". */
-static bool controlled_pauli(const struct qr_gate *g, const char *pauli, unsigned *control, unsigned *target) {
+static bool controlled_pauli(const struct qr_gate *g, const char *pauli, unsigned *control,
+                             unsigned *target) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
     if (!constant_one(g)) return false;
     if (info->controlled && strcmp(info->controlled, pauli) == 0 && !g->controls) {
@@ -40,7 +47,9 @@ static bool controlled_pauli(const struct qr_gate *g, const char *pauli, unsigne
         *target = g->targets[1];
         return true;
     }
-    if (strcmp(info->name, pauli) != 0 || __builtin_popcountll(g->controls) != 1 || g->control_values != g->controls) return false;
+    if (strcmp(info->name, pauli) != 0 || __builtin_popcountll(g->controls) != 1 ||
+        g->control_values != g->controls)
+        return false;
     *control = (unsigned)__builtin_ctzll(g->controls);
     *target = g->targets[0];
     return true;
@@ -58,7 +67,8 @@ static bool has_kind(const struct qr_gate *g, enum qr_arg_kind kind) {
     return false;
 }
 
-/* ---- the preparation: one-qubit gates, CZ between neighbours on the ring, one-qubit gates (data here only) ---- */
+/* ---- the preparation: one-qubit gates, CZ between neighbours on the ring, one-qubit gates (data
+ * here only) ---- */
 
 static size_t read_preparation(struct circuit_reader *r, const struct qr_circuit *c) {
     struct qr_stream *s = r->s;
@@ -88,7 +98,8 @@ static size_t read_preparation(struct circuit_reader *r, const struct qr_circuit
     s->gates = qr_xcalloc(end + 1, sizeof *s->gates);
     for (int after = 0; after < 2; after++)
         for (unsigned q = 0; q < s->n; q++) {
-            uint32_t *first = after ? s->after : s->before, *count = after ? s->n_after : s->n_before;
+            uint32_t *first = after ? s->after : s->before,
+                     *count = after ? s->n_after : s->n_before;
             bool seen = false; /* the first gate that is after the CZ */
             first[q] = (uint32_t)n;
             for (i = 0; i < end; i++) {
@@ -113,7 +124,8 @@ static void prepare_states(struct qr_stream *s) {
             const struct qr_gate *g = &s->gates[s->before[q] + i];
             double complex u[4], w[2];
             double a[2] = {0, 0};
-            for (unsigned k = 0; k < g->n_args; k++) a[k] = qr_gate_arg_value(&g->args[k], NULL, NULL);
+            for (unsigned k = 0; k < g->n_args; k++)
+                a[k] = qr_gate_arg_value(&g->args[k], NULL, NULL);
             qr_gate_matrix(g, a, u, NULL);
             for (int x = 0; x < 2; x++) w[x] = u[2 * x] * v[0] + u[2 * x + 1] * v[1];
             v[0] = w[0];
@@ -131,13 +143,15 @@ static void move_down(struct qr_gate *g, unsigned by) {
     g->control_values >>= by;
 }
 
-/* Splits r->rest at its next pool into a segment and a new rest. False when it has none, or one of another kind. */
+/* Splits r->rest at its next pool into a segment and a new rest. False when it has none, or one of
+ * another kind. */
 static bool split_at_pool(struct circuit_reader *r, unsigned base) {
     struct segment *in = &r->rest;
     unsigned m = in->qubits, k = m / 2, pairs = 0;
     size_t last[QR_MAX_QUBITS] = {0}, n_now = 0, n_later = 0;
     uint64_t later = 0, dead = 0;
-    struct qr_gate *now = qr_xcalloc(in->n + 1, sizeof *now), *then = qr_xcalloc(in->n + 1, sizeof *then);
+    struct qr_gate *now = qr_xcalloc(in->n + 1, sizeof *now),
+                   *then = qr_xcalloc(in->n + 1, sizeof *then);
     for (size_t i = 0; i < in->n; i++)
         for (uint64_t q = qubits_of(&in->gates[i]); q; q &= q - 1) last[__builtin_ctzll(q)] = i;
     bool ok = true;
@@ -145,8 +159,8 @@ static bool split_at_pool(struct circuit_reader *r, unsigned base) {
         const struct qr_gate *g = &in->gates[i];
         uint64_t q = qubits_of(g);
         unsigned source, sink;
-        if (controlled_pauli(g, "X", &source, &sink) && last[source] == i && !(later & q) && !(dead & q) &&
-            !(r->watched >> (base + source) & 1)) {
+        if (controlled_pauli(g, "X", &source, &sink) && last[source] == i && !(later & q) &&
+            !(dead & q) && !(r->watched >> (base + source) & 1)) {
             ok = source < k && sink == source + k;
             dead |= UINT64_C(1) << source;
             later |= UINT64_C(1) << sink;
@@ -176,7 +190,9 @@ static bool split_at_pool(struct circuit_reader *r, unsigned base) {
 static void take_rest(struct circuit_reader *r) {
     r->k[r->n_segments] = 0;
     r->seg[r->n_segments++] = r->rest;
-    r->rest = (struct segment){.gates = qr_xcalloc(1, sizeof *r->rest.gates), .qubits = r->rest.qubits, .base = r->rest.base};
+    r->rest = (struct segment){.gates = qr_xcalloc(1, sizeof *r->rest.gates),
+                               .qubits = r->rest.qubits,
+                               .base = r->rest.base};
 }
 
 /* Layers that are simulated, then the tail. */
@@ -184,7 +200,9 @@ static bool read_layers(struct circuit_reader *r, const struct qr_observable *ob
     struct qr_stream *s = r->s;
     for (size_t i = 0; i < r->rest.n; i++)
         if (has_kind(&r->rest.gates[i], QR_ARG_DATA))
-            return refuse(r->p, "gate %zu (%s) brings data in behind the preparation: one-qubit gates, CZ between neighbours, one-qubit gates with data",
+            return refuse(r->p,
+                          "gate %zu (%s) brings data in behind the preparation: one-qubit gates, "
+                          "CZ between neighbours, one-qubit gates with data",
                           r->n_prepared + i, qr_gate_info(r->rest.gates[i].kind)->name);
     unsigned least = s->sliced ? 2 : 1; /* the first layer, and one in the slices */
     while (r->n_segments < QR_STREAM_SEGMENTS - 1 && (r->n_segments < least || r->rest.qubits > 5))
@@ -192,24 +210,33 @@ static bool read_layers(struct circuit_reader *r, const struct qr_observable *ob
     bool z_only = true;
     for (size_t i = 0; i < n_obs; i++)
         for (size_t t = 0; t < obs[i].n_terms; t++) z_only &= !obs[i].terms[t].x;
-    if (r->n_segments && (r->n_segments < least || (z_only && r->rest.qubits > 5 && r->n_segments < QR_STREAM_SEGMENTS - 1))) take_rest(r);
+    if (r->n_segments && (r->n_segments < least ||
+                          (z_only && r->rest.qubits > 5 && r->n_segments < QR_STREAM_SEGMENTS - 1)))
+        take_rest(r);
     s->diagonal = z_only && !r->rest.n;
     if (r->n_segments < least)
-        return refuse(r->p, "behind %zu layers no pool comes in which source i of the first half controls a CNOT onto qubit i + half and is never used again",
+        return refuse(r->p,
+                      "behind %zu layers no pool comes in which source i of the first half "
+                      "controls a CNOT onto qubit i + half and is never used again",
                       r->n_segments);
     if (r->rest.qubits < 2 || (r->rest.qubits > QR_STREAM_TAIL_QUBITS && !s->diagonal))
-        return refuse(r->p, "%u qubits are left behind the last pool that streams: there may be 2 to %d, or more where only read-outs of Z follow",
+        return refuse(r->p,
+                      "%u qubits are left behind the last pool that streams: there may be 2 to %d, "
+                      "or more where only read-outs of Z follow",
                       r->rest.qubits, (int)QR_STREAM_TAIL_QUBITS);
     s->n_levels = (unsigned)(r->n_segments - (s->sliced ? 1 : 0));
     s->tail_bits = r->rest.qubits;
     take_rest(r);
-    return s->n_levels <= QR_STREAM_LEVELS || refuse(r->p, "%u layers to simulate: there may be %d", s->n_levels, (int)QR_STREAM_LEVELS);
+    return s->n_levels <= QR_STREAM_LEVELS || refuse(r->p, "%u layers to simulate: there may be %d",
+                                                     s->n_levels, (int)QR_STREAM_LEVELS);
 }
 
 /* ---- fused gates to half-layers ---- */
 
-/* half[i] of fused gates first..end; false when one has controls or there are too many half-layers. */
-static bool find_halves(const struct qr_sim_plan *p, uint32_t first, uint32_t end, uint8_t *half, unsigned *ret_n) {
+/* half[i] of fused gates first..end; false when one has controls or there are too many half-layers.
+ */
+static bool find_halves(const struct qr_sim_plan *p, uint32_t first, uint32_t end, uint8_t *half,
+                        unsigned *ret_n) {
     unsigned depth[QR_MAX_QUBITS] = {0};
     *ret_n = 0;
     for (uint32_t i = first; i < end; i++) {
@@ -225,17 +252,22 @@ static bool find_halves(const struct qr_sim_plan *p, uint32_t first, uint32_t en
 
 /* ---- the first layer, cut into sources and sinks ---- */
 
-static void add_front(struct qr_front_gate *list, unsigned *n, const struct qr_fused_gate *b, unsigned top, const int8_t data[2]) {
-    list[(*n)++] = (struct qr_front_gate){
-        .shape = b->shape, .bit = {(uint8_t)(top - b->q[0]), (uint8_t)(top - b->q[1])}, .data = {data[0], data[1]}};
+static void add_front(struct qr_front_gate *list, unsigned *n, const struct qr_fused_gate *b,
+                      unsigned top, const int8_t data[2]) {
+    list[(*n)++] =
+        (struct qr_front_gate){.shape = b->shape,
+                               .bit = {(uint8_t)(top - b->q[0]), (uint8_t)(top - b->q[1])},
+                               .data = {data[0], data[1]}};
 }
 
 static bool plan_front(struct qr_sim_plan *p, uint32_t first, uint32_t end) {
     struct qr_stream *s = p->stream;
     struct qr_stream_front *f = &s->front;
     uint8_t half[4 * QR_MAX_QUBITS];
-    unsigned n = s->n, n_halves, k = n / 2, m = n - k, wanted = n / 2 + (n % 2 ? (n - 1) / 2 : n / 2);
-    if (end - first != wanted || !find_halves(p, first, end, half, &n_halves) || n_halves != 2) return false;
+    unsigned n = s->n, n_halves, k = n / 2, m = n - k,
+             wanted = n / 2 + (n % 2 ? (n - 1) / 2 : n / 2);
+    if (end - first != wanted || !find_halves(p, first, end, half, &n_halves) || n_halves != 2)
+        return false;
     f->k = k;
     f->m = m;
     f->centre_first = k % 2;
@@ -252,7 +284,8 @@ static bool plan_front(struct qr_sim_plan *p, uint32_t first, uint32_t end) {
     uint64_t touched = 0;
     for (uint32_t i = first; i < end; i++) {
         const struct qr_fused_gate *b = &p->fused[i];
-        unsigned h = half[i - first], a = b->q[0], c = b->q[1]; /* a < c: the fuser puts the lower qubit first */
+        /* a < c: the fuser puts the lower qubit first */
+        unsigned h = half[i - first], a = b->q[0], c = b->q[1];
         int8_t data[2];
         for (int x = 0; x < 2; x++) data[x] = touched >> b->q[x] & 1 ? -1 : (int8_t)b->q[x];
         touched |= UINT64_C(1) << a | UINT64_C(1) << c;
@@ -267,7 +300,8 @@ static bool plan_front(struct qr_sim_plan *p, uint32_t first, uint32_t end) {
 
 /* ---- levels: half-layers in tiles ---- */
 
-static void fill_offsets(struct qr_stream *s, struct qr_stream_set *set, uint64_t mask, unsigned m) {
+static void fill_offsets(struct qr_stream *s, struct qr_stream_set *set, uint64_t mask,
+                         unsigned m) {
     unsigned bits[QR_STREAM_SET_BITS], n = 0;
     uint32_t offset[1 << QR_STREAM_SET_BITS];
     for (unsigned b = 0; b < m; b++)
@@ -302,22 +336,27 @@ static void fill_offsets(struct qr_stream *s, struct qr_stream_set *set, uint64_
     set->n_bases = (size_t)1 << (m - n);
     set->bases = qr_xcalloc(set->n_bases, sizeof *set->bases);
     uint64_t free_bits = ~mask & (((uint64_t)1 << m) - 1), at = 0;
-    for (size_t i = 0; i < set->n_bases; i++, at = ((at | ~free_bits) + 1) & free_bits) set->bases[i] = (uint32_t)at;
+    for (size_t i = 0; i < set->n_bases; i++, at = ((at | ~free_bits) + 1) & free_bits)
+        set->bases[i] = (uint32_t)at;
 }
 
-/* Neighbours share a tile; what room is left in it takes the lowest cell bits, which makes its runs long. */
-static void plan_half(struct qr_stream *s, struct qr_stream_half *h, uint32_t first, uint32_t end, unsigned m) {
+/* Neighbours share a tile; what room is left in it takes the lowest cell bits, which makes its runs
+ * long. */
+static void plan_half(struct qr_stream *s, struct qr_stream_half *h, uint32_t first, uint32_t end,
+                      unsigned m) {
     h->first_set = (uint32_t)s->n_sets;
     for (uint32_t at = first; at < end;) {
         struct qr_stream_set *set = &s->sets[s->n_sets++];
         uint64_t mask = 0;
         set->first_fused = at;
         for (; at < end; at++, set->n_fused++) {
-            uint64_t more = mask | UINT64_C(1) << s->fused[at].bit[0] | UINT64_C(1) << s->fused[at].bit[1];
+            uint64_t more =
+                mask | UINT64_C(1) << s->fused[at].bit[0] | UINT64_C(1) << s->fused[at].bit[1];
             if (__builtin_popcountll(more) > QR_STREAM_SET_BITS) break;
             mask = more;
         }
-        for (unsigned b = 0; b < m && __builtin_popcountll(mask) < QR_STREAM_SET_BITS; b++) mask |= UINT64_C(1) << b;
+        for (unsigned b = 0; b < m && __builtin_popcountll(mask) < QR_STREAM_SET_BITS; b++)
+            mask |= UINT64_C(1) << b;
         fill_offsets(s, set, mask, m);
     }
     h->n_sets = (uint32_t)s->n_sets - h->first_set;
@@ -338,11 +377,13 @@ static uint8_t flip_of(const struct qr_stream *s, unsigned level, unsigned j) {
 }
 
 static int by_place(const struct qr_stream_gate *a, const struct qr_stream_gate *b) {
-    unsigned x = a->bit[0] < a->bit[1] ? a->bit[0] : a->bit[1], y = b->bit[0] < b->bit[1] ? b->bit[0] : b->bit[1];
+    unsigned x = a->bit[0] < a->bit[1] ? a->bit[0] : a->bit[1],
+             y = b->bit[0] < b->bit[1] ? b->bit[0] : b->bit[1];
     return x < y ? -1 : x > y;
 }
 
-static struct qr_stream_gate level_fused(struct qr_stream *s, unsigned level, const struct qr_fused_gate *b, uint64_t *touched) {
+static struct qr_stream_gate level_fused(struct qr_stream *s, unsigned level,
+                                         const struct qr_fused_gate *b, uint64_t *touched) {
     struct qr_stream_gate x = {.shape = b->shape, .cross = 0};
     for (int f = 0; f < 2; f++) {
         bool first = !(*touched >> b->q[f] & 1);
@@ -357,20 +398,24 @@ static struct qr_stream_gate level_fused(struct qr_stream *s, unsigned level, co
     return x;
 }
 
-static bool plan_level(struct qr_sim_plan *p, unsigned level, uint32_t first, uint32_t end, unsigned m, unsigned k) {
+static bool plan_level(struct qr_sim_plan *p, unsigned level, uint32_t first, uint32_t end,
+                       unsigned m, unsigned k) {
     struct qr_stream *s = p->stream;
     struct qr_stream_level *l = &s->levels[level];
     uint8_t half[4 * QR_MAX_QUBITS];
     uint64_t touched = 0;
-    *l = (struct qr_stream_level){.m = m, .k = k, .first_fused = (uint32_t)s->n_fused, .n_fused = end - first};
-    if (end - first > 4 * QR_MAX_QUBITS || !find_halves(p, first, end, half, &l->n_halves)) return false;
+    *l = (struct qr_stream_level){
+        .m = m, .k = k, .first_fused = (uint32_t)s->n_fused, .n_fused = end - first};
+    if (end - first > 4 * QR_MAX_QUBITS || !find_halves(p, first, end, half, &l->n_halves))
+        return false;
     for (unsigned h = 0; h < l->n_halves; h++) {
         uint32_t begin = (uint32_t)s->n_fused;
         for (uint32_t i = first; i < end; i++)
             if (half[i - first] == h) {
                 struct qr_stream_gate x = level_fused(s, level, &p->fused[i], &touched);
                 uint32_t at = (uint32_t)s->n_fused++;
-                for (; at > begin && by_place(&x, &s->fused[at - 1]) < 0; at--) s->fused[at] = s->fused[at - 1];
+                for (; at > begin && by_place(&x, &s->fused[at - 1]) < 0; at--)
+                    s->fused[at] = s->fused[at - 1];
                 s->fused[at] = x;
             }
         plan_half(s, &l->halves[h], begin, (uint32_t)s->n_fused, m);
@@ -378,7 +423,8 @@ static bool plan_level(struct qr_sim_plan *p, unsigned level, uint32_t first, ui
     for (uint32_t i = l->first_fused; i < s->n_fused; i++) s->fused[i].cross = i;
     bool met = l->n_halves > 0; /* every flip and every encoding has to meet a fused gate */
     for (unsigned j = 0; j < m; j++)
-        if (flip_of(s, level, j) != QR_FLIP_NONE || (level == 0 && !s->sliced)) met &= touched >> j & 1;
+        if (flip_of(s, level, j) != QR_FLIP_NONE || (level == 0 && !s->sliced))
+            met &= touched >> j & 1;
     return met;
 }
 
@@ -389,12 +435,14 @@ static void plan_sizes(struct qr_stream *s) {
     s->density_numbers = s->diagonal ? s->dim : half * (half + 1) / 2 * 8;
     const struct qr_stream_front *f = &s->front;
     s->split = s->sliced && ((size_t)f->variants << f->m) > QR_STREAM_PIECE_TERMS;
-    size_t chunks = s->sliced ? f->n_slices / QR_LANES : 0, most = s->split ? QR_STREAM_SPLIT_CHUNKS : chunks;
+    size_t chunks = s->sliced ? f->n_slices / QR_LANES : 0,
+           most = s->split ? QR_STREAM_SPLIT_CHUNKS : chunks;
     if (f->m >= 14) most = QR_STREAM_PIECE_TERMS / QR_LANES;
     s->item_chunks = (unsigned)(chunks < most ? chunks : most);
 }
 
-static void keep_observables(struct circuit_reader *r, const struct qr_observable *obs, size_t n_obs, unsigned base) {
+static void keep_observables(struct circuit_reader *r, const struct qr_observable *obs,
+                             size_t n_obs, unsigned base) {
     struct qr_stream *s = r->s;
     s->observables = qr_xcalloc(n_obs + 1, sizeof *s->observables);
     for (size_t i = 0; i < n_obs; i++) {
@@ -402,7 +450,8 @@ static void keep_observables(struct circuit_reader *r, const struct qr_observabl
         o->n_terms = obs[i].n_terms;
         o->terms = qr_xcalloc(o->n_terms + 1, sizeof *o->terms);
         for (size_t t = 0; t < o->n_terms; t++)
-            o->terms[t] = (struct qr_pauli_term){obs[i].terms[t].coefficient, obs[i].terms[t].x >> base, obs[i].terms[t].z >> base};
+            o->terms[t] = (struct qr_pauli_term){
+                obs[i].terms[t].coefficient, obs[i].terms[t].x >> base, obs[i].terms[t].z >> base};
     }
 }
 
@@ -417,22 +466,27 @@ static bool lay_out(struct circuit_reader *r, const struct qr_observable *obs, s
         c[i].gates = r->seg[i].gates;
         c[i].n_gates = r->seg[i].n;
     }
-    if (r->watched & ((UINT64_C(1) << r->seg[r->n_segments - 1].base) - 1)) return refuse(p, "a read-out looks at a qubit that a pool traces out");
+    if (r->watched & ((UINT64_C(1) << r->seg[r->n_segments - 1].base) - 1))
+        return refuse(p, "a read-out looks at a qubit that a pool traces out");
     qr_plan_fuse(p, c, r->n_segments, first);
     s->fused = qr_xcalloc(p->n_fused + 1, sizeof *s->fused);
     s->sets = qr_xcalloc(p->n_fused + 1, sizeof *s->sets);
     size_t i = 0;
     if (s->sliced && !plan_front(p, first[0], first[1]))
-        return refuse(p, "the first layer is not pairs (0,1) (2,3) ..., then (1,2) (3,4) ..., closed to a ring where the number of qubits is even");
+        return refuse(p, "the first layer is not pairs (0,1) (2,3) ..., then (1,2) (3,4) ..., "
+                         "closed to a ring where the number of qubits is even");
     if (s->sliced) i = 1;
     for (unsigned l = 0; l < s->n_levels; l++, i++)
         if (!plan_level(p, l, first[i], first[i + 1], r->seg[i].qubits, r->k[i]))
-            return refuse(p, "layer %zu is not at most %d half-layers of disjoint pairs without further controls that reach every qubit", i + 1,
-                          (int)QR_STREAM_HALVES);
+            return refuse(p,
+                          "layer %zu is not at most %d half-layers of disjoint pairs without "
+                          "further controls that reach every qubit",
+                          i + 1, (int)QR_STREAM_HALVES);
     s->tail_first = first[i];
     s->n_tail = first[i + 1] - first[i];
     for (uint32_t b = first[i]; b < first[i + 1]; b++)
-        if (p->fused[b].controls) return refuse(p, "a gate on more than two qubits stands behind the last pool");
+        if (p->fused[b].controls)
+            return refuse(p, "a gate on more than two qubits stands behind the last pool");
     s->dim = 1u << s->tail_bits;
     keep_observables(r, obs, n_obs, r->seg[i].base);
     plan_sizes(s);
@@ -440,24 +494,31 @@ static bool lay_out(struct circuit_reader *r, const struct qr_observable *obs, s
     return true;
 }
 
-bool qr_stream_plan(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs) {
+bool qr_stream_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
+                    const struct qr_observable *obs, size_t n_obs) {
     if (!n_obs) return refuse(p, "there is no read-out");
     if (c->n_qubits < QR_STREAM_MIN_QUBITS || c->n_qubits > QR_STREAM_MAX_QUBITS)
-        return refuse(p, "%u qubits: streaming is for %d to %d", c->n_qubits, (int)QR_STREAM_MIN_QUBITS, (int)QR_STREAM_MAX_QUBITS);
+        return refuse(p, "%u qubits: streaming is for %d to %d", c->n_qubits,
+                      (int)QR_STREAM_MIN_QUBITS, (int)QR_STREAM_MAX_QUBITS);
     struct circuit_reader r = {.p = p, .s = qr_xcalloc(1, sizeof *r.s)};
     p->stream = r.s;
     r.s->n = c->n_qubits;
     r.s->sliced = !p->lanes_are_samples;
     for (size_t i = 0; i < n_obs; i++)
-        for (size_t t = 0; t < obs[i].n_terms; t++) r.watched |= obs[i].terms[t].x | obs[i].terms[t].z;
+        for (size_t t = 0; t < obs[i].n_terms; t++)
+            r.watched |= obs[i].terms[t].x | obs[i].terms[t].z;
     size_t done = r.n_prepared = read_preparation(&r, c);
-    r.rest = (struct segment){.gates = qr_xcalloc(c->n_gates + 1, sizeof *r.rest.gates), .n = c->n_gates - done, .qubits = c->n_qubits};
+    r.rest = (struct segment){.gates = qr_xcalloc(c->n_gates + 1, sizeof *r.rest.gates),
+                              .n = c->n_gates - done,
+                              .qubits = c->n_qubits};
     memcpy(r.rest.gates, c->gates + done, r.rest.n * sizeof *r.rest.gates);
     bool ok = read_layers(&r, obs, n_obs) && lay_out(&r, obs, n_obs);
     free(r.rest.gates);
     for (size_t i = 0; i < r.n_segments; i++) free(r.seg[i].gates);
     if (ok) {
-        snprintf(p->why, sizeof p->why, "a product state, CZ between neighbours, one-qubit gates with the data; then layers of disjoint pairs, each "
+        snprintf(p->why, sizeof p->why,
+                 "a product state, CZ between neighbours, one-qubit gates with the data; then "
+                 "layers of disjoint pairs, each "
                  "ending in a pool that half of its qubits do not outlive");
         return true;
     }
@@ -477,7 +538,8 @@ void qr_stream_free(struct qr_sim_plan *p) {
         free(s->sets[i].local);
         free(s->sets[i].bases);
     }
-    for (size_t i = 0; s->observables && s->observables[i].terms; i++) free(s->observables[i].terms);
+    for (size_t i = 0; s->observables && s->observables[i].terms; i++)
+        free(s->observables[i].terms);
     free(s->observables);
     free(s->fused);
     free(s->sets);

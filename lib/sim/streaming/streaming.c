@@ -1,4 +1,5 @@
-/* sim/streaming/streaming.c — the streaming engine's front: bound numbers, workspaces, read-outs and gradients of a micro-batch. */
+/* sim/streaming/streaming.c — the streaming engine's front: bound numbers, workspaces, read-outs
+ * and gradients of a micro-batch. */
 #include "sim/streaming/streaming.h"
 
 #include <string.h>
@@ -9,13 +10,20 @@
 /* ---- encodings ---- */
 
 /* The last one-qubit gate that was computed: most angles of the tutorial's samples are 0. */
-struct memo { bool set; struct qr_gate gate; double a[2]; double complex u[4]; };
+struct memo {
+    bool set;
+    struct qr_gate gate;
+    double a[2];
+    double complex u[4];
+};
 
 static bool same_gate(const struct qr_gate *a, const struct qr_gate *b) {
-    return a->kind == b->kind && memcmp(&a->global_shift, &b->global_shift, sizeof a->global_shift) == 0;
+    return a->kind == b->kind &&
+           memcmp(&a->global_shift, &b->global_shift, sizeof a->global_shift) == 0;
 }
 
-static void encoding(const struct qr_stream *s, unsigned q, const double *x, struct memo memo[2], double complex ret[4]) {
+static void encoding(const struct qr_stream *s, unsigned q, const double *x, struct memo memo[2],
+                     double complex ret[4]) {
     ret[0] = ret[3] = 1;
     ret[1] = ret[2] = 0;
     for (uint32_t i = 0; i < s->n_after[q]; i++) {
@@ -31,13 +39,16 @@ static void encoding(const struct qr_stream *s, unsigned q, const double *x, str
         }
         double complex t[4];
         for (int r = 0; r < 2; r++)
-            for (int c = 0; c < 2; c++) t[r * 2 + c] = m->u[r * 2] * ret[c] + m->u[r * 2 + 1] * ret[2 + c];
+            for (int c = 0; c < 2; c++)
+                t[r * 2 + c] = m->u[r * 2] * ret[c] + m->u[r * 2 + 1] * ret[2 + c];
         memcpy(ret, t, sizeof t);
     }
 }
 
-/* One sample: ret[(q * 4 + e) * 2]; lanes: ret[(q * 4 + e) * 32 + lane], imaginary parts 16 further. */
-void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stride, size_t n_lanes, double *ret) {
+/* One sample: ret[(q * 4 + e) * 2]; lanes: ret[(q * 4 + e) * 32 + lane], imaginary parts 16
+ * further. */
+void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stride, size_t n_lanes,
+                         double *ret) {
     struct memo memo[2] = {{.set = false}, {.set = false}};
     for (unsigned q = 0; q < s->n; q++)
         for (unsigned l = 0; l < (s->sliced ? 1 : QR_LANES); l++) {
@@ -53,8 +64,10 @@ void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stri
 
 /* ---- numbers for one theta ---- */
 
-/* One entry of a matrix and of its adjoint. narrow: re[16] im[16]; wide: per entry re[16 lanes] im[16 lanes]. */
-static void put_entry(struct qr_sim_bound *b, const struct qr_stream_gate *x, size_t variant, size_t row, size_t column, unsigned lane, struct qr_c64 z) {
+/* One entry of a matrix and of its adjoint. narrow: re[16] im[16]; wide: per entry re[16 lanes]
+ * im[16 lanes]. */
+static void put_entry(struct qr_sim_bound *b, const struct qr_stream_gate *x, size_t variant,
+                      size_t row, size_t column, unsigned lane, struct qr_c64 z) {
     size_t size = x->wide ? QR_STREAM_WIDE : QR_STREAM_NARROW;
     size_t each = x->wide ? 2 * QR_LANES : 1;
     size_t there = x->coef + variant * size + (row * 4 + column) * each + lane;
@@ -66,8 +79,8 @@ static void put_entry(struct qr_sim_bound *b, const struct qr_stream_gate *x, si
     qr_element_set(b->plan, to, back + QR_LANES, -z.im);
 }
 
-/* A fused gate's four variants: its input flipped on neither, either or both of its qubits. A qubit that a lane's number flips needs no variant:
- * the coefficients of each lane have it. */
+/* A fused gate's four variants: its input flipped on neither, either or both of its qubits. A qubit
+ * that a lane's number flips needs no variant: the coefficients of each lane have it. */
 static void bind_fused(struct qr_sim_bound *b, const struct qr_stream_gate *x) {
     const struct qr_m4 *m = &b->suffix[x->shape];
     unsigned lanes = x->wide ? QR_LANES : 1;
@@ -84,7 +97,8 @@ static void bind_fused(struct qr_sim_bound *b, const struct qr_stream_gate *x) {
             unsigned flip_1 = by_lane[1] ? l >> x->flip[1] & 1 : v & 1;
             unsigned flipped = flip_0 << 1 | flip_1; /* as bits of a column's number */
             for (size_t r = 0; r < 4; r++)
-                for (size_t c = 0; c < 4; c++) put_entry(b, x, v, r, c, l, m->e[r * 4 + (c ^ flipped)]);
+                for (size_t c = 0; c < 4; c++)
+                    put_entry(b, x, v, r, c, l, m->e[r * 4 + (c ^ flipped)]);
         }
     }
 }
@@ -98,14 +112,17 @@ static void bind_crossing(struct qr_sim_bound *b) {
     const struct qr_stream_front *f = &b->plan->stream->front;
     for (unsigned v = 0; v < f->variants; v++)
         for (unsigned l = 0; l < QR_LANES; l++) {
-            unsigned e = f->wrap ? l & 1 : 0, last = f->wrap ? l >> 1 & 1 : l & 1, d = v & 1, a = f->wrap ? v >> 1 : v;
+            unsigned e = f->wrap ? l & 1 : 0, last = f->wrap ? l >> 1 & 1 : l & 1, d = v & 1,
+                     a = f->wrap ? v >> 1 : v;
             struct qr_m4 t;
             memset(&t, 0, sizeof t);
             for (unsigned r = 0; r < 4; r++)
                 for (unsigned c = 0; c < 4; c++) {
                     struct qr_c64 x = {(r >> 1) == (c >> 1), 0}, y = {(r & 1) == (c & 1), 0};
-                    if (!f->centre_first) x = b->suffix[f->centre].e[(a * 2 + (r >> 1)) * 4 + last * 2 + (c >> 1)];
-                    if (f->wrap) y = b->suffix[f->around].e[(d * 2 + (r & 1)) * 4 + e * 2 + (c & 1)];
+                    if (!f->centre_first)
+                        x = b->suffix[f->centre].e[(a * 2 + (r >> 1)) * 4 + last * 2 + (c >> 1)];
+                    if (f->wrap)
+                        y = b->suffix[f->around].e[(d * 2 + (r & 1)) * 4 + e * 2 + (c & 1)];
                     t.e[r * 4 + c] = times(x, y);
                 }
             qr_wide_numbers(&t, l, b->stream->wide + (size_t)v * QR_WIDE);
@@ -118,15 +135,22 @@ static void bind(struct qr_sim_bound *b) {
         if (s->fused[i].data[0] < 0 && s->fused[i].data[1] < 0) bind_fused(b, &s->fused[i]);
     if (s->sliced) bind_crossing(b);
     qr_tail_bind(b);
-    static atomic_uint_fast64_t binds; /* of all: a workspace must not take one for another that had its place */
+    /* of all: a workspace must not take one for another that had its place */
+    static atomic_uint_fast64_t binds;
     b->stream->generation = atomic_fetch_add(&binds, 1) + 1;
 }
 
 /* ---- lanes are samples ---- */
 
-static struct qr_stream_run run_of(const struct qr_sim_bound *b, struct qr_stream_workspace *ws, struct qr_pool *pool,
+static struct qr_stream_run run_of(const struct qr_sim_bound *b, struct qr_stream_workspace *ws,
+                                   struct qr_pool *pool,
                                    const struct qr_stream_direction *direction) {
-    return (struct qr_stream_run){.p = b->plan, .s = b->plan->stream, .b = b, .k = b->plan->kernels, .ws = ws, .pool = pool,
+    return (struct qr_stream_run){.p = b->plan,
+                                  .s = b->plan->stream,
+                                  .b = b,
+                                  .k = b->plan->kernels,
+                                  .ws = ws,
+                                  .pool = pool,
                                   .direction = direction};
 }
 
@@ -139,7 +163,8 @@ static void encode_group(struct qr_stream_run *r, const double *x, size_t n) {
         if (b->data[0] < 0 && b->data[1] < 0) continue;
         memset(pair, 0, sizeof pair);
         for (int f = 0; f < 2; f++) {
-            if (b->data[f] >= 0) memcpy(pair[f], r->ws->encoding + (size_t)b->data[f] * 128, sizeof pair[f]);
+            if (b->data[f] >= 0)
+                memcpy(pair[f], r->ws->encoding + (size_t)b->data[f] * 128, sizeof pair[f]);
             for (int l = 0; b->data[f] < 0 && l < QR_LANES; l++) pair[f][0][l] = pair[f][3][l] = 1;
         }
         r->k->encode(r->b->narrow + (size_t)b->shape * QR_NARROW, &pair[0][0][0],
@@ -150,7 +175,8 @@ static void encode_group(struct qr_stream_run *r, const double *x, size_t n) {
 static void run_group(struct qr_stream_run *r, size_t group) {
     struct qr_stream_workspace *ws = r->ws;
     struct qr_stream_slot *slot = &ws->slots[0];
-    size_t first = group * QR_LANES, n = ws->n_samples - first < QR_LANES ? ws->n_samples - first : QR_LANES;
+    size_t first = group * QR_LANES,
+           n = ws->n_samples - first < QR_LANES ? ws->n_samples - first : QR_LANES;
     unsigned char *kept = ws->kept + group * ws->group_bytes;
     slot->sums = (double(*)[QR_LANES])(void *)kept;
     slot->density = kept + ws->group_bytes - r->s->density_numbers * QR_LANES * r->p->elem_bytes;
@@ -169,13 +195,17 @@ static void group_z(struct qr_stream_run *r, size_t group, double *ret_z) {
     size_t first = group * QR_LANES, R = r->p->n_readouts;
     _Alignas(64) double z[QR_LANES];
     for (size_t k = 0; k < R; k++) {
-        r->k->weigh(r->ws->slots[0].density, r->s->density_numbers, r->b->stream->weights + k * r->s->density_numbers, z);
-        for (size_t l = 0; l < QR_LANES && first + l < r->ws->n_samples; l++) ret_z[(first + l) * R + k] = known_or_nan(z[l]);
+        r->k->weigh(r->ws->slots[0].density, r->s->density_numbers,
+                    r->b->stream->weights + k * r->s->density_numbers, z);
+        for (size_t l = 0; l < QR_LANES && first + l < r->ws->n_samples; l++)
+            ret_z[(first + l) * R + k] = known_or_nan(z[l]);
     }
 }
 
-/* Each lane's scale: its sample's, and, unless row is NULL, times its direction's number. 0 in empty lanes. */
-static void lane_scales(const struct qr_stream_run *r, size_t group, const double *scale, const double *row, double ret[QR_LANES]) {
+/* Each lane's scale: its sample's, and, unless row is NULL, times its direction's number. 0 in
+ * empty lanes. */
+static void lane_scales(const struct qr_stream_run *r, size_t group, const double *scale,
+                        const double *row, double ret[QR_LANES]) {
     size_t first = group * QR_LANES;
     for (size_t l = 0; l < QR_LANES; l++) {
         size_t i = first + l;
@@ -188,13 +218,16 @@ static void lane_scales(const struct qr_stream_run *r, size_t group, const doubl
 static bool scale_group(struct qr_stream_run *r, size_t group, const double scale[QR_LANES]) {
     const struct qr_stream *s = r->s;
     struct qr_stream_workspace *ws = r->ws;
-    double (*sums)[QR_LANES] = (double(*)[QR_LANES])(void *)(ws->kept + group * ws->group_bytes);
+    double(*sums)[QR_LANES] = (double(*)[QR_LANES])(void *)(ws->kept + group * ws->group_bytes);
     bool ok = true;
     for (size_t i = 0; i < s->n_fused; i++)
-        for (size_t piece = 0; piece < ws->n_pieces && r->p->shapes[s->fused[i].shape].n_derivatives; piece++) {
+        for (size_t piece = 0;
+             piece < ws->n_pieces && r->p->shapes[s->fused[i].shape].n_derivatives; piece++) {
             double k[QR_CROSS];
-            r->k->fold((const double(*)[QR_LANES])(sums + (i * ws->n_pieces + piece) * QR_CROSS), scale, k);
-            ok &= qr_fixed_add_doubles(ws->cross + (size_t)s->fused[i].shape * QR_CROSS, k, QR_CROSS);
+            r->k->fold((const double(*)[QR_LANES])(sums + (i * ws->n_pieces + piece) * QR_CROSS),
+                       scale, k);
+            ok &=
+                qr_fixed_add_doubles(ws->cross + (size_t)s->fused[i].shape * QR_CROSS, k, QR_CROSS);
         }
     return ok;
 }
@@ -210,7 +243,8 @@ static bool scale_density(struct qr_stream_run *r, const double *scale, const do
     for (size_t g = 0; g * QR_LANES < ws->n_samples; g++) {
         double lanes[QR_LANES];
         lane_scales(r, g, scale, row, lanes);
-        r->k->fold_sums(ws->kept + (g + 1) * ws->group_bytes - n * QR_LANES * r->p->elem_bytes, n, lanes, rho);
+        r->k->fold_sums(ws->kept + (g + 1) * ws->group_bytes - n * QR_LANES * r->p->elem_bytes, n,
+                        lanes, rho);
         ok &= qr_fixed_add_doubles(sum, rho, n);
     }
     for (size_t i = 0; i < n; i++) rho[i] = qr_fixed_to_double(sum[i]);
@@ -224,12 +258,14 @@ static void run_each(struct qr_stream_run *r, size_t group, const double *direct
     for (size_t k = 0; k < R; k++)
         for (size_t l = 0; l < QR_LANES; l++) {
             size_t i = group * QR_LANES + l;
-            qr_element_set(r->p, ws->each_weight, k * QR_LANES + l, i < ws->n_samples ? direction[i * R + k] : 0);
+            qr_element_set(r->p, ws->each_weight, k * QR_LANES + l,
+                           i < ws->n_samples ? direction[i * R + k] : 0);
         }
     run_group(r, group);
 }
 
-static bool samples_backward(const struct qr_sim_bound *b, struct qr_stream_workspace *ws, const double *direction, const double *scale) {
+static bool samples_backward(const struct qr_sim_bound *b, struct qr_stream_workspace *ws,
+                             const double *direction, const double *scale) {
     const struct qr_sim_plan *p = b->plan;
     const struct qr_stream *s = p->stream;
     size_t R = p->n_readouts, after = s->n_tail * qr_tail_doubles(s);
@@ -251,7 +287,8 @@ static bool samples_backward(const struct qr_sim_bound *b, struct qr_stream_work
         ok &= scale_group(&r, g, lanes);
     }
     if (!s->n_tail) return ok;
-    /* the tail once for each read-out where each sample has its own direction, else once for the direction of all */
+    /* the tail once for each read-out where each sample has its own direction, else once for the
+     * direction of all */
     double *rho = ws->scratch + p->n_params;
     for (size_t k = 0; k < (r.each ? R : 1); k++) {
         const double *row = r.each || R == 1 ? direction + k : NULL;
@@ -264,7 +301,8 @@ static bool samples_backward(const struct qr_sim_bound *b, struct qr_stream_work
 
 /* ---- lanes are slices ---- */
 
-/* All of one sample; its cross matrices stay until the scale is known. False when a number left the range. */
+/* All of one sample; its cross matrices stay until the scale is known. False when a number left the
+ * range. */
 static bool run_sample(struct qr_stream_run *r, size_t sample, double *ret_z) {
     const struct qr_sim_plan *p = r->p;
     const struct qr_stream *s = r->s;
@@ -283,19 +321,23 @@ static bool run_sample(struct qr_stream_run *r, size_t sample, double *ret_z) {
         if (i) qr_fixed_add(ws->slots[0].density_sum, ws->slots[i].density_sum, s->density_numbers);
         if (i) qr_fixed_add(ws->slots[0].cross, ws->slots[i].cross, n_cross);
     }
-    for (size_t i = 0; i < s->density_numbers; i++) rho[i] = qr_fixed_to_double(ws->slots[0].density_sum[i]);
+    for (size_t i = 0; i < s->density_numbers; i++)
+        rho[i] = qr_fixed_to_double(ws->slots[0].density_sum[i]);
     for (size_t k = 0; k < p->n_readouts && ret_z; k++) {
         double z = 0;
-        for (size_t i = 0; i < s->density_numbers; i++) z += r->b->stream->weights[k * s->density_numbers + i] * rho[i];
+        for (size_t i = 0; i < s->density_numbers; i++)
+            z += r->b->stream->weights[k * s->density_numbers + i] * rho[i];
         ret_z[k] = ok ? known_or_nan(z) : __builtin_nan("");
     }
     if (!r->direction) return ok;
     memcpy(ws->sample_cross + sample * n_cross, ws->slots[0].cross, n_cross * sizeof(qr_fixed));
-    return qr_tail_gradient(r->b, r->direction->after, ws->matrix, rho, ws->sample_cross + sample * n_cross) && ok;
+    return qr_tail_gradient(r->b, r->direction->after, ws->matrix, rho,
+                            ws->sample_cross + sample * n_cross) &&
+           ok;
 }
 
-static bool slices_backward(const struct qr_sim_bound *b, struct qr_stream_workspace *ws, struct qr_pool *pool, const double *direction,
-                            const double *scale) {
+static bool slices_backward(const struct qr_sim_bound *b, struct qr_stream_workspace *ws,
+                            struct qr_pool *pool, const double *direction, const double *scale) {
     const struct qr_sim_plan *p = b->plan;
     size_t n_cross = p->n_shapes * QR_CROSS, R = p->n_readouts;
     bool ok = true;
@@ -309,7 +351,8 @@ static bool slices_backward(const struct qr_sim_bound *b, struct qr_stream_works
         }
         for (size_t k = 0; k < n_cross; k += QR_CROSS) {
             double v[QR_CROSS];
-            for (size_t j = 0; j < QR_CROSS; j++) v[j] = qr_fixed_to_double(ws->sample_cross[i * n_cross + k + j]) * f;
+            for (size_t j = 0; j < QR_CROSS; j++)
+                v[j] = qr_fixed_to_double(ws->sample_cross[i * n_cross + k + j]) * f;
             ok &= qr_fixed_add_doubles(ws->cross + k, v, QR_CROSS);
         }
     }
@@ -318,14 +361,16 @@ static bool slices_backward(const struct qr_sim_bound *b, struct qr_stream_works
 
 /* ---- the engine ---- */
 
-static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace, struct qr_pool *pool, const double *x, size_t x_stride,
-                    size_t n_samples, bool gradient, const double *direction, double *ret_z) {
+static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                    struct qr_pool *pool, const double *x, size_t x_stride, size_t n_samples,
+                    bool gradient, const double *direction, double *ret_z) {
     struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const double one = 1;
     QR_ASSERT(n_samples <= ws->max_samples);
     ws->n_samples = n_samples;
-    for (size_t s = 0; s < n_samples && p->n_columns; s++) memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
+    for (size_t s = 0; s < n_samples && p->n_columns; s++)
+        memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
     if (p->n_readouts == 1) direction = &one; /* always known */
     ws->done = gradient && direction;
     if (ws->done) qr_tail_direct(&ws->direction, b, direction);
@@ -341,13 +386,16 @@ static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *works
     }
 }
 
-static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace, struct qr_pool *pool, const double *direction,
-                     const double *scale, qr_fixed *ret_grad) {
+static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                     struct qr_pool *pool, const double *direction, const double *scale,
+                     qr_fixed *ret_grad) {
     struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     memset(ws->cross, 0, p->n_shapes * QR_CROSS * sizeof *ws->cross);
-    bool ok = p->stream->sliced ? slices_backward(b, ws, pool, direction, scale) : samples_backward(b, ws, direction, scale);
-    return ok && qr_bound_gradient(b, ws->cross, NULL, 0, ws->x, ws->n_samples, ws->scratch, ret_grad);
+    bool ok = p->stream->sliced ? slices_backward(b, ws, pool, direction, scale)
+                                : samples_backward(b, ws, direction, scale);
+    return ok &&
+           qr_bound_gradient(b, ws->cross, NULL, 0, ws->x, ws->n_samples, ws->scratch, ret_grad);
 }
 
 static unsigned __int128 least_bytes(const struct qr_sim_plan *p) {
@@ -356,7 +404,9 @@ static unsigned __int128 least_bytes(const struct qr_sim_plan *p) {
     return all.bytes;
 }
 
-bool qr_stream_in_parallel(const struct qr_sim_plan *p) { return !p->stream->sliced || p->n < QR_STREAM_SHARED_QUBITS; }
+bool qr_stream_in_parallel(const struct qr_sim_plan *p) {
+    return !p->stream->sliced || p->n < QR_STREAM_SHARED_QUBITS;
+}
 
 const struct qr_sim_engine qr_streaming_engine = {
     .name = "streaming",

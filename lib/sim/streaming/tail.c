@@ -1,18 +1,24 @@
-/* sim/streaming/tail.c — what follows the last simulated layer: the observables carried back through it as matrices, and its derivatives
- * from density matrices. float64, with the kernels for states: a matrix is a state of row qubits whose lanes are columns. */
+/* sim/streaming/tail.c — what follows the last simulated layer: the observables carried back
+ * through it as matrices, and its derivatives from density matrices. float64, with the kernels for
+ * states: a matrix is a state of row qubits whose lanes are columns. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "sim/streaming/streaming_impl.h"
 
 static size_t groups(const struct qr_stream *s) { return (s->dim + QR_LANES - 1) / QR_LANES; }
-size_t qr_tail_doubles(const struct qr_stream *s) { return s->diagonal ? 0 : groups(s) * s->dim * 2 * QR_LANES; }
-size_t qr_tail_numbers(const struct qr_stream *s) { return s->diagonal ? s->dim : (size_t)2 * s->dim * s->dim; }
+size_t qr_tail_doubles(const struct qr_stream *s) {
+    return s->diagonal ? 0 : groups(s) * s->dim * 2 * QR_LANES;
+}
+size_t qr_tail_numbers(const struct qr_stream *s) {
+    return s->diagonal ? s->dim : (size_t)2 * s->dim * s->dim;
+}
 
 static double *entry(const struct qr_stream *s, double *m, unsigned row, unsigned column) {
     return m + ((column / QR_LANES) * s->dim + row) * 2 * QR_LANES + column % QR_LANES;
 }
-static const double *entry_of(const struct qr_stream *s, const double *m, unsigned row, unsigned column) {
+static const double *entry_of(const struct qr_stream *s, const double *m, unsigned row,
+                              unsigned column) {
     return m + ((column / QR_LANES) * s->dim + row) * 2 * QR_LANES + column % QR_LANES;
 }
 
@@ -30,20 +36,25 @@ static void adjoint(const struct qr_stream *s, const double *m, double *ret) {
 }
 
 static struct qr_tile_place place_of(const struct qr_stream *s, const struct qr_fused_gate *b) {
-    return (struct qr_tile_place){.bit = {(uint8_t)(s->tail_bits - 1 - b->q[0]), (uint8_t)(s->tail_bits - 1 - b->q[1])}};
+    return (struct qr_tile_place){
+        .bit = {(uint8_t)(s->tail_bits - 1 - b->q[0]), (uint8_t)(s->tail_bits - 1 - b->q[1])}};
 }
 
 /* The f64 kernels, whatever the amplitudes are. */
-static const struct qr_kernels *kernels(const struct qr_sim_plan *p) { return qr_kernels_of(p->isa, QR_DOUBLE); }
+static const struct qr_kernels *kernels(const struct qr_sim_plan *p) {
+    return qr_kernels_of(p->isa, QR_DOUBLE);
+}
 
-static void apply(const struct qr_sim_plan *p, double *m, const struct qr_tile_place *at, const double *numbers) {
+static void apply(const struct qr_sim_plan *p, double *m, const struct qr_tile_place *at,
+                  const double *numbers) {
     const struct qr_stream *s = p->stream;
     for (size_t g = 0; g < groups(s); g++)
         kernels(p)->apply(m + g * s->dim * 2 * QR_LANES, s->tail_bits, at, numbers, false);
 }
 
 /* m <- U m U^adjoint, m Hermitian: U (U m)^adjoint. */
-static void conjugate(const struct qr_sim_plan *p, double *m, double *scratch, uint32_t fused, const double *numbers) {
+static void conjugate(const struct qr_sim_plan *p, double *m, double *scratch, uint32_t fused,
+                      const double *numbers) {
     struct qr_tile_place at = place_of(p->stream, &p->fused[fused]);
     apply(p, m, &at, numbers);
     adjoint(p->stream, m, scratch);
@@ -65,10 +76,12 @@ static unsigned index_bits(uint64_t qubits, unsigned n) {
 static void observable(const struct qr_stream *s, const struct qr_observable *o, double *ret) {
     memset(ret, 0, qr_tail_doubles(s) * sizeof *ret);
     for (size_t t = 0; t < o->n_terms; t++) {
-        unsigned x = index_bits(o->terms[t].x, s->tail_bits), z = index_bits(o->terms[t].z, s->tail_bits);
+        unsigned x = index_bits(o->terms[t].x, s->tail_bits),
+                 z = index_bits(o->terms[t].z, s->tail_bits);
         unsigned n_y = (unsigned)__builtin_popcount(x & z) % 4;
         for (unsigned c = 0; c < s->dim; c++) { /* P|c> = i^n_y (-1)^(c.z) |c ^ x> */
-            double sign = __builtin_popcount(c & z) & 1 ? -o->terms[t].coefficient : o->terms[t].coefficient;
+            double sign =
+                __builtin_popcount(c & z) & 1 ? -o->terms[t].coefficient : o->terms[t].coefficient;
             double *e = entry(s, ret, c ^ x, c);
             e[n_y & 1 ? QR_LANES : 0] += n_y & 2 ? -sign : sign;
         }
@@ -100,11 +113,14 @@ static void set_dense(const struct qr_sim_plan *p, const double *o, void *ret) {
 }
 
 /* Z strings alone: a number for each index, the same for every theta. */
-static void diagonal_weights(const struct qr_stream *s, const struct qr_observable *o, double *ret) {
+static void diagonal_weights(const struct qr_stream *s, const struct qr_observable *o,
+                             double *ret) {
     memset(ret, 0, s->dim * sizeof *ret);
     for (size_t t = 0; t < o->n_terms; t++) {
         unsigned z = index_bits(o->terms[t].z, s->tail_bits);
-        for (unsigned i = 0; i < s->dim; i++) ret[i] += __builtin_popcount(i & z) & 1 ? -o->terms[t].coefficient : o->terms[t].coefficient;
+        for (unsigned i = 0; i < s->dim; i++)
+            ret[i] +=
+                __builtin_popcount(i & z) & 1 ? -o->terms[t].coefficient : o->terms[t].coefficient;
     }
 }
 
@@ -130,18 +146,22 @@ void qr_tail_bind(struct qr_sim_bound *b) {
     }
 }
 
-void qr_tail_direct(struct qr_stream_direction *d, const struct qr_sim_bound *b, const double *row) {
+void qr_tail_direct(struct qr_stream_direction *d, const struct qr_sim_bound *b,
+                    const double *row) {
     const struct qr_sim_plan *p = b->plan;
     const struct qr_stream_bound *sb = b->stream;
     size_t size = qr_tail_doubles(p->stream), all = size * (p->stream->n_tail + 1);
-    if (d->bound == b && d->generation == sb->generation && memcmp(d->row, row, p->n_readouts * sizeof *row) == 0) return;
+    if (d->bound == b && d->generation == sb->generation &&
+        memcmp(d->row, row, p->n_readouts * sizeof *row) == 0)
+        return;
     d->bound = b;
     d->generation = sb->generation;
     memcpy(d->row, row, p->n_readouts * sizeof *row);
     if (p->stream->diagonal) {
         for (size_t i = 0; i < p->stream->dim; i++) {
             double x = 0;
-            for (unsigned r = 0; r < p->n_readouts; r++) x += row[r] * sb->weights[r * p->stream->density_numbers + i];
+            for (unsigned r = 0; r < p->n_readouts; r++)
+                x += row[r] * sb->weights[r * p->stream->density_numbers + i];
             qr_element_set(p, d->dense, i, x);
         }
         return;
@@ -162,7 +182,8 @@ void qr_tail_each(const struct qr_sim_bound *b, unsigned char *ret) {
     size_t n = qr_tail_numbers(s);
     for (unsigned k = 0; k < p->n_readouts; k++, ret += n * p->elem_bytes) {
         if (!s->diagonal) set_dense(p, b->stream->input + k * qr_tail_doubles(s), ret);
-        for (size_t i = 0; s->diagonal && i < n; i++) qr_element_set(p, ret, i, b->stream->weights[k * n + i]);
+        for (size_t i = 0; s->diagonal && i < n; i++)
+            qr_element_set(p, ret, i, b->stream->weights[k * n + i]);
     }
 }
 
@@ -180,7 +201,8 @@ static void set_density(const struct qr_stream *s, const double *rho, double *re
                 }
 }
 
-bool qr_tail_gradient(const struct qr_sim_bound *b, const double *after, double *const matrix[3], const double *rho, qr_fixed *cross) {
+bool qr_tail_gradient(const struct qr_sim_bound *b, const double *after, double *const matrix[3],
+                      const double *rho, qr_fixed *cross) {
     static const double ones[QR_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     const struct qr_sim_plan *p = b->plan;
     const struct qr_stream *s = p->stream;
@@ -193,12 +215,14 @@ bool qr_tail_gradient(const struct qr_sim_bound *b, const double *after, double 
         struct qr_tile_place at = place_of(s, &p->fused[fused]);
         conjugate(p, matrix[0], matrix[1], fused, numbers_of(b, fused, false));
         if (!p->shapes[shape].n_derivatives) continue;
-        memcpy(matrix[2], after + i * size, size * sizeof(double)); /* the kernel wants it writable */
+        /* the kernel wants it writable */
+        memcpy(matrix[2], after + i * size, size * sizeof(double));
         _Alignas(64) double acc[QR_CROSS][QR_LANES];
         double k[QR_CROSS];
         memset(acc, 0, sizeof acc);
         for (size_t g = 0; g < groups(s); g++)
-            kernels(p)->cross(matrix[0] + g * part, matrix[2] + g * part, s->tail_bits, &at, NULL, false, 0, s->dim / 4, acc);
+            kernels(p)->cross(matrix[0] + g * part, matrix[2] + g * part, s->tail_bits, &at, NULL,
+                              false, 0, s->dim / 4, acc);
         kernels(p)->fold((const double(*)[QR_LANES])acc, ones, k);
         ok &= qr_fixed_add_doubles(cross + (size_t)shape * QR_CROSS, k, QR_CROSS);
     }

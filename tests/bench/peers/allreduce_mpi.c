@@ -1,4 +1,5 @@
-/* The all-reduce of OpenMPI, timed as tests/bench/bench_allreduce.c times ours: the same bytes, 8-byte integers summed in place, back to back.
+/* The all-reduce of OpenMPI, timed as tests/bench/bench_allreduce.c times ours: the same bytes,
+ * 8-byte integers summed in place, back to back.
  *
  *   mpirun -np N ... allreduce_mpi BYTES...        one JSON line per size, from rank 0
  */
@@ -27,7 +28,8 @@ int main(int argc, char **argv) {
             MPI_Allreduce(MPI_IN_PLACE, v, (int)len, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
             if (i >= 0) ns[i] = now_ns() - start;
             for (size_t k = 0; i == -WARM_UP && k < len; v[k++] = 0)
-                if (v[k] != n * (int64_t)k + (int64_t)n * (n - 1) / 2) return fprintf(stderr, "openmpi: wrong sum\n"), 1;
+                if (v[k] != n * (int64_t)k + (int64_t)n * (n - 1) / 2)
+                    return fprintf(stderr, "openmpi: wrong sum\n"), 1;
         }
         if (rank == 0) print_line("openmpi", n, bytes, "auto", ns, runs, before);
         free(v);

@@ -5,34 +5,50 @@
 
 #include "base/checksum.h"
 #include "base/mem.h"
-#include "format/zip_impl.h"
+#include "format/zip/zip.h"
 
 enum {
-    LOCAL_BYTES = 30, CENTRAL_BYTES = 46, END_BYTES = 22, END64_BYTES = 56, LOCATOR_BYTES = 20,
-    LOCAL_SIGN = 0x04034b50, CENTRAL_SIGN = 0x02014b50, END_SIGN = 0x06054b50, END64_SIGN = 0x06064b50, LOCATOR_SIGN = 0x07064b50,
-    ENCRYPTED = 1, SIZES_BEHIND = 8, ZIP64_EXTRA = 1,
+    LOCAL_BYTES = 30,
+    CENTRAL_BYTES = 46,
+    END_BYTES = 22,
+    END64_BYTES = 56,
+    LOCATOR_BYTES = 20,
+    LOCAL_SIGN = 0x04034b50,
+    CENTRAL_SIGN = 0x02014b50,
+    END_SIGN = 0x06054b50,
+    END64_SIGN = 0x06064b50,
+    LOCATOR_SIGN = 0x07064b50,
+    ENCRYPTED = 1,
+    SIZES_BEHIND = 8,
+    ZIP64_EXTRA = 1,
     MOST_BYTES_OF_ONE = 1032, /* deflate: 258 bytes of two bits */
-    DATE_1980 = 0x21, /* 1 January 1980, the earliest that zip can say */
+    DATE_1980 = 0x21,         /* 1 January 1980, the earliest that zip can say */
 };
 
-static bool inside(const struct qr_zip *z, uint64_t at, uint64_t n) { return at <= z->file.n && n <= z->file.n - at; }
+static bool inside(const struct qr_zip *z, uint64_t at, uint64_t n) {
+    return at <= z->file.n && n <= z->file.n - at;
+}
 
 static bool end_record(const struct qr_zip *z, size_t *ret) {
     if (z->file.n < END_BYTES) return false;
     size_t last = z->file.n - END_BYTES, first = last > 65535 ? last - 65535 : 0;
     for (size_t at = last + 1; at-- > first;) {
         const uint8_t *p = z->file.p + at;
-        if (qr_get_u32le(p) != END_SIGN || qr_get_u16le(p + 20) != z->file.n - at - END_BYTES) continue;
+        if (qr_get_u32le(p) != END_SIGN || qr_get_u16le(p + 20) != z->file.n - at - END_BYTES)
+            continue;
         *ret = at;
         return true;
     }
     return false;
 }
 
-enum qr_code qr_zip_open(struct qr_bytes file, const char *what, struct qr_zip *ret, struct qr_err *err) {
+enum qr_code qr_zip_open(struct qr_bytes file, const char *what, struct qr_zip *ret,
+                         struct qr_err *err) {
     struct qr_zip z = {.file = file, .what = what};
     size_t end;
-    if (!end_record(&z, &end)) return qr_fail(err, QR_DATA_LOSS, "%s: not a whole zip file (no end record; is it cut short?)", what);
+    if (!end_record(&z, &end))
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: not a whole zip file (no end record; is it cut short?)", what);
     const uint8_t *p = file.p + end;
     uint64_t n = qr_get_u16le(p + 10), bytes = qr_get_u32le(p + 12), at = qr_get_u32le(p + 16);
     bool many_disks = qr_get_u16le(p + 4) != 0 && qr_get_u16le(p + 4) != 0xffff;
@@ -41,16 +57,21 @@ enum qr_code qr_zip_open(struct qr_bytes file, const char *what, struct qr_zip *
             return qr_fail(err, QR_DATA_LOSS, "%s: the zip64 end record is missing", what);
         uint64_t end64 = qr_get_u64le(p - LOCATOR_BYTES + 8);
         if (!inside(&z, end64, END64_BYTES) || qr_get_u32le(file.p + end64) != END64_SIGN)
-            return qr_fail(err, QR_DATA_LOSS, "%s: the zip64 end record is not where the file says", what);
+            return qr_fail(err, QR_DATA_LOSS, "%s: the zip64 end record is not where the file says",
+                           what);
         n = qr_get_u64le(file.p + end64 + 32);
         bytes = qr_get_u64le(file.p + end64 + 40);
         at = qr_get_u64le(file.p + end64 + 48);
     }
-    if (many_disks) return qr_fail(err, QR_DATA_LOSS, "%s: a zip file in several parts is not read", what);
+    if (many_disks)
+        return qr_fail(err, QR_DATA_LOSS, "%s: a zip file in several parts is not read", what);
     if (!inside(&z, at, bytes) || at + bytes > end)
-        return qr_fail(err, QR_DATA_LOSS, "%s: the zip directory is said to lie outside the file (is it cut short?)", what);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: the zip directory is said to lie outside the file (is it cut short?)",
+                       what);
     if (n > QR_ZIP_MAX_MEMBERS)
-        return qr_fail(err, QR_DATA_LOSS, "%s: %llu members; at most %d are read", what, (unsigned long long)n, QR_ZIP_MAX_MEMBERS);
+        return qr_fail(err, QR_DATA_LOSS, "%s: %llu members; at most %d are read", what,
+                       (unsigned long long)n, QR_ZIP_MAX_MEMBERS);
     z.directory = at;
     z.directory_end = at + bytes;
     z.n_members = n;
@@ -58,8 +79,10 @@ enum qr_code qr_zip_open(struct qr_bytes file, const char *what, struct qr_zip *
     return QR_OK;
 }
 
-/* The zip64 extra field holds, in this order, those of (size, packed, offset) that are all ones in the entry. */
-static bool widen(const uint8_t *extra, size_t n, uint64_t *size, uint64_t *packed, uint64_t *offset) {
+/* The zip64 extra field holds, in this order, those of (size, packed, offset) that are all ones in
+ * the entry. */
+static bool widen(const uint8_t *extra, size_t n, uint64_t *size, uint64_t *packed,
+                  uint64_t *offset) {
     uint64_t *wide[3] = {size, packed, offset};
     while (n >= 4) {
         size_t len = qr_get_u16le(extra + 2);
@@ -81,55 +104,83 @@ static bool widen(const uint8_t *extra, size_t n, uint64_t *size, uint64_t *pack
     return *size != UINT32_MAX && *packed != UINT32_MAX && *offset != UINT32_MAX;
 }
 
-/* A member's own header says what the directory says of it, unless it says that its sizes come behind its bytes. */
-static bool local_agrees(const uint8_t *local, const uint8_t *extra, size_t extra_n, const struct qr_zip_member *m) {
+/* A member's own header says what the directory says of it, unless it says that its sizes come
+ * behind its bytes. */
+static bool local_agrees(const uint8_t *local, const uint8_t *extra, size_t extra_n,
+                         const struct qr_zip_member *m) {
     uint64_t size = qr_get_u32le(local + 22), packed = qr_get_u32le(local + 18), none = 0;
     if (qr_get_u16le(local + 8) != m->method) return false;
     if (qr_get_u16le(local + 6) & SIZES_BEHIND) return true;
-    return widen(extra, extra_n, &size, &packed, &none) && size == m->size && packed == m->packed && qr_get_u32le(local + 14) == m->crc;
+    return widen(extra, extra_n, &size, &packed, &none) && size == m->size && packed == m->packed &&
+           qr_get_u32le(local + 14) == m->crc;
 }
 
 /* Where its bytes lie, and whether they can be what the directory says. */
-static enum qr_code find_data(const struct qr_zip *z, uint64_t offset, struct qr_zip_member *m, struct qr_err *err) {
+static enum qr_code find_data(const struct qr_zip *z, uint64_t offset, struct qr_zip_member *m,
+                              struct qr_err *err) {
     size_t name_n = strlen(m->name);
     const uint8_t *local = inside(z, offset, LOCAL_BYTES + name_n) ? z->file.p + offset : NULL;
-    if (!local || qr_get_u32le(local) != LOCAL_SIGN || qr_get_u16le(local + 26) != name_n || memcmp(local + LOCAL_BYTES, m->name, name_n) != 0)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not where the zip directory says", z->what, m->name);
+    if (!local || qr_get_u32le(local) != LOCAL_SIGN || qr_get_u16le(local + 26) != name_n ||
+        memcmp(local + LOCAL_BYTES, m->name, name_n) != 0)
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not where the zip directory says",
+                       z->what, m->name);
     size_t extra_n = qr_get_u16le(local + 28);
     uint64_t extra = offset + LOCAL_BYTES + name_n, data = extra + extra_n;
     if (!inside(z, data, m->packed) || data + m->packed > z->directory)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is said to have %llu bytes, more than the file holds (is it cut short?)", z->what, m->name,
-                       (unsigned long long)m->packed);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: member '%s' is said to have %llu bytes, more than the file holds (is "
+                       "it cut short?)",
+                       z->what, m->name, (unsigned long long)m->packed);
     if (m->method == 0 && m->packed != m->size)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is stored with two different sizes", z->what, m->name);
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is stored with two different sizes",
+                       z->what, m->name);
     if (m->method == 8 && m->size / MOST_BYTES_OF_ONE > m->packed)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is said to unpack to %llu bytes, but its %llu packed ones are at most %llu", z->what, m->name,
-                       (unsigned long long)m->size, (unsigned long long)m->packed, (unsigned long long)m->packed * MOST_BYTES_OF_ONE);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: member '%s' is said to unpack to %llu bytes, but its %llu packed ones "
+                       "are at most %llu",
+                       z->what, m->name, (unsigned long long)m->size, (unsigned long long)m->packed,
+                       (unsigned long long)m->packed * MOST_BYTES_OF_ONE);
     if (!local_agrees(local, z->file.p + extra, extra_n, m))
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has another size, method or crc32 in its own header than in the zip directory", z->what, m->name);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: member '%s' has another size, method or crc32 in its own header than "
+                       "in the zip directory",
+                       z->what, m->name);
     m->begin = offset;
     m->data = qr_bytes_of(z->file.p + data, m->packed);
     return QR_OK;
 }
 
 /* The member whose directory entry stands at *at; moves *at behind it. */
-static enum qr_code read_entry(const struct qr_zip *z, uint64_t *at, struct qr_zip_member *ret, struct qr_err *err) {
+static enum qr_code read_entry(const struct qr_zip *z, uint64_t *at, struct qr_zip_member *ret,
+                               struct qr_err *err) {
     uint64_t left = z->directory_end - *at;
     const uint8_t *p = z->file.p + *at;
     if (left < CENTRAL_BYTES || qr_get_u32le(p) != CENTRAL_SIGN)
-        return qr_fail(err, QR_DATA_LOSS, "%s: the zip directory is damaged at byte %llu", z->what, (unsigned long long)*at);
-    size_t name_n = qr_get_u16le(p + 28), extra_n = qr_get_u16le(p + 30), comment_n = qr_get_u16le(p + 32);
+        return qr_fail(err, QR_DATA_LOSS, "%s: the zip directory is damaged at byte %llu", z->what,
+                       (unsigned long long)*at);
+    size_t name_n = qr_get_u16le(p + 28), extra_n = qr_get_u16le(p + 30),
+           comment_n = qr_get_u16le(p + 32);
     uint64_t offset = qr_get_u32le(p + 42);
-    struct qr_zip_member m = {.method = qr_get_u16le(p + 10), .crc = qr_get_u32le(p + 16), .packed = qr_get_u32le(p + 20), .size = qr_get_u32le(p + 24)};
-    if (left - CENTRAL_BYTES < name_n + extra_n + comment_n || name_n == 0 || name_n >= sizeof m.name || memchr(p + CENTRAL_BYTES, 0, name_n))
-        return qr_fail(err, QR_DATA_LOSS, "%s: the zip directory has an impossible name at byte %llu", z->what, (unsigned long long)*at);
+    struct qr_zip_member m = {.method = qr_get_u16le(p + 10),
+                              .crc = qr_get_u32le(p + 16),
+                              .packed = qr_get_u32le(p + 20),
+                              .size = qr_get_u32le(p + 24)};
+    if (left - CENTRAL_BYTES < name_n + extra_n + comment_n || name_n == 0 ||
+        name_n >= sizeof m.name || memchr(p + CENTRAL_BYTES, 0, name_n))
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: the zip directory has an impossible name at byte %llu", z->what,
+                       (unsigned long long)*at);
     memcpy(m.name, p + CENTRAL_BYTES, name_n);
-    if (qr_get_u16le(p + 8) & ENCRYPTED) return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is encrypted", z->what, m.name);
+    if (qr_get_u16le(p + 8) & ENCRYPTED)
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is encrypted", z->what, m.name);
     if (m.method != 0 && m.method != 8)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is packed by zip method %u; save it with numpy.savez or savez_compressed", z->what, m.name,
-                       m.method);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: member '%s' is packed by zip method %u; save it with numpy.savez or "
+                       "savez_compressed",
+                       z->what, m.name, m.method);
     if (!widen(p + CENTRAL_BYTES + name_n, extra_n, &m.size, &m.packed, &offset))
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has a damaged zip64 size", z->what, m.name);
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has a damaged zip64 size", z->what,
+                       m.name);
     if (find_data(z, offset, &m, err) != QR_OK) return err ? err->code : QR_DATA_LOSS;
     *ret = m;
     *at += CENTRAL_BYTES + name_n + extra_n + comment_n;
@@ -137,28 +188,36 @@ static enum qr_code read_entry(const struct qr_zip *z, uint64_t *at, struct qr_z
 }
 
 static int by_begin(const void *a, const void *b) {
-    const struct qr_zip_member *x = *(struct qr_zip_member *const *)a, *y = *(struct qr_zip_member *const *)b;
+    const struct qr_zip_member *x = *(struct qr_zip_member *const *)a,
+                               *y = *(struct qr_zip_member *const *)b;
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
 /* Bytes that are unpacked for two members would be a small file that holds much. */
-static enum qr_code check_overlap(const struct qr_zip *z, struct qr_zip_member *m, struct qr_err *err) {
+static enum qr_code check_overlap(const struct qr_zip *z, struct qr_zip_member *m,
+                                  struct qr_err *err) {
     size_t n = z->n_members;
-    qr_auto(qr_free_p) struct qr_zip_member **by = qr_xcalloc(n + 1, sizeof(struct qr_zip_member *));
+    qr_auto(qr_free_p) struct qr_zip_member **by =
+        qr_xcalloc(n + 1, sizeof(struct qr_zip_member *));
     for (size_t i = 0; i < n; i++) by[i] = &m[i];
     qsort(by, n, sizeof(struct qr_zip_member *), by_begin);
     for (size_t i = 1; i < n; i++)
         if (by[i]->begin < (uint64_t)(by[i - 1]->data.p - z->file.p) + by[i - 1]->packed)
-            return qr_fail(err, QR_DATA_LOSS, "%s: members '%s' and '%s' overlap", z->what, by[i - 1]->name, by[i]->name);
+            return qr_fail(err, QR_DATA_LOSS, "%s: members '%s' and '%s' overlap", z->what,
+                           by[i - 1]->name, by[i]->name);
     return QR_OK;
 }
 
-enum qr_code qr_zip_members(const struct qr_zip *z, struct qr_zip_member **ret, struct qr_err *err) {
+enum qr_code qr_zip_members(const struct qr_zip *z, struct qr_zip_member **ret,
+                            struct qr_err *err) {
     qr_auto(qr_free_p) struct qr_zip_member *m = qr_xcalloc(z->n_members + 1, sizeof *m);
     uint64_t at = z->directory;
     enum qr_code code = QR_OK;
-    for (size_t i = 0; i < z->n_members && code == QR_OK; i++) code = read_entry(z, &at, &m[i], err);
-    if (code == QR_OK && at != z->directory_end) code = qr_fail(err, QR_DATA_LOSS, "%s: the zip directory has more entries than it says", z->what);
+    for (size_t i = 0; i < z->n_members && code == QR_OK; i++)
+        code = read_entry(z, &at, &m[i], err);
+    if (code == QR_OK && at != z->directory_end)
+        code = qr_fail(err, QR_DATA_LOSS, "%s: the zip directory has more entries than it says",
+                       z->what);
     if (code == QR_OK) code = check_overlap(z, m, err);
     if (code == QR_OK) *ret = QR_MOVE(m);
     return code;
@@ -173,7 +232,7 @@ struct qr_zip_stream {
     struct qr_bytes in; /* not yet given to zlib; of a stored member, not yet read */
     uint64_t left;      /* bytes that are still to come, as the directory says */
     uint32_t crc;
-    bool ended;         /* zlib has said so */
+    bool ended; /* zlib has said so */
 };
 
 static enum qr_code wrong(const struct qr_zip_stream *s, const char *why, struct qr_err *err) {
@@ -181,10 +240,12 @@ static enum qr_code wrong(const struct qr_zip_stream *s, const char *why, struct
 }
 
 static enum qr_code no_memory(const struct qr_zip_stream *s, struct qr_err *err) {
-    return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: member '%s' cannot be unpacked: no memory", s->zip->what, s->member->name);
+    return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: member '%s' cannot be unpacked: no memory",
+                   s->zip->what, s->member->name);
 }
 
-enum qr_code qr_zip_stream_open(const struct qr_zip *z, const struct qr_zip_member *m, struct qr_zip_stream **ret, struct qr_err *err) {
+enum qr_code qr_zip_stream_open(const struct qr_zip *z, const struct qr_zip_member *m,
+                                struct qr_zip_stream **ret, struct qr_err *err) {
     struct qr_zip_stream *s = qr_xcalloc(1, sizeof *s);
     *s = (struct qr_zip_stream){.zip = z, .member = m, .in = m->data, .left = m->size};
     if (m->method == 8 && inflateInit2(&s->z, -MAX_WBITS) != Z_OK) { /* raw deflate */
@@ -203,7 +264,8 @@ void qr_zip_stream_close(struct qr_zip_stream *s) {
 }
 
 /* At most n bytes of what the packed ones make; *ret_n less only at the end. */
-static enum qr_code inflate_some(struct qr_zip_stream *s, uint8_t *to, size_t n, size_t *ret_n, struct qr_err *err) {
+static enum qr_code inflate_some(struct qr_zip_stream *s, uint8_t *to, size_t n, size_t *ret_n,
+                                 struct qr_err *err) {
     enum { STEP = 1 << 20 }; /* zlib counts in 32 bits */
     size_t done = 0;
     while (done < n && !s->ended) {
@@ -219,8 +281,10 @@ static enum qr_code inflate_some(struct qr_zip_stream *s, uint8_t *to, size_t n,
         done += room - s->z.avail_out;
         s->ended = rc == Z_STREAM_END;
         if (rc == Z_MEM_ERROR) return no_memory(s, err);
-        if (rc == Z_BUF_ERROR || (rc == Z_OK && !s->z.avail_in && !s->in.n && s->z.avail_out)) return wrong(s, "is cut short", err);
-        if (rc != Z_OK && rc != Z_STREAM_END) return wrong(s, "is damaged (its packed bytes make no sense)", err);
+        if (rc == Z_BUF_ERROR || (rc == Z_OK && !s->z.avail_in && !s->in.n && s->z.avail_out))
+            return wrong(s, "is cut short", err);
+        if (rc != Z_OK && rc != Z_STREAM_END)
+            return wrong(s, "is damaged (its packed bytes make no sense)", err);
     }
     *ret_n = done;
     return QR_OK;
@@ -283,7 +347,8 @@ void qr_zip_put(struct qr_zip_writer *w, const char *name, struct qr_bytes conte
     if (w->n_members == 0) w->start = w->out->n;
     size_t at = w->out->n - w->start, name_n = strlen(name);
     QR_ASSERT(name_n > 0 && name_n < QR_ZIP_NAME_CHARS && w->n_members < 65534);
-    QR_ASSERT(content.n < UINT32_MAX - LOCAL_BYTES - QR_ZIP_NAME_CHARS && at < UINT32_MAX - content.n);
+    QR_ASSERT(content.n < UINT32_MAX - LOCAL_BYTES - QR_ZIP_NAME_CHARS &&
+              at < UINT32_MAX - content.n);
     uint32_t crc = qr_crc32(0, content.p, content.n);
     put32(w->out, LOCAL_SIGN);
     put_common(w->out, crc, content.n, name_n);
