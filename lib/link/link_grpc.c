@@ -464,10 +464,12 @@ static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_eve
             deliver(g, c, b, ret);
             return;
         }
+    /* gRPC rounds a deadline up to the next millisecond: who only looks must not wait for that */
+    bool only_looks = deadline_ns <= qr_now_ns(g->clock);
     for (;;) {
         int64_t due_ns = timers(g), until_ns = due_ns < deadline_ns ? due_ns : deadline_ns;
         atomic_store_explicit(&g->due_ns, until_ns, memory_order_relaxed);
-        grpc_event e = next_event(g, until_ns);
+        grpc_event e = next_event(g, only_looks ? 0 : until_ns);
         atomic_store_explicit(&g->due_ns, INT64_MAX, memory_order_relaxed);
         if (e.type == GRPC_OP_COMPLETE && handle(g, e.tag, e.success, ret)) return;
         /* also when events that nobody is told of keep coming */
