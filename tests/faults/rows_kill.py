@@ -242,8 +242,8 @@ def kill_all():
 
 # who dies, where; of three workers
 END = [
-    (2, "opening the closing reduction", "qr_group_open_step", True),
-    (0, "opening the closing reduction", "qr_group_open_step", True),
+    (2, "opening the closing reduction", "qr_group_open_reduction", True),
+    (0, "opening the closing reduction", "qr_group_open_reduction", True),
     (2, "in the done vote, waiting for the end", "qr_group_done", False),
     (0, "done vote passed, writing nothing yet", "qr_outputs_write", False),
     (0, "between the two weights' files", "qr_weights_encode", False),

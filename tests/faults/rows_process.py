@@ -151,7 +151,7 @@ def crash_loop():
 
     def come_and_die():
         w = r.start(2)
-        points.arm(w, "qr_group_open_step")
+        points.arm(w, "qr_group_open_reduction")
         return w
     w, began = None, time.monotonic()
     was, had = r.position(0), r.lines()
