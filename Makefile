@@ -60,6 +60,9 @@ protos   := $(wildcard proto/*.proto)
 gen_c    := $(protos:proto/%.proto=$(B)/gen/%.pb-c.c)
 gen_h    := $(B)/gen/builtin_job.h $(B)/gen/version.h
 lib_o    := $(lib_c:%.c=$(B)/%.o) $(gen_c:%.c=%.o)
+# objects of sources that have moved or gone: lint reads every object that is there
+stale    := $(filter-out $(lib_o),$(wildcard $(B)/lib/*/*.o $(B)/lib/*/*/*.o))
+$(if $(stale),$(shell rm -f $(stale)))
 progs    := $(patsubst cmd/%/main.c,$(BIN)/%,$(wildcard cmd/*/main.c))
 test_c   := $(wildcard tests/unit/test_*.c tests/conform/test_*.c tests/sim/test_*.c)
 tests    := $(test_c:%.c=$(B)/%)
