@@ -1,7 +1,7 @@
 # The whole build. One make, no recursion, no configure step.
 #
 #   V=1             show the commands
-#   SAN=address     sanitizer build in its own tree (address, undefined, thread)
+#   SAN=address     sanitizer build in its own tree (address, undefined, address,undefined, thread)
 #   WERROR=         let warnings pass
 #   CROSS=arm64     for arm64, in its own tree, with libraries of its own (make arm64 fetches them)
 #   PREFIX=/usr/local, DESTDIR=   where make install puts things, and an empty root to put them in
@@ -11,7 +11,8 @@ CC       := gcc
 endif
 Q        := $(if $(V),,@)
 WERROR   ?= -Werror
-B        := build/$(or $(SAN),$(CROSS),release)
+comma    := ,
+B        := build/$(or $(subst $(comma),-,$(SAN)),$(CROSS),release)
 BIN      := $(if $(SAN)$(CROSS),$(B)/bin,build/bin)
 pkgconf  := pkg-config
 ifeq ($(CROSS),arm64)

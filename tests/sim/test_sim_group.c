@@ -3,7 +3,7 @@
  *
  * Each member carries a toy trainer: integer sums over micro-batches, with coverage words, sent to
  * every other member of its generation. What must hold is checked at each action; a run that breaks
- * a rule prints its seed. SEED=n replays one seed (with its events), N=n the number of seeds. The
+ * a rule prints its seed. SEED=n replays one seed (with its events), SEEDS=n the number of seeds. The
  * last part plants faults (in the machine, in the trainer) and demands that they are seen: a check
  * that cannot fail proves nothing. */
 #include "tests/sim/world.h"
@@ -259,7 +259,7 @@ static void test_plants(void) {
 }
 
 int main(void) {
-    const char *seed = getenv("SEED"), *n = getenv("N");
+    const char *seed = getenv("SEED"), *n = getenv("SEEDS");
     if (seed) {
         test_seeds(strtoull(seed, NULL, 10), n ? strtoull(n, NULL, 10) : 1, true);
         return t_end();
