@@ -324,6 +324,61 @@ static void metadata_server(void) {
           (long long)((virtual_ns - before) / QR_SECOND));
 }
 
+static const struct {
+    const char *file;
+    const char *text;
+    enum qr_code want;
+    const char *words;
+} credential_files[] = {
+    {"user.json",
+     "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\","
+     "\"refresh_token\":\"1//refresh\",\"token_uri\":\"@/token\"}",
+     QR_OK, ""},
+    {"revoked.json",
+     "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\","
+     "\"refresh_token\":\"1//refresh2\",\"token_uri\":\"@/token\"}",
+     QR_UNAUTHENTICATED, "expired or revoked"},
+    {"pod.json",
+     "{\"type\":\"external_account\",\"audience\":\"//iam/"
+     "pool\",\"subject_token_type\":\"urn:ietf:params:oauth:token-type:jwt\",\"token_url\":\"@/"
+     "sts\","
+     "\"credential_source\":{\"file\":\"$/subject\"}}",
+     QR_OK, ""},
+    {"url.json",
+     "{\"type\":\"external_account\",\"audience\":\"//iam/"
+     "pool\",\"subject_token_type\":\"urn:ietf:params:oauth:token-type:jwt\",\"token_url\":\"@/"
+     "sts\","
+     "\"credential_source\":{\"url\":\"@/"
+     "subject\",\"headers\":{\"x-asks\":\"qring\"},\"format\":{\"type\":\"json\",\"subject_"
+     "token_field_name\":\"id_token\"}},"
+     "\"service_account_impersonation_url\":\"@/impersonate\"}",
+     QR_OK, ""},
+    {"thief.json",
+     "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\","
+     "\"refresh_token\":\"1//refresh\",\"token_uri\":\"https://evil.example/googleapis.com\"}",
+     QR_INVALID_ARGUMENT, "token_uri"},
+    {"thief2.json",
+     "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\","
+     "\"refresh_token\":\"1//refresh\",\"token_uri\":\"http://127.0.0.1:80@evil.example/\"}",
+     QR_INVALID_ARGUMENT, "token_uri"},
+    {"pem.json",
+     "{\"type\":\"service_account\",\"client_email\":\"a@b\",\"private_key\":\"-----BEGIN "
+     "PRIVATE KEY-----\\nxx\\n\",\"token_uri\":\"@/token\"}",
+     QR_INVALID_ARGUMENT, "private_key"},
+    {"number.json",
+     "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":990011,\"refresh_"
+     "token\":\"1//refresh\"}",
+     QR_INVALID_ARGUMENT, "client_secret is missing or no text"},
+    {"aws.json",
+     "{\"type\":\"external_account\",\"audience\":\"a\",\"subject_token_type\":\"t\",\"token_"
+     "url\":\"@/sts\",\"credential_source\":{\"environment_id\":\"aws1\"}}",
+     QR_INVALID_ARGUMENT, "credential_source"},
+    {"kind.json", "{\"type\":\"gdch_service_account\"}", QR_INVALID_ARGUMENT,
+     "gdch_service_account"},
+    {"none.json", "{}", QR_INVALID_ARGUMENT, "type"},
+    {"cut.json", "{\"type\":", QR_INVALID_ARGUMENT, "cut.json"},
+};
+
 static void files_of_credentials(void) {
     struct qr_gcs_options o = options();
     o.emulator_host = NULL, o.endpoint = endpoint;
@@ -332,71 +387,18 @@ static void files_of_credentials(void) {
     one_operation(&o, "service account", QR_OK, "");
     tell("/control/key", "{\"n\":\"c5f1a3\",\"e\":\"10001\"}");
     one_operation(&o, "another key", QR_UNAUTHENTICATED, "invalid_grant");
-    static const struct {
-        const char *file;
-        const char *text;
-        enum qr_code want;
-        const char *words;
-    } rows[] = {
-        {"user.json",
-         "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\","
-         "\"refresh_token\":\"1//refresh\",\"token_uri\":\"@/token\"}",
-         QR_OK, ""},
-        {"revoked.json",
-         "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\","
-         "\"refresh_token\":\"1//refresh2\",\"token_uri\":\"@/token\"}",
-         QR_UNAUTHENTICATED, "expired or revoked"},
-        {"pod.json",
-         "{\"type\":\"external_account\",\"audience\":\"//iam/"
-         "pool\",\"subject_token_type\":\"urn:ietf:params:oauth:token-type:jwt\",\"token_url\":\"@/"
-         "sts\","
-         "\"credential_source\":{\"file\":\"$/subject\"}}",
-         QR_OK, ""},
-        {"url.json",
-         "{\"type\":\"external_account\",\"audience\":\"//iam/"
-         "pool\",\"subject_token_type\":\"urn:ietf:params:oauth:token-type:jwt\",\"token_url\":\"@/"
-         "sts\","
-         "\"credential_source\":{\"url\":\"@/"
-         "subject\",\"headers\":{\"x-asks\":\"qring\"},\"format\":{\"type\":\"json\",\"subject_"
-         "token_field_name\":\"id_token\"}},"
-         "\"service_account_impersonation_url\":\"@/impersonate\"}",
-         QR_OK, ""},
-        {"thief.json",
-         "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\","
-         "\"refresh_token\":\"1//refresh\",\"token_uri\":\"https://evil.example/googleapis.com\"}",
-         QR_INVALID_ARGUMENT, "token_uri"},
-        {"thief2.json",
-         "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"secret&=\","
-         "\"refresh_token\":\"1//refresh\",\"token_uri\":\"http://127.0.0.1:80@evil.example/\"}",
-         QR_INVALID_ARGUMENT, "token_uri"},
-        {"pem.json",
-         "{\"type\":\"service_account\",\"client_email\":\"a@b\",\"private_key\":\"-----BEGIN "
-         "PRIVATE KEY-----\\nxx\\n\",\"token_uri\":\"@/token\"}",
-         QR_INVALID_ARGUMENT, "private_key"},
-        {"number.json",
-         "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":990011,\"refresh_"
-         "token\":\"1//refresh\"}",
-         QR_INVALID_ARGUMENT, "client_secret is missing or no text"},
-        {"aws.json",
-         "{\"type\":\"external_account\",\"audience\":\"a\",\"subject_token_type\":\"t\",\"token_"
-         "url\":\"@/sts\",\"credential_source\":{\"environment_id\":\"aws1\"}}",
-         QR_INVALID_ARGUMENT, "credential_source"},
-        {"kind.json", "{\"type\":\"gdch_service_account\"}", QR_INVALID_ARGUMENT,
-         "gdch_service_account"},
-        {"none.json", "{}", QR_INVALID_ARGUMENT, "type"},
-        {"cut.json", "{\"type\":", QR_INVALID_ARGUMENT, "cut.json"},
-    };
     qr_auto(qr_free_p) char *subject = write_file("subject", "subject-of-a-pod\n");
-    for (size_t i = 0; i < COUNT(rows); i++) {
+    for (size_t i = 0; i < COUNT(credential_files); i++) {
         struct qr_buf b = {0};
-        for (const char *c = rows[i].text; *c; c++) {
+        for (const char *c = credential_files[i].text; *c; c++) {
             if (*c == '@' && c[1] == '/') qr_buf_puts(&b, endpoint);
             else if (*c == '$') qr_buf_puts(&b, dir);
             else qr_buf_put(&b, c, 1);
         }
-        qr_auto(qr_free_p) char *path = write_file(rows[i].file, qr_buf_string(&b));
+        qr_auto(qr_free_p) char *path = write_file(credential_files[i].file, qr_buf_string(&b));
         o.credentials = path;
-        one_operation(&o, rows[i].file, rows[i].want, rows[i].words);
+        one_operation(&o, credential_files[i].file, credential_files[i].want,
+                      credential_files[i].words);
         unlink(path);
         qr_buf_free(&b);
     }

@@ -14,83 +14,85 @@ static struct qr_json *parse(const char *text, size_t n, struct qr_err *err) {
     return j;
 }
 
-static void refused(void) {
 #define T(s, words)                                                                                \
     { s, sizeof s - 1, words }
-    static const struct {
-        const char *text;
-        size_t n;
-        const char *words;
-    } rows[] = {
-        T("", "line 1, column 1: expected a value but found the end of the text"),
-        T("  ", "column 3"),
-        T("{", "expected a key in double quotes but found the end"),
-        T("[1,2", "expected ',' or ']' but found the end"),
-        T("{\"a\":1", "expected ',' or '}'"),
-        T("{\"a\" 1}", "expected ':' behind a key but found '1'"),
-        T("{a:1}", "expected a key in double quotes but found 'a'"),
-        T("{\"a\":1,}", "expected a key in double quotes but found '}'"),
-        T("[1,]", "expected a value but found ']'"),
-        T("[1 2]", "expected ',' or ']' but found '2'"),
-        T("{} x", "column 4: expected the end of the text behind the value but found 'x'"),
-        T("1 1", "the end of the text"),
-        T("{}\0", "byte 0x00"),
-        T("{\n  \"a\": tru\n}", "line 2, column 8: expected a value but found 't'"),
-        T("nul", "expected a value"),
-        T("True", "expected a value"),
-        T("NaN", "expected a value"),
-        T("Infinity", "expected a value"),
-        T("-Infinity", "expected a digit"),
-        T("'a'", "expected a value but found '''"),
-        T("/* c */ 1", "expected a value"),
-        T("01", "must not begin with 0"),
-        T("-", "expected a digit"),
-        T("+1", "expected a value"),
-        T("1.", "behind the decimal point"),
-        T(".5", "expected a value"),
-        T("1e", "exponent"),
-        T("1e+", "exponent"),
-        T("0x10", "the end of the text"),
-        T("1e999", "outside the range of float64"),
-        T("-1e400", "outside the range"),
-        T("9007199254740993", "above 2^53"),
-        T("[1, -9007199254740993]", "column 5: the integer -9007199254740993 is above 2^53"),
-        T("99999999999999999999999", "above 2^53"),
-        T("1.0000000000000000000000000000000000000000000000000000000000000001",
-          "more than 63 characters"),
-        T("\"abc", "no closing quote"),
-        T("\"a\nb\"", "no closing quote on its line"),
-        T("\"a\tb\"", "control character"),
-        T("\"a\0b\"", "control character"),
-        T("\"\\x41\"", "escape is not JSON"),
-        T("\"\\u12g4\"", "four hexadecimal digits"),
-        T("\"\\u12", "four hexadecimal digits"),
-        T("\"\\u0000\"", "\\u0000 is not allowed"),
-        T("\"\\ud800\"", "surrogate"),
-        T("\"\\ud800\\u0041\"", "surrogate"),
-        T("\"\\udc00\"", "surrogate"),
-        T("\"\\", "ends inside a string"),
-        T("\"\xff\"", "not valid UTF-8"),
-        T("\"\xc0\x80\"", "not valid UTF-8"),
-        T("\"\xed\xa0\x80\"", "not valid UTF-8"),
-        T("\"\xe2\x82\"", "not valid UTF-8"),
-        T("\"\xf4\x90\x80\x80\"", "not valid UTF-8"),
-        T("\"\xc3\xa9\" \xff",
-          "column 5: expected the end of the text behind the value but found byte 0xff"),
-        T("{\"a\":1,\"b\":2,\"a\":3}", "column 14: the key \"a\" stands twice"),
-        T("{\"a\":1,\"\\u0061\":3}", "stands twice"),
-        T("[{\"x\":{\"k\":1,\"k\":1}}]", "\"k\" stands twice"),
-        T("{\"\":1,\"\":2}", "stands twice"),
-    };
+static const struct {
+    const char *text;
+    size_t n;
+    const char *words;
+} refusals[] = {
+    T("", "line 1, column 1: expected a value but found the end of the text"),
+    T("  ", "column 3"),
+    T("{", "expected a key in double quotes but found the end"),
+    T("[1,2", "expected ',' or ']' but found the end"),
+    T("{\"a\":1", "expected ',' or '}'"),
+    T("{\"a\" 1}", "expected ':' behind a key but found '1'"),
+    T("{a:1}", "expected a key in double quotes but found 'a'"),
+    T("{\"a\":1,}", "expected a key in double quotes but found '}'"),
+    T("[1,]", "expected a value but found ']'"),
+    T("[1 2]", "expected ',' or ']' but found '2'"),
+    T("{} x", "column 4: expected the end of the text behind the value but found 'x'"),
+    T("1 1", "the end of the text"),
+    T("{}\0", "byte 0x00"),
+    T("{\n  \"a\": tru\n}", "line 2, column 8: expected a value but found 't'"),
+    T("nul", "expected a value"),
+    T("True", "expected a value"),
+    T("NaN", "expected a value"),
+    T("Infinity", "expected a value"),
+    T("-Infinity", "expected a digit"),
+    T("'a'", "expected a value but found '''"),
+    T("/* c */ 1", "expected a value"),
+    T("01", "must not begin with 0"),
+    T("-", "expected a digit"),
+    T("+1", "expected a value"),
+    T("1.", "behind the decimal point"),
+    T(".5", "expected a value"),
+    T("1e", "exponent"),
+    T("1e+", "exponent"),
+    T("0x10", "the end of the text"),
+    T("1e999", "outside the range of float64"),
+    T("-1e400", "outside the range"),
+    T("9007199254740993", "above 2^53"),
+    T("[1, -9007199254740993]", "column 5: the integer -9007199254740993 is above 2^53"),
+    T("99999999999999999999999", "above 2^53"),
+    T("1.0000000000000000000000000000000000000000000000000000000000000001",
+      "more than 63 characters"),
+    T("\"abc", "no closing quote"),
+    T("\"a\nb\"", "no closing quote on its line"),
+    T("\"a\tb\"", "control character"),
+    T("\"a\0b\"", "control character"),
+    T("\"\\x41\"", "escape is not JSON"),
+    T("\"\\u12g4\"", "four hexadecimal digits"),
+    T("\"\\u12", "four hexadecimal digits"),
+    T("\"\\u0000\"", "\\u0000 is not allowed"),
+    T("\"\\ud800\"", "surrogate"),
+    T("\"\\ud800\\u0041\"", "surrogate"),
+    T("\"\\udc00\"", "surrogate"),
+    T("\"\\", "ends inside a string"),
+    T("\"\xff\"", "not valid UTF-8"),
+    T("\"\xc0\x80\"", "not valid UTF-8"),
+    T("\"\xed\xa0\x80\"", "not valid UTF-8"),
+    T("\"\xe2\x82\"", "not valid UTF-8"),
+    T("\"\xf4\x90\x80\x80\"", "not valid UTF-8"),
+    T("\"\xc3\xa9\" \xff",
+      "column 5: expected the end of the text behind the value but found byte 0xff"),
+    T("{\"a\":1,\"b\":2,\"a\":3}", "column 14: the key \"a\" stands twice"),
+    T("{\"a\":1,\"\\u0061\":3}", "stands twice"),
+    T("[{\"x\":{\"k\":1,\"k\":1}}]", "\"k\" stands twice"),
+    T("{\"\":1,\"\":2}", "stands twice"),
+};
 #undef T
-    for (size_t i = 0; i < COUNT(rows); i++) {
+
+static void refused(void) {
+    for (size_t i = 0; i < COUNT(refusals); i++) {
         struct qr_err err;
-        char *exact = qr_xmalloc(rows[i].n); /* no NUL behind it: sanitizers see a step too far */
-        if (rows[i].n) memcpy(exact, rows[i].text, rows[i].n);
-        struct qr_json *j = parse(exact, rows[i].n, &err);
-        CHECK(!j, "row %zu: %s", i, rows[i].text);
+        char *exact =
+            qr_xmalloc(refusals[i].n); /* no NUL behind it: sanitizers see a step too far */
+        if (refusals[i].n) memcpy(exact, refusals[i].text, refusals[i].n);
+        struct qr_json *j = parse(exact, refusals[i].n, &err);
+        CHECK(!j, "row %zu: %s", i, refusals[i].text);
         CHECK(err.code == QR_INVALID_ARGUMENT && strncmp(err.msg, "job a.json: line ", 17) == 0 &&
-                  strstr(err.msg, rows[i].words),
+                  strstr(err.msg, refusals[i].words),
               "row %zu: %s", i, err.msg);
         qr_json_free(j);
         free(exact);
