@@ -125,6 +125,7 @@ def library_breaks_at_the_end():
 @row(43)
 def somebody_aborts_it():
     """SIGABRT from outside (a supervisor that wants a core) ends a worker at once, after its line."""
+    if SANITIZED: return skip("SIGABRT: a sanitizer's own words come last")
     r = waits_for_peer("aborted", free_ports(3))
     r.start(0)
     check(f"it waits: {r.last_words()}", r.says(0, "probes and metrics on", 10) is not None)

@@ -4,9 +4,9 @@ answer, and come again when they are cut off. Every probe is answered within a s
 import multiprocessing, socket, time, urllib.error, urllib.request
 
 from ring import SLACK, check, figure, main, row, tell
-from watched import finish, start
+from watched import MARGIN, finish, start
 
-SLOW, ADDRESSES, HELD_S, WITHIN_S, MOST_KB = 400, 20, 3, 1, 4 << 10
+SLOW, ADDRESSES, HELD_S, WITHIN_S, MOST_KB = 400, 20, 3, 1, MARGIN * 4 << 10
 
 
 class Slow:

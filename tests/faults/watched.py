@@ -5,7 +5,7 @@ import json, multiprocessing, os, shutil, signal, subprocess, time, urllib.reque
 import attacks
 from ring import QRING, QRINGD, SANITIZED, Ring, check, folder, free_ports, job, tell, truth, until
 
-MARGIN = 6 if SANITIZED else 1  # what is freed waits in quarantine, and everything has room around it
+MARGIN = 40 if SANITIZED else 1  # what is freed waits in a quarantine of 256 MB, and everything has room around it
 PEER_KB, IDLE_KB, FOREVER = MARGIN * 16 << 10, MARGIN * 96, 1000000
 fork = multiprocessing.get_context("fork")
 
