@@ -97,6 +97,7 @@ suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.s
 endif
 checked  := $(filter $(patsubst %,$(B)/%,$(quick)) $(quick),$(suite))
 export TSAN_OPTIONS := ignore_noninstrumented_modules=1
+export LSAN_OPTIONS := suppressions=$(CURDIR)/tests/leaks_of_others:print_suppressions=0
 export QR_BIN := $(BIN)
 export QR_B := $(B)
 

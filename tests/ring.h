@@ -98,6 +98,7 @@ struct ring_worker {
     uint32_t index;
     long fuse;                  /* data link operations until it is killed; < 0: never */
     int64_t start_ns, again_ns; /* after the ring's start; after a death, INT64_MAX: never again */
+    bool comes_late;            /* when the others have made a step, however busy the machine is */
     pthread_t thread, control;
     struct qr_link *control_link, *data_link;
     struct qr_group *group; /* while it runs */
@@ -139,6 +140,7 @@ struct ring {
     void (*looked)(struct ring_worker *w, unsigned n); /* on a training thread, while it is slow */
     void *ctx;
     atomic_uint n_wrote;
+    atomic_bool has_stepped;
     /* one has ended with a permanent code: nobody is started again, as an operator would have it */
     atomic_bool failed;
     struct qr_log noise;
@@ -175,6 +177,7 @@ static enum qr_code ring_step(void *ctx, bool leader, const struct qr_step_line 
                               const struct qr_step_detail *detail, struct qr_err *err) {
     struct ring_worker *w = ctx;
     bool continues;
+    atomic_store(&w->ring->has_stepped, true);
     ring_event(w, RING_STEP, line);
     if (dead(w, err) != QR_OK) return QR_CANCELLED;
     if (!leader) return QR_OK;
@@ -278,6 +281,8 @@ static enum qr_code ring_live(struct ring_worker *w) {
 static void *ring_run_worker(void *arg) {
     struct ring_worker *w = arg;
     ring_pause(w->start_ns);
+    for (int ms = 0; w->comes_late && !atomic_load(&w->ring->has_stepped) && ms < 60000; ms++)
+        ring_pause(QR_MS);
     for (;;) {
         w->lives++;
         w->code = ring_live(w);

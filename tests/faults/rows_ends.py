@@ -142,7 +142,7 @@ def somebody_aborts_it():
 @row(48)
 def small_stacks():
     """A hard limit that is too small is named; a soft one is raised."""
-    if SANITIZED: return skip("stacks: a sanitizer's frames and shadow are another measure")
+    if SANITIZED: return skip("row 48: stacks: a sanitizer's frames and shadow are another measure")
     j = job("stacks")
     good = folder("stacks")
     check("one run for its weights", subprocess.run([QRINGD, j, "--epochs", "1", "--out", good], capture_output=True).returncode == 0)
@@ -171,7 +171,7 @@ def reaches_main(mib):
 @row(48)
 def small_address_spaces():
     """From the least in which the program begins at all to enough: four workers of a ring with TLS at a time, and a fifth that has no limit."""
-    if SANITIZED: return skip("address spaces: a sanitizer takes terabytes of it")
+    if SANITIZED: return skip("row 48: address spaces: a sanitizer takes terabytes of it")
     j = job("spaces")
     r = Ring("spaces", j, 5, ENDLESS, ["--min-workers", "1", "--form-timeout", "0.3s"], tls=certs(j))
     r.start(0)
