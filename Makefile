@@ -96,8 +96,8 @@ else
 suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh tests/it/install.sh tests/it/instructions.sh,$(its)) $(faults)
 endif
 checked  := $(filter $(patsubst %,$(B)/%,$(quick)) $(quick),$(suite))
-export TSAN_OPTIONS := ignore_noninstrumented_modules=1
-export LSAN_OPTIONS := suppressions=$(CURDIR)/tests/leaks_of_others:print_suppressions=0
+export TSAN_OPTIONS := ignore_noninstrumented_modules=1:suppressions=$(CURDIR)/tests/sanitizers/threads:print_suppressions=0
+export LSAN_OPTIONS := suppressions=$(CURDIR)/tests/sanitizers/leaks:print_suppressions=0
 export QR_BIN := $(BIN)
 export QR_B := $(B)
 
