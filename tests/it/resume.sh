@@ -56,7 +56,10 @@ for n in 1 2; do
             grep -q "^goes on from step [0-9]* of $((2 * epochs)), [0-9]* epochs finished ($d/checkpoints; --fresh" "$d.last"
     fi
     as_undisturbed "$d" "-n $n, kill -9 four times"
-    check "-n $n: three checkpoints are kept" test "$(ls "$d/checkpoints" | grep -c 'safetensors$')" = 3
+    # Two may be of one step: before the evaluation that follows it, and after. The other one may sort behind the named one, and stays then.
+    files=$(ls "$d/checkpoints" | grep -c 'safetensors$') steps=$(ls "$d/checkpoints" | sed -n 's/.*-\([0-9]*\)-.*safetensors$/\1/p' | sort -u | wc -l)
+    check "-n $n: three checkpoints are kept, one more where two are of one step: $files of $steps steps" \
+        test "$files" = 3 -a "$steps" -ge 2 -o "$files" = 4 -a "$steps" = 3
     check "-n $n: LATEST is done" test "$(latest "$d" done)" = true
 done
 

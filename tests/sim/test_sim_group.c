@@ -3,9 +3,9 @@
  *
  * Each member carries a toy trainer: integer sums over micro-batches, with coverage words, sent to
  * every other member of its generation. What must hold is checked at each action; a run that breaks
- * a rule prints its seed. SEED=n replays one seed (with its events), SEEDS=n the number of seeds. The
- * last part plants faults (in the machine, in the trainer) and demands that they are seen: a check
- * that cannot fail proves nothing. */
+ * a rule prints its seed. SEED=n replays one seed (with its events), SEEDS=n the number of seeds.
+ * The last part plants faults (in the machine, in the trainer) and demands that they are seen: a
+ * check that cannot fail proves nothing. */
 #include "tests/sim/world.h"
 
 /* ---- all are needed: a lost member stops the work, or all end together ---- */
