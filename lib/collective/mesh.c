@@ -43,6 +43,7 @@ void qr_mesh_free(struct qr_mesh *m) {
     free(m);
 }
 
+bool qr_mesh_is_read(struct qr_mesh *m) { return m->o.link->ops->unreleased(m->o.link) > 0; }
 uint64_t qr_mesh_dropped(const struct qr_mesh *m) { return m->dropped; }
 
 static struct mesh_peer *at_rank(struct qr_mesh *m, uint32_t rank) {

@@ -82,5 +82,7 @@ void qr_mesh_await(struct qr_mesh *m, const struct qr_gen_id *id);
 QR_MUST_CHECK enum qr_code qr_mesh_idle(struct qr_mesh *m, int64_t until_ns, struct qr_err *err);
 /* messages of other generations, and strangers' */
 uint64_t qr_mesh_dropped(const struct qr_mesh *m);
+/* A stream that hangs, and was closed, may still read what a reduction was given. */
+bool qr_mesh_is_read(struct qr_mesh *m);
 
 #endif

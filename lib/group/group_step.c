@@ -399,9 +399,12 @@ enum { FORGET_REDUCTIONS = 64 };
 
 void qr_group_weigh(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns) {
     uint64_t count[QR_MAX_MEMBERS];
+    if (g->solo || g->view.n_members < 2) return;
+    lock(g);
     /* the first reduction of a generation is shared out by its Begin */
-    if (g->solo || g->view.n_members < 2 || g->held.applied_reductions <= g->base_reductions + 1)
-        return;
+    bool is_first = g->held.applied_reductions <= g->base_reductions + 1;
+    unlock(g);
+    if (is_first) return;
     for (uint32_t r = 0; r < g->view.n_members; r++)
         count[r] = first_of(g, r + 1, n_micro_batches) - first_of(g, r, n_micro_batches);
     uint64_t mean = 0;
@@ -466,6 +469,8 @@ void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shap
     unlock(g);
 }
 
+bool qr_group_is_read(struct qr_group *g) { return !g->solo && qr_mesh_is_read(g->mesh); }
+
 void qr_group_tell_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx) {
     lock(g);
     g->handover.finished = finished;
@@ -517,6 +522,14 @@ static enum qr_code refused(struct qr_group *g, struct qr_err *err) {
     return aborted(err);
 }
 
+/* The machine has ended the job with DATA_LOSS: that is not this reduction's. */
+static bool is_verdict(struct qr_group *g) {
+    lock(g);
+    bool ended = group_why_stop(g, NULL) == QR_DATA_LOSS;
+    unlock(g);
+    return ended;
+}
+
 enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c, qr_fixed *ret_sum,
                              struct qr_err *err) {
     struct qr_err own;
@@ -535,7 +548,7 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
     code = qr_mesh_reduce(g->mesh, g->wish, c, ret_sum, err);
     if (code == QR_OK) group_data_linger(g);
     if (code == QR_CANCELLED) return leaves(g, c, err);
-    return code == QR_DATA_LOSS ? refused(g, err) : noted(g, code, err);
+    return code == QR_DATA_LOSS && !is_verdict(g) ? refused(g, err) : noted(g, code, err);
 }
 
 /* ---- the end ---- */

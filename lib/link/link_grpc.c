@@ -578,8 +578,10 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_l
 }
 
 struct qr_link *qr_link_grpc_new_with_door(const struct qr_clock *clock,
-                                           const struct qr_link_tls *tls) {
+                                           const struct qr_link_tls *tls,
+                                           const struct qr_log *log) {
     struct qr_link *l = qr_link_grpc_new(clock, tls);
     self(l)->with_door = true;
+    self(l)->log = log;
     return l;
 }

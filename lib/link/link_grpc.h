@@ -16,6 +16,7 @@
 #define QR_LINK_LINK_GRPC_H
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "link/link.h"
 #include "link/link_grpc_tls.h"
 
@@ -25,8 +26,9 @@
 struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_link_tls *tls);
 /* The same, where poll must come back in time whoever calls: a thread of the link's own
  * (GRPC_POLL_STRATEGY=poll) takes in callers and shakes hands, and cuts off who sends more than
- * messages, at all servers of the process. A message takes some 10 us longer. */
+ * messages, at all servers of the process. A message takes some 10 us longer. log: hears when
+ * nobody who calls can be taken in any more; outlives the link; NULL: nobody. */
 struct qr_link *qr_link_grpc_new_with_door(const struct qr_clock *clock,
-                                           const struct qr_link_tls *tls);
+                                           const struct qr_link_tls *tls, const struct qr_log *log);
 
 #endif

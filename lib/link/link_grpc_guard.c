@@ -281,6 +281,10 @@ struct link_grpc_caller *link_grpc_guard_accepted(grpc_call *call, int64_t now_n
         context && address_of_text(peer, &a) ? caller_of(context, now_ns) : NULL;
     bool first = c && !c->held;
     if (first) {
+        if (c->known && !same(&c->peer, &a)) { /* gRPC has used a context's place again */
+            atomic_store(&c->seen_bytes, 0);
+            c->n = 1;
+        }
         c->held = context;
         c->known = true;
         c->peer = a;

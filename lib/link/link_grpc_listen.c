@@ -4,6 +4,7 @@
 
 #include <grpc/slice.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "link/link_grpc_state_impl.h"
 
@@ -116,6 +117,10 @@ int64_t link_grpc_keep_listening(struct grpc_link *g) {
         (!g->reopen_ns && link_grpc_accept_failed(false) == g->failures))
         return INT64_MAX;
     int64_t now_ns = qr_now_ns(g->clock);
+    if (!g->reopen_ns && g->log)
+        qr_error(g->log, "group",
+                 "nobody who calls can be taken in: no descriptor is left; raise the limit "
+                 "(ulimit -n). The port is opened again when there are some");
     if (now_ns >= g->reopen_ns) reopen(g, now_ns);
     return g->reopen_ns ? g->reopen_ns : INT64_MAX;
 }

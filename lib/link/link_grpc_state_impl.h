@@ -62,6 +62,7 @@ struct grpc_link {
     struct qr_link base;
     const struct qr_clock *clock;
     const struct qr_link_tls *tls; /* NULL: plaintext */
+    const struct qr_log *log;      /* NULL: nobody's */
     grpc_completion_queue *cq;
     grpc_server *server;
     grpc_completion_queue *server_cq; /* cq, or the door's */

@@ -117,17 +117,6 @@ static void refuse(struct qr_link_tls *t, enum qr_counter reason, const char *wh
     pthread_mutex_unlock(&t->lock);
 }
 
-static void no_descriptor(void) {
-    link_grpc_accept_failed(true);
-    pthread_mutex_lock(&current_lock);
-    if (current)
-        qr_error(current->log, "group",
-                 "nobody who calls can be taken in: no descriptor is left; raise the limit (ulimit "
-                 "-n). The port is opened "
-                 "again when there are some");
-    pthread_mutex_unlock(&current_lock);
-}
-
 /* What gRPC says of a handshake that failed inside OpenSSL; anything else that it says is our
  * mistake in its words, and comes to us as an error too. */
 static void on_grpc_log(gpr_log_func_args *args) {
@@ -139,7 +128,7 @@ static void on_grpc_log(gpr_log_func_args *args) {
         {"wrong version number", QR_TLS_REFUSED_PLAINTEXT},
         {"http request", QR_TLS_REFUSED_PLAINTEXT},
     };
-    if (strstr(args->message, "Failed accept4")) no_descriptor();
+    if (strstr(args->message, "Failed accept4")) link_grpc_accept_failed(true);
     const char *failed = strstr(args->message, "Handshake failed"),
                *why = failed ? strstr(failed, "routines:") : NULL;
     enum qr_counter reason = QR_TLS_REFUSED_HANDSHAKE;

@@ -57,7 +57,7 @@ static void give_up_stream(struct qr_member *m, uint32_t i) {
 }
 
 void member_data_anew(struct qr_member *m, uint32_t i) {
-    if (!member_passes_data(&m->peer[i])) return;
+    if (!member_passes_data(&m->peer[i]) || m->peer[i].gone) return;
     set_state(m, &m->peer[i], DATA_NONE);
     m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
 }

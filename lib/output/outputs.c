@@ -1,5 +1,8 @@
 #include "output/outputs.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -190,16 +193,45 @@ enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name,
 
 /* ---- progress ---- */
 
-static void emit(struct qr_outputs *o) {
+/* A reader that is stopped (Ctrl-Z, a debugger) fills the pipe, and who waits for it trains no
+ * more: the first line that finds no room waits so long, those after it not at all until there is
+ * room. */
+enum { READER_WITHIN_MS = 2000 };
+
+/* Whether PIPE_BUF bytes can be written without waiting, from now on or within wait_ms. */
+static bool has_room(const struct qr_outputs *o, int wait_ms) {
+    struct pollfd p = {.fd = o->progress_fd, .events = POLLOUT};
+    int n;
+    do n = poll(&p, 1, wait_ms);
+    while (n < 0 && errno == EINTR);
+    return n == 1;
+}
+
+/* Nobody's fault when the reader is gone: training goes on. */
+static void emit(struct qr_outputs *o, int wait_ms) {
+    size_t at = 0;
     qr_buf_puts(&o->line, "\n");
-    /* nobody's fault when the reader is gone: training goes on */
-    ssize_t n = write(o->progress_fd, o->line.p, o->line.n);
-    (void)n;
+    while (at < o->line.n && has_room(o, o->reader_stands ? 0 : wait_ms)) {
+        size_t left = o->line.n - at, piece = left < PIPE_BUF ? left : PIPE_BUF;
+        ssize_t n = write(o->progress_fd, o->line.p + at, piece);
+        if (n <= 0) break;
+        at += (size_t)n;
+        o->reader_stands = false;
+    }
+    if (at < o->line.n && wait_ms) o->reader_stands = true;
+    o->cut_line = at > 0 && at < o->line.n;
     qr_buf_clear(&o->line);
+}
+
+/* What a reader that goes on again must find. */
+static void emit_last(struct qr_outputs *o) {
+    o->reader_stands = false;
+    emit(o, READER_WITHIN_MS);
 }
 
 static struct qr_json_writer begin(struct qr_outputs *o, const char *event) {
     qr_buf_clear(&o->line);
+    if (o->cut_line) qr_buf_puts(&o->line, "\n"); /* the next one is whole */
     struct qr_json_writer w = qr_json_writer(&o->line, 0);
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "event");
@@ -233,7 +265,7 @@ static void on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t bat
     put_u64(&w, "batch", batch);
     put_u64(&w, "batches", n_batches);
     put_values(&w, running, n);
-    emit(o);
+    emit(o, 0);
 }
 
 static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches, double seconds,
@@ -247,7 +279,7 @@ static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batc
         qr_json_put_key(&w, "seconds");
         qr_json_put_double(&w, seconds);
         put_values(&w, values, n);
-        emit(o);
+        emit(o, READER_WITHIN_MS);
     } else if (o->leader) {
         qr_buf_clear(&o->line);
         for (size_t i = 0; i < n; i++)
@@ -383,7 +415,7 @@ void qr_outputs_say_listening(struct qr_outputs *o, unsigned port) {
     struct qr_json_writer w = begin(o, "listening");
     put_u64(&w, "port", port);
     qr_json_close(&w, '}');
-    emit(o);
+    emit(o, READER_WITHIN_MS);
 }
 
 void qr_outputs_say_error(struct qr_outputs *o, const struct qr_err *err) {
@@ -393,7 +425,7 @@ void qr_outputs_say_error(struct qr_outputs *o, const struct qr_err *err) {
     qr_json_put_key(&w, "message");
     qr_json_put_string(&w, err->msg);
     qr_json_close(&w, '}');
-    emit(o);
+    emit_last(o);
 }
 
 /* ---- the end ---- */
@@ -463,7 +495,7 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
     if (o->events) qr_json_put_string(&j, curves);
     qr_json_close(&j, ']');
     qr_json_close(&j, '}');
-    emit(o);
+    emit_last(o);
 }
 
 enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,

@@ -50,7 +50,8 @@ struct qr_outputs {
     bool log_behind, log_gave_up;
     bool ended_well;
     struct qr_buf line;
-    int progress_fd; /* -1: none */
+    int progress_fd;              /* -1: none */
+    bool reader_stands, cut_line; /* no line is waited for; the last one has no end */
     bool (*stopping)(void);
     const struct qr_log *log;
     bool leader;

@@ -521,6 +521,7 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
 
 static void run_fini(struct train_run *r) {
     qr_group_tell_finished(r->opt->group, NULL, NULL);
+    if (qr_group_is_read(r->opt->group)) return; /* a stream goes on reading; the process ends */
     qr_stepper_free(r->stepper);
     qr_state_fini(&r->state);
     qr_state_fini(&r->spare);

@@ -118,9 +118,11 @@ void qr_ring_resolve(const char *const *hosts, size_t n, int64_t timeout_ns, enu
         *list[i] = (struct gaicb){.ar_name = qr_xstrdup(hosts[i]), .ar_request = &hints};
     }
     int fault = n ? getaddrinfo_a(GAI_NOWAIT, list, (int)n, NULL) : 0;
-    if (fault == 0) await(list, n, timeout_ns);
+    /* after a fault too some questions may be on their way, and answers are written to them */
+    await(list, n, timeout_ns);
     for (size_t i = 0; i < n; i++) {
-        int answer = fault ? fault : gai_error(list[i]);
+        int answer = gai_error(list[i]);
+        if (answer == 0 && !list[i]->ar_result) answer = fault ? fault : EAI_AGAIN;
         ret_code[i] = code_of(answer);
         ret_address[i] = answer == 0 ? text_of(list[i]->ar_result) : NULL;
         if (answer == 0) freeaddrinfo(list[i]->ar_result);

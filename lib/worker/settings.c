@@ -239,6 +239,11 @@ static enum qr_code refuse_choice(const struct setting *t, const char *value, co
 static enum qr_code set_value(struct qr_settings *s, const struct setting *t, const char *value,
                               const char *where, struct qr_err *err) {
     int64_t v = -1;
+    bool chosen = *value && strcmp(value, "auto") != 0;
+    if (!chosen && t->standard && (t->type == NUMBER || t->type == DURATION)) {
+        value = t->standard; /* as if it were not set */
+        chosen = true;
+    }
     switch (t->type) {
     case CHOICE:
         if (!among(value, t)) return refuse_choice(t, value, where, err);
@@ -248,14 +253,13 @@ static enum qr_code set_value(struct qr_settings *s, const struct setting *t, co
         *text_at(s, t) = *value ? qr_xstrdup(value) : NULL;
         return QR_OK;
     case NUMBER:
-        if (*value && strcmp(value, "auto") != 0 &&
-            (!qr_parse_i64(value, &v) || v < t->min || v > t->max))
+        if (chosen && (!qr_parse_i64(value, &v) || v < t->min || v > t->max))
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is not a number in %lld ... %lld",
                            where, value, (long long)t->min, (long long)t->max);
         *number_at(s, t) = v;
         return QR_OK;
     case DURATION:
-        if (*value && strcmp(value, "auto") != 0 && !qr_parse_duration_ns(value, &v))
+        if (chosen && !qr_parse_duration_ns(value, &v))
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "%s: '%.80s' is no length of time, as in 500ms, 10s, 2m, 1h", where,
                            value);

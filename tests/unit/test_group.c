@@ -3,12 +3,13 @@
 
 #include "base/mem.h"
 #include "group/group.h"
+#include "group/group_impl.h"
 #include "group/group_over_impl.h"
 #include "tests/support/link_memory.h"
 #include "tests/t.h"
 
 enum { MAX_N = 6, LENGTH = 6000 };
-enum role { WORKS, LEAVES_AT_5, LIES_AT_5 };
+enum role { WORKS, LEAVES_AT_5, LIES_AT_5, STOPS_0_AT_5 };
 struct worker {
     struct qr_link_hub *hub;
     uint32_t index, n;
@@ -54,10 +55,22 @@ static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_reduction_
     free(mine), free(sum);
     return code;
 }
+/* While worker 0 reduces, its machine ends the job. */
+static enum qr_code stop_0(struct qr_group *g) {
+    nanosleep(&(struct timespec){.tv_nsec = 100 * QR_MS}, NULL);
+    pthread_mutex_lock(&g->lock);
+    g->stop.is = true;
+    g->stop.code = QR_DATA_LOSS;
+    snprintf(g->stop.text, sizeof g->stop.text, "the job has ended");
+    pthread_mutex_unlock(&g->lock);
+    nanosleep(&(struct timespec){.tv_nsec = 100 * QR_MS}, NULL);
+    return QR_OK;
+}
 static enum qr_code work(struct worker *w) {
     enum qr_code code = qr_group_form(w->g, &w->view, &w->err);
     for (uint64_t step = 0; step < 12 && code == QR_OK; step++) {
         if (w->role == LEAVES_AT_5 && step == 5) return QR_OK;
+        if (w->role == STOPS_0_AT_5 && step == 5) return stop_0((w - w->index)->g);
         code = one_step(w, step, QR_REDUCTION_TRAIN, step % 3 == 2 ? LENGTH : 40);
         for (int again = 0;
              code == QR_ABORTED && w->role != LEAVES_AT_5 && again < 2 && w->tells_lies; again++) {
@@ -154,6 +167,13 @@ static void test_refused_coverage(void) {
               "%s", w[i].err.msg);
     }
     CHECK(refused == 3, "%u", refused);
+}
+/* The end of the job with the code of a refused sum is no refused sum. */
+static void test_stopped_in_a_reduction(void) {
+    struct worker w[2] = {[1] = {.role = STOPS_0_AT_5}};
+    run(w, 2, QR_ALLREDUCE_AUTO);
+    CHECK(w[0].code == QR_DATA_LOSS && strcmp(w[0].err.msg, "the job has ended") == 0, "%s %s",
+          qr_code_name(w[0].code), w[0].err.msg);
 }
 /* ---- micro-batches are shared out by speed ---- */
 
@@ -289,6 +309,7 @@ int main(void) {
     test_same_sums();
     test_leaver();
     test_refused_coverage();
+    test_stopped_in_a_reduction();
     test_speed();
     return t_end();
 }

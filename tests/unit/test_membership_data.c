@@ -47,6 +47,23 @@ static void test_beside_a_ring(void) {
     few = 0;
 }
 
+/* One that has said goodbye falls silent before its connection closes: nobody dials it anew. */
+static void test_gone_and_silent(void) {
+    reset();
+    struct box *a = box(0, 0, 3, 1, fields_64), *b = box(1, 1, 3, 2, fields_64),
+               *c = box(2, 2, 3, 3, fields_64);
+    wire_up(b, a), wire_up(c, a), wire_up(c, b);
+    pass(4 * QR_SECOND);
+    CHECK(a->begun && b->begun && c->begun);
+    qr_member_leave(c->m, now_ns, "SIGTERM");
+    pass(10 * MILLI);
+    unsigned renewed = a->renewed + b->renewed;
+    qr_member_free(c->m), c->m = NULL; /* its process stands, and its connections with it */
+    pass(5 * QR_SECOND);
+    CHECK(a->renewed + b->renewed == renewed, "renewed %u times: %s",
+          a->renewed + b->renewed - renewed, a->log);
+}
+
 /* The lowest answers, says its hello, and falls silent: again and again, as a process whose library
  * has lost a thread. The others form without it. */
 static void test_flapping(void) {
@@ -101,6 +118,7 @@ int main(void) {
     queue = qr_xcalloc(QUEUE, sizeof *queue);
     test_waited_before();
     test_beside_a_ring();
+    test_gone_and_silent();
     test_flapping();
     test_silent();
     reset();

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "job/canonical.h"
 #include "tests/t.h"
+#include "base/clock.h"
 #include "worker/settings.h"
 
 static enum qr_code flags(struct qr_settings *s, struct qr_err *err, const char *a, const char *b,
@@ -106,6 +107,29 @@ static void test_forms(void) {
               qr_settings_check(&s, &err) == QR_INVALID_ARGUMENT,
           "both");
     qr_settings_fini(&s);
+}
+
+/* A manifest has it as "": as if it were not there. */
+static void test_empty(void) {
+    struct qr_settings s, unset;
+    struct qr_err err = {0};
+    qr_settings_init(&s);
+    qr_settings_init(&unset);
+    CHECK(flags(&unset, &err, NULL, NULL, NULL) == QR_OK, "%s", err.msg);
+    CHECK(flags(&s, &err, "--max-workers=", "--data-port=auto", "--http-port=") == QR_OK, "%s",
+          err.msg);
+    CHECK(s.max_workers == unset.max_workers && s.max_workers == 64, "%lld workers",
+          (long long)s.max_workers);
+    CHECK(s.data_port == 2224 && s.http_port == unset.http_port && s.http_port == 8080);
+    CHECK(flags(&s, &err,
+                "--start-timeout=", "--checkpoint-steps=", "--checkpoint-interval=auto") == QR_OK &&
+              flags(&s, &err, "--exit-on-drain=", NULL, NULL) == QR_OK,
+          "%s", err.msg);
+    CHECK(s.start_timeout_ns == 600 * QR_SECOND && s.checkpoint_steps == 100 &&
+          s.checkpoint_interval_ns == 10 * QR_SECOND && s.exit_on_drain == unset.exit_on_drain);
+    CHECK(s.form_timeout_ns == -1 && s.threads == -1 && s.min_workers == -1, "what has none");
+    qr_settings_fini(&s);
+    qr_settings_fini(&unset);
 }
 
 static void test_refused(void) {
@@ -329,6 +353,7 @@ int main(void) {
     test_defaults();
     test_order();
     test_forms();
+    test_empty();
     test_refused();
     test_environment();
     test_job();
