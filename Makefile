@@ -25,7 +25,7 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep,$(goals)),deep,$(if $(filter test check faults format lint bench bench-record bench-instructions fuzz model sim matrix image interop interop-gcs chart e2e-api e2e cluster,$(goals)),test,build)))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults format lint bench bench-record bench-instructions model sim matrix image interop interop-gcs chart e2e-api e2e cluster,$(goals)),test,build)))
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
 .PHONY: all deps run install dist check test format lint lint-deep bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
@@ -36,7 +36,7 @@ run test check lint-deep:
 	@tests/deps install $(need)
 	@+$(MAKE) --no-print-directory $@
 $(filter-out run test check lint-deep deps help clean manifests,$(goals)):
-	@echo "missing: $(missing). Type: make deps" >&2; exit 2
+	@echo "missing: $(missing). Type: tests/deps install $(need)" >&2; exit 2
 else
 
 # ---- flags: ours, then yours (CPPFLAGS, CFLAGS, LDFLAGS come last) ---------
@@ -104,7 +104,7 @@ export QR_B := $(B)
 ## make            the library and the programs: build/bin/qring, build/bin/qringd
 all: $(libqring) $(progs)
 
-## make deps       what the build and the tests need from Debian: names it, says why, installs it
+## make deps       what the build and make test need from Debian: names it, says why, installs it; tests/deps has the rest
 deps:
 	@tests/deps install test
 
@@ -122,17 +122,17 @@ dist:
 run: all
 	$(Q)$(BIN)/qring run deploy/jobs/qcnn.json -n 2 --fresh --out out/qcnn
 
-## make check      for every edit, under a minute: lint, and the tests of tests/unit that tests/order does not call slow
+## make check      for every edit, under a minute: lint, and the quick ones of tests/unit and tests/it; which, says tests/order
 check:
 	$(Q)$(MAKE) --no-print-directory $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc)) check-run
 check-run: $(filter $(B)/%,$(checked)) $(progs) $(lib_o)
 	$(Q)QR_LOGS=$(B)/check tests/run $(checked)
 
-## make test       everything that proves it, a quarter of an hour on two cores; SAN=address|undefined|thread for sanitizers
+## make test       everything that proves it, a quarter of an hour on two cores; SAN=address,undefined|thread for sanitizers
 test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 
-## make lint       floors, rooms, form, third-party boundaries, banned calls, sizes, headers, objects, words, pages, citations, versions
+## make lint       floors, rooms, tags, form, third-party boundaries, banned calls, sizes, headers, objects, words, settings, jobs, pages, citations, versions
 lint: $(lib_o) $(progs)
 	$(Q)tests/lint/run
 

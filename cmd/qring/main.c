@@ -24,7 +24,7 @@ const struct qr_command qr_commands[] = {
     {"status", "status HOST:PORT",
      "a running worker: members, step rate, who is slow, its last error", qr_help_status,
      qr_command_status},
-    {"show", "show [JOB]", "draw the circuit; parameters, gates, blocks, cost", qr_help_show,
+    {"show", "show [JOB]", "draw the circuit; parameters, fused gates, cost", qr_help_show,
      qr_command_show},
     {"weights", "weights FILE...", "list, compare or convert weights", qr_help_weights,
      qr_command_weights},

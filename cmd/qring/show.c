@@ -9,10 +9,10 @@
 #include "sim/sim.h"
 
 const char qr_help_show[] =
-    "Draws a job's circuit; says its parameters, gates, blocks and what a gradient costs; lists "
-    "parameters that no read-out can see.\n"
-    "With --plan: which gates became which blocks, on which qubits, in which order; operations, "
-    "bytes and memory of each stage.\n"
+    "Draws a job's circuit; says its parameters, gates, fused gates and what a gradient costs; "
+    "lists parameters that no read-out can see.\n"
+    "With --plan: which gates were fused, on which qubits, in which order; operations, bytes and "
+    "memory of each stage.\n"
     "\n"
     "Examples:\n"
     "  qring show                     # the tutorial's model\n"

@@ -16,8 +16,8 @@ const char qr_help_status[] =
     "Usage: qring status HOST[:PORT] [--json]\n"
     "  PORT is the worker's --http-port; workers of qring run have one only if it is given to "
     "them.\n"
-    "  --json                 one object on standard output; under \"metrics\" every number by its "
-    "name in /metrics\n"
+    "  --json                 one object on standard output: members under \"peers\", counters "
+    "under \"metrics\" by their names in /metrics\n"
     "\n"
     "Exit codes: 0 it answered, 2 the address is none or something else answers there, 138 nobody "
     "answers (now).\n";

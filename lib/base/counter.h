@@ -69,7 +69,8 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_RECEIVED_BYTES, COUNT, "qring_link_received_bytes_total", "",                             \
       "Bytes of messages that came from peers.")                                                   \
     X(QR_LINK_CUT, COUNT, "qring_link_cut_total", "",                                              \
-      "Connections that were cut because they opened stream after stream.")                        \
+      "Connections that were cut: too many streams, bytes of no message, or a crowd of "           \
+      "strangers.")                                                                                \
     X(QR_TLS_ACCEPTED, COUNT, "qring_tls_accepted_total", "",                                      \
       "Connections whose peer showed a certificate of this job.")                                  \
     X(QR_TLS_REFUSED_NO_CERTIFICATE, COUNT, "qring_tls_refused_total",                             \

@@ -101,7 +101,7 @@ static const struct setting table[] = {
      "no certificates",
      EQUAL, TLS_SAYS},
     {"start-timeout", DURATION, AT(start_timeout_ns), "10m", 0, 0, NULL, ANYWHERE, "TIME", NULL,
-     "how long names may be missing and peers silent at the start", OWN, NULL},
+     "the default of form-timeout where the number of workers is known", OWN, NULL},
     {"form-timeout", DURATION, AT(form_timeout_ns), NULL, 0, 0, NULL, ANYWHERE, "TIME",
      "the start-timeout; 10s where no count is known",
      "how long the first generation waits for all before it begins with those who came", OWN, NULL},
