@@ -119,8 +119,8 @@ static inline int64_t group_now_ns(const struct qr_group *g) { return qr_now_ns(
 static inline int64_t group_awake_ns(const struct qr_group *g) {
     return qr_now_ns(g->o.awake ? g->o.awake : g->o.clock);
 }
-/* When that is until_ns, it is this by the group's clock, unless this process stands still
- * meanwhile. */
+/* When that is until_ns, it is this by the group's clock, unless this process stands
+ * still meanwhile. */
 static inline int64_t group_clock_of(const struct qr_group *g, int64_t until_ns) {
     return group_now_ns(g) + (until_ns - group_awake_ns(g));
 }

@@ -1,5 +1,5 @@
-/* link/link_grpc_parts_impl.h — what link_grpc.c and link_grpc_listen.c take from the files beside
- * them. */
+/* link/link_grpc_parts_impl.h — what link_grpc.c and link_grpc_listen.c take from the files
+ * beside them. */
 #ifndef QR_LINK_LINK_GRPC_PARTS_IMPL_H
 #define QR_LINK_LINK_GRPC_PARTS_IMPL_H
 

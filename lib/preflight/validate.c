@@ -94,8 +94,8 @@ static void check_ring(struct qr_validation *v, char *const *environment) {
 
 /* ---- where results go ---- */
 
-/* The folders above a path that are not there yet, nearest to the root first: what a check may
- * make. */
+/* The folders above a path that are not there yet, nearest to the root first: what a check
+ * may make. */
 struct folders {
     char *path[64];
     size_t n;

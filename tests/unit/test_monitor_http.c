@@ -111,8 +111,8 @@ static void paths(void) {
     CHECK(dial() < 0, "nobody listens after close");
 }
 
-/* Each ends with an answer of 400 and above or a closed connection, and the next client is served.
- */
+/* Each ends with an answer of 400 and above or a closed connection, and the next client
+ * is served. */
 static void garbage(void) {
     struct qr_http *h = open_one((struct qr_http_options){.timeout_ns = 300 * QR_MS});
     static char wide[20000] = "GET /";
@@ -227,8 +227,8 @@ static double sample(const char *text, const char *name) {
     return n == 1 ? v : __builtin_nan("");
 }
 
-/* Each line is a comment of a family not seen before, or a sample of the family that was announced
- * last. */
+/* Each line is a comment of a family not seen before, or a sample of the family that was
+ * announced last. */
 static void check_grammar(char *text) {
     char family[128] = "", seen[8192] = " ";
     for (char *l = strtok(text, "\n"); l; l = strtok(NULL, "\n")) {

@@ -1,5 +1,5 @@
-/* No plan allocates during a step: binding, read-outs and gradients of both engines, alone and on a
- * pool. */
+/* No plan allocates during a step: binding, read-outs and gradients of both engines, alone and on
+ * a pool. */
 #include "base/mem.h"
 #include "base/pool.h"
 #include "circuit/qcnn.h"
