@@ -9,8 +9,8 @@
  * Names     I X Y Z H XX YY ZZ CZ CNOT (CX) SWAP ISWAP PhasedX PhasedISwap FSIM, and RX RY RZ (X Y
  *           Z by angle alone); case is ignored. TFQ's names (XP ... PISP) and Cirq's PhasedXPow,
  *           PhasedISwapPow mean the same.
- * Arguments power gates: "exponent" in half-turns (absent: 1), or "angle" a in radians: exponent a
- *           / pi with global shift -1/2, so that X with an angle is RX (not for ISWAP). PhasedX,
+ * Arguments power gates: "exponent" in half-turns (absent: 1), or "angle" a in radians: exponent
+ *           a / pi with global shift -1/2, so that X with an angle is RX (not for ISWAP). PhasedX,
  *           PhasedISwap: "phase_exponent" and "exponent" (absent: 1). FSIM: "theta" and "phi" in
  *           radians. Each is a number, {"parameter": name, "scale"?} or {"data": column, "scale"?}:
  *           value = scale * it.

@@ -1,9 +1,9 @@
 /* circuit/zero_gradient.c — parameters that no observable can see.
  *
- * Walking back from one Pauli term, keep for every qubit the Paulis that certainly commute with
- * the operator O so far (O is the term carried back through the gates already passed, U^dagger
- * O U): all three while O does not touch the qubit, one where O has only that Pauli there, none
- * in general.
+ * Walking back from one Pauli term, keep for every qubit the Paulis that certainly commute with the
+ * operator O so far (O is the term carried back through the gates already passed, U^dagger O U):
+ * all three while O does not touch the qubit, one where O has only that Pauli there, none in
+ * general.
  *   A gate is a product of exponentials of products with one Pauli factor per qubit (X on the
  * target of X^t and CNOT^t, Z on every control, ...), or of something wider ("any"). If O commutes
  * with the factor on every qubit of the gate, it commutes with the gate and with its generator:

@@ -79,8 +79,8 @@ struct qr_certificate_order {
     const char *ca, *ca_key; /* PEM of a CA to go on with; both NULL: a new one */
 };
 struct qr_certificate_set {
-    struct qr_buf certificate, key, ca, ca_key;
-}; /* PEM */
+    struct qr_buf certificate, key, ca, ca_key; /* PEM */
+};
 /* A CA of the job's own, and the one certificate that all its workers show. ret->ca_key is the new
  * CA's or a copy of the order's. */
 QR_MUST_CHECK enum qr_code qr_certificate_make(const struct qr_certificate_order *order,

@@ -48,12 +48,11 @@ void qr_event_free(struct qr_event *e); /* of a decoded event; leaves it empty *
 
 /* The content of plugin "hparams". */
 struct qr_hparam {
-    const char *name, *text;
+    const char *name, *text; /* text NULL: the number */
     double number;
-}; /* text NULL: the number */
-/* group: a run's folder below the session's, "" for that itself */
+};
 struct qr_hparam_metric {
-    const char *group, *tag;
+    const char *group, *tag; /* group: a run's folder below the session's, "" for that itself */
     bool validation;
 };
 enum { QR_HPARAMS_MAX = 32 };

@@ -13,10 +13,18 @@
 
 #include "format/message.h"
 
-/*  offset  0 "qrH1"   4 kind   5 number of runs   6 0 0   8 generation   16 reductions   24 base
- *          digest (16)   40 coverage (16)   56 count of integers   60 zero
- *         64 runs (first, count, stride: 24 bytes each)   then the integers, then the crc32c of
- *         all before */
+/* offset  0 "qrH1"
+ *         4 kind
+ *         5 number of runs
+ *         6 0 0
+ *         8 generation
+ *        16 reductions
+ *        24 base digest (16)
+ *        40 coverage (16)
+ *        56 count of integers
+ *        60 zero
+ *        64 runs (first, count, stride: 24 bytes each), then the integers, then the crc32c of all
+ *           before */
 enum { QR_HANDOVER_HEADER_BYTES = 64, QR_HANDOVER_MAX_COUNT = 65000 };
 struct qr_handover {
     uint8_t kind;        /* enum qr_reduction_kind */

@@ -50,9 +50,8 @@ uint64_t qr_gen_id_hash(const struct qr_gen_id *id); /* every message on a data 
 static inline bool qr_gen_id_none(const struct qr_gen_id *id) { return id->number == 0; }
 
 /* count micro-batches: first, first + stride, ... Round-robin shares are one run. */
-/* count >= 1, stride >= 1, every micro-batch below 2^40 */
 struct qr_run {
-    uint64_t first, count, stride;
+    uint64_t first, count, stride; /* count >= 1, stride >= 1, every micro-batch below 2^40 */
 };
 struct qr_member_name {
     uint32_t index;

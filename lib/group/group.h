@@ -153,8 +153,8 @@ QR_MUST_CHECK enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t 
                                                    size_t *ret_left, struct qr_err *err);
 /* Those that may be taken now, when all before have been computed; at_once: as many as are computed
  * at the same time. All, but after deaths in this step: micro-batches that may be their cause come
- * last, so many at once or one by one, and the others know of them before (membership/protocol.md
- * §8). 0: no more. */
+ * last, so many at once or one by one, and the others know of them before
+ * (membership/protocol.md §8). 0: no more. */
 QR_MUST_CHECK enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_left,
                                             struct qr_err *err);
 /* The next of them: whoever takes it computes it, whatever comes. False: no more, or the generation

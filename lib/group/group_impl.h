@@ -139,8 +139,7 @@ void group_echo_ask(struct qr_group *g);
 bool group_echo_heard(struct qr_group *g, uint32_t conn, struct qr_bytes message);
 
 /* ---- group_data.c: between the machine and the data streams ---- */
-/* Control thread, under the lock. */
-/* PEER, PEER_GONE, RENEW_DATA */
+/* Control thread, under the lock: PEER, PEER_GONE, RENEW_DATA. */
 void group_data_wanted(struct qr_group *g, const struct qr_member_action *a);
 void group_data_requests(struct qr_group *g);
 /* Training thread, under the lock: a Begin is to be followed. Who answers by now as one of its

@@ -64,8 +64,8 @@ const char *qr_job_doubt(const struct qr_job *job);
 QR_MUST_CHECK enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns,
                                         struct qr_model **ret, struct qr_err *err);
 /* Loads the data as the model wants it (columns of x and y). What values labels may have is checked
- * by qr_model_check_labels; that an evaluation has fewer than 2^22 micro-batches (exact/contract.md
- * §3), here. */
+ * by qr_model_check_labels; that an evaluation has fewer than 2^22 micro-batches
+ * (exact/contract.md §3), here. */
 QR_MUST_CHECK enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret,
                                        struct qr_err *err);
 

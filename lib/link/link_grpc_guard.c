@@ -57,9 +57,9 @@ enum {
 #define KEPT_NS (100 * QR_MS)
 
 struct address {
-    uint8_t ip[16];
+    uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
     uint16_t port;
-};                        /* IPv4 as ::ffff:a.b.c.d */
+};
 struct link_grpc_caller { /* a connection */
     const void *context;  /* what gRPC knows of its certificate: one for each; NULL: free */
     /* by streams that are connections of a link; NULL: not yet, or not any more */

@@ -81,9 +81,8 @@ static size_t server_args(grpc_resource_quota *quota, bool wide, grpc_arg ret[MA
         {.type = GRPC_ARG_INTEGER, .key = metadata, .value.integer = MAX_METADATA_BYTES},
         {.type = GRPC_ARG_INTEGER, .key = handshake, .value.integer = HANDSHAKE_MS},
         {.type = GRPC_ARG_INTEGER, .key = idle, .value.integer = IDLE_MS},
-        /* 0: PINGs are answered. gRPC 1.51 would part from who sends too many by a
-         *                                 farewell and an error of 300 bytes for each PING, and
-         *                                 keeps them all while he does not read */
+        /* 0: PINGs are answered. gRPC 1.51 would part from who sends too many by a farewell and an
+         * error of 300 bytes for each PING, and keeps them all while he does not read */
         {.type = GRPC_ARG_INTEGER, .key = strikes, .value.integer = 0},
         {.type = GRPC_ARG_POINTER,
          .key = memory,

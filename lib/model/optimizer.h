@@ -3,12 +3,13 @@
  * SGD       momentum m: v = m v - lr g; w += v (nesterov: w += m v - lr g).
  * RMSprop   v = rho v + (1 - rho) g^2; w -= lr g / sqrt(v + epsilon) (ε under the root; momentum
  *           and centered as Keras).
- * Adam      running products beta^t are state; alpha = lr sqrt(1 - beta2^t) / (1 - beta1^t); m +=
- *           (g - m)(1 - beta1); v += (g^2 - v)(1 - beta2); w -= alpha m / (sqrt(v) + epsilon).
- *           (amsgrad as Keras.)
+ * Adam      running products beta^t are state; alpha = lr sqrt(1 - beta2^t) / (1 - beta1^t);
+ *           m += (g - m)(1 - beta1); v += (g^2 - v)(1 - beta2);
+ *           w -= alpha m / (sqrt(v) + epsilon). (amsgrad as Keras.)
  * Schedules constant; step: lr rate^floor(t / decay_steps); exponential: lr rate^(t / decay_steps),
- *           floor with staircase; cosine: lr ((1 - alpha) (1 + cos(pi min(t, decay_steps) /
- *           decay_steps)) / 2 + alpha). decay_steps >= 1.
+ *           floor with staircase;
+ *           cosine: lr ((1 - alpha) (1 + cos(pi min(t, decay_steps) / decay_steps)) / 2 + alpha).
+ *           decay_steps >= 1.
  * Clipping  clipvalue, clipnorm (per tensor) or global_clipnorm, on the mean gradient, before the
  *           update. One per job; Keras' precedence is clipnorm, global_clipnorm, clipvalue.
  * Zero      a gradient that is exactly 0 from the first step leaves its weight's bits alone in

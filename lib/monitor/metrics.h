@@ -13,8 +13,8 @@
 #define QR_METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 struct qr_build {
-    const char *version, *contract, *isa;
-}; /* borrowed; any text: it is escaped */
+    const char *version, *contract, *isa; /* borrowed; any text: it is escaped */
+};
 
 /* Appends to ret. */
 void qr_metrics_text(const struct qr_build *build, int64_t uptime_ns, struct qr_buf *ret);

@@ -14,7 +14,7 @@
 enum qr_found {
     QR_FOUND_NOTHING,
     QR_FOUND_STATE,
-    QR_FOUND_BEYOND /* these epochs: of a run that trains more */,
+    QR_FOUND_BEYOND, /* these epochs: of a run that trains more */
     QR_FOUND_DONE
 };
 struct qr_start {

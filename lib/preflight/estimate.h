@@ -5,8 +5,8 @@
  *                     n); `lanes` of them run side by side, a short one counted as a whole one;
  *             reduce  the schedule's rounds, each one message and its bytes: doubling log2 n of the
  *                     whole vector, and 2 more where n is no power of two; star 2, and n-1 vectors
- *                     through worker 0 each way; ring 2(n-1) of an n-th, halving as many bytes in 2
- *                     log2 n. With one worker nothing.
+ *                     through worker 0 each way; ring 2(n-1) of an n-th, halving as many bytes in
+ *                     2 log2 n. With one worker nothing.
  *           An epoch is its steps and one pass over the validation samples, whose sum has no
  *           gradients. Start, end and data loading are left out.
  * Pays off  the number of workers that ends soonest, among those with a speed-up of at least half

@@ -236,8 +236,7 @@ static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const d
     return (double)best_ns / 1e9;
 }
 
-/* How a wave is timed. */
-/* samples to run; their time * scale, or wave_s itself, is a wave's */
+/* How a wave is timed: samples to run; their time * scale, or wave_s itself, is a wave's. */
 struct timing {
     enum qr_timing kind;
     uint64_t samples;

@@ -98,9 +98,8 @@ struct qr_gcs_object {
 };
 
 /* What one request is for, in messages: "gs://bucket/name: upload". */
-/* token: constant over the retries of one operation */
 struct qr_gcs_call {
-    const char *name, *doing, *token;
+    const char *name, *doing, *token; /* token: constant over the retries of one operation */
 };
 
 void qr_gcs_id(char ret[QR_GCS_ID_BYTES]); /* a random UUID */

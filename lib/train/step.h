@@ -7,8 +7,8 @@
  *           (for TensorBoard; 240 bytes, so the histogram is that of all samples, exact, and the
  *           same for any number of workers).
  * Micro-batches    are added one by one, by as many threads as the pool has, until `take` has no
- *                  more: a contribution may be begun, interrupted
- *           and gone on with, in another generation too (group/elastic.md).
+ *           more: a contribution may be begun, interrupted and gone on with, in another generation
+ *           too (group/elastic.md).
  * Memory    everything is made by qr_stepper_new; a step allocates nothing.
  */
 #ifndef QR_TRAIN_STEP_H

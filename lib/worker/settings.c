@@ -165,10 +165,10 @@ enum { N = sizeof table / sizeof *table };
 _Static_assert(QR_MAX_MEMBERS == 64, "the default of max-workers is that text");
 _Static_assert((int)N <= (int)QR_SETTINGS_MAX, "origin has a place for every row");
 
-/* What else may differ between two workers of one ring. Keys of the job file that are not here are
- * in the job hash: the first of that kind, "*". */
 /* membership/member_hello.c; exit code 3 */
 #define HASH_SAYS "worker N has other settings under the job name: KEY is THERE there and HERE here"
+/* What else may differ between two workers of one ring. Keys of the job file that are not here are
+ * in the job hash: the first of that kind, "*". */
 static const struct {
     const char *what;
     enum qr_setting_between between;

@@ -1,8 +1,8 @@
 /* tests/faults/proxy.c — a bad network between pods, in user space: the kernel of a test machine
  * may lack netem.
  *
- *   proxy INTERFACE...      the pods' ends of their veth pairs, taken off the bridge: port 0,
- *                           1, ...
+ *   proxy INTERFACE...      the pods' ends of their veth pairs, taken off the bridge:
+ *                           port 0, 1, ...
  *
  * What      A switch between its ports that delays (so reorders), loses, doubles, damages and
  *           throttles frames from port to port. It works on frames, not on connections: TCP

@@ -130,7 +130,7 @@ static void garbage(void) {
         {"\0\0\0\0\r\n\r\n", 8},
         {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 15},
         {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24},
-        {"GET /healthz HTTP/1.1\r\n\r\n", 25} /* no Host */,
+        {"GET /healthz HTTP/1.1\r\n\r\n", 25}, /* no Host */
         {"GET http://x/healthz HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 62},
         {"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 66},
         {wide, sizeof wide},

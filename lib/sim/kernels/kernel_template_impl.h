@@ -2,7 +2,7 @@
  * element type.
  *
  * In: E (element), V (vector of E), W (its lanes), NAME(x), LOAD(p) STORE(p, v) SET1(e) ZERO() MUL
- * ADD SUB
+ *     ADD SUB
  *     FMA(a, b, c) = a b + c, FNMA(a, b, c) = c - a b, both with one rounding; for sums in float64
  *     the same with D in front: D (vector of double), DW (its lanes), DLOAD(p) DSTORE(p, v) from
  *     and to E, DNUMBERS(p) DPUT(p, v) from and to double; TABLE_NAME.
