@@ -1,6 +1,6 @@
-/* tests/real.h — for functions that stand in a test program before the C library's: the real one
- * behind. The program defines _FORTIFY_SOURCE away first, whose inline forms would be in the way.
- */
+/* tests/real.h — for functions that stand in a test program before the C library's: the real
+ * one behind. The program defines _FORTIFY_SOURCE away first, whose inline forms would be in
+ * the way. */
 #ifndef TESTS_REAL_H
 #define TESTS_REAL_H
 

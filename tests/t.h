@@ -29,8 +29,8 @@ static long t_passed, t_failed, t_skipped;
     } while (0)
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The largest circuit: QR_QUBITS where a machine is emulated, and each multiply a hundred times
- * slower. */
+/* The largest circuit: QR_QUBITS where a machine is emulated, and each multiply a hundred
+ * times slower. */
 static inline unsigned t_qubits(void) {
     const char *most = getenv("QR_QUBITS");
     if (most) SKIP("circuits of more than %s qubits: QR_QUBITS says so", most);

@@ -7,8 +7,8 @@
  * promises. In the first two cases nothing may be leaked, in all of them `whole` must hold. The
  * parent counts and goes on behind a death.
  *
- * Included by one program each: the functions below stand in for the C library's, also for shared
- * objects. */
+ * Included by one program each: the functions below stand in for the C library's, also for
+ * shared objects. */
 #ifndef TORTURE_H
 #define TORTURE_H
 
@@ -122,8 +122,8 @@ struct operation {
     void (*before)(void); /* may be NULL; nothing fails in it */
     /* QR_INTERNAL with "wrong:" when it succeeded with a wrong result */
     enum qr_code (*run)(struct qr_err *err);
-    /* may be NULL: what lies outside the process is the old or (when done) the new; also after a
-     * death */
+    /* may be NULL: what lies outside the process is the old or (when done) the new; also after
+     * a death */
     bool (*whole)(bool done);
     /* a library in it keeps memory for the next time: only what is ours is counted */
     bool caches;

@@ -134,8 +134,8 @@ static enum qr_code may_replace(const struct certs *c, struct qr_err *err) {
                    path, c->out);
 }
 
-/* The key last: until then a reader has an old pair or one that does not match, which it takes for
- * unfinished. */
+/* The key last: until then a reader has an old pair or one that does not match, which it takes
+ * for unfinished. */
 static enum qr_code write_files(const struct certs *c, struct qr_err *err) {
     enum qr_code code = may_replace(c, err);
     mode_t mask = umask(0077);

@@ -1,5 +1,5 @@
-/* cmd/qring/command.h — what the commands of qring share: their table, their arguments, their job.
- */
+/* cmd/qring/command.h — what the commands of qring share: their table, their arguments,
+ * their job. */
 #ifndef QR_CMD_COMMAND_H
 #define QR_CMD_COMMAND_H
 

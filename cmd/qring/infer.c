@@ -115,8 +115,8 @@ static void print_json(const struct answer *a, const char *weights) {
     qr_buf_free(&b);
 }
 
-/* [a b c ...] over lines, samples with more than one column as [a b] each. row: values of sample i.
- */
+/* [a b c ...] over lines, samples with more than one column as [a b] each. row: values of
+ * sample i. */
 static void print_array(const struct answer *a, size_t columns, size_t a_line, bool fixed,
                         const double *(*row)(const struct answer *a, size_t i)) {
     size_t lines = columns > 1 ? 1 : a_line;
@@ -177,8 +177,8 @@ static enum qr_code evaluate(struct answer *a, struct qr_err *err) {
                        a->means, err);
 }
 
-/* Where the weights are: --weights, the tutorial's two flags, QRING_WEIGHTS. *ret_url on the heap.
- */
+/* Where the weights are: --weights, the tutorial's two flags, QRING_WEIGHTS. *ret_url on
+ * the heap. */
 static enum qr_code find_weights(const char *weights, const char *bucket, const char *path,
                                  char **ret_url, struct qr_err *err) {
     const char *set = getenv("QRING_WEIGHTS");

@@ -212,8 +212,8 @@ static enum qr_code convert(const struct qr_tensors *t, const struct qr_workload
     return code;
 }
 
-/* Two forms order quantum parameters differently; the names are those of our layers and of TFQ's.
- */
+/* Two forms order quantum parameters differently; the names are those of our layers and
+ * of TFQ's. */
 static enum qr_code check_orders(const char *const *url, const struct qr_tensors *t,
                                  struct qr_err *err) {
     enum qr_weights_format a, b;

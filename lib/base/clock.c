@@ -38,8 +38,8 @@ int64_t qr_awake_look(struct qr_awake *a, int64_t ns) {
     return a->looked_ns - a->asleep_ns;
 }
 
-/* pulse: somebody looks often from now on. The time is read under the lock, so that it does not go
- * back. */
+/* pulse: somebody looks often from now on. The time is read under the lock, so that it does not
+ * go back. */
 static int64_t look(bool pulse) {
     pthread_mutex_lock(&own.lock);
     own.pulses = own.pulses || pulse;

@@ -26,8 +26,8 @@ extern const struct qr_clock qr_clock_wall;
 #define QR_AWAKE_STRIDE_NS (2 * QR_SECOND)
 extern const struct qr_clock qr_clock_awake;
 void qr_awake_pulse(void);
-/* Its rule, pure: looks at `ns` of another clock, and says what an awake one shows. Begins as {0}.
- */
+/* Its rule, pure: looks at `ns` of another clock, and says what an awake one shows. Begins
+ * as {0}. */
 struct qr_awake {
     int64_t looked_ns, asleep_ns;
 };

@@ -2,10 +2,12 @@
  * and the probes.
  *
  * What      One fixed table for the whole process; a row is an enum value. Nothing is registered at
- * run time, nothing allocates, nobody computes with a value: they say what happened and change no
- * bit of a result. Kinds     COUNT: only grows. GAUGE: an integer now. REAL: a double now. SECONDS:
- * nanoseconds inside, only grows, shown as seconds. Cost      one relaxed atomic operation. Threads
- * any. Rows are independent: two of them read together may be of different moments.
+ *           run time, nothing allocates, nobody computes with a value: they say what happened and
+ *           change no bit of a result.
+ * Kinds     COUNT: only grows. GAUGE: an integer now. REAL: a double now. SECONDS: nanoseconds
+ *           inside, only grows, shown as seconds.
+ * Cost      one relaxed atomic operation.
+ * Threads   any. Rows are independent: two of them read together may be of different moments.
  */
 #ifndef QR_BASE_COUNTER_H
 #define QR_BASE_COUNTER_H
@@ -125,8 +127,8 @@ void qr_gauge_real(enum qr_counter c, double value); /* REAL */
 int64_t qr_counter_value(enum qr_counter c); /* all but REAL; SECONDS in nanoseconds */
 double qr_counter_real(enum qr_counter c);   /* REAL */
 
-/* The peers of this process by index, as its group sees them. An index beyond the table is left
- * out. */
+/* The peers of this process by index, as its group sees them. An index beyond the table is
+ * left out. */
 enum qr_peer { QR_PEER_UNKNOWN, QR_PEER_ABSENT, QR_PEER_MEMBER }; /* of this worker's generation */
 void qr_peer_set(uint32_t index, enum qr_peer peer);
 /* it answers, and no data passes between it and this worker */

@@ -3,8 +3,9 @@
  * What      One code enum (the canonical RPC codes, equal to gRPC's numbers) and one struct with a
  *           sentence for a person. Plain data on the caller's stack; owns nothing.
  * Use       if (qr_x(..., err) != QR_OK) return qr_wrap(err, "read job %s", path);
- * Messages  say what, where and what to do; outermost context first: "read job a.json: model[0]:
- * ...". Threads   an error object belongs to one thread. There is no global error.
+ * Messages  say what, where and what to do; outermost context first: "read job a.json:
+ *           model[0]: ...".
+ * Threads   an error object belongs to one thread. There is no global error.
  */
 #ifndef QR_BASE_ERR_H
 #define QR_BASE_ERR_H

@@ -61,8 +61,8 @@ static enum qr_code look_at(int fd, const char *path, int flags, struct qr_err *
 }
 
 enum qr_code qr_file_open(const char *path, int flags, int *ret, struct qr_err *err) {
-    /* nothing is emptied before it has been looked at; a FIFO would be waited for, a terminal taken
-     * over */
+    /* nothing is emptied before it has been looked at; a FIFO would be waited for, a terminal
+     * taken over */
     qr_auto(qr_close_p) int fd =
         open(path, (flags & ~O_TRUNC) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
     if (fd < 0) {
@@ -117,8 +117,8 @@ enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret
     return code == QR_OK ? read_fd(fd, path, max_bytes, ret, err) : code;
 }
 
-/* What is there already is asked for only when mkdir fails: some file systems refuse before they
- * look. */
+/* What is there already is asked for only when mkdir fails: some file systems refuse before
+ * they look. */
 static int make_one(const char *path) {
     struct stat st;
     if (mkdir(path, 0777) == 0) return 0;

@@ -18,8 +18,8 @@ QR_MUST_CHECK enum qr_code qr_file_open(const char *path, int flags, int *ret, s
  * with several names (hard links)" …; NULL: an ordinary file, or nothing. Static. */
 const char *qr_file_odd(const char *path);
 /* The whole file into *ret (caller frees). DATA_LOSS-free: a file above max_bytes is
- * RESOURCE_EXHAUSTED naming both sizes. As qr_file_open: ordinary files only, also through links.
- */
+ * RESOURCE_EXHAUSTED naming both sizes. As qr_file_open: ordinary files only, also
+ * through links. */
 QR_MUST_CHECK enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret,
                                         struct qr_err *err);
 /* Replaces path at once or not at all: temporary file beside it, write, fsync, rename, fsync of the
@@ -27,8 +27,8 @@ QR_MUST_CHECK enum qr_code qr_file_read(const char *path, size_t max_bytes, stru
  * missing parent directories. Several processes may replace one path at a time. */
 QR_MUST_CHECK enum qr_code qr_file_replace(const char *path, struct qr_bytes content,
                                            struct qr_err *err);
-/* Makes what is in the file now survive a power cut; a file that is not there is fine. 0 or errno.
- */
+/* Makes what is in the file now survive a power cut; a file that is not there is fine. 0
+ * or errno. */
 int qr_file_sync(const char *path);
 /* Makes a new name survive a power cut: fsync of the directory that holds path. 0 or errno. */
 int qr_sync_parent(const char *path);

@@ -39,9 +39,9 @@ QR_NEW char *qr_xasprintf(const char *fmt, ...) QR_PRINTF(1, 2);
 /* 64-byte aligned, zeroed; aborts when memory is out. */
 QR_NEW void *qr_xaligned(size_t bytes);
 
-/* 64-byte aligned, zeroed, for `what` ("state vectors"). RESOURCE_EXHAUSTED with bytes needed and
- * bytes there when it exceeds the memory limit of this process (qr_memory_limit_bytes), or
- * overflows. */
+/* 64-byte aligned, zeroed, for `what` ("state vectors"). RESOURCE_EXHAUSTED with bytes needed
+ * and bytes there when it exceeds the memory limit of this process (qr_memory_limit_bytes),
+ * or overflows. */
 QR_MUST_CHECK enum qr_code qr_large_new(size_t count, size_t bytes, const char *what, void **ret_p,
                                         struct qr_err *err);
 
@@ -56,8 +56,8 @@ void qr_give_back(void);
 /* Bytes this process may use: the smallest of the cgroup limits (v2, v1) and physical memory.
  * Never 0. Reads /proc and /sys at each call. */
 uint64_t qr_memory_limit_bytes(void);
-/* The same with the cgroup files looked for below root ("" = this machine's own,
- * /sys/fs/cgroup/...). */
+/* The same with the cgroup files looked for below root ("" = this machine's
+ * own, /sys/fs/cgroup/...). */
 uint64_t qr_memory_limit_bytes_under(const char *root);
 
 /* Releases at the end of the scope: qr_auto(qr_free_p) char *p = NULL; */

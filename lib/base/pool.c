@@ -34,8 +34,8 @@ struct qr_pool {
     cpu_set_t cpus;     /* that the pool's maker may use; none: not known */
     struct seat *seats; /* size - 1; all but thread is guarded by lock */
     pthread_mutex_t lock;
-    /* a loop began; for callers that wait: a helper was the last to leave, or an inner loop began
-     */
+    /* a loop began; for callers that wait: a helper was the last to leave, or an inner
+     * loop began */
     pthread_cond_t work, done;
     /* guarded by lock: */
     struct loop *newest;

@@ -31,8 +31,8 @@ void qr_pool_for(struct qr_pool *pool, size_t n, qr_pool_task_fn task, void *ctx
 
 /* Processors this process may use: min(cgroup quota rounded up, cpuset), at least 1. */
 unsigned qr_cpu_limit(void);
-/* The same with the cgroup's files looked for below root ("" = this machine's own,
- * /sys/fs/cgroup/...). */
+/* The same with the cgroup's files looked for below root ("" = this machine's
+ * own, /sys/fs/cgroup/...). */
 unsigned qr_cpu_limit_under(const char *root);
 
 #endif

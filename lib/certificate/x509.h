@@ -3,8 +3,7 @@
  *
  * PEM       texts; of several certificates in one the first is meant, unless a chain is.
  * Names     a URI has a scheme and printable characters without blanks. A DNS name has labels of
- * letters, digits, '-' and '_', the first may be
- *           '*'. Names of other kinds say nothing.
+ *           letters, digits, '-' and '_', the first may be '*'. Names of other kinds say nothing.
  * Time      seconds since 1970, given by the caller.
  * Secrets   keys are never part of an error; buffers that held one are the caller's to wipe.
  * Threads   any.
@@ -72,8 +71,8 @@ struct qr_x509_order {
     int64_t ca_not_after_s;  /* of a new CA; 0: as its certificate */
     const char *ca, *ca_key; /* PEM of a CA to go on with; both NULL: a new one */
 };
-/* ECDSA P-256, a key of its own for each. What was appended to ret_ when it fails is the caller's
- * too. */
+/* ECDSA P-256, a key of its own for each. What was appended to ret_ when it fails is the
+ * caller's too. */
 QR_MUST_CHECK enum qr_code qr_x509_make(const struct qr_x509_order *order,
                                         struct qr_buf *ret_certificate, struct qr_buf *ret_key,
                                         struct qr_buf *ret_ca, struct qr_buf *ret_ca_key,

@@ -1,5 +1,5 @@
-/* certificate/x509_impl.h — what the two files about certificates share: PEM in, OpenSSL's reasons
- * out. */
+/* certificate/x509_impl.h — what the two files about certificates share: PEM in, OpenSSL's
+ * reasons out. */
 #ifndef QR_CERTIFICATE_X509_IMPL_H
 #define QR_CERTIFICATE_X509_IMPL_H
 

@@ -71,9 +71,9 @@ QR_MUST_CHECK enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_
 /* Sets of Paulis that commute with something. */
 enum { QR_PAULI_X = 1, QR_PAULI_Y = 2, QR_PAULI_Z = 4 };
 
-/* Numbers of the power of an involution P: it is plus (I + P) / 2 + minus (I - P) / 2, with plus =
- * e^{i pi g t} and minus = e^{i pi (g + 1) t}; its derivative has the same form with other numbers.
- */
+/* Numbers of the power of an involution P: it is plus (I + P) / 2 + minus (I - P) / 2, with
+ * plus = e^{i pi g t} and minus = e^{i pi (g + 1) t}; its derivative has the same form with
+ * other numbers. */
 struct qr_power {
     double complex plus, minus;
 };
@@ -81,8 +81,8 @@ struct qr_power {
 /* What there is to know about a kind. */
 struct qr_gate_info {
     const char *name; /* in job files: "X", "XX", "PhasedX" */
-    /* other names that are understood, or NULL: of job files too; of TFQ's serializer; of Cirq's
-     * class */
+    /* other names that are understood, or NULL: of job files too; of TFQ's serializer; of
+     * Cirq's class */
     const char *also, *tfq, *cirq;
     uint8_t n_targets, n_args;
     const char *arg_names[2]; /* "exponent"; "phase_exponent", "exponent"; "theta", "phi" */
@@ -104,8 +104,8 @@ struct qr_gate_info {
                    double complex *da);
 };
 const struct qr_gate_info *qr_gate_info(enum qr_gate_kind kind);
-/* By any of its names; case is ignored. RX, RY and RZ are X, Y and Z by angle alone
- * (circuit_json.h). */
+/* By any of its names; case is ignored. RX, RY and RZ are X, Y and Z by angle
+ * alone (circuit_json.h). */
 int qr_gate_kind_of(const char *name); /* -1 when unknown */
 
 /* The gate's matrix on its targets (controls left out), row-major dim x dim with dim = 2^n_targets,
@@ -114,8 +114,8 @@ int qr_gate_kind_of(const char *name); /* -1 when unknown */
  * the same bits everywhere. */
 void qr_gate_matrix(const struct qr_gate *g, const double a[2], double complex *ret_u,
                     double complex *ret_da);
-/* The value of argument k for parameters theta and data row x (either may be NULL when not referred
- * to). */
+/* The value of argument k for parameters theta and data row x (either may be NULL when not
+ * referred to). */
 double qr_gate_arg_value(const struct qr_gate_arg *arg, const double *theta, const double *x);
 
 /* ---- observables ---- */

@@ -4,8 +4,8 @@
 
 #include "circuit/circuit.h"
 
-/* Appends a parameter that the caller knows to be new (no look-up, so that long lists cost linear
- * time). */
+/* Appends a parameter that the caller knows to be new (no look-up, so that long lists cost
+ * linear time). */
 uint32_t qr_circuit_append_param(struct qr_circuit *c, const char *name);
 
 #endif

@@ -1,20 +1,24 @@
 /* circuit/circuit_json.h — circuits as they stand in job files.
  *
  * Ansatz    {"ansatz": "qcnn", "qubits", "stages"?, "variant"?: "notebook" | "research",
- * "filters"?}; how many copies ("filters") is read by the job room, since the copies are the
- * layer's Gates     {"qubits", "columns"?, "gates": [{"gate", "qubits": [..], ARGUMENTS,
- * "controls"?: [..], "control_values"?: [0 | 1, ..], "global_shift"?}, ..]}. Without "columns" the
- * circuit takes 1 + the highest data column in use, and the data may have more. Names     I X Y Z H
- * XX YY ZZ CZ CNOT (CX) SWAP ISWAP PhasedX PhasedISwap FSIM, and RX RY RZ (X Y Z by angle alone);
- * case is ignored. TFQ's names (XP ... PISP) and Cirq's PhasedXPow, PhasedISwapPow mean the same.
- * Arguments power gates: "exponent" in half-turns (absent: 1), or "angle" a in radians: exponent a
- * / pi with global shift -1/2, so that X with an angle is RX (not for ISWAP). PhasedX, PhasedISwap:
- * "phase_exponent" and "exponent" (absent: 1). FSIM: "theta" and "phi" in radians. Each is a
- * number, {"parameter": name, "scale"?} or {"data": column, "scale"?}: value = scale * it. Order
- * the parameters of a gate list are sorted naturally by name (qconv2 before qconv10), whatever
- * order they appear in. Controls  without control_values every control must be 1. Errors
- * INVALID_ARGUMENT with the path of the value ("model[0].circuit.gates[3].exponent"); unknown keys
- * and gates with the nearest known name.
+ *           "filters"?}; how many copies ("filters") is read by the job room, since the copies are
+ *           the layer's
+ * Gates     {"qubits", "columns"?, "gates": [{"gate", "qubits": [..], ARGUMENTS, "controls"?: [..],
+ *           "control_values"?: [0 | 1, ..], "global_shift"?}, ..]}. Without "columns" the circuit
+ *           takes 1 + the highest data column in use, and the data may have more.
+ * Names     I X Y Z H XX YY ZZ CZ CNOT (CX) SWAP ISWAP PhasedX PhasedISwap FSIM, and RX RY RZ (X Y
+ *           Z by angle alone); case is ignored. TFQ's names (XP ... PISP) and Cirq's PhasedXPow,
+ *           PhasedISwapPow mean the same.
+ * Arguments power gates: "exponent" in half-turns (absent: 1), or "angle" a in radians: exponent
+ *           a / pi with global shift -1/2, so that X with an angle is RX (not for ISWAP). PhasedX,
+ *           PhasedISwap: "phase_exponent" and "exponent" (absent: 1). FSIM: "theta" and "phi" in
+ *           radians. Each is a number, {"parameter": name, "scale"?} or {"data": column, "scale"?}:
+ *           value = scale * it.
+ * Order     the parameters of a gate list are sorted naturally by name (qconv2 before qconv10),
+ *           whatever order they appear in.
+ * Controls  without control_values every control must be 1.
+ * Errors    INVALID_ARGUMENT with the path of the value ("model[0].circuit.gates[3].exponent");
+ *           unknown keys and gates with the nearest known name.
  */
 #ifndef QR_CIRCUIT_CIRCUIT_JSON_H
 #define QR_CIRCUIT_CIRCUIT_JSON_H
@@ -22,9 +26,9 @@
 #include "circuit/circuit.h"
 #include "format/json.h"
 
-/* where: path of the circuit in messages. *ret_default_readouts: bit q set where Z of qubit q is
- * read when the layer names no read-outs: the qubits left by an ansatz, all qubits of a gate list.
- */
+/* where: path of the circuit in messages. *ret_default_readouts: bit q set where Z of qubit q
+ * is read when the layer names no read-outs: the qubits left by an ansatz, all qubits of a
+ * gate list. */
 QR_MUST_CHECK enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *where,
                                                 struct qr_circuit **ret,
                                                 uint64_t *ret_default_readouts, struct qr_err *err);

@@ -54,8 +54,8 @@ static void controlled_labels(const struct qr_gate_info *info, const char *power
     snprintf(ret[1], sizeof ret[1], "%s%.200s%s", alike ? "●" : info->controlled, power, shift);
 }
 
-/* What stands on each target. Rotations (shift -1/2) show their angle in radians, powers their
- * exponent. */
+/* What stands on each target. Rotations (shift -1/2) show their angle in radians, powers
+ * their exponent. */
 static void target_labels(const struct qr_circuit *c, const struct qr_gate *g,
                           char ret[2][2 * LABEL_BYTES]) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);

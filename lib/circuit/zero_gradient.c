@@ -3,14 +3,16 @@
  * Walking back from one Pauli term, keep for every qubit the Paulis that certainly commute with the
  * operator O so far (O is the term carried back through the gates already passed, U^dagger O U):
  * all three while O does not touch the qubit, one where O has only that Pauli there, none in
- * general. A gate is a product of exponentials of products with one Pauli factor per qubit (X on
- * the target of X^t and CNOT^t, Z on every control, ...), or of something wider ("any"). If O
- * commutes with the factor on every qubit of the gate, it commutes with the gate and with its
- * generator: U^dagger O U = O, and the derivative of <O> with respect to the gate's arguments is
- * exactly zero, for every initial state. Otherwise the gate's parameters count as visible, and on a
- * qubit where the gate has the factor P alone, O and U both commute with P, so U^dagger O U still
- * does; on a qubit with "any" nothing is known afterwards. Only sufficient conditions are used, so
- * what is flagged is zero for all parameter values. */
+ * general.
+ *   A gate is a product of exponentials of products with one Pauli factor per qubit (X on the
+ * target of X^t and CNOT^t, Z on every control, ...), or of something wider ("any"). If O commutes
+ * with the factor on every qubit of the gate, it commutes with the gate and with its generator:
+ * U^dagger O U = O, and the derivative of <O> with respect to the gate's arguments is exactly zero,
+ * for every initial state.
+ *   Otherwise the gate's parameters count as visible, and on a qubit where the gate has the factor
+ * P alone, O and U both commute with P, so U^dagger O U still does; on a qubit with "any" nothing
+ * is known afterwards.
+ * Only sufficient conditions are used, so what is flagged is zero for all parameter values. */
 #include <string.h>
 
 #include "circuit/circuit.h"

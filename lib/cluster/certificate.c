@@ -239,8 +239,8 @@ static enum qr_code check_order(const struct qr_certificate_order *o, struct qr_
     return QR_OK;
 }
 
-/* Names for other programs (openssl, grpcurl) that go by the name they dialled; workers go by the
- * URI. */
+/* Names for other programs (openssl, grpcurl) that go by the name they dialled; workers go by
+ * the URI. */
 static char *names_of(const struct qr_certificate_order *o) {
     struct qr_buf b = {0};
     qr_buf_printf(&b, "URI:" SCHEME "%s/%s,DNS:localhost,IP:127.0.0.1,IP:::1", o->name_space,

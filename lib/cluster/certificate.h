@@ -2,11 +2,14 @@
  * new. The X.509 is certificate/x509.h's.
  *
  * Identity  what of a certificate says whose it is: its URI "qring://NAMESPACE/JOB"; else its first
- * URI; else its DNS names, sorted. Nothing else does, the common name neither. All workers of a job
- * show certificates of one identity, whatever names and addresses they are dialled by; a URI is
- * never equal to DNS names. A certificate with a URI or DNS name that is none is not taken,
- * whatever else it holds. Time      seconds since 1970, given by the caller. Secrets   keys are
- * never part of an error; buffers that held one are wiped by qr_certificate_wipe. Threads   any.
+ *           URI; else its DNS names, sorted. Nothing else does, the common name neither. All
+ *           workers of a job show certificates of one identity, whatever names and addresses they
+ *           are dialled by; a URI is never equal to DNS names. A certificate with a URI or DNS name
+ *           that is none is not taken, whatever else it holds.
+ * Time      seconds since 1970, given by the caller.
+ * Secrets   keys are never part of an error; buffers that held one are wiped
+ *           by qr_certificate_wipe.
+ * Threads   any.
  */
 #ifndef QR_CLUSTER_CERTIFICATE_H
 #define QR_CLUSTER_CERTIFICATE_H
@@ -76,8 +79,8 @@ struct qr_certificate_order {
     const char *ca, *ca_key; /* PEM of a CA to go on with; both NULL: a new one */
 };
 struct qr_certificate_set {
-    struct qr_buf certificate, key, ca, ca_key;
-}; /* PEM */
+    struct qr_buf certificate, key, ca, ca_key; /* PEM */
+};
 /* A CA of the job's own, and the one certificate that all its workers show. ret->ca_key is the new
  * CA's or a copy of the order's. */
 QR_MUST_CHECK enum qr_code qr_certificate_make(const struct qr_certificate_order *order,

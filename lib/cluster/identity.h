@@ -2,9 +2,9 @@
  *
  * First match wins: our settings (index + peers or template) → TF_CONFIG → JOB_COMPLETION_INDEX
  * with a template → StatefulSet ordinal (with a template) → single. TF_CONFIG that is set but wrong
- * is INVALID_ARGUMENT, never a fall-through. Index     chief, then master, then worker i. Evaluator
- * and ps in `cluster` are never peers. Pure      the environment is an argument (struct
- * qr_identity_inputs); no getenv here.
+ * is INVALID_ARGUMENT, never a fall-through.
+ * Index     chief, then master, then worker i. Evaluator and ps in `cluster` are never peers.
+ * Pure      the environment is an argument (struct qr_identity_inputs); no getenv here.
  */
 #ifndef QR_CLUSTER_IDENTITY_H
 #define QR_CLUSTER_IDENTITY_H
@@ -55,8 +55,8 @@ struct qr_identity {
     unsigned port;  /* the control port to bind */
     size_t n_peers; /* known ring members with oneself, by index; 0 for single */
     char **peers;   /* host:port; NULL entries never */
-    /* n_peers: true for an address that the input names, false for a candidate made from a template
-     */
+    /* n_peers: true for an address that the input names, false for a candidate made from
+     * a template */
     bool *named;
     /* false: sparse TF_CONFIG or a template without replicas: peers are candidates to probe */
     bool count_known;
@@ -74,8 +74,8 @@ void qr_identity_json(const struct qr_identity *id, struct qr_buf *ret);
 bool qr_address_split(const char *address, unsigned default_port, char **ret_host,
                       unsigned *ret_port);
 
-/* What is wrong with an address, as the end of a sentence ("it has no host"); NULL when nothing is.
- * Static. */
+/* What is wrong with an address, as the end of a sentence ("it has no host"); NULL when nothing
+ * is. Static. */
 const char *qr_address_fault(const char *address);
 /* "[::1]", 2222 → "[::1]:2222": brackets where the host is IPv6. Heap. */
 char *qr_address_join(const char *host, unsigned port);

@@ -254,8 +254,8 @@ static enum qr_code expand_sparse(const struct config *c, size_t at, struct qr_i
                            "the template made from a sparse TF_CONFIG", err);
 }
 
-/* Every index 0 ... n-1 is a key: nothing is left to guess (one worker alone may be the first of
- * many). */
+/* Every index 0 ... n-1 is a key: nothing is left to guess (one worker alone may be the first
+ * of many). */
 static bool complete(const struct qr_json *list) {
     size_t n = qr_json_size(list);
     for (size_t i = 0; i < n; i++) {
@@ -355,8 +355,8 @@ static enum qr_code check_others(const struct config *c, struct qr_identity *ret
     return code;
 }
 
-/* An evaluator or ps: no member, but it knows the ring, and its own address where the cluster has
- * it. */
+/* An evaluator or ps: no member, but it knows the ring, and its own address where the cluster
+ * has it. */
 static enum qr_code outside(const struct config *c, struct qr_identity *ret, struct qr_err *err) {
     const char *name = task_names[c->task];
     char *host;

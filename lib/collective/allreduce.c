@@ -13,7 +13,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "integers are sent fro
 enum {
     STRIDE_BYTES = 12 << 10,
     /* chunks that a member of the ring has sent more than it got: what is under way everywhere fits
-       the caches */
+     * the caches */
     AHEAD = 2
 };
 
@@ -124,8 +124,8 @@ static bool try_send(struct qr_reduction *r, struct outgoing *o) {
                      qr_bytes_of(from, bytes));
 }
 
-/* Round the ring all counts agree in sum, so somebody may always send: no member waits for itself.
- */
+/* Round the ring all counts agree in sum, so somebody may always send: no member waits
+ * for itself. */
 static bool far_ahead(const struct qr_reduction *r, size_t i) {
     return r->s.kind == QR_ALLREDUCE_RING && i >= r->n_received + AHEAD &&
            r->n_received < r->n_expected;
@@ -319,8 +319,8 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank,
     if (!qr_chunk_decode(head, message.n, &c)) return damaged(message.n, err);
     if (c.generation != r->a.generation) return QR_TAKEN_OTHER;
     if (c.reductions != r->c.key.reductions) return QR_TAKEN_LATER;
-    /* a reduction has one kind, from one state and one number of epochs: one of the two has another
-     * state */
+    /* a reduction has one kind, from one state and one number of epochs: one of the two has
+     * another state */
     if (c.kind != (uint8_t)r->c.key.kind) {
         qr_fail(err, QR_UNAVAILABLE,
                 "is at a step of kind %s where this worker is at one of kind %s", kind_name(c.kind),

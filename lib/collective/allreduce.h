@@ -2,14 +2,17 @@
  * a data link, the sum at the end.
  *
  * What      Works a schedule (schedule.h) over connections that the caller owns. It never waits and
- * never reads the clock: the caller polls the link and hands each message in. The contribution is
- * only read, the sum grows in ret_sum, so a reduction may be thrown away at any point. Checks each
- * chunk: crc32c, place in the schedule, once. At the end: the coverage word of every chunk against
- * the total (exact/coverage.h). Integers are added from where gRPC has put them, cut anywhere, and
- * their crc32c is known only after that: a damaged chunk has spoiled the sum, and the reduction is
- * lost. Memory    parts are sent from where they lie: vector and sum stay untouched by others until
- * done() and the link's unreleased() is 0. Bookkeeping is kept for the next reduction: no
- * allocation when it is no larger. Threads   the data link's owner.
+ *           never reads the clock: the caller polls the link and hands each message in. The
+ *           contribution is only read, the sum grows in ret_sum, so a reduction may be thrown away
+ *           at any point.
+ * Checks    each chunk: crc32c, place in the schedule, once. At the end: the coverage word of every
+ *           chunk against the total (exact/coverage.h). Integers are added from where gRPC has put
+ *           them, cut anywhere, and their crc32c is known only after that: a damaged chunk has
+ *           spoiled the sum, and the reduction is lost.
+ * Memory    parts are sent from where they lie: vector and sum stay untouched by others until
+ *           done() and the link's unreleased() is 0. Bookkeeping is kept for the next reduction: no
+ *           allocation when it is no larger.
+ * Threads   the data link's owner.
  */
 #ifndef QR_COLLECTIVE_ALLREDUCE_H
 #define QR_COLLECTIVE_ALLREDUCE_H
@@ -31,8 +34,8 @@ struct qr_reduction_args {
 enum qr_taken {
     QR_TAKEN, /* worked in */
     /* of another reduction, or of a round that is not reached: pause the connection, keep the
-       bytes, hand them in again when this reduction has taken another message, or the next one has
-       begun */
+     * bytes, hand them in again when this reduction has taken another message, or the next one
+     * has begun */
     QR_TAKEN_LATER,
     QR_TAKEN_OTHER, /* of another generation: drop and count */
     QR_TAKEN_BAD,   /* damaged, or not what the schedule says: *err. The reduction is lost */

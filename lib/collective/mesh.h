@@ -2,20 +2,23 @@
  * the other that run over them.
  *
  * What      Every pair of peers has one data stream: the higher index dials the lower one's data
- * port. Each side greets first (who speaks to whom) and the stream is up once both have. It lives
- * as long as its two processes: generations come and go on it, and a mark says where each begins.
- * So a newcomer's streams come up beside training, before any generation has it. Early     who
- * greets before it is expected here waits for that, its stream unread, for 5 s; a mark of a
- * generation that is not formed yet waits for it, and what a member sends ahead of this one's
- * reduction: one message here, the rest unread in its stream. Waiting   every wait polls the link
- * in slices of at most 50 ms and asks `stop` in between: that is how the control thread, a signal
- * or a lost member ends it. While it polls it sends a beat on each member's stream four times a
- * second, and tells `polled` whom it has heard: of two that both poll without a pause, and whose
- * beats do not arrive, the stream passes no data. Failure   a stream that breaks, or brings a
- * damaged chunk, is told to `down`; when work of the generation may be lost with it, `stop` should
- * soon give the reason, else UNAVAILABLE names the member after 2 s. Streams are dialed again for
- * ever, at most once a second. Threads   the training thread owns the link and the mesh. Streams
- * come up, and go, while it polls.
+ *           port. Each side greets first (who speaks to whom) and the stream is up once both have.
+ *           It lives as long as its two processes: generations come and go on it, and a mark says
+ *           where each begins. So a newcomer's streams come up beside training, before any
+ *           generation has it.
+ * Early     who greets before it is expected here waits for that, its stream unread, for 5 s; a
+ *           mark of a generation that is not formed yet waits for it, and what a member sends ahead
+ *           of this one's reduction: one message here, the rest unread in its stream.
+ * Waiting   every wait polls the link in slices of at most 50 ms and asks `stop` in between: that
+ *           is how the control thread, a signal or a lost member ends it. While it polls it sends a
+ *           beat on each member's stream four times a second, and tells `polled` whom it has heard:
+ *           of two that both poll without a pause, and whose beats do not arrive, the stream passes
+ *           no data.
+ * Failure   a stream that breaks, or brings a damaged chunk, is told to `down`; when work of the
+ *           generation may be lost with it, `stop` should soon give the reason, else UNAVAILABLE
+ *           names the member after 2 s. Streams are dialed again for ever, at most once a second.
+ * Threads   the training thread owns the link and the mesh. Streams come up, and go, while
+ *           it polls.
  */
 #ifndef QR_COLLECTIVE_MESH_H
 #define QR_COLLECTIVE_MESH_H
@@ -56,9 +59,9 @@ void qr_mesh_expect(struct qr_mesh *m, const struct qr_mesh_member *who); /* cop
 void qr_mesh_forget(struct qr_mesh *m, uint32_t index);
 void qr_mesh_renew(struct qr_mesh *m, uint32_t index); /* it passes no data: another in its place */
 
-/* Begins a generation of these members (by rank; they are expected from now on), and waits until
- * each has said that it has begun it too. DEADLINE_EXCEEDED at deadline_ns names one that is
- * missing. */
+/* Begins a generation of these members (by rank; they are expected from now on), and waits
+ * until each has said that it has begun it too. DEADLINE_EXCEEDED at deadline_ns names one that
+ * is missing. */
 QR_MUST_CHECK enum qr_code qr_mesh_form(struct qr_mesh *m, const struct qr_gen_id *id,
                                         const struct qr_mesh_member *members, uint32_t n_members,
                                         uint32_t rank, int64_t deadline_ns, struct qr_err *err);

@@ -1,19 +1,23 @@
 /* collective/schedule.h — who sends which part of a vector to whom, and when: pure tables.
  *
  * What      A schedule is a set of slots. A slot is one chunk that one rank receives: (round, part)
- * → from whom, which integers, whether it is a partial sum to be added or the whole sum to be
- * taken, and which slots of others it makes ready. Integers give the same bits under all of them.
+ *           → from whom, which integers, whether it is a partial sum to be added or the whole sum
+ *           to be taken, and which slots of others it makes ready. Integers give the same bits
+ *           under all of them.
  * ring      2(N-1) rounds; block b of N goes once round while it is summed and once more while it
- * is handed out. Least bytes; for long vectors. star      2 rounds: all to rank 0, and back. Fewest
- * hops for N > 2. doubling  log2 N rounds, each an exchange of the sum so far with the rank that
- * differs in one bit. Where N is no power of two, the ranks from the next lower one P on first give
- * what they have to rank - P, and at last get the sum from there: two rounds more. halving   2 log2
- * N rounds: each exchanges half of what a rank still sums with the rank that differs in one bit,
- * the highest first, and then the wholes the other way round. As few bytes as the ring in far fewer
- * messages, but a round waits for all of the one before. Where N is no power of two it is the ring.
+ *           is handed out. Least bytes; for long vectors.
+ * star      2 rounds: all to rank 0, and back. Fewest hops for N > 2.
+ * doubling  log2 N rounds, each an exchange of the sum so far with the rank that differs in one
+ *           bit. Where N is no power of two, the ranks from the next lower one P on first give what
+ *           they have to rank - P, and at last get the sum from there: two rounds more.
+ * halving   2 log2 N rounds: each exchanges half of what a rank still sums with the rank that
+ *           differs in one bit, the highest first, and then the wholes the other way round. As few
+ *           bytes as the ring in far fewer messages, but a round waits for all of the one before.
+ *           Where N is no power of two it is the ring.
  * Parts     a block travels in parts of at most QR_CHUNK_MAX_COUNT integers. An empty block is one
- * empty part: its coverage word counts. Source    Patarasu and Yuan, "Bandwidth optimal all-reduce
- * algorithms" (2009); Thakur et al., "Optimization of collective communication" (2005).
+ *           empty part: its coverage word counts.
+ * Source    Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms" (2009); Thakur et al.,
+ *           "Optimization of collective communication" (2005).
  */
 #ifndef QR_COLLECTIVE_SCHEDULE_H
 #define QR_COLLECTIVE_SCHEDULE_H
@@ -35,24 +39,33 @@ struct qr_schedule {
  * go through rank 0 each way (eight ranks), else doubling; above that halving, where N is a power
  * of two and as long as a ring's block would not fill a chunk, else ring. Measured with
  * tests/bench/peers/allreduce --schedules --realtime (AMD EPYC, two processors, all ranks on them;
- * microseconds, ring / doubling / star, medians of three rounds beside other work): bytes   2 ranks
- * 3 ranks           4 ranks           6 ranks            8 ranks             16 ranks 256     36 /
- * 21 / 21      103 / 58 / 44     198 / 101 / 65    638 / 176 / 119    930 / 276 / 163     5884 /
- * 1673 / 503 16 K    43 / 34 / 36      117 / 67 / 57     214 / 96 / 90     638 / 228 / 192    1027
- * / 399 / 213    6085 / 1795 / 705 32 K    44 / 47 / 48      122 / 77 / 71     233 / 113 / 98 1045
- * / 433 / 278 64 K    58 / 67 / 74      152 / 124 / 101   278 / 165 / 140   755 / 403 / 376    1089
- * / 668 / 418    5967 / 3017 / 1191 256 K   166 / 178 / 194   264 / 290 / 240   414 / 443 / 318
- * 1285 / 1178 / 761  1483 / 1893 / 981   8331 / 7935 / 3141 512 K   277 / 262 / 311   552 / 574 /
- * 447   678 / 1341 / 933                     2809 / 5177 / 2978 1 M     491 / 540 / 596   1441 /
- * 1532 / 1686  1917 / 3235 / 2387                 6643 / 10846 / 5924 and, when crc32c had become
- * faster, ring / halving / star, least of three runs: 512 K   4 ranks 496 / 484 / 474       8 ranks
- * 2145 / 1825 / 1371      16 ranks 6530 / 4963 / 3904 1 M             1037 / 918 / 1073 4986 / 3017
- * / 3603               13933 / 9052 / 10014 2 M             2645 / 2958 / 3803            9015 /
- * 7349 / 7539 4 M             5992 / 6622 / 6345            21269 / 18342 / 15849            50782
- * / 35571 / 37412 Here every message costs its receiver's processor time from a rank that has work
- * too, so the schedule with the fewest messages wins for longest. Between machines what goes
- * through rank 0 is a queue instead: that is what the 2 MB are for, which is reasoned and not
- * measured.
+ * microseconds, ring / doubling / star, medians of three rounds beside other work):
+ *      bytes   2 ranks           3 ranks             4 ranks
+ *      256     36 / 21 / 21      103 / 58 / 44       198 / 101 / 65
+ *      16 K    43 / 34 / 36      117 / 67 / 57       214 / 96 / 90
+ *      32 K    44 / 47 / 48      122 / 77 / 71       233 / 113 / 98
+ *      64 K    58 / 67 / 74      152 / 124 / 101     278 / 165 / 140
+ *      256 K   166 / 178 / 194   264 / 290 / 240     414 / 443 / 318
+ *      512 K   277 / 262 / 311   552 / 574 / 447     678 / 1341 / 933
+ *      1 M     491 / 540 / 596   1441 / 1532 / 1686  1917 / 3235 / 2387
+ *
+ *      bytes   6 ranks            8 ranks              16 ranks
+ *      256     638 / 176 / 119    930 / 276 / 163      5884 / 1673 / 503
+ *      16 K    638 / 228 / 192    1027 / 399 / 213     6085 / 1795 / 705
+ *      32 K                       1045 / 433 / 278
+ *      64 K    755 / 403 / 376    1089 / 668 / 418     5967 / 3017 / 1191
+ *      256 K   1285 / 1178 / 761  1483 / 1893 / 981    8331 / 7935 / 3141
+ *      512 K                      2809 / 5177 / 2978
+ *      1 M                        6643 / 10846 / 5924
+ * and, when crc32c had become faster, ring / halving / star, least of three runs:
+ *      bytes   4 ranks             8 ranks                16 ranks
+ *      512 K   496 / 484 / 474     2145 / 1825 / 1371     6530 / 4963 / 3904
+ *      1 M     1037 / 918 / 1073   4986 / 3017 / 3603     13933 / 9052 / 10014
+ *      2 M     2645 / 2958 / 3803  9015 / 7349 / 7539
+ *      4 M     5992 / 6622 / 6345  21269 / 18342 / 15849  50782 / 35571 / 37412
+ * Here every message costs its receiver's processor time from a rank that has work too, so the
+ * schedule with the fewest messages wins for longest. Between machines what goes through rank 0 is
+ * a queue instead: that is what the 2 MB are for, which is reasoned and not measured.
  *
  * n_ranks >= 1; below 2^31 parts. A function of its arguments alone. */
 struct qr_schedule qr_schedule_make(enum qr_allreduce wish, uint32_t n_ranks, uint32_t rank,
@@ -67,11 +80,11 @@ struct qr_schedule_slot {
     uint64_t offset;
     uint32_t count;
 };
-/* What this rank receives in (round, part, from): false when there is no such slot. Star's round 0
- * at rank 0 has a slot per sender, so `from` is an argument; elsewhere it must be the one sender.
- */
-/* halving: what this rank receives in a round */
+/* Halving: what this rank receives in a round. */
 uint32_t qr_schedule_n_parts(const struct qr_schedule *s, uint32_t round);
+/* What this rank receives in (round, part, from): false when there is no such slot. Star's
+ * round 0 at rank 0 has a slot per sender, so `from` is an argument; elsewhere it must be the
+ * one sender. */
 bool qr_schedule_receives(const struct qr_schedule *s, uint32_t round, uint32_t part, uint32_t from,
                           struct qr_schedule_slot *ret);
 uint64_t qr_schedule_n_receives(const struct qr_schedule *s);
@@ -87,8 +100,8 @@ struct qr_slot_send {
 /* What comes in this round adds to what the round before has summed up here, and can only be worked
  * in after that. */
 bool qr_schedule_builds_on_round_before(const struct qr_schedule *s, uint32_t round);
-/* What is sent in this round is this rank's contribution alone: nothing was to be added here
- * before. */
+/* What is sent in this round is this rank's contribution alone: nothing was to be added
+ * here before. */
 bool qr_schedule_sends_own(const struct qr_schedule *s, uint32_t round);
 /* What is received in this round is the whole sum, or makes it whole here. */
 bool qr_schedule_is_final(const struct qr_schedule *s, uint32_t round);

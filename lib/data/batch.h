@@ -1,10 +1,11 @@
 /* data/batch.h — global order, batches, micro-batches (train/step.md §3).
  *
  * Order     ascending by (Philox(seed, SHUFFLE, epoch, sample), sample); file order without
- * shuffle. Epochs from 0. Batch     batch_size consecutive positions of the order; ceil(n / batch)
- * steps an epoch, the last is short. Nothing is padded or dropped. Batch size is global.
+ *           shuffle. Epochs from 0.
+ * Batch     batch_size consecutive positions of the order; ceil(n / batch) steps an epoch, the last
+ *           is short. Nothing is padded or dropped. Batch size is global.
  * Micro-batch     micro_batch_size consecutive samples of a batch; ceil(batch / micro-batch)
- * micro-batches, the last short.
+ *                 micro-batches, the last short.
  */
 #ifndef QR_DATA_BATCH_H
 #define QR_DATA_BATCH_H

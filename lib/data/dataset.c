@@ -111,8 +111,8 @@ static enum qr_code check_finite(const struct qr_tensor *t, const char *url, str
     return QR_OK;
 }
 
-/* What the headers say: before memory is taken for values. *ret_want: columns of y in the data set.
- */
+/* What the headers say: before memory is taken for values. *ret_want: columns of y in the
+ * data set. */
 static enum qr_code check_shapes(const struct qr_data_options *opt, const char *url,
                                  const struct qr_tensor *x, const struct qr_tensor *y,
                                  size_t *ret_want, struct qr_err *err) {

@@ -1,15 +1,18 @@
 /* data/dataset.h — the samples of a job: x (samples × columns, float64) and y.
  *
- * Sources   "cluster-excitations": TFQ's tutorial, seeded: for round r, qubit q: angle a = -pi + 2
- * pi u, u = uniform(seed, DATA, r, q); x is a on qubit q and 0 elsewhere; y = +1 if |a| <= pi/2
- * else -1. "npz" (arrays x, y), "csv" (header; label column y; the other columns are x in file
- * order). The first floor(N * train_fraction) samples train, the rest validate, in file order; or
- * all train, with validation_url. Checks    NaN or infinity: DATA_LOSS naming file, row and column.
- * x columns != wanted: DATA_LOSS with both numbers. No samples: DATA_LOSS. npz: x is samples ×
- * columns (or one-dimensional where one column is wanted), y one- or two-dimensional. With
- * n_outputs > 1 a y of one column holds class numbers 0 … n_outputs-1 and becomes one-hot (anything
- * else: DATA_LOSS), or with one_label_for_all is the label of every output, as Keras' losses
- * broadcast it. CSV: with n_outputs > 1 the labels are columns y0 … y<k-1>, or one such column y.
+ * Sources   "cluster-excitations": TFQ's tutorial, seeded: for round r, qubit q: angle
+ *           a = -pi + 2 pi u, u = uniform(seed, DATA, r, q); x is a on qubit q and 0 elsewhere;
+ *           y = +1 if |a| <= pi/2 else -1.
+ *           "npz" (arrays x, y), "csv" (header; label column y; the other columns are x in file
+ *           order). The first floor(N * train_fraction) samples train, the rest validate, in file
+ *           order; or all train, with validation_url.
+ * Checks    NaN or infinity: DATA_LOSS naming file, row and column. x columns != wanted: DATA_LOSS
+ *           with both numbers. No samples: DATA_LOSS. npz: x is samples × columns (or
+ *           one-dimensional where one column is wanted), y one- or two-dimensional. With
+ *           n_outputs > 1 a y of one column holds class numbers 0 … n_outputs-1 and becomes one-hot
+ *           (anything else: DATA_LOSS), or with one_label_for_all is the label of every output, as
+ *           Keras' losses broadcast it. CSV: with n_outputs > 1 the labels are columns
+ *           y0 … y<k-1>, or one such column y.
  * Memory    the whole set; refused above the memory limit with both numbers.
  */
 #ifndef QR_DATA_DATASET_H

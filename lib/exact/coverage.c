@@ -4,9 +4,9 @@
 
 #include "base/checksum.h"
 
-/* job hash 32, base digest 16, reductions 8, kind 4, then "block" or "member" padded with NUL to 8,
- * then the number, 8. All little-endian. The digest (canonical bytes) is read as a little-endian
- * number. */
+/* job hash 32, base digest 16, reductions 8, kind 4, then "block" or "member" padded with NUL to
+ * 8, then the number, 8. All little-endian. The digest (canonical bytes) is read as a
+ * little-endian number. */
 enum { WORD_BYTES = 32 + 16 + 8 + 4 + 8 + 8 };
 
 static void put_le(uint8_t *p, uint64_t v, unsigned bytes) {

@@ -5,10 +5,11 @@
 #include "exact/functions_impl.h"
 
 /* Method: one core for e^x and one for log x, both in pairs of doubles (about 2^-62 and 2^-70
- * relative), from which all the others follow with a single rounding that matters. e^x     x = k ln
- * 2 + r, |r| <= ln 2 / 2 (Cody and Waite); e^r - 1 by its Taylor series to r^14 (next term below
- * 2^-62 of r). log x   x = 2^k m, m in [1/sqrt 2, sqrt 2]; log m = 2 atanh s, s = (m - 1)/(m + 1),
- * to s^29. The trigonometric functions are in trig.c. */
+ * relative), from which all the others follow with a single rounding that matters.
+ *   e^x     x = k ln 2 + r, |r| <= ln 2 / 2 (Cody and Waite); e^r - 1 by its Taylor series to r^14
+ *           (next term below 2^-62 of r).
+ *   log x   x = 2^k m, m in [1/sqrt 2, sqrt 2]; log m = 2 atanh s, s = (m - 1)/(m + 1), to s^29.
+ * The trigonometric functions are in trig.c. */
 
 static const double infinity = __builtin_inf();
 

@@ -1,8 +1,9 @@
 /* exact/functions.h — elementary functions with the same bits on every machine.
  *
  * Built from +, -, *, /, fma, sqrt and integer operations alone, so IEEE fixes every bit. Accuracy
- * is stated per function (ulp of the float64 result) and tested against libm's long double. Method
- * argument reduction (Cody-Waite / Payne-Hanek) and polynomials; sources named in functions.c.
+ * is stated per function (ulp of the float64 result) and tested against libm's long double.
+ * Method    argument reduction (Cody-Waite / Payne-Hanek) and polynomials; sources named
+ *           in functions.c.
  */
 #ifndef QR_EXACT_FUNCTIONS_H
 #define QR_EXACT_FUNCTIONS_H

@@ -1,8 +1,8 @@
 /* exact/random.h — counter-based random numbers: no state, no order.
  *
- * Philox4x32-10 (Salmon et al., SC'11; Random123), key = seed, counter = (purpose, a, b low, b
- * high). A 64-bit draw is output words 0 (low) and 1 (high); a uniform is (x >> 11) * 2^-53 in [0,
- * 1).
+ * Philox4x32-10 (Salmon et al., SC'11; Random123), key = seed, counter =
+ * (purpose, a, b low, b high). A 64-bit draw is output words 0 (low) and 1 (high); a uniform is
+ * (x >> 11) * 2^-53 in [0, 1).
  */
 #ifndef QR_EXACT_RANDOM_H
 #define QR_EXACT_RANDOM_H

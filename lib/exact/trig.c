@@ -9,10 +9,9 @@
  * argument put in to first order.
  *
  * Reduction: |x| < 2^20: Cody and Waite's, pi/2 in three parts of 33 bits, so that their products
- * with n are exact, and a fourth of
- * 53. Above: Payne and Hanek's (SIGNUM 18, 1983) with the 192 bits of 2/pi that matter for x's
- * exponent. No double below 2^1024 comes nearer than 2^-62 to a multiple of pi/2, so 137 bits
- * behind the point leave 75 good ones. */
+ * with n are exact, and a fourth of 53. Above: Payne and Hanek's (SIGNUM 18, 1983) with the 192
+ * bits of 2/pi that matter for x's exponent. No double below 2^1024 comes nearer than 2^-62 to a
+ * multiple of pi/2, so 137 bits behind the point leave 75 good ones. */
 
 static const double pio2_hi = 0x1.921fb54442d18p+0, pio2_lo = 0x1.1a62633145c07p-54;
 

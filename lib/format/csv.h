@@ -1,9 +1,9 @@
-/* format/csv.h — a table of numbers with a header line (RFC 4180 quoting, LF or CRLF, UTF-8 BOM
- * allowed).
+/* format/csv.h — a table of numbers with a header line (RFC 4180 quoting, LF or CRLF, UTF-8
+ * BOM allowed).
  *
  * Errors    DATA_LOSS naming `what`, row (counted from 1 under the header) and column name: a cell
- * that is no number, a row with more or fewer cells. NaN and infinities are read as such (the data
- * set refuses them by name).
+ *           that is no number, a row with more or fewer cells. NaN and infinities are read as such
+ *           (the data set refuses them by name).
  */
 #ifndef QR_FORMAT_CSV_H
 #define QR_FORMAT_CSV_H

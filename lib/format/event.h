@@ -2,14 +2,16 @@
  * tfrecord.h frames them in files.
  *
  * What      an event is the first of a file (version and writer), a start of a session, or a list
- * of tagged tensors at one step. The tensor of plugin "scalars" is one float32 (rank 0), that of
- * "histograms" rows of (left, right, count) in float64 (rank 2), that of "hparams" is empty: what
- * it says is in the plugin's content. Encode    appends to a buffer; allocates nothing else. Decode
- * of any bytes: bounded memory; every tensor's bytes are checked against its type and shape, texts
- * are taken as they stand (no UTF-8 check). Values of other kinds are passed over. DATA_LOSS says
- * what is wrong. Ownership a decoded event owns what it points to until qr_event_free. Encoding
- * borrows. Source    TensorFlow's event.proto, summary.proto, tensor.proto; TensorBoard's hparams
- * plugin.proto.
+ *           of tagged tensors at one step. The tensor of plugin "scalars" is one float32 (rank 0),
+ *           that of "histograms" rows of (left, right, count) in float64 (rank 2), that of
+ *           "hparams" is empty: what it says is in the plugin's content.
+ * Encode    appends to a buffer; allocates nothing else.
+ * Decode    of any bytes: bounded memory; every tensor's bytes are checked against its type and
+ *           shape, texts are taken as they stand (no UTF-8 check). Values of other kinds are passed
+ *           over. DATA_LOSS says what is wrong.
+ * Ownership a decoded event owns what it points to until qr_event_free. Encoding borrows.
+ * Source    TensorFlow's event.proto, summary.proto, tensor.proto; TensorBoard's
+ *           hparams plugin.proto.
  */
 #ifndef QR_FORMAT_EVENT_H
 #define QR_FORMAT_EVENT_H
@@ -46,12 +48,11 @@ void qr_event_free(struct qr_event *e); /* of a decoded event; leaves it empty *
 
 /* The content of plugin "hparams". */
 struct qr_hparam {
-    const char *name, *text;
+    const char *name, *text; /* text NULL: the number */
     double number;
-}; /* text NULL: the number */
-/* group: a run's folder below the session's, "" for that itself */
+};
 struct qr_hparam_metric {
-    const char *group, *tag;
+    const char *group, *tag; /* group: a run's folder below the session's, "" for that itself */
     bool validation;
 };
 enum { QR_HPARAMS_MAX = 32 };

@@ -2,19 +2,29 @@
  * (membership/protocol.md rule 6). Without runs it is the answer: it has come.
  *
  * What      base, kind, the micro-batches as runs, the coverage word over exactly these
- * micro-batches, and the integers of their sum, 16 bytes each, little-endian. Checks    a crc32c
- * over everything. Decode, of bytes from a stranger: false and *ret untouched when anything is
- * wrong; nothing is allocated. Whether runs, coverage and base belong together is the group's to
- * say. Threads   pure.
+ *           micro-batches, and the integers of their sum, 16 bytes each, little-endian.
+ * Checks    a crc32c over everything. Decode, of bytes from a stranger: false and *ret untouched
+ *           when anything is wrong; nothing is allocated. Whether runs, coverage and base belong
+ *           together is the group's to say.
+ * Threads   pure.
  */
 #ifndef QR_FORMAT_HANDOVER_H
 #define QR_FORMAT_HANDOVER_H
 
 #include "format/message.h"
 
-/*  offset  0 "qrH1"   4 kind   5 number of runs   6 0 0   8 generation   16 reductions   24 base
- * digest (16)   40 coverage (16)   56 count of integers   60 zero 64 runs (first, count, stride: 24
- * bytes each)   then the integers, then the crc32c of all before */
+/* offset  0 "qrH1"
+ *         4 kind
+ *         5 number of runs
+ *         6 0 0
+ *         8 generation
+ *        16 reductions
+ *        24 base digest (16)
+ *        40 coverage (16)
+ *        56 count of integers
+ *        60 zero
+ *        64 runs (first, count, stride: 24 bytes each), then the integers, then the crc32c of all
+ *           before */
 enum { QR_HANDOVER_HEADER_BYTES = 64, QR_HANDOVER_MAX_COUNT = 65000 };
 struct qr_handover {
     uint8_t kind;        /* enum qr_reduction_kind */

@@ -12,8 +12,8 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 /* a name takes 16 bytes of an attribute, which ends at 64 KiB */
 enum { GROW_BYTES = 1 << 16, MAX_NAMES = 4000 };
 
-/* The property lists and the string type of one file, and whether everything succeeded until now.
- */
+/* The property lists and the string type of one file, and whether everything succeeded
+ * until now. */
 struct writer {
     hid_t file, text, group_plist, set_plist;
     bool bad;

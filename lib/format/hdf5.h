@@ -2,17 +2,19 @@
  *
  * Writing   libhdf5's core driver (only here); one mutex, since libhdf5 is not thread-safe.
  * Reading   our own: libhdf5 1.10.8 crashes on damaged files (6 of 400 copies of a Keras file with
- * one to eight bytes changed). The classic layout that Keras and h5py write (superblock 0 or 1,
- * version 1 object headers, symbol tables, contiguous or compact values); HDF5 File Format 3.0.
+ *           one to eight bytes changed). The classic layout that Keras and h5py write (superblock 0
+ *           or 1, version 1 object headers, symbol tables, contiguous or compact values); HDF5 File
+ *           Format 3.0.
  *
  * Layout    what tf-keras 2.18's save_weights_to_hdf5_group writes, as listed in
  *           tests/golden/tfq/qcnn_weights_listing.txt: root attributes layer_names, backend,
  *           keras_version (variable-length ASCII), one group per layer with weight_names (empty
- * float64 array when none), datasets F32LE, /top_level_model_weights. No times, no host: equal
- * input, equal bytes. Bounds    a file of at most 1 GiB; values never take more than twice the
- * file's size (float32 becomes float64). Errors    DATA_LOSS naming `what`, object and reason.
- * Refuses external and soft links, filters, chunks, huge dimensions, and files with libver='latest'
- * structures.
+ *           float64 array when none), datasets F32LE, /top_level_model_weights. No times, no host:
+ *           equal input, equal bytes.
+ * Bounds    a file of at most 1 GiB; values never take more than twice the file's size (float32
+ *           becomes float64).
+ * Errors    DATA_LOSS naming `what`, object and reason. Refuses external and soft links, filters,
+ *           chunks, huge dimensions, and files with libver='latest' structures.
  */
 #ifndef QR_FORMAT_HDF5_H
 #define QR_FORMAT_HDF5_H

@@ -2,10 +2,10 @@
  * Keras reader.
  *
  * Source    HDF5 File Format Specification 3.0: superblock 0 and 1 (II.A), version 1 B-trees
- * (III.A.1), symbol tables (III.B, C), local and global heaps (III.D, E), version 1 object headers
- * (IV.A.1.a) and their messages (IV.A.2). Bounds    every address is checked against the file
- * before it is followed, and all steps draw on one budget, so that cycles and crafted sizes end in
- * an error.
+ *           (III.A.1), symbol tables (III.B, C), local and global heaps (III.D, E), version 1
+ *           object headers (IV.A.1.a) and their messages (IV.A.2).
+ * Bounds    every address is checked against the file before it is followed, and all steps draw on
+ *           one budget, so that cycles and crafted sizes end in an error.
  */
 #ifndef QR_FORMAT_HDF5_IMPL_H
 #define QR_FORMAT_HDF5_IMPL_H

@@ -23,8 +23,8 @@ enum qr_code qr_json_parse(struct qr_bytes text, const char *what, struct qr_jso
         text = qr_bytes_of(text.p + 3, text.n - 3);
     enum qr_code code = qr_json_scan(text, what, err);
     if (code != QR_OK) return code;
-    /* cJSON 1.7 may look one byte past a length that it is given: it gets a copy with a NUL behind
-     * it. */
+    /* cJSON 1.7 may look one byte past a length that it is given: it gets a copy with a NUL
+     * behind it. */
     char *copy = qr_xmalloc(text.n + 1);
     memcpy(copy, text.p, text.n);
     copy[text.n] = 0;

@@ -1,12 +1,12 @@
 /* format/json.h — JSON, read strictly and written with 17 digits (cJSON inside; only here).
  *
  * Reading   whole text one value (trailing blanks allowed), valid UTF-8 without NUL, nesting <= 64,
- * no duplicate keys, numbers finite; errors say line and column. Getters take `where`, the path of
- * the value for messages
- *           ("model[0].circuit.qubits"), and say what was found and what was wanted.
+ *           no duplicate keys, numbers finite; errors say line and column. Getters take `where`,
+ *           the path of the value for messages ("model[0].circuit.qubits"), and say what was found
+ *           and what was wanted.
  *           An integer literal above 2^53 is refused where it stands; a byte-order mark is skipped.
- * Text that is no JSON is INVALID_ARGUMENT. Bounds    text at most 64 MiB, at most 4 Mi values, a
- * number at most 63 characters.
+ *           Text that is no JSON is INVALID_ARGUMENT.
+ * Bounds    text at most 64 MiB, at most 4 Mi values, a number at most 63 characters.
  */
 #ifndef QR_FORMAT_JSON_H
 #define QR_FORMAT_JSON_H
@@ -59,8 +59,8 @@ QR_MUST_CHECK enum qr_code qr_json_want(const struct qr_json *v, const char *whe
 QR_MUST_CHECK enum qr_code qr_json_choice(const struct qr_json *v, const char *where,
                                           const char *const *names, size_t n, size_t *ret,
                                           struct qr_err *err);
-/* Every key of the object must be in known[n]: "model[0]: unknown key 'qubit'; did you mean
- * 'qubits'?" */
+/* Every key of the object must be in known[n]: "model[0]: unknown key 'qubit'; did you
+ * mean 'qubits'?" */
 QR_MUST_CHECK enum qr_code qr_json_known(const struct qr_json *object, const char *where,
                                          const char *const *known, size_t n, struct qr_err *err);
 

@@ -1,13 +1,15 @@
-/* format/message.h — the control messages between workers, as plain structs and as bytes
- * (proto/group.proto).
+/* format/message.h — the control messages between workers, as plain structs and as
+ * bytes (proto/group.proto).
  *
  * What      one struct qr_message holds any message, strings and lists inside it: nothing to free.
- * It is large (about 40 KB): keep one and use it again. Encode    appends to a buffer;
- * INVALID_ARGUMENT when a field breaks a limit below (a bug of ours, or a job with huge settings).
+ *           It is large (about 40 KB): keep one and use it again.
+ * Encode    appends to a buffer; INVALID_ARGUMENT when a field breaks a limit below (a bug of ours,
+ *           or a job with huge settings).
  * Decode    of bytes from a stranger: at most QR_MESSAGE_MAX_BYTES, every length, count, string
- * (UTF-8, no control characters) and number checked, memory bounded against unknown-field
- * amplification. DATA_LOSS says what is wrong; *ret is then unspecified. Unknown   fields and enum
- * values of later versions are skipped, unknown kinds are refused: a protocol number guards them.
+ *           (UTF-8, no control characters) and number checked, memory bounded against unknown-field
+ *           amplification. DATA_LOSS says what is wrong; *ret is then unspecified.
+ * Unknown   fields and enum values of later versions are skipped, unknown kinds are refused: a
+ *           protocol number guards them.
  * Threads   pure; no state.
  * Source    membership/protocol.md §2 to §5; message_decode.c has protobuf-c's pitfalls.
  */
@@ -36,8 +38,8 @@ enum {
 
 #define QR_MESSAGE_MAX_AGE_MS (UINT64_C(1) << 43) /* in nanoseconds it is still an int64_t */
 
-/* A generation's id: compared by number, then index, then incarnation (as bytes). All zero: none.
- */
+/* A generation's id: compared by number, then index, then incarnation (as bytes). All
+ * zero: none. */
 struct qr_gen_id {
     uint64_t number; /* below 2^62 on the wire */
     uint32_t index;  /* the proposer */
@@ -48,9 +50,8 @@ uint64_t qr_gen_id_hash(const struct qr_gen_id *id); /* every message on a data 
 static inline bool qr_gen_id_none(const struct qr_gen_id *id) { return id->number == 0; }
 
 /* count micro-batches: first, first + stride, ... Round-robin shares are one run. */
-/* count >= 1, stride >= 1, every micro-batch below 2^40 */
 struct qr_run {
-    uint64_t first, count, stride;
+    uint64_t first, count, stride; /* count >= 1, stride >= 1, every micro-batch below 2^40 */
 };
 struct qr_member_name {
     uint32_t index;
@@ -159,8 +160,8 @@ struct qr_heartbeat {
     uint64_t polled_ms;
     /* bit i: no data passes between it and index i, though they hear each other */
     uint64_t no_data;
-    /* the sequence of the receiver's heartbeat whose micro-batches in flight this one answers; 0:
-     * none */
+    /* the sequence of the receiver's heartbeat whose micro-batches in flight this one answers;
+     * 0: none */
     uint64_t in_flight_heard;
     struct qr_common common;
 };
@@ -202,8 +203,8 @@ struct qr_begin {
     struct qr_gen_id id;
     uint64_t base_reductions;
     uint8_t base_digest[16];
-    /* no majority at base_reductions, the highest: base_digest is not set, everybody loads LATEST
-     */
+    /* no majority at base_reductions, the highest: base_digest is not set, everybody
+     * loads LATEST */
     bool from_checkpoint;
     uint32_t n_members; /* in order of rank */
     struct qr_begin_member {
@@ -260,8 +261,7 @@ struct qr_message {
 };
 
 /* Copies s for a message: cut at a character, with "...", to fit cap bytes; control characters
- * become blanks, bytes that are not UTF-8
- * '?'. */
+ * become blanks, bytes that are not UTF-8 '?'. */
 void qr_message_text(char *ret, size_t cap, const char *s);
 
 QR_MUST_CHECK enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret,

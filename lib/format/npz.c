@@ -207,8 +207,8 @@ static enum qr_code read_head(struct qr_zip_stream *s, const char *what, const c
     return QR_OK;
 }
 
-/* The values, decoded while they are unpacked: the packed bytes and the numbers are all that is in
- * memory. */
+/* The values, decoded while they are unpacked: the packed bytes and the numbers are all that is
+ * in memory. */
 static enum qr_code read_values(struct qr_zip_stream *s, const struct array *a, const char *what,
                                 struct qr_tensor *t, struct qr_err *err) {
     enum { STEP = 1 << 10 }; /* elements */

@@ -1,13 +1,15 @@
 /* format/npz.h — NumPy's .npy and .npz (zip of .npy; stored or deflated).
  *
  * Source    NEP 1 (npy 1.0, 2.0, 3.0); zip64 as numpy.savez writes it; inflate by zlib. dtypes f4
- * f8 i1 i2 i4 i8 u1 u2 u4 u8 b1, either byte order, C or Fortran order (transposed to C). '|O' and
- * others are refused by name. Bounds    headers first: of the zip directory, of each member, of
- * each npy array. Members that overlap, sizes that lie, that deflate cannot make of so few bytes,
- * or that are not what the shape needs are refused before memory is taken for values; so is what
- * would take more than max_bytes: the file and all wanted numbers as float64. Values are decoded as
- * they are unpacked. At most 4096 members. Errors    DATA_LOSS, naming `what`, the member and what
- * is wrong; RESOURCE_EXHAUSTED with both numbers above max_bytes.
+ *           f8 i1 i2 i4 i8 u1 u2 u4 u8 b1, either byte order, C or Fortran order (transposed to C).
+ *           '|O' and others are refused by name.
+ * Bounds    headers first: of the zip directory, of each member, of each npy array. Members that
+ *           overlap, sizes that lie, that deflate cannot make of so few bytes, or that are not what
+ *           the shape needs are refused before memory is taken for values; so is what would take
+ *           more than max_bytes: the file and all wanted numbers as float64. Values are decoded as
+ *           they are unpacked. At most 4096 members.
+ * Errors    DATA_LOSS, naming `what`, the member and what is wrong; RESOURCE_EXHAUSTED with both
+ *           numbers above max_bytes.
  */
 #ifndef QR_FORMAT_NPZ_H
 #define QR_FORMAT_NPZ_H

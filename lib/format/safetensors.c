@@ -187,8 +187,8 @@ static enum qr_code read_metadata(const struct qr_json *v, const char *what, str
     return QR_OK;
 }
 
-/* Before memory is taken for any: a small file whose tensors are all the same bytes would want
- * much. */
+/* Before memory is taken for any: a small file whose tensors are all the same bytes would
+ * want much. */
 static enum qr_code check_ranges(struct safetensors_reader *r, struct qr_err *err) {
     qr_auto(qr_free_p) struct entry **by = qr_xcalloc(r->n + 1, sizeof(struct entry *));
     for (size_t i = 0; i < r->n; i++) by[i] = &r->entries[i];

@@ -2,8 +2,8 @@
  *
  * Written as F64, header padded by blanks so that data begins at a multiple of 8, tensors in order,
  * metadata sorted. Reads F64 F32 I64 I32 U8 and the other integer types. Refuses holes, overlap,
- * ranges outside the file, sizes that do not match shapes, headers > 100 MB. Errors    DATA_LOSS
- * naming `what` and the tensor.
+ * ranges outside the file, sizes that do not match shapes, headers > 100 MB.
+ * Errors    DATA_LOSS naming `what` and the tensor.
  */
 #ifndef QR_FORMAT_SAFETENSORS_H
 #define QR_FORMAT_SAFETENSORS_H

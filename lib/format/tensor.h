@@ -9,8 +9,8 @@
 
 enum { QR_MAX_RANK = 8 };
 
-/* Values are float64 in memory whatever the file has (integers above 2^53 are refused when read).
- */
+/* Values are float64 in memory whatever the file has (integers above 2^53 are refused
+ * when read). */
 struct qr_tensor {
     char *name;
     unsigned rank;

@@ -3,8 +3,9 @@
  *
  * Source    TensorFlow's record_writer: mask(crc) = rotate right by 15, plus 0xa282ead8.
  * Files     only grow: a reader that meets half a record at the end waits for the rest (TORN), one
- * that meets a wrong checksum gives the file up for good (DAMAGED). So nobody may rewrite a byte
- * that stands there. Threads   pure; no state.
+ *           that meets a wrong checksum gives the file up for good (DAMAGED). So nobody may rewrite
+ *           a byte that stands there.
+ * Threads   pure; no state.
  */
 #ifndef QR_FORMAT_TFRECORD_H
 #define QR_FORMAT_TFRECORD_H

@@ -1,17 +1,20 @@
 /* group/group.h — the group as the step loop sees it.
  *
  * What      forms generations, one after the other, while members come and go; sums contributions
- * so that every micro-batch counts exactly once; ends together (membership/protocol.md). Built from
- * membership (pure rules), a control link with its thread, and a data link driven by the calling
- * (training) thread. elastic.md shows how the step loop goes with it. Order     qr_group_ready,
- * then again and again: qr_group_join; give or fetch the state; for each reduction
- * qr_group_open_reduction, qr_group_take until it says no, qr_group_reduce, qr_group_apply; after
- * the closing reduction qr_group_done. ABORTED   from any of these: the generation is over; go on
- * with qr_group_join. The contribution stays as it is until join says otherwise. Failure
- * UNAVAILABLE, DEADLINE_EXCEEDED: no group any more within the bounds; the caller exits 138.
- * Refusals by the job's leader: FAILED_PRECONDITION with field and both values. Every wait has a
- * bound. Threads   all functions from the training thread, but qr_group_take and qr_group_interrupt
- * (any thread; the latter also from a signal-handling thread).
+ *           so that every micro-batch counts exactly once; ends together (membership/protocol.md).
+ *           Built from membership (pure rules), a control link with its thread, and a data link
+ *           driven by the calling (training) thread. elastic.md shows how the step loop goes with
+ *           it.
+ * Order     qr_group_ready, then again and again: qr_group_join; give or fetch the state; for each
+ *           reduction qr_group_open_reduction, qr_group_take until it says no, qr_group_reduce,
+ *           qr_group_apply; after the closing reduction qr_group_done.
+ * ABORTED   from any of these: the generation is over; go on with qr_group_join. The contribution
+ *           stays as it is until join says otherwise.
+ * Failure   UNAVAILABLE, DEADLINE_EXCEEDED: no group any more within the bounds; the caller exits
+ *           138. Refusals by the job's leader: FAILED_PRECONDITION with field and both values.
+ *           Every wait has a bound.
+ * Threads   all functions from the training thread, but qr_group_take and qr_group_interrupt (any
+ *           thread; the latter also from a signal-handling thread).
  */
 #ifndef QR_GROUP_GROUP_H
 #define QR_GROUP_GROUP_H
@@ -54,11 +57,11 @@ struct qr_group_options {
     const struct qr_log *log;
     /* asks the peers in turn for an echo: how far they are (qr_peer_rtt) */
     bool echo;
-    /* of this process' incarnation and back-off; 0: the machine's entropy. The simulator replays by
-     * it */
+    /* of this process' incarnation and back-off; 0: the machine's entropy. The simulator replays
+     * by it */
     uint64_t seed;
-    /* group_over_impl.h; NULL: none. Only the simulator plants some, to prove that it would see
-     * each */
+    /* group_over_impl.h; NULL: none. Only the simulator plants some, to prove that it would
+     * see each */
     const struct qr_group_faults *faults;
 };
 struct qr_group_view {
@@ -88,8 +91,8 @@ uint64_t qr_group_epochs(struct qr_group *g);
 bool qr_group_leads_for_all(struct qr_group *g);
 
 /* The state that this member begins with: reductions applied, and its digest. Starts the control
- * thread; nobody is met before. Steps of up to max_micro_batches micro-batches will then allocate
- * nothing. */
+ * thread; nobody is met before. Steps of up to max_micro_batches micro-batches will then
+ * allocate nothing. */
 QR_MUST_CHECK enum qr_code qr_group_ready(struct qr_group *g, uint64_t reductions,
                                           const uint8_t digest[16], size_t max_micro_batches,
                                           struct qr_err *err);
@@ -115,11 +118,11 @@ struct qr_group_start {
     bool give;
     /* nothing begins any more: the leader said that everything is written. The rest is not set */
     bool done;
-    /* the micro-batches taken at this reduction count on; else what was computed of it must be
-     * forgotten */
+    /* the micro-batches taken at this reduction count on; else what was computed of it must
+     * be forgotten */
     bool keep;
-    /* not 0: then these are added: what a member that left handed over. Valid until the next join
-     */
+    /* not 0: then these are added: what a member that left handed over. Valid until the
+     * next join */
     size_t n_more;
     const qr_fixed *more;
     struct qr_coverage more_coverage;
@@ -144,8 +147,8 @@ QR_MUST_CHECK enum qr_code qr_group_apply(struct qr_group *g, uint64_t reduction
 QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions,
                                              const uint8_t digest[16], struct qr_err *err);
 
-/* The micro-batches of the present reduction that are this member's. *ret_left: those not taken
- * yet. */
+/* The micro-batches of the present reduction that are this member's. *ret_left: those not
+ * taken yet. */
 QR_MUST_CHECK enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batches,
                                                    size_t *ret_left, struct qr_err *err);
 /* Those that may be taken now, when all before have been computed; at_once: as many as are computed
@@ -203,9 +206,9 @@ QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_c
 QR_MUST_CHECK enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error,
                                          int64_t timeout_ns, struct qr_err *err);
 /* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves.
- * Micro-batches in flight may be finished for 200 ms before that, where a sum is worth handing over
- * (handover.h): qr_group_reduce takes it, and returns CANCELLED. After that it goes without those.
- */
+ * Micro-batches in flight may be finished for 200 ms before that, where a sum is worth handing
+ * over (handover.h): qr_group_reduce takes it, and returns CANCELLED. After that it goes
+ * without those. */
 void qr_group_interrupt(struct qr_group *g);
 /* Which schedule a reduction of n integers uses now: for the log of the first reduction. */
 const char *qr_group_schedule_name(const struct qr_group *g, size_t n);

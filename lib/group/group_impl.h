@@ -119,8 +119,8 @@ static inline int64_t group_now_ns(const struct qr_group *g) { return qr_now_ns(
 static inline int64_t group_awake_ns(const struct qr_group *g) {
     return qr_now_ns(g->o.awake ? g->o.awake : g->o.clock);
 }
-/* When that is until_ns, it is this by the group's clock, unless this process stands still
- * meanwhile. */
+/* When that is until_ns, it is this by the group's clock, unless this process stands
+ * still meanwhile. */
 static inline int64_t group_clock_of(const struct qr_group *g, int64_t until_ns) {
     return group_now_ns(g) + (until_ns - group_awake_ns(g));
 }
@@ -139,8 +139,7 @@ void group_echo_ask(struct qr_group *g);
 bool group_echo_heard(struct qr_group *g, uint32_t conn, struct qr_bytes message);
 
 /* ---- group_data.c: between the machine and the data streams ---- */
-/* Control thread, under the lock. */
-/* PEER, PEER_GONE, RENEW_DATA */
+/* Control thread, under the lock: PEER, PEER_GONE, RENEW_DATA. */
 void group_data_wanted(struct qr_group *g, const struct qr_member_action *a);
 void group_data_requests(struct qr_group *g);
 /* Training thread, under the lock: a Begin is to be followed. Who answers by now as one of its

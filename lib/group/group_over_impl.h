@@ -21,8 +21,8 @@ struct qr_group_faults {
     bool own_schedule;   /* sums by its own all-reduce, not by the ring's */
 };
 
-/* Listens on both links and takes them over, also on failure. Nothing runs until somebody calls
- * qr_group_control_run. */
+/* Listens on both links and takes them over, also on failure. Nothing runs until somebody
+ * calls qr_group_control_run. */
 QR_MUST_CHECK enum qr_code qr_group_over(const struct qr_group_options *opt,
                                          struct qr_link *control, struct qr_link *data,
                                          struct qr_group **ret, unsigned *ret_port,

@@ -376,10 +376,10 @@ enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions, const ui
 
 /* ---- micro-batches ---- */
 
-/* The first micro-batch of rank r and of those after it: micro-batches are shared out in proportion
- * to speed, rounded to the nearest, so that what the clocks of equals differ by moves none; one
- * whose speed is not known counts as the mean. Nobody counts for less than a sixteenth of the mean.
- */
+/* The first micro-batch of rank r and of those after it: micro-batches are shared out in
+ * proportion to speed, rounded to the nearest, so that what the clocks of equals differ by moves
+ * none; one whose speed is not known counts as the mean. Nobody counts for less than a sixteenth
+ * of the mean. */
 static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_micro_batches) {
     const uint64_t *speed = g->shares.speed;
     uint32_t n = g->view.n_members;

@@ -4,8 +4,8 @@
 
 #include "group/group_impl.h"
 
-/* before a micro-batch is tried a third time: kills that come in a burst find it in nobody's hands
- */
+/* before a micro-batch is tried a third time: kills that come in a burst find it in
+ * nobody's hands */
 #define QUARANTINE_NS (500 * QR_MS)
 /* of work: shorter micro-batches are named several at a time */
 #define WORTH_NAMING_NS (5 * QR_MS)
@@ -17,8 +17,8 @@ static unsigned deaths_of(const struct qr_group *g, uint64_t micro_batch) {
     return qr_deaths_of(&g->generation->begin.deaths, micro_batch);
 }
 
-/* Stable; what has been taken stays where it is. Without deaths all are plain, and nothing is done.
- */
+/* Stable; what has been taken stays where it is. Without deaths all are plain, and nothing
+ * is done. */
 void group_sort_micro_batches(struct qr_group *g) {
     struct ledger *l = &g->ledger;
     l->plain = l->owned = l->limit = l->n;

@@ -2,13 +2,15 @@
  * (membership/protocol.md rule 6; elastic.md). Inside the group.
  *
  * What      A leaver's training thread leaves its sum with the control thread, which sends it to
- * the lowest other member and says goodbye when the answer comes, or after QR_HANDOVER_ANSWER_NS.
- * The lowest proposes next, so what it holds apart is in its own promise, and nobody has proposed
- * without it. A Begin gives it to it, or it is forgotten. Checks    generation, base, kind, length,
- * micro-batches, and the coverage word of exactly these micro-batches; what does not fit is
- * dropped, with a warning, and counted. One message, at most QR_HANDOVER_MAX_COUNT integers: a
- * longer sum is not handed over, nor one that took less than QR_HANDOVER_WORTH_NS. Threads   all
- * under the group's lock.
+ *           the lowest other member and says goodbye when the answer comes, or after
+ *           QR_HANDOVER_ANSWER_NS. The lowest proposes next, so what it holds apart is in its own
+ *           promise, and nobody has proposed without it. A Begin gives it to it, or it is
+ *           forgotten.
+ * Checks    generation, base, kind, length, micro-batches, and the coverage word of exactly these
+ *           micro-batches; what does not fit is dropped, with a warning, and counted. One message,
+ *           at most QR_HANDOVER_MAX_COUNT integers: a longer sum is not handed over, nor one that
+ *           took less than QR_HANDOVER_WORTH_NS.
+ * Threads   all under the group's lock.
  */
 #ifndef QR_GROUP_HANDOVER_H
 #define QR_GROUP_HANDOVER_H

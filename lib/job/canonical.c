@@ -23,8 +23,8 @@ static void put_digest(struct qr_buf *b, const void *p, size_t n) {
     qr_buf_puts(b, hex);
 }
 
-/* Every gate, argument and control in program order: what the circuit is, however it was written
- * down. */
+/* Every gate, argument and control in program order: what the circuit is, however it was
+ * written down. */
 static void put_gates(struct qr_buf *b, const struct qr_circuit *c) {
     for (size_t i = 0; i < c->n_gates; i++) {
         const struct qr_gate *g = &c->gates[i];

@@ -24,8 +24,8 @@ struct qr_workload {
     unsigned n_threads;
 };
 /* isa: "auto" or a name. n_threads 0: as many as this process may use. Refuses what does not fit
- * the memory limit (RESOURCE_EXHAUSTED with both numbers). May read files for as long as the stores
- * take. */
+ * the memory limit (RESOURCE_EXHAUSTED with both numbers). May read files for as long as the
+ * stores take. */
 QR_MUST_CHECK enum qr_code qr_workload_load(const struct qr_job *job, const char *isa,
                                             unsigned n_threads, struct qr_workload *ret,
                                             struct qr_err *err);
@@ -40,9 +40,9 @@ struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
  * validation data. */
 QR_MUST_CHECK enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err);
 
-/* Weights of this model from a URL, also of a checkpoint, or of the newest one where the URL is a
- * checkpoint folder's LATEST: ret_values[n_params]. ret_digest (may be NULL): SHA-256 of the file.
- */
+/* Weights of this model from a URL, also of a checkpoint, or of the newest one where the URL
+ * is a checkpoint folder's LATEST: ret_values[n_params]. ret_digest (may be NULL): SHA-256 of
+ * the file. */
 QR_MUST_CHECK enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url,
                                                double *ret_values, uint8_t ret_digest[32],
                                                struct qr_err *err);

@@ -2,12 +2,14 @@
  * tests have one between threads and one over a network that is only computed (tests/support).
  *
  * What      Ordered, reliable, bounded streams of messages between two processes, with notice when
- * one breaks. A worker has two links: control (polled by the control thread) and data (polled by
- * the training thread). Who a connection belongs to is said by the first message on it, not by the
- * link. Dialing   `dial` keeps trying (50 ms doubling to 1 s; names are resolved again at each
- * attempt; resolution errors are never fatal) and dials again after a break, until `hang_up`. Each
- * success is an UP event with the tag. Of a pair, the higher index dials the lower. Order     per
- * connection: UP, MESSAGE..., DOWN. Nothing after DOWN. Connection numbers are never used twice.
+ *           one breaks. A worker has two links: control (polled by the control thread) and data
+ *           (polled by the training thread). Who a connection belongs to is said by the first
+ *           message on it, not by the link.
+ * Dialing   `dial` keeps trying (50 ms doubling to 1 s; names are resolved again at each attempt;
+ *           resolution errors are never fatal) and dials again after a break, until `hang_up`. Each
+ *           success is an UP event with the tag. Of a pair, the higher index dials the lower.
+ * Order     per connection: UP, MESSAGE..., DOWN. Nothing after DOWN. Connection numbers are never
+ *           used twice.
  * Threads   all calls from the owner thread, except wake (any thread).
  */
 #ifndef QR_LINK_LINK_H

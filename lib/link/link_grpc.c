@@ -28,8 +28,8 @@ enum { QUOTA_BYTES = 16 << 20, QUOTA_CONN_BYTES = 16 << 20 };
 #define RENEW_NS QR_SECOND
 #define CONNECTING_NS (30 * QR_SECOND) /* gRPC gives up by itself after 20 s */
 #define CANCELLED_NS (5 * QR_SECOND)
-/* who lets others run and gets the processor back only after this is beside somebody who computes:
- */
+/* who lets others run and gets the processor back only after this is beside
+ * somebody who computes: */
 #define TAKEN_NS QR_MS
 #define SLEEP_NS QR_SECOND /* so long he sleeps at once */
 

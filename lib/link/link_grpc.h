@@ -5,12 +5,13 @@
  * keepalive: heartbeats decide who is alive. Peers' names are "dns:///host:port", resolved again
  * after a failure (at most every 500 ms). "0.0.0.0:port" and "[::]:port" both serve IPv4 and IPv6.
  * Process   GRPC_POLL_STRATEGY=poll must be in the environment before the first link is made:
- * otherwise two links of a process steal each other's events. Fork before the first link is made,
- * not after. Memory    bodies of more than 16 KiB are sent without a copy, and long messages are
- * given to an owner who takes pieces as they came. Up to 8 MiB of the C library's memory stay with
- * the process (mallopt) where they would go back and forth with every long message. Windows   a
- * link without a door lets a peer send up to 4 MiB before it has read them; one with a door, for
- * small messages, 64 KiB.
+ *           otherwise two links of a process steal each other's events. Fork before the first link
+ *           is made, not after.
+ * Memory    bodies of more than 16 KiB are sent without a copy, and long messages are given to an
+ *           owner who takes pieces as they came. Up to 8 MiB of the C library's memory stay with
+ *           the process (mallopt) where they would go back and forth with every long message.
+ * Windows   a link without a door lets a peer send up to 4 MiB before it has read them; one with a
+ *           door, for small messages, 64 KiB.
  */
 #ifndef QR_LINK_LINK_GRPC_H
 #define QR_LINK_LINK_GRPC_H

@@ -29,8 +29,8 @@ void link_grpc_keep_memory(void) {
 
 /* It may outlive the link: the last slice frees it. */
 struct link_grpc_borrowed {
-    atomic_size_t refs;
-}; /* bodies + 1 for the link */
+    atomic_size_t refs; /* bodies + 1 for the link */
+};
 
 struct link_grpc_borrowed *link_grpc_borrowed_new(void) {
     struct link_grpc_borrowed *b = qr_xcalloc(1, sizeof *b);

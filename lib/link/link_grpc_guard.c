@@ -2,22 +2,25 @@
  * to see, is cut.
  *
  * Streams   gRPC 1.51 counts only streams that are open, and only after its settings were
- * acknowledged. A peer that opens and resets streams, or acknowledges nothing, may have as many as
- * it likes; they cost 10 KB each until their owner has heard of them, which he cannot while gRPC
- * reads on, in his thread. One of ours opens one stream, and another after a pause when that one
- * has ended. So calls are counted where gRPC asks whether their metadata will do: in the middle of
- * its reading. What is refused there is gone at once. Bytes     what was read from a socket, as the
- * kernel counts it, is compared with the messages that the link's owner was given: headers without
- *           end, messages larger than any of ours, requests for answers and messages of a stream
- * that is closed show in it, and nothing that a good peer may send. Frames of some kinds take gRPC
- * a microsecond a byte: while an owner does not come back from it when he wanted to, who has sent
- * more than a little of that is cut. Crowds    a hundred callers of whom nothing is known are more
- * than a ring has; then, and when descriptors become few, those go that have been quiet for a
- * moment. Cutting   gRPC closes a stream at its owner's wish, and no connection. So the socket is
- * looked for by the address of its other end, held by a descriptor of our own, and disconnected,
- * which also throws away what was not read yet. The address is known of those whose first stream
- * was accepted; before that, all of whom nothing is known are cut: the good ones among them call
- * again.
+ *           acknowledged. A peer that opens and resets streams, or acknowledges nothing, may have
+ *           as many as it likes; they cost 10 KB each until their owner has heard of them, which he
+ *           cannot while gRPC reads on, in his thread. One of ours opens one stream, and another
+ *           after a pause when that one has ended. So calls are counted where gRPC asks whether
+ *           their metadata will do: in the middle of its reading. What is refused there is gone at
+ *           once.
+ * Bytes     what was read from a socket, as the kernel counts it, is compared with the messages
+ *           that the link's owner was given: headers without end, messages larger than any of ours,
+ *           requests for answers and messages of a stream that is closed show in it, and nothing
+ *           that a good peer may send. Frames of some kinds take gRPC a microsecond a byte: while
+ *           an owner does not come back from it when he wanted to, who has sent more than a little
+ *           of that is cut.
+ * Crowds    a hundred callers of whom nothing is known are more than a ring has; then, and when
+ *           descriptors become few, those go that have been quiet for a moment.
+ * Cutting   gRPC closes a stream at its owner's wish, and no connection. So the socket is looked
+ *           for by the address of its other end, held by a descriptor of our own, and disconnected,
+ *           which also throws away what was not read yet. The address is known of those whose first
+ *           stream was accepted; before that, all of whom nothing is known are cut: the good ones
+ *           among them call again.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -54,9 +57,9 @@ enum {
 #define KEPT_NS (100 * QR_MS)
 
 struct address {
-    uint8_t ip[16];
+    uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
     uint16_t port;
-};                        /* IPv4 as ::ffff:a.b.c.d */
+};
 struct link_grpc_caller { /* a connection */
     const void *context;  /* what gRPC knows of its certificate: one for each; NULL: free */
     /* by streams that are connections of a link; NULL: not yet, or not any more */

@@ -1,5 +1,5 @@
-/* link/link_grpc_parts_impl.h — what link_grpc.c and link_grpc_listen.c take from the files beside
- * them. */
+/* link/link_grpc_parts_impl.h — what link_grpc.c and link_grpc_listen.c take from the files
+ * beside them. */
 #ifndef QR_LINK_LINK_GRPC_PARTS_IMPL_H
 #define QR_LINK_LINK_GRPC_PARTS_IMPL_H
 
@@ -11,8 +11,7 @@
 
 struct qr_link_tls; /* link_grpc_tls.h */
 
-/* tls may be NULL: plaintext. wide: for long messages. */
-/* "dns:///address"; connects when used */
+/* "dns:///address"; connects when used. tls may be NULL: plaintext. wide: for long messages. */
 grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls, bool wide);
 /* INVALID_ARGUMENT: not host:port */
 enum qr_code link_grpc_address_check(const char *address, struct qr_err *err);
@@ -47,8 +46,7 @@ void link_grpc_queue_drop(struct link_grpc_queue *q);
 /* A message that came: in gRPC's own memory, or put together in bytes. Valid until b is destroyed
  * and until the next call. Where pieces are wanted (else NULL) and it has several, they are told
  * instead and the message is without bytes. */
-/* starts empty; bytes, piece: free() */
-struct link_grpc_unpacked {
+struct link_grpc_unpacked { /* starts empty; bytes, piece: free() */
     uint8_t *bytes;
     size_t room;
     struct qr_bytes *piece;

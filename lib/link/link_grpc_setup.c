@@ -44,7 +44,7 @@ static size_t channel_args(bool wide, grpc_arg ret[MAX_ARGS]) {
         /* a pod that comes back elsewhere is found in half a second, not in 30 */
         INTEGER(dns, 500), INTEGER(first, 50),
         /* in fact the least time that one attempt to connect is given: who listens on wide links
-           may compute */
+         * may compute */
         INTEGER(least, wide ? 5000 : 500), INTEGER(most, 1000),
         INTEGER(receive, QR_LINK_MAX_MESSAGE + (64 << 10)),
         INTEGER(proxy, 0),  /* peers are reached directly, whatever http_proxy says */
@@ -82,7 +82,7 @@ static size_t server_args(grpc_resource_quota *quota, bool wide, grpc_arg ret[MA
         {.type = GRPC_ARG_INTEGER, .key = handshake, .value.integer = HANDSHAKE_MS},
         {.type = GRPC_ARG_INTEGER, .key = idle, .value.integer = IDLE_MS},
         /* 0: PINGs are answered. gRPC 1.51 would part from who sends too many by a farewell and an
-           error of 300 bytes for each PING, and keeps them all while he does not read */
+         * error of 300 bytes for each PING, and keeps them all while he does not read */
         {.type = GRPC_ARG_INTEGER, .key = strikes, .value.integer = 0},
         {.type = GRPC_ARG_POINTER,
          .key = memory,

@@ -30,10 +30,11 @@ enum {
 #define LOG_FIRST_NS (10 * QR_SECOND)
 #define LOG_LEAST_OFTEN_NS (600 * QR_SECOND)
 
+/* Of the lines of one reason. */
 struct quiet {
     int64_t until_ns, pause_ns;
     unsigned long unsaid;
-}; /* of the lines of one reason */
+};
 
 struct qr_link_tls {
     atomic_size_t refs; /* the owner's and one for each verifier, which gRPC may keep for longer */

@@ -2,14 +2,15 @@
  * who may not.
  *
  * What      Both ends of a connection show a certificate, in TLS 1.3 or 1.2. A peer is taken when
- * its certificate was issued by the CA in the file, is valid now, and has the identity of ours
- * (cluster/certificate.h): by whatever name or address it was dialled, since pods move; a
- * certificate of another job is refused also when the same CA issued it. Files     are read again
- * when they change (a second later at most); a connection that stands outlives the certificate that
- * opened it. Files that cannot be used for a while leave the last good CA in force, and new
- * handshakes fail until they can. Refusals  are counted by reason (QR_TLS_REFUSED_...) and logged,
- * one line for each reason and then ever fewer. Threads   new and free from one thread; the rest of
- * the work is on gRPC's.
+ *           its certificate was issued by the CA in the file, is valid now, and has the identity of
+ *           ours (cluster/certificate.h): by whatever name or address it was dialled, since pods
+ *           move; a certificate of another job is refused also when the same CA issued it.
+ * Files     are read again when they change (a second later at most); a connection that stands
+ *           outlives the certificate that opened it. Files that cannot be used for a while leave
+ *           the last good CA in force, and new handshakes fail until they can.
+ * Refusals  are counted by reason (QR_TLS_REFUSED_...) and logged, one line for each reason and
+ *           then ever fewer.
+ * Threads   new and free from one thread; the rest of the work is on gRPC's.
  */
 #ifndef QR_LINK_LINK_GRPC_TLS_H
 #define QR_LINK_LINK_GRPC_TLS_H

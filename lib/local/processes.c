@@ -88,8 +88,8 @@ static bool names_identity(const char *e) {
     return false;
 }
 
-/* The environment of worker i; config may be NULL. The array is the caller's, its texts are
- * borrowed. */
+/* The environment of worker i; config may be NULL. The array is the caller's, its texts
+ * are borrowed. */
 static char **environment_of(const struct qr_local_options *opt, char *config) {
     size_t n = 0, kept = 0;
     while (opt->environment[n]) n++;

@@ -1,5 +1,5 @@
-/* local/throwaway.h — certificates for one run on this machine, so that its workers talk as pods
- * do.
+/* local/throwaway.h — certificates for one run on this machine, so that its workers talk as
+ * pods do.
  *
  * A CA, used once and forgotten, and one certificate for all workers; in files that are nowhere but
  * in memory (memfd), which the workers inherit and find as /proc/self/fd/N: nothing is left behind,

@@ -1,18 +1,21 @@
 /* membership/member.h — who is in the group: the rules of protocol.md §4 as a pure machine.
  *
  * What      Events and the time go in (functions below), actions come out (the emit callback). No
- * clock, no I/O, no threads, no log: a line to log is an action. Memory only in qr_member_new.
- * member.md says which function keeps which rule. Driver    group.c (real links) and the simulator
- * own the link. On QR_LINK_UP → qr_member_up, DOWN → qr_member_down, MESSAGE → decode, then
- * qr_member_message, or qr_member_garbage when it does not decode. After each poll that returned
- * nothing, and at the latest at qr_member_deadline_ns: qr_member_tick. Actions are emitted during
- * these calls, in order, and may point into the machine: use them before returning. emit must not
- * call the machine, but for qr_member_set_held. Trainer   what the machine says of this member's
- * training (qr_member_set_held) must be true at every call of the machine: change state and tell it
- * under one lock, also when it handles BEGIN (drops, joins what it set aside). From SUSPEND to
- * BEGIN the trainer sends, takes and applies nothing; it may compute on. Dialing   qr_member_start
- * emits DIAL for every lower index; the higher index dials the lower. Threads   none of its own:
- * callers hold one lock. Cost: microseconds; a heartbeat to 63 peers is the longest.
+ *           clock, no I/O, no threads, no log: a line to log is an action. Memory only in
+ *           qr_member_new. member.md says which function keeps which rule.
+ * Driver    group.c (real links) and the simulator own the link. On QR_LINK_UP → qr_member_up, DOWN
+ *           → qr_member_down, MESSAGE → decode, then qr_member_message, or qr_member_garbage when
+ *           it does not decode. After each poll that returned nothing, and at the latest at
+ *           qr_member_deadline_ns: qr_member_tick. Actions are emitted during these calls, in
+ *           order, and may point into the machine: use them before returning. emit must not call
+ *           the machine, but for qr_member_set_held.
+ * Trainer   what the machine says of this member's training (qr_member_set_held) must be true at
+ *           every call of the machine: change state and tell it under one lock, also when it
+ *           handles BEGIN (drops, joins what it set aside). From SUSPEND to BEGIN the trainer
+ *           sends, takes and applies nothing; it may compute on.
+ * Dialing   qr_member_start emits DIAL for every lower index; the higher index dials the lower.
+ * Threads   none of its own: callers hold one lock. Cost: microseconds; a heartbeat to 63 peers is
+ *           the longest.
  */
 #ifndef QR_MEMBERSHIP_MEMBER_H
 #define QR_MEMBERSHIP_MEMBER_H
@@ -60,8 +63,8 @@ struct qr_member_options {
     unsigned data_port;
     uint64_t seed; /* of the back-off's randomness: differs between processes */
     /* The micro-batches that rank owns, or may own, of the present reduction, in the generation
-     * that began last, as ret->run. A question, asked under the caller's lock; ctx is emit's. NULL:
-     * none */
+     * that began last, as ret->run. A question, asked under the caller's lock; ctx is emit's.
+     * NULL: none */
     void (*owned)(void *ctx, uint32_t rank, struct qr_death *ret);
     /* none but in the simulator, which proves that it would see each of them */
     struct qr_member_faults faults;
@@ -89,7 +92,7 @@ enum qr_member_action_kind {
     QR_ACT_DIAL,    /* index, text = address: dial with tag = index */
     QR_ACT_HANG_UP, /* index: hang_up; a DIAL may follow later */
     /* index, incarnation, data_port: this process answers; a data stream to it is wanted, the
-       higher index dials */
+     * higher index dials */
     QR_ACT_PEER,
     QR_ACT_PEER_GONE, /* index: it said goodbye: no data stream any more */
     /* index: another data stream is wanted in the place of this one; `silent`: it passes no data */
@@ -98,12 +101,12 @@ enum qr_member_action_kind {
     QR_ACT_SUSPEND, /* a promise was given: this member belongs to no generation until BEGIN */
     QR_ACT_BEGIN,   /* generation: active now */
     /* code, text: the end was told by the leader (or, at the leader, everybody said goodbye or 5 s
-       are over): leave */
+     * are over): leave */
     QR_ACT_DONE,
     /* code, text: this process must give up: FAILED_PRECONDITION (another job's settings),
-       DEADLINE_EXCEEDED (who did not answer; or that the others have ended without this one),
-       UNAVAILABLE (its index was claimed by another process), DATA_LOSS (rule 5, a poison
-       micro-batch). Once; nothing follows but CLOSE */
+     * DEADLINE_EXCEEDED (who did not answer; or that the others have ended without this one),
+     * UNAVAILABLE (its index was claimed by another process), DATA_LOSS (rule 5, a poison
+     * micro-batch). Once; nothing follows but CLOSE */
     QR_ACT_STOP,
 };
 struct qr_member_action {

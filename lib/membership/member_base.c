@@ -1,5 +1,5 @@
-/* membership/member_base.c — rule 5: what a generation starts from, and whose micro-batches count.
- */
+/* membership/member_base.c — rule 5: what a generation starts from, and whose
+ * micro-batches count. */
 #include <string.h>
 
 #include "membership/member_impl.h"

@@ -62,8 +62,8 @@ void member_data_anew(struct qr_member *m, uint32_t i) {
     m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
 }
 
-/* So long both have polled, as far as this one knows, without a word from that one on its data
- * stream. */
+/* So long both have polled, as far as this one knows, without a word from that one on its
+ * data stream. */
 static int64_t silent_ns(const struct qr_member *m, uint32_t i) {
     const struct peer *p = &m->peer[i];
     if (!p->beat.polled_ms || qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) != 0)

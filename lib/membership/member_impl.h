@@ -176,6 +176,7 @@ void member_check_mismatch(struct qr_member *m);
 void member_mismatch_goodbye(struct qr_member *m, uint32_t index);
 
 /* member_propose.c */
+
 /* who is linked has changed: what was refused may pass now, and what comes next is a first try */
 void member_try_again(struct qr_member *m);
 bool member_answers(const struct qr_member *m, uint32_t index); /* on its control connection */
@@ -237,8 +238,7 @@ void member_states_text(struct qr_member *m, const struct qr_held *held, const s
                         char *ret, size_t cap);
 
 /* member_base.c. Fills base and members' holder/keep/kept of *b, whose members are named. held[r]
- * is rank r's. */
-/* NONE: all of them read the last checkpoint */
+ * is rank r's. NONE: all of them read the last checkpoint. */
 enum base_choice { BASE_OK, BASE_SPLIT, BASE_NONE, BASE_REFUSED_TWICE };
 enum base_choice member_choose_base(const struct qr_held *held,
                                     const struct qr_member_faults *faults, struct qr_begin *b);

@@ -133,8 +133,8 @@ bool qr_member_awaits_begin(const struct qr_member *m, struct qr_gen_id *ret) {
     return m->promised.number && m->promise_exclusive && !m->active;
 }
 
-/* From here to a Begin this worker belongs to no generation. Always safe: to the others it is only
- * slow. */
+/* From here to a Begin this worker belongs to no generation. Always safe: to the others it is
+ * only slow. */
 static void suspend(struct qr_member *m) {
     m->active = false;
     m->idle_ns = m->now_ns;
@@ -475,8 +475,8 @@ void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promi
             member_gather_deaths(q, &p->deaths);
         }
     if ((unsigned)__builtin_popcountll(q->promised_ranks) == q->propose.n_members) {
-        /* a micro-batch that was finished since it proposed counts too: its own promise reports the
-         * present */
+        /* a micro-batch that was finished since it proposed counts too: its own promise reports
+         * the present */
         q->held[0] = m->held;
         begin(m);
     }

@@ -1,5 +1,5 @@
-/* model/activation.h — activations of dense layers: one row each, from which kinds and names
- * follow. */
+/* model/activation.h — activations of dense layers: one row each, from which kinds and
+ * names follow. */
 #ifndef QR_MODEL_ACTIVATION_H
 #define QR_MODEL_ACTIVATION_H
 

@@ -63,8 +63,8 @@ static double binary_logits(size_t k, const double *z, const double *p, const do
     return sum / (double)k;
 }
 
-/* q_j = p_j / t with t = sum p; d/dp_i = (g_i - sum_j g_j q_j) / t with g_j = -y_j / q_j where not
- * clipped. */
+/* q_j = p_j / t with t = sum p; d/dp_i = (g_i - sum_j g_j q_j) / t with g_j = -y_j / q_j where
+ * not clipped. */
 static double categorical(size_t k, const double *p, const double *y, double *ret_d) {
     double t = 0, loss = 0, dot = 0;
     for (size_t j = 0; j < k; j++) t += p[j];

@@ -93,8 +93,8 @@ static bool backward_quantum(const struct qr_model_state *s, struct qr_model_wor
     return true;
 }
 
-/* w->grad = the gradient, from w->d[0] = dL/dp (or dL/dz of the last layer where logits), n rows of
- * n_outputs. */
+/* w->grad = the gradient, from w->d[0] = dL/dp (or dL/dz of the last layer where logits), n rows
+ * of n_outputs. */
 static bool backward(const struct qr_model_state *s, struct qr_model_workspace *w,
                      struct qr_pool *pool, size_t n, bool logits) {
     const struct qr_model *m = s->m;

@@ -8,7 +8,7 @@
  * (exact/contract.md §1).
  * Source    losses, metrics and their keys are tf-keras 2.18's.
  * Threads   a model is const after qr_model_new; prepare writes a qr_model_state (one owner);
- * micro-batches may run side by side, each with its own workspace.
+ *           micro-batches may run side by side, each with its own workspace.
  */
 #ifndef QR_MODEL_MODEL_H
 #define QR_MODEL_MODEL_H
@@ -108,8 +108,8 @@ QR_MUST_CHECK bool qr_model_micro_batch(const struct qr_model_state *s,
 /* The n x n_readouts read-outs of the workspace's last micro-batch, filter-major; borrowed until
  * its next use. */
 const double *qr_model_readouts(const struct qr_model_workspace *w);
-/* Predictions ret_p[n * n_outputs] and, unless NULL, read-outs ret_z[n * n_readouts]. n <=
- * micro_batch_size. */
+/* Predictions ret_p[n * n_outputs] and, unless NULL, read-outs ret_z[n * n_readouts]. n
+ * <= micro_batch_size. */
 QR_MUST_CHECK bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w,
                                     struct qr_pool *pool, const double *const *x, size_t n,
                                     double *ret_p, double *ret_z);
@@ -119,8 +119,8 @@ QR_MUST_CHECK bool qr_model_prediction_gradient(const struct qr_model_state *s,
                                                 struct qr_model_workspace *w, struct qr_pool *pool,
                                                 const double *x, size_t component,
                                                 double *ret_grad);
-/* Metric value from sums over n samples ("loss" is i = 0): sum / n, one float64 division. Counts
- * too. */
+/* Metric value from sums over n samples ("loss" is i = 0): sum / n, one float64 division.
+ * Counts too. */
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n);
 /* Labels that this loss cannot take: DATA_LOSS naming the sample. y: n_samples rows of
  * n_label_columns. Sign accuracy with mse or mae wants ±1; hinge ±1, or 0/1 throughout (0 then

@@ -2,14 +2,18 @@
  *
  * SGD       momentum m: v = m v - lr g; w += v (nesterov: w += m v - lr g).
  * RMSprop   v = rho v + (1 - rho) g^2; w -= lr g / sqrt(v + epsilon) (ε under the root; momentum
- * and centered as Keras). Adam      running products beta^t are state; alpha = lr sqrt(1 - beta2^t)
- * / (1 - beta1^t); m += (g - m)(1 - beta1); v += (g^2 - v)(1 - beta2); w -= alpha m / (sqrt(v) +
- * epsilon). (amsgrad as Keras.) Schedules constant; step: lr rate^floor(t / decay_steps);
- * exponential: lr rate^(t / decay_steps), floor with staircase; cosine: lr ((1 - alpha) (1 + cos(pi
- * min(t, decay_steps) / decay_steps)) / 2 + alpha). decay_steps >= 1. Clipping  clipvalue, clipnorm
- * (per tensor) or global_clipnorm, on the mean gradient, before the update. One per job; Keras'
- * precedence is clipnorm, global_clipnorm, clipvalue. Zero      a gradient that is exactly 0 from
- * the first step leaves its weight's bits alone in all rules.
+ *           and centered as Keras).
+ * Adam      running products beta^t are state; alpha = lr sqrt(1 - beta2^t) / (1 - beta1^t);
+ *           m += (g - m)(1 - beta1); v += (g^2 - v)(1 - beta2);
+ *           w -= alpha m / (sqrt(v) + epsilon). (amsgrad as Keras.)
+ * Schedules constant; step: lr rate^floor(t / decay_steps); exponential: lr rate^(t / decay_steps),
+ *           floor with staircase;
+ *           cosine: lr ((1 - alpha) (1 + cos(pi min(t, decay_steps) / decay_steps)) / 2 + alpha).
+ *           decay_steps >= 1.
+ * Clipping  clipvalue, clipnorm (per tensor) or global_clipnorm, on the mean gradient, before the
+ *           update. One per job; Keras' precedence is clipnorm, global_clipnorm, clipvalue.
+ * Zero      a gradient that is exactly 0 from the first step leaves its weight's bits alone in
+ *           all rules.
  */
 #ifndef QR_MODEL_OPTIMIZER_H
 #define QR_MODEL_OPTIMIZER_H
@@ -54,8 +58,8 @@ struct qr_optimizer_options {
     struct qr_rate_schedule schedule;
     double clipvalue, clipnorm, global_clipnorm; /* 0: off */
 };
-/* Keras' defaults of a kind (learning rate 0.01 SGD, 0.001 else; rho 0.9; betas 0.9, 0.999; epsilon
- * 1e-7). */
+/* Keras' defaults of a kind (learning rate 0.01 SGD, 0.001 else; rho 0.9; betas 0.9, 0.999;
+ * epsilon 1e-7). */
 struct qr_optimizer_options qr_optimizer_defaults(enum qr_optimizer_kind kind);
 
 /* The options that it has besides learning rate and clipping, as keys of a job file:

@@ -8,8 +8,8 @@ struct qr_optimizer_rule {
     double learning_rate;                /* Keras' default */
     const char *keys[QR_OPTIMIZER_KEYS]; /* options as keys of a job file; NULL ends them */
     size_t n_products;
-    /* Names of the vectors that the options use, in the order in which they stand; returns how
-     * many. */
+    /* Names of the vectors that the options use, in the order in which they stand; returns
+     * how many. */
     size_t (*moments)(const struct qr_optimizer_options *o, const char *ret[3]);
     /* One update of w by the gradient g. */
     void (*update)(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,

@@ -8,8 +8,8 @@ const char *const qr_schedule_names[QR_SCHEDULES] = {[QR_SCHEDULE_CONSTANT] = "c
                                                      [QR_SCHEDULE_EXPONENTIAL] = "exponential",
                                                      [QR_SCHEDULE_COSINE] = "cosine"};
 
-/* tf-keras' ExponentialDecay and CosineDecay (without warm-up); `step` is ExponentialDecay with
- * staircase. */
+/* tf-keras' ExponentialDecay and CosineDecay (without warm-up); `step` is ExponentialDecay
+ * with staircase. */
 double qr_learning_rate_at(const struct qr_optimizer_options *o, uint64_t step) {
     const struct qr_rate_schedule *s = &o->schedule;
     if (s->kind == QR_SCHEDULE_CONSTANT) return o->learning_rate;

@@ -30,8 +30,8 @@ void qr_model_state_free(struct qr_model_state *s) {
     free(s);
 }
 
-/* The product of the kernels, from the last to the first: row[i] = sum_j w[i][j] row_next[j], j
- * ascending. */
+/* The product of the kernels, from the last to the first: row[i] = sum_j w[i][j] row_next[j],
+ * j ascending. */
 static void fold_head(struct qr_model_state *s) {
     const struct qr_model *m = s->m;
     double *next = s->row + m->widest; /* the second half of row is scratch */

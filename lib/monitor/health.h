@@ -2,12 +2,13 @@
  * sentence out.
  *
  * What      A watch compares a thread's count of turns (base/counter.h) with the one it saw last.
- * Life, not progress: a worker that waits for its peers turns, and is well. Bounds    A thread is
- * stuck after `floor_ns` without a turn, or five times the longest pause that it made before,
- * whichever is longer (a large micro-batch takes what it takes); before its first turn after
- * `first_ns`. Fairness  a process that was stopped, or got no processor, is not to blame: more than
- * QR_HEALTH_STRIDE_NS between two looks count as that much. Threads   sample and check: one.
- * qr_watch_on: any.
+ *           Life, not progress: a worker that waits for its peers turns, and is well.
+ * Bounds    A thread is stuck after `floor_ns` without a turn, or five times the longest pause that
+ *           it made before, whichever is longer (a large micro-batch takes what it takes); before
+ *           its first turn after `first_ns`.
+ * Fairness  a process that was stopped, or got no processor, is not to blame: more than
+ *           QR_HEALTH_STRIDE_NS between two looks count as that much.
+ * Threads   sample and check: one. qr_watch_on: any.
  */
 #ifndef QR_MONITOR_HEALTH_H
 #define QR_MONITOR_HEALTH_H

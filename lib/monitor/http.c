@@ -21,13 +21,12 @@
  * who does not fit into it tries again after a second, which is too late for a probe. */
 enum { POOL_BYTES = 8192, LOOK_MS = 1000, BACKLOG = 1024, LEAVING = 32 };
 
-/* IPv4 as ::ffff:a.b.c.d */
 struct visit {
     enum { NOBODY, HERE, CUT_OFF } state;
     int fd;
     int64_t since_ns;
     uint64_t turn;
-    uint8_t address[16];
+    uint8_t address[16]; /* IPv4 as ::ffff:a.b.c.d */
 };
 
 struct qr_http {

@@ -2,16 +2,21 @@
  * Read only.
  *
  * /healthz  200 "ok", or 503 with a sentence when the control thread or the training thread has
- * stopped turning (monitor/health.h). It never asks for progress or for peers: a worker that waits
- * for another must not be restarted for it. /readyz   200 "listening", or 503 before and after the
- * group listens. /metrics  monitor/metrics.h. /last-error  the last warning or error of this
- * process's log, as monitor/last_error.h keeps it: a line, or nothing. Else      404 for other
- * paths, 405 for methods that are neither GET nor HEAD. The body is plain text. Bounds connections
- * in all and per address; one request each, which from the connection's first byte to its last may
- * take timeout_ns; 8 KiB of request. Whoever is over a bound is cut off; the others are served. A
- * newcomer is always let in: over a number, the oldest of its address goes, or of the address that
- * has most; so slow clients cannot keep a probe out. Threads   one of its own, which sleeps until
- * somebody asks, and looks at the watches once a second. The functions below: any thread.
+ *           stopped turning (monitor/health.h). It never asks for progress or for peers: a worker
+ *           that waits for another must not be restarted for it.
+ * /readyz   200 "listening", or 503 before and after the group listens.
+ * /metrics  monitor/metrics.h.
+ * /last-error  the last warning or error of this process's log, as monitor/last_error.h keeps it: a
+ *              line, or nothing.
+ * Else      404 for other paths, 405 for methods that are neither GET nor HEAD. The body is
+ *           plain text.
+ * Bounds    connections in all and per address; one request each, which from the connection's first
+ *           byte to its last may take timeout_ns; 8 KiB of request. Whoever is over a bound is cut
+ *           off; the others are served. A newcomer is always let in: over a number, the oldest of
+ *           its address goes, or of the address that has most; so slow clients cannot keep a probe
+ *           out.
+ * Threads   one of its own, which sleeps until somebody asks, and looks at the watches once a
+ *           second. The functions below: any thread.
  */
 #ifndef QR_MONITOR_HTTP_H
 #define QR_MONITOR_HTTP_H

@@ -24,8 +24,8 @@ void qr_last_words_to(const char *path, bool from_job_file) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Nobody's content is lost: an ordinary file of one name that is empty, or as this process left it.
- */
+/* Nobody's content is lost: an ordinary file of one name that is empty, or as this process
+ * left it. */
 static bool may_replace(const struct stat *st) {
     bool ours =
         st->st_dev == wrote.st_dev && st->st_ino == wrote.st_ino && st->st_size == wrote.st_size;

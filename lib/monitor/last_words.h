@@ -2,11 +2,13 @@
  * `kubectl describe`.
  *
  * What      One sentence into the file that the kubelet made (settings: --termination-log, else
- * /dev/termination-log); nothing where that file is missing. Written on every error exit and on
- * SIGTERM. Strangers a job file may come from one. Where only it names the file (and not the
- * kubelet's own place), the file is written when it is an ordinary one, no link, and empty, or as
- * this process left it: what is there is nobody's loss. The kubelet makes a new empty file for each
- * start of a container. A flag or a variable is the user's own word: what they name is overwritten.
+ *           /dev/termination-log); nothing where that file is missing. Written on every error exit
+ *           and on SIGTERM.
+ * Strangers a job file may come from one. Where only it names the file (and not the kubelet's own
+ *           place), the file is written when it is an ordinary one, no link, and empty, or as this
+ *           process left it: what is there is nobody's loss. The kubelet makes a new empty file for
+ *           each start of a container. A flag or a variable is the user's own word: what they name
+ *           is overwritten.
  * Threads   any; qr_last_words_to before the first use.
  */
 #ifndef QR_MONITOR_LAST_WORDS_H

@@ -1,9 +1,11 @@
 /* monitor/status.h — a running worker, asked from outside: what `qring status` says.
  *
  * What      GET /metrics twice, a second apart, and /last-error, from a worker's port for probes
- * (monitor/http.h). What a newer worker tells beyond base/counter.h's table is passed over; what an
- * older one does not tell is absent. Bounds    each question takes 2 s at most, after the name is
- * resolved, and an answer has 1 MiB at most. Threads   a status belongs to one thread.
+ *           (monitor/http.h). What a newer worker tells beyond base/counter.h's table is passed
+ *           over; what an older one does not tell is absent.
+ * Bounds    each question takes 2 s at most, after the name is resolved, and an answer has 1 MiB
+ *           at most.
+ * Threads   a status belongs to one thread.
  */
 #ifndef QR_MONITOR_STATUS_H
 #define QR_MONITOR_STATUS_H
@@ -27,12 +29,12 @@ struct qr_status {
     double speed[QR_MAX_MEMBERS]; /* micro-batches a second; 0: not known */
     double rtt_s[QR_MAX_MEMBERS]; /* 2 KB to it and back; 0: not known */
 };
-/* INVALID_ARGUMENT with the line's number when the text is not format 0.0.4, or not of a qring
- * worker. */
+/* INVALID_ARGUMENT with the line's number when the text is not format 0.0.4, or not of a
+ * qring worker. */
 QR_MUST_CHECK enum qr_code qr_status_parse(struct qr_bytes text, struct qr_status *ret,
                                            struct qr_err *err);
-/* An HTTP/1 reply, whole: its status, and where its body begins. INVALID_ARGUMENT when it is none.
- */
+/* An HTTP/1 reply, whole: its status, and where its body begins. INVALID_ARGUMENT when it
+ * is none. */
 QR_MUST_CHECK enum qr_code qr_status_reply(struct qr_bytes reply, unsigned *ret_status,
                                            struct qr_bytes *ret_body, struct qr_err *err);
 
@@ -42,10 +44,10 @@ struct qr_status_pair {
     char last_error[600]; /* "" when there was none */
     double last_error_s;  /* since 1970 */
 };
-/* address: HOST or HOST:PORT, port 8080 if not given. UNAVAILABLE when nobody listens or the worker
- * ends meanwhile, DEADLINE_EXCEEDED when there is no answer in time, INVALID_ARGUMENT when the
- * address is none, or something else than a worker answers. Waits between the questions: a second.
- */
+/* address: HOST or HOST:PORT, port 8080 if not given. UNAVAILABLE when nobody listens or the
+ * worker ends meanwhile, DEADLINE_EXCEEDED when there is no answer in time, INVALID_ARGUMENT
+ * when the address is none, or something else than a worker answers. Waits between the
+ * questions: a second. */
 QR_MUST_CHECK enum qr_code qr_status_ask(const char *address, struct qr_status_pair *ret,
                                          struct qr_err *err);
 

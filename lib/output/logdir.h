@@ -2,16 +2,19 @@
  * record/tensorboard.h wrote here to gs://.
  *
  * What      Objects cannot be extended, so whole files go up: soon after the first record, then at
- * most every interval_ns, and at the end. Each has one writer: the first upload creates the object
- * and refuses to replace one, later ones replace by generation. Waits     Training never waits for
- * storage: qr_logdir_wrote notes a number. The files lie in a folder here (OUT/logs), which is the
- *           buffer: an outage of any length costs no memory. One file at a time is read for its
- * upload: QR_LOGDIR_FILE_BYTES and what one flush adds. Outages   are ridden out in the store, a
- * minute at a time, and tried again with what the file holds by then. A refusal is tried again
- *           every five minutes. Both are said once, and when it works again.
+ *           most every interval_ns, and at the end. Each has one writer: the first upload creates
+ *           the object and refuses to replace one, later ones replace by generation.
+ * Waits     Training never waits for storage: qr_logdir_wrote notes a number. The files lie in a
+ *           folder here (OUT/logs), which is the buffer: an outage of any length costs no
+ *           memory. One file at a time is read for its upload: QR_LOGDIR_FILE_BYTES and what one
+ *           flush adds.
+ * Outages   are ridden out in the store, a minute at a time, and tried again with what the file
+ *           holds by then. A refusal is tried again every five minutes. Both are said once, and
+ *           when it works again.
  * End       qr_logdir_close uploads what is missing within its bound, or a second from SIGTERM on,
- * and says what could not be. A killed process leaves the objects as last uploaded: whole records,
- * readable. Threads   its own, from the first record on; the functions belong to one other thread.
+ *           and says what could not be. A killed process leaves the objects as last uploaded: whole
+ *           records, readable.
+ * Threads   its own, from the first record on; the functions belong to one other thread.
  */
 #ifndef QR_OUTPUT_LOGDIR_H
 #define QR_OUTPUT_LOGDIR_H

@@ -123,8 +123,8 @@ enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err) 
     return QR_OK;
 }
 
-/* What is there is replaced by name: fine for a file or a link, not for what others use in another
- * way. */
+/* What is there is replaced by name: fine for a file or a link, not for what others use in
+ * another way. */
 static enum qr_code check_replaceable(const char *path, struct qr_err *err) {
     struct stat st;
     if (lstat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) return QR_OK;

@@ -1,15 +1,18 @@
 /* output/outputs.h — the files that a run leaves behind, and the lines of progress on the way.
  *
  * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end;
- * DIR/steps.jsonl grows while training. Only the leader writes; every worker may become it, so
- * every one checks before training. TensorBoard's event files go to a folder of their own (DIR/logs
- * where --logdir is a bucket, and from there to it: logdir.h); when they cannot be written, that is
- *           said once and training goes on; lines of steps.jsonl that cannot be written now are
- * written later, and at the end must be. A run that goes on from a checkpoint keeps the lines of
- * steps.jsonl up to it and no other: each step has one line. End       qr_outputs_fini uploads the
- * rest of the events: 30 s after a run that ended well, 2 s after another, 1 s after SIGTERM.
+ *           DIR/steps.jsonl grows while training. Only the leader writes; every worker may become
+ *           it, so every one checks before training. TensorBoard's event files go to a folder of
+ *           their own (DIR/logs where --logdir is a bucket, and from there to it: logdir.h); when
+ *           they cannot be written, that is said once and training goes on; lines of steps.jsonl
+ *           that cannot be written now are written later, and at the end must be. A run that goes
+ *           on from a checkpoint keeps the lines of steps.jsonl up to it and no other: each step
+ *           has one line.
+ * End       qr_outputs_fini uploads the rest of the events: 30 s after a run that ended well, 2 s
+ *           after another, 1 s after SIGTERM.
  * Progress  JSON lines to a file descriptor, for who started this worker: "listening", "progress",
- * "epoch", "done", "error". Threads   the training thread.
+ *           "epoch", "done", "error".
+ * Threads   the training thread.
  */
 #ifndef QR_OUTPUT_OUTPUTS_H
 #define QR_OUTPUT_OUTPUTS_H

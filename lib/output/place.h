@@ -14,7 +14,7 @@
 enum qr_found {
     QR_FOUND_NOTHING,
     QR_FOUND_STATE,
-    QR_FOUND_BEYOND /* these epochs: of a run that trains more */,
+    QR_FOUND_BEYOND, /* these epochs: of a run that trains more */
     QR_FOUND_DONE
 };
 struct qr_start {
@@ -23,17 +23,17 @@ struct qr_start {
     struct qr_state state;
     struct qr_buf notes; /* warnings, a line each */
 };
-/* What this job does next: begin, go on from ret->state, or nothing, since it has been trained. ret
- * is set in every case. INVALID_ARGUMENT: another job's checkpoints are there; DATA_LOSS: none is
- * whole. */
+/* What this job does next: begin, go on from ret->state, or nothing, since it has been trained.
+ * ret is set in every case. INVALID_ARGUMENT: another job's checkpoints are there; DATA_LOSS: none
+ * is whole. */
 QR_MUST_CHECK enum qr_code qr_place_look(const char *url, const struct qr_workload *w,
                                          uint64_t epochs, struct qr_start *ret, struct qr_err *err);
 /* The same in a place that is open. */
 QR_MUST_CHECK enum qr_code qr_place_find(const struct qr_checkpoint_folder *p,
                                          const struct qr_workload *w, const char *job_hash,
                                          uint64_t epochs, struct qr_start *ret, struct qr_err *err);
-/* INVALID_ARGUMENT when what was found lies beyond these epochs: for who has nobody that trains
- * more. */
+/* INVALID_ARGUMENT when what was found lies beyond these epochs: for who has nobody that
+ * trains more. */
 QR_MUST_CHECK enum qr_code qr_place_within(const char *url, const struct qr_workload *w,
                                            uint64_t epochs, const struct qr_start *found,
                                            struct qr_err *err);

@@ -1,14 +1,15 @@
 /* output/publisher.h — checkpoints while training goes on: a thread that publishes copies of
  * committed states.
  *
- * What      The training thread hands over every committed state (a copy into memory that is there
- * already). Who leads has one published when it is due: so long and so many steps after the one
- * before; at the end; and every worker that leaves publishes what is newer than LATEST. Failure is
- * retried after 1, 2, 4 ... 30 s, and training goes on. What trying again cannot help ends
- * training: another job's checkpoints in this place, a bucket that refuses; so do ten minutes
- * without success at a bucket (UNAVAILABLE). A local disk that is full or read-only is a warning
- * now and then: the checkpoint that was there stays. Threads   the training thread, but
- * qr_publisher_hurry and qr_publisher_await: any.
+ * What      The training thread hands over every committed state (a copy into memory that is
+ *           there already). Who leads has one published when it is due: so long and so many steps
+ *           after the one before; at the end; and every worker that leaves publishes what is
+ *           newer than LATEST.
+ * Failure   is retried after 1, 2, 4 ... 30 s, and training goes on. What trying again cannot help
+ *           ends training: another job's checkpoints in this place, a bucket that refuses; so do
+ *           ten minutes without success at a bucket (UNAVAILABLE). A local disk that is full or
+ *           read-only is a warning now and then: the checkpoint that was there stays.
+ * Threads   the training thread, but qr_publisher_hurry and qr_publisher_await: any.
  */
 #ifndef QR_OUTPUT_PUBLISHER_H
 #define QR_OUTPUT_PUBLISHER_H
@@ -57,8 +58,8 @@ bool qr_publisher_refused(struct qr_publisher *p);
 bool qr_publisher_ended(struct qr_publisher *p);
 /* True when a look was taken since qr_publisher_hurry: there was something to publish. */
 bool qr_publisher_looked(struct qr_publisher *p);
-/* This worker leaves: what is newer than the last published state is published now. NULL is fine.
- */
+/* This worker leaves: what is newer than the last published state is published now. NULL
+ * is fine. */
 void qr_publisher_hurry(struct qr_publisher *p);
 /* Until that is done, failed, or so much time has passed. NULL is fine. */
 void qr_publisher_await(struct qr_publisher *p, int64_t within_ns);

@@ -1,14 +1,15 @@
 /* output/run_lock.h — one run in a folder at a time.
  *
  * What      A lock on FOLDER/.qring.lock. Workers of one ring share it: those that have the same
- * job's name and know a peer's address in common, whoever lives and leads, and however many they
- * are by now. Everybody else has it alone: a single worker, and `qring run`, whose workers inherit
- * it. The file says who began, for who is refused. Lifetime  the kernel gives it back when the last
- * process that has it ends, however it ends. Whoever is the last takes the file away; after a kill
- * it stays, and means nothing. Locks     are of open files (F_OFD_SETLK), on two bytes: the first
- * is held while the file is read or written, the second while the run lasts. They hold between
- * machines where the file system's do (NFS). Without any: said once, and the run goes on. Threads
- * one.
+ *           job's name and know a peer's address in common, whoever lives and leads, and however
+ *           many they are by now. Everybody else has it alone: a single worker, and `qring run`,
+ *           whose workers inherit it. The file says who began, for who is refused.
+ * Lifetime  the kernel gives it back when the last process that has it ends, however it ends.
+ *           Whoever is the last takes the file away; after a kill it stays, and means nothing.
+ * Locks     are of open files (F_OFD_SETLK), on two bytes: the first is held while the file is read
+ *           or written, the second while the run lasts. They hold between machines where the file
+ *           system's do (NFS). Without any: said once, and the run goes on.
+ * Threads   one.
  */
 #ifndef QR_OUTPUT_RUN_LOCK_H
 #define QR_OUTPUT_RUN_LOCK_H

@@ -212,9 +212,9 @@ static void take_back(struct qr_steps_log *l, size_t done) {
     if (!only_ours || ftruncate(l->fd, l->end) != 0) l->end = -1;
 }
 
-/* All of it or nothing, at the place that was the end: the bytes at a place are a function of the
- * run, so one that was stopped here and wakes when others are far ahead writes what is there
- * already. */
+/* All of it or nothing, at the place that was the end: the bytes at a place are a function of
+ * the run, so one that was stopped here and wakes when others are far ahead writes what is
+ * there already. */
 static enum qr_code append(struct qr_steps_log *l, struct qr_bytes text, struct qr_err *err) {
     size_t done = 0;
     while (done < text.n) {
@@ -236,8 +236,8 @@ struct reported {
     size_t n_before;
 };
 
-/* Into l->kept, unless they are there; without all: of those before, what the file does not have.
- */
+/* Into l->kept, unless they are there; without all: of those before, what the file does
+ * not have. */
 static void keep(struct qr_steps_log *l, const struct reported *t, bool all) {
     for (size_t i = 0; t && i <= t->n_before; i++) {
         const struct qr_step_line *line = i < t->n_before ? &t->before[i] : t->line;

@@ -2,16 +2,19 @@
  * when several workers write into one folder.
  *
  * What      A line is written under a lock of the file, after a look at its end, at the place where
- * that was. Lines before it that this worker has not seen there are written first. If somebody else
- * has written since (or this worker never has), the end is compared with the lines that are known:
- * a torn line is cut, lines that are missing are added, a line that is there is not written again,
- *           and a file of another run begins anew. Of a file of any length one window is in memory
- * (QR_STEPS_WINDOW_BYTES). Failure   A disk that is full or broken keeps no step waiting: the lines
- * are kept here, in at most QR_STEPS_KEPT_BYTES (then the oldest are given up), and tried again
- * once a second, with the next line. Stopped   in the lock, a worker is waited for once, for 0.2 s;
- * then lines are written without the lock. When it wakes it writes the bytes that are there
- * already, where they are. Links     are not written through: a steps.jsonl that is a symbolic
- * link, has several names or is no ordinary file is an error. Threads   one.
+ *           that was. Lines before it that this worker has not seen there are written first. If
+ *           somebody else has written since (or this worker never has), the end is compared with
+ *           the lines that are known: a torn line is cut, lines that are missing are added, a line
+ *           that is there is not written again, and a file of another run begins anew. Of a file of
+ *           any length one window is in memory (QR_STEPS_WINDOW_BYTES).
+ * Failure   A disk that is full or broken keeps no step waiting: the lines are kept here, in at
+ *           most QR_STEPS_KEPT_BYTES (then the oldest are given up), and tried again once a second,
+ *           with the next line.
+ * Stopped   in the lock, a worker is waited for once, for 0.2 s; then lines are written without the
+ *           lock. When it wakes it writes the bytes that are there already, where they are.
+ * Links     are not written through: a steps.jsonl that is a symbolic link, has several names or is
+ *           no ordinary file is an error.
+ * Threads   one.
  */
 #ifndef QR_OUTPUT_STEPS_LOG_H
 #define QR_OUTPUT_STEPS_LOG_H
@@ -40,8 +43,8 @@ struct qr_steps_log {
 void qr_steps_log_init(struct qr_steps_log *l, const char *dir);
 void qr_steps_log_fini(struct qr_steps_log *l);
 /* A run begins at its first step: what a former one left is taken away, if it is as it was at
- * qr_steps_log_init. (Who was stopped since then may believe that the run begins, and others have
- * written.) */
+ * qr_steps_log_init. (Who was stopped since then may believe that the run begins, and others
+ * have written.) */
 QR_MUST_CHECK enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err);
 /* before: the lines just before it, oldest first. *ret_continues: this worker's first line, behind
  * lines of others. An error: this try failed, and the line is kept. OK without a try while the next

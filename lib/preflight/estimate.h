@@ -2,15 +2,18 @@
  *
  * Model     A step of n workers takes  own + waves * wave + reduce:
  *             waves   micro-batches go round-robin, so the busiest worker has ceil(their number /
- * n); `lanes` of them run side by side, a short one counted as a whole one; reduce  the schedule's
- * rounds, each one message and its bytes: doubling log2 n of the whole vector, and 2 more where n
- * is no power of two; star 2, and n-1 vectors through worker 0 each way; ring 2(n-1) of an n-th,
- * halving as many bytes in 2 log2 n. With one worker nothing. An epoch is its steps and one pass
- * over the validation samples, whose sum has no gradients. Start, end and data loading are left
- * out. Pays off  the number of workers that ends soonest, among those with a speed-up of at least
- * half their number; the fewest of equals. So a recommended run never costs more than twice the
- * pod-hours of a single worker. Pure      a function of its arguments. Seconds are as measured or
- * assumed by the caller. Source    the schedules are collective/schedule.h's.
+ *                     n); `lanes` of them run side by side, a short one counted as a whole one;
+ *             reduce  the schedule's rounds, each one message and its bytes: doubling log2 n of the
+ *                     whole vector, and 2 more where n is no power of two; star 2, and n-1 vectors
+ *                     through worker 0 each way; ring 2(n-1) of an n-th, halving as many bytes in
+ *                     2 log2 n. With one worker nothing.
+ *           An epoch is its steps and one pass over the validation samples, whose sum has no
+ *           gradients. Start, end and data loading are left out.
+ * Pays off  the number of workers that ends soonest, among those with a speed-up of at least half
+ *           their number; the fewest of equals. So a recommended run never costs more than twice
+ *           the pod-hours of a single worker.
+ * Pure      a function of its arguments. Seconds are as measured or assumed by the caller.
+ * Source    the schedules are collective/schedule.h's.
  */
 #ifndef QR_PREFLIGHT_ESTIMATE_H
 #define QR_PREFLIGHT_ESTIMATE_H
@@ -21,8 +24,8 @@
 
 struct qr_estimate_facts {
     uint64_t n_train, n_validate, batch_size, micro_batch_size, epochs, n_params, n_sums;
-    /* micro-batches that run side by side on one worker: its threads, or 1 where all threads share
-     * one */
+    /* micro-batches that run side by side on one worker: its threads, or 1 where all threads
+     * share one */
     unsigned lanes;
     double train_wave_s, validate_wave_s; /* so many micro-batches, with and without the gradient */
     /* of a step on each worker whatever n is: numbers for the state, the update */

@@ -94,8 +94,8 @@ static void check_ring(struct qr_validation *v, char *const *environment) {
 
 /* ---- where results go ---- */
 
-/* The folders above a path that are not there yet, nearest to the root first: what a check may
- * make. */
+/* The folders above a path that are not there yet, nearest to the root first: what a check
+ * may make. */
 struct folders {
     char *path[64];
     size_t n;
@@ -236,8 +236,7 @@ static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const d
     return (double)best_ns / 1e9;
 }
 
-/* How a wave is timed. */
-/* samples to run; their time * scale, or wave_s itself, is a wave's */
+/* How a wave is timed: samples to run; their time * scale, or wave_s itself, is a wave's. */
 struct timing {
     enum qr_timing kind;
     uint64_t samples;

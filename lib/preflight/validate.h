@@ -1,12 +1,14 @@
 /* preflight/validate.h — everything a run would need, tried before anything is spent: what `qring
  * validate` says.
  *
- * What      settings and job as a worker reads them; its ring and every name in it; data, model,
- * memory; folders and buckets; one wave of micro-batches timed here (enum qr_timing), and from it
- * seconds, pod-hours and the number of workers that pays off (preflight/estimate.h). Bounds names
- * 10 s together; the measurement some seconds, however large the circuit; stores as long as they
- * take. Leaves    nothing: folders that the checks made are taken away, nothing is trained or
- * uploaded. Ownership a validation owns what is in it; qr_validation_fini.
+ * What      settings and job as a worker reads them; its ring and every name in it; data,
+ *           model, memory; folders and buckets; one wave of micro-batches timed here (enum
+ *           qr_timing), and from it seconds, pod-hours and the number of workers that pays
+ *           off (preflight/estimate.h).
+ * Bounds    names 10 s together; the measurement some seconds, however large the circuit; stores as
+ *           long as they take.
+ * Leaves    nothing: folders that the checks made are taken away, nothing is trained or uploaded.
+ * Ownership a validation owns what is in it; qr_validation_fini.
  */
 #ifndef QR_PREFLIGHT_VALIDATE_H
 #define QR_PREFLIGHT_VALIDATE_H
@@ -53,9 +55,9 @@ struct qr_validation {
     struct qr_finding findings[16];
 };
 
-/* argv as qringd's (argv[0] is skipped). message_ns: assumed between two pods. price: as in the
- * struct. INVALID_ARGUMENT only for a command line that cannot be read; everything else is a
- * finding. */
+/* argv as qringd's (argv[0] is skipped). message_ns: assumed between two pods. price: as in
+ * the struct. INVALID_ARGUMENT only for a command line that cannot be read; everything else is
+ * a finding. */
 QR_MUST_CHECK enum qr_code qr_validate(int argc, char *const *argv, char *const *environment,
                                        int64_t message_ns, double price, const struct qr_log *log,
                                        struct qr_validation *ret, struct qr_err *err);

@@ -3,8 +3,8 @@
 #include "base/mem.h"
 #include "preflight/validate.h"
 
-/* The rows that people want to see: powers of two and half-way, the ring as it is, what pays off.
- */
+/* The rows that people want to see: powers of two and half-way, the ring as it is, what
+ * pays off. */
 static bool is_shown(const struct qr_validation *v, unsigned n) {
     unsigned odd = n;
     while (odd % 2 == 0) odd /= 2;

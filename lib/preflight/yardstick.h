@@ -2,8 +2,8 @@
  * gradient, by the time it took.
  *
  * Uses      for a circuit too large to be tried. Its state leaves the caches that this one fits, so
- * a factor of 2 either way is to be expected. Cost      0.1 s; much less than a second without
- * vector instructions.
+ *           a factor of 2 either way is to be expected.
+ * Cost      0.1 s; much less than a second without vector instructions.
  */
 #ifndef QR_PREFLIGHT_YARDSTICK_H
 #define QR_PREFLIGHT_YARDSTICK_H

@@ -307,8 +307,8 @@ static void put_number(struct qr_json_writer *w, const char *key, uint64_t value
     qr_json_put_i64(w, (int64_t)value);
 }
 
-/* The checksum comes last and stays so in every version: a reader can tell a later version from
- * damage. */
+/* The checksum comes last and stays so in every version: a reader can tell a later version
+ * from damage. */
 void qr_checkpoint_latest_encode(const struct qr_checkpoint_latest *l, struct qr_buf *ret) {
     char crc[CRC_CHARS + 1];
     size_t begin = ret->n;

@@ -1,17 +1,19 @@
-/* record/checkpoint.h — one state of a run as a file that is whole and verified, or not seen
- * (publication.md).
+/* record/checkpoint.h — one state of a run as a file that is whole and verified, or not
+ * seen (publication.md).
  *
  * File      safetensors, F64, named by job hash, step and digest; its metadata say format,
- * contract, job hash, step, epoch, reductions (as "pass") and digest, and the crc32c of each tensor
- * and of the whole file (counted with zeros in its place). No time, host, generation or number of
- * workers: equal states, equal bytes. So one bit that is not as written is found, and the section
- * that it is in is named. LATEST    one line of JSON beside the files: job hash, step, digest,
- * object, crc32c, done, and a crc32c of its own. It moves by compare-and-swap, and only to a later
- * state of the same job. A file is created, read back and compared before LATEST names it. Numbers
- * step counts updates, reductions counts updates and evaluations; two states of one job with equal
- * reductions are equal. Versions  a later version of this format says so behind an intact checksum:
- * UNIMPLEMENTED, and nothing older is taken instead. Threads   none of its own; a place is used by
- * one thread at a time.
+ *           contract, job hash, step, epoch, reductions (as "pass") and digest, and the crc32c of
+ *           each tensor and of the whole file (counted with zeros in its place). No time, host,
+ *           generation or number of workers: equal states, equal bytes. So one bit that is not as
+ *           written is found, and the section that it is in is named.
+ * LATEST    one line of JSON beside the files: job hash, step, digest, object, crc32c, done, and a
+ *           crc32c of its own. It moves by compare-and-swap, and only to a later state of the same
+ *           job. A file is created, read back and compared before LATEST names it.
+ * Numbers   step counts updates, reductions counts updates and evaluations; two states of one job
+ *           with equal reductions are equal.
+ * Versions  a later version of this format says so behind an intact checksum: UNIMPLEMENTED, and
+ *           nothing older is taken instead.
+ * Threads   none of its own; a place is used by one thread at a time.
  */
 #ifndef QR_RECORD_CHECKPOINT_H
 #define QR_RECORD_CHECKPOINT_H
@@ -43,8 +45,8 @@ QR_MUST_CHECK enum qr_code qr_checkpoint_decode(struct qr_bytes file, const char
                                                 struct qr_checkpoint *ret, struct qr_err *err);
 /* True for a file that calls itself a checkpoint, whole or not. */
 bool qr_checkpoint_is(struct qr_bytes safetensors);
-/* The tensors that are no weights of a model ("optimizer/...") begin with one of these; NULL at the
- * end. */
+/* The tensors that are no weights of a model ("optimizer/...") begin with one of these; NULL at
+ * the end. */
 extern const char *const qr_checkpoint_others[];
 
 /* What LATEST says. */
@@ -72,18 +74,19 @@ QR_MUST_CHECK enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_place *
                                               struct qr_checkpoint_latest *ret, struct qr_err *err);
 
 /* Publishes: the file, then LATEST, then takes away old files. *ret_latest: what LATEST says then;
- * when that is of a later state already, nothing is written, which is success. done: the weights
- * are written too. notes: sentences worth a warning, a line each. INVALID_ARGUMENT: another job's
- * checkpoints are there, naming both; INTERNAL: LATEST names another state after as many
- * reductions; UNAVAILABLE: try again; else the store's errors. */
+ * when that is of a later state already, nothing is written, which is success.
+ * done: the weights are written too. notes: sentences worth a warning, a line each.
+ * INVALID_ARGUMENT: another job's checkpoints are there, naming both; INTERNAL: LATEST names
+ * another state after as many reductions; UNAVAILABLE: try again; else the store's errors. */
 QR_MUST_CHECK enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p,
                                               const struct qr_checkpoint *c, bool done,
                                               struct qr_checkpoint_latest *ret_latest,
                                               struct qr_buf *notes, struct qr_err *err);
 
 /* The newest whole checkpoint of this job: what LATEST names, or, with a note, the newest before
- * it. ret->job_hash is "" where there is none yet. INVALID_ARGUMENT: another job's are there,
- * naming both; DATA_LOSS: there were some, and none is whole. */
+ * it. ret->job_hash is "" where there is none yet.
+ * INVALID_ARGUMENT: another job's are there, naming both; DATA_LOSS: there were some, and none
+ * is whole. */
 QR_MUST_CHECK enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *p,
                                               const char *job_hash, struct qr_checkpoint *ret,
                                               bool *ret_done, struct qr_buf *notes,

@@ -35,15 +35,15 @@ struct qr_step_line {
     const struct qr_named_value *metrics;
     size_t n_metrics;
 };
-/* Read-outs by value: buckets of equal width over [-bound, bound], the last one with its right
- * edge. */
+/* Read-outs by value: buckets of equal width over [-bound, bound], the last one with its
+ * right edge. */
 enum { QR_READOUT_BUCKETS = 30 };
 /* What else is known of a committed step. All borrowed for the length of the call. */
 struct qr_step_detail {
     const double *weights;  /* n_params, model order: of the state after the step */
     const double *gradient; /* n_params: the mean gradient before clipping; NULL for an EVAL */
-    /* QR_READOUT_BUCKETS counts of all samples' read-outs at the weights before the step; NULL:
-     * none */
+    /* QR_READOUT_BUCKETS counts of all samples' read-outs at the weights before the step;
+     * NULL: none */
     const uint64_t *readouts;
     double readout_bound;
     double learning_rate; /* of the step after this one */
@@ -52,8 +52,8 @@ struct qr_step_detail {
     /* Keras' running means of the epoch: loss, metrics in job order */
     const struct qr_named_value *running;
     size_t n_running;
-    /* the lines just before, oldest first: another process reported them, and may have been cut off
-     */
+    /* the lines just before, oldest first: another process reported them, and may have been
+     * cut off */
     const struct qr_step_line *before;
     size_t n_before;
 };

@@ -128,9 +128,9 @@ static void put_event(struct qr_tensorboard *t, int run, const struct qr_event *
     if (qr_buf_ok(&t->event)) qr_tfrecord_put(&t->runs[run].held, qr_buf_view(&t->event));
 }
 
-/* A name that no other process's file has: second, host, process, and a number that is free.
- * Readers take files in the order of their names, so a later one of this process has a later
- * second. */
+/* A name that no other process's file has: second, host, process, and a number that is
+ * free. Readers take files in the order of their names, so a later one of this process has
+ * a later second. */
 static enum qr_code open_run(struct qr_tensorboard *t, int run, struct qr_err *err) {
     struct run_file *r = &t->runs[run];
     if (r->file) return QR_OK;

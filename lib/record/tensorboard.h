@@ -1,27 +1,30 @@
-/* record/tensorboard.h — what TensorBoard shows of a run: event files in LOGDIR, LOGDIR/train and
- * LOGDIR/validation.
+/* record/tensorboard.h — what TensorBoard shows of a run: event files in LOGDIR, LOGDIR/train
+ * and LOGDIR/validation.
  *
  * Tags      train/: epoch_loss, epoch_<metric>, epoch_learning_rate (step: the epoch, from 0, as in
- * Keras), <weight>/histogram each epoch (parameters_0, dense/kernel_0 ... as Keras names them;
- * pqc_1/parameters_0 for further filters, which Keras puts into one), batch_loss, batch_<metric>,
- * batch_gradient_norm (of all gradients), batch_gradient_norm/<weight> and
- *           batch_gradient_variance/<weight> (over the parameters of one quantum layer: it falls
- * towards 0 on a barren plateau) at true steps. validation/: epoch_loss, epoch_<metric>,
- * evaluation_<loss, metric>_vs_iterations. Both: Readouts, the values that the quantum layer gave
- * for all samples of the batch (whoever computed them), at the weights before the step: what the
- * tutorial's ReadoutHistogramLayer wrote, but at true steps. 30 buckets over all that a read-out
- * can be (-1 ... 1 for Z), so that steps compare. Every step up to 128, then 64 for each doubling;
- * every validation. The folder itself: the HParams plugin's experiment, session start and end, and
- * its metrics each epoch: loss, <metric>, val_loss, val_<metric>. (It finds none in train/ and
- * validation/ when the folder itself is TensorBoard's --logdir: it looks for "./train".) Files made
- * by the first record, new ones for each process (so one writer each), only ever extended, and by
- * whole records: at most a second's worth is held back, nothing at the end of an epoch. What a
- * killed process leaves is readable. Where max_file_bytes is given, a file that has reached it is
- * left for a new one, whose name sorts behind. Steps     a fresh run (step 1) tells readers to
- * forget what an earlier one left under the same names; one that continues at step s, what is from
- * step s on. Cost      a few microseconds a step; no allocation once the buffers have grown.
- * Nothing is synced to disk. Threads   one. Clocks are passed in: monotonic for the second, wall
- * for the events' times.
+ *           Keras), <weight>/histogram each epoch (parameters_0, dense/kernel_0 ... as Keras names
+ *           them; pqc_1/parameters_0 for further filters, which Keras puts into one), batch_loss,
+ *           batch_<metric>, batch_gradient_norm (of all gradients), batch_gradient_norm/<weight>
+ *           and batch_gradient_variance/<weight> (over the parameters of one quantum layer: it
+ *           falls towards 0 on a barren plateau) at true steps. validation/: epoch_loss,
+ *           epoch_<metric>, evaluation_<loss, metric>_vs_iterations.
+ *           Both: Readouts, the values that the quantum layer gave for all samples of the batch
+ *           (whoever computed them), at the weights before the step: what the tutorial's
+ *           ReadoutHistogramLayer wrote, but at true steps. 30 buckets over all that a read-out can
+ *           be (-1 ... 1 for Z), so that steps compare. Every step up to 128, then 64 for each
+ *           doubling; every validation. The folder itself: the HParams plugin's experiment, session
+ *           start and end, and its metrics each epoch: loss, <metric>, val_loss, val_<metric>. (It
+ *           finds none in train/ and validation/ when the folder itself is TensorBoard's --logdir:
+ *           it looks for "./train".)
+ * Files     made by the first record, new ones for each process (so one writer each), only ever
+ *           extended, and by whole records: at most a second's worth is held back, nothing at the
+ *           end of an epoch. What a killed process leaves is readable. Where max_file_bytes is
+ *           given, a file that has reached it is left for a new one, whose name sorts behind.
+ * Steps     a fresh run (step 1) tells readers to forget what an earlier one left under the same
+ *           names; one that continues at step s, what is from step s on.
+ * Cost      a few microseconds a step; no allocation once the buffers have grown. Nothing is synced
+ *           to disk.
+ * Threads   one. Clocks are passed in: monotonic for the second, wall for the events' times.
  */
 #ifndef QR_RECORD_TENSORBOARD_H
 #define QR_RECORD_TENSORBOARD_H
@@ -60,8 +63,8 @@ QR_MUST_CHECK enum qr_code qr_tensorboard_step(struct qr_tensorboard *t,
                                                const struct qr_step_line *line,
                                                const struct qr_step_detail *detail,
                                                struct qr_err *err);
-/* The session ended well. Without it the session stays open: a run that was killed, or will go on.
- */
+/* The session ended well. Without it the session stays open: a run that was killed, or will
+ * go on. */
 QR_MUST_CHECK enum qr_code qr_tensorboard_success(struct qr_tensorboard *t, struct qr_err *err);
 /* Writes what is held back, if nothing has failed. NULL is fine. */
 void qr_tensorboard_close(struct qr_tensorboard *t);

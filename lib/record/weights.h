@@ -1,9 +1,9 @@
 /* record/weights.h — trained weights as files: Keras HDF5, safetensors, npz.
  *
  * Names     pqc/parameters, dense/kernel ... in natural symbol order everywhere but in HDF5, where
- * quantum vectors are in TFQ's order: sorted by the symbol's name as a string (qconv0, qconv1,
- * qconv10, ...). Values are float64 in safetensors and npz, float32 in HDF5. Bytes     hold no
- * time, host or worker count: equal weights, equal bytes.
+ *           quantum vectors are in TFQ's order: sorted by the symbol's name as a string (qconv0,
+ *           qconv1, qconv10, ...). Values are float64 in safetensors and npz, float32 in HDF5.
+ * Bytes     hold no time, host or worker count: equal weights, equal bytes.
  */
 #ifndef QR_RECORD_WEIGHTS_H
 #define QR_RECORD_WEIGHTS_H
@@ -42,8 +42,8 @@ QR_MUST_CHECK enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr
                                              const char *what,
                                              const struct qr_weights_layout *layout,
                                              double *ret_values, struct qr_err *err);
-/* Without a model: whatever tensors the file has, HDF5 in file order and names ("dense/kernel:0" →
- * "dense/kernel"). */
+/* Without a model: whatever tensors the file has, HDF5 in file order and names ("dense/kernel:0"
+ * → "dense/kernel"). */
 QR_MUST_CHECK enum qr_code qr_weights_list(enum qr_weights_format f, struct qr_bytes file,
                                            const char *what, struct qr_tensors *ret,
                                            struct qr_err *err);

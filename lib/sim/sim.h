@@ -4,16 +4,20 @@
  *           d(sum_r direction[s][r] z[s][r])/d(theta) for all parameters in one backward sweep.
  * Method    Gates are fused, two qubits at a time; the backward pass carries two vectors and takes
  *           per fused gate the cross matrix K = M - M^dagger, M = Tr_rest |phi><lambda|, from which
- * small dense float64 algebra gives the derivative of every gate in it. sim/planner.md has the
- * details. Numbers   The arithmetic contract (exact/contract.md). Results are a pure function of
- * (plan, theta, samples): not of threads, kernel table or traversal. Amplitudes are float32 pairs,
- * rounded once per fused gate (sums inside one are float64), or float64 with QR_DOUBLE. Cost about
- * three simulations per gradient, however many parameters. Memory    qr_sim_bytes_per_thread for
- * each thread's workspace, qr_sim_bound_bytes for a step's numbers. Threads   a plan is const after
- * compile; a bound belongs to one owner while it is filled and is then read by any; a workspace
- *           belongs to one thread (qr_sim_micro_batches_in_parallel: one micro-batch per thread).
- * The pool works inside one state where that is large: with all its threads, or, called from a task
- * of the same pool, with those that have nothing else to do.
+ *           small dense float64 algebra gives the derivative of every gate in it. sim/planner.md
+ *           has the details.
+ * Numbers   The arithmetic contract (exact/contract.md). Results are a pure function of
+ *           (plan, theta, samples): not of threads, kernel table or traversal. Amplitudes are
+ *           float32 pairs, rounded once per fused gate (sums inside one are float64), or
+ *           float64 with QR_DOUBLE.
+ * Cost      about three simulations per gradient, however many parameters.
+ * Memory    qr_sim_bytes_per_thread for each thread's workspace, qr_sim_bound_bytes for a
+ *           step's numbers.
+ * Threads   a plan is const after compile; a bound belongs to one owner while it is filled and is
+ *           then read by any; a workspace belongs to one thread (qr_sim_micro_batches_in_parallel:
+ *           one micro-batch per thread). The pool works inside one state where that is large: with
+ *           all its threads, or, called from a task of the same pool, with those that have nothing
+ *           else to do.
  */
 #ifndef QR_SIM_SIM_H
 #define QR_SIM_SIM_H
@@ -41,9 +45,9 @@ struct qr_sim_plan;      /* the compiled circuit; immutable */
 struct qr_sim_bound;     /* a plan with numbers for one theta */
 struct qr_sim_workspace; /* one thread's state vectors */
 
-/* Compiles. circuit and observables are copied. RESOURCE_EXHAUSTED when one workspace exceeds the
- * memory limit, naming qubits, bytes needed and bytes there (64 qubits must say so, not overflow).
- */
+/* Compiles. circuit and observables are copied. RESOURCE_EXHAUSTED when one workspace
+ * exceeds the memory limit, naming qubits, bytes needed and bytes there (64 qubits must say
+ * so, not overflow). */
 QR_MUST_CHECK enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
                                           const struct qr_observable *observables,
                                           size_t n_observables, const struct qr_sim_options *opt,

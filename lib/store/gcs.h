@@ -2,16 +2,17 @@
  * and credentials.
  *
  * What      put: created or replaced by generation, multipart up to 8 MiB, resumable above, checked
- * against the object's own size and crc32c; a success that got lost is found again by the write id
- * in the object's metadata. get: by generation, resumed by Range as often as it breaks, as stored
- * (a gzip of somebody else's is not unpacked), crc32c checked. Waits     408, 429, 5xx, broken
- * connections and successes whose body cannot be read (cut, empty, no JSON; those of token servers
- * too) are retried with full jitter for deadline_ns since the last progress (UNAVAILABLE after it);
- * everything else is final and says what to do. Auth      in this order: the credentials file,
- * gcloud's own file, the metadata server. A server that stands in for Google's (emulator_host) gets
- * no token, unless metadata_host is set. Tokens, keys and upload sessions appear in no message.
+ *           against the object's own size and crc32c; a success that got lost is found again by the
+ *           write id in the object's metadata. get: by generation, resumed by Range as often as it
+ *           breaks, as stored (a gzip of somebody else's is not unpacked), crc32c checked.
+ * Waits     408, 429, 5xx, broken connections and successes whose body cannot be read (cut, empty,
+ *           no JSON; those of token servers too) are retried with full jitter for deadline_ns since
+ *           the last progress (UNAVAILABLE after it); everything else is final and says what to do.
+ * Auth      in this order: the credentials file, gcloud's own file, the metadata server. A server
+ *           that stands in for Google's (emulator_host) gets no token, unless metadata_host is set.
+ *           Tokens, keys and upload sessions appear in no message.
  * Threads   one store, one thread at a time. Source: cloud.google.com/storage/docs/json_api,
- * /docs/retry-strategy, /docs/resumable-uploads.
+ *           /docs/retry-strategy, /docs/resumable-uploads.
  */
 #ifndef QR_STORE_GCS_H
 #define QR_STORE_GCS_H

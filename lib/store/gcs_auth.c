@@ -150,8 +150,8 @@ static bool is_token(const char *t) {
     return *t != 0;
 }
 
-/* what: where the reply came from. Of a refusal only the two fields that OAuth has for people are
- * shown. */
+/* what: where the reply came from. Of a refusal only the two fields that OAuth has for people
+ * are shown. */
 static enum qr_code read_token(struct qr_gcs_auth *a, const char *what, const char *key,
                                const struct qr_gcs_reply *r, struct qr_err *err) {
     struct qr_json *root = NULL;

@@ -1,5 +1,5 @@
-/* store/gcs_impl.h — the parts of the Cloud Storage client: requests, retries, credentials,
- * uploads. */
+/* store/gcs_impl.h — the parts of the Cloud Storage client: requests, retries,
+ * credentials, uploads. */
 #ifndef QR_STORE_GCS_IMPL_H
 #define QR_STORE_GCS_IMPL_H
 
@@ -43,8 +43,8 @@ struct qr_gcs_reply {
     bool from_metadata;    /* Metadata-Flavor: Google */
 };
 void qr_gcs_reply_fini(struct qr_gcs_reply *r);
-/* One header line with or without its line end. Whatever is no header that we know is passed over.
- */
+/* One header line with or without its line end. Whatever is no header that we know is
+ * passed over. */
 void qr_gcs_reply_header(struct qr_gcs_reply *r, const char *line, size_t n);
 
 /* OK: a whole reply came, whatever its status. UNAVAILABLE: none did, or it broke off (trying again
@@ -98,9 +98,8 @@ struct qr_gcs_object {
 };
 
 /* What one request is for, in messages: "gs://bucket/name: upload". */
-/* token: constant over the retries of one operation */
 struct qr_gcs_call {
-    const char *name, *doing, *token;
+    const char *name, *doing, *token; /* token: constant over the retries of one operation */
 };
 
 void qr_gcs_id(char ret[QR_GCS_ID_BYTES]); /* a random UUID */

@@ -21,8 +21,8 @@ struct upload {
     uint64_t at, best;             /* bytes that the server has; the most that it ever had */
 };
 
-/* Only what the bytes are: no time, no host. The write id tells a success of ours from somebody
- * else's. */
+/* Only what the bytes are: no time, no host. The write id tells a success of ours from
+ * somebody else's. */
 static void put_metadata(struct upload *u) {
     char crc[9];
     qr_gcs_crc32c_text(qr_crc32c(0, u->content.p, u->content.n), crc);

@@ -5,10 +5,11 @@
 #include "store/store.h"
 
 enum { QR_NAMES_MAX = 1 << 20 };
+/* All-zero: none. */
 struct qr_names {
     char **v;
     size_t n;
-}; /* all-zero: none */
+};
 
 /* Takes the name over (heap); false: there are QR_NAMES_MAX already, and it stays the caller's. */
 QR_MUST_CHECK bool qr_names_add(struct qr_names *names, char *name);

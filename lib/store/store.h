@@ -1,9 +1,10 @@
 /* store/store.h — where bytes live: one interface for memory, files and Google Cloud Storage.
  *
  * URLs      gs://bucket/name, file:///dir/name, or a plain path. qr_store_resolve picks the store
- * and the name in it. Errors    NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION (if_absent or
- * swap lost), UNAVAILABLE (retry), each naming the URL. Threads   a store may be used by one thread
- * at a time.
+ *           and the name in it.
+ * Errors    NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION (if_absent or swap lost), UNAVAILABLE
+ *           (retry), each naming the URL.
+ * Threads   a store may be used by one thread at a time.
  */
 #ifndef QR_STORE_STORE_H
 #define QR_STORE_STORE_H
@@ -13,8 +14,8 @@
 #include "base/bytes.h"
 #include "base/log.h"
 
-/* Which content of a name was seen: Cloud Storage's generation; the content's own digest elsewhere.
- */
+/* Which content of a name was seen: Cloud Storage's generation; the content's own
+ * digest elsewhere. */
 struct qr_store_version {
     bool there;
     uint8_t id[16];
@@ -25,8 +26,8 @@ struct qr_store_ops {
     /* Whole object; above max_bytes RESOURCE_EXHAUSTED. May block. */
     enum qr_code (*get)(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
                         struct qr_err *err);
-    /* Creates or replaces at once. if_absent: create-only, FAILED_PRECONDITION when there. May
-     * block. */
+    /* Creates or replaces at once. if_absent: create-only, FAILED_PRECONDITION when there.
+     * May block. */
     enum qr_code (*put)(struct qr_store *s, const char *name, struct qr_bytes content,
                         bool if_absent, struct qr_err *err);
     enum qr_code (*remove)(struct qr_store *s, const char *name, struct qr_err *err);
@@ -37,8 +38,8 @@ struct qr_store_ops {
      * with '/' or names a directory means that directory (made when missing), another one the
      * directory it stands in. */
     enum qr_code (*check_writable)(struct qr_store *s, const char *prefix, struct qr_err *err);
-    /* As get, with the version; a name that is not there is no error but a version, with *ret
-     * empty. */
+    /* As get, with the version; a name that is not there is no error but a version, with
+     * *ret empty. */
     enum qr_code (*get_version)(struct qr_store *s, const char *name, size_t max_bytes,
                                 struct qr_buf *ret, struct qr_store_version *ret_version,
                                 struct qr_err *err);
@@ -74,8 +75,8 @@ struct qr_store *qr_store_counted(struct qr_store *inner);
  * requests are counted. */
 QR_MUST_CHECK enum qr_code qr_store_resolve(const char *url, struct qr_store **ret, char **ret_name,
                                             struct qr_err *err);
-/* The same with other waits than this process': for a thread of its own. Says nothing while it
- * waits. */
+/* The same with other waits than this process': for a thread of its own. Says nothing while
+ * it waits. */
 struct qr_store_waits {
     int64_t deadline_ns, stop_deadline_ns; /* since the last progress; once stopping */
     bool (*stopping)(void);

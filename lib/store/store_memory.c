@@ -11,9 +11,9 @@ struct object {
 };
 struct memory {
     struct qr_store store;
-    struct object *v;
+    struct object *v; /* sorted by name */
     size_t n;
-}; /* v sorted by name */
+};
 
 /* The first object whose name is not below `name`. */
 static size_t place(const struct memory *m, const char *name) {

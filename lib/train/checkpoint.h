@@ -1,10 +1,11 @@
 /* train/checkpoint.h — a state as a checkpoint's named numbers, and back.
  *
  * Names     weights as in weight files ("pqc/parameters", "dense/kernel");
- * "optimizer/m/dense/kernel" for each moment and weight, "optimizer/products", "epoch/sums",
- * "early_stopping/counters": these in the digest's order; then "early_stopping/best/dense/kernel"
- * where the job keeps the best weights, and "validation/last". Threads   pure; the state is read
- * only.
+ *           "optimizer/m/dense/kernel" for each moment and weight, "optimizer/products",
+ *           "epoch/sums", "early_stopping/counters": these in the digest's order; then
+ *           "early_stopping/best/dense/kernel" where the job keeps the best weights, and
+ *           "validation/last".
+ * Threads   pure; the state is read only.
  */
 #ifndef QR_TRAIN_CHECKPOINT_H
 #define QR_TRAIN_CHECKPOINT_H

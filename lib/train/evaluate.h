@@ -1,5 +1,5 @@
-/* train/evaluate.h — predictions, loss, metrics and derivatives without training: qring infer and
- * gradient. */
+/* train/evaluate.h — predictions, loss, metrics and derivatives without training: qring infer
+ * and gradient. */
 #ifndef QR_TRAIN_EVALUATE_H
 #define QR_TRAIN_EVALUATE_H
 

@@ -2,8 +2,8 @@
  *
  * Everything is float64 and a pure function of (job, data, step). The digest names it: XXH3-128 of
  * contract name, u64 step, u64 epoch, then weights, moments, products, accumulators and stopping
- * counters, little-endian, in model order. Ownership  a state owns its arrays; all are made at
- * init, so that copying allocates nothing.
+ * counters, little-endian, in model order.
+ * Ownership  a state owns its arrays; all are made at init, so that copying allocates nothing.
  */
 #ifndef QR_TRAIN_STATE_H
 #define QR_TRAIN_STATE_H

@@ -317,8 +317,8 @@ static bool sample_is_good(struct qr_stepper *s, const struct qr_step_work *w, s
 enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step,
                               uint64_t bad, uint64_t bad_ids, struct qr_err *err) {
     const char *kind = w->kind == QR_REDUCTION_TRAIN ? "training" : "validation";
-    /* one bad micro-batch is known by its id; of several only the sum is, so they are looked for in
-     * order */
+    /* one bad micro-batch is known by its id; of several only the sum is, so they are looked for
+     * in order */
     size_t first = bad == 1 ? (size_t)bad_ids : 0,
            end = bad == 1 ? first + 1 : qr_stepper_micro_batches(s, w);
     for (size_t b = first; b < end; b++) {

@@ -2,12 +2,14 @@
  * integer vector.
  *
  * Vector    [bad micro-batches, sum of ids of bad micro-batches, samples, read-outs by value, loss,
- * metric sums in job order, gradients in model order, nanoseconds per rank]; an EVAL reduction has
- * no gradients. Read-outs: 15 integers with the counts of two buckets each (for TensorBoard; 240
- * bytes, so the histogram is that of all samples, exact, and the same for any number of workers).
+ *           metric sums in job order, gradients in model order, nanoseconds per rank]; an EVAL
+ *           reduction has no gradients. Read-outs: 15 integers with the counts of two buckets each
+ *           (for TensorBoard; 240 bytes, so the histogram is that of all samples, exact, and the
+ *           same for any number of workers).
  * Micro-batches    are added one by one, by as many threads as the pool has, until `take` has no
- * more: a contribution may be begun, interrupted and gone on with, in another generation too
- * (group/elastic.md). Memory    everything is made by qr_stepper_new; a step allocates nothing.
+ *           more: a contribution may be begun, interrupted and gone on with, in another generation
+ *           too (group/elastic.md).
+ * Memory    everything is made by qr_stepper_new; a step allocates nothing.
  */
 #ifndef QR_TRAIN_STEP_H
 #define QR_TRAIN_STEP_H
@@ -61,14 +63,14 @@ void qr_stepper_clear(struct qr_stepper *s);
 typedef bool qr_stepper_take_fn(void *ctx, uint64_t *ret_micro_batch);
 void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left,
                      qr_stepper_take_fn *take, void *ctx);
-/* Adds what another worker computed: n integers, a lane's layout without nanoseconds, and their
- * coverage. */
+/* Adds what another worker computed: n integers, a lane's layout without nanoseconds, and
+ * their coverage. */
 void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n,
                     struct qr_coverage coverage);
-/* From another thread, while micro-batches are computed: what was added of those that are finished,
- * without nanoseconds, and those in flight (at most QR_STEPPER_IN_FLIGHT; false when there are
- * more). Only where a micro-batch takes long, and sums are no longer than what is handed over; else
- * false. */
+/* From another thread, while micro-batches are computed: what was added of those that are
+ * finished, without nanoseconds, and those in flight (at most QR_STEPPER_IN_FLIGHT; false when
+ * there are more). Only where a micro-batch takes long, and sums are no longer than what is handed
+ * over; else false. */
 enum { QR_STEPPER_IN_FLIGHT = 256 };
 bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size_t *ret_n,
                          struct qr_coverage *ret_coverage,

@@ -429,8 +429,8 @@ static void plan(struct train_run *r, uint64_t epochs) {
     qr_gauge(QR_STEPS_PLANNED, (int64_t)(epochs * r->n_batches));
 }
 
-/* Until this member works in a generation and has its base, or the others have ended the run
- * (r->done). */
+/* Until this member works in a generation and has its base, or the others have ended the
+ * run (r->done). */
 static enum qr_code join(struct train_run *r, struct qr_err *err) {
     const struct qr_train_observer *o = &r->opt->observer;
     int64_t began_ns = qr_now_ns(r->opt->clock);
@@ -553,8 +553,8 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
     memcpy(ret->params, best ? s->best : s->weights, s->n_params * sizeof *ret->params);
 }
 
-/* The empty closing reduction has passed: everybody had the final state, and it may be published.
- */
+/* The empty closing reduction has passed: everybody had the final state, and it may
+ * be published. */
 static enum qr_code finish(struct train_run *r, struct qr_train_result *ret, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
     enum qr_code code = note_committed(r, err);

@@ -1,9 +1,9 @@
 /* train/train.h — the step loop: micro-batches → model → reduce → update → record (step.md).
  *
- * Every result is a pure function of (job, data): workers, threads and kernels never show, nor does
- * it show who came and went meanwhile (group/elastic.md). What comes next follows from the state
- * alone, so a state that was fetched is gone on with like one's own. Only committed states are
- * reported.
+ * Every result is a pure function of (job, data): workers, threads and kernels never show, nor
+ * does it show who came and went meanwhile (group/elastic.md). What comes next follows from the
+ * state alone, so a state that was fetched is gone on with like one's own. Only committed states
+ * are reported.
  */
 #ifndef QR_TRAIN_TRAIN_H
 #define QR_TRAIN_TRAIN_H

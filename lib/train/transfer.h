@@ -2,8 +2,9 @@
  * what is needed to go on reporting it.
  *
  * Bytes     three counters, all numbers of the state, the gradient of its last update, its last
- * lines, and an XXH3-128 of all that. Not a file format: both sides run the same job, and the
- * length must be exactly that of this job's state. Threads   pure.
+ *           lines, and an XXH3-128 of all that. Not a file format: both sides run the same job, and
+ *           the length must be exactly that of this job's state.
+ * Threads   pure.
  */
 #ifndef QR_TRAIN_TRANSFER_H
 #define QR_TRAIN_TRANSFER_H

@@ -89,8 +89,8 @@ int qr_ending_signal(void) { return SIGALRM; }
 
 /* ---- sudden ends ---- */
 
-/* What was decided before a library broke stays; else the signal does what it always did, after a
- * line. */
+/* What was decided before a library broke stays; else the signal does what it always did, after
+ * a line. */
 static void on_fatal(int number) {
     const char *name = number == SIGABRT ? "SIGABRT" : "SIGSEGV";
     if (atomic_load(&ticks_left) > 0) {

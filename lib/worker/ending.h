@@ -1,12 +1,13 @@
 /* worker/ending.h — that a process ends, in time and with a sentence, whatever its libraries do.
  *
  * What      gRPC waits for ever for a thread that it never got, a C++ library throws std::bad_alloc
- * through C, another writes to what malloc refused. So there is a watchdog that needs no thread and
- * no lock when it is needed: a timer whose signal ends the process. And SIGABRT, SIGSEGV and a
- * failed operator new say a line on stderr before they end it: "qring: out of memory (...)" and
- * exit code 134 where memory is short. Under a watchdog they end it with the watchdog's code: what
- * was decided stays decided. Time      counted in ticks: that in which this process was stopped
- * does not count. Threads   any, but the beginnings: the first thing in main.
+ *           through C, another writes to what malloc refused. So there is a watchdog that needs no
+ *           thread and no lock when it is needed: a timer whose signal ends the process. And
+ *           SIGABRT, SIGSEGV and a failed operator new say a line on stderr before they end it:
+ *           "qring: out of memory (...)" and exit code 134 where memory is short. Under a watchdog
+ *           they end it with the watchdog's code: what was decided stays decided.
+ * Time      counted in ticks: that in which this process was stopped does not count.
+ * Threads   any, but the beginnings: the first thing in main.
  */
 #ifndef QR_WORKER_ENDING_H
 #define QR_WORKER_ENDING_H

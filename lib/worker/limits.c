@@ -6,8 +6,8 @@
 
 enum {
     LEAST_DESCRIPTORS = 64, /* ports, files, probes and a dozen peers */
-    LEAST_THREADS = 24
-}; /* gRPC's for two links, ours, and a few that compute */
+    LEAST_THREADS = 24      /* gRPC's for two links, ours, and a few that compute */
+};
 
 static enum qr_code take_descriptors(struct qr_err *err) {
     struct rlimit r;

@@ -2,7 +2,7 @@
  * that is too few.
  *
  * What      gRPC hangs or ends a process that gets no thread, and stops listening for good where it
- * gets no descriptor. So both are asked for before it starts.
+ *           gets no descriptor. So both are asked for before it starts.
  */
 #ifndef QR_WORKER_LIMITS_H
 #define QR_WORKER_LIMITS_H

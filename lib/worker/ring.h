@@ -3,7 +3,7 @@
  *
  * What      the same answers for a worker that starts and for `qring validate`.
  * Threads   one at a time; qr_ring_resolve lets glibc's resolver threads ask, and takes no longer
- * than it is told.
+ *           than it is told.
  */
 #ifndef QR_WORKER_RING_H
 #define QR_WORKER_RING_H

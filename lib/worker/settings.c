@@ -20,8 +20,8 @@ struct setting {
     size_t at;            /* offset in struct qr_settings */
     const char *standard; /* the default as text; NULL: unset */
     int64_t min, max;     /* of numbers */
-    /* the i-th value that it may have, NULL behind the last; the rooms that have such things name
-     * them */
+    /* the i-th value that it may have, NULL behind the last; the rooms that have such things
+     * name them */
     const char *(*choice)(size_t i);
     enum place place;
     const char *value_name; /* in --help */
@@ -29,8 +29,8 @@ struct setting {
     const char *help;       /* CHOICES: those */
     /* may it differ between the workers of one ring, and whose counts */
     enum qr_setting_between between;
-    /* what a newcomer with another value reads in its log; NULL: nothing, for nothing comes of it
-     */
+    /* what a newcomer with another value reads in its log; NULL: nothing, for nothing comes
+     * of it */
     const char *told;
 };
 
@@ -165,10 +165,10 @@ enum { N = sizeof table / sizeof *table };
 _Static_assert(QR_MAX_MEMBERS == 64, "the default of max-workers is that text");
 _Static_assert((int)N <= (int)QR_SETTINGS_MAX, "origin has a place for every row");
 
-/* What else may differ between two workers of one ring. Keys of the job file that are not here are
- * in the job hash: the first of that kind, "*". */
 /* membership/member_hello.c; exit code 3 */
 #define HASH_SAYS "worker N has other settings under the job name: KEY is THERE there and HERE here"
+/* What else may differ between two workers of one ring. Keys of the job file that are not here are
+ * in the job hash: the first of that kind, "*". */
 static const struct {
     const char *what;
     enum qr_setting_between between;

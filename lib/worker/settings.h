@@ -1,13 +1,14 @@
-/* worker/settings.h — one table of settings: flags, environment, the job's `worker` object,
- * defaults.
+/* worker/settings.h — one table of settings: flags, environment, the job's `worker`
+ * object, defaults.
  *
  * What      The table drives the flags (--a-b), the environment (QRING_A_B), the keys of the job
- * file's `worker` object ("a_b" or "a-b"),
- *           --help, cmd/README.md's table and the log at the start, which says of each value where
- * it came from. Order     flag, environment, job file, default: whichever is first, in whatever
- * order they are read. Values    texts are heap strings or NULL where unset; an empty text unsets.
- * Numbers are int64, -1 where unset; durations are _ns. Ownership a settings object owns its texts.
- * Const after start; any thread may read it.
+ *           file's `worker` object ("a_b" or "a-b"), --help, cmd/README.md's table and the log at
+ *           the start, which says of each value where it came from.
+ * Order     flag, environment, job file, default: whichever is first, in whatever order they
+ *           are read.
+ * Values    texts are heap strings or NULL where unset; an empty text unsets. Numbers are int64, -1
+ *           where unset; durations are _ns.
+ * Ownership a settings object owns its texts. Const after start; any thread may read it.
  */
 #ifndef QR_WORKER_SETTINGS_H
 #define QR_WORKER_SETTINGS_H

@@ -1,17 +1,19 @@
 /* worker/stop.h — SIGTERM and SIGINT: one request to stop, heard everywhere.
  *
  * What      The signals are blocked in every thread and taken by one thread that waits for them.
- * The first one asks: the flag is set and the group, if there is one, is interrupted, so that every
- * wait returns CANCELLED. The process then has QR_STOP_BOUND_NS, or QR_STOP_HURRY_NS while nothing
- * but a computation would be lost. At the end of that time the last checkpoint has
- *           QR_STOP_PUBLISH_NS more; then, or at a second signal, it ends with the drain's exit
- * code and its last words. deploy/README.md says what that makes for each thing that a worker does.
+ *           The first one asks: the flag is set and the group, if there is one, is interrupted, so
+ *           that every wait returns CANCELLED. The process then has QR_STOP_BOUND_NS, or
+ *           QR_STOP_HURRY_NS while nothing but a computation would be lost. At the end of that time
+ *           the last checkpoint has QR_STOP_PUBLISH_NS more; then, or at a second signal, it ends
+ *           with the drain's exit code and its last words. deploy/README.md says what that makes
+ *           for each thing that a worker does.
  * The end   Once the code is decided, each part of the end has a time of its own (struct
- * qr_stop_part), and a shorter one when asked to stop, also while it is under way. A part that
- * takes longer is left as it is, and the process ends with that code (worker/ending.h): whatever a
- *           library does, it has ended when the sum of the parts has passed. A second signal
- * meanwhile ends it at once. Pulse     The thread keeps qr_clock_awake going. Threads   any. There
- * is one per process.
+ *           qr_stop_part), and a shorter one when asked to stop, also while it is under way. A part
+ *           that takes longer is left as it is, and the process ends with that code
+ *           (worker/ending.h): whatever a library does, it has ended when the sum of the parts has
+ *           passed. A second signal meanwhile ends it at once.
+ * Pulse     The thread keeps qr_clock_awake going.
+ * Threads   any. There is one per process.
  */
 #ifndef QR_WORKER_STOP_H
 #define QR_WORKER_STOP_H
@@ -45,8 +47,8 @@ struct qr_stop_part {
 };
 /* The exit code is decided, and this part of the end begins. */
 void qr_stop_end(int code, const struct qr_stop_part *part);
-/* The group to interrupt, at once when the request has been made already; NULL before it is closed.
- */
+/* The group to interrupt, at once when the request has been made already; NULL before it
+ * is closed. */
 void qr_stop_watch(struct qr_group *group);
 /* Who publishes a newer committed state when the request comes, also while a micro-batch is
  * computed; NULL before it is freed. */

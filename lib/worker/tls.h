@@ -1,6 +1,6 @@
 /* worker/tls.h — the certificates that the settings name: --tls-dir DIR (tls.crt, tls.key, ca.crt:
- * a Kubernetes TLS Secret as it is mounted), or --tls-cert, --tls-key and --tls-ca, which go before
- * it.
+ * a Kubernetes TLS Secret as it is mounted), or --tls-cert, --tls-key and --tls-ca, which go
+ * before it.
  *
  * Logs      whose certificate it is, and until when; a warning in its last day. Never a key.
  */

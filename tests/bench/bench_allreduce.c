@@ -1,7 +1,7 @@
 /* How long one all-reduce takes between processes on loopback. One JSON line per case.
  *
- *   bench_allreduce [--ranks N] [--schedule auto|ring|doubling|star|halving] [--tls] [BYTES...]
- * without arguments: a short tour
+ *   bench_allreduce [--ranks N] [--schedule auto|ring|doubling|star|halving] [--tls]
+ *                   [BYTES...]        without arguments: a short tour
  *
  * Workers are forks; rank 0 prints. Median, low and high tenth over the repetitions of one run; the
  * group is formed once for all sizes. */

@@ -6,7 +6,8 @@
  *
  *   bench_sim                 all groups
  *   bench_sim WORD            those whose name and qubits have this in them: pure, hybrid-16,
- * filters3-8 ... LONG=1                    n = 30 as a whole too, n = 32 on an eighth */
+ *                             filters3-8 ...
+ *   LONG=1                    n = 30 as a whole too, n = 32 on an eighth */
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -73,8 +74,8 @@ static void serve(const struct gradient_case *k, int ask, int answer) {
            amplitudes = (double)(UINT64_C(1) << k->n);
     struct last l = {.flop = f.flop_per_gradient / k->part * filters,
                      .resident_bytes = u.ru_maxrss * INT64_C(1024)};
-    /* the statevector engine reads and writes one vector in each pass forward, two in each backward
-     */
+    /* the statevector engine reads and writes one vector in each pass forward, two in
+     * each backward */
     l.pass_bytes = 3.0 * (double)f.n_passes * 16 * amplitudes * filters;
     snprintf(l.engine, sizeof l.engine, "%s", f.engine);
     must_io(write(answer, &l, sizeof l) == sizeof l);

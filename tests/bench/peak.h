@@ -1,6 +1,6 @@
-/* tests/bench/peak.h — the most fused multiply-adds a second that a kernel table's instructions do
- * from registers: chains enough to cover their latency, no memory. What `ceiling_percent` refers
- * to. */
+/* tests/bench/peak.h — the most fused multiply-adds a second that a kernel table's instructions
+ * do from registers: chains enough to cover their latency, no memory. What `ceiling_percent`
+ * refers to. */
 #ifndef BENCH_PEAK_H
 #define BENCH_PEAK_H
 

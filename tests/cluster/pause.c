@@ -1,5 +1,5 @@
-/* The first process of a pod: it holds the pod's namespaces, takes over orphans, and ends when told
- * to. */
+/* The first process of a pod: it holds the pod's namespaces, takes over orphans, and ends when
+ * told to. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

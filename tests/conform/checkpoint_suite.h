@@ -21,8 +21,8 @@
 static struct qr_err ck_err;
 static struct qr_buf ck_notes;
 
-/* The state that "training" has after so many reductions; two a step, as with an evaluation after
- * each. */
+/* The state that "training" has after so many reductions; two a step, as with an evaluation
+ * after each. */
 static struct qr_checkpoint state_at(const char *job, uint64_t reductions) {
     struct qr_checkpoint c = {.step = (reductions + 1) / 2,
                               .epoch = reductions / 2,

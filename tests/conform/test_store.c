@@ -72,8 +72,8 @@ static void files_only(const char *dir) {
     qr_buf_free(&b);
 }
 
-/* Eight processes create one name: one of them does, the others are told so, and the content is
- * whole. */
+/* Eight processes create one name: one of them does, the others are told so, and the content
+ * is whole. */
 static void one_creates(const char *dir) {
     enum { N = 8 };
     pid_t pids[N];
@@ -104,8 +104,8 @@ static void one_creates(const char *dir) {
     s->ops->close(s);
 }
 
-/* Four processes count together, one number in one name, each step by compare-and-swap: none is
- * lost. */
+/* Four processes count together, one number in one name, each step by compare-and-swap: none
+ * is lost. */
 static void they_count(const char *dir) {
     enum { N = 4, EACH = 25 };
     pid_t pids[N];

@@ -165,8 +165,8 @@ static void refusals(void) {
     qr_buf_free(&b);
 }
 
-/* What STORAGE_EMULATOR_HOST may be: other clients of Cloud Storage take it with the API's path
- * too. */
+/* What STORAGE_EMULATOR_HOST may be: other clients of Cloud Storage take it with the API's
+ * path too. */
 static void emulators(void) {
     static const char *const ends[] = {"", "/", "/storage/v1", "/storage/v1/"};
     struct qr_err err = {0};
@@ -231,8 +231,8 @@ static const char *encrypted_key(void) {
     return text;
 }
 
-/* A program with a terminal, to which nobody types: true when it ends by itself with this sentence.
- */
+/* A program with a terminal, to which nobody types: true when it ends by itself with
+ * this sentence. */
 static void encrypted(struct qr_gcs_options o) {
     qr_auto(qr_free_p) char *path = write_file("encrypted.json", encrypted_key());
     int master = posix_openpt(O_RDWR | O_NOCTTY), status = -1;

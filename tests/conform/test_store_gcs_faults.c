@@ -27,7 +27,7 @@ static const struct row google[] = {
     {2, "\"storage.objects.delete\":[\"return-503\",\"return-reset-connection\"]", REMOVE, 0, QR_OK,
      "", true, NULL},
     /* 3, 4: there is no write without one, and none that is not idempotent; what is refused as such
-       is not tried again */
+     * is not tried again */
     {3, INSERT("\"return-412\",\"return-503\""), CREATE, 100, QR_FAILED_PRECONDITION,
      "gs://conform/new is there already", false, NULL},
     {4, "\"storage.objects.delete\":[\"return-403\",\"return-503\"]", REMOVE, 0,

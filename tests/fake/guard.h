@@ -1,5 +1,5 @@
-/* tests/fake/guard.h — the client's guard against servers that stall, shortened for a whole test
- * program. */
+/* tests/fake/guard.h — the client's guard against servers that stall, shortened for a whole
+ * test program. */
 #ifndef FAKE_GUARD_H
 #define FAKE_GUARD_H
 

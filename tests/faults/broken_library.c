@@ -1,7 +1,9 @@
 /* Libraries that break for one process: preloaded into qringd.
- *   QR_NO_THREADS=N      pthread_create fails with EAGAIN from the Nth on; =/FILE: while that file
- * exists QR_AT_SHUTDOWN=HOW   gRPC's last call does not return ("hangs"), or aborts ("aborts"), or
- * touches what is not there ("faults") Without them nothing changes. */
+ *   QR_NO_THREADS=N      pthread_create fails with EAGAIN from the Nth on; =/FILE: while that
+ *                        file exists
+ *   QR_AT_SHUTDOWN=HOW   gRPC's last call does not return ("hangs"), or aborts ("aborts"), or
+ *                        touches what is not there ("faults")
+ * Without them nothing changes. */
 #undef _FORTIFY_SOURCE
 #include <errno.h>
 #include <pthread.h>

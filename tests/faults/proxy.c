@@ -1,22 +1,26 @@
 /* tests/faults/proxy.c — a bad network between pods, in user space: the kernel of a test machine
  * may lack netem.
  *
- *   proxy INTERFACE...      the pods' ends of their veth pairs, taken off the bridge: port 0, 1,
- * ...
+ *   proxy INTERFACE...      the pods' ends of their veth pairs, taken off the bridge:
+ *                           port 0, 1, ...
  *
  * What      A switch between its ports that delays (so reorders), loses, doubles, damages and
- * throttles frames from port to port. It works on frames, not on connections: TCP retransmits,
- * backs off and reorders as it does on a bad network, and nobody has to dial it. Orders    one a
- * line on stdin, each answered by one line on stdout: FROM TO KEY NUMBER ...   FROM, TO: a port, or
- * *; of the keys what is not named stays as it is: delay US, jitter US (uniform around delay), loss
- * PPM, double PPM, flip PPM (of frames with TCP payload: one bit of it), port N (only frames from
- * or to that port are flipped; 0: all), rate KBIT (a second; 0: any), stall 1 (nothing passes)
+ *           throttles frames from port to port. It works on frames, not on connections: TCP
+ *           retransmits, backs off and reorders as it does on a bad network, and nobody has to
+ *           dial it.
+ * Orders    one a line on stdin, each answered by one line on stdout:
+ *             FROM TO KEY NUMBER ...   FROM, TO: a port, or *; of the keys what is not named stays
+ *                                      as it is:
+ *               delay US, jitter US (uniform around delay), loss PPM, double PPM, flip PPM (of
+ *               frames with TCP payload: one bit of it), port N (only frames from or to that port
+ *               are flipped; 0: all), rate KBIT (a second; 0: any), stall 1 (nothing passes)
  *             clear                    as a plain switch again; what is under way arrives
  *             count                    frames, bytes, lost, doubled, reordered, flipped, ns from
- * the kernel to it and on: mean and worst It ends with stdin. Checksums Frames come with the
- * offload header, as the sender's stack left them. A flipped bit therefore passes TCP's checksum:
- * where that is computed later, it covers the damage; where it is there, it is corrected. So a flip
- * is seen above TCP or not at all.
+ *                                      the kernel to it and on: mean and worst
+ *           It ends with stdin.
+ * Checksums Frames come with the offload header, as the sender's stack left them. A flipped bit
+ *           therefore passes TCP's checksum: where that is computed later, it covers the damage;
+ *           where it is there, it is corrected. So a flip is seen above TCP or not at all.
  */
 #include <arpa/inet.h>
 #include <errno.h>

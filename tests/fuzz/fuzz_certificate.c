@@ -1,5 +1,5 @@
-/* A peer's certificate: PEM from whoever calls. None of these is of the job's CA, so none is ever
- * taken. */
+/* A peer's certificate: PEM from whoever calls. None of these is of the job's CA, so none is
+ * ever taken. */
 #include <stdlib.h>
 #include <string.h>
 

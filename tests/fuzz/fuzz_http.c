@@ -1,5 +1,5 @@
-/* A stranger's bytes on the port for probes: an HTTP answer or none, and the next asker is served.
- */
+/* A stranger's bytes on the port for probes: an HTTP answer or none, and the next asker
+ * is served. */
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* tests/ref/dense.h — the slow truth: whole matrices in complex double with libm, for at most 8
- * qubits.
+/* tests/ref/dense.h — the slow truth: whole matrices in complex double with libm, for at most
+ * 8 qubits.
  *
  * Shares no formula with lib: gate matrices are built from the definitions (e^{i pi g t}[(I+P)/2 +
  * e^{i pi t}(I-P)/2]), and the gradient replaces one gate at a time by its derivative and runs the
@@ -22,8 +22,8 @@ void ref_gate_matrix(const struct qr_gate *g, const double a[2], double complex 
 /* The whole 2^n x 2^n matrix with controls, row-major. */
 void ref_gate_full(const struct qr_gate *g, unsigned n_qubits, const double a[2],
                    double complex *ret);
-/* The final state from |0...0>: 2^n amplitudes. theta and x may be NULL when nothing refers to
- * them. */
+/* The final state from |0...0>: 2^n amplitudes. theta and x may be NULL when nothing refers
+ * to them. */
 void ref_state(const struct qr_circuit *c, const double *theta, const double *x,
                double complex *ret);
 /* ret_z[n_obs] */

@@ -4,9 +4,9 @@
  * store faults, power cuts. Every committed step, state and digest, what LATEST names and the log
  * are those of one worker that nobody disturbed.
  *
- * SEEDS=n: so many seeds, by JOBS processes (default: the processors). SEED=n replays one, twice:
- * it prints what happened, and both runs must be the same. MUTATION=name adds a planted bug to it.
- */
+ * SEEDS=n: so many seeds, by JOBS processes (default: the processors). SEED=n replays one,
+ * twice: it prints what happened, and both runs must be the same. MUTATION=name adds a planted
+ * bug to it. */
 #include "membership/member.h"
 #include "tests/sim/whole_faults.h"
 
@@ -26,8 +26,8 @@ static const struct mutation {
     {PLANT_UNVERIFIED, 142, "a checkpoint loaded without verifying"},
     {PLANTED_CONTROL_IS_ENOUGH, 12, "hears who passes no data"},
 };
-/* Seeds that have failed once (or would have, had they been there), and why. They are run always.
- */
+/* Seeds that have failed once (or would have, had they been there), and why. They are
+ * run always. */
 static const struct {
     uint64_t seed;
     const char *was;

@@ -43,8 +43,8 @@ enum plant {
 
 struct whole;
 struct node;
-/* A link whose poll lets the others run, and whose streams may be slow in taking what they were
- * given. */
+/* A link whose poll lets the others run, and whose streams may be slow in taking what they
+ * were given. */
 struct port {
     struct qr_link base;
     struct qr_link *inner;

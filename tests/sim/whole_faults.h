@@ -1,5 +1,5 @@
-/* tests/sim/whole_faults.h — what may happen to a world, and what must hold at its end. Included
- * once. */
+/* tests/sim/whole_faults.h — what may happen to a world, and what must hold at its end.
+ * Included once. */
 #ifndef TESTS_SIM_WHOLE_FAULTS_H
 #define TESTS_SIM_WHOLE_FAULTS_H
 

@@ -9,8 +9,8 @@
 /* as worker/stop.h */
 static const int64_t awaits_publish_ns = 5 * QR_SECOND, stop_bound_ns = 13 * QR_SECOND / 2;
 
-/* The clock of a step: looking at it takes time, in which anything may happen. Computing, that is.
- */
+/* The clock of a step: looking at it takes time, in which anything may happen. Computing,
+ * that is. */
 static int64_t node_now(void *ctx) {
     const struct node *x = ctx;
     return now_of(x->w) + x->offset_ns;

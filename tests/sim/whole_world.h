@@ -1,5 +1,5 @@
-/* tests/sim/whole_world.h — a world of whole workers: its truth, its time, its faults. Included
- * once. */
+/* tests/sim/whole_world.h — a world of whole workers: its truth, its time, its faults.
+ * Included once. */
 #ifndef TESTS_SIM_WHOLE_WORLD_H
 #define TESTS_SIM_WHOLE_WORLD_H
 
@@ -100,8 +100,8 @@ static void end_node(struct whole *w, struct node *x) {
         return;
     }
     /* Three kills within a step of few micro-batches may all hit one, which
-     * lib/membership/protocol.md §8 cannot tell from poison. Whoever starts the job again has its
-     * weights. */
+     * lib/membership/protocol.md §8 cannot tell from poison. Whoever starts the job again has
+     * its weights. */
     bool blamed = x->code == QR_DATA_LOSS &&
                   strstr(x->err.msg, " killed 3 workers, one after the other") &&
                   w->kills_now + w->kills_before >= 3;

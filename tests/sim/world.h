@@ -117,8 +117,8 @@ static uint64_t whole_sum(uint64_t value, uint64_t step) {
     return s;
 }
 static uint64_t next_value(uint64_t value, uint64_t sum) { return mix(value * 31 + sum); }
-/* The run is periodic after MAX_STEPS, so that it can go on for ever in runs that wait for a kill.
- */
+/* The run is periodic after MAX_STEPS, so that it can go on for ever in runs that wait for
+ * a kill. */
 static uint64_t ref_of(const struct world *w, uint64_t step) { return w->ref[step % MAX_STEPS]; }
 static void digest_of(uint64_t step, uint64_t value, uint8_t ret[16]) {
     qr_set_u64le(ret, step);
@@ -495,8 +495,8 @@ static void end_process(struct node *x) {
     qr_member_free(x->m);
     x->m = NULL, x->live = false, x->active = false;
 }
-/* The streams come up where data passes both ways; who sees no beat where nothing passes says so.
- */
+/* The streams come up where data passes both ways; who sees no beat where nothing passes
+ * says so. */
 static void serve_data(struct world *w, struct node *x) {
     struct qr_polled how = {.turn_ns = now_of(w)};
     if (!x->active || !x->polls_ns) x->polls_ns = now_of(w); /* its trainer takes no time */

@@ -2,16 +2,20 @@
  * time, seeds, faults.
  *
  * What      Every delay and fault follows from the seed and the calls: the same run twice is the
- * same run. Connections are ordered and reliable until they break; with `faulty` they also lose,
- * repeat and reorder messages, which no real link does: the machines above must survive stale and
- * repeated ones all the same. Time      poll moves it: it runs the network until this link has an
- * event or the deadline passes. A driver of many links polls each with deadline qr_sim_net_now_ns,
- * then moves time itself by qr_sim_net_advance. Addresses "host:port" as listened on;
- * "0.0.0.0:port" answers to every host. Bodies are copied: unreleased() is always 0. Sites     what
- * holds between two machines (blocks, rates, losses) holds for whatever process runs there: links
- * of one site, one after the other, share it. A link without a site has one of its own, whose
- * blocks end with it. Owner     links belong to the net and go with it; link->ops->free before is
- * the end of that process: its connections break. Threads   one.
+ *           same run. Connections are ordered and reliable until they break; with `faulty` they
+ *           also lose, repeat and reorder messages, which no real link does: the machines above
+ *           must survive stale and repeated ones all the same.
+ * Time      poll moves it: it runs the network until this link has an event or the deadline passes.
+ *           A driver of many links polls each with deadline qr_sim_net_now_ns, then moves time
+ *           itself by qr_sim_net_advance.
+ * Addresses "host:port" as listened on; "0.0.0.0:port" answers to every host. Bodies are copied:
+ *           unreleased() is always 0.
+ * Sites     what holds between two machines (blocks, rates, losses) holds for whatever process runs
+ *           there: links of one site, one after the other, share it. A link without a site has one
+ *           of its own, whose blocks end with it.
+ * Owner     links belong to the net and go with it; link->ops->free before is the end of that
+ *           process: its connections break.
+ * Threads   one.
  */
 #ifndef QR_TESTS_SUPPORT_LINK_SIMULATED_H
 #define QR_TESTS_SUPPORT_LINK_SIMULATED_H
@@ -59,8 +63,8 @@ void qr_sim_net_rate(struct qr_sim_net *net, unsigned site, int64_t bytes_per_s)
 /* Who dials `host` reaches the same port at `other`, or, where that is NULL, nobody; until the next
  * call with host NULL. */
 void qr_sim_net_lie(struct qr_sim_net *net, const char *host, const char *other);
-/* The process dies: nothing more goes out, its connections break; what was under way arrives in
- * part. */
+/* The process dies: nothing more goes out, its connections break; what was under way arrives
+ * in part. */
 void qr_sim_net_kill(struct qr_link *l);
 
 #endif

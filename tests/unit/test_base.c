@@ -289,8 +289,8 @@ static void test_pool(void) {
     CHECK(qr_cpu_limit() >= 1);
 }
 
-/* Tasks that call for loops of their own: all of every loop is done, and by the time that the call
- * returns. */
+/* Tasks that call for loops of their own: all of every loop is done, and by the time that the
+ * call returns. */
 struct nest {
     struct qr_pool *pool;
     size_t n;

@@ -60,8 +60,8 @@ static void peers(void) {
           qr_peer_get_speed(QR_MAX_MEMBERS - 1) == 0.5);
 }
 
-/* Rows of a family stand together; counters and only they end in _total; each family has its help.
- */
+/* Rows of a family stand together; counters and only they end in _total; each family has
+ * its help. */
 static void table(void) {
     for (int i = 0; i < QR_N_COUNTERS; i++) {
         const struct qr_counter_row *r = &qr_counter_table[i], *before = i ? r - 1 : NULL;

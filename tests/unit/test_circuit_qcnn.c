@@ -1,5 +1,5 @@
-/* The QCNN builder: sizes, structure, and the golden values of other programs through the dense
- * reference. */
+/* The QCNN builder: sizes, structure, and the golden values of other programs through the
+ * dense reference. */
 #include <math.h>
 
 #include "base/file.h"
@@ -100,8 +100,8 @@ static double number(const struct qr_json *v) {
 /* qconv<k> → golden's array by symbol number. */
 static unsigned symbol_of(const char *name) { return (unsigned)strtoul(name + 5, NULL, 10); }
 
-/* Both programs round in the last bits of ~300 gates on unit vectors: 300 * 8 * 2^-53 * pi < 1e-12.
- */
+/* Both programs round in the last bits of ~300 gates on unit vectors: 300 * 8 * 2^-53 * pi
+ * < 1e-12. */
 static void against_golden(const char *file, unsigned stages, enum qr_qcnn_variant variant,
                            size_t n_samples) {
     struct qr_json *root = golden(file);

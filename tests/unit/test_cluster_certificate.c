@@ -12,8 +12,8 @@
 struct name {
     int kind;
     const char *text;
-    size_t n;
-}; /* n 0: strlen */
+    size_t n; /* 0: strlen */
+};
 #define DNS(text)                                                                                  \
     { GEN_DNS, text, 0 }
 #define URI(text)                                                                                  \

@@ -1,6 +1,6 @@
-/* Who am I: every form that reference systems write, and what people get wrong. Accepted rows give
- * the JSON of --print-identity; refused ones the words that the message must have, separated by
- * '|'. */
+/* Who am I: every form that reference systems write, and what people get wrong. Accepted rows
+ * give the JSON of --print-identity; refused ones the words that the message must have, separated
+ * by '|'. */
 #include "cluster/identity.h"
 #include "tests/t.h"
 

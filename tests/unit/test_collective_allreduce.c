@@ -94,8 +94,8 @@ static void end(struct world *w) {
     }
 }
 
-/* A letter that is the first of its sender to its receiver: streams keep their order, and only
- * that. */
+/* A letter that is the first of its sender to its receiver: streams keep their order, and
+ * only that. */
 static struct letter **pick(struct world *w) {
     uint64_t skip = any(w, w->n_letters < 5 ? w->n_letters : 5);
     struct letter **at = &w->first;
@@ -242,8 +242,8 @@ static void test_cut(void) {
     }
 }
 
-/* In a halving half the vector is under way at once, and a round is sent on when all of it has
- * come. */
+/* In a halving half the vector is under way at once, and a round is sent on when all of it
+ * has come. */
 static void test_halving_rounds(void) {
     struct world w;
     struct qr_err err = {0};

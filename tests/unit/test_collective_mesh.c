@@ -151,8 +151,8 @@ static void close_world(struct world *w, uint64_t dropped_by_0) {
     }
     qr_link_hub_free(w->hub);
 }
-/* One reduction by all; true when every member has the serial sum and its contribution as it was.
- */
+/* One reduction by all; true when every member has the serial sum and its contribution as
+ * it was. */
 static bool sums(struct world *w, enum qr_allreduce wish, size_t length) {
     w->wish = wish, w->length = length, w->step++;
     for (uint32_t r = 0; r < w->n; r++) {
@@ -193,8 +193,8 @@ static void test_sums(void) {
     }
 }
 
-/* Members that run free: each goes on to the next step at once, so chunks arrive ahead of their
- * time. */
+/* Members that run free: each goes on to the next step at once, so chunks arrive ahead of
+ * their time. */
 static void *run_free(void *arg) {
     struct worker *k = arg;
     for (uint64_t step = 1; step <= 40 && k->code == QR_OK; step++) {
@@ -287,8 +287,8 @@ static void test_other_end(void) {
 static void test_strangers(void) {
     struct world w;
     open_world(&w, 3, 50);
-    /* one who means somebody else, and one whom nobody expects: that one may be expected soon, and
-     * waits */
+    /* one who means somebody else, and one whom nobody expects: that one may be expected soon,
+     * and waits */
     struct qr_greeting wrong = {.index = 4, .to_index = 3}, early = {.index = 4, .to_index = 3};
     memset(wrong.to_incarnation, 98, 16);
     memcpy(early.to_incarnation, w.member[0].incarnation, 16);

@@ -116,8 +116,8 @@ static void test_ranges(void) {
     }
 }
 
-/* Random bit patterns: every exponent, and sinl's x87 reduction has glibc's Payne-Hanek behind it.
- */
+/* Random bit patterns: every exponent, and sinl's x87 reduction has glibc's Payne-Hanek
+ * behind it. */
 static void test_all_exponents(void) {
     struct worst s = {0}, c = {0}, l = {0};
     for (int k = 0; k < 40000; k++) {

@@ -74,8 +74,8 @@ static void test_to_double(void) {
     }
 }
 
-/* Against the compiler's conversion, at every length; and a run of terms against one after the
- * other. */
+/* Against the compiler's conversion, at every length; and a run of terms against one after
+ * the other. */
 static void test_many(void) {
     enum { N = 19 };
     for (int k = 0; k < 100000; k++) {

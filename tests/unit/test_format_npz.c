@@ -1,5 +1,5 @@
-/* npz: what NumPy writes (seeds of tests/interop/corpus.py), what lies, and our own file read by
- * NumPy. */
+/* npz: what NumPy writes (seeds of tests/interop/corpus.py), what lies, and our own file read
+ * by NumPy. */
 #include "tests/t.h"
 
 #include <unistd.h>
@@ -116,8 +116,8 @@ static void bad(void) {
     }
 }
 
-/* Whole files that hold more than may be used, alone or together: both numbers, before memory is
- * taken. */
+/* Whole files that hold more than may be used, alone or together: both numbers, before memory
+ * is taken. */
 static void too_large(void) {
     static const struct {
         const char *name, *words;

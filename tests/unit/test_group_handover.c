@@ -1,5 +1,5 @@
-/* What a leaver hands over: bytes that are torn or lie, and what a member does with what does not
- * fit. */
+/* What a leaver hands over: bytes that are torn or lie, and what a member does with what does
+ * not fit. */
 #include "base/counter.h"
 #include "base/mem.h"
 #include "format/handover.h"

@@ -1,5 +1,5 @@
-/* Job files: what is accepted, what is refused and in which words; the canonical form and its hash.
- */
+/* Job files: what is accepted, what is refused and in which words; the canonical form and
+ * its hash. */
 #include "job/canonical.h"
 #include "job/job.h"
 #include "tests/t.h"

@@ -173,8 +173,8 @@ static void test_processes(void) {
     CHECK(r.exit_code == 0 && !r.sentence, "%d: %s", r.exit_code, r.sentence ? r.sentence : "");
     free(r.sentence);
 
-    /* a person's signal: everybody is asked, the exit code is 0, and which signal it was can be
-     * told */
+    /* a person's signal: everybody is asked, the exit code is 0, and which signal it was can
+     * be told */
     char body[128];
     snprintf(body, sizeof body, "[ $i = 0 ] && kill -TERM %d; exec sleep 60", (int)getpid());
     r = run(body, 2, &events);

@@ -404,8 +404,8 @@ static void test_poison(void) {
     CHECK(boxes[0].stop && strstr(boxes[0].text, "micro-batch 35 killed 3 workers"), "%s",
           boxes[0].text);
 }
-/* A connection that breaks is no death when the same process comes back; a goodbye is none either.
- */
+/* A connection that breaks is no death when the same process comes back; a goodbye is
+ * none either. */
 static void test_no_deaths(void) {
     four();
     name(3, 35);
@@ -503,8 +503,8 @@ static bool all_have(uint64_t epochs, enum qr_allreduce kind, unsigned min_worke
     }
     return true;
 }
-/* Two of three work, with 7 epochs, the star, and 2 as the fewest; the one that will come is not
- * there. */
+/* Two of three work, with 7 epochs, the star, and 2 as the fewest; the one that will come is
+ * not there. */
 static void two_work(uint32_t newcomer) {
     reset();
     uint32_t one = newcomer == 0, two = newcomer == 2 ? 1 : 2;
@@ -577,8 +577,8 @@ static void test_others_settings(void) {
           strstr(boxes[2].log, "epochs is 898 here and 900") &&
           strstr(boxes[2].log, "allreduce is star here and ring"));
 }
-/* A state beyond the ring's epochs is not gone on from; beyond those of a first leader nothing
- * begins. */
+/* A state beyond the ring's epochs is not gone on from; beyond those of a first leader
+ * nothing begins. */
 static void test_beyond(void) {
     for (uint32_t newcomer = 0; newcomer < 3; newcomer += 2) {
         two_work(newcomer);
@@ -610,8 +610,8 @@ static void test_beyond(void) {
                                         "leads, has --epochs 7"),
               "%s", boxes[i].text);
 }
-/* A stranger beside a newcomer of the job's: it keeps a first generation from forming, and nothing
- * else. */
+/* A stranger beside a newcomer of the job's: it keeps a first generation from forming, and
+ * nothing else. */
 static void test_stranger_beside(void) {
     for (uint32_t newcomer = 0; newcomer < 3; newcomer += 2)
         for (int order = 0; order < 2; order++) {
@@ -643,8 +643,8 @@ static void test_stranger_beside(void) {
     pass(QR_SECOND);
     CHECK(boxes[1].begun && boxes[2].begun && boxes[1].gen.begin.common.epochs == 7);
 }
-/* Who was started again under the leader's index is not the leader yet: its end is nobody else's.
- */
+/* Who was started again under the leader's index is not the leader yet: its end is
+ * nobody else's. */
 static void test_end_of_another(void) {
     static struct qr_message end[2] = {
         {.kind = QR_MESSAGE_DONE, .done = {.code = QR_INVALID_ARGUMENT, .text = "mine"}},

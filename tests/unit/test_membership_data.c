@@ -5,8 +5,8 @@
 static struct box *two(size_t slot, uint32_t index) {
     return box((uint32_t)slot, index, 2, (uint8_t)(index + 1), fields_64);
 }
-/* It waited for the others for 3 s, and computes now: that it sends nothing is no fault of its
- * stream. */
+/* It waited for the others for 3 s, and computes now: that it sends nothing is no fault of
+ * its stream. */
 static void test_waited_before(void) {
     reset();
     struct box *a = two(0, 0), *b = two(1, 1);

@@ -173,8 +173,8 @@ static void test_integers(void) {
     drop(&u);
 }
 
-/* A block's integers do not depend on what its workspace did before, nor on what they are added to.
- */
+/* A block's integers do not depend on what its workspace did before, nor on what they are
+ * added to. */
 static void test_block_is_pure(void) {
     static const struct qr_dense_options dense[2] = {{4, QR_TANH}, {2, QR_LINEAR}};
     struct setup u = make(dense, 2, QR_MSE), v = make(dense, 2, QR_MSE);

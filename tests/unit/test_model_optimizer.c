@@ -90,8 +90,8 @@ static void test_shapes(void) {
     CHECK(qr_optimizer_n_moments(&o) == 3);
 }
 
-/* Exact zeros leave all bits alone in every rule, also -0.0 and with epsilon 0 (0 / 0 otherwise).
- */
+/* Exact zeros leave all bits alone in every rule, also -0.0 and with epsilon 0 (0 /
+ * 0 otherwise). */
 static void test_zero_gradient(void) {
     for (int kind = 0; kind < 3; kind++) {
         for (int extra = 0; extra < 4; extra++) {

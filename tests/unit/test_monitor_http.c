@@ -111,8 +111,8 @@ static void paths(void) {
     CHECK(dial() < 0, "nobody listens after close");
 }
 
-/* Each ends with an answer of 400 and above or a closed connection, and the next client is served.
- */
+/* Each ends with an answer of 400 and above or a closed connection, and the next client
+ * is served. */
 static void garbage(void) {
     struct qr_http *h = open_one((struct qr_http_options){.timeout_ns = 300 * QR_MS});
     static char wide[20000] = "GET /";
@@ -130,7 +130,7 @@ static void garbage(void) {
         {"\0\0\0\0\r\n\r\n", 8},
         {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 15},
         {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24},
-        {"GET /healthz HTTP/1.1\r\n\r\n", 25} /* no Host */,
+        {"GET /healthz HTTP/1.1\r\n\r\n", 25}, /* no Host */
         {"GET http://x/healthz HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 62},
         {"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 66},
         {wide, sizeof wide},
@@ -227,8 +227,8 @@ static double sample(const char *text, const char *name) {
     return n == 1 ? v : __builtin_nan("");
 }
 
-/* Each line is a comment of a family not seen before, or a sample of the family that was announced
- * last. */
+/* Each line is a comment of a family not seen before, or a sample of the family that was
+ * announced last. */
 static void check_grammar(char *text) {
     char family[128] = "", seen[8192] = " ";
     for (char *l = strtok(text, "\n"); l; l = strtok(NULL, "\n")) {

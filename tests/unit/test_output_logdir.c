@@ -1,5 +1,5 @@
-/* Event files on their way to a bucket, with a store that waits, fails and refuses when it is told
- * to. */
+/* Event files on their way to a bucket, with a store that waits, fails and refuses when it is
+ * told to. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -158,8 +158,8 @@ static void test_flush(void) {
     CHECK(qr_logdir_close(l, 0) && qr_logdir_close(NULL, 0));
 }
 
-/* Who writes never waits, whatever the store does; the newest content is what comes after an
- * outage. */
+/* Who writes never waits, whatever the store does; the newest content is what comes after
+ * an outage. */
 static void test_outage(void) {
     struct qr_logdir *l = start("gs://b/x", 5 * QR_MS);
     set_mode(HANGS);

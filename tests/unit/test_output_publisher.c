@@ -134,8 +134,8 @@ static void the_end(const char *url) {
     CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
 }
 
-/* A newer state of the same job is there already: success, and it stays. Another job's: training
- * ends. */
+/* A newer state of the same job is there already: success, and it stays. Another job's:
+ * training ends. */
 static void others(const char *url) {
     struct qr_publisher *p = publisher(url, hash, 0, 1, &qr_clock_monotonic);
     CHECK(hand_over(p, true, 15) == QR_OK &&
@@ -159,8 +159,8 @@ static void others(const char *url) {
     CHECK(qr_publisher_free(p));
 }
 
-/* A disk that cannot be written: training goes on, it is said once, and it is published when it can
- * be. */
+/* A disk that cannot be written: training goes on, it is said once, and it is published when it
+ * can be. */
 static void local_trouble(void) {
     char url[128];
     snprintf(url, sizeof url, "%s/file/checkpoints", dir);

@@ -62,8 +62,8 @@ static void reductions(void) {
     f.allreduce = QR_ALLREDUCE_RING; /* 2 * 3 rounds of a fourth of 16000 bytes, 4 us */
     CHECK(near(qr_estimate_reduce_s(&f, 4, 1000), 6 * 204e-6), "%.17g",
           qr_estimate_reduce_s(&f, 4, 1000));
-    /* 3 rounds of all of it, 16 us; for 6 the 2 of 4, and one each to take two in and to tell them
-     */
+    /* 3 rounds of all of it, 16 us; for 6 the 2 of 4, and one each to take two in and to
+     * tell them */
     f.allreduce = QR_ALLREDUCE_DOUBLING;
     CHECK(near(qr_estimate_reduce_s(&f, 8, 1000), 3 * 216e-6));
     CHECK(near(qr_estimate_reduce_s(&f, 6, 1000), 4 * 216e-6));
@@ -78,8 +78,8 @@ static void reductions(void) {
 static void best(void) {
     struct qr_estimate_facts f = base;
     /* 4 blocks a batch. Three is no faster than two in a whole batch. Four: 2 * 11.4 + 11.4 + 5.4
-     * = 39.6 ms an epoch against one's 116, a speed-up of 2.9 >= 2. More than four have nothing to
-     * do. */
+     * = 39.6 ms an epoch against one's 116, a speed-up of 2.9 >= 2. More than four have nothing
+     * to do. */
     CHECK(qr_estimate_best(&f, 64) == 4, "%u", qr_estimate_best(&f, 64));
     CHECK(qr_estimate_best(&f, 3) == 3 || qr_estimate_best(&f, 3) == 2, "%u",
           qr_estimate_best(&f, 3));

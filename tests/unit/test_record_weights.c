@@ -1,5 +1,5 @@
-/* Weights as files: against the files that tf-keras wrote, and our own files against all three
- * readers. */
+/* Weights as files: against the files that tf-keras wrote, and our own files against all
+ * three readers. */
 #include "tests/t.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* No plan allocates during a step: binding, read-outs and gradients of both engines, alone and on a
- * pool. */
+/* No plan allocates during a step: binding, read-outs and gradients of both engines, alone and on
+ * a pool. */
 #include "base/mem.h"
 #include "base/pool.h"
 #include "circuit/qcnn.h"
@@ -42,8 +42,8 @@ int posix_memalign(void **ret, size_t align, size_t bytes) {
 
 struct shape {
     unsigned n, stages;
-    bool mixed;
-}; /* mixed: a gate with data and a parameter too */
+    bool mixed; /* a gate with data and a parameter too */
+};
 
 static void set(struct problem *p, const struct shape *s, size_t n_samples) {
     struct qr_err err;

@@ -118,8 +118,8 @@ static void sample(struct engine *e, enum qr_precision precision, unsigned qubit
            precision ? "double" : "single", worst, top);
 }
 
-/* Of a linear head: kernel (read-outs x 8) times kernel (8 x 1); rows first.. of it. 1 without a
- * head. */
+/* Of a linear head: kernel (read-outs x 8) times kernel (8 x 1); rows first.. of it. 1 without
+ * a head. */
 static void head(const cJSON *j, unsigned first, unsigned n, double *ret) {
     const cJSON *k0 = get(j, "dense_kernel"), *k1 = get(j, "dense_1_kernel");
     for (unsigned r = 0; r < n; r++) {

@@ -30,9 +30,8 @@ static struct answer ours(const struct problem *p, const struct qr_circuit *c,
 }
 
 /* c is what ran; p->c is what the reference runs (the same on fewer qubits). tolerance is absolute:
- * |z| <= sum of |coefficients|
- * <= ~10, and a derivative is a sum of at most ~30 derivatives of |scale * pi * coefficient| <=
- * ~100. */
+ * |z| <= sum of |coefficients| <= ~10, and a derivative is a sum of at most ~30 derivatives of
+ * |scale * pi * coefficient| <= ~100. */
 static double worst;
 static void compare(const struct problem *p, const struct answer *a, double tolerance,
                     const char *what, uint64_t seed) {

@@ -160,8 +160,8 @@ static void set(struct disk *d, const char *path, int inode) {
     snprintf(d->v[d->n].path, sizeof d->v->path, "%s", path);
     d->v[d->n++].inode = inode;
 }
-/* Names that never came to be on the disk cannot be renamed there: then the operation has no
- * effect. */
+/* Names that never came to be on the disk cannot be renamed there: then the operation has
+ * no effect. */
 static void apply(struct disk *d, const struct op *o) {
     int i = find(d, o->from);
     if (o->kind == CREATE) set(d, o->to, o->inode);

@@ -18,8 +18,8 @@
 #include "tests/t.h"
 #include "worker/results.h"
 
-/* ---- the calls, in between; hidden, so that only what is linked into this program comes here ----
- */
+/* ---- the calls, in between; hidden, so that only what is linked into this program comes
+ * here ---- */
 
 enum call {
     NONE,

@@ -27,9 +27,9 @@ static char relay_host[64];
 
 enum { PAIRS = 64, PIECE = 1 << 16 };
 struct pair {
-    int fd[2];
+    int fd[2]; /* [0] the client, [1] the server */
     bool silent;
-}; /* [0] the client, [1] the server */
+};
 
 static void drop(struct pair *p, bool reset) {
     const struct linger hard = {1, 0};

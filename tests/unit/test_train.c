@@ -9,8 +9,8 @@
 #include "train/evaluate.h"
 #include "train/train.h"
 
-/* ---- allocations are counted while `counting` is set (not in sanitizer builds, which own malloc)
- * ---- */
+/* ---- allocations are counted while `counting` is set (not in sanitizer builds, which own
+ * malloc) ---- */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define COUNTS_ALLOCATIONS 1
 static atomic_bool counting;
@@ -122,8 +122,8 @@ static void test_against_hand(void) {
     double worst = 0;
     for (size_t i = 0; i < qr_model_n_params(f.model); i++)
         worst = fmax(worst, fabs(w[i] - r.params[i]));
-    /* both sum the same 28 samples a step in float64, differently grouped: 12 steps of rounding at
-     * 2^-53 */
+    /* both sum the same 28 samples a step in float64, differently grouped: 12 steps of rounding
+     * at 2^-53 */
     CHECK(worst < 1e-13, "%g", worst);
     CHECK(fabs(loss - r.loss) < 1e-13 && r.steps == 12 && r.epochs == 3 && r.has_val &&
               r.n_metrics == 2,

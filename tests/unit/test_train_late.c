@@ -98,8 +98,8 @@ int main(void) {
     for (uint32_t n = 2; n <= 4; n++) {
         store.found = true;
         micro_batches = run(&r, n);
-        /* some are computed from the start's state before the leader has looked: at most the first
-         * step's */
+        /* some are computed from the start's state before the leader has looked: at most the
+         * first step's */
         CHECK(micro_batches >= truth.micro_batches_behind &&
                   micro_batches <= truth.micro_batches_behind + 9,
               "%u: %lld micro-batches, not %lld", n, (long long)micro_batches,

@@ -114,8 +114,8 @@ static void test_poison(uint32_t n, int64_t again_ns, int64_t micro_batch_ns, ui
     ring_fini(&r);
 }
 
-/* One by one, and all but one at once: the step is done, and the digest is the undisturbed one's.
- */
+/* One by one, and all but one at once: the step is done, and the digest is the
+ * undisturbed one's. */
 static void test_random_kills(const char *digest, const struct qr_buf *lines, unsigned n_at_once,
                               uint64_t seed) {
     struct ring r;

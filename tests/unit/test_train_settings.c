@@ -77,8 +77,8 @@ static void test_epochs(void) {
                 check_ends(&r, i == 0 && !is_late && fewer, what);
             }
 }
-/* Two begin; four come with the other four, below, between and above. Then all at once: the
- * leader's. */
+/* Two begin; four come with the other four, below, between and above. Then all at once:
+ * the leader's. */
 static void test_allreduce(void) {
     struct ring r;
     char what[80];

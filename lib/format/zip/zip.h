@@ -1,7 +1,7 @@
 /* format/zip/zip.h — members of a zip file in memory; private to npz.
  *
  * Source    APPNOTE 6.3.10 §4.3 (stored and deflated members, zip64 as numpy.savez writes it). One
- * disk, no encryption.
+ *           disk, no encryption.
  */
 #ifndef QR_FORMAT_ZIP_ZIP_H
 #define QR_FORMAT_ZIP_ZIP_H

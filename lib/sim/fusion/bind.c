@@ -1,5 +1,5 @@
-/* sim/fusion/bind.c — a plan's numbers for one theta: gate matrices, fused gates, weights of the
- * derivatives. */
+/* sim/fusion/bind.c — a plan's numbers for one theta: gate matrices, fused gates, weights of
+ * the derivatives. */
 #include <string.h>
 
 #include "base/mem.h"

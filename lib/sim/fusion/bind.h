@@ -1,5 +1,5 @@
-/* sim/fusion/bind.h — a plan with numbers for one theta: gate matrices, fused gates, weights of the
- * derivatives. */
+/* sim/fusion/bind.h — a plan with numbers for one theta: gate matrices, fused gates, weights of
+ * the derivatives. */
 #ifndef QR_SIM_FUSION_BIND_H
 #define QR_SIM_FUSION_BIND_H
 

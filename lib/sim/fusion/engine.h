@@ -48,8 +48,8 @@ struct qr_sim_engine {
                                   struct qr_sim_workspace **ret, struct qr_err *err);
     void (*workspace_free)(struct qr_sim_workspace *ws);
 
-    /* As sim.h's; gradient: a backward sweep will follow; direction: NULL when it is not known yet.
-     */
+    /* As sim.h's; gradient: a backward sweep will follow; direction: NULL when it is not
+     * known yet. */
     void (*forward)(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
                     const double *x, size_t x_stride, size_t n_samples, bool gradient,
                     const double *direction, double *ret_z);

@@ -1,5 +1,5 @@
-/* sim/fusion/fuse.c — gates into fused gates, equal ones into shapes. sim/planner.md has the rules.
- */
+/* sim/fusion/fuse.c — gates into fused gates, equal ones into shapes. sim/planner.md has
+ * the rules. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -42,8 +42,8 @@ static void push_all(struct gates *l, const struct gates *more) {
     for (size_t i = 0; i < more->n; i++) push(l, more->gates[i]);
 }
 
-/* A generator must not depend on the sample: inside a fused gate no data comes after a parameter.
- */
+/* A generator must not depend on the sample: inside a fused gate no data comes after
+ * a parameter. */
 static bool may_follow(const struct fuser *f, const struct gates *have, const struct gates *more) {
     bool seen = false;
     for (size_t i = 0; i < have->n; i++) seen |= f->param[have->gates[i]];
@@ -75,8 +75,8 @@ static struct draft *new_draft(struct fuser *f, unsigned a, unsigned b) {
     return d;
 }
 
-/* Puts the pending gates of q where they belong: into its last fused gate, else into one of their
- * own. */
+/* Puts the pending gates of q where they belong: into its last fused gate, else into one of
+ * their own. */
 static void flush(struct fuser *f, unsigned q) {
     struct gates *p = &f->pending[q];
     if (!p->n) return;

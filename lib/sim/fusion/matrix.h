@@ -16,8 +16,8 @@ struct qr_c64 {
     double re, im;
 };
 struct qr_m4 {
-    struct qr_c64 e[16];
-}; /* 4x4, row-major; frame qubit 0 is the more significant */
+    struct qr_c64 e[16]; /* 4x4, row-major; frame qubit 0 is the more significant */
+};
 
 struct qr_m4 qr_m4_identity(void);
 struct qr_m4 qr_m4_mul(const struct qr_m4 *a, const struct qr_m4 *b);

@@ -2,10 +2,11 @@
  *
  * Data      A cell is 16 lanes: E re[16], im[16], 64-byte aligned. A tile is 2^bits cells.
  * Bits      Every table evaluates the same expressions with the same fused multiply-adds in the
- * same order, so all tables give the same bits (exact/contract.md §1);
- * tests/unit/test_sim_kernels.c holds them to it. Numbers   float64 in both precisions. narrow:
- * re[16], im[16] of a 4x4 matrix, row-major, the same for all lanes. wide: for each of the 16
- * entries re[16 lanes], im[16 lanes], 64-byte aligned.
+ *           same order, so all tables give the same bits (exact/contract.md §1);
+ *           tests/unit/test_sim_kernels.c holds them to it.
+ * Numbers   float64 in both precisions. narrow: re[16], im[16] of a 4x4 matrix, row-major, the
+ *           same for all lanes. wide: for each of the 16 entries re[16 lanes], im[16 lanes],
+ *           64-byte aligned.
  */
 #ifndef QR_SIM_KERNELS_KERNEL_H
 #define QR_SIM_KERNELS_KERNEL_H
@@ -89,8 +90,8 @@ struct qr_kernels {
 
     /* ---- the streaming engine's: coefficients in E (kernel_stream_template_impl.h), sums in the
      * amplitudes' precision ---- */
-    /* out[to[4g + r]] = sum_j c[r][j] in[ti[4g + j]], for `groups` groups; in may be out when to is
-     * ti */
+    /* out[to[4g + r]] = sum_j c[r][j] in[ti[4g + j]], for `groups` groups; in may be out when to
+     * is ti */
     void (*tile)(const void *in, const uint32_t *ti, void *out, const uint32_t *to, size_t groups,
                  const void *numbers, bool wide);
     /* acc[k][lane] += the cross numbers of those groups, summed in E */

@@ -1,11 +1,13 @@
-/* sim/kernels/kernel_template_impl.h — every kernel once; kernel_<isa>.c includes it per element
- * type.
+/* sim/kernels/kernel_template_impl.h — every kernel once; kernel_<isa>.c includes it per
+ * element type.
  *
  * In: E (element), V (vector of E), W (its lanes), NAME(x), LOAD(p) STORE(p, v) SET1(e) ZERO() MUL
- * ADD SUB FMA(a, b, c) = a b + c, FNMA(a, b, c) = c - a b, both with one rounding; for sums in
- * float64 the same with D in front: D (vector of double), DW (its lanes), DLOAD(p) DSTORE(p, v)
- * from and to E, DNUMBERS(p) DPUT(p, v) from and to double; TABLE_NAME. A cell is walked in 16 / W
- * vectors; each lane's expression is the same whatever W is. No include guard: that is the point.
+ *     ADD SUB
+ *     FMA(a, b, c) = a b + c, FNMA(a, b, c) = c - a b, both with one rounding; for sums in float64
+ *     the same with D in front: D (vector of double), DW (its lanes), DLOAD(p) DSTORE(p, v) from
+ *     and to E, DNUMBERS(p) DPUT(p, v) from and to double; TABLE_NAME.
+ * A cell is walked in 16 / W vectors; each lane's expression is the same whatever W is.
+ * No include guard: that is the point.
  */
 #define INLINE static inline __attribute__((always_inline))
 #define RAW QR_RAW

@@ -3,11 +3,12 @@
  * kernels do and what is allocated (tests/unit/test_sim_plan.c).
  *
  * Numbers   flop: two for each multiply-add, multiply or add of a kernel in a lane, lanes that stay
- * empty included: what the arithmetic units are asked for, in no time that another program could be
- * spared. bytes: of cells that kernels read and write, from whatever cache. Not in them: 4x4
- * algebra of a bind, folding of pieces to integers, copies; angles and parameters that make a
- * rotation trivial. Ownership a report owns all it points to, but for parameter names, which are
- * borrowed. Cost      about a bind.
+ *           empty included: what the arithmetic units are asked for, in no time that another
+ *           program could be spared. bytes: of cells that kernels read and write, from whatever
+ *           cache. Not in them: 4x4 algebra of a bind, folding of pieces to integers, copies;
+ *           angles and parameters that make a rotation trivial.
+ * Ownership a report owns all it points to, but for parameter names, which are borrowed.
+ * Cost      about a bind.
  */
 #ifndef QR_SIM_REPORT_H
 #define QR_SIM_REPORT_H

@@ -19,8 +19,8 @@ static uint64_t qubits_of(const struct qr_fused_gate *b) {
 }
 static bool is_lane(const struct layout *l, unsigned q) { return l->pos[q] < l->lane_bits; }
 
-/* Fused gates that are fixed, with nothing but fixed ones before them need no sample and no theta.
- */
+/* Fused gates that are fixed, with nothing but fixed ones before them need no sample and
+ * no theta. */
 static size_t mark_start(const struct qr_sim_plan *p, bool *ret) {
     uint64_t later = 0;
     size_t n = 0;

@@ -20,8 +20,8 @@ static void slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
     qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->bad_z, &s->bad_z);
 }
 
-/* The same calls whether room is taken or only counted: then ws has one slot, and all its pointers
- * stay. */
+/* The same calls whether room is taken or only counted: then ws has one slot, and all its
+ * pointers stay. */
 static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t max_samples,
                               struct qr_statevector_workspace *ws) {
     const struct qr_statevector *v = p->statevector;

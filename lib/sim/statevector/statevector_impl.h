@@ -14,8 +14,8 @@ enum {
 
 /* ---- the plan ---- */
 
-/* A fused gate at its place in a pass, or an exchange of all lanes with four cell bits of the tile.
- */
+/* A fused gate at its place in a pass, or an exchange of all lanes with four cell bits of
+ * the tile. */
 struct qr_plan_step {
     bool transpose;
     /* of the tile: the bits that change places with the lane bits; nothing below counts then */
@@ -56,16 +56,16 @@ struct qr_statevector {
     size_t n_offsets;
     struct qr_plan_term *terms;
     size_t n_terms;
-    /* the last pass's tiles have all cells that the terms pair: lambda begins there, not as a state
-     */
+    /* the last pass's tiles have all cells that the terms pair: lambda begins there, not as
+     * a state */
     bool tiles_observe;
     size_t n_wide;
     /* first step in order of execution that owes derivatives; n_steps when none does */
     size_t first_cross;
 };
 
-/* passes.c: orders fused gates into passes, finds every one's place and the places of the
- * read-outs. */
+/* passes.c: orders fused gates into passes, finds every one's place and the places of
+ * the read-outs. */
 void qr_plan_passes(struct qr_sim_plan *p, const struct qr_observable *obs, size_t n_obs);
 
 /* ---- the workspace ---- */

@@ -11,10 +11,9 @@
 enum { ENCODE_OPERATIONS = 4 * 4 * (4 + 4 * 4 + 1) }; /* of kernels' encode, a lane */
 
 /* One sweep over all lanes of a group of samples, or of one sample. */
-/* each: read-outs that lambda is a sum over; 0: one direction */
 struct sweep {
     bool back;
-    unsigned each;
+    unsigned each; /* read-outs that lambda is a sum over; 0: one direction */
 };
 
 static double cells_of(const struct qr_stream *s) {

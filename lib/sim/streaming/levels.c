@@ -140,8 +140,8 @@ static void cross_tile(struct qr_stream_run *r, struct qr_stream_slot *slot, siz
     if (r->s->sliced && slot->terms[set] >= QR_STREAM_PIECE_TERMS) end_set(r, slot, set);
 }
 
-/* The cross matrices of all fused gates of a half-layer are those of the state behind all of them.
- */
+/* The cross matrices of all fused gates of a half-layer are those of the state behind all
+ * of them. */
 static void back_half(struct qr_stream_run *r, struct qr_stream_slot *slot,
                       const struct qr_stream_half *h, const unsigned char *phi,
                       unsigned char *lambda, uint64_t word, bool undo) {

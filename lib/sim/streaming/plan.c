@@ -233,8 +233,8 @@ static bool read_layers(struct circuit_reader *r, const struct qr_observable *ob
 
 /* ---- fused gates to half-layers ---- */
 
-/* half[i] of fused gates first..end; false when one has controls or there are too many half-layers.
- */
+/* half[i] of fused gates first..end; false when one has controls or there are too
+ * many half-layers. */
 static bool find_halves(const struct qr_sim_plan *p, uint32_t first, uint32_t end, uint8_t *half,
                         unsigned *ret_n) {
     unsigned depth[QR_MAX_QUBITS] = {0};
@@ -340,8 +340,8 @@ static void fill_offsets(struct qr_stream *s, struct qr_stream_set *set, uint64_
         set->bases[i] = (uint32_t)at;
 }
 
-/* Neighbours share a tile; what room is left in it takes the lowest cell bits, which makes its runs
- * long. */
+/* Neighbours share a tile; what room is left in it takes the lowest cell bits, which makes its
+ * runs long. */
 static void plan_half(struct qr_stream *s, struct qr_stream_half *h, uint32_t first, uint32_t end,
                       unsigned m) {
     h->first_set = (uint32_t)s->n_sets;

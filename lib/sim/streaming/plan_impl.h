@@ -47,8 +47,8 @@ struct qr_stream_set {
     unsigned n_bits;
     uint32_t first_fused, n_fused;
     bool gathered; /* strided: the tile is copied to where it is contiguous */
-    /* n_fused * 2^n_bits: per fused gate its groups' offsets in the state, and in a gathered tile
-     */
+    /* n_fused * 2^n_bits: per fused gate its groups' offsets in the state, and in a
+     * gathered tile */
     uint32_t *global, *local;
     uint32_t *bases;
     size_t n_bases;
@@ -65,8 +65,8 @@ struct qr_stream_level {
     uint32_t first_fused, n_fused;
 };
 
-/* A fused gate of the first layer where it is never simulated as a whole: on one of the two tables.
- */
+/* A fused gate of the first layer where it is never simulated as a whole: on one of the
+ * two tables. */
 struct qr_front_gate {
     uint32_t shape;
     uint8_t bit[2];

@@ -45,8 +45,8 @@ static void encoding(const struct qr_stream *s, unsigned q, const double *x, str
     }
 }
 
-/* One sample: ret[(q * 4 + e) * 2]; lanes: ret[(q * 4 + e) * 32 + lane], imaginary parts 16
- * further. */
+/* One sample: ret[(q * 4 + e) * 2]; lanes: ret[(q * 4 + e) * 32 + lane], imaginary parts
+ * 16 further. */
 void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stride, size_t n_lanes,
                          double *ret) {
     struct memo memo[2] = {{.set = false}, {.set = false}};
@@ -301,8 +301,8 @@ static bool samples_backward(const struct qr_sim_bound *b, struct qr_stream_work
 
 /* ---- lanes are slices ---- */
 
-/* All of one sample; its cross matrices stay until the scale is known. False when a number left the
- * range. */
+/* All of one sample; its cross matrices stay until the scale is known. False when a number left
+ * the range. */
 static bool run_sample(struct qr_stream_run *r, size_t sample, double *ret_z) {
     const struct qr_sim_plan *p = r->p;
     const struct qr_stream *s = r->s;

@@ -1,5 +1,5 @@
-/* sim/streaming/workspace.c — what the streaming engine holds: for one theta, and for one
- * micro-batch. */
+/* sim/streaming/workspace.c — what the streaming engine holds: for one theta, and for
+ * one micro-batch. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -130,8 +130,8 @@ static void tables_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
     qr_buffers_take(r, "numbers", (size_t)4 * s->n * QR_NARROW * sizeof *ws->narrow, &ws->narrow);
 }
 
-/* The same calls whether room is taken or only counted: then ws has one slot, and all its pointers
- * stay. */
+/* The same calls whether room is taken or only counted: then ws has one slot, and all its
+ * pointers stay. */
 static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t max_samples,
                               struct qr_stream_workspace *ws) {
     const struct qr_stream *s = p->stream;

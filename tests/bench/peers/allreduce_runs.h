@@ -21,8 +21,8 @@ static inline int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* What this process has used of the processors, with all its threads, and how often it let go of
- * one. */
+/* What this process has used of the processors, with all its threads, and how often it let go
+ * of one. */
 struct used {
     int64_t cpu_ns, switches;
 };

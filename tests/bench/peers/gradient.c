@@ -1,9 +1,11 @@
 /* qring's side of tests/bench/peers: gradients of a batch, one repetition each time it is told to.
  *
  * gradient THREADS reads one request a line and answers each with one line of JSON (talk.py has the
- * other sides): open FILE   makes the case that FILE describes (cases.py) and runs it once run MS
- * gradients, one after the other, until MS milliseconds have passed, at least one: mean nanoseconds
- * of one, by the clock and of processor time, and what the machine's multiply-adds gave before
+ * other sides):
+ *   open FILE   makes the case that FILE describes (cases.py) and runs it once
+ *   run MS      gradients, one after the other, until MS milliseconds have passed, at least one:
+ *               mean nanoseconds of one, by the clock and of processor time, and what the machine's
+ *               multiply-adds gave before
  *   result      what the last one computed: mean loss and its gradient */
 #include "base/parse.h"
 #include "tests/bench/gradient.h"
