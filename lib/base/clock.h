@@ -1,7 +1,8 @@
 /* base/clock.h — time as an argument.
  *
- * Nobody below worker asks the system for the time; they are given a clock. Monotonic int64
- * nanoseconds everywhere inside. Tests pass a clock of their own.
+ * Up to train nobody asks the system for the time, but the log for its lines and the link's guard:
+ * they are given a clock. Monotonic int64 nanoseconds everywhere inside. Tests pass a clock of
+ * their own.
  */
 #ifndef QR_BASE_CLOCK_H
 #define QR_BASE_CLOCK_H
@@ -16,7 +17,7 @@ static inline int64_t qr_now_ns(const struct qr_clock *c) { return c->now_ns(c->
 
 /* CLOCK_MONOTONIC. */
 extern const struct qr_clock qr_clock_monotonic;
-/* CLOCK_REALTIME: only for log lines and event files. */
+/* CLOCK_REALTIME: for log lines, event files, certificates, metrics and signed requests. */
 extern const struct qr_clock qr_clock_wall;
 /* Only the time in which this process could run, for waits of seconds and more: one that was
  * stopped, or whose machine was halted, has not used its patience up. What lies between two looks

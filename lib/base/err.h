@@ -24,10 +24,11 @@ enum qr_code {
     QR_NOT_FOUND = 5,         /* a file or object that should exist */
     QR_ALREADY_EXISTS = 6,    /* port in use, object that must be new */
     QR_PERMISSION_DENIED = 7,
-    QR_RESOURCE_EXHAUSTED = 8,  /* memory or disk; both numbers are in the message */
-    QR_FAILED_PRECONDITION = 9, /* refused by the job's leader, or another job's output is there */
-    QR_ABORTED = 10,            /* the generation changed: redo the step in the new group */
-    QR_OUT_OF_RANGE = 11,       /* a number left the range of the arithmetic (NaN, |x| >= 2^40) */
+    QR_RESOURCE_EXHAUSTED = 8, /* memory or disk; both numbers are in the message */
+    QR_FAILED_PRECONDITION =
+        9,           /* other settings than the ring's; a create-only put or a swap that was lost */
+    QR_ABORTED = 10, /* the generation changed: redo the step in the new group */
+    QR_OUT_OF_RANGE = 11, /* a number left the range of the arithmetic (NaN, |x| >= 2^40) */
     QR_UNIMPLEMENTED = 12,
     QR_INTERNAL = 13,    /* an invariant of ours broken: stop, loud */
     QR_UNAVAILABLE = 14, /* a peer or service is gone: please retry */

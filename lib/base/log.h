@@ -1,7 +1,8 @@
 /* base/log.h — log lines.
  *
- * A log is passed down like a clock; a NULL log is silent. Rooms below train return errors and do
- * not log them; worker, train, group's membership and local log, once, where a thing is handled.
+ * A log is passed down like a clock; a NULL log is silent. Rooms below train return errors: who
+ * handles a thing logs it, once. What concerns a peer or a store and nobody who called, link,
+ * store, collective and group log themselves.
  * Format    plain text on a terminal ("I group: ..."), Cloud Logging JSON elsewhere
  *           ({"severity","time","message","logging.googleapis.com/labels":{"module"}}).
  * Threads   any; one line is one write.
@@ -22,7 +23,7 @@ struct qr_log {
     void *ctx;
 };
 
-/* A log that writes to file descriptor 2. format_ix is what the caller decided (isatty → TEXT).
+/* A log that writes to file descriptor 2. format is what the caller decided (isatty → TEXT).
  * ctx is static: one such log per process and format. */
 struct qr_log qr_log_stderr(enum qr_log_level level, enum qr_log_format format);
 

@@ -323,8 +323,8 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank,
      * another state */
     if (c.kind != (uint8_t)r->c.key.kind) {
         qr_fail(err, QR_UNAVAILABLE,
-                "is at a step of kind %s where this worker is at one of kind %s", kind_name(c.kind),
-                kind_name(r->c.key.kind));
+                "is at a reduction of kind %s where this worker is at one of kind %s",
+                kind_name(c.kind), kind_name(r->c.key.kind));
         return QR_TAKEN_BAD;
     }
     struct qr_schedule_slot slot;
@@ -379,7 +379,7 @@ enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err
         }
     if (fine) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,
-                   "coverage refused at step %" PRIu64 " (%s): the sum of part %" PRIu32
+                   "coverage refused at reduction %" PRIu64 " (%s): the sum of part %" PRIu32
                    " over %" PRIu32 " workers does not hold each of %" PRIu64
                    " micro-batches exactly once, or not all from one state; nobody applies it",
                    r->c.key.reductions, kind, bad_part, r->a.n_ranks, r->c.n_micro_batches);

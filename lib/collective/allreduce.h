@@ -56,8 +56,8 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank,
 void qr_reduction_pump(struct qr_reduction *r);
 /* All is received and handed to the link. */
 bool qr_reduction_done(const struct qr_reduction *r);
-/* When done: QR_OK, or DATA_LOSS when a coverage word is not the total ("coverage refused at step 7
- * (train): ..."): the sum must not be used. */
+/* When done: QR_OK, or DATA_LOSS when a coverage word is not the total ("coverage refused at
+ * reduction 7 (train): ..."): the sum must not be used. */
 QR_MUST_CHECK enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err);
 /* A rank that this one still waits for, or n_ranks: for messages to people. */
 uint32_t qr_reduction_waits_for(const struct qr_reduction *r);

@@ -66,9 +66,10 @@ QR_MUST_CHECK enum qr_code qr_mesh_form(struct qr_mesh *m, const struct qr_gen_i
                                         const struct qr_mesh_member *members, uint32_t n_members,
                                         uint32_t rank, int64_t deadline_ns, struct qr_err *err);
 /* The generation is over: what still comes of it is dropped. Every failure of the calls below has
- * the same effect. */
+ * the same effect, but for a reduction that cannot begin (RESOURCE_EXHAUSTED) or is refused. */
 void qr_mesh_leave(struct qr_mesh *m);
-/* As qr_group_reduce. When it returns, the link reads neither vector nor sum any more. */
+/* The sum over all members. DATA_LOSS: its coverage word was refused. When it returns, the link
+ * reads neither vector nor sum any more, unless it has failed and qr_mesh_is_read. */
 QR_MUST_CHECK enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish,
                                           const struct qr_contribution *c, qr_fixed *ret_sum,
                                           struct qr_err *err);

@@ -37,40 +37,12 @@ struct qr_schedule {
 };
 /* Auto: two ranks, doubling up to 16 KB; more of them, up to 256 KB, star while no more than 2 MB
  * go through rank 0 each way (eight ranks), else doubling; above that halving, where N is a power
- * of two and as long as a ring's block would not fill a chunk, else ring. Measured with
- * tests/bench/peers/allreduce --schedules --realtime (AMD EPYC, two processors, all ranks on them;
- * microseconds, ring / doubling / star, medians of three rounds beside other work):
- *      bytes   2 ranks           3 ranks             4 ranks
- *      256     36 / 21 / 21      103 / 58 / 44       198 / 101 / 65
- *      16 K    43 / 34 / 36      117 / 67 / 57       214 / 96 / 90
- *      32 K    44 / 47 / 48      122 / 77 / 71       233 / 113 / 98
- *      64 K    58 / 67 / 74      152 / 124 / 101     278 / 165 / 140
- *      256 K   166 / 178 / 194   264 / 290 / 240     414 / 443 / 318
- *      512 K   277 / 262 / 311   552 / 574 / 447     678 / 1341 / 933
- *      1 M     491 / 540 / 596   1441 / 1532 / 1686  1917 / 3235 / 2387
- *
- *      bytes   6 ranks            8 ranks              16 ranks
- *      256     638 / 176 / 119    930 / 276 / 163      5884 / 1673 / 503
- *      16 K    638 / 228 / 192    1027 / 399 / 213     6085 / 1795 / 705
- *      32 K                       1045 / 433 / 278
- *      64 K    755 / 403 / 376    1089 / 668 / 418     5967 / 3017 / 1191
- *      256 K   1285 / 1178 / 761  1483 / 1893 / 981    8331 / 7935 / 3141
- *      512 K                      2809 / 5177 / 2978
- *      1 M                        6643 / 10846 / 5924
- * and, when crc32c had become faster, ring / halving / star, least of three runs:
- *      bytes   4 ranks             8 ranks                16 ranks
- *      512 K   496 / 484 / 474     2145 / 1825 / 1371     6530 / 4963 / 3904
- *      1 M     1037 / 918 / 1073   4986 / 3017 / 3603     13933 / 9052 / 10014
- *      2 M     2645 / 2958 / 3803  9015 / 7349 / 7539
- *      4 M     5992 / 6622 / 6345  21269 / 18342 / 15849  50782 / 35571 / 37412
- * Here every message costs its receiver's processor time from a rank that has work too, so the
- * schedule with the fewest messages wins for longest. Between machines what goes through rank 0 is
- * a queue instead: that is what the 2 MB are for, which is reasoned and not measured.
+ * of two and as long as a ring's block would not fill a chunk, else ring (auto.md: why).
  *
  * n_ranks >= 1; below 2^31 parts. A function of its arguments alone. */
 struct qr_schedule qr_schedule_make(enum qr_allreduce wish, uint32_t n_ranks, uint32_t rank,
                                     uint64_t n);
-/* "ring" "star" "doubling" "alone" */
+/* "ring" "star" "doubling" "halving" "alone" */
 const char *qr_schedule_name(enum qr_allreduce wish, uint32_t n_ranks, uint64_t n);
 
 enum qr_slot_phase { QR_SLOT_ADD = 0, QR_SLOT_TAKE = 1 };

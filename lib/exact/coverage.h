@@ -1,8 +1,8 @@
 /* exact/coverage.h — exactly once is checked, not assumed (membership/protocol.md §6).
  *
- * A coverage word is the sum mod 2^128 of H(job hash, base digest, reductions, kind, micro-batch)
- * over the micro-batches added into a vector, plus H(job hash, base digest, reductions, kind,
- * "member", rank) once per member. It must equal the total over all micro-batches
+ * A coverage word is the sum mod 2^128 of H(job hash, base digest, reductions, kind, "block",
+ * micro-batch) over the micro-batches added into a vector, plus H(job hash, base digest,
+ * reductions, kind, "member", rank) once per member. It must equal the total over all micro-batches
  * 0..n_micro_batches-1 and ranks 0..n_members-1, else nobody applies the sum. H is XXH3-128 of the
  * fields' little-endian bytes. 16 bytes little-endian on the wire.
  */

@@ -46,7 +46,7 @@ struct qr_gen_id {
     uint8_t incarnation[QR_INCARNATION_BYTES];
 };
 int qr_gen_id_compare(const struct qr_gen_id *a, const struct qr_gen_id *b); /* <0, 0, >0 */
-uint64_t qr_gen_id_hash(const struct qr_gen_id *id); /* every message on a data stream carries it */
+uint64_t qr_gen_id_hash(const struct qr_gen_id *id); /* chunks and parts of states carry it */
 static inline bool qr_gen_id_none(const struct qr_gen_id *id) { return id->number == 0; }
 
 /* count micro-batches: first, first + stride, ... Round-robin shares are one run. */

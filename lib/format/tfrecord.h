@@ -12,8 +12,6 @@
 
 #include "base/bytes.h"
 
-enum { QR_TFRECORD_EXTRA_BYTES = 16 }; /* of a record besides its data */
-
 /* Appends one record. */
 void qr_tfrecord_put(struct qr_buf *ret, struct qr_bytes data);
 

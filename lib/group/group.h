@@ -13,8 +13,9 @@
  * Failure   UNAVAILABLE, DEADLINE_EXCEEDED: no group any more within the bounds; the caller exits
  *           138. Refusals by the job's leader: FAILED_PRECONDITION with field and both values.
  *           Every wait has a bound.
- * Threads   all functions from the training thread, but qr_group_take and qr_group_interrupt (any
- *           thread; the latter also from a signal-handling thread).
+ * Threads   all functions from the training thread, but qr_group_take, qr_group_epochs,
+ *           qr_group_leads_for_all, qr_group_blames (any thread but the control thread) and
+ *           qr_group_interrupt (any thread, also one that handles signals).
  */
 #ifndef QR_GROUP_GROUP_H
 #define QR_GROUP_GROUP_H
@@ -77,14 +78,15 @@ struct qr_group *qr_group_solo(const struct qr_group_options *opt);
  * control port. */
 QR_MUST_CHECK enum qr_code qr_group_open(const struct qr_group_options *opt, struct qr_group **ret,
                                          unsigned *ret_port, struct qr_err *err);
-void qr_group_close(struct qr_group *g); /* says goodbye, bounded at 1 s; NULL is fine */
+/* Says goodbye: mostly 0.3 s, and 5 s more for each link that hangs; the caller bounds it
+ * (worker/stop.h). NULL is fine. */
+void qr_group_close(struct qr_group *g);
 
 /* Before qr_group_ready: how many epochs this process would train, and how many reductions an epoch
  * has. Those of the first generation's leader count for all until the ring ends
  * (membership/protocol.md §5); a state beyond their end is not gone on from. */
 void qr_group_plan(struct qr_group *g, uint64_t epochs, uint64_t reductions);
-/* The ring's, as far as it is known here, else one's own; 0 before qr_group_plan. Any thread but
- * the control thread. */
+/* The ring's, as far as it is known here, else one's own; 0 before qr_group_plan. */
 uint64_t qr_group_epochs(struct qr_group *g);
 /* True when this member's results go where those of the ring's first leader went: what it cannot
  * write there nobody can. */

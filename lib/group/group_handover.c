@@ -104,7 +104,8 @@ bool handover_send(struct qr_group *g) {
     qr_buf_free(&h->frame);
     if (!sent) return false;
     qr_count(QR_MICRO_BATCHES_HANDED_OVER, h->frame_micro_batches);
-    qr_info(g->o.log, "group", "hands over %" PRIu64 " micro-batch%s of step %" PRIu64 " to %s",
+    qr_info(g->o.log, "group",
+            "hands over %" PRIu64 " micro-batch%s of reduction %" PRIu64 " to %s",
             h->frame_micro_batches, h->frame_micro_batches == 1 ? "" : "es",
             g->held.applied_reductions + 1, qr_member_peer_text(g->member, index));
     h->awaits = true;
@@ -194,10 +195,10 @@ static const char *objection(const struct qr_group *g, uint32_t index,
         return "it is of no member of this generation";
     if (!h->known || in->reductions != h->key.reductions || in->kind != (uint8_t)h->key.kind ||
         memcmp(in->base_digest, h->key.base_digest, sizeof in->base_digest) != 0)
-        return "this worker is at another step";
+        return "this worker is at another reduction";
     if (in->integers.n != h->n * QR_FIXED_BYTES) return "its length is not that of this job's sums";
     if (!runs_fit(h, in))
-        return "it names micro-batches twice, or micro-batches that the step does not have";
+        return "it names micro-batches twice, or micro-batches that the reduction does not have";
     if (!owns(g, index, in)) return "its micro-batches are others' by now";
     if (!covers(h, in)) return "its coverage word is not that of its micro-batches";
     if (h->n_runs + in->n_runs > QR_MESSAGE_MAX_RUNS)
@@ -246,7 +247,7 @@ void handover_received(struct qr_group *g, uint32_t conn, uint32_t index, struct
     memcpy(h->run + h->n_runs, in.run, in.n_runs * sizeof *h->run);
     h->n_runs += in.n_runs;
     uint64_t micro_batches = count_of(in.run, in.n_runs);
-    qr_info(g->o.log, "group", "%s hands over %" PRIu64 " micro-batch%s of step %" PRIu64,
+    qr_info(g->o.log, "group", "%s hands over %" PRIu64 " micro-batch%s of reduction %" PRIu64,
             qr_member_peer_text(g->member, index), micro_batches, micro_batches == 1 ? "" : "es",
             in.reductions + 1);
     if (!g->begun) group_on_suspend(g); /* its promise may be still to come */

@@ -1,5 +1,4 @@
-/* group/group_impl.h — the insides of a group, shared by group.c (the threads) and group_step.c
- * (what the step loop asks for). */
+/* group/group_impl.h — the insides of a group, shared by the files of this room. */
 #ifndef QR_GROUP_GROUP_IMPL_H
 #define QR_GROUP_GROUP_IMPL_H
 

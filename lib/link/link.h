@@ -68,11 +68,11 @@ struct qr_link_ops {
                            struct qr_err *err);
     void (*dial)(struct qr_link *l, uint32_t tag, const char *address);
     void (*hang_up)(struct qr_link *l, uint32_t tag); /* closes its connection too, as close_conn */
-    /* after what was sent has left, within 1 s; no DOWN event follows */
+    /* After what was sent has left, at most 250 ms later: the rest is lost. No DOWN follows. */
     void (*close_conn)(struct qr_link *l, uint32_t conn);
     /* Queues one message made of parts, in order. head is copied; body (may be empty) is borrowed
-     * and may be read until unreleased() is 0 again. False when the connection is gone or its queue
-     * (64 messages / 8 MiB of heads) is full. */
+     * and may be read until unreleased() is 0 again. False when the connection is gone, its queue
+     * (64 messages / 8 MiB of heads) is full, or the message is above QR_LINK_MAX_MESSAGE. */
     bool (*send)(struct qr_link *l, uint32_t conn, struct qr_bytes head, struct qr_bytes body);
     /* Bodies still borrowed, and messages that still wait to go out (which needs polling): 0 when
      * the owner may turn to something else. */

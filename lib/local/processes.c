@@ -28,8 +28,7 @@ struct process {
     pid_t pid;  /* 0 once it has been waited for */
     int events; /* read end; -1 at its end */
     struct qr_buf line;
-    int status;     /* of waitpid */
-    int error_code; /* enum qr_code of its "error" event, or 0 */
+    int status; /* of waitpid */
     char *sentence;
     char *config; /* its TF_CONFIG, or NULL */
     /* when it is started again (0: not), and how long that takes from its end */
@@ -210,9 +209,9 @@ static void on_line(struct pool *pool, unsigned i, const char *line, size_t n) {
     if (strcmp(kind, "error") == 0 && !p->sentence &&
         qr_json_string(qr_json_get(event, "message"), "message", &message, NULL) == QR_OK) {
         p->sentence = qr_xstrdup(message);
-        if (qr_json_i64(qr_json_get(event, "code"), "code", 0, 64, &code, NULL) == QR_OK)
-            p->error_code = (int)code;
-        if (code == QR_ALREADY_EXISTS) pool->port_taken = true;
+        if (qr_json_i64(qr_json_get(event, "code"), "code", 0, 64, &code, NULL) == QR_OK &&
+            code == QR_ALREADY_EXISTS)
+            pool->port_taken = true;
     }
     if (pool->opt->event && (speaks(pool, i) || strcmp(kind, "done") == 0))
         pool->opt->event(pool->opt->ctx, event);

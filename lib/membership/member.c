@@ -516,9 +516,6 @@ bool qr_member_heir(const struct qr_member *m, uint32_t *ret_index, uint32_t *re
     return false;
 }
 
-const struct qr_generation *qr_member_active(const struct qr_member *m) {
-    return m->active ? &m->generation : NULL;
-}
 uint32_t qr_member_conn(const struct qr_member *m, uint32_t index) {
     return index < QR_MAX_MEMBERS && m->peer[index].connected ? m->peer[index].conn : 0;
 }
@@ -528,5 +525,3 @@ unsigned qr_member_n_connected(const struct qr_member *m) {
     for (uint32_t i = 0; i < m->opt.n_peers; i++) n += m->peer[i].connected;
     return n;
 }
-
-uint64_t qr_member_highest_number(const struct qr_member *m) { return m->highest; }

@@ -106,7 +106,8 @@ enum qr_member_action_kind {
     /* code, text: this process must give up: FAILED_PRECONDITION (another job's settings),
      * DEADLINE_EXCEEDED (who did not answer; or that the others have ended without this one),
      * UNAVAILABLE (its index was claimed by another process), DATA_LOSS (rule 5, a poison
-     * micro-batch). Once; nothing follows but CLOSE */
+     * micro-batch), INVALID_ARGUMENT (the first leader's own state lies beyond its epochs). Once;
+     * nothing follows but CLOSE */
     QR_ACT_STOP,
 };
 struct qr_member_action {
@@ -201,13 +202,10 @@ bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32
  * False: nobody. */
 bool qr_member_heir(const struct qr_member *m, uint32_t *ret_index, uint32_t *ret_conn);
 
-/* NULL between SUSPEND and BEGIN, and before the first. Borrowed until the next event. */
-const struct qr_generation *qr_member_active(const struct qr_member *m);
 /* peers whose hello was accepted and whose connection is open */
 unsigned qr_member_n_connected(const struct qr_member *m);
 /* of a peer whose hello was accepted; 0: none is open */
 uint32_t qr_member_conn(const struct qr_member *m, uint32_t index);
-uint64_t qr_member_highest_number(const struct qr_member *m);
 /* "worker 2 (host:port)". Borrowed from the machine until its next use. */
 const char *qr_member_peer_text(struct qr_member *m, uint32_t index);
 

@@ -56,7 +56,7 @@ static void add_field(struct qr_member *m, struct member_conn *c, struct mismatc
         mm->n_text += there != NULL;
         mm->n++;
     }
-    /* the other side learns our value, be it shown here or not */
+    /* the other side learns our value */
     struct qr_field_text *f = &m->out.field;
     m->out.kind = QR_MESSAGE_FIELD;
     memset(f, 0, sizeof *f);
@@ -67,7 +67,7 @@ static void add_field(struct qr_member *m, struct member_conn *c, struct mismatc
 }
 
 /* Which settings differ: those that we have, in our order, then those that only the other has. Both
- * sides send the text of each. */
+ * sides send the text of the first SHOWN_FIELDS. */
 static void compare_fields(struct qr_member *m, struct member_conn *c, struct mismatch *mm,
                            const struct qr_hello *h) {
     char here[80], there[80];
@@ -226,7 +226,7 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
     c->index = h->index;
     p->connected = true;
     p->conn = c->id;
-    p->heard_ns = p->up_ns = m->now_ns;
+    p->heard_ns = m->now_ns;
     p->data_port = h->data_port;
     p->mismatch.on = false;
     p->differs_since_ns = -1;

@@ -67,7 +67,7 @@ struct peer {
     bool frozen;
     uint32_t conn, data_port;
     uint8_t incarnation[QR_INCARNATION_BYTES];
-    int64_t heard_ns, up_ns;
+    int64_t heard_ns;
     struct qr_heartbeat beat; /* the last one, or what the hello says */
     int64_t beat_ns;          /* when it came */
     int64_t differs_since_ns; /* -1: it does not */
@@ -212,9 +212,9 @@ void member_hear_no_data(struct qr_member *m, uint32_t from, uint64_t before, ui
 static inline unsigned member_min_workers(const struct qr_member *m) {
     return qr_member_common(m)->min_workers;
 }
+uint64_t member_ring_age_ms(const struct qr_member *m);
 /* The ring's settings into *b, and no state beyond their end among q->held. False: this process has
  * ended the first generation before it began. */
-uint64_t member_ring_age_ms(const struct qr_member *m);
 QR_MUST_CHECK bool member_begin_common(struct qr_member *m, struct pending *q, struct qr_begin *b);
 void member_begun_common(struct qr_member *m, const struct qr_begin *b);
 

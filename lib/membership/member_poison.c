@@ -243,7 +243,8 @@ static void say_deaths(struct qr_member *m) {
             n += (size_t)snprintf(
                 runs + n, sizeof runs - n, " %llu+%llux%llu", (unsigned long long)x->run[k].first,
                 (unsigned long long)x->run[k].count, (unsigned long long)x->run[k].stride);
-        member_log(m, QR_LOG_DEBUG, "%s died in the step after state %llu; it %s micro-batches%s",
+        member_log(m, QR_LOG_DEBUG,
+                   "%s died in the reduction after state %llu; it %s micro-batches%s",
                    qr_member_peer_text(m, x->name.index), (unsigned long long)d->reductions,
                    x->named ? "had named" : "owned", n ? runs : " none");
     }

@@ -223,7 +223,8 @@ static void begin(struct qr_member *m) {
     member_states_text(m, q->held, b, states, sizeof states);
     if (choice == BASE_REFUSED_TWICE ||
         (choice == BASE_SPLIT && m->split_reductions == b->base_reductions + 1)) {
-        snprintf(text, sizeof text, "step %llu: %s; %.400s", (unsigned long long)b->base_reductions,
+        snprintf(text, sizeof text, "reduction %llu: %s; %.400s",
+                 (unsigned long long)b->base_reductions,
                  choice == BASE_SPLIT ? "the workers' states differ, twice, and no majority agrees"
                                       : "its sum was refused twice",
                  states);
@@ -231,10 +232,11 @@ static void begin(struct qr_member *m) {
         return;
     }
     if (choice == BASE_SPLIT)
-        member_log(m, QR_LOG_ERROR,
-                   "step %llu: the workers' states differ and no majority agrees: all go back to "
-                   "the last checkpoint; %s",
-                   (unsigned long long)b->base_reductions, states);
+        member_log(
+            m, QR_LOG_ERROR,
+            "reduction %llu: the workers' states differ and no majority agrees: all go back to "
+            "the last checkpoint; %s",
+            (unsigned long long)b->base_reductions, states);
     if (choice == BASE_OK) member_say_wrong(m, q->held, b);
     if (choice == BASE_OK && !member_begin_deaths(m, q, b)) return;
     struct qr_begin kept = *b; /* m->out is used again */

@@ -48,12 +48,13 @@ void member_say_wrong(struct qr_member *m, const struct qr_held *held, const str
     for (uint32_t r = 0; r < b->n_members; r++) {
         if (!is_wrong(&held[r], b) || b->member[r].name.index == m->opt.index) continue;
         digests(&held[r], b, wrong, right);
-        member_log(m, QR_LOG_ERROR,
-                   "step %llu: %s computed wrongly: its state is %s, and that of the majority is "
-                   "%s. It takes over theirs; look at "
-                   "its machine",
-                   (unsigned long long)b->base_reductions,
-                   qr_member_peer_text(m, b->member[r].name.index), wrong, right);
+        member_log(
+            m, QR_LOG_ERROR,
+            "reduction %llu: %s computed wrongly: its state is %s, and that of the majority is "
+            "%s. It takes over theirs; look at "
+            "its machine",
+            (unsigned long long)b->base_reductions, qr_member_peer_text(m, b->member[r].name.index),
+            wrong, right);
     }
 }
 
@@ -61,9 +62,10 @@ void member_say_own_wrong(struct qr_member *m, const struct qr_begin *b) {
     char wrong[33], right[33];
     if (!is_wrong(&m->held, b)) return;
     digests(&m->held, b, wrong, right);
-    member_log(m, QR_LOG_ERROR,
-               "step %llu: this worker computed wrongly: its state is %s, and that of the majority "
-               "is %s. It takes over theirs; look at "
-               "this machine",
-               (unsigned long long)b->base_reductions, wrong, right);
+    member_log(
+        m, QR_LOG_ERROR,
+        "reduction %llu: this worker computed wrongly: its state is %s, and that of the majority "
+        "is %s. It takes over theirs; look at "
+        "this machine",
+        (unsigned long long)b->base_reductions, wrong, right);
 }

@@ -39,7 +39,7 @@ struct qr_model_options {
     size_t micro_batch_size; /* samples of one at most */
 };
 
-/* One weight tensor. layer: index for Philox INIT. */
+/* One weight tensor; its number is a of Philox INIT. */
 struct qr_model_tensor {
     char name[48]; /* "pqc/parameters", "dense/kernel" ... */
     unsigned rank;

@@ -77,8 +77,8 @@ QR_MUST_CHECK enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err 
  * id: whose peers share it; NULL: nobody. */
 QR_MUST_CHECK enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name,
                                            const struct qr_identity *id, struct qr_err *err);
-/* Its parts: local folders; the places of weights and checkpoints, which may be in a bucket; the
- * bucket of the events, if there is one. */
+/* The parts of qr_outputs_check: local folders; the places of weights and checkpoints, which may be
+ * in a bucket; the bucket of the events, if there is one. */
 QR_MUST_CHECK enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err);

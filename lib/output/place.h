@@ -19,7 +19,7 @@ enum qr_found {
 };
 struct qr_start {
     enum qr_found found;
-    /* of the checkpoint, unless nothing was found; freed with qr_state_fini */
+    /* of the checkpoint, unless nothing was found; freed with qr_start_fini */
     struct qr_state state;
     struct qr_buf notes; /* warnings, a line each */
 };

@@ -36,7 +36,7 @@ struct qr_publisher {
     unsigned failures;
     struct qr_err why;  /* of fatal */
     struct qr_err last; /* of the last attempt; code QR_OK after a success */
-    bool ended;         /* LATEST said that the job is done, with this worker's epochs */
+    bool ended;         /* LATEST said that the job is done, with the ring's epochs */
 };
 
 static int64_t now_ns(const struct qr_publisher *p) { return qr_now_ns(p->opt.clock); }

@@ -9,7 +9,6 @@ enum {
     QR_GCS_MAX_HEADERS = 12,
     QR_GCS_REPLY_BYTES = 4 << 20,
     QR_GCS_CHUNK_BYTES = 8 << 20,
-    QR_GCS_QUANTUM_BYTES = 256 << 10,
     QR_GCS_ID_BYTES = 37
 };
 

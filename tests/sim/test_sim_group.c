@@ -252,7 +252,8 @@ static void test_plants(void) {
             /* for ever: refused twice at one step ends the job for all */
             good = one(seed, 0, p, 1000, false, &w);
             for (unsigned i = 0; i < w.n; i++)
-                CHECK(good && w.node[i].code == QR_DATA_LOSS && strstr(w.node[i].text, "step 3"),
+                CHECK(good && w.node[i].code == QR_DATA_LOSS &&
+                          strstr(w.node[i].text, "reduction 3"),
                       "plant %d: all stop: %d %s", p, w.node[i].code, w.node[i].text);
             world_fini(&w);
         }

@@ -161,10 +161,12 @@ static void test_refused_coverage(void) {
               w[i].err.msg);
         if (w[i].code != QR_DATA_LOSS) continue;
         refused++;
-        CHECK(strstr(w[i].err.msg,
-                     "step 5: its sum was refused twice; states: 00000000000000000000000000000000 "
-                     "at worker 0 (w0:2222), worker 1 (w1:2222), worker 2 (w2:2222)"),
-              "%s", w[i].err.msg);
+        CHECK(
+            strstr(
+                w[i].err.msg,
+                "reduction 5: its sum was refused twice; states: 00000000000000000000000000000000 "
+                "at worker 0 (w0:2222), worker 1 (w1:2222), worker 2 (w2:2222)"),
+            "%s", w[i].err.msg);
     }
     CHECK(refused == 3, "%u", refused);
 }

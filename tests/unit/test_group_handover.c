@@ -157,8 +157,8 @@ static void test_joined(void) {
     size_t n;
     struct qr_group *g = member();
     receive(g, &h);
-    CHECK(strstr(said, "worker 2 (w2:1) hands over 5 micro-batches of step 7") && n_sent == 1, "%s",
-          said);
+    CHECK(strstr(said, "worker 2 (w2:1) hands over 5 micro-batches of reduction 7") && n_sent == 1,
+          "%s", said);
     CHECK(!handover_take(g, &more, &n, &coverage) && g->ledger.n_taken == 2, "it is held apart");
     regroup(g, false);
     CHECK(g->held.n_runs == 3 && g->ledger.n_taken == 7, "%u runs, %zu micro-batches",
@@ -215,13 +215,13 @@ static void test_refused(void) {
     struct qr_group *g = member();
     struct qr_handover h = good(vector);
     h.reductions = 5;
-    refused(g, &h, "at another step");
+    refused(g, &h, "at another reduction");
     h = good(vector);
     h.base_digest[3] ^= 1;
-    refused(g, &h, "at another step");
+    refused(g, &h, "at another reduction");
     h = good(vector);
     h.kind = QR_REDUCTION_EVAL;
-    refused(g, &h, "at another step");
+    refused(g, &h, "at another reduction");
     h = good(vector);
     h.integers.n -= 16;
     refused(g, &h, "its length is not");
@@ -249,7 +249,7 @@ static void test_refused(void) {
     handover_received(g, 5, 9, qr_buf_view(&bytes));
     qr_buf_free(&bytes);
     g->handover.known = false; /* no reduction is open from this base */
-    refused(g, &h, "at another step");
+    refused(g, &h, "at another reduction");
     member_free(g);
     /* it overlaps with what this member has computed: seen at the promise */
     g = member();

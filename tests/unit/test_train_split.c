@@ -115,10 +115,10 @@ static void test_majority(void) {
         run(&r, 3, who, 1, false);
         check_same(&r, "a majority");
         snprintf(words, sizeof words,
-                 "step %d: worker %u (w%u:2222) computed wrongly: its state is ",
+                 "reduction %d: worker %u (w%u:2222) computed wrongly: its state is ",
                  WRONG_REDUCTION + 1, who, who);
         CHECK(who == 0 || strstr(plan.log, words), "%s", plan.log);
-        snprintf(words, sizeof words, "step %d: this worker computed wrongly: its state is ",
+        snprintf(words, sizeof words, "reduction %d: this worker computed wrongly: its state is ",
                  WRONG_REDUCTION + 1);
         CHECK(strstr(plan.log, words) && strstr(plan.log, "and that of the majority is "), "%s",
               plan.log);
@@ -156,9 +156,8 @@ static void test_twice(void) {
         const struct ring_worker *w = &r.worker[i];
         CHECK(w->code == QR_DATA_LOSS && qr_exit_code(w->code) == 4, "worker %u: %s", i,
               w->err.msg);
-        CHECK(strstr(
-                  w->err.msg,
-                  "step 10: the workers' states differ, twice, and no majority agrees; states: ") &&
+        CHECK(strstr(w->err.msg, "reduction 10: the workers' states differ, twice, and no majority "
+                                 "agrees; states: ") &&
                   strstr(w->err.msg, " at worker 0 (w0:2222); ") &&
                   strstr(w->err.msg, " at worker 1 (w1:2222)"),
               "worker %u: %s", i, w->err.msg);

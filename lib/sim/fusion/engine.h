@@ -35,7 +35,7 @@ struct qr_sim_engine {
     unsigned __int128 (*least_bytes)(const struct qr_sim_plan *p);
     bool (*micro_batches_in_parallel)(const struct qr_sim_plan *p);
 
-    /* Numbers for one theta beside those of the fused gates: all three, or none. */
+    /* Numbers for one theta beside those of the fused gates: all four, or none. */
     size_t (*bound_bytes)(const struct qr_sim_plan *p);
     void (*bound_new)(struct qr_sim_bound *b);
     void (*bound_free)(struct qr_sim_bound *b);

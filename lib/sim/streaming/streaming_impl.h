@@ -79,7 +79,7 @@ struct qr_stream_workspace {
 
     /* lanes are slices */
     qr_fixed *sample_cross; /* max_samples * n_shapes * QR_CROSS */
-    unsigned char *left[2], *right[2], *left_grad, *right_grad;
+    unsigned char *left[2], *right[2], *left_grad;
     bool one_table; /* the right table is there for one variant at a time */
     /* the right table; and in the numbering of the right chain, all variants */
     unsigned char *table, *table_grad;
