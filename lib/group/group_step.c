@@ -522,11 +522,14 @@ static enum qr_code refused(struct qr_group *g, struct qr_err *err) {
     return aborted(err);
 }
 
-/* The machine has ended the job with DATA_LOSS: that is not this reduction's. */
-static bool is_verdict(struct qr_group *g) {
+/* The machine has ended the job with DATA_LOSS: its words count, whether this reduction was broken
+ * off by it or refused at that moment too. */
+static bool is_verdict(struct qr_group *g, struct qr_err *err) {
+    struct qr_err why;
     lock(g);
-    bool ended = group_why_stop(g, NULL) == QR_DATA_LOSS;
+    bool ended = group_why_stop(g, &why) == QR_DATA_LOSS;
     unlock(g);
+    if (ended) *err = why;
     return ended;
 }
 
@@ -548,7 +551,7 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
     code = qr_mesh_reduce(g->mesh, g->wish, c, ret_sum, err);
     if (code == QR_OK) group_data_linger(g);
     if (code == QR_CANCELLED) return leaves(g, c, err);
-    return code == QR_DATA_LOSS && !is_verdict(g) ? refused(g, err) : noted(g, code, err);
+    return code == QR_DATA_LOSS && !is_verdict(g, err) ? refused(g, err) : noted(g, code, err);
 }
 
 /* ---- the end ---- */
