@@ -139,8 +139,8 @@ void qr_observable_fini(struct qr_observable *o);
 
 /* Parameters with an exactly zero gradient for these observables: outside the light cone, or
  * diagonal and meeting only diagonal gates and controls until their qubit is traced out
- * (train/step.md §8). ret[n_params] true = no observable can see it. Found by commutation, walking
- * back from the observables. */
+ * (train/step.md §8). ret[n_params] true = no observable can see it: it is in no term's cone
+ * (circuit/cone.h). */
 void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observable *obs,
                               size_t n_obs, uint8_t *ret);
 
