@@ -17,6 +17,15 @@ struct qr_circuit *qr_circuit_new(unsigned n_qubits, unsigned n_columns) {
     return c;
 }
 
+struct qr_circuit *qr_circuit_copy(const struct qr_circuit *c) {
+    struct qr_circuit *copy = qr_circuit_new(c->n_qubits, c->n_columns);
+    for (unsigned i = 0; i < c->n_params; i++) qr_circuit_append_param(copy, c->param_names[i]);
+    copy->n_gates = copy->cap_gates = c->n_gates;
+    copy->gates = qr_xreallocarray(NULL, c->n_gates + 1, sizeof *copy->gates);
+    if (c->n_gates) memcpy(copy->gates, c->gates, c->n_gates * sizeof *copy->gates);
+    return copy;
+}
+
 void qr_circuit_free(struct qr_circuit *c) {
     if (!c) return;
     for (unsigned i = 0; i < c->n_params; i++) free(c->param_names[i]);
@@ -70,19 +79,21 @@ static enum qr_code check_qubits(const struct qr_circuit *c, const struct qr_gat
     if (g->n_targets == 2 && g->targets[0] == g->targets[1])
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: qubit %u is given twice", what,
                        g->targets[0]);
-    uint64_t all = c->n_qubits == 64 ? UINT64_MAX : (UINT64_C(1) << c->n_qubits) - 1;
-    if (g->controls & ~all)
+    unsigned outside = qr_qubits_next(&g->controls, c->n_qubits - 1);
+    if (outside < QR_MAX_QUBITS)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: control %d is out of range, the circuit has qubits 0 to %u", what,
-                       __builtin_ctzll(g->controls & ~all), c->n_qubits - 1);
+                       "%s: control %u is out of range, the circuit has qubits 0 to %u", what,
+                       outside, c->n_qubits - 1);
     for (unsigned i = 0; i < g->n_targets; i++)
-        if (g->controls >> g->targets[i] & 1)
+        if (qr_qubits_has(&g->controls, g->targets[i]))
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s: qubit %u is a target and a control", what,
                            g->targets[i]);
-    if (g->control_values & ~g->controls)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: a control value is given for qubit %d, which is no control", what,
-                       __builtin_ctzll(g->control_values & ~g->controls));
+    const struct qr_qubits *values = &g->control_values;
+    for (unsigned q = qr_qubits_first(values); q < QR_MAX_QUBITS; q = qr_qubits_next(values, q))
+        if (!qr_qubits_has(&g->controls, q))
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s: a control value is given for qubit %u, which is no control", what,
+                           q);
     return QR_OK;
 }
 

@@ -16,8 +16,7 @@
 
 #include "base/err.h"
 #include "circuit/gate_rows.h"
-
-enum { QR_MAX_QUBITS = 64 };
+#include "circuit/qubits.h"
 
 /* QR_GATE_I, QR_GATE_X ...: gate_rows.h has them all. */
 enum qr_gate_kind {
@@ -41,9 +40,9 @@ struct qr_gate {
     uint8_t n_args;
     uint16_t targets[2];
     struct qr_gate_arg args[2];
-    double global_shift;     /* g */
-    uint64_t controls;       /* bit q set: qubit q is a control */
-    uint64_t control_values; /* bit q: the value that qubit q must have; subset of controls */
+    double global_shift; /* g */
+    struct qr_qubits controls;
+    struct qr_qubits control_values; /* of the controls those that must be 1; the others, 0 */
 };
 
 struct qr_circuit {
@@ -56,8 +55,9 @@ struct qr_circuit {
 };
 
 struct qr_circuit *qr_circuit_new(unsigned n_qubits, unsigned n_columns);
+struct qr_circuit *qr_circuit_copy(const struct qr_circuit *c);
 void qr_circuit_free(struct qr_circuit *c);
-/* Index of the parameter of this name, adding it when new. */
+/* Index of the parameter of this name, adding it when new. Costs a look at every name there is. */
 uint32_t qr_circuit_param(struct qr_circuit *c, const char *name);
 /* Natural order of names: runs of digits compare as numbers (qconv2 < qconv10), all else by bytes;
  * -1, 0, 1. 0 only for equal names. */
@@ -120,11 +120,11 @@ double qr_gate_arg_value(const struct qr_gate_arg *arg, const double *theta, con
 
 /* ---- observables ---- */
 
-/* coefficient * product of Paulis: qubit q has X if only x bit q is set, Z if only z, Y if both.
- * Bit q is qubit q. */
+/* coefficient * product of Paulis: a qubit has X if it is in x alone, Z if in z alone, Y if in
+ * both. */
 struct qr_pauli_term {
     double coefficient;
-    uint64_t x, z;
+    struct qr_qubits x, z;
 };
 struct qr_observable {
     size_t n_terms;
@@ -144,7 +144,8 @@ void qr_observable_fini(struct qr_observable *o);
 void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observable *obs,
                               size_t n_obs, uint8_t *ret);
 
-/* Draws the circuit as text, at most `columns` wide (continued below), heap string. */
+/* Draws the circuit as text, at most `columns` wide (continued below), heap string. After 4096
+ * lines no continuation begins: it says how many gates are left. */
 char *qr_circuit_draw(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
                       unsigned columns);
 

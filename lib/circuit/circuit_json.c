@@ -217,11 +217,11 @@ static enum qr_code read_controls(struct gates_reader *r, const struct qr_json *
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %u controls, but %u control_values",
                        where, n, n_values);
     for (unsigned i = 0; i < n; i++) {
-        if (g->controls >> qubit[i] & 1)
+        if (qr_qubits_has(&g->controls, qubit[i]))
             return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.controls: qubit %u is given twice",
                            where, qubit[i]);
-        g->controls |= UINT64_C(1) << qubit[i];
-        if (!values || value[i]) g->control_values |= UINT64_C(1) << qubit[i];
+        qr_qubits_add(&g->controls, qubit[i]);
+        if (!values || value[i]) qr_qubits_add(&g->control_values, qubit[i]);
     }
     return QR_OK;
 }
@@ -350,7 +350,8 @@ static enum qr_code read_gates(struct gates_reader *r, const struct qr_json *cir
 }
 
 static enum qr_code read_qcnn(struct gates_reader *r, const struct qr_json *circuit,
-                              const char *where, struct qr_circuit **ret, uint64_t *ret_readouts) {
+                              const char *where, struct qr_circuit **ret,
+                              struct qr_qubits *ret_readouts) {
     static const char *const variants[] = {
         [QR_QCNN_NOTEBOOK] = "notebook", [QR_QCNN_RESEARCH] = "research"};
     const struct qr_json *stages = qr_json_get(circuit, "stages"),
@@ -374,7 +375,7 @@ static enum qr_code read_qcnn(struct gates_reader *r, const struct qr_json *circ
 }
 
 enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *where,
-                                  struct qr_circuit **ret, uint64_t *ret_default_readouts,
+                                  struct qr_circuit **ret, struct qr_qubits *ret_default_readouts,
                                   struct qr_err *err) {
     static const char *const of_qcnn[] = {"ansatz", "qubits", "stages", "variant", "filters"};
     static const char *const of_gates[] = {"qubits", "columns", "gates"};
@@ -405,13 +406,14 @@ enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *whe
     if (code) return code;
     struct gates_reader r = {.n_qubits = (unsigned)n_qubits, .err = err};
     struct qr_circuit *built = NULL;
-    uint64_t readouts = 0;
+    struct qr_qubits readouts = {0};
     code = ansatz ? read_qcnn(&r, circuit, where, &built, &readouts)
                   : read_gates(&r, circuit, where, &built);
+    for (unsigned q = 0; !ansatz && q < r.n_qubits; q++) qr_qubits_add(&readouts, q);
     free(r.gates);
     free(r.mentions);
     if (code) return code;
     *ret = built;
-    *ret_default_readouts = ansatz ? readouts : UINT64_MAX >> (64 - n_qubits);
+    *ret_default_readouts = readouts;
     return QR_OK;
 }

@@ -16,6 +16,7 @@
  *           value = scale * it.
  * Order     the parameters of a gate list are sorted naturally by name (qconv2 before qconv10),
  *           whatever order they appear in.
+ * Qubits    1 to QR_MAX_QUBITS.
  * Controls  without control_values every control must be 1.
  * Errors    INVALID_ARGUMENT with the path of the value ("model[0].circuit.gates[3].exponent");
  *           unknown keys and gates with the nearest known name.
@@ -26,11 +27,11 @@
 #include "circuit/circuit.h"
 #include "format/json.h"
 
-/* where: path of the circuit in messages. *ret_default_readouts: bit q set where Z of qubit q
- * is read when the layer names no read-outs: the qubits left by an ansatz, all qubits of a
- * gate list. */
+/* where: path of the circuit in messages. *ret_default_readouts: of which qubits Z is read when
+ * the layer names no read-outs: those left by an ansatz, all of a gate list. */
 QR_MUST_CHECK enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *where,
                                                 struct qr_circuit **ret,
-                                                uint64_t *ret_default_readouts, struct qr_err *err);
+                                                struct qr_qubits *ret_default_readouts,
+                                                struct qr_err *err);
 
 #endif

@@ -55,7 +55,7 @@ static void add_leg(struct leg *legs, size_t *n, size_t gate, unsigned qubit, ui
 static void find_legs(struct qr_cone_finder *f, const struct qr_circuit *c) {
     size_t n = 0, most = 0;
     for (size_t i = 0; i < c->n_gates; i++)
-        most += c->gates[i].n_targets + (size_t)__builtin_popcountll(c->gates[i].controls);
+        most += c->gates[i].n_targets + qr_qubits_count(&c->gates[i].controls);
     f->gate_first = qr_xcalloc(c->n_gates + 1, sizeof *f->gate_first);
     f->legs = qr_xcalloc(most + 1, sizeof *f->legs);
     for (size_t i = 0; i < c->n_gates; i++, f->gate_first[i] = n) {
@@ -64,8 +64,9 @@ static void find_legs(struct qr_cone_finder *f, const struct qr_circuit *c) {
         if (info->identity) continue;
         for (unsigned k = 0; k < g->n_targets; k++)
             add_leg(f->legs, &n, i, g->targets[k], info->factor[k]);
-        for (uint64_t left = g->controls; left; left &= left - 1)
-            add_leg(f->legs, &n, i, (unsigned)__builtin_ctzll(left), QR_PAULI_Z);
+        const struct qr_qubits *on = &g->controls;
+        for (unsigned q = qr_qubits_first(on); q < QR_MAX_QUBITS; q = qr_qubits_next(on, q))
+            add_leg(f->legs, &n, i, q, QR_PAULI_Z);
     }
 }
 
@@ -153,9 +154,10 @@ static bool carry(struct qr_cone_finder *f, size_t i) {
 
 size_t qr_cone_find(struct qr_cone_finder *f, const struct qr_pauli_term *term,
                     uint32_t *ret_gates) {
-    for (uint64_t left = term->x | term->z; left; left &= left - 1) {
-        unsigned q = (unsigned)__builtin_ctzll(left);
-        bool x = term->x >> q & 1, z = term->z >> q & 1;
+    struct qr_qubits on = term->x;
+    qr_qubits_add_all(&on, &term->z);
+    for (unsigned q = qr_qubits_first(&on); q < QR_MAX_QUBITS; q = qr_qubits_next(&on, q)) {
+        bool x = qr_qubits_has(&term->x, q), z = qr_qubits_has(&term->z, q);
         f->known[q] = x && z ? QR_PAULI_Y : x ? QR_PAULI_X : QR_PAULI_Z;
         reach(f, q, SIZE_MAX);
     }

@@ -9,7 +9,7 @@
 #include "circuit/circuit.h"
 #include "circuit/circuit_impl.h"
 
-enum { LABEL_BYTES = 160, MIN_COLUMNS = 20, INDENT = 4 };
+enum { LABEL_BYTES = 160, MIN_COLUMNS = 20, INDENT = 4, MAX_LINES = 4096 };
 
 static size_t width_of(const char *s) { /* characters; UTF-8 continuation bytes do not count */
     size_t n = 0;
@@ -76,18 +76,20 @@ static void target_labels(const struct qr_circuit *c, const struct qr_gate *g,
     else snprintf(ret[0], size, "%s(%.140s,%.140s)", name, a, b);
 }
 
-static uint64_t qubits_of(const struct qr_gate *g) {
-    uint64_t set = g->controls;
-    for (unsigned k = 0; k < g->n_targets; k++) set |= UINT64_C(1) << g->targets[k];
-    return set;
+struct span {
+    unsigned low, high; /* the outermost qubits */
+};
+static struct span span_of(const struct qr_gate *g) {
+    struct qr_qubits set = g->controls;
+    for (unsigned k = 0; k < g->n_targets; k++) qr_qubits_add(&set, g->targets[k]);
+    return (struct span){qr_qubits_first(&set), qr_qubits_last(&set)};
 }
-static unsigned low_of(uint64_t set) { return (unsigned)__builtin_ctzll(set); }
-static unsigned high_of(uint64_t set) { return 63 - (unsigned)__builtin_clzll(set); }
 
 struct drawing {
     const struct qr_circuit *c;
     size_t columns, used; /* characters in this band */
     unsigned prefix;
+    size_t n_lines, n_drawn; /* of all bands; gates */
     struct qr_buf out;
     struct qr_buf wire[QR_MAX_QUBITS], below[QR_MAX_QUBITS];
     bool linked[QR_MAX_QUBITS]; /* the line below this qubit has a connector in this band */
@@ -110,7 +112,9 @@ static void band_end(struct drawing *d) {
     if (d->out.n) qr_buf_puts(&d->out, "\n");
     for (unsigned q = 0; q < d->c->n_qubits; q++) {
         qr_buf_printf(&d->out, "%s\n", qr_buf_string(&d->wire[q]));
+        d->n_lines++;
         if (!d->linked[q]) continue;
+        d->n_lines++;
         size_t n = d->below[q].n;
         while (n && d->below[q].p[n - 1] == ' ') n--;
         qr_buf_put(&d->out, d->below[q].p, n);
@@ -118,8 +122,9 @@ static void band_end(struct drawing *d) {
     }
 }
 
-/* Draws the gates of one moment (they share no span) as one column. */
-static void moment(struct drawing *d, const size_t *gates, size_t n) {
+/* Draws the gates of one moment (they share no span) as one column. False: no band after the last
+ * may begin. */
+static bool moment(struct drawing *d, const size_t *gates, size_t n) {
     unsigned n_qubits = d->c->n_qubits;
     bool link[QR_MAX_QUBITS] = {false};
     size_t width = 1, most = d->columns - d->prefix - 2;
@@ -127,11 +132,13 @@ static void moment(struct drawing *d, const size_t *gates, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const struct qr_gate *g = &d->c->gates[gates[i]];
         char label[2][2 * LABEL_BYTES];
-        uint64_t set = qubits_of(g);
+        struct span s = span_of(g);
         target_labels(d->c, g, label);
-        for (unsigned q = low_of(set); q <= high_of(set); q++) {
-            link[q] = q < high_of(set);
-            const char *mark = g->controls >> q & 1 ? g->control_values >> q & 1 ? "●" : "○" : "┼";
+        for (unsigned q = s.low; q <= s.high; q++) {
+            link[q] = q < s.high;
+            const char *mark = !qr_qubits_has(&g->controls, q)        ? "┼"
+                               : qr_qubits_has(&g->control_values, q) ? "●"
+                                                                      : "○";
             for (unsigned k = 0; k < g->n_targets; k++)
                 if (g->targets[k] == q) mark = label[k];
             memcpy(d->cell[q], mark, strlen(mark) + 1);
@@ -142,6 +149,7 @@ static void moment(struct drawing *d, const size_t *gates, size_t n) {
     if (d->used + width + 2 > d->columns) {
         band_end(d);
         band_begin(d);
+        if (d->n_lines >= MAX_LINES) return false;
     }
     for (unsigned q = 0; q < n_qubits; q++) {
         qr_buf_puts(&d->wire[q], "─");
@@ -152,16 +160,18 @@ static void moment(struct drawing *d, const size_t *gates, size_t n) {
         d->linked[q] = d->linked[q] || link[q];
     }
     d->used += width + 2;
+    d->n_drawn += n;
+    return true;
 }
 
 static void all_moments(struct drawing *d) {
     const struct qr_circuit *c = d->c;
     size_t *at = qr_xcalloc(c->n_gates, sizeof *at), free_at[QR_MAX_QUBITS] = {0}, n_moments = 0;
     for (size_t i = 0; i < c->n_gates; i++) {
-        uint64_t set = qubits_of(&c->gates[i]);
-        for (unsigned q = low_of(set); q <= high_of(set); q++)
+        struct span s = span_of(&c->gates[i]);
+        for (unsigned q = s.low; q <= s.high; q++)
             if (free_at[q] > at[i]) at[i] = free_at[q];
-        for (unsigned q = low_of(set); q <= high_of(set); q++) free_at[q] = at[i] + 1;
+        for (unsigned q = s.low; q <= s.high; q++) free_at[q] = at[i] + 1;
         if (at[i] + 1 > n_moments) n_moments = at[i] + 1;
     }
     /* counting sort: the gates of each moment in program order */
@@ -170,7 +180,8 @@ static void all_moments(struct drawing *d) {
     for (size_t i = 0; i < c->n_gates; i++) first[at[i] + 2]++;
     for (size_t m = 2; m < n_moments + 2; m++) first[m] += first[m - 1];
     for (size_t i = 0; i < c->n_gates; i++) order[first[at[i] + 1]++] = i;
-    for (size_t m = 0; m < n_moments; m++) moment(d, order + first[m], first[m + 1] - first[m]);
+    size_t m = 0;
+    while (m < n_moments && moment(d, order + first[m], first[m + 1] - first[m])) m++;
     free(at);
     free(first);
     free(order);
@@ -199,10 +210,13 @@ char *qr_circuit_draw(const struct qr_circuit *c, const struct qr_observable *ob
     struct drawing *d = qr_xcalloc(1, sizeof *d);
     d->c = c;
     d->columns = columns < MIN_COLUMNS ? MIN_COLUMNS : columns;
-    d->prefix = c->n_qubits > 10 ? 4 : 3;
+    d->prefix = (unsigned)snprintf(NULL, 0, "%u: ", c->n_qubits - 1);
     band_begin(d);
     all_moments(d);
     band_end(d);
+    if (d->n_drawn < c->n_gates)
+        qr_buf_printf(&d->out, "\n… and %zu more of %zu gates\n", c->n_gates - d->n_drawn,
+                      c->n_gates);
     readouts(d, obs, n_obs);
     char *text = qr_xstrdup(qr_buf_string(&d->out));
     for (unsigned q = 0; q < c->n_qubits; q++) {

@@ -68,9 +68,10 @@ static enum qr_code read_pauli(struct observable_reader *r, struct qr_pauli_term
     if (q >= r->n_qubits)
         return bad(r, "qubit %u is out of range, the circuit has qubits 0 to %u", q,
                    r->n_qubits - 1);
-    if ((term->x | term->z) >> q & 1) return bad(r, "qubit %u stands twice in one term", q);
-    if (pauli != 'Z') term->x |= UINT64_C(1) << q;
-    if (pauli != 'X') term->z |= UINT64_C(1) << q;
+    if (qr_qubits_has(&term->x, q) || qr_qubits_has(&term->z, q))
+        return bad(r, "qubit %u stands twice in one term", q);
+    if (pauli != 'Z') qr_qubits_add(&term->x, q);
+    if (pauli != 'X') qr_qubits_add(&term->z, q);
     r->at = p;
     return QR_OK;
 }
@@ -100,7 +101,8 @@ static enum qr_code read_term(struct observable_reader *r, struct qr_pauli_term 
 
 static void merge(struct qr_observable *o, const struct qr_pauli_term *term) {
     for (size_t i = 0; i < o->n_terms; i++)
-        if (o->terms[i].x == term->x && o->terms[i].z == term->z) {
+        if (qr_qubits_equal(&o->terms[i].z, &term->z) &&
+            qr_qubits_equal(&o->terms[i].x, &term->x)) {
             o->terms[i].coefficient += term->coefficient;
             return;
         }
@@ -137,20 +139,22 @@ static char *canonical(const struct qr_observable *o) {
         double size = fabs(t->coefficient);
         if (i > 0) qr_buf_puts(&text, t->coefficient < 0 ? " - " : " + ");
         else if (t->coefficient < 0) qr_buf_puts(&text, "-");
-        uint64_t left = t->x | t->z;
-        if (size != 1 || !left) {
+        struct qr_qubits on = t->x;
+        qr_qubits_add_all(&on, &t->z);
+        unsigned q = qr_qubits_first(&on), next;
+        if (size != 1 || q == QR_MAX_QUBITS) {
             char number[32];
             qr_number_text(size, number);
-            qr_buf_printf(&text, "%s%s", number, left ? "*" : "");
+            qr_buf_printf(&text, "%s%s", number, q < QR_MAX_QUBITS ? "*" : "");
         }
-        for (; left; left &= left - 1) {
-            unsigned q = (unsigned)__builtin_ctzll(left);
-            bool x = t->x >> q & 1, z = t->z >> q & 1;
+        for (; q < QR_MAX_QUBITS; q = next) {
+            bool x = qr_qubits_has(&t->x, q), z = qr_qubits_has(&t->z, q);
+            next = qr_qubits_next(&on, q);
             qr_buf_printf(&text, "%c%u%s",
                           x && z ? 'Y'
                           : x    ? 'X'
                                  : 'Z',
-                          q, left & (left - 1) ? " " : "");
+                          q, next < QR_MAX_QUBITS ? " " : "");
         }
     }
     return (char *)QR_MOVE(text.p);

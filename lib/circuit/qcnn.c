@@ -1,6 +1,7 @@
 #include "circuit/qcnn.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Symbols of one stage, as in TFQ's tutorial: 0-14 the convolution, 15-20 the pooling. */
 enum { SYMBOLS_PER_STAGE = 21, POOL_FIRST = 15, MIN_QUBITS = 4 };
@@ -9,6 +10,9 @@ struct builder {
     struct qr_circuit *c;
     unsigned first;    /* the stage's first symbol */
     unsigned entangle; /* 6 or 7: which symbol ZZ takes; YY and XX take the next two */
+    /* 1 + the parameter of each symbol of the stage; 0: not asked for yet. A look-up by name costs
+     * all names. */
+    uint32_t param[SYMBOLS_PER_STAGE];
 };
 
 /* Gates built here are right by construction; a refusal would be our own bug. */
@@ -22,9 +26,12 @@ static void add(struct builder *b, struct qr_gate g) {
 static struct qr_gate_arg constant(double v) { return (struct qr_gate_arg){QR_ARG_CONSTANT, v, 0}; }
 
 static struct qr_gate_arg symbol(struct builder *b, unsigned k, double scale) {
-    char name[24];
-    snprintf(name, sizeof name, "qconv%u", b->first + k);
-    return (struct qr_gate_arg){QR_ARG_PARAMETER, scale, qr_circuit_param(b->c, name)};
+    if (!b->param[k]) {
+        char name[24];
+        snprintf(name, sizeof name, "qconv%u", b->first + k);
+        b->param[k] = qr_circuit_param(b->c, name) + 1;
+    }
+    return (struct qr_gate_arg){QR_ARG_PARAMETER, scale, b->param[k] - 1};
 }
 
 static void one(struct builder *b, enum qr_gate_kind kind, unsigned q, unsigned k, double scale) {
@@ -77,6 +84,7 @@ static void cluster_and_data(struct builder *b) {
 /* One stage on the m qubits from `begin` on; the first floor(m / 2) are sources, the next as many
  * sinks, and the last of an odd m stays as it is. */
 static void stage(struct builder *b, unsigned begin, unsigned m) {
+    memset(b->param, 0, sizeof b->param);
     for (unsigned i = 0; i + 1 < m; i += 2) entangle(b, begin + i, begin + i + 1);
     for (unsigned i = 1; i + 1 < m; i += 2) entangle(b, begin + i, begin + i + 1);
     if (m % 2 == 0) entangle(b, begin + m - 1, begin); /* zip drops this pair when m is odd */
@@ -90,7 +98,7 @@ static unsigned stages_to_one(unsigned n) {
 }
 
 enum qr_code qr_qcnn_new(const struct qr_qcnn_options *opt, struct qr_circuit **ret,
-                         uint64_t *ret_remaining, struct qr_err *err) {
+                         struct qr_qubits *ret_remaining, struct qr_err *err) {
     unsigned n = opt->n_qubits;
     if (n < MIN_QUBITS || n > QR_MAX_QUBITS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "a qcnn has %d to %d qubits, not %u", MIN_QUBITS,
@@ -110,8 +118,9 @@ enum qr_code qr_qcnn_new(const struct qr_qcnn_options *opt, struct qr_circuit **
         begin += (n - begin) / 2;
     }
     *ret = b.c;
-    if (ret_remaining)
-        *ret_remaining =
-            (n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1) & ~((UINT64_C(1) << begin) - 1);
+    if (ret_remaining) {
+        *ret_remaining = (struct qr_qubits){0};
+        for (unsigned q = begin; q < n; q++) qr_qubits_add(ret_remaining, q);
+    }
     return QR_OK;
 }

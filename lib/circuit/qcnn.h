@@ -21,9 +21,9 @@ struct qr_qcnn_options {
     unsigned n_stages; /* 0: down to one qubit */
     enum qr_qcnn_variant variant;
 };
-/* *ret_remaining (may be NULL): bit q set for the qubits that are left after the last stage.
+/* *ret_remaining (may be NULL): the qubits that are left after the last stage.
  * INVALID_ARGUMENT: n < 4, more stages than there are, n > QR_MAX_QUBITS. */
 QR_MUST_CHECK enum qr_code qr_qcnn_new(const struct qr_qcnn_options *opt, struct qr_circuit **ret,
-                                       uint64_t *ret_remaining, struct qr_err *err);
+                                       struct qr_qubits *ret_remaining, struct qr_err *err);
 
 #endif

@@ -23,14 +23,23 @@ static void put_digest(struct qr_buf *b, const void *p, size_t n) {
     qr_buf_puts(b, hex);
 }
 
+/* As one hexadecimal number, bit q for qubit q. */
+static void put_qubits(struct qr_buf *b, const struct qr_qubits *s) {
+    unsigned w = qr_qubits_is_empty(s) ? 0 : qr_qubits_last(s) / 64;
+    qr_buf_printf(b, "%llx", (unsigned long long)s->word[w]);
+    while (w-- > 0) qr_buf_printf(b, "%016llx", (unsigned long long)s->word[w]);
+}
+
 /* Every gate, argument and control in program order: what the circuit is, however it was
  * written down. */
 static void put_gates(struct qr_buf *b, const struct qr_circuit *c) {
     for (size_t i = 0; i < c->n_gates; i++) {
         const struct qr_gate *g = &c->gates[i];
-        qr_buf_printf(b, "%s %u %u g%.17g c%llx=%llx", qr_gate_info(g->kind)->name, g->targets[0],
-                      g->n_targets > 1 ? g->targets[1] : 0, g->global_shift,
-                      (unsigned long long)g->controls, (unsigned long long)g->control_values);
+        qr_buf_printf(b, "%s %u %u g%.17g c", qr_gate_info(g->kind)->name, g->targets[0],
+                      g->n_targets > 1 ? g->targets[1] : 0, g->global_shift);
+        put_qubits(b, &g->controls);
+        qr_buf_puts(b, "=");
+        put_qubits(b, &g->control_values);
         for (unsigned k = 0; k < g->n_args; k++)
             qr_buf_printf(b, " %d:%u*%.17g", (int)g->args[k].kind, g->args[k].index,
                           g->args[k].scale);

@@ -19,9 +19,10 @@ static enum qr_code read_one_readout(const struct qr_json *v, const char *where,
 }
 
 /* Without read-outs: Z of each qubit that the circuit leaves. */
-static enum qr_code default_readouts(uint64_t remaining, struct qr_job *job, struct qr_err *err) {
-    for (unsigned q = 0; q < job->circuit->n_qubits; q++) {
-        if (!(remaining >> q & 1)) continue;
+static enum qr_code default_readouts(const struct qr_qubits *remaining, struct qr_job *job,
+                                     struct qr_err *err) {
+    for (unsigned q = qr_qubits_first(remaining); q < QR_MAX_QUBITS;
+         q = qr_qubits_next(remaining, q)) {
         char text[16];
         snprintf(text, sizeof text, "Z%u", q);
         struct qr_observable o = {0};
@@ -32,7 +33,8 @@ static enum qr_code default_readouts(uint64_t remaining, struct qr_job *job, str
 }
 
 static enum qr_code read_readouts(const struct qr_json *layer, const char *where,
-                                  uint64_t remaining, struct qr_job *job, struct qr_err *err) {
+                                  const struct qr_qubits *remaining, struct qr_job *job,
+                                  struct qr_err *err) {
     char path[96];
     snprintf(path, sizeof path, "%s.readouts", where);
     const struct qr_json *list = qr_json_get(layer, "readouts");
@@ -79,13 +81,13 @@ static enum qr_code read_quantum(const struct qr_json *layer, const char *where,
     if (!circuit)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing: give an ansatz or a list of gates",
                        path);
-    uint64_t remaining = 0;
+    struct qr_qubits remaining;
     if (qr_circuit_from_json(circuit, path, &job->circuit, &remaining, err) != QR_OK)
         return err->code;
     if (read_filters(layer, where, circuit, path, job, err) != QR_OK) return err->code;
     job->has_quantum = true;
     job->data_may_be_wider = qr_json_get(circuit, "gates") && !qr_json_get(circuit, "columns");
-    return read_readouts(layer, where, remaining, job, err);
+    return read_readouts(layer, where, &remaining, job, err);
 }
 
 static enum qr_code read_dense(const struct qr_json *layer, const char *where, struct qr_job *job,

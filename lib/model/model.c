@@ -8,17 +8,6 @@
 #include "exact/random.h"
 #include "model/model_impl.h"
 
-static struct qr_circuit *copy_circuit(const struct qr_circuit *c, struct qr_err *err) {
-    struct qr_circuit *copy = qr_circuit_new(c->n_qubits, c->n_columns);
-    for (unsigned i = 0; i < c->n_params; i++) (void)qr_circuit_param(copy, c->param_names[i]);
-    for (size_t i = 0; i < c->n_gates; i++) {
-        if (qr_circuit_add(copy, &c->gates[i], err) == QR_OK) continue;
-        qr_circuit_free(copy);
-        return NULL;
-    }
-    return copy;
-}
-
 /* A Pauli string lies in [-1, 1]. */
 static double bound_of(const struct qr_observable *o, size_t n) {
     double most = 0;
@@ -36,8 +25,7 @@ static enum qr_code set_quantum(struct qr_model *m, const struct qr_model_option
     if (!opt->n_readouts || !opt->n_filters)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "a quantum layer needs at least one read-out and one filter");
-    m->circuit = copy_circuit(opt->circuit, err);
-    if (!m->circuit) return qr_wrap(err, "quantum layer");
+    m->circuit = qr_circuit_copy(opt->circuit);
     enum qr_code code =
         qr_sim_compile(m->circuit, opt->readouts, opt->n_readouts, &opt->sim, &m->plan, err);
     if (code != QR_OK) return qr_wrap(err, "quantum layer");

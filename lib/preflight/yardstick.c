@@ -39,11 +39,11 @@ enum qr_code qr_yardstick(const struct qr_sim_options *opt, double *ret, struct 
     struct qr_observable last = {0};
     struct qr_sim_plan *plan = NULL;
     struct qr_sim_workspace *ws = NULL;
-    uint64_t left;
+    struct qr_qubits left;
     char name[16];
     enum qr_code code = qr_qcnn_new(&small, &circuit, &left, err);
     if (code == QR_OK) {
-        snprintf(name, sizeof name, "Z%d", __builtin_ctzll(left));
+        snprintf(name, sizeof name, "Z%u", qr_qubits_first(&left));
         code = qr_observable_parse(name, QUBITS, &last, err);
     }
     if (code == QR_OK) code = qr_sim_compile(circuit, &last, 1, opt, &plan, err);

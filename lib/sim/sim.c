@@ -9,7 +9,7 @@
 #include "sim/statevector/statevector.h"
 #include "sim/streaming/streaming.h"
 
-/* In the order in which they are asked; the last plans any circuit. */
+/* In the order in which they are asked; the last plans any circuit of its max_qubits. */
 static const struct qr_sim_engine *const engines[] = {&qr_streaming_engine, &qr_statevector_engine};
 enum { N_ENGINES = sizeof engines / sizeof *engines };
 
@@ -57,6 +57,28 @@ static struct qr_sim_plan *new_plan(const struct qr_circuit *circuit, size_t n_o
     return p;
 }
 
+/* The first of engines[first] and those after it that plans the circuit. */
+static enum qr_code choose_engine(struct qr_sim_plan *p, size_t first,
+                                  const struct qr_circuit *circuit, const struct qr_observable *obs,
+                                  size_t n_obs, struct qr_err *err) {
+    struct qr_buf why = {0};
+    for (size_t i = first; i < N_ENGINES && !p->engine; i++) {
+        const char *separator = i > first ? "; " : "";
+        if (p->n_qubits > engines[i]->max_qubits)
+            qr_buf_printf(&why, "%s%s: at most %u qubits", separator, engines[i]->name,
+                          engines[i]->max_qubits);
+        else if (engines[i]->plan(p, circuit, obs, n_obs)) p->engine = engines[i];
+        else qr_buf_printf(&why, "%s%s: %s", separator, engines[i]->name, p->why);
+    }
+    enum qr_code code = QR_OK;
+    if (!p->engine)
+        code = qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                       "no engine can simulate this circuit of %u qubits (%s): take fewer qubits",
+                       p->n_qubits, qr_buf_string(&why));
+    qr_buf_free(&why);
+    return code;
+}
+
 enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
                             const struct qr_observable *observables, size_t n_observables,
                             const struct qr_sim_options *opt, struct qr_sim_plan **ret,
@@ -69,10 +91,9 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
                        circuit->n_qubits, (int)QR_MAX_QUBITS);
     struct qr_sim_plan *p = new_plan(circuit, n_observables, opt);
     qr_circuit_zero_gradient(circuit, observables, n_observables, p->zero_gradient);
-    size_t i = opt->engine == QR_ENGINE_AUTO ? 0 : N_ENGINES - 1;
-    while (!engines[i]->plan(p, circuit, observables, n_observables)) i++;
-    p->engine = engines[i];
-    enum qr_code code = check_memory(p, err);
+    enum qr_code code = choose_engine(p, opt->engine == QR_ENGINE_AUTO ? 0 : N_ENGINES - 1, circuit,
+                                      observables, n_observables, err);
+    if (code == QR_OK) code = check_memory(p, err);
     if (code == QR_OK) *ret = p;
     else qr_sim_plan_free(p);
     return code;
@@ -80,7 +101,7 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
 
 void qr_sim_plan_free(struct qr_sim_plan *p) {
     if (!p) return;
-    p->engine->plan_free(p);
+    if (p->engine) p->engine->plan_free(p);
     qr_plan_unfuse(p);
     free(p->zero_gradient);
     free(p);

@@ -56,11 +56,11 @@ static inline void gradient_model(struct gradient *g) {
     static const struct qr_dense_options head[] = {{8, QR_LINEAR}, {1, QR_LINEAR}};
     struct qr_err err;
     struct qr_qcnn_options qcnn = {g->k.n, g->k.kind != GRADIENT_PURE, QR_QCNN_NOTEBOOK};
-    uint64_t remaining;
+    struct qr_qubits remaining;
     char text[16];
     gradient_must(qr_qcnn_new(&qcnn, &g->circuit, &remaining, &err), &err);
     for (unsigned q = 0; q < g->k.n; q++) {
-        if (!(remaining >> q & 1) || g->n_readouts == g->k.n / 2) continue;
+        if (!qr_qubits_has(&remaining, q) || g->n_readouts == g->k.n / 2) continue;
         snprintf(text, sizeof text, "Z%u", q);
         gradient_must(qr_observable_parse(text, g->k.n, &g->readouts[g->n_readouts++], &err), &err);
     }

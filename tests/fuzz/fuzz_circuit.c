@@ -11,8 +11,8 @@ static void readout(const uint8_t *data, size_t n) {
     struct qr_observable o, again;
     struct qr_err err;
     char *text = qr_xstrndup((const char *)data, n);
-    if (qr_observable_parse(text, 64, &o, &err) == QR_OK) {
-        QR_ASSERT(qr_observable_parse(o.text, 64, &again, &err) == QR_OK &&
+    if (qr_observable_parse(text, QR_MAX_QUBITS, &o, &err) == QR_OK) {
+        QR_ASSERT(qr_observable_parse(o.text, QR_MAX_QUBITS, &again, &err) == QR_OK &&
                   strcmp(o.text, again.text) == 0);
         qr_observable_fini(&o);
         qr_observable_fini(&again);
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     struct qr_circuit *c = NULL;
     struct qr_observable o;
     struct qr_err err;
-    uint64_t readouts;
+    struct qr_qubits readouts;
     readout(data, n);
     if (qr_json_parse(qr_bytes_of(data, n), "text", &root, &err) != QR_OK) return 0;
     if (qr_circuit_from_json(root, "circuit", &c, &readouts, &err) == QR_OK) {

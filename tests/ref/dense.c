@@ -143,7 +143,9 @@ static amp entry(const struct qr_gate *g, const amp *m, unsigned n, unsigned row
     for (unsigned q = 0; q < n; q++) {
         bool target = q == g->targets[0] || (g->n_targets == 2 && q == g->targets[1]);
         if (!target && bit(row, q, n) != bit(col, q, n)) return 0;
-        if (g->controls >> q & 1 && bit(row, q, n) != (g->control_values >> q & 1)) holds = false;
+        if (qr_qubits_has(&g->controls, q) &&
+            bit(row, q, n) != qr_qubits_has(&g->control_values, q))
+            holds = false;
     }
     if (!holds) return row == col ? outside : 0;
     for (unsigned k = 0; k < g->n_targets; k++) {
@@ -218,7 +220,7 @@ static double braket(const struct qr_observable *o, unsigned n, const amp *a, co
             amp factor = o->terms[t].coefficient;
             unsigned row = col;
             for (unsigned q = 0; q < n; q++) {
-                bool x = o->terms[t].x >> q & 1, z = o->terms[t].z >> q & 1;
+                bool x = qr_qubits_has(&o->terms[t].x, q), z = qr_qubits_has(&o->terms[t].z, q);
                 const amp *p = x && z ? pauli_y : x ? pauli_x : pauli_z;
                 unsigned in = bit(col, q, n), out = x ? !in : in;
                 if (x || z) factor *= p[2 * out + in];
@@ -315,8 +317,8 @@ struct qr_circuit *ref_random_circuit(uint64_t seed, unsigned n, unsigned n_gate
         for (unsigned q = 0; q < n; q++) {
             bool target = q == g.targets[0] || (g.n_targets == 2 && q == g.targets[1]);
             if (target || below(&s, 6)) continue;
-            g.controls |= UINT64_C(1) << q;
-            if (below(&s, 2)) g.control_values |= UINT64_C(1) << q;
+            qr_qubits_add(&g.controls, q);
+            if (below(&s, 2)) qr_qubits_add(&g.control_values, q);
         }
         struct qr_err err;
         if (qr_circuit_add(c, &g, &err)) {

@@ -48,7 +48,7 @@ static inline struct problem qcnn_problem(unsigned n, unsigned stages, size_t n_
     memset(&p, 0, sizeof p);
     struct qr_err err;
     struct qr_qcnn_options o = {n, stages, QR_QCNN_NOTEBOOK};
-    uint64_t remaining;
+    struct qr_qubits remaining;
     CHECK(qr_qcnn_new(&o, &p.c, &remaining, &err) == QR_OK, "%s", err.msg);
     p.n_obs = n_obs;
     p.n_samples = n_samples;

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "circuit/cone.h"
+#include "circuit/qcnn.h"
 #include "tests/ref/dense.h"
 #include "tests/t.h"
 
@@ -11,7 +12,7 @@ enum { ALL = QR_PAULI_X | QR_PAULI_Y | QR_PAULI_Z };
 static uint8_t factor_on(const struct qr_gate *g, unsigned q) {
     for (unsigned k = 0; k < g->n_targets; k++)
         if (g->targets[k] == q) return qr_gate_info(g->kind)->factor[k];
-    return g->controls >> q & 1 ? QR_PAULI_Z : ALL + 1;
+    return qr_qubits_has(&g->controls, q) ? QR_PAULI_Z : ALL + 1;
 }
 
 /* Every gate and every qubit is looked at, whether the walk has reached it or not. */
@@ -20,7 +21,7 @@ static size_t plain_walk(const struct qr_circuit *c, const struct qr_pauli_term 
     uint8_t known[QR_MAX_QUBITS];
     size_t n = 0;
     for (unsigned q = 0; q < c->n_qubits; q++) {
-        bool x = term->x >> q & 1, z = term->z >> q & 1;
+        bool x = qr_qubits_has(&term->x, q), z = qr_qubits_has(&term->z, q);
         known[q] = x && z ? QR_PAULI_Y : x ? QR_PAULI_X : z ? QR_PAULI_Z : ALL;
     }
     for (size_t i = c->n_gates; i-- > 0;) {
@@ -92,7 +93,33 @@ static void against_matrices(void) {
     }
 }
 
+/* A thousand qubits: read-outs of pooled qubits in every word, and a term across words. */
+static void wide(void) {
+    struct qr_circuit *c = NULL;
+    const struct qr_qcnn_options opt = {1024, 1, QR_QCNN_NOTEBOOK};
+    CHECK(qr_qcnn_new(&opt, &c, NULL, NULL) == QR_OK);
+    struct qr_cone_finder *f = qr_cone_finder_new(c);
+    uint32_t *cone = qr_xcalloc(c->n_gates, sizeof *cone);
+    bool *in = qr_xcalloc(c->n_gates, sizeof *in);
+    static const char *const terms[] = {"Z1023", "Z600", "X3 Y63 Z64 Y900"};
+    for (size_t r = 0; r < COUNT(terms); r++) {
+        struct qr_observable o;
+        CHECK(qr_observable_parse(terms[r], 1024, &o, NULL) == QR_OK);
+        size_t n = qr_cone_find(f, &o.terms[0], cone), k = 0;
+        CHECK(n == plain_walk(c, &o.terms[0], in) && n > 50 && n < 1000, "%s: %zu gates", terms[r],
+              n);
+        while (k < n && in[cone[k]] && (k == 0 || cone[k - 1] < cone[k])) k++;
+        CHECK(k == n, "%s: gate %u at %zu", terms[r], cone[k], k);
+        qr_observable_fini(&o);
+    }
+    free(in);
+    free(cone);
+    qr_cone_finder_free(f);
+    qr_circuit_free(c);
+}
+
 int main(void) {
+    wide();
     against_plain_walk();
     against_matrices();
     return t_end();

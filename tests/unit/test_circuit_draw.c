@@ -35,8 +35,8 @@ static void small(void) {
          .n_args = 1,
          .targets = {2},
          .args = {one},
-         .controls = 3,
-         .control_values = 1},
+         .controls = {{3}},
+         .control_values = {{1}}},
     };
     for (size_t i = 0; i < COUNT(gates); i++) CHECK(qr_circuit_add(c, &gates[i], NULL) == QR_OK);
     struct qr_observable o;
@@ -93,8 +93,41 @@ static void wide(void) {
     }
 }
 
+/* A thousand rows are drawn as far as that says anything, controls and read-outs beyond 64 in their
+ * rows. */
+static void many_rows(void) {
+    struct qr_circuit *c = NULL;
+    struct qr_observable o;
+    const struct qr_qcnn_options opt = {1000, 1, QR_QCNN_NOTEBOOK};
+    CHECK(qr_qcnn_new(&opt, &c, NULL, NULL) == QR_OK);
+    CHECK(qr_observable_parse("Z999", 1000, &o, NULL) == QR_OK);
+    char *text = qr_circuit_draw(c, &o, 1, 80);
+    CHECK(widest(text) <= 80 && strlen(text) < 2000000, "%zu columns, %zu bytes", widest(text),
+          strlen(text));
+    CHECK(strncmp(text, "  0: ─H", strlen("  0: ─H")) == 0 && strstr(text, "\n999: ─H"), "%.20s",
+          text);
+    CHECK(strstr(text, " more of 23000 gates\n\nreads: Z999\n"), "%s", text + strlen(text) - 60);
+    free(text);
+    qr_observable_fini(&o);
+    qr_circuit_free(c);
+    c = qr_circuit_new(701, 0);
+    struct qr_gate g = {.kind = QR_GATE_H,
+                        .n_targets = 1,
+                        .n_args = 1,
+                        .targets = {698},
+                        .args = {{QR_ARG_CONSTANT, 1, 0}}};
+    qr_qubits_add(&g.controls, 700);
+    CHECK(qr_circuit_add(c, &g, NULL) == QR_OK);
+    text = qr_circuit_draw(c, NULL, 0, 80);
+    CHECK(strstr(text, "\n698: ─H─\n      │\n699: ─┼─\n      │\n700: ─○─\n"), "%s",
+          text + strlen(text) - 60);
+    free(text);
+    qr_circuit_free(c);
+}
+
 int main(void) {
     small();
     wide();
+    many_rows();
     return t_end();
 }

@@ -132,6 +132,35 @@ static void names(void) {
           qr_natural_compare("p01", "p01") == 0);
 }
 
+/* Controls beyond the first word are checked as those in it. */
+static void wide(void) {
+    struct qr_circuit *c = qr_circuit_new(1000, 0), *copy;
+    struct qr_gate g = {.kind = QR_GATE_H, .n_targets = 1, .n_args = 1, .targets = {999}};
+    struct qr_err err;
+    qr_qubits_add(&g.controls, 700);
+    qr_qubits_add(&g.control_values, 700);
+    CHECK(qr_circuit_add(c, &g, &err) == QR_OK, "%s", err.msg);
+    qr_circuit_param(c, "a");
+    copy = qr_circuit_copy(c);
+    CHECK(copy->n_gates == 1 && memcmp(copy->gates, c->gates, sizeof g) == 0 &&
+          copy->n_qubits == 1000 && copy->n_params == 1 && strcmp(copy->param_names[0], "a") == 0);
+    qr_circuit_free(c);
+    g.targets[0] = 700;
+    CHECK(qr_circuit_add(copy, &g, &err) && strstr(err.msg, "qubit 700 is a target and a control"),
+          "%s", err.msg);
+    g.targets[0] = 1;
+    qr_qubits_add(&g.control_values, 701);
+    CHECK(qr_circuit_add(copy, &g, &err) && strstr(err.msg, "qubit 701, which is no control"), "%s",
+          err.msg);
+    qr_qubits_add(&g.controls, 701);
+    CHECK(qr_circuit_add(copy, &g, &err) == QR_OK, "%s", err.msg);
+    qr_qubits_add(&g.controls, 1000);
+    CHECK(qr_circuit_add(copy, &g, &err) && strstr(err.msg, "control 1000 is out of range"), "%s",
+          err.msg);
+    CHECK(copy->n_gates == 2);
+    qr_circuit_free(copy);
+}
+
 static void refusals(void) {
     struct qr_circuit *c = qr_circuit_new(3, 2);
     qr_circuit_param(c, "a");
@@ -151,9 +180,10 @@ static void refusals(void) {
     table[1].g.targets[1] = 0, table[1].says = "qubit 0 is given twice";
     table[2].g.n_targets = 1, table[2].says = "acts on 2 qubits";
     table[3].g.n_args = 2, table[3].says = "takes 1 argument";
-    table[4].g.controls = 2, table[4].says = "qubit 1 is a target and a control";
-    table[5].g.controls = 8, table[5].says = "control 3 is out of range";
-    table[6].g.control_values = 4, table[6].says = "qubit 2, which is no control";
+    table[4].g.controls = qr_qubits_of_mask(2), table[4].says = "qubit 1 is a target and a control";
+    table[5].g.controls = qr_qubits_of_mask(8), table[5].says = "control 3 is out of range";
+    table[6].g.control_values = qr_qubits_of_mask(4),
+    table[6].says = "qubit 2, which is no control";
     table[7].g.args[0].index = 1, table[7].says = "refers to parameter 1 of 1";
     table[8].g.args[0] = (struct qr_gate_arg){QR_ARG_DATA, 1, 2},
     table[8].says = "data column 2, but the circuit has 2";
@@ -196,6 +226,7 @@ int main(void) {
     against_reference();
     known_matrices();
     names();
+    wide();
     refusals();
     reference_is_sound();
     return t_end();

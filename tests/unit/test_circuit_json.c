@@ -5,8 +5,8 @@
 #include "tests/ref/dense.h"
 #include "tests/t.h"
 
-static enum qr_code read_text(const char *text, struct qr_circuit **ret, uint64_t *ret_readouts,
-                              struct qr_err *err) {
+static enum qr_code read_text(const char *text, struct qr_circuit **ret,
+                              struct qr_qubits *ret_readouts, struct qr_err *err) {
     struct qr_json *root = NULL;
     *err = (struct qr_err){.msg = ""};
     CHECK(qr_json_parse(qr_bytes_of_string(text), "test", &root, err) == QR_OK, "%s", err->msg);
@@ -15,7 +15,7 @@ static enum qr_code read_text(const char *text, struct qr_circuit **ret, uint64_
     return code;
 }
 
-static struct qr_circuit *good(const char *text, uint64_t *ret_readouts) {
+static struct qr_circuit *good(const char *text, struct qr_qubits *ret_readouts) {
     struct qr_circuit *c = NULL;
     struct qr_err err;
     CHECK(read_text(text, &c, ret_readouts, &err) == QR_OK, "%s", err.msg);
@@ -23,20 +23,25 @@ static struct qr_circuit *good(const char *text, uint64_t *ret_readouts) {
     return c;
 }
 
+static bool is_mask(const struct qr_qubits *s, uint64_t mask) {
+    struct qr_qubits want = qr_qubits_of_mask(mask);
+    return qr_qubits_equal(s, &want);
+}
+
 static void ansatz(void) {
-    uint64_t readouts = 0;
+    struct qr_qubits readouts = {0};
     struct qr_circuit *c =
         good("{\"ansatz\": \"qcnn\", \"qubits\": 8, \"stages\": 1, \"variant\": \"research\"}",
              &readouts);
-    CHECK(readouts == 0xf0 && c->n_params == 20 && c->n_columns == 8);
+    CHECK(is_mask(&readouts, 0xf0) && c->n_params == 20 && c->n_columns == 8);
     qr_circuit_free(c);
     c = good("{\"ansatz\": \"qcnn\", \"qubits\": 12}", &readouts);
-    CHECK(readouts == 0x800 && c->n_params == 84);
+    CHECK(is_mask(&readouts, 0x800) && c->n_params == 84);
     qr_circuit_free(c);
 }
 
 static void gates(void) {
-    uint64_t readouts = 1;
+    struct qr_qubits readouts = {{1}};
     struct qr_circuit *c = good(
         "{\"qubits\": 4, \"gates\": ["
         "{\"gate\": \"H\", \"qubits\": [0]},"
@@ -53,7 +58,7 @@ static void gates(void) {
         "{\"gate\": \"ZZ\", \"qubits\": [2, 3], \"angle\": 3.141592653589793}"
         "]}",
         &readouts);
-    CHECK(readouts == 0xf && c->n_gates == 9 && c->n_columns == 3 && c->n_params == 3);
+    CHECK(is_mask(&readouts, 0xf) && c->n_gates == 9 && c->n_columns == 3 && c->n_params == 3);
     CHECK(!strcmp(c->param_names[0], "a") && !strcmp(c->param_names[1], "w9") &&
           !strcmp(c->param_names[2], "w10"));
     const struct qr_gate *g = c->gates;
@@ -69,8 +74,9 @@ static void gates(void) {
           g[4].args[1].scale == 1);
     CHECK(g[5].args[0].scale == 0.5 && g[5].args[1].index == 0 && g[5].args[1].scale == -1 &&
           g[5].targets[0] == 3);
-    CHECK(g[6].controls == 3 && g[6].control_values == 1 && g[6].args[0].scale == -0.5);
-    CHECK(g[7].controls == 4 && g[7].control_values == 4 && g[7].n_args == 0);
+    CHECK(is_mask(&g[6].controls, 3) && is_mask(&g[6].control_values, 1) &&
+          g[6].args[0].scale == -0.5);
+    CHECK(is_mask(&g[7].controls, 4) && is_mask(&g[7].control_values, 4) && g[7].n_args == 0);
     CHECK(g[8].args[0].scale == 1 && g[8].global_shift == -0.5);
     qr_circuit_free(c);
     c = good("{\"qubits\": 1, \"columns\": 5, \"gates\": [{\"gate\": \"RY\", \"qubits\": [0], "
@@ -96,8 +102,8 @@ static const struct {
     {"{\"ansatz\": \"qcnn\"}", "model[0].circuit.qubits is missing"},
     {"{\"ansatz\": \"qcnn\", \"qubit\": 8}", "did you mean 'qubits'"},
     {"{\"ansatz\": \"qcnn\", \"qubits\": 8.5}", "model[0].circuit.qubits is 8.5"},
-    {"{\"ansatz\": \"qcnn\", \"qubits\": 65}", "model[0].circuit.qubits is 65"},
-    {"{\"ansatz\": \"qcnn\", \"qubits\": 3}", "model[0].circuit: a qcnn has 4 to 64 qubits"},
+    {"{\"ansatz\": \"qcnn\", \"qubits\": 1025}", "model[0].circuit.qubits is 1025"},
+    {"{\"ansatz\": \"qcnn\", \"qubits\": 3}", "model[0].circuit: a qcnn has 4 to 1024 qubits"},
     {"{\"ansatz\": \"qcnn\", \"qubits\": 8, \"stages\": 0}", "model[0].circuit.stages is 0"},
     {"{\"ansatz\": \"qcnn\", \"qubits\": 8, \"stages\": 9}", "down to one qubit after 3 stages"},
     {"{\"ansatz\": \"qcnn\", \"qubits\": 8, \"variant\": \"reserch\"}",
@@ -174,13 +180,35 @@ static const struct {
      "the circuit's columns are 0"},
 };
 
+/* Qubits beyond the first word: targets, controls with their values, default read-outs. */
+static void wide(void) {
+    struct qr_qubits readouts = {0};
+    struct qr_circuit *c =
+        good("{\"qubits\": 1024, \"gates\": ["
+             "{\"gate\": \"CNOT\", \"qubits\": [1023, 64], \"controls\": [700, 0, 128], "
+             "\"control_values\": [1, 0, 1]},"
+             "{\"gate\": \"X\", \"qubits\": [700], \"exponent\": {\"data\": 1023}}]}",
+             &readouts);
+    const struct qr_gate *g = c->gates;
+    CHECK(c->n_columns == 1024 && qr_qubits_count(&readouts) == 1024);
+    CHECK(g[0].targets[0] == 1023 && g[0].targets[1] == 64 && g[1].targets[0] == 700);
+    CHECK(qr_qubits_count(&g[0].controls) == 3 && qr_qubits_has(&g[0].controls, 0) &&
+          qr_qubits_has(&g[0].controls, 128) && qr_qubits_has(&g[0].controls, 700));
+    CHECK(qr_qubits_count(&g[0].control_values) == 2 && qr_qubits_has(&g[0].control_values, 128) &&
+          qr_qubits_has(&g[0].control_values, 700));
+    qr_circuit_free(c);
+    c = good("{\"qubits\": 65, \"gates\": [{\"gate\": \"I\", \"qubits\": [64]}]}", &readouts);
+    CHECK(qr_qubits_count(&readouts) == 65 && qr_qubits_last(&readouts) == 64);
+    qr_circuit_free(c);
+}
+
 static void refused(void) {
     for (size_t i = 0; i < COUNT(refusals); i++) {
         struct qr_circuit *c = NULL;
         struct qr_err err;
-        uint64_t readouts = 77;
+        struct qr_qubits readouts = {{77}};
         CHECK(read_text(refusals[i].text, &c, &readouts, &err) == QR_INVALID_ARGUMENT && !c &&
-                  readouts == 77,
+                  is_mask(&readouts, 77),
               "taken: %s", refusals[i].text);
         CHECK(strstr(err.msg, refusals[i].says), "%s\n    says: %s", refusals[i].text, err.msg);
     }
@@ -189,6 +217,7 @@ static void refused(void) {
 int main(void) {
     ansatz();
     gates();
+    wide();
     refused();
     return t_end();
 }

@@ -40,11 +40,35 @@ static void accepted(void) {
     }
     struct qr_observable o;
     CHECK(qr_observable_parse("0.5*X0 Z1 - Y2", 8, &o, NULL) == QR_OK);
-    CHECK(o.terms[0].coefficient == 0.5 && o.terms[0].x == 1 && o.terms[0].z == 2);
-    CHECK(o.terms[1].coefficient == -1 && o.terms[1].x == 4 && o.terms[1].z == 4);
+    CHECK(o.terms[0].coefficient == 0.5 && qr_qubits_mask(&o.terms[0].x) == 1 &&
+          qr_qubits_mask(&o.terms[0].z) == 2);
+    CHECK(o.terms[1].coefficient == -1 && qr_qubits_mask(&o.terms[1].x) == 4 &&
+          qr_qubits_mask(&o.terms[1].z) == 4);
     qr_observable_fini(&o);
-    CHECK(qr_observable_parse("Z63", 64, &o, NULL) == QR_OK && o.terms[0].z == UINT64_C(1) << 63);
+    CHECK(qr_observable_parse("Z63", 64, &o, NULL) == QR_OK &&
+          qr_qubits_mask(&o.terms[0].z) == UINT64_C(1) << 63);
     qr_observable_fini(&o);
+}
+
+/* Terms across words, and like ones beyond the first. */
+static void wide(void) {
+    struct qr_observable o = {0};
+    const char *text = "2*X0 Y64 Z700 X1023 - Z64";
+    CHECK(qr_observable_parse("X0 Y64 Z700 X1023 - Z64 + X1023 Z700 Y64 X0", 1024, &o, NULL) ==
+              QR_OK &&
+          o.n_terms == 2);
+    CHECK(strcmp(o.text, text) == 0, "%s", o.text);
+    const struct qr_pauli_term *t = o.terms;
+    CHECK(qr_qubits_count(&t->x) == 3 && qr_qubits_has(&t->x, 64) && qr_qubits_last(&t->x) == 1023);
+    CHECK(qr_qubits_count(&t->z) == 2 && qr_qubits_has(&t->z, 64) && qr_qubits_last(&t->z) == 700);
+    qr_observable_fini(&o);
+    struct qr_err err = {.msg = ""};
+    CHECK(qr_observable_parse("Z1024", 1024, &o, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "qubit 1024 is out of range, the circuit has qubits 0 to 1023"),
+          "%s", err.msg);
+    CHECK(qr_observable_parse("Z700 X700", 1024, &o, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "qubit 700 stands twice"),
+          "%s", err.msg);
 }
 
 static void refused(void) {
@@ -83,6 +107,7 @@ static void refused(void) {
 
 int main(void) {
     accepted();
+    wide();
     refused();
     return t_end();
 }

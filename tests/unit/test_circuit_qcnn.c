@@ -9,7 +9,7 @@
 #include "tests/t.h"
 
 static struct qr_circuit *make(unsigned n, unsigned stages, enum qr_qcnn_variant variant,
-                               uint64_t *left) {
+                               struct qr_qubits *left) {
     struct qr_circuit *c = NULL;
     struct qr_err err;
     struct qr_qcnn_options opt = {n, stages, variant};
@@ -24,6 +24,10 @@ static size_t parametrised(const struct qr_circuit *c) {
     return n;
 }
 
+static bool is_only(const struct qr_qubits *s, unsigned q) {
+    return qr_qubits_count(s) == 1 && qr_qubits_has(s, q);
+}
+
 /* Counted by another program, with one data gate; ours stands on every qubit. */
 static void sizes(void) {
     static const struct {
@@ -31,31 +35,41 @@ static void sizes(void) {
     } table[] = {{8, 297, 273, 63},   {12, 465, 429, 84},  {16, 633, 585, 84}, {20, 801, 741, 105},
                  {22, 885, 819, 105}, {23, 927, 858, 105}, {24, 969, 897, 105}};
     for (size_t i = 0; i < COUNT(table); i++) {
-        uint64_t left;
+        struct qr_qubits left;
         unsigned n = table[i].n;
         struct qr_circuit *c = make(n, 0, QR_QCNN_NOTEBOOK, &left);
         CHECK(c->n_gates == table[i].gates + n - 1 && parametrised(c) == table[i].parametrised &&
                   c->n_params == table[i].params,
               "n = %u", n);
-        CHECK(left == UINT64_C(1) << (n - 1) && c->n_columns == n);
+        CHECK(is_only(&left, n - 1) && c->n_columns == n);
         qr_circuit_free(c);
     }
-    uint64_t left;
+    struct qr_qubits left;
     struct qr_circuit *c = make(8, 1, QR_QCNN_RESEARCH, &left);
-    CHECK(left == 0xf0 && c->n_params == 20 && c->n_gates == 184 && parametrised(c) == 156);
+    CHECK(qr_qubits_mask(&left) == 0xf0 && c->n_params == 20 && c->n_gates == 184 &&
+          parametrised(c) == 156);
     CHECK(strcmp(c->param_names[6], "qconv7") == 0 && strcmp(c->param_names[19], "qconv20") == 0);
     qr_circuit_free(c);
     c = make(8, 0, QR_QCNN_RESEARCH, &left);
     CHECK(c->n_params == 60);
     qr_circuit_free(c);
     c = make(64, 0, QR_QCNN_NOTEBOOK, &left);
-    CHECK(left == UINT64_C(1) << 63 && c->n_params == 6 * 21);
+    CHECK(is_only(&left, 63) && c->n_params == 6 * 21);
     for (unsigned i = 1; i < c->n_params; i++)
         CHECK(qr_natural_compare(c->param_names[i - 1], c->param_names[i]) < 0);
     qr_circuit_free(c);
+    /* H, CZ and RX on each qubit, 15 gates on each of the ring's pairs, 10 a pool */
+    c = make(1024, 1, QR_QCNN_NOTEBOOK, &left);
+    CHECK(c->n_params == 21 && c->n_columns == 1024 && qr_qubits_count(&left) == 512 &&
+          qr_qubits_first(&left) == 512 && qr_qubits_last(&left) == 1023);
+    CHECK(c->n_gates == 1024 * 3 + 1024 * 15 + 512 * 10, "%zu gates", c->n_gates);
+    qr_circuit_free(c);
+    c = make(1023, 0, QR_QCNN_NOTEBOOK, &left);
+    CHECK(is_only(&left, 1022) && c->n_params == 210, "%u", c->n_params);
+    qr_circuit_free(c);
     /* 5 -> 3 -> 2 -> 1, the unpaired last qubit stays */
     c = make(5, 1, QR_QCNN_NOTEBOOK, &left);
-    CHECK(left == 0x1c);
+    CHECK(qr_qubits_mask(&left) == 0x1c);
     qr_circuit_free(c);
 }
 
@@ -63,8 +77,8 @@ static void refusals(void) {
     static const struct {
         unsigned n, stages;
         const char *says;
-    } table[] = {{3, 0, "4 to 64 qubits, not 3"},
-                 {65, 0, "not 65"},
+    } table[] = {{3, 0, "4 to 1024 qubits, not 3"},
+                 {1025, 0, "not 1025"},
                  {8, 4, "after 3 stages, so it cannot have 4"}};
     for (size_t i = 0; i < COUNT(table); i++) {
         struct qr_circuit *c = NULL;

@@ -36,7 +36,7 @@ static void against_golden(const char *file, unsigned stages, enum qr_qcnn_varia
     struct qr_err err = {.msg = ""};
     struct qr_json *root = NULL;
     struct qr_circuit *c = NULL;
-    uint64_t left = 0;
+    struct qr_qubits left;
     const struct qr_qcnn_options opt = {8, stages, variant};
     CHECK(qr_file_read(path, 64 << 20, &text, &err) == QR_OK &&
               qr_json_parse(qr_buf_view(&text), path, &root, &err) == QR_OK &&
@@ -47,7 +47,7 @@ static void against_golden(const char *file, unsigned stages, enum qr_qcnn_varia
     for (unsigned q = 0; q < 8; q++) {
         char z[8];
         snprintf(z, sizeof z, "Z%u", q);
-        if (left >> q & 1) obs[n_obs++] = reads(z, 8);
+        if (qr_qubits_has(&left, q)) obs[n_obs++] = reads(z, 8);
     }
     uint8_t flags[63];
     char *sorted[63];
@@ -74,7 +74,7 @@ static struct qr_circuit *from_text(const char *text) {
     struct qr_json *root = NULL;
     struct qr_circuit *c = NULL;
     struct qr_err err = {.msg = ""};
-    uint64_t readouts;
+    struct qr_qubits readouts;
     CHECK(qr_json_parse(qr_bytes_of_string(text), "test", &root, &err) == QR_OK &&
               qr_circuit_from_json(root, "circuit", &c, &readouts, &err) == QR_OK,
           "%s", err.msg);

@@ -49,6 +49,22 @@ static const struct row rows[] = {
      "3}}]," DATA "}",
      QR_OK,
      {0}},
+    {"1024 qubits",
+     "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":1024,"
+     "\"stages\":"
+     "1},\"readouts\":[\"Z1023\",\"Z512 Z64\"]}," D "]," DATA "}",
+     QR_OK,
+     {0}},
+    {"1025 qubits",
+     "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":1025}}]," DATA
+     "}",
+     QR_INVALID_ARGUMENT,
+     {"model[0].circuit.qubits", "1025", "between 1 and 1024"}},
+    {"a read-out of qubit 1024",
+     "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":1024},"
+     "\"readouts\":[\"Z1024\"]}]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"model[0].readouts[0]", "qubit 1024", "0 to 1023"}},
     {"filters in both",
      "{\"model\":[{\"layer\":\"quantum\",\"filters\":3,\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":"
      "8,\"filters\":3}}]," DATA "}",
@@ -288,6 +304,35 @@ static void test_hash(void) {
     }
 }
 
+/* Controls in the hash are one number, however many words it takes: as it was when 64 qubits were
+ * all, and for those beyond. */
+static void test_wide_hash(void) {
+#define CONTROLLED(qubits, controls)                                                               \
+    "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"qubits\":" qubits                           \
+    ",\"columns\":1,\"gates\":["                                                                   \
+    "{\"gate\":\"RX\",\"qubits\":[1],\"angle\":{\"data\":0},\"controls\":[" controls "]}]},"       \
+    "\"readouts\":[\"Z1\"]}]," DATA "}"
+    static const struct {
+        const char *text, *hex;
+    } table[] = {
+        {CONTROLLED("64", "0,62,63"),
+         "55cecba8c378c04a3c6d25bad854f9b745087d7e062e4e42089a8538b5d9123f"},
+        {CONTROLLED("1024", "0,700,1023"),
+         "b1bad6c1b0f18b70922f6144ff5be86862d9396660d7c69668015d2f262ecc83"},
+        {CONTROLLED("1024", "64,700"),
+         "ecb86d98f21ef2cf25c7638b26a17bbe4fb8c32fc5f1d18f7e8ded4a4713b982"},
+        {"{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":1024,"
+         "\"stages\":"
+         "1}}," D "]," DATA "}",
+         "ebee70571aa3e35e2983dd48adb8d77f222bf395ae1ce0fbab2c10fd4543b721"},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        char hex[65];
+        hash_of(table[i].text, hex, NULL);
+        CHECK(strcmp(hex, table[i].hex) == 0, "row %zu: %s", i, hex);
+    }
+}
+
 static void test_builtin(void) {
     struct qr_err err = {0};
     struct qr_job *job = NULL;
@@ -337,6 +382,7 @@ int main(void) {
     test_rows();
     test_texts();
     test_hash();
+    test_wide_hash();
     test_builtin();
     return t_end();
 }

@@ -37,7 +37,7 @@ static struct setup make(unsigned n_qubits, unsigned n_stages, enum qr_qcnn_vari
     struct qr_err err;
     struct qr_circuit *circuit = NULL;
     struct qr_observable z[16];
-    uint64_t remaining = 0;
+    struct qr_qubits remaining;
     size_t n = 0;
     must(qr_qcnn_new(&(struct qr_qcnn_options){n_qubits, n_stages, variant}, &circuit, &remaining,
                      &err),
@@ -45,7 +45,8 @@ static struct setup make(unsigned n_qubits, unsigned n_stages, enum qr_qcnn_vari
     for (unsigned q = 0; q < n_qubits; q++) {
         char text[8];
         snprintf(text, sizeof text, "Z%u", q);
-        if (remaining >> q & 1) must(qr_observable_parse(text, n_qubits, &z[n++], &err), &err);
+        if (qr_qubits_has(&remaining, q))
+            must(qr_observable_parse(text, n_qubits, &z[n++], &err), &err);
     }
     static const enum qr_metric metrics[2] = {QR_ACCURACY, QR_BINARY_ACCURACY};
     struct qr_model_options opt = {.circuit = circuit,

@@ -48,12 +48,12 @@ struct shape {
 static void set(struct problem *p, const struct shape *s, size_t n_samples) {
     struct qr_err err;
     struct qr_qcnn_options o = {s->n, s->stages, QR_QCNN_NOTEBOOK};
-    uint64_t remaining;
+    struct qr_qubits remaining;
     char text[16];
     memset(p, 0, sizeof *p);
     CHECK(qr_qcnn_new(&o, &p->c, &remaining, &err) == QR_OK, "%s", err.msg);
     for (unsigned q = 0; q < s->n && p->n_obs < MAX_OBS; q++) {
-        if (!(remaining >> q & 1)) continue;
+        if (!qr_qubits_has(&remaining, q)) continue;
         snprintf(text, sizeof text, "Z%u", q);
         CHECK(qr_observable_parse(text, s->n, &p->obs[p->n_obs++], &err) == QR_OK, "%s", err.msg);
     }

@@ -80,11 +80,12 @@ static struct qr_circuit *scatter(const struct qr_circuit *from, unsigned n, uin
     struct qr_err err;
     for (size_t i = 0; i < from->n_gates; i++) {
         struct qr_gate g = from->gates[i];
-        g.controls = g.control_values = 0;
+        g.controls = g.control_values = (struct qr_qubits){0};
         for (unsigned t = 0; t < g.n_targets; t++) g.targets[t] = (uint16_t)place[g.targets[t]];
         for (unsigned q = 0; q < from->n_qubits; q++) {
-            g.controls |= (from->gates[i].controls >> q & 1) << place[q];
-            g.control_values |= (from->gates[i].control_values >> q & 1) << place[q];
+            const struct qr_gate *old = &from->gates[i];
+            if (qr_qubits_has(&old->controls, q)) qr_qubits_add(&g.controls, place[q]);
+            if (qr_qubits_has(&old->control_values, q)) qr_qubits_add(&g.control_values, place[q]);
         }
         CHECK(qr_circuit_add(c, &g, &err) == QR_OK, "%s", err.msg);
         unsigned a = (unsigned)(u[40 + i % 20] * n_idle),
@@ -106,8 +107,8 @@ static struct qr_observable move(const struct qr_observable *o, const unsigned *
     for (size_t t = 0; t < o->n_terms; t++) {
         m.terms[t].coefficient = o->terms[t].coefficient;
         for (unsigned q = 0; q < n; q++) {
-            m.terms[t].x |= (o->terms[t].x >> q & 1) << place[q];
-            m.terms[t].z |= (o->terms[t].z >> q & 1) << place[q];
+            if (qr_qubits_has(&o->terms[t].x, q)) qr_qubits_add(&m.terms[t].x, place[q]);
+            if (qr_qubits_has(&o->terms[t].z, q)) qr_qubits_add(&m.terms[t].z, place[q]);
         }
     }
     return m;
@@ -120,13 +121,13 @@ static void observe_idle(struct qr_observable *o, const unsigned *place, unsigne
                          unsigned n, bool pair) {
     uint64_t idle = (UINT64_C(1) << n) - 1;
     for (unsigned q = 0; q < n_busy; q++) idle &= ~(UINT64_C(1) << place[q]);
-    for (size_t t = 0; t < o->n_terms; t++) o->terms[t].z |= idle;
+    for (size_t t = 0; t < o->n_terms; t++) o->terms[t].z.word[0] |= idle;
     if (!pair) return;
     o->terms = qr_xreallocarray(o->terms, o->n_terms + n, sizeof *o->terms);
     for (unsigned q = 0; q < n; q++) {
         if (!(idle >> q & 1)) continue;
         struct qr_pauli_term t = o->terms[0];
-        t.x |= UINT64_C(1) << q;
+        qr_qubits_add(&t.x, q);
         o->terms[o->n_terms++] = t;
     }
 }
@@ -287,6 +288,35 @@ static void too_large(void) {
     qr_circuit_free(c);
 }
 
+/* Beyond a state vector's indices no engine is asked that has masks of 64 bits. */
+static void too_many_qubits(void) {
+    struct qr_err err;
+    for (unsigned n = 65; n <= QR_MAX_QUBITS; n += QR_MAX_QUBITS - 65) {
+        struct qr_circuit *c = qr_circuit_new(n, 0);
+        struct qr_gate h = {.kind = QR_GATE_ISWAP,
+                            .n_targets = 2,
+                            .n_args = 1,
+                            .targets = {0, (uint16_t)(n - 1)},
+                            .args = {{QR_ARG_CONSTANT, 0.5, 0}}};
+        for (unsigned q = 1; q + 1 < n; q++) qr_qubits_add(&h.controls, q);
+        CHECK(qr_circuit_add(c, &h, &err) == QR_OK, "%s", err.msg);
+        struct qr_observable o;
+        CHECK(qr_observable_parse("Z64", n, &o, &err) == QR_OK);
+        for (int e = QR_ENGINE_AUTO; e <= QR_ENGINE_STATEVECTOR; e++) {
+            struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, (enum qr_engine)e};
+            struct qr_sim_plan *plan = NULL;
+            char qubits[32];
+            snprintf(qubits, sizeof qubits, "of %u qubits (", n);
+            CHECK(qr_sim_compile(c, &o, 1, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED && !plan);
+            CHECK(strstr(err.msg, qubits) && strstr(err.msg, "statevector: at most 64 qubits") &&
+                      !strstr(err.msg, "streaming") == (e == QR_ENGINE_STATEVECTOR),
+                  "%s", err.msg);
+        }
+        qr_observable_fini(&o);
+        qr_circuit_free(c);
+    }
+}
+
 static void names(void) {
     struct qr_err err;
     enum qr_isa isa = QR_ISA_AVX2;
@@ -304,6 +334,7 @@ static void names(void) {
 int main(void) {
     names();
     too_large();
+    too_many_qubits();
     small();
     lanes_are_strangers();
     used_workspace();

@@ -21,8 +21,9 @@ struct qr_sim_bound;
 struct qr_report_build;
 
 struct qr_sim_engine {
-    const char *name;   /* "streaming" */
-    const char *memory; /* what a workspace holds, in words: "two state vectors" */
+    const char *name;    /* "streaming" */
+    const char *memory;  /* what a workspace holds, in words: "two state vectors" */
+    unsigned max_qubits; /* plan is not asked about larger circuits */
     /* a direction that is known before the forward sweep lets it do both at once */
     bool joins_sweeps;
 

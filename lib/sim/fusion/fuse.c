@@ -27,8 +27,8 @@ struct fuser {
     struct draft *drafts;
     size_t n_drafts, cap_drafts;
     /* one-qubit gates after the last fused gate on the qubit */
-    struct gates pending[QR_MAX_QUBITS];
-    int64_t last[QR_MAX_QUBITS]; /* last fused gate on the qubit, -1: none */
+    struct gates pending[QR_FUSED_QUBITS];
+    int64_t last[QR_FUSED_QUBITS]; /* last fused gate on the qubit, -1: none */
 };
 
 static void push(struct gates *l, uint32_t gate) {
@@ -161,7 +161,7 @@ static void fuse_controlled(struct fuser *f, uint32_t gate, uint64_t qubits) {
     for (unsigned q = 0; q < f->n; q++)
         if (qubits >> q & 1) flush(f, q);
     unsigned a = g->targets[0], b;
-    uint64_t outer = g->controls;
+    uint64_t outer = qr_qubits_mask(&g->controls);
     if (g->n_targets == 2) {
         b = g->targets[1];
     } else {
@@ -171,7 +171,7 @@ static void fuse_controlled(struct fuser *f, uint32_t gate, uint64_t qubits) {
     struct draft *d = new_draft(f, a, b);
     d->plain = false;
     d->controls = outer;
-    d->control_values = g->control_values & outer;
+    d->control_values = qr_qubits_mask(&g->control_values) & outer;
     push(&d->ops, gate);
     for (unsigned q = 0; q < f->n; q++)
         if (qubits >> q & 1) f->last[q] = (int64_t)f->n_drafts - 1;
@@ -180,8 +180,7 @@ static void fuse_controlled(struct fuser *f, uint32_t gate, uint64_t qubits) {
 static void fuse_gate(struct fuser *f, uint32_t gate) {
     const struct qr_gate *g = &f->c->gates[gate];
     if (qr_gate_info(g->kind)->identity) return;
-    uint64_t qubits = g->controls;
-    for (unsigned t = 0; t < g->n_targets; t++) qubits |= UINT64_C(1) << g->targets[t];
+    uint64_t qubits = qr_gate_mask(g);
     unsigned n = (unsigned)__builtin_popcountll(qubits);
     if (n == 1) fuse_one(f, gate, g->targets[0]);
     else if (n == 2)
@@ -216,8 +215,8 @@ static struct qr_plan_op make_op(const struct qr_gate *g, const struct draft *d)
     for (unsigned t = 0; t < g->n_targets; t++) op.t[t] = g->targets[t] == d->q[1];
     if (g->n_targets == 1) {
         unsigned other = d->q[1 - op.t[0]];
-        op.has_control = g->controls >> other & 1;
-        op.control_value = op.has_control && (g->control_values >> other & 1);
+        op.has_control = qr_qubits_has(&g->controls, other);
+        op.control_value = op.has_control && qr_qubits_has(&g->control_values, other);
     }
     return op;
 }
@@ -309,7 +308,7 @@ static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const str
     f->data = qr_xcalloc(c->n_gates + 1, sizeof *f->data);
     f->param = qr_xcalloc(c->n_gates + 1, sizeof *f->param);
     f->fixed = qr_xcalloc(c->n_gates + 1, sizeof *f->fixed);
-    for (unsigned q = 0; q < QR_MAX_QUBITS; q++) f->last[q] = -1;
+    for (unsigned q = 0; q < QR_FUSED_QUBITS; q++) f->last[q] = -1;
     for (size_t i = 0; i < c->n_gates; i++) {
         f->fixed[i] = true;
         for (unsigned k = 0; k < c->gates[i].n_args; k++) {
@@ -333,7 +332,7 @@ void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size
     emit(p, f, n_segments, ret_first);
     for (size_t s = 0; s < n_segments; s++) {
         for (size_t i = 0; i < f[s].n_drafts; i++) free(f[s].drafts[i].ops.gates);
-        for (unsigned q = 0; q < QR_MAX_QUBITS; q++) free(f[s].pending[q].gates);
+        for (unsigned q = 0; q < QR_FUSED_QUBITS; q++) free(f[s].pending[q].gates);
         free(f[s].drafts);
         free(f[s].data);
         free(f[s].param);

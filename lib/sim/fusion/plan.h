@@ -11,7 +11,16 @@ enum {
     /* of a cross matrix: groups of 4 cells, 4 terms a group and number, so 1024 terms a lane */
     QR_PIECE_GROUPS = 256,
     QR_NO_SLOT = UINT32_MAX,
+    /* of what is fused: sets of qubits are masks in a plan, bit q for qubit q */
+    QR_FUSED_QUBITS = 64,
 };
+
+/* The qubits of a gate of such a circuit. */
+static inline uint64_t qr_gate_mask(const struct qr_gate *g) {
+    uint64_t mask = qr_qubits_mask(&g->controls);
+    for (unsigned t = 0; t < g->n_targets; t++) mask |= UINT64_C(1) << g->targets[t];
+    return mask;
+}
 
 /* One gate of the circuit inside a fused gate. Frame positions are 0 (more significant) and 1. */
 struct qr_plan_op {
@@ -88,7 +97,7 @@ static inline double qr_element(const struct qr_sim_plan *p, const void *table, 
 }
 
 /* Fuses the gates. Segments come one after the other and share shapes, but no fused gate crosses
- * from one to the next; each has its own numbering of qubits. ret_first[n_segments + 1], or NULL:
+ * from one to the next; each has its own numbering of at most QR_FUSED_QUBITS qubits. ret_first[n_segments + 1], or NULL:
  * their first fused gates. */
 void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments,
                   uint32_t *ret_first);

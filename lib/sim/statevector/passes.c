@@ -8,7 +8,7 @@
 enum { NEVER = 1 << 30 }; /* later than any fused gate */
 
 struct layout {
-    unsigned pos[QR_MAX_QUBITS]; /* physical bit of a qubit; the first lane_bits are lanes */
+    unsigned pos[QR_FUSED_QUBITS]; /* physical bit of a qubit; the first lane_bits are lanes */
     unsigned lane_bits;
     bool *done; /* per fused gate */
 };
@@ -51,9 +51,9 @@ static void next_use(const struct qr_sim_plan *p, const bool *done, unsigned *re
 static void latest(const struct qr_sim_plan *p, const unsigned *use, uint64_t from,
                    unsigned ret[QR_LANE_BITS]) {
     for (int k = 0; k < QR_LANE_BITS; k++) {
-        unsigned best = QR_MAX_QUBITS;
+        unsigned best = QR_FUSED_QUBITS;
         for (unsigned q = 0; q < p->n; q++)
-            if ((from & bit(q)) && (best == QR_MAX_QUBITS || use[q] >= use[best])) best = q;
+            if ((from & bit(q)) && (best == QR_FUSED_QUBITS || use[q] >= use[best])) best = q;
         ret[k] = best;
         from &= ~bit(best);
     }
@@ -64,7 +64,7 @@ static void first_layout(const struct qr_sim_plan *p, struct layout *l) {
         for (unsigned q = 0; q < p->n; q++) l->pos[q] = p->n - 1 - q;
         return;
     }
-    unsigned lanes[QR_LANE_BITS], use[QR_MAX_QUBITS];
+    unsigned lanes[QR_LANE_BITS], use[QR_FUSED_QUBITS];
     next_use(p, l->done, use);
     latest(p, use, p->n == 64 ? ~UINT64_C(0) : bit(p->n) - 1, lanes);
     uint64_t taken = 0;
@@ -182,7 +182,7 @@ static size_t add_ready(struct qr_sim_plan *p, struct layout *l, uint64_t tile, 
 static void add_transpose(struct qr_sim_plan *p, struct layout *l, uint64_t tile,
                           const uint32_t *chosen, size_t n) {
     uint64_t cells = 0;
-    unsigned use[QR_MAX_QUBITS];
+    unsigned use[QR_FUSED_QUBITS];
     next_use(p, l->done, use);
     for (unsigned q = 0; q < p->n; q++) use[q] += use[q] == NEVER ? NEVER : (unsigned)p->n_fused;
     for (size_t i = n; i-- > 0;)
@@ -230,17 +230,18 @@ static void place_terms(struct qr_sim_plan *p, const struct layout *l,
     for (size_t r = 0; r < n_obs; r++)
         for (size_t t = 0; t < obs[r].n_terms; t++) {
             const struct qr_pauli_term *from = &obs[r].terms[t];
+            uint64_t x = qr_qubits_mask(&from->x), z = qr_qubits_mask(&from->z);
             struct qr_plan_term *to = &v->terms[v->n_terms++];
             *to = (struct qr_plan_term){.readout = (uint32_t)r, .coefficient = from->coefficient};
             to->place.turned = v->tile_bits < p->cell_bits;
-            to->place.n_y = (uint8_t)(__builtin_popcountll(from->x & from->z) & 3);
+            to->place.n_y = (uint8_t)(__builtin_popcountll(x & z) & 3);
             for (unsigned q = 0; q < p->n_qubits; q++) {
                 if (is_lane(l, q)) {
-                    if (from->x & bit(q)) to->place.x_lane |= (uint8_t)bit(l->pos[q]);
-                    if (from->z & bit(q)) to->place.z_lane |= (uint8_t)bit(l->pos[q]);
+                    if (x & bit(q)) to->place.x_lane |= (uint8_t)bit(l->pos[q]);
+                    if (z & bit(q)) to->place.z_lane |= (uint8_t)bit(l->pos[q]);
                 } else {
-                    if (from->x & bit(q)) to->place.x |= bit(l->pos[q] - l->lane_bits);
-                    if (from->z & bit(q)) to->place.z |= bit(l->pos[q] - l->lane_bits);
+                    if (x & bit(q)) to->place.x |= bit(l->pos[q] - l->lane_bits);
+                    if (z & bit(q)) to->place.z |= bit(l->pos[q] - l->lane_bits);
                 }
             }
             paired |= to->place.x;

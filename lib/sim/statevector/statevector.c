@@ -246,6 +246,7 @@ static bool in_parallel(const struct qr_sim_plan *p) { return p->lanes_are_sampl
 const struct qr_sim_engine qr_statevector_engine = {
     .name = "statevector",
     .memory = "two state vectors",
+    .max_qubits = QR_FUSED_QUBITS,
     .plan = plan,
     .plan_free = plan_free,
     .least_bytes = least_bytes,

@@ -278,7 +278,7 @@ static void prepare_line(struct qr_report_build *b) {
 /* Half-layers of fused gates first..end of one segment. */
 static void list_fused(struct qr_report_build *b, uint32_t first, uint32_t end, unsigned part,
                        unsigned base) {
-    unsigned depth[QR_MAX_QUBITS] = {0};
+    unsigned depth[QR_FUSED_QUBITS] = {0};
     for (uint32_t i = first; i < end; i++) {
         const uint8_t *q = b->p->fused[i].q;
         unsigned h = depth[q[0]] > depth[q[1]] ? depth[q[0]] : depth[q[1]];

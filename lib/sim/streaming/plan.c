@@ -42,23 +42,23 @@ static bool controlled_pauli(const struct qr_gate *g, const char *pauli, unsigne
                              unsigned *target) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
     if (!constant_one(g)) return false;
-    if (info->controlled && strcmp(info->controlled, pauli) == 0 && !g->controls) {
+    if (info->controlled && strcmp(info->controlled, pauli) == 0 &&
+        qr_qubits_is_empty(&g->controls)) {
         *control = g->targets[0];
         *target = g->targets[1];
         return true;
     }
-    if (strcmp(info->name, pauli) != 0 || __builtin_popcountll(g->controls) != 1 ||
-        g->control_values != g->controls)
+    if (strcmp(info->name, pauli) != 0 || qr_qubits_count(&g->controls) != 1 ||
+        !qr_qubits_equal(&g->control_values, &g->controls))
         return false;
-    *control = (unsigned)__builtin_ctzll(g->controls);
+    *control = qr_qubits_first(&g->controls);
     *target = g->targets[0];
     return true;
 }
 
-static uint64_t qubits_of(const struct qr_gate *g) {
-    uint64_t q = g->controls;
-    for (unsigned t = 0; t < g->n_targets; t++) q |= UINT64_C(1) << g->targets[t];
-    return q;
+/* On one qubit and nothing else. */
+static bool is_single(const struct qr_gate *g) {
+    return g->n_targets == 1 && qr_qubits_is_empty(&g->controls);
 }
 
 static bool has_kind(const struct qr_gate *g, enum qr_arg_kind kind) {
@@ -90,7 +90,7 @@ static size_t read_preparation(struct circuit_reader *r, const struct qr_circuit
             entangled |= both;
             continue;
         }
-        if (g->n_targets != 1 || g->controls) break;
+        if (!is_single(g)) break;
         unsigned q = g->targets[0];
         if (entangled >> q & 1 || has_kind(g, QR_ARG_DATA)) encoded |= UINT64_C(1) << q;
     }
@@ -104,8 +104,8 @@ static size_t read_preparation(struct circuit_reader *r, const struct qr_circuit
             first[q] = (uint32_t)n;
             for (i = 0; i < end; i++) {
                 const struct qr_gate *g = &c->gates[i];
-                if (!(qubits_of(g) >> q & 1)) continue;
-                if (g->n_targets != 1 || g->controls) seen = true;
+                if (!(qr_gate_mask(g) >> q & 1)) continue;
+                if (!is_single(g)) seen = true;
                 else if (has_kind(g, QR_ARG_DATA) || seen) {
                     seen = true;
                     if (after) s->gates[n++] = *g;
@@ -139,8 +139,8 @@ static void prepare_states(struct qr_stream *s) {
 
 static void move_down(struct qr_gate *g, unsigned by) {
     for (unsigned t = 0; t < g->n_targets; t++) g->targets[t] = (uint16_t)(g->targets[t] - by);
-    g->controls >>= by;
-    g->control_values >>= by;
+    g->controls = qr_qubits_of_mask(qr_qubits_mask(&g->controls) >> by);
+    g->control_values = qr_qubits_of_mask(qr_qubits_mask(&g->control_values) >> by);
 }
 
 /* Splits r->rest at its next pool into a segment and a new rest. False when it has none, or one of
@@ -148,16 +148,16 @@ static void move_down(struct qr_gate *g, unsigned by) {
 static bool split_at_pool(struct circuit_reader *r, unsigned base) {
     struct segment *in = &r->rest;
     unsigned m = in->qubits, k = m / 2, pairs = 0;
-    size_t last[QR_MAX_QUBITS] = {0}, n_now = 0, n_later = 0;
+    size_t last[QR_FUSED_QUBITS] = {0}, n_now = 0, n_later = 0;
     uint64_t later = 0, dead = 0;
     struct qr_gate *now = qr_xcalloc(in->n + 1, sizeof *now),
                    *then = qr_xcalloc(in->n + 1, sizeof *then);
     for (size_t i = 0; i < in->n; i++)
-        for (uint64_t q = qubits_of(&in->gates[i]); q; q &= q - 1) last[__builtin_ctzll(q)] = i;
+        for (uint64_t q = qr_gate_mask(&in->gates[i]); q; q &= q - 1) last[__builtin_ctzll(q)] = i;
     bool ok = true;
     for (size_t i = 0; i < in->n && ok; i++) {
         const struct qr_gate *g = &in->gates[i];
-        uint64_t q = qubits_of(g);
+        uint64_t q = qr_gate_mask(g);
         unsigned source, sink;
         if (controlled_pauli(g, "X", &source, &sink) && last[source] == i && !(later & q) &&
             !(dead & q) && !(r->watched >> (base + source) & 1)) {
@@ -209,7 +209,8 @@ static bool read_layers(struct circuit_reader *r, const struct qr_observable *ob
         if (!split_at_pool(r, r->rest.base)) break;
     bool z_only = true;
     for (size_t i = 0; i < n_obs; i++)
-        for (size_t t = 0; t < obs[i].n_terms; t++) z_only &= !obs[i].terms[t].x;
+        for (size_t t = 0; t < obs[i].n_terms; t++)
+            z_only &= qr_qubits_is_empty(&obs[i].terms[t].x);
     if (r->n_segments && (r->n_segments < least ||
                           (z_only && r->rest.qubits > 5 && r->n_segments < QR_STREAM_SEGMENTS - 1)))
         take_rest(r);
@@ -237,7 +238,7 @@ static bool read_layers(struct circuit_reader *r, const struct qr_observable *ob
  * many half-layers. */
 static bool find_halves(const struct qr_sim_plan *p, uint32_t first, uint32_t end, uint8_t *half,
                         unsigned *ret_n) {
-    unsigned depth[QR_MAX_QUBITS] = {0};
+    unsigned depth[QR_FUSED_QUBITS] = {0};
     *ret_n = 0;
     for (uint32_t i = first; i < end; i++) {
         const struct qr_fused_gate *b = &p->fused[i];
@@ -263,7 +264,7 @@ static void add_front(struct qr_front_gate *list, unsigned *n, const struct qr_f
 static bool plan_front(struct qr_sim_plan *p, uint32_t first, uint32_t end) {
     struct qr_stream *s = p->stream;
     struct qr_stream_front *f = &s->front;
-    uint8_t half[4 * QR_MAX_QUBITS];
+    uint8_t half[4 * QR_FUSED_QUBITS];
     unsigned n = s->n, n_halves, k = n / 2, m = n - k,
              wanted = n / 2 + (n % 2 ? (n - 1) / 2 : n / 2);
     if (end - first != wanted || !find_halves(p, first, end, half, &n_halves) || n_halves != 2)
@@ -402,11 +403,11 @@ static bool plan_level(struct qr_sim_plan *p, unsigned level, uint32_t first, ui
                        unsigned m, unsigned k) {
     struct qr_stream *s = p->stream;
     struct qr_stream_level *l = &s->levels[level];
-    uint8_t half[4 * QR_MAX_QUBITS];
+    uint8_t half[4 * QR_FUSED_QUBITS];
     uint64_t touched = 0;
     *l = (struct qr_stream_level){
         .m = m, .k = k, .first_fused = (uint32_t)s->n_fused, .n_fused = end - first};
-    if (end - first > 4 * QR_MAX_QUBITS || !find_halves(p, first, end, half, &l->n_halves))
+    if (end - first > 4 * QR_FUSED_QUBITS || !find_halves(p, first, end, half, &l->n_halves))
         return false;
     for (unsigned h = 0; h < l->n_halves; h++) {
         uint32_t begin = (uint32_t)s->n_fused;
@@ -449,9 +450,12 @@ static void keep_observables(struct circuit_reader *r, const struct qr_observabl
         struct qr_observable *o = &s->observables[i];
         o->n_terms = obs[i].n_terms;
         o->terms = qr_xcalloc(o->n_terms + 1, sizeof *o->terms);
-        for (size_t t = 0; t < o->n_terms; t++)
+        for (size_t t = 0; t < o->n_terms; t++) {
+            const struct qr_pauli_term *from = &obs[i].terms[t];
             o->terms[t] = (struct qr_pauli_term){
-                obs[i].terms[t].coefficient, obs[i].terms[t].x >> base, obs[i].terms[t].z >> base};
+                from->coefficient, qr_qubits_of_mask(qr_qubits_mask(&from->x) >> base),
+                qr_qubits_of_mask(qr_qubits_mask(&from->z) >> base)};
+        }
     }
 }
 
@@ -506,7 +510,7 @@ bool qr_stream_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
     r.s->sliced = !p->lanes_are_samples;
     for (size_t i = 0; i < n_obs; i++)
         for (size_t t = 0; t < obs[i].n_terms; t++)
-            r.watched |= obs[i].terms[t].x | obs[i].terms[t].z;
+            r.watched |= qr_qubits_mask(&obs[i].terms[t].x) | qr_qubits_mask(&obs[i].terms[t].z);
     size_t done = r.n_prepared = read_preparation(&r, c);
     r.rest = (struct segment){.gates = qr_xcalloc(c->n_gates + 1, sizeof *r.rest.gates),
                               .n = c->n_gates - done,

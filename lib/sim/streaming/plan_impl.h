@@ -92,9 +92,9 @@ struct qr_stream {
     unsigned n;
     uint64_t edges;        /* bit q: CZ between q and q + 1 (mod n) */
     struct qr_gate *gates; /* one-qubit gates of the preparation */
-    uint32_t before[QR_MAX_QUBITS], n_before[QR_MAX_QUBITS]; /* on each qubit before the CZ */
-    uint32_t after[QR_MAX_QUBITS], n_after[QR_MAX_QUBITS];   /* and after */
-    struct qr_c64 state[QR_MAX_QUBITS][2]; /* of each qubit before the CZ: no data there */
+    uint32_t before[QR_FUSED_QUBITS], n_before[QR_FUSED_QUBITS]; /* on each qubit before the CZ */
+    uint32_t after[QR_FUSED_QUBITS], n_after[QR_FUSED_QUBITS];   /* and after */
+    struct qr_c64 state[QR_FUSED_QUBITS][2]; /* of each qubit before the CZ: no data there */
 
     struct qr_stream_front front; /* sliced only */
     unsigned n_levels;

@@ -411,6 +411,7 @@ bool qr_stream_in_parallel(const struct qr_sim_plan *p) {
 const struct qr_sim_engine qr_streaming_engine = {
     .name = "streaming",
     .memory = "slices and tables",
+    .max_qubits = QR_FUSED_QUBITS,
     .joins_sweeps = true,
     .plan = qr_stream_plan,
     .plan_free = qr_stream_free,

@@ -76,8 +76,8 @@ static unsigned index_bits(uint64_t qubits, unsigned n) {
 static void observable(const struct qr_stream *s, const struct qr_observable *o, double *ret) {
     memset(ret, 0, qr_tail_doubles(s) * sizeof *ret);
     for (size_t t = 0; t < o->n_terms; t++) {
-        unsigned x = index_bits(o->terms[t].x, s->tail_bits),
-                 z = index_bits(o->terms[t].z, s->tail_bits);
+        unsigned x = index_bits(qr_qubits_mask(&o->terms[t].x), s->tail_bits),
+                 z = index_bits(qr_qubits_mask(&o->terms[t].z), s->tail_bits);
         unsigned n_y = (unsigned)__builtin_popcount(x & z) % 4;
         for (unsigned c = 0; c < s->dim; c++) { /* P|c> = i^n_y (-1)^(c.z) |c ^ x> */
             double sign =
@@ -117,7 +117,7 @@ static void diagonal_weights(const struct qr_stream *s, const struct qr_observab
                              double *ret) {
     memset(ret, 0, s->dim * sizeof *ret);
     for (size_t t = 0; t < o->n_terms; t++) {
-        unsigned z = index_bits(o->terms[t].z, s->tail_bits);
+        unsigned z = index_bits(qr_qubits_mask(&o->terms[t].z), s->tail_bits);
         for (unsigned i = 0; i < s->dim; i++)
             ret[i] +=
                 __builtin_popcount(i & z) & 1 ? -o->terms[t].coefficient : o->terms[t].coefficient;
