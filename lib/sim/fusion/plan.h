@@ -97,8 +97,8 @@ static inline double qr_element(const struct qr_sim_plan *p, const void *table, 
 }
 
 /* Fuses the gates. Segments come one after the other and share shapes, but no fused gate crosses
- * from one to the next; each has its own numbering of at most QR_FUSED_QUBITS qubits. ret_first[n_segments + 1], or NULL:
- * their first fused gates. */
+ * from one to the next; each has its own numbering of at most QR_FUSED_QUBITS
+ * qubits. ret_first[n_segments + 1], or NULL: their first fused gates. */
 void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments,
                   uint32_t *ret_first);
 /* Undoes it. */
