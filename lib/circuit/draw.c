@@ -76,13 +76,13 @@ static void target_labels(const struct qr_circuit *c, const struct qr_gate *g,
     else snprintf(ret[0], size, "%s(%.140s,%.140s)", name, a, b);
 }
 
-struct span {
+struct extent {
     unsigned low, high; /* the outermost qubits */
 };
-static struct span span_of(const struct qr_gate *g) {
+static struct extent extent_of(const struct qr_gate *g) {
     struct qr_qubits set = g->controls;
     for (unsigned k = 0; k < g->n_targets; k++) qr_qubits_add(&set, g->targets[k]);
-    return (struct span){qr_qubits_first(&set), qr_qubits_last(&set)};
+    return (struct extent){qr_qubits_first(&set), qr_qubits_last(&set)};
 }
 
 struct drawing {
@@ -132,7 +132,7 @@ static bool moment(struct drawing *d, const size_t *gates, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const struct qr_gate *g = &d->c->gates[gates[i]];
         char label[2][2 * LABEL_BYTES];
-        struct span s = span_of(g);
+        struct extent s = extent_of(g);
         target_labels(d->c, g, label);
         for (unsigned q = s.low; q <= s.high; q++) {
             link[q] = q < s.high;
@@ -168,7 +168,7 @@ static void all_moments(struct drawing *d) {
     const struct qr_circuit *c = d->c;
     size_t *at = qr_xcalloc(c->n_gates, sizeof *at), free_at[QR_MAX_QUBITS] = {0}, n_moments = 0;
     for (size_t i = 0; i < c->n_gates; i++) {
-        struct span s = span_of(&c->gates[i]);
+        struct extent s = extent_of(&c->gates[i]);
         for (unsigned q = s.low; q <= s.high; q++)
             if (free_at[q] > at[i]) at[i] = free_at[q];
         for (unsigned q = s.low; q <= s.high; q++) free_at[q] = at[i] + 1;
