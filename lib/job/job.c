@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "builtin_job.h" /* made from deploy/jobs/qcnn.json by the Makefile */
 #include "job/job_impl.h"
+#include "sim/sim.h"
 #include "store/store.h"
 
 enum { MAX_JOB_BYTES = 64 << 20, MAX_MICRO_BATCH_SIZE = 4096, MAX_MICRO_BATCHES = 1 << 22 };
@@ -70,9 +71,17 @@ static enum qr_code read_name(const struct qr_json *root, struct qr_job *job, st
     return QR_OK;
 }
 
+/* That of the circuit's plan. One that cannot be had is refused when the model is made. */
 static size_t default_micro_batch_size(const struct qr_job *job) {
+    const struct qr_sim_options any = {.precision = job->precision, .isa = QR_ISA_PORTABLE};
+    struct qr_sim_plan *plan = NULL;
+    struct qr_err err;
     if (!job->has_quantum) return 32;
-    return job->circuit->n_qubits <= 11 ? 16 : 1; /* 16 while samples fill the lanes */
+    if (qr_sim_compile(job->circuit, job->readouts, job->n_readouts, &any, &plan, &err) != QR_OK)
+        return 1;
+    size_t size = qr_sim_micro_batch_size(plan, job->train.batch_size);
+    qr_sim_plan_free(plan);
+    return size;
 }
 
 static enum qr_code read_micro_batches(const struct qr_json *root, struct qr_job *job,
@@ -105,10 +114,10 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
         qr_job_opt_choice(root, "", "precision", precisions, 2, &precision, err) != QR_OK ||
         qr_job_read_model(qr_json_get(root, "model"), job, err) != QR_OK ||
         qr_job_read_data(qr_json_get(root, "data"), job, err) != QR_OK ||
-        qr_job_read_train(qr_json_get(root, "train"), job, err) != QR_OK ||
-        read_micro_batches(root, job, err) != QR_OK)
+        qr_job_read_train(qr_json_get(root, "train"), job, err) != QR_OK)
         return err->code;
     job->precision = precision ? QR_DOUBLE : QR_SINGLE;
+    if (read_micro_batches(root, job, err) != QR_OK) return err->code;
     job->data.seed = job->seed;
     job->worker = qr_json_get(root, "worker");
     if (job->worker) return qr_json_want(job->worker, "worker", QR_JSON_OBJECT, err);

@@ -244,13 +244,12 @@ struct timing {
 };
 
 /* Operations of one sample's gradient, with full lanes, in the order that this head wants. */
-static double gradient_flop(const struct qr_model *m, bool *ret_streams) {
+static double gradient_flop(const struct qr_model *m) {
     const struct qr_sim_plan *plan = qr_model_plan(m);
-    const struct qr_sim_report_options opt = {.n_samples = qr_sim_lanes_are_samples(plan) ? 16 : 1,
+    const struct qr_sim_report_options opt = {.n_samples = qr_sim_micro_batch_size(plan, 1),
                                               .head_known = qr_model_head_known(m)};
     struct qr_sim_report *r = qr_sim_report_new(plan, &opt);
     double flop = r->flop / (double)opt.n_samples;
-    *ret_streams = strcmp(r->engine, "streaming") == 0;
     qr_sim_report_free(r);
     return flop;
 }
@@ -265,18 +264,19 @@ static enum qr_code choose_timing(const struct qr_validation *v, struct timing *
     double flop_per_s;
     *ret = (struct timing){.kind = QR_TIMING_MEASURED, .samples = wave, .scale = 1};
     if (!plan) return QR_OK;
-    bool streams;
-    double flop = gradient_flop(l->model, &streams);
+    bool streams = qr_sim_engine_of(plan) == QR_ENGINE_STREAMING;
+    double flop = gradient_flop(l->model);
     struct qr_sim_options small = {.precision = v->job->precision,
-                                   .engine = streams ? QR_ENGINE_AUTO : QR_ENGINE_STATEVECTOR};
+                                   .engine = streams ? QR_ENGINE_STREAMING : QR_ENGINE_STATEVECTOR};
     enum qr_code code = qr_isa_parse(v->settings.isa, &small.isa, err);
     if (code == QR_OK) code = qr_yardstick(&small, &flop_per_s, err);
     if (code != QR_OK) return code;
     double threads_each = (double)l->n_threads / v->facts.lanes;
     double sample_s = flop * (double)qr_model_n_filters(l->model) / (flop_per_s * threads_each);
     if (size > batch) size = batch;
-    /* one of them takes as long as 16 */
-    if (qr_sim_lanes_are_samples(plan)) part = size < 16 ? size : 16;
+    /* one of them takes as long as so many */
+    uint64_t together = qr_sim_micro_batch_size(plan, batch);
+    part = size < together ? size : together;
     if (sample_s * (double)size <= run_at_most_s) return QR_OK;
     ret->scale = (double)size / (double)part;
     ret->samples = part;

@@ -5,12 +5,20 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "sim/cones/cones.h"
 #include "sim/fusion/bind.h"
 #include "sim/statevector/statevector.h"
 #include "sim/streaming/streaming.h"
 
 /* In the order in which they are asked; the last plans any circuit of its max_qubits. */
-static const struct qr_sim_engine *const engines[] = {&qr_streaming_engine, &qr_statevector_engine};
+static const struct {
+    enum qr_engine kind;
+    const struct qr_sim_engine *engine;
+} engines[] = {
+    {QR_ENGINE_CONES, &qr_cones_engine},
+    {QR_ENGINE_STREAMING, &qr_streaming_engine},
+    {QR_ENGINE_STATEVECTOR, &qr_statevector_engine},
+};
 enum { N_ENGINES = sizeof engines / sizeof *engines };
 
 /* A number of bytes that may exceed 64 bits, in decimal. */
@@ -53,28 +61,39 @@ static struct qr_sim_plan *new_plan(const struct qr_circuit *circuit, size_t n_o
     p->lanes_are_samples = p->n <= QR_SAMPLE_LANES_MAX_QUBITS;
     p->cell_bits = p->lanes_are_samples ? p->n : p->n - QR_LANE_BITS;
     p->zero_gradient = qr_xcalloc(p->n_params + 1, 1);
+    p->at_any_cost = opt->engine != QR_ENGINE_AUTO;
     snprintf(p->why, sizeof p->why, "it was asked for");
     return p;
 }
 
-/* The first of engines[first] and those after it that plans the circuit. */
-static enum qr_code choose_engine(struct qr_sim_plan *p, size_t first,
-                                  const struct qr_circuit *circuit, const struct qr_observable *obs,
-                                  size_t n_obs, struct qr_err *err) {
-    struct qr_buf why = {0};
-    for (size_t i = first; i < N_ENGINES && !p->engine; i++) {
-        const char *separator = i > first ? "; " : "";
-        if (p->n_qubits > engines[i]->max_qubits)
-            qr_buf_printf(&why, "%s%s: at most %u qubits", separator, engines[i]->name,
-                          engines[i]->max_qubits);
-        else if (engines[i]->plan(p, circuit, obs, n_obs)) p->engine = engines[i];
-        else qr_buf_printf(&why, "%s%s: %s", separator, engines[i]->name, p->why);
+static void pass_over(struct qr_sim_plan *p, const char *engine) {
+    p->passed_over[p->n_passed_over].engine = engine;
+    snprintf(p->passed_over[p->n_passed_over++].why, sizeof p->why, "%s", p->why);
+}
+
+/* The first that was not ruled out and plans the circuit. */
+static enum qr_code choose_engine(struct qr_sim_plan *p, const struct qr_circuit *circuit,
+                                  const struct qr_observable *obs, size_t n_obs,
+                                  enum qr_engine wanted, struct qr_err *err) {
+    for (size_t i = 0; i < N_ENGINES; i++) {
+        const struct qr_sim_engine *e = engines[i].engine;
+        if (p->at_any_cost && engines[i].kind != wanted) continue;
+        if (p->n_qubits > e->max_qubits)
+            snprintf(p->why, sizeof p->why, "at most %u qubits", e->max_qubits);
+        else if (e->plan(p, circuit, obs, n_obs)) {
+            p->engine = e;
+            return QR_OK;
+        }
+        pass_over(p, e->name);
     }
-    enum qr_code code = QR_OK;
-    if (!p->engine)
-        code = qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                       "no engine can simulate this circuit of %u qubits (%s): take fewer qubits",
-                       p->n_qubits, qr_buf_string(&why));
+    struct qr_buf why = {0};
+    for (unsigned i = 0; i < p->n_passed_over; i++)
+        qr_buf_printf(&why, "%s%s: %s", i ? "; " : "", p->passed_over[i].engine,
+                      p->passed_over[i].why);
+    enum qr_code code =
+        qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                "no engine can simulate this circuit of %u qubits (%s): take fewer qubits",
+                p->n_qubits, qr_buf_string(&why));
     qr_buf_free(&why);
     return code;
 }
@@ -91,8 +110,7 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
                        circuit->n_qubits, (int)QR_MAX_QUBITS);
     struct qr_sim_plan *p = new_plan(circuit, n_observables, opt);
     qr_circuit_zero_gradient(circuit, observables, n_observables, p->zero_gradient);
-    enum qr_code code = choose_engine(p, opt->engine == QR_ENGINE_AUTO ? 0 : N_ENGINES - 1, circuit,
-                                      observables, n_observables, err);
+    enum qr_code code = choose_engine(p, circuit, observables, n_observables, opt->engine, err);
     if (code == QR_OK) code = check_memory(p, err);
     if (code == QR_OK) *ret = p;
     else qr_sim_plan_free(p);
@@ -107,7 +125,16 @@ void qr_sim_plan_free(struct qr_sim_plan *p) {
     free(p);
 }
 
-bool qr_sim_lanes_are_samples(const struct qr_sim_plan *p) { return p->lanes_are_samples; }
+enum qr_engine qr_sim_engine_of(const struct qr_sim_plan *p) {
+    size_t i = 0;
+    while (engines[i].engine != p->engine) i++;
+    return engines[i].kind;
+}
+size_t qr_sim_micro_batch_size(const struct qr_sim_plan *p, size_t batch_size) {
+    return p->engine->micro_batch_size ? p->engine->micro_batch_size(p, batch_size)
+           : p->lanes_are_samples      ? QR_LANES
+                                       : 1;
+}
 bool qr_sim_micro_batches_in_parallel(const struct qr_sim_plan *p) {
     return p->engine->micro_batches_in_parallel(p);
 }
@@ -119,7 +146,7 @@ size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p, size_t max_samples) 
 }
 
 struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *p) {
-    const struct qr_sim_report_options one = {.n_samples = p->lanes_are_samples ? QR_LANES : 1,
+    const struct qr_sim_report_options one = {.n_samples = qr_sim_micro_batch_size(p, 1),
                                               .head_known = true};
     struct qr_sim_report *r = qr_sim_report_new(p, &one);
     struct qr_sim_facts f = {.n_gates = p->n_gates,

@@ -31,9 +31,9 @@
 #include "sim/kernels/isa.h"   /* precisions and kernel tables */
 #include "sim/report/report.h" /* a plan in words and figures */
 
-/* Which engines are tried: all, or the one for any circuit. The streaming one is for
- * prepare-convolve-pool circuits of 8 to 36 qubits (sim/planner.md). */
-enum qr_engine { QR_ENGINE_AUTO, QR_ENGINE_STATEVECTOR };
+/* Which engine simulates: the best by counted work, or this one whatever it costs. The statevector
+ * one is for any circuit of up to 62 qubits; sim/planner.md says which circuits the others know. */
+enum qr_engine { QR_ENGINE_AUTO, QR_ENGINE_CONES, QR_ENGINE_STREAMING, QR_ENGINE_STATEVECTOR };
 
 struct qr_sim_options {
     enum qr_precision precision;
@@ -55,10 +55,12 @@ QR_MUST_CHECK enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
                                           struct qr_sim_plan **ret, struct qr_err *err);
 void qr_sim_plan_free(struct qr_sim_plan *plan);
 
-/* n <= 11: 16 samples side by side in the lanes. */
-bool qr_sim_lanes_are_samples(const struct qr_sim_plan *plan);
-/* A workspace is small (lanes are samples, or a streaming plan of less than 24 qubits): each thread
- * takes micro-batches of its own. Else the pool goes inside one. */
+enum qr_engine qr_sim_engine_of(const struct qr_sim_plan *plan); /* never AUTO */
+/* Samples of a micro-batch that suit the plan, in batches of so many: 16 where they fill the lanes;
+ * where cones share parts of them an eighth of the batch, but 32 to 256; else 1. */
+size_t qr_sim_micro_batch_size(const struct qr_sim_plan *plan, size_t batch_size);
+/* A workspace is small (lanes are samples, cones, or a streaming plan of less than 24 qubits): each
+ * thread takes micro-batches of its own. Else the pool goes inside one. */
 bool qr_sim_micro_batches_in_parallel(const struct qr_sim_plan *plan);
 /* Bytes of a workspace for micro-batches of up to max_samples, and of a step's numbers: what is
  * allocated, to the byte. */

@@ -52,6 +52,17 @@ static inline void gradient_must(enum qr_code code, const struct qr_err *err) {
     exit(1);
 }
 
+/* A job's default. */
+static inline size_t gradient_block_size(const struct gradient *g,
+                                         const struct qr_sim_options *sim) {
+    struct qr_sim_plan *plan = NULL;
+    struct qr_err err;
+    gradient_must(qr_sim_compile(g->circuit, g->readouts, g->n_readouts, sim, &plan, &err), &err);
+    size_t size = qr_sim_micro_batch_size(plan, g->k.batch);
+    qr_sim_plan_free(plan);
+    return size;
+}
+
 static inline void gradient_model(struct gradient *g) {
     static const struct qr_dense_options head[] = {{8, QR_LINEAR}, {1, QR_LINEAR}};
     struct qr_err err;
@@ -64,7 +75,8 @@ static inline void gradient_model(struct gradient *g) {
         snprintf(text, sizeof text, "Z%u", q);
         gradient_must(qr_observable_parse(text, g->k.n, &g->readouts[g->n_readouts++], &err), &err);
     }
-    g->block = g->k.n <= 11 ? 16 : 1;
+    const struct qr_sim_options sim = {QR_SINGLE, g->k.isa, g->k.engine};
+    g->block = gradient_block_size(g, &sim);
     struct qr_model_options o = {.circuit = g->circuit,
                                  .readouts = g->readouts,
                                  .n_readouts = g->n_readouts,
@@ -72,7 +84,7 @@ static inline void gradient_model(struct gradient *g) {
                                  .dense = head,
                                  .n_dense = g->k.kind == GRADIENT_PURE ? 0 : 2,
                                  .loss = QR_MSE,
-                                 .sim = {QR_SINGLE, g->k.isa, g->k.engine},
+                                 .sim = sim,
                                  .micro_batch_size = g->block};
     gradient_must(qr_model_new(&o, &g->model, &err), &err);
 }

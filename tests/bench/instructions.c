@@ -34,6 +34,9 @@ static void count_gradient(unsigned n, size_t batch, enum qr_engine engine, enum
 }
 static void pure_8(long times) { count_gradient(8, 64, QR_ENGINE_AUTO, GRADIENT_PURE, times); }
 static void hybrid_8(long times) { count_gradient(8, 64, QR_ENGINE_AUTO, GRADIENT_HYBRID, times); }
+static void hybrid_20(long times) {
+    count_gradient(20, 64, QR_ENGINE_AUTO, GRADIENT_HYBRID, times);
+}
 static void pure_12(long times) { count_gradient(12, 1, QR_ENGINE_AUTO, GRADIENT_PURE, times); }
 static void pure_16(long times) { count_gradient(16, 1, QR_ENGINE_AUTO, GRADIENT_PURE, times); }
 static void statevector_8(long times) {
@@ -94,6 +97,7 @@ int main(int argc, char **argv) {
         {"json-parse-tutorial", json}, /* first: its count depends on what the heap has seen */
         {"gradient-pure-8-batch-64", pure_8},
         {"gradient-hybrid-8-batch-64", hybrid_8},
+        {"gradient-hybrid-20-batch-64", hybrid_20},
         {"gradient-pure-12", pure_12},
         {"gradient-pure-16", pure_16},
         {"gradient-statevector-8-batch-16", statevector_8},

@@ -21,7 +21,8 @@ OVERHEAD = 'qring_overhead_seconds_total{part="%s"}'
 def jobs():
     with open("deploy/jobs/qcnn.json") as f: model = json.load(f)["model"]
     yield 8, 16, job("n8", micro_batch_size=16)
-    model[0]["circuit"]["qubits"], model[0]["readouts"] = 16, [f"Z{k}" for k in range(8, 16)]
+    model[0]["circuit"] = {"ansatz": "qcnn", "qubits": 16}
+    model[0]["readouts"] = ["Z15"]
     yield 16, 1, job("n16", micro_batch_size=1, model=model)
 
 

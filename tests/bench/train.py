@@ -3,9 +3,9 @@
 
 tutorial         program start to weights on disk: 50 epochs of deploy/jobs/qcnn.json by one worker, by two, and by two threads
 tutorial-epoch   of which an epoch of 112 and 48 samples: 2000 epochs more, divided
-epoch-pure       1000 samples of 23 qubits, batches of 32, two threads (also -hybrid: 11 read-outs, dense 8, dense 1); 64 of the
-                 samples, which `part` says, or with LONG=1 all
-workers          an epoch of 256 samples by one worker and by two of one thread each, by turns; efficiency: first / second / 2 of neighbours in
+epoch-pure       1000 samples of 23 qubits, batches of 32, two threads; 64 of the samples, which `part` says, or with LONG=1 all
+epoch-hybrid     1000 samples of 23 and of 1024 qubits (11 and 512 read-outs, dense 8, dense 1), batches of 64, two threads
+workers          an epoch of 256 samples of the pure model by one worker and by two of one thread each, by turns; efficiency: first / second / 2 of neighbours in
                  time. As many epochs more as take two workers a second or two: starts differ by a twentieth of a second
 """
 import csv, json, os, shutil, statistics, subprocess, sys, tempfile, time
@@ -64,14 +64,15 @@ def tutorial(runs):
         say("train", "tutorial-epoch", n=8, batch=64, workers=w, threads=t, epochs=1, **spread(more[w, t]))
 
 
-def epoch(kind, samples):
-    path = job(f"epoch-{kind}-{samples}", 23, samples, 32, kind == "pure")
+def epoch(kind, n, batch, samples, runs):
+    path = job(f"epoch-{kind}-{n}-{samples}", n, samples, batch, kind == "pure")
     part = {} if samples == 1000 else {"part": samples / 1000}
-    say("train", f"epoch-{kind}", n=23, batch=32, workers=1, threads=2, epochs=1, samples=1000, **part, **spread([run(path, 1, 1, 2)]))
+    ns = [run(path, 1, 1, 2) for _ in range(runs)]
+    say("train", f"epoch-{kind}", n=n, batch=batch, workers=1, threads=2, epochs=1, samples=1000, **part, **spread(ns))
 
 
 def workers(n, epochs, runs):
-    path = job(f"workers-{n}", n, 256, 64, False)
+    path = job(f"workers-{n}", n, 256, 64, True)
     ns = {1: [], 2: []}
     for i in range(runs):
         for w in 1, 2: ns[w].append((run(path, 1 + epochs, w, 1) - run(path, 1, w, 1)) / epochs)
@@ -86,9 +87,10 @@ def main():
     try:
         if "tutorial" in what: tutorial(7)
         if "epoch" in what:
-            for kind in "pure", "hybrid": epoch(kind, 1000 if LONG else 64)
+            epoch("pure", 23, 32, 1000 if LONG else 64, 1)
+            for n in 23, 1024: epoch("hybrid", n, 64, 1000, 5)
         if "workers" in what:
-            for n, epochs in (12, 300), (16, 40), (20, 2): workers(n, epochs, 5 if LONG else 3)
+            for n, epochs in (12, 300), (16, 20), (20, 1): workers(n, epochs, 5 if LONG else 3)
     finally: shutil.rmtree(WORK, ignore_errors=True)
 
 

@@ -112,7 +112,7 @@ def shares(r, ports, seconds):
 def slow_worker():
     """One of two workers gets a third of its processor, by SIGSTOP and SIGCONT: micro-batches move to the other. With speeds of 1 and 1/3 it
     should have a quarter of them; a step takes 1.5 times as long as before then, and 3 times where nothing moves."""
-    model = [{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 16, "stages": 1}}, {"layer": "dense", "units": 1}]
+    model = [{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 16}}, {"layer": "dense", "units": 1}]
     j = job("slow", micro_batch_size=8, model=model, data={"rounds": 16, "train_fraction": 1}, train={"batch_size": 256})
     r = Ring("slow", j, 2, ENDLESS, ["--min-workers", "1"])
     ports = free_ports(2)

@@ -33,8 +33,9 @@ engine() {
 }
 jobs=tests/golden/digests/jobs
 engine $jobs/hybrid-4.json statevector "4 qubits: streaming is for 8 to 36"
-engine $jobs/hybrid-15-angles.json streaming "read-outs first"
+engine $jobs/hybrid-15-angles.json cones "each term of a read-out sees at most 12 qubits"
 engine $jobs/pure-24.json streaming "all share the slices of one sample"
-engine $jobs/hybrid-9-angles.json streaming "16 samples side by side"
+engine $jobs/pure-11.json streaming "16 samples side by side"
+engine $jobs/pure-12.json streaming "cones: the read-outs' cones are too wide to be contracted"
 check "a circuit's drawing comes without --plan only" sh -c "! grep -q '─' '$work/other' && '$qring' show | grep -q '─'"
 end

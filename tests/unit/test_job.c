@@ -321,7 +321,8 @@ static void test_wide_hash(void) {
          "b1bad6c1b0f18b70922f6144ff5be86862d9396660d7c69668015d2f262ecc83"},
         {CONTROLLED("1024", "64,700"),
          "ecb86d98f21ef2cf25c7638b26a17bbe4fb8c32fc5f1d18f7e8ded4a4713b982"},
-        {"{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":1024,"
+        {"{\"micro_batch_size\":1,"
+         "\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":1024,"
          "\"stages\":"
          "1}}," D "]," DATA "}",
          "ebee70571aa3e35e2983dd48adb8d77f222bf395ae1ce0fbab2c10fd4543b721"},

@@ -173,6 +173,8 @@ static void local_trouble(void) {
         CHECK(hand_over(p, true, step) == QR_OK, "%s", err.msg);
         qr_sleep_ns(5 * QR_MS);
     }
+    for (int i = 0; i < 1000 && qr_counter_value(QR_CHECKPOINT_ERRORS) == errors; i++)
+        qr_sleep_ns(5 * QR_MS);
     const char *text = heard(), *first = strstr(text, "could not be published");
     CHECK(strstr(text, "Training goes on") && qr_counter_value(QR_CHECKPOINT_ERRORS) > errors, "%s",
           text);

@@ -374,6 +374,64 @@ static void slices(const struct qr_kernels *k, int precision) {
     drop(&w);
 }
 
+/* Products of matrices, to the last bit what the header says: each number a product, then fused
+ * multiply-adds in order. Both orders of a, all remainders of rows and columns. */
+static void products(const struct qr_kernels *k) {
+    enum { MOST = 37 };
+    double *a = qr_xaligned(MOST * MOST * 8), *b = qr_xaligned(MOST * MOST * 8),
+           *c = qr_xaligned(MOST * MOST * 8);
+    for (size_t i = 0; i < MOST * MOST; i++) a[i] = uniform(), b[i] = uniform();
+    for (size_t n_i = 1; n_i <= 9; n_i += 2)
+        for (size_t n_k = 1; n_k <= 5; n_k += 2)
+            for (size_t n_j = 1; n_j <= MOST; n_j++)
+                for (int turned = 0; turned < 2; turned++) {
+                    size_t a_i = turned ? 1 : n_k, a_k = turned ? n_i : 1, wrong = 0;
+                    k->matmul(c, a, a_i, a_k, b, n_i, n_k, n_j);
+                    for (size_t i = 0; i < n_i; i++)
+                        for (size_t j = 0; j < n_j; j++) {
+                            double sum = a[i * a_i] * b[j];
+                            for (size_t s = 1; s < n_k; s++)
+                                sum = fma(a[i * a_i + s * a_k], b[s * n_j + j], sum);
+                            wrong += c[i * n_j + j] != sum;
+                        }
+                    CHECK(!wrong, "%s: %zu x %zu x %zu: %zu numbers", k->name, n_i, n_k, n_j,
+                          wrong);
+                }
+    free(a);
+    free(b);
+    free(c);
+}
+
+static void products_of_lanes(const struct qr_kernels *k) {
+    enum { N_I = 3, N_S = 4, N_O = 5 };
+    double(*x)[QR_LANES] = qr_xaligned(N_I * N_S * sizeof *x),
+    (*y)[QR_LANES] = qr_xaligned(N_O * N_S * sizeof *y),
+    (*out)[QR_LANES] = qr_xaligned(N_I * N_O * sizeof *out);
+    for (size_t i = 0; i < N_I * N_S * QR_LANES; i++) (*x)[i] = uniform();
+    for (size_t i = 0; i < N_O * N_S * QR_LANES; i++) (*y)[i] = uniform();
+    for (int turned = 0; turned < 4; turned++)
+        for (int add = 0; add < 2; add++) {
+            size_t x_i = turned & 1 ? 1 : N_S, x_s = turned & 1 ? N_I : 1,
+                   y_o = turned & 2 ? 1 : N_S, y_s = turned & 2 ? N_O : 1, wrong = 0;
+            for (size_t i = 0; i < N_I * N_O * QR_LANES; i++) (*out)[i] = 0.5;
+            k->lanes(out, (const double(*)[QR_LANES])x, x_i, x_s, (const double(*)[QR_LANES])y, y_o,
+                     y_s, N_I, N_S, N_O, add);
+            for (size_t i = 0; i < N_I; i++)
+                for (size_t o = 0; o < N_O; o++)
+                    for (size_t l = 0; l < QR_LANES; l++) {
+                        double sum = add ? fma(x[i * x_i][l], y[o * y_o][l], 0.5)
+                                         : x[i * x_i][l] * y[o * y_o][l];
+                        for (size_t s = 1; s < N_S; s++)
+                            sum = fma(x[i * x_i + s * x_s][l], y[o * y_o + s * y_s][l], sum);
+                        wrong += out[i * N_O + o][l] != sum;
+                    }
+            CHECK(!wrong, "%s: order %d, add %d: %zu numbers", k->name, turned, add, wrong);
+        }
+    free(x);
+    free(y);
+    free(out);
+}
+
 static bool of_this_architecture(int isa) {
 #if defined __aarch64__
     return isa == QR_ISA_NEON;
@@ -402,6 +460,8 @@ int main(void) {
             moves(k, precision);
             tables(k, portable, precision);
             slices(k, precision);
+            products(k);
+            products_of_lanes(k);
         }
     return t_end();
 }

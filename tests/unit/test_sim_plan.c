@@ -6,6 +6,7 @@
  * the tail's. A call's operations must be those of its shape; their sum those of the report. Above
  * 12 qubits counting each operation would take minutes: there the calls' shapes are summed, and the
  * machine's fastest table computes. */
+#include "sim/cones/cones_impl.h"
 #include "sim/report/build.h"
 #include "sim/sim.h"
 #include "sim/statevector/statevector_impl.h"
@@ -36,6 +37,7 @@ static uint64_t operations; /* of one lane each */
 #define DLOAD(p) ((double)*(p))
 #define DSTORE(p, v) (*(p) = (float)(v))
 #define DNUMBERS(p) (*(p))
+#define DGET(p) (*(p))
 #define DPUT(p, v) (*(p) = (v))
 #define DSET1(e) (e)
 #define DMUL(a, b) (operations++, (a) * (b))
@@ -61,6 +63,7 @@ static uint64_t operations; /* of one lane each */
 #define DLOAD(p) (*(p))
 #define DSTORE(p, v) (*(p) = (v))
 #define DNUMBERS(p) (*(p))
+#define DGET(p) (*(p))
 #define DPUT(p, v) (*(p) = (v))
 #define DSET1(e) (e)
 #define DMUL(a, b) (operations++, (a) * (b))
@@ -79,6 +82,11 @@ static unsigned wrong_calls;
 static void call(double cells, double ops, double states, size_t elem) {
     sum_operations += cells * ops * QR_LANES;
     sum_bytes += cells * states * 2 * QR_LANES * (double)elem;
+}
+/* An i x k by a k x j matrix of float64, in each of so many lanes. */
+static void call_product(size_t i, size_t k, size_t j, double lanes) {
+    sum_operations += lanes * (double)(i * k * j);
+    sum_bytes += lanes * (double)(sizeof(double) * (i * k + k * j + i * j));
 }
 static void after(uint64_t before, double said) {
     if (counts && said != (double)(operations - before)) wrong_calls++;
@@ -287,7 +295,24 @@ static double inside(unsigned bits, const struct qr_tile_place *at) {
                                      const uint32_t *at, unsigned terms) {                         \
         real[sizeof(ELEM) == sizeof(double)]->table_of_slices(sums, table, stride, at, terms);     \
     }                                                                                              \
+    static void T##_matmul_(double *c, const double *a, size_t a_i, size_t a_k, const double *b,   \
+                            size_t n_i, size_t n_k, size_t n_j) {                                  \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call_product(n_i, n_k, n_j, 1));                                                   \
+        k->matmul(c, a, a_i, a_k, b, n_i, n_k, n_j);                                               \
+        after(before, said);                                                                       \
+    }                                                                                              \
+    static void T##_lanes_(double(*out)[QR_LANES], const double(*x)[QR_LANES], size_t x_i,         \
+                           size_t x_s, const double(*y)[QR_LANES], size_t y_o, size_t y_s,         \
+                           size_t n_i, size_t n_s, size_t n_o, bool add) {                         \
+        typedef T##_elem real_elem;                                                                \
+        COUNTED(call_product(n_i, n_s, n_o, QR_LANES));                                            \
+        k->lanes(out, x, x_i, x_s, y, y_o, y_s, n_i, n_s, n_o, add);                               \
+        after(before, said);                                                                       \
+    }                                                                                              \
     static const struct qr_kernels T##_wrapped = {.name = "counted",                               \
+                                                  .matmul = T##_matmul_,                           \
+                                                  .lanes = T##_lanes_,                             \
                                                   .apply = T##_apply_,                             \
                                                   .cross = T##_cross_,                             \
                                                   .fold = T##_fold_,                               \
@@ -378,14 +403,16 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
     CHECK(!wanted || strcmp(qr_sim_facts(plan).engine, wanted) == 0, "n %u: %s", n, plan->why);
     allocated = 0;
     CHECK(qr_sim_workspace_new(plan, p->n_samples, &ws, &err) == QR_OK, "%s", err.msg);
-    size_t heads = plan->stream ? sizeof(struct qr_stream_workspace)
-                                : sizeof(struct qr_statevector_workspace),
+    size_t heads = plan->stream  ? sizeof(struct qr_stream_workspace)
+                   : plan->cones ? sizeof(struct cones_workspace)
+                                 : sizeof(struct qr_statevector_workspace),
            said = qr_sim_bytes_per_thread(plan, p->n_samples) + heads;
     CHECK(!ALLOCATIONS_SEEN || said == allocated,
           "n %u %s: a workspace takes %zu bytes, the plan says %zu", n, plan->why, allocated, said);
     allocated = 0;
     struct qr_sim_bound *b = qr_sim_bound_new(plan);
-    heads = sizeof *b + (plan->stream ? sizeof *b->stream : 0);
+    heads =
+        sizeof *b + (plan->stream ? sizeof *b->stream : 0) + (plan->cones ? sizeof *b->cones : 0);
     said = qr_sim_bound_bytes(plan) + heads;
     CHECK(!ALLOCATIONS_SEEN || said == allocated,
           "n %u %s: numbers of a step take %zu bytes, the plan says %zu", n, plan->why, allocated,
@@ -444,7 +471,15 @@ static void check_orders(struct problem *p, enum qr_engine engine, enum qr_preci
 static void check_streaming(unsigned n, unsigned stages, enum kind kind, size_t samples,
                             enum qr_precision precision, bool count) {
     struct problem p = case_of(n, stages, kind, samples);
-    check_orders(&p, QR_ENGINE_AUTO, precision, count, "streaming");
+    check_orders(&p, QR_ENGINE_STREAMING, precision, count, "streaming");
+    drop(&p);
+}
+
+/* Every sample's angles are its own, so no two items are equal: the report's figures are exact. */
+static void check_cones(unsigned n, unsigned stages, enum kind kind, size_t samples,
+                        enum qr_precision precision) {
+    struct problem p = case_of(n, stages, kind, samples);
+    check_orders(&p, QR_ENGINE_CONES, precision, true, "cones");
     drop(&p);
 }
 
@@ -526,16 +561,16 @@ static void check_texts(void) {
     static const char *const asked[] = {"statevector engine", "it was asked for",
                                         "forward, read-outs to the head"};
     static const char *const small[] = {"statevector engine", "7 qubits: streaming is for 8 to 36"};
-    static const char *const mixed_14[] = {
-        "statevector engine",
-        "7 qubits are left behind the last pool that streams: there may be 2 to 6"};
+    static const char *const cones_15[] = {
+        "cones engine", "each term of a read-out sees at most 12 qubits",
+        "8 terms, 7 different cones of at most 12 qubits", "16 items side by side"};
     check_case(8, 0, LAST, QR_ENGINE_AUTO, pure_8, COUNT(pure_8));
     check_case(16, 0, LAST, QR_ENGINE_AUTO, pure_16, COUNT(pure_16));
-    check_case(15, 1, EACH, QR_ENGINE_AUTO, hybrid_15, COUNT(hybrid_15));
+    check_case(15, 1, EACH, QR_ENGINE_STREAMING, hybrid_15, COUNT(hybrid_15));
+    check_case(15, 1, EACH, QR_ENGINE_AUTO, cones_15, COUNT(cones_15));
     check_case(24, 0, LAST, QR_ENGINE_AUTO, shared_24, COUNT(shared_24));
     check_case(8, 0, LAST, QR_ENGINE_STATEVECTOR, asked, COUNT(asked));
     check_case(7, 0, LAST, QR_ENGINE_AUTO, small, COUNT(small));
-    check_case(14, 1, MIXED, QR_ENGINE_AUTO, mixed_14, COUNT(mixed_14));
     const struct qr_gate data = {.kind = QR_GATE_X,
                                  .n_targets = 1,
                                  .n_args = 1,
@@ -585,6 +620,10 @@ int main(void) {
         check_statevector(n, 0, n <= 11 ? 17 : 2, n < 10);
         check_statevector(n, 1, n <= 11 ? 16 : 1, n < 10);
     }
+    for (unsigned n = 8; n <= 20 && n <= top; n++)
+        check_cones(n, 1, EACH, 1 + n % 5, n % 2 ? QR_DOUBLE : QR_SINGLE);
+    check_cones(10, 1, MIXED, 17, QR_SINGLE);
+    check_cones(9, 2, EACH, 2, QR_SINGLE);
     for (unsigned n = 2; n <= 14 && n <= top; n++) check_random(n, 70 + n, n <= 11 ? 18 : 2);
     check_texts();
     check_memory();

@@ -16,6 +16,7 @@ struct qr_sim_bound {
     double *weights;             /* n_derivatives * QR_CROSS; mixed ones unused */
     /* the streaming engine's own numbers, where it is the engine; else NULL */
     struct qr_stream_bound *stream;
+    struct qr_cones_bound *cones; /* the same of the cones engine */
 };
 
 /* sim.h's qr_sim_bound_..., the engine's own numbers among them. */

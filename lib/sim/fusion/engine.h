@@ -35,6 +35,8 @@ struct qr_sim_engine {
     /* What a workspace takes at least; more than there is memory: the circuit is refused. */
     unsigned __int128 (*least_bytes)(const struct qr_sim_plan *p);
     bool (*micro_batches_in_parallel)(const struct qr_sim_plan *p);
+    /* as sim.h's; NULL: 16 where lanes are samples, else 1 */
+    size_t (*micro_batch_size)(const struct qr_sim_plan *p, size_t batch_size);
 
     /* Numbers for one theta beside those of the fused gates: all four, or none. */
     size_t (*bound_bytes)(const struct qr_sim_plan *p);

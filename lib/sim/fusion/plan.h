@@ -81,9 +81,17 @@ struct qr_sim_plan {
     size_t n_data, n_mixed; /* slots of shapes */
 
     const struct qr_sim_engine *engine;
-    char why[256];                      /* this engine */
+    bool at_any_cost; /* it was asked for by name */
+    char why[256];    /* this engine */
+    /* engines that were asked before it, and why they are not it */
+    unsigned n_passed_over;
+    struct {
+        const char *engine;
+        char why[256];
+    } passed_over[3];
     struct qr_statevector *statevector; /* its own part, where it is the engine; else NULL */
     struct qr_stream *stream;           /* the same of the streaming engine */
+    struct qr_cones *cones;             /* the same of the cones engine */
 };
 
 /* Element `at` of a table in the amplitudes' precision. */
@@ -97,8 +105,8 @@ static inline double qr_element(const struct qr_sim_plan *p, const void *table, 
 }
 
 /* Fuses the gates. Segments come one after the other and share shapes, but no fused gate crosses
- * from one to the next; each has its own numbering of at most QR_FUSED_QUBITS
- * qubits. ret_first[n_segments + 1], or NULL: their first fused gates. */
+ * from one to the next; each has its own numbering of at most QR_FUSED_QUBITS qubits.
+ * ret_first[n_segments + 1], or NULL: their first fused gates. */
 void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments,
                   uint32_t *ret_first);
 /* Undoes it. */

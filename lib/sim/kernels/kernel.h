@@ -143,6 +143,16 @@ struct qr_kernels {
                               void *there, void *back);
     void (*table_of_slices)(const double (*sums)[QR_LANES], void *table, size_t stride,
                             const uint32_t *at, unsigned terms);
+
+    /* ---- the cones engine's: float64 in both precisions (kernel_cones_template_impl.h) ---- */
+    /* c[i * n_j + j] = sum_k a[i * a_i + k * a_k] b[k * n_j + j], n_k >= 1 */
+    void (*matmul)(double *c, const double *a, size_t a_i, size_t a_k, const double *b, size_t n_i,
+                   size_t n_k, size_t n_j);
+    /* lane by lane: out[i * n_o + o] = or += sum_s x[i * x_i + s * x_s] y[o * y_o + s * y_s], s <
+     * n_s >= 1; all 64-byte aligned */
+    void (*lanes)(double (*out)[QR_LANES], const double (*x)[QR_LANES], size_t x_i, size_t x_s,
+                  const double (*y)[QR_LANES], size_t y_o, size_t y_s, size_t n_i, size_t n_s,
+                  size_t n_o, bool add);
 };
 
 /* [0] float32, [1] float64 */

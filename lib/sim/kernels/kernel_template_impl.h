@@ -5,7 +5,7 @@
  *     ADD SUB
  *     FMA(a, b, c) = a b + c, FNMA(a, b, c) = c - a b, both with one rounding; for sums in float64
  *     the same with D in front: D (vector of double), DW (its lanes), DLOAD(p) DSTORE(p, v) from
- *     and to E, DNUMBERS(p) DPUT(p, v) from and to double; TABLE_NAME.
+ *     and to E, DNUMBERS(p) DGET(p) DPUT(p, v) from and to double, the first aligned; TABLE_NAME.
  * A cell is walked in 16 / W vectors; each lane's expression is the same whatever W is.
  * No include guard: that is the point.
  */
@@ -504,6 +504,7 @@ static void NAME(scatter)(void *to, const void *from, uint64_t base, const uint6
 }
 
 #include "sim/kernels/kernel_stream_template_impl.h"
+#include "sim/kernels/kernel_cones_template_impl.h"
 
 #define TABLE                                                                                      \
     {                                                                                              \
@@ -515,7 +516,8 @@ static void NAME(scatter)(void *to, const void *from, uint64_t base, const uint6
         .diagonal = NAME(diagonal), .apply_half = NAME(apply_half),                                \
         .apply_wide = NAME(apply_wide), .repeat = NAME(repeat), .add_parts = NAME(add_parts),      \
         .numbers_of_slices = NAME(numbers_of_slices), .table_of_slices = NAME(table_of_slices),    \
-        .fold_sums = NAME(fold_sums), .weigh = NAME(weigh), .encode = NAME(encode)                 \
+        .fold_sums = NAME(fold_sums), .weigh = NAME(weigh), .encode = NAME(encode),                \
+        .matmul = NAME(matmul), .lanes = NAME(lanes)                                               \
     }
 static const struct qr_kernels NAME(table) = TABLE;
 
@@ -542,6 +544,7 @@ static const struct qr_kernels NAME(table) = TABLE;
 #undef DSTORE
 #undef DNUMBERS
 #undef DPUT
+#undef DGET
 #undef DSET1
 #undef DMUL
 #undef DFMA

@@ -127,6 +127,9 @@ struct qr_sim_report *qr_sim_report_new(const struct qr_sim_plan *p,
     r->n_samples = opt->n_samples;
     r->read_outs_first = p->engine->joins_sweeps && !opt->head_known && p->n_readouts != 1;
     r->fused = qr_xcalloc(p->n_fused + 1, sizeof *r->fused);
+    for (unsigned i = 0; i < p->n_passed_over; i++)
+        if (strcmp(p->passed_over[i].why, p->why) != 0)
+            qr_report_line(&b, "not", "%s: %s", p->passed_over[i].engine, p->passed_over[i].why);
     make_probe(&b);
     list_shapes(&b, opt->param_names);
     list_buffers(&b, opt->max_samples);

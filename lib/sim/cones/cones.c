@@ -1,0 +1,219 @@
+/* sim/cones/cones.c — the cones engine's front: workspaces, read-outs and gradients of
+ * a micro-batch. */
+#include "sim/cones/cones.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim/cones/cones_impl.h"
+
+/* ---- workspaces ---- */
+
+static void items_buffers(struct qr_buffers *r, size_t most, size_t n_inputs, size_t size,
+                          bool needs, struct cone_items *items) {
+    qr_buffers_take(r, "items", most * size * sizeof(double), &items->values);
+    /* one more: the next one's key is written before it is looked for */
+    qr_buffers_take(r, "items", (most + 1) * n_inputs * sizeof *items->keys, &items->keys);
+    if (needs) qr_buffers_take(r, "items", most * size * sizeof(double), &items->d);
+}
+
+/* The same calls whether room is taken or only counted: then ws has room for one of each. */
+static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t max_samples,
+                              struct cones_workspace *ws) {
+    const struct qr_cones *own = p->cones;
+    qr_buffers_take(r, "samples", max_samples * p->n_columns * sizeof *ws->x, &ws->x);
+    qr_buffers_take(r, "items", own->n_signals * sizeof *ws->signals, &ws->signals);
+    qr_buffers_take(r, "items", own->n_classes * sizeof *ws->classes, &ws->classes);
+    for (size_t i = 0; i < own->n_signals && r->code == QR_OK; i++) {
+        struct cone_items *items = &ws->signals[r->allocate ? i : 0];
+        size_t most = own->signals[i].n_instances * max_samples;
+        qr_buffers_take(r, "items", most * QR_SIGNALS * sizeof(double), &items->values);
+        qr_buffers_take(r, "items", most * sizeof *items->bits, &items->bits);
+    }
+    for (size_t i = 0; i < own->n_classes && r->code == QR_OK; i++) {
+        const struct cone_class *c = &own->classes[i];
+        items_buffers(r, c->n_instances * max_samples, c->n_inputs, own->tensors[c->root].size,
+                      c->needs, &ws->classes[r->allocate ? i : 0]);
+    }
+    qr_buffers_take(r, "items", own->n_slots * max_samples * sizeof *ws->item, &ws->item);
+    qr_buffers_take(r, "items", cones_table_size(own, max_samples) * sizeof *ws->table, &ws->table);
+    qr_buffers_take(r, "lanes", own->max_rows * sizeof *ws->rows, &ws->rows);
+    qr_buffers_take(r, "lanes", own->max_rows * sizeof *ws->rows, &ws->d_rows);
+    qr_buffers_take(r, "lanes", own->max_result * sizeof *ws->rows, &ws->result);
+    qr_buffers_take(r, "sums", own->max_sums * sizeof *ws->rows, &ws->sums);
+    qr_buffers_take(r, "step", own->n_step * sizeof *ws->d_step, &ws->d_step);
+    qr_buffers_take(r, "step", 2 * own->max_numbers * sizeof *ws->scratch, &ws->scratch);
+    qr_buffers_take(r, "sums", p->n_shapes * QR_TRANSFER * sizeof *ws->d_transfer, &ws->d_transfer);
+    qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *ws->cross, &ws->cross);
+    qr_buffers_take(r, "sums", p->n_params * sizeof *ws->gradient, &ws->gradient);
+}
+
+static void count_workspace(const struct qr_sim_plan *p, size_t max_samples, struct qr_buffers *r) {
+    struct cone_items none;
+    struct cones_workspace ws = {.signals = &none, .classes = &none};
+    workspace_buffers(r, p, max_samples, &ws);
+}
+
+static void workspace_free(struct qr_sim_workspace *workspace);
+
+static enum qr_code workspace_new(const struct qr_sim_plan *p, size_t max_samples,
+                                  struct qr_sim_workspace **ret, struct qr_err *err) {
+    struct cones_workspace *ws = qr_xcalloc(1, sizeof *ws);
+    struct qr_buffers r = {.allocate = true, .err = err};
+    ws->head.plan = p;
+    ws->max_samples = max_samples;
+    workspace_buffers(&r, p, max_samples, ws);
+    if (r.code == QR_OK) *ret = &ws->head;
+    else workspace_free(&ws->head);
+    return r.code;
+}
+
+static void items_free(struct cone_items *items, size_t n) {
+    for (size_t i = 0; items && i < n; i++) {
+        free(items[i].bits);
+        free(items[i].keys);
+        free(items[i].values);
+        free(items[i].d);
+    }
+    free(items);
+}
+
+static void workspace_free(struct qr_sim_workspace *workspace) {
+    struct cones_workspace *ws = (struct cones_workspace *)workspace;
+    const struct qr_cones *own = ws->head.plan->cones;
+    items_free(ws->signals, own->n_signals);
+    items_free(ws->classes, own->n_classes);
+    free(ws->x);
+    free(ws->item);
+    free(ws->table);
+    free(ws->rows);
+    free(ws->d_rows);
+    free(ws->result);
+    free(ws->sums);
+    free(ws->d_step);
+    free(ws->scratch);
+    free(ws->d_transfer);
+    free(ws->cross);
+    free(ws->gradient);
+    free(ws);
+}
+
+/* ---- a micro-batch ---- */
+
+static size_t item_of(const struct qr_cones *own, const struct cones_workspace *ws,
+                      const struct cone_term *t, size_t sample) {
+    size_t slot = own->classes[t->class].first_slot + t->instance;
+    return ws->item[slot * ws->max_samples + sample];
+}
+
+static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                    struct qr_pool *pool, const double *x, size_t x_stride, size_t n_samples,
+                    bool gradient, const double *direction, double *ret_z) {
+    (void)pool, (void)gradient, (void)direction; /* backward is a sweep of its own */
+    struct cones_workspace *ws = (struct cones_workspace *)workspace;
+    const struct qr_sim_plan *p = b->plan;
+    const struct qr_cones *own = p->cones;
+    QR_ASSERT(n_samples <= ws->max_samples);
+    ws->n_samples = n_samples;
+    for (size_t s = 0; s < n_samples && p->n_columns; s++)
+        memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
+    cones_find_items(own, ws);
+    for (uint32_t c = 0; c < own->n_classes; c++) cones_class_forward(b, ws, c);
+    for (size_t s = 0; s < n_samples; s++) {
+        double *z = ret_z + s * p->n_readouts;
+        memcpy(z, own->constants, p->n_readouts * sizeof *z);
+        for (size_t t = 0; t < own->n_terms; t++) {
+            const struct cone_term *term = &own->terms[t];
+            z[term->readout] +=
+                term->coefficient * ws->classes[term->class].values[item_of(own, ws, term, s)];
+        }
+    }
+}
+
+/* Derivatives by the values of the terms' items. */
+static void observe(const struct qr_sim_plan *p, struct cones_workspace *ws,
+                    const double *direction, const double *scale) {
+    const struct qr_cones *own = p->cones;
+    for (size_t i = 0; i < own->n_classes; i++) {
+        size_t size = ws->classes[i].n * own->tensors[own->classes[i].root].size;
+        if (own->classes[i].needs) memset(ws->classes[i].d, 0, size * sizeof(double));
+    }
+    for (size_t t = 0; t < own->n_terms; t++) {
+        const struct cone_term *term = &own->terms[t];
+        if (!own->classes[term->class].needs) continue;
+        for (size_t s = 0; s < ws->n_samples; s++)
+            ws->classes[term->class].d[item_of(own, ws, term, s)] +=
+                scale[s] * direction[s * p->n_readouts + term->readout] * term->coefficient;
+    }
+}
+
+static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                     struct qr_pool *pool, const double *direction, const double *scale,
+                     qr_fixed *ret_grad) {
+    (void)pool;
+    struct cones_workspace *ws = (struct cones_workspace *)workspace;
+    const struct qr_sim_plan *p = b->plan;
+    const struct qr_cones *own = p->cones;
+    observe(p, ws, direction, scale);
+    for (uint32_t c = (uint32_t)own->n_classes; c-- > 0;) cones_class_backward(b, ws, c);
+    cones_step_backward(b, ws->d_step, ws->scratch, ws->d_transfer);
+    bool good = true;
+    memset(ws->cross, 0, p->n_shapes * QR_CROSS * sizeof *ws->cross);
+    for (size_t i = 0; i < own->n_gates && good; i++) {
+        size_t shape = own->gates[i];
+        double cross[QR_CROSS];
+        if (!p->shapes[shape].n_derivatives) continue;
+        qr_transfer_cross(b->cones->transfer + shape * QR_TRANSFER,
+                          ws->d_transfer + shape * QR_TRANSFER, cross);
+        good = qr_fixed_add_doubles(ws->cross + shape * QR_CROSS, cross, QR_CROSS);
+    }
+    return good &&
+           qr_bound_gradient(b, ws->cross, NULL, 0, ws->x, ws->n_samples, ws->gradient, ret_grad);
+}
+
+/* ---- the engine ---- */
+
+static void plan_free(struct qr_sim_plan *p) {
+    cones_free(p->cones);
+    p->cones = NULL;
+}
+
+static unsigned __int128 least_bytes(const struct qr_sim_plan *p) {
+    struct qr_buffers all = {.allocate = false};
+    count_workspace(p, 1, &all);
+    return (unsigned __int128)all.bytes + cones_bound_bytes(p);
+}
+
+static bool in_parallel(const struct qr_sim_plan *p) {
+    (void)p;
+    return true;
+}
+
+/* What is done once a micro-batch is then a small part of it, and some threads and workers have
+ * something to do. */
+static size_t micro_batch_size(const struct qr_sim_plan *p, size_t batch_size) {
+    size_t part = (batch_size / 8 + QR_LANES - 1) / QR_LANES * QR_LANES;
+    if (!p->cones->n_signals) return 1;
+    return part < CONE_STEP_SAMPLES ? CONE_STEP_SAMPLES : part < 256 ? part : 256;
+}
+
+const struct qr_sim_engine qr_cones_engine = {
+    .name = "cones",
+    .memory = "tensors",
+    .max_qubits = QR_MAX_QUBITS,
+    .plan = cones_build,
+    .plan_free = plan_free,
+    .least_bytes = least_bytes,
+    .micro_batches_in_parallel = in_parallel,
+    .micro_batch_size = micro_batch_size,
+    .bound_bytes = cones_bound_bytes,
+    .bound_new = cones_bound_new,
+    .bound_free = cones_bound_free,
+    .bind = cones_bind,
+    .workspace_buffers = count_workspace,
+    .workspace_new = workspace_new,
+    .workspace_free = workspace_free,
+    .forward = forward,
+    .backward = backward,
+    .report = qr_cones_report,
+};

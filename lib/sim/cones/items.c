@@ -1,0 +1,118 @@
+/* sim/cones/items.c — which items a micro-batch has: what is made of equal data, by equal programs,
+ * is there once, be it of another sample or at another place of the circuit. */
+#include <string.h>
+
+#include "exact/functions.h"
+#include "sim/cones/cones_impl.h"
+
+static uint64_t mix(uint64_t h, uint64_t x) {
+    h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+/* Slots of the table for up to n items: a power of two, at most half full. */
+static size_t slots_for(size_t n) {
+    size_t size = 16;
+    while (size < 2 * n) size *= 2;
+    return size;
+}
+size_t cones_table_size(const struct qr_cones *own, size_t max_samples) {
+    size_t most = 1;
+    for (size_t i = 0; i < own->n_signals; i++)
+        if (own->signals[i].n_instances > most) most = own->signals[i].n_instances;
+    for (size_t i = 0; i < own->n_classes; i++)
+        if (own->classes[i].n_instances > most) most = own->classes[i].n_instances;
+    return slots_for(most * max_samples);
+}
+
+static size_t clear_table(struct cones_workspace *ws, size_t n_items) {
+    size_t size = slots_for(n_items);
+    memset(ws->table, 0xff, size * sizeof *ws->table);
+    return size - 1;
+}
+
+static uint32_t signal_item(const struct cones_workspace *ws, const struct cone_signal *s,
+                            struct cone_items *items, size_t mask, double x) {
+    uint64_t bits = qr_bits_of_double(x);
+    size_t at = mix(bits, bits >> 32) & mask;
+    while (ws->table[at] != CONE_NONE && items->bits[ws->table[at]] != bits) at = (at + 1) & mask;
+    if (ws->table[at] == CONE_NONE) {
+        double *value = items->values + (size_t)items->n * QR_SIGNALS;
+        ws->table[at] = items->n++;
+        items->bits[ws->table[at]] = bits;
+        value[0] = 1;
+        qr_sincospi(s->scale * x, &value[2], &value[1]);
+    }
+    return ws->table[at];
+}
+
+static void find_signals(struct cones_workspace *ws, const struct cone_signal *s,
+                         struct cone_items *items) {
+    size_t mask = clear_table(ws, s->n_instances * ws->n_samples);
+    unsigned n_columns = ws->head.plan->n_columns;
+    uint32_t item = 0;
+    items->n = 0;
+    for (size_t t = 0; t < s->n_instances; t++) {
+        const double *x = ws->x + s->columns[t];
+        uint32_t *ret = ws->item + (s->first_slot + t) * ws->max_samples;
+        for (size_t i = 0; i < ws->n_samples; i++, x += n_columns) {
+            /* often what it was just now */
+            if (!items->n || items->bits[item] != qr_bits_of_double(*x))
+                item = signal_item(ws, s, items, mask, *x);
+            ret[i] = item;
+        }
+    }
+}
+
+static bool same_key(const uint32_t *a, const uint32_t *b, uint32_t n) {
+    uint32_t other = 0;
+    for (uint32_t k = 0; k < n; k++) other |= a[k] ^ b[k];
+    return !other;
+}
+
+/* The item of this key, which is where the next new item's would be. */
+static uint32_t class_item(const struct cones_workspace *ws, struct cone_items *items,
+                           const uint32_t *key, uint32_t n, size_t mask) {
+    uint64_t hash = 0;
+    for (uint32_t k = 0; k < n; k++) hash = mix(hash, key[k]);
+    size_t at = (hash ^ hash >> 32) & mask;
+    while (ws->table[at] != CONE_NONE && !same_key(items->keys + (size_t)ws->table[at] * n, key, n))
+        at = (at + 1) & mask;
+    if (ws->table[at] == CONE_NONE) ws->table[at] = items->n++;
+    return ws->table[at];
+}
+
+/* Where the items of an instance's input are, of all samples. */
+static const uint32_t *items_of_input(const struct cones_workspace *ws, const struct qr_cones *own,
+                                      const struct cone_input *in, uint32_t instance) {
+    size_t first =
+        in->is_signal ? own->signals[in->of].first_slot : own->classes[in->of].first_slot;
+    return ws->item + (first + instance) * ws->max_samples;
+}
+
+static void find_class(struct cones_workspace *ws, const struct qr_cones *own,
+                       const struct cone_class *c, struct cone_items *items) {
+    size_t mask = clear_table(ws, c->n_instances * ws->n_samples);
+    uint32_t n = c->n_inputs, item = 0;
+    items->n = 0;
+    for (size_t t = 0; t < c->n_instances; t++) {
+        const uint32_t *from[CONE_MAX_INPUTS];
+        uint32_t *ret = ws->item + (c->first_slot + t) * ws->max_samples;
+        for (uint32_t k = 0; k < n; k++)
+            from[k] =
+                items_of_input(ws, own, &own->inputs[c->first_input + k], c->instances[t * n + k]);
+        for (size_t i = 0; i < ws->n_samples; i++) {
+            uint32_t *key = items->keys + (size_t)items->n * n;
+            for (uint32_t k = 0; k < n; k++) key[k] = from[k][i];
+            if (!items->n || !same_key(items->keys + (size_t)item * n, key, n))
+                item = class_item(ws, items, key, n, mask);
+            ret[i] = item;
+        }
+    }
+}
+
+void cones_find_items(const struct qr_cones *own, struct cones_workspace *ws) {
+    for (size_t i = 0; i < own->n_signals; i++) find_signals(ws, &own->signals[i], &ws->signals[i]);
+    for (size_t i = 0; i < own->n_classes; i++)
+        find_class(ws, own, &own->classes[i], &ws->classes[i]);
+}

@@ -1,0 +1,176 @@
+/* sim/cones/lanes.c — a class's program on sixteen items at a time, and back. */
+#include <string.h>
+
+#include "sim/cones/cones_impl.h"
+
+/* One block of items of a class. */
+struct block {
+    const struct qr_sim_bound *b;
+    const struct qr_cones *own;
+    const struct cone_class *c;
+    struct cones_workspace *ws;
+    const struct cone_items *items;
+    size_t first;
+    unsigned n;
+};
+
+static struct cone_items *made_of(const struct block *k, const struct cone_input *in,
+                                  size_t *ret_size) {
+    *ret_size =
+        in->is_signal ? (size_t)QR_SIGNALS : k->own->tensors[k->own->classes[in->of].root].size;
+    return in->is_signal ? &k->ws->signals[in->of] : &k->ws->classes[in->of];
+}
+
+static void gather(const struct block *k) {
+    for (uint32_t i = 0; i < k->c->n_inputs; i++) {
+        const struct cone_input *in = &k->own->inputs[k->c->first_input + i];
+        const struct cone_tensor *t = &k->own->tensors[in->tensor];
+        const uint16_t *entries = k->own->entries + t->first_entry;
+        size_t size;
+        const struct cone_items *from = made_of(k, in, &size);
+        cone_row *to = k->ws->rows + t->at;
+        memset(to, 0, t->size * sizeof *to);
+        for (unsigned l = 0; l < k->n; l++) {
+            const double *value =
+                from->values + k->items->keys[(k->first + l) * k->c->n_inputs + i] * size;
+            for (uint32_t e = 0; e < t->size; e++) to[e][l] = value[entries[e]];
+        }
+    }
+}
+
+static void contract(const struct block *k, const struct cone_contraction *c) {
+    const struct qr_kernels *kernels = k->b->plan->kernels;
+    const struct cone_tensor *ta = &k->own->tensors[c->a];
+    cone_row *out = k->ws->rows + k->own->tensors[c->out].at,
+             *b = k->ws->rows + k->own->tensors[c->b].at;
+    cone_row *result = c->order_out == NO_ORDER ? out : k->ws->result;
+    if (ta->when == CONE_LANES)
+        kernels->lanes(result, k->ws->rows + ta->at, c->n_k, 1, b, 1, c->n_j, c->n_i, c->n_k,
+                       c->n_j, false);
+    else
+        kernels->matmul(*result, cones_numbers(k->b, ta), c->n_k, 1, *b, c->n_i, c->n_k,
+                        (size_t)c->n_j * QR_LANES);
+    if (result == out) return;
+    const uint32_t *order = k->own->orders + c->order_out;
+    for (size_t x = 0; x < (size_t)c->n_i * c->n_j; x++)
+        memcpy(out[order[x]], result[x], sizeof *out);
+}
+
+static void forward(const struct block *k) {
+    gather(k);
+    for (uint32_t i = 0; i < k->c->n_lanes; i++)
+        contract(k, &k->own->contractions[k->c->first_lanes + i]);
+}
+
+static void contract_back(const struct block *k, const struct cone_contraction *c) {
+    const struct qr_kernels *kernels = k->b->plan->kernels;
+    const struct cone_tensor *ta = &k->own->tensors[c->a], *tb = &k->own->tensors[c->b],
+                             *out = &k->own->tensors[c->out];
+    if (!out->needs) return;
+    cone_row *result = k->ws->d_rows + out->at, *a = k->ws->rows + ta->at,
+             *b = k->ws->rows + tb->at;
+    if (c->order_out != NO_ORDER) {
+        const uint32_t *order = k->own->orders + c->order_out;
+        for (size_t x = 0; x < (size_t)c->n_i * c->n_j; x++)
+            memcpy(k->ws->result[x], result[order[x]], sizeof *result);
+        result = k->ws->result;
+    }
+    bool lanes = ta->when == CONE_LANES;
+    if (ta->needs) /* sum over j of result[i][j] b[k][j] */
+        kernels->lanes(lanes ? k->ws->d_rows + ta->at : k->ws->sums + c->sums, result, c->n_j, 1, b,
+                       c->n_j, 1, c->n_i, c->n_j, c->n_k, !lanes);
+    if (!tb->needs) return;
+    cone_row *d = k->ws->d_rows + tb->at; /* sum over i of a[i][k] result[i][j] */
+    if (lanes) kernels->lanes(d, a, 1, c->n_k, result, 1, c->n_j, c->n_k, c->n_i, c->n_j, false);
+    else
+        kernels->matmul(*d, cones_numbers(k->b, ta), 1, c->n_k, *result, c->n_k, c->n_i,
+                        (size_t)c->n_j * QR_LANES);
+}
+
+static void scatter(const struct block *k) {
+    for (uint32_t i = 0; i < k->c->n_inputs; i++) {
+        const struct cone_input *in = &k->own->inputs[k->c->first_input + i];
+        const struct cone_tensor *t = &k->own->tensors[in->tensor];
+        if (!t->needs) continue;
+        const uint16_t *entries = k->own->entries + t->first_entry;
+        size_t size;
+        struct cone_items *to = made_of(k, in, &size);
+        const cone_row *from = k->ws->d_rows + t->at;
+        for (unsigned l = 0; l < k->n; l++) {
+            double *d = to->d + k->items->keys[(k->first + l) * k->c->n_inputs + i] * size;
+            for (uint32_t e = 0; e < t->size; e++) d[entries[e]] += from[e][l];
+        }
+    }
+}
+
+static struct block first_block(const struct qr_sim_bound *b, struct cones_workspace *ws,
+                                uint32_t class) {
+    const struct qr_cones *own = b->plan->cones;
+    return (struct block){
+        .b = b, .own = own, .c = &own->classes[class], .ws = ws, .items = &ws->classes[class]};
+}
+
+/* False: there was none left. */
+static bool set_block(struct block *k, size_t first) {
+    size_t left = k->items->n - first;
+    k->first = first;
+    k->n = left < QR_LANES ? (unsigned)left : QR_LANES;
+    return first < k->items->n;
+}
+
+void cones_class_forward(const struct qr_sim_bound *b, struct cones_workspace *ws, uint32_t class) {
+    struct block k = first_block(b, ws, class);
+    const struct cone_tensor *root = &k.own->tensors[k.c->root];
+    if (root->when != CONE_LANES) {
+        memcpy(k.items->values, cones_numbers(b, root), root->size * sizeof(double));
+        return;
+    }
+    for (size_t first = 0; set_block(&k, first); first += QR_LANES) {
+        forward(&k);
+        const cone_row *from = ws->rows + root->at;
+        for (unsigned l = 0; l < k.n; l++)
+            for (uint32_t e = 0; e < root->size; e++)
+                k.items->values[(first + l) * root->size + e] = from[e][l];
+    }
+}
+
+/* The lanes' sums of what does not differ from item to item. */
+static void fold_sums(const struct block *k, double *d_step) {
+    for (uint32_t i = 0; i < k->c->n_lanes; i++) {
+        const struct cone_contraction *c = &k->own->contractions[k->c->first_lanes + i];
+        const struct cone_tensor *t = &k->own->tensors[c->a];
+        if (t->when != CONE_STEP || !t->needs) continue;
+        const cone_row *sums = k->ws->sums + c->sums;
+        for (uint32_t x = 0; x < t->size; x++) {
+            double v[QR_LANES];
+            memcpy(v, sums[x], sizeof v);
+            for (unsigned half = QR_LANES / 2; half; half /= 2)
+                for (unsigned l = 0; l < half; l++) v[l] += v[l + half];
+            d_step[t->at + x] = v[0];
+        }
+    }
+}
+
+void cones_class_backward(const struct qr_sim_bound *b, struct cones_workspace *ws,
+                          uint32_t class) {
+    struct block k = first_block(b, ws, class);
+    const struct cone_tensor *root = &k.own->tensors[k.c->root];
+    if (!k.c->needs) return;
+    if (root->when != CONE_LANES) {
+        memcpy(ws->d_step + root->at, k.items->d, root->size * sizeof(double));
+        return;
+    }
+    memset(ws->sums, 0, k.c->n_sums * sizeof *ws->sums);
+    for (size_t first = 0; set_block(&k, first); first += QR_LANES) {
+        forward(&k);
+        cone_row *to = ws->d_rows + root->at;
+        memset(to, 0, root->size * sizeof *to);
+        for (unsigned l = 0; l < k.n; l++)
+            for (uint32_t e = 0; e < root->size; e++)
+                to[e][l] = k.items->d[(first + l) * root->size + e];
+        for (uint32_t i = k.c->n_lanes; i-- > 0;)
+            contract_back(&k, &k.own->contractions[k.c->first_lanes + i]);
+        scatter(&k);
+    }
+    fold_sums(&k, ws->d_step);
+}

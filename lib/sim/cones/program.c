@@ -1,0 +1,469 @@
+/* sim/cones/program.c — a contraction tree as classes: contractions in order, with the numbers of
+ * each tensor where the next one wants them. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim/cones/cones_impl.h"
+
+enum {
+    CUT_NUMBERS = 16, /* of what a part hands on, at most */
+    CUT_WORK = 4,     /* multiply-adds of a part for each of these numbers, at least */
+    PADDING = 8,      /* tensors begin on 64 bytes */
+};
+
+/* A node of the tree. */
+struct node {
+    enum cone_when when;
+    unsigned n_legs;
+    uint16_t leg[CONE_MAX_LEGS]; /* ascending */
+    size_t size;
+    double work; /* of LANES: multiply-adds of a lane behind it, parts that are cut off left out */
+    bool cut;
+    uint32_t part; /* where it is cut: the recipe's; CONE_NONE: not yet there */
+};
+
+/* A class while it is written: a tensor's and a contraction's numbers are its own. */
+struct draft_class {
+    struct cone_class c;
+    size_t n_tensors, n_contractions, n_inputs;
+    struct cone_tensor *tensors;
+    struct cone_contraction *contractions;
+    struct cone_input *inputs;
+    uint32_t *input_of; /* n_inputs: local column, or part */
+};
+
+struct program {
+    struct qr_cones *own;
+    const struct qr_sim_plan *p;
+    const struct cone_network *n;
+    const struct cone_tree *t;
+    struct node *nodes;
+    struct cone_recipe *recipe;
+};
+
+#define APPEND(list, n)                                                                            \
+    ((list) = qr_xreallocarray((list), (n) + 1, sizeof *(list)),                                   \
+     memset(&(list)[n], 0, sizeof *(list)), &(list)[(n)++])
+
+/* ---- nodes ---- */
+
+static void sort_legs(uint16_t *leg, unsigned n) {
+    for (unsigned i = 1; i < n; i++)
+        for (unsigned k = i; k > 0 && leg[k - 1] > leg[k]; k--) {
+            uint16_t t = leg[k];
+            leg[k] = leg[k - 1];
+            leg[k - 1] = t;
+        }
+}
+
+static bool has_leg(const struct node *x, uint16_t leg) {
+    for (unsigned i = 0; i < x->n_legs; i++)
+        if (x->leg[i] == leg) return true;
+    return false;
+}
+
+/* Legs of a that b has, or has not. */
+static unsigned legs_of(const struct node *a, const struct node *b, bool shared, uint16_t *ret) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < a->n_legs; i++)
+        if (has_leg(b, a->leg[i]) == shared) ret[n++] = a->leg[i];
+    return n;
+}
+
+static size_t size_of(const struct program *g, const uint16_t *leg, unsigned n) {
+    size_t size = 1;
+    for (unsigned i = 0; i < n; i++) size *= g->n->dim[leg[i]];
+    return size;
+}
+
+static bool is_leaf(const struct program *g, uint32_t node) { return node < g->n->n_leaves; }
+static const uint32_t *children(const struct program *g, uint32_t node) {
+    return g->t->pair[node - g->n->n_leaves];
+}
+
+static void set_inner(struct program *g, uint32_t node, bool is_root) {
+    const uint32_t *pair = children(g, node);
+    const struct node *a = &g->nodes[pair[0]], *b = &g->nodes[pair[1]];
+    struct node *x = &g->nodes[node];
+    uint16_t shared[CONE_MAX_LEGS];
+    x->when = a->when > b->when ? a->when : b->when;
+    x->n_legs = legs_of(a, b, false, x->leg);
+    x->n_legs += legs_of(b, a, false, x->leg + x->n_legs);
+    sort_legs(x->leg, x->n_legs);
+    x->size = size_of(g, x->leg, x->n_legs);
+    if (x->when != CONE_LANES) return;
+    x->work = (double)(x->size * size_of(g, shared, legs_of(a, b, true, shared))) +
+              (a->cut ? 0 : a->work) + (b->cut ? 0 : b->work);
+    x->cut = is_root || (x->size <= CUT_NUMBERS && x->work >= (double)(CUT_WORK * x->size));
+}
+
+static void set_nodes(struct program *g) {
+    size_t n = g->n->n_leaves + g->t->n_pairs;
+    g->nodes = qr_xcalloc(n, sizeof *g->nodes);
+    for (uint32_t i = 0; i < n; i++) {
+        struct node *x = &g->nodes[i];
+        x->part = CONE_NONE;
+        if (!is_leaf(g, i)) {
+            set_inner(g, i, i == n - 1);
+            continue;
+        }
+        const struct cone_leaf *l = &g->n->leaves[i];
+        x->when = l->when;
+        x->n_legs = l->n_legs;
+        memcpy(x->leg, l->leg, l->n_legs * sizeof *l->leg);
+        sort_legs(x->leg, x->n_legs);
+        x->size = l->size;
+    }
+}
+
+/* ---- orders ---- */
+
+/* Number i of a tensor over `to` is number ret[i] of the same over `from`. */
+static uint32_t *order_of(const struct program *g, const uint16_t *from, const uint16_t *to,
+                          unsigned n) {
+    size_t size = size_of(g, to, n);
+    uint32_t *order = qr_xcalloc(size + 1, sizeof *order), stride[CONE_MAX_LEGS];
+    for (unsigned k = 0; k < n; k++) {
+        stride[k] = 1;
+        for (unsigned i = n; i-- > 0 && from[i] != to[k];) stride[k] *= g->n->dim[from[i]];
+    }
+    for (uint32_t x = 0; x < size; x++) {
+        uint32_t rest = x;
+        for (unsigned k = n; k-- > 0; rest /= g->n->dim[to[k]])
+            order[x] += rest % g->n->dim[to[k]] * stride[k];
+    }
+    return order;
+}
+
+static bool is_identity(const uint32_t *order, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (order[i] != i) return false;
+    return true;
+}
+
+/* ---- tensors of a class ---- */
+
+static size_t padded(size_t n) { return (n + PADDING - 1) / PADDING * PADDING; }
+
+static double *new_fixed(struct qr_cones *own, size_t n, size_t *ret_at) {
+    *ret_at = own->n_fixed;
+    own->n_fixed += padded(n);
+    own->fixed = qr_xreallocarray(own->fixed, own->n_fixed + 1, sizeof *own->fixed);
+    memset(own->fixed + *ret_at, 0, padded(n) * sizeof *own->fixed);
+    return own->fixed + *ret_at;
+}
+
+static size_t keep_entries(struct qr_cones *own, const uint16_t *entries, const uint32_t *order,
+                           size_t n) {
+    size_t at = own->n_entries;
+    own->n_entries += n;
+    own->entries = qr_xreallocarray(own->entries, own->n_entries + 1, sizeof *own->entries);
+    for (size_t i = 0; i < n; i++)
+        own->entries[at + i] = entries ? entries[order[i]] : (uint16_t)order[i];
+    return at;
+}
+
+static struct cone_tensor *new_tensor(struct draft_class *d, enum cone_source from,
+                                      enum cone_when when, size_t size) {
+    struct cone_tensor *t = APPEND(d->tensors, d->n_tensors);
+    t->from = from;
+    t->when = when;
+    t->size = (uint32_t)size;
+    return t;
+}
+
+/* The numbers of a part that depends on nothing, over these legs. The caller's. */
+static double *fixed_numbers(const struct program *g, uint32_t node, const uint16_t *legs) {
+    const struct node *x = &g->nodes[node];
+    double *ret = qr_xcalloc(x->size, sizeof *ret);
+    if (is_leaf(g, node)) {
+        uint32_t *order = order_of(g, g->n->leaves[node].leg, legs, x->n_legs);
+        for (size_t i = 0; i < x->size; i++) ret[i] = g->n->leaves[node].numbers[order[i]];
+        free(order);
+        return ret;
+    }
+    const uint32_t *pair = children(g, node);
+    const struct node *a = &g->nodes[pair[0]], *b = &g->nodes[pair[1]];
+    uint16_t left[2 * CONE_MAX_LEGS], right[2 * CONE_MAX_LEGS], both[2 * CONE_MAX_LEGS];
+    unsigned n_left = legs_of(a, b, false, left), n_shared = legs_of(a, b, true, left + n_left);
+    memcpy(right, left + n_left, n_shared * sizeof *right);
+    unsigned n_right = legs_of(b, a, false, right + n_shared);
+    memcpy(both, left, n_left * sizeof *both);
+    memcpy(both + n_left, right + n_shared, n_right * sizeof *both);
+    double *u = fixed_numbers(g, pair[0], left), *v = fixed_numbers(g, pair[1], right);
+    size_t n_k = size_of(g, right, n_shared), n_j = b->size / n_k;
+    uint32_t *order = order_of(g, both, legs, x->n_legs);
+    for (size_t i = 0; i < x->size; i++) {
+        size_t row = order[i] / n_j, column = order[i] % n_j;
+        for (size_t k = 0; k < n_k; k++) ret[i] += u[row * n_k + k] * v[k * n_j + column];
+    }
+    free(u);
+    free(v);
+    free(order);
+    return ret;
+}
+
+static uint32_t make_part(struct program *g, uint32_t node);
+
+/* A signal, or what a part hands on. */
+static void add_input(struct program *g, struct draft_class *d, uint32_t tensor, bool is_signal,
+                      uint32_t of, uint32_t what) {
+    d->tensors[tensor].source = (uint32_t)d->n_inputs;
+    d->input_of = qr_xreallocarray(d->input_of, d->n_inputs + 1, sizeof *d->input_of);
+    d->input_of[d->n_inputs] = what;
+    struct cone_input *in = APPEND(d->inputs, d->n_inputs);
+    *in = (struct cone_input){.is_signal = is_signal, .of = of, .tensor = tensor};
+    (void)g;
+}
+
+static uint32_t signal_of(struct qr_cones *own, double scale) {
+    for (uint32_t i = 0; i < own->n_signals; i++)
+        if (qr_bits_of_double(own->signals[i].scale) == qr_bits_of_double(scale)) return i;
+    APPEND(own->signals, own->n_signals)->scale = scale;
+    return (uint32_t)own->n_signals - 1;
+}
+
+static uint32_t put_leaf(struct program *g, struct draft_class *d, uint32_t node,
+                         const uint16_t *legs) {
+    const struct cone_leaf *l = &g->n->leaves[node];
+    struct cone_tensor *t = new_tensor(d, l->from, l->when, l->size);
+    uint32_t tensor = (uint32_t)d->n_tensors - 1, *order = order_of(g, l->leg, legs, l->n_legs);
+    t->first_entry = keep_entries(g->own, l->entries, order, l->size);
+    free(order);
+    if (l->from == CONE_GATE) {
+        t->source = l->shape;
+        t->needs = g->p->shapes[l->shape].n_derivatives > 0;
+    } else {
+        add_input(g, d, tensor, true, signal_of(g->own, l->scale), l->column);
+    }
+    return tensor;
+}
+
+/* Another class's root: its legs ascend. */
+static uint32_t put_cut(struct program *g, struct draft_class *d, uint32_t node,
+                        const uint16_t *legs) {
+    struct node *x = &g->nodes[node];
+    if (x->part == CONE_NONE) x->part = make_part(g, node);
+    uint32_t class = g->recipe->parts[x->part].class;
+    struct cone_tensor *t = new_tensor(d, CONE_INPUT, CONE_LANES, x->size);
+    uint32_t tensor = (uint32_t)d->n_tensors - 1, *order = order_of(g, x->leg, legs, x->n_legs);
+    t->needs = g->own->classes[class].needs;
+    t->first_entry = keep_entries(g->own, NULL, order, x->size);
+    free(order);
+    add_input(g, d, tensor, false, class, x->part);
+    return tensor;
+}
+
+static uint32_t put(struct program *g, struct draft_class *d, uint32_t node, const uint16_t *legs);
+
+/* In the order that they have in `legs`. */
+static void as_in(const uint16_t *legs, unsigned n, uint16_t *some, unsigned n_some) {
+    uint16_t sorted[CONE_MAX_LEGS];
+    unsigned k = 0;
+    for (unsigned i = 0; i < n; i++)
+        for (unsigned j = 0; j < n_some; j++)
+            if (some[j] == legs[i]) sorted[k++] = legs[i];
+    QR_ASSERT(k == n_some);
+    memcpy(some, sorted, n_some * sizeof *some);
+}
+
+static uint32_t put_contraction(struct program *g, struct draft_class *d, uint32_t node,
+                                const uint16_t *legs) {
+    const struct node *x = &g->nodes[node];
+    uint32_t pair[2] = {children(g, node)[0], children(g, node)[1]};
+    const struct node *a = &g->nodes[pair[0]], *b = &g->nodes[pair[1]];
+    bool swap = a->when != b->when
+                    ? a->when == CONE_LANES || (b->when != CONE_LANES && a->size > b->size)
+                    : a->size > b->size;
+    if (swap) {
+        uint32_t t = pair[0];
+        pair[0] = pair[1];
+        pair[1] = t;
+        a = &g->nodes[pair[0]];
+        b = &g->nodes[pair[1]];
+    }
+    uint16_t left[2 * CONE_MAX_LEGS], right[2 * CONE_MAX_LEGS], both[2 * CONE_MAX_LEGS];
+    unsigned n_left = legs_of(a, b, false, left);
+    as_in(legs, x->n_legs, left, n_left);
+    unsigned n_shared = legs_of(a, b, true, left + n_left);
+    memcpy(right, left + n_left, n_shared * sizeof *right);
+    unsigned n_right = legs_of(b, a, false, right + n_shared);
+    as_in(legs, x->n_legs, right + n_shared, n_right);
+    memcpy(both, left, n_left * sizeof *both);
+    memcpy(both + n_left, right + n_shared, n_right * sizeof *both);
+    uint32_t u = put(g, d, pair[0], left), v = put(g, d, pair[1], right);
+    struct cone_tensor *t = new_tensor(d, CONE_NUMBERS, x->when, x->size);
+    t->needs = d->tensors[u].needs || d->tensors[v].needs;
+    uint32_t *order = order_of(g, legs, both, x->n_legs);
+    struct cone_contraction *c = APPEND(d->contractions, d->n_contractions);
+    *c = (struct cone_contraction){.a = u,
+                                   .b = v,
+                                   .out = (uint32_t)d->n_tensors - 1,
+                                   .n_i = (uint32_t)size_of(g, left, n_left),
+                                   .n_k = (uint32_t)size_of(g, right, n_shared),
+                                   .n_j = (uint32_t)size_of(g, right + n_shared, n_right),
+                                   .order_out = NO_ORDER,
+                                   .sums = 0};
+    if (!is_identity(order, x->size)) {
+        struct qr_cones *own = g->own;
+        c->order_out = own->n_orders;
+        own->orders = qr_xreallocarray(own->orders, own->n_orders + x->size, sizeof *own->orders);
+        memcpy(own->orders + own->n_orders, order, x->size * sizeof *order);
+        own->n_orders += x->size;
+    }
+    free(order);
+    return c->out;
+}
+
+/* The node's tensor over these legs. */
+static uint32_t put(struct program *g, struct draft_class *d, uint32_t node, const uint16_t *legs) {
+    const struct node *x = &g->nodes[node];
+    if (x->when == CONE_FIXED) {
+        double *numbers = fixed_numbers(g, node, legs);
+        struct cone_tensor *t = new_tensor(d, CONE_NUMBERS, CONE_FIXED, x->size);
+        memcpy(new_fixed(g->own, x->size, &t->at), numbers, x->size * sizeof *numbers);
+        free(numbers);
+        return (uint32_t)d->n_tensors - 1;
+    }
+    if (is_leaf(g, node)) return put_leaf(g, d, node, legs);
+    if (x->cut) return put_cut(g, d, node, legs);
+    return put_contraction(g, d, node, legs);
+}
+
+/* ---- classes ---- */
+
+/* All that a class's numbers depend on. */
+static void put_key(const struct qr_cones *own, struct draft_class *d) {
+    struct qr_buf *key = &d->c.key;
+    for (size_t i = 0; i < d->n_tensors; i++) {
+        const struct cone_tensor *t = &d->tensors[i];
+        uint32_t head[4] = {t->from, t->when, t->size, t->from == CONE_GATE ? t->source : 0};
+        qr_buf_put(key, head, sizeof head);
+        if (t->from != CONE_NUMBERS)
+            qr_buf_put(key, own->entries + t->first_entry, t->size * sizeof *own->entries);
+        else if (t->when == CONE_FIXED)
+            qr_buf_put(key, own->fixed + t->at, t->size * sizeof *own->fixed);
+    }
+    for (size_t i = 0; i < d->n_inputs; i++) {
+        uint32_t in[3] = {d->inputs[i].is_signal, d->inputs[i].of, d->inputs[i].tensor};
+        qr_buf_put(key, in, sizeof in);
+    }
+    for (size_t i = 0; i < d->n_contractions; i++) {
+        const struct cone_contraction *c = &d->contractions[i];
+        uint32_t head[6] = {c->a, c->b, c->n_i, c->n_k, c->n_j, c->order_out != NO_ORDER};
+        qr_buf_put(key, head, sizeof head);
+        if (c->order_out != NO_ORDER)
+            qr_buf_put(key, own->orders + c->order_out,
+                       (size_t)c->n_i * c->n_j * sizeof *own->orders);
+    }
+}
+
+static void larger(size_t *most, size_t n) {
+    if (n > *most) *most = n;
+}
+
+static void place_tensors(struct qr_cones *own, struct draft_class *d) {
+    for (size_t i = 0; i < d->n_tensors; i++) {
+        struct cone_tensor *t = &d->tensors[i];
+        if (t->when == CONE_LANES) {
+            t->at = d->c.n_rows;
+            d->c.n_rows += t->size;
+            continue;
+        }
+        larger(&own->max_numbers, t->size);
+        if (t->when == CONE_FIXED) continue;
+        t->at = own->n_step;
+        own->n_step += padded(t->size);
+    }
+}
+
+/* Contractions of a step, then those of lanes; in each the order stays. */
+static void add_contractions(struct qr_cones *own, struct draft_class *d, uint32_t first_tensor) {
+    for (int lanes = 0; lanes < 2; lanes++) {
+        uint32_t *n = lanes ? &d->c.n_lanes : &d->c.n_step;
+        *(lanes ? &d->c.first_lanes : &d->c.first_step) = (uint32_t)own->n_contractions;
+        for (size_t i = 0; i < d->n_contractions; i++) {
+            struct cone_contraction c = d->contractions[i];
+            if ((d->tensors[c.out].when == CONE_LANES) != lanes) continue;
+            if (lanes && d->tensors[c.a].when != CONE_LANES && d->tensors[c.a].needs) {
+                c.sums = d->c.n_sums;
+                d->c.n_sums += (size_t)c.n_i * c.n_k;
+            }
+            if (lanes) larger(&own->max_result, (size_t)c.n_i * c.n_j);
+            c.a += first_tensor;
+            c.b += first_tensor;
+            c.out += first_tensor;
+            *APPEND(own->contractions, own->n_contractions) = c;
+            ++*n;
+        }
+    }
+}
+
+static uint32_t add_class(struct qr_cones *own, struct draft_class *d) {
+    uint32_t first = (uint32_t)own->n_tensors;
+    place_tensors(own, d);
+    d->c.first_tensor = first;
+    d->c.n_tensors = (uint32_t)d->n_tensors;
+    for (size_t i = 0; i < d->n_tensors; i++) *APPEND(own->tensors, own->n_tensors) = d->tensors[i];
+    d->c.first_input = (uint32_t)own->n_inputs;
+    d->c.n_inputs = (uint32_t)d->n_inputs;
+    for (size_t i = 0; i < d->n_inputs; i++) {
+        struct cone_input *in = APPEND(own->inputs, own->n_inputs);
+        *in = d->inputs[i];
+        in->tensor += first;
+    }
+    add_contractions(own, d, first);
+    d->c.needs = d->tensors[d->c.root].needs;
+    d->c.root += first;
+    larger(&own->max_rows, d->c.n_rows);
+    larger(&own->max_sums, d->c.n_sums);
+    *APPEND(own->classes, own->n_classes) = d->c;
+    return (uint32_t)own->n_classes - 1;
+}
+
+static uint32_t class_of(struct qr_cones *own, const struct qr_buf *key) {
+    for (uint32_t i = 0; i < own->n_classes; i++)
+        if (own->classes[i].key.n == key->n && memcmp(own->classes[i].key.p, key->p, key->n) == 0)
+            return i;
+    return CONE_NONE;
+}
+
+/* Where the node's class is, its own or an equal one's. */
+static uint32_t make_part(struct program *g, uint32_t node) {
+    struct qr_cones *own = g->own;
+    const struct node *x = &g->nodes[node];
+    struct draft_class d = {.c = {.key = {0}}};
+    bool whole = is_leaf(g, node) || x->when != CONE_LANES;
+    d.c.root = whole ? put(g, &d, node, x->leg) : put_contraction(g, &d, node, x->leg);
+    /* parts that this one takes have kept theirs: what is kept from here on may go again */
+    put_key(own, &d);
+    uint32_t class = class_of(own, &d.c.key);
+    if (class == CONE_NONE) class = add_class(own, &d);
+    else qr_buf_free(&d.c.key);
+    struct cone_recipe *r = g->recipe;
+    struct cone_part *part = APPEND(r->parts, r->n_parts);
+    *part = (struct cone_part){.class = class, .first_input = (uint32_t)r->n_inputs};
+    r->inputs = qr_xreallocarray(r->inputs, r->n_inputs + d.n_inputs + 1, sizeof *r->inputs);
+    if (d.n_inputs) memcpy(r->inputs + r->n_inputs, d.input_of, d.n_inputs * sizeof *r->inputs);
+    r->n_inputs += d.n_inputs;
+    free(d.tensors);
+    free(d.contractions);
+    free(d.inputs);
+    free(d.input_of);
+    return (uint32_t)r->n_parts - 1;
+}
+
+void cone_program_make(struct qr_cones *own, const struct qr_sim_plan *p,
+                       const struct cone_network *n, const struct cone_tree *t,
+                       struct cone_recipe *ret) {
+    struct program g = {.own = own, .p = p, .n = n, .t = t, .recipe = ret};
+    *ret = (struct cone_recipe){0};
+    set_nodes(&g);
+    make_part(&g, (uint32_t)(n->n_leaves + t->n_pairs - 1));
+    free(g.nodes);
+}
+
+void cone_recipe_fini(struct cone_recipe *r) {
+    free(r->parts);
+    free(r->inputs);
+}

@@ -1,0 +1,297 @@
+/* The cones engine against the statevector engine: random circuits with local and wide read-outs
+ * and sums of them, up to 16 qubits; equal bits over tables; equal items computed once. */
+#include "base/mem.h"
+#include "base/pool.h"
+#include "circuit/qubits.h"
+#include "sim/sim.h"
+#include "tests/ref/dense.h"
+#include "tests/ref/problem.h"
+#include "tests/t.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static struct answer by(const struct problem *p, enum qr_engine engine, enum qr_isa isa) {
+    return answer_of(p, p->c, p->obs, &(struct qr_sim_options){QR_DOUBLE, isa, engine}, 0, NULL);
+}
+
+/* ---- random problems ---- */
+
+static uint64_t state;
+static unsigned below(unsigned n) {
+    double u;
+    ref_random_numbers(state++, 1, 0, 1, &u);
+    return (unsigned)(u * n);
+}
+static double between(double low, double high) {
+    double u;
+    ref_random_numbers(state++, 1, low, high, &u);
+    return u;
+}
+
+static void add(struct qr_circuit *c, enum qr_gate_kind kind, unsigned a, unsigned b) {
+    const struct qr_gate_info *info = qr_gate_info(kind);
+    struct qr_gate g = {.kind = kind,
+                        .n_targets = info->n_targets,
+                        .n_args = info->n_args,
+                        .targets = {(uint16_t)a, info->n_targets == 2 ? (uint16_t)b : 0}};
+    unsigned what = below(6);
+    char name[16];
+    snprintf(name, sizeof name, "p%u", below(8));
+    for (unsigned k = 0; k < g.n_args; k++) {
+        if (what < 3)
+            g.args[k] =
+                (struct qr_gate_arg){QR_ARG_PARAMETER, between(0.2, 1), qr_circuit_param(c, name)};
+        else if (what == 3 && info->power)
+            g.args[k] = (struct qr_gate_arg){QR_ARG_DATA, between(0.5, 1), below(c->n_columns)};
+        else g.args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, what == 4 ? 1 : between(-1, 1), 0};
+    }
+    if (kind != QR_GATE_I && kind != QR_GATE_FSIM && below(3) == 0) g.global_shift = -0.5;
+    if (info->n_targets == 1 && what != 3 && below(5) == 0) {
+        qr_qubits_add(&g.controls, b);
+        if (below(2)) g.control_values = g.controls;
+    }
+    struct qr_err err;
+    CHECK(qr_circuit_add(c, &g, &err) == QR_OK, "%s", err.msg);
+}
+
+/* Layers of gates on neighbours (of a line, a ring, or anywhere): shallow, so that cones are small,
+ * or not. */
+static struct problem random_problem(uint64_t seed) {
+    state = seed * 100003;
+    unsigned n = 2 + below(15), reach = below(4) ? 2 : n, layers = 1 + below(n > 10 ? 2 : 4);
+    struct problem p = {
+        .c = qr_circuit_new(n, n), .n_obs = 1 + below(4), .n_samples = 1 + below(5)};
+    for (unsigned i = 0; i < layers * n; i++) {
+        enum qr_gate_kind kind = (enum qr_gate_kind)(1 + below(QR_GATE_KINDS - 1));
+        unsigned a = below(n), b = (a + 1 + below(reach - 1)) % n;
+        add(p.c, kind, a, b == a ? (a + 1) % n : b);
+    }
+    for (size_t r = 0; r < p.n_obs; r++) {
+        char text[512];
+        size_t len = 0;
+        for (unsigned t = 0, terms = 1 + below(3); t < terms; t++) {
+            unsigned first = below(n), wide = below(3) ? 1 + below(2) : 1 + below(n);
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s%.3f", t ? " + " : "",
+                                    between(0.2, 1.5));
+            for (unsigned q = 0; q < wide && q < n; q++)
+                len += (size_t)snprintf(text + len, sizeof text - len, " %c%u", "XYZ"[below(3)],
+                                        (first + q) % n);
+        }
+        struct qr_err err;
+        CHECK(qr_observable_parse(text, n, &p.obs[r], &err) == QR_OK, "%s", err.msg);
+    }
+    problem_room(&p, n);
+    ref_random_numbers(seed + 1, p.c->n_params, -1, 1, p.theta);
+    ref_random_numbers(seed + 2, p.n_samples * n, -1, 1, p.x);
+    ref_random_numbers(seed + 3, p.n_samples * p.n_obs, -1, 1, p.direction);
+    ref_random_numbers(seed + 4, p.n_samples, -2, 2, p.scale);
+    /* some data equal, some none: samples then share items */
+    for (size_t i = 0; i < p.n_samples * n; i++)
+        if (below(2)) p.x[i] = below(2) ? 0 : 0.25;
+    return p;
+}
+
+/* Both engines are float64: at most ~200 gates in a row, each a few 2^-53 off in either, and sums
+ * of up to 20 terms. */
+static double worst;
+static void compare(const struct problem *p, const struct answer *a, const struct answer *b,
+                    uint64_t seed) {
+    double top = 1;
+    for (unsigned k = 0; k < p->c->n_params; k++)
+        top = fmax(top, fabs(qr_fixed_to_double(b->grad[k])));
+    double off = 0, off_z = 0;
+    for (unsigned k = 0; k < p->c->n_params; k++)
+        off = fmax(off, fabs(qr_fixed_to_double(a->grad[k]) - qr_fixed_to_double(b->grad[k])));
+    for (size_t i = 0; i < p->n_samples * p->n_obs; i++)
+        off_z = fmax(off_z, fabs(a->z[i] - b->z[i]));
+    CHECK(a->ok && b->ok && off <= 1e-12 * top && off_z <= 1e-12,
+          "seed %lu, %u qubits: gradient off by %.3g of %.3g, z by %.3g", (unsigned long)seed,
+          p->c->n_qubits, off, top, off_z);
+    worst = fmax(worst, off / top);
+}
+
+static bool plans(const struct problem *p) {
+    struct qr_sim_plan *plan = NULL;
+    struct qr_err err;
+    const struct qr_sim_options opt = {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_CONES};
+    if (qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) != QR_OK) return false;
+    struct qr_sim_facts f = qr_sim_facts(plan);
+    qr_sim_plan_free(plan);
+    return f.flop_per_gradient < 1e8;
+}
+
+static void random_circuits(void) {
+    unsigned n_seeds = getenv("SEEDS") ? (unsigned)atoi(getenv("SEEDS")) : 300, n_compared = 0;
+    for (uint64_t seed = 1; seed <= n_seeds; seed++) {
+        struct problem p = random_problem(seed);
+        if (plans(&p)) {
+            n_compared++;
+            struct answer a = by(&p, QR_ENGINE_CONES, qr_isa_best()),
+                          b = by(&p, QR_ENGINE_STATEVECTOR, qr_isa_best());
+            compare(&p, &a, &b, seed);
+            for (int isa = 0; isa < QR_ISAS; isa++) {
+                if (!qr_isa_available((enum qr_isa)isa)) continue;
+                struct answer other = by(&p, QR_ENGINE_CONES, (enum qr_isa)isa);
+                CHECK(same(&a, &other), "bits of %s, seed %lu", qr_isa_name((enum qr_isa)isa),
+                      (unsigned long)seed);
+            }
+        }
+        drop(&p);
+    }
+    printf("    %u of %u random circuits compared; worst %.2g of the largest component\n",
+           n_compared, n_seeds, worst);
+    CHECK(n_compared >= n_seeds * 3 / 4, "only %u of %u", n_compared, n_seeds);
+}
+
+/* ---- corners ---- */
+
+static struct problem bare(unsigned n, size_t n_samples, const char *const *obs, size_t n_obs) {
+    struct problem p = {.c = qr_circuit_new(n, n), .n_obs = n_obs, .n_samples = n_samples};
+    struct qr_err err;
+    for (size_t r = 0; r < n_obs; r++)
+        CHECK(qr_observable_parse(obs[r], n, &p.obs[r], &err) == QR_OK, "%s", err.msg);
+    return p;
+}
+
+static void put(struct problem *p, enum qr_gate_kind kind, unsigned a, unsigned b,
+                struct qr_gate_arg arg) {
+    const struct qr_gate_info *info = qr_gate_info(kind);
+    const struct qr_gate g = {.kind = kind,
+                              .n_targets = info->n_targets,
+                              .n_args = 1,
+                              .targets = {(uint16_t)a, info->n_targets == 2 ? (uint16_t)b : 0},
+                              .args = {arg}};
+    struct qr_err err;
+    CHECK(qr_circuit_add(p->c, &g, &err) == QR_OK, "%s", err.msg);
+}
+static struct qr_gate_arg number(double x) { return (struct qr_gate_arg){QR_ARG_CONSTANT, x, 0}; }
+static struct qr_gate_arg column(uint32_t i) { return (struct qr_gate_arg){QR_ARG_DATA, 0.5, i}; }
+static struct qr_gate_arg parameter(struct problem *p, const char *name) {
+    return (struct qr_gate_arg){QR_ARG_PARAMETER, 1, qr_circuit_param(p->c, name)};
+}
+
+static void fill(struct problem *p) {
+    problem_room(p, p->c->n_columns);
+    ref_random_numbers(1, p->c->n_params, -1, 1, p->theta);
+    ref_random_numbers(2, p->n_samples * p->c->n_columns, -1, 1, p->x);
+    ref_random_numbers(3, p->n_samples * p->n_obs, -1, 1, p->direction);
+    ref_random_numbers(4, p->n_samples, -2, 2, p->scale);
+}
+
+static void check_equal(struct problem *p, uint64_t number) {
+    struct answer a = by(p, QR_ENGINE_CONES, qr_isa_best()),
+                  b = by(p, QR_ENGINE_STATEVECTOR, qr_isa_best());
+    compare(p, &a, &b, number);
+    drop(p);
+}
+
+/* Read-outs without a Pauli, that are 0 whatever happens, that see data and no parameter, or a
+ * parameter and no data. */
+static void read_outs_of_little(void) {
+    static const char *const obs[] = {"1.5", "X0", "Z1 - 2", "Z2", "Z3 Z2", "Y4"};
+    struct problem p = bare(5, 3, obs, COUNT(obs));
+    put(&p, QR_GATE_Z, 0, 0, parameter(&p, "none"));
+    put(&p, QR_GATE_X, 1, 0, column(1));
+    put(&p, QR_GATE_X, 2, 0, parameter(&p, "a"));
+    put(&p, QR_GATE_Y, 3, 0, parameter(&p, "b"));
+    put(&p, QR_GATE_H, 4, 0, number(1));
+    put(&p, QR_GATE_Z, 4, 0, parameter(&p, "a"));
+    fill(&p);
+    check_equal(&p, 1);
+}
+
+/* The same column again and again, in gates on one and on two qubits, and several signals. */
+static void data_again(void) {
+    static const char *const obs[] = {"Z0", "X1 Y2", "0.5*Z0 Z1 Z2 + Z2"};
+    static const enum qr_gate_kind kinds[] = {QR_GATE_X,    QR_GATE_Y,   QR_GATE_Z,  QR_GATE_H,
+                                              QR_GATE_XX,   QR_GATE_YY,  QR_GATE_ZZ, QR_GATE_CZ,
+                                              QR_GATE_CNOT, QR_GATE_SWAP};
+    struct problem p = bare(3, 18, obs, COUNT(obs));
+    for (unsigned i = 0; i < COUNT(kinds); i++) {
+        put(&p, kinds[i], i % 3, (i + 1) % 3, column(i % 2));
+        put(&p, QR_GATE_Y, i % 3, 0, parameter(&p, i % 2 ? "a" : "b"));
+    }
+    fill(&p);
+    check_equal(&p, 2);
+}
+
+/* Pairs of qubits with cones that differ in one thing each: none may be taken for another. */
+static void nearly_equal_cones(void) {
+    enum { BASE, CONTROL_VALUE, PARAMETER, SCALE, SHIFT, KIND, NO_CONTROL, DATA, PAIRS };
+    char text[PAIRS][16];
+    const char *obs[PAIRS];
+    for (unsigned k = 0; k < PAIRS; k++) {
+        snprintf(text[k], sizeof text[k], "Z%u + X%u", 2 * k + 1, 2 * k);
+        obs[k] = text[k];
+    }
+    struct problem p = bare(2 * PAIRS, 2, obs, PAIRS);
+    for (unsigned k = 0; k < PAIRS; k++) {
+        struct qr_err err;
+        struct qr_gate g = {.kind = k == KIND ? QR_GATE_Y : QR_GATE_X,
+                            .n_targets = 1,
+                            .n_args = 1,
+                            .targets = {(uint16_t)(2 * k + 1)},
+                            .args = {parameter(&p, k == PARAMETER ? "b" : "a")},
+                            .global_shift = k == SHIFT ? 0.25 : 0};
+        if (k == SCALE) g.args[0].scale = 0.5;
+        if (k == DATA) g.args[0] = number(0.7);
+        if (k != NO_CONTROL) qr_qubits_add(&g.controls, 2 * k);
+        if (k != CONTROL_VALUE) g.control_values = g.controls;
+        put(&p, QR_GATE_Y, 2 * k, 0, k == DATA ? column(3) : number(0.3));
+        CHECK(qr_circuit_add(p.c, &g, &err) == QR_OK, "%s", err.msg);
+    }
+    fill(&p);
+    check_equal(&p, 4);
+}
+
+/* Micro-batches of one, of more than a block, and samples that are all alike. */
+static void many_alike(void) {
+    static const char *const obs[] = {"Z3"};
+    for (size_t n_samples = 1; n_samples <= 20; n_samples += 19) {
+        struct problem p = qcnn_problem(8, 1, n_samples, obs, 1, 5);
+        for (size_t i = 8; i < n_samples * 8; i++) p.x[i] = p.x[i - 8];
+        check_equal(&p, 3);
+    }
+}
+
+static void check_refusal(struct problem *p, const char *words) {
+    const struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES};
+    struct qr_sim_plan *plan = NULL;
+    struct qr_err err;
+    CHECK(qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED &&
+              strstr(err.msg, words),
+          "%s", err.msg);
+    drop(p);
+}
+
+static void refusals(void) {
+    static const char *const obs[] = {"Z2"};
+    struct problem p = bare(3, 1, obs, 1);
+    struct qr_err err;
+    struct qr_gate toffoli = {
+        .kind = QR_GATE_X, .n_targets = 1, .n_args = 1, .targets = {2}, .args = {number(1)}};
+    qr_qubits_add(&toffoli.controls, 0);
+    qr_qubits_add(&toffoli.controls, 1);
+    toffoli.control_values = toffoli.controls;
+    CHECK(qr_circuit_add(p.c, &toffoli, &err) == QR_OK, "%s", err.msg);
+    fill(&p);
+    check_refusal(&p, "a gate on more than two");
+    p = bare(3, 1, obs, 1);
+    put(&p, QR_GATE_ISWAP, 1, 2, column(0));
+    fill(&p);
+    check_refusal(&p, "ISWAP takes data");
+    p = bare(3, 1, obs, 0);
+    fill(&p);
+    check_refusal(&p, "there is no read-out");
+}
+
+int main(void) {
+    random_circuits();
+    read_outs_of_little();
+    data_again();
+    nearly_equal_cones();
+    many_alike();
+    refusals();
+    return t_end();
+}
