@@ -22,6 +22,10 @@
 #include "link/link_grpc_state_impl.h"
 
 enum { QUOTA_BYTES = 16 << 20, QUOTA_CONN_BYTES = 16 << 20 };
+/* So many looks, RENEW_NS apart, a channel may take. A slow server of DNS answers within them; who
+ * listens without a door may compute, and each address of his name is given 5 s, not half a second.
+ * Time would not do: who has not polled for long would part from what waits for him. */
+enum { PATIENCE_LOOKS = 10, PATIENCE_LOOKS_WIDE = 30 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
 #define CLOSE_NS (250 * INT64_C(1000000))
@@ -167,6 +171,7 @@ static void start_dial(struct grpc_link *g, struct dial *d) {
     c->tag = d->tag;
     d->conn = c;
     d->fresh_ns = qr_now_ns(g->clock);
+    d->n_looks = 0;
     c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq,
                                        grpc_slice_from_static_string(LINK_GRPC_METHOD), NULL,
                                        gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
@@ -184,16 +189,34 @@ static void start_dial(struct grpc_link *g, struct dial *d) {
     QR_ASSERT(link_grpc_batch(c, OP_START, start, 2) && link_grpc_batch(c, OP_STATUS, &status, 1));
 }
 
+/* gRPC 1.51 never gives back what a TLS handshake has (125 KB) when its channel goes in the middle
+ * of it: it goes afterwards. */
+static void await_connected(struct grpc_link *g, struct conn *c) {
+    if (c->up || g->freeing ||
+        grpc_channel_check_connectivity_state(c->channel, 0) != GRPC_CHANNEL_CONNECTING)
+        return;
+    c->connecting = true;
+    c->n_ops++;
+    grpc_channel_watch_connectivity_state(c->channel, GRPC_CHANNEL_CONNECTING,
+                                          at_ns(qr_now_ns(g->clock) + CONNECTING_NS), g->cq,
+                                          &c->op[OP_CONNECTED]);
+}
+
 /* A resolver waits ever longer after a name that does not exist (1 s to 2 min), and cannot be told
- * not to: a new channel asks at once. */
+ * not to: a new channel asks at once. So does one in place of a channel that has come to nothing
+ * for long, whatever it does: c-ares waits 8 s for its last answer, and where a peer went after it
+ * shook hands, the stream would wait until TCP notices, a quarter of an hour. */
 static void renew(struct grpc_link *g, struct dial *d) {
+    unsigned patience = g->with_door ? PATIENCE_LOOKS : PATIENCE_LOOKS_WIDE;
     d->fresh_ns = qr_now_ns(g->clock);
-    if (grpc_channel_check_connectivity_state(d->channel, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE)
+    if (++d->n_looks < patience &&
+        grpc_channel_check_connectivity_state(d->channel, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE)
         return;
     struct conn *c = d->conn;
     c->dial = NULL;
     c->channel = d->channel;
     c->silent = true;
+    await_connected(g, c);
     grpc_call_cancel(c->call, NULL);
     d->channel = link_grpc_channel(d->address, g->tls, !g->with_door);
     start_dial(g, d);
@@ -337,19 +360,6 @@ static void link_dial(struct qr_link *l, uint32_t tag, const char *address) {
     d->next = g->dials;
     g->dials = d;
     start_dial(g, d);
-}
-
-/* gRPC 1.51 never gives back what a TLS handshake has (125 KB) when its channel goes in the middle
- * of it: it goes afterwards. */
-static void await_connected(struct grpc_link *g, struct conn *c) {
-    if (c->up || g->freeing ||
-        grpc_channel_check_connectivity_state(c->channel, 0) != GRPC_CHANNEL_CONNECTING)
-        return;
-    c->connecting = true;
-    c->n_ops++;
-    grpc_channel_watch_connectivity_state(c->channel, GRPC_CHANNEL_CONNECTING,
-                                          at_ns(qr_now_ns(g->clock) + CONNECTING_NS), g->cq,
-                                          &c->op[OP_CONNECTED]);
 }
 
 static void link_hang_up(struct qr_link *l, uint32_t tag) {

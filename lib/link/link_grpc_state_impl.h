@@ -32,14 +32,14 @@ struct op {
 struct conn {
     struct conn *next;
     struct dial *dial;     /* who gets it again after a break; NULL when accepted or hung up */
-    grpc_channel *channel; /* of a hung up dial: goes with the call */
+    grpc_channel *channel; /* that its dial has left: goes with the call */
     grpc_call *call;
     struct link_grpc_caller *caller; /* of an accepted one */
     struct op op[OP_KINDS];
     unsigned n_ops; /* batches in flight */
     uint32_t id, tag;
     bool outgoing, up, silent, closing, finish_started, over, paused, reading, sending;
-    /* hung up before its channel was connected: OP_CONNECTED says when it is, or has failed */
+    /* left before its channel was connected: OP_CONNECTED says when it is, or has failed */
     bool connecting;
     int64_t close_by_ns;
     struct link_grpc_queue queue;
@@ -55,7 +55,8 @@ struct dial {
     uint32_t tag;
     grpc_channel *channel;
     struct conn *conn;
-    int64_t next_ns, backoff_ns, fresh_ns; /* fresh_ns: since when the channel tries */
+    int64_t next_ns, backoff_ns, fresh_ns; /* fresh_ns: when conn was begun or last looked after */
+    unsigned n_looks;
     char *address;
 };
 struct grpc_link {

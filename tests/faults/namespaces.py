@@ -48,7 +48,7 @@ def enter(nameserver=False):
         os.execvp("unshare", ["unshare", *apart(), "--fork", "--kill-child", sys.executable, *sys.argv])
     run("mount", "-t", "tmpfs", "tmpfs", "/run")
     run("ip", "link", "set", "lo", "up")
-    run("ip", "link", "add", "br0", "type", "bridge")
+    run("ip", "link", "add", "br0", "address", "02:00:0a:4d:00:01", "type", "bridge")  # else its address changes with its pods, who know the old one
     run("ip", "addr", "add", GATEWAY + "/24", "dev", "br0")
     run("ip", "link", "set", "br0", "up")
     if not nameserver: return

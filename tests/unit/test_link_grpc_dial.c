@@ -1,0 +1,77 @@
+/* Who answers a dial and then says nothing: a peer whose node went in the middle, or a stranger. It
+ * must not be waited for beyond a bound, since the right one may have come back elsewhere. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "link/link_grpc.h"
+#include "tests/t.h"
+
+enum { HELD = 64 };
+struct mute {
+    bool greets; /* shakes hands first: an HTTP/2 connection is then there, and no stream on it */
+    int listener, held[HELD];
+    unsigned n;
+};
+
+static unsigned open_mute(struct mute *m, bool greets) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    int yes = 1;
+    *m = (struct mute){.greets = greets,
+                       .listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    setsockopt(m->listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    CHECK(bind(m->listener, (const struct sockaddr *)&a, sizeof a) == 0 &&
+          listen(m->listener, HELD) == 0 &&
+          getsockname(m->listener, (struct sockaddr *)&a, &n) == 0);
+    return ntohs(a.sin_port);
+}
+
+static void take_calls(struct mute *m) {
+    static const uint8_t settings[9] = {[3] = 4};
+    int fd = m->n < HELD ? accept4(m->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+    if (fd < 0) return;
+    if (m->greets) CHECK(write(fd, settings, sizeof settings) == (ssize_t)sizeof settings);
+    m->held[m->n++] = fd;
+}
+
+static bool up_within(struct qr_link *const *links, unsigned n, struct mute *m, int64_t ns) {
+    int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + ns;
+    for (int64_t now_ns; (now_ns = qr_now_ns(&qr_clock_monotonic)) < end_ns;) {
+        if (m) take_calls(m);
+        for (unsigned i = 0; i < n; i++) {
+            struct qr_link_event e;
+            links[i]->ops->poll(links[i], now_ns + QR_MS, &e);
+            if (i == 0 && e.kind == QR_LINK_UP) return true;
+        }
+    }
+    return false;
+}
+
+/* It holds what it took when the right one listens at its address. */
+static void test_mute(bool greets, int64_t bound_ns) {
+    struct mute m;
+    struct qr_err err = {0};
+    char address[64];
+    unsigned port = open_mute(&m, greets), bound;
+    struct qr_link *links[] = {qr_link_grpc_new_with_door(&qr_clock_monotonic, NULL, NULL),
+                               qr_link_grpc_new_with_door(&qr_clock_monotonic, NULL, NULL)};
+    snprintf(address, sizeof address, "127.0.0.1:%u", port);
+    links[0]->ops->dial(links[0], 7, address);
+    CHECK(!up_within(links, 1, &m, 2 * QR_SECOND), "who says nothing is no peer");
+    CHECK(m.n > 0, "nobody called");
+    close(m.listener);
+    CHECK(links[1]->ops->listen(links[1], address, &bound, &err) == QR_OK, "%s", err.msg);
+    CHECK(up_within(links, 2, NULL, bound_ns), "%s: not within %lld s", greets ? "greets" : "mute",
+          (long long)(bound_ns / QR_SECOND));
+    for (unsigned i = 0; i < m.n; i++) close(m.held[i]);
+    for (size_t i = 0; i < COUNT(links); i++) links[i]->ops->free(links[i]);
+}
+
+int main(void) {
+    setenv("GRPC_POLL_STRATEGY", "poll", 1);
+    test_mute(false, 3 * QR_SECOND);
+    test_mute(true, 12 * QR_SECOND);
+    return t_end();
+}
