@@ -1,4 +1,4 @@
-"""State vectors in jax.numpy. A convolution's gates are one 4 x 4 matrix, built once however many pairs have it. Of layered circuits the
+"""State vectors in jax.numpy. A convolution's gates are one 4 x 4 matrix, and all its pairs one loop. Of layered circuits the
 gates of one qubit between two layers of CZ or ZZ are one matrix, four qubits' are one larger, and a layer of CZ and ZZ is a vector of
 phases."""
 import functools
@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cases import Gate
-from jax_strands import unitary
+from cases import Gate, stages
+from jax_strands import stages_of
 
 GROUP = 4  # qubits of one matrix at most
 FEW = 6    # up to so many qubits samples stand side by side, and each gate is a few operations on all of them
@@ -115,55 +115,61 @@ def layered(case, few):
     return value
 
 
-# ---- pairs ----
+# ---- the tutorial's stages, on the last qubits of those that are left ----
 
-def pairs_of(gates):
-    """[(qubits, gates)]: neighbours in time that stay on one or two qubits"""
-    out = []
-    for g in gates:
-        if out and len(out[-1][0] | set(g.qubits)) <= 2:
-            out[-1] = out[-1][0] | set(g.qubits), out[-1][1] + [g]
-        else:
-            out.append((set(g.qubits), [g]))
-    return [(tuple(sorted(qubits)), gates) for qubits, gates in out]
+def turn(psi, m, by):
+    """The last m qubits, the first `by` of them to the end"""
+    return jnp.swapaxes(psi.reshape(-1, 2 ** by, 2 ** (m - by)), 1, 2)
 
 
-FORM = "einsum"
+def on_pairs(psi, m, u):
+    """u on qubits 0 and 1 of the last m, 2 and 3 ...: always the first two, which then go to the end"""
+    def step(psi, _):
+        return jnp.einsum("ij,djc->dci", u, psi.reshape(-1, 4, 2 ** (m - 2))).reshape(psi.shape), None
+
+    return jax.lax.scan(step, psi, None, m // 2)[0]
 
 
-def apply_pair(psi, n, u, a, b):
-    if FORM == "slices":
-        psi = psi.reshape(2 ** a, 2, 2 ** (b - a - 1), 2, 2 ** (n - b - 1))
-        p = [psi[:, i, :, j] for i in range(2) for j in range(2)]
-        q = [sum(u[i, j] * p[j] for j in range(4)) for i in range(4)]
-        return jnp.stack([jnp.stack(q[:2], 2), jnp.stack(q[2:], 2)], 1).reshape(-1)
-    psi = psi.reshape(2 ** a, 2, 2 ** (b - a - 1), 2, 2 ** (n - b - 1))
-    return jnp.einsum("ijkl,akblc->aibjc", u.reshape(2, 2, 2, 2), psi).reshape(-1)
+def on_halves(psi, m, p):
+    """p on the first qubit of either half, which then goes to the end of its half; a last one of an odd number stays"""
+    half = m // 2
+
+    def step(psi, _):
+        v = psi.reshape(-1, 2, 2 ** (half - 1), 2, 2 ** (half - 1), 1 + m % 2)
+        return jnp.einsum("ijkl,dkalbr->daibjr", p.reshape(2, 2, 2, 2), v).reshape(psi.shape), None
+
+    return jax.lax.scan(step, psi, None, half)[0]
 
 
-def paired(case):
-    """The tutorial's pure model: the cluster, the inputs, then matrices on pairs"""
-    n, first = case.n, next(i for i, g in enumerate(case.gates) if g.weight is not None)
-    cluster = phases_of(n, [g for g in case.gates[:first] if g.name == "CZ"])[0] * np.float32(2 ** (-n / 2))
-    columns, pairs, obs = np.array([g.column for g in case.gates[:first] if g.column is not None]), pairs_of(case.gates[first:]), eigenvalues(
-        n, case.observable)
-    assert list(columns) == list(range(n))
-    relative = [tuple(g._replace(qubits=tuple(qubits.index(q) for q in g.qubits)) for g in gates) for qubits, gates in pairs]
+def tutorial(case):
+    """The cluster, the inputs, then each stage's two matrices, by loops that bring the qubits round"""
+    n, first, matrices = case.n, [g for g in case.gates if g.column is None and g.weight is None], stages_of(case)
+    cluster = phases_of(n, [g for g in first if g.name == "CZ"])[0] * np.float32(2 ** (-n / 2))
+    obs = eigenvalues(n, case.observable)
 
     def value(weights, x):
-        matrices = {key: unitary(key, (0, 1), weights) for key in set(relative)}
         c, s = jnp.cos(x / 2), jnp.sin(x / 2)
         psi = turn_groups(jnp.complex64(cluster), n, [c, -1j * s, -1j * s, c])
-        for ((a, b), _), key in zip(pairs, relative):
-            psi = apply_pair(psi, n, matrices[key], a, b)
+        for u, p, bits in zip(*matrices(weights), stages(n, case.stages)):
+            m = len(bits)
+            psi = on_pairs(psi, m, u)
+            psi = turn(psi, m, 1 + m % 2).reshape(-1)  # an odd number left its last in front
+            psi = on_pairs(psi, m, u)
+            if m % 2 == 0:
+                psi = turn(psi, m, m - 1).reshape(-1)
+            psi = on_halves(psi, m, p)
         return jnp.tensordot(obs, jnp.real(psi) ** 2 + jnp.imag(psi) ** 2, 1)
 
     return value
 
 
+def value_of_one(case):
+    """The function (weights, x of one sample) -> the observable's value"""
+    return tutorial(case) if case.name.startswith("qcnn") else layered(case, False)
+
+
 def value_of(case):
-    if case.name.startswith("qcnn"):
-        return jax.vmap(paired(case), (None, 0))
+    """The same of all samples"""
     if case.n <= FEW:
         return lambda weights, x: layered(case, True)(weights, x.T)
-    return jax.vmap(layered(case, False), (None, 0))
+    return jax.vmap(value_of_one(case), (None, 0))

@@ -4,6 +4,7 @@ they are in |+> behind a CZ, each leaves Z or nothing on its end, evenly. The tw
 nothing, so a read-out is a bilinear form of their two Bloch vectors."""
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -31,6 +32,20 @@ def unitary(gates, qubits, weights):
     return u
 
 
+def stages_of(case):
+    """The function from weights to each stage's two matrices: of a pair's convolution, and of a pool's source and sink"""
+    half = case.n // 2
+    trained = [g for g in case.gates if g.column is None and g.name not in ("H", "CZ")]
+    convolution = trained[:15]
+    pool = [g for g in trained if set(g.qubits) <= {0, half} and (g.weight is None or 15 <= g.weight < 21)]
+
+    def matrices(weights):
+        own = weights.reshape(-1, 21)
+        return jax.vmap(lambda w: unitary(convolution, (0, 1), w))(own), jax.vmap(lambda w: unitary(pool, (0, half), w))(own)
+
+    return matrices
+
+
 def strands_of(n):
     """(each strand's qubits, which of three unitaries it has): the middle two are the pair of its second convolution. An odd number leaves
     the last qubit without a first one, and qubit 0 without a second one."""
@@ -51,9 +66,7 @@ def ends_of():
 def value_of(case):
     n, half = case.n, case.n // 2
     strands, kinds = strands_of(n)
-    convolution = [g for g in case.gates if g.weight is not None and g.weight < 15 and set(g.qubits) <= {0, 1}]
-    convolution = convolution[:len(convolution) // 2 if n == 2 else 15]
-    pool = [g for g in case.gates if (g.weight is not None and g.weight >= 15 or g.name == "CNOT") and set(g.qubits) <= {0, half}]
+    matrices = stages_of(case)
     start = ends_of().reshape(4, 2, 2, 2, 2).astype(np.complex64)
     observable = np.kron(I2, Z).astype(np.complex64)
     sigma = np.array([I2, X, Y, Z], dtype=np.complex64)
@@ -84,7 +97,7 @@ def value_of(case):
         return jnp.stack(vectors, 2).reshape(psi.shape[0], -1, 4)
 
     def value(weights, x):
-        u, p = unitary(convolution, (0, 1), weights), unitary(pool, (0, half), weights)
+        (u,), (p,) = matrices(weights)
         one, middle = jnp.eye(4, dtype=jnp.complex64), jnp.kron(jnp.kron(I2, u), I2)
         if n % 2:
             which = jnp.stack([middle @ jnp.kron(u, u), middle @ jnp.kron(u, one), middle])[kinds]

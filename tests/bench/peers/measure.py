@@ -80,9 +80,10 @@ class Sides:
             self.running[key] = Peer(who, self.command(*key), self.cores[threads], log, PYTHON_ENV)
         try:
             return self.running[key].ask(request)
-        except Failed:
-            del self.running[key]
-            raise
+        except (Failed, cases.Cannot) as e:
+            if not self.running[key].alive():
+                del self.running[key]
+            raise e
 
     def stop(self):
         for peer in self.running.values():
@@ -170,7 +171,7 @@ def versions(absent):
     said = [subprocess.run([python_of(environment), "-c", ask] + packages, check=True, stdout=subprocess.PIPE, text=True).stdout
             for who, (environment, packages, _) in PROGRAMS.items() if who not in absent]
     debian = ["dpkg-query", "-W", "-f", '{"${Package}": "${Version}"}\n', "openmpi-bin", "libgloo-dev"]
-    said.append(subprocess.run(debian, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    said.append(subprocess.run(debian, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout)  # those that are there
     return {name: version for line in "".join(said).splitlines() for name, version in json.loads(line).items()}
 
 
@@ -189,7 +190,7 @@ def main():
                 continue
             try:
                 gradient_case(sides, out, name, n, batch, min(times, limit), who)
-            except Failed as e:
+            except (Failed, cases.Cannot) as e:
                 out.problem("%s, %d qubits, batch %d: %s" % (name, n, batch, e))
             sides.stop()  # a compiled program of 20 qubits may hold gigabytes
     finally:

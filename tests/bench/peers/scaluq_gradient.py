@@ -5,6 +5,7 @@ from cases import Case, hold_the_state
 from talk import serve
 
 F32 = {"precision": "f32"}
+HERE = dict(F32, space="host_serial")  # one thread; OpenMP on one is slower
 FIXED = {"H": gate.H, "CZ": gate.CZ, "CNOT": gate.CX}
 DATA = {"RX": gate.RX}
 TURN = {"RX": gate.ParamRX, "RY": gate.ParamRY, "RZ": gate.ParamRZ}
@@ -29,13 +30,13 @@ def open_case(folder):
     case = Case(folder)
     hold_the_state(case)
     weights = {str(i): w for i, w in enumerate(case.weights)}
-    observable = Operator([PauliOperator(" ".join("Z %d" % q for q in qubits), c, **F32) for c, qubits in case.observable], **F32)
+    observable = Operator([PauliOperator(" ".join("Z %d" % q for q in qubits), c, **F32) for c, qubits in case.observable], **HERE)
     circuits = [circuit_of(case, x) for x in case.x]
 
     def once():
         values, derivatives = [], []
         for circuit in circuits:
-            state = StateVector(case.n, **F32)
+            state = StateVector(case.n, **HERE)
             circuit.update_quantum_state(state, params=weights)
             other = state.copy()
             observable.apply_to_state(other)

@@ -10,7 +10,7 @@ import time
 from cases import Cannot
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
-ANSWER_S = 900  # one gradient of TFQ's at 23 qubits takes 40 s when nothing else runs
+ANSWER_S = 600  # compiling takes some of them minutes; one gradient of TFQ's at 23 qubits takes 40 s when nothing else runs
 
 
 def serve(open_case):
@@ -67,7 +67,11 @@ class Peer:
             self.process.stdin.flush()
             with selectors.DefaultSelector() as waiting:
                 waiting.register(self.process.stdout, selectors.EVENT_READ)
-                line = self.process.stdout.readline() if waiting.select(ANSWER_S) else ""
+                if not waiting.select(ANSWER_S):
+                    self.process.kill()
+                    self.stop()
+                    raise Cannot("no answer in %d s" % ANSWER_S)
+                line = self.process.stdout.readline()
         except BrokenPipeError:
             line = ""
         if line:
@@ -79,8 +83,14 @@ class Peer:
         with open(self.log) as f:
             raise Failed("%s with %d thread(s) ended at '%s': %s" % (self.who, self.threads, request, f.read()[-400:].strip()))
 
+    def alive(self):
+        return self.process.poll() is None
+
     def stop(self):
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:  # it ended before it read what was asked
+            pass
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:
