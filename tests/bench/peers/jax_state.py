@@ -123,11 +123,14 @@ def turn(psi, m, by):
 
 
 def on_pairs(psi, m, u):
-    """u on qubits 0 and 1 of the last m, 2 and 3 ...: always the first two, which then go to the end"""
-    def step(psi, _):
-        return jnp.einsum("ij,djc->dci", u, psi.reshape(-1, 4, 2 ** (m - 2))).reshape(psi.shape), None
+    """u on qubits 0 and 1 of the last m, 2 and 3 ...: always the first two, which then go to the end; four, where the pairs are even"""
+    pairs, k = m // 2, 1 if m // 2 % 2 else 2
+    u = jnp.kron(u, u) if k == 2 else u
 
-    return jax.lax.scan(step, psi, None, m // 2)[0]
+    def step(psi, _):
+        return jnp.einsum("ij,djc->dci", u, psi.reshape(-1, 4 ** k, 2 ** (m - 2 * k))).reshape(psi.shape), None
+
+    return jax.lax.scan(step, psi, None, pairs // k)[0]
 
 
 def on_halves(psi, m, p):

@@ -29,6 +29,11 @@ def verdict(key, ratio, percent):
     return {"goal": goal, "met": ratio >= goal or at_the_ceiling}
 
 
+def rounded(ratio):
+    """To two places, a small one to three digits"""
+    return round(ratio, 2) if ratio >= 1 else float("%.3g" % ratio)
+
+
 class Report:
     def __init__(self, path, versions, absent):
         """absent: who could not be installed -> why"""
@@ -52,10 +57,10 @@ class Report:
         """Round by round: theirs over ours. Rounds have ns, and cpu_ns where processor time is known."""
         def of(key): return [b[key] / a[key] for a, b in zip(ours, theirs)]
         ratio, percent = statistics.median(of("ns")), our_figures.get("ceiling_percent")
-        cpu = {"cpu_ratio": round(statistics.median(of("cpu_ns")), 2)} if "cpu_ns" in ours[0] else {}
+        cpu = {"cpu_ratio": rounded(statistics.median(of("cpu_ns")))} if "cpu_ns" in ours[0] else {}
         said = verdict((bench, *(about.get(k) for k in ("name", "n", "batch", "threads", "against", "engine"))), ratio, percent)
-        self.line({"bench": bench + "-ratio", "who": "qring", **about, "ratio": round(ratio, 2), "ratio_low": round(min(of("ns")), 2),
-                   "ratio_high": round(max(of("ns")), 2), "runs": len(ours), **cpu, **said})
+        self.line({"bench": bench + "-ratio", "who": "qring", **about, "ratio": rounded(ratio), "ratio_low": rounded(min(of("ns"))),
+                   "ratio_high": rounded(max(of("ns"))), "runs": len(ours), **cpu, **said})
         cells = (" ".join([bench, about["name"], about.get("engine", "")]).strip(), about["n"], about["batch"], about["threads"],
                  lines.time(our_figures["ns"]), "" if percent is None else "%.0f %%" % percent, about["against"],
                  lines.time(their_figures["ns"]), "%.4g" % ratio, "%.4g - %.4g" % (min(of("ns")), max(of("ns"))),
