@@ -178,8 +178,8 @@ bench-record: $(benches) $(progs)
 bench-instructions: $(counted)
 	$(Q)tests/bench/counts write
 
-## make bench-peers  the same gradients and the tutorial, qring beside TensorFlow Quantum and PennyLane Lightning (3.3 GB from PyPI, under
-##                 build/peers), all-reduce beside OpenMPI and Gloo: ratios and goals; 12 minutes, LONG=1 for 22 and 23 qubits 30
+## make bench-peers  the same gradients, qring beside ten other simulators, the tutorial beside TensorFlow Quantum (7 GB from PyPI, under
+##                 build/peers), all-reduce beside OpenMPI and Gloo: ratios, goals, who is fastest; CASES=qaoa only what begins so; an hour
 bench-peers: $(besides) $(filter %/bench_allreduce,$(benches)) $(progs)
 	$(Q)tests/bench/peers/run
 

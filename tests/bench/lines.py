@@ -26,6 +26,22 @@ def read(path):
     with open(path) as f: return [json.loads(l) for l in f if l.startswith("{")]
 
 
+def best_of(lines):
+    """Of each case of make bench-peers, on one core: ((name, n, batch), qring's line or None, the others' lines, the fastest first). Theirs
+    have `ratio` where qring did the case: the median over the rounds."""
+    found, ratio = {}, {}
+    for l in lines:
+        case = l.get("name"), l.get("n"), l.get("batch")
+        if l["bench"] in ("problem", "skipped") and "name" in l: found.setdefault(case, [])
+        if l.get("threads") != 1 or l["bench"] not in ("gradient", "gradient-ratio"): continue
+        if l["bench"] == "gradient": found.setdefault(case, []).append(l)
+        elif "engine" not in l: ratio[case, l["against"]] = l["ratio"]
+    for case, sides in found.items():
+        ours = [l for l in sides if l["who"] == "qring"]
+        others = [dict(l, ratio=ratio.get((case, l["who"]))) for l in sides if l["who"] != "qring"]
+        yield case, ours[0] if ours else None, sorted(others, key=lambda l: l["ns"])
+
+
 def time(ns):
     for unit, size in ("s", 1e9), ("ms", 1e6), ("µs", 1e3):
         if ns >= size: return f"{ns / size:.3g} {unit}" if ns < 1000 * size else f"{ns / size:.0f} {unit}"

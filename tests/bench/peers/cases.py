@@ -1,74 +1,242 @@
-"""What is compared: models, batches, weights, samples. A case is a text file that every side reads (gradient.c too):
-
-    kind qcnn-pure        down to one qubit, whose Z is the prediction; or qcnn-hybrid: one stage, the rest's Z into dense 8, dense 1
-    qubits N
-    engine auto           or statevector: qring's
-    weights W W W ...     exponents of the trainable gates in the order of their symbols' numbers, kernel and bias of each dense layer
-    sample QUBIT ANGLE LABEL   one RX, as the tutorial's data have; its exponent has six decimals, more do not reach TFQ's simulator
-
-What is computed is the gradient of the mean squared error."""
+"""What is compared. A case is a folder that every side reads: job.json, a job of qring's; data.csv, its samples; weights.safetensors. What is
+computed is the gradient of the mean squared error over all samples with respect to the circuit's weights (the head's too, where a side has
+it anyway). The numbers are the same every time."""
+import collections
+import csv
+import json
 import math
+import os
 import random
+import re
 import struct
 
-# kind, qubits, batch, repetitions; LONG=1 adds the last two
-GRADIENTS = [
-    ("qcnn-pure", 8, 16, 21),
-    ("qcnn-pure", 8, 64, 21),
-    ("qcnn-pure", 8, 112, 15),
-    ("qcnn-hybrid", 8, 64, 21),
-    ("qcnn-pure", 12, 16, 21),
-    ("qcnn-pure", 16, 16, 7),
-    ("qcnn-pure", 20, 2, 7),
+# qring is always one. tfq and lightning by the tutorial's own circuits, the others by what each of them is best at
+STATES = ("lightning", "kokkos", "qulacs", "scaluq", "mindquantum", "catalyst", "jax", "tensorcircuit")
+SLOW = ("tfq",) + STATES[:6]  # a circuit a sample, all of the state: at 20 qubits 64 samples would take minutes
+CASES = [  # name, qubits, batch, repetitions, who; who "2": qring and TensorFlow Quantum on two cores too
+    ("qcnn-pure", 8, 16, 21, ("tfq", "2")),
+    ("qcnn-pure", 8, 64, 21, ("tfq", "2") + STATES),
+    ("qcnn-pure", 8, 112, 15, ("tfq", "2")),
+    ("qcnn-hybrid", 8, 64, 21, ("tfq", "2") + STATES),
+    ("qcnn-pure", 12, 16, 21, ("tfq", "2") + STATES),
+    ("qcnn-pure", 16, 16, 7, ("tfq", "2") + STATES),
+    ("qcnn-pure", 20, 2, 7, ("tfq", "2", "statevector") + STATES),
+    ("qcnn-hybrid", 12, 64, 7, ("tfq",) + STATES + ("contraction",)),
+    ("qcnn-hybrid", 16, 64, 5, ("jax", "contraction")),
+    ("qcnn-hybrid", 20, 64, 5, ("jax", "contraction")),
+    ("qcnn-hybrid", 23, 64, 5, ("jax", "contraction")),
+    ("qcnn-hybrid", 16, 4, 5, SLOW + ("tensorcircuit",)),
+    ("qcnn-hybrid", 20, 1, 5, SLOW + ("tensorcircuit",)),
+    ("qaoa-1", 20, 1, 7, STATES + ("contraction",)),
+    ("qaoa-2", 20, 1, 7, STATES + ("contraction",)),
+    ("qaoa-1", 100, 1, 7, STATES + ("contraction",)),
+    ("qaoa-2", 100, 1, 5, STATES + ("contraction",)),
+    ("layers-4", 16, 1, 11, STATES),
+    ("layers-4", 20, 1, 7, STATES),
+    ("data-layers-2", 4, 1000, 11, STATES),
 ]
-LONG_GRADIENTS = [
-    ("qcnn-pure", 22, 2, 5),
-    ("qcnn-pure", 23, 1, 5),
+LONG_CASES = [
+    ("qcnn-pure", 22, 2, 5, ("tfq", "2")),
+    ("qcnn-pure", 23, 1, 5, ("tfq", "2")),
 ]
 
+# What a gate turns by: scale times weight number `weight` of the circuit, or the sample's input `column`, in radians; a gate of neither is
+# fixed. Rotations are e^(-i angle P / 2), P being X, Y, Z, XX, YY or ZZ; the others H, CZ, CNOT (control first).
+Gate = collections.namedtuple("Gate", "name qubits weight column scale", defaults=(None, None, 1.0))
 
-def stages(kind, n):
+
+def stages(n, most=None):
     """Each stage's qubits: pooling keeps the unpaired last one of an odd number."""
     bits, k = list(range(n)), 0
-    while len(bits) > 1 and (kind == "qcnn-pure" or k < 1):
+    while len(bits) > 1 and k != most:
         yield bits
         bits, k = bits[len(bits) // 2:], k + 1
 
 
-def write_case(path, kind, n, batch):
-    """The same numbers every time: gates over their whole period, float32 numbers all."""
-    rng = random.Random("%s %d" % (kind, n))
-    weights = [rng.uniform(0, 2) for _ in stages(kind, n) for _ in range(21)]
-    if kind == "qcnn-hybrid":
-        weights += [rng.uniform(-0.7, 0.7) for _ in range((n - n // 2) * 8 + 8 + 8 + 1)]
-    with open(path, "w") as f:
-        f.write("kind %s\nqubits %d\n" % (kind, n))
-        f.write("weights %s\n" % " ".join(repr(struct.unpack("f", struct.pack("f", w))[0]) for w in weights))
+def qcnn(n, most=None):
+    """The tutorial's circuit; a gate's power of t is its rotation by pi t, up to a phase."""
+    gates = [Gate("H", (q,)) for q in range(n)] + [Gate("CZ", (q, (q + 1) % n)) for q in range(n)]
+    gates += [Gate("RX", (q,), column=q) for q in range(n)]
+
+    def rotate(q, w):
+        return [Gate(name, (q,), weight=w + i, scale=math.pi) for i, name in enumerate(("RX", "RY", "RZ"))]
+
+    for k, bits in enumerate(stages(n, most)):
+        w, half = 21 * k, len(bits) // 2
+        for a, b in list(zip(bits[0::2], bits[1::2])) + list(zip(bits[1::2], bits[2::2] + bits[:1])):
+            gates += rotate(a, w) + rotate(b, w + 3)
+            gates += [Gate(name, (a, b), weight=w + 6 + i, scale=math.pi) for i, name in enumerate(("RZZ", "RYY", "RXX"))]
+            gates += rotate(a, w + 9) + rotate(b, w + 12)
+        for a, b in zip(bits[:half], bits[half:]):
+            back = [g._replace(scale=-math.pi) for g in reversed(rotate(b, w + 15))]
+            gates += rotate(b, w + 15) + rotate(a, w + 18) + [Gate("CNOT", (a, b))] + back
+    return gates
+
+
+def graph(n):
+    """Edges of a random graph with three at each vertex, the same every time: three ends a vertex, shuffled, joined by twos, until no
+    edge is there twice or ends where it began."""
+    rng, edges = random.Random("graph %d" % n), []
+    while len(set(edges)) < 3 * n // 2 or any(a == b for a, b in edges):
+        ends = [v for v in range(n) for _ in range(3)]
+        rng.shuffle(ends)
+        edges = [(min(e), max(e)) for e in zip(ends[0::2], ends[1::2])]
+    return sorted(edges)
+
+
+def qaoa(n, p):
+    """MaxCut's: p times each edge's ZZ by one angle and each vertex's X by another. The read-out is the cost: the sum of Z Z over edges."""
+    gates = [Gate("H", (q,)) for q in range(n)]
+    for k in range(p):
+        gates += [Gate("RZZ", e, weight=2 * k) for e in graph(n)] + [Gate("RX", (q,), weight=2 * k + 1) for q in range(n)]
+    return gates, [" + ".join("Z%d Z%d" % e for e in graph(n))]
+
+
+def layers(n, depth, data):
+    """A hardware-efficient ansatz: RY and RZ on each qubit and a ring of CZ, so many times; with data RX of an input before each layer. The
+    read-out is the sum of all Z."""
+    gates = []
+    for k in range(depth):
+        gates += [Gate("RX", (q,), column=q) for q in range(n) if data]
+        gates += [Gate(name, (q,), weight=2 * (k * n + q) + i) for q in range(n) for i, name in enumerate(("RY", "RZ"))]
+        gates += [Gate("CZ", (q, (q + 1) % n)) for q in range(n)]
+    return gates, [" + ".join("Z%d" % q for q in range(n))]
+
+
+def as_json(gate):
+    """A gate in a job's words"""
+    name = gate.name[1:] if gate.name in ("RXX", "RYY", "RZZ") else gate.name
+    if gate.weight is None and gate.column is None:
+        return {"gate": name, "qubits": gate.qubits}
+    by = {"parameter": "w%d" % gate.weight} if gate.column is None else {"data": gate.column}
+    return {"gate": name, "qubits": gate.qubits, "angle": dict(by, scale=gate.scale)}
+
+
+def model_of(name, n):
+    """(the quantum layer, weights' period, units of the dense layers)"""
+    kind, _, size = name.rpartition("-")
+    if kind == "qcnn":
+        left = list(range(n // 2, n // 2 * 2)) if size == "hybrid" else [n - 1]
+        circuit = dict({"ansatz": "qcnn", "qubits": n}, **({"stages": 1} if size == "hybrid" else {}))
+        return {"layer": "quantum", "circuit": circuit, "readouts": ["Z%d" % q for q in left]}, 2, [8, 1] if size == "hybrid" else []
+    gates, readouts = qaoa(n, int(size)) if kind == "qaoa" else layers(n, int(size), kind == "data-layers")
+    circuit = {"qubits": n, "gates": [as_json(g) for g in gates]}
+    return {"layer": "quantum", "circuit": circuit, "readouts": readouts}, 2 * math.pi, []
+
+
+def gates_of(circuit):
+    if "ansatz" in circuit:
+        return qcnn(circuit["qubits"], circuit.get("stages"))
+    gates = []
+    for g in circuit["gates"]:
+        angle, name = g.get("angle"), g["gate"] if g["gate"] not in ("XX", "YY", "ZZ") else "R" + g["gate"]
+        by = {} if angle is None else {"column": angle["data"]} if "data" in angle else {"weight": int(angle["parameter"][1:])}
+        gates.append(Gate(name, tuple(g["qubits"]), scale=angle["scale"] if angle else 1.0, **by))
+    return gates
+
+
+def write_safetensors(path, tensors):
+    """name -> (shape, numbers), float64"""
+    head, at = {}, 0
+    for name, (shape, numbers) in tensors.items():
+        head[name] = {"dtype": "F64", "shape": shape, "data_offsets": [at, at + 8 * len(numbers)]}
+        at += 8 * len(numbers)
+    text = json.dumps(head).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(struct.pack("<%dd" % len(v), *v) for _, v in tensors.values()))
+
+
+def read_safetensors(path):
+    with open(path, "rb") as f:
+        size, = struct.unpack("<Q", f.read(8))
+        head, data = json.loads(f.read(size)), f.read()
+    slices = {name: data[t["data_offsets"][0]:t["data_offsets"][1]] for name, t in head.items()}
+    return {name: [v for v, in struct.iter_unpack("<d", part)] for name, part in slices.items()}
+
+
+def float32(v):
+    return struct.unpack("f", struct.pack("f", v))[0]
+
+
+def write_case(folder, name, n, batch):
+    """Weights are float32 numbers over their whole period. A tutorial's sample is one RX, whose exponent has six decimals: more do not
+    reach TFQ's simulator."""
+    os.makedirs(folder, exist_ok=True)
+    rng, (quantum, period, units) = random.Random("%s %d" % (name, n)), model_of(name, n)
+    n_weights = 1 + max(g.weight for g in gates_of(quantum["circuit"]) if g.weight is not None)
+    tensors = {"pqc/parameters": ([n_weights], [float32(rng.uniform(0, period)) for _ in range(n_weights)])}
+    inputs = len(quantum["readouts"])
+    for i, u in enumerate(units):
+        dense = "dense_%d" % i if i else "dense"
+        tensors[dense + "/kernel"] = [inputs, u], [float32(rng.uniform(-0.7, 0.7)) for _ in range(inputs * u)]
+        tensors[dense + "/bias"] = [u], [float32(rng.uniform(-0.7, 0.7)) for _ in range(u)]
+        inputs = u
+    write_safetensors(folder + "/weights.safetensors", tensors)
+    job = {"name": name, "model": [quantum] + [{"layer": "dense", "units": u} for u in units],
+           "data": {"source": "csv", "url": folder + "/data.csv"},
+           "train": {"batch_size": batch, "loss": "mse", "initial_weights": folder + "/weights.safetensors"}}
+    with open(folder + "/job.json", "w") as f:
+        json.dump(job, f, indent=1)
+    columns = 1 if name.startswith(("qaoa", "layers")) else n  # data have one column at least
+    with open(folder + "/data.csv", "w") as f:
+        f.write(",".join(["x%d" % q for q in range(columns)] + ["y"]) + "\n")
         for _ in range(batch):
-            exponent = round(rng.uniform(-1, 1), 6)
-            f.write("sample %d %r %d\n" % (rng.randrange(n), exponent * math.pi, 1 if abs(exponent) <= 0.5 else -1))
+            exponent, x = round(rng.uniform(-1, 1), 6), [0.0] * columns
+            if name.startswith("qcnn"):
+                x[rng.randrange(n)] = exponent * math.pi
+            elif columns > 1:
+                x = [rng.uniform(-math.pi, math.pi) for _ in x]
+            f.write(",".join([repr(v) for v in x] + ["1" if abs(exponent) <= 0.5 else "-1"]) + "\n")
 
 
-def with_engine(path, engine):
-    """The same case for another engine of qring's: the path of its file"""
-    other = path + "-" + engine
-    with open(path) as f, open(other, "w") as g:
-        g.write("engine %s\n%s" % (engine, f.read()))
-    return other
+def observable_of(text):
+    """A read-out as [(coefficient, qubits whose Z it has)]"""
+    return [(1.0, tuple(int(q) for q in re.findall(r"Z(\d+)", term))) for term in text.split(" + ")]
 
 
 class Case:
-    def __init__(self, path):
-        self.samples, self.labels = [], []
-        with open(path) as f:
-            for line in f:
-                key, *words = line.split()
-                if key == "kind":
-                    self.kind = words[0]
-                elif key == "qubits":
-                    self.n = int(words[0])
-                elif key == "weights":
-                    self.weights = [float(w) for w in words]
-                elif key == "sample":
-                    self.samples.append((int(words[0]), float(words[1])))
-                    self.labels.append(float(words[2]))
+    """A case as a peer reads it. The head is affine, so the prediction is one observable's value plus a number: `observable`, `offset`."""
+
+    def __init__(self, folder):
+        with open(folder + "/job.json") as f:
+            job = json.load(f)
+        quantum = job["model"][0]
+        self.name, self.n, self.stages = job["name"], quantum["circuit"]["qubits"], quantum["circuit"].get("stages")
+        self.gates, self.readouts = gates_of(quantum["circuit"]), [observable_of(r) for r in quantum["readouts"]]
+        tensors = read_safetensors(folder + "/weights.safetensors")
+        self.weights = tensors.pop("pqc/parameters")
+        self.dense = list(tensors.values())  # kernel, bias, kernel ...
+        with open(folder + "/data.csv") as f:
+            rows = [[float(v) for v in row] for row in list(csv.reader(f))[1:]]
+        self.x, self.labels = [r[:-1] for r in rows], [r[-1] for r in rows]
+        self.direction, self.offset = [1.0] * len(self.readouts), 0.0
+        for kernel, bias in reversed(list(zip(self.dense[0::2], self.dense[1::2]))):
+            self.offset += sum(d * b for d, b in zip(self.direction, bias))
+            self.direction = [sum(k * d for k, d in zip(kernel[i:i + len(bias)], self.direction)) for i in range(0, len(kernel), len(bias))]
+        self.observable = [(d * c, qubits) for d, r in zip(self.direction, self.readouts) for c, qubits in r]
+
+    def gates_for(self, x):
+        """The circuit of one sample: inputs that are 0 turn nothing."""
+        return [g for g in self.gates if g.column is None or x[g.column] != 0]
+
+    def by_weight(self, derivatives, of):
+        """From derivatives by the angles of gates: `of` has each one's weight and factor."""
+        sums = [0.0] * len(self.weights)
+        for d, (weight, factor) in zip(derivatives, of):
+            sums[weight] += factor * float(d)
+        return sums
+
+    def loss_and_gradient(self, values, derivatives):
+        """From the observable's value of each sample, and its derivatives by the weights"""
+        off = [float(v) + self.offset - y for v, y in zip(values, self.labels)]
+        rows = [[2 * o / len(off) * float(d) for d in row] for o, row in zip(off, derivatives)]
+        return sum(o * o for o in off) / len(off), [sum(column) for column in zip(*rows)]
+
+
+class Cannot(Exception):
+    """What a peer says of a case that is not for it"""
+
+
+def hold_the_state(case, most=30):
+    if case.n > most:
+        raise Cannot("it holds all 2^n amplitudes, n = %d" % case.n)

@@ -1,6 +1,6 @@
 """What was measured: lines of JSON (tests/bench/README.md has the keys; the first one has the versions of the peers too) and a table with
-the goals. A ratio is how many times longer `against` takes: the median over the rounds, and least and most; `goal` where there is one,
-`met`. "problem" is what could not be measured."""
+the goals, then of each case who was fastest. A ratio is how many times longer `against` takes: the median over the rounds, and least and
+most; `goal` where there is one, `met`. "problem" is what could not be measured; "skipped" who is not here, or cannot do a case, and why."""
 import json
 import os
 import statistics
@@ -29,16 +29,25 @@ def verdict(key, ratio, percent):
     return {"goal": goal, "met": ratio >= goal or at_the_ceiling}
 
 
+def rounded(ratio):
+    """To two places, a small one to three digits"""
+    return round(ratio, 2) if ratio >= 1 else float("%.3g" % ratio)
+
+
 class Report:
-    def __init__(self, path, versions):
+    def __init__(self, path, versions, absent):
+        """absent: who could not be installed -> why"""
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        self.path, self.rows, self.problems = path, [], []
+        self.path, self.rows, self.problems, self.said, self.absent = path, [], [], [], absent
         self.file = open(path, "w", buffering=1)
         where = dict(lines.machine(), versions=versions)
         self.line(where)
         print("# " + json.dumps(where), flush=True)
+        for who, why in absent.items():
+            self.skipped({"who": who}, why)
 
     def line(self, about):
+        self.said.append(about)
         self.file.write(json.dumps(about) + "\n")
 
     def measured(self, bench, figures):
@@ -48,10 +57,10 @@ class Report:
         """Round by round: theirs over ours. Rounds have ns, and cpu_ns where processor time is known."""
         def of(key): return [b[key] / a[key] for a, b in zip(ours, theirs)]
         ratio, percent = statistics.median(of("ns")), our_figures.get("ceiling_percent")
-        cpu = {"cpu_ratio": round(statistics.median(of("cpu_ns")), 2)} if "cpu_ns" in ours[0] else {}
+        cpu = {"cpu_ratio": rounded(statistics.median(of("cpu_ns")))} if "cpu_ns" in ours[0] else {}
         said = verdict((bench, *(about.get(k) for k in ("name", "n", "batch", "threads", "against", "engine"))), ratio, percent)
-        self.line({"bench": bench + "-ratio", "who": "qring", **about, "ratio": round(ratio, 2), "ratio_low": round(min(of("ns")), 2),
-                   "ratio_high": round(max(of("ns")), 2), "runs": len(ours), **cpu, **said})
+        self.line({"bench": bench + "-ratio", "who": "qring", **about, "ratio": rounded(ratio), "ratio_low": rounded(min(of("ns"))),
+                   "ratio_high": rounded(max(of("ns"))), "runs": len(ours), **cpu, **said})
         cells = (" ".join([bench, about["name"], about.get("engine", "")]).strip(), about["n"], about["batch"], about["threads"],
                  lines.time(our_figures["ns"]), "" if percent is None else "%.0f %%" % percent, about["against"],
                  lines.time(their_figures["ns"]), "%.4g" % ratio, "%.4g - %.4g" % (min(of("ns")), max(of("ns"))),
@@ -59,19 +68,39 @@ class Report:
         self.rows.append([str(c) for c in cells])
         print("  ".join(self.rows[-1]), file=sys.stderr)
 
-    def problem(self, sentence):
-        self.problems.append(sentence)
-        self.line({"bench": "problem", "what": sentence})
-        print("not measured: " + sentence, file=sys.stderr)
+    def problem(self, sentence, about=None):
+        where = "".join("%s, %d qubits, batch %d: " % (about["name"], about["n"], about["batch"]) if about else "")
+        self.problems.append(where + sentence)
+        self.line({"bench": "problem", **(about or {}), "what": sentence})
+        print("not measured: " + where + sentence, file=sys.stderr)
+
+    def skipped(self, about, why):
+        """A peer that is not here, or whom a case is too large for: said, and no failure"""
+        self.line({"bench": "skipped", **about, "what": why})
+        print("SKIPPED: %s%s: %s" % (about["who"], " %(name)s, %(n)d qubits" % about if "name" in about else "", why), file=sys.stderr)
+
+    def fastest(self):
+        """Of each case the best of the others, on one core"""
+        print("\ncase, qubits, batch: qring, the best of the others, how many times longer that takes; below 1 it is faster than qring")
+        for case, ours, theirs in lines.best_of(self.said):
+            words = "%-14s %3d %5d  %9s  " % (*case, lines.time(ours["ns"]) if ours else "none")
+            if theirs:
+                ratio = theirs[0]["ratio"]
+                words += "%-13s %9s  %s" % (theirs[0]["who"], lines.time(theirs[0]["ns"]), "" if ratio is None else "%.3g" % ratio)
+                words += "  A PEER WINS" if ratio is None or ratio < 1 else ""
+            print(words.rstrip())
 
     def end(self):
         """The table; true when everything was measured."""
         width = [max(len(r[i]) for r in [HEAD, *self.rows]) for i in range(len(HEAD))]
         for row in [HEAD, *self.rows]:
             print("  ".join(c.ljust(w) if i in (0, 6, 9, 11) else c.rjust(w) for i, (c, w) in enumerate(zip(row, width))).rstrip())
+        self.fastest()
         goals = [r[-1] for r in self.rows if r[-1]]
         print("%d ratios, %d of %d goals missed, %d things not measured; lines in %s" % (
             len(self.rows), sum("MISSED" in g for g in goals), len(goals), len(self.problems), self.path))
+        for who, why in self.absent.items():
+            print("skipped: %s: %s" % (who, why))
         for p in self.problems:
             print("not measured: " + p)
         return not self.problems

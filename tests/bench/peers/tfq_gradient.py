@@ -11,34 +11,30 @@ from tfq_qcnn import cluster, stage
 
 
 def head_of(case):
-    return [tf.keras.layers.Dense(8), tf.keras.layers.Dense(1)] if case.kind == "qcnn-hybrid" else []
+    return [tf.keras.layers.Dense(8), tf.keras.layers.Dense(1)] if case.dense else []
 
 
 def set_weights(case, pqc, head):
     """The case's weights; returns which symbol of TFQ's, which sorts their names, each of ours is"""
     names = [str(s) for s in pqc.symbols]
     numbered = sorted(range(len(names)), key=lambda i: int(names[i].removeprefix("qconv")))
-    weights, at = np.zeros(len(names), np.float32), len(names)
-    weights[numbered] = case.weights[:at]
+    weights, dense = np.zeros(len(names), np.float32), iter(case.dense)
+    weights[numbered] = case.weights
     pqc.set_weights([weights])
     for layer in head:
-        shaped = []
-        for w in layer.get_weights():
-            shaped.append(np.reshape(case.weights[at:at + w.size], w.shape))
-            at += w.size
-        layer.set_weights(shaped)
+        layer.set_weights([np.reshape(next(dense), w.shape) for w in layer.get_weights()])
     return numbered
 
 
 def open_case(path):
     case = Case(path)
     bits, circuit = cirq.GridQubit.rect(1, case.n), cirq.Circuit()
-    for k, numbers in enumerate(stages(case.kind, case.n)):
+    for k, numbers in enumerate(stages(case.n, case.stages)):
         circuit += stage(k, [bits[i] for i in numbers], "notebook")
-    left = bits[numbers[len(numbers) // 2]:]
+    left = [bits[q] for readout in case.readouts for _, (q,) in readout]
     add, prepare, head = tfq.layers.AddCircuit(), cluster(bits), head_of(case)
     pqc = tfq.layers.PQC(circuit, [cirq.Z(b) for b in left])
-    data = tfq.convert_to_tensor([cirq.Circuit(cirq.rx(angle)(bits[q])) for q, angle in case.samples])
+    data = tfq.convert_to_tensor([cirq.Circuit(cirq.rx(angle)(bits[q]) for q, angle in enumerate(x) if angle) for x in case.x])
     labels = tf.constant(case.labels)[:, None]
 
     def predict(circuits):
