@@ -49,6 +49,7 @@ def too_little_memory():
     """The limit is what a container would see: its cgroup's file, bound over the machine's in a mount namespace."""
     n = 20
     gates = [{"gate": "XX", "qubits": [a, a + 1], "exponent": {"parameter": f"p{a}"}} for a in range(n - 1)]
+    gates.append({"gate": "X", "qubits": [0], "controls": [1, 2]})  # on three: no cone is simulated alone
     big = job("big", model=[{"layer": "quantum", "circuit": {"qubits": n, "gates": gates}, "readouts": ["Z0"]}])
     with open(big) as f: text = json.load(f)
     text["data"] = {"source": "csv", "url": f"{WORK}/big.csv", "train_fraction": 0.5}
@@ -112,7 +113,7 @@ def shares(r, ports, seconds):
 def slow_worker():
     """One of two workers gets a third of its processor, by SIGSTOP and SIGCONT: micro-batches move to the other. With speeds of 1 and 1/3 it
     should have a quarter of them; a step takes 1.5 times as long as before then, and 3 times where nothing moves."""
-    model = [{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 16}}, {"layer": "dense", "units": 1}]
+    model = [{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 15}}, {"layer": "dense", "units": 1}]
     j = job("slow", micro_batch_size=8, model=model, data={"rounds": 16, "train_fraction": 1}, train={"batch_size": 256})
     r = Ring("slow", j, 2, ENDLESS, ["--min-workers", "1"])
     ports = free_ports(2)
