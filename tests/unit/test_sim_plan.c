@@ -563,7 +563,7 @@ static void check_texts(void) {
     static const char *const small[] = {"statevector engine", "7 qubits: streaming is for 8 to 36"};
     static const char *const cones_15[] = {
         "cones engine", "each term of a read-out sees at most 12 qubits",
-        "8 terms, 7 different cones of at most 12 qubits", "16 items side by side"};
+        "8 terms, 5 different cones of at most 12 qubits", "16 items side by side"};
     check_case(8, 0, LAST, QR_ENGINE_AUTO, pure_8, COUNT(pure_8));
     check_case(16, 0, LAST, QR_ENGINE_AUTO, pure_16, COUNT(pure_16));
     check_case(15, 1, EACH, QR_ENGINE_STREAMING, hybrid_15, COUNT(hybrid_15));
