@@ -255,6 +255,20 @@ static void many_alike(void) {
     }
 }
 
+/* More gates that commute than are looked at for one that comes next. */
+static void long_runs(void) {
+    static const char *const obs[] = {"X0 Y1", "Z2"};
+    struct problem p = bare(3, 1, obs, COUNT(obs));
+    for (unsigned q = 0; q < 3; q++) put(&p, QR_GATE_Y, q, 0, number(0.3));
+    for (unsigned i = 0; i < 200; i++) {
+        put(&p, QR_GATE_ZZ, i % 3, (i + 1) % 3, i % 7 ? number(0.01 * i) : parameter(&p, "a"));
+        put(&p, QR_GATE_Z, i % 3, 0, i % 5 ? number(0.02 * i) : parameter(&p, "b"));
+    }
+    for (unsigned q = 0; q < 3; q++) put(&p, QR_GATE_X, q, 0, parameter(&p, "c"));
+    fill(&p);
+    check_equal(&p, 5);
+}
+
 static void check_refusal(struct problem *p, const char *words) {
     const struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES};
     struct qr_sim_plan *plan = NULL;
@@ -281,6 +295,13 @@ static void refusals(void) {
     put(&p, QR_GATE_ISWAP, 1, 2, column(0));
     fill(&p);
     check_refusal(&p, "ISWAP takes data");
+    p = bare(3, 1, obs, 1);
+    for (unsigned i = 0; i < 1025; i++) {
+        put(&p, QR_GATE_X, 2, 0, number(0.3));
+        put(&p, QR_GATE_Y, 2, 0, number(0.3));
+    }
+    fill(&p);
+    check_refusal(&p, "or 2048 gates");
     p = bare(3, 1, obs, 0);
     fill(&p);
     check_refusal(&p, "there is no read-out");
@@ -292,6 +313,7 @@ int main(void) {
     data_again();
     nearly_equal_cones();
     many_alike();
+    long_runs();
     refusals();
     return t_end();
 }

@@ -25,6 +25,8 @@
 #define SEARCH_WORK 2e7
 /* Forward, and two products backward. */
 #define SWEEPS 3.0
+/* Gates of all terms' cones: what is more is not looked at for long. */
+#define ALL_GATES (1 << 18)
 /* Of an item: to look for it, to gather what it is made of. */
 #define OF_ITEM 40.0
 
@@ -41,6 +43,7 @@ struct plan_builder {
     struct cone *cones;
     struct cone_recipe *recipes;
     size_t n_cones, n_recipes, n_terms;
+    size_t n_gates; /* of all terms' cones */
     size_t *places; /* of each cone: how many terms have it */
     struct draft_term *terms;
     double limit;       /* multiply-adds of a sample, from which on another engine is better */
@@ -88,9 +91,10 @@ static bool add_term(struct plan_builder *b, struct cone_finder *f, uint32_t rea
     struct draft_term t = {.readout = readout, .coefficient = term->coefficient};
     if (!cone_of_term(f, term, &cone, &t.columns))
         return refuse(b->p,
-                      "the cone of a term of read-out %u has over %d qubits, or a gate on more "
-                      "than two",
-                      readout, (int)CONE_MAX_QUBITS);
+                      "the cone of a term of read-out %u has over %d qubits or %d gates, or a gate "
+                      "on more than two",
+                      readout, (int)CONE_MAX_QUBITS, (int)CONE_MAX_GATES);
+    b->n_gates += cone.n_gates;
     t.cone = cone_like(b, &cone);
     bool good = true;
     if (t.cone == CONE_NONE) {
@@ -114,9 +118,11 @@ static bool find_cones(struct plan_builder *b, const struct qr_observable *obs, 
     struct cone_finder *f = cone_finder_new(b->c);
     bool good = true;
     for (uint32_t r = 0; r < n_obs && good; r++)
-        for (size_t t = 0; t < obs[r].n_terms && good; t++)
+        for (size_t t = 0; t < obs[r].n_terms && good && b->n_gates <= ALL_GATES; t++)
             good = add_term(b, f, r, &obs[r].terms[t]);
     cone_finder_free(f);
+    if (b->n_gates > ALL_GATES)
+        return refuse(b->p, "the cones of all terms have over %d gates", ALL_GATES);
     return good;
 }
 

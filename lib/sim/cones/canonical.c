@@ -24,7 +24,8 @@ struct cone_finder {
     uint32_t *columns;
 };
 
-enum { LOCAL_NONE = 255 };
+/* RUN: of gates that commute on a qubit so many are looked at for the next one. */
+enum { LOCAL_NONE = 255, RUN = 64 };
 
 struct cone_finder *cone_finder_new(const struct qr_circuit *c) {
     struct cone_finder *f = qr_xcalloc(1, sizeof *f);
@@ -53,6 +54,10 @@ void cone_finder_free(struct cone_finder *f) {
     free(f);
 }
 
+static const struct qr_gate *gate_at(const struct cone_finder *f, uint32_t place) {
+    return &f->c->gates[f->gates[place]];
+}
+
 /* Its qubits, targets first; 0: they are more than two. */
 static unsigned qubits_of(const struct qr_gate *g, uint16_t ret[2]) {
     unsigned n = g->n_targets, n_controls = qr_qubits_count(&g->controls);
@@ -74,7 +79,7 @@ static bool meet(struct cone_finder *f, unsigned q) {
 static bool stack(struct cone_finder *f) {
     for (uint32_t i = 0; i < f->n_gates; i++) {
         uint16_t q[2];
-        unsigned n = qubits_of(&f->c->gates[f->gates[i]], q);
+        unsigned n = qubits_of(gate_at(f, i), q);
         for (unsigned k = 0; k < n; k++) {
             f->below[i][k] = f->top[q[k]];
             f->top[q[k]] = i;
@@ -87,12 +92,12 @@ static bool stack(struct cone_finder *f) {
 
 /* The place of the gate that lies under this one on qubit q. */
 static uint32_t *under(struct cone_finder *f, uint32_t place, unsigned q) {
-    return &f->below[place][f->c->gates[f->gates[place]].targets[0] != q];
+    return &f->below[place][gate_at(f, place)->targets[0] != q];
 }
 
 /* The Paulis that the gate's part on this qubit is made of; 0: of several. */
 static uint8_t factor_on(const struct cone_finder *f, uint32_t place, unsigned q) {
-    const struct qr_gate *g = &f->c->gates[f->gates[place]];
+    const struct qr_gate *g = gate_at(f, place);
     for (unsigned k = 0; k < g->n_targets; k++)
         if (g->targets[k] == q) return qr_gate_info(g->kind)->factor[k];
     return QR_PAULI_Z;
@@ -107,15 +112,24 @@ static uint32_t next_exposed(struct cone_finder *f, uint32_t place, unsigned q) 
 
 static bool is_exposed(struct cone_finder *f, uint32_t place, unsigned q) {
     uint32_t at = f->top[q];
-    while (at != CONE_NONE && at != place) at = next_exposed(f, at, q);
+    for (unsigned i = 1; i < RUN && at != CONE_NONE && at != place; i++)
+        at = next_exposed(f, at, q);
     return at == place;
+}
+
+static bool is_ready(struct cone_finder *f, uint32_t place) {
+    uint16_t q[2];
+    unsigned n = qubits_of(gate_at(f, place), q);
+    bool ready = true;
+    for (unsigned k = 0; k < n; k++) ready = ready && is_exposed(f, place, q[k]);
+    return ready;
 }
 
 /* How the gate looks from qubit q, for a choice that does not depend on the order of gates that
  * commute: what is between qubits that were met comes first, then those whose other qubit has more
  * gates. */
 static uint64_t looks(struct cone_finder *f, uint32_t place, unsigned q) {
-    const struct qr_gate *g = &f->c->gates[f->gates[place]];
+    const struct qr_gate *g = gate_at(f, place);
     uint16_t on[2];
     unsigned n = qubits_of(g, on);
     if (n == 1) return 0;
@@ -132,16 +146,15 @@ static uint64_t looks(struct cone_finder *f, uint32_t place, unsigned q) {
 static uint32_t next_gate(struct cone_finder *f) {
     uint32_t best = CONE_NONE;
     for (unsigned i = 0; i < f->n_qubits && best == CONE_NONE; i++) {
-        unsigned q = f->qubit[i];
-        uint64_t least = UINT64_MAX;
-        for (uint32_t at = f->top[q]; at != CONE_NONE; at = next_exposed(f, at, q)) {
-            uint16_t on[2];
-            unsigned n = qubits_of(&f->c->gates[f->gates[at]], on);
-            bool ready = true;
-            for (unsigned k = 0; k < n; k++) ready = ready && is_exposed(f, at, on[k]);
-            if (!ready || looks(f, at, q) >= least) continue;
-            least = looks(f, at, q);
-            best = at;
+        unsigned q = f->qubit[i], n = 0;
+        uint64_t least = UINT64_MAX; /* nothing looks less than 0 */
+        for (uint32_t at = f->top[q]; n < RUN && least && at != CONE_NONE; n++) {
+            uint64_t look = is_ready(f, at) ? looks(f, at, q) : UINT64_MAX;
+            if (look < least) {
+                least = look;
+                best = at;
+            }
+            at = next_exposed(f, at, q);
         }
     }
     return best;
@@ -200,7 +213,7 @@ static bool walk(struct cone_finder *f, struct cone *ret) {
         uint32_t place = next_gate(f);
         QR_ASSERT(place != CONE_NONE); /* what is in the cone is reached from its end */
         struct qr_gate *g = &ret->gates[left];
-        *g = f->c->gates[f->gates[place]];
+        *g = *gate_at(f, place);
         uint16_t q[2];
         unsigned n = qubits_of(g, q);
         for (unsigned k = 0; k < n; k++) {
@@ -239,9 +252,9 @@ static void set_levels(struct cone *c) {
 }
 
 static void forget(struct cone_finder *f) {
-    for (size_t i = 0; i < f->n_gates; i++) {
+    for (uint32_t i = 0; i < f->n_gates; i++) {
         uint16_t q[2];
-        unsigned n = qubits_of(&f->c->gates[f->gates[i]], q);
+        unsigned n = qubits_of(gate_at(f, i), q);
         for (unsigned k = 0; k < n; k++) {
             f->top[q[k]] = CONE_NONE;
             f->count[q[k]] = 0;
@@ -263,7 +276,7 @@ bool cone_of_term(struct cone_finder *f, const struct qr_pauli_term *term, struc
                   uint32_t **ret_columns) {
     *ret = (struct cone){0};
     f->n_gates = qr_cone_find(f->f, term, f->gates);
-    bool ok = true;
+    bool ok = f->n_gates <= CONE_MAX_GATES;
     for (unsigned q = 0; q < f->c->n_qubits && ok; q++) {
         uint8_t pauli = digit(term, q);
         if (!pauli) continue;

@@ -10,6 +10,7 @@
 
 enum {
     CONE_MAX_QUBITS = 64,  /* of one cone */
+    CONE_MAX_GATES = 2048, /* of one; a search looks at each pair of its tensors */
     CONE_MAX_LEGS = 24,    /* of one tensor */
     CONE_MAX_INPUTS = 256, /* of one class */
     CONE_MORE_TRIALS = 61,
@@ -43,7 +44,8 @@ struct cone {
 /* Where a gate's angle depends on the sample. */
 bool cone_gate_has_data(const struct qr_gate *g);
 
-/* The cone of a term; ret_columns[local] is the circuit's column. False: too many qubits. */
+/* The cone of a term; ret_columns[local] is the circuit's column. False: more qubits or gates than
+ * one may have, or a gate on more than two qubits. */
 struct cone_finder;
 struct cone_finder *cone_finder_new(const struct qr_circuit *c);
 void cone_finder_free(struct cone_finder *f);
@@ -69,7 +71,7 @@ struct cone_leaf {
     uint32_t column;   /* local */
 };
 struct cone_network {
-    size_t n_leaves, cap;
+    size_t n_leaves;
     struct cone_leaf *leaves;
     size_t n_legs;
     uint8_t *dim; /* n_legs */
@@ -140,7 +142,7 @@ struct cone_class {
     struct qr_buf key;
     uint32_t root;
     bool needs;
-    uint32_t first_tensor, n_tensors, first_input, n_inputs;
+    uint32_t first_input, n_inputs;
     uint32_t first_step, n_step, first_lanes, n_lanes; /* contractions */
     size_t n_rows, n_sums;                             /* of a block of lanes */
     size_t n_instances, cap_instances;

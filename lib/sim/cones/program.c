@@ -206,14 +206,13 @@ static double *fixed_numbers(const struct program *g, uint32_t node, const uint1
 static uint32_t make_part(struct program *g, uint32_t node);
 
 /* A signal, or what a part hands on. */
-static void add_input(struct program *g, struct draft_class *d, uint32_t tensor, bool is_signal,
-                      uint32_t of, uint32_t what) {
+static void add_input(struct draft_class *d, uint32_t tensor, bool is_signal, uint32_t of,
+                      uint32_t what) {
     d->tensors[tensor].source = (uint32_t)d->n_inputs;
     d->input_of = qr_xreallocarray(d->input_of, d->n_inputs + 1, sizeof *d->input_of);
     d->input_of[d->n_inputs] = what;
     struct cone_input *in = APPEND(d->inputs, d->n_inputs);
     *in = (struct cone_input){.is_signal = is_signal, .of = of, .tensor = tensor};
-    (void)g;
 }
 
 static uint32_t signal_of(struct qr_cones *own, double scale) {
@@ -234,7 +233,7 @@ static uint32_t put_leaf(struct program *g, struct draft_class *d, uint32_t node
         t->source = l->shape;
         t->needs = g->p->shapes[l->shape].n_derivatives > 0;
     } else {
-        add_input(g, d, tensor, true, signal_of(g->own, l->scale), l->column);
+        add_input(d, tensor, true, signal_of(g->own, l->scale), l->column);
     }
     return tensor;
 }
@@ -250,7 +249,7 @@ static uint32_t put_cut(struct program *g, struct draft_class *d, uint32_t node,
     t->needs = g->own->classes[class].needs;
     t->first_entry = keep_entries(g->own, NULL, order, x->size);
     free(order);
-    add_input(g, d, tensor, false, class, x->part);
+    add_input(d, tensor, false, class, x->part);
     return tensor;
 }
 
@@ -402,8 +401,6 @@ static void add_contractions(struct qr_cones *own, struct draft_class *d, uint32
 static uint32_t add_class(struct qr_cones *own, struct draft_class *d) {
     uint32_t first = (uint32_t)own->n_tensors;
     place_tensors(own, d);
-    d->c.first_tensor = first;
-    d->c.n_tensors = (uint32_t)d->n_tensors;
     for (size_t i = 0; i < d->n_tensors; i++) *APPEND(own->tensors, own->n_tensors) = d->tensors[i];
     d->c.first_input = (uint32_t)own->n_inputs;
     d->c.n_inputs = (uint32_t)d->n_inputs;
@@ -435,7 +432,6 @@ static uint32_t make_part(struct program *g, uint32_t node) {
     struct draft_class d = {.c = {.key = {0}}};
     bool whole = is_leaf(g, node) || x->when != CONE_LANES;
     d.c.root = whole ? put(g, &d, node, x->leg) : put_contraction(g, &d, node, x->leg);
-    /* parts that this one takes have kept theirs: what is kept from here on may go again */
     put_key(own, &d);
     uint32_t class = class_of(own, &d.c.key);
     if (class == CONE_NONE) class = add_class(own, &d);
