@@ -260,6 +260,24 @@ static uint32_t instance_of_term(struct plan_builder *b, const struct draft_term
     return root;
 }
 
+static void find_gates(struct qr_cones *own, size_t n_shapes) {
+    struct cone_gate *of = qr_xcalloc(n_shapes + 1, sizeof *of);
+    for (size_t i = 0; i < own->n_tensors; i++) {
+        const struct cone_tensor *t = &own->tensors[i];
+        if (t->from != CONE_GATE) continue;
+        for (uint32_t k = 0; k < t->size; k++) {
+            unsigned entry = own->entries[t->first_entry + k];
+            of[t->source].rows |= (uint16_t)(1u << entry / 16);
+            of[t->source].columns |= (uint16_t)(1u << entry % 16);
+        }
+    }
+    own->gates = of; /* those that are used move to the front */
+    for (uint32_t i = 0; i < n_shapes; i++) {
+        of[i].shape = i;
+        if (of[i].rows) of[own->n_gates++] = of[i];
+    }
+}
+
 static void place_terms(struct plan_builder *b) {
     struct qr_cones *own = b->own;
     own->terms = qr_xcalloc(b->n_terms + 1, sizeof *own->terms);
@@ -271,13 +289,7 @@ static void place_terms(struct plan_builder *b) {
                                            .class = r->parts[r->n_parts - 1].class,
                                            .instance = instance_of_term(b, &b->terms[i])};
     }
-    bool *needed = qr_xcalloc(b->p->n_shapes + 1, sizeof *needed);
-    for (size_t i = 0; i < own->n_tensors; i++)
-        if (own->tensors[i].from == CONE_GATE) needed[own->tensors[i].source] = true;
-    own->gates = qr_xcalloc(b->p->n_shapes + 1, sizeof *own->gates);
-    for (uint32_t i = 0; i < b->p->n_shapes; i++)
-        if (needed[i]) own->gates[own->n_gates++] = i;
-    free(needed);
+    find_gates(own, b->p->n_shapes);
     for (size_t i = 0; i < own->n_signals; i++) {
         own->signals[i].first_slot = own->n_slots;
         own->n_slots += own->signals[i].n_instances;

@@ -160,11 +160,12 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
     bool good = true;
     memset(ws->cross, 0, p->n_shapes * QR_CROSS * sizeof *ws->cross);
     for (size_t i = 0; i < own->n_gates && good; i++) {
-        size_t shape = own->gates[i];
+        const struct cone_gate *g = &own->gates[i];
+        size_t shape = g->shape;
         double cross[QR_CROSS];
         if (!p->shapes[shape].n_derivatives) continue;
         qr_transfer_cross(b->cones->transfer + shape * QR_TRANSFER,
-                          ws->d_transfer + shape * QR_TRANSFER, cross);
+                          ws->d_transfer + shape * QR_TRANSFER, g->rows, g->columns, cross);
         good = qr_fixed_add_doubles(ws->cross + shape * QR_CROSS, cross, QR_CROSS);
     }
     return good &&

@@ -158,6 +158,12 @@ struct cone_signal {
     size_t first_slot;
 };
 
+/* A shape whose transfer matrix a step needs, and which of its rows and columns the tensors use. */
+struct cone_gate {
+    uint32_t shape;
+    uint16_t rows, columns; /* bit i: number i */
+};
+
 struct cone_term {
     uint32_t readout;
     double coefficient;
@@ -173,8 +179,8 @@ struct qr_cones {
     struct cone_signal *signals;
     struct cone_term *terms;
     double *constants; /* of each read-out: terms without a Pauli */
-    size_t n_gates;    /* shapes whose transfer matrices a step needs */
-    uint32_t *gates;
+    size_t n_gates;
+    struct cone_gate *gates;
     size_t n_fixed, n_step, n_entries, n_orders;
     double *fixed;
     uint16_t *entries;
@@ -212,7 +218,7 @@ void cones_free(struct qr_cones *own);
 /* ---- numbers ---- */
 
 struct qr_cones_bound {
-    double *transfer; /* n_shapes * QR_TRANSFER */
+    double *transfer; /* n_shapes * QR_TRANSFER; columns that no tensor uses stay 0 */
     double *step;     /* n_step */
     double *scratch;  /* max_numbers */
 };

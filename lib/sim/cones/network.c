@@ -48,7 +48,7 @@ void cone_shapes_make(struct cone_shapes *s, const struct qr_sim_plan *p) {
                              : 0.1 + 0.8 * fraction(golden * (i + 1));
         for (size_t i = 0; i < p->n_shapes; i++) {
             struct qr_m4 m = matrix_of(p, &p->shapes[i], theta);
-            qr_transfer(&m, s->number[i][probe]);
+            qr_transfer(&m, QR_ALL_DIGITS, s->number[i][probe]);
             s->fixed[i] = is_fixed(p, &p->shapes[i]);
         }
     }

@@ -55,9 +55,11 @@ static void contract(const struct qr_sim_bound *b, const struct cone_contraction
 void cones_bind(struct qr_sim_bound *b) {
     const struct qr_sim_plan *p = b->plan;
     const struct qr_cones *own = p->cones;
-    for (size_t i = 0; i < own->n_gates; i++)
-        qr_transfer(&b->suffix[own->gates[i]],
-                    b->cones->transfer + (size_t)own->gates[i] * QR_TRANSFER);
+    for (size_t i = 0; i < own->n_gates; i++) {
+        const struct cone_gate *g = &own->gates[i];
+        qr_transfer(&b->suffix[g->shape], g->columns,
+                    b->cones->transfer + (size_t)g->shape * QR_TRANSFER);
+    }
     for (size_t i = 0; i < own->n_tensors; i++) {
         const struct cone_tensor *t = &own->tensors[i];
         if (t->from != CONE_GATE) continue;

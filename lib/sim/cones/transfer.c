@@ -75,6 +75,14 @@ static const struct {
     {{X * 5, 0}, {X * 4 + Y, 1}, {Y * 4 + X, 1}, {Y * 5, 2}},
 };
 
+/* The strings that flip these bits. */
+static const uint16_t flipped[4] = {
+    1 << 0 | 1 << Z | 1 << Z * 4 | 1 << Z * 5,
+    1 << X | 1 << Y | 1 << (Z * 4 + X) | 1 << (Z * 4 + Y),
+    1 << X * 4 | 1 << (X * 4 + Z) | 1 << Y * 4 | 1 << (Y * 4 + Z),
+    1 << X * 5 | 1 << (X * 4 + Y) | 1 << (Y * 4 + X) | 1 << Y * 5,
+};
+
 /* Two values become their sum and difference: a digit's sign, and with it Z in its string. */
 static void butterflies(pair v[16]) {
 #pragma GCC unroll 4
@@ -90,9 +98,10 @@ static void butterflies(pair v[16]) {
 
 /* R_PQ = 1/4 sum over r, c of P[r][r ^ x] Q[c][c ^ y] U[r ^ x][c] conj(U[r][c ^ y]), x and y the
  * bits that P and Q flip: for each x and y the signs of all P and Q come from butterflies. */
-void qr_transfer(const struct qr_m4 *u, double ret[QR_TRANSFER]) {
-    for (unsigned x = 0; x < 4; x++)
-        for (unsigned y = 0; y < 4; y++) {
+void qr_transfer(const struct qr_m4 *u, uint16_t columns, double ret[QR_TRANSFER]) {
+    for (unsigned y = 0; y < 4; y++) {
+        if (!(columns & flipped[y])) continue;
+        for (unsigned x = 0; x < 4; x++) {
             pair v[16] QR_RAW;
 #pragma GCC unroll 4
             for (unsigned r = 0; r < 4; r++)
@@ -102,28 +111,32 @@ void qr_transfer(const struct qr_m4 *u, double ret[QR_TRANSFER]) {
                     v[r * 4 + c] = (pair){a.re, a.im} * b.re + (pair){a.im, -a.re} * b.im;
                 }
             butterflies(v);
+#pragma GCC unroll 16
             for (unsigned i = 0; i < 16; i++) {
                 unsigned n_y = strings[x][i >> 2].n_y + strings[y][i & 3].n_y;
-                double part = v[i][n_y & 1];
-                ret[strings[x][i >> 2].p * 16 + strings[y][i & 3].p] = (n_y & 2 ? -part : part) / 4;
+                ret[strings[x][i >> 2].p * 16 + strings[y][i & 3].p] =
+                    v[i][n_y & 1] * (1 - (double)(n_y & 2)) / 4;
             }
         }
+    }
 }
 
 /* sum over q of ra[q] db[q] - rb[q] da[q]: even ones, odd ones, then both */
 static double crossed(const double ra[16], const double da[16], const double rb[16],
-                      const double db[16]) {
+                      const double db[16], const uint8_t *columns, unsigned n_columns) {
     pair sum = {0, 0};
-    for (unsigned q = 0; q < 16; q += 2)
+    for (unsigned i = 0; i < n_columns; i++) {
+        unsigned q = columns[i];
         sum += (pair){ra[q], ra[q + 1]} * (pair){db[q], db[q + 1]} -
                (pair){rb[q], rb[q + 1]} * (pair){da[q], da[q + 1]};
+    }
     return sum[0] + sum[1];
 }
 
 /* K = 1/4 sum over a, b of (R d^T)_ab [a, b], and [a, b] = 2 i p for these a and b of each p; the
  * others commute. */
-void qr_transfer_cross(const double r[QR_TRANSFER], const double d[QR_TRANSFER],
-                       double ret[QR_CROSS]) {
+void qr_transfer_cross(const double r[QR_TRANSFER], const double d[QR_TRANSFER], uint16_t rows_used,
+                       uint16_t columns_used, double ret[QR_CROSS]) {
     static const uint8_t rows[6] = {0, 0, 0, 1, 1, 2}, columns[6] = {1, 2, 3, 2, 3, 3};
     static const uint8_t pairs[15][4][2] = {
         /* of p = 1 to 15 */
@@ -135,16 +148,25 @@ void qr_transfer_cross(const double r[QR_TRANSFER], const double d[QR_TRANSFER],
         {{1, 10}, {9, 2}, {12, 7}, {15, 4}},  {{4, 8}, {5, 9}, {6, 10}, {7, 11}},
         {{2, 15}, {4, 9}, {5, 8}, {14, 3}},   {{3, 13}, {4, 10}, {6, 8}, {15, 1}},
         {{1, 14}, {4, 11}, {7, 8}, {13, 2}}};
+    uint8_t twos[8]; /* columns, two at a time */
+    unsigned n_twos = 0;
+    for (unsigned q = 0; q < 16; q += 2)
+        if (columns_used >> q & 3) twos[n_twos++] = (uint8_t)q;
     double kappa[16] = {0}; /* K = i sum kappa_P P */
     for (unsigned p = 1; p < 16; p++)
         for (unsigned i = 0; i < 4; i++) {
-            size_t a = pairs[p - 1][i][0] * 16u, b = pairs[p - 1][i][1] * 16u;
-            kappa[p] += crossed(r + a, d + a, r + b, d + b) / 2;
+            unsigned a = pairs[p - 1][i][0], b = pairs[p - 1][i][1];
+            if (rows_used & (1u << a | 1u << b))
+                kappa[p] +=
+                    crossed(r + a * 16, d + a * 16, r + b * 16, d + b * 16, twos, n_twos) / 2;
         }
     pair k[16] QR_RAW;
+#pragma GCC unroll 4
     for (unsigned x = 0; x < 4; x++)
+#pragma GCC unroll 4
         for (unsigned row = 0; row < 4; row++) {
             pair sum = {0, 0};
+#pragma GCC unroll 4
             for (unsigned z = 0; z < 4; z++) {
                 unsigned n_y = strings[x][z].n_y; /* i times (-i)^n_y */
                 double v = n_y & 2 ? -kappa[strings[x][z].p] : kappa[strings[x][z].p];

@@ -16,14 +16,17 @@ enum {
     QR_TRANSFER = 256, /* numbers of that of two qubits: row (out) * 16 + column (in) */
     QR_SIGNALS = 3,    /* 1, cos(pi t), sin(pi t): what a power P^t of an involution is made of */
     QR_SIGNAL_NUMBERS = QR_TRANSFER * QR_SIGNALS,
+    QR_ALL_DIGITS = 0xffff,
 };
 
-void qr_transfer(const struct qr_m4 *u, double ret[QR_TRANSFER]);
+/* columns: bit Q when column Q is wanted; others may stay as they are. */
+void qr_transfer(const struct qr_m4 *u, uint16_t columns, double ret[QR_TRANSFER]);
 
 /* For dE = sum d[PQ] dR_PQ: the numbers of the cross matrix K with dE = Tr(g K) for dU = g U
- * (fusion/matrix.h, kernels/kernel.h), from R and d. */
-void qr_transfer_cross(const double r[QR_TRANSFER], const double d[QR_TRANSFER],
-                       double ret[QR_CROSS]);
+ * (fusion/matrix.h, kernels/kernel.h), from R and d. d is 0 outside these rows and columns; of R only
+ * these columns count, which must be finite in the others. */
+void qr_transfer_cross(const double r[QR_TRANSFER], const double d[QR_TRANSFER], uint16_t rows,
+                       uint16_t columns, double ret[QR_CROSS]);
 
 /* A gate that is the power of an involution, without controls: its transfer matrix is sum_m
  * signal_m(t) ret[(out * 4^k + in) * 3 + m], t its exponent. False, ret untouched: it is no
