@@ -17,6 +17,13 @@ static void items_buffers(struct qr_buffers *r, size_t most, size_t n_inputs, si
     if (needs) qr_buffers_take(r, "items", most * size * sizeof(double), &items->d);
 }
 
+static size_t most_kept(const struct qr_cones *own, size_t max_samples) {
+    size_t rows = 0;
+    for (size_t i = 0; i < own->n_classes; i++)
+        cones_blocks_kept(&own->classes[i], own->classes[i].n_instances * max_samples, &rows);
+    return rows;
+}
+
 /* The same calls whether room is taken or only counted: then ws has room for one of each. */
 static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t max_samples,
                               struct cones_workspace *ws) {
@@ -39,6 +46,7 @@ static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
     qr_buffers_take(r, "items", cones_table_size(own, max_samples) * sizeof *ws->table, &ws->table);
     qr_buffers_take(r, "lanes", own->max_rows * sizeof *ws->rows, &ws->rows);
     qr_buffers_take(r, "lanes", own->max_rows * sizeof *ws->rows, &ws->d_rows);
+    qr_buffers_take(r, "lanes", most_kept(own, max_samples) * sizeof *ws->rows, &ws->kept);
     qr_buffers_take(r, "lanes", own->max_result * sizeof *ws->rows, &ws->result);
     qr_buffers_take(r, "sums", own->max_sums * sizeof *ws->rows, &ws->sums);
     qr_buffers_take(r, "step", own->n_step * sizeof *ws->d_step, &ws->d_step);
@@ -87,6 +95,7 @@ static void workspace_free(struct qr_sim_workspace *workspace) {
     free(ws->item);
     free(ws->table);
     free(ws->rows);
+    free(ws->kept);
     free(ws->d_rows);
     free(ws->result);
     free(ws->sums);
@@ -118,6 +127,7 @@ static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *works
     for (size_t s = 0; s < n_samples && p->n_columns; s++)
         memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
     cones_find_items(own, ws);
+    ws->n_kept = 0;
     for (uint32_t c = 0; c < own->n_classes; c++) cones_class_forward(b, ws, c);
     for (size_t s = 0; s < n_samples; s++) {
         double *z = ret_z + s * p->n_readouts;

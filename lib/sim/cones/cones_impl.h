@@ -9,12 +9,15 @@
 #include "sim/fusion/engine.h"
 
 enum {
-    CONE_MAX_QUBITS = 64,  /* of one cone */
-    CONE_MAX_GATES = 2048, /* of one; a search looks at each pair of its tensors */
-    CONE_MAX_LEGS = 24,    /* of one tensor */
-    CONE_MAX_INPUTS = 256, /* of one class */
+    CONE_MAX_QUBITS = 64,   /* of one cone */
+    CONE_MAX_GATES = 2048,  /* of one; a search looks at each pair of its tensors */
+    CONE_MAX_LEGS = 24,     /* of one tensor */
+    CONE_MAX_INPUTS = 256,  /* of one class */
+    CONE_PART_NUMBERS = 16, /* of what a class that others take hands on, at most */
     CONE_MORE_TRIALS = 61,
     CONE_STEP_SAMPLES = 32, /* among which what is done once a step is divided */
+    CONE_KEPT_ROWS = 2048,  /* of blocks that backward need not go forward through again */
+    CONE_SEEN = 16, /* samples: where an instance's all differ, the others are not looked for */
     CONE_NONE = UINT32_MAX,
 };
 /* Numbers of one tensor: the same for all samples, and in each lane. */
@@ -243,10 +246,11 @@ typedef double cone_row[QR_LANES];
 /* Items of a signal or a class in one micro-batch: what is equal is there once. */
 struct cone_items {
     uint32_t n;
-    uint64_t *bits; /* of a signal: the data's */
-    uint32_t *keys; /* of a class: n * n_inputs, items of the inputs */
-    double *values; /* n * (QR_SIGNALS, or the root's size) */
-    double *d;      /* of a class: derivatives by them */
+    uint64_t *bits;            /* of a signal: the data's */
+    uint32_t *keys;            /* of a class: n * n_inputs, items of the inputs */
+    double *values;            /* n * (QR_SIGNALS, or the root's size) */
+    double *d;                 /* of a class: derivatives by them */
+    size_t first_kept, n_kept; /* of a class: its first row that is kept, and of how many blocks */
 };
 
 struct cones_workspace {
@@ -259,6 +263,8 @@ struct cones_workspace {
     /* of a block: the class's rows, derivatives by them, sums over blocks, one contraction's
      * result */
     cone_row *rows, *d_rows, *sums, *result;
+    cone_row *kept; /* rows of the first blocks, from forward to backward */
+    size_t n_kept;  /* so many of CONE_KEPT_ROWS */
     double *d_step, *scratch, *d_transfer;
     qr_fixed *cross;
     double *gradient; /* n_params */
@@ -267,6 +273,10 @@ struct cones_workspace {
 /* items.c: those of the samples in ws->x; values of signals. */
 size_t cones_table_size(const struct qr_cones *own, size_t max_samples);
 void cones_find_items(const struct qr_cones *own, struct cones_workspace *ws);
+
+/* lanes.c: of how many blocks of a class rows are kept, where *rows are kept of those before; adds
+ * them. */
+size_t cones_blocks_kept(const struct cone_class *c, size_t n_items, size_t *rows);
 
 /* lanes.c: the values of a class's items; then, from derivatives by them, those by what they are
  * made of, added. */

@@ -42,10 +42,12 @@ static double blocks_of(const struct cone_class *c, size_t n_samples) {
     return c->n_inputs ? (double)((c->n_instances * n_samples + QR_LANES - 1) / QR_LANES) : 1;
 }
 
-static void report_class(struct qr_report_build *b, const struct cone_class *c) {
+/* rows: kept of the classes before it, and with it. */
+static void report_class(struct qr_report_build *b, const struct cone_class *c, size_t *rows) {
     const struct qr_cones *own = b->p->cones;
     const struct cone_contraction *first = own->contractions + c->first_step;
     double blocks = blocks_of(c, b->r->n_samples);
+    double kept = (double)cones_blocks_kept(c, c->n_instances * b->r->n_samples, rows);
     for (const struct cone_contraction *x = first; x < first + c->n_step; x++) {
         struct qr_sim_stage *s = qr_report_stage(b, "bind", "what no sample reaches, contracted");
         s->when = QR_EACH_STEP;
@@ -58,8 +60,9 @@ static void report_class(struct qr_report_build *b, const struct cone_class *c) 
         forward_cost(own, qr_report_stage(b, "items", "sixteen side by side, to the read-outs"), x,
                      blocks);
         if (!c->needs) continue;
-        struct qr_sim_stage *s = qr_report_stage(b, "items' back", "forward again, and backward");
-        forward_cost(own, s, x, blocks);
+        struct qr_sim_stage *s = qr_report_stage(
+            b, "items' back", "backward; forward again where there are too many to keep");
+        forward_cost(own, s, x, blocks - kept);
         backward_cost(own, s, x, blocks);
     }
 }
@@ -85,5 +88,6 @@ void qr_cones_report(struct qr_report_build *b) {
     qr_report_line(b, "threads", "each takes micro-batches, in a workspace of its own");
     qr_report_part(b, "cones");
     for (uint32_t i = 0; i < p->n_fused; i++) qr_report_gate(b, i, 0, 0, 0);
-    for (size_t i = 0; i < own->n_classes; i++) report_class(b, &own->classes[i]);
+    size_t rows = 0;
+    for (size_t i = 0; i < own->n_classes; i++) report_class(b, &own->classes[i], &rows);
 }

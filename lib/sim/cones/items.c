@@ -74,7 +74,8 @@ static bool same_key(const uint32_t *a, const uint32_t *b, uint32_t n) {
 static uint32_t class_item(const struct cones_workspace *ws, struct cone_items *items,
                            const uint32_t *key, uint32_t n, size_t mask) {
     uint64_t hash = 0;
-    for (uint32_t k = 0; k < n; k++) hash = mix(hash, key[k]);
+    for (uint32_t k = 0; k + 1 < n; k += 2) hash = mix(hash, (uint64_t)key[k] << 32 | key[k + 1]);
+    if (n % 2) hash = mix(hash, key[n - 1]);
     size_t at = (hash ^ hash >> 32) & mask;
     while (ws->table[at] != CONE_NONE && !same_key(items->keys + (size_t)ws->table[at] * n, key, n))
         at = (at + 1) & mask;
@@ -97,14 +98,15 @@ static void find_class(struct cones_workspace *ws, const struct qr_cones *own,
     items->n = 0;
     for (size_t t = 0; t < c->n_instances; t++) {
         const uint32_t *from[CONE_MAX_INPUTS];
-        uint32_t *ret = ws->item + (c->first_slot + t) * ws->max_samples;
+        uint32_t *ret = ws->item + (c->first_slot + t) * ws->max_samples, before = items->n;
         for (uint32_t k = 0; k < n; k++)
             from[k] =
                 items_of_input(ws, own, &own->inputs[c->first_input + k], c->instances[t * n + k]);
         for (size_t i = 0; i < ws->n_samples; i++) {
             uint32_t *key = items->keys + (size_t)items->n * n;
             for (uint32_t k = 0; k < n; k++) key[k] = from[k][i];
-            if (!items->n || !same_key(items->keys + (size_t)item * n, key, n))
+            if (i >= CONE_SEEN && items->n - before == i) item = items->n++;
+            else if (!items->n || !same_key(items->keys + (size_t)item * n, key, n))
                 item = class_item(ws, items, key, n, mask);
             ret[i] = item;
         }

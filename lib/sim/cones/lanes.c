@@ -9,7 +9,8 @@ struct block {
     const struct qr_cones *own;
     const struct cone_class *c;
     struct cones_workspace *ws;
-    const struct cone_items *items;
+    struct cone_items *items;
+    cone_row *rows;
     size_t first;
     unsigned n;
 };
@@ -21,32 +22,38 @@ static struct cone_items *made_of(const struct block *k, const struct cone_input
     return in->is_signal ? &k->ws->signals[in->of] : &k->ws->classes[in->of];
 }
 
+/* Of each lane, the numbers of the item that is its input i; zeros where the block has no item. */
+static void values_of(const struct block *k, uint32_t i, const double *ret[QR_LANES]) {
+    static const double none[CONE_PART_NUMBERS];
+    const uint32_t *key = k->items->keys + k->first * k->c->n_inputs + i;
+    size_t size;
+    const struct cone_items *from = made_of(k, &k->own->inputs[k->c->first_input + i], &size);
+    for (unsigned l = 0; l < k->n; l++, key += k->c->n_inputs) ret[l] = from->values + *key * size;
+    for (unsigned l = k->n; l < QR_LANES; l++) ret[l] = none;
+}
+
 static void gather(const struct block *k) {
     for (uint32_t i = 0; i < k->c->n_inputs; i++) {
         const struct cone_input *in = &k->own->inputs[k->c->first_input + i];
         const struct cone_tensor *t = &k->own->tensors[in->tensor];
         const uint16_t *entries = k->own->entries + t->first_entry;
-        size_t size;
-        const struct cone_items *from = made_of(k, in, &size);
-        cone_row *to = k->ws->rows + t->at;
-        memset(to, 0, t->size * sizeof *to);
-        for (unsigned l = 0; l < k->n; l++) {
-            const double *value =
-                from->values + k->items->keys[(k->first + l) * k->c->n_inputs + i] * size;
-            for (uint32_t e = 0; e < t->size; e++) to[e][l] = value[entries[e]];
-        }
+        cone_row *to = k->rows + t->at;
+        const double *value[QR_LANES];
+        values_of(k, i, value);
+        for (uint32_t e = 0; e < t->size; e++)
+#pragma GCC unroll 16
+            for (unsigned l = 0; l < QR_LANES; l++) to[e][l] = value[l][entries[e]];
     }
 }
 
 static void contract(const struct block *k, const struct cone_contraction *c) {
     const struct qr_kernels *kernels = k->b->plan->kernels;
     const struct cone_tensor *ta = &k->own->tensors[c->a];
-    cone_row *out = k->ws->rows + k->own->tensors[c->out].at,
-             *b = k->ws->rows + k->own->tensors[c->b].at;
+    cone_row *out = k->rows + k->own->tensors[c->out].at, *b = k->rows + k->own->tensors[c->b].at;
     cone_row *result = c->order_out == NO_ORDER ? out : k->ws->result;
     if (ta->when == CONE_LANES)
-        kernels->lanes(result, k->ws->rows + ta->at, c->n_k, 1, b, 1, c->n_j, c->n_i, c->n_k,
-                       c->n_j, false);
+        kernels->lanes(result, k->rows + ta->at, c->n_k, 1, b, 1, c->n_j, c->n_i, c->n_k, c->n_j,
+                       false);
     else
         kernels->matmul(*result, cones_numbers(k->b, ta), c->n_k, 1, *b, c->n_i, c->n_k,
                         (size_t)c->n_j * QR_LANES);
@@ -67,8 +74,7 @@ static void contract_back(const struct block *k, const struct cone_contraction *
     const struct cone_tensor *ta = &k->own->tensors[c->a], *tb = &k->own->tensors[c->b],
                              *out = &k->own->tensors[c->out];
     if (!out->needs) return;
-    cone_row *result = k->ws->d_rows + out->at, *a = k->ws->rows + ta->at,
-             *b = k->ws->rows + tb->at;
+    cone_row *result = k->ws->d_rows + out->at, *a = k->rows + ta->at, *b = k->rows + tb->at;
     if (c->order_out != NO_ORDER) {
         const uint32_t *order = k->own->orders + c->order_out;
         for (size_t x = 0; x < (size_t)c->n_i * c->n_j; x++)
@@ -110,12 +116,24 @@ static struct block first_block(const struct qr_sim_bound *b, struct cones_works
         .b = b, .own = own, .c = &own->classes[class], .ws = ws, .items = &ws->classes[class]};
 }
 
+static bool is_kept(const struct block *k) { return k->first / QR_LANES < k->items->n_kept; }
+
 /* False: there was none left. */
 static bool set_block(struct block *k, size_t first) {
     size_t left = k->items->n - first;
     k->first = first;
     k->n = left < QR_LANES ? (unsigned)left : QR_LANES;
+    k->rows = k->ws->rows;
+    if (is_kept(k)) k->rows = k->ws->kept + k->items->first_kept + first / QR_LANES * k->c->n_rows;
     return first < k->items->n;
+}
+
+size_t cones_blocks_kept(const struct cone_class *c, size_t n_items, size_t *rows) {
+    size_t n = (n_items + QR_LANES - 1) / QR_LANES, room = CONE_KEPT_ROWS - *rows;
+    if (!c->needs || !c->n_lanes) return 0;
+    if (n > room / c->n_rows) n = room / c->n_rows;
+    *rows += n * c->n_rows;
+    return n;
 }
 
 void cones_class_forward(const struct qr_sim_bound *b, struct cones_workspace *ws, uint32_t class) {
@@ -125,9 +143,11 @@ void cones_class_forward(const struct qr_sim_bound *b, struct cones_workspace *w
         memcpy(k.items->values, cones_numbers(b, root), root->size * sizeof(double));
         return;
     }
+    k.items->first_kept = ws->n_kept;
+    k.items->n_kept = cones_blocks_kept(k.c, k.items->n, &ws->n_kept);
     for (size_t first = 0; set_block(&k, first); first += QR_LANES) {
         forward(&k);
-        const cone_row *from = ws->rows + root->at;
+        const cone_row *from = k.rows + root->at;
         for (unsigned l = 0; l < k.n; l++)
             for (uint32_t e = 0; e < root->size; e++)
                 k.items->values[(first + l) * root->size + e] = from[e][l];
@@ -162,7 +182,7 @@ void cones_class_backward(const struct qr_sim_bound *b, struct cones_workspace *
     }
     memset(ws->sums, 0, k.c->n_sums * sizeof *ws->sums);
     for (size_t first = 0; set_block(&k, first); first += QR_LANES) {
-        forward(&k);
+        if (!is_kept(&k)) forward(&k);
         cone_row *to = ws->d_rows + root->at;
         memset(to, 0, root->size * sizeof *to);
         for (unsigned l = 0; l < k.n; l++)

@@ -6,9 +6,8 @@
 #include "sim/cones/cones_impl.h"
 
 enum {
-    CUT_NUMBERS = 16, /* of what a part hands on, at most */
-    CUT_WORK = 4,     /* multiply-adds of a part for each of these numbers, at least */
-    PADDING = 8,      /* tensors begin on 64 bytes */
+    CUT_WORK = 4, /* multiply-adds of a part for each number that it hands on, at least */
+    PADDING = 8,  /* tensors begin on 64 bytes */
 };
 
 /* A node of the tree. */
@@ -94,7 +93,7 @@ static void set_inner(struct program *g, uint32_t node, bool is_root) {
     if (x->when != CONE_LANES) return;
     x->work = (double)(x->size * size_of(g, shared, legs_of(a, b, true, shared))) +
               (a->cut ? 0 : a->work) + (b->cut ? 0 : b->work);
-    x->cut = is_root || (x->size <= CUT_NUMBERS && x->work >= (double)(CUT_WORK * x->size));
+    x->cut = is_root || (x->size <= CONE_PART_NUMBERS && x->work >= (double)(CUT_WORK * x->size));
 }
 
 static void set_nodes(struct program *g) {
