@@ -140,7 +140,7 @@ static enum qr_code of_predictions(const struct qr_loaded *l, const double *para
         .gradient = qr_xcalloc(qr_model_n_outputs(m) * qr_model_n_params(m) + 1, sizeof(double))};
     struct qr_buf line = {0};
     enum qr_code code = qr_model_workspace_new(m, &at.workspace, err);
-    if (code == QR_OK) qr_model_prepare(at.numbers, params);
+    if (code == QR_OK) qr_model_prepare(at.numbers, params, NULL);
     for (size_t i = 0; i < n && code == QR_OK; i++)
         code = one_prediction(l, &at, sample[i], &line, err);
     qr_buf_free(&line);

@@ -78,7 +78,7 @@ struct qr_model_state;
 struct qr_model_state *qr_model_state_new(const struct qr_model *m);
 void qr_model_state_free(struct qr_model_state *s);
 /* no allocation; params borrowed until the next prepare */
-void qr_model_prepare(struct qr_model_state *s, const double *params);
+void qr_model_prepare(struct qr_model_state *s, const double *params, struct qr_pool *pool);
 
 struct qr_model_workspace;
 QR_MUST_CHECK enum qr_code qr_model_workspace_new(const struct qr_model *m,

@@ -48,10 +48,11 @@ static void fold_head(struct qr_model_state *s) {
     }
 }
 
-void qr_model_prepare(struct qr_model_state *s, const double *params) {
+void qr_model_prepare(struct qr_model_state *s, const double *params, struct qr_pool *pool) {
     const struct qr_model *m = s->m;
     s->params = params;
-    for (size_t f = 0; f < m->n_filters; f++) qr_sim_bind(s->bound[f], params + f * m->n_theta);
+    for (size_t f = 0; f < m->n_filters; f++)
+        qr_sim_bind(s->bound[f], params + f * m->n_theta, pool);
     for (size_t l = 0; l < m->n_dense; l++) {
         const struct qr_dense *d = &m->dense[l];
         if (!s->transposed[l]) continue;

@@ -18,7 +18,7 @@ static int64_t gradient_ns(const struct qr_sim_plan *plan, size_t n_params,
     struct qr_sim_bound *bound = qr_sim_bound_new(plan);
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic), best_ns = INT64_MAX;
     for (size_t i = 0; i < n_params; i++) theta[i] = 0.37 * (double)i;
-    qr_sim_bind(bound, theta);
+    qr_sim_bind(bound, theta, NULL);
     for (int i = 0; i < 64; i++) {
         int64_t from_ns = qr_now_ns(&qr_clock_monotonic);
         qr_sim_forward_for_gradient(bound, ws, NULL, x, QUBITS, 1, &direction, &z);

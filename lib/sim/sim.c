@@ -163,7 +163,9 @@ struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *p) {
     return qr_bound_new(p);
 }
 void qr_sim_bound_free(struct qr_sim_bound *b) { qr_bound_free(b); }
-void qr_sim_bind(struct qr_sim_bound *b, const double *theta) { qr_bound_set(b, theta); }
+void qr_sim_bind(struct qr_sim_bound *b, const double *theta, struct qr_pool *pool) {
+    qr_bound_set(b, theta, pool);
+}
 
 enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
                                   struct qr_sim_workspace **ret, struct qr_err *err) {

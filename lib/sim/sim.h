@@ -77,8 +77,8 @@ struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *plan);
 
 struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *plan);
 void qr_sim_bound_free(struct qr_sim_bound *b);
-/* Numbers for theta[n_params] (natural order). Once per state. No allocation. */
-void qr_sim_bind(struct qr_sim_bound *b, const double *theta);
+/* Numbers for theta[n_params] (natural order). Once per state. pool may be NULL. No allocation. */
+void qr_sim_bind(struct qr_sim_bound *b, const double *theta, struct qr_pool *pool);
 
 QR_MUST_CHECK enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *plan, size_t max_samples,
                                                 struct qr_sim_workspace **ret, struct qr_err *err);

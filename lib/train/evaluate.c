@@ -25,7 +25,7 @@ static enum qr_code pass_init(struct pass *p, const struct qr_model *m, const do
     p->numbers = qr_model_state_new(m);
     p->x = qr_xcalloc(p->micro_batch, sizeof *p->x);
     p->y = qr_xcalloc(p->micro_batch, sizeof *p->y);
-    qr_model_prepare(p->numbers, params);
+    qr_model_prepare(p->numbers, params, pool);
     return QR_OK;
 }
 

@@ -107,7 +107,7 @@ void qr_stepper_free(struct qr_stepper *s) {
 }
 
 void qr_stepper_prepare(struct qr_stepper *s, const double *weights) {
-    qr_model_prepare(s->numbers, weights);
+    qr_model_prepare(s->numbers, weights, s->opt.pool);
 }
 
 static size_t sample_at(const struct qr_step_work *w, size_t position) {

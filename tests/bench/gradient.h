@@ -141,7 +141,7 @@ static inline void gradient_block(void *ctx, size_t i, unsigned worker) {
 /* The whole batch. */
 static inline void gradient_run(struct gradient *g) {
     size_t blocks = (g->k.batch + g->block - 1) / g->block;
-    qr_model_prepare(g->state, g->params);
+    qr_model_prepare(g->state, g->params, g->pool);
     memset(g->values, 0, g->n_lanes * g->n_values * sizeof *g->values);
     if (g->n_lanes > 1) qr_pool_for(g->pool, blocks, gradient_block, g);
     for (size_t i = 0; i < blocks && g->n_lanes == 1; i++) gradient_block(g, i, 0);

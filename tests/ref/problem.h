@@ -101,7 +101,7 @@ static inline struct answer answer_of(const struct problem *p, const struct qr_c
     snprintf(a.engine, sizeof a.engine, "%s", qr_sim_facts(plan).engine);
     struct qr_sim_bound *b = qr_sim_bound_new(plan);
     struct qr_pool *pool = threads ? qr_pool_new(threads) : NULL;
-    qr_sim_bind(b, p->theta);
+    qr_sim_bind(b, p->theta, pool);
     if (known)
         qr_sim_forward_for_gradient(b, ws, pool, p->x, c->n_columns, p->n_samples, known, a.z);
     else qr_sim_forward(b, ws, pool, p->x, c->n_columns, p->n_samples, a.z);

@@ -290,10 +290,10 @@ static double inside(unsigned bits, const struct qr_tile_place *at) {
         real[sizeof(ELEM) == sizeof(double)]->table_of_slices(sums, table, stride, at, terms);     \
     }                                                                                              \
     static void T##_matmul_(double *c, const double *a, size_t a_i, size_t a_k, const double *b,   \
-                            size_t n_i, size_t n_k, size_t n_j) {                                  \
+                            size_t n_i, size_t n_k, size_t n_j, size_t row) {                      \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call_product(n_i, n_k, n_j, 1));                                                   \
-        k->matmul(c, a, a_i, a_k, b, n_i, n_k, n_j);                                               \
+        k->matmul(c, a, a_i, a_k, b, n_i, n_k, n_j, row);                                          \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_lanes_(double(*out)[QR_LANES], const double(*x)[QR_LANES], size_t x_i,         \

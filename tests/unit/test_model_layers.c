@@ -57,7 +57,7 @@ static void samples(bool one_hot) {
 
 static double loss_at(struct setup *u) {
     qr_fixed sums[3] = {0};
-    qr_model_prepare(u->s, u->params);
+    qr_model_prepare(u->s, u->params, NULL);
     CHECK(qr_model_micro_batch(u->s, u->w, NULL, x, y, BLOCK, sums, NULL));
     return qr_fixed_to_double(sums[0]);
 }
@@ -85,7 +85,7 @@ static void test_differences(void) {
         samples(nets[t].loss == QR_CATEGORICAL_CROSSENTROPY);
         size_t n = qr_model_n_params(u.m);
         qr_fixed sums[3] = {0}, grad[MOST] = {0};
-        qr_model_prepare(u.s, u.params);
+        qr_model_prepare(u.s, u.params, NULL);
         CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad));
         double worst = 0;
         for (size_t i = 0; i < n; i++) {
@@ -101,14 +101,14 @@ static void test_differences(void) {
         /* Prediction gradients of each output, the same way. */
         for (size_t c = 0; c < qr_model_n_outputs(u.m); c++) {
             double g[MOST], p[BLOCK * 8];
-            qr_model_prepare(u.s, u.params);
+            qr_model_prepare(u.s, u.params, NULL);
             CHECK(qr_model_prediction_gradient(u.s, u.w, NULL, x[1], c, g));
             worst = 0;
             for (size_t i = 0; i < n; i++) {
                 double was = u.params[i], h = 0x1p-17, side[2];
                 for (int k = 0; k < 2; k++) {
                     u.params[i] = k ? was - h : was + h;
-                    qr_model_prepare(u.s, u.params);
+                    qr_model_prepare(u.s, u.params, NULL);
                     CHECK(qr_model_predict(u.s, u.w, NULL, &x[1], 1, p, NULL));
                     side[k] = p[c];
                 }
@@ -128,7 +128,7 @@ static void test_integers(void) {
     static const struct qr_dense_options dense[2] = {{UNITS, QR_LINEAR}, {UNITS, QR_LINEAR}};
     struct setup u = make(dense, 2, QR_MSE);
     samples(false);
-    qr_model_prepare(u.s, u.params);
+    qr_model_prepare(u.s, u.params, NULL);
     qr_fixed sums[3] = {0}, grad[MOST] = {0}, want, loss = 0, term;
     CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad));
     const double *w1 = u.params, *b1 = w1 + WEIGHTS, *w2 = b1 + UNITS, *b2 = w2 + UNITS * UNITS;
@@ -182,8 +182,8 @@ static void test_block_is_pure(void) {
     size_t n = qr_model_n_params(u.m);
     qr_fixed alone[MOST] = {0}, among[MOST] = {0}, before[MOST], sums[3] = {0}, more[3] = {0},
              start[3];
-    qr_model_prepare(u.s, u.params);
-    qr_model_prepare(v.s, v.params);
+    qr_model_prepare(u.s, u.params, NULL);
+    qr_model_prepare(v.s, v.params, NULL);
     CHECK(qr_model_micro_batch(u.s, u.w, NULL, x + 1, y + 1, 2, sums, alone));
     CHECK(qr_model_micro_batch(v.s, v.w, NULL, x, y, BLOCK, more, among));
     memcpy(before, among, sizeof among);
@@ -216,7 +216,7 @@ static void test_bad_numbers(void) {
                 if (where == 1) u.params[5] = bad[b] * 4;                      /* a kernel weight */
                 if (where == 2) u.params[qr_model_n_params(u.m) - 1] = bad[b]; /* the last bias */
                 if (where == 3) y_of[2][0] = b < 3 ? bad[b] : 1e300;
-                qr_model_prepare(u.s, u.params);
+                qr_model_prepare(u.s, u.params, NULL);
                 CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad),
                       "net %d %g in place %d", net, bad[b], where);
                 double g[MOST] = {3}, p[BLOCK];

@@ -61,7 +61,7 @@ static void test_golden(void) {
         struct setup u =
             identity(k, (enum qr_activation)index_of(activation, qr_activation_names, 5),
                      (enum qr_loss)index_of(loss, qr_loss_names, 5), NULL, 0);
-        qr_model_prepare(u.s, u.params);
+        qr_model_prepare(u.s, u.params, NULL);
         const double *x[1] = {z}, *labels[1] = {y};
         double p[4];
         qr_fixed sums[1] = {0}, grad[12] = {0};
@@ -96,7 +96,7 @@ static void test_golden(void) {
 static double metric_of(enum qr_metric metric, enum qr_loss loss, size_t k, const double *p,
                         const double *y) {
     struct setup u = identity(k, QR_LINEAR, loss, &metric, 1);
-    qr_model_prepare(u.s, u.params);
+    qr_model_prepare(u.s, u.params, NULL);
     qr_fixed sums[2] = {0};
     CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, sums, NULL));
     double v = qr_model_mean(u.m, 1, sums, 1);
@@ -160,7 +160,7 @@ static void test_labels(void) {
 /* Four losses of 2^39 each: every one fits, their sum does not, and nothing is added. */
 static void test_block_sum(void) {
     struct setup u = identity(1, QR_LINEAR, QR_MAE, NULL, 0);
-    qr_model_prepare(u.s, u.params);
+    qr_model_prepare(u.s, u.params, NULL);
     double far = 0x1p39, zero = 0;
     const double *x[4] = {&far, &far, &far, &far}, *y[4] = {&zero, &zero, &zero, &zero};
     qr_fixed sums[1] = {5}, untouched = 5;

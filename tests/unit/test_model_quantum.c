@@ -134,7 +134,7 @@ static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
     for (size_t i = 0; i < n_params; i++) params[i] = weights[u.from_sorted[i]];
     place(angles, qubits, n, n_qubits, x, rows);
     for (size_t i = 0; i < n; i++) y[i] = &labels[i];
-    qr_model_prepare(u.s, params);
+    qr_model_prepare(u.s, params, NULL);
 
     const struct qr_json *exact = qr_json_get(root, "exact"), *tfq = qr_json_get(root, "tfq");
     double *want_z = golden_numbers(qr_json_get(exact, "expectations"), &k),
@@ -217,7 +217,7 @@ static void check_training(const char *file, unsigned n_stages, enum qr_qcnn_var
     for (uint64_t t = 0; t < STEPS; t++) {
         size_t first = t % 2 ? 64 : 0, last = t % 2 ? TRAIN : 64;
         qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0};
-        qr_model_prepare(u.s, params);
+        qr_model_prepare(u.s, params, NULL);
         for (size_t b = first; b < last; b += BLOCK)
             CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows + b, y + b,
                                        last - b < BLOCK ? last - b : BLOCK, sums, grad));
@@ -283,7 +283,7 @@ static void test_heads(void) {
             y[i] = label + i * k;
         }
         qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0}, apart[MOST_WEIGHTS] = {0};
-        qr_model_prepare(u.s, params);
+        qr_model_prepare(u.s, params, NULL);
         CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, sums, grad));
         CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, sums, apart) &&
                   memcmp(apart, grad, sizeof grad) == 0,
@@ -295,7 +295,7 @@ static void test_heads(void) {
             for (int d = 0; d < 4; d++) {
                 qr_fixed shifted[3] = {0};
                 params[i] = was + h * (d < 2 ? d - 2 : d - 1);
-                qr_model_prepare(u.s, params);
+                qr_model_prepare(u.s, params, NULL);
                 CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, shifted, NULL));
                 sum += weight[d] * qr_fixed_to_double(shifted[0]);
             }
@@ -305,7 +305,7 @@ static void test_heads(void) {
         CHECK(worst < 2e-8, "case %zu: %g", t, worst);
         /* A bad sample adds nothing, whichever filter meets it. */
         x[QUBITS] = NAN;
-        qr_model_prepare(u.s, params);
+        qr_model_prepare(u.s, params, NULL);
         CHECK(!qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, sums, apart) &&
               memcmp(apart, grad, sizeof grad) == 0);
         drop(&u);
@@ -343,7 +343,7 @@ static void test_same_bits(void) {
                         params[kernel->offset + i];
                 for (size_t i = 0; i < 2 * n_qubits; i++)
                     x[i] = qr_random_uniform(2, QR_RANDOM_DATA, 0, i);
-                qr_model_prepare(u.s, params);
+                qr_model_prepare(u.s, params, NULL);
                 for (int pooled = 0; pooled < 2; pooled++) {
                     qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0};
                     CHECK(qr_model_micro_batch(u.s, u.w, pooled ? pool : NULL, rows, y, 2, sums,
@@ -399,7 +399,7 @@ static void test_blocks_share_slices(void) {
         CHECK(qr_model_micro_batches_in_parallel(b.u[0].m) &&
               qr_model_n_params(b.u[0].m) <= MOST_WEIGHTS);
         qr_model_init(b.u[0].m, 6, params);
-        qr_model_prepare(b.u[0].s, params);
+        qr_model_prepare(b.u[0].s, params, NULL);
         for (size_t i = 0; i < 5; i++)
             for (size_t q = 0; q < 20; q++)
                 b.x[i][q] = qr_random_uniform(3, QR_RANDOM_DATA, (uint32_t)i, q);

@@ -88,7 +88,7 @@ static void check(const struct shape *s, enum qr_engine engine, enum qr_precisio
     struct qr_pool *pool = threads ? qr_pool_new(threads) : NULL;
     long before = atomic_load(&n_calls);
     for (int step = 0; step < 2; step++) {
-        qr_sim_bind(b, p.theta);
+        qr_sim_bind(b, p.theta, NULL);
         qr_sim_forward(b, ws, pool, p.x, s->n, p.n_samples, z);
         qr_sim_forward_for_gradient(b, ws, pool, p.x, s->n, p.n_samples, p.direction, z);
         bool ok = qr_sim_backward(b, ws, pool, p.direction, p.scale, grad);

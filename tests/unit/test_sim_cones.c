@@ -269,6 +269,30 @@ static void long_runs(void) {
     check_equal(&p, 5);
 }
 
+/* Contractions that are large enough for slices and shares, without data and with: threads do not
+ * reach a bit. */
+static void threads_share(bool with_data) {
+    static const char *const obs[] = {"Z4 Z5", "Z7 X2", "Y1 Z8"};
+    struct problem p = bare(10, with_data ? 17 : 1, obs, COUNT(obs));
+    for (unsigned layer = 0; layer < (with_data ? 8 : 10); layer++) {
+        char name[16];
+        snprintf(name, sizeof name, "w%u", layer);
+        for (unsigned q = 0; q < 10 && with_data; q++) put(&p, QR_GATE_Z, q, 0, column(q));
+        for (unsigned q = layer % 2; q + 1 < 10; q += 2)
+            put(&p, QR_GATE_ZZ, q, q + 1, parameter(&p, name));
+        for (unsigned q = 0; q < 10; q++) put(&p, q % 2 ? QR_GATE_X : QR_GATE_Y, q, 0, number(0.3));
+        for (unsigned q = 0; q < 10; q++) put(&p, QR_GATE_X, q, 0, parameter(&p, name));
+    }
+    fill(&p);
+    const struct qr_sim_options opt = {QR_DOUBLE, qr_isa_best(), QR_ENGINE_CONES};
+    struct answer one = answer_of(&p, p.c, p.obs, &opt, 0, NULL);
+    for (unsigned threads = 2; threads <= 5; threads++) {
+        struct answer many = answer_of(&p, p.c, p.obs, &opt, threads, NULL);
+        CHECK(same(&one, &many), "%u threads, %s data", threads, with_data ? "with" : "without");
+    }
+    check_equal(&p, 6);
+}
+
 static void check_refusal(struct problem *p, const char *words) {
     const struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES};
     struct qr_sim_plan *plan = NULL;
@@ -314,6 +338,8 @@ int main(void) {
     nearly_equal_cones();
     many_alike();
     long_runs();
+    threads_share(false);
+    threads_share(true);
     refusals();
     return t_end();
 }

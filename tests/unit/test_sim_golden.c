@@ -132,7 +132,7 @@ static void head(const cJSON *j, unsigned first, unsigned n, double *ret) {
 static void bind_row(struct engine *e, const cJSON *weights, const int *symbol) {
     double theta[MAX_PARAMS];
     for (unsigned k = 0; k < e->c->n_params; k++) theta[k] = number(at(weights, symbol[k]));
-    qr_sim_bind(e->b, theta);
+    qr_sim_bind(e->b, theta, NULL);
 }
 
 static void six(const char *name, enum qr_qcnn_variant variant, unsigned stages, bool filters) {

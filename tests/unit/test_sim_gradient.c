@@ -244,7 +244,7 @@ static void used_workspace(void) {
         const struct problem *turns[] = {&p, &q};
         for (size_t t = 0; t < COUNT(turns); t++) {
             qr_fixed *grad = t ? used.grad : qr_xcalloc(MAX_PARAMS, sizeof *grad);
-            qr_sim_bind(b, turns[t]->theta);
+            qr_sim_bind(b, turns[t]->theta, NULL);
             qr_sim_forward(b, ws, NULL, turns[t]->x, c->n_columns, 1, used.z);
             used.ok = qr_sim_backward(b, ws, NULL, turns[t]->direction, turns[t]->scale, grad);
             if (!t) free(grad);

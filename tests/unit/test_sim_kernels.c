@@ -386,13 +386,14 @@ static void products(const struct qr_kernels *k) {
             for (size_t n_j = 1; n_j <= MOST; n_j++)
                 for (int turned = 0; turned < 2; turned++) {
                     size_t a_i = turned ? 1 : n_k, a_k = turned ? n_i : 1, wrong = 0;
-                    k->matmul(c, a, a_i, a_k, b, n_i, n_k, n_j);
+                    size_t row = turned ? n_j : MOST; /* some of the columns */
+                    k->matmul(c, a, a_i, a_k, b, n_i, n_k, n_j, row);
                     for (size_t i = 0; i < n_i; i++)
                         for (size_t j = 0; j < n_j; j++) {
                             double sum = a[i * a_i] * b[j];
                             for (size_t s = 1; s < n_k; s++)
-                                sum = fma(a[i * a_i + s * a_k], b[s * n_j + j], sum);
-                            wrong += c[i * n_j + j] != sum;
+                                sum = fma(a[i * a_i + s * a_k], b[s * row + j], sum);
+                            wrong += c[i * row + j] != sum;
                         }
                     CHECK(!wrong, "%s: %zu x %zu x %zu: %zu numbers", k->name, n_i, n_k, n_j,
                           wrong);

@@ -104,7 +104,7 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
               flop[QR_EACH_MICRO_BATCH] == r->flop && bytes[QR_EACH_MICRO_BATCH] == r->bytes,
           "n %u", n);
     sum_operations = sum_bytes = wrong_calls = 0;
-    qr_sim_bind(b, p->theta);
+    qr_sim_bind(b, p->theta, NULL);
     CHECK(2 * sum_operations == flop[QR_EACH_STEP] && sum_bytes == bytes[QR_EACH_STEP],
           "n %u: a bind takes %.17g flop, %.17g bytes; the plan says %.17g, %.17g", n,
           2 * sum_operations, sum_bytes, flop[QR_EACH_STEP], bytes[QR_EACH_STEP]);

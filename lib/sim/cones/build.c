@@ -27,6 +27,8 @@
 #define SWEEPS 3.0
 /* Gates of all terms' cones: what is more is not looked at for long. */
 #define ALL_GATES (1 << 18)
+/* Multiply-adds of a step that are worth waking a thread for. */
+#define SHARE_WORK 2.5e5
 /* Of an item: to look for it, to gather what it is made of. */
 #define OF_ITEM 40.0
 
@@ -323,6 +325,34 @@ static double work_of(const struct qr_cones *own, uint32_t first, uint32_t n) {
     return work;
 }
 
+/* A step's contractions as shares of about equal work, of whole classes. */
+static void share_step(struct qr_cones *own) {
+    double all = 0, before = 0;
+    for (size_t i = 0; i < own->n_classes; i++)
+        all += work_of(own, own->classes[i].first_step, own->classes[i].n_step);
+    double n = floor(all / SHARE_WORK) + 1, most = n < CONE_MAX_SHARES ? n : CONE_MAX_SHARES;
+    own->shares = qr_xcalloc(CONE_MAX_SHARES, sizeof *own->shares);
+    for (uint32_t i = 0; i < own->n_classes; i++) {
+        const struct cone_class *k = &own->classes[i];
+        double begun = (double)own->n_shares;
+        if (begun == 0 || (begun < most && before * most >= all * begun))
+            own->shares[own->n_shares++].first_class = i;
+        struct cone_share *s = &own->shares[own->n_shares - 1];
+        s->n_classes++;
+        before += work_of(own, k->first_step, k->n_step);
+        for (uint32_t j = 0; j < k->n_step; j++) {
+            const struct cone_contraction *c = &own->contractions[k->first_step + j];
+            size_t of_b = (size_t)c->n_k * c->n_j, of_out = (size_t)c->n_i * c->n_j;
+            if (of_b > s->numbers) s->numbers = of_b;
+            if (of_out > s->numbers) s->numbers = of_out;
+        }
+    }
+    for (size_t i = 0; i < own->n_shares; i++) {
+        own->shares[i].scratch = own->n_scratch;
+        own->n_scratch += own->shares[i].numbers;
+    }
+}
+
 static bool is_worth_it(struct plan_builder *b) {
     const struct qr_cones *own = b->own;
     double lanes = OF_ITEM * (double)own->n_slots, step = 0;
@@ -372,6 +402,7 @@ bool cones_build(struct qr_sim_plan *p, const struct qr_circuit *c, const struct
     }
     if (good) {
         place_terms(&b);
+        share_step(b.own);
         b.own->n_cones = b.n_cones;
         good = is_worth_it(&b);
     }
@@ -399,6 +430,7 @@ void cones_free(struct qr_cones *own) {
     free(own->terms);
     free(own->constants);
     free(own->gates);
+    free(own->shares);
     free(own->fixed);
     free(own->entries);
     free(own->orders);

@@ -50,7 +50,7 @@ static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
     qr_buffers_take(r, "lanes", own->max_result * sizeof *ws->rows, &ws->result);
     qr_buffers_take(r, "sums", own->max_sums * sizeof *ws->rows, &ws->sums);
     qr_buffers_take(r, "step", own->n_step * sizeof *ws->d_step, &ws->d_step);
-    qr_buffers_take(r, "step", 2 * own->max_numbers * sizeof *ws->scratch, &ws->scratch);
+    qr_buffers_take(r, "step", 2 * own->n_scratch * sizeof *ws->scratch, &ws->scratch);
     qr_buffers_take(r, "sums", p->n_shapes * QR_TRANSFER * sizeof *ws->d_transfer, &ws->d_transfer);
     qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *ws->cross, &ws->cross);
     qr_buffers_take(r, "sums", p->n_params * sizeof *ws->gradient, &ws->gradient);
@@ -118,7 +118,7 @@ static size_t item_of(const struct qr_cones *own, const struct cones_workspace *
 static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
                     struct qr_pool *pool, const double *x, size_t x_stride, size_t n_samples,
                     bool gradient, const double *direction, double *ret_z) {
-    (void)pool, (void)gradient, (void)direction; /* backward is a sweep of its own */
+    (void)gradient, (void)direction; /* backward is a sweep of its own */
     struct cones_workspace *ws = (struct cones_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const struct qr_cones *own = p->cones;
@@ -128,6 +128,7 @@ static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *works
         memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
     cones_find_items(own, ws);
     ws->n_kept = 0;
+    ws->pool = pool;
     for (uint32_t c = 0; c < own->n_classes; c++) cones_class_forward(b, ws, c);
     for (size_t s = 0; s < n_samples; s++) {
         double *z = ret_z + s * p->n_readouts;
@@ -160,13 +161,13 @@ static void observe(const struct qr_sim_plan *p, struct cones_workspace *ws,
 static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
                      struct qr_pool *pool, const double *direction, const double *scale,
                      qr_fixed *ret_grad) {
-    (void)pool;
     struct cones_workspace *ws = (struct cones_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const struct qr_cones *own = p->cones;
+    ws->pool = pool;
     observe(p, ws, direction, scale);
     for (uint32_t c = (uint32_t)own->n_classes; c-- > 0;) cones_class_backward(b, ws, c);
-    cones_step_backward(b, ws->d_step, ws->scratch, ws->d_transfer);
+    cones_step_backward(b, pool, ws->d_step, ws->scratch, ws->d_transfer);
     bool good = true;
     memset(ws->cross, 0, p->n_shapes * QR_CROSS * sizeof *ws->cross);
     for (size_t i = 0; i < own->n_gates && good; i++) {

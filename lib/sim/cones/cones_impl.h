@@ -15,6 +15,7 @@ enum {
     CONE_MAX_INPUTS = 256,  /* of one class */
     CONE_PART_NUMBERS = 16, /* of what a class that others take hands on, at most */
     CONE_MORE_TRIALS = 61,
+    CONE_MAX_SHARES = 16,   /* of a step's work */
     CONE_STEP_SAMPLES = 32, /* among which what is done once a step is divided */
     CONE_KEPT_ROWS = 2048,  /* of blocks that backward need not go forward through again */
     CONE_SEEN = 16, /* samples: where an instance's all differ, the others are not looked for */
@@ -167,6 +168,12 @@ struct cone_gate {
     uint16_t rows, columns; /* bit i: number i */
 };
 
+/* Classes whose contractions of a step one thread makes. */
+struct cone_share {
+    uint32_t first_class, n_classes;
+    size_t scratch, numbers; /* its part of n_scratch numbers */
+};
+
 struct cone_term {
     uint32_t readout;
     double coefficient;
@@ -184,11 +191,12 @@ struct qr_cones {
     double *constants; /* of each read-out: terms without a Pauli */
     size_t n_gates;
     struct cone_gate *gates;
-    size_t n_fixed, n_step, n_entries, n_orders;
+    size_t n_shares;
+    struct cone_share *shares;
+    size_t n_fixed, n_step, n_entries, n_orders, n_scratch;
     double *fixed;
     uint16_t *entries;
     uint32_t *orders;
-    size_t max_numbers;                    /* of a tensor that is not of LANES */
     size_t max_rows, max_result, max_sums; /* of a class's block; of a contraction in it */
     size_t n_slots;                        /* instances of all classes and signals */
     size_t n_cones;                        /* different ones */
@@ -223,25 +231,34 @@ void cones_free(struct qr_cones *own);
 struct qr_cones_bound {
     double *transfer; /* n_shapes * QR_TRANSFER; columns that no tensor uses stay 0 */
     double *step;     /* n_step */
-    double *scratch;  /* max_numbers */
+    double *scratch;  /* n_scratch */
 };
+
+/* Sixteen items side by side. */
+typedef double cone_row[QR_LANES];
+
+/* slices.c: kernels' matmul and lanes (kernels/kernel.h) of matrices without gaps, by the pool's
+ * threads where they are large. */
+void cones_matmul(const struct qr_kernels *kernels, struct qr_pool *pool, double *c,
+                  const double *a, size_t a_i, size_t a_k, const double *b, size_t n_i, size_t n_k,
+                  size_t n_j);
+void cones_lanes(const struct qr_kernels *kernels, struct qr_pool *pool, cone_row *out,
+                 const cone_row *x, size_t x_i, size_t x_s, const cone_row *y, size_t y_o,
+                 size_t y_s, size_t n_i, size_t n_s, size_t n_o, bool add);
 
 /* step.c: what is done once a step; forward when it is bound, backward once a micro-batch. */
 size_t cones_bound_bytes(const struct qr_sim_plan *p);
 void cones_bound_new(struct qr_sim_bound *b);
 void cones_bound_free(struct qr_sim_bound *b);
-void cones_bind(struct qr_sim_bound *b);
+void cones_bind(struct qr_sim_bound *b, struct qr_pool *pool);
 /* of a tensor that is not of LANES */
 const double *cones_numbers(const struct qr_sim_bound *b, const struct cone_tensor *t);
 /* d: n_step derivatives by the step's numbers: by those that lanes and read-outs use, and then by
- * all. scratch: 2 * max_numbers. d_transfer, overwritten: by the transfer matrices. */
-void cones_step_backward(const struct qr_sim_bound *b, double *d, double *scratch,
-                         double *d_transfer);
+ * all. scratch: 2 * n_scratch. d_transfer, overwritten: by the transfer matrices. */
+void cones_step_backward(const struct qr_sim_bound *b, struct qr_pool *pool, double *d,
+                         double *scratch, double *d_transfer);
 
 /* ---- items ---- */
-
-/* Sixteen items side by side. */
-typedef double cone_row[QR_LANES];
 
 /* Items of a signal or a class in one micro-batch: what is equal is there once. */
 struct cone_items {
@@ -256,7 +273,8 @@ struct cone_items {
 struct cones_workspace {
     struct qr_sim_workspace head;
     size_t max_samples, n_samples;
-    double *x; /* max_samples * n_columns */
+    struct qr_pool *pool; /* of the call in progress */
+    double *x;            /* max_samples * n_columns */
     struct cone_items *signals, *classes;
     uint32_t *item;  /* n_slots * max_samples: of each instance and sample */
     uint32_t *table; /* hashes */

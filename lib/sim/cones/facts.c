@@ -85,7 +85,9 @@ void qr_cones_report(struct qr_report_build *b) {
                    "item",
                    own->n_step, own->max_rows);
     qr_report_line(b, "lanes", "16 items side by side");
-    qr_report_line(b, "threads", "each takes micro-batches, in a workspace of its own");
+    qr_report_line(
+        b, "threads",
+        "each takes micro-batches, in a workspace of its own; large contractions in slices");
     qr_report_part(b, "cones");
     for (uint32_t i = 0; i < p->n_fused; i++) qr_report_gate(b, i, 0, 0, 0);
     size_t rows = 0;

@@ -52,11 +52,11 @@ static void contract(const struct block *k, const struct cone_contraction *c) {
     cone_row *out = k->rows + k->own->tensors[c->out].at, *b = k->rows + k->own->tensors[c->b].at;
     cone_row *result = c->order_out == NO_ORDER ? out : k->ws->result;
     if (ta->when == CONE_LANES)
-        kernels->lanes(result, k->rows + ta->at, c->n_k, 1, b, 1, c->n_j, c->n_i, c->n_k, c->n_j,
-                       false);
+        cones_lanes(kernels, k->ws->pool, result, k->rows + ta->at, c->n_k, 1, b, 1, c->n_j, c->n_i,
+                    c->n_k, c->n_j, false);
     else
-        kernels->matmul(*result, cones_numbers(k->b, ta), c->n_k, 1, *b, c->n_i, c->n_k,
-                        (size_t)c->n_j * QR_LANES);
+        cones_matmul(kernels, k->ws->pool, *result, cones_numbers(k->b, ta), c->n_k, 1, *b, c->n_i,
+                     c->n_k, (size_t)c->n_j * QR_LANES);
     if (result == out) return;
     const uint32_t *order = k->own->orders + c->order_out;
     for (size_t x = 0; x < (size_t)c->n_i * c->n_j; x++)
@@ -83,14 +83,16 @@ static void contract_back(const struct block *k, const struct cone_contraction *
     }
     bool lanes = ta->when == CONE_LANES;
     if (ta->needs) /* sum over j of result[i][j] b[k][j] */
-        kernels->lanes(lanes ? k->ws->d_rows + ta->at : k->ws->sums + c->sums, result, c->n_j, 1, b,
-                       c->n_j, 1, c->n_i, c->n_j, c->n_k, !lanes);
+        cones_lanes(kernels, k->ws->pool, lanes ? k->ws->d_rows + ta->at : k->ws->sums + c->sums,
+                    result, c->n_j, 1, b, c->n_j, 1, c->n_i, c->n_j, c->n_k, !lanes);
     if (!tb->needs) return;
     cone_row *d = k->ws->d_rows + tb->at; /* sum over i of a[i][k] result[i][j] */
-    if (lanes) kernels->lanes(d, a, 1, c->n_k, result, 1, c->n_j, c->n_k, c->n_i, c->n_j, false);
+    if (lanes)
+        cones_lanes(kernels, k->ws->pool, d, a, 1, c->n_k, result, 1, c->n_j, c->n_k, c->n_i,
+                    c->n_j, false);
     else
-        kernels->matmul(*d, cones_numbers(k->b, ta), 1, c->n_k, *result, c->n_k, c->n_i,
-                        (size_t)c->n_j * QR_LANES);
+        cones_matmul(kernels, k->ws->pool, *d, cones_numbers(k->b, ta), 1, c->n_k, *result, c->n_k,
+                     c->n_i, (size_t)c->n_j * QR_LANES);
 }
 
 static void scatter(const struct block *k) {

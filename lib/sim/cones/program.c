@@ -368,7 +368,6 @@ static void place_tensors(struct qr_cones *own, struct draft_class *d) {
             d->c.n_rows += t->size;
             continue;
         }
-        larger(&own->max_numbers, t->size);
         if (t->when == CONE_FIXED) continue;
         t->at = own->n_step;
         own->n_step += padded(t->size);

@@ -11,7 +11,7 @@ static void bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
     qr_buffers_take(r, "transfer matrices", p->n_shapes * QR_TRANSFER * sizeof(double),
                     &b->transfer);
     qr_buffers_take(r, "step", own->n_step * sizeof(double), &b->step);
-    qr_buffers_take(r, "step", own->max_numbers * sizeof(double), &b->scratch);
+    qr_buffers_take(r, "step", own->n_scratch * sizeof(double), &b->scratch);
 }
 
 size_t cones_bound_bytes(const struct qr_sim_plan *p) {
@@ -41,18 +41,36 @@ const double *cones_numbers(const struct qr_sim_bound *b, const struct cone_tens
     return t->when == CONE_FIXED ? b->plan->cones->fixed + t->at : b->cones->step + t->at;
 }
 
-static void contract(const struct qr_sim_bound *b, const struct cone_contraction *c) {
-    const struct qr_cones *own = b->plan->cones;
-    double *out = b->cones->step + own->tensors[c->out].at;
-    double *result = c->order_out == NO_ORDER ? out : b->cones->scratch;
-    b->plan->kernels->matmul(result, cones_numbers(b, &own->tensors[c->a]), c->n_k, 1,
-                             cones_numbers(b, &own->tensors[c->b]), c->n_i, c->n_k, c->n_j);
+/* A step's contractions, which the pool's threads share. */
+struct step_work {
+    const struct qr_sim_bound *b;
+    const struct qr_cones *own;
+    struct qr_pool *pool;
+    double *scratch, *d;
+};
+
+static void contract(const struct step_work *w, const struct cone_contraction *c, double *scratch) {
+    double *out = w->b->cones->step + w->own->tensors[c->out].at;
+    double *result = c->order_out == NO_ORDER ? out : scratch;
+    cones_matmul(w->b->plan->kernels, w->pool, result, cones_numbers(w->b, &w->own->tensors[c->a]),
+                 c->n_k, 1, cones_numbers(w->b, &w->own->tensors[c->b]), c->n_i, c->n_k, c->n_j);
     if (result == out) return;
-    const uint32_t *order = own->orders + c->order_out;
+    const uint32_t *order = w->own->orders + c->order_out;
     for (size_t x = 0; x < (size_t)c->n_i * c->n_j; x++) out[order[x]] = result[x];
 }
 
-void cones_bind(struct qr_sim_bound *b) {
+static void share_forward(void *ctx, size_t share, unsigned worker) {
+    const struct step_work *w = ctx;
+    const struct cone_share *s = &w->own->shares[share];
+    (void)worker;
+    for (uint32_t i = s->first_class; i < s->first_class + s->n_classes; i++) {
+        const struct cone_class *k = &w->own->classes[i];
+        for (uint32_t c = 0; c < k->n_step; c++)
+            contract(w, &w->own->contractions[k->first_step + c], w->scratch + s->scratch);
+    }
+}
+
+void cones_bind(struct qr_sim_bound *b, struct qr_pool *pool) {
     const struct qr_sim_plan *p = b->plan;
     const struct qr_cones *own = p->cones;
     for (size_t i = 0; i < own->n_gates; i++) {
@@ -67,21 +85,20 @@ void cones_bind(struct qr_sim_bound *b) {
         double *to = b->cones->step + t->at;
         for (uint32_t k = 0; k < t->size; k++) to[k] = from[own->entries[t->first_entry + k]];
     }
-    for (size_t i = 0; i < own->n_classes; i++) {
-        const struct cone_class *k = &own->classes[i];
-        for (uint32_t c = 0; c < k->n_step; c++) contract(b, &own->contractions[k->first_step + c]);
-    }
+    struct step_work w = {.b = b, .own = own, .pool = pool, .scratch = b->cones->scratch};
+    qr_pool_for(pool, own->n_shares, share_forward, &w);
 }
 
-static void contract_back(const struct qr_sim_bound *b, const struct cone_contraction *c, double *d,
-                          double *scratch) {
-    const struct qr_cones *own = b->plan->cones;
-    const struct qr_kernels *kernels = b->plan->kernels;
+/* scratch: for the result in the order of the sum; turned: for b's transpose. */
+static void contract_back(const struct step_work *w, const struct cone_contraction *c,
+                          double *scratch, double *turned) {
+    const struct qr_cones *own = w->own;
+    const struct qr_kernels *kernels = w->b->plan->kernels;
     const struct cone_tensor *ta = &own->tensors[c->a], *tb = &own->tensors[c->b],
                              *out = &own->tensors[c->out];
-    const double *va = cones_numbers(b, ta), *vb = cones_numbers(b, tb), *result = d + out->at;
+    const double *va = cones_numbers(w->b, ta), *vb = cones_numbers(w->b, tb),
+                 *result = w->d + out->at;
     if (!out->needs) return;
-    double *turned = scratch + own->max_numbers;
     if (c->order_out != NO_ORDER) {
         const uint32_t *order = own->orders + c->order_out;
         for (size_t x = 0; x < (size_t)c->n_i * c->n_j; x++) scratch[x] = result[order[x]];
@@ -90,21 +107,34 @@ static void contract_back(const struct qr_sim_bound *b, const struct cone_contra
     if (ta->needs) {
         for (size_t k = 0; k < c->n_k; k++)
             for (size_t j = 0; j < c->n_j; j++) turned[j * c->n_k + k] = vb[k * c->n_j + j];
-        kernels->matmul(d + ta->at, result, c->n_j, 1, turned, c->n_i, c->n_j, c->n_k);
+        cones_matmul(kernels, w->pool, w->d + ta->at, result, c->n_j, 1, turned, c->n_i, c->n_j,
+                     c->n_k);
     }
-    if (tb->needs) kernels->matmul(d + tb->at, va, 1, c->n_k, result, c->n_k, c->n_i, c->n_j);
+    if (tb->needs)
+        cones_matmul(kernels, w->pool, w->d + tb->at, va, 1, c->n_k, result, c->n_k, c->n_i,
+                     c->n_j);
 }
 
-void cones_step_backward(const struct qr_sim_bound *b, double *d, double *scratch,
-                         double *d_transfer) {
+static void share_backward(void *ctx, size_t share, unsigned worker) {
+    const struct step_work *w = ctx;
+    const struct cone_share *s = &w->own->shares[share];
+    double *scratch = w->scratch + 2 * s->scratch;
+    (void)worker;
+    for (uint32_t i = s->first_class; i < s->first_class + s->n_classes; i++) {
+        const struct cone_class *k = &w->own->classes[i];
+        for (uint32_t c = k->n_step; c-- > 0;)
+            contract_back(w, &w->own->contractions[k->first_step + c], scratch,
+                          scratch + s->numbers);
+    }
+}
+
+void cones_step_backward(const struct qr_sim_bound *b, struct qr_pool *pool, double *d,
+                         double *scratch, double *d_transfer) {
     const struct qr_sim_plan *p = b->plan;
     const struct qr_cones *own = p->cones;
+    struct step_work w = {.b = b, .own = own, .pool = pool, .scratch = scratch, .d = d};
+    qr_pool_for(pool, own->n_shares, share_backward, &w);
     memset(d_transfer, 0, p->n_shapes * QR_TRANSFER * sizeof *d_transfer);
-    for (size_t i = own->n_classes; i-- > 0;) {
-        const struct cone_class *k = &own->classes[i];
-        for (uint32_t c = k->n_step; c-- > 0;)
-            contract_back(b, &own->contractions[k->first_step + c], d, scratch);
-    }
     for (size_t i = 0; i < own->n_tensors; i++) {
         const struct cone_tensor *t = &own->tensors[i];
         if (t->from != CONE_GATE || !t->needs) continue;

@@ -23,8 +23,8 @@ enum {
 void qr_transfer(const struct qr_m4 *u, uint16_t columns, double ret[QR_TRANSFER]);
 
 /* For dE = sum d[PQ] dR_PQ: the numbers of the cross matrix K with dE = Tr(g K) for dU = g U
- * (fusion/matrix.h, kernels/kernel.h), from R and d. d is 0 outside these rows and columns; of R only
- * these columns count, which must be finite in the others. */
+ * (fusion/matrix.h, kernels/kernel.h), from R and d. d is 0 outside these rows and columns; of R
+ * only these columns count, the others must be finite. */
 void qr_transfer_cross(const double r[QR_TRANSFER], const double d[QR_TRANSFER], uint16_t rows,
                        uint16_t columns, double ret[QR_CROSS]);
 

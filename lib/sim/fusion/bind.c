@@ -71,7 +71,7 @@ static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
     if (!s->n_prefix) qr_narrow_numbers(&after, b->narrow + shape * QR_NARROW);
 }
 
-void qr_bound_set(struct qr_sim_bound *b, const double *theta) {
+void qr_bound_set(struct qr_sim_bound *b, const double *theta, struct qr_pool *pool) {
     const struct qr_sim_plan *p = b->plan;
     if (p->n_params) memcpy(b->theta, theta, p->n_params * sizeof *theta);
     for (size_t i = 0; i < p->n_numbers; i++) {
@@ -81,7 +81,7 @@ void qr_bound_set(struct qr_sim_bound *b, const double *theta) {
         qr_gate_matrix(g, a, b->matrices + i * 16, b->derivatives + i * 32);
     }
     for (uint32_t s = 0; s < p->n_shapes; s++) bind_shape(b, s);
-    if (p->engine->bind) p->engine->bind(b);
+    if (p->engine->bind) p->engine->bind(b, pool);
 }
 
 struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s,

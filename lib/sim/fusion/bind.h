@@ -3,6 +3,7 @@
 #ifndef QR_SIM_FUSION_BIND_H
 #define QR_SIM_FUSION_BIND_H
 
+#include "base/pool.h"
 #include "exact/integer.h"
 #include "sim/fusion/matrix.h"
 
@@ -23,7 +24,7 @@ struct qr_sim_bound {
 size_t qr_bound_bytes(const struct qr_sim_plan *p);
 struct qr_sim_bound *qr_bound_new(const struct qr_sim_plan *p);
 void qr_bound_free(struct qr_sim_bound *b);
-void qr_bound_set(struct qr_sim_bound *b, const double *theta);
+void qr_bound_set(struct qr_sim_bound *b, const double *theta, struct qr_pool *pool);
 
 /* The matrix of a shape with data, for data row x. */
 struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s,

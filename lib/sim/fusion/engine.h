@@ -42,7 +42,7 @@ struct qr_sim_engine {
     size_t (*bound_bytes)(const struct qr_sim_plan *p);
     void (*bound_new)(struct qr_sim_bound *b);
     void (*bound_free)(struct qr_sim_bound *b);
-    void (*bind)(struct qr_sim_bound *b);
+    void (*bind)(struct qr_sim_bound *b, struct qr_pool *pool);
 
     /* Counts what a workspace takes. */
     void (*workspace_buffers)(const struct qr_sim_plan *p, size_t max_samples,

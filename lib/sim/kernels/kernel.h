@@ -145,9 +145,9 @@ struct qr_kernels {
                             const uint32_t *at, unsigned terms);
 
     /* ---- the cones engine's: float64 in both precisions (kernel_cones_template_impl.h) ---- */
-    /* c[i * n_j + j] = sum_k a[i * a_i + k * a_k] b[k * n_j + j], n_k >= 1 */
+    /* c[i * row + j] = sum_k a[i * a_i + k * a_k] b[k * row + j], n_k >= 1, j < n_j <= row */
     void (*matmul)(double *c, const double *a, size_t a_i, size_t a_k, const double *b, size_t n_i,
-                   size_t n_k, size_t n_j);
+                   size_t n_k, size_t n_j, size_t row);
     /* lane by lane: out[i * n_o + o] = or += sum_s x[i * x_i + s * x_s] y[o * y_o + s * y_s], s <
      * n_s >= 1; all 64-byte aligned */
     void (*lanes)(double (*out)[QR_LANES], const double (*x)[QR_LANES], size_t x_i, size_t x_s,

@@ -7,7 +7,7 @@
 
 /* rows x vectors numbers of c, from row i and column j on */
 INLINE void NAME(matmul_block)(const int rows, const int vectors, double *c, const double *a,
-                               size_t a_i, size_t a_k, const double *b, size_t n_k, size_t n_j) {
+                               size_t a_i, size_t a_k, const double *b, size_t n_k, size_t row) {
     D s[4][2] RAW;
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
@@ -16,7 +16,7 @@ INLINE void NAME(matmul_block)(const int rows, const int vectors, double *c, con
     for (size_t k = 1; k < n_k; k++) {
         D x[2] RAW;
 #pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) x[v] = DGET(b + k * n_j + v * DW);
+        for (int v = 0; v < vectors; v++) x[v] = DGET(b + k * row + v * DW);
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++) {
             D number = DSET1(a[r * a_i + k * a_k]);
@@ -27,30 +27,30 @@ INLINE void NAME(matmul_block)(const int rows, const int vectors, double *c, con
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) DPUT(c + r * n_j + v * DW, s[r][v]);
+        for (int v = 0; v < vectors; v++) DPUT(c + r * row + v * DW, s[r][v]);
 }
 
 INLINE void NAME(matmul_rows)(const int rows, double *c, const double *a, size_t a_i, size_t a_k,
-                              const double *b, size_t n_k, size_t n_j) {
+                              const double *b, size_t n_k, size_t n_j, size_t row) {
     size_t j = 0;
     for (; j + 2 * DW <= n_j; j += 2 * DW)
-        NAME(matmul_block)(rows, 2, c + j, a, a_i, a_k, b + j, n_k, n_j);
-    for (; j + DW <= n_j; j += DW) NAME(matmul_block)(rows, 1, c + j, a, a_i, a_k, b + j, n_k, n_j);
+        NAME(matmul_block)(rows, 2, c + j, a, a_i, a_k, b + j, n_k, row);
+    for (; j + DW <= n_j; j += DW) NAME(matmul_block)(rows, 1, c + j, a, a_i, a_k, b + j, n_k, row);
     for (; j < n_j; j++)
         for (int r = 0; r < rows; r++) {
             double s = a[r * a_i] * b[j];
             for (size_t k = 1; k < n_k; k++)
-                s = __builtin_fma(a[r * a_i + k * a_k], b[k * n_j + j], s);
-            c[r * n_j + j] = s;
+                s = __builtin_fma(a[r * a_i + k * a_k], b[k * row + j], s);
+            c[r * row + j] = s;
         }
 }
 
 static void NAME(matmul)(double *c, const double *a, size_t a_i, size_t a_k, const double *b,
-                         size_t n_i, size_t n_k, size_t n_j) {
+                         size_t n_i, size_t n_k, size_t n_j, size_t row) {
     size_t i = 0;
     for (; i + 4 <= n_i; i += 4)
-        NAME(matmul_rows)(4, c + i * n_j, a + i * a_i, a_i, a_k, b, n_k, n_j);
-    for (; i < n_i; i++) NAME(matmul_rows)(1, c + i * n_j, a + i * a_i, a_i, a_k, b, n_k, n_j);
+        NAME(matmul_rows)(4, c + i * row, a + i * a_i, a_i, a_k, b, n_k, n_j, row);
+    for (; i < n_i; i++) NAME(matmul_rows)(1, c + i * row, a + i * a_i, a_i, a_k, b, n_k, n_j, row);
 }
 
 INLINE void NAME(lanes_sum)(double *out, const double (*x)[QR_LANES], size_t x_s,

@@ -82,7 +82,7 @@ static void make_probe(struct qr_report_build *b) {
     b->x = qr_xcalloc(p->n_columns + 1, sizeof *b->x);
     for (unsigned i = 0; i < p->n_columns; i++) b->x[i] = 0.2 + 0.9 / (i + 1.5);
     b->probe = qr_bound_new(p);
-    qr_bound_set(b->probe, theta);
+    qr_bound_set(b->probe, theta, NULL);
     b->way = qr_xcalloc(p->n_shapes + 1, sizeof *b->way);
     free(theta);
 }

@@ -129,7 +129,8 @@ static void bind_crossing(struct qr_sim_bound *b) {
         }
 }
 
-static void bind(struct qr_sim_bound *b) {
+static void bind(struct qr_sim_bound *b, struct qr_pool *pool) {
+    (void)pool;
     const struct qr_stream *s = b->plan->stream;
     for (size_t i = 0; i < s->n_fused; i++)
         if (s->fused[i].data[0] < 0 && s->fused[i].data[1] < 0) bind_fused(b, &s->fused[i]);

@@ -85,7 +85,7 @@ static void run_micro_batch(void *ctx, size_t i, unsigned worker) {
 /* The whole batch, as a training step does it. */
 static void run(struct batch *b) {
     size_t n = (b->n_samples + b->micro_batch - 1) / b->micro_batch;
-    qr_model_prepare(b->state, b->w.initial);
+    qr_model_prepare(b->state, b->w.initial, b->pool);
     memset(b->values, 0, b->n_lanes * b->n_values * sizeof *b->values);
     if (b->n_lanes > 1) qr_pool_for(b->pool, n, run_micro_batch, b);
     for (size_t i = 0; i < n && b->n_lanes == 1; i++) run_micro_batch(b, i, 0);
