@@ -519,9 +519,16 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
                           batch > validation ? batch : validation, err);
 }
 
-static void run_fini(struct train_run *r) {
+/* What a stream goes on reading stays until the process ends; it is held here, so that whoever looks
+ * for leaks finds it. */
+static struct train_run *volatile still_read;
+
+static void run_free(struct train_run *r) {
     qr_group_tell_finished(r->opt->group, NULL, NULL);
-    if (qr_group_is_read(r->opt->group)) return; /* a stream goes on reading; the process ends */
+    if (qr_group_is_read(r->opt->group)) {
+        still_read = r;
+        return;
+    }
     qr_stepper_free(r->stepper);
     qr_state_fini(&r->state);
     qr_state_fini(&r->spare);
@@ -533,6 +540,7 @@ static void run_fini(struct train_run *r) {
     free(r->gradient);
     free(r->next_gradient);
     free(r->tensor_sizes);
+    free(r);
 }
 
 static void fill_result(const struct train_run *r, struct qr_train_result *ret) {
@@ -615,7 +623,6 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     if (code == QR_CANCELLED && report(r, &ignored) == QR_OK) report_again(r, &ignored);
     if (code == QR_OK) *ret = result;
     else free(result.params);
-    run_fini(r);
-    free(r);
+    run_free(r);
     return code;
 }
