@@ -4,6 +4,7 @@
 #include "job/job_impl.h"
 
 #define MAX_STEPS (UINT64_C(1) << 40)
+#define MAX_GROWTH 0x1p20 /* of a period: finite, times any number of updates */
 #define WHERE "train.optimizer.learning_rate"
 
 /* Every key that one of them uses, once. */
@@ -135,7 +136,7 @@ static enum qr_code read_numbers(const struct qr_json *o, double *rate, struct q
         qr_job_opt_double(o, WHERE, "decay_rate", 0, 1e300, &s->decay_rate, err) != QR_OK ||
         qr_job_opt_bool(o, WHERE, "staircase", &s->staircase, err) != QR_OK ||
         qr_job_opt_double(o, WHERE, "alpha", 0, 1, &s->alpha, err) != QR_OK ||
-        qr_job_opt_double(o, WHERE, "t_mul", 1, 1e300, &s->t_mul, err) != QR_OK ||
+        qr_job_opt_double(o, WHERE, "t_mul", 1, MAX_GROWTH, &s->t_mul, err) != QR_OK ||
         qr_job_opt_double(o, WHERE, "m_mul", 0, 1e300, &s->m_mul, err) != QR_OK ||
         qr_job_opt_double(o, WHERE, "end_learning_rate", 0, 1e300, &s->end, err) != QR_OK ||
         qr_job_opt_double(o, WHERE, "power", 0, 1e300, &s->power, err) != QR_OK ||

@@ -52,7 +52,7 @@ struct qr_rate_schedule {
     bool staircase;
     double alpha; /* COSINE, COSINE_RESTARTS: final fraction */
     double t_mul,
-        m_mul;         /* COSINE_RESTARTS: of each period to the one before: length (>= 1), rate */
+        m_mul; /* COSINE_RESTARTS: of each period to the one before: length (1 to 2^20), rate */
     double end, power; /* POLYNOMIAL */
     bool cycle;
     size_t n_boundaries; /* PIECEWISE: ascending, and one value more */

@@ -43,7 +43,7 @@ run 2 'initial_accumulator_value|unknown key' "$(optimizer adadelta '"name": "ad
 run 2 'weight_decay|-0.1' "$(optimizer decay '"name": "sgd", "weight_decay": -0.1')"
 schedule() { optimizer "$1" "\"name\": \"nadam\", \"learning_rate\": {\"schedule\": $2}"; }
 run 2 'first_decay_steps is missing|cosine_restarts' "$(schedule restarts '"cosine_restarts"')"
-run 2 't_mul is 0.5|between 1 and' "$(schedule shrinks '"cosine_restarts", "first_decay_steps": 9, "t_mul": 0.5')"
+run 2 't_mul is 0.5|between 1 and 1048576' "$(schedule shrinks '"cosine_restarts", "first_decay_steps": 9, "t_mul": 0.5')"
 run 2 'decay_rate|the polynomial schedule|step and exponential do' "$(schedule poly '"polynomial", "decay_steps": 9, "decay_rate": 0.5')"
 run 2 'boundaries[1]|3 is not above' "$(schedule falls '"piecewise", "boundaries": [5, 3], "values": [1, 2, 3]')"
 run 2 'values|2 of them for 2 boundaries|give 3' "$(schedule short '"piecewise", "boundaries": [3, 5], "values": [1, 2]')"
