@@ -64,6 +64,33 @@ static void add_circuit(struct qr_job_canonical *c, const struct qr_job *job, st
     add(c, "filters", v);
 }
 
+static void add_rate(struct qr_job_canonical *c, const struct qr_optimizer_options *o,
+                     struct qr_buf *v) {
+    const struct qr_rate_schedule *s = &o->schedule;
+    char rate[32]; /* as people wrote it: a mismatch is shown to them */
+    qr_number_text(o->learning_rate, rate);
+    qr_buf_puts(v, rate);
+    add(c, "learning_rate", v);
+    if (s->kind != QR_SCHEDULE_CONSTANT) {
+        qr_buf_printf(v, "%d decay_steps=%llu decay_rate=%.17g staircase=%d alpha=%.17g",
+                      (int)s->kind, (unsigned long long)s->decay_steps, s->decay_rate, s->staircase,
+                      s->alpha);
+        if (s->kind == QR_SCHEDULE_COSINE_RESTARTS)
+            qr_buf_printf(v, " t_mul=%.17g m_mul=%.17g", s->t_mul, s->m_mul);
+        if (s->kind == QR_SCHEDULE_POLYNOMIAL)
+            qr_buf_printf(v, " end=%.17g power=%.17g cycle=%d", s->end, s->power, s->cycle);
+        for (size_t i = 0; i < s->n_boundaries; i++)
+            qr_buf_printf(v, " to=%llu then=%.17g", (unsigned long long)s->boundaries[i],
+                          s->values[i + 1]);
+        add(c, "schedule", v);
+    }
+    if (s->warmup_steps) {
+        qr_buf_printf(v, "steps=%llu from=%.17g", (unsigned long long)s->warmup_steps,
+                      s->warmup_from);
+        add(c, "warmup", v);
+    }
+}
+
 static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_options *o,
                           struct qr_buf *v) {
     char momentum[32], rho[32], beta_1[32], beta_2[32], epsilon[32];
@@ -77,22 +104,23 @@ static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_
         "%s momentum=%s nesterov=%d rho=%s centered=%d beta_1=%s beta_2=%s epsilon=%s amsgrad=%d",
         qr_optimizer_names[o->kind], momentum, o->nesterov, rho, o->centered, beta_1, beta_2,
         epsilon, o->amsgrad);
+    if (o->kind == QR_ADAGRAD)
+        qr_buf_printf(v, " initial_accumulator=%.17g", o->initial_accumulator);
     add(c, "optimizer", v);
-    char rate[32]; /* as people wrote it: a mismatch is shown to them */
-    qr_number_text(o->learning_rate, rate);
-    qr_buf_puts(v, rate);
-    add(c, "learning_rate", v);
-    const struct qr_rate_schedule *s = &o->schedule;
-    if (s->kind != QR_SCHEDULE_CONSTANT) {
-        qr_buf_printf(v, "%d decay_steps=%llu decay_rate=%.17g staircase=%d alpha=%.17g",
-                      (int)s->kind, (unsigned long long)s->decay_steps, s->decay_rate, s->staircase,
-                      s->alpha);
-        add(c, "schedule", v);
-    }
+    add_rate(c, o, v);
     if (o->clipvalue > 0 || o->clipnorm > 0 || o->global_clipnorm > 0) {
         qr_buf_printf(v, "value=%.17g norm=%.17g global=%.17g", o->clipvalue, o->clipnorm,
                       o->global_clipnorm);
         add(c, "clipping", v);
+    }
+    if (o->weight_decay > 0) {
+        qr_buf_printf(v, "%.17g", o->weight_decay);
+        add(c, "weight_decay", v);
+    }
+    if (o->use_ema) {
+        qr_buf_printf(v, "momentum=%.17g overwrite=%llu", o->ema_momentum,
+                      (unsigned long long)o->ema_overwrite);
+        add(c, "average", v);
     }
 }
 

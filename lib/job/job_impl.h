@@ -14,6 +14,9 @@ QR_MUST_CHECK enum qr_code qr_job_read_train(const struct qr_json *train, struct
 QR_MUST_CHECK enum qr_code qr_job_read_optimizer(const struct qr_json *optimizer,
                                                  struct qr_optimizer_options *ret,
                                                  struct qr_err *err);
+/* learning_rate as an object; of piecewise *ret_rate is the first value. */
+QR_MUST_CHECK enum qr_code qr_job_read_schedule(const struct qr_json *o, double *ret_rate,
+                                                struct qr_rate_schedule *ret, struct qr_err *err);
 
 /* Keys that may be left out: *ret keeps its value then. */
 QR_MUST_CHECK enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where,

@@ -42,9 +42,9 @@ struct qr_memory_estimate qr_memory_estimate(const struct qr_memory_need *n) {
         .data = times(n->n_samples, times(n->n_values_per_sample, sizeof(double))),
         .workspaces = times(n->lanes, n->bytes_per_lane),
         .numbers = n->bytes_of_state,
-        /* integers of a step and what is received; weights, moments, best state, gradients; two
-         * copies of the state and its file, twice, for checkpoints */
-        .vectors = times(n->n_params, 16 * 4 + 8 * 8 + 8 * 5 * 5),
+        /* integers of a step and what is received, gradients; two states, and eight times one for
+         * checkpoints: what two million weights took with two to six vectors */
+        .vectors = times(n->n_params, 16 * 4 + 8 * (2 + 8) * n->n_vectors),
     };
     uint64_t reads = plus((uint64_t)READS_KIB << 10, plus(n->file_bytes, m.data));
     m.follower = plus(plus(m.process, plus(m.data, m.numbers)), plus(m.workspaces, m.vectors));

@@ -23,7 +23,7 @@ struct qr_memory_process {
 struct qr_memory_need {
     struct qr_memory_process process;
     uint64_t file_bytes, n_samples, n_values_per_sample, lanes, bytes_per_lane, bytes_of_state,
-        n_params;
+        n_params, n_vectors; /* n_vectors: of so many, in a state */
 };
 /* total: while it trains and writes, or, with large data, while the file is read. */
 struct qr_memory_estimate {

@@ -1,67 +1,12 @@
-#include <string.h>
-
 #include "job/job_impl.h"
 
-#define MAX_STEPS (UINT64_C(1) << 40)
-
-/* A key that the schedule does not use was meant for another one. */
-static enum qr_code check_used(const struct qr_json *o, const char *where, size_t kind,
-                               struct qr_err *err) {
-    static const struct {
-        const char *key;
-        bool used[QR_SCHEDULES];
-        const char *by;
-    } rows[] = {
-        {"decay_steps", {false, true, true, true}, "step, exponential and cosine do"},
-        {"decay_rate", {false, true, true, false}, "step and exponential do"},
-        {"staircase", {false, false, true, false}, "exponential does"},
-        {"alpha", {false, false, false, true}, "cosine does"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (qr_json_get(o, rows[i].key) && !rows[i].used[kind])
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s.%s: the %s schedule does not use it (%s); take it away, or choose "
-                           "another schedule",
-                           where, rows[i].key, qr_schedule_names[kind], rows[i].by);
-    return QR_OK;
-}
-
-/* "learning_rate": a number, or {"schedule": name, "initial_learning_rate": …}. */
-static enum qr_code read_schedule(const struct qr_json *o, struct qr_optimizer_options *opt,
-                                  struct qr_err *err) {
-    static const char *const keys[] = {
-        "schedule", "initial_learning_rate", "decay_steps", "decay_rate", "staircase", "alpha"};
-    const char *where = "train.optimizer.learning_rate";
-    struct qr_rate_schedule *s = &opt->schedule;
-    size_t kind;
-    if (qr_json_known(o, where, keys, 6, err) != QR_OK ||
-        qr_json_choice(qr_json_get(o, "schedule"), "train.optimizer.learning_rate.schedule",
-                       qr_schedule_names, QR_SCHEDULES, &kind, err) != QR_OK ||
-        qr_job_opt_double(o, where, "initial_learning_rate", 0, 1e300, &opt->learning_rate, err) !=
-            QR_OK ||
-        qr_job_opt_u64(o, where, "decay_steps", 1, MAX_STEPS, &s->decay_steps, err) != QR_OK ||
-        qr_job_opt_double(o, where, "decay_rate", 0, 1e300, &s->decay_rate, err) != QR_OK ||
-        qr_job_opt_bool(o, where, "staircase", &s->staircase, err) != QR_OK ||
-        qr_job_opt_double(o, where, "alpha", 0, 1, &s->alpha, err) != QR_OK ||
-        check_used(o, where, kind, err) != QR_OK)
-        return err->code;
-    s->kind = (enum qr_schedule_kind)kind;
-    if (s->kind != QR_SCHEDULE_CONSTANT && s->decay_steps == 0)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s.decay_steps is missing: the %s schedule needs it", where,
-                       qr_schedule_names[kind]);
-    if ((s->kind == QR_SCHEDULE_STEP || s->kind == QR_SCHEDULE_EXPONENTIAL) && s->decay_rate <= 0)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s.decay_rate must be above 0 for the %s schedule", where,
-                       qr_schedule_names[kind]);
-    return QR_OK;
-}
-
+/* "learning_rate": a number, or {"schedule": name, …}. */
 static enum qr_code read_rate(const struct qr_json *o, struct qr_optimizer_options *opt,
                               struct qr_err *err) {
     const struct qr_json *rate = qr_json_get(o, "learning_rate");
     if (!rate) return QR_OK;
-    if (qr_json_type(rate) == QR_JSON_OBJECT) return read_schedule(rate, opt, err);
+    if (qr_json_type(rate) == QR_JSON_OBJECT)
+        return qr_job_read_schedule(rate, &opt->learning_rate, &opt->schedule, err);
     return qr_json_double(rate, "train.optimizer.learning_rate", 0, 1e300, &opt->learning_rate,
                           err);
 }
@@ -80,10 +25,32 @@ static enum qr_code read_clipping(const struct qr_json *o, const char *where,
     return QR_OK;
 }
 
+/* Keras' three, which belong together. */
+static enum qr_code read_average(const struct qr_json *o, const char *where,
+                                 struct qr_optimizer_options *opt, struct qr_err *err) {
+    if (qr_job_opt_bool(o, where, "use_ema", &opt->use_ema, err) != QR_OK ||
+        qr_job_opt_double(o, where, "ema_momentum", 0, 1, &opt->ema_momentum, err) != QR_OK ||
+        qr_job_opt_u64(o, where, "ema_overwrite_frequency", 1, UINT64_C(1) << 40,
+                       &opt->ema_overwrite, err) != QR_OK)
+        return err->code;
+    const char *unused =
+        qr_json_get(o, "ema_momentum") ? "ema_momentum" : "ema_overwrite_frequency";
+    if (!opt->use_ema && qr_json_get(o, unused))
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "%s.%s: no average of the weights is kept; give \"use_ema\": true too, or take "
+            "it away",
+            where, unused);
+    return QR_OK;
+}
+
 enum qr_code qr_job_read_optimizer(const struct qr_json *o, struct qr_optimizer_options *ret,
                                    struct qr_err *err) {
-    const char *keys[5 + QR_OPTIMIZER_KEYS] = {"name", "learning_rate", "clipvalue", "clipnorm",
-                                               "global_clipnorm"};
+    enum { OF_ALL = 9 };
+    const char *keys[OF_ALL + QR_OPTIMIZER_KEYS] = {
+        "name",     "learning_rate",   "clipvalue",
+        "clipnorm", "global_clipnorm", "weight_decay",
+        "use_ema",  "ema_momentum",    "ema_overwrite_frequency"};
     const char *where = "train.optimizer";
     size_t kind = QR_ADAM;
     if (!o) return QR_OK;
@@ -91,15 +58,19 @@ enum qr_code qr_job_read_optimizer(const struct qr_json *o, struct qr_optimizer_
         qr_json_choice(qr_json_get(o, "name"), "train.optimizer.name", qr_optimizer_names,
                        QR_OPTIMIZERS, &kind, err) != QR_OK)
         return err->code;
-    size_t n_keys = 5 + qr_optimizer_keys((enum qr_optimizer_kind)kind, keys + 5);
+    size_t n_keys = OF_ALL + qr_optimizer_keys((enum qr_optimizer_kind)kind, keys + OF_ALL);
     struct qr_optimizer_options opt = qr_optimizer_defaults((enum qr_optimizer_kind)kind);
     double below_one = 1 - 0x1p-53;
     if (qr_json_known(o, where, keys, n_keys, err) != QR_OK || read_rate(o, &opt, err) != QR_OK ||
         read_clipping(o, where, &opt, err) != QR_OK ||
+        qr_job_opt_double(o, where, "weight_decay", 0, 1e300, &opt.weight_decay, err) != QR_OK ||
+        read_average(o, where, &opt, err) != QR_OK ||
         qr_job_opt_double(o, where, "momentum", 0, 1, &opt.momentum, err) != QR_OK ||
         qr_job_opt_bool(o, where, "nesterov", &opt.nesterov, err) != QR_OK ||
         qr_job_opt_double(o, where, "rho", 0, 1, &opt.rho, err) != QR_OK ||
         qr_job_opt_double(o, where, "epsilon", 0, 1e300, &opt.epsilon, err) != QR_OK ||
+        qr_job_opt_double(o, where, "initial_accumulator_value", 0, 1e300, &opt.initial_accumulator,
+                          err) != QR_OK ||
         qr_job_opt_bool(o, where, "centered", &opt.centered, err) != QR_OK ||
         qr_job_opt_double(o, where, "beta_1", 0, below_one, &opt.beta_1, err) != QR_OK ||
         qr_job_opt_double(o, where, "beta_2", 0, below_one, &opt.beta_2, err) != QR_OK ||

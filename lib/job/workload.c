@@ -70,6 +70,8 @@ struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
         .bytes_per_lane = qr_model_bytes_per_thread(w->model),
         .bytes_of_state = qr_model_bytes_of_state(w->model),
         .n_params = qr_model_n_params(w->model),
+        /* weights, moments, best weights */
+        .n_vectors = 2 + qr_optimizer_n_moments(&w->job->train.optimizer),
     };
     n.process.threads = w->n_threads;
     return qr_memory_estimate(&n);

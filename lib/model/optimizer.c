@@ -15,15 +15,19 @@ static const struct qr_optimizer_rule *rule_of(enum qr_optimizer_kind kind) {
 }
 
 struct qr_optimizer_options qr_optimizer_defaults(enum qr_optimizer_kind kind) {
-    return (struct qr_optimizer_options){
+    struct qr_optimizer_options o = {
         .kind = kind,
         .learning_rate = rule_of(kind)->learning_rate,
         .rho = 0.9,
         .beta_1 = 0.9,
         .beta_2 = 0.999,
         .epsilon = 1e-7,
-        .schedule = {.kind = QR_SCHEDULE_CONSTANT},
+        .initial_accumulator = 0.1,
+        .ema_momentum = 0.99,
+        .schedule = qr_rate_schedule_defaults(),
     };
+    if (rule_of(kind)->set_defaults) rule_of(kind)->set_defaults(&o);
+    return o;
 }
 
 size_t qr_optimizer_keys(enum qr_optimizer_kind kind, const char *ret[QR_OPTIMIZER_KEYS]) {
@@ -33,9 +37,14 @@ size_t qr_optimizer_keys(enum qr_optimizer_kind kind, const char *ret[QR_OPTIMIZ
     return n;
 }
 
-size_t qr_optimizer_n_moments(const struct qr_optimizer_options *o) {
+/* Those of the rule; the average of the weights stands behind them. */
+static size_t n_own(const struct qr_optimizer_options *o) {
     const char *names[3];
     return rule_of(o->kind)->moments(o, names);
+}
+
+size_t qr_optimizer_n_moments(const struct qr_optimizer_options *o) {
+    return n_own(o) + o->use_ema;
 }
 
 size_t qr_optimizer_n_products(const struct qr_optimizer_options *o) {
@@ -45,15 +54,28 @@ size_t qr_optimizer_n_products(const struct qr_optimizer_options *o) {
 const char *qr_optimizer_moment_name(const struct qr_optimizer_options *o, size_t i) {
     const char *names[3];
     size_t n = rule_of(o->kind)->moments(o, names);
-    QR_ASSERT(i < n);
-    return names[i];
+    QR_ASSERT(i < n + o->use_ema);
+    return i < n ? names[i] : "average";
 }
 
 void qr_optimizer_init(const struct qr_optimizer_options *o, size_t n, double *moments,
                        double *products) {
     size_t n_values = qr_optimizer_n_moments(o) * n;
     if (n_values) memset(moments, 0, n_values * sizeof *moments);
+    if (rule_of(o->kind)->begin) {
+        double value = rule_of(o->kind)->begin(o);
+        for (size_t i = 0; i < n_own(o) * n; i++) moments[i] = value;
+    }
     for (size_t i = 0; i < qr_optimizer_n_products(o); i++) products[i] = 1.0;
+}
+
+const double *qr_optimizer_result(const struct qr_optimizer_options *o, uint64_t step, size_t n,
+                                  const double *weights, const double *moments) {
+    return o->use_ema && step > 0 ? moments + n_own(o) * n : weights;
+}
+
+double qr_learning_rate_at(const struct qr_optimizer_options *o, uint64_t step) {
+    return qr_rate_schedule_at(&o->schedule, o->learning_rate, step);
 }
 
 static double square_sum(const double *g, size_t n) {
@@ -86,10 +108,26 @@ static void clip(const struct qr_optimizer_options *o, const size_t *tensor_size
     }
 }
 
+static void decay(double wd, double lr, size_t n, double *w) {
+    for (size_t i = 0; i < n; i++) qr_weight_move(&w[i], -(w[i] * wd * lr));
+}
+
+/* Written so that a weight that stays is its own average, to the bit. */
+static void average(const struct qr_optimizer_options *o, uint64_t done, size_t n, double *w,
+                    double *mean) {
+    for (size_t i = 0; i < n; i++)
+        qr_weight_move(&mean[i], (w[i] - mean[i]) * (1 - o->ema_momentum));
+    if (o->ema_overwrite && done % o->ema_overwrite == 0) memcpy(w, mean, n * sizeof *w);
+}
+
 void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, size_t n,
                         const size_t *tensor_sizes, size_t n_tensors, double *gradient,
                         double *weights, double *moments, double *products) {
     clip(o, tensor_sizes, n_tensors, n, gradient);
     double lr = qr_learning_rate_at(o, step);
+    double *mean = o->use_ema ? moments + n_own(o) * n : NULL;
+    if (mean && step == 0) memcpy(mean, weights, n * sizeof *mean);
+    if (o->weight_decay > 0) decay(o->weight_decay, lr, n, weights);
     rule_of(o->kind)->update(o, lr, n, gradient, weights, moments, products);
+    if (mean) average(o, step + 1, n, weights, mean);
 }

@@ -5,28 +5,42 @@
  *           and centered as Keras).
  * Adam      running products beta^t are state; alpha = lr sqrt(1 - beta2^t) / (1 - beta1^t);
  *           m += (g - m)(1 - beta1); v += (g^2 - v)(1 - beta2);
- *           w -= alpha m / (sqrt(v) + epsilon). (amsgrad as Keras.)
- * Schedules constant; step: lr rate^floor(t / decay_steps); exponential: lr rate^(t / decay_steps),
- *           floor with staircase;
- *           cosine: lr ((1 - alpha) (1 + cos(pi min(t, decay_steps) / decay_steps)) / 2 + alpha).
- *           decay_steps >= 1.
+ *           w -= alpha m / (sqrt(v) + epsilon). (amsgrad as Keras.) AdamW is Adam with a weight
+ *           decay of 0.004 unless told otherwise.
+ * Nadam     m and v as Adam's; u_t = beta1 (1 - 0.96^t / 2), U its running product;
+ *           w -= lr (u_t+1 m / (1 - U u_t+1) + (1 - u_t) g / (1 - U))
+ *                / (sqrt(v / (1 - beta2^t)) + epsilon).
+ * Adagrad   a = initial_accumulator at first; a += g^2; w -= lr g / sqrt(a + epsilon).
+ * Adadelta  a = rho a + (1 - rho) g^2; d = g sqrt(b + epsilon) / sqrt(a + epsilon);
+ *           b = rho b + (1 - rho) d^2; w -= lr d.
+ * Adamax    m as Adam's; u = max(beta2 u, |g|); w -= lr m / ((1 - beta1^t) (u + epsilon)).
+ * Lion      w -= lr sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 - beta2) g.
+ * Rate      schedule.h.
  * Clipping  clipvalue, clipnorm (per tensor) or global_clipnorm, on the mean gradient, before the
  *           update. One per job; Keras' precedence is clipnorm, global_clipnorm, clipvalue.
+ * Decay     weight_decay wd, of any rule: w -= w wd lr before the update, with the step's rate.
+ * Average   use_ema: e is the weights before the first update; e += (w - e) (1 - ema_momentum)
+ *           after each; w = e after each ema_overwrite-th (0: never). The last e is the result.
  * Zero      a gradient that is exactly 0 from the first step leaves its weight's bits alone in
- *           all rules.
+ *           all rules, averaged or not. Weight decay is no gradient: with it such a weight shrinks
+ *           by the factor 1 - wd lr a step, like every other.
  */
 #ifndef QR_MODEL_OPTIMIZER_H
 #define QR_MODEL_OPTIMIZER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "model/schedule.h"
 
-/* Kind, name in job files, its rule: the file of its name. */
+/* Kind, name in job files, its rule: the file of its name (adamw's is adam's). */
 #define QR_OPTIMIZER_ROWS(ROW)                                                                     \
     ROW(QR_SGD, "sgd", qr_optimizer_sgd)                                                           \
     ROW(QR_RMSPROP, "rmsprop", qr_optimizer_rmsprop)                                               \
-    ROW(QR_ADAM, "adam", qr_optimizer_adam)
+    ROW(QR_ADAM, "adam", qr_optimizer_adam)                                                        \
+    ROW(QR_ADAMW, "adamw", qr_optimizer_adamw)                                                     \
+    ROW(QR_NADAM, "nadam", qr_optimizer_nadam)                                                     \
+    ROW(QR_ADAGRAD, "adagrad", qr_optimizer_adagrad)                                               \
+    ROW(QR_ADADELTA, "adadelta", qr_optimizer_adadelta)                                            \
+    ROW(QR_ADAMAX, "adamax", qr_optimizer_adamax)                                                  \
+    ROW(QR_LION, "lion", qr_optimizer_lion)
 
 enum qr_optimizer_kind {
 #define QR_OPTIMIZER_KIND(kind, name, rule) kind,
@@ -36,45 +50,39 @@ enum qr_optimizer_kind {
 };
 extern const char *const qr_optimizer_names[QR_OPTIMIZERS];
 
-enum qr_schedule_kind {
-    QR_SCHEDULE_CONSTANT,
-    QR_SCHEDULE_STEP,
-    QR_SCHEDULE_EXPONENTIAL,
-    QR_SCHEDULE_COSINE,
-    QR_SCHEDULES
-};
-extern const char *const qr_schedule_names[QR_SCHEDULES]; /* "constant" ... as in job files */
-struct qr_rate_schedule {
-    enum qr_schedule_kind kind;
-    uint64_t decay_steps; /* STEP: steps between drops */
-    double decay_rate;    /* EXPONENTIAL, STEP (factor) */
-    bool staircase;
-    double alpha; /* COSINE: final fraction */
-};
 struct qr_optimizer_options {
     enum qr_optimizer_kind kind;
-    double learning_rate, momentum, rho, beta_1, beta_2, epsilon;
+    double learning_rate, momentum, rho, beta_1, beta_2, epsilon, initial_accumulator;
     bool nesterov, centered, amsgrad;
     struct qr_rate_schedule schedule;
     double clipvalue, clipnorm, global_clipnorm; /* 0: off */
+    double weight_decay;                         /* 0: off */
+    bool use_ema;
+    double ema_momentum;
+    uint64_t ema_overwrite; /* 0: never */
 };
-/* Keras' defaults of a kind (learning rate 0.01 SGD, 0.001 else; rho 0.9; betas 0.9, 0.999;
- * epsilon 1e-7). */
+/* Keras' defaults of a kind (learning rate 0.01 SGD, 0.0001 Lion, 0.001 else; rho 0.9, 0.95
+ * Adadelta; betas 0.9, 0.999, 0.99 Lion's second; epsilon 1e-7). */
 struct qr_optimizer_options qr_optimizer_defaults(enum qr_optimizer_kind kind);
 
-/* The options that it has besides learning rate and clipping, as keys of a job file:
- * ret[QR_OPTIMIZER_KEYS], returns how many. */
+/* The options that it has besides those of all (learning rate, clipping, decay, average), as keys
+ * of a job file: ret[QR_OPTIMIZER_KEYS], returns how many. */
 enum { QR_OPTIMIZER_KEYS = 8 };
 size_t qr_optimizer_keys(enum qr_optimizer_kind kind, const char *ret[QR_OPTIMIZER_KEYS]);
 
 /* Values that belong to the state besides the weights, in this order: n_moments vectors of n_params
- * (SGD "velocity"; RMSprop "rms", "momentum", "average_gradient"; Adam "m", "v", "v_hat"; those
- * that the options use), then n_products scalars (beta_1^t, beta_2^t). */
+ * (SGD "velocity"; RMSprop "rms", "momentum", "average_gradient"; Adam "m", "v", "v_hat" …; those
+ * that the options use; with use_ema last "average"), then n_products scalars (beta_1^t …). */
+enum { QR_OPTIMIZER_PRODUCTS = 3 }; /* at most */
 size_t qr_optimizer_n_moments(const struct qr_optimizer_options *o);
 size_t qr_optimizer_n_products(const struct qr_optimizer_options *o);
 const char *qr_optimizer_moment_name(const struct qr_optimizer_options *o, size_t i);
 void qr_optimizer_init(const struct qr_optimizer_options *o, size_t n, double *moments,
                        double *products);
+
+/* What is written after so many steps: the weights, or their average, which is in moments. */
+const double *qr_optimizer_result(const struct qr_optimizer_options *o, uint64_t step, size_t n,
+                                  const double *weights, const double *moments);
 
 /* step: updates done before */
 double qr_learning_rate_at(const struct qr_optimizer_options *o, uint64_t step);

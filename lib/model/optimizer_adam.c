@@ -1,4 +1,5 @@
-/* model/optimizer_adam.c — optimizer.h has the formulas. */
+/* model/optimizer_adam.c — Adam, and AdamW, which is Adam that decays weights unless told
+ * otherwise; optimizer.h has the formulas. */
 #include <math.h>
 
 #include "model/optimizer_impl.h"
@@ -34,5 +35,16 @@ const struct qr_optimizer_rule qr_optimizer_adam = {
     .keys = {"beta_1", "beta_2", "epsilon", "amsgrad"},
     .n_products = 2,
     .moments = moments,
+    .update = update,
+};
+
+static void set_adamw_defaults(struct qr_optimizer_options *o) { o->weight_decay = 0.004; }
+
+const struct qr_optimizer_rule qr_optimizer_adamw = {
+    .learning_rate = 0.001,
+    .keys = {"beta_1", "beta_2", "epsilon", "amsgrad"},
+    .n_products = 2,
+    .moments = moments,
+    .set_defaults = set_adamw_defaults,
     .update = update,
 };

@@ -11,6 +11,10 @@ struct qr_optimizer_rule {
     /* Names of the vectors that the options use, in the order in which they stand; returns
      * how many. */
     size_t (*moments)(const struct qr_optimizer_options *o, const char *ret[3]);
+    /* What all of them begin with; NULL: 0. */
+    double (*begin)(const struct qr_optimizer_options *o);
+    /* Keras' defaults that others have otherwise; NULL: there are none. */
+    void (*set_defaults)(struct qr_optimizer_options *o);
     /* One update of w by the gradient g. */
     void (*update)(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
                    double *w, double *moments, double *products);

@@ -558,7 +558,9 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
             ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
     qr_hex(r->digest, sizeof r->digest, ret->state_digest);
     ret->params = qr_xcalloc(s->n_params, sizeof *ret->params);
-    memcpy(ret->params, best ? s->best : s->weights, s->n_params * sizeof *ret->params);
+    const double *last =
+        qr_optimizer_result(&r->job->train.optimizer, s->step, s->n_params, s->weights, s->moments);
+    memcpy(ret->params, best ? s->best : last, s->n_params * sizeof *ret->params);
 }
 
 /* The empty closing reduction has passed: everybody had the final state, and it may

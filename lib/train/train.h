@@ -52,7 +52,8 @@ struct qr_train_result {
     size_t n_metrics;                  /* metrics, then val_ metrics when has_val */
     struct qr_named_value metrics[16]; /* names are static */
     char state_digest[33];             /* of the last step's state */
-    /* n_params: the last state's, or the best one's when early stopping keeps it; caller frees */
+    /* n_params: the last state's, or their average where the optimizer keeps one, or the best
+     * one's when early stopping keeps it; caller frees */
     double *params;
     bool stopped_early;
     /* the others ended the run and wrote everything: the rest is not set */

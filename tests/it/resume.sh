@@ -91,6 +91,17 @@ as_undisturbed "$d" "more epochs" "$work/more"
 check "fewer epochs are trained already" run_in 60 "$work/fewer.log" "$qring" run "$work/job.json" -n 1 --out "$d" --epochs 3
 check "fewer epochs: says so" grep -q "already trained" "$work/fewer.log"
 
+# what other optimizers and an average of the weights keep: from two epochs with two workers to the committed digest
+for name in adamw-warmup-polynomial nadam-restarts adagrad-average-piecewise; do
+    job=tests/golden/digests/jobs/$name.json o=$work/$name
+    check "$name: two epochs" run_in 60 "$o.log" "$qring" run $job -n 2 --out "$o" --epochs 2 --logdir=
+    check "$name: goes on" run_in 60 "$o.log" "$qring" run $job -n 1 --out "$o" --logdir=
+    check "$name: from step 4" grep -q "goes on from step 4 of 10" "$o.log"
+    check "$name: undisturbed" run_in 60 "$o.log" "$qring" run $job -n 1 --out "$o-ref" --checkpoints none --logdir=
+    as_undisturbed "$o" "$name" "$o-ref"
+    check "$name: the committed digest" grep -q "^$name	10	$(json_string "$o/result.json" state_digest)$" tests/golden/digests/f32-v1.tsv
+done
+
 # another job in the same place
 sed 's/"seed": 1/"seed": 2/' "$work/job.json" >"$work/other.json"
 run_in 60 "$work/other.log" "$qring" run "$work/other.json" -n 2 --out "$d"; rc=$?

@@ -1,5 +1,6 @@
 /* Job files: what is accepted, what is refused and in which words; the canonical form and
  * its hash. */
+#include "base/mem.h"
 #include "job/canonical.h"
 #include "job/job.h"
 #include "tests/t.h"
@@ -178,7 +179,7 @@ static const struct row rows[] = {
     {"alpha for exponential",
      JOB(SCHEDULE("exponential", ",\"decay_steps\":3,\"decay_rate\":0.5,\"alpha\":0")),
      QR_INVALID_ARGUMENT,
-     {"learning_rate.alpha", "the exponential schedule", "cosine does"}},
+     {"learning_rate.alpha", "the exponential schedule", "(cosine and cosine_restarts do)"}},
     {"staircase for step",
      JOB(SCHEDULE("step", ",\"decay_steps\":3,\"decay_rate\":0.5,\"staircase\":true")),
      QR_INVALID_ARGUMENT,
@@ -195,6 +196,89 @@ static const struct row rows[] = {
      JOB(SCHEDULE("exponential", ",\"decay_steps\":3,\"decay_rate\":0.5,\"staircase\":true")),
      QR_OK,
      {0}},
+    {"decay_steps for cosine_restarts",
+     JOB(SCHEDULE("cosine_restarts", ",\"decay_steps\":3")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.decay_steps", "(step, exponential, cosine and polynomial do)"}},
+    {"periods that shrink",
+     JOB(SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3,\"t_mul\":0.5")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.t_mul", "0.5"}},
+    {"initial_learning_rate for piecewise",
+     JOB(SCHEDULE("piecewise", ",\"boundaries\":[3],\"values\":[1,2],\"initial_learning_rate\":1")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.initial_learning_rate", "the piecewise schedule"}},
+    {"piecewise without values",
+     JOB(SCHEDULE("piecewise", ",\"boundaries\":[3]")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.values is missing", "piecewise"}},
+    {"as many values as boundaries",
+     JOB(SCHEDULE("piecewise", ",\"boundaries\":[3,5],\"values\":[1,2]")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.values", "2 of them for 2 boundaries", "give 3"}},
+    {"boundaries that descend",
+     JOB(SCHEDULE("piecewise", ",\"boundaries\":[3,3],\"values\":[1,2,3]")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.boundaries[1]", "3 is not above", "ascend"}},
+    {"no boundaries",
+     JOB(SCHEDULE("piecewise", ",\"boundaries\":[],\"values\":[1]")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.boundaries", "0 of them", "1 to 31"}},
+    {"32 boundaries",
+     JOB(SCHEDULE("piecewise",
+                  ",\"values\":[1],\"boundaries\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,"
+                  "19,20,21,22,23,24,25,26,27,28,29,30,31]")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.boundaries", "32 of them", "1 to 31"}},
+    {"31 boundaries",
+     JOB(SCHEDULE(
+         "piecewise",
+         ",\"boundaries\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,"
+         "24,25,26,27,28,29,30],\"values\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,"
+         "19,20,21,22,23,24,25,26,27,28,29,30,31]")),
+     QR_OK,
+     {0}},
+    {"a value below 0",
+     JOB(SCHEDULE("piecewise", ",\"boundaries\":[3],\"values\":[1,-2]")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.values[1]", "-2"}},
+    {"a boundary with a fraction",
+     JOB(SCHEDULE("piecewise", ",\"boundaries\":[3.5],\"values\":[1,2]")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.boundaries[0]", "3.5"}},
+    {"a warm-up from somewhere, of no steps",
+     JOB(SCHEDULE("constant", ",\"warmup_learning_rate\":0.5")),
+     QR_INVALID_ARGUMENT,
+     {"learning_rate.warmup_learning_rate", "no warm-up", "warmup_steps"}},
+    {"all that polynomial uses",
+     JOB(SCHEDULE("polynomial",
+                  ",\"decay_steps\":3,\"end_learning_rate\":0,\"power\":2,\"cycle\":true,"
+                  "\"warmup_steps\":4,\"warmup_learning_rate\":0.001")),
+     QR_OK,
+     {0}},
+    {"all that cosine_restarts uses",
+     JOB(SCHEDULE("cosine_restarts",
+                  ",\"first_decay_steps\":3,\"t_mul\":1,\"m_mul\":0.5,\"alpha\":0.1")),
+     QR_OK,
+     {0}},
+    {"a momentum of no average",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"ema_momentum\":0.9}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.ema_momentum", "no average", "\"use_ema\": true"}},
+    {"an overwriting of no average",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"use_ema\":false,"
+         "\"ema_overwrite_frequency\":9}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.ema_overwrite_frequency", "no average"}},
+    {"an average",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"lion\",\"weight_decay\":0.1,\"use_ema\":true,"
+         "\"ema_momentum\":1,\"ema_overwrite_frequency\":1}}"),
+     QR_OK,
+     {0}},
+    {"epsilon for lion",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"lion\",\"epsilon\":1}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer", "epsilon"}},
     {"all that cosine uses",
      JOB(SCHEDULE("cosine", ",\"decay_steps\":3,\"alpha\":0.1")),
      QR_OK,
@@ -292,6 +376,17 @@ static void test_hash(void) {
         {JOB(",\"train\":{\"shuffle\":false}"), 0},
         {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"epsilon\":1e-8}}"), 0},
         {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.5}}"), 0},
+        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"weight_decay\":0,\"use_ema\":false}}"),
+         1},
+        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"weight_decay\":0.01}}"), 0},
+        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"use_ema\":true}}"), 0},
+        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adamw\"}}"), 0},
+        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"learning_rate\":{\"schedule\":"
+             "\"constant\",\"warmup_steps\":0}}}"),
+         1},
+        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"learning_rate\":{\"schedule\":"
+             "\"constant\",\"warmup_steps\":2}}}"),
+         0},
         {"{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"rounds\":3}}", 0},
     };
     char base[65], hex[65];
@@ -301,6 +396,48 @@ static void test_hash(void) {
     for (size_t i = 0; i < COUNT(variants); i++) {
         hash_of(variants[i].text, hex, &n);
         CHECK((strcmp(base, hex) == 0) == variants[i].same, "%s", variants[i].text);
+    }
+}
+
+/* Each key of an optimizer and of a schedule, by itself, makes another job. */
+static void test_hash_of_keys(void) {
+#define ADAGRAD(keys) ",\"train\":{\"optimizer\":{\"name\":\"adagrad\"" keys "}}"
+    static const char *const with[][2] = {
+        {ADAGRAD(""), ADAGRAD(",\"initial_accumulator_value\":0.2")},
+        {ADAGRAD(",\"use_ema\":true"), ADAGRAD(",\"use_ema\":true,\"ema_momentum\":0.9")},
+        {ADAGRAD(",\"use_ema\":true"), ADAGRAD(",\"use_ema\":true,\"ema_overwrite_frequency\":9")},
+        {SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3"),
+         SCHEDULE("cosine_restarts", ",\"first_decay_steps\":4")},
+        {SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3"),
+         SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3,\"t_mul\":1")},
+        {SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3"),
+         SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3,\"m_mul\":0.5")},
+        {SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3"),
+         SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3,\"alpha\":0.5")},
+        {SCHEDULE("polynomial", ",\"decay_steps\":3"), SCHEDULE("cosine", ",\"decay_steps\":3")},
+        {SCHEDULE("polynomial", ",\"decay_steps\":3"),
+         SCHEDULE("polynomial", ",\"decay_steps\":3,\"end_learning_rate\":0.5")},
+        {SCHEDULE("polynomial", ",\"decay_steps\":3"),
+         SCHEDULE("polynomial", ",\"decay_steps\":3,\"power\":2")},
+        {SCHEDULE("polynomial", ",\"decay_steps\":3"),
+         SCHEDULE("polynomial", ",\"decay_steps\":3,\"cycle\":true")},
+        {SCHEDULE("polynomial", ",\"decay_steps\":3,\"warmup_steps\":3"),
+         SCHEDULE("polynomial",
+                  ",\"decay_steps\":3,\"warmup_steps\":3,\"warmup_learning_rate\":0.5")},
+        {SCHEDULE("piecewise", ",\"boundaries\":[3],\"values\":[1,2]"),
+         SCHEDULE("piecewise", ",\"boundaries\":[4],\"values\":[1,2]")},
+        {SCHEDULE("piecewise", ",\"boundaries\":[3],\"values\":[1,2]"),
+         SCHEDULE("piecewise", ",\"boundaries\":[3],\"values\":[1,3]")},
+        {SCHEDULE("piecewise", ",\"boundaries\":[3],\"values\":[1,2]"),
+         SCHEDULE("piecewise", ",\"boundaries\":[3],\"values\":[3,2]")},
+    };
+    for (size_t i = 0; i < COUNT(with); i++) {
+        char hex[2][65];
+        for (int k = 0; k < 2; k++) {
+            qr_auto(qr_free_p) char *text = qr_xasprintf("{" MODEL "," DATA "%s}", with[i][k]);
+            hash_of(text, hex[k], NULL);
+        }
+        CHECK(strcmp(hex[0], hex[1]) != 0, "%s", with[i][1]);
     }
 }
 
@@ -383,6 +520,7 @@ int main(void) {
     test_rows();
     test_texts();
     test_hash();
+    test_hash_of_keys();
     test_wide_hash();
     test_builtin();
     return t_end();

@@ -11,11 +11,16 @@ int main(void) {
                                .lanes = 4,
                                .bytes_per_lane = 1000,
                                .bytes_of_state = 77,
-                               .n_params = 10};
+                               .n_params = 10,
+                               .n_vectors = 4};
     struct qr_memory_estimate m = qr_memory_estimate(&n), more;
-    CHECK(m.data == 7200 && m.workspaces == 4000 && m.vectors == 3280 && m.numbers == 77 &&
+    CHECK(m.data == 7200 && m.workspaces == 4000 && m.vectors == 3840 && m.numbers == 77 &&
           !m.writer);
-    CHECK(m.total == m.process + 7200 + 4000 + 3280 + 77);
+    CHECK(m.total == m.process + 7200 + 4000 + 3840 + 77);
+    n.n_vectors = 5; /* an average of the weights beside them */
+    more = qr_memory_estimate(&n);
+    CHECK(more.vectors == m.vectors + 10 * 10 * 8);
+    n.n_vectors = 4;
     n.process.hdf5 = true;
     more = qr_memory_estimate(&n);
     CHECK(more.writer > 0 && more.total == m.total + more.writer && more.follower == m.total &&

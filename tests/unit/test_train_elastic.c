@@ -11,7 +11,8 @@
     "10,\"train_fraction\":0.7},"                                                                  \
     "\"precision\":\"double\",\"micro_batch_size\":1,\"train\":{\"epochs\":" #epochs               \
     ",\"batch_size\":9,\"loss\":\"mse\","                                                          \
-    "\"metrics\":[\"accuracy\"],\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}"
+    "\"metrics\":[\"accuracy\"],\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05,"          \
+    "\"use_ema\":true,\"ema_momentum\":0.9,\"ema_overwrite_frequency\":4}}}"
 static const char job[] = JOB(6);
 
 static char digest[33];

@@ -5,6 +5,12 @@
 #include "train/checkpoint.h"
 #include "train/train.h"
 
+#define QCNN(data, train)                                                                          \
+    "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4," \
+    "\"stages\":1}},"                                                                              \
+    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":"  \
+    "8" data "},\"train\":{\"loss\":\"mse\"," train "}}"
+
 enum { MAX_REDUCTIONS = 64 };
 struct run {
     struct qr_job *job;
@@ -131,6 +137,75 @@ static void each_reduction(const char *what, const char *text) {
     free(r);
 }
 
+/* Nor does a checkpoint fit another optimizer, or one with an average of the weights. */
+static void strange_optimizers(void) {
+    static const char *const names[] = {"adam", "nadam", "adagrad", "lion", "sgd"};
+    enum { N = 2 * COUNT(names) };
+    struct qr_job *job[N] = {0};
+    struct qr_model *model[N] = {0};
+    struct qr_checkpoint c[N];
+    for (size_t i = 0; i < N; i++) {
+        struct qr_state s;
+        qr_auto(qr_free_p) char *text = qr_xasprintf(
+            "{\"model\":[{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"csv\",\"url\":"
+            "\"x\"},\"train\":{\"optimizer\":{\"name\":\"%s\",\"use_ema\":%s}}}",
+            names[i / 2], i % 2 ? "true" : "false");
+        CHECK(qr_job_parse(qr_bytes_of_string(text), "t", &job[i], &err) == QR_OK &&
+                  qr_job_model(job[i], QR_ISA_PORTABLE, 3, &model[i], &err) == QR_OK,
+              "%s", err.msg);
+        qr_state_init(&s, job[i], model[i]);
+        qr_state_save(&s, job[i], model[i], "00", &c[i]);
+        qr_state_fini(&s);
+    }
+    for (size_t i = 0; i < N; i++)
+        for (size_t k = 0; k < N; k++) {
+            struct qr_state s;
+            qr_state_init(&s, job[k], model[k]);
+            enum qr_code code = qr_state_load(&c[i], job[k], model[k], &s, &err);
+            CHECK(code == (i == k ? QR_OK : QR_DATA_LOSS), "%s %d for %s %d: %s", names[i / 2],
+                  (int)(i % 2), names[k / 2], (int)(k % 2), err.msg);
+            CHECK(i == k || strstr(err.msg, "optimizer/"), "%s", err.msg);
+            qr_state_fini(&s);
+        }
+    for (size_t i = 0; i < N; i++)
+        qr_checkpoint_fini(&c[i]), qr_model_free(model[i]), qr_job_free(job[i]);
+}
+
+/* The average is what is written, but where early stopping keeps the best weights. */
+static void averages(void) {
+    static const char *const texts[] = {
+        QCNN(",\"train_fraction\":0.7",
+             "\"epochs\":1,\"batch_size\":5,\"optimizer\":{\"name\":\"sgd\","
+             "\"learning_rate\":0.5}"),
+        QCNN(",\"train_fraction\":0.7",
+             "\"epochs\":1,\"batch_size\":5,\"optimizer\":{\"name\":\"sgd\","
+             "\"learning_rate\":0.5,\"use_ema\":true}"),
+        QCNN(",\"train_fraction\":0.7", "\"epochs\":1,\"batch_size\":5,\"early_stopping\":{"
+                                        "\"patience\":9},\"optimizer\":{\"name\":\"sgd\","
+                                        "\"learning_rate\":0.5,\"use_ema\":true}"),
+    };
+    double kernel[COUNT(texts)];
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct run r = {.pool = qr_pool_new(1)};
+        struct qr_train_result result = {0};
+        CHECK(qr_job_parse(qr_bytes_of_string(texts[i]), "t", &r.job, &err) == QR_OK &&
+                  qr_job_data(r.job, &r.data, &err) == QR_OK &&
+                  qr_job_model(r.job, QR_ISA_PORTABLE, r.data.n_columns, &r.model, &err) == QR_OK,
+              "%s", err.msg);
+        qr_job_canonical(r.job, &r.data, NULL, &r.canonical);
+        CHECK(train(&r, NULL, 0, &result) == QR_OK, "%s", err.msg);
+        kernel[i] = result.params[qr_model_n_params(r.model) - 2];
+        free(result.params);
+        qr_pool_free(r.pool);
+        qr_job_canonical_fini(&r.canonical);
+        qr_model_free(r.model);
+        qr_dataset_fini(&r.data);
+        qr_job_free(r.job);
+    }
+    CHECK(kernel[1] != kernel[0] && kernel[2] == kernel[0], "%g %g %g", kernel[0], kernel[1],
+          kernel[2]);
+}
+
 /* A checkpoint of another model or contract is refused by name. */
 static void strangers(void) {
     struct qr_job *job[2] = {0};
@@ -168,12 +243,6 @@ static void strangers(void) {
     for (int i = 0; i < 2; i++) qr_model_free(model[i]), qr_job_free(job[i]);
 }
 
-#define QCNN(data, train)                                                                          \
-    "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4," \
-    "\"stages\":1}},"                                                                              \
-    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":"  \
-    "8" data "},\"train\":{\"loss\":\"mse\"," train "}}"
-
 int main(void) {
     each_reduction("adam with validation",
                    QCNN(",\"train_fraction\":0.7",
@@ -192,6 +261,32 @@ int main(void) {
                         "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adam\","
                         "\"learning_rate\":0.9},\"early_stopping\":{\"monitor\":\"val_loss\","
                         "\"patience\":2,\"restore_best_weights\":true}"));
+    each_reduction(
+        "adamw, a warm-up and a polynomial that cycles",
+        QCNN(",\"train_fraction\":0.7",
+             "\"epochs\":4,\"batch_size\":9,\"optimizer\":{\"name\":\"adamw\",\"learning_rate\":"
+             "{\"schedule\":\"polynomial\",\"initial_learning_rate\":0.1,\"decay_steps\":3,"
+             "\"cycle\":true,\"warmup_steps\":4}}"));
+    each_reduction(
+        "nadam, with restarts",
+        QCNN(",\"train_fraction\":0.7",
+             "\"epochs\":4,\"batch_size\":9,\"optimizer\":{\"name\":\"nadam\",\"learning_rate\":"
+             "{\"schedule\":\"cosine_restarts\",\"initial_learning_rate\":0.1,"
+             "\"first_decay_steps\":2}}"));
+    each_reduction(
+        "adagrad, decay, an average that overwrites",
+        QCNN(",\"train_fraction\":0.7",
+             "\"epochs\":4,\"batch_size\":9,\"optimizer\":{\"name\":\"adagrad\",\"weight_decay\":"
+             "0.1,\"use_ema\":true,\"ema_momentum\":0.9,\"ema_overwrite_frequency\":5,"
+             "\"learning_rate\":{\"schedule\":\"piecewise\",\"boundaries\":[3,7],\"values\":"
+             "[0.1,0.05,0.2]}}"));
+    each_reduction("an average beside the best weights",
+                   QCNN(",\"train_fraction\":0.7",
+                        "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adamax\","
+                        "\"learning_rate\":0.9,\"use_ema\":true},\"early_stopping\":{\"patience\":"
+                        "2,\"restore_best_weights\":false}"));
+    averages();
     strangers();
+    strange_optimizers();
     return t_end();
 }

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Writes losses.json and optimizers.json beside itself: tf-keras 2.18's rules evaluated in Python.
+"""Writes losses.json and optimizers.json beside itself: tf-keras 2.18's rules evaluated in Python; the later rows of optimizers.json by tf-keras itself.
 
 The formulas are written down here from tf-keras' documentation and source (optimizers/{sgd,rmsprop,adam}.py, losses.py, backend.py),
 independently of lib/model: losses and their derivatives with 50 decimal digits (derivatives by central differences of step 1e-18),
-optimizers in float64, Adam with powers instead of running products. No TensorFlow is needed: /usr/bin/python3 make.py
+the first optimizers in float64, Adam with powers instead of running products. No TensorFlow is needed for those.
+
+    make.py losses       with any Python
+    make.py optimizers   with tf-keras 2.18.0 and tensorflow-cpu 2.18.1: tf-keras in float64 makes the rows of keras_rows()
 """
-import json, math, os
+import json, math, os, sys
 from decimal import Decimal as D, getcontext
 
 getcontext().prec = 60
@@ -167,6 +170,96 @@ def optimizers():
     return rows
 
 
-for name, rows in [("losses", losses()), ("optimizers", optimizers())]:
+# ---- optimizers and schedules by tf-keras itself ----
+def float64(o):
+    """Python's numbers as NumPy's float64: tf-keras takes them for float32 otherwise."""
+    import numpy
+    return {k: numpy.float64(v) if isinstance(v, float) else v for k, v in o.items()}
+
+
+def keras_schedule(tf_keras, s, rate):
+    import numpy
+    kind, rate, schedules = SCHEDULES[s["kind"]], numpy.float64(rate), tf_keras.optimizers.schedules
+    s = float64({k: v for k, v in s.items() if k != "kind"})
+    if "warmup_steps" in s and kind == "CosineDecay":  # Keras' own warm-up
+        w = {"warmup_target": rate, "warmup_steps": s["warmup_steps"]}
+        return schedules.CosineDecay(numpy.float64(s["warmup_from"]), s["decay_steps"], s["alpha"], **w)
+    warmup, start = s.pop("warmup_steps", 0), s.pop("warmup_from", 0.0)
+    if kind == "PiecewiseConstantDecay": inner = schedules.PiecewiseConstantDecay(s["boundaries"], [numpy.float64(v) for v in s["values"]])
+    elif kind == "CosineDecayRestarts": inner = schedules.CosineDecayRestarts(rate, s.pop("decay_steps"), **s)
+    elif kind == "PolynomialDecay": inner = schedules.PolynomialDecay(rate, s["decay_steps"], s["end"], s["power"], s["cycle"])
+    else: inner = lambda n: rate
+
+    class Warm(schedules.LearningRateSchedule):
+        def __call__(self, n):
+            import tensorflow as tf
+            x = tf.cast(n, tf.float64)
+            return (rate - start) * (x / warmup) + start if n < warmup else tf.cast(inner(n - warmup), tf.float64)
+    return Warm() if warmup else inner
+
+
+SCHEDULES = {"constant": "", "cosine": "CosineDecay", "cosine_restarts": "CosineDecayRestarts", "polynomial": "PolynomialDecay",
+             "piecewise": "PiecewiseConstantDecay"}
+CLASSES = {"sgd": "SGD", "rmsprop": "RMSprop", "adam": "Adam", "adamw": "AdamW", "nadam": "Nadam", "adagrad": "Adagrad", "adadelta": "Adadelta",
+           "adamax": "Adamax", "lion": "Lion"}
+
+
+def keras_train(tf, tf_keras, o, weights, gradients, sizes):
+    """Weights after each step, and what fit() leaves in the model."""
+    import numpy
+    args = float64({k: v for k, v in o.items() if k not in ("name", "schedule")})
+    if "schedule" in o: args["learning_rate"] = keras_schedule(tf_keras, o["schedule"], o["learning_rate"])
+    optimizer = getattr(tf_keras.optimizers, CLASSES[o["name"]])(jit_compile=False, **args)
+    ends = [sum(sizes[:i + 1]) for i in range(len(sizes))]
+    split = lambda v: [numpy.array(v[e - s:e], "float64") for s, e in zip(sizes, ends)]
+    variables = [tf.Variable(v, dtype=tf.float64) for v in split(weights)]
+    flat, history = lambda: [float(x) for v in variables for x in v.numpy()], []
+    for g in gradients:
+        optimizer.apply_gradients(zip([tf.constant(v) for v in split(g)], variables))
+        history.append(flat())
+    optimizer.finalize_variable_values(variables)
+    return history, flat()
+
+
+def keras_rows():
+    import tensorflow as tf, tf_keras
+    import tensorflow.compat.v2 as v2
+    tf_keras.backend.set_floatx("float64")
+    cast = v2.cast  # Nadam's own 0.96 would be float32's
+    v2.cast = lambda x, dtype, name=None: tf.constant(x, dtype) if isinstance(x, float) else cast(x, dtype, name)
+    r, sizes, steps, rows = lcg(13), [3, 2], 24, []
+    adamw = {"name": "adamw", "learning_rate": 0.02, "weight_decay": 0.1}
+    adam, nadam = dict(adamw, name="adam", weight_decay=0.3), {"name": "nadam", "learning_rate": 0.02}
+    adagrad, sgd = {"name": "adagrad", "learning_rate": 0.1}, {"name": "sgd", "learning_rate": 0.1}
+    adadelta, adamax = {"name": "adadelta", "learning_rate": 1.0}, {"name": "adamax", "learning_rate": 0.02}
+    lion, rms = {"name": "lion", "learning_rate": 0.02}, {"name": "rmsprop", "learning_rate": 0.01, "weight_decay": 0.2}
+    polynomial = {"kind": "polynomial", "decay_steps": 7, "end": 0.01, "power": 1.0, "cycle": False}
+    restarts = {"kind": "cosine_restarts", "decay_steps": 5, "t_mul": 2.0, "m_mul": 1.0, "alpha": 0.0}
+    piecewise = {"kind": "piecewise", "boundaries": [4, 9, 10], "values": [0.1, 0.05, 0.2, 0.01]}
+    kinds = [adamw, {"name": "adamw", "learning_rate": 0.02}, dict(adamw, amsgrad=True, epsilon=1e-3), nadam, dict(nadam, beta_1=0.5, beta_2=0.99, epsilon=1e-3),
+             dict(nadam, weight_decay=0.2), adagrad, dict(adagrad, initial_accumulator_value=0.5, epsilon=1e-3), adadelta,
+             dict(adadelta, rho=0.8, epsilon=1e-4, weight_decay=0.01), adamax, dict(adamax, beta_1=0.8, beta_2=0.9, epsilon=1e-3, weight_decay=0.1), lion,
+             dict(lion, beta_1=0.5, beta_2=0.8, weight_decay=0.1), dict(sgd, momentum=0.9, nesterov=True, weight_decay=0.2), rms, dict(adam, clipnorm=0.7),
+             dict(sgd, use_ema=True), dict(adam, use_ema=True, ema_momentum=0.8, ema_overwrite_frequency=5),
+             dict(adamw, schedule=dict(polynomial, warmup_steps=4, warmup_from=0.0)), dict(nadam, schedule=restarts),
+             dict(adagrad, schedule=piecewise, weight_decay=0.1, use_ema=True, ema_momentum=0.9, ema_overwrite_frequency=7)]
+    for o in kinds:
+        weights = [next(r) for _ in range(5)]
+        gradients = [[next(r) for _ in range(5)] for _ in range(steps)]
+        if o.get("amsgrad"): gradients = gradients[:4] + [[0.05 * v for v in g] for g in gradients[4:]]
+        after, result = keras_train(tf, tf_keras, o, weights, gradients, sizes)
+        rows.append({"optimizer": o, "tensor_sizes": sizes, "weights": weights, "gradients": gradients, "after": after, "result": result})
+    warm = {"warmup_steps": 6, "warmup_from": 0.02}
+    for s in [polynomial, dict(polynomial, power=2.5), dict(polynomial, power=0.5, cycle=True), dict(polynomial, **warm), restarts,
+              dict(restarts, t_mul=1.0, m_mul=0.75), dict(restarts, decay_steps=4, t_mul=1.5, m_mul=0.9, alpha=0.1), dict(restarts, decay_steps=3, t_mul=3.0, m_mul=1.25),
+              dict(restarts, **warm), piecewise, dict(piecewise, **warm), {"kind": "cosine", "decay_steps": 20, "alpha": 0.1, **warm}, {"kind": "constant", **warm}]:
+        schedule = keras_schedule(tf_keras, s, 0.1)
+        rows.append({"optimizer": dict(sgd, schedule=s), "rates": [float(schedule(tf.constant(n, tf.int64))) for n in range(45)]})
+    return rows
+
+
+for name, made in [("losses", losses), ("optimizers", lambda: optimizers() + keras_rows())]:
+    if name not in (sys.argv[1:] or ["losses", "optimizers"]): continue
+    rows = made()
     with open(os.path.join(here, name + ".json"), "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")

@@ -1,0 +1,29 @@
+/* model/optimizer_adagrad.c — optimizer.h has the formulas. */
+#include <math.h>
+
+#include "model/optimizer_impl.h"
+
+static size_t moments(const struct qr_optimizer_options *o, const char *ret[3]) {
+    (void)o;
+    ret[0] = "accumulator";
+    return 1;
+}
+
+static double begin(const struct qr_optimizer_options *o) { return o->initial_accumulator; }
+
+static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
+                   double *w, double *accumulator, double *products) {
+    (void)products;
+    for (size_t i = 0; i < n; i++) {
+        accumulator[i] += g[i] * g[i];
+        if (g[i] != 0) qr_weight_move(&w[i], -(lr * g[i] / sqrt(accumulator[i] + o->epsilon)));
+    }
+}
+
+const struct qr_optimizer_rule qr_optimizer_adagrad = {
+    .learning_rate = 0.001,
+    .keys = {"initial_accumulator_value", "epsilon"},
+    .moments = moments,
+    .begin = begin,
+    .update = update,
+};

@@ -1,0 +1,31 @@
+/* model/optimizer_adamax.c — optimizer.h has the formulas. */
+#include <math.h>
+
+#include "model/optimizer_impl.h"
+
+static size_t moments(const struct qr_optimizer_options *o, const char *ret[3]) {
+    (void)o;
+    ret[0] = "m";
+    ret[1] = "u";
+    return 2;
+}
+
+static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
+                   double *w, double *vectors, double *products) {
+    products[0] *= o->beta_1;
+    double left = 1.0 - products[0], *m = vectors, *u = vectors + n;
+    for (size_t i = 0; i < n; i++) {
+        double least = o->beta_2 * u[i], size = fabs(g[i]);
+        m[i] += (g[i] - m[i]) * (1.0 - o->beta_1);
+        u[i] = least > size ? least : size;
+        if (m[i] != 0) qr_weight_move(&w[i], -(lr * m[i] / (left * (u[i] + o->epsilon))));
+    }
+}
+
+const struct qr_optimizer_rule qr_optimizer_adamax = {
+    .learning_rate = 0.001,
+    .keys = {"beta_1", "beta_2", "epsilon"},
+    .n_products = 1,
+    .moments = moments,
+    .update = update,
+};
