@@ -2,11 +2,11 @@
  * `columns` characters. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "base/parse.h"
 #include "circuit/circuit.h"
 #include "circuit/circuit_impl.h"
 
@@ -66,8 +66,9 @@ static const struct {
 /* Six digits say it whole. */
 static bool is_short(double v) {
     char text[32];
+    double back;
     snprintf(text, sizeof text, "%.6g", v);
-    return fabs(strtod(text, NULL) - v) <= 1e-14 * fabs(v);
+    return qr_parse_double(text, &back) && fabs(back - v) <= 1e-14 * fabs(v);
 }
 
 /* The gate's name by its angle, where that is how it was meant: no short exponent, but a short

@@ -237,11 +237,6 @@ static enum qr_code read_state(struct qr_gate_reader *r, const struct qr_json *g
         if ((code = qr_json_known(v, path.s, known, 1, r->err))) return code;
         return read_columns(r, qr_json_get(v, "data"), inner.s, use->n_qubits, &use->column);
     }
-    if (v && qr_json_type(v) != QR_JSON_STRING)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s must be a string of 0 and 1, as \"0101\", or {\"data\": column}, "
-                       "not %s",
-                       path.s, qr_json_type_name(v));
     if ((code = qr_json_string(v, path.s, &use->state, r->err))) return code;
     size_t good = strspn(use->state, "01");
     if (use->state[good] || good != use->n_qubits)

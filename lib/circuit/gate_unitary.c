@@ -2,7 +2,8 @@
  *
  * Column by column its entries below the diagonal are turned away (Givens rotations), each against
  * a row whose index differs in one bit: a controlled phase makes the two entries' phases equal, a
- * controlled RY turns one into the other. What is left are phases. The unitary is that backwards. */
+ * controlled RY turns one into the other. What is left are phases. The unitary is that, backwards.
+ */
 #include <math.h>
 
 #include "circuit/gate_words.h"

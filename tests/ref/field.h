@@ -1,7 +1,7 @@
 /* tests/ref/field.h — gates of the field as their papers define them: whole matrices, no sequences.
  *
- * Shares nothing with lib/circuit/gate_words.c: blocks written down entry by entry, and exponentials
- * cos I - i sin P of products of Paulis. First qubit most significant.
+ * Shares nothing with lib/circuit/gate_words.c: blocks written down entry by entry, and
+ * exponentials cos I - i sin P of products of Paulis. First qubit most significant.
  */
 #ifndef TESTS_REF_FIELD_H
 #define TESTS_REF_FIELD_H

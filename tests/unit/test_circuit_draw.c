@@ -81,9 +81,9 @@ static void named(void) {
         CHECK(qr_circuit_add(c, &g, NULL) == QR_OK);
     }
     char *text = qr_circuit_draw(c, NULL, 0, 100);
-    const char *want = "0: ─S───√X────●────────●──●───XY(w)──Givens(w)──Z^0.5*w──────\n"
+    const char *want = "0: ─S───√X────●────────●──●───XY(w)──Givens(w)──Z^0.5*w─────\n"
                        "              │        │  │   │      │\n"
-                       "1: ─T†──P(w)──P(2*x0)──S──√X──XY─────Givens─────X^0.31831*w──\n";
+                       "1: ─T†──P(w)──P(2*x0)──S──√X──XY─────Givens─────X^0.31831*w─\n";
     CHECK(strcmp(text, want) == 0, "\n%s", text);
     free(text);
     qr_circuit_free(c);
