@@ -328,7 +328,6 @@ static enum qr_code read_word(struct qr_gate_reader *r, const struct qr_json *ga
     static const char *const also[] = {NULL, "pauli_word", "matrix", "state"};
     const struct qr_gate_word *w = use->word;
     struct taken t = {.n = 0};
-    double complex matrix[16];
     for (unsigned k = 0; k < QR_WORD_ARGS && w->args[k]; k++) take(&t, w->args[k], true);
     if (w->takes) take(&t, also[w->takes], true);
     if (is_taken(&t, "lambda")) take(&t, "delta", false);
@@ -337,10 +336,8 @@ static enum qr_code read_word(struct qr_gate_reader *r, const struct qr_json *ga
         code = read_word_arg(r, gate, where, w->args[k], &use->args[k]);
     if (!code && w->takes == QR_WORD_PAULIS) code = read_paulis(r, gate, where, use);
     if (!code && w->takes == QR_WORD_STATE) code = read_state(r, gate, where, use);
-    if (!code && w->takes == QR_WORD_MATRIX) {
-        code = read_matrix(r, gate, where, use->n_qubits, matrix);
-        use->matrix = matrix;
-    }
+    if (!code && w->takes == QR_WORD_MATRIX)
+        code = read_matrix(r, gate, where, use->n_qubits, use->matrix);
     if (!code) qr_gate_expand(use, &r->list);
     return code;
 }

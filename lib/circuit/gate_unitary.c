@@ -107,7 +107,7 @@ void qr_gate_expand_unitary(const struct qr_gate_use *use, struct qr_gate_list *
     for (unsigned c = 0; c + 1 < dim; c++)
         for (unsigned k = dim - 1; k > c; k--)
             made[n++] = rotate(u, dim, path[k - 1], path[k], path[c]);
-    double phase[4];
+    double phase[4] = {0};
     for (unsigned i = 0; i < dim; i++) phase[i] = phase_of(u[i * dim + i]);
     add_phases(use, phase, to);
     while (n-- > 0) {

@@ -158,7 +158,7 @@ static void add_rotation(const struct qr_gate_use *use, const unsigned *at, unsi
 }
 
 static void expand_pauli_rotation(const struct qr_gate_use *use, struct qr_gate_list *to) {
-    unsigned at[QR_MAX_QUBITS], n = 0;
+    unsigned at[QR_MAX_QUBITS] = {0}, n = 0;
     for (unsigned k = 0; k < use->n_qubits; k++)
         if (use->paulis[k] != 'I') at[n++] = k;
     add_rotation(use, at, n, to);

@@ -27,7 +27,7 @@ struct qr_gate_use {
     const char *paulis;                    /* I, X, Y, Z of each qubit; not all are I */
     const char *state;                     /* 0 or 1 of each qubit; NULL: data from this column */
     uint32_t column;
-    const double complex *matrix; /* unitary, row-major, of 2^n_qubits rows */
+    double complex matrix[16]; /* unitary, row-major, of 2^n_qubits rows */
     struct qr_qubits controls, control_values;
 };
 

@@ -412,9 +412,21 @@ static void streaming(void) {
 
 /* ---- sequences ---- */
 
+static bool same_gate(const struct qr_gate *a, const struct qr_gate *b) {
+    bool same = a->kind == b->kind && a->n_targets == b->n_targets && a->n_args == b->n_args &&
+                memcmp(a->targets, b->targets, sizeof a->targets) == 0 &&
+                a->global_shift == b->global_shift && qr_qubits_equal(&a->controls, &b->controls) &&
+                qr_qubits_equal(&a->control_values, &b->control_values);
+    for (unsigned k = 0; k < a->n_args && same; k++)
+        same = a->args[k].kind == b->args[k].kind && a->args[k].index == b->args[k].index &&
+               a->args[k].scale == b->args[k].scale;
+    return same;
+}
+
 static bool same_gates(const struct qr_circuit *a, const struct qr_circuit *b) {
-    return a->n_gates == b->n_gates &&
-           memcmp(a->gates, b->gates, a->n_gates * sizeof *a->gates) == 0;
+    bool same = a->n_gates == b->n_gates;
+    for (size_t i = 0; i < a->n_gates && same; i++) same = same_gate(&a->gates[i], &b->gates[i]);
+    return same;
 }
 
 /* To the last bit what one would write with native gates: a job has one hash however it is
