@@ -3,7 +3,8 @@
  * Conventions (Cirq's and TFQ's): qubit 0 is the most significant bit of an amplitude's index. X^t
  * has exponent t in half-turns and matrix e^{i pi g t} [ (I+P)/2 + e^{i pi t} (I-P)/2 ] with global
  * shift g (RX(angle) is X^(angle/pi) with g = -1/2). Phases matter as soon as a gate is controlled.
- * Gates: TFQ's set, a row each in gate_rows.h; any of them with controls on 0 or 1.
+ * Gates: TFQ's set, a row each in gate_rows.h; any of them with controls on 0 or 1. Others are
+ * made of these (gate_words.h).
  * Ownership a circuit owns its gates and names. Built once, then const; any thread may read it.
  */
 #ifndef QR_CIRCUIT_CIRCUIT_H

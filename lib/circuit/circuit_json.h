@@ -8,18 +8,20 @@
  *           takes 1 + the highest data column in use, and the data may have more.
  * Names     I X Y Z H XX YY ZZ CZ CNOT (CX) SWAP ISWAP PhasedX PhasedISwap FSIM, and RX RY RZ (X Y
  *           Z by angle alone); case is ignored. TFQ's names (XP ... PISP) and Cirq's PhasedXPow,
- *           PhasedISwapPow mean the same.
+ *           PhasedISwapPow mean the same. Gates of gate_words.c become the native gates that they
+ *           are made of.
  * Arguments power gates: "exponent" in half-turns (absent: 1), or "angle" a in radians: exponent
  *           a / pi with global shift -1/2, so that X with an angle is RX (not for ISWAP). PhasedX,
- *           PhasedISwap: "phase_exponent" and "exponent" (absent: 1). FSIM: "theta" and "phi" in
- *           radians. Each is a number, {"parameter": name, "scale"?} or {"data": column, "scale"?}:
- *           value = scale * it.
+ *           PhasedISwap: "phase_exponent" and "exponent" (absent: 1). All others in radians, by the
+ *           names in their row. Each is a number, {"parameter": name, "scale"?} or
+ *           {"data": column, "scale"?}: value = scale * it. PauliRot has "pauli_word", Basis
+ *           "state", Unitary "matrix" (unitary within 1e-6).
  * Order     the parameters of a gate list are sorted naturally by name (qconv2 before qconv10),
  *           whatever order they appear in.
  * Qubits    1 to QR_MAX_QUBITS.
  * Controls  without control_values every control must be 1.
  * Errors    INVALID_ARGUMENT with the path of the value ("model[0].circuit.gates[3].exponent");
- *           unknown keys and gates with the nearest known name.
+ *           a gate's name first; unknown keys and gates with what was probably meant.
  */
 #ifndef QR_CIRCUIT_CIRCUIT_JSON_H
 #define QR_CIRCUIT_CIRCUIT_JSON_H

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "base/parse.h"
 #include "circuit/circuit.h"
 #include "circuit/circuit_impl.h"
 
@@ -45,35 +46,92 @@ static void arg_text(const struct qr_circuit *c, const struct qr_gate_arg *a, do
     else snprintf(ret, LABEL_BYTES, "%s%.100s", number, c->param_names[a->index]);
 }
 
-/* A control's dot on the first target; on the second the gate, or a dot too where they might change
- * places: a plain CZ. */
-static void controlled_labels(const struct qr_gate_info *info, const char *power, const char *shift,
-                              char ret[2][2 * LABEL_BYTES]) {
-    bool alike = info->factor[0] == info->factor[1] && !*power && !*shift;
-    snprintf(ret[0], sizeof ret[0], "●");
-    snprintf(ret[1], sizeof ret[1], "%s%.200s%s", alike ? "●" : info->controlled, power, shift);
+/* Gates with a name of their own where they are drawn: of this exponent; of this angle in radians,
+ * which is the exponent times per_turn. No global shift. */
+static const struct {
+    enum qr_gate_kind kind;
+    double exponent;
+    const char *name;
+} fixed[] = {{QR_GATE_Z, 0.5, "S"},    {QR_GATE_Z, -0.5, "S†"}, {QR_GATE_Z, 0.25, "T"},
+             {QR_GATE_Z, -0.25, "T†"}, {QR_GATE_X, 0.5, "√X"},  {QR_GATE_X, -0.5, "√X†"}};
+static const struct {
+    enum qr_gate_kind kind;
+    double phase_exponent, per_turn;
+    const char *name;
+} by_angle[] = {{QR_GATE_Z, 0, M_PI, "P"},
+                {QR_GATE_CZ, 0, M_PI, "P"},
+                {QR_GATE_ISWAP, 0, M_PI, "XY"},
+                {QR_GATE_PHASED_ISWAP, 0.25, M_PI_2, "Givens"}};
+
+/* Six digits say it whole. */
+static bool is_short(double v) {
+    char text[32];
+    double back;
+    snprintf(text, sizeof text, "%.6g", v);
+    return qr_parse_double(text, &back) && fabs(back - v) <= 1e-14 * fabs(v);
 }
 
-/* What stands on each target. Rotations (shift -1/2) show their angle in radians, powers
- * their exponent. */
+/* The gate's name by its angle, where that is how it was meant: no short exponent, but a short
+ * angle. */
+static const char *name_by_angle(const struct qr_circuit *c, const struct qr_gate *g,
+                                 char ret_angle[LABEL_BYTES]) {
+    const struct qr_gate_arg *t = &g->args[g->n_args ? g->n_args - 1 : 0], *p = &g->args[0];
+    if (!g->n_args || g->global_shift != 0 || is_short(t->scale)) return NULL;
+    for (size_t i = 0; i < sizeof by_angle / sizeof *by_angle; i++) {
+        if (by_angle[i].kind != g->kind || !is_short(t->scale * by_angle[i].per_turn)) continue;
+        if (g->n_args > 1 && (p->kind != QR_ARG_CONSTANT || p->scale != by_angle[i].phase_exponent))
+            continue;
+        arg_text(c, t, by_angle[i].per_turn, ret_angle);
+        return by_angle[i].name;
+    }
+    return NULL;
+}
+
+/* "S" for Z^0.5; a CZ or CNOT of that exponent: controlled, the same. */
+static const char *fixed_name(const struct qr_gate *g) {
+    enum qr_gate_kind kind = g->kind == QR_GATE_CZ     ? QR_GATE_Z
+                             : g->kind == QR_GATE_CNOT ? QR_GATE_X
+                                                       : g->kind;
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (kind == fixed[i].kind && g->args[0].kind == QR_ARG_CONSTANT && g->global_shift == 0 &&
+            g->args[0].scale == fixed[i].exponent)
+            return fixed[i].name;
+    return NULL;
+}
+
+/* What stands on each target. A control's dot on the first; on the second the gate, or a dot too
+ * where they might change places: a plain CZ. Rotations (shift -1/2) show their angle in radians,
+ * powers their exponent. */
 static void target_labels(const struct qr_circuit *c, const struct qr_gate *g,
                           char ret[2][2 * LABEL_BYTES]) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
-    const char *name = info->symbol ? info->symbol : info->name;
-    char a[LABEL_BYTES] = "", b[LABEL_BYTES] = "", shift[48] = "", power[2 * LABEL_BYTES] = "";
+    const char *name = info->controlled ? info->controlled
+                       : info->symbol   ? info->symbol
+                                        : info->name;
+    char a[LABEL_BYTES] = "", b[LABEL_BYTES] = "", label[2 * LABEL_BYTES];
+    size_t size = sizeof label;
     bool rotation = info->rotation && g->global_shift == -0.5;
-    if (g->n_args > 0) arg_text(c, &g->args[0], rotation ? M_PI : 1, a);
-    if (g->n_args > 1) arg_text(c, &g->args[1], 1, b);
-    if (g->global_shift != 0 && !rotation)
-        snprintf(shift, sizeof shift, "(g=%.4g)", g->global_shift);
-    if (g->n_args == 1 && strcmp(a, "1") != 0) snprintf(power, sizeof power, "^%s", a);
-    size_t size = sizeof ret[0];
-    snprintf(ret[1], size, "%s", rotation ? info->rotation : name);
-    if (rotation) snprintf(ret[0], size, "%s(%s)", info->rotation, a);
-    else if (info->controlled) controlled_labels(info, power, shift, ret);
-    else if (g->n_args < 2) snprintf(ret[0], size, "%s%.200s%s", name, power, shift);
-    else if (info->has_exponent) snprintf(ret[0], size, "%s(%.140s)^%.140s", name, a, b);
-    else snprintf(ret[0], size, "%s(%.140s,%.140s)", name, a, b);
+    const char *own = fixed_name(g), *turn = own ? NULL : name_by_angle(c, g, a);
+    if (own || turn || rotation) name = own ? own : turn ? turn : info->rotation;
+    if (rotation) arg_text(c, &g->args[0], M_PI, a);
+    if (own) {
+        snprintf(label, size, "%s", name);
+    } else if (turn || rotation) {
+        snprintf(label, size, "%s(%.140s)", name, a);
+    } else {
+        char shift[48] = "", power[2 * LABEL_BYTES] = "";
+        if (g->n_args > 0) arg_text(c, &g->args[0], 1, a);
+        if (g->n_args > 1) arg_text(c, &g->args[1], 1, b);
+        if (g->global_shift != 0) snprintf(shift, sizeof shift, "(g=%.4g)", g->global_shift);
+        if (g->n_args == 1 && strcmp(a, "1") != 0) snprintf(power, sizeof power, "^%s", a);
+        if (g->n_args < 2) snprintf(label, size, "%s%.200s%s", name, power, shift);
+        else if (info->has_exponent) snprintf(label, size, "%s(%.140s)^%.140s", name, a, b);
+        else snprintf(label, size, "%s(%.140s,%.140s)", name, a, b);
+    }
+    bool alike = info->controlled && info->factor[0] == info->factor[1] &&
+                 strcmp(label, info->controlled) == 0;
+    snprintf(ret[0], size, "%s", info->controlled ? "●" : label);
+    snprintf(ret[1], size, "%s", alike ? "●" : info->controlled ? label : name);
 }
 
 struct extent {

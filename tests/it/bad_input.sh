@@ -53,6 +53,24 @@ run 2 'end.json' "$(edit '10,$d' end)"
 run permanent 'nowhere.json' "$work/nowhere.json"
 run permanent '64 qubits' "$(edit 's/"qubits": 8/"qubits": 64/; s/"stages": 1, //; s/"Z4", "Z5", "Z6", "Z7"/"Z63"/' wide)"
 
+# gates: the name is judged before the keys, and a hint says what is meant
+gate() { # words, gate
+    printf '{"model": [{"layer": "quantum", "circuit": {"qubits": 4, "gates": [%s]}}],\n' "$2" >"$work/gate.json"
+    echo '"data": {"source": "csv", "url": "none.csv"}}' >>"$work/gate.json"
+    run 2 "$1" "$work/gate.json"
+}
+gate "gates[0].gate|unknown gate 'CNOTT'|did you mean 'CNOT'" '{"gate": "CNOTT", "wires": [0, 1]}'
+gate "unknown gate 'measure'|readouts" '{"gate": "measure", "qubits": [0]}'
+gate "unknown gate 'U4'|'Unitary'" '{"gate": "U4", "qubits": [0, 1]}'
+gate "unknown gate 'sdag'|did you mean 'Sdg'" '{"gate": "sdag", "qubits": [0]}'
+gate "unknown gate 'CRXX'|write 'RXX' with \"controls\"" '{"gate": "CRXX", "qubits": [0, 1, 2], "angle": 1}'
+gate 'CRX takes angle, not "theta"' '{"gate": "CRX", "qubits": [0, 1], "theta": 1}'
+gate 'gates[0].lambda is missing' '{"gate": "U3", "qubits": [0], "theta": 1, "phi": 2}'
+gate 'CCX acts on 3 qubits, but 2 are given' '{"gate": "Toffoli", "qubits": [0, 1]}'
+gate 'pauli_word has 2 letters, but 3 qubits' '{"gate": "PauliRot", "qubits": [0, 1, 2], "pauli_word": "XY", "angle": 1}'
+gate 'state must have 2 digits' '{"gate": "Basis", "qubits": [0, 1], "state": "12"}'
+gate 'matrix is not unitary: rows 0 and 1' '{"gate": "Unitary", "qubits": [0], "matrix": [[1, 0], [1, 0]]}'
+
 # data
 { echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo 0,0,nan,0,0,0,0,0,-1; } >"$work/nan.csv"
 { echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo 0,0,0,0,0,0,-1; } >"$work/ragged.csv"

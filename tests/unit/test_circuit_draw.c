@@ -54,6 +54,41 @@ static void small(void) {
     qr_circuit_free(c);
 }
 
+/* Gates that are known by another name than that of the native one are drawn by it. */
+static void named(void) {
+    struct qr_circuit *c = qr_circuit_new(2, 1);
+    const double per_pi = 0x1.45f306dc9c883p-2;
+    struct qr_gate_arg w = {QR_ARG_PARAMETER, per_pi, qr_circuit_param(c, "w")};
+    const struct qr_gate gates[] = {
+        {.kind = QR_GATE_Z, .args = {{QR_ARG_CONSTANT, 0.5, 0}}},
+        {.kind = QR_GATE_Z, .args = {{QR_ARG_CONSTANT, -0.25, 0}}, .targets = {1}},
+        {.kind = QR_GATE_X, .args = {{QR_ARG_CONSTANT, 0.5, 0}}},
+        {.kind = QR_GATE_Z, .args = {w}, .targets = {1}},
+        {.kind = QR_GATE_CZ, .args = {{QR_ARG_DATA, 2 * per_pi, 0}}, .targets = {0, 1}},
+        {.kind = QR_GATE_CZ, .args = {{QR_ARG_CONSTANT, 0.5, 0}}, .targets = {0, 1}},
+        {.kind = QR_GATE_CNOT, .args = {{QR_ARG_CONSTANT, 0.5, 0}}, .targets = {0, 1}},
+        {.kind = QR_GATE_ISWAP, .args = {w}, .targets = {0, 1}},
+        {.kind = QR_GATE_PHASED_ISWAP,
+         .args = {{QR_ARG_CONSTANT, 0.25, 0}, {QR_ARG_PARAMETER, 2 * per_pi, 0}},
+         .targets = {0, 1}},
+        {.kind = QR_GATE_Z, .args = {{QR_ARG_PARAMETER, 0.5, 0}}},
+        {.kind = QR_GATE_X, .args = {w}, .targets = {1}},
+    };
+    for (size_t i = 0; i < COUNT(gates); i++) {
+        struct qr_gate g = gates[i];
+        g.n_targets = qr_gate_info(g.kind)->n_targets;
+        g.n_args = qr_gate_info(g.kind)->n_args;
+        CHECK(qr_circuit_add(c, &g, NULL) == QR_OK);
+    }
+    char *text = qr_circuit_draw(c, NULL, 0, 100);
+    const char *want = "0: ─S───√X────●────────●──●───XY(w)──Givens(w)──Z^0.5*w─────\n"
+                       "              │        │  │   │      │\n"
+                       "1: ─T†──P(w)──P(2*x0)──S──√X──XY─────Givens─────X^0.31831*w─\n";
+    CHECK(strcmp(text, want) == 0, "\n%s", text);
+    free(text);
+    qr_circuit_free(c);
+}
+
 static size_t count(const char *text, const char *what) {
     size_t n = 0;
     for (const char *p = text; (p = strstr(p, what)); p += strlen(what)) n++;
@@ -127,6 +162,7 @@ static void many_rows(void) {
 
 int main(void) {
     small();
+    named();
     wide();
     many_rows();
     return t_end();

@@ -1,0 +1,480 @@
+#include "circuit/gate_json.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/bytes.h"
+#include "base/mem.h"
+
+enum { MAX_NAME = 64 };
+
+/* Entries of seven digits are near enough. */
+#define UNITARY_WITHIN 1e-6
+
+struct qr_path qr_path_of(const char *fmt, ...) {
+    struct qr_path p;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(p.s, sizeof p.s, fmt, ap);
+    va_end(ap);
+    return p;
+}
+
+/* ---- one argument ---- */
+
+static enum qr_code read_parameter(struct qr_gate_reader *r, const struct qr_json *v,
+                                   const char *path, struct qr_gate_arg *arg) {
+    const char *name;
+    enum qr_code code = qr_json_string(v, path, &name, r->err);
+    if (code) return code;
+    size_t n = strlen(name);
+    if (n < 1 || n > MAX_NAME)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: a parameter's name has 1 to %d bytes, not %zu", path, MAX_NAME, n);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                           "%s: a parameter's name has no control characters", path);
+    if (r->n_mentions == r->cap_mentions) {
+        r->cap_mentions = r->cap_mentions ? 2 * r->cap_mentions : 64;
+        r->mentions = qr_xreallocarray(r->mentions, r->cap_mentions, sizeof *r->mentions);
+    }
+    arg->index = (uint32_t)r->n_mentions;
+    r->mentions[r->n_mentions++] = (struct qr_mention){name, arg->index};
+    return QR_OK;
+}
+
+/* The first of n columns. */
+static enum qr_code read_columns(struct qr_gate_reader *r, const struct qr_json *v,
+                                 const char *path, unsigned n, uint32_t *ret) {
+    int64_t column, all = r->columns_given ? (int64_t)r->n_columns : QR_MAX_COLUMNS;
+    if (all < n)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s refers to data%s, but the circuit's columns are %d", path,
+                       n > 1 ? " of each qubit" : "", (int)all);
+    enum qr_code code = qr_json_i64(v, path, 0, all - n, &column, r->err);
+    if (code) return code;
+    *ret = (uint32_t)column;
+    if (*ret + n > r->n_columns) r->n_columns = *ret + n;
+    return QR_OK;
+}
+
+/* v: a number or {"parameter" | "data", "scale"?} */
+static enum qr_code read_arg(struct qr_gate_reader *r, const struct qr_json *v, const char *where,
+                             const char *key, struct qr_gate_arg *ret) {
+    struct qr_path path = qr_path_of("%s.%s", where, key);
+    if (!v)
+        return qr_fail(
+            r->err, QR_INVALID_ARGUMENT,
+            "%s is missing; it must be a number, {\"parameter\": name} or {\"data\": column}",
+            path.s);
+    struct qr_gate_arg arg = {QR_ARG_CONSTANT, 1, 0};
+    enum qr_code code;
+    if (qr_json_type(v) == QR_JSON_NUMBER) {
+        if ((code = qr_json_double(v, path.s, -INFINITY, INFINITY, &arg.scale, r->err)))
+            return code;
+        *ret = arg;
+        return QR_OK;
+    }
+    if (qr_json_type(v) != QR_JSON_OBJECT)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s must be a number, {\"parameter\": name} or {\"data\": column}, not %s",
+                       path.s, qr_json_type_name(v));
+    static const char *const known[] = {"parameter", "data", "scale"};
+    if ((code = qr_json_known(v, path.s, known, 3, r->err))) return code;
+    const struct qr_json *parameter = qr_json_get(v, "parameter"), *data = qr_json_get(v, "data"),
+                         *scale = qr_json_get(v, "scale");
+    if (!parameter == !data)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must have %s", path.s,
+                       data ? "one of \"parameter\" and \"data\", not both"
+                            : "\"parameter\" (a name) or \"data\" (a column)");
+    if (scale) {
+        struct qr_path inner = qr_path_of("%s.scale", path.s);
+        if ((code = qr_json_double(scale, inner.s, -INFINITY, INFINITY, &arg.scale, r->err)))
+            return code;
+    }
+    arg.kind = parameter ? QR_ARG_PARAMETER : QR_ARG_DATA;
+    struct qr_path inner = qr_path_of("%s.%s", path.s, parameter ? "parameter" : "data");
+    code = parameter ? read_parameter(r, parameter, inner.s, &arg)
+                     : read_columns(r, data, inner.s, 1, &arg.index);
+    if (!code) *ret = arg;
+    return code;
+}
+
+/* ---- keys ---- */
+
+static const char *const keys[] = {
+    "gate",     "qubits", "controls",       "control_values", /* then what a gate takes */
+    "exponent", "angle",  "phase_exponent", "theta",          "phi",    "lambda", "delta",
+    "gamma",    "omega",  "global_shift",   "pauli_word",     "matrix", "state"};
+enum { N_KEYS = sizeof keys / sizeof *keys, N_COMMON_KEYS = 4, MAX_TAKEN = 6 };
+
+/* What a gate takes, as keys; the first n_said of them are named in messages. */
+struct taken {
+    const char *keys[MAX_TAKEN];
+    unsigned n, n_said;
+};
+
+static void take(struct taken *t, const char *key, bool say) {
+    t->keys[t->n++] = key;
+    if (say) t->n_said = t->n;
+}
+
+static bool is_taken(const struct taken *t, const char *key) {
+    for (unsigned i = 0; i < t->n; i++)
+        if (strcmp(t->keys[i], key) == 0) return true;
+    return false;
+}
+
+/* Keys that other gates have. */
+static enum qr_code refuse_others(struct qr_gate_reader *r, const struct qr_json *gate,
+                                  const char *where, const char *name, const struct taken *t) {
+    for (unsigned i = N_COMMON_KEYS; i < N_KEYS; i++) {
+        if (is_taken(t, keys[i]) || !qr_json_get(gate, keys[i])) continue;
+        struct qr_buf list = {0};
+        for (unsigned k = 0; k < t->n_said; k++)
+            qr_buf_printf(&list, "%s%s", !k ? "" : k + 1 < t->n_said ? ", " : " and ", t->keys[k]);
+        enum qr_code code =
+            qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s takes %s, not \"%s\"", where, name,
+                    t->n_said ? qr_buf_string(&list) : "no arguments", keys[i]);
+        qr_buf_free(&list);
+        return code;
+    }
+    return QR_OK;
+}
+
+/* ---- a native gate ---- */
+
+static enum qr_code check_native_keys(struct qr_gate_reader *r, const struct qr_json *gate,
+                                      const char *where, const struct qr_gate_info *info,
+                                      bool angle, bool angle_only) {
+    struct taken t = {.n = 0};
+    if (angle) take(&t, "angle", true);
+    for (unsigned k = 0; k < info->n_args && !angle; k++) take(&t, info->arg_names[k], true);
+    if (info->has_exponent && !angle) take(&t, "global_shift", false);
+    for (unsigned i = N_COMMON_KEYS; i < N_KEYS && angle && !angle_only; i++)
+        if (!is_taken(&t, keys[i]) && qr_json_get(gate, keys[i]))
+            return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                           "%s has \"angle\" and \"%s\"; an angle stands alone (it is exponent "
+                           "angle / pi with global shift -1/2)",
+                           where, keys[i]);
+    return refuse_others(r, gate, where, angle_only ? info->rotation : info->name, &t);
+}
+
+static enum qr_code read_native_args(struct qr_gate_reader *r, const struct qr_json *gate,
+                                     const char *where, bool angle_only, struct qr_gate *g) {
+    const struct qr_gate_info *info = qr_gate_info(g->kind);
+    bool angle = info->power && (angle_only || qr_json_get(gate, "angle"));
+    enum qr_code code = check_native_keys(r, gate, where, info, angle, angle_only);
+    if (code) return code;
+    g->n_args = info->n_args;
+    if (angle) {
+        code = read_arg(r, qr_json_get(gate, "angle"), where, "angle", &g->args[0]);
+        g->args[0].scale /= M_PI;
+        g->global_shift = -0.5;
+        return code;
+    }
+    for (unsigned k = 0; k < info->n_args; k++) {
+        const struct qr_json *v = qr_json_get(gate, info->arg_names[k]);
+        g->args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, 1, 0};
+        if (!v && strcmp(info->arg_names[k], "exponent") == 0) continue;
+        if ((code = read_arg(r, v, where, info->arg_names[k], &g->args[k]))) return code;
+    }
+    const struct qr_json *shift = qr_json_get(gate, "global_shift");
+    if (!shift) return QR_OK;
+    struct qr_path path = qr_path_of("%s.global_shift", where);
+    return qr_json_double(shift, path.s, -INFINITY, INFINITY, &g->global_shift, r->err);
+}
+
+static enum qr_code read_native(struct qr_gate_reader *r, const struct qr_json *gate,
+                                const char *where, enum qr_gate_kind kind, bool angle_only,
+                                const struct qr_gate_use *use) {
+    struct qr_gate g = {.kind = kind,
+                        .n_targets = (uint8_t)use->n_qubits,
+                        .controls = use->controls,
+                        .control_values = use->control_values};
+    for (unsigned k = 0; k < use->n_qubits; k++) g.targets[k] = use->qubits[k];
+    enum qr_code code = read_native_args(r, gate, where, angle_only, &g);
+    if (!code) qr_gate_list_add(&r->list, &g);
+    return code;
+}
+
+/* ---- a gate of the table of words ---- */
+
+static enum qr_code read_paulis(struct qr_gate_reader *r, const struct qr_json *gate,
+                                const char *where, struct qr_gate_use *use) {
+    struct qr_path path = qr_path_of("%s.pauli_word", where);
+    enum qr_code code =
+        qr_json_string(qr_json_get(gate, "pauli_word"), path.s, &use->paulis, r->err);
+    if (code) return code;
+    size_t good = strspn(use->paulis, "IXYZ");
+    if (use->paulis[good])
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: its letters are I, X, Y and Z, one a qubit; letter %zu is another",
+                       path.s, good + 1);
+    if (good != use->n_qubits)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %zu letters, but %u qubits are given",
+                       path.s, good, use->n_qubits);
+    if (strspn(use->paulis, "I") == good)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s is I on all qubits, which turns nothing; leave the gate out", path.s);
+    return QR_OK;
+}
+
+/* "0101", or {"data": column} of the first qubit. */
+static enum qr_code read_state(struct qr_gate_reader *r, const struct qr_json *gate,
+                               const char *where, struct qr_gate_use *use) {
+    struct qr_path path = qr_path_of("%s.state", where);
+    const struct qr_json *v = qr_json_get(gate, "state");
+    enum qr_code code;
+    if (v && qr_json_type(v) == QR_JSON_OBJECT) {
+        static const char *const known[] = {"data"};
+        struct qr_path inner = qr_path_of("%s.data", path.s);
+        if ((code = qr_json_known(v, path.s, known, 1, r->err))) return code;
+        return read_columns(r, qr_json_get(v, "data"), inner.s, use->n_qubits, &use->column);
+    }
+    if ((code = qr_json_string(v, path.s, &use->state, r->err))) return code;
+    size_t good = strspn(use->state, "01");
+    if (use->state[good] || good != use->n_qubits)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must have %u digits 0 or 1, one a qubit",
+                       path.s, use->n_qubits);
+    return QR_OK;
+}
+
+/* A number, or [re, im]. */
+static enum qr_code read_entry(struct qr_gate_reader *r, const struct qr_json *v, const char *path,
+                               double complex *ret) {
+    double part[2] = {0, 0};
+    enum qr_code code = QR_OK;
+    if (qr_json_type(v) == QR_JSON_NUMBER) {
+        code = qr_json_double(v, path, -INFINITY, INFINITY, &part[0], r->err);
+    } else if (qr_json_type(v) != QR_JSON_ARRAY || qr_json_size(v) != 2) {
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must be [re, im] or a number", path);
+    } else {
+        for (unsigned k = 0; k < 2 && !code; k++) {
+            struct qr_path inner = qr_path_of("%s[%u]", path, k);
+            code = qr_json_double(qr_json_at(v, k), inner.s, -INFINITY, INFINITY, &part[k], r->err);
+        }
+    }
+    *ret = __builtin_complex(part[0], part[1]);
+    return code;
+}
+
+/* Sums of products: what is far too large would overflow there. */
+static enum qr_code check_unitary(struct qr_gate_reader *r, const char *path, unsigned dim,
+                                  const double complex *u) {
+    unsigned row = 0, column = 0;
+    for (unsigned i = 0; i < dim * dim; i++)
+        if (fabs(creal(u[i])) > 2 || fabs(cimag(u[i])) > 2)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                           "%s[%u][%u] is above 1: no entry of a unitary matrix is", path, i / dim,
+                           i % dim);
+    double off = qr_not_unitary(u, dim, &row, &column);
+    if (off <= UNITARY_WITHIN) return QR_OK;
+    return row == column
+               ? qr_fail(r->err, QR_INVALID_ARGUMENT,
+                         "%s is not unitary: the squares of row %u's entries add up to 1 only "
+                         "within %.2g; at most %g is allowed",
+                         path, row, off, UNITARY_WITHIN)
+               : qr_fail(r->err, QR_INVALID_ARGUMENT,
+                         "%s is not unitary: rows %u and %u are not orthogonal (their product is "
+                         "%.2g; at most %g is allowed)",
+                         path, row < column ? row : column, row < column ? column : row, off,
+                         UNITARY_WITHIN);
+}
+
+static enum qr_code read_matrix(struct qr_gate_reader *r, const struct qr_json *gate,
+                                const char *where, unsigned n_qubits, double complex *ret) {
+    struct qr_path path = qr_path_of("%s.matrix", where);
+    const struct qr_json *m = qr_json_get(gate, "matrix");
+    unsigned dim = 1u << n_qubits, i = 0;
+    enum qr_code code = qr_json_want(m, path.s, QR_JSON_ARRAY, r->err);
+    if (code) return code;
+    if (qr_json_size(m) != dim)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s has %zu rows; on %u qubit%s it must be %ux%u", path.s, qr_json_size(m),
+                       n_qubits, n_qubits == 1 ? "" : "s", dim, dim);
+    for (const struct qr_json *row = qr_json_first(m); row; row = qr_json_next(row)) {
+        struct qr_path at = qr_path_of("%s[%u]", path.s, i / dim);
+        if ((code = qr_json_want(row, at.s, QR_JSON_ARRAY, r->err))) return code;
+        if (qr_json_size(row) != dim)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %zu entries; it must have %u", at.s,
+                           qr_json_size(row), dim);
+        for (const struct qr_json *v = qr_json_first(row); v; v = qr_json_next(v), i++) {
+            struct qr_path entry = qr_path_of("%s[%u]", at.s, i % dim);
+            if ((code = read_entry(r, v, entry.s, &ret[i]))) return code;
+        }
+    }
+    return check_unitary(r, path.s, dim, ret);
+}
+
+/* PennyLane's U2 and U3 have "delta" where Qiskit's have "lambda". */
+static enum qr_code read_word_arg(struct qr_gate_reader *r, const struct qr_json *gate,
+                                  const char *where, const char *key, struct qr_gate_arg *ret) {
+    const struct qr_json *v = qr_json_get(gate, key),
+                         *delta = strcmp(key, "lambda") == 0 ? qr_json_get(gate, "delta") : NULL;
+    if (v && delta)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s has \"lambda\" and \"delta\", two names of one angle; give one", where);
+    return delta ? read_arg(r, delta, where, "delta", ret) : read_arg(r, v, where, key, ret);
+}
+
+static enum qr_code read_word(struct qr_gate_reader *r, const struct qr_json *gate,
+                              const char *where, struct qr_gate_use *use) {
+    static const char *const also[] = {NULL, "pauli_word", "matrix", "state"};
+    const struct qr_gate_word *w = use->word;
+    struct taken t = {.n = 0};
+    for (unsigned k = 0; k < QR_WORD_ARGS && w->args[k]; k++) take(&t, w->args[k], true);
+    if (w->takes) take(&t, also[w->takes], true);
+    if (is_taken(&t, "lambda")) take(&t, "delta", false);
+    enum qr_code code = refuse_others(r, gate, where, w->names[0], &t);
+    for (unsigned k = 0; k < QR_WORD_ARGS && w->args[k] && !code; k++)
+        code = read_word_arg(r, gate, where, w->args[k], &use->args[k]);
+    if (!code && w->takes == QR_WORD_PAULIS) code = read_paulis(r, gate, where, use);
+    if (!code && w->takes == QR_WORD_STATE) code = read_state(r, gate, where, use);
+    if (!code && w->takes == QR_WORD_MATRIX)
+        code = read_matrix(r, gate, where, use->n_qubits, use->matrix);
+    if (!code) qr_gate_expand(use, &r->list);
+    return code;
+}
+
+/* ---- any gate ---- */
+
+/* An array of at most `most` integers in 0..high. */
+static enum qr_code read_ints(struct qr_gate_reader *r, const struct qr_json *v, const char *where,
+                              const char *key, int64_t high, unsigned most, uint16_t *ret,
+                              unsigned *ret_n) {
+    struct qr_path path = qr_path_of("%s.%s", where, key);
+    enum qr_code code = qr_json_want(v, path.s, QR_JSON_ARRAY, r->err);
+    if (code) return code;
+    unsigned n = 0;
+    for (const struct qr_json *i = qr_json_first(v); i; i = qr_json_next(i), n++) {
+        int64_t q;
+        struct qr_path item = qr_path_of("%s[%u]", path.s, n);
+        if (n == most)
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has more than %u entries", path.s,
+                           most);
+        if ((code = qr_json_i64(i, item.s, 0, high, &q, r->err))) return code;
+        ret[n] = (uint16_t)q;
+    }
+    *ret_n = n;
+    return QR_OK;
+}
+
+static enum qr_code read_controls(struct qr_gate_reader *r, const struct qr_json *gate,
+                                  const char *where, struct qr_gate_use *use) {
+    const struct qr_json *controls = qr_json_get(gate, "controls"),
+                         *values = qr_json_get(gate, "control_values");
+    uint16_t qubit[QR_MAX_QUBITS], value[QR_MAX_QUBITS];
+    unsigned n = 0, n_values = 0;
+    if (!controls && values)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has control_values, but no controls",
+                       where);
+    if (!controls) return QR_OK;
+    enum qr_code code = read_ints(r, controls, where, "controls", (int64_t)r->n_qubits - 1,
+                                  QR_MAX_QUBITS, qubit, &n);
+    if (!code && values)
+        code = read_ints(r, values, where, "control_values", 1, QR_MAX_QUBITS, value, &n_values);
+    if (code) return code;
+    if (values && n != n_values)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %u controls, but %u control_values",
+                       where, n, n_values);
+    for (unsigned i = 0; i < n; i++) {
+        if (qr_qubits_has(&use->controls, qubit[i]))
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.controls: qubit %u is given twice",
+                           where, qubit[i]);
+        qr_qubits_add(&use->controls, qubit[i]);
+        if (!values || value[i]) qr_qubits_add(&use->control_values, qubit[i]);
+    }
+    return QR_OK;
+}
+
+/* What a gate's name says. */
+struct named {
+    const struct qr_gate_word *word; /* or NULL: it is native */
+    enum qr_gate_kind kind;
+    bool angle_only; /* the name is a rotation's */
+    const char *name;
+    unsigned least, most; /* qubits; most 0: any number */
+};
+
+static enum qr_code read_name(struct qr_gate_reader *r, const struct qr_json *v, const char *where,
+                              struct named *ret) {
+    const char *name;
+    struct qr_path path = qr_path_of("%s.gate", where);
+    enum qr_code code = qr_json_string(v, path.s, &name, r->err);
+    if (code) return code;
+    int kind = qr_gate_kind_of(name);
+    *ret = (struct named){.word = kind < 0 ? qr_gate_word_of(name) : NULL};
+    if (ret->word) {
+        ret->name = ret->word->names[0];
+        ret->least = ret->word->least;
+        ret->most = ret->word->most;
+        return QR_OK;
+    }
+    if (kind < 0) {
+        char *hint = qr_gate_hint(name);
+        code =
+            qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: unknown gate '%.40s'%s", path.s, name, hint);
+        free(hint);
+        return code;
+    }
+    const struct qr_gate_info *info = qr_gate_info((enum qr_gate_kind)kind);
+    ret->kind = (enum qr_gate_kind)kind;
+    ret->angle_only = info->rotation && strcasecmp(name, info->rotation) == 0;
+    ret->name = info->name;
+    ret->least = ret->most = info->n_targets;
+    return QR_OK;
+}
+
+static enum qr_code read_qubits(struct qr_gate_reader *r, const struct qr_json *gate,
+                                const char *where, const struct named *named, uint16_t *qubits,
+                                struct qr_gate_use *use) {
+    unsigned n = 0;
+    struct qr_qubits seen = {0};
+    enum qr_code code = read_ints(r, qr_json_get(gate, "qubits"), where, "qubits",
+                                  (int64_t)r->n_qubits - 1, QR_MAX_QUBITS, qubits, &n);
+    if (code) return code;
+    if (n < named->least || (named->most && n > named->most))
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s.qubits: %s acts on %s%u%s qubit%s, but %u are given", where, named->name,
+                       named->most ? "" : "at least ", named->least,
+                       named->most > named->least ? " or 2" : "",
+                       (named->most ? named->most : named->least) == 1 ? "" : "s", n);
+    for (unsigned k = 0; k < n; k++) {
+        if (qr_qubits_has(&seen, qubits[k]))
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.qubits: qubit %u is given twice", where,
+                           qubits[k]);
+        qr_qubits_add(&seen, qubits[k]);
+    }
+    use->qubits = qubits;
+    use->n_qubits = n;
+    if ((code = read_controls(r, gate, where, use))) return code;
+    for (unsigned k = 0; k < n; k++)
+        if (qr_qubits_has(&use->controls, qubits[k]))
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: qubit %u is a target and a control",
+                           where, qubits[k]);
+    return QR_OK;
+}
+
+enum qr_code qr_gate_read(struct qr_gate_reader *r, const struct qr_json *gate, const char *where) {
+    struct named named;
+    uint16_t qubits[QR_MAX_QUBITS];
+    const struct qr_json *name;
+    enum qr_code code = qr_json_want(gate, where, QR_JSON_OBJECT, r->err);
+    if (code) return code;
+    /* the name first: what the keys mean depends on it */
+    if ((name = qr_json_get(gate, "gate"))) code = read_name(r, name, where, &named);
+    if (!code) code = qr_json_known(gate, where, keys, N_KEYS, r->err);
+    if (!code && !name) code = read_name(r, NULL, where, &named);
+    if (code) return code;
+    struct qr_gate_use use = {.word = named.word};
+    code = read_qubits(r, gate, where, &named, qubits, &use);
+    if (code) return code;
+    return named.word ? read_word(r, gate, where, &use)
+                      : read_native(r, gate, where, named.kind, named.angle_only, &use);
+}

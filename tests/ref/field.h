@@ -1,0 +1,24 @@
+/* tests/ref/field.h — gates of the field as their papers define them: whole matrices, no sequences.
+ *
+ * Shares nothing with lib/circuit/gate_words.c: blocks written down entry by entry, and
+ * exponentials cos I - i sin P of products of Paulis. First qubit most significant.
+ */
+#ifndef TESTS_REF_FIELD_H
+#define TESTS_REF_FIELD_H
+
+#include <complex.h>
+#include <stdbool.h>
+
+enum { REF_FIELD_QUBITS = 4, REF_FIELD_ARGS = 4 };
+
+struct ref_field_gate {
+    const char *name;
+    unsigned n_qubits;
+    const char *args[REF_FIELD_ARGS]; /* keys, in the order of a[] */
+    const char *word;                 /* of PauliRot */
+    void (*matrix)(const struct ref_field_gate *g, const double *a, double complex *ret);
+};
+/* Those with angles; NULL behind the last. */
+const struct ref_field_gate *ref_field_gate_at(unsigned i);
+
+#endif

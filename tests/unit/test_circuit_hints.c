@@ -1,0 +1,148 @@
+/* What is said of gates that are none, and of words of the table with wrong keys, qubits or
+ * matrices; how many native gates a list may become. */
+#include "base/bytes.h"
+#include "circuit/circuit_json.h"
+#include "tests/t.h"
+
+#define G(gate) "{\"qubits\": 4, \"gates\": [" gate "]}"
+#define N(name) G("{\"gate\": \"" name "\", \"qubits\": [0], \"anything\": 1}")
+static const struct {
+    const char *text, *says;
+} refusals[] = {
+    /* names, before keys */
+    {N("CNOTT"), "circuit.gates[0].gate: unknown gate 'CNOTT'; did you mean 'CNOT'?"},
+    {N("Tofolli"), "did you mean 'Toffoli'?"},
+    {N("U4"), "unknown gate 'U4'; a constant unitary on one or two qubits is 'Unitary'"},
+    {N("measure"), "the layer's \"readouts\" are exact expectation values"},
+    {N("MeasureAll"), "\"readouts\""},
+    {N("reset"), "never reset"},
+    {N("barrier"), "leave it out"},
+    {N("sdag"), "did you mean 'Sdg'?"},
+    {N("T_dagger"), "did you mean 'Tdg'?"},
+    {N("phase"), "did you mean 'P'"},
+    {N("SqrtX"), "did you mean 'SX'?"},
+    {N("rx_gate"), "did you mean 'RX'?"},
+    {N("qml.CRX"), "did you mean 'CRX'?"},
+    {N("phase_shift"), "did you mean 'PhaseShift'?"},
+    {N("CRXX"), "write 'RXX' with \"controls\": [qubits]"},
+    {N("Controlled-U2"), "write 'U2' with \"controls\""},
+    {N("mcrx"), "write 'RX' with \"controls\""},
+    {N("ECRdg"), "write 'ECR' with negative angles"},
+    {N("AmplitudeEmbedding"), "'Basis' prepares"},
+    {N("AngleEmbedding"), "{\"data\": column}"},
+    {N("GlobalPhase"), "no read-out sees a global phase"},
+    {N("Molmer-Sorensen"), "did you mean 'MS'?"},
+    {N("DepolarizingChannel"), "noise is not simulated"},
+    {N("RW"), "unknown gate 'RW'; known are I X"},
+    {N("!"), "known are I X"},
+    {N(""), "known are I X"},
+    {G("{\"qubits\": [0], \"gat\": \"X\"}"), "unknown key 'gat'; did you mean 'gate'?"},
+    {G("{\"qubits\": [0]}"), "gates[0].gate is missing"},
+    {G("{\"gate\": \"S\", \"qubits\": [0], \"anything\": 1}"), "unknown key 'anything'"},
+    /* keys of other gates */
+    {G("{\"gate\": \"S\", \"qubits\": [0], \"exponent\": 1}"),
+     "S takes no arguments, not \"exponent\""},
+    {G("{\"gate\": \"Rot\", \"qubits\": [0], \"theta\": 1, \"lambda\": 1}"),
+     "Rot takes phi, theta and omega, not \"lambda\""},
+    {G("{\"gate\": \"crx\", \"qubits\": [0, 1], \"theta\": 1}"), "CRX takes angle, not \"theta\""},
+    {G("{\"gate\": \"X\", \"qubits\": [0], \"pauli_word\": \"X\"}"), "not \"pauli_word\""},
+    {G("{\"gate\": \"U2\", \"qubits\": [0], \"phi\": 1}"), "gates[0].lambda is missing"},
+    {G("{\"gate\": \"U2\", \"qubits\": [0], \"phi\": 1, \"lambda\": 1, \"delta\": 2}"),
+     "two names of one angle"},
+    {G("{\"gate\": \"P\", \"qubits\": [0], \"angle\": {\"parameter\": \"a\", \"data\": 0}}"),
+     "gates[0].angle must have one of"},
+    /* qubits */
+    {G("{\"gate\": \"CCX\", \"qubits\": [0, 1]}"), "CCX acts on 3 qubits, but 2 are given"},
+    {G("{\"gate\": \"MCX\", \"qubits\": [0]}"),
+     "MultiControlledX acts on at least 2 qubits, but 1 are given"},
+    {G("{\"gate\": \"CCX\", \"qubits\": [0, 1, 0]}"), "gates[0].qubits: qubit 0 is given twice"},
+    {G("{\"gate\": \"CCX\", \"qubits\": [0, 1, 2], \"controls\": [1]}"),
+     "qubit 1 is a target and a control"},
+    {G("{\"gate\": \"MCX\", \"qubits\": [0, 1], \"control_values\": [0]}"),
+     "control_values, but no controls"},
+    /* words of Paulis, states */
+    {G("{\"gate\": \"PauliRot\", \"qubits\": [0], \"angle\": 1}"), "pauli_word is missing"},
+    {G("{\"gate\": \"PauliRot\", \"qubits\": [0, 1], \"angle\": 1, \"pauli_word\": \"XYZ\"}"),
+     "pauli_word has 3 letters, but 2 qubits are given"},
+    {G("{\"gate\": \"PauliRot\", \"qubits\": [0, 1], \"angle\": 1, \"pauli_word\": \"Xy\"}"),
+     "letter 2 is another"},
+    {G("{\"gate\": \"PauliRot\", \"qubits\": [0, 1], \"angle\": 1, \"pauli_word\": \"II\"}"),
+     "turns nothing"},
+    {G("{\"gate\": \"Basis\", \"qubits\": [0, 1]}"), "gates[0].state is missing"},
+    {G("{\"gate\": \"Basis\", \"qubits\": [0, 1], \"state\": 1}"),
+     "gates[0].state must be a string, not"},
+    {G("{\"gate\": \"Basis\", \"qubits\": [0, 1], \"state\": \"012\"}"),
+     "state must have 2 digits 0 or 1"},
+    {G("{\"gate\": \"Basis\", \"qubits\": [0, 1], \"state\": {\"column\": 0}}"),
+     "gates[0].state: unknown key 'column'"},
+    {"{\"qubits\": 3, \"columns\": 2, \"gates\": [{\"gate\": \"Basis\", \"qubits\": [0, 1, 2], "
+     "\"state\": {\"data\": 0}}]}",
+     "state.data refers to data of each qubit, but the circuit's columns are 2"},
+    {"{\"qubits\": 3, \"columns\": 3, \"gates\": [{\"gate\": \"Basis\", \"qubits\": [0, 1], "
+     "\"state\": {\"data\": 2}}]}",
+     "state.data is 2"},
+    /* matrices */
+    {G("{\"gate\": \"Unitary\", \"qubits\": [0]}"), "gates[0].matrix is missing"},
+    {G("{\"gate\": \"Unitary\", \"qubits\": [0, 1, 2], \"matrix\": []}"),
+     "Unitary acts on 1 or 2 qubits, but 3 are given"},
+    {G("{\"gate\": \"Unitary\", \"qubits\": [0], \"matrix\": [[1, 0, 0, 0]]}"),
+     "matrix has 1 rows; on 1 qubit it must be 2x2"},
+    {G("{\"gate\": \"Unitary\", \"qubits\": [0], \"matrix\": [[1, 0], [0, 1, 0]]}"),
+     "matrix[1] has 3 entries; it must have 2"},
+    {G("{\"gate\": \"Unitary\", \"qubits\": [0], \"matrix\": [[1, 0], [0, \"i\"]]}"),
+     "matrix[1][1] must be [re, im] or a number"},
+    {G("{\"gate\": \"Unitary\", \"qubits\": [0], \"matrix\": [[1, 0], [0, [0, true]]]}"),
+     "matrix[1][1][1] must be a number"},
+    {G("{\"gate\": \"Unitary\", \"qubits\": [0], \"matrix\": [[1, 0], [0, [1, 1]]]}"),
+     "matrix is not unitary: the squares of row 1's entries add up to 1 only within 1;"},
+    {G("{\"gate\": \"Unitary\", \"qubits\": [0], \"matrix\": [[1, 0], [1, 0]]}"),
+     "matrix is not unitary: rows 0 and 1 are not orthogonal (their product is 1;"},
+    {G("{\"gate\": \"Unitary\", \"qubits\": [0], \"matrix\": [[1e300, 0], [0, 1]]}"),
+     "matrix[0][0] is above 1"},
+    {G("{\"gate\": \"Unitary\", \"qubits\": [0], \"matrix\": [[0.7071, 0.7071], [0.7071, "
+       "-0.7071]]}"),
+     "at most 1e-06 is allowed"},
+};
+
+static void refused(void) {
+    for (size_t i = 0; i < COUNT(refusals); i++) {
+        struct qr_json *root = NULL;
+        struct qr_circuit *c = NULL;
+        struct qr_qubits readouts;
+        struct qr_err err = {.msg = ""};
+        CHECK(qr_json_parse(qr_bytes_of_string(refusals[i].text), "test", &root, &err) == QR_OK);
+        CHECK(qr_circuit_from_json(root, "circuit", &c, &readouts, &err) == QR_INVALID_ARGUMENT,
+              "taken: %s", refusals[i].text);
+        CHECK(strstr(err.msg, refusals[i].says), "%s\n    says: %s", refusals[i].text, err.msg);
+        CHECK(!strstr(err.msg, "..."), "cut: %s", err.msg);
+        qr_json_free(root);
+    }
+}
+
+/* What a list becomes has a bound too: 1024 qubits in pairs are 523776 gates. */
+static void many(void) {
+    struct qr_buf b = {0};
+    struct qr_json *root = NULL;
+    struct qr_circuit *c = NULL;
+    struct qr_qubits readouts;
+    struct qr_err err = {.msg = ""};
+    qr_buf_puts(&b, "{\"qubits\": 1024, \"gates\": [");
+    for (int i = 0; i < 3; i++) {
+        qr_buf_printf(&b, "%s{\"gate\": \"MS\", \"angle\": 1, \"qubits\": [0", i ? ", " : "");
+        for (int q = 1; q < 1024; q++) qr_buf_printf(&b, ", %d", q);
+        qr_buf_puts(&b, "]}");
+    }
+    qr_buf_puts(&b, "]}");
+    CHECK(qr_json_parse(qr_buf_view(&b), "test", &root, &err) == QR_OK);
+    CHECK(qr_circuit_from_json(root, "circuit", &c, &readouts, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "circuit.gates[2]: with it the circuit has over 1048576 gates"),
+          "%s", err.msg);
+    qr_json_free(root);
+    qr_buf_free(&b);
+}
+
+int main(void) {
+    refused();
+    many();
+    return t_end();
+}
