@@ -56,7 +56,7 @@ static void put_csv(const struct answer *a, struct qr_buf *b) {
     put_heads(b, "label", d->n_outputs);
     put_heads(b, "prediction", k);
     for (size_t i = 0; i < a->n; i++) {
-        qr_buf_printf(b, "\n%zu", a->sample[i]);
+        qr_buf_printf(b, "\n%zu", qr_dataset_row(d, a->sample[i]));
         put_cells(b, d->y + a->sample[i] * d->n_outputs, d->n_outputs);
         put_cells(b, a->p + i * k, k);
     }

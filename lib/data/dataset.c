@@ -40,6 +40,9 @@ enum qr_code qr_dataset_room(struct qr_dataset *ret, size_t n_samples, size_t n_
 }
 
 void qr_dataset_fini(struct qr_dataset *d) {
+    for (size_t j = 0; d->names && j < d->n_columns; j++) free(d->names[j]);
+    free(d->names);
+    free(d->row);
     free(d->x);
     free(d->y);
     *d = (struct qr_dataset){0};
@@ -153,6 +156,7 @@ static enum qr_code take_arrays(const struct qr_data_options *opt, const char *u
     struct qr_dataset d = {.n_samples = x->dims[0],
                            .n_columns = x->rank == 2 ? x->dims[1] : 1,
                            .n_outputs = want,
+                           .label_for_all = opt->one_label_for_all && have < want,
                            .y = labels};
     for (size_t i = 0; i < d.n_samples && !code; i++)
         code = put_label(opt, y->values + i * have, have, want, d.y + i * want, url, i, err);
@@ -239,6 +243,18 @@ static enum qr_code shape_csv(const struct qr_data_options *opt, const struct qr
     return code;
 }
 
+/* Those of the inputs, taken over. */
+static char **take_names(struct qr_csv *c, const size_t *label_at, size_t have) {
+    char **names = qr_xcalloc(c->n_columns, sizeof *names);
+    size_t n = 0;
+    for (size_t j = 0; j < c->n_columns; j++) {
+        bool is_label = false;
+        for (size_t k = 0; k < have; k++) is_label |= label_at[k] == j;
+        if (!is_label) names[n++] = QR_MOVE(c->names[j]);
+    }
+    return names;
+}
+
 static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
                              struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
     struct qr_csv c = {0};
@@ -252,6 +268,8 @@ static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
     if (!code) code = check_sizes(opt, url, c.n_rows, c.n_columns - have, err);
     if (!code) code = qr_dataset_room(&d, c.n_rows, c.n_columns - have, want, err);
     if (!code) code = shape_csv(opt, &c, url, at, have, &d, err);
+    if (!code) d.names = take_names(&c, at, have);
+    d.label_for_all = opt->one_label_for_all && have < want;
     if (code) qr_dataset_fini(&d);
     else *ret = d;
     free(at);
@@ -261,10 +279,10 @@ static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
 
 /* ---- the whole ---- */
 
-static enum qr_code load_file(const struct qr_data_options *opt, const char *url,
+static enum qr_code load_file(const struct qr_data_options *opt, const char *key, const char *url,
                               struct qr_dataset *ret, struct qr_err *err) {
     struct qr_buf file = {0};
-    enum qr_code code = qr_url_read(url, qr_memory_limit_bytes(), &file, err);
+    enum qr_code code = qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err);
     uint64_t bytes = file.n;
     if (!code)
         code = opt->source == QR_DATA_NPZ ? from_npz(opt, url, &file, ret, err)
@@ -277,12 +295,12 @@ static enum qr_code load_file(const struct qr_data_options *opt, const char *url
 static enum qr_code load_both(const struct qr_data_options *opt, struct qr_dataset *ret,
                               struct qr_err *err) {
     struct qr_dataset train = {0}, more = {0}, all = {0};
-    enum qr_code code = load_file(opt, opt->url, &train, err);
+    enum qr_code code = load_file(opt, "data.url", opt->url, &train, err);
     struct qr_data_options rest = *opt; /* the second file must have what the first has */
     rest.n_columns = train.n_columns;
     rest.more_columns = false;
     rest.n_outputs = train.n_outputs;
-    if (!code) code = load_file(&rest, opt->validation_url, &more, err);
+    if (!code) code = load_file(&rest, "data.validation_url", opt->validation_url, &more, err);
     if (!code)
         code = qr_dataset_room(&all, train.n_samples + more.n_samples, train.n_columns,
                                train.n_outputs, err);
@@ -294,6 +312,8 @@ static enum qr_code load_both(const struct qr_data_options *opt, struct qr_datas
         memcpy(all.y + train.n_samples * train.n_outputs, more.y,
                more.n_samples * more.n_outputs * sizeof *all.y);
         all.n_train = train.n_samples;
+        all.names = QR_MOVE(train.names);
+        all.label_for_all = train.label_for_all;
         all.file_bytes = train.file_bytes > more.file_bytes ? train.file_bytes : more.file_bytes;
         *ret = all;
     }
@@ -324,7 +344,7 @@ enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_datase
     struct qr_dataset d = {0};
     enum qr_code code = opt->source == QR_DATA_EXCITATIONS ? qr_excitations(opt, &d, err)
                         : two                              ? load_both(opt, &d, err)
-                                                           : load_file(opt, opt->url, &d, err);
+                              : load_file(opt, "data.url", opt->url, &d, err);
     if (code) return code;
     if (!two) d.n_train = (size_t)floor((double)d.n_samples * opt->train_fraction);
     if (d.n_train == 0) {
@@ -334,6 +354,7 @@ enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_datase
         qr_dataset_fini(&d);
         return code;
     }
+    if (opt->shuffle_split && !two) qr_dataset_shuffle(&d, opt->split_seed);
     digest(&d);
     *ret = d;
     return QR_OK;

@@ -5,7 +5,9 @@
  *           y = +1 if |a| <= pi/2 else -1.
  *           "npz" (arrays x, y), "csv" (header; label column y; the other columns are x in file
  *           order). The first floor(N * train_fraction) samples train, the rest validate, in file
- *           order; or all train, with validation_url.
+ *           order, or in one that shuffle_split's seed fixes; or all train, with validation_url.
+ * Paths     a relative one is seen from the folder where the program runs and, where nothing is
+ *           there, from `folder`. One that is nowhere: NOT_FOUND with its key and both places.
  * Checks    NaN or infinity: DATA_LOSS naming file, row and column. x columns != wanted: DATA_LOSS
  *           with both numbers. No samples: DATA_LOSS. npz: x is samples × columns (or
  *           one-dimensional where one column is wanted), y one- or two-dimensional. With
@@ -31,7 +33,10 @@ struct qr_data_options {
     uint64_t seed;
     unsigned rounds, qubits;          /* EXCITATIONS */
     const char *url, *validation_url; /* NPZ, CSV; borrowed; validation_url may be NULL */
+    const char *folder;               /* of the job file; NULL: none; borrowed */
     double train_fraction;            /* in (0, 1] */
+    bool shuffle_split;               /* the samples are shuffled before they are split */
+    uint64_t split_seed;
     /* wanted: what the model's first layer takes; 0: whatever the file has */
     size_t n_columns;
     /* the file may have more than n_columns: the model reads those that it names */
@@ -45,6 +50,10 @@ struct qr_dataset {
     size_t n_samples, n_train; /* samples n_train .. n_samples-1 validate */
     size_t n_columns, n_outputs;
     double *x, *y; /* row-major; owned */
+    char **names;  /* n_columns names of x, where a file has them; owned; NULL: none has */
+    /* sample → its row in the file from 0; owned; NULL: the same number */
+    uint32_t *row;
+    bool label_for_all; /* the file had one label a sample, and it is every output's */
     /* of the largest file that it was read from: both were in memory at once */
     uint64_t file_bytes;
     /* the data manifest in the job hash: SHA-256 of (u64le n_samples, n_train, n_columns,
@@ -55,5 +64,9 @@ struct qr_dataset {
 QR_MUST_CHECK enum qr_code qr_dataset_load(const struct qr_data_options *opt,
                                            struct qr_dataset *ret, struct qr_err *err);
 void qr_dataset_fini(struct qr_dataset *d);
+/* Where people find this sample: its row in the file, from 0. */
+static inline size_t qr_dataset_row(const struct qr_dataset *d, size_t sample) {
+    return d->row ? d->row[sample] : sample;
+}
 
 #endif

@@ -25,6 +25,7 @@ enum qr_code qr_excitations(const struct qr_data_options *opt, struct qr_dataset
                        n_outputs);
     enum qr_code code = qr_dataset_room(ret, opt->rounds * n_qubits, n_qubits, n_outputs, err);
     if (code) return code;
+    ret->label_for_all = n_outputs > 1;
     for (unsigned round = 0; round < opt->rounds; round++)
         for (size_t q = 0; q < n_qubits; q++) {
             size_t sample = round * n_qubits + q;

@@ -117,7 +117,8 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
         qr_job_read_train(qr_json_get(root, "train"), job, err) != QR_OK)
         return err->code;
     job->precision = precision ? QR_DOUBLE : QR_SINGLE;
-    if (read_micro_batches(root, job, err) != QR_OK) return err->code;
+    if (qr_job_check_outputs(job, err) != QR_OK || read_micro_batches(root, job, err) != QR_OK)
+        return err->code;
     job->data.seed = job->seed;
     job->worker = qr_json_get(root, "worker");
     if (job->worker) return qr_json_want(job->worker, "worker", QR_JSON_OBJECT, err);
@@ -145,6 +146,9 @@ enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *er
     if (code == QR_OK) {
         char *what = qr_xasprintf("job %s", url);
         code = qr_job_parse(qr_buf_view(&text), what, ret, err);
+        const char *slash = strrchr(url, '/');
+        if (code == QR_OK && slash)
+            (*ret)->data.folder = qr_xstrndup(url, (size_t)(slash - url) + (slash == url));
         free(what);
     } else {
         qr_wrap(err, "read the job");
@@ -160,19 +164,12 @@ void qr_job_free(struct qr_job *job) {
     qr_circuit_free(job->circuit);
     free(job->dense);
     free((void *)(uintptr_t)job->data.url);
+    free((void *)(uintptr_t)job->data.folder);
     free((void *)(uintptr_t)job->data.validation_url);
     free(job->train.initial_weights);
     free(job->name);
     qr_json_free(job->tree);
     free(job);
-}
-
-const char *qr_job_doubt(const struct qr_job *job) {
-    bool softmax = job->n_dense && job->dense[job->n_dense - 1].activation == QR_SOFTMAX;
-    if (job->train.loss != QR_CATEGORICAL_CROSSENTROPY || softmax) return NULL;
-    return "train.loss: categorical_crossentropy takes the last layer's values for probabilities, "
-           "and its activation is no softmax: values below 0 give no "
-           "meaningful loss; give the last dense layer \"activation\": \"softmax\"";
 }
 
 enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns,

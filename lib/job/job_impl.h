@@ -15,6 +15,9 @@ QR_MUST_CHECK enum qr_code qr_job_read_optimizer(const struct qr_json *optimizer
                                                  struct qr_optimizer_options *ret,
                                                  struct qr_err *err);
 
+/* Outputs that cannot be what the loss takes them for: INVALID_ARGUMENT. */
+QR_MUST_CHECK enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err);
+
 /* Keys that may be left out: *ret keeps its value then. */
 QR_MUST_CHECK enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where,
                                           const char *key, int64_t min, int64_t max, int64_t *ret,

@@ -44,6 +44,7 @@ static enum qr_code read_readouts(const struct qr_json *layer, const char *where
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %zu read-outs; give 1 to %d, such as \"Z0\"",
                        path, n, MAX_READOUTS);
     job->readouts = qr_xcalloc(n, sizeof *job->readouts);
+    job->default_readouts = !list;
     if (!list) return default_readouts(remaining, job, err);
     size_t i = 0;
     for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v)) {

@@ -106,7 +106,8 @@ static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *
     if (code == QR_OK && !w->model)
         code = qr_job_model(w->job, isa, w->data.n_columns, &w->model, err);
     if (code == QR_OK) code = check_memory(w, err);
-    if (code == QR_OK) code = qr_model_check_labels(w->model, w->data.y, w->data.n_samples, err);
+    if (code == QR_OK)
+        code = qr_model_check_labels(w->model, w->data.y, w->data.row, w->data.n_samples, err);
     if (code != QR_OK) return code;
     make_layout(w->model, &w->layout);
     w->initial = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof *w->initial);

@@ -115,13 +115,17 @@ static bool is_either(const double *y, size_t n, double a, double b, size_t *ret
     return true;
 }
 
+static size_t row_of(const struct qr_labels *l, size_t sample) {
+    return l->row ? l->row[sample] : sample;
+}
+
 static enum qr_code one_hot_labels(const char *name, const struct qr_labels *l,
                                    struct qr_err *err) {
     for (size_t i = 0; i < l->n_samples; i++)
         if (!is_one_hot(l->y + i * l->k, l->k))
             return qr_fail(err, QR_DATA_LOSS,
-                           "sample %zu: %s wants a one-hot label of %zu columns (one 1, else 0)", i,
-                           name, l->k);
+                           "sample %zu: %s wants a one-hot label of %zu columns (one 1, else 0)",
+                           row_of(l, i), name, l->k);
     return QR_OK;
 }
 
@@ -129,7 +133,7 @@ static enum qr_code binary_labels(const char *name, const struct qr_labels *l, s
     size_t at;
     if (is_either(l->y, l->n_samples * l->k, 0, 1, &at)) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS, "sample %zu: label %g, but %s wants 0 or 1; convert -1 to 0",
-                   at / l->k, l->y[at], name);
+                   row_of(l, at / l->k), l->y[at], name);
 }
 
 static enum qr_code hinge_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
@@ -138,7 +142,7 @@ static enum qr_code hinge_labels(const char *name, const struct qr_labels *l, st
     at = at > other ? at : other;
     return qr_fail(err, QR_DATA_LOSS,
                    "sample %zu: label %g, but %s wants all labels -1 or 1 (or all 0 or 1)",
-                   at / l->k, l->y[at], name);
+                   row_of(l, at / l->k), l->y[at], name);
 }
 
 static enum qr_code sign_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
@@ -147,7 +151,7 @@ static enum qr_code sign_labels(const char *name, const struct qr_labels *l, str
     return qr_fail(err, QR_DATA_LOSS,
                    "sample %zu: label %g, but accuracy goes by sign with %s and wants -1 or 1; use "
                    "binary_accuracy for 0 or 1",
-                   at / l->k, l->y[at], name);
+                   row_of(l, at / l->k), l->y[at], name);
 }
 
 /* ---- the table ---- */
@@ -177,7 +181,7 @@ enum qr_code qr_loss_check_labels(enum qr_loss loss, const struct qr_labels *l,
         if (!(fabs(l->y[i]) < 0x1p40))
             return qr_fail(err, QR_DATA_LOSS,
                            "sample %zu: label %g is not a number below 2^40; correct the data",
-                           i / l->k, l->y[i]);
+                           row_of(l, i / l->k), l->y[i]);
     }
     return infos[loss].labels(qr_loss_names[loss], l, err);
 }

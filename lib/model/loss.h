@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "model/activation.h"
@@ -49,7 +50,8 @@ enum qr_rightness { QR_BY_SIGN, QR_BY_HALF, QR_BY_LARGEST };
 struct qr_labels {
     const double *y;
     size_t n_samples, k;
-    bool with_accuracy; /* the metric accuracy is asked for */
+    const uint32_t *row; /* sample → the row that people know it by; NULL: the same number */
+    bool with_accuracy;  /* the metric accuracy is asked for */
 };
 
 struct qr_loss_info {

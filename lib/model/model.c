@@ -202,9 +202,9 @@ double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, u
     return qr_fixed_to_double(sums[i]) / (double)n;
 }
 
-enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, size_t n_samples,
-                                   struct qr_err *err) {
-    struct qr_labels l = {.y = y, .n_samples = n_samples, .k = m->n_outputs};
+enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, const uint32_t *row,
+                                   size_t n_samples, struct qr_err *err) {
+    struct qr_labels l = {.y = y, .n_samples = n_samples, .k = m->n_outputs, .row = row};
     for (size_t i = 0; i < m->n_metrics; i++) l.with_accuracy |= m->metrics[i] == QR_ACCURACY;
     return qr_loss_check_labels(m->loss, &l, err);
 }

@@ -124,9 +124,11 @@ QR_MUST_CHECK bool qr_model_prediction_gradient(const struct qr_model_state *s,
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n);
 /* Labels that this loss cannot take: DATA_LOSS naming the sample. y: n_samples rows of
  * n_label_columns. Sign accuracy with mse or mae wants ±1; hinge ±1, or 0/1 throughout (0 then
- * stands for -1, as in Keras); binary 0/1; categorical one-hot; all: below 2^40. */
+ * stands for -1, as in Keras); binary 0/1; categorical one-hot; all: below 2^40. row: the number
+ * that people know a sample by; NULL: its own. */
 QR_MUST_CHECK enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y,
-                                                 size_t n_samples, struct qr_err *err);
+                                                 const uint32_t *row, size_t n_samples,
+                                                 struct qr_err *err);
 /* Columns of y that the data must have: n_outputs. */
 size_t qr_model_n_label_columns(const struct qr_model *m);
 

@@ -43,7 +43,13 @@ static void point(struct pass *p, const size_t *sample, size_t n) {
     }
 }
 
-static enum qr_code not_finite(const size_t *sample, size_t n, struct qr_err *err) {
+static enum qr_code not_finite(const struct qr_dataset *data, const size_t *sample, size_t n,
+                               struct qr_err *err) {
+    if (data->row)
+        return qr_fail(err, QR_OUT_OF_RANGE,
+                       "one of the %zu samples from sample %zu on gives a number that is not "
+                       "finite or reaches 2^40; look at the weights and at these samples",
+                       n, qr_dataset_row(data, sample[0]));
     return qr_fail(err, QR_OUT_OF_RANGE,
                    "samples %zu to %zu give a number that is not finite or reaches 2^40; look at "
                    "the weights and at these samples",
@@ -57,7 +63,7 @@ static enum qr_code sum_micro_batches(struct pass *p, const size_t *sample, size
         size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
         point(p, sample + at, k);
         if (!qr_model_micro_batch(p->numbers, p->workspace, p->pool, p->x, p->y, k, sums, grad))
-            return not_finite(sample + at, k, err);
+            return not_finite(p->data, sample + at, k, err);
     }
     return QR_OK;
 }
@@ -73,7 +79,7 @@ static enum qr_code predict_micro_batches(struct pass *p, const size_t *sample, 
         if (!qr_model_predict(p->numbers, p->workspace, p->pool, p->x, k,
                               ret_p ? ret_p + at * n_outputs : unused,
                               ret_z ? ret_z + at * n_readouts : NULL))
-            code = not_finite(sample + at, k, err);
+            code = not_finite(p->data, sample + at, k, err);
     }
     free(unused);
     return code;

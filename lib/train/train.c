@@ -579,7 +579,7 @@ static void say_poison(struct train_run *r, uint64_t reductions, uint64_t micro_
     struct qr_range at = qr_micro_batch_at(w.range, r->job->micro_batch_size, (size_t)micro_batch);
     for (size_t i = at.begin; i < at.end && n < sizeof who - 16; i++)
         n += (size_t)snprintf(who + n, sizeof who - n, "%s%zu", i > at.begin ? ", " : "",
-                              w.sample ? w.sample[i] : i);
+                              qr_dataset_row(r->opt->data, w.sample ? w.sample[i] : i));
     snprintf(why, sizeof why, "%s", err->msg);
     qr_fail(err, err->code,
             "step %llu: %s; %s samples %s are in it: look at their values, and at the memory that "

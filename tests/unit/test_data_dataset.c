@@ -1,6 +1,7 @@
 /* Data sets: the generator, files as they should be, and a table of files that lie, with the words
  * of each refusal. */
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -275,6 +276,74 @@ static void bad_options(void) {
     refused(&opt, QR_NOT_FOUND, "/nonexistent/qring/x.npz");
 }
 
+/* The split by a seed: each sample once, x with its y, which row it was, the same again, another
+ * one by another seed. */
+static void shuffled(void) {
+    struct qr_data_options opt = options(QR_DATA_NPZ, 2, 1);
+    enum { N = 100 };
+    write_npz(path, "x", (const size_t[]){N, 2}, 2, (const size_t[]){N}, 1, 0, 0);
+    opt.train_fraction = 0.8;
+    struct qr_dataset plain = load(&opt);
+    CHECK(!plain.row && qr_dataset_row(&plain, 7) == 7);
+    opt.shuffle_split = true;
+    opt.split_seed = 3;
+    struct qr_dataset d = load(&opt), again = load(&opt);
+    size_t wrong = 0, moved = 0;
+    uint8_t seen[N] = {0};
+    for (size_t i = 0; i < N; i++) {
+        size_t row = qr_dataset_row(&d, i);
+        wrong += row >= N || seen[row]++ || d.y[i] != (double)row || d.x[2 * i] != (double)row ||
+                 d.x[2 * i + 1] != (double)row + 0.5;
+        moved += row != i;
+        uint64_t key = qr_random_u64(3, QR_RANDOM_SPLIT, 0, row);
+        wrong += i && qr_random_u64(3, QR_RANDOM_SPLIT, 0, d.row[i - 1]) > key;
+    }
+    CHECK(wrong == 0 && moved > 80 && d.n_train == 80, "%zu wrong, %zu moved", wrong, moved);
+    CHECK(memcmp(d.digest, again.digest, 32) == 0 && memcmp(d.digest, plain.digest, 32) != 0);
+    qr_dataset_fini(&again);
+    opt.split_seed = 4;
+    again = load(&opt);
+    CHECK(memcmp(d.digest, again.digest, 32) != 0);
+    qr_dataset_fini(&again);
+    qr_dataset_fini(&d);
+    qr_dataset_fini(&plain);
+}
+
+/* A relative path: from here, then from the job file's folder; an error names its key and both. */
+static void looked_for(void) {
+    struct qr_data_options opt = options(QR_DATA_CSV, 1, 1);
+    const char *file = strrchr(path, '/') + 1;
+    char here[64], both[200];
+    write_text(path, "a,y\n5,1\n");
+    opt.url = file;
+    opt.folder = dir;
+    struct qr_dataset d = load(&opt);
+    CHECK(d.x[0] == 5 && d.names && strcmp(d.names[0], "a") == 0);
+    qr_dataset_fini(&d);
+    snprintf(here, sizeof here, "%s/none", dir);
+    CHECK(mkdir(here, 0700) == 0 && chdir(here) == 0);
+    write_text(file, "a,y\n6,1\n");
+    d = load(&opt);
+    CHECK(d.x[0] == 6, "the folder where the program runs comes first");
+    qr_dataset_fini(&d);
+    unlink(file);
+    opt.url = "x.csv";
+    snprintf(both, sizeof both,
+             "data.url: there is no file %s/x.csv, and beside the job file no %s/x.csv", here, dir);
+    refused(&opt, QR_NOT_FOUND, both);
+    opt.folder = here;
+    snprintf(both, sizeof both, "data.url: there is no file %s/x.csv; correct the path", here);
+    refused(&opt, QR_NOT_FOUND, both);
+    opt.folder = NULL;
+    refused(&opt, QR_NOT_FOUND, both);
+    opt.url = path;
+    opt.validation_url = "v.csv";
+    refused(&opt, QR_NOT_FOUND, "data.validation_url: there is no file ");
+    opt.validation_url = "/nonexistent/qring/v.csv";
+    refused(&opt, QR_NOT_FOUND, "data.validation_url: ");
+    CHECK(chdir("/") == 0 && rmdir(here) == 0);
+}
+
 int main(void) {
     if (!mkdtemp(dir)) return 1;
     snprintf(path, sizeof path, "%s/first.bin", dir);
@@ -284,6 +353,8 @@ int main(void) {
     lying_csv();
     lying_npz();
     bad_options();
+    shuffled();
+    looked_for();
     unlink(path);
     unlink(path2);
     rmdir(dir);

@@ -129,7 +129,7 @@ static bool takes(enum qr_loss loss, const enum qr_metric *metric, size_t k, con
                   size_t n, const char *word) {
     struct setup u = identity(k, QR_LINEAR, loss, metric, metric != NULL);
     struct qr_err err = {0};
-    enum qr_code code = qr_model_check_labels(u.m, y, n, &err);
+    enum qr_code code = qr_model_check_labels(u.m, y, NULL, n, &err);
     CHECK(code == QR_OK || (code == QR_DATA_LOSS && word && strstr(err.msg, word)), "%d: %s", code,
           err.msg);
     drop(&u);
