@@ -57,7 +57,7 @@ static void put_csv(const struct answer *a, struct qr_buf *b) {
     put_heads(b, "prediction", k);
     for (size_t i = 0; i < a->n; i++) {
         qr_buf_printf(b, "\n%zu", qr_dataset_row(d, a->sample[i]));
-        put_cells(b, d->y + a->sample[i] * d->n_outputs, d->n_outputs);
+        put_cells(b, qr_dataset_y(d, a->sample[i]), d->n_outputs);
         put_cells(b, a->p + i * k, k);
     }
     qr_buf_puts(b, "\n");
@@ -143,7 +143,7 @@ static const double *predictions_of(const struct answer *a, size_t i) {
     return a->p + i * qr_model_n_outputs(a->l->load.model);
 }
 static const double *labels_of(const struct answer *a, size_t i) {
-    return a->l->load.data.y + a->sample[i] * a->l->load.data.n_outputs;
+    return qr_dataset_y(&a->l->load.data, a->sample[i]);
 }
 
 /* As the tutorial's inference prints its results, then a line of ours. Nothing here depends on the

@@ -15,6 +15,7 @@
  *           (anything else: DATA_LOSS), or with one_label_for_all is the label of every output, as
  *           Keras' losses broadcast it. CSV: with n_outputs > 1 the labels are columns
  *           y0 … y<k-1>, or one such column y.
+ * Weights   finite, 0 or more, below 2^40; not all 0 of those that train: DATA_LOSS naming the row.
  * Memory    the whole set; refused above the memory limit with both numbers.
  */
 #ifndef QR_DATA_DATASET_H
@@ -44,6 +45,8 @@ struct qr_data_options {
     /* columns of y wanted (1, or the classes of a one-hot y); 0: whatever the file has */
     size_t n_outputs;
     bool one_label_for_all; /* a single label is every output's, not a class number */
+    /* the column or array that has each sample's weight, 0 or more; NULL: none; borrowed */
+    const char *sample_weight;
 };
 
 struct qr_dataset {
@@ -53,6 +56,7 @@ struct qr_dataset {
     char **names;  /* n_columns names of x, where a file has them; owned; NULL: none has */
     /* sample → its row in the file from 0; owned; NULL: the same number */
     uint32_t *row;
+    bool weighted;      /* a row of y ends with the sample's weight, behind its n_outputs labels */
     bool label_for_all; /* the file had one label a sample, and it is every output's */
     /* of the largest file that it was read from: both were in memory at once */
     uint64_t file_bytes;
@@ -64,6 +68,13 @@ struct qr_dataset {
 QR_MUST_CHECK enum qr_code qr_dataset_load(const struct qr_data_options *opt,
                                            struct qr_dataset *ret, struct qr_err *err);
 void qr_dataset_fini(struct qr_dataset *d);
+static inline size_t qr_dataset_y_width(const struct qr_dataset *d) {
+    return d->n_outputs + d->weighted;
+}
+/* Labels of a sample, and its weight where the data is weighted. */
+static inline const double *qr_dataset_y(const struct qr_dataset *d, size_t sample) {
+    return d->y + sample * qr_dataset_y_width(d);
+}
 /* Where people find this sample: its row in the file, from 0. */
 static inline size_t qr_dataset_row(const struct qr_dataset *d, size_t sample) {
     return d->row ? d->row[sample] : sample;

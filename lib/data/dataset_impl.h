@@ -7,7 +7,8 @@
 
 /* Room for samples in *ret (sizes set, x and y zeroed). RESOURCE_EXHAUSTED with both numbers. */
 QR_MUST_CHECK enum qr_code qr_dataset_room(struct qr_dataset *ret, size_t n_samples,
-                                           size_t n_columns, size_t n_outputs, struct qr_err *err);
+                                           size_t n_columns, size_t n_outputs, bool weighted,
+                                           struct qr_err *err);
 /* The seeded generator; n_train and digest are the caller's. */
 QR_MUST_CHECK enum qr_code qr_excitations(const struct qr_data_options *opt, struct qr_dataset *ret,
                                           struct qr_err *err);

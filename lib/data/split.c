@@ -30,7 +30,7 @@ void qr_dataset_shuffle(struct qr_dataset *d, uint64_t seed) {
     qr_order_init(&order, d->n_samples);
     qr_order_split(&order, seed);
     permute(d->x, d->n_columns, order.index, d->n_samples);
-    permute(d->y, d->n_outputs, order.index, d->n_samples);
+    permute(d->y, qr_dataset_y_width(d), order.index, d->n_samples);
     d->row = QR_MOVE(order.index);
     qr_order_fini(&order);
 }

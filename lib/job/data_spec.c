@@ -48,10 +48,25 @@ static enum qr_code read_split(const struct qr_json *data, struct qr_job *job, s
     return QR_OK;
 }
 
+static enum qr_code read_sample_weight(const struct qr_json *data, struct qr_job *job,
+                                       struct qr_err *err) {
+    const struct qr_json *v = qr_json_get(data, "sample_weight");
+    const char *name;
+    if (!v) return QR_OK;
+    if (qr_json_string(v, "data.sample_weight", &name, err) != QR_OK) return err->code;
+    bool npz = job->data.source == QR_DATA_NPZ;
+    if (!*name || strcmp(name, "y") == 0 || (npz && strcmp(name, "x") == 0))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data.sample_weight: '%s' is no %s of weights; give the name of one", name,
+                       npz ? "array" : "column");
+    job->data.sample_weight = qr_xstrdup(name);
+    return QR_OK;
+}
+
 static enum qr_code read_file(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
-    static const char *const keys[] = {"source", "url", "validation_url", "train_fraction",
-                                       "shuffle_split"};
-    if (qr_json_known(data, "data", keys, 5, err) != QR_OK ||
+    static const char *const keys[] = {"source",         "url",           "validation_url",
+                                       "train_fraction", "shuffle_split", "sample_weight"};
+    if (qr_json_known(data, "data", keys, 6, err) != QR_OK ||
         opt_url(data, "url", &job->data.url, err) != QR_OK ||
         opt_url(data, "validation_url", &job->data.validation_url, err) != QR_OK)
         return err->code;
@@ -62,7 +77,7 @@ static enum qr_code read_file(const struct qr_json *data, struct qr_job *job, st
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "data: train_fraction and validation_url exclude each other; with "
                        "validation_url all samples of url train");
-    return read_split(data, job, err);
+    return read_sample_weight(data, job, err) != QR_OK ? err->code : read_split(data, job, err);
 }
 
 enum qr_code qr_job_read_data(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {

@@ -163,9 +163,12 @@ void qr_job_free(struct qr_job *job) {
     free(job->readouts);
     qr_circuit_free(job->circuit);
     free(job->dense);
+    free(job->penalties);
     free((void *)(uintptr_t)job->data.url);
     free((void *)(uintptr_t)job->data.folder);
     free((void *)(uintptr_t)job->data.validation_url);
+    free((void *)(uintptr_t)job->data.sample_weight);
+    free(job->train.class_weight);
     free(job->train.initial_weights);
     free(job->name);
     qr_json_free(job->tree);
@@ -181,8 +184,13 @@ enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_co
         .n_filters = job->n_filters,
         .n_inputs = (unsigned)n_columns,
         .dense = job->dense,
+        .penalties = job->penalties,
         .n_dense = job->n_dense,
         .loss = job->train.loss,
+        .loss_options = job->train.loss_options,
+        .class_weight = job->train.class_weight,
+        .n_class_weights = job->train.n_class_weights,
+        .weighted = job->data.sample_weight != NULL,
         .metrics = job->train.metrics,
         .n_metrics = job->train.n_metrics,
         .sim = {.precision = job->precision, .isa = isa},
@@ -191,8 +199,7 @@ enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_co
     return qr_model_new(&opt, ret, err);
 }
 
-/* Values that the last layer gives per sample; known without the data. */
-static size_t n_outputs(const struct qr_job *job) {
+size_t qr_job_n_outputs(const struct qr_job *job) {
     if (job->n_dense) return job->dense[job->n_dense - 1].units;
     return job->n_readouts * job->n_filters;
 }
@@ -201,7 +208,7 @@ enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struc
     struct qr_data_options opt = job->data;
     opt.n_columns = job->has_quantum ? job->circuit->n_columns : 0; /* 0: as many as the data has */
     opt.more_columns = job->data_may_be_wider;
-    opt.n_outputs = n_outputs(job);
+    opt.n_outputs = qr_job_n_outputs(job);
     /* as Keras broadcasts; class numbers are for that loss alone */
     opt.one_label_for_all = job->train.loss != QR_CATEGORICAL_CROSSENTROPY;
     struct qr_dataset d;

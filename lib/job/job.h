@@ -23,6 +23,9 @@ struct qr_early_stopping {
 struct qr_train_spec {
     uint64_t epochs, batch_size;
     enum qr_loss loss;
+    struct qr_loss_options loss_options;
+    size_t n_class_weights; /* 0: none */
+    double *class_weight;   /* owned */
     size_t n_metrics;
     enum qr_metric metrics[8];
     struct qr_optimizer_options optimizer;
@@ -45,7 +48,8 @@ struct qr_job {
     unsigned n_filters;
     size_t n_dense;
     struct qr_dense_options *dense;
-    struct qr_data_options data; /* strings owned by the job */
+    struct qr_dense_penalty *penalties; /* n_dense */
+    struct qr_data_options data;        /* strings owned by the job */
     struct qr_train_spec train;
     const struct qr_json *worker; /* the "worker" object or NULL; borrowed from the job's tree */
     struct qr_json *tree;         /* the parsed file */

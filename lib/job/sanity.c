@@ -64,22 +64,56 @@ static struct range range_of_outputs(const struct qr_job *job) {
 }
 
 static bool wants_probabilities(const struct qr_job *job) {
-    return qr_loss_info(job->train.loss)->of_logits != NULL;
+    return qr_loss_info(job->train.loss)->of_logits && !job->train.loss_options.from_logits;
 }
 
 static const char *fitting(const struct qr_job *job) {
     return qr_activation_names[qr_loss_info(job->train.loss)->logits_of];
 }
 
+static enum qr_code check_logits(const struct qr_job *job, struct qr_err *err) {
+    const struct qr_dense_options *last = last_dense(job);
+    if (!last || (last->activation != QR_SIGMOID && last->activation != QR_SOFTMAX)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "train.loss: from_logits, but model[%zu] makes probabilities (activation %s); "
+                   "take one of the two away",
+                   job->n_dense + job->has_quantum - 1, qr_activation_names[last->activation]);
+}
+
+static enum qr_code check_class_weight(const struct qr_job *job, struct qr_err *err) {
+    enum qr_loss loss = job->train.loss;
+    bool largest = qr_loss_info(loss)->accuracy == QR_BY_LARGEST;
+    size_t n_outputs = qr_job_n_outputs(job), n = largest ? n_outputs : 2;
+    if (!job->train.n_class_weights) return QR_OK;
+    if (!qr_loss_has_classes(loss))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.class_weight: %s has no classes; use the weights of samples "
+                       "(data.sample_weight), or a cross-entropy or hinge",
+                       qr_loss_names[loss]);
+    if (!largest && n_outputs > 1)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.class_weight: with %s a sample of %zu outputs has no one class; use "
+                       "data.sample_weight",
+                       qr_loss_names[loss], n_outputs);
+    if (job->train.n_class_weights == n) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "train.class_weight: %zu numbers for %zu classes; give one for each, from class "
+                   "0 on",
+                   job->train.n_class_weights, n);
+}
+
 enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err) {
     const char *loss = qr_loss_names[job->train.loss];
     const struct qr_dense_options *last = last_dense(job);
     size_t at = job->n_dense + job->has_quantum - 1;
+    if (check_class_weight(job, err) != QR_OK) return err->code;
+    if (job->train.loss_options.from_logits) return check_logits(job, err);
     if (!wants_probabilities(job)) return QR_OK;
     if (last && range_of_activation(last->activation).low < 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "model[%zu]: its outputs (activation %s) may lie below 0, but train.loss "
-                       "%s takes them for probabilities; give it \"activation\": \"%s\"",
+                       "%s takes them for probabilities; give it \"activation\": \"%s\", or the "
+                       "loss \"from_logits\": true",
                        at, qr_activation_names[last->activation], loss, fitting(job));
     for (size_t i = 0; !last && i < job->n_readouts; i++) {
         struct range r = range_of_readout(&job->readouts[i]);
@@ -87,20 +121,32 @@ enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err) 
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "model[%zu].readouts[%zu]: %.80s lies in %g to %g, but train.loss %s "
                            "takes it for a probability; use such as \"0.5 + 0.5*Z0\", or add a "
-                           "dense layer with \"activation\": \"%s\"",
+                           "dense layer with \"activation\": \"%s\", or give the loss "
+                           "\"from_logits\": true",
                            at, i, job->readouts[i].text, r.low, r.high, loss, fitting(job));
     }
     return QR_OK;
 }
 
+static void doubt_metrics(const struct qr_job *job, struct qr_job_doubts *d) {
+    for (size_t i = 0; job->train.loss_options.from_logits && i < job->train.n_metrics; i++)
+        if (job->train.metrics[i] == QR_BINARY_ACCURACY)
+            doubt(d, qr_xasprintf("train.metrics[%zu]: binary_accuracy takes outputs above 0.5 for "
+                                  "1, and from_logits makes them values that are even at 0; use "
+                                  "accuracy",
+                                  i));
+}
+
 static void doubt_outputs(const struct qr_job *job, struct qr_job_doubts *d) {
     const struct qr_dense_options *last = last_dense(job);
     struct range r = range_of_outputs(job);
-    if (job->train.loss == QR_CATEGORICAL_CROSSENTROPY && last && last->activation != QR_SOFTMAX)
+    bool probabilities = wants_probabilities(job);
+    if (probabilities && job->train.loss == QR_CATEGORICAL_CROSSENTROPY && last &&
+        last->activation != QR_SOFTMAX)
         doubt(d, qr_xasprintf("train.loss: categorical_crossentropy divides the outputs by their "
                               "sum to make probabilities of them, and the last activation is no "
                               "softmax; give the last dense layer \"activation\": \"softmax\""));
-    if (job->train.loss == QR_BINARY_CROSSENTROPY && r.high > 1 + slack)
+    if (probabilities && job->train.loss == QR_BINARY_CROSSENTROPY && r.high > 1 + slack)
         doubt(d, qr_xasprintf("train.loss: binary_crossentropy takes the outputs for "
                               "probabilities, and they reach above 1, where nothing is learnt; "
                               "give the last dense layer \"activation\": \"sigmoid\""));
@@ -113,7 +159,7 @@ static void doubt_outputs(const struct qr_job *job, struct qr_job_doubts *d) {
 /* ---- labels ---- */
 
 static const double *label_of(const struct qr_dataset *data, size_t sample) {
-    return data->y + sample * data->n_outputs;
+    return qr_dataset_y(data, sample);
 }
 
 static bool same_label(const struct qr_dataset *data, size_t a, size_t b) {
@@ -266,6 +312,7 @@ void qr_job_doubts(const struct qr_job *job, const struct qr_dataset *data,
                    struct qr_job_doubts *ret) {
     *ret = (struct qr_job_doubts){0};
     doubt_outputs(job, ret);
+    doubt_metrics(job, ret);
     if (!data) return;
     doubt_columns(job, data, ret);
     doubt_broadcast(job, data, ret);

@@ -32,12 +32,12 @@ static double binary_accuracy(enum qr_loss loss, size_t k, const double *p, cons
 
 static double squared_error(enum qr_loss loss, size_t k, const double *p, const double *y) {
     (void)loss;
-    return qr_loss_of(QR_MSE, false, k, NULL, p, y, NULL);
+    return qr_loss_info(QR_MSE)->value(NULL, k, p, y, NULL);
 }
 
 static double absolute_error(enum qr_loss loss, size_t k, const double *p, const double *y) {
     (void)loss;
-    return qr_loss_of(QR_MAE, false, k, NULL, p, y, NULL);
+    return qr_loss_info(QR_MAE)->value(NULL, k, p, y, NULL);
 }
 
 /* ---- the table ---- */

@@ -39,7 +39,7 @@ static void pass_fini(struct pass *p) {
 static void point(struct pass *p, const size_t *sample, size_t n) {
     for (size_t i = 0; i < n; i++) {
         p->x[i] = p->data->x + sample[i] * p->data->n_columns;
-        p->y[i] = p->data->y + sample[i] * p->data->n_outputs;
+        p->y[i] = qr_dataset_y(p->data, sample[i]);
     }
 }
 
@@ -99,6 +99,7 @@ enum qr_code qr_evaluate(const struct qr_model *m, const double *params,
         code = sum_micro_batches(&p, sample, n, sums, NULL, err);
         for (size_t i = 0; i < n_sums && code == QR_OK; i++)
             ret_means[i] = qr_model_mean(m, i, sums, n);
+        if (code == QR_OK) ret_means[0] += qr_model_penalty(m, params);
     }
     pass_fini(&p);
     free(sums);
@@ -115,8 +116,9 @@ enum qr_code qr_loss_gradient(const struct qr_model *m, const double *params,
     enum qr_code code = pass_init(&p, m, params, data, pool, err);
     if (code == QR_OK) code = sum_micro_batches(&p, sample, n, sums, grad, err);
     if (code == QR_OK) {
-        *ret_loss = qr_model_mean(m, 0, sums, n);
+        *ret_loss = qr_model_mean(m, 0, sums, n) + qr_model_penalty(m, params);
         for (size_t i = 0; i < n_params; i++) ret_grad[i] = qr_fixed_to_double(grad[i]) / (double)n;
+        qr_model_add_penalty_gradient(m, params, ret_grad);
     }
     pass_fini(&p);
     free(sums);

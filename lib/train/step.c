@@ -121,7 +121,7 @@ static void point(const struct qr_stepper *s, struct lane *l, const struct qr_st
     for (size_t i = 0; i < n; i++) {
         size_t sample = sample_at(w, first + i);
         l->x[i] = d->x + sample * d->n_columns;
-        l->y[i] = d->y + sample * d->n_outputs;
+        l->y[i] = qr_dataset_y(d, sample);
     }
 }
 

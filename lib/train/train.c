@@ -208,9 +208,15 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
                             qr_fixed_to_count(r->sum[QR_VECTOR_BAD_IDS]), err);
 }
 
+/* Of the state that the reduction is based on: it enters once, whoever computed what. */
+static double penalty(const struct train_run *r) {
+    return qr_model_penalty(r->opt->model, r->state.weights);
+}
+
 static void means(const struct train_run *r, uint64_t samples, double *ret) {
     for (size_t i = 0; i < r->n_values; i++)
         ret[i] = qr_model_mean(r->opt->model, i, r->sum + QR_VECTOR_SUMS, samples);
+    ret[0] += penalty(r);
 }
 
 /* An epoch's sums stay until the next one's first update, so that the state has one digest between
@@ -221,11 +227,13 @@ static void update(struct train_run *r, uint64_t samples) {
     const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + r->n_values;
     for (size_t i = 0; i < s->n_params; i++)
         r->next_gradient[i] = qr_fixed_to_double(grad[i]) / (double)samples;
+    qr_model_add_penalty_gradient(r->opt->model, s->weights, r->next_gradient);
     memcpy(r->clipped, r->next_gradient, s->n_params * sizeof *r->clipped);
     qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensor_sizes,
                        r->n_tensors, r->clipped, s->weights, s->moments, s->products);
     for (size_t i = 0; i < r->n_values; i++)
         s->sums[i] += qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + i]);
+    s->sums[0] += penalty(r) * (double)samples;
     s->sums[r->n_values] += (double)samples;
     s->step++;
 }

@@ -344,6 +344,82 @@ static void looked_for(void) {
     CHECK(chdir("/") == 0 && rmdir(here) == 0);
 }
 
+/* Weights stand behind the labels: of a column or an array by name, shuffled with their samples. */
+static void weights(void) {
+    static const double of_row[3] = {0.5, 0, 2};
+    struct qr_data_options opt = options(QR_DATA_CSV, 2, 1);
+    opt.sample_weight = "w";
+    write_text(path, "a,w,y,b\n1,0.5,-1,2\n3,0,1,4\n5,2,1,6\n");
+    write_text(path2, "a,b,y,w\n5,6,1,3\n");
+    struct qr_dataset d = load(&opt);
+    CHECK(d.weighted && d.n_columns == 2 && d.n_outputs == 1 && qr_dataset_y_width(&d) == 2);
+    CHECK(d.x[1] == 2 && d.x[2] == 3 && strcmp(d.names[1], "b") == 0);
+    CHECK(qr_dataset_y(&d, 0)[0] == -1 && qr_dataset_y(&d, 0)[1] == 0.5 &&
+          qr_dataset_y(&d, 1)[1] == 0 && qr_dataset_y(&d, 2)[1] == 2);
+    qr_dataset_fini(&d);
+    opt.validation_url = path2;
+    d = load(&opt);
+    CHECK(d.n_samples == 4 && qr_dataset_y(&d, 3)[0] == 1 && qr_dataset_y(&d, 3)[1] == 3);
+    qr_dataset_fini(&d);
+    opt.validation_url = NULL;
+    opt.train_fraction = 0.7;
+    opt.shuffle_split = true;
+    for (opt.split_seed = 0; opt.split_seed < 3; opt.split_seed++) {
+        d = load(&opt);
+        for (size_t i = 0; i < 3; i++)
+            CHECK(qr_dataset_y(&d, i)[1] == of_row[d.row[i]] && d.x[2 * i] == 1 + 2.0 * d.row[i]);
+        qr_dataset_fini(&d);
+    }
+    opt = options(QR_DATA_CSV, 2, 2);
+    opt.sample_weight = "w";
+    write_text(path, "a,w,y,b\n1,0.5,1,2\n3,1,0,4\n");
+    d = load(&opt); /* one-hot */
+    CHECK(qr_dataset_y_width(&d) == 3 && d.y[0] == 0 && d.y[1] == 1 && d.y[2] == 0.5 &&
+          d.y[3] == 1 && d.y[4] == 0 && d.y[5] == 1);
+    qr_dataset_fini(&d);
+    opt.n_outputs = 1;
+    write_text(path, "a,y,b\n1,1,2\n");
+    refused(&opt, QR_DATA_LOSS, "no column 'w', which data.sample_weight names");
+    write_text(path, "a,w,y,b\n1,1,1,2\n3,-1,1,4\n");
+    refused(&opt, QR_DATA_LOSS, "row 2: the weight in 'w' is -1; a weight is 0 or more");
+    write_text(path, "a,w,y,b\n1,2e12,1,2\n");
+    refused(&opt, QR_DATA_LOSS, "below 2^40");
+    write_text(path, "a,w,y,b\n1,0,1,2\n3,0,1,4\n5,1,1,6\n");
+    opt.train_fraction = 0.7;
+    refused(&opt, QR_DATA_LOSS, "the weights in 'w' are 0 for all 2 samples that train");
+}
+
+static void weights_npz(void) {
+    struct qr_data_options opt = options(QR_DATA_NPZ, 2, 1);
+    opt.sample_weight = "w";
+    write_npz(path, "x", (const size_t[]){4, 2}, 2, (const size_t[]){4}, 1, 0, 0);
+    refused(&opt, QR_DATA_LOSS, "array 'w' is missing");
+    for (size_t n = 3; n < 6; n++) {
+        struct qr_tensors t = {0};
+        struct qr_tensor *w = qr_tensors_add(&t, "w", 1, (const size_t[]){n}, NULL);
+        for (size_t i = 0; i < n; i++) w->values[i] = 10 + (double)i;
+        static const double four[4] = {0, 1, 2, 3}, eight[8] = {0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5};
+        qr_tensors_add(&t, "y", 1, (const size_t[]){4}, four);
+        qr_tensors_add(&t, "x", 2, (const size_t[]){4, 2}, eight);
+        struct qr_buf out = {0};
+        struct qr_err err;
+        qr_npz_write(&t, &out);
+        CHECK(qr_file_replace(path, qr_buf_view(&out), &err) == QR_OK, "%s", err.msg);
+        qr_buf_free(&out);
+        qr_tensors_free(&t);
+        if (n != 4) {
+            refused(&opt, QR_DATA_LOSS,
+                    n == 3 ? "x has 4 samples, but w has 3 weights"
+                           : "x has 4 samples, but w has 5 weights");
+            continue;
+        }
+        struct qr_dataset d = load(&opt);
+        CHECK(d.weighted && d.x[7] == 3.5 && qr_dataset_y(&d, 3)[0] == 3 &&
+              qr_dataset_y(&d, 3)[1] == 13);
+        qr_dataset_fini(&d);
+    }
+}
+
 int main(void) {
     if (!mkdtemp(dir)) return 1;
     snprintf(path, sizeof path, "%s/first.bin", dir);
@@ -355,6 +431,8 @@ int main(void) {
     bad_options();
     shuffled();
     looked_for();
+    weights();
+    weights_npz();
     unlink(path);
     unlink(path2);
     rmdir(dir);

@@ -38,6 +38,22 @@ static const struct row rows[] = {
      "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a.csv\",\"shuffle_split\":7}}",
      QR_INVALID_ARGUMENT,
      {"data.shuffle_split", "nothing to split", "train_fraction"}},
+    {"weights of samples",
+     "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a.csv\",\"sample_weight\":\"w\"}}",
+     QR_OK,
+     {0}},
+    {"the labels as weights",
+     "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a.csv\",\"sample_weight\":\"y\"}}",
+     QR_INVALID_ARGUMENT,
+     {"data.sample_weight: 'y' is no column of weights"}},
+    {"the inputs as weights",
+     "{\"model\":[" D "],\"data\":{\"source\":\"npz\",\"url\":\"a.npz\",\"sample_weight\":\"x\"}}",
+     QR_INVALID_ARGUMENT,
+     {"data.sample_weight: 'x' is no array of weights"}},
+    {"a negative penalty",
+     "{\"model\":[{\"layer\":\"dense\",\"units\":1,\"l2\":-1}]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"model[0].l2 is -1; it must be between 0 and"}},
     {"two files and a split",
      "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a.csv\",\"validation_url\":"
      "\"b.csv\",\"shuffle_split\":7}}",
@@ -303,6 +319,10 @@ static void test_hash(void) {
         {JOB(",\"worker\":{\"threads\":3}"), 1},
         {JOB(",\"train\":{\"epochs\":9}"), 1},
         {JOB(",\"train\":{\"batch_size\":32}"), 1}, /* the default, said aloud */
+        {JOB(",\"train\":{\"loss\":{\"name\":\"mse\"}}"), 1},
+        {"{\"model\":[" Q ",{\"layer\":\"dense\",\"units\":1,\"l1\":0,\"l2\":0}]," DATA "}", 1},
+        {"{\"model\":[" Q ",{\"layer\":\"dense\",\"units\":1,\"l1\":0.5}]," DATA "}", 0},
+        {"{\"model\":[" Q ",{\"layer\":\"dense\",\"units\":1,\"l2\":0.5}]," DATA "}", 0},
         {JOB(",\"seed\":1"), 0},
         {JOB(",\"precision\":\"double\""), 0},
         {JOB(",\"micro_batch_size\":8"), 0},
@@ -313,8 +333,27 @@ static void test_hash(void) {
         {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.5}}"), 0},
         {"{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"rounds\":3}}", 0},
     };
+    /* pairs that differ in one thing of the loss */
+#define LOSS(loss, more) JOB(",\"train\":{\"loss\":" loss more "}")
+    static const char *const pairs[][2] = {
+        {LOSS("\"huber\"", ""), LOSS("{\"name\":\"huber\",\"delta\":0.5}", "")},
+        {LOSS("{\"name\":\"binary_crossentropy\",\"from_logits\":true}", ""),
+         LOSS("{\"name\":\"binary_crossentropy\",\"from_logits\":true,\"label_smoothing\":0.1}",
+              "")},
+        {LOSS("\"hinge\"", ""), LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
+        {LOSS("\"hinge\"", ",\"class_weight\":[2,1]"),
+         LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
+    };
     char base[65], hex[65];
     size_t n;
+    for (size_t i = 0; i < COUNT(pairs); i++) {
+        hash_of(pairs[i][0], base, &n);
+        hash_of(pairs[i][1], hex, &n);
+        CHECK(strcmp(base, hex) != 0, "pair %zu", i);
+    }
+    hash_of(LOSS("\"huber\"", ""), base, &n);
+    hash_of(LOSS("{\"name\":\"huber\",\"delta\":1}", ""), hex, &n);
+    CHECK(strcmp(base, hex) == 0, "a default, said aloud");
     hash_of(JOB(), base, &n);
     CHECK(strlen(base) == 64 && n > 8);
     for (size_t i = 0; i < COUNT(variants); i++) {
@@ -374,6 +413,10 @@ static void test_outputs(void) {
 #define LAST(layer, loss)                                                                          \
     "{\"model\":[" layer "],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"},\"train\":{\"loss\":"  \
     "\"" loss "\"}}"
+#define LAST_OF(layer, loss, more)                                                                 \
+    "{\"model\":[" layer "],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"},\"train\":{" more      \
+    "\"loss\":" loss "}}"
+#define LOGITS(loss) "{\"name\":\"" loss "\",\"from_logits\":true}"
 #define DENSE(activation) "{\"layer\":\"dense\",\"units\":3,\"activation\":\"" activation "\"}"
 #define READ(text)                                                                                 \
     "{\"layer\":\"quantum\",\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"H\",\"qubits\":[0]}]" \
@@ -386,8 +429,43 @@ static void test_outputs(void) {
         {LAST(DENSE("tanh"), "categorical_crossentropy"), "\"softmax\"", NULL},
         {LAST(DENSE("linear"), "binary_crossentropy"),
          "train.loss binary_crossentropy takes them for probabilities; give it \"activation\": "
-         "\"sigmoid\"",
+         "\"sigmoid\", or the loss \"from_logits\": true",
          NULL},
+        {LAST_OF(DENSE("linear"), LOGITS("binary_crossentropy"), ""), NULL, NULL},
+        {LAST_OF(DENSE("tanh"), LOGITS("categorical_crossentropy"), ""), NULL, NULL},
+        {LAST_OF(READ("\"Z1\""), LOGITS("binary_crossentropy"), ""), NULL, NULL},
+        {LAST_OF(DENSE("softmax"), LOGITS("categorical_crossentropy"), ""),
+         "train.loss: from_logits, but model[0] makes probabilities (activation softmax); take one",
+         NULL},
+        {LAST_OF(DENSE("sigmoid"), LOGITS("categorical_crossentropy"), ""), "activation sigmoid",
+         NULL},
+        {LAST_OF(DENSE("linear"), LOGITS("binary_crossentropy"),
+                 "\"metrics\":[\"binary_accuracy\"],"),
+         NULL, "train.metrics[0]: binary_accuracy takes outputs above 0.5 for 1"},
+        {LAST_OF(DENSE("softmax"), "\"categorical_crossentropy\"", "\"class_weight\":[1,2],"),
+         "train.class_weight: 2 numbers for 3 classes", NULL},
+        {LAST_OF(DENSE("softmax"), "\"categorical_crossentropy\"", "\"class_weight\":[1,2,0],"),
+         NULL, NULL},
+        {LAST_OF(DENSE("sigmoid"), "\"binary_crossentropy\"", "\"class_weight\":[1,2],"),
+         "a sample of 3 outputs has no one class; use data.sample_weight", NULL},
+        {LAST_OF(DENSE("linear"), "\"mse\"", "\"class_weight\":[1,2],"),
+         "train.class_weight: mse has no classes", NULL},
+        {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[0,0],"), "all classes weigh 0",
+         NULL},
+        {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[1,-1],"), "train.class_weight[1]",
+         NULL},
+        {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[1],"),
+         "1 numbers; give one for each class", NULL},
+        {LAST_OF(DENSE("linear"), "{\"name\":\"huber\",\"delta\":0}", ""),
+         "train.loss.delta must be above 0", NULL},
+        {LAST_OF(DENSE("linear"), "{\"name\":\"mse\",\"delta\":1}", ""), "unknown key 'delta'",
+         NULL},
+        {LAST_OF(DENSE("linear"), "{\"name\":\"huber\",\"from_logits\":true}", ""),
+         "unknown key 'from_logits'", NULL},
+        {LAST_OF(DENSE("softmax"),
+                 "{\"name\":\"categorical_crossentropy\",\"label_smoothing\":1.5}", ""),
+         "train.loss.label_smoothing", NULL},
+        {LAST_OF(DENSE("linear"), "{\"delta\":1}", ""), "train.loss.name", NULL},
         {LAST(DENSE("sigmoid"), "categorical_crossentropy"), NULL, "no softmax"},
         {LAST(DENSE("relu"), "categorical_crossentropy"), NULL, "no softmax"},
         {LAST(DENSE("softmax"), "categorical_crossentropy"), NULL, NULL},

@@ -20,17 +20,14 @@ static size_t index_of(const char *name, const char *const *names, size_t n) {
     exit(1);
 }
 
-static struct setup identity(size_t k, enum qr_activation activation, enum qr_loss loss,
-                             const enum qr_metric *metrics, size_t n_metrics) {
+static struct setup identity_of(size_t k, enum qr_activation activation,
+                                struct qr_model_options opt) {
     struct setup u = {0};
     struct qr_dense_options dense = {(unsigned)k, activation};
-    struct qr_model_options opt = {.n_inputs = (unsigned)k,
-                                   .dense = &dense,
-                                   .n_dense = 1,
-                                   .loss = loss,
-                                   .metrics = metrics,
-                                   .n_metrics = n_metrics,
-                                   .micro_batch_size = 4};
+    opt.n_inputs = (unsigned)k;
+    opt.dense = &dense;
+    opt.n_dense = 1;
+    opt.micro_batch_size = 4;
     struct qr_err err;
     if (qr_model_new(&opt, &u.m, &err) != QR_OK ||
         qr_model_workspace_new(u.m, &u.w, &err) != QR_OK) {
@@ -41,6 +38,14 @@ static struct setup identity(size_t k, enum qr_activation activation, enum qr_lo
     for (size_t i = 0; i < k; i++) u.params[i * k + i] = 1;
     return u;
 }
+static struct setup identity(size_t k, enum qr_activation activation, enum qr_loss loss,
+                             const enum qr_metric *metrics, size_t n_metrics) {
+    return identity_of(k, activation,
+                       (struct qr_model_options){.loss = loss,
+                                                 .loss_options = {.delta = 1},
+                                                 .metrics = metrics,
+                                                 .n_metrics = n_metrics});
+}
 static void drop(struct setup *u) {
     qr_model_workspace_free(u->w);
     qr_model_state_free(u->s);
@@ -49,7 +54,7 @@ static void drop(struct setup *u) {
 
 static void test_golden(void) {
     struct qr_json *root = golden_load("tests/golden/keras/losses.json");
-    size_t rows = 0;
+    size_t rows = 0, weighted = 0;
     for (const struct qr_json *e = qr_json_first(root); e; e = qr_json_next(e), rows++) {
         size_t k, n;
         double *z = golden_numbers(qr_json_get(e, "z"), &k),
@@ -58,11 +63,25 @@ static void test_golden(void) {
                *want_g = golden_numbers(qr_json_get(e, "gradient"), &n);
         const char *loss = golden_text(e, "loss"), *activation = golden_text(e, "activation");
         double want = golden_number(e, "value", NAN);
-        struct setup u =
-            identity(k, (enum qr_activation)index_of(activation, qr_activation_names, 5),
-                     (enum qr_loss)index_of(loss, qr_loss_names, 5), NULL, 0);
+        const struct qr_json *o = qr_json_get(e, "options");
+        bool logits = false;
+        if (qr_json_get(o, "from_logits"))
+            CHECK(qr_json_bool(qr_json_get(o, "from_logits"), "", &logits, NULL) == QR_OK);
+        weighted += o != NULL;
+        struct setup u = identity_of(
+            k, (enum qr_activation)index_of(activation, qr_activation_names, QR_ACTIVATIONS),
+            (struct qr_model_options){
+                .loss = (enum qr_loss)index_of(loss, qr_loss_names, QR_LOSSES),
+                .loss_options = {.delta = o ? golden_number(o, "delta", 1) : 1,
+                                 .label_smoothing = o ? golden_number(o, "label_smoothing", 0) : 0,
+                                 .from_logits = logits},
+                .weighted = o != NULL});
         qr_model_prepare(u.s, u.params);
-        const double *x[1] = {z}, *labels[1] = {y};
+        double with_weight[4] = {0};
+        memcpy(with_weight, y, k * sizeof *y);
+        with_weight[k] = golden_number(e, "weight", 1);
+        CHECK(qr_model_n_label_columns(u.m) == k + (o != NULL));
+        const double *x[1] = {z}, *labels[1] = {with_weight};
         double p[4];
         qr_fixed sums[1] = {0}, grad[12] = {0};
         CHECK(qr_model_predict(u.s, u.w, NULL, x, 1, p, NULL));
@@ -89,7 +108,7 @@ static void test_golden(void) {
         free(z), free(y), free(want_p), free(want_g);
         drop(&u);
     }
-    CHECK(rows >= 100, "%zu rows", rows);
+    CHECK(rows >= 200 && weighted >= 80, "%zu rows, %zu with options", rows, weighted);
     qr_json_free(root);
 }
 
@@ -147,6 +166,8 @@ static void test_labels(void) {
           !takes(QR_MSE, &accuracy, 1, bits, 3, "sample 1"));
     CHECK(takes(QR_MAE, &binary, 1, bits, 3, NULL) &&
           !takes(QR_MAE, &accuracy, 1, real, 3, "sample 0"));
+    CHECK(takes(QR_HUBER, &binary, 1, bits, 3, NULL) &&
+          !takes(QR_LOG_COSH, &accuracy, 1, bits, 3, "sample 1"));
     CHECK(takes(QR_HINGE, NULL, 1, signs, 3, NULL) && takes(QR_HINGE, &accuracy, 1, bits, 3, NULL));
     CHECK(!takes(QR_HINGE, NULL, 1, mixed, 3, "sample 2") &&
           !takes(QR_HINGE, NULL, 1, real, 3, "sample 0"));
@@ -155,6 +176,73 @@ static void test_labels(void) {
     CHECK(takes(QR_CATEGORICAL_CROSSENTROPY, &accuracy, 3, hot, 2, NULL));
     CHECK(!takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, twice, 2, "sample 1") &&
           !takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, soft, 2, "sample 1"));
+}
+
+/* Labels are read where weights stand behind them, and named by their rows. */
+static void test_rows_of_labels(void) {
+    struct setup u = identity_of(
+        1, QR_SIGMOID, (struct qr_model_options){.loss = QR_BINARY_CROSSENTROPY, .weighted = true});
+    static const double y[8] = {1, 0.25, 0, 7, 1, 3, 5, 1};
+    static const uint32_t row[4] = {3, 1, 0, 2};
+    struct qr_err err = {0};
+    CHECK(qr_model_check_labels(u.m, y, NULL, 3, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_model_check_labels(u.m, y, NULL, 4, &err) == QR_DATA_LOSS &&
+              strstr(err.msg, "sample 3: label 5"),
+          "%s", err.msg);
+    CHECK(qr_model_check_labels(u.m, y, row, 4, &err) == QR_DATA_LOSS &&
+              strstr(err.msg, "sample 2: label 5"),
+          "%s", err.msg);
+    drop(&u);
+}
+
+/* A class' weight is in the loss that has a gradient, and not in one that is only looked at; beside
+ * a sample's they are multiplied. Every sample counts 1. */
+static void test_class_weight(void) {
+    static const struct {
+        enum qr_loss loss;
+        enum qr_activation activation;
+        size_t k, n;
+        double weight[3], y[3][4];
+        size_t classes[3];
+    } table[] = {
+        {QR_HINGE, QR_LINEAR, 1, 2, {3, 0.5}, {{-1, 2}, {1, 4}, {0, 1}}, {0, 1, 0}},
+        {QR_BINARY_CROSSENTROPY, QR_SIGMOID, 1, 2, {0, 2}, {{1, 2}, {0, 4}, {1, 1}}, {1, 0, 1}},
+        {QR_CATEGORICAL_CROSSENTROPY,
+         QR_SOFTMAX,
+         3,
+         3,
+         {1, 2, 8},
+         {{0, 0, 1, 2}, {1, 0, 0, 1}, {0, 1, 0, 0.5}},
+         {2, 0, 1}},
+    };
+    static const double z[3] = {0.25, -0.5, 0.125};
+    for (size_t i = 0; i < COUNT(table); i++)
+        for (size_t c = 0; c < 3; c++) {
+            size_t k = table[i].k;
+            const double *x = z, *y = table[i].y[c];
+            qr_fixed sums[3] = {0}, grad[2][12] = {{0}};
+            for (int with = 0; with < 2; with++) {
+                struct setup u =
+                    identity_of(k, table[i].activation,
+                                (struct qr_model_options){.loss = table[i].loss,
+                                                          .class_weight = table[i].weight,
+                                                          .n_class_weights = with ? table[i].n : 0,
+                                                          .weighted = with});
+                qr_model_prepare(u.s, u.params);
+                CHECK(qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, &sums[with], grad[with]));
+                if (with) CHECK(qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, &sums[2], NULL));
+                drop(&u);
+            }
+            double sample = y[k], both = sample * table[i].weight[table[i].classes[c]];
+            /* powers of two, or 3 of numbers that were rounded to 2^-64 */
+            double bare = qr_fixed_to_double(sums[0]);
+            CHECK(fabs(qr_fixed_to_double(sums[1]) - both * bare) < 1e-15, "row %zu, %zu", i, c);
+            CHECK(fabs(qr_fixed_to_double(sums[2]) - sample * bare) < 1e-15, "row %zu, %zu", i, c);
+            for (size_t j = 0; j < 12; j++)
+                CHECK(fabs(qr_fixed_to_double(grad[1][j]) - both * qr_fixed_to_double(grad[0][j])) <
+                          1e-15,
+                      "row %zu, %zu: d[%zu]", i, c, j);
+        }
 }
 
 /* Four losses of 2^39 each: every one fits, their sum does not, and nothing is added. */
@@ -174,6 +262,8 @@ int main(void) {
     test_golden();
     test_metrics();
     test_labels();
+    test_rows_of_labels();
+    test_class_weight();
     test_block_sum();
     return t_end();
 }
