@@ -119,8 +119,10 @@ static void add_train(struct qr_job_canonical *c, const struct qr_job *job, stru
     }
     if (job->n_dense) add(c, "dense", v);
     add_loss(c, t, v);
-    for (size_t i = 0; i < t->n_metrics; i++)
+    for (size_t i = 0; i < t->n_metrics; i++) {
         qr_buf_printf(v, "%s%s", i ? ", " : "", qr_metric_names[t->metrics[i]]);
+        if (t->metrics[i] == QR_TOP_K_ACCURACY) qr_buf_printf(v, " k=%u", t->top_k);
+    }
     add(c, "metrics", v);
     qr_buf_printf(v, "%llu", (unsigned long long)t->batch_size);
     add(c, "batch_size", v);

@@ -193,6 +193,7 @@ enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_co
         .weighted = job->data.sample_weight != NULL,
         .metrics = job->train.metrics,
         .n_metrics = job->train.n_metrics,
+        .top_k = job->train.top_k,
         .sim = {.precision = job->precision, .isa = isa},
         .micro_batch_size = job->micro_batch_size,
     };

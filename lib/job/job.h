@@ -28,6 +28,7 @@ struct qr_train_spec {
     double *class_weight;   /* owned */
     size_t n_metrics;
     enum qr_metric metrics[8];
+    unsigned top_k; /* of top_k_accuracy */
     struct qr_optimizer_options optimizer;
     struct qr_early_stopping early_stopping;
     bool shuffle;

@@ -102,11 +102,22 @@ static enum qr_code check_class_weight(const struct qr_job *job, struct qr_err *
                    job->train.n_class_weights, n);
 }
 
+static enum qr_code check_top_k(const struct qr_job *job, struct qr_err *err) {
+    size_t n_outputs = qr_job_n_outputs(job);
+    for (size_t i = 0; i < job->train.n_metrics; i++)
+        if (job->train.metrics[i] == QR_TOP_K_ACCURACY && job->train.top_k >= n_outputs)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "train.metrics[%zu]: top_k_accuracy with k %u of %zu output%s is always "
+                           "1; give a smaller \"k\"",
+                           i, job->train.top_k, n_outputs, n_outputs == 1 ? "" : "s");
+    return QR_OK;
+}
+
 enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err) {
     const char *loss = qr_loss_names[job->train.loss];
     const struct qr_dense_options *last = last_dense(job);
     size_t at = job->n_dense + job->has_quantum - 1;
-    if (check_class_weight(job, err) != QR_OK) return err->code;
+    if (check_class_weight(job, err) != QR_OK || check_top_k(job, err) != QR_OK) return err->code;
     if (job->train.loss_options.from_logits) return check_logits(job, err);
     if (!wants_probabilities(job)) return QR_OK;
     if (last && range_of_activation(last->activation).low < 0)

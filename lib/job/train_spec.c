@@ -7,6 +7,25 @@
 enum { MAX_METRICS = 8 };
 #define MAX_COUNT (UINT64_C(1) << 40)
 
+/* A name, or an object with the name and what the metric takes. */
+static enum qr_code read_metric(const struct qr_json *v, const char *where, struct qr_train_spec *t,
+                                size_t *ret, struct qr_err *err) {
+    static const char *const keys[] = {"name", "k"};
+    bool object = qr_json_type(v) == QR_JSON_OBJECT;
+    uint64_t k = 5; /* Keras' */
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", where, object ? ".name" : "");
+    if (qr_json_choice(object ? qr_json_get(v, "name") : v, name, qr_metric_names, QR_METRICS, ret,
+                       err) != QR_OK)
+        return err->code;
+    bool top = *ret == QR_TOP_K_ACCURACY;
+    if (object && (qr_json_known(v, where, keys, top ? 2 : 1, err) != QR_OK ||
+                   qr_job_opt_u64(v, where, "k", 1, UINT64_C(1) << 20, &k, err) != QR_OK))
+        return err->code;
+    if (top) t->top_k = (unsigned)k;
+    return QR_OK;
+}
+
 static enum qr_code read_metrics(const struct qr_json *train, struct qr_train_spec *t,
                                  struct qr_err *err) {
     const struct qr_json *list = qr_json_get(train, "metrics");
@@ -18,8 +37,7 @@ static enum qr_code read_metrics(const struct qr_json *train, struct qr_train_sp
         snprintf(where, sizeof where, "train.metrics[%zu]", t->n_metrics);
         if (t->n_metrics == MAX_METRICS)
             return qr_fail(err, QR_INVALID_ARGUMENT, "train.metrics: more than %d", MAX_METRICS);
-        if (qr_json_choice(v, where, qr_metric_names, QR_METRICS, &metric, err) != QR_OK)
-            return err->code;
+        if (read_metric(v, where, t, &metric, err) != QR_OK) return err->code;
         for (size_t i = 0; i < t->n_metrics; i++)
             if (t->metrics[i] == (enum qr_metric)metric)
                 return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is there twice", where,

@@ -240,5 +240,10 @@ enum qr_code qr_loss_check_labels(enum qr_loss loss, const struct qr_labels *l,
                            "sample %zu: label %g is not a number below 2^40; correct the data",
                            row_of(l, i / l->k), value_of(l, i));
     }
+    size_t at;
+    if (l->with_bits && !is_either(l, 0, 1, &at))
+        return qr_fail(err, QR_DATA_LOSS,
+                       "sample %zu: label %g, but precision and recall want 0 or 1",
+                       row_of(l, at / l->k), value_of(l, at));
     return infos[loss].labels(qr_loss_names[loss], l, err);
 }

@@ -60,6 +60,7 @@ struct qr_labels {
     size_t n_samples, k, stride;
     const uint32_t *row; /* sample → the row that people know it by; NULL: the same number */
     bool with_accuracy;  /* the metric accuracy is asked for */
+    bool with_bits;      /* a metric that takes 0 and 1 alone */
 };
 
 struct qr_loss_options {

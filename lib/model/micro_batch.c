@@ -143,6 +143,22 @@ static double loss_of(const struct qr_model *m, const double *z, const double *p
     return weight * loss;
 }
 
+static bool add_metrics(const struct qr_model *m, const double *p, const double *y,
+                        qr_fixed *sums) {
+    const struct qr_metric_options *o = &m->metric_options;
+    for (size_t j = 0; j < m->n_metrics; j++) {
+        enum qr_metric metric = m->metrics[j];
+        qr_fixed *to = sums + m->sum_at[1 + j], term;
+        if (!qr_fixed_from_double(qr_metric_of(metric, o, m->n_outputs, p, y), &term)) return false;
+        to[0] += term;
+        if (!qr_metric_is_ratio(metric)) continue;
+        if (!qr_fixed_from_double(qr_metric_among(metric, o, m->n_outputs, p, y), &term))
+            return false;
+        to[1] += term;
+    }
+    return true;
+}
+
 bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_workspace *w,
                           struct qr_pool *pool, const double *const *x, const double *const *y,
                           size_t n, qr_fixed *ret_sums, qr_fixed *ret_grad) {
@@ -156,12 +172,7 @@ bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_worksp
         qr_fixed term;
         if (!qr_fixed_from_double(loss_of(m, z + i * k, p + i * k, y[i], d), &term)) return false;
         w->sums[0] += term;
-        for (size_t j = 0; j < m->n_metrics; j++) {
-            if (!qr_fixed_from_double(qr_metric_of(m->metrics[j], m->loss, k, p + i * k, y[i]),
-                                      &term))
-                return false;
-            w->sums[1 + j] += term;
-        }
+        if (!add_metrics(m, p + i * k, y[i], w->sums)) return false;
     }
     if (!sums_fit(w->sums, qr_model_n_sums(m))) return false;
     if (ret_grad) {

@@ -131,8 +131,16 @@ static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *
                        "%s needs at least 2 outputs, one per class; with 1 use binary_crossentropy",
                        qr_loss_names[m->loss]);
     m->metrics = qr_xcalloc(opt->n_metrics + 1, sizeof *m->metrics);
-    for (size_t i = 0; i < opt->n_metrics; i++) m->metrics[i] = opt->metrics[i];
+    m->sum_at = qr_xcalloc(opt->n_metrics + 1, sizeof *m->sum_at);
+    m->n_sums = 1;
+    for (size_t i = 0; i < opt->n_metrics; i++) {
+        m->metrics[i] = opt->metrics[i];
+        m->sum_at[1 + i] = m->n_sums;
+        m->n_sums += 1 + qr_metric_is_ratio(opt->metrics[i]);
+    }
     m->n_metrics = opt->n_metrics;
+    m->metric_options = (struct qr_metric_options){
+        .loss = m->loss, .from_logits = m->loss_options.from_logits, .top_k = opt->top_k};
     return QR_OK;
 }
 
@@ -169,6 +177,7 @@ void qr_model_free(struct qr_model *m) {
     free(m->penalties);
     free(m->tensors);
     free(m->metrics);
+    free(m->sum_at);
     free(m->class_weight);
     free(m);
 }
@@ -188,7 +197,8 @@ size_t qr_model_n_readouts(const struct qr_model *m) { return m->n_readouts; }
 double qr_model_readout_bound(const struct qr_model *m) { return m->readout_bound; }
 size_t qr_model_n_filters(const struct qr_model *m) { return m->n_filters; }
 size_t qr_model_micro_batch_size(const struct qr_model *m) { return m->micro_batch_size; }
-size_t qr_model_n_sums(const struct qr_model *m) { return 1 + m->n_metrics; }
+size_t qr_model_n_sums(const struct qr_model *m) { return m->n_sums; }
+size_t qr_model_n_values(const struct qr_model *m) { return 1 + m->n_metrics; }
 size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_outputs + m->weighted; }
 
 void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret) {
@@ -217,9 +227,21 @@ bool qr_model_micro_batches_in_parallel(const struct qr_model *m) {
     return !m->plan || qr_sim_micro_batches_in_parallel(m->plan);
 }
 
+static bool is_ratio(const struct qr_model *m, size_t value) {
+    return value > 0 && qr_metric_is_ratio(m->metrics[value - 1]);
+}
+
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n) {
-    QR_ASSERT(i < qr_model_n_sums(m) && n > 0);
-    return qr_fixed_to_double(sums[i]) / (double)n;
+    QR_ASSERT(i < qr_model_n_values(m) && n > 0);
+    size_t at = m->sum_at[i];
+    if (!is_ratio(m, i)) return qr_fixed_to_double(sums[at]) / (double)n;
+    double among = qr_fixed_to_double(sums[at + 1]);
+    return among > 0 ? qr_fixed_to_double(sums[at]) / among : 0;
+}
+
+double qr_model_running_mean(const struct qr_model *m, size_t i, const double *sums, double n) {
+    double among = is_ratio(m, i) ? sums[m->sum_at[i] + 1] : n;
+    return among > 0 ? sums[m->sum_at[i]] / among : 0;
 }
 
 enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, const uint32_t *row,
@@ -229,6 +251,9 @@ enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, co
                           .k = m->n_outputs,
                           .stride = qr_model_n_label_columns(m),
                           .row = row};
-    for (size_t i = 0; i < m->n_metrics; i++) l.with_accuracy |= m->metrics[i] == QR_ACCURACY;
+    for (size_t i = 0; i < m->n_metrics; i++) {
+        l.with_accuracy |= m->metrics[i] == QR_ACCURACY;
+        l.with_bits |= qr_metric_wants_bits(m->metrics[i]);
+    }
     return qr_loss_check_labels(m->loss, &l, err);
 }

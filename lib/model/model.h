@@ -44,6 +44,7 @@ struct qr_model_options {
     bool weighted; /* behind its labels a sample has the weight of its loss */
     const enum qr_metric *metrics;
     size_t n_metrics;
+    unsigned top_k; /* of top_k_accuracy */
     struct qr_sim_options sim;
     size_t micro_batch_size; /* samples of one at most */
 };
@@ -73,8 +74,10 @@ size_t qr_model_n_readouts(const struct qr_model *m); /* all filters; 0 when cla
 double qr_model_readout_bound(const struct qr_model *m);
 size_t qr_model_n_filters(const struct qr_model *m);
 size_t qr_model_micro_batch_size(const struct qr_model *m); /* samples that it may have at most */
-/* 1 + number of metrics: the loss sum, then the metric sums, as they stand in a contribution. */
+/* The loss sum, then each metric's sum, and behind it the sum of what it is a share of where it has
+ * one, as they stand in a contribution. */
 size_t qr_model_n_sums(const struct qr_model *m);
+size_t qr_model_n_values(const struct qr_model *m); /* 1 + number of metrics */
 /* Parameters whose gradient is exactly zero whatever the data: ret[n_params]. */
 void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret);
 
@@ -130,9 +133,10 @@ QR_MUST_CHECK bool qr_model_prediction_gradient(const struct qr_model_state *s,
                                                 struct qr_model_workspace *w, struct qr_pool *pool,
                                                 const double *x, size_t component,
                                                 double *ret_grad);
-/* Metric value from sums over n samples ("loss" is i = 0, without the penalty): sum / n, one
- * float64 division. Counts too. */
+/* Value i < n_values from sums over n samples ("loss" is i = 0, without the penalty): sum / n, or
+ * over its own sum (0 where that is 0), one float64 division. The second: of sums in float64. */
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n);
+double qr_model_running_mean(const struct qr_model *m, size_t i, const double *sums, double n);
 /* What the kernels' l1 and l2 add to the mean loss of any samples, and to its gradient: a function
  * of the weights alone, in one order, so that every member has the same bits. 0, and nothing done,
  * without them. */

@@ -26,6 +26,9 @@ struct qr_model {
     bool weighted;
     size_t n_metrics;
     enum qr_metric *metrics;
+    size_t *sum_at; /* of each value its place among the sums */
+    size_t n_sums;
+    struct qr_metric_options metric_options;
     /* One output and nothing but linear layers behind the read-outs: d p / d z is one row for all
      * samples, known before the forward pass; dL/dp scales it afterwards. */
     bool affine;

@@ -97,7 +97,7 @@ enum qr_code qr_evaluate(const struct qr_model *m, const double *params,
         code = predict_micro_batches(&p, sample, n, ret_p, ret_z, err);
     if (code == QR_OK && ret_means) {
         code = sum_micro_batches(&p, sample, n, sums, NULL, err);
-        for (size_t i = 0; i < n_sums && code == QR_OK; i++)
+        for (size_t i = 0; i < qr_model_n_values(m) && code == QR_OK; i++)
             ret_means[i] = qr_model_mean(m, i, sums, n);
         if (code == QR_OK) ret_means[0] += qr_model_penalty(m, params);
     }

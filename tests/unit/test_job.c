@@ -408,90 +408,105 @@ static void test_builtin(void) {
           "%s", err.msg);
 }
 
-/* What the last layer gives and what the loss takes: an error's words, a warning's, or neither. */
-static void test_outputs(void) {
 #define LAST(layer, loss)                                                                          \
     "{\"model\":[" layer "],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"},\"train\":{\"loss\":"  \
     "\"" loss "\"}}"
 #define LAST_OF(layer, loss, more)                                                                 \
     "{\"model\":[" layer "],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"},\"train\":{" more      \
     "\"loss\":" loss "}}"
+#define METRIC(list) "\"metrics\":[" list "],"
 #define LOGITS(loss) "{\"name\":\"" loss "\",\"from_logits\":true}"
 #define DENSE(activation) "{\"layer\":\"dense\",\"units\":3,\"activation\":\"" activation "\"}"
 #define READ(text)                                                                                 \
     "{\"layer\":\"quantum\",\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"H\",\"qubits\":[0]}]" \
     "},\"readouts\":[" text "]}"
-    static const struct {
-        const char *text, *error, *doubt;
-    } table[] = {
-        {LAST(DENSE("linear"), "categorical_crossentropy"),
-         "model[0]: its outputs (activation linear) may lie below 0", NULL},
-        {LAST(DENSE("tanh"), "categorical_crossentropy"), "\"softmax\"", NULL},
-        {LAST(DENSE("linear"), "binary_crossentropy"),
-         "train.loss binary_crossentropy takes them for probabilities; give it \"activation\": "
-         "\"sigmoid\", or the loss \"from_logits\": true",
-         NULL},
-        {LAST_OF(DENSE("linear"), LOGITS("binary_crossentropy"), ""), NULL, NULL},
-        {LAST_OF(DENSE("tanh"), LOGITS("categorical_crossentropy"), ""), NULL, NULL},
-        {LAST_OF(READ("\"Z1\""), LOGITS("binary_crossentropy"), ""), NULL, NULL},
-        {LAST_OF(DENSE("softmax"), LOGITS("categorical_crossentropy"), ""),
-         "train.loss: from_logits, but model[0] makes probabilities (activation softmax); take one",
-         NULL},
-        {LAST_OF(DENSE("sigmoid"), LOGITS("categorical_crossentropy"), ""), "activation sigmoid",
-         NULL},
-        {LAST_OF(DENSE("linear"), LOGITS("binary_crossentropy"),
-                 "\"metrics\":[\"binary_accuracy\"],"),
-         NULL, "train.metrics[0]: binary_accuracy takes outputs above 0.5 for 1"},
-        {LAST_OF(DENSE("softmax"), "\"categorical_crossentropy\"", "\"class_weight\":[1,2],"),
-         "train.class_weight: 2 numbers for 3 classes", NULL},
-        {LAST_OF(DENSE("softmax"), "\"categorical_crossentropy\"", "\"class_weight\":[1,2,0],"),
-         NULL, NULL},
-        {LAST_OF(DENSE("sigmoid"), "\"binary_crossentropy\"", "\"class_weight\":[1,2],"),
-         "a sample of 3 outputs has no one class; use data.sample_weight", NULL},
-        {LAST_OF(DENSE("linear"), "\"mse\"", "\"class_weight\":[1,2],"),
-         "train.class_weight: mse has no classes", NULL},
-        {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[0,0],"), "all classes weigh 0",
-         NULL},
-        {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[1,-1],"), "train.class_weight[1]",
-         NULL},
-        {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[1],"),
-         "1 numbers; give one for each class", NULL},
-        {LAST_OF(DENSE("linear"), "{\"name\":\"huber\",\"delta\":0}", ""),
-         "train.loss.delta must be above 0", NULL},
-        {LAST_OF(DENSE("linear"), "{\"name\":\"mse\",\"delta\":1}", ""), "unknown key 'delta'",
-         NULL},
-        {LAST_OF(DENSE("linear"), "{\"name\":\"huber\",\"from_logits\":true}", ""),
-         "unknown key 'from_logits'", NULL},
-        {LAST_OF(DENSE("softmax"),
-                 "{\"name\":\"categorical_crossentropy\",\"label_smoothing\":1.5}", ""),
-         "train.loss.label_smoothing", NULL},
-        {LAST_OF(DENSE("linear"), "{\"delta\":1}", ""), "train.loss.name", NULL},
-        {LAST(DENSE("sigmoid"), "categorical_crossentropy"), NULL, "no softmax"},
-        {LAST(DENSE("relu"), "categorical_crossentropy"), NULL, "no softmax"},
-        {LAST(DENSE("softmax"), "categorical_crossentropy"), NULL, NULL},
-        {LAST(DENSE("sigmoid"), "binary_crossentropy"), NULL, NULL},
-        {LAST(DENSE("relu"), "binary_crossentropy"), NULL, "reach above 1"},
-        {LAST(DENSE("sigmoid"), "hinge"), NULL, "never below 0"},
-        {LAST(DENSE("tanh"), "hinge"), NULL, NULL},
-        {LAST(DENSE("linear"), "mse"), NULL, NULL},
-        {LAST(READ("\"0.5 + 0.5*Z0\",\"Z1\""), "binary_crossentropy"),
-         "model[0].readouts[1]: Z1 lies in -1 to 1", NULL},
-        {LAST(READ("\"0.5 + 0.5*Z0\""), "binary_crossentropy"), NULL, NULL},
-        {LAST(READ("\"1 + Z0\""), "binary_crossentropy"), NULL, "reach above 1"},
-        {JOB(), NULL, NULL},
-    };
-    for (size_t i = 0; i < COUNT(table); i++) {
+static const struct {
+    const char *text, *error, *doubt;
+} of_outputs[] = {
+    {LAST(DENSE("linear"), "categorical_crossentropy"),
+     "model[0]: its outputs (activation linear) may lie below 0", NULL},
+    {LAST(DENSE("tanh"), "categorical_crossentropy"), "\"softmax\"", NULL},
+    {LAST(DENSE("linear"), "binary_crossentropy"),
+     "train.loss binary_crossentropy takes them for probabilities; give it \"activation\": "
+     "\"sigmoid\", or the loss \"from_logits\": true",
+     NULL},
+    {LAST_OF(DENSE("linear"), LOGITS("binary_crossentropy"), ""), NULL, NULL},
+    {LAST_OF(DENSE("tanh"), LOGITS("categorical_crossentropy"), ""), NULL, NULL},
+    {LAST_OF(READ("\"Z1\""), LOGITS("binary_crossentropy"), ""), NULL, NULL},
+    {LAST_OF(DENSE("softmax"), LOGITS("categorical_crossentropy"), ""),
+     "train.loss: from_logits, but model[0] makes probabilities (activation softmax); take one",
+     NULL},
+    {LAST_OF(DENSE("sigmoid"), LOGITS("categorical_crossentropy"), ""), "activation sigmoid", NULL},
+    {LAST_OF(DENSE("linear"), LOGITS("binary_crossentropy"), "\"metrics\":[\"binary_accuracy\"],"),
+     NULL, "train.metrics[0]: binary_accuracy takes outputs above 0.5 for 1"},
+    {LAST_OF(DENSE("softmax"), "\"categorical_crossentropy\"", "\"class_weight\":[1,2],"),
+     "train.class_weight: 2 numbers for 3 classes", NULL},
+    {LAST_OF(DENSE("softmax"), "\"categorical_crossentropy\"", "\"class_weight\":[1,2,0],"), NULL,
+     NULL},
+    {LAST_OF(DENSE("sigmoid"), "\"binary_crossentropy\"", "\"class_weight\":[1,2],"),
+     "a sample of 3 outputs has no one class; use data.sample_weight", NULL},
+    {LAST_OF(DENSE("linear"), "\"mse\"", "\"class_weight\":[1,2],"),
+     "train.class_weight: mse has no classes", NULL},
+    {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[0,0],"), "all classes weigh 0", NULL},
+    {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[1,-1],"), "train.class_weight[1]",
+     NULL},
+    {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[1],"),
+     "1 numbers; give one for each class", NULL},
+    {LAST_OF(DENSE("linear"), "{\"name\":\"huber\",\"delta\":0}", ""),
+     "train.loss.delta must be above 0", NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("\"top_k_accuracy\"")),
+     "train.metrics[0]: top_k_accuracy with k 5 of 3 outputs is always 1; give a smaller \"k\"",
+     NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("{\"name\":\"top_k_accuracy\",\"k\":3}")),
+     "with k 3 of 3 outputs", NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"",
+             METRIC("\"recall\",{\"name\":\"top_k_accuracy\",\"k\":2},{\"name\":\"mse\"}")),
+     NULL, NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("{\"name\":\"mse\",\"k\":2}")),
+     "train.metrics[0]: unknown key 'k'", NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("{\"name\":\"top_k_accuracy\",\"k\":0}")),
+     "train.metrics[0].k is 0", NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("{\"k\":2}")), "train.metrics[0].name", NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("{\"name\":\"mse\"},\"mse\"")),
+     "'mse' is there twice", NULL},
+    {LAST_OF(DENSE("linear"), "{\"name\":\"mse\",\"delta\":1}", ""), "unknown key 'delta'", NULL},
+    {LAST_OF(DENSE("linear"), "{\"name\":\"huber\",\"from_logits\":true}", ""),
+     "unknown key 'from_logits'", NULL},
+    {LAST_OF(DENSE("softmax"), "{\"name\":\"categorical_crossentropy\",\"label_smoothing\":1.5}",
+             ""),
+     "train.loss.label_smoothing", NULL},
+    {LAST_OF(DENSE("linear"), "{\"delta\":1}", ""), "train.loss.name", NULL},
+    {LAST(DENSE("sigmoid"), "categorical_crossentropy"), NULL, "no softmax"},
+    {LAST(DENSE("relu"), "categorical_crossentropy"), NULL, "no softmax"},
+    {LAST(DENSE("softmax"), "categorical_crossentropy"), NULL, NULL},
+    {LAST(DENSE("sigmoid"), "binary_crossentropy"), NULL, NULL},
+    {LAST(DENSE("relu"), "binary_crossentropy"), NULL, "reach above 1"},
+    {LAST(DENSE("sigmoid"), "hinge"), NULL, "never below 0"},
+    {LAST(DENSE("tanh"), "hinge"), NULL, NULL},
+    {LAST(DENSE("linear"), "mse"), NULL, NULL},
+    {LAST(READ("\"0.5 + 0.5*Z0\",\"Z1\""), "binary_crossentropy"),
+     "model[0].readouts[1]: Z1 lies in -1 to 1", NULL},
+    {LAST(READ("\"0.5 + 0.5*Z0\""), "binary_crossentropy"), NULL, NULL},
+    {LAST(READ("\"1 + Z0\""), "binary_crossentropy"), NULL, "reach above 1"},
+    {JOB(), NULL, NULL},
+};
+
+/* What the last layer gives and what the loss takes: an error's words, a warning's, or neither. */
+static void test_outputs(void) {
+    for (size_t i = 0; i < COUNT(of_outputs); i++) {
         struct qr_err err = {0};
         struct qr_job *job = NULL;
-        enum qr_code code = qr_job_parse(qr_bytes_of_string(table[i].text), "the test", &job, &err);
-        if (table[i].error)
-            CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, table[i].error), "row %zu: %s", i,
-                  err.msg);
+        enum qr_code code =
+            qr_job_parse(qr_bytes_of_string(of_outputs[i].text), "the test", &job, &err);
+        if (of_outputs[i].error)
+            CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, of_outputs[i].error),
+                  "row %zu: %s", i, err.msg);
         else CHECK(code == QR_OK, "row %zu: %s", i, err.msg);
         if (code != QR_OK) continue;
         struct qr_job_doubts d;
         qr_job_doubts(job, NULL, &d);
-        CHECK(d.n == (table[i].doubt != NULL) && (!d.n || strstr(d.sentence[0], table[i].doubt)),
+        CHECK(d.n == (of_outputs[i].doubt != NULL) &&
+                  (!d.n || strstr(d.sentence[0], of_outputs[i].doubt)),
               "row %zu: %zu, %s", i, d.n, d.n ? d.sentence[0] : "");
         qr_job_doubts_fini(&d);
         qr_job_free(job);

@@ -11,7 +11,7 @@ struct setup {
     struct qr_model *m;
     struct qr_model_state *s;
     struct qr_model_workspace *w;
-    double params[12];
+    double params[20];
 };
 
 static size_t index_of(const char *name, const char *const *names, size_t n) {
@@ -144,6 +144,104 @@ static void test_metrics(void) {
     CHECK(fabs(metric_of(QR_BINARY_ACCURACY, QR_MSE, 3, scores, second) - 2.0 / 3) <= DBL_EPSILON);
 }
 
+/* Sums of one sample: the metric's, and what it is a share of. */
+static void sums_of(enum qr_metric metric, struct qr_model_options opt, size_t k, const double *p,
+                    const double *y, double ret[2]) {
+    opt.metrics = &metric;
+    opt.n_metrics = 1;
+    struct setup u = identity_of(k, QR_LINEAR, opt);
+    qr_model_prepare(u.s, u.params);
+    qr_fixed sums[3] = {0};
+    CHECK(qr_model_n_sums(u.m) == 2u + qr_metric_is_ratio(metric) && qr_model_n_values(u.m) == 2);
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, sums, NULL));
+    for (size_t i = 0; i < 2; i++) ret[i] = qr_fixed_to_double(sums[1 + i]);
+    drop(&u);
+}
+
+/* Positives above 0.5, as tf-keras' Precision and Recall count them over all outputs; of logits by
+ * their probability. */
+static void test_counts(void) {
+    static const struct {
+        enum qr_loss loss;
+        bool logits;
+        size_t k;
+        double p[3], y[3], precision[2], recall[2];
+    } table[] = {
+        {QR_MSE, false, 3, {0.5, 0.75, 2}, {1, 1, 0}, {1, 2}, {1, 2}},
+        {QR_MSE, false, 3, {-1, 0, 0.25}, {0, 0, 0}, {0, 0}, {0, 0}},
+        {QR_MSE, false, 2, {0.625, 1}, {1, 1}, {2, 2}, {2, 2}},
+        {QR_HINGE, false, 1, {0.25}, {1}, {0, 0}, {0, 1}},
+        {QR_BINARY_CROSSENTROPY, true, 3, {0.25, -0.25, 0}, {1, 0, 1}, {1, 1}, {1, 2}},
+        {QR_BINARY_CROSSENTROPY, true, 2, {0.25, 3}, {0, 0}, {0, 2}, {0, 0}},
+        /* softmax 0.506, 0.186, 0.307; 0.48, 0.29, 0.23; 0.21, 0.58, 0.21 */
+        {QR_CATEGORICAL_CROSSENTROPY, true, 3, {1, 0, 0.5}, {1, 0, 0}, {1, 1}, {1, 1}},
+        {QR_CATEGORICAL_CROSSENTROPY, true, 3, {1, 0.5, 0.25}, {1, 0, 0}, {0, 0}, {0, 1}},
+        {QR_CATEGORICAL_CROSSENTROPY, true, 3, {-7, -6, -7}, {1, 0, 0}, {0, 1}, {0, 1}},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        const struct qr_model_options opt = {.loss = table[i].loss,
+                                             .loss_options = {.from_logits = table[i].logits}};
+        double precision[2], recall[2];
+        sums_of(QR_PRECISION, opt, table[i].k, table[i].p, table[i].y, precision);
+        sums_of(QR_RECALL, opt, table[i].k, table[i].p, table[i].y, recall);
+        CHECK(memcmp(precision, table[i].precision, sizeof precision) == 0, "row %zu: %g of %g", i,
+              precision[0], precision[1]);
+        CHECK(memcmp(recall, table[i].recall, sizeof recall) == 0, "row %zu: %g of %g", i,
+              recall[0], recall[1]);
+    }
+}
+
+/* Ties count as inside, as tf.math.in_top_k has it. */
+static void test_top_k(void) {
+    static const double p[4] = {0.25, 0.5, 0.5, 1},
+                        y[4][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}};
+    static const unsigned first[4] = {4, 2, 2, 1}; /* the smallest k that has it */
+    for (unsigned k = 1; k <= 4; k++)
+        for (size_t c = 0; c < 4; c++) {
+            double sum[2];
+            sums_of(QR_TOP_K_ACCURACY,
+                    (struct qr_model_options){.loss = QR_CATEGORICAL_CROSSENTROPY, .top_k = k}, 4,
+                    p, y[c], sum);
+            CHECK(sum[0] == (k >= first[c]), "k %u, class %zu", k, c);
+        }
+}
+
+/* Logits are even at 0. */
+static void test_accuracy_of_logits(void) {
+    static const double z[2] = {0.25, -0.25}, y[2] = {1, 0};
+    double sum[2];
+    struct qr_model_options opt = {.loss = QR_BINARY_CROSSENTROPY,
+                                   .loss_options = {.from_logits = true}};
+    sums_of(QR_ACCURACY, opt, 2, z, y, sum);
+    CHECK(sum[0] == 1);
+    sums_of(QR_BINARY_ACCURACY, opt, 2, z, y, sum);
+    CHECK(sum[0] == 0.5);
+}
+
+/* Values from sums: a mean, and a share of its own count, wherever it stands; 0 of nothing. */
+static void test_values(void) {
+    static const enum qr_metric metrics[4] = {QR_PRECISION, QR_METRIC_MSE, QR_RECALL, QR_ACCURACY};
+    struct setup u = identity(2, QR_LINEAR, QR_BINARY_CROSSENTROPY, metrics, 4);
+    static const uint64_t count[7] = {8, 3, 4, 6, 3, 12, 2};
+    static const double want[5] = {2, 0.75, 1.5, 0.25, 0.5};
+    qr_fixed sums[7];
+    double reals[7];
+    CHECK(qr_model_n_sums(u.m) == 7 && qr_model_n_values(u.m) == 5);
+    for (size_t i = 0; i < 7; i++) {
+        reals[i] = (double)count[i];
+        CHECK(qr_fixed_from_double(reals[i], &sums[i]));
+    }
+    for (size_t i = 0; i < 5; i++)
+        CHECK(qr_model_mean(u.m, i, sums, 4) == want[i] &&
+                  qr_model_running_mean(u.m, i, reals, 4) == want[i],
+              "value %zu: %g", i, qr_model_mean(u.m, i, sums, 4));
+    sums[1] = sums[2] = 0;
+    reals[1] = reals[2] = 0;
+    CHECK(qr_model_mean(u.m, 1, sums, 4) == 0 && qr_model_running_mean(u.m, 1, reals, 4) == 0 &&
+          qr_model_running_mean(u.m, 0, reals, 0) == 0);
+    drop(&u);
+}
+
 static bool takes(enum qr_loss loss, const enum qr_metric *metric, size_t k, const double *y,
                   size_t n, const char *word) {
     struct setup u = identity(k, QR_LINEAR, loss, metric, metric != NULL);
@@ -166,6 +264,9 @@ static void test_labels(void) {
           !takes(QR_MSE, &accuracy, 1, bits, 3, "sample 1"));
     CHECK(takes(QR_MAE, &binary, 1, bits, 3, NULL) &&
           !takes(QR_MAE, &accuracy, 1, real, 3, "sample 0"));
+    static const enum qr_metric precision = QR_PRECISION, recall = QR_RECALL;
+    CHECK(takes(QR_MSE, &precision, 1, bits, 3, NULL) &&
+          !takes(QR_HINGE, &recall, 1, signs, 3, "sample 1: label -1, but precision and recall"));
     CHECK(takes(QR_HUBER, &binary, 1, bits, 3, NULL) &&
           !takes(QR_LOG_COSH, &accuracy, 1, bits, 3, "sample 1"));
     CHECK(takes(QR_HINGE, NULL, 1, signs, 3, NULL) && takes(QR_HINGE, &accuracy, 1, bits, 3, NULL));
@@ -261,6 +362,10 @@ static void test_block_sum(void) {
 int main(void) {
     test_golden();
     test_metrics();
+    test_counts();
+    test_top_k();
+    test_accuracy_of_logits();
+    test_values();
     test_labels();
     test_rows_of_labels();
     test_class_weight();
