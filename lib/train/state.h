@@ -25,7 +25,7 @@ struct qr_state {
     /* early stopping: best value, epochs without a better one, its epoch, 1 = stopped */
     double stop[QR_STOP_COUNTERS];
     double *best; /* n_params: the weights at the best epoch */
-    /* n_sums, of which the first are loss and metrics of the last evaluation; for the result, not in
+    /* n_sums; the first of them: loss and metrics of the last evaluation, for the result, not in
      * the digest */
     double *validation;
     double *all; /* what the pointers above point into */

@@ -122,11 +122,36 @@ check "the pipe is still one" test -p "$work/pipe.h5"
 classes=tests/golden/digests/jobs/categorical-crossentropy.json
 sed 's/"activation": "softmax"/"activation": "linear"/' "$classes" >"$work/linear.json"
 for command in run validate; do
-    wrong 2 'model[1]: its outputs (activation linear) may lie below 0, but train.loss categorical_crossentropy takes them for probabilities; give it "activation": "softmax"' \
+    wrong 2 'model[1]: its outputs (activation linear) may lie below 0, but train.loss categorical_crossentropy takes them for probabilities; give it "activation": "softmax", or the loss "from_logits": true' \
         "$qring" $command "$work/linear.json" --out "$out"
 done
 run 2 'model[0].readouts[0]: Z4 lies in -1 to 1, but train.loss binary_crossentropy takes it for a probability; use such as "0.5 + 0.5*Z0"' \
     "$(edit 's/"mse"/"binary_crossentropy"/; s/"accuracy"/"binary_accuracy"/; /"dense"/d; s/"Z7"\]},/"Z7"]}/' bare)"
+
+# options of losses, weights and metrics
+loss() { sed "s/\"loss\": \"categorical_crossentropy\"/\"loss\": $1/" "$classes" >"$work/loss.json"; echo "$work/loss.json"; }
+run 2 'train.loss: from_logits, but model[1] makes probabilities (activation softmax); take one of the two away' \
+    "$(loss '{"name": "categorical_crossentropy", "from_logits": true}')"
+run 2 "train.loss: unknown key 'delta'" "$(loss '{"name": "mse", "delta": 1}')"
+run 2 'train.loss.delta must be above 0' "$(loss '{"name": "huber", "delta": 0}')"
+run 2 'train.loss.label_smoothing' "$(loss '{"name": "categorical_crossentropy", "label_smoothing": 2}')"
+run 2 'train.class_weight: 2 numbers for 3 classes; give one for each, from class 0 on' "$(loss '"categorical_crossentropy", "class_weight": [1, 2]')"
+run 2 'train.class_weight: huber has no classes; use the weights of samples (data.sample_weight)' "$(loss '"huber", "class_weight": [1, 2]')"
+run 2 'train.class_weight: all classes weigh 0: nothing would train' "$(loss '"categorical_crossentropy", "class_weight": [0, 0, 0]')"
+metric() { tr -d '\n' <"$classes" | sed "s/\"metrics\": \[[^]]*\]/\"metrics\": [$1]/" >"$work/metric.json"; echo "$work/metric.json"; }
+run 2 'train.metrics[0]: top_k_accuracy with k 5 of 3 outputs is always 1; give a smaller "k"' "$(metric '"top_k_accuracy"')"
+run 2 "train.metrics[0]: unknown key 'k'" "$(metric '{"name": "recall", "k": 2}')"
+run 4 'but precision and recall want 0 or 1' "$(edit 's/"accuracy"/"precision"/' counts)"
+weighted=tests/golden/digests/jobs/weighted-classes.json
+weights() { sed "s|\"url\": \"[^\"]*\"|\"url\": \"$work/$1.csv\"|" "$weighted" >"$work/weights.json"; echo "$work/weights.json"; }
+{ echo a,b,c,d,y; echo 1,2,3,4,0; echo 1,2,3,4,1; } >"$work/no-w.csv"
+{ echo a,b,c,d,w,y; echo 1,2,3,4,1,0; echo 1,2,3,4,-2,1; } >"$work/minus.csv"
+{ echo a,b,c,d,w,y; echo 1,2,3,4,0,0; echo 1,2,3,4,0,1; } >"$work/nothing.csv"
+run 4 "no-w.csv: the header has no column 'w', which data.sample_weight names" "$(weights no-w)"
+run 4 "minus.csv: row 2: the weight in 'w' is -2; a weight is 0 or more, and below 2^40" "$(weights minus)"
+run 4 "data.sample_weight: the weights in 'w' are 0 for all 1 samples that train; nothing would train" "$(weights nothing)"
+run 2 "data.sample_weight: 'y' is no column of weights" "$(sed 's/"sample_weight": "w"/"sample_weight": "y"/' "$weighted" >"$work/labels.json"; echo "$work/labels.json")"
+run 2 'model[0].l2' "$(sed 's/"l2": 0.01/"l2": -0.01/' "$weighted" >"$work/minus-l2.json"; echo "$work/minus-l2.json")"
 
 # what is allowed and seldom meant is said once, and trains
 # doubted NAME WORDS: one warning with these words, by run and by validate, of $work/NAME.json, which trains
